@@ -1,0 +1,41 @@
+# Warnings, hardening and sanitizer flags, applied to every target of the project.
+# Generated code (protobuf-c) drops the warnings, never the hardening.
+
+include(CheckCCompilerFlag)
+
+set(nereid_warnings
+  -Wall -Wextra -Wformat=2 -Wconversion -Wno-sign-conversion -Wimplicit-fallthrough -Wvla -Walloca -Wstrict-prototypes
+  -Wmissing-prototypes -Wshadow -Wundef -Wwrite-strings
+  -Werror=format-security -Werror=implicit -Werror=incompatible-pointer-types -Werror=int-conversion)
+if(NEREID_WERROR)
+  list(APPEND nereid_warnings -Werror)
+endif()
+
+set(nereid_hardening -fno-delete-null-pointer-checks -fno-strict-overflow -fno-strict-aliasing
+  -fno-omit-frame-pointer -pthread)
+
+function(nereid_add_if_supported flag)
+  string(MAKE_C_IDENTIFIER "HAVE${flag}" variable)
+  check_c_compiler_flag("${flag}" ${variable})
+  if(${variable})
+    set(nereid_hardening ${nereid_hardening} ${flag} PARENT_SCOPE)
+  endif()
+endfunction()
+
+if(NEREID_SANITIZE)
+  list(APPEND nereid_hardening -fsanitize=${NEREID_SANITIZE} -fno-sanitize-recover=all)
+  add_link_options(-fsanitize=${NEREID_SANITIZE})
+else()
+  list(APPEND nereid_hardening -U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=3 -fstack-protector-strong)
+  nereid_add_if_supported(-fstack-clash-protection)
+  nereid_add_if_supported(-ftrivial-auto-var-init=zero)
+  if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
+    nereid_add_if_supported(-fcf-protection=full)
+  else()
+    nereid_add_if_supported(-mbranch-protection=standard)
+  endif()
+  add_link_options(-Wl,-z,relro,-z,now,-z,noexecstack,--as-needed)
+endif()
+
+add_compile_definitions(_GNU_SOURCE)
+add_compile_options(${nereid_hardening})

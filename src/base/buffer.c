@@ -1,0 +1,153 @@
+// Growable byte buffer. Not thread-safe; the owner is whoever holds the struct.
+#include "base/buffer.h"
+
+#include "base/checked.h"
+#include "base/text.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define BUFFER_MINIMUM_BYTES 256
+
+void buffer_fini(buffer *b)
+{
+  free(b->data);
+  *b = BUFFER_EMPTY;
+}
+
+static bool buffer_grow(buffer *b, size_t needed)
+{
+  size_t capacity = b->capacity < BUFFER_MINIMUM_BYTES ? BUFFER_MINIMUM_BYTES : b->capacity;
+  while (capacity < needed) {
+    if (!checked_multiply_size(capacity, 2, &capacity))
+      return false;
+  }
+  char *data = realloc(b->data, capacity);
+  if (data == NULL)
+    return false;
+  b->data = data;
+  b->capacity = capacity;
+  return true;
+}
+
+char *buffer_reserve(buffer *b, size_t size)
+{
+  size_t needed;
+  if (b->failed)
+    return NULL;
+  if (!checked_add_size(b->size, size, &needed) ||
+      (needed > b->capacity && !buffer_grow(b, needed))) {
+    b->failed = true;
+    return NULL;
+  }
+  return b->data + b->size;
+}
+
+void buffer_append(buffer *b, const void *data, size_t size)
+{
+  if (size == 0)
+    return;
+  char *end = buffer_reserve(b, size);
+  if (end == NULL)
+    return;
+  memcpy(end, data, size);
+  b->size += size;
+}
+
+void buffer_append_slice(buffer *b, slice s)
+{
+  buffer_append(b, s.data, s.size);
+}
+
+void buffer_append_text(buffer *b, const char *text)
+{
+  buffer_append(b, text, strlen(text));
+}
+
+void buffer_append_char(buffer *b, char c)
+{
+  buffer_append(b, &c, 1);
+}
+
+void buffer_append_format(buffer *b, const char *format, ...)
+{
+  va_list arguments, again;
+  va_start(arguments, format);
+  va_copy(again, arguments);
+  int size = vsnprintf(NULL, 0, format, arguments);
+  va_end(arguments);
+  char *end = size < 0 ? NULL : buffer_reserve(b, (size_t)size + 1);
+  if (end != NULL) {
+    vsnprintf(end, (size_t)size + 1, format, again);
+    b->size += (size_t)size;
+  } else {
+    b->failed = true;
+  }
+  va_end(again);
+}
+
+static void append_json_escape(buffer *b, unsigned char c)
+{
+  switch (c) {
+  case '"':
+    buffer_append(b, "\\\"", 2);
+    break;
+  case '\\':
+    buffer_append(b, "\\\\", 2);
+    break;
+  case '\n':
+    buffer_append(b, "\\n", 2);
+    break;
+  case '\r':
+    buffer_append(b, "\\r", 2);
+    break;
+  case '\t':
+    buffer_append(b, "\\t", 2);
+    break;
+  default:
+    buffer_append_format(b, "\\u%04x", c);
+    break;
+  }
+}
+
+void buffer_append_json_string(buffer *b, slice text)
+{
+  const unsigned char *p = (const unsigned char *)text.data;
+  size_t plain = 0; // start of the run not yet copied
+  size_t i = 0;
+  buffer_append_char(b, '"');
+  while (i < text.size) {
+    size_t length = p[i] < 0x80 ? 1 : text_utf8_length(text.data + i, text.size - i);
+    if (length == 1 && p[i] >= 0x20 && p[i] != '"' && p[i] != '\\' && p[i] != 0x7f) {
+      i++;
+      continue;
+    }
+    if (length > 1) {
+      i += length;
+      continue;
+    }
+    buffer_append(b, text.data + plain, i - plain);
+    if (length == 0)
+      buffer_append_text(b, "\xef\xbf\xbd");
+    else
+      append_json_escape(b, p[i]);
+    i++;
+    plain = i;
+  }
+  if (i > plain)
+    buffer_append(b, text.data + plain, i - plain);
+  buffer_append_char(b, '"');
+}
+
+char *buffer_take_text(buffer *b)
+{
+  buffer_append_char(b, '\0');
+  if (b->failed) {
+    buffer_fini(b);
+    return NULL;
+  }
+  char *text = b->data;
+  *b = BUFFER_EMPTY;
+  return text;
+}

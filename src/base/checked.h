@@ -1,0 +1,31 @@
+// Checked size arithmetic: the one place where sizes that come from outside are added and
+// multiplied. Each returns true on success and stores the result; on overflow it returns false and
+// leaves *result unspecified.
+#ifndef NEREID_BASE_CHECKED_H
+#define NEREID_BASE_CHECKED_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+static inline bool checked_add_size(size_t a, size_t b, size_t *result)
+{
+  return !__builtin_add_overflow(a, b, result);
+}
+
+static inline bool checked_multiply_size(size_t a, size_t b, size_t *result)
+{
+  return !__builtin_mul_overflow(a, b, result);
+}
+
+static inline bool checked_multiply_int64(int64_t a, int64_t b, int64_t *result)
+{
+  return !__builtin_mul_overflow(a, b, result);
+}
+
+static inline bool checked_add_int64(int64_t a, int64_t b, int64_t *result)
+{
+  return !__builtin_add_overflow(a, b, result);
+}
+
+#endif

@@ -1,0 +1,102 @@
+// Error values. Every layer makes and passes them; they belong to one holder at a time and may
+// cross threads.
+#include "base/error.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct error {
+  error_code code;
+  const char *message; // points behind the struct, or at a literal for the shared error
+};
+
+static error out_of_memory = {ERROR_UNAVAILABLE, "out of memory"};
+
+static error *error_allocate(error_code code, size_t text_size, char **text)
+{
+  error *e = malloc(sizeof(*e) + text_size + 1);
+  if (e == NULL)
+    return NULL;
+  *text = (char *)(e + 1);
+  e->code = code;
+  e->message = *text;
+  return e;
+}
+
+error *error_new_va(error_code code, const char *format, va_list arguments)
+{
+  va_list measure;
+  va_copy(measure, arguments);
+  int size = vsnprintf(NULL, 0, format, measure);
+  va_end(measure);
+  if (size < 0)
+    return &out_of_memory;
+  char *text;
+  error *e = error_allocate(code, (size_t)size, &text);
+  if (e == NULL)
+    return &out_of_memory;
+  vsnprintf(text, (size_t)size + 1, format, arguments);
+  return e;
+}
+
+error *error_new(error_code code, const char *format, ...)
+{
+  va_list arguments;
+  va_start(arguments, format);
+  error *e = error_new_va(code, format, arguments);
+  va_end(arguments);
+  return e;
+}
+
+error *error_no_memory(void)
+{
+  return &out_of_memory;
+}
+
+error *error_wrap(error *cause_owned, const char *format, ...)
+{
+  va_list arguments;
+  va_start(arguments, format);
+  error *context = error_new_va(cause_owned->code, format, arguments);
+  va_end(arguments);
+  if (context == &out_of_memory)
+    return cause_owned;
+  error *wrapped = error_new(cause_owned->code, "%s: %s", context->message, cause_owned->message);
+  error_free(context);
+  error_free(cause_owned);
+  return wrapped;
+}
+
+error_code error_get_code(const error *e)
+{
+  return e->code;
+}
+
+const char *error_message(const error *e)
+{
+  return e->message;
+}
+
+void error_free(error *e)
+{
+  if (e != &out_of_memory)
+    free(e);
+}
+
+const char *error_code_text(error_code code)
+{
+  static const char *const texts[] = {
+      [ERROR_UNKNOWN] = "Unknown",
+      [ERROR_INTERNAL] = "Internal",
+      [ERROR_NOT_FOUND] = "Not found",
+      [ERROR_INVALID_ARG] = "Invalid argument",
+      [ERROR_UNAVAILABLE] = "Unavailable",
+      [ERROR_UNSUPPORTED] = "Unsupported",
+      [ERROR_ALREADY_EXISTS] = "Already exists",
+      [ERROR_CANCELLED] = "Cancelled",
+  };
+  if ((size_t)code >= sizeof(texts) / sizeof(texts[0]))
+    return "<invalid code>";
+  return texts[code];
+}

@@ -1,0 +1,179 @@
+// Path resolution under a root descriptor (design rule D2).
+#include "base/files.h"
+
+#include "base/cleanup.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/openat2.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#define TREE_DEPTH_LIMIT 32 // folders below a model; deeper ones do not count as changes
+
+static int open_beneath(int folder, const char *relative, int flags)
+{
+  struct open_how how = {
+      .flags = (uint64_t)(unsigned)(flags | O_CLOEXEC | O_NOCTTY | O_NONBLOCK),
+      .resolve = RESOLVE_BENEATH | RESOLVE_NO_MAGICLINKS,
+  };
+  long result;
+  do {
+    result = syscall(SYS_openat2, folder, relative, &how, sizeof(how));
+  } while (result < 0 && (errno == EINTR || errno == EAGAIN));
+  return (int)result;
+}
+
+error *files_open_root(const char *path, int *folder)
+{
+  *folder = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (*folder < 0)
+    return error_new(errno == ENOENT ? ERROR_NOT_FOUND : ERROR_INTERNAL,
+                     "failed to open folder '%s': %s", path, strerror(errno));
+  return NULL;
+}
+
+static file_kind kind_of(mode_t mode)
+{
+  if (S_ISREG(mode))
+    return FILE_REGULAR;
+  if (S_ISDIR(mode))
+    return FILE_FOLDER;
+  return FILE_OTHER;
+}
+
+file_kind files_kind(int folder, const char *relative)
+{
+  struct stat status;
+  AUTO_CLOSE int entry = open_beneath(folder, relative, O_PATH);
+  if (entry < 0 || fstat(entry, &status) != 0)
+    return FILE_ABSENT;
+  return kind_of(status.st_mode);
+}
+
+static error *open_failure(const char *relative, int reason)
+{
+  switch (reason) {
+  case ENOENT:
+  case ENOTDIR:
+    return error_new(ERROR_NOT_FOUND, "'%s' does not exist", relative);
+  case EXDEV:
+    return error_new(ERROR_INVALID_ARG, "'%s' leads out of its folder", relative);
+  case ELOOP:
+  case ENAMETOOLONG:
+    return error_new(ERROR_INVALID_ARG, "'%s': %s", relative, strerror(reason));
+  default:
+    return error_new(ERROR_INTERNAL, "failed to open '%s': %s", relative, strerror(reason));
+  }
+}
+
+error *files_open(int folder, const char *relative, file_kind kind, int *descriptor)
+{
+  struct stat status;
+  // A path descriptor first: opening a FIFO or device for real may block or act.
+  AUTO_CLOSE int entry = open_beneath(folder, relative, O_PATH);
+  if (entry < 0 || fstat(entry, &status) != 0)
+    return open_failure(relative, errno);
+  if (kind_of(status.st_mode) != kind)
+    return error_new(ERROR_INVALID_ARG, "'%s' is not a %s", relative,
+                     kind == FILE_FOLDER ? "folder" : "regular file");
+  *descriptor = open_beneath(folder, relative, O_RDONLY | (kind == FILE_FOLDER ? O_DIRECTORY : 0));
+  if (*descriptor < 0)
+    return open_failure(relative, errno);
+  return NULL;
+}
+
+error *files_read(int folder, const char *relative, size_t limit, buffer *content)
+{
+  AUTO_CLOSE int file = -1;
+  size_t total = 0;
+  RETURN_IF_ERROR(files_open(folder, relative, FILE_REGULAR, &file));
+  for (;;) {
+    char *end = buffer_reserve(content, 65536);
+    if (end == NULL)
+      return error_no_memory();
+    ssize_t got = read(file, end, 65536);
+    if (got < 0 && errno == EINTR)
+      continue;
+    if (got < 0)
+      return error_new(ERROR_INTERNAL, "failed to read '%s': %s", relative, strerror(errno));
+    if (got == 0)
+      return NULL;
+    total += (size_t)got;
+    if (total > limit)
+      return error_new(ERROR_INVALID_ARG, "'%s' is larger than the limit of %zu bytes", relative,
+                       limit);
+    content->size += (size_t)got;
+  }
+}
+
+static void close_listing(DIR **listing)
+{
+  if (*listing != NULL)
+    closedir(*listing);
+}
+#define AUTO_CLOSE_LISTING __attribute__((cleanup(close_listing)))
+
+static DIR *open_listing(int folder, const char *relative)
+{
+  int descriptor = open_beneath(folder, relative, O_RDONLY | O_DIRECTORY);
+  if (descriptor < 0)
+    return NULL;
+  DIR *listing = fdopendir(descriptor);
+  if (listing == NULL)
+    close(descriptor);
+  return listing;
+}
+
+static bool is_dots(const char *name)
+{
+  return strcmp(name, ".") == 0 || strcmp(name, "..") == 0;
+}
+
+error *files_list(int folder, const char *relative, string_list *names)
+{
+  AUTO_CLOSE_LISTING DIR *listing = open_listing(folder, relative);
+  if (listing == NULL)
+    return open_failure(relative, errno);
+  for (;;) {
+    errno = 0;
+    const struct dirent *entry = readdir(listing);
+    if (entry == NULL)
+      break;
+    if (!is_dots(entry->d_name) && !string_list_add(names, entry->d_name))
+      return error_no_memory();
+  }
+  if (errno != 0)
+    return error_new(ERROR_INTERNAL, "failed to list '%s': %s", relative, strerror(errno));
+  string_list_sort(names);
+  return NULL;
+}
+
+static uint64_t newest_below(int folder, const char *relative, int depth)
+{
+  struct stat status;
+  AUTO_CLOSE int entry = open_beneath(folder, relative, O_PATH);
+  if (entry < 0 || fstat(entry, &status) != 0)
+    return 0;
+  uint64_t newest =
+      (uint64_t)status.st_mtim.tv_sec * 1000000000u + (uint64_t)status.st_mtim.tv_nsec;
+  if (!S_ISDIR(status.st_mode) || depth == 0)
+    return newest;
+  AUTO_CLOSE_LISTING DIR *listing = open_listing(entry, ".");
+  const struct dirent *child;
+  while (listing != NULL && (child = readdir(listing)) != NULL) {
+    if (is_dots(child->d_name))
+      continue;
+    uint64_t below = newest_below(entry, child->d_name, depth - 1);
+    newest = below > newest ? below : newest;
+  }
+  return newest;
+}
+
+uint64_t files_newest_change(int folder, const char *relative)
+{
+  return newest_below(folder, relative, TREE_DEPTH_LIMIT);
+}

@@ -1,0 +1,47 @@
+// Files below a folder that the operator named. The kernel, not string tests, keeps every path
+// inside (openat2 with RESOLVE_BENEATH and RESOLVE_NO_MAGICLINKS): no "..", absolute path or link
+// leads out. All descriptors are close-on-exec.
+#ifndef NEREID_BASE_FILES_H
+#define NEREID_BASE_FILES_H
+
+#include "base/buffer.h"
+#include "base/error.h"
+#include "base/string_list.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+// Opens the folder at `path`, which is the operator's own and may be anything. The caller closes
+// *folder.
+error *files_open_root(const char *path, int *folder);
+
+// What a look-up found; an expected outcome, not an error.
+typedef enum file_kind {
+  FILE_ABSENT,
+  FILE_REGULAR,
+  FILE_FOLDER,
+  FILE_OTHER, // a FIFO, socket or device: never opened
+} file_kind;
+
+// What is at `relative` below `folder`. Paths that lead out, loop or cannot be read give
+// FILE_ABSENT.
+file_kind files_kind(int folder, const char *relative);
+
+// Opens a regular file or a folder below `folder`. Errors: NOT_FOUND when absent, INVALID_ARG when
+// the path leads out of `folder` or is of the wrong kind, INTERNAL for the rest. The caller closes
+// *descriptor.
+error *files_open(int folder, const char *relative, file_kind kind, int *descriptor);
+
+// Appends a regular file's content to `content`; more than `limit` bytes is INVALID_ARG.
+error *files_read(int folder, const char *relative, size_t limit, buffer *content);
+
+// Names of the entries in `folder` itself ("." for `relative`), sorted, without "." and "..".
+// Hidden ones included.
+error *files_list(int folder, const char *relative, string_list *names);
+
+// Newest modification time, nanoseconds since 1970, of the entry and, for a folder, of all below
+// it; 0 when unreadable.
+uint64_t files_newest_change(int folder, const char *relative);
+
+#endif

@@ -1,0 +1,36 @@
+// A reference count. Taking a reference needs no order: the taker already holds one, or a lock that
+// guards one. Dropping one releases this thread's writes; the last dropper acquires everybody's
+// before it destroys.
+#ifndef NEREID_BASE_REFCOUNT_H
+#define NEREID_BASE_REFCOUNT_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+typedef struct refcount {
+  _Atomic uint32_t count;
+} refcount;
+
+static inline void refcount_init(refcount *r)
+{
+  atomic_init(&r->count, 1);
+}
+
+static inline void refcount_take(refcount *r)
+{
+  atomic_fetch_add_explicit(&r->count, 1, memory_order_relaxed);
+}
+
+// True for exactly one caller: the one that dropped the last reference and must destroy the object.
+static inline bool refcount_drop(refcount *r)
+{
+  return atomic_fetch_sub_explicit(&r->count, 1, memory_order_acq_rel) == 1;
+}
+
+static inline uint32_t refcount_peek(const refcount *r)
+{
+  return atomic_load_explicit(&r->count, memory_order_relaxed);
+}
+
+#endif

@@ -1,0 +1,50 @@
+// An ordered list of owned strings; for configuration and listings, not for the request path.
+#include "base/string_list.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+void string_list_fini(string_list *list)
+{
+  for (size_t i = 0; i < list->count; i++)
+    free(list->items[i]);
+  free(list->items);
+  *list = (string_list){0};
+}
+
+bool string_list_add(string_list *list, const char *text)
+{
+  if (list->count == list->capacity) {
+    size_t capacity = list->capacity == 0 ? 8 : list->capacity * 2;
+    char **items = reallocarray(list->items, capacity, sizeof(*items));
+    if (items == NULL)
+      return false;
+    list->items = items;
+    list->capacity = capacity;
+  }
+  char *copy = strdup(text);
+  if (copy == NULL)
+    return false;
+  list->items[list->count++] = copy;
+  return true;
+}
+
+bool string_list_contains(const string_list *list, const char *text)
+{
+  for (size_t i = 0; i < list->count; i++) {
+    if (strcmp(list->items[i], text) == 0)
+      return true;
+  }
+  return false;
+}
+
+static int compare_items(const void *a, const void *b)
+{
+  return strcmp(*(char *const *)a, *(char *const *)b);
+}
+
+void string_list_sort(string_list *list)
+{
+  if (list->count > 1)
+    qsort(list->items, list->count, sizeof(*list->items), compare_items);
+}

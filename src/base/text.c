@@ -1,0 +1,103 @@
+// Text helpers without state.
+#include "base/text.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+static bool continuation(unsigned char c)
+{
+  return (c & 0xc0) == 0x80;
+}
+
+size_t text_utf8_length(const char *text, size_t size)
+{
+  const unsigned char *p = (const unsigned char *)text;
+  if (p[0] < 0x80)
+    return 1;
+  if (p[0] >= 0xc2 && p[0] <= 0xdf)
+    return size >= 2 && continuation(p[1]) ? 2 : 0;
+  if (p[0] >= 0xe0 && p[0] <= 0xef) {
+    if (size < 3 || !continuation(p[1]) || !continuation(p[2]))
+      return 0;
+    bool overlong = p[0] == 0xe0 && p[1] < 0xa0;
+    bool surrogate = p[0] == 0xed && p[1] > 0x9f;
+    return overlong || surrogate ? 0 : 3;
+  }
+  if (p[0] >= 0xf0 && p[0] <= 0xf4) {
+    if (size < 4 || !continuation(p[1]) || !continuation(p[2]) || !continuation(p[3]))
+      return 0;
+    bool overlong = p[0] == 0xf0 && p[1] < 0x90;
+    bool beyond = p[0] == 0xf4 && p[1] > 0x8f;
+    return overlong || beyond ? 0 : 4;
+  }
+  return 0;
+}
+
+bool text_to_uint64(slice text, uint64_t *value)
+{
+  uint64_t result = 0;
+  if (text.size == 0)
+    return false;
+  for (size_t i = 0; i < text.size; i++) {
+    if (text.data[i] < '0' || text.data[i] > '9')
+      return false;
+    if (__builtin_mul_overflow(result, 10u, &result) ||
+        __builtin_add_overflow(result, (uint64_t)(text.data[i] - '0'), &result))
+      return false;
+  }
+  *value = result;
+  return true;
+}
+
+bool text_to_int64(slice text, int64_t *value)
+{
+  bool negative = text.size > 0 && text.data[0] == '-';
+  bool sign = negative || (text.size > 0 && text.data[0] == '+');
+  uint64_t magnitude;
+  if (!text_to_uint64((slice){text.data + sign, text.size - sign}, &magnitude))
+    return false;
+  if (magnitude > (uint64_t)INT64_MAX + negative)
+    return false;
+  *value = negative ? (int64_t)(0 - magnitude) : (int64_t)magnitude;
+  return true;
+}
+
+bool text_to_double(slice text, double *value)
+{
+  char copy[64];
+  if (text.size == 0 || text.size >= sizeof(copy) || memchr(text.data, '\0', text.size) != NULL)
+    return false;
+  for (size_t i = 0; i < text.size; i++) {
+    if (strchr("+-.0123456789eE", text.data[i]) == NULL)
+      return false;
+  }
+  memcpy(copy, text.data, text.size);
+  copy[text.size] = '\0';
+  char *end;
+  *value = strtod(copy, &end);
+  return *end == '\0' && isfinite(*value);
+}
+
+char *text_copy(slice text)
+{
+  char *copy = malloc(text.size + 1);
+  if (copy == NULL)
+    return NULL;
+  if (text.size > 0)
+    memcpy(copy, text.data, text.size);
+  copy[text.size] = '\0';
+  return copy;
+}
+
+bool text_starts_with(const char *text, const char *prefix)
+{
+  return strncmp(text, prefix, strlen(prefix)) == 0;
+}
+
+bool text_ends_with(const char *text, const char *suffix)
+{
+  size_t size = strlen(text), suffix_size = strlen(suffix);
+  return size >= suffix_size && strcmp(text + size - suffix_size, suffix) == 0;
+}

@@ -1,0 +1,30 @@
+// Small text helpers that every layer may use.
+#ifndef NEREID_BASE_TEXT_H
+#define NEREID_BASE_TEXT_H
+
+#include "base/slice.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+// Length in bytes (1-4) of the valid UTF-8 character at `text`, or 0 when the bytes there are not
+// UTF-8 (overlong, surrogate, above U+10FFFF or cut off). `size` is the number of bytes available,
+// at least 1.
+size_t text_utf8_length(const char *text, size_t size);
+
+// Reads all of `text` as a decimal integer: optional sign, digits, nothing else. False when it is
+// anything else or out of range.
+bool text_to_int64(slice text, int64_t *value);
+bool text_to_uint64(slice text, uint64_t *value); // no sign allowed
+
+// Reads all of `text` as a finite decimal floating-point number.
+bool text_to_double(slice text, double *value);
+
+// A copy that the caller frees; NULL when memory is short.
+char *text_copy(slice text);
+
+bool text_starts_with(const char *text, const char *prefix);
+bool text_ends_with(const char *text, const char *suffix);
+
+#endif

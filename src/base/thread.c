@@ -1,0 +1,21 @@
+// Thread creation in one place: name, signal mask, error text.
+#include "base/thread.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+
+error *thread_start(pthread_t *thread, const char *name, void *(*run)(void *), void *argument)
+{
+  char short_name[16];
+  sigset_t all, before;
+  snprintf(short_name, sizeof(short_name), "%.15s", name);
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, &before);
+  int failure = pthread_create(thread, NULL, run, argument);
+  pthread_sigmask(SIG_SETMASK, &before, NULL);
+  if (failure != 0)
+    return error_new(ERROR_UNAVAILABLE, "failed to start thread '%s': %s", name, strerror(failure));
+  pthread_setname_np(*thread, short_name);
+  return NULL;
+}

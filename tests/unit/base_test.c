@@ -1,0 +1,172 @@
+// The building blocks of src/base: arena, buffer, map, text, error, files.
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "base/arena.h"
+#include "base/buffer.h"
+#include "base/cleanup.h"
+#include "base/error.h"
+#include "base/files.h"
+#include "base/string_map.h"
+#include "base/text.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+static void arena_gives_aligned_memory_that_does_not_overlap(void **state)
+{
+  (void)state;
+  char initial[100];
+  arena a;
+  arena_init(&a, initial, sizeof(initial));
+  char *pieces[200];
+  for (size_t i = 0; i < 200; i++) {
+    pieces[i] = arena_allocate(&a, 1 + i * 7);
+    assert_non_null(pieces[i]);
+    assert_int_equal((uintptr_t)pieces[i] % 16, 0);
+    memset(pieces[i], (int)i, 1 + i * 7);
+  }
+  for (size_t i = 0; i < 200; i++) {
+    for (size_t j = 0; j < 1 + i * 7; j++)
+      assert_int_equal((unsigned char)pieces[i][j], i & 0xff);
+  }
+  volatile size_t huge = SIZE_MAX / 2;
+  assert_null(arena_allocate_array(&a, huge, 3));
+  arena_fini(&a);
+}
+
+static void json_strings_escape_controls_and_replace_broken_utf8(void **state)
+{
+  (void)state;
+  static const struct {
+    slice text;
+    const char *json;
+  } cases[] = {
+      {SLICE("plain"), "\"plain\""},
+      {SLICE("a\"b\\c\n\x01"), "\"a\\\"b\\\\c\\n\\u0001\""},
+      {SLICE("gr\xc3\xbc\xc3\x9f"), "\"gr\xc3\xbc\xc3\x9f\""},
+      {SLICE("x\xff\xc3y\xed\xa0\x80"),
+       "\"x\xef\xbf\xbd\xef\xbf\xbdy\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd\""},
+      {SLICE(""), "\"\""},
+  };
+  for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+    AUTO_BUFFER buffer b = BUFFER_EMPTY;
+    buffer_append_json_string(&b, cases[i].text);
+    buffer_append_char(&b, '\0');
+    assert_string_equal(b.data, cases[i].json);
+  }
+}
+
+static void map_keeps_insertion_order_through_growth_and_removal(void **state)
+{
+  (void)state;
+  string_map map = {0};
+  static int values[1000];
+  char key[16];
+  for (int i = 0; i < 1000; i++) {
+    snprintf(key, sizeof(key), "key%d", i);
+    assert_true(string_map_put(&map, slice_of(key), &values[i]));
+  }
+  for (int i = 0; i < 1000; i += 2) {
+    snprintf(key, sizeof(key), "key%d", i);
+    assert_ptr_equal(string_map_remove(&map, slice_of(key)), &values[i]);
+    assert_null(string_map_get(&map, slice_of(key)));
+  }
+  assert_true(string_map_put(&map, SLICE("key0"), &values[0]));
+  size_t position = 0;
+  string_map_entry *entry;
+  for (int i = 1; i < 1000; i += 2) {
+    entry = string_map_walk(&map, &position);
+    assert_ptr_equal(entry->value, &values[i]);
+  }
+  assert_ptr_equal(string_map_walk(&map, &position)->value, &values[0]);
+  assert_null(string_map_walk(&map, &position));
+  string_map_fini(&map);
+}
+
+static void integers_are_read_whole_and_in_range_or_not_at_all(void **state)
+{
+  (void)state;
+  static const struct {
+    const char *text;
+    bool valid;
+    int64_t value;
+  } cases[] = {
+      {"0", true, 0},    {"-1", true, -1},   {"+7", true, 7},
+      {"", false, 0},    {"-", false, 0},    {"1a", false, 0},
+      {" 1", false, 0},  {"0x10", false, 0}, {"9223372036854775807", true, INT64_MAX},
+      {"1,1", false, 0}, {"1 ", false, 0},   {"9223372036854775808", false, 0},
+      {"--1", false, 0}, {"1e3", false, 0},  {"-9223372036854775808", true, INT64_MIN},
+  };
+  for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+    int64_t value = 0;
+    assert_int_equal(text_to_int64(slice_of(cases[i].text), &value), cases[i].valid);
+    assert_int_equal(value, cases[i].value);
+  }
+}
+
+static void errors_keep_their_code_when_wrapped(void **state)
+{
+  (void)state;
+  error *e = error_new(ERROR_NOT_FOUND, "no '%s'", "x");
+  e = error_wrap(e, "model '%s'", "m");
+  assert_int_equal(error_get_code(e), ERROR_NOT_FOUND);
+  assert_string_equal(error_message(e), "model 'm': no 'x'");
+  error_free(e);
+}
+
+static void files_outside_the_root_cannot_be_reached(void **state)
+{
+  (void)state;
+  char root[] = "/tmp/nereid-files-XXXXXX";
+  assert_non_null(mkdtemp(root));
+  char path[128];
+  snprintf(path, sizeof(path), "%s/inside", root);
+  assert_int_equal(mkdir(path, 0700), 0);
+  snprintf(path, sizeof(path), "%s/secret", root);
+  FILE *file = fopen(path, "w");
+  assert_non_null(file);
+  fputs("secret", file);
+  fclose(file);
+  snprintf(path, sizeof(path), "%s/inside/link", root);
+  assert_int_equal(symlink("../secret", path), 0);
+  snprintf(path, sizeof(path), "%s/inside", root);
+  AUTO_CLOSE int folder = -1;
+  assert_null(files_open_root(path, &folder));
+  snprintf(path, sizeof(path), "%s/secret", root);
+  const char *attempts[] = {"../secret",      "link", "./../secret",
+                            "x/../../secret", path,   "/proc/self/root/etc/passwd"};
+  for (size_t i = 0; i < sizeof(attempts) / sizeof(attempts[0]); i++) {
+    AUTO_BUFFER buffer content = BUFFER_EMPTY;
+    error *e = files_read(folder, attempts[i], 100, &content);
+    assert_non_null(e);
+    assert_int_equal(content.size, 0);
+    assert_int_equal(files_kind(folder, attempts[i]), FILE_ABSENT);
+    error_free(e);
+  }
+  unlink(path);
+  snprintf(path, sizeof(path), "%s/inside/link", root);
+  unlink(path);
+  snprintf(path, sizeof(path), "%s/inside", root);
+  rmdir(path);
+  rmdir(root);
+}
+
+int main(void)
+{
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(arena_gives_aligned_memory_that_does_not_overlap),
+      cmocka_unit_test(json_strings_escape_controls_and_replace_broken_utf8),
+      cmocka_unit_test(map_keeps_insertion_order_through_growth_and_removal),
+      cmocka_unit_test(integers_are_read_whole_and_in_range_or_not_at_all),
+      cmocka_unit_test(errors_keep_their_code_when_wrapped),
+      cmocka_unit_test(files_outside_the_root_cannot_be_reached),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
