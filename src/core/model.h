@@ -1,0 +1,78 @@
+// One loaded version of a model: a value with a lifetime. It is made aside, published by its owner
+// (the lifecycle), referenced by every request that it serves, and destroyed when the last
+// reference goes. It owns its configuration, signature, instances with their threads, its queue and
+// its statistics. This is TRITONBACKEND_Model of the C ABI.
+#ifndef NEREID_CORE_MODEL_H
+#define NEREID_CORE_MODEL_H
+
+#include "base/error.h"
+#include "config/config.h"
+#include "request/statistics.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+typedef struct model model;
+typedef struct server server;                     // core/server.h
+typedef struct server_options server_options;     // core/server_options.h
+typedef struct backend_registry backend_registry; // backend/backend_registry.h
+typedef struct timekeeper timekeeper;             // schedule/timekeeper.h
+
+// What a model needs from the server around it; outlives every model.
+typedef struct model_environment {
+  server *server;
+  const server_options *options;
+  backend_registry *backends;
+  timekeeper *timekeeper;
+  // Called once, on any thread and with no lock held, when the last reference to `m` is gone. The
+  // server must then call model_destroy(m) on a thread that may block (it joins the instances'
+  // threads and calls the backend's Finalize functions).
+  void (*unreferenced)(server *server, model *m);
+} model_environment;
+
+// Where a model comes from. Everything is copied but config_owned.
+typedef struct model_source {
+  const char *name;
+  int64_t version;
+  const char *repository; // path of the repository that holds the model, as the operator gave it
+  const char *folder;     // path of the model's folder, what TRITONBACKEND_ModelRepository reports
+  Inference__ModelConfig
+      *config_owned; // read and with defaults set, not yet auto-completed, normalised or validated
+} model_source;
+
+// Loads the backend library, calls ModelInitialize (auto-complete), normalises and validates the
+// configuration, makes all instances and starts their threads. Blocks as long as the backend takes;
+// call on a load thread. On success *m holds one reference. Errors: whatever the backend or the
+// configuration says, with its code; everything made so far is released.
+error *model_load(const model_environment *environment, model_source *source, model **m);
+
+model *model_ref(model *m);
+void model_unref(model *m); // the last one leads to environment->unreferenced
+void model_destroy(model *m);
+
+const char *model_name(const model *m);
+int64_t model_version(const model *m);
+const Inference__ModelConfig *
+model_config(const model *m); // normalised; valid as long as the model
+const model_environment *model_environment_of(const model *m);
+
+// True while every instance answers TRITONBACKEND_ModelInstanceReady positively (or has no such
+// function).
+bool model_is_healthy(model *m);
+
+// Requests inside: queued or executing. 0 means idle.
+uint64_t model_inflight(const model *m);
+// Requests waiting for an instance: nv_inference_pending_request_count.
+uint64_t model_pending(const model *m);
+
+// Refuses new requests from now on with UNAVAILABLE; those accepted are served. Idempotent.
+void model_stop(model *m);
+// Answers everything that is still queued with UNAVAILABLE; for the end of --exit-timeout-secs.
+void model_abandon_queue(model *m);
+
+// Sums the counters of all instances into `sum`, an initialised block with at least
+// model_batch_rows() rows.
+void model_statistics(const model *m, statistics *sum);
+uint32_t model_max_batch_size(const model *m);
+
+#endif

@@ -1,0 +1,112 @@
+// Counters of one model version. Every instance thread writes a block of its own, so that counting
+// never contends; readers (statistics endpoint, metrics) sum the blocks. What happens off the
+// instance threads (refusals, cancellations) goes to the model's shared block with atomic
+// additions. One source for /stats and /metrics.
+#ifndef NEREID_REQUEST_STATISTICS_H
+#define NEREID_REQUEST_STATISTICS_H
+
+#include "base/error.h"
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+typedef enum failure_reason { // label values of nv_inference_request_failure
+  FAILURE_REJECTED, // REJECTED: refused by the queue (full or timed out) or by validation after
+                    // look-up
+  FAILURE_CANCELED, // CANCELED
+  FAILURE_BACKEND,  // BACKEND: the backend answered with an error
+  FAILURE_OTHER,    // OTHER
+  FAILURE_REASON_COUNT,
+} failure_reason;
+
+extern const char *const failure_reason_labels[FAILURE_REASON_COUNT];
+
+typedef struct duration_counter {
+  _Atomic uint64_t count;
+  _Atomic uint64_t ns;
+} duration_counter;
+
+// Upper bounds of the duration histograms, microseconds, ascending; a last bucket without bound
+// follows.
+#define STATISTICS_DURATION_BUCKETS 22
+extern const uint64_t statistics_duration_bounds_us[STATISTICS_DURATION_BUCKETS];
+// Upper bounds of the batch-size histogram: 1, 2, 4, … 1024, then no bound.
+#define STATISTICS_BATCH_BUCKETS 11
+extern const uint64_t statistics_batch_bounds[STATISTICS_BATCH_BUCKETS];
+// Upper bounds, milliseconds, of Triton's first-response histogram as nereid buckets it.
+#define STATISTICS_FIRST_RESPONSE_BUCKETS 14
+extern const uint64_t statistics_first_response_bounds_ms[STATISTICS_FIRST_RESPONSE_BUCKETS];
+
+typedef struct duration_histogram {
+  _Atomic uint64_t
+      buckets[STATISTICS_DURATION_BUCKETS + 1]; // each counts its own range only, not cumulative
+} duration_histogram;
+
+typedef struct batch_counters { // one row of batch_stats
+  _Atomic uint64_t count;       // executions with this batch size
+  _Atomic uint64_t compute_input_ns;
+  _Atomic uint64_t compute_infer_ns;
+  _Atomic uint64_t compute_output_ns;
+} batch_counters;
+
+#define STATISTICS_BATCH_ROWS                                                                      \
+  129 // rows for batch sizes 0..127; the last row gathers all larger ones of rare models
+
+typedef struct statistics {
+  duration_counter success; // whole request: from creation to its final response
+  duration_counter failure;
+  duration_counter queue;
+  duration_counter compute_input;
+  duration_counter compute_infer;
+  duration_counter compute_output;
+  duration_counter cache_hit;
+  duration_counter cache_miss;
+  _Atomic uint64_t inference_count; // rows
+  _Atomic uint64_t execution_count; // calls into the backend
+  _Atomic uint64_t failures[FAILURE_REASON_COUNT];
+  _Atomic uint64_t last_inference_ms; // since 1970; 0: none yet
+  duration_histogram request_histogram;
+  duration_histogram queue_histogram;
+  duration_histogram compute_infer_histogram;
+  _Atomic uint64_t batch_histogram[STATISTICS_BATCH_BUCKETS + 1];
+  _Atomic uint64_t batch_rows_sum; // sum of executed batch sizes, for the histogram's _sum
+  _Atomic uint64_t first_response_histogram[STATISTICS_FIRST_RESPONSE_BUCKETS + 1];
+  _Atomic uint64_t first_response_ms_sum;
+  batch_counters *batch_rows; // statistics_init: max_batch_size + 1 rows, index is the batch size
+                              // (0 and 1 for non-batching)
+  size_t batch_row_count;
+} statistics;
+
+// Moments of one request, nanoseconds of CLOCK_MONOTONIC; 0 where the stage was not reached.
+typedef struct request_times {
+  uint64_t start;         // the request entered the core
+  uint64_t queue_start;   // it entered the queue
+  uint64_t compute_start; // it left the queue: an instance took it
+  uint64_t compute_input_end;
+  uint64_t compute_output_start;
+  uint64_t compute_end;
+  uint64_t end; // its final response was sent
+} request_times;
+
+error *statistics_init(statistics *s, uint32_t max_batch_size);
+void statistics_fini(statistics *s);
+
+// Counts a request that succeeded. `single_writer`: the calling thread is the only one that writes
+// to `s`.
+void statistics_count_success(statistics *s, bool single_writer, const request_times *times,
+                              uint64_t rows);
+void statistics_count_failure(statistics *s, bool single_writer, failure_reason reason,
+                              const request_times *times);
+// Counts one execution of `rows` rows and its three stages.
+void statistics_count_execution(statistics *s, bool single_writer, uint64_t rows,
+                                uint64_t compute_input_ns, uint64_t compute_infer_ns,
+                                uint64_t compute_output_ns);
+void statistics_count_first_response(statistics *s, bool single_writer, uint64_t elapsed_ns);
+
+// Adds all counters of `from` to `sum` (which nobody else writes; same or larger batch_row_count).
+// May run at any time.
+void statistics_add(statistics *sum, const statistics *from);
+
+#endif
