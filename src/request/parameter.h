@@ -1,0 +1,44 @@
+// A named, typed value: request and response parameters, metric labels, load parameters. A value:
+// whoever holds one knows who owns its name and its text or bytes (api/parameter.c: the object
+// itself).
+#ifndef NEREID_REQUEST_PARAMETER_H
+#define NEREID_REQUEST_PARAMETER_H
+
+#include "triton/core/tritonserver.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+typedef struct TRITONSERVER_Parameter parameter;
+
+struct TRITONSERVER_Parameter {
+  const char *name; // NUL-terminated
+  TRITONSERVER_ParameterType type;
+  uint64_t byte_size; // of the value; of a STRING without its NUL
+  union {
+    const char *string; // NUL-terminated
+    int64_t integer;
+    bool boolean;
+    double real;
+    const void *bytes;
+  } value;
+};
+
+// Where the ABI says that the value is: the text, the number or the bytes themselves.
+static inline const void *parameter_value(const parameter *p)
+{
+  switch (p->type) {
+  case TRITONSERVER_PARAMETER_STRING:
+    return p->value.string;
+  case TRITONSERVER_PARAMETER_BYTES:
+    return p->value.bytes;
+  case TRITONSERVER_PARAMETER_INT:
+  case TRITONSERVER_PARAMETER_BOOL:
+  case TRITONSERVER_PARAMETER_DOUBLE:
+    break;
+  }
+  return &p->value;
+}
+
+#endif

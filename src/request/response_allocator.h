@@ -1,0 +1,18 @@
+// The functions that provide output memory. Made by a front end, shared by all its requests, and
+// not changed once in use: read from every instance's thread without a lock.
+#ifndef NEREID_REQUEST_RESPONSE_ALLOCATOR_H
+#define NEREID_REQUEST_RESPONSE_ALLOCATOR_H
+
+#include "triton/core/tritonserver.h"
+
+typedef struct TRITONSERVER_ResponseAllocator response_allocator;
+
+struct TRITONSERVER_ResponseAllocator {
+  TRITONSERVER_ResponseAllocatorAllocFn_t allocate;
+  TRITONSERVER_ResponseAllocatorReleaseFn_t release;
+  TRITONSERVER_ResponseAllocatorStartFn_t start;                        // may be NULL
+  TRITONSERVER_ResponseAllocatorQueryFn_t query;                        // may be NULL
+  TRITONSERVER_ResponseAllocatorBufferAttributesFn_t buffer_attributes; // may be NULL
+};
+
+#endif
