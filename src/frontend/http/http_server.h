@@ -1,0 +1,57 @@
+// The HTTP listener: KServe v2 on one port (docs/http.md). The daemon makes it from options and a
+// server of the north seam, and stops it before it stops that server. Its threads are its own: the
+// loops of libmicrohttpd and one watcher (connections.h).
+#ifndef NEREID_FRONTEND_HTTP_HTTP_SERVER_H
+#define NEREID_FRONTEND_HTTP_HTTP_SERVER_H
+
+#include "base/error.h"
+#include "triton/core/tritonserver.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+typedef struct http_server http_server;
+
+// A limit or timeout of 0 is off, unless the field says otherwise.
+typedef struct http_server_options {
+  const char *address; // "0.0.0.0", "::", a host's name; copied
+  uint16_t port;       // 0: any free one, see http_server_port
+  bool reuse_port;     // share the port with other processes (SO_REUSEPORT)
+  unsigned backlog;    // connections that wait to be accepted
+
+  unsigned thread_count;     // loop threads; at least 1
+  unsigned connection_limit; // open connections; further ones wait in the backlog
+
+  size_t max_input_size;     // bytes of one body, as sent and inflated; at least 1
+  size_t max_inflight_bytes; // bytes of all bodies that are held at one time
+
+  unsigned
+      header_timeout_ms;     // from the first byte of a request (or the connect) to its last header
+  unsigned body_timeout_ms;  // a body that makes no progress
+  unsigned write_timeout_ms; // a client that does not take its reply
+  unsigned idle_timeout_ms;  // a keep-alive connection between two requests
+} http_server_options;
+
+// Sets the defaults of docs/http.md.
+void http_server_options_init(http_server_options *options);
+
+// Opens the port and serves at once; models may still be loading. `server` is borrowed and must
+// live until http_server_free has returned. Errors: UNAVAILABLE "Socket '<address>:<port>' already
+// in use ", INVALID_ARG for an address that is none, UNAVAILABLE when a thread cannot be started.
+error *http_server_new(const http_server_options *options, TRITONSERVER_Server *server,
+                       http_server **result);
+
+// The port in use.
+uint16_t http_server_port(const http_server *http);
+
+// Stops accepting, closes connections without a request at once, and waits until every request in
+// flight is answered or the monotonic moment `deadline_ns` (base/clock.h) has come. Returns the
+// number of connections with a request that is still not answered. May be called again.
+size_t http_server_drain(http_server *http, uint64_t deadline_ns);
+
+// Stops all threads and closes what is open; requests still in flight are cancelled and waited
+// for, since the core holds their buffers. NULL is allowed.
+void http_server_free(http_server *http);
+
+#endif
