@@ -610,7 +610,7 @@ TRITONBACKEND_ISPEC TRITONSERVER_Error *TRITONBACKEND_ModelBatchFinalize(void *u
 
 /// Data type and shape of the response's output `name`, borrowed. NOT_FOUND when it has none of
 /// that name.
-TRITONBACKEND_ISPEC TRITONSERVER_Error *
+TRITONBACKEND_DECLSPEC TRITONSERVER_Error *
 TRITONBACKEND_InferenceResponseOutputByName(TRITONBACKEND_Response *response, const char *name,
                                             TRITONSERVER_DataType *datatype, const int64_t **shape,
                                             uint64_t *dim_count);

@@ -870,8 +870,8 @@ TRITONSERVER_DECLSPEC TRITONSERVER_Error *
 TRITONSERVER_ServerOptionsSetEnablePeerAccess(TRITONSERVER_ServerOptions *options,
                                               bool enable_peer_access);
 
-/// Writes the log into `file` from now on; NULL or "" for standard error. INTERNAL with the
-/// reason when the file cannot be opened.
+/// Writes the log into `file` from now on; NULL or "" for the standard streams. An error says
+/// why the file cannot be opened; the log then stays where it was.
 TRITONSERVER_DECLSPEC TRITONSERVER_Error *
 TRITONSERVER_ServerOptionsSetLogFile(TRITONSERVER_ServerOptions *options, const char *file);
 

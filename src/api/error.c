@@ -1,0 +1,27 @@
+// TRITONSERVER_Error*: errors as programs and plug-ins see them. Any thread.
+#include "api/convert.h"
+
+TRITONSERVER_Error *TRITONSERVER_ErrorNew(TRITONSERVER_Error_Code code, const char *msg)
+{
+  return error_to_abi(error_new((error_code)code, "%s", msg));
+}
+
+void TRITONSERVER_ErrorDelete(TRITONSERVER_Error *e)
+{
+  error_free(error_from_abi(e));
+}
+
+TRITONSERVER_Error_Code TRITONSERVER_ErrorCode(TRITONSERVER_Error *e)
+{
+  return (TRITONSERVER_Error_Code)error_get_code(error_from_abi(e));
+}
+
+const char *TRITONSERVER_ErrorCodeString(TRITONSERVER_Error *e)
+{
+  return error_code_text(error_get_code(error_from_abi(e)));
+}
+
+const char *TRITONSERVER_ErrorMessage(TRITONSERVER_Error *e)
+{
+  return error_message(error_from_abi(e));
+}

@@ -1,0 +1,267 @@
+// TRITONSERVER_ServerOptions*: stores what a program sets until it starts a server. One thread at
+// a time. The log's setters are the exception: they act at once, from any thread, and do not look
+// at `options`.
+#include "core/server_options.h"
+
+#include "api/convert.h"
+#include "base/log.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+// Replaces an owned text.
+static TRITONSERVER_Error *set_text(char **field, const char *value)
+{
+  char *copy = strdup(value);
+  if (copy == NULL)
+    return error_to_abi(error_no_memory());
+  free(*field);
+  *field = copy;
+  return NULL;
+}
+
+static TRITONSERVER_Error *add_once(string_list *list, const char *text)
+{
+  if (string_list_contains(list, text) || string_list_add(list, text))
+    return NULL;
+  return error_to_abi(error_no_memory());
+}
+
+TRITONSERVER_Error *TRITONSERVER_ServerOptionsNew(TRITONSERVER_ServerOptions **options)
+{
+  server_options *made = malloc(sizeof(*made));
+  if (made == NULL)
+    return error_to_abi(error_no_memory());
+  error *failure = server_options_init(made);
+  if (failure != NULL) {
+    free(made);
+    return error_to_abi(failure);
+  }
+  *options = made;
+  return NULL;
+}
+
+TRITONSERVER_Error *TRITONSERVER_ServerOptionsDelete(TRITONSERVER_ServerOptions *options)
+{
+  if (options != NULL)
+    server_options_fini(options);
+  free(options);
+  return NULL;
+}
+
+// Setters that store one value: the function's name after "TRITONSERVER_ServerOptionsSet", the
+// type of its parameter, the field.
+#define VALUE_SETTERS(X)                                                                           \
+  X(StrictModelConfig, bool, strict_model_config)                                                  \
+  X(PinnedMemoryPoolByteSize, uint64_t, pinned_memory_pool_bytes)                                  \
+  X(MinSupportedComputeCapability, double, min_compute_capability)                                 \
+  X(ExitOnError, bool, exit_on_error)                                                              \
+  X(StrictReadiness, bool, strict_readiness)                                                       \
+  X(ExitTimeout, unsigned int, exit_timeout_seconds)                                               \
+  X(BufferManagerThreadCount, unsigned int, buffer_manager_thread_count)                           \
+  X(ModelLoadThreadCount, unsigned int, model_load_thread_count)                                   \
+  X(ModelLoadRetryCount, unsigned int, model_load_retry_count)                                     \
+  X(ModelNamespacing, bool, model_namespacing)                                                     \
+  X(EnablePeerAccess, bool, enable_peer_access)                                                    \
+  X(Metrics, bool, metrics)                                                                        \
+  X(GpuMetrics, bool, gpu_metrics)                                                                 \
+  X(CpuMetrics, bool, cpu_metrics)                                                                 \
+  X(MetricsInterval, uint64_t, metrics_interval_ms)
+
+#define DEFINE_VALUE_SETTER(name, type, field)                                                     \
+  TRITONSERVER_Error *TRITONSERVER_ServerOptionsSet##name(TRITONSERVER_ServerOptions *options,     \
+                                                          type value)                              \
+  {                                                                                                \
+    options->field = value;                                                                        \
+    return NULL;                                                                                   \
+  }
+VALUE_SETTERS(DEFINE_VALUE_SETTER)
+
+// Setters that store a copy of a text.
+#define TEXT_SETTERS(X)                                                                            \
+  X(ServerId, server_id)                                                                           \
+  X(ModelConfigName, model_config_name)                                                            \
+  X(CacheDirectory, cache_directory)                                                               \
+  X(BackendDirectory, backend_directory)                                                           \
+  X(RepoAgentDirectory, repository_agent_directory)
+
+#define DEFINE_TEXT_SETTER(name, field)                                                            \
+  TRITONSERVER_Error *TRITONSERVER_ServerOptionsSet##name(TRITONSERVER_ServerOptions *options,     \
+                                                          const char *value)                       \
+  {                                                                                                \
+    return set_text(&options->field, value);                                                       \
+  }
+TEXT_SETTERS(DEFINE_TEXT_SETTER)
+
+TRITONSERVER_Error *
+TRITONSERVER_ServerOptionsSetModelRepositoryPath(TRITONSERVER_ServerOptions *options,
+                                                 const char *model_repository_path)
+{
+  return add_once(&options->model_repositories, model_repository_path);
+}
+
+TRITONSERVER_Error *
+TRITONSERVER_ServerOptionsSetModelControlMode(TRITONSERVER_ServerOptions *options,
+                                              TRITONSERVER_ModelControlMode mode)
+{
+  if ((unsigned)mode > TRITONSERVER_MODEL_CONTROL_EXPLICIT)
+    return error_to_abi(error_new(ERROR_INVALID_ARG, "unknown control mode '%d'", (int)mode));
+  options->model_control_mode = mode;
+  return NULL;
+}
+
+TRITONSERVER_Error *TRITONSERVER_ServerOptionsSetStartupModel(TRITONSERVER_ServerOptions *options,
+                                                              const char *model_name)
+{
+  return add_once(&options->startup_models, model_name);
+}
+
+TRITONSERVER_Error *
+TRITONSERVER_ServerOptionsSetRateLimiterMode(TRITONSERVER_ServerOptions *options,
+                                             TRITONSERVER_RateLimitMode mode)
+{
+  if ((unsigned)mode > TRITONSERVER_RATE_LIMIT_EXEC_COUNT)
+    return error_to_abi(error_new(ERROR_INVALID_ARG, "unknown rate limit mode '%d'", (int)mode));
+  options->rate_limiter_mode = mode;
+  return NULL;
+}
+
+TRITONSERVER_Error *
+TRITONSERVER_ServerOptionsAddRateLimiterResource(TRITONSERVER_ServerOptions *options,
+                                                 const char *resource_name, size_t resource_count,
+                                                 int device)
+{
+  return error_to_abi(rate_limiter_resource_list_add(&options->rate_limiter_resources,
+                                                     resource_name, resource_count, device));
+}
+
+TRITONSERVER_Error *
+TRITONSERVER_ServerOptionsSetCudaMemoryPoolByteSize(TRITONSERVER_ServerOptions *options,
+                                                    int gpu_device, uint64_t size)
+{
+  return error_to_abi(device_size_list_put(&options->cuda_memory_pools, gpu_device, size));
+}
+
+TRITONSERVER_Error *TRITONSERVER_ServerOptionsSetCudaVirtualAddressSize(
+    TRITONSERVER_ServerOptions *options, int gpu_device, size_t cuda_virtual_address_size)
+{
+  return error_to_abi(device_size_list_put(&options->cuda_virtual_address_sizes, gpu_device,
+                                           cuda_virtual_address_size));
+}
+
+TRITONSERVER_Error *TRITONSERVER_ServerOptionsSetCacheConfig(TRITONSERVER_ServerOptions *options,
+                                                             const char *cache_name,
+                                                             const char *config_json)
+{
+  return error_to_abi(setting_list_put(&options->cache_configs, cache_name, "", config_json));
+}
+
+TRITONSERVER_Error *
+TRITONSERVER_ServerOptionsSetResponseCacheByteSize(TRITONSERVER_ServerOptions *options,
+                                                   uint64_t size)
+{
+  if (size == 0)
+    return NULL;
+  char config[sizeof("{\"size\": 18446744073709551615}")];
+  snprintf(config, sizeof(config), "{\"size\": %llu}", (unsigned long long)size);
+  return TRITONSERVER_ServerOptionsSetCacheConfig(options, "local", config);
+}
+
+TRITONSERVER_Error *TRITONSERVER_ServerOptionsSetLogFile(TRITONSERVER_ServerOptions *options,
+                                                         const char *file)
+{
+  (void)options;
+  return error_to_abi(log_set_file(file));
+}
+
+TRITONSERVER_Error *TRITONSERVER_ServerOptionsSetLogInfo(TRITONSERVER_ServerOptions *options,
+                                                         bool log)
+{
+  (void)options;
+  log_enable(LOG_LEVEL_INFO, log);
+  return NULL;
+}
+
+TRITONSERVER_Error *TRITONSERVER_ServerOptionsSetLogWarn(TRITONSERVER_ServerOptions *options,
+                                                         bool log)
+{
+  (void)options;
+  log_enable(LOG_LEVEL_WARNING, log);
+  return NULL;
+}
+
+TRITONSERVER_Error *TRITONSERVER_ServerOptionsSetLogError(TRITONSERVER_ServerOptions *options,
+                                                          bool log)
+{
+  (void)options;
+  log_enable(LOG_LEVEL_ERROR, log);
+  return NULL;
+}
+
+TRITONSERVER_Error *TRITONSERVER_ServerOptionsSetLogVerbose(TRITONSERVER_ServerOptions *options,
+                                                            int level)
+{
+  (void)options;
+  log_set_verbose(level > 0 ? (uint32_t)level : 0);
+  return NULL;
+}
+
+TRITONSERVER_Error *TRITONSERVER_ServerOptionsSetLogFormat(TRITONSERVER_ServerOptions *options,
+                                                           TRITONSERVER_LogFormat format)
+{
+  _Static_assert((int)LOG_FORMAT_DEFAULT == (int)TRITONSERVER_LOG_DEFAULT &&
+                     (int)LOG_FORMAT_ISO8601 == (int)TRITONSERVER_LOG_ISO8601,
+                 "the log's formats are the ABI's");
+  (void)options;
+  if ((unsigned)format > TRITONSERVER_LOG_ISO8601)
+    return error_to_abi(error_new(ERROR_INVALID_ARG, "unknown log format '%d'", (int)format));
+  log_set_format((log_format)format);
+  return NULL;
+}
+
+TRITONSERVER_Error *
+TRITONSERVER_ServerOptionsSetModelLoadDeviceLimit(TRITONSERVER_ServerOptions *options,
+                                                  TRITONSERVER_InstanceGroupKind kind,
+                                                  int device_id, double fraction)
+{
+  if (device_id < 0)
+    return error_to_abi(error_new(ERROR_INVALID_ARG, "expects device ID >= 0, got %d", device_id));
+  if (!(fraction >= 0.0 && fraction <= 1.0))
+    return error_to_abi(error_new(
+        ERROR_INVALID_ARG, "expects limit fraction to be in range [0.0, 1.0], got %f", fraction));
+  if (kind != TRITONSERVER_INSTANCEGROUPKIND_GPU)
+    return error_to_abi(error_new(ERROR_INVALID_ARG, "given device kind is not supported, got: %s",
+                                  TRITONSERVER_InstanceGroupKindString(kind)));
+  char name[64];
+  char value[32];
+  snprintf(name, sizeof(name), "model-load-gpu-limit-device-%d", device_id);
+  snprintf(value, sizeof(value), "%f", fraction);
+  return error_to_abi(setting_list_add(&options->backend_settings, "", name, value));
+}
+
+TRITONSERVER_Error *TRITONSERVER_ServerOptionsSetBackendConfig(TRITONSERVER_ServerOptions *options,
+                                                               const char *backend_name,
+                                                               const char *name, const char *value)
+{
+  return error_to_abi(setting_list_add(&options->backend_settings, backend_name, name, value));
+}
+
+TRITONSERVER_Error *TRITONSERVER_ServerOptionsSetHostPolicy(TRITONSERVER_ServerOptions *options,
+                                                            const char *policy_name,
+                                                            const char *name, const char *value)
+{
+  if (strcmp(name, "numa-node") != 0 && strcmp(name, "cpu-cores") != 0)
+    return error_to_abi(error_new(ERROR_UNSUPPORTED,
+                                  "Unsupported host policy setting '%s' is specified, supported "
+                                  "settings are 'numa-node', 'cpu-cores'",
+                                  name));
+  return error_to_abi(setting_list_put(&options->host_policies, policy_name, name, value));
+}
+
+TRITONSERVER_Error *TRITONSERVER_ServerOptionsSetMetricsConfig(TRITONSERVER_ServerOptions *options,
+                                                               const char *group, const char *name,
+                                                               const char *value)
+{
+  return error_to_abi(setting_list_add(&options->metrics_settings, group, name, value));
+}
