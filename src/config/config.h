@@ -1,0 +1,153 @@
+// Model configuration: reading, printing, completing and checking. Called from load threads and by
+// the functions that answer GET …/config, never on the request path. A configuration is a
+// protobuf-c message with one owner; the functions keep no state and may run on several threads at
+// once.
+//
+// The order in which a model is loaded:
+//   1. config_read_text (config.pbtxt) or config_read_json (override) or config_new (no file)
+//   2. config_set_defaults       name, backend, platform, file name, policies
+//   3. config_check_name, config_validate_model
+//   4. config_normalize_instance_groups, config_validate_instance_groups (once the backend's
+//   preferred
+//      groups are known)
+//   5. the backend's ModelInitialize; what it completes goes through config_apply_autocomplete
+//   6. config_validate           everything, tensors included
+// With auto-completion off, also config_validate_tensors at 3.
+#ifndef NEREID_CONFIG_CONFIG_H
+#define NEREID_CONFIG_CONFIG_H
+
+#include "base/buffer.h"
+#include "base/error.h"
+#include "base/slice.h"
+#include "config/datatype.h"
+#include "config/model_config.pb-c.h" // IWYU pragma: export
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+// ---- lifetime ----
+
+// An empty configuration, or NULL when memory is short. Release it with config_free.
+Inference__ModelConfig *config_new(void);
+void config_free(Inference__ModelConfig *config_owned); // NULL is allowed
+// A deep copy that the caller owns.
+error *config_copy(const Inference__ModelConfig *config, Inference__ModelConfig **copy);
+
+static inline void cleanup_config(Inference__ModelConfig **config)
+{
+  config_free(*config);
+}
+#define AUTO_CONFIG __attribute__((cleanup(cleanup_config)))
+
+// ---- reading and printing ----
+
+// Reads protobuf's text format. On success *config is the caller's. Errors are INVALID_ARG and
+// begin with "<file_name>:<line>:<column>: " (both from 1), then protobuf's words.
+error *config_read_text(slice text, const char *file_name, Inference__ModelConfig **config);
+
+// Reads the JSON form: proto names or camelCase, enums by name (any case) or number, 64-bit numbers
+// as numbers or strings, null as absent; unknown and repeated members are refused. On success
+// *config is the caller's. Errors are INVALID_ARG and name the place: "input[0].dims[1]: expected
+// …".
+error *config_read_json(slice json, Inference__ModelConfig **config);
+
+// Appends what GET /v2/models/M/config shows: proto names, every scalar, enum, list and map, no
+// unset message or oneof; the 64-bit fields that Triton shows as strings are strings here too.
+error *config_print_json(const Inference__ModelConfig *config, buffer *out);
+
+// Appends the text form, two spaces a level, without what is unset or zero; config_read_text reads
+// it back to the same configuration.
+error *config_print_text(const Inference__ModelConfig *config, buffer *out);
+
+// ---- completing ----
+
+// Fills what is missing and does not need the model itself: the name (the folder's), backend,
+// platform and default_model_filename (config_infer_backend), then config_normalize. `model_folder`
+// is a descriptor of the model's folder.
+error *config_set_defaults(Inference__ModelConfig *config, const char *model_name,
+                           int model_folder);
+
+// Finds backend, platform and default_model_filename from each other and from the files in the
+// first version folder, as Triton does; last comes a model name of the form x.<backend>.
+// INVALID_ARG when nothing tells.
+error *config_infer_backend(Inference__ModelConfig *config, const char *model_name,
+                            int model_folder);
+
+// Version policy, preferred batch sizes, sequence idle time, pinned memory. May be called again.
+error *config_normalize(Inference__ModelConfig *config);
+
+// What a backend prefers when the configuration does not say (TRITONBACKEND_BackendAttribute…).
+typedef struct config_preferred_group {
+  Inference__ModelInstanceGroup__Kind kind;
+  uint64_t count; // 0: no preference
+  const int32_t *gpus;
+  size_t gpu_count;
+} config_preferred_group;
+
+// The GPUs that may be used; {NULL, 0} where there are none.
+typedef struct config_gpus {
+  const int32_t *ids;
+  size_t count;
+} config_gpus;
+
+// Makes the implicit instance group, and gives every group its name, kind, count and GPUs.
+// Afterwards no group is KIND_AUTO.
+error *config_normalize_instance_groups(Inference__ModelConfig *config,
+                                        const config_preferred_group *preferred,
+                                        size_t preferred_count, config_gpus gpus);
+
+// Takes over what a backend may complete (max_batch_size, inputs, outputs, decoupled, and the
+// scheduler where `base` has none), then normalises `base`. INTERNAL when the backend wants another
+// scheduler than the configured one.
+error *config_apply_autocomplete(Inference__ModelConfig *base,
+                                 const Inference__ModelConfig *from_backend);
+
+// ---- checking; all errors are INVALID_ARG in Triton's words unless said otherwise ----
+
+// The configuration's name must be the folder's.
+error *config_check_name(const Inference__ModelConfig *config, const char *model_name);
+
+// Everything but tensors and instance groups. UNSUPPORTED for what nereid cannot do yet and without
+// which the model would answer wrongly.
+error *config_validate_model(const Inference__ModelConfig *config);
+// Inputs, outputs and batch inputs/outputs: names, types, dims, reshapes.
+error *config_validate_tensors(const Inference__ModelConfig *config);
+// Instance groups, after config_normalize_instance_groups.
+error *config_validate_instance_groups(const Inference__ModelConfig *config, config_gpus gpus);
+// All three.
+error *config_validate(const Inference__ModelConfig *config, config_gpus gpus);
+
+// ---- questions ----
+
+// Which of the versions in the repository the policy serves. `available` has no duplicates;
+// `selected` has room for `available_count` and comes out ascending. Versions that the policy names
+// and that are absent are logged. Without a policy: the latest.
+void config_select_versions(const Inference__ModelConfig *config, const int64_t *available,
+                            size_t available_count, int64_t *selected, size_t *selected_count);
+
+// A parameter's string_value, borrowed, or NULL when it is not there.
+const char *config_parameter(const Inference__ModelConfig *config, const char *key);
+
+bool config_is_decoupled(const Inference__ModelConfig *config);
+
+// How many instances a (normalised) group or all groups make: `count`, times the GPUs for KIND_GPU.
+size_t config_group_instances(const Inference__ModelInstanceGroup *group);
+size_t config_instances(const Inference__ModelConfig *config);
+
+// "KIND_CPU" and so on.
+const char *config_kind_name(Inference__ModelInstanceGroup__Kind kind);
+
+// The tensor of that name, borrowed, or NULL.
+const Inference__ModelInput *config_input(const Inference__ModelConfig *config, const char *name);
+const Inference__ModelOutput *config_output(const Inference__ModelConfig *config, const char *name);
+
+// Number of elements: the product of `dims`; -1 when one is variable, 1 when there are none. False
+// on overflow of int64 or a dimension below -1.
+bool config_element_count(const int64_t *dims, size_t count, int64_t *elements);
+
+// True when two configurations differ only in instance_group and version_policy, or not at all: the
+// change needs no reload.
+bool config_equal_but_instances(const Inference__ModelConfig *a, const Inference__ModelConfig *b);
+
+#endif
