@@ -1,7 +1,7 @@
 // Exported functions that are not implemented yet: each returns UNSUPPORTED with its own name, so
 // that a program or plug-in that needs one is told which. Whoever implements a function deletes its
-// line here; docs/abi.md is made from what is left (tests/abi/abi.py). The definitions are weak
-// only so that a tree in which both exist still links.
+// line here; docs/abi.md is made from what is left (tests/abi/abi.py). The definitions are weak, so
+// that a line too many does not break the link but a test (abi_exports).
 #include "api/convert.h"
 #include "triton/core/tritonbackend.h"
 #include "triton/core/tritoncache.h"

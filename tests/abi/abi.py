@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """What the public headers declare, compared with what the library exports and with docs/abi.md.
 
-    abi.py exports LIBRARY      every function of the server is exported, and nothing else
+    abi.py exports LIBRARY      every function of the server is exported, and nothing else;
+                                what is implemented is not listed as unsupported
     abi.py table [--write]      docs/abi.md is what the sources say (or write it)
     abi.py signatures           print a C++ program that prints the type of every function
 
@@ -55,15 +56,20 @@ def check_exports(library):
     listing = subprocess.run(
         ["nm", "-D", "--defined-only", library], check=True, capture_output=True, text=True
     ).stdout
-    exported = {line.split()[-1].split("@")[0] for line in listing.splitlines()}
+    symbols = [line.split() for line in listing.splitlines()]
+    exported = {fields[-1].split("@")[0] for fields in symbols}
+    strong = {fields[-1].split("@")[0] for fields in symbols if fields[-2] == "T"}
     declared = set(server_functions())
+    stale = sorted(strong & unsupported_functions())
     missing, extra = sorted(declared - exported), sorted(exported - declared)
     for name in missing:
         print(f"declared but not exported: {name}")
     for name in extra:
         print(f"exported but not declared: {name}")
+    for name in stale:
+        print(f"implemented, but still listed in {UNSUPPORTED.name}: {name}")
     print(f"{len(declared & exported)} of {len(declared)} functions exported")
-    return not missing and not extra and len(declared) > 0
+    return not (missing or extra or stale) and len(declared) > 0
 
 
 def table():
