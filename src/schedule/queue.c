@@ -1,0 +1,230 @@
+// Levels as a sorted list, items as lists in the levels, deadlines as one heap. Called with the
+// scheduler's lock held.
+#include "schedule/queue.h"
+
+#include "base/checked.h"
+#include "base/clock.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+static int compare_levels(const void *a, const void *b)
+{
+  uint64_t left = ((const level_policy *)a)->level;
+  uint64_t right = ((const level_policy *)b)->level;
+  return left < right ? -1 : left > right;
+}
+
+bool request_queue_init(request_queue *q, const queue_config *config)
+{
+  *q = (request_queue){.config = *config};
+  q->config.level_policies = NULL;
+  if (config->level_policy_count == 0)
+    return true;
+  q->own_policies = calloc(config->level_policy_count, sizeof(*q->own_policies));
+  if (q->own_policies == NULL)
+    return false;
+  memcpy(q->own_policies, config->level_policies,
+         config->level_policy_count * sizeof(*q->own_policies));
+  qsort(q->own_policies, config->level_policy_count, sizeof(*q->own_policies), compare_levels);
+  return true;
+}
+
+void request_queue_fini(request_queue *q)
+{
+  assert(q->count == 0);
+  while (q->free != NULL) {
+    queue_level *level = q->free;
+    q->free = level->next;
+    free(level);
+  }
+  free(q->own_policies);
+  *q = (request_queue){0};
+}
+
+// The level that a request's priority means; 0 where the model has one level only.
+static uint64_t effective_priority(const queue_config *config, uint64_t priority)
+{
+  if (config->priority_levels == 0)
+    return 0;
+  if (priority == 0 || priority > config->priority_levels)
+    return config->default_priority_level;
+  return priority;
+}
+
+static const queue_policy *policy_of(const request_queue *q, uint64_t priority)
+{
+  if (priority == 0 || q->own_policies == NULL)
+    return &q->config.default_policy;
+  level_policy wanted = {.level = priority};
+  const level_policy *found = bsearch(&wanted, q->own_policies, q->config.level_policy_count,
+                                      sizeof(wanted), compare_levels);
+  return found != NULL ? &found->policy : &q->config.default_policy;
+}
+
+// The active level of this priority, or the one before its place (NULL: it would be first). Looks
+// from the end: there are few levels, or priorities that grow with time.
+static queue_level *find_level(const request_queue *q, uint64_t priority)
+{
+  queue_level *level = q->last;
+  while (level != NULL && level->priority > priority)
+    level = level->previous;
+  return level;
+}
+
+// Makes `priority` an active level behind `before`. NULL when memory is short.
+static queue_level *add_level(request_queue *q, uint64_t priority, queue_level *before)
+{
+  queue_level *level = q->free;
+  if (level != NULL)
+    q->free = level->next;
+  else
+    level = malloc(sizeof(*level));
+  if (level == NULL)
+    return NULL;
+  *level = (queue_level){.priority = priority, .policy = policy_of(q, priority)};
+  level->previous = before;
+  level->next = before != NULL ? before->next : q->first;
+  if (before != NULL)
+    before->next = level;
+  else
+    q->first = level;
+  if (level->next != NULL)
+    level->next->previous = level;
+  else
+    q->last = level;
+  return level;
+}
+
+static void retire_level(request_queue *q, queue_level *level)
+{
+  if (level->previous != NULL)
+    level->previous->next = level->next;
+  else
+    q->first = level->next;
+  if (level->next != NULL)
+    level->next->previous = level->previous;
+  else
+    q->last = level->previous;
+  level->next = q->free;
+  q->free = level;
+}
+
+static void list_append(item_list *list, queue_item *item)
+{
+  item->next = NULL;
+  item->previous = list->last;
+  if (list->last != NULL)
+    list->last->next = item;
+  else
+    list->first = item;
+  list->last = item;
+}
+
+static void list_remove(item_list *list, queue_item *item)
+{
+  if (item->previous != NULL)
+    item->previous->next = item->next;
+  else
+    list->first = item->next;
+  if (item->next != NULL)
+    item->next->previous = item->previous;
+  else
+    list->last = item->previous;
+  item->next = item->previous = NULL;
+}
+
+// A request's own timeout counts only where the policy allows it and only when it is shorter than
+// the default; so it never counts where there is no default.
+static uint64_t deadline_of(const queue_policy *policy, uint64_t request_timeout_us,
+                            uint64_t now_ns)
+{
+  uint64_t timeout_us = policy->default_timeout_us;
+  if (policy->allow_timeout_override && request_timeout_us != 0 && request_timeout_us < timeout_us)
+    timeout_us = request_timeout_us;
+  uint64_t timeout_ns, deadline_ns;
+  if (timeout_us == 0 || __builtin_mul_overflow(timeout_us, (uint64_t)1000, &timeout_ns) ||
+      __builtin_add_overflow(now_ns, timeout_ns, &deadline_ns))
+    return CLOCK_NEVER;
+  return deadline_ns;
+}
+
+queue_push_result request_queue_push(request_queue *q, queue_item *item, uint64_t now_ns)
+{
+  assert(item->state == ITEM_OUTSIDE);
+  uint64_t priority = effective_priority(&q->config, item->priority);
+  queue_level *level = find_level(q, priority);
+  if (level == NULL || level->priority != priority)
+    level = add_level(q, priority, level);
+  if (level == NULL)
+    return PUSH_NO_MEMORY;
+  const queue_policy *policy = level->policy;
+  if (policy->max_queue_size != 0 && level->count >= policy->max_queue_size)
+    return PUSH_FULL;
+
+  item->level = level;
+  item->state = ITEM_QUEUED;
+  item->enqueued_ns = now_ns;
+  item->deadline.when_ns = deadline_of(policy, item->timeout_us, now_ns);
+  if (item->deadline.when_ns != CLOCK_NEVER)
+    deadline_heap_insert(&q->deadlines, &item->deadline);
+  list_append(&level->queued, item);
+  level->count++;
+  q->count++;
+  q->rows += queue_item_rows(item);
+  return PUSH_DONE;
+}
+
+static void forget_deadline(request_queue *q, queue_item *item)
+{
+  if (item->deadline.when_ns == CLOCK_NEVER)
+    return;
+  deadline_heap_remove(&q->deadlines, &item->deadline);
+  item->deadline.when_ns = CLOCK_NEVER;
+}
+
+void request_queue_remove(request_queue *q, queue_item *item)
+{
+  queue_level *level = item->level;
+  assert(item->state != ITEM_OUTSIDE);
+  forget_deadline(q, item);
+  if (item->state == ITEM_DELAYED) {
+    list_remove(&level->delayed, item);
+    q->delayed_count--;
+  } else {
+    list_remove(&level->queued, item);
+  }
+  item->state = ITEM_OUTSIDE;
+  item->level = NULL;
+  q->count--;
+  q->rows -= queue_item_rows(item);
+  if (--level->count == 0)
+    retire_level(q, level);
+}
+
+uint64_t request_queue_next_deadline(const request_queue *q)
+{
+  const deadline_node *first = deadline_heap_first(&q->deadlines);
+  return first != NULL ? first->when_ns : CLOCK_NEVER;
+}
+
+queue_item *request_queue_expire(request_queue *q, uint64_t now_ns, bool *moved)
+{
+  *moved = false;
+  deadline_node *first = deadline_heap_first(&q->deadlines);
+  if (first == NULL || first->when_ns > now_ns)
+    return NULL;
+  queue_item *item = (queue_item *)((char *)first - offsetof(queue_item, deadline));
+  if (item->level->policy->action == TIMEOUT_REJECT) {
+    request_queue_remove(q, item);
+    return item;
+  }
+  forget_deadline(q, item);
+  list_remove(&item->level->queued, item);
+  list_append(&item->level->delayed, item);
+  item->state = ITEM_DELAYED;
+  q->delayed_count++;
+  *moved = true;
+  return NULL;
+}

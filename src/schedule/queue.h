@@ -1,0 +1,147 @@
+// What waits for a model's instances, in the order in which it is served: by priority level, within
+// a level first in first out, requests whose timeout passed with the action DELAY after the others
+// of their level. A plain data structure: the scheduler that owns it holds the lock. Items are
+// embedded in requests; nothing is allocated for an item, only for a priority level that is new.
+#ifndef NEREID_SCHEDULE_QUEUE_H
+#define NEREID_SCHEDULE_QUEUE_H
+
+#include "base/slice.h"
+#include "schedule/deadline_heap.h"
+#include "schedule/ordering.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+typedef struct queue_level queue_level;
+
+typedef enum queue_item_state {
+  ITEM_OUTSIDE = 0, // never queued, taken or refused
+  ITEM_QUEUED,
+  ITEM_DELAYED, // its timeout passed; served after the level's others, and cannot expire again
+} queue_item_state;
+
+// What waits in the queue; embedded in the request.
+typedef struct queue_item {
+  // Set by the caller before scheduler_enqueue:
+  uint32_t batch_size; // rows; 0 counts as 1
+  uint64_t priority;   // 1 is first; 0 or above the model's levels: the model's default level
+  uint64_t timeout_us; // the request's own timeout; 0: none
+  slice batch_key;     // only items with equal keys share a batch; must live as long as the item is
+                       // queued
+  // Set by the scheduler; all of it zeroed before the first use:
+  struct queue_item *next;
+  struct queue_item *previous;
+  queue_level *level;     // that holds it
+  queue_item_state state; // guarded by the scheduler's lock
+  uint64_t enqueued_ns;
+  deadline_node deadline; // in the queue's heap while it can expire (when_ns not CLOCK_NEVER)
+  ordering_slot slot;     // where preserve_ordering is on: reserved when the item is taken
+} queue_item;
+
+typedef enum timeout_action {
+  TIMEOUT_REJECT = 0,
+  TIMEOUT_DELAY = 1
+} timeout_action;
+
+typedef struct queue_policy {
+  timeout_action action;
+  uint64_t default_timeout_us; // 0: none
+  bool allow_timeout_override;
+  uint32_t max_queue_size; // requests; 0: no limit
+} queue_policy;
+
+typedef struct level_policy {
+  uint64_t level; // 1-based
+  queue_policy policy;
+} level_policy;
+
+typedef struct queue_config {
+  uint64_t priority_levels;        // 0: one level
+  uint64_t default_priority_level; // 1-based
+  queue_policy default_policy;
+  const level_policy *level_policies; // levels that have a policy of their own
+  size_t level_policy_count;
+} queue_config;
+
+typedef struct item_list {
+  queue_item *first;
+  queue_item *last;
+} item_list;
+
+// A level that has items, or once had: emptied levels are kept for reuse.
+struct queue_level {
+  queue_level *next; // the following level that has items; or the next free level
+  queue_level *previous;
+  uint64_t priority;
+  const queue_policy *policy;
+  item_list queued;
+  item_list delayed;
+  uint32_t count; // requests in both lists
+};
+
+typedef struct request_queue {
+  queue_config config;        // owns a copy of the level policies
+  level_policy *own_policies; // ascending by level
+  queue_level *first;         // levels that have items, by priority
+  queue_level *last;
+  queue_level *free; // levels without items
+  size_t count;      // requests
+  uint64_t rows;
+  size_t delayed_count;
+  deadline_heap deadlines;
+} request_queue;
+
+typedef enum queue_push_result {
+  PUSH_DONE,
+  PUSH_FULL,      // the level holds max_queue_size requests
+  PUSH_NO_MEMORY, // no memory for a new priority level
+} queue_push_result;
+
+// False when memory is short. Copies the level policies.
+bool request_queue_init(request_queue *q, const queue_config *config);
+void request_queue_fini(request_queue *q); // must be empty
+
+// Appends to the item's level; sets its deadline from the level's policy and the request's timeout.
+queue_push_result request_queue_push(request_queue *q, queue_item *item, uint64_t now_ns);
+
+// Takes an item out, wherever it is.
+void request_queue_remove(request_queue *q, queue_item *item);
+
+// When the next item expires; CLOCK_NEVER: none does.
+uint64_t request_queue_next_deadline(const request_queue *q);
+
+// Handles one item whose deadline is `now_ns` or before: moves it to its level's delayed list
+// (NULL is returned, *moved is true), or takes it out and returns it. NULL with *moved false: none
+// is due.
+queue_item *request_queue_expire(request_queue *q, uint64_t now_ns, bool *moved);
+
+// The item served first, and the one after `item`; NULL at the end.
+static inline queue_item *request_queue_first(const request_queue *q)
+{
+  const queue_level *level = q->first;
+  if (level == NULL)
+    return NULL;
+  return level->queued.first != NULL ? level->queued.first : level->delayed.first;
+}
+
+static inline queue_item *request_queue_next(const queue_item *item)
+{
+  if (item->next != NULL)
+    return item->next;
+  const queue_level *level = item->level;
+  if (item->state == ITEM_QUEUED && level->delayed.first != NULL)
+    return level->delayed.first;
+  level = level->next;
+  if (level == NULL)
+    return NULL;
+  return level->queued.first != NULL ? level->queued.first : level->delayed.first;
+}
+
+// Rows that an item counts for, everywhere.
+static inline uint64_t queue_item_rows(const queue_item *item)
+{
+  return item->batch_size > 0 ? item->batch_size : 1;
+}
+
+#endif

@@ -1,0 +1,442 @@
+// The lock, the idle instances and the wake-ups around the queue and its policy. Called by
+// front-end threads (enqueue, cancel), instances' threads (take) and the timekeeper (expiry). The
+// lock is held for list operations only; callbacks and system calls come after it.
+#include "schedule/scheduler.h"
+
+#include "schedule/waiter.h"
+
+#include <assert.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+
+// An instance's thread that waits in scheduler_take; lives on its stack.
+typedef struct idle_worker {
+  waiter waiter;
+  struct idle_worker *next;
+  struct idle_worker *previous;
+  bool listed; // false once somebody took it out to wake it
+} idle_worker;
+
+struct scheduler {
+  // Constant after scheduler_new:
+  clock_source clock;
+  timekeeper *timekeeper; // NULL where no policy has timeouts
+  scheduler_refuse *refuse;
+  void *context;
+  ordering *ordering;
+  uint32_t *preferred_sizes;
+
+  pthread_mutex_t lock; // guards all below
+  batch_policy policy;  // its delay becomes 0 when the scheduler stops
+  request_queue queue;
+  bool stopped;
+  idle_worker *idle;    // last in, first out: the warmest cache is used first
+  idle_worker *leader;  // the idle worker that sleeps until the pending batch is due; or NULL
+  uint64_t waking;      // workers taken out of `idle` that are not back under the lock yet
+  uint64_t wake_rows;   // while there is a leader: batch_decision.wake_rows of its decision
+  uint64_t timer_at_ns; // when the timer fires at the latest
+  timer timer;          // guarded by the timekeeper
+
+  // Written under the lock, read without:
+  _Atomic size_t pending;
+  _Atomic uint64_t closed[BATCH_CLOSE_REASON_COUNT];
+};
+
+static uint64_t on_timer(void *context, uint64_t now_ns);
+
+static int compare_sizes(const void *a, const void *b)
+{
+  uint32_t left = *(const uint32_t *)a, right = *(const uint32_t *)b;
+  return left < right ? -1 : left > right;
+}
+
+static bool has_timeouts(const queue_config *config)
+{
+  bool found = config->default_policy.default_timeout_us != 0;
+  for (size_t i = 0; i < config->level_policy_count; i++)
+    found = found || config->level_policies[i].policy.default_timeout_us != 0;
+  return found;
+}
+
+// False when memory is short.
+static bool init_policy(scheduler *s, const scheduler_config *config)
+{
+  uint32_t max_batch_size = config->max_batch_size > 0 ? config->max_batch_size : 1;
+  size_t count = config->preferred_batch_size_count;
+  s->preferred_sizes = calloc(count > 0 ? count : 1, sizeof(*s->preferred_sizes));
+  if (s->preferred_sizes == NULL)
+    return false;
+  if (count > 0)
+    memcpy(s->preferred_sizes, config->preferred_batch_sizes, count * sizeof(*s->preferred_sizes));
+  else
+    s->preferred_sizes[count++] = max_batch_size;
+  qsort(s->preferred_sizes, count, sizeof(*s->preferred_sizes), compare_sizes);
+  uint64_t delay_ns;
+  if (__builtin_mul_overflow(config->max_queue_delay_us, (uint64_t)1000, &delay_ns))
+    delay_ns = CLOCK_NEVER;
+  s->policy = (batch_policy){.batching = config->dynamic_batching,
+                             .max_batch_size = max_batch_size,
+                             .preferred_sizes = s->preferred_sizes,
+                             .preferred_size_count = count,
+                             .max_delay_ns = delay_ns};
+  return true;
+}
+
+error *scheduler_new(const scheduler_config *config, clock_source clock, timekeeper *timekeeper,
+                     scheduler_refuse *refuse, void *context, scheduler **s)
+{
+  scheduler *made = calloc(1, sizeof(*made));
+  if (made == NULL)
+    return error_no_memory();
+  static const queue_config no_policy;
+  const queue_config *queue = config->dynamic_batching ? &config->queue : &no_policy;
+  made->clock = clock;
+  made->timekeeper = has_timeouts(queue) ? timekeeper : NULL;
+  made->refuse = refuse;
+  made->context = context;
+  made->ordering = config->ordering;
+  made->timer_at_ns = CLOCK_NEVER;
+  timer_init(&made->timer, on_timer, made);
+  if (!init_policy(made, config) || !request_queue_init(&made->queue, queue)) {
+    free(made->preferred_sizes);
+    free(made);
+    return error_no_memory();
+  }
+  pthread_mutexattr_t attributes;
+  pthread_mutexattr_init(&attributes);
+  pthread_mutexattr_settype(&attributes, PTHREAD_MUTEX_ADAPTIVE_NP);
+  pthread_mutex_init(&made->lock, &attributes);
+  pthread_mutexattr_destroy(&attributes);
+  *s = made;
+  return NULL;
+}
+
+void scheduler_free(scheduler *s)
+{
+  if (s == NULL)
+    return;
+  if (s->timekeeper != NULL)
+    timekeeper_cancel(s->timekeeper, &s->timer);
+  assert(s->idle == NULL);
+  request_queue_fini(&s->queue);
+  pthread_mutex_destroy(&s->lock);
+  free(s->preferred_sizes);
+  free(s);
+}
+
+static void publish_pending(scheduler *s)
+{
+  atomic_store_explicit(&s->pending, s->queue.count, memory_order_relaxed);
+}
+
+// --- Idle workers. All of it under the lock; whoever gets a waiter back wakes it after the lock.
+
+static void list_worker(scheduler *s, idle_worker *w)
+{
+  w->previous = NULL;
+  w->next = s->idle;
+  if (s->idle != NULL)
+    s->idle->previous = w;
+  s->idle = w;
+  w->listed = true;
+}
+
+static void unlist_worker(scheduler *s, idle_worker *w)
+{
+  if (w->previous != NULL)
+    w->previous->next = w->next;
+  else
+    s->idle = w->next;
+  if (w->next != NULL)
+    w->next->previous = w->previous;
+  if (s->leader == w)
+    s->leader = NULL;
+  w->listed = false;
+}
+
+// Takes a worker out to wake it: the leader where there is one, since its decision is outdated.
+static waiter *summon(scheduler *s)
+{
+  idle_worker *w = s->leader != NULL ? s->leader : s->idle;
+  unlist_worker(s, w);
+  s->waking++;
+  waiter_signal(&w->waiter);
+  return &w->waiter;
+}
+
+// More work than the workers that are on their way will take, where nothing waits for a delay.
+static bool exceeds_waking(const scheduler *s)
+{
+  if (!s->policy.batching)
+    return s->queue.count > s->waking;
+  return s->queue.rows > s->waking * s->policy.max_batch_size;
+}
+
+// Whether an idle worker must come after the queue changed in any way; wakes at most one.
+static waiter *reconsider(scheduler *s)
+{
+  if (s->idle == NULL || s->queue.count == 0)
+    return NULL;
+  if (!s->policy.batching || s->policy.max_delay_ns == 0)
+    return exceeds_waking(s) ? summon(s) : NULL;
+  if (s->waking > 0)
+    return NULL; // that one decides, and passes on
+  if (s->leader == NULL)
+    return summon(s); // somebody must wait for the delay
+  batch_decision decision =
+      batch_policy_decide(&s->policy, &s->queue, SIZE_MAX, clock_now(s->clock));
+  if (decision.verdict == BATCH_TAKE)
+    return summon(s);
+  s->wake_rows = decision.wake_rows;
+  return NULL;
+}
+
+// The same after `item` came in: usually the leader's decision tells without a new walk.
+static waiter *reconsider_arrival(scheduler *s, const queue_item *item)
+{
+  if (s->leader != NULL && s->queue.rows < s->wake_rows && s->queue.delayed_count == 0 &&
+      s->queue.first == s->queue.last &&
+      slice_equal(item->batch_key, request_queue_first(&s->queue)->batch_key))
+    return NULL;
+  return reconsider(s);
+}
+
+static void wake(waiter *w)
+{
+  if (w != NULL)
+    waiter_wake(w);
+}
+
+// --- Expiry
+
+// Handles what has expired: expired items with the action REJECT are taken out and returned, linked
+// by `next`; the others become delayed. Locked.
+static queue_item *expire(scheduler *s, uint64_t now_ns, bool *changed)
+{
+  item_list out = {0};
+  *changed = false;
+  for (;;) {
+    bool moved;
+    queue_item *item = request_queue_expire(&s->queue, now_ns, &moved);
+    if (item == NULL && !moved)
+      break;
+    *changed = true;
+    if (item == NULL)
+      continue;
+    if (out.last != NULL)
+      out.last->next = item;
+    else
+      out.first = item;
+    out.last = item;
+  }
+  return out.first;
+}
+
+// Gives items that nobody will execute back, oldest first. With no lock held.
+static void refuse_all(scheduler *s, queue_item *first, refusal reason)
+{
+  while (first != NULL) {
+    queue_item *item = first;
+    first = item->next;
+    item->next = NULL;
+    s->refuse(s->context, item, reason);
+  }
+}
+
+static uint64_t on_timer(void *context, uint64_t now_ns)
+{
+  scheduler *s = context;
+  pthread_mutex_lock(&s->lock);
+  bool changed;
+  queue_item *expired = expire(s, now_ns, &changed);
+  waiter *w = changed ? reconsider(s) : NULL;
+  uint64_t next_ns = request_queue_next_deadline(&s->queue);
+  s->timer_at_ns = next_ns;
+  publish_pending(s);
+  pthread_mutex_unlock(&s->lock);
+  wake(w);
+  refuse_all(s, expired, REFUSAL_TIMEOUT);
+  return next_ns;
+}
+
+// --- What the threads call
+
+bool scheduler_enqueue(scheduler *s, queue_item *item, refusal *reason)
+{
+  uint64_t now_ns = clock_now(s->clock);
+  pthread_mutex_lock(&s->lock);
+  if (s->stopped) {
+    pthread_mutex_unlock(&s->lock);
+    *reason = REFUSAL_STOPPED;
+    return false;
+  }
+  if (request_queue_push(&s->queue, item, now_ns) != PUSH_DONE) {
+    pthread_mutex_unlock(&s->lock);
+    *reason = REFUSAL_QUEUE_FULL;
+    return false;
+  }
+  uint64_t arm_ns = CLOCK_NEVER;
+  if (s->timekeeper != NULL && item->deadline.when_ns < s->timer_at_ns)
+    arm_ns = s->timer_at_ns = item->deadline.when_ns;
+  waiter *w = s->idle != NULL ? reconsider_arrival(s, item) : NULL;
+  publish_pending(s);
+  pthread_mutex_unlock(&s->lock);
+  wake(w);
+  if (arm_ns != CLOCK_NEVER) // rare: the timer stays armed while items with later deadlines pass
+    timekeeper_arm(s->timekeeper, &s->timer, arm_ns);
+  return true;
+}
+
+// Moves the first `count` items out of the queue. Locked.
+static void collect(scheduler *s, queue_item **items, size_t count, batch_close_reason reason)
+{
+  for (size_t i = 0; i < count; i++) {
+    items[i] = request_queue_first(&s->queue);
+    request_queue_remove(&s->queue, items[i]);
+    if (s->ordering != NULL)
+      ordering_reserve(s->ordering, &items[i]->slot);
+  }
+  uint64_t closed = atomic_load_explicit(&s->closed[reason], memory_order_relaxed);
+  atomic_store_explicit(&s->closed[reason], closed + 1, memory_order_relaxed);
+  publish_pending(s);
+}
+
+// Sees to it that nothing expired is in the queue. The lock is released while expired items are
+// given back; *now_ns is the moment that the decision may use.
+static void expire_before_decision(scheduler *s, uint64_t *now_ns)
+{
+  *now_ns = 0; // not looked at where neither delay nor deadlines exist
+  if (s->policy.max_delay_ns != 0 || request_queue_next_deadline(&s->queue) != CLOCK_NEVER)
+    *now_ns = clock_now(s->clock);
+  while (request_queue_next_deadline(&s->queue) <= *now_ns) {
+    bool changed;
+    queue_item *expired = expire(s, *now_ns, &changed);
+    publish_pending(s);
+    if (expired == NULL)
+      return;
+    pthread_mutex_unlock(&s->lock);
+    refuse_all(s, expired, REFUSAL_TIMEOUT);
+    pthread_mutex_lock(&s->lock);
+    *now_ns = clock_now(s->clock);
+  }
+}
+
+// One attempt, locked on entry. True: a batch was taken and the lock released.
+static bool try_take(scheduler *s, queue_item **items, size_t capacity, batch_decision *decision)
+{
+  uint64_t now_ns;
+  expire_before_decision(s, &now_ns);
+  *decision = batch_policy_decide(&s->policy, &s->queue, capacity, now_ns);
+  if (decision->verdict != BATCH_TAKE)
+    return false;
+  collect(s, items, decision->count, decision->reason);
+  waiter *w = reconsider(s); // pass on what is left
+  pthread_mutex_unlock(&s->lock);
+  wake(w);
+  return true;
+}
+
+// Sleeps until woken, or until the pending batch is due where no other worker waits for that.
+// Locked on entry and on return.
+static void park(scheduler *s, const batch_decision *decision)
+{
+  idle_worker self;
+  waiter_reset(&self.waiter);
+  list_worker(s, &self);
+  uint64_t until_ns = CLOCK_NEVER;
+  if (decision->verdict == BATCH_WAIT && s->leader == NULL) {
+    s->leader = &self;
+    s->wake_rows = decision->wake_rows;
+    until_ns = decision->until_ns;
+  }
+  pthread_mutex_unlock(&s->lock);
+  waiter_sleep(&self.waiter, until_ns);
+  pthread_mutex_lock(&s->lock);
+  if (self.listed)
+    unlist_worker(s, &self);
+  else
+    s->waking--;
+}
+
+size_t scheduler_take(scheduler *s, queue_item **items, size_t capacity, batch_close_reason *reason)
+{
+  batch_decision decision;
+  pthread_mutex_lock(&s->lock);
+  while (!try_take(s, items, capacity, &decision)) {
+    if (decision.verdict == BATCH_EMPTY && s->stopped) {
+      pthread_mutex_unlock(&s->lock);
+      return 0;
+    }
+    park(s, &decision);
+  }
+  *reason = decision.reason;
+  return decision.count;
+}
+
+size_t scheduler_try_take(scheduler *s, queue_item **items, size_t capacity,
+                          batch_close_reason *reason, uint64_t *until_ns)
+{
+  batch_decision decision;
+  pthread_mutex_lock(&s->lock);
+  if (try_take(s, items, capacity, &decision)) {
+    *reason = decision.reason;
+    return decision.count;
+  }
+  pthread_mutex_unlock(&s->lock);
+  *until_ns = decision.until_ns;
+  return 0;
+}
+
+bool scheduler_cancel(scheduler *s, queue_item *item)
+{
+  pthread_mutex_lock(&s->lock);
+  bool queued = item->state != ITEM_OUTSIDE;
+  waiter *w = NULL;
+  if (queued) {
+    request_queue_remove(&s->queue, item);
+    w = reconsider(s); // what is left may close now
+    publish_pending(s);
+  }
+  pthread_mutex_unlock(&s->lock);
+  wake(w);
+  return queued;
+}
+
+void scheduler_stop(scheduler *s)
+{
+  pthread_mutex_lock(&s->lock);
+  s->stopped = true;
+  s->policy.max_delay_ns = 0; // nobody can join a batch any more
+  while (s->idle != NULL)
+    waiter_wake(summon(s));
+  pthread_mutex_unlock(&s->lock);
+}
+
+void scheduler_abandon(scheduler *s)
+{
+  item_list out = {0};
+  pthread_mutex_lock(&s->lock);
+  for (queue_item *item; (item = request_queue_first(&s->queue)) != NULL;) {
+    request_queue_remove(&s->queue, item);
+    if (out.last != NULL)
+      out.last->next = item;
+    else
+      out.first = item;
+    out.last = item;
+  }
+  publish_pending(s);
+  pthread_mutex_unlock(&s->lock);
+  refuse_all(s, out.first, REFUSAL_STOPPED);
+}
+
+size_t scheduler_pending(const scheduler *s)
+{
+  return atomic_load_explicit(&s->pending, memory_order_relaxed);
+}
+
+uint64_t scheduler_closed_batches(const scheduler *s, batch_close_reason reason)
+{
+  return atomic_load_explicit(&s->closed[reason], memory_order_relaxed);
+}

@@ -1,0 +1,177 @@
+// The timer heap, its lock and its thread. The thread sleeps until the first timer is due and is
+// woken only by a timer that comes earlier.
+#include "schedule/timekeeper.h"
+
+#include "base/thread.h"
+
+#include <assert.h>
+#include <pthread.h>
+#include <stdlib.h>
+
+struct timekeeper {
+  clock_source clock;
+  pthread_mutex_t lock;   // guards all below and every timer's fields
+  pthread_cond_t changed; // for the thread: an earlier timer, or the end
+  pthread_cond_t fired;   // for timekeeper_cancel: a callback returned
+  deadline_heap heap;
+  uint64_t sleeping_until_ns; // what the thread waits for; 0 while it does not sleep
+  bool stopped;
+  bool has_thread;
+  pthread_t thread;
+};
+
+static void init_condition(pthread_cond_t *condition)
+{
+  pthread_condattr_t attributes;
+  pthread_condattr_init(&attributes);
+  pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
+  pthread_cond_init(condition, &attributes);
+  pthread_condattr_destroy(&attributes);
+}
+
+error *timekeeper_new_manual(clock_source clock, timekeeper **k)
+{
+  timekeeper *made = calloc(1, sizeof(*made));
+  if (made == NULL)
+    return error_no_memory();
+  made->clock = clock;
+  pthread_mutex_init(&made->lock, NULL);
+  init_condition(&made->changed);
+  init_condition(&made->fired);
+  *k = made;
+  return NULL;
+}
+
+// Puts the timer into the heap, where it is not. Locked.
+static void insert(timekeeper *k, timer *t, uint64_t when_ns)
+{
+  t->node.when_ns = when_ns;
+  t->armed = true;
+  deadline_heap_insert(&k->heap, &t->node);
+}
+
+// Runs the callback of a timer that was taken out of the heap. Locked on entry and on return.
+static void fire(timekeeper *k, timer *t, uint64_t now_ns)
+{
+  t->armed = false;
+  t->firing = true;
+  t->rearm_ns = CLOCK_NEVER;
+  pthread_mutex_unlock(&k->lock);
+  uint64_t next_ns = t->callback(t->context, now_ns);
+  pthread_mutex_lock(&k->lock);
+  t->firing = false;
+  if (t->rearm_ns < next_ns)
+    next_ns = t->rearm_ns;
+  if (next_ns != CLOCK_NEVER)
+    insert(k, t, next_ns);
+  pthread_cond_broadcast(&k->fired);
+}
+
+// Locked on entry and on return.
+static uint64_t fire_due(timekeeper *k)
+{
+  uint64_t now_ns = clock_now(k->clock);
+  deadline_node *node;
+  while ((node = deadline_heap_first(&k->heap)) != NULL && node->when_ns <= now_ns) {
+    deadline_heap_remove(&k->heap, node);
+    fire(k, (timer *)node, now_ns);
+  }
+  return node != NULL ? node->when_ns : CLOCK_NEVER;
+}
+
+uint64_t timekeeper_fire_due(timekeeper *k)
+{
+  pthread_mutex_lock(&k->lock);
+  uint64_t next_ns = fire_due(k);
+  pthread_mutex_unlock(&k->lock);
+  return next_ns;
+}
+
+static void *run(void *argument)
+{
+  timekeeper *k = argument;
+  pthread_mutex_lock(&k->lock);
+  while (!k->stopped) {
+    uint64_t next_ns = fire_due(k);
+    if (next_ns <= clock_now(k->clock) || k->stopped)
+      continue;
+    k->sleeping_until_ns = next_ns;
+    if (next_ns == CLOCK_NEVER) {
+      pthread_cond_wait(&k->changed, &k->lock);
+    } else {
+      struct timespec until = clock_timespec(next_ns);
+      pthread_cond_timedwait(&k->changed, &k->lock, &until);
+    }
+    k->sleeping_until_ns = 0;
+  }
+  pthread_mutex_unlock(&k->lock);
+  return NULL;
+}
+
+error *timekeeper_new(clock_source clock, timekeeper **k)
+{
+  timekeeper *made;
+  RETURN_IF_ERROR(timekeeper_new_manual(clock, &made));
+  error *failure = thread_start(&made->thread, "timekeeper", run, made);
+  if (failure != NULL) {
+    timekeeper_free(made);
+    return failure;
+  }
+  made->has_thread = true;
+  *k = made;
+  return NULL;
+}
+
+void timekeeper_free(timekeeper *k)
+{
+  if (k == NULL)
+    return;
+  if (k->has_thread) {
+    pthread_mutex_lock(&k->lock);
+    k->stopped = true;
+    pthread_cond_signal(&k->changed);
+    pthread_mutex_unlock(&k->lock);
+    pthread_join(k->thread, NULL);
+  }
+  assert(deadline_heap_first(&k->heap) == NULL);
+  pthread_cond_destroy(&k->changed);
+  pthread_cond_destroy(&k->fired);
+  pthread_mutex_destroy(&k->lock);
+  free(k);
+}
+
+void timer_init(timer *t, timer_callback *callback, void *context)
+{
+  *t = (timer){.callback = callback, .context = context};
+}
+
+void timekeeper_arm(timekeeper *k, timer *t, uint64_t when_ns)
+{
+  if (when_ns == CLOCK_NEVER)
+    return;
+  pthread_mutex_lock(&k->lock);
+  if (t->firing) {
+    if (when_ns < t->rearm_ns)
+      t->rearm_ns = when_ns;
+  } else if (!t->armed) {
+    insert(k, t, when_ns);
+  } else if (when_ns < t->node.when_ns) {
+    deadline_heap_remove(&k->heap, &t->node);
+    insert(k, t, when_ns);
+  }
+  if (when_ns < k->sleeping_until_ns)
+    pthread_cond_signal(&k->changed);
+  pthread_mutex_unlock(&k->lock);
+}
+
+void timekeeper_cancel(timekeeper *k, timer *t)
+{
+  pthread_mutex_lock(&k->lock);
+  while (t->firing)
+    pthread_cond_wait(&k->fired, &k->lock);
+  if (t->armed) {
+    deadline_heap_remove(&k->heap, &t->node);
+    t->armed = false;
+  }
+  pthread_mutex_unlock(&k->lock);
+}

@@ -1,0 +1,49 @@
+// Fires deadlines on time: a heap of timers and one thread a server. A timer belongs to a queue,
+// not to a request, and is armed only where a queue's policy has timeouts, so that the heap stays
+// small and its lock is off the request path.
+#ifndef NEREID_SCHEDULE_TIMEKEEPER_H
+#define NEREID_SCHEDULE_TIMEKEEPER_H
+
+#include "base/clock.h"
+#include "base/error.h"
+#include "schedule/deadline_heap.h"
+
+#include <stdbool.h>
+
+typedef struct timekeeper timekeeper;
+
+// Called when a timer is due, with no lock held, on the timekeeper's thread. Returns when to fire
+// next, or CLOCK_NEVER.
+typedef uint64_t timer_callback(void *context, uint64_t now_ns);
+
+// Embedded in whatever has a deadline. All fields are the timekeeper's own.
+typedef struct timer {
+  deadline_node node; // first: a node of the heap is its timer
+  timer_callback *callback;
+  void *context;
+  bool armed;        // in the heap
+  bool firing;       // its callback runs
+  uint64_t rearm_ns; // armed again while firing: when
+} timer;
+
+// Starts the thread. `clock` must be CLOCK_MONOTONIC's: the thread sleeps on it.
+error *timekeeper_new(clock_source clock, timekeeper **k);
+// The same without a thread, for tests: time passes when the test calls timekeeper_fire_due.
+error *timekeeper_new_manual(clock_source clock, timekeeper **k);
+// Stops and joins the thread. No timer may be armed.
+void timekeeper_free(timekeeper *k);
+
+void timer_init(timer *t, timer_callback *callback, void *context);
+
+// Makes the timer fire at `when_ns`, or before when it is armed for an earlier moment already. A
+// moment in the past fires at once. Any thread, also from the callback.
+void timekeeper_arm(timekeeper *k, timer *t, uint64_t when_ns);
+
+// After this the callback does not run and will not run. Waits for one that is running; must not be
+// called from the timer's own callback. Idempotent.
+void timekeeper_cancel(timekeeper *k, timer *t);
+
+// Runs every callback that is due, on the calling thread; returns when the next one is.
+uint64_t timekeeper_fire_due(timekeeper *k);
+
+#endif

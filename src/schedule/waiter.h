@@ -1,0 +1,33 @@
+// A place where one thread sleeps until another wakes it or a moment comes: a futex word. Wakes
+// exactly the thread that is meant, without the herd of a condition variable.
+#ifndef NEREID_SCHEDULE_WAITER_H
+#define NEREID_SCHEDULE_WAITER_H
+
+#include <stdatomic.h>
+#include <stdint.h>
+
+typedef struct waiter {
+  _Atomic uint32_t signalled;
+} waiter;
+
+static inline void waiter_reset(waiter *w)
+{
+  atomic_store_explicit(&w->signalled, 0, memory_order_relaxed);
+}
+
+// Sleeps until the waiter is signalled or until `until_ns` of CLOCK_MONOTONIC (CLOCK_NEVER: without
+// end). The caller finds out which under its own lock.
+void waiter_sleep(waiter *w, uint64_t until_ns);
+
+// In two steps, so that the kernel is entered after the lock is released: signal under the lock
+// that keeps `w` alive, then wake with no lock held. Between the two the sleeper may have gone
+// already: waiter_wake uses only the address, and a wake-up too many is harmless.
+static inline void waiter_signal(waiter *w)
+{
+  // Release: the sleeper that sees it also sees what was written before.
+  atomic_store_explicit(&w->signalled, 1, memory_order_release);
+}
+
+void waiter_wake(waiter *w);
+
+#endif
