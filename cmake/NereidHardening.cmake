@@ -5,7 +5,7 @@ include(CheckCCompilerFlag)
 
 set(nereid_warnings
   -Wall -Wextra -Wformat=2 -Wconversion -Wno-sign-conversion -Wimplicit-fallthrough -Wvla -Walloca -Wstrict-prototypes
-  -Wmissing-prototypes -Wshadow -Wundef -Wwrite-strings
+  -Wmissing-prototypes $<IF:$<C_COMPILER_ID:GNU>,-Wshadow=local,-Wshadow> -Wundef -Wwrite-strings
   -Werror=format-security -Werror=implicit -Werror=incompatible-pointer-types -Werror=int-conversion)
 if(NEREID_WERROR)
   list(APPEND nereid_warnings -Werror)

@@ -8,15 +8,15 @@
 #include "base/error.h"
 #include "config/config.h"
 #include "request/statistics.h"
+#include "schedule/scheduler.h"
 
 #include <stdbool.h>
 #include <stdint.h>
 
 typedef struct model model;
-typedef struct server server;                     // core/server.h
-typedef struct server_options server_options;     // core/server_options.h
-typedef struct backend_registry backend_registry; // backend/backend_registry.h
-typedef struct timekeeper timekeeper;             // schedule/timekeeper.h
+typedef struct server server;                             // core/server.h
+typedef struct TRITONSERVER_ServerOptions server_options; // core/server_options.h
+typedef struct backend_registry backend_registry;         // backend/backend.h
 
 // What a model needs from the server around it; outlives every model.
 typedef struct model_environment {
@@ -74,5 +74,8 @@ void model_abandon_queue(model *m);
 // model_batch_rows() rows.
 void model_statistics(const model *m, statistics *sum);
 uint32_t model_max_batch_size(const model *m);
+
+// How many batches the scheduler closed for this reason.
+uint64_t model_closed_batches(const model *m, batch_close_reason reason);
 
 #endif

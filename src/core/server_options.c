@@ -71,7 +71,7 @@ const char *setting_list_get(const setting_list *list, const char *group, const 
   return known != NULL ? known->value : NULL;
 }
 
-static void setting_list_fini(setting_list *list)
+void setting_list_fini(setting_list *list)
 {
   for (size_t i = 0; i < list->count; i++)
     setting_fini(&list->items[i]);

@@ -98,6 +98,7 @@ void server_options_fini(server_options *options);
 // Makes `copy` (not initialised before) equal to `options`.
 error *server_options_copy(server_options *copy, const server_options *options);
 
+void setting_list_fini(setting_list *list);
 // Appends; a name that is there already stays there too, and setting_list_get finds the first.
 error *setting_list_add(setting_list *list, const char *group, const char *name, const char *value);
 // Replaces the value of `name` in `group`, or appends.

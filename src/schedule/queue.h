@@ -36,7 +36,10 @@ typedef struct queue_item {
   queue_item_state state; // guarded by the scheduler's lock
   uint64_t enqueued_ns;
   deadline_node deadline; // in the queue's heap while it can expire (when_ns not CLOCK_NEVER)
-  ordering_slot slot;     // where preserve_ordering is on: reserved when the item is taken
+  // Set by the caller where preserve_ordering is on, else NULL: a zeroed slot that outlives the
+  // item (it is in the response factory: a decoupled answer may come after the request is gone).
+  // Reserved when taken.
+  ordering_slot *slot;
 } queue_item;
 
 typedef enum timeout_action {

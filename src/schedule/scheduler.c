@@ -84,7 +84,7 @@ static bool init_policy(scheduler *s, const scheduler_config *config)
   return true;
 }
 
-error *scheduler_new(const scheduler_config *config, clock_source clock, timekeeper *timekeeper,
+error *scheduler_new(const scheduler_config *config, clock_source clock, timekeeper *keeper,
                      scheduler_refuse *refuse, void *context, scheduler **s)
 {
   scheduler *made = calloc(1, sizeof(*made));
@@ -93,7 +93,7 @@ error *scheduler_new(const scheduler_config *config, clock_source clock, timekee
   static const queue_config no_policy;
   const queue_config *queue = config->dynamic_batching ? &config->queue : &no_policy;
   made->clock = clock;
-  made->timekeeper = has_timeouts(queue) ? timekeeper : NULL;
+  made->timekeeper = has_timeouts(queue) ? keeper : NULL;
   made->refuse = refuse;
   made->context = context;
   made->ordering = config->ordering;
@@ -296,7 +296,7 @@ static void collect(scheduler *s, queue_item **items, size_t count, batch_close_
     items[i] = request_queue_first(&s->queue);
     request_queue_remove(&s->queue, items[i]);
     if (s->ordering != NULL)
-      ordering_reserve(s->ordering, &items[i]->slot);
+      ordering_reserve(s->ordering, items[i]->slot);
   }
   uint64_t closed = atomic_load_explicit(&s->closed[reason], memory_order_relaxed);
   atomic_store_explicit(&s->closed[reason], closed + 1, memory_order_relaxed);

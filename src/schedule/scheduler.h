@@ -43,12 +43,14 @@ typedef void scheduler_refuse(void *context, queue_item *item_owned, refusal rea
 // Copies `config`. `refuse` is how queued items that will not be executed come back. `clock` must
 // be CLOCK_MONOTONIC's wherever threads sleep in scheduler_take. `timekeeper` may be NULL: then
 // items expire only when an instance looks for work.
-error *scheduler_new(const scheduler_config *config, clock_source clock, timekeeper *timekeeper,
+error *scheduler_new(const scheduler_config *config, clock_source clock, timekeeper *keeper,
                      scheduler_refuse *refuse, void *context, scheduler **s);
 void scheduler_free(scheduler *s); // nothing queued, nobody in scheduler_take
 
-// Puts an item in the queue and wakes an idle instance. True: the queue owns the item. False:
-// refused (*reason), still the caller's.
+// Puts an item in the queue and wakes an idle instance. True: the queue owns the item, and it may
+// be executed and gone before this returns: the caller keeps the scheduler alive by other means
+// than the item (a reference of its own to the model). False: refused (*reason), still the
+// caller's.
 bool scheduler_enqueue(scheduler *s, queue_item *item, refusal *reason);
 
 // Blocks until there is a batch and takes it: fills `items` (room for `capacity`, at least 1) in

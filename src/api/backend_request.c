@@ -1,0 +1,273 @@
+// TRITONBACKEND_Request*, TRITONBACKEND_Input* and the memory manager: what a backend reads of a
+// request. The backend owns the request, so nothing here needs a lock.
+#include "api/convert.h"
+#include "base/arena.h"
+#include "request/request.h"
+#include "request/response_allocator.h"
+#include "triton/core/tritonbackend.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+
+static request *of(TRITONBACKEND_Request *r)
+{
+  return (request *)r;
+}
+
+static request_input *input_of(TRITONBACKEND_Input *input)
+{
+  return (request_input *)input;
+}
+
+static TRITONSERVER_Error *out_of_bounds(const char *what, uint32_t index, uint32_t count)
+{
+  return error_to_abi(error_new(ERROR_INVALID_ARG,
+                                "out of bounds index %" PRIu32 ": request has %" PRIu32 " %s",
+                                index, count, what));
+}
+
+TRITONSERVER_Error *TRITONBACKEND_RequestId(TRITONBACKEND_Request *r, const char **id)
+{
+  *id = of(r)->id.data;
+  return NULL;
+}
+
+TRITONSERVER_Error *TRITONBACKEND_RequestIsCancelled(TRITONBACKEND_Request *r, bool *is_cancelled)
+{
+  *is_cancelled = request_is_cancelled(of(r));
+  return NULL;
+}
+
+TRITONSERVER_Error *TRITONBACKEND_RequestCorrelationId(TRITONBACKEND_Request *r, uint64_t *id)
+{
+  return TRITONSERVER_InferenceRequestCorrelationId((TRITONSERVER_InferenceRequest *)r, id);
+}
+
+TRITONSERVER_Error *TRITONBACKEND_RequestCorrelationIdString(TRITONBACKEND_Request *r,
+                                                             const char **id)
+{
+  return TRITONSERVER_InferenceRequestCorrelationIdString((TRITONSERVER_InferenceRequest *)r, id);
+}
+
+TRITONSERVER_Error *TRITONBACKEND_InferenceRequestTimeoutMicroseconds(TRITONBACKEND_Request *r,
+                                                                      uint64_t *timeout_us)
+{
+  *timeout_us = of(r)->timeout_us;
+  return NULL;
+}
+
+TRITONSERVER_Error *TRITONBACKEND_RequestFlags(TRITONBACKEND_Request *r, uint32_t *flags)
+{
+  *flags = of(r)->flags;
+  return NULL;
+}
+
+TRITONSERVER_Error *TRITONBACKEND_RequestParameterCount(TRITONBACKEND_Request *r, uint32_t *count)
+{
+  *count = of(r)->parameter_count;
+  return NULL;
+}
+
+TRITONSERVER_Error *TRITONBACKEND_RequestParameter(TRITONBACKEND_Request *r, uint32_t index,
+                                                   const char **key,
+                                                   TRITONSERVER_ParameterType *type,
+                                                   const void **value)
+{
+  if (index >= of(r)->parameter_count)
+    return out_of_bounds("parameters", index, of(r)->parameter_count);
+  const parameter *p = &of(r)->parameters[index];
+  *key = p->name;
+  *type = p->type;
+  *value = parameter_value(p);
+  return NULL;
+}
+
+TRITONSERVER_Error *TRITONBACKEND_RequestInputCount(TRITONBACKEND_Request *r, uint32_t *count)
+{
+  *count = of(r)->input_count;
+  return NULL;
+}
+
+TRITONSERVER_Error *TRITONBACKEND_RequestInputName(TRITONBACKEND_Request *r, uint32_t index,
+                                                   const char **name)
+{
+  *name = NULL;
+  if (index >= of(r)->input_count)
+    return out_of_bounds("inputs", index, of(r)->input_count);
+  *name = of(r)->inputs[index].name.data;
+  return NULL;
+}
+
+TRITONSERVER_Error *TRITONBACKEND_RequestInput(TRITONBACKEND_Request *r, const char *name,
+                                               TRITONBACKEND_Input **input)
+{
+  *input = (TRITONBACKEND_Input *)request_find_input(of(r), name);
+  if (*input == NULL)
+    return error_to_abi(
+        request_error(of(r), ERROR_INVALID_ARG, "unknown request input name %s", name));
+  return NULL;
+}
+
+TRITONSERVER_Error *TRITONBACKEND_RequestInputByIndex(TRITONBACKEND_Request *r, uint32_t index,
+                                                      TRITONBACKEND_Input **input)
+{
+  *input = NULL;
+  if (index >= of(r)->input_count)
+    return out_of_bounds("inputs", index, of(r)->input_count);
+  *input = (TRITONBACKEND_Input *)&of(r)->inputs[index];
+  return NULL;
+}
+
+TRITONSERVER_Error *TRITONBACKEND_RequestOutputCount(TRITONBACKEND_Request *r, uint32_t *count)
+{
+  *count = request_output_count(of(r));
+  return NULL;
+}
+
+TRITONSERVER_Error *TRITONBACKEND_RequestOutputName(TRITONBACKEND_Request *r, uint32_t index,
+                                                    const char **name)
+{
+  *name = NULL;
+  if (index >= request_output_count(of(r)))
+    return out_of_bounds("requested outputs", index, request_output_count(of(r)));
+  *name = request_output_name(of(r), index).data;
+  return NULL;
+}
+
+TRITONSERVER_Error *
+TRITONBACKEND_RequestOutputBufferProperties(TRITONBACKEND_Request *r, const char *name,
+                                            size_t *byte_size, TRITONSERVER_MemoryType *memory_type,
+                                            int64_t *memory_type_id)
+{
+  response_allocator *allocator = of(r)->allocator;
+  if (allocator == NULL || allocator->query == NULL)
+    return error_to_abi(
+        request_error(of(r), ERROR_UNAVAILABLE, "Output properties are not available"));
+  return allocator->query(allocator, of(r)->allocator_context, name, byte_size, memory_type,
+                          memory_type_id);
+}
+
+TRITONSERVER_Error *TRITONBACKEND_RequestRelease(TRITONBACKEND_Request *r, uint32_t release_flags)
+{
+  if ((release_flags & TRITONSERVER_REQUEST_RELEASE_RESCHEDULE) != 0)
+    return error_to_abi(
+        request_error(of(r), ERROR_UNSUPPORTED,
+                      "TRITONBACKEND_RequestRelease with RESCHEDULE is not supported yet"));
+  request_release(of(r), release_flags);
+  return NULL;
+}
+
+TRITONSERVER_Error *TRITONBACKEND_RequestTrace(TRITONBACKEND_Request *r,
+                                               TRITONSERVER_InferenceTrace **trace)
+{
+  (void)r;
+  *trace = NULL; // requests carry no trace yet: ServerInferAsync refuses one
+  return NULL;
+}
+
+TRITONSERVER_Error *TRITONBACKEND_InputProperties(TRITONBACKEND_Input *input, const char **name,
+                                                  TRITONSERVER_DataType *type,
+                                                  const int64_t **shape, uint32_t *dims_count,
+                                                  uint64_t *byte_size, uint32_t *buffer_count)
+{
+  const request_input *i = input_of(input);
+  if (name != NULL)
+    *name = i->name.data;
+  if (type != NULL)
+    *type = i->datatype;
+  if (shape != NULL)
+    *shape = i->dims;
+  if (dims_count != NULL)
+    *dims_count = i->dim_count;
+  if (byte_size != NULL)
+    *byte_size = i->byte_size;
+  if (buffer_count != NULL)
+    *buffer_count = i->segment_count;
+  return NULL;
+}
+
+TRITONSERVER_Error *
+TRITONBACKEND_InputPropertiesForHostPolicy(TRITONBACKEND_Input *input, const char *host_policy_name,
+                                           const char **name, TRITONSERVER_DataType *type,
+                                           const int64_t **shape, uint32_t *dims_count,
+                                           uint64_t *byte_size, uint32_t *buffer_count)
+{
+  (void)host_policy_name; // data is the same for every policy
+  return TRITONBACKEND_InputProperties(input, name, type, shape, dims_count, byte_size,
+                                       buffer_count);
+}
+
+TRITONSERVER_Error *TRITONBACKEND_InputBuffer(TRITONBACKEND_Input *input, uint32_t index,
+                                              const void **buffer, uint64_t *buffer_byte_size,
+                                              TRITONSERVER_MemoryType *memory_type,
+                                              int64_t *memory_type_id)
+{
+  const request_input *i = input_of(input);
+  *buffer = NULL;
+  *buffer_byte_size = 0;
+  if (index >= i->segment_count)
+    return error_to_abi(error_new(
+        ERROR_INVALID_ARG, "out of bounds index %" PRIu32 ": input '%s' has %" PRIu32 " buffers",
+        index, i->name.data, i->segment_count));
+  const input_segment *segment = &i->segments[index];
+  *buffer = segment->base;
+  *buffer_byte_size = segment->size;
+  *memory_type = segment->memory_type;
+  *memory_type_id = segment->memory_type_id;
+  return NULL;
+}
+
+TRITONSERVER_Error *TRITONBACKEND_InputBufferForHostPolicy(
+    TRITONBACKEND_Input *input, const char *host_policy_name, uint32_t index, const void **buffer,
+    uint64_t *buffer_byte_size, TRITONSERVER_MemoryType *memory_type, int64_t *memory_type_id)
+{
+  (void)host_policy_name;
+  return TRITONBACKEND_InputBuffer(input, index, buffer, buffer_byte_size, memory_type,
+                                   memory_type_id);
+}
+
+TRITONSERVER_Error *TRITONBACKEND_InputBufferAttributes(TRITONBACKEND_Input *input, uint32_t index,
+                                                        const void **buffer,
+                                                        TRITONSERVER_BufferAttributes **attributes)
+{
+  request_input *i = input_of(input);
+  if (index >= i->segment_count)
+    return error_to_abi(error_new(
+        ERROR_INVALID_ARG, "out of bounds index %" PRIu32 ": input '%s' has %" PRIu32 " buffers",
+        index, i->name.data, i->segment_count));
+  const input_segment *segment = &i->segments[index];
+  i->attributes = (buffer_attributes){.byte_size = segment->size,
+                                      .memory_type = segment->memory_type,
+                                      .memory_type_id = segment->memory_type_id};
+  *buffer = segment->base;
+  *attributes = &i->attributes;
+  return NULL;
+}
+
+TRITONSERVER_Error *TRITONBACKEND_MemoryManagerAllocate(TRITONBACKEND_MemoryManager *manager,
+                                                        void **buffer,
+                                                        TRITONSERVER_MemoryType memory_type,
+                                                        int64_t memory_type_id, uint64_t byte_size)
+{
+  (void)manager;
+  (void)memory_type_id;
+  if (memory_type != TRITONSERVER_MEMORY_CPU)
+    return error_to_abi(error_new(ERROR_UNSUPPORTED, "%s memory is not supported without a GPU",
+                                  TRITONSERVER_MemoryTypeString(memory_type)));
+  *buffer = malloc(byte_size == 0 ? 1 : byte_size);
+  return *buffer == NULL ? error_to_abi(error_no_memory()) : NULL;
+}
+
+TRITONSERVER_Error *TRITONBACKEND_MemoryManagerFree(TRITONBACKEND_MemoryManager *manager,
+                                                    void *buffer,
+                                                    TRITONSERVER_MemoryType memory_type,
+                                                    int64_t memory_type_id)
+{
+  (void)manager;
+  (void)memory_type_id;
+  if (memory_type != TRITONSERVER_MEMORY_CPU)
+    return error_to_abi(error_new(ERROR_UNSUPPORTED, "%s memory is not supported without a GPU",
+                                  TRITONSERVER_MemoryTypeString(memory_type)));
+  free(buffer);
+  return NULL;
+}

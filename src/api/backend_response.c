@@ -1,0 +1,127 @@
+// TRITONBACKEND_Response*, TRITONBACKEND_ResponseFactory* and TRITONBACKEND_Output*: how a backend
+// answers. Any thread, one response on one thread at a time.
+#include "api/convert.h"
+#include "request/request.h"
+#include "request/response.h"
+#include "triton/core/tritonbackend.h"
+
+#include <string.h>
+
+static response_factory *factory_of(TRITONBACKEND_ResponseFactory *f)
+{
+  return (response_factory *)f;
+}
+
+static response *of(TRITONBACKEND_Response *r)
+{
+  return (response *)r;
+}
+
+TRITONSERVER_Error *TRITONBACKEND_ResponseFactoryNew(TRITONBACKEND_ResponseFactory **factory,
+                                                     TRITONBACKEND_Request *r)
+{
+  *factory = (TRITONBACKEND_ResponseFactory *)response_factory_ref(((request *)r)->factory);
+  return NULL;
+}
+
+TRITONSERVER_Error *TRITONBACKEND_ResponseFactoryDelete(TRITONBACKEND_ResponseFactory *factory)
+{
+  response_factory_unref(factory_of(factory));
+  return NULL;
+}
+
+TRITONSERVER_Error *TRITONBACKEND_ResponseFactorySendFlags(TRITONBACKEND_ResponseFactory *factory,
+                                                           uint32_t send_flags)
+{
+  return error_to_abi(response_factory_send_flags(factory_of(factory), send_flags));
+}
+
+TRITONSERVER_Error *TRITONBACKEND_ResponseFactoryIsCancelled(TRITONBACKEND_ResponseFactory *factory,
+                                                             bool *is_cancelled)
+{
+  *is_cancelled = response_factory_is_cancelled(factory_of(factory));
+  return NULL;
+}
+
+TRITONSERVER_Error *TRITONBACKEND_ResponseNew(TRITONBACKEND_Response **r,
+                                              TRITONBACKEND_Request *from)
+{
+  return error_to_abi(response_new(((request *)from)->factory, (response **)r));
+}
+
+TRITONSERVER_Error *TRITONBACKEND_ResponseNewFromFactory(TRITONBACKEND_Response **r,
+                                                         TRITONBACKEND_ResponseFactory *factory)
+{
+  return error_to_abi(response_new(factory_of(factory), (response **)r));
+}
+
+TRITONSERVER_Error *TRITONBACKEND_ResponseDelete(TRITONBACKEND_Response *r)
+{
+  response_free(of(r));
+  return NULL;
+}
+
+TRITONSERVER_Error *TRITONBACKEND_ResponseSetStringParameter(TRITONBACKEND_Response *r,
+                                                             const char *name, const char *value)
+{
+  const parameter p = {
+      .type = TRITONSERVER_PARAMETER_STRING, .byte_size = strlen(value), .value.string = value};
+  return error_to_abi(response_set_parameter(of(r), name, p));
+}
+
+TRITONSERVER_Error *TRITONBACKEND_ResponseSetIntParameter(TRITONBACKEND_Response *r,
+                                                          const char *name, int64_t value)
+{
+  const parameter p = {
+      .type = TRITONSERVER_PARAMETER_INT, .byte_size = sizeof(value), .value.integer = value};
+  return error_to_abi(response_set_parameter(of(r), name, p));
+}
+
+TRITONSERVER_Error *TRITONBACKEND_ResponseSetBoolParameter(TRITONBACKEND_Response *r,
+                                                           const char *name, bool value)
+{
+  const parameter p = {
+      .type = TRITONSERVER_PARAMETER_BOOL, .byte_size = sizeof(value), .value.boolean = value};
+  return error_to_abi(response_set_parameter(of(r), name, p));
+}
+
+TRITONSERVER_Error *TRITONBACKEND_ResponseSetDoubleParameter(TRITONBACKEND_Response *r,
+                                                             const char *name, double value)
+{
+  const parameter p = {
+      .type = TRITONSERVER_PARAMETER_DOUBLE, .byte_size = sizeof(value), .value.real = value};
+  return error_to_abi(response_set_parameter(of(r), name, p));
+}
+
+TRITONSERVER_Error *TRITONBACKEND_ResponseOutput(TRITONBACKEND_Response *r,
+                                                 TRITONBACKEND_Output **output, const char *name,
+                                                 TRITONSERVER_DataType type, const int64_t *shape,
+                                                 uint32_t dims_count)
+{
+  return error_to_abi(
+      response_add_output(of(r), name, type, shape, dims_count, (response_output **)output));
+}
+
+TRITONSERVER_Error *TRITONBACKEND_ResponseSend(TRITONBACKEND_Response *r, uint32_t send_flags,
+                                               TRITONSERVER_Error *failure)
+{
+  const error *e = error_from_abi(failure); // stays the backend's
+  return error_to_abi(response_send(
+      of(r), send_flags, e == NULL ? NULL : error_new(error_get_code(e), "%s", error_message(e))));
+}
+
+TRITONSERVER_Error *TRITONBACKEND_OutputBuffer(TRITONBACKEND_Output *output, void **buffer,
+                                               uint64_t buffer_byte_size,
+                                               TRITONSERVER_MemoryType *memory_type,
+                                               int64_t *memory_type_id)
+{
+  return error_to_abi(response_output_allocate((response_output *)output, buffer_byte_size,
+                                               memory_type, memory_type_id, buffer));
+}
+
+TRITONSERVER_Error *TRITONBACKEND_OutputBufferAttributes(TRITONBACKEND_Output *output,
+                                                         TRITONSERVER_BufferAttributes **attributes)
+{
+  *attributes = &((response_output *)output)->attributes;
+  return NULL;
+}

@@ -1,0 +1,171 @@
+// Loading of backend libraries. A library is opened and initialised under the registry's lock: two
+// models that need it at the same moment get one backend, and the second waits for the first.
+#include "backend/backend.h"
+
+#include "base/cleanup.h"
+#include "base/log.h"
+
+#include <dlfcn.h>
+#include <libgen.h>
+#include <stdlib.h>
+#include <string.h>
+
+void backend_registry_init(backend_registry *registry)
+{
+  *registry = (backend_registry){0};
+  pthread_mutex_init(&registry->lock, NULL);
+}
+
+static void free_backend(backend *b)
+{
+  for (size_t i = 0; i < b->attribute.group_count; i++)
+    free((void *)b->attribute.groups[i].gpus);
+  free(b->attribute.groups);
+  if (b->handle != NULL)
+    dlclose(b->handle);
+  message_free(b->config);
+  free(b->name);
+  free(b->library);
+  free(b->folder);
+  free(b);
+}
+
+static void finalize_backend(backend *b)
+{
+  if (b->functions.finalize != NULL) {
+    AUTO_ERROR error *e = (error *)b->functions.finalize((TRITONBACKEND_Backend *)b);
+    if (e != NULL)
+      log_error("failed finalizing backend '%s': %s", b->name, error_message(e));
+  }
+  free_backend(b);
+}
+
+void backend_registry_fini(backend_registry *registry)
+{
+  size_t position = 0;
+  string_map_entry *entry;
+  while ((entry = string_map_walk(&registry->backends, &position)) != NULL)
+    finalize_backend(entry->value);
+  string_map_fini(&registry->backends);
+  pthread_mutex_destroy(&registry->lock);
+}
+
+// POSIX guarantees that a function's address fits in what dlsym returns; C does not let it be cast
+// directly.
+static void find_function(void *handle, const char *symbol, void *function)
+{
+  void *address = dlsym(handle, symbol);
+  memcpy(function, &address, sizeof(address));
+}
+
+static error *find_functions(backend *b)
+{
+  backend_functions *f = &b->functions;
+  const struct {
+    const char *symbol;
+    void *place;
+  } table[] = {
+      {"TRITONBACKEND_Initialize", &f->initialize},
+      {"TRITONBACKEND_Finalize", &f->finalize},
+      {"TRITONBACKEND_GetBackendAttribute", &f->get_attribute},
+      {"TRITONBACKEND_ModelInitialize", &f->model_initialize},
+      {"TRITONBACKEND_ModelFinalize", &f->model_finalize},
+      {"TRITONBACKEND_ModelInstanceInitialize", &f->model_instance_initialize},
+      {"TRITONBACKEND_ModelInstanceFinalize", &f->model_instance_finalize},
+      {"TRITONBACKEND_ModelInstanceExecute", &f->model_instance_execute},
+      {"TRITONBACKEND_ModelInstanceReady", &f->model_instance_ready},
+  };
+  for (size_t i = 0; i < sizeof(table) / sizeof(table[0]); i++)
+    find_function(b->handle, table[i].symbol, table[i].place);
+  if (f->model_instance_execute == NULL)
+    return error_new(ERROR_NOT_FOUND,
+                     "'%s' is not a backend: it has no TRITONBACKEND_ModelInstanceExecute",
+                     b->library);
+  return NULL;
+}
+
+static error *open_library(backend *b)
+{
+  b->handle = dlopen(b->library, RTLD_NOW | RTLD_LOCAL);
+  if (b->handle == NULL)
+    return error_new(ERROR_NOT_FOUND, "unable to load shared library: %s", dlerror());
+  return find_functions(b);
+}
+
+static error *initialize_backend(backend *b)
+{
+  if (b->functions.initialize != NULL)
+    RETURN_IF_ERROR((error *)b->functions.initialize((TRITONBACKEND_Backend *)b));
+  if (b->functions.get_attribute != NULL)
+    return (error *)b->functions.get_attribute((TRITONBACKEND_Backend *)b,
+                                               (TRITONBACKEND_BackendAttribute *)&b->attribute);
+  return NULL;
+}
+
+static error *load_backend(const char *name, const char *library, const char *config_json,
+                           backend **result)
+{
+  AUTO_FREE char *path = strdup(library);
+  backend *b = calloc(1, sizeof(*b));
+  error *e = b == NULL || path == NULL ? error_no_memory()
+                                       : message_new(slice_of(config_json), &b->config);
+  if (e == NULL) {
+    b->name = strdup(name);
+    b->library = strdup(library);
+    b->folder = strdup(dirname(path));
+    if (b->name == NULL || b->library == NULL || b->folder == NULL)
+      e = error_no_memory();
+  }
+  if (e == NULL)
+    e = open_library(b);
+  if (e == NULL)
+    e = initialize_backend(b);
+  if (e != NULL) {
+    if (b != NULL)
+      free_backend(b);
+    return e;
+  }
+  *result = b;
+  return NULL;
+}
+
+error *backend_registry_get(backend_registry *registry, const char *name, const char *library,
+                            const char *config_json, backend **b)
+{
+  LOCK_SCOPE(&registry->lock);
+  *b = string_map_get(&registry->backends, slice_of(library));
+  if (*b != NULL)
+    return NULL;
+  RETURN_IF_ERROR(load_backend(name, library, config_json, b));
+  if (string_map_put(&registry->backends, slice_of(library), *b))
+    return NULL;
+  finalize_backend(*b);
+  return error_no_memory();
+}
+
+void backend_registry_visit(backend_registry *registry, backend_visitor *visit, void *context)
+{
+  LOCK_SCOPE(&registry->lock);
+  size_t position = 0;
+  const string_map_entry *entry;
+  while ((entry = string_map_walk(&registry->backends, &position)) != NULL)
+    visit(context, entry->value);
+}
+
+error *backend_attribute_add_group(backend_attribute *attribute,
+                                   Inference__ModelInstanceGroup__Kind kind, uint64_t count,
+                                   const uint64_t *devices, uint64_t device_count)
+{
+  config_preferred_group *groups =
+      reallocarray(attribute->groups, attribute->group_count + 1, sizeof(*groups));
+  if (groups == NULL)
+    return error_no_memory();
+  attribute->groups = groups;
+  int32_t *gpus = calloc(device_count + 1, sizeof(*gpus));
+  if (gpus == NULL)
+    return error_no_memory();
+  for (uint64_t i = 0; i < device_count; i++)
+    gpus[i] = (int32_t)devices[i];
+  groups[attribute->group_count++] = (config_preferred_group){kind, count, gpus, device_count};
+  return NULL;
+}

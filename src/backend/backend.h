@@ -1,0 +1,72 @@
+// A backend: a shared library behind the C ABI (TRITONBACKEND_Backend), loaded once per library
+// path and kept until the server ends. The registry is shared by all load threads; a backend's
+// fields do not change after its Initialize function returned.
+#ifndef NEREID_BACKEND_BACKEND_H
+#define NEREID_BACKEND_BACKEND_H
+
+#include "base/error.h"
+#include "base/string_map.h"
+#include "config/config.h"
+#include "request/message.h"
+#include "triton/core/tritonbackend.h"
+
+#include <pthread.h>
+#include <stdbool.h>
+
+// The functions that a library may offer; only model_instance_execute is mandatory.
+typedef struct backend_functions {
+  TRITONSERVER_Error *(*initialize)(TRITONBACKEND_Backend *);
+  TRITONSERVER_Error *(*finalize)(TRITONBACKEND_Backend *);
+  TRITONSERVER_Error *(*get_attribute)(TRITONBACKEND_Backend *, TRITONBACKEND_BackendAttribute *);
+  TRITONSERVER_Error *(*model_initialize)(TRITONBACKEND_Model *);
+  TRITONSERVER_Error *(*model_finalize)(TRITONBACKEND_Model *);
+  TRITONSERVER_Error *(*model_instance_initialize)(TRITONBACKEND_ModelInstance *);
+  TRITONSERVER_Error *(*model_instance_finalize)(TRITONBACKEND_ModelInstance *);
+  TRITONSERVER_Error *(*model_instance_execute)(TRITONBACKEND_ModelInstance *,
+                                                TRITONBACKEND_Request **, uint32_t);
+  TRITONSERVER_Error *(*model_instance_ready)(TRITONBACKEND_ModelInstance *);
+} backend_functions;
+
+// TRITONBACKEND_BackendAttribute: what the backend prefers.
+typedef struct backend_attribute {
+  config_preferred_group *groups; // owned
+  size_t group_count;
+  bool parallel_instance_loading;
+} backend_attribute;
+
+typedef struct backend {
+  char *name;
+  char *library;   // path of the .so
+  char *folder;    // where it lies: TRITONBACKEND_BackendArtifacts
+  message *config; // {"cmdline": {…}}
+  void *handle;    // of dlopen
+  void *state;     // the backend's own
+  TRITONBACKEND_ExecutionPolicy policy;
+  backend_functions functions;
+  backend_attribute attribute;
+} backend;
+
+typedef struct backend_registry {
+  pthread_mutex_t lock;
+  string_map backends; // by library path; guarded by lock, also while a library initialises
+} backend_registry;
+
+void backend_registry_init(backend_registry *registry);
+// Calls every backend's Finalize. No model may be left.
+void backend_registry_fini(backend_registry *registry);
+
+// The backend in `library`, loaded and initialised by the first caller. `config_json` is what
+// TRITONBACKEND_BackendConfig shows. The backend stays the registry's. Errors: NOT_FOUND/INTERNAL
+// from the loader, or what the backend's Initialize says.
+error *backend_registry_get(backend_registry *registry, const char *name, const char *library,
+                            const char *config_json, backend **b);
+
+typedef void backend_visitor(void *context, const backend *b);
+void backend_registry_visit(backend_registry *registry, backend_visitor *visit, void *context);
+
+// Adds a row of preference; for TRITONBACKEND_BackendAttributeAddPreferredInstanceGroup.
+error *backend_attribute_add_group(backend_attribute *attribute,
+                                   Inference__ModelInstanceGroup__Kind kind, uint64_t count,
+                                   const uint64_t *devices, uint64_t device_count);
+
+#endif

@@ -1,0 +1,163 @@
+// Submission, execution, refusal and cancellation of requests.
+#include "core/infer.h"
+
+#include "base/clock.h"
+#include "base/log.h"
+#include "core/model_internal.h"
+
+#include <inttypes.h>
+
+static error *refusal_error(const request *r, refusal reason)
+{
+  switch (reason) {
+  case REFUSAL_QUEUE_FULL:
+    return request_error(r, ERROR_UNAVAILABLE, "Exceeds maximum queue size");
+  case REFUSAL_TIMEOUT:
+    return error_new(ERROR_UNAVAILABLE, "Request timeout expired");
+  case REFUSAL_CANCELLED:
+    return error_new(ERROR_CANCELLED, "Request was cancelled");
+  case REFUSAL_STOPPED:
+    break;
+  }
+  return request_error(
+      r, ERROR_UNAVAILABLE,
+      "Server is stopping, scheduler for model has stopped accepting new inference requests");
+}
+
+static failure_reason failure_of(refusal reason)
+{
+  return reason == REFUSAL_CANCELLED ? FAILURE_CANCELED : FAILURE_REJECTED;
+}
+
+static void count_failure(request *r, failure_reason reason)
+{
+  r->times.end = clock_monotonic_ns();
+  statistics_count_failure(&r->target->shared_statistics, false, reason, &r->times);
+}
+
+static error *refuse_submission(request *r, error *e, failure_reason reason)
+{
+  atomic_store_explicit(&r->state, REQUEST_INITIALIZED, memory_order_relaxed);
+  count_failure(r, reason);
+  return e;
+}
+
+error *infer_submit(request *r)
+{
+  model *m = model_of_target(r->target);
+  refusal reason;
+  request_state state = atomic_load_explicit(&r->state, memory_order_acquire);
+  if (state == REQUEST_PENDING || state == REQUEST_EXECUTING)
+    return request_error(r, ERROR_INVALID_ARG, "the request for model '%s' was submitted already",
+                         m->name);
+  r->times = (request_times){.start = clock_monotonic_ns()};
+  error *e = request_prepare(r);
+  if (e != NULL)
+    return refuse_submission(r, e, FAILURE_OTHER);
+  response_factory *f = r->factory;
+  f->start_ns = r->times.start;
+  r->item.slot = m->ordering != NULL ? &f->slot : NULL;
+  atomic_store_explicit(&r->state, REQUEST_PENDING, memory_order_release);
+  if (scheduler_enqueue(m->scheduler, &r->item, &reason))
+    return NULL; // another thread may have finished it already
+  return refuse_submission(r, refusal_error(r, reason), failure_of(reason));
+}
+
+void infer_fail(request *r, error *failure_owned, failure_reason reason)
+{
+  response *answer;
+  count_failure(r, reason);
+  error *e = response_new(r->factory, &answer);
+  if (e == NULL) {
+    e = response_send(answer, TRITONSERVER_RESPONSE_COMPLETE_FINAL, failure_owned);
+  } else {
+    log_error("failed to answer a request of model '%s' (%s) with its error: %s", r->target->name,
+              error_message(e), error_message(failure_owned));
+    error_free(failure_owned);
+    error_free(e);
+    e = response_factory_send_flags(r->factory, TRITONSERVER_RESPONSE_COMPLETE_FINAL);
+  }
+  error_free(e); // answered before: nothing is lost
+  request_release(r, TRITONSERVER_REQUEST_RELEASE_ALL);
+}
+
+void infer_refused(void *context, queue_item *item_owned, refusal reason)
+{
+  (void)context;
+  request *r = request_of_item(item_owned);
+  infer_fail(r, refusal_error(r, reason), failure_of(reason));
+}
+
+static void answer_cancelled(request *r)
+{
+  infer_fail(r, refusal_error(r, REFUSAL_CANCELLED), FAILURE_CANCELED);
+}
+
+uint64_t infer_answer_cancelled(void *context, uint64_t now_ns)
+{
+  model *m = context;
+  (void)now_ns;
+  pthread_mutex_lock(&m->cancelled_lock);
+  queue_item *item = m->cancelled;
+  m->cancelled = NULL;
+  pthread_mutex_unlock(&m->cancelled_lock);
+  while (item != NULL) { // the model may be gone from its last request on
+    queue_item *next = item->next;
+    answer_cancelled(request_of_item(item));
+    item = next;
+  }
+  return CLOCK_NEVER;
+}
+
+error *infer_cancel(request *r)
+{
+  model *m = model_of_target(r->target);
+  if (r->factory == NULL)
+    return request_error(r, ERROR_INTERNAL,
+                         "It is not possible to cancel an inference request before calling "
+                         "TRITONSERVER_InferAsync.");
+  atomic_store_explicit(&r->factory->cancelled, true, memory_order_relaxed);
+  if (!scheduler_cancel(m->scheduler, &r->item))
+    return NULL;
+  pthread_mutex_lock(&m->cancelled_lock);
+  r->item.next = m->cancelled;
+  m->cancelled = &r->item;
+  pthread_mutex_unlock(&m->cancelled_lock);
+  timekeeper_arm(m->environment.timekeeper, &m->cancelled_timer, 0);
+  return NULL;
+}
+
+// Moves the requests that are still wanted from items to batch; cancelled ones are answered here
+// and never reach the backend.
+static uint32_t collect_batch(instance *i, size_t count)
+{
+  uint32_t kept = 0;
+  uint64_t now = clock_monotonic_ns();
+  for (size_t n = 0; n < count; n++) {
+    request *r = request_of_item(i->items[n]);
+    r->times.queue_start = r->item.enqueued_ns;
+    r->times.compute_start = now;
+    atomic_store_explicit(&r->state, REQUEST_EXECUTING, memory_order_relaxed);
+    r->factory->ordering = i->model->ordering; // taking it reserved its place
+    if (request_is_cancelled(r))
+      answer_cancelled(r);
+    else
+      i->batch[kept++] = r;
+  }
+  return kept;
+}
+
+void infer_execute(instance *i, size_t count)
+{
+  uint32_t kept = collect_batch(i, count);
+  if (kept == 0)
+    return;
+  error *e = (error *)i->model->backend->functions.model_instance_execute(
+      (TRITONBACKEND_ModelInstance *)i, (TRITONBACKEND_Request **)i->batch, kept);
+  if (e == NULL)
+    return;
+  // The backend refused the batch as a whole: it owns no request of it.
+  for (uint32_t n = 0; n < kept; n++)
+    infer_fail(i->batch[n], error_new(error_get_code(e), "%s", error_message(e)), FAILURE_BACKEND);
+  error_free(e);
+}

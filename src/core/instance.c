@@ -1,0 +1,153 @@
+// Instances: made and initialised on a load thread, then each runs its own thread until the
+// scheduler stops.
+#include "core/instance.h"
+
+#include "base/log.h"
+#include "base/thread.h"
+#include "core/infer.h"
+#include "core/model_internal.h"
+#include "core/server_options.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static TRITONSERVER_InstanceGroupKind kind_of(const Inference__ModelInstanceGroup *group)
+{
+  switch (group->kind) {
+  case INFERENCE__MODEL_INSTANCE_GROUP__KIND__KIND_GPU:
+    return TRITONSERVER_INSTANCEGROUPKIND_GPU;
+  case INFERENCE__MODEL_INSTANCE_GROUP__KIND__KIND_MODEL:
+    return TRITONSERVER_INSTANCEGROUPKIND_MODEL;
+  default:
+    return TRITONSERVER_INSTANCEGROUPKIND_CPU;
+  }
+}
+
+static const char *host_policy_of(const Inference__ModelInstanceGroup *group)
+{
+  if (group->host_policy != NULL && group->host_policy[0] != '\0')
+    return group->host_policy;
+  return kind_of(group) == TRITONSERVER_INSTANCEGROUPKIND_MODEL ? "model" : "cpu";
+}
+
+static error *make_instance(model *m, const Inference__ModelInstanceGroup *group, size_t index,
+                            size_t gpu, instance **result)
+{
+  instance *i = calloc(1, sizeof(*i));
+  if (i == NULL)
+    return error_no_memory();
+  *result = i;
+  i->model = m;
+  i->group = group;
+  i->kind = kind_of(group);
+  i->device_id =
+      i->kind == TRITONSERVER_INSTANCEGROUPKIND_GPU && gpu < group->n_gpus ? group->gpus[gpu] : 0;
+  i->host_policy = host_policy_of(group);
+  i->batch_capacity = model_max_batch_size(m) == 0 ? 1 : model_max_batch_size(m);
+  i->batch = calloc(i->batch_capacity, sizeof(*i->batch));
+  i->items = calloc(i->batch_capacity, sizeof(*i->items));
+  if (i->batch == NULL || i->items == NULL || asprintf(&i->name, "%s_%zu", group->name, index) < 0)
+    return error_no_memory();
+  return statistics_init(&i->counters, model_max_batch_size(m));
+}
+
+error *instance_new(model *m, const Inference__ModelInstanceGroup *group, size_t index, size_t gpu,
+                    instance **result)
+{
+  const backend_functions *functions = &m->backend->functions;
+  *result = NULL;
+  error *e = make_instance(m, group, index, gpu, result);
+  if (e == NULL && functions->model_instance_initialize != NULL)
+    e = (error *)functions->model_instance_initialize((TRITONBACKEND_ModelInstance *)*result);
+  if (e != NULL) {
+    if (*result != NULL)
+      instance_free(*result);
+    *result = NULL;
+    return e;
+  }
+  (*result)->initialized = true;
+  return NULL;
+}
+
+static void *run_instance(void *argument)
+{
+  instance *i = argument;
+  batch_close_reason reason;
+  size_t count;
+  while ((count = scheduler_take(i->model->scheduler, i->items, i->batch_capacity, &reason)) > 0)
+    infer_execute(i, count);
+  return NULL;
+}
+
+error *instance_start(instance *i)
+{
+  if (i->group->passive)
+    return NULL;
+  RETURN_IF_ERROR(thread_start(&i->thread, i->name, run_instance, i));
+  i->running = true;
+  return NULL;
+}
+
+void instance_join(instance *i)
+{
+  if (i->running)
+    pthread_join(i->thread, NULL);
+  i->running = false;
+}
+
+void instance_free(instance *i)
+{
+  const backend_functions *functions = &i->model->backend->functions;
+  if (i->initialized && functions->model_instance_finalize != NULL) {
+    AUTO_ERROR error *e =
+        (error *)functions->model_instance_finalize((TRITONBACKEND_ModelInstance *)i);
+    if (e != NULL)
+      log_error("failed to finalize instance '%s': %s", i->name, error_message(e));
+  }
+  statistics_fini(&i->counters);
+  message_free(i->host_policy_message);
+  free(i->name);
+  free(i->batch);
+  free(i->items);
+  free(i);
+}
+
+error *instance_ready(instance *i)
+{
+  const backend_functions *functions = &i->model->backend->functions;
+  if (functions->model_instance_ready == NULL)
+    return NULL;
+  return (error *)functions->model_instance_ready((TRITONBACKEND_ModelInstance *)i);
+}
+
+error *instance_host_policy(instance *i, message **policy)
+{
+  AUTO_BUFFER buffer text = BUFFER_EMPTY;
+  const setting_list *settings = &i->model->environment.options->host_policies;
+  bool first = true;
+  if (i->host_policy_message == NULL) {
+    buffer_append_char(&text, '{');
+    buffer_append_json_string(&text, slice_of(i->host_policy));
+    buffer_append_text(&text, ":{");
+    for (size_t n = 0; n < settings->count; n++) {
+      if (strcmp(settings->items[n].group, i->host_policy) != 0)
+        continue;
+      buffer_append_text(&text, first ? "" : ",");
+      buffer_append_json_string(&text, slice_of(settings->items[n].name));
+      buffer_append_char(&text, ':');
+      buffer_append_json_string(&text, slice_of(settings->items[n].value));
+      first = false;
+    }
+    buffer_append_text(&text, "}}");
+    RETURN_IF_ERROR(message_new_from_buffer(&text, &i->host_policy_message));
+  }
+  *policy = i->host_policy_message;
+  return NULL;
+}
+
+statistics *instance_counters(instance *i, bool *single_writer)
+{
+  *single_writer = i->running && pthread_equal(i->thread, pthread_self());
+  return *single_writer ? &i->counters : &i->model->target.shared_statistics;
+}

@@ -1,0 +1,53 @@
+// One execution instance of a model version (TRITONBACKEND_ModelInstance): a thread that pulls
+// batches from the model's scheduler and calls the backend, and the counters that only this thread
+// writes.
+#ifndef NEREID_CORE_INSTANCE_H
+#define NEREID_CORE_INSTANCE_H
+
+#include "base/error.h"
+#include "config/config.h"
+#include "request/message.h"
+#include "request/request.h"
+#include "request/statistics.h"
+
+#include <pthread.h>
+#include <stdbool.h>
+
+typedef struct model model;
+
+typedef struct instance {
+  model *model; // borrowed: the model owns its instances
+  char *name;
+  TRITONSERVER_InstanceGroupKind kind;
+  int32_t device_id;
+  const char *host_policy;                    // name of the policy, of the group or by kind
+  const Inference__ModelInstanceGroup *group; // borrowed from the model's configuration
+  message *host_policy_message;               // made when the backend asks
+  void *state;                                // the backend's own
+  bool initialized; // ModelInstanceInitialize succeeded: ModelInstanceFinalize is due
+  bool running;     // the thread was started: join it
+  pthread_t thread;
+  statistics counters;
+  request **batch;    // room for batch_capacity
+  queue_item **items; // the same batch as the scheduler gives it
+  size_t batch_capacity;
+} instance;
+
+// Makes the instance number `index` of a group and calls the backend's ModelInstanceInitialize.
+error *instance_new(model *m, const Inference__ModelInstanceGroup *group, size_t index, size_t gpu,
+                    instance **result);
+error *instance_start(instance *i); // a passive instance has no thread
+void instance_join(instance *i);
+void instance_free(instance *i); // not running
+
+// NULL when the backend says that the instance works, or has no such question.
+error *instance_ready(instance *i);
+
+// {"<policy>": {"<key>": "<value>", …}}, made once; the instance keeps it.
+error *instance_host_policy(instance *i, struct TRITONSERVER_Message **policy);
+
+// The counters that the calling thread may write to without atomics, or the model's shared ones
+// (*single_writer is false).
+statistics *instance_counters(instance *i, bool *single_writer);
+
+#endif

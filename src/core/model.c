@@ -1,0 +1,294 @@
+// Loading and ending of a model version. Loading runs on a load thread, ending on the server's
+// undertaker.
+#include "core/model.h"
+
+#include "base/log.h"
+#include "core/backend_search.h"
+#include "core/infer.h"
+#include "core/model_internal.h"
+#include "core/server_options.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static void target_unreferenced(request_target *target)
+{
+  model *m = model_of_target(target);
+  m->environment.unreferenced(m->environment.server, m);
+}
+
+static error *make_model(const model_environment *environment, model_source *source, model **result)
+{
+  model *m = calloc(1, sizeof(*m));
+  if (m == NULL)
+    return error_no_memory();
+  *result = m;
+  m->environment = *environment;
+  m->config = source->config_owned;
+  source->config_owned = NULL;
+  m->name = strdup(source->name);
+  m->repository = strdup(source->repository);
+  m->folder = strdup(source->folder);
+  if (m->name == NULL || m->repository == NULL || m->folder == NULL)
+    return error_no_memory();
+  m->target.name = m->name;
+  m->target.version = source->version;
+  m->target.unreferenced = target_unreferenced;
+  refcount_init(&m->target.references);
+  pthread_mutex_init(&m->cancelled_lock, NULL);
+  timer_init(&m->cancelled_timer, infer_answer_cancelled, m);
+  return NULL;
+}
+
+// Lets the backend look at the model and complete its configuration, then makes the configuration
+// final.
+static error *initialize_model(model *m)
+{
+  const config_gpus no_gpus = {NULL, 0};
+  const backend_attribute *prefers = &m->backend->attribute;
+  RETURN_IF_ERROR(
+      config_normalize_instance_groups(m->config, prefers->groups, prefers->group_count, no_gpus));
+  RETURN_IF_ERROR(config_validate_instance_groups(m->config, no_gpus));
+  if (m->backend->functions.model_initialize != NULL) {
+    m->completing = true;
+    error *e = (error *)m->backend->functions.model_initialize((TRITONBACKEND_Model *)m);
+    m->completing = false;
+    if (e != NULL)
+      return e;
+  }
+  m->initialized = true;
+  return config_validate(m->config, no_gpus);
+}
+
+static queue_policy queue_policy_of(const Inference__ModelQueuePolicy *policy)
+{
+  if (policy == NULL)
+    return (queue_policy){0};
+  return (queue_policy){
+      .action = policy->timeout_action == INFERENCE__MODEL_QUEUE_POLICY__TIMEOUT_ACTION__DELAY
+                    ? TIMEOUT_DELAY
+                    : TIMEOUT_REJECT,
+      .default_timeout_us = policy->default_timeout_microseconds,
+      .allow_timeout_override = policy->allow_timeout_override,
+      .max_queue_size = policy->max_queue_size,
+  };
+}
+
+// The priority levels that have a policy of their own. NULL when memory is short.
+static level_policy *level_policies_of(const Inference__ModelDynamicBatching *batching)
+{
+  level_policy *policies = calloc(batching->n_priority_queue_policy + 1, sizeof(*policies));
+  for (size_t i = 0; policies != NULL && i < batching->n_priority_queue_policy; i++) {
+    policies[i].level = batching->priority_queue_policy[i]->key;
+    policies[i].policy = queue_policy_of(batching->priority_queue_policy[i]->value);
+  }
+  return policies;
+}
+
+static error *make_dynamic_scheduler(model *m, const Inference__ModelDynamicBatching *batching)
+{
+  size_t count = batching->n_preferred_batch_size;
+  uint32_t *preferred = calloc(count + 1, sizeof(*preferred));
+  level_policy *levels = level_policies_of(batching);
+  error *e = preferred == NULL || levels == NULL ? error_no_memory() : NULL;
+  if (e == NULL && batching->preserve_ordering)
+    e = ordering_new(response_send_ordered, m, &m->ordering);
+  for (size_t i = 0; e == NULL && i < count; i++)
+    preferred[i] = (uint32_t)batching->preferred_batch_size[i];
+  if (e == NULL) {
+    scheduler_config config = {
+        .dynamic_batching = true,
+        .max_batch_size = model_max_batch_size(m),
+        .preferred_batch_sizes = preferred,
+        .preferred_batch_size_count = count,
+        .max_queue_delay_us = batching->max_queue_delay_microseconds,
+        .queue =
+            {
+                .priority_levels = batching->priority_levels,
+                .default_priority_level = batching->default_priority_level,
+                .default_policy = queue_policy_of(batching->default_queue_policy),
+                .level_policies = levels,
+                .level_policy_count = batching->n_priority_queue_policy,
+            },
+        .ordering = m->ordering,
+    };
+    e = scheduler_new(&config, clock_system(), m->environment.timekeeper, infer_refused, m,
+                      &m->scheduler);
+  }
+  free(preferred);
+  free(levels);
+  return e;
+}
+
+static error *make_scheduler(model *m)
+{
+  if (m->config->scheduling_choice_case ==
+      INFERENCE__MODEL_CONFIG__SCHEDULING_CHOICE_DYNAMIC_BATCHING)
+    return make_dynamic_scheduler(m, m->config->dynamic_batching);
+  scheduler_config config = {.max_batch_size = model_max_batch_size(m)};
+  return scheduler_new(&config, clock_system(), m->environment.timekeeper, infer_refused, m,
+                       &m->scheduler);
+}
+
+static error *make_instances(model *m)
+{
+  m->instances = calloc(config_instances(m->config), sizeof(*m->instances));
+  if (m->instances == NULL)
+    return error_no_memory();
+  for (size_t g = 0; g < m->config->n_instance_group; g++) {
+    const Inference__ModelInstanceGroup *group = m->config->instance_group[g];
+    size_t count = config_group_instances(group);
+    for (size_t i = 0; i < count; i++) {
+      size_t gpu = group->n_gpus > 0 ? i % group->n_gpus : 0;
+      RETURN_IF_ERROR(instance_new(m, group, i, gpu, &m->instances[m->instance_count]));
+      m->instance_count++;
+    }
+  }
+  return NULL;
+}
+
+static error *start_instances(model *m)
+{
+  for (size_t i = 0; i < m->instance_count; i++)
+    RETURN_IF_ERROR(instance_start(m->instances[i]));
+  return NULL;
+}
+
+error *model_load(const model_environment *environment, model_source *source, model **result)
+{
+  backend *b;
+  model *m = NULL;
+  RETURN_IF_ERROR(backend_search(environment, source, &b));
+  error *e = make_model(environment, source, &m);
+  if (e == NULL) {
+    m->backend = b;
+    e = initialize_model(m);
+  }
+  if (e == NULL)
+    e = signature_init(&m->target.signature, m->config);
+  if (e == NULL)
+    e = statistics_init(&m->target.shared_statistics, model_max_batch_size(m));
+  if (e == NULL)
+    e = make_scheduler(m);
+  if (e == NULL)
+    e = make_instances(m);
+  if (e == NULL)
+    e = start_instances(m);
+  if (e != NULL) {
+    if (m != NULL)
+      model_destroy(m);
+    return e;
+  }
+  *result = m;
+  return NULL;
+}
+
+void model_destroy(model *m)
+{
+  if (m->scheduler != NULL) {
+    scheduler_stop(m->scheduler);
+    timekeeper_cancel(m->environment.timekeeper, &m->cancelled_timer);
+  }
+  for (size_t i = 0; i < m->instance_count; i++)
+    instance_join(m->instances[i]);
+  for (size_t i = 0; i < m->instance_count; i++)
+    instance_free(m->instances[i]);
+  free(m->instances);
+  if (m->initialized && m->backend->functions.model_finalize != NULL) {
+    AUTO_ERROR error *e = (error *)m->backend->functions.model_finalize((TRITONBACKEND_Model *)m);
+    if (e != NULL)
+      log_error("failed to finalize model '%s': %s", m->name, error_message(e));
+  }
+  if (m->scheduler != NULL)
+    scheduler_free(m->scheduler);
+  if (m->ordering != NULL)
+    ordering_free(m->ordering);
+  signature_fini(&m->target.signature);
+  statistics_fini(&m->target.shared_statistics);
+  config_free(m->config);
+  pthread_mutex_destroy(&m->cancelled_lock);
+  free(m->name);
+  free(m->repository);
+  free(m->folder);
+  free(m);
+}
+
+model *model_ref(model *m)
+{
+  request_target_ref(&m->target);
+  return m;
+}
+
+void model_unref(model *m)
+{
+  request_target_unref(&m->target);
+}
+
+const char *model_name(const model *m)
+{
+  return m->name;
+}
+
+int64_t model_version(const model *m)
+{
+  return m->target.version;
+}
+
+const Inference__ModelConfig *model_config(const model *m)
+{
+  return m->config;
+}
+
+const model_environment *model_environment_of(const model *m)
+{
+  return &m->environment;
+}
+
+bool model_is_healthy(model *m)
+{
+  for (size_t i = 0; i < m->instance_count; i++) {
+    AUTO_ERROR error *e = instance_ready(m->instances[i]);
+    if (e != NULL) {
+      log_verbose(1, "instance '%s' is not ready: %s", m->instances[i]->name, error_message(e));
+      return false;
+    }
+  }
+  return true;
+}
+
+uint64_t model_inflight(const model *m)
+{
+  return atomic_load_explicit(&m->target.inflight, memory_order_acquire);
+}
+
+uint64_t model_pending(const model *m)
+{
+  return scheduler_pending(m->scheduler);
+}
+
+void model_stop(model *m)
+{
+  scheduler_stop(m->scheduler);
+}
+
+void model_abandon_queue(model *m)
+{
+  scheduler_abandon(m->scheduler);
+}
+
+void model_statistics(const model *m, statistics *sum)
+{
+  statistics_add(sum, &m->target.shared_statistics);
+  for (size_t i = 0; i < m->instance_count; i++)
+    statistics_add(sum, &m->instances[i]->counters);
+}
+
+uint32_t model_max_batch_size(const model *m)
+{
+  return m->config->max_batch_size > 0 ? (uint32_t)m->config->max_batch_size : 0;
+}
+
+uint64_t model_closed_batches(const model *m, batch_close_reason reason)
+{
+  return scheduler_closed_batches(m->scheduler, reason);
+}

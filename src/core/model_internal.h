@@ -1,0 +1,41 @@
+// The inside of a model, shared by the files that load it, run it and show it through the C ABI.
+#ifndef NEREID_CORE_MODEL_INTERNAL_H
+#define NEREID_CORE_MODEL_INTERNAL_H
+
+#include "backend/backend.h"
+#include "core/instance.h"
+#include "core/model.h"
+#include "request/target.h"
+#include "schedule/ordering.h"
+#include "schedule/scheduler.h"
+#include "schedule/timekeeper.h"
+
+#include <pthread.h>
+
+struct model {
+  request_target target; // first: requests know a model by it
+  model_environment environment;
+  char *name;
+  char *repository;
+  char *folder;
+  Inference__ModelConfig *config; // owned
+  bool completing;  // ModelInitialize is running: the backend may change the configuration
+  bool initialized; // ModelInitialize succeeded: ModelFinalize is due
+  backend *backend; // the registry's
+  void *state;      // the backend's own
+  scheduler *scheduler;
+  ordering *ordering; // NULL unless preserve_ordering
+  pthread_mutex_t cancelled_lock;
+  queue_item *cancelled; // taken out of the queue by infer_cancel, not yet answered; guarded by
+                         // cancelled_lock
+  timer cancelled_timer; // answers them on the timekeeper's thread
+  instance **instances;
+  size_t instance_count;
+};
+
+static inline model *model_of_target(request_target *target)
+{
+  return (model *)target;
+}
+
+#endif

@@ -1,0 +1,62 @@
+// Lists in an arena; the same thread rules as the object that holds the arena.
+#include "request/parameter_list.h"
+
+#include "base/checked.h"
+
+#include <string.h>
+
+bool arena_array_reserve(arena *memory, void **array, uint32_t count, uint32_t *capacity,
+                         size_t size)
+{
+  if (count < *capacity)
+    return true;
+  uint32_t wanted = *capacity == 0 ? 4 : *capacity * 2;
+  if (wanted <= *capacity)
+    return false;
+  void *grown = arena_allocate_array(memory, wanted, size);
+  if (grown == NULL)
+    return false;
+  if (count > 0)
+    memcpy(grown, *array, count * size);
+  *array = grown;
+  *capacity = wanted;
+  return true;
+}
+
+static bool copy_value(arena *memory, parameter *value)
+{
+  if (value->type == TRITONSERVER_PARAMETER_STRING) {
+    value->value.string = arena_copy_text(memory, (slice){value->value.string, value->byte_size});
+    return value->value.string != NULL;
+  }
+  if (value->type == TRITONSERVER_PARAMETER_BYTES) {
+    void *copy = arena_allocate(memory, value->byte_size);
+    if (copy != NULL && value->byte_size > 0)
+      memcpy(copy, value->value.bytes, value->byte_size);
+    value->value.bytes = copy;
+    return copy != NULL;
+  }
+  return true;
+}
+
+error *parameter_list_set(arena *memory, parameter **list, uint32_t *count, uint32_t *capacity,
+                          const char *name, parameter value)
+{
+  uint32_t place = 0;
+  while (place < *count && strcmp((*list)[place].name, name) != 0)
+    place++;
+  if (place == *count) {
+    void *array = *list;
+    if (!arena_array_reserve(memory, &array, *count, capacity, sizeof(**list)))
+      return error_no_memory();
+    *list = array;
+    value.name = arena_copy_text(memory, slice_of(name));
+  } else {
+    value.name = (*list)[place].name;
+  }
+  if (value.name == NULL || !copy_value(memory, &value))
+    return error_no_memory();
+  (*list)[place] = value;
+  *count += place == *count;
+  return NULL;
+}

@@ -1,0 +1,248 @@
+// Requests: filling, reading, giving back. Checking against the model is request_prepare.c.
+#include "request/request.h"
+
+#include "base/buffer.h"
+#include "base/checked.h"
+#include "request/parameter_list.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define REQUEST_ARENA_BYTES 1024
+
+error *request_new(request_target *target, request **result)
+{
+  request *r = malloc(sizeof(*r) + REQUEST_ARENA_BYTES);
+  if (r == NULL)
+    return error_no_memory();
+  memset(r, 0, sizeof(*r));
+  r->target = request_target_ref(target);
+  r->id = (slice){"", 0};
+  arena_init(&r->memory, NULL, 0);
+  arena_init(&r->input_memory, r->initial_memory, REQUEST_ARENA_BYTES);
+  *result = r;
+  return NULL;
+}
+
+void request_free(request *r)
+{
+  if (r == NULL)
+    return;
+  arena_fini(&r->memory);
+  arena_fini(&r->input_memory);
+  response_factory_unref(r->factory);
+  request_target_unref(r->target);
+  free(r);
+}
+
+error *request_error(const request *r, error_code code, const char *format, ...)
+{
+  AUTO_BUFFER buffer text = BUFFER_EMPTY;
+  va_list arguments;
+  va_start(arguments, format);
+  error *inner = error_new_va(code, format, arguments);
+  va_end(arguments);
+  error *e = error_new(code, "[request id: %s] %s", r->id.size == 0 ? "<id_unknown>" : r->id.data,
+                       error_message(inner));
+  error_free(inner);
+  return e;
+}
+
+error *request_set_id(request *r, const char *id)
+{
+  slice text = slice_of(id);
+  if (text.size <= r->id.size && r->id.size > 0) { // the old place is large enough
+    memmove((char *)r->id.data, id, text.size + 1);
+    r->id.size = text.size;
+    return NULL;
+  }
+  const char *copy = arena_copy_text(&r->memory, text);
+  if (copy == NULL)
+    return error_no_memory();
+  r->id = (slice){copy, text.size};
+  return NULL;
+}
+
+error *request_set_correlation_text(request *r, const char *text)
+{
+  r->correlation_text = arena_copy_text(&r->memory, slice_of(text));
+  return r->correlation_text == NULL ? error_no_memory() : NULL;
+}
+
+error *request_set_parameter(request *r, const char *name, parameter value)
+{
+  return parameter_list_set(&r->memory, &r->parameters, &r->parameter_count, &r->parameter_capacity,
+                            name, value);
+}
+
+static request_input *find_input(const request *r, slice name)
+{
+  for (uint32_t i = 0; i < r->input_count; i++) {
+    if (slice_equal(r->inputs[i].name, name))
+      return &r->inputs[i];
+  }
+  return NULL;
+}
+
+request_input *request_find_input(request *r, const char *name)
+{
+  return find_input(r, slice_of(name));
+}
+
+static error *missing_input(const request *r, const char *name)
+{
+  return request_error(r, ERROR_INVALID_ARG, "input '%s' does not exist in request", name);
+}
+
+error *request_add_input(request *r, const char *name, TRITONSERVER_DataType datatype,
+                         const int64_t *dims, uint64_t dim_count, bool raw)
+{
+  slice text = slice_of(name);
+  size_t dims_bytes;
+  if (find_input(r, text) != NULL)
+    return request_error(r, ERROR_INVALID_ARG, "input '%s' already exists in request", name);
+  void *inputs = r->inputs;
+  if (dim_count > UINT32_MAX || !checked_multiply_size(dim_count, sizeof(int64_t), &dims_bytes) ||
+      !arena_array_reserve(&r->input_memory, &inputs, r->input_count, &r->input_capacity,
+                           sizeof(*r->inputs)))
+    return error_no_memory();
+  r->inputs = inputs;
+  const char *copy = arena_copy_text(&r->input_memory, text);
+  int64_t *dims_copy = arena_allocate(&r->input_memory, dims_bytes);
+  if (copy == NULL || dims_copy == NULL)
+    return error_no_memory();
+  if (dims_bytes > 0)
+    memcpy(dims_copy, dims, dims_bytes);
+  r->inputs[r->input_count++] = (request_input){
+      .name = {copy, text.size},
+      .datatype = datatype,
+      .raw = raw,
+      .given_dims = dims_copy,
+      .given_dim_count = (uint32_t)dim_count,
+  };
+  return NULL;
+}
+
+error *request_remove_input(request *r, const char *name)
+{
+  request_input *input = request_find_input(r, name);
+  if (input == NULL)
+    return missing_input(r, name);
+  size_t after = (size_t)(r->inputs + r->input_count - (input + 1));
+  memmove(input, input + 1, after * sizeof(*input));
+  r->input_count--;
+  return NULL;
+}
+
+void request_remove_inputs(request *r)
+{
+  arena_fini(&r->input_memory);
+  arena_init(&r->input_memory, r->initial_memory, REQUEST_ARENA_BYTES);
+  r->inputs = NULL;
+  r->input_count = r->input_capacity = 0;
+}
+
+error *request_append_input_data(request *r, const char *name, input_segment segment)
+{
+  request_input *input = request_find_input(r, name);
+  size_t total;
+  if (input == NULL)
+    return missing_input(r, name);
+  if (!checked_add_size(input->byte_size, segment.size, &total))
+    return request_error(r, ERROR_INVALID_ARG, "the data of input '%s' is larger than memory",
+                         name);
+  if (segment.size == 0)
+    return NULL; // nothing to read: Triton drops empty buffers too
+  if (input->segment_count == 0) {
+    input->first_segment = segment;
+  } else {
+    if (input->segment_count == 1 && input->segment_capacity == 0) {
+      void *array = NULL;
+      if (!arena_array_reserve(&r->input_memory, &array, 0, &input->segment_capacity,
+                               sizeof(segment)))
+        return error_no_memory();
+      input->segments = array;
+      input->segments[0] = input->first_segment;
+    }
+    void *array = input->segments;
+    if (!arena_array_reserve(&r->input_memory, &array, input->segment_count,
+                             &input->segment_capacity, sizeof(segment)))
+      return error_no_memory();
+    input->segments = array;
+    input->segments[input->segment_count] = segment;
+  }
+  input->segment_count++;
+  input->byte_size = total;
+  return NULL;
+}
+
+error *request_remove_input_data(request *r, const char *name)
+{
+  request_input *input = request_find_input(r, name);
+  if (input == NULL)
+    return missing_input(r, name);
+  input->segment_count = 0;
+  input->segment_capacity = 0;
+  input->segments = NULL;
+  input->byte_size = 0;
+  return NULL;
+}
+
+static uint32_t find_output(const request *r, slice name)
+{
+  uint32_t place = 0;
+  while (place < r->requested_output_count && !slice_equal(r->requested_outputs[place], name))
+    place++;
+  return place;
+}
+
+error *request_add_output(request *r, const char *name)
+{
+  slice text = slice_of(name);
+  if (find_output(r, text) < r->requested_output_count)
+    return request_error(r, ERROR_INVALID_ARG, "output '%s' already requested", name);
+  void *outputs = r->requested_outputs;
+  if (!arena_array_reserve(&r->memory, &outputs, r->requested_output_count,
+                           &r->requested_output_capacity, sizeof(*r->requested_outputs)))
+    return error_no_memory();
+  r->requested_outputs = outputs;
+  const char *copy = arena_copy_text(&r->memory, text);
+  if (copy == NULL)
+    return error_no_memory();
+  r->requested_outputs[r->requested_output_count++] = (slice){copy, text.size};
+  return NULL;
+}
+
+error *request_remove_output(request *r, const char *name)
+{
+  uint32_t place = find_output(r, slice_of(name));
+  if (place == r->requested_output_count)
+    return NULL;
+  r->requested_output_count--;
+  memmove(&r->requested_outputs[place], &r->requested_outputs[place + 1],
+          (r->requested_output_count - place) * sizeof(*r->requested_outputs));
+  return NULL;
+}
+
+void request_remove_outputs(request *r)
+{
+  r->requested_output_count = 0;
+}
+
+uint32_t request_output_count(const request *r)
+{
+  return r->requested_output_count > 0 ? r->requested_output_count
+                                       : (uint32_t)r->target->signature.output_count;
+}
+
+slice request_output_name(const request *r, uint32_t index)
+{
+  return r->requested_output_count > 0 ? r->requested_outputs[index]
+                                       : r->target->signature.outputs[index].name;
+}
+
+void request_release(request *r, uint32_t release_flags)
+{
+  atomic_store_explicit(&r->state, REQUEST_RELEASED, memory_order_release);
+  r->release_callback((struct TRITONSERVER_InferenceRequest *)r, release_flags, r->release_context);
+}

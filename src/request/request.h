@@ -1,0 +1,146 @@
+// An inference request: what a client fills, the core checks, the scheduler queues and a backend
+// reads. It is both TRITONSERVER_InferenceRequest and TRITONBACKEND_Request.
+//
+// Ownership: the client's until TRITONSERVER_ServerInferAsync succeeds; then the core's, then the
+// backend's; it comes back to the client through the release callback. One thread works on it at a
+// time, but for `cancelled` in its response factory. Memory: the object holds an arena for its
+// inputs and one for the rest; input data is the client's and is not copied.
+#ifndef NEREID_REQUEST_REQUEST_H
+#define NEREID_REQUEST_REQUEST_H
+
+#include "base/arena.h"
+#include "base/error.h"
+#include "base/slice.h"
+#include "request/parameter.h"
+#include "request/response.h"
+#include "request/statistics.h"
+#include "request/target.h"
+#include "schedule/scheduler.h"
+#include "triton/core/tritonserver.h"
+
+typedef struct input_segment { // a run of a tensor's bytes, in the client's memory
+  const void *base;
+  size_t size;
+  TRITONSERVER_MemoryType memory_type;
+  int64_t memory_type_id;
+} input_segment;
+
+// TRITONBACKEND_Input
+typedef struct request_input {
+  slice name; // NUL-terminated
+  TRITONSERVER_DataType datatype;
+  bool raw;                  // a raw binary request: datatype and shape come from the model
+  const int64_t *given_dims; // as the client gave them
+  uint32_t given_dim_count;
+  int64_t *dims; // what the backend sees: batch dimension first if the model batches, reshaped; set
+                 // by request_prepare
+  uint32_t dim_count;
+  input_segment *segments;
+  uint32_t segment_count;
+  uint32_t segment_capacity;
+  input_segment first_segment;       // where `segments` points while there is only one
+  size_t byte_size;                  // sum over the segments
+  uint32_t raw_length_prefix;        // of a raw BYTES element
+  const tensor_signature *signature; // set by request_prepare
+  buffer_attributes attributes;      // of the segment that a backend asked for last
+} request_input;
+
+typedef enum request_state {
+  REQUEST_INITIALIZED, // the client fills it
+  REQUEST_PENDING,     // in the model's queue
+  REQUEST_EXECUTING,   // with a backend
+  REQUEST_RELEASED,    // given back: the client's again
+} request_state;
+
+typedef struct request {
+  request_target *target; // the model version; referenced
+  _Atomic request_state state;
+  uint32_t flags; // TRITONSERVER_RequestFlag
+  uint64_t correlation_id;
+  const char *correlation_text; // NULL: the number counts
+  uint64_t priority;
+  uint64_t timeout_us;
+  slice id; // NUL-terminated; never NULL
+
+  request_input *inputs;
+  uint32_t input_count;
+  uint32_t input_capacity;
+  slice *requested_outputs; // what the client asked for, NUL-terminated; none means all
+  uint32_t requested_output_count;
+  uint32_t requested_output_capacity;
+  parameter *parameters;
+  uint32_t parameter_count;
+  uint32_t parameter_capacity;
+
+  // Set by request_prepare:
+  uint32_t batch_size; // 0: the model does not batch
+  queue_item item;
+  request_times times;
+  response_factory *factory; // referenced
+
+  struct TRITONSERVER_ResponseAllocator *allocator;
+  void *allocator_context;
+  TRITONSERVER_InferenceResponseCompleteFn_t response_callback;
+  void *response_context;
+  TRITONSERVER_InferenceRequestReleaseFn_t release_callback;
+  void *release_context;
+
+  arena memory;       // identity, parameters, outputs
+  arena input_memory; // inputs; emptied by request_remove_inputs
+  _Alignas(16) char initial_memory[];
+} request;
+
+// Takes a reference to `target`.
+error *request_new(request_target *target, request **r);
+void request_free(request *r); // the client's TRITONSERVER_InferenceRequestDelete; NULL is allowed
+
+error *request_set_id(request *r, const char *id);
+error *request_set_correlation_text(request *r, const char *text);
+// Copies name and value; the last of equal names counts.
+error *request_set_parameter(request *r, const char *name, parameter value);
+
+// `raw` inputs take datatype and shape from the model. A name that is there already is INVALID_ARG.
+error *request_add_input(request *r, const char *name, TRITONSERVER_DataType datatype,
+                         const int64_t *dims, uint64_t dim_count, bool raw);
+request_input *request_find_input(request *r, const char *name); // NULL when absent
+error *request_remove_input(request *r, const char *name);
+void request_remove_inputs(request *r);
+error *request_append_input_data(request *r, const char *name, input_segment segment);
+error *request_remove_input_data(request *r, const char *name);
+error *request_add_output(request *r, const char *name);
+error *request_remove_output(request *r, const char *name);
+void request_remove_outputs(request *r);
+
+// Checks the request against its model and completes it: batch size, shapes, batch key, a fresh
+// response factory. Errors are INVALID_ARG in Triton's words and begin with "[request id: …] ".
+error *request_prepare(request *r);
+
+// Number of outputs the backend is asked for and their names: the requested ones, or all of the
+// model's.
+uint32_t request_output_count(const request *r);
+slice request_output_name(const request *r, uint32_t index);
+
+// Gives the request back to the client through its release callback; `r` must not be touched after.
+void request_release(request *r, uint32_t release_flags);
+
+// Rows that count for queue and statistics: at least 1.
+static inline uint32_t request_rows(const request *r)
+{
+  return r->batch_size == 0 ? 1 : r->batch_size;
+}
+
+static inline bool request_is_cancelled(const request *r)
+{
+  return r->factory != NULL && response_factory_is_cancelled(r->factory);
+}
+
+static inline request *request_of_item(queue_item *item)
+{
+  return (request *)((char *)item - offsetof(request, item));
+}
+
+// An INVALID_ARG (or `code`) error that begins with "[request id: <id>] ".
+error *request_error(const request *r, error_code code, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+
+#endif

@@ -1,0 +1,262 @@
+// Response factories and responses. Backends call this from any thread, one response on one thread
+// at a time.
+#include "request/response.h"
+
+#include "base/checked.h"
+#include "base/clock.h"
+#include "request/parameter_list.h"
+#include "request/response_allocator.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define RESPONSE_ARENA_BYTES 512
+
+response_factory *response_factory_new(request_target *target, slice id)
+{
+  size_t size;
+  if (!checked_add_size(sizeof(response_factory), id.size, &size) ||
+      !checked_add_size(size, 1, &size))
+    return NULL;
+  response_factory *f = malloc(size);
+  if (f == NULL)
+    return NULL;
+  *f = (response_factory){.target = request_target_ref(target), .id_size = id.size};
+  refcount_init(&f->references);
+  atomic_fetch_add_explicit(&target->inflight, 1, memory_order_relaxed);
+  if (id.size > 0)
+    memcpy(f->id, id.data, id.size);
+  f->id[id.size] = '\0';
+  return f;
+}
+
+response_factory *response_factory_ref(response_factory *f)
+{
+  refcount_take(&f->references);
+  return f;
+}
+
+void response_factory_unref(response_factory *f)
+{
+  if (f == NULL || !refcount_drop(&f->references))
+    return;
+  atomic_fetch_sub_explicit(&f->target->inflight, 1, memory_order_release);
+  request_target_unref(f->target);
+  free(f);
+}
+
+static error *claim_flags(response_factory *f, uint32_t flags)
+{
+  bool final = (flags & TRITONSERVER_RESPONSE_COMPLETE_FINAL) != 0;
+  bool was_finished = final ? atomic_exchange_explicit(&f->finished, true, memory_order_acq_rel)
+                            : atomic_load_explicit(&f->finished, memory_order_acquire);
+  if (was_finished)
+    return error_new(
+        ERROR_INVALID_ARG,
+        "[request id: %s] model '%s' answered after its final response: the answer is dropped",
+        f->id_size == 0 ? "<id_unknown>" : f->id, f->target->name);
+  return NULL;
+}
+
+static void note_first_response(response_factory *f)
+{
+  if (atomic_load_explicit(&f->first_response_ns, memory_order_relaxed) != 0)
+    return;
+  uint64_t none = 0, now = clock_monotonic_ns();
+  if (atomic_compare_exchange_strong_explicit(&f->first_response_ns, &none, now,
+                                              memory_order_relaxed, memory_order_relaxed))
+    statistics_count_first_response(&f->target->shared_statistics, false, now - f->start_ns);
+}
+
+error *response_factory_send_flags(response_factory *f, uint32_t flags)
+{
+  RETURN_IF_ERROR(claim_flags(f, flags));
+  bool final = (flags & TRITONSERVER_RESPONSE_COMPLETE_FINAL) != 0;
+  if (f->ordering == NULL || !final) {
+    f->callback(NULL, flags, f->callback_context);
+    return NULL;
+  }
+  f->final_answer = (ordered_answer){.factory = response_factory_ref(f), .flags = flags};
+  ordering_deliver(f->ordering, &f->slot, &f->final_answer.payload, true);
+  return NULL;
+}
+
+error *response_new(response_factory *f, response **result)
+{
+  response *r = malloc(sizeof(*r) + RESPONSE_ARENA_BYTES);
+  if (r == NULL)
+    return error_no_memory();
+  *r = (response){.factory = response_factory_ref(f)};
+  arena_init(&r->memory, r->initial_memory, RESPONSE_ARENA_BYTES);
+  struct TRITONSERVER_ResponseAllocator *allocator = f->allocator;
+  if (allocator != NULL && allocator->start != NULL) {
+    error *e = (error *)allocator->start(allocator, f->allocator_context);
+    if (e != NULL) {
+      response_free(r);
+      return e;
+    }
+  }
+  *result = r;
+  return NULL;
+}
+
+static void release_output(response *r, response_output *output)
+{
+  struct TRITONSERVER_ResponseAllocator *allocator = r->factory->allocator;
+  if (!output->allocated)
+    return;
+  error *e = (error *)allocator->release(
+      allocator, output->buffer, output->buffer_context, output->attributes.byte_size,
+      output->attributes.memory_type, output->attributes.memory_type_id);
+  error_free(e);
+}
+
+void response_free(response *r)
+{
+  if (r == NULL)
+    return;
+  for (response_output *output = r->outputs; output != NULL; output = output->next)
+    release_output(r, output);
+  error_free(r->failure);
+  arena_fini(&r->memory);
+  response_factory_unref(r->factory);
+  free(r);
+}
+
+// Writes the shape that the client sees into output->dims: the backend's, or the configuration's
+// where a reshape hid it.
+static bool set_output_dims(response *r, response_output *output, const tensor_signature *signature,
+                            const int64_t *dims, uint32_t dim_count)
+{
+  bool batched = r->factory->target->signature.max_batch_size > 0;
+  uint32_t wanted = signature->has_reshape ? signature->dim_count + batched : dim_count;
+  output->dims = arena_allocate_array(&r->memory, wanted, sizeof(int64_t));
+  if (output->dims == NULL)
+    return false;
+  output->dim_count = wanted;
+  if (!signature->has_reshape) {
+    if (dim_count > 0)
+      memcpy(output->dims, dims, dim_count * sizeof(int64_t));
+    return true;
+  }
+  // The variable dims of the reshape carry the values of the variable dims of the shape, in order.
+  uint32_t from = batched && dim_count > 0, to = 0;
+  if (batched)
+    output->dims[to++] = dim_count > 0 ? dims[0] : 1;
+  uint32_t variable = 0;
+  for (uint32_t i = 0; i < signature->dim_count; i++) {
+    int64_t dim = signature->dims[i];
+    if (dim < 0) {
+      while (variable < signature->reshape_count && signature->reshape[variable] >= 0)
+        variable++;
+      dim = from + variable < dim_count ? dims[from + variable] : 0;
+      variable++;
+    }
+    output->dims[to++] = dim;
+  }
+  return true;
+}
+
+error *response_add_output(response *r, const char *name, TRITONSERVER_DataType datatype,
+                           const int64_t *dims, uint32_t dim_count, response_output **result)
+{
+  const request_target *target = r->factory->target;
+  const tensor_signature *signature = signature_find_output(&target->signature, slice_of(name));
+  if (signature == NULL)
+    return error_new(ERROR_INVALID_ARG, "unexpected inference output '%s' for model '%s'", name,
+                     target->name);
+  for (const response_output *other = r->outputs; other != NULL; other = other->next) {
+    if (slice_equal(other->name, signature->name))
+      return error_new(ERROR_INTERNAL, "model '%s' gave the output '%s' twice in one response",
+                       target->name, name);
+  }
+  response_output *output = arena_allocate_array(&r->memory, 1, sizeof(*output));
+  if (output == NULL || !set_output_dims(r, output, signature, dims, dim_count))
+    return error_no_memory();
+  output->response = r;
+  output->name = signature->name;
+  output->datatype = datatype;
+  if (r->last_output == NULL)
+    r->outputs = output;
+  else
+    r->last_output->next = output;
+  r->last_output = output;
+  r->output_count++;
+  *result = output;
+  return NULL;
+}
+
+static error *call_allocator(response_output *output, size_t byte_size,
+                             TRITONSERVER_MemoryType memory_type, int64_t memory_type_id)
+{
+  response_factory *f = output->response->factory;
+  struct TRITONSERVER_ResponseAllocator *allocator = f->allocator;
+  buffer_attributes *place = &output->attributes;
+  *place = (buffer_attributes){
+      .byte_size = byte_size, .memory_type = memory_type, .memory_type_id = memory_type_id};
+  error *e = (error *)allocator->allocate(
+      allocator, output->name.data, byte_size, memory_type, memory_type_id, f->allocator_context,
+      &output->buffer, &output->buffer_context, &place->memory_type, &place->memory_type_id);
+  if (e != NULL)
+    return e;
+  output->allocated = true;
+  if (allocator->buffer_attributes == NULL)
+    return NULL;
+  return (error *)allocator->buffer_attributes(allocator, output->name.data, place,
+                                               f->allocator_context, output->buffer_context);
+}
+
+error *response_output_allocate(response_output *output, size_t byte_size,
+                                TRITONSERVER_MemoryType *memory_type, int64_t *memory_type_id,
+                                void **buffer)
+{
+  const response_factory *f = output->response->factory;
+  if (output->allocated)
+    return error_new(ERROR_ALREADY_EXISTS, "model '%s' asked twice for the buffer of output '%s'",
+                     f->target->name, output->name.data);
+  if (f->allocator == NULL)
+    return error_new(ERROR_INTERNAL, "the request for model '%s' has no response allocator",
+                     f->target->name);
+  RETURN_IF_ERROR(call_allocator(output, byte_size, *memory_type, *memory_type_id));
+  *memory_type = output->attributes.memory_type;
+  *memory_type_id = output->attributes.memory_type_id;
+  *buffer = output->buffer;
+  return NULL;
+}
+
+error *response_set_parameter(response *r, const char *name, parameter value)
+{
+  return parameter_list_set(&r->memory, &r->parameters, &r->parameter_count, &r->parameter_capacity,
+                            name, value);
+}
+
+error *response_send(response *r, uint32_t flags, error *failure_owned)
+{
+  response_factory *f = r->factory;
+  error *refused = claim_flags(f, flags);
+  if (refused != NULL) {
+    error_free(failure_owned);
+    response_free(r);
+    return refused;
+  }
+  r->failure = failure_owned;
+  note_first_response(f);
+  if (f->ordering == NULL) {
+    f->callback((TRITONSERVER_InferenceResponse *)r, flags, f->callback_context);
+    return NULL;
+  }
+  r->answer = (ordered_answer){.response = r, .factory = response_factory_ref(f), .flags = flags};
+  ordering_deliver(f->ordering, &f->slot, &r->answer.payload,
+                   (flags & TRITONSERVER_RESPONSE_COMPLETE_FINAL) != 0);
+  return NULL;
+}
+
+void response_send_ordered(void *context, ordering_payload *payload_owned)
+{
+  (void)context;
+  const ordered_answer *answer = (ordered_answer *)payload_owned;
+  response_factory *f = answer->factory; // the answer is gone once the client has it
+  f->callback((TRITONSERVER_InferenceResponse *)answer->response, answer->flags,
+              f->callback_context);
+  response_factory_unref(f);
+}

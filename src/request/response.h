@@ -1,0 +1,119 @@
+// Responses and what makes them. A response factory is what remains of a request for answering it:
+// it may outlive the request (decoupled models answer after releasing it). Responses are owned by
+// the backend until sent, then by the client.
+#ifndef NEREID_REQUEST_RESPONSE_H
+#define NEREID_REQUEST_RESPONSE_H
+
+#include "base/arena.h"
+#include "base/error.h"
+#include "base/refcount.h"
+#include "base/slice.h"
+#include "request/buffer_attributes.h"
+#include "request/parameter.h"
+#include "request/target.h"
+#include "schedule/ordering.h"
+#include "triton/core/tritonserver.h"
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+struct response;
+struct response_factory;
+
+// What goes to the client, in the model's order.
+typedef struct ordered_answer {
+  ordering_payload payload;  // first: the ordering knows an answer by it
+  struct response *response; // NULL: flags only
+  struct response_factory *factory;
+  uint32_t flags;
+} ordered_answer;
+
+// TRITONBACKEND_ResponseFactory
+typedef struct response_factory {
+  refcount references;
+  request_target *target; // referenced
+  struct TRITONSERVER_ResponseAllocator *allocator;
+  void *allocator_context;
+  TRITONSERVER_InferenceResponseCompleteFn_t callback;
+  void *callback_context;
+  _Atomic bool cancelled;
+  _Atomic bool finished; // the FINAL flag has been sent
+  uint64_t start_ns;     // when the request entered the core
+  _Atomic uint64_t first_response_ns;
+  ordering *ordering;          // with preserve_ordering, once the slot is reserved; NULL otherwise
+  ordering_slot slot;          // its place in the order
+  ordered_answer final_answer; // flags without a response, while they wait for their place
+  size_t id_size;
+  char id[]; // NUL-terminated
+} response_factory;
+
+// TRITONBACKEND_Output
+typedef struct response_output {
+  struct response *response;
+  slice name; // NUL-terminated
+  TRITONSERVER_DataType datatype;
+  int64_t *dims;
+  uint32_t dim_count;
+  bool allocated;
+  void *buffer; // from the client's allocator
+  void *buffer_context;
+  buffer_attributes attributes; // size and place of the buffer
+  struct response_output *next;
+} response_output;
+
+// TRITONBACKEND_Response and TRITONSERVER_InferenceResponse
+typedef struct response {
+  response_factory *factory; // referenced
+  error *failure;            // owned; NULL: a good answer
+  response_output *outputs;  // in the order in which the backend made them
+  response_output *last_output;
+  uint32_t output_count;
+  parameter *parameters;
+  uint32_t parameter_count;
+  uint32_t parameter_capacity;
+  ordered_answer answer; // itself, while it waits for its place in the order
+  arena memory;
+  _Alignas(16) char initial_memory[];
+} response;
+
+// Takes a reference to `target` and copies the id.
+response_factory *response_factory_new(request_target *target, slice id);
+response_factory *response_factory_ref(response_factory *f);
+void response_factory_unref(response_factory *f); // NULL is allowed
+
+static inline bool response_factory_is_cancelled(const response_factory *f)
+{
+  return atomic_load_explicit(&f->cancelled, memory_order_relaxed);
+}
+
+// Hands flags without a response to the client: the end of a decoupled answer. INVALID_ARG for a
+// second FINAL.
+error *response_factory_send_flags(response_factory *f, uint32_t flags);
+
+error *response_new(response_factory *f, response **r);
+void response_free(
+    response *r); // gives the output buffers back to the client's allocator; NULL is allowed
+
+// `dims` as the backend has them, with the batch dimension; a model's reshape is undone here.
+// Errors: INVALID_ARG for an output that the model has not, INTERNAL for one that the response has
+// already.
+error *response_add_output(response *r, const char *name, TRITONSERVER_DataType datatype,
+                           const int64_t *dims, uint32_t dim_count, response_output **output);
+
+// Asks the client's allocator for the output's memory. In: the preferred place; out: the actual
+// one. Once per output.
+error *response_output_allocate(response_output *output, size_t byte_size,
+                                TRITONSERVER_MemoryType *memory_type, int64_t *memory_type_id,
+                                void **buffer);
+
+error *response_set_parameter(response *r, const char *name, parameter value);
+
+// Gives the response to the client, in its place in the order. `failure_owned` (or NULL) becomes
+// its error. INVALID_ARG when the FINAL flag was sent before; then the response is freed.
+error *response_send(response *r_owned, uint32_t flags, error *failure_owned);
+
+// The `send` function of a model's ordering: hands an answer to its client.
+void response_send_ordered(void *context, ordering_payload *payload_owned);
+
+#endif

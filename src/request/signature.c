@@ -1,0 +1,160 @@
+// Tensor signatures of a model, built by the load thread.
+#include "request/signature.h"
+
+#include "base/checked.h"
+
+#include <string.h>
+
+// A signature with more tensors than this is searched by its map, a smaller one by comparing names.
+#define LINEAR_SEARCH_LIMIT 8
+
+size_t datatype_byte_size(TRITONSERVER_DataType datatype)
+{
+  static const uint8_t sizes[] = {
+      [TRITONSERVER_TYPE_BOOL] = 1,   [TRITONSERVER_TYPE_UINT8] = 1,
+      [TRITONSERVER_TYPE_UINT16] = 2, [TRITONSERVER_TYPE_UINT32] = 4,
+      [TRITONSERVER_TYPE_UINT64] = 8, [TRITONSERVER_TYPE_INT8] = 1,
+      [TRITONSERVER_TYPE_INT16] = 2,  [TRITONSERVER_TYPE_INT32] = 4,
+      [TRITONSERVER_TYPE_INT64] = 8,  [TRITONSERVER_TYPE_FP16] = 2,
+      [TRITONSERVER_TYPE_FP32] = 4,   [TRITONSERVER_TYPE_FP64] = 8,
+      [TRITONSERVER_TYPE_BYTES] = 0,  [TRITONSERVER_TYPE_BF16] = 2,
+  };
+  return (size_t)datatype < sizeof(sizes) ? sizes[datatype] : 0;
+}
+
+bool shape_element_count(const int64_t *dims, size_t dim_count, int64_t *count)
+{
+  int64_t product = 1;
+  bool empty = false;
+  for (size_t i = 0; i < dim_count; i++) {
+    if (dims[i] < 0)
+      return false;
+    if (dims[i] == 0)
+      empty = true;
+    else if (!checked_multiply_int64(product, dims[i], &product))
+      return false;
+  }
+  *count = empty ? 0 : product;
+  return true;
+}
+
+static bool copy_name(arena *memory, const char *text, slice *name)
+{
+  char *copy = arena_copy_text(memory, slice_of(text));
+  if (copy == NULL)
+    return false;
+  *name = (slice){copy, strlen(copy)};
+  return true;
+}
+
+static const int64_t *copy_dims(arena *memory, const int64_t *dims, size_t count)
+{
+  int64_t *copy = arena_allocate_array(memory, count, sizeof(*copy));
+  if (copy != NULL && count > 0)
+    memcpy(copy, dims, count * sizeof(*copy));
+  return copy;
+}
+
+static bool has_variable_dim(const int64_t *dims, size_t count)
+{
+  for (size_t i = 0; i < count; i++) {
+    if (dims[i] < 0)
+      return true;
+  }
+  return false;
+}
+
+static bool copy_reshape(arena *memory, const Inference__ModelTensorReshape *reshape,
+                         tensor_signature *t)
+{
+  if (reshape == NULL)
+    return true;
+  t->has_reshape = true;
+  t->reshape = copy_dims(memory, reshape->shape, reshape->n_shape);
+  t->reshape_count = (uint32_t)reshape->n_shape;
+  return t->reshape != NULL;
+}
+
+static bool init_input(arena *memory, const Inference__ModelInput *config, tensor_signature *t)
+{
+  t->datatype = (TRITONSERVER_DataType)config->data_type;
+  t->dims = copy_dims(memory, config->dims, config->n_dims);
+  t->dim_count = (uint32_t)config->n_dims;
+  t->optional = config->optional;
+  t->is_shape_tensor = config->is_shape_tensor;
+  t->is_non_linear_format = config->is_non_linear_format_io;
+  t->must_match_in_batch =
+      config->is_shape_tensor ||
+      (!config->allow_ragged_batch && has_variable_dim(config->dims, config->n_dims));
+  return t->dims != NULL && copy_name(memory, config->name, &t->name) &&
+         copy_reshape(memory, config->reshape, t);
+}
+
+static bool init_output(arena *memory, const Inference__ModelOutput *config, tensor_signature *t)
+{
+  t->datatype = (TRITONSERVER_DataType)config->data_type;
+  t->dims = copy_dims(memory, config->dims, config->n_dims);
+  t->dim_count = (uint32_t)config->n_dims;
+  return t->dims != NULL && copy_name(memory, config->name, &t->name) &&
+         copy_reshape(memory, config->reshape, t);
+}
+
+error *signature_init(model_signature *s, const Inference__ModelConfig *config)
+{
+  memset(s, 0, sizeof(*s));
+  arena_init(&s->memory, NULL, 0);
+  s->max_batch_size = config->max_batch_size;
+  s->decoupled =
+      config->model_transaction_policy != NULL && config->model_transaction_policy->decoupled;
+  s->input_count = config->n_input;
+  s->output_count = config->n_output;
+  s->inputs = arena_allocate_array(&s->memory, config->n_input, sizeof(*s->inputs));
+  s->outputs = arena_allocate_array(&s->memory, config->n_output, sizeof(*s->outputs));
+  bool complete = s->inputs != NULL && s->outputs != NULL;
+  for (size_t i = 0; complete && i < config->n_input; i++) {
+    tensor_signature *t = &s->inputs[i];
+    complete =
+        init_input(&s->memory, config->input[i], t) && string_map_put(&s->input_index, t->name, t);
+    s->required_input_count += !t->optional;
+    s->needs_batch_key |= t->optional || t->must_match_in_batch;
+  }
+  for (size_t i = 0; complete && i < config->n_output; i++) {
+    tensor_signature *t = &s->outputs[i];
+    complete = init_output(&s->memory, config->output[i], t) &&
+               string_map_put(&s->output_index, t->name, t);
+  }
+  if (!complete) {
+    signature_fini(s);
+    return error_no_memory();
+  }
+  return NULL;
+}
+
+void signature_fini(model_signature *s)
+{
+  string_map_fini(&s->input_index);
+  string_map_fini(&s->output_index);
+  arena_fini(&s->memory);
+}
+
+static const tensor_signature *find(const tensor_signature *tensors, size_t count,
+                                    const string_map *index, slice name)
+{
+  if (count > LINEAR_SEARCH_LIMIT)
+    return string_map_get(index, name);
+  for (size_t i = 0; i < count; i++) {
+    if (slice_equal(tensors[i].name, name))
+      return &tensors[i];
+  }
+  return NULL;
+}
+
+const tensor_signature *signature_find_input(const model_signature *s, slice name)
+{
+  return find(s->inputs, s->input_count, &s->input_index, name);
+}
+
+const tensor_signature *signature_find_output(const model_signature *s, slice name)
+{
+  return find(s->outputs, s->output_count, &s->output_index, name);
+}

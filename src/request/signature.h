@@ -1,0 +1,60 @@
+// What a model's configuration says about its tensors, precomputed once at load so that checking a
+// request reads no configuration. Immutable after signature_init; shared by all threads.
+#ifndef NEREID_REQUEST_SIGNATURE_H
+#define NEREID_REQUEST_SIGNATURE_H
+
+#include "base/arena.h"
+#include "base/error.h"
+#include "base/slice.h"
+#include "base/string_map.h"
+#include "config/config.h"
+#include "triton/core/tritonserver.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+typedef struct tensor_signature {
+  slice name; // NUL-terminated
+  TRITONSERVER_DataType datatype;
+  const int64_t *dims; // without the batch dimension; -1: any size
+  uint32_t dim_count;
+  const int64_t *reshape; // what the backend sees instead of dims
+  uint32_t reshape_count;
+  bool has_reshape;
+  bool optional;
+  bool is_shape_tensor;
+  bool is_non_linear_format; // byte size is the backend's to check
+  bool must_match_in_batch;  // requests share a batch only when their shapes (or contents) here are
+                             // equal
+} tensor_signature;
+
+typedef struct model_signature {
+  tensor_signature *inputs;
+  size_t input_count;
+  size_t required_input_count;
+  tensor_signature *outputs;
+  size_t output_count;
+  int64_t max_batch_size;
+  bool needs_batch_key; // some input must match in a batch, or may be left out
+  bool decoupled;
+  string_map input_index; // name → tensor_signature
+  string_map output_index;
+  arena memory;
+} model_signature;
+
+// Names and dims are copied.
+error *signature_init(model_signature *s, const Inference__ModelConfig *config);
+void signature_fini(model_signature *s);
+
+// NULL when the model has no such tensor.
+const tensor_signature *signature_find_input(const model_signature *s, slice name);
+const tensor_signature *signature_find_output(const model_signature *s, slice name);
+
+// Bytes of one element; 0 for BYTES, whose elements differ.
+size_t datatype_byte_size(TRITONSERVER_DataType datatype);
+
+// Product of the dims in *count. False when a dim is negative or the product does not fit.
+bool shape_element_count(const int64_t *dims, size_t dim_count, int64_t *count);
+
+#endif

@@ -1,0 +1,188 @@
+// Counters of a model version; see statistics.h for who writes where.
+#include "request/statistics.h"
+
+#include "base/clock.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+const char *const failure_reason_labels[FAILURE_REASON_COUNT] = {"REJECTED", "CANCELED", "BACKEND",
+                                                                 "OTHER"};
+
+const uint64_t statistics_duration_bounds_us[STATISTICS_DURATION_BUCKETS] = {
+    10,      20,      50,       100,      200,      500,       1000,   2000,
+    5000,    10000,   20000,    50000,    100000,   200000,    500000, 1000000,
+    2000000, 5000000, 10000000, 20000000, 50000000, 100000000,
+};
+const uint64_t statistics_batch_bounds[STATISTICS_BATCH_BUCKETS] = {1,  2,   4,   8,   16,  32,
+                                                                    64, 128, 256, 512, 1024};
+const uint64_t statistics_first_response_bounds_ms[STATISTICS_FIRST_RESPONSE_BUCKETS] = {
+    1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10000, 30000,
+};
+
+// With one writer a plain load and store is enough; readers see whole values.
+static inline void add(_Atomic uint64_t *counter, bool single_writer, uint64_t amount)
+{
+  if (single_writer)
+    atomic_store_explicit(counter, atomic_load_explicit(counter, memory_order_relaxed) + amount,
+                          memory_order_relaxed);
+  else
+    atomic_fetch_add_explicit(counter, amount, memory_order_relaxed);
+}
+
+static inline uint64_t get(const _Atomic uint64_t *counter)
+{
+  return atomic_load_explicit(counter, memory_order_relaxed);
+}
+
+static void add_duration(duration_counter *counter, bool single_writer, uint64_t ns)
+{
+  add(&counter->count, single_writer, 1);
+  add(&counter->ns, single_writer, ns);
+}
+
+static size_t find_bucket(const uint64_t *bounds, size_t count, uint64_t value)
+{
+  size_t low = 0, high = count;
+  while (low < high) {
+    size_t middle = (low + high) / 2;
+    if (value <= bounds[middle])
+      high = middle;
+    else
+      low = middle + 1;
+  }
+  return low;
+}
+
+static void observe(duration_histogram *histogram, bool single_writer, uint64_t ns)
+{
+  size_t bucket =
+      find_bucket(statistics_duration_bounds_us, STATISTICS_DURATION_BUCKETS, (ns + 999) / 1000);
+  add(&histogram->buckets[bucket], single_writer, 1);
+}
+
+error *statistics_init(statistics *s, uint32_t max_batch_size)
+{
+  memset(s, 0, sizeof(*s));
+  s->batch_row_count =
+      max_batch_size >= STATISTICS_BATCH_ROWS - 1 ? STATISTICS_BATCH_ROWS : max_batch_size + 2;
+  s->batch_rows = calloc(s->batch_row_count, sizeof(*s->batch_rows));
+  return s->batch_rows == NULL ? error_no_memory() : NULL;
+}
+
+void statistics_fini(statistics *s)
+{
+  free(s->batch_rows);
+  s->batch_rows = NULL;
+}
+
+static uint64_t elapsed(uint64_t from, uint64_t to)
+{
+  return to > from ? to - from : 0;
+}
+
+void statistics_count_success(statistics *s, bool single_writer, const request_times *times,
+                              uint64_t rows)
+{
+  uint64_t whole = elapsed(times->start, times->end);
+  uint64_t queued = elapsed(times->queue_start, times->compute_start);
+  uint64_t infer = elapsed(times->compute_input_end, times->compute_output_start);
+  add_duration(&s->success, single_writer, whole);
+  add_duration(&s->queue, single_writer, queued);
+  add_duration(&s->compute_input, single_writer,
+               elapsed(times->compute_start, times->compute_input_end));
+  add_duration(&s->compute_infer, single_writer, infer);
+  add_duration(&s->compute_output, single_writer,
+               elapsed(times->compute_output_start, times->compute_end));
+  add(&s->inference_count, single_writer, rows == 0 ? 1 : rows);
+  atomic_store_explicit(&s->last_inference_ms, clock_realtime_ns() / 1000000u,
+                        memory_order_relaxed);
+  observe(&s->request_histogram, single_writer, whole);
+  observe(&s->queue_histogram, single_writer, queued);
+  observe(&s->compute_infer_histogram, single_writer, infer);
+}
+
+void statistics_count_failure(statistics *s, bool single_writer, failure_reason reason,
+                              const request_times *times)
+{
+  add(&s->failures[reason], single_writer, 1);
+  add_duration(&s->failure, single_writer, elapsed(times->start, times->end));
+}
+
+void statistics_count_execution(statistics *s, bool single_writer, uint64_t rows,
+                                uint64_t compute_input_ns, uint64_t compute_infer_ns,
+                                uint64_t compute_output_ns)
+{
+  uint64_t counted = rows == 0 ? 1 : rows;
+  size_t row = counted < s->batch_row_count ? (size_t)counted : s->batch_row_count - 1;
+  batch_counters *batch = &s->batch_rows[row];
+  add(&s->execution_count, single_writer, 1);
+  add(&batch->count, single_writer, 1);
+  add(&batch->compute_input_ns, single_writer, compute_input_ns);
+  add(&batch->compute_infer_ns, single_writer, compute_infer_ns);
+  add(&batch->compute_output_ns, single_writer, compute_output_ns);
+  add(&s->batch_histogram[find_bucket(statistics_batch_bounds, STATISTICS_BATCH_BUCKETS, counted)],
+      single_writer, 1);
+  add(&s->batch_rows_sum, single_writer, counted);
+}
+
+void statistics_count_first_response(statistics *s, bool single_writer, uint64_t elapsed_ns)
+{
+  uint64_t ms = elapsed_ns / 1000000u;
+  size_t bucket =
+      find_bucket(statistics_first_response_bounds_ms, STATISTICS_FIRST_RESPONSE_BUCKETS, ms);
+  add(&s->first_response_histogram[bucket], single_writer, 1);
+  add(&s->first_response_ms_sum, single_writer, ms);
+}
+
+static void sum_counter(_Atomic uint64_t *sum, const _Atomic uint64_t *from)
+{
+  add(sum, true, get(from));
+}
+
+static void sum_duration(duration_counter *sum, const duration_counter *from)
+{
+  sum_counter(&sum->count, &from->count);
+  sum_counter(&sum->ns, &from->ns);
+}
+
+static void sum_counters(_Atomic uint64_t *sum, const _Atomic uint64_t *from, size_t count)
+{
+  for (size_t i = 0; i < count; i++)
+    sum_counter(&sum[i], &from[i]);
+}
+
+void statistics_add(statistics *sum, const statistics *from)
+{
+  sum_duration(&sum->success, &from->success);
+  sum_duration(&sum->failure, &from->failure);
+  sum_duration(&sum->queue, &from->queue);
+  sum_duration(&sum->compute_input, &from->compute_input);
+  sum_duration(&sum->compute_infer, &from->compute_infer);
+  sum_duration(&sum->compute_output, &from->compute_output);
+  sum_duration(&sum->cache_hit, &from->cache_hit);
+  sum_duration(&sum->cache_miss, &from->cache_miss);
+  sum_counter(&sum->inference_count, &from->inference_count);
+  sum_counter(&sum->execution_count, &from->execution_count);
+  sum_counters(sum->failures, from->failures, FAILURE_REASON_COUNT);
+  if (get(&from->last_inference_ms) > get(&sum->last_inference_ms))
+    atomic_store_explicit(&sum->last_inference_ms, get(&from->last_inference_ms),
+                          memory_order_relaxed);
+  sum_counters(sum->request_histogram.buckets, from->request_histogram.buckets,
+               STATISTICS_DURATION_BUCKETS + 1);
+  sum_counters(sum->queue_histogram.buckets, from->queue_histogram.buckets,
+               STATISTICS_DURATION_BUCKETS + 1);
+  sum_counters(sum->compute_infer_histogram.buckets, from->compute_infer_histogram.buckets,
+               STATISTICS_DURATION_BUCKETS + 1);
+  sum_counters(sum->batch_histogram, from->batch_histogram, STATISTICS_BATCH_BUCKETS + 1);
+  sum_counter(&sum->batch_rows_sum, &from->batch_rows_sum);
+  sum_counters(sum->first_response_histogram, from->first_response_histogram,
+               STATISTICS_FIRST_RESPONSE_BUCKETS + 1);
+  sum_counter(&sum->first_response_ms_sum, &from->first_response_ms_sum);
+  for (size_t i = 0; i < from->batch_row_count && i < sum->batch_row_count; i++) {
+    sum_counter(&sum->batch_rows[i].count, &from->batch_rows[i].count);
+    sum_counter(&sum->batch_rows[i].compute_input_ns, &from->batch_rows[i].compute_input_ns);
+    sum_counter(&sum->batch_rows[i].compute_infer_ns, &from->batch_rows[i].compute_infer_ns);
+    sum_counter(&sum->batch_rows[i].compute_output_ns, &from->batch_rows[i].compute_output_ns);
+  }
+}

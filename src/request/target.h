@@ -1,0 +1,38 @@
+// What a request needs of the model version that it goes to; the first member of `struct model`.
+// Kept apart so that requests know nothing of how models load and run.
+#ifndef NEREID_REQUEST_TARGET_H
+#define NEREID_REQUEST_TARGET_H
+
+#include "base/refcount.h"
+#include "request/signature.h"
+#include "request/statistics.h"
+
+#include <stdatomic.h>
+#include <stdint.h>
+
+typedef struct request_target request_target;
+
+struct request_target {
+  const char *name; // of the model
+  int64_t version;
+  model_signature signature;
+  statistics shared_statistics; // what happens off the instances' threads; atomic additions
+  refcount references;
+  _Atomic uint64_t inflight; // submitted requests that are not yet answered in full
+  void (*unreferenced)(
+      request_target *target); // called once, by whoever dropped the last reference
+};
+
+static inline request_target *request_target_ref(request_target *target)
+{
+  refcount_take(&target->references);
+  return target;
+}
+
+static inline void request_target_unref(request_target *target)
+{
+  if (refcount_drop(&target->references))
+    target->unreferenced(target);
+}
+
+#endif
