@@ -1,0 +1,410 @@
+// Requests against a model's signature: what is accepted, what is refused and in which words.
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "base/cleanup.h"
+#include "request/request.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct fixture {
+  request_target target;
+  int unreferenced;
+  int released;
+} fixture;
+
+static void count_unreferenced(request_target *target)
+{
+  ((fixture *)target)->unreferenced++;
+}
+
+static void count_release(TRITONSERVER_InferenceRequest *r, const uint32_t flags, void *context)
+{
+  (void)r;
+  (void)flags;
+  ((fixture *)context)->released++;
+}
+
+static void ignore_response(TRITONSERVER_InferenceResponse *r, const uint32_t flags, void *context)
+{
+  (void)flags;
+  (void)context;
+  response_free((response *)r);
+}
+
+static fixture *make_fixture(const char *config_text)
+{
+  fixture *f = calloc(1, sizeof(*f));
+  AUTO_CONFIG Inference__ModelConfig *config = NULL;
+  error *e = config_read_text(slice_of(config_text), "test", &config);
+  if (e != NULL)
+    fail_msg("%s", error_message(e));
+  assert_null(signature_init(&f->target.signature, config));
+  assert_null(statistics_init(&f->target.shared_statistics, 8));
+  f->target.name = "m";
+  f->target.version = 1;
+  f->target.unreferenced = count_unreferenced;
+  refcount_init(&f->target.references);
+  return f;
+}
+
+static void free_fixture(fixture *f)
+{
+  request_target_unref(&f->target);
+  assert_int_equal(f->unreferenced, 1);
+  assert_int_equal(f->target.inflight, 0);
+  signature_fini(&f->target.signature);
+  statistics_fini(&f->target.shared_statistics);
+  free(f);
+}
+
+static request *make_request(fixture *f)
+{
+  request *r;
+  assert_null(request_new(&f->target, &r));
+  r->response_callback = ignore_response;
+  r->release_callback = count_release;
+  r->release_context = f;
+  return r;
+}
+
+static const char zeros[256];
+
+static void add_input(request *r, const char *name, TRITONSERVER_DataType type, const int64_t *dims,
+                      size_t dim_count, const void *data, size_t size)
+{
+  assert_null(request_add_input(r, name, type, dims, dim_count, false));
+  assert_null(request_append_input_data(r, name, (input_segment){.base = data, .size = size}));
+}
+
+static void expect_refusal(request *r, const char *message)
+{
+  error *e = request_prepare(r);
+  assert_non_null(e);
+  assert_int_equal(error_get_code(e), ERROR_INVALID_ARG);
+  assert_string_equal(error_message(e), message);
+  error_free(e);
+}
+
+#define BATCHED_CONFIG                                                                             \
+  "max_batch_size: 4 input { name: 'A' data_type: TYPE_FP32 dims: [-1, 2] } "                      \
+  "input { name: 'B' data_type: TYPE_INT8 dims: 3 optional: true } output { name: 'Y' data_type: " \
+  "TYPE_FP32 dims: 2 }"
+
+static void a_good_request_gets_its_batch_size_shapes_and_key(void **state)
+{
+  (void)state;
+  fixture *f = make_fixture(BATCHED_CONFIG);
+  request *r = make_request(f);
+  add_input(r, "A", TRITONSERVER_TYPE_FP32, (int64_t[]){3, 5, 2}, 3, zeros, 3 * 5 * 2 * 4);
+  assert_null(request_prepare(r));
+  assert_int_equal(r->batch_size, 3);
+  assert_int_equal(r->inputs[0].dim_count, 3);
+  assert_memory_equal(r->inputs[0].dims, ((int64_t[]){3, 5, 2}), 24);
+  request *other = make_request(f);
+  add_input(other, "A", TRITONSERVER_TYPE_FP32, (int64_t[]){1, 5, 2}, 3, zeros, 40);
+  assert_null(request_prepare(other));
+  assert_true(slice_equal(r->item.batch_key, other->item.batch_key));
+  request *longer = make_request(f);
+  add_input(longer, "A", TRITONSERVER_TYPE_FP32, (int64_t[]){1, 6, 2}, 3, zeros, 48);
+  assert_null(request_prepare(longer));
+  assert_false(slice_equal(r->item.batch_key, longer->item.batch_key));
+  add_input(other, "B", TRITONSERVER_TYPE_INT8, (int64_t[]){1, 3}, 2, zeros, 3);
+  assert_null(request_prepare(other));
+  assert_false(slice_equal(r->item.batch_key, other->item.batch_key));
+  request_free(r);
+  request_free(other);
+  request_free(longer);
+  free_fixture(f);
+}
+
+static void each_mistake_is_named_in_tritons_words(void **state)
+{
+  (void)state;
+  static const struct {
+    const char *name;
+    TRITONSERVER_DataType type;
+    int64_t dims[4];
+    size_t dim_count;
+    size_t bytes;
+    const char *message;
+  } cases[] = {
+      {"A",
+       TRITONSERVER_TYPE_INT32,
+       {1, 5, 2},
+       3,
+       40,
+       "[request id: r7] inference input 'A' data-type is 'INT32', but model 'm' expects 'FP32'"},
+      {"A",
+       TRITONSERVER_TYPE_FP32,
+       {1, 5, 3},
+       3,
+       60,
+       "[request id: r7] unexpected shape for input 'A' for model 'm'. Expected [-1,-1,2], got "
+       "[1,5,3]. NOTE: Setting a "
+       "non-zero max_batch_size in the model config requires a batch dimension to be prepended to "
+       "each input shape. If you "
+       "want to specify the full shape including the batch dim in your input dims config, try "
+       "setting max_batch_size to "
+       "zero. See the model configuration docs for more info on max_batch_size."},
+      {"A",
+       TRITONSERVER_TYPE_FP32,
+       {1, -5, 2},
+       3,
+       40,
+       "[request id: r7] All input dimensions should be specified for input 'A' for model 'm', got "
+       "[1,-5,2]"},
+      {"A",
+       TRITONSERVER_TYPE_FP32,
+       {5, 5, 2},
+       3,
+       200,
+       "[request id: r7] inference request batch-size must be <= 4 for 'm'"},
+      {"A",
+       TRITONSERVER_TYPE_FP32,
+       {1, 5, 2},
+       3,
+       36,
+       "[request id: r7] input byte size mismatch for input 'A' for model 'm'. Expected 40, got "
+       "36"},
+      {"A",
+       TRITONSERVER_TYPE_FP32,
+       {1, INT64_MAX, 2},
+       3,
+       40,
+       "[request id: r7] the shape of input 'A' for model 'm' has more elements than fit in 64 "
+       "bits"},
+      {"A",
+       TRITONSERVER_TYPE_FP32,
+       {1, INT64_MAX / 4, 2},
+       3,
+       40,
+       "[request id: r7] the shape of input 'A' for model 'm' needs more bytes than fit in 64 "
+       "bits"},
+      {"A",
+       TRITONSERVER_TYPE_FP32,
+       {0},
+       0,
+       40,
+       "[request id: r7] input 'A' has no shape but model requires batch dimension for 'm'"},
+      {"C",
+       TRITONSERVER_TYPE_FP32,
+       {1, 5, 2},
+       3,
+       40,
+       "[request id: r7] unexpected inference input 'C' for model 'm'"},
+      {"B",
+       TRITONSERVER_TYPE_INT8,
+       {1, 3},
+       2,
+       3,
+       "[request id: r7] expected number of inputs between 1 and 2 but got 1 inputs for model 'm'. "
+       "Got input(s) ['B'], but "
+       "missing required input(s) ['A']. Please provide all required input(s)."},
+  };
+  fixture *f = make_fixture(BATCHED_CONFIG);
+  for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+    request *r = make_request(f);
+    assert_null(request_set_id(r, "r7"));
+    add_input(r, cases[i].name, cases[i].type, cases[i].dims, cases[i].dim_count, zeros,
+              cases[i].bytes);
+    expect_refusal(r, cases[i].message);
+    request_free(r);
+  }
+  free_fixture(f);
+}
+
+static void inputs_and_outputs_are_named_once_and_exist(void **state)
+{
+  (void)state;
+  fixture *f = make_fixture(BATCHED_CONFIG);
+  request *r = make_request(f);
+  add_input(r, "A", TRITONSERVER_TYPE_FP32, (int64_t[]){1, 5, 2}, 3, zeros, 40);
+  error *e = request_add_input(r, "A", TRITONSERVER_TYPE_FP32, NULL, 0, false);
+  assert_string_equal(error_message(e),
+                      "[request id: <id_unknown>] input 'A' already exists in request");
+  error_free(e);
+  assert_null(request_add_output(r, "Y"));
+  e = request_add_output(r, "Y");
+  assert_string_equal(error_message(e), "[request id: <id_unknown>] output 'Y' already requested");
+  error_free(e);
+  assert_null(request_add_output(r, "Z"));
+  expect_refusal(r, "[request id: <id_unknown>] unexpected inference output 'Z' for model 'm'");
+  assert_null(request_remove_output(r, "Z"));
+  assert_null(request_prepare(r));
+  request_free(r);
+  free_fixture(f);
+}
+
+static void lying_string_lengths_are_refused(void **state)
+{
+  (void)state;
+  fixture *f = make_fixture("input { name: 'S' data_type: TYPE_STRING dims: 2 } output { name: 'Y' "
+                            "data_type: TYPE_INT8 dims: 1 }");
+  static const struct {
+    const char *data;
+    size_t size;
+    const char *message; // NULL: good
+  } cases[] = {
+      {"\1\0\0\0a\0\0\0\0", 9, NULL},
+      {"\1\0\0\0a\2\0\0\0b", 10,
+       "[request id: <id_unknown>] element 1 of inference input 'S' for model 'm' claims 2 bytes, "
+       "more than the tensor holds"},
+      {"\1\0\0\0a", 5,
+       "[request id: <id_unknown>] expected 2 string elements for inference input 'S' for model "
+       "'m', got 1"},
+      {"\0\0\0\0\0\0\0\0\0\0\0\0", 12,
+       "[request id: <id_unknown>] unexpected number of string elements 3 for inference input 'S' "
+       "for model 'm', expecting 2"},
+      {"\0\0\0\0\0\0\0", 7,
+       "[request id: <id_unknown>] incomplete string length indicator for inference input 'S' for "
+       "model 'm', expecting 4 bytes "
+       "but only 3 bytes available. Please make sure the string length indicator is in one "
+       "buffer."},
+      {"\xff\xff\xff\xff"
+       "a",
+       5,
+       "[request id: <id_unknown>] element 0 of inference input 'S' for model 'm' claims "
+       "4294967295 bytes, more than the "
+       "tensor holds"},
+  };
+  for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+    char *copy =
+        malloc(cases[i].size); // exactly as long as the data, so that a read past it is seen
+    memcpy(copy, cases[i].data, cases[i].size);
+    request *r = make_request(f);
+    add_input(r, "S", TRITONSERVER_TYPE_BYTES, (int64_t[]){2}, 1, copy, cases[i].size);
+    if (cases[i].message == NULL)
+      assert_null(request_prepare(r));
+    else
+      expect_refusal(r, cases[i].message);
+    request_free(r);
+    free(copy);
+  }
+  free_fixture(f);
+}
+
+static void a_raw_input_takes_type_and_shape_from_the_model(void **state)
+{
+  (void)state;
+  fixture *f =
+      make_fixture("max_batch_size: 2 input { name: 'A' data_type: TYPE_INT16 dims: [2, -1] } "
+                   "output { name: 'Y' data_type: TYPE_INT8 dims: 1 }");
+  request *r = make_request(f);
+  assert_null(request_add_input(r, "A", TRITONSERVER_TYPE_INVALID, NULL, 0, true));
+  assert_null(request_append_input_data(r, "A", (input_segment){.base = zeros, .size = 12}));
+  assert_null(request_prepare(r));
+  assert_memory_equal(r->inputs[0].dims, ((int64_t[]){1, 2, 3}), 24);
+  request_free(r);
+  r = make_request(f);
+  assert_null(request_add_input(r, "A", TRITONSERVER_TYPE_INVALID, NULL, 0, true));
+  assert_null(request_append_input_data(r, "A", (input_segment){.base = zeros, .size = 13}));
+  expect_refusal(r, "[request id: <id_unknown>] input byte size mismatch for input 'A' for model "
+                    "'m'. Expected 12, got 13");
+  request_free(r);
+  free_fixture(f);
+  f = make_fixture("input { name: 'S' data_type: TYPE_STRING dims: 1 } output { name: 'Y' "
+                   "data_type: TYPE_INT8 dims: 1 }");
+  r = make_request(f);
+  assert_null(request_add_input(r, "S", TRITONSERVER_TYPE_INVALID, NULL, 0, true));
+  assert_null(request_append_input_data(r, "S", (input_segment){.base = "hello", .size = 5}));
+  assert_null(request_prepare(r));
+  assert_int_equal(r->inputs[0].segment_count, 2);
+  assert_int_equal(r->inputs[0].byte_size, 9);
+  assert_memory_equal(r->inputs[0].segments[0].base, "\5\0\0\0", 4);
+  request_free(r);
+  free_fixture(f);
+}
+
+static void a_reshape_shows_the_backend_another_shape(void **state)
+{
+  (void)state;
+  fixture *f = make_fixture(
+      "max_batch_size: 8 input { name: 'A' data_type: TYPE_INT8 dims: [1, -1] reshape { shape: "
+      "[-1] } } "
+      "output { name: 'Y' data_type: TYPE_INT8 dims: [-1, 1] reshape { shape: [-1] } }");
+  request *r = make_request(f);
+  add_input(r, "A", TRITONSERVER_TYPE_INT8, (int64_t[]){2, 1, 7}, 3, zeros, 14);
+  assert_null(request_prepare(r));
+  assert_int_equal(r->inputs[0].dim_count, 2);
+  assert_memory_equal(r->inputs[0].dims, ((int64_t[]){2, 7}), 16);
+  response *answer;
+  response_output *output;
+  assert_null(response_new(r->factory, &answer));
+  assert_null(
+      response_add_output(answer, "Y", TRITONSERVER_TYPE_INT8, (int64_t[]){2, 5}, 2, &output));
+  assert_int_equal(output->dim_count, 3);
+  assert_memory_equal(output->dims, ((int64_t[]){2, 5, 1}), 24);
+  error *e =
+      response_add_output(answer, "Y", TRITONSERVER_TYPE_INT8, (int64_t[]){2, 5}, 2, &output);
+  assert_string_equal(error_message(e), "model 'm' gave the output 'Y' twice in one response");
+  error_free(e);
+  response_free(answer);
+  request_free(r);
+  free_fixture(f);
+}
+
+static void a_second_final_response_is_dropped(void **state)
+{
+  (void)state;
+  fixture *f = make_fixture("input { name: 'A' data_type: TYPE_INT8 dims: 1 } output { name: 'Y' "
+                            "data_type: TYPE_INT8 dims: 1 }");
+  request *r = make_request(f);
+  add_input(r, "A", TRITONSERVER_TYPE_INT8, (int64_t[]){1}, 1, zeros, 1);
+  assert_null(request_prepare(r));
+  response *first, *second;
+  assert_null(response_new(r->factory, &first));
+  assert_null(response_new(r->factory, &second));
+  assert_null(response_send(first, TRITONSERVER_RESPONSE_COMPLETE_FINAL, NULL));
+  error *e = response_send(second, TRITONSERVER_RESPONSE_COMPLETE_FINAL, NULL);
+  assert_non_null(e);
+  error_free(e);
+  e = response_factory_send_flags(r->factory, TRITONSERVER_RESPONSE_COMPLETE_FINAL);
+  assert_non_null(e);
+  error_free(e);
+  request_release(r, TRITONSERVER_REQUEST_RELEASE_ALL);
+  assert_int_equal(f->released, 1);
+  request_free(r);
+  free_fixture(f);
+}
+
+static void data_in_many_pieces_adds_up(void **state)
+{
+  (void)state;
+  fixture *f = make_fixture("input { name: 'A' data_type: TYPE_INT8 dims: -1 } output { name: 'Y' "
+                            "data_type: TYPE_INT8 dims: 1 }");
+  request *r = make_request(f);
+  assert_null(request_add_input(r, "A", TRITONSERVER_TYPE_INT8, (int64_t[]){100}, 1, false));
+  for (int i = 0; i < 50; i++)
+    assert_null(request_append_input_data(r, "A", (input_segment){.base = zeros + i, .size = 2}));
+  assert_null(request_prepare(r));
+  assert_int_equal(r->inputs[0].segment_count, 50);
+  for (int i = 0; i < 50; i++)
+    assert_ptr_equal(r->inputs[0].segments[i].base, zeros + i);
+  assert_null(request_remove_input_data(r, "A"));
+  assert_null(request_append_input_data(r, "A", (input_segment){.base = zeros, .size = 100}));
+  assert_null(request_prepare(r));
+  assert_int_equal(r->inputs[0].segment_count, 1);
+  request_free(r);
+  free_fixture(f);
+}
+
+int main(void)
+{
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(a_good_request_gets_its_batch_size_shapes_and_key),
+      cmocka_unit_test(each_mistake_is_named_in_tritons_words),
+      cmocka_unit_test(inputs_and_outputs_are_named_once_and_exist),
+      cmocka_unit_test(lying_string_lengths_are_refused),
+      cmocka_unit_test(a_raw_input_takes_type_and_shape_from_the_model),
+      cmocka_unit_test(a_reshape_shows_the_backend_another_shape),
+      cmocka_unit_test(a_second_final_response_is_dropped),
+      cmocka_unit_test(data_in_many_pieces_adds_up),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
