@@ -1,0 +1,47 @@
+// Making, logging and comparing; see backend_error.h.
+#include "backend_error.h"
+
+#include "backend_log.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+TRITONSERVER_Error *backend_error(TRITONSERVER_Error_Code code, const char *format, ...)
+{
+  va_list arguments;
+  va_start(arguments, format);
+  char *text = NULL;
+  int length = vasprintf(&text, format, arguments);
+  va_end(arguments);
+  if (length < 0)
+    return TRITONSERVER_ErrorNew(code, format);
+  TRITONSERVER_Error *error = TRITONSERVER_ErrorNew(code, text);
+  free(text);
+  return error;
+}
+
+TRITONSERVER_Error *backend_error_no_memory(const char *what)
+{
+  return backend_error(TRITONSERVER_ERROR_UNAVAILABLE, "no memory for %s", what);
+}
+
+void backend_error_log(TRITONSERVER_Error *error_owned, const char *doing)
+{
+  if (error_owned == NULL)
+    return;
+  BACKEND_LOG_ERROR("failed to %s: %s", doing, TRITONSERVER_ErrorMessage(error_owned));
+  TRITONSERVER_ErrorDelete(error_owned);
+}
+
+TRITONSERVER_Error *backend_check_api(const char *name, uint32_t minor_needed)
+{
+  uint32_t major = 0, minor = 0;
+  BACKEND_RETURN_IF_ERROR(TRITONBACKEND_ApiVersion(&major, &minor));
+  if (major == TRITONBACKEND_API_VERSION_MAJOR && minor >= minor_needed)
+    return NULL;
+  return backend_error(TRITONSERVER_ERROR_UNSUPPORTED,
+                       "Triton TRITONBACKEND API version: %u.%u does not support '%s' "
+                       "TRITONBACKEND API version: %d.%u",
+                       major, minor, name, TRITONBACKEND_API_VERSION_MAJOR, minor_needed);
+}

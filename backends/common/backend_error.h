@@ -1,0 +1,32 @@
+// Errors of a backend: TRITONSERVER_Error values made from a format, passed up, or logged where
+// nobody is left to pass them to. An error has one owner; NULL is success. Any thread.
+#ifndef NEREID_BACKEND_ERROR_H
+#define NEREID_BACKEND_ERROR_H
+
+#include "triton/core/tritonbackend.h"
+
+// Makes an error with a text of any length. Never returns NULL unless the server has no memory for
+// an error object.
+TRITONSERVER_Error *backend_error(TRITONSERVER_Error_Code code, const char *format, ...)
+    __attribute__((format(printf, 2, 3), warn_unused_result));
+
+// UNAVAILABLE: the machine has no memory for `what`.
+TRITONSERVER_Error *backend_error_no_memory(const char *what) __attribute__((warn_unused_result));
+
+// Ends an error that cannot be passed on: logs "failed to <doing>: <text>" and deletes it.
+// NULL does nothing.
+void backend_error_log(TRITONSERVER_Error *error_owned, const char *doing);
+
+// Refuses a server whose backend API is another major or older than `minor_needed`, the smallest
+// that has every function the backend cannot do without. `name` is the backend's.
+TRITONSERVER_Error *backend_check_api(const char *name, uint32_t minor_needed);
+
+// Runs `expression`; if it gives an error, returns it from the enclosing function.
+#define BACKEND_RETURN_IF_ERROR(expression)                                                        \
+  do {                                                                                             \
+    TRITONSERVER_Error *return_if_error_ = (expression);                                           \
+    if (return_if_error_ != NULL)                                                                  \
+      return return_if_error_;                                                                     \
+  } while (0)
+
+#endif

@@ -1,0 +1,213 @@
+// Copies inputs to outputs, each output with one copy into the memory that the client's allocator
+// gave; see identity_execute.h.
+#include "identity_execute.h"
+
+#include "backend_error.h"
+#include "backend_log.h"
+#include "backend_tensor.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+// Servers older than API 1.19 / 1.34 lack these two; without them the response has one parameter
+// less and there are no trace activities.
+#pragma weak TRITONBACKEND_ResponseSetDoubleParameter
+#pragma weak TRITONSERVER_InferenceTraceReportActivity
+
+enum {
+  TRACE_SPAN_MS = 100
+};
+
+static void sleep_ms(int64_t milliseconds)
+{
+  struct timespec left = {.tv_sec = (time_t)(milliseconds / 1000),
+                          .tv_nsec = (long)(milliseconds % 1000) * 1000000};
+  while (nanosleep(&left, &left) != 0)
+    ;
+}
+
+static void delay_execution(const identity_model *model, unsigned instance_index)
+{
+  int64_t factor = model->delay_multiplier * (int64_t)instance_index;
+  if (model->execute_delay_ms > 0)
+    sleep_ms(model->execute_delay_ms * (factor > 1 ? factor : 1));
+}
+
+static TRITONSERVER_Error *report(TRITONSERVER_InferenceTrace *trace, const char *activity)
+{
+  return TRITONSERVER_InferenceTraceReportActivity(trace, backend_now_ns(), activity);
+}
+
+// The activities that Triton's backend reports: a span, a single mark, then nested spans.
+static TRITONSERVER_Error *report_activities(const identity_model *model,
+                                             TRITONBACKEND_Request *request)
+{
+  TRITONSERVER_InferenceTrace *trace = NULL;
+  BACKEND_RETURN_IF_ERROR(TRITONBACKEND_RequestTrace(request, &trace));
+  if (trace == NULL || TRITONSERVER_InferenceTraceReportActivity == NULL)
+    return NULL;
+  BACKEND_RETURN_IF_ERROR(report(trace, "CUSTOM_ACTIVITY_START"));
+  sleep_ms(TRACE_SPAN_MS);
+  BACKEND_RETURN_IF_ERROR(report(trace, "CUSTOM_ACTIVITY_END"));
+  BACKEND_RETURN_IF_ERROR(report(trace, "CUSTOM_SINGLE_ACTIVITY"));
+  char activity[64];
+  for (int64_t i = 0; i < model->nested_span_count; i++) {
+    snprintf(activity, sizeof activity, "CUSTOM_ACTIVITY%lld_START", (long long)i);
+    BACKEND_RETURN_IF_ERROR(report(trace, activity));
+    sleep_ms(TRACE_SPAN_MS);
+    if (i % model->single_activity_frequency == 0)
+      BACKEND_RETURN_IF_ERROR(report(trace, "CUSTOM_SINGLE_ACTIVITY"));
+  }
+  for (int64_t i = model->nested_span_count; i-- > 0;) {
+    snprintf(activity, sizeof activity, "CUSTOM_ACTIVITY%lld_END", (long long)i);
+    BACKEND_RETURN_IF_ERROR(report(trace, activity));
+  }
+  return NULL;
+}
+
+static TRITONSERVER_Error *copy_input(const identity_model *model, const identity_pair *pair,
+                                      const backend_input *input, TRITONBACKEND_Response *response)
+{
+  if (model->input_bytes != NULL)
+    BACKEND_RETURN_IF_ERROR(
+        TRITONSERVER_MetricIncrement(model->input_bytes, (double)input->byte_size));
+  void *data = NULL;
+  BACKEND_RETURN_IF_ERROR(backend_output_new(response, pair->output_name, input->datatype,
+                                             input->dims, input->rank, input->byte_size, &data));
+  return backend_input_copy(input, data);
+}
+
+// Zeros in the configured shape (1 for each open dimension) for an optional input that is absent.
+static TRITONSERVER_Error *zero_output(const identity_pair *pair, int64_t batch_size,
+                                       TRITONBACKEND_Response *response)
+{
+  int64_t dims[BACKEND_MAX_RANK + 1];
+  uint32_t rank = 0;
+  if (batch_size > 0)
+    dims[rank++] = batch_size;
+  memcpy(dims + rank, pair->absent_shape.dims, pair->absent_shape.rank * sizeof *dims);
+  rank += (uint32_t)pair->absent_shape.rank;
+  size_t element_count, byte_size;
+  // An empty string is four bytes of length.
+  size_t element_size = pair->datatype == TRITONSERVER_TYPE_BYTES
+                            ? sizeof(uint32_t)
+                            : TRITONSERVER_DataTypeByteSize(pair->datatype);
+  if (!backend_element_count(dims, rank, &element_count) ||
+      __builtin_mul_overflow(element_count, element_size, &byte_size))
+    return backend_error(TRITONSERVER_ERROR_INVALID_ARG, "output '%s' has an impossible shape",
+                         pair->output_name);
+  void *data = NULL;
+  BACKEND_RETURN_IF_ERROR(backend_output_new(response, pair->output_name, pair->datatype, dims,
+                                             rank, byte_size, &data));
+  if (byte_size > 0)
+    memset(data, 0, byte_size);
+  return NULL;
+}
+
+static bool has_input(TRITONBACKEND_Request *request, uint32_t input_count, const char *name)
+{
+  for (uint32_t i = 0; i < input_count; i++) {
+    const char *candidate = NULL;
+    TRITONSERVER_Error *error = TRITONBACKEND_RequestInputName(request, i, &candidate);
+    if (error != NULL) {
+      TRITONSERVER_ErrorDelete(error);
+      return false;
+    }
+    if (strcmp(candidate, name) == 0)
+      return true;
+  }
+  return false;
+}
+
+static TRITONSERVER_Error *fill_output(const identity_model *model, const identity_pair *pair,
+                                       TRITONBACKEND_Request *request, uint32_t input_count,
+                                       int64_t batch_size, TRITONBACKEND_Response *response)
+{
+  if (pair->optional && !has_input(request, input_count, pair->input_name))
+    return zero_output(pair, batch_size, response);
+  backend_input input;
+  BACKEND_RETURN_IF_ERROR(backend_input_find(request, pair->input_name, &input));
+  return copy_input(model, pair, &input, response);
+}
+
+// Example parameters that Triton's backend attaches to each response; its tests look for them.
+static TRITONSERVER_Error *set_parameters(TRITONBACKEND_Response *response)
+{
+  BACKEND_RETURN_IF_ERROR(
+      TRITONBACKEND_ResponseSetStringParameter(response, "param0", "an example string parameter"));
+  BACKEND_RETURN_IF_ERROR(TRITONBACKEND_ResponseSetIntParameter(response, "param1", 42));
+  BACKEND_RETURN_IF_ERROR(TRITONBACKEND_ResponseSetBoolParameter(response, "param2", false));
+  if (TRITONBACKEND_ResponseSetDoubleParameter == NULL)
+    return NULL;
+  return TRITONBACKEND_ResponseSetDoubleParameter(response, "param3", 123.123);
+}
+
+// 0 for a model that does not batch.
+static TRITONSERVER_Error *batch_size_of(const identity_model *model,
+                                         TRITONBACKEND_Request *request, int64_t *batch_size)
+{
+  *batch_size = 0;
+  if (!model->batches)
+    return NULL;
+  TRITONBACKEND_Input *input;
+  const int64_t *dims;
+  uint32_t rank;
+  BACKEND_RETURN_IF_ERROR(TRITONBACKEND_RequestInputByIndex(request, 0, &input));
+  BACKEND_RETURN_IF_ERROR(
+      TRITONBACKEND_InputProperties(input, NULL, NULL, &dims, &rank, NULL, NULL));
+  *batch_size = rank > 0 ? dims[0] : 1;
+  return NULL;
+}
+
+static const identity_pair *find_pair(const identity_model *model, const char *output_name,
+                                      size_t likely)
+{
+  for (size_t step = 0; step < model->pair_count; step++) {
+    const identity_pair *pair = &model->pairs[(likely + step) % model->pair_count];
+    if (strcmp(pair->output_name, output_name) == 0)
+      return pair;
+  }
+  return NULL;
+}
+
+static TRITONSERVER_Error *answer(const identity_model *model, TRITONBACKEND_Request *request,
+                                  TRITONBACKEND_Response *response, int64_t *batch_size)
+{
+  uint32_t input_count = 0, output_count = 0;
+  if (model->custom_tracing)
+    BACKEND_RETURN_IF_ERROR(report_activities(model, request));
+  BACKEND_RETURN_IF_ERROR(TRITONBACKEND_RequestInputCount(request, &input_count));
+  BACKEND_RETURN_IF_ERROR(TRITONBACKEND_RequestOutputCount(request, &output_count));
+  BACKEND_RETURN_IF_ERROR(batch_size_of(model, request, batch_size));
+  for (uint32_t i = 0; i < output_count; i++) {
+    const char *name = NULL;
+    BACKEND_RETURN_IF_ERROR(TRITONBACKEND_RequestOutputName(request, i, &name));
+    const identity_pair *pair = find_pair(model, name, i);
+    if (pair == NULL)
+      return backend_error(TRITONSERVER_ERROR_INVALID_ARG, "model '%s' has no output '%s'",
+                           model->name, name);
+    BACKEND_RETURN_IF_ERROR(fill_output(model, pair, request, input_count, *batch_size, response));
+  }
+  return set_parameters(response);
+}
+
+TRITONSERVER_Error *identity_execute(const identity_model *model, unsigned instance_index,
+                                     TRITONBACKEND_ModelInstance *instance,
+                                     TRITONBACKEND_Request **requests, uint32_t count)
+{
+  backend_batch batch;
+  BACKEND_RETURN_IF_ERROR(backend_batch_begin(&batch, instance, requests, count));
+  delay_execution(model, instance_index);
+  uint64_t total_batch_size = 0;
+  for (uint32_t i = 0; i < count; i++) {
+    int64_t batch_size = 0;
+    TRITONSERVER_Error *error = answer(model, requests[i], batch.responses[i], &batch_size);
+    total_batch_size += batch_size > 0 ? (uint64_t)batch_size : 1;
+    if (error != NULL)
+      backend_batch_fail(&batch, i, error);
+  }
+  batch.compute_end_ns = backend_now_ns();
+  backend_batch_finish(&batch, total_batch_size);
+  return NULL;
+}

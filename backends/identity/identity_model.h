@@ -1,0 +1,40 @@
+// What an identity model is: its pairs of inputs and outputs and its test parameters. Read once
+// from the configuration when the model loads; the instances only read it.
+#ifndef NEREID_IDENTITY_MODEL_H
+#define NEREID_IDENTITY_MODEL_H
+
+#include "backend_config.h"
+
+#include <stdatomic.h>
+
+// OUTPUT<suffix> gets what INPUT<suffix> brought.
+typedef struct identity_pair {
+  char *input_name;
+  char *output_name;
+  TRITONSERVER_DataType datatype;
+  backend_shape absent_shape; // of the zeros that stand for an optional input, without the batch
+  bool optional;
+} identity_pair;
+
+typedef struct identity_model {
+  char *name;
+  identity_pair *pairs;
+  size_t pair_count;
+  bool batches;
+  int64_t execute_delay_ms;
+  int64_t delay_multiplier;
+  bool custom_tracing;
+  int64_t nested_span_count;
+  int64_t single_activity_frequency;
+  int64_t creation_delay_sec;
+  atomic_uint instance_count;
+  TRITONSERVER_Metric *input_bytes; // NULL where the server has no metrics
+} identity_model;
+
+// Reads and checks the configuration.
+TRITONSERVER_Error *identity_model_new(TRITONBACKEND_Model *model, const char *name,
+                                       identity_model **result);
+
+void identity_model_free(identity_model *model);
+
+#endif
