@@ -1,0 +1,204 @@
+// Lifetime of configurations and questions about them. Called from load threads.
+#include "config/config.h"
+
+#include "base/checked.h"
+#include "base/cleanup.h"
+#include "base/log.h"
+#include "config/reflection.h"
+
+#include <stdlib.h>
+
+// ---- lifetime ----
+
+Inference__ModelConfig *config_new(void)
+{
+  return (Inference__ModelConfig *)reflection_new(&inference__model_config__descriptor);
+}
+
+void config_free(Inference__ModelConfig *config_owned)
+{
+  if (config_owned != NULL)
+    inference__model_config__free_unpacked(config_owned, NULL);
+}
+
+error *config_copy(const Inference__ModelConfig *config, Inference__ModelConfig **copy)
+{
+  size_t size = inference__model_config__get_packed_size(config);
+  uint8_t *packed AUTO_FREE = malloc(size + 1);
+  if (packed == NULL)
+    return error_no_memory();
+  inference__model_config__pack(config, packed);
+  *copy = inference__model_config__unpack(NULL, size, packed);
+  return *copy != NULL ? NULL : error_no_memory();
+}
+
+// The bytes of a configuration without its groups and version policy, which are cut off a copy.
+static error *pack_without_instances(const Inference__ModelConfig *config, buffer *out)
+{
+  AUTO_CONFIG Inference__ModelConfig *rest = NULL;
+  RETURN_IF_ERROR(config_copy(config, &rest));
+  for (size_t i = 0; i < rest->n_instance_group; i++)
+    inference__model_instance_group__free_unpacked(rest->instance_group[i], NULL);
+  rest->n_instance_group = 0;
+  if (rest->version_policy != NULL)
+    inference__model_version_policy__free_unpacked(rest->version_policy, NULL);
+  rest->version_policy = NULL;
+  size_t size = inference__model_config__get_packed_size(rest);
+  char *at = buffer_reserve(out, size);
+  if (at == NULL)
+    return error_no_memory();
+  out->size += inference__model_config__pack(rest, (uint8_t *)at);
+  return NULL;
+}
+
+bool config_equal_but_instances(const Inference__ModelConfig *a, const Inference__ModelConfig *b)
+{
+  AUTO_BUFFER buffer first = BUFFER_EMPTY;
+  AUTO_BUFFER buffer second = BUFFER_EMPTY;
+  AUTO_ERROR error *e = pack_without_instances(a, &first);
+  if (e == NULL)
+    e = pack_without_instances(b, &second);
+  return e == NULL && slice_equal(buffer_view(&first), buffer_view(&second));
+}
+
+// ---- versions ----
+
+static int compare_versions(const void *a, const void *b)
+{
+  int64_t first = *(const int64_t *)a;
+  int64_t second = *(const int64_t *)b;
+  return (first > second) - (first < second);
+}
+
+static bool contains(const int64_t *versions, size_t count, int64_t version)
+{
+  for (size_t i = 0; i < count; i++) {
+    if (versions[i] == version)
+      return true;
+  }
+  return false;
+}
+
+static size_t select_specific(const Inference__ModelConfig *config, const int64_t *available,
+                              size_t available_count, int64_t *selected)
+{
+  const Inference__ModelVersionPolicy__Specific *specific = config->version_policy->specific;
+  size_t count = 0;
+  for (size_t i = 0; i < specific->n_versions; i++) {
+    int64_t version = specific->versions[i];
+    if (!contains(available, available_count, version))
+      log_error(
+          "version %lld is specified for model '%s', but the version directory is not present",
+          (long long)version, config->name);
+    else if (!contains(selected, count, version))
+      selected[count++] = version;
+  }
+  qsort(selected, count, sizeof(*selected), compare_versions);
+  return count;
+}
+
+// Keeps the largest `limit` of `count` ascending versions.
+static size_t keep_latest(int64_t *versions, size_t count, size_t limit)
+{
+  if (count <= limit)
+    return count;
+  memmove(versions, versions + (count - limit), limit * sizeof(*versions));
+  return limit;
+}
+
+void config_select_versions(const Inference__ModelConfig *config, const int64_t *available,
+                            size_t available_count, int64_t *selected, size_t *selected_count)
+{
+  const Inference__ModelVersionPolicy *policy = config->version_policy;
+  *selected_count = 0;
+  if (available_count == 0 &&
+      (policy == NULL ||
+       policy->policy_choice_case != INFERENCE__MODEL_VERSION_POLICY__POLICY_CHOICE_SPECIFIC))
+    return;
+  if (policy != NULL &&
+      policy->policy_choice_case == INFERENCE__MODEL_VERSION_POLICY__POLICY_CHOICE_SPECIFIC) {
+    *selected_count = select_specific(config, available, available_count, selected);
+    return;
+  }
+  memcpy(selected, available, available_count * sizeof(*selected));
+  qsort(selected, available_count, sizeof(*selected), compare_versions);
+  size_t limit = available_count; // all, and also a policy that is there without a choice
+  if (policy == NULL)
+    limit = 1;
+  else if (policy->policy_choice_case == INFERENCE__MODEL_VERSION_POLICY__POLICY_CHOICE_LATEST)
+    limit = policy->latest->num_versions;
+  *selected_count = keep_latest(selected, available_count, limit);
+}
+
+// ---- questions ----
+
+const char *config_parameter(const Inference__ModelConfig *config, const char *key)
+{
+  for (size_t i = 0; i < config->n_parameters; i++) {
+    const Inference__ModelConfig__ParametersEntry *entry = config->parameters[i];
+    if (strcmp(entry->key, key) == 0)
+      return entry->value != NULL ? entry->value->string_value : "";
+  }
+  return NULL;
+}
+
+bool config_is_decoupled(const Inference__ModelConfig *config)
+{
+  return config->model_transaction_policy != NULL && config->model_transaction_policy->decoupled;
+}
+
+size_t config_group_instances(const Inference__ModelInstanceGroup *group)
+{
+  size_t count = group->count < 1 ? 0 : (size_t)group->count;
+  return group->kind == INFERENCE__MODEL_INSTANCE_GROUP__KIND__KIND_GPU ? count * group->n_gpus
+                                                                        : count;
+}
+
+size_t config_instances(const Inference__ModelConfig *config)
+{
+  size_t count = 0;
+  for (size_t i = 0; i < config->n_instance_group; i++)
+    count += config_group_instances(config->instance_group[i]);
+  return count;
+}
+
+const char *config_kind_name(Inference__ModelInstanceGroup__Kind kind)
+{
+  const ProtobufCEnumValue *value = protobuf_c_enum_descriptor_get_value(
+      &inference__model_instance_group__kind__descriptor, (int)kind);
+  return value != NULL ? value->name : "KIND_AUTO";
+}
+
+const Inference__ModelInput *config_input(const Inference__ModelConfig *config, const char *name)
+{
+  for (size_t i = 0; i < config->n_input; i++) {
+    if (strcmp(config->input[i]->name, name) == 0)
+      return config->input[i];
+  }
+  return NULL;
+}
+
+const Inference__ModelOutput *config_output(const Inference__ModelConfig *config, const char *name)
+{
+  for (size_t i = 0; i < config->n_output; i++) {
+    if (strcmp(config->output[i]->name, name) == 0)
+      return config->output[i];
+  }
+  return NULL;
+}
+
+bool config_element_count(const int64_t *dims, size_t count, int64_t *elements)
+{
+  int64_t product = 1;
+  bool variable = false;
+  for (size_t i = 0; i < count; i++) {
+    if (dims[i] < -1)
+      return false;
+    if (dims[i] == -1)
+      variable = true;
+    else if (!checked_multiply_int64(product, dims[i], &product))
+      return false;
+  }
+  *elements = variable ? -1 : product;
+  return true;
+}

@@ -1,0 +1,145 @@
+// Finds the backend of a model that does not say, from what it does say and from its files. Called
+// from load threads. The order of the rules is Triton's.
+#include "base/cleanup.h"
+#include "base/files.h"
+#include "base/text.h"
+#include "config/config.h"
+#include "config/strings.h"
+
+#include <stdio.h>
+
+typedef enum wanted_file {
+  WANTED_FILE,
+  WANTED_FOLDER,
+  WANTED_ANY,
+} wanted_file;
+
+// What belongs together. The first row that fits wins.
+typedef struct backend_rule {
+  const char *backend;
+  const char *platform; // NULL: the backend uses none
+  const char *file;     // default_model_filename
+  wanted_file kind;
+  bool platform_needs_file; // the backend alone does not tell the platform
+} backend_rule;
+
+static const backend_rule rules[] = {
+    {"tensorflow", "tensorflow_graphdef", "model.graphdef", WANTED_FILE, true},
+    {"tensorflow", "tensorflow_savedmodel", "model.savedmodel", WANTED_FOLDER, true},
+    {"tensorrt", "tensorrt_plan", "model.plan", WANTED_FILE, false},
+    {"onnxruntime", "onnxruntime_onnx", "model.onnx", WANTED_ANY, false},
+    {"openvino", NULL, "model.xml", WANTED_ANY, false},
+    {"pytorch", "pytorch_libtorch", "model.pt", WANTED_FILE, false},
+    {"pytorch", "torch_aoti", "model.pt2", WANTED_FILE, true},
+    {"pytorch", "libtorch", "model.pt", WANTED_FILE, true},
+    {"python", NULL, "model.py", WANTED_ANY, false},
+};
+
+static bool is_set(const char *text)
+{
+  return text[0] != '\0';
+}
+
+static bool is(const char *text, const char *other)
+{
+  return other != NULL && strcmp(text, other) == 0;
+}
+
+// Folders of the model that look like versions, in byte order as Triton walks them.
+static error *list_versions(int model_folder, string_list *versions)
+{
+  string_list names = {0};
+  error *e = files_list(model_folder, ".", &names);
+  for (size_t i = 0; e == NULL && i < names.count; i++) {
+    const char *name = names.items[i];
+    if (name[0] >= '0' && name[0] <= '9' && files_kind(model_folder, name) == FILE_FOLDER &&
+        !string_list_add(versions, name))
+      e = error_no_memory();
+  }
+  string_list_fini(&names);
+  return e;
+}
+
+static bool has_file(const backend_rule *rule, int model_folder, const string_list *versions)
+{
+  for (size_t i = 0; i < versions->count; i++) {
+    char path[512];
+    int length = snprintf(path, sizeof(path), "%s/%s", versions->items[i], rule->file);
+    if (length < 0 || (size_t)length >= sizeof(path))
+      continue;
+    file_kind kind = files_kind(model_folder, path);
+    if ((kind == FILE_REGULAR && rule->kind != WANTED_FOLDER) ||
+        (kind == FILE_FOLDER && rule->kind != WANTED_FILE))
+      return true;
+  }
+  return false;
+}
+
+// Whether the rule speaks of this model: by the platform or the file that are named, by the backend
+// where that is enough, or, where nothing is named, by a file that is there.
+static bool applies(const backend_rule *rule, const Inference__ModelConfig *config,
+                    int model_folder, const string_list *versions)
+{
+  if (is_set(config->backend) && !is(config->backend, rule->backend))
+    return false;
+  if (is_set(config->platform))
+    return is(config->platform, rule->platform) ||
+           (rule->platform == NULL && is(config->backend, rule->backend));
+  if (is_set(config->backend) && !rule->platform_needs_file)
+    return true;
+  if (is_set(config->default_model_filename))
+    return is(config->default_model_filename, rule->file);
+  return has_file(rule, model_folder, versions);
+}
+
+static error *fill(char **field, const char *value)
+{
+  if (is_set(*field) || value == NULL)
+    return NULL;
+  return strings_set(field, value);
+}
+
+// The last resort: a model named x.<backend>.
+static error *infer_from_name(Inference__ModelConfig *config, const char *model_name)
+{
+  const char *dot = strchr(model_name, '.');
+  if (dot == NULL)
+    return error_new(ERROR_INVALID_ARG,
+                     "Invalid model name: Could not determine backend for model '%s' with no "
+                     "backend in model configuration. Expected model name of the form "
+                     "'model.<backend_name>'.",
+                     model_name);
+  AUTO_BUFFER buffer file = BUFFER_EMPTY;
+  buffer_append_format(&file, "model.%s", dot + 1);
+  buffer_append_char(&file, '\0');
+  if (file.failed)
+    return error_no_memory();
+  RETURN_IF_ERROR(fill(&config->backend, dot + 1));
+  return fill(&config->default_model_filename, file.data);
+}
+
+static error *infer(Inference__ModelConfig *config, const char *model_name, int model_folder,
+                    const string_list *versions)
+{
+  for (size_t i = 0; i < sizeof(rules) / sizeof(rules[0]); i++) {
+    if (!applies(&rules[i], config, model_folder, versions))
+      continue;
+    RETURN_IF_ERROR(fill(&config->backend, rules[i].backend));
+    RETURN_IF_ERROR(fill(&config->platform, rules[i].platform));
+    return fill(&config->default_model_filename, rules[i].file);
+  }
+  if (is_set(config->backend) || is_set(config->platform) || is_set(config->default_model_filename))
+    return NULL; // a backend of somebody's own
+  return infer_from_name(config, model_name);
+}
+
+error *config_infer_backend(Inference__ModelConfig *config, const char *model_name,
+                            int model_folder)
+{
+  string_list versions = {0};
+  error *e = list_versions(model_folder, &versions);
+  if (e == NULL)
+    e = infer(config, model_name, model_folder, &versions);
+  string_list_fini(&versions);
+  return e;
+}

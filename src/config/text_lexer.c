@@ -1,0 +1,371 @@
+// Cuts protobuf's text format into tokens and reads the escapes in strings. The rules and words are
+// those of protobuf's own tokenizer as its text parser sets it up: # comments, an f after a float,
+// no space needed between a number and a name. Called by text_read.c on a load thread.
+#include "config/text_lexer.h"
+
+#include <stdint.h>
+#include <stdio.h>
+
+enum {
+  TAB_WIDTH = 8
+};
+
+void text_lexer_init(text_lexer *lexer, slice text, const char *file_name)
+{
+  *lexer = (text_lexer){.position = text.data,
+                        .end = text.size == 0 ? text.data : text.data + text.size,
+                        .file_name = file_name,
+                        .line = 1,
+                        .column = 1};
+  if (text.size >= 3 && memcmp(text.data, "\xEF\xBB\xBF", 3) == 0)
+    lexer->position += 3; // a byte-order mark
+}
+
+error *text_lexer_error(const text_lexer *lexer, const token *at, const char *format, ...)
+{
+  va_list arguments;
+  va_start(arguments, format);
+  error *e = error_new_va(ERROR_INVALID_ARG, format, arguments);
+  va_end(arguments);
+  // Only "<file>:<line>:<column>" is put before, so that error_wrap's ": " completes the usual
+  // form.
+  return error_wrap(e, "%s:%u:%u", lexer->file_name, at->line, at->column);
+}
+
+// ---- characters ----
+
+static bool is_digit(char c)
+{
+  return c >= '0' && c <= '9';
+}
+
+static bool is_octal(char c)
+{
+  return c >= '0' && c <= '7';
+}
+
+static bool is_letter(char c)
+{
+  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_';
+}
+
+static int hex_value(char c)
+{
+  if (is_digit(c))
+    return c - '0';
+  if (c >= 'a' && c <= 'f')
+    return c - 'a' + 10;
+  if (c >= 'A' && c <= 'F')
+    return c - 'A' + 10;
+  return -1;
+}
+
+static bool is_hex(char c)
+{
+  return hex_value(c) >= 0;
+}
+
+static bool is_space(char c)
+{
+  return c == ' ' || (c >= '\t' && c <= '\r');
+}
+
+// The next character, or NUL at the end of the text. (A NUL inside the text is no token either.)
+static char peek(const text_lexer *lexer)
+{
+  return lexer->position < lexer->end ? *lexer->position : '\0';
+}
+
+static void advance(text_lexer *lexer)
+{
+  char c = *lexer->position++;
+  if (c == '\n') {
+    lexer->line++;
+    lexer->column = 1;
+  } else if (c == '\t') {
+    lexer->column += TAB_WIDTH - (lexer->column - 1) % TAB_WIDTH;
+  } else {
+    lexer->column++;
+  }
+}
+
+static bool skip_while(text_lexer *lexer, bool (*wanted)(char))
+{
+  const char *start = lexer->position;
+  while (lexer->position < lexer->end && wanted(*lexer->position))
+    advance(lexer);
+  return lexer->position > start;
+}
+
+static bool skip_one(text_lexer *lexer, char a, char b)
+{
+  if (lexer->position == lexer->end || (*lexer->position != a && *lexer->position != b))
+    return false;
+  advance(lexer);
+  return true;
+}
+
+static void skip_space_and_comments(text_lexer *lexer)
+{
+  while (lexer->position < lexer->end) {
+    if (is_space(*lexer->position)) {
+      advance(lexer);
+    } else if (*lexer->position == '#') {
+      while (lexer->position < lexer->end && *lexer->position != '\n')
+        advance(lexer);
+    } else {
+      return;
+    }
+  }
+}
+
+// An error at the character where the lexer stands.
+static error *error_here(const text_lexer *lexer, const char *text)
+{
+  token here = {.line = lexer->line, .column = lexer->column};
+  return text_lexer_error(lexer, &here, "%s", text);
+}
+
+// ---- numbers ----
+
+// After the digits before the point, or at the point itself. Sets whether it is a float.
+static error *lex_fraction(text_lexer *lexer, bool *is_float)
+{
+  if (skip_one(lexer, '.', '.')) {
+    *is_float = true;
+    skip_while(lexer, is_digit);
+  }
+  if (skip_one(lexer, 'e', 'E')) {
+    *is_float = true;
+    skip_one(lexer, '-', '+');
+    if (!skip_while(lexer, is_digit))
+      return error_here(lexer, "\"e\" must be followed by exponent.");
+  }
+  if (skip_one(lexer, 'f', 'F'))
+    *is_float = true;
+  return NULL;
+}
+
+static error *lex_number(text_lexer *lexer, token_kind *kind)
+{
+  bool is_float = false;
+  bool zero = peek(lexer) == '0';
+  skip_one(lexer, '0', '0');
+  if (zero && skip_one(lexer, 'x', 'X')) {
+    if (!skip_while(lexer, is_hex))
+      return error_here(lexer, "\"0x\" must be followed by hex digits.");
+  } else if (zero && is_digit(peek(lexer))) {
+    skip_while(lexer, is_octal);
+    if (is_digit(peek(lexer)))
+      return error_here(lexer, "Numbers starting with leading zero must be in octal.");
+  } else {
+    skip_while(lexer, is_digit);
+    RETURN_IF_ERROR(lex_fraction(lexer, &is_float));
+  }
+  if (peek(lexer) == '.') {
+    return error_here(lexer, is_float
+                                 ? "Already saw decimal point or exponent; can't have another one."
+                                 : "Hex and octal numbers must be integers.");
+  }
+  *kind = is_float ? TOKEN_FLOAT : TOKEN_INTEGER;
+  return NULL;
+}
+
+// ---- strings ----
+
+static error *lex_digits(text_lexer *lexer, int count, const char *complaint)
+{
+  for (int i = 0; i < count; i++) {
+    if (!is_hex(peek(lexer)))
+      return error_here(lexer, complaint);
+    advance(lexer);
+  }
+  return NULL;
+}
+
+// Behind the backslash.
+static error *lex_escape(text_lexer *lexer)
+{
+  char c = peek(lexer);
+  if (c == '\0')
+    return error_here(lexer, "Unexpected end of string.");
+  if (strchr("abfnrtv\\?'\"", c) != NULL || is_octal(c)) {
+    advance(lexer); // further octal digits are ordinary characters to the lexer
+    return NULL;
+  }
+  if (skip_one(lexer, 'x', 'X'))
+    return lex_digits(lexer, 1, "Expected hex digits for escape sequence.");
+  if (skip_one(lexer, 'u', 'u'))
+    return lex_digits(lexer, 4, "Expected four hex digits for \\u escape sequence.");
+  if (skip_one(lexer, 'U', 'U')) {
+    return lex_digits(lexer, 8, "Expected eight hex digits up to 10ffff for \\U escape sequence");
+  }
+  return error_here(lexer, "Invalid escape sequence in string literal.");
+}
+
+static error *lex_string(text_lexer *lexer)
+{
+  char quote = *lexer->position;
+  advance(lexer);
+  for (;;) {
+    char c = peek(lexer);
+    if (c == '\0')
+      return error_here(lexer, "Unexpected end of string.");
+    if (c == '\n')
+      return error_here(lexer, "String literals cannot cross line boundaries.");
+    advance(lexer);
+    if (c == quote)
+      return NULL;
+    if (c == '\\')
+      RETURN_IF_ERROR(lex_escape(lexer));
+  }
+}
+
+// Reads up to `limit` digits of `base` at *from.
+static uint32_t read_digits(const char **from, const char *end, int limit, uint32_t base)
+{
+  uint32_t value = 0;
+  for (; limit > 0 && *from < end; limit--) {
+    int digit = hex_value(**from);
+    if (digit < 0 || (uint32_t)digit >= base)
+      break;
+    value = value * base + (uint32_t)digit;
+    (*from)++;
+  }
+  return value;
+}
+
+static void append_utf8(buffer *out, uint32_t code)
+{
+  if (code < 0x80) {
+    buffer_append_char(out, (char)code);
+    return;
+  }
+  if (code < 0x800) {
+    buffer_append_char(out, (char)(0xC0 | code >> 6));
+  } else {
+    if (code < 0x10000) {
+      buffer_append_char(out, (char)(0xE0 | code >> 12));
+    } else {
+      buffer_append_char(out, (char)(0xF0 | code >> 18));
+      buffer_append_char(out, (char)(0x80 | (code >> 12 & 0x3F)));
+    }
+    buffer_append_char(out, (char)(0x80 | (code >> 6 & 0x3F)));
+  }
+  buffer_append_char(out, (char)(0x80 | (code & 0x3F)));
+}
+
+// Behind \u or \U. A high surrogate joins with the \u escape of a low one that follows.
+static error *unescape_unicode(const text_lexer *lexer, const token *string, int digits,
+                               const char **from, const char *end, buffer *out)
+{
+  uint32_t code = read_digits(from, end, digits, 16);
+  if (code >= 0xD800 && code < 0xDC00 && end - *from >= 6 && (*from)[0] == '\\' &&
+      (*from)[1] == 'u') {
+    const char *next = *from + 2;
+    uint32_t low = read_digits(&next, end, 4, 16);
+    if (low >= 0xDC00 && low < 0xE000) {
+      code = 0x10000 + ((code - 0xD800) << 10) + (low - 0xDC00);
+      *from = next;
+    }
+  }
+  if (code > 0x10FFFF)
+    return text_lexer_error(lexer, string,
+                            "Expected eight hex digits up to 10ffff for \\U escape sequence");
+  if (code >= 0xD800 && code < 0xE000)
+    return text_lexer_error(lexer, string, "Escape sequence U+%04X is half a surrogate pair.",
+                            (unsigned)code);
+  append_utf8(out, code);
+  return NULL;
+}
+
+// *from is behind the backslash and moves behind the escape.
+static error *unescape_one(const text_lexer *lexer, const token *string, const char **from,
+                           const char *end, buffer *out)
+{
+  static const char letters[] = "abfnrtv";
+  static const char meanings[] = "\a\b\f\n\r\t\v";
+  char c = *(*from)++;
+  const char *letter = strchr(letters, c);
+  if (is_octal(c)) {
+    (*from)--;
+    buffer_append_char(out, (char)read_digits(from, end, 3, 8));
+  } else if (c == 'x' || c == 'X') {
+    buffer_append_char(out, (char)read_digits(from, end, 2, 16));
+  } else if (c == 'u' || c == 'U') {
+    return unescape_unicode(lexer, string, c == 'u' ? 4 : 8, from, end, out);
+  } else if (letter != NULL) {
+    buffer_append_char(out, meanings[letter - letters]);
+  } else {
+    buffer_append_char(out, c); // \\ \? \' \"
+  }
+  return NULL;
+}
+
+error *text_lexer_unescape(const text_lexer *lexer, const token *string, buffer *out)
+{
+  const char *from = string->text.data + 1;
+  const char *end = string->text.data + string->text.size - 1;
+  while (from < end) {
+    const char *plain = from;
+    while (from < end && *from != '\\')
+      from++;
+    buffer_append(out, plain, (size_t)(from - plain));
+    if (from == end)
+      break;
+    from++;
+    RETURN_IF_ERROR(unescape_one(lexer, string, &from, end, out));
+  }
+  return NULL;
+}
+
+// ---- tokens ----
+
+static error *lex_symbol(text_lexer *lexer)
+{
+  unsigned char c = (unsigned char)*lexer->position;
+  if (c >= 0x80) {
+    char text[64];
+    snprintf(text, sizeof(text), "Interpreting non ascii codepoint %u.", c);
+    return error_here(lexer, text);
+  }
+  if (c < 0x20 || c == 0x7F)
+    return error_here(lexer, "Invalid control characters encountered in text.");
+  advance(lexer);
+  return NULL;
+}
+
+static error *lex(text_lexer *lexer, token_kind *kind)
+{
+  if (lexer->position == lexer->end) {
+    *kind = TOKEN_END;
+    return NULL;
+  }
+  char c = *lexer->position;
+  bool point_number = c == '.' && lexer->end - lexer->position > 1 && is_digit(lexer->position[1]);
+  if (is_digit(c) || point_number)
+    return lex_number(lexer, kind);
+  if (is_letter(c)) {
+    *kind = TOKEN_IDENTIFIER;
+    while (is_letter(peek(lexer)) || is_digit(peek(lexer)))
+      advance(lexer);
+    return NULL;
+  }
+  if (c == '"' || c == '\'') {
+    *kind = TOKEN_STRING;
+    return lex_string(lexer);
+  }
+  *kind = TOKEN_SYMBOL;
+  return lex_symbol(lexer);
+}
+
+error *text_lexer_next(text_lexer *lexer)
+{
+  skip_space_and_comments(lexer);
+  token next = {.line = lexer->line, .column = lexer->column};
+  const char *start = lexer->position;
+  RETURN_IF_ERROR(lex(lexer, &next.kind));
+  next.text = (slice){start, (size_t)(lexer->position - start)};
+  lexer->current = next;
+  return NULL;
+}
