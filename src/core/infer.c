@@ -57,9 +57,11 @@ error *infer_submit(request *r)
   response_factory *f = r->factory;
   f->start_ns = r->times.start;
   r->item.slot = m->ordering != NULL ? &f->slot : NULL;
+  f->answer_owed = true;
   atomic_store_explicit(&r->state, REQUEST_PENDING, memory_order_release);
   if (scheduler_enqueue(m->scheduler, &r->item, &reason))
     return NULL; // another thread may have finished it already
+  f->answer_owed = false;
   return refuse_submission(r, refusal_error(r, reason), failure_of(reason));
 }
 

@@ -36,10 +36,35 @@ response_factory *response_factory_ref(response_factory *f)
   return f;
 }
 
+// The backend let go of everything it could answer with: the client gets an error instead of
+// silence.
+static void answer_abandoned(response_factory *f)
+{
+  response *r;
+  refcount_init(&f->references); // alive again for its last answer; nobody else knows it
+  error *e = response_new(f, &r);
+  if (e == NULL)
+    e = response_send(
+        r, TRITONSERVER_RESPONSE_COMPLETE_FINAL,
+        error_new(
+            ERROR_INTERNAL,
+            "[request id: %s] the backend of model '%s' released the request without an answer",
+            f->id_size == 0 ? "<id_unknown>" : f->id, f->target->name));
+  else
+    f->callback(NULL, TRITONSERVER_RESPONSE_COMPLETE_FINAL, f->callback_context);
+  error_free(e);
+  atomic_store_explicit(&f->finished, true, memory_order_relaxed);
+  response_factory_unref(f);
+}
+
 void response_factory_unref(response_factory *f)
 {
   if (f == NULL || !refcount_drop(&f->references))
     return;
+  if (f->answer_owed && !atomic_load_explicit(&f->finished, memory_order_relaxed)) {
+    answer_abandoned(f);
+    return;
+  }
   atomic_fetch_sub_explicit(&f->target->inflight, 1, memory_order_release);
   request_target_unref(f->target);
   free(f);

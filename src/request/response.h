@@ -39,6 +39,7 @@ typedef struct response_factory {
   void *callback_context;
   _Atomic bool cancelled;
   _Atomic bool finished; // the FINAL flag has been sent
+  bool answer_owed;      // the request was queued: if nobody can answer any more, the core does
   uint64_t start_ns;     // when the request entered the core
   _Atomic uint64_t first_response_ns;
   ordering *ordering;          // with preserve_ordering, once the slot is reserved; NULL otherwise

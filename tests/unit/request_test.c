@@ -394,6 +394,38 @@ static void data_in_many_pieces_adds_up(void **state)
   free_fixture(f);
 }
 
+static void remember_failure(TRITONSERVER_InferenceResponse *r, const uint32_t flags, void *context)
+{
+  assert_int_equal(flags, TRITONSERVER_RESPONSE_COMPLETE_FINAL);
+  *(char **)context = strdup(error_message(((response *)r)->failure));
+  response_free((response *)r);
+}
+
+static void a_request_that_nobody_can_answer_any_more_is_answered_with_an_error(void **state)
+{
+  (void)state;
+  fixture *f = make_fixture("input { name: 'A' data_type: TYPE_INT8 dims: 1 } output { name: 'Y' "
+                            "data_type: TYPE_INT8 dims: 1 }");
+  char *answer = NULL;
+  request *r = make_request(f);
+  r->response_callback = remember_failure;
+  r->response_context = &answer;
+  add_input(r, "A", TRITONSERVER_TYPE_INT8, (int64_t[]){1}, 1, zeros, 1);
+  assert_null(request_prepare(r));
+  r->factory->answer_owed = true;
+  response_factory *kept = response_factory_ref(r->factory);
+  request_release(r, TRITONSERVER_REQUEST_RELEASE_ALL);
+  request_free(r);
+  assert_null(answer); // the backend may still answer through its factory
+  response_factory_unref(kept);
+  assert_non_null(answer);
+  assert_string_equal(
+      answer,
+      "[request id: <id_unknown>] the backend of model 'm' released the request without an answer");
+  free(answer);
+  free_fixture(f);
+}
+
 int main(void)
 {
   const struct CMUnitTest tests[] = {
@@ -405,6 +437,7 @@ int main(void)
       cmocka_unit_test(a_reshape_shows_the_backend_another_shape),
       cmocka_unit_test(a_second_final_response_is_dropped),
       cmocka_unit_test(data_in_many_pieces_adds_up),
+      cmocka_unit_test(a_request_that_nobody_can_answer_any_more_is_answered_with_an_error),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
