@@ -1,0 +1,83 @@
+// The models of a server by name, each with the state of its versions. A name that was put in stays
+// until the server ends, so that look-ups take no lock but the entry's own, which is held for a few
+// instructions.
+#ifndef NEREID_CORE_MODEL_TABLE_H
+#define NEREID_CORE_MODEL_TABLE_H
+
+#include "base/error.h"
+#include "config/config.h"
+#include "core/model.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+typedef enum version_state {
+  VERSION_UNKNOWN,
+  VERSION_READY,
+  VERSION_UNAVAILABLE,
+  VERSION_LOADING,
+  VERSION_UNLOADING,
+} version_state;
+
+extern const char *const version_state_names[]; // "READY" and so on, as in the index
+
+typedef struct model_version {
+  int64_t version;
+  version_state state;
+  char *reason;         // owned; NULL when there is none
+  model *ready;         // one reference, while READY
+  const model *leaving; // while UNLOADING: tells whose end it is, never followed
+  uint64_t change;      // newest change of its folder when it was loaded, ns since 1970
+} model_version;
+
+typedef struct model_entry {
+  struct model_entry *next; // in its bucket; does not change
+  uint64_t hash;
+  char *name;
+  pthread_mutex_t lock;    // guards everything below
+  model_version *versions; // ascending
+  size_t version_count;
+  char *failure; // why there are no versions, or NULL
+
+  bool busy;           // a load or unload has it; see model_entry_acquire
+  pthread_cond_t idle; // busy fell
+  uint64_t unloads;    // unloads asked for so far: one that comes during a load makes it fail
+  uint64_t change;     // newest change that the last load took in, ns since 1970; 0: not loaded
+  Inference__ModelConfig *config; // as read for the last load, owned; NULL: not loaded
+} model_entry;
+
+#define MODEL_TABLE_BUCKETS 1024
+
+typedef struct model_table {
+  pthread_mutex_t lock; // serialises insertions
+  _Atomic(model_entry *) buckets[MODEL_TABLE_BUCKETS];
+  _Atomic size_t count;
+} model_table;
+
+void model_table_init(model_table *table);
+void model_table_fini(model_table *table); // no version may be READY
+
+model_entry *model_table_find(model_table *table, const char *name); // NULL when absent
+error *model_table_add(model_table *table, const char *name, model_entry **entry); // finds or adds
+
+// All entries by name; the caller frees the array. NULL with *count 0 when memory is short.
+model_entry **model_table_sorted(model_table *table, size_t *count);
+
+// The right to load or unload a model: one holder at a time, the others wait.
+void model_entry_acquire(model_entry *entry);
+void model_entry_release(model_entry *entry);
+
+// The rest is for holders of entry->lock.
+
+model_version *model_entry_version(model_entry *entry, int64_t version); // NULL when absent
+// Finds or adds; NULL when memory is short.
+model_version *model_entry_add_version(model_entry *entry, int64_t version);
+// `reason` is copied; NULL: none. (Without memory there is no reason.)
+void model_version_set(model_version *v, version_state state, const char *reason);
+// READY to UNLOADING; returns the model, whose reference the caller drops without the lock.
+model *model_version_retire(model_version *v);
+
+#endif

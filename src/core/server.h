@@ -1,0 +1,85 @@
+// The server: the models it serves, how they come and go, and whether it is alive and ready. This
+// is TRITONSERVER_Server of the C ABI. All functions may be called on any thread; those that say
+// that they block must not be called on a thread that serves connections.
+#ifndef NEREID_CORE_SERVER_H
+#define NEREID_CORE_SERVER_H
+
+#include "base/error.h"
+#include "core/model.h"
+#include "core/model_table.h"
+#include "core/server_options.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+// Makes the server and begins to load the start-up models. Returns when they are in, or at once
+// when the backend setting ("", "nereid-background-load") is "true" (then server_await_startup
+// gives the outcome). Options are copied. Errors: INVALID_ARG and UNSUPPORTED for options that
+// cannot be; INTERNAL "failed to load all models" when options->exit_on_error is set and a start-up
+// model failed: there is no server then.
+error *server_new(const server_options *options, server **result);
+
+// Stops (server_stop) and releases the server. Whatever outlives the exit timeout is left to the
+// process's end, since a backend may still be using it.
+void server_free(server *s);
+
+// Blocks until the start-up models are in. INTERNAL "failed to load all models" when one failed,
+// whatever exit_on_error says.
+error *server_await_startup(server *s);
+
+// Refuses new requests, waits for those accepted and unloads all models, for at most the exit
+// timeout. INTERNAL when that expired: queued requests have been answered with an error then.
+error *server_stop(server *s);
+void server_set_exit_timeout(server *s, unsigned int seconds);
+
+const server_options *server_options_of(const server *s);
+
+// ---- questions ----
+
+// Takes a reference to a model version that is READY; version -1 is the largest such. Takes no lock
+// that models share. Errors (Triton's texts): NOT_FOUND for a name or version that is not known or
+// when no version is READY, UNAVAILABLE for a version that is not READY or when the server is not.
+error *server_find_model(server *s, const char *name, int64_t version, model **m);
+
+// UNAVAILABLE "Server exiting" once server_stop was called.
+error *server_is_live(server *s, bool *live);
+error *server_is_ready(server *s, bool *ready);
+// Whether this version (-1: any) is READY and its instances say so.
+error *server_model_is_ready(server *s, const char *name, int64_t version, bool *ready);
+
+// Called for each live version: READY, or unloading with requests inside. A reload may show the
+// same name and version twice for a while. `m` is valid for the call only.
+typedef void server_model_visitor(void *context, model *m, double load_seconds);
+void server_visit_models(server *s, server_model_visitor *visit, void *context);
+
+// The READY versions of a model, ascending, into `versions`, at most `capacity`; returns how many
+// there are.
+size_t server_ready_versions(server *s, const char *name, int64_t *versions, size_t capacity);
+
+// One row of the index.
+typedef struct index_row {
+  const char *name;
+  int64_t version;     // -1: the model as a whole
+  version_state state; // VERSION_UNKNOWN: never loaded
+  const char *reason;  // "" when there is none
+} index_row;
+typedef void index_visitor(void *context, const index_row *row);
+
+// Every model folder of the repositories and every model that has a state, by name and version.
+// INTERNAL when a repository cannot be read.
+error *server_index(server *s, bool ready_only, index_visitor *visit, void *context);
+
+// ---- coming and going; both block ----
+
+// Loads a model, or loads it again when its files are newer than what is served (else success
+// without doing anything). `config_json` replaces the configuration file and always loads; NULL:
+// none. Requests are served by the former version until the new one is in. Errors in Triton's
+// texts: UNAVAILABLE unless models are controlled explicitly, INVALID_ARG for the name or "load
+// failed for model …", INTERNAL "failed to load …, failed to poll from model repository".
+error *server_load_model(server *s, const char *name, const char *config_json);
+
+// Stops serving a model; requests inside are served. Success for a name that is not known. A load
+// of the same model that runs meanwhile fails.
+error *server_unload_model(server *s, const char *name);
+
+#endif
