@@ -26,13 +26,6 @@ static instance *instance_of(TRITONBACKEND_ModelInstance *i)
   return (instance *)i;
 }
 
-TRITONSERVER_Error *TRITONBACKEND_ApiVersion(uint32_t *major, uint32_t *minor)
-{
-  *major = TRITONBACKEND_API_VERSION_MAJOR;
-  *minor = TRITONBACKEND_API_VERSION_MINOR;
-  return NULL;
-}
-
 // ---- backend ----
 
 TRITONSERVER_Error *TRITONBACKEND_BackendName(TRITONBACKEND_Backend *b, const char **name)

@@ -2,6 +2,7 @@
 // thread at a time.
 #include "request/response.h"
 #include "api/convert.h"
+#include "triton/core/tritonbackend.h"
 
 #include <inttypes.h>
 

@@ -16,8 +16,10 @@
 
 static int open_beneath(int folder, const char *relative, int flags)
 {
+  if ((flags & O_PATH) == 0) // the kernel refuses these two beside O_PATH
+    flags |= O_NOCTTY | O_NONBLOCK;
   struct open_how how = {
-      .flags = (uint64_t)(unsigned)(flags | O_CLOEXEC | O_NOCTTY | O_NONBLOCK),
+      .flags = (uint64_t)(unsigned)(flags | O_CLOEXEC),
       .resolve = RESOLVE_BENEATH | RESOLVE_NO_MAGICLINKS,
   };
   long result;

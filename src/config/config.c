@@ -32,14 +32,16 @@ error *config_copy(const Inference__ModelConfig *config, Inference__ModelConfig 
   return *copy != NULL ? NULL : error_no_memory();
 }
 
-// The bytes of a configuration without its groups and version policy, which are cut off a copy.
-static error *pack_without_instances(const Inference__ModelConfig *config, buffer *out)
+// The bytes of a configuration without its version policy, and without its groups when `groups` is
+// false; both are cut off a copy.
+static error *pack_for_comparison(const Inference__ModelConfig *config, bool groups, buffer *out)
 {
   AUTO_CONFIG Inference__ModelConfig *rest = NULL;
   RETURN_IF_ERROR(config_copy(config, &rest));
-  for (size_t i = 0; i < rest->n_instance_group; i++)
+  for (size_t i = 0; !groups && i < rest->n_instance_group; i++)
     inference__model_instance_group__free_unpacked(rest->instance_group[i], NULL);
-  rest->n_instance_group = 0;
+  if (!groups)
+    rest->n_instance_group = 0;
   if (rest->version_policy != NULL)
     inference__model_version_policy__free_unpacked(rest->version_policy, NULL);
   rest->version_policy = NULL;
@@ -51,14 +53,24 @@ static error *pack_without_instances(const Inference__ModelConfig *config, buffe
   return NULL;
 }
 
-bool config_equal_but_instances(const Inference__ModelConfig *a, const Inference__ModelConfig *b)
+static bool equal(const Inference__ModelConfig *a, const Inference__ModelConfig *b, bool groups)
 {
   AUTO_BUFFER buffer first = BUFFER_EMPTY;
   AUTO_BUFFER buffer second = BUFFER_EMPTY;
-  AUTO_ERROR error *e = pack_without_instances(a, &first);
+  AUTO_ERROR error *e = pack_for_comparison(a, groups, &first);
   if (e == NULL)
-    e = pack_without_instances(b, &second);
+    e = pack_for_comparison(b, groups, &second);
   return e == NULL && slice_equal(buffer_view(&first), buffer_view(&second));
+}
+
+bool config_equal_but_instances(const Inference__ModelConfig *a, const Inference__ModelConfig *b)
+{
+  return equal(a, b, false);
+}
+
+bool config_equal_but_policy(const Inference__ModelConfig *a, const Inference__ModelConfig *b)
+{
+  return equal(a, b, true);
 }
 
 // ---- versions ----

@@ -150,4 +150,8 @@ bool config_element_count(const int64_t *dims, size_t count, int64_t *elements);
 // change needs no reload.
 bool config_equal_but_instances(const Inference__ModelConfig *a, const Inference__ModelConfig *b);
 
+// True when two configurations differ only in version_policy, or not at all: versions that run
+// already may stay.
+bool config_equal_but_policy(const Inference__ModelConfig *a, const Inference__ModelConfig *b);
+
 #endif

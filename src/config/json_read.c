@@ -380,6 +380,46 @@ static error *check_depth(slice json)
   return NULL;
 }
 
+// jansson holds no integer above INT64_MAX, but a uint64 that config_print_json shows as a number
+// may be one. Integers of so many digits go to it as strings, which every integer field reads too.
+enum {
+  LONG_INTEGER_DIGITS = 19
+};
+
+// Length of the integer at `i`, or 0 when the number there goes on as a real.
+static size_t integer_length(slice json, size_t i)
+{
+  size_t start = i;
+  while (i < json.size && json.data[i] >= '0' && json.data[i] <= '9')
+    i++;
+  bool real = i < json.size && strchr(".eE", json.data[i]) != NULL && json.data[i] != '\0';
+  return real ? 0 : i - start;
+}
+
+static error *quote_long_integers(slice json, buffer *out)
+{
+  bool in_string = false;
+  for (size_t i = 0; i < json.size; i++) {
+    char c = json.data[i];
+    bool number_starts = !in_string && c >= '1' && c <= '9' &&
+                         (i == 0 || strchr("0123456789.eE+-", json.data[i - 1]) == NULL);
+    size_t length = number_starts ? integer_length(json, i) : 0;
+    if (length >= LONG_INTEGER_DIGITS) {
+      buffer_append_char(out, '"');
+      buffer_append(out, json.data + i, length);
+      buffer_append_char(out, '"');
+      i += length - 1;
+      continue;
+    }
+    buffer_append_char(out, c);
+    if (c == '"')
+      in_string = !in_string;
+    else if (in_string && c == '\\' && i + 1 < json.size)
+      buffer_append_char(out, json.data[++i]);
+  }
+  return out->failed ? error_no_memory() : NULL;
+}
+
 static void cleanup_json(json_t **value)
 {
   json_decref(*value);
@@ -388,6 +428,8 @@ static void cleanup_json(json_t **value)
 error *config_read_json(slice json, Inference__ModelConfig **config)
 {
   RETURN_IF_ERROR(check_depth(json));
+  AUTO_BUFFER buffer text = BUFFER_EMPTY;
+  RETURN_IF_ERROR(quote_long_integers(json, &text));
   json_error_t problem;
   json_t *document __attribute__((cleanup(cleanup_json))) =
       json_loadb(json.size > 0 ? json.data : "", json.size, JSON_REJECT_DUPLICATES, &problem);

@@ -31,6 +31,9 @@ struct model {
   timer cancelled_timer; // answers them on the timekeeper's thread
   instance **instances;
   size_t instance_count;
+  double load_seconds; // how long loading took; the next three are live_models'
+  model *live_previous, *live_next;
+  model *dead_next;
 };
 
 static inline model *model_of_target(request_target *target)

@@ -24,21 +24,21 @@ typedef enum version_state {
 
 extern const char *const version_state_names[]; // "READY" and so on, as in the index
 
-typedef struct model_version {
+typedef struct version_slot {
   int64_t version;
   version_state state;
   char *reason;         // owned; NULL when there is none
   model *ready;         // one reference, while READY
   const model *leaving; // while UNLOADING: tells whose end it is, never followed
   uint64_t change;      // newest change of its folder when it was loaded, ns since 1970
-} model_version;
+} version_slot;
 
 typedef struct model_entry {
   struct model_entry *next; // in its bucket; does not change
   uint64_t hash;
   char *name;
-  pthread_mutex_t lock;    // guards everything below
-  model_version *versions; // ascending
+  pthread_mutex_t lock;   // guards everything below
+  version_slot *versions; // ascending
   size_t version_count;
   char *failure; // why there are no versions, or NULL
 
@@ -72,12 +72,12 @@ void model_entry_release(model_entry *entry);
 
 // The rest is for holders of entry->lock.
 
-model_version *model_entry_version(model_entry *entry, int64_t version); // NULL when absent
+version_slot *model_entry_version(model_entry *entry, int64_t version); // NULL when absent
 // Finds or adds; NULL when memory is short.
-model_version *model_entry_add_version(model_entry *entry, int64_t version);
+version_slot *model_entry_add_version(model_entry *entry, int64_t version);
 // `reason` is copied; NULL: none. (Without memory there is no reason.)
-void model_version_set(model_version *v, version_state state, const char *reason);
+void version_slot_set(version_slot *v, version_state state, const char *reason);
 // READY to UNLOADING; returns the model, whose reference the caller drops without the lock.
-model *model_version_retire(model_version *v);
+model *version_slot_retire(version_slot *v);
 
 #endif

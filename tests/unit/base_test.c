@@ -138,7 +138,12 @@ static void files_outside_the_root_cannot_be_reached(void **state)
   assert_int_equal(symlink("../secret", path), 0);
   snprintf(path, sizeof(path), "%s/inside", root);
   AUTO_CLOSE int folder = -1;
+  AUTO_CLOSE int outer = -1;
   assert_null(files_open_root(path, &folder));
+  assert_null(files_open_root(root, &outer));
+  assert_int_equal(files_kind(outer, "inside"), FILE_FOLDER);
+  assert_int_equal(files_kind(outer, "secret"), FILE_REGULAR);
+  assert_int_equal(files_kind(outer, "inside/link"), FILE_REGULAR);
   snprintf(path, sizeof(path), "%s/secret", root);
   const char *attempts[] = {"../secret",      "link", "./../secret",
                             "x/../../secret", path,   "/proc/self/root/etc/passwd"};

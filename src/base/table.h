@@ -1,0 +1,28 @@
+// Tables for people, drawn with '+', '-' and '|' as Triton draws them. One owner.
+#ifndef NEREID_BASE_TABLE_H
+#define NEREID_BASE_TABLE_H
+
+#include "base/buffer.h"
+
+#include <stddef.h>
+
+#define TABLE_MAX_COLUMNS 8
+
+typedef struct table {
+  size_t column_count;
+  char **cells; // row after row, the headings first; owned
+  size_t cell_count;
+  size_t cell_capacity;
+} table;
+
+// Begins with a row of headings. A row that does not fit into memory is left out.
+void table_init(table *t, size_t column_count, const char *const *headings);
+void table_fini(table *t);
+
+// Adds a row of column_count texts; control characters in them become blanks.
+void table_add(table *t, const char *const *cells);
+
+// Appends the table, each line ended by '\n'.
+void table_print(const table *t, buffer *out);
+
+#endif

@@ -1,0 +1,543 @@
+// How versions of a model come and go. An entry's load or unload is done by one thread at a time
+// (model_entry_acquire); look-ups see the entry's lock only. What serves is replaced when all
+// wanted versions of the new load are in, and stays when one fails.
+#include "core/lifecycle.h"
+
+#include "base/buffer.h"
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "base/log.h"
+#include "core/server_internal.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+// The load of one version.
+typedef struct load_job {
+  load_task task; // first: the pool knows a job by it
+  load_operation *operation;
+  int64_t version;
+  uint64_t change;
+  model *loaded;  // one reference; NULL when it failed
+  error *failure; // NULL when it succeeded
+} load_job;
+
+// Models whose references are to be dropped once the entry's lock is free.
+typedef struct model_heap {
+  model **items; // room for all versions before and after
+  size_t count;
+} model_heap;
+
+struct load_operation {
+  server *server;
+  model_entry *entry; // acquired until the load is done
+  char *repository;
+  char *folder;
+  Inference__ModelConfig *config; // what was read; each version is loaded from a copy
+  uint64_t change;
+  uint64_t unloads; // entry->unloads when it began
+  int64_t *wanted;  // all versions that shall be served
+  size_t wanted_count;
+  load_job *jobs; // those of them that are not served yet as they are
+  size_t job_count;
+  _Atomic size_t remaining; // jobs that run, and one of whoever begins
+  model_heap dropped;       // by its end
+  bool done;                // guarded by server->lock
+  error *outcome;
+};
+
+static void free_operation(load_operation *o)
+{
+  if (o == NULL)
+    return;
+  for (size_t i = 0; i < o->job_count; i++)
+    error_free(o->jobs[i].failure);
+  free(o->jobs);
+  free(o->dropped.items);
+  free(o->wanted);
+  config_free(o->config);
+  free(o->repository);
+  free(o->folder);
+  error_free(o->outcome);
+  free(o);
+}
+
+// ---- the end of a load ----
+
+static bool is_wanted(const load_operation *o, int64_t version)
+{
+  for (size_t i = 0; i < o->wanted_count; i++)
+    if (o->wanted[i] == version)
+      return true;
+  return false;
+}
+
+static void put(model_heap *heap, model *m)
+{
+  if (m != NULL)
+    heap->items[heap->count++] = m;
+}
+
+static void remove_version(model_entry *entry, size_t at)
+{
+  free(entry->versions[at].reason);
+  memmove(&entry->versions[at], &entry->versions[at + 1],
+          (entry->version_count - at - 1) * sizeof(version_slot));
+  entry->version_count--;
+}
+
+// Versions that are not wanted any more: those that serve leave, those that failed are forgotten.
+static void retire_unwanted(load_operation *o, model_heap *dropped)
+{
+  model_entry *entry = o->entry;
+  for (size_t i = entry->version_count; i-- > 0;) {
+    version_slot *v = &entry->versions[i];
+    if (is_wanted(o, v->version))
+      continue;
+    if (v->state == VERSION_READY)
+      put(dropped, version_slot_retire(v));
+    else if (v->state == VERSION_UNAVAILABLE)
+      remove_version(entry, i);
+  }
+}
+
+static void publish(load_operation *o, model_heap *dropped)
+{
+  model_entry *entry = o->entry;
+  retire_unwanted(o, dropped);
+  for (size_t i = 0; i < o->job_count; i++) {
+    load_job *job = &o->jobs[i];
+    version_slot *v = model_entry_version(entry, job->version);
+    put(dropped, v->ready);
+    v->ready = job->loaded;
+    v->change = job->change;
+    version_slot_set(v, VERSION_READY, NULL);
+  }
+  entry->change = o->change;
+  config_free(entry->config);
+  entry->config = o->config;
+  o->config = NULL;
+}
+
+// Versions that came up are dropped again; what served before goes on.
+static void discard(load_operation *o, model_heap *dropped)
+{
+  for (size_t i = 0; i < o->job_count; i++) {
+    load_job *job = &o->jobs[i];
+    version_slot *v = model_entry_version(o->entry, job->version);
+    put(dropped, job->loaded);
+    if (v->state == VERSION_LOADING) { // it did not serve before
+      version_slot_set(v, VERSION_UNLOADING, NULL);
+      v->leaving = job->loaded;
+    }
+  }
+}
+
+// NULL when every version came up.
+static error *failure_of(const load_operation *o)
+{
+  AUTO_BUFFER buffer text = BUFFER_EMPTY;
+  if (o->entry->unloads != o->unloads) {
+    buffer_append_text(&text, "Newer operation has been applied to the model lifecycle, current "
+                              "load operation is out-dated.");
+  } else {
+    for (size_t i = 0; i < o->job_count; i++)
+      if (o->jobs[i].failure != NULL)
+        buffer_append_format(
+            &text, "version %" PRId64 " is at UNAVAILABLE state: %s: %s;", o->jobs[i].version,
+            error_code_text(error_get_code(o->jobs[i].failure)), error_message(o->jobs[i].failure));
+  }
+  if (text.size == 0 && !text.failed)
+    return NULL;
+  return error_new(ERROR_INVALID_ARG, "load failed for model '%s': %.*s\n", o->entry->name,
+                   (int)text.size, text.data != NULL ? text.data : "");
+}
+
+// The last job is over: publishes or discards, and wakes who waits.
+static void complete(load_operation *o)
+{
+  model_entry *entry = o->entry;
+  pthread_mutex_lock(&entry->lock);
+  o->outcome = failure_of(o);
+  if (o->outcome == NULL)
+    publish(o, &o->dropped);
+  else
+    discard(o, &o->dropped);
+  pthread_mutex_unlock(&entry->lock);
+  for (size_t i = 0; i < o->dropped.count; i++)
+    model_unref(o->dropped.items[i]);
+  if (o->outcome == NULL)
+    log_info("successfully loaded '%s'", entry->name);
+  else
+    log_info("failed to load '%s'", entry->name);
+  model_entry_release(entry);
+  server *s = o->server;
+  LOCK_SCOPE(&s->lock);
+  o->done = true; // whoever waits may free it from here on
+  pthread_cond_broadcast(&s->changed);
+}
+
+static void drop_remaining(load_operation *o)
+{
+  if (atomic_fetch_sub_explicit(&o->remaining, 1, memory_order_acq_rel) == 1)
+    complete(o);
+}
+
+// ---- one version, on a load thread ----
+
+static error *load_version(load_job *job)
+{
+  load_operation *o = job->operation;
+  server *s = o->server;
+  if (server_state_of(s) == SERVER_EXITING)
+    return error_new(ERROR_UNAVAILABLE, "Server exiting");
+  model_source source = {
+      .name = o->entry->name,
+      .version = job->version,
+      .repository = o->repository,
+      .folder = o->folder,
+  };
+  RETURN_IF_ERROR(config_copy(o->config, &source.config_owned));
+  uint64_t begin = clock_monotonic_ns();
+  error *e = model_load(&s->environment, &source, &job->loaded);
+  config_free(source.config_owned); // taken by then, unless it failed early
+  if (e == NULL)
+    live_models_add(&s->live, job->loaded, (double)(clock_monotonic_ns() - begin) / 1e9);
+  return e;
+}
+
+static void note_version_failure(load_job *job)
+{
+  model_entry *entry = job->operation->entry;
+  const char *code = error_code_text(error_get_code(job->failure));
+  log_error("failed to load '%s' version %" PRId64 ": %s: %s", entry->name, job->version, code,
+            error_message(job->failure));
+  AUTO_BUFFER buffer reason = BUFFER_EMPTY;
+  buffer_append_format(&reason, "%s: %s", code, error_message(job->failure));
+  char *text AUTO_FREE = buffer_take_text(&reason);
+  LOCK_SCOPE(&entry->lock);
+  version_slot *v = model_entry_version(entry, job->version);
+  if (v->state == VERSION_LOADING)
+    version_slot_set(v, VERSION_UNAVAILABLE, text);
+}
+
+static void run_job(load_task *task)
+{
+  load_job *job = (load_job *)task;
+  load_operation *o = job->operation;
+  unsigned attempts = o->server->options.model_load_retry_count + 1;
+  for (unsigned i = 0; i < attempts && job->loaded == NULL; i++) {
+    error_free(job->failure);
+    job->failure = load_version(job);
+  }
+  if (job->failure != NULL)
+    note_version_failure(job);
+  drop_remaining(o);
+}
+
+// ---- the beginning of a load ----
+
+// Reads the configuration and completes what does not need the model itself.
+static error *read_config(const server *s, const char *name, const repository_folder *folder,
+                          const char *config_json, Inference__ModelConfig **result)
+{
+  AUTO_CONFIG Inference__ModelConfig *config = NULL;
+  if (config_json != NULL) {
+    error *e = config_read_json(slice_of(config_json), &config);
+    if (e != NULL)
+      return error_wrap(e, "Invalid config override");
+  } else {
+    RETURN_IF_ERROR(repository_read_config(folder, s->options.model_config_name,
+                                           !s->options.strict_model_config, &config));
+  }
+  RETURN_IF_ERROR(config_set_defaults(config, name, folder->descriptor));
+  RETURN_IF_ERROR(config_check_name(config, name));
+  RETURN_IF_ERROR(config_validate_model(config));
+  if (s->options.strict_model_config)
+    RETURN_IF_ERROR(config_validate_tensors(config));
+  *result = config;
+  config = NULL;
+  return NULL;
+}
+
+static error *select_versions(load_operation *o, const repository_folder *folder)
+{
+  int64_t *available AUTO_FREE = calloc(folder->version_count + 1, sizeof(int64_t));
+  o->wanted = calloc(folder->version_count + 1, sizeof(int64_t));
+  o->jobs = calloc(folder->version_count + 1, sizeof(load_job));
+  if (available == NULL || o->wanted == NULL || o->jobs == NULL)
+    return error_no_memory();
+  for (size_t i = 0; i < folder->version_count; i++)
+    available[i] = folder->versions[i].version;
+  config_select_versions(o->config, available, folder->version_count, o->wanted, &o->wanted_count);
+  if (o->wanted_count > 0)
+    return NULL;
+  return error_new(ERROR_INVALID_ARG,
+                   "load failed for model '%s': at least one version must be available under the "
+                   "version policy of model '%s'\n",
+                   o->entry->name, o->entry->name);
+}
+
+static uint64_t change_of(const repository_folder *folder, int64_t version)
+{
+  for (size_t i = 0; i < folder->version_count; i++)
+    if (folder->versions[i].version == version)
+      return folder->versions[i].change;
+  return 0;
+}
+
+static bool add_wanted_versions(load_operation *o)
+{
+  for (size_t i = 0; i < o->wanted_count; i++)
+    if (model_entry_add_version(o->entry, o->wanted[i]) == NULL)
+      return false;
+  return true;
+}
+
+// Makes a job for each wanted version but those that serve unchanged files with an unchanged
+// configuration.
+static error *make_jobs(load_operation *o, const repository_folder *folder)
+{
+  model_entry *entry = o->entry;
+  LOCK_SCOPE(&entry->lock);
+  o->dropped.items = calloc(2 * (entry->version_count + o->wanted_count), sizeof(model *));
+  if (o->dropped.items == NULL || !add_wanted_versions(o))
+    return error_no_memory();
+  bool same_config = entry->config != NULL && config_equal_but_policy(entry->config, o->config);
+  for (size_t i = 0; i < o->wanted_count; i++) {
+    version_slot *v = model_entry_version(entry, o->wanted[i]);
+    uint64_t change = change_of(folder, o->wanted[i]);
+    if (v->state == VERSION_READY && same_config && change <= v->change)
+      continue;
+    o->jobs[o->job_count++] =
+        (load_job){.task.run = run_job, .operation = o, .version = o->wanted[i], .change = change};
+    if (v->state != VERSION_READY)
+      version_slot_set(v, VERSION_LOADING, NULL);
+  }
+  free(entry->failure);
+  entry->failure = NULL;
+  o->unloads = entry->unloads;
+  return NULL;
+}
+
+// A model without any version says why it has none.
+static void note_failure(model_entry *entry, const char *reason)
+{
+  LOCK_SCOPE(&entry->lock);
+  free(entry->failure);
+  entry->failure = NULL;
+  for (size_t i = 0; i < entry->version_count; i++)
+    if (entry->versions[i].state == VERSION_READY)
+      return;
+  entry->failure = strdup(reason);
+}
+
+static error *poll_failure(const char *name, error *cause_owned)
+{
+  error *e =
+      error_new(ERROR_INTERNAL, "failed to load '%s', failed to poll from model repository: %s",
+                name, error_message(cause_owned));
+  error_free(cause_owned);
+  return e;
+}
+
+static error *plan(load_operation *o, const repository_model *found, const char *config_json,
+                   bool *unchanged)
+{
+  repository_folder folder;
+  error *e = repository_open(found->repository, found->name, &folder);
+  *unchanged = e == NULL && config_json == NULL && o->entry->change != 0 &&
+               folder.change <= o->entry->change;
+  if (e == NULL && !*unchanged)
+    e = read_config(o->server, found->name, &folder, config_json, &o->config);
+  if (e != NULL) {
+    log_error("Poll failed for model directory '%s': %s", found->name, error_message(e));
+    note_failure(o->entry, error_message(e));
+    if (config_json == NULL || error_get_code(e) != ERROR_INVALID_ARG)
+      e = poll_failure(found->name, e);
+  } else if (!*unchanged) {
+    o->change = config_json != NULL ? clock_realtime_ns() : folder.change;
+    o->folder = folder.path;
+    folder.path = NULL;
+    e = select_versions(o, &folder);
+    if (e != NULL)
+      note_failure(o->entry, error_message(e));
+    else
+      e = make_jobs(o, &folder);
+  }
+  repository_folder_fini(&folder);
+  return e;
+}
+
+error *lifecycle_begin_load(server *s, const repository_model *found, const char *config_json,
+                            load_operation **result)
+{
+  model_entry *entry;
+  *result = NULL;
+  RETURN_IF_ERROR(model_table_add(&s->models, found->name, &entry));
+  load_operation *o = calloc(1, sizeof(*o));
+  if (o == NULL || (o->repository = strdup(found->repository)) == NULL) {
+    free(o);
+    return error_no_memory();
+  }
+  bool unchanged;
+  o->server = s;
+  o->entry = entry;
+  model_entry_acquire(entry);
+  error *e = plan(o, found, config_json, &unchanged);
+  if (e != NULL || unchanged) {
+    model_entry_release(entry);
+    free_operation(o);
+    return e;
+  }
+  atomic_init(&o->remaining, o->job_count + 1);
+  size_t count = o->job_count;
+  for (size_t i = 0; i < count; i++) {
+    log_info("loading: %s:%" PRId64, entry->name, o->jobs[i].version);
+    load_pool_add(&s->pool, &o->jobs[i].task);
+  }
+  drop_remaining(o);
+  *result = o;
+  return NULL;
+}
+
+error *lifecycle_await_load(load_operation *o)
+{
+  if (o == NULL)
+    return NULL;
+  server *s = o->server;
+  pthread_mutex_lock(&s->lock);
+  while (!o->done)
+    pthread_cond_wait(&s->changed, &s->lock);
+  pthread_mutex_unlock(&s->lock);
+  error *outcome = o->outcome;
+  o->outcome = NULL;
+  free_operation(o);
+  return outcome;
+}
+
+// ---- unloading ----
+
+// Takes the served versions out of the entry; those that failed are excused.
+static size_t retire_all(model_entry *entry, model **dropped)
+{
+  size_t count = 0;
+  LOCK_SCOPE(&entry->lock);
+  for (size_t i = 0; i < entry->version_count; i++) {
+    version_slot *v = &entry->versions[i];
+    if (v->state == VERSION_READY)
+      dropped[count++] = version_slot_retire(v);
+    else if (v->state == VERSION_UNAVAILABLE)
+      version_slot_set(v, VERSION_UNAVAILABLE, "unloaded");
+  }
+  free(entry->failure);
+  entry->failure = NULL;
+  entry->change = 0;
+  config_free(entry->config);
+  entry->config = NULL;
+  return count;
+}
+
+void lifecycle_unload(server *s, model_entry *entry)
+{
+  (void)s;
+  pthread_mutex_lock(&entry->lock);
+  entry->unloads++;
+  pthread_mutex_unlock(&entry->lock);
+  model_entry_acquire(entry);
+  model **dropped = calloc(entry->version_count + 1, sizeof(model *));
+  if (dropped != NULL) {
+    size_t count = retire_all(entry, dropped);
+    for (size_t i = 0; i < count; i++)
+      model_unref(dropped[i]);
+    free(dropped);
+  }
+  model_entry_release(entry);
+}
+
+void lifecycle_model_gone(void *server_pointer, const char *name, int64_t version,
+                          const model *identity)
+{
+  server *s = server_pointer;
+  log_info("successfully unloaded '%s' version %" PRId64, name, version);
+  model_entry *entry = model_table_find(&s->models, name);
+  if (entry == NULL)
+    return;
+  LOCK_SCOPE(&entry->lock);
+  version_slot *v = model_entry_version(entry, version);
+  if (v != NULL && v->state == VERSION_UNLOADING && v->leaving == identity)
+    version_slot_set(v, VERSION_UNAVAILABLE, "unloaded");
+}
+
+void lifecycle_unload_all(server *s)
+{
+  size_t count;
+  model_entry **entries = model_table_sorted(&s->models, &count);
+  for (size_t i = 0; i < count; i++)
+    lifecycle_unload(s, entries[i]);
+  free(entries);
+}
+
+// ---- start-up ----
+
+// Whether this model is to be loaded at the start.
+static bool is_startup_model(const server *s, const char *name)
+{
+  return s->options.model_control_mode != TRITONSERVER_MODEL_CONTROL_EXPLICIT ||
+         string_list_contains(&s->options.startup_models, "*") ||
+         string_list_contains(&s->options.startup_models, name);
+}
+
+// Logs start-up models that are in no repository. False when there is one.
+static bool all_are_found(const server *s, const repository_listing *listing)
+{
+  bool all = true;
+  if (s->options.model_control_mode != TRITONSERVER_MODEL_CONTROL_EXPLICIT)
+    return true;
+  for (size_t i = 0; i < s->options.startup_models.count; i++) {
+    const char *name = s->options.startup_models.items[i];
+    bool found = strcmp(name, "*") == 0;
+    for (size_t k = 0; !found && k < listing->count; k++)
+      found = strcmp(listing->items[k].name, name) == 0;
+    if (!found)
+      log_error("failed to poll model '%s': model not found in any model repository.", name);
+    all = all && found;
+  }
+  return all;
+}
+
+static bool begin_startup_load(server *s, const repository_model *found, load_operation **o)
+{
+  *o = NULL;
+  if (!is_startup_model(s, found->name))
+    return true;
+  if (found->duplicate) {
+    log_error("failed to poll model '%s': not unique across all model repositories", found->name);
+    return false;
+  }
+  AUTO_ERROR error *e = lifecycle_begin_load(s, found, NULL, o);
+  return e == NULL; // else it is logged
+}
+
+error *lifecycle_load_startup_models(server *s)
+{
+  repository_listing listing;
+  error *e = repository_scan(&s->options.model_repositories, &listing);
+  load_operation **operations =
+      e == NULL ? calloc(listing.count + 1, sizeof(load_operation *)) : NULL;
+  if (e == NULL && operations == NULL)
+    e = error_no_memory();
+  bool all_in = e == NULL && all_are_found(s, &listing);
+  for (size_t i = 0; operations != NULL && i < listing.count; i++)
+    all_in = begin_startup_load(s, &listing.items[i], &operations[i]) && all_in;
+  for (size_t i = 0; operations != NULL && i < listing.count; i++) {
+    AUTO_ERROR error *failure = lifecycle_await_load(operations[i]);
+    all_in = all_in && failure == NULL;
+  }
+  free(operations);
+  repository_listing_fini(&listing);
+  if (e == NULL && !all_in)
+    e = error_new(ERROR_INTERNAL, "failed to load all models");
+  return e;
+}

@@ -1,0 +1,117 @@
+// The undertaker and its list.
+#include "core/live_models.h"
+
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "base/thread.h"
+#include "core/model_internal.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+// Waits for a dead model and takes it off the list; NULL when the end was asked for and there is
+// none.
+static model *take_dead(live_models *live)
+{
+  LOCK_SCOPE(&live->lock);
+  while (live->dead == NULL && !live->ending)
+    pthread_cond_wait(&live->died, &live->lock);
+  model *m = live->dead;
+  if (m == NULL)
+    return NULL;
+  live->dead = m->dead_next;
+  if (m->live_previous != NULL)
+    m->live_previous->live_next = m->live_next;
+  else
+    live->first = m->live_next;
+  if (m->live_next != NULL)
+    m->live_next->live_previous = m->live_previous;
+  return m;
+}
+
+static void *bury(void *list)
+{
+  live_models *live = list;
+  model *m;
+  while ((m = take_dead(live)) != NULL) {
+    char *name AUTO_FREE = strdup(m->name);
+    int64_t version = m->target.version;
+    model_destroy(m);
+    live->tell(live->context, name != NULL ? name : "", version, m);
+    LOCK_SCOPE(&live->lock);
+    live->count--;
+    pthread_cond_broadcast(&live->gone);
+  }
+  return NULL;
+}
+
+error *live_models_init(live_models *live, model_gone *tell, void *context)
+{
+  *live = (live_models){.tell = tell, .context = context};
+  pthread_mutex_init(&live->lock, NULL);
+  pthread_cond_init(&live->died, NULL);
+  pthread_cond_init(&live->gone, NULL);
+  error *e = thread_start(&live->undertaker, "undertaker", bury, live);
+  if (e != NULL) {
+    pthread_cond_destroy(&live->gone);
+    pthread_cond_destroy(&live->died);
+    pthread_mutex_destroy(&live->lock);
+  }
+  return e;
+}
+
+bool live_models_fini(live_models *live)
+{
+  pthread_mutex_lock(&live->lock);
+  bool left = live->count > 0;
+  live->ending = true;
+  pthread_cond_signal(&live->died);
+  pthread_mutex_unlock(&live->lock);
+  if (left)
+    return false; // the undertaker may be inside a backend
+  pthread_join(live->undertaker, NULL);
+  pthread_cond_destroy(&live->gone);
+  pthread_cond_destroy(&live->died);
+  pthread_mutex_destroy(&live->lock);
+  return true;
+}
+
+void live_models_add(live_models *live, model *m, double load_seconds)
+{
+  LOCK_SCOPE(&live->lock);
+  m->load_seconds = load_seconds;
+  m->live_previous = NULL;
+  m->live_next = live->first;
+  if (live->first != NULL)
+    live->first->live_previous = m;
+  live->first = m;
+  live->count++;
+}
+
+void live_models_died(live_models *live, model *m)
+{
+  LOCK_SCOPE(&live->lock);
+  m->dead_next = live->dead;
+  live->dead = m;
+  pthread_cond_signal(&live->died);
+}
+
+void live_models_visit(live_models *live,
+                       void (*visit)(void *context, model *m, double load_seconds), void *context)
+{
+  LOCK_SCOPE(&live->lock);
+  for (model *m = live->first; m != NULL; m = m->live_next)
+    visit(context, m, m->load_seconds);
+}
+
+size_t live_models_await_none(live_models *live, uint64_t deadline_ns)
+{
+  struct timespec deadline = clock_timespec(deadline_ns);
+  LOCK_SCOPE(&live->lock);
+  while (live->count > 0 && pthread_cond_clockwait(&live->gone, &live->lock, CLOCK_MONOTONIC,
+                                                   &deadline) != ETIMEDOUT) {
+  }
+  return live->count;
+}

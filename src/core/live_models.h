@@ -1,0 +1,46 @@
+// Every model version that exists in a server, from its loading to its destruction, and the thread
+// that destroys those that nobody refers to any more (the undertaker), since destroying joins
+// threads and calls backends.
+#ifndef NEREID_CORE_LIVE_MODELS_H
+#define NEREID_CORE_LIVE_MODELS_H
+
+#include "base/error.h"
+#include "core/model.h"
+
+#include <pthread.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+// Called on the undertaker's thread when a model is gone. `identity` may only be compared.
+typedef void model_gone(void *context, const char *name, int64_t version, const model *identity);
+
+typedef struct live_models {
+  pthread_mutex_t lock; // guards everything below
+  model *first;         // those that are not being destroyed
+  size_t count;         // those and the ones being destroyed
+  model *dead;          // in `first` too, but without references: to be destroyed
+  bool ending;
+  pthread_cond_t died; // for the undertaker
+  pthread_cond_t gone; // count fell
+  model_gone *tell;
+  void *context;
+  pthread_t undertaker;
+} live_models;
+
+error *live_models_init(live_models *live, model_gone *tell, void *context);
+// Ends the undertaker. False when models are left, which then stay for ever.
+bool live_models_fini(live_models *live);
+
+void live_models_add(live_models *live, model *m, double load_seconds);
+void live_models_died(live_models *live, model *m); // model_environment.unreferenced
+
+// Calls `visit` for each model with the lock held: it must not block nor drop references.
+void live_models_visit(live_models *live,
+                       void (*visit)(void *context, model *m, double load_seconds), void *context);
+
+// Waits until there is no model, at most until the monotonic moment `deadline_ns`; how many are
+// left.
+size_t live_models_await_none(live_models *live, uint64_t deadline_ns);
+
+#endif

@@ -1,0 +1,33 @@
+// Threads that load models: as many as are needed, at most a limit, none while there is nothing to
+// load. Any thread may add work.
+#ifndef NEREID_CORE_LOAD_POOL_H
+#define NEREID_CORE_LOAD_POOL_H
+
+#include "base/error.h"
+
+#include <pthread.h>
+#include <stddef.h>
+
+// Embedded in what is to be done; the pool's until `run` is called.
+typedef struct load_task {
+  void (*run)(struct load_task *task);
+  struct load_task *next;
+} load_task;
+
+typedef struct load_pool {
+  pthread_mutex_t lock; // guards everything below
+  load_task *first, **last;
+  size_t thread_count; // running
+  size_t thread_limit;
+  pthread_cond_t ended; // thread_count fell to 0
+} load_pool;
+
+void load_pool_init(load_pool *pool, size_t thread_limit);
+// Waits for all threads. Nothing may be added any more.
+void load_pool_fini(load_pool *pool);
+
+// Runs `task` on a thread of the pool, in the order of adding; on the calling thread when none can
+// be started.
+void load_pool_add(load_pool *pool, load_task *task);
+
+#endif

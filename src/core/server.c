@@ -1,0 +1,333 @@
+// The server's life and its answers about models. What blocks is called by the embedding program's
+// threads or the front ends' job threads.
+#include "core/server.h"
+
+#include "base/buffer.h"
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "base/log.h"
+#include "base/thread.h"
+#include "core/lifecycle.h"
+#include "core/server_internal.h"
+#include "core/server_tables.h"
+#include "repository/repository.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#define NS_PER_SECOND  1000000000u
+#define DRAIN_CHECK_NS 10000000u // how often a stopping server counts the requests inside
+
+// ---- start ----
+
+static error *check_options(const server_options *o)
+{
+  if (o->model_repositories.count == 0)
+    return error_new(ERROR_INVALID_ARG, "--model-repository must be specified");
+  if (o->model_control_mode == TRITONSERVER_MODEL_CONTROL_POLL)
+    return error_new(ERROR_UNSUPPORTED,
+                     "--model-control-mode=poll is not supported by nereid yet, expected none or "
+                     "explicit");
+  if (o->model_control_mode != TRITONSERVER_MODEL_CONTROL_EXPLICIT && o->startup_models.count > 0)
+    return error_new(ERROR_INVALID_ARG,
+                     "--load-model=%s can only be given with --model-control-mode=explicit",
+                     o->startup_models.items[0]);
+  if (string_list_contains(&o->startup_models, "*") && o->startup_models.count > 1)
+    return error_new(ERROR_INVALID_ARG,
+                     "--load-model=* means all models, so it must be the only --load-model");
+  if (o->model_namespacing)
+    return error_new(ERROR_UNSUPPORTED, "--model-namespacing is not supported by nereid yet");
+  if (o->rate_limiter_mode != TRITONSERVER_RATE_LIMIT_OFF)
+    return error_new(ERROR_UNSUPPORTED,
+                     "--rate-limit is not supported by nereid yet, expected off");
+  if (o->cache_configs.count > 0)
+    return error_new(ERROR_UNSUPPORTED, "--cache-config is not supported by nereid yet");
+  return NULL;
+}
+
+// The operator's mistakes show before anything is loaded.
+static error *check_repositories(const server_options *o)
+{
+  repository_listing listing;
+  error *e = repository_scan(&o->model_repositories, &listing);
+  repository_listing_fini(&listing);
+  return e;
+}
+
+static void model_unreferenced(server *s, model *m)
+{
+  live_models_died(&s->live, m);
+}
+
+static void *run_startup(void *server_pointer)
+{
+  server *s = server_pointer;
+  AUTO_ERROR error *e = lifecycle_load_startup_models(s);
+  server_log_tables(s);
+  server_state expected = SERVER_STARTING;
+  atomic_compare_exchange_strong(&s->state, &expected, SERVER_READY);
+  LOCK_SCOPE(&s->lock);
+  s->startup_failure = e != NULL ? strdup(error_message(e)) : NULL;
+  s->startup_done = true;
+  pthread_cond_broadcast(&s->changed);
+  return NULL;
+}
+
+static bool loads_in_background(const server_options *o)
+{
+  const char *value = setting_list_get(&o->backend_settings, "", "nereid-background-load");
+  return value != NULL && strcmp(value, "true") == 0;
+}
+
+static error *init_threads(server *s)
+{
+  RETURN_IF_ERROR(timekeeper_new(clock_system(), &s->timekeeper));
+  error *e = live_models_init(&s->live, lifecycle_model_gone, s);
+  if (e != NULL)
+    timekeeper_free(s->timekeeper);
+  return e;
+}
+
+static error *make_server(const server_options *options, server **result)
+{
+  server *s = calloc(1, sizeof(*s));
+  if (s == NULL)
+    return error_no_memory();
+  error *e = server_options_copy(&s->options, options);
+  if (e == NULL && (e = init_threads(s)) != NULL)
+    server_options_fini(&s->options);
+  if (e != NULL) {
+    free(s);
+    return e;
+  }
+  s->environment = (model_environment){
+      .server = s,
+      .options = &s->options,
+      .backends = &s->backends,
+      .timekeeper = s->timekeeper,
+      .unreferenced = model_unreferenced,
+  };
+  backend_registry_init(&s->backends);
+  model_table_init(&s->models);
+  load_pool_init(&s->pool, options->model_load_thread_count);
+  atomic_init(&s->state, SERVER_STARTING);
+  atomic_init(&s->exit_timeout_seconds, options->exit_timeout_seconds);
+  pthread_mutex_init(&s->lock, NULL);
+  pthread_cond_init(&s->changed, NULL);
+  *result = s;
+  return NULL;
+}
+
+error *server_new(const server_options *options, server **result)
+{
+  server *s;
+  RETURN_IF_ERROR(check_options(options));
+  RETURN_IF_ERROR(check_repositories(options));
+  RETURN_IF_ERROR(make_server(options, &s));
+  error *e = thread_start(&s->startup_thread, "startup", run_startup, s);
+  s->startup_running = e == NULL;
+  if (e == NULL && !loads_in_background(&s->options)) {
+    e = server_await_startup(s);
+    if (e != NULL && !s->options.exit_on_error) {
+      error_free(e); // logged; the server runs with what there is
+      e = NULL;
+    }
+  }
+  if (e != NULL) {
+    server_free(s);
+    return e;
+  }
+  *result = s;
+  return NULL;
+}
+
+error *server_await_startup(server *s)
+{
+  LOCK_SCOPE(&s->lock);
+  while (!s->startup_done)
+    pthread_cond_wait(&s->changed, &s->lock);
+  return s->startup_failure == NULL ? NULL : error_new(ERROR_INTERNAL, "%s", s->startup_failure);
+}
+
+// ---- end ----
+
+void server_set_exit_timeout(server *s, unsigned int seconds)
+{
+  atomic_store_explicit(&s->exit_timeout_seconds, seconds, memory_order_relaxed);
+}
+
+static void stop_model(void *context, model *m, double load_seconds)
+{
+  (void)context;
+  (void)load_seconds;
+  model_stop(m);
+}
+
+static void abandon_model(void *context, model *m, double load_seconds)
+{
+  (void)load_seconds;
+  uint64_t inside = model_inflight(m);
+  if (inside > 0)
+    log_warning("model '%s' (version %" PRId64 ") has %" PRIu64
+                " in-flight inferences that are cut off",
+                model_name(m), model_version(m), inside);
+  (void)context;
+}
+
+static void count_inflight(void *context, model *m, double load_seconds)
+{
+  (void)load_seconds;
+  *(uint64_t *)context += model_inflight(m);
+}
+
+static uint64_t inflight(server *s)
+{
+  uint64_t sum = 0;
+  live_models_visit(&s->live, count_inflight, &sum);
+  return sum;
+}
+
+// Waits until no request is inside; false when the time is over.
+static bool drain(server *s, uint64_t deadline_ns)
+{
+  const struct timespec pause = {.tv_nsec = DRAIN_CHECK_NS};
+  while (inflight(s) > 0) {
+    if (clock_monotonic_ns() >= deadline_ns)
+      return false;
+    nanosleep(&pause, NULL);
+  }
+  return true;
+}
+
+// Answers what is still queued. The models are referenced meanwhile: the answers drop references.
+static void abandon_queues(server *s)
+{
+  size_t count;
+  live_models_visit(&s->live, abandon_model, NULL);
+  model_entry **entries AUTO_FREE = model_table_sorted(&s->models, &count);
+  for (size_t i = 0; i < count; i++) {
+    for (size_t k = 0; k < entries[i]->version_count; k++) {
+      model *m = NULL;
+      pthread_mutex_lock(&entries[i]->lock);
+      if (k < entries[i]->version_count && entries[i]->versions[k].ready != NULL)
+        m = model_ref(entries[i]->versions[k].ready);
+      pthread_mutex_unlock(&entries[i]->lock);
+      if (m == NULL)
+        continue;
+      model_abandon_queue(m);
+      model_unref(m);
+    }
+  }
+}
+
+// Waits for the start-up thread, whose loads fail early now; false when the time is over.
+static bool await_startup_until(server *s, uint64_t deadline_ns)
+{
+  struct timespec deadline = clock_timespec(deadline_ns);
+  LOCK_SCOPE(&s->lock);
+  while (s->startup_running && !s->startup_done)
+    if (pthread_cond_clockwait(&s->changed, &s->lock, CLOCK_MONOTONIC, &deadline) == ETIMEDOUT)
+      return !s->startup_running || s->startup_done;
+  return true;
+}
+
+error *server_stop(server *s)
+{
+  unsigned seconds = atomic_load_explicit(&s->exit_timeout_seconds, memory_order_relaxed);
+  uint64_t deadline = clock_monotonic_ns() + (uint64_t)seconds * NS_PER_SECOND;
+  if (atomic_exchange(&s->state, SERVER_EXITING) == SERVER_EXITING)
+    return NULL;
+  log_info("Waiting for in-flight requests to complete.");
+  live_models_visit(&s->live, stop_model, NULL);
+  log_info("Timeout %u: Found %" PRIu64 " in-flight inferences", seconds, inflight(s));
+  bool in_time = await_startup_until(s, deadline) && drain(s, deadline);
+  if (!in_time)
+    abandon_queues(s);
+  else
+    log_info("All models are stopped, unloading models");
+  if (in_time) {
+    lifecycle_unload_all(s);
+    in_time = live_models_await_none(&s->live, deadline) == 0;
+  }
+  return in_time ? NULL : error_new(ERROR_INTERNAL, "Exit timeout expired. Exiting immediately.");
+}
+
+void server_free(server *s)
+{
+  if (s == NULL)
+    return;
+  AUTO_ERROR error *e = server_stop(s);
+  if (e != NULL)
+    log_error("%s", error_message(e));
+  // After a stop that ran out of time a backend may still be at work with all of this.
+  if (e != NULL || !live_models_fini(&s->live))
+    return;
+  if (s->startup_running)
+    pthread_join(s->startup_thread, NULL);
+  load_pool_fini(&s->pool);
+  backend_registry_fini(&s->backends);
+  timekeeper_free(s->timekeeper);
+  model_table_fini(&s->models);
+  server_options_fini(&s->options);
+  free(s->startup_failure);
+  pthread_cond_destroy(&s->changed);
+  pthread_mutex_destroy(&s->lock);
+  free(s);
+}
+
+const server_options *server_options_of(const server *s)
+{
+  return &s->options;
+}
+
+// ---- coming and going ----
+
+static error *check_control(const server *s)
+{
+  if (s->options.model_control_mode != TRITONSERVER_MODEL_CONTROL_EXPLICIT)
+    return error_new(ERROR_UNAVAILABLE,
+                     "explicit model load / unload is not allowed if polling is enabled");
+  if (server_state_of(s) != SERVER_READY)
+    return error_new(ERROR_UNAVAILABLE, "Server not ready");
+  return NULL;
+}
+
+static error *not_polled(const char *name, const char *reason)
+{
+  log_error("failed to poll model '%s': %s.", name, reason);
+  return error_new(ERROR_INTERNAL, "failed to load '%s', failed to poll from model repository: %s",
+                   name, reason);
+}
+
+error *server_load_model(server *s, const char *name, const char *config_json)
+{
+  RETURN_IF_ERROR(check_control(s));
+  RETURN_IF_ERROR(repository_check_name(name));
+  repository_listing listing;
+  load_operation *operation = NULL;
+  const repository_model *found = NULL;
+  error *e = repository_scan(&s->options.model_repositories, &listing);
+  for (size_t i = 0; e == NULL && i < listing.count; i++)
+    if (strcmp(listing.items[i].name, name) == 0)
+      found = &listing.items[i];
+  if (e == NULL && found == NULL)
+    e = not_polled(name, "model not found in any model repository");
+  else if (e == NULL && found->duplicate)
+    e = not_polled(name, "not unique across all model repositories");
+  if (e == NULL)
+    e = lifecycle_begin_load(s, found, config_json, &operation);
+  repository_listing_fini(&listing);
+  return e != NULL ? e : lifecycle_await_load(operation);
+}
+
+error *server_unload_model(server *s, const char *name)
+{
+  RETURN_IF_ERROR(check_control(s));
+  model_entry *entry = model_table_find(&s->models, name);
+  if (entry != NULL)
+    lifecycle_unload(s, entry);
+  return NULL;
+}

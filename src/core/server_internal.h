@@ -1,0 +1,44 @@
+// The inside of a server, shared by the files that make it, load its models and answer questions.
+#ifndef NEREID_CORE_SERVER_INTERNAL_H
+#define NEREID_CORE_SERVER_INTERNAL_H
+
+#include "backend/backend.h"
+#include "core/live_models.h"
+#include "core/load_pool.h"
+#include "core/server.h"
+#include "schedule/timekeeper.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+typedef enum server_state {
+  SERVER_STARTING, // start-up models are being loaded
+  SERVER_READY,
+  SERVER_EXITING,
+} server_state;
+
+struct server {
+  server_options options;
+  model_environment environment;
+  backend_registry backends;
+  timekeeper *timekeeper;
+  model_table models;
+  live_models live;
+  load_pool pool;
+  _Atomic server_state state;
+  _Atomic unsigned int exit_timeout_seconds;
+
+  pthread_t startup_thread;
+  pthread_mutex_t lock; // guards what follows and `done` of all load_operations
+  pthread_cond_t changed;
+  bool startup_running; // the thread was started and is not joined
+  bool startup_done;
+  char *startup_failure; // NULL: all models are in
+};
+
+static inline server_state server_state_of(const server *s)
+{
+  return atomic_load_explicit(&s->state, memory_order_acquire);
+}
+
+#endif

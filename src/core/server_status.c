@@ -1,0 +1,220 @@
+// What a server says about itself and its models. Look-ups hold one entry's lock for a few
+// instructions; nothing here blocks but the index, which reads the repositories.
+#include "base/cleanup.h"
+#include "core/server_internal.h"
+#include "repository/repository.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+static error *unknown_model(error_code code, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+static error *unknown_model(error_code code, const char *format, ...)
+{
+  va_list arguments;
+  va_start(arguments, format);
+  error *e = error_new_va(code, format, arguments);
+  va_end(arguments);
+  return error_wrap(e, "Request for unknown model");
+}
+
+// The largest READY version.
+static error *latest_ready(model_entry *entry, model **m)
+{
+  for (size_t i = entry->version_count; i-- > 0;) {
+    if (entry->versions[i].state == VERSION_READY) {
+      *m = model_ref(entry->versions[i].ready);
+      return NULL;
+    }
+  }
+  return unknown_model(ERROR_NOT_FOUND, "'%s' has no available versions", entry->name);
+}
+
+error *server_find_model(server *s, const char *name, int64_t version, model **m)
+{
+  model_entry *entry = model_table_find(&s->models, name);
+  if (entry == NULL)
+    return unknown_model(ERROR_NOT_FOUND, "'%s' is not found", name);
+  LOCK_SCOPE(&entry->lock);
+  if (version == -1)
+    return latest_ready(entry, m);
+  const version_slot *v = model_entry_version(entry, version);
+  if (v == NULL)
+    return unknown_model(ERROR_NOT_FOUND, "'%s' version %" PRId64 " is not found", name, version);
+  if (v->state != VERSION_READY)
+    return unknown_model(ERROR_UNAVAILABLE, "'%s' version %" PRId64 " is not at ready state", name,
+                         version);
+  *m = model_ref(v->ready);
+  return NULL;
+}
+
+static error *check_exiting(const server *s)
+{
+  return server_state_of(s) == SERVER_EXITING ? error_new(ERROR_UNAVAILABLE, "Server exiting")
+                                              : NULL;
+}
+
+error *server_is_live(server *s, bool *live)
+{
+  *live = false;
+  RETURN_IF_ERROR(check_exiting(s));
+  *live = true;
+  return NULL;
+}
+
+static bool is_excused(const version_slot *v)
+{
+  return v->state == VERSION_UNLOADING || (v->state == VERSION_UNAVAILABLE && v->reason != NULL &&
+                                           strcmp(v->reason, "unloaded") == 0);
+}
+
+// Whether all versions are READY or meant to be away, and the instances of those that serve are
+// well. The instances are asked without the lock.
+static bool entry_is_ready(model_entry *entry)
+{
+  for (size_t i = 0;; i++) {
+    model *m = NULL;
+    pthread_mutex_lock(&entry->lock);
+    bool ready = entry->failure == NULL;
+    bool end = i >= entry->version_count;
+    if (!end && entry->versions[i].state == VERSION_READY)
+      m = model_ref(entry->versions[i].ready);
+    else if (!end)
+      ready = ready && is_excused(&entry->versions[i]);
+    pthread_mutex_unlock(&entry->lock);
+    if (m != NULL) {
+      ready = model_is_healthy(m) && ready;
+      model_unref(m);
+    }
+    if (!ready || end)
+      return ready;
+  }
+}
+
+error *server_is_ready(server *s, bool *ready)
+{
+  *ready = false;
+  RETURN_IF_ERROR(check_exiting(s));
+  if (server_state_of(s) != SERVER_READY)
+    return NULL;
+  *ready = true;
+  for (size_t i = 0; s->options.strict_readiness && *ready && i < MODEL_TABLE_BUCKETS; i++) {
+    model_entry *entry = atomic_load_explicit(&s->models.buckets[i], memory_order_acquire);
+    for (; entry != NULL && *ready; entry = entry->next)
+      *ready = entry_is_ready(entry);
+  }
+  return NULL;
+}
+
+error *server_model_is_ready(server *s, const char *name, int64_t version, bool *ready)
+{
+  model *m;
+  *ready = false;
+  RETURN_IF_ERROR(check_exiting(s));
+  AUTO_ERROR error *e = server_find_model(s, name, version, &m);
+  if (e != NULL)
+    return NULL;
+  *ready = model_is_healthy(m);
+  model_unref(m);
+  return NULL;
+}
+
+void server_visit_models(server *s, server_model_visitor *visit, void *context)
+{
+  live_models_visit(&s->live, visit, context);
+}
+
+int64_t *server_ready_versions(server *s, const char *name, size_t *count)
+{
+  *count = 0;
+  model_entry *entry = model_table_find(&s->models, name);
+  if (entry == NULL)
+    return NULL;
+  LOCK_SCOPE(&entry->lock);
+  int64_t *versions = calloc(entry->version_count + 1, sizeof(int64_t));
+  for (size_t i = 0; versions != NULL && i < entry->version_count; i++)
+    if (entry->versions[i].state == VERSION_READY)
+      versions[(*count)++] = entry->versions[i].version;
+  return versions;
+}
+
+void server_visit_ready(server *s, index_visitor *visit, void *context)
+{
+  size_t count;
+  model_entry **entries AUTO_FREE = model_table_sorted(&s->models, &count);
+  for (size_t i = 0; i < count; i++) {
+    size_t ready;
+    int64_t *versions AUTO_FREE = server_ready_versions(s, entries[i]->name, &ready);
+    for (size_t k = 0; k < ready; k++)
+      visit(context, &(index_row){entries[i]->name, versions[k], VERSION_READY, ""});
+  }
+}
+
+// ---- the index ----
+
+typedef struct index_walk {
+  bool ready_only;
+  index_visitor *visit;
+  void *context;
+} index_walk;
+
+static void visit_row(const index_walk *walk, index_row row)
+{
+  if (!walk->ready_only || row.state == VERSION_READY)
+    walk->visit(walk->context, &row);
+}
+
+// Rows of a model that has a state. `listed`: its folder is there.
+static void visit_entry(const index_walk *walk, model_entry *entry, bool listed)
+{
+  LOCK_SCOPE(&entry->lock);
+  if (listed && entry->failure != NULL)
+    visit_row(walk, (index_row){entry->name, -1, VERSION_UNAVAILABLE, entry->failure});
+  else if (listed && entry->version_count == 0)
+    visit_row(walk, (index_row){entry->name, -1, VERSION_UNKNOWN, ""});
+  for (size_t i = 0; i < entry->version_count; i++) {
+    const version_slot *v = &entry->versions[i];
+    if (listed || v->state != VERSION_UNAVAILABLE)
+      visit_row(walk,
+                (index_row){entry->name, v->version, v->state, v->reason != NULL ? v->reason : ""});
+  }
+}
+
+static void visit_folder(const index_walk *walk, server *s, const repository_model *found)
+{
+  model_entry *entry = model_table_find(&s->models, found->name);
+  if (found->duplicate) // Triton lists these even when only READY ones are asked for
+    walk->visit(walk->context, &(index_row){found->name, -1, VERSION_UNAVAILABLE,
+                                            "model appears in two or more repositories"});
+  else if (entry != NULL)
+    visit_entry(walk, entry, true);
+  else
+    visit_row(walk, (index_row){found->name, -1, VERSION_UNKNOWN, ""});
+}
+
+error *server_index(server *s, bool ready_only, index_visitor *visit, void *context)
+{
+  repository_listing listing;
+  const index_walk walk = {ready_only, visit, context};
+  error *e = repository_scan(&s->options.model_repositories, &listing);
+  if (e != NULL) {
+    repository_listing_fini(&listing);
+    return e;
+  }
+  size_t count;
+  size_t at = 0;
+  model_entry **entries AUTO_FREE = model_table_sorted(&s->models, &count);
+  // Both are sorted by name: models whose folder is gone come between the folders.
+  for (size_t i = 0; i <= listing.count; i++) {
+    const char *next = i < listing.count ? listing.items[i].name : NULL;
+    for (; at < count && (next == NULL || strcmp(entries[at]->name, next) < 0); at++)
+      visit_entry(&walk, entries[at], false);
+    if (at < count && next != NULL && strcmp(entries[at]->name, next) == 0)
+      at++;
+    if (next != NULL)
+      visit_folder(&walk, s, &listing.items[i]);
+  }
+  repository_listing_fini(&listing);
+  return NULL;
+}

@@ -1,0 +1,62 @@
+// Model repositories: folders of models, which are folders of versions. Looks, never writes. Called
+// on threads that load or list models; keeps no state.
+#ifndef NEREID_REPOSITORY_REPOSITORY_H
+#define NEREID_REPOSITORY_REPOSITORY_H
+
+#include "base/error.h"
+#include "base/string_list.h"
+#include "config/config.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+// A model folder that was found.
+typedef struct repository_model {
+  char *name;       // owned
+  char *repository; // owned: path of the repository as the operator gave it
+  bool duplicate;   // another repository has a model of this name: none of them is served
+} repository_model;
+
+typedef struct repository_listing {
+  repository_model *items; // by name, names without repetitions
+  size_t count;
+} repository_listing;
+
+// Every folder of every repository; hidden ones only when they hold a config.pbtxt. The caller
+// releases `listing` with repository_listing_fini, also after an error. INTERNAL/NOT_FOUND when a
+// repository cannot be read.
+error *repository_scan(const string_list *repositories, repository_listing *listing);
+void repository_listing_fini(repository_listing *listing);
+
+// One version of a model.
+typedef struct repository_version {
+  int64_t version;
+  uint64_t change; // newest change below its folder, ns since 1970
+} repository_version;
+
+// A model folder, opened.
+typedef struct repository_folder {
+  int descriptor;               // -1: not open
+  char *path;                   // owned: <repository>/<name>
+  uint64_t change;              // newest change of or below the folder, ns since 1970
+  repository_version *versions; // ascending, owned
+  size_t version_count;
+} repository_folder;
+
+// Opens <repository>/<name> and lists its versions: folders whose name is a decimal number without
+// leading zeroes. The caller releases `folder` with repository_folder_fini, also after an error.
+error *repository_open(const char *repository, const char *name, repository_folder *folder);
+void repository_folder_fini(repository_folder *folder);
+
+// Reads the model's configuration: configs/<config_name>.pbtxt when config_name is not "" and that
+// is there, else config.pbtxt; an empty one when there is no file and `may_be_absent`. On success
+// *config is the caller's.
+error *repository_read_config(const repository_folder *folder, const char *config_name,
+                              bool may_be_absent, Inference__ModelConfig **config);
+
+// INVALID_ARG, in Triton's words, unless `name` can be the name of a model: 1 to 255 bytes of UTF-8
+// without '/' and control characters, not blank, not "." or "..".
+error *repository_check_name(const char *name);
+
+#endif
