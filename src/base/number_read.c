@@ -1,0 +1,367 @@
+// Text to numbers. Floats by the algorithm of Eisel and Lemire (Lemire, "Number parsing at a
+// gigabyte per second", Software: Practice and Experience 51(8), 2021): a 19-digit integer times a
+// power of ten; what has more digits and is too close to call goes to the C library.
+#include "base/number.h"
+
+#include "base/number_powers.h"
+
+#include <float.h>
+#include <locale.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define MAX_DIGITS 19 // what a uint64 always holds
+
+// A number as it stands in the text.
+typedef struct literal {
+  const char *begin, *end;
+  uint64_t digits;  // the first MAX_DIGITS significant ones
+  int64_t exponent; // of 10, for `digits`
+  bool negative;
+  bool truncated; // digits other than zeroes are missing
+} literal;
+
+static bool is_digit(char c)
+{
+  return c >= '0' && c <= '9';
+}
+
+// ---- eight digits at a time ----
+
+static bool eight_digits(const char *text, uint64_t *word)
+{
+  memcpy(word, text, 8);
+  uint64_t w = *word;
+#if __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__
+  w = *word = __builtin_bswap64(w);
+#endif
+  return (((w & 0xf0f0f0f0f0f0f0f0) | ((w + 0x0606060606060606) & 0xf0f0f0f0f0f0f0f0) >> 4) ==
+          0x3333333333333333);
+}
+
+static uint32_t value_of_eight(uint64_t w)
+{
+  w -= 0x3030303030303030;
+  w = w * 10 + (w >> 8); // pairs in the even bytes
+  const uint64_t mask = 0x000000ff000000ff;
+  return (uint32_t)(((w & mask) * 0x000f424000000064 + ((w >> 16) & mask) * 0x0000271000000001) >>
+                    32);
+}
+
+// Takes the digits at `text`; counts those that do not fit.
+static const char *take_digits(const char *text, literal *l, int *kept, int64_t *dropped)
+{
+  uint64_t word;
+  while (*kept + 8 <= MAX_DIGITS && *kept > 0 && eight_digits(text, &word)) {
+    l->digits = l->digits * 100000000 + value_of_eight(word);
+    *kept += 8;
+    text += 8;
+  }
+  for (; is_digit(*text); text++) {
+    unsigned digit = (unsigned)(*text - '0');
+    if (*kept < MAX_DIGITS) {
+      l->digits = l->digits * 10 + digit;
+      *kept += l->digits != 0; // leading zeroes are none
+    } else {
+      l->truncated |= digit != 0;
+      ++*dropped;
+    }
+  }
+  return text;
+}
+
+// Reads [eE][+-]digits; the exponent saturates.
+static bool take_exponent(const char **text, int64_t *exponent)
+{
+  const char *t = *text + 1;
+  bool negative = *t == '-';
+  int64_t value = 0;
+  t += *t == '-' || *t == '+';
+  if (!is_digit(*t)) {
+    *text = t;
+    return false;
+  }
+  for (; is_digit(*t); t++)
+    if (value < 1000000)
+      value = value * 10 + (*t - '0');
+  *text = t;
+  *exponent += negative ? -value : value;
+  return true;
+}
+
+// Reads JSON's number. False when there is none; l->end is where it went wrong then.
+static bool scan(const char *text, literal *l)
+{
+  *l = (literal){.begin = text};
+  l->negative = *text == '-';
+  text += l->negative;
+  int kept = 0;
+  int64_t dropped = 0;
+  l->end = text;
+  if (!is_digit(*text) || (*text == '0' && is_digit(text[1])))
+    return false;
+  text = take_digits(text, l, &kept, &dropped);
+  l->exponent = dropped;
+  if (*text == '.') {
+    const char *fraction = text + 1;
+    dropped = 0;
+    text = take_digits(fraction, l, &kept, &dropped);
+    l->exponent -= text - fraction - dropped;
+    l->end = text;
+    if (text == fraction)
+      return false;
+  }
+  if ((*text == 'e' || *text == 'E') && !take_exponent(&text, &l->exponent)) {
+    l->end = text;
+    return false;
+  }
+  l->end = text;
+  return true;
+}
+
+// ---- integers ----
+
+// Brings the exponent to 0 when the number is whole and fits.
+static number_status to_integer(literal *l)
+{
+  while (l->exponent < 0 && l->digits % 10 == 0 && l->digits != 0) {
+    l->digits /= 10;
+    l->exponent++;
+  }
+  if (l->digits == 0)
+    return NUMBER_READ_OK;
+  if (l->exponent < 0)
+    return NUMBER_READ_NOT_INTEGER;
+  for (; l->exponent > 0; l->exponent--)
+    if (__builtin_mul_overflow(l->digits, (uint64_t)10, &l->digits))
+      return NUMBER_READ_OUT_OF_RANGE;
+  return NUMBER_READ_OK;
+}
+
+// The magnitude of a whole number that has 20 digits: one more than `scan` keeps.
+static number_status read_long(literal *l)
+{
+  uint64_t value = 0;
+  for (const char *t = l->begin + l->negative; t < l->end; t++)
+    if (!is_digit(*t))
+      return l->truncated && l->exponent < 0 ? NUMBER_READ_NOT_INTEGER : NUMBER_READ_OUT_OF_RANGE;
+    else if (__builtin_mul_overflow(value, (uint64_t)10, &value) ||
+             __builtin_add_overflow(value, (uint64_t)(*t - '0'), &value))
+      return NUMBER_READ_OUT_OF_RANGE;
+  l->digits = value;
+  return NUMBER_READ_OK;
+}
+
+static number_status read_magnitude(const char *text, const char **end, literal *l)
+{
+  bool is_number = scan(text, l);
+  *end = l->end;
+  if (!is_number)
+    return NUMBER_READ_NOT_A_NUMBER;
+  return l->truncated ? read_long(l) : to_integer(l);
+}
+
+number_status number_read_i64(const char *text, const char **end, int64_t *value)
+{
+  literal l;
+  number_status status = read_magnitude(text, end, &l);
+  if (status != NUMBER_READ_OK)
+    return status;
+  if (l.digits > (uint64_t)INT64_MAX + l.negative)
+    return NUMBER_READ_OUT_OF_RANGE;
+  *value = (int64_t)(l.negative ? 0 - l.digits : l.digits);
+  return NUMBER_READ_OK;
+}
+
+number_status number_read_u64(const char *text, const char **end, uint64_t *value)
+{
+  literal l;
+  number_status status = read_magnitude(text, end, &l);
+  if (status != NUMBER_READ_OK)
+    return status;
+  if (l.negative && l.digits != 0)
+    return NUMBER_READ_OUT_OF_RANGE;
+  *value = l.digits;
+  return NUMBER_READ_OK;
+}
+
+// ---- floats ----
+
+// What differs between binary64 and binary32.
+typedef struct binary_format {
+  int fraction_bits;
+  int min_exponent;                   // unbiased exponent of biased 0
+  int infinity;                       // biased
+  int smallest_power, largest_power;  // of 10: beyond is zero or infinity
+  int min_round_even, max_round_even; // where 10^q can lead to an exact half
+} binary_format;
+
+static const binary_format binary64 = {52, -1023, 0x7ff, -342, 308, -4, 23};
+static const binary_format binary32 = {23, -127, 0xff, -65, 38, -17, 10};
+
+// A result: fraction and biased exponent.
+typedef struct binary {
+  uint64_t fraction;
+  int exponent;
+} binary;
+
+// The upper 128 bits of w * 10^q, as precise as `bits` of the result need.
+static void multiply_power(uint64_t w, int q, int bits, uint64_t *high, uint64_t *low)
+{
+  const number_power *power = &number_powers[q - NUMBER_POWERS_FIRST];
+  unsigned __int128 first = (unsigned __int128)w * power->high;
+  *high = (uint64_t)(first >> 64);
+  *low = (uint64_t)first;
+  uint64_t undecided = UINT64_MAX >> bits;
+  if ((*high & undecided) != undecided)
+    return;
+  uint64_t carry = (uint64_t)(((unsigned __int128)w * power->low) >> 64);
+  *low += carry;
+  *high += *low < carry;
+}
+
+static binary round_subnormal(uint64_t mantissa, int exponent, const binary_format *f)
+{
+  if (1 - exponent >= 64)
+    return (binary){0, 0};
+  mantissa >>= 1 - exponent;
+  mantissa = (mantissa + (mantissa & 1)) >> 1;
+  bool normal = mantissa >= 1ull << f->fraction_bits;
+  return (binary){mantissa & ((1ull << f->fraction_bits) - 1), normal};
+}
+
+// w * 10^q, rounded to nearest even.
+static binary convert(uint64_t w, int64_t power, const binary_format *f)
+{
+  if (w == 0 || power < f->smallest_power)
+    return (binary){0, 0};
+  if (power > f->largest_power)
+    return (binary){0, f->infinity};
+  int q = (int)power;
+  int zeroes = __builtin_clzll(w);
+  uint64_t high, low;
+  multiply_power(w << zeroes, q, f->fraction_bits + 3, &high, &low);
+  int upper = (int)(high >> 63);
+  int shift = upper + 64 - f->fraction_bits - 3;
+  uint64_t mantissa = high >> shift;
+  int exponent = ((217706 * q) >> 16) + 63 + upper - zeroes - f->min_exponent;
+  if (exponent <= 0)
+    return round_subnormal(mantissa, exponent, f);
+  if (low <= 1 && q >= f->min_round_even && q <= f->max_round_even && (mantissa & 3) == 1 &&
+      mantissa << shift == high)
+    mantissa &= ~1ull; // exactly half: to even
+  mantissa = (mantissa + (mantissa & 1)) >> 1;
+  if (mantissa >= 2ull << f->fraction_bits) {
+    mantissa = 1ull << f->fraction_bits;
+    exponent++;
+  }
+  if (exponent >= f->infinity)
+    return (binary){0, f->infinity};
+  return (binary){mantissa & ((1ull << f->fraction_bits) - 1), exponent};
+}
+
+static locale_t c_locale;
+
+static void make_c_locale(void)
+{
+  c_locale = newlocale(LC_ALL_MASK, "C", (locale_t)0);
+}
+
+// Reads a literal of which digits are missing, the slow way.
+static void read_slowly(const literal *l, double *f64, float *f32)
+{
+  static pthread_once_t once = PTHREAD_ONCE_INIT;
+  pthread_once(&once, make_c_locale);
+  if (f64 != NULL)
+    *f64 = c_locale != (locale_t)0 ? strtod_l(l->begin, NULL, c_locale) : strtod(l->begin, NULL);
+  if (f32 != NULL)
+    *f32 = c_locale != (locale_t)0 ? strtof_l(l->begin, NULL, c_locale) : strtof(l->begin, NULL);
+}
+
+// False when the missing digits decide.
+static bool to_binary(const literal *l, const binary_format *f, binary *result)
+{
+  *result = convert(l->digits, l->exponent, f);
+  if (!l->truncated)
+    return true;
+  binary next = convert(l->digits + 1, l->exponent, f);
+  return next.fraction == result->fraction && next.exponent == result->exponent;
+}
+
+// NaN, Infinity, Inf, with a '-' before the latter two. 0: none; else the size.
+static size_t read_word(const char *text, double *value)
+{
+  static const struct {
+    const char *text;
+    double value;
+  } words[] = {
+      {"NaN", (double)__builtin_nanf("")}, {"Infinity", __builtin_inf()}, {"Inf", __builtin_inf()},
+      {"-Infinity", -__builtin_inf()},     {"-Inf", -__builtin_inf()},
+  };
+  for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++) {
+    size_t size = strlen(words[i].text);
+    if (strncmp(text, words[i].text, size) == 0) {
+      *value = words[i].value;
+      return size;
+    }
+  }
+  return 0;
+}
+
+// Scans a literal; `word` tells that *value is set already.
+static number_status begin_float(const char *text, const char **end, literal *l, double *value,
+                                 bool *word)
+{
+  *word = false;
+  if (scan(text, l)) {
+    *end = l->end;
+    return NUMBER_READ_OK;
+  }
+  *end = l->end;
+  size_t size = read_word(text, value);
+  if (size == 0)
+    return NUMBER_READ_NOT_A_NUMBER;
+  *word = true;
+  *end = text + size;
+  return NUMBER_READ_OK;
+}
+
+number_status number_read_f64(const char *text, const char **end, double *value)
+{
+  literal l;
+  bool word;
+  binary b;
+  number_status status = begin_float(text, end, &l, value, &word);
+  if (status != NUMBER_READ_OK || word)
+    return status;
+  if (to_binary(&l, &binary64, &b)) {
+    uint64_t bits = (uint64_t)l.negative << 63 | (uint64_t)b.exponent << 52 | b.fraction;
+    memcpy(value, &bits, sizeof(bits));
+  } else {
+    read_slowly(&l, value, NULL);
+  }
+  return *value >= -DBL_MAX && *value <= DBL_MAX ? NUMBER_READ_OK : NUMBER_READ_OUT_OF_RANGE;
+}
+
+number_status number_read_f32(const char *text, const char **end, float *value)
+{
+  literal l;
+  bool word;
+  binary b;
+  double special;
+  number_status status = begin_float(text, end, &l, &special, &word);
+  if (status != NUMBER_READ_OK)
+    return status;
+  if (word) {
+    *value = (float)special;
+    return NUMBER_READ_OK;
+  }
+  if (to_binary(&l, &binary32, &b)) {
+    uint32_t bits = (uint32_t)l.negative << 31 | (uint32_t)b.exponent << 23 | (uint32_t)b.fraction;
+    memcpy(value, &bits, sizeof(bits));
+  } else {
+    read_slowly(&l, NULL, value);
+  }
+  return *value >= -FLT_MAX && *value <= FLT_MAX ? NUMBER_READ_OK : NUMBER_READ_OUT_OF_RANGE;
+}
