@@ -1,0 +1,479 @@
+// Reading of inference requests: members in any order, each protocol key at most once.
+#include "frontend/protocol/infer_request_json.h"
+
+#include "base/checked.h"
+#include "base/number.h"
+#include "frontend/protocol/datatype.h"
+#include "frontend/protocol/json_scan.h"
+#include "frontend/protocol/json_tensor.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+// ---- lists that grow in the arena ----
+
+// Room for one more element behind `count`; the list moves when count is a power of two. Returns
+// the list, or NULL.
+static void *grow(arena *a, void *items, size_t count, size_t item_size)
+{
+  if ((count & (count - 1)) != 0)
+    return items;
+  size_t capacity = count == 0 ? 1 : 2 * count;
+  void *moved = arena_allocate_array(a, capacity, item_size);
+  if (moved != NULL && count > 0)
+    memcpy(moved, items, count * item_size);
+  return moved;
+}
+
+// ---- parameters ----
+
+// Takes the value of a parameter that the protocol defines; *known says whether it does.
+typedef error *known_parameter(void *context, json_cursor *c, const json_place *place, slice key,
+                               bool *known);
+
+typedef struct parameters_context {
+  json_parameters *parameters;
+  known_parameter *known;
+  void *context;
+} parameters_context;
+
+static error *invalid_parameter(const json_place *place, slice key)
+{
+  return json_fail_text(place,
+                        "parameter '%.*s' has invalid type. It should be either 'int', 'bool', "
+                        "'double' or 'string'.",
+                        (int)(key.size < 64 ? key.size : 64), key.data);
+}
+
+// An integer where it is written as one and fits, else a double.
+static error *read_number_parameter(json_cursor *c, const json_place *place, slice key,
+                                    json_parameter *p)
+{
+  const char *end;
+  const char *start = c->at;
+  if (number_read_f64(start, &end, &p->value.number) != NUMBER_READ_OK || end > c->end)
+    return invalid_parameter(place, key);
+  c->at = end;
+  p->type = TRITONSERVER_PARAMETER_DOUBLE;
+  for (const char *t = start; t < end; t++)
+    if (strchr(".eENI", *t) != NULL)
+      return NULL;
+  int64_t integer;
+  if (number_read_i64(start, &end, &integer) != NUMBER_READ_OK)
+    return json_fail_text(place,
+                          "expected an integer in [-9223372036854775808, 9223372036854775807]");
+  p->type = TRITONSERVER_PARAMETER_INT;
+  p->value.integer = integer;
+  return NULL;
+}
+
+static error *read_other_parameter(json_cursor *c, const json_place *place, slice key,
+                                   json_parameters *list)
+{
+  if (key.size >= 7 && memcmp(key.data, "triton_", 7) == 0)
+    return json_fail_text(place, "parameter keys starting with 'triton_' are reserved for Triton "
+                                 "usage and should not be specified.");
+  list->items = grow(c->arena, list->items, list->count, sizeof(json_parameter));
+  char *name = arena_copy_text(c->arena, key);
+  if (list->items == NULL || name == NULL)
+    return error_no_memory();
+  json_parameter *p = &list->items[list->count++];
+  p->name = name;
+  char next = json_peek(c);
+  if (next == '"') {
+    p->type = TRITONSERVER_PARAMETER_STRING;
+    return json_string(c, place, &p->value.string);
+  }
+  if (next == 't' || next == 'f') {
+    p->type = TRITONSERVER_PARAMETER_BOOL;
+    return json_bool(c, place, &p->value.boolean);
+  }
+  return read_number_parameter(c, place, key, p);
+}
+
+static error *visit_parameter(void *context, json_cursor *c, const json_place *place, slice key)
+{
+  const parameters_context *p = context;
+  bool known = false;
+  RETURN_IF_ERROR(p->known(p->context, c, place, key, &known));
+  return known ? NULL : read_other_parameter(c, place, key, p->parameters);
+}
+
+static error *read_parameters(json_cursor *c, const json_place *place, json_parameters *parameters,
+                              known_parameter *known, void *context)
+{
+  parameters_context p = {parameters, known, context};
+  return json_object(c, place, visit_parameter, &p);
+}
+
+// The three keys of a tensor in shared memory.
+static error *read_shared_memory(json_shared_memory *m, json_cursor *c, const json_place *place,
+                                 slice key, bool *known)
+{
+  *known = true;
+  if (slice_equal_text(key, "shared_memory_region"))
+    return json_string(c, place, &m->region);
+  if (slice_equal_text(key, "shared_memory_offset"))
+    return json_u64(c, place, &m->offset);
+  if (slice_equal_text(key, "shared_memory_byte_size"))
+    return json_u64(c, place, &m->byte_size);
+  *known = false;
+  return NULL;
+}
+
+// ---- inputs ----
+
+enum {
+  SEEN_NAME = 1,
+  SEEN_DATATYPE = 2,
+  SEEN_SHAPE = 4,
+  SEEN_PARAMETERS = 8,
+  SEEN_DATA = 16,
+};
+
+typedef struct input_context {
+  infer_json_input *input;
+  unsigned seen;
+  size_t shape_count;
+  int64_t *shape;
+  json_cursor late_data; // data that came before what tells how to read it; at NULL: none
+} input_context;
+
+// Notes a protocol key; false when it was there before.
+static bool note(unsigned *seen, unsigned key)
+{
+  bool first = (*seen & key) == 0;
+  *seen |= key;
+  return first;
+}
+
+static error *twice(const json_place *place)
+{
+  return json_fail_text(place, "expected this member once");
+}
+
+static error *known_input_parameter(void *context, json_cursor *c, const json_place *place,
+                                    slice key, bool *known)
+{
+  infer_json_input *input = context;
+  if (!slice_equal_text(key, "binary_data_size"))
+    return read_shared_memory(&input->shared_memory, c, place, key, known);
+  uint64_t size;
+  *known = true;
+  RETURN_IF_ERROR(json_u64(c, place, &size));
+  input->binary = true;
+  input->binary_size = (size_t)size;
+  return NULL;
+}
+
+static error *read_datatype(json_cursor *c, const json_place *place, TRITONSERVER_DataType *type)
+{
+  slice text;
+  RETURN_IF_ERROR(json_string_view(c, place, &text));
+  *type = protocol_datatype(text);
+  if (*type != TRITONSERVER_TYPE_INVALID)
+    return NULL;
+  return json_fail_text(place,
+                        "invalid datatype '%.*s', expected BOOL, UINT8, UINT16, UINT32, UINT64, "
+                        "INT8, INT16, INT32, INT64, FP16, FP32, FP64, BF16 or BYTES",
+                        (int)(text.size < 64 ? text.size : 64), text.data);
+}
+
+static error *visit_dimension(void *context, json_cursor *c, const json_place *place)
+{
+  input_context *in = context;
+  in->shape = grow(c->arena, in->shape, in->shape_count, sizeof(int64_t));
+  if (in->shape == NULL)
+    return error_no_memory();
+  int64_t *dimension = &in->shape[in->shape_count++];
+  if (json_peek(c) == '-')
+    return json_fail(c, place, "a dimension that is not negative");
+  RETURN_IF_ERROR(json_i64(c, place, dimension));
+  uint64_t *count = &in->input->element_count;
+  if (__builtin_mul_overflow(*count, (uint64_t)*dimension, count) || *count > INT64_MAX)
+    return json_fail_text(
+        place->outer, "causes total element count to exceed maximum size of %" PRId64, INT64_MAX);
+  return NULL;
+}
+
+static error *read_shape(input_context *in, json_cursor *c, const json_place *place)
+{
+  in->input->element_count = 1;
+  in->shape = arena_allocate(c->arena, 0); // never NULL, as a shape of no dimensions is one
+  RETURN_IF_ERROR(json_array(c, place, visit_dimension, in));
+  in->input->shape = in->shape;
+  in->input->shape_count = in->shape_count;
+  return NULL;
+}
+
+static error *read_data(input_context *in, json_cursor *c, const json_place *place)
+{
+  const unsigned needed = SEEN_DATATYPE | SEEN_SHAPE;
+  if ((in->seen & needed) == needed)
+    return json_tensor_read(c, place, in->input->datatype, in->input->element_count,
+                            &in->input->data, &in->input->data_size);
+  in->late_data = *c;
+  return json_skip(c, place);
+}
+
+static error *visit_input_member(void *context, json_cursor *c, const json_place *place, slice key)
+{
+  input_context *in = context;
+  if (slice_equal_text(key, "name"))
+    return note(&in->seen, SEEN_NAME) ? json_string(c, place, &in->input->name) : twice(place);
+  if (slice_equal_text(key, "datatype"))
+    return note(&in->seen, SEEN_DATATYPE) ? read_datatype(c, place, &in->input->datatype)
+                                          : twice(place);
+  if (slice_equal_text(key, "shape"))
+    return note(&in->seen, SEEN_SHAPE) ? read_shape(in, c, place) : twice(place);
+  if (slice_equal_text(key, "parameters"))
+    return note(&in->seen, SEEN_PARAMETERS)
+               ? read_parameters(c, place, &in->input->parameters, known_input_parameter, in->input)
+               : twice(place);
+  if (slice_equal_text(key, "data"))
+    return note(&in->seen, SEEN_DATA) ? read_data(in, c, place) : twice(place);
+  return json_skip(c, place);
+}
+
+static error *missing(const json_place *outer, const char *key)
+{
+  const json_place place = {.outer = outer, .key = key, .key_size = strlen(key)};
+  return json_fail_text(&place, "expected this member, it is missing");
+}
+
+// Exactly one of JSON data, binary data and shared memory; a tensor without elements needs none.
+static error *check_data(const input_context *in, const json_place *place)
+{
+  const infer_json_input *input = in->input;
+  bool json = (in->seen & SEEN_DATA) != 0;
+  bool shared = input->shared_memory.region != NULL;
+  if (json + input->binary + shared > 1)
+    return json_fail_text(place,
+                          "input '%s' has data in more than one of 'data', "
+                          "'binary_data_size' and 'shared_memory_region'",
+                          input->name);
+  if (json + input->binary + shared == 1 || input->element_count == 0)
+    return NULL;
+  return missing(place, "data");
+}
+
+static error *finish_input(input_context *in, const json_place *place)
+{
+  if ((in->seen & SEEN_NAME) == 0)
+    return missing(place, "name");
+  if ((in->seen & SEEN_DATATYPE) == 0)
+    return missing(place, "datatype");
+  if ((in->seen & SEEN_SHAPE) == 0)
+    return missing(place, "shape");
+  RETURN_IF_ERROR(check_data(in, place));
+  if (in->late_data.at == NULL)
+    return NULL;
+  const json_place data = {.outer = place, .key = "data", .key_size = 4};
+  return json_tensor_read(&in->late_data, &data, in->input->datatype, in->input->element_count,
+                          &in->input->data, &in->input->data_size);
+}
+
+static error *visit_input(void *context, json_cursor *c, const json_place *place)
+{
+  infer_request_json *r = context;
+  r->inputs = grow(c->arena, r->inputs, r->input_count, sizeof(infer_json_input));
+  if (r->inputs == NULL)
+    return error_no_memory();
+  infer_json_input *input = &r->inputs[r->input_count++];
+  *input = (infer_json_input){0};
+  input_context in = {.input = input};
+  RETURN_IF_ERROR(json_object(c, place, visit_input_member, &in));
+  return finish_input(&in, place);
+}
+
+// ---- outputs ----
+
+typedef struct output_context {
+  infer_json_output *output;
+  unsigned seen;
+  bool chosen; // binary_data was given
+} output_context;
+
+static error *known_output_parameter(void *context, json_cursor *c, const json_place *place,
+                                     slice key, bool *known)
+{
+  output_context *out = context;
+  *known = true;
+  if (slice_equal_text(key, "binary_data")) {
+    out->chosen = true;
+    return json_bool(c, place, &out->output->binary);
+  }
+  if (slice_equal_text(key, "classification"))
+    return json_u64(c, place, &out->output->classification);
+  return read_shared_memory(&out->output->shared_memory, c, place, key, known);
+}
+
+static error *visit_output_member(void *context, json_cursor *c, const json_place *place, slice key)
+{
+  output_context *out = context;
+  if (slice_equal_text(key, "name"))
+    return note(&out->seen, SEEN_NAME) ? json_string(c, place, &out->output->name) : twice(place);
+  if (slice_equal_text(key, "parameters"))
+    return note(&out->seen, SEEN_PARAMETERS)
+               ? read_parameters(c, place, &out->output->parameters, known_output_parameter, out)
+               : twice(place);
+  return json_skip(c, place);
+}
+
+static error *check_output(const output_context *out, const json_place *place)
+{
+  const infer_json_output *o = out->output;
+  if (o->name == NULL)
+    return missing(place, "name");
+  if (o->shared_memory.region != NULL && o->classification > 0)
+    return json_fail_text(place,
+                          "Output can't set both 'shared_memory_region' and 'classification'");
+  if (o->shared_memory.region != NULL && out->chosen && o->binary)
+    return json_fail_text(place, "Output can't set both 'shared_memory_region' and 'binary_data'");
+  return NULL;
+}
+
+// What `binary` is set to where the output does not say, until the request's own default is known.
+typedef struct outputs_context {
+  infer_request_json *request;
+  bool *chosen; // one for each output, in the arena
+} outputs_context;
+
+static error *visit_output(void *context, json_cursor *c, const json_place *place)
+{
+  outputs_context *list = context;
+  infer_request_json *r = list->request;
+  r->outputs = grow(c->arena, r->outputs, r->output_count, sizeof(infer_json_output));
+  list->chosen = grow(c->arena, list->chosen, r->output_count, sizeof(bool));
+  if (r->outputs == NULL || list->chosen == NULL)
+    return error_no_memory();
+  infer_json_output *output = &r->outputs[r->output_count];
+  *output = (infer_json_output){0};
+  output_context out = {.output = output};
+  RETURN_IF_ERROR(json_object(c, place, visit_output_member, &out));
+  list->chosen[r->output_count++] = out.chosen;
+  return check_output(&out, place);
+}
+
+// ---- the request ----
+
+enum {
+  SEEN_ID = 1,
+  SEEN_INPUTS = 2,
+  SEEN_OUTPUTS = 4,
+  SEEN_REQUEST_PARAMETERS = 8,
+};
+
+typedef struct request_context {
+  infer_request_json *request;
+  unsigned seen;
+  outputs_context outputs;
+} request_context;
+
+static error *known_request_parameter(void *context, json_cursor *c, const json_place *place,
+                                      slice key, bool *known)
+{
+  infer_request_json *r = context;
+  *known = true;
+  if (slice_equal_text(key, "sequence_id"))
+    return json_peek(c) == '"' ? json_string(c, place, &r->sequence_name)
+                               : json_u64(c, place, &r->sequence_id);
+  if (slice_equal_text(key, "sequence_start"))
+    return json_bool(c, place, &r->sequence_start);
+  if (slice_equal_text(key, "sequence_end"))
+    return json_bool(c, place, &r->sequence_end);
+  if (slice_equal_text(key, "priority"))
+    return json_u64(c, place, &r->priority);
+  if (slice_equal_text(key, "timeout"))
+    return json_u64(c, place, &r->timeout_us);
+  if (slice_equal_text(key, "binary_data_output"))
+    return json_bool(c, place, &r->binary_output);
+  *known = false;
+  return NULL;
+}
+
+static error *visit_request_member(void *context, json_cursor *c, const json_place *place,
+                                   slice key)
+{
+  request_context *r = context;
+  if (slice_equal_text(key, "id"))
+    return note(&r->seen, SEEN_ID) ? json_string(c, place, &r->request->id) : twice(place);
+  if (slice_equal_text(key, "inputs"))
+    return note(&r->seen, SEEN_INPUTS) ? json_array(c, place, visit_input, r->request)
+                                       : twice(place);
+  if (slice_equal_text(key, "outputs"))
+    return note(&r->seen, SEEN_OUTPUTS) ? json_array(c, place, visit_output, &r->outputs)
+                                        : twice(place);
+  if (slice_equal_text(key, "parameters"))
+    return note(&r->seen, SEEN_REQUEST_PARAMETERS)
+               ? read_parameters(c, place, &r->request->parameters, known_request_parameter,
+                                 r->request)
+               : twice(place);
+  return json_skip(c, place);
+}
+
+// Names must differ. Requests have few tensors; many are refused rather than compared for minutes.
+static error *check_names(const infer_request_json *r)
+{
+  const size_t limit = 4096;
+  if (r->input_count > limit || r->output_count > limit)
+    return error_new(ERROR_INVALID_ARG,
+                     "the request has %zu inputs and %zu outputs, expected at "
+                     "most %zu of each",
+                     r->input_count, r->output_count, limit);
+  for (size_t i = 0; i < r->input_count; i++)
+    for (size_t k = 0; k < i; k++)
+      if (strcmp(r->inputs[i].name, r->inputs[k].name) == 0)
+        return error_new(ERROR_INVALID_ARG,
+                         "Unable to parse 'inputs[%zu].name': input '%s' is there already, as "
+                         "inputs[%zu]",
+                         i, r->inputs[i].name, k);
+  for (size_t i = 0; i < r->output_count; i++)
+    for (size_t k = 0; k < i; k++)
+      if (strcmp(r->outputs[i].name, r->outputs[k].name) == 0)
+        return error_new(ERROR_INVALID_ARG,
+                         "Unable to parse 'outputs[%zu].name': output '%s' is there already, as "
+                         "outputs[%zu]",
+                         i, r->outputs[i].name, k);
+  return NULL;
+}
+
+error *infer_request_json_read(slice text, arena *a, infer_request_json *out)
+{
+  *out = (infer_request_json){.id = ""};
+  json_cursor c = {.begin = text.data, .at = text.data, .end = text.data + text.size, .arena = a};
+  request_context r = {.request = out, .outputs = {.request = out}};
+  RETURN_IF_ERROR(json_object(&c, NULL, visit_request_member, &r));
+  RETURN_IF_ERROR(json_finish(&c));
+  if ((r.seen & SEEN_INPUTS) == 0)
+    return missing(NULL, "inputs");
+  for (size_t i = 0; i < out->output_count; i++)
+    if (!r.outputs.chosen[i])
+      out->outputs[i].binary = out->binary_output;
+  return check_names(out);
+}
+
+error *binary_tensors_split(infer_request_json *request, slice binary)
+{
+  for (size_t i = 0; i < request->input_count; i++) {
+    infer_json_input *input = &request->inputs[i];
+    if (!input->binary)
+      continue;
+    if (input->binary_size > binary.size)
+      return error_new(ERROR_INVALID_ARG,
+                       "unexpected size for input '%s', expecting %zu additional bytes: "
+                       "binary_data_size is %zu, %zu bytes are left",
+                       input->name, input->binary_size - binary.size, input->binary_size,
+                       binary.size);
+    input->data = binary.data;
+    input->data_size = input->binary_size;
+    binary.data += input->binary_size;
+    binary.size -= input->binary_size;
+  }
+  if (binary.size > 0)
+    return error_new(ERROR_INVALID_ARG,
+                     "unexpected additional input data: %zu bytes are left behind the last binary "
+                     "input",
+                     binary.size);
+  return NULL;
+}

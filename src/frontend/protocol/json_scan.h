@@ -1,0 +1,66 @@
+// A cursor over JSON text (RFC 8259, and the number words of base/number.h): no tree, values are
+// visited where they stand. Errors are INVALID_ARG and name the place, what was expected and what
+// stands there. Pure functions; the text must be followed by 8 readable bytes.
+#ifndef NEREID_FRONTEND_PROTOCOL_JSON_SCAN_H
+#define NEREID_FRONTEND_PROTOCOL_JSON_SCAN_H
+
+#include "base/arena.h"
+#include "base/error.h"
+#include "base/slice.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define JSON_MAX_DEPTH 100
+
+typedef struct json_cursor {
+  const char *begin;
+  const char *at;
+  const char *end;
+  arena *arena;
+} json_cursor;
+
+// Where a value stands: a chain on the stack, from the inside out, printed as
+// "inputs[0].data[17]".
+typedef struct json_place {
+  const struct json_place *outer; // NULL: the whole text
+  const char *key;                // NULL: an element of an array
+  size_t key_size;
+  size_t index;
+} json_place;
+
+// The next character that is no blank, not taken; '\0' at the end.
+char json_peek(json_cursor *c);
+
+// "Unable to parse '<place>': expected <what>, got <what stands at the cursor> at byte <n>".
+error *json_fail(const json_cursor *c, const json_place *place, const char *expected);
+// "Unable to parse '<place>': <text>"
+error *json_fail_text(const json_place *place, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+
+// Called with the cursor on a member's value or an element; must take it.
+typedef error *json_visit_member(void *context, json_cursor *c, const json_place *place, slice key);
+typedef error *json_visit_element(void *context, json_cursor *c, const json_place *place);
+
+error *json_object(json_cursor *c, const json_place *place, json_visit_member *visit,
+                   void *context);
+error *json_array(json_cursor *c, const json_place *place, json_visit_element *visit,
+                  void *context);
+
+// Takes a string. `json_string` gives a NUL-terminated copy in the arena and refuses \u0000;
+// `json_string_view` gives a view of the text where nothing is escaped, else of the arena.
+error *json_string(json_cursor *c, const json_place *place, const char **text);
+error *json_string_view(json_cursor *c, const json_place *place, slice *text);
+
+error *json_bool(json_cursor *c, const json_place *place, bool *value);
+error *json_u64(json_cursor *c, const json_place *place, uint64_t *value);
+error *json_i64(json_cursor *c, const json_place *place, int64_t *value);
+
+// Takes any value.
+error *json_skip(json_cursor *c, const json_place *place);
+
+// Nothing but blanks may follow.
+error *json_finish(json_cursor *c);
+
+#endif

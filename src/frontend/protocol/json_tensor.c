@@ -1,0 +1,387 @@
+// Arrays of numbers, straight between text and a tensor's bytes.
+#include "frontend/protocol/json_tensor.h"
+
+#include "base/checked.h"
+#include "base/number.h"
+#include "base/text.h"
+#include "frontend/protocol/datatype.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+// ---- one element of each type ----
+
+// Reads the element at `text` into `out`, which need not be aligned.
+typedef number_status element_reader(const char *text, const char **end, void *out);
+// Prints the element at `in`; returns the size, at most NUMBER_TEXT_BYTES.
+typedef size_t element_printer(char *out, const void *in);
+
+#define SMALL_INTEGER(suffix, type, wide_suffix, wide, low, high)                                  \
+  static number_status read_##suffix(const char *text, const char **end, void *out)                \
+  {                                                                                                \
+    wide value = 0;                                                                                \
+    number_status status = number_read_##wide_suffix(text, end, &value);                           \
+    if (status == NUMBER_READ_OK && (value < (low) || value > (high)))                             \
+      return NUMBER_READ_OUT_OF_RANGE;                                                             \
+    type narrow = (type)value;                                                                     \
+    memcpy(out, &narrow, sizeof(narrow));                                                          \
+    return status;                                                                                 \
+  }                                                                                                \
+  static size_t print_##suffix(char *out, const void *in)                                          \
+  {                                                                                                \
+    type value;                                                                                    \
+    memcpy(&value, in, sizeof(value));                                                             \
+    return number_print_##wide_suffix(out, value);                                                 \
+  }
+
+SMALL_INTEGER(i8, int8_t, i64, int64_t, INT8_MIN, INT8_MAX)
+SMALL_INTEGER(i16, int16_t, i64, int64_t, INT16_MIN, INT16_MAX)
+SMALL_INTEGER(i32, int32_t, i64, int64_t, INT32_MIN, INT32_MAX)
+SMALL_INTEGER(i64, int64_t, i64, int64_t, INT64_MIN, INT64_MAX)
+SMALL_INTEGER(u8, uint8_t, i64, int64_t, 0, UINT8_MAX)
+SMALL_INTEGER(u16, uint16_t, i64, int64_t, 0, UINT16_MAX)
+SMALL_INTEGER(u32, uint32_t, i64, int64_t, 0, UINT32_MAX)
+
+static number_status read_u64(const char *text, const char **end, void *out)
+{
+  uint64_t value = 0;
+  number_status status = number_read_u64(text, end, &value);
+  memcpy(out, &value, sizeof(value));
+  return status;
+}
+
+static size_t print_u64(char *out, const void *in)
+{
+  uint64_t value;
+  memcpy(&value, in, sizeof(value));
+  return number_print_u64(out, value);
+}
+
+static number_status read_f32(const char *text, const char **end, void *out)
+{
+  float value = 0;
+  number_status status = number_read_f32(text, end, &value);
+  memcpy(out, &value, sizeof(value));
+  return status;
+}
+
+static size_t print_f32(char *out, const void *in)
+{
+  float value;
+  memcpy(&value, in, sizeof(value));
+  return number_print_f32(out, value);
+}
+
+static number_status read_f64(const char *text, const char **end, void *out)
+{
+  double value = 0;
+  number_status status = number_read_f64(text, end, &value);
+  memcpy(out, &value, sizeof(value));
+  return status;
+}
+
+static size_t print_f64(char *out, const void *in)
+{
+  double value;
+  memcpy(&value, in, sizeof(value));
+  return number_print_f64(out, value);
+}
+
+// A finite number that becomes an infinity is out of range.
+static number_status read_half(const char *text, const char **end, void *out,
+                               uint16_t (*convert)(float), uint16_t infinity)
+{
+  float value = 0;
+  number_status status = number_read_f32(text, end, &value);
+  uint16_t bits = convert(value);
+  memcpy(out, &bits, sizeof(bits));
+  bool became_infinite = (bits & 0x7fff) == infinity && value - value == 0;
+  return status == NUMBER_READ_OK && became_infinite ? NUMBER_READ_OUT_OF_RANGE : status;
+}
+
+static number_status read_f16(const char *text, const char **end, void *out)
+{
+  return read_half(text, end, out, number_f32_to_f16, 0x7c00);
+}
+
+static number_status read_bf16(const char *text, const char **end, void *out)
+{
+  return read_half(text, end, out, number_f32_to_bf16, 0x7f80);
+}
+
+static size_t print_f16(char *out, const void *in)
+{
+  uint16_t bits;
+  memcpy(&bits, in, sizeof(bits));
+  return number_print_f16(out, bits);
+}
+
+static size_t print_bf16(char *out, const void *in)
+{
+  uint16_t bits;
+  memcpy(&bits, in, sizeof(bits));
+  return number_print_bf16(out, bits);
+}
+
+static number_status read_bool(const char *text, const char **end, void *out)
+{
+  bool value = strncmp(text, "true", 4) == 0;
+  bool is_word = value || strncmp(text, "false", 5) == 0;
+  *end = is_word ? text + (value ? 4 : 5) : text;
+  *(uint8_t *)out = value;
+  return is_word ? NUMBER_READ_OK : NUMBER_READ_NOT_A_NUMBER;
+}
+
+static size_t print_bool(char *out, const void *in)
+{
+  bool value = *(const uint8_t *)in != 0;
+  memcpy(out, value ? "true" : "false", value ? 4 : 5);
+  return value ? 4 : 5;
+}
+
+static const struct {
+  element_reader *read;
+  element_printer *print;
+  const char *expected;
+} types[] = {
+    [TRITONSERVER_TYPE_BOOL] = {read_bool, print_bool, "true or false"},
+    [TRITONSERVER_TYPE_UINT8] = {read_u8, print_u8, "an integer in [0, 255]"},
+    [TRITONSERVER_TYPE_UINT16] = {read_u16, print_u16, "an integer in [0, 65535]"},
+    [TRITONSERVER_TYPE_UINT32] = {read_u32, print_u32, "an integer in [0, 4294967295]"},
+    [TRITONSERVER_TYPE_UINT64] = {read_u64, print_u64, "an integer in [0, 18446744073709551615]"},
+    [TRITONSERVER_TYPE_INT8] = {read_i8, print_i8, "an integer in [-128, 127]"},
+    [TRITONSERVER_TYPE_INT16] = {read_i16, print_i16, "an integer in [-32768, 32767]"},
+    [TRITONSERVER_TYPE_INT32] = {read_i32, print_i32, "an integer in [-2147483648, 2147483647]"},
+    [TRITONSERVER_TYPE_INT64] = {read_i64, print_i64,
+                                 "an integer in [-9223372036854775808, 9223372036854775807]"},
+    [TRITONSERVER_TYPE_FP16] = {read_f16, print_f16, "a number in the range of FP16"},
+    [TRITONSERVER_TYPE_FP32] = {read_f32, print_f32, "a number in the range of FP32"},
+    [TRITONSERVER_TYPE_FP64] = {read_f64, print_f64, "a number in the range of FP64"},
+    [TRITONSERVER_TYPE_BF16] = {read_bf16, print_bf16, "a number in the range of BF16"},
+};
+
+// ---- reading ----
+
+// Walks the brackets and commas of nested arrays.
+typedef struct nesting {
+  size_t depth;
+  uint64_t count; // elements so far
+  uint64_t limit;
+} nesting;
+
+static error *wrong_count(const json_place *place, const nesting *n, const char *got)
+{
+  return json_fail_text(place,
+                        "Shape does not match true shape of 'data' field: expected %" PRIu64
+                        " elements, got %s%" PRIu64,
+                        n->limit, got, n->count);
+}
+
+// Takes what stands before the next element: ']' and ',' when the cursor is `behind_one`, then '['.
+// *done: the outermost array has ended.
+static error *seek_element(json_cursor *c, const json_place *place, nesting *n, bool behind_one,
+                           bool *done)
+{
+  for (;; behind_one = true) { // once more behind each empty array
+    while (behind_one && json_peek(c) == ']') {
+      c->at++;
+      if (--n->depth > 0)
+        continue;
+      *done = true;
+      return n->count == n->limit ? NULL : wrong_count(place, n, "");
+    }
+    if (behind_one && json_peek(c) != ',')
+      return json_fail(c, place, "',' or ']'");
+    c->at += behind_one;
+    bool opened = false;
+    for (; json_peek(c) == '['; opened = true, c->at++)
+      if (n->depth++ == JSON_MAX_DEPTH)
+        return json_fail_text(place, "JSON nesting depth exceeds maximum allowed limit (%d)",
+                              JSON_MAX_DEPTH);
+    if (!opened || json_peek(c) != ']')
+      break;
+  }
+  if (n->count < n->limit)
+    return NULL;
+  n->count++;
+  return wrong_count(place, n, "at least ");
+}
+
+static error *element_error(json_cursor *c, const json_place *place, uint64_t index,
+                            const char *expected)
+{
+  const json_place element = {.outer = place, .index = index};
+  return json_fail(c, &element, expected);
+}
+
+static error *read_numbers(json_cursor *c, const json_place *place, nesting *n,
+                           TRITONSERVER_DataType datatype, char *out)
+{
+  element_reader *read = types[datatype].read;
+  size_t size = protocol_datatype_size(datatype);
+  bool done = false;
+  RETURN_IF_ERROR(seek_element(c, place, n, false, &done));
+  while (!done) {
+    const char *end;
+    json_peek(c);
+    if (c->at >= c->end || read(c->at, &end, out) != NUMBER_READ_OK || end > c->end)
+      return element_error(c, place, n->count, types[datatype].expected);
+    c->at = end;
+    out += size;
+    n->count++;
+    bool number_follows =
+        *end == ',' && end + 1 < c->end && (end[1] == '-' || (end[1] >= '0' && end[1] <= '9'));
+    if (number_follows && n->count < n->limit)
+      c->at++; // the common case, without the general walk
+    else
+      RETURN_IF_ERROR(seek_element(c, place, n, true, &done));
+  }
+  return NULL;
+}
+
+static error *read_strings(json_cursor *c, const json_place *place, nesting *n, char *out,
+                           size_t *size)
+{
+  char *start = out;
+  bool done = false;
+  RETURN_IF_ERROR(seek_element(c, place, n, false, &done));
+  while (!done) {
+    slice text;
+    const json_place element = {.outer = place, .index = n->count};
+    RETURN_IF_ERROR(json_string_view(c, &element, &text));
+    if (text.size > UINT32_MAX)
+      return json_fail_text(&element, "expected at most 4294967295 bytes");
+    const uint32_t length = (uint32_t)text.size;
+    for (int i = 0; i < 4; i++)
+      *out++ = (char)(length >> 8 * i);
+    memcpy(out, text.data, text.size);
+    out += text.size;
+    n->count++;
+    RETURN_IF_ERROR(seek_element(c, place, n, true, &done));
+  }
+  *size = (size_t)(out - start);
+  return NULL;
+}
+
+static char *allocate_aligned(arena *a, size_t size)
+{
+  char *memory = arena_allocate(a, size + JSON_TENSOR_ALIGNMENT);
+  uintptr_t misaligned = (uintptr_t)memory % JSON_TENSOR_ALIGNMENT;
+  return memory == NULL || misaligned == 0 ? memory : memory + JSON_TENSOR_ALIGNMENT - misaligned;
+}
+
+error *json_tensor_read(json_cursor *c, const json_place *place, TRITONSERVER_DataType datatype,
+                        uint64_t element_count, const void **data, size_t *size)
+{
+  if (json_peek(c) != '[')
+    return json_fail(c, place, "an array");
+  json_cursor rest = *c;
+  if (datatype == TRITONSERVER_TYPE_BYTES) // strings have their own sizes: look for the end first
+    RETURN_IF_ERROR(json_skip(&rest, place));
+  size_t text_size =
+      datatype == TRITONSERVER_TYPE_BYTES ? (size_t)(rest.at - c->at) : (size_t)(c->end - c->at);
+  nesting n = {.limit = element_count};
+  if (element_count > text_size / 2) // an element and its comma are two characters or more
+    return json_fail_text(place,
+                          "Shape does not match true shape of 'data' field: expected %" PRIu64
+                          " elements, got at most %zu in %zu bytes of text",
+                          element_count, text_size / 2, text_size);
+  size_t element_size = protocol_datatype_size(datatype);
+  *size = datatype == TRITONSERVER_TYPE_BYTES ? text_size + 4 * (size_t)element_count
+                                              : element_size * (size_t)element_count;
+  char *out = allocate_aligned(c->arena, *size);
+  if (out == NULL)
+    return error_no_memory();
+  *data = out;
+  return datatype == TRITONSERVER_TYPE_BYTES ? read_strings(c, place, &n, out, size)
+                                             : read_numbers(c, place, &n, datatype, out);
+}
+
+// ---- writing ----
+
+#define BLOCK_ELEMENTS 256 // room is made for so many at a time
+
+static error *write_numbers(element_printer *print, size_t element_size, const char *in,
+                            uint64_t count, buffer *out)
+{
+  while (count > 0) {
+    size_t block = count < BLOCK_ELEMENTS ? (size_t)count : BLOCK_ELEMENTS;
+    char *start = buffer_reserve(out, block * (NUMBER_TEXT_BYTES + 1));
+    if (start == NULL)
+      return error_no_memory();
+    char *at = start;
+    for (size_t i = 0; i < block; i++, in += element_size) {
+      at += print(at, in);
+      *at++ = ',';
+    }
+    out->size += (size_t)(at - start);
+    count -= block;
+  }
+  return NULL;
+}
+
+static bool is_utf8(const char *text, size_t size)
+{
+  for (size_t i = 0; i < size;) {
+    size_t length = text_utf8_length(text + i, size - i);
+    if (length == 0)
+      return false;
+    i += length;
+  }
+  return true;
+}
+
+static error *write_strings(const unsigned char *in, size_t size, uint64_t count, buffer *out)
+{
+  for (uint64_t i = 0; i < count; i++) {
+    if (size < 4)
+      return error_new(ERROR_INTERNAL,
+                       "expected %" PRIu64 " elements of BYTES, element %" PRIu64
+                       " has no length: %zu bytes are left",
+                       count, i, size);
+    uint32_t length = in[0] | (uint32_t)in[1] << 8 | (uint32_t)in[2] << 16 | (uint32_t)in[3] << 24;
+    in += 4;
+    size -= 4;
+    if (length > size)
+      return error_new(ERROR_INTERNAL,
+                       "element %" PRIu64 " of BYTES has length %" PRIu32
+                       ", but %zu bytes are left",
+                       i, length, size);
+    if (!is_utf8((const char *)in, length))
+      return error_new(ERROR_INVALID_ARG,
+                       "element %" PRIu64 " of BYTES is not UTF-8 and has no JSON form; ask for "
+                       "it with binary_data",
+                       i);
+    buffer_append_json_string(out, (slice){(const char *)in, length});
+    buffer_append_char(out, ',');
+    in += length;
+    size -= length;
+  }
+  if (size > 0)
+    return error_new(ERROR_INTERNAL, "expected %" PRIu64 " elements of BYTES, %zu bytes are left",
+                     count, size);
+  return NULL;
+}
+
+error *json_tensor_write(TRITONSERVER_DataType datatype, const void *data, size_t size,
+                         uint64_t element_count, buffer *out)
+{
+  size_t element_size = protocol_datatype_size(datatype);
+  size_t expected;
+  buffer_append_char(out, '[');
+  if (datatype == TRITONSERVER_TYPE_BYTES) {
+    RETURN_IF_ERROR(write_strings(data, size, element_count, out));
+  } else if (element_size == 0 ||
+             !checked_multiply_size(element_size, (size_t)element_count, &expected) ||
+             expected != size) {
+    return error_new(ERROR_INTERNAL, "has %zu bytes, expected %" PRIu64 " elements of %zu bytes",
+                     size, element_count, element_size);
+  } else {
+    RETURN_IF_ERROR(write_numbers(types[datatype].print, element_size, data, element_count, out));
+  }
+  if (element_count > 0 && !out->failed)
+    out->size--; // the last comma
+  buffer_append_char(out, ']');
+  return out->failed ? error_no_memory() : NULL;
+}
