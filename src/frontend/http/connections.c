@@ -1,0 +1,493 @@
+// The registry of open connections and its watcher thread. Loop threads open, close and mark
+// connections; the watcher accepts, cancels and times out.
+#include "frontend/http/connections.h"
+
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "base/thread.h"
+#include "frontend/http/exchange.h"
+#include "frontend/http/linger.h"
+#include "frontend/http/log.h"
+
+#include <errno.h>
+#include <linux/tcp.h> // glibc's tcp_info ends before tcpi_bytes_acked
+#include <netinet/in.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+#include <time.h>
+
+#define TICK_MS         1000 // how often timeouts are looked at
+#define ACCEPT_RUN      32   // connections accepted before other events get their turn
+#define EVENTS_PER_WAIT 64
+
+// An event's tag: a descriptor and, for a connection, the generation that it belongs to, so that an
+// event fetched before the descriptor was closed and reused is told apart.
+#define TAG_WAKE            UINT64_MAX
+#define TAG_LISTEN          (UINT64_MAX - 1)
+#define TAG(fd, generation) ((uint64_t)(generation) << 32 | (uint32_t)(fd))
+
+struct connection {
+  connections *all;
+  connection *previous; // list of all, guarded by all->mutex
+  connection *next;
+  int socket_fd;
+  uint32_t generation;
+  _Atomic connection_state state;
+  _Atomic uint64_t since_ms;      // when the state was entered or last made progress
+  _Atomic bool closing;           // this side wants it closed: a client's leaving means nothing
+  uint64_t acknowledged_bytes;    // of the reply, at the last look; watcher only
+  pthread_mutex_t exchange_mutex; // guards what follows
+  exchange *exchange;
+  bool left; // the client has
+};
+
+struct connections {
+  http_server_options options; // without the address
+  int epoll_fd;
+  int wake_fd; // eventfd: look at `stopping`, `draining` and `crowded`
+  int listen_fd;
+  connection_adopter adopt;
+  void *adopt_context;
+  linger_list *lingering; // watcher and loop threads
+  pthread_t thread;
+
+  pthread_mutex_t mutex; // guards what follows up to the blank line
+  connection *newest;
+  connection **by_fd; // index: descriptor
+  size_t by_fd_count;
+  size_t count;
+  uint32_t generation;
+
+  _Atomic bool stopping;
+  _Atomic bool draining;
+  bool accepting;       // the listening socket is in the epoll set; watcher only
+  _Atomic bool crowded; // accepting was paused because of a limit
+};
+
+// Coarse: a few milliseconds old, a few nanoseconds to get.
+static uint64_t now_ms(void)
+{
+  struct timespec now;
+  clock_gettime(CLOCK_MONOTONIC_COARSE, &now);
+  return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
+}
+
+static void wake(connections *all)
+{
+  uint64_t one = 1;
+  ssize_t written = write(all->wake_fd, &one, sizeof(one));
+  (void)written; // a full counter wakes just as well
+}
+
+// --- Opening and closing, on loop threads
+
+// Makes by_fd long enough for `fd`; the mutex is held.
+static bool make_room(connections *all, int fd)
+{
+  size_t needed = (size_t)fd + 1;
+  if (needed <= all->by_fd_count)
+    return true;
+  size_t grown = needed < 64 ? 64 : needed * 2;
+  connection **by_fd = realloc(all->by_fd, grown * sizeof(connection *));
+  if (by_fd == NULL)
+    return false;
+  memset(by_fd + all->by_fd_count, 0, (grown - all->by_fd_count) * sizeof(connection *));
+  all->by_fd = by_fd;
+  all->by_fd_count = grown;
+  return true;
+}
+
+static bool add(connections *all, connection *c)
+{
+  LOCK_SCOPE(&all->mutex);
+  if (!make_room(all, c->socket_fd))
+    return false;
+  c->generation = all->generation++ & INT32_MAX; // never one of the special tags
+  c->next = all->newest;
+  if (c->next != NULL)
+    c->next->previous = c;
+  all->newest = c;
+  all->by_fd[c->socket_fd] = c;
+  all->count++;
+  return true;
+}
+
+connection *connection_open(connections *all, int socket_fd)
+{
+  connection *c = calloc(1, sizeof(*c));
+  if (c == NULL)
+    return NULL;
+  c->all = all;
+  c->socket_fd = socket_fd;
+  atomic_init(&c->state, CONNECTION_HEADERS);
+  atomic_init(&c->since_ms, now_ms());
+  pthread_mutex_init(&c->exchange_mutex, NULL);
+  if (!add(all, c)) {
+    pthread_mutex_destroy(&c->exchange_mutex);
+    free(c);
+    return NULL;
+  }
+  struct epoll_event event = {.events = EPOLLRDHUP | EPOLLET,
+                              .data.u64 = TAG(socket_fd, c->generation)};
+  if (epoll_ctl(all->epoll_fd, EPOLL_CTL_ADD, socket_fd, &event) != 0)
+    http_log_verbose("cannot watch a connection for its end: %s", strerror(errno));
+  if (atomic_load(&all->draining))
+    shutdown(socket_fd, SHUT_RD);
+  return c;
+}
+
+void connection_close(connection *c)
+{
+  connections *all = c->all;
+  epoll_ctl(all->epoll_fd, EPOLL_CTL_DEL, c->socket_fd, NULL);
+  pthread_mutex_lock(&all->mutex);
+  if (c->previous != NULL)
+    c->previous->next = c->next;
+  else
+    all->newest = c->next;
+  if (c->next != NULL)
+    c->next->previous = c->previous;
+  all->by_fd[c->socket_fd] = NULL;
+  all->count--;
+  pthread_mutex_unlock(&all->mutex);
+  pthread_mutex_destroy(&c->exchange_mutex);
+  free(c);
+  if (atomic_load_explicit(&all->crowded, memory_order_relaxed))
+    wake(all);
+}
+
+void connection_enter(connection *c, connection_state state)
+{
+  atomic_store_explicit(&c->since_ms, now_ms(), memory_order_relaxed);
+  // Sequentially consistent against connections_stop_accepting: either it sees this connection
+  // idle, or this thread sees the server draining.
+  atomic_store(&c->state, state);
+  if (state == CONNECTION_IDLE && atomic_load(&c->all->draining)) {
+    atomic_store(&c->closing, true);
+    shutdown(c->socket_fd, SHUT_RD);
+  }
+}
+
+bool connection_set_exchange(connection *c, exchange *x)
+{
+  LOCK_SCOPE(&c->exchange_mutex);
+  c->exchange = x;
+  return c->left;
+}
+
+void connection_refuse(connection *c, const char *text, size_t size)
+{
+  atomic_store(&c->closing, true);
+  ssize_t sent = send(c->socket_fd, text, size, MSG_DONTWAIT | MSG_NOSIGNAL);
+  if (sent != (ssize_t)size)
+    return; // a client that did not even read what came before
+  if (linger_add(c->all->lingering, c->socket_fd, now_ms()))
+    wake(c->all);
+}
+
+size_t connections_count(connections *all)
+{
+  LOCK_SCOPE(&all->mutex);
+  return all->count;
+}
+
+// --- The watcher
+
+// Marks the client of the connection that an event speaks of as gone. Gives a reference to the
+// exchange that nobody waits for now, or NULL.
+static exchange *mark_left(connections *all, uint64_t tag)
+{
+  uint32_t fd = (uint32_t)tag;
+  LOCK_SCOPE(&all->mutex);
+  connection *c = fd < all->by_fd_count ? all->by_fd[fd] : NULL;
+  if (c == NULL || c->generation != (uint32_t)(tag >> 32) || atomic_load(&c->closing))
+    return NULL;
+  LOCK_SCOPE(&c->exchange_mutex);
+  c->left = true;
+  if (c->exchange != NULL)
+    exchange_ref(c->exchange);
+  return c->exchange;
+}
+
+static void client_left(connections *all, uint64_t tag)
+{
+  exchange *x = mark_left(all, tag);
+  if (x == NULL)
+    return;
+  exchange_cancel(x);
+  exchange_unref(x);
+}
+
+static uint64_t acknowledged_bytes(int socket_fd)
+{
+  struct tcp_info info = {0};
+  socklen_t size = sizeof(info);
+  getsockopt(socket_fd, IPPROTO_TCP, TCP_INFO, &info, &size);
+  return info.tcpi_bytes_acked;
+}
+
+static unsigned timeout_of(const http_server_options *options, connection_state state)
+{
+  switch (state) {
+  case CONNECTION_IDLE:
+    return options->idle_timeout_ms;
+  case CONNECTION_HEADERS:
+    return options->header_timeout_ms;
+  case CONNECTION_BODY:
+    return options->body_timeout_ms;
+  case CONNECTION_REPLY:
+    return options->write_timeout_ms;
+  case CONNECTION_RUNNING:
+    break;
+  }
+  return 0;
+}
+
+// Shuts the connection down when it has waited too long: its loop then sees the end of the stream
+// and closes it. The registry's mutex is held, so the descriptor is still this connection's.
+static void check_timeout(connections *all, connection *c, uint64_t now)
+{
+  connection_state state = atomic_load(&c->state);
+  unsigned timeout = timeout_of(&all->options, state);
+  uint64_t since = atomic_load(&c->since_ms);
+  if (timeout == 0 || now < since || now - since < timeout)
+    return;
+  if (state == CONNECTION_REPLY) {
+    uint64_t acknowledged = acknowledged_bytes(c->socket_fd);
+    if (acknowledged != c->acknowledged_bytes) {
+      c->acknowledged_bytes = acknowledged;
+      atomic_compare_exchange_strong(&c->since_ms, &since, now);
+      return;
+    }
+  }
+  shutdown(c->socket_fd, SHUT_RDWR);
+}
+
+static void check_timeouts(connections *all)
+{
+  uint64_t now = now_ms();
+  linger_expire(all->lingering, now);
+  LOCK_SCOPE(&all->mutex);
+  for (connection *c = all->newest; c != NULL; c = c->next)
+    check_timeout(all, c, now);
+}
+
+static bool is_full(connections *all)
+{
+  unsigned limit = all->options.connection_limit;
+  return limit != 0 && connections_count(all) >= limit;
+}
+
+static void set_accepting(connections *all, bool accepting)
+{
+  if (all->accepting == accepting)
+    return;
+  struct epoll_event event = {.events = EPOLLIN, .data.u64 = TAG_LISTEN};
+  epoll_ctl(all->epoll_fd, accepting ? EPOLL_CTL_ADD : EPOLL_CTL_DEL, all->listen_fd, &event);
+  all->accepting = accepting;
+}
+
+static void pause_accepting(connections *all, const char *reason)
+{
+  http_log_warning("new connections wait: %s", reason);
+  atomic_store(&all->crowded, true);
+  set_accepting(all, false);
+}
+
+static bool is_lack_of_resources(int reason)
+{
+  return reason == EMFILE || reason == ENFILE || reason == ENOBUFS || reason == ENOMEM;
+}
+
+static void accept_some(connections *all)
+{
+  for (int i = 0; i < ACCEPT_RUN; i++) {
+    if (is_full(all)) {
+      pause_accepting(all, "the limit of open connections is reached");
+      return;
+    }
+    struct sockaddr_storage address;
+    socklen_t size = sizeof(address);
+    int fd =
+        accept4(all->listen_fd, (struct sockaddr *)&address, &size, SOCK_NONBLOCK | SOCK_CLOEXEC);
+    if (fd < 0) {
+      if (is_lack_of_resources(errno))
+        pause_accepting(all, strerror(errno));
+      return;
+    }
+    all->adopt(all->adopt_context, fd, &address, size);
+  }
+}
+
+// Accepts again when there is room, at the latest one tick after it was paused.
+static void reconsider_accepting(connections *all)
+{
+  if (!atomic_load(&all->crowded) || is_full(all) || all->listen_fd < 0)
+    return;
+  atomic_store(&all->crowded, false);
+  set_accepting(all, true);
+}
+
+static void close_listener(connections *all)
+{
+  if (all->listen_fd < 0)
+    return;
+  set_accepting(all, false);
+  close(all->listen_fd);
+  all->listen_fd = -1;
+}
+
+static void handle_event(connections *all, const struct epoll_event *event)
+{
+  uint64_t count;
+  if (event->data.u64 == TAG_LISTEN)
+    accept_some(all);
+  else if (event->data.u64 != TAG_WAKE)
+    client_left(all, event->data.u64);
+  else if (read(all->wake_fd, &count, sizeof(count)) < 0)
+    http_log_verbose("the watcher was woken without a reason");
+}
+
+static int wait_ms(connections *all, uint64_t next_tick)
+{
+  if (connections_count(all) == 0 && !linger_is_busy(all->lingering) && !atomic_load(&all->crowded))
+    return -1;
+  uint64_t now = now_ms();
+  if (linger_is_busy(all->lingering))
+    return LINGER_POLL_MS;
+  return now >= next_tick ? 0 : (int)(next_tick - now);
+}
+
+static void *watch(void *argument)
+{
+  connections *all = argument;
+  struct epoll_event events[EVENTS_PER_WAIT];
+  uint64_t next_tick = now_ms() + TICK_MS;
+  while (!atomic_load(&all->stopping)) {
+    int count = epoll_wait(all->epoll_fd, events, EVENTS_PER_WAIT, wait_ms(all, next_tick));
+    for (int i = 0; i < count; i++)
+      handle_event(all, &events[i]);
+    if (atomic_load(&all->draining))
+      close_listener(all);
+    linger_read(all->lingering);
+    if (now_ms() >= next_tick) {
+      check_timeouts(all);
+      next_tick = now_ms() + TICK_MS;
+    }
+    reconsider_accepting(all);
+  }
+  return NULL;
+}
+
+// --- Life of the registry
+
+static error *open_descriptors(connections *all)
+{
+  all->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+  all->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+  struct epoll_event event = {.events = EPOLLIN, .data.u64 = TAG_WAKE};
+  if (all->epoll_fd < 0 || all->wake_fd < 0 ||
+      epoll_ctl(all->epoll_fd, EPOLL_CTL_ADD, all->wake_fd, &event) != 0)
+    return error_new(ERROR_UNAVAILABLE, "cannot watch connections: %s", strerror(errno));
+  return NULL;
+}
+
+static void release(connections *all)
+{
+  if (all->listen_fd >= 0)
+    close(all->listen_fd);
+  if (all->epoll_fd >= 0)
+    close(all->epoll_fd);
+  if (all->wake_fd >= 0)
+    close(all->wake_fd);
+  linger_free(all->lingering);
+  free(all->by_fd);
+  pthread_mutex_destroy(&all->mutex);
+  free(all);
+}
+
+error *connections_new(const http_server_options *options, int listen_fd_owned,
+                       connection_adopter adopt, void *context, connections **result)
+{
+  connections *all = calloc(1, sizeof(*all));
+  if (all == NULL) {
+    close(listen_fd_owned);
+    return error_no_memory();
+  }
+  all->options = *options;
+  all->options.address = NULL;
+  all->listen_fd = listen_fd_owned;
+  all->epoll_fd = all->wake_fd = -1;
+  all->adopt = adopt;
+  all->adopt_context = context;
+  pthread_mutex_init(&all->mutex, NULL);
+  all->lingering = linger_new(options->max_input_size);
+  error *failure = all->lingering == NULL ? error_no_memory() : open_descriptors(all);
+  if (failure == NULL) {
+    set_accepting(all, true);
+    failure = thread_start(&all->thread, "http-watch", watch, all);
+  }
+  if (failure != NULL) {
+    release(all);
+    return failure;
+  }
+  *result = all;
+  return NULL;
+}
+
+void connections_stop_accepting(connections *all)
+{
+  atomic_store(&all->draining, true);
+  wake(all);
+  LOCK_SCOPE(&all->mutex);
+  for (connection *c = all->newest; c != NULL; c = c->next) {
+    connection_state state = atomic_load(&c->state);
+    if (state != CONNECTION_IDLE && state != CONNECTION_HEADERS)
+      continue;
+    // Closed for reading only: a request that is in the socket already is still read and answered.
+    atomic_store(&c->closing, true);
+    shutdown(c->socket_fd, SHUT_RD);
+  }
+}
+
+// Takes references to exchanges of connections that were not asked before.
+static size_t take_exchanges(connections *all, exchange *taken[], size_t max_count)
+{
+  size_t count = 0;
+  LOCK_SCOPE(&all->mutex);
+  for (connection *c = all->newest; c != NULL && count < max_count; c = c->next) {
+    LOCK_SCOPE(&c->exchange_mutex);
+    if (c->exchange == NULL || c->left)
+      continue;
+    c->left = true;
+    exchange_ref(c->exchange);
+    taken[count++] = c->exchange;
+  }
+  return count;
+}
+
+void connections_cancel_all(connections *all)
+{
+  exchange *taken[64];
+  size_t count;
+  while ((count = take_exchanges(all, taken, 64)) > 0) {
+    for (size_t i = 0; i < count; i++) { // without the locks: the core may answer at once
+      exchange_cancel(taken[i]);
+      exchange_unref(taken[i]);
+    }
+  }
+}
+
+void connections_free(connections *all)
+{
+  if (all == NULL)
+    return;
+  atomic_store(&all->stopping, true);
+  wake(all);
+  pthread_join(all->thread, NULL);
+  release(all);
+}

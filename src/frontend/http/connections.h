@@ -1,0 +1,71 @@
+// The open connections of a listener and the thread that watches them ("http-watch"): it accepts,
+// hands each connection to libmicrohttpd's loops, notices clients that leave while their request
+// runs, enforces the timeouts, and takes leave of clients that were refused in the middle of a
+// body.
+//
+// libmicrohttpd itself could accept and time out, but it wakes every loop for each new connection,
+// cannot stop accepting without a race, does not see a client leave while the connection is
+// suspended, and knows one timeout for everything.
+#ifndef NEREID_FRONTEND_HTTP_CONNECTIONS_H
+#define NEREID_FRONTEND_HTTP_CONNECTIONS_H
+
+#include "base/error.h"
+#include "frontend/http/http_server.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+typedef struct connections connections;
+typedef struct connection connection;
+typedef struct exchange exchange;
+
+// What a connection waits for; decides which timeout holds.
+typedef enum connection_state {
+  CONNECTION_IDLE,    // for the next request's first line (idle_timeout)
+  CONNECTION_HEADERS, // for the rest of the headers (header_timeout)
+  CONNECTION_BODY,    // for the rest of the body (body_timeout)
+  CONNECTION_RUNNING, // for the server: no timeout
+  CONNECTION_REPLY,   // for the client to take the reply (write_timeout)
+} connection_state;
+
+// Hands an accepted, non-blocking socket on; owns and closes it whatever happens.
+typedef void (*connection_adopter)(void *context, int socket_fd, const void *address,
+                                   unsigned address_size);
+
+// Makes the registry and starts its thread. `listen_fd_owned` is closed by
+// connections_stop_accepting or connections_free; the options are copied.
+error *connections_new(const http_server_options *options, int listen_fd_owned,
+                       connection_adopter adopt, void *context, connections **result);
+
+// Closes the listening socket, then closes every connection without a request: each as soon as what
+// it has already sent is answered. Thread-safe, idempotent.
+void connections_stop_accepting(connections *all);
+
+// Cancels what every connection's request has in the core.
+void connections_cancel_all(connections *all);
+
+// Stops the thread. Every connection must be closed.
+void connections_free(connections *all);
+
+size_t connections_count(connections *all);
+
+// The calls below are made on the connection's loop thread.
+
+// Begins to watch a connection that libmicrohttpd has taken on; NULL when memory is short.
+connection *connection_open(connections *all, int socket_fd);
+void connection_close(connection *c);
+
+// Says what the connection waits for from now on; repeating a state counts as progress.
+void connection_enter(connection *c, connection_state state);
+
+// The exchange to cancel when the client leaves; NULL for none. Borrowed until replaced. True when
+// the client has left already (a client that closes only its sending side counts as gone).
+bool connection_set_exchange(connection *c, exchange *x);
+
+// Answers a request whose body is still coming with `text` (a complete HTTP reply), reads for a
+// while what the client still sends, so that it gets to see the reply, and closes. To be followed
+// at once by refusing the connection to libmicrohttpd.
+void connection_refuse(connection *c, const char *text, size_t size);
+
+#endif

@@ -1,0 +1,496 @@
+// The life of one request on its loop thread: admitted by its headers, received, handled, answered.
+// libmicrohttpd calls exchange_handle once when the headers are there, once for each piece of the
+// body, once at the end, and again after a suspension.
+#include "frontend/http/exchange.h"
+
+#include "base/buffer.h"
+#include "frontend/http/infer.h"
+#include "frontend/http/log.h"
+#include "frontend/http/server.h"
+
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#define EXCHANGE_ARENA_BYTES 6144
+#define URL_MAX_BYTES        8192
+#define DROPPED_BODY_BYTES   65536 // a refused request's body up to this size is read and dropped
+
+// --- Memory
+
+static exchange *exchange_new(http_server *http, struct MHD_Connection *mhd)
+{
+  const union MHD_ConnectionInfo *info =
+      MHD_get_connection_info(mhd, MHD_CONNECTION_INFO_SOCKET_CONTEXT);
+  exchange *x = info->socket_context == NULL ? NULL : malloc(sizeof(*x) + EXCHANGE_ARENA_BYTES);
+  if (x == NULL)
+    return NULL;
+  memset(x, 0, sizeof(*x));
+  x->http = http;
+  x->mhd = mhd;
+  x->connection = info->socket_context;
+  refcount_init(&x->references);
+  arena_init(&x->arena, x->arena_memory, EXCHANGE_ARENA_BYTES);
+  body_init(&x->body, &http->budget, &x->arena, http->options.max_input_size);
+  for (size_t i = 0; i < PARAMETER_COUNT; i++)
+    x->parameters[i] = "";
+  http_server_ref(http);
+  http_server_request_began(http);
+  return x;
+}
+
+void exchange_ref(exchange *x)
+{
+  refcount_take(&x->references);
+}
+
+void exchange_unref(exchange *x)
+{
+  if (!refcount_drop(&x->references))
+    return;
+  http_server *http = x->http;
+  body_fini(&x->body);
+  arena_fini(&x->arena);
+  free(x);
+  http_server_unref(http);
+}
+
+void exchange_completed(void *server, struct MHD_Connection *mhd, void **context,
+                        enum MHD_RequestTerminationCode reason)
+{
+  (void)server;
+  (void)mhd;
+  (void)reason;
+  exchange *x = *context;
+  *context = NULL;
+  if (x == NULL)
+    return;
+  if (x->inference != NULL)
+    connection_set_exchange(x->connection, NULL);
+  connection_enter(x->connection, CONNECTION_IDLE);
+  http_server_request_ended(x->http);
+  exchange_unref(x);
+}
+
+void exchange_cancel(exchange *x)
+{
+  if (x->inference != NULL)
+    inference_cancel(x->inference);
+}
+
+// --- Replies
+
+static void fail_va(exchange *x, unsigned status, const char *format, va_list arguments)
+    __attribute__((format(printf, 3, 0)));
+static void fail_va(exchange *x, unsigned status, const char *format, va_list arguments)
+{
+  if (x->reply != NULL || x->failure != NULL)
+    return;
+  AUTO_BUFFER buffer message = BUFFER_EMPTY;
+  AUTO_BUFFER buffer json = BUFFER_EMPTY;
+  char short_text[512];
+  va_list again;
+  va_copy(again, arguments);
+  int size = vsnprintf(short_text, sizeof(short_text), format, arguments);
+  const char *text = short_text;
+  if (size >= (int)sizeof(short_text) && buffer_reserve(&message, (size_t)size + 1) != NULL) {
+    vsnprintf(message.data, (size_t)size + 1, format, again);
+    text = message.data;
+  }
+  va_end(again);
+  buffer_append_text(&json, "{\"error\":");
+  buffer_append_json_string(&json, slice_of(text));
+  buffer_append_char(&json, '}');
+  x->status = status;
+  x->failure = json.failed ? NULL : arena_copy_text(&x->arena, buffer_view(&json));
+  if (x->failure == NULL)
+    x->failure = "{\"error\":\"out of memory\"}";
+}
+
+void exchange_fail(exchange *x, unsigned status, const char *format, ...)
+{
+  va_list arguments;
+  va_start(arguments, format);
+  fail_va(x, status, format, arguments);
+  va_end(arguments);
+}
+
+void exchange_fail_header(exchange *x, const char *name, const char *value)
+{
+  x->failure_header = name;
+  x->failure_value = value;
+}
+
+static unsigned status_of(TRITONSERVER_Error_Code code)
+{
+  switch (code) {
+  case TRITONSERVER_ERROR_INTERNAL:
+    return MHD_HTTP_INTERNAL_SERVER_ERROR;
+  case TRITONSERVER_ERROR_NOT_FOUND:
+    return MHD_HTTP_NOT_FOUND;
+  case TRITONSERVER_ERROR_UNAVAILABLE:
+    return MHD_HTTP_SERVICE_UNAVAILABLE;
+  case TRITONSERVER_ERROR_UNSUPPORTED:
+    return MHD_HTTP_NOT_IMPLEMENTED;
+  default:
+    return MHD_HTTP_BAD_REQUEST;
+  }
+}
+
+bool exchange_fail_if(exchange *x, TRITONSERVER_Error *failure_owned)
+{
+  if (failure_owned == NULL)
+    return false;
+  exchange_fail(x, status_of(TRITONSERVER_ErrorCode(failure_owned)), "%s",
+                TRITONSERVER_ErrorMessage(failure_owned));
+  TRITONSERVER_ErrorDelete(failure_owned);
+  return true;
+}
+
+bool exchange_fail_if_error(exchange *x, error *failure_owned)
+{
+  if (failure_owned == NULL)
+    return false;
+  exchange_fail(x, status_of((TRITONSERVER_Error_Code)error_get_code(failure_owned)), "%s",
+                error_message(failure_owned));
+  error_free(failure_owned);
+  return true;
+}
+
+void exchange_reply_with(exchange *x, struct MHD_Response *response_owned)
+{
+  if (response_owned == NULL) {
+    exchange_fail(x, MHD_HTTP_SERVICE_UNAVAILABLE, "out of memory");
+    return;
+  }
+  x->status = MHD_HTTP_OK;
+  x->reply = response_owned;
+}
+
+void exchange_reply_empty(exchange *x, unsigned status)
+{
+  x->status = status;
+  x->reply =
+      x->route->category == CATEGORY_HEALTH ? x->http->empty_reply : x->http->empty_json_reply;
+}
+
+static void delete_message(void *message)
+{
+  TRITONSERVER_ErrorDelete(TRITONSERVER_MessageDelete(message));
+}
+
+void exchange_reply_message(exchange *x, TRITONSERVER_Message *message_owned)
+{
+  const char *text;
+  size_t size;
+  if (exchange_fail_if(x, TRITONSERVER_MessageSerializeToJson(message_owned, &text, &size))) {
+    delete_message(message_owned);
+    return;
+  }
+  // The text is the message's: the reply is sent from there.
+  struct MHD_Response *response = MHD_create_response_from_buffer_with_free_callback_cls(
+      size, (void *)text, delete_message, message_owned);
+  if (response == NULL)
+    delete_message(message_owned);
+  else
+    MHD_add_response_header(response, MHD_HTTP_HEADER_CONTENT_TYPE, "application/json");
+  exchange_reply_with(x, response);
+}
+
+static struct MHD_Response *failure_response(exchange *x)
+{
+  struct MHD_Response *response = MHD_create_response_from_buffer(
+      strlen(x->failure), (void *)x->failure, MHD_RESPMEM_MUST_COPY);
+  if (response == NULL)
+    return NULL;
+  MHD_add_response_header(response, MHD_HTTP_HEADER_CONTENT_TYPE, "application/json");
+  if (x->failure_header != NULL)
+    MHD_add_response_header(response, x->failure_header, x->failure_value);
+  return response;
+}
+
+static bool is_shared(const exchange *x)
+{
+  return x->reply == x->http->empty_reply || x->reply == x->http->empty_json_reply;
+}
+
+// Hands the reply to libmicrohttpd.
+static enum MHD_Result send_reply(exchange *x)
+{
+  if (x->reply == NULL)
+    x->reply = failure_response(x);
+  if (x->reply == NULL)
+    return MHD_NO;
+  x->phase = EXCHANGE_ANSWERED;
+  connection_enter(x->connection, CONNECTION_REPLY);
+  if (atomic_load_explicit(&x->http->draining, memory_order_relaxed) && !is_shared(x))
+    MHD_add_response_header(x->reply, MHD_HTTP_HEADER_CONNECTION, "close");
+  enum MHD_Result queued = MHD_queue_response(x->mhd, x->status, x->reply);
+  if (!is_shared(x))
+    MHD_destroy_response(x->reply); // libmicrohttpd has its own reference
+  return queued;
+}
+
+// Answers while the body is still coming and gives the connection up.
+static enum MHD_Result refuse(exchange *x)
+{
+  char text[4096];
+  size_t body_size = strlen(x->failure);
+  bool extra = x->failure_header != NULL;
+  int size = snprintf(text, sizeof(text),
+                      "HTTP/1.1 %u %s\r\nConnection: close\r\nContent-Type: application/json\r\n"
+                      "Content-Length: %zu\r\n%s%s%s%s\r\n%s",
+                      x->status, MHD_get_reason_phrase_for(x->status), body_size,
+                      extra ? x->failure_header : "", extra ? ": " : "",
+                      extra ? x->failure_value : "", extra ? "\r\n" : "", x->failure);
+  if (size > 0 && size < (int)sizeof(text))
+    connection_refuse(x->connection, text, (size_t)size);
+  return MHD_NO;
+}
+
+// --- Admission: what the headers decide
+
+static enum MHD_Result take_header(void *context, enum MHD_ValueKind kind, const char *name,
+                                   size_t name_size, const char *value, size_t value_size)
+{
+  (void)kind;
+  headers_add(context, (slice){name, name_size},
+              value == NULL ? (slice){"", 0} : (slice){value, value_size});
+  return MHD_YES;
+}
+
+static bool has_body(const request_headers *headers)
+{
+  return headers->chunked || headers->content_length.value > 0;
+}
+
+static bool check_headers(exchange *x)
+{
+  request_headers *headers = &x->headers;
+  MHD_get_connection_values_n(x->mhd, MHD_HEADER_KIND, take_header, headers);
+  headers_finish(headers);
+  if (headers->count > HEADERS_MAX_COUNT)
+    exchange_fail(x, MHD_HTTP_REQUEST_HEADER_FIELDS_TOO_LARGE,
+                  "the request has %zu header fields, at most %d are taken", headers->count,
+                  HEADERS_MAX_COUNT);
+  else if (headers->fault != NULL)
+    exchange_fail(x, MHD_HTTP_BAD_REQUEST, "%s", headers->fault);
+  return x->failure == NULL;
+}
+
+static bool find_route(exchange *x, const char *method, slice path)
+{
+  if (path.size > URL_MAX_BYTES) {
+    exchange_fail(x, MHD_HTTP_URI_TOO_LONG, "the path has %zu bytes, at most %d are taken",
+                  path.size, URL_MAX_BYTES);
+    return false;
+  }
+  route_match match = routes_find(route_method_of(method), path);
+  if (match.methods == 0) {
+    exchange_fail(x, MHD_HTTP_NOT_FOUND, "Not Found");
+    return false;
+  }
+  if (match.route == NULL) {
+    static const char *const allowed[] = {[METHOD_GET] = "GET, HEAD",
+                                          [METHOD_POST] = "POST",
+                                          [METHOD_GET | METHOD_POST] = "GET, HEAD, POST"};
+    exchange_fail(x, MHD_HTTP_METHOD_NOT_ALLOWED, "Method Not Allowed");
+    exchange_fail_header(x, MHD_HTTP_HEADER_ALLOW, allowed[match.methods]);
+    return false;
+  }
+  x->route = match.route;
+  for (size_t i = 0; i < PARAMETER_COUNT; i++) {
+    if (match.parameters[i].size == 0)
+      continue;
+    char *decoded = arena_allocate(&x->arena, match.parameters[i].size + 1);
+    if (decoded == NULL || !route_decode(match.parameters[i], decoded)) {
+      exchange_fail(x, MHD_HTTP_NOT_FOUND, "Not Found");
+      return false;
+    }
+    x->parameters[i] = decoded;
+  }
+  return true;
+}
+
+static void fail_too_large(exchange *x, const char *what)
+{
+  exchange_fail(x, MHD_HTTP_CONTENT_TOO_LARGE,
+                "%s exceeds the maximum allowed input size of %zu bytes. Use "
+                "--http-max-input-size to increase the limit.",
+                what, x->http->options.max_input_size);
+}
+
+static bool check_body(exchange *x)
+{
+  const request_headers *headers = &x->headers;
+  if (headers->content_length.value > 0 &&
+      (uint64_t)headers->content_length.value > x->http->options.max_input_size) {
+    char what[64];
+    snprintf(what, sizeof(what), "request body size of %" PRId64 " bytes",
+             headers->content_length.value);
+    fail_too_large(x, what);
+  } else if (headers->coding == CODING_UNKNOWN && x->route->body != BODY_IGNORED) {
+    exchange_fail(x, MHD_HTTP_NOT_IMPLEMENTED, "Unsupported compression type");
+    exchange_fail_header(x, MHD_HTTP_HEADER_ACCEPT_ENCODING, "gzip, deflate");
+  } else if (x->route->handle == NULL) {
+    exchange_fail(x, MHD_HTTP_NOT_IMPLEMENTED, "%s is not supported by nereid yet", x->route->path);
+  } else if (x->route->body == BODY_TENSORS) {
+    infer_admit(x);
+  }
+  return x->failure == NULL;
+}
+
+static void fail_body(exchange *x, body_result why)
+{
+  switch (why) {
+  case BODY_OK:
+    break;
+  case BODY_TOO_LARGE:
+    fail_too_large(x, "request body");
+    break;
+  case BODY_OVER_BUDGET:
+    exchange_fail(x, MHD_HTTP_SERVICE_UNAVAILABLE,
+                  "the server holds as many bytes of requests as it may, try again later");
+    break;
+  case BODY_NO_MEMORY:
+    exchange_fail(x, MHD_HTTP_SERVICE_UNAVAILABLE, "out of memory");
+    break;
+  case BODY_TOO_MANY_CHUNKS:
+    exchange_fail(x, MHD_HTTP_BAD_REQUEST,
+                  "Chunked request body exceeds maximum of %d non-empty chunks. Send fewer or "
+                  "larger HTTP chunks.",
+                  BODY_MAX_CHUNKS);
+    break;
+  case BODY_CORRUPT:
+    exchange_fail(x, MHD_HTTP_BAD_REQUEST, "the request body is not valid %s data",
+                  x->headers.coding == CODING_GZIP ? "gzip" : "deflate");
+    break;
+  }
+}
+
+static bool admit(exchange *x, const char *url, const char *method)
+{
+  if (!check_headers(x) || !find_route(x, method, slice_of(url)) || !check_body(x))
+    return false;
+  if (!has_body(&x->headers) || x->route->body == BODY_IGNORED)
+    return true;
+  bool compressed = x->headers.coding != CODING_IDENTITY;
+  int64_t json_size = compressed ? 0 : x->headers.inference_header_length.value;
+  fail_body(x, body_begin(&x->body, (size_t)x->headers.content_length.value, x->headers.chunked,
+                          json_size > 0 ? (size_t)json_size : 0));
+  return x->failure == NULL;
+}
+
+// May the rest of a refused request be read and dropped, so that the connection can live on?
+static bool is_worth_dropping(const request_headers *headers)
+{
+  return headers->fault == NULL && !headers->chunked && !headers->expects_continue &&
+         headers->content_length.value <= DROPPED_BODY_BYTES;
+}
+
+static enum MHD_Result begin(http_server *http, struct MHD_Connection *mhd, const char *url,
+                             const char *method, void **context)
+{
+  exchange *x = exchange_new(http, mhd);
+  if (x == NULL)
+    return MHD_NO;
+  *context = x;
+  http_log_verbose("HTTP request: %s %s", method, url);
+  if (admit(x, url, method)) {
+    connection_enter(x->connection, has_body(&x->headers) ? CONNECTION_BODY : CONNECTION_RUNNING);
+    return MHD_YES;
+  }
+  if (!is_worth_dropping(&x->headers))
+    return refuse(x);
+  x->phase = EXCHANGE_DROPPING;
+  connection_enter(x->connection, CONNECTION_BODY);
+  return MHD_YES;
+}
+
+// --- Body and handling
+
+static enum MHD_Result receive(exchange *x, const char *data, size_t size)
+{
+  connection_enter(x->connection, CONNECTION_BODY);
+  body_result taken = BODY_OK;
+  if (x->phase != EXCHANGE_DROPPING && x->route->body != BODY_IGNORED)
+    taken = body_append(&x->body, data, size);
+  else if ((x->dropped_bytes += size) > x->http->options.max_input_size)
+    taken = BODY_TOO_LARGE; // only a chunked one gets here: a declared size was checked before
+  if (taken == BODY_OK)
+    return MHD_YES;
+  fail_body(x, taken);
+  return refuse(x);
+}
+
+// The request is complete. False when it is to be dropped.
+static bool handle(exchange *x)
+{
+  if (!http_server_handling_began(x->http))
+    return false;
+  body_result finished = BODY_OK;
+  connection_enter(x->connection, CONNECTION_RUNNING);
+  if (x->route->body != BODY_IGNORED && x->headers.coding != CODING_IDENTITY) {
+    int64_t json_size = x->headers.inference_header_length.value;
+    x->body.aligned_at = json_size > 0 ? (size_t)json_size : 0;
+    finished = body_inflate(&x->body, x->headers.coding);
+  } else if (x->route->body != BODY_IGNORED) {
+    finished = body_finish(&x->body);
+  }
+  if (finished == BODY_OK)
+    x->route->handle(x);
+  else
+    fail_body(x, finished);
+  return true;
+}
+
+enum MHD_Result exchange_handle(void *server, struct MHD_Connection *mhd, const char *url,
+                                const char *method, const char *version, const char *upload,
+                                size_t *upload_size, void **context)
+{
+  (void)version;
+  exchange *x = *context;
+  if (x == NULL)
+    return begin(server, mhd, url, method, context);
+  if (*upload_size > 0) {
+    size_t size = *upload_size;
+    *upload_size = 0;
+    return receive(x, upload, size);
+  }
+  if (x->phase == EXCHANGE_ANSWERED)
+    return MHD_YES;
+  if (x->phase == EXCHANGE_DROPPING)
+    return send_reply(x);
+  if (x->phase == EXCHANGE_WAITING) {
+    x->phase = EXCHANGE_RECEIVING;
+    x->next(x);
+  } else if (!handle(x)) {
+    return MHD_NO;
+  }
+  if (x->phase == EXCHANGE_WAITING)
+    return MHD_YES;
+  http_server_handling_ended(x->http);
+  return send_reply(x);
+}
+
+void exchange_suspend(exchange *x, exchange_step next)
+{
+  x->next = next;
+  x->phase = EXCHANGE_WAITING;
+  MHD_suspend_connection(x->mhd);
+}
+
+void exchange_resume(exchange *x)
+{
+  MHD_resume_connection(x->mhd);
+}
+
+void exchange_run_job(exchange *x, void (*job)(exchange *x), exchange_step next)
+{
+  x->job = job;
+  exchange_suspend(x, next);
+  if (!exchange_fail_if_error(x, jobs_submit(x->http->jobs, x)))
+    return;
+  exchange_resume(x);
+}

@@ -1,0 +1,110 @@
+// One request and its reply, from the headers to the last byte sent. Referenced by its connection
+// until the reply is sent, by the core while it has the request, and by a reply that sends tensors
+// from its memory. All calls are made on the connection's loop thread unless they say otherwise.
+#ifndef NEREID_FRONTEND_HTTP_EXCHANGE_H
+#define NEREID_FRONTEND_HTTP_EXCHANGE_H
+
+#include "base/arena.h"
+#include "base/error.h"
+#include "base/refcount.h"
+#include "frontend/http/body.h"
+#include "frontend/http/connections.h"
+#include "frontend/http/headers.h"
+#include "frontend/http/routes.h"
+#include "triton/core/tritonserver.h"
+
+#include <microhttpd.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+typedef struct http_server http_server;
+typedef struct inference inference; // infer.h
+typedef struct exchange exchange;
+
+typedef enum exchange_phase {
+  EXCHANGE_RECEIVING, // headers are here, the body is coming
+  EXCHANGE_DROPPING,  // refused; the rest of a small body is read and dropped
+  EXCHANGE_WAITING,   // the core or a job has it, the connection is suspended
+  EXCHANGE_ANSWERED,  // the reply is made
+} exchange_phase;
+
+// Continues an exchange on its loop thread after exchange_resume.
+typedef void (*exchange_step)(exchange *x);
+
+struct exchange {
+  http_server *http;
+  connection *connection;
+  struct MHD_Connection *mhd;
+  refcount references;
+  exchange_phase phase;
+
+  const route *route;
+  const char *parameters[PARAMETER_COUNT]; // decoded; "" when the path has none
+  request_headers headers;
+  body body;
+  size_t dropped_bytes; // of a body that nobody wants
+
+  exchange_step next;       // what a resumed exchange does
+  void (*job)(exchange *x); // what a job thread does; see exchange_run_job
+  exchange *next_job;       // queue of jobs.c
+  inference *inference;     // of an infer request, else NULL
+  void *job_data;           // of the handler that runs a job
+
+  unsigned status;            // of the reply
+  struct MHD_Response *reply; // NULL until made
+  const char *failure;        // the reply's text when it is an error, in the arena
+  const char *failure_header; // one more header of that reply, or NULL
+  const char *failure_value;
+
+  arena arena;
+  char arena_memory[]; // EXCHANGE_ARENA_BYTES
+};
+
+// --- Life, called by the listener (http_server.c)
+
+// libmicrohttpd's access handler.
+enum MHD_Result exchange_handle(void *server, struct MHD_Connection *mhd, const char *url,
+                                const char *method, const char *version, const char *upload,
+                                size_t *upload_size, void **context);
+
+// libmicrohttpd's notice that a request is over, however it ended.
+void exchange_completed(void *server, struct MHD_Connection *mhd, void **context,
+                        enum MHD_RequestTerminationCode reason);
+
+void exchange_ref(exchange *x);   // any thread
+void exchange_unref(exchange *x); // any thread
+
+// The client has left: tells the core that nobody waits for the answer. Any thread that holds a
+// reference.
+void exchange_cancel(exchange *x);
+
+// --- For handlers
+
+// Suspends the connection until exchange_resume; `next` then runs on the loop thread.
+void exchange_suspend(exchange *x, exchange_step next);
+void exchange_resume(exchange *x); // any thread, once for each suspension
+
+// Runs `job` on a job thread and then `next` on the loop thread: for calls that may block.
+void exchange_run_job(exchange *x, void (*job)(exchange *x), exchange_step next);
+
+// --- Replies: the first one made counts
+
+// {"error": "<text>"} with `status`.
+void exchange_fail(exchange *x, unsigned status, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+// The same from an error, with the status that its code stands for; releases it. The first of each
+// pair does nothing and returns false for NULL.
+bool exchange_fail_if(exchange *x, TRITONSERVER_Error *failure_owned);
+bool exchange_fail_if_error(exchange *x, error *failure_owned);
+// One more header for the failure that was just made; both texts are static.
+void exchange_fail_header(exchange *x, const char *name, const char *value);
+
+// `status` without a body.
+void exchange_reply_empty(exchange *x, unsigned status);
+// 200 with the message as JSON; releases it.
+void exchange_reply_message(exchange *x, TRITONSERVER_Message *message_owned);
+// 200 with a reply that the handler made.
+void exchange_reply_with(exchange *x, struct MHD_Response *response_owned);
+
+#endif

@@ -1,0 +1,25 @@
+// The functions behind the route table (route_handler in routes.h).
+#ifndef NEREID_FRONTEND_HTTP_HANDLERS_H
+#define NEREID_FRONTEND_HTTP_HANDLERS_H
+
+typedef struct exchange exchange;
+
+// control.c: answered at once
+void handle_server_metadata(exchange *x);
+void handle_server_live(exchange *x);
+void handle_server_ready(exchange *x);
+void handle_model_metadata(exchange *x);
+void handle_model_ready(exchange *x);
+void handle_model_config(exchange *x);
+void handle_model_statistics(exchange *x);
+
+// repository.c: may take long
+void handle_repository_index(exchange *x);
+void handle_model_load(exchange *x);
+void handle_model_unload(exchange *x);
+void handle_named_repository(exchange *x);
+
+// infer.c
+void handle_infer(exchange *x);
+
+#endif

@@ -1,0 +1,57 @@
+// What the listener needs to know of a request's header fields, read once when they are complete.
+// Pure functions on text; the loop thread that owns the request calls them.
+#ifndef NEREID_FRONTEND_HTTP_HEADERS_H
+#define NEREID_FRONTEND_HTTP_HEADERS_H
+
+#include "base/slice.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define HEADERS_MAX_COUNT 100 // fields in one request
+
+typedef enum content_coding {
+  CODING_IDENTITY,
+  CODING_GZIP,
+  CODING_DEFLATE,
+  CODING_UNKNOWN, // one that the server does not speak, or several on top of each other
+} content_coding;
+
+// A number in a field, as far as the field allows one to be read.
+typedef struct header_number {
+  enum {
+    NUMBER_ABSENT,
+    NUMBER_VALID,
+    NUMBER_MALFORMED,
+    NUMBER_OUT_OF_RANGE
+  } state;
+  int64_t value;
+  slice text; // what stands there; lives as long as the request's headers
+} header_number;
+
+typedef struct request_headers {
+  size_t count;
+  header_number content_length;
+  header_number inference_header_length;
+  bool chunked;           // Transfer-Encoding: chunked
+  bool expects_continue;  // Expect: 100-continue
+  content_coding coding;  // of the body
+  content_coding accepts; // the coding that the client likes best in a reply
+  const char *fault;      // a reason not to trust the framing (RFC 9112, 6.3), else NULL
+} request_headers;
+
+// Takes one field. Names are compared without regard to case.
+void headers_add(request_headers *headers, slice name, slice value);
+
+// Checks what only all fields together show; call once after the last headers_add.
+void headers_finish(request_headers *headers);
+
+// Reads a decimal integer, with an optional '-' only.
+header_number headers_number(slice text);
+
+// The coding with the largest weight among those that the server speaks; the first of equals, "*"
+// is ignored, a malformed element is skipped.
+content_coding headers_accepted_coding(slice accept_encoding);
+
+#endif

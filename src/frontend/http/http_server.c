@@ -1,0 +1,295 @@
+// Starts, drains and stops the inference listener: libmicrohttpd's loops, the watcher, the jobs.
+#include "frontend/http/http_server.h"
+
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "frontend/http/exchange.h"
+#include "frontend/http/infer.h"
+#include "frontend/http/listen.h"
+#include "frontend/http/log.h"
+#include "frontend/http/server.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define JOB_THREADS             16
+#define CONNECTION_MEMORY_BYTES (32u << 10) // headers and the read buffer of one connection
+#define UNLIMITED_CONNECTIONS   (1u << 30)  // for libmicrohttpd: connections.c keeps the limit
+
+void http_server_options_init(http_server_options *options)
+{
+  *options = (http_server_options){
+      .address = "0.0.0.0",
+      .port = 8000,
+      .backlog = 1024,
+      .thread_count = 8,
+      .connection_limit = 10000,
+      .max_input_size = 64u << 20,
+      .header_timeout_ms = 10000,
+      .body_timeout_ms = 30000,
+      .write_timeout_ms = 30000,
+      .idle_timeout_ms = 75000,
+  };
+}
+
+// --- Counting
+
+static void signal_change(http_server *http)
+{
+  LOCK_SCOPE(&http->mutex);
+  pthread_cond_broadcast(&http->changed);
+}
+
+// Counts down; wakes http_server_drain or http_server_free at 0. Sequentially consistent with
+// them: either this thread sees the draining and signals, or they see the count.
+static void count_down(http_server *http, _Atomic size_t *count)
+{
+  if (atomic_fetch_sub(count, 1) == 1 && atomic_load(&http->draining))
+    signal_change(http);
+}
+
+void http_server_ref(http_server *http)
+{
+  refcount_take(&http->references);
+}
+
+void http_server_unref(http_server *http)
+{
+  if (!refcount_drop(&http->references))
+    return;
+  if (http->allocator != NULL)
+    http_log_failure("releasing the output allocator",
+                     TRITONSERVER_ResponseAllocatorDelete(http->allocator));
+  if (http->empty_reply != NULL)
+    MHD_destroy_response(http->empty_reply);
+  if (http->empty_json_reply != NULL)
+    MHD_destroy_response(http->empty_json_reply);
+  pthread_cond_destroy(&http->changed);
+  pthread_mutex_destroy(&http->mutex);
+  free(http);
+}
+
+void http_server_request_began(http_server *http)
+{
+  atomic_fetch_add(&http->unanswered, 1);
+}
+
+void http_server_request_ended(http_server *http)
+{
+  count_down(http, &http->unanswered);
+}
+
+bool http_server_handling_began(http_server *http)
+{
+  atomic_fetch_add(&http->busy, 1);
+  if (!atomic_load(&http->stopping))
+    return true;
+  count_down(http, &http->busy);
+  return false;
+}
+
+void http_server_handling_ended(http_server *http)
+{
+  count_down(http, &http->busy);
+}
+
+// --- libmicrohttpd
+
+static void log_line(void *context, const char *format, va_list arguments)
+    __attribute__((format(printf, 2, 0)));
+static void log_line(void *context, const char *format, va_list arguments)
+{
+  (void)context;
+  if (!TRITONSERVER_LogIsEnabled(TRITONSERVER_LOG_VERBOSE))
+    return;
+  char text[512];
+  int size = vsnprintf(text, sizeof(text), format, arguments);
+  if (size > 0 && size < (int)sizeof(text) && text[size - 1] == '\n')
+    text[size - 1] = '\0';
+  http_log_verbose("libmicrohttpd: %s", text);
+}
+
+// Paths are matched as they were sent: route_decode decodes what may be encoded.
+static size_t leave_encoded(void *context, struct MHD_Connection *mhd, char *text)
+{
+  (void)context;
+  (void)mhd;
+  return strlen(text);
+}
+
+static void connection_changed(void *server, struct MHD_Connection *mhd, void **socket_context,
+                               enum MHD_ConnectionNotificationCode what)
+{
+  http_server *http = server;
+  if (what == MHD_CONNECTION_NOTIFY_STARTED) {
+    const union MHD_ConnectionInfo *info =
+        MHD_get_connection_info(mhd, MHD_CONNECTION_INFO_CONNECTION_FD);
+    *socket_context = connection_open(http->connections, info->connect_fd);
+  } else if (*socket_context != NULL) {
+    connection_close(*socket_context);
+    *socket_context = NULL;
+  }
+}
+
+// Called with the first line of each request; what it returns is the handler's context at first.
+static void *request_began(void *server, const char *uri, struct MHD_Connection *mhd)
+{
+  (void)server;
+  (void)uri;
+  const union MHD_ConnectionInfo *info =
+      MHD_get_connection_info(mhd, MHD_CONNECTION_INFO_SOCKET_CONTEXT);
+  if (info->socket_context != NULL)
+    connection_enter(info->socket_context, CONNECTION_HEADERS);
+  return NULL;
+}
+
+static void adopt_connection(void *server, int socket_fd, const void *address,
+                             unsigned address_size)
+{
+  http_server *http = server;
+  if (MHD_add_connection(http->daemon, socket_fd, address, address_size) != MHD_YES)
+    http_log_warning("a connection was dropped: %s", "libmicrohttpd cannot take it");
+}
+
+static error *start_daemon(http_server *http)
+{
+  unsigned flags = MHD_USE_EPOLL_INTERNAL_THREAD | MHD_USE_ITC | MHD_ALLOW_SUSPEND_RESUME |
+                   MHD_USE_NO_LISTEN_SOCKET | MHD_USE_SUPPRESS_DATE_NO_CLOCK | MHD_USE_ERROR_LOG |
+                   MHD_USE_TURBO;
+  unsigned threads = http->options.thread_count;
+  struct MHD_OptionItem options[] = {
+      {MHD_OPTION_CONNECTION_MEMORY_LIMIT, CONNECTION_MEMORY_BYTES, NULL},
+      {MHD_OPTION_CONNECTION_LIMIT, UNLIMITED_CONNECTIONS, NULL},
+      {MHD_OPTION_STRICT_FOR_CLIENT, 1, NULL},
+      // A pool of one thread is none for libmicrohttpd.
+      {threads > 1 ? MHD_OPTION_THREAD_POOL_SIZE : MHD_OPTION_END, threads, NULL},
+      {MHD_OPTION_END, 0, NULL},
+  };
+  http->daemon = MHD_start_daemon(
+      flags, 0, NULL, NULL, exchange_handle, http, MHD_OPTION_EXTERNAL_LOGGER, log_line, http,
+      MHD_OPTION_NOTIFY_COMPLETED, exchange_completed, http, MHD_OPTION_NOTIFY_CONNECTION,
+      connection_changed, http, MHD_OPTION_UNESCAPE_CALLBACK, leave_encoded, NULL,
+      MHD_OPTION_URI_LOG_CALLBACK, request_began, http, MHD_OPTION_ARRAY, options, MHD_OPTION_END);
+  if (http->daemon == NULL)
+    return error_new(ERROR_UNAVAILABLE, "cannot start %u HTTP threads", threads);
+  return NULL;
+}
+
+// --- Life
+
+static error *make_shared_replies(http_server *http)
+{
+  static char nothing[1];
+  http->empty_reply = MHD_create_response_from_buffer(0, nothing, MHD_RESPMEM_PERSISTENT);
+  http->empty_json_reply = MHD_create_response_from_buffer(0, nothing, MHD_RESPMEM_PERSISTENT);
+  if (http->empty_reply == NULL || http->empty_json_reply == NULL ||
+      MHD_add_response_header(http->empty_json_reply, MHD_HTTP_HEADER_CONTENT_TYPE,
+                              "application/json") != MHD_YES)
+    return error_no_memory();
+  return NULL;
+}
+
+static http_server *allocate(const http_server_options *options, TRITONSERVER_Server *server)
+{
+  http_server *http = calloc(1, sizeof(*http));
+  if (http == NULL)
+    return NULL;
+  http->options = *options;
+  http->options.address = NULL;
+  http->server = server;
+  refcount_init(&http->references);
+  http->budget.limit = options->max_inflight_bytes;
+  pthread_mutex_init(&http->mutex, NULL);
+  pthread_condattr_t attributes;
+  pthread_condattr_init(&attributes);
+  pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
+  pthread_cond_init(&http->changed, &attributes);
+  pthread_condattr_destroy(&attributes);
+  return http;
+}
+
+// The daemon is there before anything is accepted; the socket listens meanwhile.
+static error *start(http_server *http, int listen_fd_owned)
+{
+  error *failure = jobs_new(JOB_THREADS, &http->jobs);
+  if (failure == NULL)
+    failure = make_shared_replies(http);
+  if (failure == NULL)
+    failure = infer_make_allocator(&http->allocator);
+  if (failure == NULL)
+    failure = start_daemon(http);
+  if (failure != NULL) {
+    close(listen_fd_owned);
+    return failure;
+  }
+  return connections_new(&http->options, listen_fd_owned, adopt_connection, http,
+                         &http->connections);
+}
+
+error *http_server_new(const http_server_options *options, TRITONSERVER_Server *server,
+                       http_server **result)
+{
+  http_server *http = allocate(options, server);
+  if (http == NULL)
+    return error_no_memory();
+  int listen_fd;
+  error *failure = listen_open(options->address, options->port, options->reuse_port,
+                               options->backlog, &listen_fd, &http->port);
+  if (failure == NULL)
+    failure = start(http, listen_fd);
+  if (failure != NULL) {
+    http_server_free(http);
+    return failure;
+  }
+  http_log_info("Started HTTPService at %s:%u", options->address, http->port);
+  *result = http;
+  return NULL;
+}
+
+uint16_t http_server_port(const http_server *http)
+{
+  return http->port;
+}
+
+// Waits until `count` is 0 or the moment has come; returns the count.
+static size_t wait_for_none(http_server *http, _Atomic size_t *count, uint64_t deadline_ns)
+{
+  struct timespec deadline = clock_timespec(deadline_ns);
+  LOCK_SCOPE(&http->mutex);
+  int status = 0;
+  while (atomic_load(count) > 0 && status == 0)
+    status = deadline_ns == CLOCK_NEVER
+                 ? pthread_cond_wait(&http->changed, &http->mutex)
+                 : pthread_cond_timedwait(&http->changed, &http->mutex, &deadline);
+  return atomic_load(count);
+}
+
+size_t http_server_drain(http_server *http, uint64_t deadline_ns)
+{
+  atomic_store(&http->draining, true);
+  if (http->connections == NULL)
+    return 0;
+  connections_stop_accepting(http->connections);
+  return wait_for_none(http, &http->unanswered, deadline_ns);
+}
+
+void http_server_free(http_server *http)
+{
+  if (http == NULL)
+    return;
+  atomic_store(&http->draining, true);
+  atomic_store(&http->stopping, true);
+  if (http->connections != NULL) {
+    connections_stop_accepting(http->connections);
+    // libmicrohttpd must not be stopped while a connection is suspended.
+    connections_cancel_all(http->connections);
+    wait_for_none(http, &http->busy, CLOCK_NEVER);
+  }
+  if (http->daemon != NULL)
+    MHD_stop_daemon(http->daemon);
+  connections_free(http->connections);
+  jobs_free(http->jobs);
+  http_server_unref(http);
+}

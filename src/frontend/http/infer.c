@@ -1,0 +1,142 @@
+// Sends inference requests through the core. Requests are made and replies are formatted on loop
+// threads; the two callbacks come from threads of the core.
+#include "frontend/http/infer.h"
+
+#include "frontend/http/exchange.h"
+#include "frontend/http/handlers.h"
+#include "frontend/http/log.h"
+#include "frontend/http/server.h"
+#include "frontend/http/version.h"
+
+void infer_admit(exchange *x)
+{
+  int64_t version;
+  uint32_t flags = 0;
+  if (!version_of(x, &version) ||
+      exchange_fail_if(x,
+                       TRITONSERVER_ServerModelTransactionProperties(
+                           x->http->server, x->parameters[PARAMETER_MODEL], version, &flags, NULL)))
+    return;
+  if ((flags & TRITONSERVER_TXN_DECOUPLED) != 0)
+    exchange_fail(x, MHD_HTTP_NOT_IMPLEMENTED,
+                  "HTTP end point doesn't support models with decoupled transaction policy");
+}
+
+// --- The request's life in the core
+
+static void drop_request(inference *i)
+{
+  if (atomic_fetch_sub_explicit(&i->request_users, 1, memory_order_acq_rel) != 1)
+    return;
+  http_log_failure("deleting an inference request",
+                   TRITONSERVER_InferenceRequestDelete(i->request));
+  exchange_unref(i->exchange); // and with it `i`
+}
+
+// False when the request is deleted or about to be.
+static bool take_request(inference *i)
+{
+  uint32_t users = atomic_load_explicit(&i->request_users, memory_order_relaxed);
+  while (users > 0)
+    if (atomic_compare_exchange_weak_explicit(&i->request_users, &users, users + 1,
+                                              memory_order_acquire, memory_order_relaxed))
+      return true;
+  return false;
+}
+
+void inference_cancel(inference *i)
+{
+  if (!take_request(i))
+    return;
+  http_log_failure("cancelling an inference request",
+                   TRITONSERVER_InferenceRequestCancel(i->request));
+  drop_request(i);
+}
+
+static void request_released(TRITONSERVER_InferenceRequest *request, const uint32_t flags,
+                             void *inference_pointer)
+{
+  (void)request;
+  if ((flags & TRITONSERVER_REQUEST_RELEASE_ALL) != 0)
+    drop_request(inference_pointer);
+}
+
+static void response_complete(TRITONSERVER_InferenceResponse *response, const uint32_t flags,
+                              void *inference_pointer)
+{
+  inference *i = inference_pointer;
+  if (response != NULL && i->response_count++ == 0)
+    i->response = response;
+  else if (response != NULL)
+    http_log_failure("deleting a surplus response", TRITONSERVER_InferenceResponseDelete(response));
+  if ((flags & TRITONSERVER_RESPONSE_COMPLETE_FINAL) != 0)
+    exchange_resume(i->exchange); // from here on it is the loop thread's
+}
+
+// --- Handler
+
+// The core is done, or never got the request: the exchange has failed then.
+static void finish(exchange *x)
+{
+  inference *i = x->inference;
+  if (x->failure != NULL)
+    return;
+  if (i->response_count == 1)
+    infer_reply(x, i);
+  else
+    exchange_fail(x, MHD_HTTP_INTERNAL_SERVER_ERROR, "expected a single response, got %u",
+                  i->response_count);
+  if (i->response != NULL)
+    http_log_failure("deleting a response", TRITONSERVER_InferenceResponseDelete(i->response));
+  i->response = NULL;
+}
+
+static bool set_callbacks(exchange *x, inference *i)
+{
+  return !exchange_fail_if(
+             x, TRITONSERVER_InferenceRequestSetReleaseCallback(i->request, request_released, i)) &&
+         !exchange_fail_if(x, TRITONSERVER_InferenceRequestSetResponseCallback(
+                                  i->request, x->http->allocator, i, response_complete, i));
+}
+
+// Gives the request to the core. The connection is suspended before, since the answer may come at
+// once.
+static void submit(exchange *x, inference *i)
+{
+  exchange_suspend(x, finish);
+  TRITONSERVER_Error *failure = TRITONSERVER_ServerInferAsync(x->http->server, i->request, NULL);
+  if (exchange_fail_if(x, failure)) {
+    drop_request(i); // the core did not take it
+    exchange_resume(x);
+  }
+}
+
+void handle_infer(exchange *x)
+{
+  int64_t version;
+  inference *i = arena_allocate_array(&x->arena, 1, sizeof(*i));
+  if (i == NULL) {
+    exchange_fail(x, MHD_HTTP_SERVICE_UNAVAILABLE, "out of memory");
+    return;
+  }
+  if (!version_of(x, &version) || exchange_fail_if(x, TRITONSERVER_InferenceRequestNew(
+                                                          &i->request, x->http->server,
+                                                          x->parameters[PARAMETER_MODEL], version)))
+    return;
+  i->exchange = x;
+  exchange_ref(x); // for the request
+  atomic_store_explicit(&i->request_users, 1, memory_order_relaxed);
+  if (!infer_fill_request(x, i) || !set_callbacks(x, i)) {
+    drop_request(i);
+    return;
+  }
+  x->inference = i;
+  // One more user, so that the request outlives a client's leaving that is seen just now.
+  take_request(i);
+  bool left = connection_set_exchange(x->connection, x);
+  submit(x, i);
+  if (left)
+    http_log_failure("cancelling an inference request",
+                     TRITONSERVER_InferenceRequestCancel(i->request));
+  drop_request(i);
+}

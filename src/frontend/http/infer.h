@@ -1,0 +1,59 @@
+// One inference over HTTP: from the body to a request of the core (infer_request.c), through the
+// core and back (infer.c), and from its outputs to the reply (infer_output.c, infer_response.c).
+#ifndef NEREID_FRONTEND_HTTP_INFER_H
+#define NEREID_FRONTEND_HTTP_INFER_H
+
+#include "base/error.h"
+#include "triton/core/tritonserver.h"
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+typedef struct exchange exchange;
+typedef struct inference inference;
+
+// How one output goes out.
+typedef struct output_choice {
+  const char *name; // NULL: any output that the request does not list
+  bool binary;
+} output_choice;
+
+// An output's buffer, made by the allocator, released with the response.
+typedef struct output_buffer {
+  const output_choice *choice;
+  void *memory; // to free, NULL when in the exchange's arena
+} output_buffer;
+
+struct inference {
+  exchange *exchange; // referenced while the core has the request
+  TRITONSERVER_InferenceRequest *request;
+  // The core and those who cancel; the last one deletes the request, nobody joins at 0.
+  _Atomic uint32_t request_users;
+
+  output_choice fallback; // for outputs that the request does not list
+  output_choice *choices; // in the arena
+  size_t choice_count;
+
+  TRITONSERVER_InferenceResponse *response; // owned; the first one
+  uint32_t response_count;
+};
+
+// Header time: the model must exist and answer each request once. Fails the exchange otherwise.
+void infer_admit(exchange *x);
+
+// Tells the core that nobody waits any more. Any thread that holds a reference to the exchange.
+void inference_cancel(inference *i);
+
+// The allocator for all outputs of a listener.
+error *infer_make_allocator(TRITONSERVER_ResponseAllocator **allocator);
+
+// Turns the body into inputs, parameters and output choices of i->request. False when the exchange
+// has failed. Loop thread.
+bool infer_fill_request(exchange *x, inference *i);
+
+// Turns i->response into the reply. Loop thread.
+void infer_reply(exchange *x, inference *i);
+
+#endif

@@ -1,0 +1,97 @@
+// Provides the memory for outputs. Called by the core on whatever thread runs the model, for one
+// request by one thread at a time, while the exchange is suspended.
+#include "frontend/http/infer.h"
+
+#include "frontend/http/exchange.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define OUTPUT_ALIGNMENT 64
+#define ARENA_MAX_BYTES  1024 // larger outputs have a block of their own
+
+static const output_choice *choose(const inference *i, const char *name)
+{
+  for (size_t k = 0; k < i->choice_count; k++)
+    if (strcmp(i->choices[k].name, name) == 0)
+      return &i->choices[k];
+  return &i->fallback;
+}
+
+static void *allocate_memory(exchange *x, output_buffer *output, size_t size)
+{
+  if (size <= ARENA_MAX_BYTES) {
+    char *memory = arena_allocate(&x->arena, size + OUTPUT_ALIGNMENT);
+    uintptr_t misaligned = (uintptr_t)memory % OUTPUT_ALIGNMENT;
+    return memory == NULL || misaligned == 0 ? memory : memory + OUTPUT_ALIGNMENT - misaligned;
+  }
+  void *memory;
+  if (posix_memalign(&memory, OUTPUT_ALIGNMENT, size) != 0)
+    return NULL;
+  output->memory = memory;
+  return memory;
+}
+
+static TRITONSERVER_Error *allocate(TRITONSERVER_ResponseAllocator *allocator,
+                                    const char *tensor_name, size_t byte_size,
+                                    TRITONSERVER_MemoryType preferred_type, int64_t preferred_id,
+                                    void *inference_pointer, void **buffer, void **buffer_userp,
+                                    TRITONSERVER_MemoryType *actual_type, int64_t *actual_id)
+{
+  (void)allocator;
+  (void)preferred_type;
+  (void)preferred_id;
+  inference *i = inference_pointer;
+  output_buffer *output = arena_allocate_array(&i->exchange->arena, 1, sizeof(*output));
+  void *memory = output == NULL ? NULL : allocate_memory(i->exchange, output, byte_size);
+  if (memory == NULL)
+    return TRITONSERVER_ErrorNew(TRITONSERVER_ERROR_UNAVAILABLE, "out of memory for an output");
+  output->choice = choose(i, tensor_name);
+  *buffer = byte_size == 0 ? NULL : memory;
+  *buffer_userp = output;
+  *actual_type = TRITONSERVER_MEMORY_CPU;
+  *actual_id = 0;
+  return NULL;
+}
+
+static TRITONSERVER_Error *release(TRITONSERVER_ResponseAllocator *allocator, void *buffer,
+                                   void *buffer_userp, size_t byte_size,
+                                   TRITONSERVER_MemoryType type, int64_t id)
+{
+  (void)allocator;
+  (void)buffer;
+  (void)byte_size;
+  (void)type;
+  (void)id;
+  output_buffer *output = buffer_userp;
+  free(output->memory);
+  output->memory = NULL;
+  return NULL;
+}
+
+static TRITONSERVER_Error *query(TRITONSERVER_ResponseAllocator *allocator, void *inference_pointer,
+                                 const char *tensor_name, size_t *byte_size,
+                                 TRITONSERVER_MemoryType *type, int64_t *id)
+{
+  (void)allocator;
+  (void)inference_pointer;
+  (void)tensor_name;
+  (void)byte_size;
+  *type = TRITONSERVER_MEMORY_CPU;
+  *id = 0;
+  return NULL;
+}
+
+error *infer_make_allocator(TRITONSERVER_ResponseAllocator **allocator)
+{
+  TRITONSERVER_Error *failure =
+      TRITONSERVER_ResponseAllocatorNew(allocator, allocate, release, NULL);
+  if (failure == NULL)
+    failure = TRITONSERVER_ResponseAllocatorSetQueryFunction(*allocator, query);
+  if (failure == NULL)
+    return NULL;
+  error *result = error_new((error_code)TRITONSERVER_ErrorCode(failure), "%s",
+                            TRITONSERVER_ErrorMessage(failure));
+  TRITONSERVER_ErrorDelete(failure);
+  return result;
+}

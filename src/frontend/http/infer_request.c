@@ -1,0 +1,170 @@
+// From a body to a request of the core. Tensors are handed on as slices of the body, or of the
+// arena for those that came as JSON. Loop threads.
+#include "frontend/http/infer.h"
+
+#include "frontend/http/exchange.h"
+#include "frontend/protocol/infer_request_json.h"
+
+#include <inttypes.h>
+
+#define RAW_INPUT "raw_input" // the core knows which input of the model it is
+
+// How much of the body is JSON. False when the header cannot be: the exchange has failed.
+static bool json_size_of(exchange *x, size_t *size)
+{
+  const header_number *number = &x->headers.inference_header_length;
+  const char *const name = "Inference-Header-Content-Length";
+  int text_size = number->text.size < 64 ? (int)number->text.size : 64;
+  *size = x->body.size;
+  switch (number->state) {
+  case NUMBER_ABSENT:
+    return true;
+  case NUMBER_MALFORMED:
+    exchange_fail(x, MHD_HTTP_BAD_REQUEST, "Unable to parse %s, got: %.*s", name, text_size,
+                  number->text.data);
+    return false;
+  case NUMBER_OUT_OF_RANGE:
+    exchange_fail(x, MHD_HTTP_BAD_REQUEST,
+                  "Unable to parse %s, value is out of range [ 0, %" PRId64 " ], got: %.*s", name,
+                  INT64_MAX, text_size, number->text.data);
+    return false;
+  case NUMBER_VALID:
+    break;
+  }
+  if (number->value < 0 || (uint64_t)number->value > x->body.size) {
+    exchange_fail(x, MHD_HTTP_BAD_REQUEST,
+                  "inference header size should be in range (0, %zu), got: %" PRId64, x->body.size,
+                  number->value);
+    return false;
+  }
+  *size = (size_t)number->value;
+  return true;
+}
+
+// ---- raw requests: the whole body is the only input ----
+
+static bool fill_raw(exchange *x, inference *i)
+{
+  i->fallback.binary = true;
+  return !exchange_fail_if(x, TRITONSERVER_InferenceRequestAddRawInput(i->request, RAW_INPUT)) &&
+         !exchange_fail_if(
+             x, TRITONSERVER_InferenceRequestAppendInputData(
+                    i->request, RAW_INPUT, x->body.data, x->body.size, TRITONSERVER_MEMORY_CPU, 0));
+}
+
+// ---- requests with a JSON part ----
+
+static bool is_supported(exchange *x, const char *name, const json_shared_memory *shared_memory,
+                         uint64_t classification)
+{
+  if (shared_memory->region != NULL)
+    exchange_fail(x, MHD_HTTP_NOT_IMPLEMENTED,
+                  "tensor '%s' is in shared memory region '%s': shared memory is not supported by "
+                  "nereid yet",
+                  name, shared_memory->region);
+  else if (classification > 0)
+    exchange_fail(x, MHD_HTTP_NOT_IMPLEMENTED,
+                  "output '%s': classification is not supported by nereid yet", name);
+  return x->failure == NULL;
+}
+
+static bool add_input(exchange *x, inference *i, const infer_json_input *input)
+{
+  if (!is_supported(x, input->name, &input->shared_memory, 0) ||
+      exchange_fail_if(x, TRITONSERVER_InferenceRequestAddInput(i->request, input->name,
+                                                                input->datatype, input->shape,
+                                                                input->shape_count)))
+    return false;
+  return input->data_size == 0 ||
+         !exchange_fail_if(x, TRITONSERVER_InferenceRequestAppendInputData(
+                                  i->request, input->name, input->data, input->data_size,
+                                  TRITONSERVER_MEMORY_CPU, 0));
+}
+
+static bool add_outputs(exchange *x, inference *i, const infer_request_json *json)
+{
+  i->fallback.binary = json->binary_output;
+  i->choices = arena_allocate_array(&x->arena, json->output_count + 1, sizeof(output_choice));
+  if (i->choices == NULL) {
+    exchange_fail(x, MHD_HTTP_SERVICE_UNAVAILABLE, "out of memory");
+    return false;
+  }
+  for (size_t k = 0; k < json->output_count; k++) {
+    const infer_json_output *output = &json->outputs[k];
+    i->choices[i->choice_count++] = (output_choice){output->name, output->binary};
+    if (!is_supported(x, output->name, &output->shared_memory, output->classification) ||
+        exchange_fail_if(x,
+                         TRITONSERVER_InferenceRequestAddRequestedOutput(i->request, output->name)))
+      return false;
+  }
+  return true;
+}
+
+static TRITONSERVER_Error *set_parameter(TRITONSERVER_InferenceRequest *request,
+                                         const json_parameter *p)
+{
+  switch (p->type) {
+  case TRITONSERVER_PARAMETER_INT:
+    return TRITONSERVER_InferenceRequestSetIntParameter(request, p->name, p->value.integer);
+  case TRITONSERVER_PARAMETER_BOOL:
+    return TRITONSERVER_InferenceRequestSetBoolParameter(request, p->name, p->value.boolean);
+  case TRITONSERVER_PARAMETER_DOUBLE:
+    return TRITONSERVER_InferenceRequestSetDoubleParameter(request, p->name, p->value.number);
+  default:
+    return TRITONSERVER_InferenceRequestSetStringParameter(request, p->name, p->value.string);
+  }
+}
+
+static TRITONSERVER_Error *set_sequence(TRITONSERVER_InferenceRequest *request,
+                                        const infer_request_json *json)
+{
+  uint32_t flags = (json->sequence_start ? TRITONSERVER_REQUEST_FLAG_SEQUENCE_START : 0) |
+                   (json->sequence_end ? TRITONSERVER_REQUEST_FLAG_SEQUENCE_END : 0);
+  TRITONSERVER_Error *failure = NULL;
+  if (flags != 0)
+    failure = TRITONSERVER_InferenceRequestSetFlags(request, flags);
+  if (failure == NULL && json->sequence_name != NULL)
+    return TRITONSERVER_InferenceRequestSetCorrelationIdString(request, json->sequence_name);
+  if (failure == NULL && json->sequence_id != 0)
+    return TRITONSERVER_InferenceRequestSetCorrelationId(request, json->sequence_id);
+  return failure;
+}
+
+static bool set_options(exchange *x, inference *i, const infer_request_json *json)
+{
+  if (json->id[0] != '\0' &&
+      exchange_fail_if(x, TRITONSERVER_InferenceRequestSetId(i->request, json->id)))
+    return false;
+  if (exchange_fail_if(x, set_sequence(i->request, json)))
+    return false;
+  if (json->priority != 0 && exchange_fail_if(x, TRITONSERVER_InferenceRequestSetPriorityUInt64(
+                                                     i->request, json->priority)))
+    return false;
+  if (json->timeout_us != 0 &&
+      exchange_fail_if(
+          x, TRITONSERVER_InferenceRequestSetTimeoutMicroseconds(i->request, json->timeout_us)))
+    return false;
+  for (size_t k = 0; k < json->parameters.count; k++)
+    if (exchange_fail_if(x, set_parameter(i->request, &json->parameters.items[k])))
+      return false;
+  return true;
+}
+
+bool infer_fill_request(exchange *x, inference *i)
+{
+  size_t json_size;
+  infer_request_json json;
+  if (!json_size_of(x, &json_size))
+    return false;
+  if (json_size == 0 && x->headers.inference_header_length.state == NUMBER_VALID)
+    return fill_raw(x, i);
+  const slice text = {x->body.data, json_size};
+  const slice binary = {x->body.data + json_size, x->body.size - json_size};
+  if (exchange_fail_if_error(x, infer_request_json_read(text, &x->arena, &json)) ||
+      exchange_fail_if_error(x, binary_tensors_split(&json, binary)) || !set_options(x, i, &json))
+    return false;
+  for (size_t k = 0; k < json.input_count; k++)
+    if (!add_input(x, i, &json.inputs[k]))
+      return false;
+  return add_outputs(x, i, &json);
+}

@@ -1,0 +1,207 @@
+// From the core's response to a reply. Binary outputs are sent from where the model wrote them; the
+// response and the exchange live until the last byte is gone. Loop threads.
+#include "frontend/http/infer.h"
+
+#include "base/buffer.h"
+#include "frontend/http/compress.h"
+#include "frontend/http/exchange.h"
+#include "frontend/http/log.h"
+#include "frontend/protocol/infer_response_json.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#define INFERENCE_HEADER "Inference-Header-Content-Length"
+
+// A reply while it is made. Lists are in the exchange's arena.
+typedef struct infer_reply_parts {
+  infer_response_json json;
+  buffer text;             // the JSON part
+  struct MHD_IoVec *parts; // the JSON part and the binary outputs
+  size_t part_count;
+} infer_reply_parts;
+
+// What must outlive the reply; in the exchange's arena.
+typedef struct reply_memory {
+  exchange *exchange; // referenced
+  char *text;
+  TRITONSERVER_InferenceResponse *response; // owned
+} reply_memory;
+
+static bool read_parameters(exchange *x, TRITONSERVER_InferenceResponse *response,
+                            infer_response_json *json)
+{
+  uint32_t count;
+  if (exchange_fail_if(x, TRITONSERVER_InferenceResponseParameterCount(response, &count)))
+    return false;
+  json_parameter *parameters = arena_allocate_array(&x->arena, count + 1, sizeof(*parameters));
+  if (parameters == NULL) {
+    exchange_fail(x, MHD_HTTP_SERVICE_UNAVAILABLE, "out of memory");
+    return false;
+  }
+  for (uint32_t k = 0; k < count; k++) {
+    json_parameter *p = &parameters[k];
+    const void *value;
+    if (exchange_fail_if(
+            x, TRITONSERVER_InferenceResponseParameter(response, k, &p->name, &p->type, &value)))
+      return false;
+    if (p->type == TRITONSERVER_PARAMETER_INT)
+      p->value.integer = *(const int64_t *)value;
+    else if (p->type == TRITONSERVER_PARAMETER_BOOL)
+      p->value.boolean = *(const bool *)value;
+    else if (p->type == TRITONSERVER_PARAMETER_DOUBLE)
+      p->value.number = *(const double *)value;
+    else
+      p->value.string = value;
+  }
+  json->parameters = parameters;
+  json->parameter_count = count;
+  return true;
+}
+
+static bool read_output(exchange *x, TRITONSERVER_InferenceResponse *response, uint32_t index,
+                        response_output_json *o)
+{
+  uint64_t dim_count;
+  TRITONSERVER_MemoryType memory_type;
+  int64_t memory_id;
+  void *tag;
+  if (exchange_fail_if(x, TRITONSERVER_InferenceResponseOutput(
+                              response, index, &o->name, &o->datatype, &o->shape, &dim_count,
+                              &o->data, &o->data_size, &memory_type, &memory_id, &tag)))
+    return false;
+  const output_buffer *memory = tag; // NULL when the backend never asked for the buffer
+  o->shape_count = dim_count;
+  o->form = memory != NULL && memory->choice->binary ? RESPONSE_DATA_BINARY : RESPONSE_DATA_JSON;
+  return true;
+}
+
+static bool read_response(exchange *x, TRITONSERVER_InferenceResponse *response,
+                          infer_reply_parts *reply)
+{
+  uint32_t count;
+  infer_response_json *json = &reply->json;
+  if (exchange_fail_if(x, TRITONSERVER_InferenceResponseModel(response, &json->model_name,
+                                                              &json->model_version)) ||
+      exchange_fail_if(x, TRITONSERVER_InferenceResponseId(response, &json->id)) ||
+      exchange_fail_if(x, TRITONSERVER_InferenceResponseOutputCount(response, &count)) ||
+      !read_parameters(x, response, json))
+    return false;
+  response_output_json *outputs = arena_allocate_array(&x->arena, count + 1, sizeof(*outputs));
+  reply->parts = arena_allocate_array(&x->arena, count + 1, sizeof(*reply->parts));
+  if (outputs == NULL || reply->parts == NULL) {
+    exchange_fail(x, MHD_HTTP_SERVICE_UNAVAILABLE, "out of memory");
+    return false;
+  }
+  for (uint32_t k = 0; k < count; k++)
+    if (!read_output(x, response, k, &outputs[k]))
+      return false;
+  json->outputs = outputs;
+  json->output_count = count;
+  return true;
+}
+
+// Puts the JSON part and the binary outputs in a row. True when there are binary outputs.
+static bool list_parts(infer_reply_parts *reply)
+{
+  bool binary = false;
+  reply->parts[reply->part_count++] =
+      (struct MHD_IoVec){.iov_base = reply->text.data, .iov_len = reply->text.size};
+  for (size_t k = 0; k < reply->json.output_count; k++) {
+    const response_output_json *o = &reply->json.outputs[k];
+    if (o->form != RESPONSE_DATA_BINARY)
+      continue;
+    binary = true;
+    if (o->data_size > 0)
+      reply->parts[reply->part_count++] =
+          (struct MHD_IoVec){.iov_base = o->data, .iov_len = o->data_size};
+  }
+  return binary;
+}
+
+static void release_memory(void *pointer)
+{
+  reply_memory *memory = pointer;
+  exchange *x = memory->exchange;
+  free(memory->text);
+  if (memory->response != NULL)
+    http_log_failure("deleting a response", TRITONSERVER_InferenceResponseDelete(memory->response));
+  exchange_unref(x); // and with it `memory`
+}
+
+// Sends the parts from where they are.
+static struct MHD_Response *reply_from_parts(exchange *x, inference *i, infer_reply_parts *reply,
+                                             bool binary)
+{
+  reply_memory *memory = arena_allocate_array(&x->arena, 1, sizeof(*memory));
+  if (memory == NULL)
+    return NULL;
+  *memory = (reply_memory){.exchange = x, .text = reply->text.data};
+  struct MHD_Response *response;
+  if (reply->part_count == 1)
+    response = MHD_create_response_from_buffer_with_free_callback_cls(
+        reply->text.size, reply->text.data, release_memory, memory);
+  else
+    response = MHD_create_response_from_iovec(reply->parts, (unsigned)reply->part_count,
+                                              release_memory, memory);
+  if (response == NULL)
+    return NULL;
+  exchange_ref(x);
+  reply->text = BUFFER_EMPTY; // moved
+  if (binary) {
+    memory->response = i->response; // moved
+    i->response = NULL;
+  }
+  return response;
+}
+
+static struct MHD_Response *reply_compressed(exchange *x, const infer_reply_parts *reply)
+{
+  AUTO_BUFFER buffer packed = BUFFER_EMPTY;
+  slice *parts = arena_allocate_array(&x->arena, reply->part_count, sizeof(*parts));
+  if (parts == NULL)
+    return NULL;
+  for (size_t k = 0; k < reply->part_count; k++)
+    parts[k] = (slice){reply->parts[k].iov_base, reply->parts[k].iov_len};
+  if (!compress_parts(x->headers.accepts, parts, reply->part_count, &packed))
+    return NULL;
+  struct MHD_Response *response =
+      MHD_create_response_from_buffer(packed.size, packed.data, MHD_RESPMEM_MUST_FREE);
+  if (response == NULL)
+    return NULL;
+  packed = BUFFER_EMPTY; // moved
+  MHD_add_response_header(response, MHD_HTTP_HEADER_CONTENT_ENCODING,
+                          x->headers.accepts == CODING_GZIP ? "gzip" : "deflate");
+  return response;
+}
+
+static void add_headers(struct MHD_Response *response, bool binary, size_t json_size)
+{
+  char size[32];
+  MHD_add_response_header(response, MHD_HTTP_HEADER_CONTENT_TYPE,
+                          binary ? "application/octet-stream" : "application/json");
+  if (!binary)
+    return;
+  snprintf(size, sizeof(size), "%zu", json_size);
+  MHD_add_response_header(response, INFERENCE_HEADER, size);
+}
+
+void infer_reply(exchange *x, inference *i)
+{
+  infer_reply_parts reply = {0};
+  if (exchange_fail_if(x, TRITONSERVER_InferenceResponseError(i->response)) ||
+      !read_response(x, i->response, &reply))
+    return;
+  if (!exchange_fail_if_error(x, infer_response_json_write(&reply.json, &reply.text))) {
+    bool binary = list_parts(&reply);
+    size_t json_size = reply.text.size;
+    bool compress = x->headers.accepts == CODING_GZIP || x->headers.accepts == CODING_DEFLATE;
+    struct MHD_Response *response =
+        compress ? reply_compressed(x, &reply) : reply_from_parts(x, i, &reply, binary);
+    if (response != NULL)
+      add_headers(response, binary, json_size);
+    exchange_reply_with(x, response);
+  }
+  buffer_fini(&reply.text);
+}

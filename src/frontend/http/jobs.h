@@ -1,0 +1,22 @@
+// Threads ("http-job") for requests that may block, such as loading a model, so that no loop thread
+// ever waits. Threads are started when needed, up to a number, and then stay.
+#ifndef NEREID_FRONTEND_HTTP_JOBS_H
+#define NEREID_FRONTEND_HTTP_JOBS_H
+
+#include "base/error.h"
+
+#include <stddef.h>
+
+typedef struct jobs jobs;
+typedef struct exchange exchange;
+
+error *jobs_new(size_t max_threads, jobs **result);
+
+// Waits for what runs; nothing may be queued any more.
+void jobs_free(jobs *j);
+
+// Runs x->job on one of the threads, in order of submission. x->next_job is used meanwhile. Any
+// thread. Errors: UNAVAILABLE when not one thread can be started.
+error *jobs_submit(jobs *j, exchange *x);
+
+#endif

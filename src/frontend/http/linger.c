@@ -1,0 +1,107 @@
+// Reads and drops what refused clients still send. The watcher thread reads, loop threads add.
+#include "frontend/http/linger.h"
+
+#include "base/cleanup.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#define LINGER_MAX_CLIENTS 64
+#define LINGER_MS          3000
+#define READ_RUN_BYTES     (4u << 20) // from one client before the next one's turn
+
+typedef struct lingering {
+  int socket_fd;
+  size_t bytes_left;
+  uint64_t end_ms;
+} lingering;
+
+struct linger_list {
+  size_t max_bytes;
+  pthread_mutex_t mutex; // guards what follows
+  lingering clients[LINGER_MAX_CLIENTS];
+  size_t count;
+};
+
+linger_list *linger_new(size_t max_bytes)
+{
+  linger_list *list = calloc(1, sizeof(*list));
+  if (list == NULL)
+    return NULL;
+  list->max_bytes = max_bytes;
+  pthread_mutex_init(&list->mutex, NULL);
+  return list;
+}
+
+void linger_free(linger_list *list)
+{
+  if (list == NULL)
+    return;
+  for (size_t i = 0; i < list->count; i++)
+    close(list->clients[i].socket_fd);
+  pthread_mutex_destroy(&list->mutex);
+  free(list);
+}
+
+bool linger_add(linger_list *list, int socket_fd, uint64_t now_ms)
+{
+  LOCK_SCOPE(&list->mutex);
+  if (list->count == LINGER_MAX_CLIENTS)
+    return false;
+  int copy = fcntl(socket_fd, F_DUPFD_CLOEXEC, 0);
+  if (copy < 0)
+    return false;
+  shutdown(copy, SHUT_WR); // the client sees the end of the reply at once
+  list->clients[list->count++] =
+      (lingering){.socket_fd = copy, .bytes_left = list->max_bytes, .end_ms = now_ms + LINGER_MS};
+  return true;
+}
+
+static void drop(linger_list *list, size_t i)
+{
+  close(list->clients[i].socket_fd);
+  list->clients[i] = list->clients[--list->count];
+}
+
+// True when the client has ended, failed, or sent as much as it may.
+static bool read_one(lingering *client)
+{
+  size_t run = READ_RUN_BYTES;
+  while (run > 0 && client->bytes_left > 0) {
+    size_t want = client->bytes_left < run ? client->bytes_left : run;
+    // MSG_TRUNC: the kernel drops the bytes without copying them.
+    ssize_t got = recv(client->socket_fd, NULL, want, MSG_TRUNC | MSG_DONTWAIT);
+    if (got < 0)
+      return errno != EAGAIN && errno != EINTR;
+    if (got == 0)
+      return true;
+    client->bytes_left -= (size_t)got;
+    run -= (size_t)got;
+  }
+  return client->bytes_left == 0;
+}
+
+void linger_read(linger_list *list)
+{
+  LOCK_SCOPE(&list->mutex);
+  for (size_t i = list->count; i-- > 0;)
+    if (read_one(&list->clients[i]))
+      drop(list, i);
+}
+
+void linger_expire(linger_list *list, uint64_t now_ms)
+{
+  LOCK_SCOPE(&list->mutex);
+  for (size_t i = list->count; i-- > 0;)
+    if (now_ms >= list->clients[i].end_ms)
+      drop(list, i);
+}
+
+bool linger_is_busy(linger_list *list)
+{
+  LOCK_SCOPE(&list->mutex);
+  return list->count > 0;
+}

@@ -1,0 +1,165 @@
+// The Prometheus listener: one libmicrohttpd loop of its own. Its handler runs on that loop.
+#include "frontend/http/metrics_server.h"
+
+#include "base/error.h"
+#include "frontend/http/listen.h"
+#include "frontend/http/log.h"
+
+#include <microhttpd.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define BACKLOG                 128
+#define CONNECTION_LIMIT        256
+#define CONNECTION_MEMORY_BYTES (16u << 10)
+#define TIMEOUT_SECONDS         30
+
+struct metrics_server {
+  TRITONSERVER_Server *server; // borrowed
+  struct MHD_Daemon *daemon;
+  uint16_t port;
+};
+
+static void delete_metrics(void *metrics)
+{
+  TRITONSERVER_ErrorDelete(TRITONSERVER_MetricsDelete(metrics));
+}
+
+static struct MHD_Response *error_response(const char *json)
+{
+  struct MHD_Response *response =
+      MHD_create_response_from_buffer(strlen(json), (void *)json, MHD_RESPMEM_MUST_COPY);
+  if (response != NULL)
+    MHD_add_response_header(response, MHD_HTTP_HEADER_CONTENT_TYPE, "application/json");
+  return response;
+}
+
+static struct MHD_Response *text_response(const char *text, size_t size, void *metrics)
+{
+  struct MHD_Response *response = MHD_create_response_from_buffer_with_free_callback_cls(
+      size, (void *)text, metrics == NULL ? NULL : delete_metrics, metrics);
+  if (response != NULL)
+    MHD_add_response_header(response, MHD_HTTP_HEADER_CONTENT_TYPE, "text/plain; charset=utf-8");
+  return response;
+}
+
+// The text is sent from the snapshot, which the response then owns.
+static struct MHD_Response *metrics_response(metrics_server *m, unsigned *status)
+{
+  TRITONSERVER_Metrics *metrics = NULL;
+  const char *text = NULL;
+  size_t size = 0;
+  TRITONSERVER_Error *failure = TRITONSERVER_ServerMetrics(m->server, &metrics);
+  if (failure == NULL)
+    failure = TRITONSERVER_MetricsFormatted(metrics, TRITONSERVER_METRIC_PROMETHEUS, &text, &size);
+  if (failure == NULL) {
+    *status = MHD_HTTP_OK;
+    struct MHD_Response *response = text_response(text, size, metrics);
+    if (response == NULL)
+      delete_metrics(metrics);
+    return response;
+  }
+  http_log_failure("cannot give the metrics", failure);
+  if (metrics != NULL)
+    delete_metrics(metrics);
+  *status = MHD_HTTP_SERVICE_UNAVAILABLE;
+  return error_response("{\"error\":\"the metrics are not available\"}");
+}
+
+static struct MHD_Response *make_response(metrics_server *m, const char *url, const char *method,
+                                          unsigned *status)
+{
+  if (strcmp(method, "GET") != 0 && strcmp(method, "HEAD") != 0) {
+    *status = MHD_HTTP_METHOD_NOT_ALLOWED;
+    struct MHD_Response *response = error_response("{\"error\":\"Method Not Allowed\"}");
+    if (response != NULL)
+      MHD_add_response_header(response, MHD_HTTP_HEADER_ALLOW, "GET, HEAD");
+    return response;
+  }
+  if (strcmp(url, "/metrics") == 0 || strcmp(url, "/metrics/") == 0)
+    return metrics_response(m, status);
+  *status = MHD_HTTP_OK; // as Triton: any other path is an empty page
+  return text_response("", 0, NULL);
+}
+
+static enum MHD_Result handle(void *context, struct MHD_Connection *connection, const char *url,
+                              const char *method, const char *version, const char *upload,
+                              size_t *upload_size, void **state)
+{
+  static char seen; // the state of a request whose headers were taken
+  (void)version;
+  (void)upload;
+  if (*state == NULL) { // a reply made now would cost the connection
+    *state = &seen;
+    return MHD_YES;
+  }
+  if (*upload_size > 0) {
+    *upload_size = 0;
+    return MHD_YES;
+  }
+  unsigned status;
+  struct MHD_Response *response = make_response(context, url, method, &status);
+  if (response == NULL)
+    return MHD_NO;
+  enum MHD_Result queued = MHD_queue_response(connection, status, response);
+  MHD_destroy_response(response);
+  return queued;
+}
+
+static size_t leave_encoded(void *context, struct MHD_Connection *connection, char *text)
+{
+  (void)context;
+  (void)connection;
+  return strlen(text);
+}
+
+static struct MHD_Daemon *start(metrics_server *m, int listen_fd)
+{
+  unsigned flags = MHD_USE_EPOLL_INTERNAL_THREAD | MHD_USE_SUPPRESS_DATE_NO_CLOCK;
+  return MHD_start_daemon(flags, 0, NULL, NULL, handle, m, MHD_OPTION_LISTEN_SOCKET, listen_fd,
+                          MHD_OPTION_CONNECTION_LIMIT, (unsigned)CONNECTION_LIMIT,
+                          MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)CONNECTION_MEMORY_BYTES,
+                          MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)TIMEOUT_SECONDS,
+                          MHD_OPTION_STRICT_FOR_CLIENT, 1, MHD_OPTION_UNESCAPE_CALLBACK,
+                          leave_encoded, NULL, MHD_OPTION_END);
+}
+
+error *metrics_server_new(const metrics_server_options *options, TRITONSERVER_Server *server,
+                          metrics_server **result)
+{
+  metrics_server *m = calloc(1, sizeof(*m));
+  if (m == NULL)
+    return error_no_memory();
+  m->server = server;
+  int listen_fd;
+  error *failure =
+      listen_open(options->address, options->port, false, BACKLOG, &listen_fd, &m->port);
+  if (failure == NULL) {
+    m->daemon = start(m, listen_fd);
+    if (m->daemon == NULL) {
+      close(listen_fd);
+      failure = error_new(ERROR_UNAVAILABLE, "cannot start the thread for metrics");
+    }
+  }
+  if (failure != NULL) {
+    free(m);
+    return failure;
+  }
+  http_log_info("Started Metrics Service at %s:%u", options->address, m->port);
+  *result = m;
+  return NULL;
+}
+
+uint16_t metrics_server_port(const metrics_server *metrics)
+{
+  return metrics->port;
+}
+
+void metrics_server_free(metrics_server *metrics)
+{
+  if (metrics == NULL)
+    return;
+  MHD_stop_daemon(metrics->daemon);
+  free(metrics);
+}

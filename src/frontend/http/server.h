@@ -1,0 +1,47 @@
+// What the files of this folder share of a running listener.
+#ifndef NEREID_FRONTEND_HTTP_SERVER_H
+#define NEREID_FRONTEND_HTTP_SERVER_H
+
+#include "base/refcount.h"
+#include "frontend/http/body.h"
+#include "frontend/http/connections.h"
+#include "frontend/http/http_server.h"
+#include "frontend/http/jobs.h"
+
+#include <microhttpd.h>
+#include <pthread.h>
+#include <stdatomic.h>
+
+struct http_server {
+  http_server_options options; // without the address
+  TRITONSERVER_Server *server; // borrowed
+  uint16_t port;
+  struct MHD_Daemon *daemon;
+  connections *connections;
+  jobs *jobs;
+  TRITONSERVER_ResponseAllocator *allocator; // for outputs (infer_output.c)
+  struct MHD_Response *empty_reply;          // shared by all replies without a body
+  struct MHD_Response *empty_json_reply;     // the same with application/json
+  body_budget budget;
+
+  refcount references;       // the owner's and one of each exchange: the core may keep an exchange
+                             // longer than its reply
+  _Atomic bool draining;     // replies ask the client to close
+  _Atomic bool stopping;     // nothing new is handled
+  _Atomic size_t unanswered; // requests whose reply is not sent
+  _Atomic size_t busy;       // requests being handled, suspended ones too
+  pthread_mutex_t mutex;     // with `changed`: for whoever waits for one of the two to fall
+  pthread_cond_t changed;    // on the monotonic clock
+};
+
+void http_server_ref(http_server *http);
+void http_server_unref(http_server *http);
+
+void http_server_request_began(http_server *http);
+void http_server_request_ended(http_server *http);
+
+// Around the handling of a complete request; false when the server is stopping: drop it.
+bool http_server_handling_began(http_server *http);
+void http_server_handling_ended(http_server *http);
+
+#endif
