@@ -1,0 +1,258 @@
+// Main waits for two things: signals, and what its helper thread reports (start-up is over, the
+// drain is over). So it can always hear the second signal.
+#include "daemon/life.h"
+
+#include "base/clock.h"
+#include "base/thread.h"
+#include "daemon/notify.h"
+#include "daemon/server_setup.h"
+#include "frontend/http/http_server.h"
+#include "frontend/http/metrics_server.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <limits.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/signalfd.h>
+#include <unistd.h>
+
+#define NS_PER_SECOND UINT64_C(1000000000)
+
+typedef struct life {
+  const daemon_options *options;
+  TRITONSERVER_Server *server;
+  http_server *http;
+  metrics_server *metrics;
+  int report;  // eventfd: the helper thread is done
+  int signals; // signalfd
+  pthread_t helper;
+  error *outcome; // of the helper thread
+} life;
+
+static void log_line(TRITONSERVER_LogLevel level, int line, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+static void log_line(TRITONSERVER_LogLevel level, int line, const char *format, ...)
+{
+  char text[1024];
+  va_list arguments;
+  va_start(arguments, format);
+  vsnprintf(text, sizeof(text), format, arguments);
+  va_end(arguments);
+  TRITONSERVER_ErrorDelete(TRITONSERVER_LogMessage(level, __FILE_NAME__, line, text));
+}
+
+// "error: <what>: <code> - <text>", as Triton ends. Releases the error.
+static int fail(const char *what, error *e)
+{
+  fprintf(stderr, "error: %s: %s - %s\n", what, error_code_text(error_get_code(e)),
+          error_message(e));
+  error_free(e);
+  return EXIT_FAILURE;
+}
+
+// ---- ports ----
+
+static error *open_http(life *l)
+{
+  const daemon_options *o = l->options;
+  http_server_options http;
+  http_server_options_init(&http);
+  http.address = o->http_address;
+  http.port = (uint16_t)o->http_port;
+  http.reuse_port = o->http_reuse_port;
+  http.thread_count = (unsigned)o->http_thread_count;
+  http.connection_limit = (unsigned)o->http_max_connections;
+  http.max_input_size = (size_t)o->http_max_input_size;
+  http.max_inflight_bytes = (size_t)o->http_max_inflight_bytes;
+  http.header_timeout_ms = (unsigned)o->http_header_timeout_ms;
+  http.body_timeout_ms = (unsigned)o->http_body_timeout_ms;
+  http.write_timeout_ms = (unsigned)o->http_write_timeout_ms;
+  http.idle_timeout_ms = (unsigned)o->http_idle_timeout_ms;
+  return http_server_new(&http, l->server, &l->http);
+}
+
+static error *open_metrics(life *l)
+{
+  const daemon_options *o = l->options;
+  const metrics_server_options metrics = {
+      .address = o->metrics_address[0] != '\0' ? o->metrics_address : o->http_address,
+      .port = (uint16_t)o->metrics_port,
+  };
+  return metrics_server_new(&metrics, l->server, &l->metrics);
+}
+
+static void close_ports(life *l)
+{
+  http_server_free(l->http);
+  metrics_server_free(l->metrics);
+}
+
+// ---- the helper thread ----
+
+static void report(life *l)
+{
+  const uint64_t one = 1;
+  ssize_t written = write(l->report, &one, sizeof(one)); // an eventfd takes it
+  (void)written;
+}
+
+static void *await_startup(void *pointer)
+{
+  life *l = pointer;
+  l->outcome = error_of(TRITONSERVER_ServerPollModelRepository(l->server));
+  report(l);
+  return NULL;
+}
+
+// Answers what was accepted, at most until the exit timeout; metrics stay up meanwhile.
+static void *drain(void *pointer)
+{
+  life *l = pointer;
+  uint64_t timeout = (uint64_t)l->options->exit_timeout_seconds;
+  uint64_t deadline = clock_monotonic_ns() + timeout * NS_PER_SECOND;
+  size_t left = l->http != NULL ? http_server_drain(l->http, deadline) : 0;
+  if (left > 0)
+    log_line(TRITONSERVER_LOG_WARN, __LINE__, "%zu HTTP requests were not answered in time", left);
+  uint64_t now = clock_monotonic_ns();
+  uint64_t rest = deadline > now ? (deadline - now + NS_PER_SECOND - 1) / NS_PER_SECOND : 0;
+  TRITONSERVER_ErrorDelete(TRITONSERVER_ServerSetExitTimeout(l->server, (unsigned)rest));
+  l->outcome = error_of(TRITONSERVER_ServerStop(l->server));
+  report(l);
+  return NULL;
+}
+
+static error *start_helper(life *l, void *(*run)(void *))
+{
+  l->outcome = NULL;
+  return thread_start(&l->helper, "life", run, l);
+}
+
+// ---- waiting ----
+
+// The signal that came, or 0 when the helper thread is done.
+static int await_event(life *l)
+{
+  struct pollfd events[] = {{.fd = l->signals, .events = POLLIN},
+                            {.fd = l->report, .events = POLLIN}};
+  for (;;) {
+    if (poll(events, 2, -1) < 0 && errno != EINTR)
+      return SIGTERM; // cannot wait: stop in good order
+    struct signalfd_siginfo info;
+    uint64_t reports;
+    if ((events[0].revents & POLLIN) != 0 &&
+        read(l->signals, &info, sizeof(info)) == (ssize_t)sizeof(info))
+      return (int)info.ssi_signo;
+    if ((events[1].revents & POLLIN) != 0 &&
+        read(l->report, &reports, sizeof(reports)) == (ssize_t)sizeof(reports))
+      return 0;
+  }
+}
+
+static void note_signal(int number)
+{
+  fprintf(stderr, "Signal (%d) received.\n", number);
+}
+
+// Drains and stops. What does not end in time is left to the process's end.
+static int stop(life *l, bool startup_runs)
+{
+  pthread_t startup = l->helper;
+  notify_service_manager("STOPPING=1");
+  error *e = start_helper(l, drain);
+  if (e != NULL)
+    return fail("stopping server", e);
+  for (int number; (number = await_event(l)) != 0 || startup_runs;) {
+    if (number == 0) { // start-up has ended early: that was the first report
+      startup_runs = false;
+      pthread_join(startup, NULL);
+      continue;
+    }
+    note_signal(number);
+    fprintf(stderr, "error: stopped at once by the second signal\n");
+    _exit(EXIT_FAILURE);
+  }
+  pthread_join(l->helper, NULL);
+  if (l->outcome != NULL) {
+    fail("failed to stop server", l->outcome);
+    fflush(NULL);
+    _exit(EXIT_FAILURE); // a backend is still at work
+  }
+  close_ports(l);
+  TRITONSERVER_ErrorDelete(TRITONSERVER_ServerDelete(l->server));
+  return EXIT_SUCCESS;
+}
+
+// The start-up models did not all load, and that is not to be.
+static int give_up(life *l, error *e)
+{
+  close_ports(l);
+  TRITONSERVER_ErrorDelete(TRITONSERVER_ServerDelete(l->server));
+  return fail("creating server", e);
+}
+
+static int serve(life *l)
+{
+  error *e = start_helper(l, await_startup);
+  if (e != NULL)
+    return give_up(l, e);
+  int number = await_event(l);
+  if (number != 0) {
+    note_signal(number);
+    return stop(l, true);
+  }
+  pthread_join(l->helper, NULL);
+  if (l->outcome != NULL && l->options->exit_on_error)
+    return give_up(l, l->outcome);
+  if (l->outcome != NULL)
+    log_line(TRITONSERVER_LOG_WARN, __LINE__, "%s; serving the others (--exit-on-error=false)",
+             error_message(l->outcome));
+  error_free(l->outcome);
+  notify_service_manager("READY=1");
+  number = await_event(l);
+  note_signal(number);
+  return stop(l, false);
+}
+
+static error *open_events(life *l)
+{
+  sigset_t set;
+  sigemptyset(&set);
+  sigaddset(&set, SIGINT);
+  sigaddset(&set, SIGTERM);
+  l->report = eventfd(0, EFD_CLOEXEC);
+  l->signals = signalfd(-1, &set, SFD_CLOEXEC);
+  if (l->report < 0 || l->signals < 0)
+    return error_new(ERROR_INTERNAL, "failed to wait for signals: %s", strerror(errno));
+  return NULL;
+}
+
+int life_run(const daemon_options *options)
+{
+  life l = {.options = options, .report = -1, .signals = -1};
+  error *e = open_events(&l);
+  if (e == NULL)
+    e = server_setup(options, &l.server);
+  if (e != NULL)
+    return fail("creating server", e);
+  if (options->allow_http)
+    e = open_http(&l);
+  if (e == NULL && options->allow_metrics)
+    e = open_metrics(&l);
+  int status;
+  if (e != NULL) {
+    close_ports(&l);
+    TRITONSERVER_ErrorDelete(TRITONSERVER_ServerDelete(l.server));
+    status = fail("failed to start a service", e);
+  } else {
+    status = serve(&l);
+  }
+  close(l.report);
+  close(l.signals);
+  return status;
+}

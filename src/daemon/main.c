@@ -1,0 +1,62 @@
+// nereid, the daemon: reads its flags and lives until it is told to stop.
+#include "base/buffer.h"
+#include "daemon/life.h"
+#include "daemon/options.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/resource.h>
+
+// Signals are taken by main alone, from a descriptor; a client that leaves is an error of its
+// write.
+static void set_signals(void)
+{
+  sigset_t set;
+  sigemptyset(&set);
+  sigaddset(&set, SIGINT);
+  sigaddset(&set, SIGTERM);
+  pthread_sigmask(SIG_BLOCK, &set, NULL);
+  signal(SIGPIPE, SIG_IGN);
+}
+
+// As many descriptors as the system lets us have: each connection is one.
+static void raise_descriptor_limit(void)
+{
+  struct rlimit limit;
+  if (getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur < limit.rlim_max) {
+    limit.rlim_cur = limit.rlim_max;
+    (void)setrlimit(RLIMIT_NOFILE, &limit); // best effort
+  }
+}
+
+static int print_help(void)
+{
+  AUTO_BUFFER buffer text = BUFFER_EMPTY;
+  options_print_help(&text);
+  bool written = !text.failed && fwrite(text.data, 1, text.size, stdout) == text.size;
+  return written && fflush(stdout) == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+}
+
+int main(int argument_count, char **arguments)
+{
+  daemon_options options;
+  int status = EXIT_FAILURE;
+  error *e = daemon_options_init(&options);
+  if (e == NULL)
+    e = options_parse(&options, argument_count, arguments);
+  if (e == NULL && !options.help)
+    e = options_check(&options);
+  if (e != NULL) {
+    fprintf(stderr, "error: %s\n", error_message(e));
+    error_free(e);
+  } else if (options.help) {
+    status = print_help();
+  } else {
+    set_signals();
+    raise_descriptor_limit();
+    status = life_run(&options);
+  }
+  daemon_options_fini(&options);
+  return status;
+}

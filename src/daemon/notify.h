@@ -1,0 +1,9 @@
+// Tells the service manager how the daemon is (sd_notify's protocol: a datagram to the socket in
+// NOTIFY_SOCKET). Does nothing without one.
+#ifndef NEREID_DAEMON_NOTIFY_H
+#define NEREID_DAEMON_NOTIFY_H
+
+// "READY=1", "STOPPING=1" and the like.
+void notify_service_manager(const char *state);
+
+#endif

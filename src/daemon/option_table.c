@@ -1,0 +1,198 @@
+// The flags, in the order of --help. Names and defaults are Triton's unless docs/flags.md says
+// otherwise.
+#include "daemon/options.h"
+
+#include <limits.h>
+
+#define FIELD(name) offsetof(daemon_options, name)
+
+#define FLAG(group, name, field, help)                                                             \
+  {                                                                                                \
+    group, name, NULL, OPTION_FLAG, FIELD(field), 0, 0, NULL, help                                 \
+  }
+#define BOOL(group, name, field, default_value, help)                                              \
+  {                                                                                                \
+    group, name, "true|false", OPTION_BOOL, FIELD(field), 0, 0, default_value, help                \
+  }
+#define INTEGER(group, name, value, field, least, most, default_value, help)                       \
+  {                                                                                                \
+    group, name, value, OPTION_INTEGER, FIELD(field), least, most, default_value, help             \
+  }
+#define DOUBLE(group, name, value, field, default_value, help)                                     \
+  {                                                                                                \
+    group, name, value, OPTION_DOUBLE, FIELD(field), 0, 0, default_value, help                     \
+  }
+#define TEXT(group, name, value, field, default_value, help)                                       \
+  {                                                                                                \
+    group, name, value, OPTION_TEXT, FIELD(field), 0, 0, default_value, help                       \
+  }
+#define CHOICE(group, name, value, field, default_value, help)                                     \
+  {                                                                                                \
+    group, name, value, OPTION_CHOICE, FIELD(field), 0, 0, default_value, help                     \
+  }
+#define LIST(group, name, value, field, help)                                                      \
+  {                                                                                                \
+    group, name, value, OPTION_LIST, FIELD(field), 0, 0, NULL, help                                \
+  }
+// `harmless`: the only value that is taken, since it asks for nothing.
+#define UNSUPPORTED(name, harmless)                                                                \
+  {                                                                                                \
+    "Not supported yet", name, harmless, OPTION_UNSUPPORTED, 0, 0, 0, NULL, NULL                   \
+  }
+
+#define GLOBAL     "Global"
+#define LOGGING    "Logging"
+#define REPOSITORY "Model repository"
+#define HTTP       "HTTP"
+#define METRICS    "Metrics"
+#define BACKEND    "Backends"
+#define MEMORY     "Memory and devices"
+
+const option option_table[] = {
+    FLAG(GLOBAL, "help", help, "Print this text and exit."),
+    TEXT(GLOBAL, "config", "<file>", config_file, "",
+         "Read flags from a YAML file: a mapping of flag names to values. The command line wins."),
+    TEXT(GLOBAL, "id", "<name>", id, "triton", "Name of the server in metadata and log."),
+    BOOL(GLOBAL, "exit-on-error", exit_on_error, "true",
+         "Exit when a start-up model does not load. Otherwise serve the others."),
+    INTEGER(GLOBAL, "exit-timeout-secs", "<seconds>", exit_timeout_seconds, 0, UINT_MAX, "30",
+            "How long to wait for requests and models when the server is stopped."),
+    BOOL(GLOBAL, "strict-readiness", strict_readiness, "true",
+         "Ready only while every model is. Otherwise ready once start-up is over."),
+
+    INTEGER(LOGGING, "log-verbose", "<level>", log_verbose, 0, INT_MAX, "0",
+            "Level of verbose lines, 0 for none. true is 1."),
+    BOOL(LOGGING, "log-info", log_info, "true", "Log lines of level I."),
+    BOOL(LOGGING, "log-warning", log_warning, "true", "Log lines of level W."),
+    BOOL(LOGGING, "log-error", log_error, "true", "Log lines of level E."),
+    CHOICE(LOGGING, "log-format", "default|ISO8601", log_format, "default", "Form of a line."),
+    TEXT(LOGGING, "log-file", "<path>", log_file, "",
+         "File that lines are appended to. Standard output and error when empty."),
+
+    LIST(REPOSITORY, "model-repository", "<path>", model_repositories,
+         "Folder of models. May be repeated."),
+    LIST(REPOSITORY, "model-store", "<path>", model_repositories, "Same as --model-repository."),
+    CHOICE(REPOSITORY, "model-control-mode", "none|explicit|poll", model_control_mode, "none",
+           "none: load all models at the start. explicit: those of --load-model, and what the load "
+           "endpoint is asked for. poll is not supported yet."),
+    LIST(REPOSITORY, "load-model", "<name>", load_models,
+         "Model to load at the start under explicit control. May be repeated; * alone is all."),
+    BOOL(REPOSITORY, "strict-model-config", strict_model_config, "false",
+         "Require complete configurations. Deprecated, see --disable-auto-complete-config."),
+    FLAG(REPOSITORY, "disable-auto-complete-config", disable_auto_complete,
+         "Require complete configurations instead of asking the backends what is missing."),
+    TEXT(REPOSITORY, "model-config-name", "<name>", model_config_name, "",
+         "Use configs/<name>.pbtxt of a model where it exists instead of config.pbtxt."),
+    INTEGER(REPOSITORY, "model-load-thread-count", "<count>", model_load_thread_count, 1, 1024, "4",
+            "How many models load at a time."),
+    INTEGER(REPOSITORY, "model-load-retry-count", "<count>", model_load_retry_count, 0, 1000000,
+            "0", "How often a failed load is tried again."),
+    BOOL(REPOSITORY, "model-namespacing", model_namespacing, "false",
+         "Same names in several repositories. true is not supported yet."),
+
+    BOOL(HTTP, "allow-http", allow_http, "true", "Serve HTTP."),
+    TEXT(HTTP, "http-address", "<address>", http_address, "0.0.0.0", "Address to listen on."),
+    INTEGER(HTTP, "http-port", "<port>", http_port, 0, 65535, "8000", "Port; 0 is any free one."),
+    BOOL(HTTP, "reuse-http-port", http_reuse_port, "false", "Share the port with other processes."),
+    INTEGER(HTTP, "http-thread-count", "<count>", http_thread_count, 1, 1024, "8",
+            "Threads that serve connections."),
+    INTEGER(HTTP, "http-max-input-size", "<bytes>", http_max_input_size, 1, INT64_MAX, "67108864",
+            "Largest body of a request, as sent and as unpacked."),
+    INTEGER(HTTP, "http-max-connections", "<count>", http_max_connections, 1, 1000000, "10000",
+            "Open connections; further ones wait. Not in Triton."),
+    INTEGER(HTTP, "http-max-inflight-bytes", "<bytes>", http_max_inflight_bytes, 0, INT64_MAX, "0",
+            "Bytes of all bodies that are held at a time, 0 for no limit. Not in Triton."),
+    INTEGER(HTTP, "http-header-timeout-ms", "<ms>", http_header_timeout_ms, 0, INT_MAX, "10000",
+            "For a request's headers, 0 for none. Not in Triton."),
+    INTEGER(HTTP, "http-body-timeout-ms", "<ms>", http_body_timeout_ms, 0, INT_MAX, "30000",
+            "For a body that makes no progress, 0 for none. Not in Triton."),
+    INTEGER(HTTP, "http-write-timeout-ms", "<ms>", http_write_timeout_ms, 0, INT_MAX, "30000",
+            "For a client that does not take its reply, 0 for none. Not in Triton."),
+    INTEGER(HTTP, "http-idle-timeout-ms", "<ms>", http_idle_timeout_ms, 0, INT_MAX, "75000",
+            "For a connection between two requests, 0 for none. Not in Triton."),
+
+    BOOL(METRICS, "allow-metrics", allow_metrics, "true", "Serve Prometheus metrics."),
+    BOOL(METRICS, "allow-gpu-metrics", allow_gpu_metrics, "true",
+         "GPU metrics, where there is a GPU. There are none yet."),
+    BOOL(METRICS, "allow-cpu-metrics", allow_cpu_metrics, "true", "CPU use and memory."),
+    TEXT(METRICS, "metrics-address", "<address>", metrics_address, "",
+         "Address to listen on; that of HTTP when empty."),
+    INTEGER(METRICS, "metrics-port", "<port>", metrics_port, 0, 65535, "8002",
+            "Port; 0 is any free one."),
+    DOUBLE(METRICS, "metrics-interval-ms", "<ms>", metrics_interval_ms, "2000",
+           "Least time between two samples of CPU use."),
+    LIST(METRICS, "metrics-config", "<setting>=<value>", metrics_configs,
+         "A setting of the metrics. May be repeated."),
+
+    TEXT(BACKEND, "backend-directory", "<path>", backend_directory, "",
+         "Where backends are: <path>/<name>/libtriton_<name>.so. nereid's own when empty."),
+    LIST(BACKEND, "backend-config", "[<backend>],<setting>=<value>", backend_configs,
+         "A setting of a backend, or of all. May be repeated."),
+    LIST(BACKEND, "host-policy", "<policy>,<setting>=<value>", host_policies,
+         "A setting of a host policy, such as numa-node or cpu-cores. May be repeated."),
+    CHOICE(BACKEND, "rate-limit", "off|execution_count", rate_limit, "off",
+           "Rate limiting. execution_count is not supported yet."),
+    LIST(BACKEND, "rate-limit-resource", "<name>:<count>[:<device>]", rate_limit_resources,
+         "A resource of the rate limiter. May be repeated."),
+
+    INTEGER(MEMORY, "pinned-memory-pool-byte-size", "<bytes>", pinned_memory_pool_bytes, 0,
+            INT64_MAX, "268435456", "Pinned memory for GPUs; without a GPU none is taken."),
+    LIST(MEMORY, "cuda-memory-pool-byte-size", "<device>:<bytes>", cuda_memory_pools,
+         "Memory of a GPU; without a GPU none is taken. May be repeated."),
+    DOUBLE(MEMORY, "min-supported-compute-capability", "<version>", min_compute_capability, "6.0",
+           "Least compute capability of a GPU."),
+    BOOL(MEMORY, "enable-peer-access", enable_peer_access, "true",
+         "Peer access between GPUs, where there are any."),
+    INTEGER(MEMORY, "buffer-manager-thread-count", "<count>", buffer_manager_thread_count, 0, 1024,
+            "0", "Threads that copy inputs together; nereid copies on the instance's thread."),
+
+    UNSUPPORTED("repository-poll-secs", NULL),
+    UNSUPPORTED("http-header-forward-pattern", ""),
+    UNSUPPORTED("http-restricted-api", NULL),
+    UNSUPPORTED("allow-grpc", "false"),
+    UNSUPPORTED("grpc-address", NULL),
+    UNSUPPORTED("grpc-port", NULL),
+    UNSUPPORTED("reuse-grpc-port", "false"),
+    UNSUPPORTED("grpc-header-forward-pattern", ""),
+    UNSUPPORTED("grpc-infer-thread-count", NULL),
+    UNSUPPORTED("grpc-infer-allocation-pool-size", NULL),
+    UNSUPPORTED("grpc-max-response-pool-size", NULL),
+    UNSUPPORTED("grpc-use-ssl", "false"),
+    UNSUPPORTED("grpc-use-ssl-mutual", "false"),
+    UNSUPPORTED("grpc-server-cert", NULL),
+    UNSUPPORTED("grpc-server-key", NULL),
+    UNSUPPORTED("grpc-root-cert", NULL),
+    UNSUPPORTED("grpc-infer-response-compression-level", "none"),
+    UNSUPPORTED("grpc-keepalive-time", NULL),
+    UNSUPPORTED("grpc-keepalive-timeout", NULL),
+    UNSUPPORTED("grpc-keepalive-permit-without-calls", NULL),
+    UNSUPPORTED("grpc-http2-max-pings-without-data", NULL),
+    UNSUPPORTED("grpc-http2-min-recv-ping-interval-without-data", NULL),
+    UNSUPPORTED("grpc-http2-max-ping-strikes", NULL),
+    UNSUPPORTED("grpc-max-connection-age", NULL),
+    UNSUPPORTED("grpc-max-connection-age-grace", NULL),
+    UNSUPPORTED("grpc-restricted-protocol", NULL),
+    UNSUPPORTED("allow-sagemaker", "false"),
+    UNSUPPORTED("sagemaker-port", NULL),
+    UNSUPPORTED("sagemaker-safe-port-range", NULL),
+    UNSUPPORTED("sagemaker-thread-count", NULL),
+    UNSUPPORTED("allow-vertex-ai", "false"),
+    UNSUPPORTED("vertex-ai-port", NULL),
+    UNSUPPORTED("vertex-ai-thread-count", NULL),
+    UNSUPPORTED("vertex-ai-default-model", NULL),
+    UNSUPPORTED("trace-config", NULL),
+    UNSUPPORTED("trace-file", NULL),
+    UNSUPPORTED("trace-level", "OFF"),
+    UNSUPPORTED("trace-rate", NULL),
+    UNSUPPORTED("trace-count", NULL),
+    UNSUPPORTED("trace-log-frequency", NULL),
+    UNSUPPORTED("cache-config", NULL),
+    UNSUPPORTED("cache-directory", NULL),
+    UNSUPPORTED("response-cache-byte-size", "0"),
+    UNSUPPORTED("cuda-virtual-address-size", NULL),
+    UNSUPPORTED("model-load-gpu-limit", NULL),
+    UNSUPPORTED("repoagent-directory", NULL),
+    UNSUPPORTED("allow-client-shm", "false"),
+};
+
+const size_t option_count = sizeof(option_table) / sizeof(option_table[0]);

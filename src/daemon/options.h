@@ -1,0 +1,125 @@
+// The daemon's flags: one table from which the command line, --config files, --help and
+// docs/flags.md come. Read once by the main thread before anything else runs.
+#ifndef NEREID_DAEMON_OPTIONS_H
+#define NEREID_DAEMON_OPTIONS_H
+
+#include "base/buffer.h"
+#include "base/error.h"
+#include "base/string_list.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+// What the flags set. Texts are owned.
+typedef struct daemon_options {
+  bool help;
+  char *config_file;
+
+  char *id;
+  bool exit_on_error;
+  int64_t exit_timeout_seconds;
+  bool strict_readiness;
+
+  int64_t log_verbose;
+  bool log_info;
+  bool log_warning;
+  bool log_error;
+  char *log_format;
+  char *log_file;
+
+  string_list model_repositories;
+  char *model_control_mode;
+  string_list load_models;
+  bool strict_model_config;
+  bool disable_auto_complete;
+  char *model_config_name;
+  int64_t model_load_thread_count;
+  int64_t model_load_retry_count;
+  bool model_namespacing;
+
+  bool allow_http;
+  char *http_address;
+  int64_t http_port;
+  bool http_reuse_port;
+  int64_t http_thread_count;
+  int64_t http_max_input_size;
+  int64_t http_max_connections;
+  int64_t http_max_inflight_bytes;
+  int64_t http_header_timeout_ms;
+  int64_t http_body_timeout_ms;
+  int64_t http_write_timeout_ms;
+  int64_t http_idle_timeout_ms;
+
+  bool allow_metrics;
+  bool allow_gpu_metrics;
+  bool allow_cpu_metrics;
+  char *metrics_address; // "": as for HTTP
+  int64_t metrics_port;
+  double metrics_interval_ms;
+  string_list metrics_configs; // "<setting>=<value>"
+
+  char *backend_directory;     // "": where nereid's own are
+  string_list backend_configs; // "<backend>,<setting>=<value>"
+  string_list host_policies;   // "<policy>,<setting>=<value>"
+  char *rate_limit;
+  string_list rate_limit_resources; // "<name>:<count>[:<device>]"
+
+  int64_t pinned_memory_pool_bytes;
+  string_list cuda_memory_pools; // "<device>:<bytes>"
+  double min_compute_capability;
+  bool enable_peer_access;
+  int64_t buffer_manager_thread_count;
+} daemon_options;
+
+typedef enum option_kind {
+  OPTION_FLAG, // no value
+  OPTION_BOOL,
+  OPTION_INTEGER,
+  OPTION_DOUBLE,
+  OPTION_TEXT,
+  OPTION_CHOICE,
+  OPTION_LIST,        // may be given again and again
+  OPTION_UNSUPPORTED, // Triton's, not built yet
+} option_kind;
+
+typedef struct option {
+  const char *group;
+  const char *name;
+  const char *value; // what --help calls the value; of a CHOICE: "one|two"; of UNSUPPORTED the only
+                     // value that is taken, or NULL
+  option_kind kind;
+  size_t field;              // offset in daemon_options
+  int64_t least, most;       // of an INTEGER
+  const char *default_value; // NULL for lists and flags
+  const char *help;
+} option;
+
+extern const option option_table[];
+extern const size_t option_count;
+
+// Sets the defaults.
+error *daemon_options_init(daemon_options *options);
+void daemon_options_fini(daemon_options *options);
+
+// The flag of this name, or NULL.
+const option *option_find(const char *name);
+
+// Sets one flag. INVALID_ARG naming flag, value and what was expected; UNSUPPORTED for what is not
+// built yet.
+error *option_set(daemon_options *options, const option *o, const char *value);
+
+// Reads the command line, and before it the --config file that it names: what the command line says
+// replaces what the file says, lists too. Errors name the flag.
+error *options_parse(daemon_options *options, int argument_count, char **arguments);
+
+// What only several flags together show.
+error *options_check(const daemon_options *options);
+
+void options_print_help(buffer *out);
+
+// Sets flags from a YAML mapping of flag names to values; lists set a flag again and again. Errors
+// begin with "<path>:<line>: ".
+error *yaml_config_read(daemon_options *options, const char *path);
+
+#endif

@@ -1,0 +1,239 @@
+// Hands the flags to the server.
+#include "daemon/server_setup.h"
+
+#include "base/text.h"
+
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+error *error_of(TRITONSERVER_Error *failure_owned)
+{
+  if (failure_owned == NULL)
+    return NULL;
+  error *e = error_new((error_code)TRITONSERVER_ErrorCode(failure_owned), "%s",
+                       TRITONSERVER_ErrorMessage(failure_owned));
+  TRITONSERVER_ErrorDelete(failure_owned);
+  return e;
+}
+
+#define TRY(call) RETURN_IF_ERROR(error_of(call))
+
+// ---- values with a form of their own ----
+
+typedef TRITONSERVER_Error *setting_setter(TRITONSERVER_ServerOptions *options, const char *group,
+                                           const char *name, const char *value);
+
+static error *bad_form(const char *flag, const char *value, const char *form)
+{
+  return error_new(ERROR_INVALID_ARG, "--%s: invalid value '%s', expected %s", flag, value, form);
+}
+
+// Splits "<group>,<name>=<value>".
+static error *set_grouped(TRITONSERVER_ServerOptions *options, const char *flag, const char *text,
+                          const char *form, setting_setter *set)
+{
+  const char *comma = strchr(text, ',');
+  const char *equals = comma != NULL ? strchr(comma + 1, '=') : NULL;
+  if (equals == NULL || equals == comma + 1 || equals[1] == '\0')
+    return bad_form(flag, text, form);
+  char *group = text_copy((slice){text, (size_t)(comma - text)});
+  char *name = text_copy((slice){comma + 1, (size_t)(equals - comma - 1)});
+  error *e = group == NULL || name == NULL ? error_no_memory()
+                                           : error_of(set(options, group, name, equals + 1));
+  free(group);
+  free(name);
+  return e;
+}
+
+// "<setting>=<value>" or "<group>,<setting>=<value>".
+static error *set_metrics(TRITONSERVER_ServerOptions *options, const char *text)
+{
+  const char *form = "<setting>=<value>";
+  if (strchr(text, '=') == NULL)
+    return bad_form("metrics-config", text, form);
+  AUTO_BUFFER buffer grouped = BUFFER_EMPTY;
+  const char *comma = strchr(text, ',');
+  if (comma == NULL || comma > strchr(text, '='))
+    buffer_append_char(&grouped, ',');
+  buffer_append_text(&grouped, text);
+  char *full = buffer_take_text(&grouped);
+  error *e = full == NULL ? error_no_memory()
+                          : set_grouped(options, "metrics-config", full, form,
+                                        TRITONSERVER_ServerOptionsSetMetricsConfig);
+  free(full);
+  return e;
+}
+
+// "<name>:<count>[:<device>]"
+static error *add_resource(TRITONSERVER_ServerOptions *options, const char *text)
+{
+  const char *form = "<name>:<count>[:<device>]";
+  const char *colon = strchr(text, ':');
+  const char *second = colon != NULL ? strchr(colon + 1, ':') : NULL;
+  uint64_t count;
+  int64_t device = -1;
+  if (colon == NULL || colon == text)
+    return bad_form("rate-limit-resource", text, form);
+  slice count_text = {colon + 1, second != NULL ? (size_t)(second - colon - 1) : strlen(colon + 1)};
+  if (!text_to_uint64(count_text, &count) ||
+      (second != NULL &&
+       (!text_to_int64(slice_of(second + 1), &device) || device < 0 || device > INT_MAX)))
+    return bad_form("rate-limit-resource", text, form);
+  char *name = text_copy((slice){text, (size_t)(colon - text)});
+  error *e = name == NULL ? error_no_memory()
+                          : error_of(TRITONSERVER_ServerOptionsAddRateLimiterResource(
+                                options, name, count, (int)device));
+  free(name);
+  return e;
+}
+
+// "<device>:<bytes>"
+static error *add_cuda_pool(TRITONSERVER_ServerOptions *options, const char *text)
+{
+  const char *colon = strchr(text, ':');
+  int64_t device;
+  uint64_t bytes;
+  if (colon == NULL || !text_to_int64((slice){text, (size_t)(colon - text)}, &device) ||
+      device < 0 || device > INT_MAX || !text_to_uint64(slice_of(colon + 1), &bytes))
+    return bad_form("cuda-memory-pool-byte-size", text, "<device>:<bytes>");
+  return error_of(TRITONSERVER_ServerOptionsSetCudaMemoryPoolByteSize(options, (int)device, bytes));
+}
+
+// ---- where our own backends are ----
+
+// Appends `suffix` to the executable's folder; false when there is no such folder.
+static bool beside_executable(const char *suffix, char path[PATH_MAX])
+{
+  char executable[PATH_MAX];
+  ssize_t size = readlink("/proc/self/exe", executable, sizeof(executable) - 1);
+  if (size < 0)
+    return false;
+  executable[size] = '\0';
+  char *slash = strrchr(executable, '/');
+  if (slash == NULL)
+    return false;
+  *slash = '\0';
+  char joined[2 * PATH_MAX];
+  snprintf(joined, sizeof(joined), "%s/%s", executable, suffix);
+  return realpath(joined, path) != NULL;
+}
+
+static error *set_backend_directory(TRITONSERVER_ServerOptions *options, const char *chosen)
+{
+  char path[PATH_MAX];
+  if (chosen[0] != '\0')
+    return error_of(TRITONSERVER_ServerOptionsSetBackendDirectory(options, chosen));
+  if (beside_executable(INSTALLED_BACKENDS, path) || beside_executable("../backends", path))
+    return error_of(TRITONSERVER_ServerOptionsSetBackendDirectory(options, path));
+  return NULL; // Triton's own default
+}
+
+// ---- all of it ----
+
+static error *set_logging(TRITONSERVER_ServerOptions *s, const daemon_options *o)
+{
+  bool iso = strcmp(o->log_format, "ISO8601") == 0;
+  TRY(TRITONSERVER_ServerOptionsSetLogInfo(s, o->log_info));
+  TRY(TRITONSERVER_ServerOptionsSetLogWarn(s, o->log_warning));
+  TRY(TRITONSERVER_ServerOptionsSetLogError(s, o->log_error));
+  TRY(TRITONSERVER_ServerOptionsSetLogVerbose(s, (int)o->log_verbose));
+  TRY(TRITONSERVER_ServerOptionsSetLogFormat(s, iso ? TRITONSERVER_LOG_ISO8601
+                                                    : TRITONSERVER_LOG_DEFAULT));
+  if (o->log_file[0] == '\0')
+    return NULL;
+  error *e = error_of(TRITONSERVER_ServerOptionsSetLogFile(s, o->log_file));
+  return e == NULL ? NULL : error_wrap(e, "--log-file");
+}
+
+static error *set_repository(TRITONSERVER_ServerOptions *s, const daemon_options *o)
+{
+  static const struct {
+    const char *name;
+    TRITONSERVER_ModelControlMode mode;
+  } modes[] = {{"none", TRITONSERVER_MODEL_CONTROL_NONE},
+               {"poll", TRITONSERVER_MODEL_CONTROL_POLL},
+               {"explicit", TRITONSERVER_MODEL_CONTROL_EXPLICIT}};
+  for (size_t i = 0; i < o->model_repositories.count; i++)
+    TRY(TRITONSERVER_ServerOptionsSetModelRepositoryPath(s, o->model_repositories.items[i]));
+  for (size_t i = 0; i < sizeof(modes) / sizeof(modes[0]); i++)
+    if (strcmp(modes[i].name, o->model_control_mode) == 0)
+      TRY(TRITONSERVER_ServerOptionsSetModelControlMode(s, modes[i].mode));
+  for (size_t i = 0; i < o->load_models.count; i++)
+    TRY(TRITONSERVER_ServerOptionsSetStartupModel(s, o->load_models.items[i]));
+  TRY(TRITONSERVER_ServerOptionsSetStrictModelConfig(s, o->strict_model_config ||
+                                                            o->disable_auto_complete));
+  TRY(TRITONSERVER_ServerOptionsSetModelConfigName(s, o->model_config_name));
+  TRY(TRITONSERVER_ServerOptionsSetModelLoadThreadCount(s, (unsigned)o->model_load_thread_count));
+  TRY(TRITONSERVER_ServerOptionsSetModelLoadRetryCount(s, (unsigned)o->model_load_retry_count));
+  return error_of(TRITONSERVER_ServerOptionsSetModelNamespacing(s, o->model_namespacing));
+}
+
+static error *set_backends(TRITONSERVER_ServerOptions *s, const daemon_options *o)
+{
+  RETURN_IF_ERROR(set_backend_directory(s, o->backend_directory));
+  for (size_t i = 0; i < o->backend_configs.count; i++)
+    RETURN_IF_ERROR(set_grouped(s, "backend-config", o->backend_configs.items[i],
+                                "[<backend>],<setting>=<value>",
+                                TRITONSERVER_ServerOptionsSetBackendConfig));
+  for (size_t i = 0; i < o->host_policies.count; i++)
+    RETURN_IF_ERROR(set_grouped(s, "host-policy", o->host_policies.items[i],
+                                "<policy>,<setting>=<value>",
+                                TRITONSERVER_ServerOptionsSetHostPolicy));
+  bool limited = strcmp(o->rate_limit, "off") != 0;
+  TRY(TRITONSERVER_ServerOptionsSetRateLimiterMode(s, limited ? TRITONSERVER_RATE_LIMIT_EXEC_COUNT
+                                                              : TRITONSERVER_RATE_LIMIT_OFF));
+  for (size_t i = 0; i < o->rate_limit_resources.count; i++)
+    RETURN_IF_ERROR(add_resource(s, o->rate_limit_resources.items[i]));
+  return error_of(
+      TRITONSERVER_ServerOptionsSetBackendConfig(s, "", "nereid-background-load", "true"));
+}
+
+static error *set_memory(TRITONSERVER_ServerOptions *s, const daemon_options *o)
+{
+  TRY(TRITONSERVER_ServerOptionsSetPinnedMemoryPoolByteSize(s,
+                                                            (uint64_t)o->pinned_memory_pool_bytes));
+  for (size_t i = 0; i < o->cuda_memory_pools.count; i++)
+    RETURN_IF_ERROR(add_cuda_pool(s, o->cuda_memory_pools.items[i]));
+  TRY(TRITONSERVER_ServerOptionsSetMinSupportedComputeCapability(s, o->min_compute_capability));
+  TRY(TRITONSERVER_ServerOptionsSetEnablePeerAccess(s, o->enable_peer_access));
+  return error_of(TRITONSERVER_ServerOptionsSetBufferManagerThreadCount(
+      s, (unsigned)o->buffer_manager_thread_count));
+}
+
+static error *set_metrics_options(TRITONSERVER_ServerOptions *s, const daemon_options *o)
+{
+  TRY(TRITONSERVER_ServerOptionsSetMetrics(s, o->allow_metrics));
+  TRY(TRITONSERVER_ServerOptionsSetGpuMetrics(s, o->allow_metrics && o->allow_gpu_metrics));
+  TRY(TRITONSERVER_ServerOptionsSetCpuMetrics(s, o->allow_metrics && o->allow_cpu_metrics));
+  TRY(TRITONSERVER_ServerOptionsSetMetricsInterval(s, (uint64_t)o->metrics_interval_ms));
+  for (size_t i = 0; i < o->metrics_configs.count; i++)
+    RETURN_IF_ERROR(set_metrics(s, o->metrics_configs.items[i]));
+  return NULL;
+}
+
+static error *set_all(TRITONSERVER_ServerOptions *s, const daemon_options *o)
+{
+  RETURN_IF_ERROR(set_logging(s, o));
+  TRY(TRITONSERVER_ServerOptionsSetServerId(s, o->id));
+  TRY(TRITONSERVER_ServerOptionsSetExitOnError(s, o->exit_on_error));
+  TRY(TRITONSERVER_ServerOptionsSetExitTimeout(s, (unsigned)o->exit_timeout_seconds));
+  TRY(TRITONSERVER_ServerOptionsSetStrictReadiness(s, o->strict_readiness));
+  RETURN_IF_ERROR(set_repository(s, o));
+  RETURN_IF_ERROR(set_backends(s, o));
+  RETURN_IF_ERROR(set_memory(s, o));
+  return set_metrics_options(s, o);
+}
+
+error *server_setup(const daemon_options *o, TRITONSERVER_Server **server)
+{
+  TRITONSERVER_ServerOptions *s;
+  TRY(TRITONSERVER_ServerOptionsNew(&s));
+  error *e = set_all(s, o);
+  if (e == NULL)
+    e = error_of(TRITONSERVER_ServerNew(server, s));
+  TRITONSERVER_ErrorDelete(TRITONSERVER_ServerOptionsDelete(s));
+  return e;
+}

@@ -1,0 +1,16 @@
+// From the daemon's flags to a running server of the north seam.
+#ifndef NEREID_DAEMON_SERVER_SETUP_H
+#define NEREID_DAEMON_SERVER_SETUP_H
+
+#include "base/error.h"
+#include "daemon/options.h"
+#include "triton/core/tritonserver.h"
+
+// Starts the server; its start-up models load in the background
+// (TRITONSERVER_ServerPollModelRepository waits for them). Errors name the flag where they can.
+error *server_setup(const daemon_options *options, TRITONSERVER_Server **server);
+
+// Turns an error of the ABI into one of ours; NULL stays NULL.
+error *error_of(TRITONSERVER_Error *failure_owned);
+
+#endif

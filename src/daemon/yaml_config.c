@@ -1,0 +1,86 @@
+// --config files. Called once by the main thread.
+#include "daemon/options.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <yaml.h>
+
+typedef struct yaml_reader {
+  daemon_options *options;
+  const char *path;
+  yaml_document_t document;
+} yaml_reader;
+
+static error *at_line(const yaml_reader *r, const yaml_node_t *node, error *cause_owned)
+{
+  return error_wrap(cause_owned, "%s:%zu", r->path, node->start_mark.line + 1);
+}
+
+static error *set(yaml_reader *r, const option *o, const yaml_node_t *value)
+{
+  if (value->type != YAML_SCALAR_NODE)
+    return at_line(
+        r, value,
+        error_new(ERROR_INVALID_ARG, "'%s': expected a value or a list of values", o->name));
+  error *e = option_set(r->options, o, (const char *)value->data.scalar.value);
+  return e == NULL ? NULL : at_line(r, value, e);
+}
+
+static error *read_pair(yaml_reader *r, const yaml_node_t *key, const yaml_node_t *value)
+{
+  const char *name = key->type == YAML_SCALAR_NODE ? (const char *)key->data.scalar.value : "";
+  const option *o = option_find(name);
+  if (o == NULL || strcmp(name, "config") == 0 || strcmp(name, "help") == 0)
+    return at_line(r, key, error_new(ERROR_INVALID_ARG, "unrecognized option '%s'", name));
+  if (value->type != YAML_SEQUENCE_NODE || o->kind != OPTION_LIST)
+    return set(r, o, value);
+  for (const yaml_node_item_t *item = value->data.sequence.items.start;
+       item < value->data.sequence.items.top; item++)
+    RETURN_IF_ERROR(set(r, o, yaml_document_get_node(&r->document, *item)));
+  return NULL;
+}
+
+static error *read_document(yaml_reader *r)
+{
+  const yaml_node_t *root = yaml_document_get_root_node(&r->document);
+  if (root == NULL)
+    return NULL; // an empty file says nothing
+  if (root->type != YAML_MAPPING_NODE)
+    return at_line(r, root,
+                   error_new(ERROR_INVALID_ARG, "expected a mapping of flag names to values"));
+  for (const yaml_node_pair_t *pair = root->data.mapping.pairs.start;
+       pair < root->data.mapping.pairs.top; pair++)
+    RETURN_IF_ERROR(read_pair(r, yaml_document_get_node(&r->document, pair->key),
+                              yaml_document_get_node(&r->document, pair->value)));
+  return NULL;
+}
+
+static error *read_file(yaml_reader *r, FILE *file)
+{
+  yaml_parser_t parser;
+  if (!yaml_parser_initialize(&parser))
+    return error_no_memory();
+  yaml_parser_set_input_file(&parser, file);
+  error *e = NULL;
+  if (yaml_parser_load(&parser, &r->document)) {
+    e = read_document(r);
+    yaml_document_delete(&r->document);
+  } else {
+    e = error_new(ERROR_INVALID_ARG, "%s:%zu: %s", r->path, parser.problem_mark.line + 1,
+                  parser.problem != NULL ? parser.problem : "not valid YAML");
+  }
+  yaml_parser_delete(&parser);
+  return e;
+}
+
+error *yaml_config_read(daemon_options *options, const char *path)
+{
+  yaml_reader r = {.options = options, .path = path};
+  FILE *file = fopen(path, "re");
+  if (file == NULL)
+    return error_new(ERROR_INVALID_ARG, "--config: failed to open '%s': %s", path, strerror(errno));
+  error *e = read_file(&r, file);
+  fclose(file);
+  return e;
+}
