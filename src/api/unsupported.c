@@ -18,8 +18,6 @@
 // One line a function, whatever its length: implementing one is deleting one line.
 // clang-format off
 // tritonserver.h
-UNSUPPORTED(TRITONSERVER_MetricsDelete, TRITONSERVER_Metrics *metrics)
-UNSUPPORTED(TRITONSERVER_MetricsFormatted, TRITONSERVER_Metrics *metrics, TRITONSERVER_MetricFormat format, const char **base, size_t *byte_size)
 UNSUPPORTED(TRITONSERVER_InferenceTraceNew, TRITONSERVER_InferenceTrace **trace, TRITONSERVER_InferenceTraceLevel level, uint64_t parent_id, TRITONSERVER_InferenceTraceActivityFn_t activity_fn, TRITONSERVER_InferenceTraceReleaseFn_t release_fn, void *trace_userp)
 UNSUPPORTED(TRITONSERVER_InferenceTraceTensorNew, TRITONSERVER_InferenceTrace **trace, TRITONSERVER_InferenceTraceLevel level, uint64_t parent_id, TRITONSERVER_InferenceTraceActivityFn_t activity_fn, TRITONSERVER_InferenceTraceTensorActivityFn_t tensor_activity_fn, TRITONSERVER_InferenceTraceReleaseFn_t release_fn, void *trace_userp)
 UNSUPPORTED(TRITONSERVER_InferenceTraceReportActivity, TRITONSERVER_InferenceTrace *trace, uint64_t timestamp, const char *activity_name)
@@ -49,21 +47,6 @@ UNSUPPORTED(TRITONSERVER_InferenceResponseOutputClassificationLabel, TRITONSERVE
 UNSUPPORTED(TRITONSERVER_ServerRegisterModelRepository, TRITONSERVER_Server *server, const char *repository_path, const TRITONSERVER_Parameter **name_mapping, uint32_t mapping_count)
 UNSUPPORTED(TRITONSERVER_ServerUnregisterModelRepository, TRITONSERVER_Server *server, const char *repository_path)
 UNSUPPORTED(TRITONSERVER_ServerLoadModelWithParameters, TRITONSERVER_Server *server, const char *model_name, const TRITONSERVER_Parameter **parameters, uint64_t parameter_count)
-UNSUPPORTED(TRITONSERVER_ServerMetrics, TRITONSERVER_Server *server, TRITONSERVER_Metrics **metrics)
-UNSUPPORTED(TRITONSERVER_MetricFamilyNew, TRITONSERVER_MetricFamily **family, TRITONSERVER_MetricKind kind, const char *name, const char *description)
-UNSUPPORTED(TRITONSERVER_MetricFamilyDelete, TRITONSERVER_MetricFamily *family)
-UNSUPPORTED(TRITONSERVER_GetMetricFamilyKind, TRITONSERVER_MetricFamily *family, TRITONSERVER_MetricKind *kind)
-UNSUPPORTED(TRITONSERVER_MetricArgsNew, TRITONSERVER_MetricArgs **args)
-UNSUPPORTED(TRITONSERVER_MetricArgsSetHistogram, TRITONSERVER_MetricArgs *args, const double *buckets, uint64_t buckets_count)
-UNSUPPORTED(TRITONSERVER_MetricArgsDelete, TRITONSERVER_MetricArgs *args)
-UNSUPPORTED(TRITONSERVER_MetricNew, TRITONSERVER_Metric **metric, TRITONSERVER_MetricFamily *family, const TRITONSERVER_Parameter **labels, uint64_t label_count)
-UNSUPPORTED(TRITONSERVER_MetricNewWithArgs, TRITONSERVER_Metric **metric, TRITONSERVER_MetricFamily *family, const TRITONSERVER_Parameter **labels, uint64_t label_count, const TRITONSERVER_MetricArgs *args)
-UNSUPPORTED(TRITONSERVER_MetricDelete, TRITONSERVER_Metric *metric)
-UNSUPPORTED(TRITONSERVER_MetricValue, TRITONSERVER_Metric *metric, double *value)
-UNSUPPORTED(TRITONSERVER_MetricIncrement, TRITONSERVER_Metric *metric, double value)
-UNSUPPORTED(TRITONSERVER_MetricSet, TRITONSERVER_Metric *metric, double value)
-UNSUPPORTED(TRITONSERVER_MetricObserve, TRITONSERVER_Metric *metric, double value)
-UNSUPPORTED(TRITONSERVER_GetMetricKind, TRITONSERVER_Metric *metric, TRITONSERVER_MetricKind *kind)
 // tritonbackend.h
 UNSUPPORTED(TRITONBACKEND_InputPropertiesForHostPolicy, TRITONBACKEND_Input *input, const char *host_policy_name, const char **name, TRITONSERVER_DataType *datatype, const int64_t **shape, uint32_t *dims_count, uint64_t *byte_size, uint32_t *buffer_count)
 UNSUPPORTED(TRITONBACKEND_RequestOutputBufferProperties, TRITONBACKEND_Request *request, const char *name, size_t *byte_size, TRITONSERVER_MemoryType *memory_type, int64_t *memory_type_id)

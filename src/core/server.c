@@ -8,6 +8,7 @@
 #include "base/log.h"
 #include "base/thread.h"
 #include "core/lifecycle.h"
+#include "core/model_metrics.h"
 #include "core/server_internal.h"
 #include "core/server_tables.h"
 #include "repository/repository.h"
@@ -45,7 +46,7 @@ static error *check_options(const server_options *o)
                      "--rate-limit is not supported by nereid yet, expected off");
   if (o->cache_configs.count > 0)
     return error_new(ERROR_UNSUPPORTED, "--cache-config is not supported by nereid yet");
-  return NULL;
+  return model_metrics_check(o);
 }
 
 // The operator's mistakes show before anything is loaded.
@@ -127,7 +128,9 @@ error *server_new(const server_options *options, server **result)
   RETURN_IF_ERROR(check_options(options));
   RETURN_IF_ERROR(check_repositories(options));
   RETURN_IF_ERROR(make_server(options, &s));
-  error *e = thread_start(&s->startup_thread, "startup", run_startup, s);
+  error *e = options->metrics ? model_metrics_new(s, &s->metrics) : NULL;
+  if (e == NULL)
+    e = thread_start(&s->startup_thread, "startup", run_startup, s);
   s->startup_running = e == NULL;
   if (e == NULL && !loads_in_background(&s->options)) {
     e = server_await_startup(s);
@@ -260,6 +263,7 @@ void server_free(server *s)
   if (s == NULL)
     return;
   AUTO_ERROR error *e = server_stop(s);
+  model_metrics_free(s->metrics); // it visits the models
   if (e != NULL)
     log_error("%s", error_message(e));
   // After a stop that ran out of time a backend may still be at work with all of this.

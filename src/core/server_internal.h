@@ -25,6 +25,7 @@ struct server {
   model_table models;
   live_models live;
   load_pool pool;
+  struct model_metrics *metrics; // NULL when there are to be none
   _Atomic server_state state;
   _Atomic unsigned int exit_timeout_seconds;
 

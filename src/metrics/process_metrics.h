@@ -1,0 +1,20 @@
+// The machine's CPU use and memory, nv_cpu_*, as Triton reports them: read from /proc, host-wide.
+// Sampled when a scrape comes and the last sample is an interval old: no thread.
+#ifndef NEREID_METRICS_PROCESS_METRICS_H
+#define NEREID_METRICS_PROCESS_METRICS_H
+
+#include "base/clock.h"
+#include "base/error.h"
+#include "metrics/registry.h"
+
+#include <stdint.h>
+
+typedef struct process_metrics process_metrics;
+
+// Registers the collector. `proc` is "/proc", or a folder of a test's with files `stat` and
+// `meminfo`. What cannot be read is left out of the exposition.
+error *process_metrics_new(metrics_registry *registry, const char *proc, clock_source clock,
+                           uint64_t interval_ms, process_metrics **p);
+void process_metrics_free(process_metrics *p); // NULL is allowed
+
+#endif

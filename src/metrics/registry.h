@@ -1,0 +1,73 @@
+// Everything that /metrics shows: families whose values live here (custom metrics of programs and
+// backends), and collectors that write samples when a scrape asks (the server's own counters, which
+// live where they are counted). Any thread; changing a value takes no lock.
+#ifndef NEREID_METRICS_REGISTRY_H
+#define NEREID_METRICS_REGISTRY_H
+
+#include "base/buffer.h"
+#include "base/error.h"
+#include "metrics/exposition.h"
+
+#include <stddef.h>
+
+typedef struct metrics_registry metrics_registry;
+
+error *metrics_registry_new(metrics_registry **registry);
+void metrics_registry_free(metrics_registry *registry); // no family, no collector left
+
+// The process' own registry, as in Triton: families may be made before there is a server. NULL when
+// memory was short at its first use.
+metrics_registry *metrics_registry_global(void);
+
+// Appends the whole exposition to `text`.
+error *metrics_registry_print(metrics_registry *registry, buffer *text);
+
+// --- Collectors
+
+typedef struct metrics_collector metrics_collector;
+
+// Adds samples to the sheet. Called for each scrape, one at a time, under the registry's lock of
+// collectors: must not add or remove collectors.
+typedef void metrics_collect(void *context, metrics_sheet *sheet);
+
+error *metrics_registry_add_collector(metrics_registry *registry, metrics_collect *collect,
+                                      void *context, metrics_collector **collector);
+// Afterwards the collector does not run and will not run. NULL is allowed.
+void metrics_registry_remove_collector(metrics_registry *registry,
+                                       metrics_collector *collector_owned);
+
+// --- Families with values of their own. These are TRITONSERVER_MetricFamily and
+// --- TRITONSERVER_Metric; the errors are Triton's.
+
+typedef struct TRITONSERVER_MetricFamily metric_family;
+typedef struct TRITONSERVER_Metric metric;
+
+// Upper bounds of a histogram's buckets, strictly ascending; the last bucket, without bound, is
+// implied.
+typedef struct metric_bounds {
+  const double *bounds;
+  size_t count;
+} metric_bounds;
+
+// A handle on the family of this name, made when it is new; the first one's help counts.
+// INVALID_ARG for a bad name or kind and for a name that has another kind.
+error *metric_family_new(metrics_registry *registry, metric_kind kind, const char *name,
+                         const char *help, metric_family **family);
+// INTERNAL while metrics were made through this handle that still exist.
+error *metric_family_free(metric_family *family_owned);
+metric_kind metric_family_get_kind(const metric_family *family);
+
+// A handle on the metric with these labels, made when it is new. `bounds` is for histograms (there
+// it must not be NULL) and for nothing else. INVALID_ARG otherwise, and for bad label names.
+error *metric_new(metric_family *family, const metric_label *labels, size_t label_count,
+                  const metric_bounds *bounds, metric **m);
+// The last handle takes the metric out of the exposition.
+void metric_free(metric *m_owned);
+
+metric_kind metric_get_kind(const metric *m);
+error *metric_value(const metric *m, double *value); // UNSUPPORTED for a histogram
+error *metric_increment(metric *m, double value);    // INVALID_ARG: a counter by less than 0
+error *metric_set(metric *m, double value);          // UNSUPPORTED but for a gauge
+error *metric_observe(metric *m, double value);      // UNSUPPORTED but for a histogram
+
+#endif
