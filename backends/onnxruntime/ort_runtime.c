@@ -1,0 +1,163 @@
+// Opens ONNX Runtime with dlopen; see ort_runtime.h.
+#include "ort_runtime.h"
+
+#include "backend_error.h"
+#include "backend_log.h"
+
+#include <dlfcn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+// ONNX Runtime's messages become lines of the server's log. Any thread.
+static void log_message(void *context, int severity, const char *category, const char *log_id,
+                        const char *code_location, const char *message)
+{
+  static const TRITONSERVER_LogLevel levels[] = {TRITONSERVER_LOG_VERBOSE, TRITONSERVER_LOG_VERBOSE,
+                                                 TRITONSERVER_LOG_WARN, TRITONSERVER_LOG_ERROR,
+                                                 TRITONSERVER_LOG_ERROR};
+  (void)context;
+  (void)log_id;
+  TRITONSERVER_LogLevel level = severity >= ORT_LOG_VERBOSE && severity <= ORT_LOG_FATAL
+                                    ? levels[severity]
+                                    : TRITONSERVER_LOG_ERROR;
+  BACKEND_LOG(level, "ONNX Runtime (%s, %s): %s", category, code_location, message);
+}
+
+static void read_table(ort_api *api, const void *table)
+{
+  const char *places = table;
+#define ORT_READ(place, name, result, arguments)                                                   \
+  memcpy(&api->name, places + (place) * sizeof(void *), sizeof api->name);
+  ORT_FUNCTIONS(ORT_READ)
+#undef ORT_READ
+}
+
+static TRITONSERVER_Error *load_functions(ort_runtime *runtime)
+{
+  void *library = dlopen(runtime->path, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
+  if (library == NULL)
+    return backend_error(TRITONSERVER_ERROR_NOT_FOUND, "%s", dlerror());
+  const ort_api_base *(*get_base)(void) = NULL;
+  void *symbol = dlsym(library, "OrtGetApiBase");
+  memcpy(&get_base, &symbol, sizeof get_base);
+  TRITONSERVER_Error *error = NULL;
+  if (get_base == NULL) {
+    error = backend_error(TRITONSERVER_ERROR_UNSUPPORTED,
+                          "'%s' is not ONNX Runtime: it has no OrtGetApiBase", runtime->path);
+  } else {
+    const ort_api_base *base = get_base();
+    const void *table = base->GetApi(ORT_API_VERSION_NEEDED);
+    runtime->version = base->GetVersionString();
+    if (table != NULL)
+      read_table(&runtime->api, table);
+    else
+      error = backend_error(TRITONSERVER_ERROR_UNSUPPORTED,
+                            "'%s' is ONNX Runtime %s, 1.%d or newer is needed", runtime->path,
+                            runtime->version, ORT_API_VERSION_NEEDED);
+  }
+  dlclose(library);
+  return error;
+}
+
+static TRITONSERVER_Error *set_global_threads(const ort_runtime *runtime,
+                                              const ort_runtime_settings *settings,
+                                              ort_threading_options *options)
+{
+  const ort_api *api = &runtime->api;
+  ORT_RETURN_IF_ERROR(runtime,
+                      api->SetGlobalIntraOpNumThreads(options, (int)settings->intra_op_threads));
+  ORT_RETURN_IF_ERROR(runtime,
+                      api->SetGlobalInterOpNumThreads(options, (int)settings->inter_op_threads));
+  return ort_error(runtime, api->SetGlobalSpinControl(options, settings->spin));
+}
+
+static TRITONSERVER_Error *create_env(ort_runtime *runtime, const ort_runtime_settings *settings)
+{
+  const ort_api *api = &runtime->api;
+  int level =
+      TRITONSERVER_LogIsEnabled(TRITONSERVER_LOG_VERBOSE) ? ORT_LOG_VERBOSE : ORT_LOG_WARNING;
+  if (!settings->global_threads)
+    return ort_error(
+        runtime, api->CreateEnvWithCustomLogger(log_message, NULL, level, "nereid", &runtime->env));
+  ort_threading_options *options;
+  ORT_RETURN_IF_ERROR(runtime, api->CreateThreadingOptions(&options));
+  TRITONSERVER_Error *error = set_global_threads(runtime, settings, options);
+  if (error == NULL)
+    error = ort_error(runtime, api->CreateEnvWithCustomLoggerAndGlobalThreadPools(
+                                   log_message, NULL, level, "nereid", options, &runtime->env));
+  api->ReleaseThreadingOptions(options);
+  runtime->global_threads = true;
+  return error;
+}
+
+static TRITONSERVER_Error *open_runtime(ort_runtime *runtime, const ort_runtime_settings *settings)
+{
+  BACKEND_RETURN_IF_ERROR(load_functions(runtime));
+  BACKEND_RETURN_IF_ERROR(create_env(runtime, settings));
+  ORT_RETURN_IF_ERROR(runtime, runtime->api.CreateCpuMemoryInfo(
+                                   ORT_ALLOCATOR_ARENA, ORT_MEMORY_DEFAULT, &runtime->cpu_memory));
+  return ort_error(runtime, runtime->api.GetAllocatorWithDefaultOptions(&runtime->allocator));
+}
+
+TRITONSERVER_Error *ort_runtime_open(const char *path, const ort_runtime_settings *settings,
+                                     ort_runtime **runtime)
+{
+  ort_runtime *made = calloc(1, sizeof *made);
+  if (made == NULL)
+    return backend_error_no_memory("ONNX Runtime");
+  made->path = strdup(path);
+  TRITONSERVER_Error *error =
+      made->path == NULL ? backend_error_no_memory("ONNX Runtime") : open_runtime(made, settings);
+  if (error != NULL) {
+    ort_runtime_close(made);
+    return error;
+  }
+  BACKEND_LOG_INFO("onnxruntime: using ONNX Runtime %s from %s", made->version, made->path);
+  *runtime = made;
+  return NULL;
+}
+
+void ort_runtime_close(ort_runtime *runtime)
+{
+  if (runtime == NULL)
+    return;
+  if (runtime->cpu_memory != NULL)
+    runtime->api.ReleaseMemoryInfo(runtime->cpu_memory);
+  if (runtime->env != NULL)
+    runtime->api.ReleaseEnv(runtime->env);
+  free(runtime->path);
+  free(runtime);
+}
+
+TRITONSERVER_Error *ort_error(const ort_runtime *runtime, ort_status *status_owned)
+{
+  if (status_owned == NULL)
+    return NULL;
+  TRITONSERVER_Error *error = backend_error(
+      TRITONSERVER_ERROR_INTERNAL, "onnx runtime error %d: %s",
+      runtime->api.GetErrorCode(status_owned), runtime->api.GetErrorMessage(status_owned));
+  runtime->api.ReleaseStatus(status_owned);
+  return error;
+}
+
+TRITONSERVER_Error *ort_runtime_has_provider(const ort_runtime *runtime, const char *name,
+                                             bool *found, char **all)
+{
+  char **names = NULL;
+  int count = 0;
+  ORT_RETURN_IF_ERROR(runtime, runtime->api.GetAvailableProviders(&names, &count));
+  *found = false;
+  char *text = NULL;
+  size_t size = 0;
+  FILE *stream = open_memstream(&text, &size);
+  for (int i = 0; i < count; i++) {
+    *found = *found || strcmp(names[i], name) == 0;
+    if (stream != NULL)
+      fprintf(stream, i == 0 ? "%s" : ", %s", names[i]);
+  }
+  if (stream != NULL)
+    fclose(stream);
+  *all = text;
+  return ort_error(runtime, runtime->api.ReleaseAvailableProviders(names, count));
+}

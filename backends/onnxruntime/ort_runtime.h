@@ -1,0 +1,47 @@
+// An ONNX Runtime library that was found and opened: its functions, its environment, its errors.
+// Opened while a model loads, used by all models and threads, closed when the backend ends.
+#ifndef NEREID_ORT_RUNTIME_H
+#define NEREID_ORT_RUNTIME_H
+
+#include "triton/core/tritonbackend.h"
+
+#include "ort_api.h"
+
+typedef struct ort_runtime {
+  ort_api api;
+  char *path;
+  const char *version; // "1.20.1", ONNX Runtime's own string
+  ort_env *env;
+  ort_memory_info *cpu_memory;
+  ort_allocator *allocator; // ONNX Runtime's, not ours to free
+  bool global_threads;
+} ort_runtime;
+
+// Settings of the environment, the same for all libraries of a process.
+typedef struct ort_runtime_settings {
+  bool global_threads; // one pool for all sessions of a library
+  int64_t intra_op_threads;
+  int64_t inter_op_threads;
+  bool spin;
+} ort_runtime_settings;
+
+// Opens the library at `path`; a name without a slash is left to the loader. NOT_FOUND when there
+// is no such library, UNSUPPORTED when it is no ONNX Runtime or one that is too old.
+TRITONSERVER_Error *ort_runtime_open(const char *path, const ort_runtime_settings *settings,
+                                     ort_runtime **runtime);
+
+// Ends the environment; no session may be left. The library stays in the process: threads of its
+// own may still be on their way out.
+void ort_runtime_close(ort_runtime *runtime);
+
+// "onnx runtime error <code>: <message>", INTERNAL, as Triton words it; takes the status. NULL for
+// success.
+TRITONSERVER_Error *ort_error(const ort_runtime *runtime, ort_status *status_owned);
+
+#define ORT_RETURN_IF_ERROR(runtime, call) BACKEND_RETURN_IF_ERROR(ort_error(runtime, call))
+
+// Is the execution provider `name` built in? `*all` gets a text with all of them, for free().
+TRITONSERVER_Error *ort_runtime_has_provider(const ort_runtime *runtime, const char *name,
+                                             bool *found, char **all);
+
+#endif
