@@ -105,6 +105,12 @@ static void append_json_escape(buffer *b, unsigned char c)
   case '\t':
     buffer_append(b, "\\t", 2);
     break;
+  case '\b':
+    buffer_append(b, "\\b", 2);
+    break;
+  case '\f':
+    buffer_append(b, "\\f", 2);
+    break;
   default:
     buffer_append_format(b, "\\u%04x", c);
     break;

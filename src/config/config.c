@@ -105,7 +105,8 @@ static size_t select_specific(const Inference__ModelConfig *config, const int64_
     else if (!contains(selected, count, version))
       selected[count++] = version;
   }
-  qsort(selected, count, sizeof(*selected), compare_versions);
+  if (count > 0)
+    qsort(selected, count, sizeof(*selected), compare_versions);
   return count;
 }
 

@@ -432,7 +432,7 @@ error *config_read_json(slice json, Inference__ModelConfig **config)
   RETURN_IF_ERROR(quote_long_integers(json, &text));
   json_error_t problem;
   json_t *document __attribute__((cleanup(cleanup_json))) =
-      json_loadb(json.size > 0 ? json.data : "", json.size, JSON_REJECT_DUPLICATES, &problem);
+      json_loadb(text.size > 0 ? text.data : "", text.size, JSON_REJECT_DUPLICATES, &problem);
   if (document == NULL)
     return refuse(NULL, "failed to parse JSON at line %d, column %d: %s", problem.line,
                   problem.column, problem.text);

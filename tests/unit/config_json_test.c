@@ -1,0 +1,250 @@
+// The JSON form: documents as the real Triton 2.51 answers GET /v2/models/M/config for the .pbtxt
+// beside them, and the reader for overrides.
+#include "base/buffer.h"
+#include "base/cleanup.h"
+#include "base/error.h"
+#include "base/files.h"
+#include "config/config.h"
+
+#include <fcntl.h>
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+static const char *const documents[] = {"minimal", "batching",   "sequence", "direct",
+                                        "ens",     "warm.probe", "syntax"};
+enum {
+  DOCUMENT_COUNT = sizeof(documents) / sizeof(documents[0])
+};
+
+// Content of a file beside the tests, with a NUL behind it.
+static void read_data(const char *name, const char *suffix, buffer *content)
+{
+  char file[64];
+  snprintf(file, sizeof(file), "%s%s", name, suffix);
+  int folder AUTO_CLOSE = -1;
+  assert_null(files_open_root(CONFIG_DATA, &folder));
+  AUTO_ERROR error *e = files_read(folder, file, 1 << 20, content);
+  if (e != NULL)
+    fail_msg("%s: %s", file, error_message(e));
+  while (content->size > 0 && content->data[content->size - 1] == '\n')
+    content->size--;
+}
+
+// The configuration of a document as the server completes it, in a model folder without files.
+static Inference__ModelConfig *completed(const char *name)
+{
+  AUTO_BUFFER buffer text = BUFFER_EMPTY;
+  read_data(name, ".pbtxt", &text);
+  Inference__ModelConfig *config = NULL;
+  error *e = config_read_text(buffer_view(&text), name, &config);
+  if (e != NULL)
+    fail_msg("%s", error_message(e));
+  int folder AUTO_CLOSE = -1;
+  assert_null(files_open_root(CONFIG_DATA, &folder));
+  assert_null(config_set_defaults(config, name, folder));
+  assert_null(config_normalize_instance_groups(config, NULL, 0, (config_gpus){0}));
+  return config;
+}
+
+static void a_completed_configuration_prints_as_tritons_does(void **state)
+{
+  (void)state;
+  for (size_t i = 0; i < DOCUMENT_COUNT; i++) {
+    AUTO_CONFIG Inference__ModelConfig *config = completed(documents[i]);
+    AUTO_BUFFER buffer expected = BUFFER_EMPTY;
+    read_data(documents[i], ".json", &expected);
+    AUTO_BUFFER buffer printed = BUFFER_EMPTY;
+    assert_null(config_print_json(config, &printed));
+    buffer_append_char(&expected, '\0');
+    buffer_append_char(&printed, '\0');
+    if (strcmp(documents[i], "ens") == 0) { // Triton derives an ensemble's decoupled flag; that
+                                            // comes with ensembles
+      char *added = strstr(expected.data, ",\"model_transaction_policy\"");
+      assert_non_null(added);
+      memcpy(added, "}", 2);
+    }
+    assert_string_equal(printed.data, expected.data);
+  }
+}
+
+static void what_is_printed_as_json_is_read_back_to_the_same(void **state)
+{
+  (void)state;
+  for (size_t i = 0; i < DOCUMENT_COUNT; i++) {
+    AUTO_CONFIG Inference__ModelConfig *config = completed(documents[i]);
+    AUTO_BUFFER buffer first = BUFFER_EMPTY;
+    assert_null(config_print_json(config, &first));
+    AUTO_CONFIG Inference__ModelConfig *again = NULL;
+    AUTO_ERROR error *e = config_read_json(buffer_view(&first), &again);
+    if (e != NULL)
+      fail_msg("%s: %s", documents[i], error_message(e));
+    AUTO_BUFFER buffer second = BUFFER_EMPTY;
+    assert_null(config_print_json(again, &second));
+    assert_true(slice_equal(buffer_view(&first), buffer_view(&second)));
+    assert_true(config_equal_but_instances(config, again));
+  }
+}
+
+static Inference__ModelConfig *read_json(const char *json)
+{
+  Inference__ModelConfig *config = NULL;
+  error *e = config_read_json(slice_of(json), &config);
+  if (e != NULL)
+    fail_msg("%s: %s", json, error_message(e));
+  return config;
+}
+
+static void the_reader_takes_all_that_protobufs_json_takes(void **state)
+{
+  (void)state;
+  AUTO_CONFIG Inference__ModelConfig *config = read_json(
+      "{\"name\": \"ä\\u00e4\", \"maxBatchSize\": \"8\", \"default_model_filename\": null,"
+      " \"input\": [{\"name\": \"a\", \"dataType\": \"type_fp32\", \"dims\": [\"-1\", 3, 4.0, "
+      "1e2]},"
+      "             {\"data_type\": 9, \"allowRaggedBatch\": true}],"
+      " \"dynamicBatching\": {\"maxQueueDelayMicroseconds\": 18446744073709551615,"
+      "   \"priorityQueuePolicy\": {\"3\": {\"timeoutAction\": \"Delay\"}, \"1\": {}}},"
+      " \"parameters\": {\"k\": {\"stringValue\": \"v\"}},"
+      " \"modelMetrics\": {\"metricControl\": [{\"histogramOptions\":"
+      "   {\"buckets\": [1, 0.5, \"Infinity\", \"NaN\", \"2.5\"]}}]}}");
+  assert_string_equal(config->name, "ää");
+  assert_int_equal(config->max_batch_size, 8);
+  assert_string_equal(config->default_model_filename, "");
+  assert_int_equal(config->input[0]->data_type, INFERENCE__DATA_TYPE__TYPE_FP32);
+  const int64_t dims[] = {-1, 3, 4, 100};
+  assert_int_equal(config->input[0]->n_dims, 4);
+  assert_memory_equal(config->input[0]->dims, dims, sizeof(dims));
+  assert_int_equal(config->input[1]->data_type, INFERENCE__DATA_TYPE__TYPE_INT64);
+  assert_true(config->input[1]->allow_ragged_batch);
+  assert_true(config->dynamic_batching->max_queue_delay_microseconds == UINT64_MAX);
+  assert_int_equal(config->dynamic_batching->n_priority_queue_policy, 2);
+  assert_int_equal(config->dynamic_batching->priority_queue_policy[0]->key, 3);
+  assert_int_equal(config->dynamic_batching->priority_queue_policy[0]->value->timeout_action,
+                   INFERENCE__MODEL_QUEUE_POLICY__TIMEOUT_ACTION__DELAY);
+  assert_string_equal(config_parameter(config, "k"), "v");
+  const double *buckets = config->model_metrics->metric_control[0]->histogram_options->buckets;
+  assert_true(buckets[0] == 1 && buckets[1] == .5 && isinf(buckets[2]) && isnan(buckets[3]) &&
+              buckets[4] == 2.5);
+}
+
+static void assert_refused(const char *json, const char *message)
+{
+  Inference__ModelConfig *config = NULL;
+  AUTO_ERROR error *e = config_read_json(slice_of(json), &config);
+  if (e == NULL)
+    fail_msg("accepted: %s", json);
+  if (strstr(error_message(e), message) == NULL)
+    fail_msg("%s: got \"%s\", expected \"%s\"", json, error_message(e), message);
+  assert_int_equal(error_get_code(e), ERROR_INVALID_ARG);
+  assert_null(config);
+}
+
+static void errors_name_the_place_the_value_and_what_was_expected(void **state)
+{
+  (void)state;
+  const struct {
+    const char *json, *message;
+  } cases[] = {
+      {"", "failed to parse JSON at line 1"},
+      {"{", "failed to parse JSON at line 1"},
+      {"[]", "expected an object, got an array"},
+      {"{} x", "failed to parse JSON"},
+      {"{\"name\": \"a\\u0000b\"}", "failed to parse JSON"},
+      {"{\"name\": \"\xFF\"}", "failed to parse JSON"},
+      {"{\"name\": \"a\", \"name\": \"b\"}", "failed to parse JSON"},
+      {"{\"max_batch_size\": 1, \"maxBatchSize\": 2}",
+       "maxBatchSize: field \"max_batch_size\" is specified multiple times"},
+      {"{\"nam\": 1}",
+       "nam: Cannot find field: message type \"inference.ModelConfig\" has no field "
+       "named \"nam\". Did you mean 'name'?"},
+      {"{\"input\": [{}, {\"qqqq\": 1}]}", "input[1].qqqq: Cannot find field"},
+      {"{\"name\": 5}", "name: expected a string, got a number"},
+      {"{\"max_batch_size\": \"x\"}", "max_batch_size: expected a 32-bit integer, got \"x\""},
+      {"{\"max_batch_size\": 2147483648}",
+       "max_batch_size: expected a 32-bit integer, got 2147483648"},
+      {"{\"max_batch_size\": 1.5}", "max_batch_size: expected a 32-bit integer, got 1.5"},
+      {"{\"max_batch_size\": true}", "max_batch_size: expected a 32-bit integer, got true"},
+      {"{\"input\": {}}", "input: expected an array, got an object"},
+      {"{\"input\": [5]}", "input[0]: expected an object, got a number"},
+      {"{\"input\": [null]}", "input[0]: expected an object, got null"},
+      {"{\"input\": [{\"dims\": [1, \"9223372036854775808\"]}]}",
+       "input[0].dims[1]: expected a 64-bit integer, got \"9223372036854775808\""},
+      {"{\"input\": [{\"dims\": [1e19]}]}", "input[0].dims[0]: expected a 64-bit integer"},
+      {"{\"input\": [{\"data_type\": \"TYPE_FP31\"}]}",
+       "input[0].data_type: \"TYPE_FP31\" is not a value of enum inference.DataType; did you mean "
+       "'TYPE_FP32'?"},
+      {"{\"input\": [{\"data_type\": 15}]}", "input[0].data_type: 15 is not a value of enum"},
+      {"{\"input\": [{\"optional\": 1}]}", "input[0].optional: expected true or false"},
+      {"{\"parameters\": []}", "parameters: expected an object, got an array"},
+      {"{\"parameters\": {\"k\": \"v\"}}", "parameters.k: expected an object, got \"v\""},
+      {"{\"dynamic_batching\": {\"priority_queue_policy\": {\"x\": {}}}}",
+       "dynamic_batching.priority_queue_policy.x: expected an unsigned 64-bit integer, got \"x\""},
+      {"{\"dynamic_batching\": {\"priority_levels\": -1}}",
+       "dynamic_batching.priority_levels: expected an unsigned 64-bit integer, got -1"},
+      {"{\"dynamic_batching\": {}, \"sequence_batching\": {}}",
+       "sequence_batching: field is specified along with \"dynamic_batching\", another member of "
+       "oneof \"scheduling_choice\""},
+  };
+  for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
+    assert_refused(cases[i].json, cases[i].message);
+}
+
+static void nesting_is_refused_above_100_before_it_is_parsed(void **state)
+{
+  (void)state;
+  AUTO_BUFFER buffer json = BUFFER_EMPTY;
+  for (int i = 0; i < 100; i++)
+    buffer_append_char(&json, '[');
+  buffer_append_char(&json, '\0');
+  assert_refused(json.data, "failed to parse JSON"); // 100 get as far as the parser
+  json.data[100 - 1] = '[';
+  json.size = 100;
+  buffer_append_text(&json, "[");
+  buffer_append_char(&json, '\0');
+  assert_refused(json.data, "JSON nesting depth exceeds the limit of 100");
+  // brackets in strings do not count
+  AUTO_BUFFER buffer text = BUFFER_EMPTY;
+  buffer_append_text(&text, "{\"name\": \"\\\"");
+  for (int i = 0; i < 1000; i++)
+    buffer_append_char(&text, '[');
+  buffer_append_text(&text, "\"}");
+  AUTO_CONFIG Inference__ModelConfig *config = NULL;
+  assert_null(config_read_json(buffer_view(&text), &config));
+}
+
+static void a_copy_is_equal_and_independent(void **state)
+{
+  (void)state;
+  AUTO_CONFIG Inference__ModelConfig *config = completed("batching");
+  AUTO_CONFIG Inference__ModelConfig *copy = NULL;
+  assert_null(config_copy(config, &copy));
+  assert_true(config_equal_but_instances(config, copy));
+  copy->instance_group[0]->count = 7;
+  assert_true(config_equal_but_instances(config, copy));
+  copy->max_batch_size++;
+  assert_false(config_equal_but_instances(config, copy));
+  assert_int_equal(config->instance_group[0]->count, 2);
+}
+
+int main(void)
+{
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(a_completed_configuration_prints_as_tritons_does),
+      cmocka_unit_test(what_is_printed_as_json_is_read_back_to_the_same),
+      cmocka_unit_test(the_reader_takes_all_that_protobufs_json_takes),
+      cmocka_unit_test(errors_name_the_place_the_value_and_what_was_expected),
+      cmocka_unit_test(nesting_is_refused_above_100_before_it_is_parsed),
+      cmocka_unit_test(a_copy_is_equal_and_independent),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
