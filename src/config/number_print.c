@@ -3,9 +3,13 @@
 
 #include "base/number.h"
 
+#include <string.h>
+
 void number_print(buffer *out, double value, bool single)
 {
   char text[NUMBER_TEXT_BYTES];
-  buffer_append(out, text,
-                single ? number_print_f32(text, (float)value) : number_print_f64(text, value));
+  size_t size = single ? number_print_f32(text, (float)value) : number_print_f64(text, value);
+  if (size > 2 && memcmp(text + size - 2, ".0", 2) == 0)
+    size -= 2; // whole numbers have no point in protobuf's JSON
+  buffer_append(out, text, size);
 }
