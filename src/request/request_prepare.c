@@ -187,8 +187,9 @@ static error *find_batch_size(request *r)
   }
   if (batch_size > s->max_batch_size)
     return request_error(r, ERROR_INVALID_ARG,
-                         "inference request batch-size must be <= %" PRId64 " for '%s'",
-                         s->max_batch_size, r->target->name);
+                         "inference request batch-size must be <= %" PRId64
+                         " for '%s', got %" PRId64,
+                         s->max_batch_size, r->target->name, batch_size);
   r->batch_size = batch_size < 0 ? 0 : (uint32_t)batch_size;
   return NULL;
 }

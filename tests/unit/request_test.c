@@ -164,7 +164,7 @@ static void each_mistake_is_named_in_tritons_words(void **state)
        {5, 5, 2},
        3,
        200,
-       "[request id: r7] inference request batch-size must be <= 4 for 'm'"},
+       "[request id: r7] inference request batch-size must be <= 4 for 'm', got 5"},
       {"A",
        TRITONSERVER_TYPE_FP32,
        {1, 5, 2},

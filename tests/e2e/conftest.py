@@ -1,0 +1,211 @@
+"""Servers for the end-to-end tests: the real binary, on free ports, with its log kept and read.
+
+NEREID_BUILD names the build folder (default build/release). A server that a test started must end with status 0 and
+without a sanitizer's report.
+"""
+import os
+import pathlib
+import re
+import shutil
+import signal
+import subprocess
+import time
+import urllib.error
+import urllib.request
+
+import pytest
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+BUILD = (ROOT / os.environ.get("NEREID_BUILD", "build/release")).resolve()
+DEADLINE = 60  # seconds; sanitizers are slow, nothing here waits for it to pass
+SANITIZER_REPORT = re.compile(r"Sanitizer|runtime error:")
+
+
+def wait_for(what, condition, deadline=DEADLINE):
+    """Calls `condition` until it is true."""
+    end = time.monotonic() + deadline
+    while time.monotonic() < end:
+        result = condition()
+        if result:
+            return result
+        time.sleep(0.01)
+    raise AssertionError(f"{what}: did not happen in {deadline} seconds")
+
+
+class Answer:
+    def __init__(self, status, headers, body):
+        self.status, self.headers, self.body = status, headers, body
+
+    @property
+    def text(self):
+        return self.body.decode()
+
+
+class Server:
+    """A running nereid."""
+
+    def __init__(self, process, log):
+        self.process, self.log_path = process, log
+        self.http_port = self.metrics_port = None
+
+    @property
+    def log(self):
+        return self.log_path.read_text(errors="replace")
+
+    @property
+    def url(self):
+        return f"localhost:{self.http_port}"
+
+    def ask(self, path, body=None, method=None, headers=None, port=None):
+        """One request; HTTP errors are answers too."""
+        url = f"http://localhost:{port or self.http_port}{path}"
+        request = urllib.request.Request(url, data=body, method=method, headers=headers or {})
+        try:
+            with urllib.request.urlopen(request, timeout=DEADLINE) as reply:
+                return Answer(reply.status, reply.headers, reply.read())
+        except urllib.error.HTTPError as error:
+            return Answer(error.code, error.headers, error.read())
+
+    def await_ports(self, http=True, metrics=True):
+        def port_in_log(name):
+            if self.process.poll() is not None:
+                raise AssertionError(f"the server ended with {self.process.returncode}:\n{self.log}")
+            found = re.search(rf"Started {name} at .*:(\d+)", self.log)
+            return found and int(found.group(1))
+
+        if http:
+            self.http_port = wait_for("HTTP port", lambda: port_in_log("HTTPService"))
+        if metrics:
+            self.metrics_port = wait_for("metrics port", lambda: port_in_log("Metrics Service"))
+
+    def await_ready(self):
+        wait_for("readiness", lambda: self.ask("/v2/health/ready").status == 200)
+
+    def stop(self, number=signal.SIGTERM):
+        """Ends the server and checks how it went."""
+        if self.process.poll() is None:
+            self.process.send_signal(number)
+        status = self.process.wait(DEADLINE)
+        assert not SANITIZER_REPORT.search(self.log), self.log
+        assert status == 0, self.log
+        return status
+
+
+def environment():
+    return dict(os.environ, ASAN_OPTIONS="detect_leaks=1:abort_on_error=0:exitcode=99", LSAN_OPTIONS=f"suppressions={ROOT}/tests/lsan.supp")
+
+
+@pytest.fixture(scope="session")
+def nereid():
+    """Path of the binary."""
+    path = BUILD / "bin/nereid"
+    assert path.exists(), f"{path} is missing: run scripts/build first"
+    return path
+
+
+@pytest.fixture(scope="session")
+def backends(tmp_path_factory):
+    """A folder with all backends, those for tests too."""
+    folder = tmp_path_factory.mktemp("backends")
+    for name in ("identity", "onnxruntime"):
+        (folder / name).symlink_to(BUILD / "backends" / name)
+    (folder / "faulty").symlink_to(BUILD / "test-backends/faulty")
+    return folder
+
+
+class Starter:
+    def __init__(self, nereid, backends, folder):
+        self.nereid, self.backends, self.folder, self.servers = nereid, backends, folder, []
+
+    def __call__(self, *repositories, flags=(), ready=True, wait=True):
+        """Starts a server on free ports and waits until it is ready (or, with ready=False, until its ports are open)."""
+        log = self.folder / f"server{len(self.servers)}.log"
+        command = [
+            str(self.nereid), "--http-port=0", "--metrics-port=0", "--http-address=127.0.0.1",
+            f"--backend-directory={self.backends}",
+            f"--backend-config=onnxruntime,python-environment={ROOT / '.venv'}",
+            *(f"--model-repository={path}" for path in repositories), *flags,
+        ]
+        with log.open("w") as out:
+            process = subprocess.Popen(command, stdout=out, stderr=subprocess.STDOUT, env=environment())
+        server = Server(process, log)
+        self.servers.append(server)
+        if wait:
+            server.await_ports(
+                http="--allow-http=false" not in flags, metrics="--allow-metrics=false" not in flags
+            )
+            if ready:
+                server.await_ready()
+        return server
+
+    def stop_all(self):
+        try:
+            for server in self.servers:
+                if server.process.poll() is None:
+                    server.stop()
+        finally:
+            for server in self.servers:
+                if server.process.poll() is None:
+                    server.process.kill()
+                    server.process.wait()
+
+
+@pytest.fixture
+def start_server(nereid, backends, tmp_path):
+    starter = Starter(nereid, backends, tmp_path)
+    yield starter
+    starter.stop_all()
+
+
+@pytest.fixture(scope="session")
+def server(nereid, backends, tmp_path_factory):
+    """One server of the example models for all tests that change nothing."""
+    starter = Starter(nereid, backends, tmp_path_factory.mktemp("server"))
+    yield starter(ROOT / "model_repository", flags=["--model-control-mode=explicit", "--load-model=*"])
+    starter.stop_all()
+
+
+@pytest.fixture
+def repository(tmp_path):
+    folder = tmp_path / "models"
+    folder.mkdir()
+    return folder
+
+
+IDENTITY = """
+backend: "identity"
+max_batch_size: %(max_batch_size)d
+input { name: "INPUT0" data_type: %(type)s dims: [ -1 ] }
+output { name: "OUTPUT0" data_type: %(type)s dims: [ -1 ] }
+%(more)s
+"""
+
+
+def make_identity(repository, name, type="TYPE_FP32", max_batch_size=8, more="", versions=(1,)):
+    """A model that gives back its input."""
+    folder = repository / name
+    for version in versions:
+        (folder / str(version)).mkdir(parents=True, exist_ok=True)
+    (folder / "config.pbtxt").write_text(IDENTITY % dict(type=type, max_batch_size=max_batch_size, more=more))
+    return folder
+
+
+def make_faulty(repository, name="faulty", fault=""):
+    """A model that does what its `fault` says (tests/fakes/faulty_backend.c)."""
+    folder = repository / name
+    (folder / "1").mkdir(parents=True)
+    (folder / "config.pbtxt").write_text(
+        """
+        backend: "faulty"
+        input { name: "INPUT0" data_type: TYPE_INT32 dims: [ -1 ] }
+        output { name: "OUTPUT0" data_type: TYPE_INT32 dims: [ -1 ] }
+        parameters { key: "fault" value { string_value: "%s" } }
+        """
+        % fault
+    )
+    return folder
+
+
+def copy_model(repository, name):
+    shutil.copytree(ROOT / "model_repository" / name, repository / name)
+    return repository / name
