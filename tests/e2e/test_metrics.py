@@ -38,7 +38,7 @@ def test_counters_count_requests_rows_and_failures(start_server, repository):
         assert server.ask("/v2/models/m/infer", BODY).status == 200
     assert server.ask("/v2/models/m/infer", BODY.replace(b"FP32", b"INT8")).status == 400
     body = {"inputs": [{"name": "INPUT0", "shape": [1], "datatype": "INT32", "data": [1]}]}
-    body["parameters"] = {"fault": "error_response"}
+    body["parameters"] = {"fault": "execute_error"}
     assert server.ask("/v2/models/faulty/infer", json.dumps(body).encode()).status == 500
     m = samples(server, model="m", version="1")
     assert m["nv_inference_request_success"] == 5

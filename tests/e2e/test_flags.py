@@ -1,0 +1,104 @@
+"""Flags as people type them: help, mistakes, --config files, and the page that lists them."""
+import re
+import subprocess
+
+import pytest
+from conftest import ROOT, make_identity
+
+
+def run(nereid, *flags):
+    return subprocess.run([str(nereid), *flags], capture_output=True, text=True, timeout=60)
+
+
+def test_help_lists_flags_in_groups(nereid):
+    result = run(nereid, "--help")
+    assert result.returncode == 0 and result.stderr == ""
+    for words in ("Usage: nereid", "\nModel repository:\n", "--http-port <port>", "(8000)", "\nNot supported yet:\n"):
+        assert words in result.stdout
+
+
+MISTAKES = {
+    "nothing": ([], "--model-repository must be specified"),
+    "unknown": (["--no-such-flag=1"], "unrecognized option '--no-such-flag'"),
+    "misspelt": (["--htp-port=1"], "did you mean '--http-port'?"),
+    "no number": (["--http-port=abc"], "--http-port: invalid value 'abc', expected an integer from 0 to 65535"),
+    "out of range": (["--http-port=70000"], "--http-port: invalid value '70000'"),
+    "no boolean": (["--exit-on-error=maybe"], "--exit-on-error: invalid value 'maybe', expected true or false"),
+    "no choice": (["--model-control-mode=sometimes"], "--model-control-mode: invalid value 'sometimes', expected none|explicit|poll"),
+    "no value": (["--http-port"], "--http-port: expected a value"),
+    "ambiguous": (["--http=1"], "ambiguous"),
+    "no flag": (["models"], "unexpected argument 'models'"),
+    "unsupported": (["--grpc-port=8001"], "--grpc-port is not supported by nereid yet"),
+    "unsupported value": (["--allow-grpc=true"], "--allow-grpc=true is not supported by nereid yet"),
+    "no such repository": (["--model-repository=/no/such/folder"], "/no/such/folder"),
+    "poll": (["--model-repository=/tmp", "--model-control-mode=poll"], "poll"),
+    "bad backend config": (["--model-repository=/tmp", "--backend-config=x"], "--backend-config: invalid value 'x'"),
+    "no config file": (["--config=/no/such/file"], "/no/such/file"),
+    "one port": (["--model-repository=/tmp", "--http-port=9000", "--metrics-port=9000"], "--metrics-port are both 9000"),
+    "bad metrics setting": (["--model-repository=/tmp", "--metrics-config=x=1"], "unknown setting 'x'"),
+}
+
+
+@pytest.mark.parametrize("case", MISTAKES)
+def test_a_mistake_is_named_and_ends_with_1(nereid, case):
+    flags, words = MISTAKES[case]
+    result = run(nereid, *flags)
+    assert result.returncode == 1
+    assert words in result.stderr, result.stderr
+    assert len([l for l in result.stderr.splitlines() if l]) == 1
+
+
+def test_values_may_stand_apart_and_names_may_be_short(start_server, repository):
+    make_identity(repository, "m")
+    server = start_server(repository, flags=["--exit-timeout-secs", "7", "--strict-r=true", "--id", "mine"])
+    assert '"name":"mine"' in server.ask("/v2").text
+
+
+def test_a_config_file_sets_flags_and_the_command_line_wins(start_server, repository, tmp_path):
+    make_identity(repository, "a")
+    make_identity(repository, "b")
+    make_identity(repository, "c")
+    config = tmp_path / "nereid.yaml"
+    config.write_text("id: from-file\nmodel-control-mode: explicit\nload-model: [a, b]\nlog-info: true\n")
+    server = start_server(repository, flags=[f"--config={config}"])
+    assert '"name":"from-file"' in server.ask("/v2").text
+    assert server.ask("/v2/models/b/ready").status == 200 and server.ask("/v2/models/c/ready").status == 400
+    server = start_server(repository, flags=[f"--config={config}", "--id=mine", "--load-model=c"])
+    assert '"name":"mine"' in server.ask("/v2").text
+    assert server.ask("/v2/models/c/ready").status == 200 and server.ask("/v2/models/a/ready").status == 400
+
+
+BAD_FILES = {
+    "unknown": ("http-port: 1\nno-such: 2\n", ":2: unrecognized option 'no-such'"),
+    "bad value": ("http-port: many\n", ":1: --http-port: invalid value 'many'"),
+    "no mapping": ("- a\n", ":1: expected a mapping"),
+    "no YAML": ("a: [\n", "nereid.yaml:"),
+    "list for one": ("http-port: [1, 2]\n", ":1: 'http-port': expected a value"),
+}
+
+
+@pytest.mark.parametrize("case", BAD_FILES)
+def test_mistakes_in_a_config_file_name_file_and_line(nereid, tmp_path, case):
+    text, words = BAD_FILES[case]
+    config = tmp_path / "nereid.yaml"
+    config.write_text(text)
+    result = run(nereid, f"--config={config}")
+    assert result.returncode == 1 and words in result.stderr
+
+
+def test_the_page_of_flags_is_complete(nereid):
+    """docs/flags.md lists exactly the flags of --help, with their defaults."""
+    text = run(nereid, "--help").stdout
+    flags, current = {}, None
+    for line in text.splitlines():
+        if found := re.match(r"  --([a-z0-9-]+)", line):
+            current = found.group(1)
+            flags[current] = None
+        elif current and (found := re.search(r" \(([^()]*)\)$", line)):
+            flags[current] = found.group(1)
+    page = (ROOT / "docs/flags.md").read_text()
+    rows = {m.group(1): m.group(2).strip() for m in re.finditer(r"^\| `--([a-z0-9-]+)` \|([^|]*)\|", page, re.M)}
+    assert set(rows) == set(flags)
+    for name, default in flags.items():
+        if default is not None:
+            assert rows[name] == f"`{default}`", name

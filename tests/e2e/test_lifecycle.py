@@ -1,0 +1,233 @@
+"""How the process lives: start, readiness, reload under load, drain, signals, exit codes, and backends that misbehave."""
+import json
+import os
+import signal
+import socket
+import subprocess
+import threading
+import time
+
+import pytest
+from conftest import DEADLINE, make_faulty, make_identity, wait_for
+
+BODY = b'{"inputs":[{"name":"INPUT0","shape":[1,1],"datatype":"FP32","data":[7]}]}'
+SLOW_START = 'parameters { key: "creation_delay_sec" value { string_value: "2" } }'
+SLOW = 'parameters { key: "execute_delay_ms" value { string_value: "%d" } }'
+
+
+def in_background(call):
+    """Runs `call` on a thread; the result is called to wait for what it returned."""
+    box = {}
+    thread = threading.Thread(target=lambda: box.update(result=call()))
+    thread.start()
+
+    def result():
+        thread.join(DEADLINE)
+        return box["result"]
+
+    return result
+
+
+def test_ports_are_open_while_models_load(start_server, repository):
+    make_identity(repository, "slow", more=SLOW_START)
+    make_identity(repository, "quick")
+    server = start_server(repository, ready=False)
+    assert server.ask("/v2/health/live").status == 200
+    assert server.ask("/v2/health/ready").status == 400
+    states = {r["name"]: r.get("state") for r in json.loads(server.ask("/v2/repository/index", b"").body)}
+    assert states["slow"] == "LOADING"
+    wait_for("the quick model", lambda: server.ask("/v2/models/quick/infer", BODY).status == 200)
+    assert server.ask("/v2/health/ready").status == 400
+    assert server.ask("/v2/models/slow/infer", BODY).status == 404
+    server.await_ready()
+    assert server.ask("/v2/models/slow/infer", BODY).status == 200
+
+
+def test_without_strict_readiness_a_failed_model_does_not_matter(start_server, repository):
+    make_faulty(repository, fault="model_initialize")
+    make_identity(repository, "m")
+    flags = ["--exit-on-error=false"]
+    strict = start_server(repository, flags=flags, ready=False)
+    lenient = start_server(repository, flags=[*flags, "--strict-readiness=false"])
+    assert lenient.ask("/v2/health/ready").status == 200
+    wait_for("the good model", lambda: strict.ask("/v2/models/m/ready").status == 200)
+    assert strict.ask("/v2/health/ready").status == 400
+
+
+def test_a_failed_start_says_why_and_exits_with_1(start_server, repository):
+    make_faulty(repository, fault="model_initialize")
+    make_identity(repository, "m")
+    server = start_server(repository, wait=False)
+    assert server.process.wait(DEADLINE) == 1
+    assert "failed to load 'faulty' version 1: Internal: faulty backend: model_initialize" in server.log
+    assert "| faulty | 1       | UNAVAILABLE: Internal: faulty backend: model_initialize |" in server.log
+    assert "error: creating server: Internal - failed to load all models" in server.log
+    assert "Sanitizer" not in server.log
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_drains_what_was_accepted(start_server, repository, number):
+    make_identity(repository, "m", more=SLOW % 700)
+    server = start_server(repository)
+    idle = socket.create_connection(("localhost", server.http_port))  # must not delay the end
+    answer = in_background(lambda: server.ask("/v2/models/m/infer", BODY))
+    wait_for("the request", lambda: "nv_inference_pending_request_count" in server.ask("/metrics", port=server.metrics_port).text
+             and server.ask("/v2/models/m/stats").status == 200)
+    time_left = 0.3  # the request is in the backend for 0.7 s: give it time to get there
+    time.sleep(time_left)
+    begin = time.monotonic()
+    server.process.send_signal(number)
+    assert server.stop(number=0) == 0
+    assert time.monotonic() - begin < 10
+    assert answer().status == 200
+    assert idle.recv(1) == b""
+    assert "successfully unloaded 'm' version 1" in server.log
+
+
+def test_the_second_signal_ends_at_once(start_server, repository):
+    make_identity(repository, "m", more=SLOW % 30000)
+    server = start_server(repository)
+    with socket.create_connection(("localhost", server.http_port)) as connection:
+        connection.sendall(b"POST /v2/models/m/infer HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n" % len(BODY) + BODY)
+        wait_for("the request", lambda: 'nv_inference_pending_request_count{model="m",version="1"} 0' in server.ask("/metrics", port=server.metrics_port).text)
+        server.process.send_signal(signal.SIGTERM)
+        wait_for("the first signal", lambda: "Signal (15) received." in server.log)
+        server.process.send_signal(signal.SIGTERM)
+        assert server.process.wait(10) == 1
+    assert "second signal" in server.log
+
+
+def test_the_exit_timeout_ends_what_does_not_end(start_server, repository):
+    make_identity(repository, "m", more=SLOW % 30000)
+    server = start_server(repository, flags=["--exit-timeout-secs=1"])
+    with socket.create_connection(("localhost", server.http_port)) as connection:
+        connection.sendall(b"POST /v2/models/m/infer HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n" % len(BODY) + BODY)
+        wait_for("the execution", lambda: json.loads(server.ask("/v2/models/m/stats").body))
+        time.sleep(0.2)
+        server.process.send_signal(signal.SIGTERM)
+        assert server.process.wait(15) == 1
+    assert "Exit timeout expired. Exiting immediately." in server.log
+
+
+def test_a_signal_during_start_up_ends_it(start_server, repository):
+    make_identity(repository, "slow", more=SLOW_START)
+    server = start_server(repository, ready=False)
+    assert server.stop() == 0
+
+
+def test_a_port_in_use_is_named(start_server, repository):
+    make_identity(repository, "m")
+    first = start_server(repository)
+    second = start_server(repository, flags=[f"--http-port={first.http_port}"], wait=False)
+    assert second.process.wait(DEADLINE) == 1
+    assert f":{first.http_port}' already in use" in second.log
+
+
+def test_no_request_is_lost_while_a_model_is_reloaded(start_server, repository):
+    make_identity(repository, "m")
+    server = start_server(repository, flags=["--model-control-mode=explicit", "--load-model=m"])
+    stop, statuses = threading.Event(), []
+
+    def ask():
+        while not stop.is_set():
+            statuses.append(server.ask("/v2/models/m/infer", BODY).status)
+
+    threads = [threading.Thread(target=ask) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for i in range(20):
+        make_identity(repository, "m", more="instance_group { count: %d }" % (1 + i % 3))
+        os.utime(repository / "m", ns=(0, (4_000_000_000 + i) * 10**9))
+        assert server.ask("/v2/repository/models/m/load", b"").status == 200
+        config = json.loads(server.ask("/v2/models/m/config").body)
+        assert config["instance_group"][0]["count"] == 1 + i % 3
+    stop.set()
+    for thread in threads:
+        thread.join()
+    assert len(statuses) > 20 and set(statuses) == {200}
+
+
+FAULTS = {  # what the backend does: status of the answer, words in it
+    "execute_error": (500, "faulty backend: execute_error"),
+    "no_response": (500, ""),
+    "response_deleted": (500, ""),
+    "double_final": (200, ""),
+    "unknown_output": (200, ""),  # that output is refused, the others go out
+    "no_outputs": (200, ""),
+    "error_response": (500, "faulty backend: error_response"),
+    "late": (200, ""),
+    "eight_threads": (200, ""),
+}
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_a_backend_that_misbehaves_costs_one_answer_and_nothing_else(start_server, repository, fault):
+    make_faulty(repository)
+    config = (repository / "faulty/config.pbtxt").read_text().replace("INPUT0", "X").replace("OUTPUT0", "Y")
+    (repository / "faulty/config.pbtxt").write_text(config)
+    make_identity(repository, "m")
+    server = start_server(repository)
+    body = {"inputs": [{"name": "X", "shape": [1], "datatype": "INT32", "data": [1]}], "parameters": {"fault": fault}}
+    status, words = FAULTS[fault]
+    for _ in range(3):
+        answer = server.ask("/v2/models/faulty/infer", json.dumps(body).encode())
+        assert words in answer.text and answer.status == status, answer.text
+        assert server.ask("/v2/models/m/infer", BODY).status == 200
+
+
+def test_an_instance_that_is_not_ready_shows(start_server, repository):
+    make_faulty(repository, fault="not_ready")
+    server = start_server(repository, ready=False)
+    wait_for("the load", lambda: "successfully loaded 'faulty'" in server.log)
+    assert server.ask("/v2/models/faulty/ready").status == 400
+    assert server.ask("/v2/health/ready").status == 400
+
+
+def test_a_client_that_leaves_cancels_what_still_waits(start_server, repository):
+    make_identity(repository, "m", more=SLOW % 1000)
+    server = start_server(repository)
+    connections = []
+    for _ in range(4):
+        connection = socket.create_connection(("localhost", server.http_port))
+        connection.sendall(b"POST /v2/models/m/infer HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n" % len(BODY) + BODY)
+        connections.append(connection)
+
+    def metric(text):
+        return text in server.ask("/metrics", port=server.metrics_port).text
+
+    wait_for("the queue", lambda: metric('nv_inference_pending_request_count{model="m",version="1"} 3'))
+    for connection in connections:
+        connection.close()
+    wait_for("cancellations", lambda: metric('nv_inference_request_failure{model="m",reason="CANCELED",version="1"} 3'))
+    wait_for("the executed one", lambda: metric('nv_inference_exec_count{model="m",version="1"} 1'))
+
+
+def test_timeouts_are_answered_on_time_while_the_instance_is_busy(start_server, repository):
+    make_identity(repository, "m", more=SLOW % 3000 + """
+        dynamic_batching { max_queue_delay_microseconds: 0
+          default_queue_policy { default_timeout_microseconds: 200000 max_queue_size: 2 } }""")
+    server = start_server(repository)
+    busy = in_background(lambda: server.ask("/v2/models/m/infer", BODY))
+    wait_for("the execution", lambda: 'nv_inference_pending_request_count{model="m",version="1"} 0' in server.ask("/metrics", port=server.metrics_port).text)
+    time.sleep(0.3)
+    begin = time.monotonic()
+    late = [in_background(lambda: server.ask("/v2/models/m/infer", BODY)) for _ in range(2)]
+    wait_for("the queue", lambda: 'nv_inference_pending_request_count{model="m",version="1"} 2' in server.ask("/metrics", port=server.metrics_port).text)
+    full = server.ask("/v2/models/m/infer", BODY)
+    assert full.status == 503 and "Exceeds maximum queue size" in full.text
+    for answer in late:
+        assert answer().status == 503 and "Request timeout expired" in answer().text
+    assert time.monotonic() - begin < 2.5  # the instance is still busy
+    assert busy().status == 200
+
+
+def test_the_log_is_in_tritons_format(start_server, repository):
+    import re
+
+    make_identity(repository, "m")
+    server = start_server(repository)
+    line = re.compile(r'^[IWE]\d{4} \d\d:\d\d:\d\d\.\d{6} \d+ [a-z_]+\.c:\d+\] (".*")?$')
+    lines = [l for l in server.log.splitlines() if l and not l.startswith(("+", "|"))]
+    assert len(lines) > 4 and all(line.match(l) for l in lines), lines
+    iso = start_server(repository, flags=["--log-format=ISO8601", "--log-verbose=1"])
+    assert re.search(r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ? ", iso.log, re.M)
