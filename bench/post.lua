@@ -1,0 +1,18 @@
+-- wrk script: posts the file NEREID_BENCH_BODY; with NEREID_BENCH_JSON set, that many bytes of it are JSON and tensors
+-- follow (the binary extension).
+local file = assert(io.open(os.getenv("NEREID_BENCH_BODY"), "rb"))
+wrk.method = "POST"
+wrk.body = file:read("*a")
+file:close()
+wrk.headers["Content-Type"] = "application/octet-stream"
+local json = os.getenv("NEREID_BENCH_JSON")
+if json then
+  wrk.headers["Inference-Header-Content-Length"] = json
+end
+
+function done(summary, latency, requests)
+  local errors = summary.errors.status + summary.errors.connect + summary.errors.read + summary.errors.write
+    + summary.errors.timeout
+  io.write(string.format("RESULT %d %d %d %.3f %.3f %.3f\n", summary.requests, summary.duration, errors,
+    latency:percentile(50), latency:percentile(99), latency:percentile(99.9)))
+end
