@@ -9,14 +9,6 @@
 #include <inttypes.h>
 #include <string.h>
 
-// What is built; clients look here before they use an extension.
-static const char *const extensions[] = {
-    "model_repository",   "model_repository(unload_dependents)",
-    "schedule_policy",    "model_configuration",
-    "binary_tensor_data", "parameters",
-    "statistics",
-};
-
 static server *of(TRITONSERVER_Server *s)
 {
   return (server *)s;
@@ -70,12 +62,12 @@ TRITONSERVER_Error *TRITONSERVER_ServerMetadata(TRITONSERVER_Server *s, TRITONSE
   buffer out = BUFFER_EMPTY;
   buffer_append_char(&out, '{');
   append_string(&out, "name", server_options_of(of(s))->server_id);
-  append_string(&out, "version", NEREID_VERSION);
+  append_string(&out, "version", server_version());
   append_key(&out, "extensions");
   buffer_append_char(&out, '[');
-  for (size_t i = 0; i < sizeof(extensions) / sizeof(extensions[0]); i++) {
+  for (const char *const *extension = server_extensions(); *extension != NULL; extension++) {
     next_element(&out);
-    buffer_append_json_string(&out, slice_of(extensions[i]));
+    buffer_append_json_string(&out, slice_of(*extension));
   }
   buffer_append_text(&out, "]}");
   return finish(&out, NULL, m);

@@ -182,6 +182,15 @@ static error *check_response_cache(const Inference__ModelConfig *config)
   return NULL;
 }
 
+static bool has_ragged_input(const Inference__ModelConfig *config)
+{
+  for (size_t i = 0; i < config->n_input; i++) {
+    if (config->input[i]->allow_ragged_batch)
+      return true;
+  }
+  return false;
+}
+
 // What nereid cannot do yet and without which answers would be other than the configuration
 // promises.
 static error *check_supported(const Inference__ModelConfig *config)
@@ -198,6 +207,9 @@ static error *check_supported(const Inference__ModelConfig *config)
       {"model_warmup", config->n_model_warmup > 0},
       {"batch_input", config->n_batch_input > 0},
       {"batch_output", config->n_batch_output > 0},
+      {"allow_ragged_batch", has_ragged_input(config)},
+      {"TRITON_BATCH_STRATEGY_PATH",
+       config_parameter(config, "TRITON_BATCH_STRATEGY_PATH") != NULL},
       {"model_repository_agents",
        config->model_repository_agents != NULL && config->model_repository_agents->n_agents > 0},
   };

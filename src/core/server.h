@@ -33,6 +33,9 @@ error *server_stop(server *s);
 void server_set_exit_timeout(server *s, unsigned int seconds);
 
 const server_options *server_options_of(const server *s);
+const char *server_version(void);
+// What is built, ended by NULL; clients look here before they use an extension.
+const char *const *server_extensions(void);
 
 // ---- questions ----
 

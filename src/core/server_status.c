@@ -8,6 +8,22 @@
 #include <stdlib.h>
 #include <string.h>
 
+const char *server_version(void)
+{
+  return NEREID_VERSION;
+}
+
+const char *const *server_extensions(void)
+{
+  static const char *const extensions[] = {
+      "model_repository",   "model_repository(unload_dependents)",
+      "schedule_policy",    "model_configuration",
+      "binary_tensor_data", "parameters",
+      "statistics",         NULL,
+  };
+  return extensions;
+}
+
 static error *unknown_model(error_code code, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 static error *unknown_model(error_code code, const char *format, ...)

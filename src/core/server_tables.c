@@ -7,6 +7,7 @@
 #include "core/server_internal.h"
 
 #include <inttypes.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -50,6 +51,54 @@ static void add_model(table *t, model_entry *entry)
   table_add(t, (const char *const[]){entry->name, "-", text != NULL ? text : ""});
 }
 
+static void add_option(table *t, const char *name, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+static void add_option(table *t, const char *name, const char *format, ...)
+{
+  char value[1024];
+  va_list arguments;
+  va_start(arguments, format);
+  vsnprintf(value, sizeof(value), format, arguments);
+  va_end(arguments);
+  table_add(t, (const char *const[]){name, value});
+}
+
+// One row for each text: "<name><number><end>".
+static void add_list(table *t, const char *name, const char *end, const string_list *list)
+{
+  for (size_t i = 0; i < list->count; i++) {
+    char numbered[64];
+    snprintf(numbered, sizeof(numbered), "%s%zu%s", name, i, end);
+    table_add(t, (const char *const[]){numbered, list->items[i]});
+  }
+}
+
+// The rows that Triton has, in its order.
+static void add_options(table *t, const server *s)
+{
+  static const char *const modes[] = {[TRITONSERVER_MODEL_CONTROL_NONE] = "MODE_NONE",
+                                      [TRITONSERVER_MODEL_CONTROL_POLL] = "MODE_POLL",
+                                      [TRITONSERVER_MODEL_CONTROL_EXPLICIT] = "MODE_EXPLICIT"};
+  const server_options *o = &s->options;
+  add_option(t, "server_id", "%s", o->server_id);
+  add_option(t, "server_version", "%s", server_version());
+  AUTO_BUFFER buffer extensions = BUFFER_EMPTY;
+  for (const char *const *e = server_extensions(); *e != NULL; e++)
+    buffer_append_format(&extensions, "%s%s", extensions.size > 0 ? " " : "", *e);
+  add_option(t, "server_extensions", "%.*s", (int)extensions.size, extensions.data);
+  add_list(t, "model_repository_path[", "]", &o->model_repositories);
+  add_option(t, "model_control_mode", "%s", modes[o->model_control_mode]);
+  add_list(t, "startup_models_", "", &o->startup_models);
+  add_option(t, "strict_model_config", "%d", o->strict_model_config);
+  add_option(t, "model_config_name", "%s", o->model_config_name);
+  add_option(t, "rate_limit", "%s", "OFF");
+  add_option(t, "pinned_memory_pool_byte_size", "%" PRIu64, o->pinned_memory_pool_bytes);
+  add_option(t, "min_supported_compute_capability", "%.1f", o->min_compute_capability);
+  add_option(t, "strict_readiness", "%d", o->strict_readiness);
+  add_option(t, "exit_timeout", "%u", o->exit_timeout_seconds);
+  add_option(t, "cache_enabled", "%d", 0);
+}
+
 void server_log_tables(server *s)
 {
   if (!log_is_enabled(LOG_LEVEL_INFO))
@@ -70,4 +119,9 @@ void server_log_tables(server *s)
   for (size_t i = 0; i < count; i++)
     add_model(&models, entries[i]);
   log_and_free(&models);
+
+  table options;
+  table_init(&options, 2, (const char *const[]){"Option", "Value"});
+  add_options(&options, s);
+  log_and_free(&options);
 }

@@ -4,7 +4,7 @@
 
 #include "core/server.h"
 
-// Repository agents, backends, models with their states. One thread.
+// Repository agents, backends, models with their states, options. One thread.
 void server_log_tables(server *s);
 
 #endif
