@@ -22,6 +22,17 @@ function(nereid_add_if_supported flag)
   endif()
 endfunction()
 
+# Fuzzing: every layer reports its coverage, and faults stop the run.
+if(NEREID_FUZZ)
+  if(NOT CMAKE_C_COMPILER_ID MATCHES "Clang")
+    message(FATAL_ERROR "NEREID_FUZZ needs Clang (-DCMAKE_C_COMPILER=clang), the compiler is ${CMAKE_C_COMPILER_ID}")
+  endif()
+  if(NOT NEREID_SANITIZE)
+    set(NEREID_SANITIZE address,undefined)
+  endif()
+  list(APPEND nereid_hardening -fsanitize=fuzzer-no-link)
+endif()
+
 if(NEREID_SANITIZE)
   list(APPEND nereid_hardening -fsanitize=${NEREID_SANITIZE} -fno-sanitize-recover=all)
   add_link_options(-fsanitize=${NEREID_SANITIZE})

@@ -24,9 +24,8 @@ static char *copy_with_zeroes(const void *data, size_t size)
 static void check_round_trip(const infer_json_input *input)
 {
   AUTO_BUFFER buffer printed = BUFFER_EMPTY;
-  error *e =
-      json_tensor_write(input->datatype, input->data, input->data_size, input->element_count,
-                        &printed);
+  error *e = json_tensor_write(input->datatype, input->data, input->data_size, input->element_count,
+                               &printed);
   CHECK(e == NULL);
   char *text = copy_with_zeroes(printed.data, printed.size);
   arena a;
@@ -96,7 +95,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
   if (e == NULL)
     check_request(&request);
   else
-    CHECK(error_get_code(e) == ERROR_INVALID_ARG && error_get_text(e)[0] != '\0');
+    CHECK(error_get_code(e) == ERROR_INVALID_ARG && error_message(e)[0] != '\0');
   error_free(e);
   arena_fini(&a);
   free(text);
