@@ -46,7 +46,7 @@ static error *pack_for_comparison(const Inference__ModelConfig *config, bool gro
     inference__model_version_policy__free_unpacked(rest->version_policy, NULL);
   rest->version_policy = NULL;
   size_t size = inference__model_config__get_packed_size(rest);
-  char *at = buffer_reserve(out, size);
+  char *at = buffer_reserve(out, size + 1); // never nothing: that is NULL
   if (at == NULL)
     return error_no_memory();
   out->size += inference__model_config__pack(rest, (uint8_t *)at);

@@ -37,7 +37,6 @@ void request_free(request *r)
 
 error *request_error(const request *r, error_code code, const char *format, ...)
 {
-  AUTO_BUFFER buffer text = BUFFER_EMPTY;
   va_list arguments;
   va_start(arguments, format);
   error *inner = error_new_va(code, format, arguments);

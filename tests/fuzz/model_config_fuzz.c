@@ -16,7 +16,11 @@ static void check(const Inference__ModelConfig *config)
   AUTO_ERROR error *e = config_print_text(config, &text);
   if (e == NULL)
     e = config_read_text(buffer_view(&text), "printed", &again);
-  if (e != NULL || !config_equal_but_policy(config, again))
+  AUTO_BUFFER buffer second = BUFFER_EMPTY;
+  if (e == NULL)
+    e = config_print_text(again, &second);
+  // The texts are compared: a NaN's sign is not kept.
+  if (e != NULL || !slice_equal(buffer_view(&text), buffer_view(&second)))
     abort();
   error_free(config_validate_model(config));
   error_free(config_validate_tensors(config));

@@ -33,9 +33,38 @@ typedef error *known_parameter(void *context, json_cursor *c, const json_place *
 
 typedef struct parameters_context {
   json_parameters *parameters;
+  unsigned seen; // a bit for each row of protocol_keys
   known_parameter *known;
   void *context;
 } parameters_context;
+
+// Each may stand once in an object.
+static const char *const protocol_keys[] = {
+    "sequence_id",    "sequence_start",       "sequence_end",         "priority",
+    "timeout",        "binary_data_output",   "binary_data_size",     "binary_data",
+    "classification", "shared_memory_region", "shared_memory_offset", "shared_memory_byte_size",
+};
+
+// Notes a key in the bits of `seen`; false when it was there before.
+static bool note(unsigned *seen, unsigned key)
+{
+  bool first = (*seen & key) == 0;
+  *seen |= key;
+  return first;
+}
+
+static error *twice(const json_place *place)
+{
+  return json_fail_text(place, "expected this member once");
+}
+
+static error *note_protocol_key(parameters_context *p, const json_place *place, slice key)
+{
+  for (size_t i = 0; i < sizeof(protocol_keys) / sizeof(protocol_keys[0]); i++)
+    if (slice_equal_text(key, protocol_keys[i]))
+      return note(&p->seen, 1u << i) ? NULL : twice(place);
+  return NULL;
+}
 
 static error *invalid_parameter(const json_place *place, slice key)
 {
@@ -70,9 +99,6 @@ static error *read_number_parameter(json_cursor *c, const json_place *place, sli
 static error *read_other_parameter(json_cursor *c, const json_place *place, slice key,
                                    json_parameters *list)
 {
-  if (key.size >= 7 && memcmp(key.data, "triton_", 7) == 0)
-    return json_fail_text(place, "parameter keys starting with 'triton_' are reserved for Triton "
-                                 "usage and should not be specified.");
   list->items = grow(c->arena, list->items, list->count, sizeof(json_parameter));
   char *name = arena_copy_text(c->arena, key);
   if (list->items == NULL || name == NULL)
@@ -93,16 +119,17 @@ static error *read_other_parameter(json_cursor *c, const json_place *place, slic
 
 static error *visit_parameter(void *context, json_cursor *c, const json_place *place, slice key)
 {
-  const parameters_context *p = context;
+  parameters_context *p = context;
   bool known = false;
   RETURN_IF_ERROR(p->known(p->context, c, place, key, &known));
-  return known ? NULL : read_other_parameter(c, place, key, p->parameters);
+  return known ? note_protocol_key(p, place, key)
+               : read_other_parameter(c, place, key, p->parameters);
 }
 
 static error *read_parameters(json_cursor *c, const json_place *place, json_parameters *parameters,
                               known_parameter *known, void *context)
 {
-  parameters_context p = {parameters, known, context};
+  parameters_context p = {.parameters = parameters, .known = known, .context = context};
   return json_object(c, place, visit_parameter, &p);
 }
 
@@ -138,19 +165,6 @@ typedef struct input_context {
   int64_t *shape;
   json_cursor late_data; // data that came before what tells how to read it; at NULL: none
 } input_context;
-
-// Notes a protocol key; false when it was there before.
-static bool note(unsigned *seen, unsigned key)
-{
-  bool first = (*seen & key) == 0;
-  *seen |= key;
-  return first;
-}
-
-static error *twice(const json_place *place)
-{
-  return json_fail_text(place, "expected this member once");
-}
 
 static error *known_input_parameter(void *context, json_cursor *c, const json_place *place,
                                     slice key, bool *known)
@@ -238,7 +252,10 @@ static error *visit_input_member(void *context, json_cursor *c, const json_place
 static error *missing(const json_place *outer, const char *key)
 {
   const json_place place = {.outer = outer, .key = key, .key_size = strlen(key)};
-  return json_fail_text(&place, "expected this member, it is missing");
+  return json_fail_text(&place,
+                        "attempt to access non-existing object member '%s': expected it, it is "
+                        "missing",
+                        key);
 }
 
 // Exactly one of JSON data, binary data and shared memory; a tensor without elements needs none.
@@ -247,14 +264,18 @@ static error *check_data(const input_context *in, const json_place *place)
   const infer_json_input *input = in->input;
   bool json = (in->seen & SEEN_DATA) != 0;
   bool shared = input->shared_memory.region != NULL;
-  if (json + input->binary + shared > 1)
-    return json_fail_text(place,
-                          "input '%s' has data in more than one of 'data', "
-                          "'binary_data_size' and 'shared_memory_region'",
-                          input->name);
-  if (json + input->binary + shared == 1 || input->element_count == 0)
+  int count = json + input->binary + shared;
+  if (count == 1 || (count == 0 && input->element_count == 0))
     return NULL;
-  return missing(place, "data");
+  const json_place data = {.outer = place, .key = "data", .key_size = 4};
+  const char *rule = "Input must set only one of the following fields: 'data', "
+                     "'binary_data_size' in 'parameters', 'shared_memory_region' in 'parameters'.";
+  if (count == 0)
+    return json_fail_text(&data, "%s But no field is set: the data of input '%s' is missing", rule,
+                          input->name);
+  return json_fail_text(place, "%s But set%s%s%s: input '%s' has more than one", rule,
+                        json ? " 'data'" : "", input->binary ? " 'binary_data_size'" : "",
+                        shared ? " 'shared_memory_region'" : "", input->name);
 }
 
 static error *finish_input(input_context *in, const json_place *place)
@@ -389,6 +410,9 @@ static error *known_request_parameter(void *context, json_cursor *c, const json_
   if (slice_equal_text(key, "binary_data_output"))
     return json_bool(c, place, &r->binary_output);
   *known = false;
+  if (key.size >= 7 && memcmp(key.data, "triton_", 7) == 0)
+    return json_fail_text(place, "parameter keys starting with 'triton_' are reserved for Triton "
+                                 "usage and should not be specified.");
   return NULL;
 }
 
@@ -467,6 +491,8 @@ error *binary_tensors_split(infer_request_json *request, slice binary)
                        binary.size);
     input->data = binary.data;
     input->data_size = input->binary_size;
+    if (input->binary_size == 0) // then the binary part may be NULL
+      continue;
     binary.data += input->binary_size;
     binary.size -= input->binary_size;
   }

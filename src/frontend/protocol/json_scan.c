@@ -11,7 +11,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#define EXCERPT_BYTES 24
+#define EXCERPT_BYTES     24
+#define DESCRIPTION_BYTES 320
 
 char json_peek(json_cursor *c)
 {
@@ -51,7 +52,8 @@ error *json_fail_text(const json_place *place, const char *format, ...)
                    reason);
 }
 
-error *json_fail(const json_cursor *c, const json_place *place, const char *expected)
+// "expected <what>, got <what stands at the cursor> at byte <n>"
+static void describe(const json_cursor *c, const char *expected, char *out, size_t out_size)
 {
   char excerpt[EXCERPT_BYTES + 1];
   size_t left = c->at < c->end ? (size_t)(c->end - c->at) : 0;
@@ -66,13 +68,43 @@ error *json_fail(const json_cursor *c, const json_place *place, const char *expe
   }
   excerpt[kept] = '\0';
   if (left == 0)
-    return json_fail_text(place, "expected %s, got the end of the text at byte %zu", expected,
-                          (size_t)(c->end - c->begin));
-  if (kept == 0)
-    return json_fail_text(place, "expected %s, got byte 0x%02x at byte %zu", expected,
-                          (unsigned char)*c->at, (size_t)(c->at - c->begin));
-  return json_fail_text(place, "expected %s, got '%s%s' at byte %zu", expected, excerpt,
-                        kept < left ? "…" : "", (size_t)(c->at - c->begin));
+    snprintf(out, out_size, "expected %s, got the end of the text at byte %zu", expected,
+             (size_t)(c->end - c->begin));
+  else if (kept == 0)
+    snprintf(out, out_size, "expected %s, got byte 0x%02x at byte %zu", expected,
+             (unsigned char)*c->at, (size_t)(c->at - c->begin));
+  else
+    snprintf(out, out_size, "expected %s, got '%s%s' at byte %zu", expected, excerpt,
+             kept < left ? "…" : "", (size_t)(c->at - c->begin));
+}
+
+error *json_fail(const json_cursor *c, const json_place *place, const char *expected)
+{
+  char description[DESCRIPTION_BYTES];
+  describe(c, expected, description, sizeof(description));
+  return json_fail_text(place, "%s", description);
+}
+
+error *json_fail_syntax(const json_cursor *c, const json_place *place, const char *expected)
+{
+  AUTO_BUFFER buffer where = BUFFER_EMPTY;
+  char description[DESCRIPTION_BYTES];
+  describe(c, expected, description, sizeof(description));
+  print_place(place, &where);
+  if (where.size == 0)
+    return error_new(ERROR_INVALID_ARG, "failed to parse the request JSON buffer: %s", description);
+  return error_new(ERROR_INVALID_ARG, "failed to parse the request JSON buffer: in '%.*s': %s",
+                   (int)where.size, where.data, description);
+}
+
+error *json_fail_kind(const json_cursor *c, const json_place *place, const char *access,
+                      const char *expected)
+{
+  char description[DESCRIPTION_BYTES];
+  if (c->at >= c->end || *c->at == '\0' || strchr("{[\"-0123456789tfnNI", *c->at) == NULL)
+    return json_fail_syntax(c, place, expected);
+  describe(c, expected, description, sizeof(description));
+  return json_fail_text(place, "attempt to access JSON %s: %s", access, description);
 }
 
 // ---- containers ----
@@ -80,7 +112,7 @@ error *json_fail(const json_cursor *c, const json_place *place, const char *expe
 error *json_array(json_cursor *c, const json_place *place, json_visit_element *visit, void *context)
 {
   if (json_peek(c) != '[')
-    return json_fail(c, place, "an array");
+    return json_fail_kind(c, place, "non-array as array", "an array");
   c->at++;
   if (json_peek(c) == ']') {
     c->at++;
@@ -91,7 +123,7 @@ error *json_array(json_cursor *c, const json_place *place, json_visit_element *v
     RETURN_IF_ERROR(visit(context, c, &element));
     char next = json_peek(c);
     if (next != ',' && next != ']')
-      return json_fail(c, place, "',' or ']'");
+      return json_fail_syntax(c, place, "',' or ']'");
     c->at++;
     if (next == ']')
       return NULL;
@@ -101,7 +133,7 @@ error *json_array(json_cursor *c, const json_place *place, json_visit_element *v
 error *json_object(json_cursor *c, const json_place *place, json_visit_member *visit, void *context)
 {
   if (json_peek(c) != '{')
-    return json_fail(c, place, "an object");
+    return json_fail_kind(c, place, "non-object as object", "an object");
   c->at++;
   if (json_peek(c) == '}') {
     c->at++;
@@ -110,16 +142,16 @@ error *json_object(json_cursor *c, const json_place *place, json_visit_member *v
   for (;;) {
     slice key;
     if (json_peek(c) != '"')
-      return json_fail(c, place, "a member's name in quotes");
+      return json_fail_syntax(c, place, "a member's name in quotes");
     RETURN_IF_ERROR(json_string_view(c, place, &key));
     if (json_peek(c) != ':')
-      return json_fail(c, place, "':'");
+      return json_fail_syntax(c, place, "':'");
     c->at++;
     const json_place member = {.outer = place, .key = key.data, .key_size = key.size};
     RETURN_IF_ERROR(visit(context, c, &member, key));
     char next = json_peek(c);
     if (next != ',' && next != '}')
-      return json_fail(c, place, "',' or '}'");
+      return json_fail_syntax(c, place, "',' or '}'");
     c->at++;
     if (next == '}')
       return NULL;
@@ -160,11 +192,11 @@ static error *find_end(json_cursor *c, const json_place *place, const char **clo
       length = text_utf8_length(at.at, (size_t)(at.end - at.at));
     }
     if (length == 0)
-      return json_fail(&at, place, byte == '\\' ? "an escape of JSON" : "UTF-8 in a string");
+      return json_fail_syntax(&at, place, byte == '\\' ? "an escape of JSON" : "UTF-8 in a string");
     at.at += length;
   }
   if (at.at >= at.end)
-    return json_fail(&at, place, "'\"'");
+    return json_fail_syntax(&at, place, "'\"'");
   *close = at.at;
   return NULL;
 }
@@ -242,7 +274,7 @@ static error *take_string(json_cursor *c, const json_place *place, bool view_all
   const char *close;
   bool escaped;
   if (json_peek(c) != '"')
-    return json_fail(c, place, "a string");
+    return json_fail_kind(c, place, "non-string as string", "a string");
   RETURN_IF_ERROR(find_end(c, place, &close, &escaped));
   const char *open = c->at + 1;
   size_t size = (size_t)(close - open);
@@ -254,7 +286,7 @@ static error *take_string(json_cursor *c, const json_place *place, bool view_all
       return error_no_memory();
     size = copy_unescaped(open, close, copy);
     if (size == SIZE_MAX)
-      return json_fail(c, place, "a string without lone surrogates");
+      return json_fail_syntax(c, place, "a string without lone surrogates");
     copy[size] = '\0';
     *text = (slice){copy, size};
   }
@@ -292,15 +324,28 @@ error *json_bool(json_cursor *c, const json_place *place, bool *value)
 {
   json_peek(c);
   *value = take_word(c, "true");
-  return *value || take_word(c, "false") ? NULL : json_fail(c, place, "true or false");
+  return *value || take_word(c, "false")
+             ? NULL
+             : json_fail_kind(c, place, "non-boolean as boolean", "true or false");
+}
+
+// What is wrong with an integer: its value, or that it is none.
+static error *fail_integer(const json_cursor *c, const json_place *place, number_status status,
+                           const char *access, const char *expected)
+{
+  return status == NUMBER_READ_OUT_OF_RANGE ? json_fail(c, place, expected)
+                                            : json_fail_kind(c, place, access, expected);
 }
 
 error *json_u64(json_cursor *c, const json_place *place, uint64_t *value)
 {
   const char *end;
+  number_status status = NUMBER_READ_NOT_A_NUMBER;
   json_peek(c);
-  if (c->at >= c->end || number_read_u64(c->at, &end, value) != NUMBER_READ_OK || end > c->end)
-    return json_fail(c, place, "an integer in [0, 18446744073709551615]");
+  if (c->at >= c->end || (status = number_read_u64(c->at, &end, value)) != NUMBER_READ_OK ||
+      end > c->end)
+    return fail_integer(c, place, status, "non-unsigned-integer as unsigned-integer",
+                        "an integer in [0, 18446744073709551615]");
   c->at = end;
   return NULL;
 }
@@ -308,9 +353,12 @@ error *json_u64(json_cursor *c, const json_place *place, uint64_t *value)
 error *json_i64(json_cursor *c, const json_place *place, int64_t *value)
 {
   const char *end;
+  number_status status = NUMBER_READ_NOT_A_NUMBER;
   json_peek(c);
-  if (c->at >= c->end || number_read_i64(c->at, &end, value) != NUMBER_READ_OK || end > c->end)
-    return json_fail(c, place, "an integer in [-9223372036854775808, 9223372036854775807]");
+  if (c->at >= c->end || (status = number_read_i64(c->at, &end, value)) != NUMBER_READ_OK ||
+      end > c->end)
+    return fail_integer(c, place, status, "non-signed-integer as signed-integer",
+                        "an integer in [-9223372036854775808, 9223372036854775807]");
   c->at = end;
   return NULL;
 }
@@ -325,7 +373,7 @@ static error *skip_scalar(json_cursor *c, const json_place *place)
     return NULL;
   if (c->at >= c->end || number_read_f64(c->at, &end, &number) == NUMBER_READ_NOT_A_NUMBER ||
       end > c->end)
-    return json_fail(c, place, "a value");
+    return json_fail_syntax(c, place, "a value");
   c->at = end;
   return NULL;
 }
@@ -336,11 +384,11 @@ static error *skip_name(json_cursor *c, const json_place *place)
   const char *close;
   bool escaped;
   if (json_peek(c) != '"')
-    return json_fail(c, place, "a member's name in quotes");
+    return json_fail_syntax(c, place, "a member's name in quotes");
   RETURN_IF_ERROR(find_end(c, place, &close, &escaped));
   c->at = close + 1;
   if (json_peek(c) != ':')
-    return json_fail(c, place, "':'");
+    return json_fail_syntax(c, place, "':'");
   c->at++;
   return NULL;
 }
@@ -383,7 +431,7 @@ error *json_skip(json_cursor *c, const json_place *place)
     if (depth == 0)
       return NULL;
     if (json_peek(c) != ',')
-      return json_fail(c, place, closers[depth - 1] == ']' ? "',' or ']'" : "',' or '}'");
+      return json_fail_syntax(c, place, closers[depth - 1] == ']' ? "',' or ']'" : "',' or '}'");
     c->at++;
     if (closers[depth - 1] == '}')
       RETURN_IF_ERROR(skip_name(c, place));
@@ -393,5 +441,5 @@ error *json_skip(json_cursor *c, const json_place *place)
 error *json_finish(json_cursor *c)
 {
   json_peek(c);
-  return c->at < c->end ? json_fail(c, NULL, "the end of the text") : NULL;
+  return c->at < c->end ? json_fail_syntax(c, NULL, "the end of the text") : NULL;
 }

@@ -35,6 +35,12 @@ char json_peek(json_cursor *c);
 
 // "Unable to parse '<place>': expected <what>, got <what stands at the cursor> at byte <n>".
 error *json_fail(const json_cursor *c, const json_place *place, const char *expected);
+// The same for text that is no JSON: "failed to parse the request JSON buffer: in '<place>': …".
+error *json_fail_syntax(const json_cursor *c, const json_place *place, const char *expected);
+// The same for a value of another kind: "… attempt to access JSON <access>: expected …", where
+// access is as in "non-array as array".
+error *json_fail_kind(const json_cursor *c, const json_place *place, const char *access,
+                      const char *expected);
 // "Unable to parse '<place>': <text>"
 error *json_fail_text(const json_place *place, const char *format, ...)
     __attribute__((format(printf, 2, 3)));

@@ -140,25 +140,32 @@ static size_t print_bool(char *out, const void *in)
   return value ? 4 : 5;
 }
 
+#define UNSIGNED "non-unsigned-integer as unsigned-integer"
+#define SIGNED   "non-signed-integer as signed-integer"
+#define NUMBER   "non-number as double"
+
 static const struct {
   element_reader *read;
   element_printer *print;
+  const char *access; // what a value of another kind is reported as
   const char *expected;
 } types[] = {
-    [TRITONSERVER_TYPE_BOOL] = {read_bool, print_bool, "true or false"},
-    [TRITONSERVER_TYPE_UINT8] = {read_u8, print_u8, "an integer in [0, 255]"},
-    [TRITONSERVER_TYPE_UINT16] = {read_u16, print_u16, "an integer in [0, 65535]"},
-    [TRITONSERVER_TYPE_UINT32] = {read_u32, print_u32, "an integer in [0, 4294967295]"},
-    [TRITONSERVER_TYPE_UINT64] = {read_u64, print_u64, "an integer in [0, 18446744073709551615]"},
-    [TRITONSERVER_TYPE_INT8] = {read_i8, print_i8, "an integer in [-128, 127]"},
-    [TRITONSERVER_TYPE_INT16] = {read_i16, print_i16, "an integer in [-32768, 32767]"},
-    [TRITONSERVER_TYPE_INT32] = {read_i32, print_i32, "an integer in [-2147483648, 2147483647]"},
-    [TRITONSERVER_TYPE_INT64] = {read_i64, print_i64,
+    [TRITONSERVER_TYPE_BOOL] = {read_bool, print_bool, "non-boolean as boolean", "true or false"},
+    [TRITONSERVER_TYPE_UINT8] = {read_u8, print_u8, UNSIGNED, "an integer in [0, 255]"},
+    [TRITONSERVER_TYPE_UINT16] = {read_u16, print_u16, UNSIGNED, "an integer in [0, 65535]"},
+    [TRITONSERVER_TYPE_UINT32] = {read_u32, print_u32, UNSIGNED, "an integer in [0, 4294967295]"},
+    [TRITONSERVER_TYPE_UINT64] = {read_u64, print_u64, UNSIGNED,
+                                  "an integer in [0, 18446744073709551615]"},
+    [TRITONSERVER_TYPE_INT8] = {read_i8, print_i8, SIGNED, "an integer in [-128, 127]"},
+    [TRITONSERVER_TYPE_INT16] = {read_i16, print_i16, SIGNED, "an integer in [-32768, 32767]"},
+    [TRITONSERVER_TYPE_INT32] = {read_i32, print_i32, SIGNED,
+                                 "an integer in [-2147483648, 2147483647]"},
+    [TRITONSERVER_TYPE_INT64] = {read_i64, print_i64, SIGNED,
                                  "an integer in [-9223372036854775808, 9223372036854775807]"},
-    [TRITONSERVER_TYPE_FP16] = {read_f16, print_f16, "a number in the range of FP16"},
-    [TRITONSERVER_TYPE_FP32] = {read_f32, print_f32, "a number in the range of FP32"},
-    [TRITONSERVER_TYPE_FP64] = {read_f64, print_f64, "a number in the range of FP64"},
-    [TRITONSERVER_TYPE_BF16] = {read_bf16, print_bf16, "a number in the range of BF16"},
+    [TRITONSERVER_TYPE_FP16] = {read_f16, print_f16, NUMBER, "a number in the range of FP16"},
+    [TRITONSERVER_TYPE_FP32] = {read_f32, print_f32, NUMBER, "a number in the range of FP32"},
+    [TRITONSERVER_TYPE_FP64] = {read_f64, print_f64, NUMBER, "a number in the range of FP64"},
+    [TRITONSERVER_TYPE_BF16] = {read_bf16, print_bf16, NUMBER, "a number in the range of BF16"},
 };
 
 // ---- reading ----
@@ -192,7 +199,7 @@ static error *seek_element(json_cursor *c, const json_place *place, nesting *n, 
       return n->count == n->limit ? NULL : wrong_count(place, n, "");
     }
     if (behind_one && json_peek(c) != ',')
-      return json_fail(c, place, "',' or ']'");
+      return json_fail_syntax(c, place, "',' or ']'");
     c->at += behind_one;
     bool opened = false;
     for (; json_peek(c) == '['; opened = true, c->at++)
@@ -209,10 +216,13 @@ static error *seek_element(json_cursor *c, const json_place *place, nesting *n, 
 }
 
 static error *element_error(json_cursor *c, const json_place *place, uint64_t index,
-                            const char *expected)
+                            number_status status, TRITONSERVER_DataType datatype)
 {
   const json_place element = {.outer = place, .index = index};
-  return json_fail(c, &element, expected);
+  const char *expected = types[datatype].expected;
+  return status == NUMBER_READ_OUT_OF_RANGE
+             ? json_fail(c, &element, expected)
+             : json_fail_kind(c, &element, types[datatype].access, expected);
 }
 
 static error *read_numbers(json_cursor *c, const json_place *place, nesting *n,
@@ -224,9 +234,10 @@ static error *read_numbers(json_cursor *c, const json_place *place, nesting *n,
   RETURN_IF_ERROR(seek_element(c, place, n, false, &done));
   while (!done) {
     const char *end;
+    number_status status = NUMBER_READ_NOT_A_NUMBER;
     json_peek(c);
-    if (c->at >= c->end || read(c->at, &end, out) != NUMBER_READ_OK || end > c->end)
-      return element_error(c, place, n->count, types[datatype].expected);
+    if (c->at >= c->end || (status = read(c->at, &end, out)) != NUMBER_READ_OK || end > c->end)
+      return element_error(c, place, n->count, status, datatype);
     c->at = end;
     out += size;
     n->count++;
@@ -275,7 +286,7 @@ error *json_tensor_read(json_cursor *c, const json_place *place, TRITONSERVER_Da
                         uint64_t element_count, const void **data, size_t *size)
 {
   if (json_peek(c) != '[')
-    return json_fail(c, place, "an array");
+    return json_fail_kind(c, place, "non-array as array", "an array");
   json_cursor rest = *c;
   if (datatype == TRITONSERVER_TYPE_BYTES) // strings have their own sizes: look for the end first
     RETURN_IF_ERROR(json_skip(&rest, place));
