@@ -32,7 +32,8 @@ typedef struct life {
   int report;  // eventfd: the helper thread is done
   int signals; // signalfd
   pthread_t helper;
-  error *outcome; // of the helper thread
+  error *startup_outcome; // of await_startup
+  error *stop_outcome;    // of drain
 } life;
 
 static void log_line(TRITONSERVER_LogLevel level, int line, const char *format, ...)
@@ -105,7 +106,7 @@ static void report(life *l)
 static void *await_startup(void *pointer)
 {
   life *l = pointer;
-  l->outcome = error_of(TRITONSERVER_ServerPollModelRepository(l->server));
+  l->startup_outcome = error_of(TRITONSERVER_ServerPollModelRepository(l->server));
   report(l);
   return NULL;
 }
@@ -122,21 +123,20 @@ static void *drain(void *pointer)
   uint64_t now = clock_monotonic_ns();
   uint64_t rest = deadline > now ? (deadline - now + NS_PER_SECOND - 1) / NS_PER_SECOND : 0;
   TRITONSERVER_ErrorDelete(TRITONSERVER_ServerSetExitTimeout(l->server, (unsigned)rest));
-  l->outcome = error_of(TRITONSERVER_ServerStop(l->server));
+  l->stop_outcome = error_of(TRITONSERVER_ServerStop(l->server));
   report(l);
   return NULL;
 }
 
 static error *start_helper(life *l, void *(*run)(void *))
 {
-  l->outcome = NULL;
   return thread_start(&l->helper, "life", run, l);
 }
 
 // ---- waiting ----
 
-// The signal that came, or 0 when the helper thread is done.
-static int await_event(life *l)
+// The signal that came, or 0 when helper threads are done; how many is added to *reports.
+static int await_event(life *l, size_t *reports)
 {
   struct pollfd events[] = {{.fd = l->signals, .events = POLLIN},
                             {.fd = l->report, .events = POLLIN}};
@@ -144,13 +144,15 @@ static int await_event(life *l)
     if (poll(events, 2, -1) < 0 && errno != EINTR)
       return SIGTERM; // cannot wait: stop in good order
     struct signalfd_siginfo info;
-    uint64_t reports;
+    uint64_t count;
     if ((events[0].revents & POLLIN) != 0 &&
         read(l->signals, &info, sizeof(info)) == (ssize_t)sizeof(info))
       return (int)info.ssi_signo;
     if ((events[1].revents & POLLIN) != 0 &&
-        read(l->report, &reports, sizeof(reports)) == (ssize_t)sizeof(reports))
+        read(l->report, &count, sizeof(count)) == (ssize_t)sizeof(count)) {
+      *reports += count;
       return 0;
+    }
   }
 }
 
@@ -167,19 +169,22 @@ static int stop(life *l, bool startup_runs)
   error *e = start_helper(l, drain);
   if (e != NULL)
     return fail("stopping server", e);
-  for (int number; (number = await_event(l)) != 0 || startup_runs;) {
-    if (number == 0) { // start-up has ended early: that was the first report
-      startup_runs = false;
-      pthread_join(startup, NULL);
+  size_t reports_due = startup_runs ? 2 : 1; // start-up ends early, and reports too
+  for (size_t reports = 0; reports < reports_due;) {
+    int number = await_event(l, &reports);
+    if (number == 0)
       continue;
-    }
     note_signal(number);
     fprintf(stderr, "error: stopped at once by the second signal\n");
     _exit(EXIT_FAILURE);
   }
+  if (startup_runs) {
+    pthread_join(startup, NULL);
+    error_free(l->startup_outcome); // it was interrupted
+  }
   pthread_join(l->helper, NULL);
-  if (l->outcome != NULL) {
-    fail("failed to stop server", l->outcome);
+  if (l->stop_outcome != NULL) {
+    fail("failed to stop server", l->stop_outcome);
     fflush(NULL);
     _exit(EXIT_FAILURE); // a backend is still at work
   }
@@ -201,20 +206,21 @@ static int serve(life *l)
   error *e = start_helper(l, await_startup);
   if (e != NULL)
     return give_up(l, e);
-  int number = await_event(l);
+  size_t reports = 0;
+  int number = await_event(l, &reports);
   if (number != 0) {
     note_signal(number);
     return stop(l, true);
   }
   pthread_join(l->helper, NULL);
-  if (l->outcome != NULL && l->options->exit_on_error)
-    return give_up(l, l->outcome);
-  if (l->outcome != NULL)
+  if (l->startup_outcome != NULL && l->options->exit_on_error)
+    return give_up(l, l->startup_outcome);
+  if (l->startup_outcome != NULL)
     log_line(TRITONSERVER_LOG_WARN, __LINE__, "%s; serving the others (--exit-on-error=false)",
-             error_message(l->outcome));
-  error_free(l->outcome);
+             error_message(l->startup_outcome));
+  error_free(l->startup_outcome);
   notify_service_manager("READY=1");
-  number = await_event(l);
+  number = await_event(l, &reports);
   note_signal(number);
   return stop(l, false);
 }

@@ -242,6 +242,11 @@ error *response_output_allocate(response_output *output, size_t byte_size,
   if (f->allocator == NULL)
     return error_new(ERROR_INTERNAL, "the request for model '%s' has no response allocator",
                      f->target->name);
+  // The client's allocator belongs to the final response's receiver by then.
+  if (atomic_load_explicit(&f->finished, memory_order_acquire))
+    return error_new(ERROR_INTERNAL,
+                     "model '%s' asked for the buffer of output '%s' after its final response",
+                     f->target->name, output->name.data);
   RETURN_IF_ERROR(call_allocator(output, byte_size, *memory_type, *memory_type_id));
   *memory_type = output->attributes.memory_type;
   *memory_type_id = output->attributes.memory_type_id;

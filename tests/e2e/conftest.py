@@ -92,7 +92,12 @@ class Server:
 
 
 def environment():
-    return dict(os.environ, ASAN_OPTIONS="detect_leaks=1:abort_on_error=0:exitcode=99", LSAN_OPTIONS=f"suppressions={ROOT}/tests/lsan.supp")
+    return dict(
+        os.environ,
+        ASAN_OPTIONS="detect_leaks=1:abort_on_error=0:exitcode=99",
+        LSAN_OPTIONS=f"suppressions={ROOT}/tests/lsan.supp",
+        TSAN_OPTIONS=f"suppressions={ROOT}/tests/tsan.supp:exitcode=98",
+    )
 
 
 @pytest.fixture(scope="session")

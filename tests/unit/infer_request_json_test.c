@@ -15,7 +15,7 @@
 
 #include <cmocka.h>
 
-#define BYTES_BEHIND 8 // readable bytes that the reader asks for
+#define ZEROES_BEHIND 8 // what the reader asks for
 
 typedef struct reading {
   char *text; // of exactly the size that the reader may touch, so that ASan sees one byte more
@@ -24,12 +24,13 @@ typedef struct reading {
   error *error;
 } reading;
 
+// Text, the bytes behind it and zeroes, as in a request's body.
 static reading read_bytes(const void *text, size_t size, const char *behind)
 {
-  reading r = {.text = malloc(size + BYTES_BEHIND)};
+  reading r = {.text = calloc(1, size + strlen(behind) + ZEROES_BEHIND)};
   assert_non_null(r.text);
   memcpy(r.text, text, size);
-  memcpy(r.text + size, behind, BYTES_BEHIND);
+  memcpy(r.text + size, behind, strlen(behind));
   arena_init(&r.arena, NULL, 0);
   r.error = infer_request_json_read((slice){r.text, size}, &r.arena, &r.request);
   return r;
@@ -37,7 +38,7 @@ static reading read_bytes(const void *text, size_t size, const char *behind)
 
 static reading read_text(const char *text)
 {
-  return read_bytes(text, strlen(text), "\0\0\0\0\0\0\0");
+  return read_bytes(text, strlen(text), "");
 }
 
 static reading read_good(const char *text)
@@ -225,7 +226,7 @@ static void data_must_hold_exactly_the_elements_of_the_shape(void **state)
   ASSERT_REFUSED(TENSOR("INT8", "[2]", "[1 2]"), "',' or ']'");
   ASSERT_REFUSED(TENSOR("INT8", "[1]", "[,1]"), "inputs[0].data");
   ASSERT_REFUSED(TENSOR("INT8", "[1]", "[1}"), "',' or ']'");
-  ASSERT_REFUSED(TENSOR("INT8", "[1]", "[01]"), "',' or ']'");
+  ASSERT_REFUSED(TENSOR("INT8", "[1]", "[01]"), "'inputs[0].data[0]'", "01");
 }
 
 // Refused for its size alone: the arena takes no block for it.
@@ -241,7 +242,7 @@ static void a_shape_that_the_text_cannot_hold_costs_no_memory(void **state)
       snprintf(text, sizeof(text),
                "{\"inputs\":[{\"name\":\"x\",\"datatype\":\"%s\",\"shape\":%s,\"data\":[1,2,3]}]}",
                datatypes[k], shapes[i]);
-      char *exact = calloc(1, strlen(text) + BYTES_BEHIND);
+      char *exact = calloc(1, strlen(text) + ZEROES_BEHIND);
       assert_non_null(exact);
       memcpy(exact, text, strlen(text));
       arena a;
@@ -284,4 +285,450 @@ static void tensors_without_elements_need_an_empty_array_or_nothing(void **state
     assert_int_equal(r.request.inputs[0].data_size, 0);
     finish(&r);
   }
+}
+
+// ---- members ----
+
+static const char everything[] =
+    "{\"id\":\"r\\u00e91\",\"unknown\":{\"a\":[1,{\"b\":null}]},\n"
+    " \"parameters\":{\"sequence_id\":7,\"sequence_start\":true,\"sequence_end\":false,\n"
+    "  \"priority\":2,\"timeout\":1000000,\"binary_data_output\":true,\n"
+    "  \"text\":\"s\",\"whole\":-5,\"flag\":false,\"real\":1.5},\n"
+    " \"inputs\":[\n"
+    "  {\"name\":\"a\",\"datatype\":\"INT16\",\"shape\":[1,2],\"data\":[[1,-2]],\"other\":0},\n"
+    "  {\"name\":\"b\",\"datatype\":\"UINT8\",\"shape\":[3],\n"
+    "   \"parameters\":{\"binary_data_size\":3,\"mine\":1}},\n"
+    "  {\"name\":\"c\",\"datatype\":\"FP32\",\"shape\":[2],\"parameters\":\n"
+    "   {\"shared_memory_region\":\"r\",\"shared_memory_offset\":8,"
+    "\"shared_memory_byte_size\":16}}],\n"
+    " \"outputs\":[{\"name\":\"o\"},\n"
+    "  {\"name\":\"p\",\"parameters\":{\"binary_data\":false,\"classification\":3}},\n"
+    "  {\"name\":\"q\",\"parameters\":{\"shared_memory_region\":\"r\","
+    "\"shared_memory_byte_size\":4}}]}";
+
+static void each_member_of_a_request_is_found(void **state)
+{
+  (void)state;
+  reading all = read_good(everything);
+  const infer_request_json *r = &all.request;
+  assert_string_equal(r->id, "r\xc3\xa9"
+                             "1");
+  assert_int_equal(r->sequence_id, 7);
+  assert_null(r->sequence_name);
+  assert_true(r->sequence_start);
+  assert_false(r->sequence_end);
+  assert_int_equal(r->priority, 2);
+  assert_int_equal(r->timeout_us, 1000000);
+  assert_true(r->binary_output);
+  assert_int_equal(r->input_count, 3);
+  assert_int_equal(r->output_count, 3);
+  finish(&all);
+}
+
+static void each_member_of_an_input_is_found(void **state)
+{
+  (void)state;
+  reading all = read_good(everything);
+  const infer_json_input *in = all.request.inputs;
+  assert_string_equal(in[0].name, "a");
+  assert_int_equal(in[0].datatype, TRITONSERVER_TYPE_INT16);
+  assert_int_equal(in[0].shape_count, 2);
+  assert_int_equal(in[0].shape[0], 1);
+  assert_int_equal(in[0].shape[1], 2);
+  assert_int_equal(in[0].element_count, 2);
+  assert_memory_equal(in[0].data, ((int16_t[]){1, -2}), 4);
+  assert_true(in[1].binary);
+  assert_int_equal(in[1].binary_size, 3);
+  assert_int_equal(in[1].parameters.count, 1);
+  assert_string_equal(in[1].parameters.items[0].name, "mine");
+  assert_null(in[1].data);
+  assert_string_equal(in[2].shared_memory.region, "r");
+  assert_int_equal(in[2].shared_memory.offset, 8);
+  assert_int_equal(in[2].shared_memory.byte_size, 16);
+  assert_int_equal(in[2].parameters.count, 0);
+  finish(&all);
+}
+
+static void outputs_follow_the_default_of_the_request_unless_they_choose(void **state)
+{
+  (void)state;
+  reading all = read_good(everything);
+  const infer_json_output *out = all.request.outputs;
+  assert_true(out[0].binary);
+  assert_false(out[1].binary);
+  assert_int_equal(out[1].classification, 3);
+  assert_string_equal(out[2].shared_memory.region, "r");
+  finish(&all);
+  all = read_good("{\"outputs\":[{\"name\":\"o\"},{\"name\":\"p\",\"parameters\":{\"binary_data\":"
+                  "true}}],\"inputs\":[]}");
+  assert_false(all.request.outputs[0].binary);
+  assert_true(all.request.outputs[1].binary);
+  finish(&all);
+}
+
+static void other_parameters_keep_their_types(void **state)
+{
+  (void)state;
+  reading all = read_good(everything);
+  const json_parameter *p = all.request.parameters.items;
+  assert_int_equal(all.request.parameters.count, 4);
+  assert_string_equal(p[0].name, "text");
+  assert_int_equal(p[0].type, TRITONSERVER_PARAMETER_STRING);
+  assert_string_equal(p[0].value.string, "s");
+  assert_int_equal(p[1].type, TRITONSERVER_PARAMETER_INT);
+  assert_int_equal(p[1].value.integer, -5);
+  assert_int_equal(p[2].type, TRITONSERVER_PARAMETER_BOOL);
+  assert_false(p[2].value.boolean);
+  assert_int_equal(p[3].type, TRITONSERVER_PARAMETER_DOUBLE);
+  assert_true(p[3].value.number == 1.5);
+  finish(&all);
+}
+
+static void a_sequence_may_be_named_by_a_string(void **state)
+{
+  (void)state;
+  reading r = read_good("{\"parameters\":{\"sequence_id\":\"corr\"},\"inputs\":[]}");
+  assert_string_equal(r.request.sequence_name, "corr");
+  assert_int_equal(r.request.sequence_id, 0);
+  finish(&r);
+  r = read_good("{\"parameters\":{\"sequence_id\":18446744073709551615},\"inputs\":[]}");
+  assert_true(r.request.sequence_id == UINT64_MAX);
+  finish(&r);
+}
+
+static void an_absent_id_is_empty(void **state)
+{
+  (void)state;
+  reading r = read_good("{\"inputs\":[]}");
+  assert_string_equal(r.request.id, "");
+  assert_int_equal(r.request.output_count, 0);
+  finish(&r);
+}
+
+#define INPUT(members) "{\"inputs\":[{" members "}]}"
+#define X              "\"name\":\"x\",\"datatype\":\"UINT8\",\"shape\":[1]"
+
+static void missing_members_are_named_in_tritons_words(void **state)
+{
+  (void)state;
+  const char *absent = "attempt to access non-existing object member";
+  ASSERT_REFUSED("{}", "Unable to parse 'inputs'", absent);
+  ASSERT_REFUSED(INPUT("\"datatype\":\"INT8\",\"shape\":[1],\"data\":[1]"), "'inputs[0].name'",
+                 absent);
+  ASSERT_REFUSED(INPUT("\"name\":\"x\",\"shape\":[1],\"data\":[1]"), "'inputs[0].datatype'",
+                 absent);
+  ASSERT_REFUSED(INPUT("\"name\":\"x\",\"datatype\":\"INT8\",\"data\":[1]"), "'inputs[0].shape'",
+                 absent);
+  ASSERT_REFUSED("{\"inputs\":[],\"outputs\":[{}]}", "'outputs[0].name'", absent);
+}
+
+static void an_input_has_its_data_in_exactly_one_place(void **state)
+{
+  (void)state;
+  const char *rule = "Input must set only one of the following fields: 'data', 'binary_data_size' "
+                     "in 'parameters', 'shared_memory_region' in 'parameters'. But";
+  ASSERT_REFUSED(INPUT(X), "'inputs[0].data'", rule, "no field is set", "'x'");
+  ASSERT_REFUSED(INPUT(X ",\"data\":[1],\"parameters\":{\"binary_data_size\":1}"), "'inputs[0]'",
+                 rule, "set 'data' 'binary_data_size'");
+  ASSERT_REFUSED(INPUT("\"parameters\":{\"binary_data_size\":1,\"shared_memory_region\":\"r\"}," X),
+                 rule, "set 'binary_data_size' 'shared_memory_region'");
+  ASSERT_REFUSED(INPUT(X ",\"data\":[1],\"parameters\":{\"shared_memory_region\":\"r\"}"), rule,
+                 "set 'data' 'shared_memory_region'");
+}
+
+static void what_the_protocol_names_may_stand_once(void **state)
+{
+  (void)state;
+  const char *once = "expected this member once";
+  ASSERT_REFUSED("{\"inputs\":[],\"inputs\":[]}", "'inputs'", once);
+  ASSERT_REFUSED("{\"id\":\"a\",\"id\":\"a\",\"inputs\":[]}", "'id'", once);
+  ASSERT_REFUSED("{\"inputs\":[],\"outputs\":[],\"outputs\":[]}", "'outputs'", once);
+  ASSERT_REFUSED("{\"inputs\":[],\"parameters\":{},\"parameters\":{}}", "'parameters'", once);
+  ASSERT_REFUSED(INPUT(X ",\"name\":\"y\",\"data\":[1]"), "'inputs[0].name'", once);
+  ASSERT_REFUSED(INPUT(X ",\"data\":[1],\"data\":[1]"), "'inputs[0].data'", once);
+  ASSERT_REFUSED(INPUT("\"data\":[1],\"data\":[1]," X), "'inputs[0].data'", once);
+  ASSERT_REFUSED(INPUT(X ",\"shape\":[1],\"data\":[1]"), "'inputs[0].shape'", once);
+  ASSERT_REFUSED(INPUT(X ",\"datatype\":\"INT8\",\"data\":[1]"), "'inputs[0].datatype'", once);
+  ASSERT_REFUSED("{\"inputs\":[],\"outputs\":[{\"name\":\"a\",\"name\":\"b\"}]}",
+                 "'outputs[0].name'", once);
+  ASSERT_REFUSED("{\"parameters\":{\"sequence_id\":1,\"sequence_id\":\"a\"},\"inputs\":[]}",
+                 "'parameters.sequence_id'", once);
+  ASSERT_REFUSED(INPUT(X ",\"parameters\":{\"binary_data_size\":1,\"binary_data_size\":1}"),
+                 "'inputs[0].parameters.binary_data_size'", once);
+  ASSERT_REFUSED("{\"inputs\":[],\"outputs\":[{\"name\":\"a\",\"parameters\":{\"binary_data\":true,"
+                 "\"binary_data\":false}}]}",
+                 "'outputs[0].parameters.binary_data'", once);
+}
+
+static void members_that_are_written_with_escapes_are_the_same_members(void **state)
+{
+  (void)state;
+  ASSERT_REFUSED("{\"inputs\":[],\"in\\u0070uts\":[]}", "expected this member once");
+}
+
+static void tensors_have_different_names(void **state)
+{
+  (void)state;
+  ASSERT_REFUSED("{\"inputs\":[{" X ",\"data\":[1]},{" X ",\"data\":[1]}]}", "'inputs[1].name'",
+                 "'x'", "inputs[0]");
+  ASSERT_REFUSED("{\"inputs\":[],\"outputs\":[{\"name\":\"o\"},{\"name\":\"p\"},{\"name\":\"o\"}]}",
+                 "'outputs[2].name'", "'o'", "outputs[0]");
+}
+
+static void values_of_another_kind_are_refused_by_name(void **state)
+{
+  (void)state;
+  ASSERT_REFUSED("[]", "'request JSON'", "non-object as object");
+  ASSERT_REFUSED("{\"inputs\":{}}", "'inputs'", "non-array as array", "'{}}'");
+  ASSERT_REFUSED("{\"inputs\":[1]}", "'inputs[0]'", "non-object as object");
+  ASSERT_REFUSED("{\"id\":7,\"inputs\":[]}", "'id'", "non-string as string", "'7,");
+  ASSERT_REFUSED("{\"id\":null,\"inputs\":[]}", "'id'", "non-string as string", "null");
+  ASSERT_REFUSED("{\"id\":\"a\\u0000\",\"inputs\":[]}", "'id'", "\\u0000");
+  ASSERT_REFUSED(INPUT("\"name\":\"x\",\"datatype\":\"fp32\""), "'inputs[0].datatype'", "'fp32'",
+                 "FP32");
+  ASSERT_REFUSED(INPUT("\"name\":\"x\",\"datatype\":\"<invalid>\""), "'inputs[0].datatype'");
+  ASSERT_REFUSED("{\"inputs\":[],\"parameters\":[]}", "'parameters'", "non-object as object");
+  ASSERT_REFUSED("{\"inputs\":[],\"outputs\":{}}", "'outputs'", "non-array as array");
+}
+
+static void parameters_are_checked_by_name(void **state)
+{
+  (void)state;
+  static const struct {
+    const char *members, *place, *reason;
+  } cases[] = {
+      {"\"sequence_id\":-1", "'parameters.sequence_id'", "[0, 18446744073709551615]"},
+      {"\"sequence_id\":true", "'parameters.sequence_id'", "non-unsigned-integer"},
+      {"\"sequence_start\":1", "'parameters.sequence_start'", "non-boolean as boolean"},
+      {"\"sequence_end\":\"true\"", "'parameters.sequence_end'", "non-boolean as boolean"},
+      {"\"priority\":1.5", "'parameters.priority'", "non-unsigned-integer as unsigned-integer"},
+      {"\"timeout\":18446744073709551616", "'parameters.timeout'", "[0, 18446744073709551615]"},
+      {"\"binary_data_output\":0", "'parameters.binary_data_output'", "non-boolean as boolean"},
+      {"\"p\":{}", "'parameters.p'", "parameter 'p' has invalid type"},
+      {"\"p\":null", "'parameters.p'", "'int', 'bool', 'double' or 'string'"},
+      {"\"p\":[1]", "'parameters.p'", "parameter 'p' has invalid type"},
+      {"\"p\":9223372036854775808", "'parameters.p'", "9223372036854775807"},
+      {"\"triton_x\":1", "'parameters.triton_x'",
+       "parameter keys starting with 'triton_' are reserved for Triton usage"},
+  };
+  for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+    char text[256];
+    snprintf(text, sizeof(text), "{\"inputs\":[],\"parameters\":{%s}}", cases[i].members);
+    ASSERT_REFUSED(text, cases[i].place, cases[i].reason);
+  }
+}
+
+static void an_output_is_in_shared_memory_or_elsewhere(void **state)
+{
+  (void)state;
+  ASSERT_REFUSED("{\"inputs\":[],\"outputs\":[{\"name\":\"o\",\"parameters\":{\"classification\":1,"
+                 "\"shared_memory_region\":\"r\"}}]}",
+                 "'outputs[0]'", "can't set both 'shared_memory_region' and 'classification'");
+  ASSERT_REFUSED("{\"inputs\":[],\"outputs\":[{\"name\":\"o\",\"parameters\":{\"binary_data\":true,"
+                 "\"shared_memory_region\":\"r\"}}]}",
+                 "'outputs[0]'", "can't set both 'shared_memory_region' and 'binary_data'");
+}
+
+// ---- text that is no JSON ----
+
+static void text_that_is_no_json_is_refused_with_what_stands_there(void **state)
+{
+  (void)state;
+  static const struct {
+    const char *text, *reason;
+  } cases[] = {
+      {"", "expected an object, got the end of the text at byte 0"},
+      {" \n", "the end of the text at byte 2"},
+      {"hello", "got 'hello' at byte 0"},
+      {"{\"inputs\":[]} x", "expected the end of the text, got 'x' at byte 14"},
+      {"{\"inputs\":[]}{", "expected the end of the text"},
+      {"{inputs:[]}", "expected a member's name in quotes"},
+      {"{\"inputs\" []}", "expected ':'"},
+      {"{\"inputs\":[],}", "expected a member's name in quotes"},
+      {"{\"inputs\":[]]", "expected ',' or '}'"},
+      {"{\"a\":tru,\"inputs\":[]}", "expected a value"},
+      {"{\"a\":1.,\"inputs\":[]}", "expected a value"},
+      {"{\"a\":[1}", "expected ',' or ']'"},
+      {"{\"a\":{\"b\" 1}}", "expected ':'"},
+      {"{\"id\":\"\\x\",\"inputs\":[]}", "an escape of JSON"},
+      {"{\"id\":\"\\u12g4\",\"inputs\":[]}", "an escape of JSON"},
+      {"{\"id\":\"\\ud800\",\"inputs\":[]}", "without lone surrogates"},
+      {"{\"id\":\"\\ud800\\u0041\",\"inputs\":[]}", "without lone surrogates"},
+      {"{\"id\":\"\\udc00\",\"inputs\":[]}", "without lone surrogates"},
+      {"{\"id\":\"\xff\",\"inputs\":[]}", "UTF-8"},
+      {"{\"id\":\"\xc0\xaf\",\"inputs\":[]}", "UTF-8"},
+      {"{\"id\":\"\xed\xa0\x80\",\"inputs\":[]}", "UTF-8"},
+      {"{\"id\":\"\xf4\x90\x80\x80\",\"inputs\":[]}", "UTF-8"},
+      {"{\"id\":\"\xe2\x82\",\"inputs\":[]}", "UTF-8"},
+      {"{\"id\":\"a\nb\",\"inputs\":[]}", "byte 0x0a"},
+  };
+  for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
+    ASSERT_REFUSED(cases[i].text, "failed to parse the request JSON buffer", cases[i].reason);
+}
+
+static void assert_each_prefix_is_refused(const char *text, const char *behind)
+{
+  for (size_t size = 0; size < strlen(text); size++) {
+    reading r = read_bytes(text, size, behind);
+    if (r.error == NULL)
+      fail_msg("the first %zu bytes were taken of %s", size, text);
+    assert_int_equal(error_get_code(r.error), ERROR_INVALID_ARG);
+    finish(&r);
+  }
+  reading whole = read_bytes(text, strlen(text), behind);
+  assert_null(whole.error);
+  finish(&whole);
+}
+
+// Behind the JSON part stand other bytes than zeroes: they must not complete what was cut.
+static void text_that_is_cut_anywhere_is_refused(void **state)
+{
+  (void)state;
+  static const char *const behind[] = {"", "12345678", "ue]}]}]}", "\"]}]}]}}"};
+  for (size_t i = 0; i < 4; i++) {
+    assert_each_prefix_is_refused(everything, behind[i]);
+    for (size_t k = 0; k < sizeof(good_tensors) / sizeof(good_tensors[0]); k++) {
+      char text[1024];
+      snprintf(text, sizeof(text),
+               "{\"inputs\":[{\"name\":\"x\",\"datatype\":\"%s\",\"shape\":%s,\"data\":%s}]}",
+               good_tensors[k].datatype, good_tensors[k].shape, good_tensors[k].data);
+      assert_each_prefix_is_refused(text, behind[i]);
+    }
+  }
+}
+
+// `before`, then `open` `depth` times, "1", `close` as often, then `after`.
+static reading read_nested(const char *before, const char *open, const char *close,
+                           const char *after, size_t depth)
+{
+  AUTO_BUFFER buffer text = BUFFER_EMPTY;
+  buffer_append_text(&text, before);
+  for (size_t i = 0; i < depth; i++)
+    buffer_append_text(&text, open);
+  buffer_append_text(&text, "1");
+  for (size_t i = 0; i < depth; i++)
+    buffer_append_text(&text, close);
+  buffer_append_text(&text, after);
+  assert_false(text.failed);
+  return read_bytes(text.data, text.size, "");
+}
+
+static void arrays_nest_100_deep_and_no_deeper(void **state)
+{
+  (void)state;
+  static const struct {
+    const char *before, *open, *close, *after;
+  } cases[] = {
+      {"{\"inputs\":[{\"name\":\"x\",\"datatype\":\"INT8\",\"shape\":[1],\"data\":", "[", "]",
+       "}]}"},
+      {"{\"inputs\":[{\"data\":", "[", "]",
+       ",\"name\":\"x\",\"datatype\":\"INT8\",\"shape\":[1]}]}"},
+      {"{\"inputs\":[],\"other\":", "[", "]", "}"},
+      {"{\"inputs\":[],\"other\":", "{\"a\":", "}", "}"},
+  };
+  for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+    static const size_t depths[] = {100, 101, 200000};
+    for (size_t k = 0; k < 3; k++) {
+      reading r =
+          read_nested(cases[i].before, cases[i].open, cases[i].close, cases[i].after, depths[k]);
+      if (depths[k] == 100)
+        assert_null(r.error);
+      else
+        assert_non_null(strstr(error_message(r.error),
+                               "JSON nesting depth exceeds maximum allowed limit (100)"));
+      finish(&r);
+    }
+  }
+}
+
+// ---- binary tensors ----
+
+#define BINARY(name, size)                                                                         \
+  "{\"name\":\"" name "\",\"datatype\":\"UINT8\",\"shape\":[1],\"parameters\":{\"binary_data_"     \
+  "size\":" size "}}"
+
+static error *split(reading *r, const char *binary)
+{
+  return binary_tensors_split(&r->request, (slice){binary, binary == NULL ? 0 : strlen(binary)});
+}
+
+static void binary_tensors_take_their_bytes_in_order(void **state)
+{
+  (void)state;
+  const char *bytes = "abcde";
+  reading r = read_good("{\"inputs\":[" BINARY("a", "2") "," BINARY(
+      "none", "0") ",{\"name\":\"j\","
+                   "\"datatype\":\"UINT8\",\"shape\":[1],\"data\":[9]}," BINARY("b", "3") "]}");
+  assert_null(split(&r, bytes));
+  const infer_json_input *in = r.request.inputs;
+  assert_ptr_equal(in[0].data, bytes);
+  assert_int_equal(in[0].data_size, 2);
+  assert_int_equal(in[1].data_size, 0);
+  assert_int_equal(*(const uint8_t *)in[2].data, 9);
+  assert_ptr_equal(in[3].data, bytes + 2);
+  assert_int_equal(in[3].data_size, 3);
+  finish(&r);
+  r = read_good("{\"inputs\":[" BINARY("none", "0") "]}");
+  assert_null(split(&r, NULL));
+  finish(&r);
+}
+
+static void binary_sizes_must_add_up(void **state)
+{
+  (void)state;
+  static const struct {
+    const char *text, *binary, *reason;
+  } cases[] = {
+      {"{\"inputs\":[" BINARY("a", "2") "," BINARY("b", "3") "]}", "abcd",
+       "unexpected size for input 'b', expecting 1 additional bytes"},
+      {"{\"inputs\":[" BINARY("a", "2") "]}", NULL, "expecting 2 additional bytes"},
+      {"{\"inputs\":[" BINARY("a", "2") "]}", "abc", "unexpected additional input data: 1 bytes"},
+      {"{\"inputs\":[]}", "a", "unexpected additional input data: 1 bytes"},
+      {"{\"inputs\":[" BINARY("a", "1") "," BINARY("b", "18446744073709551615") "]}", "ab",
+       "unexpected size for input 'b'"},
+  };
+  for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+    reading r = read_good(cases[i].text);
+    error *e = split(&r, cases[i].binary);
+    assert_non_null(e);
+    assert_int_equal(error_get_code(e), ERROR_INVALID_ARG);
+    if (strstr(error_message(e), cases[i].reason) == NULL)
+      fail_msg("%s\nwithout: %s", error_message(e), cases[i].reason);
+    error_free(e);
+    finish(&r);
+  }
+}
+
+int main(void)
+{
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(each_datatype_becomes_its_bytes),
+      cmocka_unit_test(data_may_come_before_what_tells_how_to_read_it),
+      cmocka_unit_test(integers_out_of_range_are_refused_with_place_value_and_range),
+      cmocka_unit_test(elements_of_another_kind_are_refused_in_tritons_words),
+      cmocka_unit_test(data_must_hold_exactly_the_elements_of_the_shape),
+      cmocka_unit_test(a_shape_that_the_text_cannot_hold_costs_no_memory),
+      cmocka_unit_test(shapes_are_lists_of_whole_numbers_whose_product_fits),
+      cmocka_unit_test(tensors_without_elements_need_an_empty_array_or_nothing),
+      cmocka_unit_test(each_member_of_a_request_is_found),
+      cmocka_unit_test(each_member_of_an_input_is_found),
+      cmocka_unit_test(outputs_follow_the_default_of_the_request_unless_they_choose),
+      cmocka_unit_test(other_parameters_keep_their_types),
+      cmocka_unit_test(a_sequence_may_be_named_by_a_string),
+      cmocka_unit_test(an_absent_id_is_empty),
+      cmocka_unit_test(missing_members_are_named_in_tritons_words),
+      cmocka_unit_test(an_input_has_its_data_in_exactly_one_place),
+      cmocka_unit_test(what_the_protocol_names_may_stand_once),
+      cmocka_unit_test(members_that_are_written_with_escapes_are_the_same_members),
+      cmocka_unit_test(tensors_have_different_names),
+      cmocka_unit_test(values_of_another_kind_are_refused_by_name),
+      cmocka_unit_test(parameters_are_checked_by_name),
+      cmocka_unit_test(an_output_is_in_shared_memory_or_elsewhere),
+      cmocka_unit_test(text_that_is_no_json_is_refused_with_what_stands_there),
+      cmocka_unit_test(text_that_is_cut_anywhere_is_refused),
+      cmocka_unit_test(arrays_nest_100_deep_and_no_deeper),
+      cmocka_unit_test(binary_tensors_take_their_bytes_in_order),
+      cmocka_unit_test(binary_sizes_must_add_up),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
 }

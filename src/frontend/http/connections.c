@@ -429,14 +429,14 @@ error *connections_new(const http_server_options *options, int listen_fd_owned,
   error *failure = all->lingering == NULL ? error_no_memory() : open_descriptors(all);
   if (failure == NULL) {
     set_accepting(all, true);
+    *result = all; // before the thread: what it accepts is looked up there
     failure = thread_start(&all->thread, "http-watch", watch, all);
   }
   if (failure != NULL) {
+    *result = NULL;
     release(all);
-    return failure;
   }
-  *result = all;
-  return NULL;
+  return failure;
 }
 
 void connections_stop_accepting(connections *all)

@@ -22,6 +22,7 @@ typedef struct output_choice {
 
 // An output's buffer, made by the allocator, released with the response.
 typedef struct output_buffer {
+  exchange *exchange; // referenced; the buffer is in its arena
   const output_choice *choice;
   void *memory; // to free, NULL when in the exchange's arena
 } output_buffer;

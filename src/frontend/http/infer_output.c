@@ -47,6 +47,8 @@ static TRITONSERVER_Error *allocate(TRITONSERVER_ResponseAllocator *allocator,
   if (memory == NULL)
     return TRITONSERVER_ErrorNew(TRITONSERVER_ERROR_UNAVAILABLE, "out of memory for an output");
   output->choice = choose(i, tensor_name);
+  output->exchange = i->exchange;
+  exchange_ref(i->exchange); // a backend may keep a response longer than its request
   *buffer = byte_size == 0 ? NULL : memory;
   *buffer_userp = output;
   *actual_type = TRITONSERVER_MEMORY_CPU;
@@ -64,8 +66,9 @@ static TRITONSERVER_Error *release(TRITONSERVER_ResponseAllocator *allocator, vo
   (void)type;
   (void)id;
   output_buffer *output = buffer_userp;
+  exchange *x = output->exchange;
   free(output->memory);
-  output->memory = NULL;
+  exchange_unref(x); // and with it `output`
   return NULL;
 }
 
