@@ -78,8 +78,8 @@ typedef struct infer_request_json {
 // Reads `text`. Readable memory must go on behind it, with whatever bytes (the binary part), and
 // end in 8 zeroes (body_finish puts them there): a number is read to its end before that is
 // compared with the end of the text. Errors are INVALID_ARG and name the place, the value and what
-// was expected: "inputs[0].data[17]: …"; UNAVAILABLE when memory is short. What the arena holds then is
-// garbage.
+// was expected: "inputs[0].data[17]: …"; UNAVAILABLE when memory is short. What the arena holds
+// then is garbage.
 error *infer_request_json_read(slice text, arena *a, infer_request_json *out);
 
 // Gives each binary input its slice of `binary`, in the order of the inputs. INVALID_ARG when the
