@@ -7,6 +7,7 @@
 #include "frontend/protocol/datatype.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -88,15 +89,30 @@ static size_t print_f64(char *out, const void *in)
   return number_print_f64(out, value);
 }
 
+// The float next to `value` whose last bit is odd, unless one is exact: rounded to 16 bits, it
+// gives what `value` itself gives. The nearest float would be rounded twice.
+static float narrow_to_odd(double value)
+{
+  float narrow = (float)value;
+  if ((double)narrow == value || value != value)
+    return narrow;
+  uint32_t bits;
+  memcpy(&bits, &narrow, sizeof(bits));
+  bits -= fabs((double)narrow) > fabs(value); // towards zero, also from an infinity
+  bits |= 1;
+  memcpy(&narrow, &bits, sizeof(bits));
+  return narrow;
+}
+
 // A finite number that becomes an infinity is out of range.
 static number_status read_half(const char *text, const char **end, void *out,
                                uint16_t (*convert)(float), uint16_t infinity)
 {
-  float value = 0;
-  number_status status = number_read_f32(text, end, &value);
-  uint16_t bits = convert(value);
+  double value = 0;
+  number_status status = number_read_f64(text, end, &value);
+  uint16_t bits = convert(narrow_to_odd(value));
   memcpy(out, &bits, sizeof(bits));
-  bool became_infinite = (bits & 0x7fff) == infinity && value - value == 0;
+  bool became_infinite = (bits & 0x7fff) == infinity && isfinite(value);
   return status == NUMBER_READ_OK && became_infinite ? NUMBER_READ_OUT_OF_RANGE : status;
 }
 
