@@ -34,8 +34,11 @@ def test_ports_are_open_while_models_load(start_server, repository):
     server = start_server(repository, ready=False)
     assert server.ask("/v2/health/live").status == 200
     assert server.ask("/v2/health/ready").status == 400
-    states = {r["name"]: r.get("state") for r in json.loads(server.ask("/v2/repository/index", b"").body)}
-    assert states["slow"] == "LOADING"
+
+    def state():
+        return {r["name"]: r.get("state") for r in json.loads(server.ask("/v2/repository/index", b"").body)}["slow"]
+
+    wait_for("the load to begin", lambda: state() == "LOADING")
     wait_for("the quick model", lambda: server.ask("/v2/models/quick/infer", BODY).status == 200)
     assert server.ask("/v2/health/ready").status == 400
     assert server.ask("/v2/models/slow/infer", BODY).status == 404

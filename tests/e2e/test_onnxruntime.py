@@ -161,7 +161,7 @@ def test_a_bad_file_fails_with_the_reason_and_nothing_else_suffers(start_server,
 
     def row():
         rows = json.loads(server.ask("/v2/repository/index", b"").body)
-        found = [r for r in rows if r["name"] == "digits" and r["state"] == "UNAVAILABLE"]
+        found = [r for r in rows if r["name"] == "digits" and r.get("state") == "UNAVAILABLE"]
         return found and found[0]
 
     assert "onnx runtime error" in wait_for("the failure", row)["reason"]
