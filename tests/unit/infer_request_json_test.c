@@ -270,6 +270,8 @@ static void shapes_are_lists_of_whole_numbers_whose_product_fits(void **state)
   (void)state;
   ASSERT_REFUSED(TENSOR("INT8", "[4294967296,4294967296]", "[1]"), "'inputs[0].shape'",
                  "exceed maximum size of 9223372036854775807");
+  ASSERT_REFUSED(TENSOR("INT8", "[9223372036854775807,2]", "[1]"), "'inputs[0].shape'",
+                 "exceed maximum size of 9223372036854775807");
   ASSERT_REFUSED(TENSOR("INT8", "[-1]", "[1]"), "'inputs[0].shape[0]'", "-1");
   ASSERT_REFUSED(TENSOR("INT8", "[1,1.5]", "[1]"), "'inputs[0].shape[1]'", "1.5");
   ASSERT_REFUSED(TENSOR("INT8", "[\"1\"]", "[1]"), "'inputs[0].shape[0]'", "\"1\"");
@@ -562,6 +564,7 @@ static void text_that_is_no_json_is_refused_with_what_stands_there(void **state)
       {"{\"id\":\"\\ud800\",\"inputs\":[]}", "without lone surrogates"},
       {"{\"id\":\"\\ud800\\u0041\",\"inputs\":[]}", "without lone surrogates"},
       {"{\"id\":\"\\udc00\",\"inputs\":[]}", "without lone surrogates"},
+      {"{\"id\":\"\\udc00\\udc00\",\"inputs\":[]}", "without lone surrogates"},
       {"{\"id\":\"\xff\",\"inputs\":[]}", "UTF-8"},
       {"{\"id\":\"\xc0\xaf\",\"inputs\":[]}", "UTF-8"},
       {"{\"id\":\"\xed\xa0\x80\",\"inputs\":[]}", "UTF-8"},

@@ -293,6 +293,7 @@ static void malformed_bytes_tensors_are_refused(void **state)
     const char *reason;
   } cases[] = {
       {BYTES(5, 0, 0, 0, 'a'), 1, ERROR_INTERNAL, "element 0 of BYTES has length 5, but 1 bytes"},
+      {BYTES(2, 0, 0, 0, 'a'), 1, ERROR_INTERNAL, "element 0 of BYTES has length 2, but 1 bytes"},
       {BYTES(255, 255, 255, 255), 1, ERROR_INTERNAL, "has length 4294967295, but 0 bytes"},
       {BYTES(1, 0, 0, 0, 'a', 1, 0), 2, ERROR_INTERNAL, "element 1 has no length: 2 bytes"},
       {BYTES(1, 0, 0, 0, 'a'), 2, ERROR_INTERNAL, "element 1 has no length: 0 bytes"},
