@@ -3,6 +3,7 @@ import json
 import os
 import signal
 import socket
+import struct
 import subprocess
 import threading
 import time
@@ -234,3 +235,19 @@ def test_the_log_is_in_tritons_format(start_server, repository):
     assert len(lines) > 4 and all(line.match(l) for l in lines), lines
     iso = start_server(repository, flags=["--log-format=ISO8601", "--log-verbose=1"])
     assert re.search(r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ? ", iso.log, re.M)
+
+
+def test_clients_that_reset_their_connections_leave_nothing_behind(start_server, repository):
+    make_identity(repository, "m")
+    server = start_server(repository)
+    request = b"POST /v2/models/m/infer HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n" % len(BODY) + BODY
+    for i in range(300):
+        connection = socket.create_connection(("localhost", server.http_port))
+        if i % 2:  # close with a reset
+            connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        connection.sendall(request if i % 3 else request[: 40 + i % 60])
+        connection.close()
+    assert server.ask("/v2/models/m/infer", BODY).status == 200
+    begin = time.monotonic()
+    assert server.stop() == 0
+    assert "Found 0 in-flight inferences" in server.log and time.monotonic() - begin < 10

@@ -56,6 +56,22 @@ void exchange_unref(exchange *x)
   http_server_unref(http);
 }
 
+static bool is_shared(const exchange *x)
+{
+  return x->reply == x->http->empty_reply || x->reply == x->http->empty_json_reply;
+}
+
+// The client left after the exchange was resumed and before it was handled again: its last step
+// releases what the core or a job gave, and the reply goes nowhere.
+static void finish_unsent(exchange *x)
+{
+  x->phase = EXCHANGE_ANSWERED;
+  x->next(x);
+  if (x->reply != NULL && !is_shared(x))
+    MHD_destroy_response(x->reply);
+  http_server_handling_ended(x->http);
+}
+
 void exchange_completed(void *server, struct MHD_Connection *mhd, void **context,
                         enum MHD_RequestTerminationCode reason)
 {
@@ -68,6 +84,8 @@ void exchange_completed(void *server, struct MHD_Connection *mhd, void **context
     return;
   if (x->inference != NULL)
     connection_set_exchange(x->connection, NULL);
+  if (x->phase == EXCHANGE_WAITING)
+    finish_unsent(x);
   connection_enter(x->connection, CONNECTION_IDLE);
   http_server_request_ended(x->http);
   exchange_unref(x);
@@ -208,11 +226,6 @@ static struct MHD_Response *failure_response(exchange *x)
   if (x->failure_header != NULL)
     MHD_add_response_header(response, x->failure_header, x->failure_value);
   return response;
-}
-
-static bool is_shared(const exchange *x)
-{
-  return x->reply == x->http->empty_reply || x->reply == x->http->empty_json_reply;
 }
 
 // Hands the reply to libmicrohttpd.

@@ -46,7 +46,8 @@ static bool take_request(inference *i)
 
 void inference_cancel(inference *i)
 {
-  if (!take_request(i))
+  atomic_store(&i->cancel_wanted, true);
+  if (!atomic_load(&i->submitted) || !take_request(i))
     return;
   http_log_failure("cancelling an inference request",
                    TRITONSERVER_InferenceRequestCancel(i->request));
@@ -101,14 +102,15 @@ static bool set_callbacks(exchange *x, inference *i)
 
 // Gives the request to the core. The connection is suspended before, since the answer may come at
 // once.
-static void submit(exchange *x, inference *i)
+static bool submit(exchange *x, inference *i)
 {
   exchange_suspend(x, finish);
   TRITONSERVER_Error *failure = TRITONSERVER_ServerInferAsync(x->http->server, i->request, NULL);
-  if (exchange_fail_if(x, failure)) {
-    drop_request(i); // the core did not take it
-    exchange_resume(x);
-  }
+  if (!exchange_fail_if(x, failure))
+    return true;
+  drop_request(i); // the core did not take it
+  exchange_resume(x);
+  return false;
 }
 
 void handle_infer(exchange *x)
@@ -134,9 +136,10 @@ void handle_infer(exchange *x)
   // One more user, so that the request outlives a client's leaving that is seen just now.
   take_request(i);
   bool left = connection_set_exchange(x->connection, x);
-  submit(x, i);
-  if (left)
-    http_log_failure("cancelling an inference request",
-                     TRITONSERVER_InferenceRequestCancel(i->request));
+  if (submit(x, i)) {
+    atomic_store(&i->submitted, true);
+    if (left || atomic_load(&i->cancel_wanted))
+      inference_cancel(i);
+  }
   drop_request(i);
 }

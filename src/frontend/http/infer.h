@@ -32,6 +32,8 @@ struct inference {
   TRITONSERVER_InferenceRequest *request;
   // The core and those who cancel; the last one deletes the request, nobody joins at 0.
   _Atomic uint32_t request_users;
+  _Atomic bool submitted;     // the core has it: it can be cancelled
+  _Atomic bool cancel_wanted; // the client left; whoever sees both flags cancels
 
   output_choice fallback; // for outputs that the request does not list
   output_choice *choices; // in the arena
