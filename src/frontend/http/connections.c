@@ -21,6 +21,7 @@
 #include <time.h>
 
 #define TICK_MS         1000 // how often timeouts are looked at
+#define LEFT_GRACE_MS   500  // for what a client sent before it left
 #define ACCEPT_RUN      32   // connections accepted before other events get their turn
 #define EVENTS_PER_WAIT 64
 
@@ -247,6 +248,12 @@ static unsigned timeout_of(const http_server_options *options, connection_state 
   return 0;
 }
 
+static bool has_left(connection *c)
+{
+  LOCK_SCOPE(&c->exchange_mutex);
+  return c->left;
+}
+
 // Shuts the connection down when it has waited too long: its loop then sees the end of the stream
 // and closes it. The registry's mutex is held, so the descriptor is still this connection's.
 static void check_timeout(connections *all, connection *c, uint64_t now)
@@ -254,6 +261,12 @@ static void check_timeout(connections *all, connection *c, uint64_t now)
   connection_state state = atomic_load(&c->state);
   unsigned timeout = timeout_of(&all->options, state);
   uint64_t since = atomic_load(&c->since_ms);
+  bool partial = state == CONNECTION_HEADERS || state == CONNECTION_BODY;
+  // The loop misses an end that comes in the same moment as the data before it.
+  if (partial && now >= since + LEFT_GRACE_MS && has_left(c)) {
+    shutdown(c->socket_fd, SHUT_RDWR);
+    return;
+  }
   if (timeout == 0 || now < since || now - since < timeout)
     return;
   if (state == CONNECTION_REPLY) {
