@@ -4,6 +4,7 @@
 #include "api/convert.h"
 #include "core/infer.h"
 #include "core/server.h"
+#include "nereid/nereid.h"
 
 #include <string.h>
 
@@ -61,7 +62,8 @@ TRITONSERVER_Error *TRITONSERVER_InferenceRequestFlags(TRITONSERVER_InferenceReq
 TRITONSERVER_Error *TRITONSERVER_InferenceRequestSetFlags(TRITONSERVER_InferenceRequest *r,
                                                           uint32_t flags)
 {
-  of(r)->flags = flags;
+  of(r)->flags = flags & ~NEREID_REQUEST_FLAG_RUN_HERE;
+  of(r)->may_run_here = (flags & NEREID_REQUEST_FLAG_RUN_HERE) != 0;
   return NULL;
 }
 

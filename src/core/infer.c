@@ -42,6 +42,33 @@ static error *refuse_submission(request *r, error *e, failure_reason reason)
   return e;
 }
 
+#define RUN_HERE_NS 50000 // models that take longer would keep the submitting thread from its work
+
+// Follows the durations of executions; one that is slow is believed at once.
+static void note_duration(model *m, uint64_t ns)
+{
+  uint64_t typical = atomic_load_explicit(&m->typical_ns, memory_order_relaxed);
+  typical = ns >= INFER_SLOW_NS ? ns : typical - typical / 8 + ns / 8;
+  atomic_store_explicit(&m->typical_ns, typical, memory_order_relaxed);
+}
+
+// Runs a request on the calling thread in place of an idle instance's. False: queue it.
+static bool run_here(model *m, request *r)
+{
+  scheduler_loan *loan;
+  if (!r->may_run_here || atomic_load_explicit(&m->typical_ns, memory_order_relaxed) > RUN_HERE_NS)
+    return false;
+  instance *i = scheduler_borrow(m->scheduler, &r->item, &loan);
+  if (i == NULL)
+    return false;
+  model_ref(m); // the request's reference may go with it
+  i->items[0] = &r->item;
+  infer_execute(i, 1);
+  scheduler_give_back(m->scheduler, loan);
+  model_unref(m);
+  return true;
+}
+
 error *infer_submit(request *r)
 {
   model *m = model_of_target(r->target);
@@ -59,7 +86,7 @@ error *infer_submit(request *r)
   r->item.slot = m->ordering != NULL ? &f->slot : NULL;
   f->answer_owed = true;
   atomic_store_explicit(&r->state, REQUEST_PENDING, memory_order_release);
-  if (scheduler_enqueue(m->scheduler, &r->item, &reason))
+  if (run_here(m, r) || scheduler_enqueue(m->scheduler, &r->item, &reason))
     return NULL; // another thread may have finished it already
   f->answer_owed = false;
   return refuse_submission(r, refusal_error(r, reason), failure_of(reason));
@@ -154,8 +181,10 @@ void infer_execute(instance *i, size_t count)
   uint32_t kept = collect_batch(i, count);
   if (kept == 0)
     return;
+  uint64_t begin = clock_monotonic_ns();
   error *e = (error *)i->model->backend->functions.model_instance_execute(
       (TRITONBACKEND_ModelInstance *)i, (TRITONBACKEND_Request **)i->batch, kept);
+  note_duration(i->model, clock_monotonic_ns() - begin);
   if (e == NULL)
     return;
   // The backend refused the batch as a whole: it owns no request of it.

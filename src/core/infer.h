@@ -7,8 +7,11 @@
 #include "core/instance.h"
 #include "request/request.h"
 
-// Checks the request and queues it. On success the core owns it until its release callback; on
-// error it stays the caller's.
+// What a model is taken to need until it is known.
+#define INFER_SLOW_NS UINT64_C(1000000)
+
+// Checks the request and queues it, or runs it at once where the request allows that. On success
+// the core owns it until its release callback; on error it stays the caller's.
 error *infer_submit(request *r);
 
 // Marks the request as cancelled. If it is still queued it is answered with CANCELLED at once, on

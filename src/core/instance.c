@@ -70,12 +70,19 @@ error *instance_new(model *m, const Inference__ModelInstanceGroup *group, size_t
   return NULL;
 }
 
+// Threads of others may run an instance that uses nothing but CPUs.
+static void *lendable(instance *i)
+{
+  return i->kind == TRITONSERVER_INSTANCEGROUPKIND_CPU ? i : NULL;
+}
+
 static void *run_instance(void *argument)
 {
   instance *i = argument;
   batch_close_reason reason;
   size_t count;
-  while ((count = scheduler_take(i->model->scheduler, i->items, i->batch_capacity, &reason)) > 0)
+  while ((count = scheduler_take_lendable(i->model->scheduler, lendable(i), i->items,
+                                          i->batch_capacity, &reason)) > 0)
     infer_execute(i, count);
   return NULL;
 }

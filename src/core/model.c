@@ -35,6 +35,7 @@ static error *make_model(const model_environment *environment, model_source *sou
   m->target.version = source->version;
   m->target.unreferenced = target_unreferenced;
   refcount_init(&m->target.references);
+  atomic_init(&m->typical_ns, INFER_SLOW_NS);
   pthread_mutex_init(&m->cancelled_lock, NULL);
   timer_init(&m->cancelled_timer, infer_answer_cancelled, m);
   return NULL;

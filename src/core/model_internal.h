@@ -31,7 +31,8 @@ struct model {
   timer cancelled_timer; // answers them on the timekeeper's thread
   instance **instances;
   size_t instance_count;
-  double load_seconds; // how long loading took; the next three are live_models'
+  _Atomic uint64_t typical_ns; // how long executions take of late
+  double load_seconds;         // how long loading took; the next three are live_models'
   model *live_previous, *live_next;
   model *dead_next;
 };

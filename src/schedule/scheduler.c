@@ -14,6 +14,7 @@
 // An instance's thread that waits in scheduler_take; lives on its stack.
 typedef struct idle_worker {
   waiter waiter;
+  void *owner; // NULL: not lendable
   struct idle_worker *next;
   struct idle_worker *previous;
   bool listed; // false once somebody took it out to wake it
@@ -340,9 +341,9 @@ static bool try_take(scheduler *s, queue_item **items, size_t capacity, batch_de
 
 // Sleeps until woken, or until the pending batch is due where no other worker waits for that.
 // Locked on entry and on return.
-static void park(scheduler *s, const batch_decision *decision)
+static void park(scheduler *s, void *owner, const batch_decision *decision)
 {
-  idle_worker self;
+  idle_worker self = {.owner = owner};
   waiter_reset(&self.waiter);
   list_worker(s, &self);
   uint64_t until_ns = CLOCK_NEVER;
@@ -362,6 +363,12 @@ static void park(scheduler *s, const batch_decision *decision)
 
 size_t scheduler_take(scheduler *s, queue_item **items, size_t capacity, batch_close_reason *reason)
 {
+  return scheduler_take_lendable(s, NULL, items, capacity, reason);
+}
+
+size_t scheduler_take_lendable(scheduler *s, void *owner, queue_item **items, size_t capacity,
+                               batch_close_reason *reason)
+{
   batch_decision decision;
   pthread_mutex_lock(&s->lock);
   while (!try_take(s, items, capacity, &decision)) {
@@ -369,10 +376,48 @@ size_t scheduler_take(scheduler *s, queue_item **items, size_t capacity, batch_c
       pthread_mutex_unlock(&s->lock);
       return 0;
     }
-    park(s, &decision);
+    park(s, owner, &decision);
   }
   *reason = decision.reason;
   return decision.count;
+}
+
+// A batch of one is what the policy says when nothing else waits and it never waits for more.
+static bool may_borrow(const scheduler *s)
+{
+  return !s->stopped && s->queue.count == 0 && s->idle != NULL && s->idle->owner != NULL &&
+         (!s->policy.batching || s->policy.max_delay_ns == 0);
+}
+
+void *scheduler_borrow(scheduler *s, queue_item *item, scheduler_loan **loan)
+{
+  void *owner = NULL;
+  uint64_t now_ns = clock_now(s->clock);
+  pthread_mutex_lock(&s->lock);
+  if (may_borrow(s) && request_queue_push(&s->queue, item, now_ns) == PUSH_DONE) {
+    batch_decision decision = batch_policy_decide(&s->policy, &s->queue, SIZE_MAX, now_ns);
+    assert(decision.verdict == BATCH_TAKE && decision.count == 1);
+    queue_item *taken;
+    collect(s, &taken, 1, decision.reason);
+    *loan = s->idle;
+    owner = s->idle->owner;
+    unlist_worker(s, s->idle);
+  }
+  pthread_mutex_unlock(&s->lock);
+  return owner;
+}
+
+void scheduler_give_back(scheduler *s, scheduler_loan *loan)
+{
+  waiter *w = NULL;
+  pthread_mutex_lock(&s->lock);
+  list_worker(s, loan);
+  if (s->stopped)
+    w = summon(s);
+  else
+    w = reconsider(s); // what came meanwhile
+  pthread_mutex_unlock(&s->lock);
+  wake(w);
 }
 
 size_t scheduler_try_take(scheduler *s, queue_item **items, size_t capacity,

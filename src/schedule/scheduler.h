@@ -59,6 +59,19 @@ bool scheduler_enqueue(scheduler *s, queue_item *item, refusal *reason);
 size_t scheduler_take(scheduler *s, queue_item **items, size_t capacity,
                       batch_close_reason *reason);
 
+// The same for a worker that may be lent: `owner` is what scheduler_borrow gives the borrower while
+// this thread sleeps in here.
+size_t scheduler_take_lendable(scheduler *s, void *owner, queue_item **items, size_t capacity,
+                               batch_close_reason *reason);
+
+typedef struct idle_worker scheduler_loan;
+
+// Takes `item` as a batch of its own in place of an idle lendable worker, without queueing it: when
+// nothing waits and waiting for more would be against the policy. Gives that worker's owner, which
+// is the caller's until scheduler_give_back, and *loan. NULL: not now; the item is untouched.
+void *scheduler_borrow(scheduler *s, queue_item *item, scheduler_loan **loan);
+void scheduler_give_back(scheduler *s, scheduler_loan *loan);
+
 // As scheduler_take, but returns at once: 0 and *until_ns when there is no batch now (CLOCK_NEVER:
 // not before something comes in).
 size_t scheduler_try_take(scheduler *s, queue_item **items, size_t capacity,

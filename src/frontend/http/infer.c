@@ -24,6 +24,14 @@ void infer_admit(exchange *x)
 
 // --- The request's life in the core
 
+// The answer may come inside ServerInferAsync (NEREID_REQUEST_FLAG_RUN_HERE), at once from another
+// thread, or later: whoever comes second, it or the suspension, resumes the connection.
+enum {
+  HANDOVER_OPEN,
+  HANDOVER_SUSPENDED,
+  HANDOVER_DONE,
+};
+
 static void drop_request(inference *i)
 {
   if (atomic_fetch_sub_explicit(&i->request_users, 1, memory_order_acq_rel) != 1)
@@ -70,7 +78,8 @@ static void response_complete(TRITONSERVER_InferenceResponse *response, const ui
     i->response = response;
   else if (response != NULL)
     http_log_failure("deleting a surplus response", TRITONSERVER_InferenceResponseDelete(response));
-  if ((flags & TRITONSERVER_RESPONSE_COMPLETE_FINAL) != 0)
+  if ((flags & TRITONSERVER_RESPONSE_COMPLETE_FINAL) != 0 &&
+      atomic_exchange(&i->handover, HANDOVER_DONE) == HANDOVER_SUSPENDED)
     exchange_resume(i->exchange); // from here on it is the loop thread's
 }
 
@@ -100,17 +109,27 @@ static bool set_callbacks(exchange *x, inference *i)
                                   i->request, x->http->allocator, i, response_complete, i));
 }
 
-// Gives the request to the core. The connection is suspended before, since the answer may come at
-// once.
+// Gives the request to the core. False when the core did not take it: the exchange has failed.
 static bool submit(exchange *x, inference *i)
 {
-  exchange_suspend(x, finish);
   TRITONSERVER_Error *failure = TRITONSERVER_ServerInferAsync(x->http->server, i->request, NULL);
   if (!exchange_fail_if(x, failure))
     return true;
-  drop_request(i); // the core did not take it
-  exchange_resume(x);
+  drop_request(i);
   return false;
+}
+
+// Waits for the answer without holding the loop up, if it is not there already.
+static void await_answer(exchange *x, inference *i)
+{
+  int open = HANDOVER_OPEN;
+  if (atomic_load(&i->handover) == HANDOVER_DONE) {
+    finish(x);
+    return;
+  }
+  exchange_suspend(x, finish);
+  if (!atomic_compare_exchange_strong(&i->handover, &open, HANDOVER_SUSPENDED))
+    exchange_resume(x);
 }
 
 void handle_infer(exchange *x)
@@ -138,8 +157,10 @@ void handle_infer(exchange *x)
   bool left = connection_set_exchange(x->connection, x);
   if (submit(x, i)) {
     atomic_store(&i->submitted, true);
-    if (left || atomic_load(&i->cancel_wanted))
+    bool unwanted = left || atomic_load(&i->cancel_wanted);
+    if (unwanted && atomic_load(&i->handover) != HANDOVER_DONE)
       inference_cancel(i);
+    await_answer(x, i);
   }
   drop_request(i);
 }

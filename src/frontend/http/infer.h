@@ -32,6 +32,7 @@ struct inference {
   TRITONSERVER_InferenceRequest *request;
   // The core and those who cancel; the last one deletes the request, nobody joins at 0.
   _Atomic uint32_t request_users;
+  _Atomic int handover;       // see submit() in infer.c
   _Atomic bool submitted;     // the core has it: it can be cancelled
   _Atomic bool cancel_wanted; // the client left; whoever sees both flags cancels
 

@@ -4,6 +4,7 @@
 
 #include "frontend/http/exchange.h"
 #include "frontend/protocol/infer_request_json.h"
+#include "nereid/nereid.h"
 
 #include <inttypes.h>
 
@@ -115,14 +116,13 @@ static TRITONSERVER_Error *set_parameter(TRITONSERVER_InferenceRequest *request,
   }
 }
 
-static TRITONSERVER_Error *set_sequence(TRITONSERVER_InferenceRequest *request,
-                                        const infer_request_json *json)
+static TRITONSERVER_Error *set_flags(TRITONSERVER_InferenceRequest *request,
+                                     const infer_request_json *json)
 {
-  uint32_t flags = (json->sequence_start ? TRITONSERVER_REQUEST_FLAG_SEQUENCE_START : 0) |
+  uint32_t flags = NEREID_REQUEST_FLAG_RUN_HERE |
+                   (json->sequence_start ? TRITONSERVER_REQUEST_FLAG_SEQUENCE_START : 0) |
                    (json->sequence_end ? TRITONSERVER_REQUEST_FLAG_SEQUENCE_END : 0);
-  TRITONSERVER_Error *failure = NULL;
-  if (flags != 0)
-    failure = TRITONSERVER_InferenceRequestSetFlags(request, flags);
+  TRITONSERVER_Error *failure = TRITONSERVER_InferenceRequestSetFlags(request, flags);
   if (failure == NULL && json->sequence_name != NULL)
     return TRITONSERVER_InferenceRequestSetCorrelationIdString(request, json->sequence_name);
   if (failure == NULL && json->sequence_id != 0)
@@ -135,7 +135,7 @@ static bool set_options(exchange *x, inference *i, const infer_request_json *jso
   if (json->id[0] != '\0' &&
       exchange_fail_if(x, TRITONSERVER_InferenceRequestSetId(i->request, json->id)))
     return false;
-  if (exchange_fail_if(x, set_sequence(i->request, json)))
+  if (exchange_fail_if(x, set_flags(i->request, json)))
     return false;
   if (json->priority != 0 && exchange_fail_if(x, TRITONSERVER_InferenceRequestSetPriorityUInt64(
                                                      i->request, json->priority)))
