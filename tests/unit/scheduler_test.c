@@ -10,6 +10,7 @@
 #include "base/thread.h"
 #include "schedule/scheduler.h"
 
+#include <sched.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
@@ -487,6 +488,84 @@ static void a_batch_that_becomes_complete_ends_the_wait(void **state)
   scheduler_free(t.scheduler);
 }
 
+// A worker that may be lent, and what it was given to do itself.
+typedef struct lendable_worker {
+  scheduler *scheduler;
+  _Atomic size_t taken;
+} lendable_worker;
+
+static void *take_until_stopped(void *pointer)
+{
+  lendable_worker *w = pointer;
+  queue_item *items[16];
+  batch_close_reason reason;
+  for (size_t count; (count = scheduler_take_lendable(w->scheduler, w, items, 16, &reason)) > 0;)
+    atomic_fetch_add(&w->taken, count);
+  return NULL;
+}
+
+static void *borrow_when_idle(scheduler *s, queue_item *item, scheduler_loan **loan)
+{
+  void *owner;
+  while ((owner = scheduler_borrow(s, item, loan)) == NULL)
+    sched_yield(); // the worker is on its way to sleep
+  return owner;
+}
+
+static void an_idle_worker_is_lent_and_what_came_meanwhile_is_its_own(void **state)
+{
+  (void)state;
+  scheduler_config config = {.dynamic_batching = true, .max_batch_size = 4};
+  scheduler *s;
+  pthread_t thread;
+  assert_null(scheduler_new(&config, clock_system(), NULL, note_refusal, NULL, &s));
+  lendable_worker worker = {.scheduler = s};
+  assert_null(thread_start(&thread, "lendable", take_until_stopped, &worker));
+  for (int i = 0; i < 200; i++) {
+    queue_item first = {.batch_size = 1}, second = {.batch_size = 1}, third = {.batch_size = 1};
+    scheduler_loan *loan, *none;
+    assert_ptr_equal(borrow_when_idle(s, &first, &loan), &worker);
+    assert_int_equal(first.state, ITEM_OUTSIDE);
+    assert_null(scheduler_borrow(s, &second, &none)); // nobody else is idle
+    enqueue(s, &third);
+    assert_int_equal(worker.taken, i);
+    assert_null(scheduler_borrow(s, &second, &none)); // and something waits
+    scheduler_give_back(s, loan);
+    while (atomic_load(&worker.taken) == (size_t)i)
+      sched_yield();
+  }
+  assert_int_equal(scheduler_pending(s), 0);
+  queue_item last = {.batch_size = 1};
+  scheduler_loan *loan, *none;
+  assert_ptr_equal(borrow_when_idle(s, &last, &loan), &worker);
+  scheduler_stop(s); // the lent worker hears of it when it is back
+  queue_item late = {.batch_size = 1};
+  assert_null(scheduler_borrow(s, &late, &none));
+  scheduler_give_back(s, loan);
+  pthread_join(thread, NULL);
+  assert_int_equal(worker.taken, 200);
+  scheduler_free(s);
+}
+
+static void nobody_is_lent_where_the_policy_waits_for_more(void **state)
+{
+  (void)state;
+  scheduler_config config = {
+      .dynamic_batching = true, .max_batch_size = 4, .max_queue_delay_us = 1};
+  scheduler *s;
+  pthread_t thread;
+  assert_null(scheduler_new(&config, clock_system(), NULL, note_refusal, NULL, &s));
+  lendable_worker worker = {.scheduler = s};
+  assert_null(thread_start(&thread, "lendable", take_until_stopped, &worker));
+  queue_item item = {.batch_size = 1};
+  scheduler_loan *loan;
+  for (int i = 0; i < 1000; i++)
+    assert_null(scheduler_borrow(s, &item, &loan));
+  scheduler_stop(s);
+  pthread_join(thread, NULL);
+  scheduler_free(s);
+}
+
 int main(void)
 {
   const struct CMUnitTest tests[] = {
@@ -501,6 +580,8 @@ int main(void)
       cmocka_unit_test(under_threads_every_request_comes_back_exactly_once),
       cmocka_unit_test(one_request_at_a_time_is_always_noticed),
       cmocka_unit_test(a_batch_that_becomes_complete_ends_the_wait),
+      cmocka_unit_test(an_idle_worker_is_lent_and_what_came_meanwhile_is_its_own),
+      cmocka_unit_test(nobody_is_lent_where_the_policy_waits_for_more),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
