@@ -29,15 +29,23 @@ static bool is_digit(char c)
 
 // ---- eight digits at a time ----
 
-static bool eight_digits(const char *text, uint64_t *word)
+static inline uint64_t load_eight(const char *text)
 {
-  memcpy(word, text, 8);
-  uint64_t w = *word;
+  uint64_t word;
+  memcpy(&word, text, 8);
 #if __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__
-  w = *word = __builtin_bswap64(w);
+  word = __builtin_bswap64(word);
 #endif
-  return (((w & 0xf0f0f0f0f0f0f0f0) | ((w + 0x0606060606060606) & 0xf0f0f0f0f0f0f0f0) >> 4) ==
-          0x3333333333333333);
+  return word;
+}
+
+// How many digits the word begins with. A digit's byte is 0 to 9 once '0' is taken off: adding 6
+// leaves its upper half empty. A carry only comes from a byte that is none.
+static inline size_t digit_run(uint64_t word)
+{
+  uint64_t values = word ^ 0x3030303030303030;
+  uint64_t others = (values | (values + 0x0606060606060606)) & 0xf0f0f0f0f0f0f0f0;
+  return others == 0 ? 8 : (size_t)__builtin_ctzll(others) / 8;
 }
 
 static uint32_t value_of_eight(uint64_t w)
@@ -49,26 +57,42 @@ static uint32_t value_of_eight(uint64_t w)
                     32);
 }
 
-// Takes the digits at `text`; counts those that do not fit.
-static const char *take_digits(const char *text, literal *l, int *kept, int64_t *dropped)
+// Takes the digits that are left where MAX_DIGITS is near; counts those that do not fit.
+static const char *take_last_digits(const char *text, literal *l, int *kept, int64_t *dropped)
 {
-  uint64_t word;
-  while (*kept + 8 <= MAX_DIGITS && *kept > 0 && eight_digits(text, &word)) {
-    l->digits = l->digits * 100000000 + value_of_eight(word);
-    *kept += 8;
-    text += 8;
-  }
   for (; is_digit(*text); text++) {
     unsigned digit = (unsigned)(*text - '0');
     if (*kept < MAX_DIGITS) {
       l->digits = l->digits * 10 + digit;
-      *kept += l->digits != 0; // leading zeroes are none
+      ++*kept;
     } else {
       l->truncated |= digit != 0;
       ++*dropped;
     }
   }
   return text;
+}
+
+// Takes the digits at `text`, a word at a time.
+static inline const char *take_digits(const char *text, literal *l, int *kept, int64_t *dropped)
+{
+  static const uint32_t powers[] = {1, 10, 100, 1000, 10000, 100000, 1000000, 10000000, 100000000};
+  while (*kept == 0 && *text == '0')
+    text++; // leading zeroes are no digits
+  while (*kept + 8 <= MAX_DIGITS) {
+    uint64_t word = load_eight(text);
+    size_t run = digit_run(word);
+    if (run == 0)
+      return text;
+    if (run < 8) // zeroes before the digits
+      word = word << (64 - 8 * run) | 0x3030303030303030 >> (8 * run);
+    l->digits = l->digits * powers[run] + value_of_eight(word);
+    *kept += (int)run;
+    text += run;
+    if (run < 8)
+      return text;
+  }
+  return take_last_digits(text, l, kept, dropped);
 }
 
 // Reads [eE][+-]digits; the exponent saturates.
@@ -91,7 +115,7 @@ static bool take_exponent(const char **text, int64_t *exponent)
 }
 
 // Reads JSON's number. False when there is none; l->end is where it went wrong then.
-static bool scan(const char *text, literal *l)
+static inline bool scan(const char *text, literal *l)
 {
   *l = (literal){.begin = text};
   l->negative = *text == '-';
@@ -232,7 +256,7 @@ static binary round_subnormal(uint64_t mantissa, int exponent, const binary_form
 }
 
 // w * 10^q, rounded to nearest even.
-static binary convert(uint64_t w, int64_t power, const binary_format *f)
+static inline binary convert(uint64_t w, int64_t power, const binary_format *f)
 {
   if (w == 0 || power < f->smallest_power)
     return (binary){0, 0};
@@ -280,7 +304,7 @@ static void read_slowly(const literal *l, double *f64, float *f32)
 }
 
 // False when the missing digits decide.
-static bool to_binary(const literal *l, const binary_format *f, binary *result)
+static inline bool to_binary(const literal *l, const binary_format *f, binary *result)
 {
   *result = convert(l->digits, l->exponent, f);
   if (!l->truncated)
