@@ -362,9 +362,9 @@ number_status number_read_f64(const char *text, const char **end, double *value)
   if (to_binary(&l, &binary64, &b)) {
     uint64_t bits = (uint64_t)l.negative << 63 | (uint64_t)b.exponent << 52 | b.fraction;
     memcpy(value, &bits, sizeof(bits));
-  } else {
-    read_slowly(&l, value, NULL);
+    return b.exponent < binary64.infinity ? NUMBER_READ_OK : NUMBER_READ_OUT_OF_RANGE;
   }
+  read_slowly(&l, value, NULL);
   return *value >= -DBL_MAX && *value <= DBL_MAX ? NUMBER_READ_OK : NUMBER_READ_OUT_OF_RANGE;
 }
 
@@ -384,8 +384,8 @@ number_status number_read_f32(const char *text, const char **end, float *value)
   if (to_binary(&l, &binary32, &b)) {
     uint32_t bits = (uint32_t)l.negative << 31 | (uint32_t)b.exponent << 23 | (uint32_t)b.fraction;
     memcpy(value, &bits, sizeof(bits));
-  } else {
-    read_slowly(&l, NULL, value);
+    return b.exponent < binary32.infinity ? NUMBER_READ_OK : NUMBER_READ_OUT_OF_RANGE;
   }
+  read_slowly(&l, NULL, value);
   return *value >= -FLT_MAX && *value <= FLT_MAX ? NUMBER_READ_OK : NUMBER_READ_OUT_OF_RANGE;
 }

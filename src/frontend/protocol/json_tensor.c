@@ -257,10 +257,13 @@ static error *read_numbers(json_cursor *c, const json_place *place, nesting *n,
     c->at = end;
     out += size;
     n->count++;
+    // The common case without the general walk: "," or ", " and the next number. Behind the text
+    // are zeroes.
+    const char *next = end + 1 + (end[0] == ',' && end[1] == ' ');
     bool number_follows =
-        *end == ',' && end + 1 < c->end && (end[1] == '-' || (end[1] >= '0' && end[1] <= '9'));
+        *end == ',' && next < c->end && (*next == '-' || (*next >= '0' && *next <= '9'));
     if (number_follows && n->count < n->limit)
-      c->at++; // the common case, without the general walk
+      c->at = next;
     else
       RETURN_IF_ERROR(seek_element(c, place, n, true, &done));
   }
