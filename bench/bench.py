@@ -27,6 +27,7 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 BUILD = ROOT / "build/release"
 TRITON = ROOT / ".deps/pytriton"
 ROWS, COLUMNS = 512, 14041
+LABELS = {"rps": "throughput", "cpu": "server's CPU a request"}
 
 MODELS = {
     "small": 'backend: "identity" max_batch_size: 64 dynamic_batching { }'
@@ -90,6 +91,12 @@ def make_sides(folder):
     return nereid, triton
 
 
+def cpu_seconds(side):
+    """User and system time of a server so far."""
+    fields = pathlib.Path(f"/proc/{side.process.pid}/stat").read_text().rsplit(")", 1)[1].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
 def json_body(shape, data):
     return json.dumps({"inputs": [{"name": "INPUT0", "datatype": "FP32", "shape": shape, "data": data}]}).encode()
 
@@ -107,6 +114,7 @@ def wrk(side, model, body, json_size, connections, seconds):
     if json_size:
         environment["NEREID_BENCH_JSON"] = str(json_size)
     threads = min(2, connections)
+    cpu = cpu_seconds(side)
     output = subprocess.run(
         ["wrk", f"-t{threads}", f"-c{connections}", f"-d{seconds}s", "--timeout", "30s", "-s", str(ROOT / "bench/post.lua"),
          f"http://127.0.0.1:{side.port}/v2/models/{model}/infer"],
@@ -115,7 +123,8 @@ def wrk(side, model, body, json_size, connections, seconds):
     requests, duration, errors, p50, p99, _ = map(float, re.search(r"RESULT (.*)", output).group(1).split())
     if errors:
         sys.exit(f"{side.name}: {errors:.0f} errors\n{output}")
-    return {"rps": requests / (duration / 1e6), "p50": p50, "p99": p99}
+    cpu = cpu_seconds(side) - cpu
+    return {"rps": requests / (duration / 1e6), "p50": p50, "p99": p99, "cpu": cpu / requests * 1e6}
 
 
 def curl(side, model, body, json_size, seconds):
@@ -184,8 +193,9 @@ def run(arguments, folder, table):
             name = f"small JSON, {connections} connection{'s' if connections > 1 else ''}"
             if wanted(name):
                 results = measure(lambda side: wrk(side, "small", small, None, connections, arguments.seconds))
-                for key, unit, better in (("rps", "req/s", "more"), ("p50", "µs", "less"), ("p99", "µs", "less")):
-                    table.add(f"{name}: {'throughput' if key == 'rps' else key}", unit,
+                for key, unit, better in (("rps", "req/s", "more"), ("p50", "µs", "less"), ("p99", "µs", "less"),
+                                          ("cpu", "µs", "less")):
+                    table.add(f"{name}: {LABELS.get(key, key)}", unit,
                               {s: [r[key] for r in rs] for s, rs in results.items()}, better)
         body, size = binary_body([1024, 1024], os.urandom(4 << 20))
         four = folder / "four"
@@ -194,8 +204,8 @@ def run(arguments, folder, table):
             name = f"4 MB binary, {connections} connection{'s' if connections > 1 else ''}"
             if wanted(name):
                 results = measure(lambda side: wrk(side, "large", four, size, connections, arguments.seconds))
-                for key, unit, better in (("rps", "req/s", "more"), ("p50", "µs", "less")):
-                    table.add(f"{name}: {'throughput' if key == 'rps' else key}", unit,
+                for key, unit, better in (("rps", "req/s", "more"), ("p50", "µs", "less"), ("cpu", "µs", "less")):
+                    table.add(f"{name}: {LABELS.get(key, key)}", unit,
                               {s: [r[key] for r in rs] for s, rs in results.items()}, better)
         if wanted("[512,14041]"):
             import numpy
