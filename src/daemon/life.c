@@ -75,6 +75,7 @@ static error *open_http(life *l)
   http.body_timeout_ms = (unsigned)o->http_body_timeout_ms;
   http.write_timeout_ms = (unsigned)o->http_write_timeout_ms;
   http.idle_timeout_ms = (unsigned)o->http_idle_timeout_ms;
+  http.busy_poll_us = (unsigned)o->http_busy_poll_us;
   return http_server_new(&http, l->server, &l->http);
 }
 

@@ -94,8 +94,12 @@ const option option_table[] = {
     TEXT(HTTP, "http-address", "<address>", http_address, "0.0.0.0", "Address to listen on."),
     INTEGER(HTTP, "http-port", "<port>", http_port, 0, 65535, "8000", "Port; 0 is any free one."),
     BOOL(HTTP, "reuse-http-port", http_reuse_port, "false", "Share the port with other processes."),
-    INTEGER(HTTP, "http-thread-count", "<count>", http_thread_count, 1, 1024, "8",
-            "Threads that serve connections."),
+    INTEGER(
+        HTTP, "http-thread-count", "<count>", http_thread_count, 0, 1024, "0",
+        "Threads that serve connections; 0 is one for each processor, 2 at least and 8 at most."),
+    INTEGER(HTTP, "http-busy-poll-us", "<us>", http_busy_poll_us, 0, 10000, "50",
+            "How long a thread looks again before it sleeps, when its clients come back at once; "
+            "0 for never. Not in Triton."),
     INTEGER(HTTP, "http-max-input-size", "<bytes>", http_max_input_size, 1, INT64_MAX, "67108864",
             "Largest body of a request, as sent and as unpacked."),
     INTEGER(HTTP, "http-max-connections", "<count>", http_max_connections, 1, 1000000, "10000",

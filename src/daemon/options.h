@@ -50,6 +50,7 @@ typedef struct daemon_options {
   int64_t http_body_timeout_ms;
   int64_t http_write_timeout_ms;
   int64_t http_idle_timeout_ms;
+  int64_t http_busy_poll_us;
 
   bool allow_metrics;
   bool allow_gpu_metrics;

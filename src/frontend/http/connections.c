@@ -8,6 +8,7 @@
 #include "frontend/http/exchange.h"
 #include "frontend/http/linger.h"
 #include "frontend/http/log.h"
+#include "frontend/http/loop.h"
 
 #include <errno.h>
 #include <linux/tcp.h> // glibc's tcp_info ends before tcpi_bytes_acked
@@ -51,8 +52,7 @@ struct connections {
   int epoll_fd;
   int wake_fd; // eventfd: look at `stopping`, `draining` and `crowded`
   int listen_fd;
-  connection_adopter adopt;
-  void *adopt_context;
+  loops *adopters;
   linger_list *lingering; // watcher and loop threads
   pthread_t thread;
 
@@ -332,7 +332,7 @@ static void accept_some(connections *all)
         pause_accepting(all, strerror(errno));
       return;
     }
-    all->adopt(all->adopt_context, fd, &address, size);
+    loops_adopt(all->adopters, fd, &address, size);
   }
 }
 
@@ -423,8 +423,8 @@ static void release(connections *all)
   free(all);
 }
 
-error *connections_new(const http_server_options *options, int listen_fd_owned,
-                       connection_adopter adopt, void *context, connections **result)
+error *connections_new(const http_server_options *options, int listen_fd_owned, loops *adopters,
+                       connections **result)
 {
   connections *all = calloc(1, sizeof(*all));
   if (all == NULL) {
@@ -435,8 +435,7 @@ error *connections_new(const http_server_options *options, int listen_fd_owned,
   all->options.address = NULL;
   all->listen_fd = listen_fd_owned;
   all->epoll_fd = all->wake_fd = -1;
-  all->adopt = adopt;
-  all->adopt_context = context;
+  all->adopters = adopters;
   pthread_mutex_init(&all->mutex, NULL);
   all->lingering = linger_new(options->max_input_size);
   error *failure = all->lingering == NULL ? error_no_memory() : open_descriptors(all);

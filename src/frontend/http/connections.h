@@ -19,6 +19,7 @@
 typedef struct connections connections;
 typedef struct connection connection;
 typedef struct exchange exchange;
+typedef struct loops loops;
 
 // What a connection waits for; decides which timeout holds.
 typedef enum connection_state {
@@ -29,14 +30,11 @@ typedef enum connection_state {
   CONNECTION_REPLY,   // for the client to take the reply (write_timeout)
 } connection_state;
 
-// Hands an accepted, non-blocking socket on; owns and closes it whatever happens.
-typedef void (*connection_adopter)(void *context, int socket_fd, const void *address,
-                                   unsigned address_size);
-
 // Makes the registry and starts its thread. `listen_fd_owned` is closed by
-// connections_stop_accepting or connections_free; the options are copied.
-error *connections_new(const http_server_options *options, int listen_fd_owned,
-                       connection_adopter adopt, void *context, connections **result);
+// connections_stop_accepting or connections_free; the options are copied. Accepted sockets go to
+// `adopters`.
+error *connections_new(const http_server_options *options, int listen_fd_owned, loops *adopters,
+                       connections **result);
 
 // Closes the listening socket, then closes every connection without a request: each as soon as what
 // it has already sent is answered. Thread-safe, idempotent.

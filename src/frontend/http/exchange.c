@@ -19,8 +19,9 @@
 
 // --- Memory
 
-static exchange *exchange_new(http_server *http, struct MHD_Connection *mhd)
+static exchange *exchange_new(loop *l, struct MHD_Connection *mhd)
 {
+  http_server *http = loop_server(l);
   const union MHD_ConnectionInfo *info =
       MHD_get_connection_info(mhd, MHD_CONNECTION_INFO_SOCKET_CONTEXT);
   exchange *x = info->socket_context == NULL ? NULL : malloc(sizeof(*x) + EXCHANGE_ARENA_BYTES);
@@ -28,6 +29,7 @@ static exchange *exchange_new(http_server *http, struct MHD_Connection *mhd)
     return NULL;
   memset(x, 0, sizeof(*x));
   x->http = http;
+  x->loop = l;
   x->mhd = mhd;
   x->connection = info->socket_context;
   refcount_init(&x->references);
@@ -72,12 +74,12 @@ static void finish_unsent(exchange *x)
   http_server_handling_ended(x->http);
 }
 
-void exchange_completed(void *server, struct MHD_Connection *mhd, void **context,
+void exchange_completed(void *loop_pointer, struct MHD_Connection *mhd, void **context,
                         enum MHD_RequestTerminationCode reason)
 {
-  (void)server;
   (void)mhd;
   (void)reason;
+  loop_progressed(loop_pointer);
   exchange *x = *context;
   *context = NULL;
   if (x == NULL)
@@ -402,10 +404,10 @@ static bool is_worth_dropping(const request_headers *headers)
          headers->content_length.value <= DROPPED_BODY_BYTES;
 }
 
-static enum MHD_Result begin(http_server *http, struct MHD_Connection *mhd, const char *url,
+static enum MHD_Result begin(loop *l, struct MHD_Connection *mhd, const char *url,
                              const char *method, void **context)
 {
-  exchange *x = exchange_new(http, mhd);
+  exchange *x = exchange_new(l, mhd);
   if (x == NULL)
     return MHD_NO;
   *context = x;
@@ -458,14 +460,15 @@ static bool handle(exchange *x)
   return true;
 }
 
-enum MHD_Result exchange_handle(void *server, struct MHD_Connection *mhd, const char *url,
+enum MHD_Result exchange_handle(void *loop_pointer, struct MHD_Connection *mhd, const char *url,
                                 const char *method, const char *version, const char *upload,
                                 size_t *upload_size, void **context)
 {
   (void)version;
   exchange *x = *context;
+  loop_progressed(loop_pointer);
   if (x == NULL)
-    return begin(server, mhd, url, method, context);
+    return begin(loop_pointer, mhd, url, method, context);
   if (*upload_size > 0) {
     size_t size = *upload_size;
     *upload_size = 0;
@@ -496,7 +499,9 @@ void exchange_suspend(exchange *x, exchange_step next)
 
 void exchange_resume(exchange *x)
 {
+  loop *l = x->loop; // the exchange may be gone as soon as it is resumed
   MHD_resume_connection(x->mhd);
+  loop_wake(l);
 }
 
 void exchange_run_job(exchange *x, void (*job)(exchange *x), exchange_step next)

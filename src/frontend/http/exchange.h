@@ -10,6 +10,7 @@
 #include "frontend/http/body.h"
 #include "frontend/http/connections.h"
 #include "frontend/http/headers.h"
+#include "frontend/http/loop.h"
 #include "frontend/http/routes.h"
 #include "triton/core/tritonserver.h"
 
@@ -34,6 +35,7 @@ typedef void (*exchange_step)(exchange *x);
 
 struct exchange {
   http_server *http;
+  loop *loop;
   connection *connection;
   struct MHD_Connection *mhd;
   refcount references;
@@ -61,15 +63,15 @@ struct exchange {
   char arena_memory[]; // EXCHANGE_ARENA_BYTES
 };
 
-// --- Life, called by the listener (http_server.c)
+// --- Life, called by the loop (loop.c)
 
 // libmicrohttpd's access handler.
-enum MHD_Result exchange_handle(void *server, struct MHD_Connection *mhd, const char *url,
+enum MHD_Result exchange_handle(void *loop_pointer, struct MHD_Connection *mhd, const char *url,
                                 const char *method, const char *version, const char *upload,
                                 size_t *upload_size, void **context);
 
 // libmicrohttpd's notice that a request is over, however it ended.
-void exchange_completed(void *server, struct MHD_Connection *mhd, void **context,
+void exchange_completed(void *loop_pointer, struct MHD_Connection *mhd, void **context,
                         enum MHD_RequestTerminationCode reason);
 
 void exchange_ref(exchange *x);   // any thread

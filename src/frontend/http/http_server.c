@@ -7,16 +7,13 @@
 #include "frontend/http/infer.h"
 #include "frontend/http/listen.h"
 #include "frontend/http/log.h"
+#include "frontend/http/loop.h"
 #include "frontend/http/server.h"
 
-#include <stdarg.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#define JOB_THREADS             16
-#define CONNECTION_MEMORY_BYTES (32u << 10) // headers and the read buffer of one connection
-#define UNLIMITED_CONNECTIONS   (1u << 30)  // for libmicrohttpd: connections.c keeps the limit
+#define JOB_THREADS 16
 
 void http_server_options_init(http_server_options *options)
 {
@@ -24,13 +21,13 @@ void http_server_options_init(http_server_options *options)
       .address = "0.0.0.0",
       .port = 8000,
       .backlog = 1024,
-      .thread_count = 8,
       .connection_limit = 10000,
       .max_input_size = 64u << 20,
       .header_timeout_ms = 10000,
       .body_timeout_ms = 30000,
       .write_timeout_ms = 30000,
       .idle_timeout_ms = 75000,
+      .busy_poll_us = 50,
   };
 }
 
@@ -95,88 +92,6 @@ void http_server_handling_ended(http_server *http)
   count_down(http, &http->busy);
 }
 
-// --- libmicrohttpd
-
-static void log_line(void *context, const char *format, va_list arguments)
-    __attribute__((format(printf, 2, 0)));
-static void log_line(void *context, const char *format, va_list arguments)
-{
-  (void)context;
-  if (!TRITONSERVER_LogIsEnabled(TRITONSERVER_LOG_VERBOSE))
-    return;
-  char text[512];
-  int size = vsnprintf(text, sizeof(text), format, arguments);
-  if (size > 0 && size < (int)sizeof(text) && text[size - 1] == '\n')
-    text[size - 1] = '\0';
-  http_log_verbose("libmicrohttpd: %s", text);
-}
-
-// Paths are matched as they were sent: route_decode decodes what may be encoded.
-static size_t leave_encoded(void *context, struct MHD_Connection *mhd, char *text)
-{
-  (void)context;
-  (void)mhd;
-  return strlen(text);
-}
-
-static void connection_changed(void *server, struct MHD_Connection *mhd, void **socket_context,
-                               enum MHD_ConnectionNotificationCode what)
-{
-  http_server *http = server;
-  if (what == MHD_CONNECTION_NOTIFY_STARTED) {
-    const union MHD_ConnectionInfo *info =
-        MHD_get_connection_info(mhd, MHD_CONNECTION_INFO_CONNECTION_FD);
-    *socket_context = connection_open(http->connections, info->connect_fd);
-  } else if (*socket_context != NULL) {
-    connection_close(*socket_context);
-    *socket_context = NULL;
-  }
-}
-
-// Called with the first line of each request; what it returns is the handler's context at first.
-static void *request_began(void *server, const char *uri, struct MHD_Connection *mhd)
-{
-  (void)server;
-  (void)uri;
-  const union MHD_ConnectionInfo *info =
-      MHD_get_connection_info(mhd, MHD_CONNECTION_INFO_SOCKET_CONTEXT);
-  if (info->socket_context != NULL)
-    connection_enter(info->socket_context, CONNECTION_HEADERS);
-  return NULL;
-}
-
-static void adopt_connection(void *server, int socket_fd, const void *address,
-                             unsigned address_size)
-{
-  http_server *http = server;
-  if (MHD_add_connection(http->daemon, socket_fd, address, address_size) != MHD_YES)
-    http_log_warning("a connection was dropped: %s", "libmicrohttpd cannot take it");
-}
-
-static error *start_daemon(http_server *http)
-{
-  unsigned flags = MHD_USE_EPOLL_INTERNAL_THREAD | MHD_USE_ITC | MHD_ALLOW_SUSPEND_RESUME |
-                   MHD_USE_NO_LISTEN_SOCKET | MHD_USE_SUPPRESS_DATE_NO_CLOCK | MHD_USE_ERROR_LOG |
-                   MHD_USE_TURBO;
-  unsigned threads = http->options.thread_count;
-  struct MHD_OptionItem options[] = {
-      {MHD_OPTION_CONNECTION_MEMORY_LIMIT, CONNECTION_MEMORY_BYTES, NULL},
-      {MHD_OPTION_CONNECTION_LIMIT, UNLIMITED_CONNECTIONS, NULL},
-      {MHD_OPTION_STRICT_FOR_CLIENT, 1, NULL},
-      // A pool of one thread is none for libmicrohttpd.
-      {threads > 1 ? MHD_OPTION_THREAD_POOL_SIZE : MHD_OPTION_END, threads, NULL},
-      {MHD_OPTION_END, 0, NULL},
-  };
-  http->daemon = MHD_start_daemon(
-      flags, 0, NULL, NULL, exchange_handle, http, MHD_OPTION_EXTERNAL_LOGGER, log_line, http,
-      MHD_OPTION_NOTIFY_COMPLETED, exchange_completed, http, MHD_OPTION_NOTIFY_CONNECTION,
-      connection_changed, http, MHD_OPTION_UNESCAPE_CALLBACK, leave_encoded, NULL,
-      MHD_OPTION_URI_LOG_CALLBACK, request_began, http, MHD_OPTION_ARRAY, options, MHD_OPTION_END);
-  if (http->daemon == NULL)
-    return error_new(ERROR_UNAVAILABLE, "cannot start %u HTTP threads", threads);
-  return NULL;
-}
-
 // --- Life
 
 static error *make_shared_replies(http_server *http)
@@ -210,7 +125,14 @@ static http_server *allocate(const http_server_options *options, TRITONSERVER_Se
   return http;
 }
 
-// The daemon is there before anything is accepted; the socket listens meanwhile.
+static error *start_loops(http_server *http)
+{
+  loops_options options = {.count = http->options.thread_count,
+                           .busy_poll_us = http->options.busy_poll_us};
+  return loops_new(&options, http, &http->loops);
+}
+
+// The loops are there before anything is accepted; the socket listens meanwhile.
 static error *start(http_server *http, int listen_fd_owned)
 {
   error *failure = jobs_new(JOB_THREADS, &http->jobs);
@@ -219,13 +141,12 @@ static error *start(http_server *http, int listen_fd_owned)
   if (failure == NULL)
     failure = infer_make_allocator(&http->allocator);
   if (failure == NULL)
-    failure = start_daemon(http);
+    failure = start_loops(http);
   if (failure != NULL) {
     close(listen_fd_owned);
     return failure;
   }
-  return connections_new(&http->options, listen_fd_owned, adopt_connection, http,
-                         &http->connections);
+  return connections_new(&http->options, listen_fd_owned, http->loops, &http->connections);
 }
 
 error *http_server_new(const http_server_options *options, TRITONSERVER_Server *server,
@@ -287,8 +208,7 @@ void http_server_free(http_server *http)
     connections_cancel_all(http->connections);
     wait_for_none(http, &http->busy, CLOCK_NEVER);
   }
-  if (http->daemon != NULL)
-    MHD_stop_daemon(http->daemon);
+  loops_free(http->loops);
   connections_free(http->connections);
   jobs_free(http->jobs);
   http_server_unref(http);

@@ -1,6 +1,6 @@
 // The HTTP listener: KServe v2 on one port (docs/http.md). The daemon makes it from options and a
 // server of the north seam, and stops it before it stops that server. Its threads are its own: the
-// loops of libmicrohttpd and one watcher (connections.h).
+// loops (loop.h) and one watcher (connections.h).
 #ifndef NEREID_FRONTEND_HTTP_HTTP_SERVER_H
 #define NEREID_FRONTEND_HTTP_HTTP_SERVER_H
 
@@ -20,7 +20,7 @@ typedef struct http_server_options {
   bool reuse_port;     // share the port with other processes (SO_REUSEPORT)
   unsigned backlog;    // connections that wait to be accepted
 
-  unsigned thread_count;     // loop threads; at least 1
+  unsigned thread_count;     // loop threads; 0: one for each processor, 2 at least, 8 at most
   unsigned connection_limit; // open connections; further ones wait in the backlog
 
   size_t max_input_size;     // bytes of one body, as sent and inflated; at least 1
@@ -31,6 +31,8 @@ typedef struct http_server_options {
   unsigned body_timeout_ms;  // a body that makes no progress
   unsigned write_timeout_ms; // a client that does not take its reply
   unsigned idle_timeout_ms;  // a keep-alive connection between two requests
+
+  unsigned busy_poll_us; // how long a loop polls for clients that come back at once
 } http_server_options;
 
 // Sets the defaults of docs/http.md.

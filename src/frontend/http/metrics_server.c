@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 #define BACKLOG                 128
-#define CONNECTION_LIMIT        256
+#define CONNECTION_LIMIT        100 // libmicrohttpd loses events when 128 come at once
 #define CONNECTION_MEMORY_BYTES (16u << 10)
 #define TIMEOUT_SECONDS         30
 

@@ -7,6 +7,7 @@
 #include "frontend/http/connections.h"
 #include "frontend/http/http_server.h"
 #include "frontend/http/jobs.h"
+#include "frontend/http/loop.h"
 
 #include <microhttpd.h>
 #include <pthread.h>
@@ -16,7 +17,7 @@ struct http_server {
   http_server_options options; // without the address
   TRITONSERVER_Server *server; // borrowed
   uint16_t port;
-  struct MHD_Daemon *daemon;
+  loops *loops;
   connections *connections;
   jobs *jobs;
   TRITONSERVER_ResponseAllocator *allocator; // for outputs (infer_output.c)

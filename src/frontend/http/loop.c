@@ -1,0 +1,337 @@
+// Runs libmicrohttpd's daemons on threads of ours. A loop alternates between handling what is
+// ready, polling for a moment when its clients come back at once, and sleeping until a socket is
+// ready or somebody wakes it.
+#include "frontend/http/loop.h"
+
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "base/cpus.h"
+#include "base/thread.h"
+#include "frontend/http/connections.h"
+#include "frontend/http/exchange.h"
+#include "frontend/http/log.h"
+#include "frontend/http/server.h"
+
+#include <errno.h>
+#include <microhttpd.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#define CONNECTION_MEMORY_BYTES (32u << 10) // headers and the read buffer of one connection
+#define UNLIMITED_CONNECTIONS   (1u << 30)  // for libmicrohttpd: connections.c keeps the limit
+
+// A socket on its way to its loop.
+typedef struct arrival {
+  struct arrival *next;
+  int socket_fd;
+  unsigned address_size;
+  struct sockaddr_storage address;
+} arrival;
+
+struct loop {
+  loops *all;
+  struct MHD_Daemon *daemon;
+  int epoll_fd; // libmicrohttpd's epoll set and wake_fd, for sleeping
+  int wake_fd;  // eventfd
+  pthread_t thread;
+  bool started;
+
+  _Atomic bool awake;         // false: a waker must write wake_fd
+  _Atomic bool wanted;        // look again before sleeping
+  _Atomic(arrival *) arrived; // newest first
+
+  uint64_t progress;    // steps of connections so far; loop thread only, as what follows
+  unsigned begun;       // requests that began in this pass
+  uint64_t worked_ns;   // when there last was progress
+  bool clients_hurried; // the client came back within the polling time, and was the only one
+};
+
+struct loops {
+  http_server *http;
+  uint64_t busy_poll_ns;
+  unsigned max_polling;   // a loop polls only while at most so many loops are awake
+  _Atomic unsigned awake; // loops that do not sleep
+  _Atomic unsigned turn;  // whose turn to get a connection it is
+  _Atomic bool stopping;
+  unsigned count;
+  loop loops[];
+};
+
+http_server *loop_server(const loop *l)
+{
+  return l->all->http;
+}
+
+void loop_progressed(loop *l)
+{
+  l->progress++;
+}
+
+// --- Waking
+
+void loop_wake(loop *l)
+{
+  uint64_t one = 1;
+  // Sequentially consistent against sleep_until_woken: either it sees `wanted`, or this thread sees
+  // it asleep.
+  atomic_store(&l->wanted, true);
+  if (atomic_exchange(&l->awake, true))
+    return;
+  ssize_t written = write(l->wake_fd, &one, sizeof(one));
+  (void)written; // a full counter wakes just as well
+}
+
+static void sleep_until_woken(loop *l)
+{
+  struct epoll_event event;
+  atomic_store(&l->awake, false);
+  if (!atomic_load(&l->wanted)) {
+    atomic_fetch_sub_explicit(&l->all->awake, 1, memory_order_relaxed);
+    epoll_wait(l->epoll_fd, &event, 1, -1);
+    atomic_fetch_add_explicit(&l->all->awake, 1, memory_order_relaxed);
+  }
+  atomic_store(&l->awake, true);
+}
+
+// --- Connections
+
+void loops_adopt(loops *all, int socket_fd, const void *address, unsigned address_size)
+{
+  arrival *a = malloc(sizeof(*a));
+  if (a == NULL || address_size > sizeof(a->address)) {
+    http_log_warning("a connection was dropped: %s", "out of memory");
+    free(a);
+    close(socket_fd);
+    return;
+  }
+  a->socket_fd = socket_fd;
+  a->address_size = address_size;
+  memcpy(&a->address, address, address_size);
+  loop *l = &all->loops[atomic_fetch_add(&all->turn, 1) % all->count];
+  a->next = atomic_load(&l->arrived);
+  while (!atomic_compare_exchange_weak(&l->arrived, &a->next, a))
+    ;
+  loop_wake(l);
+}
+
+static void take_arrivals(loop *l, bool wanted)
+{
+  arrival *next;
+  if (atomic_load_explicit(&l->arrived, memory_order_relaxed) == NULL)
+    return;
+  for (arrival *a = atomic_exchange(&l->arrived, NULL); a != NULL; a = next) {
+    next = a->next;
+    if (!wanted)
+      close(a->socket_fd);
+    else if (MHD_add_connection(l->daemon, a->socket_fd, (struct sockaddr *)&a->address,
+                                a->address_size) != MHD_YES)
+      http_log_warning("a connection was dropped: %s", "libmicrohttpd cannot take it");
+    free(a);
+  }
+}
+
+static void connection_changed(void *loop_pointer, struct MHD_Connection *mhd,
+                               void **socket_context, enum MHD_ConnectionNotificationCode what)
+{
+  loop *l = loop_pointer;
+  if (what == MHD_CONNECTION_NOTIFY_STARTED) {
+    const union MHD_ConnectionInfo *info =
+        MHD_get_connection_info(mhd, MHD_CONNECTION_INFO_CONNECTION_FD);
+    *socket_context = connection_open(l->all->http->connections, info->connect_fd);
+  } else if (*socket_context != NULL) {
+    connection_close(*socket_context);
+    *socket_context = NULL;
+  }
+}
+
+// Called with the first line of each request; what it returns is the handler's context at first.
+static void *request_began(void *loop_pointer, const char *uri, struct MHD_Connection *mhd)
+{
+  (void)uri;
+  const union MHD_ConnectionInfo *info =
+      MHD_get_connection_info(mhd, MHD_CONNECTION_INFO_SOCKET_CONTEXT);
+  loop *l = loop_pointer;
+  l->progress++;
+  l->begun++;
+  if (info->socket_context != NULL)
+    connection_enter(info->socket_context, CONNECTION_HEADERS);
+  return NULL;
+}
+
+// --- Polling
+
+// Is it worth looking again instead of sleeping? Only where the last pause was short, and not
+// beyond the time that one may last: a client that does not come back costs one such time. Where
+// several clients are ready at a time, or other loops are at work, the next request is never far,
+// and the processor is better used by them.
+static bool may_poll(loop *l)
+{
+  return l->clients_hurried &&
+         atomic_load_explicit(&l->all->awake, memory_order_relaxed) <= l->all->max_polling &&
+         clock_monotonic_ns() - l->worked_ns < l->all->busy_poll_ns;
+}
+
+static void note_progress(loop *l)
+{
+  if (l->all->busy_poll_ns == 0)
+    return;
+  uint64_t now = clock_monotonic_ns();
+  l->clients_hurried = l->begun < 2 && now - l->worked_ns < 2 * l->all->busy_poll_ns;
+  l->worked_ns = now;
+}
+
+// --- The thread
+
+static bool has_work_left(loop *l)
+{
+  MHD_UNSIGNED_LONG_LONG timeout_ms;
+  return MHD_get_timeout(l->daemon, &timeout_ms) == MHD_YES && timeout_ms == 0;
+}
+
+static void *run(void *loop_pointer)
+{
+  loop *l = loop_pointer;
+  l->worked_ns = clock_monotonic_ns();
+  while (!atomic_load(&l->all->stopping)) {
+    uint64_t progress = l->progress;
+    l->begun = 0;
+    atomic_store(&l->wanted, false);
+    take_arrivals(l, true);
+    MHD_run_wait(l->daemon, 0);
+    if (l->progress != progress)
+      note_progress(l);
+    else if (!has_work_left(l) && !may_poll(l))
+      sleep_until_woken(l);
+  }
+  return NULL;
+}
+
+// --- Life
+
+static void log_line(void *context, const char *format, va_list arguments)
+    __attribute__((format(printf, 2, 0)));
+static void log_line(void *context, const char *format, va_list arguments)
+{
+  (void)context;
+  if (!TRITONSERVER_LogIsEnabled(TRITONSERVER_LOG_VERBOSE))
+    return;
+  char text[512];
+  int size = vsnprintf(text, sizeof(text), format, arguments);
+  if (size > 0 && size < (int)sizeof(text) && text[size - 1] == '\n')
+    text[size - 1] = '\0';
+  http_log_verbose("libmicrohttpd: %s", text);
+}
+
+// Paths are matched as they were sent: route_decode decodes what may be encoded.
+static size_t leave_encoded(void *context, struct MHD_Connection *mhd, char *text)
+{
+  (void)context;
+  (void)mhd;
+  return strlen(text);
+}
+
+static struct MHD_Daemon *start_daemon(loop *l)
+{
+  unsigned flags = MHD_USE_EPOLL | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_NO_LISTEN_SOCKET |
+                   MHD_USE_SUPPRESS_DATE_NO_CLOCK | MHD_USE_ERROR_LOG | MHD_USE_TURBO;
+  struct MHD_OptionItem options[] = {
+      {MHD_OPTION_CONNECTION_MEMORY_LIMIT, CONNECTION_MEMORY_BYTES, NULL},
+      {MHD_OPTION_CONNECTION_LIMIT, UNLIMITED_CONNECTIONS, NULL},
+      {MHD_OPTION_STRICT_FOR_CLIENT, 1, NULL},
+      {MHD_OPTION_END, 0, NULL},
+  };
+  return MHD_start_daemon(flags, 0, NULL, NULL, exchange_handle, l, MHD_OPTION_EXTERNAL_LOGGER,
+                          log_line, l, MHD_OPTION_NOTIFY_COMPLETED, exchange_completed, l,
+                          MHD_OPTION_NOTIFY_CONNECTION, connection_changed, l,
+                          MHD_OPTION_UNESCAPE_CALLBACK, leave_encoded, NULL,
+                          MHD_OPTION_URI_LOG_CALLBACK, request_began, l, MHD_OPTION_ARRAY, options,
+                          MHD_OPTION_END);
+}
+
+static bool watch_for_sleep(loop *l, int fd, uint32_t events)
+{
+  struct epoll_event event = {.events = events};
+  return fd >= 0 && epoll_ctl(l->epoll_fd, EPOLL_CTL_ADD, fd, &event) == 0;
+}
+
+static error *start_loop(loop *l)
+{
+  l->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+  l->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+  l->daemon = start_daemon(l);
+  if (l->daemon == NULL)
+    return error_new(ERROR_UNAVAILABLE, "cannot start an HTTP loop: libmicrohttpd refuses");
+  const union MHD_DaemonInfo *info = MHD_get_daemon_info(l->daemon, MHD_DAEMON_INFO_EPOLL_FD);
+  // Edge-triggered, so that wake_fd need not be read.
+  if (l->epoll_fd < 0 || info == NULL || !watch_for_sleep(l, info->epoll_fd, EPOLLIN) ||
+      !watch_for_sleep(l, l->wake_fd, EPOLLIN | EPOLLET))
+    return error_new(ERROR_UNAVAILABLE, "cannot start an HTTP loop: %s", strerror(errno));
+  RETURN_IF_ERROR(thread_start(&l->thread, "http-loop", run, l));
+  l->started = true;
+  atomic_fetch_add(&l->all->awake, 1);
+  return NULL;
+}
+
+static unsigned default_count(unsigned cpus)
+{
+  return cpus < 2 ? 2 : cpus > 8 ? 8 : cpus;
+}
+
+error *loops_new(const loops_options *options, http_server *http, loops **result)
+{
+  unsigned cpus = cpus_available();
+  unsigned count = options->count == 0 ? default_count(cpus) : options->count;
+  loops *all = calloc(1, sizeof(*all) + count * sizeof(loop));
+  if (all == NULL)
+    return error_no_memory();
+  all->http = http;
+  all->count = count;
+  // Where there is one processor, polling would keep it from whoever is waited for.
+  all->busy_poll_ns = cpus > 1 ? (uint64_t)options->busy_poll_us * 1000 : 0;
+  all->max_polling = cpus / 2;
+  for (unsigned i = 0; i < all->count; i++) {
+    all->loops[i].all = all;
+    all->loops[i].epoll_fd = all->loops[i].wake_fd = -1;
+    atomic_init(&all->loops[i].awake, true);
+  }
+  error *failure = NULL;
+  for (unsigned i = 0; i < all->count && failure == NULL; i++)
+    failure = start_loop(&all->loops[i]);
+  if (failure != NULL)
+    loops_free(all);
+  else
+    *result = all;
+  return failure;
+}
+
+static void stop_loop(loop *l)
+{
+  if (l->started) {
+    loop_wake(l);
+    pthread_join(l->thread, NULL);
+  }
+  take_arrivals(l, false);
+  if (l->daemon != NULL)
+    MHD_stop_daemon(l->daemon);
+  if (l->epoll_fd >= 0)
+    close(l->epoll_fd);
+  if (l->wake_fd >= 0)
+    close(l->wake_fd);
+}
+
+void loops_free(loops *all)
+{
+  if (all == NULL)
+    return;
+  atomic_store(&all->stopping, true);
+  for (unsigned i = 0; i < all->count; i++)
+    stop_loop(&all->loops[i]);
+  free(all);
+}

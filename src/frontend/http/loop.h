@@ -1,0 +1,40 @@
+// The loop threads ("http-loop"): each runs one libmicrohttpd daemon and the connections that it
+// was given, in turn. libmicrohttpd's own threads would do, but they lose events when 128 come at
+// once, write a pipe for each resumed connection, and always sleep between two requests: waking a
+// processor costs more than the rest of a small request, so a loop whose clients come back at once
+// polls for a moment first (docs/performance.md).
+#ifndef NEREID_FRONTEND_HTTP_LOOP_H
+#define NEREID_FRONTEND_HTTP_LOOP_H
+
+#include "base/error.h"
+
+#include <stdint.h>
+
+typedef struct http_server http_server;
+typedef struct loop loop;
+typedef struct loops loops;
+
+typedef struct loops_options {
+  unsigned count;        // threads; 0: one for each processor, 2 at least, 8 at most
+  unsigned busy_poll_us; // longest time a loop polls before it sleeps; 0: never
+} loops_options;
+
+// Starts the loops. UNAVAILABLE when a daemon or a thread cannot be started.
+error *loops_new(const loops_options *options, http_server *http, loops **result);
+
+// Gives an accepted, non-blocking socket to one of the loops; owns and closes it whatever happens.
+// Any thread.
+void loops_adopt(loops *all, int socket_fd, const void *address, unsigned address_size);
+
+// Stops the threads and closes all connections. No connection may be suspended. NULL is allowed.
+void loops_free(loops *all);
+
+// Makes the loop look at its connections soon: one was resumed. Any thread.
+void loop_wake(loop *l);
+
+// Says that the loop's connections made progress; on the loop's thread.
+void loop_progressed(loop *l);
+
+http_server *loop_server(const loop *l);
+
+#endif
