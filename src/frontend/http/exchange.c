@@ -499,9 +499,10 @@ void exchange_suspend(exchange *x, exchange_step next)
 
 void exchange_resume(exchange *x)
 {
-  loop *l = x->loop; // the exchange may be gone as soon as it is resumed
+  exchange_ref(x); // as soon as it is resumed it may be over, and the listener with it
   MHD_resume_connection(x->mhd);
-  loop_wake(l);
+  loop_wake(x->loop);
+  exchange_unref(x);
 }
 
 void exchange_run_job(exchange *x, void (*job)(exchange *x), exchange_step next)

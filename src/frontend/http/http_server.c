@@ -63,6 +63,7 @@ void http_server_unref(http_server *http)
     MHD_destroy_response(http->empty_reply);
   if (http->empty_json_reply != NULL)
     MHD_destroy_response(http->empty_json_reply);
+  loops_free(http->loops);
   pthread_cond_destroy(&http->changed);
   pthread_mutex_destroy(&http->mutex);
   free(http);
@@ -208,7 +209,7 @@ void http_server_free(http_server *http)
     connections_cancel_all(http->connections);
     wait_for_none(http, &http->busy, CLOCK_NEVER);
   }
-  loops_free(http->loops);
+  loops_stop(http->loops);
   connections_free(http->connections);
   jobs_free(http->jobs);
   http_server_unref(http);

@@ -320,18 +320,26 @@ static void stop_loop(loop *l)
   take_arrivals(l, false);
   if (l->daemon != NULL)
     MHD_stop_daemon(l->daemon);
-  if (l->epoll_fd >= 0)
-    close(l->epoll_fd);
-  if (l->wake_fd >= 0)
-    close(l->wake_fd);
+}
+
+void loops_stop(loops *all)
+{
+  if (all == NULL || atomic_exchange(&all->stopping, true))
+    return;
+  for (unsigned i = 0; i < all->count; i++)
+    stop_loop(&all->loops[i]);
 }
 
 void loops_free(loops *all)
 {
   if (all == NULL)
     return;
-  atomic_store(&all->stopping, true);
-  for (unsigned i = 0; i < all->count; i++)
-    stop_loop(&all->loops[i]);
+  loops_stop(all);
+  for (unsigned i = 0; i < all->count; i++) {
+    if (all->loops[i].epoll_fd >= 0)
+      close(all->loops[i].epoll_fd);
+    if (all->loops[i].wake_fd >= 0)
+      close(all->loops[i].wake_fd);
+  }
   free(all);
 }

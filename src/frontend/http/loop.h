@@ -27,6 +27,9 @@ error *loops_new(const loops_options *options, http_server *http, loops **result
 void loops_adopt(loops *all, int socket_fd, const void *address, unsigned address_size);
 
 // Stops the threads and closes all connections. No connection may be suspended. NULL is allowed.
+void loops_stop(loops *all);
+
+// Frees what loop_wake touches, once nobody can call it any more. NULL is allowed.
 void loops_free(loops *all);
 
 // Makes the loop look at its connections soon: one was resumed. Any thread.
