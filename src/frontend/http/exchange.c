@@ -439,24 +439,34 @@ static enum MHD_Result receive(exchange *x, const char *data, size_t size)
   return refuse(x);
 }
 
+static void inflate_body(exchange *x)
+{
+  int64_t json_size = x->headers.inference_header_length.value;
+  x->body.aligned_at = json_size > 0 ? (size_t)json_size : 0;
+  fail_body(x, body_inflate(&x->body, x->headers.coding));
+}
+
+static void handle_inflated(exchange *x)
+{
+  if (x->failure == NULL && !exchange_is_abandoned(x))
+    x->route->handle(x);
+}
+
 // The request is complete. False when it is to be dropped.
 static bool handle(exchange *x)
 {
   if (!http_server_handling_began(x->http))
     return false;
-  body_result finished = BODY_OK;
   connection_enter(x->connection, CONNECTION_RUNNING);
-  if (x->route->body != BODY_IGNORED && x->headers.coding != CODING_IDENTITY) {
-    int64_t json_size = x->headers.inference_header_length.value;
-    x->body.aligned_at = json_size > 0 ? (size_t)json_size : 0;
-    finished = body_inflate(&x->body, x->headers.coding);
-  } else if (x->route->body != BODY_IGNORED) {
-    finished = body_finish(&x->body);
-  }
-  if (finished == BODY_OK)
+  if (x->route->body == BODY_IGNORED) {
     x->route->handle(x);
-  else
-    fail_body(x, finished);
+  } else if (x->headers.coding == CODING_IDENTITY) {
+    fail_body(x, body_finish(&x->body));
+    handle_inflated(x);
+  } else {
+    // A few bytes may unpack to many.
+    exchange_run_job(x, x->http->workers, inflate_body, handle_inflated);
+  }
   return true;
 }
 
@@ -505,11 +515,16 @@ void exchange_resume(exchange *x)
   exchange_unref(x);
 }
 
-void exchange_run_job(exchange *x, void (*job)(exchange *x), exchange_step next)
+bool exchange_is_abandoned(const exchange *x)
+{
+  return x->phase == EXCHANGE_ANSWERED;
+}
+
+void exchange_run_job(exchange *x, jobs *pool, void (*job)(exchange *x), exchange_step next)
 {
   x->job = job;
   exchange_suspend(x, next);
-  if (!exchange_fail_if_error(x, jobs_submit(x->http->jobs, x)))
+  if (!exchange_fail_if_error(x, jobs_submit(pool, x)))
     return;
   exchange_resume(x);
 }

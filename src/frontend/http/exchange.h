@@ -22,6 +22,7 @@
 typedef struct http_server http_server;
 typedef struct inference inference; // infer.h
 typedef struct exchange exchange;
+typedef struct jobs jobs;
 
 typedef enum exchange_phase {
   EXCHANGE_RECEIVING, // headers are here, the body is coming
@@ -87,8 +88,16 @@ void exchange_cancel(exchange *x);
 void exchange_suspend(exchange *x, exchange_step next);
 void exchange_resume(exchange *x); // any thread, once for each suspension
 
-// Runs `job` on a job thread and then `next` on the loop thread: for calls that may block.
-void exchange_run_job(exchange *x, void (*job)(exchange *x), exchange_step next);
+// Runs `job` on a thread of one of the listener's pools (server.h) and then `next` on the loop
+// thread: for calls that may block, and for work that would hold the loop's other clients up.
+void exchange_run_job(exchange *x, jobs *pool, void (*job)(exchange *x), exchange_step next);
+
+// Work on that many bytes of text is done by the pool http->workers, less by the loop.
+#define EXCHANGE_LOOP_BYTES (256u << 10)
+
+// The client left while the exchange was suspended: no reply can be made, and it must not be
+// suspended again.
+bool exchange_is_abandoned(const exchange *x);
 
 // --- Replies: the first one made counts
 

@@ -3,6 +3,7 @@
 
 #include "base/cleanup.h"
 #include "base/clock.h"
+#include "base/cpus.h"
 #include "frontend/http/exchange.h"
 #include "frontend/http/infer.h"
 #include "frontend/http/listen.h"
@@ -138,6 +139,8 @@ static error *start(http_server *http, int listen_fd_owned)
 {
   error *failure = jobs_new(JOB_THREADS, &http->jobs);
   if (failure == NULL)
+    failure = jobs_new(cpus_available(), &http->workers);
+  if (failure == NULL)
     failure = make_shared_replies(http);
   if (failure == NULL)
     failure = infer_make_allocator(&http->allocator);
@@ -212,5 +215,6 @@ void http_server_free(http_server *http)
   loops_stop(http->loops);
   connections_free(http->connections);
   jobs_free(http->jobs);
+  jobs_free(http->workers);
   http_server_unref(http);
 }

@@ -85,20 +85,35 @@ static void response_complete(TRITONSERVER_InferenceResponse *response, const ui
 
 // --- Handler
 
-// The core is done, or never got the request: the exchange has failed then.
-static void finish(exchange *x)
+static void reply(exchange *x)
 {
   inference *i = x->inference;
-  if (x->failure != NULL)
-    return;
   if (i->response_count == 1)
     infer_reply(x, i);
   else
     exchange_fail(x, MHD_HTTP_INTERNAL_SERVER_ERROR, "expected a single response, got %u",
                   i->response_count);
+}
+
+static void delete_response(exchange *x)
+{
+  inference *i = x->inference;
   if (i->response != NULL)
     http_log_failure("deleting a response", TRITONSERVER_InferenceResponseDelete(i->response));
   i->response = NULL;
+}
+
+// The core is done, or never got the request: the exchange has failed then.
+static void finish(exchange *x)
+{
+  if (x->failure == NULL && !exchange_is_abandoned(x)) {
+    if (x->inference->text_bytes > EXCHANGE_LOOP_BYTES) {
+      exchange_run_job(x, x->http->workers, reply, delete_response);
+      return;
+    }
+    reply(x);
+  }
+  delete_response(x);
 }
 
 static bool set_callbacks(exchange *x, inference *i)
@@ -132,6 +147,44 @@ static void await_answer(exchange *x, inference *i)
     exchange_resume(x);
 }
 
+// The body is read: i->request is complete, or the exchange has failed.
+static void start(exchange *x)
+{
+  inference *i = x->inference;
+  if (x->failure != NULL || exchange_is_abandoned(x)) {
+    drop_request(i);
+    return;
+  }
+  // One more user, so that the request outlives a client's leaving that is seen just now.
+  take_request(i);
+  bool left = connection_set_exchange(x->connection, x);
+  if (submit(x, i)) {
+    atomic_store(&i->submitted, true);
+    bool unwanted = left || atomic_load(&i->cancel_wanted);
+    if (unwanted && atomic_load(&i->handover) != HANDOVER_DONE)
+      inference_cancel(i);
+    await_answer(x, i);
+  }
+  drop_request(i);
+}
+
+// Reads the body into i->request.
+static void fill(exchange *x)
+{
+  inference *i = x->inference;
+  if (infer_fill_request(x, i))
+    set_callbacks(x, i);
+}
+
+static size_t json_bytes(const exchange *x)
+{
+  const header_number *json_size = &x->headers.inference_header_length;
+  return json_size->state == NUMBER_VALID && json_size->value >= 0 &&
+                 (uint64_t)json_size->value < x->body.size
+             ? (size_t)json_size->value
+             : x->body.size;
+}
+
 void handle_infer(exchange *x)
 {
   int64_t version;
@@ -147,20 +200,11 @@ void handle_infer(exchange *x)
   i->exchange = x;
   exchange_ref(x); // for the request
   atomic_store_explicit(&i->request_users, 1, memory_order_relaxed);
-  if (!infer_fill_request(x, i) || !set_callbacks(x, i)) {
-    drop_request(i);
+  x->inference = i;
+  if (json_bytes(x) > EXCHANGE_LOOP_BYTES) {
+    exchange_run_job(x, x->http->workers, fill, start);
     return;
   }
-  x->inference = i;
-  // One more user, so that the request outlives a client's leaving that is seen just now.
-  take_request(i);
-  bool left = connection_set_exchange(x->connection, x);
-  if (submit(x, i)) {
-    atomic_store(&i->submitted, true);
-    bool unwanted = left || atomic_load(&i->cancel_wanted);
-    if (unwanted && atomic_load(&i->handover) != HANDOVER_DONE)
-      inference_cancel(i);
-    await_answer(x, i);
-  }
-  drop_request(i);
+  fill(x);
+  start(x);
 }

@@ -42,6 +42,8 @@ struct inference {
 
   TRITONSERVER_InferenceResponse *response; // owned; the first one
   uint32_t response_count;
+  size_t
+      text_bytes; // of outputs to be written as text or packed; by the thread that runs the model
 };
 
 // Header time: the model must exist and answer each request once. Fails the exchange otherwise.

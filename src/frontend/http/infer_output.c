@@ -47,6 +47,8 @@ static TRITONSERVER_Error *allocate(TRITONSERVER_ResponseAllocator *allocator,
   if (memory == NULL)
     return TRITONSERVER_ErrorNew(TRITONSERVER_ERROR_UNAVAILABLE, "out of memory for an output");
   output->choice = choose(i, tensor_name);
+  if (!output->choice->binary || i->exchange->headers.accepts != CODING_IDENTITY)
+    i->text_bytes += byte_size;
   output->exchange = i->exchange;
   exchange_ref(i->exchange); // a backend may keep a response longer than its request
   *buffer = byte_size == 0 ? NULL : memory;

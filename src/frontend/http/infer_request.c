@@ -116,10 +116,16 @@ static TRITONSERVER_Error *set_parameter(TRITONSERVER_InferenceRequest *request,
   }
 }
 
-static TRITONSERVER_Error *set_flags(TRITONSERVER_InferenceRequest *request,
+// Tensors of a size that a model cannot be through with in the time that a loop may take.
+static uint32_t run_here_flag(const exchange *x)
+{
+  return x->body.size <= EXCHANGE_LOOP_BYTES ? NEREID_REQUEST_FLAG_RUN_HERE : 0;
+}
+
+static TRITONSERVER_Error *set_flags(const exchange *x, TRITONSERVER_InferenceRequest *request,
                                      const infer_request_json *json)
 {
-  uint32_t flags = NEREID_REQUEST_FLAG_RUN_HERE |
+  uint32_t flags = run_here_flag(x) |
                    (json->sequence_start ? TRITONSERVER_REQUEST_FLAG_SEQUENCE_START : 0) |
                    (json->sequence_end ? TRITONSERVER_REQUEST_FLAG_SEQUENCE_END : 0);
   TRITONSERVER_Error *failure = TRITONSERVER_InferenceRequestSetFlags(request, flags);
@@ -135,7 +141,7 @@ static bool set_options(exchange *x, inference *i, const infer_request_json *jso
   if (json->id[0] != '\0' &&
       exchange_fail_if(x, TRITONSERVER_InferenceRequestSetId(i->request, json->id)))
     return false;
-  if (exchange_fail_if(x, set_flags(i->request, json)))
+  if (exchange_fail_if(x, set_flags(x, i->request, json)))
     return false;
   if (json->priority != 0 && exchange_fail_if(x, TRITONSERVER_InferenceRequestSetPriorityUInt64(
                                                      i->request, json->priority)))

@@ -247,12 +247,11 @@ static struct MHD_Daemon *start_daemon(loop *l)
       {MHD_OPTION_STRICT_FOR_CLIENT, 1, NULL},
       {MHD_OPTION_END, 0, NULL},
   };
-  return MHD_start_daemon(flags, 0, NULL, NULL, exchange_handle, l, MHD_OPTION_EXTERNAL_LOGGER,
-                          log_line, l, MHD_OPTION_NOTIFY_COMPLETED, exchange_completed, l,
-                          MHD_OPTION_NOTIFY_CONNECTION, connection_changed, l,
-                          MHD_OPTION_UNESCAPE_CALLBACK, leave_encoded, NULL,
-                          MHD_OPTION_URI_LOG_CALLBACK, request_began, l, MHD_OPTION_ARRAY, options,
-                          MHD_OPTION_END);
+  return MHD_start_daemon(
+      flags, 0, NULL, NULL, exchange_handle, l, MHD_OPTION_EXTERNAL_LOGGER, log_line, l,
+      MHD_OPTION_NOTIFY_COMPLETED, exchange_completed, l, MHD_OPTION_NOTIFY_CONNECTION,
+      connection_changed, l, MHD_OPTION_UNESCAPE_CALLBACK, leave_encoded, NULL,
+      MHD_OPTION_URI_LOG_CALLBACK, request_began, l, MHD_OPTION_ARRAY, options, MHD_OPTION_END);
 }
 
 static bool watch_for_sleep(loop *l, int fd, uint32_t events)

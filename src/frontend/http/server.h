@@ -19,7 +19,8 @@ struct http_server {
   uint16_t port;
   loops *loops;
   connections *connections;
-  jobs *jobs;
+  jobs *jobs;                                // calls that may block for long, such as loads
+  jobs *workers;                             // long computations: one thread for each processor
   TRITONSERVER_ResponseAllocator *allocator; // for outputs (infer_output.c)
   struct MHD_Response *empty_reply;          // shared by all replies without a body
   struct MHD_Response *empty_json_reply;     // the same with application/json
