@@ -3,6 +3,7 @@
 #include "base/arena.h"
 
 #include "base/checked.h"
+#include "base/pages.h"
 
 #include <stdint.h>
 #include <stdlib.h>
@@ -48,6 +49,7 @@ static void *allocate_in_new_block(arena *a, size_t size)
   arena_block *block = malloc(total);
   if (block == NULL)
     return NULL;
+  pages_prefer_large(block, total);
   block->next = a->blocks;
   a->blocks = block;
   // A block made for one large allocation does not replace the current one, whose rest stays

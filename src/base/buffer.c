@@ -2,6 +2,7 @@
 #include "base/buffer.h"
 
 #include "base/checked.h"
+#include "base/pages.h"
 #include "base/text.h"
 
 #include <stdio.h>
@@ -26,6 +27,7 @@ static bool buffer_grow(buffer *b, size_t needed)
   char *data = realloc(b->data, capacity);
   if (data == NULL)
     return false;
+  pages_prefer_large(data, capacity);
   b->data = data;
   b->capacity = capacity;
   return true;

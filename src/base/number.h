@@ -1,6 +1,6 @@
 // Numbers as text, both ways, and the 16-bit floats. Fast, exact and independent of the locale.
-// Pure functions; any thread. Readers may look at up to 8 bytes behind the number, so the text must
-// be followed by at least 8 readable bytes, the first of which is no part of a number.
+// Pure functions; any thread. Readers may look at NUMBER_BYTES_BEHIND bytes behind the number, so
+// the text must be followed by as many readable bytes, the first of which is no part of a number.
 #ifndef NEREID_BASE_NUMBER_H
 #define NEREID_BASE_NUMBER_H
 
@@ -8,7 +8,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define NUMBER_TEXT_BYTES 32 // room that every print function needs at `out`
+#define NUMBER_TEXT_BYTES   32 // room that every print function needs at `out`
+#define NUMBER_BYTES_BEHIND 16
 
 // Each writes the text without a NUL and returns its size. Floats are the shortest decimal that
 // reads back to the same value of the same type, in JSON's grammar, and "NaN", "Infinity",
@@ -35,6 +36,14 @@ number_status number_read_i64(const char *text, const char **end, int64_t *value
 number_status number_read_u64(const char *text, const char **end, uint64_t *value);
 number_status number_read_f64(const char *text, const char **end, double *value);
 number_status number_read_f32(const char *text, const char **end, float *value);
+
+// Read up to max_count numbers with "," or ", " between them, as long as they are of the usual form
+// (a sign, digits, a fraction; 15 characters) and end at `limit` or before. Give how many that
+// were, perhaps none, and *end behind the last: what comes then is the caller's to look at.
+size_t number_read_f32_run(const char *text, const char *limit, float *out, size_t max_count,
+                           const char **end);
+size_t number_read_f64_run(const char *text, const char *limit, double *out, size_t max_count,
+                           const char **end);
 
 // IEEE 754 binary16 and bfloat16, round to nearest even; overflow gives an infinity.
 float number_f16_to_f32(uint16_t bits);

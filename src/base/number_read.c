@@ -3,6 +3,7 @@
 // power of ten; what has more digits and is too close to call goes to the C library.
 #include "base/number.h"
 
+#include "base/number_mask.h"
 #include "base/number_powers.h"
 
 #include <float.h>
@@ -48,9 +49,9 @@ static inline size_t digit_run(uint64_t word)
   return others == 0 ? 8 : (size_t)__builtin_ctzll(others) / 8;
 }
 
-static uint32_t value_of_eight(uint64_t w)
+// Of eight digits, '0' taken off.
+static inline uint32_t value_of_eight(uint64_t w)
 {
-  w -= 0x3030303030303030;
   w = w * 10 + (w >> 8); // pairs in the even bytes
   const uint64_t mask = 0x000000ff000000ff;
   return (uint32_t)(((w & mask) * 0x000f424000000064 + ((w >> 16) & mask) * 0x0000271000000001) >>
@@ -86,7 +87,7 @@ static inline const char *take_digits(const char *text, literal *l, int *kept, i
       return text;
     if (run < 8) // zeroes before the digits
       word = word << (64 - 8 * run) | 0x3030303030303030 >> (8 * run);
-    l->digits = l->digits * powers[run] + value_of_eight(word);
+    l->digits = l->digits * powers[run] + value_of_eight(word - 0x3030303030303030);
     *kept += (int)run;
     text += run;
     if (run < 8)
@@ -114,9 +115,63 @@ static bool take_exponent(const char **text, int64_t *exponent)
   return true;
 }
 
+// A number of the usual form, see scan_usual.
+typedef struct usual {
+  const char *end;
+  uint64_t digits;
+  int exponent; // of 10, for `digits`
+  bool negative;
+} usual;
+
+#if NUMBER_MASK
+// Reads the usual form, -?digits[.digits] of up to 15 characters. The sign, where the point is and
+// how many digits there are are no branches: they are as good as random. False for all else, which
+// may be a number too.
+static inline bool scan_usual(const char *text, usual *u)
+{
+  uint32_t others = number_mask_others(text) | 3u << 16;
+  u->negative = others & 1;
+  others &= ~1u;
+  unsigned point = (unsigned)__builtin_ctz(others);
+  unsigned end = (unsigned)__builtin_ctz(others & (others - 1));
+  const char *first = text + u->negative;
+  bool has_point = text[point] == '.';
+  if (!has_point)
+    end = point;
+  unsigned whole_digits = point - u->negative;
+  unsigned other_characters = u->negative + has_point;
+  if ((u->negative && *text != '-') | (whole_digits == 0) | (end >= 16) |
+      (end == point + has_point && has_point) | ((*first == '0') & (whole_digits > 1)) |
+      ((text[end] | 0x20) == 'e'))
+    return false;
+  unsigned __int128 digits = load_eight(first + 8) ^ 0x3030303030303030;
+  digits = digits << 64 | (load_eight(first) ^ 0x3030303030303030);
+  unsigned __int128 whole = ((unsigned __int128)1 << 8 * whole_digits) - 1;
+  digits = (digits & whole) | ((has_point ? digits >> 8 : digits) & ~whole);
+  digits <<= 8 * (16 - (end - other_characters)); // zeroes before, what is behind falls out
+  u->digits =
+      value_of_eight((uint64_t)digits) * 100000000ull + value_of_eight((uint64_t)(digits >> 64));
+  u->exponent = (int)point - (int)end + has_point;
+  u->end = text + end;
+  return true;
+}
+#else
+static inline bool scan_usual(const char *text, usual *u)
+{
+  (void)text;
+  (void)u;
+  return false;
+}
+#endif
+
 // Reads JSON's number. False when there is none; l->end is where it went wrong then.
 static inline bool scan(const char *text, literal *l)
 {
+  usual u;
+  if (scan_usual(text, &u)) {
+    *l = (literal){text, u.end, u.digits, u.exponent, u.negative, false};
+    return true;
+  }
   *l = (literal){.begin = text};
   l->negative = *text == '-';
   text += l->negative;
@@ -351,41 +406,82 @@ static number_status begin_float(const char *text, const char **end, literal *l,
   return NUMBER_READ_OK;
 }
 
+static inline number_status finish_f64(const literal *l, double *value)
+{
+  binary b;
+  if (to_binary(l, &binary64, &b)) {
+    uint64_t bits = (uint64_t)l->negative << 63 | (uint64_t)b.exponent << 52 | b.fraction;
+    memcpy(value, &bits, sizeof(bits));
+    return b.exponent < binary64.infinity ? NUMBER_READ_OK : NUMBER_READ_OUT_OF_RANGE;
+  }
+  read_slowly(l, value, NULL);
+  return *value >= -DBL_MAX && *value <= DBL_MAX ? NUMBER_READ_OK : NUMBER_READ_OUT_OF_RANGE;
+}
+
+static inline number_status finish_f32(const literal *l, float *value)
+{
+  binary b;
+  if (to_binary(l, &binary32, &b)) {
+    uint32_t bits = (uint32_t)l->negative << 31 | (uint32_t)b.exponent << 23 | (uint32_t)b.fraction;
+    memcpy(value, &bits, sizeof(bits));
+    return b.exponent < binary32.infinity ? NUMBER_READ_OK : NUMBER_READ_OUT_OF_RANGE;
+  }
+  read_slowly(l, NULL, value);
+  return *value >= -FLT_MAX && *value <= FLT_MAX ? NUMBER_READ_OK : NUMBER_READ_OUT_OF_RANGE;
+}
+
 number_status number_read_f64(const char *text, const char **end, double *value)
 {
   literal l;
   bool word;
-  binary b;
   number_status status = begin_float(text, end, &l, value, &word);
-  if (status != NUMBER_READ_OK || word)
-    return status;
-  if (to_binary(&l, &binary64, &b)) {
-    uint64_t bits = (uint64_t)l.negative << 63 | (uint64_t)b.exponent << 52 | b.fraction;
-    memcpy(value, &bits, sizeof(bits));
-    return b.exponent < binary64.infinity ? NUMBER_READ_OK : NUMBER_READ_OUT_OF_RANGE;
-  }
-  read_slowly(&l, value, NULL);
-  return *value >= -DBL_MAX && *value <= DBL_MAX ? NUMBER_READ_OK : NUMBER_READ_OUT_OF_RANGE;
+  return status != NUMBER_READ_OK || word ? status : finish_f64(&l, value);
 }
 
 number_status number_read_f32(const char *text, const char **end, float *value)
 {
   literal l;
   bool word;
-  binary b;
   double special;
   number_status status = begin_float(text, end, &l, &special, &word);
   if (status != NUMBER_READ_OK)
     return status;
-  if (word) {
-    *value = (float)special;
-    return NUMBER_READ_OK;
-  }
-  if (to_binary(&l, &binary32, &b)) {
-    uint32_t bits = (uint32_t)l.negative << 31 | (uint32_t)b.exponent << 23 | (uint32_t)b.fraction;
-    memcpy(value, &bits, sizeof(bits));
-    return b.exponent < binary32.infinity ? NUMBER_READ_OK : NUMBER_READ_OUT_OF_RANGE;
-  }
-  read_slowly(&l, NULL, value);
-  return *value >= -FLT_MAX && *value <= FLT_MAX ? NUMBER_READ_OK : NUMBER_READ_OUT_OF_RANGE;
+  if (!word)
+    return finish_f32(&l, value);
+  *value = (float)special;
+  return NUMBER_READ_OK;
 }
+
+// ---- many floats ----
+
+// One loop for each type. A number can only be looked for where the one before it has ended, so
+// that place must be known early: it stays in a register, and the separator, of one or of two
+// characters, is taken to be what it was.
+#define READ_RUN(name, type, bits_type, format, sign_shift, fraction_bits)                         \
+  size_t name(const char *text, const char *limit, type *out, size_t max_count, const char **end)  \
+  {                                                                                                \
+    size_t count = 0;                                                                              \
+    size_t separator = 0;                                                                          \
+    usual u;                                                                                       \
+    for (*end = text; count < max_count && scan_usual(text, &u) && u.end <= limit;) {              \
+      binary b = convert(u.digits, u.exponent, &format);                                           \
+      bits_type bits = (bits_type)u.negative << sign_shift |                                       \
+                       (bits_type)b.exponent << fraction_bits | (bits_type)b.fraction;             \
+      if (b.exponent >= format.infinity)                                                           \
+        break;                                                                                     \
+      memcpy(out + count, &bits, sizeof(bits));                                                    \
+      count++;                                                                                     \
+      *end = u.end;                                                                                \
+      if (*u.end != ',')                                                                           \
+        break;                                                                                     \
+      if (separator == 0)                                                                          \
+        separator = u.end[1] == ' ' ? 2 : 1;                                                       \
+      if (separator == 2 && u.end[1] != ' ')                                                       \
+        break;                                                                                     \
+      text = u.end + separator;                                                                    \
+    }                                                                                              \
+    return count;                                                                                  \
+  }
+
+READ_RUN(number_read_f32_run, float, uint32_t, binary32, 31, 23)
+READ_RUN(number_read_f64_run, double, uint64_t, binary64, 63, 52)

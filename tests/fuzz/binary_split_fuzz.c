@@ -7,7 +7,7 @@
 
 #include <string.h>
 
-#define BYTES_BEHIND 8 // readable bytes that the reader asks for
+#define BYTES_BEHIND 16 // readable bytes that the reader asks for
 
 static void check_shares(const infer_request_json *r, slice binary)
 {

@@ -9,7 +9,7 @@
 
 #include <string.h>
 
-#define BYTES_BEHIND 8 // readable bytes that the reader asks for
+#define BYTES_BEHIND 16 // readable bytes that the reader asks for
 
 static void check_reads_back(const buffer *printed, const uint8_t *tensor, size_t tensor_size,
                              uint64_t count)

@@ -10,7 +10,7 @@
 
 #include <string.h>
 
-#define BYTES_BEHIND 8 // readable bytes that the reader asks for
+#define BYTES_BEHIND 16 // readable bytes that the reader asks for
 
 static char *copy_with_zeroes(const void *data, size_t size)
 {

@@ -15,7 +15,7 @@
 
 #include <cmocka.h>
 
-#define ZEROES_BEHIND 8 // what the reader asks for
+#define ZEROES_BEHIND 16 // what the reader asks for
 
 typedef struct reading {
   char *text; // of exactly the size that the reader may touch, so that ASan sees one byte more

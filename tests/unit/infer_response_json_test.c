@@ -2,6 +2,7 @@
 #include "base/arena.h"
 #include "base/buffer.h"
 #include "base/error.h"
+#include "base/number.h"
 #include "frontend/protocol/datatype.h"
 #include "frontend/protocol/infer_response_json.h"
 #include "frontend/protocol/json_tensor.h"
@@ -164,7 +165,7 @@ static void each_datatype_becomes_its_text(void **state)
 static void assert_reads_back(const buffer *text, TRITONSERVER_DataType datatype, uint64_t count,
                               const void *bytes, size_t size)
 {
-  char *copy = calloc(1, text->size + 8); // the reader asks for 8 zeroes
+  char *copy = calloc(1, text->size + NUMBER_BYTES_BEHIND);
   assert_non_null(copy);
   memcpy(copy, text->data, text->size);
   arena a;

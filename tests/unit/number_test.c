@@ -16,7 +16,7 @@ static const char *padded(const char *text)
 {
   static char room[2048];
   memset(room, 0, sizeof(room));
-  snprintf(room, sizeof(room) - 8, "%s", text);
+  snprintf(room, sizeof(room) - NUMBER_BYTES_BEHIND, "%s", text);
   return room;
 }
 
@@ -59,12 +59,12 @@ static size_t significant_digits(const char *text)
 
 static void check_f32(uint32_t bits, bool shortest_too)
 {
-  char text[NUMBER_TEXT_BYTES + 9] = {0};
+  char text[NUMBER_TEXT_BYTES + NUMBER_BYTES_BEHIND + 1] = {0};
   const char *end;
   float value = f32_of(bits), read;
   size_t size = number_print_f32(text, value);
   assert_in_range(size, 3, NUMBER_TEXT_BYTES);
-  memset(text + size, 0, 8);
+  memset(text + size, 0, NUMBER_BYTES_BEHIND);
   if (strtof(text, NULL) != value)
     fail_msg("%08" PRIx32 " printed as %s", bits, text);
   assert_int_equal(number_read_f32(text, &end, &read), NUMBER_READ_OK);
@@ -96,13 +96,13 @@ static void every_kind_of_binary32_reads_back_and_is_shortest(void **state)
 
 static void check_f64(uint64_t bits)
 {
-  char text[NUMBER_TEXT_BYTES + 9] = {0};
+  char text[NUMBER_TEXT_BYTES + NUMBER_BYTES_BEHIND + 1] = {0};
   const char *end;
   double value, read;
   memcpy(&value, &bits, sizeof(value));
   size_t size = number_print_f64(text, value);
   assert_in_range(size, 3, NUMBER_TEXT_BYTES);
-  memset(text + size, 0, 8);
+  memset(text + size, 0, NUMBER_BYTES_BEHIND);
   if (strtod(text, NULL) != value)
     fail_msg("%016" PRIx64 " printed as %s", bits, text);
   assert_int_equal(number_read_f64(text, &end, &read), NUMBER_READ_OK);
@@ -322,18 +322,62 @@ static void floats_beyond_the_largest_are_refused_and_words_are_read(void **stat
   assert_int_equal(number_read_f64(padded("--1"), &end, &f64), NUMBER_READ_NOT_A_NUMBER);
 }
 
+// Forms that a run may take or leave, whatever stands before and behind them.
+static void a_run_reads_what_single_reads_do_or_stops(void **state)
+{
+  (void)state;
+  static const char *const forms[] = {
+      "0",       "-0",    "7",   "-12",          "0.5",      "-0.25",  "123456.789",
+      "1e5",     "-2.5",  "00",  "0.1234567890", "1.",       ".5",     "12345678901234567890",
+      "-1.5e-3", "-",     "+1",  "999999999999", "1E2",      "3.4e39", "0.0000000000001",
+      "--1",     "1.2.3", "-.5", "01.5",         "8388609.", "-000",   "1234567.1234567",
+  };
+  const size_t count = sizeof(forms) / sizeof(forms[0]);
+  static const char *const separators[] = {",", ", ", ",  ", " ,", "]", ",-", ""};
+  for (size_t i = 0; i < count * count * 7; i++) {
+    char text[128] = {0};
+    const char *end, *single_end;
+    float run[2] = {0}, single;
+    snprintf(text, 96, "%s%s%s]", forms[i % count], separators[i / count % 7],
+             forms[i / count / 7]);
+    size_t taken = number_read_f32_run(text, text + strlen(text), run, 2, &end);
+    const char *at = text;
+    for (size_t k = 0; k < taken; k++) {
+      assert_int_equal(number_read_f32(at, &single_end, &single), NUMBER_READ_OK);
+      assert_int_equal(bits_of_f32(single), bits_of_f32(run[k]));
+      at = single_end + 1 + (single_end[1] == ' ');
+    }
+    assert_ptr_equal(end, taken == 0 ? text : single_end);
+  }
+}
+
+static void a_run_ends_at_its_limits(void **state)
+{
+  (void)state;
+  const char *text = padded("1.5,2.5,-3.5,4.5");
+  const char *end;
+  double out[4];
+  assert_int_equal(number_read_f64_run(text, text + 16, out, 4, &end), 4);
+  assert_ptr_equal(end, text + 16);
+  assert_true(out[0] == 1.5 && out[1] == 2.5 && out[2] == -3.5 && out[3] == 4.5);
+  assert_int_equal(number_read_f64_run(text, text + 16, out, 2, &end), 2);
+  assert_ptr_equal(end, text + 7);
+  assert_int_equal(number_read_f64_run(text, text + 11, out, 4, &end), 2);
+  assert_int_equal(number_read_f64_run(text, text + 2, out, 4, &end), 0);
+}
+
 static void half_floats_convert_and_print_all(void **state)
 {
   (void)state;
   for (uint32_t bits = 0; bits < 0x10000; bits++) {
     float f16 = number_f16_to_f32((uint16_t)bits);
     float bf16 = number_bf16_to_f32((uint16_t)bits);
-    char text[NUMBER_TEXT_BYTES + 9] = {0};
+    char text[NUMBER_TEXT_BYTES + NUMBER_BYTES_BEHIND + 1] = {0};
     const char *end;
     float read;
     if (!isnan(f16)) {
       assert_int_equal(number_f32_to_f16(f16), bits);
-      memset(text + number_print_f16(text, (uint16_t)bits), 0, 8);
+      memset(text + number_print_f16(text, (uint16_t)bits), 0, NUMBER_BYTES_BEHIND);
       assert_int_equal(number_read_f32(text, &end, &read), NUMBER_READ_OK);
       assert_int_equal(number_f32_to_f16(read), bits);
       assert_true(isinf(f16) || significant_digits(text) <= 5);
@@ -342,7 +386,7 @@ static void half_floats_convert_and_print_all(void **state)
     }
     if (!isnan(bf16)) {
       assert_int_equal(number_f32_to_bf16(bf16), bits);
-      memset(text + number_print_bf16(text, (uint16_t)bits), 0, 8);
+      memset(text + number_print_bf16(text, (uint16_t)bits), 0, NUMBER_BYTES_BEHIND);
       assert_int_equal(number_read_f32(text, &end, &read), NUMBER_READ_OK);
       assert_int_equal(number_f32_to_bf16(read), bits);
     } else {
@@ -367,6 +411,8 @@ int main(void)
       cmocka_unit_test(random_decimals_round_as_the_c_library_does),
       cmocka_unit_test(integers_are_exact_or_refused),
       cmocka_unit_test(floats_beyond_the_largest_are_refused_and_words_are_read),
+      cmocka_unit_test(a_run_reads_what_single_reads_do_or_stops),
+      cmocka_unit_test(a_run_ends_at_its_limits),
       cmocka_unit_test(half_floats_convert_and_print_all),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

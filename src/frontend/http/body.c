@@ -2,6 +2,7 @@
 #include "frontend/http/body.h"
 
 #include "base/checked.h"
+#include "base/pages.h"
 
 #include <stdint.h>
 #include <stdlib.h>
@@ -61,6 +62,7 @@ static body_result move_to(body *b, size_t capacity)
   char *memory = in_arena ? arena_allocate(b->arena, bytes) : malloc(bytes);
   if (memory == NULL)
     return BODY_NO_MEMORY;
+  pages_prefer_large(memory, bytes);
   char *data = align(memory, b->aligned_at);
   if (b->size > 0)
     memcpy(data, b->data, b->size);

@@ -2,6 +2,7 @@
 // request by one thread at a time, while the exchange is suspended.
 #include "frontend/http/infer.h"
 
+#include "base/pages.h"
 #include "frontend/http/exchange.h"
 
 #include <stdlib.h>
@@ -28,6 +29,7 @@ static void *allocate_memory(exchange *x, output_buffer *output, size_t size)
   void *memory;
   if (posix_memalign(&memory, OUTPUT_ALIGNMENT, size) != 0)
     return NULL;
+  pages_prefer_large(memory, size);
   output->memory = memory;
   return memory;
 }

@@ -76,7 +76,7 @@ typedef struct infer_request_json {
 } infer_request_json;
 
 // Reads `text`. Readable memory must go on behind it, with whatever bytes (the binary part), and
-// end in 8 zeroes (body_finish puts them there): a number is read to its end before that is
+// end in 16 zeroes (body_finish puts them there): a number is read to its end before that is
 // compared with the end of the text. Errors are INVALID_ARG and name the place, the value and what
 // was expected: "inputs[0].data[17]: …"; UNAVAILABLE when memory is short. What the arena holds
 // then is garbage.

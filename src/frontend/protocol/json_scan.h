@@ -1,6 +1,6 @@
 // A cursor over JSON text (RFC 8259, and the number words of base/number.h): no tree, values are
 // visited where they stand. Errors are INVALID_ARG and name the place, what was expected and what
-// stands there. Pure functions; behind the text there must be readable memory that ends in 8
+// stands there. Pure functions; behind the text there must be readable memory that ends in 16
 // zeroes, as infer_request_json.h says.
 #ifndef NEREID_FRONTEND_PROTOCOL_JSON_SCAN_H
 #define NEREID_FRONTEND_PROTOCOL_JSON_SCAN_H

@@ -15,6 +15,9 @@
 
 // Reads the element at `text` into `out`, which need not be aligned.
 typedef number_status element_reader(const char *text, const char **end, void *out);
+// Reads the elements at `text` that are easy to read, see number_read_f32_run.
+typedef size_t run_reader(const char *text, const char *limit, void *out, size_t max_count,
+                          const char **end);
 // Prints the element at `in`; returns the size, at most NUMBER_TEXT_BYTES.
 typedef size_t element_printer(char *out, const void *in);
 
@@ -65,6 +68,36 @@ static number_status read_f32(const char *text, const char **end, void *out)
   number_status status = number_read_f32(text, end, &value);
   memcpy(out, &value, sizeof(value));
   return status;
+}
+
+static size_t read_f32_run(const char *text, const char *limit, void *out, size_t max_count,
+                           const char **end)
+{
+  return number_read_f32_run(text, limit, out, max_count, end);
+}
+
+static size_t read_f64_run(const char *text, const char *limit, void *out, size_t max_count,
+                           const char **end)
+{
+  return number_read_f64_run(text, limit, out, max_count, end);
+}
+
+static size_t read_no_run(const char *text, const char *limit, void *out, size_t max_count,
+                          const char **end)
+{
+  (void)text;
+  (void)limit;
+  (void)out;
+  (void)max_count;
+  (void)end;
+  return 0;
+}
+
+static run_reader *run_reader_of(TRITONSERVER_DataType datatype)
+{
+  return datatype == TRITONSERVER_TYPE_FP32   ? read_f32_run
+         : datatype == TRITONSERVER_TYPE_FP64 ? read_f64_run
+                                              : read_no_run;
 }
 
 static size_t print_f32(char *out, const void *in)
@@ -245,6 +278,7 @@ static error *read_numbers(json_cursor *c, const json_place *place, nesting *n,
                            TRITONSERVER_DataType datatype, char *out)
 {
   element_reader *read = types[datatype].read;
+  run_reader *read_run = run_reader_of(datatype);
   size_t size = protocol_datatype_size(datatype);
   bool done = false;
   RETURN_IF_ERROR(seek_element(c, place, n, false, &done));
@@ -252,11 +286,14 @@ static error *read_numbers(json_cursor *c, const json_place *place, nesting *n,
     const char *end;
     number_status status = NUMBER_READ_NOT_A_NUMBER;
     json_peek(c);
-    if (c->at >= c->end || (status = read(c->at, &end, out)) != NUMBER_READ_OK || end > c->end)
+    size_t taken = read_run(c->at, c->end, out, n->limit - n->count, &end);
+    if (taken == 0 &&
+        (c->at >= c->end || (status = read(c->at, &end, out)) != NUMBER_READ_OK || end > c->end))
       return element_error(c, place, n->count, status, datatype);
+    taken += taken == 0;
     c->at = end;
-    out += size;
-    n->count++;
+    out += taken * size;
+    n->count += taken;
     // The common case without the general walk: "," or ", " and the next number. Behind the text
     // are zeroes.
     const char *next = end + 1 + (end[0] == ',' && end[1] == ' ');
