@@ -28,8 +28,8 @@ class Bench:
         self.count, self.seconds, self.only = arguments.rounds, arguments.seconds, arguments.only
         self.table = Table()
 
-    def wants(self, name):
-        return not self.only or any(text in name for text in self.only)
+    def wants(self, *names):
+        return not self.only or any(text in name for text in self.only for name in names)
 
     @contextlib.contextmanager
     def folder(self):
@@ -59,7 +59,7 @@ def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--seconds", type=int, default=4)
-    parser.add_argument("--only", action="append", metavar="TEXT", help="cases whose names hold this; may be repeated")
+    parser.add_argument("--only", action="append", metavar="TEXT", help="only cases whose names hold this; may be repeated")
     parser.add_argument("--output")
     arguments = parser.parse_args()
     bench = Bench(arguments)

@@ -94,16 +94,19 @@ STARTS = {
 
 def start_once(server, expected):
     seconds = server.start()
-    time.sleep(0.5)  # what is started lazily is there
-    memory = server.idle_memory()
-    ready = [entry for entry in server.ask("repository/index", b"{}") if entry.get("state") == "READY"]
-    server.stop()
-    assert len(ready) == expected, f"{server.name} has {len(ready)} of {expected} models ready"
+    try:
+        time.sleep(0.5)  # what is started lazily is there
+        memory = server.idle_memory()
+        ready = [entry for entry in server.ask("repository/index", b"{}") if entry.get("state") == "READY"]
+        assert len(ready) == expected, f"{server.name} has {len(ready)} of {expected} models ready"
+    finally:
+        server.stop()
     return {"start": seconds * 1000, "memory": memory}
 
 
 def measure_start(bench, name, repository):
-    if not bench.wants(f"start, {name}"):
+    start, memory = f"start to ready, {name}", f"idle memory (PSS), {name}"
+    if not bench.wants(start, memory):
         return
     with bench.folder() as folder:
         (folder / "models").mkdir()
@@ -111,8 +114,8 @@ def measure_start(bench, name, repository):
             models.write_model(folder / "models", model, alias)
         servers = [make(folder, folder / "models") for make in BOTH]
         rounds = bench.rounds(servers, lambda server: start_once(server, len(repository)))
-        bench.add(f"start to ready, {name}", "ms", "less", rounds, "start")
-        bench.add(f"idle memory (PSS), {name}", "MiB", "less", rounds, "memory")
+        bench.add(start, "ms", "less", rounds, "start")
+        bench.add(memory, "MiB", "less", rounds, "memory")
 
 
 # --- Large JSON
@@ -133,7 +136,8 @@ def huge_once(server, request):
 
 def measure_huge(bench, name, make_request):
     name = f"[512,14041] FP32 {name}"
-    if not bench.wants(name):
+    peak = f"{name}: peak memory"
+    if not bench.wants(name, peak):
         return
     with bench.folder() as folder:
         models.write_model(folder / "models", "large")
@@ -141,7 +145,7 @@ def measure_huge(bench, name, make_request):
         with sides.running([make(folder, folder / "models") for make in BOTH]) as running:
             rounds = bench.rounds(running, lambda server: huge_once(server, request))
             bench.add(name, "ms", "less", rounds, "ms")
-            bench.add(f"{name}: peak memory", "MiB", "less", rounds, "peak")
+            bench.add(peak, "MiB", "less", rounds, "peak")
 
 
 def measure_all(bench):

@@ -16,7 +16,7 @@ POST = pathlib.Path(__file__).with_name("post.lua")
 class Request:
     model: str
     body: pathlib.Path
-    json_size: int | None = None  # bytes of JSON before binary tensors
+    json_size: int = 0  # bytes of JSON before binary tensors
     rows: int = 1  # in its batch
 
 

@@ -6,6 +6,7 @@ import contextlib
 import json
 import os
 import pathlib
+import random
 import re
 import shlex
 import signal
@@ -20,6 +21,7 @@ import load
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 RELEASE = ROOT / "build/release"
 TRITON = ROOT / ".deps/pytriton"
+READY_SECONDS = 120
 
 
 class Server:
@@ -28,7 +30,7 @@ class Server:
     def __init__(self, name, command, log, **environment):
         self.name, self.log, self.environment = name, log, dict(os.environ, **environment)
         self.port = free_port()
-        self.command = [str(part).format(port=self.port) for part in command]
+        self.command = [str(part).replace("{port}", str(self.port)) for part in command]
         self.process = None
 
     def start(self):
@@ -37,9 +39,10 @@ class Server:
         with open(self.log, "w") as log:
             self.process = subprocess.Popen(self.command, env=self.environment, stdout=log, stderr=log)
         while not self.is_ready():
-            if self.process.poll() is not None:
-                tail = self.log.read_text()[-2000:]
-                sys.exit(f"{self.name} ended with {self.process.returncode}:\n{tail}")
+            ended = self.process.poll() is not None
+            if ended or time.monotonic() - begin > READY_SECONDS:
+                self.process.kill()
+                sys.exit(f"{self.name} {'ended' if ended else 'does not get ready'}:\n{self.log.read_text()[-2000:]}")
             time.sleep(0.001)
         return time.monotonic() - begin
 
@@ -123,9 +126,12 @@ class InProcess:
 
 
 def free_port():
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        return taken.getsockname()[1]
+    """One below those that the kernel gives to clients: a client that waits for its server could be given the server's."""
+    while True:
+        port = random.randrange(18000, 32000)
+        with socket.socket() as attempt:
+            if attempt.connect_ex(("127.0.0.1", port)) != 0:
+                return port
 
 
 def common_flags(repository):
