@@ -22,6 +22,7 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 RELEASE = ROOT / "build/release"
 TRITON = ROOT / ".deps/pytriton"
 READY_SECONDS = 120
+STOP_SECONDS = 30
 
 
 class Server:
@@ -54,8 +55,14 @@ class Server:
             return False
 
     def stop(self):
+        """A server that hangs is killed, and the run goes on: Triton 2.51 aborted and hung here with 1,000 models."""
         self.process.send_signal(signal.SIGTERM)
-        self.process.wait(60)
+        try:
+            self.process.wait(STOP_SECONDS)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+        if self.process.wait() not in (0, -signal.SIGTERM):
+            print(f"note: {self.name} did not stop as it should ({self.process.returncode})", file=sys.stderr, flush=True)
 
     def url(self, path):
         return f"http://127.0.0.1:{self.port}/v2/{path}"
