@@ -1,0 +1,157 @@
+"""The cases: what is served, what is asked, and beside what nereid is measured."""
+import dataclasses
+import time
+
+import numpy
+
+import load
+import models
+import sides
+
+# figure of a round → what the table calls it, unit, what is better
+FIGURES = {
+    "rps": ("throughput", "req/s", "more"),
+    "p50": ("p50", "µs", "less"),
+    "p99": ("p99", "µs", "less"),
+    "cpu": ("server's CPU a request", "µs", "less"),
+    "batch": ("rows an execution", "rows", "more"),
+}
+BOTH = (sides.nereid, sides.triton)
+FLOOR = (sides.nereid, sides.echo, sides.echo_direct)
+
+
+def small(folder, model):
+    return load.json_request(folder, model, numpy.arange(16, dtype=numpy.float32).reshape(1, 16) + numpy.float32(0.5))
+
+
+def four_megabytes(folder, model):
+    return load.binary_request(folder, model, random(1024, 1024))
+
+
+def wide(rows):
+    return lambda folder, model: load.binary_request(folder, model, random(rows, 2048))
+
+
+def random(*shape):
+    return numpy.random.default_rng(1).standard_normal(shape, numpy.float32)
+
+
+def in_process(folder, repository):
+    """As many callers and threads as the model onnx_busy has instances and threads."""
+    return sides.InProcess(repository / "onnx_busy/1/model.onnx", callers=2, intra_op_threads=1)
+
+
+@dataclasses.dataclass
+class Load:
+    """One request over and over on a number of connections."""
+
+    name: str
+    beside: tuple
+    model: str
+    request: object
+    connections: tuple
+    figures: tuple
+
+
+ALL = ("rps", "p50", "p99", "cpu")
+LOADS = (
+    Load("small JSON, batcher", BOTH, "small", small, (1, 32, 512), ALL),
+    Load("small JSON, plain", BOTH, "plain", small, (1, 32, 512), ALL),
+    Load("small JSON, the floor", FLOOR, "small", small, (1, 32, 512), ALL),
+    Load("4 MB binary", BOTH, "large", four_megabytes, (1, 4), ("rps", "p50", "cpu")),
+    Load("4 MB binary, the floor", FLOOR, "large", four_megabytes, (1, 4), ("rps", "p50", "cpu")),
+    Load("small ONNX", BOTH, "onnx_small", small, (1, 32), ALL),
+    Load("ONNX cheaper in batches", BOTH, "onnx_wide", wide(1), (8,), (*ALL, "batch")),
+    Load("ONNX saturated, 1 row", (sides.nereid, in_process), "onnx_busy", wide(1), (8,), ("rps", "cpu")),
+    Load("ONNX saturated, 32 rows", (sides.nereid, in_process), "onnx_busy", wide(32), (8,), ("rps", "cpu")),
+)
+
+
+def measure_load(bench, case):
+    names = {f"{case.name}, {count} connection{'s' if count > 1 else ''}": count for count in case.connections}
+    names = {name: count for name, count in names.items() if bench.wants(name)}
+    if not names:
+        return
+    with bench.folder() as folder:
+        models.write_model(folder / "models", case.model)
+        request = case.request(folder, case.model)
+        with sides.running([make(folder, folder / "models") for make in case.beside]) as running:
+            for name, connections in names.items():
+                rounds = bench.rounds(running, lambda side: side.load(request, connections, bench.seconds))
+                for figure in case.figures:
+                    what, unit, better = FIGURES[figure]
+                    bench.add(f"{name}: {what}", unit, better, rounds, figure)
+
+
+# --- Start and memory
+
+STARTS = {
+    "empty repository": [],
+    "2 models": [("small", "small"), ("large", "large")],
+    "1000 models": [("one", f"model{i:04}") for i in range(1000)],
+}
+
+
+def start_once(server, expected):
+    seconds = server.start()
+    try:
+        time.sleep(0.5)  # what is started lazily is there
+        memory = server.idle_memory()
+        ready = [entry for entry in server.ask("repository/index", b"{}") if entry.get("state") == "READY"]
+        assert len(ready) == expected, f"{server.name} has {len(ready)} of {expected} models ready"
+    finally:
+        server.stop()
+    return {"start": seconds * 1000, "memory": memory}
+
+
+def measure_start(bench, name, repository):
+    start, memory = f"start to ready, {name}", f"idle memory (PSS), {name}"
+    if not bench.wants(start, memory):
+        return
+    with bench.folder() as folder:
+        (folder / "models").mkdir()
+        for model, alias in repository:
+            models.write_model(folder / "models", model, alias)
+        servers = [make(folder, folder / "models") for make in BOTH]
+        rounds = bench.rounds(servers, lambda server: start_once(server, len(repository)))
+        bench.add(start, "ms", "less", rounds, "start")
+        bench.add(memory, "MiB", "less", rounds, "memory")
+
+
+# --- Large JSON
+
+HUGE = (512, 14041)
+HUGES = {
+    "into a JSON reply": lambda folder: load.binary_request(folder, "large", random(*HUGE), binary_out=False),
+    "out of a JSON request": lambda folder: load.json_request(folder, "large", random(*HUGE), binary_out=True),
+}
+
+
+def huge_once(server, request):
+    server.forget_peak()
+    figures = load.curl(server.url(f"models/{request.model}/infer"), request)
+    figures["peak"] = server.peak_memory()
+    return figures
+
+
+def measure_huge(bench, name, make_request):
+    name = f"[512,14041] FP32 {name}"
+    peak = f"{name}: peak memory"
+    if not bench.wants(name, peak):
+        return
+    with bench.folder() as folder:
+        models.write_model(folder / "models", "large")
+        request = make_request(folder)
+        with sides.running([make(folder, folder / "models") for make in BOTH]) as running:
+            rounds = bench.rounds(running, lambda server: huge_once(server, request))
+            bench.add(name, "ms", "less", rounds, "ms")
+            bench.add(peak, "MiB", "less", rounds, "peak")
+
+
+def measure_all(bench):
+    for name, repository in STARTS.items():
+        measure_start(bench, name, repository)
+    for case in LOADS:
+        measure_load(bench, case)
+    for name, make_request in HUGES.items():
+        measure_huge(bench, name, make_request)

@@ -1,0 +1,69 @@
+"""Clients, and the requests that they send."""
+import dataclasses
+import json
+import os
+import pathlib
+import re
+import subprocess
+import sys
+
+import numpy
+
+POST = pathlib.Path(__file__).with_name("post.lua")
+
+
+@dataclasses.dataclass
+class Request:
+    model: str
+    body: pathlib.Path
+    json_size: int = 0  # bytes of JSON before binary tensors
+    rows: int = 1  # in its batch
+
+
+def json_request(folder, model, array, binary_out=False):
+    data = [float(str(x)) for x in array.ravel()]  # the shortest decimal of a float32
+    content = {"inputs": [dict(tensor(array), data=data)]}
+    if binary_out:
+        content["parameters"] = {"binary_data_output": True}
+    body = folder / f"{model}.json"
+    body.write_text(json.dumps(content))
+    return Request(model, body, rows=len(array))
+
+
+def binary_request(folder, model, array, binary_out=True):
+    content = {"inputs": [dict(tensor(array), parameters={"binary_data_size": array.nbytes})],
+               "parameters": {"binary_data_output": binary_out}}
+    head = json.dumps(content).encode()
+    body = folder / f"{model}.binary"
+    body.write_bytes(head + array.tobytes())
+    return Request(model, body, len(head), rows=len(array))
+
+
+def tensor(array):
+    assert array.dtype == numpy.float32
+    return {"name": "INPUT0", "datatype": "FP32", "shape": array.shape}
+
+
+def wrk(url, request, connections, seconds):
+    """Requests, requests a second, percentiles in microseconds."""
+    environment = dict(os.environ, NEREID_BENCH_BODY=str(request.body))
+    if request.json_size:
+        environment["NEREID_BENCH_JSON"] = str(request.json_size)
+    command = ["wrk", f"-t{min(2, connections)}", f"-c{connections}", f"-d{seconds}s", "--timeout", "30s", "-s", str(POST), url]
+    output = subprocess.run(command, env=environment, capture_output=True, text=True, check=True).stdout
+    requests, duration, errors, p50, p99, _ = map(float, re.search(r"RESULT (.*)", output).group(1).split())
+    if errors or not requests:
+        sys.exit(f"{url}: {errors:.0f} errors\n{output}")
+    return {"requests": requests, "rps": requests / (duration / 1e6), "p50": p50, "p99": p99}
+
+
+def curl(url, request):
+    """Milliseconds of one large request; the reply is read and dropped."""
+    command = ["curl", "-s", "-o", "/dev/null", "-w", "%{http_code} %{time_total}", "--data-binary", f"@{request.body}",
+               "-H", "Expect:", "-H", "Content-Type: application/octet-stream"]
+    if request.json_size:
+        command += ["-H", f"Inference-Header-Content-Length: {request.json_size}"]
+    status, seconds = subprocess.run([*command, url], capture_output=True, text=True, check=True).stdout.split()
+    if status != "200":
+        sys.exit(f"{url}: status {status}")
+    return {"ms": float(seconds) * 1000}

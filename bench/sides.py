@@ -1,0 +1,185 @@
+"""What is measured: nereid, Triton, the echo server, and ONNX Runtime called in-process.
+
+Each has a name and `load(request, connections, seconds)`, which answers the figures of one round.
+"""
+import contextlib
+import json
+import os
+import pathlib
+import random
+import re
+import shlex
+import signal
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+
+import load
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+RELEASE = ROOT / "build/release"
+TRITON = ROOT / ".deps/pytriton"
+READY_SECONDS = 120
+STOP_SECONDS = 30
+
+
+class Server:
+    """A process that serves HTTP on a port of 127.0.0.1; {port} in its command stands for that."""
+
+    def __init__(self, name, command, log, **environment):
+        self.name, self.log, self.environment = name, log, dict(os.environ, **environment)
+        self.port = free_port()
+        self.command = [str(part).replace("{port}", str(self.port)) for part in command]
+        self.process = None
+
+    def start(self):
+        """Seconds from exec until it says that it is ready."""
+        begin = time.monotonic()
+        with open(self.log, "w") as log:
+            self.process = subprocess.Popen(self.command, env=self.environment, stdout=log, stderr=log)
+        while not self.is_ready():
+            ended = self.process.poll() is not None
+            if ended or time.monotonic() - begin > READY_SECONDS:
+                self.process.kill()
+                sys.exit(f"{self.name} {'ended' if ended else 'does not get ready'}:\n{self.log.read_text()[-2000:]}")
+            time.sleep(0.001)
+        return time.monotonic() - begin
+
+    def is_ready(self):
+        try:
+            with urllib.request.urlopen(self.url("health/ready"), timeout=5) as reply:
+                return reply.status == 200
+        except OSError:  # HTTPError is one
+            return False
+
+    def stop(self):
+        """A server that hangs is killed, and the run goes on: Triton 2.51 aborted and hung here with 1,000 models."""
+        self.process.send_signal(signal.SIGTERM)
+        try:
+            self.process.wait(STOP_SECONDS)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+        if self.process.wait() not in (0, -signal.SIGTERM):
+            print(f"note: {self.name} did not stop as it should ({self.process.returncode})", file=sys.stderr, flush=True)
+
+    def url(self, path):
+        return f"http://127.0.0.1:{self.port}/v2/{path}"
+
+    def ask(self, path, body=None):
+        with urllib.request.urlopen(self.url(path), data=body, timeout=30) as reply:
+            return json.load(reply)
+
+    def idle_memory(self):
+        """Proportional set size in MiB."""
+        text = pathlib.Path(f"/proc/{self.process.pid}/smaps_rollup").read_text()
+        return int(re.search(r"^Pss:\s+(\d+)", text, re.M).group(1)) / 1024
+
+    def forget_peak(self):
+        """Memory's high-water mark is what is used now (proc(5), clear_refs)."""
+        pathlib.Path(f"/proc/{self.process.pid}/clear_refs").write_text("5")
+
+    def peak_memory(self):
+        """High-water mark of the resident set in MiB."""
+        text = pathlib.Path(f"/proc/{self.process.pid}/status").read_text()
+        return int(re.search(r"^VmHWM:\s+(\d+)", text, re.M).group(1)) / 1024
+
+    def cpu_seconds(self):
+        """User and system time so far."""
+        fields = pathlib.Path(f"/proc/{self.process.pid}/stat").read_text().rsplit(")", 1)[1].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+    def model_counts(self, model):
+        """Rows and executions of a model so far."""
+        stats = self.ask(f"models/{model}/stats")["model_stats"][0]
+        return int(stats["inference_count"]), int(stats["execution_count"])
+
+    def load(self, request, connections, seconds):
+        rows, executions = self.model_counts(request.model)
+        figures = self.load_only(request, connections, seconds)
+        more_rows, more_executions = self.model_counts(request.model)
+        figures["batch"] = (more_rows - rows) / (more_executions - executions)
+        return figures
+
+    def load_only(self, request, connections, seconds):
+        cpu = self.cpu_seconds()
+        figures = load.wrk(self.url(f"models/{request.model}/infer"), request, connections, seconds)
+        figures["cpu"] = (self.cpu_seconds() - cpu) / figures["requests"] * 1e6
+        return figures
+
+
+class Echo(Server):
+    load = Server.load_only  # it has no models to ask about
+
+
+class InProcess:
+    """ONNX Runtime in a Python process of its own; `callers` call one session with the request's rows, without a pause."""
+
+    name = "in-process"
+
+    def __init__(self, model_file, callers, intra_op_threads):
+        self.arguments = [str(model_file), str(callers), str(intra_op_threads)]
+
+    def start(self):
+        pass
+
+    def stop(self):
+        pass
+
+    def load(self, request, connections, seconds):
+        command = [sys.executable, str(ROOT / "bench/in_process.py"), *self.arguments, str(request.rows), str(seconds)]
+        return json.loads(subprocess.run(command, stdout=subprocess.PIPE, check=True).stdout)
+
+
+def free_port():
+    """One below those that the kernel gives to clients: a client that waits for its server could be given the server's."""
+    while True:
+        port = random.randrange(18000, 32000)
+        with socket.socket() as attempt:
+            if attempt.connect_ex(("127.0.0.1", port)) != 0:
+                return port
+
+
+def common_flags(repository):
+    return [f"--model-repository={repository}", f"--backend-directory={RELEASE}/backends", "--http-address=127.0.0.1",
+            f"--backend-config=onnxruntime,python-environment={ROOT}/.venv", "--http-port={port}", "--allow-metrics=false",
+            "--allow-grpc=false", "--log-info=false"]
+
+
+def nereid(folder, repository):
+    # Triton 2.51 has no limit on bodies yet, nor the flag.
+    command = [RELEASE / "bin/nereid", *common_flags(repository), "--http-max-input-size=1000000000"]
+    return Server("nereid", command, folder / "nereid.log")
+
+
+def triton(folder, repository):
+    command = [TRITON / "pytriton/tritonserver/bin/tritonserver", *common_flags(repository)]
+    return Server("Triton", command, folder / "triton.log", LD_LIBRARY_PATH=f"{TRITON}/nvidia_pytriton.libs")
+
+
+def echo(folder, _):
+    return Echo("echo", [build_echo(), "{port}"], folder / "echo.log")
+
+
+def echo_direct(folder, _):
+    return Echo("echo without hop", [build_echo(), "{port}", "--direct"], folder / "echo_direct.log")
+
+
+def build_echo():
+    source, program = ROOT / "bench/echo.c", ROOT / "build/bench/echo"
+    if not program.exists() or program.stat().st_mtime < source.stat().st_mtime:
+        program.parent.mkdir(parents=True, exist_ok=True)
+        library = subprocess.check_output(["pkg-config", "--cflags", "--libs", "libmicrohttpd"], text=True)
+        subprocess.run(["cc", "-std=c17", "-O2", "-Wall", "-Wextra", str(source), "-o", str(program), "-pthread",
+                        *shlex.split(library)], check=True)
+    return program
+
+
+@contextlib.contextmanager
+def running(sides):
+    with contextlib.ExitStack() as stack:
+        for side in sides:
+            side.start()
+            stack.callback(side.stop)
+        yield sides
