@@ -2,49 +2,102 @@
 #include "onnx_model.h"
 
 #include "backend_error.h"
+#include "backend_file.h"
 #include "backend_log.h"
 
-#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
+#include <unistd.h>
 
-// <folder>/<version>/<default_model_filename or model.onnx>; a folder of that name holds a
-// model.onnx beside its external data.
-static TRITONSERVER_Error *find_file(TRITONBACKEND_Model *model, const onnx_model *self,
-                                     char path[PATH_MAX])
+// What protobuf reads at most. Larger models have their weights in files beside them.
+#define FILE_MAX_BYTES ((size_t)INT32_MAX)
+
+// A model's file in memory and the open folder it lies in.
+typedef struct onnx_file {
+  void *data;
+  size_t size;
+  int folder;
+} onnx_file;
+
+// Reads the file at `path` below the repository; a folder of that name holds a model.onnx beside
+// its external data.
+static TRITONSERVER_Error *read_below(int repository, char **path, onnx_file *file)
 {
-  TRITONBACKEND_ArtifactType type;
-  const char *folder;
-  uint64_t version;
-  BACKEND_RETURN_IF_ERROR(TRITONBACKEND_ModelRepository(model, &type, &folder));
-  BACKEND_RETURN_IF_ERROR(TRITONBACKEND_ModelVersion(model, &version));
-  const char *file = backend_json_text(self->config, "default_model_filename");
-  int size = snprintf(path, PATH_MAX, "%s/%llu/%s", folder, (unsigned long long)version,
-                      *file != '\0' ? file : "model.onnx");
-  struct stat status;
-  if (size > 0 && size < PATH_MAX && stat(path, &status) == 0 && S_ISDIR(status.st_mode))
-    size += snprintf(path + size, (size_t)(PATH_MAX - size), "/model.onnx");
-  if (size < 0 || size >= PATH_MAX)
-    return backend_error(TRITONSERVER_ERROR_INVALID_ARG, "the path of model '%s' is too long",
-                         self->name);
-  if (stat(path, &status) != 0 || !S_ISREG(status.st_mode))
-    return backend_error(TRITONSERVER_ERROR_UNAVAILABLE,
-                         "unable to find '%s' for model instance '%s'", path, self->name);
+  if (backend_is_folder(repository, *path)) {
+    char *inside = NULL;
+    if (asprintf(&inside, "%s/model.onnx", *path) < 0)
+      return backend_error_no_memory("a path");
+    free(*path);
+    *path = inside;
+  }
+  BACKEND_RETURN_IF_ERROR(
+      backend_read_file(repository, *path, FILE_MAX_BYTES, &file->data, &file->size));
+  char *slash = strrchr(*path, '/');
+  *slash = '\0';
+  return backend_open_folder(repository, *path, &file->folder);
+}
+
+// <version>/<default_model_filename or model.onnx>
+static TRITONSERVER_Error *read_file(TRITONBACKEND_Model *model, const onnx_model *self,
+                                     onnx_file *file)
+{
+  int repository = -1;
+  char *path = NULL;
+  const char *name = backend_json_text(self->config, "default_model_filename");
+  BACKEND_RETURN_IF_ERROR(backend_version_path(model, *name != '\0' ? name : "model.onnx", &path));
+  TRITONSERVER_Error *error = backend_open_repository(model, &repository);
+  if (error == NULL) {
+    error = read_below(repository, &path, file);
+    close(repository);
+  }
+  free(path);
+  return error;
+}
+
+// The bytes are ours only until the session is made, and external data lies beside the file.
+static TRITONSERVER_Error *add_file_options(const onnx_model *self, const onnx_file *file,
+                                            ort_session_options *options)
+{
+  char folder[64];
+  snprintf(folder, sizeof folder, "/proc/self/fd/%d", file->folder);
+  const struct {
+    const char *key;
+    const char *value;
+  } entries[] = {
+      {"session.use_ort_model_bytes_directly", "0"},
+      {"session.use_ort_model_bytes_for_initializers", "0"},
+      {"session.model_external_initializers_file_folder_path", folder},
+  };
+  for (size_t i = 0; i < sizeof entries / sizeof entries[0]; i++)
+    ORT_RETURN_IF_ERROR(self->runtime, self->runtime->api.AddSessionConfigEntry(
+                                           options, entries[i].key, entries[i].value));
   return NULL;
+}
+
+static TRITONSERVER_Error *make_session_of(onnx_model *self, const onnx_file *file)
+{
+  const ort_api *api = &self->runtime->api;
+  ort_session_options *options = NULL;
+  BACKEND_RETURN_IF_ERROR(onnx_session_options(self, &options));
+  TRITONSERVER_Error *error = add_file_options(self, file, options);
+  if (error == NULL)
+    error =
+        ort_error(self->runtime, api->CreateSessionFromArray(self->runtime->env, file->data,
+                                                             file->size, options, &self->session));
+  api->ReleaseSessionOptions(options);
+  return error;
 }
 
 static TRITONSERVER_Error *make_session(TRITONBACKEND_Model *model, onnx_model *self)
 {
-  char path[PATH_MAX];
-  ort_session_options *options = NULL;
-  BACKEND_RETURN_IF_ERROR(find_file(model, self, path));
-  BACKEND_RETURN_IF_ERROR(onnx_session_options(self, &options));
-  TRITONSERVER_Error *error =
-      ort_error(self->runtime, self->runtime->api.CreateSession(self->runtime->env, path, options,
-                                                                &self->session));
-  self->runtime->api.ReleaseSessionOptions(options);
+  onnx_file file = {.folder = -1};
+  TRITONSERVER_Error *error = read_file(model, self, &file);
+  if (error == NULL)
+    error = make_session_of(self, &file);
+  free(file.data);
+  if (file.folder >= 0)
+    close(file.folder);
   return error;
 }
 

@@ -5,11 +5,23 @@
 #include "backend_error.h"
 #include "backend_log.h"
 
+#include <stdlib.h>
+
 #define API_MINOR_NEEDED 10 // Triton 22.07
+
+// Newer versions of ONNX Runtime report their use to Microsoft and keep a database for that in the home
+// folder, unless this variable is set before the library is opened. An operator's own value stays.
+// Other threads may read the environment meanwhile: glibc leaves them the array they have, since
+// this is the only variable that the process adds.
+static void switch_telemetry_off(void)
+{
+  setenv("ORT_DISABLE_TELEMETRY", "1", 0);
+}
 
 TRITONSERVER_Error *TRITONBACKEND_Initialize(TRITONBACKEND_Backend *backend)
 {
   onnx_backend *self;
+  switch_telemetry_off();
   BACKEND_RETURN_IF_ERROR(backend_check_api("onnxruntime", API_MINOR_NEEDED));
   BACKEND_RETURN_IF_ERROR(onnx_backend_new(backend, &self));
   TRITONSERVER_Error *error = TRITONBACKEND_BackendSetState(backend, self);

@@ -93,8 +93,8 @@ typedef void (*ort_log_function)(void *context, int severity, const char *catego
   X(2, GetErrorMessage, const char *, (const ort_status *status))                                  \
   X(4, CreateEnvWithCustomLogger, ort_status *,                                                    \
     (ort_log_function log, void *context, int level, const char *log_id, ort_env **env))           \
-  X(7, CreateSession, ort_status *,                                                                \
-    (const ort_env *env, const char *path, const ort_session_options *options,                     \
+  X(8, CreateSessionFromArray, ort_status *,                                                       \
+    (const ort_env *env, const void *data, size_t size, const ort_session_options *options,        \
      ort_session **session))                                                                       \
   X(9, Run, ort_status *,                                                                          \
     (ort_session *session, const ort_run_options *options, const char *const *input_names,         \

@@ -248,6 +248,12 @@ static error *check_file_names(const Inference__ModelConfig *config)
       REFUSE("'cc_model_filenames' of model '%s' leads out of the version's folder: '%s'",
              config->name, name);
   }
+  for (size_t i = 0; i < config->n_output; i++) {
+    const char *name = config->output[i]->label_filename;
+    if (!stays_below(name))
+      REFUSE("'label_filename' of output '%s' of model '%s' leads out of the model's folder: '%s'",
+             config->output[i]->name, config->name, name);
+  }
   return NULL;
 }
 

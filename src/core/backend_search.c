@@ -52,14 +52,23 @@ static error *print_backend_config(const server_options *options, const char *na
   return e;
 }
 
-// The path of the regular file `name` below `folder` as the kernel resolved it, or NULL.
-static char *find_in(const char *folder, const char *name, error **leads_out)
+// A folder that may hold the library.
+typedef struct library_place {
+  const char *root;    // the operator's own path
+  char path[PATH_MAX]; // below it, up to the file: "model/1/"
+} library_place;
+
+// The path of the regular file `name` in `place` as the kernel resolved it, or NULL.
+static char *find_in(const library_place *place, const char *name, error **leads_out)
 {
   AUTO_CLOSE int root = -1;
   AUTO_CLOSE int file = -1;
-  error *e = files_open_root(folder, &root);
+  char *below AUTO_FREE = NULL;
+  if (asprintf(&below, "%s%s", place->path, name) < 0)
+    return NULL;
+  error *e = files_open_root(place->root, &root);
   if (e == NULL)
-    e = files_open(root, name, FILE_REGULAR, &file);
+    e = files_open(root, below, FILE_REGULAR, &file);
   if (e != NULL) {
     if (error_get_code(e) == ERROR_INVALID_ARG && *leads_out == NULL && strchr(name, '/') != NULL)
       *leads_out = e;
@@ -81,30 +90,34 @@ static bool climbs(const char *name)
 static error *find_library(const model_environment *environment, const model_source *source,
                            const char *file, char **library)
 {
-  char version_folder[PATH_MAX], backend_folder[PATH_MAX];
   const char *backend_name = source->config_owned->backend;
-  const char *backends = environment->options->backend_directory;
-  int a = snprintf(version_folder, sizeof(version_folder), "%s/%" PRId64, source->folder,
-                   source->version);
-  int b = snprintf(backend_folder, sizeof(backend_folder), "%s/%s", backends, backend_name);
-  if (a >= PATH_MAX || b >= PATH_MAX)
-    return error_new(ERROR_INVALID_ARG, "the path of backend '%s' for model '%s' is too long",
-                     backend_name, source->name);
+  char backends[PATH_MAX];
+  library_place places[] = {
+      {.root = source->repository}, {.root = source->repository}, {backends, ""}};
+  int sizes[] = {
+      snprintf(places[0].path, PATH_MAX, "%s/%" PRId64 "/", source->name, source->version),
+      snprintf(places[1].path, PATH_MAX, "%s/", source->name),
+      snprintf(backends, PATH_MAX, "%s/%s", environment->options->backend_directory, backend_name),
+  };
+  error *leads_out = NULL;
+  *library = NULL;
   if (climbs(file) || climbs(backend_name))
     return error_new(ERROR_INVALID_ARG, "backend library name '%s' escapes backend directory",
                      climbs(file) ? file : backend_name);
-  const char *const folders[] = {version_folder, source->folder, backend_folder};
-  error *leads_out = NULL;
-  *library = NULL;
-  for (size_t i = 0; *library == NULL && i < sizeof(folders) / sizeof(folders[0]); i++)
-    *library = find_in(folders[i], file, &leads_out);
+  for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++)
+    if (sizes[i] < 0 || sizes[i] >= PATH_MAX)
+      return error_new(ERROR_INVALID_ARG, "the path of backend '%s' for model '%s' is too long",
+                       backend_name, source->name);
+  for (size_t i = 0; *library == NULL && i < sizeof(places) / sizeof(places[0]); i++)
+    *library = find_in(&places[i], file, &leads_out);
   if (*library == NULL && leads_out != NULL)
     return leads_out;
   error_free(leads_out);
   if (*library == NULL)
     return error_new(ERROR_INVALID_ARG,
-                     "unable to find backend library '%s' for model '%s', searched: %s, %s, %s",
-                     file, source->name, version_folder, source->folder, backend_folder);
+                     "unable to find backend library '%s' for model '%s', searched: %s/%" PRId64
+                     ", %s, %s",
+                     file, source->name, source->folder, source->version, source->folder, backends);
   return NULL;
 }
 

@@ -122,17 +122,21 @@ class Starter:
     def __init__(self, nereid, backends, folder):
         self.nereid, self.backends, self.folder, self.servers = nereid, backends, folder, []
 
-    def __call__(self, *repositories, flags=(), ready=True, wait=True):
-        """Starts a server on free ports and waits until it is ready (or, with ready=False, until its ports are open)."""
-        log = self.folder / f"server{len(self.servers)}.log"
-        command = [
+    def command(self, *repositories, flags=()):
+        return [
             str(self.nereid), "--http-port=0", "--metrics-port=0", "--http-address=127.0.0.1",
             f"--backend-directory={self.backends}",
             f"--backend-config=onnxruntime,python-environment={ROOT / '.venv'}",
             *(f"--model-repository={path}" for path in repositories), *flags,
         ]
+
+    def __call__(self, *repositories, flags=(), ready=True, wait=True, env=None):
+        """Starts a server on free ports and waits until it is ready (or, with ready=False, until its ports are open)."""
+        log = self.folder / f"server{len(self.servers)}.log"
         with log.open("w") as out:
-            process = subprocess.Popen(command, stdout=out, stderr=subprocess.STDOUT, env=environment())
+            process = subprocess.Popen(
+                self.command(*repositories, flags=flags), stdout=out, stderr=subprocess.STDOUT, env=env or environment()
+            )
         server = Server(process, log)
         self.servers.append(server)
         if wait:
