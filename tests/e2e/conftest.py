@@ -122,8 +122,11 @@ class Starter:
     def __init__(self, nereid, backends, folder):
         self.nereid, self.backends, self.folder, self.servers = nereid, backends, folder, []
 
-    def __call__(self, *repositories, flags=(), ready=True, wait=True):
-        """Starts a server on free ports and waits until it is ready (or, with ready=False, until its ports are open)."""
+    def __call__(self, *repositories, flags=(), ready=True, wait=True, variables=()):
+        """Starts a server on free ports and waits until it is ready (or, with ready=False, until its ports are open).
+
+        `variables` are added to its environment.
+        """
         log = self.folder / f"server{len(self.servers)}.log"
         command = [
             str(self.nereid), "--http-port=0", "--metrics-port=0", "--http-address=127.0.0.1",
@@ -132,7 +135,7 @@ class Starter:
             *(f"--model-repository={path}" for path in repositories), *flags,
         ]
         with log.open("w") as out:
-            process = subprocess.Popen(command, stdout=out, stderr=subprocess.STDOUT, env=environment())
+            process = subprocess.Popen(command, stdout=out, stderr=subprocess.STDOUT, env=environment() | dict(variables))
         server = Server(process, log)
         self.servers.append(server)
         if wait:
