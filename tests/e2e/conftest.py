@@ -130,12 +130,16 @@ class Starter:
             *(f"--model-repository={path}" for path in repositories), *flags,
         ]
 
-    def __call__(self, *repositories, flags=(), ready=True, wait=True, env=None):
-        """Starts a server on free ports and waits until it is ready (or, with ready=False, until its ports are open)."""
+    def __call__(self, *repositories, flags=(), ready=True, wait=True, variables=()):
+        """Starts a server on free ports and waits until it is ready (or, with ready=False, until its ports are open).
+
+        `variables` are added to its environment.
+        """
         log = self.folder / f"server{len(self.servers)}.log"
         with log.open("w") as out:
             process = subprocess.Popen(
-                self.command(*repositories, flags=flags), stdout=out, stderr=subprocess.STDOUT, env=env or environment()
+                self.command(*repositories, flags=flags), stdout=out, stderr=subprocess.STDOUT,
+                env=environment() | dict(variables),
             )
         server = Server(process, log)
         self.servers.append(server)

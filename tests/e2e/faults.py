@@ -1,0 +1,113 @@
+"""Steers tests/fakes/fault_injector.c: which calls of a server are counted, and which of them fail.
+
+A *site* is a place in the program, told by its call stack: failing each distinct stack once finds more than failing calls
+that a loop repeats.
+"""
+import mmap
+import os
+import re
+import struct
+import subprocess
+import time
+
+from conftest import BUILD, wait_for
+
+INJECTOR = BUILD / "tests/fakes/fault_injector.so"
+SETS = {
+    name: 1 << bit
+    for bit, name in enumerate(
+        ["memory", "accept", "epoll", "wait", "descriptors", "read", "write", "files", "map", "threads", "net"]
+    )
+}
+OWN, LIBRARIES, ALL = range(3)
+SHORT = -1  # instead of an errno: one byte is read or written
+
+# Where things lie in fault_control.
+ARMED, PLAN, CALLS, FAILED, REPORT, STACKS = 0, 4, 40, 48, 56, 56 + 4096
+STACKS_MAX = 1 << 16
+SIZE = STACKS + 8 * STACKS_MAX
+
+
+class Faults:
+    """The control block of one server."""
+
+    def __init__(self, path):
+        self.path = path
+        path.write_bytes(bytes(SIZE))
+        with path.open("r+b") as file:
+            self.memory = mmap.mmap(file.fileno(), SIZE)
+
+    @property
+    def variables(self):
+        assert INJECTOR.exists(), f"{INJECTOR} is missing: NEREID_BUILD must name a build with tests"
+        options = os.environ.get("ASAN_OPTIONS", "detect_leaks=1:abort_on_error=0:exitcode=99")
+        return {
+            "LD_PRELOAD": str(INJECTOR),
+            "NEREID_FAULT_CONTROL": str(self.path),
+            "ASAN_OPTIONS": options + ":verify_asan_link_order=0",
+        }
+
+    def arm(self, sets, at=0, count=1, scope=LIBRARIES, error=0, stack=0):
+        """Counts calls of `sets` from here on and fails `count` of them from number `at` on (0: none)."""
+        self.disarm()
+        self.memory[CALLS : REPORT + 1] = bytes(REPORT + 1 - CALLS)
+        struct.pack_into("=IiIQQQ", self.memory, PLAN, scope, error, 0, at, count, stack)
+        struct.pack_into("=I", self.memory, ARMED, sum(SETS[name] for name in sets))
+
+    def disarm(self):
+        struct.pack_into("=I", self.memory, ARMED, 0)
+
+    @property
+    def calls(self):
+        return struct.unpack_from("=Q", self.memory, CALLS)[0]
+
+    @property
+    def failed(self):
+        return struct.unpack_from("=Q", self.memory, FAILED)[0]
+
+    def stacks(self):
+        """The stack of each call since it was armed."""
+        return struct.unpack_from(f"={min(self.calls, STACKS_MAX)}Q", self.memory, STACKS)
+
+    def where(self):
+        """The stack of the first call that failed, for people."""
+        text = self.memory[REPORT:STACKS].split(b"\0")[0].decode(errors="replace")
+        return re.sub(r"^(nereid|libtriton\S*\.so)\+(0x\w+)$", self._named, text, flags=re.M)
+
+    def _named(self, match):
+        folders = {"nereid": "bin", "libtritonserver.so": "src/api"}
+        name = match[1]
+        folder = folders.get(name, "backends/" + name.removeprefix("libtriton_").removesuffix(".so"))
+        found = subprocess.run(
+            ["addr2line", "-f", "-s", "-e", str(BUILD / folder / name), match[2]], capture_output=True, text=True
+        )
+        return " ".join(found.stdout.split()) or match[0]
+
+
+def select(sites, most):
+    """At most `most` of the sites, evenly spread; NEREID_FAULT_SITES=all or a number changes how many."""
+    wanted = os.environ.get("NEREID_FAULT_SITES", str(most))
+    count = len(sites) if wanted == "all" else min(len(sites), int(wanted))
+    return [sites[i * len(sites) // count] for i in range(count)]
+
+
+def descriptors(server):
+    return len(os.listdir(f"/proc/{server.process.pid}/fd"))
+
+
+def await_descriptors(server, count):
+    """Closed connections leave a moment after their clients know."""
+    try:
+        wait_for("closed descriptors", lambda: descriptors(server) <= count, deadline=15)
+    except AssertionError:
+        folder = f"/proc/{server.process.pid}/fd"
+        raise AssertionError(f"{count} descriptors became {[os.readlink(f'{folder}/{n}') for n in os.listdir(folder)]}")
+
+
+def await_quiet(faults):
+    """Until nothing more is called that belongs to the last request."""
+    seen, since = faults.calls, time.monotonic()
+    while time.monotonic() - since < 0.03:
+        if faults.calls != seen:
+            seen, since = faults.calls, time.monotonic()
+        time.sleep(0.005)
