@@ -8,6 +8,7 @@
 #include <string.h>
 
 #define BYTES_BEHIND 16 // readable bytes that the reader asks for
+#define MAX_DATA     (1u << 20)
 
 static void check_shares(const infer_request_json *r, slice binary)
 {
@@ -39,7 +40,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
   arena a;
   arena_init(&a, NULL, 0);
   infer_request_json request;
-  error *e = infer_request_json_read((slice){body, json_size}, &a, &request);
+  error *e = infer_request_json_read((slice){body, json_size}, MAX_DATA, &a, &request);
   if (e == NULL)
     e = binary_tensors_split(&request, binary);
   if (e == NULL)

@@ -11,6 +11,7 @@
 #include <string.h>
 
 #define BYTES_BEHIND 16 // readable bytes that the reader asks for
+#define MAX_DATA     (1u << 20)
 
 static char *copy_with_zeroes(const void *data, size_t size)
 {
@@ -91,7 +92,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
   arena a;
   arena_init(&a, NULL, 0);
   infer_request_json request;
-  error *e = infer_request_json_read((slice){text, size}, &a, &request);
+  error *e = infer_request_json_read((slice){text, size}, MAX_DATA, &a, &request);
   if (e == NULL)
     check_request(&request);
   else

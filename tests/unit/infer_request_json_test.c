@@ -16,6 +16,7 @@
 #include <cmocka.h>
 
 #define ZEROES_BEHIND 16 // what the reader asks for
+#define MAX_DATA      4096
 
 typedef struct reading {
   char *text; // of exactly the size that the reader may touch, so that ASan sees one byte more
@@ -32,7 +33,7 @@ static reading read_bytes(const void *text, size_t size, const char *behind)
   memcpy(r.text, text, size);
   memcpy(r.text + size, behind, strlen(behind));
   arena_init(&r.arena, NULL, 0);
-  r.error = infer_request_json_read((slice){r.text, size}, &r.arena, &r.request);
+  r.error = infer_request_json_read((slice){r.text, size}, MAX_DATA, &r.arena, &r.request);
   return r;
 }
 
@@ -255,7 +256,7 @@ static void a_shape_that_the_text_cannot_hold_costs_no_memory(void **state)
       arena a;
       arena_init(&a, initial, sizeof(initial));
       infer_request_json request;
-      error *e = infer_request_json_read((slice){exact, strlen(text)}, &a, &request);
+      error *e = infer_request_json_read((slice){exact, strlen(text)}, MAX_DATA, &a, &request);
       assert_non_null(e);
       assert_null(a.blocks);
       assert_non_null(strstr(error_message(e), "Unable to parse 'inputs[0].data'"));
@@ -263,6 +264,46 @@ static void a_shape_that_the_text_cannot_hold_costs_no_memory(void **state)
       arena_fini(&a);
       free(exact);
     }
+}
+
+// A few characters of text can describe a multiple of their size.
+static void tensors_of_more_bytes_than_are_taken_are_refused(void **state)
+{
+  (void)state;
+  char zeroes[4 * 513];
+  char text[3 * sizeof(zeroes)];
+  for (size_t i = 0; i < 513; i++)
+    memcpy(zeroes + 2 * i, "0,", 2);
+  zeroes[2 * 512 - 1] = '\0'; // 512 elements
+  snprintf(text, sizeof(text), TENSOR("FP64", "[512]", "[%s]"), zeroes);
+  reading r = read_good(text);
+  assert_int_equal(r.request.json_data_size, MAX_DATA);
+  finish(&r);
+  snprintf(text, sizeof(text), TENSOR("FP64", "[513]", "[%s,0]"), zeroes);
+  ASSERT_REFUSED(text, "'inputs[0].data'", "'x'", "4104", "4096", "--http-max-input-size");
+  snprintf(text, sizeof(text),
+           "{\"inputs\":[{\"name\":\"a\",\"datatype\":\"INT8\",\"shape\":[1],\"data\":[1]},"
+           "{\"data\":[%s],\"name\":\"b\",\"datatype\":\"FP64\",\"shape\":[512]}]}",
+           zeroes);
+  ASSERT_REFUSED(text, "'inputs[1].data'", "'b'", "4096 bytes");
+}
+
+static void tensors_and_dimensions_are_few(void **state)
+{
+  (void)state;
+  AUTO_BUFFER buffer text = BUFFER_EMPTY;
+  buffer_append_text(&text, "{\"inputs\":[],\"outputs\":[");
+  for (int i = 0; i < 4097; i++)
+    buffer_append_format(&text, "%s{\"name\":\"%d\"}", i > 0 ? "," : "", i);
+  buffer_append(&text, "]}", 3);
+  ASSERT_REFUSED(text.data, "'outputs[4096]'", "at most 4096 outputs");
+  text.size = 0;
+  buffer_append_text(&text,
+                     "{\"inputs\":[{\"name\":\"x\",\"datatype\":\"INT8\",\"data\":[1],\"shape\":[");
+  for (int i = 0; i < 65; i++)
+    buffer_append_format(&text, "%s1", i > 0 ? "," : "");
+  buffer_append(&text, "]}]}", 5);
+  ASSERT_REFUSED(text.data, "'inputs[0].shape'", "at most 64 dimensions");
 }
 
 static void shapes_are_lists_of_whole_numbers_whose_product_fits(void **state)
@@ -718,6 +759,8 @@ int main(void)
       cmocka_unit_test(elements_of_another_kind_are_refused_in_tritons_words),
       cmocka_unit_test(data_must_hold_exactly_the_elements_of_the_shape),
       cmocka_unit_test(a_shape_that_the_text_cannot_hold_costs_no_memory),
+      cmocka_unit_test(tensors_of_more_bytes_than_are_taken_are_refused),
+      cmocka_unit_test(tensors_and_dimensions_are_few),
       cmocka_unit_test(shapes_are_lists_of_whole_numbers_whose_product_fits),
       cmocka_unit_test(tensors_without_elements_need_an_empty_array_or_nothing),
       cmocka_unit_test(each_member_of_a_request_is_found),

@@ -3,6 +3,7 @@
 #include "frontend/http/infer.h"
 
 #include "frontend/http/exchange.h"
+#include "frontend/http/server.h"
 #include "frontend/protocol/infer_request_json.h"
 #include "nereid/nereid.h"
 
@@ -166,7 +167,8 @@ bool infer_fill_request(exchange *x, inference *i)
     return fill_raw(x, i);
   const slice text = {x->body.data, json_size};
   const slice binary = {x->body.data + json_size, x->body.size - json_size};
-  if (exchange_fail_if_error(x, infer_request_json_read(text, &x->arena, &json)) ||
+  if (exchange_fail_if_error(
+          x, infer_request_json_read(text, x->http->options.max_input_size, &x->arena, &json)) ||
       exchange_fail_if_error(x, binary_tensors_split(&json, binary)) || !set_options(x, i, &json))
     return false;
   for (size_t k = 0; k < json.input_count; k++)

@@ -10,6 +10,9 @@
 #include <inttypes.h>
 #include <string.h>
 
+#define TENSORS_MAX    4096 // inputs, and outputs, of a request: their names are compared pair by pair
+#define DIMENSIONS_MAX 64
+
 // ---- lists that grow in the arena ----
 
 // Room for one more element behind `count`; the list moves when count is a power of two. Returns
@@ -160,6 +163,8 @@ enum {
 
 typedef struct input_context {
   infer_json_input *input;
+  size_t *data_size;    // of all inputs so far
+  size_t max_data_size; // of all inputs
   unsigned seen;
   size_t shape_count;
   int64_t *shape;
@@ -196,6 +201,8 @@ static error *read_datatype(json_cursor *c, const json_place *place, TRITONSERVE
 static error *visit_dimension(void *context, json_cursor *c, const json_place *place)
 {
   input_context *in = context;
+  if (in->shape_count == DIMENSIONS_MAX)
+    return json_fail_text(place->outer, "expected at most %d dimensions", DIMENSIONS_MAX);
   in->shape = grow(c->arena, in->shape, in->shape_count, sizeof(int64_t));
   if (in->shape == NULL)
     return error_no_memory();
@@ -220,12 +227,37 @@ static error *read_shape(input_context *in, json_cursor *c, const json_place *pl
   return NULL;
 }
 
+static error *check_data_size(const input_context *in, const json_place *place, size_t size)
+{
+  if (size <= in->max_data_size - *in->data_size)
+    return NULL;
+  return json_fail_text(place,
+                        "JSON input '%.256s' has a byte_size (%zu bytes) that exceeds the maximum "
+                        "allowed value of %zu bytes for all inputs together. Use "
+                        "--http-max-input-size to increase the limit.",
+                        in->input->name != NULL ? in->input->name : "", size, in->max_data_size);
+}
+
+// Numbers are weighed before there is memory for them, strings when it is known how long they are.
+static error *read_tensor(input_context *in, json_cursor *c, const json_place *place)
+{
+  infer_json_input *input = in->input;
+  size_t size;
+  if (!checked_multiply_size(protocol_datatype_size(input->datatype), input->element_count, &size))
+    size = SIZE_MAX;
+  RETURN_IF_ERROR(check_data_size(in, place, size));
+  RETURN_IF_ERROR(json_tensor_read(c, place, input->datatype, input->element_count, &input->data,
+                                   &input->data_size));
+  RETURN_IF_ERROR(check_data_size(in, place, input->data_size));
+  *in->data_size += input->data_size;
+  return NULL;
+}
+
 static error *read_data(input_context *in, json_cursor *c, const json_place *place)
 {
   const unsigned needed = SEEN_DATATYPE | SEEN_SHAPE;
   if ((in->seen & needed) == needed)
-    return json_tensor_read(c, place, in->input->datatype, in->input->element_count,
-                            &in->input->data, &in->input->data_size);
+    return read_tensor(in, c, place);
   in->late_data = *c;
   return json_skip(c, place);
 }
@@ -290,19 +322,27 @@ static error *finish_input(input_context *in, const json_place *place)
   if (in->late_data.at == NULL)
     return NULL;
   const json_place data = {.outer = place, .key = "data", .key_size = 4};
-  return json_tensor_read(&in->late_data, &data, in->input->datatype, in->input->element_count,
-                          &in->input->data, &in->input->data_size);
+  return read_tensor(in, &in->late_data, &data);
 }
+
+typedef struct inputs_context {
+  infer_request_json *request;
+  size_t max_data_size;
+} inputs_context;
 
 static error *visit_input(void *context, json_cursor *c, const json_place *place)
 {
-  infer_request_json *r = context;
+  inputs_context *list = context;
+  infer_request_json *r = list->request;
+  if (r->input_count == TENSORS_MAX)
+    return json_fail_text(place, "expected at most %d inputs", TENSORS_MAX);
   r->inputs = grow(c->arena, r->inputs, r->input_count, sizeof(infer_json_input));
   if (r->inputs == NULL)
     return error_no_memory();
   infer_json_input *input = &r->inputs[r->input_count++];
   *input = (infer_json_input){0};
-  input_context in = {.input = input};
+  input_context in = {
+      .input = input, .data_size = &r->json_data_size, .max_data_size = list->max_data_size};
   RETURN_IF_ERROR(json_object(c, place, visit_input_member, &in));
   return finish_input(&in, place);
 }
@@ -364,6 +404,8 @@ static error *visit_output(void *context, json_cursor *c, const json_place *plac
 {
   outputs_context *list = context;
   infer_request_json *r = list->request;
+  if (r->output_count == TENSORS_MAX)
+    return json_fail_text(place, "expected at most %d outputs", TENSORS_MAX);
   r->outputs = grow(c->arena, r->outputs, r->output_count, sizeof(infer_json_output));
   list->chosen = grow(c->arena, list->chosen, r->output_count, sizeof(bool));
   if (r->outputs == NULL || list->chosen == NULL)
@@ -388,6 +430,7 @@ enum {
 typedef struct request_context {
   infer_request_json *request;
   unsigned seen;
+  inputs_context inputs;
   outputs_context outputs;
 } request_context;
 
@@ -423,7 +466,7 @@ static error *visit_request_member(void *context, json_cursor *c, const json_pla
   if (slice_equal_text(key, "id"))
     return note(&r->seen, SEEN_ID) ? json_string(c, place, &r->request->id) : twice(place);
   if (slice_equal_text(key, "inputs"))
-    return note(&r->seen, SEEN_INPUTS) ? json_array(c, place, visit_input, r->request)
+    return note(&r->seen, SEEN_INPUTS) ? json_array(c, place, visit_input, &r->inputs)
                                        : twice(place);
   if (slice_equal_text(key, "outputs"))
     return note(&r->seen, SEEN_OUTPUTS) ? json_array(c, place, visit_output, &r->outputs)
@@ -436,15 +479,9 @@ static error *visit_request_member(void *context, json_cursor *c, const json_pla
   return json_skip(c, place);
 }
 
-// Names must differ. Requests have few tensors; many are refused rather than compared for minutes.
+// Names must differ. Requests have few tensors.
 static error *check_names(const infer_request_json *r)
 {
-  const size_t limit = 4096;
-  if (r->input_count > limit || r->output_count > limit)
-    return error_new(ERROR_INVALID_ARG,
-                     "the request has %zu inputs and %zu outputs, expected at "
-                     "most %zu of each",
-                     r->input_count, r->output_count, limit);
   for (size_t i = 0; i < r->input_count; i++)
     for (size_t k = 0; k < i; k++)
       if (strcmp(r->inputs[i].name, r->inputs[k].name) == 0)
@@ -462,11 +499,13 @@ static error *check_names(const infer_request_json *r)
   return NULL;
 }
 
-error *infer_request_json_read(slice text, arena *a, infer_request_json *out)
+error *infer_request_json_read(slice text, size_t max_data_size, arena *a, infer_request_json *out)
 {
   *out = (infer_request_json){.id = ""};
   json_cursor c = {.begin = text.data, .at = text.data, .end = text.data + text.size, .arena = a};
-  request_context r = {.request = out, .outputs = {.request = out}};
+  request_context r = {.request = out,
+                       .inputs = {.request = out, .max_data_size = max_data_size},
+                       .outputs = {.request = out}};
   RETURN_IF_ERROR(json_object(&c, NULL, visit_request_member, &r));
   RETURN_IF_ERROR(json_finish(&c));
   if ((r.seen & SEEN_INPUTS) == 0)

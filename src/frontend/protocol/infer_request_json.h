@@ -64,6 +64,7 @@ typedef struct infer_request_json {
   const char *id; // "" when absent
   infer_json_input *inputs;
   size_t input_count;
+  size_t json_data_size; // bytes of all tensors that were given as JSON
   infer_json_output *outputs;
   size_t output_count;       // 0: all outputs
   bool binary_output;        // binary_data_output: the default for outputs
@@ -77,10 +78,11 @@ typedef struct infer_request_json {
 
 // Reads `text`. Readable memory must go on behind it, with whatever bytes (the binary part), and
 // end in 16 zeroes (body_finish puts them there): a number is read to its end before that is
-// compared with the end of the text. Errors are INVALID_ARG and name the place, the value and what
-// was expected: "inputs[0].data[17]: …"; UNAVAILABLE when memory is short. What the arena holds
-// then is garbage.
-error *infer_request_json_read(slice text, arena *a, infer_request_json *out);
+// compared with the end of the text. The tensors that are given as JSON may have `max_data_size`
+// bytes together: a text can describe a multiple of its own size. Errors are INVALID_ARG and name
+// the place, the value and what was expected: "inputs[0].data[17]: …"; UNAVAILABLE when memory is
+// short. What the arena holds then is garbage.
+error *infer_request_json_read(slice text, size_t max_data_size, arena *a, infer_request_json *out);
 
 // Gives each binary input its slice of `binary`, in the order of the inputs. INVALID_ARG when the
 // sizes do not add up to exactly binary.size, naming the input, the bytes wanted and those left.
