@@ -76,6 +76,8 @@ static error *open_http(life *l)
   http.write_timeout_ms = (unsigned)o->http_write_timeout_ms;
   http.idle_timeout_ms = (unsigned)o->http_idle_timeout_ms;
   http.busy_poll_us = (unsigned)o->http_busy_poll_us;
+  http.admin_local_only = o->secure;
+  http.allow_model_upload = o->allow_model_upload;
   return http_server_new(&http, l->server, &l->http);
 }
 

@@ -42,9 +42,7 @@ int main(int argument_count, char **arguments)
 {
   daemon_options options;
   int status = EXIT_FAILURE;
-  error *e = daemon_options_init(&options);
-  if (e == NULL)
-    e = options_parse(&options, argument_count, arguments);
+  error *e = options_parse(&options, argument_count, arguments);
   if (e == NULL && !options.help)
     e = options_check(&options);
   if (e != NULL) {

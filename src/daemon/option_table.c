@@ -8,39 +8,45 @@
 
 #define FLAG(group, name, field, help)                                                             \
   {                                                                                                \
-    group, name, NULL, OPTION_FLAG, FIELD(field), 0, 0, NULL, help                                 \
+    group, name, NULL, OPTION_FLAG, FIELD(field), 0, 0, NULL, NULL, help                           \
   }
 #define BOOL(group, name, field, default_value, help)                                              \
   {                                                                                                \
-    group, name, "true|false", OPTION_BOOL, FIELD(field), 0, 0, default_value, help                \
+    group, name, "true|false", OPTION_BOOL, FIELD(field), 0, 0, default_value, NULL, help          \
   }
 #define INTEGER(group, name, value, field, least, most, default_value, help)                       \
   {                                                                                                \
-    group, name, value, OPTION_INTEGER, FIELD(field), least, most, default_value, help             \
+    group, name, value, OPTION_INTEGER, FIELD(field), least, most, default_value, NULL, help       \
+  }
+#define TIMEOUT(group, name, field, default_value, secure_value, help)                             \
+  {                                                                                                \
+    group, name, "<ms>", OPTION_INTEGER, FIELD(field), 0, INT_MAX, default_value, secure_value,    \
+        help                                                                                       \
   }
 #define DOUBLE(group, name, value, field, default_value, help)                                     \
   {                                                                                                \
-    group, name, value, OPTION_DOUBLE, FIELD(field), 0, 0, default_value, help                     \
+    group, name, value, OPTION_DOUBLE, FIELD(field), 0, 0, default_value, NULL, help               \
   }
 #define TEXT(group, name, value, field, default_value, help)                                       \
   {                                                                                                \
-    group, name, value, OPTION_TEXT, FIELD(field), 0, 0, default_value, help                       \
+    group, name, value, OPTION_TEXT, FIELD(field), 0, 0, default_value, NULL, help                 \
   }
 #define CHOICE(group, name, value, field, default_value, help)                                     \
   {                                                                                                \
-    group, name, value, OPTION_CHOICE, FIELD(field), 0, 0, default_value, help                     \
+    group, name, value, OPTION_CHOICE, FIELD(field), 0, 0, default_value, NULL, help               \
   }
 #define LIST(group, name, value, field, help)                                                      \
   {                                                                                                \
-    group, name, value, OPTION_LIST, FIELD(field), 0, 0, NULL, help                                \
+    group, name, value, OPTION_LIST, FIELD(field), 0, 0, NULL, NULL, help                          \
   }
 // `harmless`: the only value that is taken, since it asks for nothing.
 #define UNSUPPORTED(name, harmless)                                                                \
   {                                                                                                \
-    "Not supported yet", name, harmless, OPTION_UNSUPPORTED, 0, 0, 0, NULL, NULL                   \
+    "Not supported yet", name, harmless, OPTION_UNSUPPORTED, 0, 0, 0, NULL, NULL, NULL             \
   }
 
 #define GLOBAL     "Global"
+#define SECURITY   "Security"
 #define LOGGING    "Logging"
 #define REPOSITORY "Model repository"
 #define HTTP       "HTTP"
@@ -59,6 +65,17 @@ const option option_table[] = {
             "How long to wait for requests and models when the server is stopped."),
     BOOL(GLOBAL, "strict-readiness", strict_readiness, "true",
          "Ready only while every model is. Otherwise ready once start-up is over."),
+
+    FLAG(
+        SECURITY, "secure", secure,
+        "Admin requests from this machine only, short timeouts, not as root; see docs/security.md. "
+        "Not in Triton."),
+    CHOICE(SECURITY, "security", "triton|strict", security, "triton",
+           "strict is --secure. Not in Triton."),
+    FLAG(SECURITY, "allow-root", allow_root, "Run as root under --secure, too. Not in Triton."),
+    FLAG(SECURITY, "allow-model-upload", allow_model_upload,
+         "Take files of models, and configurations that name other code, from other machines, too. "
+         "Not in Triton."),
 
     INTEGER(LOGGING, "log-verbose", "<level>", log_verbose, 0, INT_MAX, "0",
             "Level of verbose lines, 0 for none. true is 1."),
@@ -102,17 +119,19 @@ const option option_table[] = {
             "0 for never. Not in Triton."),
     INTEGER(HTTP, "http-max-input-size", "<bytes>", http_max_input_size, 1, INT64_MAX, "67108864",
             "Largest body of a request, as sent and as unpacked."),
-    INTEGER(HTTP, "http-max-connections", "<count>", http_max_connections, 1, 1000000, "10000",
-            "Open connections; further ones wait. Not in Triton."),
+    INTEGER(HTTP, "http-max-connections", "<count>", http_max_connections, 0, 1000000, "10000",
+            "Open connections, 0 for as many as there are descriptors; 32 more are for health and "
+            "admin requests, the rest wait. Not in Triton."),
     INTEGER(HTTP, "http-max-inflight-bytes", "<bytes>", http_max_inflight_bytes, 0, INT64_MAX, "0",
-            "Bytes of all bodies that are held at a time, 0 for no limit. Not in Triton."),
-    INTEGER(HTTP, "http-header-timeout-ms", "<ms>", http_header_timeout_ms, 0, INT_MAX, "10000",
+            "Bytes of all requests that are held at a time, 0 for half of the memory. Not in "
+            "Triton."),
+    TIMEOUT(HTTP, "http-header-timeout-ms", http_header_timeout_ms, "10000", "5000",
             "For a request's headers, 0 for none. Not in Triton."),
-    INTEGER(HTTP, "http-body-timeout-ms", "<ms>", http_body_timeout_ms, 0, INT_MAX, "30000",
+    TIMEOUT(HTTP, "http-body-timeout-ms", http_body_timeout_ms, "30000", "10000",
             "For a body that makes no progress, 0 for none. Not in Triton."),
-    INTEGER(HTTP, "http-write-timeout-ms", "<ms>", http_write_timeout_ms, 0, INT_MAX, "30000",
+    TIMEOUT(HTTP, "http-write-timeout-ms", http_write_timeout_ms, "30000", "10000",
             "For a client that does not take its reply, 0 for none. Not in Triton."),
-    INTEGER(HTTP, "http-idle-timeout-ms", "<ms>", http_idle_timeout_ms, 0, INT_MAX, "75000",
+    TIMEOUT(HTTP, "http-idle-timeout-ms", http_idle_timeout_ms, "75000", "30000",
             "For a connection between two requests, 0 for none. Not in Triton."),
 
     BOOL(METRICS, "allow-metrics", allow_metrics, "true", "Serve Prometheus metrics."),

@@ -8,18 +8,22 @@
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
+#include <unistd.h>
 
 static void *field_of(daemon_options *options, const option *o)
 {
   return (char *)options + o->field;
 }
 
-error *daemon_options_init(daemon_options *options)
+error *daemon_options_init(daemon_options *options, bool secure)
 {
   memset(options, 0, sizeof(*options));
-  for (size_t i = 0; i < option_count; i++)
-    if (option_table[i].default_value != NULL)
-      RETURN_IF_ERROR(option_set(options, &option_table[i], option_table[i].default_value));
+  for (size_t i = 0; i < option_count; i++) {
+    const option *o = &option_table[i];
+    const char *value = secure && o->secure_value != NULL ? o->secure_value : o->default_value;
+    if (value != NULL)
+      RETURN_IF_ERROR(option_set(options, o, value));
+  }
   return NULL;
 }
 
@@ -249,8 +253,20 @@ static error *apply(daemon_options *options, const argument *arguments, size_t c
   return NULL;
 }
 
+static error *read_all(daemon_options *options, bool secure, const char *file,
+                       const argument *arguments, size_t count)
+{
+  RETURN_IF_ERROR(daemon_options_init(options, secure));
+  if (file != NULL)
+    RETURN_IF_ERROR(yaml_config_read(options, file));
+  RETURN_IF_ERROR(apply(options, arguments, count));
+  options->secure = options->secure || strcmp(options->security, "strict") == 0;
+  return NULL;
+}
+
 error *options_parse(daemon_options *options, int argument_count, char **words)
 {
+  memset(options, 0, sizeof(*options));
   argument *arguments = calloc((size_t)argument_count + 1, sizeof(*arguments));
   size_t count = 0;
   error *e = arguments == NULL ? error_no_memory() : NULL;
@@ -261,10 +277,12 @@ error *options_parse(daemon_options *options, int argument_count, char **words)
       file = arguments[count].value;
     count++;
   }
-  if (e == NULL && file != NULL)
-    e = yaml_config_read(options, file);
   if (e == NULL)
-    e = apply(options, arguments, count);
+    e = read_all(options, false, file, arguments, count);
+  if (e == NULL && options->secure) { // which has other defaults
+    daemon_options_fini(options);
+    e = read_all(options, true, file, arguments, count);
+  }
   free(arguments);
   return e;
 }
@@ -274,6 +292,10 @@ error *options_check(const daemon_options *o)
   if (o->model_repositories.count == 0)
     return error_new(ERROR_INVALID_ARG,
                      "--model-repository must be specified: the folder that holds the models");
+  if (o->secure && !o->allow_root && geteuid() == 0)
+    return error_new(ERROR_INVALID_ARG,
+                     "--secure does not run as root: start nereid as another user, or give "
+                     "--allow-root");
   if (o->allow_http && o->allow_metrics && o->http_port == o->metrics_port && o->http_port != 0)
     return error_new(ERROR_INVALID_ARG,
                      "--http-port and --metrics-port are both %" PRId64 ", expected two ports",
@@ -289,7 +311,9 @@ static void print_option(const option *o, buffer *out)
                        o->value != NULL ? o->value : "");
   buffer_append_format(out, "        %s", o->help);
   if (o->default_value != NULL && o->default_value[0] != '\0')
-    buffer_append_format(out, " (%s)", o->default_value);
+    buffer_append_format(out, " (%s%s%s)", o->default_value,
+                         o->secure_value != NULL ? ", with --secure " : "",
+                         o->secure_value != NULL ? o->secure_value : "");
   buffer_append_char(out, '\n');
 }
 

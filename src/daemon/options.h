@@ -21,6 +21,11 @@ typedef struct daemon_options {
   int64_t exit_timeout_seconds;
   bool strict_readiness;
 
+  bool secure;
+  char *security;
+  bool allow_root;
+  bool allow_model_upload;
+
   int64_t log_verbose;
   bool log_info;
   bool log_warning;
@@ -93,14 +98,15 @@ typedef struct option {
   size_t field;              // offset in daemon_options
   int64_t least, most;       // of an INTEGER
   const char *default_value; // NULL for lists and flags
+  const char *secure_value;  // the default under --secure; NULL: the same
   const char *help;
 } option;
 
 extern const option option_table[];
 extern const size_t option_count;
 
-// Sets the defaults.
-error *daemon_options_init(daemon_options *options);
+// Sets the defaults, those of --secure when `secure` is set.
+error *daemon_options_init(daemon_options *options, bool secure);
 void daemon_options_fini(daemon_options *options);
 
 // The flag of this name, or NULL.
@@ -111,7 +117,8 @@ const option *option_find(const char *name);
 error *option_set(daemon_options *options, const option *o, const char *value);
 
 // Reads the command line, and before it the --config file that it names: what the command line says
-// replaces what the file says, lists too. Errors name the flag.
+// replaces what the file says, lists too. `options` needs no init, but fini, also after an error.
+// Errors name the flag.
 error *options_parse(daemon_options *options, int argument_count, char **arguments);
 
 // What only several flags together show.

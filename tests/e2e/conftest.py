@@ -100,6 +100,10 @@ def environment():
     )
 
 
+# LeakSanitizer wants to be the only one who traces the process.
+WITHOUT_LEAK_CHECK = {"ASAN_OPTIONS": environment()["ASAN_OPTIONS"].replace("detect_leaks=1", "detect_leaks=0")}
+
+
 @pytest.fixture(scope="session")
 def nereid():
     """Path of the binary."""
@@ -130,16 +134,16 @@ class Starter:
             *(f"--model-repository={path}" for path in repositories), *flags,
         ]
 
-    def __call__(self, *repositories, flags=(), ready=True, wait=True, variables=()):
+    def __call__(self, *repositories, flags=(), ready=True, wait=True, variables=(), wrapper=()):
         """Starts a server on free ports and waits until it is ready (or, with ready=False, until its ports are open).
 
-        `variables` are added to its environment.
+        `variables` are added to its environment; `wrapper` is a command that runs it in its own process, such as strace -D.
         """
         log = self.folder / f"server{len(self.servers)}.log"
         with log.open("w") as out:
             process = subprocess.Popen(
-                self.command(*repositories, flags=flags), stdout=out, stderr=subprocess.STDOUT,
-                env=environment() | dict(variables),
+                [*wrapper, *self.command(*repositories, flags=flags)], stdout=out, stderr=subprocess.STDOUT,
+                env=environment() | dict(variables) | (WITHOUT_LEAK_CHECK if wrapper else {}),
             )
         server = Server(process, log)
         self.servers.append(server)

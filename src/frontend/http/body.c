@@ -20,12 +20,17 @@ void body_init(body *b, body_budget *budget, arena *a, size_t max_size)
 static bool reserve(body *b, size_t size)
 {
   size_t before = atomic_fetch_add_explicit(&b->budget->used, size, memory_order_relaxed);
-  if (b->budget->limit != 0 && (before > b->budget->limit || size > b->budget->limit - before)) {
+  if (before > b->budget->limit || size > b->budget->limit - before) {
     atomic_fetch_sub_explicit(&b->budget->used, size, memory_order_relaxed);
     return false;
   }
   b->reserved += size;
   return true;
+}
+
+body_result body_reserve(body *b, size_t size)
+{
+  return reserve(b, size) ? BODY_OK : BODY_OVER_BUDGET;
 }
 
 static void release(body *b)

@@ -17,7 +17,7 @@
 
 // Bytes that all bodies together may hold.
 typedef struct body_budget {
-  size_t limit; // 0: none
+  size_t limit;
   _Atomic size_t used;
 } body_budget;
 
@@ -53,6 +53,9 @@ void body_fini(body *b);
 body_result body_begin(body *b, size_t expected, bool chunked, size_t aligned_at);
 
 body_result body_append(body *b, const char *data, size_t size);
+
+// Counts `size` bytes more that belong to this request, until body_fini.
+body_result body_reserve(body *b, size_t size);
 
 // The body is complete: zeroes are put behind it.
 body_result body_finish(body *b);

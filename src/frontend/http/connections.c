@@ -44,7 +44,8 @@ struct connection {
   uint64_t acknowledged_bytes;    // of the reply, at the last look; watcher only
   pthread_mutex_t exchange_mutex; // guards what follows
   exchange *exchange;
-  bool left; // the client has
+  bool left;    // the client has
+  bool surplus; // there were as many as the limit when it was opened; loop thread
 };
 
 struct connections {
@@ -113,7 +114,9 @@ static bool add(connections *all, connection *c)
     c->next->previous = c;
   all->newest = c;
   all->by_fd[c->socket_fd] = c;
-  all->count++;
+  c->surplus = all->options.connection_limit != 0 && all->count >= all->options.connection_limit;
+  if (all->count++ == 0)
+    wake(all); // the watcher sleeps without end while there are none
   return true;
 }
 
@@ -178,6 +181,13 @@ bool connection_set_exchange(connection *c, exchange *x)
   LOCK_SCOPE(&c->exchange_mutex);
   c->exchange = x;
   return c->left;
+}
+
+bool connection_is_surplus(connection *c)
+{
+  if (c->surplus)
+    c->surplus = connections_count(c->all) > c->all->options.connection_limit;
+  return c->surplus;
 }
 
 void connection_refuse(connection *c, const char *text, size_t size)
@@ -292,7 +302,7 @@ static void check_timeouts(connections *all)
 static bool is_full(connections *all)
 {
   unsigned limit = all->options.connection_limit;
-  return limit != 0 && connections_count(all) >= limit;
+  return limit != 0 && connections_count(all) >= (size_t)limit + CONNECTIONS_RESERVED;
 }
 
 static void set_accepting(connections *all, bool accepting)

@@ -48,6 +48,9 @@ void connections_free(connections *all);
 
 size_t connections_count(connections *all);
 
+// Connections beyond the limit that are still accepted: for health and admin requests.
+#define CONNECTIONS_RESERVED 32
+
 // The calls below are made on the connection's loop thread.
 
 // Begins to watch a connection that libmicrohttpd has taken on; NULL when memory is short.
@@ -60,6 +63,9 @@ void connection_enter(connection *c, connection_state state);
 // The exchange to cancel when the client leaves; NULL for none. Borrowed until replaced. True when
 // the client has left already (a client that closes only its sending side counts as gone).
 bool connection_set_exchange(connection *c, exchange *x);
+
+// The connection was opened beyond the limit, and there are still as many.
+bool connection_is_surplus(connection *c);
 
 // Answers a request whose body is still coming with `text` (a complete HTTP reply), reads for a
 // while what the client still sends, so that it gets to see the reply, and closes. To be followed

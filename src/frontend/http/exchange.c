@@ -4,6 +4,7 @@
 #include "frontend/http/exchange.h"
 
 #include "base/buffer.h"
+#include "frontend/http/access.h"
 #include "frontend/http/infer.h"
 #include "frontend/http/log.h"
 #include "frontend/http/server.h"
@@ -13,9 +14,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#define EXCHANGE_ARENA_BYTES 6144
-#define URL_MAX_BYTES        8192
-#define DROPPED_BODY_BYTES   65536 // a refused request's body up to this size is read and dropped
+#define URL_MAX_BYTES      8192
+#define DROPPED_BODY_BYTES 65536 // a refused request's body up to this size is read and dropped
 
 // --- Memory
 
@@ -178,6 +178,43 @@ bool exchange_fail_if_error(exchange *x, error *failure_owned)
   return true;
 }
 
+static void fail_too_large(exchange *x, const char *what)
+{
+  exchange_fail(x, MHD_HTTP_CONTENT_TOO_LARGE,
+                "%s exceeds the maximum allowed input size of %zu bytes. Use "
+                "--http-max-input-size to increase the limit.",
+                what, x->http->options.max_input_size);
+}
+
+bool exchange_fail_if_body(exchange *x, body_result why)
+{
+  switch (why) {
+  case BODY_OK:
+    break;
+  case BODY_TOO_LARGE:
+    fail_too_large(x, "request body");
+    break;
+  case BODY_OVER_BUDGET:
+    exchange_fail(x, MHD_HTTP_SERVICE_UNAVAILABLE,
+                  "the server holds as many bytes of requests as it may, try again later");
+    break;
+  case BODY_NO_MEMORY:
+    exchange_fail(x, MHD_HTTP_SERVICE_UNAVAILABLE, "out of memory");
+    break;
+  case BODY_TOO_MANY_CHUNKS:
+    exchange_fail(x, MHD_HTTP_BAD_REQUEST,
+                  "Chunked request body exceeds maximum of %d non-empty chunks. Send fewer or "
+                  "larger HTTP chunks.",
+                  BODY_MAX_CHUNKS);
+    break;
+  case BODY_CORRUPT:
+    exchange_fail(x, MHD_HTTP_BAD_REQUEST, "the request body is not valid %s data",
+                  x->headers.coding == CODING_GZIP ? "gzip" : "deflate");
+    break;
+  }
+  return why != BODY_OK;
+}
+
 void exchange_reply_with(exchange *x, struct MHD_Response *response_owned)
 {
   if (response_owned == NULL) {
@@ -239,7 +276,8 @@ static enum MHD_Result send_reply(exchange *x)
     return MHD_NO;
   x->phase = EXCHANGE_ANSWERED;
   connection_enter(x->connection, CONNECTION_REPLY);
-  if (atomic_load_explicit(&x->http->draining, memory_order_relaxed) && !is_shared(x))
+  bool last = x->last || atomic_load_explicit(&x->http->draining, memory_order_relaxed);
+  if (last && !is_shared(x))
     MHD_add_response_header(x->reply, MHD_HTTP_HEADER_CONNECTION, "close");
   enum MHD_Result queued = MHD_queue_response(x->mhd, x->status, x->reply);
   if (!is_shared(x))
@@ -328,12 +366,17 @@ static bool find_route(exchange *x, const char *method, slice path)
   return true;
 }
 
-static void fail_too_large(exchange *x, const char *what)
+// When all connections are taken, those that came later are for whoever looks after the server.
+static bool check_room(exchange *x)
 {
-  exchange_fail(x, MHD_HTTP_CONTENT_TOO_LARGE,
-                "%s exceeds the maximum allowed input size of %zu bytes. Use "
-                "--http-max-input-size to increase the limit.",
-                what, x->http->options.max_input_size);
+  if (!connection_is_surplus(x->connection) || x->route->category == CATEGORY_HEALTH ||
+      access_is_admin(x->route->category))
+    return true;
+  x->last = true;
+  exchange_fail(x, MHD_HTTP_SERVICE_UNAVAILABLE,
+                "the server has as many connections as it may (%u), try again later",
+                x->http->options.connection_limit);
+  return false;
 }
 
 static bool check_body(exchange *x)
@@ -356,44 +399,17 @@ static bool check_body(exchange *x)
   return x->failure == NULL;
 }
 
-static void fail_body(exchange *x, body_result why)
-{
-  switch (why) {
-  case BODY_OK:
-    break;
-  case BODY_TOO_LARGE:
-    fail_too_large(x, "request body");
-    break;
-  case BODY_OVER_BUDGET:
-    exchange_fail(x, MHD_HTTP_SERVICE_UNAVAILABLE,
-                  "the server holds as many bytes of requests as it may, try again later");
-    break;
-  case BODY_NO_MEMORY:
-    exchange_fail(x, MHD_HTTP_SERVICE_UNAVAILABLE, "out of memory");
-    break;
-  case BODY_TOO_MANY_CHUNKS:
-    exchange_fail(x, MHD_HTTP_BAD_REQUEST,
-                  "Chunked request body exceeds maximum of %d non-empty chunks. Send fewer or "
-                  "larger HTTP chunks.",
-                  BODY_MAX_CHUNKS);
-    break;
-  case BODY_CORRUPT:
-    exchange_fail(x, MHD_HTTP_BAD_REQUEST, "the request body is not valid %s data",
-                  x->headers.coding == CODING_GZIP ? "gzip" : "deflate");
-    break;
-  }
-}
-
 static bool admit(exchange *x, const char *url, const char *method)
 {
-  if (!check_headers(x) || !find_route(x, method, slice_of(url)) || !check_body(x))
+  if (!check_headers(x) || !find_route(x, method, slice_of(url)) || !access_admit(x) ||
+      !check_room(x) || !check_body(x))
     return false;
   if (!has_body(&x->headers) || x->route->body == BODY_IGNORED)
     return true;
   bool compressed = x->headers.coding != CODING_IDENTITY;
   int64_t json_size = compressed ? 0 : x->headers.inference_header_length.value;
-  fail_body(x, body_begin(&x->body, (size_t)x->headers.content_length.value, x->headers.chunked,
-                          json_size > 0 ? (size_t)json_size : 0));
+  exchange_fail_if_body(x, body_begin(&x->body, (size_t)x->headers.content_length.value,
+                                      x->headers.chunked, json_size > 0 ? (size_t)json_size : 0));
   return x->failure == NULL;
 }
 
@@ -435,7 +451,7 @@ static enum MHD_Result receive(exchange *x, const char *data, size_t size)
     taken = BODY_TOO_LARGE; // only a chunked one gets here: a declared size was checked before
   if (taken == BODY_OK)
     return MHD_YES;
-  fail_body(x, taken);
+  exchange_fail_if_body(x, taken);
   return refuse(x);
 }
 
@@ -443,7 +459,7 @@ static void inflate_body(exchange *x)
 {
   int64_t json_size = x->headers.inference_header_length.value;
   x->body.aligned_at = json_size > 0 ? (size_t)json_size : 0;
-  fail_body(x, body_inflate(&x->body, x->headers.coding));
+  exchange_fail_if_body(x, body_inflate(&x->body, x->headers.coding));
 }
 
 static void handle_inflated(exchange *x)
@@ -461,7 +477,7 @@ static bool handle(exchange *x)
   if (x->route->body == BODY_IGNORED) {
     x->route->handle(x);
   } else if (x->headers.coding == CODING_IDENTITY) {
-    fail_body(x, body_finish(&x->body));
+    exchange_fail_if_body(x, body_finish(&x->body));
     handle_inflated(x);
   } else {
     // A few bytes may unpack to many.

@@ -24,6 +24,8 @@ typedef struct inference inference; // infer.h
 typedef struct exchange exchange;
 typedef struct jobs jobs;
 
+#define EXCHANGE_ARENA_BYTES 6144
+
 typedef enum exchange_phase {
   EXCHANGE_RECEIVING, // headers are here, the body is coming
   EXCHANGE_DROPPING,  // refused; the rest of a small body is read and dropped
@@ -45,6 +47,7 @@ struct exchange {
   const route *route;
   const char *parameters[PARAMETER_COUNT]; // decoded; "" when the path has none
   request_headers headers;
+  const char *stranger; // of an admin request: why its client is not on this machine, else NULL
   body body;
   size_t dropped_bytes; // of a body that nobody wants
 
@@ -56,6 +59,7 @@ struct exchange {
 
   unsigned status;            // of the reply
   struct MHD_Response *reply; // NULL until made
+  bool last;                  // the connection is closed after the reply
   const char *failure;        // the reply's text when it is an error, in the arena
   const char *failure_header; // one more header of that reply, or NULL
   const char *failure_value;
@@ -108,6 +112,8 @@ void exchange_fail(exchange *x, unsigned status, const char *format, ...)
 // pair does nothing and returns false for NULL.
 bool exchange_fail_if(exchange *x, TRITONSERVER_Error *failure_owned);
 bool exchange_fail_if_error(exchange *x, error *failure_owned);
+// The same from what became of the body; returns false for BODY_OK.
+bool exchange_fail_if_body(exchange *x, body_result why);
 // One more header for the failure that was just made; both texts are static.
 void exchange_fail_header(exchange *x, const char *name, const char *value);
 

@@ -1,9 +1,11 @@
 // Starts, drains and stops the inference listener: libmicrohttpd's loops, the watcher, the jobs.
 #include "frontend/http/http_server.h"
 
+#include "base/buffer.h"
 #include "base/cleanup.h"
 #include "base/clock.h"
-#include "base/cpus.h"
+#include "base/machine.h"
+#include "frontend/http/access.h"
 #include "frontend/http/exchange.h"
 #include "frontend/http/infer.h"
 #include "frontend/http/listen.h"
@@ -11,10 +13,13 @@
 #include "frontend/http/loop.h"
 #include "frontend/http/server.h"
 
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 
-#define JOB_THREADS 16
+#define JOB_THREADS       16
+#define OTHER_DESCRIPTORS 64
 
 void http_server_options_init(http_server_options *options)
 {
@@ -108,6 +113,20 @@ static error *make_shared_replies(http_server *http)
   return NULL;
 }
 
+// Descriptors are left for models, other listeners and the reserved connections.
+static unsigned limit_connections(unsigned wanted)
+{
+  size_t descriptors = machine_descriptors();
+  size_t kept = OTHER_DESCRIPTORS + CONNECTIONS_RESERVED;
+  size_t most = descriptors > 2 * kept ? descriptors - kept : descriptors / 2;
+  if (wanted != 0 && wanted <= most)
+    return wanted;
+  if (wanted != 0)
+    http_log_warning("at most %zu connections, not %u: the process may open %zu descriptors", most,
+                     wanted, descriptors);
+  return most < UINT_MAX ? (unsigned)most : UINT_MAX;
+}
+
 static http_server *allocate(const http_server_options *options, TRITONSERVER_Server *server)
 {
   http_server *http = calloc(1, sizeof(*http));
@@ -117,7 +136,10 @@ static http_server *allocate(const http_server_options *options, TRITONSERVER_Se
   http->options.address = NULL;
   http->server = server;
   refcount_init(&http->references);
-  http->budget.limit = options->max_inflight_bytes;
+  http->options.connection_limit = limit_connections(options->connection_limit);
+  if (http->options.max_inflight_bytes == 0)
+    http->options.max_inflight_bytes = machine_memory() / 2;
+  http->budget.limit = http->options.max_inflight_bytes;
   pthread_mutex_init(&http->mutex, NULL);
   pthread_condattr_t attributes;
   pthread_condattr_init(&attributes);
@@ -139,7 +161,7 @@ static error *start(http_server *http, int listen_fd_owned)
 {
   error *failure = jobs_new(JOB_THREADS, &http->jobs);
   if (failure == NULL)
-    failure = jobs_new(cpus_available(), &http->workers);
+    failure = jobs_new(machine_cpus(), &http->workers);
   if (failure == NULL)
     failure = make_shared_replies(http);
   if (failure == NULL)
@@ -153,6 +175,39 @@ static error *start(http_server *http, int listen_fd_owned)
   return connections_new(&http->options, listen_fd_owned, http->loops, &http->connections);
 }
 
+static bool is_loopback_only(int listen_fd)
+{
+  struct sockaddr_storage where;
+  socklen_t size = sizeof(where);
+  return getsockname(listen_fd, (struct sockaddr *)&where, &size) == 0 &&
+         access_is_loopback((struct sockaddr *)&where);
+}
+
+// Which admin categories clients on other machines can use.
+static void log_reach(const http_server *http, const char *address, bool loopback_only)
+{
+  AUTO_BUFFER buffer names = BUFFER_EMPTY;
+  bool listed[CATEGORY_COUNT] = {0};
+  size_t count;
+  const route *rows = routes_all(&count);
+  for (size_t i = 0; i < count && !loopback_only && !http->options.admin_local_only; i++) {
+    route_category category = rows[i].category;
+    if (rows[i].handle == NULL || listed[category] || !access_is_admin(category))
+      continue;
+    listed[category] = true;
+    buffer_append_format(&names, "%s%s", names.size > 0 ? ", " : "", route_category_name(category));
+  }
+  const char *why = loopback_only                    ? "none, the address is this machine's only"
+                    : http->options.admin_local_only ? "none (--secure)"
+                                                     : NULL;
+  const char *advice = why == NULL ? " (--secure keeps them to this machine)" : "";
+  slice text = why == NULL ? buffer_view(&names) : slice_of(why);
+  http_log_info("Admin categories that strangers can reach at %s:%u: %.*s%s", address, http->port,
+                (int)text.size, text.data, advice);
+  if (why == NULL && http->options.allow_model_upload)
+    http_log_warning("strangers can bring code: %s", "--allow-model-upload is given");
+}
+
 error *http_server_new(const http_server_options *options, TRITONSERVER_Server *server,
                        http_server **result)
 {
@@ -160,8 +215,11 @@ error *http_server_new(const http_server_options *options, TRITONSERVER_Server *
   if (http == NULL)
     return error_no_memory();
   int listen_fd;
+  bool loopback_only = false;
   error *failure = listen_open(options->address, options->port, options->reuse_port,
                                options->backlog, &listen_fd, &http->port);
+  if (failure == NULL)
+    loopback_only = is_loopback_only(listen_fd);
   if (failure == NULL)
     failure = start(http, listen_fd);
   if (failure != NULL) {
@@ -169,6 +227,7 @@ error *http_server_new(const http_server_options *options, TRITONSERVER_Server *
     return failure;
   }
   http_log_info("Started HTTPService at %s:%u", options->address, http->port);
+  log_reach(http, options->address, loopback_only);
   *result = http;
   return NULL;
 }

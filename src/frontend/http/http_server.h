@@ -20,17 +20,23 @@ typedef struct http_server_options {
   bool reuse_port;     // share the port with other processes (SO_REUSEPORT)
   unsigned backlog;    // connections that wait to be accepted
 
-  unsigned thread_count;     // loop threads; 0: one for each processor, 2 at least, 8 at most
-  unsigned connection_limit; // open connections; further ones wait in the backlog
+  unsigned thread_count; // loop threads; 0: one for each processor, 2 at least, 8 at most
+  // Open connections; 0: as many as there are descriptors. The first further ones are for health
+  // and admin requests (CONNECTIONS_RESERVED), the rest wait in the backlog.
+  unsigned connection_limit;
 
   size_t max_input_size;     // bytes of one body, as sent and inflated; at least 1
-  size_t max_inflight_bytes; // bytes of all bodies that are held at one time
+  size_t max_inflight_bytes; // bytes of all requests that are held at one time; 0: half of the
+                             // memory that the process may use
 
   unsigned
       header_timeout_ms;     // from the first byte of a request (or the connect) to its last header
   unsigned body_timeout_ms;  // a body that makes no progress
   unsigned write_timeout_ms; // a client that does not take its reply
   unsigned idle_timeout_ms;  // a keep-alive connection between two requests
+
+  bool admin_local_only;   // admin categories are for clients on this machine (access.h)
+  bool allow_model_upload; // loads may bring code from other machines
 
   unsigned busy_poll_us; // how long a loop polls for clients that come back at once
 } http_server_options;

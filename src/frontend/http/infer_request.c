@@ -157,6 +157,14 @@ static bool set_options(exchange *x, inference *i, const infer_request_json *jso
   return true;
 }
 
+// Tensors that came as JSON count like the body, but for those that the exchange's own memory
+// holds: most requests are small, and all threads share the count.
+static bool reserve_tensors(exchange *x, const infer_request_json *json)
+{
+  return json->json_data_size < EXCHANGE_ARENA_BYTES ||
+         !exchange_fail_if_body(x, body_reserve(&x->body, json->json_data_size));
+}
+
 bool infer_fill_request(exchange *x, inference *i)
 {
   size_t json_size;
@@ -169,6 +177,7 @@ bool infer_fill_request(exchange *x, inference *i)
   const slice binary = {x->body.data + json_size, x->body.size - json_size};
   if (exchange_fail_if_error(
           x, infer_request_json_read(text, x->http->options.max_input_size, &x->arena, &json)) ||
+      !reserve_tensors(x, &json) ||
       exchange_fail_if_error(x, binary_tensors_split(&json, binary)) || !set_options(x, i, &json))
     return false;
   for (size_t k = 0; k < json.input_count; k++)

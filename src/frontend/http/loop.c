@@ -5,7 +5,7 @@
 
 #include "base/cleanup.h"
 #include "base/clock.h"
-#include "base/cpus.h"
+#include "base/machine.h"
 #include "base/thread.h"
 #include "frontend/http/connections.h"
 #include "frontend/http/exchange.h"
@@ -285,7 +285,7 @@ static unsigned default_count(unsigned cpus)
 
 error *loops_new(const loops_options *options, http_server *http, loops **result)
 {
-  unsigned cpus = cpus_available();
+  unsigned cpus = machine_cpus();
   unsigned count = options->count == 0 ? default_count(cpus) : options->count;
   loops *all = calloc(1, sizeof(*all) + count * sizeof(loop));
   if (all == NULL)

@@ -6,6 +6,7 @@
 #include "frontend/http/base64.h"
 #include "frontend/http/exchange.h"
 #include "frontend/http/server.h"
+#include "frontend/http/upload.h"
 
 #include <jansson.h>
 #include <stdlib.h>
@@ -147,6 +148,8 @@ static bool add_parameter(exchange *x, load_parameters *p, const char *name, con
   slice text = {json_string_value(value), json_string_length(value)};
   TRITONSERVER_Parameter *parameter = NULL;
   char *content = NULL;
+  if (!upload_admit(x, name, text))
+    return false;
   if (strcmp(name, "config") == 0) {
     parameter = TRITONSERVER_ParameterNew(name, TRITONSERVER_PARAMETER_STRING, text.data);
   } else if (text_starts_with(name, "file:")) {

@@ -1,11 +1,15 @@
-// Counts processors. Called when threads are about to be started.
-#include "base/cpus.h"
+// Asks the kernel, and the files of control groups.
+#include "base/machine.h"
+
+#include "base/checked.h"
 
 #include <inttypes.h>
 #include <sched.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/resource.h>
+#include <unistd.h>
 
 static unsigned affinity_count(void)
 {
@@ -34,16 +38,22 @@ static void own_group(char *path, size_t capacity)
   fclose(file);
 }
 
+// Opens a file of the own group; NULL when there is none.
+static FILE *open_group_file(const char *name)
+{
+  char group[512];
+  char path[600];
+  own_group(group, sizeof(group));
+  snprintf(path, sizeof(path), "/sys/fs/cgroup%s/%s", group, name);
+  return fopen(path, "re");
+}
+
 // Processors' worth of time that the group may use; `count` when it may use all.
 static unsigned quota_count(unsigned count)
 {
-  char group[512];
-  char path[560];
   uint64_t quota;
   uint64_t period;
-  own_group(group, sizeof(group));
-  snprintf(path, sizeof(path), "/sys/fs/cgroup%s/cpu.max", group);
-  FILE *file = fopen(path, "re");
+  FILE *file = open_group_file("cpu.max");
   if (file == NULL)
     return count;
   int fields = fscanf(file, "%" SCNu64 " %" SCNu64, &quota, &period); // "max" is no number
@@ -54,7 +64,32 @@ static unsigned quota_count(unsigned count)
   return granted < 1 ? 1 : granted < count ? (unsigned)granted : count;
 }
 
-unsigned cpus_available(void)
+unsigned machine_cpus(void)
 {
   return quota_count(affinity_count());
+}
+
+size_t machine_memory(void)
+{
+  long pages = sysconf(_SC_PHYS_PAGES);
+  long page_size = sysconf(_SC_PAGESIZE);
+  size_t bytes;
+  if (pages <= 0 || page_size <= 0 ||
+      !checked_multiply_size((size_t)pages, (size_t)page_size, &bytes))
+    bytes = SIZE_MAX;
+  size_t granted;
+  FILE *file = open_group_file("memory.max");
+  if (file == NULL)
+    return bytes;
+  if (fscanf(file, "%zu", &granted) == 1 && granted < bytes) // "max" is no number
+    bytes = granted;
+  fclose(file);
+  return bytes;
+}
+
+size_t machine_descriptors(void)
+{
+  struct rlimit limit;
+  return getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY ? limit.rlim_cur
+                                                                                  : SIZE_MAX;
 }

@@ -1,0 +1,102 @@
+"""What is refused when the server holds all that it may: connections (reserved ones) and bytes."""
+import http.client
+import json
+import resource
+import threading
+
+from conftest import make_identity, wait_for
+
+INFER = "/v2/models/m/infer"
+
+
+def body_of(count):
+    tensor = {"name": "INPUT0", "shape": [1, count], "datatype": "FP32", "data": [0] * count}
+    return json.dumps({"inputs": [tensor]}).encode()
+
+
+SMALL = body_of(1)
+
+
+class Client(http.client.HTTPConnection):
+    """A connection that is kept open."""
+
+    def __init__(self, server):
+        super().__init__("127.0.0.1", server.http_port, timeout=60)
+
+    def ask(self, method, path, body=None):
+        self.request(method, path, body)
+        answer = self.getresponse()
+        return answer.status, answer.read().decode(), answer.headers
+
+
+def test_connections_beyond_the_limit_are_for_health_and_admin(start_server, repository):
+    make_identity(repository, "m")
+    server = start_server(repository, flags=["--http-max-connections=4", "--model-control-mode=explicit", "--load-model=m"])
+    # Those that ask for readiness when the server starts are closed by now or soon.
+    held = [Client(server) for _ in range(4)]
+    wait_for("four connections with room", lambda: all(c.ask("POST", INFER, SMALL)[0] == 200 for c in held))
+    late = Client(server)
+    assert late.ask("GET", "/v2/health/ready")[0] == 200
+    assert late.ask("POST", "/v2/repository/index", b"")[0] == 200
+    status, text, headers = late.ask("POST", INFER, SMALL)
+    assert status == 503 and "as many connections as it may (4)" in text
+    assert headers["Connection"] == "close"
+    late.close()
+    assert held[0].ask("POST", INFER, SMALL)[0] == 200  # whoever was there goes on
+    held.pop().close()
+
+    def room_again():
+        with_room = Client(server)
+        status = with_room.ask("POST", INFER, SMALL)[0]
+        with_room.close()
+        return status == 200
+
+    wait_for("room", room_again)
+    for client in held:
+        client.close()
+
+
+def test_few_descriptors_lower_the_limit_of_connections(start_server, repository):
+    make_identity(repository, "m")
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    server = start_server(repository, flags=["--http-max-connections=10000"], wrapper=["prlimit", "--nofile=256:256"])
+    assert "at most 160 connections, not 10000: the process may open 256 descriptors" in server.log
+    held = [Client(server) for _ in range(220)]
+    for client in held:
+        client.connect()
+    wait_for("refusals", lambda: [c for c in held[160:192] if c.ask("GET", "/v2/health/live")[0] == 200])
+    assert held[0].ask("POST", INFER, SMALL)[0] == 200
+    for client in held:
+        client.close()
+    assert resource.getrlimit(resource.RLIMIT_NOFILE) == (soft, hard)
+
+    def serves_again():
+        return server.ask(INFER, SMALL).status == 200
+
+    wait_for("room", serves_again)
+
+
+def test_bytes_beyond_the_budget_are_refused(start_server, repository):
+    """Bodies and the tensors that come out of JSON are counted together; small requests go on."""
+    slow = 'parameters { key: "execute_delay_ms" value { string_value: "500" } }'
+    make_identity(repository, "slow", more=slow)
+    make_identity(repository, "m")
+    server = start_server(repository, flags=["--http-max-inflight-bytes=1000000"])
+    large = body_of(150_000)  # 450 kB of text and 600 kB of FP32
+    status, text, _ = Client(server).ask("POST", INFER, large)
+    assert status == 503 and "as many bytes of requests as it may" in text
+    held = body_of(80_000)  # 240 kB and 320 kB: one fits
+    answers = []
+    threads = [
+        threading.Thread(target=lambda: answers.append(Client(server).ask("POST", "/v2/models/slow/infer", held)[0]))
+        for _ in range(8)
+    ]
+    for thread in threads:
+        thread.start()
+    for _ in range(20):
+        assert Client(server).ask("POST", INFER, SMALL)[0] == 200
+    for thread in threads:
+        thread.join()
+    assert set(answers) == {200, 503}
+    assert Client(server).ask("POST", INFER, held)[0] == 200  # all of it was given back
+    assert Client(server).ask("POST", INFER, held)[0] == 200
