@@ -86,24 +86,26 @@ static void loopback_addresses_are_told_from_others(void **state)
 static void hosts_that_name_this_machine_are_told_from_others(void **state)
 {
   (void)state;
-  static const char *const ours[] = {"localhost",  "localhost:8000", "LocalHost:1", "127.0.0.1",
-                                     "127.1.2.3:80", "[::1]",        "[::1]:8000",  "[::ffff:127.0.0.1]:1"};
-  static const char *const others[] = {"",
-                                       ":8000",
-                                       "example.com",
-                                       "localhost.example.com",
-                                       "localhost.",
-                                       "127.0.0.1.example.com",
-                                       "127.0.0.1x",
-                                       "0.0.0.0",
-                                       "10.0.0.1:8000",
-                                       "[::2]",
-                                       "[::1",
-                                       "::1",
-                                       "0x7f.1",
-                                       "2130706433",
-                                       "127.1",
-                                       "a-host-name-that-is-longer-than-any-address-can-be-written"};
+  static const char *const ours[] = {"localhost",  "localhost:8000",      "LocalHost:1",
+                                     "127.0.0.1",  "127.1.2.3:80",        "[::1]",
+                                     "[::1]:8000", "[::ffff:127.0.0.1]:1"};
+  static const char *const others[] = {
+      "",
+      ":8000",
+      "example.com",
+      "localhost.example.com",
+      "localhost.",
+      "127.0.0.1.example.com",
+      "127.0.0.1x",
+      "0.0.0.0",
+      "10.0.0.1:8000",
+      "[::2]",
+      "[::1",
+      "::1",
+      "0x7f.1",
+      "2130706433",
+      "127.1",
+      "a-host-name-that-is-longer-than-any-address-can-be-written"};
   for (size_t i = 0; i < sizeof(ours) / sizeof(ours[0]); i++)
     if (!access_names_this_machine(slice_of(ours[i])))
       fail_msg("'%s' was taken for another machine", ours[i]);
