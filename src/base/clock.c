@@ -1,6 +1,8 @@
 // The system's clocks behind one type.
 #include "base/clock.h"
 
+#include <errno.h>
+
 static uint64_t read_clock(clockid_t id)
 {
   struct timespec now;
@@ -33,4 +35,11 @@ struct timespec clock_timespec(uint64_t moment_ns)
 {
   return (struct timespec){.tv_sec = (time_t)(moment_ns / 1000000000u),
                            .tv_nsec = (long)(moment_ns % 1000000000u)};
+}
+
+void clock_sleep_until(uint64_t moment_ns)
+{
+  struct timespec moment = clock_timespec(moment_ns);
+  while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &moment, NULL) == EINTR)
+    ;
 }

@@ -29,4 +29,7 @@ static inline uint64_t clock_now(clock_source clock)
 // The moment as an absolute timespec of CLOCK_MONOTONIC, for pthread_cond_clockwait.
 struct timespec clock_timespec(uint64_t moment_ns);
 
+// Sleeps until that moment of CLOCK_MONOTONIC.
+void clock_sleep_until(uint64_t moment_ns);
+
 #endif

@@ -114,10 +114,18 @@ static void *await_startup(void *pointer)
   return NULL;
 }
 
+static void serve_on(life *l, uint64_t seconds)
+{
+  if (l->http != NULL)
+    http_server_announce_stop(l->http);
+  clock_sleep_until(clock_monotonic_ns() + seconds * NS_PER_SECOND);
+}
+
 // Answers what was accepted, at most until the exit timeout; metrics stay up meanwhile.
 static void *drain(void *pointer)
 {
   life *l = pointer;
+  serve_on(l, (uint64_t)l->options->shutdown_delay_seconds);
   uint64_t timeout = (uint64_t)l->options->exit_timeout_seconds;
   uint64_t deadline = clock_monotonic_ns() + timeout * NS_PER_SECOND;
   size_t left = l->http != NULL ? http_server_drain(l->http, deadline) : 0;

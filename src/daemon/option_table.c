@@ -63,6 +63,9 @@ const option option_table[] = {
          "Exit when a start-up model does not load. Otherwise serve the others."),
     INTEGER(GLOBAL, "exit-timeout-secs", "<seconds>", exit_timeout_seconds, 0, UINT_MAX, "30",
             "How long to wait for requests and models when the server is stopped."),
+    INTEGER(GLOBAL, "shutdown-delay-secs", "<seconds>", shutdown_delay_seconds, 0, 3600, "0",
+            "How long to serve on, not ready, before the server stops: for load balancers. Not in "
+            "Triton."),
     BOOL(GLOBAL, "strict-readiness", strict_readiness, "true",
          "Ready only while every model is. Otherwise ready once start-up is over."),
 

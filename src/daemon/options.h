@@ -19,6 +19,7 @@ typedef struct daemon_options {
   char *id;
   bool exit_on_error;
   int64_t exit_timeout_seconds;
+  int64_t shutdown_delay_seconds;
   bool strict_readiness;
 
   bool secure;

@@ -66,6 +66,7 @@ struct connections {
 
   _Atomic bool stopping;
   _Atomic bool draining;
+  _Atomic bool listener_closed;
   bool accepting;       // the listening socket is in the epoll set; watcher only
   _Atomic bool crowded; // accepting was paused because of a limit
 };
@@ -139,8 +140,6 @@ connection *connection_open(connections *all, int socket_fd)
                               .data.u64 = TAG(socket_fd, c->generation)};
   if (epoll_ctl(all->epoll_fd, EPOLL_CTL_ADD, socket_fd, &event) != 0)
     http_log_verbose("cannot watch a connection for its end: %s", strerror(errno));
-  if (atomic_load(&all->draining))
-    shutdown(socket_fd, SHUT_RD);
   return c;
 }
 
@@ -164,16 +163,15 @@ void connection_close(connection *c)
     wake(all);
 }
 
-void connection_enter(connection *c, connection_state state)
+bool connection_enter(connection *c, connection_state state)
 {
   atomic_store_explicit(&c->since_ms, now_ms(), memory_order_relaxed);
-  // Sequentially consistent against connections_stop_accepting: either it sees this connection
-  // idle, or this thread sees the server draining.
-  atomic_store(&c->state, state);
-  if (state == CONNECTION_IDLE && atomic_load(&c->all->draining)) {
-    atomic_store(&c->closing, true);
-    shutdown(c->socket_fd, SHUT_RD);
-  }
+  connection_state before = atomic_load_explicit(&c->state, memory_order_relaxed);
+  do {
+    if (before == CONNECTION_CLOSED)
+      return false;
+  } while (!atomic_compare_exchange_weak(&c->state, &before, state));
+  return true;
 }
 
 bool connection_set_exchange(connection *c, exchange *x)
@@ -253,6 +251,7 @@ static unsigned timeout_of(const http_server_options *options, connection_state 
   case CONNECTION_REPLY:
     return options->write_timeout_ms;
   case CONNECTION_RUNNING:
+  case CONNECTION_CLOSED:
     break;
   }
   return 0;
@@ -326,12 +325,13 @@ static bool is_lack_of_resources(int reason)
   return reason == EMFILE || reason == ENFILE || reason == ENOBUFS || reason == ENOMEM;
 }
 
-static void accept_some(connections *all)
+// Returns false when nothing more can be accepted now.
+static bool accept_some(connections *all)
 {
   for (int i = 0; i < ACCEPT_RUN; i++) {
     if (is_full(all)) {
       pause_accepting(all, "the limit of open connections is reached");
-      return;
+      return false;
     }
     struct sockaddr_storage address;
     socklen_t size = sizeof(address);
@@ -340,10 +340,11 @@ static void accept_some(connections *all)
     if (fd < 0) {
       if (is_lack_of_resources(errno))
         pause_accepting(all, strerror(errno));
-      return;
+      return false;
     }
     loops_adopt(all->adopters, fd, &address, size);
   }
+  return true;
 }
 
 // Accepts again when there is room, at the latest one tick after it was paused.
@@ -359,9 +360,12 @@ static void close_listener(connections *all)
 {
   if (all->listen_fd < 0)
     return;
+  for (unsigned i = 0; i <= all->options.backlog / ACCEPT_RUN && accept_some(all); i++)
+    ; // clients that were connected before
   set_accepting(all, false);
   close(all->listen_fd);
   all->listen_fd = -1;
+  atomic_store(&all->listener_closed, true);
 }
 
 static void handle_event(connections *all, const struct epoll_event *event)
@@ -465,15 +469,36 @@ void connections_stop_accepting(connections *all)
 {
   atomic_store(&all->draining, true);
   wake(all);
+}
+
+static bool has_unread_bytes(const connection *c)
+{
+  char byte;
+  return recv(c->socket_fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) > 0;
+}
+
+// The registry's mutex is held. False when it has a request, or one on its way.
+static bool close_idle(connection *c)
+{
+  connection_state state = atomic_load(&c->state);
+  if (state == CONNECTION_CLOSED)
+    return true;
+  if ((state != CONNECTION_IDLE && state != CONNECTION_HEADERS) || has_unread_bytes(c) ||
+      !atomic_compare_exchange_strong(&c->state, &state, CONNECTION_CLOSED))
+    return false;
+  atomic_store(&c->closing, true);
+  shutdown(c->socket_fd, SHUT_RDWR);
+  return true;
+}
+
+size_t connections_close_idle(connections *all)
+{
+  size_t open = atomic_load(&all->listener_closed) ? 0 : 1;
+  open += loops_arriving(all->adopters);
   LOCK_SCOPE(&all->mutex);
-  for (connection *c = all->newest; c != NULL; c = c->next) {
-    connection_state state = atomic_load(&c->state);
-    if (state != CONNECTION_IDLE && state != CONNECTION_HEADERS)
-      continue;
-    // Closed for reading only: a request that is in the socket already is still read and answered.
-    atomic_store(&c->closing, true);
-    shutdown(c->socket_fd, SHUT_RD);
-  }
+  for (connection *c = all->newest; c != NULL; c = c->next)
+    open += !close_idle(c);
+  return open;
 }
 
 // Takes references to exchanges of connections that were not asked before.

@@ -28,6 +28,7 @@ typedef enum connection_state {
   CONNECTION_BODY,    // for the rest of the body (body_timeout)
   CONNECTION_RUNNING, // for the server: no timeout
   CONNECTION_REPLY,   // for the client to take the reply (write_timeout)
+  CONNECTION_CLOSED,  // for nothing: connections_close_idle has shut it down
 } connection_state;
 
 // Makes the registry and starts its thread. `listen_fd_owned` is closed by
@@ -36,9 +37,13 @@ typedef enum connection_state {
 error *connections_new(const http_server_options *options, int listen_fd_owned, loops *adopters,
                        connections **result);
 
-// Closes the listening socket, then closes every connection without a request: each as soon as what
-// it has already sent is answered. Thread-safe, idempotent.
+// Closes the listening socket once what waits there is accepted. The watcher does it soon.
+// Thread-safe, idempotent.
 void connections_stop_accepting(connections *all);
+
+// Closes every connection that has no request, and none on its way. Returns how many may still
+// begin one: 0 only after connections_stop_accepting. Thread-safe.
+size_t connections_close_idle(connections *all);
 
 // Cancels what every connection's request has in the core.
 void connections_cancel_all(connections *all);
@@ -57,8 +62,9 @@ size_t connections_count(connections *all);
 connection *connection_open(connections *all, int socket_fd);
 void connection_close(connection *c);
 
-// Says what the connection waits for from now on; repeating a state counts as progress.
-void connection_enter(connection *c, connection_state state);
+// Says what the connection waits for from now on; repeating a state counts as progress. False when
+// it was closed before this request began, so that nobody may see it begin.
+bool connection_enter(connection *c, connection_state state);
 
 // The exchange to cancel when the client leaves; NULL for none. Borrowed until replaced. True when
 // the client has left already (a client that closes only its sending side counts as gone).

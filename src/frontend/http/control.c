@@ -24,6 +24,10 @@ void handle_server_live(exchange *x)
 void handle_server_ready(exchange *x)
 {
   bool ready = false;
+  if (atomic_load_explicit(&x->http->leaving, memory_order_relaxed)) {
+    exchange_fail(x, MHD_HTTP_SERVICE_UNAVAILABLE, "the server is stopping");
+    return;
+  }
   TRITONSERVER_Error *failure = TRITONSERVER_ServerIsReady(x->http->server, &ready);
   reply_ready(x, failure, ready);
 }

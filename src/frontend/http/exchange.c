@@ -276,7 +276,7 @@ static enum MHD_Result send_reply(exchange *x)
     return MHD_NO;
   x->phase = EXCHANGE_ANSWERED;
   connection_enter(x->connection, CONNECTION_REPLY);
-  bool last = x->last || atomic_load_explicit(&x->http->draining, memory_order_relaxed);
+  bool last = x->last || atomic_load_explicit(&x->http->leaving, memory_order_relaxed);
   if (last && !is_shared(x))
     MHD_add_response_header(x->reply, MHD_HTTP_HEADER_CONNECTION, "close");
   enum MHD_Result queued = MHD_queue_response(x->mhd, x->status, x->reply);
@@ -427,6 +427,8 @@ static enum MHD_Result begin(loop *l, struct MHD_Connection *mhd, const char *ur
   if (x == NULL)
     return MHD_NO;
   *context = x;
+  if (!connection_enter(x->connection, CONNECTION_BODY))
+    return MHD_NO;
   http_log_verbose("HTTP request: %s %s", method, url);
   if (admit(x, url, method)) {
     connection_enter(x->connection, has_body(&x->headers) ? CONNECTION_BODY : CONNECTION_RUNNING);

@@ -20,6 +20,7 @@
 
 #define JOB_THREADS       16
 #define OTHER_DESCRIPTORS 64
+#define DRAIN_PAUSE_NS    UINT64_C(1000000)
 
 void http_server_options_init(http_server_options *options)
 {
@@ -250,19 +251,30 @@ static size_t wait_for_none(http_server *http, _Atomic size_t *count, uint64_t d
   return atomic_load(count);
 }
 
+void http_server_announce_stop(http_server *http)
+{
+  atomic_store(&http->leaving, true);
+}
+
 size_t http_server_drain(http_server *http, uint64_t deadline_ns)
 {
+  http_server_announce_stop(http);
   atomic_store(&http->draining, true);
   if (http->connections == NULL)
     return 0;
   connections_stop_accepting(http->connections);
-  return wait_for_none(http, &http->unanswered, deadline_ns);
+  // Each client is told with its next reply to close; who has none on its way is closed here.
+  while (connections_close_idle(http->connections) > 0 && clock_monotonic_ns() < deadline_ns)
+    if (wait_for_none(http, &http->unanswered, deadline_ns) == 0)
+      clock_sleep_until(clock_monotonic_ns() + DRAIN_PAUSE_NS);
+  return atomic_load(&http->unanswered);
 }
 
 void http_server_free(http_server *http)
 {
   if (http == NULL)
     return;
+  http_server_announce_stop(http);
   atomic_store(&http->draining, true);
   atomic_store(&http->stopping, true);
   if (http->connections != NULL) {

@@ -53,6 +53,10 @@ error *http_server_new(const http_server_options *options, TRITONSERVER_Server *
 // The port in use.
 uint16_t http_server_port(const http_server *http);
 
+// Serves on, but says that it is not ready, and asks each client to close its connection: so that
+// whoever spreads requests over servers turns to others before http_server_drain.
+void http_server_announce_stop(http_server *http);
+
 // Stops accepting, closes connections without a request at once, and waits until every request in
 // flight is answered or the monotonic moment `deadline_ns` (base/clock.h) has come. Returns the
 // number of connections with a request that is still not answered. May be called again.

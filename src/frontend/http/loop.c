@@ -58,7 +58,8 @@ struct loops {
   uint64_t busy_poll_ns;
   unsigned max_polling;   // a loop polls only while at most so many loops are awake
   _Atomic unsigned awake; // loops that do not sleep
-  _Atomic unsigned turn;  // whose turn to get a connection it is
+  _Atomic size_t arriving;
+  _Atomic unsigned turn; // whose turn to get a connection it is
   _Atomic bool stopping;
   unsigned count;
   loop loops[];
@@ -114,11 +115,17 @@ void loops_adopt(loops *all, int socket_fd, const void *address, unsigned addres
   a->socket_fd = socket_fd;
   a->address_size = address_size;
   memcpy(&a->address, address, address_size);
+  atomic_fetch_add(&all->arriving, 1);
   loop *l = &all->loops[atomic_fetch_add(&all->turn, 1) % all->count];
   a->next = atomic_load(&l->arrived);
   while (!atomic_compare_exchange_weak(&l->arrived, &a->next, a))
     ;
   loop_wake(l);
+}
+
+size_t loops_arriving(loops *all)
+{
+  return atomic_load(&all->arriving);
 }
 
 static void take_arrivals(loop *l, bool wanted)
@@ -133,6 +140,7 @@ static void take_arrivals(loop *l, bool wanted)
     else if (MHD_add_connection(l->daemon, a->socket_fd, (struct sockaddr *)&a->address,
                                 a->address_size) != MHD_YES)
       http_log_warning("a connection was dropped: %s", "libmicrohttpd cannot take it");
+    atomic_fetch_sub(&l->all->arriving, 1);
     free(a);
   }
 }

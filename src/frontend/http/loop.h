@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 
+#include <stddef.h>
 #include <stdint.h>
 
 typedef struct http_server http_server;
@@ -25,6 +26,9 @@ error *loops_new(const loops_options *options, http_server *http, loops **result
 // Gives an accepted, non-blocking socket to one of the loops; owns and closes it whatever happens.
 // Any thread.
 void loops_adopt(loops *all, int socket_fd, const void *address, unsigned address_size);
+
+// Sockets that were adopted and are not yet connections.
+size_t loops_arriving(loops *all);
 
 // Stops the threads and closes all connections. No connection may be suspended. NULL is allowed.
 void loops_stop(loops *all);

@@ -28,7 +28,8 @@ struct http_server {
 
   refcount references;       // the owner's and one of each exchange: the core may keep an exchange
                              // longer than its reply
-  _Atomic bool draining;     // replies ask the client to close
+  _Atomic bool leaving;      // not ready; replies ask the client to close
+  _Atomic bool draining;     // nothing new is accepted
   _Atomic bool stopping;     // nothing new is handled
   _Atomic size_t unanswered; // requests whose reply is not sent
   _Atomic size_t busy;       // requests being handled, suspended ones too

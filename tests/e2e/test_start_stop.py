@@ -1,0 +1,158 @@
+"""Starts that cannot succeed and stops under load (rows 50 and 51 of the scorecard)."""
+import http.client
+import json
+import signal
+import socket
+import threading
+
+import pytest
+from conftest import DEADLINE, SANITIZER_REPORT, make_identity, wait_for
+
+BODY = b'{"inputs":[{"name":"INPUT0","shape":[1,1],"datatype":"FP32","data":[7]}]}'
+INFER = "/v2/models/m/infer"
+DELAY = 'parameters { key: "execute_delay_ms" value { string_value: "%d" } }'
+ACCEPTED = f"HTTP request: POST {INFER}"  # of the verbose log: the request's headers are taken
+
+# ---- stops ----
+
+
+class Load:
+    """Clients that infer again and again on connections that they keep, until the server does not want them any more."""
+
+    def __init__(self, server, clients):
+        self.server, self.answers, self.faults = server, [], []
+        self.threads = [threading.Thread(target=self.run) for _ in range(clients)]
+        for thread in self.threads:
+            thread.start()
+
+    def run(self):
+        connection = http.client.HTTPConnection("127.0.0.1", self.server.http_port, timeout=DEADLINE)
+        try:
+            while True:
+                try:
+                    connection.request("POST", INFER, BODY)
+                    reply = connection.getresponse()
+                except (http.client.RemoteDisconnected, ConnectionError):
+                    return  # closed before this request was accepted: the log must not have it
+                try:
+                    text = reply.read()
+                    assert json.loads(text)["outputs"][0]["data"] == [7] if reply.status == 200 else False, text
+                    self.answers.append(reply.status)
+                except Exception as fault:  # noqa: B902 - told to whoever joins
+                    self.faults.append(repr(fault))
+                    return
+        finally:
+            connection.close()
+
+    def join(self):
+        for thread in self.threads:
+            thread.join(DEADLINE)
+            assert not thread.is_alive(), "a client hangs"
+        assert self.faults == []
+
+
+def count_accepted(server):
+    return server.log.count(ACCEPTED)
+
+
+@pytest.mark.parametrize("moment", [1, 3, 7, 16, 17, 31, 50, 90, 150, 250])
+def test_a_stop_under_load_loses_nothing(start_server, repository, moment):
+    """SIGTERM after so many answers: what the server took on is answered, idle clients do not delay it."""
+    make_identity(repository, "m", more=DELAY % 2 + " instance_group { count: 4 } dynamic_batching { }")
+    server = start_server(repository, flags=["--log-verbose=1"])
+    idle = [socket.create_connection(("127.0.0.1", server.http_port)) for _ in range(100)]
+    for connection in idle[:50]:  # these have been served once
+        connection.sendall(b"GET /v2/health/live HTTP/1.1\r\nHost: x\r\n\r\n")
+        assert connection.recv(4096).startswith(b"HTTP/1.1 200")
+    load = Load(server, 16)
+    wait_for("answers", lambda: len(load.answers) >= moment)
+    server.stop(signal.SIGTERM)
+    load.join()
+    assert len(load.answers) == count_accepted(server)
+    for connection in idle:
+        assert connection.recv(1) == b""
+        connection.close()
+
+
+def test_a_stop_with_a_delay_serves_on_and_is_not_ready(start_server, repository):
+    make_identity(repository, "m")
+    server = start_server(repository, flags=["--shutdown-delay-secs=2"])
+    kept = http.client.HTTPConnection("127.0.0.1", server.http_port, timeout=DEADLINE)
+    kept.request("GET", "/v2/health/ready")
+    assert kept.getresponse().read() == b""
+    server.process.send_signal(signal.SIGTERM)
+    wait_for("the announcement", lambda: server.ask("/v2/health/ready").status == 503, deadline=2)
+    kept.request("POST", INFER, BODY)
+    answer = kept.getresponse()
+    assert answer.status == 200 and answer.headers["Connection"] == "close"
+    assert server.ask("/v2/health/live").status == 200 and server.ask(INFER, BODY).status == 200
+    assert server.process.poll() is None
+    server.stop(number=0)
+
+
+def test_a_client_that_does_not_read_does_not_hold_the_stop(start_server, repository):
+    make_identity(repository, "m")
+    server = start_server(repository, flags=["--http-write-timeout-ms=1000"])
+    with socket.create_connection(("127.0.0.1", server.http_port)) as deaf:
+        deaf.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        values = [0] * 2_000_000
+        text = json.dumps({"inputs": [{"name": "INPUT0", "shape": [1, len(values)], "datatype": "FP32", "data": values}]})
+        deaf.sendall(f"POST {INFER} HTTP/1.1\r\nHost: x\r\nContent-Length: {len(text)}\r\n\r\n{text}".encode())
+        assert deaf.recv(1) == b"H"  # the reply is on its way
+        server.stop(signal.SIGTERM)
+
+
+# ---- starts ----
+
+
+def taken_port():
+    listener = socket.socket()
+    listener.bind(("127.0.0.1", 0))
+    listener.listen()
+    return listener
+
+
+@pytest.fixture
+def taken():
+    with taken_port() as listener:
+        yield listener.getsockname()[1]
+
+
+FAULTS = {  # flags, words of the one line
+    "HTTP port taken": (["--http-port={taken}"], "127.0.0.1:{taken}' already in use"),
+    "metrics port taken": (["--metrics-port={taken}"], "127.0.0.1:{taken}' already in use"),
+    "address of another": (["--http-address=203.0.113.1"], "203.0.113.1"),
+    "no address": (["--http-address=no such host"], "'no such host' is no address"),
+    "no repository": (["--model-repository={folder}/absent"], "{folder}/absent"),
+    "a file as repository": (["--model-repository={folder}/file"], "{folder}/file"),
+    "no folder for the log": (["--log-file={folder}/absent/log"], "{folder}/absent/log"),
+    "a folder as log": (["--log-file={folder}"], "{folder}"),
+    "no file of flags": (["--config={folder}/absent"], "{folder}/absent"),
+    "bad backend setting": (["--backend-config=onnxruntime"], "--backend-config"),
+    "bad value": (["--http-port=65536"], "--http-port: invalid value '65536'"),
+    "unknown flag": (["--htp-port=1"], "unrecognized option '--htp-port'"),
+}
+
+
+@pytest.mark.parametrize("case", FAULTS)
+def test_a_start_that_cannot_be_ends_with_one_line(start_server, repository, tmp_path, taken, case):
+    make_identity(repository, "m")
+    (tmp_path / "file").write_text("")
+    fill = {"taken": taken, "folder": tmp_path}
+    flags, words = FAULTS[case]
+    before = sorted(tmp_path.rglob("*"))
+    server = start_server(repository, flags=[flag.format(**fill) for flag in flags], wait=False)
+    assert server.process.wait(DEADLINE) == 1, server.log
+    errors = [line for line in server.log.splitlines() if line.startswith("error: ")]
+    assert len(errors) == 1 and words.format(**fill) in errors[0], server.log
+    assert not SANITIZER_REPORT.search(server.log), server.log
+    assert sorted(path for path in tmp_path.rglob("*") if path != server.log_path) == before
+
+
+def test_a_start_without_the_backend_names_it(start_server, repository):
+    folder = make_identity(repository, "m")
+    text = (folder / "config.pbtxt").read_text()
+    (folder / "config.pbtxt").write_text(text.replace('"identity"', '"absent"'))
+    server = start_server(repository, wait=False)
+    assert server.process.wait(DEADLINE) == 1
+    assert "libtriton_absent.so" in server.log and "failed to load 'm'" in server.log
