@@ -2,11 +2,10 @@
 // size.
 #include "base/arena.h"
 
+#include "base/blocks.h"
 #include "base/checked.h"
-#include "base/pages.h"
 
 #include <stdint.h>
-#include <stdlib.h>
 #include <string.h>
 
 #define ARENA_ALIGNMENT   16u
@@ -14,6 +13,7 @@
 
 struct arena_block {
   arena_block *next;
+  size_t size; // of all of it
   _Alignas(ARENA_ALIGNMENT) char data[];
 };
 
@@ -35,7 +35,7 @@ void arena_fini(arena *a)
   while (a->blocks != NULL) {
     arena_block *block = a->blocks;
     a->blocks = block->next;
-    free(block);
+    block_free(block, block->size);
   }
   a->next = a->end = NULL;
 }
@@ -46,10 +46,10 @@ static void *allocate_in_new_block(arena *a, size_t size)
   size_t total;
   if (!checked_add_size(room, sizeof(arena_block), &total))
     return NULL;
-  arena_block *block = malloc(total);
+  arena_block *block = block_allocate(total);
   if (block == NULL)
     return NULL;
-  pages_prefer_large(block, total);
+  block->size = total;
   block->next = a->blocks;
   a->blocks = block;
   // A block made for one large allocation does not replace the current one, whose rest stays

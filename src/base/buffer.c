@@ -1,8 +1,8 @@
 // Growable byte buffer. Not thread-safe; the owner is whoever holds the struct.
 #include "base/buffer.h"
 
+#include "base/blocks.h"
 #include "base/checked.h"
-#include "base/pages.h"
 #include "base/text.h"
 
 #include <stdio.h>
@@ -27,7 +27,7 @@ static bool buffer_grow(buffer *b, size_t needed)
   char *data = realloc(b->data, capacity);
   if (data == NULL)
     return false;
-  pages_prefer_large(data, capacity);
+  block_prefer_large_pages(data, capacity);
   b->data = data;
   b->capacity = capacity;
   return true;

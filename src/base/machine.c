@@ -5,6 +5,7 @@
 
 #include <inttypes.h>
 #include <sched.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
@@ -21,46 +22,62 @@ static unsigned affinity_count(void)
   return count < 1 ? 1 : (unsigned)count;
 }
 
-// The group's path below /sys/fs/cgroup, "" when unknown. Only the own group is looked at: inside a
-// container that is the one with the container's limit.
-static void own_group(char *path, size_t capacity)
+// The own group's path: of the unified hierarchy (v2) when `controller` is "", else of that one
+// (v1);
+// "" when there is none. Only the own group is looked at: inside a container that is the one with
+// the container's limit.
+static void own_group(const char *controller, char *path, size_t capacity)
 {
   char line[512];
   path[0] = '\0';
   FILE *file = fopen("/proc/self/cgroup", "re");
   if (file == NULL)
     return;
-  while (fgets(line, sizeof(line), file) != NULL)
-    if (strncmp(line, "0::", 3) == 0) {
-      line[strcspn(line, "\n")] = '\0';
-      snprintf(path, capacity, "%s", line + 3);
-    }
+  while (fgets(line, sizeof(line), file) != NULL) { // "<id>:<controllers>:<path>"
+    char *controllers = strchr(line, ':');
+    char *group = controllers == NULL ? NULL : strchr(controllers + 1, ':');
+    if (group == NULL)
+      continue;
+    *group++ = '\0';
+    group[strcspn(group, "\n")] = '\0';
+    if (strcmp(controllers + 1, controller) == 0)
+      snprintf(path, capacity, "%s", group);
+  }
   fclose(file);
 }
 
-// Opens a file of the own group; NULL when there is none.
-static FILE *open_group_file(const char *name)
+// Reads up to two whole numbers from a file of the own group; returns how many there are ("max" is
+// none).
+static int read_group_file(const char *controller, const char *name, uint64_t numbers[2])
 {
   char group[512];
-  char path[600];
-  own_group(group, sizeof(group));
-  snprintf(path, sizeof(path), "/sys/fs/cgroup%s/%s", group, name);
-  return fopen(path, "re");
+  char path[640];
+  own_group(controller, group, sizeof(group));
+  snprintf(path, sizeof(path), "/sys/fs/cgroup/%s%s/%s", controller, group, name);
+  FILE *file = fopen(path, "re");
+  if (file == NULL) { // a container sees its own group as the root, under the path of its host
+    snprintf(path, sizeof(path), "/sys/fs/cgroup/%s/%s", controller, name);
+    file = fopen(path, "re");
+  }
+  if (file == NULL)
+    return 0;
+  int count = fscanf(file, "%" SCNu64 " %" SCNu64, &numbers[0], &numbers[1]);
+  fclose(file);
+  return count < 0 ? 0 : count;
 }
 
 // Processors' worth of time that the group may use; `count` when it may use all.
 static unsigned quota_count(unsigned count)
 {
-  uint64_t quota;
-  uint64_t period;
-  FILE *file = open_group_file("cpu.max");
-  if (file == NULL)
+  uint64_t quota[2] = {0}; // microseconds, and the microseconds that they are granted for
+  uint64_t period[2];
+  if (read_group_file("", "cpu.max", quota) != 2) { // v1 has two files; a quota of -1 is none
+    bool limited = read_group_file("cpu", "cpu.cfs_quota_us", quota) == 1 && quota[0] <= INT64_MAX;
+    quota[1] = limited && read_group_file("cpu", "cpu.cfs_period_us", period) == 1 ? period[0] : 0;
+  }
+  if (quota[1] == 0)
     return count;
-  int fields = fscanf(file, "%" SCNu64 " %" SCNu64, &quota, &period); // "max" is no number
-  fclose(file);
-  if (fields != 2 || period == 0)
-    return count;
-  uint64_t granted = quota / period + (quota % period != 0);
+  uint64_t granted = quota[0] / quota[1] + (quota[0] % quota[1] != 0);
   return granted < 1 ? 1 : granted < count ? (unsigned)granted : count;
 }
 
@@ -77,14 +94,11 @@ size_t machine_memory(void)
   if (pages <= 0 || page_size <= 0 ||
       !checked_multiply_size((size_t)pages, (size_t)page_size, &bytes))
     bytes = SIZE_MAX;
-  size_t granted;
-  FILE *file = open_group_file("memory.max");
-  if (file == NULL)
-    return bytes;
-  if (fscanf(file, "%zu", &granted) == 1 && granted < bytes) // "max" is no number
-    bytes = granted;
-  fclose(file);
-  return bytes;
+  uint64_t granted[2];
+  int found = read_group_file("", "memory.max", granted);
+  if (found == 0)
+    found = read_group_file("memory", "memory.limit_in_bytes", granted);
+  return found > 0 && granted[0] < bytes ? (size_t)granted[0] : bytes;
 }
 
 size_t machine_descriptors(void)

@@ -6,10 +6,10 @@
 #include <stddef.h>
 
 // Processors that this process may run on at a time: those of its affinity mask, or fewer where its
-// control group (v2, cpu.max) grants less time than that, rounded up; at least 1.
+// control group grants less time than that, rounded up; at least 1.
 unsigned machine_cpus(void);
 
-// Bytes of memory: the machine's, or fewer where its control group (v2, memory.max) grants less.
+// Bytes of memory: the machine's, or fewer where its control group grants less.
 size_t machine_memory(void);
 
 // Descriptors that this process may have open (RLIMIT_NOFILE).

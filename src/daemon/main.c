@@ -3,6 +3,7 @@
 #include "daemon/life.h"
 #include "daemon/options.h"
 
+#include <malloc.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -38,6 +39,13 @@ static int print_help(void)
   return written && fflush(stdout) == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
 }
 
+// What large requests used goes back to the system; what this leaves to malloc is small.
+static void set_allocator(void)
+{
+  mallopt(M_MMAP_THRESHOLD, 1 << 20); // else it grows with the blocks that are freed
+  mallopt(M_TRIM_THRESHOLD, 1 << 20);
+}
+
 int main(int argument_count, char **arguments)
 {
   daemon_options options;
@@ -52,6 +60,7 @@ int main(int argument_count, char **arguments)
     status = print_help();
   } else {
     set_signals();
+    set_allocator();
     raise_descriptor_limit();
     status = life_run(&options);
   }

@@ -125,9 +125,10 @@ const option option_table[] = {
     INTEGER(HTTP, "http-max-connections", "<count>", http_max_connections, 0, 1000000, "10000",
             "Open connections, 0 for as many as there are descriptors; 32 more are for health and "
             "admin requests, the rest wait. Not in Triton."),
-    INTEGER(HTTP, "http-max-inflight-bytes", "<bytes>", http_max_inflight_bytes, 0, INT64_MAX, "0",
-            "Bytes of all requests that are held at a time, 0 for half of the memory. Not in "
-            "Triton."),
+    INTEGER(
+        HTTP, "http-max-inflight-bytes", "<bytes>", http_max_inflight_bytes, 0, INT64_MAX, "0",
+        "Bytes of all requests that are held at a time, and as much again of their answers; 0 for "
+        "a quarter of the memory. Not in Triton."),
     TIMEOUT(HTTP, "http-header-timeout-ms", http_header_timeout_ms, "10000", "5000",
             "For a request's headers, 0 for none. Not in Triton."),
     TIMEOUT(HTTP, "http-body-timeout-ms", http_body_timeout_ms, "30000", "10000",

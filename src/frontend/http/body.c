@@ -1,45 +1,54 @@
 // Takes request bodies into memory. Called on the loop thread that owns the request.
 #include "frontend/http/body.h"
 
+#include "base/blocks.h"
 #include "base/checked.h"
-#include "base/pages.h"
 
 #include <stdint.h>
-#include <stdlib.h>
 #include <zlib.h>
 
 #define ARENA_MAX_BYTES   2048 // larger bodies have a block of their own
 #define FIRST_BYTES       (16u << 10)
-#define SHORT_PIECE_BYTES 1024 // a longer piece may be part of a chunk: it is not counted
+#define RESERVE_BYTES     (256u << 10) // the least that is taken from the budget
+#define SHORT_PIECE_BYTES 1024         // a longer piece may be part of a chunk: it is not counted
 
-void body_init(body *b, body_budget *budget, arena *a, size_t max_size)
+void body_init(body *b, byte_budget *budget, arena *a, size_t max_size)
 {
   *b = (body){.budget = budget, .arena = a, .max_size = max_size};
 }
 
-static bool reserve(body *b, size_t size)
+body_result body_reserve_work(body *b, size_t size)
 {
-  size_t before = atomic_fetch_add_explicit(&b->budget->used, size, memory_order_relaxed);
-  if (before > b->budget->limit || size > b->budget->limit - before) {
-    atomic_fetch_sub_explicit(&b->budget->used, size, memory_order_relaxed);
-    return false;
-  }
+  if (!budget_take_work(b->budget, size))
+    return BODY_OVER_BUDGET;
   b->reserved += size;
-  return true;
+  return BODY_OK;
 }
 
-body_result body_reserve(body *b, size_t size)
+// Sees to it that the first `needed` bytes of the body are counted, and some more: their number is
+// shared by all threads. What is in the arena is not counted.
+static body_result cover(body *b, size_t needed)
 {
-  return reserve(b, size) ? BODY_OK : BODY_OVER_BUDGET;
+  if (b->memory == NULL || needed <= b->reserved_for)
+    return BODY_OK;
+  size_t more = needed - b->reserved_for;
+  size_t most = b->capacity - b->reserved_for;
+  if (more < RESERVE_BYTES)
+    more = most < RESERVE_BYTES ? most : RESERVE_BYTES;
+  if (!budget_take_input(b->budget, more))
+    return BODY_OVER_BUDGET;
+  b->reserved += more;
+  b->reserved_for += more;
+  return BODY_OK;
 }
 
 static void release(body *b)
 {
-  free(b->memory);
+  block_free(b->memory, b->memory_size);
   b->memory = NULL;
   b->data = NULL;
-  atomic_fetch_sub_explicit(&b->budget->used, b->reserved, memory_order_relaxed);
-  b->reserved = 0;
+  budget_give_back(b->budget, b->reserved);
+  b->reserved = b->reserved_for = 0;
 }
 
 void body_fini(body *b)
@@ -62,22 +71,15 @@ static body_result move_to(body *b, size_t capacity)
   if (!checked_add_size(capacity, 2 * BODY_ALIGNMENT, &bytes))
     return BODY_NO_MEMORY;
   bool in_arena = b->data == NULL && capacity <= ARENA_MAX_BYTES;
-  if (!in_arena && !reserve(b, bytes))
-    return BODY_OVER_BUDGET;
-  char *memory = in_arena ? arena_allocate(b->arena, bytes) : malloc(bytes);
+  char *memory = in_arena ? arena_allocate(b->arena, bytes) : block_allocate(bytes);
   if (memory == NULL)
     return BODY_NO_MEMORY;
-  pages_prefer_large(memory, bytes);
   char *data = align(memory, b->aligned_at);
   if (b->size > 0)
     memcpy(data, b->data, b->size);
-  if (b->memory != NULL) {
-    free(b->memory);
-    size_t old_bytes = b->capacity + 2 * BODY_ALIGNMENT;
-    b->reserved -= old_bytes;
-    atomic_fetch_sub_explicit(&b->budget->used, old_bytes, memory_order_relaxed);
-  }
+  block_free(b->memory, b->memory_size);
   b->memory = in_arena ? NULL : memory;
+  b->memory_size = bytes;
   b->data = data;
   b->capacity = capacity;
   return BODY_OK;
@@ -101,9 +103,14 @@ body_result body_begin(body *b, size_t expected, bool chunked, size_t aligned_at
 {
   if (expected > b->max_size)
     return BODY_TOO_LARGE;
+  if (expected > ARENA_MAX_BYTES && !budget_has_room(b->budget, expected))
+    return BODY_OVER_BUDGET;
   b->chunked = chunked;
   b->aligned_at = aligned_at;
-  return move_to(b, expected);
+  body_result moved = move_to(b, expected);
+  if (moved == BODY_OK && b->memory != NULL && budget_take_announced(b->budget, expected))
+    b->reserved = b->reserved_for = expected;
+  return moved;
 }
 
 body_result body_append(body *b, const char *data, size_t size)
@@ -111,6 +118,8 @@ body_result body_append(body *b, const char *data, size_t size)
   if (b->chunked && size < SHORT_PIECE_BYTES && ++b->pieces > BODY_MAX_CHUNKS)
     return BODY_TOO_MANY_CHUNKS;
   body_result grown = grow(b, size);
+  if (grown == BODY_OK)
+    grown = cover(b, b->size + size);
   if (grown != BODY_OK)
     return grown;
   memcpy(b->data + b->size, data, size);
@@ -135,9 +144,12 @@ static body_result inflate_some(body *b, z_stream *stream, Bytef *spare, int *st
 {
   bool full = b->size == b->max_size;
   body_result grown = full || b->size < b->capacity ? BODY_OK : grow(b, 1);
+  if (grown == BODY_OK && !full)
+    grown = cover(b, b->size + 1);
   if (grown != BODY_OK)
     return grown;
-  size_t room = full ? 1 : b->capacity - b->size;
+  size_t counted = b->memory == NULL ? b->capacity : b->reserved_for;
+  size_t room = full ? 1 : counted - b->size;
   uInt part = room > UINT32_MAX ? UINT32_MAX : (uInt)room;
   stream->next_out = full ? spare : (Bytef *)b->data + b->size;
   stream->avail_out = part;

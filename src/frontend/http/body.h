@@ -6,20 +6,14 @@
 
 #include "base/arena.h"
 #include "base/slice.h"
+#include "frontend/http/budget.h"
 #include "frontend/http/headers.h"
 
-#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 
 #define BODY_ALIGNMENT  64
 #define BODY_MAX_CHUNKS 65536
-
-// Bytes that all bodies together may hold.
-typedef struct body_budget {
-  size_t limit;
-  _Atomic size_t used;
-} body_budget;
 
 // Why a body was not taken.
 typedef enum body_result {
@@ -39,23 +33,25 @@ typedef struct body {
   size_t aligned_at; // offset that is a multiple of BODY_ALIGNMENT in memory
   size_t pieces;     // short pieces so far, of a chunked body
   bool chunked;
-  void *memory;        // to free, NULL when data is in the arena
+  void *memory; // a block, NULL when data is in the arena
+  size_t memory_size;
   size_t reserved;     // from the budget
-  body_budget *budget; // borrowed
+  size_t reserved_for; // bytes of the body that are part of it
+  byte_budget *budget; // borrowed
   arena *arena;        // borrowed; small bodies are in it
 } body;
 
-void body_init(body *b, body_budget *budget, arena *a, size_t max_size);
+void body_init(body *b, byte_budget *budget, arena *a, size_t max_size);
 void body_fini(body *b);
 
-// Makes room for `expected` bytes (0 when unknown). `aligned_at` is the size of the JSON part when
-// tensors follow it.
+// Makes room for `expected` bytes (0 when unknown), which must fit into the budget. `aligned_at` is
+// the size of the JSON part when tensors follow it.
 body_result body_begin(body *b, size_t expected, bool chunked, size_t aligned_at);
 
 body_result body_append(body *b, const char *data, size_t size);
 
-// Counts `size` bytes more that belong to this request, until body_fini.
-body_result body_reserve(body *b, size_t size);
+// Counts `size` bytes that were made of this body, until body_fini.
+body_result body_reserve_work(body *b, size_t size);
 
 // The body is complete: zeroes are put behind it.
 body_result body_finish(body *b);

@@ -2,6 +2,7 @@
 // connections; the watcher accepts, cancels and times out.
 #include "frontend/http/connections.h"
 
+#include "base/blocks.h"
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/thread.h"
@@ -67,6 +68,7 @@ struct connections {
   _Atomic bool stopping;
   _Atomic bool draining;
   _Atomic bool listener_closed;
+  bool blocks_kept;     // memory waits for the next tick; watcher only
   bool accepting;       // the listening socket is in the epoll set; watcher only
   _Atomic bool crowded; // accepting was paused because of a limit
 };
@@ -381,7 +383,8 @@ static void handle_event(connections *all, const struct epoll_event *event)
 
 static int wait_ms(connections *all, uint64_t next_tick)
 {
-  if (connections_count(all) == 0 && !linger_is_busy(all->lingering) && !atomic_load(&all->crowded))
+  if (connections_count(all) == 0 && !linger_is_busy(all->lingering) &&
+      !atomic_load(&all->crowded) && !all->blocks_kept)
     return -1;
   uint64_t now = now_ms();
   if (linger_is_busy(all->lingering))
@@ -403,6 +406,7 @@ static void *watch(void *argument)
     linger_read(all->lingering);
     if (now_ms() >= next_tick) {
       check_timeouts(all);
+      all->blocks_kept = blocks_trim();
       next_tick = now_ms() + TICK_MS;
     }
     reconsider_accepting(all);

@@ -483,7 +483,7 @@ static bool handle(exchange *x)
     handle_inflated(x);
   } else {
     // A few bytes may unpack to many.
-    exchange_run_job(x, x->http->workers, inflate_body, handle_inflated);
+    exchange_run_job(x, x->http->workers, JOB_BEGINS, inflate_body, handle_inflated);
   }
   return true;
 }
@@ -538,11 +538,12 @@ bool exchange_is_abandoned(const exchange *x)
   return x->phase == EXCHANGE_ANSWERED;
 }
 
-void exchange_run_job(exchange *x, jobs *pool, void (*job)(exchange *x), exchange_step next)
+void exchange_run_job(exchange *x, jobs *pool, job_order order, void (*job)(exchange *x),
+                      exchange_step next)
 {
   x->job = job;
   exchange_suspend(x, next);
-  if (!exchange_fail_if_error(x, jobs_submit(pool, x)))
+  if (!exchange_fail_if_error(x, jobs_submit(pool, order, x)))
     return;
   exchange_resume(x);
 }

@@ -10,6 +10,7 @@
 #include "frontend/http/body.h"
 #include "frontend/http/connections.h"
 #include "frontend/http/headers.h"
+#include "frontend/http/jobs.h"
 #include "frontend/http/loop.h"
 #include "frontend/http/routes.h"
 #include "triton/core/tritonserver.h"
@@ -22,7 +23,6 @@
 typedef struct http_server http_server;
 typedef struct inference inference; // infer.h
 typedef struct exchange exchange;
-typedef struct jobs jobs;
 
 #define EXCHANGE_ARENA_BYTES 6144
 
@@ -94,7 +94,8 @@ void exchange_resume(exchange *x); // any thread, once for each suspension
 
 // Runs `job` on a thread of one of the listener's pools (server.h) and then `next` on the loop
 // thread: for calls that may block, and for work that would hold the loop's other clients up.
-void exchange_run_job(exchange *x, jobs *pool, void (*job)(exchange *x), exchange_step next);
+void exchange_run_job(exchange *x, jobs *pool, job_order order, void (*job)(exchange *x),
+                      exchange_step next);
 
 // Work on that many bytes of text is done by the pool http->workers, less by the loop.
 #define EXCHANGE_LOOP_BYTES (256u << 10)
@@ -121,7 +122,7 @@ void exchange_fail_header(exchange *x, const char *name, const char *value);
 void exchange_reply_empty(exchange *x, unsigned status);
 // 200 with the message as JSON; releases it.
 void exchange_reply_message(exchange *x, TRITONSERVER_Message *message_owned);
-// 200 with a reply that the handler made.
+// 200 with a reply that the handler made; NULL: it could not, which is 503 if it said nothing else.
 void exchange_reply_with(exchange *x, struct MHD_Response *response_owned);
 
 #endif

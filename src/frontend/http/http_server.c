@@ -139,7 +139,7 @@ static http_server *allocate(const http_server_options *options, TRITONSERVER_Se
   refcount_init(&http->references);
   http->options.connection_limit = limit_connections(options->connection_limit);
   if (http->options.max_inflight_bytes == 0)
-    http->options.max_inflight_bytes = machine_memory() / 2;
+    http->options.max_inflight_bytes = machine_memory() / 4;
   http->budget.limit = http->options.max_inflight_bytes;
   pthread_mutex_init(&http->mutex, NULL);
   pthread_condattr_t attributes;

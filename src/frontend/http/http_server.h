@@ -26,8 +26,8 @@ typedef struct http_server_options {
   unsigned connection_limit;
 
   size_t max_input_size;     // bytes of one body, as sent and inflated; at least 1
-  size_t max_inflight_bytes; // bytes of all requests that are held at one time; 0: half of the
-                             // memory that the process may use
+  size_t max_inflight_bytes; // bytes of all requests that are held at one time, and as much again
+                             // of their answers; 0: a quarter of the memory
 
   unsigned
       header_timeout_ms;     // from the first byte of a request (or the connect) to its last header

@@ -108,7 +108,7 @@ static void finish(exchange *x)
 {
   if (x->failure == NULL && !exchange_is_abandoned(x)) {
     if (x->inference->text_bytes > EXCHANGE_LOOP_BYTES) {
-      exchange_run_job(x, x->http->workers, reply, delete_response);
+      exchange_run_job(x, x->http->workers, JOB_FINISHES, reply, delete_response);
       return;
     }
     reply(x);
@@ -202,7 +202,7 @@ void handle_infer(exchange *x)
   atomic_store_explicit(&i->request_users, 1, memory_order_relaxed);
   x->inference = i;
   if (json_bytes(x) > EXCHANGE_LOOP_BYTES) {
-    exchange_run_job(x, x->http->workers, fill, start);
+    exchange_run_job(x, x->http->workers, JOB_BEGINS, fill, start);
     return;
   }
   fill(x);

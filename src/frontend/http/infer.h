@@ -24,7 +24,9 @@ typedef struct output_choice {
 typedef struct output_buffer {
   exchange *exchange; // referenced; the buffer is in its arena
   const output_choice *choice;
-  void *memory; // to free, NULL when in the exchange's arena
+  void *memory;    // a block, NULL when in the exchange's arena
+  size_t size;     // of the block
+  size_t reserved; // from the budget
 } output_buffer;
 
 struct inference {

@@ -2,14 +2,13 @@
 // request by one thread at a time, while the exchange is suspended.
 #include "frontend/http/infer.h"
 
-#include "base/pages.h"
+#include "base/blocks.h"
 #include "frontend/http/exchange.h"
+#include "frontend/http/server.h"
 
-#include <stdlib.h>
 #include <string.h>
 
-#define OUTPUT_ALIGNMENT 64
-#define ARENA_MAX_BYTES  1024 // larger outputs have a block of their own
+#define ARENA_MAX_BYTES 1024 // larger outputs have a block of their own
 
 static const output_choice *choose(const inference *i, const char *name)
 {
@@ -19,19 +18,29 @@ static const output_choice *choose(const inference *i, const char *name)
   return &i->fallback;
 }
 
+static TRITONSERVER_Error *reserve(exchange *x, output_buffer *output, size_t size)
+{
+  if (size < BUDGET_LEAST_BYTES)
+    return NULL;
+  if (!budget_take_work(&x->http->budget, size))
+    return TRITONSERVER_ErrorNew(
+        TRITONSERVER_ERROR_UNAVAILABLE,
+        "the server holds as many bytes of answers as it may, try again later");
+  output->reserved = size;
+  return NULL;
+}
+
+// All zeroes: a model that does not fill its output must not show what another client left there.
 static void *allocate_memory(exchange *x, output_buffer *output, size_t size)
 {
   if (size <= ARENA_MAX_BYTES) {
-    char *memory = arena_allocate(&x->arena, size + OUTPUT_ALIGNMENT);
-    uintptr_t misaligned = (uintptr_t)memory % OUTPUT_ALIGNMENT;
-    return memory == NULL || misaligned == 0 ? memory : memory + OUTPUT_ALIGNMENT - misaligned;
+    char *memory = arena_allocate_array(&x->arena, 1, size + BLOCK_ALIGNMENT);
+    uintptr_t misaligned = (uintptr_t)memory % BLOCK_ALIGNMENT;
+    return memory == NULL || misaligned == 0 ? memory : memory + BLOCK_ALIGNMENT - misaligned;
   }
-  void *memory;
-  if (posix_memalign(&memory, OUTPUT_ALIGNMENT, size) != 0)
-    return NULL;
-  pages_prefer_large(memory, size);
-  output->memory = memory;
-  return memory;
+  output->memory = block_allocate_zeroed(size);
+  output->size = size;
+  return output->memory;
 }
 
 static TRITONSERVER_Error *allocate(TRITONSERVER_ResponseAllocator *allocator,
@@ -45,9 +54,15 @@ static TRITONSERVER_Error *allocate(TRITONSERVER_ResponseAllocator *allocator,
   (void)preferred_id;
   inference *i = inference_pointer;
   output_buffer *output = arena_allocate_array(&i->exchange->arena, 1, sizeof(*output));
+  TRITONSERVER_Error *refused = output == NULL ? NULL : reserve(i->exchange, output, byte_size);
+  if (refused != NULL)
+    return refused;
   void *memory = output == NULL ? NULL : allocate_memory(i->exchange, output, byte_size);
-  if (memory == NULL)
+  if (memory == NULL) {
+    if (output != NULL)
+      budget_give_back(&i->exchange->http->budget, output->reserved);
     return TRITONSERVER_ErrorNew(TRITONSERVER_ERROR_UNAVAILABLE, "out of memory for an output");
+  }
   output->choice = choose(i, tensor_name);
   if (!output->choice->binary || i->exchange->headers.accepts != CODING_IDENTITY)
     i->text_bytes += byte_size;
@@ -71,7 +86,9 @@ static TRITONSERVER_Error *release(TRITONSERVER_ResponseAllocator *allocator, vo
   (void)id;
   output_buffer *output = buffer_userp;
   exchange *x = output->exchange;
-  free(output->memory);
+  block_free(output->memory, output->size);
+  if (output->reserved > 0)
+    budget_give_back(&x->http->budget, output->reserved);
   exchange_unref(x); // and with it `output`
   return NULL;
 }

@@ -162,7 +162,7 @@ static bool set_options(exchange *x, inference *i, const infer_request_json *jso
 static bool reserve_tensors(exchange *x, const infer_request_json *json)
 {
   return json->json_data_size < EXCHANGE_ARENA_BYTES ||
-         !exchange_fail_if_body(x, body_reserve(&x->body, json->json_data_size));
+         !exchange_fail_if_body(x, body_reserve_work(&x->body, json->json_data_size));
 }
 
 bool infer_fill_request(exchange *x, inference *i)

@@ -6,6 +6,7 @@
 #include "frontend/http/compress.h"
 #include "frontend/http/exchange.h"
 #include "frontend/http/log.h"
+#include "frontend/http/server.h"
 #include "frontend/protocol/infer_response_json.h"
 
 #include <inttypes.h>
@@ -26,6 +27,7 @@ typedef struct infer_reply_parts {
 typedef struct reply_memory {
   exchange *exchange; // referenced
   char *text;
+  size_t reserved;                          // from the budget
   TRITONSERVER_InferenceResponse *response; // owned
 } reply_memory;
 
@@ -125,6 +127,8 @@ static void release_memory(void *pointer)
   reply_memory *memory = pointer;
   exchange *x = memory->exchange;
   free(memory->text);
+  if (memory->reserved > 0)
+    budget_give_back(&x->http->budget, memory->reserved);
   if (memory->response != NULL)
     http_log_failure("deleting a response", TRITONSERVER_InferenceResponseDelete(memory->response));
   exchange_unref(x); // and with it `memory`
@@ -137,7 +141,12 @@ static struct MHD_Response *reply_from_parts(exchange *x, inference *i, infer_re
   reply_memory *memory = arena_allocate_array(&x->arena, 1, sizeof(*memory));
   if (memory == NULL)
     return NULL;
-  *memory = (reply_memory){.exchange = x, .text = reply->text.data};
+  size_t reserved = reply->text.size < BUDGET_LEAST_BYTES ? 0 : reply->text.size;
+  if (reserved > 0 && !budget_take_work(&x->http->budget, reserved)) {
+    exchange_fail_if_body(x, BODY_OVER_BUDGET);
+    return NULL;
+  }
+  *memory = (reply_memory){.exchange = x, .text = reply->text.data, .reserved = reserved};
   struct MHD_Response *response;
   if (reply->part_count == 1)
     response = MHD_create_response_from_buffer_with_free_callback_cls(
@@ -145,8 +154,10 @@ static struct MHD_Response *reply_from_parts(exchange *x, inference *i, infer_re
   else
     response = MHD_create_response_from_iovec(reply->parts, (unsigned)reply->part_count,
                                               release_memory, memory);
-  if (response == NULL)
+  if (response == NULL) {
+    budget_give_back(&x->http->budget, reserved);
     return NULL;
+  }
   exchange_ref(x);
   reply->text = BUFFER_EMPTY; // moved
   if (binary) {

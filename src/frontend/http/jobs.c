@@ -8,11 +8,15 @@
 #include <stdbool.h>
 #include <stdlib.h>
 
+typedef struct job_queue {
+  exchange *first;
+  exchange *last;
+} job_queue;
+
 struct jobs {
   pthread_mutex_t mutex; // guards what follows
   pthread_cond_t arrived;
-  exchange *first;
-  exchange *last;
+  job_queue queues[JOB_ORDERS]; // by job_order
   size_t queued_count;
   size_t idle_count;
   size_t thread_count;
@@ -36,18 +40,21 @@ error *jobs_new(size_t max_threads, jobs **result)
 // The next job, or NULL at the end of all; the mutex is held.
 static exchange *wait_for_job(jobs *j)
 {
-  while (j->first == NULL && !j->stopping) {
+  while (j->queued_count == 0 && !j->stopping) {
     j->idle_count++;
     pthread_cond_wait(&j->arrived, &j->mutex);
     j->idle_count--;
   }
-  exchange *x = j->first;
-  if (x == NULL)
+  if (j->queued_count == 0)
     return NULL;
+  job_queue *queue = j->queues;
+  while (queue->first == NULL)
+    queue++;
+  exchange *x = queue->first;
   j->queued_count--;
-  j->first = x->next_job;
-  if (j->first == NULL)
-    j->last = NULL;
+  queue->first = x->next_job;
+  if (queue->first == NULL)
+    queue->last = NULL;
   return x;
 }
 
@@ -82,16 +89,17 @@ static error *add_thread(jobs *j)
   return failure;
 }
 
-error *jobs_submit(jobs *j, exchange *x)
+error *jobs_submit(jobs *j, job_order order, exchange *x)
 {
   LOCK_SCOPE(&j->mutex);
   RETURN_IF_ERROR(add_thread(j));
+  job_queue *queue = &j->queues[order];
   x->next_job = NULL;
-  if (j->last == NULL)
-    j->first = x;
+  if (queue->last == NULL)
+    queue->first = x;
   else
-    j->last->next_job = x;
-  j->last = x;
+    queue->last->next_job = x;
+  queue->last = x;
   j->queued_count++;
   pthread_cond_signal(&j->arrived);
   return NULL;

@@ -24,7 +24,7 @@ struct http_server {
   TRITONSERVER_ResponseAllocator *allocator; // for outputs (infer_output.c)
   struct MHD_Response *empty_reply;          // shared by all replies without a body
   struct MHD_Response *empty_json_reply;     // the same with application/json
-  body_budget budget;
+  byte_budget budget;
 
   refcount references;       // the owner's and one of each exchange: the core may keep an exchange
                              // longer than its reply

@@ -1,0 +1,145 @@
+// Blocks of memory. Large ones are rounded up such that requests of about the same size share them.
+#include "base/blocks.h"
+
+#include "base/checked.h"
+#include "base/cleanup.h"
+
+#include <pthread.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#define SMALL_STEP ((size_t)256 << 10)
+#define LARGE_STEP ((size_t)2 << 20) // a large page
+#define KEPT_MAX   32
+#define KEPT_BYTES ((size_t)64 << 20)
+
+// Sanitizers watch the bounds of malloc's blocks only.
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define LARGE_BYTES SIZE_MAX
+#else
+#define LARGE_BYTES ((size_t)1 << 20)
+#endif
+
+typedef struct kept_block {
+  void *memory;
+  size_t size;
+  bool old; // was there at the last trim
+} kept_block;
+
+static struct {
+  pthread_mutex_t mutex; // guards the rest
+  kept_block blocks[KEPT_MAX];
+  size_t count;
+  size_t bytes;
+} kept = {.mutex = PTHREAD_MUTEX_INITIALIZER};
+
+void block_prefer_large_pages(void *memory, size_t size)
+{
+  uintptr_t begin = ((uintptr_t)memory + LARGE_STEP - 1) & ~(LARGE_STEP - 1);
+  uintptr_t end = ((uintptr_t)memory + size) & ~(LARGE_STEP - 1);
+  if (size >= 2 * LARGE_STEP && end > begin)
+    madvise((void *)begin, end - begin, MADV_HUGEPAGE);
+}
+
+static bool round_up(size_t size, size_t *rounded)
+{
+  size_t step = size < LARGE_STEP ? SMALL_STEP : LARGE_STEP;
+  if (!checked_add_size(size, step - 1, rounded))
+    return false;
+  *rounded -= *rounded % step;
+  return true;
+}
+
+// Removes a block from the list; the mutex is held.
+static void *remove_kept(size_t i)
+{
+  void *memory = kept.blocks[i].memory;
+  kept.bytes -= kept.blocks[i].size;
+  kept.blocks[i] = kept.blocks[--kept.count];
+  return memory;
+}
+
+static void *take_kept(size_t size)
+{
+  LOCK_SCOPE(&kept.mutex);
+  for (size_t i = 0; i < kept.count; i++)
+    if (kept.blocks[i].size == size)
+      return remove_kept(i);
+  return NULL;
+}
+
+static bool keep(void *memory, size_t size)
+{
+  LOCK_SCOPE(&kept.mutex);
+  if (kept.count == KEPT_MAX || size > KEPT_BYTES - kept.bytes)
+    return false;
+  kept.blocks[kept.count++] = (kept_block){.memory = memory, .size = size};
+  kept.bytes += size;
+  return true;
+}
+
+static void *map(size_t size)
+{
+  void *memory =
+      mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (memory == MAP_FAILED)
+    return NULL;
+  block_prefer_large_pages(memory, size);
+  return memory;
+}
+
+// *used: bytes of an earlier owner may be in it.
+static void *allocate(size_t size, bool *used)
+{
+  void *memory;
+  size_t rounded;
+  *used = true;
+  if (size < LARGE_BYTES)
+    return posix_memalign(&memory, BLOCK_ALIGNMENT, size) == 0 ? memory : NULL;
+  if (!round_up(size, &rounded))
+    return NULL;
+  memory = take_kept(rounded);
+  *used = memory != NULL;
+  return memory != NULL ? memory : map(rounded);
+}
+
+void *block_allocate(size_t size)
+{
+  bool used;
+  return allocate(size, &used);
+}
+
+void *block_allocate_zeroed(size_t size)
+{
+  bool used;
+  void *memory = allocate(size, &used);
+  if (memory != NULL && used)
+    memset(memory, 0, size);
+  return memory;
+}
+
+void block_free(void *memory, size_t size)
+{
+  size_t rounded;
+  if (memory == NULL)
+    return;
+  if (size < LARGE_BYTES)
+    free(memory);
+  else if (round_up(size, &rounded) && !keep(memory, rounded))
+    munmap(memory, rounded);
+}
+
+bool blocks_trim(void)
+{
+  LOCK_SCOPE(&kept.mutex);
+  for (size_t i = kept.count; i-- > 0;) {
+    size_t size = kept.blocks[i].size;
+    if (kept.blocks[i].old)
+      munmap(remove_kept(i), size);
+    else
+      kept.blocks[i].old = true;
+  }
+  return kept.count > 0;
+}
