@@ -9,10 +9,10 @@
 
 #define API_MINOR_NEEDED 10 // Triton 22.07
 
-// Newer versions of ONNX Runtime report their use to Microsoft and keep a database for that in the home
-// folder, unless this variable is set before the library is opened. An operator's own value stays.
-// Other threads may read the environment meanwhile: glibc leaves them the array they have, since
-// this is the only variable that the process adds.
+// Newer versions of ONNX Runtime report their use to Microsoft and keep a database for that in the
+// home folder, unless this variable is set before the library is opened. An operator's own value
+// stays. Other threads may read the environment meanwhile: glibc leaves them the array they have,
+// since this is the only variable that the process adds.
 static void switch_telemetry_off(void)
 {
   setenv("ORT_DISABLE_TELEMETRY", "1", 0);
