@@ -218,17 +218,29 @@ static number_status to_integer(literal *l)
   return NUMBER_READ_OK;
 }
 
-// The magnitude of a whole number that has 20 digits: one more than `scan` keeps.
+static bool append_digit(uint64_t *value, unsigned digit)
+{
+  return !__builtin_mul_overflow(*value, (uint64_t)10, value) &&
+         !__builtin_add_overflow(*value, (uint64_t)digit, value);
+}
+
+// The magnitude of a number that has more digits than `scan` keeps: a uint64 may have 20.
 static number_status read_long(literal *l)
 {
-  uint64_t value = 0;
-  for (const char *t = l->begin + l->negative; t < l->end; t++)
-    if (!is_digit(*t))
-      return l->truncated && l->exponent < 0 ? NUMBER_READ_NOT_INTEGER : NUMBER_READ_OUT_OF_RANGE;
-    else if (__builtin_mul_overflow(value, (uint64_t)10, &value) ||
-             __builtin_add_overflow(value, (uint64_t)(*t - '0'), &value))
+  int64_t whole = MAX_DIGITS + l->exponent; // digits before the point
+  l->digits = 0;
+  for (const char *t = l->begin; t < l->end && *t != 'e' && *t != 'E'; t++) {
+    if (!is_digit(*t) || (l->digits == 0 && *t == '0'))
+      continue;
+    if (whole <= 0 && *t != '0')
+      return NUMBER_READ_NOT_INTEGER;
+    if (whole > 0 && !append_digit(&l->digits, (unsigned)(*t - '0')))
       return NUMBER_READ_OUT_OF_RANGE;
-  l->digits = value;
+    whole--;
+  }
+  for (; whole > 0; whole--)
+    if (!append_digit(&l->digits, 0))
+      return NUMBER_READ_OUT_OF_RANGE;
   return NUMBER_READ_OK;
 }
 
