@@ -359,15 +359,21 @@ static void make_c_locale(void)
   c_locale = newlocale(LC_ALL_MASK, "C", (locale_t)0);
 }
 
-// Reads a literal of which digits are missing, the slow way.
-static void read_slowly(const literal *l, double *f64, float *f32)
+static bool has_c_locale(void)
 {
   static pthread_once_t once = PTHREAD_ONCE_INIT;
   pthread_once(&once, make_c_locale);
-  if (f64 != NULL)
-    *f64 = c_locale != (locale_t)0 ? strtod_l(l->begin, NULL, c_locale) : strtod(l->begin, NULL);
-  if (f32 != NULL)
-    *f32 = c_locale != (locale_t)0 ? strtof_l(l->begin, NULL, c_locale) : strtof(l->begin, NULL);
+  return c_locale != (locale_t)0;
+}
+
+double number_strtod(const char *text, char **end)
+{
+  return has_c_locale() ? strtod_l(text, end, c_locale) : strtod(text, end);
+}
+
+static float number_strtof(const char *text)
+{
+  return has_c_locale() ? strtof_l(text, NULL, c_locale) : strtof(text, NULL);
 }
 
 // False when the missing digits decide.
@@ -426,7 +432,7 @@ static inline number_status finish_f64(const literal *l, double *value)
     memcpy(value, &bits, sizeof(bits));
     return b.exponent < binary64.infinity ? NUMBER_READ_OK : NUMBER_READ_OUT_OF_RANGE;
   }
-  read_slowly(l, value, NULL);
+  *value = number_strtod(l->begin, NULL); // the slow way
   return *value >= -DBL_MAX && *value <= DBL_MAX ? NUMBER_READ_OK : NUMBER_READ_OUT_OF_RANGE;
 }
 
@@ -438,7 +444,7 @@ static inline number_status finish_f32(const literal *l, float *value)
     memcpy(value, &bits, sizeof(bits));
     return b.exponent < binary32.infinity ? NUMBER_READ_OK : NUMBER_READ_OUT_OF_RANGE;
   }
-  read_slowly(l, NULL, value);
+  *value = number_strtof(l->begin);
   return *value >= -FLT_MAX && *value <= FLT_MAX ? NUMBER_READ_OK : NUMBER_READ_OUT_OF_RANGE;
 }
 

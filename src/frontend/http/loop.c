@@ -3,6 +3,7 @@
 // ready or somebody wakes it.
 #include "frontend/http/loop.h"
 
+#include "base/checked.h"
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/cpus.h"
@@ -287,7 +288,9 @@ error *loops_new(const loops_options *options, http_server *http, loops **result
 {
   unsigned cpus = cpus_available();
   unsigned count = options->count == 0 ? default_count(cpus) : options->count;
-  loops *all = calloc(1, sizeof(*all) + count * sizeof(loop));
+  size_t size;
+  bool fits = checked_array_size(sizeof(loops), count, sizeof(loop), &size);
+  loops *all = fits ? calloc(1, size) : NULL;
   if (all == NULL)
     return error_no_memory();
   all->http = http;
