@@ -157,7 +157,6 @@ static void check_reply(slice all, content_coding coding)
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
   check_body((fuzz_input){data, size});
-  check_reply((slice){(const char *)data, size}, CODING_GZIP);
-  check_reply((slice){(const char *)data, size}, CODING_DEFLATE);
+  check_reply((slice){(const char *)data, size}, size % 2 == 0 ? CODING_GZIP : CODING_DEFLATE);
   return 0;
 }
