@@ -33,6 +33,15 @@ if(NEREID_FUZZ)
   list(APPEND nereid_hardening -fsanitize=fuzzer-no-link)
 endif()
 
+# Coverage: each process writes what it executed to LLVM_PROFILE_FILE when it ends; scripts/coverage reads it.
+if(NEREID_COVERAGE)
+  if(NOT CMAKE_C_COMPILER_ID MATCHES "Clang")
+    message(FATAL_ERROR "NEREID_COVERAGE needs Clang (-DCMAKE_C_COMPILER=clang), the compiler is ${CMAKE_C_COMPILER_ID}")
+  endif()
+  list(APPEND nereid_hardening -fprofile-instr-generate -fcoverage-mapping -fprofile-update=atomic)
+  add_link_options(-fprofile-instr-generate)
+endif()
+
 if(NEREID_SANITIZE)
   list(APPEND nereid_hardening -fsanitize=${NEREID_SANITIZE} -fno-sanitize-recover=all)
   add_link_options(-fsanitize=${NEREID_SANITIZE})

@@ -73,18 +73,27 @@ const char *backend_json_text(const json_t *object, const char *key)
   return text == NULL ? "" : text;
 }
 
+bool backend_integer(const char *text, int64_t *value, const char **rest)
+{
+  char *end;
+  errno = 0;
+  *value = strtoll(text, &end, 10);
+  *rest = end;
+  return end != text && errno == 0;
+}
+
 TRITONSERVER_Error *backend_read_integer(const char *where, const char *key, const char *text,
                                          int64_t least, int64_t most, int64_t *value)
 {
   if (text == NULL)
     return NULL;
-  char *end;
-  errno = 0;
-  long long number = strtoll(text, &end, 10);
-  if (*text == '\0' || *end != '\0')
+  int64_t number;
+  const char *rest;
+  bool fits = backend_integer(text, &number, &rest);
+  if (rest == text || *rest != '\0')
     return backend_error(TRITONSERVER_ERROR_INVALID_ARG,
                          "%s '%s': failed to convert '%s' to integral number", where, key, text);
-  if (errno == ERANGE || number < least || number > most)
+  if (!fits || number < least || number > most)
     return backend_error(TRITONSERVER_ERROR_INVALID_ARG,
                          "%s '%s': %s is out of range, expected %lld to %lld", where, key, text,
                          (long long)least, (long long)most);

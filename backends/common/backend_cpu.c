@@ -1,6 +1,8 @@
 // Affinity mask and control-group quota; see backend_cpu.h.
 #include "backend_cpu.h"
 
+#include "backend_config.h"
+
 #include <limits.h>
 #include <sched.h>
 #include <stdbool.h>
@@ -20,12 +22,17 @@ static bool read_small_file(const char *path, char *text, size_t size)
   return length > 0;
 }
 
-static int quota_to_cpus(long long quota_us, long long period_us)
+// With `period` NULL it stands behind the quota. No number, or none above 0, is no limit.
+static int quota_to_cpus(const char *quota, const char *period)
 {
-  if (quota_us <= 0 || period_us <= 0)
+  int64_t quota_us, period_us;
+  const char *rest;
+  if (!backend_integer(quota, &quota_us, &rest) ||
+      !backend_integer(period != NULL ? period : rest, &period_us, &rest) || quota_us <= 0 ||
+      period_us <= 0)
     return INT_MAX;
-  long long cpus = (quota_us + period_us - 1) / period_us;
-  return cpus < 1 ? 1 : cpus > INT_MAX ? INT_MAX : (int)cpus;
+  int64_t cpus = (quota_us - 1) / period_us + 1; // rounded up
+  return cpus > INT_MAX ? INT_MAX : (int)cpus;
 }
 
 // cpu.max holds "QUOTA PERIOD" or "max PERIOD".
@@ -35,11 +42,7 @@ static int quota_v2(const char *folder)
   int length = snprintf(path, sizeof path, "%s/cpu.max", folder);
   if (length < 0 || (size_t)length >= sizeof path || !read_small_file(path, text, sizeof text))
     return INT_MAX;
-  char *rest;
-  long long quota = strtoll(text, &rest, 10);
-  if (rest == text)
-    return INT_MAX;
-  return quota_to_cpus(quota, strtoll(rest, NULL, 10));
+  return quota_to_cpus(text, NULL);
 }
 
 static int quota_v1(const char *folder)
@@ -51,7 +54,7 @@ static int quota_v1(const char *folder)
   length = snprintf(path, sizeof path, "%s/cpu.cfs_period_us", folder);
   if (length < 0 || (size_t)length >= sizeof path || !read_small_file(path, period, sizeof period))
     return INT_MAX;
-  return quota_to_cpus(strtoll(quota, NULL, 10), strtoll(period, NULL, 10));
+  return quota_to_cpus(quota, period);
 }
 
 // The tightest quota from `folder` up to `mount`. A process in a container often sees a membership

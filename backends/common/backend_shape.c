@@ -1,9 +1,9 @@
 // Shapes as values; see backend_shape.h.
 #include "backend_shape.h"
 
+#include "backend_config.h"
 #include "backend_error.h"
 
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -28,12 +28,8 @@ static bool read_integer(const json_t *value, int64_t *integer)
     return true;
   }
   const char *text = json_string_value(value);
-  if (text == NULL || *text == '\0')
-    return false;
-  char *end;
-  errno = 0;
-  *integer = strtoll(text, &end, 10);
-  return errno == 0 && *end == '\0';
+  const char *rest;
+  return text != NULL && backend_integer(text, integer, &rest) && *rest == '\0';
 }
 
 TRITONSERVER_Error *backend_shape_from_json(backend_shape *shape, const json_t *array,

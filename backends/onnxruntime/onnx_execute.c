@@ -368,7 +368,7 @@ static TRITONSERVER_Error *allocate(onnx_run *run)
   uint32_t count = run->batch.count;
   run->inputs = calloc(count, sizeof *run->inputs);
   run->rows = calloc(count, sizeof *run->rows);
-  run->wanted = calloc((size_t)count * model->fetch_count + 1, sizeof *run->wanted);
+  run->wanted = calloc(count + 1u, model->fetch_count + 1); // a byte each
   run->feed_names = calloc(model->feed_count + 1, sizeof *run->feed_names);
   run->feeds = calloc(model->feed_count + 1, sizeof(ort_value *));
   run->fetch_names = calloc(model->fetch_count + 1, sizeof *run->fetch_names);

@@ -18,6 +18,12 @@ static inline bool checked_multiply_size(size_t a, size_t b, size_t *result)
   return !__builtin_mul_overflow(a, b, result);
 }
 
+// The size of a head and an array behind it.
+static inline bool checked_array_size(size_t head, size_t count, size_t size, size_t *result)
+{
+  return checked_multiply_size(count, size, result) && checked_add_size(head, *result, result);
+}
+
 static inline bool checked_multiply_int64(int64_t a, int64_t b, int64_t *result)
 {
   return !__builtin_mul_overflow(a, b, result);

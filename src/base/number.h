@@ -37,6 +37,10 @@ number_status number_read_u64(const char *text, const char **end, uint64_t *valu
 number_status number_read_f64(const char *text, const char **end, double *value);
 number_status number_read_f32(const char *text, const char **end, float *value);
 
+// The C library's strtod as in the C locale: the process may have another one, with a decimal
+// comma.
+double number_strtod(const char *text, char **end);
+
 // Read up to max_count numbers with "," or ", " between them, as long as they are of the usual form
 // (a sign, digits, a fraction; 15 characters) and end at `limit` or before. Give how many that
 // were, perhaps none, and *end behind the last: what comes then is the caller's to look at.

@@ -218,17 +218,29 @@ static number_status to_integer(literal *l)
   return NUMBER_READ_OK;
 }
 
-// The magnitude of a whole number that has 20 digits: one more than `scan` keeps.
+static bool append_digit(uint64_t *value, unsigned digit)
+{
+  return !__builtin_mul_overflow(*value, (uint64_t)10, value) &&
+         !__builtin_add_overflow(*value, (uint64_t)digit, value);
+}
+
+// The magnitude of a number that has more digits than `scan` keeps: a uint64 may have 20.
 static number_status read_long(literal *l)
 {
-  uint64_t value = 0;
-  for (const char *t = l->begin + l->negative; t < l->end; t++)
-    if (!is_digit(*t))
-      return l->truncated && l->exponent < 0 ? NUMBER_READ_NOT_INTEGER : NUMBER_READ_OUT_OF_RANGE;
-    else if (__builtin_mul_overflow(value, (uint64_t)10, &value) ||
-             __builtin_add_overflow(value, (uint64_t)(*t - '0'), &value))
+  int64_t whole = MAX_DIGITS + l->exponent; // digits before the point
+  l->digits = 0;
+  for (const char *t = l->begin; t < l->end && *t != 'e' && *t != 'E'; t++) {
+    if (!is_digit(*t) || (l->digits == 0 && *t == '0'))
+      continue;
+    if (whole <= 0 && *t != '0')
+      return NUMBER_READ_NOT_INTEGER;
+    if (whole > 0 && !append_digit(&l->digits, (unsigned)(*t - '0')))
       return NUMBER_READ_OUT_OF_RANGE;
-  l->digits = value;
+    whole--;
+  }
+  for (; whole > 0; whole--)
+    if (!append_digit(&l->digits, 0))
+      return NUMBER_READ_OUT_OF_RANGE;
   return NUMBER_READ_OK;
 }
 
@@ -347,15 +359,21 @@ static void make_c_locale(void)
   c_locale = newlocale(LC_ALL_MASK, "C", (locale_t)0);
 }
 
-// Reads a literal of which digits are missing, the slow way.
-static void read_slowly(const literal *l, double *f64, float *f32)
+static bool has_c_locale(void)
 {
   static pthread_once_t once = PTHREAD_ONCE_INIT;
   pthread_once(&once, make_c_locale);
-  if (f64 != NULL)
-    *f64 = c_locale != (locale_t)0 ? strtod_l(l->begin, NULL, c_locale) : strtod(l->begin, NULL);
-  if (f32 != NULL)
-    *f32 = c_locale != (locale_t)0 ? strtof_l(l->begin, NULL, c_locale) : strtof(l->begin, NULL);
+  return c_locale != (locale_t)0;
+}
+
+double number_strtod(const char *text, char **end)
+{
+  return has_c_locale() ? strtod_l(text, end, c_locale) : strtod(text, end);
+}
+
+static float number_strtof(const char *text)
+{
+  return has_c_locale() ? strtof_l(text, NULL, c_locale) : strtof(text, NULL);
 }
 
 // False when the missing digits decide.
@@ -414,7 +432,7 @@ static inline number_status finish_f64(const literal *l, double *value)
     memcpy(value, &bits, sizeof(bits));
     return b.exponent < binary64.infinity ? NUMBER_READ_OK : NUMBER_READ_OUT_OF_RANGE;
   }
-  read_slowly(l, value, NULL);
+  *value = number_strtod(l->begin, NULL); // the slow way
   return *value >= -DBL_MAX && *value <= DBL_MAX ? NUMBER_READ_OK : NUMBER_READ_OUT_OF_RANGE;
 }
 
@@ -426,7 +444,7 @@ static inline number_status finish_f32(const literal *l, float *value)
     memcpy(value, &bits, sizeof(bits));
     return b.exponent < binary32.infinity ? NUMBER_READ_OK : NUMBER_READ_OUT_OF_RANGE;
   }
-  read_slowly(l, NULL, value);
+  *value = number_strtof(l->begin);
   return *value >= -FLT_MAX && *value <= FLT_MAX ? NUMBER_READ_OK : NUMBER_READ_OUT_OF_RANGE;
 }
 

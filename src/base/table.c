@@ -29,9 +29,9 @@ static char *copy_cell(const char *text)
 
 void table_add(table *t, const char *const *cells)
 {
-  if (t->cell_count + t->column_count > t->cell_capacity) {
+  if (t->column_count > t->cell_capacity - t->cell_count) {
     size_t capacity = 2 * t->cell_capacity + 8 * t->column_count;
-    char **grown = realloc(t->cells, capacity * sizeof(char *));
+    char **grown = reallocarray(t->cells, capacity, sizeof(char *));
     if (grown == NULL)
       return;
     t->cells = grown;

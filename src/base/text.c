@@ -1,6 +1,8 @@
 // Text helpers without state.
 #include "base/text.h"
 
+#include "base/number.h"
+
 #include <errno.h>
 #include <math.h>
 #include <stdlib.h>
@@ -76,7 +78,7 @@ bool text_to_double(slice text, double *value)
   memcpy(copy, text.data, text.size);
   copy[text.size] = '\0';
   char *end;
-  *value = strtod(copy, &end);
+  *value = number_strtod(copy, &end);
   return *end == '\0' && isfinite(*value);
 }
 

@@ -3,13 +3,16 @@
 
 #include "base/number.h"
 
+#include <math.h>
 #include <string.h>
 
 void number_print(buffer *out, double value, bool single)
 {
   char text[NUMBER_TEXT_BYTES];
   size_t size = single ? number_print_f32(text, (float)value) : number_print_f64(text, value);
-  if (size > 2 && memcmp(text + size - 2, ".0", 2) == 0)
-    size -= 2; // whole numbers have no point in protobuf's JSON
+  bool whole = size > 2 && memcmp(text + size - 2, ".0", 2) == 0;
+  if (whole &&
+      !(value == 0 && signbit(value))) // "-0" would be read as an integer, without its sign
+    size -= 2;                         // whole numbers have no point in protobuf's JSON
   buffer_append(out, text, size);
 }

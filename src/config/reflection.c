@@ -7,6 +7,7 @@
 #include "config/model_config.pb-c.h"
 
 #include <assert.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -226,7 +227,7 @@ static bool is_zero(field_ref field, scalar value)
     return value.text[0] == '\0';
   case PROTOBUF_C_TYPE_DOUBLE:
   case PROTOBUF_C_TYPE_FLOAT:
-    return value.real == 0;
+    return value.real == 0 && !signbit(value.real); // as protobuf: -0 is set
   default:
     return value.integer == 0;
   }

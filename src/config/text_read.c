@@ -1,6 +1,7 @@
 // Reads protobuf's text format into a message, driven by the message's descriptor. Called from load
 // threads. What is refused is refused in protobuf's words, since tools look for them.
 #include "base/cleanup.h"
+#include "base/number.h"
 #include "config/config.h"
 #include "config/reflection.h"
 #include "config/text_lexer.h"
@@ -112,12 +113,12 @@ static error *number_value(text_reader *reader, double *value)
   if (hex_or_octal)
     return text_lexer_error(&reader->lexer, current(reader), "Expect a decimal number, got: %.*s",
                             SHOWN(*current(reader)));
-  AUTO_BUFFER buffer digits = BUFFER_EMPTY; // strtod needs an end
+  AUTO_BUFFER buffer digits = BUFFER_EMPTY; // number_strtod needs an end
   buffer_append_slice(&digits, text);
   buffer_append_char(&digits, '\0');
   if (digits.failed)
     return error_no_memory();
-  *value = strtod(digits.data, NULL); // the process keeps the C locale's decimal point
+  *value = number_strtod(digits.data, NULL);
   return NULL;
 }
 

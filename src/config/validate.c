@@ -308,13 +308,16 @@ static error *count_elements(const tensor_rule *t, const char *what, const int64
   return NULL;
 }
 
-// Product of the dimensions up to the next -1 or the end; *at moves behind it.
+// Product of the dimensions up to the next -1 or the end; *at moves behind it. It fits: all of them
+// together have been counted.
 static int64_t chunk_elements(const int64_t *dims, size_t count, size_t *at)
 {
-  int64_t product = 1; // cannot overflow: config_element_count has multiplied more
+  const size_t start = *at;
   while (*at < count && dims[*at] != -1)
-    product *= dims[(*at)++];
-  (*at)++;
+    ++*at;
+  int64_t product = -1;
+  config_element_count(dims + start, *at - start, &product);
+  ++*at;
   return product;
 }
 

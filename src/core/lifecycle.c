@@ -301,7 +301,7 @@ static error *make_jobs(load_operation *o, const repository_folder *folder)
 {
   model_entry *entry = o->entry;
   LOCK_SCOPE(&entry->lock);
-  o->dropped.items = calloc(2 * (entry->version_count + o->wanted_count), sizeof(model *));
+  o->dropped.items = calloc(entry->version_count + o->wanted_count, 2 * sizeof(model *));
   if (o->dropped.items == NULL || !add_wanted_versions(o))
     return error_no_memory();
   bool same_config = entry->config != NULL && config_equal_but_policy(entry->config, o->config);

@@ -81,7 +81,7 @@ static model_row *find_row(model_rows *rows, const model *m)
 
 static model_row *add_row(model_rows *rows, const model *m, double load_seconds)
 {
-  model_row *grown = realloc(rows->items, (rows->count + 1) * sizeof(*grown));
+  model_row *grown = reallocarray(rows->items, rows->count + 1, sizeof(*grown));
   if (grown == NULL)
     return NULL;
   rows->items = grown;

@@ -142,7 +142,8 @@ version_slot *model_entry_add_version(model_entry *entry, int64_t version)
   version_slot *found = model_entry_version(entry, version);
   if (found != NULL)
     return found;
-  version_slot *grown = realloc(entry->versions, (entry->version_count + 1) * sizeof(version_slot));
+  version_slot *grown =
+      reallocarray(entry->versions, entry->version_count + 1, sizeof(version_slot));
   if (grown == NULL)
     return NULL;
   entry->versions = grown;

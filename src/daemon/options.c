@@ -10,6 +10,8 @@
 #include <strings.h>
 #include <unistd.h>
 
+#define MOST_DOUBLE 1e15 // becomes an integer in places
+
 static void *field_of(daemon_options *options, const option *o)
 {
   return (char *)options + o->field;
@@ -91,6 +93,15 @@ static error *set_integer(const option *o, const char *text, int64_t *field)
   return bad_value(o, text, expected);
 }
 
+static error *set_double(const option *o, const char *text, double *field)
+{
+  double value;
+  if (!text_to_double(slice_of(text), &value) || value < 0 || value > MOST_DOUBLE)
+    return bad_value(o, text, "a number from 0 to 1e15");
+  *field = value;
+  return NULL;
+}
+
 static error *set_text(char **field, slice value)
 {
   char *copy = text_copy(value);
@@ -135,9 +146,7 @@ error *option_set(daemon_options *options, const option *o, const char *value)
   case OPTION_INTEGER:
     return set_integer(o, value, field);
   case OPTION_DOUBLE:
-    if (text_to_double(slice_of(value), field) && *(double *)field >= 0)
-      return NULL;
-    return bad_value(o, value, "a number that is not negative");
+    return set_double(o, value, field);
   case OPTION_TEXT:
     return set_text(field, slice_of(value));
   case OPTION_CHOICE:

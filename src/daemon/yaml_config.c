@@ -17,19 +17,31 @@ static error *at_line(const yaml_reader *r, const yaml_node_t *node, error *caus
   return error_wrap(cause_owned, "%s:%zu", r->path, node->start_mark.line + 1);
 }
 
+// The text of a scalar, or NULL: a flag's value is one, and has no NUL in it.
+static const char *text_of(const yaml_node_t *node)
+{
+  if (node->type != YAML_SCALAR_NODE)
+    return NULL;
+  const char *text = (const char *)node->data.scalar.value;
+  return strlen(text) == node->data.scalar.length ? text : NULL;
+}
+
 static error *set(yaml_reader *r, const option *o, const yaml_node_t *value)
 {
-  if (value->type != YAML_SCALAR_NODE)
+  const char *text = text_of(value);
+  if (text == NULL)
     return at_line(
         r, value,
         error_new(ERROR_INVALID_ARG, "'%s': expected a value or a list of values", o->name));
-  error *e = option_set(r->options, o, (const char *)value->data.scalar.value);
+  error *e = option_set(r->options, o, text);
   return e == NULL ? NULL : at_line(r, value, e);
 }
 
 static error *read_pair(yaml_reader *r, const yaml_node_t *key, const yaml_node_t *value)
 {
-  const char *name = key->type == YAML_SCALAR_NODE ? (const char *)key->data.scalar.value : "";
+  const char *name = text_of(key);
+  if (name == NULL)
+    return at_line(r, key, error_new(ERROR_INVALID_ARG, "expected the name of a flag"));
   const option *o = option_find(name);
   if (o == NULL || strcmp(name, "config") == 0 || strcmp(name, "help") == 0)
     return at_line(r, key, error_new(ERROR_INVALID_ARG, "unrecognized option '%s'", name));

@@ -1,9 +1,10 @@
 // Prints families and samples. Called while a scrape is answered, on the scraper's thread.
 #include "metrics/exposition.h"
 
+#include "base/number.h"
+
 #include <inttypes.h>
 #include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -117,13 +118,8 @@ static void append_number(buffer *b, double value)
   } else if (fabs(value) < 1e15 && trunc(value) == value) {
     buffer_append_format(b, "%.0f", value);
   } else {
-    char text[40];
-    int precision = 14;
-    do {
-      precision++;
-      snprintf(text, sizeof(text), "%.*g", precision, value);
-    } while (precision < 17 && strtod(text, NULL) != value);
-    buffer_append_text(b, text);
+    char text[NUMBER_TEXT_BYTES];
+    buffer_append(b, text, number_print_f64(text, value));
   }
 }
 

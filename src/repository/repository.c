@@ -85,7 +85,7 @@ static int compare_models(const void *a, const void *b)
 static error *add_model(repository_listing *listing, const char *repository, const char *name)
 {
   repository_model *grown =
-      realloc(listing->items, (listing->count + 1) * sizeof(repository_model));
+      reallocarray(listing->items, listing->count + 1, sizeof(repository_model));
   if (grown == NULL)
     return error_no_memory();
   listing->items = grown;

@@ -30,6 +30,8 @@ MISTAKES = {
     "no flag": (["models"], "unexpected argument 'models'"),
     "unsupported": (["--grpc-port=8001"], "--grpc-port is not supported by nereid yet"),
     "unsupported value": (["--allow-grpc=true"], "--allow-grpc=true is not supported by nereid yet"),
+    "negative": (["--metrics-interval-ms=-1"], "--metrics-interval-ms: invalid value '-1', expected a number from 0"),
+    "too large": (["--metrics-interval-ms=1e300"], "--metrics-interval-ms: invalid value '1e300', expected a number from 0 to 1e15"),
     "no such repository": (["--model-repository=/no/such/folder"], "/no/such/folder"),
     "poll": (["--model-repository=/tmp", "--model-control-mode=poll"], "poll"),
     "bad backend config": (["--model-repository=/tmp", "--backend-config=x"], "--backend-config: invalid value 'x'"),
@@ -73,6 +75,8 @@ BAD_FILES = {
     "bad value": ("http-port: many\n", ":1: --http-port: invalid value 'many'"),
     "no mapping": ("- a\n", ":1: expected a mapping"),
     "no YAML": ("a: [\n", "nereid.yaml:"),
+    "NUL in a value": ('id: "a\\0b"\n', ":1: 'id': expected a value"),
+    "NUL in a name": ('"id\\0": a\n', ":1: expected the name of a flag"),
     "list for one": ("http-port: [1, 2]\n", ":1: 'http-port': expected a value"),
 }
 

@@ -3,10 +3,13 @@
 #ifndef NEREID_TESTS_FUZZ_H
 #define NEREID_TESTS_FUZZ_H
 
+#include "base/slice.h"
+
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -18,5 +21,46 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
       abort();                                                                                     \
     }                                                                                              \
   } while (0)
+
+// The bytes of an input that are not used yet: a target that needs several values takes one after
+// the other. Behind the end everything is zero or empty.
+typedef struct fuzz_input {
+  const uint8_t *data;
+  size_t size;
+} fuzz_input;
+
+static inline slice fuzz_take(fuzz_input *input, size_t size)
+{
+  const slice taken = {(const char *)input->data, size < input->size ? size : input->size};
+  *input = (fuzz_input){input->data + taken.size, input->size - taken.size};
+  return taken;
+}
+
+static inline uint8_t fuzz_byte(fuzz_input *input)
+{
+  const slice taken = fuzz_take(input, 1);
+  return taken.size == 1 ? (uint8_t)taken.data[0] : 0;
+}
+
+// Takes up to the next `separator`, and that.
+static inline slice fuzz_take_until(fuzz_input *input, char separator)
+{
+  const uint8_t *end = input->size > 0 ? memchr(input->data, separator, input->size) : NULL;
+  if (end == NULL)
+    return fuzz_take(input, input->size);
+  const slice taken = fuzz_take(input, (size_t)(end - input->data));
+  fuzz_take(input, 1);
+  return taken;
+}
+
+// A copy for free(), with a NUL and `zeroes` more behind it; a sanitizer sees its end.
+static inline char *fuzz_copy(slice text, size_t zeroes)
+{
+  char *copy = calloc(1, text.size + 1 + zeroes);
+  CHECK(copy != NULL);
+  if (text.size > 0)
+    memcpy(copy, text.data, text.size);
+  return copy;
+}
 
 #endif

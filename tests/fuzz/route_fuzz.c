@@ -1,49 +1,238 @@
-// A path, then header fields, one a line: what a client can say before anything is decided.
+// A path, then header fields, one a line: what a client can say before anything is decided. Both
+// are read a second time here, in the plainest way.
 #include "frontend/http/headers.h"
 #include "frontend/http/routes.h"
+#include "fuzz.h"
 
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
+#include <errno.h>
+#include <strings.h>
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+// ---- the path ----
 
-static slice take_line(slice *rest)
+static slice take_segment(slice *rest)
 {
-  const char *end = rest->size > 0 ? memchr(rest->data, '\n', rest->size) : NULL;
-  size_t size = end != NULL ? (size_t)(end - rest->data) : rest->size;
-  slice line = {rest->data, size};
-  size_t taken = end != NULL ? size + 1 : size;
-  *rest = (slice){rest->data + taken, rest->size - taken};
-  return line;
+  fuzz_input left = {(const uint8_t *)rest->data, rest->size};
+  const slice segment = fuzz_take_until(&left, '/');
+  *rest = (slice){(const char *)left.data, left.size};
+  return segment;
 }
 
-static void match(slice path)
+static size_t count_slashes(slice text)
 {
-  route_match found = routes_find(METHOD_POST, path);
-  for (size_t i = 0; i < PARAMETER_COUNT; i++) {
-    char *decoded = malloc(found.parameters[i].size + 1);
-    if (decoded != NULL && route_decode(found.parameters[i], decoded) &&
-        strlen(decoded) > found.parameters[i].size)
-      abort();
-    free(decoded);
+  size_t count = 0;
+  for (size_t i = 0; i < text.size; i++)
+    count += text.data[i] == '/';
+  return count;
+}
+
+static bool is_decimal(slice text)
+{
+  for (size_t i = 0; i < text.size; i++)
+    if (text.data[i] < '0' || text.data[i] > '9')
+      return false;
+  return true;
+}
+
+static bool path_matches(const char *pattern_text, slice path)
+{
+  slice pattern = slice_of(pattern_text);
+  if (count_slashes(pattern) != count_slashes(path))
+    return false;
+  while (pattern.size > 0) {
+    const slice expected = take_segment(&pattern), segment = take_segment(&path);
+    if (expected.size == 0 || expected.data[0] != '{') {
+      if (!slice_equal(expected, segment))
+        return false;
+    } else if (segment.size == 0 ||
+               (slice_equal_text(expected, "{version}") && !is_decimal(segment))) {
+      return false;
+    }
   }
+  return path.size == 0;
+}
+
+// The methods of the first pattern that matches.
+static unsigned methods_of(slice path)
+{
+  size_t count;
+  const route *rows = routes_all(&count);
+  const char *pattern = NULL;
+  unsigned methods = 0;
+  for (size_t i = 0; i < count; i++) {
+    if (pattern == NULL && path_matches(rows[i].path, path))
+      pattern = rows[i].path;
+    if (pattern != NULL && strcmp(pattern, rows[i].path) == 0)
+      methods |= rows[i].methods;
+  }
+  return methods;
+}
+
+static void check_decoding(slice from)
+{
+  char *decoded = malloc(from.size + 1), *expected = malloc(from.size + 1);
+  CHECK(decoded != NULL && expected != NULL);
+  bool valid = true;
+  size_t size = 0;
+  for (size_t i = 0; valid && i < from.size; i++) {
+    char c = from.data[i];
+    if (c == '%') {
+      char digits[3] = {0};
+      char *end;
+      memcpy(digits, from.data + i + 1, from.size - i - 1 < 2 ? from.size - i - 1 : 2);
+      c = (char)strtol(digits, &end, 16);
+      valid = end == digits + 2 && digits[0] != '+' && digits[0] != '-' && digits[0] != ' ' &&
+              digits[1] != 'x' && digits[1] != 'X' && (unsigned char)c >= 0x20 && c != 0x7f &&
+              c != '/' && strspn(digits, "0123456789abcdefABCDEF") == 2;
+      i += 2;
+    }
+    expected[size++] = c;
+  }
+  CHECK(route_decode(from, decoded) == valid);
+  CHECK(!valid || (memcmp(decoded, expected, size) == 0 && decoded[size] == '\0'));
+  free(expected);
+  free(decoded);
+}
+
+static void check_path(slice path)
+{
+  const unsigned methods = methods_of(path);
+  for (unsigned method = 0; method <= METHOD_POST; method++) {
+    const route_match found = routes_find(method, path);
+    CHECK((found.route != NULL) == ((methods & method) != 0));
+    CHECK(found.route != NULL || found.methods == methods);
+    CHECK(found.route == NULL || path_matches(found.route->path, path));
+    for (size_t i = 0; found.methods != 0 && i < PARAMETER_COUNT; i++)
+      if (found.parameters[i].size > 0)
+        check_decoding(found.parameters[i]);
+  }
+}
+
+// ---- header fields ----
+
+static slice trimmed(slice text)
+{
+  while (text.size > 0 && strchr(" \t", text.data[0]) != NULL && text.data[0] != '\0')
+    text = (slice){text.data + 1, text.size - 1};
+  while (text.size > 0 && (text.data[text.size - 1] == ' ' || text.data[text.size - 1] == '\t'))
+    text.size--;
+  return text;
+}
+
+static void check_number(slice text)
+{
+  const header_number number = headers_number(text);
+  char *copy = fuzz_copy(text, 0);
+  const size_t sign = copy[0] == '-';
+  const size_t digits = strspn(copy + sign, "0123456789");
+  if (digits == 0 || sign + digits != text.size) {
+    CHECK(number.state == NUMBER_MALFORMED);
+  } else {
+    errno = 0;
+    const long long value = strtoll(copy, NULL, 10);
+    CHECK(number.state == (errno == ERANGE ? NUMBER_OUT_OF_RANGE : NUMBER_VALID));
+    CHECK(number.state != NUMBER_VALID || number.value == value);
+  }
+  free(copy);
+}
+
+static content_coding coding_named(slice name)
+{
+  static const struct {
+    const char *name;
+    content_coding coding;
+  } codings[] = {{"gzip", CODING_GZIP}, {"deflate", CODING_DEFLATE}, {"identity", CODING_IDENTITY}};
+  for (size_t i = 0; i < 3; i++)
+    if (name.size == strlen(codings[i].name) &&
+        strncasecmp(name.data, codings[i].name, name.size) == 0)
+      return codings[i].coding;
+  return CODING_UNKNOWN;
+}
+
+// Without weights the first coding that the server speaks is the best; with them it is one of those
+// that are named.
+static void check_accepted(slice value)
+{
+  const content_coding accepted = headers_accepted_coding(value);
+  fuzz_input rest = {(const uint8_t *)value.data, value.size};
+  content_coding first = CODING_UNKNOWN;
+  bool named = false, weighted = memchr(value.data, ';', value.size) != NULL;
+  while (rest.size > 0) {
+    slice element = fuzz_take_until(&rest, ',');
+    fuzz_input parameters = {(const uint8_t *)element.data, element.size};
+    const content_coding coding = coding_named(trimmed(fuzz_take_until(&parameters, ';')));
+    if (first == CODING_UNKNOWN)
+      first = coding;
+    named |= coding == accepted;
+  }
+  CHECK(named || accepted == CODING_IDENTITY);
+  CHECK(weighted || accepted == (first == CODING_UNKNOWN ? CODING_IDENTITY : first));
+}
+
+// What the fields of a request say of its framing.
+typedef struct framing {
+  size_t count, lengths, inference_lengths, transfer_codings, chunked;
+  slice length;
+} framing;
+
+static bool is_named(slice name, const char *expected)
+{
+  return name.size == strlen(expected) && strncasecmp(name.data, expected, name.size) == 0;
+}
+
+static void note_field(framing *f, slice name, slice value)
+{
+  f->count++;
+  if (is_named(name, "Content-Length")) {
+    f->lengths++;
+    f->length = trimmed(value);
+  }
+  f->inference_lengths += is_named(name, "Inference-Header-Content-Length");
+  if (is_named(name, "Transfer-Encoding")) {
+    f->transfer_codings++;
+    f->chunked += is_named(trimmed(value), "chunked");
+  }
+}
+
+static void check_framing(const framing *f, const request_headers *headers)
+{
+  const bool plain_length = f->length.size > 0 && is_decimal(f->length);
+  const bool fits = plain_length && headers_number(f->length).state == NUMBER_VALID;
+  const bool negative_zero = f->length.size > 1 && f->length.data[0] == '-' &&
+                             strspn(f->length.data + 1, "0") >= f->length.size - 1;
+  const bool sound = f->lengths <= 1 && f->inference_lengths <= 1 && f->transfer_codings <= 1 &&
+                     f->chunked == f->transfer_codings && (f->lengths == 0 || f->chunked == 0) &&
+                     (f->lengths == 0 || fits);
+  CHECK(headers->count == f->count);
+  if (!negative_zero)
+    CHECK((headers->fault == NULL) == sound);
+}
+
+static void check_fields(fuzz_input *lines)
+{
+  request_headers headers = {0};
+  framing seen = {0};
+  while (lines->size > 0) {
+    const slice line = fuzz_take_until(lines, '\n');
+    fuzz_input rest = {(const uint8_t *)line.data, line.size};
+    const slice name = fuzz_take_until(&rest, ':');
+    const slice value = {(const char *)rest.data, rest.size};
+    headers_add(&headers, name, value);
+    note_field(&seen, name, value);
+    check_number(trimmed(value));
+    if (value.size > 0)
+      check_accepted(value);
+  }
+  headers_finish(&headers);
+  check_framing(&seen, &headers);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-  slice rest = {(const char *)data, size};
-  slice path = take_line(&rest);
-  if (path.size > 0 && path.data[0] == '/')
-    match(path);
-  request_headers headers = {0};
-  while (rest.size > 0) {
-    slice line = take_line(&rest);
-    const char *colon = line.size > 0 ? memchr(line.data, ':', line.size) : NULL;
-    if (colon != NULL)
-      headers_add(&headers, (slice){line.data, (size_t)(colon - line.data)},
-                  (slice){colon + 1, line.size - (size_t)(colon + 1 - line.data)});
-  }
-  headers_finish(&headers);
+  char *copy = fuzz_copy((slice){(const char *)data, size}, 0);
+  fuzz_input input = {(const uint8_t *)copy, size};
+  const slice path = fuzz_take_until(&input, '\n');
+  check_path(path);
+  check_fields(&input);
+  free(copy);
   return 0;
 }

@@ -104,6 +104,26 @@ static Inference__ModelConfig *read_json(const char *json)
   return config;
 }
 
+// protobuf counts -0 as set. Found by the fuzz target config_json.
+static void the_sign_of_a_zero_is_kept(void **state)
+{
+  (void)state;
+  const slice json =
+      SLICE("{\"sequence_batching\":{\"direct\":{\"minimum_slot_utilization\":\"-0\"}}}");
+  AUTO_CONFIG Inference__ModelConfig *config = NULL;
+  AUTO_CONFIG Inference__ModelConfig *from_json = NULL;
+  AUTO_CONFIG Inference__ModelConfig *from_text = NULL;
+  AUTO_BUFFER buffer printed = BUFFER_EMPTY;
+  AUTO_BUFFER buffer text = BUFFER_EMPTY;
+  assert_null(config_read_json(json, &config));
+  assert_null(config_print_json(config, &printed));
+  assert_null(config_print_text(config, &text));
+  assert_null(config_read_json(buffer_view(&printed), &from_json));
+  assert_null(config_read_text(buffer_view(&text), "printed", &from_text));
+  assert_true(signbit(from_json->sequence_batching->direct->minimum_slot_utilization));
+  assert_true(signbit(from_text->sequence_batching->direct->minimum_slot_utilization));
+}
+
 static void the_reader_takes_all_that_protobufs_json_takes(void **state)
 {
   (void)state;
@@ -241,6 +261,7 @@ int main(void)
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(a_completed_configuration_prints_as_tritons_does),
       cmocka_unit_test(what_is_printed_as_json_is_read_back_to_the_same),
+      cmocka_unit_test(the_sign_of_a_zero_is_kept),
       cmocka_unit_test(the_reader_takes_all_that_protobufs_json_takes),
       cmocka_unit_test(errors_name_the_place_the_value_and_what_was_expected),
       cmocka_unit_test(nesting_is_refused_above_100_before_it_is_parsed),

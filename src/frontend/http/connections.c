@@ -97,7 +97,7 @@ static bool make_room(connections *all, int fd)
   if (needed <= all->by_fd_count)
     return true;
   size_t grown = needed < 64 ? 64 : needed * 2;
-  connection **by_fd = realloc(all->by_fd, grown * sizeof(connection *));
+  connection **by_fd = reallocarray(all->by_fd, grown, sizeof(connection *));
   if (by_fd == NULL)
     return false;
   memset(by_fd + all->by_fd_count, 0, (grown - all->by_fd_count) * sizeof(connection *));

@@ -1,6 +1,7 @@
 // A queue of exchanges and the threads that run their jobs.
 #include "frontend/http/jobs.h"
 
+#include "base/checked.h"
 #include "base/cleanup.h"
 #include "base/thread.h"
 #include "frontend/http/exchange.h"
@@ -27,7 +28,9 @@ struct jobs {
 
 error *jobs_new(size_t max_threads, jobs **result)
 {
-  jobs *j = calloc(1, sizeof(*j) + max_threads * sizeof(pthread_t));
+  size_t size;
+  bool fits = checked_array_size(sizeof(jobs), max_threads, sizeof(pthread_t), &size);
+  jobs *j = fits ? calloc(1, size) : NULL;
   if (j == NULL)
     return error_no_memory();
   j->max_threads = max_threads;

@@ -3,6 +3,7 @@
 // ready or somebody wakes it.
 #include "frontend/http/loop.h"
 
+#include "base/checked.h"
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/machine.h"
@@ -295,7 +296,9 @@ error *loops_new(const loops_options *options, http_server *http, loops **result
 {
   unsigned cpus = machine_cpus();
   unsigned count = options->count == 0 ? default_count(cpus) : options->count;
-  loops *all = calloc(1, sizeof(*all) + count * sizeof(loop));
+  size_t size;
+  bool fits = checked_array_size(sizeof(loops), count, sizeof(loop), &size);
+  loops *all = fits ? calloc(1, size) : NULL;
   if (all == NULL)
     return error_no_memory();
   all->http = http;

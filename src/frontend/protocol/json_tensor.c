@@ -333,7 +333,9 @@ static error *read_strings(json_cursor *c, const json_place *place, nesting *n, 
 
 static char *allocate_aligned(arena *a, size_t size)
 {
-  char *memory = arena_allocate(a, size + JSON_TENSOR_ALIGNMENT);
+  size_t bytes;
+  bool fits = checked_add_size(size, JSON_TENSOR_ALIGNMENT, &bytes);
+  char *memory = fits ? arena_allocate(a, bytes) : NULL;
   uintptr_t misaligned = (uintptr_t)memory % JSON_TENSOR_ALIGNMENT;
   return memory == NULL || misaligned == 0 ? memory : memory + JSON_TENSOR_ALIGNMENT - misaligned;
 }
@@ -354,10 +356,11 @@ error *json_tensor_read(json_cursor *c, const json_place *place, TRITONSERVER_Da
                           "Shape does not match true shape of 'data' field: expected %" PRIu64
                           " elements, got at most %zu in %zu bytes of text",
                           element_count, text_size / 2, text_size);
-  size_t element_size = protocol_datatype_size(datatype);
-  *size = datatype == TRITONSERVER_TYPE_BYTES ? text_size + 4 * (size_t)element_count
-                                              : element_size * (size_t)element_count;
-  char *out = allocate_aligned(c->arena, *size);
+  // Strings need their lengths too, and are no longer than their text.
+  bool fits = datatype == TRITONSERVER_TYPE_BYTES
+                  ? checked_array_size(text_size, element_count, sizeof(uint32_t), size)
+                  : checked_multiply_size(element_count, protocol_datatype_size(datatype), size);
+  char *out = fits ? allocate_aligned(c->arena, *size) : NULL;
   if (out == NULL)
     return error_no_memory();
   *data = out;
