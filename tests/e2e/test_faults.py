@@ -56,13 +56,13 @@ class Reply:
 
 
 def ask(server, right, path, body=None, headers=(), port=None):
-    """One request on a connection of its own; None when the server closes it."""
+    """One request on a connection of its own; no answer when the server closes it (or is gone, which is looked at later)."""
     connection = http.client.HTTPConnection("127.0.0.1", port or server.http_port, timeout=20)
     try:
         connection.request("GET" if body is None else "POST", path, body, dict(headers))
         answer = connection.getresponse()
         return Reply((answer.status, answer.headers, answer.read()), right)
-    except (http.client.RemoteDisconnected, http.client.IncompleteRead, ConnectionResetError, BrokenPipeError):
+    except (http.client.RemoteDisconnected, http.client.IncompleteRead, ConnectionError):
         return Reply(None, right)
     finally:
         connection.close()
@@ -282,30 +282,32 @@ def faults(tmp_path):
     return Faults(tmp_path / "faults")
 
 
-def fail_sites(server, faults, kind, act):
-    """Fails one site after another; returns every reply."""
-    sets, error = KINDS[kind]
+def find_sites(server, faults, sets, act):
+    """The stacks of all calls while `act` goes well, in order."""
     for _ in range(2):  # the second time nothing is made that stays
         faults.arm(sets)
         replies = act(server)
         assert all(reply.is_right() for reply in replies), f"without a failure: {replies}\n{server.log}"
         await_quiet(faults)
         faults.disarm()
-    all_replies = []
-    for stack in select(list(dict.fromkeys(faults.stacks())), SITES):
-        faults.arm(sets, at=1, error=error, stack=stack)
-        try:
-            broken = act(server)
-            await_quiet(faults)
-        finally:
-            faults.disarm()
-        told = lambda: f"{kind} at {faults.where()}\nthen {broken}\n{server.log[-3000:]}"
-        assert server.process.poll() is None, f"the server ended\n{told()}"
-        assert all(reply.is_fair() for reply in broken), told()
-        right = act(server)
-        assert all(reply.is_right() for reply in right), f"the next time {right}, after {told()}"
-        all_replies += broken + right
-    return all_replies
+    return list(faults.stacks())
+
+
+def fail_one(server, faults, act, sets, **plan):
+    """Arms, acts and acts again; returns the replies. `plan`: see Faults.arm."""
+    log_size = len(server.log)
+    faults.arm(sets, **plan)
+    try:
+        broken = act(server)
+        await_quiet(faults)
+    finally:
+        faults.disarm()
+    told = lambda: f"{plan} at {faults.where()}\nthen {broken}\n{server.log[log_size:]}"
+    assert server.process.poll() is None, f"the server ended\n{told()}"
+    assert all(reply.is_fair() for reply in broken), told()
+    right = act(server)
+    assert all(reply.is_right() for reply in right), f"the next time {right}, after {told()}"
+    return broken + right
 
 
 def check_counters(server, replies):
@@ -320,19 +322,174 @@ def check_counters(server, replies):
     assert pending and all(line.endswith(" 0") for line in pending), pending
 
 
-def torture(start_server, repository, faults, scenario, kind):
+def serve(start_server, repository, faults, scenario):
+    """A server that the scenario has visited, its act, and the replies so far."""
     act = scenario(repository)
     server = start_server(repository, flags=FLAGS, variables=faults.variables)
-    before_all = [act(server) for _ in range(2)]
-    open_before = descriptors(server)
-    replies = [reply for some in before_all for reply in some]
-    replies += fail_sites(server, faults, kind, act)
+    return server, act, act(server) + act(server)
+
+
+def finish(server, scenario, replies, open_before):
     await_descriptors(server, open_before)
-    return server, replies
+    if scenario.__name__.startswith("infer"):
+        check_counters(server, replies)
+    server.stop()
 
 
 @pytest.mark.parametrize("kind", ["memory", "calls"])
 @pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda scenario: scenario.__name__)
 def test_a_server_outlives_each_failure(start_server, repository, faults, scenario, kind):
-    server, replies = torture(start_server, repository, faults, scenario, kind)
-    server.stop()
+    server, act, replies = serve(start_server, repository, faults, scenario)
+    open_before = descriptors(server)
+    sets, error = KINDS[kind]
+    stacks = find_sites(server, faults, sets, act)
+    for stack in select(list(dict.fromkeys(stacks)), SITES):
+        replies += fail_one(server, faults, act, sets, at=1, error=error, stack=stack)
+    finish(server, scenario, replies, open_before)
+
+
+@pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda scenario: scenario.__name__)
+def test_a_server_outlives_a_time_without_memory(start_server, repository, faults, scenario):
+    """From one call on there is no memory at all, until the scenario is over."""
+    server, act, replies = serve(start_server, repository, faults, scenario)
+    open_before = descriptors(server)
+    count = len(find_sites(server, faults, ["memory"], act))
+    for at in select(range(1, count + 1), SITES // 2):
+        replies += fail_one(server, faults, act, ["memory"], at=at, count=1 << 40)
+    finish(server, scenario, replies, open_before)
+
+
+TRANSFERS = [infer_large_json, infer_binary, infer_gzip, metrics, refused, reload]
+
+
+@pytest.mark.parametrize("kind", ["interrupted", "short", "again", "reset"])
+@pytest.mark.parametrize("scenario", TRANSFERS, ids=lambda scenario: scenario.__name__)
+def test_transfers_that_stop_halfway_are_gone_on_with(start_server, repository, faults, scenario, kind):
+    server, act, replies = serve(start_server, repository, faults, scenario)
+    open_before = descriptors(server)
+    sets, error = KINDS[kind]
+    for at in select(range(1, len(find_sites(server, faults, sets, act)) + 1), SITES // 2):
+        some = fail_one(server, faults, act, sets, at=at, error=error)
+        assert kind == "reset" or all(reply.is_right() for reply in some), f"{kind} at {faults.where()}: {some}\n{server.log}"
+    finish(server, scenario, replies, open_before)
+
+
+# ---- the start and the end: a process for each site ----
+
+
+BODY = b'{"inputs":[{"name":"INPUT0","shape":[1,1],"datatype":"FP32","data":[7]}]}'
+
+
+class Life:
+    """One server from its start to its end, with a control block of its own."""
+
+    def __init__(self, nereid, backends, folder, repository):
+        folder.mkdir()
+        self.faults = Faults(folder / "faults")
+        self.starter = Starter(nereid, backends, folder)
+        self.repository = repository
+        self.server = None
+
+    def start(self):
+        """True when the server is ready, False when it ended."""
+        self.server = self.starter(self.repository, flags=FLAGS, variables=self.faults.variables, wait=False)
+
+        def ended_or_ready():
+            if self.server.process.poll() is not None:
+                return "ended"
+            log = self.server.log
+            if log.count("Started ") < 2 or "Started Metrics Service" not in log:
+                return None
+            self.server.await_ports()
+            return self.server.ask("/v2/health/ready").status == 200 and "ready"
+
+        return wait_for("the end or readiness", ended_or_ready, deadline=20) == "ready"
+
+    def told(self):
+        return f"{self.faults.where()}\n{self.server.log}"
+
+    def check_failed_start(self):
+        lines = [line for line in self.server.log.splitlines() if line.startswith("error: ")]
+        assert self.server.process.returncode == 1 and len(lines) == 1, self.told()
+        assert not SANITIZER_REPORT.search(self.server.log), self.told()
+
+    def check_service(self):
+        answer = self.server.ask("/v2/models/m/infer", BODY)
+        assert answer.status == 200 and json.loads(answer.body)["outputs"][0]["data"] == [7], self.told()
+
+    def stop(self, deadline=20):
+        self.server.process.send_signal(signal.SIGTERM)
+        assert self.server.process.wait(deadline) == 0, self.told()
+        assert not SANITIZER_REPORT.search(self.server.log), self.told()
+
+    def kill(self):
+        if self.server is not None and self.server.process.poll() is None:
+            self.server.process.kill()
+            self.server.process.wait()
+
+
+@pytest.fixture
+def new_life(nereid, backends, tmp_path, repository):
+    make_identity(repository, "m")
+    lives = []
+
+    def make():
+        lives.append(Life(nereid, backends, tmp_path / f"life{len(lives)}", repository))
+        return lives[-1]
+
+    yield make
+    for life in lives:
+        life.kill()
+
+
+def find_process_sites(life, sets, during):
+    """Distinct stacks of the calls while the server starts or stops."""
+    if during == "start":
+        life.faults.arm(sets)
+    assert life.start(), life.server.log
+    life.faults.disarm()
+    if during == "stop":
+        life.faults.arm(sets)
+    life.stop()
+    return list(dict.fromkeys(life.faults.stacks()))
+
+
+def in_pairs(call, arguments):
+    """Two processes at a time."""
+    with concurrent.futures.ThreadPoolExecutor(2) as pool:
+        for _ in pool.map(call, arguments):
+            pass
+
+
+@pytest.mark.parametrize("kind", ["memory", "calls"])
+def test_a_start_that_fails_says_so_in_one_line(new_life, kind):
+    sets, error = KINDS[kind]
+
+    def try_site(planned):
+        life, stack = planned
+        life.faults.arm(sets, at=1, error=error, stack=stack)
+        ready = life.start()
+        life.faults.disarm()
+        if not ready:
+            life.check_failed_start()
+            return
+        life.check_service()
+        life.stop()
+
+    stacks = find_process_sites(new_life(), sets, "start")
+    in_pairs(try_site, [(new_life(), stack) for stack in select(stacks, PROCESS_SITES)])
+
+
+@pytest.mark.parametrize("kind", ["memory", "calls"])
+def test_a_stop_ends_in_good_order_whatever_fails(new_life, kind):
+    sets, error = KINDS[kind]
+
+    def try_site(planned):
+        life, stack = planned
+        assert life.start(), life.server.log
+        life.check_service()
+        life.faults.arm(sets, at=1, error=error, stack=stack)
+        life.stop()
+
+    stacks = find_process_sites(new_life(), sets, "stop")
+    in_pairs(try_site, [(new_life(), stack) for stack in select(stacks, PROCESS_SITES)])
