@@ -90,10 +90,11 @@ static void append_tensor(buffer *out, const char *name, int datatype_value, con
   buffer_append_text(out, "]}");
 }
 
-static void append_ready_versions(buffer *out, server *s, const char *name)
+static error *append_ready_versions(buffer *out, server *s, const char *name)
 {
   size_t count;
-  int64_t *versions AUTO_FREE = server_ready_versions(s, name, &count);
+  int64_t *versions AUTO_FREE = NULL;
+  RETURN_IF_ERROR(server_ready_versions(s, name, &versions, &count));
   append_key(out, "versions");
   buffer_append_char(out, '[');
   for (size_t i = 0; i < count; i++) {
@@ -101,6 +102,7 @@ static void append_ready_versions(buffer *out, server *s, const char *name)
     buffer_append_format(out, "\"%" PRId64 "\"", versions[i]);
   }
   buffer_append_char(out, ']');
+  return NULL;
 }
 
 TRITONSERVER_Error *TRITONSERVER_ServerModelMetadata(TRITONSERVER_Server *s, const char *model_name,
@@ -116,7 +118,7 @@ TRITONSERVER_Error *TRITONSERVER_ServerModelMetadata(TRITONSERVER_Server *s, con
   buffer out = BUFFER_EMPTY;
   buffer_append_char(&out, '{');
   append_string(&out, "name", model_name);
-  append_ready_versions(&out, of(s), model_name);
+  e = append_ready_versions(&out, of(s), model_name);
   append_string(&out, "platform", config->platform[0] != '\0' ? config->platform : config->backend);
   append_key(&out, "inputs");
   buffer_append_char(&out, '[');
@@ -131,7 +133,7 @@ TRITONSERVER_Error *TRITONSERVER_ServerModelMetadata(TRITONSERVER_Server *s, con
                   config->output[i]->dims, config->output[i]->n_dims, batched);
   buffer_append_text(&out, "]}");
   model_unref(m);
-  return finish(&out, NULL, message);
+  return finish(&out, e, message);
 }
 
 TRITONSERVER_Error *TRITONSERVER_ServerModelConfig(TRITONSERVER_Server *s, const char *model_name,
@@ -270,8 +272,11 @@ TRITONSERVER_Error *TRITONSERVER_ServerModelStatistics(TRITONSERVER_Server *s,
   statistics_walk walk = {
       .server = of(s), .name = model_name, .version = model_version, .out = BUFFER_EMPTY};
   buffer_append_text(&walk.out, "{\"model_stats\":[");
-  server_visit_ready(of(s), visit_for_statistics, &walk);
-  error *e = walk.failure;
+  error *e = server_visit_ready(of(s), visit_for_statistics, &walk);
+  if (e == NULL)
+    e = walk.failure;
+  else
+    error_free(walk.failure);
   if (e == NULL && model_name[0] != '\0' && !walk.any_version)
     e = error_new(ERROR_INVALID_ARG, "requested model '%s' is not available", model_name);
   else if (e == NULL && model_name[0] != '\0' && !walk.found)

@@ -47,13 +47,14 @@ static file_kind kind_of(mode_t mode)
   return FILE_OTHER;
 }
 
-file_kind files_kind(int folder, const char *relative)
+// Whether the reason lies in the tree, and is no passing or broken state of the machine.
+static bool means_absent(int reason)
 {
-  struct stat status;
-  AUTO_CLOSE int entry = open_beneath(folder, relative, O_PATH);
-  if (entry < 0 || fstat(entry, &status) != 0)
-    return FILE_ABSENT;
-  return kind_of(status.st_mode);
+  static const int reasons[] = {ENOENT, ENOTDIR, EXDEV, ELOOP, ENAMETOOLONG, EACCES};
+  for (size_t i = 0; i < sizeof(reasons) / sizeof(reasons[0]); i++)
+    if (reasons[i] == reason)
+      return true;
+  return false;
 }
 
 static error *open_failure(const char *relative, int reason)
@@ -67,9 +68,35 @@ static error *open_failure(const char *relative, int reason)
   case ELOOP:
   case ENAMETOOLONG:
     return error_new(ERROR_INVALID_ARG, "'%s': %s", relative, strerror(reason));
+  case EMFILE:
+  case ENFILE:
+  case ENOMEM:
+    return error_new(ERROR_UNAVAILABLE, "failed to open '%s': %s", relative, strerror(reason));
   default:
     return error_new(ERROR_INTERNAL, "failed to open '%s': %s", relative, strerror(reason));
   }
+}
+
+// A path descriptor and what it stands for; -1 when it is absent.
+static error *look(int folder, const char *relative, int *entry, struct stat *status)
+{
+  *entry = open_beneath(folder, relative, O_PATH);
+  if (*entry >= 0 && fstat(*entry, status) == 0)
+    return NULL;
+  if (*entry < 0 && means_absent(errno))
+    return NULL;
+  return open_failure(relative, errno);
+}
+
+error *files_kind(int folder, const char *relative, file_kind *kind)
+{
+  struct stat status;
+  AUTO_CLOSE int entry = -1;
+  *kind = FILE_ABSENT;
+  RETURN_IF_ERROR(look(folder, relative, &entry, &status));
+  if (entry >= 0)
+    *kind = kind_of(status.st_mode);
+  return NULL;
 }
 
 error *files_open(int folder, const char *relative, file_kind kind, int *descriptor)
@@ -135,6 +162,11 @@ static bool is_dots(const char *name)
   return strcmp(name, ".") == 0 || strcmp(name, "..") == 0;
 }
 
+static error *list_failure(const char *relative)
+{
+  return error_new(ERROR_INTERNAL, "failed to list '%s': %s", relative, strerror(errno));
+}
+
 error *files_list(int folder, const char *relative, string_list *names)
 {
   AUTO_CLOSE_LISTING DIR *listing = open_listing(folder, relative);
@@ -149,33 +181,34 @@ error *files_list(int folder, const char *relative, string_list *names)
       return error_no_memory();
   }
   if (errno != 0)
-    return error_new(ERROR_INTERNAL, "failed to list '%s': %s", relative, strerror(errno));
+    return list_failure(relative);
   string_list_sort(names);
   return NULL;
 }
 
-static uint64_t newest_below(int folder, const char *relative, int depth)
+static error *newest_below(int folder, const char *relative, int depth, uint64_t *newest)
 {
   struct stat status;
-  AUTO_CLOSE int entry = open_beneath(folder, relative, O_PATH);
-  if (entry < 0 || fstat(entry, &status) != 0)
-    return 0;
-  uint64_t newest =
-      (uint64_t)status.st_mtim.tv_sec * 1000000000u + (uint64_t)status.st_mtim.tv_nsec;
+  AUTO_CLOSE int entry = -1;
+  RETURN_IF_ERROR(look(folder, relative, &entry, &status));
+  if (entry < 0)
+    return NULL;
+  uint64_t own = (uint64_t)status.st_mtim.tv_sec * 1000000000u + (uint64_t)status.st_mtim.tv_nsec;
+  *newest = own > *newest ? own : *newest;
   if (!S_ISDIR(status.st_mode) || depth == 0)
-    return newest;
+    return NULL;
   AUTO_CLOSE_LISTING DIR *listing = open_listing(entry, ".");
+  if (listing == NULL)
+    return means_absent(errno) ? NULL : open_failure(relative, errno);
   const struct dirent *child;
-  while (listing != NULL && (child = readdir(listing)) != NULL) {
-    if (is_dots(child->d_name))
-      continue;
-    uint64_t below = newest_below(entry, child->d_name, depth - 1);
-    newest = below > newest ? below : newest;
-  }
-  return newest;
+  while ((errno = 0, child = readdir(listing)) != NULL)
+    if (!is_dots(child->d_name))
+      RETURN_IF_ERROR(newest_below(entry, child->d_name, depth - 1, newest));
+  return errno == 0 ? NULL : list_failure(relative);
 }
 
-uint64_t files_newest_change(int folder, const char *relative)
+error *files_newest_change(int folder, const char *relative, uint64_t *newest_ns)
 {
-  return newest_below(folder, relative, TREE_DEPTH_LIMIT);
+  *newest_ns = 0;
+  return newest_below(folder, relative, TREE_DEPTH_LIMIT, newest_ns);
 }

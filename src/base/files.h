@@ -24,13 +24,14 @@ typedef enum file_kind {
   FILE_OTHER, // a FIFO, socket or device: never opened
 } file_kind;
 
-// What is at `relative` below `folder`. Paths that lead out, loop or cannot be read give
-// FILE_ABSENT.
-file_kind files_kind(int folder, const char *relative);
+// What is at `relative` below `folder`. Paths that lead out, loop or may not be searched give
+// FILE_ABSENT. Errors: UNAVAILABLE when memory or descriptors are short, INTERNAL when the disk
+// fails: then nobody knows what is there.
+error *files_kind(int folder, const char *relative, file_kind *kind);
 
 // Opens a regular file or a folder below `folder`. Errors: NOT_FOUND when absent, INVALID_ARG when
-// the path leads out of `folder` or is of the wrong kind, INTERNAL for the rest. The caller closes
-// *descriptor.
+// the path leads out of `folder` or is of the wrong kind, UNAVAILABLE when memory or descriptors
+// are short, INTERNAL for the rest. The caller closes *descriptor.
 error *files_open(int folder, const char *relative, file_kind kind, int *descriptor);
 
 // Appends a regular file's content to `content`; more than `limit` bytes is INVALID_ARG.
@@ -41,7 +42,7 @@ error *files_read(int folder, const char *relative, size_t limit, buffer *conten
 error *files_list(int folder, const char *relative, string_list *names);
 
 // Newest modification time, nanoseconds since 1970, of the entry and, for a folder, of all below
-// it; 0 when unreadable.
-uint64_t files_newest_change(int folder, const char *relative);
+// it. What is absent as files_kind has it does not count. Errors as there.
+error *files_newest_change(int folder, const char *relative, uint64_t *newest_ns);
 
 #endif

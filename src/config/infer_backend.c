@@ -52,44 +52,55 @@ static error *list_versions(int model_folder, string_list *versions)
   error *e = files_list(model_folder, ".", &names);
   for (size_t i = 0; e == NULL && i < names.count; i++) {
     const char *name = names.items[i];
-    if (name[0] >= '0' && name[0] <= '9' && files_kind(model_folder, name) == FILE_FOLDER &&
-        !string_list_add(versions, name))
+    file_kind kind;
+    if (name[0] < '0' || name[0] > '9')
+      continue;
+    e = files_kind(model_folder, name, &kind);
+    if (e == NULL && kind == FILE_FOLDER && !string_list_add(versions, name))
       e = error_no_memory();
   }
   string_list_fini(&names);
   return e;
 }
 
-static bool has_file(const backend_rule *rule, int model_folder, const string_list *versions)
+static error *has_file(const backend_rule *rule, int model_folder, const string_list *versions,
+                       bool *found)
 {
+  *found = false;
   for (size_t i = 0; i < versions->count; i++) {
     char path[512];
     int length = snprintf(path, sizeof(path), "%s/%s", versions->items[i], rule->file);
     if (length < 0 || (size_t)length >= sizeof(path))
       continue;
-    file_kind kind = files_kind(model_folder, path);
+    file_kind kind;
+    RETURN_IF_ERROR(files_kind(model_folder, path, &kind));
     if ((kind == FILE_REGULAR && rule->kind != WANTED_FOLDER) ||
-        (kind == FILE_FOLDER && rule->kind != WANTED_FILE))
-      return true;
+        (kind == FILE_FOLDER && rule->kind != WANTED_FILE)) {
+      *found = true;
+      return NULL;
+    }
   }
-  return false;
+  return NULL;
 }
 
 // Whether the rule speaks of this model: by the platform or the file that are named, by the backend
 // where that is enough, or, where nothing is named, by a file that is there.
-static bool applies(const backend_rule *rule, const Inference__ModelConfig *config,
-                    int model_folder, const string_list *versions)
+static error *applies(const backend_rule *rule, const Inference__ModelConfig *config,
+                      int model_folder, const string_list *versions, bool *result)
 {
-  if (is_set(config->backend) && !is(config->backend, rule->backend))
-    return false;
+  *result = !is_set(config->backend) || is(config->backend, rule->backend);
+  if (!*result)
+    return NULL;
   if (is_set(config->platform))
-    return is(config->platform, rule->platform) ||
-           (rule->platform == NULL && is(config->backend, rule->backend));
-  if (is_set(config->backend) && !rule->platform_needs_file)
-    return true;
-  if (is_set(config->default_model_filename))
-    return is(config->default_model_filename, rule->file);
-  return has_file(rule, model_folder, versions);
+    *result = is(config->platform, rule->platform) ||
+              (rule->platform == NULL && is(config->backend, rule->backend));
+  else if (is_set(config->backend) && !rule->platform_needs_file)
+    *result = true;
+  else if (is_set(config->default_model_filename))
+    *result = is(config->default_model_filename, rule->file);
+  else
+    return has_file(rule, model_folder, versions, result);
+  return NULL;
 }
 
 static error *fill(char **field, const char *value)
@@ -122,7 +133,9 @@ static error *infer(Inference__ModelConfig *config, const char *model_name, int 
                     const string_list *versions)
 {
   for (size_t i = 0; i < sizeof(rules) / sizeof(rules[0]); i++) {
-    if (!applies(&rules[i], config, model_folder, versions))
+    bool applicable;
+    RETURN_IF_ERROR(applies(&rules[i], config, model_folder, versions, &applicable));
+    if (!applicable)
       continue;
     RETURN_IF_ERROR(fill(&config->backend, rules[i].backend));
     RETURN_IF_ERROR(fill(&config->platform, rules[i].platform));

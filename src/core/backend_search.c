@@ -7,6 +7,7 @@
 #include "base/text.h"
 #include "core/server_options.h"
 
+#include <errno.h>
 #include <inttypes.h>
 #include <limits.h>
 #include <stdio.h>
@@ -58,18 +59,22 @@ typedef struct library_place {
   char path[PATH_MAX]; // below it, up to the file: "model/1/"
 } library_place;
 
-// The path of the regular file `name` in `place` as the kernel resolved it, or NULL.
-static char *find_in(const library_place *place, const char *name, error **leads_out)
+// The path of the regular file `name` in `place` as the kernel resolved it; NULL when it is not
+// there.
+static error *find_in(const library_place *place, const char *name, char **library,
+                      error **leads_out)
 {
   AUTO_CLOSE int root = -1;
   AUTO_CLOSE int file = -1;
   char *below AUTO_FREE = NULL;
   if (asprintf(&below, "%s%s", place->path, name) < 0)
-    return NULL;
+    return error_no_memory();
   error *e = files_open_root(place->root, &root);
   if (e == NULL)
     e = files_open(root, below, FILE_REGULAR, &file);
   if (e != NULL) {
+    if (error_get_code(e) != ERROR_INVALID_ARG && error_get_code(e) != ERROR_NOT_FOUND)
+      return e;
     if (error_get_code(e) == ERROR_INVALID_ARG && *leads_out == NULL && strchr(name, '/') != NULL)
       *leads_out = e;
     else
@@ -79,7 +84,10 @@ static char *find_in(const library_place *place, const char *name, error **leads
   char link[64], path[PATH_MAX];
   snprintf(link, sizeof(link), "/proc/self/fd/%d", file);
   ssize_t size = readlink(link, path, sizeof(path) - 1);
-  return size < 0 ? NULL : strndup(path, (size_t)size);
+  if (size < 0)
+    return error_new(ERROR_INTERNAL, "failed to find '%s': %s", below, strerror(errno));
+  *library = strndup(path, (size_t)size);
+  return *library == NULL ? error_no_memory() : NULL;
 }
 
 static bool climbs(const char *name)
@@ -99,7 +107,6 @@ static error *find_library(const model_environment *environment, const model_sou
       snprintf(places[1].path, PATH_MAX, "%s/", source->name),
       snprintf(backends, PATH_MAX, "%s/%s", environment->options->backend_directory, backend_name),
   };
-  error *leads_out = NULL;
   *library = NULL;
   if (climbs(file) || climbs(backend_name))
     return error_new(ERROR_INVALID_ARG, "backend library name '%s' escapes backend directory",
@@ -108,17 +115,19 @@ static error *find_library(const model_environment *environment, const model_sou
     if (sizes[i] < 0 || sizes[i] >= PATH_MAX)
       return error_new(ERROR_INVALID_ARG, "the path of backend '%s' for model '%s' is too long",
                        backend_name, source->name);
-  for (size_t i = 0; *library == NULL && i < sizeof(places) / sizeof(places[0]); i++)
-    *library = find_in(&places[i], file, &leads_out);
-  if (*library == NULL && leads_out != NULL)
+  error *leads_out = NULL;
+  error *e = NULL;
+  for (size_t i = 0; e == NULL && *library == NULL && i < sizeof(places) / sizeof(places[0]); i++)
+    e = find_in(&places[i], file, library, &leads_out);
+  if (e == NULL && *library == NULL && leads_out != NULL)
     return leads_out;
   error_free(leads_out);
-  if (*library == NULL)
+  if (e == NULL && *library == NULL)
     return error_new(ERROR_INVALID_ARG,
                      "unable to find backend library '%s' for model '%s', searched: %s/%" PRId64
                      ", %s, %s",
                      file, source->name, source->folder, source->version, source->folder, backends);
-  return NULL;
+  return e;
 }
 
 error *backend_search(const model_environment *environment, const model_source *source, backend **b)

@@ -472,11 +472,9 @@ void lifecycle_model_gone(void *server_pointer, const char *name, int64_t versio
 
 void lifecycle_unload_all(server *s)
 {
-  size_t count;
-  model_entry **entries = model_table_sorted(&s->models, &count);
-  for (size_t i = 0; i < count; i++)
-    lifecycle_unload(s, entries[i]);
-  free(entries);
+  model_entry *entry = NULL;
+  while ((entry = model_table_next(&s->models, entry)) != NULL)
+    lifecycle_unload(s, entry);
 }
 
 // ---- start-up ----

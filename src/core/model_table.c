@@ -97,21 +97,32 @@ static int compare_names(const void *a, const void *b)
   return strcmp((*(model_entry *const *)a)->name, (*(model_entry *const *)b)->name);
 }
 
-model_entry **model_table_sorted(model_table *table, size_t *count)
+model_entry *model_table_next(model_table *table, const model_entry *entry)
 {
+  if (entry != NULL && entry->next != NULL)
+    return entry->next;
+  model_entry *next = NULL;
+  size_t bucket = entry == NULL ? 0 : entry->hash % MODEL_TABLE_BUCKETS + 1;
+  for (; next == NULL && bucket < MODEL_TABLE_BUCKETS; bucket++)
+    next = atomic_load_explicit(&table->buckets[bucket], memory_order_acquire);
+  return next;
+}
+
+error *model_table_sorted(model_table *table, model_entry ***result, size_t *count)
+{
+  *result = NULL;
   *count = 0;
   LOCK_SCOPE(&table->lock); // nothing is added meanwhile
   size_t total = atomic_load_explicit(&table->count, memory_order_relaxed);
   model_entry **entries = calloc(total + 1, sizeof(model_entry *));
   if (entries == NULL)
-    return NULL;
-  for (size_t i = 0; i < MODEL_TABLE_BUCKETS; i++) {
-    model_entry *entry = atomic_load_explicit(&table->buckets[i], memory_order_relaxed);
-    for (; entry != NULL; entry = entry->next)
-      entries[(*count)++] = entry;
-  }
+    return error_no_memory();
+  model_entry *entry = NULL;
+  while ((entry = model_table_next(table, entry)) != NULL)
+    entries[(*count)++] = entry;
   qsort(entries, *count, sizeof(model_entry *), compare_names);
-  return entries;
+  *result = entries;
+  return NULL;
 }
 
 void model_entry_acquire(model_entry *entry)

@@ -63,8 +63,12 @@ void model_table_fini(model_table *table); // no version may be READY
 model_entry *model_table_find(model_table *table, const char *name); // NULL when absent
 error *model_table_add(model_table *table, const char *name, model_entry **entry); // finds or adds
 
-// All entries by name; the caller frees the array. NULL with *count 0 when memory is short.
-model_entry **model_table_sorted(model_table *table, size_t *count);
+// All entries in no order, one after another, without memory of its own: NULL begins and ends.
+// What is added meanwhile may be left out.
+model_entry *model_table_next(model_table *table, const model_entry *entry);
+
+// All entries by name; the caller frees the array, which is NULL after an error.
+error *model_table_sorted(model_table *table, model_entry ***entries, size_t *count);
 
 // The right to load or unload a model: one holder at a time, the others wait.
 void model_entry_acquire(model_entry *entry);

@@ -208,16 +208,15 @@ static bool drain(server *s, uint64_t deadline_ns)
 // Answers what is still queued. The models are referenced meanwhile: the answers drop references.
 static void abandon_queues(server *s)
 {
-  size_t count;
+  model_entry *entry = NULL;
   live_models_visit(&s->live, abandon_model, NULL);
-  model_entry **entries AUTO_FREE = model_table_sorted(&s->models, &count);
-  for (size_t i = 0; i < count; i++) {
-    for (size_t k = 0; k < entries[i]->version_count; k++) {
+  while ((entry = model_table_next(&s->models, entry)) != NULL) {
+    for (size_t k = 0; k < entry->version_count; k++) {
       model *m = NULL;
-      pthread_mutex_lock(&entries[i]->lock);
-      if (k < entries[i]->version_count && entries[i]->versions[k].ready != NULL)
-        m = model_ref(entries[i]->versions[k].ready);
-      pthread_mutex_unlock(&entries[i]->lock);
+      pthread_mutex_lock(&entry->lock);
+      if (k < entry->version_count && entry->versions[k].ready != NULL)
+        m = model_ref(entry->versions[k].ready);
+      pthread_mutex_unlock(&entry->lock);
       if (m == NULL)
         continue;
       model_abandon_queue(m);

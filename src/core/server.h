@@ -56,7 +56,7 @@ typedef void server_model_visitor(void *context, model *m, double load_seconds);
 void server_visit_models(server *s, server_model_visitor *visit, void *context);
 
 // The READY versions of a model, ascending; the caller frees the array, which may be NULL.
-int64_t *server_ready_versions(server *s, const char *name, size_t *count);
+error *server_ready_versions(server *s, const char *name, int64_t **versions, size_t *count);
 
 // One row of the index.
 typedef struct index_row {
@@ -68,7 +68,7 @@ typedef struct index_row {
 typedef void index_visitor(void *context, const index_row *row);
 
 // Every READY version by name and version.
-void server_visit_ready(server *s, index_visitor *visit, void *context);
+error *server_visit_ready(server *s, index_visitor *visit, void *context);
 
 // Every model folder of the repositories and every model that has a state, by name and version.
 // INTERNAL when a repository cannot be read.

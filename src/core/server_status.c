@@ -115,11 +115,10 @@ error *server_is_ready(server *s, bool *ready)
   if (server_state_of(s) != SERVER_READY)
     return NULL;
   *ready = true;
-  for (size_t i = 0; s->options.strict_readiness && *ready && i < MODEL_TABLE_BUCKETS; i++) {
-    model_entry *entry = atomic_load_explicit(&s->models.buckets[i], memory_order_acquire);
-    for (; entry != NULL && *ready; entry = entry->next)
-      *ready = entry_is_ready(entry);
-  }
+  model_entry *entry = NULL;
+  while (s->options.strict_readiness && *ready &&
+         (entry = model_table_next(&s->models, entry)) != NULL)
+    *ready = entry_is_ready(entry);
   return NULL;
 }
 
@@ -141,30 +140,36 @@ void server_visit_models(server *s, server_model_visitor *visit, void *context)
   live_models_visit(&s->live, visit, context);
 }
 
-int64_t *server_ready_versions(server *s, const char *name, size_t *count)
+error *server_ready_versions(server *s, const char *name, int64_t **versions, size_t *count)
 {
+  *versions = NULL;
   *count = 0;
   model_entry *entry = model_table_find(&s->models, name);
   if (entry == NULL)
     return NULL;
   LOCK_SCOPE(&entry->lock);
-  int64_t *versions = calloc(entry->version_count + 1, sizeof(int64_t));
-  for (size_t i = 0; versions != NULL && i < entry->version_count; i++)
+  *versions = calloc(entry->version_count + 1, sizeof(int64_t));
+  if (*versions == NULL)
+    return error_no_memory();
+  for (size_t i = 0; i < entry->version_count; i++)
     if (entry->versions[i].state == VERSION_READY)
-      versions[(*count)++] = entry->versions[i].version;
-  return versions;
+      (*versions)[(*count)++] = entry->versions[i].version;
+  return NULL;
 }
 
-void server_visit_ready(server *s, index_visitor *visit, void *context)
+error *server_visit_ready(server *s, index_visitor *visit, void *context)
 {
   size_t count;
-  model_entry **entries AUTO_FREE = model_table_sorted(&s->models, &count);
+  model_entry **entries AUTO_FREE = NULL;
+  RETURN_IF_ERROR(model_table_sorted(&s->models, &entries, &count));
   for (size_t i = 0; i < count; i++) {
     size_t ready;
-    int64_t *versions AUTO_FREE = server_ready_versions(s, entries[i]->name, &ready);
+    int64_t *versions AUTO_FREE = NULL;
+    RETURN_IF_ERROR(server_ready_versions(s, entries[i]->name, &versions, &ready));
     for (size_t k = 0; k < ready; k++)
       visit(context, &(index_row){entries[i]->name, versions[k], VERSION_READY, ""});
   }
+  return NULL;
 }
 
 // ---- the index ----
@@ -213,14 +218,16 @@ error *server_index(server *s, bool ready_only, index_visitor *visit, void *cont
 {
   repository_listing listing;
   const index_walk walk = {ready_only, visit, context};
+  size_t count;
+  size_t at = 0;
+  model_entry **entries AUTO_FREE = NULL;
   error *e = repository_scan(&s->options.model_repositories, &listing);
+  if (e == NULL)
+    e = model_table_sorted(&s->models, &entries, &count);
   if (e != NULL) {
     repository_listing_fini(&listing);
     return e;
   }
-  size_t count;
-  size_t at = 0;
-  model_entry **entries AUTO_FREE = model_table_sorted(&s->models, &count);
   // Both are sorted by name: models whose folder is gone come between the folders.
   for (size_t i = 0; i <= listing.count; i++) {
     const char *next = i < listing.count ? listing.items[i].name : NULL;

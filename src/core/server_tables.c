@@ -114,7 +114,8 @@ void server_log_tables(server *s)
 
   table models;
   size_t count;
-  model_entry **entries AUTO_FREE = model_table_sorted(&s->models, &count);
+  model_entry **entries AUTO_FREE = NULL;
+  error_free(model_table_sorted(&s->models, &entries, &count)); // then a table without rows
   table_init(&models, 3, (const char *const[]){"Model", "Version", "Status"});
   for (size_t i = 0; i < count; i++)
     add_model(&models, entries[i]);

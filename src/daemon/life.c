@@ -4,6 +4,7 @@
 
 #include "base/clock.h"
 #include "base/thread.h"
+#include "base/wakeup.h"
 #include "daemon/notify.h"
 #include "daemon/server_setup.h"
 #include "frontend/http/http_server.h"
@@ -18,7 +19,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/eventfd.h>
 #include <sys/signalfd.h>
 #include <unistd.h>
 
@@ -29,7 +29,7 @@ typedef struct life {
   TRITONSERVER_Server *server;
   http_server *http;
   metrics_server *metrics;
-  int report;  // eventfd: the helper thread is done
+  int report;  // wakeup: the helper thread is done
   int signals; // signalfd
   pthread_t helper;
   error *startup_outcome; // of await_startup
@@ -101,9 +101,7 @@ static void close_ports(life *l)
 
 static void report(life *l)
 {
-  const uint64_t one = 1;
-  ssize_t written = write(l->report, &one, sizeof(one)); // an eventfd takes it
-  (void)written;
+  wakeup_signal(l->report);
 }
 
 static void *await_startup(void *pointer)
@@ -159,8 +157,7 @@ static int await_event(life *l, size_t *reports)
     if ((events[0].revents & POLLIN) != 0 &&
         read(l->signals, &info, sizeof(info)) == (ssize_t)sizeof(info))
       return (int)info.ssi_signo;
-    if ((events[1].revents & POLLIN) != 0 &&
-        read(l->report, &count, sizeof(count)) == (ssize_t)sizeof(count)) {
+    if ((events[1].revents & POLLIN) != 0 && (count = wakeup_take(l->report)) > 0) {
       *reports += count;
       return 0;
     }
@@ -242,7 +239,7 @@ static error *open_events(life *l)
   sigemptyset(&set);
   sigaddset(&set, SIGINT);
   sigaddset(&set, SIGTERM);
-  l->report = eventfd(0, EFD_CLOEXEC);
+  l->report = wakeup_new();
   l->signals = signalfd(-1, &set, SFD_CLOEXEC);
   if (l->report < 0 || l->signals < 0)
     return error_new(ERROR_INTERNAL, "failed to wait for signals: %s", strerror(errno));

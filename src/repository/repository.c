@@ -66,15 +66,32 @@ error *repository_check_name(const char *name)
 
 // ---- listing repositories ----
 
-static bool is_model_folder(int root, const char *name)
+static error *look_for_model(int root, const char *name, bool *found)
 {
-  if (files_kind(root, name) != FILE_FOLDER)
-    return false;
-  if (name[0] != '.')
-    return true;
+  file_kind kind;
+  RETURN_IF_ERROR(files_kind(root, name, &kind));
+  *found = kind == FILE_FOLDER;
+  if (!*found || name[0] != '.')
+    return NULL;
   char config[NAME_MAX + sizeof("/" CONFIG_FILE)]; // .git and the like are no models
   int size = snprintf(config, sizeof(config), "%s/%s", name, CONFIG_FILE);
-  return size > 0 && (size_t)size < sizeof(config) && files_kind(root, config) == FILE_REGULAR;
+  *found = size > 0 && (size_t)size < sizeof(config);
+  if (*found)
+    RETURN_IF_ERROR(files_kind(root, config, &kind));
+  *found = *found && kind == FILE_REGULAR;
+  return NULL;
+}
+
+// A folder that the disk does not give is listed: it costs one model, whose load tells the reason,
+// and not the whole repository.
+static error *is_model_folder(int root, const char *name, bool *found)
+{
+  error *e = look_for_model(root, name, found);
+  if (e == NULL || error_get_code(e) != ERROR_INTERNAL)
+    return e;
+  error_free(e);
+  *found = true;
+  return NULL;
 }
 
 static int compare_models(const void *a, const void *b)
@@ -104,9 +121,12 @@ static error *scan_one(const char *repository, repository_listing *listing)
     e = files_list(root, ".", &names);
   if (e != NULL)
     e = error_wrap(e, "failed to read model repository '%s'", repository);
-  for (size_t i = 0; e == NULL && i < names.count; i++)
-    if (is_model_folder(root, names.items[i]))
+  for (size_t i = 0; e == NULL && i < names.count; i++) {
+    bool found = false;
+    e = is_model_folder(root, names.items[i], &found);
+    if (e == NULL && found)
       e = add_model(listing, repository, names.items[i]);
+  }
   string_list_fini(&names);
   return e;
 }
@@ -181,20 +201,26 @@ static int compare_versions(const void *a, const void *b)
   return (left > right) - (left < right);
 }
 
+static error *add_if_version(repository_folder *folder, const char *name)
+{
+  file_kind kind;
+  repository_version *next = &folder->versions[folder->version_count];
+  RETURN_IF_ERROR(files_kind(folder->descriptor, name, &kind));
+  if (kind != FILE_FOLDER || !version_of_name(folder->path, name, &next->version))
+    return NULL;
+  RETURN_IF_ERROR(files_newest_change(folder->descriptor, name, &next->change));
+  folder->version_count++;
+  return NULL;
+}
+
 static error *list_versions(repository_folder *folder)
 {
   string_list names = {0};
   error *e = files_list(folder->descriptor, ".", &names);
   if (e == NULL && (folder->versions = calloc(names.count + 1, sizeof(repository_version))) == NULL)
     e = error_no_memory();
-  for (size_t i = 0; e == NULL && i < names.count; i++) {
-    const char *name = names.items[i];
-    int64_t version;
-    if (files_kind(folder->descriptor, name) == FILE_FOLDER &&
-        version_of_name(folder->path, name, &version))
-      folder->versions[folder->version_count++] =
-          (repository_version){version, files_newest_change(folder->descriptor, name)};
-  }
+  for (size_t i = 0; e == NULL && i < names.count; i++)
+    e = add_if_version(folder, names.items[i]);
   string_list_fini(&names);
   if (e == NULL)
     qsort(folder->versions, folder->version_count, sizeof(repository_version), compare_versions);
@@ -212,7 +238,7 @@ error *repository_open(const char *repository, const char *name, repository_fold
   AUTO_CLOSE int root = -1;
   RETURN_IF_ERROR(files_open_root(repository, &root));
   RETURN_IF_ERROR(files_open(root, name, FILE_FOLDER, &folder->descriptor));
-  folder->change = files_newest_change(folder->descriptor, ".");
+  RETURN_IF_ERROR(files_newest_change(folder->descriptor, ".", &folder->change));
   return list_versions(folder);
 }
 
@@ -228,14 +254,16 @@ void repository_folder_fini(repository_folder *folder)
 error *repository_read_config(const repository_folder *folder, const char *config_name,
                               bool may_be_absent, Inference__ModelConfig **config)
 {
-  char file[PATH_MAX] = CONFIG_FILE;
-  if (config_name[0] != '\0') {
-    int size = snprintf(file, sizeof(file), "configs/%s.pbtxt", config_name);
-    if (size < 0 || (size_t)size >= sizeof(file) ||
-        files_kind(folder->descriptor, file) == FILE_ABSENT)
-      snprintf(file, sizeof(file), "%s", CONFIG_FILE);
+  char file[PATH_MAX];
+  file_kind kind = FILE_ABSENT;
+  int size = snprintf(file, sizeof(file), "configs/%s.pbtxt", config_name);
+  if (config_name[0] != '\0' && size > 0 && (size_t)size < sizeof(file))
+    RETURN_IF_ERROR(files_kind(folder->descriptor, file, &kind));
+  if (kind == FILE_ABSENT) {
+    snprintf(file, sizeof(file), "%s", CONFIG_FILE);
+    RETURN_IF_ERROR(files_kind(folder->descriptor, file, &kind));
   }
-  if (may_be_absent && files_kind(folder->descriptor, file) == FILE_ABSENT) {
+  if (may_be_absent && kind == FILE_ABSENT) {
     *config = config_new();
     return *config == NULL ? error_no_memory() : NULL;
   }

@@ -3,6 +3,7 @@
 A *site* is a place in the program, told by its call stack: failing each distinct stack once finds more than failing calls
 that a loop repeats.
 """
+import json
 import mmap
 import os
 import re
@@ -111,3 +112,26 @@ def await_quiet(faults):
         if faults.calls != seen:
             seen, since = faults.calls, time.monotonic()
         time.sleep(0.005)
+
+
+class Tally:
+    """What became of the sites of one scenario; NEREID_FAULT_TABLE names a file for a line of it."""
+
+    def __init__(self, scenario, kind, sites):
+        self.row = {"scenario": scenario, "kind": kind, "sites": sites, "failed": 0, "survived": 0}
+        self.failures = []
+
+    def run(self, fail):
+        self.row["failed"] += 1
+        try:
+            fail()
+            self.row["survived"] += 1
+        except (AssertionError, TimeoutError) as failure:
+            self.failures.append(str(failure))
+
+    def finish(self):
+        table = os.environ.get("NEREID_FAULT_TABLE")
+        if table:
+            with open(table, "a") as out:
+                out.write(json.dumps(self.row) + "\n")
+        assert not self.failures, "\n\n".join(self.failures)

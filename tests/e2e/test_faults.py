@@ -1,20 +1,15 @@
-"""Memory that runs out and system calls that fail, one site after another, while a server starts, serves and stops.
+"""Memory that runs out and system calls that fail, one site after another, while a server serves (test_faults_life.py: while
+it starts and stops).
 
 After each failure the process lives, the request has a well-formed answer or its connection is closed, and the next one is
 answered exactly right. NEREID_FAULT_SITES=all fails every site (scripts/torture).
 """
-import concurrent.futures
 import errno
-import gzip
-import http.client
 import json
-import os
-import signal
-import struct
 
 import pytest
-from conftest import DEADLINE, SANITIZER_REPORT, Starter, copy_model, make_faulty, make_identity, wait_for
-from faults import LIBRARIES, SHORT, Faults, await_descriptors, await_quiet, descriptors, select
+from fault_scenarios import SCENARIOS
+from faults import SHORT, Faults, Tally, await_descriptors, await_quiet, descriptors, select
 
 # What fails: sets, errno (0: what fits each call).
 KINDS = {
@@ -24,257 +19,14 @@ KINDS = {
     "short": (["read", "write"], SHORT),
     "again": (["accept", "read", "write"], errno.EAGAIN),
     "reset": (["read", "write"], errno.ECONNRESET),
+    "input-output": (["read", "write", "files"], errno.EIO),
 }
 FLAGS = ["--model-control-mode=explicit", "--load-model=*", "--http-thread-count=2"]
 SITES = 25
-PROCESS_SITES = 12  # where each site costs a process
-
-
-# ---- what a scenario asks, and what is right ----
-
-
-class Reply:
-    """An answer and what it should be: `right` is called with it."""
-
-    def __init__(self, answer, right):
-        self.answer, self.right = answer, right
-
-    def is_right(self):
-        return self.answer is not None and self.right(*self.answer)
-
-    def is_fair(self):
-        """Right, or a failure that is told as one, or a closed connection."""
-        if self.answer is None or self.is_right():
-            return True
-        status, headers, body = self.answer
-        if status not in (400, 500, 503) or headers.get_content_type() != "application/json":
-            return False
-        return isinstance(json.loads(body)["error"], str)
-
-    def __repr__(self):
-        return f"{self.answer and (self.answer[0], self.answer[2][:300])}"
-
-
-def ask(server, right, path, body=None, headers=(), port=None):
-    """One request on a connection of its own; None when the server closes it."""
-    connection = http.client.HTTPConnection("127.0.0.1", port or server.http_port, timeout=20)
-    try:
-        connection.request("GET" if body is None else "POST", path, body, dict(headers))
-        answer = connection.getresponse()
-        return Reply((answer.status, answer.headers, answer.read()), right)
-    except (http.client.RemoteDisconnected, http.client.IncompleteRead, ConnectionResetError, BrokenPipeError):
-        return Reply(None, right)
-    finally:
-        connection.close()
-
-
-def with_json(check):
-    return lambda status, headers, body: status == 200 and check(json.loads(body))
-
-
-def json_body(data, datatype, **more):
-    tensor = {"name": "INPUT0", "shape": [1, len(data)], "datatype": datatype, "data": data}
-    return json.dumps({"id": "seven", "inputs": [tensor], **more}).encode()
-
-
-def gives_back(data):
-    return with_json(lambda answer: answer["id"] == "seven" and answer["outputs"][0]["data"] == data)
-
-
-# ---- scenarios: each makes its models and returns what asks ----
-
-
-def infer_json(repository):
-    make_identity(repository, "m")
-    data = [1.5, -2.0, 3.25]
-    return lambda server: [ask(server, gives_back(data), "/v2/models/m/infer", json_body(data, "FP32"))]
-
-
-def infer_large_json(repository):
-    make_identity(repository, "m")
-    data = [float(i) for i in range(5000)]
-    return lambda server: [ask(server, gives_back(data), "/v2/models/m/infer", json_body(data, "FP32"))]
-
-
-def infer_binary(repository):
-    make_identity(repository, "m")
-    tensor = struct.pack("=5000f", *range(5000))
-    head = {
-        "inputs": [{"name": "INPUT0", "shape": [1, 5000], "datatype": "FP32", "parameters": {"binary_data_size": len(tensor)}}],
-        "outputs": [{"name": "OUTPUT0", "parameters": {"binary_data": True}}],
-        "parameters": {"a": 1, "b": "two"},
-    }
-    text = json.dumps(head).encode()
-    headers = {"Inference-Header-Content-Length": str(len(text))}
-    return lambda server: [
-        ask(server, lambda status, _, body: status == 200 and body.endswith(tensor), "/v2/models/m/infer", text + tensor, headers)
-    ]
-
-
-def infer_bytes(repository):
-    make_identity(repository, "m", type="TYPE_STRING")
-    data = ["", "one", "grüße", "x" * 3000]
-    return lambda server: [ask(server, gives_back(data), "/v2/models/m/infer", json_body(data, "BYTES"))]
-
-
-def infer_gzip(repository):
-    make_identity(repository, "m")
-    data = [float(i) for i in range(2000)]
-    headers = {"Content-Encoding": "gzip", "Accept-Encoding": "gzip"}
-
-    def right(status, headers, body):
-        plain = gzip.decompress(body) if headers.get("Content-Encoding") == "gzip" else body
-        return gives_back(data)(status, headers, plain)
-
-    return lambda server: [ask(server, right, "/v2/models/m/infer", gzip.compress(json_body(data, "FP32")), headers)]
-
-
-def infer_batched(repository):
-    batching = "dynamic_batching { preferred_batch_size: [ 3 ] max_queue_delay_microseconds: 3000 }"
-    make_identity(repository, "m", more=batching + ' parameters { key: "execute_delay_ms" value { string_value: "1" } }')
-    pool = concurrent.futures.ThreadPoolExecutor(3)
-
-    def one(server, data):
-        return ask(server, gives_back(data), "/v2/models/m/infer", json_body(data, "FP32"))
-
-    return lambda server: list(pool.map(lambda i: one(server, [float(i), 2.0]), range(3)))
-
-
-def infer_onnx(repository):
-    copy_model(repository, "add_sub")
-    tensors = [
-        {"name": f"INPUT{i}", "shape": [1, 16], "datatype": "FP32", "data": [i + 1.0] * 16} for i in range(2)
-    ]
-    body = json.dumps({"inputs": tensors}).encode()
-
-    def right(answer):
-        return {o["name"]: o["data"] for o in answer["outputs"]} == {"OUTPUT0": [3.0] * 16, "OUTPUT1": [-1.0] * 16}
-
-    return lambda server: [ask(server, with_json(right), "/v2/models/add_sub/infer", body)]
-
-
-def statistics(repository):
-    make_identity(repository, "m")
-    make_identity(repository, "n")
-    right = with_json(lambda answer: [m["name"] for m in answer["model_stats"]] == ["m", "n"])
-    return lambda server: [ask(server, right, "/v2/models/stats")]
-
-
-def questions(repository):
-    make_identity(repository, "m")
-    return lambda server: [
-        ask(server, with_json(lambda a: a["name"] == "triton"), "/v2"),
-        ask(server, with_json(lambda a: a["platform"] == "identity" or a["name"] == "m"), "/v2/models/m"),
-        ask(server, with_json(lambda a: a["max_batch_size"] == 8), "/v2/models/m/config"),
-        ask(server, lambda status, _, body: status == 200, "/v2/health/ready"),
-    ]
-
-
-def metrics(repository):
-    make_identity(repository, "m")
-
-    def right(status, headers, body):
-        wanted = (b'nv_inference_count{model="m",version="1"} 0', b"nv_cpu_utilization", b"nereid_")
-        return status == 200 and all(text in body for text in wanted)
-
-    return lambda server: [ask(server, right, "/metrics", port=server.metrics_port)]
-
-
-def index(repository):
-    make_identity(repository, "m", versions=(1, 2), more="version_policy { all {} }")
-    make_identity(repository, "n")
-    rows = [{"name": name, "version": v, "state": "READY"} for name, v in (("m", "1"), ("m", "2"), ("n", "1"))]
-    right = with_json(lambda answer: answer == rows)
-    return lambda server: [ask(server, right, "/v2/repository/index", b"")]
-
-
-def refused(repository):
-    """A body that is too large is answered while it comes, and the connection lingers."""
-    make_identity(repository, "m")
-    headers = {"Content-Length": str(1 << 40)}
-    return lambda server: [ask(server, lambda status, _, body: status == 413, "/v2/models/m/infer", b"{", headers)]
-
-
-def reload(repository):
-    make_identity(repository, "m")
-    make_identity(repository, "n")
-    right = with_json(lambda answer: answer["outputs"][0]["data"] == [7])
-    body = b'{"inputs":[{"name":"INPUT0","shape":[1,1],"datatype":"FP32","data":[7]}]}'
-    changes = [4_000_000_000]
-
-    def act(server):
-        changes[0] += 1
-        make_identity(repository, "m", more="instance_group { count: %d }" % (1 + changes[0] % 2))
-        os.utime(repository / "m", ns=(0, changes[0] * 10**9))
-        return [
-            ask(server, lambda status, _, body: status == 200, "/v2/repository/models/m/load", b""),
-            ask(server, right, "/v2/models/m/infer", body),  # the old one or the new one
-            ask(server, right, "/v2/models/n/infer", body),
-        ]
-
-    return act
-
-
-def unload(repository):
-    make_identity(repository, "m")
-
-    def act(server):
-        return [
-            ask(server, lambda status, _, body: status == 200, "/v2/repository/models/m/unload", b""),
-            ask(server, lambda status, _, body: status == 200, "/v2/repository/models/m/load", b""),
-            ask(server, lambda status, _, body: status == 200, "/v2/models/m/ready"),
-        ]
-
-    return act
-
-
-def load_override(repository):
-    make_identity(repository, "m")
-    config = 'backend: "identity" max_batch_size: 4'
-    names = [("input", "INPUT0"), ("output", "OUTPUT0")]
-    config = {"backend": "identity", "max_batch_size": 4}
-    config |= {kind: [{"name": name, "data_type": "TYPE_FP32", "dims": [-1]}] for kind, name in names}
-    body = json.dumps({"parameters": {"config": json.dumps(config)}}).encode()
-    return lambda server: [ask(server, lambda status, _, body: status == 200, "/v2/repository/models/m/load", body)]
-
-
-def load_failure(repository):
-    make_identity(repository, "m")
-    folder = make_faulty(repository.parent / "later", fault="model_initialize")
-
-    def right(status, _, body):
-        return status == 400 and "faulty backend: model_initialize" in json.loads(body)["error"]
-
-    def act(server):
-        if not (repository / "faulty").exists():
-            folder.rename(repository / "faulty")
-        return [
-            ask(server, right, "/v2/repository/models/faulty/load", b""),
-            ask(server, lambda status, _, body: status == 200, "/v2/models/m/ready"),
-        ]
-
-    return act
-
-
-def onnx_load(repository):
-    copy_model(repository, "add_sub")
-    changes = [4_000_000_000]
-
-    def act(server):
-        changes[0] += 1
-        os.utime(repository / "add_sub/config.pbtxt", ns=(0, changes[0] * 10**9))
-        return [ask(server, lambda status, _, body: status == 200, "/v2/repository/models/add_sub/load", b"")]
-
-    return act
-
-
-SCENARIOS = [
-    infer_json, infer_large_json, infer_binary, infer_bytes, infer_gzip, infer_batched, infer_onnx, statistics, questions,
-    metrics, index, refused, reload, unload, load_override, load_failure, onnx_load,
+LONG_SITES = 8  # where a failure lasts, or is of a call and not of a site
+TRANSFERS = [
+    "infer-fp32-large", "infer-binary", "infer-gzip", "infer-chunked", "infer-kept", "metrics", "refused", "reload", "load-onnx",
 ]
-
-
-# ---- a server that serves ----
 
 
 @pytest.fixture
@@ -282,57 +34,98 @@ def faults(tmp_path):
     return Faults(tmp_path / "faults")
 
 
-def fail_sites(server, faults, kind, act):
-    """Fails one site after another; returns every reply."""
-    sets, error = KINDS[kind]
-    for _ in range(2):  # the second time nothing is made that stays
-        faults.arm(sets)
-        replies = act(server)
-        assert all(reply.is_right() for reply in replies), f"without a failure: {replies}\n{server.log}"
-        await_quiet(faults)
-        faults.disarm()
-    all_replies = []
-    for stack in select(list(dict.fromkeys(faults.stacks())), SITES):
-        faults.arm(sets, at=1, error=error, stack=stack)
+class Torture:
+    """One server in which one thing after another fails while a scenario acts."""
+
+    def __init__(self, start_server, repository, faults, scenario, kind):
+        self.faults, self.scenario, self.kind = faults, scenario, kind
+        self.sets, self.error = KINDS[kind]
+        self.act = SCENARIOS[scenario](repository)
+        self.server = start_server(repository, flags=FLAGS, variables=faults.variables)
+        self.replies = self.act(self.server) + self.act(self.server)
+        self.open_before = descriptors(self.server)
+        self.stacks = self.find_stacks()
+
+    def find_stacks(self):
+        """The stacks of all calls while all goes well, in order."""
+        for _ in range(2):  # the second time nothing is made that stays
+            self.faults.arm(self.sets)
+            self.expect_right("without a failure")
+            await_quiet(self.faults)
+            self.faults.disarm()
+        return list(self.faults.stacks())
+
+    def expect_right(self, when):
+        replies = self.act(self.server)
+        self.replies += replies
+        assert all(reply.is_right() for reply in replies), f"{when}: {replies}"
+
+    def fail(self, always_right=False, **plan):
+        """Acts with a failure (`plan`: see Faults.arm), and once more without."""
+        log_size = len(self.server.log)
+        self.faults.arm(self.sets, error=self.error, **plan)
         try:
-            broken = act(server)
-            await_quiet(faults)
+            replies = self.act(self.server)
+            await_quiet(self.faults)
+        except TimeoutError:
+            replies = None
         finally:
-            faults.disarm()
-        told = lambda: f"{kind} at {faults.where()}\nthen {broken}\n{server.log[-3000:]}"
-        assert server.process.poll() is None, f"the server ended\n{told()}"
-        assert all(reply.is_fair() for reply in broken), told()
-        right = act(server)
-        assert all(reply.is_right() for reply in right), f"the next time {right}, after {told()}"
-        all_replies += broken + right
-    return all_replies
+            self.faults.disarm()
+        assert replies is not None, f"no answer: {plan} at {self.faults.where()}"
+        self.replies += replies
+        told = f"{plan} at {self.faults.where()}\nthen {replies}\n{self.server.log[log_size:]}"
+        assert self.server.process.poll() is None, f"the server ended after {told}"
+        assert all(reply.is_right() if always_right else reply.is_fair() for reply in replies), told
+        self.expect_right(f"the next time, after {told}")
+
+    def fail_each(self, plans, of, most, **more):
+        """Each plan in turn; what fails is told at the end, all together."""
+        tally = Tally(self.scenario, self.kind, of)
+        for plan in select(plans, most):
+            tally.run(lambda: self.fail(**plan, **more))
+            if self.server.process.poll() is not None:
+                break
+        tally.finish()
+        self.finish()
+
+    def finish(self):
+        await_descriptors(self.server, self.open_before)
+        if self.scenario.startswith("infer"):
+            self.check_counters()
+        self.server.stop()
+
+    def check_counters(self):
+        """Each request is counted that was answered, none twice, and none is thought to be inside."""
+        for model in json.loads(self.server.ask("/v2/models/stats").body)["model_stats"]:
+            counted = model["inference_stats"]["success"]["count"]
+            lost = sum(reply.answer is None or reply.answer[0] in (500, 503) for reply in self.replies)
+            answered = sum(reply.answer is not None and reply.answer[0] == 200 for reply in self.replies)
+            assert answered <= counted <= answered + lost, f"{counted} counted, {answered} answered, {lost} lost"
+        text = self.server.ask("/metrics", port=self.server.metrics_port).text
+        pending = [line for line in text.splitlines() if line.startswith("nv_inference_pending_request_count{")]
+        assert pending and all(line.endswith(" 0") for line in pending), pending
 
 
-def check_counters(server, replies):
-    """No request that was answered is missing in the counters, and none is thought to be inside."""
-    for model in json.loads(server.ask("/v2/models/stats").body)["model_stats"]:
-        counted = model["inference_stats"]["success"]["count"]
-        lost = sum(reply.answer is None for reply in replies)
-        answered = sum(reply.answer is not None and reply.answer[0] == 200 for reply in replies)
-        assert answered <= counted <= answered + lost, f"{counted} counted, {answered} answered, {lost} lost"
-    text = server.ask("/metrics", port=server.metrics_port).text
-    pending = [line for line in text.splitlines() if line.startswith("nv_inference_pending_request_count{")]
-    assert pending and all(line.endswith(" 0") for line in pending), pending
-
-
-def torture(start_server, repository, faults, scenario, kind):
-    act = scenario(repository)
-    server = start_server(repository, flags=FLAGS, variables=faults.variables)
-    before_all = [act(server) for _ in range(2)]
-    open_before = descriptors(server)
-    replies = [reply for some in before_all for reply in some]
-    replies += fail_sites(server, faults, kind, act)
-    await_descriptors(server, open_before)
-    return server, replies
-
-
-@pytest.mark.parametrize("kind", ["memory", "calls"])
-@pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda scenario: scenario.__name__)
+@pytest.mark.parametrize("kind", ["memory", "calls", "input-output"])
+@pytest.mark.parametrize("scenario", SCENARIOS)
 def test_a_server_outlives_each_failure(start_server, repository, faults, scenario, kind):
-    server, replies = torture(start_server, repository, faults, scenario, kind)
-    server.stop()
+    torture = Torture(start_server, repository, faults, scenario, kind)
+    sites = list(dict.fromkeys(torture.stacks))
+    torture.fail_each([{"at": 1, "stack": stack} for stack in sites], len(sites), SITES)
+
+
+@pytest.mark.parametrize("scenario", SCENARIOS)
+def test_a_server_outlives_a_time_without_memory(start_server, repository, faults, scenario):
+    """From one call on there is no memory at all, until the scenario is over."""
+    torture = Torture(start_server, repository, faults, scenario, "memory")
+    torture.kind = "no more memory"
+    plans = [{"at": at, "count": 1 << 40} for at in range(1, len(torture.stacks) + 1)]
+    torture.fail_each(plans, len(plans), LONG_SITES)
+
+
+@pytest.mark.parametrize("kind", ["interrupted", "short", "again", "reset"])
+@pytest.mark.parametrize("scenario", TRANSFERS)
+def test_transfers_that_stop_halfway_are_gone_on_with(start_server, repository, faults, scenario, kind):
+    torture = Torture(start_server, repository, faults, scenario, kind)
+    plans = [{"at": at} for at in range(1, len(torture.stacks) + 1)]
+    torture.fail_each(plans, len(plans), LONG_SITES, always_right=kind != "reset")

@@ -28,30 +28,34 @@ static void check(TRITONSERVER_Error *e)
       e); // its own mistakes are what is tested: what the server says of them is not kept
 }
 
-static void read_fault(const char *config, size_t size, char *fault, size_t room)
+static TRITONSERVER_Error *read_fault(TRITONBACKEND_Model *model, char *fault, size_t room)
 {
-  json_t *root = json_loadb(config, size, 0, NULL);
+  TRITONSERVER_Message *message;
+  const char *config;
+  size_t size;
+  TRITONSERVER_Error *e = TRITONBACKEND_ModelConfig(model, 1, &message);
+  if (e != NULL)
+    return e;
+  e = TRITONSERVER_MessageSerializeToJson(message, &config, &size);
+  json_t *root = e == NULL ? json_loadb(config, size, 0, NULL) : NULL;
   const char *value = json_string_value(json_object_get(
       json_object_get(json_object_get(root, "parameters"), "fault"), "string_value"));
   snprintf(fault, room, "%s", value == NULL ? "" : value);
   json_decref(root);
+  check(TRITONSERVER_MessageDelete(message));
+  return e;
 }
 
 TRITONSERVER_Error *TRITONBACKEND_ModelInitialize(TRITONBACKEND_Model *model)
 {
-  TRITONSERVER_Message *message;
-  const char *text;
-  size_t size;
   faulty_model *state = calloc(1, sizeof(*state));
-  check(TRITONBACKEND_ModelConfig(model, 1, &message));
-  check(TRITONSERVER_MessageSerializeToJson(message, &text, &size));
-  read_fault(text, size, state->fault, sizeof(state->fault));
-  check(TRITONSERVER_MessageDelete(message));
-  if (strcmp(state->fault, "model_initialize") == 0) {
-    free(state);
-    return fail("model_initialize");
-  }
-  return TRITONBACKEND_ModelSetState(model, state);
+  TRITONSERVER_Error *e = read_fault(model, state->fault, sizeof(state->fault));
+  if (e == NULL && strcmp(state->fault, "model_initialize") == 0)
+    e = fail("model_initialize");
+  if (e == NULL)
+    return TRITONBACKEND_ModelSetState(model, state);
+  free(state);
+  return e;
 }
 
 TRITONSERVER_Error *TRITONBACKEND_ModelFinalize(TRITONBACKEND_Model *model)
@@ -169,7 +173,11 @@ static void answer(TRITONBACKEND_Request *request, const char *fault)
     answer_from_eight_threads(request);
     return;
   }
-  check(TRITONBACKEND_ResponseNew(&response, request));
+  TRITONSERVER_Error *none = TRITONBACKEND_ResponseNew(&response, request);
+  if (none != NULL) { // the server answers in its place
+    check(none);
+    return;
+  }
   if (strcmp(fault, "response_deleted") == 0) {
     check(TRITONBACKEND_ResponseDelete(response));
   } else if (strcmp(fault, "double_final") == 0) {

@@ -6,6 +6,7 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/thread.h"
+#include "base/wakeup.h"
 #include "frontend/http/exchange.h"
 #include "frontend/http/linger.h"
 #include "frontend/http/log.h"
@@ -18,7 +19,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
-#include <sys/eventfd.h>
 #include <sys/socket.h>
 #include <time.h>
 
@@ -52,7 +52,7 @@ struct connection {
 struct connections {
   http_server_options options; // without the address
   int epoll_fd;
-  int wake_fd; // eventfd: look at `stopping`, `draining` and `crowded`
+  int wake_fd; // wakeup: look at `stopping`, `draining` and `crowded`
   int listen_fd;
   loops *adopters;
   linger_list *lingering; // watcher and loop threads
@@ -83,9 +83,7 @@ static uint64_t now_ms(void)
 
 static void wake(connections *all)
 {
-  uint64_t one = 1;
-  ssize_t written = write(all->wake_fd, &one, sizeof(one));
-  (void)written; // a full counter wakes just as well
+  wakeup_signal(all->wake_fd);
 }
 
 // --- Opening and closing, on loop threads
@@ -193,9 +191,15 @@ bool connection_is_surplus(connection *c)
 void connection_refuse(connection *c, const char *text, size_t size)
 {
   atomic_store(&c->closing, true);
-  ssize_t sent = send(c->socket_fd, text, size, MSG_DONTWAIT | MSG_NOSIGNAL);
-  if (sent != (ssize_t)size)
-    return; // a client that did not even read what came before
+  while (size > 0) {
+    ssize_t sent = send(c->socket_fd, text, size, MSG_DONTWAIT | MSG_NOSIGNAL);
+    if (sent < 0 && errno == EINTR)
+      continue;
+    if (sent <= 0)
+      return; // a client that did not even read what came before
+    text += sent;
+    size -= (size_t)sent;
+  }
   if (linger_add(c->all->lingering, c->socket_fd, now_ms()))
     wake(c->all);
 }
@@ -372,12 +376,11 @@ static void close_listener(connections *all)
 
 static void handle_event(connections *all, const struct epoll_event *event)
 {
-  uint64_t count;
   if (event->data.u64 == TAG_LISTEN)
     accept_some(all);
   else if (event->data.u64 != TAG_WAKE)
     client_left(all, event->data.u64);
-  else if (read(all->wake_fd, &count, sizeof(count)) < 0)
+  else if (wakeup_take(all->wake_fd) == 0)
     http_log_verbose("the watcher was woken without a reason");
 }
 
@@ -419,7 +422,7 @@ static void *watch(void *argument)
 static error *open_descriptors(connections *all)
 {
   all->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
-  all->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+  all->wake_fd = wakeup_new();
   struct epoll_event event = {.events = EPOLLIN, .data.u64 = TAG_WAKE};
   if (all->epoll_fd < 0 || all->wake_fd < 0 ||
       epoll_ctl(all->epoll_fd, EPOLL_CTL_ADD, all->wake_fd, &event) != 0)

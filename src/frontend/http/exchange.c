@@ -7,6 +7,7 @@
 #include "frontend/http/access.h"
 #include "frontend/http/infer.h"
 #include "frontend/http/log.h"
+#include "frontend/http/response.h"
 #include "frontend/http/server.h"
 
 #include <inttypes.h>
@@ -246,25 +247,15 @@ void exchange_reply_message(exchange *x, TRITONSERVER_Message *message_owned)
     return;
   }
   // The text is the message's: the reply is sent from there.
-  struct MHD_Response *response = MHD_create_response_from_buffer_with_free_callback_cls(
-      size, (void *)text, delete_message, message_owned);
-  if (response == NULL)
-    delete_message(message_owned);
-  else
-    MHD_add_response_header(response, MHD_HTTP_HEADER_CONTENT_TYPE, "application/json");
-  exchange_reply_with(x, response);
+  exchange_reply_with(x,
+                      response_of(text, size, "application/json", delete_message, message_owned));
 }
 
 static struct MHD_Response *failure_response(exchange *x)
 {
-  struct MHD_Response *response = MHD_create_response_from_buffer(
-      strlen(x->failure), (void *)x->failure, MHD_RESPMEM_MUST_COPY);
-  if (response == NULL)
-    return NULL;
-  MHD_add_response_header(response, MHD_HTTP_HEADER_CONTENT_TYPE, "application/json");
-  if (x->failure_header != NULL)
-    MHD_add_response_header(response, x->failure_header, x->failure_value);
-  return response;
+  struct MHD_Response *response = response_of_json_copy(x->failure);
+  return x->failure_header == NULL ? response
+                                   : response_with(response, x->failure_header, x->failure_value);
 }
 
 // Hands the reply to libmicrohttpd.
@@ -357,7 +348,11 @@ static bool find_route(exchange *x, const char *method, slice path)
     if (match.parameters[i].size == 0)
       continue;
     char *decoded = arena_allocate(&x->arena, match.parameters[i].size + 1);
-    if (decoded == NULL || !route_decode(match.parameters[i], decoded)) {
+    if (decoded == NULL) {
+      exchange_fail(x, MHD_HTTP_SERVICE_UNAVAILABLE, "out of memory");
+      return false;
+    }
+    if (!route_decode(match.parameters[i], decoded)) {
       exchange_fail(x, MHD_HTTP_NOT_FOUND, "Not Found");
       return false;
     }

@@ -6,6 +6,7 @@
 #include "frontend/http/compress.h"
 #include "frontend/http/exchange.h"
 #include "frontend/http/log.h"
+#include "frontend/http/response.h"
 #include "frontend/http/server.h"
 #include "frontend/protocol/infer_response_json.h"
 
@@ -182,20 +183,19 @@ static struct MHD_Response *reply_compressed(exchange *x, const infer_reply_part
   if (response == NULL)
     return NULL;
   packed = BUFFER_EMPTY; // moved
-  MHD_add_response_header(response, MHD_HTTP_HEADER_CONTENT_ENCODING,
-                          x->headers.accepts == CODING_GZIP ? "gzip" : "deflate");
-  return response;
+  return response_with(response, MHD_HTTP_HEADER_CONTENT_ENCODING,
+                       x->headers.accepts == CODING_GZIP ? "gzip" : "deflate");
 }
 
-static void add_headers(struct MHD_Response *response, bool binary, size_t json_size)
+static struct MHD_Response *with_headers(struct MHD_Response *response, bool binary,
+                                         size_t json_size)
 {
   char size[32];
-  MHD_add_response_header(response, MHD_HTTP_HEADER_CONTENT_TYPE,
-                          binary ? "application/octet-stream" : "application/json");
   if (!binary)
-    return;
+    return response_with(response, MHD_HTTP_HEADER_CONTENT_TYPE, "application/json");
   snprintf(size, sizeof(size), "%zu", json_size);
-  MHD_add_response_header(response, INFERENCE_HEADER, size);
+  response = response_with(response, MHD_HTTP_HEADER_CONTENT_TYPE, "application/octet-stream");
+  return response_with(response, INFERENCE_HEADER, size);
 }
 
 void infer_reply(exchange *x, inference *i)
@@ -210,9 +210,7 @@ void infer_reply(exchange *x, inference *i)
     bool compress = x->headers.accepts == CODING_GZIP || x->headers.accepts == CODING_DEFLATE;
     struct MHD_Response *response =
         compress ? reply_compressed(x, &reply) : reply_from_parts(x, i, &reply, binary);
-    if (response != NULL)
-      add_headers(response, binary, json_size);
-    exchange_reply_with(x, response);
+    exchange_reply_with(x, with_headers(response, binary, json_size));
   }
   buffer_fini(&reply.text);
 }

@@ -8,6 +8,7 @@
 #include "base/clock.h"
 #include "base/machine.h"
 #include "base/thread.h"
+#include "base/wakeup.h"
 #include "frontend/http/connections.h"
 #include "frontend/http/exchange.h"
 #include "frontend/http/log.h"
@@ -21,7 +22,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
-#include <sys/eventfd.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -40,7 +40,7 @@ struct loop {
   loops *all;
   struct MHD_Daemon *daemon;
   int epoll_fd; // libmicrohttpd's epoll set and wake_fd, for sleeping
-  int wake_fd;  // eventfd
+  int wake_fd;  // wakeup
   pthread_t thread;
   bool started;
 
@@ -80,14 +80,12 @@ void loop_progressed(loop *l)
 
 void loop_wake(loop *l)
 {
-  uint64_t one = 1;
   // Sequentially consistent against sleep_until_woken: either it sees `wanted`, or this thread sees
   // it asleep.
   atomic_store(&l->wanted, true);
   if (atomic_exchange(&l->awake, true))
     return;
-  ssize_t written = write(l->wake_fd, &one, sizeof(one));
-  (void)written; // a full counter wakes just as well
+  wakeup_signal(l->wake_fd);
 }
 
 static void sleep_until_woken(loop *l)
@@ -272,7 +270,7 @@ static bool watch_for_sleep(loop *l, int fd, uint32_t events)
 static error *start_loop(loop *l)
 {
   l->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
-  l->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+  l->wake_fd = wakeup_new();
   l->daemon = start_daemon(l);
   if (l->daemon == NULL)
     return error_new(ERROR_UNAVAILABLE, "cannot start an HTTP loop: libmicrohttpd refuses");

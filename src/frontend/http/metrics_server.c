@@ -4,6 +4,7 @@
 #include "base/error.h"
 #include "frontend/http/listen.h"
 #include "frontend/http/log.h"
+#include "frontend/http/response.h"
 
 #include <microhttpd.h>
 #include <stdlib.h>
@@ -14,6 +15,7 @@
 #define CONNECTION_LIMIT        100 // libmicrohttpd loses events when 128 come at once
 #define CONNECTION_MEMORY_BYTES (16u << 10)
 #define TIMEOUT_SECONDS         30
+#define TEXT_TYPE               "text/plain; charset=utf-8"
 
 struct metrics_server {
   TRITONSERVER_Server *server; // borrowed
@@ -24,24 +26,6 @@ struct metrics_server {
 static void delete_metrics(void *metrics)
 {
   TRITONSERVER_ErrorDelete(TRITONSERVER_MetricsDelete(metrics));
-}
-
-static struct MHD_Response *error_response(const char *json)
-{
-  struct MHD_Response *response =
-      MHD_create_response_from_buffer(strlen(json), (void *)json, MHD_RESPMEM_MUST_COPY);
-  if (response != NULL)
-    MHD_add_response_header(response, MHD_HTTP_HEADER_CONTENT_TYPE, "application/json");
-  return response;
-}
-
-static struct MHD_Response *text_response(const char *text, size_t size, void *metrics)
-{
-  struct MHD_Response *response = MHD_create_response_from_buffer_with_free_callback_cls(
-      size, (void *)text, metrics == NULL ? NULL : delete_metrics, metrics);
-  if (response != NULL)
-    MHD_add_response_header(response, MHD_HTTP_HEADER_CONTENT_TYPE, "text/plain; charset=utf-8");
-  return response;
 }
 
 // The text is sent from the snapshot, which the response then owns.
@@ -55,16 +39,13 @@ static struct MHD_Response *metrics_response(metrics_server *m, unsigned *status
     failure = TRITONSERVER_MetricsFormatted(metrics, TRITONSERVER_METRIC_PROMETHEUS, &text, &size);
   if (failure == NULL) {
     *status = MHD_HTTP_OK;
-    struct MHD_Response *response = text_response(text, size, metrics);
-    if (response == NULL)
-      delete_metrics(metrics);
-    return response;
+    return response_of(text, size, TEXT_TYPE, delete_metrics, metrics);
   }
   http_log_failure("cannot give the metrics", failure);
   if (metrics != NULL)
     delete_metrics(metrics);
   *status = MHD_HTTP_SERVICE_UNAVAILABLE;
-  return error_response("{\"error\":\"the metrics are not available\"}");
+  return response_of_json_copy("{\"error\":\"the metrics are not available\"}");
 }
 
 static struct MHD_Response *make_response(metrics_server *m, const char *url, const char *method,
@@ -72,15 +53,13 @@ static struct MHD_Response *make_response(metrics_server *m, const char *url, co
 {
   if (strcmp(method, "GET") != 0 && strcmp(method, "HEAD") != 0) {
     *status = MHD_HTTP_METHOD_NOT_ALLOWED;
-    struct MHD_Response *response = error_response("{\"error\":\"Method Not Allowed\"}");
-    if (response != NULL)
-      MHD_add_response_header(response, MHD_HTTP_HEADER_ALLOW, "GET, HEAD");
-    return response;
+    return response_with(response_of_json_copy("{\"error\":\"Method Not Allowed\"}"),
+                         MHD_HTTP_HEADER_ALLOW, "GET, HEAD");
   }
   if (strcmp(url, "/metrics") == 0 || strcmp(url, "/metrics/") == 0)
     return metrics_response(m, status);
   *status = MHD_HTTP_OK; // as Triton: any other path is an empty page
-  return text_response("", 0, NULL);
+  return response_of("", 0, TEXT_TYPE, NULL, NULL);
 }
 
 static enum MHD_Result handle(void *context, struct MHD_Connection *connection, const char *url,

@@ -1,0 +1,30 @@
+// Making responses: creation and headers fail together.
+#include "frontend/http/response.h"
+
+#include <string.h>
+
+struct MHD_Response *response_with(struct MHD_Response *response_owned, const char *name,
+                                   const char *value)
+{
+  if (response_owned == NULL || MHD_add_response_header(response_owned, name, value) == MHD_YES)
+    return response_owned;
+  MHD_destroy_response(response_owned);
+  return NULL;
+}
+
+struct MHD_Response *response_of(const char *text, size_t size, const char *content_type,
+                                 void (*release)(void *context), void *context)
+{
+  struct MHD_Response *response =
+      MHD_create_response_from_buffer_with_free_callback_cls(size, (void *)text, release, context);
+  if (response == NULL && release != NULL)
+    release(context);
+  return response_with(response, MHD_HTTP_HEADER_CONTENT_TYPE, content_type);
+}
+
+struct MHD_Response *response_of_json_copy(const char *json)
+{
+  struct MHD_Response *response =
+      MHD_create_response_from_buffer(strlen(json), (void *)json, MHD_RESPMEM_MUST_COPY);
+  return response_with(response, MHD_HTTP_HEADER_CONTENT_TYPE, "application/json");
+}
