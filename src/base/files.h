@@ -28,9 +28,13 @@ typedef enum file_kind {
 // FILE_ABSENT.
 file_kind files_kind(int folder, const char *relative);
 
+// False when there is surely nothing of this name: a link to nowhere exists, and so does what may
+// not be looked at.
+bool files_exists(int folder, const char *relative);
+
 // Opens a regular file or a folder below `folder`. Errors: NOT_FOUND when absent, INVALID_ARG when
-// the path leads out of `folder` or is of the wrong kind, INTERNAL for the rest. The caller closes
-// *descriptor.
+// the path leads out of `folder` or is of the wrong kind, UNAVAILABLE for want of descriptors or
+// memory, INTERNAL for the rest. The caller closes *descriptor.
 error *files_open(int folder, const char *relative, file_kind kind, int *descriptor);
 
 // Appends a regular file's content to `content`; more than `limit` bytes is INVALID_ARG.

@@ -1,6 +1,7 @@
 // What a server says about itself and its models. Look-ups hold one entry's lock for a few
 // instructions; nothing here blocks but the index, which reads the repositories.
 #include "base/cleanup.h"
+#include "base/log.h"
 #include "core/server_internal.h"
 #include "repository/repository.h"
 
@@ -214,10 +215,13 @@ error *server_index(server *s, bool ready_only, index_visitor *visit, void *cont
   repository_listing listing;
   const index_walk walk = {ready_only, visit, context};
   error *e = repository_scan(&s->options.model_repositories, &listing);
-  if (e != NULL) {
+  if (e != NULL && error_get_code(e) == ERROR_UNAVAILABLE) {
     repository_listing_fini(&listing);
     return e;
   }
+  if (e != NULL) // it is gone; what serves from it does not depend on it
+    log_error("index: %s", error_message(e));
+  error_free(e);
   size_t count;
   size_t at = 0;
   model_entry **entries AUTO_FREE = model_table_sorted(&s->models, &count);
