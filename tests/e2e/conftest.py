@@ -100,6 +100,10 @@ def environment():
     )
 
 
+# LeakSanitizer wants to be the only one who traces the process.
+WITHOUT_LEAK_CHECK = {"ASAN_OPTIONS": environment()["ASAN_OPTIONS"].replace("detect_leaks=1", "detect_leaks=0")}
+
+
 @pytest.fixture(scope="session")
 def nereid():
     """Path of the binary."""
@@ -108,14 +112,17 @@ def nereid():
     return path
 
 
+def link_backends(folder, build):
+    for name in ("identity", "onnxruntime"):
+        (folder / name).symlink_to(build / "backends" / name)
+    (folder / "faulty").symlink_to(build / "test-backends/faulty")
+    return folder
+
+
 @pytest.fixture(scope="session")
 def backends(tmp_path_factory):
     """A folder with all backends, those for tests too."""
-    folder = tmp_path_factory.mktemp("backends")
-    for name in ("identity", "onnxruntime"):
-        (folder / name).symlink_to(BUILD / "backends" / name)
-    (folder / "faulty").symlink_to(BUILD / "test-backends/faulty")
-    return folder
+    return link_backends(tmp_path_factory.mktemp("backends"), BUILD)
 
 
 class Starter:
@@ -130,16 +137,16 @@ class Starter:
             *(f"--model-repository={path}" for path in repositories), *flags,
         ]
 
-    def __call__(self, *repositories, flags=(), ready=True, wait=True, variables=()):
+    def __call__(self, *repositories, flags=(), ready=True, wait=True, variables=(), wrapper=()):
         """Starts a server on free ports and waits until it is ready (or, with ready=False, until its ports are open).
 
-        `variables` are added to its environment.
+        `variables` are added to its environment; `wrapper` is a command that runs it in its own process, such as strace -D.
         """
         log = self.folder / f"server{len(self.servers)}.log"
         with log.open("w") as out:
             process = subprocess.Popen(
-                self.command(*repositories, flags=flags), stdout=out, stderr=subprocess.STDOUT,
-                env=environment() | dict(variables),
+                [*wrapper, *self.command(*repositories, flags=flags)], stdout=out, stderr=subprocess.STDOUT,
+                env=environment() | dict(variables) | (WITHOUT_LEAK_CHECK if wrapper else {}),
             )
         server = Server(process, log)
         self.servers.append(server)
@@ -166,6 +173,18 @@ class Starter:
 @pytest.fixture
 def start_server(nereid, backends, tmp_path):
     starter = Starter(nereid, backends, tmp_path)
+    yield starter
+    starter.stop_all()
+
+
+@pytest.fixture
+def start_release(tmp_path_factory):
+    """As start_server, but always the release build: memory and time mean nothing under a sanitizer."""
+    build = ROOT / "build/release"
+    path = build / "bin/nereid"
+    assert path.exists(), f"{path} is missing: run scripts/build release first"
+    folder = tmp_path_factory.mktemp("release")
+    starter = Starter(path, link_backends(tmp_path_factory.mktemp("backends"), build), folder)
     yield starter
     starter.stop_all()
 

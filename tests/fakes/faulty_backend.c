@@ -58,13 +58,16 @@ TRITONSERVER_Error *TRITONBACKEND_GetBackendAttribute(TRITONBACKEND_Backend *bac
 
 // ---- models ----
 
-static void read_fault(const char *config, size_t size, char *fault, size_t room)
+static bool read_fault(const char *config, size_t size, char *fault, size_t room)
 {
   json_t *root = json_loadb(config, size, 0, NULL);
+  if (root == NULL)
+    return false;
   const char *value = json_string_value(json_object_get(
       json_object_get(json_object_get(root, "parameters"), "fault"), "string_value"));
   snprintf(fault, room, "%s", value == NULL ? "" : value);
   json_decref(root);
+  return true;
 }
 
 // Configurations that a model gives itself.
@@ -110,12 +113,16 @@ TRITONSERVER_Error *TRITONBACKEND_ModelInitialize(TRITONBACKEND_Model *model)
   TRITONSERVER_Message *message;
   const char *text;
   size_t size;
-  faulty_model *state = calloc(1, sizeof(*state));
-  check(TRITONBACKEND_ModelConfig(model, 1, &message));
+  TRITONSERVER_Error *e = TRITONBACKEND_ModelConfig(model, 1, &message);
+  if (e != NULL)
+    return e;
   check(TRITONSERVER_MessageSerializeToJson(message, &text, &size));
-  read_fault(text, size, state->fault, sizeof(state->fault));
+  faulty_model *state = calloc(1, sizeof(*state));
+  if (state == NULL || !read_fault(text, size, state->fault, sizeof(state->fault)))
+    e = faulty_error("no memory");
   check(TRITONSERVER_MessageDelete(message));
-  TRITONSERVER_Error *e = initialize(model, state->fault);
+  if (e == NULL)
+    e = initialize(model, state->fault);
   if (e == NULL)
     return TRITONBACKEND_ModelSetState(model, state);
   free(state);
