@@ -299,6 +299,14 @@ TRITONSERVER_Error *TRITONBACKEND_ModelInstanceSetState(TRITONBACKEND_ModelInsta
   return NULL;
 }
 
+// The backend's word for a moment: not before the one that came before it, nor in the future.
+static uint64_t moment(uint64_t before, uint64_t ns, uint64_t now)
+{
+  if (ns > now)
+    ns = now;
+  return ns < before ? before : ns;
+}
+
 TRITONSERVER_Error *TRITONBACKEND_ModelInstanceReportStatistics(
     TRITONBACKEND_ModelInstance *i, TRITONBACKEND_Request *r, bool success, uint64_t exec_start_ns,
     uint64_t compute_start_ns, uint64_t compute_end_ns, uint64_t exec_end_ns)
@@ -306,15 +314,16 @@ TRITONSERVER_Error *TRITONBACKEND_ModelInstanceReportStatistics(
   request *of = (request *)r;
   bool single_writer;
   statistics *counters = instance_counters(instance_of(i), &single_writer);
-  of->times.compute_start = exec_start_ns;
-  of->times.compute_input_end = compute_start_ns;
-  of->times.compute_output_start = compute_end_ns;
-  of->times.compute_end = exec_end_ns;
-  of->times.end = clock_monotonic_ns();
+  request_times *times = &of->times;
+  times->end = clock_monotonic_ns();
+  times->compute_start = moment(times->queue_start, exec_start_ns, times->end);
+  times->compute_input_end = moment(times->compute_start, compute_start_ns, times->end);
+  times->compute_output_start = moment(times->compute_input_end, compute_end_ns, times->end);
+  times->compute_end = moment(times->compute_output_start, exec_end_ns, times->end);
   if (success)
-    statistics_count_success(counters, single_writer, &of->times, request_rows(of));
+    statistics_count_success(counters, single_writer, times, request_rows(of));
   else
-    statistics_count_failure(counters, single_writer, FAILURE_BACKEND, &of->times);
+    statistics_count_failure(counters, single_writer, FAILURE_BACKEND, times);
   return NULL;
 }
 
@@ -324,7 +333,12 @@ TRITONSERVER_Error *TRITONBACKEND_ModelInstanceReportBatchStatistics(
 {
   bool single_writer;
   statistics *counters = instance_counters(instance_of(i), &single_writer);
-  statistics_count_execution(counters, single_writer, batch_size, compute_start_ns - exec_start_ns,
-                             compute_end_ns - compute_start_ns, exec_end_ns - compute_end_ns);
+  uint64_t now = clock_monotonic_ns();
+  uint64_t start = moment(0, exec_start_ns, now);
+  uint64_t input_end = moment(start, compute_start_ns, now);
+  uint64_t output_start = moment(input_end, compute_end_ns, now);
+  uint64_t end = moment(output_start, exec_end_ns, now);
+  statistics_count_execution(counters, single_writer, batch_size, input_end - start,
+                             output_start - input_end, end - output_start);
   return NULL;
 }

@@ -6,9 +6,13 @@
 #include "base/log.h"
 
 #include <dlfcn.h>
+#include <fcntl.h>
 #include <libgen.h>
+#include <link.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 void backend_registry_init(backend_registry *registry)
 {
@@ -84,8 +88,33 @@ static error *find_functions(backend *b)
   return NULL;
 }
 
+// True when the file ends before a segment does: the loader maps it all the same and dies of
+// SIGBUS.
+static bool is_cut(const char *library)
+{
+  AUTO_CLOSE int file = open(library, O_RDONLY | O_CLOEXEC);
+  ElfW(Ehdr) header;
+  struct stat status;
+  if (file < 0 || fstat(file, &status) != 0 ||
+      pread(file, &header, sizeof(header), 0) != sizeof(header) ||
+      memcmp(header.e_ident, ELFMAG, SELFMAG) != 0)
+    return false; // dlopen has the better words
+  for (size_t i = 0; i < header.e_phnum; i++) {
+    ElfW(Phdr) segment;
+    off_t place = (off_t)(header.e_phoff + i * sizeof(segment));
+    if (pread(file, &segment, sizeof(segment), place) != sizeof(segment) ||
+        (segment.p_type == PT_LOAD && (segment.p_offset > (uint64_t)status.st_size ||
+                                       segment.p_filesz > status.st_size - segment.p_offset)))
+      return true;
+  }
+  return false;
+}
+
 static error *open_library(backend *b)
 {
+  if (is_cut(b->library))
+    return error_new(ERROR_NOT_FOUND, "unable to load shared library: %s: file too short",
+                     b->library);
   b->handle = dlopen(b->library, RTLD_NOW | RTLD_LOCAL);
   if (b->handle == NULL)
     return error_new(ERROR_NOT_FOUND, "unable to load shared library: %s", dlerror());

@@ -29,12 +29,26 @@ static int open_beneath(int folder, const char *relative, int flags)
   return (int)result;
 }
 
+static error_code code_of(int reason)
+{
+  switch (reason) {
+  case ENOENT:
+  case ENOTDIR:
+    return ERROR_NOT_FOUND;
+  case EMFILE:
+  case ENFILE:
+  case ENOMEM:
+    return ERROR_UNAVAILABLE;
+  default:
+    return ERROR_INTERNAL;
+  }
+}
+
 error *files_open_root(const char *path, int *folder)
 {
   *folder = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (*folder < 0)
-    return error_new(errno == ENOENT ? ERROR_NOT_FOUND : ERROR_INTERNAL,
-                     "failed to open folder '%s': %s", path, strerror(errno));
+    return error_new(code_of(errno), "failed to open folder '%s': %s", path, strerror(errno));
   return NULL;
 }
 
@@ -57,6 +71,12 @@ static bool means_absent(int reason)
   return false;
 }
 
+bool files_exists(int folder, const char *relative)
+{
+  AUTO_CLOSE int entry = open_beneath(folder, relative, O_PATH | O_NOFOLLOW);
+  return entry >= 0 || errno != ENOENT;
+}
+
 static error *open_failure(const char *relative, int reason)
 {
   switch (reason) {
@@ -73,7 +93,7 @@ static error *open_failure(const char *relative, int reason)
   case ENOMEM:
     return error_new(ERROR_UNAVAILABLE, "failed to open '%s': %s", relative, strerror(reason));
   default:
-    return error_new(ERROR_INTERNAL, "failed to open '%s': %s", relative, strerror(reason));
+    return error_new(code_of(reason), "failed to open '%s': %s", relative, strerror(reason));
   }
 }
 

@@ -29,6 +29,10 @@ typedef enum file_kind {
 // fails: then nobody knows what is there.
 error *files_kind(int folder, const char *relative, file_kind *kind);
 
+// False when there is surely nothing of this name: a link to nowhere exists, and so does what may
+// not be looked at.
+bool files_exists(int folder, const char *relative);
+
 // Opens a regular file or a folder below `folder`. Errors: NOT_FOUND when absent, INVALID_ARG when
 // the path leads out of `folder` or is of the wrong kind, UNAVAILABLE when memory or descriptors
 // are short, INTERNAL for the rest. The caller closes *descriptor.

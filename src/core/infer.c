@@ -168,12 +168,26 @@ static uint32_t collect_batch(instance *i, size_t count)
     r->times.compute_start = now;
     atomic_store_explicit(&r->state, REQUEST_EXECUTING, memory_order_relaxed);
     r->factory->ordering = i->model->ordering; // taking it reserved its place
-    if (request_is_cancelled(r))
+    if (request_is_cancelled(r)) {
       answer_cancelled(r);
-    else
-      i->batch[kept++] = r;
+      continue;
+    }
+    r->place = &i->executing[kept];
+    atomic_store_explicit(r->place, r, memory_order_relaxed);
+    i->batch[kept++] = r;
   }
   return kept;
+}
+
+// The backend refused the batch as a whole: it owns no request of it. Those that it released all
+// the same are gone.
+static void fail_batch(instance *i, uint32_t count, const error *e)
+{
+  for (uint32_t n = 0; n < count; n++) {
+    request *r = atomic_exchange_explicit(&i->executing[n], NULL, memory_order_acq_rel);
+    if (r != NULL)
+      infer_fail(r, error_new(error_get_code(e), "%s", error_message(e)), FAILURE_BACKEND);
+  }
 }
 
 void infer_execute(instance *i, size_t count)
@@ -187,8 +201,6 @@ void infer_execute(instance *i, size_t count)
   note_duration(i->model, clock_monotonic_ns() - begin);
   if (e == NULL)
     return;
-  // The backend refused the batch as a whole: it owns no request of it.
-  for (uint32_t n = 0; n < kept; n++)
-    infer_fail(i->batch[n], error_new(error_get_code(e), "%s", error_message(e)), FAILURE_BACKEND);
+  fail_batch(i, kept, e);
   error_free(e);
 }

@@ -46,8 +46,10 @@ static error *make_instance(model *m, const Inference__ModelInstanceGroup *group
   i->host_policy = host_policy_of(group);
   i->batch_capacity = model_max_batch_size(m) == 0 ? 1 : model_max_batch_size(m);
   i->batch = calloc(i->batch_capacity, sizeof(*i->batch));
+  i->executing = calloc(i->batch_capacity, sizeof(*i->executing));
   i->items = calloc(i->batch_capacity, sizeof(*i->items));
-  if (i->batch == NULL || i->items == NULL || asprintf(&i->name, "%s_%zu", group->name, index) < 0)
+  if (i->batch == NULL || i->executing == NULL || i->items == NULL ||
+      asprintf(&i->name, "%s_%zu", group->name, index) < 0)
     return error_no_memory();
   return statistics_init(&i->counters, model_max_batch_size(m));
 }
@@ -116,6 +118,7 @@ void instance_free(instance *i)
   message_free(i->host_policy_message);
   free(i->name);
   free(i->batch);
+  free(i->executing);
   free(i->items);
   free(i);
 }

@@ -28,8 +28,9 @@ typedef struct instance {
   bool running;     // the thread was started: join it
   pthread_t thread;
   statistics counters;
-  request **batch;    // room for batch_capacity
-  queue_item **items; // the same batch as the scheduler gives it
+  request **batch;               // what the backend gets and may write to; room for batch_capacity
+  _Atomic(request *) *executing; // those of the batch that the backend has not released
+  queue_item **items;            // the same batch as the scheduler gives it
   size_t batch_capacity;
 } instance;
 

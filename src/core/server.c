@@ -316,6 +316,11 @@ error *server_load_model(server *s, const char *name, const char *config_json)
   for (size_t i = 0; e == NULL && i < listing.count; i++)
     if (strcmp(listing.items[i].name, name) == 0)
       found = &listing.items[i];
+  if (e != NULL && error_get_code(e) != ERROR_UNAVAILABLE) {
+    error *cause = e;
+    e = not_polled(name, error_message(cause));
+    error_free(cause);
+  }
   if (e == NULL && found == NULL)
     e = not_polled(name, "model not found in any model repository");
   else if (e == NULL && found->duplicate)

@@ -1,6 +1,7 @@
 // What a server says about itself and its models. Look-ups hold one entry's lock for a few
 // instructions; nothing here blocks but the index, which reads the repositories.
 #include "base/cleanup.h"
+#include "base/log.h"
 #include "core/server_internal.h"
 #include "repository/repository.h"
 
@@ -222,6 +223,12 @@ error *server_index(server *s, bool ready_only, index_visitor *visit, void *cont
   size_t at = 0;
   model_entry **entries AUTO_FREE = NULL;
   error *e = repository_scan(&s->options.model_repositories, &listing);
+  if (e != NULL && error_get_code(e) != ERROR_UNAVAILABLE) {
+    // It is gone; what serves from it does not depend on it.
+    log_error("index: %s", error_message(e));
+    error_free(e);
+    e = NULL;
+  }
   if (e == NULL)
     e = model_table_sorted(&s->models, &entries, &count);
   if (e != NULL) {

@@ -94,6 +94,12 @@ static error *is_model_folder(int root, const char *name, bool *found)
   return NULL;
 }
 
+static void free_model(repository_model *m)
+{
+  free(m->name);
+  free(m->repository);
+}
+
 static int compare_models(const void *a, const void *b)
 {
   return strcmp(((const repository_model *)a)->name, ((const repository_model *)b)->name);
@@ -106,10 +112,13 @@ static error *add_model(repository_listing *listing, const char *repository, con
   if (grown == NULL)
     return error_no_memory();
   listing->items = grown;
-  repository_model *m = &grown[listing->count];
-  *m = (repository_model){.name = strdup(name), .repository = strdup(repository)};
-  listing->count++;
-  return m->name == NULL || m->repository == NULL ? error_no_memory() : NULL;
+  repository_model m = {.name = strdup(name), .repository = strdup(repository)};
+  if (m.name == NULL || m.repository == NULL) {
+    free_model(&m);
+    return error_no_memory();
+  }
+  grown[listing->count++] = m;
+  return NULL;
 }
 
 static error *scan_one(const char *repository, repository_listing *listing)
@@ -131,12 +140,6 @@ static error *scan_one(const char *repository, repository_listing *listing)
   return e;
 }
 
-static void free_model(repository_model *m)
-{
-  free(m->name);
-  free(m->repository);
-}
-
 // Leaves one row for each name.
 static void merge_duplicates(repository_listing *listing)
 {
@@ -154,13 +157,19 @@ static void merge_duplicates(repository_listing *listing)
 
 error *repository_scan(const string_list *repositories, repository_listing *listing)
 {
+  error *first = NULL;
   *listing = (repository_listing){0};
-  for (size_t i = 0; i < repositories->count; i++)
-    RETURN_IF_ERROR(scan_one(repositories->items[i], listing));
+  for (size_t i = 0; i < repositories->count; i++) {
+    error *e = scan_one(repositories->items[i], listing);
+    if (first == NULL)
+      first = e;
+    else
+      error_free(e);
+  }
   if (listing->count > 0)
     qsort(listing->items, listing->count, sizeof(repository_model), compare_models);
   merge_duplicates(listing);
-  return NULL;
+  return first;
 }
 
 void repository_listing_fini(repository_listing *listing)
@@ -259,11 +268,9 @@ error *repository_read_config(const repository_folder *folder, const char *confi
   int size = snprintf(file, sizeof(file), "configs/%s.pbtxt", config_name);
   if (config_name[0] != '\0' && size > 0 && (size_t)size < sizeof(file))
     RETURN_IF_ERROR(files_kind(folder->descriptor, file, &kind));
-  if (kind == FILE_ABSENT) {
+  if (kind == FILE_ABSENT)
     snprintf(file, sizeof(file), "%s", CONFIG_FILE);
-    RETURN_IF_ERROR(files_kind(folder->descriptor, file, &kind));
-  }
-  if (may_be_absent && kind == FILE_ABSENT) {
+  if (may_be_absent && !files_exists(folder->descriptor, file)) {
     *config = config_new();
     return *config == NULL ? error_no_memory() : NULL;
   }

@@ -25,7 +25,8 @@ typedef struct repository_listing {
 
 // Every folder of every repository; hidden ones only when they hold a config.pbtxt. The caller
 // releases `listing` with repository_listing_fini, also after an error. INTERNAL/NOT_FOUND when a
-// repository cannot be read.
+// repository cannot be read, UNAVAILABLE for want of memory or descriptors; what could be read is
+// listed all the same.
 error *repository_scan(const string_list *repositories, repository_listing *listing);
 void repository_listing_fini(repository_listing *listing);
 

@@ -242,6 +242,12 @@ slice request_output_name(const request *r, uint32_t index)
 
 void request_release(request *r, uint32_t release_flags)
 {
+  if (r->place != NULL) {
+    request *self = r; // by now the instance may have another one there
+    atomic_compare_exchange_strong_explicit(r->place, &self, NULL, memory_order_acq_rel,
+                                            memory_order_relaxed);
+    r->place = NULL;
+  }
   atomic_store_explicit(&r->state, REQUEST_RELEASED, memory_order_release);
   r->release_callback((struct TRITONSERVER_InferenceRequest *)r, release_flags, r->release_context);
 }

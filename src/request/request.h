@@ -77,6 +77,8 @@ typedef struct request {
   uint32_t batch_size; // 0: the model does not batch
   queue_item item;
   request_times times;
+  _Atomic(struct request *)
+      *place;                // where an instance remembers it while a backend has it, or NULL
   response_factory *factory; // referenced
 
   struct TRITONSERVER_ResponseAllocator *allocator;

@@ -12,6 +12,10 @@
 
 #define RESPONSE_ARENA_BYTES 512
 
+// What response_factory.holders counts.
+#define REFERENCE ((uint64_t)1)
+#define RIGHT     ((uint64_t)1 << 32)
+
 response_factory *response_factory_new(request_target *target, slice id)
 {
   size_t size;
@@ -22,7 +26,7 @@ response_factory *response_factory_new(request_target *target, slice id)
   if (f == NULL)
     return NULL;
   *f = (response_factory){.target = request_target_ref(target), .id_size = id.size};
-  refcount_init(&f->references);
+  atomic_init(&f->holders, RIGHT + REFERENCE);
   atomic_fetch_add_explicit(&target->inflight, 1, memory_order_relaxed);
   if (id.size > 0)
     memcpy(f->id, id.data, id.size);
@@ -30,44 +34,61 @@ response_factory *response_factory_new(request_target *target, slice id)
   return f;
 }
 
+// Orders as in base/refcount.h.
+static void hold(response_factory *f, uint64_t what)
+{
+  atomic_fetch_add_explicit(&f->holders, what, memory_order_relaxed);
+}
+
+static uint64_t let_go(response_factory *f, uint64_t what)
+{
+  return atomic_fetch_sub_explicit(&f->holders, what, memory_order_acq_rel) - what;
+}
+
 response_factory *response_factory_ref(response_factory *f)
 {
-  refcount_take(&f->references);
+  hold(f, RIGHT + REFERENCE);
   return f;
 }
 
 // The backend let go of everything it could answer with: the client gets an error instead of
-// silence.
+// silence. The caller holds a reference.
 static void answer_abandoned(response_factory *f)
 {
   response *r;
-  refcount_init(&f->references); // alive again for its last answer; nobody else knows it
   error *e = response_new(f, &r);
-  if (e == NULL)
-    e = response_send(
-        r, TRITONSERVER_RESPONSE_COMPLETE_FINAL,
-        error_new(
-            ERROR_INTERNAL,
-            "[request id: %s] the backend of model '%s' released the request without an answer",
-            f->id_size == 0 ? "<id_unknown>" : f->id, f->target->name));
-  else
-    f->callback(NULL, TRITONSERVER_RESPONSE_COMPLETE_FINAL, f->callback_context);
-  error_free(e);
-  atomic_store_explicit(&f->finished, true, memory_order_relaxed);
-  response_factory_unref(f);
+  if (e != NULL) {
+    error_free(e);
+    error_free(response_factory_send_flags(f, TRITONSERVER_RESPONSE_COMPLETE_FINAL));
+    return;
+  }
+  error_free(response_send(
+      r, TRITONSERVER_RESPONSE_COMPLETE_FINAL,
+      error_new(ERROR_INTERNAL,
+                "[request id: %s] the backend of model '%s' released the request without an answer",
+                f->id_size == 0 ? "<id_unknown>" : f->id, f->target->name)));
+}
+
+static void drop_reference(response_factory *f, uint64_t what)
+{
+  if (let_go(f, what) != 0)
+    return;
+  atomic_fetch_sub_explicit(&f->target->inflight, 1, memory_order_release);
+  request_target_unref(f->target);
+  free(f);
 }
 
 void response_factory_unref(response_factory *f)
 {
-  if (f == NULL || !refcount_drop(&f->references))
+  if (f == NULL)
     return;
-  if (f->answer_owed && !atomic_load_explicit(&f->finished, memory_order_relaxed)) {
-    answer_abandoned(f);
+  if (!f->answer_owed || atomic_load_explicit(&f->finished, memory_order_acquire)) {
+    drop_reference(f, RIGHT + REFERENCE);
     return;
   }
-  atomic_fetch_sub_explicit(&f->target->inflight, 1, memory_order_release);
-  request_target_unref(f->target);
-  free(f);
+  if (let_go(f, RIGHT) < RIGHT)
+    answer_abandoned(f);
+  drop_reference(f, REFERENCE);
 }
 
 static error *claim_flags(response_factory *f, uint32_t flags)
@@ -144,7 +165,10 @@ void response_free(response *r)
     release_output(r, output);
   error_free(r->failure);
   arena_fini(&r->memory);
-  response_factory_unref(r->factory);
+  if (r->sent)
+    drop_reference(r->factory, REFERENCE);
+  else
+    response_factory_unref(r->factory);
   free(r);
 }
 
@@ -260,6 +284,18 @@ error *response_set_parameter(response *r, const char *name, parameter value)
                             name, value);
 }
 
+static void deliver(response *r, uint32_t flags)
+{
+  response_factory *f = r->factory;
+  if (f->ordering == NULL) {
+    f->callback((TRITONSERVER_InferenceResponse *)r, flags, f->callback_context);
+    return;
+  }
+  r->answer = (ordered_answer){.response = r, .factory = response_factory_ref(f), .flags = flags};
+  ordering_deliver(f->ordering, &f->slot, &r->answer.payload,
+                   (flags & TRITONSERVER_RESPONSE_COMPLETE_FINAL) != 0);
+}
+
 error *response_send(response *r, uint32_t flags, error *failure_owned)
 {
   response_factory *f = r->factory;
@@ -271,13 +307,14 @@ error *response_send(response *r, uint32_t flags, error *failure_owned)
   }
   r->failure = failure_owned;
   note_first_response(f);
-  if (f->ordering == NULL) {
-    f->callback((TRITONSERVER_InferenceResponse *)r, flags, f->callback_context);
+  if ((flags & TRITONSERVER_RESPONSE_COMPLETE_FINAL) != 0) {
+    deliver(r, flags);
     return NULL;
   }
-  r->answer = (ordered_answer){.response = r, .factory = response_factory_ref(f), .flags = flags};
-  ordering_deliver(f->ordering, &f->slot, &r->answer.payload,
-                   (flags & TRITONSERVER_RESPONSE_COMPLETE_FINAL) != 0);
+  r->sent = true;
+  hold(f, REFERENCE); // with the response's right, which may be the last one
+  deliver(r, flags);
+  response_factory_unref(f);
   return NULL;
 }
 

@@ -6,7 +6,6 @@
 
 #include "base/arena.h"
 #include "base/error.h"
-#include "base/refcount.h"
 #include "base/slice.h"
 #include "request/buffer_attributes.h"
 #include "request/parameter.h"
@@ -31,8 +30,8 @@ typedef struct ordered_answer {
 
 // TRITONBACKEND_ResponseFactory
 typedef struct response_factory {
-  refcount references;
-  request_target *target; // referenced
+  _Atomic uint64_t holders; // low half: references; high half: those that may still answer
+  request_target *target;   // referenced
   struct TRITONSERVER_ResponseAllocator *allocator;
   void *allocator_context;
   TRITONSERVER_InferenceResponseCompleteFn_t callback;
@@ -66,6 +65,7 @@ typedef struct response_output {
 // TRITONBACKEND_Response and TRITONSERVER_InferenceResponse
 typedef struct response {
   response_factory *factory; // referenced
+  bool sent;                 // more may come, but not from it: its reference is no right to answer
   error *failure;            // owned; NULL: a good answer
   response_output *outputs;  // in the order in which the backend made them
   response_output *last_output;
@@ -80,6 +80,8 @@ typedef struct response {
 
 // Takes a reference to `target` and copies the id.
 response_factory *response_factory_new(request_target *target, slice id);
+// A reference comes with the right to answer. When the last such right is dropped without a final
+// answer, the core gives it.
 response_factory *response_factory_ref(response_factory *f);
 void response_factory_unref(response_factory *f); // NULL is allowed
 

@@ -112,14 +112,17 @@ def nereid():
     return path
 
 
+def link_backends(folder, build):
+    for name in ("identity", "onnxruntime"):
+        (folder / name).symlink_to(build / "backends" / name)
+    (folder / "faulty").symlink_to(build / "test-backends/faulty")
+    return folder
+
+
 @pytest.fixture(scope="session")
 def backends(tmp_path_factory):
     """A folder with all backends, those for tests too."""
-    folder = tmp_path_factory.mktemp("backends")
-    for name in ("identity", "onnxruntime"):
-        (folder / name).symlink_to(BUILD / "backends" / name)
-    (folder / "faulty").symlink_to(BUILD / "test-backends/faulty")
-    return folder
+    return link_backends(tmp_path_factory.mktemp("backends"), BUILD)
 
 
 class Starter:
@@ -170,6 +173,18 @@ class Starter:
 @pytest.fixture
 def start_server(nereid, backends, tmp_path):
     starter = Starter(nereid, backends, tmp_path)
+    yield starter
+    starter.stop_all()
+
+
+@pytest.fixture
+def start_release(tmp_path_factory):
+    """As start_server, but always the release build: memory and time mean nothing under a sanitizer."""
+    build = ROOT / "build/release"
+    path = build / "bin/nereid"
+    assert path.exists(), f"{path} is missing: run scripts/build release first"
+    folder = tmp_path_factory.mktemp("release")
+    starter = Starter(path, link_backends(tmp_path_factory.mktemp("backends"), build), folder)
     yield starter
     starter.stop_all()
 

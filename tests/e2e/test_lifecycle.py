@@ -148,34 +148,6 @@ def test_no_request_is_lost_while_a_model_is_reloaded(start_server, repository):
     assert len(statuses) > 20 and set(statuses) == {200}
 
 
-FAULTS = {  # what the backend does: status of the answer, words in it
-    "execute_error": (500, "faulty backend: execute_error"),
-    "no_response": (500, ""),
-    "response_deleted": (500, ""),
-    "double_final": (200, ""),
-    "unknown_output": (200, ""),  # that output is refused, the others go out
-    "no_outputs": (200, ""),
-    "error_response": (500, "faulty backend: error_response"),
-    "late": (200, ""),
-    "eight_threads": (200, ""),
-}
-
-
-@pytest.mark.parametrize("fault", FAULTS)
-def test_a_backend_that_misbehaves_costs_one_answer_and_nothing_else(start_server, repository, fault):
-    make_faulty(repository)
-    config = (repository / "faulty/config.pbtxt").read_text().replace("INPUT0", "X").replace("OUTPUT0", "Y")
-    (repository / "faulty/config.pbtxt").write_text(config)
-    make_identity(repository, "m")
-    server = start_server(repository)
-    body = {"inputs": [{"name": "X", "shape": [1], "datatype": "INT32", "data": [1]}], "parameters": {"fault": fault}}
-    status, words = FAULTS[fault]
-    for _ in range(3):
-        answer = server.ask("/v2/models/faulty/infer", json.dumps(body).encode())
-        assert words in answer.text and answer.status == status, answer.text
-        assert server.ask("/v2/models/m/infer", BODY).status == 200
-
-
 def test_an_instance_that_is_not_ready_shows(start_server, repository):
     make_faulty(repository, fault="not_ready")
     server = start_server(repository, ready=False)

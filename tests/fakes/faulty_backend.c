@@ -1,57 +1,128 @@
 // A backend that does what no backend should: libtriton_faulty.so, for tests only. The model's
 // parameter `fault` says what; the request's parameter of the same name overrides it, so that one
-// model shows many faults. South seam only.
-#include "triton/core/tritonbackend.h"
+// model shows many faults (faulty_answers.c). What is wrong with the backend as a whole comes from
+// the environment variable FAULTY_BACKEND. South seam only.
+#include "faulty.h"
 
 #include <jansson.h>
-#include <pthread.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
-#include <unistd.h>
+
+#define check faulty_ignore
 
 typedef struct faulty_model {
   char fault[64];
 } faulty_model;
 
-static TRITONSERVER_Error *fail(const char *what)
+static bool is(const char *fault, const char *name)
 {
-  char text[128];
-  snprintf(text, sizeof(text), "faulty backend: %s", what);
-  return TRITONSERVER_ErrorNew(TRITONSERVER_ERROR_INTERNAL, text);
+  return strcmp(fault, name) == 0;
 }
 
-static void check(TRITONSERVER_Error *e)
+// ---- the backend ----
+
+static bool backend_is(const char *name)
 {
-  TRITONSERVER_ErrorDelete(
-      e); // its own mistakes are what is tested: what the server says of them is not kept
+  const char *fault = getenv("FAULTY_BACKEND");
+  return fault != NULL && is(fault, name);
 }
 
-static TRITONSERVER_Error *read_fault(TRITONBACKEND_Model *model, char *fault, size_t room)
+TRITONSERVER_Error *TRITONBACKEND_Initialize(TRITONBACKEND_Backend *backend)
 {
-  TRITONSERVER_Message *message;
-  const char *config;
-  size_t size;
-  TRITONSERVER_Error *e = TRITONBACKEND_ModelConfig(model, 1, &message);
-  if (e != NULL)
-    return e;
-  e = TRITONSERVER_MessageSerializeToJson(message, &config, &size);
-  json_t *root = e == NULL ? json_loadb(config, size, 0, NULL) : NULL;
+  (void)backend;
+  return backend_is("initialize") ? faulty_error("initialize") : NULL;
+}
+
+TRITONSERVER_Error *TRITONBACKEND_Finalize(TRITONBACKEND_Backend *backend)
+{
+  (void)backend;
+  return backend_is("finalize") ? faulty_error("finalize") : NULL;
+}
+
+TRITONSERVER_Error *TRITONBACKEND_GetBackendAttribute(TRITONBACKEND_Backend *backend,
+                                                      TRITONBACKEND_BackendAttribute *attributes)
+{
+  (void)backend;
+  if (backend_is("attribute"))
+    return faulty_error("attribute");
+  if (backend_is("attribute_kind"))
+    return TRITONBACKEND_BackendAttributeAddPreferredInstanceGroup(
+        attributes, (TRITONSERVER_InstanceGroupKind)99, 1, NULL, 0);
+  if (backend_is("attribute_count"))
+    return TRITONBACKEND_BackendAttributeAddPreferredInstanceGroup(
+        attributes, TRITONSERVER_INSTANCEGROUPKIND_CPU, UINT64_MAX, NULL, 0);
+  return NULL;
+}
+
+// ---- models ----
+
+static bool read_fault(const char *config, size_t size, char *fault, size_t room)
+{
+  json_t *root = json_loadb(config, size, 0, NULL);
+  if (root == NULL)
+    return false;
   const char *value = json_string_value(json_object_get(
       json_object_get(json_object_get(root, "parameters"), "fault"), "string_value"));
   snprintf(fault, room, "%s", value == NULL ? "" : value);
   json_decref(root);
+  return true;
+}
+
+// Configurations that a model gives itself.
+static const struct {
+  const char *fault;
+  const char *config;
+} configurations[] = {
+    {"config_no_json", "max_batch_size: 1"},
+    {"config_empty", ""},
+    {"config_unknown_field", "{\"no_such_field\":1}"},
+    {"config_negative_batch", "{\"max_batch_size\":-1}"},
+    {"config_wrong_kind", "{\"max_batch_size\":\"many\"}"},
+    {"config_no_dims", "{\"input\":[{\"name\":\"X\",\"data_type\":\"TYPE_INT32\"}]}"},
+    {"config_same_names", "{\"input\":[{\"name\":\"X\",\"data_type\":\"TYPE_INT32\",\"dims\":[1]},"
+                          "{\"name\":\"X\",\"data_type\":\"TYPE_INT32\",\"dims\":[1]}]}"},
+    {"config_no_tensors", "{}"},
+};
+
+static TRITONSERVER_Error *set_config(TRITONBACKEND_Model *model, const char *text,
+                                      uint32_t version)
+{
+  TRITONSERVER_Message *message;
+  check(TRITONSERVER_MessageNewFromSerializedJson(&message, text, strlen(text)));
+  TRITONSERVER_Error *e = TRITONBACKEND_ModelSetConfig(model, version, message);
   check(TRITONSERVER_MessageDelete(message));
   return e;
 }
 
+static TRITONSERVER_Error *initialize(TRITONBACKEND_Model *model, const char *fault)
+{
+  if (is(fault, "model_initialize"))
+    return faulty_error("model_initialize");
+  if (is(fault, "config_version"))
+    return set_config(model, "{}", 2);
+  for (size_t n = 0; n < sizeof(configurations) / sizeof(configurations[0]); n++)
+    if (is(fault, configurations[n].fault))
+      return set_config(model, configurations[n].config, 1);
+  return NULL;
+}
+
 TRITONSERVER_Error *TRITONBACKEND_ModelInitialize(TRITONBACKEND_Model *model)
 {
+  TRITONSERVER_Message *message;
+  const char *text;
+  size_t size;
+  TRITONSERVER_Error *e = TRITONBACKEND_ModelConfig(model, 1, &message);
+  if (e != NULL)
+    return e;
+  e = TRITONSERVER_MessageSerializeToJson(message, &text, &size);
   faulty_model *state = calloc(1, sizeof(*state));
-  TRITONSERVER_Error *e = read_fault(model, state->fault, sizeof(state->fault));
-  if (e == NULL && strcmp(state->fault, "model_initialize") == 0)
-    e = fail("model_initialize");
+  if (e == NULL && !read_fault(text, size, state->fault, sizeof(state->fault)))
+    e = faulty_error("no memory");
+  check(TRITONSERVER_MessageDelete(message));
+  if (e == NULL)
+    e = initialize(model, state->fault);
   if (e == NULL)
     return TRITONBACKEND_ModelSetState(model, state);
   free(state);
@@ -62,149 +133,48 @@ TRITONSERVER_Error *TRITONBACKEND_ModelFinalize(TRITONBACKEND_Model *model)
 {
   void *state;
   check(TRITONBACKEND_ModelState(model, &state));
-  bool failing = strcmp(((faulty_model *)state)->fault, "model_finalize") == 0;
+  bool failing = is(((faulty_model *)state)->fault, "model_finalize");
   free(state);
-  return failing ? fail("model_finalize") : NULL;
+  return failing ? faulty_error("model_finalize") : NULL;
 }
 
-static faulty_model *model_of(TRITONBACKEND_ModelInstance *instance)
+// ---- instances ----
+
+static const char *fault_of_model(TRITONBACKEND_ModelInstance *instance)
 {
   TRITONBACKEND_Model *model;
   void *state;
   check(TRITONBACKEND_ModelInstanceModel(instance, &model));
   check(TRITONBACKEND_ModelState(model, &state));
-  return state;
+  return ((faulty_model *)state)->fault;
 }
 
 TRITONSERVER_Error *TRITONBACKEND_ModelInstanceInitialize(TRITONBACKEND_ModelInstance *instance)
 {
-  const char *fault = model_of(instance)->fault;
+  const char *fault = fault_of_model(instance);
   const char *name;
   check(TRITONBACKEND_ModelInstanceName(instance, &name));
-  if (strcmp(fault, "instance_initialize") == 0)
-    return fail("instance_initialize");
-  if (strcmp(fault, "second_instance_initialize") == 0 && strstr(name, "_1") != NULL)
-    return fail("second_instance_initialize");
+  if (is(fault, "instance_initialize"))
+    return faulty_error("instance_initialize");
+  if (is(fault, "second_instance_initialize") && strstr(name, "_1") != NULL)
+    return faulty_error("second_instance_initialize");
   return NULL;
 }
 
 TRITONSERVER_Error *TRITONBACKEND_ModelInstanceFinalize(TRITONBACKEND_ModelInstance *instance)
 {
-  return strcmp(model_of(instance)->fault, "instance_finalize") == 0 ? fail("instance_finalize")
-                                                                     : NULL;
+  return is(fault_of_model(instance), "instance_finalize") ? faulty_error("instance_finalize")
+                                                           : NULL;
 }
 
 TRITONSERVER_Error *TRITONBACKEND_ModelInstanceReady(TRITONBACKEND_ModelInstance *instance)
 {
-  return strcmp(model_of(instance)->fault, "not_ready") == 0 ? fail("not_ready") : NULL;
+  return is(fault_of_model(instance), "not_ready") ? faulty_error("not_ready") : NULL;
 }
 
-// An answer with one output Y of INT32 [1] = 7.
-static void add_good_output(TRITONBACKEND_Response *response, const char *name)
-{
-  TRITONBACKEND_Output *output = NULL;
-  TRITONSERVER_MemoryType memory_type = TRITONSERVER_MEMORY_CPU;
-  int64_t memory_type_id = 0;
-  void *buffer = NULL;
-  check(TRITONBACKEND_ResponseOutput(response, &output, name, TRITONSERVER_TYPE_INT32,
-                                     (int64_t[]){1}, 1));
-  if (output != NULL)
-    check(TRITONBACKEND_OutputBuffer(output, &buffer, sizeof(int32_t), &memory_type,
-                                     &memory_type_id));
-  if (buffer != NULL)
-    memcpy(buffer, &(int32_t){7}, sizeof(int32_t));
-}
+// ---- requests ----
 
-static void send_good(TRITONBACKEND_Response *response, uint32_t flags)
-{
-  add_good_output(response, "Y");
-  check(TRITONBACKEND_ResponseSend(response, flags, NULL));
-}
-
-static void *answer_late(void *factory)
-{
-  TRITONBACKEND_Response *response;
-  nanosleep(&(struct timespec){.tv_nsec = 50000000}, NULL);
-  check(TRITONBACKEND_ResponseNewFromFactory(&response, factory));
-  send_good(response, TRITONSERVER_RESPONSE_COMPLETE_FINAL);
-  check(TRITONBACKEND_ResponseFactoryDelete(factory));
-  return NULL;
-}
-
-static void start_late(TRITONBACKEND_Request *request)
-{
-  TRITONBACKEND_ResponseFactory *factory;
-  pthread_t thread;
-  check(TRITONBACKEND_ResponseFactoryNew(&factory, request));
-  if (pthread_create(&thread, NULL, answer_late, factory) == 0)
-    pthread_detach(thread);
-}
-
-static void *race_for_the_final_answer(void *factory)
-{
-  TRITONBACKEND_Response *response;
-  check(TRITONBACKEND_ResponseNewFromFactory(&response, factory));
-  send_good(response, TRITONSERVER_RESPONSE_COMPLETE_FINAL);
-  return NULL;
-}
-
-static void answer_from_eight_threads(TRITONBACKEND_Request *request)
-{
-  TRITONBACKEND_ResponseFactory *factory;
-  pthread_t threads[8];
-  check(TRITONBACKEND_ResponseFactoryNew(&factory, request));
-  for (int i = 0; i < 8; i++)
-    pthread_create(&threads[i], NULL, race_for_the_final_answer, factory);
-  for (int i = 0; i < 8; i++)
-    pthread_join(threads[i], NULL);
-  check(TRITONBACKEND_ResponseFactoryDelete(factory));
-}
-
-static void answer(TRITONBACKEND_Request *request, const char *fault)
-{
-  TRITONBACKEND_Response *response;
-  if (strcmp(fault, "no_response") == 0)
-    return;
-  if (strcmp(fault, "late") == 0) {
-    start_late(request);
-    return;
-  }
-  if (strcmp(fault, "eight_threads") == 0) {
-    answer_from_eight_threads(request);
-    return;
-  }
-  TRITONSERVER_Error *none = TRITONBACKEND_ResponseNew(&response, request);
-  if (none != NULL) { // the server answers in its place
-    check(none);
-    return;
-  }
-  if (strcmp(fault, "response_deleted") == 0) {
-    check(TRITONBACKEND_ResponseDelete(response));
-  } else if (strcmp(fault, "double_final") == 0) {
-    TRITONBACKEND_Response *second;
-    check(TRITONBACKEND_ResponseNew(&second, request));
-    send_good(response, TRITONSERVER_RESPONSE_COMPLETE_FINAL);
-    send_good(second, TRITONSERVER_RESPONSE_COMPLETE_FINAL);
-  } else if (strcmp(fault, "not_final") == 0) {
-    send_good(response, 0);
-  } else if (strcmp(fault, "unknown_output") == 0) {
-    add_good_output(response, "NOT_AN_OUTPUT");
-    send_good(response, TRITONSERVER_RESPONSE_COMPLETE_FINAL);
-  } else if (strcmp(fault, "output_twice") == 0) {
-    add_good_output(response, "Y");
-    send_good(response, TRITONSERVER_RESPONSE_COMPLETE_FINAL);
-  } else if (strcmp(fault, "no_outputs") == 0) {
-    check(TRITONBACKEND_ResponseSend(response, TRITONSERVER_RESPONSE_COMPLETE_FINAL, NULL));
-  } else if (strcmp(fault, "error_response") == 0) {
-    TRITONSERVER_Error *e = fail("error_response");
-    check(TRITONBACKEND_ResponseSend(response, TRITONSERVER_RESPONSE_COMPLETE_FINAL, e));
-    TRITONSERVER_ErrorDelete(e);
-  } else {
-    send_good(response, TRITONSERVER_RESPONSE_COMPLETE_FINAL);
-  }
-}
-
-static const char *fault_of(TRITONBACKEND_Request *request, const char *otherwise)
+static const faulty_answer *fault_of(TRITONBACKEND_Request *request, const char *otherwise)
 {
   uint32_t count = 0;
   check(TRITONBACKEND_RequestParameterCount(request, &count));
@@ -213,24 +183,26 @@ static const char *fault_of(TRITONBACKEND_Request *request, const char *otherwis
     TRITONSERVER_ParameterType type;
     const void *value;
     check(TRITONBACKEND_RequestParameter(request, i, &key, &type, &value));
-    if (strcmp(key, "fault") == 0 && type == TRITONSERVER_PARAMETER_STRING)
-      return value;
+    if (is(key, "fault") && type == TRITONSERVER_PARAMETER_STRING)
+      otherwise = value;
   }
-  return otherwise;
+  return faulty_find(otherwise);
 }
 
 TRITONSERVER_Error *TRITONBACKEND_ModelInstanceExecute(TRITONBACKEND_ModelInstance *instance,
                                                        TRITONBACKEND_Request **requests,
                                                        const uint32_t request_count)
 {
-  const char *model_fault = model_of(instance)->fault;
+  const char *model_fault = fault_of_model(instance);
+  const char *error = NULL;
   for (uint32_t i = 0; i < request_count; i++) {
-    if (strcmp(fault_of(requests[i], model_fault), "execute_error") == 0)
-      return fail("execute_error");
+    const faulty_answer *row = fault_of(requests[i], model_fault);
+    row->answer(instance, requests[i]);
+    if (row->release == RELEASE_AFTER)
+      check(TRITONBACKEND_RequestRelease(requests[i], TRITONSERVER_REQUEST_RELEASE_ALL));
+    if (row->execute_error != NULL)
+      error = row->execute_error;
+    requests[i] = NULL; // the array is the backend's: Triton's own backends do this
   }
-  for (uint32_t i = 0; i < request_count; i++) {
-    answer(requests[i], fault_of(requests[i], model_fault));
-    check(TRITONBACKEND_RequestRelease(requests[i], TRITONSERVER_REQUEST_RELEASE_ALL));
-  }
-  return NULL;
+  return error == NULL ? NULL : faulty_error(error);
 }

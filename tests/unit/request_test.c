@@ -401,6 +401,40 @@ static void remember_failure(TRITONSERVER_InferenceResponse *r, const uint32_t f
   response_free((response *)r);
 }
 
+static void keep_first_answer(TRITONSERVER_InferenceResponse *r, const uint32_t flags,
+                              void *context)
+{
+  if (flags == 0)
+    *(response **)context = (response *)r; // kept: the client waits for the end
+  else
+    response_free((response *)r);
+}
+
+static void an_answer_without_an_end_gets_one_although_the_client_keeps_it(void **state)
+{
+  (void)state;
+  fixture *f = make_fixture("input { name: 'A' data_type: TYPE_INT8 dims: 1 } output { name: 'Y' "
+                            "data_type: TYPE_INT8 dims: 1 }");
+  response *kept = NULL, *answer;
+  request *r = make_request(f);
+  r->response_callback = keep_first_answer;
+  r->response_context = &kept;
+  add_input(r, "A", TRITONSERVER_TYPE_INT8, (int64_t[]){1}, 1, zeros, 1);
+  assert_null(request_prepare(r));
+  r->factory->answer_owed = true;
+  response_factory *factory = response_factory_ref(r->factory);
+  assert_null(response_new(r->factory, &answer));
+  assert_null(response_send(answer, 0, NULL));
+  assert_ptr_equal(kept, answer);
+  request_release(r, TRITONSERVER_REQUEST_RELEASE_ALL);
+  request_free(r);
+  assert_false(factory->finished); // the backend may still end it
+  response_factory_unref(factory);
+  assert_true(factory->finished); // `kept` holds it
+  response_free(kept);
+  free_fixture(f);
+}
+
 static void a_request_that_nobody_can_answer_any_more_is_answered_with_an_error(void **state)
 {
   (void)state;
@@ -437,6 +471,7 @@ int main(void)
       cmocka_unit_test(a_reshape_shows_the_backend_another_shape),
       cmocka_unit_test(a_second_final_response_is_dropped),
       cmocka_unit_test(data_in_many_pieces_adds_up),
+      cmocka_unit_test(an_answer_without_an_end_gets_one_although_the_client_keeps_it),
       cmocka_unit_test(a_request_that_nobody_can_answer_any_more_is_answered_with_an_error),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
