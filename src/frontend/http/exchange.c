@@ -5,6 +5,7 @@
 
 #include "base/buffer.h"
 #include "frontend/http/access.h"
+#include "frontend/http/head.h"
 #include "frontend/http/infer.h"
 #include "frontend/http/log.h"
 #include "frontend/http/server.h"
@@ -14,7 +15,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#define URL_MAX_BYTES      8192
 #define DROPPED_BODY_BYTES 65536 // a refused request's body up to this size is read and dropped
 
 // --- Memory
@@ -63,6 +63,27 @@ static bool is_shared(const exchange *x)
   return x->reply == x->http->empty_reply || x->reply == x->http->empty_json_reply;
 }
 
+// Until its headers are there a request has no exchange: its context is NULL, or what is wrong with
+// its target.
+static char target_faults[TARGET_MALFORMED + 1];
+
+void *exchange_began(const char *target)
+{
+  target_fault fault = target == NULL ? TARGET_GOOD : head_check_target(target);
+  return fault == TARGET_GOOD ? NULL : &target_faults[fault];
+}
+
+static target_fault take_target_fault(void **context)
+{
+  for (target_fault fault = TARGET_TOO_LONG; fault <= TARGET_MALFORMED; fault++) {
+    if (*context != &target_faults[fault])
+      continue;
+    *context = NULL;
+    return fault;
+  }
+  return TARGET_GOOD;
+}
+
 // The client left after the exchange was resumed and before it was handled again: its last step
 // releases what the core or a job gave, and the reply goes nowhere.
 static void finish_unsent(exchange *x)
@@ -80,6 +101,7 @@ void exchange_completed(void *loop_pointer, struct MHD_Connection *mhd, void **c
   (void)mhd;
   (void)reason;
   loop_progressed(loop_pointer);
+  take_target_fault(context);
   exchange *x = *context;
   *context = NULL;
   if (x == NULL)
@@ -304,25 +326,25 @@ static enum MHD_Result refuse(exchange *x)
 
 // --- Admission: what the headers decide
 
-static enum MHD_Result take_header(void *context, enum MHD_ValueKind kind, const char *name,
-                                   size_t name_size, const char *value, size_t value_size)
-{
-  (void)kind;
-  headers_add(context, (slice){name, name_size},
-              value == NULL ? (slice){"", 0} : (slice){value, value_size});
-  return MHD_YES;
-}
-
 static bool has_body(const request_headers *headers)
 {
   return headers->chunked || headers->content_length.value > 0;
 }
 
-static bool check_headers(exchange *x)
+static bool check_target(exchange *x, target_fault fault)
+{
+  if (fault == TARGET_TOO_LONG)
+    exchange_fail(x, MHD_HTTP_URI_TOO_LONG, "the request's URL has more than %d bytes",
+                  HEAD_MAX_TARGET_BYTES);
+  else if (fault == TARGET_MALFORMED)
+    exchange_fail(x, MHD_HTTP_BAD_REQUEST, "the request's URL has a byte that must be encoded");
+  return x->failure == NULL;
+}
+
+static bool check_headers(exchange *x, const char *version)
 {
   request_headers *headers = &x->headers;
-  MHD_get_connection_values_n(x->mhd, MHD_HEADER_KIND, take_header, headers);
-  headers_finish(headers);
+  head_read_fields(x->mhd, version, headers);
   if (headers->count > HEADERS_MAX_COUNT)
     exchange_fail(x, MHD_HTTP_REQUEST_HEADER_FIELDS_TOO_LARGE,
                   "the request has %zu header fields, at most %d are taken", headers->count,
@@ -334,11 +356,6 @@ static bool check_headers(exchange *x)
 
 static bool find_route(exchange *x, const char *method, slice path)
 {
-  if (path.size > URL_MAX_BYTES) {
-    exchange_fail(x, MHD_HTTP_URI_TOO_LONG, "the path has %zu bytes, at most %d are taken",
-                  path.size, URL_MAX_BYTES);
-    return false;
-  }
   route_match match = routes_find(route_method_of(method), path);
   if (match.methods == 0) {
     exchange_fail(x, MHD_HTTP_NOT_FOUND, "Not Found");
@@ -399,10 +416,20 @@ static bool check_body(exchange *x)
   return x->failure == NULL;
 }
 
-static bool admit(exchange *x, const char *url, const char *method)
+// What the first line says.
+typedef struct request_line {
+  const char *method;
+  const char *path;
+  const char *version;
+  target_fault fault;
+} request_line;
+
+static bool admit(exchange *x, const request_line *line)
 {
-  if (!check_headers(x) || !find_route(x, method, slice_of(url)) || !access_admit(x) ||
-      !check_room(x) || !check_body(x))
+  // The fields first: they say whether a refused request's body can be told from the next request.
+  if (!check_headers(x, line->version) || !check_target(x, line->fault) ||
+      !find_route(x, line->method, slice_of(line->path)) || !access_admit(x) || !check_room(x) ||
+      !check_body(x))
     return false;
   if (!has_body(&x->headers) || x->route->body == BODY_IGNORED)
     return true;
@@ -420,15 +447,15 @@ static bool is_worth_dropping(const request_headers *headers)
          headers->content_length.value <= DROPPED_BODY_BYTES;
 }
 
-static enum MHD_Result begin(loop *l, struct MHD_Connection *mhd, const char *url,
-                             const char *method, void **context)
+static enum MHD_Result begin(loop *l, struct MHD_Connection *mhd, const request_line *line,
+                             void **context)
 {
   exchange *x = exchange_new(l, mhd);
   if (x == NULL)
     return MHD_NO;
   *context = x;
-  http_log_verbose("HTTP request: %s %s", method, url);
-  if (admit(x, url, method)) {
+  http_log_verbose("HTTP request: %s %s", line->method, line->path);
+  if (admit(x, line)) {
     connection_enter(x->connection, has_body(&x->headers) ? CONNECTION_BODY : CONNECTION_RUNNING);
     return MHD_YES;
   }
@@ -490,11 +517,12 @@ enum MHD_Result exchange_handle(void *loop_pointer, struct MHD_Connection *mhd, 
                                 const char *method, const char *version, const char *upload,
                                 size_t *upload_size, void **context)
 {
-  (void)version;
-  exchange *x = *context;
   loop_progressed(loop_pointer);
+  request_line line = {.method = method, .path = url, .version = version};
+  line.fault = take_target_fault(context);
+  exchange *x = *context;
   if (x == NULL)
-    return begin(loop_pointer, mhd, url, method, context);
+    return begin(loop_pointer, mhd, &line, context);
   if (*upload_size > 0) {
     size_t size = *upload_size;
     *upload_size = 0;

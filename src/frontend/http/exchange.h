@@ -70,6 +70,9 @@ struct exchange {
 
 // --- Life, called by the loop (loop.c)
 
+// A request's first line came; gives the context that exchange_handle gets at first.
+void *exchange_began(const char *target);
+
 // libmicrohttpd's access handler.
 enum MHD_Result exchange_handle(void *loop_pointer, struct MHD_Connection *mhd, const char *url,
                                 const char *method, const char *version, const char *upload,
