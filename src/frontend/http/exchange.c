@@ -15,6 +15,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#define NAME_MAX_BYTES     255   // of a model, a repository or a region
+#define FAILURE_MAX_BYTES  2048  // of an error's text: it may repeat what the client sent
 #define DROPPED_BODY_BYTES 65536 // a refused request's body up to this size is read and dropped
 
 // --- Memory
@@ -123,24 +125,24 @@ void exchange_cancel(exchange *x)
 
 // --- Replies
 
+// Cuts a text off before byte `size`, behind a whole character.
+static void cut_text(char *text, size_t size)
+{
+  while (size > 0 && ((unsigned char)text[size] & 0xc0) == 0x80)
+    size--;
+  memcpy(text + size, "…", sizeof("…"));
+}
+
 static void fail_va(exchange *x, unsigned status, const char *format, va_list arguments)
     __attribute__((format(printf, 3, 0)));
 static void fail_va(exchange *x, unsigned status, const char *format, va_list arguments)
 {
   if (x->reply != NULL || x->failure != NULL)
     return;
-  AUTO_BUFFER buffer message = BUFFER_EMPTY;
   AUTO_BUFFER buffer json = BUFFER_EMPTY;
-  char short_text[512];
-  va_list again;
-  va_copy(again, arguments);
-  int size = vsnprintf(short_text, sizeof(short_text), format, arguments);
-  const char *text = short_text;
-  if (size >= (int)sizeof(short_text) && buffer_reserve(&message, (size_t)size + 1) != NULL) {
-    vsnprintf(message.data, (size_t)size + 1, format, again);
-    text = message.data;
-  }
-  va_end(again);
+  char text[FAILURE_MAX_BYTES + sizeof("…")];
+  if (vsnprintf(text, sizeof(text), format, arguments) >= (int)sizeof(text))
+    cut_text(text, FAILURE_MAX_BYTES);
   buffer_append_text(&json, "{\"error\":");
   buffer_append_json_string(&json, slice_of(text));
   buffer_append_char(&json, '}');
@@ -310,7 +312,7 @@ static enum MHD_Result send_reply(exchange *x)
 // Answers while the body is still coming and gives the connection up.
 static enum MHD_Result refuse(exchange *x)
 {
-  char text[4096];
+  char text[8 * FAILURE_MAX_BYTES]; // each byte may be escaped with six
   size_t body_size = strlen(x->failure);
   bool extra = x->failure_header != NULL;
   int size = snprintf(text, sizeof(text),
@@ -376,6 +378,11 @@ static bool find_route(exchange *x, const char *method, slice path)
     char *decoded = arena_allocate(&x->arena, match.parameters[i].size + 1);
     if (decoded == NULL || !route_decode(match.parameters[i], decoded)) {
       exchange_fail(x, MHD_HTTP_NOT_FOUND, "Not Found");
+      return false;
+    }
+    if (strlen(decoded) > NAME_MAX_BYTES) {
+      exchange_fail(x, MHD_HTTP_BAD_REQUEST, "the URL has a name of more than %d bytes",
+                    NAME_MAX_BYTES);
       return false;
     }
     x->parameters[i] = decoded;
