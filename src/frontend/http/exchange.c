@@ -328,26 +328,29 @@ static enum MHD_Result refuse(exchange *x)
 
 // --- Admission: what the headers decide
 
+// What the first line says.
+typedef struct request_line {
+  const char *method;
+  const char *path;
+  const char *version;
+  target_fault fault;
+} request_line;
+
 static bool has_body(const request_headers *headers)
 {
   return headers->chunked || headers->content_length.value > 0;
 }
 
-static bool check_target(exchange *x, target_fault fault)
-{
-  if (fault == TARGET_TOO_LONG)
-    exchange_fail(x, MHD_HTTP_URI_TOO_LONG, "the request's URL has more than %d bytes",
-                  HEAD_MAX_TARGET_BYTES);
-  else if (fault == TARGET_MALFORMED)
-    exchange_fail(x, MHD_HTTP_BAD_REQUEST, "the request's URL has a byte that must be encoded");
-  return x->failure == NULL;
-}
-
-static bool check_headers(exchange *x, const char *version)
+static bool check_head(exchange *x, const request_line *line)
 {
   request_headers *headers = &x->headers;
-  head_read_fields(x->mhd, version, headers);
-  if (headers->count > HEADERS_MAX_COUNT)
+  head_read_fields(x->mhd, line->version, headers);
+  if (line->fault == TARGET_MALFORMED)
+    headers->fault = "the request's URL has a byte that must be encoded";
+  if (line->fault == TARGET_TOO_LONG)
+    exchange_fail(x, MHD_HTTP_URI_TOO_LONG, "the request's URL has more than %d bytes",
+                  HEAD_MAX_TARGET_BYTES);
+  else if (headers->count > HEADERS_MAX_COUNT)
     exchange_fail(x, MHD_HTTP_REQUEST_HEADER_FIELDS_TOO_LARGE,
                   "the request has %zu header fields, at most %d are taken", headers->count,
                   HEADERS_MAX_COUNT);
@@ -423,20 +426,10 @@ static bool check_body(exchange *x)
   return x->failure == NULL;
 }
 
-// What the first line says.
-typedef struct request_line {
-  const char *method;
-  const char *path;
-  const char *version;
-  target_fault fault;
-} request_line;
-
 static bool admit(exchange *x, const request_line *line)
 {
-  // The fields first: they say whether a refused request's body can be told from the next request.
-  if (!check_headers(x, line->version) || !check_target(x, line->fault) ||
-      !find_route(x, line->method, slice_of(line->path)) || !access_admit(x) || !check_room(x) ||
-      !check_body(x))
+  if (!check_head(x, line) || !find_route(x, line->method, slice_of(line->path)) ||
+      !access_admit(x) || !check_room(x) || !check_body(x))
     return false;
   if (!has_body(&x->headers) || x->route->body == BODY_IGNORED)
     return true;

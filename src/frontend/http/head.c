@@ -19,7 +19,8 @@ target_fault head_check_target(const char *target)
       return TARGET_TOO_LONG;
     else if ((unsigned char)target[size] <= ' ' || target[size] == 0x7f)
       return TARGET_MALFORMED;
-  return TARGET_GOOD;
+  // The version stands behind the blank that libmicrohttpd zeroed, unless the target had a zero.
+  return strncmp(target + size + 1, "HTTP/", 5) == 0 ? TARGET_GOOD : TARGET_MALFORMED;
 }
 
 // RFC 9110, 5.6.2

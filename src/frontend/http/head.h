@@ -18,7 +18,7 @@ typedef enum target_fault {
   TARGET_MALFORMED, // a byte that is none of a URI's
 } target_fault;
 
-// Judges a request's target, query included, as it was sent.
+// Judges a request's target, query included, as it was sent; behind its zero stands the version.
 target_fault head_check_target(const char *target);
 
 // Reads all header fields of a request. A malformed line is a fault of `headers`, and so is, where
