@@ -112,14 +112,17 @@ def nereid():
     return path
 
 
+def link_backends(folder, build):
+    for name in ("identity", "onnxruntime"):
+        (folder / name).symlink_to(build / "backends" / name)
+    (folder / "faulty").symlink_to(build / "test-backends/faulty")
+    return folder
+
+
 @pytest.fixture(scope="session")
 def backends(tmp_path_factory):
     """A folder with all backends, those for tests too."""
-    folder = tmp_path_factory.mktemp("backends")
-    for name in ("identity", "onnxruntime"):
-        (folder / name).symlink_to(BUILD / "backends" / name)
-    (folder / "faulty").symlink_to(BUILD / "test-backends/faulty")
-    return folder
+    return link_backends(tmp_path_factory.mktemp("backends"), BUILD)
 
 
 class Starter:
@@ -174,11 +177,41 @@ def start_server(nereid, backends, tmp_path):
     starter.stop_all()
 
 
+@pytest.fixture
+def start_release(tmp_path_factory):
+    """As start_server, but always the release build: memory and time mean nothing under a sanitizer."""
+    build = ROOT / "build/release"
+    path = build / "bin/nereid"
+    assert path.exists(), f"{path} is missing: run scripts/build release first"
+    folder = tmp_path_factory.mktemp("release")
+    starter = Starter(path, link_backends(tmp_path_factory.mktemp("backends"), build), folder)
+    yield starter
+    starter.stop_all()
+
+
 @pytest.fixture(scope="session")
 def server(nereid, backends, tmp_path_factory):
     """One server of the example models for all tests that change nothing."""
     starter = Starter(nereid, backends, tmp_path_factory.mktemp("server"))
     yield starter(ROOT / "model_repository", flags=["--model-control-mode=explicit", "--load-model=*"])
+    starter.stop_all()
+
+
+@pytest.fixture(scope="session")
+def targets(tmp_path_factory):
+    """A repository for attacks: the canary, and an identity of each type (t_fp32 and so on)."""
+    folder = tmp_path_factory.mktemp("targets")
+    make_identity(folder, "canary")
+    for name in ELEMENT_SIZES:
+        make_identity(folder, f"t_{name.lower()}", "TYPE_STRING" if name == "BYTES" else f"TYPE_{name}")
+    return folder
+
+
+@pytest.fixture(scope="session")
+def target(nereid, backends, targets, tmp_path_factory):
+    """One server of them for all attacks that need no settings."""
+    starter = Starter(nereid, backends, tmp_path_factory.mktemp("target"))
+    yield starter(targets, flags=EVERYTHING)
     starter.stop_all()
 
 
@@ -188,6 +221,12 @@ def repository(tmp_path):
     folder.mkdir()
     return folder
 
+
+EVERYTHING = ("--model-control-mode=explicit", "--load-model=*")  # every route does what it does
+ELEMENT_SIZES = {
+    "BOOL": 1, "UINT8": 1, "UINT16": 2, "UINT32": 4, "UINT64": 8, "INT8": 1, "INT16": 2, "INT32": 4, "INT64": 8,
+    "FP16": 2, "BF16": 2, "FP32": 4, "FP64": 8, "BYTES": 0,
+}
 
 IDENTITY = """
 backend: "identity"
