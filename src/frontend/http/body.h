@@ -36,9 +36,10 @@ typedef struct body {
   size_t size;
   size_t capacity;
   size_t max_size;
-  size_t aligned_at; // offset that is a multiple of BODY_ALIGNMENT in memory
-  size_t pieces;     // short pieces so far, of a chunked body
-  bool chunked;
+  size_t aligned_at;   // offset that is a multiple of BODY_ALIGNMENT in memory
+  size_t pieces;       // short pieces so far, of a chunked body
+  bool chunked;        // set before the first piece
+  size_t dropped;      // bytes of pieces that were not kept
   void *memory;        // to free, NULL when data is in the arena
   size_t reserved;     // from the budget
   body_budget *budget; // borrowed
@@ -50,9 +51,12 @@ void body_fini(body *b);
 
 // Makes room for `expected` bytes (0 when unknown). `aligned_at` is the size of the JSON part when
 // tensors follow it.
-body_result body_begin(body *b, size_t expected, bool chunked, size_t aligned_at);
+body_result body_begin(body *b, size_t expected, size_t aligned_at);
 
 body_result body_append(body *b, const char *data, size_t size);
+
+// Counts a piece of a body that nobody wants: it has the same limits.
+body_result body_drop(body *b, size_t size);
 
 // Counts `size` bytes more that belong to this request, until body_fini.
 body_result body_reserve(body *b, size_t size);

@@ -345,6 +345,7 @@ static bool check_head(exchange *x, const request_line *line)
 {
   request_headers *headers = &x->headers;
   head_read_fields(x->mhd, line->version, headers);
+  x->body.chunked = headers->chunked;
   if (line->fault == TARGET_MALFORMED)
     headers->fault = "the request's URL has a byte that must be encoded";
   if (line->fault == TARGET_TOO_LONG)
@@ -436,7 +437,7 @@ static bool admit(exchange *x, const request_line *line)
   bool compressed = x->headers.coding != CODING_IDENTITY;
   int64_t json_size = compressed ? 0 : x->headers.inference_header_length.value;
   exchange_fail_if_body(x, body_begin(&x->body, (size_t)x->headers.content_length.value,
-                                      x->headers.chunked, json_size > 0 ? (size_t)json_size : 0));
+                                      json_size > 0 ? (size_t)json_size : 0));
   return x->failure == NULL;
 }
 
@@ -474,8 +475,8 @@ static enum MHD_Result receive(exchange *x, const char *data, size_t size)
   body_result taken = BODY_OK;
   if (x->phase != EXCHANGE_DROPPING && x->route->body != BODY_IGNORED)
     taken = body_append(&x->body, data, size);
-  else if ((x->dropped_bytes += size) > x->http->options.max_input_size)
-    taken = BODY_TOO_LARGE; // only a chunked one gets here: a declared size was checked before
+  else
+    taken = body_drop(&x->body, size);
   if (taken == BODY_OK)
     return MHD_YES;
   exchange_fail_if_body(x, taken);
