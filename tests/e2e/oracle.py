@@ -14,6 +14,7 @@ from conftest import SANITIZER_REPORT, wait_for
 from wire import CANARY, CANARY_BODY, connect, receive_reply
 
 MIB = 1 << 20
+JOB_THREAD, JOB_THREADS = "http-job", 16
 CANARY_PAUSE = 0.05  # 20 requests each second while an attack runs
 COUNTER = re.compile(r'^(nv_inference_\w+)\{([^}]*)\} ([-+.\deE]+)$', re.M)
 
@@ -45,12 +46,18 @@ def peak(server):
 
 
 def resources(server):
+    """Threads without those of the two job pools, which start when they are needed, stay, and have a limit."""
     pid = server.process.pid
-    children = 0
+    children, threads = 0, []
     for task in os.listdir(f"/proc/{pid}/task"):
-        with contextlib.suppress(FileNotFoundError), open(f"/proc/{pid}/task/{task}/children") as file:
-            children += len(file.read().split())
-    return {"descriptors": len(os.listdir(f"/proc/{pid}/fd")), "threads": status_of(server, "Threads"), "children": children}
+        with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+            with open(f"/proc/{pid}/task/{task}/children") as file:
+                children += len(file.read().split())
+            with open(f"/proc/{pid}/task/{task}/comm") as file:
+                threads.append(file.read().strip())
+    jobs = threads.count(JOB_THREAD)
+    assert jobs <= JOB_THREADS + os.cpu_count(), f"{jobs} job threads"
+    return {"descriptors": len(os.listdir(f"/proc/{pid}/fd")), "threads": len(threads) - jobs, "children": children}
 
 
 class Counters(dict):
