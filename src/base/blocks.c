@@ -120,6 +120,24 @@ void *block_allocate_zeroed(size_t size)
   return memory;
 }
 
+void *block_grow(void *memory, size_t old_size, size_t size)
+{
+  size_t old_rounded;
+  size_t rounded;
+  if (old_size >= LARGE_BYTES) { // moves pages instead of bytes
+    if (!round_up(old_size, &old_rounded) || !round_up(size, &rounded))
+      return NULL;
+    void *moved = mremap(memory, old_rounded, rounded, MREMAP_MAYMOVE);
+    return moved == MAP_FAILED ? NULL : moved;
+  }
+  void *grown = block_allocate(size);
+  if (grown == NULL)
+    return NULL;
+  memcpy(grown, memory, old_size);
+  block_free(memory, old_size);
+  return grown;
+}
+
 void block_free(void *memory, size_t size)
 {
   size_t rounded;

@@ -16,6 +16,10 @@ void *block_allocate(size_t size);
 // The same, all zeroes.
 void *block_allocate_zeroed(size_t size);
 
+// A block of `size` bytes that begins with those of `memory`, which it replaces; `old_size` is what
+// that was allocated with. NULL when memory is short: then `memory` stays.
+void *block_grow(void *memory, size_t old_size, size_t size);
+
 // `size` is what the block was allocated with. NULL is allowed.
 void block_free(void *memory, size_t size);
 

@@ -1,7 +1,7 @@
 // Reads the JSON form of a configuration into a message, driven by the descriptor. Called from load
-// threads with overrides that clients send, and with what backends auto-complete. jansson recurses
-// as deep as the text does, so the depth is checked before; our own recursion is as deep as the
-// schema.
+// threads with overrides that clients send, and with what backends auto-complete. Our recursion is
+// as deep as the schema.
+#include "base/json_bounds.h"
 #include "base/text.h"
 #include "config/config.h"
 #include "config/reflection.h"
@@ -12,8 +12,8 @@
 #include <strings.h>
 
 enum {
-  MAX_DEPTH = 100,
-  MAX_SHOWN = 100, // bytes of a text that a message repeats
+  MAX_VALUES = 65536, // in a document
+  MAX_SHOWN = 100,    // bytes of a text that a message repeats
 };
 
 // Where in the document a value stands: a list from the value up to the root, on the C stack.
@@ -356,30 +356,6 @@ static error *read_members(const place *at, json_t *object, ProtobufCMessage *me
 
 // ---- the document ----
 
-// Refuses arrays and objects nested too deeply, without building anything.
-static error *check_depth(slice json)
-{
-  int depth = 0;
-  bool in_string = false;
-  for (size_t i = 0; i < json.size; i++) {
-    char c = json.data[i];
-    if (in_string) {
-      if (c == '\\')
-        i++;
-      else if (c == '"')
-        in_string = false;
-    } else if (c == '"') {
-      in_string = true;
-    } else if (c == '[' || c == '{') {
-      if (++depth > MAX_DEPTH)
-        return refuse(NULL, "JSON nesting depth exceeds the limit of %d", MAX_DEPTH);
-    } else if (c == ']' || c == '}') {
-      depth--;
-    }
-  }
-  return NULL;
-}
-
 // jansson holds no integer above INT64_MAX, but a uint64 that config_print_json shows as a number
 // may be one. Integers of so many digits go to it as strings, which every integer field reads too.
 enum {
@@ -427,7 +403,7 @@ static void cleanup_json(json_t **value)
 
 error *config_read_json(slice json, Inference__ModelConfig **config)
 {
-  RETURN_IF_ERROR(check_depth(json));
+  RETURN_IF_ERROR(json_bounds_check(json, MAX_VALUES));
   AUTO_BUFFER buffer text = BUFFER_EMPTY;
   RETURN_IF_ERROR(quote_long_integers(json, &text));
   json_error_t problem;

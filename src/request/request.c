@@ -41,8 +41,8 @@ error *request_error(const request *r, error_code code, const char *format, ...)
   va_start(arguments, format);
   error *inner = error_new_va(code, format, arguments);
   va_end(arguments);
-  error *e = error_new(code, "[request id: %s] %s", r->id.size == 0 ? "<id_unknown>" : r->id.data,
-                       error_message(inner));
+  error *e = error_new(code, "[request id: %.256s] %s",
+                       r->id.size == 0 ? "<id_unknown>" : r->id.data, error_message(inner));
   error_free(inner);
   return e;
 }

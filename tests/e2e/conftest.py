@@ -197,12 +197,36 @@ def server(nereid, backends, tmp_path_factory):
     starter.stop_all()
 
 
+@pytest.fixture(scope="session")
+def targets(tmp_path_factory):
+    """A repository for attacks: the canary, and an identity of each type (t_fp32 and so on)."""
+    folder = tmp_path_factory.mktemp("targets")
+    make_identity(folder, "canary")
+    for name in ELEMENT_SIZES:
+        make_identity(folder, f"t_{name.lower()}", "TYPE_STRING" if name == "BYTES" else f"TYPE_{name}")
+    return folder
+
+
+@pytest.fixture(scope="session")
+def target(nereid, backends, targets, tmp_path_factory):
+    """One server of them for all attacks that need no settings."""
+    starter = Starter(nereid, backends, tmp_path_factory.mktemp("target"))
+    yield starter(targets, flags=EVERYTHING)
+    starter.stop_all()
+
+
 @pytest.fixture
 def repository(tmp_path):
     folder = tmp_path / "models"
     folder.mkdir()
     return folder
 
+
+EVERYTHING = ("--model-control-mode=explicit", "--load-model=*")  # every route does what it does
+ELEMENT_SIZES = {
+    "BOOL": 1, "UINT8": 1, "UINT16": 2, "UINT32": 4, "UINT64": 8, "INT8": 1, "INT16": 2, "INT32": 4, "INT64": 8,
+    "FP16": 2, "BF16": 2, "FP32": 4, "FP64": 8, "BYTES": 0,
+}
 
 IDENTITY = """
 backend: "identity"

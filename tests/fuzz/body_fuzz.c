@@ -28,7 +28,7 @@ static plan take_plan(fuzz_input *input)
   plan p = {.chunked = flags & 1, .coding = codings[(flags >> 1) % 3]};
   p.max_size = fuzz_byte(input);
   p.max_size |= (size_t)fuzz_byte(input) << 8;
-  p.budget = (flags & 8) != 0 ? 0 : (size_t)fuzz_byte(input) << 10;
+  p.budget = (flags & 8) != 0 ? SIZE_MAX : (size_t)fuzz_byte(input) << 10;
   p.expected = (flags & 16) != 0 ? (size_t)fuzz_byte(input) << 4 : 0;
   p.aligned_at = fuzz_byte(input);
   p.empty_pieces = flags >> 5 == 7 ? BODY_MAX_CHUNKS - 2 : 0;
@@ -49,7 +49,7 @@ static void check_refusal(body_result result, size_t size, const plan *p)
 {
   CHECK(result == BODY_TOO_LARGE || result == BODY_OVER_BUDGET);
   CHECK(result != BODY_TOO_LARGE || size > p->max_size);
-  CHECK(result != BODY_OVER_BUDGET || p->budget != 0);
+  CHECK(result != BODY_OVER_BUDGET || p->budget != SIZE_MAX);
 }
 
 // zlib in one go: true when `text` is one or, of gzip, several streams and nothing else.
@@ -107,13 +107,14 @@ static body_result append_pieces(body *b, fuzz_input pieces, const plan *p, size
 static void check_body(fuzz_input input)
 {
   const plan p = take_plan(&input);
-  body_budget budget = {.limit = p.budget};
+  byte_budget budget = {.limit = p.budget};
   arena a;
   arena_init(&a, NULL, 0);
   body b;
   body_init(&b, &budget, &a, p.max_size);
   const slice all = {(const char *)input.data, input.size};
-  body_result result = body_begin(&b, p.expected, p.chunked, p.aligned_at);
+  b.chunked = p.chunked;
+  body_result result = body_begin(&b, p.expected, p.aligned_at);
   size_t offered = p.expected, short_pieces = 0;
   if (result == BODY_OK)
     result = append_pieces(&b, input, &p, &offered, &short_pieces);
@@ -124,7 +125,7 @@ static void check_body(fuzz_input input)
     check_refusal(result, offered, &p);
   else if (result == BODY_OK)
     check_finished(&b, all.data, all.size, &p);
-  CHECK(p.budget == 0 || budget.used <= p.budget);
+  CHECK(budget.used <= p.budget);
   if (result == BODY_OK && p.coding != CODING_IDENTITY)
     check_unpacked(&b, all, &p);
   body_fini(&b);
@@ -139,12 +140,12 @@ static void check_reply(slice all, content_coding coding)
   const slice parts[] = {{all.data, half}, {all.data + half, all.size - half}};
   AUTO_BUFFER buffer packed = BUFFER_EMPTY;
   CHECK(compress_parts(coding, parts, 2, &packed));
-  body_budget budget = {0};
+  byte_budget budget = {.limit = SIZE_MAX};
   arena a;
   arena_init(&a, NULL, 0);
   body b;
   body_init(&b, &budget, &a, SIZE_MAX);
-  CHECK(body_begin(&b, packed.size, false, 0) == BODY_OK);
+  CHECK(body_begin(&b, packed.size, 0) == BODY_OK);
   CHECK(body_append(&b, packed.data, packed.size) == BODY_OK);
   CHECK(body_finish(&b) == BODY_OK);
   CHECK(body_inflate(&b, coding) == BODY_OK);

@@ -153,7 +153,7 @@ static void check_round_trip(const daemon_options *options)
   AUTO_BUFFER buffer text = BUFFER_EMPTY;
   AUTO_BUFFER buffer second = BUFFER_EMPTY;
   daemon_options again;
-  CHECK(daemon_options_init(&again) == NULL);
+  CHECK(daemon_options_init(&again, false) == NULL);
   if (append_yaml(&text, options)) {
     error *e = read_yaml(&again, buffer_view(&text));
     if (e != NULL)
@@ -183,7 +183,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
   const slice text = {(const char *)data, size};
   const bool is_command_line = size >= 2 && memcmp(data, "--", 2) == 0;
   daemon_options options;
-  CHECK(daemon_options_init(&options) == NULL);
+  CHECK(is_command_line || daemon_options_init(&options, false) == NULL);
   error *e =
       is_command_line ? read_words(&options, (fuzz_input){data, size}) : read_yaml(&options, text);
   if (e == NULL) {

@@ -231,7 +231,7 @@ static void nesting_is_refused_above_100_before_it_is_parsed(void **state)
   json.size = 100;
   buffer_append_text(&json, "[");
   buffer_append_char(&json, '\0');
-  assert_refused(json.data, "JSON nesting depth exceeds the limit of 100");
+  assert_refused(json.data, "JSON nesting depth exceeds maximum allowed limit (100)");
   // brackets in strings do not count
   AUTO_BUFFER buffer text = BUFFER_EMPTY;
   buffer_append_text(&text, "{\"name\": \"\\\"");

@@ -64,20 +64,25 @@ static char *align(char *memory, size_t aligned_at)
   return memory + (misaligned == 0 ? 0 : BODY_ALIGNMENT - misaligned);
 }
 
-// Moves the body to memory for `capacity` bytes.
+// Moves the body to memory for `capacity` bytes. A large block grows by moving its pages: never
+// are there two of them.
 static body_result move_to(body *b, size_t capacity)
 {
   size_t bytes;
   if (!checked_add_size(capacity, 2 * BODY_ALIGNMENT, &bytes))
     return BODY_NO_MEMORY;
   bool in_arena = b->data == NULL && capacity <= ARENA_MAX_BYTES;
-  char *memory = in_arena ? arena_allocate(b->arena, bytes) : block_allocate(bytes);
+  size_t offset = b->memory == NULL ? 0 : (size_t)(b->data - (char *)b->memory);
+  char *memory = in_arena            ? arena_allocate(b->arena, bytes)
+                 : b->memory == NULL ? block_allocate(bytes)
+                                     : block_grow(b->memory, b->memory_size, bytes);
   if (memory == NULL)
     return BODY_NO_MEMORY;
   char *data = align(memory, b->aligned_at);
-  if (b->size > 0)
+  if (b->size > 0 && b->memory == NULL)
     memcpy(data, b->data, b->size);
-  block_free(b->memory, b->memory_size);
+  else if (b->size > 0 && data != memory + offset)
+    memmove(data, memory + offset, b->size);
   b->memory = in_arena ? NULL : memory;
   b->memory_size = bytes;
   b->data = data;
@@ -99,13 +104,12 @@ static body_result grow(body *b, size_t size)
   return move_to(b, needed > doubled ? needed : doubled);
 }
 
-body_result body_begin(body *b, size_t expected, bool chunked, size_t aligned_at)
+body_result body_begin(body *b, size_t expected, size_t aligned_at)
 {
   if (expected > b->max_size)
     return BODY_TOO_LARGE;
   if (expected > ARENA_MAX_BYTES && !budget_has_room(b->budget, expected))
     return BODY_OVER_BUDGET;
-  b->chunked = chunked;
   b->aligned_at = aligned_at;
   body_result moved = move_to(b, expected);
   if (moved == BODY_OK && b->memory != NULL && budget_take_announced(b->budget, expected))
@@ -113,9 +117,24 @@ body_result body_begin(body *b, size_t expected, bool chunked, size_t aligned_at
   return moved;
 }
 
+static bool is_surplus_piece(body *b, size_t size)
+{
+  return b->chunked && size < SHORT_PIECE_BYTES && ++b->pieces > BODY_MAX_CHUNKS;
+}
+
+body_result body_drop(body *b, size_t size)
+{
+  if (is_surplus_piece(b, size))
+    return BODY_TOO_MANY_CHUNKS;
+  if (size > b->max_size - b->dropped)
+    return BODY_TOO_LARGE;
+  b->dropped += size;
+  return BODY_OK;
+}
+
 body_result body_append(body *b, const char *data, size_t size)
 {
-  if (b->chunked && size < SHORT_PIECE_BYTES && ++b->pieces > BODY_MAX_CHUNKS)
+  if (is_surplus_piece(b, size))
     return BODY_TOO_MANY_CHUNKS;
   body_result grown = grow(b, size);
   if (grown == BODY_OK)
@@ -191,7 +210,7 @@ static body_result inflate_into(body *plain, const body *b, content_coding codin
     guess = b->max_size;
   if (b->size > UINT32_MAX)
     return BODY_TOO_LARGE;
-  body_result begun = body_begin(plain, guess, false, b->aligned_at);
+  body_result begun = body_begin(plain, guess, b->aligned_at);
   if (begun != BODY_OK)
     return begun;
   z_stream stream = {.next_in = (Bytef *)b->data, .avail_in = (uInt)b->size};

@@ -32,8 +32,9 @@ typedef struct body {
   size_t max_size;
   size_t aligned_at; // offset that is a multiple of BODY_ALIGNMENT in memory
   size_t pieces;     // short pieces so far, of a chunked body
-  bool chunked;
-  void *memory; // a block, NULL when data is in the arena
+  bool chunked;      // set before the first piece
+  size_t dropped;    // bytes of pieces that were not kept
+  void *memory;      // a block, NULL when data is in the arena
   size_t memory_size;
   size_t reserved;     // from the budget
   size_t reserved_for; // bytes of the body that are part of it
@@ -46,9 +47,12 @@ void body_fini(body *b);
 
 // Makes room for `expected` bytes (0 when unknown), which must fit into the budget. `aligned_at` is
 // the size of the JSON part when tensors follow it.
-body_result body_begin(body *b, size_t expected, bool chunked, size_t aligned_at);
+body_result body_begin(body *b, size_t expected, size_t aligned_at);
 
 body_result body_append(body *b, const char *data, size_t size);
+
+// Counts a piece of a body that nobody wants: it has the same limits.
+body_result body_drop(body *b, size_t size);
 
 // Counts `size` bytes that were made of this body, until body_fini.
 body_result body_reserve_work(body *b, size_t size);

@@ -5,6 +5,7 @@
 
 #include "base/buffer.h"
 #include "frontend/http/access.h"
+#include "frontend/http/head.h"
 #include "frontend/http/infer.h"
 #include "frontend/http/log.h"
 #include "frontend/http/response.h"
@@ -15,7 +16,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#define URL_MAX_BYTES      8192
+#define NAME_MAX_BYTES     255   // of a model, a repository or a region
+#define FAILURE_MAX_BYTES  2048  // of an error's text: it may repeat what the client sent
 #define DROPPED_BODY_BYTES 65536 // a refused request's body up to this size is read and dropped
 
 // --- Memory
@@ -64,6 +66,27 @@ static bool is_shared(const exchange *x)
   return x->reply == x->http->empty_reply || x->reply == x->http->empty_json_reply;
 }
 
+// Until its headers are there a request has no exchange: its context is NULL, or what is wrong with
+// its target.
+static char target_faults[TARGET_MALFORMED + 1];
+
+void *exchange_began(const char *target)
+{
+  target_fault fault = target == NULL ? TARGET_GOOD : head_check_target(target);
+  return fault == TARGET_GOOD ? NULL : &target_faults[fault];
+}
+
+static target_fault take_target_fault(void **context)
+{
+  for (target_fault fault = TARGET_TOO_LONG; fault <= TARGET_MALFORMED; fault++) {
+    if (*context != &target_faults[fault])
+      continue;
+    *context = NULL;
+    return fault;
+  }
+  return TARGET_GOOD;
+}
+
 // The client left after the exchange was resumed and before it was handled again: its last step
 // releases what the core or a job gave, and the reply goes nowhere.
 static void finish_unsent(exchange *x)
@@ -81,6 +104,7 @@ void exchange_completed(void *loop_pointer, struct MHD_Connection *mhd, void **c
   (void)mhd;
   (void)reason;
   loop_progressed(loop_pointer);
+  take_target_fault(context);
   exchange *x = *context;
   *context = NULL;
   if (x == NULL)
@@ -102,24 +126,24 @@ void exchange_cancel(exchange *x)
 
 // --- Replies
 
+// Cuts a text off before byte `size`, behind a whole character.
+static void cut_text(char *text, size_t size)
+{
+  while (size > 0 && ((unsigned char)text[size] & 0xc0) == 0x80)
+    size--;
+  memcpy(text + size, "…", sizeof("…"));
+}
+
 static void fail_va(exchange *x, unsigned status, const char *format, va_list arguments)
     __attribute__((format(printf, 3, 0)));
 static void fail_va(exchange *x, unsigned status, const char *format, va_list arguments)
 {
   if (x->reply != NULL || x->failure != NULL)
     return;
-  AUTO_BUFFER buffer message = BUFFER_EMPTY;
   AUTO_BUFFER buffer json = BUFFER_EMPTY;
-  char short_text[512];
-  va_list again;
-  va_copy(again, arguments);
-  int size = vsnprintf(short_text, sizeof(short_text), format, arguments);
-  const char *text = short_text;
-  if (size >= (int)sizeof(short_text) && buffer_reserve(&message, (size_t)size + 1) != NULL) {
-    vsnprintf(message.data, (size_t)size + 1, format, again);
-    text = message.data;
-  }
-  va_end(again);
+  char text[FAILURE_MAX_BYTES + sizeof("…")];
+  if (vsnprintf(text, sizeof(text), format, arguments) >= (int)sizeof(text))
+    cut_text(text, FAILURE_MAX_BYTES);
   buffer_append_text(&json, "{\"error\":");
   buffer_append_json_string(&json, slice_of(text));
   buffer_append_char(&json, '}');
@@ -279,7 +303,7 @@ static enum MHD_Result send_reply(exchange *x)
 // Answers while the body is still coming and gives the connection up.
 static enum MHD_Result refuse(exchange *x)
 {
-  char text[4096];
+  char text[8 * FAILURE_MAX_BYTES]; // each byte may be escaped with six
   size_t body_size = strlen(x->failure);
   bool extra = x->failure_header != NULL;
   int size = snprintf(text, sizeof(text),
@@ -295,26 +319,30 @@ static enum MHD_Result refuse(exchange *x)
 
 // --- Admission: what the headers decide
 
-static enum MHD_Result take_header(void *context, enum MHD_ValueKind kind, const char *name,
-                                   size_t name_size, const char *value, size_t value_size)
-{
-  (void)kind;
-  headers_add(context, (slice){name, name_size},
-              value == NULL ? (slice){"", 0} : (slice){value, value_size});
-  return MHD_YES;
-}
+// What the first line says.
+typedef struct request_line {
+  const char *method;
+  const char *path;
+  const char *version;
+  target_fault fault;
+} request_line;
 
 static bool has_body(const request_headers *headers)
 {
   return headers->chunked || headers->content_length.value > 0;
 }
 
-static bool check_headers(exchange *x)
+static bool check_head(exchange *x, const request_line *line)
 {
   request_headers *headers = &x->headers;
-  MHD_get_connection_values_n(x->mhd, MHD_HEADER_KIND, take_header, headers);
-  headers_finish(headers);
-  if (headers->count > HEADERS_MAX_COUNT)
+  head_read_fields(x->mhd, line->version, headers);
+  x->body.chunked = headers->chunked;
+  if (line->fault == TARGET_MALFORMED)
+    headers->fault = "the request's URL has a byte that must be encoded";
+  if (line->fault == TARGET_TOO_LONG)
+    exchange_fail(x, MHD_HTTP_URI_TOO_LONG, "the request's URL has more than %d bytes",
+                  HEAD_MAX_TARGET_BYTES);
+  else if (headers->count > HEADERS_MAX_COUNT)
     exchange_fail(x, MHD_HTTP_REQUEST_HEADER_FIELDS_TOO_LARGE,
                   "the request has %zu header fields, at most %d are taken", headers->count,
                   HEADERS_MAX_COUNT);
@@ -325,11 +353,6 @@ static bool check_headers(exchange *x)
 
 static bool find_route(exchange *x, const char *method, slice path)
 {
-  if (path.size > URL_MAX_BYTES) {
-    exchange_fail(x, MHD_HTTP_URI_TOO_LONG, "the path has %zu bytes, at most %d are taken",
-                  path.size, URL_MAX_BYTES);
-    return false;
-  }
   route_match match = routes_find(route_method_of(method), path);
   if (match.methods == 0) {
     exchange_fail(x, MHD_HTTP_NOT_FOUND, "Not Found");
@@ -354,6 +377,11 @@ static bool find_route(exchange *x, const char *method, slice path)
     }
     if (!route_decode(match.parameters[i], decoded)) {
       exchange_fail(x, MHD_HTTP_NOT_FOUND, "Not Found");
+      return false;
+    }
+    if (strlen(decoded) > NAME_MAX_BYTES) {
+      exchange_fail(x, MHD_HTTP_BAD_REQUEST, "the URL has a name of more than %d bytes",
+                    NAME_MAX_BYTES);
       return false;
     }
     x->parameters[i] = decoded;
@@ -394,17 +422,17 @@ static bool check_body(exchange *x)
   return x->failure == NULL;
 }
 
-static bool admit(exchange *x, const char *url, const char *method)
+static bool admit(exchange *x, const request_line *line)
 {
-  if (!check_headers(x) || !find_route(x, method, slice_of(url)) || !access_admit(x) ||
-      !check_room(x) || !check_body(x))
+  if (!check_head(x, line) || !find_route(x, line->method, slice_of(line->path)) ||
+      !access_admit(x) || !check_room(x) || !check_body(x))
     return false;
   if (!has_body(&x->headers) || x->route->body == BODY_IGNORED)
     return true;
   bool compressed = x->headers.coding != CODING_IDENTITY;
   int64_t json_size = compressed ? 0 : x->headers.inference_header_length.value;
   exchange_fail_if_body(x, body_begin(&x->body, (size_t)x->headers.content_length.value,
-                                      x->headers.chunked, json_size > 0 ? (size_t)json_size : 0));
+                                      json_size > 0 ? (size_t)json_size : 0));
   return x->failure == NULL;
 }
 
@@ -415,8 +443,8 @@ static bool is_worth_dropping(const request_headers *headers)
          headers->content_length.value <= DROPPED_BODY_BYTES;
 }
 
-static enum MHD_Result begin(loop *l, struct MHD_Connection *mhd, const char *url,
-                             const char *method, void **context)
+static enum MHD_Result begin(loop *l, struct MHD_Connection *mhd, const request_line *line,
+                             void **context)
 {
   exchange *x = exchange_new(l, mhd);
   if (x == NULL)
@@ -424,8 +452,8 @@ static enum MHD_Result begin(loop *l, struct MHD_Connection *mhd, const char *ur
   *context = x;
   if (!connection_enter(x->connection, CONNECTION_BODY))
     return MHD_NO;
-  http_log_verbose("HTTP request: %s %s", method, url);
-  if (admit(x, url, method)) {
+  http_log_verbose("HTTP request: %s %s", line->method, line->path);
+  if (admit(x, line)) {
     connection_enter(x->connection, has_body(&x->headers) ? CONNECTION_BODY : CONNECTION_RUNNING);
     return MHD_YES;
   }
@@ -444,8 +472,8 @@ static enum MHD_Result receive(exchange *x, const char *data, size_t size)
   body_result taken = BODY_OK;
   if (x->phase != EXCHANGE_DROPPING && x->route->body != BODY_IGNORED)
     taken = body_append(&x->body, data, size);
-  else if ((x->dropped_bytes += size) > x->http->options.max_input_size)
-    taken = BODY_TOO_LARGE; // only a chunked one gets here: a declared size was checked before
+  else
+    taken = body_drop(&x->body, size);
   if (taken == BODY_OK)
     return MHD_YES;
   exchange_fail_if_body(x, taken);
@@ -487,11 +515,12 @@ enum MHD_Result exchange_handle(void *loop_pointer, struct MHD_Connection *mhd, 
                                 const char *method, const char *version, const char *upload,
                                 size_t *upload_size, void **context)
 {
-  (void)version;
-  exchange *x = *context;
   loop_progressed(loop_pointer);
+  request_line line = {.method = method, .path = url, .version = version};
+  line.fault = take_target_fault(context);
+  exchange *x = *context;
   if (x == NULL)
-    return begin(loop_pointer, mhd, url, method, context);
+    return begin(loop_pointer, mhd, &line, context);
   if (*upload_size > 0) {
     size_t size = *upload_size;
     *upload_size = 0;

@@ -49,7 +49,6 @@ struct exchange {
   request_headers headers;
   const char *stranger; // of an admin request: why its client is not on this machine, else NULL
   body body;
-  size_t dropped_bytes; // of a body that nobody wants
 
   exchange_step next;       // what a resumed exchange does
   void (*job)(exchange *x); // what a job thread does; see exchange_run_job
@@ -69,6 +68,9 @@ struct exchange {
 };
 
 // --- Life, called by the loop (loop.c)
+
+// A request's first line came; gives the context that exchange_handle gets at first.
+void *exchange_began(const char *target);
 
 // libmicrohttpd's access handler.
 enum MHD_Result exchange_handle(void *loop_pointer, struct MHD_Connection *mhd, const char *url,

@@ -105,6 +105,10 @@ void headers_add(request_headers *headers, slice name, slice value)
   headers->count++;
   value = trim(value);
   switch (name.size) { // most fields are none of ours: their length says so
+  case 4:
+    if (equals(name, "Host"))
+      headers->hosts++;
+    break;
   case 6:
     if (equals(name, "Expect"))
       headers->expects_continue = equals(value, "100-continue");

@@ -32,6 +32,7 @@ typedef struct header_number {
 
 typedef struct request_headers {
   size_t count;
+  size_t hosts; // fields of the name Host
   header_number content_length;
   header_number inference_header_length;
   bool chunked;           // Transfer-Encoding: chunked

@@ -161,7 +161,6 @@ static void connection_changed(void *loop_pointer, struct MHD_Connection *mhd,
 // Called with the first line of each request; what it returns is the handler's context at first.
 static void *request_began(void *loop_pointer, const char *uri, struct MHD_Connection *mhd)
 {
-  (void)uri;
   const union MHD_ConnectionInfo *info =
       MHD_get_connection_info(mhd, MHD_CONNECTION_INFO_SOCKET_CONTEXT);
   loop *l = loop_pointer;
@@ -169,7 +168,7 @@ static void *request_began(void *loop_pointer, const char *uri, struct MHD_Conne
   l->begun++;
   if (info->socket_context != NULL)
     connection_enter(info->socket_context, CONNECTION_HEADERS);
-  return NULL;
+  return exchange_began(uri);
 }
 
 // --- Polling
@@ -251,7 +250,7 @@ static struct MHD_Daemon *start_daemon(loop *l)
   struct MHD_OptionItem options[] = {
       {MHD_OPTION_CONNECTION_MEMORY_LIMIT, CONNECTION_MEMORY_BYTES, NULL},
       {MHD_OPTION_CONNECTION_LIMIT, UNLIMITED_CONNECTIONS, NULL},
-      {MHD_OPTION_STRICT_FOR_CLIENT, 1, NULL},
+      {MHD_OPTION_STRICT_FOR_CLIENT, 0, NULL}, // head.c is strict: 1 answers a missing Host twice
       {MHD_OPTION_END, 0, NULL},
   };
   return MHD_start_daemon(

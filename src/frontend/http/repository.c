@@ -2,6 +2,7 @@
 // job thread; only its start and its reply are made on the loop thread.
 #include "frontend/http/handlers.h"
 
+#include "base/json_bounds.h"
 #include "base/text.h"
 #include "frontend/http/base64.h"
 #include "frontend/http/exchange.h"
@@ -10,6 +11,8 @@
 
 #include <jansson.h>
 #include <stdlib.h>
+
+#define MAX_VALUES 4096 // in a request's JSON
 
 // --- The request's JSON
 
@@ -21,6 +24,9 @@ static bool parse_body(exchange *x, json_t **object)
   if (x->body.size == 0)
     return true;
   json_error_t where;
+  slice text = {x->body.data, x->body.size};
+  if (exchange_fail_if_error(x, json_bounds_check(text, MAX_VALUES)))
+    return false;
   json_t *json = json_loadb(x->body.data, x->body.size, JSON_DECODE_ANY, &where);
   if (json == NULL) {
     exchange_fail(x, MHD_HTTP_BAD_REQUEST,
@@ -135,14 +141,15 @@ static char *decode_file(exchange *x, const char *name, slice text, size_t *size
   if (base64_decode(text, content, size))
     return content;
   free(content);
-  exchange_fail(x, MHD_HTTP_BAD_REQUEST, "the content of load parameter '%s' is not base64", name);
+  exchange_fail(x, MHD_HTTP_BAD_REQUEST, "the content of load parameter '%.256s' is not base64",
+                name);
   return NULL;
 }
 
 static bool add_parameter(exchange *x, load_parameters *p, const char *name, const json_t *value)
 {
   if (!json_is_string(value)) {
-    exchange_fail(x, MHD_HTTP_BAD_REQUEST, "load parameter '%s' must be a JSON string", name);
+    exchange_fail(x, MHD_HTTP_BAD_REQUEST, "load parameter '%.256s' must be a JSON string", name);
     return false;
   }
   slice text = {json_string_value(value), json_string_length(value)};
@@ -160,7 +167,7 @@ static bool add_parameter(exchange *x, load_parameters *p, const char *name, con
     parameter = TRITONSERVER_ParameterBytesNew(name, content, size);
   } else {
     exchange_fail(x, MHD_HTTP_BAD_REQUEST,
-                  "unexpected load parameter '%s', expected 'config' or 'file:<path>'", name);
+                  "unexpected load parameter '%.256s', expected 'config' or 'file:<path>'", name);
     return false;
   }
   if (parameter == NULL) {

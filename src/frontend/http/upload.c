@@ -1,6 +1,7 @@
 // Compares the code that a configuration names with the code that the model runs already.
 #include "frontend/http/upload.h"
 
+#include "base/json_bounds.h"
 #include "base/text.h"
 #include "frontend/http/access.h"
 #include "frontend/http/exchange.h"
@@ -18,6 +19,7 @@ static const char *const code_fields[] = {"backend", "platform", "runtime", "mod
 static const char *const code_parameters[] = {"EXECUTION_ENV_PATH", "TRITON_BATCH_STRATEGY_PATH",
                                               "onnxruntime_library"};
 
+#define MAX_VALUES   65536 // in a configuration, as its reader takes
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 
 // The two spellings that the reader of configurations takes: op_library and opLibrary.
@@ -92,6 +94,8 @@ static json_t *config_now(exchange *x)
 static bool admit_config(exchange *x, slice text)
 {
   json_error_t where;
+  if (exchange_fail_if_error(x, json_bounds_check(text, MAX_VALUES)))
+    return false;
   json_t *config = json_loadb(text.data, text.size, JSON_REJECT_DUPLICATES, &where);
   if (config == NULL) {
     exchange_fail(x, MHD_HTTP_BAD_REQUEST,

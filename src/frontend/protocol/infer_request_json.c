@@ -12,6 +12,8 @@
 
 #define TENSORS_MAX    4096 // inputs, and outputs, of a request: their names are compared pair by pair
 #define DIMENSIONS_MAX 64
+#define PARAMETERS_MAX 4096 // of a request and its tensors
+#define NAME_MAX_BYTES 255  // of a tensor's name
 
 // ---- lists that grow in the arena ----
 
@@ -28,6 +30,17 @@ static void *grow(arena *a, void *items, size_t count, size_t item_size)
   return moved;
 }
 
+// ---- names of tensors ----
+
+// They stand whole in errors, so they must be short.
+static error *read_name(json_cursor *c, const json_place *place, const char **name)
+{
+  RETURN_IF_ERROR(json_string(c, place, name));
+  return strlen(*name) <= NAME_MAX_BYTES
+             ? NULL
+             : json_fail_text(place, "expected a name of at most %d bytes", NAME_MAX_BYTES);
+}
+
 // ---- parameters ----
 
 // Takes the value of a parameter that the protocol defines; *known says whether it does.
@@ -36,6 +49,7 @@ typedef error *known_parameter(void *context, json_cursor *c, const json_place *
 
 typedef struct parameters_context {
   json_parameters *parameters;
+  size_t *count; // of the whole request
   unsigned seen; // a bit for each row of protocol_keys
   known_parameter *known;
   void *context;
@@ -100,8 +114,11 @@ static error *read_number_parameter(json_cursor *c, const json_place *place, sli
 }
 
 static error *read_other_parameter(json_cursor *c, const json_place *place, slice key,
-                                   json_parameters *list)
+                                   parameters_context *context)
 {
+  json_parameters *list = context->parameters;
+  if ((*context->count)++ == PARAMETERS_MAX)
+    return json_fail_text(place, "expected at most %d parameters", PARAMETERS_MAX);
   list->items = grow(c->arena, list->items, list->count, sizeof(json_parameter));
   char *name = arena_copy_text(c->arena, key);
   if (list->items == NULL || name == NULL)
@@ -125,14 +142,14 @@ static error *visit_parameter(void *context, json_cursor *c, const json_place *p
   parameters_context *p = context;
   bool known = false;
   RETURN_IF_ERROR(p->known(p->context, c, place, key, &known));
-  return known ? note_protocol_key(p, place, key)
-               : read_other_parameter(c, place, key, p->parameters);
+  return known ? note_protocol_key(p, place, key) : read_other_parameter(c, place, key, p);
 }
 
 static error *read_parameters(json_cursor *c, const json_place *place, json_parameters *parameters,
-                              known_parameter *known, void *context)
+                              size_t *count, known_parameter *known, void *context)
 {
-  parameters_context p = {.parameters = parameters, .known = known, .context = context};
+  parameters_context p = {
+      .parameters = parameters, .count = count, .known = known, .context = context};
   return json_object(c, place, visit_parameter, &p);
 }
 
@@ -162,8 +179,8 @@ enum {
 };
 
 typedef struct input_context {
+  infer_request_json *request;
   infer_json_input *input;
-  size_t *data_size;    // of all inputs so far
   size_t max_data_size; // of all inputs
   unsigned seen;
   size_t shape_count;
@@ -229,7 +246,7 @@ static error *read_shape(input_context *in, json_cursor *c, const json_place *pl
 
 static error *check_data_size(const input_context *in, const json_place *place, size_t size)
 {
-  if (size <= in->max_data_size - *in->data_size)
+  if (size <= in->max_data_size - in->request->json_data_size)
     return NULL;
   return json_fail_text(place,
                         "JSON input '%.256s' has a byte_size (%zu bytes) that exceeds the maximum "
@@ -249,7 +266,7 @@ static error *read_tensor(input_context *in, json_cursor *c, const json_place *p
   RETURN_IF_ERROR(json_tensor_read(c, place, input->datatype, input->element_count, &input->data,
                                    &input->data_size));
   RETURN_IF_ERROR(check_data_size(in, place, input->data_size));
-  *in->data_size += input->data_size;
+  in->request->json_data_size += input->data_size;
   return NULL;
 }
 
@@ -266,7 +283,7 @@ static error *visit_input_member(void *context, json_cursor *c, const json_place
 {
   input_context *in = context;
   if (slice_equal_text(key, "name"))
-    return note(&in->seen, SEEN_NAME) ? json_string(c, place, &in->input->name) : twice(place);
+    return note(&in->seen, SEEN_NAME) ? read_name(c, place, &in->input->name) : twice(place);
   if (slice_equal_text(key, "datatype"))
     return note(&in->seen, SEEN_DATATYPE) ? read_datatype(c, place, &in->input->datatype)
                                           : twice(place);
@@ -274,7 +291,8 @@ static error *visit_input_member(void *context, json_cursor *c, const json_place
     return note(&in->seen, SEEN_SHAPE) ? read_shape(in, c, place) : twice(place);
   if (slice_equal_text(key, "parameters"))
     return note(&in->seen, SEEN_PARAMETERS)
-               ? read_parameters(c, place, &in->input->parameters, known_input_parameter, in->input)
+               ? read_parameters(c, place, &in->input->parameters, &in->request->parameter_count,
+                                 known_input_parameter, in->input)
                : twice(place);
   if (slice_equal_text(key, "data"))
     return note(&in->seen, SEEN_DATA) ? read_data(in, c, place) : twice(place);
@@ -341,8 +359,7 @@ static error *visit_input(void *context, json_cursor *c, const json_place *place
     return error_no_memory();
   infer_json_input *input = &r->inputs[r->input_count++];
   *input = (infer_json_input){0};
-  input_context in = {
-      .input = input, .data_size = &r->json_data_size, .max_data_size = list->max_data_size};
+  input_context in = {.request = r, .input = input, .max_data_size = list->max_data_size};
   RETURN_IF_ERROR(json_object(c, place, visit_input_member, &in));
   return finish_input(&in, place);
 }
@@ -350,6 +367,7 @@ static error *visit_input(void *context, json_cursor *c, const json_place *place
 // ---- outputs ----
 
 typedef struct output_context {
+  infer_request_json *request;
   infer_json_output *output;
   unsigned seen;
   bool chosen; // binary_data was given
@@ -373,10 +391,11 @@ static error *visit_output_member(void *context, json_cursor *c, const json_plac
 {
   output_context *out = context;
   if (slice_equal_text(key, "name"))
-    return note(&out->seen, SEEN_NAME) ? json_string(c, place, &out->output->name) : twice(place);
+    return note(&out->seen, SEEN_NAME) ? read_name(c, place, &out->output->name) : twice(place);
   if (slice_equal_text(key, "parameters"))
     return note(&out->seen, SEEN_PARAMETERS)
-               ? read_parameters(c, place, &out->output->parameters, known_output_parameter, out)
+               ? read_parameters(c, place, &out->output->parameters, &out->request->parameter_count,
+                                 known_output_parameter, out)
                : twice(place);
   return json_skip(c, place);
 }
@@ -412,7 +431,7 @@ static error *visit_output(void *context, json_cursor *c, const json_place *plac
     return error_no_memory();
   infer_json_output *output = &r->outputs[r->output_count];
   *output = (infer_json_output){0};
-  output_context out = {.output = output};
+  output_context out = {.request = r, .output = output};
   RETURN_IF_ERROR(json_object(c, place, visit_output_member, &out));
   list->chosen[r->output_count++] = out.chosen;
   return check_output(&out, place);
@@ -473,8 +492,8 @@ static error *visit_request_member(void *context, json_cursor *c, const json_pla
                                         : twice(place);
   if (slice_equal_text(key, "parameters"))
     return note(&r->seen, SEEN_REQUEST_PARAMETERS)
-               ? read_parameters(c, place, &r->request->parameters, known_request_parameter,
-                                 r->request)
+               ? read_parameters(c, place, &r->request->parameters, &r->request->parameter_count,
+                                 known_request_parameter, r->request)
                : twice(place);
   return json_skip(c, place);
 }

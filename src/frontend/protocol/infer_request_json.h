@@ -74,6 +74,7 @@ typedef struct infer_request_json {
   uint64_t priority;          // 0: the model's default
   uint64_t timeout_us;        // microseconds, 0: the model's default
   json_parameters parameters; // without the keys that the protocol itself defines
+  size_t parameter_count;     // those of tensors too
 } infer_request_json;
 
 // Reads `text`. Readable memory must go on behind it, with whatever bytes (the binary part), and
