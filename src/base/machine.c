@@ -2,8 +2,8 @@
 #include "base/machine.h"
 
 #include "base/checked.h"
+#include "base/text.h"
 
-#include <inttypes.h>
 #include <sched.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -46,8 +46,22 @@ static void own_group(const char *controller, char *path, size_t capacity)
   fclose(file);
 }
 
-// Reads up to two whole numbers from a file of the own group; returns how many there are ("max" is
+// Reads up to two whole numbers, apart by a space; returns how many there are ("max" and -1 are
 // none).
+static int read_numbers(const char *line, uint64_t numbers[2])
+{
+  int count = 0;
+  while (count < 2) {
+    size_t size = strcspn(line, " \n");
+    if (!text_to_uint64((slice){line, size}, &numbers[count]))
+      break;
+    count++;
+    line += size + (line[size] != '\0');
+  }
+  return count;
+}
+
+// The same of the first line of a file of the own group.
 static int read_group_file(const char *controller, const char *name, uint64_t numbers[2])
 {
   char group[512];
@@ -61,9 +75,10 @@ static int read_group_file(const char *controller, const char *name, uint64_t nu
   }
   if (file == NULL)
     return 0;
-  int count = fscanf(file, "%" SCNu64 " %" SCNu64, &numbers[0], &numbers[1]);
+  char line[128];
+  int count = fgets(line, sizeof(line), file) == NULL ? 0 : read_numbers(line, numbers);
   fclose(file);
-  return count < 0 ? 0 : count;
+  return count;
 }
 
 // Processors' worth of time that the group may use; `count` when it may use all.
@@ -71,8 +86,8 @@ static unsigned quota_count(unsigned count)
 {
   uint64_t quota[2] = {0}; // microseconds, and the microseconds that they are granted for
   uint64_t period[2];
-  if (read_group_file("", "cpu.max", quota) != 2) { // v1 has two files; a quota of -1 is none
-    bool limited = read_group_file("cpu", "cpu.cfs_quota_us", quota) == 1 && quota[0] <= INT64_MAX;
+  if (read_group_file("", "cpu.max", quota) != 2) { // v1 has two files
+    bool limited = read_group_file("cpu", "cpu.cfs_quota_us", quota) == 1;
     quota[1] = limited && read_group_file("cpu", "cpu.cfs_period_us", period) == 1 ? period[0] : 0;
   }
   if (quota[1] == 0)
