@@ -5,12 +5,25 @@
 #include "frontend/protocol/datatype.h"
 #include "frontend/protocol/json_tensor.h"
 
-#include <inttypes.h>
+#include <stdint.h>
 
-static void append_name(buffer *out, const char *key, const char *value)
+static void append_i64(buffer *out, int64_t value)
 {
-  buffer_append_format(out, "\"%s\":", key);
-  buffer_append_json_string(out, slice_of(value));
+  char number[NUMBER_TEXT_BYTES];
+  buffer_append(out, number, number_print_i64(number, value));
+}
+
+static void append_u64(buffer *out, uint64_t value)
+{
+  char number[NUMBER_TEXT_BYTES];
+  buffer_append(out, number, number_print_u64(number, value));
+}
+
+// `before` is what stands before the text, its key too.
+static void append_text(buffer *out, slice before, const char *text)
+{
+  buffer_append_slice(out, before);
+  buffer_append_json_string(out, slice_of(text));
 }
 
 static void append_parameter(buffer *out, const json_parameter *p)
@@ -23,7 +36,7 @@ static void append_parameter(buffer *out, const json_parameter *p)
     buffer_append_text(out, p->value.boolean ? "true" : "false");
     return;
   case TRITONSERVER_PARAMETER_INT:
-    buffer_append(out, number, number_print_i64(number, p->value.integer));
+    append_i64(out, p->value.integer);
     return;
   case TRITONSERVER_PARAMETER_DOUBLE:
     buffer_append(out, number, number_print_f64(number, p->value.number));
@@ -46,12 +59,11 @@ static void append_parameters(buffer *out, const json_parameter *parameters, siz
 
 static void append_shape(buffer *out, const response_output_json *o)
 {
-  char number[NUMBER_TEXT_BYTES];
   buffer_append_text(out, ",\"shape\":[");
   for (size_t i = 0; i < o->shape_count; i++) {
     if (i > 0)
       buffer_append_char(out, ',');
-    buffer_append(out, number, number_print_i64(number, o->shape[i]));
+    append_i64(out, o->shape[i]);
   }
   buffer_append_char(out, ']');
 }
@@ -77,10 +89,8 @@ static error *append_data(buffer *out, const response_output_json *o)
 
 static error *append_output(buffer *out, const response_output_json *o)
 {
-  buffer_append_char(out, '{');
-  append_name(out, "name", o->name);
-  buffer_append_char(out, ',');
-  append_name(out, "datatype", protocol_datatype_name(o->datatype));
+  append_text(out, SLICE("{\"name\":"), o->name);
+  append_text(out, SLICE(",\"datatype\":"), protocol_datatype_name(o->datatype));
   append_shape(out, o);
   error *e = NULL;
   switch (o->form) {
@@ -88,14 +98,17 @@ static error *append_output(buffer *out, const response_output_json *o)
     e = append_data(out, o);
     break;
   case RESPONSE_DATA_BINARY:
-    buffer_append_format(out, ",\"parameters\":{\"binary_data_size\":%zu}", o->data_size);
+    buffer_append_slice(out, SLICE(",\"parameters\":{\"binary_data_size\":"));
+    append_u64(out, o->data_size);
+    buffer_append_char(out, '}');
     break;
   case RESPONSE_DATA_SHARED_MEMORY:
-    buffer_append_text(out, ",\"parameters\":{");
-    append_name(out, "shared_memory_region", o->shared_memory.region);
-    buffer_append_format(
-        out, ",\"shared_memory_offset\":%" PRIu64 ",\"shared_memory_byte_size\":%" PRIu64 "}",
-        o->shared_memory.offset, o->shared_memory.byte_size);
+    append_text(out, SLICE(",\"parameters\":{\"shared_memory_region\":"), o->shared_memory.region);
+    buffer_append_slice(out, SLICE(",\"shared_memory_offset\":"));
+    append_u64(out, o->shared_memory.offset);
+    buffer_append_slice(out, SLICE(",\"shared_memory_byte_size\":"));
+    append_u64(out, o->shared_memory.byte_size);
+    buffer_append_char(out, '}');
     break;
   }
   buffer_append_char(out, '}');
@@ -106,11 +119,13 @@ error *infer_response_json_write(const infer_response_json *r, buffer *out)
 {
   buffer_append_char(out, '{');
   if (r->id != NULL && r->id[0] != '\0') {
-    append_name(out, "id", r->id);
+    append_text(out, SLICE("\"id\":"), r->id);
     buffer_append_char(out, ',');
   }
-  append_name(out, "model_name", r->model_name);
-  buffer_append_format(out, ",\"model_version\":\"%" PRId64 "\"", r->model_version);
+  append_text(out, SLICE("\"model_name\":"), r->model_name);
+  buffer_append_slice(out, SLICE(",\"model_version\":\""));
+  append_i64(out, r->model_version);
+  buffer_append_char(out, '"');
   if (r->parameter_count > 0)
     append_parameters(out, r->parameters, r->parameter_count);
   buffer_append_text(out, ",\"outputs\":[");
