@@ -1,5 +1,6 @@
-// Preloaded into a server that valgrind runs: valgrind 3.19 does not know openat2, so it is replaced
-// by openat, without the guard against paths that lead out. For profiles of trusted models only.
+// Preloaded into a server that valgrind runs: valgrind 3.19 does not know openat2, so it is
+// replaced by openat, without the guard against paths that lead out. For profiles of trusted models
+// only.
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/openat2.h>

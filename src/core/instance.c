@@ -12,6 +12,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+// The pause for clients that come back (docs/scheduling.md): a part of an execution's time.
+#define REGROUP_PART         16
+#define REGROUP_LEAST_NS     UINT64_C(500000)  // executions that are shorter are over as soon
+#define REGROUP_MOST_NS      UINT64_C(2000000) // clients that need longer are not waiting for us
+#define REGROUP_MOST_SKIPPED 63                // executions without a pause after one in vain
+
 static TRITONSERVER_InstanceGroupKind kind_of(const Inference__ModelInstanceGroup *group)
 {
   switch (group->kind) {
@@ -78,14 +84,48 @@ static void *lendable(instance *i)
   return i->kind == TRITONSERVER_INSTANCEGROUPKIND_CPU ? i : NULL;
 }
 
+static uint64_t count_rows(const instance *i, size_t count)
+{
+  uint64_t rows = 0;
+  for (size_t n = 0; n < count; n++)
+    rows += queue_item_rows(i->items[n]);
+  return rows;
+}
+
+// Clients that wait for their answers before they ask again would meet in ever the same parts of a
+// batch: while some are executed the others wait, and the other way round. A pause that is short
+// against the execution lets them come together. Where they do not come, it is made ever more
+// seldom.
+static void await_clients(instance *i, uint64_t rows)
+{
+  uint64_t typical = atomic_load_explicit(&i->model->typical_ns, memory_order_relaxed);
+  uint64_t pause =
+      typical / REGROUP_PART < REGROUP_MOST_NS ? typical / REGROUP_PART : REGROUP_MOST_NS;
+  if (typical < REGROUP_LEAST_NS)
+    return;
+  if (i->regroup_skip > 0) {
+    i->regroup_skip--;
+    return;
+  }
+  if (scheduler_await_return(i->model->scheduler, rows, clock_monotonic_ns() + pause))
+    i->regroup_vain = 0;
+  else
+    i->regroup_vain =
+        i->regroup_vain < REGROUP_MOST_SKIPPED ? 2 * i->regroup_vain + 1 : i->regroup_vain;
+  i->regroup_skip = i->regroup_vain;
+}
+
 static void *run_instance(void *argument)
 {
   instance *i = argument;
   batch_close_reason reason;
   size_t count;
   while ((count = scheduler_take_lendable(i->model->scheduler, lendable(i), i->items,
-                                          i->batch_capacity, &reason)) > 0)
+                                          i->batch_capacity, &reason)) > 0) {
+    uint64_t rows = count_rows(i, count); // they may be gone afterwards
     infer_execute(i, count);
+    await_clients(i, rows);
+  }
   return NULL;
 }
 

@@ -32,6 +32,8 @@ typedef struct instance {
   _Atomic(request *) *executing; // those of the batch that the backend has not released
   queue_item **items;            // the same batch as the scheduler gives it
   size_t batch_capacity;
+  unsigned regroup_skip; // executions until the next pause for clients; its thread only, like:
+  unsigned regroup_vain; // how many are skipped after a pause in vain, as pauses went of late
 } instance;
 
 // Makes the instance number `index` of a group and calls the backend's ModelInstanceInitialize.

@@ -35,6 +35,8 @@ struct scheduler {
   bool stopped;
   idle_worker *idle;    // last in, first out: the warmest cache is used first
   idle_worker *leader;  // the idle worker that sleeps until the pending batch is due; or NULL
+  waiter *regrouping;   // of the thread in scheduler_await_return; or NULL
+  uint64_t return_rows; // rows in the queue that end its wait
   uint64_t waking;      // workers taken out of `idle` that are not back under the lock yet
   uint64_t wake_rows;   // while there is a leader: batch_decision.wake_rows of its decision
   uint64_t timer_at_ns; // when the timer fires at the latest
@@ -204,6 +206,17 @@ static waiter *reconsider_arrival(scheduler *s, const queue_item *item)
   return reconsider(s);
 }
 
+// The waiter of whoever awaits that many rows, to be woken.
+static waiter *all_returned(scheduler *s)
+{
+  waiter *w = s->regrouping;
+  if (w == NULL || s->queue.rows < s->return_rows)
+    return NULL;
+  s->regrouping = NULL;
+  waiter_signal(w);
+  return w;
+}
+
 static void wake(waiter *w)
 {
   if (w != NULL)
@@ -281,7 +294,7 @@ bool scheduler_enqueue(scheduler *s, queue_item *item, refusal *reason)
   uint64_t arm_ns = CLOCK_NEVER;
   if (s->timekeeper != NULL && item->deadline.when_ns < s->timer_at_ns)
     arm_ns = s->timer_at_ns = item->deadline.when_ns;
-  waiter *w = s->idle != NULL ? reconsider_arrival(s, item) : NULL;
+  waiter *w = s->idle != NULL ? reconsider_arrival(s, item) : all_returned(s);
   publish_pending(s);
   pthread_mutex_unlock(&s->lock);
   wake(w);
@@ -380,6 +393,37 @@ size_t scheduler_take_lendable(scheduler *s, void *owner, queue_item **items, si
   }
   *reason = decision.reason;
   return decision.count;
+}
+
+// Whether a batch can grow by waiting: an idle worker would take what comes at once.
+static bool may_regroup(const scheduler *s)
+{
+  return !s->stopped && s->policy.batching && s->policy.max_delay_ns == 0 && s->idle == NULL &&
+         s->regrouping == NULL && s->queue.rows < s->policy.max_batch_size;
+}
+
+bool scheduler_await_return(scheduler *s, uint64_t rows, uint64_t until_ns)
+{
+  waiter self;
+  pthread_mutex_lock(&s->lock);
+  if (!may_regroup(s)) {
+    pthread_mutex_unlock(&s->lock);
+    return true;
+  }
+  uint64_t before = s->queue.rows;
+  uint64_t room = s->policy.max_batch_size - before;
+  uint64_t awaited = rows < room ? rows : room;
+  waiter_reset(&self);
+  s->regrouping = &self;
+  s->return_rows = before + awaited;
+  pthread_mutex_unlock(&s->lock);
+  waiter_sleep(&self, until_ns);
+  pthread_mutex_lock(&s->lock);
+  if (s->regrouping == &self)
+    s->regrouping = NULL;
+  bool returned = s->queue.rows >= before + awaited / 2;
+  pthread_mutex_unlock(&s->lock);
+  return returned;
 }
 
 // A batch of one is what the policy says when nothing else waits and it never waits for more.

@@ -64,6 +64,12 @@ size_t scheduler_take(scheduler *s, queue_item **items, size_t capacity,
 size_t scheduler_take_lendable(scheduler *s, void *owner, queue_item **items, size_t capacity,
                                batch_close_reason *reason);
 
+// For an instance between two batches: waits until those whose requests it has just answered have
+// come back with the next ones, `rows` more than wait now, or until `until_ns`. Returns at once
+// where that cannot make a larger batch, or where the policy has a delay of its own. False: at
+// least half of the rows did not come, and the wait was in vain.
+bool scheduler_await_return(scheduler *s, uint64_t rows, uint64_t until_ns);
+
 typedef struct idle_worker scheduler_loan;
 
 // Takes `item` as a batch of its own in place of an idle lendable worker, without queueing it: when

@@ -566,6 +566,80 @@ static void nobody_is_lent_where_the_policy_waits_for_more(void **state)
   scheduler_free(s);
 }
 
+// ---- waiting for clients that come back ----
+
+typedef struct await_call {
+  scheduler *s;
+  uint64_t rows;
+  uint64_t until_ns;
+  bool returned;
+  _Atomic bool over;
+} await_call;
+
+static void *await_return(void *argument)
+{
+  await_call *call = argument;
+  call->returned = scheduler_await_return(call->s, call->rows, call->until_ns);
+  atomic_store(&call->over, true);
+  return NULL;
+}
+
+static void who_awaits_returning_rows_wakes_when_they_are_all_there(void **state)
+{
+  (void)state;
+  scheduler *s = make(&(scheduler_config){.dynamic_batching = true, .max_batch_size = 4}, NULL);
+  queue_item items[4] = {
+      {.batch_size = 1}, {.batch_size = 1}, {.batch_size = 2}, {.batch_size = 1}};
+  queue_item *taken[16];
+  enqueue(s, &items[0]);
+  await_call call = {.s = s, .rows = 8, .until_ns = CLOCK_NEVER};
+  pthread_t thread;
+  assert_int_equal(pthread_create(&thread, NULL, await_return, &call), 0);
+  enqueue(s, &items[1]);
+  assert_false(atomic_load(&call.over)); // it cannot be: a row short, and no end of the time
+  enqueue(s, &items[2]);
+  assert_int_equal(pthread_join(thread, NULL), 0);
+  assert_true(call.returned);
+  assert_int_equal(try_take(s, taken), 3);
+  scheduler_free(s);
+}
+
+static void a_wait_for_rows_that_do_not_return_ends_in_time(void **state)
+{
+  (void)state;
+  scheduler *s = make(&(scheduler_config){.dynamic_batching = true, .max_batch_size = 8}, NULL);
+  queue_item item = {.batch_size = 1};
+  queue_item *taken[16];
+  enqueue(s, &item);
+  assert_false(scheduler_await_return(s, 4, clock_monotonic_ns() + 1000000));
+  assert_int_equal(try_take(s, taken), 1);
+  scheduler_free(s);
+}
+
+static void rows_are_not_awaited_where_the_batch_would_not_grow(void **state)
+{
+  (void)state;
+  const scheduler_config configs[] = {
+      {.max_batch_size = 8},                                                    // no batcher
+      {.dynamic_batching = true, .max_batch_size = 8, .max_queue_delay_us = 1}, // its own delay
+      {.dynamic_batching = true, .max_batch_size = 1},                          // full already
+  };
+  for (size_t i = 0; i < sizeof(configs) / sizeof(configs[0]); i++) {
+    scheduler *s = make(&configs[i], NULL);
+    queue_item item = {.batch_size = 1};
+    queue_item *taken[16];
+    enqueue(s, &item);
+    assert_true(scheduler_await_return(s, 1, CLOCK_NEVER)); // returns, so it did not wait
+    test_now += 1000000;
+    assert_int_equal(try_take(s, taken), 1);
+    scheduler_free(s);
+  }
+  scheduler *s = make(&(scheduler_config){.dynamic_batching = true, .max_batch_size = 8}, NULL);
+  scheduler_stop(s);
+  assert_true(scheduler_await_return(s, 1, CLOCK_NEVER));
+  scheduler_free(s);
+}
+
 int main(void)
 {
   const struct CMUnitTest tests[] = {
@@ -582,6 +656,9 @@ int main(void)
       cmocka_unit_test(a_batch_that_becomes_complete_ends_the_wait),
       cmocka_unit_test(an_idle_worker_is_lent_and_what_came_meanwhile_is_its_own),
       cmocka_unit_test(nobody_is_lent_where_the_policy_waits_for_more),
+      cmocka_unit_test(who_awaits_returning_rows_wakes_when_they_are_all_there),
+      cmocka_unit_test(a_wait_for_rows_that_do_not_return_ends_in_time),
+      cmocka_unit_test(rows_are_not_awaited_where_the_batch_would_not_grow),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
