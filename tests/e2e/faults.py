@@ -76,7 +76,7 @@ class Faults:
         return re.sub(r"^(nereid|libtriton\S*\.so)\+(0x\w+)$", self._named, text, flags=re.M)
 
     def _named(self, match):
-        folders = {"nereid": "bin", "libtritonserver.so": "src/api"}
+        folders = {"nereid": "bin", "libtritonserver.so": "lib"}
         name = match[1]
         folder = folders.get(name, "backends/" + name.removeprefix("libtriton_").removesuffix(".so"))
         found = subprocess.run(

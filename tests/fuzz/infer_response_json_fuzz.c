@@ -131,11 +131,32 @@ static void check_element(const response_output_json *o, size_t i, const char **
   }
 }
 
+// Of a tensor that is not in the JSON part.
+static void check_elsewhere(const json_t *output, const response_output_json *o)
+{
+  const json_t *parameters = json_object_get(output, "parameters");
+  CHECK(json_object_get(output, "data") == NULL);
+  if (o->form == RESPONSE_DATA_BINARY) {
+    CHECK(json_number_value(json_object_get(parameters, "binary_data_size")) ==
+          (double)o->data_size);
+    return;
+  }
+  check_text(json_object_get(parameters, "shared_memory_region"), o->shared_memory.region);
+  CHECK(json_number_value(json_object_get(parameters, "shared_memory_offset")) ==
+        (double)o->shared_memory.offset);
+  CHECK(json_number_value(json_object_get(parameters, "shared_memory_byte_size")) ==
+        (double)o->shared_memory.byte_size);
+}
+
 static void check_output(const json_t *reply, const response_output_json *o)
 {
   const json_t *output = json_array_get(json_object_get(reply, "outputs"), 0);
   check_text(json_object_get(output, "name"), o->name);
   check_text(json_object_get(output, "datatype"), protocol_datatype_name(o->datatype));
+  if (o->form != RESPONSE_DATA_JSON) {
+    check_elsewhere(output, o);
+    return;
+  }
   const json_t *data = json_object_get(output, "data");
   CHECK(json_is_array(data) && json_array_size(data) == (size_t)o->shape[0]);
   const char *bytes = o->data;
@@ -151,7 +172,7 @@ static bool has_words(const infer_response_json *r)
   if (r->parameters[0].type == TRITONSERVER_PARAMETER_DOUBLE &&
       !isfinite(r->parameters[0].value.number))
     return true;
-  for (size_t i = 0; size > 0 && i < o->data_size / size; i++)
+  for (size_t i = 0; o->form == RESPONSE_DATA_JSON && size > 0 && i < o->data_size / size; i++)
     if (!isfinite(element_value(o->datatype, (const char *)o->data + i * size)))
       return true;
   return false;
@@ -186,12 +207,12 @@ static void check_reply(const infer_response_json *r)
 
 // ---- inputs ----
 
-static json_parameter take_parameter(fuzz_input *input, char *name, char *text)
+static json_parameter make_parameter(uint8_t kind, const fuzz_input *input, char *name, char *text)
 {
   static const TRITONSERVER_ParameterType types[] = {
       TRITONSERVER_PARAMETER_STRING, TRITONSERVER_PARAMETER_INT, TRITONSERVER_PARAMETER_BOOL,
       TRITONSERVER_PARAMETER_DOUBLE};
-  json_parameter p = {.name = name, .type = types[fuzz_byte(input) % 4]};
+  json_parameter p = {.name = name, .type = types[kind % 4]};
   const fuzz_input value = *input;
   const uint64_t bits = little_endian(value.data, value.size < 8 ? value.size : 8);
   switch (p.type) {
@@ -212,7 +233,8 @@ static json_parameter take_parameter(fuzz_input *input, char *name, char *text)
 
 static void check_input(fuzz_input input, char *lines[5])
 {
-  const json_parameter parameter = take_parameter(&input, lines[3], lines[4]);
+  const uint8_t kind = fuzz_byte(&input);
+  const json_parameter parameter = make_parameter(kind, &input, lines[3], lines[4]);
   const TRITONSERVER_DataType type = (TRITONSERVER_DataType)(1 + fuzz_byte(&input) % 14);
   const uint8_t count = fuzz_byte(&input);
   const size_t size = protocol_datatype_size(type);
@@ -228,7 +250,8 @@ static void check_input(fuzz_input input, char *lines[5])
       .shape_count = 1,
       .data = data,
       .data_size = count == WHOLE && size > 0 ? input.size / size * size : input.size,
-      .form = RESPONSE_DATA_JSON};
+      .form = (response_data_form)(kind / 4 % 3),
+      .shared_memory = {.region = lines[4], .offset = input.size, .byte_size = count}};
   check_reply(&(infer_response_json){.id = lines[0],
                                      .model_name = lines[1],
                                      .model_version = 1,
