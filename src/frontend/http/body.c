@@ -55,27 +55,28 @@ static char *align(char *memory, size_t aligned_at)
   return memory + (misaligned == 0 ? 0 : BODY_ALIGNMENT - misaligned);
 }
 
-// Moves the body to memory for `capacity` bytes. A large block grows by realloc, which moves pages
-// and copies nothing: never are there two of them.
+// Moves the body to memory for `capacity` bytes.
 static body_result move_to(body *b, size_t capacity)
 {
   size_t bytes;
   if (!checked_add_size(capacity, 2 * BODY_ALIGNMENT, &bytes))
     return BODY_NO_MEMORY;
   bool in_arena = b->data == NULL && capacity <= ARENA_MAX_BYTES;
-  size_t held = b->memory == NULL ? 0 : b->capacity + 2 * BODY_ALIGNMENT;
-  if (!in_arena && !reserve(b, bytes - held))
+  if (!in_arena && !reserve(b, bytes))
     return BODY_OVER_BUDGET;
-  size_t offset = b->memory == NULL ? 0 : (size_t)(b->data - (char *)b->memory);
-  char *memory = in_arena ? arena_allocate(b->arena, bytes) : realloc(b->memory, bytes);
+  char *memory = in_arena ? arena_allocate(b->arena, bytes) : malloc(bytes);
   if (memory == NULL)
     return BODY_NO_MEMORY;
   pages_prefer_large(memory, bytes);
   char *data = align(memory, b->aligned_at);
-  if (b->size > 0 && b->memory == NULL)
+  if (b->size > 0)
     memcpy(data, b->data, b->size);
-  else if (b->size > 0 && data != memory + offset)
-    memmove(data, memory + offset, b->size);
+  if (b->memory != NULL) {
+    free(b->memory);
+    size_t old_bytes = b->capacity + 2 * BODY_ALIGNMENT;
+    b->reserved -= old_bytes;
+    atomic_fetch_sub_explicit(&b->budget->used, old_bytes, memory_order_relaxed);
+  }
   b->memory = in_arena ? NULL : memory;
   b->data = data;
   b->capacity = capacity;
@@ -91,7 +92,8 @@ static body_result grow(body *b, size_t size)
   if (needed <= b->capacity)
     return BODY_OK;
   size_t doubled = b->capacity < FIRST_BYTES ? FIRST_BYTES : b->capacity;
-  if (!checked_multiply_size(doubled, 2, &doubled) || doubled > b->max_size)
+  // The last step is from at most half the limit, so that both blocks are within it.
+  if (!checked_multiply_size(doubled, 2, &doubled) || doubled > b->max_size / 2)
     doubled = b->max_size;
   return move_to(b, needed > doubled ? needed : doubled);
 }
@@ -188,7 +190,7 @@ static body_result inflate_all(body *b, z_stream *stream, content_coding coding)
 static body_result inflate_into(body *plain, const body *b, content_coding coding)
 {
   size_t guess;
-  if (!checked_multiply_size(b->size, 4, &guess) || guess > b->max_size)
+  if (!checked_multiply_size(b->size, 4, &guess) || guess > b->max_size / 2)
     guess = b->max_size;
   if (b->size > UINT32_MAX)
     return BODY_TOO_LARGE;
