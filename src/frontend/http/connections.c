@@ -276,9 +276,9 @@ static void check_timeout(connections *all, connection *c, uint64_t now)
   connection_state state = atomic_load(&c->state);
   unsigned timeout = timeout_of(&all->options, state);
   uint64_t since = atomic_load(&c->since_ms);
-  bool partial = state == CONNECTION_HEADERS || state == CONNECTION_BODY;
+  bool reading = state != CONNECTION_RUNNING && state != CONNECTION_REPLY;
   // The loop misses an end that comes in the same moment as the data before it.
-  if (partial && now >= since + LEFT_GRACE_MS && has_left(c)) {
+  if (reading && now >= since + LEFT_GRACE_MS && has_left(c)) {
     shutdown(c->socket_fd, SHUT_RDWR);
     return;
   }

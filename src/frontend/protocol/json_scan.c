@@ -269,28 +269,55 @@ static size_t copy_unescaped(const char *at, const char *close, char *out)
   return (size_t)(out - start);
 }
 
+// Finds the string that is due: *close is its closing quote.
+static error *find_string(json_cursor *c, const json_place *place, const char **close,
+                          bool *escaped)
+{
+  if (json_peek(c) != '"')
+    return json_fail_kind(c, place, "non-string as string", "a string");
+  return find_end(c, place, close, escaped);
+}
+
+// Takes the string that ends at `close`; `out` has room for its text.
+static error *copy_string(json_cursor *c, const json_place *place, const char *close, bool escaped,
+                          char *out, size_t *size)
+{
+  const char *open = c->at + 1;
+  *size = (size_t)(close - open);
+  if (escaped)
+    *size = copy_unescaped(open, close, out);
+  else
+    memcpy(out, open, *size);
+  if (*size == SIZE_MAX)
+    return json_fail_syntax(c, place, "a string without lone surrogates");
+  c->at = close + 1;
+  return NULL;
+}
+
+error *json_string_copy(json_cursor *c, const json_place *place, char *out, size_t *size)
+{
+  const char *close;
+  bool escaped;
+  RETURN_IF_ERROR(find_string(c, place, &close, &escaped));
+  return copy_string(c, place, close, escaped, out, size);
+}
+
 static error *take_string(json_cursor *c, const json_place *place, bool view_allowed, slice *text)
 {
   const char *close;
   bool escaped;
-  if (json_peek(c) != '"')
-    return json_fail_kind(c, place, "non-string as string", "a string");
-  RETURN_IF_ERROR(find_end(c, place, &close, &escaped));
-  const char *open = c->at + 1;
-  size_t size = (size_t)(close - open);
+  RETURN_IF_ERROR(find_string(c, place, &close, &escaped));
   if (!escaped && view_allowed) {
-    *text = (slice){open, size};
-  } else {
-    char *copy = arena_allocate(c->arena, size + 1);
-    if (copy == NULL)
-      return error_no_memory();
-    size = copy_unescaped(open, close, copy);
-    if (size == SIZE_MAX)
-      return json_fail_syntax(c, place, "a string without lone surrogates");
-    copy[size] = '\0';
-    *text = (slice){copy, size};
+    *text = (slice){c->at + 1, (size_t)(close - c->at - 1)};
+    c->at = close + 1;
+    return NULL;
   }
-  c->at = close + 1;
+  char *copy = arena_allocate(c->arena, (size_t)(close - c->at));
+  if (copy == NULL)
+    return error_no_memory();
+  RETURN_IF_ERROR(copy_string(c, place, close, escaped, copy, &text->size));
+  copy[text->size] = '\0';
+  text->data = copy;
   return NULL;
 }
 

@@ -60,6 +60,9 @@ error *json_array(json_cursor *c, const json_place *place, json_visit_element *v
 error *json_string(json_cursor *c, const json_place *place, const char **text);
 error *json_string_view(json_cursor *c, const json_place *place, slice *text);
 
+// Takes a string and writes it to `out`, which has room for as many bytes as the text has left.
+error *json_string_copy(json_cursor *c, const json_place *place, char *out, size_t *size);
+
 error *json_bool(json_cursor *c, const json_place *place, bool *value);
 error *json_u64(json_cursor *c, const json_place *place, uint64_t *value);
 error *json_i64(json_cursor *c, const json_place *place, int64_t *value);

@@ -314,16 +314,14 @@ static error *read_strings(json_cursor *c, const json_place *place, nesting *n, 
   bool done = false;
   RETURN_IF_ERROR(seek_element(c, place, n, false, &done));
   while (!done) {
-    slice text;
+    size_t length;
     const json_place element = {.outer = place, .index = n->count};
-    RETURN_IF_ERROR(json_string_view(c, &element, &text));
-    if (text.size > UINT32_MAX)
+    RETURN_IF_ERROR(json_string_copy(c, &element, out + 4, &length));
+    if (length > UINT32_MAX)
       return json_fail_text(&element, "expected at most 4294967295 bytes");
-    const uint32_t length = (uint32_t)text.size;
     for (int i = 0; i < 4; i++)
       *out++ = (char)(length >> 8 * i);
-    memcpy(out, text.data, text.size);
-    out += text.size;
+    out += length;
     n->count++;
     RETURN_IF_ERROR(seek_element(c, place, n, true, &done));
   }
