@@ -21,6 +21,22 @@ SETS = {
     )
 }
 OWN, LIBRARIES, ALL = range(3)
+
+# Calls that are not made to fail, since what then happens is no work of nereid. Functions and libraries (how their names
+# begin) with the reason.
+SPARED_FUNCTIONS = {
+    "json_loadb": "jansson 2.14: lex_save() in load.c does not look whether its buffer grew, and writes past it",
+}
+SPARED_LIBRARIES = {
+    "libonnxruntime": "C++ that ends the process on exceptions in places",
+    "libstdc++": "throws for libonnxruntime, as above",
+    "ld-linux": "the loader",
+    "libasan": "a sanitizer",
+    "libtsan": "a sanitizer",
+    "libubsan": "a sanitizer",
+    "libtriton_faulty": "a fake that misbehaves on purpose",
+    "?": "code that no library holds: there is no telling whose it is",
+}
 SHORT = -1  # instead of an errno: one byte is read or written
 
 # Where things lie in fault_control.
@@ -45,6 +61,8 @@ class Faults:
         return {
             "LD_PRELOAD": str(INJECTOR),
             "NEREID_FAULT_CONTROL": str(self.path),
+            "NEREID_FAULT_SPARED_FUNCTIONS": "".join(f"{name} " for name in SPARED_FUNCTIONS),
+            "NEREID_FAULT_SPARED_LIBRARIES": "".join(f"{name} " for name in SPARED_LIBRARIES),
             "ASAN_OPTIONS": options + ":verify_asan_link_order=0",
         }
 
@@ -94,6 +112,19 @@ def select(sites, most):
 
 def descriptors(server):
     return len(os.listdir(f"/proc/{server.process.pid}/fd"))
+
+
+def listening_ports(pid):
+    """In the order in which they were opened; none when the process is gone."""
+    folder = f"/proc/{pid}/fd"
+    try:
+        links = [os.readlink(f"{folder}/{number}") for number in sorted(os.listdir(folder), key=int)]
+        with open(f"/proc/{pid}/net/tcp") as table:
+            rows = [line.split() for line in table][1:]
+    except OSError:
+        return []
+    ports = {f"socket:[{row[9]}]": int(row[1].split(":")[1], 16) for row in rows if row[3] == "0A"}
+    return [ports[link] for link in links if link in ports]
 
 
 def await_descriptors(server, count):

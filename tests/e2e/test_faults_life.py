@@ -3,13 +3,12 @@
 A start goes through or ends with status 1 and one line that says why. A stop ends with status 0 and answers what was accepted.
 """
 import concurrent.futures
-import re
 import signal
 
 import pytest
 from conftest import SANITIZER_REPORT, Starter, copy_model, make_identity, wait_for
 from fault_scenarios import ask, gives_back, json_body
-from faults import SETS, Faults, Tally, select
+from faults import SETS, Faults, Tally, listening_ports, select
 
 KINDS = {"memory": ["memory"], "calls": [name for name in SETS if name not in ("memory", "wait", "read", "write")]}
 SITES = 12  # each costs a process
@@ -33,34 +32,31 @@ class Life:
         def ended_or_ready():
             if self.server.process.poll() is not None:
                 return "ended"
-            ports = re.findall(r"Started (?:HTTPService|Metrics Service) at .*:(\d+)", self.server.log)
+            ports = listening_ports(self.server.process.pid)  # the log lacks what has no memory
             if len(ports) < 2:
                 return None
-            self.server.http_port, self.server.metrics_port = map(int, ports)
+            self.server.http_port, self.server.metrics_port = ports
             answer = self.ask(lambda status, *_: True, "/v2/health/ready")
             return answer is not None and answer[0] == 200 and "ready"
 
-        return wait_for("the end or readiness", ended_or_ready) == "ready"
+        return wait_for("the end or readiness", ended_or_ready, deadline=15) == "ready"
 
     def ask(self, right, path, body=None):
         return ask(self.server, right, path, body).answer
 
-    def told(self):
-        return f"{self.faults.where()}\n{self.server.log}"
-
     def check_failed_start(self):
         lines = [line for line in self.server.log.splitlines() if line.startswith("error: ")]
-        assert self.server.process.returncode == 1 and len(lines) == 1, self.told()
-        assert not SANITIZER_REPORT.search(self.server.log), self.told()
+        assert self.server.process.returncode == 1 and len(lines) == 1
+        assert not SANITIZER_REPORT.search(self.server.log)
 
     def check_service(self):
         reply = ask(self.server, gives_back([7.0]), "/v2/models/m/infer", json_body([7.0], "FP32"))
-        assert reply.is_right(), f"{reply}\n{self.told()}"
+        assert reply.is_right(), reply
 
     def stop(self):
         self.server.process.send_signal(signal.SIGTERM)
-        assert self.server.process.wait(60) == 0, self.told()
-        assert not SANITIZER_REPORT.search(self.server.log), self.told()
+        assert self.server.process.wait(60) == 0
+        assert not SANITIZER_REPORT.search(self.server.log)
 
     def kill(self):
         if self.server is not None and self.server.process.poll() is None:
@@ -116,8 +112,8 @@ def fail_each(try_site, new_life, flags, scenario, kind, stacks):
     def run(plan):
         try:
             try_site(*plan)
-        except TimeoutError:
-            raise AssertionError(f"no answer: {plan[0].told()}") from None
+        except (AssertionError, TimeoutError) as failure:
+            raise AssertionError(f"{failure}\n{plan[0].faults.where()}\n{plan[0].server.log}") from None
 
     with concurrent.futures.ThreadPoolExecutor(2) as pool:
         plans = [(new_life(flags), stack) for stack in select(sites, SITES)]
@@ -169,7 +165,8 @@ def stop_with_requests(life, arm):
         wait_for("a request that waits", one_waits)
         arm()
         life.stop()
-        assert all(reply.result().is_fair() for reply in replies), f"{replies}\n{life.told()}"
+        replies = [reply.result() for reply in replies]
+        assert all(reply.is_fair() for reply in replies), replies
 
 
 STOPS = {"idle": stop_idle, "with-requests": stop_with_requests}
