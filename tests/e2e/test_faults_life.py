@@ -11,7 +11,7 @@ from fault_scenarios import ask, gives_back, json_body
 from faults import SETS, Faults, Tally, listening_ports, select
 
 KINDS = {"memory": ["memory"], "calls": [name for name in SETS if name not in ("memory", "wait", "read", "write")]}
-SITES = 12  # each costs a process
+SITES = 8  # each costs a process
 FLAGS = ["--model-control-mode=explicit", "--load-model=*", "--http-thread-count=2"]
 
 
@@ -97,7 +97,7 @@ STARTS = {"plain": plain, "config-file": config_file, "onnx": onnx, "two-version
 
 @pytest.fixture
 def new_life(nereid, backends, tmp_path, repository):
-    make_identity(repository, "m", more='parameters { key: "execute_delay_ms" value { string_value: "200" } }')
+    make_identity(repository, "m", more='parameters { key: "execute_delay_ms" value { string_value: "150" } }')
     lives = []
 
     def make(flags):
@@ -157,21 +157,25 @@ def stop_idle(life, arm):
     life.stop()
 
 
+def metric(life, name):
+    """Summed over labels."""
+    lines = life.server.ask("/metrics", port=life.server.metrics_port).text.splitlines()
+    return sum(float(line.split()[-1]) for line in lines if line.startswith(name + "{"))
+
+
 def stop_with_requests(life, arm):
     """One is in the instance and one waits: they are answered, or told if the failure is in their way."""
-
-    def one_waits():
-        text = life.server.ask("/metrics", port=life.server.metrics_port).text
-        return 'nv_inference_pending_request_count{model="m",version="1"} 1' in text
-
+    question = life.server, gives_back([7.0]), "/v2/models/m/infer", json_body([7.0], "FP32")
+    before = metric(life, "nereid_batch_closed_total")
     with concurrent.futures.ThreadPoolExecutor(2) as pool:
-        question = life.server, gives_back([7.0]), "/v2/models/m/infer", json_body([7.0], "FP32")
-        replies = [pool.submit(ask, *question) for _ in range(2)]
-        wait_for("a request that waits", one_waits)
+        inside = pool.submit(ask, *question)
+        wait_for("a request inside", lambda: metric(life, "nereid_batch_closed_total") > before)
+        waiting = pool.submit(ask, *question)
+        wait_for("a request that waits", lambda: metric(life, "nv_inference_pending_request_count") == 1)
         arm()
         life.stop()
-        replies = [reply.result() for reply in replies]
-        assert all(reply.is_fair() for reply in replies), replies
+        replies = inside.result(), waiting.result()
+    assert all(reply.is_fair() for reply in replies), replies
 
 
 STOPS = {"idle": stop_idle, "with-requests": stop_with_requests}

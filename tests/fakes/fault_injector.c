@@ -238,8 +238,8 @@ static bool look_at_stack(void *caller, stack_walk *walk, uint64_t *stack)
     if (!seen)
       continue;
     // For whom a library works, the nearest frame tells that is ours or foreign.
-    if (!decided && (begins_with_listed(library, spared_libraries) ||
-                     is_in_spared_function(walk->frames[i])))
+    if (!decided &&
+        (begins_with_listed(library, spared_libraries) || is_in_spared_function(walk->frames[i])))
       return false;
     decided = decided || is_own(library);
     for (const char *c = library; *c != '\0'; c++)

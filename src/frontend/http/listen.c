@@ -54,8 +54,8 @@ error *listen_open(const char *address, uint16_t port, bool reuse_port, unsigned
   struct addrinfo *found;
   RETURN_IF_ERROR(resolve(address, port, &found));
   int fd = socket(found->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-  bool listening = fd >= 0 && bind_and_listen(fd, found, reuse_port, backlog) &&
-                   get_port(fd, bound_port);
+  bool listening =
+      fd >= 0 && bind_and_listen(fd, found, reuse_port, backlog) && get_port(fd, bound_port);
   int reason = errno;
   freeaddrinfo(found);
   if (!listening) {
