@@ -58,7 +58,7 @@ static bool add_shape(json_t *entry, const backend_shape *shape, bool batches)
     if (batches)
       stored = stored && set(entry, "reshape", json_pack("{s:[]}", "shape"));
   }
-  return stored && set(entry, "dims", dims);
+  return set(entry, "dims", dims) && stored; // set takes `dims` whatever came before
 }
 
 static TRITONSERVER_Error *complete_tensors(onnx_model *model, const char *key,

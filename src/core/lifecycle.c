@@ -419,15 +419,14 @@ error *lifecycle_await_load(load_operation *o)
 
 // ---- unloading ----
 
-// Takes the served versions out of the entry; those that failed are excused.
-static size_t retire_all(model_entry *entry, model **dropped)
+// Takes the served versions out of the entry at once; those that failed are excused.
+static void retire_all(model_entry *entry)
 {
-  size_t count = 0;
   LOCK_SCOPE(&entry->lock);
   for (size_t i = 0; i < entry->version_count; i++) {
     version_slot *v = &entry->versions[i];
     if (v->state == VERSION_READY)
-      dropped[count++] = version_slot_retire(v);
+      v->retired = version_slot_retire(v);
     else if (v->state == VERSION_UNAVAILABLE)
       version_slot_set(v, VERSION_UNAVAILABLE, "unloaded");
   }
@@ -436,7 +435,20 @@ static size_t retire_all(model_entry *entry, model **dropped)
   entry->change = 0;
   config_free(entry->config);
   entry->config = NULL;
-  return count;
+}
+
+// The lock is not held while a model goes: its backend may take long, and lifecycle_model_gone
+// wants it.
+static void drop_retired(model_entry *entry)
+{
+  for (size_t i = 0; i < entry->version_count; i++) {
+    pthread_mutex_lock(&entry->lock);
+    model *m = entry->versions[i].retired;
+    entry->versions[i].retired = NULL;
+    pthread_mutex_unlock(&entry->lock);
+    if (m != NULL)
+      model_unref(m);
+  }
 }
 
 void lifecycle_unload(server *s, model_entry *entry)
@@ -446,13 +458,8 @@ void lifecycle_unload(server *s, model_entry *entry)
   entry->unloads++;
   pthread_mutex_unlock(&entry->lock);
   model_entry_acquire(entry);
-  model **dropped = calloc(entry->version_count + 1, sizeof(model *));
-  if (dropped != NULL) {
-    size_t count = retire_all(entry, dropped);
-    for (size_t i = 0; i < count; i++)
-      model_unref(dropped[i]);
-    free(dropped);
-  }
+  retire_all(entry);
+  drop_retired(entry);
   model_entry_release(entry);
 }
 

@@ -29,6 +29,7 @@ typedef struct version_slot {
   version_state state;
   char *reason;         // owned; NULL when there is none
   model *ready;         // one reference, while READY
+  model *retired;       // one reference, until the holder of the entry has dropped it
   const model *leaving; // while UNLOADING: tells whose end it is, never followed
   uint64_t change;      // newest change of its folder when it was loaded, ns since 1970
 } version_slot;

@@ -69,7 +69,8 @@ static void *run_startup(void *server_pointer)
   AUTO_ERROR error *e = lifecycle_load_startup_models(s);
   server_log_tables(s);
   server_state expected = SERVER_STARTING;
-  atomic_compare_exchange_strong(&s->state, &expected, SERVER_READY);
+  if (e == NULL || !s->options.exit_on_error) // else it is to end, and was never ready
+    atomic_compare_exchange_strong(&s->state, &expected, SERVER_READY);
   LOCK_SCOPE(&s->lock);
   s->startup_failure = e != NULL ? strdup(error_message(e)) : NULL;
   s->startup_done = true;

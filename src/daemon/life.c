@@ -175,8 +175,13 @@ static int stop(life *l, bool startup_runs)
   pthread_t startup = l->helper;
   notify_service_manager("STOPPING=1");
   error *e = start_helper(l, drain);
-  if (e != NULL)
-    return fail("stopping server", e);
+  bool helped = e == NULL;
+  if (!helped) {
+    log_line(TRITONSERVER_LOG_WARN, __LINE__, "%s: a second signal is not heard while it stops",
+             error_message(e));
+    error_free(e);
+    drain(l);
+  }
   size_t reports_due = startup_runs ? 2 : 1; // start-up ends early, and reports too
   for (size_t reports = 0; reports < reports_due;) {
     int number = await_event(l, &reports);
@@ -190,7 +195,8 @@ static int stop(life *l, bool startup_runs)
     pthread_join(startup, NULL);
     error_free(l->startup_outcome); // it was interrupted
   }
-  pthread_join(l->helper, NULL);
+  if (helped)
+    pthread_join(l->helper, NULL);
   if (l->stop_outcome != NULL) {
     fail("failed to stop server", l->stop_outcome);
     fflush(NULL);

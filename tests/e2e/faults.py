@@ -21,6 +21,20 @@ SETS = {
     )
 }
 OWN, LIBRARIES, ALL = range(3)
+
+# Calls that are not made to fail, since what then happens is no work of nereid. Functions and libraries (how their names
+# begin) with the reason.
+SPARED_FUNCTIONS = {
+    "json_loadb": "jansson 2.14: lex_save() in load.c does not look whether its buffer grew, and dies by SIGSEGV",
+}
+SPARED_LIBRARIES = {
+    "libonnxruntime": "1.31.1 dies by SIGSEGV when CreateSession lacks memory",
+    "libasan": "a sanitizer",
+    "libtsan": "a sanitizer",
+    "libubsan": "a sanitizer",
+    "libtriton_faulty": "a fake that misbehaves on purpose",
+    "?": "code that no library holds: there is no telling whose it is",
+}
 SHORT = -1  # instead of an errno: one byte is read or written
 
 # Where things lie in fault_control.
@@ -45,6 +59,8 @@ class Faults:
         return {
             "LD_PRELOAD": str(INJECTOR),
             "NEREID_FAULT_CONTROL": str(self.path),
+            "NEREID_FAULT_SPARED_FUNCTIONS": "".join(f"{name} " for name in SPARED_FUNCTIONS),
+            "NEREID_FAULT_SPARED_LIBRARIES": "".join(f"{name} " for name in SPARED_LIBRARIES),
             "ASAN_OPTIONS": options + ":verify_asan_link_order=0",
         }
 
@@ -86,14 +102,31 @@ class Faults:
 
 
 def select(sites, most):
-    """At most `most` of the sites, evenly spread; NEREID_FAULT_SITES=all or a number changes how many."""
-    wanted = os.environ.get("NEREID_FAULT_SITES", str(most))
+    """At most `most` of the sites, evenly spread; NEREID_FAULT_SITES=all or a number changes how many.
+
+    TSan, which takes three times as long, gets a third: all builds have the same sites, and races show at few of them.
+    """
+    usual = most // 3 if BUILD.name == "tsan" else most
+    wanted = os.environ.get("NEREID_FAULT_SITES", str(usual))
     count = len(sites) if wanted == "all" else min(len(sites), int(wanted))
     return [sites[i * len(sites) // count] for i in range(count)]
 
 
 def descriptors(server):
     return len(os.listdir(f"/proc/{server.process.pid}/fd"))
+
+
+def listening_ports(pid):
+    """On 127.0.0.1; none when the process is gone."""
+    folder = f"/proc/{pid}/fd"
+    try:
+        links = {os.readlink(f"{folder}/{number}") for number in os.listdir(folder)}
+        with open(f"/proc/{pid}/net/tcp") as table:
+            rows = [line.split() for line in table][1:]
+    except OSError:
+        return []
+    ports = {f"socket:[{row[9]}]": int(row[1].split(":")[1], 16) for row in rows if row[3] == "0A"}
+    return [ports[link] for link in links if link in ports]
 
 
 def await_descriptors(server, count):

@@ -129,10 +129,19 @@ static void arm_from_environment(const char *sets)
   control->armed = armed;
 }
 
+// Who is spared, and why: EXCLUDED in tests/e2e/faults.py. Each a list of names with a space after
+// each; libraries by how their names begin.
+static const char *spared_functions = "";
+static const char *spared_libraries = "";
+
 __attribute__((constructor)) static void find_control(void)
 {
   const char *path = getenv("NEREID_FAULT_CONTROL");
   const char *sets = getenv("NEREID_FAULT_SET");
+  const char *functions = getenv("NEREID_FAULT_SPARED_FUNCTIONS");
+  const char *libraries = getenv("NEREID_FAULT_SPARED_LIBRARIES");
+  spared_functions = functions != NULL ? functions : "";
+  spared_libraries = libraries != NULL ? libraries : "";
   int fd = path != NULL ? open(path, O_RDWR | O_CLOEXEC) : -1;
   if (path == NULL && sets == NULL)
     return;
@@ -186,15 +195,23 @@ static bool begins_with_one_of(const char *name, const char *const *beginnings)
   return false;
 }
 
-// jansson 2.14's lexer does not look whether its buffer grew (lex_save in load.c), and reads and
-// writes past it then. Nothing that calls it can help that, so what it allocates is left alone.
-static bool is_in_jansson_parser(uintptr_t frame)
+static bool begins_with_listed(const char *name, const char *list)
 {
-  static void *_Atomic parser;
-  if (atomic_load_explicit(&parser, memory_order_relaxed) == NULL)
-    atomic_store(&parser, dlsym(RTLD_DEFAULT, "json_loadb"));
+  for (const char *end; (end = strchr(list, ' ')) != NULL; list = end + 1)
+    if (strncmp(name, list, (size_t)(end - list)) == 0)
+      return true;
+  return false;
+}
+
+// Whether the frame is in a listed function that a library exports.
+static bool is_in_spared_function(uintptr_t frame)
+{
+  Dl_info found;
   void *function = _Unwind_FindEnclosingFunction((void *)(frame - 1));
-  return function != NULL && function == atomic_load_explicit(&parser, memory_order_relaxed);
+  if (spared_functions[0] == '\0' || function == NULL || dladdr(function, &found) == 0 ||
+      found.dli_sname == NULL || found.dli_saddr != function)
+    return false;
+  return begins_with_listed(found.dli_sname, spared_functions);
 }
 
 static bool is_own(const char *library)
@@ -202,15 +219,6 @@ static bool is_own(const char *library)
   static const char *const ours[] = {"libtritonserver", "libtriton_identity", "libtriton_onnx",
                                      NULL};
   return library[0] == '\0' || begins_with_one_of(library, ours);
-}
-
-// Their failures are not ours to handle: C++ that ends the process, the loader, the sanitizers.
-static bool is_foreign(const char *library)
-{
-  static const char *const foreign[] = {"libonnxruntime",   "libstdc++", "ld-linux",
-                                        "libasan",          "libtsan",   "libubsan",
-                                        "libtriton_faulty", "?",         NULL};
-  return begins_with_one_of(library, foreign);
 }
 
 // The stack as one number, the same in every process of the same binary. False when the caller is
@@ -230,7 +238,8 @@ static bool look_at_stack(void *caller, stack_walk *walk, uint64_t *stack)
     if (!seen)
       continue;
     // For whom a library works, the nearest frame tells that is ours or foreign.
-    if (!decided && (is_foreign(library) || is_in_jansson_parser(walk->frames[i])))
+    if (!decided &&
+        (begins_with_listed(library, spared_libraries) || is_in_spared_function(walk->frames[i])))
       return false;
     decided = decided || is_own(library);
     for (const char *c = library; *c != '\0'; c++)
@@ -254,6 +263,13 @@ static void write_report(const stack_walk *walk, const char *function)
     written = snprintf(control->report + size, sizeof(control->report) - size, "%s+0x%llx\n",
                        library[0] != '\0' ? library : "nereid", (unsigned long long)offset - 1);
   }
+}
+
+// The unwinder prepares itself once, which must not be on a thread that TSan does not know yet.
+__attribute__((constructor)) static void prepare_unwinder(void)
+{
+  stack_walk walk = {.count = 0};
+  _Unwind_Backtrace(take_frame, &walk);
 }
 
 static __thread bool inside __attribute__((tls_model("initial-exec")));

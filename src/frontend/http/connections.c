@@ -310,13 +310,17 @@ static bool is_full(connections *all)
   return limit != 0 && connections_count(all) >= (size_t)limit + CONNECTIONS_RESERVED;
 }
 
-static void set_accepting(connections *all, bool accepting)
+// False when the kernel has no room to watch the listener; errno says so.
+static bool set_accepting(connections *all, bool accepting)
 {
   if (all->accepting == accepting)
-    return;
+    return true;
   struct epoll_event event = {.events = EPOLLIN, .data.u64 = TAG_LISTEN};
-  epoll_ctl(all->epoll_fd, accepting ? EPOLL_CTL_ADD : EPOLL_CTL_DEL, all->listen_fd, &event);
+  if (epoll_ctl(all->epoll_fd, accepting ? EPOLL_CTL_ADD : EPOLL_CTL_DEL, all->listen_fd, &event) !=
+      0)
+    return false;
   all->accepting = accepting;
+  return true;
 }
 
 static void pause_accepting(connections *all, const char *reason)
@@ -358,8 +362,8 @@ static void reconsider_accepting(connections *all)
 {
   if (!atomic_load(&all->crowded) || is_full(all) || all->listen_fd < 0)
     return;
-  atomic_store(&all->crowded, false);
-  set_accepting(all, true);
+  if (set_accepting(all, true))
+    atomic_store(&all->crowded, false);
 }
 
 static void close_listener(connections *all)
@@ -460,8 +464,9 @@ error *connections_new(const http_server_options *options, int listen_fd_owned, 
   pthread_mutex_init(&all->mutex, NULL);
   all->lingering = linger_new(options->max_input_size);
   error *failure = all->lingering == NULL ? error_no_memory() : open_descriptors(all);
+  if (failure == NULL && !set_accepting(all, true))
+    failure = error_new(ERROR_UNAVAILABLE, "cannot watch the listener: %s", strerror(errno));
   if (failure == NULL) {
-    set_accepting(all, true);
     *result = all; // before the thread: what it accepts is looked up there
     failure = thread_start(&all->thread, "http-watch", watch, all);
   }

@@ -149,8 +149,10 @@ static void fail_va(exchange *x, unsigned status, const char *format, va_list ar
   buffer_append_char(&json, '}');
   x->status = status;
   x->failure = json.failed ? NULL : arena_copy_text(&x->arena, buffer_view(&json));
-  if (x->failure == NULL)
-    x->failure = "{\"error\":\"out of memory\"}";
+  if (x->failure != NULL)
+    return;
+  x->status = MHD_HTTP_SERVICE_UNAVAILABLE; // nobody can tell what else there was to say
+  x->failure = "{\"error\":\"out of memory\"}";
 }
 
 void exchange_fail(exchange *x, unsigned status, const char *format, ...)

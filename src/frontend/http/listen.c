@@ -37,15 +37,15 @@ static bool bind_and_listen(int socket_fd, const struct addrinfo *where, bool re
   return listen(socket_fd, (int)backlog) == 0;
 }
 
-static uint16_t port_of(int socket_fd)
+static bool get_port(int socket_fd, uint16_t *port)
 {
   struct sockaddr_storage where;
   socklen_t size = sizeof(where);
   if (getsockname(socket_fd, (struct sockaddr *)&where, &size) != 0)
-    return 0;
-  if (where.ss_family == AF_INET6)
-    return ntohs(((struct sockaddr_in6 *)&where)->sin6_port);
-  return ntohs(((struct sockaddr_in *)&where)->sin_port);
+    return false;
+  *port = ntohs(where.ss_family == AF_INET6 ? ((struct sockaddr_in6 *)&where)->sin6_port
+                                            : ((struct sockaddr_in *)&where)->sin_port);
+  return true;
 }
 
 error *listen_open(const char *address, uint16_t port, bool reuse_port, unsigned backlog,
@@ -54,7 +54,8 @@ error *listen_open(const char *address, uint16_t port, bool reuse_port, unsigned
   struct addrinfo *found;
   RETURN_IF_ERROR(resolve(address, port, &found));
   int fd = socket(found->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-  bool listening = fd >= 0 && bind_and_listen(fd, found, reuse_port, backlog);
+  bool listening =
+      fd >= 0 && bind_and_listen(fd, found, reuse_port, backlog) && get_port(fd, bound_port);
   int reason = errno;
   freeaddrinfo(found);
   if (!listening) {
@@ -66,6 +67,5 @@ error *listen_open(const char *address, uint16_t port, bool reuse_port, unsigned
                      strerror(reason));
   }
   *socket_fd = fd;
-  *bound_port = port_of(fd);
   return NULL;
 }

@@ -343,6 +343,7 @@ void loops_free(loops *all)
     return;
   loops_stop(all);
   for (unsigned i = 0; i < all->count; i++) {
+    take_arrivals(&all->loops[i], false); // what came when its loop had stopped
     if (all->loops[i].epoll_fd >= 0)
       close(all->loops[i].epoll_fd);
     if (all->loops[i].wake_fd >= 0)
