@@ -1,6 +1,8 @@
 """What the safety tests share: a client that keeps its connection, a server whose opened files are recorded, workers."""
+import contextlib
 import http.client
 import json
+import os
 import re
 import subprocess
 import threading
@@ -57,6 +59,16 @@ def tensor(name="INPUT0", datatype="FP32", shape=(1, 1), data=(7,), **more):
     return json.dumps(
         {"inputs": [{"name": name, "shape": list(shape), "datatype": datatype, "data": list(data)}], **more}
     ).encode()
+
+
+def threads(server):
+    """Names of its threads, without those that come and go with work or with the start."""
+    names = []
+    for task in os.listdir(f"/proc/{server.process.pid}/task"):
+        with contextlib.suppress(FileNotFoundError, ProcessLookupError):  # it ended just now
+            with open(f"/proc/{server.process.pid}/task/{task}/comm") as file:
+                names.append(file.read().strip())
+    return sorted(name for name in names if name not in ("http-job", "load", "startup", "life"))
 
 
 def on_threads(count, work, deadline=DEADLINE):
@@ -148,4 +160,4 @@ def start_audited(starter, *repositories, flags=()):
     return server, Audit(record)
 
 
-__all__ = ["Audit", "Client", "on_threads", "quote", "start_audited", "tensor", "wait_for"]
+__all__ = ["Audit", "Client", "on_threads", "quote", "start_audited", "tensor", "threads", "wait_for"]
