@@ -61,14 +61,17 @@ def tensor(name="INPUT0", datatype="FP32", shape=(1, 1), data=(7,), **more):
     ).encode()
 
 
-def threads(server):
-    """Names of its threads, without those that come and go with work or with the start."""
+SERVER_THREADS = {"nereid", "life", "startup", "load", "undertaker", "timekeeper", "http-loop", "http-watch", "http-job", "MHD-single"}
+
+
+def instances(server):
+    """Names of the threads that run models."""
     names = []
     for task in os.listdir(f"/proc/{server.process.pid}/task"):
         with contextlib.suppress(FileNotFoundError, ProcessLookupError):  # it ended just now
             with open(f"/proc/{server.process.pid}/task/{task}/comm") as file:
                 names.append(file.read().strip())
-    return sorted(name for name in names if name not in ("http-job", "load", "startup", "life"))
+    return sorted(set(names) - SERVER_THREADS)
 
 
 def on_threads(count, work, deadline=DEADLINE):
@@ -160,4 +163,4 @@ def start_audited(starter, *repositories, flags=()):
     return server, Audit(record)
 
 
-__all__ = ["Audit", "Client", "on_threads", "quote", "start_audited", "tensor", "threads", "wait_for"]
+__all__ = ["Audit", "Client", "instances", "on_threads", "quote", "start_audited", "tensor", "wait_for"]

@@ -12,7 +12,7 @@ import time
 
 import pytest
 from conftest import ROOT, make_identity, wait_for
-from safety import Client, tensor, threads
+from safety import Client, instances, tensor
 
 MUTATIONS = int(os.environ.get("NEREID_CONFIG_MUTATIONS", "1000"))
 SECONDS = float(os.environ.get("NEREID_CONFIG_SECONDS", "0"))
@@ -150,7 +150,6 @@ def survive(server, load, texts):
     """Loads each text; returns the refusals that do not say where."""
     statuses, unclear = dict.fromkeys((200, 400, 500), 0), []
     with Client(server) as client:
-        before = threads(server)
         for n, text in enumerate(texts):
             answer = load(client, text)
             assert server.process.poll() is None, text
@@ -164,7 +163,7 @@ def survive(server, load, texts):
                 assert client.ask("/v2/models/m/infer", tensor()).status == 200
                 assert client.unload("x").status == 200
         assert client.unload("x").status == 200
-        wait_for("the end of what was loaded", lambda: threads(server) == before)
+        wait_for("the end of what was loaded", lambda: instances(server) == ["m_0"])
         wait_for("the index", lambda: [key for key, state in client.index().items() if state == "READY"] == [("m", "1")])
     assert min(statuses[200], statuses[400] + statuses[500]) > len(str(n)), statuses  # both happen
     return unclear
