@@ -165,6 +165,7 @@ def survive(server, load, texts):
         assert client.unload("x").status == 200
         wait_for("the end of what was loaded", lambda: instances(server) == ["m_0"])
         wait_for("the index", lambda: [key for key, state in client.index().items() if state == "READY"] == [("m", "1")])
+    print(f"{n + 1} mutations: {statuses}")
     assert min(statuses[200], statuses[400] + statuses[500]) > len(str(n)), statuses  # both happen
     return unclear
 

@@ -4,12 +4,12 @@ NEREID_RELOADS, NEREID_RACE and NEREID_CYCLES make them long (500, 1024 and 1000
 """
 import json
 import os
-import re
 import subprocess
 import sys
 
 import pytest
 from conftest import DEADLINE, copy_model, make_identity, wait_for
+from oracle import MIB, resources, rss
 from safety import Client, instances, on_threads, tensor
 
 EXPLICIT = ["--model-control-mode=explicit"]
@@ -130,15 +130,13 @@ class Usage:
     """Memory, descriptors and mappings of a server, at rest."""
 
     def __init__(self, server):
-        folder = f"/proc/{server.process.pid}"
-        with open(f"{folder}/status") as file:
-            self.rss_mib = int(re.search(r"VmRSS:\s+(\d+)", file.read())[1]) / 1024
-        self.descriptors = len(os.listdir(f"{folder}/fd"))
-        with open(f"{folder}/maps") as file:
+        self.rss_mib = rss(server) / MIB
+        self.resources = resources(server)
+        with open(f"/proc/{server.process.pid}/maps") as file:
             self.mappings = sum(1 for _ in file)
 
     def __repr__(self):
-        return f"{self.rss_mib:.1f} MiB, {self.descriptors} descriptors, {self.mappings} mappings"
+        return f"{self.rss_mib:.1f} MiB, {self.resources}, {self.mappings} mappings"
 
 
 @pytest.mark.parametrize("name", ["identity", "digits"])
@@ -161,5 +159,5 @@ def test_load_and_unload_keep_nothing(start_release, repository, name):
                 usages.append(Usage(server))
     print(f"{name}: after 50 cycles {usages[0]}; after {CYCLES} {usages[-1]}")
     assert usages[-1].rss_mib <= usages[0].rss_mib + 5, usages
-    assert usages[-1].descriptors == usages[0].descriptors, usages
+    assert usages[-1].resources == usages[0].resources, usages
     assert usages[-1].mappings <= usages[0].mappings + 16, usages  # stacks that the C library keeps for the next thread
