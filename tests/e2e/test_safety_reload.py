@@ -67,15 +67,17 @@ def newer(path, clock=[4_000_000_000]):
 
 
 def test_no_request_fails_while_a_model_is_reloaded(start_server, repository):
-    """First new files, then the instances alone."""
+    """First nothing, for comparison; then new files; then the instances alone."""
     folder = make_identity(repository, "m")
     server = start_server(repository, flags=[*EXPLICIT, "--load-model=m"])
     with Client(server) as client:
-        for kind in ("files", "instances"):
+        for kind in ("none", "files", "instances"):
             with Load(server) as load:
                 for i in range(RELOADS):
                     make_identity(repository, "m", more="instance_group { count: %d }" % (1 + i % 3 if kind == "instances" else 1))
                     load.await_answers()
+                    if kind == "none":
+                        continue
                     newer(folder / "1" if kind == "files" else folder)
                     assert client.load("m").status == 200
                 count = json.loads(client.ask("/v2/models/m/config").body)["instance_group"][0]["count"]
