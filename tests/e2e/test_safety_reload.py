@@ -66,28 +66,32 @@ def newer(path, clock=[4_000_000_000]):
     os.utime(path, (clock[0], clock[0]))
 
 
+def change(kind, repository, i):
+    """A reason to load `m` again: new files, or other instances alone."""
+    count = 1 + i % 3 if kind == "instances" else 1
+    folder = make_identity(repository, "m", more="instance_group { count: %d }" % count)
+    newer(folder / "1" if kind == "files" else folder)
+    return count
+
+
 def test_no_request_fails_while_a_model_is_reloaded(start_server, repository):
-    """First nothing, for comparison; then new files; then the instances alone."""
-    folder = make_identity(repository, "m")
+    make_identity(repository, "m")
     server = start_server(repository, flags=[*EXPLICIT, "--load-model=m"])
     with Client(server) as client:
-        for kind in ("none", "files", "instances"):
+        for kind in ("nothing", "files", "instances"):  # the first for comparison
             with Load(server) as load:
                 for i in range(RELOADS):
-                    make_identity(repository, "m", more="instance_group { count: %d }" % (1 + i % 3 if kind == "instances" else 1))
                     load.await_answers()
-                    if kind == "none":
-                        continue
-                    newer(folder / "1" if kind == "files" else folder)
-                    assert client.load("m").status == 200
-                count = json.loads(client.ask("/v2/models/m/config").body)["instance_group"][0]["count"]
-                assert count == (1 + (RELOADS - 1) % 3 if kind == "instances" else 1)
-            print(f"{kind}: {RELOADS} reloads, {load.result}")
+                    if kind != "nothing":
+                        count = change(kind, repository, i)
+                        assert client.load("m").status == 200
+                        config = json.loads(client.ask("/v2/models/m/config").body)
+                        assert config["instance_group"][0]["count"] == count
+            print(f"{kind} is changed {RELOADS} times: {load.result}")
             assert list(load.result["statuses"]) == ["200"] and load.result["statuses"]["200"] >= 20 * RELOADS
-        make_identity(repository, "m")
-        newer(folder)
+        change("files", repository, 0)
         assert client.load("m").status == 200
-    wait_for("the end of the old ones", lambda: instances(server) == ["m_0"])
+    wait_for("the end of the old ones", lambda: instances(server) == ["m_0_0"])
 
 
 def test_32_threads_load_and_unload_cve_2025_33238(start_server, repository):
