@@ -10,11 +10,11 @@ import multiprocessing
 import os
 import pathlib
 import random
+import signal
 import sys
 import tempfile
 import time
 
-import conftest
 from conftest import ROOT, Starter, copy_model, link_backends, make_identity, wait_for
 from oracle import MIB, resources, rss
 from safety import Client, tensor
@@ -195,21 +195,20 @@ def fill(repository):
     copy_model(repository, "digits")
 
 
-def at_rest(server, expected):
-    """Its resources once what the clients left is gone; `expected` (None: nothing yet) is waited for."""
-    before = resources(server)
-    try:
-        wait_for("rest", lambda: resources(server) == (expected or before), deadline=20)
-    except AssertionError:
-        pass
-    return resources(server)
+def at_rest(server):
+    """The least of its resources in two seconds: what clients left goes, what leaks stays."""
+    looks = []
+    for _ in range(20):
+        looks.append(resources(server))
+        time.sleep(0.1)
+    return {name: min(look[name] for look in looks) for name in looks[0]}
 
 
-def minute(server, number, barrier, results, first):
+def minute(server, number, barrier, results):
     """One line; returns (unexpected answers, MiB, resources, p99 of small_json in ms)."""
     reports = [results.get() for _ in WORKERS]
     barrier.wait()
-    now, memory = at_rest(server, first), rss(server) / MIB
+    now, memory = at_rest(server), rss(server) / MIB
     unexpected = {name: wrong for name, _, wrong, _ in reports if wrong}
     p99 = next(p99 for name, _, _, p99 in reports if name == "small_json") * 1000
     counts = " ".join(f"{name} {count}" for name, count, _, _ in sorted(reports))
@@ -240,34 +239,44 @@ def judge(rows):
     return failures
 
 
-def soak(minutes, folder):
-    repository = folder / "models"
-    repository.mkdir()
-    fill(repository)
-    (folder / "backends").mkdir()
-    starter = Starter(RELEASE / "bin/nereid", link_backends(folder / "backends", RELEASE), folder)
-    server = starter(repository, flags=["--model-control-mode=explicit", *(f"--load-model={name}" for name in ("m", "s", "digits"))])
-    server.repository = repository
+def watch(server, minutes):
+    """Runs the workers; one row for each minute."""
     barrier, stop, results = multiprocessing.Barrier(len(WORKERS) + 1), multiprocessing.Event(), multiprocessing.Queue()
     workers = [multiprocessing.Process(target=work, args=(server, what, rate, barrier, stop, results), daemon=True) for what, rate in WORKERS.items()]
     for worker in workers:
         worker.start()
     rows = []
     for number in range(1, minutes + 1):
-        rows.append(minute(server, number, barrier, results, rows[0][2] if rows else None))
+        rows.append(minute(server, number, barrier, results))
+        assert server.process.poll() is None, server.log[-3000:]
         if number == minutes:
             stop.set()
         barrier.wait()
-        assert server.process.poll() is None, server.log[-3000:]
     for worker in workers:
         worker.join()
-    failures = judge(rows)
-    starter.stop_all()
-    return failures
+    return rows
+
+
+def soak(minutes, folder):
+    repository = folder / "models"
+    repository.mkdir()
+    fill(repository)
+    (folder / "backends").mkdir()
+    starter = Starter(RELEASE / "bin/nereid", link_backends(folder / "backends", RELEASE), folder)
+    try:
+        server = starter(repository, flags=["--model-control-mode=explicit", *(f"--load-model={name}" for name in ("m", "s", "digits"))])
+        server.repository = repository
+        return judge(watch(server, minutes))
+    finally:
+        starter.stop_all()
+
+
+def end(number, frame):
+    raise SystemExit(f"signal {number}")
 
 
 def main():
-    conftest.DEADLINE = 30
+    signal.signal(signal.SIGTERM, end)
     minutes = max(3, round(float(sys.argv[1] if len(sys.argv) > 1 else 1) * 60))
     with tempfile.TemporaryDirectory() as folder:
         failures = soak(minutes, pathlib.Path(folder))
