@@ -1,6 +1,8 @@
 """What the safety tests share: a client that keeps its connection, a server whose opened files are recorded, workers."""
+import contextlib
 import http.client
 import json
+import os
 import re
 import subprocess
 import threading
@@ -57,6 +59,19 @@ def tensor(name="INPUT0", datatype="FP32", shape=(1, 1), data=(7,), **more):
     return json.dumps(
         {"inputs": [{"name": name, "shape": list(shape), "datatype": datatype, "data": list(data)}], **more}
     ).encode()
+
+
+SERVER_THREADS = {"nereid", "life", "startup", "load", "undertaker", "timekeeper", "http-loop", "http-watch", "http-job", "MHD-single"}
+
+
+def instances(server):
+    """Names of the threads that run models."""
+    names = []
+    for task in os.listdir(f"/proc/{server.process.pid}/task"):
+        with contextlib.suppress(FileNotFoundError, ProcessLookupError):  # it ended just now
+            with open(f"/proc/{server.process.pid}/task/{task}/comm") as file:
+                names.append(file.read().strip())
+    return sorted(set(names) - SERVER_THREADS)
 
 
 def on_threads(count, work, deadline=DEADLINE):
@@ -148,4 +163,4 @@ def start_audited(starter, *repositories, flags=()):
     return server, Audit(record)
 
 
-__all__ = ["Audit", "Client", "on_threads", "quote", "start_audited", "tensor", "wait_for"]
+__all__ = ["Audit", "Client", "instances", "on_threads", "quote", "start_audited", "tensor", "wait_for"]
