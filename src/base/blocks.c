@@ -15,13 +15,6 @@
 #define KEPT_MAX   32
 #define KEPT_BYTES ((size_t)64 << 20)
 
-// Sanitizers watch the bounds of malloc's blocks only.
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-#define LARGE_BYTES SIZE_MAX
-#else
-#define LARGE_BYTES ((size_t)1 << 20)
-#endif
-
 typedef struct kept_block {
   void *memory;
   size_t size;
@@ -30,12 +23,14 @@ typedef struct kept_block {
 
 static struct {
   pthread_mutex_t mutex; // guards the rest
+  bool wanted;           // else everything goes back at once
   kept_block blocks[KEPT_MAX];
   size_t count;
   size_t bytes;
 } kept = {.mutex = PTHREAD_MUTEX_INITIALIZER};
 
-void block_prefer_large_pages(void *memory, size_t size)
+// Touching the block for the first time then costs one fault for 512 pages. A hint.
+static void prefer_large_pages(void *memory, size_t size)
 {
   uintptr_t begin = ((uintptr_t)memory + LARGE_STEP - 1) & ~(LARGE_STEP - 1);
   uintptr_t end = ((uintptr_t)memory + size) & ~(LARGE_STEP - 1);
@@ -73,7 +68,7 @@ static void *take_kept(size_t size)
 static bool keep(void *memory, size_t size)
 {
   LOCK_SCOPE(&kept.mutex);
-  if (kept.count == KEPT_MAX || size > KEPT_BYTES - kept.bytes)
+  if (!kept.wanted || kept.count == KEPT_MAX || size > KEPT_BYTES - kept.bytes)
     return false;
   kept.blocks[kept.count++] = (kept_block){.memory = memory, .size = size};
   kept.bytes += size;
@@ -86,7 +81,7 @@ static void *map(size_t size)
       mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (memory == MAP_FAILED)
     return NULL;
-  block_prefer_large_pages(memory, size);
+  prefer_large_pages(memory, size);
   return memory;
 }
 
@@ -96,7 +91,7 @@ static void *allocate(size_t size, bool *used)
   void *memory;
   size_t rounded;
   *used = true;
-  if (size < LARGE_BYTES)
+  if (size < BLOCK_LARGE_BYTES)
     return posix_memalign(&memory, BLOCK_ALIGNMENT, size) == 0 ? memory : NULL;
   if (!round_up(size, &rounded))
     return NULL;
@@ -124,7 +119,7 @@ void *block_grow(void *memory, size_t old_size, size_t size)
 {
   size_t old_rounded;
   size_t rounded;
-  if (old_size >= LARGE_BYTES) { // moves pages instead of bytes
+  if (old_size >= BLOCK_LARGE_BYTES) { // moves pages instead of bytes
     if (!round_up(old_size, &old_rounded) || !round_up(size, &rounded))
       return NULL;
     void *moved = mremap(memory, old_rounded, rounded, MREMAP_MAYMOVE);
@@ -143,10 +138,16 @@ void block_free(void *memory, size_t size)
   size_t rounded;
   if (memory == NULL)
     return;
-  if (size < LARGE_BYTES)
+  if (size < BLOCK_LARGE_BYTES)
     free(memory);
   else if (round_up(size, &rounded) && !keep(memory, rounded))
     munmap(memory, rounded);
+}
+
+void blocks_keep(void)
+{
+  LOCK_SCOPE(&kept.mutex);
+  kept.wanted = true;
 }
 
 bool blocks_trim(void)

@@ -1,13 +1,22 @@
-// Memory for tensors and bodies: small blocks from malloc, large ones straight from the kernel. A
-// large block that is freed is kept for a moment, so that the next request of that size finds its
-// pages ready; blocks_trim gives back what nobody took. Thread-safe.
+// Memory for tensors and bodies: small blocks from malloc, large ones straight from the kernel.
+// Whoever sees to blocks_trim can have large blocks kept for a moment when they are freed, so that
+// the next request of that size finds its pages ready. Thread-safe.
 #ifndef NEREID_BASE_BLOCKS_H
 #define NEREID_BASE_BLOCKS_H
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 #define BLOCK_ALIGNMENT 64
+
+// From this size on blocks come from the kernel. Sanitizers watch the bounds of malloc's blocks
+// only.
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define BLOCK_LARGE_BYTES SIZE_MAX
+#else
+#define BLOCK_LARGE_BYTES ((size_t)256 << 10)
+#endif
 
 // `size` bytes, aligned to BLOCK_ALIGNMENT, not initialised: what a request of another client left
 // may be in them. NULL when memory is short.
@@ -23,12 +32,12 @@ void *block_grow(void *memory, size_t old_size, size_t size);
 // `size` is what the block was allocated with. NULL is allowed.
 void block_free(void *memory, size_t size);
 
+// From now on freed blocks are kept. The daemon and the library have a copy of this layer each, and
+// so their own blocks.
+void blocks_keep(void);
+
 // To be called about once a second: gives back what has been kept since the last call. Returns
 // whether anything is still kept.
 bool blocks_trim(void);
-
-// Asks the kernel to back `size` fresh bytes with large pages where they are many: touching them
-// for the first time then costs one fault for 512. A hint.
-void block_prefer_large_pages(void *memory, size_t size);
 
 #endif

@@ -11,10 +11,33 @@
 
 #define BUFFER_MINIMUM_BYTES 256
 
+static bool is_block(const buffer *b)
+{
+  return b->capacity >= BLOCK_LARGE_BYTES;
+}
+
 void buffer_fini(buffer *b)
 {
-  free(b->data);
+  if (is_block(b))
+    block_free(b->data, b->capacity);
+  else
+    free(b->data);
   *b = BUFFER_EMPTY;
+}
+
+// Small content is malloc's, large content a block.
+static char *move_to(buffer *b, size_t capacity)
+{
+  if (capacity < BLOCK_LARGE_BYTES)
+    return realloc(b->data, capacity);
+  if (is_block(b))
+    return block_grow(b->data, b->capacity, capacity);
+  char *data = block_allocate(capacity);
+  if (data != NULL && b->size > 0)
+    memcpy(data, b->data, b->size);
+  if (data != NULL)
+    free(b->data);
+  return data;
 }
 
 static bool buffer_grow(buffer *b, size_t needed)
@@ -24,10 +47,9 @@ static bool buffer_grow(buffer *b, size_t needed)
     if (!checked_multiply_size(capacity, 2, &capacity))
       return false;
   }
-  char *data = realloc(b->data, capacity);
+  char *data = move_to(b, capacity);
   if (data == NULL)
     return false;
-  block_prefer_large_pages(data, capacity);
   b->data = data;
   b->capacity = capacity;
   return true;
@@ -156,6 +178,12 @@ char *buffer_take_text(buffer *b)
     return NULL;
   }
   char *text = b->data;
+  if (is_block(b)) { // the caller frees it as malloc's
+    text = malloc(b->size);
+    if (text != NULL)
+      memcpy(text, b->data, b->size);
+    buffer_fini(b);
+  }
   *b = BUFFER_EMPTY;
   return text;
 }

@@ -42,8 +42,8 @@ static int print_help(void)
 // What large requests used goes back to the system; what this leaves to malloc is small.
 static void set_allocator(void)
 {
-  mallopt(M_MMAP_THRESHOLD, 1 << 20); // else it grows with the blocks that are freed
-  mallopt(M_TRIM_THRESHOLD, 1 << 20);
+  mallopt(M_MMAP_THRESHOLD, 256 << 10); // else it grows with the blocks that are freed
+  mallopt(M_TRIM_THRESHOLD, 256 << 10);
 }
 
 int main(int argument_count, char **arguments)

@@ -14,6 +14,7 @@
 
 #include <errno.h>
 #include <linux/tcp.h> // glibc's tcp_info ends before tcpi_bytes_acked
+#include <malloc.h>
 #include <netinet/in.h>
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -22,10 +23,12 @@
 #include <sys/socket.h>
 #include <time.h>
 
-#define TICK_MS         1000 // how often timeouts are looked at
-#define LEFT_GRACE_MS   500  // for what a client sent before it left
-#define ACCEPT_RUN      32   // connections accepted before other events get their turn
-#define EVENTS_PER_WAIT 64
+#define TICK_MS          1000 // how often timeouts are looked at
+#define LEFT_GRACE_MS    500  // for what a client sent before it left
+#define ACCEPT_RUN       32   // connections accepted before other events get their turn
+#define EVENTS_PER_WAIT  64
+#define MANY_CONNECTIONS 64
+#define QUIET_TICKS      3 // after the last connection, until memory is given back
 
 // An event's tag: a descriptor and, for a connection, the generation that it belongs to, so that an
 // event fetched before the descriptor was closed and reused is told apart.
@@ -68,6 +71,8 @@ struct connections {
   _Atomic bool stopping;
   _Atomic bool draining;
   _Atomic bool listener_closed;
+  size_t most_count;    // of connections since memory was given back; watcher only
+  unsigned quiet_ticks; // looks without a connection since the last one came; watcher only
   bool blocks_kept;     // memory waits for the next tick; watcher only
   bool accepting;       // the listening socket is in the epoll set; watcher only
   _Atomic bool crowded; // accepting was paused because of a limit
@@ -352,6 +357,7 @@ static bool accept_some(connections *all)
         pause_accepting(all, strerror(errno));
       return false;
     }
+    all->quiet_ticks = 0;
     loops_adopt(all->adopters, fd, &address, size);
   }
   return true;
@@ -391,12 +397,28 @@ static void handle_event(connections *all, const struct epoll_event *event)
 static int wait_ms(connections *all, uint64_t next_tick)
 {
   if (connections_count(all) == 0 && !linger_is_busy(all->lingering) &&
-      !atomic_load(&all->crowded) && !all->blocks_kept)
+      !atomic_load(&all->crowded) && all->quiet_ticks >= QUIET_TICKS)
     return -1;
   uint64_t now = now_ms();
   if (linger_is_busy(all->lingering))
     return LINGER_POLL_MS;
   return now >= next_tick ? 0 : (int)(next_tick - now);
+}
+
+// After a burst of large requests or of many clients, what malloc still holds of it goes back too:
+// its pages lie between those in use.
+static void give_memory_back(connections *all)
+{
+  size_t count = connections_count(all);
+  bool kept_before = all->blocks_kept;
+  all->quiet_ticks = count == 0 ? all->quiet_ticks + 1 : 0;
+  all->blocks_kept = blocks_trim();
+  if (count > all->most_count)
+    all->most_count = count;
+  if ((kept_before && !all->blocks_kept) || all->most_count > 2 * count + MANY_CONNECTIONS) {
+    malloc_trim(0);
+    all->most_count = count;
+  }
 }
 
 static void *watch(void *argument)
@@ -413,7 +435,7 @@ static void *watch(void *argument)
     linger_read(all->lingering);
     if (now_ms() >= next_tick) {
       check_timeouts(all);
-      all->blocks_kept = blocks_trim();
+      give_memory_back(all);
       next_tick = now_ms() + TICK_MS;
     }
     reconsider_accepting(all);
@@ -467,6 +489,7 @@ error *connections_new(const http_server_options *options, int listen_fd_owned, 
   if (failure == NULL && !set_accepting(all, true))
     failure = error_new(ERROR_UNAVAILABLE, "cannot watch the listener: %s", strerror(errno));
   if (failure == NULL) {
+    blocks_keep();
     *result = all; // before the thread: what it accepts is looked up there
     failure = thread_start(&all->thread, "http-watch", watch, all);
   }

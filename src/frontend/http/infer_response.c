@@ -27,7 +27,7 @@ typedef struct infer_reply_parts {
 // What must outlive the reply; in the exchange's arena.
 typedef struct reply_memory {
   exchange *exchange; // referenced
-  char *text;
+  buffer text;
   size_t reserved;                          // from the budget
   TRITONSERVER_InferenceResponse *response; // owned
 } reply_memory;
@@ -127,7 +127,7 @@ static void release_memory(void *pointer)
 {
   reply_memory *memory = pointer;
   exchange *x = memory->exchange;
-  free(memory->text);
+  buffer_fini(&memory->text);
   if (memory->reserved > 0)
     budget_give_back(&x->http->budget, memory->reserved);
   if (memory->response != NULL)
@@ -135,33 +135,45 @@ static void release_memory(void *pointer)
   exchange_unref(x); // and with it `memory`
 }
 
-// Sends the parts from where they are.
-static struct MHD_Response *reply_from_parts(exchange *x, inference *i, infer_reply_parts *reply,
-                                             bool binary)
+// What a reply sends that was written for it, and counts; NULL when it may not: the exchange has
+// failed. `text` is moved.
+static reply_memory *hold(exchange *x, buffer *text)
 {
   reply_memory *memory = arena_allocate_array(&x->arena, 1, sizeof(*memory));
+  size_t reserved = text->size < BUDGET_LEAST_BYTES ? 0 : text->size;
   if (memory == NULL)
     return NULL;
-  size_t reserved = reply->text.size < BUDGET_LEAST_BYTES ? 0 : reply->text.size;
   if (reserved > 0 && !budget_take_work(&x->http->budget, reserved)) {
     exchange_fail_if_body(x, BODY_OVER_BUDGET);
     return NULL;
   }
-  *memory = (reply_memory){.exchange = x, .text = reply->text.data, .reserved = reserved};
-  struct MHD_Response *response;
-  if (reply->part_count == 1)
-    response = MHD_create_response_from_buffer_with_free_callback_cls(
-        reply->text.size, reply->text.data, release_memory, memory);
-  else
-    response = MHD_create_response_from_iovec(reply->parts, (unsigned)reply->part_count,
-                                              release_memory, memory);
-  if (response == NULL) {
-    budget_give_back(&x->http->budget, reserved);
-    return NULL;
-  }
+  *memory = (reply_memory){.exchange = x, .text = *text, .reserved = reserved};
+  *text = BUFFER_EMPTY;
   exchange_ref(x);
-  reply->text = BUFFER_EMPTY; // moved
-  if (binary) {
+  return memory;
+}
+
+static struct MHD_Response *reply_with_text(reply_memory *memory_owned)
+{
+  struct MHD_Response *response = MHD_create_response_from_buffer_with_free_callback_cls(
+      memory_owned->text.size, memory_owned->text.data, release_memory, memory_owned);
+  if (response == NULL)
+    release_memory(memory_owned);
+  return response;
+}
+
+// Sends the parts from where they are.
+static struct MHD_Response *reply_from_parts(exchange *x, inference *i, infer_reply_parts *reply,
+                                             bool binary)
+{
+  reply_memory *memory = hold(x, &reply->text);
+  if (memory == NULL || reply->part_count == 1)
+    return memory == NULL ? NULL : reply_with_text(memory);
+  struct MHD_Response *response = MHD_create_response_from_iovec(
+      reply->parts, (unsigned)reply->part_count, release_memory, memory);
+  if (response == NULL) {
+    release_memory(memory);
+  } else if (binary) {
     memory->response = i->response; // moved
     i->response = NULL;
   }
@@ -178,13 +190,10 @@ static struct MHD_Response *reply_compressed(exchange *x, const infer_reply_part
     parts[k] = (slice){reply->parts[k].iov_base, reply->parts[k].iov_len};
   if (!compress_parts(x->headers.accepts, parts, reply->part_count, &packed))
     return NULL;
-  struct MHD_Response *response =
-      MHD_create_response_from_buffer(packed.size, packed.data, MHD_RESPMEM_MUST_FREE);
-  if (response == NULL)
-    return NULL;
-  packed = BUFFER_EMPTY; // moved
-  return response_with(response, MHD_HTTP_HEADER_CONTENT_ENCODING,
-                       x->headers.accepts == CODING_GZIP ? "gzip" : "deflate");
+  reply_memory *memory = hold(x, &packed);
+  return memory == NULL ? NULL
+                        : response_with(reply_with_text(memory), MHD_HTTP_HEADER_CONTENT_ENCODING,
+                                        x->headers.accepts == CODING_GZIP ? "gzip" : "deflate");
 }
 
 static struct MHD_Response *with_headers(struct MHD_Response *response, bool binary,
