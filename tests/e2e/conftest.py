@@ -3,7 +3,6 @@
 NEREID_BUILD names the build folder (default build/release). A server that a test started must end with status 0 and
 without a sanitizer's report.
 """
-import functools
 import os
 import pathlib
 import re
@@ -178,11 +177,6 @@ def start_server(nereid, backends, tmp_path):
     starter.stop_all()
 
 
-# glibc gives what is freed back to the kernel, so that a process holds what its program holds. As it comes it keeps blocks of
-# up to 32 MiB for each thread.
-GIVES_BACK = {"GLIBC_TUNABLES": "glibc.malloc.mmap_threshold=65536:glibc.malloc.trim_threshold=131072"}
-
-
 @pytest.fixture
 def start_release(tmp_path_factory):
     """As start_server, but always the release build: memory and time mean nothing under a sanitizer."""
@@ -191,7 +185,7 @@ def start_release(tmp_path_factory):
     assert path.exists(), f"{path} is missing: run scripts/build release first"
     folder = tmp_path_factory.mktemp("release")
     starter = Starter(path, link_backends(tmp_path_factory.mktemp("backends"), build), folder)
-    yield functools.partial(starter, variables=GIVES_BACK)
+    yield starter
     starter.stop_all()
 
 

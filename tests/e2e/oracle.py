@@ -201,7 +201,7 @@ def survives(server, grown_bytes=None, singing=True):
 def _settle(server):
     """Connections that were closed a moment ago still have descriptors."""
     end, seen, since = time.monotonic() + 10, resources(server), time.monotonic()
-    while time.monotonic() < end and time.monotonic() - since < 0.2:
+    while time.monotonic() < end and time.monotonic() - since < 0.06:
         now = resources(server)
         if now != seen:
             seen, since = now, time.monotonic()

@@ -246,7 +246,8 @@ def test_cve_2026_24158_bombs_stop_at_the_limit(start_release, targets, path):
 
 
 def test_a_hundred_bombs_at_once_stay_under_the_budget(start_release, targets):
-    """Those beyond it are told to come again, in any order; the process keeps within it."""
+    """Those beyond it are told to come again, in any order; the process keeps within it, and within what its allocators hold
+    on to: 64 MiB of blocks for a moment, and small ones on each thread."""
     budget = 32 * MIB
     flags = [f"--http-max-inflight-bytes={budget}", f"--http-max-input-size={16 * MIB}"]
     server = start_release(targets, flags=[*EVERYTHING, *flags])
@@ -257,7 +258,7 @@ def test_a_hundred_bombs_at_once_stay_under_the_budget(start_release, targets):
         statuses = set()
         on_threads(100, lambda _: statuses.add(post(server, INFER, packed, "Content-Encoding: gzip").status), deadline=120)
         assert statuses <= {413, 503} and 413 in statuses, statuses
-        assert peak(server) - before <= budget + 8 * MIB
+        assert peak(server) - before <= budget + (64 + 32) * MIB  # as sent and unpacked: 1.6 GiB
 
 
 def test_cve_2026_24264_json_counts_by_what_it_describes(start_server, targets):

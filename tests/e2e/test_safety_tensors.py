@@ -9,7 +9,6 @@ from oracle import survives
 from wire import CANARY_BODY, check_error, connect, receive_reply, request, send, talk
 
 SIZED = {name: size for name, size in ELEMENT_SIZES.items() if size > 0}
-LIMIT = 64 << 20
 
 
 class Client:
@@ -168,12 +167,12 @@ WRONG = {
 }
 
 
-@pytest.mark.parametrize("case", WRONG)
-def test_wrong_tensors_are_refused(target, case):
-    with survives(target, singing=False) as survival, Client(target, survival) as client:
-        reply = client.infer("t_fp32", json.dumps(WRONG[case]).encode())
-        assert reply.status == 400, reply
-        check_error(reply)
+def test_wrong_tensors_are_refused(target):
+    with survives(target) as survival, Client(target, survival) as client:
+        for case, body in WRONG.items():
+            reply = client.infer("t_fp32", json.dumps(body).encode())
+            assert reply.status == 400, (case, reply)
+            check_error(reply)
 
 
 def test_cve_2026_24146_a_hundred_thousand_outputs(target):
