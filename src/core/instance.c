@@ -18,6 +18,8 @@
 #define REGROUP_MOST_NS      UINT64_C(2000000) // clients that need longer are not waiting for us
 #define REGROUP_MOST_SKIPPED 63                // executions without a pause after one in vain
 
+#define MAX_REQUESTS 65536 // of one execution; a configuration may name any batch size
+
 static TRITONSERVER_InstanceGroupKind kind_of(const Inference__ModelInstanceGroup *group)
 {
   switch (group->kind) {
@@ -51,6 +53,8 @@ static error *make_instance(model *m, const Inference__ModelInstanceGroup *group
       i->kind == TRITONSERVER_INSTANCEGROUPKIND_GPU && gpu < group->n_gpus ? group->gpus[gpu] : 0;
   i->host_policy = host_policy_of(group);
   i->batch_capacity = model_max_batch_size(m) == 0 ? 1 : model_max_batch_size(m);
+  if (i->batch_capacity > MAX_REQUESTS)
+    i->batch_capacity = MAX_REQUESTS;
   i->batch = calloc(i->batch_capacity, sizeof(*i->batch));
   i->executing = calloc(i->batch_capacity, sizeof(*i->executing));
   i->items = calloc(i->batch_capacity, sizeof(*i->items));

@@ -12,6 +12,7 @@ import time
 
 import pytest
 from conftest import ROOT, make_identity, wait_for
+from oracle import status_of
 from safety import Client, instances, tensor
 
 MUTATIONS = int(os.environ.get("NEREID_CONFIG_MUTATIONS", "1000"))
@@ -194,3 +195,13 @@ def test_a_mutated_override_is_taken_or_refused_with_its_place_cve_2025_23336(se
         good = client.ask("/v2/models/x/config").text
         assert client.unload("x").status == 200
     assert survive(server, lambda client, text: client.load("x", text), mutations(lambda chance: mutated_json(chance, good))) == []
+
+
+def test_a_huge_batch_size_takes_no_room(start_release, repository):
+    make_identity(repository, "m", max_batch_size=2**31 - 1, more="instance_group { count: 4 }")
+    server = start_release(repository, flags=["--model-control-mode=explicit"], variables={"MALLOC_ARENA_MAX": "1"})
+    before = status_of(server, "VmSize")
+    with Client(server) as client:
+        assert client.load("m").status == 200
+        assert client.ask("/v2/models/m/infer", tensor()).status == 200
+        assert status_of(server, "VmSize") - before < 256 << 10  # KiB; four threads have 32 MiB of stacks
