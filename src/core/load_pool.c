@@ -5,8 +5,6 @@
 #include "base/log.h"
 #include "base/thread.h"
 
-#include <stdbool.h>
-
 void load_pool_init(load_pool *pool, size_t thread_limit)
 {
   pthread_mutex_init(&pool->lock, NULL);
@@ -15,6 +13,7 @@ void load_pool_init(load_pool *pool, size_t thread_limit)
   pool->last = &pool->first;
   pool->thread_count = 0;
   pool->thread_limit = thread_limit > 0 ? thread_limit : 1;
+  pool->any_left = false;
 }
 
 void load_pool_fini(load_pool *pool)
@@ -23,14 +22,15 @@ void load_pool_fini(load_pool *pool)
   while (pool->thread_count > 0)
     pthread_cond_wait(&pool->ended, &pool->lock);
   pthread_mutex_unlock(&pool->lock);
+  if (pool->any_left)
+    pthread_join(pool->left, NULL);
   pthread_cond_destroy(&pool->ended);
   pthread_mutex_destroy(&pool->lock);
 }
 
-// The next task, or NULL: then the calling thread no longer counts.
+// The next task, or NULL: then the calling thread no longer counts. The lock is held.
 static load_task *take_task(load_pool *pool)
 {
-  LOCK_SCOPE(&pool->lock);
   load_task *task = pool->first;
   if (task == NULL) {
     if (--pool->thread_count == 0)
@@ -43,32 +43,47 @@ static load_task *take_task(load_pool *pool)
   return task;
 }
 
-static void *run_tasks(void *pool)
+// Until there is none; the lock is held before and after.
+static void run_tasks(load_pool *pool)
 {
   load_task *task;
-  while ((task = take_task(pool)) != NULL)
+  while ((task = take_task(pool)) != NULL) {
+    pthread_mutex_unlock(&pool->lock);
     task->run(task);
+    pthread_mutex_lock(&pool->lock);
+  }
+}
+
+// Each thread joins the one that left before it: none is still on its way out, in code of this
+// library or of a backend, when the pool is gone.
+static void *run_thread(void *pool_pointer)
+{
+  load_pool *pool = pool_pointer;
+  pthread_mutex_lock(&pool->lock);
+  run_tasks(pool);
+  bool joins = pool->any_left;
+  pthread_t before = pool->left;
+  pool->left = pthread_self();
+  pool->any_left = true;
+  pthread_mutex_unlock(&pool->lock);
+  if (joins)
+    pthread_join(before, NULL);
   return NULL;
 }
 
 void load_pool_add(load_pool *pool, load_task *task)
 {
-  pthread_mutex_lock(&pool->lock);
+  LOCK_SCOPE(&pool->lock); // a thread that is started does not leave before its handle is there
   task->next = NULL;
   *pool->last = task;
   pool->last = &task->next;
-  bool start = pool->thread_count < pool->thread_limit;
-  if (start)
-    pool->thread_count++;
-  pthread_mutex_unlock(&pool->lock);
-  if (!start)
+  if (pool->thread_count == pool->thread_limit)
     return;
   pthread_t thread;
-  error *e = thread_start(&thread, "load", run_tasks, pool);
-  if (e == NULL) {
-    pthread_detach(thread);
+  pool->thread_count++;
+  error *e = thread_start(&thread, "load", run_thread, pool);
+  if (e == NULL)
     return;
-  }
   log_warning("a load thread could not be started, loading on the caller's: %s", error_message(e));
   error_free(e);
   run_tasks(pool);

@@ -6,6 +6,7 @@
 #include "base/error.h"
 
 #include <pthread.h>
+#include <stdbool.h>
 #include <stddef.h>
 
 // Embedded in what is to be done; the pool's until `run` is called.
@@ -19,6 +20,8 @@ typedef struct load_pool {
   load_task *first, **last;
   size_t thread_count; // running
   size_t thread_limit;
+  pthread_t left; // the thread that left last; joined by the next one to leave, or at the end
+  bool any_left;
   pthread_cond_t ended; // thread_count fell to 0
 } load_pool;
 

@@ -99,7 +99,7 @@ class Torture:
             plans = [{"at": at} for at in range(1, len(stacks) + 1)]
         tally = Tally(self.scenario, name, len(plans))
         for plan in select(plans, SITES if kind.by_site else CALLS):
-            tally.run(lambda: self.fail(kind, **plan))
+            tally.run(self.faults, lambda: self.fail(kind, **plan))
             if self.server.process.poll() is not None:
                 break
         tally.finish()

@@ -122,7 +122,7 @@ def fail_each(try_site, new_life, flags, scenario, kind, stacks):
 
     with concurrent.futures.ThreadPoolExecutor(2) as pool:
         plans = [(new_life(flags), stack) for stack in select(sites, SITES)]
-        list(pool.map(lambda plan: tally.run(lambda: run(plan)), plans))
+        list(pool.map(lambda plan: tally.run(plan[0].faults, lambda: run(plan)), plans))
     tally.finish()
 
 
