@@ -108,6 +108,7 @@ def test_the_exit_timeout_ends_what_does_not_end(start_server, repository):
         server.process.send_signal(signal.SIGTERM)
         assert server.process.wait(15) == 1
     assert "Exit timeout expired. Exiting immediately." in server.log
+    assert "a request that has waited for its model or the server for" in server.log  # what was cut
 
 
 def test_a_signal_during_start_up_ends_it(start_server, repository):

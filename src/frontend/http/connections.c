@@ -13,6 +13,7 @@
 #include "frontend/http/loop.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <linux/tcp.h> // glibc's tcp_info ends before tcpi_bytes_acked
 #include <malloc.h>
 #include <netinet/in.h>
@@ -28,6 +29,7 @@
 #define ACCEPT_RUN       32   // connections accepted before other events get their turn
 #define EVENTS_PER_WAIT  64
 #define MANY_CONNECTIONS 64
+#define LOGGED_REQUESTS  20
 #define QUIET_TICKS      3 // after the last connection, until memory is given back
 
 // An event's tag: a descriptor and, for a connection, the generation that it belongs to, so that an
@@ -534,6 +536,35 @@ size_t connections_close_idle(connections *all)
   for (connection *c = all->newest; c != NULL; c = c->next)
     open += !close_idle(c);
   return open;
+}
+
+static const char *awaited(connection_state state)
+{
+  switch (state) {
+  case CONNECTION_BODY:
+    return "the rest of its body";
+  case CONNECTION_RUNNING:
+    return "its model or the server";
+  case CONNECTION_REPLY:
+    return "its client to take the reply";
+  default:
+    return NULL;
+  }
+}
+
+void connections_log_requests(connections *all)
+{
+  size_t left = LOGGED_REQUESTS;
+  uint64_t now = now_ms();
+  LOCK_SCOPE(&all->mutex);
+  for (connection *c = all->newest; c != NULL && left > 0; c = c->next) {
+    const char *what = awaited(atomic_load(&c->state));
+    if (what == NULL)
+      continue;
+    http_log_warning("not answered in time: a request that has waited for %s for %" PRIu64 " ms",
+                     what, now - atomic_load(&c->since_ms));
+    left--;
+  }
 }
 
 // Takes references to exchanges of connections that were not asked before.

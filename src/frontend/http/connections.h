@@ -53,6 +53,9 @@ void connections_free(connections *all);
 
 size_t connections_count(connections *all);
 
+// Logs what each request that is not over waits for, some of them if they are many. Thread-safe.
+void connections_log_requests(connections *all);
+
 // Connections beyond the limit that are still accepted: for health and admin requests.
 #define CONNECTIONS_RESERVED 32
 

@@ -267,7 +267,10 @@ size_t http_server_drain(http_server *http, uint64_t deadline_ns)
   while (connections_close_idle(http->connections) > 0 && clock_monotonic_ns() < deadline_ns)
     if (wait_for_none(http, &http->unanswered, deadline_ns) == 0)
       clock_sleep_until(clock_monotonic_ns() + DRAIN_PAUSE_NS);
-  return atomic_load(&http->unanswered);
+  size_t unanswered = atomic_load(&http->unanswered);
+  if (unanswered > 0)
+    connections_log_requests(http->connections);
+  return unanswered;
 }
 
 void http_server_free(http_server *http)
