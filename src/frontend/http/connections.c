@@ -50,8 +50,9 @@ struct connection {
   uint64_t acknowledged_bytes;    // of the reply, at the last look; watcher only
   pthread_mutex_t exchange_mutex; // guards what follows
   exchange *exchange;
-  bool left;    // the client has
-  bool surplus; // there were as many as the limit when it was opened; loop thread
+  bool left;         // the client has
+  exchange *request; // that it is in; loop thread
+  bool surplus;      // there were as many as the limit when it was opened; loop thread
 };
 
 struct connections {
@@ -186,6 +187,16 @@ bool connection_set_exchange(connection *c, exchange *x)
   LOCK_SCOPE(&c->exchange_mutex);
   c->exchange = x;
   return c->left;
+}
+
+void connection_set_request(connection *c, exchange *x)
+{
+  c->request = x;
+}
+
+exchange *connection_request(const connection *c)
+{
+  return c->request;
 }
 
 bool connection_is_surplus(connection *c)

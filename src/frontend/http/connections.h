@@ -73,6 +73,10 @@ bool connection_enter(connection *c, connection_state state);
 // the client has left already (a client that closes only its sending side counts as gone).
 bool connection_set_exchange(connection *c, exchange *x);
 
+// The request that the connection is in, NULL between two; borrowed.
+void connection_set_request(connection *c, exchange *x);
+exchange *connection_request(const connection *c);
+
 // The connection was opened beyond the limit, and there are still as many.
 bool connection_is_surplus(connection *c);
 

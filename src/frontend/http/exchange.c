@@ -42,6 +42,7 @@ static exchange *exchange_new(loop *l, struct MHD_Connection *mhd)
     x->parameters[i] = "";
   http_server_ref(http);
   http_server_request_began(http);
+  connection_set_request(x->connection, x);
   return x;
 }
 
@@ -113,6 +114,7 @@ void exchange_completed(void *loop_pointer, struct MHD_Connection *mhd, void **c
     connection_set_exchange(x->connection, NULL);
   if (x->phase == EXCHANGE_WAITING)
     finish_unsent(x);
+  connection_set_request(x->connection, NULL);
   connection_enter(x->connection, CONNECTION_IDLE);
   http_server_request_ended(x->http);
   exchange_unref(x);

@@ -144,6 +144,15 @@ static void take_arrivals(loop *l, bool wanted)
   }
 }
 
+// libmicrohttpd forgets to say that a request is over when it cannot put a resumed connection back
+// into its epoll set.
+static void end_request(loop *l, struct MHD_Connection *mhd, connection *c)
+{
+  void *context = connection_request(c);
+  if (context != NULL)
+    exchange_completed(l, mhd, &context, MHD_REQUEST_TERMINATED_WITH_ERROR);
+}
+
 static void connection_changed(void *loop_pointer, struct MHD_Connection *mhd,
                                void **socket_context, enum MHD_ConnectionNotificationCode what)
 {
@@ -153,6 +162,7 @@ static void connection_changed(void *loop_pointer, struct MHD_Connection *mhd,
         MHD_get_connection_info(mhd, MHD_CONNECTION_INFO_CONNECTION_FD);
     *socket_context = connection_open(l->all->http->connections, info->connect_fd);
   } else if (*socket_context != NULL) {
+    end_request(l, mhd, *socket_context);
     connection_close(*socket_context);
     *socket_context = NULL;
   }
