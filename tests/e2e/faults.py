@@ -22,6 +22,7 @@ SETS = {
 }
 OWN, LIBRARIES, ALL = range(3)
 SHORT = -1  # instead of an errno: one byte is read or written
+PAUSE = -2  # the call is made, and its thread stays there until nothing is armed
 
 # Where things lie in fault_control.
 ARMED, PLAN, CALLS, FAILED, REPORT, STACKS = 0, 4, 40, 48, 56, 56 + 4096

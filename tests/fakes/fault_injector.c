@@ -80,6 +80,7 @@ enum {
 };
 
 #define ERROR_SHORT -1 // instead of an error: one byte is read or written
+#define ERROR_PAUSE -2 // the transfer is made, and its thread stays there until nothing is armed
 
 typedef struct fault_control {
   // written by the test; `armed` last
@@ -610,6 +611,19 @@ static bool is_kind(int fd, mode_t kind)
   return NEXT(fstat)(fd, &status) == 0 && (status.st_mode & S_IFMT) == kind;
 }
 
+static __thread bool pausing __attribute__((tls_model("initial-exec")));
+
+// What a transfer gives, once its thread may go on.
+static ssize_t transferred(ssize_t result)
+{
+  int kept = errno;
+  while (pausing && atomic_load(&control->armed) != 0)
+    nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+  pausing = false;
+  errno = kept;
+  return result;
+}
+
 // What of `size` bytes may be transferred: all, 1, or -1 and errno. Only what can happen to the
 // descriptor does: an eventfd has no short transfer, and a file does not make one wait.
 static ssize_t allowed(uint32_t set, const char *function, void *caller, int fd, size_t size)
@@ -624,7 +638,8 @@ static ssize_t allowed(uint32_t set, const char *function, void *caller, int fd,
   if (!is_socket && (wanted == EIO || wanted == ENOSPC) && !is_kind(fd, S_IFREG))
     return (ssize_t)size;
   int error_number = fault(set, EINTR, function, caller);
-  if (error_number == 0)
+  pausing = error_number == ERROR_PAUSE;
+  if (error_number == 0 || pausing)
     return (ssize_t)size;
   if (is_socket && (error_number == ERROR_SHORT || error_number == EAGAIN))
     make_edge(fd);
@@ -641,7 +656,7 @@ static ssize_t allowed(uint32_t set, const char *function, void *caller, int fd,
     if (part < 0)                                                                                  \
       return -1;                                                                                   \
     size = (size_t)part;                                                                           \
-    return NEXT(name) arguments;                                                                   \
+    return transferred(NEXT(name) arguments);                                                      \
   }
 
 TRANSFER(read, SET_READ, (int fd, void *data, size_t size), (fd, data, size))
@@ -680,7 +695,7 @@ EXPORT ssize_t writev(int fd, const struct iovec *parts, int count)
   if (part < 0)
     return -1;
   if ((size_t)part == size)
-    return NEXT(writev)(fd, parts, count);
+    return transferred(NEXT(writev)(fd, parts, count));
   struct iovec one = cut(parts, (size_t)count);
   return NEXT(writev)(fd, &one, 1);
 }
@@ -692,7 +707,7 @@ EXPORT ssize_t sendmsg(int fd, const struct msghdr *message, int flags)
   if (part < 0)
     return -1;
   if ((size_t)part == size)
-    return NEXT(sendmsg)(fd, message, flags);
+    return transferred(NEXT(sendmsg)(fd, message, flags));
   struct iovec one = cut(message->msg_iov, message->msg_iovlen);
   struct msghdr shorter = *message;
   shorter.msg_iov = &one;
