@@ -649,6 +649,9 @@ static void assert_each_prefix_is_refused(const char *text, const char *behind)
     if (r.error == NULL)
       fail_msg("the first %zu bytes were taken of %s", size, text);
     assert_int_equal(error_get_code(r.error), ERROR_INVALID_ARG);
+    // What it says it got is what was there.
+    if (size > 0 && behind[0] != '\0' && strstr(text, behind) == NULL)
+      assert_null(strstr(error_message(r.error), behind));
     finish(&r);
   }
   reading whole = read_bytes(text, strlen(text), behind);
