@@ -1,4 +1,5 @@
 """How the process lives: start, readiness, reload under load, drain, signals, exit codes, and backends that misbehave."""
+import contextlib
 import json
 import os
 import signal
@@ -10,6 +11,7 @@ import time
 
 import pytest
 from conftest import DEADLINE, make_faulty, make_identity, wait_for
+from faults import OWN, PAUSE, Faults
 
 BODY = b'{"inputs":[{"name":"INPUT0","shape":[1,1],"datatype":"FP32","data":[7]}]}'
 ACCEPTED = "HTTP request: POST /v2/models/m/infer"  # of the verbose log
@@ -173,6 +175,60 @@ def test_a_client_that_leaves_cancels_what_still_waits(start_server, repository)
         connection.close()
     wait_for("cancellations", lambda: metric('nv_inference_request_failure{model="m",reason="CANCELED",version="1"} 3'))
     wait_for("the executed one", lambda: metric('nv_inference_exec_count{model="m",version="1"} 1'))
+
+
+def descriptor_of(server, connection):
+    """The number that a connection has in the server; None where it is closed."""
+    here, there = (f":{port:04X}" for port in (server.http_port, connection.getsockname()[1]))
+    rows = [line.split() for line in open("/proc/net/tcp").readlines()[1:]]
+    links = [f"socket:[{row[9]}]" for row in rows if row[1].endswith(here) and row[2].endswith(there)]
+    folder = f"/proc/{server.process.pid}/fd"
+    for number in os.listdir(folder):
+        with contextlib.suppress(FileNotFoundError):
+            if os.readlink(f"{folder}/{number}") in links:
+                return int(number)
+    return None
+
+
+def test_a_client_that_leaves_cancels_nothing_of_whom_its_descriptor_is_next(start_server, repository, tmp_path):
+    """The watcher has the event of a client that left in its hands while the client's descriptor becomes another's."""
+    make_identity(repository, "m", more=SLOW % 3000)
+    faults = Faults(tmp_path / "faults")
+    server = start_server(repository, variables=faults.variables)
+    request = b"POST /v2/models/m/infer HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n" % len(BODY) + BODY
+
+    def connect():
+        return socket.create_connection(("127.0.0.1", server.http_port), timeout=DEADLINE)
+
+    def metric(text):
+        return text in server.ask("/metrics", port=server.metrics_port).text
+
+    def paused(count):
+        wait_for(f"pause {count}", lambda: faults.failed == count)
+
+    with connect() as leaver, connect() as busy:
+        busy.sendall(request)  # what comes next waits for its instance
+        leaver.sendall(b"GET /v2/health/live HTTP/1.1\r\nHost: x\r\n\r\n")
+        assert leaver.recv(4096).startswith(b"HTTP/1.1 200")
+        number = descriptor_of(server, leaver)
+        faults.arm(["accept"], at=1, count=3, scope=OWN, error=PAUSE)
+        server.process.send_signal(signal.SIGSTOP)  # so that the watcher finds both events at once: a client to accept, one that left
+        with connect() as first, connect() as heir:
+            heir.sendall(request)
+            leaver.shutdown(socket.SHUT_WR)
+            server.process.send_signal(signal.SIGCONT)
+            paused(1)
+            wait_for("the leaver's end", lambda: descriptor_of(server, leaver) is None)
+            faults.release(1)
+            paused(2)
+            assert descriptor_of(server, heir) == number
+            faults.release(2)
+            paused(3)
+            wait_for("the heir's request", lambda: metric('nv_inference_pending_request_count{model="m",version="1"} 1'))
+            faults.disarm()
+            assert heir.recv(4096).startswith(b"HTTP/1.1 200")
+            first.sendall(request)
+            assert first.recv(4096).startswith(b"HTTP/1.1 200")
 
 
 def test_timeouts_are_answered_on_time_while_the_instance_is_busy(start_server, repository):
