@@ -2,6 +2,7 @@
 import contextlib
 import json
 import os
+import pathlib
 import signal
 import socket
 import struct
@@ -190,9 +191,15 @@ def descriptor_of(server, connection):
     raise AssertionError(f"the server has no connection from {there}")
 
 
+def stands_still(server):
+    """Whether every thread is stopped: SIGSTOP takes a moment."""
+    states = (path.read_text().rpartition(")")[2].split()[0] for path in pathlib.Path(f"/proc/{server.process.pid}/task").glob("*/stat"))
+    return all(state == "T" for state in states)
+
+
 def test_a_client_that_leaves_cancels_nothing_of_whom_its_descriptor_is_next(start_server, repository, tmp_path):
     """The watcher has the event of a client that left in its hands while the client's descriptor becomes another's."""
-    make_identity(repository, "m", more=SLOW % 1500)
+    make_identity(repository, "m", more=SLOW % 3000 + "dynamic_batching { }")
     faults = Faults(tmp_path / "faults")
     server = start_server(repository, flags=["--log-verbose=1"], variables=faults.variables)
     request = b"POST /v2/models/m/infer HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n" % len(BODY) + BODY
@@ -203,27 +210,29 @@ def test_a_client_that_leaves_cancels_nothing_of_whom_its_descriptor_is_next(sta
     def paused(count):
         wait_for(f"pause {count}", lambda: faults.failed == count)
 
-    with connect() as leaver, connect() as busy:
+    with connect() as leaver, connect() as busy, contextlib.ExitStack() as ended:
         busy.sendall(request)  # what comes next waits for its instance
-        leaver.sendall(b"GET /v2/health/live HTTP/1.1\r\nHost: x\r\n\r\n")
-        assert leaver.recv(4096).startswith(b"HTTP/1.1 200")
+        wait_for("the first request", lambda: server.log.count(ACCEPTED) == 1)
         number = descriptor_of(server, leaver)
-        path = f"/proc/{server.process.pid}/fd/{number}"
-        faults.arm(["accept"], at=1, count=3, scope=OWN, error=PAUSE)
+        faults.arm(["accept", "write"], at=1, count=4, error=PAUSE)
+        ended.callback(faults.disarm)
+        leaver.sendall(b"GET /v2/health/live HTTP/1.1\r\nHost: x\r\n\r\n")
+        paused(1)  # the leaver's loop, so that it does not close the connection yet
         server.process.send_signal(signal.SIGSTOP)  # so that the watcher finds both events at once: a client to accept, one that left
-        with connect() as first, connect() as second, contextlib.ExitStack() as ended:
-            ended.callback(faults.disarm)
+        wait_for("the standstill", lambda: stands_still(server))
+        with connect() as first, connect() as second:
             leaver.shutdown(socket.SHUT_WR)
             for client in (first, second):
                 client.sendall(request)
             server.process.send_signal(signal.SIGCONT)
-            paused(1)  # behind the first accept; if the leaver's loop was faster, the first has the number
-            wait_for("the leaver's end", lambda: descriptor_of(server, first) == number or not os.path.lexists(path))
+            paused(2)  # behind the first accept
             faults.release(1)
-            paused(2)
-            assert number in (descriptor_of(server, first), descriptor_of(server, second))
+            wait_for("the leaver's end", lambda: not os.path.lexists(f"/proc/{server.process.pid}/fd/{number}"))
             faults.release(2)
-            paused(3)  # the last accept, which finds nobody: the leaver's event is next
+            paused(3)
+            assert descriptor_of(server, second) == number
+            faults.release(3)
+            paused(4)  # the last accept, which finds nobody: the leaver's event is next
             wait_for("their requests", lambda: server.log.count(ACCEPTED) == 3)
             faults.disarm()
             for client in (first, second):
