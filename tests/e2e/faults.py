@@ -36,9 +36,10 @@ SPARED_LIBRARIES = {
     "?": "code that no library holds: there is no telling whose it is",
 }
 SHORT = -1  # instead of an errno: one byte is read or written
+PAUSE = -2  # the call is made, and its thread stays there until it is released
 
 # Where things lie in fault_control.
-ARMED, PLAN, CALLS, FAILED, REPORT, STACKS = 0, 4, 40, 48, 56, 56 + 4096
+ARMED, PLAN, RELEASED, CALLS, FAILED, REPORT, STACKS = 0, 4, 12, 40, 48, 56, 56 + 4096
 STACKS_MAX = 1 << 16
 SIZE = STACKS + 8 * STACKS_MAX
 
@@ -70,6 +71,10 @@ class Faults:
         self.memory[CALLS : REPORT + 1] = bytes(REPORT + 1 - CALLS)
         struct.pack_into("=IiIQQQ", self.memory, PLAN, scope, error, 0, at, count, stack)
         struct.pack_into("=I", self.memory, ARMED, sum(SETS[name] for name in sets))
+
+    def release(self, count):
+        """Lets the first `count` go on of those that pause."""
+        struct.pack_into("=I", self.memory, RELEASED, count)
 
     def disarm(self):
         struct.pack_into("=I", self.memory, ARMED, 0)

@@ -1,6 +1,8 @@
 """How the process lives: start, readiness, reload under load, drain, signals, exit codes, and backends that misbehave."""
+import contextlib
 import json
 import os
+import pathlib
 import signal
 import socket
 import struct
@@ -10,6 +12,7 @@ import time
 
 import pytest
 from conftest import DEADLINE, make_faulty, make_identity, wait_for
+from faults import OWN, PAUSE, Faults
 
 BODY = b'{"inputs":[{"name":"INPUT0","shape":[1,1],"datatype":"FP32","data":[7]}]}'
 ACCEPTED = "HTTP request: POST /v2/models/m/infer"  # of the verbose log
@@ -174,6 +177,67 @@ def test_a_client_that_leaves_cancels_what_still_waits(start_server, repository)
         connection.close()
     wait_for("cancellations", lambda: metric('nv_inference_request_failure{model="m",reason="CANCELED",version="1"} 3'))
     wait_for("the executed one", lambda: metric('nv_inference_exec_count{model="m",version="1"} 1'))
+
+
+def descriptor_of(server, connection):
+    """The number that a connection has in the server."""
+    here, there = (f":{port:04X}" for port in (server.http_port, connection.getsockname()[1]))
+    rows = [line.split() for line in open("/proc/net/tcp").readlines()[1:]]
+    links = [f"socket:[{row[9]}]" for row in rows if row[1].endswith(here) and row[2].endswith(there)]
+    folder = f"/proc/{server.process.pid}/fd"
+    for number in os.listdir(folder):
+        with contextlib.suppress(FileNotFoundError):
+            if os.readlink(f"{folder}/{number}") in links:
+                return int(number)
+    raise AssertionError(f"the server has no connection from {there}")
+
+
+def stands_still(server):
+    """Whether every thread is stopped: SIGSTOP takes a moment."""
+    states = (path.read_text().rpartition(")")[2].split()[0] for path in pathlib.Path(f"/proc/{server.process.pid}/task").glob("*/stat"))
+    return all(state == "T" for state in states)
+
+
+def test_a_client_that_leaves_cancels_nothing_of_whom_its_descriptor_is_next(start_server, repository, tmp_path):
+    """The watcher has the event of a client that left in its hands while the client's descriptor becomes another's."""
+    make_identity(repository, "m", more=SLOW % 3000 + "dynamic_batching { }")
+    faults = Faults(tmp_path / "faults")
+    server = start_server(repository, flags=["--log-verbose=1"], variables=faults.variables)
+    request = b"POST /v2/models/m/infer HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n" % len(BODY) + BODY
+
+    def connect():
+        return socket.create_connection(("127.0.0.1", server.http_port), timeout=DEADLINE)
+
+    def paused(count):
+        wait_for(f"pause {count}", lambda: faults.failed == count)
+
+    with connect() as leaver, connect() as busy, contextlib.ExitStack() as ended:
+        busy.sendall(request)  # what comes next waits for its instance
+        wait_for("the first request", lambda: server.log.count(ACCEPTED) == 1)
+        number = descriptor_of(server, leaver)
+        faults.arm(["accept", "write"], at=1, count=4, error=PAUSE)
+        ended.callback(faults.disarm)
+        leaver.sendall(b"GET /v2/health/live HTTP/1.1\r\nHost: x\r\n\r\n")
+        paused(1)  # the leaver's loop, so that it does not close the connection yet
+        server.process.send_signal(signal.SIGSTOP)  # so that the watcher finds both events at once: a client to accept, one that left
+        wait_for("the standstill", lambda: stands_still(server))
+        with connect() as first, connect() as second:
+            leaver.shutdown(socket.SHUT_WR)
+            for client in (first, second):
+                client.sendall(request)
+            server.process.send_signal(signal.SIGCONT)
+            paused(2)  # behind the first accept
+            faults.release(1)
+            wait_for("the leaver's end", lambda: not os.path.lexists(f"/proc/{server.process.pid}/fd/{number}"))
+            faults.release(2)
+            paused(3)
+            assert descriptor_of(server, second) == number
+            faults.release(3)
+            paused(4)  # the last accept, which finds nobody: the leaver's event is next
+            wait_for("their requests", lambda: server.log.count(ACCEPTED) == 3)
+            faults.disarm()
+            for client in (first, second):
+                assert client.recv(4096).startswith(b"HTTP/1.1 200")
 
 
 def test_timeouts_are_answered_on_time_while_the_instance_is_busy(start_server, repository):

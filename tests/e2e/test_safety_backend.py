@@ -147,6 +147,22 @@ def test_a_buffer_that_no_machine_has_is_refused(start_server, repository):
     assert server.process.wait(DEADLINE) == 0
 
 
+def test_an_output_that_is_not_filled_shows_nothing_of_others(start_server, repository):
+    make(repository)
+    make_identity(repository, "m", "TYPE_INT32", max_batch_size=0)
+    server = start_server(repository)
+    secret = tensor(datatype="INT32", shape=[1000], data=[123456789] * 1000)
+    with Client(server) as client:
+        for parameters in ({}, {"binary_data_output": True}):
+            assert client.ask("/v2/models/m/infer", secret).status == 200
+            answer = ask(client, "unfilled_buffer", **parameters)
+            assert answer.status == 200, answer.text
+            if parameters:
+                assert answer.body.endswith(b"}" + bytes(4000))
+            else:
+                assert json.loads(answer.body)["outputs"][0]["data"] == [0] * 1000
+
+
 def test_wrong_times_do_not_spoil_the_counters(start_server, repository):
     make(repository)
     server = start_server(repository)

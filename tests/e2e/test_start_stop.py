@@ -7,6 +7,7 @@ import threading
 
 import pytest
 from conftest import DEADLINE, SANITIZER_REPORT, make_identity, wait_for
+from faults import OWN, PAUSE, Faults
 
 BODY = b'{"inputs":[{"name":"INPUT0","shape":[1,1],"datatype":"FP32","data":[7]}]}'
 INFER = "/v2/models/m/infer"
@@ -72,6 +73,59 @@ def test_a_stop_under_load_loses_nothing(start_server, repository, moment):
     for connection in idle:
         assert connection.recv(1) == b""
         connection.close()
+
+
+def kept_connection(server):
+    """One that has been served once."""
+    connection = http.client.HTTPConnection("127.0.0.1", server.http_port, timeout=DEADLINE)
+    connection.request("GET", "/v2/health/live")
+    assert connection.getresponse().read() == b""
+    return connection
+
+
+def expect_last_answer(connection):
+    reply = connection.getresponse()
+    assert reply.status == 200 and reply.headers["Connection"] == "close"
+    assert json.loads(reply.read())["outputs"][0]["data"] == [7]
+
+
+def test_a_request_that_came_before_the_stop_is_answered(start_server, repository, tmp_path):
+    """The only loop is held in a reply, so the stop finds requests that nobody has read: on a connection that was idle, and
+    on one that no loop has yet."""
+    make_identity(repository, "m")
+    faults = Faults(tmp_path / "faults")
+    server = start_server(repository, flags=["--http-thread-count=1"], variables=faults.variables)
+    idle, kept, busy = (kept_connection(server) for _ in range(3))
+    faults.arm(["write"], at=1, error=PAUSE)
+    busy.request("GET", "/v2/health/live")
+    wait_for("the loop in its reply", lambda: faults.failed == 1)
+    late = http.client.HTTPConnection("127.0.0.1", server.http_port, timeout=DEADLINE)
+    for connection in (kept, late):
+        connection.request("POST", INFER, BODY)
+    server.process.send_signal(signal.SIGTERM)
+    assert idle.sock.recv(1) == b""  # the stop looks at the newest first: it has seen the others
+    faults.disarm()
+    for connection in (kept, late):
+        expect_last_answer(connection)
+    server.stop(number=0)
+
+
+def test_a_request_that_comes_while_its_connection_is_closed_is_answered(start_server, repository, tmp_path):
+    """The stop is held behind its look at an idle connection; the request comes there and then."""
+    make_identity(repository, "m")
+    make_identity(repository, "slow", more=DELAY % 3000)
+    faults = Faults(tmp_path / "faults")
+    server = start_server(repository, flags=["--log-verbose=1"], variables=faults.variables)
+    kept = kept_connection(server)
+    faults.arm(["read"], at=1, scope=OWN, error=PAUSE)
+    server.process.send_signal(signal.SIGTERM)
+    wait_for("the look", lambda: faults.failed == 1)
+    assert "has_unread_bytes" in faults.where()
+    kept.request("POST", "/v2/models/slow/infer", BODY)
+    wait_for("the request", lambda: "HTTP request: POST /v2/models/slow/infer" in server.log)
+    faults.disarm()
+    expect_last_answer(kept)
+    server.stop(number=0)
 
 
 def test_a_stop_with_a_delay_serves_on_and_is_not_ready(start_server, repository):

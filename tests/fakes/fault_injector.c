@@ -80,14 +80,15 @@ enum {
 };
 
 #define ERROR_SHORT -1 // instead of an error: one byte is read or written
+#define ERROR_PAUSE -2 // the call is made, and its thread stays there until it is released
 
 typedef struct fault_control {
   // written by the test; `armed` last
   _Atomic uint32_t armed; // sets, 0: nothing is counted
   uint32_t scope;
-  int32_t error_number; // 0: what fits the call
-  uint32_t unused;
-  uint64_t at; // 1 is the first call
+  int32_t error_number;      // 0: what fits the call
+  _Atomic uint32_t released; // so many of those that pause go on; all do when nothing is armed
+  uint64_t at;               // 1 is the first call
   uint64_t count;
   uint64_t stack; // 0: any
   // written here
@@ -273,6 +274,7 @@ __attribute__((constructor)) static void prepare_unwinder(void)
 }
 
 static __thread bool inside __attribute__((tls_model("initial-exec")));
+static __thread uint64_t pausing __attribute__((tls_model("initial-exec"))); // its number, or 0
 
 // Counts the call. When it is to fail: what errno gets, or ERROR_SHORT; else 0.
 static int fault(uint32_t set, int error_number, const char *function, void *caller)
@@ -290,15 +292,36 @@ static int fault(uint32_t set, int error_number, const char *function, void *cal
     if (number <= STACKS_MAX)
       control->stacks[number - 1] = stack;
     if (control->at != 0 && number >= control->at && number - control->at < control->count) {
-      if (atomic_fetch_add(&control->failed, 1) == 0)
+      uint64_t failed = atomic_fetch_add(&control->failed, 1) + 1;
+      if (failed == 1)
         write_report(&walk, function);
       result = control->error_number != 0 ? control->error_number : error_number;
+      pausing = result == ERROR_PAUSE ? failed : 0;
+      result = pausing != 0 ? 0 : result;
     }
   }
   inside = false;
   errno = kept;
   return result;
 }
+
+static void pause_if_wanted(void)
+{
+  int kept = errno;
+  while (pausing > atomic_load(&control->released) && atomic_load(&control->armed) != 0)
+    nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+  pausing = 0;
+  errno = kept;
+}
+
+// What a call gives, once its thread may go on.
+#define PAUSED(call)                                                                               \
+  ({                                                                                               \
+    __typeof__(call) given = call;                                                                 \
+    if (pausing != 0)                                                                              \
+      pause_if_wanted();                                                                           \
+    given;                                                                                         \
+  })
 
 // ---- memory ----
 
@@ -478,7 +501,7 @@ EXPORT FILE *open_memstream(char **text, size_t *size)
   {                                                                                                \
     if (FAILS(set, error_number, #name))                                                           \
       return failure;                                                                              \
-    return NEXT(name) arguments;                                                                   \
+    return PAUSED(NEXT(name) arguments);                                                           \
   }
 
 PLAIN(accept4, SET_ACCEPT, EMFILE, -1, int,
@@ -657,7 +680,7 @@ static ssize_t allowed(uint32_t set, const char *function, void *caller, int fd,
     if (part < 0)                                                                                  \
       return -1;                                                                                   \
     size = (size_t)part;                                                                           \
-    return NEXT(name) arguments;                                                                   \
+    return PAUSED(NEXT(name) arguments);                                                           \
   }
 
 TRANSFER(read, SET_READ, (int fd, void *data, size_t size), (fd, data, size))
@@ -696,7 +719,7 @@ EXPORT ssize_t writev(int fd, const struct iovec *parts, int count)
   if (part < 0)
     return -1;
   if ((size_t)part == size)
-    return NEXT(writev)(fd, parts, count);
+    return PAUSED(NEXT(writev)(fd, parts, count));
   struct iovec one = cut(parts, (size_t)count);
   return NEXT(writev)(fd, &one, 1);
 }
@@ -708,7 +731,7 @@ EXPORT ssize_t sendmsg(int fd, const struct msghdr *message, int flags)
   if (part < 0)
     return -1;
   if ((size_t)part == size)
-    return NEXT(sendmsg)(fd, message, flags);
+    return PAUSED(NEXT(sendmsg)(fd, message, flags));
   struct iovec one = cut(message->msg_iov, message->msg_iovlen);
   struct msghdr shorter = *message;
   shorter.msg_iov = &one;

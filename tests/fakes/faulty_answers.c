@@ -397,6 +397,17 @@ FAULT(buffer_twice)
   send(made, FINAL);
 }
 
+FAULT(unfilled_buffer)
+{
+  UNUSED;
+  TRITONBACKEND_Output *output = NULL;
+  response *made = new_response(r);
+  check(TRITONBACKEND_ResponseOutput(made, &output, "Y", TRITONSERVER_TYPE_INT32, (int64_t[]){MANY},
+                                     1));
+  get_buffer(output, MANY * sizeof(int32_t));
+  send(made, FINAL);
+}
+
 FAULT(huge_buffer)
 {
   UNUSED;
@@ -709,6 +720,7 @@ static const faulty_answer answers[] = {
     {"empty_buffer", empty_buffer, RELEASE_AFTER, NULL},
     {"no_buffer", no_buffer, RELEASE_AFTER, NULL},
     {"buffer_twice", buffer_twice, RELEASE_AFTER, NULL},
+    {"unfilled_buffer", unfilled_buffer, RELEASE_AFTER, NULL},
     {"huge_buffer", huge_buffer, RELEASE_AFTER, NULL},
     {"gpu_buffer", gpu_buffer, RELEASE_AFTER, NULL},
     {"negative_shape", negative_shape, RELEASE_AFTER, NULL},

@@ -11,9 +11,11 @@
 #include "base/cleanup.h"
 #include "base/error.h"
 #include "base/files.h"
+#include "base/refcount.h"
 #include "base/string_map.h"
 #include "base/text.h"
 
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -121,6 +123,54 @@ static void errors_keep_their_code_when_wrapped(void **state)
   error_free(e);
 }
 
+typedef struct shared_object {
+  refcount references;
+  int written[4]; // by a thread each, with no other order than that of the references
+} shared_object;
+
+typedef struct holder {
+  shared_object *object;
+  int index;
+} holder;
+
+static void *write_and_drop(void *argument)
+{
+  const holder *h = argument;
+  h->object->written[h->index] = 1;
+  if (!refcount_drop(&h->object->references))
+    return NULL;
+  int seen = 0; // TSan looks on
+  for (int i = 0; i < 4; i++)
+    seen += h->object->written[i];
+  free(h->object);
+  return seen == 4 ? argument : NULL;
+}
+
+static void who_drops_the_last_reference_sees_what_the_others_wrote(void **state)
+{
+  (void)state;
+  for (int round = 0; round < 200; round++) {
+    pthread_t threads[4];
+    holder holders[4];
+    int last = 0;
+    shared_object *object = calloc(1, sizeof(*object));
+    assert_non_null(object);
+    refcount_init(&object->references);
+    for (int i = 1; i < 4; i++)
+      refcount_take(&object->references);
+    for (int i = 0; i < 4; i++) {
+      holders[i] = (holder){object, i};
+      assert_int_equal(pthread_create(&threads[i], NULL, write_and_drop, &holders[i]), 0);
+    }
+    for (int i = 0; i < 4; i++) {
+      void *result;
+      pthread_join(threads[i], &result);
+      last += result != NULL;
+    }
+    assert_int_equal(last, 1);
+  }
+}
+
 static file_kind kind_of(int folder, const char *relative)
 {
   file_kind kind;
@@ -178,6 +228,7 @@ int main(void)
       cmocka_unit_test(map_keeps_insertion_order_through_growth_and_removal),
       cmocka_unit_test(integers_are_read_whole_and_in_range_or_not_at_all),
       cmocka_unit_test(errors_keep_their_code_when_wrapped),
+      cmocka_unit_test(who_drops_the_last_reference_sees_what_the_others_wrote),
       cmocka_unit_test(files_outside_the_root_cannot_be_reached),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

@@ -281,6 +281,15 @@ static void tensors_of_more_bytes_than_are_taken_are_refused(void **state)
   finish(&r);
   snprintf(text, sizeof(text), TENSOR("FP64", "[513]", "[%s,0]"), zeroes);
   ASSERT_REFUSED(text, "'inputs[0].data'", "'x'", "4104", "4096", "--http-max-input-size");
+  char memory[2 * MAX_DATA]; // refused before there is memory for it
+  arena a;
+  infer_request_json request;
+  arena_init(&a, memory, sizeof(memory));
+  error *e = infer_request_json_read(slice_of(text), MAX_DATA, &a, &request);
+  assert_non_null(e);
+  assert_null(a.blocks);
+  assert_true(a.next - memory < MAX_DATA);
+  error_free(e);
   snprintf(text, sizeof(text),
            "{\"inputs\":[{\"name\":\"a\",\"datatype\":\"INT8\",\"shape\":[1],\"data\":[1]},"
            "{\"data\":[%s],\"name\":\"b\",\"datatype\":\"FP64\",\"shape\":[512]}]}",
@@ -288,15 +297,31 @@ static void tensors_of_more_bytes_than_are_taken_are_refused(void **state)
   ASSERT_REFUSED(text, "'inputs[1].data'", "'b'", "4096 bytes");
 }
 
+// before"0"behind,before"1"behind and so on
+static void append_numbered(buffer *text, const char *before, const char *behind, int count)
+{
+  for (int i = 0; i < count; i++)
+    buffer_append_format(text, "%s%s\"%d\"%s", i > 0 ? "," : "", before, i, behind);
+}
+
 static void tensors_and_dimensions_are_few(void **state)
 {
   (void)state;
   AUTO_BUFFER buffer text = BUFFER_EMPTY;
   buffer_append_text(&text, "{\"inputs\":[],\"outputs\":[");
-  for (int i = 0; i < 4097; i++)
-    buffer_append_format(&text, "%s{\"name\":\"%d\"}", i > 0 ? "," : "", i);
+  append_numbered(&text, "{\"name\":", "}", 4097);
   buffer_append(&text, "]}", 3);
   ASSERT_REFUSED(text.data, "'outputs[4096]'", "at most 4096 outputs");
+  text.size = 0;
+  buffer_append_text(&text, "{\"inputs\":[");
+  append_numbered(&text, "{\"name\":", ",\"datatype\":\"INT8\",\"shape\":[0]}", 4097);
+  buffer_append(&text, "]}", 3);
+  ASSERT_REFUSED(text.data, "'inputs[4096]'", "at most 4096 inputs");
+  text.size = 0;
+  buffer_append_text(&text, "{\"inputs\":[],\"parameters\":{");
+  append_numbered(&text, "", ":1", 4097);
+  buffer_append(&text, "}}", 3);
+  ASSERT_REFUSED(text.data, "'parameters.4096'", "at most 4096 parameters");
   text.size = 0;
   buffer_append_text(&text,
                      "{\"inputs\":[{\"name\":\"x\",\"datatype\":\"INT8\",\"data\":[1],\"shape\":[");
@@ -624,6 +649,9 @@ static void assert_each_prefix_is_refused(const char *text, const char *behind)
     if (r.error == NULL)
       fail_msg("the first %zu bytes were taken of %s", size, text);
     assert_int_equal(error_get_code(r.error), ERROR_INVALID_ARG);
+    // What it says it got is what was there.
+    if (size > 0 && behind[0] != '\0' && strstr(text, behind) == NULL)
+      assert_null(strstr(error_message(r.error), behind));
     finish(&r);
   }
   reading whole = read_bytes(text, strlen(text), behind);

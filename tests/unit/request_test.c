@@ -460,6 +460,22 @@ static void a_request_that_nobody_can_answer_any_more_is_answered_with_an_error(
   free_fixture(f);
 }
 
+static void a_request_that_is_sent_again_is_not_cancelled_any_more(void **state)
+{
+  (void)state;
+  fixture *f = make_fixture("input { name: 'A' data_type: TYPE_INT8 dims: 1 } output { name: 'Y' "
+                            "data_type: TYPE_INT8 dims: 1 }");
+  request *r = make_request(f);
+  add_input(r, "A", TRITONSERVER_TYPE_INT8, (int64_t[]){1}, 1, zeros, 1);
+  assert_null(request_prepare(r));
+  atomic_store(&r->factory->cancelled, true);
+  assert_true(request_is_cancelled(r));
+  assert_null(request_prepare(r));
+  assert_false(request_is_cancelled(r));
+  request_free(r);
+  free_fixture(f);
+}
+
 int main(void)
 {
   const struct CMUnitTest tests[] = {
@@ -472,6 +488,7 @@ int main(void)
       cmocka_unit_test(a_second_final_response_is_dropped),
       cmocka_unit_test(data_in_many_pieces_adds_up),
       cmocka_unit_test(an_answer_without_an_end_gets_one_although_the_client_keeps_it),
+      cmocka_unit_test(a_request_that_is_sent_again_is_not_cancelled_any_more),
       cmocka_unit_test(a_request_that_nobody_can_answer_any_more_is_answered_with_an_error),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

@@ -343,7 +343,10 @@ static void *execute(void *argument)
   return NULL;
 }
 
-static void run_stage(const scheduler_config *config, int items, int producers, int workers)
+// stop_at: the scheduler is stopped when so many have come back, and not only when all have been
+// handed in; 0 for the latter.
+static void run_stopped_stage(const scheduler_config *config, int items, int producers, int workers,
+                              int stop_at)
 {
   timekeeper *k;
   assert_null(timekeeper_new(clock_system(), &k));
@@ -355,6 +358,10 @@ static void run_stage(const scheduler_config *config, int items, int producers, 
     assert_null(thread_start(&threads[i], "execute", execute, &t));
   for (int i = 0; i < producers; i++)
     assert_null(thread_start(&threads[workers + i], "produce", produce, &t));
+  while (atomic_load(&t.returned) < stop_at)
+    sched_yield();
+  if (stop_at > 0)
+    scheduler_stop(t.scheduler);
   for (int i = 0; i < producers; i++)
     pthread_join(threads[workers + i], NULL);
   scheduler_stop(t.scheduler);
@@ -369,6 +376,11 @@ static void run_stage(const scheduler_config *config, int items, int producers, 
   assert_int_equal(atomic_load(&t.oversized), 0);
   assert_int_equal(atomic_load(&t.mixed), 0);
   free(t.items);
+}
+
+static void run_stage(const scheduler_config *config, int items, int producers, int workers)
+{
+  run_stopped_stage(config, items, producers, workers, 0);
 }
 
 static void under_threads_every_request_comes_back_exactly_once(void **state)
@@ -391,6 +403,14 @@ static void under_threads_every_request_comes_back_exactly_once(void **state)
   run_stage(&config, 20000, 3, 3);
   config = (scheduler_config){.max_batch_size = 0};
   run_stage(&config, 20000, 3, 3);
+}
+
+static void stopping_among_producers_brings_every_request_back_exactly_once(void **state)
+{
+  (void)state;
+  const scheduler_config config = {.dynamic_batching = true, .max_batch_size = 8};
+  for (int round = 0; round < 8; round++)
+    run_stopped_stage(&config, 4000, 3, 3, 1 + 250 * round);
 }
 
 // One client that waits for each answer before it asks again: every request needs its own wake-up,
@@ -652,6 +672,7 @@ int main(void)
       cmocka_unit_test(abandoning_gives_every_queued_request_back),
       cmocka_unit_test(preserved_order_is_the_order_in_which_requests_leave_the_queue),
       cmocka_unit_test(under_threads_every_request_comes_back_exactly_once),
+      cmocka_unit_test(stopping_among_producers_brings_every_request_back_exactly_once),
       cmocka_unit_test(one_request_at_a_time_is_always_noticed),
       cmocka_unit_test(a_batch_that_becomes_complete_ends_the_wait),
       cmocka_unit_test(an_idle_worker_is_lent_and_what_came_meanwhile_is_its_own),
