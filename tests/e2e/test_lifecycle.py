@@ -246,8 +246,8 @@ def test_timeouts_are_answered_on_time_while_the_instance_is_busy(start_server, 
           default_queue_policy { default_timeout_microseconds: 200000 max_queue_size: 2 } }""")
     server = start_server(repository)
     busy = in_background(lambda: server.ask("/v2/models/m/infer", BODY))
-    wait_for("the execution", lambda: 'nv_inference_pending_request_count{model="m",version="1"} 0' in server.ask("/metrics", port=server.metrics_port).text)
-    time.sleep(0.3)
+    closed = 'nereid_batch_closed_total{model="m",reason="idle",version="1"} 1'
+    wait_for("the execution", lambda: closed in server.ask("/metrics", port=server.metrics_port).text)
     begin = time.monotonic()
     late = [in_background(lambda: server.ask("/v2/models/m/infer", BODY)) for _ in range(2)]
     wait_for("the queue", lambda: 'nv_inference_pending_request_count{model="m",version="1"} 2' in server.ask("/metrics", port=server.metrics_port).text)
