@@ -10,10 +10,11 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#define SMALL_STEP ((size_t)256 << 10)
-#define LARGE_STEP ((size_t)2 << 20) // a large page
-#define KEPT_MAX   32
-#define KEPT_BYTES ((size_t)64 << 20)
+#define STEP             ((size_t)256 << 10)
+#define LARGE_PAGE       ((size_t)2 << 20)
+#define LARGE_PAGES_FROM (2 * LARGE_PAGE)
+#define KEPT_MAX         32
+#define KEPT_BYTES       ((size_t)64 << 20)
 
 typedef struct kept_block {
   void *memory;
@@ -29,21 +30,19 @@ static struct {
   size_t bytes;
 } kept = {.mutex = PTHREAD_MUTEX_INITIALIZER};
 
-// Touching the block for the first time then costs one fault for 512 pages. A hint.
+// Touching the block for the first time then costs one fault for 512 pages. A hint, for the whole
+// mapping: mremap wants it in one piece.
 static void prefer_large_pages(void *memory, size_t size)
 {
-  uintptr_t begin = ((uintptr_t)memory + LARGE_STEP - 1) & ~(LARGE_STEP - 1);
-  uintptr_t end = ((uintptr_t)memory + size) & ~(LARGE_STEP - 1);
-  if (size >= 2 * LARGE_STEP && end > begin)
-    madvise((void *)begin, end - begin, MADV_HUGEPAGE);
+  if (size >= LARGE_PAGES_FROM)
+    madvise(memory, size, MADV_HUGEPAGE);
 }
 
 static bool round_up(size_t size, size_t *rounded)
 {
-  size_t step = size < LARGE_STEP ? SMALL_STEP : LARGE_STEP;
-  if (!checked_add_size(size, step - 1, rounded))
+  if (!checked_add_size(size, STEP - 1, rounded))
     return false;
-  *rounded -= *rounded % step;
+  *rounded -= *rounded % STEP;
   return true;
 }
 
@@ -75,14 +74,30 @@ static bool keep(void *memory, size_t size)
   return true;
 }
 
-static void *map(size_t size)
+static void *map_pages(size_t size)
 {
   void *memory =
       mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  if (memory == MAP_FAILED)
+  return memory == MAP_FAILED ? NULL : memory;
+}
+
+// Where large pages are wanted, the block begins with one: more is mapped, and the ends go back.
+static void *map(size_t size)
+{
+  size_t more;
+  if (size < LARGE_PAGES_FROM)
+    return map_pages(size);
+  if (!checked_add_size(size, LARGE_PAGE, &more))
     return NULL;
-  prefer_large_pages(memory, size);
-  return memory;
+  char *memory = map_pages(more);
+  if (memory == NULL)
+    return NULL;
+  size_t before = (LARGE_PAGE - (uintptr_t)memory % LARGE_PAGE) % LARGE_PAGE;
+  if (before > 0)
+    munmap(memory, before);
+  munmap(memory + before + size, LARGE_PAGE - before);
+  prefer_large_pages(memory + before, size);
+  return memory + before;
 }
 
 // *used: bytes of an earlier owner may be in it.
@@ -115,17 +130,26 @@ void *block_allocate_zeroed(size_t size)
   return memory;
 }
 
-void *block_grow(void *memory, size_t old_size, size_t size)
+// Moves pages instead of bytes; NULL when the kernel does not.
+static void *remap(void *memory, size_t old_size, size_t size)
 {
   size_t old_rounded;
   size_t rounded;
-  if (old_size >= BLOCK_LARGE_BYTES) { // moves pages instead of bytes
-    if (!round_up(old_size, &old_rounded) || !round_up(size, &rounded))
-      return NULL;
-    void *moved = mremap(memory, old_rounded, rounded, MREMAP_MAYMOVE);
-    return moved == MAP_FAILED ? NULL : moved;
-  }
-  void *grown = block_allocate(size);
+  if (!round_up(old_size, &old_rounded) || !round_up(size, &rounded))
+    return NULL;
+  void *moved = mremap(memory, old_rounded, rounded, MREMAP_MAYMOVE);
+  if (moved == MAP_FAILED)
+    return NULL;
+  prefer_large_pages(moved, rounded);
+  return moved;
+}
+
+void *block_grow(void *memory, size_t old_size, size_t size)
+{
+  void *grown = old_size >= BLOCK_LARGE_BYTES ? remap(memory, old_size, size) : NULL;
+  if (grown != NULL)
+    return grown;
+  grown = block_allocate(size);
   if (grown == NULL)
     return NULL;
   memcpy(grown, memory, old_size);

@@ -13,7 +13,7 @@
 #include <string.h>
 
 // The pause for clients that come back (docs/scheduling.md): a part of an execution's time.
-#define REGROUP_PART         16
+#define REGROUP_PART         8
 #define REGROUP_LEAST_NS     UINT64_C(500000)  // executions that are shorter are over as soon
 #define REGROUP_MOST_NS      UINT64_C(2000000) // clients that need longer are not waiting for us
 #define REGROUP_MOST_SKIPPED 63                // executions without a pause after one in vain
