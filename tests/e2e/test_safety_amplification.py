@@ -136,15 +136,14 @@ def measure(server, free, name, path, body, headers, described):
 
 
 def test_no_request_makes_much_of_its_bytes(start_release, targets):
-    """Large shapes get a fresh server each: one that ran before has blocks at hand for a moment. Blocks are whole large
-    pages, so that each of a handful may have 2 MiB more than it needs."""
+    """Large shapes get a fresh server each: one that ran before has blocks at hand for a moment."""
     server = start_release(targets, flags=EVERYTHING)
     with survives(server, singing=False):
         rows = [measure(server, MIB, *shape) for size in SMALL for shape in shapes(size, json_tensors, binary_tensors, around)]
     for shape in shapes(LARGEST, json_tensors, around):
         server = start_release(targets, flags=EVERYTHING)
         send_one(server, "/v2/models/canary/infer", CANARY_BODY)  # the code's own pages
-        rows.append(measure(server, 8 * MIB, *shape))
+        rows.append(measure(server, MIB, *shape))
         server.stop()
     rows.sort(reverse=True)
     for factor, of_body, status, name in rows if SHOW else rows[:5]:

@@ -331,6 +331,22 @@ static void tensors_and_dimensions_are_few(void **state)
   ASSERT_REFUSED(text.data, "'inputs[0].shape'", "at most 64 dimensions");
 }
 
+static void ids_have_an_end(void **state)
+{
+  (void)state;
+  AUTO_BUFFER buffer text = BUFFER_EMPTY;
+  buffer_append_text(&text, "{\"inputs\":[],\"id\":\"");
+  for (int i = 0; i < 65536; i++)
+    buffer_append_char(&text, 'i');
+  buffer_append(&text, "\"}", 3);
+  reading r = read_good(text.data);
+  assert_int_equal(strlen(r.request.id), 65536);
+  finish(&r);
+  text.size -= 3;
+  buffer_append(&text, "i\"}", 4);
+  ASSERT_REFUSED(text.data, "'id'", "at most 65536 bytes");
+}
+
 static void shapes_are_lists_of_whole_numbers_whose_product_fits(void **state)
 {
   (void)state;
@@ -789,6 +805,7 @@ int main(void)
       cmocka_unit_test(a_shape_that_the_text_cannot_hold_costs_no_memory),
       cmocka_unit_test(tensors_of_more_bytes_than_are_taken_are_refused),
       cmocka_unit_test(tensors_and_dimensions_are_few),
+      cmocka_unit_test(ids_have_an_end),
       cmocka_unit_test(shapes_are_lists_of_whole_numbers_whose_product_fits),
       cmocka_unit_test(tensors_without_elements_need_an_empty_array_or_nothing),
       cmocka_unit_test(each_member_of_a_request_is_found),

@@ -13,7 +13,8 @@
 #define TENSORS_MAX    4096 // inputs, and outputs, of a request: their names are compared pair by pair
 #define DIMENSIONS_MAX 64
 #define PARAMETERS_MAX 4096 // of a request and its tensors
-#define NAME_MAX_BYTES 255  // of a tensor's name
+#define ID_MAX_BYTES   65536
+#define NAME_MAX_BYTES 255 // of a tensor's name
 
 // ---- lists that grow in the arena ----
 
@@ -478,12 +479,21 @@ static error *known_request_parameter(void *context, json_cursor *c, const json_
   return NULL;
 }
 
+// The id goes along with the request and comes back: it is kept several times.
+static error *read_id(json_cursor *c, const json_place *place, const char **id)
+{
+  RETURN_IF_ERROR(json_string(c, place, id));
+  return strlen(*id) <= ID_MAX_BYTES
+             ? NULL
+             : json_fail_text(place, "expected an id of at most %d bytes", ID_MAX_BYTES);
+}
+
 static error *visit_request_member(void *context, json_cursor *c, const json_place *place,
                                    slice key)
 {
   request_context *r = context;
   if (slice_equal_text(key, "id"))
-    return note(&r->seen, SEEN_ID) ? json_string(c, place, &r->request->id) : twice(place);
+    return note(&r->seen, SEEN_ID) ? read_id(c, place, &r->request->id) : twice(place);
   if (slice_equal_text(key, "inputs"))
     return note(&r->seen, SEEN_INPUTS) ? json_array(c, place, visit_input, &r->inputs)
                                        : twice(place);
