@@ -1,12 +1,10 @@
 """Metrics as Prometheus sees them: its own parser, its own linter, and a real Prometheus that scrapes."""
 import json
-import shutil
 import socket
 import subprocess
 import urllib.parse
 import urllib.request
 
-import pytest
 from conftest import make_faulty, make_identity, wait_for
 from prometheus_client.parser import text_string_to_metric_families
 
@@ -90,7 +88,6 @@ def test_metrics_can_be_turned_off(start_server, repository):
     assert "Metrics Service" not in server.log
 
 
-@pytest.mark.skipif(shutil.which("prometheus") is None, reason="scripts/setup --test installs prometheus")
 def test_a_real_prometheus_scrapes_it(start_server, repository, tmp_path):
     make_identity(repository, "m")
     server = start_server(repository)
