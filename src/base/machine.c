@@ -22,8 +22,7 @@ static unsigned affinity_count(void)
   return count < 1 ? 1 : (unsigned)count;
 }
 
-// The own group's path, of the unified hierarchy (v2) when `controller` is "", else of that one,
-// v1;
+// The own group's path: in the unified hierarchy (v2) when `controller` is "", else in that one's;
 // "" when there is none. Only the own group is looked at: in a container it has its limit.
 static void own_group(const char *controller, char *path, size_t capacity)
 {

@@ -206,7 +206,7 @@ static body_result inflate_all(body *b, z_stream *stream, content_coding coding)
 static body_result inflate_into(body *plain, const body *b, content_coding coding)
 {
   size_t guess;
-  if (!checked_multiply_size(b->size, 4, &guess) || guess > b->max_size / 2)
+  if (!checked_multiply_size(b->size, 4, &guess) || guess > b->max_size)
     guess = b->max_size;
   if (b->size > UINT32_MAX)
     return BODY_TOO_LARGE;
