@@ -11,7 +11,6 @@ enum {
 // A handle is a slot's number + 1 and its generation, so 0 is none.
 struct request_slot {
   open_request request;
-  TRITONSERVER_Error *failure; // what its user is to answer with; owned
   uint32_t generation;
   uint32_t next_free;
   bool open;
@@ -22,11 +21,13 @@ void request_table_init(request_table *self)
 {
   *self = (request_table){.free_slot = NO_SLOT};
   pthread_mutex_init(&self->lock, NULL);
+  pthread_cond_init(&self->unused, NULL);
 }
 
 void request_table_fini(request_table *self)
 {
   free(self->slots);
+  pthread_cond_destroy(&self->unused);
   pthread_mutex_destroy(&self->lock);
 }
 
@@ -83,8 +84,7 @@ static bool add_all(request_table *self, const open_request *requests, uint32_t 
     self->free_slot = slot->next_free;
     self->open_count++;
     slot->request = requests[i];
-    slot->failure = NULL;
-    slot->open = true;
+    slot->open = slot->used = true;
     handles[i] = handle_of(self, index);
   }
   return true;
@@ -99,74 +99,50 @@ bool request_table_add(request_table *self, const open_request *requests, uint32
   return added;
 }
 
+static bool begin(request_table *self, uint64_t handle, open_request *request)
+{
+  request_slot *slot;
+  while ((slot = find(self, handle)) != NULL && slot->used) {
+    self->waiting++;
+    pthread_cond_wait(&self->unused, &self->lock);
+    self->waiting--;
+  }
+  if (slot == NULL)
+    return false;
+  slot->used = true;
+  *request = slot->request;
+  return true;
+}
+
 bool request_table_begin(request_table *self, uint64_t handle, open_request *request)
 {
   pthread_mutex_lock(&self->lock);
-  request_slot *slot = find(self, handle);
-  bool found = slot != NULL && !slot->used;
-  if (found) {
-    slot->used = true;
-    *request = slot->request;
-  }
+  bool found = begin(self, handle, request);
   pthread_mutex_unlock(&self->lock);
   return found;
 }
 
-TRITONSERVER_Error *request_table_end(request_table *self, uint64_t handle, bool close)
-{
-  TRITONSERVER_Error *failure = NULL;
-  pthread_mutex_lock(&self->lock);
-  request_slot *slot = find(self, handle);
-  slot->used = false;
-  failure = slot->failure;
-  slot->failure = NULL;
-  if (close || failure != NULL)
-    close_slot(self, slot);
-  pthread_mutex_unlock(&self->lock);
-  if (close) {
-    TRITONSERVER_ErrorDelete(failure);
-    failure = NULL;
-  }
-  return failure;
-}
-
-bool request_table_fail(request_table *self, uint64_t handle, TRITONSERVER_Error *error,
-                        open_request *request)
-{
-  pthread_mutex_lock(&self->lock);
-  request_slot *slot = find(self, handle);
-  bool found = slot != NULL && !slot->used;
-  if (found) {
-    *request = slot->request;
-    close_slot(self, slot);
-  } else if (slot != NULL && slot->failure == NULL) {
-    slot->failure =
-        TRITONSERVER_ErrorNew(TRITONSERVER_ErrorCode(error), TRITONSERVER_ErrorMessage(error));
-  }
-  pthread_mutex_unlock(&self->lock);
-  return found;
-}
-
-bool request_table_take_any(request_table *self, open_request *request)
+bool request_table_begin_next(request_table *self, uint32_t *from, uint64_t *handle,
+                              open_request *request)
 {
   bool found = false;
   pthread_mutex_lock(&self->lock);
-  for (uint32_t i = 0; i < self->slot_count && self->open_count > 0 && !found; i++) {
-    request_slot *slot = &self->slots[i];
-    found = slot->open && !slot->used;
-    if (found) {
-      *request = slot->request;
-      close_slot(self, slot);
-    }
+  for (; *from < self->slot_count && !found; ++*from) {
+    *handle = handle_of(self, *from);
+    found = begin(self, *handle, request);
   }
   pthread_mutex_unlock(&self->lock);
   return found;
 }
 
-uint32_t request_table_open_count(request_table *self)
+void request_table_end(request_table *self, uint64_t handle, bool close)
 {
   pthread_mutex_lock(&self->lock);
-  uint32_t count = self->open_count;
+  request_slot *slot = find(self, handle);
+  slot->used = false;
+  if (close)
+    close_slot(self, slot);
+  if (self->waiting > 0)
+    pthread_cond_broadcast(&self->unused);
   pthread_mutex_unlock(&self->lock);
-  return count;
 }
