@@ -72,7 +72,7 @@ enum answer_flags {
 // CHANNEL_CALLS, worker → host. Calls marked (reply) have an `id` that the worker chose, unique
 // among those under way, and get exactly one reply on CHANNEL_REPLIES with that id (CALL_INFER: see
 // there). Memory of a call's control and tensors is the worker's again when the host has called
-// channel_done for it (CALL_INFER: when its last reply has come).
+// channel_done for it; the host copies what it needs longer.
 enum call_kind {
   // id: the request's handle; flags: RESPONSE_FINAL. Control: response, RESPONSE_NONE when only
   // flags.
@@ -116,12 +116,14 @@ enum call_flags {
   UNLOAD_DEPENDENTS = 1, // CALL_MODEL_UNLOAD
 };
 
-// CHANNEL_REPLIES, host → worker: `id` is the call's, `kind` the call's. The block at `offset` is
-// the worker's until it says CALL_RELEASE.
+// CHANNEL_REPLIES, host → worker: `id` is the call's, `kind` the call's. The block at `offset`
+// holds the control part alone; each tensor of a reply that has bytes is a block of its own, at the
+// tensor's offset. Each of these blocks is the worker's until it says CALL_RELEASE with the block's
+// offset.
 enum reply_flags {
   REPLY_FINAL = 1,
-  REPLY_FAILED =
-      2 // control: u32 code, text message. Not for CALL_INFER, whose errors are responses
+  // control: u32 code, text message. Not for CALL_INFER, whose errors are responses.
+  REPLY_FAILED = 2
 };
 
 #endif

@@ -56,7 +56,8 @@ static void note_duration(model *m, uint64_t ns)
 static bool run_here(model *m, request *r)
 {
   scheduler_loan *loan;
-  if (!r->may_run_here || atomic_load_explicit(&m->typical_ns, memory_order_relaxed) > RUN_HERE_NS)
+  if (!r->may_run_here || !m->backend->computes ||
+      atomic_load_explicit(&m->typical_ns, memory_order_relaxed) > RUN_HERE_NS)
     return false;
   instance *i = scheduler_borrow(m->scheduler, &r->item, &loan);
   if (i == NULL)
