@@ -30,12 +30,13 @@ struct worker_keeper {
   request_table requests;
   pthread_t listener;
   atomic_uint_fast64_t next_id;
+  _Atomic(const char *) name; // one of own_names
+  char *own_names[2];         // of the start, of the instance
 
   pthread_mutex_t work; // held while work is under way
 
   pthread_mutex_t lock;   // guards what follows
   pthread_cond_t changed; // any of it
-  char *name;
   char *arguments; // of initialize; NULL: not to be started again
   keeper_state state;
   uint64_t number; // of the present worker: 1, 2, …

@@ -3,6 +3,7 @@
 #include "backend_config.h"
 #include "backend_error.h"
 #include "backend_log.h"
+#include "calls.h"
 
 #include <dlfcn.h>
 #include <limits.h>
@@ -172,6 +173,7 @@ void python_backend_free(python_backend *self)
 {
   if (self == NULL)
     return;
+  calls_await_all();
   supervisor_free(self->workers);
   free(self->interpreter);
   free(self->model_folder);
