@@ -1,11 +1,12 @@
-// A channel between the server's process (the host) and one worker process: a memfd that both map, with
-// four one-way rings of fixed slots and a memory region for each side. It has no name anywhere, so nobody
-// else can open it and a crash leaves nothing behind. It knows nothing of Python or of inference, and
-// calls nothing of the server's: the same code is linked into the backend and into the worker.
+// A channel between the server's process (the host) and one worker process: a memfd that both map,
+// with four one-way rings of fixed slots and a memory region for each side. It has no name
+// anywhere, so nobody else can open it and a crash leaves nothing behind. It knows nothing of
+// Python or of inference, and calls nothing of the server's: the same code is linked into the
+// backend and into the worker.
 //
 // Trust: the host believes nothing that it reads here. What it must rely on (positions that it
-// writes, blocks in use) is in memory of its own; indices and offsets of the other side are checked at
-// each use; the memfd is sealed against growing and shrinking, so that an access never faults.
+// writes, blocks in use) is in memory of its own; indices and offsets of the other side are checked
+// at each use; the memfd is sealed against growing and shrinking, so that an access never faults.
 //
 // docs/internals/channel.md has the layout, the costs and the memory order.
 #ifndef NEREID_CHANNEL_H
@@ -63,20 +64,22 @@ void channel_free(channel *ended);
 // The memfd, to be passed to the worker. Owned by the channel. -1 on the worker's side.
 int channel_descriptor(const channel *self);
 
-// Makes every wait on this side return CHANNEL_CLOSED, now and later, once what arrived before has been
-// received. Any thread, any number of times.
+// Makes every wait on this side return CHANNEL_CLOSED, now and later, once what arrived before has
+// been received. Any thread, any number of times.
 void channel_close(channel *self);
 
 // --- Sending. Any thread of the sending side.
 
-// Puts the message into the ring and wakes the receiver. False: the ring is full or the channel closed.
+// Puts the message into the ring and wakes the receiver. False: the ring is full or the channel
+// closed.
 bool channel_try_send(channel *self, channel_ring ring, const channel_message *message);
 
 // The same, and waits for room. False: closed.
 bool channel_send(channel *self, channel_ring ring, const channel_message *message);
 
-// How many messages this side has sent on `ring`, and how many of them the other side has finished with
-// (channel_done). The second is the other side's word, held between its last value and the first.
+// How many messages this side has sent on `ring`, and how many of them the other side has finished
+// with (channel_done). The second is the other side's word, held between its last value and the
+// first.
 uint64_t channel_sent(const channel *self, channel_ring ring);
 uint64_t channel_finished(const channel *self, channel_ring ring);
 
@@ -90,8 +93,8 @@ bool channel_await_finished(channel *self, channel_ring ring, uint64_t count);
 channel_result channel_receive(channel *self, channel_ring ring, int64_t timeout_us,
                                channel_message *message);
 
-// The received message has been dealt with: its slot, and by convention the memory that it names, are the
-// sender's again. Exactly once after each CHANNEL_MESSAGE.
+// The received message has been dealt with: its slot, and by convention the memory that it names,
+// are the sender's again. Exactly once after each CHANNEL_MESSAGE.
 void channel_done(channel *self, channel_ring ring);
 
 // --- Memory. Each side allocates in its own region and reads the other's. Any thread.
@@ -99,8 +102,8 @@ void channel_done(channel *self, channel_ring ring);
 // A block of this side's region, aligned to CHANNEL_ALIGNMENT, contents undefined. False: no room.
 bool channel_allocate(channel *self, size_t size, uint64_t *offset);
 
-// Gives a block back. False when `offset` is not the beginning of a block in use: offsets that the other
-// side names may be passed here.
+// Gives a block back. False when `offset` is not the beginning of a block in use: offsets that the
+// other side names may be passed here.
 bool channel_release(channel *self, uint64_t offset);
 
 // Where a block of this side is.
@@ -109,12 +112,12 @@ void *channel_own(const channel *self, uint64_t offset);
 // Whether `address` is in this side's region, and at which offset.
 bool channel_is_own(const channel *self, const void *address, uint64_t *offset);
 
-// `size` bytes at `offset` of the other side's region; NULL when they are not wholly inside. The other
-// side can change them at any time: copy what is checked before it is used.
+// `size` bytes at `offset` of the other side's region; NULL when they are not wholly inside. The
+// other side can change them at any time: copy what is checked before it is used.
 const void *channel_other(const channel *self, uint64_t offset, uint64_t size);
 
-// Gives the pages of free memory in this side's region back to the system, but for the first `keep` bytes
-// of it. Returns what it gave back.
+// Gives the pages of free memory in this side's region back to the system, but for the first `keep`
+// bytes of it. Returns what it gave back.
 size_t channel_trim(channel *self, size_t keep);
 
 // Bytes of this side's region that are in blocks, and that are kept without being in blocks.

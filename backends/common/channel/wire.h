@@ -8,8 +8,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-// Writes to [at, at + room). With `to` NULL nothing is written and `size` tells what is needed: write
-// twice with the same function, first to count.
+// Writes to [at, at + room). With `to` NULL nothing is written and `size` tells what is needed:
+// write twice with the same function, first to count.
 typedef struct wire_writer {
   uint8_t *to;
   size_t room;
@@ -39,8 +39,8 @@ double wire_get_f64(wire_reader *reader);
 // The text is where it is, not terminated. NULL with length 0 when bad.
 const char *wire_get_text(wire_reader *reader, size_t *length);
 
-// A count of things of which each has at least `least` bytes in what is left; bad when it cannot be. For
-// sizing memory by a count that was read.
+// A count of things of which each has at least `least` bytes in what is left; bad when it cannot
+// be. For sizing memory by a count that was read.
 uint32_t wire_get_count(wire_reader *reader, size_t least);
 
 #endif
