@@ -28,12 +28,13 @@ class InferenceResponse:
     __slots__ = ("_tensors", "_error", "_parameters", "__weakref__")
 
     def __init__(self, output_tensors=(), error=None, parameters=None):
-        for tensor in output_tensors:
+        tensors = list(output_tensors)
+        for tensor in tensors:
             if not isinstance(tensor, Tensor):
                 _refuse(tensor)
         if error is not None and not isinstance(error, TritonError):
             raise TypeError(f"InferenceResponse(): the error must be a TritonError, not {type(error).__name__}")
-        self._tensors = list(output_tensors)
+        self._tensors = tensors
         self._error = error
         self._parameters = "" if parameters is None else parameters_text(parameters)
 
