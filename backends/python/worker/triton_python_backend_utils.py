@@ -50,8 +50,8 @@ def get_model_dir():
 
 def get_input_tensor_by_name(inference_request, name):
     """The request's input of that name, or None."""
-    for tensor in inference_request._inputs:
-        if tensor._name == name:
+    for tensor in inference_request.inputs():
+        if tensor.name() == name:
             return tensor
     return None
 

@@ -147,7 +147,6 @@ static bool fill_request(PyObject *request, wire_reader *reader, block *in, PyOb
          set_owned(request, names._requested, get_names(reader)) &&
          set_owned(request, names._inputs, get_tensors(reader, in)) &&
          set_owned(request, names._sender, none()) &&
-         set_owned(request, names._release_flags, PyLong_FromLong(1)) &&
          set_owned(request, names._decoupled, decoupled) && (!reader->bad || malformed() != NULL);
 }
 

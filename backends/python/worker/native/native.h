@@ -92,7 +92,6 @@ int native_get_u64(PyObject *of, PyObject *name, uint64_t *value);
   X(_requested)                                                                                    \
   X(_inputs)                                                                                       \
   X(_sender)                                                                                       \
-  X(_release_flags)                                                                                \
   X(_decoupled)                                                                                    \
   X(_tensors)                                                                                      \
   X(_error)                                                                                        \

@@ -13,7 +13,6 @@ from .sender import InferenceResponseSender
 from .tensor import Tensor
 
 RELEASE_ALL = 1
-RELEASE_RESCHEDULE = 2
 
 MEMORY_GPU = 0
 MEMORY_CPU = 1
@@ -59,7 +58,6 @@ class InferenceRequest:
         "_requested",
         "_inputs",
         "_sender",
-        "_release_flags",
         "_decoupled",
         "_model_name",
         "_model_version",
@@ -111,7 +109,6 @@ class InferenceRequest:
         self._parameters = parameters_text(parameters)
         self._trace = trace if trace is not None else InferenceTrace()
         self._sender = None
-        self._release_flags = RELEASE_ALL
         self._decoupled = False
         self._model_name = model_name
         self._model_version = model_version
@@ -148,9 +145,8 @@ class InferenceRequest:
         return trace
 
     def set_release_flags(self, flags):
-        if flags not in (RELEASE_ALL, RELEASE_RESCHEDULE):
-            raise TritonModelException(f"set_release_flags(): {flags} is no release flag")
-        self._release_flags = flags
+        if flags != RELEASE_ALL:
+            raise TritonModelException("rescheduling of requests is not supported by nereid yet")
 
     def get_response_sender(self):
         sender = self._sender
