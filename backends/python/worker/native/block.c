@@ -183,7 +183,6 @@ PyObject *buffer_type(void)
 {
   static PyType_Slot slots[] = {{Py_tp_dealloc, (void *)buffer_free},
                                 {Py_tp_getset, getters},
-                                {Py_tp_doc, "A tensor's memory."},
                                 {0, NULL}};
   static PyType_Spec spec = {"_nereid.Buffer", sizeof(buffer), sizeof(Py_intptr_t),
                              Py_TPFLAGS_DEFAULT, slots};

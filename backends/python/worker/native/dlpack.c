@@ -161,11 +161,6 @@ static bool is_contiguous(const dl_tensor *tensor)
   return true;
 }
 
-static PyObject *refuse(const char *format, long value)
-{
-  return PyErr_Format(classes.exception, format, value);
-}
-
 // from_dlpack(capsule): (datatype, shape, Buffer)
 static PyObject *from_dlpack(PyObject *module, PyObject *capsule)
 {
@@ -175,16 +170,18 @@ static PyObject *from_dlpack(PyObject *module, PyObject *capsule)
     return NULL;
   const dl_tensor *tensor = &managed->tensor;
   if (tensor->device_type != DEVICE_CPU && tensor->device_type != DEVICE_CUDA_HOST)
-    return refuse("DLDevice type %ld is not support by Python backend.", tensor->device_type);
+    return PyErr_Format(classes.exception, "DLDevice type %d is not support by Python backend.",
+                        (int)tensor->device_type);
   if (tensor->rank > NATIVE_RANK_MOST)
-    return refuse("DLPack tensor has %ld dimensions, too many.", tensor->rank);
+    return PyErr_Format(classes.exception, "DLPack tensor has %d dimensions, at most %d are possible.",
+                        (int)tensor->rank, NATIVE_RANK_MOST);
   if (!is_contiguous(tensor))
-    return refuse("DLPack tensor is not contiguous. Only contiguous DLPack tensors that are stored "
-                  "in C-Order are supported.",
-                  0);
+    return PyErr_Format(classes.exception, "DLPack tensor is not contiguous. Only contiguous DLPack "
+                                           "tensors that are stored in C-Order are supported.");
   unsigned datatype = datatype_of(tensor);
   if (datatype == 0)
-    return refuse("DLPack tensor has a data type, code %ld, that is not supported.", tensor->code);
+    return PyErr_Format(classes.exception, "DLPack data type (code %d, %d bits) is not supported.",
+                        (int)tensor->code, (int)tensor->bits);
   size_t size = datatype_rows[datatype].size;
   PyObject *shape = PyTuple_New(tensor->rank);
   for (int32_t i = 0; shape != NULL && i < tensor->rank; i++) {

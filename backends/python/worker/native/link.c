@@ -258,7 +258,7 @@ static PyObject *with_payload(const channel_message *received, PyObject *payload
 {
   if (payload == NULL)
     return NULL;
-  return Py_BuildValue("(IIKKN)", received->kind, received->flags, (unsigned long long)received->id,
+  return Py_BuildValue("[IIKKN]", received->kind, received->flags, (unsigned long long)received->id,
                        (unsigned long long)received->value, payload);
 }
 
@@ -337,7 +337,7 @@ static PyObject *memory(PyObject *module, PyObject *nothing)
 
 PyMethodDef link_functions[] = {
     {"attach", attach, METH_VARARGS, "attach(socket): takes the channel that comes over it."},
-    {"receive_work", receive_work, METH_NOARGS, "The next work: (kind, flags, id, value, payload)."},
+    {"receive_work", receive_work, METH_NOARGS, "The next work: [kind, flags, id, value, payload]."},
     {"receive_reply", receive_reply, METH_NOARGS, "The next reply, in the same form."},
     {"answer", answer, METH_VARARGS, "answer(kind, id, control)"},
     {"call", call, METH_VARARGS, "call(kind, flags, id, value, control)"},

@@ -12,7 +12,6 @@ from .model import execution_error
 from .response import InferenceResponse
 from .sender import FINAL
 
-_EXECUTE = 5
 _DECOUPLED = 16
 
 
@@ -28,8 +27,10 @@ class Executor:
         self._loop = None
         self._running = set()  # coroutines' futures, so that they live
 
-    def run(self, id, flags, requests):
-        """Executes and answers. What the requests hold is let go of before the answer, so that it can say so."""
+    def run(self, work):
+        """Executes and answers. The requests are let go of before the answer, so that it can give their memory back."""
+        requests = work.pop()
+        kind, flags, id, value = work
         logger.levels = flags & 15
         try:
             if self._execute is None:
@@ -44,9 +45,8 @@ class Executor:
             message = _nereid.make_answer(requests, responses)
         except BaseException as problem:
             message = _nereid.make_answer(requests, self._failed(requests, problem))
-        del requests[:]
         requests = responses = None
-        _nereid.answer(_EXECUTE, id, message)
+        _nereid.answer(kind, id, message)
 
     def _none_returned(self, requests):
         """Every response comes by a sender. The end of the last reference to a request is the end of its sender."""

@@ -77,10 +77,11 @@ class Worker:
 
     def serve(self):
         while True:
-            kind, flags, id, value, payload = _nereid.receive_work()
-            if kind == _EXECUTE:
-                self._executor.run(id, flags, payload)
+            work = _nereid.receive_work()
+            if work[0] == _EXECUTE:
+                self._executor.run(work)
                 continue
+            kind, flags, id, value, payload = work
             _nereid.answer(kind, id, self._answer_of(kind, payload))
             if kind == _FINALIZE:
                 return

@@ -6,6 +6,8 @@ import os
 import sys
 import traceback
 
+import _nereid
+
 _WORKER = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 
 
@@ -22,6 +24,13 @@ def import_utils():
         raise LoadFailed(
             f"numpy is needed by Python models, and '{sys.executable}' (Python {version}) cannot import it: {problem}"
         ) from None
+    _nereid.use(
+        utils.Tensor,
+        utils.InferenceRequest,
+        utils.InferenceResponse,
+        utils.TritonError,
+        utils.TritonModelException,
+    )
     # Some libraries look for Triton's native module, which has the same names.
     sys.modules.setdefault("c_python_backend_utils", utils)
     return utils
