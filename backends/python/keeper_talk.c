@@ -15,7 +15,8 @@
 
 // ---- starting
 
-// Passes the channel's memory through `socket`. A worker that is gone already is noticed by its end.
+// Passes the channel's memory through `socket`. A worker that is gone already is noticed by its
+// end.
 static void pass_channel(int socket, int descriptor)
 {
   char byte = 0;
@@ -62,8 +63,8 @@ static void process_quiet(void *user)
 static void process_line(void *user, const char *text, size_t length, bool cut)
 {
   const worker_keeper *self = user;
-  BACKEND_LOG_INFO("model '%s', instance '%s': %.*s%s", self->model->name,
-                   worker_keeper_name(self), (int)length, text, cut ? " [cut]" : "");
+  BACKEND_LOG_INFO("model '%s', instance '%s': %.*s%s", self->model->name, worker_keeper_name(self),
+                   (int)length, text, cut ? " [cut]" : "");
 }
 
 static const supervised_events EVENTS = {
@@ -316,8 +317,7 @@ TRITONSERVER_Error *keeper_initialize(worker_keeper *self, worker_link *link, co
 {
   control_part answer;
   initialization what = {.arguments = arguments, .name = name};
-  BACKEND_RETURN_IF_ERROR(
-      ask(self, link, WORK_INITIALIZE, put_initialization, &what, 0, &answer));
+  BACKEND_RETURN_IF_ERROR(ask(self, link, WORK_INITIALIZE, put_initialization, &what, 0, &answer));
   control_part_fini(&answer);
   return NULL;
 }
@@ -338,8 +338,7 @@ void keeper_finalize(worker_keeper *self, worker_link *link)
 static TRITONSERVER_Error *ask_is_ready(worker_keeper *self, worker_link *link)
 {
   control_part answer;
-  TRITONSERVER_Error *error =
-      ask(self, link, WORK_IS_READY, NULL, NULL, READY_WAIT_S, &answer);
+  TRITONSERVER_Error *error = ask(self, link, WORK_IS_READY, NULL, NULL, READY_WAIT_S, &answer);
   BACKEND_RETURN_IF_ERROR(error);
   bool ready = wire_get_u8(&answer.reader) != 0;
   control_part_fini(&answer);

@@ -78,8 +78,8 @@ static char *initialize_arguments(const python_model *model, TRITONSERVER_Instan
   return text;
 }
 
-static TRITONSERVER_Error *start_instance(python_model *model, TRITONBACKEND_ModelInstance *instance,
-                                          worker_keeper **result)
+static TRITONSERVER_Error *
+start_instance(python_model *model, TRITONBACKEND_ModelInstance *instance, worker_keeper **result)
 {
   const char *name;
   TRITONSERVER_InstanceGroupKind kind;
@@ -97,9 +97,9 @@ static TRITONSERVER_Error *start_instance(python_model *model, TRITONBACKEND_Mod
   if (keeper == NULL)
     BACKEND_RETURN_IF_ERROR(worker_keeper_start(model, name, &keeper));
   char *arguments = initialize_arguments(model, kind, device);
-  TRITONSERVER_Error *error =
-      arguments == NULL ? backend_error_no_memory("a model instance")
-                        : worker_keeper_initialize(keeper, instance, name, arguments);
+  TRITONSERVER_Error *error = arguments == NULL
+                                  ? backend_error_no_memory("a model instance")
+                                  : worker_keeper_initialize(keeper, instance, name, arguments);
   free(arguments);
   if (error == NULL)
     *result = keeper;

@@ -61,10 +61,9 @@ static TRITONSERVER_Error *check_batch(execution *self)
     self->batch_size += rows;
   }
   if (self->batch_size > 1 && self->batch_size > (uint64_t)self->model->max_batch_size)
-    return backend_error(TRITONSERVER_ERROR_INTERNAL,
-                         "batch size %llu for '%s', max allowed is %lld",
-                         (unsigned long long)self->batch_size, name,
-                         (long long)self->model->max_batch_size);
+    return backend_error(
+        TRITONSERVER_ERROR_INTERNAL, "batch size %llu for '%s', max allowed is %lld",
+        (unsigned long long)self->batch_size, name, (long long)self->model->max_batch_size);
   return NULL;
 }
 
@@ -287,8 +286,7 @@ static TRITONSERVER_Error *read_answer(execution *self, wire_reader *reader)
   if (!reader->bad && count == self->count)
     return NULL;
   return backend_error(TRITONSERVER_ERROR_INTERNAL,
-                       "the Python worker answered %u requests, %u were given", count,
-                       self->count);
+                       "the Python worker answered %u requests, %u were given", count, self->count);
 }
 
 // One that is answered now, at once.

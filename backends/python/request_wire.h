@@ -26,9 +26,10 @@ typedef struct request_facts {
 TRITONSERVER_Error *request_facts_read(TRITONBACKEND_Request *request, request_facts *facts);
 void request_facts_fini(request_facts *facts);
 
-// Writes all requests into one block and names it in `work`: offset and size are the control part's,
-// which begins the block.
+// Writes all requests into one block and names it in `work`: offset and size are the control
+// part's, which begins the block. When an input is at fault, `*culprit` is the number of its
+// request, else `count`.
 TRITONSERVER_Error *request_wire_write(worker_link *link, const request_facts *requests,
-                                       uint32_t count, channel_message *work);
+                                       uint32_t count, channel_message *work, uint32_t *culprit);
 
 #endif

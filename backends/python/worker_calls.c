@@ -34,9 +34,8 @@ static TRITONSERVER_Error *new_response(const open_request *request,
                                         TRITONBACKEND_Response **response)
 {
   *response = NULL;
-  return request->factory != NULL
-             ? TRITONBACKEND_ResponseNewFromFactory(response, request->factory)
-             : TRITONBACKEND_ResponseNew(response, request->request);
+  return request->factory != NULL ? TRITONBACKEND_ResponseNewFromFactory(response, request->factory)
+                                  : TRITONBACKEND_ResponseNew(response, request->request);
 }
 
 static void send_response(TRITONBACKEND_Response *response, uint32_t flags,
@@ -45,8 +44,7 @@ static void send_response(TRITONBACKEND_Response *response, uint32_t flags,
   backend_error_log(TRITONBACKEND_ResponseSend(response, flags, error), "send a response");
 }
 
-void worker_call_fail(worker_keeper *keeper, const open_request *request,
-                      TRITONSERVER_Error *error)
+void worker_call_fail(worker_keeper *keeper, const open_request *request, TRITONSERVER_Error *error)
 {
   TRITONBACKEND_Response *response;
   TRITONSERVER_Error *failure = new_response(request, &response);

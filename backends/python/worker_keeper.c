@@ -56,10 +56,11 @@ static void kill_locked(worker_keeper *self)
 static TRITONSERVER_Error *gone_locked(const worker_keeper *self)
 {
   bool often = self->death_count >= DEATHS_MANY;
-  return backend_error(often ? TRITONSERVER_ERROR_UNAVAILABLE : TRITONSERVER_ERROR_INTERNAL,
-                       "Stub process '%s' is not healthy. The Python worker of model '%s' ended: %s",
-                       worker_keeper_name(self), self->model->name,
-                       self->cause == NULL ? "it is not known how" : self->cause);
+  return backend_error(
+      often ? TRITONSERVER_ERROR_UNAVAILABLE : TRITONSERVER_ERROR_INTERNAL,
+      "Stub process '%s' is not healthy. The Python worker of model '%s' ended: %s",
+      worker_keeper_name(self), self->model->name,
+      self->cause == NULL ? "it is not known how" : self->cause);
 }
 
 TRITONSERVER_Error *worker_keeper_why_gone(worker_keeper *self, worker_link *link)

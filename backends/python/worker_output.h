@@ -16,7 +16,7 @@ typedef struct worker_output {
   int descriptor; // -1: closed
   worker_output_line *take_line;
   void *user;
-  char *line;     // WORKER_LINE_MOST bytes; the line so far
+  char *line; // WORKER_LINE_MOST bytes; the line so far
   size_t length;
   bool cut;       // the rest of the line is passed over
   char last[200]; // the last line that was not empty, for the cause of an end
@@ -27,7 +27,8 @@ bool worker_output_init(worker_output *self, int descriptor, worker_output_line 
                         void *user);
 void worker_output_fini(worker_output *self);
 
-// Reads a piece of what is there and gives the lines in it. False when the pipe has ended or failed.
+// Reads a piece of what is there and gives the lines in it. False when the pipe has ended or
+// failed.
 bool worker_output_read(worker_output *self);
 
 // Reads what is left, but no more than a pipe can hold, and gives a last line that has no end.

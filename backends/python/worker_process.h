@@ -34,9 +34,9 @@ TRITONSERVER_Error *worker_process_start(worker_process *self, const worker_comm
 // Sends SIGKILL to the process and all of its group. It must not have been reaped yet.
 void worker_process_kill(const worker_process *self);
 
-// After the pidfd became readable: kills what is left of the group, reads what is left in the pipes,
-// reaps the process. `cause` says how it ended, e.g. "it was ended by signal SIGKILL"; for free().
-// NULL when it has not ended.
+// After the pidfd became readable: kills what is left of the group, reads what is left in the
+// pipes, reaps the process. `cause` says how it ended, e.g. "it was ended by signal SIGKILL"; for
+// free(). NULL when it has not ended.
 char *worker_process_reap(worker_process *self);
 
 #endif
