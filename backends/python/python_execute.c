@@ -242,6 +242,17 @@ static void read_facts(execution *self)
 
 // ---- the answer
 
+static TRITONSERVER_Error *decoupled_error(const execution *self, const wire_reader *reader,
+                                           const wire_response *head)
+{
+  if (head->kind == RESPONSE_ERROR && !reader->bad)
+    return backend_error(head->code, "%.*s", (int)head->text_length, head->text);
+  return backend_error(
+      TRITONSERVER_ERROR_INTERNAL,
+      "Python model '%s' is using the decoupled mode and the execute function must return None.",
+      worker_keeper_name(self->keeper));
+}
+
 static void read_response(execution *self, uint32_t index, wire_reader *reader)
 {
   const channel *channel = worker_link_channel(self->link);
@@ -253,12 +264,9 @@ static void read_response(execution *self, uint32_t index, wire_reader *reader)
   }
   if (head.kind == RESPONSE_NONE && !reader->bad)
     return;
-  if (self->model->decoupled) {
+  if (self->model->decoupled) { // only an error, which ends the request
     response_skip(channel, reader, &head);
-    self->errors[index] = backend_error(
-        TRITONSERVER_ERROR_INTERNAL,
-        "Python model '%s' is using the decoupled mode and the execute function must return None.",
-        worker_keeper_name(self->keeper));
+    self->errors[index] = decoupled_error(self, reader, &head);
     return;
   }
   self->errors[index] = TRITONBACKEND_ResponseNew(&self->responses[index], self->requests[index]);
