@@ -153,7 +153,8 @@ void jobs_run_parts(void *jobs_pointer, size_t count, parallel_part *part, void 
   pthread_mutex_lock(&j->mutex);
   p.next = j->parts;
   j->parts = &p;
-  for (size_t i = j->idle_count + 1; i < count && j->thread_count < j->max_threads; i++)
+  size_t most = j->stopping ? 0 : j->max_threads;
+  for (size_t i = j->idle_count + 1; i < count && j->thread_count < most; i++)
     error_free(add_thread(j)); // fewer do as well
   pthread_cond_broadcast(&j->arrived);
   while (p.taken < p.count)
