@@ -6,8 +6,9 @@
 
 #include <string.h>
 
-#define STRETCH_BYTES  (NUMBER_ARRAY_PARTS * NUMBER_ARRAY_PART_BYTES)
-#define BLOCK_ELEMENTS 256 // room for so many at a time is made for short arrays
+#define STRETCH_BYTES    (NUMBER_ARRAY_PARTS * NUMBER_ARRAY_PART_BYTES)
+#define STRETCH_ELEMENTS (NUMBER_ARRAY_PARTS * NUMBER_ARRAY_PART_ELEMENTS)
+#define BLOCK_ELEMENTS   256 // room for so many at a time is made for short arrays
 
 // ---- reading ----
 
@@ -218,9 +219,8 @@ static size_t print_parts(print_stretch *s, const parallel *p)
 bool number_array_print(const number_form *form, size_t size, const parallel *p, const char *in,
                         uint64_t count, buffer *out)
 {
-  size_t stretch = count <= NUMBER_ARRAY_PART_ELEMENTS
-                       ? BLOCK_ELEMENTS
-                       : (size_t)NUMBER_ARRAY_PARTS * NUMBER_ARRAY_PART_ELEMENTS;
+  // Room for a stretch is several times its text: only where the text is longer than that.
+  size_t stretch = count <= STRETCH_ELEMENTS ? BLOCK_ELEMENTS : STRETCH_ELEMENTS;
   while (count > 0) {
     size_t block = count < stretch ? (size_t)count : stretch;
     char *start = buffer_reserve(out, room_for(block));

@@ -12,7 +12,7 @@
 #include <stdint.h>
 
 #define NUMBER_ARRAY_PART_BYTES    ((size_t)512 << 10) // of text that is read
-#define NUMBER_ARRAY_PART_ELEMENTS 16384u              // that are printed
+#define NUMBER_ARRAY_PART_ELEMENTS 4096u               // that are printed
 #define NUMBER_ARRAY_PARTS         8u                  // that are given out at a time
 
 // How one type is written.
