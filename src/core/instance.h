@@ -27,7 +27,7 @@ typedef struct instance {
   bool initialized; // ModelInstanceInitialize succeeded: ModelInstanceFinalize is due
   bool running;     // the thread was started: join it
   pthread_t thread;
-  statistics counters; // this and the batch from its start on
+  statistics counters;           // this and the batch from its start on
   request **batch;               // what the backend gets and may write to; room for batch_capacity
   _Atomic(request *) *executing; // those of the batch that the backend has not released
   queue_item **items;            // the same batch as the scheduler gives it
