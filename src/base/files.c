@@ -97,34 +97,43 @@ static error *open_failure(const char *relative, int reason)
   }
 }
 
-// A path descriptor and what it stands for; -1 when it is absent.
-static error *look(int folder, const char *relative, int *entry, struct stat *status)
+// What `relative` stands for; false with errno. A single name that is no link cannot lead out: one
+// call tells.
+static bool look(int folder, const char *relative, struct stat *status)
 {
-  *entry = open_beneath(folder, relative, O_PATH);
-  if (*entry >= 0 && fstat(*entry, status) == 0)
-    return NULL;
-  if (*entry < 0 && means_absent(errno))
-    return NULL;
-  return open_failure(relative, errno);
+  if (strchr(relative, '/') == NULL && strcmp(relative, "..") != 0) {
+    if (fstatat(folder, relative, status, AT_SYMLINK_NOFOLLOW) != 0)
+      return false;
+    if (!S_ISLNK(status->st_mode))
+      return true;
+  }
+  // A path descriptor: opening a FIFO or device for real may block or act.
+  AUTO_CLOSE int entry = open_beneath(folder, relative, O_PATH);
+  return entry >= 0 && fstat(entry, status) == 0;
+}
+
+error *files_look(int folder, const char *relative, file_kind *kind, uint64_t *change_ns)
+{
+  struct stat status;
+  *kind = FILE_ABSENT;
+  *change_ns = 0;
+  if (!look(folder, relative, &status))
+    return means_absent(errno) ? NULL : open_failure(relative, errno);
+  *kind = kind_of(status.st_mode);
+  *change_ns = (uint64_t)status.st_mtim.tv_sec * 1000000000u + (uint64_t)status.st_mtim.tv_nsec;
+  return NULL;
 }
 
 error *files_kind(int folder, const char *relative, file_kind *kind)
 {
-  struct stat status;
-  AUTO_CLOSE int entry = -1;
-  *kind = FILE_ABSENT;
-  RETURN_IF_ERROR(look(folder, relative, &entry, &status));
-  if (entry >= 0)
-    *kind = kind_of(status.st_mode);
-  return NULL;
+  uint64_t change_ns;
+  return files_look(folder, relative, kind, &change_ns);
 }
 
 error *files_open(int folder, const char *relative, file_kind kind, int *descriptor)
 {
   struct stat status;
-  // A path descriptor first: opening a FIFO or device for real may block or act.
-  AUTO_CLOSE int entry = open_beneath(folder, relative, O_PATH);
-  if (entry < 0 || fstat(entry, &status) != 0)
+  if (!look(folder, relative, &status))
     return open_failure(relative, errno);
   if (kind_of(status.st_mode) != kind)
     return error_new(ERROR_INVALID_ARG, "'%s' is not a %s", relative,
@@ -206,29 +215,27 @@ error *files_list(int folder, const char *relative, string_list *names)
   return NULL;
 }
 
-static error *newest_below(int folder, const char *relative, int depth, uint64_t *newest)
+static error *newest_below(int folder, const char *relative, int depth, file_kind *kind,
+                           uint64_t *newest)
 {
-  struct stat status;
-  AUTO_CLOSE int entry = -1;
-  RETURN_IF_ERROR(look(folder, relative, &entry, &status));
-  if (entry < 0)
+  uint64_t change;
+  file_kind below;
+  RETURN_IF_ERROR(files_look(folder, relative, kind, &change));
+  *newest = change > *newest ? change : *newest;
+  if (*kind != FILE_FOLDER || depth == 0)
     return NULL;
-  uint64_t own = (uint64_t)status.st_mtim.tv_sec * 1000000000u + (uint64_t)status.st_mtim.tv_nsec;
-  *newest = own > *newest ? own : *newest;
-  if (!S_ISDIR(status.st_mode) || depth == 0)
-    return NULL;
-  AUTO_CLOSE_LISTING DIR *listing = open_listing(entry, ".");
+  AUTO_CLOSE_LISTING DIR *listing = open_listing(folder, relative);
   if (listing == NULL)
     return means_absent(errno) ? NULL : open_failure(relative, errno);
   const struct dirent *child;
   while ((errno = 0, child = readdir(listing)) != NULL)
     if (!is_dots(child->d_name))
-      RETURN_IF_ERROR(newest_below(entry, child->d_name, depth - 1, newest));
+      RETURN_IF_ERROR(newest_below(dirfd(listing), child->d_name, depth - 1, &below, newest));
   return errno == 0 ? NULL : list_failure(relative);
 }
 
-error *files_newest_change(int folder, const char *relative, uint64_t *newest_ns)
+error *files_newest_change(int folder, const char *relative, file_kind *kind, uint64_t *newest_ns)
 {
   *newest_ns = 0;
-  return newest_below(folder, relative, TREE_DEPTH_LIMIT, newest_ns);
+  return newest_below(folder, relative, TREE_DEPTH_LIMIT, kind, newest_ns);
 }
