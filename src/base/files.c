@@ -7,11 +7,13 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/openat2.h>
+#include <stdalign.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#define READ_BYTES       16384
 #define TREE_DEPTH_LIMIT 32 // folders below a model; deeper ones do not count as changes
 
 static int open_beneath(int folder, const char *relative, int flags)
@@ -150,10 +152,10 @@ error *files_read(int folder, const char *relative, size_t limit, buffer *conten
   size_t total = 0;
   RETURN_IF_ERROR(files_open(folder, relative, FILE_REGULAR, &file));
   for (;;) {
-    char *end = buffer_reserve(content, 65536);
+    char *end = buffer_reserve(content, READ_BYTES);
     if (end == NULL)
       return error_no_memory();
-    ssize_t got = read(file, end, 65536);
+    ssize_t got = read(file, end, READ_BYTES);
     if (got < 0 && errno == EINTR)
       continue;
     if (got < 0)
@@ -168,27 +170,30 @@ error *files_read(int folder, const char *relative, size_t limit, buffer *conten
   }
 }
 
-static void close_listing(DIR **listing)
-{
-  if (*listing != NULL)
-    closedir(*listing);
-}
-#define AUTO_CLOSE_LISTING __attribute__((cleanup(close_listing)))
+// A folder that is read; opendir() would ask the kernel three times more.
+typedef struct listing {
+  int folder;
+  ssize_t size; // of the entries that the kernel gave
+  ssize_t next; // where among them
+  alignas(struct dirent64) char entries[4096];
+} listing;
 
-static DIR *open_listing(int folder, const char *relative)
+// The next name without "." and ".."; NULL at the end, and with errno when it failed.
+static const char *next_name(listing *l)
 {
-  int descriptor = open_beneath(folder, relative, O_RDONLY | O_DIRECTORY);
-  if (descriptor < 0)
-    return NULL;
-  DIR *listing = fdopendir(descriptor);
-  if (listing == NULL)
-    close(descriptor);
-  return listing;
-}
-
-static bool is_dots(const char *name)
-{
-  return strcmp(name, ".") == 0 || strcmp(name, "..") == 0;
+  for (;;) {
+    errno = 0;
+    if (l->next >= l->size) {
+      l->size = getdents64(l->folder, l->entries, sizeof(l->entries));
+      l->next = 0;
+      if (l->size <= 0)
+        return NULL;
+    }
+    const struct dirent64 *entry = (const struct dirent64 *)(l->entries + l->next);
+    l->next += entry->d_reclen;
+    if (strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0)
+      return entry->d_name;
+  }
 }
 
 static error *list_failure(const char *relative)
@@ -198,17 +203,14 @@ static error *list_failure(const char *relative)
 
 error *files_list(int folder, const char *relative, string_list *names)
 {
-  AUTO_CLOSE_LISTING DIR *listing = open_listing(folder, relative);
-  if (listing == NULL)
+  AUTO_CLOSE int opened = open_beneath(folder, relative, O_RDONLY | O_DIRECTORY);
+  if (opened < 0)
     return open_failure(relative, errno);
-  for (;;) {
-    errno = 0;
-    const struct dirent *entry = readdir(listing);
-    if (entry == NULL)
-      break;
-    if (!is_dots(entry->d_name) && !string_list_add(names, entry->d_name))
+  listing l = {.folder = opened};
+  const char *name;
+  while ((name = next_name(&l)) != NULL)
+    if (!string_list_add(names, name))
       return error_no_memory();
-  }
   if (errno != 0)
     return list_failure(relative);
   string_list_sort(names);
@@ -224,13 +226,13 @@ static error *newest_below(int folder, const char *relative, int depth, file_kin
   *newest = change > *newest ? change : *newest;
   if (*kind != FILE_FOLDER || depth == 0)
     return NULL;
-  AUTO_CLOSE_LISTING DIR *listing = open_listing(folder, relative);
-  if (listing == NULL)
+  AUTO_CLOSE int opened = open_beneath(folder, relative, O_RDONLY | O_DIRECTORY);
+  if (opened < 0)
     return means_absent(errno) ? NULL : open_failure(relative, errno);
-  const struct dirent *child;
-  while ((errno = 0, child = readdir(listing)) != NULL)
-    if (!is_dots(child->d_name))
-      RETURN_IF_ERROR(newest_below(dirfd(listing), child->d_name, depth - 1, &below, newest));
+  listing l = {.folder = opened};
+  const char *name;
+  while ((name = next_name(&l)) != NULL)
+    RETURN_IF_ERROR(newest_below(opened, name, depth - 1, &below, newest));
   return errno == 0 ? NULL : list_failure(relative);
 }
 
