@@ -2,12 +2,15 @@
 // server; models may load on several threads at once, an instance executes on its own thread.
 #include "identity_execute.h"
 
+#include "backend_computes.h"
 #include "backend_error.h"
 #include "backend_log.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <time.h>
+
+const char NEREID_BackendComputes = 1;
 
 // The oldest backend API with all that is called here (response parameters, traces, parallel
 // loading of instances).

@@ -2,10 +2,13 @@
 // instances) and instance threads (execute).
 #include "onnx_execute.h"
 
+#include "backend_computes.h"
 #include "backend_error.h"
 #include "backend_log.h"
 
 #include <stdlib.h>
+
+const char NEREID_BackendComputes = 1;
 
 #define API_MINOR_NEEDED 10 // Triton 22.07
 

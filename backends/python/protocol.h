@@ -1,6 +1,6 @@
 // What the Python backend (the host) and its worker processes say to each other over a channel
-// (channel.h): the kinds of messages and what their control parts hold, written and read with wire.h.
-// Included by the backend and by the worker's extension; nothing else is shared by them.
+// (channel.h): the kinds of messages and what their control parts hold, written and read with
+// wire.h. Included by the backend and by the worker's extension; nothing else is shared by them.
 //
 // Notation: u8, u32, u64, i64, f64 and text are wire.h's. "tensor" is
 //   text name, u32 datatype (TRITONSERVER_DataType), u32 rank, i64 dims[rank], u64 offset, u64 size
@@ -16,7 +16,8 @@
 
 enum {
   PROTOCOL_VERSION = 1,
-  PROTOCOL_SOCKET = 3, // the worker's end of the socket pair: the memfd comes over it, its end means exit
+  PROTOCOL_SOCKET =
+      3, // the worker's end of the socket pair: the memfd comes over it, its end means exit
   PROTOCOL_CONTROL_MOST = 64 << 20 // bytes of a control part
 };
 
@@ -26,16 +27,16 @@ enum response_kind {
   RESPONSE_ERROR
 };
 
-// CHANNEL_WORK, host → worker. The worker's main thread does one after the other and answers each on
-// CHANNEL_ANSWERS with the same `kind` and `id`. An answer's control begins with u8 ok. When it is 0, what
-// follows is text reason (the traceback's last line), text traceback.
+// CHANNEL_WORK, host → worker. The worker's main thread does one after the other and answers each
+// on CHANNEL_ANSWERS with the same `kind` and `id`. An answer's control begins with u8 ok. When it
+// is 0, what follows is text reason (the traceback's last line), text traceback.
 enum work_kind {
-  // The answer that the worker gives unasked when it has started: u8 1, u32 PROTOCOL_VERSION, text Python's
-  // version, text executable.
+  // The answer that the worker gives unasked when it has started: u8 1, u32 PROTOCOL_VERSION, text
+  // Python's version, text executable.
   WORK_HELLO = 1,
-  // text JSON: {"model_name", "model_version" (text), "instance_name", "model_path" (folder of the model),
-  // "model_file" (path of model.py), "module" ("1.model", or "model" for a backend of Python),
-  // "search" [folders appended to sys.path in order]}. The worker imports the module.
+  // text JSON: {"model_name", "model_version" (text), "instance_name", "model_path" (folder of the
+  // model), "model_file" (path of model.py), "module" ("1.model", or "model" for a backend of
+  // Python), "search" [folders appended to sys.path in order]}. The worker imports the module.
   // Answer: u8 1, u8 has auto_complete_config, u8 is execute a coroutine function, u8 has is_ready.
   WORK_LOAD,
   // text model configuration (JSON). Answer: u8 1, text the completed configuration (JSON).
@@ -43,13 +44,12 @@ enum work_kind {
   // text JSON, the args of initialize: every value is a text. Answer: u8 1.
   WORK_INITIALIZE,
   // value: the number of requests; flags: WORK_LOG_*, which log levels are on. Control:
-  // u32 count, then for each: u64 handle, text id, correlation, u32 flags, u64 timeout (µs), text parameters
-  // (JSON object or empty), text trace context, u32 count and text[] requested outputs, u32 count and
-  // tensor[] inputs.
-  // All input data is in the block at `offset`, where the control part is too. The block is the worker's
-  // until it says CALL_RELEASE or sets ANSWER_RELEASED in the answer.
-  // Answer: u8 1, u32 count (that of the requests), response[count]. RESPONSE_NONE: its responses come, or
-  // came, by CALL_RESPONSE with the request's handle.
+  // u32 count, then for each: u64 handle, text id, correlation, u32 flags, u64 timeout (µs), text
+  // parameters (JSON object or empty), text trace context, u32 count and text[] requested outputs,
+  // u32 count and tensor[] inputs. All input data is in the block at `offset`, where the control
+  // part is too. The block is the worker's until it says CALL_RELEASE or sets ANSWER_RELEASED in
+  // the answer. Answer: u8 1, u32 count (that of the requests), response[count]. RESPONSE_NONE: its
+  // responses come, or came, by CALL_RESPONSE with the request's handle.
   WORK_EXECUTE,
   // Answer: u8 1, u8 ready (the model's is_ready; 1 when it has none).
   WORK_IS_READY,
@@ -69,12 +69,13 @@ enum answer_flags {
   ANSWER_RELEASED = 1 // the work's block is no longer used
 };
 
-// CHANNEL_CALLS, worker → host. Calls marked (reply) have an `id` that the worker chose, unique among
-// those under way, and get exactly one reply on CHANNEL_REPLIES with that id (CALL_INFER: see there). Memory
-// of a call's control and tensors is the worker's again when the host has called channel_done for it
-// (CALL_INFER: when its last reply has come).
+// CHANNEL_CALLS, worker → host. Calls marked (reply) have an `id` that the worker chose, unique
+// among those under way, and get exactly one reply on CHANNEL_REPLIES with that id (CALL_INFER: see
+// there). Memory of a call's control and tensors is the worker's again when the host has called
+// channel_done for it; the host copies what it needs longer.
 enum call_kind {
-  // id: the request's handle; flags: RESPONSE_FINAL. Control: response, RESPONSE_NONE when only flags.
+  // id: the request's handle; flags: RESPONSE_FINAL. Control: response, RESPONSE_NONE when only
+  // flags.
   CALL_RESPONSE = 1,
   // value: the offset of a block of the host's that the worker no longer uses.
   CALL_RELEASE,
@@ -82,16 +83,17 @@ enum call_kind {
   CALL_LOG,
   // (reply) value: the handle of a request. Reply: value 1 when it is cancelled.
   CALL_IS_CANCELLED,
-  // (reply) An inference. flags: INFER_DECOUPLED. Control: text model, i64 version (-1 newest), text id,
-  // correlation, u32 flags, u64 timeout (µs), u64 priority, text parameters (JSON), u64 parent (handle of the
-  // request whose trace it continues, or 0), u32 count and text[] requested outputs, u32 count and tensor[]
-  // inputs.
-  // Replies: control is a response; REPLY_FINAL is set in the last, and in it RESPONSE_NONE may stand.
-  // Without INFER_DECOUPLED there is exactly one; a decoupled model is then refused.
+  // (reply) An inference. flags: INFER_DECOUPLED. Control: text model, i64 version (-1 newest),
+  // text id, correlation, u32 flags, u64 timeout (µs), u64 priority, text parameters (JSON), u64
+  // parent (handle of the request whose trace it continues, or 0), u32 count and text[] requested
+  // outputs, u32 count and tensor[] inputs. Replies: control is a response; REPLY_FINAL is set in
+  // the last, and in it RESPONSE_NONE may stand. Without INFER_DECOUPLED there is exactly one; a
+  // decoupled model is then refused.
   CALL_INFER,
   // id: that of a CALL_INFER under way, or one that has ended (nothing happens).
   CALL_INFER_CANCEL,
-  // (reply) Custom metrics; value: the object's number, given by the reply of the one that makes it.
+  // (reply) Custom metrics; value: the object's number, given by the reply of the one that makes
+  // it.
   CALL_FAMILY_NEW,    // control: text name, text description, u32 kind (TRITONSERVER_MetricKind)
   CALL_FAMILY_DELETE, // value: family
   CALL_METRIC_NEW,    // value: family; control: text labels (JSON object), u32 count, f64[] buckets
@@ -101,9 +103,11 @@ enum call_kind {
   CALL_METRIC_OBSERVE,
   CALL_METRIC_VALUE, // the reply's control: f64
   // (reply) Model control.
-  CALL_MODEL_LOAD,     // control: text model, text config (JSON or empty), u32 count and (text path, text content)[]
-  CALL_MODEL_UNLOAD,   // control: text model; flags: UNLOAD_DEPENDENTS
-  CALL_MODEL_IS_READY, // control: text model, text version (may be empty). Reply: value 1 when ready
+  CALL_MODEL_LOAD,   // control: text model, text config (JSON or empty), u32 count and (text path,
+                     // text content)[]
+  CALL_MODEL_UNLOAD, // control: text model; flags: UNLOAD_DEPENDENTS
+  CALL_MODEL_IS_READY, // control: text model, text version (may be empty). Reply: value 1 when
+                       // ready
 };
 
 enum call_flags {
@@ -112,11 +116,14 @@ enum call_flags {
   UNLOAD_DEPENDENTS = 1, // CALL_MODEL_UNLOAD
 };
 
-// CHANNEL_REPLIES, host → worker: `id` is the call's, `kind` the call's. The block at `offset` is the worker's
-// until it says CALL_RELEASE.
+// CHANNEL_REPLIES, host → worker: `id` is the call's, `kind` the call's. The block at `offset`
+// holds the control part alone; each tensor of a reply that has bytes is a block of its own, at the
+// tensor's offset. Each of these blocks is the worker's until it says CALL_RELEASE with the block's
+// offset.
 enum reply_flags {
   REPLY_FINAL = 1,
-  REPLY_FAILED = 2 // control: u32 code, text message. Not for CALL_INFER, whose errors are responses
+  // control: u32 code, text message. Not for CALL_INFER, whose errors are responses.
+  REPLY_FAILED = 2
 };
 
 #endif

@@ -81,6 +81,7 @@ static error *find_functions(backend *b)
   };
   for (size_t i = 0; i < sizeof(table) / sizeof(table[0]); i++)
     find_function(b->handle, table[i].symbol, table[i].place);
+  b->computes = dlsym(b->handle, "NEREID_BackendComputes") != NULL;
   if (f->model_instance_execute == NULL)
     return error_new(ERROR_NOT_FOUND,
                      "'%s' is not a backend: it has no TRITONBACKEND_ModelInstanceExecute",

@@ -44,6 +44,7 @@ typedef struct backend {
   TRITONBACKEND_ExecutionPolicy policy;
   backend_functions functions;
   backend_attribute attribute;
+  bool computes; // promises that executions never wait (backends/common/backend_computes.h)
 } backend;
 
 typedef struct backend_registry {

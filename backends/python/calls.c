@@ -1,0 +1,182 @@
+#include "calls_internal.h"
+
+#include "backend_error.h"
+#include "backend_log.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+// How many objects there are: what they run must end before the library is unloaded.
+static pthread_mutex_t live_lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_cond_t live_none = PTHREAD_COND_INITIALIZER;
+static size_t live; // live_lock
+
+static void count_live(bool more)
+{
+  pthread_mutex_lock(&live_lock);
+  live = more ? live + 1 : live - 1;
+  if (live == 0)
+    pthread_cond_broadcast(&live_none);
+  pthread_mutex_unlock(&live_lock);
+}
+
+void calls_await_all(void)
+{
+  pthread_mutex_lock(&live_lock);
+  while (live > 0)
+    pthread_cond_wait(&live_none, &live_lock);
+  pthread_mutex_unlock(&live_lock);
+}
+
+TRITONSERVER_Error *calls_new(TRITONSERVER_Server *server, const char *where, worker_link *link,
+                              calls **made)
+{
+  calls *self = calloc(1, sizeof *self);
+  if (self == NULL || (self->where = strdup(where)) == NULL) {
+    free(self);
+    return backend_error_no_memory("a worker's calls");
+  }
+  TRITONSERVER_Error *error = infer_allocator_new(&self->allocator);
+  if (error != NULL) {
+    free(self->where);
+    free(self);
+    return error;
+  }
+  atomic_init(&self->references, 1);
+  pthread_mutex_init(&self->lock, NULL);
+  self->server = server;
+  self->link = worker_link_ref(link);
+  count_live(true);
+  *made = self;
+  return NULL;
+}
+
+calls *calls_ref(calls *self)
+{
+  atomic_fetch_add_explicit(&self->references, 1, memory_order_relaxed);
+  return self;
+}
+
+void calls_unref(calls *self)
+{
+  if (atomic_fetch_sub_explicit(&self->references, 1, memory_order_acq_rel) != 1)
+    return;
+  backend_error_log(TRITONSERVER_ResponseAllocatorDelete(self->allocator),
+                    "delete a response allocator");
+  worker_link_unref(self->link);
+  pthread_mutex_destroy(&self->lock);
+  free(self->where);
+  free(self);
+  count_live(false);
+}
+
+void calls_end(calls *self)
+{
+  if (self == NULL)
+    return;
+  pthread_mutex_lock(&self->lock);
+  self->ended = true;
+  infer_calls_cancel_all(self);
+  pthread_mutex_unlock(&self->lock);
+  metric_table_fini(&self->metrics);
+  calls_unref(self);
+}
+
+static bool has_ended(calls *self)
+{
+  pthread_mutex_lock(&self->lock);
+  bool ended = self->ended;
+  pthread_mutex_unlock(&self->lock);
+  return ended;
+}
+
+void calls_reply(calls *self, const channel_message *call, uint64_t value)
+{
+  channel_message reply = {
+      .kind = call->kind, .id = call->id, .flags = REPLY_FINAL, .value = value};
+  if (!has_ended(self))
+    worker_link_reply(self->link, &reply);
+}
+
+void calls_reply_part(calls *self, const channel_message *call, control_part_write *write,
+                      const void *what)
+{
+  channel_message reply = {.kind = call->kind, .id = call->id, .flags = REPLY_FINAL};
+  if (has_ended(self))
+    return;
+  if (!control_part_make(self->link, write, what, &reply)) {
+    BACKEND_LOG_ERROR("%s: no memory for the reply to a call", self->where);
+    reply.flags |= REPLY_FAILED;
+  }
+  worker_link_reply(self->link, &reply);
+}
+
+static void write_error(wire_writer *writer, const void *what)
+{
+  wire_error_write(writer, (TRITONSERVER_Error *)what);
+}
+
+void calls_reply_error(calls *self, const channel_message *call, TRITONSERVER_Error *error_owned)
+{
+  if (error_owned == NULL) {
+    calls_reply(self, call, 0);
+    return;
+  }
+  channel_message reply = {.kind = call->kind, .id = call->id, .flags = REPLY_FINAL | REPLY_FAILED};
+  if (!has_ended(self)) {
+    if (!control_part_make(self->link, write_error, error_owned, &reply))
+      BACKEND_LOG_ERROR("%s: no memory for an error: %s", self->where,
+                        TRITONSERVER_ErrorMessage(error_owned));
+    worker_link_reply(self->link, &reply);
+  }
+  TRITONSERVER_ErrorDelete(error_owned);
+}
+
+char *calls_text(wire_reader *reader)
+{
+  size_t length;
+  const char *text = wire_get_text(reader, &length);
+  if (reader->bad || memchr(text, '\0', length) != NULL) {
+    reader->bad = true;
+    return NULL;
+  }
+  char *copy = malloc(length + 1);
+  if (copy == NULL) {
+    reader->bad = true;
+    return NULL;
+  }
+  memcpy(copy, text, length);
+  copy[length] = '\0';
+  return copy;
+}
+
+static void handle_metric(calls *self, const channel_message *message, wire_reader *control)
+{
+  metric_result result = {0};
+  TRITONSERVER_Error *error = metric_call(&self->metrics, message, control, &result);
+  if (error != NULL)
+    calls_reply_error(self, message, error);
+  else if (message->kind == CALL_METRIC_VALUE)
+    calls_reply_part(self, message, metric_value_write, &result.value);
+  else
+    calls_reply(self, message, result.number);
+}
+
+bool calls_handle(calls *self, const channel_message *message)
+{
+  if (message->kind < CALL_INFER || message->kind > CALL_MODEL_IS_READY)
+    return false;
+  control_part control;
+  if (!control_part_copy(&control, self->link, message))
+    control.reader.bad = true; // each kind of call answers for it
+  if (message->kind == CALL_INFER)
+    infer_call_start(self, message, &control.reader);
+  else if (message->kind == CALL_INFER_CANCEL)
+    infer_call_cancel(self, message->id);
+  else if (message->kind < CALL_MODEL_LOAD)
+    handle_metric(self, message, &control.reader);
+  else
+    model_call_start(self, message, &control.reader);
+  control_part_fini(&control);
+  return true;
+}

@@ -1,0 +1,27 @@
+// What a model asks of the server while it runs: inferences by other models (BLS), custom metrics,
+// loading and unloading of models. One object for each worker process; when the worker is gone,
+// what it has under way is cancelled and its answers are dropped.
+#ifndef NEREID_PYTHON_CALLS_H
+#define NEREID_PYTHON_CALLS_H
+
+#include "worker_link.h"
+
+typedef struct calls calls;
+
+// `where` names model and instance in log lines; copied.
+TRITONSERVER_Error *calls_new(TRITONSERVER_Server *server, const char *where, worker_link *link,
+                              calls **made);
+
+// Deals with the message if its kind belongs here; the caller does channel_done afterwards. Never
+// waits for the server: replies come from other threads. The listener's thread.
+bool calls_handle(calls *self, const channel_message *message);
+
+// The worker is gone or about to go: no more replies, inferences under way are cancelled, metrics
+// of the worker are deleted. Returns at once; what is under way lets go of its memory when it ends.
+// Gives up the caller's reference. NULL does nothing.
+void calls_end(calls *self);
+
+// Waits until everything that was under way has ended. Before the library is unloaded.
+void calls_await_all(void);
+
+#endif
