@@ -15,6 +15,7 @@
 #define LARGE_PAGES_FROM (2 * LARGE_PAGE)
 #define KEPT_MAX         32
 #define KEPT_BYTES       ((size_t)64 << 20)
+#define KEPT_BLOCK_BYTES ((size_t)16 << 20) // of one: its work takes much longer than new pages do
 
 typedef struct kept_block {
   void *memory;
@@ -67,7 +68,8 @@ static void *take_kept(size_t size)
 static bool keep(void *memory, size_t size)
 {
   LOCK_SCOPE(&kept.mutex);
-  if (!kept.wanted || kept.count == KEPT_MAX || size > KEPT_BYTES - kept.bytes)
+  if (!kept.wanted || kept.count == KEPT_MAX || size > KEPT_BLOCK_BYTES ||
+      size > KEPT_BYTES - kept.bytes)
     return false;
   kept.blocks[kept.count++] = (kept_block){.memory = memory, .size = size};
   kept.bytes += size;
@@ -166,6 +168,18 @@ void block_free(void *memory, size_t size)
     free(memory);
   else if (round_up(size, &rounded) && !keep(memory, rounded))
     munmap(memory, rounded);
+}
+
+void block_discard(void *memory, size_t block_size, char *begin, size_t size)
+{
+  if (block_size < BLOCK_LARGE_BYTES || block_size <= KEPT_BLOCK_BYTES)
+    return;
+  // Whole large pages only: the offset in the block is the offset in its first one.
+  size_t offset = (size_t)(begin - (char *)memory);
+  size_t first = offset + (LARGE_PAGE - offset % LARGE_PAGE) % LARGE_PAGE;
+  size_t end = offset + size - (offset + size) % LARGE_PAGE;
+  if (first < end)
+    madvise((char *)memory + first, end - first, MADV_DONTNEED);
 }
 
 void blocks_keep(void)

@@ -32,6 +32,10 @@ void *block_grow(void *memory, size_t old_size, size_t size);
 // `size` is what the block was allocated with. NULL is allowed.
 void block_free(void *memory, size_t size);
 
+// Gives the pages of `size` bytes at `begin` back to the kernel, where the block is too large to be
+// kept: what they hold is lost. `block_size` is what the block was allocated with.
+void block_discard(void *memory, size_t block_size, char *begin, size_t size);
+
 // From now on freed blocks are kept. The daemon and the library have a copy of this layer each, and
 // so their own blocks.
 void blocks_keep(void);

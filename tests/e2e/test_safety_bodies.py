@@ -87,6 +87,10 @@ def data_of(value):
     return b'{"inputs":[{"name":"INPUT0","shape":[1,1],"datatype":"FP32","data":[' + value + b"]}]}"
 
 
+def row_of(count, text):
+    return b'{"inputs":[{"name":"INPUT0","shape":[1,%d],"datatype":"FP32","data":[%s0]}]}' % (count, text)
+
+
 def with_id(value):
     return b'{"id":"' + value + b'",' + CANARY_BODY[1:]
 
@@ -177,7 +181,9 @@ def test_json_takes_time_in_proportion_to_its_size(start_release, targets):
     """Ten times the text costs at most 12 times the CPU and a little; sizes are such that noise is small against them."""
     server = start_release(targets, flags=EVERYTHING)
     shapes = {
-        "numbers": lambda n: b'{"inputs":[{"name":"INPUT0","shape":[1,%d],"datatype":"FP32","data":[%s0]}]}' % (n // 4 + 1, b"1.5," * (n // 4)),
+        "numbers": lambda n: row_of(n // 4 + 1, b"1.5," * (n // 4)),
+        "lines": lambda n: row_of(n // 3 + 1, b"1,\n" * (n // 3)),
+        "runs": lambda n: row_of(n // 400 * 200 + 1, (b"1," * 199 + b"1\n,") * (n // 400)),
         "nothing known": lambda n: CANARY_BODY[:-1] + b',"x":[' + b"{}," * (n // 3) + b"1]}",
         "a string": lambda n: with_id(b"\\u00e4" * (n // 6)),
         "digits": lambda n: data_of(b"0." + b"3" * n),

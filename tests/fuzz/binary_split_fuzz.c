@@ -40,7 +40,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
   arena a;
   arena_init(&a, NULL, 0);
   infer_request_json request;
-  error *e = infer_request_json_read((slice){body, json_size}, MAX_DATA, &a, &request);
+  error *e = infer_request_json_read((slice){body, json_size}, MAX_DATA, NULL, &a, &request);
   if (e == NULL)
     e = binary_tensors_split(&request, binary);
   if (e == NULL)

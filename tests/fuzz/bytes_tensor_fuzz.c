@@ -45,7 +45,7 @@ static error *write_whole_reply(const uint8_t *tensor, size_t size, uint64_t cou
   const infer_response_json reply = {
       .model_name = "m", .model_version = 1, .outputs = &output, .output_count = 1};
   AUTO_BUFFER buffer text = BUFFER_EMPTY;
-  return infer_response_json_write(&reply, &text);
+  return infer_response_json_write(&reply, NULL, &text);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
@@ -55,7 +55,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
   const uint64_t count = data[0];
   const uint8_t *tensor = data + 1;
   AUTO_BUFFER buffer printed = BUFFER_EMPTY;
-  error *e = json_tensor_write(TRITONSERVER_TYPE_BYTES, tensor, size - 1, count, &printed);
+  error *e = json_tensor_write(TRITONSERVER_TYPE_BYTES, tensor, size - 1, count, NULL, &printed);
   if (e == NULL)
     check_reads_back(&printed, tensor, size - 1, count);
   error *whole = write_whole_reply(tensor, size - 1, count);

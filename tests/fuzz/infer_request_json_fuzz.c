@@ -26,7 +26,7 @@ static void check_round_trip(const infer_json_input *input)
 {
   AUTO_BUFFER buffer printed = BUFFER_EMPTY;
   error *e = json_tensor_write(input->datatype, input->data, input->data_size, input->element_count,
-                               &printed);
+                               NULL, &printed);
   CHECK(e == NULL);
   char *text = copy_with_zeroes(printed.data, printed.size);
   arena a;
@@ -92,7 +92,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
   arena a;
   arena_init(&a, NULL, 0);
   infer_request_json request;
-  error *e = infer_request_json_read((slice){text, size}, MAX_DATA, &a, &request);
+  error *e = infer_request_json_read((slice){text, size}, MAX_DATA, NULL, &a, &request);
   if (e == NULL)
     check_request(&request);
   else

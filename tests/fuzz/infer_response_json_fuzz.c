@@ -183,7 +183,7 @@ static void check_reply(const infer_response_json *r)
   AUTO_BUFFER buffer text = BUFFER_EMPTY;
   const response_output_json *o = &r->outputs[0];
   const size_t size = protocol_datatype_size(o->datatype);
-  error *e = infer_response_json_write(r, &text);
+  error *e = infer_response_json_write(r, NULL, &text);
   if (e != NULL) {
     CHECK(size == 0 || o->data_size != (size_t)o->shape[0] * size);
     CHECK(error_get_code(e) == ERROR_INTERNAL ||

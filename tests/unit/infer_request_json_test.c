@@ -33,7 +33,7 @@ static reading read_bytes(const void *text, size_t size, const char *behind)
   memcpy(r.text, text, size);
   memcpy(r.text + size, behind, strlen(behind));
   arena_init(&r.arena, NULL, 0);
-  r.error = infer_request_json_read((slice){r.text, size}, MAX_DATA, &r.arena, &r.request);
+  r.error = infer_request_json_read((slice){r.text, size}, MAX_DATA, NULL, &r.arena, &r.request);
   return r;
 }
 
@@ -256,7 +256,8 @@ static void a_shape_that_the_text_cannot_hold_costs_no_memory(void **state)
       arena a;
       arena_init(&a, initial, sizeof(initial));
       infer_request_json request;
-      error *e = infer_request_json_read((slice){exact, strlen(text)}, MAX_DATA, &a, &request);
+      error *e =
+          infer_request_json_read((slice){exact, strlen(text)}, MAX_DATA, NULL, &a, &request);
       assert_non_null(e);
       assert_null(a.blocks);
       assert_non_null(strstr(error_message(e), "Unable to parse 'inputs[0].data'"));
@@ -285,7 +286,7 @@ static void tensors_of_more_bytes_than_are_taken_are_refused(void **state)
   arena a;
   infer_request_json request;
   arena_init(&a, memory, sizeof(memory));
-  error *e = infer_request_json_read(slice_of(text), MAX_DATA, &a, &request);
+  error *e = infer_request_json_read(slice_of(text), MAX_DATA, NULL, &a, &request);
   assert_non_null(e);
   assert_null(a.blocks);
   assert_true(a.next - memory < MAX_DATA);

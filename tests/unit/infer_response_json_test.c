@@ -29,7 +29,7 @@ static infer_response_json reply_of(const response_output_json *outputs, size_t 
 static void assert_written(const infer_response_json *reply, const char *expected)
 {
   AUTO_BUFFER buffer text = BUFFER_EMPTY;
-  error *e = infer_response_json_write(reply, &text);
+  error *e = infer_response_json_write(reply, NULL, &text);
   if (e != NULL)
     fail_msg("refused: %s", error_message(e));
   buffer_append_char(&text, '\0');
@@ -50,7 +50,7 @@ static void assert_refused(const response_output_json *output, error_code code, 
 {
   AUTO_BUFFER buffer text = BUFFER_EMPTY;
   const infer_response_json reply = reply_of(output, 1);
-  error *e = infer_response_json_write(&reply, &text);
+  error *e = infer_response_json_write(&reply, NULL, &text);
   assert_non_null(e);
   assert_int_equal(error_get_code(e), code);
   if (strstr(error_message(e), "output 'o'") == NULL || strstr(error_message(e), reason) == NULL)
@@ -111,7 +111,7 @@ static void text_is_appended_behind_what_the_buffer_holds(void **state)
   AUTO_BUFFER buffer text = BUFFER_EMPTY;
   const infer_response_json reply = reply_of(NULL, 0);
   buffer_append_text(&text, "before");
-  assert_null(infer_response_json_write(&reply, &text));
+  assert_null(infer_response_json_write(&reply, NULL, &text));
   assert_memory_equal(text.data, "before{\"model_name\"", 18);
 }
 
@@ -206,7 +206,7 @@ static void every_16_bit_value_reads_back_to_itself(void **state)
     for (size_t i = 0; i < 65536; i++)
       values[i] = is_nan16((uint16_t)i, types[t].infinity) ? types[t].nan : (uint16_t)i;
     AUTO_BUFFER buffer text = BUFFER_EMPTY;
-    assert_null(json_tensor_write(types[t].datatype, values, sizeof(values), 65536, &text));
+    assert_null(json_tensor_write(types[t].datatype, values, sizeof(values), 65536, NULL, &text));
     assert_reads_back(&text, types[t].datatype, 65536, values, sizeof(values));
   }
 }
@@ -223,7 +223,7 @@ static void tensors_of_any_count_have_a_comma_between_elements_only(void **state
       values[k] = INT64_MIN + (int64_t)k; // the longest texts
     AUTO_BUFFER buffer text = BUFFER_EMPTY;
     assert_null(
-        json_tensor_write(TRITONSERVER_TYPE_INT64, values, counts[i] * 8, counts[i], &text));
+        json_tensor_write(TRITONSERVER_TYPE_INT64, values, counts[i] * 8, counts[i], NULL, &text));
     assert_reads_back(&text, TRITONSERVER_TYPE_INT64, counts[i], values, counts[i] * 8);
     free(values);
   }

@@ -157,6 +157,12 @@ body_result body_finish(body *b)
   return BODY_OK;
 }
 
+void body_discard(body *b, size_t offset, size_t size)
+{
+  if (b->memory != NULL)
+    block_discard(b->memory, b->memory_size, b->data + offset, size);
+}
+
 // Gives `stream` the free room of `b`, or `spare` when `b` holds all that it may: a stream that
 // then ends without writing to it had exactly the largest size.
 static body_result inflate_some(body *b, z_stream *stream, Bytef *spare, int *status)

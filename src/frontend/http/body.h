@@ -60,6 +60,9 @@ body_result body_reserve_work(body *b, size_t size);
 // The body is complete: zeroes are put behind it.
 body_result body_finish(body *b);
 
+// Nobody looks at `size` bytes from `offset` on any more: what memory they have may go.
+void body_discard(body *b, size_t offset, size_t size);
+
 // Replaces the body by what it holds in `coding`, at most max_size bytes.
 body_result body_inflate(body *b, content_coding coding);
 

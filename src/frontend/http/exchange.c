@@ -93,6 +93,7 @@ static target_fault take_target_fault(void **context)
 static void finish_unsent(exchange *x)
 {
   x->phase = EXCHANGE_ANSWERED;
+  loop_took_back(x->loop);
   x->next(x);
   if (x->reply != NULL && !is_shared(x))
     MHD_destroy_response(x->reply);
@@ -536,6 +537,7 @@ enum MHD_Result exchange_handle(void *loop_pointer, struct MHD_Connection *mhd, 
     return send_reply(x);
   if (x->phase == EXCHANGE_WAITING) {
     x->phase = EXCHANGE_RECEIVING;
+    loop_took_back(x->loop);
     x->next(x);
   } else if (!handle(x)) {
     return MHD_NO;
@@ -550,6 +552,7 @@ void exchange_suspend(exchange *x, exchange_step next)
 {
   x->next = next;
   x->phase = EXCHANGE_WAITING;
+  loop_handed_over(x->loop);
   MHD_suspend_connection(x->mhd);
 }
 

@@ -163,6 +163,7 @@ static error *start(http_server *http, int listen_fd_owned)
   error *failure = jobs_new(JOB_THREADS, &http->jobs);
   if (failure == NULL)
     failure = jobs_new(machine_cpus(), &http->workers);
+  http->parallel = (parallel){.run = jobs_run_parts, .pool = http->workers};
   if (failure == NULL)
     failure = make_shared_replies(http);
   if (failure == NULL)

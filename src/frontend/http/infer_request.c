@@ -165,6 +165,12 @@ static bool reserve_tensors(exchange *x, const infer_request_json *json)
          !exchange_fail_if_body(x, body_reserve_work(&x->body, json->json_data_size));
 }
 
+static void release_text(void *exchange_pointer, const char *begin, const char *end)
+{
+  exchange *x = exchange_pointer;
+  body_discard(&x->body, (size_t)(begin - x->body.data), (size_t)(end - begin));
+}
+
 bool infer_fill_request(exchange *x, inference *i)
 {
   size_t json_size;
@@ -175,8 +181,10 @@ bool infer_fill_request(exchange *x, inference *i)
     return fill_raw(x, i);
   const slice text = {x->body.data, json_size};
   const slice binary = {x->body.data + json_size, x->body.size - json_size};
-  if (exchange_fail_if_error(
-          x, infer_request_json_read(text, x->http->options.max_input_size, &x->arena, &json)) ||
+  const json_host host = {
+      .parallel = &x->http->parallel, .release_text = release_text, .context = x};
+  if (exchange_fail_if_error(x, infer_request_json_read(text, x->http->options.max_input_size,
+                                                        &host, &x->arena, &json)) ||
       !reserve_tensors(x, &json) ||
       exchange_fail_if_error(x, binary_tensors_split(&json, binary)) || !set_options(x, i, &json))
     return false;

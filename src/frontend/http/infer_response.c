@@ -213,7 +213,8 @@ void infer_reply(exchange *x, inference *i)
   if (exchange_fail_if(x, TRITONSERVER_InferenceResponseError(i->response)) ||
       !read_response(x, i->response, &reply))
     return;
-  if (!exchange_fail_if_error(x, infer_response_json_write(&reply.json, &reply.text))) {
+  if (!exchange_fail_if_error(
+          x, infer_response_json_write(&reply.json, &x->http->parallel, &reply.text))) {
     bool binary = list_parts(&reply);
     size_t json_size = reply.text.size;
     bool compress = x->headers.accepts == CODING_GZIP || x->headers.accepts == CODING_DEFLATE;

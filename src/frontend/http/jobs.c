@@ -1,4 +1,4 @@
-// A queue of exchanges and the threads that run their jobs.
+// A queue of exchanges and the threads that run their jobs, and parts of what another thread does.
 #include "frontend/http/jobs.h"
 
 #include "base/checked.h"
@@ -14,11 +14,23 @@ typedef struct job_queue {
   exchange *last;
 } job_queue;
 
+// Work in parts, on the stack of the thread that wants it done.
+typedef struct parts {
+  parallel_part *run;
+  void *context;
+  size_t count;
+  size_t taken;
+  size_t running;
+  pthread_cond_t done; // none runs
+  struct parts *next;
+} parts;
+
 struct jobs {
   pthread_mutex_t mutex; // guards what follows
   pthread_cond_t arrived;
   job_queue queues[JOB_ORDERS]; // by job_order
   size_t queued_count;
+  parts *parts; // that have one to take
   size_t idle_count;
   size_t thread_count;
   size_t max_threads;
@@ -40,16 +52,9 @@ error *jobs_new(size_t max_threads, jobs **result)
   return NULL;
 }
 
-// The next job, or NULL at the end of all; the mutex is held.
-static exchange *wait_for_job(jobs *j)
+// The mutex is held, and given up meanwhile, as in run_part.
+static void run_job(jobs *j)
 {
-  while (j->queued_count == 0 && !j->stopping) {
-    j->idle_count++;
-    pthread_cond_wait(&j->arrived, &j->mutex);
-    j->idle_count--;
-  }
-  if (j->queued_count == 0)
-    return NULL;
   job_queue *queue = j->queues;
   while (queue->first == NULL)
     queue++;
@@ -58,34 +63,64 @@ static exchange *wait_for_job(jobs *j)
   queue->first = x->next_job;
   if (queue->first == NULL)
     queue->last = NULL;
-  return x;
+  pthread_mutex_unlock(&j->mutex);
+  x->job(x);
+  exchange_resume(x);
+  pthread_mutex_lock(&j->mutex);
+}
+
+static void run_part(jobs *j, parts *p)
+{
+  size_t index = p->taken++;
+  p->running++;
+  if (p->taken == p->count) { // nothing more to take
+    parts **link = &j->parts;
+    while (*link != p)
+      link = &(*link)->next;
+    *link = p->next;
+  }
+  pthread_mutex_unlock(&j->mutex);
+  p->run(p->context, index);
+  pthread_mutex_lock(&j->mutex);
+  if (--p->running == 0)
+    pthread_cond_signal(&p->done);
 }
 
 static void *run(void *argument)
 {
   jobs *j = argument;
   pthread_mutex_lock(&j->mutex);
-  exchange *x;
-  while ((x = wait_for_job(j)) != NULL) {
-    pthread_mutex_unlock(&j->mutex);
-    x->job(x);
-    exchange_resume(x);
-    pthread_mutex_lock(&j->mutex);
+  while (j->queued_count > 0 || j->parts != NULL || !j->stopping) {
+    if (j->queued_count > 0) {
+      run_job(j);
+    } else if (j->parts != NULL) {
+      run_part(j, j->parts);
+    } else {
+      j->idle_count++;
+      pthread_cond_wait(&j->arrived, &j->mutex);
+      j->idle_count--;
+    }
   }
   pthread_mutex_unlock(&j->mutex);
   return NULL;
 }
 
-// Starts a thread when every idle one has a job to take already and one more is allowed; the mutex
-// is held.
+// The mutex is held, as in make_room.
 static error *add_thread(jobs *j)
 {
-  if (j->idle_count > j->queued_count || j->thread_count == j->max_threads)
-    return NULL;
   error *failure = thread_start(&j->threads[j->thread_count], "http-job", run, j);
   if (failure == NULL)
     j->thread_count++;
-  else if (j->thread_count > 0) { // the others get to it
+  return failure;
+}
+
+// Starts a thread when every idle one has a job to take already and one more is allowed.
+static error *make_room(jobs *j)
+{
+  if (j->idle_count > j->queued_count || j->thread_count == j->max_threads)
+    return NULL;
+  error *failure = add_thread(j);
+  if (failure != NULL && j->thread_count > 0) { // the others get to it
     error_free(failure);
     failure = NULL;
   }
@@ -95,7 +130,7 @@ static error *add_thread(jobs *j)
 error *jobs_submit(jobs *j, job_order order, exchange *x)
 {
   LOCK_SCOPE(&j->mutex);
-  RETURN_IF_ERROR(add_thread(j));
+  RETURN_IF_ERROR(make_room(j));
   job_queue *queue = &j->queues[order];
   x->next_job = NULL;
   if (queue->last == NULL)
@@ -106,6 +141,28 @@ error *jobs_submit(jobs *j, job_order order, exchange *x)
   j->queued_count++;
   pthread_cond_signal(&j->arrived);
   return NULL;
+}
+
+void jobs_run_parts(void *jobs_pointer, size_t count, parallel_part *part, void *context)
+{
+  jobs *j = jobs_pointer;
+  parts p = {.run = part, .context = context, .count = count};
+  if (count == 0)
+    return;
+  pthread_cond_init(&p.done, NULL);
+  pthread_mutex_lock(&j->mutex);
+  p.next = j->parts;
+  j->parts = &p;
+  size_t most = j->stopping ? 0 : j->max_threads;
+  for (size_t i = j->idle_count + 1; i < count && j->thread_count < most; i++)
+    error_free(add_thread(j)); // fewer do as well
+  pthread_cond_broadcast(&j->arrived);
+  while (p.taken < p.count)
+    run_part(j, &p);
+  while (p.running > 0)
+    pthread_cond_wait(&p.done, &j->mutex);
+  pthread_mutex_unlock(&j->mutex);
+  pthread_cond_destroy(&p.done);
 }
 
 void jobs_free(jobs *j)

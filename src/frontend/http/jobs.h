@@ -4,6 +4,7 @@
 #define NEREID_FRONTEND_HTTP_JOBS_H
 
 #include "base/error.h"
+#include "base/parallel.h"
 
 #include <stddef.h>
 
@@ -25,5 +26,9 @@ void jobs_free(jobs *j);
 // Runs x->job on one of the threads, in order of submission among those of its `order`. x->next_job
 // is used meanwhile. Any thread. Errors: UNAVAILABLE when not one thread can be started.
 error *jobs_submit(jobs *j, job_order order, exchange *x);
+
+// Does the parts 0 to count - 1 on this thread and on those of the pool that have no request to
+// run; returns when all are done. It is the `run` of a parallel. Any thread.
+void jobs_run_parts(void *jobs_pointer, size_t count, parallel_part *part, void *context);
 
 #endif

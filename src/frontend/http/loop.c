@@ -50,6 +50,7 @@ struct loop {
 
   uint64_t progress;    // steps of connections so far; loop thread only, as what follows
   unsigned begun;       // requests that began in this pass
+  unsigned elsewhere;   // requests that the core or a job has
   uint64_t worked_ns;   // when there last was progress
   bool clients_hurried; // the client came back within the polling time, and was the only one
 };
@@ -74,6 +75,16 @@ http_server *loop_server(const loop *l)
 void loop_progressed(loop *l)
 {
   l->progress++;
+}
+
+void loop_handed_over(loop *l)
+{
+  l->elsewhere++;
+}
+
+void loop_took_back(loop *l)
+{
+  l->elsewhere--;
 }
 
 // --- Waking
@@ -186,10 +197,11 @@ static void *request_began(void *loop_pointer, const char *uri, struct MHD_Conne
 // Is it worth looking again instead of sleeping? Only where the last pause was short, and not
 // beyond the time that one may last: a client that does not come back costs one such time. Where
 // several clients are ready at a time, or other loops are at work, the next request is never far,
-// and the processor is better used by them.
+// and the processor is better used by them. What another thread does takes longer than polling
+// lasts, or it would have been done right here, and that thread wants the processor.
 static bool may_poll(loop *l)
 {
-  return l->clients_hurried &&
+  return l->clients_hurried && l->elsewhere == 0 &&
          atomic_load_explicit(&l->all->awake, memory_order_relaxed) <= l->all->max_polling &&
          clock_monotonic_ns() - l->worked_ns < l->all->busy_poll_ns;
 }

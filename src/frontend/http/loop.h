@@ -42,6 +42,11 @@ void loop_wake(loop *l);
 // Says that the loop's connections made progress; on the loop's thread.
 void loop_progressed(loop *l);
 
+// A request is waited for from now on: the core or a job has it; or no longer. On the loop's
+// thread.
+void loop_handed_over(loop *l);
+void loop_took_back(loop *l);
+
 http_server *loop_server(const loop *l);
 
 #endif

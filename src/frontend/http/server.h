@@ -2,6 +2,7 @@
 #ifndef NEREID_FRONTEND_HTTP_SERVER_H
 #define NEREID_FRONTEND_HTTP_SERVER_H
 
+#include "base/parallel.h"
 #include "base/refcount.h"
 #include "frontend/http/body.h"
 #include "frontend/http/connections.h"
@@ -21,6 +22,7 @@ struct http_server {
   connections *connections;
   jobs *jobs;                                // calls that may block for long, such as loads
   jobs *workers;                             // long computations: one thread for each processor
+  parallel parallel;                         // parts of them, on the same threads
   TRITONSERVER_ResponseAllocator *allocator; // for outputs (infer_output.c)
   struct MHD_Response *empty_reply;          // shared by all replies without a body
   struct MHD_Response *empty_json_reply;     // the same with application/json

@@ -528,10 +528,12 @@ static error *check_names(const infer_request_json *r)
   return NULL;
 }
 
-error *infer_request_json_read(slice text, size_t max_data_size, arena *a, infer_request_json *out)
+error *infer_request_json_read(slice text, size_t max_data_size, const json_host *host, arena *a,
+                               infer_request_json *out)
 {
   *out = (infer_request_json){.id = ""};
-  json_cursor c = {.begin = text.data, .at = text.data, .end = text.data + text.size, .arena = a};
+  json_cursor c = {
+      .begin = text.data, .at = text.data, .end = text.data + text.size, .arena = a, .host = host};
   request_context r = {.request = out,
                        .inputs = {.request = out, .max_data_size = max_data_size},
                        .outputs = {.request = out}};

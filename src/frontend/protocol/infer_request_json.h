@@ -7,6 +7,7 @@
 #include "base/arena.h"
 #include "base/error.h"
 #include "base/slice.h"
+#include "frontend/protocol/json_host.h"
 #include "triton/core/tritonserver.h"
 
 #include <stdbool.h>
@@ -82,8 +83,9 @@ typedef struct infer_request_json {
 // compared with the end of the text. The tensors that are given as JSON may have `max_data_size`
 // bytes together: a text can describe a multiple of its own size. Errors are INVALID_ARG and name
 // the place, the value and what was expected: "inputs[0].data[17]: …"; UNAVAILABLE when memory is
-// short. What the arena holds then is garbage.
-error *infer_request_json_read(slice text, size_t max_data_size, arena *a, infer_request_json *out);
+// short. What the arena holds then is garbage. `host` may be NULL.
+error *infer_request_json_read(slice text, size_t max_data_size, const json_host *host, arena *a,
+                               infer_request_json *out);
 
 // Gives each binary input its slice of `binary`, in the order of the inputs. INVALID_ARG when the
 // sizes do not add up to exactly binary.size, naming the input, the bytes wanted and those left.

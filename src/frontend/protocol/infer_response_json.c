@@ -78,16 +78,16 @@ static bool count_elements(const response_output_json *o, uint64_t *count)
   return true;
 }
 
-static error *append_data(buffer *out, const response_output_json *o)
+static error *append_data(buffer *out, const response_output_json *o, const parallel *p)
 {
   uint64_t count;
   if (!count_elements(o, &count))
     return error_new(ERROR_INTERNAL, "its shape has an invalid dimension");
   buffer_append_text(out, ",\"data\":");
-  return json_tensor_write(o->datatype, o->data, o->data_size, count, out);
+  return json_tensor_write(o->datatype, o->data, o->data_size, count, p, out);
 }
 
-static error *append_output(buffer *out, const response_output_json *o)
+static error *append_output(buffer *out, const response_output_json *o, const parallel *p)
 {
   append_text(out, SLICE("{\"name\":"), o->name);
   append_text(out, SLICE(",\"datatype\":"), protocol_datatype_name(o->datatype));
@@ -95,7 +95,7 @@ static error *append_output(buffer *out, const response_output_json *o)
   error *e = NULL;
   switch (o->form) {
   case RESPONSE_DATA_JSON:
-    e = append_data(out, o);
+    e = append_data(out, o, p);
     break;
   case RESPONSE_DATA_BINARY:
     buffer_append_slice(out, SLICE(",\"parameters\":{\"binary_data_size\":"));
@@ -115,7 +115,7 @@ static error *append_output(buffer *out, const response_output_json *o)
   return e == NULL ? NULL : error_wrap(e, "output '%s'", o->name);
 }
 
-error *infer_response_json_write(const infer_response_json *r, buffer *out)
+error *infer_response_json_write(const infer_response_json *r, const parallel *p, buffer *out)
 {
   buffer_append_char(out, '{');
   if (r->id != NULL && r->id[0] != '\0') {
@@ -132,7 +132,7 @@ error *infer_response_json_write(const infer_response_json *r, buffer *out)
   for (size_t i = 0; i < r->output_count; i++) {
     if (i > 0)
       buffer_append_char(out, ',');
-    RETURN_IF_ERROR(append_output(out, &r->outputs[i]));
+    RETURN_IF_ERROR(append_output(out, &r->outputs[i], p));
   }
   buffer_append_text(out, "]}");
   return out->failed ? error_no_memory() : NULL;

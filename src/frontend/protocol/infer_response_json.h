@@ -5,6 +5,7 @@
 
 #include "base/buffer.h"
 #include "base/error.h"
+#include "base/parallel.h"
 #include "frontend/protocol/infer_request_json.h"
 #include "triton/core/tritonserver.h"
 
@@ -39,10 +40,12 @@ typedef struct infer_response_json {
   size_t output_count;
 } infer_response_json;
 
-// Appends the JSON text. Floats are the shortest text that reads back to the same value of their
-// type; NaN and infinities are bare tokens; FP16 and BF16 are numbers; bytes of a BYTES element
-// that are no UTF-8 are an error. Errors: INTERNAL naming the output when its size does not fit its
-// shape or a BYTES tensor is malformed; UNAVAILABLE when memory is short.
-error *infer_response_json_write(const infer_response_json *response, buffer *out);
+// Appends the JSON text; `p` prints long tensors, or is NULL. Floats are the shortest text that
+// reads back to the same value of their type; NaN and infinities are bare tokens; FP16 and BF16 are
+// numbers; bytes of a BYTES element that are no UTF-8 are an error. Errors: INTERNAL naming the
+// output when its size does not fit its shape or a BYTES tensor is malformed; UNAVAILABLE when
+// memory is short.
+error *infer_response_json_write(const infer_response_json *response, const parallel *p,
+                                 buffer *out);
 
 #endif

@@ -8,6 +8,7 @@
 #include "base/arena.h"
 #include "base/error.h"
 #include "base/slice.h"
+#include "frontend/protocol/json_host.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -20,6 +21,7 @@ typedef struct json_cursor {
   const char *at;
   const char *end;
   arena *arena;
+  const json_host *host; // NULL: none
 } json_cursor;
 
 // Where a value stands: a chain on the stack, from the inside out, printed as

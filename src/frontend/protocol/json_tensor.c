@@ -5,6 +5,7 @@
 #include "base/number.h"
 #include "base/text.h"
 #include "frontend/protocol/datatype.h"
+#include "frontend/protocol/number_array.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -12,14 +13,6 @@
 #include <string.h>
 
 // ---- one element of each type ----
-
-// Reads the element at `text` into `out`, which need not be aligned.
-typedef number_status element_reader(const char *text, const char **end, void *out);
-// Reads the elements at `text` that are easy to read, see number_read_f32_run.
-typedef size_t run_reader(const char *text, const char *limit, void *out, size_t max_count,
-                          const char **end);
-// Prints the element at `in`; returns the size, at most NUMBER_TEXT_BYTES.
-typedef size_t element_printer(char *out, const void *in);
 
 #define SMALL_INTEGER(suffix, type, wide_suffix, wide, low, high)                                  \
   static number_status read_##suffix(const char *text, const char **end, void *out)                \
@@ -91,13 +84,6 @@ static size_t read_no_run(const char *text, const char *limit, void *out, size_t
   (void)max_count;
   (void)end;
   return 0;
-}
-
-static run_reader *run_reader_of(TRITONSERVER_DataType datatype)
-{
-  return datatype == TRITONSERVER_TYPE_FP32   ? read_f32_run
-         : datatype == TRITONSERVER_TYPE_FP64 ? read_f64_run
-                                              : read_no_run;
 }
 
 static size_t print_f32(char *out, const void *in)
@@ -193,28 +179,36 @@ static size_t print_bool(char *out, const void *in)
 #define SIGNED   "non-signed-integer as signed-integer"
 #define NUMBER   "non-number as double"
 
+#define WITHOUT_RUNS(suffix)                                                                       \
+  {                                                                                                \
+    read_##suffix, read_no_run, print_##suffix                                                     \
+  }
+#define WITH_RUNS(suffix)                                                                          \
+  {                                                                                                \
+    read_##suffix, read_##suffix##_run, print_##suffix                                             \
+  }
+
 static const struct {
-  element_reader *read;
-  element_printer *print;
+  number_form form;
   const char *access; // what a value of another kind is reported as
   const char *expected;
 } types[] = {
-    [TRITONSERVER_TYPE_BOOL] = {read_bool, print_bool, "non-boolean as boolean", "true or false"},
-    [TRITONSERVER_TYPE_UINT8] = {read_u8, print_u8, UNSIGNED, "an integer in [0, 255]"},
-    [TRITONSERVER_TYPE_UINT16] = {read_u16, print_u16, UNSIGNED, "an integer in [0, 65535]"},
-    [TRITONSERVER_TYPE_UINT32] = {read_u32, print_u32, UNSIGNED, "an integer in [0, 4294967295]"},
-    [TRITONSERVER_TYPE_UINT64] = {read_u64, print_u64, UNSIGNED,
+    [TRITONSERVER_TYPE_BOOL] = {WITHOUT_RUNS(bool), "non-boolean as boolean", "true or false"},
+    [TRITONSERVER_TYPE_UINT8] = {WITHOUT_RUNS(u8), UNSIGNED, "an integer in [0, 255]"},
+    [TRITONSERVER_TYPE_UINT16] = {WITHOUT_RUNS(u16), UNSIGNED, "an integer in [0, 65535]"},
+    [TRITONSERVER_TYPE_UINT32] = {WITHOUT_RUNS(u32), UNSIGNED, "an integer in [0, 4294967295]"},
+    [TRITONSERVER_TYPE_UINT64] = {WITHOUT_RUNS(u64), UNSIGNED,
                                   "an integer in [0, 18446744073709551615]"},
-    [TRITONSERVER_TYPE_INT8] = {read_i8, print_i8, SIGNED, "an integer in [-128, 127]"},
-    [TRITONSERVER_TYPE_INT16] = {read_i16, print_i16, SIGNED, "an integer in [-32768, 32767]"},
-    [TRITONSERVER_TYPE_INT32] = {read_i32, print_i32, SIGNED,
+    [TRITONSERVER_TYPE_INT8] = {WITHOUT_RUNS(i8), SIGNED, "an integer in [-128, 127]"},
+    [TRITONSERVER_TYPE_INT16] = {WITHOUT_RUNS(i16), SIGNED, "an integer in [-32768, 32767]"},
+    [TRITONSERVER_TYPE_INT32] = {WITHOUT_RUNS(i32), SIGNED,
                                  "an integer in [-2147483648, 2147483647]"},
-    [TRITONSERVER_TYPE_INT64] = {read_i64, print_i64, SIGNED,
+    [TRITONSERVER_TYPE_INT64] = {WITHOUT_RUNS(i64), SIGNED,
                                  "an integer in [-9223372036854775808, 9223372036854775807]"},
-    [TRITONSERVER_TYPE_FP16] = {read_f16, print_f16, NUMBER, "a number in the range of FP16"},
-    [TRITONSERVER_TYPE_FP32] = {read_f32, print_f32, NUMBER, "a number in the range of FP32"},
-    [TRITONSERVER_TYPE_FP64] = {read_f64, print_f64, NUMBER, "a number in the range of FP64"},
-    [TRITONSERVER_TYPE_BF16] = {read_bf16, print_bf16, NUMBER, "a number in the range of BF16"},
+    [TRITONSERVER_TYPE_FP16] = {WITHOUT_RUNS(f16), NUMBER, "a number in the range of FP16"},
+    [TRITONSERVER_TYPE_FP32] = {WITH_RUNS(f32), NUMBER, "a number in the range of FP32"},
+    [TRITONSERVER_TYPE_FP64] = {WITH_RUNS(f64), NUMBER, "a number in the range of FP64"},
+    [TRITONSERVER_TYPE_BF16] = {WITHOUT_RUNS(bf16), NUMBER, "a number in the range of BF16"},
 };
 
 // ---- reading ----
@@ -274,35 +268,37 @@ static error *element_error(json_cursor *c, const json_place *place, uint64_t in
              : json_fail_kind(c, &element, types[datatype].access, expected);
 }
 
+#define RELEASE_BYTES ((ptrdiff_t)4 << 20) // of text, from which on it is worth the call
+
 static error *read_numbers(json_cursor *c, const json_place *place, nesting *n,
                            TRITONSERVER_DataType datatype, char *out)
 {
-  element_reader *read = types[datatype].read;
-  run_reader *read_run = run_reader_of(datatype);
-  size_t size = protocol_datatype_size(datatype);
+  const json_host *host = c->host;
+  const number_form *form = &types[datatype].form;
+  number_array_reader reader = {.form = form,
+                                .size = protocol_datatype_size(datatype),
+                                .parallel = host == NULL ? NULL : host->parallel};
+  const char *begin = c->at;
+  const char *released = begin;
   bool done = false;
   RETURN_IF_ERROR(seek_element(c, place, n, false, &done));
   while (!done) {
     const char *end;
     number_status status = NUMBER_READ_NOT_A_NUMBER;
     json_peek(c);
-    size_t taken = read_run(c->at, c->end, out, n->limit - n->count, &end);
-    if (taken == 0 &&
-        (c->at >= c->end || (status = read(c->at, &end, out)) != NUMBER_READ_OK || end > c->end))
+    size_t taken = number_array_read(&reader, c->at, c->end, out, n->limit - n->count, &end);
+    if (taken == 0 && (c->at >= c->end ||
+                       (status = form->read(c->at, &end, out)) != NUMBER_READ_OK || end > c->end))
       return element_error(c, place, n->count, status, datatype);
     taken += taken == 0;
     c->at = end;
-    out += taken * size;
+    out += taken * reader.size;
     n->count += taken;
-    // The common case without the general walk: "," or ", " and the next number. Behind the text
-    // are zeroes.
-    const char *next = end + 1 + (end[0] == ',' && end[1] == ' ');
-    bool number_follows =
-        *end == ',' && next < c->end && (*next == '-' || (*next >= '0' && *next <= '9'));
-    if (number_follows && n->count < n->limit)
-      c->at = next;
-    else
-      RETURN_IF_ERROR(seek_element(c, place, n, true, &done));
+    if (host != NULL && host->release_text != NULL && end - released >= RELEASE_BYTES) {
+      host->release_text(host->context, begin, end);
+      released = end;
+    }
+    RETURN_IF_ERROR(seek_element(c, place, n, true, &done));
   }
   return NULL;
 }
@@ -368,27 +364,6 @@ error *json_tensor_read(json_cursor *c, const json_place *place, TRITONSERVER_Da
 
 // ---- writing ----
 
-#define BLOCK_ELEMENTS 256 // room is made for so many at a time
-
-static error *write_numbers(element_printer *print, size_t element_size, const char *in,
-                            uint64_t count, buffer *out)
-{
-  while (count > 0) {
-    size_t block = count < BLOCK_ELEMENTS ? (size_t)count : BLOCK_ELEMENTS;
-    char *start = buffer_reserve(out, block * (NUMBER_TEXT_BYTES + 1));
-    if (start == NULL)
-      return error_no_memory();
-    char *at = start;
-    for (size_t i = 0; i < block; i++, in += element_size) {
-      at += print(at, in);
-      *at++ = ',';
-    }
-    out->size += (size_t)(at - start);
-    count -= block;
-  }
-  return NULL;
-}
-
 static bool is_utf8(const char *text, size_t size)
 {
   for (size_t i = 0; i < size;) {
@@ -433,7 +408,7 @@ static error *write_strings(const unsigned char *in, size_t size, uint64_t count
 }
 
 error *json_tensor_write(TRITONSERVER_DataType datatype, const void *data, size_t size,
-                         uint64_t element_count, buffer *out)
+                         uint64_t element_count, const parallel *p, buffer *out)
 {
   size_t element_size = protocol_datatype_size(datatype);
   size_t expected;
@@ -445,8 +420,9 @@ error *json_tensor_write(TRITONSERVER_DataType datatype, const void *data, size_
              expected != size) {
     return error_new(ERROR_INTERNAL, "has %zu bytes, expected %" PRIu64 " elements of %zu bytes",
                      size, element_count, element_size);
-  } else {
-    RETURN_IF_ERROR(write_numbers(types[datatype].print, element_size, data, element_count, out));
+  } else if (!number_array_print(&types[datatype].form, element_size, p, data, element_count,
+                                 out)) {
+    return error_no_memory();
   }
   if (element_count > 0 && !out->failed)
     out->size--; // the last comma

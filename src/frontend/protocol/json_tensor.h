@@ -4,6 +4,7 @@
 
 #include "base/buffer.h"
 #include "base/error.h"
+#include "base/parallel.h"
 #include "frontend/protocol/json_scan.h"
 #include "triton/core/tritonserver.h"
 
@@ -18,9 +19,9 @@
 error *json_tensor_read(json_cursor *c, const json_place *place, TRITONSERVER_DataType datatype,
                         uint64_t element_count, const void **data, size_t *size);
 
-// Appends `element_count` elements as a flat array. INTERNAL when `size` bytes are not exactly
-// that.
+// Appends `element_count` elements as a flat array; `p` prints long ones, or is NULL. INTERNAL when
+// `size` bytes are not exactly that.
 error *json_tensor_write(TRITONSERVER_DataType datatype, const void *data, size_t size,
-                         uint64_t element_count, buffer *out);
+                         uint64_t element_count, const parallel *p, buffer *out);
 
 #endif

@@ -95,7 +95,7 @@ PyObject *buffer_new(block *in, const void *address, size_t size, unsigned datat
                      const int64_t *dims)
 {
   buffer *made = make((void *)(uintptr_t)address, size, datatype, rank, dims);
-  if (made != NULL) {
+  if (made != NULL && in != NULL) {
     made->in = in;
     block_ref(in);
   }
@@ -119,7 +119,7 @@ bool buffer_get(PyObject *object, buffer_view *view)
     return false;
   const buffer *self = (buffer *)object;
   *view = (buffer_view){self->address,    self->size,       self->datatype, self->rank,
-                        self->in == NULL, self->sizes};
+                        self->release != NULL, self->sizes};
   return true;
 }
 
@@ -161,7 +161,7 @@ static PyObject *buffer_array_struct(PyObject *object, void *closure)
                           .nd = (int)self->rank,
                           .typekind = row->kind,
                           .itemsize = row->size,
-                          .flags = flags | (self->in == NULL ? ARRAY_WRITEABLE : 0),
+                          .flags = flags | (self->release != NULL ? ARRAY_WRITEABLE : 0),
                           .shape = self->sizes,
                           .strides = self->sizes + self->rank,
                           .data = self->address};

@@ -59,7 +59,7 @@ static PyObject *make_answer(PyObject *module, PyObject *args)
 {
   (void)module;
   PyObject *requests, *responses;
-  outgoing made = {.may_name = true};
+  outgoing made = {0};
   if (!PyArg_ParseTuple(args, "OO", &requests, &responses) ||
       !encode_answer(&made, requests, responses))
     return NULL;
@@ -70,19 +70,18 @@ static PyObject *make_response(PyObject *module, PyObject *args)
 {
   (void)module;
   PyObject *requested, *response;
-  outgoing made = {.may_name = true};
+  outgoing made = {0};
   if (!PyArg_ParseTuple(args, "O!O", &PyTuple_Type, &requested, &response) ||
       !encode_response(&made, requested, response))
     return NULL;
   return message_new(&made);
 }
 
-// Inputs are always copied: an inference may last, and its caller may change the arrays meanwhile.
 static PyObject *make_infer(PyObject *module, PyObject *args)
 {
   (void)module;
   PyObject *head, *inputs;
-  outgoing made = {.may_name = false};
+  outgoing made = {0};
   if (!PyArg_ParseTuple(args, "SO", &head, &inputs) || !encode_infer(&made, head, inputs))
     return NULL;
   return message_new(&made);
@@ -186,20 +185,6 @@ static PyObject *call(PyObject *module, PyObject *args)
   return done(send_control(CHANNEL_CALLS, &sent, control));
 }
 
-// Sends a Message whose memory stays the object's: until then the caller must keep it.
-static PyObject *call_infer(PyObject *module, PyObject *args)
-{
-  (void)module;
-  channel_message sent = {.kind = CALL_INFER};
-  unsigned long long id;
-  PyObject *kept;
-  if (!PyArg_ParseTuple(args, "IKO!", &sent.flags, &id, message_type, &kept))
-    return NULL;
-  sent.id = id;
-  name_control(&sent, &((message *)kept)->made);
-  return done(region_send_plain(CHANNEL_CALLS, &sent));
-}
-
 // --- Receiving
 
 static channel_result receive(channel_ring ring, int64_t timeout_us, channel_message *received)
@@ -300,7 +285,7 @@ static PyObject *receive_reply(PyObject *module, PyObject *nothing)
   if (control == NULL || (in == NULL && received.size != 0))
     PyErr_SetString(PyExc_ValueError, "the server's message is outside of its memory");
   else if (received.kind == CALL_INFER && (received.flags & REPLY_FAILED) == 0 && in != NULL)
-    payload = decode_response(in, control, received.size);
+    payload = decode_response(control, received.size);
   else
     payload = PyBytes_FromStringAndSize(control, (Py_ssize_t)received.size);
   if (in != NULL)
@@ -341,7 +326,6 @@ PyMethodDef link_functions[] = {
     {"receive_reply", receive_reply, METH_NOARGS, "The next reply, in the same form."},
     {"answer", answer, METH_VARARGS, "answer(kind, id, control)"},
     {"call", call, METH_VARARGS, "call(kind, flags, id, value, control)"},
-    {"call_infer", call_infer, METH_VARARGS, "call_infer(flags, id, message)"},
     {"make_answer", make_answer, METH_VARARGS, "make_answer(requests, responses): a Message"},
     {"make_response", make_response, METH_VARARGS, "make_response(requested, response): a Message"},
     {"make_infer", make_infer, METH_VARARGS, "make_infer(head, inputs): a Message"},
