@@ -44,7 +44,10 @@ class Worker:
         from . import request
         from .execute import Executor
 
-        self._loaded.initialize(_read_text(payload))
+        arguments = _read_text(payload)
+        (length,) = struct.unpack_from("=I", payload)
+        self._loaded.instance_name = _read_text(payload[4 + length :])
+        self._loaded.initialize(arguments)
         self._executor = Executor(self._loaded)
         request.may_call = True
         return b""
