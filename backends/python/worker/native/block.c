@@ -59,9 +59,8 @@ bool block_unref_silently(block *self)
 // --- Buffer
 
 typedef struct buffer {
-  PyObject_VAR_HEAD
-  block *in;               // NULL: foreign memory
-  void (*release)(void *); // of foreign memory
+  PyObject_VAR_HEAD block *in; // NULL: foreign memory
+  void (*release)(void *);     // of foreign memory
   void *owner;
   void *address;
   size_t size;
@@ -118,7 +117,7 @@ bool buffer_get(PyObject *object, buffer_view *view)
   if (Py_TYPE(object) != type)
     return false;
   const buffer *self = (buffer *)object;
-  *view = (buffer_view){self->address,    self->size,       self->datatype, self->rank,
+  *view = (buffer_view){self->address,         self->size, self->datatype, self->rank,
                         self->release != NULL, self->sizes};
   return true;
 }
@@ -181,9 +180,8 @@ static PyGetSetDef getters[] = {
 
 PyObject *buffer_type(void)
 {
-  static PyType_Slot slots[] = {{Py_tp_dealloc, (void *)buffer_free},
-                                {Py_tp_getset, getters},
-                                {0, NULL}};
+  static PyType_Slot slots[] = {
+      {Py_tp_dealloc, (void *)buffer_free}, {Py_tp_getset, getters}, {0, NULL}};
   static PyType_Spec spec = {"_nereid.Buffer", sizeof(buffer), sizeof(Py_intptr_t),
                              Py_TPFLAGS_DEFAULT, slots};
   type = (PyTypeObject *)PyType_FromSpec(&spec);

@@ -32,8 +32,8 @@ static PyObject *get_correlation(wire_reader *reader)
   return PyLong_FromUnsignedLongLong(wire_get_u64(reader));
 }
 
-// The names of outputs are the same from one request to the next: one tuple serves while their bytes do
-// not change.
+// The names of outputs are the same from one request to the next: one tuple serves while their
+// bytes do not change.
 static PyObject *get_names(wire_reader *reader)
 {
   static char last[512];
@@ -94,7 +94,8 @@ static PyObject *shape_tuple(const int64_t *dims, uint32_t rank)
   return shape;
 }
 
-// The Buffer of a tensor's data: in the block of its message, or with `in` NULL in a block of its own.
+// The Buffer of a tensor's data: in the block of its message, or with `in` NULL in a block of its
+// own.
 static PyObject *data_buffer(block *in, uint64_t offset, size_t size, unsigned datatype,
                              unsigned rank, const int64_t *dims)
 {
@@ -130,8 +131,7 @@ static bool fill_tensor(PyObject *tensor, wire_reader *reader, block *in)
   return set_owned(tensor, names._dtype, PyLong_FromUnsignedLong(datatype)) &&
          set_owned(tensor, names._shape, shape_tuple(dims, rank)) &&
          set_owned(tensor, names._array, Py_None) &&
-         set_owned(tensor, names._buffer,
-                   data_buffer(in, offset, size, datatype, rank, dims));
+         set_owned(tensor, names._buffer, data_buffer(in, offset, size, datatype, rank, dims));
 }
 
 static PyObject *get_tensors(wire_reader *reader, block *in)
@@ -181,8 +181,7 @@ PyObject *decode_requests(block *in, const uint8_t *at, size_t size, bool is_dec
   PyObject *list = PyList_New(count);
   for (uint32_t i = 0; list != NULL && i < count; i++) {
     PyObject *request = native_instance(classes.request);
-    if (request == NULL ||
-        !fill_request(request, &reader, in, is_decoupled ? Py_True : Py_False)) {
+    if (request == NULL || !fill_request(request, &reader, in, is_decoupled ? Py_True : Py_False)) {
       Py_XDECREF(request);
       Py_DECREF(list);
       return NULL;

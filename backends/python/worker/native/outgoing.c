@@ -149,8 +149,7 @@ static void copy_plain(const outgoing *self)
 static void copy_all(const outgoing *self, size_t total)
 {
   if (total > GIL_WORTH) {
-    Py_BEGIN_ALLOW_THREADS
-    copy_plain(self);
+    Py_BEGIN_ALLOW_THREADS copy_plain(self);
     Py_END_ALLOW_THREADS
   } else {
     copy_plain(self);
