@@ -32,9 +32,9 @@ void *block_grow(void *memory, size_t old_size, size_t size);
 // `size` is what the block was allocated with. NULL is allowed.
 void block_free(void *memory, size_t size);
 
-// From now on freed blocks are kept. The daemon and the library have a copy of this layer each, and
-// so their own blocks.
-void blocks_keep(void);
+// From now on freed blocks are kept, while they and those in use are at most `limit` bytes. The
+// daemon and the library have a copy of this layer each, and so their own blocks.
+void blocks_keep(size_t limit);
 
 // To be called about once a second: gives back what has been kept since the last call. Returns
 // whether anything is still kept.

@@ -502,7 +502,7 @@ error *connections_new(const http_server_options *options, int listen_fd_owned, 
   if (failure == NULL && !set_accepting(all, true))
     failure = error_new(ERROR_UNAVAILABLE, "cannot watch the listener: %s", strerror(errno));
   if (failure == NULL) {
-    blocks_keep();
+    blocks_keep(options->max_inflight_bytes);
     *result = all; // before the thread: what it accepts is looked up there
     failure = thread_start(&all->thread, "http-watch", watch, all);
   }
