@@ -108,6 +108,7 @@ def test_a_body_that_keeps_the_pace_is_not_closed(start_server, targets):
         step = len(body) // 8 + 1
         for at in range(0, len(body), step):
             steady.sendall(body[at : at + step])
+            send(slow, b"x")
             time.sleep(0.5)  # the pace is what is tested
         assert receive_reply(steady).status == 200
         survival.count("t_fp32", 200)
