@@ -1,6 +1,6 @@
 """A model that is asked for five times what it can do (row 49): scripts/overload [minutes, 10].
 
-One instance answers a request in 5 ms and four may wait. Two clients find the peak; then 40 ask at five times that rate. The end
+One instance answers a request in 5 ms and four may wait. Four clients find the peak; then 40 ask at five times that rate. The end
 fails when less than 90 % of the peak was answered, when a refusal was anything but 503, when more than one of 100 refusals took
 more than 50 ms, or when inferences are not what they were five seconds after it is over.
 """
@@ -53,7 +53,7 @@ def clients(server, rate, seconds, found):
             for status, values in mine.items():
                 times[status] += values
 
-    threads = [threading.Thread(target=run, args=(i,)) for i in range(THREADS if rate else 2)]
+    threads = [threading.Thread(target=run, args=(i,)) for i in range(THREADS if rate else 4)]
     for thread in threads:
         thread.start()
     for thread in threads:
@@ -103,7 +103,7 @@ def judge(times, peak, seconds):
 def run(server, minutes):
     calm = measure(server, 1, 0, SPAN)[200]
     peak, spans = len(calm) / SPAN, max(round(60 * minutes / SPAN), 1)
-    print(f"two clients: {peak:.0f}/s, each {percentile(calm, 0.5):.1f} ms", flush=True)
+    print(f"four clients: {peak:.0f}/s, each {percentile(calm, 0.5):.1f} ms", flush=True)
     whole = collections.defaultdict(list)
     for _ in range(spans):
         times = measure(server, PROCESSES, TIMES * peak, SPAN)

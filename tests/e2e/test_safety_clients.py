@@ -118,6 +118,7 @@ def test_a_body_that_keeps_the_pace_is_not_closed(start_server, targets):
 def test_a_reply_that_is_read_too_slowly_ends(start_server, targets):
     server = start_server(targets, flags=[*EVERYTHING, *TIMEOUTS, "--http-min-rate=1000000"])
     with survives(server, singing=False), connect(server, receive_buffer=WINDOW) as client:
+        assert receive_reply_of(client, LIVE).status == 200  # from here on its descriptor counts
         before = resources(server)
         send(client, raw(8 * MIB))
 
