@@ -131,7 +131,7 @@ static struct timespec timespec_of(int64_t ns)
   return (struct timespec){.tv_sec = (time_t)(ns / 1000000000), .tv_nsec = (long)(ns % 1000000000)};
 }
 
-// False: the system has no futex_waitv, or a sandbox forbids it.
+// False: it cannot be done.
 static bool sleep_on_both(const channel_end *end, channel_position *position, uint32_t seen,
                           int64_t deadline_ns)
 {
@@ -141,9 +141,13 @@ static bool sleep_on_both(const channel_end *end, channel_position *position, ui
   };
   // A 64-bit time, whatever the C library's is.
   const int64_t until[] = {deadline_ns / 1000000000, deadline_ns % 1000000000};
+  if (atomic_load_explicit(&waitv_is_missing, memory_order_relaxed))
+    return false;
   if (syscall(SYS_futex_waitv, words, 2, 0, deadline_ns == CHANNEL_WAIT_FOR_EVER ? NULL : until,
               CLOCK_MONOTONIC) >= 0)
     return true;
+  if (errno == ENOSYS || errno == EPERM || errno == EACCES) // an old system, or a sandbox
+    atomic_store_explicit(&waitv_is_missing, true, memory_order_relaxed);
   return errno == EAGAIN || errno == EINTR || errno == ETIMEDOUT;
 }
 
@@ -168,12 +172,8 @@ static void sleep_until_moved(const channel_end *end, channel_position *position
   pthread_mutex_unlock(&waits->lock);
   if (value != seen || is_over(end, position, seen))
     return;
-  if (!atomic_load_explicit(&waitv_is_missing, memory_order_relaxed)) {
-    if (sleep_on_both(end, position, (uint32_t)seen, deadline_ns))
-      return;
-    atomic_store_explicit(&waitv_is_missing, true, memory_order_relaxed);
-  }
-  sleep_on_one(end, position, (uint32_t)seen, deadline_ns);
+  if (!sleep_on_both(end, position, (uint32_t)seen, deadline_ns))
+    sleep_on_one(end, position, (uint32_t)seen, deadline_ns);
 }
 
 bool channel_wait(const channel_end *end, channel_position *position, channel_waits *waits,
