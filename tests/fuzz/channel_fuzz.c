@@ -146,9 +146,12 @@ static void step(host *at, fuzz_input *input)
     use_memory(at, input);
     break;
   case 5:
-    if (what == 255)
+    if (what == 255) {
       channel_close(at->self);
-    // fall through
+      break;
+    }
+    write_shared(at, input);
+    break;
   default:
     write_shared(at, input);
   }

@@ -32,6 +32,7 @@
 enum {
   LOOK_NS = 40 * 1000, // about what sleeping and being woken costs
   LOOKS_PER_CLOCK = 16,
+  PENALTY_MOST = 1023, // waits
   FALLBACK_SLEEP_NS = 100 * 1000 * 1000,
   WORD_32 = 2,       // FUTEX_32, and
   WORD_PRIVATE = 128 // FUTEX_PRIVATE_FLAG: system headers may be older than the kernel
@@ -96,6 +97,29 @@ static void remember(channel_waits *waits, int64_t took_ns)
   const int64_t usual = atomic_load_explicit(&waits->usual_ns, memory_order_relaxed);
   const int64_t counted = took_ns < 2 * LOOK_NS ? took_ns : 2 * LOOK_NS;
   atomic_store_explicit(&waits->usual_ns, usual + (counted - usual) / 4, memory_order_relaxed);
+}
+
+// Whether the next wait looks: waits are short, and looking is not in vain. It is in vain when
+// other threads have all the processors: then the other side moves as soon as we sleep, and each
+// such wait seems short.
+static bool may_look(const channel_end *end, channel_waits *waits)
+{
+  if (end->alone || atomic_load_explicit(&waits->usual_ns, memory_order_relaxed) >= LOOK_NS)
+    return false;
+  const uint32_t blind = atomic_load_explicit(&waits->blind, memory_order_relaxed);
+  if (blind > 0)
+    atomic_store_explicit(&waits->blind, blind - 1, memory_order_relaxed);
+  return blind == 0;
+}
+
+static void judge_look(channel_waits *waits, bool in_vain)
+{
+  const uint32_t penalty = atomic_load_explicit(&waits->penalty, memory_order_relaxed);
+  const uint32_t next = !in_vain                         ? penalty / 2
+                        : penalty * 2 + 1 < PENALTY_MOST ? penalty * 2 + 1
+                                                         : PENALTY_MOST;
+  atomic_store_explicit(&waits->penalty, next, memory_order_relaxed);
+  atomic_store_explicit(&waits->blind, in_vain ? next : 0, memory_order_relaxed);
 }
 
 // How long the wait would have been without sleeping: until the writer's wake, which it says
@@ -183,9 +207,10 @@ bool channel_wait(const channel_end *end, channel_position *position, channel_wa
   if (deadline_ns != CHANNEL_WAIT_FOR_EVER && began >= deadline_ns)
     return false;
   bool over = false;
-  if (!end->alone && atomic_load_explicit(&waits->usual_ns, memory_order_relaxed) < LOOK_NS) {
+  if (may_look(end, waits)) {
     const bool soon = deadline_ns != CHANNEL_WAIT_FOR_EVER && deadline_ns < began + LOOK_NS;
     over = look(end, position, seen, soon ? deadline_ns : began + LOOK_NS);
+    judge_look(waits, !over);
   }
   const bool slept = !over;
   if (slept)
