@@ -1,13 +1,14 @@
 // How long a message takes to another process and back over backends/common/channel, and the same
-// over a pair of sockets: bench/channel [round trips]. In three ways: both sides look (waits are
-// short), both sleep (a pause before each message makes waits long), and with the sides on one
-// processor.
-//   cc -O2 -D_GNU_SOURCE -Ibackends/common/channel bench/channel.c backends/common/channel/*.c
-//   -pthread -o build/bench/channel
+// over a pair of sockets: bench/channel [round trips]. Both sides look when waits are short, and
+// sleep when a pause before each message makes them long, or when there is one processor for both.
+// To build:
+//   C=backends/common/channel
+//   cc -O2 -D_GNU_SOURCE -I$C bench/channel.c $C/*.c -pthread
 #include "channel.h"
 
 #include <sched.h>
 #include <signal.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -43,8 +44,10 @@ static void run_on(int processor)
 {
   cpu_set_t set;
   CPU_ZERO(&set);
-  CPU_SET(processor, &set);
-  need(processor < 0 || sched_setaffinity(0, sizeof(set), &set) == 0, "sched_setaffinity");
+  for (int i = 0; i < CPU_SETSIZE; i++)
+    if (processor < 0 || i == processor)
+      CPU_SET(i, &set);
+  need(sched_setaffinity(0, sizeof(set), &set) == 0, "sched_setaffinity");
 }
 
 static int compare(const void *a, const void *b)
@@ -60,11 +63,12 @@ static void report(const char *name, double *times, int count)
          times[count / 100 * 99]);
 }
 
-static void answer_channel(int descriptor)
+static void answer_channel(int descriptor, int run_on_processor)
 {
   channel *worker;
   channel_message message = {.kind = 0};
   need(channel_attach(descriptor, &worker) == 0, "channel_attach");
+  run_on(run_on_processor);
   while (message.kind != LAST &&
          channel_receive(worker, CHANNEL_WORK, FOR_EVER, &message) == CHANNEL_MESSAGE) {
     channel_send(worker, CHANNEL_ANSWERS, &message);
@@ -78,14 +82,15 @@ static void channel_trips(const char *name, int host_on, int worker_on, unsigned
 {
   channel *host;
   double *times = calloc((size_t)count, sizeof(times[0]));
-  run_on(host_on); // before: with one processor a side does not look
+  const bool together = host_on >= 0 && host_on == worker_on;
+  run_on(together ? host_on : -1); // before: a side that is made with one processor never looks
   need(times != NULL && channel_new(0, &host) == 0, "channel_new");
   const pid_t worker = fork();
   if (worker == 0) {
     prctl(PR_SET_PDEATHSIG, SIGKILL);
-    run_on(worker_on);
-    answer_channel(channel_descriptor(host));
+    answer_channel(channel_descriptor(host), worker_on);
   }
+  run_on(host_on);
   for (int i = -100; i < count; i++) {
     channel_message message = {.kind = i == count - 1 ? LAST : 1};
     if (pause_us > 0)
@@ -132,8 +137,9 @@ static void socket_trips(const char *name, int count)
 int main(int argc, char **argv)
 {
   const int trips = argc > 1 ? (int)strtol(argv[1], NULL, 10) : USUAL_TRIPS;
-  channel_trips("channel, looking", -1, -1, 0, trips);
-  channel_trips("channel, sleeping (1 ms apart)", -1, -1, 1000, trips / 50);
+  channel_trips("channel, a processor each", 0, 1, 0, trips);
+  channel_trips("channel, as the system places them", -1, -1, 0, trips);
+  channel_trips("channel, each, 1 ms apart", 0, 1, 1000, trips / 50);
   socket_trips("pair of sockets", trips / 5);
   channel_trips("channel, one processor", 0, 0, 0, trips / 5);
 }

@@ -32,7 +32,7 @@
 enum {
   LOOK_NS = 40 * 1000, // about what sleeping and being woken costs
   LOOKS_PER_CLOCK = 16,
-  PENALTY_MOST = 1023, // waits
+  PENALTY_MOST = 127, // waits
   FALLBACK_SLEEP_NS = 100 * 1000 * 1000,
   WORD_32 = 2,       // FUTEX_32, and
   WORD_PRIVATE = 128 // FUTEX_PRIVATE_FLAG: system headers may be older than the kernel
