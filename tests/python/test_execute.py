@@ -30,11 +30,12 @@ def test_each_request_gets_the_sum_and_difference_of_its_inputs(started):
     assert host.used() == 0
 
 
-def test_outputs_that_are_not_requested_are_left_out(started):
-    host = started(ADD_SUB)
+def test_outputs_that_are_not_requested_are_left_out_unless_the_configuration_does_not_know_them(started):
+    host = started(ADD_SUB, model_config='{"output": [{"name": "SUM"}]}')
     one = np.ones(1, np.int32)
-    _, [response], _ = host.execute([{"inputs": {"A": one, "B": one}, "outputs": ["DIFF"]}])
-    assert list(response.outputs) == ["DIFF"]
+    for requested, expected in ([], ["SUM", "DIFF"]), (["DIFF"], ["DIFF"]), (["OTHER"], ["DIFF"]):
+        _, [response], _ = host.execute([{"inputs": {"A": one, "B": one}, "outputs": requested}])
+        assert list(response.outputs) == expected
 
 
 def failing(started, code, flags=LEVELS, count=2):
