@@ -18,7 +18,7 @@ _HELLO, _LOAD, _AUTO_COMPLETE, _INITIALIZE, _EXECUTE, _IS_READY, _FINALIZE = ran
 
 
 def _text(value):
-    data = value.encode("utf-8", "surrogateescape")
+    data = value.encode("utf-8", "backslashreplace")
     return struct.pack("=I", len(data)) + data
 
 
