@@ -52,9 +52,9 @@ TRITONSERVER_Error *worker_call_explain(const worker_keeper *keeper,
   const char *text = TRITONSERVER_ErrorMessage(error_owned);
   if (strncmp(text, start, sizeof start - 1) == 0)
     return error_owned;
-  TRITONSERVER_Error *error = backend_error(TRITONSERVER_ErrorCode(error_owned),
-                                            "%s%s', message: %s", start,
-                                            worker_keeper_name(keeper), text);
+  TRITONSERVER_Error *error =
+      backend_error(TRITONSERVER_ErrorCode(error_owned), "%s%s', message: %s", start,
+                    worker_keeper_name(keeper), text);
   TRITONSERVER_ErrorDelete(error_owned);
   return error;
 }
@@ -131,7 +131,8 @@ static void take_response(worker_keeper *keeper, worker_link *link, const channe
                         .reader = reader,
                         .final = (call->flags & RESPONSE_FINAL) != 0};
   open_request request;
-  wire_response_read(reader, &self.head);
+  if (call->size > 0) // nothing is RESPONSE_NONE
+    wire_response_read(reader, &self.head);
   if (reader->bad)
     self.head.kind = RESPONSE_ERROR; // response_fill says so
   if (!request_table_begin(requests, call->id, &request))

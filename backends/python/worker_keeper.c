@@ -113,7 +113,7 @@ static void fail_open_requests(worker_keeper *self, TRITONSERVER_Error *error)
   }
 }
 
-// After the channel was closed: waits until the process is gone, answers what is open, lets go.
+// After the channel was closed: waits until the process is gone, and answers what is open.
 static void bury(worker_keeper *self)
 {
   pthread_mutex_lock(&self->lock);
@@ -129,7 +129,11 @@ static void bury(worker_keeper *self)
   error = worker_call_explain(self, error);
   fail_open_requests(self, error);
   TRITONSERVER_ErrorDelete(error);
+}
 
+// After that, when no other thread talks to it any more.
+static void let_go(worker_keeper *self)
+{
   pthread_mutex_lock(&self->lock);
   worker_link *link = self->link;
   self->link = NULL;
@@ -159,11 +163,13 @@ static void *bring_up(void *argument)
     BACKEND_LOG_VERBOSE("model '%s', instance '%s': a new Python worker is ready",
                         self->model->name, worker_keeper_name(self));
   }
-  pthread_cond_broadcast(&self->changed);
-  if (error != NULL)
+  if (error != NULL && self->ended < self->number) {
+    self->start_failure = strdup(TRITONSERVER_ErrorMessage(error));
     kill_locked(self);
+  }
+  pthread_cond_broadcast(&self->changed);
   pthread_mutex_unlock(&self->lock);
-  backend_error_log(error, "start a Python worker again");
+  TRITONSERVER_ErrorDelete(error); // the log is told when the process has ended
   return NULL;
 }
 
@@ -208,6 +214,7 @@ static bool revive(worker_keeper *self, pthread_t *starter)
     if (host_thread_start(starter, "py starter", bring_up, self) == 0)
       return true;
     bury(self);
+    let_go(self);
   }
   return false;
 }
@@ -259,6 +266,7 @@ static void *listen_for_calls(void *argument)
     bury(self);
     if (has_starter)
       pthread_join(starter, NULL);
+    let_go(self);
     has_starter = revive(self, &starter);
   } while (has_starter);
   return NULL;
@@ -269,9 +277,9 @@ static void *listen_for_calls(void *argument)
 static void free_keeper(worker_keeper *self)
 {
   request_table_fini(&self->requests);
-  pthread_mutex_destroy(&self->work);
   pthread_mutex_destroy(&self->lock);
   pthread_cond_destroy(&self->changed);
+  free(self->start_failure);
   free(self->cause);
   free(self->arguments);
   free(self->own_names[0]);
@@ -287,7 +295,6 @@ static worker_keeper *new_keeper(const python_model *model, const char *name)
   self->model = model;
   self->socket = -1;
   request_table_init(&self->requests);
-  pthread_mutex_init(&self->work, NULL);
   pthread_mutex_init(&self->lock, NULL);
   host_condition_init(&self->changed);
   self->own_names[0] = strdup(name);
@@ -314,6 +321,7 @@ TRITONSERVER_Error *worker_keeper_start(const python_model *model, const char *n
   if (failure != 0) {
     self->state = KEEPER_STOPPED;
     bury(self);
+    let_go(self);
     free_keeper(self);
     return backend_error(TRITONSERVER_ERROR_UNAVAILABLE, "cannot start a thread: %s",
                          strerror(failure));
@@ -402,29 +410,56 @@ void worker_keeper_stop(worker_keeper *self)
 
 // ---- work
 
-TRITONSERVER_Error *worker_keeper_begin_work(worker_keeper *self, worker_link **link)
+bool keeper_take_turn_locked(worker_keeper *self, uint64_t deadline_ns)
+{
+  self->waiting++;
+  while (self->working && host_condition_wait(&self->changed, &self->lock, deadline_ns))
+    ;
+  self->waiting--;
+  if (self->working)
+    return false;
+  self->working = true;
+  return true;
+}
+
+void keeper_end_turn_locked(worker_keeper *self)
+{
+  self->working = false;
+  if (self->waiting > 0)
+    pthread_cond_broadcast(&self->changed);
+}
+
+static void await_ready_locked(worker_keeper *self)
 {
   uint64_t deadline = backend_now_ns() + (uint64_t)START_WAIT_S * NS_PER_S;
-  pthread_mutex_lock(&self->work);
-  pthread_mutex_lock(&self->lock);
   while (self->state == KEEPER_STARTING ||
          (self->state == KEEPER_DOWN && self->retry_ns <= backend_now_ns()))
     if (self->death_count >= DEATHS_MANY ||
         !host_condition_wait(&self->changed, &self->lock, deadline))
-      break;
+      return;
+}
+
+TRITONSERVER_Error *worker_keeper_begin_work(worker_keeper *self, worker_link **link)
+{
   TRITONSERVER_Error *error = NULL;
-  if (self->state == KEEPER_READY)
+  pthread_mutex_lock(&self->lock);
+  while (!keeper_take_turn_locked(self, backend_now_ns() + (uint64_t)PAUSE_MOST_S * NS_PER_S))
+    ;
+  await_ready_locked(self);
+  if (self->state == KEEPER_READY) {
     *link = worker_link_ref(self->link);
-  else
+  } else {
     error = gone_locked(self);
+    keeper_end_turn_locked(self);
+  }
   pthread_mutex_unlock(&self->lock);
-  if (error != NULL)
-    pthread_mutex_unlock(&self->work);
   return error;
 }
 
 void worker_keeper_end_work(worker_keeper *self, worker_link *link)
 {
   worker_link_unref(link);
-  pthread_mutex_unlock(&self->work);
+  pthread_mutex_lock(&self->lock);
+  keeper_end_turn_locked(self);
+  pthread_mutex_unlock(&self->lock);
 }
