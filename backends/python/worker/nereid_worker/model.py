@@ -4,7 +4,6 @@ import importlib
 import json
 import os
 import sys
-import traceback
 
 import _nereid
 
@@ -99,6 +98,8 @@ def _own_frames_left_out(problem):
 
 def reason_and_traceback(problem):
     """What a load's failure says in one line, and in full for the log."""
+    import traceback
+
     if isinstance(problem, LoadFailed):
         return str(problem), str(problem)
     lines = traceback.format_exception(type(problem), problem, _own_frames_left_out(problem))
@@ -115,6 +116,8 @@ def _said(problem):
 
 def execution_error(problem):
     """What a failed execute says: the exception, and the frames it came through, innermost first, as Triton says it."""
+    import traceback
+
     text = f"{type(problem).__name__}: {_said(problem)}\n\nAt:\n"
     for frame, line in reversed(list(traceback.walk_tb(_own_frames_left_out(problem)))):
         text += f"  {frame.f_code.co_filename}({line}): {frame.f_code.co_name}\n"
