@@ -26,33 +26,13 @@ static void append_text(buffer *out, slice before, const char *text)
   buffer_append_json_string(out, slice_of(text));
 }
 
-static void append_parameter(buffer *out, const json_parameter *p)
-{
-  char number[NUMBER_TEXT_BYTES];
-  buffer_append_json_string(out, slice_of(p->name));
-  buffer_append_char(out, ':');
-  switch (p->type) {
-  case TRITONSERVER_PARAMETER_BOOL:
-    buffer_append_text(out, p->value.boolean ? "true" : "false");
-    return;
-  case TRITONSERVER_PARAMETER_INT:
-    append_i64(out, p->value.integer);
-    return;
-  case TRITONSERVER_PARAMETER_DOUBLE:
-    buffer_append(out, number, number_print_f64(number, p->value.number));
-    return;
-  default:
-    buffer_append_json_string(out, slice_of(p->value.string));
-  }
-}
-
 static void append_parameters(buffer *out, const json_parameter *parameters, size_t count)
 {
   buffer_append_text(out, ",\"parameters\":{");
   for (size_t i = 0; i < count; i++) {
     if (i > 0)
       buffer_append_char(out, ',');
-    append_parameter(out, &parameters[i]);
+    json_parameter_append(out, &parameters[i]);
   }
   buffer_append_char(out, '}');
 }
