@@ -51,7 +51,7 @@ LIMITS = [
     Seed("many_tensors", "limit not applied: tensors of a request (2026-24146)", f"{PROTOCOL}/infer_request_json.c",
          "if (r->input_count == TENSORS_MAX)", "if (r->input_count == UINT32_MAX)",
          unit("infer_request_json_test")),
-    Seed("many_parameters", "limit not applied: parameters of a request", f"{PROTOCOL}/infer_request_json.c",
+    Seed("many_parameters", "limit not applied: parameters of a request", f"{PROTOCOL}/json_parameter.c",
          "if ((*context->count)++ == PARAMETERS_MAX)", "if ((*context->count)++ == UINT32_MAX)",
          unit("infer_request_json_test")),
     Seed("many_dimensions", "limit not applied: dimensions of a tensor", f"{PROTOCOL}/infer_request_json.c",

@@ -48,8 +48,7 @@ static void append_shape(buffer *out, const response_output_json *o)
   buffer_append_char(out, ']');
 }
 
-// False when a dimension is negative or the product does not fit.
-static bool count_elements(const response_output_json *o, uint64_t *count)
+bool response_output_count(const response_output_json *o, uint64_t *count)
 {
   *count = 1;
   for (size_t i = 0; i < o->shape_count; i++)
@@ -61,7 +60,7 @@ static bool count_elements(const response_output_json *o, uint64_t *count)
 static error *append_data(buffer *out, const response_output_json *o)
 {
   uint64_t count;
-  if (!count_elements(o, &count))
+  if (!response_output_count(o, &count))
     return error_new(ERROR_INTERNAL, "its shape has an invalid dimension");
   buffer_append_text(out, ",\"data\":");
   return json_tensor_write(o->datatype, o->data, o->data_size, count, out);

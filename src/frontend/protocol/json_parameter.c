@@ -2,6 +2,7 @@
 #include "frontend/protocol/json_parameter.h"
 
 #include "base/number.h"
+#include "frontend/protocol/json_scan.h"
 
 #include <string.h>
 

@@ -5,12 +5,15 @@
 
 #include "base/buffer.h"
 #include "base/error.h"
-#include "frontend/protocol/json_scan.h"
+#include "base/slice.h"
 #include "triton/core/tritonserver.h"
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+
+typedef struct json_cursor json_cursor; // json_scan.h
+typedef struct json_place json_place;
 
 // A scalar. Names and strings are NUL-terminated, in the arena.
 typedef struct json_parameter {
