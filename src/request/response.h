@@ -84,6 +84,10 @@ response_factory *response_factory_new(request_target *target, slice id);
 // answer, the core gives it.
 response_factory *response_factory_ref(response_factory *f);
 void response_factory_unref(response_factory *f); // NULL is allowed
+// The two halves of response_factory_unref, for a request that its client keeps after its backend
+// has released it: it cannot answer any more, but it can be cancelled.
+void response_factory_give_up_right(response_factory *f);
+void response_factory_drop_reference(response_factory *f);
 
 static inline bool response_factory_is_cancelled(const response_factory *f)
 {

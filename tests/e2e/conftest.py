@@ -115,7 +115,8 @@ def nereid():
 def link_backends(folder, build):
     for name in ("identity", "onnxruntime"):
         (folder / name).symlink_to(build / "backends" / name)
-    (folder / "faulty").symlink_to(build / "test-backends/faulty")
+    for name in ("faulty", "streaming"):
+        (folder / name).symlink_to(build / "test-backends" / name)
     return folder
 
 

@@ -52,7 +52,7 @@ LIMITS = [
          "if (r->input_count == TENSORS_MAX)", "if (r->input_count == UINT32_MAX)",
          unit("infer_request_json_test")),
     Seed("many_parameters", "limit not applied: parameters of a request", f"{PROTOCOL}/json_parameter.c",
-         "if ((*context->count)++ == PARAMETERS_MAX)", "if ((*context->count)++ == UINT32_MAX)",
+         "if ((*count)++ == PARAMETERS_MAX)", "if ((*count)++ == UINT32_MAX)",
          unit("infer_request_json_test")),
     Seed("many_dimensions", "limit not applied: dimensions of a tensor", f"{PROTOCOL}/infer_request_json.c",
          "if (in->shape_count == DIMENSIONS_MAX)", "if (in->shape_count == UINT32_MAX)",
