@@ -45,10 +45,12 @@ def refusal(server, model, status=400, body=None, **members):
 
 
 def test_a_scalar_comes_back_as_a_scalar_and_members_are_sorted(server):
-    assert answer(server, "numbers", INPUT0=7) == '{"OUTPUT0":7,"model_name":"numbers","model_version":"1"}'
-    assert answer(server, "numbers", INPUT0=[7]) == '{"OUTPUT0":7,"model_name":"numbers","model_version":"1"}'
+    parameters = '"param0":"an example string parameter","param1":42,"param2":false,"param3":123.123'
+    for value in (7, [7]):
+        assert answer(server, "numbers", INPUT0=value) == (
+            '{"OUTPUT0":7,"model_name":"numbers","model_version":"1",%s}' % parameters)
     assert answer(server, "texts", INPUT0="ä\n", id="an id") == (
-        '{"OUTPUT0":"ä\\n","id":"an id","model_name":"texts","model_version":"1"}')
+        '{"OUTPUT0":"ä\\n","id":"an id","model_name":"texts","model_version":"1",%s}' % parameters)
 
 
 def test_a_list_comes_back_as_a_list(server):
@@ -133,6 +135,7 @@ def test_a_client_that_leaves_cancels(server):
         with socket.create_connection(("127.0.0.1", server.http_port), timeout=DEADLINE) as client:
             client.sendall(b"POST /v2/models/streaming/generate HTTP/1.1\r\nHost: a\r\nContent-Length: %d\r\n\r\n%s"
                            % (len(body), body))
+            wait_for("the request", lambda: f'began {n}"' in server.log)
         wait_for("cancellation", lambda: f"of {n}, cancelled 1" in server.log)
 
 

@@ -7,11 +7,12 @@
 //   early     true: the request is released before the first response, which comes from a thread
 //   final     "flag": FINAL comes alone; "with": with the last response; "never": nobody sends it
 //   deaf      true: cancellation is not looked at
-// What became of each request stands in its log line: "streaming: sent <n> of <count>, cancelled
-// <0|1>". South seam only.
+// The log says of each request "streaming: began <count>" and then "streaming: sent <n> of <count>,
+// cancelled <0|1>". South seam only.
 #include "triton/core/tritonbackend.h"
 
 #include <pthread.h>
+#include <stdarg.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -39,6 +40,17 @@ static void check(TRITONSERVER_Error *e)
     return;
   fprintf(stderr, "streaming: %s\n", TRITONSERVER_ErrorMessage(e));
   TRITONSERVER_ErrorDelete(e);
+}
+
+static void say(const char *format, ...) __attribute__((format(printf, 1, 2)));
+static void say(const char *format, ...)
+{
+  char line[96];
+  va_list arguments;
+  va_start(arguments, format);
+  vsnprintf(line, sizeof(line), format, arguments);
+  va_end(arguments);
+  check(TRITONSERVER_LogMessage(TRITONSERVER_LOG_INFO, __FILE_NAME__, __LINE__, line));
 }
 
 // ---- what the request asks for ----
@@ -152,10 +164,7 @@ static void answer(course *c)
     send_one(c, sent);
   }
   bool ended = sent == c->count && sent > 0 && strcmp(c->final, "with") == 0;
-  char line[96];
-  snprintf(line, sizeof(line), "streaming: sent %ld of %ld, cancelled %d", (long)sent,
-           (long)c->count, cancelled);
-  check(TRITONSERVER_LogMessage(TRITONSERVER_LOG_INFO, __FILE_NAME__, __LINE__, line));
+  say("streaming: sent %ld of %ld, cancelled %d", (long)sent, (long)c->count, cancelled);
   if (!ended && strcmp(c->final, "never") != 0)
     check(TRITONBACKEND_ResponseFactorySendFlags(c->factory, TRITONSERVER_RESPONSE_COMPLETE_FINAL));
   check(TRITONBACKEND_ResponseFactoryDelete(c->factory));
@@ -239,6 +248,7 @@ static void execute(TRITONBACKEND_Request *request)
   snprintf(c->final, sizeof(c->final), "flag");
   read_parameters(request, c);
   read_input(request, c);
+  say("streaming: began %ld", (long)c->count);
   check(TRITONBACKEND_ResponseFactoryNew(&c->factory, request));
   bool early = c->early;
   if (early) {

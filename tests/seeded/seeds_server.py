@@ -53,9 +53,9 @@ REQUESTS = [
          "!skip_bytes(&cursor, sizeof(length)) || (skip_bytes(&cursor, length), false)",
          unit("request_test")),
     Seed("cancelled_for_good", "state not reset: a request that was cancelled stays so (2024-0103)", "src/request/request_prepare.c",
-         "  response_factory_unref(r->factory);\n  r->factory = f;",
+         "  request_drop_factory(r);\n  r->factory = f;",
          "  atomic_store(&f->cancelled, r->factory != NULL && atomic_load(&r->factory->cancelled));\n"
-         "  response_factory_unref(r->factory);\n  r->factory = f;",
+         "  request_drop_factory(r);\n  r->factory = f;",
          unit("request_test")),
     Seed("outputs_not_zeroed", "info leak: outputs hold what another client left there", f"{HTTP}/infer_output.c",
          "output->memory = block_allocate_zeroed(size);", "output->memory = block_allocate(size);",
