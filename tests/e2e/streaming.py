@@ -52,10 +52,6 @@ class Reader:
             f"Content-Length: {len(body)}\r\n\r\n{body}".encode())
         self.file = self.socket.makefile("rb")
 
-    def hurry(self):
-        """Takes more at once than a small receive buffer."""
-        self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4 << 20)
-
     def head(self):
         """Status and headers."""
         status = int(self.file.readline().split()[1])
