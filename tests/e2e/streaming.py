@@ -75,11 +75,11 @@ class Reader:
 
     def rest(self):
         """All events that are left."""
-        text = b""
+        chunks = []
         while chunk := self.chunk():
-            text += chunk
+            chunks.append(chunk)
         assert chunk == b"", "the stream was cut off"
-        return events(text.decode())
+        return events(b"".join(chunks).decode())
 
     def close(self):
         self.file.close()

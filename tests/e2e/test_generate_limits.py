@@ -7,7 +7,7 @@ import threading
 
 import pytest
 
-from conftest import EVERYTHING, wait_for
+from conftest import DEADLINE, EVERYTHING, wait_for
 from streaming import Reader, ask, events, make_streaming
 
 UNREAD = 64 << 20  # bytes of responses that may wait for a client
@@ -67,7 +67,7 @@ def test_a_signal_lets_streams_end(server):
     for reader in readers:
         assert [event["index"] for event in reader.rest()] == list(range(1, 200))
         reader.close()
-    server.stop()
+    assert server.process.wait(DEADLINE) == 0
 
 
 def test_a_stream_without_end_is_cut_at_the_exit_timeout(start_server, repository):
@@ -78,7 +78,7 @@ def test_a_stream_without_end_is_cut_at_the_exit_timeout(start_server, repositor
         server.process.send_signal(signal.SIGTERM)
         while reader.chunk():
             pass
-        assert server.process.wait(60) in (0, 1)
+        assert server.process.wait(DEADLINE) in (0, 1)
     assert "of 1000000000, cancelled 1" in server.log or server.process.returncode == 1
 
 
