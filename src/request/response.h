@@ -41,6 +41,7 @@ typedef struct response_factory {
   bool answer_owed;      // the request was queued: if nobody can answer any more, the core does
   uint64_t start_ns;     // when the request entered the core
   _Atomic uint64_t first_response_ns;
+  _Atomic uint64_t reported_responses; // by the backend's statistics
   ordering *ordering;          // with preserve_ordering, once the slot is reserved; NULL otherwise
   ordering_slot slot;          // its place in the order
   ordered_answer final_answer; // flags without a response, while they wait for their place

@@ -23,6 +23,7 @@
 #define INPUT_MAX_BYTES 65536
 
 typedef struct course {
+  TRITONBACKEND_ModelInstance *instance;
   TRITONBACKEND_ResponseFactory *factory;
   int64_t count, delay_us, bytes, fail_at;
   bool early, deaf;
@@ -132,8 +133,31 @@ static void fill_output(course *c, TRITONBACKEND_Response *response)
   memset((char *)buffer + 4, 'x', length);
 }
 
+static uint64_t now_ns(void)
+{
+  struct timespec now;
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
+}
+
+// `output_ns` is 0 when there was no output.
+static void report(course *c, uint64_t start_ns, uint64_t output_ns, TRITONSERVER_Error *failure)
+{
+  TRITONBACKEND_ModelInstanceResponseStatistics *r;
+  check(TRITONBACKEND_ModelInstanceResponseStatisticsNew(&r));
+  check(TRITONBACKEND_ModelInstanceResponseStatisticsSetModelInstance(r, c->instance));
+  check(TRITONBACKEND_ModelInstanceResponseStatisticsSetResponseFactory(r, c->factory));
+  check(TRITONBACKEND_ModelInstanceResponseStatisticsSetResponseStart(r, start_ns));
+  check(TRITONBACKEND_ModelInstanceResponseStatisticsSetComputeOutputStart(r, output_ns));
+  check(TRITONBACKEND_ModelInstanceResponseStatisticsSetResponseEnd(r, now_ns()));
+  check(TRITONBACKEND_ModelInstanceResponseStatisticsSetError(r, failure));
+  check(TRITONBACKEND_ModelInstanceReportResponseStatistics(r));
+  check(TRITONBACKEND_ModelInstanceResponseStatisticsDelete(r));
+}
+
 static void send_one(course *c, int64_t index)
 {
+  uint64_t start = now_ns();
   TRITONBACKEND_Response *response;
   bool last = index + 1 == c->count && strcmp(c->final, "with") == 0;
   TRITONSERVER_Error *failure =
@@ -142,10 +166,12 @@ static void send_one(course *c, int64_t index)
           : NULL;
   check(TRITONBACKEND_ResponseNewFromFactory(&response, c->factory));
   check(TRITONBACKEND_ResponseSetIntParameter(response, "index", index));
+  uint64_t output = failure == NULL ? now_ns() : 0;
   if (failure == NULL)
     fill_output(c, response);
   check(TRITONBACKEND_ResponseSend(response, last ? TRITONSERVER_RESPONSE_COMPLETE_FINAL : 0,
                                    failure));
+  report(c, start, output, failure);
   TRITONSERVER_ErrorDelete(failure);
 }
 
@@ -162,6 +188,13 @@ static void answer(course *c)
     if (cancelled && !c->deaf)
       break;
     send_one(c, sent);
+  }
+  if (cancelled && !c->deaf) {
+    TRITONSERVER_Error *e = TRITONSERVER_ErrorNew(TRITONSERVER_ERROR_CANCELLED, "cancelled");
+    report(c, now_ns(), 0, e);
+    TRITONSERVER_ErrorDelete(e);
+  } else {
+    report(c, now_ns(), 0, NULL); // the end, which is an empty response
   }
   bool ended = sent == c->count && sent > 0 && strcmp(c->final, "with") == 0;
   say("streaming: sent %ld of %ld, cancelled %d", (long)sent, (long)c->count, cancelled);
@@ -238,11 +271,12 @@ TRITONSERVER_Error *TRITONBACKEND_Finalize(TRITONBACKEND_Backend *backend)
 
 // ---- requests ----
 
-static void execute(TRITONBACKEND_Request *request)
+static void execute(TRITONBACKEND_ModelInstance *instance, TRITONBACKEND_Request *request)
 {
   course *c = calloc(1, sizeof(*c));
   if (c == NULL)
     abort();
+  c->instance = instance;
   c->count = 1;
   c->fail_at = -1;
   snprintf(c->final, sizeof(c->final), "flag");
@@ -264,8 +298,7 @@ TRITONSERVER_Error *TRITONBACKEND_ModelInstanceExecute(TRITONBACKEND_ModelInstan
                                                        TRITONBACKEND_Request **requests,
                                                        const uint32_t request_count)
 {
-  (void)instance;
   for (uint32_t i = 0; i < request_count; i++)
-    execute(requests[i]);
+    execute(instance, requests[i]);
   return NULL;
 }

@@ -200,6 +200,23 @@ static void what_does_not_fit_is_refused(void **state)
     assert_refused(cases[i][0], cases[i][1]);
 }
 
+static void an_input_of_no_known_type_takes_nothing(void **state)
+{
+  (void)state;
+  const generate_input input = {.name = "X", .datatype = TRITONSERVER_TYPE_INVALID};
+  const generate_inputs inputs = {(generate_input *)&input, 1};
+  char *text = copy_with_zeroes("{\"X\":1}");
+  arena a;
+  infer_request_json request;
+  arena_init(&a, NULL, 0);
+  error *e = generate_request_json_read(slice_of(text), &inputs, MAX_DATA, &a, &request);
+  assert_non_null(e);
+  assert_string_equal(error_message(e), "input 'X' has unsupported datatype");
+  error_free(e);
+  arena_fini(&a);
+  free(text);
+}
+
 static void an_input_may_not_be_called_parameters(void **state)
 {
   (void)state;
@@ -331,6 +348,7 @@ int main(void)
       cmocka_unit_test(other_members_are_parameters),
       cmocka_unit_test(the_id_is_a_parameter_too),
       cmocka_unit_test(what_does_not_fit_is_refused),
+      cmocka_unit_test(an_input_of_no_known_type_takes_nothing),
       cmocka_unit_test(an_input_may_not_be_called_parameters),
       cmocka_unit_test(members_are_sorted_and_one_element_is_a_scalar),
       cmocka_unit_test(of_equal_names_the_first_is_kept),

@@ -132,6 +132,8 @@ static error *check_size(const generate_context *g, const char *name, size_t siz
 static error *read_value(generate_context *g, json_cursor *c, const json_place *place,
                          const generate_input *from, infer_json_input *input)
 {
+  if (from->datatype == TRITONSERVER_TYPE_INVALID)
+    return error_new(ERROR_INVALID_ARG, "input '%s' has unsupported datatype", from->name);
   bool is_array = json_peek(c) == '[';
   uint64_t count = is_array ? 0 : 1;
   json_cursor ahead = *c;
