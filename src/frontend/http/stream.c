@@ -407,13 +407,13 @@ static void reply_gone(void *stream_pointer)
 
 static void reply(exchange *x, stream *s)
 {
+  unsigned status = s->status;
   s->began = true;
   exchange_ref(x);
   struct MHD_Response *response =
       MHD_create_response_from_callback(MHD_SIZE_UNKNOWN, BLOCK_BYTES, read_text, s, reply_gone);
   if (response == NULL)
-    reply_gone(s);
-  unsigned status = s->status;
+    reply_gone(s); // and maybe the stream
   response =
       response_with(response, MHD_HTTP_HEADER_CONTENT_TYPE, "text/event-stream; charset=utf-8");
   exchange_reply_with(x, response);
