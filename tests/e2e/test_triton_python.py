@@ -5,26 +5,15 @@ import re
 import socket
 
 import pytest
-from conftest import Starter, link_backends, wait_for, BUILD
-from triton_python import MODELS, SYSTEM_PATH, infer, lay_out, output
-
-
-@pytest.fixture(scope="session")
-def triton_python(nereid, tmp_path_factory):
-    """Starts servers whose `python` is Triton's."""
-    backends = link_backends(lay_out(tmp_path_factory.mktemp("triton")), BUILD)
-    starter = Starter(nereid, backends, tmp_path_factory.mktemp("python"))
-
-    def start(repository, flags=(), **more):
-        return starter(repository, flags=["--model-control-mode=explicit", *flags], variables={"PATH": SYSTEM_PATH}, **more)
-
-    yield start
-    starter.stop_all()
+from conftest import BUILD, wait_for
+from triton_python import MODELS, TritonStarter, infer, output, triton_python_backends  # noqa: F401
 
 
 @pytest.fixture(scope="module")
-def server(triton_python):
-    return triton_python(MODELS, flags=["--load-model=*", "--log-verbose=1"])
+def server(nereid, triton_python_backends, tmp_path_factory):
+    starter = TritonStarter(nereid, triton_python_backends, tmp_path_factory.mktemp("python"))
+    yield starter(MODELS, flags=["--load-model=*", "--log-verbose=1"])
+    starter.stop_all()
 
 
 def test_no_code_of_tritons_core_is_in_the_process(server):

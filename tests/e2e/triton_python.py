@@ -8,7 +8,8 @@ import pathlib
 import shutil
 import subprocess
 
-from conftest import BUILD, ROOT
+import pytest
+from conftest import BUILD, ROOT, WITHOUT_LEAK_CHECK, Starter, link_backends
 
 TRITON = ROOT / ".deps/pytriton"
 MODELS = ROOT / "tests/python_models"
@@ -37,7 +38,9 @@ def lay_out(folder, core=BUILD / "lib/libtritonserver.so"):
         shutil.copy(part, python)
     for package in (ROOT / f".deps/numpy-1.26.4-python{version}").glob("numpy*"):
         (python / package.name).symlink_to(package)
-    return backends
+    link = folder / "backends"  # the backend takes a folder that is not this very name for one with a model.py of its own
+    link.symlink_to(backends)
+    return link
 
 
 def put_model(repository, name):
@@ -70,3 +73,24 @@ def stubs(server, model=None):
             if model is None or f"/{model}/" in words[1]:
                 found.append(int(entry.name))
     return found
+
+
+class TritonStarter(Starter):
+    def __call__(self, repository, flags=(), **more):
+        # Triton's library leaks some errors and metrics, and is unloaded before the check could name it.
+        variables = {"PATH": SYSTEM_PATH, **WITHOUT_LEAK_CHECK}
+        return super().__call__(repository, flags=["--model-control-mode=explicit", *flags], variables=variables, **more)
+
+
+@pytest.fixture(scope="module")
+def triton_python_backends(tmp_path_factory):
+    """A backend directory whose `python` is Triton's."""
+    return link_backends(lay_out(tmp_path_factory.mktemp("triton")), BUILD)
+
+
+@pytest.fixture
+def triton_python(nereid, triton_python_backends, tmp_path):
+    """Starts servers with it."""
+    starter = TritonStarter(nereid, triton_python_backends, tmp_path)
+    yield starter
+    starter.stop_all()
