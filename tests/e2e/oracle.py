@@ -14,7 +14,7 @@ from conftest import SANITIZER_REPORT, wait_for
 from wire import CANARY, CANARY_BODY, connect, receive_reply
 
 MIB = 1 << 20
-JOB_THREAD, JOB_THREADS = "http-job", 16
+JOB_THREAD, JOB_THREADS = "http-job", 16 + 4  # for control calls and for readiness
 CANARY_PAUSE = 0.05  # 20 requests each second while an attack runs
 COUNTER = re.compile(r'^(nv_inference_\w+)\{([^}]*)\} ([-+.\deE]+)$', re.M)
 

@@ -19,6 +19,7 @@
 #include <sys/socket.h>
 
 #define JOB_THREADS       16
+#define PROBE_THREADS     4
 #define OTHER_DESCRIPTORS 64
 #define DRAIN_PAUSE_NS    UINT64_C(1000000)
 
@@ -162,6 +163,8 @@ static error *start(http_server *http, int listen_fd_owned)
 {
   error *failure = jobs_new(JOB_THREADS, &http->jobs);
   if (failure == NULL)
+    failure = jobs_new(PROBE_THREADS, &http->probes);
+  if (failure == NULL)
     failure = jobs_new(machine_cpus(), &http->workers);
   if (failure == NULL)
     failure = make_shared_replies(http);
@@ -289,6 +292,7 @@ void http_server_free(http_server *http)
   loops_stop(http->loops);
   connections_free(http->connections);
   jobs_free(http->jobs);
+  jobs_free(http->probes);
   jobs_free(http->workers);
   http_server_unref(http);
 }

@@ -20,6 +20,7 @@ struct http_server {
   loops *loops;
   connections *connections;
   jobs *jobs;                                // calls that may block for long, such as loads
+  jobs *probes;                              // readiness: not to wait behind loads
   jobs *workers;                             // long computations: one thread for each processor
   TRITONSERVER_ResponseAllocator *allocator; // for outputs (infer_output.c)
   struct MHD_Response *empty_reply;          // shared by all replies without a body
