@@ -5,13 +5,13 @@ import re
 import socket
 
 import pytest
-from conftest import BUILD, wait_for
-from triton_python import MODELS, TritonStarter, infer, output, triton_python_backends  # noqa: F401
+from conftest import wait_for
+from triton_python import MODELS, PYTHON_BUILD, TritonStarter, infer, output, triton_python_backends  # noqa: F401
 
 
 @pytest.fixture(scope="module")
-def server(nereid, triton_python_backends, tmp_path_factory):
-    starter = TritonStarter(nereid, triton_python_backends, tmp_path_factory.mktemp("python"))
+def server(triton_python_backends, tmp_path_factory):
+    starter = TritonStarter(triton_python_backends, tmp_path_factory.mktemp("python"))
     yield starter(MODELS, flags=["--load-model=*", "--log-verbose=1"])
     starter.stop_all()
 
@@ -20,7 +20,7 @@ def test_no_code_of_tritons_core_is_in_the_process(server):
     with open(f"/proc/{server.process.pid}/maps") as file:
         libraries = set(re.findall(r"/\S*\.so\S*", file.read()))
     assert any(path.endswith("backends/python/libtriton_python.so") for path in libraries)
-    assert [path for path in libraries if "libtritonserver" in path] == [str((BUILD / "lib/libtritonserver.so").resolve())]
+    assert [path for path in libraries if "libtritonserver" in path] == [str((PYTHON_BUILD / "lib/libtritonserver.so").resolve())]
 
 
 def test_a_model_completes_its_configuration_and_answers(server):

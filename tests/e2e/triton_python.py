@@ -13,6 +13,9 @@ from conftest import BUILD, ROOT, WITHOUT_LEAK_CHECK, Starter, link_backends
 
 TRITON = ROOT / ".deps/pytriton"
 MODELS = ROOT / "tests/python_models"
+# ThreadSanitizer cannot see how that library's threads and processes share memory (boost::interprocess, compiled without it): it
+# reports races in there by the dozen. The release build stands in.
+PYTHON_BUILD = ROOT / "build/release" if BUILD.name == "tsan" else BUILD
 # The stub embeds the system's Python and takes its libraries by the python3 that it finds first.
 SYSTEM_PATH = "/usr/bin:/bin"
 
@@ -22,7 +25,7 @@ def system_python_version():
     return subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True).stdout.strip()
 
 
-def lay_out(folder, core=BUILD / "lib/libtritonserver.so"):
+def lay_out(folder, core=PYTHON_BUILD / "lib/libtritonserver.so"):
     """Makes a backend directory with Triton's `python` in it; the stub is the one for the system's Python."""
     version = system_python_version()
     libraries = folder / "nvidia_pytriton.libs"
@@ -76,6 +79,9 @@ def stubs(server, model=None):
 
 
 class TritonStarter(Starter):
+    def __init__(self, backends, folder):
+        super().__init__(PYTHON_BUILD / "bin/nereid", backends, folder)
+
     def __call__(self, repository, flags=(), **more):
         # Triton's library leaks some errors and metrics, and is unloaded before the check could name it.
         variables = {"PATH": SYSTEM_PATH, **WITHOUT_LEAK_CHECK}
@@ -85,12 +91,12 @@ class TritonStarter(Starter):
 @pytest.fixture(scope="module")
 def triton_python_backends(tmp_path_factory):
     """A backend directory whose `python` is Triton's."""
-    return link_backends(lay_out(tmp_path_factory.mktemp("triton")), BUILD)
+    return link_backends(lay_out(tmp_path_factory.mktemp("triton")), PYTHON_BUILD)
 
 
 @pytest.fixture
-def triton_python(nereid, triton_python_backends, tmp_path):
+def triton_python(triton_python_backends, tmp_path):
     """Starts servers with it."""
-    starter = TritonStarter(nereid, triton_python_backends, tmp_path)
+    starter = TritonStarter(triton_python_backends, tmp_path)
     yield starter
     starter.stop_all()
