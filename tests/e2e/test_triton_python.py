@@ -42,6 +42,11 @@ def test_texts_go_in_and_out(server):
     assert output(infer(server, "text", ["ä", "", "three"], "BYTES")) == ["three", "", "ä"]
 
 
+def test_a_tensor_without_elements_is_a_tensor(server):
+    assert output(infer(server, "text", [], "BYTES")) == []
+    assert output(infer(server, "bls", [], parameters={"model": "ints"})) == []
+
+
 def test_requests_that_wait_come_as_one_batch(server):
     with concurrent.futures.ThreadPoolExecutor(3) as clients:
         answers = list(clients.map(lambda n: infer(server, "batch", [n], shape=[1, 1]), range(3)))
