@@ -9,15 +9,20 @@ import shutil
 import subprocess
 
 import pytest
-from conftest import BUILD, ROOT, WITHOUT_LEAK_CHECK, Starter, link_backends
+from conftest import BUILD, ROOT, WITHOUT_LEAK_CHECK, Starter, environment, link_backends
 
 TRITON = ROOT / ".deps/pytriton"
 MODELS = ROOT / "tests/python_models"
 # ThreadSanitizer cannot see how that library's threads and processes share memory (boost::interprocess, compiled without it): it
 # reports races in there by the dozen. The release build stands in.
 PYTHON_BUILD = ROOT / "build/release" if BUILD.name == "tsan" else BUILD
-# The stub embeds the system's Python and takes its libraries by the python3 that it finds first.
-SYSTEM_PATH = "/usr/bin:/bin"
+# The stub embeds the system's Python and takes its libraries by the python3 that it finds first. Triton's library leaks some
+# errors and metrics, and is unloaded before the check for leaks could name it.
+VARIABLES = {"PATH": "/usr/bin:/bin", **WITHOUT_LEAK_CHECK}
+
+
+def starter_environment():
+    return environment() | VARIABLES
 
 
 def system_python_version():
@@ -83,9 +88,7 @@ class TritonStarter(Starter):
         super().__init__(PYTHON_BUILD / "bin/nereid", backends, folder)
 
     def __call__(self, repository, flags=(), **more):
-        # Triton's library leaks some errors and metrics, and is unloaded before the check could name it.
-        variables = {"PATH": SYSTEM_PATH, **WITHOUT_LEAK_CHECK}
-        return super().__call__(repository, flags=["--model-control-mode=explicit", *flags], variables=variables, **more)
+        return super().__call__(repository, flags=["--model-control-mode=explicit", *flags], variables=VARIABLES, **more)
 
 
 @pytest.fixture(scope="module")

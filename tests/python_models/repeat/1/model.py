@@ -6,12 +6,15 @@ import triton_python_backend_utils as pb_utils
 
 def answer(sender, values):
     for value in values:
-        sender.send(pb_utils.InferenceResponse([pb_utils.Tensor("OUTPUT0", numpy.array([value], numpy.int32))]))
+        if value < 0:
+            sender.send(pb_utils.InferenceResponse(error=pb_utils.TritonError(f"{value} is negative")))
+        else:
+            sender.send(pb_utils.InferenceResponse([pb_utils.Tensor("OUTPUT0", numpy.array([value], numpy.int32))]))
     sender.send(flags=pb_utils.TRITONSERVER_RESPONSE_COMPLETE_FINAL)
 
 
 class TritonPythonModel:
-    """One response for each value of the input, sent by a thread after execute returned."""
+    """One response for each value of the input, an error for negative ones, sent by a thread after execute returned."""
 
     def initialize(self, args):
         self.threads = []
