@@ -1,4 +1,5 @@
 """Triton's own Python backend in nereid: models that load models, processes that end, processes that are killed."""
+import concurrent.futures
 import json
 import os
 import signal
@@ -75,3 +76,23 @@ def test_a_killed_process_is_its_models_failure_alone(triton_python, repository)
     server.process.send_signal(signal.SIGTERM)
     assert server.process.wait(DEADLINE) == 1
     assert "model 'tell' (version 1) has 1 in-flight inferences that are cut off" in server.log
+    for region in triton_python.left_in_memory():
+        region.unlink()
+
+
+def test_a_process_that_is_killed_at_work_fails_what_it_does(triton_python, repository):
+    for name in ("patient", "tell"):
+        put_model(repository, name)
+    server = triton_python(repository, flags=["--load-model=*", "--exit-timeout-secs=1"])
+    with concurrent.futures.ThreadPoolExecutor(1) as client:
+        answer = client.submit(infer, server, "patient", [1], id="doomed")
+        wait_for("the model's start", lambda: "patient: began doomed" in server.log)
+        (process,) = stubs(server, "patient")
+        os.kill(process, signal.SIGKILL)
+        assert answer.result().status == 500
+        assert "Stub process" in answer.result().text
+    assert infer(server, "tell", [1]).status == 200
+    server.process.kill()  # see above
+    server.process.wait()
+    for region in triton_python.left_in_memory():
+        region.unlink()

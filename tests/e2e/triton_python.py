@@ -4,6 +4,7 @@ Its libraries ask for Triton's core by the name that the wheel gave it. Here ner
 no code of Triton but the backend is in the process.
 """
 import json
+import os
 import pathlib
 import shutil
 import subprocess
@@ -86,9 +87,14 @@ def stubs(server, model=None):
 class TritonStarter(Starter):
     def __init__(self, backends, folder):
         super().__init__(PYTHON_BUILD / "bin/nereid", backends, folder)
+        self.regions = f"nereid_{os.getpid()}_{id(self)}_"  # how its files in /dev/shm begin
 
     def __call__(self, repository, flags=(), **more):
-        return super().__call__(repository, flags=["--model-control-mode=explicit", *flags], variables=VARIABLES, **more)
+        flags = ["--model-control-mode=explicit", f"--backend-config=python,shm-region-prefix-name={self.regions}", *flags]
+        return super().__call__(repository, flags=flags, variables=VARIABLES, **more)
+
+    def left_in_memory(self):
+        return list(pathlib.Path("/dev/shm").glob(f"{self.regions}*"))
 
 
 @pytest.fixture(scope="module")
@@ -103,3 +109,4 @@ def triton_python(triton_python_backends, tmp_path):
     starter = TritonStarter(triton_python_backends, tmp_path)
     yield starter
     starter.stop_all()
+    assert starter.left_in_memory() == []
