@@ -135,6 +135,8 @@ TRITONSERVER_Error *TRITONBACKEND_ModelFinalize(TRITONBACKEND_Model *model)
   void *state;
   check(TRITONBACKEND_ModelState(model, &state));
   bool failing = is(((faulty_model *)state)->fault, "model_finalize");
+  if (is(((faulty_model *)state)->fault, "slow_model_finalize"))
+    nanosleep(&(struct timespec){.tv_sec = 1}, NULL);
   free(state);
   return failing ? faulty_error("model_finalize") : NULL;
 }
