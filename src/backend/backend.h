@@ -1,6 +1,6 @@
 // A backend: a shared library behind the C ABI (TRITONBACKEND_Backend), loaded once per library
-// path and kept until the server ends. The registry is shared by all load threads; a backend's
-// fields do not change after its Initialize function returned.
+// path, or per model.py that a library runs, and kept until the server ends. The registry is shared
+// by all load threads; a backend's fields do not change after its Initialize function returned.
 #ifndef NEREID_BACKEND_BACKEND_H
 #define NEREID_BACKEND_BACKEND_H
 
@@ -37,7 +37,7 @@ typedef struct backend_attribute {
 typedef struct backend {
   char *name;
   char *library;   // path of the .so
-  char *folder;    // where it lies: TRITONBACKEND_BackendArtifacts
+  char *folder;    // of its files, as the operator named it: TRITONBACKEND_BackendArtifacts
   message *config; // {"cmdline": {…}}
   void *handle;    // of dlopen
   void *state;     // the backend's own
@@ -49,17 +49,25 @@ typedef struct backend {
 
 typedef struct backend_registry {
   pthread_mutex_t lock;
-  string_map backends; // by library path; guarded by lock, also while a library initialises
+  string_map backends; // by key; guarded by lock, also while a library initialises
 } backend_registry;
+
+// Where a backend is.
+typedef struct backend_place {
+  const char *name;
+  const char *library; // path of the .so
+  const char *folder;  // see backend.folder
+  const char *key;     // the file that makes it the backend that it is: the library or a model.py
+} backend_place;
 
 void backend_registry_init(backend_registry *registry);
 // Calls every backend's Finalize. No model may be left.
 void backend_registry_fini(backend_registry *registry);
 
-// The backend in `library`, loaded and initialised by the first caller. `config_json` is what
+// The backend in `place`, loaded and initialised by the first caller. `config_json` is what
 // TRITONBACKEND_BackendConfig shows. The backend stays the registry's. Errors: NOT_FOUND/INTERNAL
 // from the loader, or what the backend's Initialize says.
-error *backend_registry_get(backend_registry *registry, const char *name, const char *library,
+error *backend_registry_get(backend_registry *registry, const backend_place *place,
                             const char *config_json, backend **b);
 
 typedef void backend_visitor(void *context, const backend *b);
