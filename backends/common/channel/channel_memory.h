@@ -1,0 +1,38 @@
+// Which parts of a region are in blocks. All of it is in private memory: what the other side writes
+// into the region changes nothing here. Any thread.
+#ifndef NEREID_CHANNEL_MEMORY_H
+#define NEREID_CHANNEL_MEMORY_H
+
+#include <pthread.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+typedef struct channel_extent channel_extent;
+
+typedef struct channel_memory_map {
+  pthread_mutex_t lock; // guards all below
+  uint8_t *region;      // whole pages; NULL: nothing is given back to the system
+  size_t size;
+  size_t page;
+  channel_extent *extents; // extents[0] stands for none
+  uint32_t capacity;
+  uint32_t unused; // head of the list of extents that are not in the tree
+  uint32_t root;   // of the tree of extents, by offset
+  uint32_t random;
+  uint64_t *touched; // one bit for each page that was in a block since it was last given back
+  size_t touched_pages;
+  size_t touched_end; // no page from here on is touched
+  size_t used;        // bytes in blocks
+} channel_memory_map;
+
+// `size` is a multiple of the page size. Gives 0 or ENOMEM.
+int channel_memory_init(channel_memory_map *map, void *region, size_t size);
+void channel_memory_fini(channel_memory_map *map);
+
+bool channel_memory_allocate(channel_memory_map *map, size_t size, uint64_t *offset);
+bool channel_memory_release(channel_memory_map *map, uint64_t offset);
+size_t channel_memory_trim(channel_memory_map *map, size_t keep);
+void channel_memory_count(channel_memory_map *map, size_t *used, size_t *kept);
+
+#endif

@@ -1,0 +1,377 @@
+// What a keeper and its worker say to each other besides inference.
+#include "keeper_internal.h"
+
+#include "backend_batch.h"
+#include "backend_error.h"
+#include "backend_log.h"
+#include "host_thread.h"
+#include "protocol.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+// ---- starting
+
+// Passes the channel's memory through `socket`. A worker that is gone already is noticed by its end.
+static void pass_channel(int socket, int descriptor)
+{
+  char byte = 0;
+  struct iovec part = {.iov_base = &byte, .iov_len = 1};
+  union {
+    char bytes[CMSG_SPACE(sizeof(int))];
+    struct cmsghdr header;
+  } control = {0};
+  struct msghdr message = {.msg_iov = &part,
+                           .msg_iovlen = 1,
+                           .msg_control = &control,
+                           .msg_controllen = sizeof control.bytes};
+  control.header.cmsg_level = SOL_SOCKET;
+  control.header.cmsg_type = SCM_RIGHTS;
+  control.header.cmsg_len = CMSG_LEN(sizeof(int));
+  memcpy(CMSG_DATA(&control.header), &descriptor, sizeof descriptor);
+  while (sendmsg(socket, &message, MSG_NOSIGNAL) < 0 && errno == EINTR)
+    ;
+}
+
+static void process_ended(void *user, char *cause)
+{
+  worker_keeper *self = user;
+  pthread_mutex_lock(&self->lock);
+  self->ended = self->number;
+  free(self->cause);
+  self->cause = cause;
+  if (self->state != KEEPER_STOPPED)
+    self->state = KEEPER_DOWN;
+  self->retry_ns = 0;
+  channel_close(worker_link_channel(self->link));
+  pthread_cond_broadcast(&self->changed);
+  pthread_mutex_unlock(&self->lock);
+}
+
+static void process_quiet(void *user)
+{
+  worker_link *link = keeper_link(user);
+  if (link != NULL)
+    channel_trim(worker_link_channel(link), KEPT_BYTES);
+  worker_link_unref(link);
+}
+
+static const supervised_events EVENTS = {.ended = process_ended, .quiet = process_quiet};
+
+static TRITONSERVER_Error *start_process(worker_keeper *self, const char *name, int socket,
+                                         supervised **process)
+{
+  const python_model *model = self->model;
+  char *worker;
+  if (asprintf(&worker, "%s/worker", model->backend->folder) < 0)
+    return backend_error_no_memory("a Python worker");
+  char *arguments[] = {model->interpreter, worker, NULL};
+  worker_command command = {
+      .arguments = arguments, .environment = model->environment, .socket = socket};
+  TRITONSERVER_Error *error =
+      supervisor_start(model->backend->workers, name, &command, &EVENTS, self, process);
+  free(worker);
+  return error;
+}
+
+// The link is in place before the process is started, since it may end at once.
+static worker_link *enter(worker_keeper *self, worker_link *link, int socket, char **name)
+{
+  pthread_mutex_lock(&self->lock);
+  self->number++;
+  self->link = link;
+  self->socket = socket;
+  *name = strdup(self->name);
+  pthread_mutex_unlock(&self->lock);
+  return link;
+}
+
+static void leave(worker_keeper *self)
+{
+  pthread_mutex_lock(&self->lock);
+  self->ended = self->number;
+  worker_link_unref(self->link);
+  self->link = NULL;
+  close(self->socket);
+  self->socket = -1;
+  pthread_mutex_unlock(&self->lock);
+}
+
+TRITONSERVER_Error *keeper_spawn(worker_keeper *self)
+{
+  worker_link *link;
+  supervised *process = NULL;
+  char *name = NULL;
+  int ends[2];
+  BACKEND_RETURN_IF_ERROR(worker_link_new(&link));
+  if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0) {
+    worker_link_unref(link);
+    return backend_error(TRITONSERVER_ERROR_UNAVAILABLE, "cannot make a socket pair: %s",
+                         strerror(errno));
+  }
+  enter(self, link, ends[0], &name);
+  TRITONSERVER_Error *error =
+      name == NULL ? backend_error_no_memory("a Python worker")
+                   : start_process(self, name, ends[1], &process);
+  close(ends[1]);
+  free(name);
+  if (error != NULL) {
+    leave(self);
+    return error;
+  }
+  pass_channel(ends[0], channel_descriptor(worker_link_channel(link)));
+  pthread_mutex_lock(&self->lock);
+  self->process = process;
+  pthread_mutex_unlock(&self->lock);
+  return NULL;
+}
+
+// ---- asking
+
+bool worker_keeper_send(worker_keeper *self, worker_link *link, channel_message *work)
+{
+  work->id = atomic_fetch_add(&self->next_id, 1) + 1;
+  return channel_send(worker_link_channel(link), CHANNEL_WORK, work);
+}
+
+static TRITONSERVER_Error *time_over(const worker_keeper *self, int64_t seconds)
+{
+  return backend_error(TRITONSERVER_ERROR_UNAVAILABLE,
+                       "the Python worker of model '%s' did not answer within %lld seconds",
+                       self->model->name, (long long)seconds);
+}
+
+// An answer that came too late for whoever asked.
+static void pass_over(worker_link *link, const channel_message *late)
+{
+  (void)late;
+  channel_done(worker_link_channel(link), CHANNEL_ANSWERS);
+}
+
+TRITONSERVER_Error *worker_keeper_await(worker_keeper *self, worker_link *link, uint64_t id,
+                                        int64_t seconds, channel_message *answer)
+{
+  uint64_t end_ns = backend_now_ns() + (uint64_t)seconds * NS_PER_S;
+  for (;;) {
+    int64_t left_us = -1;
+    if (seconds > 0) {
+      uint64_t now = backend_now_ns();
+      left_us = end_ns > now ? (int64_t)((end_ns - now) / 1000) : 0;
+    }
+    switch (channel_receive(worker_link_channel(link), CHANNEL_ANSWERS, left_us, answer)) {
+    case CHANNEL_MESSAGE:
+      if (answer->id == id)
+        return NULL;
+      pass_over(link, answer);
+      break;
+    case CHANNEL_TIMEOUT:
+      return time_over(self, seconds);
+    case CHANNEL_CLOSED:
+    case CHANNEL_BROKEN:
+      return worker_keeper_why_gone(self, link);
+    }
+  }
+}
+
+static void put_text(wire_writer *writer, const void *text)
+{
+  wire_put_text(writer, text, strlen(text));
+}
+
+// An answer that says no: the reason becomes the error, the traceback goes to the log.
+static TRITONSERVER_Error *refusal(worker_keeper *self, wire_reader *reader)
+{
+  size_t reason_length, trace_length;
+  const char *reason = wire_get_text(reader, &reason_length);
+  const char *trace = wire_get_text(reader, &trace_length);
+  if (reader->bad)
+    return backend_error(TRITONSERVER_ERROR_INTERNAL,
+                         "the Python worker of model '%s' gave an answer that cannot be read",
+                         self->model->name);
+  if (trace_length > 0)
+    BACKEND_LOG_ERROR("model '%s': %.*s", self->model->name, (int)trace_length, trace);
+  return backend_error(TRITONSERVER_ERROR_INTERNAL, "%.*s", (int)reason_length, reason);
+}
+
+// Copies the answer and reads its first byte; what follows is left in `answer`.
+static TRITONSERVER_Error *take_answer(worker_keeper *self, worker_link *link,
+                                       const channel_message *message, control_part *answer)
+{
+  bool copied = control_part_copy(answer, link, message);
+  channel_done(worker_link_channel(link), CHANNEL_ANSWERS);
+  if (!copied)
+    return backend_error_no_memory("a Python worker's answer");
+  if (wire_get_u8(&answer->reader) != 0)
+    return NULL;
+  TRITONSERVER_Error *error = refusal(self, &answer->reader);
+  control_part_fini(answer);
+  return error;
+}
+
+// Sends `kind` with one text, or none, and waits for the answer; control_part_fini after success.
+static TRITONSERVER_Error *ask(worker_keeper *self, worker_link *link, uint32_t kind,
+                               control_part_write *write, const void *what, int64_t seconds,
+                               control_part *answer)
+{
+  channel_message work = {.kind = kind}, message;
+  if (write != NULL && !control_part_make(link, write, what, &work))
+    return backend_error_no_memory("a message to a Python worker");
+  uint64_t block = work.offset;
+  TRITONSERVER_Error *error = worker_keeper_send(self, link, &work)
+                                  ? worker_keeper_await(self, link, work.id, seconds, &message)
+                                  : worker_keeper_why_gone(self, link);
+  if (error == NULL)
+    error = take_answer(self, link, &message, answer);
+  if (write != NULL)
+    channel_release(worker_link_channel(link), block);
+  return error;
+}
+
+// ---- what there is to say
+
+static TRITONSERVER_Error *await_hello(worker_keeper *self, worker_link *link)
+{
+  channel_message message;
+  control_part hello;
+  int64_t seconds = self->model->backend->timeout_s;
+  TRITONSERVER_Error *error = worker_keeper_await(self, link, 0, seconds, &message);
+  if (error != NULL && TRITONSERVER_ErrorCode(error) == TRITONSERVER_ERROR_UNAVAILABLE) {
+    TRITONSERVER_ErrorDelete(error);
+    return backend_error(TRITONSERVER_ERROR_UNAVAILABLE,
+                         "Python '%s' did not start within %lld seconds "
+                         "(--backend-config=python,stub-timeout-seconds)",
+                         self->model->interpreter, (long long)seconds);
+  }
+  BACKEND_RETURN_IF_ERROR(error);
+  BACKEND_RETURN_IF_ERROR(take_answer(self, link, &message, &hello));
+  uint32_t version = wire_get_u32(&hello.reader);
+  size_t length;
+  const char *python = wire_get_text(&hello.reader, &length);
+  if (version != PROTOCOL_VERSION)
+    error = backend_error(TRITONSERVER_ERROR_INTERNAL,
+                          "the Python worker is of another version (%u, expected %d)", version,
+                          PROTOCOL_VERSION);
+  else
+    BACKEND_LOG_VERBOSE("model '%s': Python %.*s runs at '%s'", self->model->name, (int)length,
+                        python, self->model->interpreter);
+  control_part_fini(&hello);
+  return error;
+}
+
+TRITONSERVER_Error *keeper_greet(worker_keeper *self, worker_link *link, const char *name)
+{
+  control_part answer;
+  BACKEND_RETURN_IF_ERROR(await_hello(self, link));
+  char *load = python_model_load_text(self->model, name);
+  if (load == NULL)
+    return backend_error_no_memory("a Python worker");
+  TRITONSERVER_Error *error = ask(self, link, WORK_LOAD, put_text, load, 0, &answer);
+  free(load);
+  BACKEND_RETURN_IF_ERROR(error);
+  bool has_complete = wire_get_u8(&answer.reader) != 0;
+  wire_get_u8(&answer.reader); // whether execute is a coroutine function: its worker cares alone
+  bool has_is_ready = wire_get_u8(&answer.reader) != 0;
+  control_part_fini(&answer);
+  pthread_mutex_lock(&self->lock);
+  self->has_complete = has_complete;
+  self->has_is_ready = has_is_ready;
+  pthread_mutex_unlock(&self->lock);
+  return NULL;
+}
+
+TRITONSERVER_Error *worker_keeper_complete(worker_keeper *self, const char *config,
+                                           char **completed)
+{
+  control_part answer;
+  *completed = NULL;
+  if (!self->has_complete)
+    return NULL;
+  worker_link *link = keeper_link(self);
+  TRITONSERVER_Error *error = ask(self, link, WORK_AUTO_COMPLETE, put_text, config, 0, &answer);
+  worker_link_unref(link);
+  BACKEND_RETURN_IF_ERROR(error);
+  size_t length;
+  const char *text = wire_get_text(&answer.reader, &length);
+  *completed = text == NULL ? NULL : strndup(text, length);
+  control_part_fini(&answer);
+  return *completed == NULL ? backend_error_no_memory("the completed configuration") : NULL;
+}
+
+typedef struct initialization {
+  const char *arguments;
+  const char *name;
+} initialization;
+
+static void put_initialization(wire_writer *writer, const void *what)
+{
+  const initialization *self = what;
+  put_text(writer, self->arguments);
+  put_text(writer, self->name);
+}
+
+TRITONSERVER_Error *keeper_initialize(worker_keeper *self, worker_link *link, const char *name,
+                                      const char *arguments)
+{
+  control_part answer;
+  initialization what = {.arguments = arguments, .name = name};
+  BACKEND_RETURN_IF_ERROR(
+      ask(self, link, WORK_INITIALIZE, put_initialization, &what, 0, &answer));
+  control_part_fini(&answer);
+  return NULL;
+}
+
+void keeper_finalize(worker_keeper *self, worker_link *link)
+{
+  control_part answer;
+  TRITONSERVER_Error *error =
+      ask(self, link, WORK_FINALIZE, NULL, NULL, self->model->backend->timeout_s, &answer);
+  if (error == NULL)
+    control_part_fini(&answer);
+  else
+    backend_error_log(error, "finalize a Python model");
+}
+
+// ---- readiness
+
+static TRITONSERVER_Error *ask_is_ready(worker_keeper *self, worker_link *link)
+{
+  control_part answer;
+  TRITONSERVER_Error *error =
+      ask(self, link, WORK_IS_READY, NULL, NULL, READY_WAIT_S, &answer);
+  BACKEND_RETURN_IF_ERROR(error);
+  bool ready = wire_get_u8(&answer.reader) != 0;
+  control_part_fini(&answer);
+  if (ready)
+    return NULL;
+  return backend_error(TRITONSERVER_ERROR_UNAVAILABLE,
+                       "Model '%s' is not ready (user-defined check failed).",
+                       worker_keeper_name(self));
+}
+
+TRITONSERVER_Error *worker_keeper_check_ready(worker_keeper *self)
+{
+  pthread_mutex_lock(&self->lock);
+  bool ready = self->state == KEEPER_READY, asked = self->has_is_ready;
+  TRITONSERVER_Error *error =
+      ready ? NULL
+            : backend_error(TRITONSERVER_ERROR_INTERNAL, "Stub process '%s' is not healthy.%s%s",
+                            self->name, self->cause == NULL ? "" : " It ended: ",
+                            self->cause == NULL ? "" : self->cause);
+  pthread_mutex_unlock(&self->lock);
+  if (error != NULL || !asked)
+    return error;
+  struct timespec deadline;
+  clock_gettime(CLOCK_REALTIME, &deadline);
+  deadline.tv_sec += READY_WAIT_S;
+  if (pthread_mutex_timedlock(&self->work, &deadline) != 0)
+    return backend_error(TRITONSERVER_ERROR_UNAVAILABLE,
+                         "Timed out waiting for in-flight is_ready() response");
+  worker_link *link = keeper_link(self);
+  error = link == NULL ? worker_keeper_why_gone(self, NULL) : ask_is_ready(self, link);
+  worker_link_unref(link);
+  pthread_mutex_unlock(&self->work);
+  return error;
+}

@@ -1,0 +1,22 @@
+// The backend's state: settings, the supervisor, where the worker's files are. Lives from
+// TRITONBACKEND_Initialize to TRITONBACKEND_Finalize; read by all models at once.
+#ifndef NEREID_PYTHON_BACKEND_H
+#define NEREID_PYTHON_BACKEND_H
+
+#include "supervisor.h"
+
+#include "triton/core/tritonbackend.h"
+
+typedef struct python_backend {
+  char *name;          // "python", or that of a backend whose model.py is in `model_folder`
+  char *folder;        // where this library is, and worker/ beside it
+  char *model_folder;  // of a backend that is written in Python; NULL: the model has its model.py
+  char *interpreter;   // setting python-executable, NULL when not given
+  int64_t timeout_s;   // setting stub-timeout-seconds
+  supervisor *workers;
+} python_backend;
+
+TRITONSERVER_Error *python_backend_new(TRITONBACKEND_Backend *backend, python_backend **result);
+void python_backend_free(python_backend *self);
+
+#endif

@@ -1,0 +1,238 @@
+#include "python_model.h"
+
+#include "backend_cpu.h"
+#include "backend_error.h"
+#include "backend_file.h"
+#include "backend_log.h"
+#include "environment.h"
+#include "worker_environment.h"
+#include "worker_keeper.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum {
+  MODEL_FILE_MOST = 64 << 20
+};
+
+static const char *file_name(const python_model *self)
+{
+  const char *given = backend_json_text(self->config, "default_model_filename");
+  return *given == '\0' ? "model.py" : given;
+}
+
+// ---- files
+
+// The model's file must be there, and no link may lead out of the repository.
+static TRITONSERVER_Error *check_file(const python_model *self)
+{
+  struct stat status;
+  char *below = NULL;
+  void *text = NULL;
+  size_t size;
+  int repository = -1;
+  if (stat(self->path, &status) != 0)
+    return backend_error(TRITONSERVER_ERROR_INTERNAL, "Python model file not found in '%s'",
+                         self->path);
+  size_t length = strlen(self->path);
+  if (length < 3 || strcmp(self->path + length - 3, ".py") != 0)
+    return backend_error(TRITONSERVER_ERROR_INTERNAL,
+                         "Model name must end with '.py'. Model name is \"%s\".", file_name(self));
+  BACKEND_RETURN_IF_ERROR(backend_open_repository(self->server_model, &repository));
+  TRITONSERVER_Error *error = backend_version_path(self->server_model, file_name(self), &below);
+  if (error == NULL)
+    error = backend_read_file(repository, below, MODEL_FILE_MOST, &text, &size);
+  close(repository);
+  free(below);
+  free(text);
+  return error;
+}
+
+static TRITONSERVER_Error *find_files(python_model *self)
+{
+  TRITONBACKEND_ArtifactType type;
+  const char *folder;
+  BACKEND_RETURN_IF_ERROR(TRITONBACKEND_ModelRepository(self->server_model, &type, &folder));
+  if (type != TRITONBACKEND_ARTIFACT_FILESYSTEM)
+    return backend_error(TRITONSERVER_ERROR_UNSUPPORTED,
+                         "unsupported artifact type for model '%s'", self->name);
+  self->folder = realpath(folder, NULL);
+  if (self->folder == NULL ||
+      asprintf(&self->path, "%s/%llu/%s", self->folder, (unsigned long long)self->version,
+               file_name(self)) < 0)
+    return backend_error(TRITONSERVER_ERROR_INTERNAL, "cannot find the folder of model '%s'",
+                         self->name);
+  return self->backend->model_folder != NULL ? NULL : check_file(self);
+}
+
+// The name by which the file is imported: without ".py", below the version's package.
+static json_t *module_name(const python_model *self)
+{
+  if (self->backend->model_folder != NULL)
+    return json_string("model");
+  const char *file = file_name(self);
+  return json_sprintf("%llu.%.*s", (unsigned long long)self->version, (int)(strlen(file) - 3),
+                      file);
+}
+
+static json_t *search_path(const python_model *self)
+{
+  const char *backend = self->backend->folder;
+  if (self->backend->model_folder != NULL)
+    return json_pack("[ss]", self->backend->model_folder, backend);
+  const char *slash = strrchr(self->path, '/');
+  return json_pack("[s%ss]", self->path, (size_t)(slash - self->path), self->folder, backend);
+}
+
+char *python_model_load_text(const python_model *self, const char *instance_name)
+{
+  const char *folder = self->backend->model_folder;
+  json_t *file = folder == NULL ? json_string(self->path) : json_sprintf("%s/model.py", folder);
+  json_t *load =
+      json_pack("{ss so ss ss so so so}", "model_name", self->name, "model_version",
+                json_sprintf("%llu", (unsigned long long)self->version), "instance_name",
+                instance_name, "model_path", self->folder, "model_file", file, "module",
+                module_name(self), "search", search_path(self));
+  char *text = load == NULL ? NULL : json_dumps(load, JSON_COMPACT);
+  json_decref(load);
+  return text;
+}
+
+// ---- configuration
+
+static int64_t instance_count(const json_t *config)
+{
+  int64_t total = 0;
+  size_t i;
+  json_t *group;
+  json_array_foreach(json_object_get(config, "instance_group"), i, group)
+  {
+    int64_t count = json_integer_value(json_object_get(group, "count"));
+    total += count > 0 ? count : 1;
+  }
+  return total > 0 ? total : 1;
+}
+
+// Reads what instances need from the configuration as the server has it now.
+static TRITONSERVER_Error *read_config(python_model *self)
+{
+  json_decref(self->config);
+  free(self->config_text);
+  free(self->outputs);
+  self->config = NULL;
+  self->config_text = NULL;
+  self->outputs = NULL;
+  BACKEND_RETURN_IF_ERROR(backend_model_config(self->server_model, &self->config));
+  self->config_text = json_dumps(self->config, JSON_COMPACT);
+  if (self->config_text == NULL)
+    return backend_error_no_memory("the model's configuration");
+  const json_t *policy = json_object_get(self->config, "model_transaction_policy");
+  self->max_batch_size = json_integer_value(json_object_get(self->config, "max_batch_size"));
+  self->decoupled = json_is_true(json_object_get(policy, "decoupled"));
+  return backend_tensor_configs(self->config, "output", &self->outputs, &self->output_count);
+}
+
+const backend_tensor_config *python_model_output(const python_model *self, const char *name)
+{
+  for (size_t i = 0; i < self->output_count; i++)
+    if (strcmp(self->outputs[i].name, name) == 0)
+      return &self->outputs[i];
+  return NULL;
+}
+
+// Gives the configuration that the model's auto_complete_config returned to the server.
+static TRITONSERVER_Error *set_completed(python_model *self, const char *completed)
+{
+  json_error_t problem;
+  json_t *config = json_loads(completed, JSON_ALLOW_NUL, &problem);
+  if (config == NULL)
+    return backend_error(TRITONSERVER_ERROR_INTERNAL, "Failed to parse auto-complete JSON.");
+  TRITONSERVER_Error *error = backend_model_set_config(self->server_model, config);
+  json_decref(config);
+  return error;
+}
+
+static TRITONSERVER_Error *complete(python_model *self)
+{
+  bool wanted = false;
+  BACKEND_RETURN_IF_ERROR(TRITONBACKEND_ModelAutoCompleteConfig(self->server_model, &wanted));
+  if (!wanted)
+    return NULL;
+  char *completed = NULL;
+  BACKEND_RETURN_IF_ERROR(worker_keeper_start(self, self->name, &self->spare));
+  BACKEND_RETURN_IF_ERROR(worker_keeper_complete(self->spare, self->config_text, &completed));
+  if (completed == NULL)
+    return NULL;
+  TRITONSERVER_Error *error = set_completed(self, completed);
+  free(completed);
+  BACKEND_RETURN_IF_ERROR(error);
+  return read_config(self);
+}
+
+// ---- life
+
+static TRITONSERVER_Error *load(python_model *self)
+{
+  const char *name;
+  BACKEND_RETURN_IF_ERROR(TRITONBACKEND_ModelName(self->server_model, &name));
+  BACKEND_RETURN_IF_ERROR(TRITONBACKEND_ModelVersion(self->server_model, &self->version));
+  BACKEND_RETURN_IF_ERROR(TRITONBACKEND_ModelServer(self->server_model, &self->server));
+  self->name = strdup(name);
+  if (self->name == NULL)
+    return backend_error_no_memory("the model");
+  BACKEND_RETURN_IF_ERROR(read_config(self));
+  BACKEND_RETURN_IF_ERROR(find_files(self));
+  BACKEND_RETURN_IF_ERROR(python_environment_find(self->backend->interpreter, self->config,
+                                                  self->folder, &self->interpreter));
+  self->thread_count = backend_cpu_count() / instance_count(self->config);
+  self->environment = worker_environment_new(self->thread_count);
+  if (self->environment == NULL)
+    return backend_error_no_memory("the model");
+  return complete(self);
+}
+
+TRITONSERVER_Error *python_model_new(TRITONBACKEND_Model *model, python_backend *backend,
+                                     python_model **result)
+{
+  python_model *self = calloc(1, sizeof *self);
+  if (self == NULL)
+    return backend_error_no_memory("the model");
+  self->backend = backend;
+  self->server_model = model;
+  pthread_mutex_init(&self->lock, NULL);
+  TRITONSERVER_Error *error = load(self);
+  if (error != NULL) {
+    python_model_free(self);
+    return error;
+  }
+  *result = self;
+  return NULL;
+}
+
+worker_keeper *python_model_take_spare(python_model *self)
+{
+  pthread_mutex_lock(&self->lock);
+  worker_keeper *spare = self->spare;
+  self->spare = NULL;
+  pthread_mutex_unlock(&self->lock);
+  return spare;
+}
+
+void python_model_free(python_model *self)
+{
+  if (self == NULL)
+    return;
+  worker_keeper_stop(self->spare);
+  worker_environment_free(self->environment);
+  json_decref(self->config);
+  free(self->config_text);
+  free(self->outputs);
+  free(self->interpreter);
+  free(self->path);
+  free(self->folder);
+  free(self->name);
+  pthread_mutex_destroy(&self->lock);
+  free(self);
+}

@@ -1,0 +1,16 @@
+// What a worker asks of the host on CHANNEL_CALLS, and the answers of requests that come that way.
+// The listener's thread.
+#ifndef NEREID_PYTHON_WORKER_CALLS_H
+#define NEREID_PYTHON_WORKER_CALLS_H
+
+#include "request_table.h"
+#include "worker_keeper.h"
+
+// Does what the call asks; replies where it has a reply. The caller calls channel_done.
+void worker_call_take(worker_keeper *keeper, worker_link *link, const channel_message *call);
+
+// Answers for good, with an error, a request that was taken out of the table. Any thread.
+void worker_call_fail(worker_keeper *keeper, const open_request *request,
+                      TRITONSERVER_Error *error);
+
+#endif

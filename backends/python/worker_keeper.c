@@ -1,0 +1,414 @@
+// The life of a worker: its start, its end, the next one. See worker_keeper.h.
+#include "keeper_internal.h"
+
+#include "backend_batch.h"
+#include "backend_error.h"
+#include "backend_log.h"
+#include "host_thread.h"
+#include "worker_calls.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum {
+  REPLIES_RETRY_US = 1000 // while the worker's ring of replies is full
+};
+
+// ---- parts
+
+const char *worker_keeper_name(const worker_keeper *self)
+{
+  return self->name;
+}
+
+const python_model *worker_keeper_model(const worker_keeper *self)
+{
+  return self->model;
+}
+
+TRITONBACKEND_ModelInstance *worker_keeper_instance(const worker_keeper *self)
+{
+  return self->instance;
+}
+
+request_table *worker_keeper_requests(worker_keeper *self)
+{
+  return &self->requests;
+}
+
+worker_link *keeper_link(worker_keeper *self)
+{
+  pthread_mutex_lock(&self->lock);
+  worker_link *link = self->link == NULL ? NULL : worker_link_ref(self->link);
+  pthread_mutex_unlock(&self->lock);
+  return link;
+}
+
+// ---- the end of a worker; the lock is held where a function's name ends in _locked
+
+static void kill_locked(worker_keeper *self)
+{
+  if (self->process != NULL)
+    supervised_kill(self->process);
+}
+
+static TRITONSERVER_Error *gone_locked(const worker_keeper *self)
+{
+  bool often = self->death_count >= DEATHS_MANY;
+  return backend_error(often ? TRITONSERVER_ERROR_UNAVAILABLE : TRITONSERVER_ERROR_INTERNAL,
+                       "Stub process '%s' is not healthy. The Python worker of model '%s' ended: %s",
+                       self->name, self->model->name,
+                       self->cause == NULL ? "it is not known how" : self->cause);
+}
+
+TRITONSERVER_Error *worker_keeper_why_gone(worker_keeper *self, worker_link *link)
+{
+  uint64_t deadline = backend_now_ns() + (uint64_t)START_WAIT_S * NS_PER_S;
+  pthread_mutex_lock(&self->lock);
+  if (self->link == link && link != NULL) {
+    kill_locked(self); // who breaks the rings cannot be talked to any more
+    while (self->link == link && self->ended < self->number)
+      if (!host_condition_wait(&self->changed, &self->lock, deadline))
+        break;
+  }
+  TRITONSERVER_Error *error = gone_locked(self);
+  pthread_mutex_unlock(&self->lock);
+  return error;
+}
+
+// How many of the last ends were lately, and the pause before the next start: none, 1, 2, 4 … s.
+static void count_death_locked(worker_keeper *self)
+{
+  uint64_t now = backend_now_ns(), window = (uint64_t)DEATHS_WINDOW_S * NS_PER_S;
+  if (self->ready_ns != 0 && now - self->ready_ns >= window)
+    self->failures = 0;
+  self->ready_ns = 0;
+  memmove(self->deaths_ns + 1, self->deaths_ns, sizeof self->deaths_ns - sizeof *self->deaths_ns);
+  self->deaths_ns[0] = now;
+  self->death_count = 0;
+  for (int i = 0; i < DEATHS_MANY; i++)
+    self->death_count += self->deaths_ns[i] != 0 && now - self->deaths_ns[i] < window;
+  unsigned pause = 0;
+  if (self->failures > 0)
+    pause = self->failures > 6 ? PAUSE_MOST_S : 1u << (self->failures - 1);
+  self->failures++;
+  pause = pause > PAUSE_MOST_S ? PAUSE_MOST_S : pause;
+  self->retry_ns = now + (uint64_t)pause * NS_PER_S;
+  BACKEND_LOG_ERROR("model '%s', instance '%s': the Python worker ended: %s; the next one starts "
+                    "in %u s",
+                    self->model->name, self->name,
+                    self->cause == NULL ? "it is not known how" : self->cause, pause);
+}
+
+static void fail_open_requests(worker_keeper *self, TRITONSERVER_Error *error)
+{
+  uint32_t from = 0;
+  uint64_t handle;
+  open_request request;
+  while (request_table_begin_next(&self->requests, &from, &handle, &request)) {
+    request_table_end(&self->requests, handle, true);
+    worker_call_fail(self, &request, error);
+  }
+}
+
+// After the channel was closed: waits until the process is gone, answers what is open, lets go.
+static void bury(worker_keeper *self)
+{
+  pthread_mutex_lock(&self->lock);
+  channel_close(worker_link_channel(self->link));
+  kill_locked(self);
+  while (self->ended < self->number)
+    pthread_cond_wait(&self->changed, &self->lock);
+  if (self->arguments != NULL && self->state != KEEPER_STOPPED)
+    count_death_locked(self);
+  TRITONSERVER_Error *error = gone_locked(self);
+  pthread_cond_broadcast(&self->changed);
+  pthread_mutex_unlock(&self->lock);
+  fail_open_requests(self, error);
+  TRITONSERVER_ErrorDelete(error);
+
+  pthread_mutex_lock(&self->lock);
+  worker_link *link = self->link;
+  self->link = NULL;
+  supervised_release(self->process);
+  self->process = NULL;
+  close(self->socket);
+  self->socket = -1;
+  pthread_mutex_unlock(&self->lock);
+  worker_link_unref(link);
+}
+
+// ---- the next worker
+
+// Talks a new worker through its start. Its thread ends with that.
+static void *bring_up(void *argument)
+{
+  worker_keeper *self = argument;
+  worker_link *link = keeper_link(self);
+  TRITONSERVER_Error *error = keeper_greet(self, link, self->name);
+  if (error == NULL)
+    error = keeper_initialize(self, link, self->name, self->arguments);
+  worker_link_unref(link);
+  pthread_mutex_lock(&self->lock);
+  if (error == NULL && self->state == KEEPER_STARTING) {
+    self->state = KEEPER_READY;
+    self->ready_ns = backend_now_ns();
+    BACKEND_LOG_VERBOSE("model '%s', instance '%s': a new Python worker is ready",
+                        self->model->name, self->name);
+  }
+  pthread_cond_broadcast(&self->changed);
+  if (error != NULL)
+    kill_locked(self);
+  pthread_mutex_unlock(&self->lock);
+  backend_error_log(error, "start a Python worker again");
+  return NULL;
+}
+
+// Waits until the next start is due. False: there is none.
+static bool await_turn(worker_keeper *self)
+{
+  pthread_mutex_lock(&self->lock);
+  while (self->arguments == NULL && self->state != KEEPER_STOPPED)
+    pthread_cond_wait(&self->changed, &self->lock);
+  while (self->state == KEEPER_DOWN && backend_now_ns() < self->retry_ns)
+    host_condition_wait(&self->changed, &self->lock, self->retry_ns);
+  bool wanted = self->state != KEEPER_STOPPED;
+  if (wanted)
+    self->state = KEEPER_STARTING;
+  pthread_mutex_unlock(&self->lock);
+  return wanted;
+}
+
+// A start that failed is an end like others.
+static void note_failed_start(worker_keeper *self, TRITONSERVER_Error *error_owned)
+{
+  pthread_mutex_lock(&self->lock);
+  free(self->cause);
+  self->cause = strdup(TRITONSERVER_ErrorMessage(error_owned));
+  if (self->state != KEEPER_STOPPED)
+    self->state = KEEPER_DOWN;
+  count_death_locked(self);
+  pthread_cond_broadcast(&self->changed);
+  pthread_mutex_unlock(&self->lock);
+  TRITONSERVER_ErrorDelete(error_owned);
+}
+
+// Starts the next worker, and the thread that talks to it while this one serves its calls.
+static bool revive(worker_keeper *self, pthread_t *starter)
+{
+  while (await_turn(self)) {
+    TRITONSERVER_Error *error = keeper_spawn(self);
+    if (error != NULL) {
+      note_failed_start(self, error);
+      continue;
+    }
+    if (host_thread_start(starter, "py starter", bring_up, self) == 0)
+      return true;
+    bury(self);
+  }
+  return false;
+}
+
+// ---- the listener
+
+static void serve(worker_keeper *self, worker_link *link)
+{
+  channel *calls = worker_link_channel(link);
+  channel_message call;
+  for (;;) {
+    int64_t timeout_us = worker_link_flush(link) ? REPLIES_RETRY_US : -1;
+    switch (channel_receive(calls, CHANNEL_CALLS, timeout_us, &call)) {
+    case CHANNEL_MESSAGE:
+      worker_call_take(self, link, &call);
+      channel_done(calls, CHANNEL_CALLS);
+      break;
+    case CHANNEL_TIMEOUT:
+      break;
+    case CHANNEL_CLOSED:
+    case CHANNEL_BROKEN:
+      return;
+    }
+  }
+}
+
+static void *listen(void *argument)
+{
+  worker_keeper *self = argument;
+  pthread_t starter;
+  bool has_starter = false;
+  do {
+    worker_link *link = keeper_link(self);
+    serve(self, link);
+    worker_link_unref(link);
+    bury(self);
+    if (has_starter)
+      pthread_join(starter, NULL);
+    has_starter = revive(self, &starter);
+  } while (has_starter);
+  return NULL;
+}
+
+// ---- life
+
+static void free_keeper(worker_keeper *self)
+{
+  request_table_fini(&self->requests);
+  pthread_mutex_destroy(&self->work);
+  pthread_mutex_destroy(&self->lock);
+  pthread_cond_destroy(&self->changed);
+  free(self->cause);
+  free(self->arguments);
+  free(self->name);
+  free(self);
+}
+
+static worker_keeper *new_keeper(const python_model *model, const char *name)
+{
+  worker_keeper *self = calloc(1, sizeof *self);
+  if (self == NULL)
+    return NULL;
+  self->model = model;
+  self->socket = -1;
+  request_table_init(&self->requests);
+  pthread_mutex_init(&self->work, NULL);
+  pthread_mutex_init(&self->lock, NULL);
+  host_condition_init(&self->changed);
+  self->name = strdup(name);
+  if (self->name != NULL)
+    return self;
+  free_keeper(self);
+  return NULL;
+}
+
+TRITONSERVER_Error *worker_keeper_start(const python_model *model, const char *name,
+                                        worker_keeper **made)
+{
+  worker_keeper *self = new_keeper(model, name);
+  if (self == NULL)
+    return backend_error_no_memory("a Python worker");
+  TRITONSERVER_Error *error = keeper_spawn(self);
+  if (error != NULL) {
+    free_keeper(self);
+    return error;
+  }
+  int failure = host_thread_start(&self->listener, "py listener", listen, self);
+  if (failure != 0) {
+    self->state = KEEPER_STOPPED;
+    bury(self);
+    free_keeper(self);
+    return backend_error(TRITONSERVER_ERROR_UNAVAILABLE, "cannot start a thread: %s",
+                         strerror(failure));
+  }
+  worker_link *link = keeper_link(self);
+  error = link == NULL ? worker_keeper_why_gone(self, NULL) : keeper_greet(self, link, name);
+  worker_link_unref(link);
+  if (error != NULL)
+    worker_keeper_stop(self);
+  else
+    *made = self;
+  return error;
+}
+
+TRITONSERVER_Error *worker_keeper_initialize(worker_keeper *self,
+                                             TRITONBACKEND_ModelInstance *instance,
+                                             const char *name, const char *arguments)
+{
+  char *own_name = strdup(name), *own_arguments = strdup(arguments);
+  worker_link *link = keeper_link(self);
+  TRITONSERVER_Error *error = NULL;
+  if (own_name == NULL || own_arguments == NULL)
+    error = backend_error_no_memory("a Python worker");
+  else if (link == NULL)
+    error = worker_keeper_why_gone(self, NULL);
+  if (error == NULL) {
+    pthread_mutex_lock(&self->lock);
+    free(self->name);
+    self->name = own_name;
+    self->instance = instance;
+    pthread_mutex_unlock(&self->lock);
+    own_name = NULL;
+    error = keeper_initialize(self, link, name, arguments);
+  }
+  worker_link_unref(link);
+  if (error == NULL) {
+    pthread_mutex_lock(&self->lock);
+    self->arguments = own_arguments;
+    own_arguments = NULL;
+    if (self->ended < self->number) {
+      self->state = KEEPER_READY;
+      self->ready_ns = backend_now_ns();
+    }
+    pthread_cond_broadcast(&self->changed);
+    pthread_mutex_unlock(&self->lock);
+  }
+  free(own_name);
+  free(own_arguments);
+  return error;
+}
+
+// Waits for the process to end by itself; else it is killed.
+static void await_exit(worker_keeper *self)
+{
+  uint64_t deadline = backend_now_ns() + (uint64_t)self->model->backend->timeout_s * NS_PER_S;
+  pthread_mutex_lock(&self->lock);
+  while (self->ended < self->number)
+    if (!host_condition_wait(&self->changed, &self->lock, deadline))
+      break;
+  pthread_mutex_unlock(&self->lock);
+}
+
+void worker_keeper_stop(worker_keeper *self)
+{
+  if (self == NULL)
+    return;
+  pthread_mutex_lock(&self->lock);
+  bool finalizes = self->state == KEEPER_READY;
+  self->state = KEEPER_STOPPED;
+  pthread_cond_broadcast(&self->changed);
+  if (!finalizes)
+    kill_locked(self);
+  pthread_mutex_unlock(&self->lock);
+  if (finalizes) {
+    worker_link *link = keeper_link(self);
+    if (link != NULL) {
+      keeper_finalize(self, link);
+      await_exit(self);
+    }
+    worker_link_unref(link);
+    pthread_mutex_lock(&self->lock);
+    kill_locked(self);
+    pthread_mutex_unlock(&self->lock);
+  }
+  pthread_join(self->listener, NULL);
+  free_keeper(self);
+}
+
+// ---- work
+
+TRITONSERVER_Error *worker_keeper_begin_work(worker_keeper *self, worker_link **link)
+{
+  uint64_t deadline = backend_now_ns() + (uint64_t)START_WAIT_S * NS_PER_S;
+  pthread_mutex_lock(&self->work);
+  pthread_mutex_lock(&self->lock);
+  while (self->state == KEEPER_STARTING ||
+         (self->state == KEEPER_DOWN && self->retry_ns <= backend_now_ns()))
+    if (self->death_count >= DEATHS_MANY ||
+        !host_condition_wait(&self->changed, &self->lock, deadline))
+      break;
+  TRITONSERVER_Error *error = NULL;
+  if (self->state == KEEPER_READY)
+    *link = worker_link_ref(self->link);
+  else
+    error = gone_locked(self);
+  pthread_mutex_unlock(&self->lock);
+  if (error != NULL)
+    pthread_mutex_unlock(&self->work);
+  return error;
+}
+
+void worker_keeper_end_work(worker_keeper *self, worker_link *link)
+{
+  worker_link_unref(link);
+  pthread_mutex_unlock(&self->work);
+}

@@ -1,0 +1,61 @@
+// Keeps one worker alive for an instance: starts it, talks it through its start, serves its calls
+// on a thread of its own (the listener), notices its end, answers what was under way with the cause,
+// and starts it again with growing pauses.
+//
+// States: STARTING → READY ⇄ DOWN → STARTING …, and STOPPED from any. Who has work waits while it
+// starts, but not through a pause.
+#ifndef NEREID_PYTHON_WORKER_KEEPER_H
+#define NEREID_PYTHON_WORKER_KEEPER_H
+
+#include "python_model.h"
+#include "request_table.h"
+#include "worker_link.h"
+
+// Starts a worker and has it import the model. Until worker_keeper_initialize its end is final.
+TRITONSERVER_Error *worker_keeper_start(const python_model *model, const char *name,
+                                        worker_keeper **made);
+
+// Runs the model's auto_complete_config; `*completed` is the configuration that it gave, for free(),
+// or NULL when the model has none.
+TRITONSERVER_Error *worker_keeper_complete(worker_keeper *self, const char *config,
+                                           char **completed);
+
+// Runs the model's initialize with the JSON text `arguments`, which is copied, and from here on keeps
+// the worker alive for `instance`, whose name it takes.
+TRITONSERVER_Error *worker_keeper_initialize(worker_keeper *self,
+                                             TRITONBACKEND_ModelInstance *instance,
+                                             const char *name, const char *arguments);
+
+// Runs the model's finalize, ends the worker, and frees all. No work may be under way. NULL does
+// nothing.
+void worker_keeper_stop(worker_keeper *self);
+
+// ---- Work, between begin and end of it: one thread at a time.
+
+// Waits for a worker that is starting, for some seconds, and for others' work. After success
+// worker_keeper_end_work must be called.
+TRITONSERVER_Error *worker_keeper_begin_work(worker_keeper *self, worker_link **link);
+void worker_keeper_end_work(worker_keeper *self, worker_link *link);
+
+// Sends work on CHANNEL_WORK and gives it an id. False: the worker is gone.
+bool worker_keeper_send(worker_keeper *self, worker_link *link, channel_message *work);
+
+// Waits for the answer with `id`; `seconds` 0 means for ever. After success channel_done must be
+// called for CHANNEL_ANSWERS. UNAVAILABLE: the time is over.
+TRITONSERVER_Error *worker_keeper_await(worker_keeper *self, worker_link *link, uint64_t id,
+                                        int64_t seconds, channel_message *answer);
+
+// Why the worker behind `link` is gone. Waits a moment for its end to be seen.
+TRITONSERVER_Error *worker_keeper_why_gone(worker_keeper *self, worker_link *link);
+
+// Whether requests can be served: the worker lives and the model's is_ready says so.
+TRITONSERVER_Error *worker_keeper_check_ready(worker_keeper *self);
+
+// ---- Parts. They live as long as the keeper.
+
+const char *worker_keeper_name(const worker_keeper *self);
+const python_model *worker_keeper_model(const worker_keeper *self);
+TRITONBACKEND_ModelInstance *worker_keeper_instance(const worker_keeper *self);
+request_table *worker_keeper_requests(worker_keeper *self);
+
+#endif

@@ -1,0 +1,105 @@
+#include "worker_output.h"
+
+#include "backend_log.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum {
+  PIECE = 16384, // read at a time, so that no worker keeps the others waiting
+  DRAIN_MOST = 1 << 20
+};
+
+bool worker_output_init(worker_output *self, int descriptor, const char *name)
+{
+  *self = (worker_output){.descriptor = -1};
+  self->name = strdup(name);
+  self->line = malloc(WORKER_LINE_MOST);
+  if (self->name == NULL || self->line == NULL) {
+    worker_output_fini(self);
+    return false;
+  }
+  self->descriptor = descriptor;
+  return true;
+}
+
+void worker_output_fini(worker_output *self)
+{
+  if (self->descriptor >= 0)
+    close(self->descriptor);
+  free(self->name);
+  free(self->line);
+  self->descriptor = -1;
+  self->name = self->line = NULL;
+}
+
+static void end_line(worker_output *self)
+{
+  size_t length = self->length;
+  if (length > 0 && self->line[length - 1] == '\r')
+    length--;
+  BACKEND_LOG_INFO("%s: %.*s%s", self->name, (int)length, self->line, self->cut ? " [cut]" : "");
+  if (length > 0) {
+    size_t kept = length < sizeof self->last ? length : sizeof self->last - 1;
+    memcpy(self->last, self->line, kept);
+    self->last[kept] = '\0';
+  }
+  self->length = 0;
+  self->cut = false;
+}
+
+static void take(worker_output *self, const char *bytes, size_t count)
+{
+  size_t room = WORKER_LINE_MOST - self->length;
+  if (count > room) {
+    self->cut = true;
+    count = room;
+  }
+  memcpy(self->line + self->length, bytes, count);
+  self->length += count;
+}
+
+static void split(worker_output *self, const char *bytes, size_t count)
+{
+  while (count > 0) {
+    const char *end = memchr(bytes, '\n', count);
+    size_t length = end == NULL ? count : (size_t)(end - bytes);
+    take(self, bytes, length);
+    if (end == NULL)
+      return;
+    end_line(self);
+    bytes += length + 1;
+    count -= length + 1;
+  }
+}
+
+// The bytes read, 0 when nothing is there yet, -1 at the end.
+static ssize_t read_piece(worker_output *self)
+{
+  char piece[PIECE];
+  ssize_t got;
+  do
+    got = read(self->descriptor, piece, sizeof piece);
+  while (got < 0 && errno == EINTR);
+  if (got > 0)
+    split(self, piece, (size_t)got);
+  if (got == 0)
+    return -1;
+  return got < 0 && errno == EAGAIN ? 0 : got;
+}
+
+bool worker_output_read(worker_output *self)
+{
+  return self->descriptor >= 0 && read_piece(self) >= 0;
+}
+
+void worker_output_drain(worker_output *self)
+{
+  ssize_t total = 0, got;
+  while (self->descriptor >= 0 && total < DRAIN_MOST && (got = read_piece(self)) > 0)
+    total += got;
+  if (self->length > 0)
+    end_line(self);
+}

@@ -1,0 +1,41 @@
+// One worker process as the system sees it: how it is started, what it prints, how it ended. The
+// supervisor owns the descriptors and looks at them; see supervisor.h.
+#ifndef NEREID_PYTHON_WORKER_PROCESS_H
+#define NEREID_PYTHON_WORKER_PROCESS_H
+
+#include "worker_output.h"
+
+#include "triton/core/tritonserver.h"
+
+#include <signal.h>
+#include <sys/types.h>
+
+// What is started: an argument vector whose first entry is a path, an environment, and the
+// descriptor that becomes PROTOCOL_SOCKET in the process. All borrowed.
+typedef struct worker_command {
+  char *const *arguments;
+  char *const *environment;
+  int socket;
+} worker_command;
+
+typedef struct worker_process {
+  pid_t id;                    // also of its session and group
+  int handle;                  // pidfd
+  int64_t out_of_memory_kills; // of the system, when it started; -1: not known
+  worker_output output[2];     // stdout, stderr
+} worker_process;
+
+// Starts the process in a session of its own, with no descriptor but stdin (/dev/null), stdout,
+// stderr and the socket. `name` begins the lines that it prints. The supervisor's thread.
+TRITONSERVER_Error *worker_process_start(worker_process *self, const char *name,
+                                         const worker_command *command);
+
+// Sends SIGKILL to the process and all of its group. It must not have been reaped yet.
+void worker_process_kill(const worker_process *self);
+
+// After the pidfd became readable: kills what is left of the group, logs what is left in the pipes,
+// reaps the process. `cause` says how it ended, e.g. "it was ended by signal SIGKILL"; for free().
+// NULL when it has not ended.
+char *worker_process_reap(worker_process *self);
+
+#endif
