@@ -8,11 +8,11 @@
 #include <stdatomic.h>
 
 enum {
-  DEATHS_MANY = 5,          // within DEATHS_WINDOW_S: the model is unavailable
-  DEATHS_WINDOW_S = 60,     // a worker that lived that long starts the pauses anew
-  PAUSE_MOST_S = 60,        // between an end and the next start
-  START_WAIT_S = 10,        // of work, for a worker that is starting again
-  READY_WAIT_S = 5,         // of a readiness check
+  DEATHS_MANY = 5,      // within DEATHS_WINDOW_S: the model is unavailable
+  DEATHS_WINDOW_S = 60, // a worker that lived that long starts the pauses anew
+  PAUSE_MOST_S = 60,    // between an end and the next start
+  START_WAIT_S = 10,    // of work, for a worker that is starting again
+  READY_WAIT_S = 5,     // of a readiness check
   NS_PER_S = 1000000000,
   KEPT_BYTES = 1024 * 1024, // of free channel memory, when it is quiet
 };
@@ -30,13 +30,14 @@ struct worker_keeper {
   request_table requests;
   pthread_t listener;
   atomic_uint_fast64_t next_id;
+  _Atomic(const char *) name; // one of own_names
+  char *own_names[2];         // of the start, of the instance
 
   pthread_mutex_t work; // held while work is under way
 
   pthread_mutex_t lock;   // guards what follows
   pthread_cond_t changed; // any of it
-  char *name;
-  char *arguments; // of initialize; NULL: not to be started again
+  char *arguments;        // of initialize; NULL: not to be started again
   keeper_state state;
   uint64_t number; // of the present worker: 1, 2, …
   uint64_t ended;  // number of the last one that ended
@@ -46,10 +47,10 @@ struct worker_keeper {
   int socket; // our end; closing it tells the worker to exit
   bool has_complete;
   bool has_is_ready;
-  unsigned failures;                 // ends in a row
-  uint64_t ready_ns;                 // since when
-  uint64_t retry_ns;                 // when DOWN: the next start
-  uint64_t deaths_ns[DEATHS_MANY];   // the last ones, a ring
+  unsigned failures;               // ends in a row
+  uint64_t ready_ns;               // since when
+  uint64_t retry_ns;               // when DOWN: the next start
+  uint64_t deaths_ns[DEATHS_MANY]; // the last ones, a ring
   unsigned death_count;
 };
 

@@ -15,7 +15,8 @@
 
 // ---- starting
 
-// Passes the channel's memory through `socket`. A worker that is gone already is noticed by its end.
+// Passes the channel's memory through `socket`. A worker that is gone already is noticed by its
+// end.
 static void pass_channel(int socket, int descriptor)
 {
   char byte = 0;
@@ -59,34 +60,37 @@ static void process_quiet(void *user)
   worker_link_unref(link);
 }
 
-static const supervised_events EVENTS = {.ended = process_ended, .quiet = process_quiet};
+static void process_line(void *user, const char *text, size_t length, bool cut)
+{
+  const worker_keeper *self = user;
+  BACKEND_LOG_INFO("model '%s', instance '%s': %.*s%s", self->model->name, worker_keeper_name(self),
+                   (int)length, text, cut ? " [cut]" : "");
+}
 
-static TRITONSERVER_Error *start_process(worker_keeper *self, const char *name, int socket,
-                                         supervised **process)
+static const supervised_events EVENTS = {
+    .line = process_line, .ended = process_ended, .quiet = process_quiet};
+
+static TRITONSERVER_Error *start_process(worker_keeper *self, int socket, supervised **process)
 {
   const python_model *model = self->model;
   char *worker;
   if (asprintf(&worker, "%s/worker", model->backend->folder) < 0)
     return backend_error_no_memory("a Python worker");
   char *arguments[] = {model->interpreter, worker, NULL};
-  worker_command command = {
-      .arguments = arguments, .environment = model->environment, .socket = socket};
-  TRITONSERVER_Error *error =
-      supervisor_start(model->backend->workers, name, &command, &EVENTS, self, process);
+  TRITONSERVER_Error *error = supervisor_start(model->backend->workers, arguments,
+                                               model->environment, socket, &EVENTS, self, process);
   free(worker);
   return error;
 }
 
 // The link is in place before the process is started, since it may end at once.
-static worker_link *enter(worker_keeper *self, worker_link *link, int socket, char **name)
+static void enter(worker_keeper *self, worker_link *link, int socket)
 {
   pthread_mutex_lock(&self->lock);
   self->number++;
   self->link = link;
   self->socket = socket;
-  *name = strdup(self->name);
   pthread_mutex_unlock(&self->lock);
-  return link;
 }
 
 static void leave(worker_keeper *self)
@@ -104,7 +108,6 @@ TRITONSERVER_Error *keeper_spawn(worker_keeper *self)
 {
   worker_link *link;
   supervised *process = NULL;
-  char *name = NULL;
   int ends[2];
   BACKEND_RETURN_IF_ERROR(worker_link_new(&link));
   if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0) {
@@ -112,12 +115,9 @@ TRITONSERVER_Error *keeper_spawn(worker_keeper *self)
     return backend_error(TRITONSERVER_ERROR_UNAVAILABLE, "cannot make a socket pair: %s",
                          strerror(errno));
   }
-  enter(self, link, ends[0], &name);
-  TRITONSERVER_Error *error =
-      name == NULL ? backend_error_no_memory("a Python worker")
-                   : start_process(self, name, ends[1], &process);
+  enter(self, link, ends[0]);
+  TRITONSERVER_Error *error = start_process(self, ends[1], &process);
   close(ends[1]);
-  free(name);
   if (error != NULL) {
     leave(self);
     return error;
@@ -317,8 +317,7 @@ TRITONSERVER_Error *keeper_initialize(worker_keeper *self, worker_link *link, co
 {
   control_part answer;
   initialization what = {.arguments = arguments, .name = name};
-  BACKEND_RETURN_IF_ERROR(
-      ask(self, link, WORK_INITIALIZE, put_initialization, &what, 0, &answer));
+  BACKEND_RETURN_IF_ERROR(ask(self, link, WORK_INITIALIZE, put_initialization, &what, 0, &answer));
   control_part_fini(&answer);
   return NULL;
 }
@@ -339,8 +338,7 @@ void keeper_finalize(worker_keeper *self, worker_link *link)
 static TRITONSERVER_Error *ask_is_ready(worker_keeper *self, worker_link *link)
 {
   control_part answer;
-  TRITONSERVER_Error *error =
-      ask(self, link, WORK_IS_READY, NULL, NULL, READY_WAIT_S, &answer);
+  TRITONSERVER_Error *error = ask(self, link, WORK_IS_READY, NULL, NULL, READY_WAIT_S, &answer);
   BACKEND_RETURN_IF_ERROR(error);
   bool ready = wire_get_u8(&answer.reader) != 0;
   control_part_fini(&answer);
@@ -358,7 +356,7 @@ TRITONSERVER_Error *worker_keeper_check_ready(worker_keeper *self)
   TRITONSERVER_Error *error =
       ready ? NULL
             : backend_error(TRITONSERVER_ERROR_INTERNAL, "Stub process '%s' is not healthy.%s%s",
-                            self->name, self->cause == NULL ? "" : " It ended: ",
+                            worker_keeper_name(self), self->cause == NULL ? "" : " It ended: ",
                             self->cause == NULL ? "" : self->cause);
   pthread_mutex_unlock(&self->lock);
   if (error != NULL || !asked)

@@ -3,6 +3,7 @@
 #include "backend_config.h"
 #include "backend_error.h"
 #include "backend_log.h"
+#include "calls.h"
 
 #include <dlfcn.h>
 #include <limits.h>
@@ -31,9 +32,9 @@ static const python_setting TIMEOUT = {
 static const char PREFIX[] = "shm-region-prefix-name";
 
 // Keys that are not for this backend to warn of: its others, and those that every backend is given.
-static const char *const OTHERS[] = {
-    "python-executable", "auto-complete-config", "backend-directory", "min-compute-capability",
-    "default-max-batch-size"};
+static const char *const OTHERS[] = {"python-executable", "auto-complete-config",
+                                     "backend-directory", "min-compute-capability",
+                                     "default-max-batch-size"};
 
 // As Triton reads a number: what follows its digits is passed over.
 static TRITONSERVER_Error *read_setting(const json_t *settings, const python_setting *setting,
@@ -44,8 +45,8 @@ static TRITONSERVER_Error *read_setting(const json_t *settings, const python_set
   if (text == NULL)
     return NULL;
   if (!backend_integer(text, value, &rest))
-    return backend_error(TRITONSERVER_ERROR_INVALID_ARG, "%s: '%s' is not an integer",
-                         setting->key, text);
+    return backend_error(TRITONSERVER_ERROR_INVALID_ARG, "%s: '%s' is not an integer", setting->key,
+                         text);
   if (*value < setting->least)
     return backend_error(TRITONSERVER_ERROR_INVALID_ARG, "%s", setting->too_small);
   return NULL;
@@ -172,6 +173,7 @@ void python_backend_free(python_backend *self)
 {
   if (self == NULL)
     return;
+  calls_await_all();
   supervisor_free(self->workers);
   free(self->interpreter);
   free(self->model_folder);

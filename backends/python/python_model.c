@@ -56,12 +56,11 @@ static TRITONSERVER_Error *find_files(python_model *self)
   const char *folder;
   BACKEND_RETURN_IF_ERROR(TRITONBACKEND_ModelRepository(self->server_model, &type, &folder));
   if (type != TRITONBACKEND_ARTIFACT_FILESYSTEM)
-    return backend_error(TRITONSERVER_ERROR_UNSUPPORTED,
-                         "unsupported artifact type for model '%s'", self->name);
+    return backend_error(TRITONSERVER_ERROR_UNSUPPORTED, "unsupported artifact type for model '%s'",
+                         self->name);
   self->folder = realpath(folder, NULL);
-  if (self->folder == NULL ||
-      asprintf(&self->path, "%s/%llu/%s", self->folder, (unsigned long long)self->version,
-               file_name(self)) < 0)
+  if (self->folder == NULL || asprintf(&self->path, "%s/%llu/%s", self->folder,
+                                       (unsigned long long)self->version, file_name(self)) < 0)
     return backend_error(TRITONSERVER_ERROR_INTERNAL, "cannot find the folder of model '%s'",
                          self->name);
   return self->backend->model_folder != NULL ? NULL : check_file(self);
@@ -90,11 +89,10 @@ char *python_model_load_text(const python_model *self, const char *instance_name
 {
   const char *folder = self->backend->model_folder;
   json_t *file = folder == NULL ? json_string(self->path) : json_sprintf("%s/model.py", folder);
-  json_t *load =
-      json_pack("{ss so ss ss so so so}", "model_name", self->name, "model_version",
-                json_sprintf("%llu", (unsigned long long)self->version), "instance_name",
-                instance_name, "model_path", self->folder, "model_file", file, "module",
-                module_name(self), "search", search_path(self));
+  json_t *load = json_pack("{ss so ss ss so so so}", "model_name", self->name, "model_version",
+                           json_sprintf("%llu", (unsigned long long)self->version), "instance_name",
+                           instance_name, "model_path", self->folder, "model_file", file, "module",
+                           module_name(self), "search", search_path(self));
   char *text = load == NULL ? NULL : json_dumps(load, JSON_COMPACT);
   json_decref(load);
   return text;

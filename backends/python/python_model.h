@@ -16,9 +16,9 @@ typedef struct python_model {
   TRITONSERVER_Server *server;
   char *name;
   uint64_t version;
-  char *folder;      // the model's, with its versions
-  char *path;        // folder/version/model.py, whether it is run or the backend's own
-  char *interpreter; // absolute
+  char *folder;       // the model's, with its versions
+  char *path;         // folder/version/model.py, whether it is run or the backend's own
+  char *interpreter;  // absolute
   char **environment; // of its workers
   json_t *config;
   char *config_text;

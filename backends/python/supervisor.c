@@ -39,8 +39,7 @@ struct supervised {
 
 // A start that is asked for.
 typedef struct start_order {
-  const char *name;
-  const worker_command *command;
+  worker_command command;
   supervised *process;
   TRITONSERVER_Error *error;
   bool done;
@@ -125,7 +124,7 @@ static TRITONSERVER_Error *start_watching(supervisor *self, supervised *process)
 static void carry_out(supervisor *self, start_order *order)
 {
   supervised *process = order->process;
-  order->error = worker_process_start(&process->process, order->name, order->command);
+  order->error = worker_process_start(&process->process, &order->command);
   if (order->error == NULL)
     order->error = start_watching(self, process);
   if (order->error != NULL)
@@ -266,11 +265,17 @@ static supervised *new_process(const supervised_events *events, void *user)
   return process;
 }
 
-TRITONSERVER_Error *supervisor_start(supervisor *self, const char *name,
-                                     const worker_command *command, const supervised_events *events,
-                                     void *user, supervised **started)
+TRITONSERVER_Error *supervisor_start(supervisor *self, char *const *arguments,
+                                     char *const *environment, int socket,
+                                     const supervised_events *events, void *user,
+                                     supervised **started)
 {
-  start_order order = {.name = name, .command = command, .process = new_process(events, user)};
+  start_order order = {.command = {.arguments = arguments,
+                                   .environment = environment,
+                                   .socket = socket,
+                                   .take_line = events->line,
+                                   .user = user},
+                       .process = new_process(events, user)};
   if (order.process == NULL)
     return backend_error_no_memory("a Python worker");
   pthread_mutex_lock(&self->lock);

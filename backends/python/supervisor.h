@@ -9,8 +9,10 @@
 typedef struct supervisor supervisor;
 typedef struct supervised supervised; // one process
 
-// Both are called on the supervisor's thread and must be quick.
+// All are called on the supervisor's thread and must be quick.
 typedef struct supervised_events {
+  // A line that it printed.
+  worker_output_line *line;
   // The process has ended and is reaped. The last call for it. `cause` is for free().
   void (*ended)(void *user, char *cause);
   // Nothing was touched (supervisor_touch) for about a second after something was.
@@ -24,9 +26,10 @@ void supervisor_free(supervisor *self);
 
 // Starts a process and waits until it is started or failed. `user` must stay until `ended` was
 // called. The caller owns the handle. Any thread but the supervisor's.
-TRITONSERVER_Error *supervisor_start(supervisor *self, const char *name,
-                                     const worker_command *command, const supervised_events *events,
-                                     void *user, supervised **started);
+TRITONSERVER_Error *supervisor_start(supervisor *self, char *const *arguments,
+                                     char *const *environment, int socket,
+                                     const supervised_events *events, void *user,
+                                     supervised **started);
 
 // Kills the process and its group, if it has not ended. Any thread.
 void supervised_kill(supervised *process);

@@ -3,11 +3,14 @@
 #ifndef NEREID_PYTHON_WORKER_CALLS_H
 #define NEREID_PYTHON_WORKER_CALLS_H
 
+#include "calls.h"
 #include "request_table.h"
 #include "worker_keeper.h"
 
 // Does what the call asks; replies where it has a reply. The caller calls channel_done.
-void worker_call_take(worker_keeper *keeper, worker_link *link, const channel_message *call);
+// `of_model` takes the kinds that are no business of requests.
+void worker_call_take(worker_keeper *keeper, calls *of_model, worker_link *link,
+                      const channel_message *call);
 
 // Answers for good, with an error, a request that was taken out of the table. Any thread.
 void worker_call_fail(worker_keeper *keeper, const open_request *request,

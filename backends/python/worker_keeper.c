@@ -19,7 +19,7 @@ enum {
 
 const char *worker_keeper_name(const worker_keeper *self)
 {
-  return self->name;
+  return atomic_load(&self->name);
 }
 
 const python_model *worker_keeper_model(const worker_keeper *self)
@@ -56,10 +56,11 @@ static void kill_locked(worker_keeper *self)
 static TRITONSERVER_Error *gone_locked(const worker_keeper *self)
 {
   bool often = self->death_count >= DEATHS_MANY;
-  return backend_error(often ? TRITONSERVER_ERROR_UNAVAILABLE : TRITONSERVER_ERROR_INTERNAL,
-                       "Stub process '%s' is not healthy. The Python worker of model '%s' ended: %s",
-                       self->name, self->model->name,
-                       self->cause == NULL ? "it is not known how" : self->cause);
+  return backend_error(
+      often ? TRITONSERVER_ERROR_UNAVAILABLE : TRITONSERVER_ERROR_INTERNAL,
+      "Stub process '%s' is not healthy. The Python worker of model '%s' ended: %s",
+      worker_keeper_name(self), self->model->name,
+      self->cause == NULL ? "it is not known how" : self->cause);
 }
 
 TRITONSERVER_Error *worker_keeper_why_gone(worker_keeper *self, worker_link *link)
@@ -97,7 +98,7 @@ static void count_death_locked(worker_keeper *self)
   self->retry_ns = now + (uint64_t)pause * NS_PER_S;
   BACKEND_LOG_ERROR("model '%s', instance '%s': the Python worker ended: %s; the next one starts "
                     "in %u s",
-                    self->model->name, self->name,
+                    self->model->name, worker_keeper_name(self),
                     self->cause == NULL ? "it is not known how" : self->cause, pause);
 }
 
@@ -146,16 +147,16 @@ static void *bring_up(void *argument)
 {
   worker_keeper *self = argument;
   worker_link *link = keeper_link(self);
-  TRITONSERVER_Error *error = keeper_greet(self, link, self->name);
+  TRITONSERVER_Error *error = keeper_greet(self, link, worker_keeper_name(self));
   if (error == NULL)
-    error = keeper_initialize(self, link, self->name, self->arguments);
+    error = keeper_initialize(self, link, worker_keeper_name(self), self->arguments);
   worker_link_unref(link);
   pthread_mutex_lock(&self->lock);
   if (error == NULL && self->state == KEEPER_STARTING) {
     self->state = KEEPER_READY;
     self->ready_ns = backend_now_ns();
     BACKEND_LOG_VERBOSE("model '%s', instance '%s': a new Python worker is ready",
-                        self->model->name, self->name);
+                        self->model->name, worker_keeper_name(self));
   }
   pthread_cond_broadcast(&self->changed);
   if (error != NULL)
@@ -212,16 +213,16 @@ static bool revive(worker_keeper *self, pthread_t *starter)
 
 // ---- the listener
 
-static void serve(worker_keeper *self, worker_link *link)
+static void serve_calls(worker_keeper *self, calls *of_model, worker_link *link)
 {
-  channel *calls = worker_link_channel(link);
+  channel *channel = worker_link_channel(link);
   channel_message call;
   for (;;) {
     int64_t timeout_us = worker_link_flush(link) ? REPLIES_RETRY_US : -1;
-    switch (channel_receive(calls, CHANNEL_CALLS, timeout_us, &call)) {
+    switch (channel_receive(channel, CHANNEL_CALLS, timeout_us, &call)) {
     case CHANNEL_MESSAGE:
-      worker_call_take(self, link, &call);
-      channel_done(calls, CHANNEL_CALLS);
+      worker_call_take(self, of_model, link, &call);
+      channel_done(channel, CHANNEL_CALLS);
       break;
     case CHANNEL_TIMEOUT:
       break;
@@ -232,15 +233,28 @@ static void serve(worker_keeper *self, worker_link *link)
   }
 }
 
-static void *listen(void *argument)
+// Until the channel is closed.
+static void serve(worker_keeper *self)
+{
+  worker_link *link = keeper_link(self);
+  calls *of_model;
+  TRITONSERVER_Error *error =
+      calls_new(self->model->server, worker_keeper_name(self), link, &of_model);
+  if (error == NULL) {
+    serve_calls(self, of_model, link);
+    calls_end(of_model);
+  }
+  backend_error_log(error, "serve the calls of a Python worker");
+  worker_link_unref(link);
+}
+
+static void *listen_for_calls(void *argument)
 {
   worker_keeper *self = argument;
   pthread_t starter;
   bool has_starter = false;
   do {
-    worker_link *link = keeper_link(self);
-    serve(self, link);
-    worker_link_unref(link);
+    serve(self);
     bury(self);
     if (has_starter)
       pthread_join(starter, NULL);
@@ -259,7 +273,8 @@ static void free_keeper(worker_keeper *self)
   pthread_cond_destroy(&self->changed);
   free(self->cause);
   free(self->arguments);
-  free(self->name);
+  free(self->own_names[0]);
+  free(self->own_names[1]);
   free(self);
 }
 
@@ -274,9 +289,11 @@ static worker_keeper *new_keeper(const python_model *model, const char *name)
   pthread_mutex_init(&self->work, NULL);
   pthread_mutex_init(&self->lock, NULL);
   host_condition_init(&self->changed);
-  self->name = strdup(name);
-  if (self->name != NULL)
+  self->own_names[0] = strdup(name);
+  if (self->own_names[0] != NULL) {
+    atomic_init(&self->name, self->own_names[0]);
     return self;
+  }
   free_keeper(self);
   return NULL;
 }
@@ -292,7 +309,7 @@ TRITONSERVER_Error *worker_keeper_start(const python_model *model, const char *n
     free_keeper(self);
     return error;
   }
-  int failure = host_thread_start(&self->listener, "py listener", listen, self);
+  int failure = host_thread_start(&self->listener, "py listener", listen_for_calls, self);
   if (failure != 0) {
     self->state = KEEPER_STOPPED;
     bury(self);
@@ -322,11 +339,9 @@ TRITONSERVER_Error *worker_keeper_initialize(worker_keeper *self,
   else if (link == NULL)
     error = worker_keeper_why_gone(self, NULL);
   if (error == NULL) {
-    pthread_mutex_lock(&self->lock);
-    free(self->name);
-    self->name = own_name;
+    self->own_names[1] = own_name;
     self->instance = instance;
-    pthread_mutex_unlock(&self->lock);
+    atomic_store(&self->name, own_name);
     own_name = NULL;
     error = keeper_initialize(self, link, name, arguments);
   }

@@ -1,6 +1,6 @@
 // Keeps one worker alive for an instance: starts it, talks it through its start, serves its calls
-// on a thread of its own (the listener), notices its end, answers what was under way with the cause,
-// and starts it again with growing pauses.
+// on a thread of its own (the listener), notices its end, answers what was under way with the
+// cause, and starts it again with growing pauses.
 //
 // States: STARTING → READY ⇄ DOWN → STARTING …, and STOPPED from any. Who has work waits while it
 // starts, but not through a pause.
@@ -15,13 +15,13 @@
 TRITONSERVER_Error *worker_keeper_start(const python_model *model, const char *name,
                                         worker_keeper **made);
 
-// Runs the model's auto_complete_config; `*completed` is the configuration that it gave, for free(),
-// or NULL when the model has none.
+// Runs the model's auto_complete_config; `*completed` is the configuration that it gave, for
+// free(), or NULL when the model has none.
 TRITONSERVER_Error *worker_keeper_complete(worker_keeper *self, const char *config,
                                            char **completed);
 
-// Runs the model's initialize with the JSON text `arguments`, which is copied, and from here on keeps
-// the worker alive for `instance`, whose name it takes.
+// Runs the model's initialize with the JSON text `arguments`, which is copied, and from here on
+// keeps the worker alive for `instance`, whose name it takes.
 TRITONSERVER_Error *worker_keeper_initialize(worker_keeper *self,
                                              TRITONBACKEND_ModelInstance *instance,
                                              const char *name, const char *arguments);

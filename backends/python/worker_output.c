@@ -1,7 +1,5 @@
 #include "worker_output.h"
 
-#include "backend_log.h"
-
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,15 +10,13 @@ enum {
   DRAIN_MOST = 1 << 20
 };
 
-bool worker_output_init(worker_output *self, int descriptor, const char *name)
+bool worker_output_init(worker_output *self, int descriptor, worker_output_line *take_line,
+                        void *user)
 {
-  *self = (worker_output){.descriptor = -1};
-  self->name = strdup(name);
+  *self = (worker_output){.descriptor = -1, .take_line = take_line, .user = user};
   self->line = malloc(WORKER_LINE_MOST);
-  if (self->name == NULL || self->line == NULL) {
-    worker_output_fini(self);
+  if (self->line == NULL)
     return false;
-  }
   self->descriptor = descriptor;
   return true;
 }
@@ -29,10 +25,9 @@ void worker_output_fini(worker_output *self)
 {
   if (self->descriptor >= 0)
     close(self->descriptor);
-  free(self->name);
   free(self->line);
   self->descriptor = -1;
-  self->name = self->line = NULL;
+  self->line = NULL;
 }
 
 static void end_line(worker_output *self)
@@ -40,7 +35,7 @@ static void end_line(worker_output *self)
   size_t length = self->length;
   if (length > 0 && self->line[length - 1] == '\r')
     length--;
-  BACKEND_LOG_INFO("%s: %.*s%s", self->name, (int)length, self->line, self->cut ? " [cut]" : "");
+  self->take_line(self->user, self->line, length, self->cut);
   if (length > 0) {
     size_t kept = length < sizeof self->last ? length : sizeof self->last - 1;
     memcpy(self->last, self->line, kept);

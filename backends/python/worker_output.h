@@ -1,5 +1,4 @@
-// What a worker prints: lines of a pipe become lines of the log, with the name of the instance.
-// Used on the supervisor's thread.
+// What a worker prints: a pipe cut into lines. Used on the supervisor's thread.
 #ifndef NEREID_PYTHON_WORKER_OUTPUT_H
 #define NEREID_PYTHON_WORKER_OUTPUT_H
 
@@ -10,23 +9,29 @@ enum {
   WORKER_LINE_MOST = 8192 // bytes; what is longer is cut
 };
 
+// Takes a line without its end. `cut`: it was longer than WORKER_LINE_MOST.
+typedef void worker_output_line(void *user, const char *text, size_t length, bool cut);
+
 typedef struct worker_output {
   int descriptor; // -1: closed
-  char *name;     // begins the lines
-  char *line;     // WORKER_LINE_MOST bytes; the line so far
+  worker_output_line *take_line;
+  void *user;
+  char *line; // WORKER_LINE_MOST bytes; the line so far
   size_t length;
   bool cut;       // the rest of the line is passed over
   char last[200]; // the last line that was not empty, for the cause of an end
 } worker_output;
 
 // Takes `descriptor`, non-blocking. False: no memory; the descriptor stays the caller's.
-bool worker_output_init(worker_output *self, int descriptor, const char *name);
+bool worker_output_init(worker_output *self, int descriptor, worker_output_line *take_line,
+                        void *user);
 void worker_output_fini(worker_output *self);
 
-// Reads a piece of what is there and logs the lines in it. False when the pipe has ended or failed.
+// Reads a piece of what is there and gives the lines in it. False when the pipe has ended or
+// failed.
 bool worker_output_read(worker_output *self);
 
-// Reads what is left, but no more than a pipe can hold, and logs a last line that has no end.
+// Reads what is left, but no more than a pipe can hold, and gives a last line that has no end.
 void worker_output_drain(worker_output *self);
 
 #endif

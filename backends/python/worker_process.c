@@ -143,8 +143,7 @@ static int64_t out_of_memory_kills(void)
   return at != NULL && backend_integer(at + strlen(key), &count, &rest) ? count : -1;
 }
 
-TRITONSERVER_Error *worker_process_start(worker_process *self, const char *name,
-                                         const worker_command *command)
+TRITONSERVER_Error *worker_process_start(worker_process *self, const worker_command *command)
 {
   *self = (worker_process){.handle = -1, .output = {{.descriptor = -1}, {.descriptor = -1}}};
   self->out_of_memory_kills = out_of_memory_kills();
@@ -156,7 +155,7 @@ TRITONSERVER_Error *worker_process_start(worker_process *self, const char *name,
       failure = errno;
     } else {
       writing[i] = ends[1];
-      if (!worker_output_init(&self->output[i], ends[0], name)) {
+      if (!worker_output_init(&self->output[i], ends[0], command->take_line, command->user)) {
         close(ends[0]);
         failure = ENOMEM;
       }

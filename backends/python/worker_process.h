@@ -11,11 +11,13 @@
 #include <sys/types.h>
 
 // What is started: an argument vector whose first entry is a path, an environment, and the
-// descriptor that becomes PROTOCOL_SOCKET in the process. All borrowed.
+// descriptor that becomes PROTOCOL_SOCKET in the process. Borrowed, but for what takes lines.
 typedef struct worker_command {
   char *const *arguments;
   char *const *environment;
   int socket;
+  worker_output_line *take_line; // of what it prints
+  void *user;
 } worker_command;
 
 typedef struct worker_process {
@@ -26,16 +28,15 @@ typedef struct worker_process {
 } worker_process;
 
 // Starts the process in a session of its own, with no descriptor but stdin (/dev/null), stdout,
-// stderr and the socket. `name` begins the lines that it prints. The supervisor's thread.
-TRITONSERVER_Error *worker_process_start(worker_process *self, const char *name,
-                                         const worker_command *command);
+// stderr and the socket. The supervisor's thread.
+TRITONSERVER_Error *worker_process_start(worker_process *self, const worker_command *command);
 
 // Sends SIGKILL to the process and all of its group. It must not have been reaped yet.
 void worker_process_kill(const worker_process *self);
 
-// After the pidfd became readable: kills what is left of the group, logs what is left in the pipes,
-// reaps the process. `cause` says how it ended, e.g. "it was ended by signal SIGKILL"; for free().
-// NULL when it has not ended.
+// After the pidfd became readable: kills what is left of the group, reads what is left in the
+// pipes, reaps the process. `cause` says how it ended, e.g. "it was ended by signal SIGKILL"; for
+// free(). NULL when it has not ended.
 char *worker_process_reap(worker_process *self);
 
 #endif

@@ -113,7 +113,7 @@ def nereid():
 
 
 def link_backends(folder, build):
-    for name in ("identity", "onnxruntime"):
+    for name in ("identity", "onnxruntime", "python"):
         (folder / name).symlink_to(build / "backends" / name)
     (folder / "faulty").symlink_to(build / "test-backends/faulty")
     return folder

@@ -1,0 +1,147 @@
+// The entry points of the python backend. The server calls them on load threads (models,
+// instances) and instance threads (execute, ready).
+#include "python_execute.h"
+
+#include "backend_error.h"
+#include "backend_log.h"
+
+#include <stdlib.h>
+
+#define API_MINOR_NEEDED 13 // Triton 23.07
+
+TRITONSERVER_Error *TRITONBACKEND_Initialize(TRITONBACKEND_Backend *backend)
+{
+  python_backend *self;
+  BACKEND_RETURN_IF_ERROR(backend_check_api("python", API_MINOR_NEEDED));
+  BACKEND_RETURN_IF_ERROR(python_backend_new(backend, &self));
+  TRITONSERVER_Error *error = TRITONBACKEND_BackendSetState(backend, self);
+  if (error != NULL)
+    python_backend_free(self);
+  return error;
+}
+
+TRITONSERVER_Error *TRITONBACKEND_Finalize(TRITONBACKEND_Backend *backend)
+{
+  void *state = NULL;
+  BACKEND_RETURN_IF_ERROR(TRITONBACKEND_BackendState(backend, &state));
+  python_backend_free(state);
+  return NULL;
+}
+
+TRITONSERVER_Error *
+TRITONBACKEND_GetBackendAttribute(TRITONBACKEND_Backend *backend,
+                                  TRITONBACKEND_BackendAttribute *backend_attributes)
+{
+  (void)backend;
+  BACKEND_RETURN_IF_ERROR(TRITONBACKEND_BackendAttributeAddPreferredInstanceGroup(
+      backend_attributes, TRITONSERVER_INSTANCEGROUPKIND_CPU, 0, NULL, 0));
+  return TRITONBACKEND_BackendAttributeSetParallelModelInstanceLoading(backend_attributes, true);
+}
+
+TRITONSERVER_Error *TRITONBACKEND_ModelInitialize(TRITONBACKEND_Model *model)
+{
+  TRITONBACKEND_Backend *backend;
+  void *state = NULL;
+  python_model *self;
+  BACKEND_RETURN_IF_ERROR(TRITONBACKEND_ModelBackend(model, &backend));
+  BACKEND_RETURN_IF_ERROR(TRITONBACKEND_BackendState(backend, &state));
+  BACKEND_RETURN_IF_ERROR(python_model_new(model, state, &self));
+  BACKEND_LOG_INFO("TRITONBACKEND_ModelInitialize: %s (version %llu)", self->name,
+                   (unsigned long long)self->version);
+  TRITONSERVER_Error *error = TRITONBACKEND_ModelSetState(model, self);
+  if (error != NULL)
+    python_model_free(self);
+  return error;
+}
+
+TRITONSERVER_Error *TRITONBACKEND_ModelFinalize(TRITONBACKEND_Model *model)
+{
+  void *state = NULL;
+  BACKEND_RETURN_IF_ERROR(TRITONBACKEND_ModelState(model, &state));
+  python_model_free(state);
+  return NULL;
+}
+
+// ---- instances
+
+// What the model's initialize gets: every value is a text.
+static char *initialize_arguments(const python_model *model, TRITONSERVER_InstanceGroupKind kind,
+                                  int32_t device)
+{
+  json_t *arguments = json_pack(
+      "{ss ss so ss so ss}", "model_config", model->config_text, "model_instance_kind",
+      TRITONSERVER_InstanceGroupKindString(kind), "model_instance_device_id",
+      json_sprintf("%d", (int)device), "model_repository", model->folder, "model_version",
+      json_sprintf("%llu", (unsigned long long)model->version), "model_name", model->name);
+  char *text = arguments == NULL ? NULL : json_dumps(arguments, JSON_COMPACT);
+  json_decref(arguments);
+  return text;
+}
+
+static TRITONSERVER_Error *
+start_instance(python_model *model, TRITONBACKEND_ModelInstance *instance, worker_keeper **result)
+{
+  const char *name;
+  TRITONSERVER_InstanceGroupKind kind;
+  int32_t device;
+  BACKEND_RETURN_IF_ERROR(TRITONBACKEND_ModelInstanceName(instance, &name));
+  BACKEND_RETURN_IF_ERROR(TRITONBACKEND_ModelInstanceKind(instance, &kind));
+  BACKEND_RETURN_IF_ERROR(TRITONBACKEND_ModelInstanceDeviceId(instance, &device));
+  BACKEND_LOG_INFO("TRITONBACKEND_ModelInstanceInitialize: %s (%s device %d)", name,
+                   TRITONSERVER_InstanceGroupKindString(kind), (int)device);
+  if (kind == TRITONSERVER_INSTANCEGROUPKIND_GPU)
+    return backend_error(TRITONSERVER_ERROR_UNSUPPORTED,
+                         "'%s' backend does not support GPU instances yet: instance '%s'",
+                         model->backend->name, name);
+  worker_keeper *keeper = python_model_take_spare(model);
+  if (keeper == NULL)
+    BACKEND_RETURN_IF_ERROR(worker_keeper_start(model, name, &keeper));
+  char *arguments = initialize_arguments(model, kind, device);
+  TRITONSERVER_Error *error = arguments == NULL
+                                  ? backend_error_no_memory("a model instance")
+                                  : worker_keeper_initialize(keeper, instance, name, arguments);
+  free(arguments);
+  if (error == NULL)
+    *result = keeper;
+  else
+    worker_keeper_stop(keeper);
+  return error;
+}
+
+TRITONSERVER_Error *TRITONBACKEND_ModelInstanceInitialize(TRITONBACKEND_ModelInstance *instance)
+{
+  TRITONBACKEND_Model *model;
+  void *state = NULL;
+  worker_keeper *keeper;
+  BACKEND_RETURN_IF_ERROR(TRITONBACKEND_ModelInstanceModel(instance, &model));
+  BACKEND_RETURN_IF_ERROR(TRITONBACKEND_ModelState(model, &state));
+  BACKEND_RETURN_IF_ERROR(start_instance(state, instance, &keeper));
+  TRITONSERVER_Error *error = TRITONBACKEND_ModelInstanceSetState(instance, keeper);
+  if (error != NULL)
+    worker_keeper_stop(keeper);
+  return error;
+}
+
+TRITONSERVER_Error *TRITONBACKEND_ModelInstanceFinalize(TRITONBACKEND_ModelInstance *instance)
+{
+  void *state = NULL;
+  BACKEND_RETURN_IF_ERROR(TRITONBACKEND_ModelInstanceState(instance, &state));
+  worker_keeper_stop(state);
+  return NULL;
+}
+
+TRITONSERVER_Error *TRITONBACKEND_ModelInstanceExecute(TRITONBACKEND_ModelInstance *instance,
+                                                       TRITONBACKEND_Request **requests,
+                                                       uint32_t request_count)
+{
+  void *state = NULL;
+  BACKEND_RETURN_IF_ERROR(TRITONBACKEND_ModelInstanceState(instance, &state));
+  return python_execute(state, requests, request_count);
+}
+
+TRITONSERVER_Error *TRITONBACKEND_ModelInstanceReady(TRITONBACKEND_ModelInstance *instance)
+{
+  void *state = NULL;
+  BACKEND_RETURN_IF_ERROR(TRITONBACKEND_ModelInstanceState(instance, &state));
+  return worker_keeper_check_ready(state);
+}

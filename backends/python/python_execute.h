@@ -1,0 +1,12 @@
+// From requests to a worker's execute and back.
+#ifndef NEREID_PYTHON_EXECUTE_H
+#define NEREID_PYTHON_EXECUTE_H
+
+#include "worker_keeper.h"
+
+// TRITONBACKEND_ModelInstanceExecute. An error means that no request was touched: they
+// are still the server's.
+TRITONSERVER_Error *python_execute(worker_keeper *keeper, TRITONBACKEND_Request **requests,
+                                   uint32_t count);
+
+#endif

@@ -1,0 +1,266 @@
+#include "request_wire.h"
+
+#include "backend_config.h"
+#include "backend_error.h"
+#include "tensor_wire.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+// ---- gathering
+
+static TRITONSERVER_Error *parameter_json(TRITONBACKEND_Request *request, uint32_t index,
+                                          const char **key, json_t **value)
+{
+  TRITONSERVER_ParameterType type;
+  const void *data;
+  BACKEND_RETURN_IF_ERROR(TRITONBACKEND_RequestParameter(request, index, key, &type, &data));
+  switch (type) {
+  case TRITONSERVER_PARAMETER_INT:
+    *value = json_integer(*(const int64_t *)data);
+    break;
+  case TRITONSERVER_PARAMETER_BOOL:
+    *value = json_boolean(*(const bool *)data);
+    break;
+  case TRITONSERVER_PARAMETER_STRING:
+    *value = json_string(data);
+    break;
+  case TRITONSERVER_PARAMETER_DOUBLE:
+    *value = json_real(*(const double *)data);
+    break;
+  default:
+    return backend_error(TRITONSERVER_ERROR_INVALID_ARG,
+                         "Unsupported parameter type for parameter '%s'.", *key);
+  }
+  return *value != NULL ? NULL
+                        : backend_error(TRITONSERVER_ERROR_INVALID_ARG,
+                                        "parameter '%s' cannot be told in JSON", *key);
+}
+
+static TRITONSERVER_Error *add_parameters(TRITONBACKEND_Request *request, uint32_t count,
+                                          json_t *object)
+{
+  for (uint32_t i = 0; i < count; i++) {
+    const char *key;
+    json_t *value = NULL;
+    BACKEND_RETURN_IF_ERROR(parameter_json(request, i, &key, &value));
+    if (json_object_set_new(object, key, value) != 0)
+      return backend_error_no_memory("a request's parameters");
+  }
+  return NULL;
+}
+
+static TRITONSERVER_Error *read_parameters(TRITONBACKEND_Request *request, char **text)
+{
+  uint32_t count = 0;
+  BACKEND_RETURN_IF_ERROR(TRITONBACKEND_RequestParameterCount(request, &count));
+  if (count == 0)
+    return NULL;
+  json_t *object = json_object();
+  TRITONSERVER_Error *error = object == NULL ? backend_error_no_memory("a request's parameters")
+                                             : add_parameters(request, count, object);
+  if (error == NULL && (*text = json_dumps(object, JSON_COMPACT)) == NULL)
+    error = backend_error_no_memory("a request's parameters");
+  json_decref(object);
+  return error;
+}
+
+// Servers without tracing say so by an error.
+static void read_trace(TRITONBACKEND_Request *request, const char **context)
+{
+  TRITONSERVER_InferenceTrace *trace = NULL;
+  TRITONSERVER_Error *error = TRITONBACKEND_RequestTrace(request, &trace);
+  if (error == NULL && trace != NULL)
+    error = TRITONSERVER_InferenceTraceContext(trace, context);
+  TRITONSERVER_ErrorDelete(error);
+}
+
+static TRITONSERVER_Error *read_correlation(TRITONBACKEND_Request *request, request_facts *facts)
+{
+  TRITONSERVER_Error *error = TRITONBACKEND_RequestCorrelationId(request, &facts->correlation);
+  if (error == NULL)
+    return NULL;
+  TRITONSERVER_ErrorDelete(error); // it is a text
+  return TRITONBACKEND_RequestCorrelationIdString(request, &facts->correlation_text);
+}
+
+static TRITONSERVER_Error *read_inputs(TRITONBACKEND_Request *request, request_facts *facts)
+{
+  uint32_t count = 0;
+  BACKEND_RETURN_IF_ERROR(TRITONBACKEND_RequestInputCount(request, &count));
+  facts->inputs = calloc(count > 0 ? count : 1, sizeof *facts->inputs);
+  if (facts->inputs == NULL)
+    return backend_error_no_memory("a request's inputs");
+  facts->input_count = count;
+  for (uint32_t i = 0; i < count; i++) {
+    const char *name;
+    BACKEND_RETURN_IF_ERROR(TRITONBACKEND_RequestInputName(request, i, &name));
+    BACKEND_RETURN_IF_ERROR(backend_input_find(request, name, &facts->inputs[i]));
+  }
+  return NULL;
+}
+
+static TRITONSERVER_Error *read_all(TRITONBACKEND_Request *request, request_facts *facts)
+{
+  BACKEND_RETURN_IF_ERROR(TRITONBACKEND_RequestId(request, &facts->id));
+  BACKEND_RETURN_IF_ERROR(read_correlation(request, facts));
+  BACKEND_RETURN_IF_ERROR(TRITONBACKEND_RequestFlags(request, &facts->flags));
+  BACKEND_RETURN_IF_ERROR(
+      TRITONBACKEND_InferenceRequestTimeoutMicroseconds(request, &facts->timeout_us));
+  BACKEND_RETURN_IF_ERROR(TRITONBACKEND_RequestOutputCount(request, &facts->output_count));
+  BACKEND_RETURN_IF_ERROR(read_parameters(request, &facts->parameters));
+  read_trace(request, &facts->trace);
+  return read_inputs(request, facts);
+}
+
+TRITONSERVER_Error *request_facts_read(TRITONBACKEND_Request *request, request_facts *facts)
+{
+  *facts = (request_facts){.request = request};
+  TRITONSERVER_Error *error = read_all(request, facts);
+  if (error != NULL)
+    request_facts_fini(facts);
+  return error;
+}
+
+void request_facts_fini(request_facts *facts)
+{
+  free(facts->parameters);
+  free(facts->inputs);
+  facts->parameters = NULL;
+  facts->inputs = NULL;
+}
+
+// ---- writing
+
+static size_t aligned(size_t size)
+{
+  return (size + CHANNEL_ALIGNMENT - 1) & ~(size_t)(CHANNEL_ALIGNMENT - 1);
+}
+
+// Where the next input's data goes, in the region.
+typedef struct data_place {
+  uint64_t next;
+} data_place;
+
+static uint64_t place_input(data_place *place, const backend_input *input)
+{
+  uint64_t offset = place->next;
+  place->next += aligned(input->byte_size);
+  return input->byte_size == 0 ? 0 : offset;
+}
+
+static void put_text(wire_writer *writer, const char *text)
+{
+  wire_put_text(writer, text == NULL ? "" : text, text == NULL ? 0 : strlen(text));
+}
+
+static void put_correlation(wire_writer *writer, const request_facts *facts)
+{
+  wire_put_u8(writer, facts->correlation_text != NULL);
+  if (facts->correlation_text != NULL)
+    put_text(writer, facts->correlation_text);
+  else
+    wire_put_u64(writer, facts->correlation);
+}
+
+static void put_outputs(wire_writer *writer, const request_facts *facts)
+{
+  wire_put_u32(writer, facts->output_count);
+  for (uint32_t i = 0; i < facts->output_count; i++) {
+    const char *name = NULL;
+    TRITONSERVER_ErrorDelete(TRITONBACKEND_RequestOutputName(facts->request, i, &name));
+    put_text(writer, name);
+  }
+}
+
+static void put_request(wire_writer *writer, const request_facts *facts, data_place *place)
+{
+  wire_put_u64(writer, facts->handle);
+  put_text(writer, facts->id);
+  put_correlation(writer, facts);
+  wire_put_u32(writer, facts->flags);
+  wire_put_u64(writer, facts->timeout_us);
+  put_text(writer, facts->parameters);
+  put_text(writer, facts->trace);
+  put_outputs(writer, facts);
+  wire_put_u32(writer, facts->input_count);
+  for (uint32_t i = 0; i < facts->input_count; i++) {
+    const backend_input *input = &facts->inputs[i];
+    wire_tensor_write(writer, input->name, input->datatype, input->dims, input->rank,
+                      place_input(place, input), input->byte_size);
+  }
+}
+
+static void put_all(wire_writer *writer, const request_facts *requests, uint32_t count,
+                    data_place *place)
+{
+  wire_put_u32(writer, count);
+  for (uint32_t i = 0; i < count; i++)
+    put_request(writer, &requests[i], place);
+}
+
+static bool data_size(const request_facts *requests, uint32_t count, size_t *size)
+{
+  *size = 0;
+  for (uint32_t i = 0; i < count; i++)
+    for (uint32_t k = 0; k < requests[i].input_count; k++) {
+      uint64_t bytes = requests[i].inputs[k].byte_size;
+      if (bytes > SIZE_MAX / 2 || __builtin_add_overflow(*size, aligned(bytes), size))
+        return false;
+    }
+  return true;
+}
+
+static TRITONSERVER_Error *copy_input(const backend_input *input, void *to)
+{
+  BACKEND_RETURN_IF_ERROR(backend_input_copy(input, to));
+  if (input->datatype == TRITONSERVER_TYPE_BYTES &&
+      !wire_bytes_fit(to, input->byte_size, input->element_count))
+    return backend_error(TRITONSERVER_ERROR_INVALID_ARG,
+                         "input '%s' is not the BYTES elements of its shape", input->name);
+  return NULL;
+}
+
+// In the order and at the places that put_all gave.
+static TRITONSERVER_Error *copy_inputs(const request_facts *requests, uint32_t count, uint8_t *to,
+                                       uint32_t *culprit)
+{
+  for (*culprit = 0; *culprit < count; ++*culprit)
+    for (uint32_t k = 0; k < requests[*culprit].input_count; k++) {
+      const backend_input *input = &requests[*culprit].inputs[k];
+      BACKEND_RETURN_IF_ERROR(copy_input(input, to));
+      to += aligned(input->byte_size);
+    }
+  return NULL;
+}
+
+TRITONSERVER_Error *request_wire_write(worker_link *link, const request_facts *requests,
+                                       uint32_t count, channel_message *work, uint32_t *culprit)
+{
+  channel *channel = worker_link_channel(link);
+  wire_writer writer = {0};
+  data_place place = {0};
+  size_t data, total;
+  uint64_t block;
+  *culprit = count;
+  put_all(&writer, requests, count, &place);
+  size_t control = aligned(writer.size);
+  if (!data_size(requests, count, &data) || __builtin_add_overflow(control, data, &total) ||
+      !channel_allocate(channel, total, &block))
+    return backend_error(TRITONSERVER_ERROR_UNAVAILABLE,
+                         "no room for the inputs of %u requests in the memory that is shared with "
+                         "the Python worker",
+                         count);
+  uint8_t *to = channel_own(channel, block);
+  writer = (wire_writer){.to = to, .room = writer.size};
+  place.next = block + control;
+  put_all(&writer, requests, count, &place);
+  TRITONSERVER_Error *error = copy_inputs(requests, count, to + control, culprit);
+  if (error != NULL) {
+    channel_release(channel, block);
+    return error;
+  }
+  work->offset = block;
+  work->size = writer.size;
+  return NULL;
+}

@@ -1,0 +1,191 @@
+#include "block.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+struct block {
+  uint64_t offset;
+  size_t count;
+  struct block *next; // in the list of blocks whose release waits for room in the ring
+};
+
+static block *waiting;
+
+block *block_new(uint64_t offset)
+{
+  block *made = malloc(sizeof *made);
+  if (made != NULL)
+    *made = (block){.offset = offset, .count = 1};
+  return made;
+}
+
+void block_ref(block *self)
+{
+  self->count++;
+}
+
+static bool tell_host(const block *self)
+{
+  channel_message message = {.kind = CALL_RELEASE, .value = self->offset};
+  return channel_try_send(native_channel, CHANNEL_CALLS, &message);
+}
+
+void block_flush(void)
+{
+  while (waiting != NULL && tell_host(waiting)) {
+    block *sent = waiting;
+    waiting = sent->next;
+    free(sent);
+  }
+}
+
+void block_unref(block *self)
+{
+  if (--self->count > 0)
+    return;
+  self->next = waiting;
+  waiting = self;
+  block_flush();
+}
+
+bool block_unref_silently(block *self)
+{
+  if (--self->count > 0)
+    return false;
+  free(self);
+  return true;
+}
+
+// --- Buffer
+
+typedef struct buffer {
+  PyObject_VAR_HEAD
+  block *in;               // NULL: foreign memory
+  void (*release)(void *); // of foreign memory
+  void *owner;
+  void *address;
+  size_t size;
+  unsigned datatype;
+  unsigned rank;
+  Py_intptr_t sizes[]; // shape[rank], then strides[rank]
+} buffer;
+
+static PyTypeObject *type;
+
+static buffer *make(void *address, size_t size, unsigned datatype, unsigned rank,
+                    const int64_t *dims)
+{
+  buffer *made = (buffer *)PyType_GenericAlloc(type, 2 * (Py_ssize_t)rank);
+  if (made == NULL)
+    return NULL;
+  made->address = address;
+  made->size = size;
+  made->datatype = datatype;
+  made->rank = rank;
+  Py_intptr_t stride = datatype_rows[datatype].size;
+  for (unsigned i = rank; i-- > 0;) {
+    made->sizes[i] = (Py_intptr_t)dims[i];
+    made->sizes[rank + i] = stride;
+    stride *= (Py_intptr_t)dims[i];
+  }
+  return made;
+}
+
+PyObject *buffer_new(block *in, const void *address, size_t size, unsigned datatype, unsigned rank,
+                     const int64_t *dims)
+{
+  buffer *made = make((void *)(uintptr_t)address, size, datatype, rank, dims);
+  if (made != NULL) {
+    made->in = in;
+    block_ref(in);
+  }
+  return (PyObject *)made;
+}
+
+PyObject *buffer_new_foreign(void *address, size_t size, unsigned datatype, unsigned rank,
+                             const int64_t *dims, void (*release)(void *), void *owner)
+{
+  buffer *made = make(address, size, datatype, rank, dims);
+  if (made != NULL) {
+    made->release = release;
+    made->owner = owner;
+  }
+  return (PyObject *)made;
+}
+
+bool buffer_get(PyObject *object, buffer_view *view)
+{
+  if (Py_TYPE(object) != type)
+    return false;
+  const buffer *self = (buffer *)object;
+  *view = (buffer_view){self->address,    self->size,       self->datatype, self->rank,
+                        self->in == NULL, self->sizes};
+  return true;
+}
+
+static void buffer_free(PyObject *object)
+{
+  buffer *self = (buffer *)object;
+  if (self->in != NULL)
+    block_unref(self->in);
+  if (self->release != NULL)
+    self->release(self->owner);
+  freefunc give_back = (freefunc)PyType_GetSlot(type, Py_tp_free);
+  give_back(object);
+  Py_DECREF((PyObject *)type);
+}
+
+static void array_struct_free(PyObject *capsule)
+{
+  free(PyCapsule_GetPointer(capsule, NULL));
+  Py_DECREF((PyObject *)PyCapsule_GetContext(capsule));
+}
+
+// NumPy takes the capsule's owner as the array's base: the capsule keeps this Buffer.
+static PyObject *buffer_array_struct(PyObject *object, void *closure)
+{
+  (void)closure;
+  buffer *self = (buffer *)object;
+  const datatype_row *row = &datatype_rows[self->datatype];
+  if (row->kind == 0 || row->size == 0) {
+    PyErr_Format(PyExc_AttributeError, "a tensor of %s is no plain array", row->name);
+    return NULL;
+  }
+  array_struct *given = malloc(sizeof *given);
+  if (given == NULL)
+    return PyErr_NoMemory();
+  int flags = ARRAY_C_CONTIGUOUS | ARRAY_ALIGNED | ARRAY_NOTSWAPPED;
+  if ((uintptr_t)self->address % row->size != 0)
+    flags &= ~ARRAY_ALIGNED;
+  *given = (array_struct){.two = 2,
+                          .nd = (int)self->rank,
+                          .typekind = row->kind,
+                          .itemsize = row->size,
+                          .flags = flags | (self->in == NULL ? ARRAY_WRITEABLE : 0),
+                          .shape = self->sizes,
+                          .strides = self->sizes + self->rank,
+                          .data = self->address};
+  PyObject *capsule = PyCapsule_New(given, NULL, array_struct_free);
+  if (capsule == NULL) {
+    free(given);
+    return NULL;
+  }
+  Py_INCREF(object);
+  PyCapsule_SetContext(capsule, object);
+  return capsule;
+}
+
+static PyGetSetDef getters[] = {
+    {"__array_struct__", buffer_array_struct, NULL, "NumPy's array interface.", NULL},
+    {NULL, NULL, NULL, NULL, NULL}};
+
+PyObject *buffer_type(void)
+{
+  static PyType_Slot slots[] = {{Py_tp_dealloc, (void *)buffer_free},
+                                {Py_tp_getset, getters},
+                                {0, NULL}};
+  static PyType_Spec spec = {"_nereid.Buffer", sizeof(buffer), sizeof(Py_intptr_t),
+                             Py_TPFLAGS_DEFAULT, slots};
+  type = (PyTypeObject *)PyType_FromSpec(&spec);
+  return (PyObject *)type;
+}

@@ -1,0 +1,17 @@
+// Responses and inferences, from Python objects to blocks of this worker's region.
+#ifndef NEREID_ENCODE_H
+#define NEREID_ENCODE_H
+
+#include "outgoing.h"
+
+// The answer to a WORK_EXECUTE. `responses`: a list of InferenceResponse and None. `requests`: those that they
+// answer; outputs that a request did not ask for are left out.
+bool encode_answer(outgoing *made, PyObject *requests, PyObject *responses);
+
+// The control part of a CALL_RESPONSE. `requested`: a tuple of names; `response` may be None.
+bool encode_response(outgoing *made, PyObject *requested, PyObject *response);
+
+// The control part of a CALL_INFER: `head` is all of it up to the inputs, a list of Tensor.
+bool encode_infer(outgoing *made, PyObject *head, PyObject *inputs);
+
+#endif

@@ -1,0 +1,349 @@
+#include "link.h"
+
+#include "attach.h"
+#include "block.h"
+#include "decode.h"
+#include "encode.h"
+
+#include <errno.h>
+#include <string.h>
+
+enum {
+  IDLE_US = 1000 * 1000,    // after which free memory is given back
+  KEEP_BYTES = 4 << 20,     // of it kept
+  MUCH_BYTES = 256 << 20,   // kept under load
+  LOOK_EVERY = 256          // pieces of work, for that
+};
+
+static block *work_block; // of the WORK_EXECUTE under way
+
+// --- Message: what is ready to be sent. Memory of one that is not sent is given back with the object.
+
+typedef struct message {
+  PyObject_HEAD
+  outgoing made;
+  bool is_taken;
+} message;
+
+static PyTypeObject *message_type;
+
+static void message_free(PyObject *object)
+{
+  message *self = (message *)object;
+  if (!self->is_taken)
+    region_end_loan(self->made.loan);
+  freefunc give_back = (freefunc)PyType_GetSlot(message_type, Py_tp_free);
+  give_back(object);
+  Py_DECREF((PyObject *)message_type);
+}
+
+PyObject *link_message_type(void)
+{
+  static PyType_Slot slots[] = {{Py_tp_dealloc, (void *)message_free}, {0, NULL}};
+  static PyType_Spec spec = {"_nereid.Message", sizeof(message), 0, Py_TPFLAGS_DEFAULT, slots};
+  message_type = (PyTypeObject *)PyType_FromSpec(&spec);
+  return (PyObject *)message_type;
+}
+
+static PyObject *message_new(const outgoing *made)
+{
+  message *self = (message *)PyType_GenericAlloc(message_type, 0);
+  if (self == NULL)
+    region_end_loan(made->loan);
+  else
+    self->made = *made;
+  return (PyObject *)self;
+}
+
+static PyObject *make_answer(PyObject *module, PyObject *args)
+{
+  (void)module;
+  PyObject *requests, *responses;
+  outgoing made = {.may_name = true};
+  if (!PyArg_ParseTuple(args, "OO", &requests, &responses) ||
+      !encode_answer(&made, requests, responses))
+    return NULL;
+  return message_new(&made);
+}
+
+static PyObject *make_response(PyObject *module, PyObject *args)
+{
+  (void)module;
+  PyObject *requested, *response;
+  outgoing made = {.may_name = true};
+  if (!PyArg_ParseTuple(args, "O!O", &PyTuple_Type, &requested, &response) ||
+      !encode_response(&made, requested, response))
+    return NULL;
+  return message_new(&made);
+}
+
+// Inputs are always copied: an inference may last, and its caller may change the arrays meanwhile.
+static PyObject *make_infer(PyObject *module, PyObject *args)
+{
+  (void)module;
+  PyObject *head, *inputs;
+  outgoing made = {.may_name = false};
+  if (!PyArg_ParseTuple(args, "SO", &head, &inputs) || !encode_infer(&made, head, inputs))
+    return NULL;
+  return message_new(&made);
+}
+
+// --- Sending
+
+// Bytes as a message of their own.
+static bool make_plain(outgoing *made, const char *bytes, Py_ssize_t size)
+{
+  made->loan = (region_loan){.offset = UINT64_MAX};
+  made->control_size = (uint64_t)size;
+  if (size == 0)
+    return true;
+  if (!region_allocate((size_t)size, &made->loan.offset))
+    return false;
+  memcpy(channel_own(native_channel, made->loan.offset), bytes, (size_t)size);
+  return true;
+}
+
+// `control`: a Message, whose loan is taken over, bytes or None.
+static bool take_control(PyObject *control, outgoing *made)
+{
+  if (Py_TYPE(control) == message_type) {
+    message *from = (message *)control;
+    if (from->is_taken) {
+      PyErr_SetString(PyExc_ValueError, "this message has been sent");
+      return false;
+    }
+    from->is_taken = true;
+    *made = from->made;
+    return true;
+  }
+  if (control == Py_None)
+    return make_plain(made, "", 0);
+  if (!PyBytes_Check(control)) {
+    PyErr_SetString(PyExc_TypeError, "a message's control part is bytes");
+    return false;
+  }
+  return make_plain(made, PyBytes_AsString(control), PyBytes_Size(control));
+}
+
+static void name_control(channel_message *sent, const outgoing *made)
+{
+  sent->offset = made->loan.offset == UINT64_MAX ? 0 : made->loan.offset;
+  sent->size = made->control_size;
+}
+
+static bool send_control(channel_ring ring, channel_message *sent, PyObject *control)
+{
+  outgoing made;
+  if (!take_control(control, &made))
+    return false;
+  name_control(sent, &made);
+  uint64_t count;
+  if (made.control_size == 0)
+    return region_send_plain(ring, sent);
+  if (!region_send(ring, sent, made.loan, &count))
+    return false;
+  // What calls with live arrays may change them when this returns; the next work comes after the answer.
+  if (made.names_arrays && ring == CHANNEL_CALLS)
+    region_await(ring, count);
+  return true;
+}
+
+static PyObject *done(bool is_good)
+{
+  if (!is_good)
+    return NULL;
+  Py_INCREF(Py_None);
+  return Py_None;
+}
+
+static PyObject *answer(PyObject *module, PyObject *args)
+{
+  (void)module;
+  unsigned kind;
+  unsigned long long id;
+  PyObject *control;
+  if (!PyArg_ParseTuple(args, "IKO", &kind, &id, &control))
+    return NULL;
+  channel_message sent = {.kind = kind, .id = id};
+  if (work_block != NULL) {
+    if (block_unref_silently(work_block))
+      sent.flags = ANSWER_RELEASED;
+    work_block = NULL;
+  }
+  return done(send_control(CHANNEL_ANSWERS, &sent, control));
+}
+
+static PyObject *call(PyObject *module, PyObject *args)
+{
+  (void)module;
+  channel_message sent = {0};
+  unsigned long long id, value;
+  PyObject *control;
+  if (!PyArg_ParseTuple(args, "IIKKO", &sent.kind, &sent.flags, &id, &value, &control))
+    return NULL;
+  sent.id = id;
+  sent.value = value;
+  return done(send_control(CHANNEL_CALLS, &sent, control));
+}
+
+// Sends a Message whose memory stays the object's: until then the caller must keep it.
+static PyObject *call_infer(PyObject *module, PyObject *args)
+{
+  (void)module;
+  channel_message sent = {.kind = CALL_INFER};
+  unsigned long long id;
+  PyObject *kept;
+  if (!PyArg_ParseTuple(args, "IKO!", &sent.flags, &id, message_type, &kept))
+    return NULL;
+  sent.id = id;
+  name_control(&sent, &((message *)kept)->made);
+  return done(region_send_plain(CHANNEL_CALLS, &sent));
+}
+
+// --- Receiving
+
+static channel_result receive(channel_ring ring, int64_t timeout_us, channel_message *received)
+{
+  channel_result result;
+  Py_BEGIN_ALLOW_THREADS
+  result = channel_receive(native_channel, ring, timeout_us, received);
+  Py_END_ALLOW_THREADS
+  return result;
+}
+
+static void give_back_under_load(void)
+{
+  static unsigned works;
+  if (++works % LOOK_EVERY != 0)
+    return;
+  size_t used, kept;
+  channel_memory(native_channel, &used, &kept);
+  if (kept > MUCH_BYTES)
+    channel_trim(native_channel, MUCH_BYTES);
+}
+
+// The next work. After a second without any, free memory goes back to the system; then the wait is for ever.
+static bool next_work(channel_message *received)
+{
+  static bool is_trimmed = true;
+  region_reclaim();
+  for (;;) {
+    bool is_quiet = is_trimmed && !region_has_loans();
+    channel_result result = receive(CHANNEL_WORK, is_quiet ? -1 : IDLE_US, received);
+    region_reclaim();
+    if (result == CHANNEL_TIMEOUT) {
+      channel_trim(native_channel, KEEP_BYTES);
+      is_trimmed = true;
+      continue;
+    }
+    is_trimmed = false;
+    give_back_under_load();
+    return result == CHANNEL_MESSAGE;
+  }
+}
+
+static PyObject *closed(void)
+{
+  PyErr_SetString(PyExc_ConnectionError, "the channel to the server is closed");
+  return NULL;
+}
+
+static const void *control_of(const channel_message *received)
+{
+  return received->size == 0 ? ""
+                             : channel_other(native_channel, received->offset, received->size);
+}
+
+static PyObject *with_payload(const channel_message *received, PyObject *payload)
+{
+  if (payload == NULL)
+    return NULL;
+  return Py_BuildValue("[IIKKN]", received->kind, received->flags, (unsigned long long)received->id,
+                       (unsigned long long)received->value, payload);
+}
+
+static PyObject *receive_work(PyObject *module, PyObject *nothing)
+{
+  (void)module;
+  (void)nothing;
+  channel_message received;
+  if (!next_work(&received))
+    return closed();
+  const void *control = control_of(&received);
+  PyObject *payload = NULL;
+  if (control == NULL) {
+    PyErr_SetString(PyExc_ValueError, "the server's message is outside of its memory");
+  } else if (received.kind == WORK_EXECUTE) {
+    work_block = block_new(received.offset);
+    payload = work_block == NULL ? PyErr_NoMemory()
+                                 : decode_requests(work_block, control, received.size,
+                                                   (received.flags & WORK_DECOUPLED) != 0);
+  } else {
+    payload = PyBytes_FromStringAndSize(control, (Py_ssize_t)received.size);
+  }
+  channel_done(native_channel, CHANNEL_WORK);
+  return with_payload(&received, payload);
+}
+
+static PyObject *receive_reply(PyObject *module, PyObject *nothing)
+{
+  (void)module;
+  (void)nothing;
+  channel_message received;
+  channel_result result = receive(CHANNEL_REPLIES, -1, &received);
+  region_reclaim();
+  if (result != CHANNEL_MESSAGE)
+    return closed();
+  const void *control = control_of(&received);
+  PyObject *payload = NULL;
+  block *in = received.size == 0 ? NULL : block_new(received.offset);
+  if (control == NULL || (in == NULL && received.size != 0))
+    PyErr_SetString(PyExc_ValueError, "the server's message is outside of its memory");
+  else if (received.kind == CALL_INFER && (received.flags & REPLY_FAILED) == 0 && in != NULL)
+    payload = decode_response(in, control, received.size);
+  else
+    payload = PyBytes_FromStringAndSize(control, (Py_ssize_t)received.size);
+  if (in != NULL)
+    block_unref(in);
+  channel_done(native_channel, CHANNEL_REPLIES);
+  return with_payload(&received, payload);
+}
+
+// --- The rest
+
+static PyObject *attach(PyObject *module, PyObject *args)
+{
+  (void)module;
+  int socket;
+  if (!PyArg_ParseTuple(args, "i", &socket))
+    return NULL;
+  const char *failed;
+  Py_BEGIN_ALLOW_THREADS
+  failed = attach_to_host(socket);
+  Py_END_ALLOW_THREADS
+  if (failed != NULL)
+    return PyErr_SetFromErrnoWithFilename(PyExc_OSError, failed);
+  return done(true);
+}
+
+static PyObject *memory(PyObject *module, PyObject *nothing)
+{
+  (void)module;
+  (void)nothing;
+  size_t used, kept;
+  channel_memory(native_channel, &used, &kept);
+  return Py_BuildValue("(nn)", (Py_ssize_t)used, (Py_ssize_t)kept);
+}
+
+PyMethodDef link_functions[] = {
+    {"attach", attach, METH_VARARGS, "attach(socket): takes the channel that comes over it."},
+    {"receive_work", receive_work, METH_NOARGS, "The next work: [kind, flags, id, value, payload]."},
+    {"receive_reply", receive_reply, METH_NOARGS, "The next reply, in the same form."},
+    {"answer", answer, METH_VARARGS, "answer(kind, id, control)"},
+    {"call", call, METH_VARARGS, "call(kind, flags, id, value, control)"},
+    {"call_infer", call_infer, METH_VARARGS, "call_infer(flags, id, message)"},
+    {"make_answer", make_answer, METH_VARARGS, "make_answer(requests, responses): a Message"},
+    {"make_response", make_response, METH_VARARGS, "make_response(requested, response): a Message"},
+    {"make_infer", make_infer, METH_VARARGS, "make_infer(head, inputs): a Message"},
+    {"memory", memory, METH_NOARGS, "Bytes of the region in use and kept."},
+    {NULL, NULL, 0, NULL}};

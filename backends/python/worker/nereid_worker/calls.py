@@ -1,0 +1,122 @@
+"""Calls to the server: who waits for which reply. One thread, started with the first call, receives all replies."""
+
+import _thread
+import itertools
+import struct
+import threading
+
+import _nereid
+
+from .errors import TritonModelException
+
+(
+    RESPONSE,
+    RELEASE,
+    LOG,
+    IS_CANCELLED,
+    INFER,
+    INFER_CANCEL,
+    FAMILY_NEW,
+    FAMILY_DELETE,
+    METRIC_NEW,
+    METRIC_DELETE,
+    METRIC_ADD,
+    METRIC_SET,
+    METRIC_OBSERVE,
+    METRIC_VALUE,
+    MODEL_LOAD,
+    MODEL_UNLOAD,
+    MODEL_IS_READY,
+) = range(1, 18)
+
+FINAL = 1
+FAILED = 2
+
+_ids = itertools.count(1)
+# What gets the replies of a call: a function of (flags, value, payload), called on the receiving thread. An entry goes
+# with its final reply.
+_sinks = {}
+_start_lock = threading.Lock()
+_is_started = False
+
+
+def text(value):
+    """A text as it is on the wire."""
+    data = value.encode("utf-8", "surrogateescape")
+    return struct.pack("=I", len(data)) + data
+
+
+def error_of(payload):
+    """(code, message) of a failed reply."""
+    code, length = struct.unpack_from("=II", payload)
+    return code, payload[8 : 8 + length].decode("utf-8", "replace")
+
+
+def _receive_all():
+    try:
+        while True:
+            kind, flags, id, value, payload = _nereid.receive_reply()
+            sink = _sinks.get(id)
+            if kind != INFER or flags & FINAL:
+                _sinks.pop(id, None)
+            if sink is not None:
+                sink(flags, value, payload)
+            del sink, payload
+    except ConnectionError:
+        pass  # the host is gone; the process ends
+
+
+def register(sink):
+    """A number for a call whose replies go to `sink`."""
+    global _is_started
+    if not _is_started:
+        with _start_lock:
+            if not _is_started:
+                threading.Thread(target=_receive_all, name="replies", daemon=True).start()
+                _is_started = True
+    id = next(_ids)
+    _sinks[id] = sink
+    return id
+
+
+def forget(id):
+    _sinks.pop(id, None)
+
+
+class Waiter:
+    """Takes one reply, for a thread that waits for it."""
+
+    __slots__ = ("_lock", "reply")
+
+    def __init__(self):
+        self._lock = _thread.allocate_lock()
+        self._lock.acquire()
+
+    def __call__(self, flags, value, payload):
+        self.reply = (flags, value, payload)
+        self._lock.release()
+
+    def wait(self):
+        self._lock.acquire()
+        return self.reply
+
+
+def ask(kind, value=0, flags=0, control=None):
+    """Calls and waits. Gives (value, payload); TritonModelException with the server's message when it failed."""
+    waiter = Waiter()
+    id = register(waiter)
+    try:
+        _nereid.call(kind, flags, id, value, control)
+    except BaseException:
+        forget(id)
+        raise
+    flags, value, payload = waiter.wait()
+    if flags & FAILED:
+        raise TritonModelException(error_of(payload)[1])
+    return value, payload
+
+
+def tell(kind, value=0):
+    """Calls, and does not care for the reply."""
+    id = register(None)
+    _nereid.call(kind, 0, id, value, None)

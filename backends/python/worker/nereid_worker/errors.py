@@ -1,0 +1,45 @@
+"""What goes wrong: in a request (TritonError, an answer) and in the use of this interface (TritonModelException)."""
+
+import enum
+
+
+class TritonModelException(Exception):
+    """This interface was used wrongly, or a call to the server failed."""
+
+
+class ErrorCode(enum.IntEnum):
+    """TRITONSERVER_Error_Code."""
+
+    UNKNOWN = 0
+    INTERNAL = 1
+    NOT_FOUND = 2
+    INVALID_ARG = 3
+    UNAVAILABLE = 4
+    UNSUPPORTED = 5
+    ALREADY_EXISTS = 6
+    CANCELLED = 7
+
+
+class TritonError:
+    """The error that a request is answered with. Not an exception: it is put into an InferenceResponse."""
+
+    __slots__ = ("_message", "_code")
+
+    def __init__(self, message, code=ErrorCode.INTERNAL):
+        if not isinstance(message, str):
+            raise TypeError(f"TritonError(): the message must be a str, not {type(message).__name__}")
+        self._message = message
+        self._code = ErrorCode(code)
+
+    def code(self):
+        return ErrorCode(self._code)
+
+    def message(self):
+        return self._message
+
+    def __repr__(self):
+        return f"TritonError({self._message!r}, TritonError.{self.code().name})"
+
+
+for _code in ErrorCode:
+    setattr(TritonError, _code.name, _code)

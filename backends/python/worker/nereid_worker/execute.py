@@ -1,0 +1,162 @@
+"""Executing a batch: the model's `execute`, the checks of what it returns, and the answer."""
+
+import asyncio
+import inspect
+import threading
+
+import _nereid
+
+from . import calls, logger
+from .errors import TritonError
+from .model import execution_error
+from .response import InferenceResponse
+from .sender import FINAL
+
+_DECOUPLED = 16
+
+
+class _WrongReturn(Exception):
+    """What execute returned is not what it must return."""
+
+
+class Executor:
+    def __init__(self, loaded):
+        self._loaded = loaded
+        self._name = loaded.instance_name
+        self._execute = getattr(loaded.instance, "execute", None)
+        self._loop = None
+        self._running = set()  # coroutines' futures, so that they live
+
+    def run(self, work):
+        """Executes and answers. The requests are let go of before the answer, so that it can give their memory back."""
+        requests = work.pop()
+        kind, flags, id, value = work
+        logger.levels = flags & 15
+        try:
+            if self._execute is None:
+                raise _WrongReturn(f"Python model {self._loaded.file} does not implement `execute` method.")
+            responses = self._execute(requests)
+            if responses is None:
+                responses = self._none_returned(requests)
+            elif type(responses) is list:
+                self._check(requests, responses, flags)
+            else:
+                responses = self._other_returned(requests, responses, flags)
+            message = _nereid.make_answer(requests, responses)
+        except BaseException as problem:
+            message = _nereid.make_answer(requests, self._failed(requests, problem))
+        requests = responses = None
+        _nereid.answer(kind, id, message)
+
+    def _none_returned(self, requests):
+        """Every response comes by a sender. The end of the last reference to a request is the end of its sender."""
+        for request in requests:
+            request.get_response_sender()
+        return [None] * len(requests)
+
+    def _other_returned(self, requests, returned, flags):
+        if inspect.iscoroutine(returned):
+            self._start(requests, returned, flags)
+            return [None] * len(requests)
+        self._refuse_decoupled(flags)
+        if isinstance(returned, list):
+            self._check(requests, returned, flags)
+            return list(returned)
+        raise _WrongReturn(f"Expected a list in the execute return, found type '{type(returned)}'.")
+
+    def _refuse_decoupled(self, flags):
+        if flags & _DECOUPLED:
+            raise _WrongReturn(
+                f"Python model '{self._name}' is using the decoupled mode and the execute function must return None."
+            )
+
+    def _check(self, requests, responses, flags):
+        """Raises unless there is an InferenceResponse, or None, for each request."""
+        if flags & _DECOUPLED:
+            self._refuse_decoupled(flags)
+        if len(requests) != len(responses):
+            raise _WrongReturn(
+                "Number of InferenceResponse objects do not match the number of InferenceRequest objects. "
+                f"InferenceRequest(s) size is:{len(requests)}, and InferenceResponse(s) size is:{len(responses)}\n"
+            )
+        for response in responses:
+            if response is not None and not isinstance(response, InferenceResponse):
+                raise _WrongReturn(
+                    "Expected an 'InferenceResponse' object in the execute function return list, found type "
+                    f"'{type(response)}'."
+                )
+        for request, response in zip(requests, responses):
+            if response is None:
+                request.get_response_sender()
+            elif request._sender:
+                request._sender._count(True, FINAL)
+            else:
+                request._sender = False
+
+    def _explain(self, problem):
+        """The error's text, which is also logged."""
+        said = f"{problem}" if isinstance(problem, _WrongReturn) else execution_error(problem)
+        text = f"Failed to process the request(s) for model '{self._name}', message: {said}"
+        logger.Logger.log_error(text)
+        return text
+
+    def _failed(self, requests, problem):
+        """Errors for all requests that have not been answered wholly."""
+        failed = InferenceResponse(error=TritonError(self._explain(problem)))
+        responses = []
+        for request in requests:
+            sender = request._sender
+            was_open = sender._close() if sender else True
+            request._sender = sender or False
+            responses.append(failed if was_open else None)
+        return responses
+
+    # --- Coroutines: they run on a loop of their own, and their responses are sent when they are there.
+
+    def _start(self, requests, coroutine, flags):
+        if self._loop is None:
+            self._loop = asyncio.new_event_loop()
+            threading.Thread(target=self._run_loop, name="event-loop", daemon=True).start()
+        for request in requests:
+            request.get_response_sender()
+        future = asyncio.run_coroutine_threadsafe(self._finish(list(requests), coroutine, flags), self._loop)
+        self._running.add(future)
+        future.add_done_callback(self._running.discard)
+
+    def _run_loop(self):
+        asyncio.set_event_loop(self._loop)
+        self._loop.run_forever()
+
+    async def _finish(self, requests, coroutine, flags):
+        try:
+            responses = await coroutine
+            if responses is None:
+                return
+            self._refuse_decoupled(flags)
+            if not isinstance(responses, list):
+                raise _WrongReturn(f"Expected a list in the execute return, found type '{type(responses)}'.")
+            messages = self._messages(requests, responses, flags)
+        except BaseException as problem:
+            text = self._explain(problem)
+            for request in requests:
+                request._sender._fail(text)
+            return
+        for request, message in zip(requests, messages):
+            if message is not None:
+                _nereid.call(calls.RESPONSE, FINAL, request._handle, 0, message)
+
+    def _messages(self, requests, responses, flags):
+        """The checked responses, ready to be sent; none is sent when one is wrong."""
+        if len(responses) == len(requests):
+            made = [
+                _nereid.make_response(request._requested, response) if isinstance(response, InferenceResponse) else None
+                for request, response in zip(requests, responses)
+            ]
+            self._check(requests, responses, flags)
+            return made
+        self._check(requests, responses, flags)
+        return None
+
+    def stop(self):
+        if self._loop is not None:
+            self._loop.call_soon_threadsafe(self._loop.stop)

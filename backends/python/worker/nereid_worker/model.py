@@ -1,0 +1,109 @@
+"""Finding and importing the model's code, in the way and with the search path that Triton's stub has."""
+
+import importlib
+import json
+import os
+import sys
+import traceback
+
+import _nereid
+
+_WORKER = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
+
+
+class LoadFailed(Exception):
+    """Why a model cannot be used; its text is all that is to be said."""
+
+
+def import_utils():
+    """triton_python_backend_utils, which needs NumPy."""
+    try:
+        import triton_python_backend_utils as utils
+    except ImportError as problem:
+        version = ".".join(map(str, sys.version_info[:3]))
+        raise LoadFailed(
+            f"numpy is needed by Python models, and '{sys.executable}' (Python {version}) cannot import it: {problem}"
+        ) from None
+    _nereid.use(
+        utils.Tensor,
+        utils.InferenceRequest,
+        utils.InferenceResponse,
+        utils.TritonError,
+        utils.TritonModelException,
+    )
+    # Some libraries look for Triton's native module, which has the same names.
+    sys.modules.setdefault("c_python_backend_utils", utils)
+    return utils
+
+
+class Loaded:
+    """A model's module, its class and, once it is initialized, its object."""
+
+    def __init__(self, description):
+        about = json.loads(description)
+        self.instance_name = about["instance_name"]
+        self.file = about["model_file"]
+        self.utils = import_utils()
+        self.utils._model_dir = os.path.join(about["model_path"], about["model_version"])
+        for folder in about["search"]:
+            sys.path.append(folder)
+        importlib.invalidate_caches()
+        module = importlib.import_module(about["module"])
+        self.kind = module.TritonPythonModel
+        self.instance = None
+
+    def has(self, name):
+        return hasattr(self.kind, name)
+
+    def complete(self, config):
+        """The configuration, JSON, after the model's auto_complete_config."""
+        described = self.utils.ModelConfig(config)
+        if self.has("auto_complete_config"):
+            described = self.kind.auto_complete_config(described)
+        if not isinstance(described, self.utils.ModelConfig):
+            raise LoadFailed(
+                f"auto_complete_config function in model '{self.instance_name}' must return a valid pb.ModelConfig "
+                "object."
+            )
+        return json.dumps(described._model_config)
+
+    def initialize(self, arguments):
+        self.instance = self.kind()
+        if hasattr(self.instance, "initialize"):
+            self.instance.initialize(json.loads(arguments))
+
+    def is_ready(self):
+        if not hasattr(self.instance, "is_ready"):
+            return True
+        return self.instance.is_ready()
+
+    def finalize(self):
+        if hasattr(self.instance, "finalize"):
+            self.instance.finalize()
+
+
+def _own_frames_left_out(problem):
+    """The traceback from the model's first frame on."""
+    trace = problem.__traceback__
+    while trace is not None:
+        file = trace.tb_frame.f_code.co_filename
+        if not file.startswith(_WORKER) and not file.startswith("<frozen importlib") and "/importlib/" not in file:
+            return trace
+        trace = trace.tb_next
+    return None
+
+
+def reason_and_traceback(problem):
+    """What a load's failure says in one line, and in full for the log."""
+    if isinstance(problem, LoadFailed):
+        return str(problem), str(problem)
+    lines = traceback.format_exception(type(problem), problem, _own_frames_left_out(problem))
+    return traceback.format_exception_only(type(problem), problem)[-1].strip(), "".join(lines)
+
+
+def execution_error(problem):
+    """What a failed execute says: the exception, and the frames it came through, innermost first, as Triton says it."""
+    text = f"{type(problem).__name__}: {problem}\n\nAt:\n"
+    for frame in reversed(traceback.extract_tb(_own_frames_left_out(problem))):
+        text += f"  {frame.filename}({frame.lineno}): {frame.name}\n"
+    return text

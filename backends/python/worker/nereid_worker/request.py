@@ -1,0 +1,284 @@
+"""InferenceRequest: what `execute` gets, and what a model makes to call another model."""
+
+import asyncio
+import queue
+import struct
+
+import _nereid
+
+from . import calls
+from .errors import TritonError, TritonModelException
+from .response import InferenceResponse, parameters_text
+from .sender import InferenceResponseSender
+from .tensor import Tensor
+
+RELEASE_ALL = 1
+
+MEMORY_GPU = 0
+MEMORY_CPU = 1
+
+# Whether calls to models are allowed: not before the model is initialized, and not while it is finalized.
+may_call = False
+
+
+class PreferredMemory:
+    """Where the outputs of a call should lie. They lie in the CPU's memory in any case."""
+
+    __slots__ = ("_type", "_device")
+
+    def __init__(self, preferred_memory_type, preferred_device_id=0):
+        if preferred_memory_type not in (MEMORY_GPU, MEMORY_CPU):
+            raise TypeError("PreferredMemory() needs TRITONSERVER_MEMORY_CPU or TRITONSERVER_MEMORY_GPU")
+        self._type = preferred_memory_type
+        self._device = int(preferred_device_id)
+
+
+class InferenceTrace:
+    __slots__ = ("_context", "_parent")
+
+    def __init__(self, context="", parent=0):
+        self._context = context
+        self._parent = parent
+
+    def get_context(self):
+        return self._context or None
+
+
+class InferenceRequest:
+    # _handle: the server's number of it; 0 for one that the model made. _sender: None, a sender, or False when
+    # the request has been answered. The last three are only those of requests that the model made.
+    __slots__ = (
+        "_handle",
+        "_request_id",
+        "_correlation_id",
+        "_flags",
+        "_timeout",
+        "_parameters",
+        "_trace",
+        "_requested",
+        "_inputs",
+        "_sender",
+        "_decoupled",
+        "_model_name",
+        "_model_version",
+        "_preferred_memory",
+        "__weakref__",
+    )
+
+    def __init__(
+        self,
+        request_id="",
+        correlation_id=0,
+        inputs=None,
+        requested_output_names=None,
+        model_name=None,
+        model_version=-1,
+        flags=0,
+        timeout=0,
+        preferred_memory=None,
+        trace=None,
+        parameters=None,
+    ):
+        if inputs is None or requested_output_names is None or model_name is None:
+            raise TypeError("InferenceRequest() needs inputs, requested_output_names and model_name")
+        if not isinstance(request_id, str) or not isinstance(model_name, str):
+            raise TypeError("InferenceRequest(): request_id and model_name must be str")
+        if not isinstance(correlation_id, (int, str)):
+            raise TritonModelException("Correlation ID must be integer or string")
+        self._inputs = list(inputs)
+        self._requested = tuple(requested_output_names)
+        for tensor in self._inputs:
+            if tensor is None:
+                raise TritonModelException(
+                    f"Input tensor for request with id '{request_id}' and model name '{model_name}' should not be "
+                    "empty."
+                )
+            if not isinstance(tensor, Tensor):
+                raise TypeError(f"InferenceRequest(): inputs must hold Tensor objects, found {type(tensor).__name__}")
+        for name in self._requested:
+            if name == "":
+                raise TritonModelException(
+                    f"Requested output name for request with id '{request_id}' and model name '{model_name}' should "
+                    "not be empty."
+                )
+        self._handle = 0
+        self._request_id = request_id
+        self._correlation_id = correlation_id
+        self._flags = flags
+        self._timeout = timeout
+        self._parameters = parameters_text(parameters)
+        self._trace = trace if trace is not None else InferenceTrace()
+        self._sender = None
+        self._decoupled = False
+        self._model_name = model_name
+        self._model_version = model_version
+        self._preferred_memory = preferred_memory
+
+    def inputs(self):
+        return self._inputs
+
+    def request_id(self):
+        return self._request_id
+
+    def correlation_id(self):
+        return self._correlation_id
+
+    def requested_output_names(self):
+        return set(self._requested)
+
+    def flags(self):
+        return self._flags
+
+    def set_flags(self, flags):
+        self._flags = flags
+
+    def timeout(self):
+        return self._timeout
+
+    def parameters(self):
+        return self._parameters or "{}"
+
+    def trace(self):
+        trace = self._trace
+        if isinstance(trace, str):
+            trace = self._trace = InferenceTrace(trace, self._handle)
+        return trace
+
+    def set_release_flags(self, flags):
+        if flags != RELEASE_ALL:
+            raise TritonModelException("rescheduling of requests is not supported by nereid yet")
+
+    def get_response_sender(self):
+        sender = self._sender
+        if not sender:
+            made = InferenceResponseSender(self._handle, self._requested, self._decoupled)
+            if sender is False or self._handle == 0:
+                made._close()
+            sender = self._sender = made
+        return sender
+
+    def is_cancelled(self):
+        return self._handle != 0 and calls.ask(calls.IS_CANCELLED, self._handle)[0] == 1
+
+    # --- Calls to other models
+
+    def exec(self, decoupled=False):
+        """The response of another model, or with decoupled=True an iterator of its responses. Errors are responses."""
+        if decoupled:
+            return self._start(ResponseIterator(), 1)
+        return _response_of(*self._start(_Waiter(), 0).wait())
+
+    def async_exec(self, decoupled=False):
+        """The same as an awaitable. Calls that are under way together run together."""
+        loop = asyncio.get_running_loop()
+        if decoupled:
+            future = loop.create_future()
+            future.set_result(self._start(ResponseIterator(), 1))
+            return future
+        return self._start(_Awaited(loop), 0).future
+
+    def _start(self, sink, flags):
+        """Sends the inference, whose memory is kept by the sink until the last reply has come."""
+        if not may_call:
+            raise TritonModelException("BLS is only supported during the 'execute' function.")
+        sink.message = _nereid.make_infer(self._head(), self._inputs)
+        sink.id = calls.register(sink)
+        try:
+            _nereid.call_infer(flags, sink.id, sink.message)
+        except BaseException:
+            calls.forget(sink.id)
+            raise
+        return sink
+
+    def _head(self):
+        """The control part of the call up to its inputs."""
+        correlation = self._correlation_id
+        parent = self._trace._parent if isinstance(self._trace, InferenceTrace) else self._handle
+        parts = [
+            calls.text(self._model_name),
+            struct.pack("=q", self._model_version),
+            calls.text(self._request_id),
+            b"\x01" + calls.text(correlation)
+            if isinstance(correlation, str)
+            else struct.pack("=BQ", 0, correlation),
+            struct.pack("=IQQ", self._flags, self._timeout, 0),
+            calls.text(self._parameters),
+            struct.pack("=QI", parent, len(self._requested)),
+        ]
+        parts.extend(map(calls.text, self._requested))
+        return b"".join(parts)
+
+
+class _Waiter(calls.Waiter):
+    __slots__ = ("message", "id")
+
+
+class _Awaited:
+    """Takes the reply for a coroutine."""
+
+    __slots__ = ("message", "id", "future", "_loop")
+
+    def __init__(self, loop):
+        self._loop = loop
+        self.future = loop.create_future()
+
+    def __call__(self, flags, value, payload):
+        self.message = None
+        try:
+            self._loop.call_soon_threadsafe(_settle, self.future, _response_of(flags, value, payload))
+        except RuntimeError:
+            pass  # the loop is closed, nobody waits
+
+
+def _settle(future, response):
+    if not future.done():
+        future.set_result(response)
+
+
+def _response_of(flags, value, payload):
+    if flags & calls.FAILED:
+        code, message = calls.error_of(payload)
+        return InferenceResponse(error=TritonError(message, code))
+    if isinstance(payload, InferenceResponse):
+        return payload
+    return InferenceResponse()
+
+
+class ResponseIterator:
+    """The responses of a decoupled call, as they come; a second pass gives them again."""
+
+    def __init__(self):
+        self._queue = queue.SimpleQueue()
+        self._seen = []
+        self._next = 0
+        self._is_finished = False
+        self.id = 0
+        self.message = None
+
+    def __call__(self, flags, value, payload):
+        is_last = bool(flags & calls.FINAL)
+        if is_last:
+            self.message = None
+        self._queue.put((_response_of(flags, value, payload), is_last))
+
+    def __iter__(self):
+        if self._is_finished and self._next >= len(self._seen):
+            self._next = 0
+        return self
+
+    def __next__(self):
+        if self._is_finished:
+            if self._next >= len(self._seen):
+                raise StopIteration
+            response = self._seen[self._next]
+            self._next += 1
+            return response
+        response, self._is_finished = self._queue.get()
+        self._seen.append(response)
+        self._next = len(self._seen)
+        return response
+
+    def cancel(self):
+        """Asks the model to stop; responses that it sends nevertheless still come."""
+        if not self._is_finished and self.id:
+            _nereid.call(calls.INFER_CANCEL, 0, self.id, 0, None)

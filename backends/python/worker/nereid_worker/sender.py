@@ -1,0 +1,87 @@
+"""InferenceResponseSender: responses that are sent, from any thread, rather than returned by `execute`."""
+
+import _thread
+
+import _nereid
+
+from . import calls
+from .errors import TritonError, TritonModelException
+from .response import InferenceResponse
+
+FINAL = 1
+
+_state = _thread.allocate_lock()  # guards the counters of all senders: held for a few instructions
+
+
+class InferenceResponseSender:
+    __slots__ = ("_handle", "_requested", "_decoupled", "_closed", "_sent", "__weakref__")
+
+    def __init__(self, handle, requested, decoupled):
+        self._handle = handle
+        self._requested = requested
+        self._decoupled = decoupled
+        self._closed = False
+        self._sent = 0
+
+    def send(self, response=None, flags=0):
+        """Sends a response, or none, with flags: TRITONSERVER_RESPONSE_COMPLETE_FINAL says that no more come."""
+        if flags != 0 and flags != FINAL:
+            raise TritonModelException("Unable to send response. Unsupported flag provided.")
+        if flags == 0 and response is None:
+            raise TritonModelException(
+                "Inference Response object must be provided when the response flags is set to zero."
+            )
+        if response is not None and not isinstance(response, InferenceResponse):
+            raise TypeError(f"send(): expected an InferenceResponse, found {type(response).__name__}")
+        message = _nereid.make_response(self._requested, response) if response is not None else None
+        self._count(response is not None, flags)
+        _nereid.call(calls.RESPONSE, flags, self._handle, 0, message)
+
+    def _count(self, has_response, flags):
+        """Checks that this response may come now, and counts it."""
+        with _state:
+            if not self._decoupled:
+                if has_response and self._sent > 0:
+                    raise TritonModelException(
+                        "Unable to send response. Non-decoupled model cannot send more than one response."
+                    )
+                if not has_response and flags == FINAL and self._sent == 0:
+                    raise TritonModelException(
+                        "Unable to send response. Non-decoupled model cannot send complete final before sending a "
+                        "response."
+                    )
+            if self._closed:
+                raise TritonModelException("Unable to send response. Response sender has been closed.")
+            if flags == FINAL:
+                self._closed = True
+            self._sent += 1
+
+    def is_cancelled(self):
+        if self._closed:
+            return False
+        return calls.ask(calls.IS_CANCELLED, self._handle)[0] == 1
+
+    def _close(self):
+        """Nothing more may be sent. False when that was so already."""
+        with _state:
+            was_open = not self._closed
+            self._closed = True
+        return was_open
+
+    def _fail(self, message):
+        """Ends a request that is still open with an error."""
+        if self._close():
+            failed = InferenceResponse(error=TritonError(message))
+            _nereid.call(calls.RESPONSE, FINAL, self._handle, 0, _nereid.make_response((), failed))
+
+    def __del__(self):
+        # The last chance to answer: nobody can send any more.
+        if self._closed:
+            return
+        try:
+            if self._decoupled or self._sent > 0:
+                _nereid.call(calls.RESPONSE, FINAL, self._handle, 0, None)
+            else:
+                self._fail("the model let go of the request without sending a response")
+        except (AttributeError, ConnectionError):
+            pass  # the process ends

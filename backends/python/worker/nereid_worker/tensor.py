@@ -1,0 +1,150 @@
+"""Tensor: a name with an array. Those of a request look at the server's memory and make their array when asked."""
+
+import numpy as np
+
+import _nereid
+
+from .errors import TritonModelException
+
+BYTES = 13
+BF16 = 14
+
+TRITON_TO_NUMPY = {
+    1: np.bool_,
+    2: np.uint8,
+    3: np.uint16,
+    4: np.uint32,
+    5: np.uint64,
+    6: np.int8,
+    7: np.int16,
+    8: np.int32,
+    9: np.int64,
+    10: np.float16,
+    11: np.float32,
+    12: np.float64,
+    BYTES: np.object_,
+}
+_CODES = {np.dtype(numpy_type): code for code, numpy_type in TRITON_TO_NUMPY.items()}
+
+_DEVICE_CPU = 1
+_DEVICE_CUDA = 2
+_DEVICE_CUDA_HOST = 3
+
+
+def _slow_code(dtype):
+    """The number of a dtype that is not spelled as those of the table; fixed-length bytes count as BYTES."""
+    if dtype.kind == "S":
+        return BYTES
+    for known, code in _CODES.items():
+        if dtype == known:
+            return code
+    raise TritonModelException("NumPy dtype is not supported.")
+
+
+def _check_name(name):
+    if type(name) is not str and not isinstance(name, str):
+        raise TypeError(f"a tensor's name must be a str, not {type(name).__name__}")
+    if not name:
+        raise TritonModelException("Tensor name cannot be an empty string.")
+
+
+class Tensor:
+    """Tensor(name, array). The array is not copied: it is read when the response is sent."""
+
+    # _buffer: a _nereid.Buffer, or None when the tensor was made from _array. _shape: a tuple, or None: _array's.
+    __slots__ = ("_name", "_dtype", "_shape", "_array", "_buffer", "__weakref__")
+
+    def __init__(self, name, array):
+        if not name or type(name) is not str:
+            _check_name(name)
+        if not isinstance(array, np.ndarray):
+            raise TypeError(f"tensor '{name}' needs a numpy.ndarray, not {type(array).__name__}")
+        dtype = array.dtype
+        code = _CODES.get(dtype)
+        if code is None:
+            code = _slow_code(dtype)
+            if dtype.kind == "S":
+                array = array.astype(np.object_)
+        if not array.flags.c_contiguous:
+            array = np.ascontiguousarray(array)
+        self._name = name
+        self._dtype = code
+        self._array = array
+        self._shape = self._buffer = None
+
+    def name(self):
+        return self._name
+
+    def triton_dtype(self):
+        return self._dtype
+
+    def shape(self):
+        return list(self._array.shape if self._shape is None else self._shape)
+
+    def is_cpu(self):
+        return True
+
+    def as_numpy(self):
+        """The array; of a request's tensor a read-only view that stays valid as long as it is kept."""
+        array = self._array
+        if array is None:
+            array = self._array = self._make_array()
+        return array
+
+    def _make_array(self):
+        if self._dtype == BYTES:
+            array = np.empty(self._shape, dtype=np.object_)
+            count = _nereid.fill(array, self._buffer)
+            if count != array.size:
+                raise TritonModelException(
+                    f"tensor '{self._name}' of shape {list(self._shape)} has {count} elements, expected {array.size}"
+                )
+            return array
+        if self._dtype == BF16:
+            raise TritonModelException(
+                "Tensor dtype is BF16 and cannot be converted to NumPy. Use to_dlpack() and from_dlpack() instead."
+            )
+        return np.asarray(self._buffer)
+
+    def to_dlpack(self):
+        """A DLPack capsule. Of a request's tensor it holds a copy, since a consumer may write to it."""
+        if self._dtype == BYTES:
+            raise TritonModelException("DLPack does not have support for string tensors.")
+        return _nereid.to_dlpack(self._array if self._buffer is None else self._buffer, self._dtype)
+
+    def __dlpack__(self, stream=None, **_):
+        return self.to_dlpack()
+
+    def __dlpack_device__(self):
+        return (_DEVICE_CPU, 0)
+
+    @staticmethod
+    def from_dlpack(name, tensor):
+        """A tensor on the memory of a DLPack capsule, or of an object with __dlpack__; it must be on the CPU."""
+        _check_name(name)
+        if type(tensor).__name__ != "PyCapsule":
+            tensor = _capsule_of(tensor)
+        made = Tensor.__new__(Tensor)
+        made._name = name
+        made._dtype, made._shape, made._buffer = _nereid.from_dlpack(tensor)
+        made._array = None
+        return made
+
+    def __repr__(self):
+        return f"Tensor({self._name!r}, shape {self.shape()})"
+
+
+def _capsule_of(tensor):
+    if not hasattr(tensor, "__dlpack__") or not hasattr(tensor, "__dlpack_device__"):
+        raise TritonModelException(
+            "Provided tensor is not supported. Tensor must be a DLPack capsule "
+            "or have `__dlpack__` and `__dlpack_device__` attributes"
+        )
+    device = int(tensor.__dlpack_device__()[0])
+    if device == _DEVICE_CUDA:
+        raise TritonModelException(
+            "DLPack capsule passed pointer to memory allocated on GPU device, when GPU is not available"
+        )
+    if device not in (_DEVICE_CPU, _DEVICE_CUDA_HOST):
+        raise TritonModelException(f"DLDevice type {device} is not support by Python backend.")
+    return tensor.__dlpack__(stream=None)
