@@ -26,7 +26,7 @@ static TRITONSERVER_Error *new_entry(metric_table *self, metric_entry **entry)
                          METRICS_MOST);
   if (self->count == self->room) {
     size_t room = self->room == 0 ? 16 : self->room * 2;
-    metric_entry *entries = realloc(self->entries, room * sizeof *entries);
+    metric_entry *entries = reallocarray(self->entries, room, sizeof *entries);
     if (entries == NULL)
       return backend_error_no_memory("a metric");
     self->entries = entries;

@@ -41,8 +41,8 @@ enum work_kind {
   WORK_LOAD,
   // text model configuration (JSON). Answer: u8 1, text the completed configuration (JSON).
   WORK_AUTO_COMPLETE,
-  // text JSON, the args of initialize: every value is a text; text the instance's name, from here on.
-  // Answer: u8 1.
+  // text JSON, the args of initialize: every value is a text; text the instance's name, from here
+  // on. Answer: u8 1.
   WORK_INITIALIZE,
   // value: the number of requests; flags: WORK_LOG_*, which log levels are on. Control:
   // u32 count, then for each: u64 handle, text id, correlation, u32 flags, u64 timeout (µs), text

@@ -121,7 +121,8 @@ static bool make_room(worker_link *self)
     return true;
   }
   size_t room = self->kept_room == 0 ? 64 : self->kept_room * 2;
-  channel_message *kept = room > KEPT_MOST ? NULL : realloc(self->kept, room * sizeof *self->kept);
+  channel_message *kept =
+      room > KEPT_MOST ? NULL : reallocarray(self->kept, room, sizeof *self->kept);
   if (kept == NULL)
     return false;
   self->kept = kept;

@@ -7,11 +7,13 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/openat2.h>
+#include <stdalign.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#define READ_BYTES       16384
 #define TREE_DEPTH_LIMIT 32 // folders below a model; deeper ones do not count as changes
 
 static int open_beneath(int folder, const char *relative, int flags)
@@ -97,34 +99,43 @@ static error *open_failure(const char *relative, int reason)
   }
 }
 
-// A path descriptor and what it stands for; -1 when it is absent.
-static error *look(int folder, const char *relative, int *entry, struct stat *status)
+// What `relative` stands for; false with errno. A single name that is no link cannot lead out: one
+// call tells.
+static bool look(int folder, const char *relative, struct stat *status)
 {
-  *entry = open_beneath(folder, relative, O_PATH);
-  if (*entry >= 0 && fstat(*entry, status) == 0)
-    return NULL;
-  if (*entry < 0 && means_absent(errno))
-    return NULL;
-  return open_failure(relative, errno);
+  if (strchr(relative, '/') == NULL && strcmp(relative, "..") != 0) {
+    if (fstatat(folder, relative, status, AT_SYMLINK_NOFOLLOW) != 0)
+      return false;
+    if (!S_ISLNK(status->st_mode))
+      return true;
+  }
+  // A path descriptor: opening a FIFO or device for real may block or act.
+  AUTO_CLOSE int entry = open_beneath(folder, relative, O_PATH);
+  return entry >= 0 && fstat(entry, status) == 0;
+}
+
+error *files_look(int folder, const char *relative, file_kind *kind, uint64_t *change_ns)
+{
+  struct stat status;
+  *kind = FILE_ABSENT;
+  *change_ns = 0;
+  if (!look(folder, relative, &status))
+    return means_absent(errno) ? NULL : open_failure(relative, errno);
+  *kind = kind_of(status.st_mode);
+  *change_ns = (uint64_t)status.st_mtim.tv_sec * 1000000000u + (uint64_t)status.st_mtim.tv_nsec;
+  return NULL;
 }
 
 error *files_kind(int folder, const char *relative, file_kind *kind)
 {
-  struct stat status;
-  AUTO_CLOSE int entry = -1;
-  *kind = FILE_ABSENT;
-  RETURN_IF_ERROR(look(folder, relative, &entry, &status));
-  if (entry >= 0)
-    *kind = kind_of(status.st_mode);
-  return NULL;
+  uint64_t change_ns;
+  return files_look(folder, relative, kind, &change_ns);
 }
 
 error *files_open(int folder, const char *relative, file_kind kind, int *descriptor)
 {
   struct stat status;
-  // A path descriptor first: opening a FIFO or device for real may block or act.
-  AUTO_CLOSE int entry = open_beneath(folder, relative, O_PATH);
-  if (entry < 0 || fstat(entry, &status) != 0)
+  if (!look(folder, relative, &status))
     return open_failure(relative, errno);
   if (kind_of(status.st_mode) != kind)
     return error_new(ERROR_INVALID_ARG, "'%s' is not a %s", relative,
@@ -141,10 +152,10 @@ error *files_read(int folder, const char *relative, size_t limit, buffer *conten
   size_t total = 0;
   RETURN_IF_ERROR(files_open(folder, relative, FILE_REGULAR, &file));
   for (;;) {
-    char *end = buffer_reserve(content, 65536);
+    char *end = buffer_reserve(content, READ_BYTES);
     if (end == NULL)
       return error_no_memory();
-    ssize_t got = read(file, end, 65536);
+    ssize_t got = read(file, end, READ_BYTES);
     if (got < 0 && errno == EINTR)
       continue;
     if (got < 0)
@@ -159,27 +170,30 @@ error *files_read(int folder, const char *relative, size_t limit, buffer *conten
   }
 }
 
-static void close_listing(DIR **listing)
-{
-  if (*listing != NULL)
-    closedir(*listing);
-}
-#define AUTO_CLOSE_LISTING __attribute__((cleanup(close_listing)))
+// A folder that is read; opendir() would ask the kernel three times more.
+typedef struct listing {
+  int folder;
+  ssize_t size; // of the entries that the kernel gave
+  ssize_t next; // where among them
+  alignas(struct dirent64) char entries[4096];
+} listing;
 
-static DIR *open_listing(int folder, const char *relative)
+// The next name without "." and ".."; NULL at the end, and with errno when it failed.
+static const char *next_name(listing *l)
 {
-  int descriptor = open_beneath(folder, relative, O_RDONLY | O_DIRECTORY);
-  if (descriptor < 0)
-    return NULL;
-  DIR *listing = fdopendir(descriptor);
-  if (listing == NULL)
-    close(descriptor);
-  return listing;
-}
-
-static bool is_dots(const char *name)
-{
-  return strcmp(name, ".") == 0 || strcmp(name, "..") == 0;
+  for (;;) {
+    errno = 0;
+    if (l->next >= l->size) {
+      l->size = getdents64(l->folder, l->entries, sizeof(l->entries));
+      l->next = 0;
+      if (l->size <= 0)
+        return NULL;
+    }
+    const struct dirent64 *entry = (const struct dirent64 *)(l->entries + l->next);
+    l->next += entry->d_reclen;
+    if (strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0)
+      return entry->d_name;
+  }
 }
 
 static error *list_failure(const char *relative)
@@ -189,46 +203,41 @@ static error *list_failure(const char *relative)
 
 error *files_list(int folder, const char *relative, string_list *names)
 {
-  AUTO_CLOSE_LISTING DIR *listing = open_listing(folder, relative);
-  if (listing == NULL)
+  AUTO_CLOSE int opened = open_beneath(folder, relative, O_RDONLY | O_DIRECTORY);
+  if (opened < 0)
     return open_failure(relative, errno);
-  for (;;) {
-    errno = 0;
-    const struct dirent *entry = readdir(listing);
-    if (entry == NULL)
-      break;
-    if (!is_dots(entry->d_name) && !string_list_add(names, entry->d_name))
+  listing l = {.folder = opened};
+  const char *name;
+  while ((name = next_name(&l)) != NULL)
+    if (!string_list_add(names, name))
       return error_no_memory();
-  }
   if (errno != 0)
     return list_failure(relative);
   string_list_sort(names);
   return NULL;
 }
 
-static error *newest_below(int folder, const char *relative, int depth, uint64_t *newest)
+static error *newest_below(int folder, const char *relative, int depth, file_kind *kind,
+                           uint64_t *newest)
 {
-  struct stat status;
-  AUTO_CLOSE int entry = -1;
-  RETURN_IF_ERROR(look(folder, relative, &entry, &status));
-  if (entry < 0)
+  uint64_t change;
+  file_kind below;
+  RETURN_IF_ERROR(files_look(folder, relative, kind, &change));
+  *newest = change > *newest ? change : *newest;
+  if (*kind != FILE_FOLDER || depth == 0)
     return NULL;
-  uint64_t own = (uint64_t)status.st_mtim.tv_sec * 1000000000u + (uint64_t)status.st_mtim.tv_nsec;
-  *newest = own > *newest ? own : *newest;
-  if (!S_ISDIR(status.st_mode) || depth == 0)
-    return NULL;
-  AUTO_CLOSE_LISTING DIR *listing = open_listing(entry, ".");
-  if (listing == NULL)
+  AUTO_CLOSE int opened = open_beneath(folder, relative, O_RDONLY | O_DIRECTORY);
+  if (opened < 0)
     return means_absent(errno) ? NULL : open_failure(relative, errno);
-  const struct dirent *child;
-  while ((errno = 0, child = readdir(listing)) != NULL)
-    if (!is_dots(child->d_name))
-      RETURN_IF_ERROR(newest_below(entry, child->d_name, depth - 1, newest));
+  listing l = {.folder = opened};
+  const char *name;
+  while ((name = next_name(&l)) != NULL)
+    RETURN_IF_ERROR(newest_below(opened, name, depth - 1, &below, newest));
   return errno == 0 ? NULL : list_failure(relative);
 }
 
-error *files_newest_change(int folder, const char *relative, uint64_t *newest_ns)
+error *files_newest_change(int folder, const char *relative, file_kind *kind, uint64_t *newest_ns)
 {
   *newest_ns = 0;
-  return newest_below(folder, relative, TREE_DEPTH_LIMIT, newest_ns);
+  return newest_below(folder, relative, TREE_DEPTH_LIMIT, kind, newest_ns);
 }

@@ -29,6 +29,9 @@ typedef enum file_kind {
 // fails: then nobody knows what is there.
 error *files_kind(int folder, const char *relative, file_kind *kind);
 
+// The same, and its modification time, nanoseconds since 1970.
+error *files_look(int folder, const char *relative, file_kind *kind, uint64_t *change_ns);
+
 // False when there is surely nothing of this name: a link to nowhere exists, and so does what may
 // not be looked at.
 bool files_exists(int folder, const char *relative);
@@ -45,8 +48,8 @@ error *files_read(int folder, const char *relative, size_t limit, buffer *conten
 // Hidden ones included.
 error *files_list(int folder, const char *relative, string_list *names);
 
-// Newest modification time, nanoseconds since 1970, of the entry and, for a folder, of all below
-// it. What is absent as files_kind has it does not count. Errors as there.
-error *files_newest_change(int folder, const char *relative, uint64_t *newest_ns);
+// The same with the newest time of the entry and, for a folder, of all below it. What is absent
+// does not count.
+error *files_newest_change(int folder, const char *relative, file_kind *kind, uint64_t *newest_ns);
 
 #endif

@@ -63,10 +63,12 @@ static error *list_versions(int model_folder, string_list *versions)
   return e;
 }
 
-static error *has_file(const backend_rule *rule, int model_folder, const string_list *versions,
+static error *has_file(const backend_rule *rule, int model_folder, string_list *versions,
                        bool *found)
 {
   *found = false;
+  if (versions->count == 0)
+    RETURN_IF_ERROR(list_versions(model_folder, versions));
   for (size_t i = 0; i < versions->count; i++) {
     char path[512];
     int length = snprintf(path, sizeof(path), "%s/%s", versions->items[i], rule->file);
@@ -86,7 +88,7 @@ static error *has_file(const backend_rule *rule, int model_folder, const string_
 // Whether the rule speaks of this model: by the platform or the file that are named, by the backend
 // where that is enough, or, where nothing is named, by a file that is there.
 static error *applies(const backend_rule *rule, const Inference__ModelConfig *config,
-                      int model_folder, const string_list *versions, bool *result)
+                      int model_folder, string_list *versions, bool *result)
 {
   *result = !is_set(config->backend) || is(config->backend, rule->backend);
   if (!*result)
@@ -130,7 +132,7 @@ static error *infer_from_name(Inference__ModelConfig *config, const char *model_
 }
 
 static error *infer(Inference__ModelConfig *config, const char *model_name, int model_folder,
-                    const string_list *versions)
+                    string_list *versions)
 {
   for (size_t i = 0; i < sizeof(rules) / sizeof(rules[0]); i++) {
     bool applicable;
@@ -150,9 +152,7 @@ error *config_infer_backend(Inference__ModelConfig *config, const char *model_na
                             int model_folder)
 {
   string_list versions = {0};
-  error *e = list_versions(model_folder, &versions);
-  if (e == NULL)
-    e = infer(config, model_name, model_folder, &versions);
+  error *e = infer(config, model_name, model_folder, &versions); // listed when needed
   string_list_fini(&versions);
   return e;
 }

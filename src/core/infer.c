@@ -52,6 +52,18 @@ static void note_duration(model *m, uint64_t ns)
   atomic_store_explicit(&m->typical_ns, typical, memory_order_relaxed);
 }
 
+// The threads come with the first request that is queued.
+static bool enqueue(model *m, request *r, error **e)
+{
+  refusal reason;
+  if (!model_is_started(m) && (*e = model_start(m)) != NULL)
+    return false;
+  if (scheduler_enqueue(m->scheduler, &r->item, &reason))
+    return true; // another thread may have finished it already
+  *e = refusal_error(r, reason);
+  return false;
+}
+
 // Runs a request on the calling thread in place of an idle instance's. False: queue it.
 static bool run_here(model *m, request *r)
 {
@@ -73,7 +85,6 @@ static bool run_here(model *m, request *r)
 error *infer_submit(request *r)
 {
   model *m = model_of_target(r->target);
-  refusal reason;
   request_state state = atomic_load_explicit(&r->state, memory_order_acquire);
   if (state == REQUEST_PENDING || state == REQUEST_EXECUTING)
     return request_error(r, ERROR_INVALID_ARG, "the request for model '%s' was submitted already",
@@ -87,10 +98,10 @@ error *infer_submit(request *r)
   r->item.slot = m->ordering != NULL ? &f->slot : NULL;
   f->answer_owed = true;
   atomic_store_explicit(&r->state, REQUEST_PENDING, memory_order_release);
-  if (run_here(m, r) || scheduler_enqueue(m->scheduler, &r->item, &reason))
-    return NULL; // another thread may have finished it already
+  if (run_here(m, r) || enqueue(m, r, &e))
+    return NULL;
   f->answer_owed = false;
-  return refuse_submission(r, refusal_error(r, reason), failure_of(reason));
+  return refuse_submission(r, e, FAILURE_REJECTED);
 }
 
 void infer_fail(request *r, error *failure_owned, failure_reason reason)

@@ -1,5 +1,5 @@
-// Instances: made and initialised on a load thread, then each runs its own thread until the
-// scheduler stops.
+// Instances: made and initialised on a load thread. The first request that is queued brings them
+// their threads, which run until the scheduler stops.
 #include "core/instance.h"
 
 #include "base/log.h"
@@ -52,16 +52,7 @@ static error *make_instance(model *m, const Inference__ModelInstanceGroup *group
   i->device_id =
       i->kind == TRITONSERVER_INSTANCEGROUPKIND_GPU && gpu < group->n_gpus ? group->gpus[gpu] : 0;
   i->host_policy = host_policy_of(group);
-  i->batch_capacity = model_max_batch_size(m) == 0 ? 1 : model_max_batch_size(m);
-  if (i->batch_capacity > MAX_REQUESTS)
-    i->batch_capacity = MAX_REQUESTS;
-  i->batch = calloc(i->batch_capacity, sizeof(*i->batch));
-  i->executing = calloc(i->batch_capacity, sizeof(*i->executing));
-  i->items = calloc(i->batch_capacity, sizeof(*i->items));
-  if (i->batch == NULL || i->executing == NULL || i->items == NULL ||
-      asprintf(&i->name, "%s_%zu", group->name, index) < 0)
-    return error_no_memory();
-  return statistics_init(&i->counters, model_max_batch_size(m));
+  return asprintf(&i->name, "%s_%zu", group->name, index) < 0 ? error_no_memory() : NULL;
 }
 
 error *instance_new(model *m, const Inference__ModelInstanceGroup *group, size_t index, size_t gpu,
@@ -133,19 +124,46 @@ static void *run_instance(void *argument)
   return NULL;
 }
 
+static void free_batch(instance *i)
+{
+  statistics_fini(&i->counters);
+  free(i->batch);
+  free(i->executing);
+  free(i->items);
+}
+
+// What an instance needs to execute; an idle one goes without.
+static error *make_batch(instance *i)
+{
+  uint32_t rows = model_max_batch_size(i->model);
+  i->batch_capacity = rows == 0 ? 1 : rows < MAX_REQUESTS ? rows : MAX_REQUESTS;
+  i->batch = calloc(i->batch_capacity, sizeof(*i->batch));
+  i->executing = calloc(i->batch_capacity, sizeof(*i->executing));
+  i->items = calloc(i->batch_capacity, sizeof(*i->items));
+  if (i->batch == NULL || i->executing == NULL || i->items == NULL)
+    return error_no_memory();
+  return statistics_init(&i->counters, rows);
+}
+
 error *instance_start(instance *i)
 {
-  if (i->group->passive)
+  if (i->group->passive || i->running)
     return NULL;
-  RETURN_IF_ERROR(thread_start(&i->thread, i->name, run_instance, i));
-  i->running = true;
-  return NULL;
+  error *e = make_batch(i);
+  if (e == NULL)
+    e = thread_start(&i->thread, i->name, run_instance, i);
+  if (e != NULL)
+    free_batch(i);
+  i->running = e == NULL;
+  return e;
 }
 
 void instance_join(instance *i)
 {
-  if (i->running)
+  if (i->running) {
     pthread_join(i->thread, NULL);
+    free_batch(i);
+  }
   i->running = false;
 }
 
@@ -158,12 +176,8 @@ void instance_free(instance *i)
     if (e != NULL)
       log_error("failed to finalize instance '%s': %s", i->name, error_message(e));
   }
-  statistics_fini(&i->counters);
   message_free(i->host_policy_message);
   free(i->name);
-  free(i->batch);
-  free(i->executing);
-  free(i->items);
   free(i);
 }
 

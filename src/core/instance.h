@@ -1,6 +1,6 @@
-// One execution instance of a model version (TRITONBACKEND_ModelInstance): a thread that pulls
-// batches from the model's scheduler and calls the backend, and the counters that only this thread
-// writes.
+// One execution instance of a model version (TRITONBACKEND_ModelInstance): from its start on a
+// thread that pulls batches from the model's scheduler and calls the backend, and the counters that
+// only this thread writes.
 #ifndef NEREID_CORE_INSTANCE_H
 #define NEREID_CORE_INSTANCE_H
 
@@ -27,7 +27,7 @@ typedef struct instance {
   bool initialized; // ModelInstanceInitialize succeeded: ModelInstanceFinalize is due
   bool running;     // the thread was started: join it
   pthread_t thread;
-  statistics counters;
+  statistics counters;           // this and the batch from its start on
   request **batch;               // what the backend gets and may write to; room for batch_capacity
   _Atomic(request *) *executing; // those of the batch that the backend has not released
   queue_item **items;            // the same batch as the scheduler gives it
@@ -39,7 +39,9 @@ typedef struct instance {
 // Makes the instance number `index` of a group and calls the backend's ModelInstanceInitialize.
 error *instance_new(model *m, const Inference__ModelInstanceGroup *group, size_t index, size_t gpu,
                     instance **result);
-error *instance_start(instance *i); // a passive instance has no thread
+// Under the model's start_lock; does nothing when it was done before. A passive instance has no
+// thread. Errors: UNAVAILABLE.
+error *instance_start(instance *i);
 void instance_join(instance *i);
 void instance_free(instance *i); // not running
 

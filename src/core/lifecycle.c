@@ -44,6 +44,7 @@ struct load_operation {
   _Atomic size_t remaining; // jobs that run, and one of whoever begins
   model_heap dropped;       // by its end
   bool done;                // guarded by server->lock
+  pthread_cond_t ended;     // done; of its own, so that it wakes nobody else
   error *outcome;
 };
 
@@ -60,6 +61,7 @@ static void free_operation(load_operation *o)
   free(o->repository);
   free(o->folder);
   error_free(o->outcome);
+  pthread_cond_destroy(&o->ended);
   free(o);
 }
 
@@ -175,7 +177,7 @@ static void complete(load_operation *o)
   server *s = o->server;
   LOCK_SCOPE(&s->lock);
   o->done = true; // whoever waits may free it from here on
-  pthread_cond_broadcast(&s->changed);
+  pthread_cond_broadcast(&o->ended);
 }
 
 static void drop_remaining(load_operation *o)
@@ -382,6 +384,7 @@ error *lifecycle_begin_load(server *s, const repository_model *found, const char
     return error_no_memory();
   }
   bool unchanged;
+  pthread_cond_init(&o->ended, NULL);
   o->server = s;
   o->entry = entry;
   model_entry_acquire(entry);
@@ -409,7 +412,7 @@ error *lifecycle_await_load(load_operation *o)
   server *s = o->server;
   pthread_mutex_lock(&s->lock);
   while (!o->done)
-    pthread_cond_wait(&s->changed, &s->lock);
+    pthread_cond_wait(&o->ended, &s->lock);
   pthread_mutex_unlock(&s->lock);
   error *outcome = o->outcome;
   o->outcome = NULL;
@@ -512,35 +515,66 @@ static bool all_are_found(const server *s, const repository_listing *listing)
   return all;
 }
 
-static bool begin_startup_load(server *s, const repository_model *found, load_operation **o)
+// One model's load at the start; a thread of the pool begins it.
+typedef struct startup_load {
+  load_task task; // first: the pool knows it by this
+  server *server;
+  const repository_model *found;
+  load_operation *operation; // NULL: there is nothing to wait for
+  bool failed;
+  size_t *left; // loads that have not begun; guarded by server->lock
+} startup_load;
+
+static void begin_startup_load(load_task *task)
 {
-  *o = NULL;
-  if (!is_startup_model(s, found->name))
-    return true;
-  if (found->duplicate) {
-    log_error("failed to poll model '%s': not unique across all model repositories", found->name);
-    return false;
+  startup_load *l = (startup_load *)task;
+  AUTO_ERROR error *e = NULL;
+  if (l->found->duplicate)
+    log_error("failed to poll model '%s': not unique across all model repositories",
+              l->found->name);
+  else
+    e = lifecycle_begin_load(l->server, l->found, NULL, &l->operation); // logs a failure
+  l->failed = l->found->duplicate || e != NULL;
+  LOCK_SCOPE(&l->server->lock);
+  if (--*l->left == 0)
+    pthread_cond_broadcast(&l->server->changed);
+}
+
+// False when one failed.
+static bool load_all(server *s, startup_load *loads, size_t count)
+{
+  bool all_in = true;
+  size_t left = count;
+  for (size_t i = 0; i < count; i++) {
+    loads[i].left = &left;
+    load_pool_add(&s->pool, &loads[i].task);
   }
-  AUTO_ERROR error *e = lifecycle_begin_load(s, found, NULL, o);
-  return e == NULL; // else it is logged
+  pthread_mutex_lock(&s->lock);
+  while (left > 0)
+    pthread_cond_wait(&s->changed, &s->lock);
+  pthread_mutex_unlock(&s->lock);
+  for (size_t i = count; i-- > 0;) { // the last first: few of the others make this thread wait then
+    AUTO_ERROR error *failure = lifecycle_await_load(loads[i].operation);
+    all_in = all_in && !loads[i].failed && failure == NULL;
+  }
+  return all_in;
 }
 
 error *lifecycle_load_startup_models(server *s)
 {
   repository_listing listing;
   error *e = repository_scan(&s->options.model_repositories, &listing);
-  load_operation **operations =
-      e == NULL ? calloc(listing.count + 1, sizeof(load_operation *)) : NULL;
-  if (e == NULL && operations == NULL)
+  startup_load *loads = e == NULL ? calloc(listing.count + 1, sizeof(*loads)) : NULL;
+  if (e == NULL && loads == NULL)
     e = error_no_memory();
   bool all_in = e == NULL && all_are_found(s, &listing);
-  for (size_t i = 0; operations != NULL && i < listing.count; i++)
-    all_in = begin_startup_load(s, &listing.items[i], &operations[i]) && all_in;
-  for (size_t i = 0; operations != NULL && i < listing.count; i++) {
-    AUTO_ERROR error *failure = lifecycle_await_load(operations[i]);
-    all_in = all_in && failure == NULL;
-  }
-  free(operations);
+  size_t count = 0;
+  for (size_t i = 0; loads != NULL && i < listing.count; i++)
+    if (is_startup_model(s, listing.items[i].name))
+      loads[count++] =
+          (startup_load){.task.run = begin_startup_load, .server = s, .found = &listing.items[i]};
+  all_in = load_all(s, loads, count) && all_in;
+  free(loads);
   repository_listing_fini(&listing);
   if (e == NULL && !all_in)
     e = error_new(ERROR_INTERNAL, "failed to load all models");

@@ -2,6 +2,7 @@
 // undertaker.
 #include "core/model.h"
 
+#include "base/cleanup.h"
 #include "base/log.h"
 #include "core/backend_search.h"
 #include "core/infer.h"
@@ -36,6 +37,7 @@ static error *make_model(const model_environment *environment, model_source *sou
   m->target.unreferenced = target_unreferenced;
   refcount_init(&m->target.references);
   atomic_init(&m->typical_ns, INFER_SLOW_NS);
+  pthread_mutex_init(&m->start_lock, NULL);
   pthread_mutex_init(&m->cancelled_lock, NULL);
   timer_init(&m->cancelled_timer, infer_answer_cancelled, m);
   return NULL;
@@ -148,10 +150,12 @@ static error *make_instances(model *m)
   return NULL;
 }
 
-static error *start_instances(model *m)
+error *model_start(model *m)
 {
+  LOCK_SCOPE(&m->start_lock);
   for (size_t i = 0; i < m->instance_count; i++)
     RETURN_IF_ERROR(instance_start(m->instances[i]));
+  atomic_store_explicit(&m->started, true, memory_order_release);
   return NULL;
 }
 
@@ -173,8 +177,6 @@ error *model_load(const model_environment *environment, model_source *source, mo
     e = make_scheduler(m);
   if (e == NULL)
     e = make_instances(m);
-  if (e == NULL)
-    e = start_instances(m);
   if (e != NULL) {
     if (m != NULL)
       model_destroy(m);
@@ -207,6 +209,7 @@ void model_destroy(model *m)
   signature_fini(&m->target.signature);
   statistics_fini(&m->target.shared_statistics);
   config_free(m->config);
+  pthread_mutex_destroy(&m->start_lock);
   pthread_mutex_destroy(&m->cancelled_lock);
   free(m->name);
   free(m->repository);
@@ -280,6 +283,8 @@ void model_abandon_queue(model *m)
 void model_statistics(const model *m, statistics *sum)
 {
   statistics_add(sum, &m->target.shared_statistics);
+  if (!model_is_started(m))
+    return;
   for (size_t i = 0; i < m->instance_count; i++)
     statistics_add(sum, &m->instances[i]->counters);
 }

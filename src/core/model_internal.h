@@ -29,6 +29,8 @@ struct model {
   queue_item *cancelled; // taken out of the queue by infer_cancel, not yet answered; guarded by
                          // cancelled_lock
   timer cancelled_timer; // answers them on the timekeeper's thread
+  pthread_mutex_t start_lock; // held while threads start
+  _Atomic bool started;       // all instances have their threads; never again false
   instance **instances;
   size_t instance_count;
   _Atomic uint64_t typical_ns; // how long executions take of late
@@ -36,6 +38,14 @@ struct model {
   model *live_previous, *live_next;
   model *dead_next;
 };
+
+// Gives the instances the threads that they lack. Errors: UNAVAILABLE; the next call tries again.
+error *model_start(model *m);
+
+static inline bool model_is_started(const model *m)
+{
+  return atomic_load_explicit(&m->started, memory_order_acquire);
+}
 
 static inline model *model_of_target(request_target *target)
 {

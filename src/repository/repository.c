@@ -210,15 +210,14 @@ static int compare_versions(const void *a, const void *b)
   return (left > right) - (left < right);
 }
 
-static error *add_if_version(repository_folder *folder, const char *name)
+static error *add_entry(repository_folder *folder, const char *name)
 {
   file_kind kind;
   repository_version *next = &folder->versions[folder->version_count];
-  RETURN_IF_ERROR(files_kind(folder->descriptor, name, &kind));
-  if (kind != FILE_FOLDER || !version_of_name(folder->path, name, &next->version))
-    return NULL;
-  RETURN_IF_ERROR(files_newest_change(folder->descriptor, name, &next->change));
-  folder->version_count++;
+  RETURN_IF_ERROR(files_newest_change(folder->descriptor, name, &kind, &next->change));
+  folder->change = next->change > folder->change ? next->change : folder->change;
+  if (kind == FILE_FOLDER && version_of_name(folder->path, name, &next->version))
+    folder->version_count++;
   return NULL;
 }
 
@@ -229,7 +228,7 @@ static error *list_versions(repository_folder *folder)
   if (e == NULL && (folder->versions = calloc(names.count + 1, sizeof(repository_version))) == NULL)
     e = error_no_memory();
   for (size_t i = 0; e == NULL && i < names.count; i++)
-    e = add_if_version(folder, names.items[i]);
+    e = add_entry(folder, names.items[i]);
   string_list_fini(&names);
   if (e == NULL)
     qsort(folder->versions, folder->version_count, sizeof(repository_version), compare_versions);
@@ -238,6 +237,7 @@ static error *list_versions(repository_folder *folder)
 
 error *repository_open(const char *repository, const char *name, repository_folder *folder)
 {
+  file_kind kind;
   *folder = (repository_folder){.descriptor = -1};
   size_t size = strlen(repository) + strlen(name) + 2;
   folder->path = malloc(size);
@@ -247,7 +247,7 @@ error *repository_open(const char *repository, const char *name, repository_fold
   AUTO_CLOSE int root = -1;
   RETURN_IF_ERROR(files_open_root(repository, &root));
   RETURN_IF_ERROR(files_open(root, name, FILE_FOLDER, &folder->descriptor));
-  RETURN_IF_ERROR(files_newest_change(folder->descriptor, ".", &folder->change));
+  RETURN_IF_ERROR(files_look(folder->descriptor, ".", &kind, &folder->change));
   return list_versions(folder);
 }
 

@@ -134,6 +134,7 @@ class Starter:
             str(self.nereid), "--http-port=0", "--metrics-port=0", "--http-address=127.0.0.1",
             f"--backend-directory={self.backends}",
             f"--backend-config=onnxruntime,python-environment={ROOT / '.venv'}",
+            f"--backend-config=python,python-executable={ROOT / '.venv/bin/python'}",
             *(f"--model-repository={path}" for path in repositories), *flags,
         ]
 

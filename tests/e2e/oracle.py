@@ -15,6 +15,9 @@ from wire import CANARY, CANARY_BODY, connect, receive_reply
 
 MIB = 1 << 20
 JOB_THREAD, JOB_THREADS = "http-job", 16
+SERVER_THREADS = {
+    "nereid", "life", "startup", "load", "undertaker", "timekeeper", "http-loop", "http-watch", JOB_THREAD, "MHD-single",
+}
 CANARY_PAUSE = 0.05  # 20 requests each second while an attack runs
 COUNTER = re.compile(r'^(nv_inference_\w+)\{([^}]*)\} ([-+.\deE]+)$', re.M)
 
@@ -46,7 +49,7 @@ def peak(server):
 
 
 def resources(server):
-    """Threads without those of the two job pools, which start when they are needed, stay, and have a limit."""
+    """Threads without those that start when they are needed, stay, and have a limit: the two job pools and instances."""
     pid = server.process.pid
     children, threads = 0, []
     for task in os.listdir(f"/proc/{pid}/task"):
@@ -55,9 +58,9 @@ def resources(server):
                 children += len(file.read().split())
             with open(f"/proc/{pid}/task/{task}/comm") as file:
                 threads.append(file.read().strip())
-    jobs = threads.count(JOB_THREAD)
+    jobs, own = threads.count(JOB_THREAD), sum(name in SERVER_THREADS for name in threads)
     assert jobs <= JOB_THREADS + os.cpu_count(), f"{jobs} job threads"
-    return {"descriptors": len(os.listdir(f"/proc/{pid}/fd")), "threads": len(threads) - jobs, "children": children}
+    return {"descriptors": len(os.listdir(f"/proc/{pid}/fd")), "threads": own - jobs, "children": children}
 
 
 class Counters(dict):

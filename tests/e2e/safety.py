@@ -9,6 +9,7 @@ import threading
 import urllib.parse
 
 from conftest import DEADLINE, Answer, Server, environment, wait_for
+from oracle import SERVER_THREADS
 
 
 class Client:
@@ -59,9 +60,6 @@ def tensor(name="INPUT0", datatype="FP32", shape=(1, 1), data=(7,), **more):
     return json.dumps(
         {"inputs": [{"name": name, "shape": list(shape), "datatype": datatype, "data": list(data)}], **more}
     ).encode()
-
-
-SERVER_THREADS = {"nereid", "life", "startup", "load", "undertaker", "timekeeper", "http-loop", "http-watch", "http-job", "MHD-single"}
 
 
 def instances(server):

@@ -9,8 +9,10 @@ import errno
 import json
 
 import pytest
+from conftest import make_identity
 from fault_scenarios import SCENARIOS
 from faults import SHORT, Faults, Tally, await_descriptors, await_quiet, descriptors, select
+from safety import instances
 
 FLAGS = ["--model-control-mode=explicit", "--load-model=*", "--http-thread-count=2"]
 SITES = 25
@@ -129,3 +131,21 @@ def test_a_server_outlives_each_failure(start_server, repository, tmp_path, scen
         if scenario in kind.scenarios:
             torture.fail_each(name)
     torture.finish()
+
+
+@pytest.mark.parametrize("failing", [1, 2])
+def test_an_instances_thread_that_cannot_start_is_told_and_comes_with_the_next_request(start_server, repository, tmp_path, failing):
+    faults = Faults(tmp_path / "faults")
+    make_identity(repository, "m", more="instance_group { count: 2 }")
+    server = start_server(repository, flags=FLAGS, variables=faults.variables)
+    body = json.dumps({"inputs": [{"name": "INPUT0", "shape": [1, 1], "datatype": "FP32", "data": [7]}]}).encode()
+    assert instances(server) == []
+    faults.arm(["threads"], at=failing)
+    refused = server.ask("/v2/models/m/infer", body)
+    assert faults.failed == 1
+    faults.disarm()
+    assert refused.status == 503 and "failed to start thread 'm_0_%d'" % (failing - 1) in refused.text
+    assert len(instances(server)) == failing - 1
+    assert server.ask("/v2/models/m/infer", body).status == 200
+    assert instances(server) == ["m_0_0", "m_0_1"]
+    server.stop()

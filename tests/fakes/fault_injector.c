@@ -533,6 +533,10 @@ PLAIN(fopen, SET_FILES, EMFILE, NULL, FILE *, (const char *path, const char *mod
 PLAIN(opendir, SET_FILES, EMFILE, NULL, DIR *, (const char *path), (path))
 PLAIN(fdopendir, SET_FILES, ENOMEM, NULL, DIR *, (int fd), (fd))
 PLAIN(readdir, SET_FILES, EIO, NULL, struct dirent *, (DIR * folder), (folder))
+PLAIN(getdents64, SET_FILES, EIO, -1, ssize_t, (int fd, void *entries, size_t size),
+      (fd, entries, size))
+PLAIN(fstatat, SET_FILES, EIO, -1, int,
+      (int folder, const char *path, struct stat *status, int flags), (folder, path, status, flags))
 PLAIN(fstat, SET_FILES, EIO, -1, int, (int fd, struct stat *status), (fd, status))
 PLAIN(stat, SET_FILES, EIO, -1, int, (const char *path, struct stat *status), (path, status))
 PLAIN(readlink, SET_FILES, EIO, -1, ssize_t, (const char *path, char *text, size_t size),

@@ -321,14 +321,12 @@ class Host:
             return found()
 
     def reply(self, call, control=b"", flags=1, value=0, outputs=None):
-        """Answers a call; with outputs {name: array}, as an inference."""
-        if outputs is None:
-            block = self._block(lambda places: control) if control else (0, 0)
-        else:
+        """Answers a call; with outputs {name: array}, as an inference. Each tensor has a block of its own."""
+        if outputs is not None:
             tensors = [(name, as_raw(array)) for name, array in outputs.items()]
-            block = self._block(
-                lambda places: b"\1" + text("") + self._put_tensors(tensors, places), [raw.data for _, raw in tensors]
-            )
+            places = [self._block(lambda _, raw=raw: raw.data)[0] if raw.data else 0 for _, raw in tensors]
+            control = b"\1" + text("") + self._put_tensors(tensors, places)
+        block = self._block(lambda _: control) if control else (0, 0)
         self.send(REPLIES, call.kind, call.id, flags, value, block)
 
     def output(self):

@@ -40,8 +40,8 @@ static int receive_descriptor(int socket)
   return descriptor;
 }
 
-// Ends this process, and what it started, once the host's end of the socket pair is gone. Python may be deep in
-// a model's code and is not asked.
+// Ends this process, and what it started, once the host's end of the socket pair is gone. Python
+// may be deep in a model's code and is not asked.
 static void *watch(void *argument)
 {
   struct pollfd socket = {.fd = (int)(intptr_t)argument, .events = POLLIN};

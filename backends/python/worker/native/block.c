@@ -59,9 +59,8 @@ bool block_unref_silently(block *self)
 // --- Buffer
 
 typedef struct buffer {
-  PyObject_VAR_HEAD
-  block *in;               // NULL: foreign memory
-  void (*release)(void *); // of foreign memory
+  PyObject_VAR_HEAD block *in; // NULL: foreign memory
+  void (*release)(void *);     // of foreign memory
   void *owner;
   void *address;
   size_t size;
@@ -95,7 +94,7 @@ PyObject *buffer_new(block *in, const void *address, size_t size, unsigned datat
                      const int64_t *dims)
 {
   buffer *made = make((void *)(uintptr_t)address, size, datatype, rank, dims);
-  if (made != NULL) {
+  if (made != NULL && in != NULL) {
     made->in = in;
     block_ref(in);
   }
@@ -118,8 +117,8 @@ bool buffer_get(PyObject *object, buffer_view *view)
   if (Py_TYPE(object) != type)
     return false;
   const buffer *self = (buffer *)object;
-  *view = (buffer_view){self->address,    self->size,       self->datatype, self->rank,
-                        self->in == NULL, self->sizes};
+  *view = (buffer_view){self->address,         self->size, self->datatype, self->rank,
+                        self->release != NULL, self->sizes};
   return true;
 }
 
@@ -161,7 +160,7 @@ static PyObject *buffer_array_struct(PyObject *object, void *closure)
                           .nd = (int)self->rank,
                           .typekind = row->kind,
                           .itemsize = row->size,
-                          .flags = flags | (self->in == NULL ? ARRAY_WRITEABLE : 0),
+                          .flags = flags | (self->release != NULL ? ARRAY_WRITEABLE : 0),
                           .shape = self->sizes,
                           .strides = self->sizes + self->rank,
                           .data = self->address};
@@ -181,9 +180,8 @@ static PyGetSetDef getters[] = {
 
 PyObject *buffer_type(void)
 {
-  static PyType_Slot slots[] = {{Py_tp_dealloc, (void *)buffer_free},
-                                {Py_tp_getset, getters},
-                                {0, NULL}};
+  static PyType_Slot slots[] = {
+      {Py_tp_dealloc, (void *)buffer_free}, {Py_tp_getset, getters}, {0, NULL}};
   static PyType_Spec spec = {"_nereid.Buffer", sizeof(buffer), sizeof(Py_intptr_t),
                              Py_TPFLAGS_DEFAULT, slots};
   type = (PyTypeObject *)PyType_FromSpec(&spec);

@@ -1,6 +1,6 @@
-// The blocks of the host's region that this worker may read, and Buffer: the Python object through which
-// NumPy and DLPack see one tensor without a copy. An array that was made from a Buffer keeps it, and a
-// Buffer keeps its block, so memory stays as long as anyone looks at it.
+// The blocks of the host's region that this worker may read, and Buffer: the Python object through
+// which NumPy and DLPack see one tensor without a copy. An array that was made from a Buffer keeps
+// it, and a Buffer keeps its block, so memory stays as long as anyone looks at it.
 #ifndef NEREID_BLOCK_H
 #define NEREID_BLOCK_H
 
@@ -21,9 +21,9 @@ bool block_unref_silently(block *self);
 // Sends what could not be sent when its block's last count went, since the ring was full.
 void block_flush(void);
 
-// A tensor in `in` (counted by the Buffer) at `address`, read-only.
-PyObject *buffer_new(block *in, const void *address, size_t size, unsigned datatype,
-                     unsigned rank, const int64_t *dims);
+// A tensor in `in` (counted by the Buffer; NULL for one without bytes) at `address`, read-only.
+PyObject *buffer_new(block *in, const void *address, size_t size, unsigned datatype, unsigned rank,
+                     const int64_t *dims);
 
 // A tensor in foreign memory, which `release` gives back when the Buffer goes.
 PyObject *buffer_new_foreign(void *address, size_t size, unsigned datatype, unsigned rank,

@@ -26,8 +26,8 @@ static PyObject *get_correlation(wire_reader *reader)
   return PyLong_FromUnsignedLongLong(wire_get_u64(reader));
 }
 
-// The names of outputs are the same from one request to the next: one tuple serves while their bytes do
-// not change.
+// The names of outputs are the same from one request to the next: one tuple serves while their
+// bytes do not change.
 static PyObject *get_names(wire_reader *reader)
 {
   static char last[512];
@@ -88,6 +88,24 @@ static PyObject *shape_tuple(const int64_t *dims, uint32_t rank)
   return shape;
 }
 
+// The Buffer of a tensor's data: in the block of its message, or with `in` NULL in a block of its
+// own.
+static PyObject *data_buffer(block *in, uint64_t offset, size_t size, unsigned datatype,
+                             unsigned rank, const int64_t *dims)
+{
+  const void *address = size == 0 ? "" : channel_other(native_channel, offset, size);
+  if (address == NULL)
+    return malformed();
+  if (in != NULL || size == 0)
+    return buffer_new(in, address, size, datatype, rank, dims);
+  block *own = block_new(offset);
+  if (own == NULL)
+    return PyErr_NoMemory();
+  PyObject *made = buffer_new(own, address, size, datatype, rank, dims);
+  block_unref(own);
+  return made;
+}
+
 static bool fill_tensor(PyObject *tensor, wire_reader *reader, block *in)
 {
   if (!set_owned(tensor, names._name, get_text(reader)))
@@ -101,15 +119,13 @@ static bool fill_tensor(PyObject *tensor, wire_reader *reader, block *in)
     dims[i] = wire_get_i64(reader);
   uint64_t offset = wire_get_u64(reader);
   uint64_t size = wire_get_u64(reader);
-  const void *address = size == 0 ? "" : channel_other(native_channel, offset, size);
-  if (reader->bad || address == NULL)
+  if (reader->bad)
     return malformed() != NULL;
   Py_INCREF(Py_None);
   return set_owned(tensor, names._dtype, PyLong_FromUnsignedLong(datatype)) &&
          set_owned(tensor, names._shape, shape_tuple(dims, rank)) &&
          set_owned(tensor, names._array, Py_None) &&
-         set_owned(tensor, names._buffer,
-                   buffer_new(in, address, size, datatype, rank, dims));
+         set_owned(tensor, names._buffer, data_buffer(in, offset, size, datatype, rank, dims));
 }
 
 static PyObject *get_tensors(wire_reader *reader, block *in)
@@ -157,8 +173,7 @@ PyObject *decode_requests(block *in, const uint8_t *at, size_t size, bool is_dec
   PyObject *list = PyList_New(count);
   for (uint32_t i = 0; list != NULL && i < count; i++) {
     PyObject *request = native_instance(classes.request);
-    if (request == NULL ||
-        !fill_request(request, &reader, in, is_decoupled ? Py_True : Py_False)) {
+    if (request == NULL || !fill_request(request, &reader, in, is_decoupled ? Py_True : Py_False)) {
       Py_XDECREF(request);
       Py_DECREF(list);
       return NULL;
@@ -180,7 +195,7 @@ static PyObject *get_error(wire_reader *reader)
   return error;
 }
 
-PyObject *decode_response(block *in, const uint8_t *at, size_t size)
+PyObject *decode_response(const uint8_t *at, size_t size)
 {
   wire_reader reader = {.at = at, .end = at + size};
   uint8_t kind = wire_get_u8(&reader);
@@ -197,7 +212,7 @@ PyObject *decode_response(block *in, const uint8_t *at, size_t size)
   else
     is_good = set_owned(response, names._error, none()) &&
               set_owned(response, names._parameters, get_text(&reader)) &&
-              set_owned(response, names._tensors, get_tensors(&reader, in));
+              set_owned(response, names._tensors, get_tensors(&reader, NULL));
   if (!is_good || (reader.bad && malformed() == NULL)) {
     Py_DECREF(response);
     return NULL;

@@ -4,10 +4,12 @@
 
 #include "block.h"
 
-// The list of InferenceRequest objects of a WORK_EXECUTE whose control part is [at, at + size) in `in`.
+// The list of InferenceRequest objects of a WORK_EXECUTE whose control part is [at, at + size) in
+// `in`.
 PyObject *decode_requests(block *in, const uint8_t *at, size_t size, bool is_decoupled);
 
-// The InferenceResponse of a reply to CALL_INFER, or None (RESPONSE_NONE).
-PyObject *decode_response(block *in, const uint8_t *at, size_t size);
+// The InferenceResponse of a reply to CALL_INFER, or None (RESPONSE_NONE). Its tensors have blocks
+// of their own.
+PyObject *decode_response(const uint8_t *at, size_t size);
 
 #endif

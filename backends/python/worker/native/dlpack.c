@@ -96,7 +96,8 @@ static PyObject *give_array(PyObject *array, unsigned datatype)
   return give(made, datatype, described->data);
 }
 
-// Memory of the server is read-only, which a capsule cannot say: consumers get a copy that they may change.
+// Memory of the server is read-only, which a capsule cannot say: consumers get a copy that they may
+// change.
 static PyObject *give_buffer(PyObject *from, const buffer_view *view)
 {
   given *made = calloc(1, sizeof *made);
@@ -173,11 +174,13 @@ static PyObject *from_dlpack(PyObject *module, PyObject *capsule)
     return PyErr_Format(classes.exception, "DLDevice type %d is not support by Python backend.",
                         (int)tensor->device_type);
   if (tensor->rank > NATIVE_RANK_MOST)
-    return PyErr_Format(classes.exception, "DLPack tensor has %d dimensions, at most %d are possible.",
+    return PyErr_Format(classes.exception,
+                        "DLPack tensor has %d dimensions, at most %d are possible.",
                         (int)tensor->rank, NATIVE_RANK_MOST);
   if (!is_contiguous(tensor))
-    return PyErr_Format(classes.exception, "DLPack tensor is not contiguous. Only contiguous DLPack "
-                                           "tensors that are stored in C-Order are supported.");
+    return PyErr_Format(classes.exception,
+                        "DLPack tensor is not contiguous. Only contiguous DLPack "
+                        "tensors that are stored in C-Order are supported.");
   unsigned datatype = datatype_of(tensor);
   if (datatype == 0)
     return PyErr_Format(classes.exception, "DLPack data type (code %d, %d bits) is not supported.",
@@ -188,11 +191,11 @@ static PyObject *from_dlpack(PyObject *module, PyObject *capsule)
     size *= (size_t)tensor->shape[i];
     PyTuple_SetItem(shape, i, PyLong_FromLongLong(tensor->shape[i]));
   }
-  PyObject *buffer = shape == NULL
-                         ? NULL
-                         : buffer_new_foreign((uint8_t *)tensor->data + tensor->byte_offset, size,
-                                              datatype, (unsigned)tensor->rank, tensor->shape,
-                                              release_taken, managed);
+  PyObject *buffer =
+      shape == NULL
+          ? NULL
+          : buffer_new_foreign((uint8_t *)tensor->data + tensor->byte_offset, size, datatype,
+                               (unsigned)tensor->rank, tensor->shape, release_taken, managed);
   if (buffer == NULL) {
     Py_XDECREF(shape);
     return NULL;

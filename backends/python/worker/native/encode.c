@@ -35,13 +35,27 @@ static bool collect_error(collected *into, PyObject *error)
   return collect_text(into, error, names._message);
 }
 
-// Whether the tensor is asked for: 1, 0, or -1 with an exception set.
+static PyObject *known_outputs; // a set of names, or NULL before the model is initialized
+
+void encode_set_outputs(PyObject *names_of_outputs)
+{
+  Py_XDECREF(known_outputs);
+  Py_INCREF(names_of_outputs);
+  known_outputs = names_of_outputs;
+}
+
+// Whether the tensor is asked for: 1, 0, or -1 with an exception set. One that the model's
+// configuration does not know is not left out: the host answers with an error that names it.
 static int is_requested(PyObject *tensor, PyObject *requested)
 {
   if (PyTuple_Size(requested) == 0)
     return 1;
   PyObject *name = PyObject_GetAttr(tensor, names._name);
   int result = name == NULL ? -1 : PySequence_Contains(requested, name);
+  if (result == 0 && known_outputs != NULL) {
+    int is_known = PySet_Contains(known_outputs, name);
+    result = is_known < 0 ? -1 : !is_known;
+  }
   Py_XDECREF(name);
   return result;
 }

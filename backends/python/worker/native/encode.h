@@ -4,8 +4,11 @@
 
 #include "outgoing.h"
 
-// The answer to a WORK_EXECUTE. `responses`: a list of InferenceResponse and None. `requests`: those that they
-// answer; outputs that a request did not ask for are left out.
+// The outputs of the model's configuration, a set of names.
+void encode_set_outputs(PyObject *names_of_outputs);
+
+// The answer to a WORK_EXECUTE. `responses`: a list of InferenceResponse and None. `requests`:
+// those that they answer; outputs that a request did not ask for are left out.
 bool encode_answer(outgoing *made, PyObject *requests, PyObject *responses);
 
 // The control part of a CALL_RESPONSE. `requested`: a tuple of names; `response` may be None.

@@ -9,19 +9,19 @@
 #include <string.h>
 
 enum {
-  IDLE_US = 1000 * 1000,    // after which free memory is given back
-  KEEP_BYTES = 4 << 20,     // of it kept
-  MUCH_BYTES = 256 << 20,   // kept under load
-  LOOK_EVERY = 256          // pieces of work, for that
+  IDLE_US = 1000 * 1000,  // after which free memory is given back
+  KEEP_BYTES = 4 << 20,   // of it kept
+  MUCH_BYTES = 256 << 20, // kept under load
+  LOOK_EVERY = 256        // pieces of work, for that
 };
 
 static block *work_block; // of the WORK_EXECUTE under way
 
-// --- Message: what is ready to be sent. Memory of one that is not sent is given back with the object.
+// --- Message: what is ready to be sent. Memory of one that is not sent is given back with the
+// object.
 
 typedef struct message {
-  PyObject_HEAD
-  outgoing made;
+  PyObject_HEAD outgoing made;
   bool is_taken;
 } message;
 
@@ -59,7 +59,7 @@ static PyObject *make_answer(PyObject *module, PyObject *args)
 {
   (void)module;
   PyObject *requests, *responses;
-  outgoing made = {.may_name = true};
+  outgoing made = {0};
   if (!PyArg_ParseTuple(args, "OO", &requests, &responses) ||
       !encode_answer(&made, requests, responses))
     return NULL;
@@ -70,19 +70,28 @@ static PyObject *make_response(PyObject *module, PyObject *args)
 {
   (void)module;
   PyObject *requested, *response;
-  outgoing made = {.may_name = true};
+  outgoing made = {0};
   if (!PyArg_ParseTuple(args, "O!O", &PyTuple_Type, &requested, &response) ||
       !encode_response(&made, requested, response))
     return NULL;
   return message_new(&made);
 }
 
-// Inputs are always copied: an inference may last, and its caller may change the arrays meanwhile.
+static PyObject *set_outputs(PyObject *module, PyObject *set)
+{
+  (void)module;
+  if (!PyFrozenSet_Check(set))
+    return PyErr_Format(PyExc_TypeError, "expected a frozenset");
+  encode_set_outputs(set);
+  Py_INCREF(Py_None);
+  return Py_None;
+}
+
 static PyObject *make_infer(PyObject *module, PyObject *args)
 {
   (void)module;
   PyObject *head, *inputs;
-  outgoing made = {.may_name = false};
+  outgoing made = {0};
   if (!PyArg_ParseTuple(args, "SO", &head, &inputs) || !encode_infer(&made, head, inputs))
     return NULL;
   return message_new(&made);
@@ -142,7 +151,8 @@ static bool send_control(channel_ring ring, channel_message *sent, PyObject *con
     return region_send_plain(ring, sent);
   if (!region_send(ring, sent, made.loan, &count))
     return false;
-  // What calls with live arrays may change them when this returns; the next work comes after the answer.
+  // What calls with live arrays may change them when this returns; the next work comes after the
+  // answer.
   if (made.names_arrays && ring == CHANNEL_CALLS)
     region_await(ring, count);
   return true;
@@ -186,29 +196,13 @@ static PyObject *call(PyObject *module, PyObject *args)
   return done(send_control(CHANNEL_CALLS, &sent, control));
 }
 
-// Sends a Message whose memory stays the object's: until then the caller must keep it.
-static PyObject *call_infer(PyObject *module, PyObject *args)
-{
-  (void)module;
-  channel_message sent = {.kind = CALL_INFER};
-  unsigned long long id;
-  PyObject *kept;
-  if (!PyArg_ParseTuple(args, "IKO!", &sent.flags, &id, message_type, &kept))
-    return NULL;
-  sent.id = id;
-  name_control(&sent, &((message *)kept)->made);
-  return done(region_send_plain(CHANNEL_CALLS, &sent));
-}
-
 // --- Receiving
 
 static channel_result receive(channel_ring ring, int64_t timeout_us, channel_message *received)
 {
   channel_result result;
-  Py_BEGIN_ALLOW_THREADS
-  result = channel_receive(native_channel, ring, timeout_us, received);
-  Py_END_ALLOW_THREADS
-  return result;
+  Py_BEGIN_ALLOW_THREADS result = channel_receive(native_channel, ring, timeout_us, received);
+  Py_END_ALLOW_THREADS return result;
 }
 
 static void give_back_under_load(void)
@@ -222,7 +216,8 @@ static void give_back_under_load(void)
     channel_trim(native_channel, MUCH_BYTES);
 }
 
-// The next work. After a second without any, free memory goes back to the system; then the wait is for ever.
+// The next work. After a second without any, free memory goes back to the system; then the wait is
+// for ever.
 static bool next_work(channel_message *received)
 {
   static bool is_trimmed = true;
@@ -250,8 +245,7 @@ static PyObject *closed(void)
 
 static const void *control_of(const channel_message *received)
 {
-  return received->size == 0 ? ""
-                             : channel_other(native_channel, received->offset, received->size);
+  return received->size == 0 ? "" : channel_other(native_channel, received->offset, received->size);
 }
 
 static PyObject *with_payload(const channel_message *received, PyObject *payload)
@@ -300,7 +294,7 @@ static PyObject *receive_reply(PyObject *module, PyObject *nothing)
   if (control == NULL || (in == NULL && received.size != 0))
     PyErr_SetString(PyExc_ValueError, "the server's message is outside of its memory");
   else if (received.kind == CALL_INFER && (received.flags & REPLY_FAILED) == 0 && in != NULL)
-    payload = decode_response(in, control, received.size);
+    payload = decode_response(control, received.size);
   else
     payload = PyBytes_FromStringAndSize(control, (Py_ssize_t)received.size);
   if (in != NULL)
@@ -318,11 +312,9 @@ static PyObject *attach(PyObject *module, PyObject *args)
   if (!PyArg_ParseTuple(args, "i", &socket))
     return NULL;
   const char *failed;
-  Py_BEGIN_ALLOW_THREADS
-  failed = attach_to_host(socket);
-  Py_END_ALLOW_THREADS
-  if (failed != NULL)
-    return PyErr_SetFromErrnoWithFilename(PyExc_OSError, failed);
+  Py_BEGIN_ALLOW_THREADS failed = attach_to_host(socket);
+  Py_END_ALLOW_THREADS if (failed != NULL) return PyErr_SetFromErrnoWithFilename(PyExc_OSError,
+                                                                                 failed);
   return done(true);
 }
 
@@ -337,13 +329,14 @@ static PyObject *memory(PyObject *module, PyObject *nothing)
 
 PyMethodDef link_functions[] = {
     {"attach", attach, METH_VARARGS, "attach(socket): takes the channel that comes over it."},
-    {"receive_work", receive_work, METH_NOARGS, "The next work: [kind, flags, id, value, payload]."},
+    {"receive_work", receive_work, METH_NOARGS,
+     "The next work: [kind, flags, id, value, payload]."},
     {"receive_reply", receive_reply, METH_NOARGS, "The next reply, in the same form."},
     {"answer", answer, METH_VARARGS, "answer(kind, id, control)"},
     {"call", call, METH_VARARGS, "call(kind, flags, id, value, control)"},
-    {"call_infer", call_infer, METH_VARARGS, "call_infer(flags, id, message)"},
     {"make_answer", make_answer, METH_VARARGS, "make_answer(requests, responses): a Message"},
     {"make_response", make_response, METH_VARARGS, "make_response(requested, response): a Message"},
+    {"set_outputs", set_outputs, METH_O, "set_outputs(names): those of the model's configuration"},
     {"make_infer", make_infer, METH_VARARGS, "make_infer(head, inputs): a Message"},
     {"memory", memory, METH_NOARGS, "Bytes of the region in use and kept."},
     {NULL, NULL, 0, NULL}};

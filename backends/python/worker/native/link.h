@@ -1,5 +1,5 @@
-// The link to the host: how the channel is had, the thread that ends this process when the host is gone, and
-// the module's functions for work, answers, calls and replies.
+// The link to the host: how the channel is had, the thread that ends this process when the host is
+// gone, and the module's functions for work, answers, calls and replies.
 #ifndef NEREID_LINK_H
 #define NEREID_LINK_H
 

@@ -19,8 +19,8 @@ static PyObject *use(PyObject *module, PyObject *args)
   return Py_None;
 }
 
-// fill(array, buffer or bytes): the elements of a BYTES tensor into a contiguous array of objects. Gives how
-// many there are, which may be more or fewer than the array holds.
+// fill(array, buffer or bytes): the elements of a BYTES tensor into a contiguous array of objects.
+// Gives how many there are, which may be more or fewer than the array holds.
 static PyObject *fill(PyObject *module, PyObject *args)
 {
   (void)module;
@@ -90,8 +90,7 @@ static PyMethodDef own_functions[] = {
     {"serialize", serialize, METH_O, "serialize(array): a BYTES tensor's data"},
     {NULL, NULL, 0, NULL}};
 
-static struct PyModuleDef definition = {PyModuleDef_HEAD_INIT,
-                                        .m_name = "_nereid",
+static struct PyModuleDef definition = {PyModuleDef_HEAD_INIT, .m_name = "_nereid",
                                         .m_doc = "The native part of nereid's Python worker.",
                                         .m_size = -1};
 

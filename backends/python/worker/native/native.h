@@ -1,6 +1,6 @@
-// What the parts of the worker's extension share: Python's stable ABI of 3.8, the one channel of this
-// process, and small helpers. Everything here is called with the GIL held, and the GIL guards all of
-// the extension's state, unless a function says otherwise.
+// What the parts of the worker's extension share: Python's stable ABI of 3.8, the one channel of
+// this process, and small helpers. Everything here is called with the GIL held, and the GIL guards
+// all of the extension's state, unless a function says otherwise.
 #ifndef NEREID_NATIVE_H
 #define NEREID_NATIVE_H
 
@@ -44,7 +44,9 @@ typedef struct datatype_row {
 extern const datatype_row datatype_rows[DATATYPE_COUNT];
 
 // The most dimensions that a tensor has here; NumPy's own bound is 32 (64 from 2.0 on).
-enum { NATIVE_RANK_MOST = 32 };
+enum {
+  NATIVE_RANK_MOST = 32
+};
 
 // NumPy's array interface: what `__array_struct__` gives in a capsule.
 typedef struct array_struct {
@@ -66,13 +68,13 @@ enum {
   ARRAY_WRITEABLE = 0x400
 };
 
-// `array.__array_struct__`: the capsule, owned by the caller, that keeps what `*described` points to. NULL
-// with an exception set.
+// `array.__array_struct__`: the capsule, owned by the caller, that keeps what `*described` points
+// to. NULL with an exception set.
 PyObject *native_array_struct(PyObject *array, const array_struct **described);
 
 // Attribute and text helpers. Each gives NULL (or -1) with an exception set.
-PyObject *native_text(const char *text, size_t length);  // str; bytes that are no UTF-8 survive
-PyObject *native_utf8(PyObject *text);                   // str → bytes, the reverse
+PyObject *native_text(const char *text, size_t length); // str; bytes that are no UTF-8 survive
+PyObject *native_utf8(PyObject *text);                  // str → bytes, the reverse
 int native_get_u64(PyObject *of, PyObject *name, uint64_t *value);
 
 // Names of attributes, interned once.

@@ -108,7 +108,7 @@ bool outgoing_add(outgoing *self, PyObject *object)
     is_good = array != NULL && from_array(tensor, array);
     Py_XDECREF(array);
   }
-  if (is_good && self->may_name && tensor->items == NULL && tensor->size > 0)
+  if (is_good && tensor->items == NULL && tensor->size > 0)
     tensor->is_named = channel_is_own(native_channel, tensor->data, &tensor->offset);
 done:
   Py_XDECREF(name);
@@ -149,8 +149,7 @@ static void copy_plain(const outgoing *self)
 static void copy_all(const outgoing *self, size_t total)
 {
   if (total > GIL_WORTH) {
-    Py_BEGIN_ALLOW_THREADS
-    copy_plain(self);
+    Py_BEGIN_ALLOW_THREADS copy_plain(self);
     Py_END_ALLOW_THREADS
   } else {
     copy_plain(self);

@@ -1,6 +1,6 @@
-// What the worker sends with tensors: first they are collected from Python objects, then the control part
-// and the data are put into one block of this worker's region. Data that lies in the region already is
-// named where it is, when the sender allows it.
+// What the worker sends with tensors: first they are collected from Python objects, then the
+// control part and the data are put into one block of this worker's region. Data that lies in the
+// region already is named where it is.
 #ifndef NEREID_OUTGOING_H
 #define NEREID_OUTGOING_H
 
@@ -23,7 +23,6 @@ typedef struct outgoing {
   outgoing_tensor *tensors;
   size_t count;
   size_t room;
-  bool may_name; // arrays in the region are named, not copied
   // Once it is made:
   uint64_t control_size;
   region_loan loan;
@@ -35,8 +34,8 @@ bool outgoing_add(outgoing *self, PyObject *tensor);
 
 void outgoing_put_tensor(wire_writer *writer, const outgoing_tensor *tensor);
 
-// Allocates, copies, and writes the control part by calling `put` twice. False with an exception set. The
-// collected tensors are let go of in any case; what the message needs is in `loan`.
+// Allocates, copies, and writes the control part by calling `put` twice. False with an exception
+// set. The collected tensors are let go of in any case; what the message needs is in `loan`.
 bool outgoing_make(outgoing *self, void (*put)(wire_writer *, const outgoing *, const void *),
                    const void *context);
 

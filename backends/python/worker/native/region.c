@@ -9,7 +9,7 @@ typedef struct loan_queue {
   struct lent {
     region_loan loan;
     uint64_t count;
-  } *lent;
+  } * lent;
   size_t first;
   size_t length;
   size_t room; // a power of two
@@ -81,11 +81,9 @@ bool region_send_plain(channel_ring ring, const channel_message *message)
   if (channel_try_send(native_channel, ring, message))
     return true;
   bool is_sent;
-  Py_BEGIN_ALLOW_THREADS
-  is_sent = channel_send(native_channel, ring, message);
-  Py_END_ALLOW_THREADS
-  if (!is_sent)
-    PyErr_SetString(PyExc_ConnectionError, "the channel to the server is closed");
+  Py_BEGIN_ALLOW_THREADS is_sent = channel_send(native_channel, ring, message);
+  Py_END_ALLOW_THREADS if (!is_sent)
+      PyErr_SetString(PyExc_ConnectionError, "the channel to the server is closed");
   return is_sent;
 }
 
@@ -96,7 +94,8 @@ bool region_send(channel_ring ring, const channel_message *message, region_loan 
     region_end_loan(loan);
     return false;
   }
-  // Other threads may have sent after this message: then the loan ends a little later than it could.
+  // Other threads may have sent after this message: then the loan ends a little later than it
+  // could.
   *count = channel_sent(native_channel, ring);
   loan_queue *queue = &queues[ring];
   if (!queue_reserve(queue)) {
@@ -111,7 +110,6 @@ bool region_send(channel_ring ring, const channel_message *message, region_loan 
 
 void region_await(channel_ring ring, uint64_t count)
 {
-  Py_BEGIN_ALLOW_THREADS
-  channel_await_finished(native_channel, ring, count);
+  Py_BEGIN_ALLOW_THREADS channel_await_finished(native_channel, ring, count);
   Py_END_ALLOW_THREADS
 }

@@ -1,6 +1,6 @@
-// This worker's own region: blocks for what it sends, and when they may be used again. A message that
-// was sent names memory which is the host's to read until it has finished with the message; blocks, and
-// references to arrays whose memory the message names, are held until then.
+// This worker's own region: blocks for what it sends, and when they may be used again. A message
+// that was sent names memory which is the host's to read until it has finished with the message;
+// blocks, and references to arrays whose memory the message names, are held until then.
 #ifndef NEREID_REGION_H
 #define NEREID_REGION_H
 
@@ -15,9 +15,9 @@ typedef struct region_loan {
 // A block, after taking back what the host has finished with. False with MemoryError set.
 bool region_allocate(size_t size, uint64_t *offset);
 
-// Sends and holds the loan, which is taken over, until the message is finished with. Lets go of the GIL
-// when it must wait for room. `count`: the message's number, for region_await. False with an exception
-// set: the channel is closed.
+// Sends and holds the loan, which is taken over, until the message is finished with. Lets go of the
+// GIL when it must wait for room. `count`: the message's number, for region_await. False with an
+// exception set: the channel is closed.
 bool region_send(channel_ring ring, const channel_message *message, region_loan loan,
                  uint64_t *count);
 

@@ -86,7 +86,7 @@ def forget(id):
 class Waiter:
     """Takes one reply, for a thread that waits for it."""
 
-    __slots__ = ("_lock", "reply")
+    __slots__ = ("_lock", "reply", "id")
 
     def __init__(self):
         self._lock = _thread.allocate_lock()

@@ -68,9 +68,12 @@ class Loaded:
         return json.dumps(described._model_config)
 
     def initialize(self, arguments):
+        told = json.loads(arguments)
+        outputs = json.loads(told["model_config"]).get("output", [])
+        _nereid.set_outputs(frozenset(output["name"] for output in outputs))
         self.instance = self.kind()
         if hasattr(self.instance, "initialize"):
-            self.instance.initialize(json.loads(arguments))
+            self.instance.initialize(told)
 
     def is_ready(self):
         if not hasattr(self.instance, "is_ready"):

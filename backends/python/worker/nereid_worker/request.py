@@ -166,7 +166,7 @@ class InferenceRequest:
         """The response of another model, or with decoupled=True an iterator of its responses. Errors are responses."""
         if decoupled:
             return self._start(ResponseIterator(), 1)
-        return _response_of(*self._start(_Waiter(), 0).wait())
+        return _response_of(*self._start(calls.Waiter(), 0).wait())
 
     def async_exec(self, decoupled=False):
         """The same as an awaitable. Calls that are under way together run together."""
@@ -178,13 +178,13 @@ class InferenceRequest:
         return self._start(_Awaited(loop), 0).future
 
     def _start(self, sink, flags):
-        """Sends the inference, whose memory is kept by the sink until the last reply has come."""
+        """Sends the inference, whose replies go to `sink`. The inputs are the caller's again when it returns."""
         if not may_call:
             raise TritonModelException("BLS is only supported during the 'execute' function.")
-        sink.message = _nereid.make_infer(self._head(), self._inputs)
+        message = _nereid.make_infer(self._head(), self._inputs)
         sink.id = calls.register(sink)
         try:
-            _nereid.call_infer(flags, sink.id, sink.message)
+            _nereid.call(calls.INFER, flags, sink.id, 0, message)
         except BaseException:
             calls.forget(sink.id)
             raise
@@ -209,21 +209,16 @@ class InferenceRequest:
         return b"".join(parts)
 
 
-class _Waiter(calls.Waiter):
-    __slots__ = ("message", "id")
-
-
 class _Awaited:
     """Takes the reply for a coroutine."""
 
-    __slots__ = ("message", "id", "future", "_loop")
+    __slots__ = ("id", "future", "_loop")
 
     def __init__(self, loop):
         self._loop = loop
         self.future = loop.create_future()
 
     def __call__(self, flags, value, payload):
-        self.message = None
         try:
             self._loop.call_soon_threadsafe(_settle, self.future, _response_of(flags, value, payload))
         except RuntimeError:
@@ -253,13 +248,11 @@ class ResponseIterator:
         self._next = 0
         self._is_finished = False
         self.id = 0
-        self.message = None
 
     def __call__(self, flags, value, payload):
         is_last = bool(flags & calls.FINAL)
         if is_last:
-            self.message = None
-        self._queue.put((_response_of(flags, value, payload), is_last))
+            self._queue.put((_response_of(flags, value, payload), is_last))
 
     def __iter__(self):
         if self._is_finished and self._next >= len(self._seen):

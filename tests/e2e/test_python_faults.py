@@ -1,0 +1,318 @@
+"""Workers that die, hang, flood or cannot be started: who notices, what they are told, and what is left (rows 30, 41-44)."""
+import json
+import os
+import pathlib
+import resource
+import signal
+import subprocess
+import threading
+import time
+
+import numpy as np
+import pytest
+import tritonclient.http as triton
+from conftest import wait_for
+from faults import descriptors
+from python_models import ECHO, PID, ask, await_gone, children, gone, infer, make_python, tensor, together, worker_of
+from tritonclient.utils import InferenceServerException
+
+# Gives its process's number; while a file `hold` is in the model's folder, execute waits.
+HOLDS = """
+def initialize(self, args):
+    self.folder = args["model_repository"]
+def execute(self, requests):
+    open(f"{self.folder}/entered", "w").close()
+    while os.path.exists(f"{self.folder}/hold"):
+        time.sleep(0.01)
+    return [answer(np.full_like(value(request), os.getpid())) for request in requests]
+"""
+
+
+def threads(server):
+    return len(os.listdir(f"/proc/{server.process.pid}/task"))
+
+
+def zombies(server):
+    return [pid for pid, state in children(server.process.pid).items() if state == "Z"]
+
+
+def test_kill_under_load_costs_the_requests_under_way_and_no_others(start_server, repository):
+    folder = make_python(repository, "victim", HOLDS)
+    make_python(repository, "other")
+    server = start_server(repository)
+    first = worker_of(server, "victim")
+    (folder / "entered").unlink()
+    (folder / "hold").touch()
+    replies = {}
+
+    def request(name):
+        replies[name] = ask(server, "victim")
+
+    under_way = threading.Thread(target=request, args=["under way"])
+    under_way.start()
+    wait_for("execute", (folder / "entered").exists)
+    queued = threading.Thread(target=request, args=["queued"])
+    queued.start()
+    failures = []
+    stop = threading.Event()
+
+    def go_on():
+        while not stop.is_set():
+            status, reply = ask(server, "other")
+            if status != 200:
+                failures.append(reply)
+
+    others = threading.Thread(target=go_on)
+    others.start()
+    (folder / "hold").unlink()
+    os.kill(first, signal.SIGSTOP)  # so that it is surely at work when it is killed
+    os.kill(first, signal.SIGKILL)
+    under_way.join(60)
+    queued.join(60)
+    stop.set()
+    others.join(60)
+    status, reply = replies["under way"]
+    assert status == 500
+    for text in ("Failed to process the request(s) for model instance 'victim_0_0', message: ",
+                 "Stub process 'victim_0_0' is not healthy.", "model 'victim'", "SIGKILL", "not by the kernel"):
+        assert text in reply["error"], reply
+    assert replies["queued"][0] == 200
+    assert not failures
+    assert worker_of(server, "victim") != first
+    assert gone(first)
+
+
+def test_dozens_of_kills_leave_nothing_behind(start_server, repository):
+    make_python(repository, "victim", PID)
+    server = start_server(repository, flags=["--log-verbose=1"])
+
+    def kill_one():
+        pid = worker_of(server, "victim")
+        os.kill(pid, signal.SIGKILL)
+        await_gone(pid)
+
+    # The pauses between starts are as long as they are said to be, so most of the kills are of models loaded anew.
+    def reload():
+        with triton.InferenceServerClient(server.url, network_timeout=60) as client:
+            client.unload_model("victim")
+            wait_for("the unload", lambda: not children(server.process.pid))
+            client.load_model("victim")
+
+    server.stop()
+    server = start_server(repository, flags=["--model-control-mode=explicit", "--load-model=*"])
+    before = None
+    for i in range(16):
+        kill_one()
+        kill_one()
+        reload()
+        if i == 3:
+            worker_of(server, "victim")
+            before = descriptors(server), threads(server)
+    worker_of(server, "victim")
+    wait_for("as few descriptors as before", lambda: descriptors(server) <= before[0])
+    wait_for("as few threads as before", lambda: threads(server) <= before[1])
+    assert not zombies(server)
+    assert len(children(server.process.pid)) == 1
+    assert not [name for name in os.listdir("/dev/shm") if "nereid" in name or "triton_python" in name]
+
+
+ENDS = {
+    "os._exit(3)": "it exited with status 3; it last printed: the last line",
+    "sys.stderr.flush(); os.abort()": "it was ended by signal SIGABRT",
+    "os.kill(os.getpid(), 11)": "it was ended by signal SIGSEGV",
+}
+
+
+def test_an_end_in_execute_is_told_with_its_cause(start_server, repository):
+    body = "".join(f"    if value(requests[0])[0] == {i}: {code}\n" for i, code in enumerate(ENDS))
+    make_python(repository, "ends", "def execute(self, requests):\n    print('the last line', file=sys.stderr)\n" + body
+                + "    return [answer(value(r)) for r in requests]\n")
+    server = start_server(repository)
+    for i, expected in enumerate(ENDS.values()):
+        status, reply = ask(server, "ends", [i])
+        assert status == 500 and expected in reply["error"], reply
+        wait_for("the next worker", lambda: ask(server, "ends", [9])[0] == 200)
+    assert server.log.count("the Python worker ended") == len(ENDS)
+
+
+def test_sys_exit_in_execute_is_an_exception_like_others(start_server, repository):
+    make_python(repository, "exits", """
+        def execute(self, requests):
+            if value(requests[0])[0] == 0:
+                sys.exit("enough")
+            return [answer(value(r)) for r in requests]
+        """)
+    server = start_server(repository)
+    status, reply = ask(server, "exits", [0])
+    assert status == 500 and "enough" in reply["error"]
+    wait_for("an answer", lambda: ask(server, "exits", [1])[0] == 200)
+
+
+def test_a_crash_loop_makes_the_model_unavailable_with_growing_pauses(start_server, repository):
+    make_python(repository, "loop", "def execute(self, requests):\n    os._exit(1)\n")
+    server = start_server(repository)
+    statuses = []
+
+    def crash():
+        statuses.append(ask(server, "loop"))
+        return statuses[-1][0] == 503
+
+    wait_for("the model to be unavailable", crash)
+    assert "is not healthy" in statuses[-1][1]["error"]
+    pauses = [int(line.split("the next one starts in ")[1].split(" ")[0]) for line in server.log.splitlines()
+              if "the next one starts in " in line]
+    assert pauses == [0, 1, 2, 4, 8]
+
+
+def test_a_restart_that_fails_is_tried_again(start_server, repository):
+    folder = make_python(repository, "flaky", """
+        def initialize(self, args):
+            if os.path.exists(args["model_repository"] + "/broken"):
+                raise RuntimeError("not today")
+        """ + PID.replace("\n", "\n        "))
+    server = start_server(repository)
+    pid = worker_of(server, "flaky")
+    (folder / "broken").touch()
+    os.kill(pid, signal.SIGKILL)
+    wait_for("the failed start", lambda: "not today" in server.log)
+    assert ask(server, "flaky")[0] in (500, 503)
+    (folder / "broken").unlink()
+    wait_for("the next worker", lambda: ask(server, "flaky")[0] == 200)
+    assert worker_of(server, "flaky") != pid
+
+
+def test_open_requests_of_coroutines_fail_when_the_worker_dies(start_server, repository):
+    make_python(repository, "waits", """
+        async def execute(self, requests):
+            if value(requests[0])[0] < 0:
+                os._exit(6)
+            await __import__("asyncio").sleep(1000)
+        """)
+    server = start_server(repository)
+    replies = together(6, lambda i: (time.sleep(0.5) if i == 5 else None, ask(server, "waits", [i if i < 5 else -1]))[1])
+    assert [status for status, _ in replies] == [500] * 6
+    assert all("it exited with status 6" in reply["error"] for _, reply in replies)
+
+
+def test_children_of_a_worker_end_with_it(start_server, repository):
+    make_python(repository, "parent", """
+        def execute(self, requests):
+            import subprocess
+            child = subprocess.Popen(["sleep", "1000"])
+            return [answer(np.array([os.getpid(), child.pid], np.int32)) for _ in requests]
+        """)
+    server = start_server(repository)
+    worker, child = map(int, infer(server, "parent"))
+    os.kill(worker, signal.SIGKILL)
+    await_gone(worker)
+    await_gone(child)
+    _, child = map(int, infer(server, "parent"))
+    server.stop()
+    await_gone(child)
+
+
+def test_a_model_that_never_returns_does_not_hold_the_exit(start_server, repository):
+    folder = make_python(repository, "endless", HOLDS)
+    server = start_server(repository, flags=["--exit-timeout-secs=1"])
+    pid = worker_of(server, "endless")
+    (folder / "entered").unlink()
+    (folder / "hold").touch()
+    client = threading.Thread(target=lambda: pytest.raises(Exception, ask, server, "endless"))
+    client.start()
+    wait_for("execute", (folder / "entered").exists)
+    server.process.send_signal(signal.SIGTERM)
+    server.process.wait(30)
+    await_gone(pid)
+    client.join(30)
+
+
+def test_a_finalize_that_never_returns_is_cut_off(start_server, repository):
+    make_python(repository, "endless", ECHO + "\ndef finalize(self):\n    time.sleep(1000)\n")
+    server = start_server(repository, flags=["--backend-config=python,stub-timeout-seconds=1"])
+    assert infer(server, "endless").tolist() == [1]
+    pids = list(children(server.process.pid))
+    server.stop()
+    assert all(map(gone, pids)) and pids
+
+
+def test_megabytes_of_prints_hold_nobody_up(start_release, repository):
+    make_python(repository, "loud", """
+        def execute(self, requests):
+            for _ in range(64):
+                os.write(1, b"y" * (1 << 20))
+            for _ in range(64):
+                os.write(2, (b"z" * 99 + b"\\n") * 10000)
+            return [answer(value(r)) for r in requests]
+        """)
+    make_python(repository, "quiet")
+    server = start_release(repository)
+    assert infer(server, "quiet").tolist() == [1]
+    before = memory(server)
+    loud = threading.Thread(target=infer, args=[server, "loud"])
+    loud.start()
+    asked = 0
+    while loud.is_alive():
+        assert infer(server, "quiet").tolist() == [1]
+        asked += 1
+    assert asked > 1
+    assert memory(server) - before < 16 << 20
+    wait_for("all lines", lambda: server.log.count("z" * 99) == 640000)
+    assert max(map(len, server.log.splitlines())) < 9000
+
+
+def memory(server):
+    status = pathlib.Path(f"/proc/{server.process.pid}/status").read_text()
+    return int(status.split("VmRSS:")[1].split()[0]) << 10
+
+
+def test_a_server_that_is_killed_takes_its_workers_along(start_server, repository):
+    folder = make_python(repository, "idle", PID, count=2)
+    busy = make_python(repository, "busy", HOLDS)
+    server = start_server(repository)
+    worker_of(server, "busy")
+    (busy / "entered").unlink()
+    (busy / "hold").touch()
+    client = threading.Thread(target=lambda: pytest.raises(Exception, ask, server, "busy"))
+    client.start()
+    wait_for("execute", (busy / "entered").exists)
+    pids = list(children(server.process.pid))
+    assert len(pids) == 3 and folder.exists()
+    server.process.kill()
+    server.process.wait()
+    killed = time.monotonic()
+    for pid in pids:
+        await_gone(pid)
+    assert time.monotonic() - killed < 10  # it is a matter of milliseconds
+    client.join(30)
+
+
+def test_more_instances_than_processes_are_allowed_fail_the_load(start_server, repository, tmp_path):
+    # Root is not bound by a limit of processes; the interpreter is one that may not start any.
+    script = tmp_path / "python"
+    script.write_text("not a program\n")
+    script.chmod(0o755)
+    make_python(repository, "many", count=64)
+    server = start_server(
+        repository, ready=False, flags=["--exit-on-error=false", f"--backend-config=python,python-executable={script}"]
+    )
+    from python_models import reason
+    wait_for("the reason", lambda: "cannot start a Python worker by" in reason(server, "many"))
+    assert not children(server.process.pid)
+
+
+def test_an_idle_worker_uses_no_processor(start_release, repository):
+    make_python(repository, "idle", PID)
+    server = start_release(repository)
+    pid = worker_of(server, "idle")
+
+    def used(process):
+        fields = pathlib.Path(f"/proc/{process}/schedstat").read_text().split()
+        tasks = pathlib.Path(f"/proc/{process}/task").iterdir()
+        return sum(int((task / "schedstat").read_text().split()[2]) for task in tasks), fields
+
+    time.sleep(2.5)  # what is given back after a second is given back
+    before = used(pid)[0], used(server.process.pid)[0]
+    time.sleep(3)
+    after = used(pid)[0], used(server.process.pid)[0]
+    assert after[0] - before[0] == 0  # times that it was put on a processor
+    assert after[1] - before[1] < 20  # the server's own clocks
