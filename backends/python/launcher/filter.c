@@ -9,16 +9,65 @@
 #include <unistd.h>
 
 // Other processes' memory and descriptors, the kernel itself, file systems, keys, time.
-static const char *const REFUSED[] = {
-    "ptrace", "process_vm_readv", "process_vm_writev", "process_madvise", "pidfd_getfd", "kcmp",
-    "mount", "umount2", "umount", "pivot_root", "chroot", "move_mount", "open_tree",
-    "open_tree_attr", "fsopen", "fsconfig", "fsmount", "fspick", "mount_setattr", "quotactl",
-    "quotactl_fd", "swapon", "swapoff", "acct", "setns", "bpf", "perf_event_open", "userfaultfd",
-    "kexec_load", "kexec_file_load", "init_module", "finit_module", "delete_module", "keyctl",
-    "add_key", "request_key", "open_by_handle_at", "name_to_handle_at", "io_uring_setup",
-    "io_uring_enter", "io_uring_register", "reboot", "settimeofday", "clock_settime", "stime",
-    "adjtimex", "clock_adjtime", "sethostname", "setdomainname", "iopl", "ioperm", "syslog",
-    "vhangup", "lookup_dcookie", "fanotify_init", "nfsservctl", "uselib", "vm86", "modify_ldt"};
+static const char *const REFUSED[] = {"ptrace",
+                                      "process_vm_readv",
+                                      "process_vm_writev",
+                                      "process_madvise",
+                                      "pidfd_getfd",
+                                      "kcmp",
+                                      "mount",
+                                      "umount2",
+                                      "umount",
+                                      "pivot_root",
+                                      "chroot",
+                                      "move_mount",
+                                      "open_tree",
+                                      "open_tree_attr",
+                                      "fsopen",
+                                      "fsconfig",
+                                      "fsmount",
+                                      "fspick",
+                                      "mount_setattr",
+                                      "quotactl",
+                                      "quotactl_fd",
+                                      "swapon",
+                                      "swapoff",
+                                      "acct",
+                                      "setns",
+                                      "bpf",
+                                      "perf_event_open",
+                                      "userfaultfd",
+                                      "kexec_load",
+                                      "kexec_file_load",
+                                      "init_module",
+                                      "finit_module",
+                                      "delete_module",
+                                      "keyctl",
+                                      "add_key",
+                                      "request_key",
+                                      "open_by_handle_at",
+                                      "name_to_handle_at",
+                                      "io_uring_setup",
+                                      "io_uring_enter",
+                                      "io_uring_register",
+                                      "reboot",
+                                      "settimeofday",
+                                      "clock_settime",
+                                      "stime",
+                                      "adjtimex",
+                                      "clock_adjtime",
+                                      "sethostname",
+                                      "setdomainname",
+                                      "iopl",
+                                      "ioperm",
+                                      "syslog",
+                                      "vhangup",
+                                      "lookup_dcookie",
+                                      "fanotify_init",
+                                      "nfsservctl",
+                                      "uselib",
+                                      "vm86",
+                                      "modify_ldt"};
 
 // A child is an own process, but not in namespaces of its own, in which it would have privileges.
 static const int NAMESPACES = CLONE_NEWUSER | CLONE_NEWNS | CLONE_NEWNET | CLONE_NEWPID |
@@ -84,9 +133,8 @@ static void refuse_namespaces(scmp_filter_ctx filter)
     for (unsigned bit = 0; bit < 32; bit++) {
       uint32_t flag = 1U << bit;
       if (((uint32_t)NAMESPACES & flag) != 0)
-        must(seccomp_rule_add(filter, SCMP_ACT_ERRNO(EPERM),
-                              seccomp_syscall_resolve_name(calls[i]), 1,
-                              SCMP_CMP(0, SCMP_CMP_MASKED_EQ, flag, flag)),
+        must(seccomp_rule_add(filter, SCMP_ACT_ERRNO(EPERM), seccomp_syscall_resolve_name(calls[i]),
+                              1, SCMP_CMP(0, SCMP_CMP_MASKED_EQ, flag, flag)),
              calls[i]);
     }
   refuse(filter, ENOSYS, "clone3"); // its flags cannot be seen; the C library then takes clone

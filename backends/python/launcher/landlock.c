@@ -31,8 +31,7 @@ enum {
 
 static const uint64_t EXECUTE = RIGHT(0), WRITE_FILE = RIGHT(1), READ_FILE = RIGHT(2),
                       READ_FOLDER = RIGHT(3), MAKE_CHARACTER = RIGHT(6), MAKE_BLOCK = RIGHT(11),
-                      REFER = RIGHT(13),
-                      TRUNCATE = RIGHT(14), DEVICE_IOCTL = RIGHT(15);
+                      REFER = RIGHT(13), TRUNCATE = RIGHT(14), DEVICE_IOCTL = RIGHT(15);
 static const uint64_t ALL_OF_VERSION_3 = RIGHT(15) - 1, BIND_AND_CONNECT = 3,
                       ABSTRACT_SOCKETS = RIGHT(0), SIGNALS = RIGHT(1);
 
@@ -45,15 +44,36 @@ enum {
 };
 
 // What programs and libraries look for on any machine. Those that are missing are passed over.
-static const char *const SYSTEM_FOLDERS[] = {
-    "/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/etc/alternatives",
-    "/etc/fonts", "/etc/ssl/certs", "/etc/ld.so.conf.d", "/sys/devices/system/cpu",
-    "/sys/devices/system/node"};
-static const char *const SYSTEM_FILES[] = {
-    "/etc/ld.so.cache", "/etc/ld.so.conf", "/etc/ld.so.preload", "/etc/localtime", "/etc/timezone",
-    "/etc/locale.alias", "/etc/os-release", "/etc/mime.types", "/proc/cpuinfo", "/proc/meminfo",
-    "/proc/stat", "/proc/filesystems", "/proc/sys/vm/overcommit_memory", "/dev/random",
-    "/dev/urandom", "/dev/zero", "/dev/full"};
+static const char *const SYSTEM_FOLDERS[] = {"/usr",
+                                             "/bin",
+                                             "/sbin",
+                                             "/lib",
+                                             "/lib32",
+                                             "/lib64",
+                                             "/libx32",
+                                             "/etc/alternatives",
+                                             "/etc/fonts",
+                                             "/etc/ssl/certs",
+                                             "/etc/ld.so.conf.d",
+                                             "/sys/devices/system/cpu",
+                                             "/sys/devices/system/node"};
+static const char *const SYSTEM_FILES[] = {"/etc/ld.so.cache",
+                                           "/etc/ld.so.conf",
+                                           "/etc/ld.so.preload",
+                                           "/etc/localtime",
+                                           "/etc/timezone",
+                                           "/etc/locale.alias",
+                                           "/etc/os-release",
+                                           "/etc/mime.types",
+                                           "/proc/cpuinfo",
+                                           "/proc/meminfo",
+                                           "/proc/stat",
+                                           "/proc/filesystems",
+                                           "/proc/sys/vm/overcommit_memory",
+                                           "/dev/random",
+                                           "/dev/urandom",
+                                           "/dev/zero",
+                                           "/dev/full"};
 
 static int interface_version(void)
 {

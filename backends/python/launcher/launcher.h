@@ -15,8 +15,8 @@ enum {
   LAUNCHER_NOT_FOUND = 127
 };
 
-// At level strict the worker's temporary folder is mounted here: every machine has it, and libraries
-// expect to write there.
+// At level strict the worker's temporary folder is mounted here: every machine has it, and
+// libraries expect to write there.
 #define LAUNCHER_SCRATCH "/dev/shm"
 
 typedef struct launcher_paths {
@@ -42,10 +42,10 @@ _Noreturn void launcher_fail(int number, const char *format, ...)
 
 // ---- steps, in this order
 
-void launcher_set_limits(const launcher_options *options);    // rlimits, out-of-memory order, umask
-void launcher_enter_group(const launcher_options *options);   // control group of processes
+void launcher_set_limits(const launcher_options *options);  // rlimits, out-of-memory order, umask
+void launcher_enter_group(const launcher_options *options); // control group of processes
 void launcher_enter_namespaces(const launcher_options *options); // strict
-void launcher_restrict_files(const launcher_options *options); // Landlock
+void launcher_restrict_files(const launcher_options *options);   // Landlock
 void launcher_drop_capabilities(void);
 void launcher_filter_calls(const launcher_options *options); // seccomp
 

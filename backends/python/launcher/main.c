@@ -72,12 +72,15 @@ static bool is_strict(const char *level)
 
 static launcher_options read_options(int count, char **arguments)
 {
-  static const struct option known[] = {
-      {"sandbox", required_argument, NULL, 's'},   {"parent", required_argument, NULL, 'p'},
-      {"read", required_argument, NULL, 'r'},      {"device", required_argument, NULL, 'd'},
-      {"processes", required_argument, NULL, 'n'}, {"memory", required_argument, NULL, 'm'},
-      {"file", required_argument, NULL, 'f'},      {"scratch", required_argument, NULL, 't'},
-      {0}};
+  static const struct option known[] = {{"sandbox", required_argument, NULL, 's'},
+                                        {"parent", required_argument, NULL, 'p'},
+                                        {"read", required_argument, NULL, 'r'},
+                                        {"device", required_argument, NULL, 'd'},
+                                        {"processes", required_argument, NULL, 'n'},
+                                        {"memory", required_argument, NULL, 'm'},
+                                        {"file", required_argument, NULL, 'f'},
+                                        {"scratch", required_argument, NULL, 't'},
+                                        {0}};
   launcher_options options = {.processes = 8192,
                               .memory_bytes = UINT64_MAX,
                               .file_bytes = UINT64_MAX,

@@ -1,5 +1,5 @@
-// At level strict a worker has users, mounts, network and System V IPC of its own. They end with it,
-// and so does what it has written.
+// At level strict a worker has users, mounts, network and System V IPC of its own. They end with
+// it, and so does what it has written.
 #include "launcher.h"
 
 #include <errno.h>
