@@ -125,6 +125,8 @@ TRITONSERVER_Error *keeper_spawn(worker_keeper *self)
   pass_channel(ends[0], channel_descriptor(worker_link_channel(link)));
   pthread_mutex_lock(&self->lock);
   self->process = process;
+  if (self->state == KEEPER_STOPPED) // meanwhile; who stopped it could not kill this one
+    supervised_kill(process);
   pthread_mutex_unlock(&self->lock);
   return NULL;
 }

@@ -191,24 +191,10 @@ static void fail_one(execution *self, uint32_t index, TRITONSERVER_Error *error)
     release(self, index);
 }
 
-// Triton's words before the reason, unless the worker has said them.
-static TRITONSERVER_Error *explain(const execution *self, TRITONSERVER_Error *error_owned)
-{
-  static const char start[] = "Failed to process the request(s) for model instance '";
-  const char *text = TRITONSERVER_ErrorMessage(error_owned);
-  if (strncmp(text, start, sizeof start - 1) == 0)
-    return error_owned;
-  TRITONSERVER_Error *error =
-      backend_error(TRITONSERVER_ErrorCode(error_owned), "%s%s', message: %s", start,
-                    worker_keeper_name(self->keeper), text);
-  TRITONSERVER_ErrorDelete(error_owned);
-  return error;
-}
-
 // Answers all requests that are ours to answer with the same error.
 static void fail_all(execution *self, TRITONSERVER_Error *error_owned)
 {
-  TRITONSERVER_Error *error = explain(self, error_owned);
+  TRITONSERVER_Error *error = worker_call_explain(self->keeper, error_owned);
   for (uint32_t i = 0; i < self->count; i++)
     fail_one(self, i, error);
   TRITONSERVER_ErrorDelete(error);

@@ -7,6 +7,7 @@
 #include "response_fill.h"
 
 #include <stdio.h>
+#include <string.h>
 
 // ---- ends of requests
 
@@ -42,6 +43,20 @@ static void send_response(TRITONBACKEND_Response *response, uint32_t flags,
                           TRITONSERVER_Error *error)
 {
   backend_error_log(TRITONBACKEND_ResponseSend(response, flags, error), "send a response");
+}
+
+TRITONSERVER_Error *worker_call_explain(const worker_keeper *keeper,
+                                        TRITONSERVER_Error *error_owned)
+{
+  static const char start[] = "Failed to process the request(s) for model instance '";
+  const char *text = TRITONSERVER_ErrorMessage(error_owned);
+  if (strncmp(text, start, sizeof start - 1) == 0)
+    return error_owned;
+  TRITONSERVER_Error *error = backend_error(TRITONSERVER_ErrorCode(error_owned),
+                                            "%s%s', message: %s", start,
+                                            worker_keeper_name(keeper), text);
+  TRITONSERVER_ErrorDelete(error_owned);
+  return error;
 }
 
 void worker_call_fail(worker_keeper *keeper, const open_request *request, TRITONSERVER_Error *error)

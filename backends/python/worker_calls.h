@@ -12,6 +12,10 @@
 void worker_call_take(worker_keeper *keeper, calls *of_model, worker_link *link,
                       const channel_message *call);
 
+// Puts Triton's words for requests that failed together before the reason, unless they are there.
+TRITONSERVER_Error *worker_call_explain(const worker_keeper *keeper,
+                                        TRITONSERVER_Error *error_owned);
+
 // Answers for good, with an error, a request that was taken out of the table. Any thread.
 void worker_call_fail(worker_keeper *keeper, const open_request *request,
                       TRITONSERVER_Error *error);

@@ -126,6 +126,7 @@ static void bury(worker_keeper *self)
   TRITONSERVER_Error *error = gone_locked(self);
   pthread_cond_broadcast(&self->changed);
   pthread_mutex_unlock(&self->lock);
+  error = worker_call_explain(self, error);
   fail_open_requests(self, error);
   TRITONSERVER_ErrorDelete(error);
 

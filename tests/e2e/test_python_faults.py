@@ -1,10 +1,7 @@
 """Workers that die, hang, flood or cannot be started: who notices, what they are told, and what is left (rows 30, 41-44)."""
-import json
 import os
 import pathlib
-import resource
 import signal
-import subprocess
 import threading
 import time
 
@@ -13,8 +10,7 @@ import pytest
 import tritonclient.http as triton
 from conftest import wait_for
 from faults import descriptors
-from python_models import ECHO, PID, ask, await_gone, children, gone, infer, make_python, tensor, together, worker_of
-from tritonclient.utils import InferenceServerException
+from python_models import ECHO, PID, ask, await_gone, children, gone, infer, make_python, reason, together, worker_of
 
 # Gives its process's number; while a file `hold` is in the model's folder, execute waits.
 HOLDS = """
@@ -84,26 +80,26 @@ def test_kill_under_load_costs_the_requests_under_way_and_no_others(start_server
 
 def test_dozens_of_kills_leave_nothing_behind(start_server, repository):
     make_python(repository, "victim", PID)
-    server = start_server(repository, flags=["--log-verbose=1"])
+    server = start_server(repository, flags=["--model-control-mode=explicit", "--load-model=*"])
 
     def kill_one():
+        wait_for("a worker", lambda: ask(server, "victim")[0] == 200)
         pid = worker_of(server, "victim")
         os.kill(pid, signal.SIGKILL)
         await_gone(pid)
 
-    # The pauses between starts are as long as they are said to be, so most of the kills are of models loaded anew.
+    # Pauses between starts grow with each kill, and are forgotten when the model is loaded anew.
     def reload():
         with triton.InferenceServerClient(server.url, network_timeout=60) as client:
             client.unload_model("victim")
             wait_for("the unload", lambda: not children(server.process.pid))
             client.load_model("victim")
 
-    server.stop()
-    server = start_server(repository, flags=["--model-control-mode=explicit", "--load-model=*"])
     before = None
-    for i in range(16):
+    for i in range(24):
         kill_one()
-        kill_one()
+        if i % 4 == 0:
+            kill_one()
         reload()
         if i == 3:
             worker_of(server, "victim")
@@ -182,16 +178,28 @@ def test_a_restart_that_fails_is_tried_again(start_server, repository):
 
 
 def test_open_requests_of_coroutines_fail_when_the_worker_dies(start_server, repository):
-    make_python(repository, "waits", """
+    folder = make_python(repository, "waits", """
+        def initialize(self, args):
+            self.folder, self.count = args["model_repository"], 0
         async def execute(self, requests):
-            if value(requests[0])[0] < 0:
+            self.count += len(requests)
+            if self.count == 5:
+                open(f"{self.folder}/five", "w").close()
+            if self.count == 6:
                 os._exit(6)
             await __import__("asyncio").sleep(1000)
         """)
     server = start_server(repository)
-    replies = together(6, lambda i: (time.sleep(0.5) if i == 5 else None, ask(server, "waits", [i if i < 5 else -1]))[1])
+
+    def one(i):
+        if i == 5:
+            wait_for("five under way", (folder / "five").exists)
+        return ask(server, "waits", [i])
+
+    replies = together(6, one)
     assert [status for status, _ in replies] == [500] * 6
     assert all("it exited with status 6" in reply["error"] for _, reply in replies)
+    server.stop()  # while the next worker may be starting
 
 
 def test_children_of_a_worker_end_with_it(start_server, repository):
@@ -295,7 +303,6 @@ def test_more_instances_than_processes_are_allowed_fail_the_load(start_server, r
     server = start_server(
         repository, ready=False, flags=["--exit-on-error=false", f"--backend-config=python,python-executable={script}"]
     )
-    from python_models import reason
     wait_for("the reason", lambda: "cannot start a Python worker by" in reason(server, "many"))
     assert not children(server.process.pid)
 
