@@ -142,13 +142,13 @@ static TRITONSERVER_Error *use_named(python_environment *self, const char *path)
   char *resolved = realpath(path, NULL);
   TRITONSERVER_Error *error = NULL;
   if (resolved == NULL || stat(resolved, &status) != 0)
-    error = backend_error(TRITONSERVER_ERROR_INTERNAL,
-                          "Failed to get the canonical path for %s.", path);
+    error = backend_error(TRITONSERVER_ERROR_INTERNAL, "Failed to get the canonical path for %s.",
+                          path);
   else if (!S_ISDIR(status.st_mode))
     error = environment_cache_take(self->cache, resolved, &self->archive);
   if (error == NULL) {
-    self->folder = self->archive == NULL ? resolved
-                                         : strdup(cached_environment_folder(self->archive));
+    self->folder =
+        self->archive == NULL ? resolved : strdup(cached_environment_folder(self->archive));
     resolved = self->archive == NULL ? NULL : resolved;
     error = self->folder == NULL ? backend_error_no_memory("a Python environment")
                                  : find_in_folder(self, path);

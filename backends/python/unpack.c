@@ -19,8 +19,7 @@ enum {
   SET_ID = S_ISUID | S_ISGID
 };
 
-static const char TOO_LARGE[] =
-    "there are more bytes than are allowed (environment-most-bytes)";
+static const char TOO_LARGE[] = "there are more bytes than are allowed (environment-most-bytes)";
 static const char LEADS_OUT[] = "the link leads out of the environment";
 static const char INTERPRETER[] = "bin/python"; // how its name begins
 
@@ -112,8 +111,7 @@ static bool is_interpreter_link(const char *name, const char *target)
 // ---- entries
 
 static TRITONSERVER_Error *write_block(unpacking *self, const char *name, int file,
-                                       const void *data, size_t size, int64_t offset,
-                                       uint64_t *end)
+                                       const void *data, size_t size, int64_t offset, uint64_t *end)
 {
   if (offset < 0 || (uint64_t)offset > self->limits->bytes || size > self->limits->bytes)
     return refuse(self, name, TOO_LARGE);
@@ -160,9 +158,9 @@ static TRITONSERVER_Error *write_content(unpacking *self, const char *name, int 
 static TRITONSERVER_Error *make_file(unpacking *self, const char *name, struct archive_entry *entry)
 {
   mode_t mode = (archive_entry_mode(entry) & 0111) != 0 ? 0700 : 0600;
-  struct timespec times[2] = {{.tv_nsec = UTIME_OMIT},
-                              {.tv_sec = archive_entry_mtime(entry),
-                               .tv_nsec = archive_entry_mtime_nsec(entry)}};
+  struct timespec times[2] = {
+      {.tv_nsec = UTIME_OMIT},
+      {.tv_sec = archive_entry_mtime(entry), .tv_nsec = archive_entry_mtime_nsec(entry)}};
   folder_remove_file(self->folder, name); // the later of two entries counts
   int file = folder_open(self->folder, name, O_WRONLY | O_CREAT | O_EXCL, mode);
   if (file < 0)

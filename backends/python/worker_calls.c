@@ -52,9 +52,9 @@ TRITONSERVER_Error *worker_call_explain(const worker_keeper *keeper,
   const char *text = TRITONSERVER_ErrorMessage(error_owned);
   if (strncmp(text, start, sizeof start - 1) == 0)
     return error_owned;
-  TRITONSERVER_Error *error = backend_error(TRITONSERVER_ErrorCode(error_owned),
-                                            "%s%s', message: %s", start,
-                                            worker_keeper_name(keeper), text);
+  TRITONSERVER_Error *error =
+      backend_error(TRITONSERVER_ErrorCode(error_owned), "%s%s', message: %s", start,
+                    worker_keeper_name(keeper), text);
   TRITONSERVER_ErrorDelete(error_owned);
   return error;
 }

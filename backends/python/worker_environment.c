@@ -9,19 +9,43 @@
 // What is between the server and those who started it. What runs a worker must not be taken from
 // elsewhere than its environment.
 static const char *const DROPPED[] = {
-    "NOTIFY_SOCKET", "WATCHDOG_USEC", "WATCHDOG_PID",          "LISTEN_PID",
-    "LISTEN_PIDFDID", "LISTEN_FDS",   "LISTEN_FDNAMES",        "MAINPID",
-    "MANAGERPID",    "INVOCATION_ID", "CREDENTIALS_DIRECTORY", "TRITON_CLOUD_CREDENTIAL_PATH",
+    "NOTIFY_SOCKET",  "WATCHDOG_USEC", "WATCHDOG_PID",          "LISTEN_PID",
+    "LISTEN_PIDFDID", "LISTEN_FDS",    "LISTEN_FDNAMES",        "MAINPID",
+    "MANAGERPID",     "INVOCATION_ID", "CREDENTIALS_DIRECTORY", "TRITON_CLOUD_CREDENTIAL_PATH",
     "JOURNAL_STREAM"};
 
 // Level strict. A name that ends with '*' stands for all that begin so.
-static const char *const PASSED[] = {
-    "PATH",     "LANG",   "LANGUAGE",   "LC_*",           "TZ",            "LD_LIBRARY_PATH",
-    "PYTHON*",  "OMP_*",  "KMP_*",      "GOMP_*",         "MKL_*",         "OPENBLAS_*",
-    "BLIS_*",   "GOTO_*", "NUMEXPR_*",  "NUMBA_*",        "CUDA_*",        "NVIDIA_*",
-    "NCCL_*",   "TORCH_*", "PYTORCH_*", "TF_*",           "XLA_*",         "JAX_*",
-    "HF_*",     "TRANSFORMERS_*",       "TOKENIZERS_*",   "SSL_CERT_FILE", "SSL_CERT_DIR",
-    "MALLOC_*", "GLIBC_TUNABLES"};
+static const char *const PASSED[] = {"PATH",
+                                     "LANG",
+                                     "LANGUAGE",
+                                     "LC_*",
+                                     "TZ",
+                                     "LD_LIBRARY_PATH",
+                                     "PYTHON*",
+                                     "OMP_*",
+                                     "KMP_*",
+                                     "GOMP_*",
+                                     "MKL_*",
+                                     "OPENBLAS_*",
+                                     "BLIS_*",
+                                     "GOTO_*",
+                                     "NUMEXPR_*",
+                                     "NUMBA_*",
+                                     "CUDA_*",
+                                     "NVIDIA_*",
+                                     "NCCL_*",
+                                     "TORCH_*",
+                                     "PYTORCH_*",
+                                     "TF_*",
+                                     "XLA_*",
+                                     "JAX_*",
+                                     "HF_*",
+                                     "TRANSFORMERS_*",
+                                     "TOKENIZERS_*",
+                                     "SSL_CERT_FILE",
+                                     "SSL_CERT_DIR",
+                                     "MALLOC_*",
+                                     "GLIBC_TUNABLES"};
 static const char *const SECRET_WORDS[] = {"TOKEN", "SECRET", "PASSWORD", "CREDENTIAL", "KEY"};
 
 // They start as many threads as the machine has processors, in each worker, unless told otherwise.
@@ -90,8 +114,8 @@ static char *path_variable(const char *name, const char *folder, const char *bel
   const char *rest = getenv(name);
   char *variable;
   bool more = rest != NULL && *rest != '\0';
-  int length = asprintf(&variable, "%s=%s/%s%s%s", name, folder, below, more ? ":" : "",
-                        more ? rest : "");
+  int length =
+      asprintf(&variable, "%s=%s/%s%s%s", name, folder, below, more ? ":" : "", more ? rest : "");
   return length < 0 ? NULL : variable;
 }
 

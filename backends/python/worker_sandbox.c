@@ -51,8 +51,8 @@ static TRITONSERVER_Error *read_numbers(worker_sandbox *self, const json_t *sett
     const char *text = json_string_value(json_object_get(settings, NUMBERS[i].key));
     int64_t *value = (int64_t *)((char *)self + NUMBERS[i].field);
     *value = NUMBERS[i].usual != 0 ? NUMBERS[i].usual : machine_memory();
-    BACKEND_RETURN_IF_ERROR(backend_read_integer("setting", NUMBERS[i].key, text, NUMBERS[i].least,
-                                                 INT64_MAX, value));
+    BACKEND_RETURN_IF_ERROR(
+        backend_read_integer("setting", NUMBERS[i].key, text, NUMBERS[i].least, INT64_MAX, value));
   }
   return NULL;
 }
