@@ -39,9 +39,10 @@ struct worker_keeper {
   pthread_cond_t changed; // any of it
   char *arguments;        // of initialize; NULL: not to be started again
   keeper_state state;
-  uint64_t number; // of the present worker: 1, 2, …
-  uint64_t ended;  // number of the last one that ended
-  char *cause;     // how it ended, or why it could not be started
+  uint64_t number;     // of the present worker: 1, 2, …
+  uint64_t ended;      // number of the last one that ended
+  char *cause;         // how it ended, or why it could not be started
+  char *start_failure; // why this side ended it while it started
   worker_link *link;
   supervised *process;
   int socket; // our end; closing it tells the worker to exit

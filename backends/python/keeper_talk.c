@@ -44,6 +44,11 @@ static void process_ended(void *user, char *cause)
   self->ended = self->number;
   free(self->cause);
   self->cause = cause;
+  if (self->start_failure != NULL) {
+    free(cause);
+    self->cause = self->start_failure;
+    self->start_failure = NULL;
+  }
   if (self->state != KEEPER_STOPPED)
     self->state = KEEPER_DOWN;
   self->retry_ns = 0;

@@ -113,7 +113,7 @@ static void fail_open_requests(worker_keeper *self, TRITONSERVER_Error *error)
   }
 }
 
-// After the channel was closed: waits until the process is gone, answers what is open, lets go.
+// After the channel was closed: waits until the process is gone, and answers what is open.
 static void bury(worker_keeper *self)
 {
   pthread_mutex_lock(&self->lock);
@@ -129,7 +129,11 @@ static void bury(worker_keeper *self)
   error = worker_call_explain(self, error);
   fail_open_requests(self, error);
   TRITONSERVER_ErrorDelete(error);
+}
 
+// After that, when no other thread talks to it any more.
+static void let_go(worker_keeper *self)
+{
   pthread_mutex_lock(&self->lock);
   worker_link *link = self->link;
   self->link = NULL;
@@ -159,11 +163,13 @@ static void *bring_up(void *argument)
     BACKEND_LOG_VERBOSE("model '%s', instance '%s': a new Python worker is ready",
                         self->model->name, worker_keeper_name(self));
   }
-  pthread_cond_broadcast(&self->changed);
-  if (error != NULL)
+  if (error != NULL && self->ended < self->number) {
+    self->start_failure = strdup(TRITONSERVER_ErrorMessage(error));
     kill_locked(self);
+  }
+  pthread_cond_broadcast(&self->changed);
   pthread_mutex_unlock(&self->lock);
-  backend_error_log(error, "start a Python worker again");
+  TRITONSERVER_ErrorDelete(error); // the log is told when the process has ended
   return NULL;
 }
 
@@ -208,6 +214,7 @@ static bool revive(worker_keeper *self, pthread_t *starter)
     if (host_thread_start(starter, "py starter", bring_up, self) == 0)
       return true;
     bury(self);
+    let_go(self);
   }
   return false;
 }
@@ -259,6 +266,7 @@ static void *listen_for_calls(void *argument)
     bury(self);
     if (has_starter)
       pthread_join(starter, NULL);
+    let_go(self);
     has_starter = revive(self, &starter);
   } while (has_starter);
   return NULL;
@@ -272,6 +280,7 @@ static void free_keeper(worker_keeper *self)
   pthread_mutex_destroy(&self->work);
   pthread_mutex_destroy(&self->lock);
   pthread_cond_destroy(&self->changed);
+  free(self->start_failure);
   free(self->cause);
   free(self->arguments);
   free(self->own_names[0]);
@@ -314,6 +323,7 @@ TRITONSERVER_Error *worker_keeper_start(const python_model *model, const char *n
   if (failure != 0) {
     self->state = KEEPER_STOPPED;
     bury(self);
+    let_go(self);
     free_keeper(self);
     return backend_error(TRITONSERVER_ERROR_UNAVAILABLE, "cannot start a thread: %s",
                          strerror(failure));

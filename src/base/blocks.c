@@ -25,7 +25,8 @@ typedef struct kept_block {
 
 static struct {
   pthread_mutex_t mutex; // guards the rest
-  bool wanted;           // else everything goes back at once
+  size_t limit;          // of what is kept and used together, for any to be kept
+  size_t used;           // bytes of large blocks that somebody has
   kept_block blocks[KEPT_MAX];
   size_t count;
   size_t bytes;
@@ -56,20 +57,48 @@ static void *remove_kept(size_t i)
   return memory;
 }
 
+// Could `more` bytes be kept? The mutex is held.
+static bool has_room(size_t more)
+{
+  return kept.used <= kept.limit && kept.bytes <= kept.limit - kept.used &&
+         more <= kept.limit - kept.used - kept.bytes;
+}
+
+// A large block of somebody's has `now` bytes instead of `before`: kept ones go where both are too
+// many. The mutex is held.
+static void count_used(size_t before, size_t now)
+{
+  kept.used = kept.used - before + now;
+  while (kept.count > 0 && !has_room(0)) {
+    size_t size = kept.blocks[kept.count - 1].size;
+    munmap(remove_kept(kept.count - 1), size);
+  }
+}
+
 static void *take_kept(size_t size)
 {
   LOCK_SCOPE(&kept.mutex);
-  for (size_t i = 0; i < kept.count; i++)
+  void *memory = NULL;
+  for (size_t i = 0; i < kept.count && memory == NULL; i++)
     if (kept.blocks[i].size == size)
-      return remove_kept(i);
-  return NULL;
+      memory = remove_kept(i);
+  count_used(0, size);
+  return memory;
 }
 
+static void resize_used(size_t before, size_t now)
+{
+  LOCK_SCOPE(&kept.mutex);
+  count_used(before, now);
+}
+
+// Takes a block back from its user.
 static bool keep(void *memory, size_t size)
 {
   LOCK_SCOPE(&kept.mutex);
-  if (!kept.wanted || kept.count == KEPT_MAX || size > KEPT_BLOCK_BYTES ||
-      size > KEPT_BYTES - kept.bytes)
+  count_used(size, 0);
+  if (kept.count == KEPT_MAX || size > KEPT_BLOCK_BYTES || size > KEPT_BYTES - kept.bytes ||
+      !has_room(size))
     return false;
   kept.blocks[kept.count++] = (kept_block){.memory = memory, .size = size};
   kept.bytes += size;
@@ -114,7 +143,11 @@ static void *allocate(size_t size, bool *used)
     return NULL;
   memory = take_kept(rounded);
   *used = memory != NULL;
-  return memory != NULL ? memory : map(rounded);
+  if (memory == NULL)
+    memory = map(rounded);
+  if (memory == NULL)
+    resize_used(rounded, 0);
+  return memory;
 }
 
 void *block_allocate(size_t size)
@@ -143,6 +176,7 @@ static void *remap(void *memory, size_t old_size, size_t size)
   if (moved == MAP_FAILED)
     return NULL;
   prefer_large_pages(moved, rounded);
+  resize_used(old_rounded, rounded);
   return moved;
 }
 
@@ -182,10 +216,10 @@ void block_discard(void *memory, size_t block_size, char *begin, size_t size)
     madvise((char *)memory + first, end - first, MADV_DONTNEED);
 }
 
-void blocks_keep(void)
+void blocks_keep(size_t limit)
 {
   LOCK_SCOPE(&kept.mutex);
-  kept.wanted = true;
+  kept.limit = limit;
 }
 
 bool blocks_trim(void)

@@ -36,9 +36,9 @@ void block_free(void *memory, size_t size);
 // kept: what they hold is lost. `block_size` is what the block was allocated with.
 void block_discard(void *memory, size_t block_size, char *begin, size_t size);
 
-// From now on freed blocks are kept. The daemon and the library have a copy of this layer each, and
-// so their own blocks.
-void blocks_keep(void);
+// From now on freed blocks are kept, while they and those in use are at most `limit` bytes. The
+// daemon and the library have a copy of this layer each, and so their own blocks.
+void blocks_keep(size_t limit);
 
 // To be called about once a second: gives back what has been kept since the last call. Returns
 // whether anything is still kept.

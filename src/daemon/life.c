@@ -74,6 +74,7 @@ static error *open_http(life *l)
   http.header_timeout_ms = (unsigned)o->http_header_timeout_ms;
   http.body_timeout_ms = (unsigned)o->http_body_timeout_ms;
   http.write_timeout_ms = (unsigned)o->http_write_timeout_ms;
+  http.min_rate = (unsigned)o->http_min_rate;
   http.idle_timeout_ms = (unsigned)o->http_idle_timeout_ms;
   http.busy_poll_us = (unsigned)o->http_busy_poll_us;
   http.admin_local_only = o->secure;

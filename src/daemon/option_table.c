@@ -135,6 +135,10 @@ const option option_table[] = {
             "For a body that makes no progress, 0 for none. Not in Triton."),
     TIMEOUT(HTTP, "http-write-timeout-ms", http_write_timeout_ms, "30000", "10000",
             "For a client that does not take its reply, 0 for none. Not in Triton."),
+    INTEGER(
+        HTTP, "http-min-rate", "<bytes>", http_min_rate, 0, INT_MAX, "256",
+        "Bytes per second, over the time that the body or write timeout gives, that a body or a "
+        "long reply must move to be making progress; 0 for any. Not in Triton."),
     TIMEOUT(HTTP, "http-idle-timeout-ms", http_idle_timeout_ms, "75000", "30000",
             "For a connection between two requests, 0 for none. Not in Triton."),
 

@@ -55,6 +55,7 @@ typedef struct daemon_options {
   int64_t http_header_timeout_ms;
   int64_t http_body_timeout_ms;
   int64_t http_write_timeout_ms;
+  int64_t http_min_rate;
   int64_t http_idle_timeout_ms;
   int64_t http_busy_poll_us;
 

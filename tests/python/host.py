@@ -151,6 +151,10 @@ class Host:
         _channel.channel_memory(self._self, ctypes.byref(used), ctypes.byref(kept))
         return used.value
 
+    def region_pages(self):
+        """What the channel holds of the machine's memory, both regions, in units of 512 bytes."""
+        return os.fstat(_channel.channel_descriptor(self._self)).st_blocks
+
     def _block(self, control, data=()):
         """A block with the control part, which is a function of where each of `data` will lie."""
         sizes = [len(piece) + 63 & ~63 for piece in data]
@@ -204,7 +208,7 @@ class Host:
 
     def load(self, folder, version="1", instance="m_0_0", search=None, module=None):
         """`folder`: the model's, with <version>/model.py."""
-        folder = pathlib.Path(folder)
+        folder, self.instance = pathlib.Path(folder), instance
         search = [str(folder / version), str(folder)] if search is None else search
         description = {
             "model_name": folder.name, "model_version": version, "instance_name": instance, "model_path": str(folder),
@@ -215,7 +219,7 @@ class Host:
 
     def initialize(self, **arguments):
         arguments.setdefault("model_config", "{}")
-        self.ask(INITIALIZE, text(json.dumps(arguments)))
+        self.ask(INITIALIZE, text(json.dumps(arguments)) + text(self.instance))
 
     def start(self, folder, **arguments):
         self.load(folder)
@@ -311,7 +315,7 @@ class Host:
                 self.has_calls.notify_all()
             _channel.channel_done(self._self, CALLS)
 
-    def await_call(self, condition, deadline=60):
+    def await_call(self, condition, deadline=20):
         """The first call that meets the condition."""
         def found():
             return next((call for call in self.calls if condition(call)), None)

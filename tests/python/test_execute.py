@@ -35,3 +35,117 @@ def test_outputs_that_are_not_requested_are_left_out(started):
     one = np.ones(1, np.int32)
     _, [response], _ = host.execute([{"inputs": {"A": one, "B": one}, "outputs": ["DIFF"]}])
     assert list(response.outputs) == ["DIFF"]
+
+
+def failing(started, code, flags=LEVELS, count=2):
+    """What two requests are answered with by an `execute` of that body."""
+    host = started("class TritonPythonModel:\n    def execute(self, requests):\n" + "".join(
+        f"        {line}\n" for line in code.strip().splitlines()))  # fmt: skip
+    _, responses, _ = host.execute([{}] * count, flags)
+    assert [response.kind for response in responses] == [2] * count
+    assert host.execute([{}] * count, flags)[1]  # it lives on
+    return responses[0].message
+
+
+def test_an_exception_fails_the_whole_batch_with_its_text_and_place(started):
+    message = failing(started, "raise ValueError('no good')")
+    start = "Failed to process the request(s) for model 'm_0_0', message: ValueError: no good\n\nAt:\n  "
+    assert message.startswith(start)
+    assert message.endswith("/1/model.py(5): execute\n")
+
+
+def test_exits_are_exceptions_too(started):
+    assert "message: SystemExit: 3\n" in failing(started, "raise SystemExit(3)")
+    assert "message: KeyboardInterrupt: " in failing(started, "raise KeyboardInterrupt()")
+
+
+def test_the_return_value_is_checked(started):
+    said = failing(started, "return [pb_utils.InferenceResponse()]")
+    assert said.endswith(
+        "Number of InferenceResponse objects do not match the number of InferenceRequest objects. "
+        "InferenceRequest(s) size is:2, and InferenceResponse(s) size is:1\n"
+    )
+    said = failing(started, "return (1, 2)")
+    assert said.endswith("Expected a list in the execute return, found type '<class 'tuple'>'.")
+    said = failing(started, "return [pb_utils.InferenceResponse(), 5]")
+    assert said.endswith(
+        "Expected an 'InferenceResponse' object in the execute function return list, found type '<class 'int'>'."
+    )
+    said = failing(started, "return [pb_utils.InferenceResponse()] * 2", LEVELS | DECOUPLED)
+    assert said.endswith(
+        "Python model 'm_0_0' is using the decoupled mode and the execute function must return None."
+    )
+
+
+def test_a_model_without_execute_says_so(started):
+    host = started("class TritonPythonModel:\n    pass")
+    _, [response], _ = host.execute([{}])
+    assert response.message.endswith("model.py does not implement `execute` method.")
+
+
+def test_one_error_in_a_batch_is_that_requests_alone(started):
+    host = started("""
+        class TritonPythonModel:
+            def execute(self, requests):
+                error = pb_utils.TritonError("not you", pb_utils.TritonError.UNAVAILABLE)
+                return [pb_utils.InferenceResponse(error=error), pb_utils.InferenceResponse([])]
+    """)
+    _, [first, second], _ = host.execute([{}, {}])
+    assert (first.kind, first.code, first.message) == (2, 4, "not you")
+    assert second.kind == 1
+
+
+def test_what_a_request_says_reaches_the_model(started):
+    host = started("""
+        import json
+
+        class TritonPythonModel:
+            def execute(self, requests):
+                def say(r):
+                    return json.dumps([r.request_id(), r.correlation_id(), r.flags(), r.timeout(), r.parameters(),
+                                       sorted(r.requested_output_names()), r.trace().get_context()])
+                return [pb_utils.InferenceResponse(parameters={"said": say(r)}) for r in requests]
+    """)
+    _, [one, two], _ = host.execute([
+        {"id": "é", "correlation_id": 7, "flags": 3, "timeout": 9, "parameters": '{"a": 1}', "trace": "t"},
+        {"correlation_id": "seven", "outputs": ["B", "A"]},
+    ])  # fmt: skip
+    import json
+
+    said = [json.loads(json.loads(response.parameters)["said"]) for response in (one, two)]
+    assert said[0] == ["é", 7, 3, 9, '{"a": 1}', [], "t"]
+    assert said[1] == ["", "seven", 0, 0, "{}", ["A", "B"], None]
+
+
+def test_coroutines_of_several_batches_overlap(started):
+    host = started("""
+        import asyncio
+
+        class TritonPythonModel:
+            arrived = 0
+
+            async def execute(self, requests):
+                self.arrived += 1
+                while self.arrived < 3:  # each waits for all
+                    await asyncio.sleep(0.001)
+                return [pb_utils.InferenceResponse([pb_utils.Tensor("N", np.array([self.arrived]))])]
+    """)
+    for number in range(1, 4):
+        _, [response], _ = host.execute([{"handle": number}])
+        assert response.kind == 0
+    for number in range(1, 4):
+        sent = host.await_call(lambda call: call.kind == 1 and call.id == number)
+        assert sent.flags == 1 and sent.response.outputs["N"] == [3]
+
+
+def test_a_coroutine_that_fails_answers_its_requests_with_the_error(started):
+    host = started("""
+        class TritonPythonModel:
+            async def execute(self, requests):
+                requests[0].get_response_sender().send(pb_utils.InferenceResponse(), 1)
+                raise RuntimeError("late")
+    """)
+    host.execute([{"handle": 1}, {"handle": 2}])
+    failed = host.await_call(lambda call: call.kind == 1 and call.id == 2)
+    assert failed.flags == 1 and "message: RuntimeError: late\n" in failed.response.message
+    assert [call.id for call in host.calls if call.kind == 1] == [1, 2]

@@ -3,11 +3,10 @@
 // says is compared with these at each use.
 #include "channel.h"
 
+#include "channel_layout.h"
 #include "channel_memory.h"
-#include "channel_wait.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <pthread.h>
 #include <sched.h>
 #include <stdlib.h>
@@ -21,43 +20,15 @@
 #endif
 
 enum {
-  VERSION = 1,
-  HEADER_BYTES = 4096,
-  SLOT_WORDS = 8,
-  MESSAGE_WORDS = sizeof(channel_message) / sizeof(uint64_t),
-  SEALS = F_SEAL_GROW | F_SEAL_SHRINK | F_SEAL_SEAL
+  MESSAGE_WORDS = sizeof(channel_message) / sizeof(uint64_t)
 };
-
-static const uint64_t MAGIC = 0x6c656e6e61686372;
-
-// ---- what is shared ----
-
-// Read and written word by word: the other side may write at the same time, and gains nothing.
-typedef struct slot {
-  _Atomic uint64_t words[SLOT_WORDS];
-} slot;
-
-typedef struct header {
-  uint64_t magic; // the first three: written before the other side exists, read once by it
-  uint64_t version;
-  uint64_t region_size;
-  struct {
-    channel_position sent; // written by the sender
-    channel_position done; // written by the receiver; never beyond `sent`
-  } rings[CHANNEL_RING_COUNT];
-} header;
-
-_Static_assert(sizeof(header) <= HEADER_BYTES, "the header has a place of its own");
-_Static_assert(sizeof(channel_message) <= sizeof(slot), "a message fits");
-_Static_assert(sizeof(channel_message) % sizeof(uint64_t) == 0, "a message is whole words");
-_Static_assert(ATOMIC_LLONG_LOCK_FREE == 2, "atomics between processes");
 
 // ---- what is private ----
 
 typedef struct ring {
   channel_position *shared_sent;
   channel_position *shared_done;
-  slot *slots;
+  channel_slot *slots;
   bool sender; // this side sends
   _Atomic bool broken;
 
@@ -119,18 +90,20 @@ static size_t page_size(void)
 // Of header and rings; the regions follow.
 static size_t rings_size(void)
 {
-  const size_t page = page_size(),
-               size = HEADER_BYTES + sizeof(slot) * CHANNEL_RING_SLOTS * CHANNEL_RING_COUNT;
+  const size_t page = page_size(), size = CHANNEL_HEADER_BYTES + sizeof(channel_slot) *
+                                                                     CHANNEL_RING_SLOTS *
+                                                                     CHANNEL_RING_COUNT;
   return (size + page - 1) / page * page;
 }
 
 static void init_ring(channel *self, channel_ring number, bool host)
 {
   ring *at = &self->rings[number];
-  header *shared = (header *)self->map;
+  channel_header *shared = (channel_header *)self->map;
   at->shared_sent = &shared->rings[number].sent;
   at->shared_done = &shared->rings[number].done;
-  at->slots = (slot *)(self->map + HEADER_BYTES) + (size_t)number * CHANNEL_RING_SLOTS;
+  at->slots =
+      (channel_slot *)(self->map + CHANNEL_HEADER_BYTES) + (size_t)number * CHANNEL_RING_SLOTS;
   at->sender = host == (number == CHANNEL_WORK || number == CHANNEL_REPLIES);
   pthread_mutex_init(&at->lock, NULL);
   channel_waits_init(&at->room);
@@ -209,7 +182,8 @@ static int new_memfd(size_t size, int *made)
     descriptor = memfd_create("nereid-channel", MFD_CLOEXEC | MFD_ALLOW_SEALING);
   if (descriptor < 0)
     return errno;
-  if (ftruncate(descriptor, (off_t)size) != 0 || fcntl(descriptor, F_ADD_SEALS, SEALS) != 0) {
+  if (ftruncate(descriptor, (off_t)size) != 0 ||
+      fcntl(descriptor, F_ADD_SEALS, CHANNEL_SEALS) != 0) {
     const int problem = errno;
     close(descriptor);
     return problem;
@@ -234,9 +208,9 @@ int channel_new(size_t region_size, channel **made)
     return problem;
   }
   (*made)->descriptor = descriptor;
-  header *shared = (header *)(*made)->map;
-  shared->magic = MAGIC;
-  shared->version = VERSION;
+  channel_header *shared = (channel_header *)(*made)->map;
+  shared->magic = CHANNEL_MAGIC;
+  shared->version = CHANNEL_VERSION;
   shared->region_size = rounded;
   return 0;
 }
@@ -247,10 +221,10 @@ static int read_header(int descriptor, uint64_t *region_size)
   uint64_t found[3];
   struct stat status;
   const int seals = fcntl(descriptor, F_GET_SEALS);
-  if (seals < 0 || (seals & SEALS) != SEALS || fstat(descriptor, &status) != 0)
+  if (seals < 0 || (seals & CHANNEL_SEALS) != CHANNEL_SEALS || fstat(descriptor, &status) != 0)
     return errno == EBADF ? EBADF : EPROTO;
-  if (pread(descriptor, found, sizeof(found), 0) != (ssize_t)sizeof(found) || found[0] != MAGIC ||
-      found[1] != VERSION)
+  if (pread(descriptor, found, sizeof(found), 0) != (ssize_t)sizeof(found) ||
+      found[0] != CHANNEL_MAGIC || found[1] != CHANNEL_VERSION)
     return EPROTO;
   if (found[2] % page_size() != 0 || found[2] > (SIZE_MAX >> 3) ||
       (uint64_t)status.st_size != rings_size() + 2 * found[2])
@@ -335,7 +309,7 @@ static void write_slot(ring *at, uint64_t position, const channel_message *messa
 {
   uint64_t words[MESSAGE_WORDS];
   memcpy(words, message, sizeof(words));
-  slot *to = &at->slots[position % CHANNEL_RING_SLOTS];
+  channel_slot *to = &at->slots[position % CHANNEL_RING_SLOTS];
   for (int i = 0; i < MESSAGE_WORDS; i++)
     atomic_store_explicit(&to->words[i], words[i], memory_order_relaxed);
 }
@@ -429,7 +403,7 @@ static channel_result look_at_arrived(const channel *self, ring *at)
 
 static void take(ring *at, channel_message *message)
 {
-  const slot *from = &at->slots[at->taken++ % CHANNEL_RING_SLOTS];
+  const channel_slot *from = &at->slots[at->taken++ % CHANNEL_RING_SLOTS];
   uint64_t words[MESSAGE_WORDS];
   for (int i = 0; i < MESSAGE_WORDS; i++)
     words[i] = atomic_load_explicit(&from->words[i], memory_order_relaxed);

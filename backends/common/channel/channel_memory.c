@@ -17,7 +17,7 @@ enum {
   NONE = 0,
   FIRST_EXTENTS = 64,
   LARGE_BLOCK = 64 << 10, // from here on a block begins a page
-  TRIM_AT_ONCE = 4 << 20, // bytes that are given back with the lock held
+  TRIM_AT_ONCE = 1 << 20, // bytes that are given back with the lock held
   BITS = 64               // of a word of `touched`
 };
 

@@ -32,6 +32,7 @@
 enum {
   LOOK_NS = 40 * 1000, // about what sleeping and being woken costs
   LOOKS_PER_CLOCK = 16,
+  PENALTY_MOST = 127, // waits
   FALLBACK_SLEEP_NS = 100 * 1000 * 1000,
   WORD_32 = 2,       // FUTEX_32, and
   WORD_PRIVATE = 128 // FUTEX_PRIVATE_FLAG: system headers may be older than the kernel
@@ -98,6 +99,29 @@ static void remember(channel_waits *waits, int64_t took_ns)
   atomic_store_explicit(&waits->usual_ns, usual + (counted - usual) / 4, memory_order_relaxed);
 }
 
+// Whether the next wait looks: waits are short, and looking is not in vain. It is in vain when
+// other threads have all the processors: then the other side moves as soon as we sleep, and each
+// such wait seems short.
+static bool may_look(const channel_end *end, channel_waits *waits)
+{
+  if (end->alone || atomic_load_explicit(&waits->usual_ns, memory_order_relaxed) >= LOOK_NS)
+    return false;
+  const uint32_t blind = atomic_load_explicit(&waits->blind, memory_order_relaxed);
+  if (blind > 0)
+    atomic_store_explicit(&waits->blind, blind - 1, memory_order_relaxed);
+  return blind == 0;
+}
+
+static void judge_look(channel_waits *waits, bool in_vain)
+{
+  const uint32_t penalty = atomic_load_explicit(&waits->penalty, memory_order_relaxed);
+  const uint32_t next = !in_vain                         ? penalty / 2
+                        : penalty * 2 + 1 < PENALTY_MOST ? penalty * 2 + 1
+                                                         : PENALTY_MOST;
+  atomic_store_explicit(&waits->penalty, next, memory_order_relaxed);
+  atomic_store_explicit(&waits->blind, in_vain ? next : 0, memory_order_relaxed);
+}
+
 // How long the wait would have been without sleeping: until the writer's wake, which it says
 // itself. Lies do no harm, they are held within the time that passed.
 static int64_t waited_ns(const channel_position *position, int64_t began, int64_t ended)
@@ -131,7 +155,7 @@ static struct timespec timespec_of(int64_t ns)
   return (struct timespec){.tv_sec = (time_t)(ns / 1000000000), .tv_nsec = (long)(ns % 1000000000)};
 }
 
-// False: the system has no futex_waitv, or a sandbox forbids it.
+// False: it cannot be done.
 static bool sleep_on_both(const channel_end *end, channel_position *position, uint32_t seen,
                           int64_t deadline_ns)
 {
@@ -141,9 +165,13 @@ static bool sleep_on_both(const channel_end *end, channel_position *position, ui
   };
   // A 64-bit time, whatever the C library's is.
   const int64_t until[] = {deadline_ns / 1000000000, deadline_ns % 1000000000};
+  if (atomic_load_explicit(&waitv_is_missing, memory_order_relaxed))
+    return false;
   if (syscall(SYS_futex_waitv, words, 2, 0, deadline_ns == CHANNEL_WAIT_FOR_EVER ? NULL : until,
               CLOCK_MONOTONIC) >= 0)
     return true;
+  if (errno == ENOSYS || errno == EPERM || errno == EACCES) // an old system, or a sandbox
+    atomic_store_explicit(&waitv_is_missing, true, memory_order_relaxed);
   return errno == EAGAIN || errno == EINTR || errno == ETIMEDOUT;
 }
 
@@ -168,12 +196,8 @@ static void sleep_until_moved(const channel_end *end, channel_position *position
   pthread_mutex_unlock(&waits->lock);
   if (value != seen || is_over(end, position, seen))
     return;
-  if (!atomic_load_explicit(&waitv_is_missing, memory_order_relaxed)) {
-    if (sleep_on_both(end, position, (uint32_t)seen, deadline_ns))
-      return;
-    atomic_store_explicit(&waitv_is_missing, true, memory_order_relaxed);
-  }
-  sleep_on_one(end, position, (uint32_t)seen, deadline_ns);
+  if (!sleep_on_both(end, position, (uint32_t)seen, deadline_ns))
+    sleep_on_one(end, position, (uint32_t)seen, deadline_ns);
 }
 
 bool channel_wait(const channel_end *end, channel_position *position, channel_waits *waits,
@@ -183,9 +207,10 @@ bool channel_wait(const channel_end *end, channel_position *position, channel_wa
   if (deadline_ns != CHANNEL_WAIT_FOR_EVER && began >= deadline_ns)
     return false;
   bool over = false;
-  if (!end->alone && atomic_load_explicit(&waits->usual_ns, memory_order_relaxed) < LOOK_NS) {
+  if (may_look(end, waits)) {
     const bool soon = deadline_ns != CHANNEL_WAIT_FOR_EVER && deadline_ns < began + LOOK_NS;
     over = look(end, position, seen, soon ? deadline_ns : began + LOOK_NS);
+    judge_look(waits, !over);
   }
   const bool slept = !over;
   if (slept)

@@ -18,8 +18,11 @@ typedef struct channel_position {
 
 // Private to a side: its waits for one position.
 typedef struct channel_waits {
-  pthread_mutex_t lock;     // held while `asleep` is written
-  _Atomic int64_t usual_ns; // what waits lately took; a lost update does no harm
+  pthread_mutex_t lock; // held while `asleep` is written
+  // A lost update of these does no harm.
+  _Atomic int64_t usual_ns; // what waits lately took
+  _Atomic uint32_t blind;   // so many waits are not to look
+  _Atomic uint32_t penalty; // what `blind` became when looking was in vain the last time
 } channel_waits;
 
 // Private to a side: its end.

@@ -9,8 +9,8 @@
 
 #define ARENA_MAX_BYTES   2048 // larger bodies have a block of their own
 #define FIRST_BYTES       (16u << 10)
-#define RESERVE_BYTES     (256u << 10) // the least that is taken from the budget
-#define SHORT_PIECE_BYTES 1024         // a longer piece may be part of a chunk: it is not counted
+#define RESERVE_BYTES     (2u << 20) // the least that is taken from the budget: a large page
+#define SHORT_PIECE_BYTES 1024       // a longer piece may be part of a chunk: it is not counted
 
 void body_init(body *b, byte_budget *budget, arena *a, size_t max_size)
 {

@@ -46,6 +46,7 @@ struct connection {
   uint32_t generation;
   _Atomic connection_state state;
   _Atomic uint64_t since_ms;      // when the state was entered or last made progress
+  uint64_t received_bytes;        // of a body, since it last made progress; loop thread
   _Atomic bool closing;           // this side wants it closed: a client's leaving means nothing
   uint64_t acknowledged_bytes;    // of the reply, at the last look; watcher only
   pthread_mutex_t exchange_mutex; // guards what follows
@@ -173,6 +174,7 @@ void connection_close(connection *c)
 
 bool connection_enter(connection *c, connection_state state)
 {
+  c->received_bytes = 0;
   atomic_store_explicit(&c->since_ms, now_ms(), memory_order_relaxed);
   connection_state before = atomic_load_explicit(&c->state, memory_order_relaxed);
   do {
@@ -180,6 +182,23 @@ bool connection_enter(connection *c, connection_state state)
       return false;
   } while (!atomic_compare_exchange_weak(&c->state, &before, state));
   return true;
+}
+
+// What must move in a whole timeout to count as progress.
+static uint64_t least_bytes(const http_server_options *options, unsigned timeout_ms)
+{
+  uint64_t bytes = (uint64_t)options->min_rate * timeout_ms / 1000;
+  return bytes > 0 ? bytes : 1;
+}
+
+void connection_received(connection *c, size_t size)
+{
+  const http_server_options *options = &c->all->options;
+  c->received_bytes += size;
+  if (c->received_bytes < least_bytes(options, options->body_timeout_ms))
+    return;
+  c->received_bytes = 0;
+  atomic_store_explicit(&c->since_ms, now_ms(), memory_order_relaxed);
 }
 
 bool connection_set_exchange(connection *c, exchange *x)
@@ -304,7 +323,7 @@ static void check_timeout(connections *all, connection *c, uint64_t now)
     return;
   if (state == CONNECTION_REPLY) {
     uint64_t acknowledged = acknowledged_bytes(c->socket_fd);
-    if (acknowledged != c->acknowledged_bytes) {
+    if (acknowledged - c->acknowledged_bytes >= least_bytes(&all->options, timeout)) {
       c->acknowledged_bytes = acknowledged;
       atomic_compare_exchange_strong(&c->since_ms, &since, now);
       return;
@@ -502,7 +521,7 @@ error *connections_new(const http_server_options *options, int listen_fd_owned, 
   if (failure == NULL && !set_accepting(all, true))
     failure = error_new(ERROR_UNAVAILABLE, "cannot watch the listener: %s", strerror(errno));
   if (failure == NULL) {
-    blocks_keep();
+    blocks_keep(options->max_inflight_bytes);
     *result = all; // before the thread: what it accepts is looked up there
     failure = thread_start(&all->thread, "http-watch", watch, all);
   }

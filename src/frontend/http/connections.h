@@ -69,6 +69,9 @@ void connection_close(connection *c);
 // it was closed before this request began, so that nobody may see it begin.
 bool connection_enter(connection *c, connection_state state);
 
+// `size` bytes of a body came; enough of them are progress.
+void connection_received(connection *c, size_t size);
+
 // The exchange to cancel when the client leaves; NULL for none. Borrowed until replaced. True when
 // the client has left already (a client that closes only its sending side counts as gone).
 bool connection_set_exchange(connection *c, exchange *x);

@@ -473,7 +473,7 @@ static enum MHD_Result begin(loop *l, struct MHD_Connection *mhd, const request_
 
 static enum MHD_Result receive(exchange *x, const char *data, size_t size)
 {
-  connection_enter(x->connection, CONNECTION_BODY);
+  connection_received(x->connection, size);
   body_result taken = BODY_OK;
   if (x->phase != EXCHANGE_DROPPING && x->route->body != BODY_IGNORED)
     taken = body_append(&x->body, data, size);

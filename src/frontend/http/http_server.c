@@ -33,6 +33,7 @@ void http_server_options_init(http_server_options *options)
       .header_timeout_ms = 10000,
       .body_timeout_ms = 30000,
       .write_timeout_ms = 30000,
+      .min_rate = 256,
       .idle_timeout_ms = 75000,
       .busy_poll_us = 50,
   };

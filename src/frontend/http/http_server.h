@@ -33,6 +33,7 @@ typedef struct http_server_options {
       header_timeout_ms;     // from the first byte of a request (or the connect) to its last header
   unsigned body_timeout_ms;  // a body that makes no progress
   unsigned write_timeout_ms; // a client that does not take its reply
+  unsigned min_rate;         // bytes per second that are progress of a body or reply; 0: any
   unsigned idle_timeout_ms;  // a keep-alive connection between two requests
 
   bool admin_local_only;   // admin categories are for clients on this machine (access.h)

@@ -2,6 +2,12 @@
 
 #include <string.h>
 
+// Bytes of a request and of a tensor whose texts and lists are empty.
+enum {
+  REQUEST_LEAST = 8 + 4 + 5 + 4 + 8 + 4 + 4 + 4 + 4,
+  TENSOR_LEAST = 4 + 4 + 4 + 8 + 8
+};
+
 // Sets an attribute and takes over the value, which may be NULL: then an exception is set.
 static bool set_owned(PyObject *object, PyObject *name, PyObject *value)
 {
@@ -130,7 +136,7 @@ static bool fill_tensor(PyObject *tensor, wire_reader *reader, block *in)
 
 static PyObject *get_tensors(wire_reader *reader, block *in)
 {
-  uint32_t count = wire_get_count(reader, 28);
+  uint32_t count = wire_get_count(reader, TENSOR_LEAST);
   PyObject *list = PyList_New(count);
   for (uint32_t i = 0; list != NULL && i < count; i++) {
     PyObject *tensor = native_instance(classes.tensor);
@@ -169,7 +175,9 @@ static bool fill_request(PyObject *request, wire_reader *reader, block *in, PyOb
 PyObject *decode_requests(block *in, const uint8_t *at, size_t size, bool is_decoupled)
 {
   wire_reader reader = {.at = at, .end = at + size};
-  uint32_t count = wire_get_count(&reader, 64);
+  uint32_t count = wire_get_count(&reader, REQUEST_LEAST);
+  if (reader.bad)
+    return malformed();
   PyObject *list = PyList_New(count);
   for (uint32_t i = 0; list != NULL && i < count; i++) {
     PyObject *request = native_instance(classes.request);

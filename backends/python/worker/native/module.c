@@ -3,6 +3,7 @@
 #include "bytes_coding.h"
 #include "dlpack.h"
 #include "link.h"
+#include "numpy_memory.h"
 
 // use(Tensor, InferenceRequest, InferenceResponse, TritonError, TritonModelException)
 static PyObject *use(PyObject *module, PyObject *args)
@@ -118,7 +119,8 @@ PyMODINIT_FUNC PyInit__nereid(void)
       PyModule_AddIntConstant(module, "PROTOCOL_VERSION", PROTOCOL_VERSION) != 0 ||
       PyModule_AddFunctions(module, own_functions) != 0 ||
       PyModule_AddFunctions(module, link_functions) != 0 ||
-      PyModule_AddFunctions(module, dlpack_functions) != 0)
+      PyModule_AddFunctions(module, dlpack_functions) != 0 ||
+      PyModule_AddFunctions(module, numpy_memory_functions) != 0)
     return NULL;
   return module;
 }

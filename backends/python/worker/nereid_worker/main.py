@@ -43,6 +43,7 @@ class Worker:
     def initialize(self, payload):
         from . import request
         from .execute import Executor
+        from .tensor import place_arrays
 
         arguments = _read_text(payload)
         (length,) = struct.unpack_from("=I", payload)
@@ -50,6 +51,7 @@ class Worker:
         self._loaded.initialize(arguments)
         self._executor = Executor(self._loaded)
         request.may_call = True
+        place_arrays()  # what initialize made, weights above all, is not for the server
         return b""
 
     def is_ready(self, payload):

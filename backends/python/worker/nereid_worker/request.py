@@ -250,9 +250,7 @@ class ResponseIterator:
         self.id = 0
 
     def __call__(self, flags, value, payload):
-        is_last = bool(flags & calls.FINAL)
-        if is_last:
-            self._queue.put((_response_of(flags, value, payload), is_last))
+        self._queue.put((_response_of(flags, value, payload), bool(flags & calls.FINAL)))
 
     def __iter__(self):
         if self._is_finished and self._next >= len(self._seen):

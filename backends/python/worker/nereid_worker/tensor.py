@@ -148,3 +148,11 @@ def _capsule_of(tensor):
     if device not in (_DEVICE_CPU, _DEVICE_CUDA_HOST):
         raise TritonModelException(f"DLDevice type {device} is not support by Python backend.")
     return tensor.__dlpack__(stream=None)
+
+
+def place_arrays():
+    """Lets large arrays that this thread makes lie where the server can read them. Not known before NumPy 1.22."""
+    if tuple(map(int, np.__version__.split(".")[:2])) < (1, 22):
+        return
+    core = getattr(np, "_core", None) or np.core
+    _nereid.place_arrays(core.multiarray._ARRAY_API)

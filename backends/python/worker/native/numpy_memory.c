@@ -1,0 +1,129 @@
+#include "numpy_memory.h"
+
+#include <string.h>
+
+// NumPy's, from numpy/ndarraytypes.h.
+typedef struct data_allocator {
+  void *context;
+  void *(*allocate)(void *context, size_t size);
+  void *(*allocate_zeroed)(void *context, size_t count, size_t size);
+  void *(*reallocate)(void *context, void *memory, size_t size);
+  void (*release)(void *context, void *memory, size_t size);
+} data_allocator;
+
+typedef struct data_handler {
+  char name[127];
+  uint8_t version;
+  data_allocator allocator;
+} data_handler;
+
+enum {
+  SET_HANDLER = 304, // places in numpy's table of functions
+  GET_HANDLER = 305,
+  LEAST = 64 << 10,        // smaller arrays are copied sooner than placed
+  ZEROED_MOST = 64 << 20,  // zeroed arrays beyond this may be meant to stay untouched
+  HEAD = CHANNEL_ALIGNMENT // before the data: its size
+};
+
+static data_allocator usual; // NumPy's own, for all that is not in the region
+
+// The functions below are called from any thread, with or without the GIL; so may the channel's be.
+
+static void *take(size_t size)
+{
+  uint64_t offset;
+  if (size < LEAST || size > SIZE_MAX - HEAD ||
+      !channel_allocate(native_channel, size + HEAD, &offset))
+    return NULL;
+  uint8_t *block = channel_own(native_channel, offset);
+  memcpy(block, &size, sizeof size);
+  return block + HEAD;
+}
+
+static bool is_taken(const void *memory, uint64_t *offset)
+{
+  return channel_is_own(native_channel, memory, offset);
+}
+
+static void *allocate(void *context, size_t size)
+{
+  (void)context;
+  void *taken = take(size);
+  return taken != NULL ? taken : usual.allocate(usual.context, size);
+}
+
+static void *allocate_zeroed(void *context, size_t count, size_t size)
+{
+  (void)context;
+  size_t total;
+  if (__builtin_mul_overflow(count, size, &total) || total > ZEROED_MOST)
+    return usual.allocate_zeroed(usual.context, count, size);
+  void *taken = take(total);
+  return taken != NULL ? memset(taken, 0, total)
+                       : usual.allocate_zeroed(usual.context, count, size);
+}
+
+static void release(void *context, void *memory, size_t size)
+{
+  (void)context;
+  uint64_t offset;
+  if (is_taken(memory, &offset))
+    channel_release(native_channel, offset - HEAD);
+  else
+    usual.release(usual.context, memory, size);
+}
+
+static void *reallocate(void *context, void *memory, size_t size)
+{
+  uint64_t offset;
+  if (!is_taken(memory, &offset))
+    return usual.reallocate(usual.context, memory, size);
+  size_t before;
+  memcpy(&before, (uint8_t *)memory - HEAD, sizeof before);
+  void *moved = allocate(context, size);
+  if (moved == NULL)
+    return NULL;
+  memcpy(moved, memory, before < size ? before : size);
+  channel_release(native_channel, offset - HEAD);
+  return moved;
+}
+
+static data_handler handler = {
+    .name = "nereid",
+    .version = 1,
+    .allocator = {NULL, allocate, allocate_zeroed, reallocate, release},
+};
+
+// place_arrays(numpy's _ARRAY_API): from now on in this context, i.e. thread.
+static PyObject *place_arrays(PyObject *module, PyObject *table)
+{
+  (void)module;
+  void **functions = PyCapsule_GetPointer(table, NULL);
+  if (functions == NULL)
+    return NULL;
+  PyObject *(*get)(void) = (PyObject * (*)(void)) functions[GET_HANDLER];
+  PyObject *(*set)(PyObject *) = (PyObject * (*)(PyObject *)) functions[SET_HANDLER];
+  PyObject *present = get();
+  const data_handler *known =
+      present == NULL ? NULL : PyCapsule_GetPointer(present, "mem_handler");
+  bool is_usual = known != NULL && known != &handler && known->version == 1;
+  if (is_usual)
+    usual = known->allocator; // NumPy keeps its own for ever
+  Py_XDECREF(present);
+  if (PyErr_Occurred())
+    return NULL;
+  if (is_usual) {
+    PyObject *capsule = PyCapsule_New(&handler, "mem_handler", NULL);
+    PyObject *before = capsule == NULL ? NULL : set(capsule);
+    Py_XDECREF(capsule);
+    if (before == NULL)
+      return NULL;
+    Py_DECREF(before);
+  }
+  return PyBool_FromLong(is_usual);
+}
+
+PyMethodDef numpy_memory_functions[] = {
+    {"place_arrays", place_arrays, METH_O,
+     "place_arrays(_ARRAY_API): large arrays lie in the memory shared with the server."},
+    {NULL, NULL, 0, NULL}};

@@ -1,0 +1,214 @@
+"""How a worker starts, what stops a model from loading, and how a worker ends."""
+
+import os
+import signal
+import socket
+import struct
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+
+import host as testing
+import interpreters
+from host import Host, text
+
+
+def refused(write_model, code):
+    """(reason, traceback) of a model that does not load or start."""
+    with Host() as host:
+        with pytest.raises(RuntimeError) as problem:
+            host.start(write_model(code))
+    return problem.value.args
+
+
+def test_a_worker_says_hello_with_its_python():
+    with Host() as host:
+        said = host.hello
+        assert said.get("BI") == (1, 1)
+        assert said.text() == ".".join(map(str, sys.version_info[:3]))
+        assert said.text() == sys.executable
+
+
+def test_what_is_wrong_with_a_model_is_said_in_one_line_and_in_full(write_model):
+    reason, full = refused(write_model, "def f(:\n")
+    assert reason == "SyntaxError: invalid syntax" and 'model.py", line 3' in full
+    reason, full = refused(write_model, "import nothing_of_this_name")
+    assert reason == "ModuleNotFoundError: No module named 'nothing_of_this_name'"
+    reason, full = refused(write_model, "x = 1")
+    assert "has no attribute 'TritonPythonModel'" in reason
+    reason, full = refused(write_model, """
+        class TritonPythonModel:
+            def initialize(self, args):
+                raise OSError("no weights")
+    """)  # fmt: skip
+    assert reason == "OSError: no weights"
+    assert full.startswith("Traceback (most recent call last):\n") and 'raise OSError("no weights")' in full
+    assert "nereid_worker" not in full
+    assert refused(write_model, "raise SystemExit(4)")[0] == "SystemExit: 4"
+
+
+def test_a_missing_numpy_is_named_with_its_interpreter(write_model):
+    with Host(arguments=("-S",)) as host:  # without site-packages
+        with pytest.raises(RuntimeError) as problem:
+            host.load(write_model(""))
+    reason = problem.value.args[0]
+    assert reason.startswith("numpy is needed by Python models, and '")
+    assert f"(Python {'.'.join(map(str, sys.version_info[:3]))}) cannot import it: No module named 'numpy'" in reason
+
+
+def test_initialize_gets_its_arguments_and_the_model_its_folders(write_model):
+    folder = write_model("""
+        import helper, sys
+
+        class TritonPythonModel:
+            @staticmethod
+            def auto_complete_config(config):
+                config.add_input({"name": "A", "data_type": "TYPE_FP32", "dims": [1]})
+                return config
+
+            def initialize(self, args):
+                print(args, pb_utils.get_model_dir(), __name__, sys.modules["triton_python_backend_utils"] is pb_utils)
+    """)
+    (folder / "1" / "helper.py").write_text("")
+    with Host() as host:
+        assert host.load(folder) == (1, 0, 0)
+        completed = host.ask(testing.AUTO_COMPLETE, text('{"name": "m", "input": []}')).text()
+        assert completed == '{"name": "m", "input": [{"name": "A", "data_type": "TYPE_FP32", "dims": [1]}]}'
+        host.initialize(model_name="m", model_config="{}")
+        said = host.output()
+    assert said == f"{{'model_name': 'm', 'model_config': '{{}}'}} {folder}/1 1.model True\n"
+
+
+def test_is_ready_is_the_models_word(started):
+    host = started("""
+        class TritonPythonModel:
+            answers = iter([True, False, 1])
+
+            def is_ready(self):
+                return next(self.answers)
+    """)
+    assert [host.ask(testing.IS_READY).get("B") for _ in range(2)] == [1, 0]
+    with pytest.raises(RuntimeError, match="must return a boolean value"):
+        host.ask(testing.IS_READY)
+
+
+def test_finalize_runs_then_exit_handlers_and_the_worker_ends_with_zero(started):
+    host = started("""
+        import atexit, threading, time
+        atexit.register(print, "at exit")
+
+        class TritonPythonModel:
+            def initialize(self, args):
+                threading.Thread(target=time.sleep, args=(1000,)).start()  # nobody waits for it
+
+            def execute(self, requests):
+                return [None]
+
+            def finalize(self):
+                print("finalize")
+    """)
+    assert host.finalize() == 0
+    assert host.output() == "finalize\nat exit\n"
+
+
+def test_prints_come_line_by_line(started):
+    host = started("""
+        class TritonPythonModel:
+            def execute(self, requests):
+                print("printed")
+                return [pb_utils.InferenceResponse()]
+    """)
+    host.execute([{}])
+    assert host.output() == "printed\n"
+
+
+def test_workers_ignore_an_interrupt_and_obey_a_termination(started):
+    host = started("class TritonPythonModel:\n    def execute(self, requests):\n        return [pb_utils.InferenceResponse()]")
+    host.process.send_signal(signal.SIGINT)
+    assert host.execute([{}])[1][0].kind == 1
+    host.process.send_signal(signal.SIGTERM)
+    assert host.process.wait(20) == -signal.SIGTERM
+
+
+@pytest.mark.parametrize("code", ["time.sleep(1000)", "while True: pass", "signal.pthread_sigmask(0, range(1, 60)); time.sleep(1000)"])
+def test_a_worker_ends_with_its_host_and_takes_its_children_along(started, code):
+    host = started(f"""
+        import subprocess, signal, time
+
+        class TritonPythonModel:
+            def initialize(self, args):
+                child = subprocess.Popen(["sleep", "1000"])
+                print(child.pid)
+
+            def execute(self, requests):
+                {code}
+    """)
+    child = int(host.output())
+    host._block  # the channel stays; what goes is the socket, as when the server is killed
+    host.send(testing.WORK, testing.EXECUTE, 1, 0, 1, host._block(lambda _: struct.pack("=I", 0)))
+    host.socket.shutdown(socket.SHUT_RDWR)
+    host.process.wait(20)
+    deadline = time.monotonic() + 20
+    while os.path.exists(f"/proc/{child}") and time.monotonic() < deadline:
+        with open(f"/proc/{child}/stat") as stat:
+            if stat.read().split()[2] == "Z":
+                break
+        time.sleep(0.01)
+    else:
+        assert not os.path.exists(f"/proc/{child}")
+
+
+def test_models_may_fork(started):
+    host = started("""
+        import multiprocessing, os
+
+        def double(values):
+            return (values * 2 + np.ones(1 << 16, np.float32)[0]).sum()
+
+        class TritonPythonModel:
+            def execute(self, requests):
+                values = requests[0].inputs()[0].as_numpy() + 0
+                with multiprocessing.get_context("fork").Pool(2) as pool:
+                    total = sum(pool.map(double, [values] * 4))
+                child = os.fork()
+                if child == 0:
+                    pb_utils.Tensor("X", values)
+                    os._exit(7)
+                status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+                return [pb_utils.InferenceResponse([pb_utils.Tensor("OUT", np.array([total, status]))])]
+    """)
+    for _ in range(3):
+        _, [response], _ = host.execute([{"inputs": {"X": np.ones(1 << 15, np.float32)}}])
+        assert response.kind == 1, response.message
+        assert list(response.outputs["OUT"]) == [4 * 3 * (1 << 15), 7]
+
+
+def test_an_idle_worker_uses_no_processor(started):
+    host = started("class TritonPythonModel:\n    def execute(self, requests):\n        return [pb_utils.InferenceResponse()]")
+    host.execute([{}])
+    time.sleep(1.5)  # the time after which it settles: what follows is counted, not raced
+
+    def used():
+        with open(f"/proc/{host.process.pid}/stat") as stat:
+            fields = stat.read().rsplit(")", 1)[1].split()
+        with open(f"/proc/{host.process.pid}/status") as status:
+            switches = sum(int(line.split()[1]) for line in status if "ctxt_switches" in line)
+        return int(fields[11]) + int(fields[12]), switches
+
+    before = used()
+    time.sleep(2)
+    assert used() == before
+
+
+def test_the_extension_uses_the_stable_abi_of_3_8_only():
+    extension = testing.WORKER / "_nereid.abi3.so"
+    symbols = subprocess.run(["nm", "-D", "--undefined-only", extension], capture_output=True, text=True, check=True)
+    used = {line.split()[-1] for line in symbols.stdout.splitlines()}
+    used = {name for name in used if name.startswith(("Py", "_Py"))}
+    allowed = set((testing.ROOT / "tests/python/stable_abi_3_8.txt").read_text().split())
+    assert used and not used - allowed
+    needed = subprocess.run(["readelf", "-d", extension], capture_output=True, text=True, check=True).stdout
+    assert "libpython" not in needed

@@ -1,0 +1,156 @@
+"""Whose memory tensors are in, how long it stays, and when it goes back."""
+
+import numpy as np
+import pytest
+
+import interpreters
+from host import BF16, DECOUPLED, LEVELS, RELEASED, Host, Raw
+
+LARGE = 1 << 20
+
+WHERE = """
+import _nereid
+
+def where():
+    return _nereid.memory()[0]
+
+class TritonPythonModel:
+    kept = None
+
+    def execute(self, requests):
+        responses = []
+        for request in requests:
+            before = where()
+            array = request.inputs()[0].as_numpy() + 1
+            placed = where() - before >= array.nbytes
+            response = pb_utils.InferenceResponse([pb_utils.Tensor("OUT", array)], parameters={"placed": placed})
+            responses.append(response)
+        return responses
+"""
+
+
+def test_inputs_are_views_that_cannot_be_written(started):
+    host = started("""
+        class TritonPythonModel:
+            def execute(self, requests):
+                array = requests[0].inputs()[0].as_numpy()
+                said = {"owns": array.flags.owndata, "writeable": array.flags.writeable, "same":
+                        array is requests[0].inputs()[0].as_numpy()}
+                return [pb_utils.InferenceResponse(parameters=said)]
+    """)
+    _, [response], _ = host.execute([{"inputs": {"X": np.zeros(4)}}])
+    assert response.parameters == '{"owns": false, "writeable": false, "same": true}'
+
+
+def test_an_input_stays_as_long_as_its_array_is_kept(started):
+    host = started("""
+        class TritonPythonModel:
+            kept = []
+
+            def execute(self, requests):
+                if requests[0].request_id() == "let go":
+                    self.kept.clear()
+                    return [pb_utils.InferenceResponse()]
+                self.kept.append(requests[0].inputs()[0].as_numpy()[1:])
+                return [pb_utils.InferenceResponse([pb_utils.Tensor("SUM", sum(a.sum() for a in self.kept).reshape(1))])]
+    """)
+    for number in range(1, 4):
+        flags, [response], _ = host.execute([{"inputs": {"X": np.full(1000, float(number))}}])
+        assert not flags & RELEASED and response.outputs["SUM"] == 999 * sum(range(number + 1))
+    assert host.used() > 3 * 8000
+    host.execute([{"id": "let go"}])
+    host.execute([{}])
+    host.await_call(lambda call: len(host.releases) == 3)
+    assert host.used() == 0
+
+
+@pytest.mark.parametrize("version", interpreters.found(), ids=lambda version: ".".join(map(str, version)))
+def test_large_outputs_are_made_where_the_server_reads_them(version, write_model):
+    python = interpreters.with_numpy(version, interpreters.found()[version])
+    with Host(str(python)) as host:
+        host.start(write_model(WHERE))
+        for number in range(20):
+            _, [large, small], _ = host.execute(
+                [{"inputs": {"X": np.full(LARGE, number, np.float32)}}, {"inputs": {"X": np.zeros(4, np.float32)}}]
+            )
+            assert large.parameters == '{"placed": true}', large.message
+            assert small.parameters == '{"placed": false}'
+            assert (large.outputs["OUT"] == number + 1).all()
+
+
+def test_what_is_not_contiguous_or_not_made_here_is_copied(started):
+    host = started("""
+        class TritonPythonModel:
+            def execute(self, requests):
+                array = requests[0].inputs()[0].as_numpy()
+                return [pb_utils.InferenceResponse([
+                    pb_utils.Tensor("SAME", array), requests[0].inputs()[0], pb_utils.Tensor("TURNED", array.T),
+                    pb_utils.Tensor("EACH", (array + 0)[::2]), pb_utils.Tensor("PART", (array + 0)[100:200])])]
+    """)
+    value = np.arange(300 * 400, dtype=np.int32).reshape(300, 400)
+    _, [response], _ = host.execute([{"inputs": {"X": value}}])
+    for name, expected in {"SAME": value, "X": value, "TURNED": value.T, "EACH": value[::2],
+                           "PART": value[100:200]}.items():  # fmt: skip
+        assert (response.outputs[name] == expected).all()
+
+
+def test_a_sent_array_may_be_changed_at_once(started):
+    host = started("""
+        class TritonPythonModel:
+            def execute(self, requests):
+                sender = requests[0].get_response_sender()
+                array = np.empty(1 << 18, np.float32)
+                for number in range(50):
+                    array[:] = number
+                    sender.send(pb_utils.InferenceResponse([pb_utils.Tensor("OUT", array)]))
+                    array[:] = -1
+                sender.send(flags=1)
+    """)
+    host.execute([{"handle": 1}], LEVELS | DECOUPLED)
+    host.await_call(lambda call: call.kind == 1 and call.flags == 1)
+    responses = [call.response for call in host.calls if call.kind == 1][:-1]
+    assert [set(response.outputs["OUT"]) for response in responses] == [{number} for number in range(50)]
+
+
+def test_free_memory_goes_back_when_the_worker_is_idle(started):
+    import time
+
+    host = started(WHERE)
+    host.execute([{"inputs": {"X": np.zeros(16 * LARGE, np.float32)}}])
+    blocks = host.region_pages()
+    assert blocks * 512 > 64 * LARGE
+    deadline = time.monotonic() + 30
+    while host.region_pages() * 512 > 2 * 64 * LARGE * 0.6 and time.monotonic() < deadline:
+        time.sleep(0.1)
+    assert host.region_pages() * 512 < 2 * 64 * LARGE * 0.6  # the host's own block of inputs is left
+
+
+def test_dlpack_goes_both_ways(started):
+    host = started("""
+        class TritonPythonModel:
+            def execute(self, requests):
+                given, brain = requests[0].inputs()
+                taken = pb_utils.Tensor.from_dlpack("TAKEN", given)
+                capsule = pb_utils.Tensor.from_dlpack("CAPSULE", given.to_dlpack())
+                if hasattr(np, "from_dlpack"):
+                    array = np.from_dlpack(given)
+                else:
+                    array = given.as_numpy()
+                try:
+                    brain.as_numpy()
+                except pb_utils.TritonModelException as problem:
+                    said = str(problem)
+                again = pb_utils.Tensor.from_dlpack("BRAIN", brain.to_dlpack())
+                assert again.triton_dtype() == 14 and again.shape() == [2, 2]
+                assert given.__dlpack_device__() == (1, 0)
+                return [pb_utils.InferenceResponse(
+                    [taken, capsule, pb_utils.Tensor("ARRAY", array + 0), again], parameters={"said": said})]
+    """)
+    value = np.arange(6, dtype=np.int16).reshape(2, 3)
+    brain = Raw(BF16, (2, 2), b"12345678")
+    _, [response], _ = host.execute([{"inputs": {"X": value, "B": brain}}])
+    assert response.kind == 1, response.message
+    for name in ("TAKEN", "CAPSULE", "ARRAY"):
+        assert (response.outputs[name] == value).all()
+    assert response.outputs["BRAIN"].data == brain.data
+    assert "Tensor dtype is BF16 and cannot be converted to NumPy" in response.parameters
