@@ -115,9 +115,10 @@ static TRITONSERVER_Error *write_block(unpacking *self, const char *name, int fi
 {
   if (offset < 0 || (uint64_t)offset > self->limits->bytes || size > self->limits->bytes)
     return refuse(self, name, TOO_LARGE);
-  if ((uint64_t)offset + size > *end) {
-    self->bytes += (uint64_t)offset + size - *end;
-    *end = (uint64_t)offset + size;
+  uint64_t last = (uint64_t)offset + size; // both are at most what is allowed
+  if (last > *end) {
+    self->bytes += last - *end;
+    *end = last;
   }
   if (self->bytes > self->limits->bytes)
     return refuse(self, name, TOO_LARGE);

@@ -305,7 +305,7 @@ def test_more_instances_than_processes_are_allowed_fail_the_load(start_server, r
     server = start_server(
         repository, ready=False, flags=["--exit-on-error=false", f"--backend-config=python,python-executable={script}"]
     )
-    wait_for("the reason", lambda: "cannot start a Python worker by" in reason(server, "many"))
+    wait_for("the reason", lambda: "Exec format error" in reason(server, "many"))
     assert not children(server.process.pid)
 
 

@@ -49,6 +49,9 @@ void launcher_restrict_files(const launcher_options *options);   // Landlock
 void launcher_drop_capabilities(void);
 void launcher_filter_calls(const launcher_options *options); // seccomp
 
+// Reads an unsigned decimal number that is all of a line.
+bool launcher_number(const char *text, uint64_t *value);
+
 // Writes `text` to a file of /proc or /sys; false sets errno.
 bool launcher_write(const char *path, const char *text);
 

@@ -35,14 +35,15 @@ static void limit(__rlimit_resource_t resource, uint64_t value, const char *what
 static void order_for_out_of_memory(void)
 {
   char text[16] = "";
-  int value = 0;
+  uint64_t amount;
   int file = open("/proc/self/oom_score_adj", O_RDONLY | O_CLOEXEC);
   ssize_t length = file < 0 ? -1 : read(file, text, sizeof text - 1);
   if (file >= 0)
     close(file);
-  if (length <= 0 || sscanf(text, "%d", &value) != 1)
+  bool negative = text[0] == '-';
+  if (length <= 0 || !launcher_number(text + negative, &amount) || amount > OUT_OF_MEMORY_MOST)
     launcher_fail(errno, "cannot read oom_score_adj");
-  value += OUT_OF_MEMORY_ADD;
+  int value = (negative ? -(int)amount : (int)amount) + OUT_OF_MEMORY_ADD;
   snprintf(text, sizeof text, "%d", value > OUT_OF_MEMORY_MOST ? OUT_OF_MEMORY_MOST : value);
   if (!launcher_write("/proc/self/oom_score_adj", text))
     launcher_fail(errno, "cannot set oom_score_adj");

@@ -44,19 +44,28 @@ bool launcher_write(const char *path, const char *text)
 
 // ---- the command line
 
+bool launcher_number(const char *text, uint64_t *value)
+{
+  const char *at = text;
+  *value = 0;
+  for (; *at >= '0' && *at <= '9'; at++)
+    if (__builtin_mul_overflow(*value, 10, value) ||
+        __builtin_add_overflow(*value, (uint64_t)(*at - '0'), value))
+      return false;
+  return at != text && (*at == '\0' || *at == '\n');
+}
+
 static uint64_t number(const char *text, const char *option)
 {
-  char *end;
-  errno = 0;
-  unsigned long long value = strtoull(text, &end, 10);
-  if (errno != 0 || end == text || *end != '\0' || *text == '-')
+  uint64_t value;
+  if (!launcher_number(text, &value))
     launcher_fail(0, "--%s: '%s' is not a number", option, text);
   return value;
 }
 
 static void add_path(launcher_paths *paths, const char *path)
 {
-  const char **items = realloc(paths->items, (paths->count + 1) * sizeof *items);
+  const char **items = reallocarray(paths->items, paths->count + 1, sizeof *items);
   if (items == NULL)
     launcher_fail(ENOMEM, "cannot read the command line");
   paths->items = items;
@@ -161,7 +170,7 @@ int main(int count, char **arguments)
   launcher_drop_capabilities();
   die_with_parent(options.parent);
   launcher_filter_calls(&options);
-  execvp(options.command[0], options.command);
+  execv(options.command[0], options.command); // never a shell, as execvp would try
   int failure = errno;
   dprintf(STDERR_FILENO, "nereid-worker-launcher: cannot run '%s': %s\n", options.command[0],
           strerror(failure));

@@ -104,8 +104,7 @@ static PyObject *place_arrays(PyObject *module, PyObject *table)
   PyObject *(*get)(void) = (PyObject * (*)(void)) functions[GET_HANDLER];
   PyObject *(*set)(PyObject *) = (PyObject * (*)(PyObject *)) functions[SET_HANDLER];
   PyObject *present = get();
-  const data_handler *known =
-      present == NULL ? NULL : PyCapsule_GetPointer(present, "mem_handler");
+  const data_handler *known = present == NULL ? NULL : PyCapsule_GetPointer(present, "mem_handler");
   bool is_usual = known != NULL && known != &handler && known->version == 1;
   if (is_usual)
     usual = known->allocator; // NumPy keeps its own for ever
