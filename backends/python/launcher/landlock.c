@@ -147,7 +147,7 @@ static void allow_system(int ruleset, uint64_t handled)
     allow(ruleset, SYSTEM_FILES[i], READ_FILE, handled);
   // its own number stays the same; names of threads are written here
   snprintf(own, sizeof own, "/proc/%d", (int)getpid());
-  if (!allow(ruleset, own, READ_FILE | READ_FOLDER | WRITE_FILE, handled))
+  if (!allow(ruleset, own, READ_FILE | READ_FOLDER | WRITE_FILE | TRUNCATE, handled))
     launcher_fail(0, "sandbox strict needs /proc");
   allow(ruleset, "/dev/null", READ_FILE | WRITE_FILE | TRUNCATE, handled);
 }
