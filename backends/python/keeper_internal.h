@@ -33,12 +33,12 @@ struct worker_keeper {
   _Atomic(const char *) name; // one of own_names
   char *own_names[2];         // of the start, of the instance
 
-  pthread_mutex_t work; // held while work is under way
-
   pthread_mutex_t lock;   // guards what follows
   pthread_cond_t changed; // any of it
   char *arguments;        // of initialize; NULL: not to be started again
   keeper_state state;
+  bool working;        // a thread is between begin and end of work
+  unsigned waiting;    // threads that wait for their turn to work
   uint64_t number;     // of the present worker: 1, 2, …
   uint64_t ended;      // number of the last one that ended
   char *cause;         // how it ended, or why it could not be started
@@ -67,6 +67,10 @@ TRITONSERVER_Error *keeper_initialize(worker_keeper *self, worker_link *link, co
 
 // WORK_FINALIZE; what goes wrong is logged.
 void keeper_finalize(worker_keeper *self, worker_link *link);
+
+// Waits for the turn to work; the lock is held. False: `deadline_ns` came first.
+bool keeper_take_turn_locked(worker_keeper *self, uint64_t deadline_ns);
+void keeper_end_turn_locked(worker_keeper *self);
 
 // The present worker's link, referenced.
 worker_link *keeper_link(worker_keeper *self);

@@ -350,27 +350,42 @@ static TRITONSERVER_Error *ask_is_ready(worker_keeper *self, worker_link *link)
                        worker_keeper_name(self));
 }
 
-TRITONSERVER_Error *worker_keeper_check_ready(worker_keeper *self)
+static TRITONSERVER_Error *unhealthy_locked(const worker_keeper *self)
 {
-  pthread_mutex_lock(&self->lock);
-  bool ready = self->state == KEEPER_READY, asked = self->has_is_ready;
-  TRITONSERVER_Error *error =
-      ready ? NULL
-            : backend_error(TRITONSERVER_ERROR_INTERNAL, "Stub process '%s' is not healthy.%s%s",
-                            worker_keeper_name(self), self->cause == NULL ? "" : " It ended: ",
-                            self->cause == NULL ? "" : self->cause);
-  pthread_mutex_unlock(&self->lock);
-  if (error != NULL || !asked)
-    return error;
-  struct timespec deadline;
-  clock_gettime(CLOCK_REALTIME, &deadline);
-  deadline.tv_sec += READY_WAIT_S;
-  if (pthread_mutex_timedlock(&self->work, &deadline) != 0)
+  return backend_error(TRITONSERVER_ERROR_INTERNAL, "Stub process '%s' is not healthy.%s%s",
+                       worker_keeper_name(self), self->cause == NULL ? "" : " It ended: ",
+                       self->cause == NULL ? "" : self->cause);
+}
+
+// The link to ask, taken in turn; NULL when there is nothing to ask.
+static TRITONSERVER_Error *begin_check_locked(worker_keeper *self, worker_link **link)
+{
+  uint64_t deadline = backend_now_ns() + (uint64_t)READY_WAIT_S * NS_PER_S;
+  *link = NULL;
+  if (self->state != KEEPER_READY)
+    return unhealthy_locked(self);
+  if (!self->has_is_ready)
+    return NULL;
+  if (!keeper_take_turn_locked(self, deadline))
     return backend_error(TRITONSERVER_ERROR_UNAVAILABLE,
                          "Timed out waiting for in-flight is_ready() response");
-  worker_link *link = keeper_link(self);
-  error = link == NULL ? worker_keeper_why_gone(self, NULL) : ask_is_ready(self, link);
-  worker_link_unref(link);
-  pthread_mutex_unlock(&self->work);
+  if (self->state == KEEPER_READY) {
+    *link = worker_link_ref(self->link);
+    return NULL;
+  }
+  keeper_end_turn_locked(self);
+  return unhealthy_locked(self);
+}
+
+TRITONSERVER_Error *worker_keeper_check_ready(worker_keeper *self)
+{
+  worker_link *link;
+  pthread_mutex_lock(&self->lock);
+  TRITONSERVER_Error *error = begin_check_locked(self, &link);
+  pthread_mutex_unlock(&self->lock);
+  if (link == NULL)
+    return error;
+  error = ask_is_ready(self, link);
+  worker_keeper_end_work(self, link);
   return error;
 }

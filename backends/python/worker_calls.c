@@ -131,7 +131,8 @@ static void take_response(worker_keeper *keeper, worker_link *link, const channe
                         .reader = reader,
                         .final = (call->flags & RESPONSE_FINAL) != 0};
   open_request request;
-  wire_response_read(reader, &self.head);
+  if (call->size > 0) // nothing is RESPONSE_NONE
+    wire_response_read(reader, &self.head);
   if (reader->bad)
     self.head.kind = RESPONSE_ERROR; // response_fill says so
   if (!request_table_begin(requests, call->id, &request))

@@ -277,7 +277,6 @@ static void *listen_for_calls(void *argument)
 static void free_keeper(worker_keeper *self)
 {
   request_table_fini(&self->requests);
-  pthread_mutex_destroy(&self->work);
   pthread_mutex_destroy(&self->lock);
   pthread_cond_destroy(&self->changed);
   free(self->start_failure);
@@ -296,7 +295,6 @@ static worker_keeper *new_keeper(const python_model *model, const char *name)
   self->model = model;
   self->socket = -1;
   request_table_init(&self->requests);
-  pthread_mutex_init(&self->work, NULL);
   pthread_mutex_init(&self->lock, NULL);
   host_condition_init(&self->changed);
   self->own_names[0] = strdup(name);
@@ -412,29 +410,56 @@ void worker_keeper_stop(worker_keeper *self)
 
 // ---- work
 
-TRITONSERVER_Error *worker_keeper_begin_work(worker_keeper *self, worker_link **link)
+bool keeper_take_turn_locked(worker_keeper *self, uint64_t deadline_ns)
+{
+  self->waiting++;
+  while (self->working && host_condition_wait(&self->changed, &self->lock, deadline_ns))
+    ;
+  self->waiting--;
+  if (self->working)
+    return false;
+  self->working = true;
+  return true;
+}
+
+void keeper_end_turn_locked(worker_keeper *self)
+{
+  self->working = false;
+  if (self->waiting > 0)
+    pthread_cond_broadcast(&self->changed);
+}
+
+static void await_ready_locked(worker_keeper *self)
 {
   uint64_t deadline = backend_now_ns() + (uint64_t)START_WAIT_S * NS_PER_S;
-  pthread_mutex_lock(&self->work);
-  pthread_mutex_lock(&self->lock);
   while (self->state == KEEPER_STARTING ||
          (self->state == KEEPER_DOWN && self->retry_ns <= backend_now_ns()))
     if (self->death_count >= DEATHS_MANY ||
         !host_condition_wait(&self->changed, &self->lock, deadline))
-      break;
+      return;
+}
+
+TRITONSERVER_Error *worker_keeper_begin_work(worker_keeper *self, worker_link **link)
+{
   TRITONSERVER_Error *error = NULL;
-  if (self->state == KEEPER_READY)
+  pthread_mutex_lock(&self->lock);
+  while (!keeper_take_turn_locked(self, backend_now_ns() + (uint64_t)PAUSE_MOST_S * NS_PER_S))
+    ;
+  await_ready_locked(self);
+  if (self->state == KEEPER_READY) {
     *link = worker_link_ref(self->link);
-  else
+  } else {
     error = gone_locked(self);
+    keeper_end_turn_locked(self);
+  }
   pthread_mutex_unlock(&self->lock);
-  if (error != NULL)
-    pthread_mutex_unlock(&self->work);
   return error;
 }
 
 void worker_keeper_end_work(worker_keeper *self, worker_link *link)
 {
   worker_link_unref(link);
-  pthread_mutex_unlock(&self->work);
+  pthread_mutex_lock(&self->lock);
+  keeper_end_turn_locked(self);
+  pthread_mutex_unlock(&self->lock);
 }

@@ -1,6 +1,7 @@
 """Workers that die, hang, flood or cannot be started: who notices, what they are told, and what is left (rows 30, 41-44)."""
 import os
 import pathlib
+import shutil
 import signal
 import threading
 import time
@@ -8,8 +9,8 @@ import time
 import numpy as np
 import pytest
 import tritonclient.http as triton
-from conftest import wait_for
-from faults import descriptors
+from conftest import ROOT, wait_for
+from faults import Faults, descriptors
 from python_models import ECHO, PID, ask, await_gone, children, gone, infer, make_python, reason, together, worker_of
 
 # Gives its process's number; while a file `hold` is in the model's folder, execute waits.
@@ -296,17 +297,31 @@ def test_a_server_that_is_killed_takes_its_workers_along(start_server, repositor
     client.join(30)
 
 
-def test_more_instances_than_processes_are_allowed_fail_the_load(start_server, repository, tmp_path):
-    # Root is not bound by a limit of processes; the interpreter is one that may not start any.
-    script = tmp_path / "python"
-    script.write_text("not a program\n")
-    script.chmod(0o755)
-    make_python(repository, "many", count=64)
+# Root is not bound by limits of processes, so the limit is played: `allowed` processes or threads start, then none does.
+@pytest.mark.parametrize("allowed", [4, 9, 14])
+def test_more_instances_than_processes_are_allowed_fail_the_load(start_server, repository, tmp_path, allowed):
+    folder = make_python(repository, "many", count=8)
+    shutil.move(folder, tmp_path / "many")
+    faults = Faults(tmp_path / "control")
+    python = tmp_path / "python"  # the faults are the server's, not the workers'
+    python.write_text(f'#!/bin/sh\nunset LD_PRELOAD\nexec {ROOT}/.venv/bin/python "$@"\n')
+    python.chmod(0o755)
     server = start_server(
-        repository, ready=False, flags=["--exit-on-error=false", f"--backend-config=python,python-executable={script}"]
+        repository, variables=faults.variables,
+        flags=["--model-control-mode=explicit", f"--backend-config=python,python-executable={python}"],
     )
-    wait_for("the reason", lambda: "Exec format error" in reason(server, "many"))
-    assert not children(server.process.pid)
+    before = descriptors(server)
+    shutil.move(tmp_path / "many", folder)
+    faults.arm(["threads"], at=allowed, count=1000)
+    reply = server.ask("/v2/repository/models/many/load", b"{}")
+    assert reply.status == 400 and "Resource temporarily unavailable" in reply.text, reply.text
+    faults.disarm()
+    wait_for("the ends of those that did start", lambda: not children(server.process.pid))
+    assert server.ask("/v2/repository/models/many/load", b"{}").status == 200
+    assert infer(server, "many").tolist() == [1]
+    assert server.ask("/v2/repository/models/many/unload", b"{}").status == 200
+    wait_for("the unload", lambda: not children(server.process.pid))
+    wait_for("as few descriptors as before", lambda: descriptors(server) <= before + 4)
 
 
 def test_an_idle_worker_uses_no_processor(start_release, repository):

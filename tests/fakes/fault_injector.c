@@ -21,6 +21,7 @@
 #include <netdb.h>
 #include <poll.h>
 #include <pthread.h>
+#include <spawn.h>
 #include <stdarg.h>
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -552,6 +553,15 @@ EXPORT int pthread_create(pthread_t *thread, const pthread_attr_t *attributes, v
   if (FAILS(SET_THREADS, EAGAIN, "pthread_create"))
     return errno;
   return NEXT(pthread_create)(thread, attributes, run, argument);
+}
+
+EXPORT int posix_spawn(pid_t *id, const char *path, const posix_spawn_file_actions_t *actions,
+                       const posix_spawnattr_t *attributes, char *const arguments[],
+                       char *const environment[])
+{
+  if (FAILS(SET_THREADS, EAGAIN, "posix_spawn"))
+    return errno;
+  return NEXT(posix_spawn)(id, path, actions, attributes, arguments, environment);
 }
 
 EXPORT int open(const char *path, int flags, ...)
