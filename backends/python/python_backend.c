@@ -121,7 +121,7 @@ static TRITONSERVER_Error *read_settings(python_backend *self, json_t *settings)
   BACKEND_RETURN_IF_ERROR(worker_sandbox_init(&self->sandbox, settings));
   BACKEND_RETURN_IF_ERROR(read_environments(self, settings));
   tell_of_keys(self, settings);
-  BACKEND_LOG_INFO("backend '%s': workers run in sandbox %s", self->name,
+  BACKEND_LOG_INFO("Python workers of backend '%s' run in sandbox %s", self->name,
                    self->sandbox.strict ? "strict" : "standard");
   return NULL;
 }

@@ -296,6 +296,15 @@ def test_a_start_that_fails_says_why(arguments, status, words):
     assert words in result.stderr and result.stderr.count("\n") == 1
 
 
+def test_no_shell_runs_what_is_no_program(tmp_path):
+    script = tmp_path / "script"
+    script.write_text(f"touch {tmp_path}/ran\n")
+    script.chmod(0o755)
+    result = launch("--", script)
+    assert result.returncode == 126 and "Exec format error" in result.stderr
+    assert not (tmp_path / "ran").exists()
+
+
 STATUS = "import os; print(open('/proc/self/status').read(), open('/proc/self/limits').read(), sorted(os.listdir('/proc/self/fd')), " \
          "os.getsid(0) == os.getpid(), oct(os.umask(0)), open('/proc/self/oom_score_adj').read())"
 
