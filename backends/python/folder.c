@@ -6,6 +6,7 @@
 #include <limits.h>
 #include <linux/openat2.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -97,11 +98,18 @@ bool folder_share_file(int folder, const char *from, const char *path)
 {
   const char *from_name, *name;
   int result = -1, from_parent = open_parent(folder, from, &from_name);
+  struct stat status;
   if (from_parent < 0)
     return false;
   int parent = open_parent(folder, path, &name);
   if (parent >= 0) {
-    result = linkat(from_parent, from_name, parent, name, 0); // a link itself, not what it is to
+    result = fstatat(from_parent, from_name, &status, AT_SYMLINK_NOFOLLOW);
+    if (result == 0 && !S_ISREG(status.st_mode)) { // a link leads elsewhere from another place
+      errno = EPERM;
+      result = -1;
+    }
+    if (result == 0)
+      result = linkat(from_parent, from_name, parent, name, 0);
     close_keeping_errno(parent);
   }
   close_keeping_errno(from_parent);
@@ -137,17 +145,29 @@ static bool is_entry(const char *name)
   return strcmp(name, ".") != 0 && strcmp(name, "..") != 0;
 }
 
+// A folder whose content can be listed and removed, whatever its mode was.
+static int open_readable(int parent, const char *name)
+{
+  char path[32];
+  int place = open_beneath(parent, name, FOLDER_FLAGS, 0);
+  if (place < 0)
+    return -1;
+  snprintf(path, sizeof path, "/proc/self/fd/%d", place);
+  int result = chmod(path, 0700) == 0 ? open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
+  close_keeping_errno(place);
+  return result;
+}
+
 static bool remove_content(int parent, const char *name, int depth)
 {
   bool removed = true;
-  int descriptor = open_beneath(parent, name, O_RDONLY | O_DIRECTORY, 0);
+  int descriptor = open_readable(parent, name);
   DIR *folder = descriptor < 0 ? NULL : fdopendir(descriptor);
   if (folder == NULL) {
     if (descriptor >= 0)
       close_keeping_errno(descriptor);
     return false;
   }
-  fchmod(descriptor, 0700); // so that what is in it can be removed
   struct dirent *entry;
   while ((entry = readdir(folder)) != NULL)
     if (is_entry(entry->d_name))

@@ -263,6 +263,7 @@ HOSTILE = {
     "hard_link_absolute": (tar_of(link("a", "/etc/passwd", tarfile.LNKTYPE)), OUT),
     "hard_link_up": (tar_of(link("a", "../../../etc/passwd", tarfile.LNKTYPE)), OUT),
     "hard_link_through_link": (tar_of(entry("b/f"), link("a", "b"), link("c", "a/f", tarfile.LNKTYPE)), "Not a directory"),
+    "hard_link_to_link": (tar_of(entry("x"), link("a/b/l", "../../x"), link("l", "a/b/l", tarfile.LNKTYPE)), "not permitted"),
     "hard_link_to_nothing": (tar_of(link("a", "absent", tarfile.LNKTYPE)), "No such file"),
     "character_device": (tar_of(entry("null", tarfile.CHRTYPE)), KIND),
     "block_device": (tar_of(entry("disk", tarfile.BLKTYPE)), KIND),
