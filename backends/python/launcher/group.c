@@ -68,7 +68,7 @@ static void remove_old(const char *parent)
 // Another worker's launcher may remove the group while it is empty, so this is tried again.
 static bool enter(const char *group, const char *most, bool *made)
 {
-  *made = mkdir(group, 0700) == 0;
+  *made = mkdir(group, 0700) == 0 || *made;
   return write_in(group, "pids.max", most) && write_in(group, "cgroup.procs", "0");
 }
 
