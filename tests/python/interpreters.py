@@ -45,6 +45,30 @@ def found():
     return dict(sorted(interpreters.items()))
 
 
+# The oldest NumPy that there is for each.
+OLDEST_NUMPY = {
+    (3, 8): "numpy==1.17.3",
+    (3, 9): "numpy==1.19.3",
+    (3, 10): "numpy==1.21.3",
+    (3, 11): "numpy==1.23.2",
+    (3, 12): "numpy==1.26.0",
+    (3, 13): "numpy==2.1.0",
+}
+
+
+def each():
+    """(version, path, what pip calls the NumPy): each interpreter with the newest and the oldest NumPy."""
+    for version, path in found().items():
+        yield version, path, "numpy"
+        if version in OLDEST_NUMPY:
+            yield version, path, OLDEST_NUMPY[version]
+
+
+def name(value):
+    """How a test is called for one of them."""
+    return ".".join(map(str, value)) if isinstance(value, tuple) else pathlib.Path(value).name
+
+
 def with_numpy(version, path, numpy="numpy"):
     """The python of an environment of that interpreter that has NumPy; made when it is not there."""
     place = PLACE / f"{version[0]}.{version[1]}-{re.sub('[^a-z0-9.]+', '-', numpy)}"
@@ -58,5 +82,5 @@ def with_numpy(version, path, numpy="numpy"):
 
 
 if __name__ == "__main__":
-    for version, path in found().items():
-        print(*version, path, with_numpy(version, path), file=sys.stdout)
+    for version, path, numpy in each():
+        print(*version, path, with_numpy(version, path, numpy), file=sys.stdout)

@@ -30,11 +30,12 @@ def test_each_request_gets_the_sum_and_difference_of_its_inputs(started):
     assert host.used() == 0
 
 
-def test_outputs_that_are_not_requested_are_left_out(started):
-    host = started(ADD_SUB)
+def test_outputs_that_are_not_requested_are_left_out_unless_the_configuration_does_not_know_them(started):
+    host = started(ADD_SUB, model_config='{"output": [{"name": "SUM"}]}')
     one = np.ones(1, np.int32)
-    _, [response], _ = host.execute([{"inputs": {"A": one, "B": one}, "outputs": ["DIFF"]}])
-    assert list(response.outputs) == ["DIFF"]
+    for requested, expected in ([], ["SUM", "DIFF"]), (["DIFF"], ["DIFF"]), (["OTHER"], ["DIFF"]):
+        _, [response], _ = host.execute([{"inputs": {"A": one, "B": one}, "outputs": requested}])
+        assert list(response.outputs) == expected
 
 
 def failing(started, code, flags=LEVELS, count=2):
@@ -149,3 +150,31 @@ def test_a_coroutine_that_fails_answers_its_requests_with_the_error(started):
     failed = host.await_call(lambda call: call.kind == 1 and call.id == 2)
     assert failed.flags == 1 and "message: RuntimeError: late\n" in failed.response.message
     assert [call.id for call in host.calls if call.kind == 1] == [1, 2]
+
+
+def test_exceptions_that_cannot_be_said_plainly_are_said_as_well_as_can_be(started):
+    host = started(r"""
+        class Silent(Exception):
+            def __str__(self):
+                raise ValueError()
+
+        class TritonPythonModel:
+            def execute(self, requests):
+                kind = requests[0].request_id()
+                if kind == "silent":
+                    raise Silent()
+                if kind == "endless":
+                    raise ValueError("x" * (100 << 20))
+                if kind == "deep":
+                    return self.execute(requests)
+                raise ValueError("\ud800 text")
+    """)
+    said = {}
+    for kind in ("silent", "endless", "deep", "other"):
+        _, [response], _ = host.execute([{"id": kind}])
+        assert response.kind == 2
+        said[kind] = response.message
+    assert "message: Silent: <ValueError in its __str__>\n" in said["silent"]
+    assert 1 << 20 < len(said["endless"]) < 2 << 20
+    assert "message: RecursionError: maximum recursion depth" in said["deep"]
+    assert "message: ValueError: ? text\n" in said["other"]

@@ -49,9 +49,9 @@ def serve(host, call):
         host.reply(call, value=17)
 
 
-@pytest.mark.parametrize("version", FOUND, ids=lambda version: ".".join(map(str, version)))
-def test_a_model_that_uses_everything_runs_under(version, write_model):
-    python = interpreters.with_numpy(version, FOUND[version])
+@pytest.mark.parametrize("version, path, numpy", interpreters.each(), ids=interpreters.name)
+def test_a_model_that_uses_everything_runs_under(version, path, numpy, write_model):
+    python = interpreters.with_numpy(version, path, numpy)
     inputs = {f"T{code}": np.arange(6).reshape(2, 3).astype(kind) for code, kind in testing.DTYPES.items()}
     inputs["EMPTY"] = np.empty((0, 4), np.float32)
     inputs["SCALAR"] = np.array(5, np.int64)

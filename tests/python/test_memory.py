@@ -64,7 +64,7 @@ def test_an_input_stays_as_long_as_its_array_is_kept(started):
     assert host.used() == 0
 
 
-@pytest.mark.parametrize("version", interpreters.found(), ids=lambda version: ".".join(map(str, version)))
+@pytest.mark.parametrize("version", interpreters.found(), ids=interpreters.name)
 def test_large_outputs_are_made_where_the_server_reads_them(version, write_model):
     python = interpreters.with_numpy(version, interpreters.found()[version])
     with Host(str(python)) as host:

@@ -1,5 +1,7 @@
 #include "block.h"
 
+#include "fork.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -62,6 +64,7 @@ typedef struct buffer {
   PyObject_VAR_HEAD block *in; // NULL: foreign memory
   void (*release)(void *);     // of foreign memory
   void *owner;
+  fork_piece piece; // of one in a block
   void *address;
   size_t size;
   unsigned datatype;
@@ -97,6 +100,7 @@ PyObject *buffer_new(block *in, const void *address, size_t size, unsigned datat
   if (made != NULL && in != NULL) {
     made->in = in;
     block_ref(in);
+    fork_track(&made->piece, made->address, size);
   }
   return (PyObject *)made;
 }
@@ -125,8 +129,10 @@ bool buffer_get(PyObject *object, buffer_view *view)
 static void buffer_free(PyObject *object)
 {
   buffer *self = (buffer *)object;
-  if (self->in != NULL)
+  if (self->in != NULL) {
+    fork_untrack(&self->piece);
     block_unref(self->in);
+  }
   if (self->release != NULL)
     self->release(self->owner);
   freefunc give_back = (freefunc)PyType_GetSlot(type, Py_tp_free);

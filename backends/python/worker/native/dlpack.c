@@ -157,7 +157,8 @@ static bool is_contiguous(const dl_tensor *tensor)
       return true;
     if (tensor->shape[i] != 1 && tensor->strides[i] != stride)
       return false;
-    stride *= tensor->shape[i];
+    if (__builtin_mul_overflow(stride, tensor->shape[i], &stride))
+      return false;
   }
   return true;
 }

@@ -45,7 +45,12 @@ PyObject *native_text(const char *text, size_t length)
 
 PyObject *native_utf8(PyObject *text)
 {
-  return PyUnicode_AsEncodedString(text, "utf-8", "surrogateescape");
+  PyObject *bytes = PyUnicode_AsEncodedString(text, "utf-8", "surrogateescape");
+  if (bytes == NULL && PyErr_ExceptionMatches(PyExc_UnicodeEncodeError)) {
+    PyErr_Clear();
+    bytes = PyUnicode_AsEncodedString(text, "utf-8", "replace");
+  }
+  return bytes;
 }
 
 int native_get_u64(PyObject *of, PyObject *name, uint64_t *value)

@@ -1,5 +1,8 @@
 #include "numpy_memory.h"
 
+#include "fork.h"
+
+#include <assert.h>
 #include <string.h>
 
 // NumPy's, from numpy/ndarraytypes.h.
@@ -22,8 +25,16 @@ enum {
   GET_HANDLER = 305,
   LEAST = 64 << 10,        // smaller arrays are copied sooner than placed
   ZEROED_MOST = 64 << 20,  // zeroed arrays beyond this may be meant to stay untouched
-  HEAD = CHANNEL_ALIGNMENT // before the data: its size
+  HEAD = CHANNEL_ALIGNMENT // before the data
 };
+
+// What is in the head. It is this process's own: nobody else writes to its region.
+typedef struct array_head {
+  size_t size;
+  fork_piece piece;
+} array_head;
+
+static_assert(sizeof(array_head) <= HEAD, "the head has no room");
 
 static data_allocator usual; // NumPy's own, for all that is not in the region
 
@@ -36,13 +47,27 @@ static void *take(size_t size)
       !channel_allocate(native_channel, size + HEAD, &offset))
     return NULL;
   uint8_t *block = channel_own(native_channel, offset);
-  memcpy(block, &size, sizeof size);
+  array_head *head = (array_head *)block;
+  head->size = size;
+  fork_track(&head->piece, block, size + HEAD);
   return block + HEAD;
 }
 
-static bool is_taken(const void *memory, uint64_t *offset)
+// The head of an array in the region; NULL for others.
+static array_head *head_of(void *memory)
 {
-  return channel_is_own(native_channel, memory, offset);
+  uint64_t offset;
+  if (!channel_is_own(native_channel, memory, &offset))
+    return NULL;
+  return (array_head *)((uint8_t *)memory - HEAD);
+}
+
+static void give_back(array_head *head)
+{
+  uint64_t offset;
+  fork_untrack(&head->piece);
+  channel_is_own(native_channel, head, &offset);
+  channel_release(native_channel, offset);
 }
 
 static void *allocate(void *context, size_t size)
@@ -66,25 +91,23 @@ static void *allocate_zeroed(void *context, size_t count, size_t size)
 static void release(void *context, void *memory, size_t size)
 {
   (void)context;
-  uint64_t offset;
-  if (is_taken(memory, &offset))
-    channel_release(native_channel, offset - HEAD);
+  array_head *head = head_of(memory);
+  if (head != NULL)
+    give_back(head);
   else
     usual.release(usual.context, memory, size);
 }
 
 static void *reallocate(void *context, void *memory, size_t size)
 {
-  uint64_t offset;
-  if (!is_taken(memory, &offset))
+  array_head *head = head_of(memory);
+  if (head == NULL)
     return usual.reallocate(usual.context, memory, size);
-  size_t before;
-  memcpy(&before, (uint8_t *)memory - HEAD, sizeof before);
   void *moved = allocate(context, size);
   if (moved == NULL)
     return NULL;
-  memcpy(moved, memory, before < size ? before : size);
-  channel_release(native_channel, offset - HEAD);
+  memcpy(moved, memory, head->size < size ? head->size : size);
+  give_back(head);
   return moved;
 }
 

@@ -26,7 +26,7 @@ static outgoing_tensor *next_tensor(outgoing *self)
 {
   if (self->count == self->room) {
     size_t room = self->room == 0 ? 4 : self->room * 2;
-    outgoing_tensor *grown = realloc(self->tensors, room * sizeof *grown);
+    outgoing_tensor *grown = reallocarray(self->tensors, room, sizeof *grown);
     if (grown == NULL) {
       PyErr_NoMemory();
       return NULL;

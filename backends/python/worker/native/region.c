@@ -22,7 +22,7 @@ static bool queue_reserve(loan_queue *queue)
   if (queue->length < queue->room)
     return true;
   size_t room = queue->room == 0 ? 64 : queue->room * 2;
-  struct lent *grown = malloc(room * sizeof *grown);
+  struct lent *grown = calloc(room, sizeof *grown);
   if (grown == NULL)
     return false;
   for (size_t i = 0; i < queue->length; i++)

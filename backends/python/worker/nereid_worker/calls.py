@@ -38,6 +38,7 @@ _ids = itertools.count(1)
 _sinks = {}
 _start_lock = threading.Lock()
 _is_started = False
+_receiver = None  # the number of the receiving thread
 
 
 def text(value):
@@ -53,6 +54,8 @@ def error_of(payload):
 
 
 def _receive_all():
+    global _receiver
+    _receiver = _thread.get_ident()
     try:
         while True:
             kind, flags, id, value, payload = _nereid.receive_reply()
@@ -103,6 +106,8 @@ class Waiter:
 
 def ask(kind, value=0, flags=0, control=None):
     """Calls and waits. Gives (value, payload); TritonModelException with the server's message when it failed."""
+    if _thread.get_ident() == _receiver:  # a destructor, run by chance on the thread that would receive the reply
+        raise TritonModelException("the server cannot be asked from here: the answer could not arrive")
     waiter = Waiter()
     id = register(waiter)
     try:

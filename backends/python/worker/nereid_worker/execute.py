@@ -1,8 +1,7 @@
 """Executing a batch: the model's `execute`, the checks of what it returns, and the answer."""
 
-import asyncio
-import inspect
 import threading
+import types
 
 import _nereid
 
@@ -55,7 +54,7 @@ class Executor:
         return [None] * len(requests)
 
     def _other_returned(self, requests, returned, flags):
-        if inspect.iscoroutine(returned):
+        if isinstance(returned, types.CoroutineType):
             self._start(requests, returned, flags)
             return [None] * len(requests)
         self._refuse_decoupled(flags)
@@ -114,6 +113,8 @@ class Executor:
     # --- Coroutines: they run on a loop of their own, and their responses are sent when they are there.
 
     def _start(self, requests, coroutine, flags):
+        import asyncio  # costs as much to import as half of NumPy
+
         if self._loop is None:
             self._loop = asyncio.new_event_loop()
             threading.Thread(target=self._run_loop, name="event-loop", daemon=True).start()
@@ -124,6 +125,8 @@ class Executor:
         future.add_done_callback(self._running.discard)
 
     def _run_loop(self):
+        import asyncio
+
         asyncio.set_event_loop(self._loop)
         self._loop.run_forever()
 

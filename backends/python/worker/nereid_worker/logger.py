@@ -24,8 +24,8 @@ levels = LogLevel.INFO | LogLevel.WARNING | LogLevel.ERROR
 def _write(level, message, frame):
     if not isinstance(message, str):
         raise TypeError(f"a log message must be a str, not {type(message).__name__}")
-    text = message.encode("utf-8", "surrogateescape")
-    file = os.path.basename(frame.f_code.co_filename).encode("utf-8", "surrogateescape")
+    text = message.encode("utf-8", "backslashreplace")
+    file = os.path.basename(frame.f_code.co_filename).encode("utf-8", "backslashreplace")
     control = b"".join(
         (struct.pack("=I", len(text)), text, struct.pack("=I", len(file)), file, struct.pack("=I", frame.f_lineno))
     )

@@ -1,13 +1,10 @@
 """What the process does: takes one piece of work after the other, and answers each."""
 
-import asyncio
 import atexit
-import inspect
 import os
 import signal
 import struct
 import sys
-import traceback
 
 import _nereid
 
@@ -18,7 +15,7 @@ _HELLO, _LOAD, _AUTO_COMPLETE, _INITIALIZE, _EXECUTE, _IS_READY, _FINALIZE = ran
 
 
 def _text(value):
-    data = value.encode("utf-8", "surrogateescape")
+    data = value.encode("utf-8", "backslashreplace")
     return struct.pack("=I", len(data)) + data
 
 
@@ -34,6 +31,8 @@ class Worker:
 
     def load(self, payload):
         self._loaded = loaded = Loaded(_read_text(payload))
+        import inspect  # NumPy has done so
+
         is_coroutine = inspect.iscoroutinefunction(getattr(loaded.kind, "execute", None))
         return struct.pack("=BBB", loaded.has("auto_complete_config"), is_coroutine, loaded.has("is_ready"))
 
@@ -56,7 +55,9 @@ class Worker:
 
     def is_ready(self, payload):
         ready = self._loaded.is_ready()
-        if inspect.iscoroutine(ready):
+        if hasattr(ready, "__await__"):
+            import asyncio
+
             ready = asyncio.run(ready)
         if not isinstance(ready, bool):
             raise TypeError("is_ready() must return a boolean value")
@@ -104,7 +105,7 @@ def _leave():
     try:
         atexit._run_exitfuncs()
     except BaseException:
-        traceback.print_exc()
+        sys.excepthook(*sys.exc_info())
     for stream in (sys.stdout, sys.stderr):
         try:
             stream.flush()

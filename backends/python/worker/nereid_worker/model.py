@@ -4,10 +4,10 @@ import importlib
 import json
 import os
 import sys
-import traceback
 
 import _nereid
 
+_SAID_MOST = 1 << 20  # characters of an exception
 _WORKER = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 
 
@@ -98,15 +98,29 @@ def _own_frames_left_out(problem):
 
 def reason_and_traceback(problem):
     """What a load's failure says in one line, and in full for the log."""
+    import traceback
+
     if isinstance(problem, LoadFailed):
         return str(problem), str(problem)
     lines = traceback.format_exception(type(problem), problem, _own_frames_left_out(problem))
     return traceback.format_exception_only(type(problem), problem)[-1].strip(), "".join(lines)
 
 
+def _said(problem):
+    """str() of an exception of which nothing is known."""
+    try:
+        return str(problem)[:_SAID_MOST]
+    except Exception as another:
+        return f"<{type(another).__name__} in its __str__>"
+
+
 def execution_error(problem):
     """What a failed execute says: the exception, and the frames it came through, innermost first, as Triton says it."""
-    text = f"{type(problem).__name__}: {problem}\n\nAt:\n"
-    for frame in reversed(traceback.extract_tb(_own_frames_left_out(problem))):
-        text += f"  {frame.filename}({frame.lineno}): {frame.name}\n"
+    import traceback
+
+    text = f"{type(problem).__name__}: {_said(problem)}\n\nAt:\n"
+    for frame, line in reversed(list(traceback.walk_tb(_own_frames_left_out(problem)))):
+        text += f"  {frame.f_code.co_filename}({line}): {frame.f_code.co_name}\n"
+        if len(text) > 2 * _SAID_MOST:
+            break
     return text

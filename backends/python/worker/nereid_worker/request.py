@@ -1,6 +1,5 @@
 """InferenceRequest: what `execute` gets, and what a model makes to call another model."""
 
-import asyncio
 import queue
 import struct
 
@@ -170,6 +169,8 @@ class InferenceRequest:
 
     def async_exec(self, decoupled=False):
         """The same as an awaitable. Calls that are under way together run together."""
+        import asyncio  # its caller has done so
+
         loop = asyncio.get_running_loop()
         if decoupled:
             future = loop.create_future()

@@ -71,17 +71,21 @@ class InferenceResponseSender:
     def _fail(self, message):
         """Ends a request that is still open with an error."""
         if self._close():
-            failed = InferenceResponse(error=TritonError(message))
-            _nereid.call(calls.RESPONSE, FINAL, self._handle, 0, _nereid.make_response((), failed))
+            self._send_error(message)
+
+    def _send_error(self, message):
+        failed = InferenceResponse(error=TritonError(message))
+        _nereid.call(calls.RESPONSE, FINAL, self._handle, 0, _nereid.make_response((), failed))
 
     def __del__(self):
-        # The last chance to answer: nobody can send any more.
+        # The last chance to answer: nobody can send any more. No lock is taken, since this may run within any code.
         if self._closed:
             return
+        self._closed = True
         try:
             if self._decoupled or self._sent > 0:
                 _nereid.call(calls.RESPONSE, FINAL, self._handle, 0, None)
             else:
-                self._fail("the model let go of the request without sending a response")
+                self._send_error("the model let go of the request without sending a response")
         except (AttributeError, ConnectionError):
             pass  # the process ends
