@@ -110,7 +110,8 @@ static void test_a_conda_environment_is_active(void **state)
   char **worker = worker_environment_new(&conda, 1, false);
   assert_value(worker, "PATH", "/env/bin:/bin");
   assert_value(worker, "CONDA_PREFIX", "/env");
-  assert_value(worker, "LD_LIBRARY_PATH", "/env/lib"); // no empty entry: it would be the current folder
+  assert_value(worker, "LD_LIBRARY_PATH",
+               "/env/lib"); // no empty entry: it would be the current folder
   assert_value(worker, "VIRTUAL_ENV", NULL);
   worker_environment_free(worker);
   setenv("LD_LIBRARY_PATH", "/more", 1);
