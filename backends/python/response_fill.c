@@ -1,6 +1,7 @@
 #include "response_fill.h"
 
 #include "backend_error.h"
+#include "backend_log.h"
 #include "backend_tensor.h"
 
 #include <string.h>
@@ -39,6 +40,48 @@ static TRITONSERVER_Error *check_shape(const python_model *model, const wire_ten
                        batch == 0 ? "" : " after the dimension of the batch");
 }
 
+typedef enum number_kind { NO_NUMBER, INTEGER, REAL } number_kind;
+
+static number_kind kind_of(TRITONSERVER_DataType datatype)
+{
+  switch (datatype) {
+  case TRITONSERVER_TYPE_UINT8:
+  case TRITONSERVER_TYPE_UINT16:
+  case TRITONSERVER_TYPE_UINT32:
+  case TRITONSERVER_TYPE_UINT64:
+  case TRITONSERVER_TYPE_INT8:
+  case TRITONSERVER_TYPE_INT16:
+  case TRITONSERVER_TYPE_INT32:
+  case TRITONSERVER_TYPE_INT64:
+    return INTEGER;
+  case TRITONSERVER_TYPE_FP16:
+  case TRITONSERVER_TYPE_BF16:
+  case TRITONSERVER_TYPE_FP32:
+  case TRITONSERVER_TYPE_FP64:
+    return REAL;
+  default:
+    return NO_NUMBER;
+  }
+}
+
+// Numbers of another width than configured go to the client as they are: NumPy's defaults are INT64
+// and FP64, and models that do not mind (examples of Triton's documentation among them) work there.
+static TRITONSERVER_Error *check_datatype(const python_model *model, const wire_tensor *tensor,
+                                          TRITONSERVER_DataType wanted)
+{
+  static const char text[] = "output '%s' of model '%s' is %s, the model's configuration says %s";
+  if (tensor->datatype == wanted)
+    return NULL;
+  const char *given_name = TRITONSERVER_DataTypeString(tensor->datatype);
+  const char *wanted_name = TRITONSERVER_DataTypeString(wanted);
+  number_kind kind = kind_of(tensor->datatype);
+  if (kind == NO_NUMBER || kind != kind_of(wanted))
+    return backend_error(TRITONSERVER_ERROR_INTERNAL, text, tensor->name, model->name, given_name,
+                         wanted_name);
+  BACKEND_LOG_VERBOSE(text, tensor->name, model->name, given_name, wanted_name);
+  return NULL;
+}
+
 static TRITONSERVER_Error *check_tensor(const python_model *model, const wire_tensor *tensor)
 {
   const backend_tensor_config *config = python_model_output(model, tensor->name);
@@ -46,11 +89,7 @@ static TRITONSERVER_Error *check_tensor(const python_model *model, const wire_te
     return backend_error(TRITONSERVER_ERROR_INTERNAL,
                          "the model's configuration of '%s' has no output '%s'", model->name,
                          tensor->name);
-  if (tensor->datatype != config->datatype)
-    return backend_error(TRITONSERVER_ERROR_INTERNAL,
-                         "output '%s' of model '%s' is %s, the model's configuration says %s",
-                         tensor->name, model->name, TRITONSERVER_DataTypeString(tensor->datatype),
-                         TRITONSERVER_DataTypeString(config->datatype));
+  BACKEND_RETURN_IF_ERROR(check_datatype(model, tensor, config->datatype));
   BACKEND_RETURN_IF_ERROR(check_shape(model, tensor, config));
   if (!wire_tensor_size_fits(tensor))
     return backend_error(TRITONSERVER_ERROR_INTERNAL,

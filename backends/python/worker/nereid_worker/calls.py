@@ -7,6 +7,7 @@ import threading
 
 import _nereid
 
+from .arguments import as_text
 from .errors import TritonModelException
 
 (
@@ -43,6 +44,8 @@ _receiver = None  # the number of the receiving thread
 
 def text(value):
     """A text as it is on the wire."""
+    if type(value) is not str:
+        value = as_text(value, "a text")
     data = value.encode("utf-8", "surrogateescape")
     return struct.pack("=I", len(data)) + data
 

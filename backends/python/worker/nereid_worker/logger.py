@@ -7,29 +7,31 @@ import sys
 
 import _nereid
 
+from .arguments import as_text
+
 _CALL_LOG = 3
 
 
 class LogLevel(enum.IntEnum):
-    INFO = 1
-    WARNING = 2
-    ERROR = 4
-    VERBOSE = 8
+    """With Triton's numbers."""
+
+    INFO = 0
+    WARNING = 1
+    ERROR = 2
+    VERBOSE = 3
 
 
-# Which levels are on; the server says with each batch of requests.
-levels = LogLevel.INFO | LogLevel.WARNING | LogLevel.ERROR
+# Which levels are on, a bit (1 << level) for each; the server says with each batch of requests.
+levels = 0b0111
 
 
-def _write(level, message, frame):
-    if not isinstance(message, str):
-        raise TypeError(f"a log message must be a str, not {type(message).__name__}")
-    text = message.encode("utf-8", "backslashreplace")
+def _write(level_bit, message, frame):
+    text = as_text(message, "a log message").encode("utf-8", "backslashreplace")
     file = os.path.basename(frame.f_code.co_filename).encode("utf-8", "backslashreplace")
     control = b"".join(
         (struct.pack("=I", len(text)), text, struct.pack("=I", len(file)), file, struct.pack("=I", frame.f_lineno))
     )
-    _nereid.call(_CALL_LOG, level, 0, 0, control)
+    _nereid.call(_CALL_LOG, level_bit, 0, 0, control)
 
 
 class Logger:
@@ -41,8 +43,8 @@ class Logger:
 
     @staticmethod
     def log(message, level=LogLevel.INFO):
-        if levels & level:
-            _write(level, message, sys._getframe(1))
+        if levels >> level & 1:
+            _write(1 << level, message, sys._getframe(1))
 
     @staticmethod
     def log_info(message):
