@@ -40,7 +40,11 @@ static TRITONSERVER_Error *check_shape(const python_model *model, const wire_ten
                        batch == 0 ? "" : " after the dimension of the batch");
 }
 
-typedef enum number_kind { NO_NUMBER, INTEGER, REAL } number_kind;
+typedef enum number_kind {
+  NO_NUMBER,
+  INTEGER,
+  REAL
+} number_kind;
 
 static number_kind kind_of(TRITONSERVER_DataType datatype)
 {

@@ -8,7 +8,7 @@ import pathlib
 import shutil
 
 import pytest
-from conftest import BUILD, ROOT, Starter, link_backends
+from conftest import BUILD, ROOT, Starter, link_backends, wait_for
 from python_models import children
 from triton_python import PYTHON_BUILD, VARIABLES, lay_out
 
@@ -55,10 +55,18 @@ class SideStarter(Starter):
 
     def __call__(self, repository, flags=(), **more):
         flags = ["--model-control-mode=explicit", *self.side.flags(self.mark), *flags]
-        return super().__call__(repository, flags=flags, variables=self.side.variables, **more)
+        server = super().__call__(repository, flags=flags, variables=self.side.variables, ready=False, **more)
+        # Triton's library takes half a second and more for each process.
+        wait_for("readiness", lambda: server.ask("/v2/health/ready").status == 200, deadline=60)
+        return server
 
     def left_in_memory(self):
         return self.side.left_in_memory(self.mark)
+
+    def clear_memory(self):
+        """After what makes Triton's library leave files behind: models that refuse to start, processes that are killed."""
+        for region in self.left_in_memory():
+            region.unlink()
 
 
 @pytest.fixture(scope="module", params=[Nereid(), Triton()], ids=["nereid", "triton"])

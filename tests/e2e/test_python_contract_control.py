@@ -77,8 +77,7 @@ def stop_after_a_death(server, side, start_python):
     server.process.send_signal(signal.SIGTERM)
     assert server.process.wait(DEADLINE) == 1
     assert "has 1 in-flight inferences that are cut off" in server.log
-    for region in start_python.left_in_memory():
-        region.unlink()
+    start_python.clear_memory()
 
 
 def test_a_killed_process_is_its_models_failure_alone(start, side, start_python):
@@ -115,5 +114,4 @@ def test_a_process_that_is_killed_at_work_fails_what_it_does(start, side, start_
     else:
         server.process.kill()  # see stop_after_a_death
         server.process.wait()
-        for region in start_python.left_in_memory():
-            region.unlink()
+        start_python.clear_memory()
