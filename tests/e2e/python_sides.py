@@ -1,16 +1,19 @@
-"""One contract, two implementations: nereid's own python backend and Triton's (triton_python.py), the same tests for both.
+"""One contract, two implementations: nereid's python backend and Triton's (triton_python.py) in nereid, and nereid's in Triton.
 
-A test module takes what it needs of `side`, `python_backends`, `start_python`; each of its tests then runs once for each side.
+A test module takes what it needs of `side`, `python_backends`, `start_python`, `server`; each of its tests then runs once for
+each side.
 """
 import json
 import os
 import pathlib
+import random
 import shutil
+import socket
 
 import pytest
 from conftest import BUILD, ROOT, Starter, link_backends, wait_for
 from python_models import children
-from triton_python import PYTHON_BUILD, VARIABLES, lay_out
+from triton_python import PYTHON_BUILD, TRITON, VARIABLES, lay_out
 
 MODELS = ROOT / "tests/python_models"
 
@@ -18,11 +21,20 @@ MODELS = ROOT / "tests/python_models"
 class Nereid:
     """The python backend of this repository."""
 
-    build, variables = BUILD, {"PATH": f"{ROOT}/.venv/bin:{os.environ['PATH']}"}
+    build = BUILD
+    variables = {"PATH": f"{ROOT}/.venv/bin:{os.environ['PATH']}"}
     heals = True  # a worker that ends is started again
+
+    @property
+    def core(self):
+        """The library that must be the server."""
+        return self.build / "lib/libtritonserver.so"
 
     def backends(self, folder):
         return link_backends(folder, self.build)
+
+    def command(self, command):
+        return command
 
     def flags(self, mark):
         return []
@@ -31,7 +43,7 @@ class Nereid:
         return []
 
 
-class Triton:
+class Triton(Nereid):
     """The python backend of Triton 2.51, compiled by NVIDIA."""
 
     build, variables = PYTHON_BUILD, VARIABLES
@@ -47,11 +59,35 @@ class Triton:
         return list(pathlib.Path("/dev/shm").glob(f"{mark}*"))
 
 
+class NereidInTriton(Nereid):
+    """The python backend of this repository, in NVIDIA's server of 2.51. That one is not made for sanitizers' libraries."""
+
+    build = ROOT / "build/release"
+    variables = {**Nereid.variables, "LD_LIBRARY_PATH": str(TRITON / "nvidia_pytriton.libs")}
+    server = TRITON / "pytriton/tritonserver/bin/tritonserver"
+    core = next((TRITON / "nvidia_pytriton.libs").glob("libtritonserver-*"))
+
+    def command(self, command):
+        return [str(self.server), f"--http-port={free_port()}", f"--metrics-port={free_port()}", "--allow-grpc=false", *command[3:]]
+
+
+def free_port():
+    """One below those that the kernel gives to clients: Triton does not tell which port it took for port 0."""
+    while True:
+        port = random.randrange(18000, 32000)
+        with socket.socket() as attempt:
+            if attempt.connect_ex(("127.0.0.1", port)) != 0:
+                return port
+
+
 class SideStarter(Starter):
     def __init__(self, side, backends, folder):
         super().__init__(side.build / "bin/nereid", backends, folder)
         self.side = side
         self.mark = f"nereid_{os.getpid()}_{id(self)}_"  # how its files in /dev/shm begin
+
+    def command(self, *repositories, flags=()):
+        return self.side.command(super().command(*repositories, flags=flags))
 
     def __call__(self, repository, flags=(), **more):
         flags = ["--model-control-mode=explicit", *self.side.flags(self.mark), *flags]
@@ -69,7 +105,12 @@ class SideStarter(Starter):
             region.unlink()
 
 
-@pytest.fixture(scope="module", params=[Nereid(), Triton()], ids=["nereid", "triton"])
+SIDES = {"nereid": Nereid(), "triton": Triton(), "nereid-in-triton": NereidInTriton()}
+# for tests of what NVIDIA's server does otherwise
+in_nereid = pytest.mark.parametrize("side", [SIDES["nereid"], SIDES["triton"]], ids=["nereid", "triton"], indirect=True)
+
+
+@pytest.fixture(scope="module", params=SIDES.values(), ids=SIDES)
 def side(request):
     return request.param
 

@@ -6,14 +6,14 @@ import socket
 
 import pytest
 from conftest import wait_for
-from python_sides import MODELS, infer, output, python_backends, server, side  # noqa: F401
+from python_sides import MODELS, in_nereid, infer, output, python_backends, server, side  # noqa: F401
 
 
-def test_no_code_of_tritons_core_is_in_the_process(server, side):
+def test_one_servers_code_is_in_the_process(server, side):
     with open(f"/proc/{server.process.pid}/maps") as file:
         libraries = set(re.findall(r"/\S*\.so\S*", file.read()))
     assert any(path.endswith("backends/python/libtriton_python.so") for path in libraries)
-    assert [path for path in libraries if "libtritonserver" in path] == [str((side.build / "lib/libtritonserver.so").resolve())]
+    assert [path for path in libraries if "libtritonserver" in path] == [str(side.core.resolve())]
 
 
 def test_a_model_completes_its_configuration_and_answers(server):
@@ -128,6 +128,7 @@ def test_a_model_keeps_metrics(server):
         assert line in text.splitlines()
 
 
+@in_nereid  # Triton's HTTP server does not notice before the response
 def test_a_model_sees_that_its_client_left(server):
     body = b'{"id": "left", "inputs": [{"name": "INPUT0", "datatype": "INT32", "shape": [1], "data": [1]}]}'
     with socket.create_connection(("127.0.0.1", server.http_port)) as client:

@@ -3,7 +3,7 @@ import subprocess
 
 import pytest
 from conftest import DEADLINE, ROOT, environment
-from python_sides import MODELS, python_backends, side  # noqa: F401
+from python_sides import MODELS, SIDES, python_backends, side  # noqa: F401
 
 
 @pytest.fixture(scope="module")
@@ -11,11 +11,10 @@ def client(side, tmp_path_factory):
     """Compiled here, against the library that is tested: an embedding program needs no more."""
     program = tmp_path_factory.mktemp("client") / "stream_client"
     sanitizers = ["-fsanitize=address,undefined"] if side.build.name == "asan" else []
-    library = side.build / "lib"
     subprocess.run(
         [
             "cc", "-std=c17", "-D_GNU_SOURCE", "-Wall", "-Wextra", "-Werror", "-g", *sanitizers, f"-I{ROOT}/include",
-            ROOT / "tests/abi/stream_client.c", "-o", program, f"-L{library}", f"-Wl,-rpath,{library}", "-ltritonserver", "-pthread",
+            ROOT / "tests/abi/stream_client.c", "-o", program, side.core, f"-Wl,-rpath,{side.core.parent}", "-pthread",
         ],
         check=True,
     )
@@ -47,8 +46,9 @@ def test_an_error_between_responses_ends_nothing(ask):
     assert ask("repeat", 1, -2, 3) == ["1", "Internal: -2 is negative", "3", "- final"]
 
 
-def test_a_cancelled_stream_ends(ask):
+def test_a_cancelled_stream_ends(ask, side):
     lines = ask("endless", 1, cancel_after=5)
     assert lines[:5] == ["0", "1", "2", "3", "4"]
-    assert lines[-1] == "Cancelled: given up final"
+    code = "<invalid code>" if side is SIDES["nereid-in-triton"] else "Cancelled"  # 2.51 does not know its own code's name
+    assert lines[-1] == f"{code}: given up final"
     assert lines[:-1] == [str(n) for n in range(len(lines) - 1)]
