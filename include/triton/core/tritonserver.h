@@ -634,8 +634,8 @@ TRITONSERVER_InferenceRequestSetDoubleParameter(TRITONSERVER_InferenceRequest *r
 TRITONSERVER_DECLSPEC TRITONSERVER_Error *
 TRITONSERVER_InferenceResponseDelete(TRITONSERVER_InferenceResponse *inference_response);
 
-/// The response's error, NULL when the inference succeeded. The error is owned by the response:
-/// do not delete it.
+/// The response's error, NULL when the inference succeeded. Each call makes one, for
+/// TRITONSERVER_ErrorDelete. (Triton's header says that it is the response's; its code does this.)
 TRITONSERVER_DECLSPEC TRITONSERVER_Error *
 TRITONSERVER_InferenceResponseError(TRITONSERVER_InferenceResponse *inference_response);
 
