@@ -10,7 +10,7 @@ from python_sides import MODELS, SIDES, python_backends, side  # noqa: F401
 def client(side, tmp_path_factory):
     """Compiled here, against the library that is tested: an embedding program needs no more."""
     program = tmp_path_factory.mktemp("client") / "stream_client"
-    sanitizers = ["-fsanitize=address,undefined"] if side.build.name == "asan" else []
+    sanitizers = {"asan": ["-fsanitize=address,undefined"], "tsan": ["-fsanitize=thread"]}.get(side.build.name, [])
     subprocess.run(
         [
             "cc", "-std=c17", "-D_GNU_SOURCE", "-Wall", "-Wextra", "-Werror", "-g", *sanitizers, f"-I{ROOT}/include",

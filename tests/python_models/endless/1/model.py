@@ -14,5 +14,6 @@ class TritonPythonModel:
                 if sender.is_cancelled():
                     break
                 sender.send(pb_utils.InferenceResponse([pb_utils.Tensor("OUTPUT0", numpy.array([value], numpy.int32))]))
+            pb_utils.Logger.log_info(f"endless: given up after {value}")
             error = pb_utils.TritonError("given up", pb_utils.TritonError.CANCELLED)
             sender.send(pb_utils.InferenceResponse(error=error), flags=pb_utils.TRITONSERVER_RESPONSE_COMPLETE_FINAL)
