@@ -456,6 +456,23 @@ TRITONSERVER_Error *worker_keeper_begin_work(worker_keeper *self, worker_link **
   return error;
 }
 
+bool worker_keeper_try_begin_work(worker_keeper *self, worker_link **link)
+{
+  pthread_mutex_lock(&self->lock);
+  bool begun = self->state == KEEPER_READY && !self->working && self->waiting == 0;
+  if (begun) {
+    self->working = true;
+    *link = worker_link_ref(self->link);
+  }
+  pthread_mutex_unlock(&self->lock);
+  return begun;
+}
+
+void **worker_keeper_begun(worker_keeper *self)
+{
+  return &self->begun;
+}
+
 void worker_keeper_end_work(worker_keeper *self, worker_link *link)
 {
   worker_link_unref(link);
