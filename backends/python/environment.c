@@ -1,5 +1,6 @@
 #include "environment.h"
 
+#include "backend_config.h"
 #include "backend_error.h"
 
 #include <stdbool.h>
@@ -8,6 +9,8 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
+
+static const char MODEL_FOLDER[] = "$$TRITON_MODEL_DIRECTORY";
 
 static bool is_program(const char *path)
 {
@@ -45,11 +48,10 @@ static char *search(const char *name)
   return NULL;
 }
 
-TRITONSERVER_Error *python_environment_find(const char *setting, const json_t *model_config,
-                                            const char *model_folder, char **interpreter)
+// ---- what the backend's settings name
+
+static TRITONSERVER_Error *find_installed(const char *setting, char **interpreter)
 {
-  (void)model_config;
-  (void)model_folder;
   const char *wanted = setting == NULL ? "python3" : setting;
   *interpreter = NULL;
   if (strchr(wanted, '/') == NULL)
@@ -66,4 +68,121 @@ TRITONSERVER_Error *python_environment_find(const char *setting, const json_t *m
   return backend_error(TRITONSERVER_ERROR_UNAVAILABLE,
                        "no python3 in PATH; name an interpreter with "
                        "--backend-config=python,python-executable=PATH");
+}
+
+// ---- environments
+
+static bool has(const char *folder, const char *name)
+{
+  char *path;
+  if (asprintf(&path, "%s/%s", folder, name) < 0)
+    return false;
+  bool found = access(path, F_OK) == 0;
+  free(path);
+  return found;
+}
+
+// An interpreter that is given by its path may be that of an environment.
+static TRITONSERVER_Error *find_folder_of(python_environment *self)
+{
+  char *folder = strdup(self->interpreter);
+  if (folder == NULL)
+    return backend_error_no_memory("a Python environment");
+  for (int i = 0; i < 2; i++) {
+    char *slash = strrchr(folder, '/');
+    if (slash != NULL)
+      *slash = '\0';
+  }
+  if (has(folder, "pyvenv.cfg"))
+    self->kind = ENVIRONMENT_VIRTUAL;
+  else if (has(folder, "conda-meta"))
+    self->kind = ENVIRONMENT_CONDA;
+  if (self->kind != ENVIRONMENT_NONE)
+    self->folder = folder;
+  else
+    free(folder);
+  return NULL;
+}
+
+static TRITONSERVER_Error *find_in_folder(python_environment *self, const char *path)
+{
+  static const char *const programs[] = {"bin/python3", "bin/python"};
+  for (size_t i = 0; i < 2 && self->interpreter == NULL; i++) {
+    char *program;
+    if (asprintf(&program, "%s/%s", self->folder, programs[i]) < 0)
+      return backend_error_no_memory("a Python environment");
+    if (is_program(program))
+      self->interpreter = program;
+    else
+      free(program);
+  }
+  if (self->interpreter == NULL)
+    return backend_error(TRITONSERVER_ERROR_INVALID_ARG,
+                         "execution environment '%s' has neither bin/python3 nor bin/python", path);
+  self->kind = has(self->folder, "pyvenv.cfg") ? ENVIRONMENT_VIRTUAL : ENVIRONMENT_CONDA;
+  return NULL;
+}
+
+// The path of EXECUTION_ENV_PATH, for free().
+static char *expand(const char *path, const char *model_folder)
+{
+  const char *at = strstr(path, MODEL_FOLDER);
+  char *result;
+  if (at == NULL)
+    return absolute(path);
+  return asprintf(&result, "%.*s%s%s", (int)(at - path), path, model_folder,
+                  at + strlen(MODEL_FOLDER)) < 0
+             ? NULL
+             : result;
+}
+
+static TRITONSERVER_Error *use_named(python_environment *self, const char *path)
+{
+  struct stat status;
+  char *resolved = realpath(path, NULL);
+  TRITONSERVER_Error *error = NULL;
+  if (resolved == NULL || stat(resolved, &status) != 0)
+    error = backend_error(TRITONSERVER_ERROR_INTERNAL, "Failed to get the canonical path for %s.",
+                          path);
+  else if (!S_ISDIR(status.st_mode))
+    error = environment_cache_take(self->cache, resolved, &self->archive);
+  if (error == NULL) {
+    self->folder =
+        self->archive == NULL ? resolved : strdup(cached_environment_folder(self->archive));
+    resolved = self->archive == NULL ? NULL : resolved;
+    error = self->folder == NULL ? backend_error_no_memory("a Python environment")
+                                 : find_in_folder(self, path);
+  }
+  free(resolved);
+  return error;
+}
+
+TRITONSERVER_Error *python_environment_init(python_environment *self, environment_cache *cache,
+                                            const char *setting, const json_t *model_config,
+                                            const char *model_folder)
+{
+  *self = (python_environment){.cache = cache};
+  const char *named = backend_parameter(model_config, "EXECUTION_ENV_PATH");
+  TRITONSERVER_Error *error;
+  if (named == NULL || *named == '\0') {
+    error = find_installed(setting, &self->interpreter);
+    if (error == NULL)
+      error = find_folder_of(self);
+  } else {
+    char *path = expand(named, model_folder);
+    error = path == NULL ? backend_error_no_memory("a Python environment") : use_named(self, path);
+    free(path);
+  }
+  if (error != NULL)
+    python_environment_fini(self);
+  return error;
+}
+
+void python_environment_fini(python_environment *self)
+{
+  if (self->archive != NULL)
+    environment_cache_release(self->cache, self->archive);
+  free(self->folder);
+  free(self->interpreter);
+  *self = (python_environment){0};
 }

@@ -1,16 +1,32 @@
-// Which Python runs a model.
+// Which Python runs a model: that of the environment which the model's configuration names
+// (EXECUTION_ENV_PATH: a folder or an archive), that of the backend's settings, or python3 in PATH.
 #ifndef NEREID_PYTHON_ENVIRONMENT_H
 #define NEREID_PYTHON_ENVIRONMENT_H
 
-#include "triton/core/tritonserver.h"
+#include "environment_cache.h"
 
 #include <jansson.h>
 
-// Finds the interpreter: `setting` (an absolute path, or a name to look for in PATH), or python3 in
-// PATH when it is NULL. `*interpreter` is an absolute path, for free(); links in it stay, since a
-// virtual environment is told by the link. The model's configuration and folder are for
-// EXECUTION_ENV_PATH.
-TRITONSERVER_Error *python_environment_find(const char *setting, const json_t *model_config,
-                                            const char *model_folder, char **interpreter);
+typedef enum environment_kind {
+  ENVIRONMENT_NONE,    // an installed Python
+  ENVIRONMENT_VIRTUAL, // venv
+  ENVIRONMENT_CONDA,   // or any other folder with bin/ and lib/
+} environment_kind;
+
+typedef struct python_environment {
+  char *interpreter; // absolute; links stay, since a virtual environment is told by the link
+  char *folder;      // NULL with ENVIRONMENT_NONE
+  environment_kind kind;
+  environment_cache *cache;
+  cached_environment *archive; // held; NULL: not unpacked by us
+} python_environment;
+
+// `setting` is an absolute path, a name to look for in PATH, or NULL. `model_folder` is what
+// $$TRITON_MODEL_DIRECTORY stands for. `self` need not be initialized; after an error it needs no
+// end.
+TRITONSERVER_Error *python_environment_init(python_environment *self, environment_cache *cache,
+                                            const char *setting, const json_t *model_config,
+                                            const char *model_folder);
+void python_environment_fini(python_environment *self); // all zero: nothing
 
 #endif

@@ -78,14 +78,8 @@ static const supervised_events EVENTS = {
 static TRITONSERVER_Error *start_process(worker_keeper *self, int socket, supervised **process)
 {
   const python_model *model = self->model;
-  char *worker;
-  if (asprintf(&worker, "%s/worker", model->backend->folder) < 0)
-    return backend_error_no_memory("a Python worker");
-  char *arguments[] = {model->interpreter, worker, NULL};
-  TRITONSERVER_Error *error = supervisor_start(model->backend->workers, arguments,
-                                               model->environment, socket, &EVENTS, self, process);
-  free(worker);
-  return error;
+  return supervisor_start(model->backend->workers, model->command, model->environment, socket,
+                          &EVENTS, self, process);
 }
 
 // The link is in place before the process is started, since it may end at once.
@@ -259,7 +253,7 @@ static TRITONSERVER_Error *await_hello(worker_keeper *self, worker_link *link)
     return backend_error(TRITONSERVER_ERROR_UNAVAILABLE,
                          "Python '%s' did not start within %lld seconds "
                          "(--backend-config=python,stub-timeout-seconds)",
-                         self->model->interpreter, (long long)seconds);
+                         self->model->python.interpreter, (long long)seconds);
   }
   BACKEND_RETURN_IF_ERROR(error);
   BACKEND_RETURN_IF_ERROR(take_answer(self, link, &message, &hello));
@@ -272,7 +266,7 @@ static TRITONSERVER_Error *await_hello(worker_keeper *self, worker_link *link)
                           PROTOCOL_VERSION);
   else
     BACKEND_LOG_VERBOSE("model '%s': Python %.*s runs at '%s'", self->model->name, (int)length,
-                        python, self->model->interpreter);
+                        python, self->model->python.interpreter);
   control_part_fini(&hello);
   return error;
 }

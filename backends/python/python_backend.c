@@ -29,12 +29,15 @@ static const python_setting UNNEEDED[] = {
 static const python_setting TIMEOUT = {
     "stub-timeout-seconds", 1, "stub-timeout-seconds can't be smaller than or equal to zero."};
 
+#define MOST_ENVIRONMENT_BYTES   (INT64_C(8) << 30)
+#define MOST_ENVIRONMENT_ENTRIES 1000000
+
 static const char PREFIX[] = "shm-region-prefix-name";
 
 // Keys that are not for this backend to warn of: its others, and those that every backend is given.
-static const char *const OTHERS[] = {"python-executable", "auto-complete-config",
-                                     "backend-directory", "min-compute-capability",
-                                     "default-max-batch-size"};
+static const char *const OTHERS[] = {
+    "python-executable", "environment-cache",      "environment-most-bytes", "auto-complete-config",
+    "backend-directory", "min-compute-capability", "default-max-batch-size"};
 
 // As Triton reads a number: what follows its digits is passed over.
 static TRITONSERVER_Error *read_setting(const json_t *settings, const python_setting *setting,
@@ -78,7 +81,7 @@ static bool is_known(const char *key)
   for (size_t i = 0; i < sizeof OTHERS / sizeof OTHERS[0]; i++)
     if (strcmp(key, OTHERS[i]) == 0)
       return true;
-  return strcmp(key, TIMEOUT.key) == 0;
+  return strcmp(key, TIMEOUT.key) == 0 || worker_sandbox_has_setting(key);
 }
 
 static void tell_of_keys(const python_backend *self, json_t *settings)
@@ -96,6 +99,17 @@ static void tell_of_keys(const python_backend *self, json_t *settings)
   }
 }
 
+static TRITONSERVER_Error *read_environments(python_backend *self, const json_t *settings)
+{
+  int64_t most = MOST_ENVIRONMENT_BYTES;
+  BACKEND_RETURN_IF_ERROR(backend_read_integer(
+      "setting", "environment-most-bytes",
+      json_string_value(json_object_get(settings, "environment-most-bytes")), 1, INT64_MAX, &most));
+  const unpack_limits limits = {.bytes = (uint64_t)most, .entries = MOST_ENVIRONMENT_ENTRIES};
+  return environment_cache_new(json_string_value(json_object_get(settings, "environment-cache")),
+                               &limits, &self->environments);
+}
+
 static TRITONSERVER_Error *read_settings(python_backend *self, json_t *settings)
 {
   self->timeout_s = 30;
@@ -104,7 +118,11 @@ static TRITONSERVER_Error *read_settings(python_backend *self, json_t *settings)
   const char *interpreter = json_string_value(json_object_get(settings, "python-executable"));
   if (interpreter != NULL && (self->interpreter = strdup(interpreter)) == NULL)
     return backend_error_no_memory("the backend");
+  BACKEND_RETURN_IF_ERROR(worker_sandbox_init(&self->sandbox, settings));
+  BACKEND_RETURN_IF_ERROR(read_environments(self, settings));
   tell_of_keys(self, settings);
+  BACKEND_LOG_INFO("Python workers of backend '%s' run in sandbox %s", self->name,
+                   self->sandbox.strict ? "strict" : "standard");
   return NULL;
 }
 
@@ -175,6 +193,8 @@ void python_backend_free(python_backend *self)
     return;
   calls_await_all();
   supervisor_free(self->workers);
+  environment_cache_free(self->environments);
+  worker_sandbox_fini(&self->sandbox);
   free(self->interpreter);
   free(self->model_folder);
   free(self->folder);

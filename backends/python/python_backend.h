@@ -3,7 +3,9 @@
 #ifndef NEREID_PYTHON_BACKEND_H
 #define NEREID_PYTHON_BACKEND_H
 
+#include "environment_cache.h"
 #include "supervisor.h"
+#include "worker_sandbox.h"
 
 #include "triton/core/tritonbackend.h"
 
@@ -14,6 +16,8 @@ typedef struct python_backend {
   char *interpreter;  // setting python-executable, NULL when not given
   int64_t timeout_s;  // setting stub-timeout-seconds
   supervisor *workers;
+  worker_sandbox sandbox;
+  environment_cache *environments;
 } python_backend;
 
 TRITONSERVER_Error *python_backend_new(TRITONBACKEND_Backend *backend, python_backend **result);

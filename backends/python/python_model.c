@@ -4,7 +4,6 @@
 #include "backend_error.h"
 #include "backend_file.h"
 #include "backend_log.h"
-#include "environment.h"
 #include "worker_environment.h"
 #include "worker_keeper.h"
 
@@ -169,6 +168,25 @@ static TRITONSERVER_Error *complete(python_model *self)
   return read_config(self);
 }
 
+// ---- what its workers are started with
+
+static TRITONSERVER_Error *find_python(python_model *self)
+{
+  const python_backend *backend = self->backend;
+  const worker_places places = {.backend = backend->folder,
+                                .backend_model = backend->model_folder,
+                                .model = self->folder,
+                                .model_file = self->path};
+  BACKEND_RETURN_IF_ERROR(python_environment_init(
+      &self->python, backend->environments, backend->interpreter, self->config, self->folder));
+  self->thread_count = backend_cpu_count() / instance_count(self->config);
+  self->environment =
+      worker_environment_new(&self->python, self->thread_count, backend->sandbox.strict);
+  if (self->environment == NULL)
+    return backend_error_no_memory("the model");
+  return worker_command_new(&backend->sandbox, &places, &self->python, &self->command);
+}
+
 // Triton's parameter for inputs in GPU memory, which there are none of: it is checked, and nothing
 // more.
 static TRITONSERVER_Error *check_parameters(const python_model *self)
@@ -194,12 +212,7 @@ static TRITONSERVER_Error *load(python_model *self)
   BACKEND_RETURN_IF_ERROR(read_config(self));
   BACKEND_RETURN_IF_ERROR(check_parameters(self));
   BACKEND_RETURN_IF_ERROR(find_files(self));
-  BACKEND_RETURN_IF_ERROR(python_environment_find(self->backend->interpreter, self->config,
-                                                  self->folder, &self->interpreter));
-  self->thread_count = backend_cpu_count() / instance_count(self->config);
-  self->environment = worker_environment_new(self->thread_count);
-  if (self->environment == NULL)
-    return backend_error_no_memory("the model");
+  BACKEND_RETURN_IF_ERROR(find_python(self));
   return complete(self);
 }
 
@@ -236,10 +249,11 @@ void python_model_free(python_model *self)
     return;
   worker_keeper_stop(self->spare);
   worker_environment_free(self->environment);
+  worker_command_free(self->command);
   json_decref(self->config);
   free(self->config_text);
   free(self->outputs);
-  free(self->interpreter);
+  python_environment_fini(&self->python);
   free(self->path);
   free(self->folder);
   free(self->name);

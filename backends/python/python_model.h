@@ -4,6 +4,7 @@
 #define NEREID_PYTHON_MODEL_H
 
 #include "backend_config.h"
+#include "environment.h"
 #include "python_backend.h"
 
 #include <pthread.h>
@@ -16,9 +17,10 @@ typedef struct python_model {
   TRITONSERVER_Server *server;
   char *name;
   uint64_t version;
-  char *folder;       // the model's, with its versions
-  char *path;         // folder/version/model.py, whether it is run or the backend's own
-  char *interpreter;  // absolute
+  char *folder; // the model's, with its versions
+  char *path;   // folder/version/model.py, whether it is run or the backend's own
+  python_environment python;
+  char **command;     // starts a worker
   char **environment; // of its workers
   json_t *config;
   char *config_text;

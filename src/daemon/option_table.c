@@ -159,6 +159,8 @@ const option option_table[] = {
          "Where backends are: <path>/<name>/libtriton_<name>.so. nereid's own when empty."),
     LIST(BACKEND, "backend-config", "[<backend>],<setting>=<value>", backend_configs,
          "A setting of a backend, or of all. May be repeated."),
+    CHOICE(BACKEND, "worker-sandbox", "standard|strict", worker_sandbox, "standard",
+           "What processes that run Python models are kept from. Not in Triton."),
     LIST(BACKEND, "host-policy", "<policy>,<setting>=<value>", host_policies,
          "A setting of a host policy, such as numa-node or cpu-cores. May be repeated."),
     CHOICE(BACKEND, "rate-limit", "off|execution_count", rate_limit, "off",

@@ -69,7 +69,8 @@ typedef struct daemon_options {
 
   char *backend_directory;     // "": where nereid's own are
   string_list backend_configs; // "<backend>,<setting>=<value>"
-  string_list host_policies;   // "<policy>,<setting>=<value>"
+  char *worker_sandbox;
+  string_list host_policies; // "<policy>,<setting>=<value>"
   char *rate_limit;
   string_list rate_limit_resources; // "<name>:<count>[:<device>]"
 

@@ -174,6 +174,8 @@ static error *set_repository(TRITONSERVER_ServerOptions *s, const daemon_options
 static error *set_backends(TRITONSERVER_ServerOptions *s, const daemon_options *o)
 {
   RETURN_IF_ERROR(set_backend_directory(s, o->backend_directory));
+  // before --backend-config, which may say otherwise
+  TRY(TRITONSERVER_ServerOptionsSetBackendConfig(s, "", "worker-sandbox", o->worker_sandbox));
   for (size_t i = 0; i < o->backend_configs.count; i++)
     RETURN_IF_ERROR(set_grouped(s, "backend-config", o->backend_configs.items[i],
                                 "[<backend>],<setting>=<value>",

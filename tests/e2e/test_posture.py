@@ -137,6 +137,7 @@ CODE = {
     "backend": (config(backend="onnxruntime"), "'backend'"),
     "platform": (config(backend="", platform="onnxruntime_onnx"), "'platform'"),
     "runtime": (config(runtime="libtriton_other.so"), "'runtime'"),
+    "file of the model": (config(default_model_filename="other.py"), "'default_model_filename'"),
     "operators": (config(model_operations={"op_library_filename": ["x.so"]}), "'model_operations'"),
     "operators, other spelling": (config(modelOperations={"opLibraryFilename": ["x.so"]}), "'model_operations'"),
     "agents": (config(model_repository_agents={"agents": [{"name": "a"}]}), "'model_repository_agents'"),

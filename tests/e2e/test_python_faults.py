@@ -297,8 +297,9 @@ def test_a_server_that_is_killed_takes_its_workers_along(start_server, repositor
     client.join(30)
 
 
-# Root is not bound by limits of processes, so the limit is played: `allowed` processes or threads start, then none does.
-@pytest.mark.parametrize("allowed", [4, 9, 14])
+# Root is not bound by limits of processes, so the limit is played: some processes or threads start, then none does. What fails
+# first is a process with 4 and a thread with 9; with TSan, which keeps posix_spawn to itself, a thread.
+@pytest.mark.parametrize("allowed", [4, 9])
 def test_more_instances_than_processes_are_allowed_fail_the_load(start_server, repository, tmp_path, allowed):
     folder = make_python(repository, "many", count=8)
     shutil.move(folder, tmp_path / "many")
@@ -314,6 +315,7 @@ def test_more_instances_than_processes_are_allowed_fail_the_load(start_server, r
     shutil.move(tmp_path / "many", folder)
     faults.arm(["threads"], at=allowed, count=1000)
     reply = server.ask("/v2/repository/models/many/load", b"{}")
+    assert faults.failed > 0
     assert reply.status == 400 and "Resource temporarily unavailable" in reply.text, reply.text
     faults.disarm()
     wait_for("the ends of those that did start", lambda: not children(server.process.pid))

@@ -14,8 +14,9 @@
 
 // Fields of the model configuration that choose what code runs, and keys of its `parameters` that
 // do.
-static const char *const code_fields[] = {"backend", "platform", "runtime", "model_operations",
-                                          "model_repository_agents"};
+static const char *const code_fields[] = {"backend",          "platform",
+                                          "runtime",          "default_model_filename",
+                                          "model_operations", "model_repository_agents"};
 static const char *const code_parameters[] = {"EXECUTION_ENV_PATH", "TRITON_BATCH_STRATEGY_PATH",
                                               "onnxruntime_library"};
 

@@ -1,17 +1,17 @@
-"""Decoupled models of Triton's own Python backend, asked by a program that embeds the server (tests/abi/stream_client.c)."""
+"""Decoupled Python models, asked by a program that embeds the server (tests/abi/stream_client.c)."""
 import subprocess
 
 import pytest
-from conftest import DEADLINE, ROOT
-from triton_python import MODELS, PYTHON_BUILD, starter_environment, triton_python_backends  # noqa: F401
+from conftest import DEADLINE, ROOT, environment
+from python_sides import MODELS, python_backends, side  # noqa: F401
 
 
 @pytest.fixture(scope="module")
-def client(tmp_path_factory):
+def client(side, tmp_path_factory):
     """Compiled here, against the library that is tested: an embedding program needs no more."""
     program = tmp_path_factory.mktemp("client") / "stream_client"
-    sanitizers = ["-fsanitize=address,undefined"] if PYTHON_BUILD.name == "asan" else []
-    library = PYTHON_BUILD / "lib"
+    sanitizers = ["-fsanitize=address,undefined"] if side.build.name == "asan" else []
+    library = side.build / "lib"
     subprocess.run(
         [
             "cc", "-std=c17", "-D_GNU_SOURCE", "-Wall", "-Wextra", "-Werror", "-g", *sanitizers, f"-I{ROOT}/include",
@@ -23,11 +23,11 @@ def client(tmp_path_factory):
 
 
 @pytest.fixture
-def ask(client, triton_python_backends):
+def ask(client, side, python_backends):
     def ask(model, *values, cancel_after=0):
         run = subprocess.run(
-            [client, triton_python_backends, MODELS, model, str(cancel_after), *map(str, values)],
-            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=DEADLINE, env=starter_environment(),
+            [client, python_backends, MODELS, model, str(cancel_after), *map(str, values)],
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=DEADLINE, env=environment() | side.variables,
         )
         assert run.returncode == 0, run.stderr
         return run.stdout.splitlines()

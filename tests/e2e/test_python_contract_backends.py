@@ -1,10 +1,10 @@
-"""Backends that are made of Python: <backend-directory>/<name>/model.py, run by Triton's own Python backend."""
+"""Backends that are made of Python: <backend-directory>/<name>/model.py, run by the python backend (nereid's, Triton's)."""
 import json
 import re
 import shutil
 
 import pytest
-from triton_python import infer, output, triton_python, triton_python_backends  # noqa: F401
+from python_sides import infer, output, python_backends, side, start_python  # noqa: F401
 
 TIMES = """
 import json
@@ -29,8 +29,8 @@ class TritonPythonModel:
 
 
 @pytest.fixture
-def times(triton_python_backends):
-    folder = triton_python_backends / "times"
+def times(python_backends):
+    folder = python_backends / "times"
     folder.mkdir()
     (folder / "model.py").write_text(TIMES)
     yield folder
@@ -43,11 +43,11 @@ def make_model(repository, name, times, config='backend: "times"'):
     (repository / name / "config.pbtxt").write_text(config)
 
 
-def test_models_of_a_backend_made_of_python(triton_python, repository, times):
+def test_models_of_a_backend_made_of_python(start_python, repository, times):
     make_model(repository, "twice", 2)
     make_model(repository, "thrice", 3, 'backend: "times" runtime: "model.py"')
     make_model(repository, "other.times", 4, "")
-    server = triton_python(repository, flags=["--load-model=*", "--log-verbose=1"])
+    server = start_python(repository, flags=["--load-model=*", "--log-verbose=1"])
     assert output(infer(server, "twice", [1, 5])) == [2, 10]
     assert output(infer(server, "thrice", [1, 5])) == [3, 15]
     assert output(infer(server, "other.times", [1, 5])) == [4, 20]
@@ -58,20 +58,20 @@ def test_models_of_a_backend_made_of_python(triton_python, repository, times):
     assert len(re.findall(r"^\| times +\|", server.log, re.M)) == 1, "one row among the backends, none for each model"
 
 
-def test_the_execution_environment_beside_the_script_is_the_models(triton_python, repository, times):
+def test_the_execution_environment_beside_the_script_is_the_models(start_python, repository, times):
     environment = times / "pb_exec_env_model.py.tar.gz"
     environment.write_bytes(b"not an archive")
     make_model(repository, "twice", 2)
-    server = triton_python(repository)
+    server = start_python(repository)
     answer = server.ask("/v2/repository/models/twice/load", b"")
     assert answer.status == 400
     assert str(environment.resolve()) in server.log  # the backend tried to unpack it
 
 
-def test_a_runtime_that_is_not_there_is_said(triton_python, repository):
+def test_a_runtime_that_is_not_there_is_said(start_python, repository):
     make_model(repository, "twice", 2, 'backend: "nobody" runtime: "model.py"')
     make_model(repository, "thrice", 3, 'backend: "nobody"')
-    server = triton_python(repository)
+    server = start_python(repository)
     answer = server.ask("/v2/repository/models/twice/load", b"")
     assert answer.status == 400
     assert "unable to find Python backend based backend library 'model.py' for model 'twice', searched: '" in answer.text

@@ -1,4 +1,4 @@
-"""Triton's own Python backend, the compiled one from PyPI, in nereid: what a Python model may do works as in Triton."""
+"""What a Python model may do, with nereid's python backend and with Triton's: requests, tensors, calls, log, metrics, errors."""
 import concurrent.futures
 import json
 import re
@@ -6,21 +6,14 @@ import socket
 
 import pytest
 from conftest import wait_for
-from triton_python import MODELS, PYTHON_BUILD, TritonStarter, infer, output, triton_python_backends  # noqa: F401
+from python_sides import MODELS, infer, output, python_backends, server, side  # noqa: F401
 
 
-@pytest.fixture(scope="module")
-def server(triton_python_backends, tmp_path_factory):
-    starter = TritonStarter(triton_python_backends, tmp_path_factory.mktemp("python"))
-    yield starter(MODELS, flags=["--load-model=*", "--log-verbose=1"])
-    starter.stop_all()
-
-
-def test_no_code_of_tritons_core_is_in_the_process(server):
+def test_no_code_of_tritons_core_is_in_the_process(server, side):
     with open(f"/proc/{server.process.pid}/maps") as file:
         libraries = set(re.findall(r"/\S*\.so\S*", file.read()))
     assert any(path.endswith("backends/python/libtriton_python.so") for path in libraries)
-    assert [path for path in libraries if "libtritonserver" in path] == [str((PYTHON_BUILD / "lib/libtritonserver.so").resolve())]
+    assert [path for path in libraries if "libtritonserver" in path] == [str((side.build / "lib/libtritonserver.so").resolve())]
 
 
 def test_a_model_completes_its_configuration_and_answers(server):

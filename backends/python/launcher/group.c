@@ -1,0 +1,102 @@
+// Bounds the processes of workers when the server is root: RLIMIT_NPROC does not count root's. All
+// workers of a server are in one control group for that, if the host lets it make one.
+#include "launcher.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static const char PREFIX[] = "nereid-workers-";
+
+enum {
+  TRIES = 8
+};
+
+// The group in which this process is, as a folder: that of the old pids controller, or of the
+// unified hierarchy. The caller frees it.
+static char *own_group(void)
+{
+  char line[PATH_MAX], *folder = NULL;
+  FILE *file = fopen("/proc/self/cgroup", "re");
+  while (file != NULL && folder == NULL && fgets(line, sizeof line, file) != NULL) {
+    line[strcspn(line, "\n")] = '\0';
+    const char *path = strstr(line, ":pids:"), *mount = "/sys/fs/cgroup/pids";
+    size_t skipped = strlen(":pids:");
+    if (path == NULL && strncmp(line, "0::", 3) == 0) {
+      path = line;
+      skipped = 3;
+      mount = "/sys/fs/cgroup";
+    }
+    if (path != NULL && asprintf(&folder, "%s%s", mount, path + skipped) < 0)
+      folder = NULL;
+    if (folder != NULL && access(folder, W_OK) != 0) {
+      free(folder);
+      folder = NULL;
+    }
+  }
+  if (file != NULL)
+    fclose(file);
+  return folder;
+}
+
+static bool write_in(const char *folder, const char *name, const char *text)
+{
+  char path[PATH_MAX];
+  return snprintf(path, sizeof path, "%s/%s", folder, name) < (int)sizeof path &&
+         launcher_write(path, text);
+}
+
+// Groups that servers before have left. One with a process in it stays.
+static void remove_old(const char *parent)
+{
+  DIR *folder = opendir(parent);
+  struct dirent *entry;
+  while (folder != NULL && (entry = readdir(folder)) != NULL)
+    if (strncmp(entry->d_name, PREFIX, strlen(PREFIX)) == 0)
+      unlinkat(dirfd(folder), entry->d_name, AT_REMOVEDIR);
+  if (folder != NULL)
+    closedir(folder);
+}
+
+// Another worker's launcher may remove the group while it is empty, so this is tried again.
+static bool enter(const char *group, const char *most, bool *made)
+{
+  *made = mkdir(group, 0700) == 0 || *made;
+  return write_in(group, "pids.max", most) && write_in(group, "cgroup.procs", "0");
+}
+
+static bool enter_below(const char *parent, const launcher_options *options)
+{
+  char group[PATH_MAX], most[32];
+  bool made = false, entered = false;
+  int length = snprintf(group, sizeof group, "%s/%s%d", parent, PREFIX, (int)options->parent);
+  if (length >= (int)sizeof group)
+    return false;
+  snprintf(most, sizeof most, "%" PRIu64, options->processes);
+  for (int i = 0; i < TRIES && !entered; i++)
+    entered = enter(group, most, &made);
+  if (made && entered)
+    remove_old(parent);
+  else if (made)
+    rmdir(group);
+  return entered;
+}
+
+void launcher_enter_group(const launcher_options *options)
+{
+  if (getuid() != 0)
+    return;
+  char *parent = own_group();
+  bool entered = parent != NULL && enter_below(parent, options);
+  free(parent);
+  if (!entered && options->strict)
+    launcher_fail(0, "sandbox strict needs a control group that bounds processes, since the server "
+                     "is root; run it as another user, or let it make groups");
+}

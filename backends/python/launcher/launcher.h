@@ -1,0 +1,58 @@
+// The program that becomes a Python worker: it gives up what a worker does not need, then runs the
+// interpreter in its place. It runs before the model's code and trusts only its command line. Each
+// step succeeds or ends the program with one line on stderr.
+#ifndef NEREID_PYTHON_LAUNCHER_H
+#define NEREID_PYTHON_LAUNCHER_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+enum {
+  LAUNCHER_SETUP_FAILED = 125, // exit statuses, as of env(1) and timeout(1)
+  LAUNCHER_NOT_EXECUTABLE = 126,
+  LAUNCHER_NOT_FOUND = 127
+};
+
+// At level strict the worker's temporary folder is mounted here: every machine has it, and
+// libraries expect to write there.
+#define LAUNCHER_SCRATCH "/dev/shm"
+
+typedef struct launcher_paths {
+  const char **items;
+  size_t count;
+} launcher_paths;
+
+typedef struct launcher_options {
+  bool strict;
+  pid_t parent;           // 0: not checked
+  launcher_paths read;    // strict: what may be read and executed
+  launcher_paths devices; // strict: what may be read and written, such as a GPU
+  uint64_t processes;     // and threads
+  uint64_t memory_bytes;  // of one process, as RLIMIT_DATA counts
+  uint64_t file_bytes;    // of one file
+  uint64_t scratch_bytes; // strict: the temporary folder
+  char **command;         // NULL-terminated
+} launcher_options;
+
+// Ends the program; `number` is an errno, or 0 for none.
+_Noreturn void launcher_fail(int number, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+
+// ---- steps, in this order
+
+void launcher_set_limits(const launcher_options *options);  // rlimits, out-of-memory order, umask
+void launcher_enter_group(const launcher_options *options); // control group of processes
+void launcher_enter_namespaces(const launcher_options *options); // strict
+void launcher_restrict_files(const launcher_options *options);   // Landlock
+void launcher_drop_capabilities(void);
+void launcher_filter_calls(const launcher_options *options); // seccomp
+
+// Reads an unsigned decimal number that is all of a line.
+bool launcher_number(const char *text, uint64_t *value);
+
+// Writes `text` to a file of /proc or /sys; false sets errno.
+bool launcher_write(const char *path, const char *text);
+
+#endif

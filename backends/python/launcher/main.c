@@ -1,0 +1,178 @@
+// Reads the command line and takes the steps of launcher.h in their order.
+#include "launcher.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <getopt.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <unistd.h>
+
+static const char USAGE[] =
+    "usage: nereid-worker-launcher [--sandbox=standard|strict] [--parent=PID] [--read=PATH]... "
+    "[--device=PATH]... [--processes=N] [--memory=BYTES] [--file=BYTES] [--scratch=BYTES] "
+    "-- PROGRAM [ARGUMENT]...";
+
+_Noreturn void launcher_fail(int number, const char *format, ...)
+{
+  char text[1024];
+  va_list arguments;
+  va_start(arguments, format);
+  vsnprintf(text, sizeof text, format, arguments);
+  va_end(arguments);
+  dprintf(STDERR_FILENO, "nereid-worker-launcher: %s%s%s\n", text, number == 0 ? "" : ": ",
+          number == 0 ? "" : strerror(number));
+  _exit(LAUNCHER_SETUP_FAILED);
+}
+
+bool launcher_write(const char *path, const char *text)
+{
+  int file = open(path, O_WRONLY | O_CLOEXEC);
+  if (file < 0)
+    return false;
+  size_t length = strlen(text);
+  ssize_t written = write(file, text, length);
+  int failure = errno;
+  close(file);
+  errno = failure;
+  return written == (ssize_t)length;
+}
+
+// ---- the command line
+
+bool launcher_number(const char *text, uint64_t *value)
+{
+  const char *at = text;
+  *value = 0;
+  for (; *at >= '0' && *at <= '9'; at++)
+    if (__builtin_mul_overflow(*value, 10, value) ||
+        __builtin_add_overflow(*value, (uint64_t)(*at - '0'), value))
+      return false;
+  return at != text && (*at == '\0' || *at == '\n');
+}
+
+static uint64_t number(const char *text, const char *option)
+{
+  uint64_t value;
+  if (!launcher_number(text, &value))
+    launcher_fail(0, "--%s: '%s' is not a number", option, text);
+  return value;
+}
+
+static void add_path(launcher_paths *paths, const char *path)
+{
+  const char **items = reallocarray(paths->items, paths->count + 1, sizeof *items);
+  if (items == NULL)
+    launcher_fail(ENOMEM, "cannot read the command line");
+  paths->items = items;
+  paths->items[paths->count++] = path;
+}
+
+static bool is_strict(const char *level)
+{
+  if (strcmp(level, "standard") != 0 && strcmp(level, "strict") != 0)
+    launcher_fail(0, "--sandbox: '%s' is neither standard nor strict", level);
+  return strcmp(level, "strict") == 0;
+}
+
+static launcher_options read_options(int count, char **arguments)
+{
+  static const struct option known[] = {{"sandbox", required_argument, NULL, 's'},
+                                        {"parent", required_argument, NULL, 'p'},
+                                        {"read", required_argument, NULL, 'r'},
+                                        {"device", required_argument, NULL, 'd'},
+                                        {"processes", required_argument, NULL, 'n'},
+                                        {"memory", required_argument, NULL, 'm'},
+                                        {"file", required_argument, NULL, 'f'},
+                                        {"scratch", required_argument, NULL, 't'},
+                                        {0}};
+  launcher_options options = {.processes = 8192,
+                              .memory_bytes = UINT64_MAX,
+                              .file_bytes = UINT64_MAX,
+                              .scratch_bytes = UINT64_C(1) << 30};
+  int option, index = 0;
+  opterr = 0;
+  while ((option = getopt_long(count, arguments, "+", known, &index)) != -1) {
+    if (option == 's')
+      options.strict = is_strict(optarg);
+    else if (option == 'p')
+      options.parent = (pid_t)number(optarg, "parent");
+    else if (option == 'r')
+      add_path(&options.read, optarg);
+    else if (option == 'd')
+      add_path(&options.devices, optarg);
+    else if (option == 'n')
+      options.processes = number(optarg, "processes");
+    else if (option == 'm')
+      options.memory_bytes = number(optarg, "memory");
+    else if (option == 'f')
+      options.file_bytes = number(optarg, "file");
+    else if (option == 't')
+      options.scratch_bytes = number(optarg, "scratch");
+    else
+      launcher_fail(0, "unknown option; %s", USAGE);
+  }
+  if (optind == count)
+    launcher_fail(0, "no program; %s", USAGE);
+  options.command = arguments + optind;
+  return options;
+}
+
+// ---- the process itself
+
+static void close_descriptors(void)
+{
+  if (close_range(4, ~0U, 0) != 0)
+    launcher_fail(errno, "cannot close descriptors");
+}
+
+static void reset_signals(void)
+{
+  sigset_t none;
+  sigemptyset(&none);
+  for (int number = 1; number < NSIG; number++)
+    signal(number, SIG_DFL); // fails for SIGKILL, SIGSTOP and two of the C library's
+  sigprocmask(SIG_SETMASK, &none, NULL);
+}
+
+static void enter_session(void)
+{
+  if (getsid(0) != getpid() && setsid() < 0)
+    launcher_fail(errno, "cannot start a session");
+}
+
+// Late, since a change of credentials may clear it. The parent may have ended before.
+static void die_with_parent(pid_t parent)
+{
+  if (prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) != 0)
+    launcher_fail(errno, "cannot set the signal for the parent's end");
+  if (parent != 0 && getppid() != parent)
+    launcher_fail(0, "the server has ended");
+}
+
+int main(int count, char **arguments)
+{
+  launcher_options options = read_options(count, arguments);
+  close_descriptors();
+  reset_signals();
+  enter_session();
+  launcher_enter_group(&options);
+  launcher_set_limits(&options);
+  if (options.strict)
+    launcher_enter_namespaces(&options);
+  if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0)
+    launcher_fail(errno, "cannot give up new privileges");
+  launcher_restrict_files(&options);
+  launcher_drop_capabilities();
+  die_with_parent(options.parent);
+  launcher_filter_calls(&options);
+  execv(options.command[0], options.command); // never a shell, as execvp would try
+  int failure = errno;
+  dprintf(STDERR_FILENO, "nereid-worker-launcher: cannot run '%s': %s\n", options.command[0],
+          strerror(failure));
+  return failure == ENOENT ? LAUNCHER_NOT_FOUND : LAUNCHER_NOT_EXECUTABLE;
+}

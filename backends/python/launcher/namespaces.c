@@ -1,0 +1,46 @@
+// At level strict a worker has users, mounts, network and System V IPC of its own. They end with
+// it, and so does what it has written.
+#include "launcher.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/mount.h>
+#include <unistd.h>
+
+// The worker stays the user that it is; that is all a process without privileges may ask for.
+static void map_user(const char *file, unsigned id)
+{
+  char text[64];
+  snprintf(text, sizeof text, "%u %u 1", id, id);
+  if (!launcher_write(file, text))
+    launcher_fail(errno, "sandbox strict cannot write %s", file);
+}
+
+// The folder is memory: it counts as the worker's, and is bounded.
+static void mount_scratch(uint64_t bytes)
+{
+  char options[64];
+  snprintf(options, sizeof options, "mode=0700,nr_inodes=65536,size=%" PRIu64, bytes);
+  if (mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) != 0)
+    launcher_fail(errno, "sandbox strict cannot detach its mounts");
+  if (mount("tmpfs", LAUNCHER_SCRATCH, "tmpfs", MS_NOSUID | MS_NODEV, options) != 0)
+    launcher_fail(errno, "sandbox strict cannot mount a temporary folder at %s", LAUNCHER_SCRATCH);
+}
+
+void launcher_enter_namespaces(const launcher_options *options)
+{
+  unsigned user = geteuid(), group = getegid();
+  if (unshare(CLONE_NEWUSER | CLONE_NEWNS | CLONE_NEWNET | CLONE_NEWIPC) != 0)
+    launcher_fail(errno, "sandbox strict needs namespaces of users, mounts, network and IPC, which "
+                         "this host does not permit");
+  if (!launcher_write("/proc/self/setgroups", "deny"))
+    launcher_fail(errno, "sandbox strict cannot write /proc/self/setgroups");
+  map_user("/proc/self/uid_map", user);
+  map_user("/proc/self/gid_map", group);
+  mount_scratch(options->scratch_bytes);
+  if (setenv("TMPDIR", LAUNCHER_SCRATCH, 1) != 0 || setenv("HOME", LAUNCHER_SCRATCH, 1) != 0)
+    launcher_fail(errno, "sandbox strict cannot set TMPDIR");
+}

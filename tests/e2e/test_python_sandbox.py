@@ -1,0 +1,359 @@
+"""What a worker is kept from, at both levels: a model that tries (row 42's probe), and the launcher on its own."""
+import os
+import pathlib
+import shutil
+import socket
+import subprocess
+
+import numpy as np
+import pytest
+import tritonclient.http as triton
+from conftest import BUILD
+from python_models import infer, make_python, reason, tensor, wait_for
+
+LAUNCHER = BUILD / "backends/python/nereid-worker-launcher"
+
+# Each attempt raises OSError or MemoryError when it is refused; else it says what it got.
+PROBE = """
+def execute(self, requests):
+    return [self.answer(value(request)) for request in requests]
+
+def answer(self, asked):
+    name, *arguments = [text.decode() for text in asked]
+    try:
+        said = "done: " + repr(getattr(self, name)(*arguments))
+    except (OSError, MemoryError) as failure:
+        said = f"blocked: {failure!r}"
+    return answer(np.array([said.encode()], dtype=np.object_))
+
+def call(self, function, *arguments):
+    import ctypes
+    library = ctypes.CDLL(None, use_errno=True)
+    arguments = [ctypes.c_long(a) if isinstance(a, int) else a for a in arguments]
+    if getattr(library, function)(*arguments) < 0:
+        raise OSError(ctypes.get_errno(), function)
+    return function
+
+def shadow(self):
+    return open("/etc/shadow").read()
+
+def other_model(self, path):
+    return open(path).read()
+
+def memory_of_server(self):
+    for name in ("mem", "environ", "maps", "fd/1"):
+        path = f"/proc/{os.getppid()}/{name}"
+        try:
+            got = os.readlink(path) if name == "fd/1" else open(path, "rb").read(0 if name == "mem" else 1)
+        except OSError as refused:
+            last = refused
+        else:
+            return name, got
+    raise last
+
+def repository(self, path):
+    return open(path, "w").write("x")
+
+def connect(self, port):
+    import socket
+    return socket.create_connection(("127.0.0.1", int(port)), 10)
+
+def bind(self):
+    import socket
+    return socket.create_server(("127.0.0.1", 0))
+
+def server(self):
+    import signal
+    attempts = [lambda: os.kill(os.getppid(), 0), lambda: os.kill(-1, 0), lambda: os.kill(-os.getpgid(os.getppid()), 0),
+                lambda: signal.pidfd_send_signal(os.pidfd_open(os.getppid()), 0),
+                lambda: self.call("ptrace", 0x4206, os.getppid(), 0, 0),
+                lambda: self.call("prlimit64", os.getppid(), 7, 0, 0),
+                lambda: os.sched_setaffinity(os.getppid(), os.sched_getaffinity(0))]
+    for i, attempt in enumerate(attempts):
+        try:
+            return i, attempt()
+        except OSError as refused:
+            last = refused
+    raise last
+
+def shared_memory(self, name):
+    found = os.listdir("/dev/shm")
+    if name not in found:
+        raise FileNotFoundError(name)
+    return found
+
+def fork_bomb(self):
+    reading, writing = os.pipe()
+    children = []
+    try:
+        while len(children) < 400:
+            child = os.fork()
+            if child == 0:
+                try:
+                    os.close(writing)
+                    os.read(reading, 1)
+                finally:
+                    os._exit(0)
+            children.append(child)
+        return len(children)
+    finally:
+        os.close(writing)
+        os.close(reading)
+        for child in children:
+            os.waitpid(child, 0)
+
+def fill_memory(self):
+    return len([bytearray(64 << 20) for _ in range(64)])
+
+def fill_descriptors(self):
+    held = []
+    try:
+        while len(held) < 5000:
+            held.append(os.open("/dev/null", os.O_RDONLY))
+        return len(held)
+    finally:
+        for descriptor in held:
+            os.close(descriptor)
+
+def fill_disk(self, folder):
+    path = os.path.join(os.environ.get("TMPDIR", folder), "large")
+    try:
+        with open(path, "wb", buffering=0) as file:
+            for _ in range(64):
+                if file.write(bytes(1 << 20)) < 1 << 20:
+                    raise OSError("short")
+        return path
+    finally:
+        if os.path.exists(path):
+            os.remove(path)
+
+def many_files(self):
+    for i in range(64):
+        with open(os.path.join(os.environ["TMPDIR"], f"file{i}"), "wb", buffering=0) as file:
+            if file.write(bytes(1 << 20)) < 1 << 20:
+                raise OSError("short")
+    return i
+
+def gain_privileges(self, program):
+    import subprocess
+    user = int(subprocess.run([program, "-u"], capture_output=True, check=True).stdout)
+    if user == os.geteuid():
+        raise PermissionError(program)
+    return user
+
+def mount(self):
+    return self.call("mount", b"none", b"/mnt", b"tmpfs", 0, 0)
+
+def load_module(self):
+    import platform
+    return self.call("syscall", {"x86_64": 175, "aarch64": 105}[platform.machine()], 0, 0, 0)
+
+def home(self):
+    kept = os.path.join(os.environ["TMPDIR"], "kept")
+    open(kept, "w").write("x")
+    return os.environ["HOME"], os.environ["TMPDIR"], open(kept).read()
+
+def variable(self, name):
+    return os.environ.get(name)
+
+def thread(self):
+    with open(f"/proc/self/task/{threading.get_native_id()}/comm", "w") as file:
+        return file.write("probe")
+"""
+
+BOUNDS = [f"--backend-config=python,worker-{key}={value}" for key, value in
+          [("processes", 200), ("memory-bytes", 2 << 30), ("file-bytes", 16 << 20), ("scratch-bytes", 16 << 20)]]
+
+
+class Probe:
+    def __init__(self, server):
+        self.server = server
+
+    def __call__(self, *arguments):
+        data = np.array([str(argument).encode() for argument in arguments], dtype=np.object_)
+        return infer(self.server, "probe", data, "BYTES")[0].decode()
+
+
+@pytest.fixture
+def start_probe(start_server, repository):
+    def start(level, flags=(), **options):
+        make_python(repository, "probe", PROBE, kind="TYPE_STRING")
+        return Probe(start_server(repository, flags=[f"--worker-sandbox={level}", *BOUNDS, *flags], **options))
+    return start
+
+
+@pytest.fixture
+def attempts(repository, tmp_path):
+    """The fifteen, by name: what is asked of the probe."""
+    other = make_python(repository, "other")
+    shared = pathlib.Path(f"/dev/shm/probe-{os.getpid()}")
+    shared.write_text("a secret")
+    # run by another user than its owner, it would be the owner's process
+    privileged = make_python(repository, "probe", PROBE, kind="TYPE_STRING") / "id"
+    shutil.copy(shutil.which("id"), privileged)
+    if os.geteuid() == 0:
+        os.chown(privileged, 65534, -1)
+    privileged.chmod(0o4755)
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        yield {
+            "shadow": [], "other_model": [other / "1/model.py"], "memory_of_server": [],
+            "repository": [repository / "probe/1/written"], "connect": [listening.getsockname()[1]], "bind": [], "server": [],
+            "shared_memory": [shared.name], "fork_bomb": [], "fill_memory": [], "fill_descriptors": [],
+            "fill_disk": [tmp_path], "gain_privileges": [privileged], "mount": [], "load_module": [],
+        }
+    shared.unlink()
+
+
+# What stays open at level standard. Who is root owns the file of passwords.
+OPEN = {"other_model", "repository", "connect", "bind", "shared_memory"} | ({"shadow"} if os.geteuid() == 0 else set())
+
+
+@pytest.mark.parametrize("level, left", [("standard", OPEN), ("strict", set())])
+def test_attempts_are_refused(start_probe, attempts, level, left):
+    probe = start_probe(level)
+    said = {name: probe(name, *arguments) for name, arguments in attempts.items()}
+    assert len(said) == 15
+    assert {name for name, text in said.items() if not text.startswith("blocked: ")} == left, said
+    assert "PermissionError(1," in said["mount"] and "PermissionError(1," in said["load_module"]
+    # it is the same worker, and the server is well
+    assert probe("variable", "PATH").startswith("done: '/")
+
+
+def test_strict_leaves_a_private_folder_that_is_bounded_and_ends_with_the_worker(start_probe):
+    before = set(os.listdir("/dev/shm"))
+    probe = start_probe("strict")
+    assert probe("home") == "done: ('/dev/shm', '/dev/shm', 'x')"
+    assert probe("thread") == "done: 5"
+    assert "No space left" in probe("many_files") or "short" in probe("many_files")
+    assert not {"kept", "file0"} & set(os.listdir("/dev/shm")) - before
+
+
+def test_strict_passes_known_variables_and_no_secrets(start_probe):
+    secrets = {"SOME_TOKEN": "1", "HF_TOKEN": "2", "MKL_DYNAMIC": "FALSE", "LC_NUMERIC": "C", "NOTIFY_SOCKET": ""}
+    probe = start_probe("strict", variables=secrets)
+    assert [probe("variable", name) for name in secrets] == ["done: None", "done: None", "done: 'FALSE'", "done: 'C'", "done: None"]
+
+
+def test_standard_passes_all_but_what_is_the_servers_own(start_probe):
+    own = {"SOME_TOKEN": "1", "CREDENTIALS_DIRECTORY": "/x", "OMP_NUM_THREADS": "3"}
+    probe = start_probe("standard", variables=own)
+    assert [probe("variable", name) for name in own] == ["done: '1'", "done: None", "done: '3'"]
+
+
+def test_the_setting_of_the_backend_comes_before_the_flag(start_probe):
+    probe = start_probe("standard", flags=["--backend-config=python,worker-sandbox=strict"])
+    assert probe("bind").startswith("blocked: ")
+    assert "sandbox strict" in probe.server.log
+
+
+def test_strict_reads_more_where_it_is_told(start_probe, tmp_path):
+    (tmp_path / "more").mkdir()
+    (tmp_path / "more/file").write_text("inside")
+    probe = start_probe("strict", flags=[f"--backend-config=python,worker-read-paths={tmp_path}/more"])
+    assert probe("other_model", tmp_path / "more/file") == "done: 'inside'"
+    assert probe("other_model", tmp_path / "server0.log").startswith("blocked: ")
+
+
+def test_what_strict_cannot_have_fails_the_load_with_its_name(start_probe, tmp_path):
+    probe = start_probe("strict", flags=[f"--backend-config=python,worker-read-paths={tmp_path}/absent", "--exit-on-error=false"],
+                        ready=False)
+    wait_for("the reason", lambda: f"--read: '{tmp_path}/absent': No such file" in reason(probe.server, "probe"))
+
+
+@pytest.mark.parametrize("setting, words", [
+    ("worker-sandbox=loose", "neither standard nor strict"), ("worker-processes=0", "out of range"),
+    ("worker-memory-bytes=much", "failed to convert"), ("worker-read-paths=/a:b", "absolute paths"),
+])
+def test_settings_are_checked(start_server, repository, setting, words):
+    make_python(repository, "echo")
+    server = start_server(repository, ready=False, flags=[f"--backend-config=python,{setting}", "--exit-on-error=false"])
+    wait_for("the reason", lambda: words in reason(server, "echo"))
+
+
+# ---- the launcher on its own
+
+
+def launch(*arguments, before=(), **options):
+    return subprocess.run([*before, LAUNCHER, *map(str, arguments)], capture_output=True, text=True, timeout=60, **options)
+
+
+@pytest.mark.parametrize("arguments, status, words", [
+    (["--", "/absent/program"], 127, "cannot run '/absent/program': No such file"),
+    (["--", "/etc/passwd"], 126, "cannot run '/etc/passwd': Permission denied"),
+    (["--sandbox=none", "--", "/bin/true"], 125, "neither standard nor strict"),
+    (["--processes=-1", "--", "/bin/true"], 125, "not a number"),
+    (["--memory=99999999999999999999", "--", "/bin/true"], 125, "not a number"),
+    (["--surprise", "--", "/bin/true"], 125, "unknown option"),
+    ([], 125, "no program"),
+    (["--parent=1", "--", "/bin/true"], 125, "the server has ended"),
+    (["--sandbox=strict", "--read=/absent/folder", "--", "/bin/true"], 125, "--read: '/absent/folder': No such file"),
+    # inside of another sandbox there are no namespaces to be had
+    (["--", LAUNCHER, "--sandbox=strict", "--", "/bin/true"], 125, "needs "),
+])
+def test_a_start_that_fails_says_why(arguments, status, words):
+    result = launch(*arguments)
+    assert result.returncode == status
+    assert words in result.stderr and result.stderr.count("\n") == 1
+
+
+def test_no_shell_runs_what_is_no_program(tmp_path):
+    script = tmp_path / "script"
+    script.write_text(f"touch {tmp_path}/ran\n")
+    script.chmod(0o755)
+    result = launch("--", script)
+    assert result.returncode == 126 and "Exec format error" in result.stderr
+    assert not (tmp_path / "ran").exists()
+
+
+STATUS = "import os; print(open('/proc/self/status').read(), open('/proc/self/limits').read(), sorted(os.listdir('/proc/self/fd')), " \
+         "os.getsid(0) == os.getpid(), oct(os.umask(0)), open('/proc/self/oom_score_adj').read())"
+
+
+@pytest.mark.parametrize("level", ["standard", "strict"])
+def test_what_a_program_starts_with(level):
+    reading, writing = os.pipe()
+    os.set_inheritable(writing, True)
+    high = os.dup2(writing, 200)
+    result = launch(f"--sandbox={level}", f"--parent={os.getpid()}", "--processes=300", "--", "/usr/bin/python3", "-c", STATUS,
+                    pass_fds=[high])
+    for descriptor in (reading, writing, high):
+        os.close(descriptor)
+    assert result.returncode == 0, result.stderr
+    lines = {line.split(":")[0].strip(): line.split(":")[1].strip() for line in result.stdout.splitlines() if ":\t" in line}
+    assert all(int(lines[f"Cap{kind}"], 16) == 0 for kind in ("Inh", "Prm", "Eff", "Bnd", "Amb"))
+    assert lines["NoNewPrivs"] == "1" and lines["Seccomp"] == "2"
+    assert [int(lines[f"Sig{kind}"], 16) for kind in ("Blk",)] == [0]
+    limits = {line[:26].strip(): line[26:].split()[:2] for line in result.stdout.splitlines() if line.startswith("Max ")}
+    assert limits["Max core file size"] == ["0", "0"] and limits["Max open files"] == ["1024", "1024"]
+    assert limits["Max processes"] == ["300", "300"]
+    own = int(pathlib.Path("/proc/self/oom_score_adj").read_text())
+    assert result.stdout.splitlines()[-2].endswith(f"True 0o77 {min(own + 500, 1000)}")
+    assert "'200'" not in result.stdout and "['0', '1', '2'" in result.stdout
+
+
+@pytest.mark.parametrize("level", ["standard", "strict"])
+def test_another_user_than_root_cannot_fork_without_end(level):
+    # the limit counts all processes of a user, so root takes one that has none
+    user = ["setpriv", "--reuid=65533", "--regid=65533", "--clear-groups"] if os.geteuid() == 0 else []
+    result = launch(f"--sandbox={level}", "--processes=1000", "--", "/usr/bin/python3", "-c", FORKS, before=user)
+    forks, user = result.stdout.split()
+    assert int(user) == (os.geteuid() or 65533), result
+    assert int(forks) <= 1000
+
+
+FORKS = """
+import os, signal
+forks, reading, writing = 0, *os.pipe()
+try:
+    open("/etc/shadow")
+except PermissionError:
+    try:
+        while forks < 10000:
+            if os.fork() == 0:
+                os.close(writing)
+                os.read(reading, 1)
+                os._exit(0)
+            forks += 1
+    except BlockingIOError:
+        print(forks, os.geteuid())
+"""
