@@ -169,6 +169,17 @@ static TRITONSERVER_Error *complete(python_model *self)
   return read_config(self);
 }
 
+// Triton's parameter for inputs in GPU memory, which there are none of: it is checked, and nothing
+// more.
+static TRITONSERVER_Error *check_parameters(const python_model *self)
+{
+  const char *given = backend_parameter(self->config, "FORCE_CPU_ONLY_INPUT_TENSORS");
+  if (given == NULL || strcmp(given, "yes") == 0 || strcmp(given, "no") == 0)
+    return NULL;
+  return backend_error(TRITONSERVER_ERROR_UNSUPPORTED,
+                       "Incorrect value for FORCE_CPU_ONLY_INPUT_TENSORS: '%s'", given);
+}
+
 // ---- life
 
 static TRITONSERVER_Error *load(python_model *self)
@@ -181,6 +192,7 @@ static TRITONSERVER_Error *load(python_model *self)
   if (self->name == NULL)
     return backend_error_no_memory("the model");
   BACKEND_RETURN_IF_ERROR(read_config(self));
+  BACKEND_RETURN_IF_ERROR(check_parameters(self));
   BACKEND_RETURN_IF_ERROR(find_files(self));
   BACKEND_RETURN_IF_ERROR(python_environment_find(self->backend->interpreter, self->config,
                                                   self->folder, &self->interpreter));

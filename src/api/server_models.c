@@ -7,6 +7,8 @@
 #include "request/message.h"
 
 #include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 static server *of(TRITONSERVER_Server *s)
@@ -194,7 +196,31 @@ static void append_batches(buffer *out, const statistics *sum)
   buffer_append_char(out, ']');
 }
 
-static void append_statistics(buffer *out, const model *m, const statistics *sum)
+static void append_responses(buffer *out, model *m)
+{
+  size_t count;
+  response_counters *rows = model_response_statistics(m, &count);
+  append_key(out, "response_stats");
+  buffer_append_char(out, '{');
+  for (size_t i = 0; i < count; i++) {
+    const response_counters *row = &rows[i];
+    char index[24];
+    snprintf(index, sizeof(index), "%zu", i);
+    append_key(out, index);
+    buffer_append_char(out, '{');
+    append_duration(out, "compute_infer", row->compute_infer.count, row->compute_infer.ns);
+    append_duration(out, "compute_output", row->compute_output.count, row->compute_output.ns);
+    append_duration(out, "success", row->success.count, row->success.ns);
+    append_duration(out, "fail", row->fail.count, row->fail.ns);
+    append_duration(out, "empty_response", row->empty_response.count, row->empty_response.ns);
+    append_duration(out, "cancel", row->cancel.count, row->cancel.ns);
+    buffer_append_char(out, '}');
+  }
+  buffer_append_char(out, '}');
+  free(rows);
+}
+
+static void append_statistics(buffer *out, model *m, const statistics *sum)
 {
   next_element(out);
   buffer_append_char(out, '{');
@@ -214,8 +240,7 @@ static void append_statistics(buffer *out, const model *m, const statistics *sum
   append_counter(out, "cache_hit", &sum->cache_hit);
   append_counter(out, "cache_miss", &sum->cache_miss);
   buffer_append_char(out, '}');
-  append_key(out, "response_stats");
-  buffer_append_text(out, "{}");
+  append_responses(out, m);
   append_batches(out, sum);
   append_key(out, "memory_usage");
   buffer_append_text(out, "[]}");

@@ -84,6 +84,17 @@ void *arena_allocate_array(arena *a, size_t count, size_t size)
   return memory;
 }
 
+void *arena_grow_array(arena *a, void *items, size_t count, size_t item_size)
+{
+  if ((count & (count - 1)) != 0)
+    return items;
+  size_t capacity = count == 0 ? 1 : 2 * count;
+  void *moved = arena_allocate_array(a, capacity, item_size);
+  if (moved != NULL && count > 0)
+    memcpy(moved, items, count * item_size);
+  return moved;
+}
+
 char *arena_copy_text(arena *a, slice text)
 {
   size_t total;

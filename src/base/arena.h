@@ -28,6 +28,10 @@ void *arena_allocate(arena *a, size_t size) __attribute__((malloc, alloc_size(2)
 void *arena_allocate_array(arena *a, size_t count, size_t size)
     __attribute__((malloc, alloc_size(2, 3)));
 
+// Room for one more element behind the `count` of a list that only grows by one; it moves when
+// `count` is a power of two. The list, or NULL when memory is short.
+void *arena_grow_array(arena *a, void *items, size_t count, size_t item_size);
+
 // A NUL-terminated copy; NULL when memory is short.
 char *arena_copy_text(arena *a, slice text);
 

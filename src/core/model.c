@@ -39,6 +39,7 @@ static error *make_model(const model_environment *environment, model_source *sou
   atomic_init(&m->typical_ns, INFER_SLOW_NS);
   pthread_mutex_init(&m->start_lock, NULL);
   pthread_mutex_init(&m->cancelled_lock, NULL);
+  response_statistics_init(&m->target.response_statistics);
   timer_init(&m->cancelled_timer, infer_answer_cancelled, m);
   return NULL;
 }
@@ -210,6 +211,7 @@ void model_destroy(model *m)
   statistics_fini(&m->target.shared_statistics);
   config_free(m->config);
   pthread_mutex_destroy(&m->start_lock);
+  response_statistics_fini(&m->target.response_statistics);
   pthread_mutex_destroy(&m->cancelled_lock);
   free(m->name);
   free(m->repository);
@@ -287,6 +289,11 @@ void model_statistics(const model *m, statistics *sum)
     return;
   for (size_t i = 0; i < m->instance_count; i++)
     statistics_add(sum, &m->instances[i]->counters);
+}
+
+response_counters *model_response_statistics(model *m, size_t *count)
+{
+  return response_statistics_copy(&m->target.response_statistics, count);
 }
 
 uint32_t model_max_batch_size(const model *m)

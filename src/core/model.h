@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "config/config.h"
+#include "request/response_statistics.h"
 #include "request/statistics.h"
 #include "schedule/scheduler.h"
 
@@ -73,6 +74,8 @@ void model_abandon_queue(model *m);
 // Sums the counters of all instances into `sum`, an initialised block with at least
 // model_batch_rows() rows.
 void model_statistics(const model *m, statistics *sum);
+// As response_statistics_copy.
+response_counters *model_response_statistics(model *m, size_t *count);
 uint32_t model_max_batch_size(const model *m);
 
 // How many batches the scheduler closed for this reason.

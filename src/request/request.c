@@ -24,13 +24,22 @@ error *request_new(request_target *target, request **result)
   return NULL;
 }
 
+void request_drop_factory(request *r)
+{
+  if (r->may_answer)
+    response_factory_unref(r->factory);
+  else if (r->factory != NULL)
+    response_factory_drop_reference(r->factory);
+  r->factory = NULL;
+}
+
 void request_free(request *r)
 {
   if (r == NULL)
     return;
   arena_fini(&r->memory);
   arena_fini(&r->input_memory);
-  response_factory_unref(r->factory);
+  request_drop_factory(r);
   request_target_unref(r->target);
   free(r);
 }
@@ -247,6 +256,11 @@ void request_release(request *r, uint32_t release_flags)
     atomic_compare_exchange_strong_explicit(r->place, &self, NULL, memory_order_acq_rel,
                                             memory_order_relaxed);
     r->place = NULL;
+  }
+  // The client may keep it, to cancel what still answers: that must not count as another who can.
+  if (r->may_answer && !atomic_load_explicit(&r->factory->finished, memory_order_acquire)) {
+    r->may_answer = false;
+    response_factory_give_up_right(r->factory);
   }
   atomic_store_explicit(&r->state, REQUEST_RELEASED, memory_order_release);
   r->release_callback((struct TRITONSERVER_InferenceRequest *)r, release_flags, r->release_context);

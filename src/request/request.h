@@ -80,6 +80,7 @@ typedef struct request {
   _Atomic(struct request *)
       *place;                // where an instance remembers it while a backend has it, or NULL
   response_factory *factory; // referenced
+  bool may_answer;           // with the right to answer
 
   struct TRITONSERVER_ResponseAllocator *allocator;
   void *allocator_context;
@@ -96,6 +97,9 @@ typedef struct request {
 // Takes a reference to `target`.
 error *request_new(request_target *target, request **r);
 void request_free(request *r); // the client's TRITONSERVER_InferenceRequestDelete; NULL is allowed
+
+// Lets go of the response factory of an earlier submission, if there is one.
+void request_drop_factory(request *r);
 
 error *request_set_id(request *r, const char *id);
 error *request_set_correlation_text(request *r, const char *text);

@@ -419,8 +419,9 @@ static error *renew_factory(request *r)
   f->allocator_context = r->allocator_context;
   f->callback = r->response_callback;
   f->callback_context = r->response_context;
-  response_factory_unref(r->factory);
+  request_drop_factory(r);
   r->factory = f;
+  r->may_answer = true;
   return NULL;
 }
 

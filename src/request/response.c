@@ -78,6 +78,18 @@ static void drop_reference(response_factory *f, uint64_t what)
   free(f);
 }
 
+void response_factory_give_up_right(response_factory *f)
+{
+  bool owed = f->answer_owed && !atomic_load_explicit(&f->finished, memory_order_acquire);
+  if (let_go(f, RIGHT) < RIGHT && owed)
+    answer_abandoned(f);
+}
+
+void response_factory_drop_reference(response_factory *f)
+{
+  drop_reference(f, REFERENCE);
+}
+
 void response_factory_unref(response_factory *f)
 {
   if (f == NULL)
@@ -86,8 +98,7 @@ void response_factory_unref(response_factory *f)
     drop_reference(f, RIGHT + REFERENCE);
     return;
   }
-  if (let_go(f, RIGHT) < RIGHT)
-    answer_abandoned(f);
+  response_factory_give_up_right(f);
   drop_reference(f, REFERENCE);
 }
 

@@ -41,6 +41,7 @@ typedef struct response_factory {
   bool answer_owed;      // the request was queued: if nobody can answer any more, the core does
   uint64_t start_ns;     // when the request entered the core
   _Atomic uint64_t first_response_ns;
+  _Atomic uint64_t reported_responses; // by the backend's statistics
   ordering *ordering;          // with preserve_ordering, once the slot is reserved; NULL otherwise
   ordering_slot slot;          // its place in the order
   ordered_answer final_answer; // flags without a response, while they wait for their place
@@ -84,6 +85,10 @@ response_factory *response_factory_new(request_target *target, slice id);
 // answer, the core gives it.
 response_factory *response_factory_ref(response_factory *f);
 void response_factory_unref(response_factory *f); // NULL is allowed
+// The two halves of response_factory_unref, for a request that its client keeps after its backend
+// has released it: it cannot answer any more, but it can be cancelled.
+void response_factory_give_up_right(response_factory *f);
+void response_factory_drop_reference(response_factory *f);
 
 static inline bool response_factory_is_cancelled(const response_factory *f)
 {

@@ -4,6 +4,7 @@
 #define NEREID_REQUEST_TARGET_H
 
 #include "base/refcount.h"
+#include "request/response_statistics.h"
 #include "request/signature.h"
 #include "request/statistics.h"
 
@@ -17,6 +18,7 @@ struct request_target {
   int64_t version;
   model_signature signature;
   statistics shared_statistics; // what happens off the instances' threads; atomic additions
+  response_statistics response_statistics;
   refcount references;
   _Atomic uint64_t inflight; // submitted requests that are not yet answered in full
   void (*unreferenced)(

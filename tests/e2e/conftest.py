@@ -17,7 +17,7 @@ import pytest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 BUILD = (ROOT / os.environ.get("NEREID_BUILD", "build/release")).resolve()
-DEADLINE = 60  # seconds; sanitizers are slow, nothing here waits for it to pass
+DEADLINE = 6  # seconds; sanitizers are slow, nothing here waits for it to pass
 SANITIZER_REPORT = re.compile(r"Sanitizer|runtime error:")
 
 
@@ -116,7 +116,8 @@ def link_backends(folder, build):
     for name in ("identity", "onnxruntime", "python"):
         if not (folder / name).exists():  # some tests bring their own
             (folder / name).symlink_to(build / "backends" / name)
-    (folder / "faulty").symlink_to(build / "test-backends/faulty")
+    for name in ("faulty", "streaming"):
+        (folder / name).symlink_to(build / "test-backends" / name)
     return folder
 
 

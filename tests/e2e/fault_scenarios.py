@@ -9,6 +9,7 @@ import struct
 import zlib
 
 from conftest import copy_model, make_faulty, make_identity
+from streaming import events
 
 
 # Triton's status is 400 when a model does not load, whatever the reason, and for a model that is not there now.
@@ -29,6 +30,8 @@ class Reply:
         if self.answer is None:
             return True
         status, headers, body = self.answer
+        if headers.get_content_type() == "text/event-stream" and not self.is_right():
+            return status in (200, 500, 503) and "error" in events(body.decode())[-1]
         if headers.get_content_type() != "application/json" or status < 400:
             return self.is_right()
         error = json.loads(body)["error"]
@@ -149,6 +152,23 @@ def infer_chunked(repository):
     return lambda server: [
         ask(server, gives_back(data), "/v2/models/m/infer", iter([chunks]), {"Transfer-Encoding": "chunked"})
     ]
+
+
+def generate(text):
+    def scenario(repository):
+        make_identity(repository, "m", type="TYPE_STRING")
+        body = json.dumps({"INPUT0": text, "id": "seven", "parameters": {"a": 1}}).encode()
+        right = with_json(lambda answer: answer["OUTPUT0"] == text and answer["id"] == "seven")
+
+        def right_event(status, headers, body):
+            return status == 200 and [event.get("OUTPUT0") for event in events(body.decode())] == [text]
+
+        return lambda server: [
+            ask(server, right, "/v2/models/m/generate", body),
+            ask(server, right_event, "/v2/models/m/generate_stream", body),
+        ]
+
+    return scenario
 
 
 def infer_batched(repository):
@@ -370,6 +390,8 @@ SCENARIOS = {
     "infer-batched": infer_batched,
     "infer-kept": infer_kept,
     "infer-onnx": infer_onnx,
+    "generate": generate("grüße"),
+    "generate-large": generate(["x" * 1000] * 400),
     "infer-wrong": infer_wrong,
     "infer-fails": infer_fails,
     "statistics": statistics,

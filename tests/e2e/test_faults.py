@@ -33,7 +33,7 @@ class Kind:
 
 
 READING = ("metrics", "index", "reload", "unload", "load-override", "load-failure", "load-wide", "load-onnx")
-TRANSFERS = ("infer-fp32-large", "infer-binary", "infer-gzip", "infer-chunked", "infer-kept", "metrics", "refused", "reload", "load-onnx")
+TRANSFERS = ("infer-fp32-large", "infer-binary", "infer-gzip", "infer-chunked", "infer-kept", "generate", "metrics", "refused", "reload", "load-onnx")
 # A refusal does not wait for a client whose buffers are full: that may cost its connection.
 PATIENT = tuple(name for name in TRANSFERS if name != "refused")
 

@@ -156,7 +156,7 @@ def test_a_crash_loop_makes_the_model_unavailable_with_growing_pauses(start_serv
         statuses.append(ask(server, "loop"))
         return statuses[-1][0] == 503
 
-    wait_for("the model to be unavailable", crash)
+    wait_for("the model to be unavailable", crash, deadline=60)  # the pauses before are 7 s
     assert "is not healthy" in statuses[-1][1]["error"]
     pauses = [int(line.split("the next one starts in ")[1].split(" ")[0]) for line in server.log.splitlines()
               if "the next one starts in " in line]

@@ -460,6 +460,33 @@ static void a_request_that_nobody_can_answer_any_more_is_answered_with_an_error(
   free_fixture(f);
 }
 
+static void a_released_request_can_be_cancelled_but_not_answer(void **state)
+{
+  (void)state;
+  fixture *f = make_fixture("input { name: 'A' data_type: TYPE_INT8 dims: 1 } output { name: 'Y' "
+                            "data_type: TYPE_INT8 dims: 1 }");
+  char *answer = NULL;
+  request *r = make_request(f);
+  r->response_callback = remember_failure;
+  r->response_context = &answer;
+  add_input(r, "A", TRITONSERVER_TYPE_INT8, (int64_t[]){1}, 1, zeros, 1);
+  assert_null(request_prepare(r));
+  r->factory->answer_owed = true;
+  response_factory *backends = response_factory_ref(r->factory);
+  request_release(r, TRITONSERVER_REQUEST_RELEASE_ALL);
+  atomic_store(&r->factory->cancelled, true); // the client keeps the request for this
+  assert_true(response_factory_is_cancelled(backends));
+  assert_null(answer);
+  response_factory_unref(backends);
+  assert_non_null(answer); // although the request is still there
+  free(answer);
+  assert_null(request_prepare(r)); // and may be sent again
+  assert_false(request_is_cancelled(r));
+  request_release(r, TRITONSERVER_REQUEST_RELEASE_ALL);
+  request_free(r);
+  free_fixture(f);
+}
+
 static void a_request_that_is_sent_again_is_not_cancelled_any_more(void **state)
 {
   (void)state;
@@ -488,6 +515,7 @@ int main(void)
       cmocka_unit_test(a_second_final_response_is_dropped),
       cmocka_unit_test(data_in_many_pieces_adds_up),
       cmocka_unit_test(an_answer_without_an_end_gets_one_although_the_client_keeps_it),
+      cmocka_unit_test(a_released_request_can_be_cancelled_but_not_answer),
       cmocka_unit_test(a_request_that_is_sent_again_is_not_cancelled_any_more),
       cmocka_unit_test(a_request_that_nobody_can_answer_any_more_is_answered_with_an_error),
   };

@@ -137,6 +137,26 @@ static void cut_text(char *text, size_t size)
   memcpy(text + size, "…", sizeof("…"));
 }
 
+static void append_failure_va(buffer *json, const char *format, va_list arguments)
+    __attribute__((format(printf, 2, 0)));
+static void append_failure_va(buffer *json, const char *format, va_list arguments)
+{
+  char text[FAILURE_MAX_BYTES + sizeof("…")];
+  if (vsnprintf(text, sizeof(text), format, arguments) >= (int)sizeof(text))
+    cut_text(text, FAILURE_MAX_BYTES);
+  buffer_append_text(json, "{\"error\":");
+  buffer_append_json_string(json, slice_of(text));
+  buffer_append_char(json, '}');
+}
+
+void exchange_append_failure(buffer *json, const char *format, ...)
+{
+  va_list arguments;
+  va_start(arguments, format);
+  append_failure_va(json, format, arguments);
+  va_end(arguments);
+}
+
 static void fail_va(exchange *x, unsigned status, const char *format, va_list arguments)
     __attribute__((format(printf, 3, 0)));
 static void fail_va(exchange *x, unsigned status, const char *format, va_list arguments)
@@ -144,12 +164,7 @@ static void fail_va(exchange *x, unsigned status, const char *format, va_list ar
   if (x->reply != NULL || x->failure != NULL)
     return;
   AUTO_BUFFER buffer json = BUFFER_EMPTY;
-  char text[FAILURE_MAX_BYTES + sizeof("…")];
-  if (vsnprintf(text, sizeof(text), format, arguments) >= (int)sizeof(text))
-    cut_text(text, FAILURE_MAX_BYTES);
-  buffer_append_text(&json, "{\"error\":");
-  buffer_append_json_string(&json, slice_of(text));
-  buffer_append_char(&json, '}');
+  append_failure_va(&json, format, arguments);
   x->status = status;
   x->failure = json.failed ? NULL : arena_copy_text(&x->arena, buffer_view(&json));
   if (x->failure != NULL)
@@ -172,7 +187,7 @@ void exchange_fail_header(exchange *x, const char *name, const char *value)
   x->failure_value = value;
 }
 
-static unsigned status_of(TRITONSERVER_Error_Code code)
+unsigned exchange_status_of(TRITONSERVER_Error_Code code)
 {
   switch (code) {
   case TRITONSERVER_ERROR_INTERNAL:
@@ -192,7 +207,7 @@ bool exchange_fail_if(exchange *x, TRITONSERVER_Error *failure_owned)
 {
   if (failure_owned == NULL)
     return false;
-  exchange_fail(x, status_of(TRITONSERVER_ErrorCode(failure_owned)), "%s",
+  exchange_fail(x, exchange_status_of(TRITONSERVER_ErrorCode(failure_owned)), "%s",
                 TRITONSERVER_ErrorMessage(failure_owned));
   TRITONSERVER_ErrorDelete(failure_owned);
   return true;
@@ -202,7 +217,7 @@ bool exchange_fail_if_error(exchange *x, error *failure_owned)
 {
   if (failure_owned == NULL)
     return false;
-  exchange_fail(x, status_of((TRITONSERVER_Error_Code)error_get_code(failure_owned)), "%s",
+  exchange_fail(x, exchange_status_of((TRITONSERVER_Error_Code)error_get_code(failure_owned)), "%s",
                 error_message(failure_owned));
   error_free(failure_owned);
   return true;
@@ -416,13 +431,16 @@ static bool check_body(exchange *x)
     snprintf(what, sizeof(what), "request body size of %" PRId64 " bytes",
              headers->content_length.value);
     fail_too_large(x, what);
-  } else if (headers->coding == CODING_UNKNOWN && x->route->body != BODY_IGNORED) {
+  } else if (headers->coding == CODING_UNKNOWN && x->route->body != BODY_IGNORED &&
+             x->route->body != BODY_GENERATE) {
     exchange_fail(x, MHD_HTTP_NOT_IMPLEMENTED, "Unsupported compression type");
     exchange_fail_header(x, MHD_HTTP_HEADER_ACCEPT_ENCODING, "gzip, deflate");
   } else if (x->route->handle == NULL) {
     exchange_fail(x, MHD_HTTP_NOT_IMPLEMENTED, "%s is not supported by nereid yet", x->route->path);
   } else if (x->route->body == BODY_TENSORS) {
     infer_admit(x);
+  } else if (x->route->body == BODY_GENERATE) {
+    generate_admit(x);
   }
   return x->failure == NULL;
 }

@@ -5,6 +5,7 @@
 #define NEREID_FRONTEND_HTTP_EXCHANGE_H
 
 #include "base/arena.h"
+#include "base/buffer.h"
 #include "base/error.h"
 #include "base/refcount.h"
 #include "frontend/http/body.h"
@@ -117,6 +118,10 @@ bool exchange_fail_if(exchange *x, TRITONSERVER_Error *failure_owned);
 bool exchange_fail_if_error(exchange *x, error *failure_owned);
 // The same from what became of the body; returns false for BODY_OK.
 bool exchange_fail_if_body(exchange *x, body_result why);
+// The status of an error, and its text as in a failed reply.
+unsigned exchange_status_of(TRITONSERVER_Error_Code code);
+void exchange_append_failure(buffer *json, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
 // One more header for the failure that was just made; both texts are static.
 void exchange_fail_header(exchange *x, const char *name, const char *value);
 

@@ -21,5 +21,7 @@ void handle_named_repository(exchange *x);
 
 // infer.c
 void handle_infer(exchange *x);
+void handle_generate(exchange *x);
+void handle_generate_stream(exchange *x);
 
 #endif

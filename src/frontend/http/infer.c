@@ -6,20 +6,33 @@
 #include "frontend/http/handlers.h"
 #include "frontend/http/log.h"
 #include "frontend/http/server.h"
+#include "frontend/http/stream.h"
 #include "frontend/http/version.h"
+
+static bool read_transactions(exchange *x, uint32_t *flags)
+{
+  int64_t version;
+  *flags = 0;
+  return version_of(x, &version) &&
+         !exchange_fail_if(
+             x, TRITONSERVER_ServerModelTransactionProperties(
+                    x->http->server, x->parameters[PARAMETER_MODEL], version, flags, NULL));
+}
 
 void infer_admit(exchange *x)
 {
-  int64_t version;
-  uint32_t flags = 0;
-  if (!version_of(x, &version) ||
-      exchange_fail_if(x,
-                       TRITONSERVER_ServerModelTransactionProperties(
-                           x->http->server, x->parameters[PARAMETER_MODEL], version, &flags, NULL)))
-    return;
-  if ((flags & TRITONSERVER_TXN_DECOUPLED) != 0)
+  uint32_t flags;
+  if (read_transactions(x, &flags) && (flags & TRITONSERVER_TXN_DECOUPLED) != 0)
     exchange_fail(x, MHD_HTTP_NOT_IMPLEMENTED,
                   "HTTP end point doesn't support models with decoupled transaction policy");
+}
+
+void generate_admit(exchange *x)
+{
+  uint32_t flags;
+  if (read_transactions(x, &flags) && x->headers.coding != CODING_IDENTITY)
+    exchange_fail(x, MHD_HTTP_BAD_REQUEST,
+                  "Unsupported content-encoding, only 'identity' is supported.");
 }
 
 // --- The request's life in the core
@@ -70,29 +83,48 @@ static void request_released(TRITONSERVER_InferenceRequest *request, const uint3
     drop_request(inference_pointer);
 }
 
+// A single reply has the first response; the other ones are counted.
+static void keep_response(inference *i, TRITONSERVER_InferenceResponse *response)
+{
+  if (atomic_fetch_add_explicit(&i->response_count, 1, memory_order_relaxed) == 0) {
+    i->response = response;
+    return;
+  }
+  http_log_failure("deleting a surplus response", TRITONSERVER_InferenceResponseDelete(response));
+  inference_cancel(i); // the reply is an error already
+}
+
 static void response_complete(TRITONSERVER_InferenceResponse *response, const uint32_t flags,
                               void *inference_pointer)
 {
   inference *i = inference_pointer;
-  if (response != NULL && i->response_count++ == 0)
-    i->response = response;
-  else if (response != NULL)
-    http_log_failure("deleting a surplus response", TRITONSERVER_InferenceResponseDelete(response));
-  if ((flags & TRITONSERVER_RESPONSE_COMPLETE_FINAL) != 0 &&
-      atomic_exchange(&i->handover, HANDOVER_DONE) == HANDOVER_SUSPENDED)
+  bool decoupled = i->decoupled; // else `i` may be gone with the last line
+  if (response != NULL)
+    keep_response(i, response);
+  if ((flags & TRITONSERVER_RESPONSE_COMPLETE_FINAL) == 0)
+    return;
+  if (atomic_exchange(&i->handover, HANDOVER_DONE) == HANDOVER_SUSPENDED)
     exchange_resume(i->exchange); // from here on it is the loop thread's
+  if (decoupled)
+    drop_request(i);
+}
+
+static void streamed_response_complete(TRITONSERVER_InferenceResponse *response,
+                                       const uint32_t flags, void *inference_pointer)
+{
+  inference *i = inference_pointer;
+  stream_response_complete(response, flags, i);
+  if ((flags & TRITONSERVER_RESPONSE_COMPLETE_FINAL) == 0)
+    return;
+  stream_unref(i->stream);
+  drop_request(i);
 }
 
 // --- Handler
 
 static void reply(exchange *x)
 {
-  inference *i = x->inference;
-  if (i->response_count == 1)
-    infer_reply(x, i);
-  else
-    exchange_fail(x, MHD_HTTP_INTERNAL_SERVER_ERROR, "expected a single response, got %u",
-                  i->response_count);
+  x->inference->way->reply(x, x->inference);
 }
 
 static void delete_response(exchange *x)
@@ -120,16 +152,43 @@ static bool set_callbacks(exchange *x, inference *i)
 {
   return !exchange_fail_if(
              x, TRITONSERVER_InferenceRequestSetReleaseCallback(i->request, request_released, i)) &&
-         !exchange_fail_if(x, TRITONSERVER_InferenceRequestSetResponseCallback(
-                                  i->request, x->http->allocator, i, response_complete, i));
+         !exchange_fail_if(
+             x, TRITONSERVER_InferenceRequestSetResponseCallback(
+                    i->request, x->http->allocator, i,
+                    i->way->reply == NULL ? streamed_response_complete : response_complete, i));
+}
+
+// Makes what receives the answer. False when the exchange has failed.
+static bool prepare_answer(exchange *x, inference *i)
+{
+  if (i->way->reply == NULL) {
+    i->stream = i->stream_of_reply = stream_new(x);
+    if (i->stream == NULL) {
+      exchange_fail(x, MHD_HTTP_SERVICE_UNAVAILABLE, "out of memory");
+      return false;
+    }
+  }
+  if (i->decoupled)
+    take_request(i); // for its responses
+  return true;
 }
 
 // Gives the request to the core. False when the core did not take it: the exchange has failed.
 static bool submit(exchange *x, inference *i)
 {
+  if (!prepare_answer(x, i)) {
+    drop_request(i);
+    return false;
+  }
   TRITONSERVER_Error *failure = TRITONSERVER_ServerInferAsync(x->http->server, i->request, NULL);
   if (!exchange_fail_if(x, failure))
     return true;
+  if (i->stream != NULL) {
+    stream_unref(i->stream);
+    stream_unref(i->stream_of_reply);
+  }
+  if (i->decoupled)
+    drop_request(i);
   drop_request(i);
   return false;
 }
@@ -163,7 +222,10 @@ static void start(exchange *x)
     bool unwanted = left || atomic_load(&i->cancel_wanted);
     if (unwanted && atomic_load(&i->handover) != HANDOVER_DONE)
       inference_cancel(i);
-    await_answer(x, i);
+    if (i->stream_of_reply != NULL)
+      stream_begin(x);
+    else
+      await_answer(x, i);
   }
   drop_request(i);
 }
@@ -172,7 +234,7 @@ static void start(exchange *x)
 static void fill(exchange *x)
 {
   inference *i = x->inference;
-  if (infer_fill_request(x, i))
+  if (i->way->fill(x, i))
     set_callbacks(x, i);
 }
 
@@ -185,18 +247,22 @@ static size_t json_bytes(const exchange *x)
              : x->body.size;
 }
 
-void handle_infer(exchange *x)
+static void handle_way(exchange *x, const infer_way *way)
 {
   int64_t version;
+  uint32_t flags = 0;
   inference *i = arena_allocate_array(&x->arena, 1, sizeof(*i));
   if (i == NULL) {
     exchange_fail(x, MHD_HTTP_SERVICE_UNAVAILABLE, "out of memory");
     return;
   }
-  if (!version_of(x, &version) || exchange_fail_if(x, TRITONSERVER_InferenceRequestNew(
-                                                          &i->request, x->http->server,
-                                                          x->parameters[PARAMETER_MODEL], version)))
+  if (!version_of(x, &version) || (way->takes_decoupled && !read_transactions(x, &flags)) ||
+      exchange_fail_if(x,
+                       TRITONSERVER_InferenceRequestNew(&i->request, x->http->server,
+                                                        x->parameters[PARAMETER_MODEL], version)))
     return;
+  i->way = way;
+  i->decoupled = way->reply == NULL || (flags & TRITONSERVER_TXN_DECOUPLED) != 0;
   i->exchange = x;
   exchange_ref(x); // for the request
   atomic_store_explicit(&i->request_users, 1, memory_order_relaxed);
@@ -207,4 +273,22 @@ void handle_infer(exchange *x)
   }
   fill(x);
   start(x);
+}
+
+void handle_infer(exchange *x)
+{
+  static const infer_way way = {infer_fill_request, infer_reply, false};
+  handle_way(x, &way);
+}
+
+void handle_generate(exchange *x)
+{
+  static const infer_way way = {generate_fill_request, generate_reply, true};
+  handle_way(x, &way);
+}
+
+void handle_generate_stream(exchange *x)
+{
+  static const infer_way way = {generate_fill_request, NULL, true};
+  handle_way(x, &way);
 }

@@ -3,7 +3,9 @@
 #ifndef NEREID_FRONTEND_HTTP_INFER_H
 #define NEREID_FRONTEND_HTTP_INFER_H
 
+#include "base/arena.h"
 #include "base/error.h"
+#include "frontend/protocol/infer_response_json.h"
 #include "triton/core/tritonserver.h"
 
 #include <stdatomic.h>
@@ -13,6 +15,7 @@
 
 typedef struct exchange exchange;
 typedef struct inference inference;
+typedef struct stream stream; // stream.h
 
 // How one output goes out.
 typedef struct output_choice {
@@ -22,17 +25,33 @@ typedef struct output_choice {
 
 // An output's buffer, made by the allocator, released with the response.
 typedef struct output_buffer {
-  exchange *exchange; // referenced; the buffer is in its arena
+  exchange *exchange; // referenced; small buffers are in its arena
   const output_choice *choice;
   void *memory;    // a block, NULL when in the exchange's arena
   size_t size;     // of the block
   size_t reserved; // from the budget
+  bool separate;   // this object has memory of its own, too
 } output_buffer;
 
+// What the routes differ in.
+typedef struct infer_way {
+  // Turns the body into inputs, parameters and output choices of i->request. False when the
+  // exchange has failed.
+  bool (*fill)(exchange *x, inference *i);
+  // Turns i->response into the reply; NULL: each response is an event of a stream (stream.h).
+  void (*reply)(exchange *x, inference *i);
+  bool takes_decoupled; // else such models were refused
+} infer_way;
+
 struct inference {
-  exchange *exchange; // referenced while the core has the request
+  const infer_way *way;
+  stream *stream;          // referenced until the final response; NULL for a single reply
+  stream *stream_of_reply; // the same, as long as the reply is not made
+  bool decoupled;          // any number of responses, maybe after the request was released
+  exchange *exchange;      // referenced while the core has the request
   TRITONSERVER_InferenceRequest *request;
-  // The core and those who cancel; the last one deletes the request, nobody joins at 0.
+  // The core, those who cancel, and while a decoupled model may answer, its responses; the last one
+  // deletes the request, nobody joins at 0.
   _Atomic uint32_t request_users;
   _Atomic int handover;       // see submit() in infer.c
   _Atomic bool submitted;     // the core has it: it can be cancelled
@@ -43,13 +62,14 @@ struct inference {
   size_t choice_count;
 
   TRITONSERVER_InferenceResponse *response; // owned; the first one
-  uint32_t response_count;
-  size_t
-      text_bytes; // of outputs to be written as text or packed; by the thread that runs the model
+  _Atomic uint32_t response_count;
+  _Atomic size_t text_bytes; // of outputs to be written as text or packed
 };
 
-// Header time: the model must exist and answer each request once. Fails the exchange otherwise.
+// Header time: the model must exist and answer each request once, for generate it must exist only.
+// Fails the exchange otherwise.
 void infer_admit(exchange *x);
+void generate_admit(exchange *x);
 
 // Tells the core that nobody waits any more. Any thread that holds a reference to the exchange.
 void inference_cancel(inference *i);
@@ -57,11 +77,15 @@ void inference_cancel(inference *i);
 // The allocator for all outputs of a listener.
 error *infer_make_allocator(TRITONSERVER_ResponseAllocator **allocator);
 
-// Turns the body into inputs, parameters and output choices of i->request. False when the exchange
-// has failed. Loop thread.
+// Members of infer_way. Loop and worker threads.
 bool infer_fill_request(exchange *x, inference *i);
-
-// Turns i->response into the reply. Loop thread.
+bool generate_fill_request(exchange *x, inference *i);
 void infer_reply(exchange *x, inference *i);
+void generate_reply(exchange *x, inference *i);
+
+// Reads a response; lists are in the arena, the rest are views of the response. The response's own
+// error is returned like any other.
+TRITONSERVER_Error *infer_read_response(TRITONSERVER_InferenceResponse *response, arena *a,
+                                        infer_response_json *json);
 
 #endif

@@ -6,6 +6,7 @@
 #include "frontend/http/exchange.h"
 #include "frontend/http/server.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #define ARENA_MAX_BYTES 1024 // larger outputs have a block of their own
@@ -31,9 +32,10 @@ static TRITONSERVER_Error *reserve(exchange *x, output_buffer *output, size_t si
 }
 
 // All zeroes: a model that does not fill its output must not show what another client left there.
-static void *allocate_memory(exchange *x, output_buffer *output, size_t size)
+static void *allocate_memory(const inference *i, output_buffer *output, size_t size)
 {
-  if (size <= ARENA_MAX_BYTES) {
+  if (size <= ARENA_MAX_BYTES && !i->decoupled) {
+    exchange *x = i->exchange;
     char *memory = arena_allocate_array(&x->arena, 1, size + BLOCK_ALIGNMENT);
     uintptr_t misaligned = (uintptr_t)memory % BLOCK_ALIGNMENT;
     return memory == NULL || misaligned == 0 ? memory : memory + BLOCK_ALIGNMENT - misaligned;
@@ -53,19 +55,25 @@ static TRITONSERVER_Error *allocate(TRITONSERVER_ResponseAllocator *allocator,
   (void)preferred_type;
   (void)preferred_id;
   inference *i = inference_pointer;
-  output_buffer *output = arena_allocate_array(&i->exchange->arena, 1, sizeof(*output));
+  // What comes again and again, maybe from several threads, must not pile up in the arena.
+  output_buffer *output = i->decoupled
+                              ? calloc(1, sizeof(*output))
+                              : arena_allocate_array(&i->exchange->arena, 1, sizeof(*output));
   TRITONSERVER_Error *refused = output == NULL ? NULL : reserve(i->exchange, output, byte_size);
-  if (refused != NULL)
-    return refused;
-  void *memory = output == NULL ? NULL : allocate_memory(i->exchange, output, byte_size);
+  void *memory = output == NULL || refused != NULL ? NULL : allocate_memory(i, output, byte_size);
   if (memory == NULL) {
     if (output != NULL)
       budget_give_back(&i->exchange->http->budget, output->reserved);
-    return TRITONSERVER_ErrorNew(TRITONSERVER_ERROR_UNAVAILABLE, "out of memory for an output");
+    if (i->decoupled)
+      free(output);
+    return refused != NULL ? refused
+                           : TRITONSERVER_ErrorNew(TRITONSERVER_ERROR_UNAVAILABLE,
+                                                   "out of memory for an output");
   }
   output->choice = choose(i, tensor_name);
   if (!output->choice->binary || i->exchange->headers.accepts != CODING_IDENTITY)
-    i->text_bytes += byte_size;
+    atomic_fetch_add_explicit(&i->text_bytes, byte_size, memory_order_relaxed);
+  output->separate = i->decoupled;
   output->exchange = i->exchange;
   exchange_ref(i->exchange); // a backend may keep a response longer than its request
   *buffer = byte_size == 0 ? NULL : memory;
@@ -89,7 +97,9 @@ static TRITONSERVER_Error *release(TRITONSERVER_ResponseAllocator *allocator, vo
   block_free(output->memory, output->size);
   if (output->reserved > 0)
     budget_give_back(&x->http->budget, output->reserved);
-  exchange_unref(x); // and with it `output`
+  if (output->separate)
+    free(output);
+  exchange_unref(x); // and with it `output`, when that is in its arena
   return NULL;
 }
 

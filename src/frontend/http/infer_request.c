@@ -3,11 +3,14 @@
 #include "frontend/http/infer.h"
 
 #include "frontend/http/exchange.h"
+#include "frontend/http/log.h"
 #include "frontend/http/server.h"
-#include "frontend/protocol/infer_request_json.h"
+#include "frontend/http/version.h"
+#include "frontend/protocol/generate_json.h"
 #include "nereid/nereid.h"
 
 #include <inttypes.h>
+#include <string.h>
 
 #define RAW_INPUT "raw_input" // the core knows which input of the model it is
 
@@ -117,10 +120,13 @@ static TRITONSERVER_Error *set_parameter(TRITONSERVER_InferenceRequest *request,
   }
 }
 
-// Tensors of a size that a model cannot be through with in the time that a loop may take.
+// Not for tensors of a size that a model cannot be through with in the time that a loop may take,
+// nor for answers without end.
 static uint32_t run_here_flag(const exchange *x)
 {
-  return x->body.size <= EXCHANGE_LOOP_BYTES ? NEREID_REQUEST_FLAG_RUN_HERE : 0;
+  return x->body.size <= EXCHANGE_LOOP_BYTES && !x->inference->decoupled
+             ? NEREID_REQUEST_FLAG_RUN_HERE
+             : 0;
 }
 
 static TRITONSERVER_Error *set_flags(const exchange *x, TRITONSERVER_InferenceRequest *request,
@@ -171,6 +177,14 @@ static void release_text(void *exchange_pointer, const char *begin, const char *
   body_discard(&x->body, (size_t)(begin - x->body.data), (size_t)(end - begin));
 }
 
+static bool add_tensors(exchange *x, inference *i, const infer_request_json *json)
+{
+  for (size_t k = 0; k < json->input_count; k++)
+    if (!add_input(x, i, &json->inputs[k]))
+      return false;
+  return add_outputs(x, i, json);
+}
+
 bool infer_fill_request(exchange *x, inference *i)
 {
   size_t json_size;
@@ -188,8 +202,46 @@ bool infer_fill_request(exchange *x, inference *i)
       !reserve_tensors(x, &json) ||
       exchange_fail_if_error(x, binary_tensors_split(&json, binary)) || !set_options(x, i, &json))
     return false;
-  for (size_t k = 0; k < json.input_count; k++)
-    if (!add_input(x, i, &json.inputs[k]))
-      return false;
-  return add_outputs(x, i, &json);
+  return add_tensors(x, i, &json);
+}
+
+// ---- generate ----
+
+#define ZEROES_BEHIND 16 // what generate_inputs_read asks for
+
+// The inputs as the metadata of the model's version has them.
+static bool read_model_inputs(exchange *x, int64_t version, generate_inputs *inputs)
+{
+  TRITONSERVER_Message *message;
+  const char *text;
+  size_t size;
+  if (exchange_fail_if(x, TRITONSERVER_ServerModelMetadata(
+                              x->http->server, x->parameters[PARAMETER_MODEL], version, &message)))
+    return false;
+  if (!exchange_fail_if(x, TRITONSERVER_MessageSerializeToJson(message, &text, &size))) {
+    char *copy = arena_allocate_array(&x->arena, 1, size + ZEROES_BEHIND);
+    if (copy == NULL) {
+      exchange_fail(x, MHD_HTTP_SERVICE_UNAVAILABLE, "out of memory");
+    } else {
+      memcpy(copy, text, size);
+      exchange_fail_if_error(x, generate_inputs_read((slice){copy, size}, &x->arena, inputs));
+    }
+  }
+  http_log_failure("deleting a model's metadata", TRITONSERVER_MessageDelete(message));
+  return x->failure == NULL;
+}
+
+bool generate_fill_request(exchange *x, inference *i)
+{
+  int64_t version;
+  generate_inputs inputs;
+  infer_request_json json;
+  const slice text = {x->body.data, x->body.size};
+  if (!version_of(x, &version) || !read_model_inputs(x, version, &inputs) ||
+      exchange_fail_if_error(x, generate_request_json_read(text, &inputs,
+                                                           x->http->options.max_input_size,
+                                                           &x->arena, &json)) ||
+      !reserve_tensors(x, &json) || !set_options(x, i, &json))
+    return false;
+  return add_tensors(x, i, &json);
 }

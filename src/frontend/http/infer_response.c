@@ -8,7 +8,7 @@
 #include "frontend/http/log.h"
 #include "frontend/http/response.h"
 #include "frontend/http/server.h"
-#include "frontend/protocol/infer_response_json.h"
+#include "frontend/protocol/generate_json.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -22,6 +22,7 @@ typedef struct infer_reply_parts {
   buffer text;             // the JSON part
   struct MHD_IoVec *parts; // the JSON part and the binary outputs
   size_t part_count;
+  bool binary; // there are binary outputs
 } infer_reply_parts;
 
 // What must outlive the reply; in the exchange's arena.
@@ -32,23 +33,27 @@ typedef struct reply_memory {
   TRITONSERVER_InferenceResponse *response; // owned
 } reply_memory;
 
-static bool read_parameters(exchange *x, TRITONSERVER_InferenceResponse *response,
-                            infer_response_json *json)
+static TRITONSERVER_Error *no_memory(void)
+{
+  return TRITONSERVER_ErrorNew(TRITONSERVER_ERROR_UNAVAILABLE, "out of memory");
+}
+
+static TRITONSERVER_Error *read_parameters(TRITONSERVER_InferenceResponse *response, arena *a,
+                                           infer_response_json *json)
 {
   uint32_t count;
-  if (exchange_fail_if(x, TRITONSERVER_InferenceResponseParameterCount(response, &count)))
-    return false;
-  json_parameter *parameters = arena_allocate_array(&x->arena, count + 1, sizeof(*parameters));
-  if (parameters == NULL) {
-    exchange_fail(x, MHD_HTTP_SERVICE_UNAVAILABLE, "out of memory");
-    return false;
-  }
+  TRITONSERVER_Error *e = TRITONSERVER_InferenceResponseParameterCount(response, &count);
+  if (e != NULL)
+    return e;
+  json_parameter *parameters = arena_allocate_array(a, count + 1, sizeof(*parameters));
+  if (parameters == NULL)
+    return no_memory();
   for (uint32_t k = 0; k < count; k++) {
     json_parameter *p = &parameters[k];
     const void *value;
-    if (exchange_fail_if(
-            x, TRITONSERVER_InferenceResponseParameter(response, k, &p->name, &p->type, &value)))
-      return false;
+    e = TRITONSERVER_InferenceResponseParameter(response, k, &p->name, &p->type, &value);
+    if (e != NULL)
+      return e;
     if (p->type == TRITONSERVER_PARAMETER_INT)
       p->value.integer = *(const int64_t *)value;
     else if (p->type == TRITONSERVER_PARAMETER_BOOL)
@@ -60,67 +65,76 @@ static bool read_parameters(exchange *x, TRITONSERVER_InferenceResponse *respons
   }
   json->parameters = parameters;
   json->parameter_count = count;
-  return true;
+  return NULL;
 }
 
-static bool read_output(exchange *x, TRITONSERVER_InferenceResponse *response, uint32_t index,
-                        response_output_json *o)
+static TRITONSERVER_Error *read_output(TRITONSERVER_InferenceResponse *response, uint32_t index,
+                                       response_output_json *o)
 {
   uint64_t dim_count;
   TRITONSERVER_MemoryType memory_type;
   int64_t memory_id;
   void *tag;
-  if (exchange_fail_if(x, TRITONSERVER_InferenceResponseOutput(
-                              response, index, &o->name, &o->datatype, &o->shape, &dim_count,
-                              &o->data, &o->data_size, &memory_type, &memory_id, &tag)))
-    return false;
+  TRITONSERVER_Error *e = TRITONSERVER_InferenceResponseOutput(
+      response, index, &o->name, &o->datatype, &o->shape, &dim_count, &o->data, &o->data_size,
+      &memory_type, &memory_id, &tag);
+  if (e != NULL)
+    return e;
   const output_buffer *memory = tag; // NULL when the backend never asked for the buffer
   o->shape_count = dim_count;
   o->form = memory != NULL && memory->choice->binary ? RESPONSE_DATA_BINARY : RESPONSE_DATA_JSON;
-  return true;
+  return NULL;
 }
 
-static bool read_response(exchange *x, TRITONSERVER_InferenceResponse *response,
-                          infer_reply_parts *reply)
+static TRITONSERVER_Error *read_outputs(TRITONSERVER_InferenceResponse *response, arena *a,
+                                        infer_response_json *json)
 {
   uint32_t count;
-  infer_response_json *json = &reply->json;
-  if (exchange_fail_if(x, TRITONSERVER_InferenceResponseModel(response, &json->model_name,
-                                                              &json->model_version)) ||
-      exchange_fail_if(x, TRITONSERVER_InferenceResponseId(response, &json->id)) ||
-      exchange_fail_if(x, TRITONSERVER_InferenceResponseOutputCount(response, &count)) ||
-      !read_parameters(x, response, json))
-    return false;
-  response_output_json *outputs = arena_allocate_array(&x->arena, count + 1, sizeof(*outputs));
-  reply->parts = arena_allocate_array(&x->arena, count + 1, sizeof(*reply->parts));
-  if (outputs == NULL || reply->parts == NULL) {
-    exchange_fail(x, MHD_HTTP_SERVICE_UNAVAILABLE, "out of memory");
-    return false;
-  }
-  for (uint32_t k = 0; k < count; k++)
-    if (!read_output(x, response, k, &outputs[k]))
-      return false;
+  TRITONSERVER_Error *e = TRITONSERVER_InferenceResponseOutputCount(response, &count);
+  if (e != NULL)
+    return e;
+  response_output_json *outputs = arena_allocate_array(a, count + 1, sizeof(*outputs));
+  if (outputs == NULL)
+    return no_memory();
+  for (uint32_t k = 0; k < count && e == NULL; k++)
+    e = read_output(response, k, &outputs[k]);
   json->outputs = outputs;
   json->output_count = count;
-  return true;
+  return e;
 }
 
-// Puts the JSON part and the binary outputs in a row. True when there are binary outputs.
-static bool list_parts(infer_reply_parts *reply)
+TRITONSERVER_Error *infer_read_response(TRITONSERVER_InferenceResponse *response, arena *a,
+                                        infer_response_json *json)
 {
-  bool binary = false;
+  TRITONSERVER_Error *e = TRITONSERVER_InferenceResponseError(response);
+  if (e == NULL)
+    e = TRITONSERVER_InferenceResponseModel(response, &json->model_name, &json->model_version);
+  if (e == NULL)
+    e = TRITONSERVER_InferenceResponseId(response, &json->id);
+  if (e == NULL)
+    e = read_parameters(response, a, json);
+  return e == NULL ? read_outputs(response, a, json) : e;
+}
+
+// Puts the JSON part and the binary outputs in a row. False when memory is short.
+static bool list_parts(exchange *x, infer_reply_parts *reply)
+{
+  reply->parts =
+      arena_allocate_array(&x->arena, reply->json.output_count + 1, sizeof(*reply->parts));
+  if (reply->parts == NULL)
+    return false;
   reply->parts[reply->part_count++] =
       (struct MHD_IoVec){.iov_base = reply->text.data, .iov_len = reply->text.size};
   for (size_t k = 0; k < reply->json.output_count; k++) {
     const response_output_json *o = &reply->json.outputs[k];
     if (o->form != RESPONSE_DATA_BINARY)
       continue;
-    binary = true;
+    reply->binary = true;
     if (o->data_size > 0)
       reply->parts[reply->part_count++] =
           (struct MHD_IoVec){.iov_base = o->data, .iov_len = o->data_size};
   }
-  return binary;
+  return true;
 }
 
 static void release_memory(void *pointer)
@@ -163,8 +177,7 @@ static struct MHD_Response *reply_with_text(reply_memory *memory_owned)
 }
 
 // Sends the parts from where they are.
-static struct MHD_Response *reply_from_parts(exchange *x, inference *i, infer_reply_parts *reply,
-                                             bool binary)
+static struct MHD_Response *reply_from_parts(exchange *x, inference *i, infer_reply_parts *reply)
 {
   reply_memory *memory = hold(x, &reply->text);
   if (memory == NULL || reply->part_count == 1)
@@ -173,7 +186,7 @@ static struct MHD_Response *reply_from_parts(exchange *x, inference *i, infer_re
       reply->parts, (unsigned)reply->part_count, release_memory, memory);
   if (response == NULL) {
     release_memory(memory);
-  } else if (binary) {
+  } else if (reply->binary) {
     memory->response = i->response; // moved
     i->response = NULL;
   }
@@ -210,17 +223,38 @@ static struct MHD_Response *with_headers(struct MHD_Response *response, bool bin
 void infer_reply(exchange *x, inference *i)
 {
   infer_reply_parts reply = {0};
-  if (exchange_fail_if(x, TRITONSERVER_InferenceResponseError(i->response)) ||
-      !read_response(x, i->response, &reply))
+  if (i->response_count != 1) {
+    exchange_fail(x, MHD_HTTP_INTERNAL_SERVER_ERROR, "expected a single response, got %u",
+                  i->response_count);
+    return;
+  }
+  if (exchange_fail_if(x, infer_read_response(i->response, &x->arena, &reply.json)))
     return;
   if (!exchange_fail_if_error(
           x, infer_response_json_write(&reply.json, &x->http->parallel, &reply.text))) {
-    bool binary = list_parts(&reply);
     size_t json_size = reply.text.size;
     bool compress = x->headers.accepts == CODING_GZIP || x->headers.accepts == CODING_DEFLATE;
-    struct MHD_Response *response =
-        compress ? reply_compressed(x, &reply) : reply_from_parts(x, i, &reply, binary);
-    exchange_reply_with(x, with_headers(response, binary, json_size));
+    struct MHD_Response *response = !list_parts(x, &reply) ? NULL
+                                    : compress             ? reply_compressed(x, &reply)
+                                                           : reply_from_parts(x, i, &reply);
+    exchange_reply_with(x, with_headers(response, reply.binary, json_size));
   }
   buffer_fini(&reply.text);
+}
+
+void generate_reply(exchange *x, inference *i)
+{
+  infer_response_json json = {0};
+  AUTO_BUFFER buffer text = BUFFER_EMPTY;
+  if (i->response_count != 1) {
+    exchange_fail(x, MHD_HTTP_INTERNAL_SERVER_ERROR,
+                  "generate expects model to produce exactly 1 response, use generate stream for "
+                  "model that generates various number of responses");
+    return;
+  }
+  if (exchange_fail_if(x, infer_read_response(i->response, &x->arena, &json)) ||
+      exchange_fail_if_error(x, generate_response_json_write(&json, &x->arena, &text)))
+    return;
+  reply_memory *memory = hold(x, &text);
+  exchange_reply_with(x, with_headers(memory == NULL ? NULL : reply_with_text(memory), false, 0));
 }

@@ -35,11 +35,13 @@ static const route table[] = {
     {GET, "/v2/models/{model}/versions/{version}/stats", CATEGORY_STATISTICS, BODY_IGNORED,
      handle_model_statistics},
 
-    {POST, "/v2/models/{model}/generate", CATEGORY_INFERENCE, BODY_JSON, NULL},
-    {POST, "/v2/models/{model}/versions/{version}/generate", CATEGORY_INFERENCE, BODY_JSON, NULL},
-    {POST, "/v2/models/{model}/generate_stream", CATEGORY_INFERENCE, BODY_JSON, NULL},
-    {POST, "/v2/models/{model}/versions/{version}/generate_stream", CATEGORY_INFERENCE, BODY_JSON,
-     NULL},
+    {POST, "/v2/models/{model}/generate", CATEGORY_INFERENCE, BODY_GENERATE, handle_generate},
+    {POST, "/v2/models/{model}/versions/{version}/generate", CATEGORY_INFERENCE, BODY_GENERATE,
+     handle_generate},
+    {POST, "/v2/models/{model}/generate_stream", CATEGORY_INFERENCE, BODY_GENERATE,
+     handle_generate_stream},
+    {POST, "/v2/models/{model}/versions/{version}/generate_stream", CATEGORY_INFERENCE,
+     BODY_GENERATE, handle_generate_stream},
 
     {POST, "/v2/repository/index", CATEGORY_MODEL_REPOSITORY, BODY_JSON, handle_repository_index},
     {POST, "/v2/repository/{repository}/index", CATEGORY_MODEL_REPOSITORY, BODY_JSON,

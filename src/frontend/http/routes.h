@@ -28,9 +28,10 @@ typedef enum route_category {
 const char *route_category_name(route_category category);
 
 typedef enum route_body {
-  BODY_IGNORED, // read and dropped
-  BODY_JSON,    // empty or one JSON object
-  BODY_TENSORS, // infer: JSON, JSON with tensors behind it, or one raw tensor
+  BODY_IGNORED,  // read and dropped
+  BODY_JSON,     // empty or one JSON object
+  BODY_GENERATE, // generate: one JSON object, not compressed
+  BODY_TENSORS,  // infer: JSON, JSON with tensors behind it, or one raw tensor
 } route_body;
 
 typedef enum route_method { // bits

@@ -12,24 +12,7 @@
 
 #define TENSORS_MAX    4096 // inputs, and outputs, of a request: their names are compared pair by pair
 #define DIMENSIONS_MAX 64
-#define PARAMETERS_MAX 4096 // of a request and its tensors
-#define ID_MAX_BYTES   65536
 #define NAME_MAX_BYTES 255 // of a tensor's name
-
-// ---- lists that grow in the arena ----
-
-// Room for one more element behind `count`; the list moves when count is a power of two. Returns
-// the list, or NULL.
-static void *grow(arena *a, void *items, size_t count, size_t item_size)
-{
-  if ((count & (count - 1)) != 0)
-    return items;
-  size_t capacity = count == 0 ? 1 : 2 * count;
-  void *moved = arena_allocate_array(a, capacity, item_size);
-  if (moved != NULL && count > 0)
-    memcpy(moved, items, count * item_size);
-  return moved;
-}
 
 // ---- names of tensors ----
 
@@ -84,66 +67,13 @@ static error *note_protocol_key(parameters_context *p, const json_place *place, 
   return NULL;
 }
 
-static error *invalid_parameter(const json_place *place, slice key)
-{
-  return json_fail_text(place,
-                        "parameter '%.*s' has invalid type. It should be either 'int', 'bool', "
-                        "'double' or 'string'.",
-                        (int)(key.size < 64 ? key.size : 64), key.data);
-}
-
-// An integer where it is written as one and fits, else a double.
-static error *read_number_parameter(json_cursor *c, const json_place *place, slice key,
-                                    json_parameter *p)
-{
-  const char *end;
-  const char *start = c->at;
-  if (number_read_f64(start, &end, &p->value.number) != NUMBER_READ_OK || end > c->end)
-    return invalid_parameter(place, key);
-  c->at = end;
-  p->type = TRITONSERVER_PARAMETER_DOUBLE;
-  for (const char *t = start; t < end; t++)
-    if (strchr(".eENI", *t) != NULL)
-      return NULL;
-  int64_t integer;
-  if (number_read_i64(start, &end, &integer) != NUMBER_READ_OK)
-    return json_fail_text(place,
-                          "expected an integer in [-9223372036854775808, 9223372036854775807]");
-  p->type = TRITONSERVER_PARAMETER_INT;
-  p->value.integer = integer;
-  return NULL;
-}
-
-static error *read_other_parameter(json_cursor *c, const json_place *place, slice key,
-                                   parameters_context *context)
-{
-  json_parameters *list = context->parameters;
-  if ((*context->count)++ == PARAMETERS_MAX)
-    return json_fail_text(place, "expected at most %d parameters", PARAMETERS_MAX);
-  list->items = grow(c->arena, list->items, list->count, sizeof(json_parameter));
-  char *name = arena_copy_text(c->arena, key);
-  if (list->items == NULL || name == NULL)
-    return error_no_memory();
-  json_parameter *p = &list->items[list->count++];
-  p->name = name;
-  char next = json_peek(c);
-  if (next == '"') {
-    p->type = TRITONSERVER_PARAMETER_STRING;
-    return json_string(c, place, &p->value.string);
-  }
-  if (next == 't' || next == 'f') {
-    p->type = TRITONSERVER_PARAMETER_BOOL;
-    return json_bool(c, place, &p->value.boolean);
-  }
-  return read_number_parameter(c, place, key, p);
-}
-
 static error *visit_parameter(void *context, json_cursor *c, const json_place *place, slice key)
 {
   parameters_context *p = context;
   bool known = false;
   RETURN_IF_ERROR(p->known(p->context, c, place, key, &known));
-  return known ? note_protocol_key(p, place, key) : read_other_parameter(c, place, key, p);
+  return known ? note_protocol_key(p, place, key)
+               : json_parameter_read(c, place, key, p->count, p->parameters);
 }
 
 static error *read_parameters(json_cursor *c, const json_place *place, json_parameters *parameters,
@@ -221,7 +151,7 @@ static error *visit_dimension(void *context, json_cursor *c, const json_place *p
   input_context *in = context;
   if (in->shape_count == DIMENSIONS_MAX)
     return json_fail_text(place->outer, "expected at most %d dimensions", DIMENSIONS_MAX);
-  in->shape = grow(c->arena, in->shape, in->shape_count, sizeof(int64_t));
+  in->shape = arena_grow_array(c->arena, in->shape, in->shape_count, sizeof(int64_t));
   if (in->shape == NULL)
     return error_no_memory();
   int64_t *dimension = &in->shape[in->shape_count++];
@@ -355,7 +285,7 @@ static error *visit_input(void *context, json_cursor *c, const json_place *place
   infer_request_json *r = list->request;
   if (r->input_count == TENSORS_MAX)
     return json_fail_text(place, "expected at most %d inputs", TENSORS_MAX);
-  r->inputs = grow(c->arena, r->inputs, r->input_count, sizeof(infer_json_input));
+  r->inputs = arena_grow_array(c->arena, r->inputs, r->input_count, sizeof(infer_json_input));
   if (r->inputs == NULL)
     return error_no_memory();
   infer_json_input *input = &r->inputs[r->input_count++];
@@ -426,8 +356,8 @@ static error *visit_output(void *context, json_cursor *c, const json_place *plac
   infer_request_json *r = list->request;
   if (r->output_count == TENSORS_MAX)
     return json_fail_text(place, "expected at most %d outputs", TENSORS_MAX);
-  r->outputs = grow(c->arena, r->outputs, r->output_count, sizeof(infer_json_output));
-  list->chosen = grow(c->arena, list->chosen, r->output_count, sizeof(bool));
+  r->outputs = arena_grow_array(c->arena, r->outputs, r->output_count, sizeof(infer_json_output));
+  list->chosen = arena_grow_array(c->arena, list->chosen, r->output_count, sizeof(bool));
   if (r->outputs == NULL || list->chosen == NULL)
     return error_no_memory();
   infer_json_output *output = &r->outputs[r->output_count];
@@ -479,21 +409,12 @@ static error *known_request_parameter(void *context, json_cursor *c, const json_
   return NULL;
 }
 
-// The id goes along with the request and comes back: it is kept several times.
-static error *read_id(json_cursor *c, const json_place *place, const char **id)
-{
-  RETURN_IF_ERROR(json_string(c, place, id));
-  return strlen(*id) <= ID_MAX_BYTES
-             ? NULL
-             : json_fail_text(place, "expected an id of at most %d bytes", ID_MAX_BYTES);
-}
-
 static error *visit_request_member(void *context, json_cursor *c, const json_place *place,
                                    slice key)
 {
   request_context *r = context;
   if (slice_equal_text(key, "id"))
-    return note(&r->seen, SEEN_ID) ? read_id(c, place, &r->request->id) : twice(place);
+    return note(&r->seen, SEEN_ID) ? json_id_read(c, place, &r->request->id) : twice(place);
   if (slice_equal_text(key, "inputs"))
     return note(&r->seen, SEEN_INPUTS) ? json_array(c, place, visit_input, &r->inputs)
                                        : twice(place);

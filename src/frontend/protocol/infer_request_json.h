@@ -8,28 +8,12 @@
 #include "base/error.h"
 #include "base/slice.h"
 #include "frontend/protocol/json_host.h"
+#include "frontend/protocol/json_parameter.h"
 #include "triton/core/tritonserver.h"
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-
-// A scalar of a `parameters` object. Names and strings are NUL-terminated, in the arena.
-typedef struct json_parameter {
-  const char *name;
-  TRITONSERVER_ParameterType type; // STRING, INT, BOOL or DOUBLE
-  union {
-    const char *string;
-    int64_t integer;
-    bool boolean;
-    double number;
-  } value;
-} json_parameter;
-
-typedef struct json_parameters {
-  json_parameter *items;
-  size_t count;
-} json_parameters;
 
 // Where a tensor lies in shared memory; `region` is NULL when it does not.
 typedef struct json_shared_memory {

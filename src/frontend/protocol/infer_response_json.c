@@ -26,33 +26,13 @@ static void append_text(buffer *out, slice before, const char *text)
   buffer_append_json_string(out, slice_of(text));
 }
 
-static void append_parameter(buffer *out, const json_parameter *p)
-{
-  char number[NUMBER_TEXT_BYTES];
-  buffer_append_json_string(out, slice_of(p->name));
-  buffer_append_char(out, ':');
-  switch (p->type) {
-  case TRITONSERVER_PARAMETER_BOOL:
-    buffer_append_text(out, p->value.boolean ? "true" : "false");
-    return;
-  case TRITONSERVER_PARAMETER_INT:
-    append_i64(out, p->value.integer);
-    return;
-  case TRITONSERVER_PARAMETER_DOUBLE:
-    buffer_append(out, number, number_print_f64(number, p->value.number));
-    return;
-  default:
-    buffer_append_json_string(out, slice_of(p->value.string));
-  }
-}
-
 static void append_parameters(buffer *out, const json_parameter *parameters, size_t count)
 {
   buffer_append_text(out, ",\"parameters\":{");
   for (size_t i = 0; i < count; i++) {
     if (i > 0)
       buffer_append_char(out, ',');
-    append_parameter(out, &parameters[i]);
+    json_parameter_append(out, &parameters[i]);
   }
   buffer_append_char(out, '}');
 }
@@ -68,8 +48,7 @@ static void append_shape(buffer *out, const response_output_json *o)
   buffer_append_char(out, ']');
 }
 
-// False when a dimension is negative or the product does not fit.
-static bool count_elements(const response_output_json *o, uint64_t *count)
+bool response_output_count(const response_output_json *o, uint64_t *count)
 {
   *count = 1;
   for (size_t i = 0; i < o->shape_count; i++)
@@ -81,7 +60,7 @@ static bool count_elements(const response_output_json *o, uint64_t *count)
 static error *append_data(buffer *out, const response_output_json *o, const parallel *p)
 {
   uint64_t count;
-  if (!count_elements(o, &count))
+  if (!response_output_count(o, &count))
     return error_new(ERROR_INTERNAL, "its shape has an invalid dimension");
   buffer_append_text(out, ",\"data\":");
   return json_tensor_write(o->datatype, o->data, o->data_size, count, p, out);

@@ -40,6 +40,9 @@ typedef struct infer_response_json {
   size_t output_count;
 } infer_response_json;
 
+// The product of the shape. False when a dimension is negative or the product does not fit.
+bool response_output_count(const response_output_json *output, uint64_t *count);
+
 // Appends the JSON text; `p` prints long tensors, or is NULL. Floats are the shortest text that
 // reads back to the same value of their type; NaN and infinities are bare tokens; FP16 and BF16 are
 // numbers; bytes of a BYTES element that are no UTF-8 are an error. Errors: INTERNAL naming the

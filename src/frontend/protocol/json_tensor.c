@@ -258,14 +258,13 @@ static error *seek_element(json_cursor *c, const json_place *place, nesting *n, 
   return wrong_count(place, n, "at least ");
 }
 
-static error *element_error(json_cursor *c, const json_place *place, uint64_t index,
-                            number_status status, TRITONSERVER_DataType datatype)
+static error *element_error(json_cursor *c, const json_place *place, number_status status,
+                            TRITONSERVER_DataType datatype)
 {
-  const json_place element = {.outer = place, .index = index};
   const char *expected = types[datatype].expected;
   return status == NUMBER_READ_OUT_OF_RANGE
-             ? json_fail(c, &element, expected)
-             : json_fail_kind(c, &element, types[datatype].access, expected);
+             ? json_fail(c, place, expected)
+             : json_fail_kind(c, place, types[datatype].access, expected);
 }
 
 #define RELEASE_BYTES ((ptrdiff_t)4 << 20) // of text, from which on it is worth the call
@@ -286,10 +285,11 @@ static error *read_numbers(json_cursor *c, const json_place *place, nesting *n,
     const char *end;
     number_status status = NUMBER_READ_NOT_A_NUMBER;
     json_peek(c);
+    const json_place element = {.outer = place, .index = n->count};
     size_t taken = number_array_read(&reader, c->at, c->end, out, n->limit - n->count, &end);
     if (taken == 0 && (c->at >= c->end ||
                        (status = form->read(c->at, &end, out)) != NUMBER_READ_OK || end > c->end))
-      return element_error(c, place, n->count, status, datatype);
+      return element_error(c, &element, status, datatype);
     taken += taken == 0;
     c->at = end;
     out += taken * reader.size;
@@ -303,6 +303,19 @@ static error *read_numbers(json_cursor *c, const json_place *place, nesting *n,
   return NULL;
 }
 
+// Writes length and bytes behind each other and moves *out past them.
+static error *read_string(json_cursor *c, const json_place *place, char **out)
+{
+  size_t length;
+  RETURN_IF_ERROR(json_string_copy(c, place, *out + 4, &length));
+  if (length > UINT32_MAX)
+    return json_fail_text(place, "expected at most 4294967295 bytes");
+  for (int i = 0; i < 4; i++)
+    *(*out)++ = (char)(length >> 8 * i);
+  *out += length;
+  return NULL;
+}
+
 static error *read_strings(json_cursor *c, const json_place *place, nesting *n, char *out,
                            size_t *size)
 {
@@ -310,14 +323,8 @@ static error *read_strings(json_cursor *c, const json_place *place, nesting *n, 
   bool done = false;
   RETURN_IF_ERROR(seek_element(c, place, n, false, &done));
   while (!done) {
-    size_t length;
     const json_place element = {.outer = place, .index = n->count};
-    RETURN_IF_ERROR(json_string_copy(c, &element, out + 4, &length));
-    if (length > UINT32_MAX)
-      return json_fail_text(&element, "expected at most 4294967295 bytes");
-    for (int i = 0; i < 4; i++)
-      *out++ = (char)(length >> 8 * i);
-    out += length;
+    RETURN_IF_ERROR(read_string(c, &element, &out));
     n->count++;
     RETURN_IF_ERROR(seek_element(c, place, n, true, &done));
   }
@@ -360,6 +367,35 @@ error *json_tensor_read(json_cursor *c, const json_place *place, TRITONSERVER_Da
   *data = out;
   return datatype == TRITONSERVER_TYPE_BYTES ? read_strings(c, place, &n, out, size)
                                              : read_numbers(c, place, &n, datatype, out);
+}
+
+error *json_element_read(json_cursor *c, const json_place *place, TRITONSERVER_DataType datatype,
+                         const void **data, size_t *size)
+{
+  bool is_string = datatype == TRITONSERVER_TYPE_BYTES;
+  json_cursor rest = *c;
+  if (is_string)
+    RETURN_IF_ERROR(json_skip(&rest, place));
+  json_peek(c);
+  *size =
+      is_string ? (size_t)(rest.at - c->at) + sizeof(uint32_t) : protocol_datatype_size(datatype);
+  char *out = allocate_aligned(c->arena, *size);
+  if (out == NULL)
+    return error_no_memory();
+  *data = out;
+  if (is_string) {
+    char *end = out;
+    RETURN_IF_ERROR(read_string(c, place, &end));
+    *size = (size_t)(end - out);
+    return NULL;
+  }
+  const char *end;
+  number_status status = NUMBER_READ_NOT_A_NUMBER;
+  if (c->at >= c->end || (status = types[datatype].form.read(c->at, &end, out)) != NUMBER_READ_OK ||
+      end > c->end)
+    return element_error(c, place, status, datatype);
+  c->at = end;
+  return NULL;
 }
 
 // ---- writing ----
@@ -428,4 +464,14 @@ error *json_tensor_write(TRITONSERVER_DataType datatype, const void *data, size_
     out->size--; // the last comma
   buffer_append_char(out, ']');
   return out->failed ? error_no_memory() : NULL;
+}
+
+error *json_element_write(TRITONSERVER_DataType datatype, const void *data, size_t size,
+                          buffer *out)
+{
+  size_t start = out->size;
+  RETURN_IF_ERROR(json_tensor_write(datatype, data, size, 1, NULL, out));
+  memmove(out->data + start, out->data + start + 1, out->size - start - 2);
+  out->size -= 2; // the brackets
+  return NULL;
 }

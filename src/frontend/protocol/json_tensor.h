@@ -1,4 +1,4 @@
-// A JSON array as a tensor's bytes. Pure functions.
+// A JSON array, or a single element, as a tensor's bytes. Pure functions.
 #ifndef NEREID_FRONTEND_PROTOCOL_JSON_TENSOR_H
 #define NEREID_FRONTEND_PROTOCOL_JSON_TENSOR_H
 
@@ -19,9 +19,17 @@
 error *json_tensor_read(json_cursor *c, const json_place *place, TRITONSERVER_DataType datatype,
                         uint64_t element_count, const void **data, size_t *size);
 
+// The same for a single element that stands without brackets.
+error *json_element_read(json_cursor *c, const json_place *place, TRITONSERVER_DataType datatype,
+                         const void **data, size_t *size);
+
 // Appends `element_count` elements as a flat array; `p` prints long ones, or is NULL. INTERNAL when
 // `size` bytes are not exactly that.
 error *json_tensor_write(TRITONSERVER_DataType datatype, const void *data, size_t size,
                          uint64_t element_count, const parallel *p, buffer *out);
+
+// The same for the only element of a tensor, without brackets.
+error *json_element_write(TRITONSERVER_DataType datatype, const void *data, size_t size,
+                          buffer *out);
 
 #endif
