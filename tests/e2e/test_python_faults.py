@@ -237,6 +237,18 @@ def test_a_model_that_never_returns_does_not_hold_the_exit(start_server, reposit
     client.join(30)
 
 
+def test_an_initialize_that_never_returns_does_not_hold_the_exit(start_server, repository):
+    make_python(repository, "endless", "def initialize(self, args):\n    print('begins')\n    time.sleep(1000)\n")
+    server = start_server(repository, flags=["--exit-timeout-secs=1"], ready=False)
+    wait_for("initialize", lambda: "begins" in server.log)
+    pids = list(children(server.process.pid))
+    assert pids
+    server.process.send_signal(signal.SIGTERM)
+    server.process.wait(30)
+    for pid in pids:
+        await_gone(pid)
+
+
 def test_a_finalize_that_never_returns_is_cut_off(start_server, repository):
     make_python(repository, "endless", ECHO + "\ndef finalize(self):\n    time.sleep(1000)\n")
     server = start_server(repository, flags=["--backend-config=python,stub-timeout-seconds=1"])
@@ -297,8 +309,9 @@ def test_a_server_that_is_killed_takes_its_workers_along(start_server, repositor
     client.join(30)
 
 
-# Root is not bound by limits of processes, so the limit is played: `allowed` processes or threads start, then none does.
-@pytest.mark.parametrize("allowed", [4, 9, 14])
+# Root is not bound by limits of processes, so the limit is played: some processes or threads start, then none does. What fails
+# first is a process with 4 and a thread with 9; with TSan, which keeps posix_spawn to itself, a thread.
+@pytest.mark.parametrize("allowed", [4, 9])
 def test_more_instances_than_processes_are_allowed_fail_the_load(start_server, repository, tmp_path, allowed):
     folder = make_python(repository, "many", count=8)
     shutil.move(folder, tmp_path / "many")
@@ -314,6 +327,7 @@ def test_more_instances_than_processes_are_allowed_fail_the_load(start_server, r
     shutil.move(tmp_path / "many", folder)
     faults.arm(["threads"], at=allowed, count=1000)
     reply = server.ask("/v2/repository/models/many/load", b"{}")
+    assert faults.failed > 0
     assert reply.status == 400 and "Resource temporarily unavailable" in reply.text, reply.text
     faults.disarm()
     wait_for("the ends of those that did start", lambda: not children(server.process.pid))
