@@ -77,7 +77,11 @@ static execution *allocate(const execution *batch)
   const size_t each = sizeof(request_facts) + sizeof(open_request) + sizeof(uint64_t) +
                       sizeof(TRITONBACKEND_Request *) + sizeof(TRITONBACKEND_Response *) +
                       sizeof(TRITONSERVER_Error *) + sizeof(bool);
-  execution *self = calloc(1, sizeof *self + count * each);
+  size_t size;
+  if (__builtin_mul_overflow(count, each, &size) ||
+      __builtin_add_overflow(size, sizeof(execution), &size))
+    return NULL;
+  execution *self = calloc(1, size);
   if (self == NULL)
     return NULL;
   *self = *batch;
