@@ -120,6 +120,7 @@ def test_initialize_is_told_who_and_where_it_is(start_server, repository):
     server = start_server(repository)
     told = [json.loads(line.split("told ")[1].rstrip('"').replace('\\"', '"')) for line in server.log.splitlines() if "told " in line]
     assert len(told) == 2
+    assert sorted(each.pop("model_instance_name") for each in told) == ["who_0_0", "who_0_1"]
     threads = int(told[0].pop("threads"))
     assert 1 <= threads <= max(1, len(os.sched_getaffinity(0)) // 2)  # fewer where a control group says so
     assert told[0] == {
