@@ -11,7 +11,7 @@ import pytest
 import tritonclient.http as triton
 from conftest import ROOT, wait_for
 from faults import Faults, descriptors
-from python_models import ECHO, PID, ask, await_gone, children, gone, infer, make_python, reason, together, worker_of
+from python_models import ECHO, PID, ask, await_gone, children, gone, has_ended, infer, make_python, reason, together, worker_of
 
 # Gives its process's number; while a file `hold` is in the model's folder, execute waits.
 HOLDS = """
@@ -215,10 +215,10 @@ def test_children_of_a_worker_end_with_it(start_server, repository):
     worker, child = map(int, infer(server, "parent"))
     os.kill(worker, signal.SIGKILL)
     await_gone(worker)
-    await_gone(child)
+    wait_for("the child's end", lambda: has_ended(child))
     _, child = map(int, infer(server, "parent"))
     server.stop()
-    await_gone(child)
+    wait_for("the child's end", lambda: has_ended(child))
 
 
 def test_a_model_that_never_returns_does_not_hold_the_exit(start_server, repository):
@@ -232,7 +232,7 @@ def test_a_model_that_never_returns_does_not_hold_the_exit(start_server, reposit
     wait_for("execute", (folder / "entered").exists)
     server.process.send_signal(signal.SIGTERM)
     server.process.wait(30)
-    await_gone(pid)
+    wait_for("the worker's end", lambda: has_ended(pid))
     client.join(30)
 
 
@@ -245,7 +245,7 @@ def test_an_initialize_that_never_returns_does_not_hold_the_exit(start_server, r
     server.process.send_signal(signal.SIGTERM)
     server.process.wait(30)
     for pid in pids:
-        await_gone(pid)
+        wait_for("the worker's end", lambda: has_ended(pid))
 
 
 def test_a_finalize_that_never_returns_is_cut_off(start_server, repository):
@@ -303,7 +303,7 @@ def test_a_server_that_is_killed_takes_its_workers_along(start_server, repositor
     server.process.wait()
     killed = time.monotonic()
     for pid in pids:
-        await_gone(pid)
+        wait_for("the worker's end", lambda: has_ended(pid))
     assert time.monotonic() - killed < 10  # it is a matter of milliseconds
     client.join(30)
 
