@@ -197,23 +197,25 @@ TRITONBACKEND_InputPropertiesForHostPolicy(TRITONBACKEND_Input *input, const cha
                                        buffer_count);
 }
 
+// A tensor without elements has no buffers, and backends ask for the first one all the same: beyond
+// the last one there are no bytes.
+static input_segment segment_at(const request_input *i, uint32_t index)
+{
+  if (index < i->segment_count)
+    return i->segments[index];
+  return (input_segment){NULL, 0, TRITONSERVER_MEMORY_CPU, 0};
+}
+
 TRITONSERVER_Error *TRITONBACKEND_InputBuffer(TRITONBACKEND_Input *input, uint32_t index,
                                               const void **buffer, uint64_t *buffer_byte_size,
                                               TRITONSERVER_MemoryType *memory_type,
                                               int64_t *memory_type_id)
 {
-  const request_input *i = input_of(input);
-  *buffer = NULL;
-  *buffer_byte_size = 0;
-  if (index >= i->segment_count)
-    return error_to_abi(error_new(
-        ERROR_INVALID_ARG, "out of bounds index %" PRIu32 ": input '%s' has %" PRIu32 " buffers",
-        index, i->name.data, i->segment_count));
-  const input_segment *segment = &i->segments[index];
-  *buffer = segment->base;
-  *buffer_byte_size = segment->size;
-  *memory_type = segment->memory_type;
-  *memory_type_id = segment->memory_type_id;
+  const input_segment segment = segment_at(input_of(input), index);
+  *buffer = segment.base;
+  *buffer_byte_size = segment.size;
+  *memory_type = segment.memory_type;
+  *memory_type_id = segment.memory_type_id;
   return NULL;
 }
 
@@ -231,15 +233,11 @@ TRITONSERVER_Error *TRITONBACKEND_InputBufferAttributes(TRITONBACKEND_Input *inp
                                                         TRITONSERVER_BufferAttributes **attributes)
 {
   request_input *i = input_of(input);
-  if (index >= i->segment_count)
-    return error_to_abi(error_new(
-        ERROR_INVALID_ARG, "out of bounds index %" PRIu32 ": input '%s' has %" PRIu32 " buffers",
-        index, i->name.data, i->segment_count));
-  const input_segment *segment = &i->segments[index];
-  i->attributes = (buffer_attributes){.byte_size = segment->size,
-                                      .memory_type = segment->memory_type,
-                                      .memory_type_id = segment->memory_type_id};
-  *buffer = segment->base;
+  const input_segment segment = segment_at(i, index);
+  i->attributes = (buffer_attributes){.byte_size = segment.size,
+                                      .memory_type = segment.memory_type,
+                                      .memory_type_id = segment.memory_type_id};
+  *buffer = segment.base;
   *attributes = &i->attributes;
   return NULL;
 }

@@ -7,7 +7,6 @@
 
 #include <dlfcn.h>
 #include <fcntl.h>
-#include <libgen.h>
 #include <link.h>
 #include <stdlib.h>
 #include <string.h>
@@ -78,6 +77,8 @@ static error *find_functions(backend *b)
       {"TRITONBACKEND_ModelInstanceFinalize", &f->model_instance_finalize},
       {"TRITONBACKEND_ModelInstanceExecute", &f->model_instance_execute},
       {"TRITONBACKEND_ModelInstanceReady", &f->model_instance_ready},
+      {"NEREID_ModelInstanceExecuteBegin", &f->model_instance_execute_begin},
+      {"NEREID_ModelInstanceExecuteEnd", &f->model_instance_execute_end},
   };
   for (size_t i = 0; i < sizeof(table) / sizeof(table[0]); i++)
     find_function(b->handle, table[i].symbol, table[i].place);
@@ -132,17 +133,14 @@ static error *initialize_backend(backend *b)
   return NULL;
 }
 
-static error *load_backend(const char *name, const char *library, const char *config_json,
-                           backend **result)
+static error *load_backend(const backend_place *place, const char *config_json, backend **result)
 {
-  AUTO_FREE char *path = strdup(library);
   backend *b = calloc(1, sizeof(*b));
-  error *e = b == NULL || path == NULL ? error_no_memory()
-                                       : message_new(slice_of(config_json), &b->config);
+  error *e = b == NULL ? error_no_memory() : message_new(slice_of(config_json), &b->config);
   if (e == NULL) {
-    b->name = strdup(name);
-    b->library = strdup(library);
-    b->folder = strdup(dirname(path));
+    b->name = strdup(place->name);
+    b->library = strdup(place->library);
+    b->folder = strdup(place->folder);
     if (b->name == NULL || b->library == NULL || b->folder == NULL)
       e = error_no_memory();
   }
@@ -159,15 +157,15 @@ static error *load_backend(const char *name, const char *library, const char *co
   return NULL;
 }
 
-error *backend_registry_get(backend_registry *registry, const char *name, const char *library,
+error *backend_registry_get(backend_registry *registry, const backend_place *place,
                             const char *config_json, backend **b)
 {
   LOCK_SCOPE(&registry->lock);
-  *b = string_map_get(&registry->backends, slice_of(library));
+  *b = string_map_get(&registry->backends, slice_of(place->key));
   if (*b != NULL)
     return NULL;
-  RETURN_IF_ERROR(load_backend(name, library, config_json, b));
-  if (string_map_put(&registry->backends, slice_of(library), *b))
+  RETURN_IF_ERROR(load_backend(place, config_json, b));
+  if (string_map_put(&registry->backends, slice_of(place->key), *b))
     return NULL;
   finalize_backend(*b);
   return error_no_memory();

@@ -1,6 +1,6 @@
 // A backend: a shared library behind the C ABI (TRITONBACKEND_Backend), loaded once per library
-// path and kept until the server ends. The registry is shared by all load threads; a backend's
-// fields do not change after its Initialize function returned.
+// path, or per model.py that a library runs, and kept until the server ends. The registry is shared
+// by all load threads; a backend's fields do not change after its Initialize function returned.
 #ifndef NEREID_BACKEND_BACKEND_H
 #define NEREID_BACKEND_BACKEND_H
 
@@ -25,6 +25,10 @@ typedef struct backend_functions {
   TRITONSERVER_Error *(*model_instance_execute)(TRITONBACKEND_ModelInstance *,
                                                 TRITONBACKEND_Request **, uint32_t);
   TRITONSERVER_Error *(*model_instance_ready)(TRITONBACKEND_ModelInstance *);
+  // Both or none (backends/common/backend_extension.h):
+  TRITONSERVER_Error *(*model_instance_execute_begin)(TRITONBACKEND_ModelInstance *,
+                                                      TRITONBACKEND_Request **, uint32_t, bool *);
+  void (*model_instance_execute_end)(TRITONBACKEND_ModelInstance *, int64_t, bool *);
 } backend_functions;
 
 // TRITONBACKEND_BackendAttribute: what the backend prefers.
@@ -37,29 +41,37 @@ typedef struct backend_attribute {
 typedef struct backend {
   char *name;
   char *library;   // path of the .so
-  char *folder;    // where it lies: TRITONBACKEND_BackendArtifacts
+  char *folder;    // of its files, as the operator named it: TRITONBACKEND_BackendArtifacts
   message *config; // {"cmdline": {…}}
   void *handle;    // of dlopen
   void *state;     // the backend's own
   TRITONBACKEND_ExecutionPolicy policy;
   backend_functions functions;
   backend_attribute attribute;
-  bool computes; // promises that executions never wait (backends/common/backend_computes.h)
+  bool computes; // promises that executions never wait (backend_extension.h)
 } backend;
 
 typedef struct backend_registry {
   pthread_mutex_t lock;
-  string_map backends; // by library path; guarded by lock, also while a library initialises
+  string_map backends; // by key; guarded by lock, also while a library initialises
 } backend_registry;
+
+// Where a backend is.
+typedef struct backend_place {
+  const char *name;
+  const char *library; // path of the .so
+  const char *folder;  // see backend.folder
+  const char *key;     // the file that makes it the backend that it is: the library or a model.py
+} backend_place;
 
 void backend_registry_init(backend_registry *registry);
 // Calls every backend's Finalize. No model may be left.
 void backend_registry_fini(backend_registry *registry);
 
-// The backend in `library`, loaded and initialised by the first caller. `config_json` is what
+// The backend in `place`, loaded and initialised by the first caller. `config_json` is what
 // TRITONBACKEND_BackendConfig shows. The backend stays the registry's. Errors: NOT_FOUND/INTERNAL
 // from the loader, or what the backend's Initialize says.
-error *backend_registry_get(backend_registry *registry, const char *name, const char *library,
+error *backend_registry_get(backend_registry *registry, const backend_place *place,
                             const char *config_json, backend **b);
 
 typedef void backend_visitor(void *context, const backend *b);

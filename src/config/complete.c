@@ -301,3 +301,27 @@ error *config_apply_autocomplete(Inference__ModelConfig *base,
   }
   return config_normalize(base);
 }
+
+// ---- backends made of Python ----
+
+static error *add_parameter(Inference__ModelConfig *config, const char *key, const char *value)
+{
+  field_ref parameters =
+      reflection_field(&inference__model_config__descriptor, slice_of("parameters"));
+  Inference__ModelConfig__ParametersEntry *entry =
+      (void *)reflection_put_message(&config->base, parameters);
+  if (entry == NULL || !ensure(&entry->value, &inference__model_parameter__descriptor))
+    return error_no_memory();
+  RETURN_IF_ERROR(strings_set(&entry->key, key));
+  return strings_set(&entry->value->string_value, value);
+}
+
+error *config_set_python_runtime(Inference__ModelConfig *config, const char *runtime,
+                                 const char *environment)
+{
+  static const char key[] = "EXECUTION_ENV_PATH";
+  RETURN_IF_ERROR(strings_set(&config->runtime, runtime));
+  if (environment == NULL || config_parameter(config, key) != NULL)
+    return NULL;
+  return add_parameter(config, key, environment);
+}

@@ -10,6 +10,7 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <limits.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -53,11 +54,74 @@ static error *print_backend_config(const server_options *options, const char *na
   return e;
 }
 
+#define PYTHON_RUNTIME     "model.py"
+#define PYTHON_LIBRARY     "libtriton_python.so"
+#define PYTHON_ENVIRONMENT "pb_exec_env_" PYTHON_RUNTIME ".tar.gz"
+
+enum {
+  PLACE_VERSION,
+  PLACE_MODEL,
+  PLACE_BACKEND,
+  PLACE_PYTHON, // of the backend `python`, which runs those made of Python
+  PLACES,
+};
+
 // A folder that may hold the library.
 typedef struct library_place {
-  const char *root;    // the operator's own path
-  char path[PATH_MAX]; // below it, up to the file: "model/1/"
+  char root[PATH_MAX];   // the operator's own path
+  char path[PATH_MAX];   // below it, up to the file: "model/1/"
+  char folder[PATH_MAX]; // the folder as the operator would write it
 } library_place;
+
+typedef struct search {
+  const model_environment *environment;
+  const model_source *source;
+  library_place places[PLACES];
+} search;
+
+// What was found.
+typedef struct finding {
+  char *library; // NULL: nothing
+  size_t place;
+} finding;
+
+static void cleanup_finding(finding *f)
+{
+  free(f->library);
+}
+#define AUTO_FINDING __attribute__((cleanup(cleanup_finding)))
+
+static bool print_path(char path[PATH_MAX], const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+static bool print_path(char path[PATH_MAX], const char *format, ...)
+{
+  va_list arguments;
+  va_start(arguments, format);
+  int size = vsnprintf(path, PATH_MAX, format, arguments);
+  va_end(arguments);
+  return size >= 0 && size < PATH_MAX;
+}
+
+static error *list_places(search *s)
+{
+  const model_source *m = s->source;
+  const char *backends = s->environment->options->backend_directory;
+  const char *name = m->config_owned->backend;
+  library_place *p = s->places;
+  if (print_path(p[PLACE_VERSION].root, "%s", m->repository) &&
+      print_path(p[PLACE_VERSION].path, "%s/%" PRId64 "/", m->name, m->version) &&
+      print_path(p[PLACE_VERSION].folder, "%s/%" PRId64, m->folder, m->version) &&
+      print_path(p[PLACE_MODEL].root, "%s", m->repository) &&
+      print_path(p[PLACE_MODEL].path, "%s/", m->name) &&
+      print_path(p[PLACE_MODEL].folder, "%s", m->folder) &&
+      print_path(p[PLACE_BACKEND].root, "%s/%s", backends, name) &&
+      print_path(p[PLACE_BACKEND].folder, "%s/%s", backends, name) &&
+      print_path(p[PLACE_PYTHON].root, "%s/python", backends) &&
+      print_path(p[PLACE_PYTHON].folder, "%s/python", backends))
+    return NULL;
+  return error_new(ERROR_INVALID_ARG, "the path of backend '%s' for model '%s' is too long", name,
+                   m->name);
+}
 
 // The path of the regular file `name` in `place` as the kernel resolved it; NULL when it is not
 // there.
@@ -90,57 +154,112 @@ static error *find_in(const library_place *place, const char *name, char **libra
   return *library == NULL ? error_no_memory() : NULL;
 }
 
+// Looks for the file in the first `count` places.
+static error *look_for(const search *s, const char *file, size_t count, finding *found)
+{
+  error *leads_out = NULL;
+  error *e = NULL;
+  for (size_t i = 0; e == NULL && found->library == NULL && i < count; i++) {
+    e = find_in(&s->places[i], file, &found->library, &leads_out);
+    found->place = i;
+  }
+  if (e == NULL && found->library == NULL && leads_out != NULL)
+    return leads_out;
+  error_free(leads_out);
+  return e;
+}
+
+static error *look_in(const search *s, size_t place, const char *file, char **path)
+{
+  error *leads_out = NULL; // not set: a name without a slash leads nowhere
+  return find_in(&s->places[place], file, path, &leads_out);
+}
+
+static error *not_found(const search *s, const char *file, size_t count)
+{
+  AUTO_BUFFER buffer searched = BUFFER_EMPTY;
+  for (size_t i = 0; i < count; i++)
+    buffer_append_format(&searched, "%s%s", i > 0 ? ", " : "", s->places[i].folder);
+  buffer_append_char(&searched, '\0');
+  return error_new(ERROR_INVALID_ARG,
+                   "unable to find backend library '%s' for model '%s', searched: %s", file,
+                   s->source->name, searched.failed ? "" : searched.data);
+}
+
 static bool climbs(const char *name)
 {
   return name[0] == '/' || strstr(name, "..") != NULL;
 }
 
-static error *find_library(const model_environment *environment, const model_source *source,
-                           const char *file, char **library)
+static error *get_backend(const search *s, const backend_place *place, const char *settings_of,
+                          backend **b)
 {
-  const char *backend_name = source->config_owned->backend;
-  char backends[PATH_MAX];
-  library_place places[] = {
-      {.root = source->repository}, {.root = source->repository}, {backends, ""}};
-  int sizes[] = {
-      snprintf(places[0].path, PATH_MAX, "%s/%" PRId64 "/", source->name, source->version),
-      snprintf(places[1].path, PATH_MAX, "%s/", source->name),
-      snprintf(backends, PATH_MAX, "%s/%s", environment->options->backend_directory, backend_name),
-  };
-  *library = NULL;
-  if (climbs(file) || climbs(backend_name))
+  AUTO_FREE char *config = NULL;
+  RETURN_IF_ERROR(print_backend_config(s->environment->options, settings_of, &config));
+  return backend_registry_get(s->environment->backends, place, config, b);
+}
+
+// A backend made of Python: its folder holds a model.py, which the backend `python` runs.
+static error *get_python_backend(search *s, const char *script, backend **b)
+{
+  Inference__ModelConfig *config = s->source->config_owned;
+  AUTO_FINDING finding found = {0};
+  AUTO_FREE char *environment = NULL;
+  RETURN_IF_ERROR(look_for(s, PYTHON_LIBRARY, PLACES, &found));
+  if (found.library == NULL)
+    return not_found(s, PYTHON_LIBRARY, PLACES);
+  RETURN_IF_ERROR(look_in(s, PLACE_BACKEND, PYTHON_ENVIRONMENT, &environment));
+  RETURN_IF_ERROR(config_set_python_runtime(config, PYTHON_RUNTIME, environment));
+  const backend_place place = {.name = config->backend,
+                               .library = found.library,
+                               .folder = s->places[PLACE_BACKEND].folder,
+                               .key = script};
+  return get_backend(s, &place, "python", b);
+}
+
+// What the configuration's `runtime` names, or libtriton_<backend>.so.
+static error *find_library(const search *s, finding *found, char **script)
+{
+  const Inference__ModelConfig *config = s->source->config_owned;
+  bool standard = config->runtime == NULL || config->runtime[0] == '\0';
+  AUTO_FREE char *file = NULL;
+  if ((standard ? asprintf(&file, "libtriton_%s.so", config->backend)
+                : asprintf(&file, "%s", config->runtime)) < 0)
+    return error_no_memory();
+  if (climbs(file) || climbs(config->backend))
     return error_new(ERROR_INVALID_ARG, "backend library name '%s' escapes backend directory",
-                     climbs(file) ? file : backend_name);
-  for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++)
-    if (sizes[i] < 0 || sizes[i] >= PATH_MAX)
-      return error_new(ERROR_INVALID_ARG, "the path of backend '%s' for model '%s' is too long",
-                       backend_name, source->name);
-  error *leads_out = NULL;
-  error *e = NULL;
-  for (size_t i = 0; e == NULL && *library == NULL && i < sizeof(places) / sizeof(places[0]); i++)
-    e = find_in(&places[i], file, library, &leads_out);
-  if (e == NULL && *library == NULL && leads_out != NULL)
-    return leads_out;
-  error_free(leads_out);
-  if (e == NULL && *library == NULL)
+                     climbs(file) ? file : config->backend);
+  bool python = strcmp(file, PYTHON_RUNTIME) == 0;
+  if (!python)
+    RETURN_IF_ERROR(look_for(s, file, PLACE_BACKEND + 1, found));
+  if (python || (standard && found->library == NULL))
+    RETURN_IF_ERROR(look_in(s, PLACE_BACKEND, PYTHON_RUNTIME, script));
+  if (found->library != NULL || *script != NULL)
+    return NULL;
+  if (python)
     return error_new(ERROR_INVALID_ARG,
-                     "unable to find backend library '%s' for model '%s', searched: %s/%" PRId64
-                     ", %s, %s",
-                     file, source->name, source->folder, source->version, source->folder, backends);
-  return e;
+                     "unable to find Python backend based backend library '%s' for model '%s', "
+                     "searched: '%s/%s'",
+                     file, s->source->name, s->places[PLACE_BACKEND].folder, file);
+  return not_found(s, file, PLACE_BACKEND + 1);
 }
 
 error *backend_search(const model_environment *environment, const model_source *source, backend **b)
 {
-  const char *name = source->config_owned->backend;
-  const char *runtime = source->config_owned->runtime;
-  AUTO_FREE char *standard = NULL;
-  AUTO_FREE char *library = NULL;
-  AUTO_FREE char *config = NULL;
-  if (asprintf(&standard, "libtriton_%s.so", name) < 0)
+  AUTO_FREE char *script = NULL;
+  AUTO_FINDING finding found = {0};
+  AUTO_FREE search *s = calloc(1, sizeof(*s));
+  if (s == NULL)
     return error_no_memory();
-  RETURN_IF_ERROR(find_library(
-      environment, source, runtime != NULL && runtime[0] != '\0' ? runtime : standard, &library));
-  RETURN_IF_ERROR(print_backend_config(environment->options, name, &config));
-  return backend_registry_get(environment->backends, name, library, config, b);
+  s->environment = environment;
+  s->source = source;
+  RETURN_IF_ERROR(list_places(s));
+  RETURN_IF_ERROR(find_library(s, &found, &script));
+  if (script != NULL)
+    return get_python_backend(s, script, b);
+  const backend_place place = {.name = source->config_owned->backend,
+                               .library = found.library,
+                               .folder = s->places[found.place].folder,
+                               .key = found.library};
+  return get_backend(s, &place, place.name, b);
 }

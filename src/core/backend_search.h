@@ -7,7 +7,10 @@
 
 // Finds the library of the model's backend: <model>/<version>/, <model>/,
 // <backend-directory>/<backend>/ in this order, by the configuration's `runtime` or
-// libtriton_<backend>.so; loads it. Errors: INVALID_ARG when there is none or the name leads out.
+// libtriton_<backend>.so; loads it. Where there is none, or the runtime is model.py,
+// <backend-directory>/<backend>/model.py is the backend and libtriton_python.so runs it; then the
+// configuration gets its runtime and its execution environment. Errors: INVALID_ARG when there is
+// none or the name leads out.
 error *backend_search(const model_environment *environment, const model_source *source,
                       backend **b);
 

@@ -1,4 +1,4 @@
-// The undertaker and its list.
+// The undertaker, its helpers and its list.
 #include "core/live_models.h"
 
 #include "base/cleanup.h"
@@ -10,6 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+
+#define HELPERS 16
 
 // Waits for a dead model and takes it off the list; NULL when the end was asked for and there is
 // none.
@@ -31,18 +33,28 @@ static model *take_dead(live_models *live)
   return m;
 }
 
+static void destroy(load_task *burial)
+{
+  model *m = model_of_burial(burial);
+  live_models *live = m->live;
+  char *name AUTO_FREE = strdup(m->name);
+  int64_t version = m->target.version;
+  model_destroy(m);
+  live->tell(live->context, name != NULL ? name : "", version, m);
+  LOCK_SCOPE(&live->lock);
+  live->count--;
+  pthread_cond_broadcast(&live->gone);
+}
+
+// A backend may take a second for each model, so several are destroyed at a time; where no thread
+// can be had, this one does it.
 static void *bury(void *list)
 {
   live_models *live = list;
   model *m;
   while ((m = take_dead(live)) != NULL) {
-    char *name AUTO_FREE = strdup(m->name);
-    int64_t version = m->target.version;
-    model_destroy(m);
-    live->tell(live->context, name != NULL ? name : "", version, m);
-    LOCK_SCOPE(&live->lock);
-    live->count--;
-    pthread_cond_broadcast(&live->gone);
+    m->burial.run = destroy;
+    load_pool_add(&live->helpers, &m->burial);
   }
   return NULL;
 }
@@ -53,8 +65,10 @@ error *live_models_init(live_models *live, model_gone *tell, void *context)
   pthread_mutex_init(&live->lock, NULL);
   pthread_cond_init(&live->died, NULL);
   pthread_cond_init(&live->gone, NULL);
+  load_pool_init(&live->helpers, "undertaker", HELPERS);
   error *e = thread_start(&live->undertaker, "undertaker", bury, live);
   if (e != NULL) {
+    load_pool_fini(&live->helpers);
     pthread_cond_destroy(&live->gone);
     pthread_cond_destroy(&live->died);
     pthread_mutex_destroy(&live->lock);
@@ -72,6 +86,7 @@ bool live_models_fini(live_models *live)
   if (left)
     return false; // the undertaker may be inside a backend
   pthread_join(live->undertaker, NULL);
+  load_pool_fini(&live->helpers);
   pthread_cond_destroy(&live->gone);
   pthread_cond_destroy(&live->died);
   pthread_mutex_destroy(&live->lock);
@@ -81,6 +96,7 @@ bool live_models_fini(live_models *live)
 void live_models_add(live_models *live, model *m, double load_seconds)
 {
   LOCK_SCOPE(&live->lock);
+  m->live = live;
   m->load_seconds = load_seconds;
   m->live_previous = NULL;
   m->live_next = live->first;

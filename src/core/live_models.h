@@ -1,10 +1,11 @@
-// Every model version that exists in a server, from its loading to its destruction, and the thread
-// that destroys those that nobody refers to any more (the undertaker), since destroying joins
-// threads and calls backends.
+// Every model version that exists in a server, from its loading to its destruction, and the threads
+// that destroy those that nobody refers to any more (the undertaker and its helpers), since
+// destroying joins threads and calls backends.
 #ifndef NEREID_CORE_LIVE_MODELS_H
 #define NEREID_CORE_LIVE_MODELS_H
 
 #include "base/error.h"
+#include "core/load_pool.h"
 #include "core/model.h"
 
 #include <pthread.h>
@@ -12,7 +13,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-// Called on the undertaker's thread when a model is gone. `identity` may only be compared.
+// Called on one of these threads when a model is gone. `identity` may only be compared.
 typedef void model_gone(void *context, const char *name, int64_t version, const model *identity);
 
 typedef struct live_models {
@@ -26,10 +27,11 @@ typedef struct live_models {
   model_gone *tell;
   void *context;
   pthread_t undertaker;
+  load_pool helpers;
 } live_models;
 
 error *live_models_init(live_models *live, model_gone *tell, void *context);
-// Ends the undertaker. False when models are left, which then stay for ever.
+// Ends the threads. False when models are left, which then stay for ever.
 bool live_models_fini(live_models *live);
 
 void live_models_add(live_models *live, model *m, double load_seconds);

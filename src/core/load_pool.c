@@ -5,7 +5,7 @@
 #include "base/log.h"
 #include "base/thread.h"
 
-void load_pool_init(load_pool *pool, size_t thread_limit)
+void load_pool_init(load_pool *pool, const char *thread_name, size_t thread_limit)
 {
   pthread_mutex_init(&pool->lock, NULL);
   pthread_cond_init(&pool->ended, NULL);
@@ -13,6 +13,7 @@ void load_pool_init(load_pool *pool, size_t thread_limit)
   pool->last = &pool->first;
   pool->thread_count = 0;
   pool->thread_limit = thread_limit > 0 ? thread_limit : 1;
+  pool->thread_name = thread_name;
   pool->any_left = false;
 }
 
@@ -81,10 +82,11 @@ void load_pool_add(load_pool *pool, load_task *task)
     return;
   pthread_t thread;
   pool->thread_count++;
-  error *e = thread_start(&thread, "load", run_thread, pool);
+  error *e = thread_start(&thread, pool->thread_name, run_thread, pool);
   if (e == NULL)
     return;
-  log_warning("a load thread could not be started, loading on the caller's: %s", error_message(e));
+  log_warning("a thread '%s' could not be started, the caller's does its work: %s",
+              pool->thread_name, error_message(e));
   error_free(e);
   run_tasks(pool);
 }

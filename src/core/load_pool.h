@@ -1,5 +1,5 @@
-// Threads that load models: as many as are needed, at most a limit, none while there is nothing to
-// load. Any thread may add work.
+// Threads that load models, or destroy them: as many as are needed, at most a limit, none while
+// there is nothing to do. Any thread may add work.
 #ifndef NEREID_CORE_LOAD_POOL_H
 #define NEREID_CORE_LOAD_POOL_H
 
@@ -20,12 +20,14 @@ typedef struct load_pool {
   load_task *first, **last;
   size_t thread_count; // running
   size_t thread_limit;
+  const char *thread_name;
   pthread_t left; // the thread that left last; joined by the next one to leave, or at the end
   bool any_left;
   pthread_cond_t ended; // thread_count fell to 0
 } load_pool;
 
-void load_pool_init(load_pool *pool, size_t thread_limit);
+// `thread_name` stays the caller's.
+void load_pool_init(load_pool *pool, const char *thread_name, size_t thread_limit);
 // Waits for all threads. Nothing may be added any more.
 void load_pool_fini(load_pool *pool);
 

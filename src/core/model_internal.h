@@ -4,6 +4,7 @@
 
 #include "backend/backend.h"
 #include "core/instance.h"
+#include "core/load_pool.h"
 #include "core/model.h"
 #include "request/target.h"
 #include "schedule/ordering.h"
@@ -11,6 +12,7 @@
 #include "schedule/timekeeper.h"
 
 #include <pthread.h>
+#include <stddef.h>
 
 struct model {
   request_target target; // first: requests know a model by it
@@ -34,9 +36,11 @@ struct model {
   instance **instances;
   size_t instance_count;
   _Atomic uint64_t typical_ns; // how long executions take of late
-  double load_seconds;         // how long loading took; the next three are live_models'
+  double load_seconds;         // how long loading took; the rest is live_models'
+  struct live_models *live;
   model *live_previous, *live_next;
   model *dead_next;
+  load_task burial;
 };
 
 // Gives the instances the threads that they lack. Errors: UNAVAILABLE; the next call tries again.
@@ -50,6 +54,11 @@ static inline bool model_is_started(const model *m)
 static inline model *model_of_target(request_target *target)
 {
   return (model *)target;
+}
+
+static inline model *model_of_burial(load_task *burial)
+{
+  return (model *)((char *)burial - offsetof(model, burial));
 }
 
 #endif

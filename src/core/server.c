@@ -114,7 +114,7 @@ static error *make_server(const server_options *options, server **result)
   };
   backend_registry_init(&s->backends);
   model_table_init(&s->models);
-  load_pool_init(&s->pool, options->model_load_thread_count);
+  load_pool_init(&s->pool, "load", options->model_load_thread_count);
   atomic_init(&s->state, SERVER_STARTING);
   atomic_init(&s->exit_timeout_seconds, options->exit_timeout_seconds);
   pthread_mutex_init(&s->lock, NULL);

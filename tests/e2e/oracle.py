@@ -14,7 +14,7 @@ from conftest import SANITIZER_REPORT, wait_for
 from wire import CANARY, CANARY_BODY, connect, receive_reply
 
 MIB = 1 << 20
-JOB_THREAD, JOB_THREADS = "http-job", 16
+JOB_THREAD, JOB_THREADS = "http-job", 16 + 4  # for control calls and for readiness
 SERVER_THREADS = {
     "nereid", "life", "startup", "load", "undertaker", "timekeeper", "http-loop", "http-watch", JOB_THREAD, "MHD-single",
 }

@@ -160,6 +160,21 @@ def test_an_instance_that_is_not_ready_shows(start_server, repository):
     assert server.ask("/v2/health/ready").status == 400
 
 
+def test_an_instance_that_is_slow_to_say_that_it_is_ready_holds_nobody_else_up(start_server, repository):
+    make_faulty(repository, fault="slow_to_say_ready")
+    server = start_server(repository, flags=["--http-thread-count=1"], ready=False)
+    wait_for("the load", lambda: "successfully loaded 'faulty'" in server.log)
+    answers, lives = [], []
+    probe = threading.Thread(target=lambda: answers.append(server.ask("/v2/models/faulty/ready").status))
+    probe.start()
+    while answers == []:
+        assert server.ask("/v2/health/live").status == 200
+        lives.append(len(answers))
+    probe.join()
+    assert answers == [200]
+    assert lives.count(0) > 10, "the loop answered while the backend thought"
+
+
 def test_a_client_that_leaves_cancels_what_still_waits(start_server, repository):
     make_identity(repository, "m", more=SLOW % 1000)
     server = start_server(repository)

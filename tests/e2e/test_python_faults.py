@@ -237,6 +237,18 @@ def test_a_model_that_never_returns_does_not_hold_the_exit(start_server, reposit
     client.join(30)
 
 
+def test_an_initialize_that_never_returns_does_not_hold_the_exit(start_server, repository):
+    make_python(repository, "endless", "def initialize(self, args):\n    print('begins')\n    time.sleep(1000)\n")
+    server = start_server(repository, flags=["--exit-timeout-secs=1"], ready=False)
+    wait_for("initialize", lambda: "begins" in server.log)
+    pids = list(children(server.process.pid))
+    assert pids
+    server.process.send_signal(signal.SIGTERM)
+    server.process.wait(30)
+    for pid in pids:
+        await_gone(pid)
+
+
 def test_a_finalize_that_never_returns_is_cut_off(start_server, repository):
     make_python(repository, "endless", ECHO + "\ndef finalize(self):\n    time.sleep(1000)\n")
     server = start_server(repository, flags=["--backend-config=python,stub-timeout-seconds=1"])

@@ -6,7 +6,7 @@ import socket
 import threading
 
 import pytest
-from conftest import DEADLINE, SANITIZER_REPORT, make_identity, wait_for
+from conftest import DEADLINE, SANITIZER_REPORT, make_faulty, make_identity, wait_for
 from faults import OWN, PAUSE, Faults
 
 BODY = b'{"inputs":[{"name":"INPUT0","shape":[1,1],"datatype":"FP32","data":[7]}]}'
@@ -210,3 +210,11 @@ def test_a_start_without_the_backend_names_it(start_server, repository):
     server = start_server(repository, wait=False)
     assert server.process.wait(DEADLINE) == 1
     assert "libtriton_absent.so" in server.log and "failed to load 'm'" in server.log
+
+
+def test_models_whose_backends_take_their_time_to_end_do_not_wait_for_each_other(start_server, repository):
+    for n in range(16):
+        make_faulty(repository, f"m{n}", fault="slow_model_finalize")  # a second each
+    server = start_server(repository, flags=["--exit-timeout-secs=10"])
+    server.stop()  # in time: its status is 0
+    assert server.log.count("successfully unloaded") == 16

@@ -573,7 +573,8 @@ FAULT(out_of_bounds)
   refused(&count, TRITONBACKEND_RequestInput(r, "NOT_AN_INPUT", &input));
   refused(&count, TRITONBACKEND_RequestInputByIndex(r, 999, &input));
   check(TRITONBACKEND_RequestInputByIndex(r, 0, &input));
-  refused(&count, TRITONBACKEND_InputBuffer(input, 999, &value, &size, &memory_type, &memory_id));
+  check(TRITONBACKEND_InputBuffer(input, 999, &value, &size, &memory_type, &memory_id));
+  count += value == NULL && size == 0; // no error, but no bytes
   refused(&count, TRITONBACKEND_ModelInstanceProfileName(i, 999, &name));
   snprintf(text, sizeof(text), "%d refused", count);
   send_error(new_response(r), faulty_error(text));

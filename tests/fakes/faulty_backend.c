@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #define check faulty_ignore
 
@@ -134,6 +135,8 @@ TRITONSERVER_Error *TRITONBACKEND_ModelFinalize(TRITONBACKEND_Model *model)
   void *state;
   check(TRITONBACKEND_ModelState(model, &state));
   bool failing = is(((faulty_model *)state)->fault, "model_finalize");
+  if (is(((faulty_model *)state)->fault, "slow_model_finalize"))
+    nanosleep(&(struct timespec){.tv_sec = 1}, NULL);
   free(state);
   return failing ? faulty_error("model_finalize") : NULL;
 }
@@ -169,6 +172,8 @@ TRITONSERVER_Error *TRITONBACKEND_ModelInstanceFinalize(TRITONBACKEND_ModelInsta
 
 TRITONSERVER_Error *TRITONBACKEND_ModelInstanceReady(TRITONBACKEND_ModelInstance *instance)
 {
+  if (is(fault_of_model(instance), "slow_to_say_ready"))
+    nanosleep(&(struct timespec){.tv_sec = 3}, NULL);
   return is(fault_of_model(instance), "not_ready") ? faulty_error("not_ready") : NULL;
 }
 

@@ -164,4 +164,13 @@ RACES = [
          unit("ordering_test", "tsan")),
 ]
 
-ALL = PATHS + CONFIGURATION + REQUESTS + RESOURCES + RACES
+BLOCKING = [
+    Seed("destroyed_in_turn", "availability: models are destroyed one after the other", "src/core/live_models.c",
+         "    load_pool_add(&live->helpers, &m->burial);", "    destroy(&m->burial);",
+         e2e("test_start_stop.py", "take_their_time")),
+    Seed("readiness_on_the_loop", "availability: a backend that is asked about its health holds all clients up", f"{HTTP}/control.c",
+         "  exchange_run_job(x, x->http->probes, JOB_BEGINS, ask_model, reply_made);", "  ask_model(x);",
+         e2e("test_lifecycle.py", "slow_to_say")),
+]
+
+ALL = PATHS + CONFIGURATION + REQUESTS + RESOURCES + RACES + BLOCKING

@@ -8,6 +8,11 @@
 
 #define CONFIG_VERSION 1 // of the JSON form of a model's configuration
 
+static void reply_made(exchange *x)
+{
+  (void)x; // by the job
+}
+
 static void reply_ready(exchange *x, TRITONSERVER_Error *failure_owned, bool ready)
 {
   if (!exchange_fail_if(x, failure_owned))
@@ -21,15 +26,21 @@ void handle_server_live(exchange *x)
   reply_ready(x, failure, live);
 }
 
-void handle_server_ready(exchange *x)
+static void ask_server(exchange *x)
 {
   bool ready = false;
+  TRITONSERVER_Error *failure = TRITONSERVER_ServerIsReady(x->http->server, &ready);
+  reply_ready(x, failure, ready);
+}
+
+// Backends are asked about their instances, and may take their time: the loop does not wait.
+void handle_server_ready(exchange *x)
+{
   if (atomic_load_explicit(&x->http->leaving, memory_order_relaxed)) {
     exchange_fail(x, MHD_HTTP_SERVICE_UNAVAILABLE, "the server is stopping");
     return;
   }
-  TRITONSERVER_Error *failure = TRITONSERVER_ServerIsReady(x->http->server, &ready);
-  reply_ready(x, failure, ready);
+  exchange_run_job(x, x->http->probes, JOB_BEGINS, ask_server, reply_made);
 }
 
 void handle_server_metadata(exchange *x)
@@ -39,7 +50,7 @@ void handle_server_metadata(exchange *x)
     exchange_reply_message(x, message);
 }
 
-void handle_model_ready(exchange *x)
+static void ask_model(exchange *x)
 {
   int64_t version;
   bool ready = false;
@@ -51,6 +62,11 @@ void handle_model_ready(exchange *x)
     exchange_reply_empty(x, MHD_HTTP_OK);
   else
     exchange_fail(x, MHD_HTTP_BAD_REQUEST, "Model version not ready");
+}
+
+void handle_model_ready(exchange *x)
+{
+  exchange_run_job(x, x->http->probes, JOB_BEGINS, ask_model, reply_made);
 }
 
 void handle_model_metadata(exchange *x)

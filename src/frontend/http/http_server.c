@@ -19,6 +19,7 @@
 #include <sys/socket.h>
 
 #define JOB_THREADS       16
+#define PROBE_THREADS     4
 #define OTHER_DESCRIPTORS 64
 #define DRAIN_PAUSE_NS    UINT64_C(1000000)
 
@@ -163,6 +164,8 @@ static error *start(http_server *http, int listen_fd_owned)
 {
   error *failure = jobs_new(JOB_THREADS, &http->jobs);
   if (failure == NULL)
+    failure = jobs_new(PROBE_THREADS, &http->probes);
+  if (failure == NULL)
     failure = jobs_new(machine_cpus(), &http->workers);
   http->parallel = (parallel){.run = jobs_run_parts, .pool = http->workers};
   if (failure == NULL)
@@ -291,6 +294,7 @@ void http_server_free(http_server *http)
   loops_stop(http->loops);
   connections_free(http->connections);
   jobs_free(http->jobs);
+  jobs_free(http->probes);
   jobs_free(http->workers);
   http_server_unref(http);
 }

@@ -21,6 +21,7 @@ struct http_server {
   loops *loops;
   connections *connections;
   jobs *jobs;                                // calls that may block for long, such as loads
+  jobs *probes;                              // readiness: not to wait behind loads
   jobs *workers;                             // long computations: one thread for each processor
   parallel parallel;                         // parts of them, on the same threads
   TRITONSERVER_ResponseAllocator *allocator; // for outputs (infer_output.c)

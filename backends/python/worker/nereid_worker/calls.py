@@ -8,6 +8,7 @@ import threading
 import _nereid
 
 from .errors import TritonModelException
+from .texts import as_text
 
 (
     RESPONSE,
@@ -43,7 +44,7 @@ _receiver = None  # the number of the receiving thread
 
 def text(value):
     """A text as it is on the wire."""
-    data = value.encode("utf-8", "surrogateescape")
+    data = as_text(value, "a name").encode("utf-8", "surrogateescape")
     return struct.pack("=I", len(data)) + data
 
 

@@ -2,6 +2,8 @@
 
 import enum
 
+from .texts import as_text
+
 
 class TritonModelException(Exception):
     """This interface was used wrongly, or a call to the server failed."""
@@ -26,9 +28,7 @@ class TritonError:
     __slots__ = ("_message", "_code")
 
     def __init__(self, message, code=ErrorCode.INTERNAL):
-        if not isinstance(message, str):
-            raise TypeError(f"TritonError(): the message must be a str, not {type(message).__name__}")
-        self._message = message
+        self._message = as_text(message, "TritonError(): the message")
         self._code = ErrorCode(code)
 
     def code(self):

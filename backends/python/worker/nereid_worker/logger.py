@@ -7,6 +7,8 @@ import sys
 
 import _nereid
 
+from .texts import as_text
+
 _CALL_LOG = 3
 
 
@@ -22,9 +24,7 @@ levels = LogLevel.INFO | LogLevel.WARNING | LogLevel.ERROR
 
 
 def _write(level, message, frame):
-    if not isinstance(message, str):
-        raise TypeError(f"a log message must be a str, not {type(message).__name__}")
-    text = message.encode("utf-8", "backslashreplace")
+    text = as_text(message, "a log message").encode("utf-8", "backslashreplace")
     file = os.path.basename(frame.f_code.co_filename).encode("utf-8", "backslashreplace")
     control = b"".join(
         (struct.pack("=I", len(text)), text, struct.pack("=I", len(file)), file, struct.pack("=I", frame.f_lineno))

@@ -10,6 +10,7 @@ from .errors import TritonError, TritonModelException
 from .response import InferenceResponse, parameters_text
 from .sender import InferenceResponseSender
 from .tensor import Tensor
+from .texts import as_text
 
 RELEASE_ALL = 1
 
@@ -80,12 +81,14 @@ class InferenceRequest:
     ):
         if inputs is None or requested_output_names is None or model_name is None:
             raise TypeError("InferenceRequest() needs inputs, requested_output_names and model_name")
-        if not isinstance(request_id, str) or not isinstance(model_name, str):
-            raise TypeError("InferenceRequest(): request_id and model_name must be str")
+        request_id = as_text(request_id, "InferenceRequest(): request_id")
+        model_name = as_text(model_name, "InferenceRequest(): model_name")
         if not isinstance(correlation_id, (int, str)):
             raise TritonModelException("Correlation ID must be integer or string")
         self._inputs = list(inputs)
-        self._requested = tuple(requested_output_names)
+        self._requested = tuple(
+            as_text(name, "InferenceRequest(): an output's name") for name in requested_output_names
+        )
         for tensor in self._inputs:
             if tensor is None:
                 raise TritonModelException(

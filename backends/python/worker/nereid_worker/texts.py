@@ -1,0 +1,9 @@
+"""Texts that models give: str, or bytes, as Triton takes them (an element of a BYTES tensor is bytes)."""
+
+
+def as_text(value, what):
+    if isinstance(value, str):
+        return value
+    if isinstance(value, (bytes, bytearray)):
+        return value.decode("utf-8", "surrogateescape")
+    raise TypeError(f"{what} must be a str, not {type(value).__name__}")

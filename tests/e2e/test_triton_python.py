@@ -1,0 +1,143 @@
+"""Triton's own Python backend, the compiled one from PyPI, in nereid: what a Python model may do works as in Triton."""
+import concurrent.futures
+import json
+import re
+import socket
+
+import pytest
+from conftest import wait_for
+from triton_python import MODELS, PYTHON_BUILD, TritonStarter, infer, output, triton_python_backends  # noqa: F401
+
+
+@pytest.fixture(scope="module")
+def server(triton_python_backends, tmp_path_factory):
+    starter = TritonStarter(triton_python_backends, tmp_path_factory.mktemp("python"))
+    yield starter(MODELS, flags=["--load-model=*", "--log-verbose=1"])
+    starter.stop_all()
+
+
+def test_no_code_of_tritons_core_is_in_the_process(server):
+    with open(f"/proc/{server.process.pid}/maps") as file:
+        libraries = set(re.findall(r"/\S*\.so\S*", file.read()))
+    assert any(path.endswith("backends/python/libtriton_python.so") for path in libraries)
+    assert [path for path in libraries if "libtritonserver" in path] == [str((PYTHON_BUILD / "lib/libtritonserver.so").resolve())]
+
+
+def test_a_model_completes_its_configuration_and_answers(server):
+    config = json.loads(server.ask("/v2/models/add_sub/config").body)
+    assert [(i["name"], i["data_type"], i["dims"]) for i in config["input"]] == [
+        ("INPUT0", "TYPE_FP32", [4]), ("INPUT1", "TYPE_FP32", [4])
+    ]
+    assert [o["name"] for o in config["output"]] == ["OUTPUT0", "OUTPUT1"]
+    inputs = [
+        {"name": name, "datatype": "FP32", "shape": [4], "data": data}
+        for name, data in (("INPUT0", [1, 2, 3, 4]), ("INPUT1", [1, 1, 1, 0.5]))
+    ]
+    answer = server.ask("/v2/models/add_sub/infer", json.dumps({"inputs": inputs}).encode())
+    assert output(answer, "OUTPUT0") == [2, 3, 4, 4.5]
+    assert output(answer, "OUTPUT1") == [0, 1, 2, 3.5]
+
+
+def test_texts_go_in_and_out(server):
+    assert output(infer(server, "text", ["ä", "", "three"], "BYTES")) == ["three", "", "ä"]
+
+
+def test_a_tensor_without_elements_is_a_tensor(server):
+    assert output(infer(server, "text", [], "BYTES")) == []
+    assert output(infer(server, "bls", [], parameters={"model": "ints"})) == []
+
+
+def test_requests_that_wait_come_as_one_batch(server):
+    with concurrent.futures.ThreadPoolExecutor(3) as clients:
+        answers = list(clients.map(lambda n: infer(server, "batch", [n], shape=[1, 1]), range(3)))
+    assert [output(answer) for answer in answers] == [[3], [3], [3]]
+    stats = json.loads(server.ask("/v2/models/batch/stats").body)["model_stats"][0]
+    assert (stats["inference_count"], stats["execution_count"]) == (3, 1)
+
+
+def test_a_model_asks_another(server):
+    assert output(infer(server, "bls", [1, 2], parameters={"model": "ints"})) == [1, 2]
+
+
+def test_a_model_asks_itself(server):
+    assert output(infer(server, "bls", [1, 2], parameters={"model": "ints", "depth": 2})) == [1 + 1 + 2, 2 + 1 + 2]
+
+
+def test_a_model_asks_others_at_once(server):
+    assert output(infer(server, "bls_async", [1, 2])) == [3, 6]
+
+
+def test_a_model_gets_all_responses_of_a_decoupled_one(server):
+    assert output(infer(server, "bls", [4, 5, 6], parameters={"model": "repeat", "decoupled": True})) == [4, 5, 6]
+    assert output(infer(server, "bls", [9], parameters={"model": "repeat", "decoupled": True})) == [9]
+
+
+def test_a_model_that_asks_a_missing_one_hears_so(server):
+    answer = infer(server, "bls", [1], parameters={"model": "nobody"})
+    assert answer.status == 500
+    assert "Model 'nobody' is not ready" in answer.text
+
+
+def test_a_model_is_told_about_itself_and_the_request(server):
+    answer = infer(
+        server, "tell", [1], id="seven", outputs=[{"name": "OUTPUT0"}],
+        parameters={"timeout": 5000000, "sequence_id": 0, "priority": 0, "text": "t", "number": 7, "truth": True},
+    )
+    told = json.loads(output(answer)[0])
+    assert told["request_id"] == "seven"
+    assert told["requested_output_names"] == ["OUTPUT0"]
+    assert told["timeout"] == 5000000
+    assert told["flags"] == 0
+    assert {key: told["parameters"][key] for key in ("text", "number", "truth")} == {"text": "t", "number": 7, "truth": True}
+    arguments = told["arguments"]
+    assert (arguments["model_name"], arguments["model_version"]) == ("tell", "1")
+    assert (arguments["model_instance_kind"], arguments["model_instance_device_id"]) == ("CPU", "0")
+    assert arguments["model_repository"] == str(MODELS / "tell")
+    config = json.loads(arguments["model_config"])
+    assert config["parameters"] == {"colour": {"string_value": "blue"}}
+
+
+@pytest.mark.parametrize(
+    "code,status",
+    [
+        ("UNKNOWN", 400), ("INTERNAL", 500), ("NOT_FOUND", 404), ("INVALID_ARG", 400), ("UNAVAILABLE", 503),
+        ("UNSUPPORTED", 501), ("ALREADY_EXISTS", 400), ("CANCELLED", 400),
+    ],
+)
+def test_an_error_keeps_its_code_and_text(server, code, status):
+    answer = infer(server, "tell", [1], parameters={"code": code})
+    assert (answer.status, json.loads(answer.body)) == (status, {"error": "as you wish"})
+
+
+def test_an_exception_is_the_requests_error(server):
+    answer = infer(server, "tell", [1], parameters={"raise": "out of cheese"})
+    assert answer.status == 500
+    assert "ValueError: out of cheese" in answer.text
+
+
+def test_what_a_model_logs_is_in_the_servers_log(server):
+    assert infer(server, "tell", [1], parameters={"log": "hello"}).status == 200
+    for level, letter in (("info", "I"), ("warn", "W"), ("error", "E"), ("verbose", "I")):
+        wait_for(level, lambda: re.search(rf'^{letter}\d{{4}} .*model.py:\d+\] "log_{level}: hello"', server.log, re.M))
+
+
+def test_a_model_keeps_metrics(server):
+    assert output(infer(server, "count", [5])) == [1, 5]
+    assert output(infer(server, "count", [20])) == [2, 20]
+    text = server.ask("/metrics", port=server.metrics_port).text
+    for line in (
+        "# TYPE asked_times counter", "# TYPE asked_last gauge", "# TYPE asked_values histogram",
+        'asked_times{model="count"} 2', 'asked_last{model="count"} 20',
+        'asked_values_bucket{model="count",le="1"} 0', 'asked_values_bucket{model="count",le="10"} 1',
+        'asked_values_bucket{model="count",le="+Inf"} 2', 'asked_values_sum{model="count"} 25',
+        'asked_values_count{model="count"} 2',
+    ):
+        assert line in text.splitlines()
+
+
+def test_a_model_sees_that_its_client_left(server):
+    body = b'{"id": "left", "inputs": [{"name": "INPUT0", "datatype": "INT32", "shape": [1], "data": [1]}]}'
+    with socket.create_connection(("127.0.0.1", server.http_port)) as client:
+        client.sendall(b"POST /v2/models/patient/infer HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n%s" % (len(body), body))
+        wait_for("the model's start", lambda: "patient: began left" in server.log)
+    wait_for("the cancel", lambda: "patient: cancelled left" in server.log)

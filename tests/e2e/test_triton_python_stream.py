@@ -1,0 +1,54 @@
+"""Decoupled models of Triton's own Python backend, asked by a program that embeds the server (tests/abi/stream_client.c)."""
+import subprocess
+
+import pytest
+from conftest import DEADLINE, ROOT
+from triton_python import MODELS, PYTHON_BUILD, starter_environment, triton_python_backends  # noqa: F401
+
+
+@pytest.fixture(scope="module")
+def client(tmp_path_factory):
+    """Compiled here, against the library that is tested: an embedding program needs no more."""
+    program = tmp_path_factory.mktemp("client") / "stream_client"
+    sanitizers = ["-fsanitize=address,undefined"] if PYTHON_BUILD.name == "asan" else []
+    library = PYTHON_BUILD / "lib"
+    subprocess.run(
+        [
+            "cc", "-std=c17", "-D_GNU_SOURCE", "-Wall", "-Wextra", "-Werror", "-g", *sanitizers, f"-I{ROOT}/include",
+            ROOT / "tests/abi/stream_client.c", "-o", program, f"-L{library}", f"-Wl,-rpath,{library}", "-ltritonserver", "-pthread",
+        ],
+        check=True,
+    )
+    return program
+
+
+@pytest.fixture
+def ask(client, triton_python_backends):
+    def ask(model, *values, cancel_after=0):
+        run = subprocess.run(
+            [client, triton_python_backends, MODELS, model, str(cancel_after), *map(str, values)],
+            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=DEADLINE, env=starter_environment(),
+        )
+        assert run.returncode == 0, run.stderr
+        return run.stdout.splitlines()
+
+    return ask
+
+
+def test_each_response_comes_in_order_and_the_end_by_itself(ask):
+    assert ask("repeat", *range(20)) == [*map(str, range(20)), "- final"]
+
+
+def test_a_request_may_have_no_response_at_all(ask):
+    assert ask("repeat") == ["- final"]
+
+
+def test_an_error_between_responses_ends_nothing(ask):
+    assert ask("repeat", 1, -2, 3) == ["1", "Internal: -2 is negative", "3", "- final"]
+
+
+def test_a_cancelled_stream_ends(ask):
+    lines = ask("endless", 1, cancel_after=5)
+    assert lines[:5] == ["0", "1", "2", "3", "4"]
+    assert lines[-1] == "Cancelled: given up final"
+    assert lines[:-1] == [str(n) for n in range(len(lines) - 1)]
