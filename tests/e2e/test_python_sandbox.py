@@ -9,9 +9,8 @@ import subprocess
 
 import numpy as np
 import pytest
-import tritonclient.http as triton
 from conftest import BUILD
-from python_models import infer, make_python, reason, tensor, wait_for
+from python_models import infer, make_python, reason, wait_for
 
 LAUNCHER = BUILD / "backends/python/nereid-worker-launcher"
 
@@ -366,6 +365,32 @@ def test_there_are_no_namespaces_to_be_had(flag):
     result = launch("--", "/usr/bin/python3", "-c", f"import ctypes; l = ctypes.CDLL(None, use_errno=True); "
                     f"print(l.unshare({bits[flag]}), ctypes.get_errno())")
     assert result.stdout.split() == ["-1", str(errno.EPERM)]
+
+
+PARENT = """
+import os, subprocess, sys
+child = subprocess.Popen([sys.argv[1], f"--sandbox={sys.argv[2]}", f"--parent={os.getpid()}", "--", "/bin/sh", "-c",
+                          "echo runs; exec sleep 600"], stdout=subprocess.PIPE, text=True)
+print(child.stdout.readline().strip(), child.pid, flush=True)
+child.wait()
+"""
+
+
+def ended(pid):
+    """Whether the process is gone, or dead and not yet reaped by whoever has become its parent."""
+    try:
+        return pathlib.Path(f"/proc/{pid}/stat").read_text().split()[2] == "Z"
+    except (FileNotFoundError, ProcessLookupError):
+        return True
+
+
+@pytest.mark.parametrize("level", ["standard", "strict"])
+def test_a_program_ends_with_its_parent(level):
+    with subprocess.Popen(["/usr/bin/python3", "-c", PARENT, LAUNCHER, level], stdout=subprocess.PIPE, text=True) as parent:
+        said, pid = parent.stdout.readline().split()
+        assert said == "runs" and not ended(pid)
+        parent.kill()
+    wait_for("the end of the program", lambda: ended(pid))
 
 
 @pytest.mark.parametrize("level", ["standard", "strict"])
