@@ -28,6 +28,7 @@ struct worker_keeper {
   const python_model *model;
   TRITONBACKEND_ModelInstance *instance; // set before the worker is ready
   request_table requests;
+  void *execution; // see worker_keeper_execution
   pthread_t listener;
   atomic_uint_fast64_t next_id;
   _Atomic(const char *) name; // one of own_names

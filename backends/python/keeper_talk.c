@@ -138,43 +138,43 @@ bool worker_keeper_send(worker_keeper *self, worker_link *link, channel_message 
   return channel_send(worker_link_channel(link), CHANNEL_WORK, work);
 }
 
+TRITONSERVER_Error *worker_keeper_await(worker_keeper *self, worker_link *link, uint64_t id,
+                                        int64_t timeout_us, channel_message *answer, bool *late)
+{
+  channel *channel = worker_link_channel(link);
+  uint64_t start_ns = backend_now_ns();
+  *late = false;
+  for (int64_t left_us = timeout_us;;) {
+    switch (channel_receive(channel, CHANNEL_ANSWERS, left_us, answer)) {
+    case CHANNEL_MESSAGE:
+      if (answer->id == id)
+        return NULL;
+      channel_done(channel, CHANNEL_ANSWERS); // it came too late for whoever asked
+      break;
+    case CHANNEL_TIMEOUT:
+      *late = true;
+      return NULL;
+    case CHANNEL_CLOSED:
+    case CHANNEL_BROKEN:
+      return worker_keeper_why_gone(self, link);
+    }
+    if (timeout_us >= 0) {
+      int64_t passed_us = (int64_t)((backend_now_ns() - start_ns) / 1000);
+      left_us = passed_us < timeout_us ? timeout_us - passed_us : 0;
+    }
+  }
+}
+
+static int64_t microseconds(int64_t seconds)
+{
+  return seconds == 0 ? -1 : seconds * 1000000;
+}
+
 static TRITONSERVER_Error *time_over(const worker_keeper *self, int64_t seconds)
 {
   return backend_error(TRITONSERVER_ERROR_UNAVAILABLE,
                        "the Python worker of model '%s' did not answer within %lld seconds",
                        self->model->name, (long long)seconds);
-}
-
-// An answer that came too late for whoever asked.
-static void pass_over(worker_link *link, const channel_message *late)
-{
-  (void)late;
-  channel_done(worker_link_channel(link), CHANNEL_ANSWERS);
-}
-
-TRITONSERVER_Error *worker_keeper_await(worker_keeper *self, worker_link *link, uint64_t id,
-                                        int64_t seconds, channel_message *answer)
-{
-  uint64_t end_ns = backend_now_ns() + (uint64_t)seconds * NS_PER_S;
-  for (;;) {
-    int64_t left_us = -1;
-    if (seconds > 0) {
-      uint64_t now = backend_now_ns();
-      left_us = end_ns > now ? (int64_t)((end_ns - now) / 1000) : 0;
-    }
-    switch (channel_receive(worker_link_channel(link), CHANNEL_ANSWERS, left_us, answer)) {
-    case CHANNEL_MESSAGE:
-      if (answer->id == id)
-        return NULL;
-      pass_over(link, answer);
-      break;
-    case CHANNEL_TIMEOUT:
-      return time_over(self, seconds);
-    case CHANNEL_CLOSED:
-    case CHANNEL_BROKEN:
-      return worker_keeper_why_gone(self, link);
-    }
-  }
 }
 
 static void put_text(wire_writer *writer, const void *text)
@@ -212,7 +212,7 @@ static TRITONSERVER_Error *take_answer(worker_keeper *self, worker_link *link,
   return error;
 }
 
-// Sends `kind` with one text, or none, and waits for the answer; control_part_fini after success.
+// Sends `kind` and waits for the answer, `seconds` (0: for ever); control_part_fini after success.
 static TRITONSERVER_Error *ask(worker_keeper *self, worker_link *link, uint32_t kind,
                                control_part_write *write, const void *what, int64_t seconds,
                                control_part *answer)
@@ -221,9 +221,13 @@ static TRITONSERVER_Error *ask(worker_keeper *self, worker_link *link, uint32_t 
   if (write != NULL && !control_part_make(link, write, what, &work))
     return backend_error_no_memory("a message to a Python worker");
   uint64_t block = work.offset;
-  TRITONSERVER_Error *error = worker_keeper_send(self, link, &work)
-                                  ? worker_keeper_await(self, link, work.id, seconds, &message)
-                                  : worker_keeper_why_gone(self, link);
+  bool late = false;
+  TRITONSERVER_Error *error =
+      worker_keeper_send(self, link, &work)
+          ? worker_keeper_await(self, link, work.id, microseconds(seconds), &message, &late)
+          : worker_keeper_why_gone(self, link);
+  if (late)
+    error = time_over(self, seconds);
   if (error == NULL)
     error = take_answer(self, link, &message, answer);
   if (write != NULL)
@@ -238,14 +242,14 @@ static TRITONSERVER_Error *await_hello(worker_keeper *self, worker_link *link)
   channel_message message;
   control_part hello;
   int64_t seconds = self->model->backend->timeout_s;
-  TRITONSERVER_Error *error = worker_keeper_await(self, link, 0, seconds, &message);
-  if (error != NULL && TRITONSERVER_ErrorCode(error) == TRITONSERVER_ERROR_UNAVAILABLE) {
-    TRITONSERVER_ErrorDelete(error);
+  bool late;
+  TRITONSERVER_Error *error =
+      worker_keeper_await(self, link, 0, microseconds(seconds), &message, &late);
+  if (late)
     return backend_error(TRITONSERVER_ERROR_UNAVAILABLE,
                          "Python '%s' did not start within %lld seconds "
                          "(--backend-config=python,stub-timeout-seconds)",
                          self->model->python.interpreter, (long long)seconds);
-  }
   BACKEND_RETURN_IF_ERROR(error);
   BACKEND_RETURN_IF_ERROR(take_answer(self, link, &message, &hello));
   uint32_t version = wire_get_u32(&hello.reader);

@@ -3,6 +3,7 @@
 #include "python_execute.h"
 
 #include "backend_error.h"
+#include "backend_extension.h"
 #include "backend_log.h"
 
 #include <stdlib.h>
@@ -137,6 +138,23 @@ TRITONSERVER_Error *TRITONBACKEND_ModelInstanceExecute(TRITONBACKEND_ModelInstan
   void *state = NULL;
   BACKEND_RETURN_IF_ERROR(TRITONBACKEND_ModelInstanceState(instance, &state));
   return python_execute(state, requests, request_count);
+}
+
+TRITONSERVER_Error *NEREID_ModelInstanceExecuteBegin(TRITONBACKEND_ModelInstance *instance,
+                                                     TRITONBACKEND_Request **requests,
+                                                     uint32_t request_count, bool *pending)
+{
+  void *state = NULL;
+  BACKEND_RETURN_IF_ERROR(TRITONBACKEND_ModelInstanceState(instance, &state));
+  return python_execute_begin(state, requests, request_count, pending);
+}
+
+void NEREID_ModelInstanceExecuteEnd(TRITONBACKEND_ModelInstance *instance, int64_t timeout_us,
+                                    bool *pending)
+{
+  void *state = NULL;
+  TRITONSERVER_ErrorDelete(TRITONBACKEND_ModelInstanceState(instance, &state));
+  python_execute_end(state, timeout_us, pending);
 }
 
 TRITONSERVER_Error *TRITONBACKEND_ModelInstanceReady(TRITONBACKEND_ModelInstance *instance)

@@ -24,8 +24,10 @@ typedef struct execution {
   uint64_t *handles;
   TRITONBACKEND_Response **responses; // of requests that are answered at once
   TRITONSERVER_Error **errors;        // to be sent with them
-  bool opened;                        // the requests are in the table
-  bool *held;                         // then: the request is ours to answer
+  channel_message work;
+  bool started; // an answer is to come; else a worker is to be waited for
+  bool opened;  // the requests are in the table
+  bool *held;   // then: the request is ours to answer
   uint64_t batch_size;
   uint64_t exec_start_ns;
   uint64_t compute_start_ns;
@@ -373,67 +375,134 @@ static TRITONSERVER_Error *send(execution *self, channel_message *work)
   return worker_keeper_why_gone(self->keeper, self->link);
 }
 
-// The requests are open, and held.
-static void ask(execution *self)
+// Begins the work with a worker that is there. True: an answer is to come.
+static bool start(execution *self)
 {
-  channel_message work = {0}, answer;
-  TRITONSERVER_Error *error = write_requests(self, &work);
-  if (error != NULL) {
-    fail_all(self, error);
-    return;
+  TRITONSERVER_Error *error = open_requests(self);
+  if (error == NULL) {
+    self->opened = true;
+    memset(self->held, 1, self->count * sizeof *self->held);
+    error = write_requests(self, &self->work);
+    if (error == NULL && self->count > 0) {
+      error = send(self, &self->work);
+      if (error == NULL)
+        return true;
+      hold_all(self);
+    }
   }
-  if (self->count == 0)
-    return;
-  uint64_t block = work.offset;
-  error = send(self, &work);
-  if (error == NULL)
-    error = worker_keeper_await(self->keeper, self->link, work.id, 0, &answer);
+  if (error != NULL)
+    fail_all(self, error);
+  worker_keeper_end_work(self->keeper, self->link);
+  return false;
+}
+
+// Waits for the answer and deals with it. False: the time is over.
+static bool finish(execution *self, int64_t timeout_us)
+{
+  channel_message answer;
+  bool late;
+  TRITONSERVER_Error *error =
+      worker_keeper_await(self->keeper, self->link, self->work.id, timeout_us, &answer, &late);
+  if (late)
+    return false;
   self->compute_end_ns = backend_now_ns();
   if (error == NULL) {
-    take_answer(self, &answer, block);
+    take_answer(self, &answer, self->work.offset);
   } else {
     hold_all(self);
     fail_all(self, error);
   }
+  worker_keeper_end_work(self->keeper, self->link);
+  return true;
 }
 
+// Waits for a worker, and for its answer.
 static void run(execution *self)
 {
-  read_facts(self);
-  if (self->count == 0)
-    return;
   TRITONSERVER_Error *error = worker_keeper_begin_work(self->keeper, &self->link);
+  if (error != NULL)
+    fail_all(self, error);
+  else if (start(self))
+    finish(self, -1);
+}
+
+// Reads the requests; none is left when all of them are at fault. After an error nothing is held.
+static TRITONSERVER_Error *prepare(execution *self, worker_keeper *keeper,
+                                   TRITONBACKEND_Request **requests, uint32_t count)
+{
+  uint64_t now = backend_now_ns();
+  *self = (execution){.keeper = keeper,
+                      .model = worker_keeper_model(keeper),
+                      .requests = requests,
+                      .count = count,
+                      .exec_start_ns = now,
+                      .compute_start_ns = now,
+                      .compute_end_ns = now};
+  supervisor_touch(self->model->backend->workers);
+  BACKEND_RETURN_IF_ERROR(check_batch(self));
+  TRITONSERVER_Error *error = allocate(self, requests);
   if (error != NULL) {
-    fail_all(self, error);
-    return;
+    free_parts(self);
+    return error;
   }
-  error = open_requests(self);
-  if (error == NULL) {
-    self->opened = true;
-    memset(self->held, 1, self->count * sizeof *self->held);
-    ask(self);
-  } else {
-    fail_all(self, error);
-  }
-  worker_keeper_end_work(self->keeper, self->link);
+  read_facts(self);
+  return NULL;
 }
 
 TRITONSERVER_Error *python_execute(worker_keeper *keeper, TRITONBACKEND_Request **requests,
                                    uint32_t count)
 {
-  uint64_t now = backend_now_ns();
-  execution self = {.keeper = keeper,
-                    .model = worker_keeper_model(keeper),
-                    .requests = requests,
-                    .count = count,
-                    .exec_start_ns = now,
-                    .compute_start_ns = now,
-                    .compute_end_ns = now};
-  supervisor_touch(self.model->backend->workers);
-  BACKEND_RETURN_IF_ERROR(check_batch(&self));
-  TRITONSERVER_Error *error = allocate(&self, requests);
-  if (error == NULL)
+  execution self;
+  BACKEND_RETURN_IF_ERROR(prepare(&self, keeper, requests, count));
+  if (self.count > 0)
     run(&self);
   free_parts(&self);
-  return error;
+  return NULL;
+}
+
+// ---- in two parts
+
+static void end(execution *self)
+{
+  *worker_keeper_execution(self->keeper) = NULL;
+  free_parts(self);
+  free(self);
+}
+
+TRITONSERVER_Error *python_execute_begin(worker_keeper *keeper, TRITONBACKEND_Request **requests,
+                                         uint32_t count, bool *pending)
+{
+  *pending = false;
+  execution *self = malloc(sizeof *self);
+  if (self == NULL)
+    return backend_error_no_memory("a batch");
+  TRITONSERVER_Error *error = prepare(self, keeper, requests, count);
+  if (error != NULL) {
+    free(self);
+    return error;
+  }
+  *worker_keeper_execution(keeper) = self;
+  if (self->count > 0 && worker_keeper_try_work(keeper, &self->link)) {
+    self->started = true;
+    *pending = start(self);
+  } else {
+    *pending = self->count > 0; // the worker is to be waited for
+  }
+  if (!*pending)
+    end(self);
+  return NULL;
+}
+
+void python_execute_end(worker_keeper *keeper, int64_t timeout_us, bool *pending)
+{
+  execution *self = *worker_keeper_execution(keeper);
+  *pending = false;
+  if (self->started)
+    *pending = !finish(self, timeout_us);
+  else if (timeout_us < 0)
+    run(self);
+  else
+    *pending = true;
+  if (!*pending)
+    end(self);
 }

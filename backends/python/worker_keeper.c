@@ -37,6 +37,11 @@ request_table *worker_keeper_requests(worker_keeper *self)
   return &self->requests;
 }
 
+void **worker_keeper_execution(worker_keeper *self)
+{
+  return &self->execution;
+}
+
 worker_link *keeper_link(worker_keeper *self)
 {
   pthread_mutex_lock(&self->lock);
@@ -454,6 +459,18 @@ TRITONSERVER_Error *worker_keeper_begin_work(worker_keeper *self, worker_link **
   }
   pthread_mutex_unlock(&self->lock);
   return error;
+}
+
+bool worker_keeper_try_work(worker_keeper *self, worker_link **link)
+{
+  pthread_mutex_lock(&self->lock);
+  bool can = self->state == KEEPER_READY && !self->working;
+  if (can) {
+    self->working = true;
+    *link = worker_link_ref(self->link);
+  }
+  pthread_mutex_unlock(&self->lock);
+  return can;
 }
 
 void worker_keeper_end_work(worker_keeper *self, worker_link *link)

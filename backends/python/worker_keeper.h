@@ -37,19 +37,25 @@ void worker_keeper_stop(worker_keeper *self);
 TRITONSERVER_Error *worker_keeper_begin_work(worker_keeper *self, worker_link **link);
 void worker_keeper_end_work(worker_keeper *self, worker_link *link);
 
+// The same without waiting. False: it would have to.
+bool worker_keeper_try_work(worker_keeper *self, worker_link **link);
+
 // Sends work on CHANNEL_WORK and gives it an id. False: the worker is gone.
 bool worker_keeper_send(worker_keeper *self, worker_link *link, channel_message *work);
 
-// Waits for the answer with `id`; `seconds` 0 means for ever. After success channel_done must be
-// called for CHANNEL_ANSWERS. UNAVAILABLE: the time is over.
+// Waits up to `timeout_us` (negative: for ever) for the answer with `id`. `*late`: the time is
+// over. Else, and without an error, channel_done must be called for CHANNEL_ANSWERS.
 TRITONSERVER_Error *worker_keeper_await(worker_keeper *self, worker_link *link, uint64_t id,
-                                        int64_t seconds, channel_message *answer);
+                                        int64_t timeout_us, channel_message *answer, bool *late);
 
 // Why the worker behind `link` is gone. Waits a moment for its end to be seen.
 TRITONSERVER_Error *worker_keeper_why_gone(worker_keeper *self, worker_link *link);
 
 // Whether requests can be served: the worker lives and the model's is_ready says so.
 TRITONSERVER_Error *worker_keeper_check_ready(worker_keeper *self);
+
+// What the instance has under way between the two parts of an execution: python_execute.c's.
+void **worker_keeper_execution(worker_keeper *self);
 
 // ---- Parts. They live as long as the keeper.
 

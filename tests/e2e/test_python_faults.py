@@ -61,10 +61,9 @@ def test_kill_under_load_costs_the_requests_under_way_and_no_others(start_server
 
     others = threading.Thread(target=go_on)
     others.start()
-    (folder / "hold").unlink()
-    os.kill(first, signal.SIGSTOP)  # so that it is surely at work when it is killed
     os.kill(first, signal.SIGKILL)
     under_way.join(60)
+    (folder / "hold").unlink()
     queued.join(60)
     stop.set()
     others.join(60)
@@ -354,3 +353,30 @@ def test_an_idle_worker_uses_no_processor(start_release, repository):
     after = used(pid)[0], used(server.process.pid)[0]
     assert after[0] - before[0] == 0  # times that it was put on a processor
     assert after[1] - before[1] < 20  # the server's own clocks
+
+
+def test_readiness_follows_the_worker_and_the_models_own_word(start_server, repository):
+    folder = make_python(repository, "moody", """
+        def initialize(self, args):
+            self.folder = args["model_repository"]
+            if os.path.exists(self.folder + "/broken"):
+                raise RuntimeError("not today")
+        def is_ready(self):
+            return not os.path.exists(self.folder + "/busy")
+        """ + PID.replace("\n", "\n        "))
+    make_python(repository, "other")
+    server = start_server(repository)
+
+    def ready():
+        return [server.ask(f"/v2/{path}/ready").status for path in ("models/moody", "health", "models/other")]
+
+    assert ready() == [200, 200, 200]
+    (folder / "busy").touch()
+    assert ready() == [400, 400, 200]
+    (folder / "busy").unlink()
+    assert ready() == [200, 200, 200]
+    (folder / "broken").touch()
+    os.kill(worker_of(server, "moody"), signal.SIGKILL)
+    wait_for("not ready", lambda: ready() == [400, 400, 200])
+    (folder / "broken").unlink()
+    wait_for("ready", lambda: ready() == [200, 200, 200])
