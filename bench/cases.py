@@ -17,6 +17,7 @@ FIGURES = {
     "batch": ("rows an execution", "rows", "more"),
 }
 BOTH = (sides.nereid, sides.triton)
+PYTHON = (sides.nereid_python, sides.triton_python)
 FLOOR = (sides.nereid, sides.echo, sides.echo_direct)
 
 
@@ -62,6 +63,10 @@ LOADS = (
     Load("4 MB binary, the floor", FLOOR, "large", four_megabytes, (1, 4), ("rps", "p50", "cpu")),
     Load("small ONNX", BOTH, "onnx_small", small, (1, 32), ALL),
     Load("ONNX cheaper in batches", BOTH, "onnx_wide", wide(1), (8,), (*ALL, "batch")),
+    Load("Python add", PYTHON, "python_plain", small, (1, 32), ALL),
+    Load("Python add, batcher", PYTHON, "python_batches", small, (1, 32), (*ALL, "batch")),
+    Load("Python add, batcher, 4 instances", PYTHON, "python_four", small, (32,), ALL),
+    Load("Python, 4 MB binary", PYTHON, "python_large", four_megabytes, (1, 4), ("rps", "p50", "cpu")),
     Load("ONNX saturated, 1 row", (sides.nereid, in_process), "onnx_busy", wide(1), (8,), ("rps", "cpu")),
     Load("ONNX saturated, 32 rows", (sides.nereid, in_process), "onnx_busy", wide(32), (8,), ("rps", "cpu")),
 )
@@ -118,6 +123,36 @@ def measure_start(bench, name, repository):
         bench.add(memory, "MiB", "less", rounds, "memory")
 
 
+# --- Python models
+
+def python_load_once(server):
+    server.ask("repository/models/python_imports/unload", b"{}")
+    wait_without_children(server)
+    without = server.idle_memory()
+    begin = time.monotonic()
+    server.ask("repository/models/python_imports/load", b"{}")
+    seconds = time.monotonic() - begin
+    time.sleep(0.5)
+    return {"load": seconds * 1000, "memory": server.idle_memory() - without}
+
+
+def wait_without_children(server):
+    while len(server.processes()) > 1:
+        time.sleep(0.01)
+
+
+def measure_python_load(bench):
+    load, memory = "load of a Python model that imports NumPy", "idle memory (PSS) of a Python instance"
+    if not bench.wants(load, memory):
+        return
+    with bench.folder() as folder:
+        models.write_model(folder / "models", "python_imports")
+        with sides.running([make(folder, folder / "models") for make in PYTHON]) as running:
+            rounds = bench.rounds(running, python_load_once)
+            bench.add(load, "ms", "less", rounds, "load")
+            bench.add(memory, "MiB", "less", rounds, "memory")
+
+
 # --- Large JSON
 
 HUGE = (512, 14041)
@@ -153,5 +188,6 @@ def measure_all(bench):
         measure_start(bench, name, repository)
     for case in LOADS:
         measure_load(bench, case)
+    measure_python_load(bench)
     for name, make_request in HUGES.items():
         measure_huge(bench, name, make_request)

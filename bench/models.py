@@ -21,7 +21,28 @@ def tensors(*dims):
             f' output {{ name: "OUTPUT0" data_type: TYPE_FP32 dims: [ {dims} ] }}')
 
 
-# name → configuration, and for ONNX models the width and number of their layers
+PYTHON = 'backend: "python"'
+ADD = """import triton_python_backend_utils as pb_utils
+
+
+class TritonPythonModel:
+    def execute(self, requests):
+        responses = []
+        for request in requests:
+            value = pb_utils.get_input_tensor_by_name(request, "INPUT0").as_numpy()
+            responses.append(pb_utils.InferenceResponse([pb_utils.Tensor("OUTPUT0", value + value)]))
+        return responses
+"""
+IMPORTS = """import numpy
+import triton_python_backend_utils as pb_utils
+
+
+class TritonPythonModel:
+    def execute(self, requests):
+        return [pb_utils.InferenceResponse([]) for _ in requests]
+"""
+
+# name → configuration, and for ONNX models the width and number of their layers, for Python models their text
 MODELS = {
     "small": (IDENTITY + BATCHES + BATCHER + instances(2) + tensors(16),),
     "plain": (IDENTITY + BATCHES + instances(2) + tensors(16),),
@@ -31,6 +52,11 @@ MODELS = {
     # 128 MiB of weights, far more than a cache holds: one row waits for memory, 32 rows for the processor
     "onnx_wide": (ONNX + BATCHES + BATCHER + instances(1, 2) + tensors(2048), 2048, 8),
     "onnx_busy": (ONNX + BATCHES + instances(2, 1) + tensors(2048), 2048, 8),
+    "python_plain": (PYTHON + BATCHES + instances(1) + tensors(16), ADD),
+    "python_batches": (PYTHON + BATCHES + BATCHER + instances(1) + tensors(16), ADD),
+    "python_four": (PYTHON + BATCHES + BATCHER + instances(4) + tensors(16), ADD),
+    "python_large": (PYTHON + instances(1) + tensors(-1, -1), ADD),
+    "python_imports": (PYTHON + instances(1) + tensors(16), IMPORTS),
 }
 
 
@@ -40,7 +66,9 @@ def write_model(repository, model, name=None):
     version = repository / (name or model) / "1"
     version.mkdir(parents=True)
     (version.parent / "config.pbtxt").write_text(config + "\n")
-    if layers:
+    if layers == [ADD] or layers == [IMPORTS]:
+        (version / "model.py").write_text(layers[0])
+    elif layers:
         write_onnx(version / "model.onnx", *layers)
 
 

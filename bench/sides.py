@@ -9,6 +9,7 @@ import pathlib
 import random
 import re
 import shlex
+import shutil
 import signal
 import socket
 import subprocess
@@ -69,12 +70,22 @@ class Server:
 
     def ask(self, path, body=None):
         with urllib.request.urlopen(self.url(path), data=body, timeout=30) as reply:
-            return json.load(reply)
+            return json.loads(reply.read() or b"null")
+
+    def processes(self):
+        """Process ids of the server and of what it has started."""
+        found = [self.process.pid]
+        for pid in found:  # grows meanwhile
+            with contextlib.suppress(FileNotFoundError, ProcessLookupError):  # threads and processes that end
+                for task in pathlib.Path(f"/proc/{pid}/task").iterdir():
+                    with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+                        found += map(int, (task / "children").read_text().split())
+        return found
 
     def idle_memory(self):
-        """Proportional set size in MiB."""
-        text = pathlib.Path(f"/proc/{self.process.pid}/smaps_rollup").read_text()
-        return int(re.search(r"^Pss:\s+(\d+)", text, re.M).group(1)) / 1024
+        """Proportional set size in MiB, of all processes."""
+        texts = [pathlib.Path(f"/proc/{pid}/smaps_rollup").read_text() for pid in self.processes()]
+        return sum(int(re.search(r"^Pss:\s+(\d+)", text, re.M).group(1)) for text in texts) / 1024
 
     def forget_peak(self):
         """Memory's high-water mark is what is used now (proc(5), clear_refs)."""
@@ -86,9 +97,9 @@ class Server:
         return int(re.search(r"^VmHWM:\s+(\d+)", text, re.M).group(1)) / 1024
 
     def cpu_seconds(self):
-        """User and system time so far."""
-        fields = pathlib.Path(f"/proc/{self.process.pid}/stat").read_text().rsplit(")", 1)[1].split()
-        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+        """User and system time so far, of all processes."""
+        stats = [pathlib.Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split() for pid in self.processes()]
+        return sum(int(fields[11]) + int(fields[12]) for fields in stats) / os.sysconf("SC_CLK_TCK")
 
     def model_counts(self, model):
         """Rows and executions of a model so far."""
@@ -156,6 +167,40 @@ def nereid(folder, repository):
 def triton(folder, repository):
     command = [TRITON / "pytriton/tritonserver/bin/tritonserver", *common_flags(repository)]
     return Server("Triton", command, folder / "triton.log", LD_LIBRARY_PATH=f"{TRITON}/nvidia_pytriton.libs")
+
+
+# Both run Python models on the system's Python with the NumPy that Triton's stubs were compiled for.
+
+def python_version():
+    return subprocess.check_output(["/usr/bin/python3", "-c", "import sys; print('%d.%d' % sys.version_info[:2])"], text=True).strip()
+
+
+def stub_numpy():
+    return ROOT / f".deps/numpy-1.26.4-python{python_version()}"
+
+
+def nereid_python(folder, repository):
+    made = nereid(folder, repository)
+    made.command += ["--backend-config=python,python-executable=/usr/bin/python3", "--model-control-mode=explicit",
+                     "--load-model=*"]
+    made.environment["PYTHONPATH"] = str(stub_numpy())
+    return made
+
+
+def triton_python(folder, repository):
+    """With its own Python backend."""
+    backend, parts = folder / "backends/python", TRITON / "pytriton/tritonserver"
+    if not backend.exists():
+        backend.mkdir(parents=True)
+        for part in (*(parts / "backends/python").glob("*.*"),
+                     parts / "python_backend_stubs" / python_version() / "triton_python_backend_stub"):
+            shutil.copy(part, backend)
+        for package in stub_numpy().glob("numpy*"):
+            (backend / package.name).symlink_to(package)  # the stub takes no PYTHONPATH
+    made = triton(folder, repository)
+    made.command += [f"--backend-directory={folder}/backends", "--model-control-mode=explicit", "--load-model=*"]
+    made.environment["PATH"] = f"/usr/bin:{os.environ['PATH']}"  # the stub's libraries are those of the first python3
+    return made
 
 
 def echo(folder, _):

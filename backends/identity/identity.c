@@ -2,8 +2,8 @@
 // server; models may load on several threads at once, an instance executes on its own thread.
 #include "identity_execute.h"
 
-#include "backend_computes.h"
 #include "backend_error.h"
+#include "backend_extension.h"
 #include "backend_log.h"
 
 #include <stdio.h>

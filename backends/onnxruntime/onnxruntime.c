@@ -2,8 +2,8 @@
 // instances) and instance threads (execute).
 #include "onnx_execute.h"
 
-#include "backend_computes.h"
 #include "backend_error.h"
+#include "backend_extension.h"
 #include "backend_log.h"
 
 #include <stdlib.h>

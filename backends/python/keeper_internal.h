@@ -30,6 +30,7 @@ struct worker_keeper {
   request_table requests;
   pthread_t listener;
   atomic_uint_fast64_t next_id;
+  void *begun;                // worker_keeper_begun
   _Atomic(const char *) name; // one of own_names
   char *own_names[2];         // of the start, of the instance
 

@@ -152,29 +152,38 @@ static void pass_over(worker_link *link, const channel_message *late)
   channel_done(worker_link_channel(link), CHANNEL_ANSWERS);
 }
 
-TRITONSERVER_Error *worker_keeper_await(worker_keeper *self, worker_link *link, uint64_t id,
-                                        int64_t seconds, channel_message *answer)
+bool worker_keeper_poll(worker_keeper *self, worker_link *link, uint64_t id, int64_t timeout_us,
+                        channel_message *answer, TRITONSERVER_Error **error)
 {
-  uint64_t end_ns = backend_now_ns() + (uint64_t)seconds * NS_PER_S;
+  uint64_t end_ns = timeout_us < 0 ? 0 : backend_now_ns() + (uint64_t)timeout_us * 1000;
+  int64_t left_us = timeout_us;
+  *error = NULL;
   for (;;) {
-    int64_t left_us = -1;
-    if (seconds > 0) {
-      uint64_t now = backend_now_ns();
-      left_us = end_ns > now ? (int64_t)((end_ns - now) / 1000) : 0;
-    }
     switch (channel_receive(worker_link_channel(link), CHANNEL_ANSWERS, left_us, answer)) {
     case CHANNEL_MESSAGE:
       if (answer->id == id)
-        return NULL;
+        return true;
       pass_over(link, answer);
       break;
     case CHANNEL_TIMEOUT:
-      return time_over(self, seconds);
+      return false;
     case CHANNEL_CLOSED:
     case CHANNEL_BROKEN:
-      return worker_keeper_why_gone(self, link);
+      *error = worker_keeper_why_gone(self, link);
+      return true;
     }
+    uint64_t now = timeout_us < 0 ? 0 : backend_now_ns();
+    left_us = timeout_us < 0 ? -1 : now < end_ns ? (int64_t)((end_ns - now) / 1000) : 0;
   }
+}
+
+TRITONSERVER_Error *worker_keeper_await(worker_keeper *self, worker_link *link, uint64_t id,
+                                        int64_t seconds, channel_message *answer)
+{
+  TRITONSERVER_Error *error;
+  if (!worker_keeper_poll(self, link, id, seconds == 0 ? -1 : seconds * 1000000, answer, &error))
+    return time_over(self, seconds);
+  return error;
 }
 
 static void put_text(wire_writer *writer, const void *text)

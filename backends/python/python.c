@@ -3,6 +3,7 @@
 #include "python_execute.h"
 
 #include "backend_error.h"
+#include "backend_extension.h"
 #include "backend_log.h"
 
 #include <stdlib.h>
@@ -144,4 +145,21 @@ TRITONSERVER_Error *TRITONBACKEND_ModelInstanceReady(TRITONBACKEND_ModelInstance
   void *state = NULL;
   BACKEND_RETURN_IF_ERROR(TRITONBACKEND_ModelInstanceState(instance, &state));
   return worker_keeper_check_ready(state);
+}
+
+TRITONSERVER_Error *NEREID_ModelInstanceExecuteBegin(TRITONBACKEND_ModelInstance *instance,
+                                                     TRITONBACKEND_Request **requests,
+                                                     uint32_t request_count, bool *pending)
+{
+  void *state = NULL;
+  BACKEND_RETURN_IF_ERROR(TRITONBACKEND_ModelInstanceState(instance, &state));
+  return python_execute_begin(state, requests, request_count, pending);
+}
+
+void NEREID_ModelInstanceExecuteEnd(TRITONBACKEND_ModelInstance *instance, int64_t timeout_us,
+                                    bool *pending)
+{
+  void *state = NULL;
+  backend_error_log(TRITONBACKEND_ModelInstanceState(instance, &state), "end an execution");
+  python_execute_end(state, timeout_us, pending);
 }

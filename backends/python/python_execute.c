@@ -16,7 +16,9 @@
 typedef struct execution {
   worker_keeper *keeper;
   const python_model *model;
-  worker_link *link;
+  worker_link *link; // while there is work
+  uint64_t work_id;  // of the message that was sent
+  uint64_t block;    // its memory
   TRITONBACKEND_Request **requests;
   uint32_t count;
   request_facts *facts;
@@ -67,36 +69,38 @@ static TRITONSERVER_Error *check_batch(execution *self)
   return NULL;
 }
 
-// The server's list is copied, since requests that cannot be read are taken out of it.
-static TRITONSERVER_Error *allocate(execution *self, TRITONBACKEND_Request **requests)
+// A copy of `batch` with its lists, in one piece. The server's list of requests is copied too,
+// since those that cannot be read are taken out of it. NULL: no memory.
+static execution *allocate(const execution *batch)
 {
-  uint32_t count = self->count;
-  self->requests = calloc(count, sizeof(TRITONBACKEND_Request *));
-  self->facts = calloc(count, sizeof *self->facts);
-  self->open = calloc(count, sizeof *self->open);
-  self->handles = calloc(count, sizeof *self->handles);
-  self->responses = calloc(count, sizeof(TRITONBACKEND_Response *));
-  self->errors = calloc(count, sizeof(TRITONSERVER_Error *));
-  self->held = calloc(count, sizeof *self->held);
-  if (self->requests == NULL || self->facts == NULL || self->open == NULL ||
-      self->handles == NULL || self->responses == NULL || self->errors == NULL ||
-      self->held == NULL)
-    return backend_error_no_memory("a batch");
-  memcpy(self->requests, requests, count * sizeof *requests);
-  return NULL;
+  size_t count = batch->count;
+  const size_t each = sizeof(request_facts) + sizeof(open_request) + sizeof(uint64_t) +
+                      sizeof(TRITONBACKEND_Request *) + sizeof(TRITONBACKEND_Response *) +
+                      sizeof(TRITONSERVER_Error *) + sizeof(bool);
+  size_t size;
+  if (__builtin_mul_overflow(count, each, &size) ||
+      __builtin_add_overflow(size, sizeof(execution), &size))
+    return NULL;
+  execution *self = calloc(1, size);
+  if (self == NULL)
+    return NULL;
+  *self = *batch;
+  self->facts = (request_facts *)(self + 1);
+  self->open = (open_request *)(self->facts + count);
+  self->handles = (uint64_t *)(self->open + count);
+  self->requests = (TRITONBACKEND_Request **)(self->handles + count);
+  self->responses = (TRITONBACKEND_Response **)(self->requests + count);
+  self->errors = (TRITONSERVER_Error **)(self->responses + count);
+  self->held = (bool *)(self->errors + count);
+  memcpy(self->requests, batch->requests, count * sizeof(TRITONBACKEND_Request *));
+  return self;
 }
 
-static void free_parts(execution *self)
+static void execution_free(execution *self)
 {
-  for (uint32_t i = 0; self->facts != NULL && i < self->count; i++)
+  for (uint32_t i = 0; i < self->count; i++)
     request_facts_fini(&self->facts[i]);
-  free(self->requests);
-  free(self->facts);
-  free(self->open);
-  free(self->handles);
-  free(self->responses);
-  free(self->errors);
-  free(self->held);
+  free(self);
 }
 
 static void delete_factories(execution *self)
@@ -316,7 +320,7 @@ static void send_answers(execution *self)
   }
 }
 
-static void take_answer(execution *self, const channel_message *message, uint64_t block)
+static void take_answer(execution *self, const channel_message *message)
 {
   channel *channel = worker_link_channel(self->link);
   control_part answer;
@@ -329,7 +333,7 @@ static void take_answer(execution *self, const channel_message *message, uint64_
   control_part_fini(&answer);
   channel_done(channel, CHANNEL_ANSWERS);
   if ((message->flags & ANSWER_RELEASED) != 0)
-    channel_release(channel, block);
+    channel_release(channel, self->block);
   if (error == NULL)
     send_answers(self);
   else
@@ -373,67 +377,133 @@ static TRITONSERVER_Error *send(execution *self, channel_message *work)
   return worker_keeper_why_gone(self->keeper, self->link);
 }
 
-// The requests are open, and held.
-static void ask(execution *self)
+// Opens the requests and sends them to the worker. False: all have been answered.
+static bool send_requests(execution *self)
 {
-  channel_message work = {0}, answer;
-  TRITONSERVER_Error *error = write_requests(self, &work);
+  channel_message work = {0};
+  TRITONSERVER_Error *error = open_requests(self);
+  if (error == NULL) {
+    self->opened = true;
+    memset(self->held, 1, self->count * sizeof *self->held);
+    error = write_requests(self, &work);
+    if (error == NULL && self->count == 0)
+      return false;
+    if (error == NULL && (error = send(self, &work)) != NULL)
+      hold_all(self);
+  }
   if (error != NULL) {
     fail_all(self, error);
-    return;
+    return false;
   }
-  if (self->count == 0)
-    return;
-  uint64_t block = work.offset;
-  error = send(self, &work);
-  if (error == NULL)
-    error = worker_keeper_await(self->keeper, self->link, work.id, 0, &answer);
+  self->work_id = work.id;
+  self->block = work.offset;
+  return true;
+}
+
+// Waits for the worker's answer and deals with it. False: `timeout_us` is over.
+static bool await_answer(execution *self, int64_t timeout_us)
+{
+  channel_message answer;
+  TRITONSERVER_Error *error;
+  if (!worker_keeper_poll(self->keeper, self->link, self->work_id, timeout_us, &answer, &error))
+    return false;
   self->compute_end_ns = backend_now_ns();
   if (error == NULL) {
-    take_answer(self, &answer, block);
+    take_answer(self, &answer);
   } else {
     hold_all(self);
     fail_all(self, error);
   }
+  return true;
 }
 
+static void end_work(execution *self)
+{
+  worker_keeper_end_work(self->keeper, self->link);
+  self->link = NULL;
+}
+
+// From the beginning, waiting for whatever it takes.
 static void run(execution *self)
 {
-  read_facts(self);
-  if (self->count == 0)
-    return;
   TRITONSERVER_Error *error = worker_keeper_begin_work(self->keeper, &self->link);
   if (error != NULL) {
     fail_all(self, error);
     return;
   }
-  error = open_requests(self);
-  if (error == NULL) {
-    self->opened = true;
-    memset(self->held, 1, self->count * sizeof *self->held);
-    ask(self);
-  } else {
-    fail_all(self, error);
-  }
-  worker_keeper_end_work(self->keeper, self->link);
+  if (send_requests(self))
+    await_answer(self, -1);
+  end_work(self);
+}
+
+// An execution of requests that can be read. An error means that none was touched; `*made` NULL
+// without one, that all have been answered.
+static TRITONSERVER_Error *execution_new(worker_keeper *keeper, TRITONBACKEND_Request **requests,
+                                         uint32_t count, execution **made)
+{
+  execution batch = {
+      .keeper = keeper, .model = worker_keeper_model(keeper), .requests = requests, .count = count};
+  *made = NULL;
+  supervisor_touch(batch.model->backend->workers);
+  batch.exec_start_ns = batch.compute_start_ns = batch.compute_end_ns = backend_now_ns();
+  BACKEND_RETURN_IF_ERROR(check_batch(&batch));
+  execution *self = allocate(&batch);
+  if (self == NULL)
+    return backend_error_no_memory("a batch");
+  read_facts(self);
+  if (self->count > 0)
+    *made = self;
+  else
+    execution_free(self);
+  return NULL;
 }
 
 TRITONSERVER_Error *python_execute(worker_keeper *keeper, TRITONBACKEND_Request **requests,
                                    uint32_t count)
 {
-  uint64_t now = backend_now_ns();
-  execution self = {.keeper = keeper,
-                    .model = worker_keeper_model(keeper),
-                    .requests = requests,
-                    .count = count,
-                    .exec_start_ns = now,
-                    .compute_start_ns = now,
-                    .compute_end_ns = now};
-  supervisor_touch(self.model->backend->workers);
-  BACKEND_RETURN_IF_ERROR(check_batch(&self));
-  TRITONSERVER_Error *error = allocate(&self, requests);
-  if (error == NULL)
-    run(&self);
-  free_parts(&self);
-  return error;
+  execution *self;
+  BACKEND_RETURN_IF_ERROR(execution_new(keeper, requests, count, &self));
+  if (self == NULL)
+    return NULL;
+  run(self);
+  execution_free(self);
+  return NULL;
+}
+
+// ---- in two parts
+
+TRITONSERVER_Error *python_execute_begin(worker_keeper *keeper, TRITONBACKEND_Request **requests,
+                                         uint32_t count, bool *pending)
+{
+  execution *self;
+  *pending = false;
+  BACKEND_RETURN_IF_ERROR(execution_new(keeper, requests, count, &self));
+  if (self == NULL)
+    return NULL;
+  bool begun = worker_keeper_try_begin_work(keeper, &self->link);
+  if (begun && !send_requests(self)) {
+    end_work(self);
+    execution_free(self);
+    return NULL;
+  }
+  *worker_keeper_begun(keeper) = self;
+  *pending = true;
+  return NULL;
+}
+
+void python_execute_end(worker_keeper *keeper, int64_t timeout_us, bool *pending)
+{
+  execution *self = *worker_keeper_begun(keeper);
+  *pending = true;
+  if (self->link == NULL && timeout_us >= 0)
+    return; // the worker was not free, and this thread must not wait
+  if (self->link == NULL)
+    run(self);
+  else if (await_answer(self, timeout_us))
+    end_work(self);
+  else
+    return;
+  *worker_keeper_begun(keeper) = NULL;
+  execution_free(self);
+  *pending = false;
 }

@@ -79,7 +79,7 @@ TRITONSERVER_Error *worker_keeper_why_gone(worker_keeper *self, worker_link *lin
 }
 
 // How many of the last ends were lately, and the pause before the next start: none, 1, 2, 4 … s.
-static void count_death_locked(worker_keeper *self)
+static unsigned count_death_locked(worker_keeper *self)
 {
   uint64_t now = backend_now_ns(), window = (uint64_t)DEATHS_WINDOW_S * NS_PER_S;
   if (self->ready_ns != 0 && now - self->ready_ns >= window)
@@ -96,6 +96,12 @@ static void count_death_locked(worker_keeper *self)
   self->failures++;
   pause = pause > PAUSE_MOST_S ? PAUSE_MOST_S : pause;
   self->retry_ns = now + (uint64_t)pause * NS_PER_S;
+  return pause;
+}
+
+// The listener's thread alone, which no other changes the cause beside.
+static void tell_of_death(const worker_keeper *self, unsigned pause)
+{
   BACKEND_LOG_ERROR("model '%s', instance '%s': the Python worker ended: %s; the next one starts "
                     "in %u s",
                     self->model->name, worker_keeper_name(self),
@@ -121,11 +127,13 @@ static void bury(worker_keeper *self)
   kill_locked(self);
   while (self->ended < self->number)
     pthread_cond_wait(&self->changed, &self->lock);
-  if (self->arguments != NULL && self->state != KEEPER_STOPPED)
-    count_death_locked(self);
+  bool goes_on = self->arguments != NULL && self->state != KEEPER_STOPPED;
+  unsigned pause = goes_on ? count_death_locked(self) : 0;
   TRITONSERVER_Error *error = gone_locked(self);
   pthread_cond_broadcast(&self->changed);
   pthread_mutex_unlock(&self->lock);
+  if (goes_on)
+    tell_of_death(self, pause);
   error = worker_call_explain(self, error);
   fail_open_requests(self, error);
   TRITONSERVER_ErrorDelete(error);
@@ -160,8 +168,6 @@ static void *bring_up(void *argument)
   if (error == NULL && self->state == KEEPER_STARTING) {
     self->state = KEEPER_READY;
     self->ready_ns = backend_now_ns();
-    BACKEND_LOG_VERBOSE("model '%s', instance '%s': a new Python worker is ready",
-                        self->model->name, worker_keeper_name(self));
   }
   if (error != NULL && self->ended < self->number) {
     self->start_failure = strdup(TRITONSERVER_ErrorMessage(error));
@@ -196,9 +202,10 @@ static void note_failed_start(worker_keeper *self, TRITONSERVER_Error *error_own
   self->cause = strdup(TRITONSERVER_ErrorMessage(error_owned));
   if (self->state != KEEPER_STOPPED)
     self->state = KEEPER_DOWN;
-  count_death_locked(self);
+  unsigned pause = count_death_locked(self);
   pthread_cond_broadcast(&self->changed);
   pthread_mutex_unlock(&self->lock);
+  tell_of_death(self, pause);
   TRITONSERVER_ErrorDelete(error_owned);
 }
 
@@ -454,6 +461,23 @@ TRITONSERVER_Error *worker_keeper_begin_work(worker_keeper *self, worker_link **
   }
   pthread_mutex_unlock(&self->lock);
   return error;
+}
+
+bool worker_keeper_try_begin_work(worker_keeper *self, worker_link **link)
+{
+  pthread_mutex_lock(&self->lock);
+  bool begun = self->state == KEEPER_READY && !self->working && self->waiting == 0;
+  if (begun) {
+    self->working = true;
+    *link = worker_link_ref(self->link);
+  }
+  pthread_mutex_unlock(&self->lock);
+  return begun;
+}
+
+void **worker_keeper_begun(worker_keeper *self)
+{
+  return &self->begun;
 }
 
 void worker_keeper_end_work(worker_keeper *self, worker_link *link)

@@ -37,6 +37,12 @@ void worker_keeper_stop(worker_keeper *self);
 TRITONSERVER_Error *worker_keeper_begin_work(worker_keeper *self, worker_link **link);
 void worker_keeper_end_work(worker_keeper *self, worker_link *link);
 
+// Begins work if that needs no waiting. False: nothing was begun.
+bool worker_keeper_try_begin_work(worker_keeper *self, worker_link **link);
+
+// Where an execution that was begun and has not ended is kept; the instance has one at a time.
+void **worker_keeper_begun(worker_keeper *self);
+
 // Sends work on CHANNEL_WORK and gives it an id. False: the worker is gone.
 bool worker_keeper_send(worker_keeper *self, worker_link *link, channel_message *work);
 
@@ -44,6 +50,11 @@ bool worker_keeper_send(worker_keeper *self, worker_link *link, channel_message 
 // called for CHANNEL_ANSWERS. UNAVAILABLE: the time is over.
 TRITONSERVER_Error *worker_keeper_await(worker_keeper *self, worker_link *link, uint64_t id,
                                         int64_t seconds, channel_message *answer);
+
+// The same without an error for the time: false when `timeout_us` (negative: for ever) is over.
+// True: there is an answer, or *error.
+bool worker_keeper_poll(worker_keeper *self, worker_link *link, uint64_t id, int64_t timeout_us,
+                        channel_message *answer, TRITONSERVER_Error **error);
 
 // Why the worker behind `link` is gone. Waits a moment for its end to be seen.
 TRITONSERVER_Error *worker_keeper_why_gone(worker_keeper *self, worker_link *link);

@@ -35,6 +35,8 @@ static void end_line(worker_output *self)
   size_t length = self->length;
   if (length > 0 && self->line[length - 1] == '\r')
     length--;
+  for (char *nul = self->line; (nul = memchr(nul, '\0', length - (size_t)(nul - self->line)));)
+    *nul = ' '; // what is a text for people ends at one
   self->take_line(self->user, self->line, length, self->cut);
   if (length > 0) {
     size_t kept = length < sizeof self->last ? length : sizeof self->last - 1;

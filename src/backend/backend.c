@@ -77,6 +77,8 @@ static error *find_functions(backend *b)
       {"TRITONBACKEND_ModelInstanceFinalize", &f->model_instance_finalize},
       {"TRITONBACKEND_ModelInstanceExecute", &f->model_instance_execute},
       {"TRITONBACKEND_ModelInstanceReady", &f->model_instance_ready},
+      {"NEREID_ModelInstanceExecuteBegin", &f->model_instance_execute_begin},
+      {"NEREID_ModelInstanceExecuteEnd", &f->model_instance_execute_end},
   };
   for (size_t i = 0; i < sizeof(table) / sizeof(table[0]); i++)
     find_function(b->handle, table[i].symbol, table[i].place);

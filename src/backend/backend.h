@@ -25,6 +25,10 @@ typedef struct backend_functions {
   TRITONSERVER_Error *(*model_instance_execute)(TRITONBACKEND_ModelInstance *,
                                                 TRITONBACKEND_Request **, uint32_t);
   TRITONSERVER_Error *(*model_instance_ready)(TRITONBACKEND_ModelInstance *);
+  // Both or none (backends/common/backend_extension.h):
+  TRITONSERVER_Error *(*model_instance_execute_begin)(TRITONBACKEND_ModelInstance *,
+                                                      TRITONBACKEND_Request **, uint32_t, bool *);
+  void (*model_instance_execute_end)(TRITONBACKEND_ModelInstance *, int64_t, bool *);
 } backend_functions;
 
 // TRITONBACKEND_BackendAttribute: what the backend prefers.
@@ -44,7 +48,7 @@ typedef struct backend {
   TRITONBACKEND_ExecutionPolicy policy;
   backend_functions functions;
   backend_attribute attribute;
-  bool computes; // promises that executions never wait (backends/common/backend_computes.h)
+  bool computes; // promises that executions never wait (backend_extension.h)
 } backend;
 
 typedef struct backend_registry {

@@ -43,6 +43,9 @@ static error *refuse_submission(request *r, error *e, failure_reason reason)
 }
 
 #define RUN_HERE_NS 50000 // models that take longer would keep the submitting thread from its work
+#define AWAIT_US    50    // how long that thread waits for an execution in two parts
+
+static bool begin_execution(instance *i);
 
 // Follows the durations of executions; one that is slow is believed at once.
 static void note_duration(model *m, uint64_t ns)
@@ -64,20 +67,32 @@ static bool enqueue(model *m, request *r, error **e)
   return false;
 }
 
-// Runs a request on the calling thread in place of an idle instance's. False: queue it.
+static bool may_run_here(const model *m, const request *r)
+{
+  const backend *b = m->backend;
+  return r->may_run_here && (b->computes || b->functions.model_instance_execute_begin != NULL) &&
+         atomic_load_explicit(&m->typical_ns, memory_order_relaxed) <= RUN_HERE_NS;
+}
+
+// Runs a request on the calling thread in place of an idle instance's. False: queue it. What turns
+// out to take long, where the backend lets us leave it, is ended by the instance's own thread.
 static bool run_here(model *m, request *r)
 {
   scheduler_loan *loan;
-  if (!r->may_run_here || !m->backend->computes ||
-      atomic_load_explicit(&m->typical_ns, memory_order_relaxed) > RUN_HERE_NS)
-    return false;
-  instance *i = scheduler_borrow(m->scheduler, &r->item, &loan);
+  instance *i = may_run_here(m, r) ? scheduler_borrow(m->scheduler, &r->item, &loan) : NULL;
   if (i == NULL)
     return false;
   model_ref(m); // the request's reference may go with it
   i->items[0] = &r->item;
-  infer_execute(i, 1);
-  scheduler_give_back(m->scheduler, loan);
+  bool ended = true;
+  if (m->backend->functions.model_instance_execute_begin != NULL)
+    ended = begin_execution(i);
+  else
+    infer_execute(i, 1);
+  if (ended)
+    scheduler_give_back(m->scheduler, loan);
+  else
+    scheduler_hand_over(m->scheduler, loan);
   model_unref(m);
   return true;
 }
@@ -215,4 +230,38 @@ void infer_execute(instance *i, size_t count)
     return;
   fail_batch(i, kept, e);
   error_free(e);
+}
+
+// Begins the execution of the request in i->items and waits for its end a little. True: it has
+// ended.
+static bool begin_execution(instance *i)
+{
+  const backend_functions *functions = &i->model->backend->functions;
+  TRITONBACKEND_ModelInstance *handle = (TRITONBACKEND_ModelInstance *)i;
+  bool pending = false;
+  uint32_t kept = collect_batch(i, 1);
+  if (kept == 0)
+    return true;
+  i->begun_ns = clock_monotonic_ns();
+  error *e = (error *)functions->model_instance_execute_begin(
+      handle, (TRITONBACKEND_Request **)i->batch, kept, &pending);
+  if (e != NULL) {
+    fail_batch(i, kept, e);
+    error_free(e);
+    return true;
+  }
+  if (pending)
+    functions->model_instance_execute_end(handle, AWAIT_US, &pending);
+  if (!pending)
+    note_duration(i->model, clock_monotonic_ns() - i->begun_ns);
+  return !pending;
+}
+
+void infer_end(instance *i)
+{
+  bool pending = true;
+  while (pending)
+    i->model->backend->functions.model_instance_execute_end((TRITONBACKEND_ModelInstance *)i, -1,
+                                                            &pending);
+  note_duration(i->model, clock_monotonic_ns() - i->begun_ns);
 }

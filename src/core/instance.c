@@ -117,6 +117,10 @@ static void *run_instance(void *argument)
   size_t count;
   while ((count = scheduler_take_lendable(i->model->scheduler, lendable(i), i->items,
                                           i->batch_capacity, &reason)) > 0) {
+    if (count == SCHEDULER_HANDED_OVER) {
+      infer_end(i);
+      continue;
+    }
     uint64_t rows = count_rows(i, count); // they may be gone afterwards
     infer_execute(i, count);
     await_clients(i, rows);

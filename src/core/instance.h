@@ -32,6 +32,7 @@ typedef struct instance {
   _Atomic(request *) *executing; // those of the batch that the backend has not released
   queue_item **items;            // the same batch as the scheduler gives it
   size_t batch_capacity;
+  uint64_t begun_ns;     // an execution in two parts: when it began
   unsigned regroup_skip; // executions until the next pause for clients; its thread only, like:
   unsigned regroup_vain; // how many are skipped after a pause in vain, as pauses went of late
 } instance;

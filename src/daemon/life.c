@@ -16,6 +16,7 @@
 #include <poll.h>
 #include <signal.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -34,6 +35,7 @@ typedef struct life {
   pthread_t helper;
   error *startup_outcome; // of await_startup
   error *stop_outcome;    // of drain
+  atomic_bool drained;    // stop_outcome is there
 } life;
 
 static void log_line(TRITONSERVER_LogLevel level, int line, const char *format, ...)
@@ -134,6 +136,7 @@ static void *drain(void *pointer)
   uint64_t rest = deadline > now ? (deadline - now + NS_PER_SECOND - 1) / NS_PER_SECOND : 0;
   TRITONSERVER_ErrorDelete(TRITONSERVER_ServerSetExitTimeout(l->server, (unsigned)rest));
   l->stop_outcome = error_of(TRITONSERVER_ServerStop(l->server));
+  atomic_store(&l->drained, true);
   report(l);
   return NULL;
 }
@@ -170,6 +173,12 @@ static void note_signal(int number)
   fprintf(stderr, "Signal (%d) received.\n", number);
 }
 
+// The time is over. Start-up may still be at work, in a backend that never returns.
+static bool stop_failed(const life *l)
+{
+  return atomic_load(&l->drained) && l->stop_outcome != NULL;
+}
+
 // Drains and stops. What does not end in time is left to the process's end.
 static int stop(life *l, bool startup_runs)
 {
@@ -184,7 +193,7 @@ static int stop(life *l, bool startup_runs)
     drain(l);
   }
   size_t reports_due = startup_runs ? 2 : 1; // start-up ends early, and reports too
-  for (size_t reports = 0; reports < reports_due;) {
+  for (size_t reports = 0; reports < reports_due && !stop_failed(l);) {
     int number = await_event(l, &reports);
     if (number == 0)
       continue;
@@ -192,17 +201,17 @@ static int stop(life *l, bool startup_runs)
     fprintf(stderr, "error: stopped at once by the second signal\n");
     _exit(EXIT_FAILURE);
   }
+  if (stop_failed(l)) {
+    fail("failed to stop server", l->stop_outcome);
+    fflush(NULL);
+    _exit(EXIT_FAILURE); // a backend is still at work
+  }
   if (startup_runs) {
     pthread_join(startup, NULL);
     error_free(l->startup_outcome); // it was interrupted
   }
   if (helped)
     pthread_join(l->helper, NULL);
-  if (l->stop_outcome != NULL) {
-    fail("failed to stop server", l->stop_outcome);
-    fflush(NULL);
-    _exit(EXIT_FAILURE); // a backend is still at work
-  }
   close_ports(l);
   TRITONSERVER_ErrorDelete(TRITONSERVER_ServerDelete(l->server));
   return EXIT_SUCCESS;

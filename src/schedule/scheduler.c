@@ -17,7 +17,8 @@ typedef struct idle_worker {
   void *owner; // NULL: not lendable
   struct idle_worker *next;
   struct idle_worker *previous;
-  bool listed; // false once somebody took it out to wake it
+  bool listed;      // false once somebody took it out to wake it, or to borrow it
+  bool handed_over; // it is woken to go on with what its borrower began
 } idle_worker;
 
 struct scheduler {
@@ -353,8 +354,8 @@ static bool try_take(scheduler *s, queue_item **items, size_t capacity, batch_de
 }
 
 // Sleeps until woken, or until the pending batch is due where no other worker waits for that.
-// Locked on entry and on return.
-static void park(scheduler *s, void *owner, const batch_decision *decision)
+// Locked on entry and on return. True: what a borrower began is its to end.
+static bool park(scheduler *s, void *owner, const batch_decision *decision)
 {
   idle_worker self = {.owner = owner};
   waiter_reset(&self.waiter);
@@ -370,8 +371,9 @@ static void park(scheduler *s, void *owner, const batch_decision *decision)
   pthread_mutex_lock(&s->lock);
   if (self.listed)
     unlist_worker(s, &self);
-  else
+  else if (!self.handed_over) // then nobody counts on it
     s->waking--;
+  return self.handed_over;
 }
 
 size_t scheduler_take(scheduler *s, queue_item **items, size_t capacity, batch_close_reason *reason)
@@ -389,7 +391,10 @@ size_t scheduler_take_lendable(scheduler *s, void *owner, queue_item **items, si
       pthread_mutex_unlock(&s->lock);
       return 0;
     }
-    park(s, owner, &decision);
+    if (park(s, owner, &decision)) {
+      pthread_mutex_unlock(&s->lock);
+      return SCHEDULER_HANDED_OVER;
+    }
   }
   *reason = decision.reason;
   return decision.count;
@@ -462,6 +467,15 @@ void scheduler_give_back(scheduler *s, scheduler_loan *loan)
     w = reconsider(s); // what came meanwhile
   pthread_mutex_unlock(&s->lock);
   wake(w);
+}
+
+void scheduler_hand_over(scheduler *s, scheduler_loan *loan)
+{
+  pthread_mutex_lock(&s->lock);
+  loan->handed_over = true;
+  waiter_signal(&loan->waiter);
+  pthread_mutex_unlock(&s->lock);
+  waiter_wake(&loan->waiter);
 }
 
 size_t scheduler_try_take(scheduler *s, queue_item **items, size_t capacity,

@@ -60,7 +60,8 @@ size_t scheduler_take(scheduler *s, queue_item **items, size_t capacity,
                       batch_close_reason *reason);
 
 // The same for a worker that may be lent: `owner` is what scheduler_borrow gives the borrower while
-// this thread sleeps in here.
+// this thread sleeps in here. SCHEDULER_HANDED_OVER: the borrower did not finish and handed over.
+#define SCHEDULER_HANDED_OVER SIZE_MAX
 size_t scheduler_take_lendable(scheduler *s, void *owner, queue_item **items, size_t capacity,
                                batch_close_reason *reason);
 
@@ -76,7 +77,9 @@ typedef struct idle_worker scheduler_loan;
 // nothing waits and waiting for more would be against the policy. Gives that worker's owner, which
 // is the caller's until scheduler_give_back, and *loan. NULL: not now; the item is untouched.
 void *scheduler_borrow(scheduler *s, queue_item *item, scheduler_loan **loan);
+// The loan ends with one of these: the worker is idle again, or goes on with what was begun.
 void scheduler_give_back(scheduler *s, scheduler_loan *loan);
+void scheduler_hand_over(scheduler *s, scheduler_loan *loan);
 
 // As scheduler_take, but returns at once: 0 and *until_ns when there is no batch now (CLOCK_NEVER:
 // not before something comes in).

@@ -103,6 +103,14 @@ def gone(pid):
     return not pathlib.Path(f"/proc/{pid}").exists()
 
 
+def has_ended(pid):
+    """Gone, or dead and not reaped: who reaps orphans, and when, is not the server's affair."""
+    try:
+        return pathlib.Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] == "Z"
+    except OSError:
+        return True
+
+
 def await_gone(pid):
     wait_for(f"the end of process {pid}", lambda: gone(pid))
 

@@ -120,10 +120,12 @@ def test_initialize_is_told_who_and_where_it_is(start_server, repository):
     server = start_server(repository)
     told = [json.loads(line.split("told ")[1].rstrip('"').replace('\\"', '"')) for line in server.log.splitlines() if "told " in line]
     assert len(told) == 2
+    assert sorted(each.pop("model_instance_name") for each in told) == ["who_0_0", "who_0_1"]
+    threads = int(told[0].pop("threads"))
+    assert 1 <= threads <= max(1, len(os.sched_getaffinity(0)) // 2)  # fewer where a control group says so
     assert told[0] == {
         "model_instance_kind": "CPU", "model_instance_device_id": "0", "model_repository": str(folder), "model_version": "1",
         "model_name": "who", "name": "who", "dims": [-1], "more": True,
-        "threads": str(max(1, len(os.sched_getaffinity(0)) // 2)),
     }
 
 
@@ -217,6 +219,7 @@ def test_lines_of_a_worker_are_lines_of_the_log(start_server, repository):
             print("to stdout")
             print("to stderr", file=sys.stderr)
             print("x" * 9000 + "THE-END")
+            os.write(1, b"\\0a\\0b\\0\\n\\0\\n")
             os.write(1, b"no end of line")
             pb_utils.Logger.log_warn("a warning")
             return [answer(value(request)) for request in requests]
@@ -224,7 +227,7 @@ def test_lines_of_a_worker_are_lines_of_the_log(start_server, repository):
     server = start_server(repository)
     infer(server, "chatty")
     server.stop()
-    for text in ("to stdout", "to stderr", "x" * 8192 + " [cut]", "no end of line"):
+    for text in ("to stdout", "to stderr", "x" * 8192 + " [cut]", " a b ", " ", "no end of line"):
         assert f"model 'chatty', instance 'chatty_0_0': {text}\"" in server.log, text
     assert "THE-END" not in server.log
     assert [line[0] for line in server.log.splitlines() if "a warning" in line] == ["W"]

@@ -14,7 +14,7 @@ import zipfile
 import numpy as np
 import pytest
 import tritonclient.http as triton
-from conftest import ROOT
+from conftest import BUILD, ROOT
 from python_models import infer, make_python, reason, together, wait_for
 
 EXPLICIT = ["--model-control-mode=explicit"]
@@ -188,6 +188,24 @@ def test_what_a_killed_server_has_left_goes_with_the_next_and_what_runs_stays(st
     again = start("--load-model=m")
     assert len(cached(cache)) == 2
     assert told(runs, "m")["marks"] == told(again, "m")["marks"] == "virtual"
+
+
+@pytest.mark.parametrize("level", ["standard", "strict"])
+def test_a_backend_made_of_python_brings_its_environment(start, repository, cache, virtual, tmp_path, level):
+    backends = tmp_path / "backends"
+    (backends / "teller").mkdir(parents=True)
+    (backends / "python").symlink_to(BUILD / "backends/python")
+    shutil.copy(make_model(tmp_path, "source", body=TELL) / "1/model.py", backends / "teller/model.py")
+    tar(virtual, backends / "teller/pb_exec_env_model.py.tar.gz", "w:gz")
+    folder = make_model(repository, "m")
+    (folder / "1/model.py").unlink()
+    (folder / "config.pbtxt").write_text((folder / "config.pbtxt").read_text().replace('"python"', '"teller"'))
+    # the environment's numpy is elsewhere, as its .pth file says
+    more = f"--backend-config=python,worker-read-paths={pathlib.Path(np.__file__).parent.parent}"
+    server = start("--load-model=m", f"--backend-directory={backends}", f"--worker-sandbox={level}", more)
+    unpacked, = cached(cache)
+    answer = told(server, "m")
+    assert answer["prefix"] == str(unpacked) and answer["marks"] == "virtual"
 
 
 # ---- hostile archives (row 32)

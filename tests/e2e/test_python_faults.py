@@ -11,7 +11,7 @@ import pytest
 import tritonclient.http as triton
 from conftest import ROOT, wait_for
 from faults import Faults, descriptors
-from python_models import ECHO, PID, ask, await_gone, children, gone, infer, make_python, reason, together, worker_of
+from python_models import ECHO, PID, ask, await_gone, children, gone, has_ended, infer, make_python, reason, together, worker_of
 
 # Gives its process's number; while a file `hold` is in the model's folder, execute waits.
 HOLDS = """
@@ -61,10 +61,9 @@ def test_kill_under_load_costs_the_requests_under_way_and_no_others(start_server
 
     others = threading.Thread(target=go_on)
     others.start()
-    (folder / "hold").unlink()
-    os.kill(first, signal.SIGSTOP)  # so that it is surely at work when it is killed
     os.kill(first, signal.SIGKILL)
     under_way.join(60)
+    (folder / "hold").unlink()
     queued.join(60)
     stop.set()
     others.join(60)
@@ -216,10 +215,10 @@ def test_children_of_a_worker_end_with_it(start_server, repository):
     worker, child = map(int, infer(server, "parent"))
     os.kill(worker, signal.SIGKILL)
     await_gone(worker)
-    await_gone(child)
+    wait_for("the child's end", lambda: has_ended(child))
     _, child = map(int, infer(server, "parent"))
     server.stop()
-    await_gone(child)
+    wait_for("the child's end", lambda: has_ended(child))
 
 
 def test_a_model_that_never_returns_does_not_hold_the_exit(start_server, repository):
@@ -233,8 +232,20 @@ def test_a_model_that_never_returns_does_not_hold_the_exit(start_server, reposit
     wait_for("execute", (folder / "entered").exists)
     server.process.send_signal(signal.SIGTERM)
     server.process.wait(30)
-    await_gone(pid)
+    wait_for("the worker's end", lambda: has_ended(pid))
     client.join(30)
+
+
+def test_an_initialize_that_never_returns_does_not_hold_the_exit(start_server, repository):
+    make_python(repository, "endless", "def initialize(self, args):\n    print('begins')\n    time.sleep(1000)\n")
+    server = start_server(repository, flags=["--exit-timeout-secs=1"], ready=False)
+    wait_for("initialize", lambda: "begins" in server.log)
+    pids = list(children(server.process.pid))
+    assert pids
+    server.process.send_signal(signal.SIGTERM)
+    server.process.wait(30)
+    for pid in pids:
+        wait_for("the worker's end", lambda: has_ended(pid))
 
 
 def test_a_finalize_that_never_returns_is_cut_off(start_server, repository):
@@ -292,7 +303,7 @@ def test_a_server_that_is_killed_takes_its_workers_along(start_server, repositor
     server.process.wait()
     killed = time.monotonic()
     for pid in pids:
-        await_gone(pid)
+        wait_for("the worker's end", lambda: has_ended(pid))
     assert time.monotonic() - killed < 10  # it is a matter of milliseconds
     client.join(30)
 
@@ -342,3 +353,30 @@ def test_an_idle_worker_uses_no_processor(start_release, repository):
     after = used(pid)[0], used(server.process.pid)[0]
     assert after[0] - before[0] == 0  # times that it was put on a processor
     assert after[1] - before[1] < 20  # the server's own clocks
+
+
+def test_readiness_follows_the_worker_and_the_models_own_word(start_server, repository):
+    folder = make_python(repository, "moody", """
+        def initialize(self, args):
+            self.folder = args["model_repository"]
+            if os.path.exists(self.folder + "/broken"):
+                raise RuntimeError("not today")
+        def is_ready(self):
+            return not os.path.exists(self.folder + "/busy")
+        """ + PID.replace("\n", "\n        "))
+    make_python(repository, "other")
+    server = start_server(repository)
+
+    def ready():
+        return [server.ask(f"/v2/{path}/ready").status for path in ("models/moody", "health", "models/other")]
+
+    assert ready() == [200, 200, 200]
+    (folder / "busy").touch()
+    assert ready() == [400, 400, 200]
+    (folder / "busy").unlink()
+    assert ready() == [200, 200, 200]
+    (folder / "broken").touch()
+    os.kill(worker_of(server, "moody"), signal.SIGKILL)
+    wait_for("not ready", lambda: ready() == [400, 400, 200])
+    (folder / "broken").unlink()
+    wait_for("ready", lambda: ready() == [200, 200, 200])

@@ -1,4 +1,6 @@
 """What a worker is kept from, at both levels: a model that tries (row 42's probe), and the launcher on its own."""
+import ctypes
+import errno
 import os
 import pathlib
 import shutil
@@ -7,9 +9,8 @@ import subprocess
 
 import numpy as np
 import pytest
-import tritonclient.http as triton
 from conftest import BUILD
-from python_models import infer, make_python, reason, tensor, wait_for
+from python_models import infer, make_python, reason, wait_for
 
 LAUNCHER = BUILD / "backends/python/nereid-worker-launcher"
 
@@ -329,6 +330,67 @@ def test_what_a_program_starts_with(level):
     own = int(pathlib.Path("/proc/self/oom_score_adj").read_text())
     assert result.stdout.splitlines()[-2].endswith(f"True 0o77 {min(own + 500, 1000)}")
     assert "'200'" not in result.stdout and "['0', '1', '2'" in result.stdout
+
+
+# Each would say something else if it came to the kernel with these arguments.
+REFUSED = ("ptrace process_vm_readv process_vm_writev process_madvise pidfd_getfd kcmp mount umount2 move_mount open_tree fsopen "
+           "fsmount pivot_root setns bpf perf_event_open userfaultfd kexec_load init_module finit_module delete_module keyctl "
+           "add_key request_key open_by_handle_at name_to_handle_at io_uring_setup io_uring_enter io_uring_register").split()
+CALLS = """
+import ctypes, sys
+library = ctypes.CDLL(None, use_errno=True)
+for number in sys.argv[1:]:
+    ctypes.set_errno(0)
+    library.syscall(ctypes.c_long(int(number)), *[ctypes.c_long(-1)] * 6)
+    print(ctypes.get_errno())
+"""
+
+
+@pytest.mark.parametrize("level, more", [("standard", {}), ("strict", {"socket": errno.EACCES, "shmget": errno.EACCES})])
+def test_system_calls_are_refused(level, more):
+    number = ctypes.CDLL("libseccomp.so.2").seccomp_syscall_resolve_name
+    expected = {name: errno.EPERM for name in REFUSED} | {"clone3": errno.ENOSYS} | more
+    numbers = [number(name.encode()) for name in expected]
+    result = launch(f"--sandbox={level}", "--", "/usr/bin/python3", "-c", CALLS, *numbers)
+    assert dict(zip(expected, map(int, result.stdout.split()))) == expected
+    # without the launcher the arguments are what is wrong
+    free = subprocess.run(["/usr/bin/python3", "-c", CALLS, str(number(b"io_uring_enter")), str(number(b"keyctl"))],
+                          capture_output=True, text=True)
+    assert str(errno.EPERM) not in free.stdout.split()
+
+
+@pytest.mark.parametrize("flag", ["CLONE_NEWUSER", "CLONE_NEWNS", "CLONE_NEWNET", "CLONE_NEWPID"])
+def test_there_are_no_namespaces_to_be_had(flag):
+    bits = {"CLONE_NEWUSER": 0x10000000, "CLONE_NEWNS": 0x20000, "CLONE_NEWNET": 0x40000000, "CLONE_NEWPID": 0x20000000}
+    result = launch("--", "/usr/bin/python3", "-c", f"import ctypes; l = ctypes.CDLL(None, use_errno=True); "
+                    f"print(l.unshare({bits[flag]}), ctypes.get_errno())")
+    assert result.stdout.split() == ["-1", str(errno.EPERM)]
+
+
+PARENT = """
+import os, subprocess, sys
+child = subprocess.Popen([sys.argv[1], f"--sandbox={sys.argv[2]}", f"--parent={os.getpid()}", "--", "/bin/sh", "-c",
+                          "echo runs; exec sleep 600"], stdout=subprocess.PIPE, text=True)
+print(child.stdout.readline().strip(), child.pid, flush=True)
+child.wait()
+"""
+
+
+def ended(pid):
+    """Whether the process is gone, or dead and not yet reaped by whoever has become its parent."""
+    try:
+        return pathlib.Path(f"/proc/{pid}/stat").read_text().split()[2] == "Z"
+    except (FileNotFoundError, ProcessLookupError):
+        return True
+
+
+@pytest.mark.parametrize("level", ["standard", "strict"])
+def test_a_program_ends_with_its_parent(level):
+    with subprocess.Popen(["/usr/bin/python3", "-c", PARENT, LAUNCHER, level], stdout=subprocess.PIPE, text=True) as parent:
+        said, pid = parent.stdout.readline().split()
+        assert said == "runs" and not ended(pid)
+        parent.kill()
+    wait_for("the end of the program", lambda: ended(pid))
 
 
 @pytest.mark.parametrize("level", ["standard", "strict"])

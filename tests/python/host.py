@@ -14,7 +14,9 @@ import numpy as np
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 BUILD = ROOT / os.environ.get("NEREID_BUILD", "build/release")
-WORKER = BUILD / "backends/python/worker"
+# NEREID_WORKER=checked: the extension with AddressSanitizer, whose library is loaded into the interpreter before all else.
+IS_CHECKED = os.environ.get("NEREID_WORKER") == "checked"
+WORKER = BUILD / ("checked/worker" if IS_CHECKED else "backends/python/worker")
 
 WORK, REPLIES, ANSWERS, CALLS = range(4)
 HELLO, LOAD, AUTO_COMPLETE, INITIALIZE, EXECUTE, IS_READY, FINALIZE = range(1, 8)
@@ -59,6 +61,17 @@ def _library():
 
 
 _channel = _library()
+
+
+def worker_environment():
+    if not IS_CHECKED:
+        return None
+    compiler = os.environ.get("CC", "cc")
+    libraries = [
+        subprocess.run([compiler, f"-print-file-name={name}"], capture_output=True, text=True, check=True).stdout.strip()
+        for name in ("libasan.so", "libubsan.so")
+    ]
+    return {**os.environ, "LD_PRELOAD": " ".join(libraries), "PYTHONMALLOC": "malloc", "ASAN_OPTIONS": "detect_leaks=0"}
 
 
 def text(value):
@@ -118,14 +131,14 @@ class Host:
     """Starts a worker under `interpreter` and says HELLO. `on_call` answers calls: it is run on the host's thread for
     calls with each call but releases, and may use reply()."""
 
-    def __init__(self, interpreter=sys.executable, on_call=None, region=1 << 30, environment=None, arguments=()):
+    def __init__(self, interpreter=sys.executable, on_call=None, region=1 << 30, arguments=()):
         self._self = ctypes.c_void_p()
         assert _channel.channel_new(region, ctypes.byref(self._self)) == 0
         ours, theirs = socket.socketpair()
         self.socket = ours
         self._output = os.memfd_create("output")
         self.process = subprocess.Popen(
-            [interpreter, *arguments, str(WORKER)], stdout=self._output, stderr=self._output, env=environment,
+            [interpreter, *arguments, str(WORKER)], stdout=self._output, stderr=self._output, env=worker_environment(),
             close_fds=False, preexec_fn=lambda: os.dup2(theirs.fileno(), 3), start_new_session=True,
         )  # fmt: skip
         theirs.close()

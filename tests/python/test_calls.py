@@ -33,7 +33,7 @@ def test_an_inference_says_all_that_its_request_says(started):
             def execute(self, requests):
                 request = pb_utils.InferenceRequest(
                     request_id="id", correlation_id="c", inputs=[pb_utils.Tensor("X", np.ones(2))],
-                    requested_output_names=["Y"], model_name="other", model_version=3, flags=1, timeout=5,
+                    requested_output_names=[b"Y"], model_name=b"other", model_version=3, flags=1, timeout=5,
                     preferred_memory=pb_utils.PreferredMemory(pb_utils.TRITONSERVER_MEMORY_CPU, 0),
                     trace=requests[0].trace(), parameters={"p": True})
                 response = request.exec()

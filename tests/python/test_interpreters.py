@@ -49,7 +49,7 @@ def serve(host, call):
         host.reply(call, value=17)
 
 
-@pytest.mark.parametrize("version, path, numpy", interpreters.each(), ids=interpreters.name)
+@pytest.mark.parametrize("version, path, numpy", list(interpreters.each()), ids=interpreters.name)
 def test_a_model_that_uses_everything_runs_under(version, path, numpy, write_model):
     python = interpreters.with_numpy(version, path, numpy)
     inputs = {f"T{code}": np.arange(6).reshape(2, 3).astype(kind) for code, kind in testing.DTYPES.items()}

@@ -48,6 +48,8 @@ def test_what_is_wrong_with_a_model_is_said_in_one_line_and_in_full(write_model)
     assert full.startswith("Traceback (most recent call last):\n") and 'raise OSError("no weights")' in full
     assert "nereid_worker" not in full
     assert refused(write_model, "raise SystemExit(4)")[0] == "SystemExit: 4"
+    reason, full = refused(write_model, "pb_utils.Tensor('', np.zeros(1))")
+    assert reason == "c_python_backend_utils.TritonModelException: Tensor name cannot be an empty string."
 
 
 def test_a_missing_numpy_is_named_with_its_interpreter(write_model):
@@ -79,7 +81,7 @@ def test_initialize_gets_its_arguments_and_the_model_its_folders(write_model):
         assert completed == '{"name": "m", "input": [{"name": "A", "data_type": "TYPE_FP32", "dims": [1]}]}'
         host.initialize(model_name="m", model_config="{}")
         said = host.output()
-    assert said == f"{{'model_name': 'm', 'model_config': '{{}}'}} {folder}/1 1.model True\n"
+    assert said == f"{{'model_name': 'm', 'model_config': '{{}}', 'model_instance_name': 'm_0_0'}} {folder}/1 1.model True\n"
 
 
 def test_is_ready_is_the_models_word(started):

@@ -512,6 +512,7 @@ static void a_batch_that_becomes_complete_ends_the_wait(void **state)
 typedef struct lendable_worker {
   scheduler *scheduler;
   _Atomic size_t taken;
+  _Atomic size_t handed_over;
 } lendable_worker;
 
 static void *take_until_stopped(void *pointer)
@@ -520,7 +521,10 @@ static void *take_until_stopped(void *pointer)
   queue_item *items[16];
   batch_close_reason reason;
   for (size_t count; (count = scheduler_take_lendable(w->scheduler, w, items, 16, &reason)) > 0;)
-    atomic_fetch_add(&w->taken, count);
+    if (count == SCHEDULER_HANDED_OVER)
+      atomic_fetch_add(&w->handed_over, 1);
+    else
+      atomic_fetch_add(&w->taken, count);
   return NULL;
 }
 
@@ -564,6 +568,35 @@ static void an_idle_worker_is_lent_and_what_came_meanwhile_is_its_own(void **sta
   scheduler_give_back(s, loan);
   pthread_join(thread, NULL);
   assert_int_equal(worker.taken, 200);
+  scheduler_free(s);
+}
+
+static void a_borrower_that_hands_over_wakes_the_worker_it_borrowed(void **state)
+{
+  (void)state;
+  scheduler_config config = {.dynamic_batching = true, .max_batch_size = 4};
+  scheduler *s;
+  pthread_t thread;
+  assert_null(scheduler_new(&config, clock_system(), NULL, note_refusal, NULL, &s));
+  lendable_worker worker = {.scheduler = s};
+  assert_null(thread_start(&thread, "lendable", take_until_stopped, &worker));
+  for (int i = 0; i < 200; i++) {
+    queue_item first = {.batch_size = 1}, second = {.batch_size = 1};
+    scheduler_loan *loan;
+    assert_ptr_equal(borrow_when_idle(s, &first, &loan), &worker);
+    enqueue(s, &second); // nobody else can take it
+    scheduler_hand_over(s, loan);
+    while (atomic_load(&worker.taken) == (size_t)i)
+      sched_yield();
+    assert_int_equal(atomic_load(&worker.handed_over), i + 1);
+  }
+  queue_item last = {.batch_size = 1};
+  scheduler_loan *loan;
+  borrow_when_idle(s, &last, &loan);
+  scheduler_stop(s);
+  scheduler_hand_over(s, loan);
+  pthread_join(thread, NULL);
+  assert_int_equal(atomic_load(&worker.handed_over), 201);
   scheduler_free(s);
 }
 
@@ -676,6 +709,7 @@ int main(void)
       cmocka_unit_test(one_request_at_a_time_is_always_noticed),
       cmocka_unit_test(a_batch_that_becomes_complete_ends_the_wait),
       cmocka_unit_test(an_idle_worker_is_lent_and_what_came_meanwhile_is_its_own),
+      cmocka_unit_test(a_borrower_that_hands_over_wakes_the_worker_it_borrowed),
       cmocka_unit_test(nobody_is_lent_where_the_policy_waits_for_more),
       cmocka_unit_test(who_awaits_returning_rows_wakes_when_they_are_all_there),
       cmocka_unit_test(a_wait_for_rows_that_do_not_return_ends_in_time),

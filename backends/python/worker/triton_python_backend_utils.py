@@ -42,6 +42,24 @@ TRITON_STRING_TO_NUMPY = {
 
 _model_dir = None
 
+# Messages and tracebacks name these classes with the module that they have in Triton.
+for _public in (
+    InferenceRequest,
+    InferenceResponse,
+    InferenceResponseSender,
+    InferenceTrace,
+    Logger,
+    Metric,
+    MetricFamily,
+    MetricKind,
+    PreferredMemory,
+    ResponseIterator,
+    Tensor,
+    TritonError,
+    TritonModelException,
+):
+    _public.__module__ = "c_python_backend_utils"
+
 
 def get_model_dir():
     """The folder of the model's version."""

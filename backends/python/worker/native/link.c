@@ -102,8 +102,7 @@ static PyObject *make_infer(PyObject *module, PyObject *args)
 // Bytes as a message of their own.
 static bool make_plain(outgoing *made, const char *bytes, Py_ssize_t size)
 {
-  made->loan = (region_loan){.offset = UINT64_MAX};
-  made->control_size = (uint64_t)size;
+  *made = (outgoing){.control_size = (uint64_t)size, .loan = {.offset = UINT64_MAX}};
   if (size == 0)
     return true;
   if (!region_allocate((size_t)size, &made->loan.offset))

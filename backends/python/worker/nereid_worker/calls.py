@@ -7,8 +7,8 @@ import threading
 
 import _nereid
 
-from .arguments import as_text
 from .errors import TritonModelException
+from .texts import as_text
 
 (
     RESPONSE,
@@ -44,9 +44,7 @@ _receiver = None  # the number of the receiving thread
 
 def text(value):
     """A text as it is on the wire."""
-    if type(value) is not str:
-        value = as_text(value, "a text")
-    data = value.encode("utf-8", "surrogateescape")
+    data = as_text(value, "a name").encode("utf-8", "surrogateescape")
     return struct.pack("=I", len(data)) + data
 
 

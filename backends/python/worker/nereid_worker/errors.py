@@ -2,7 +2,7 @@
 
 import enum
 
-from .arguments import as_text
+from .texts import as_text
 
 
 class TritonModelException(Exception):

@@ -7,7 +7,7 @@ import sys
 
 import _nereid
 
-from .arguments import as_text
+from .texts import as_text
 
 _CALL_LOG = 3
 

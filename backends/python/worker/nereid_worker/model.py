@@ -69,6 +69,7 @@ class Loaded:
 
     def initialize(self, arguments):
         told = json.loads(arguments)
+        told.setdefault("model_instance_name", self.instance_name)
         outputs = json.loads(told["model_config"]).get("output", [])
         _nereid.set_outputs(frozenset(output["name"] for output in outputs))
         self.instance = self.kind()

@@ -81,7 +81,7 @@ class ModelConfig:
         wanted = transaction_policy_dict["decoupled"]
         if policy.get("decoupled", wanted) != wanted:
             raise ValueError(
-                f"trying to change decoupled property {_FUNCTION} '{self._name}', which is already set to "
+                f"trying to change decoupled property in auto-complete-config for model '{self._name}', which is already set to "
                 f"'{policy['decoupled']}'."
             )
         policy["decoupled"] = wanted

@@ -6,11 +6,11 @@ import struct
 import _nereid
 
 from . import calls
-from .arguments import as_text
 from .errors import TritonError, TritonModelException
 from .response import InferenceResponse, parameters_text
 from .sender import InferenceResponseSender
 from .tensor import Tensor
+from .texts import as_text
 
 RELEASE_ALL = 1
 
@@ -86,7 +86,9 @@ class InferenceRequest:
         if not isinstance(correlation_id, (int, str)):
             raise TritonModelException("Correlation ID must be integer or string")
         self._inputs = list(inputs)
-        self._requested = tuple(as_text(name, "a requested output's name") for name in requested_output_names)
+        self._requested = tuple(
+            as_text(name, "InferenceRequest(): an output's name") for name in requested_output_names
+        )
         for tensor in self._inputs:
             if tensor is None:
                 raise TritonModelException(

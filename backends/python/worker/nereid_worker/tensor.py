@@ -4,8 +4,8 @@ import numpy as np
 
 import _nereid
 
-from .arguments import as_text
 from .errors import TritonModelException
+from .texts import as_text
 
 BYTES = 13
 BF16 = 14
@@ -42,7 +42,7 @@ def _slow_code(dtype):
     raise TritonModelException("NumPy dtype is not supported.")
 
 
-def _checked_name(name):
+def _name_of(name):
     name = as_text(name, "a tensor's name")
     if not name:
         raise TritonModelException("Tensor name cannot be an empty string.")
@@ -57,7 +57,7 @@ class Tensor:
 
     def __init__(self, name, array):
         if not name or type(name) is not str:
-            name = _checked_name(name)
+            name = _name_of(name)
         if not isinstance(array, np.ndarray):
             raise TypeError(f"tensor '{name}' needs a numpy.ndarray, not {type(array).__name__}")
         dtype = array.dtype
@@ -122,7 +122,7 @@ class Tensor:
     @staticmethod
     def from_dlpack(name, tensor):
         """A tensor on the memory of a DLPack capsule, or of an object with __dlpack__; it must be on the CPU."""
-        name = _checked_name(name)
+        name = _name_of(name)
         if type(tensor).__name__ != "PyCapsule":
             tensor = _capsule_of(tensor)
         made = Tensor.__new__(Tensor)

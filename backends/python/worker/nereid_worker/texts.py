@@ -1,8 +1,7 @@
-"""What models pass for a text: str, or bytes in UTF-8, such as the element of a TYPE_STRING input that names a model."""
+"""Texts that models give: str, or bytes, as Triton takes them (an element of a BYTES tensor is bytes)."""
 
 
 def as_text(value, what):
-    """`value` as a str; `what` names it in the TypeError for anything else."""
     if isinstance(value, str):
         return value
     if isinstance(value, (bytes, bytearray)):

@@ -1,0 +1,25 @@
+// What a backend may offer to nereid beyond Triton's ABI; other servers do not look for it. A fast
+// model's execution can then be run on the thread that received the request, which saves two
+// changes of threads. That thread serves other clients too, so it must never wait for long.
+#ifndef NEREID_BACKEND_EXTENSION_H
+#define NEREID_BACKEND_EXTENSION_H
+
+#include "triton/core/tritonbackend.h"
+
+// A promise, looked up by name: executions compute and return. They wait for no other process,
+// request or device that may be slow without limit. The value does not matter.
+TRITONBACKEND_ISPEC extern const char NEREID_BackendComputes;
+
+// An execution in two parts, for a backend that gives the batch to somebody else and waits for the
+// answer. Begin is as TRITONBACKEND_ModelInstanceExecute, but may return with *pending true: then
+// the batch, and the array of requests, are the backend's until End has returned with *pending
+// false. End waits up to `timeout_us` (negative: for ever); it may be called from another thread
+// than Begin, after it.
+TRITONBACKEND_ISPEC TRITONSERVER_Error *
+NEREID_ModelInstanceExecuteBegin(TRITONBACKEND_ModelInstance *instance,
+                                 TRITONBACKEND_Request **requests, uint32_t request_count,
+                                 bool *pending);
+TRITONBACKEND_ISPEC void NEREID_ModelInstanceExecuteEnd(TRITONBACKEND_ModelInstance *instance,
+                                                        int64_t timeout_us, bool *pending);
+
+#endif
