@@ -69,6 +69,11 @@ def reload(server, model):
     return load(server, model)
 
 
+def exit_timeout(side):
+    """For servers that are not going to stop in time: see stop_after_a_death."""
+    return [] if side.heals else ["--exit-timeout-secs=1"]
+
+
 def stop_after_a_death(server, side, start_python):
     """Triton's library loses the response factory of a request that failed with its process, and that keeps the model: Triton 2.51
     itself does not stop in time either."""
@@ -81,7 +86,7 @@ def stop_after_a_death(server, side, start_python):
 
 
 def test_a_killed_process_is_its_models_failure_alone(start, side, start_python):
-    server = start("--load-model=spare", "--exit-timeout-secs=1")
+    server = start("--load-model=spare", *exit_timeout(side))
     (process,) = load(server, "tell")
     os.kill(process, signal.SIGKILL)
     if side.heals:
@@ -99,7 +104,7 @@ def test_a_killed_process_is_its_models_failure_alone(start, side, start_python)
 
 
 def test_a_process_that_is_killed_at_work_fails_what_it_does(start, side, start_python):
-    server = start("--load-model=tell", "--exit-timeout-secs=1")
+    server = start("--load-model=tell", *exit_timeout(side))
     (process,) = load(server, "patient")
     with concurrent.futures.ThreadPoolExecutor(1) as client:
         answer = client.submit(infer, server, "patient", [1], id="doomed")
