@@ -136,8 +136,10 @@ def start_python(side, python_backends, tmp_path):
 def server(side, python_backends, tmp_path_factory):
     """One server of all models in tests/python_models, for tests that change nothing."""
     starter = SideStarter(side, python_backends, tmp_path_factory.mktemp("python"))
-    yield starter(MODELS, flags=["--load-model=*", "--log-verbose=1"])
-    starter.stop_all()
+    try:
+        yield starter(MODELS, flags=["--load-model=*", "--log-verbose=1"])
+    finally:  # also when it does not get ready
+        starter.stop_all()
     assert starter.left_in_memory() == []
 
 
