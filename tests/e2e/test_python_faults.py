@@ -380,3 +380,53 @@ def test_readiness_follows_the_worker_and_the_models_own_word(start_server, repo
     wait_for("not ready", lambda: ready() == [400, 400, 200])
     (folder / "broken").unlink()
     wait_for("ready", lambda: ready() == [200, 200, 200])
+
+
+def test_a_model_that_is_slow_to_say_whether_it_is_ready_holds_up_no_calls(start_server, repository):
+    slow = make_python(repository, "slow", """
+        def initialize(self, args):
+            self.folder = args["model_repository"]
+        def is_ready(self):
+            open(f"{self.folder}/asked", "w").close()
+            while os.path.exists(f"{self.folder}/hold"):
+                time.sleep(0.01)
+            return True
+        """ + ECHO.replace("\n", "\n        "))
+    make_python(repository, "asker", f"""
+        def execute(self, requests):
+            asked = []
+            thread = threading.Thread(target=lambda: asked.append(pb_utils.is_model_ready("slow")))
+            thread.start()
+            while not os.path.exists("{slow}/asked"):
+                time.sleep(0.01)
+            requests[0].is_cancelled()
+            os.unlink("{slow}/hold")
+            thread.join()
+            return [answer(np.array(asked, np.int32))]
+        """)
+    server = start_server(repository)
+    (slow / "hold").touch()
+    assert infer(server, "asker").tolist() == [1]
+
+
+def test_a_model_that_says_that_it_is_not_ready_can_be_called_as_by_clients(start_server, repository):
+    folder = make_python(repository, "moody", """
+        def initialize(self, args):
+            self.folder = args["model_repository"]
+        def is_ready(self):
+            return not os.path.exists(self.folder + "/busy")
+        """ + ECHO.replace("\n", "\n        "))
+    make_python(repository, "caller", """
+        def execute(self, requests):
+            called = pb_utils.InferenceRequest(
+                model_name="moody", inputs=[pb_utils.Tensor("IN", value(requests[0]))], requested_output_names=["OUT"])
+            response = called.exec()
+            if response.has_error():
+                raise pb_utils.TritonModelException(response.error().message())
+            return [answer(response.output_tensors()[0].as_numpy())]
+        """)
+    server = start_server(repository)
+    (folder / "busy").touch()
+    assert server.ask("/v2/models/moody/ready").status == 400
+    assert infer(server, "moody", [7]).tolist() == [7]
+    assert infer(server, "caller", [7]).tolist() == [7]
