@@ -430,3 +430,26 @@ def test_a_model_that_says_that_it_is_not_ready_can_be_called_as_by_clients(star
     assert server.ask("/v2/models/moody/ready").status == 400
     assert infer(server, "moody", [7]).tolist() == [7]
     assert infer(server, "caller", [7]).tolist() == [7]
+
+
+def test_a_model_that_has_not_said_whether_it_is_ready_is_not_asked_again(start_server, repository):
+    folder = make_python(repository, "slow", """
+        def initialize(self, args):
+            self.folder = args["model_repository"]
+        def is_ready(self):
+            with open(f"{self.folder}/asked", "a") as file:
+                file.write("x")
+            while os.path.exists(f"{self.folder}/hold"):
+                time.sleep(0.01)
+            return True
+        """)
+    server = start_server(repository)
+    asked = folder / "asked"
+    asked.unlink(missing_ok=True)
+    (folder / "hold").touch()
+    assert server.ask("/v2/models/slow/ready").status == 400
+    (folder / "hold").unlink()
+    assert server.ask("/v2/models/slow/ready").status == 200  # the answer to the first question
+    assert asked.read_text() == "x"
+    assert server.ask("/v2/models/slow/ready").status == 200
+    assert asked.read_text() == "xx"
