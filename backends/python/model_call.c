@@ -141,11 +141,11 @@ static void *run(void *argument)
   model_call *self = argument;
   bool ready = false;
   TRITONSERVER_Error *error = perform(self, &ready);
-  count_out(self->calls);
   if (error != NULL)
     calls_reply_error(self->calls, &self->message, error);
   else
     calls_reply(self->calls, &self->message, ready);
+  count_out(self->calls);
   model_call_free(self);
   return NULL;
 }

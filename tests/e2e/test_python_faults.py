@@ -454,3 +454,45 @@ def test_a_model_that_has_not_said_whether_it_is_ready_is_not_asked_again(start_
     assert asked.read_text() == "x"
     assert server.ask("/v2/models/slow/ready").status == 200
     assert asked.read_text() == "xx"
+
+
+def test_replies_that_find_no_room_come_when_there_is_room(start_server, repository):
+    signs = make_python(repository, "later", """
+        def initialize(self, args):
+            self.folder, self.senders = args["model_repository"], []
+        def execute(self, requests):
+            self.senders += [request.get_response_sender() for request in requests]
+            if len(self.senders) == 1500:
+                threading.Thread(target=self.finish).start()
+        def finish(self):
+            open(f"{self.folder}/all", "w").close()
+            while not os.path.exists(f"{self.folder}/go"):
+                time.sleep(0.01)
+            for sender in self.senders[1:]:
+                sender.send(flags=pb_utils.TRITONSERVER_RESPONSE_COMPLETE_FINAL)
+            self.senders[0].is_cancelled()  # when it is answered, the server has dealt with what was before
+            open(f"{self.folder}/sent", "w").close()
+            self.senders[0].send(flags=pb_utils.TRITONSERVER_RESPONSE_COMPLETE_FINAL)
+        """, more="model_transaction_policy { decoupled: true }")
+    make_python(repository, "caller", """
+        def initialize(self, args):
+            with open(args["model_repository"] + "/pid", "w") as file:
+                file.write(str(os.getpid()))
+        def execute(self, requests):
+            array = value(requests[0])
+            calls = [pb_utils.InferenceRequest(model_name="later", inputs=[pb_utils.Tensor("IN", array)],
+                                               requested_output_names=["OUT"]).exec(decoupled=True) for _ in range(1500)]
+            return [answer(np.array([len(list(call)) for call in calls], np.int32))]
+        """)
+    server = start_server(repository)
+    replies = []
+    request = threading.Thread(target=lambda: replies.append(infer(server, "caller")))
+    request.start()
+    wait_for("the calls", (signs / "all").exists)
+    worker = int((repository / "caller/pid").read_text())
+    os.kill(worker, signal.SIGSTOP)
+    (signs / "go").touch()
+    wait_for("the replies", (signs / "sent").exists)
+    os.kill(worker, signal.SIGCONT)
+    request.join()
+    assert replies[0].tolist() == [1] * 1500
