@@ -82,6 +82,14 @@ void calls_end(calls *self)
   calls_unref(self);
 }
 
+bool calls_are_under_way(calls *self)
+{
+  pthread_mutex_lock(&self->lock);
+  bool any = self->inferences != NULL || self->model_calls > 0;
+  pthread_mutex_unlock(&self->lock);
+  return any;
+}
+
 static bool has_ended(calls *self)
 {
   pthread_mutex_lock(&self->lock);

@@ -16,6 +16,10 @@ TRITONSERVER_Error *calls_new(TRITONSERVER_Server *server, const char *where, wo
 // waits for the server: replies come from other threads. The listener's thread.
 bool calls_handle(calls *self, const channel_message *message);
 
+// Whether threads other than the listener's may reply. When it says no, all that they had to say
+// has been said.
+bool calls_are_under_way(calls *self);
+
 // The worker is gone or about to go: no more replies, inferences under way are cancelled, metrics
 // of the worker are deleted. Returns at once; what is under way lets go of its memory when it ends.
 // Gives up the caller's reference. NULL does nothing.

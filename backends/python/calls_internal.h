@@ -22,6 +22,7 @@ struct calls {
   pthread_mutex_t lock; // guards what follows
   bool ended;
   struct infer_call *inferences; // under way
+  unsigned model_calls;          // threads of model_call.c
 };
 
 calls *calls_ref(calls *self);

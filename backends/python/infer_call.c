@@ -324,19 +324,20 @@ static void read_content(wire_reader *control, infer_content *content)
   (void)wire_get_u64(control); // the parent of its trace
 }
 
+// The model is not asked for its health: a worker may take its time over that, and its inferences
+// wait their turn as a client's do.
 static TRITONSERVER_Error *check_model(TRITONSERVER_Server *server, const infer_content *content,
                                        bool decoupled)
 {
-  bool ready = false;
   uint32_t properties = 0;
-  BACKEND_RETURN_IF_ERROR(
-      TRITONSERVER_ServerModelIsReady(server, content->model, content->version, &ready));
-  if (!ready)
+  TRITONSERVER_Error *unknown = TRITONSERVER_ServerModelTransactionProperties(
+      server, content->model, content->version, &properties, NULL);
+  if (unknown != NULL) {
+    TRITONSERVER_ErrorDelete(unknown);
     return backend_error(TRITONSERVER_ERROR_INTERNAL,
                          "Failed for execute the inference request. Model '%s' is not ready.",
                          content->model);
-  BACKEND_RETURN_IF_ERROR(TRITONSERVER_ServerModelTransactionProperties(
-      server, content->model, content->version, &properties, NULL));
+  }
   if (decoupled || (properties & TRITONSERVER_TXN_DECOUPLED) == 0)
     return NULL;
   return backend_error(TRITONSERVER_ERROR_INTERNAL,

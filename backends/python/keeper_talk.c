@@ -148,7 +148,9 @@ static TRITONSERVER_Error *time_over(const worker_keeper *self, int64_t seconds)
 // An answer that came too late for whoever asked.
 static void pass_over(worker_link *link, const channel_message *late)
 {
-  (void)late;
+  uint64_t *question = worker_link_question(link);
+  if (late->id == *question)
+    *question = 0;
   channel_done(worker_link_channel(link), CHANNEL_ANSWERS);
 }
 
@@ -345,11 +347,26 @@ void keeper_finalize(worker_keeper *self, worker_link *link)
 
 // ---- readiness
 
+// A worker that has not answered the last question is not asked once more: questions would pile up
+// where nobody takes them. Its answer to that one will do.
+static TRITONSERVER_Error *ask_once(worker_keeper *self, worker_link *link, control_part *answer)
+{
+  uint64_t *question = worker_link_question(link);
+  channel_message work = {.kind = WORK_IS_READY}, message;
+  if (*question == 0) {
+    if (!worker_keeper_send(self, link, &work))
+      return worker_keeper_why_gone(self, link);
+    *question = work.id;
+  }
+  BACKEND_RETURN_IF_ERROR(worker_keeper_await(self, link, *question, READY_WAIT_S, &message));
+  *question = 0;
+  return take_answer(self, link, &message, answer);
+}
+
 static TRITONSERVER_Error *ask_is_ready(worker_keeper *self, worker_link *link)
 {
   control_part answer;
-  TRITONSERVER_Error *error = ask(self, link, WORK_IS_READY, NULL, NULL, READY_WAIT_S, &answer);
-  BACKEND_RETURN_IF_ERROR(error);
+  BACKEND_RETURN_IF_ERROR(ask_once(self, link, &answer));
   bool ready = wire_get_u8(&answer.reader) != 0;
   control_part_fini(&answer);
   if (ready)

@@ -1,16 +1,17 @@
-// Model control that a model asks for. Loading and unloading may take long, so each runs on a
-// thread of its own, which replies when it is done.
+// Model control that a model asks for. Loading and unloading take long, and so may readiness, which
+// a worker is asked for: each call runs on a thread of its own, which replies when it is done.
 #include "calls_internal.h"
 
 #include "backend_config.h"
 #include "backend_error.h"
-#include "backend_log.h"
+#include "host_thread.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 enum {
-  FILES_MOST = 4096
+  FILES_MOST = 4096,
+  CALLS_MOST = 64 // of a worker, at a time
 };
 
 typedef struct model_call {
@@ -105,9 +106,11 @@ static TRITONSERVER_Error *ask_readiness(const model_call *self, bool *ready)
   return TRITONSERVER_ServerModelIsReady(self->calls->server, self->model, version, ready);
 }
 
-static TRITONSERVER_Error *perform(const model_call *self)
+static TRITONSERVER_Error *perform(const model_call *self, bool *ready)
 {
   TRITONSERVER_Server *server = self->calls->server;
+  if (self->message.kind == CALL_MODEL_IS_READY)
+    return ask_readiness(self, ready);
   if (self->message.kind == CALL_MODEL_LOAD)
     return TRITONSERVER_ServerLoadModelWithParameters(
         server, self->model, (const TRITONSERVER_Parameter **)self->parameters,
@@ -117,24 +120,52 @@ static TRITONSERVER_Error *perform(const model_call *self)
   return TRITONSERVER_ServerUnloadModel(server, self->model);
 }
 
+static bool count_in(calls *calls)
+{
+  pthread_mutex_lock(&calls->lock);
+  bool room = calls->model_calls < CALLS_MOST;
+  calls->model_calls += room;
+  pthread_mutex_unlock(&calls->lock);
+  return room;
+}
+
+static void count_out(calls *calls)
+{
+  pthread_mutex_lock(&calls->lock);
+  calls->model_calls--;
+  pthread_mutex_unlock(&calls->lock);
+}
+
 static void *run(void *argument)
 {
   model_call *self = argument;
-  calls_reply_error(self->calls, &self->message, perform(self));
+  bool ready = false;
+  TRITONSERVER_Error *error = perform(self, &ready);
+  if (error != NULL)
+    calls_reply_error(self->calls, &self->message, error);
+  else
+    calls_reply(self->calls, &self->message, ready);
+  count_out(self->calls);
   model_call_free(self);
   return NULL;
 }
 
-static bool start_thread(model_call *self)
+// The thread lets go of itself; calls_await_all waits for what it does.
+static TRITONSERVER_Error *start_thread(model_call *self)
 {
   pthread_t thread;
-  pthread_attr_t attributes;
-  if (pthread_attr_init(&attributes) != 0)
-    return false;
-  pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
-  bool started = pthread_create(&thread, &attributes, run, self) == 0;
-  pthread_attr_destroy(&attributes);
-  return started;
+  if (!count_in(self->calls))
+    return backend_error(TRITONSERVER_ERROR_UNAVAILABLE,
+                         "a model instance can have at most %d calls for model control under way",
+                         CALLS_MOST);
+  int failure = host_thread_start(&thread, "py model call", run, self);
+  if (failure == 0) {
+    pthread_detach(thread);
+    return NULL;
+  }
+  count_out(self->calls);
+  return backend_error(TRITONSERVER_ERROR_UNAVAILABLE, "no thread for a call for model control: %s",
+                       strerror(failure));
 }
 
 static model_call *model_call_new(calls *calls, const channel_message *message)
@@ -150,23 +181,17 @@ static model_call *model_call_new(calls *calls, const channel_message *message)
 void model_call_start(calls *self, const channel_message *message, wire_reader *control)
 {
   model_call *call = model_call_new(self, message);
-  TRITONSERVER_Error *error = NULL;
-  bool ready = false;
+  TRITONSERVER_Error *error;
   if (call == NULL)
     error = backend_error_no_memory("a call for model control");
   else if (!read_call(call, control))
     error =
         backend_error(TRITONSERVER_ERROR_INVALID_ARG, "a call for model control cannot be read");
-  else if (message->kind == CALL_MODEL_IS_READY)
-    error = ask_readiness(call, &ready);
-  else if (start_thread(call))
-    return; // it replies
   else
-    error = backend_error(TRITONSERVER_ERROR_UNAVAILABLE, "no thread for a call for model control");
+    error = start_thread(call);
+  if (error == NULL)
+    return; // the thread replies
   if (call != NULL)
     model_call_free(call);
-  if (error != NULL)
-    calls_reply_error(self, message, error);
-  else
-    calls_reply(self, message, ready);
+  calls_reply_error(self, message, error);
 }

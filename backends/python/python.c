@@ -5,6 +5,7 @@
 #include "backend_error.h"
 #include "backend_extension.h"
 #include "backend_log.h"
+#include "calls.h"
 
 #include <stdlib.h>
 
@@ -25,6 +26,7 @@ TRITONSERVER_Error *TRITONBACKEND_Finalize(TRITONBACKEND_Backend *backend)
 {
   void *state = NULL;
   BACKEND_RETURN_IF_ERROR(TRITONBACKEND_BackendState(backend, &state));
+  calls_await_all();
   python_backend_free(state);
   return NULL;
 }

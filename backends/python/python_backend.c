@@ -3,7 +3,6 @@
 #include "backend_config.h"
 #include "backend_error.h"
 #include "backend_log.h"
-#include "calls.h"
 
 #include <dlfcn.h>
 #include <limits.h>
@@ -191,7 +190,6 @@ void python_backend_free(python_backend *self)
 {
   if (self == NULL)
     return;
-  calls_await_all();
   supervisor_free(self->workers);
   environment_cache_free(self->environments);
   worker_sandbox_fini(&self->sandbox);

@@ -1,7 +1,6 @@
 // The requests that a worker has been given and that are not answered for good. The worker names
 // them by handles, which it may make up: a handle that is not of an open request finds nothing. Any
-// thread; one
-// thread at a time uses a request, briefly and while it waits for no other.
+// thread; one thread at a time uses a request, briefly and while it waits for no other.
 #ifndef NEREID_PYTHON_REQUEST_TABLE_H
 #define NEREID_PYTHON_REQUEST_TABLE_H
 

@@ -15,12 +15,12 @@ static TRITONSERVER_Error *unreadable(const python_model *model)
 
 // ---- checks
 
-static bool dims_fit(const backend_shape *given, const int64_t *dims, const backend_shape *wanted)
+static bool dims_fit(const int64_t *dims, const backend_shape *wanted)
 {
   for (size_t i = 0; i < wanted->rank; i++)
     if (wanted->dims[i] != -1 && wanted->dims[i] != dims[i])
       return false;
-  return given->rank >= wanted->rank;
+  return true;
 }
 
 static TRITONSERVER_Error *check_shape(const python_model *model, const wire_tensor *tensor,
@@ -30,7 +30,7 @@ static TRITONSERVER_Error *check_shape(const python_model *model, const wire_ten
   size_t batch = model->max_batch_size > 0 ? 1 : 0;
   backend_shape expected = config->model_dims;
   if (tensor->shape.rank == expected.rank + batch &&
-      dims_fit(&tensor->shape, tensor->shape.dims + batch, &expected))
+      dims_fit(tensor->shape.dims + batch, &expected))
     return NULL;
   return backend_error(TRITONSERVER_ERROR_INTERNAL,
                        "output '%s' of model '%s' has shape %s, the model's configuration says "

@@ -12,7 +12,8 @@
 #include <unistd.h>
 
 enum {
-  REPLIES_RETRY_US = 1000 // while the worker's ring of replies is full
+  REPLIES_RETRY_US = 1000, // while the worker's ring of replies is full
+  REPLIES_LOOK_US = 20000  // while others may find it full
 };
 
 // ---- parts
@@ -233,7 +234,8 @@ static void serve_calls(worker_keeper *self, calls *of_model, worker_link *link)
   channel *channel = worker_link_channel(link);
   channel_message call;
   for (;;) {
-    int64_t timeout_us = worker_link_flush(link) ? REPLIES_RETRY_US : -1;
+    bool others = calls_are_under_way(of_model); // before the look at what they left
+    int64_t timeout_us = worker_link_flush(link) ? REPLIES_RETRY_US : others ? REPLIES_LOOK_US : -1;
     switch (channel_receive(channel, CHANNEL_CALLS, timeout_us, &call)) {
     case CHANNEL_MESSAGE:
       worker_call_take(self, of_model, link, &call);

@@ -17,6 +17,7 @@ enum {
 struct worker_link {
   atomic_uint references;
   channel *channel;
+  uint64_t question;
   pthread_mutex_t lock; // guards what follows
   channel_message *kept;
   size_t kept_from; // kept[kept_from .. kept_to) wait to be sent
@@ -71,6 +72,11 @@ void worker_link_unref(worker_link *self)
 channel *worker_link_channel(worker_link *self)
 {
   return self->channel;
+}
+
+uint64_t *worker_link_question(worker_link *self)
+{
+  return &self->question;
 }
 
 bool control_part_copy(control_part *self, const worker_link *link, const channel_message *message)

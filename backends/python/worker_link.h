@@ -20,6 +20,10 @@ void worker_link_unref(worker_link *self); // NULL does nothing
 // The channel, as long as the reference is held.
 channel *worker_link_channel(worker_link *self);
 
+// The id of a question for readiness that the worker has not answered yet; 0: none. Of the thread
+// whose turn to work it is.
+uint64_t *worker_link_question(worker_link *self);
+
 // A private copy of a message's control part, which the worker cannot change while it is read.
 typedef struct control_part {
   uint8_t *bytes;

@@ -214,8 +214,9 @@ def test_children_of_a_worker_end_with_it(start_server, repository):
     server = start_server(repository)
     worker, child = map(int, infer(server, "parent"))
     os.kill(worker, signal.SIGKILL)
-    await_gone(worker)
+    wait_for("the worker's end to be seen", lambda: "the Python worker ended" in server.log)
     wait_for("the child's end", lambda: has_ended(child))
+    assert gone(worker)
     _, child = map(int, infer(server, "parent"))
     server.stop()
     wait_for("the child's end", lambda: has_ended(child))
@@ -380,3 +381,118 @@ def test_readiness_follows_the_worker_and_the_models_own_word(start_server, repo
     wait_for("not ready", lambda: ready() == [400, 400, 200])
     (folder / "broken").unlink()
     wait_for("ready", lambda: ready() == [200, 200, 200])
+
+
+def test_a_model_that_is_slow_to_say_whether_it_is_ready_holds_up_no_calls(start_server, repository):
+    slow = make_python(repository, "slow", """
+        def initialize(self, args):
+            self.folder = args["model_repository"]
+        def is_ready(self):
+            open(f"{self.folder}/asked", "w").close()
+            while os.path.exists(f"{self.folder}/hold"):
+                time.sleep(0.01)
+            return True
+        """ + ECHO.replace("\n", "\n        "))
+    make_python(repository, "asker", f"""
+        def execute(self, requests):
+            asked = []
+            thread = threading.Thread(target=lambda: asked.append(pb_utils.is_model_ready("slow")))
+            thread.start()
+            while not os.path.exists("{slow}/asked"):
+                time.sleep(0.01)
+            requests[0].is_cancelled()
+            os.unlink("{slow}/hold")
+            thread.join()
+            return [answer(np.array(asked, np.int32))]
+        """)
+    server = start_server(repository)
+    (slow / "hold").touch()
+    assert infer(server, "asker").tolist() == [1]
+
+
+def test_a_model_that_says_that_it_is_not_ready_can_be_called_as_by_clients(start_server, repository):
+    folder = make_python(repository, "moody", """
+        def initialize(self, args):
+            self.folder = args["model_repository"]
+        def is_ready(self):
+            return not os.path.exists(self.folder + "/busy")
+        """ + ECHO.replace("\n", "\n        "))
+    make_python(repository, "caller", """
+        def execute(self, requests):
+            called = pb_utils.InferenceRequest(
+                model_name="moody", inputs=[pb_utils.Tensor("IN", value(requests[0]))], requested_output_names=["OUT"])
+            response = called.exec()
+            if response.has_error():
+                raise pb_utils.TritonModelException(response.error().message())
+            return [answer(response.output_tensors()[0].as_numpy())]
+        """)
+    server = start_server(repository)
+    (folder / "busy").touch()
+    assert server.ask("/v2/models/moody/ready").status == 400
+    assert infer(server, "moody", [7]).tolist() == [7]
+    assert infer(server, "caller", [7]).tolist() == [7]
+
+
+def test_a_model_that_has_not_said_whether_it_is_ready_is_not_asked_again(start_server, repository):
+    folder = make_python(repository, "slow", """
+        def initialize(self, args):
+            self.folder = args["model_repository"]
+        def is_ready(self):
+            with open(f"{self.folder}/asked", "a") as file:
+                file.write("x")
+            while os.path.exists(f"{self.folder}/hold"):
+                time.sleep(0.01)
+            return True
+        """)
+    server = start_server(repository)
+    asked = folder / "asked"
+    asked.unlink(missing_ok=True)
+    (folder / "hold").touch()
+    assert server.ask("/v2/models/slow/ready").status == 400
+    (folder / "hold").unlink()
+    assert server.ask("/v2/models/slow/ready").status == 200  # the answer to the first question
+    assert asked.read_text() == "x"
+    assert server.ask("/v2/models/slow/ready").status == 200
+    assert asked.read_text() == "xx"
+
+
+def test_replies_that_find_no_room_come_when_there_is_room(start_server, repository):
+    signs = make_python(repository, "later", """
+        def initialize(self, args):
+            self.folder, self.senders = args["model_repository"], []
+        def execute(self, requests):
+            self.senders += [request.get_response_sender() for request in requests]
+            if len(self.senders) == 1500:
+                threading.Thread(target=self.finish).start()
+        def finish(self):
+            open(f"{self.folder}/all", "w").close()
+            while not os.path.exists(f"{self.folder}/go"):
+                time.sleep(0.01)
+            for sender in self.senders[1:]:
+                sender.send(flags=pb_utils.TRITONSERVER_RESPONSE_COMPLETE_FINAL)
+            self.senders[0].is_cancelled()  # when it is answered, the server has dealt with what was before
+            open(f"{self.folder}/sent", "w").close()
+            self.senders[0].send(flags=pb_utils.TRITONSERVER_RESPONSE_COMPLETE_FINAL)
+        """, more="model_transaction_policy { decoupled: true }")
+    make_python(repository, "caller", """
+        def initialize(self, args):
+            with open(args["model_repository"] + "/pid", "w") as file:
+                file.write(str(os.getpid()))
+        def execute(self, requests):
+            array = value(requests[0])
+            calls = [pb_utils.InferenceRequest(model_name="later", inputs=[pb_utils.Tensor("IN", array)],
+                                               requested_output_names=["OUT"]).exec(decoupled=True) for _ in range(1500)]
+            return [answer(np.array([len(list(call)) for call in calls], np.int32))]
+        """)
+    server = start_server(repository)
+    replies = []
+    request = threading.Thread(target=lambda: replies.append(infer(server, "caller")))
+    request.start()
+    wait_for("the calls", (signs / "all").exists)
+    worker = int((repository / "caller/pid").read_text())
+    os.kill(worker, signal.SIGSTOP)
+    (signs / "go").touch()
+    wait_for("the replies", (signs / "sent").exists)
+    os.kill(worker, signal.SIGCONT)
+    request.join()
+    assert replies[0].tolist() == [1] * 1500

@@ -3,6 +3,7 @@
 import struct
 
 import numpy as np
+import pytest
 
 from host import Reader, text
 
@@ -154,6 +155,20 @@ def test_a_decoupled_inference_is_an_iterator(started):
     assert response.parameters == '{"said": "([[0], [1], [2], []], [[0], [1], [2], []])"}'
     cancel = host.await_call(lambda call: call.kind == 6)
     assert cancel.id == host.await_call(lambda call: call.kind == 5).id
+
+
+def test_a_reply_that_cannot_be_read_ends_the_worker_rather_than_leave_its_calls_waiting(started):
+    host = started(
+        """
+        class TritonPythonModel:
+            def execute(self, requests):
+                pb_utils.InferenceRequest(model_name="o", inputs=[], requested_output_names=[]).exec()
+        """,
+        on_call=lambda host, call: host.reply(call, control=b"\1cut"),
+    )
+    with pytest.raises(ConnectionError, match="the server's message cannot be read"):
+        host.execute([{}])
+    assert host.process.wait(60) == 1
 
 
 def test_inferences_are_for_execute_only(started):

@@ -42,8 +42,8 @@ _Noreturn void launcher_fail(int number, const char *format, ...)
 
 // ---- steps, in this order
 
-void launcher_set_limits(const launcher_options *options);  // rlimits, out-of-memory order, umask
 void launcher_enter_group(const launcher_options *options); // control group of processes
+void launcher_set_limits(const launcher_options *options);  // rlimits, out-of-memory order, umask
 void launcher_enter_namespaces(const launcher_options *options); // strict
 void launcher_restrict_files(const launcher_options *options);   // Landlock
 void launcher_drop_capabilities(void);

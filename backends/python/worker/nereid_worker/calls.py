@@ -2,7 +2,9 @@
 
 import _thread
 import itertools
+import os
 import struct
+import sys
 import threading
 
 import _nereid
@@ -68,6 +70,11 @@ def _receive_all():
             del sink, payload
     except ConnectionError:
         pass  # the host is gone; the process ends
+    except BaseException:
+        # Nobody would ever hear of a reply again: the host starts a new worker, and says why.
+        sys.excepthook(*sys.exc_info())
+        sys.stderr.flush()
+        os._exit(1)
 
 
 def register(sink):
