@@ -34,7 +34,7 @@ class Executor:
         try:
             if self._execute is None:
                 raise _WrongReturn(f"Python model {self._loaded.file} does not implement `execute` method.")
-            responses = self._execute(requests)
+            responses = self._execute(requests[:])  # what the model does to its list is its affair
             if responses is None:
                 responses = self._none_returned(requests)
             elif type(responses) is list:

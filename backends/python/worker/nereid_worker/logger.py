@@ -7,7 +7,7 @@ import sys
 
 import _nereid
 
-from .texts import as_text
+from .texts import as_text, shown
 
 _CALL_LOG = 3
 
@@ -24,7 +24,7 @@ levels = LogLevel.INFO | LogLevel.WARNING | LogLevel.ERROR
 
 
 def _write(level, message, frame):
-    text = as_text(message, "a log message").encode("utf-8", "backslashreplace")
+    text = shown(as_text(message, "a log message")).encode("utf-8", "backslashreplace")
     file = os.path.basename(frame.f_code.co_filename).encode("utf-8", "backslashreplace")
     control = b"".join(
         (struct.pack("=I", len(text)), text, struct.pack("=I", len(file)), file, struct.pack("=I", frame.f_lineno))

@@ -9,13 +9,14 @@ import sys
 import _nereid
 
 from .model import Loaded, reason_and_traceback
+from .texts import shown
 
 _SOCKET = 3
 _HELLO, _LOAD, _AUTO_COMPLETE, _INITIALIZE, _EXECUTE, _IS_READY, _FINALIZE = range(1, 8)
 
 
 def _text(value):
-    data = value.encode("utf-8", "backslashreplace")
+    data = shown(value).encode("utf-8", "backslashreplace")
     return struct.pack("=I", len(data)) + data
 
 

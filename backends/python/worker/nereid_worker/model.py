@@ -111,7 +111,7 @@ def _said(problem):
     """str() of an exception of which nothing is known."""
     try:
         return str(problem)[:_SAID_MOST]
-    except Exception as another:
+    except BaseException as another:
         return f"<{type(another).__name__} in its __str__>"
 
 

@@ -196,6 +196,16 @@ class InferenceRequest:
 
     def _head(self):
         """The control part of the call up to its inputs."""
+        try:
+            return self._packed_head()
+        except struct.error as problem:
+            raise TritonModelException(
+                f"a request to model '{self._model_name}' has a number that does not fit: model_version "
+                f"{self._model_version!r:.40}, correlation_id {self._correlation_id!r:.40}, flags {self._flags!r:.40}, "
+                f"timeout {self._timeout!r:.40} ({problem})"
+            ) from None
+
+    def _packed_head(self):
         correlation = self._correlation_id
         parent = self._trace._parent if isinstance(self._trace, InferenceTrace) else self._handle
         parts = [

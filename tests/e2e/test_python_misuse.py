@@ -1,0 +1,73 @@
+"""What a model does wrong is told clearly, and costs neither its worker nor the server."""
+
+import pytest
+from python_models import ask, make_python
+
+# What it does: (its code, what the error says).
+WRONGS = {
+    "a name with NUL": (
+        "return [answer(value(r), 'OUT\\0X') for r in requests]",
+        "a tensor's name has at most 255 bytes and no NUL: 'OUT\\x00X' of 5",
+    ),
+    "a long name": ("return [answer(value(r), 'O' * 256) for r in requests]", "at most 255 bytes and no NUL: 'OOO"),
+    "a large parameter": (
+        "return [answer(value(r), parameters={'a': 1 << 63}) for r in requests]",
+        "parameter 'a' needs 65 bits, an integer has 64",
+    ),
+    "a parameter's name with NUL": (
+        "return [answer(value(r), parameters={'a\\0': 1}) for r in requests]",
+        "the name of a parameter cannot contain NUL: 'a\\x00'",
+    ),
+    "a parameter that is no UTF-8": (
+        "return [answer(value(r), parameters={'a': '\\ud800'}) for r in requests]",
+        "the value of a parameter cannot contain surrogates: 'a'",
+    ),
+    "too many parameters": (
+        "return [answer(value(r), parameters={str(i): i for i in range(100_000)}) for r in requests]",
+        "expected at most 4096 parameters, '4096' is one more",
+    ),
+    "an error with NUL": ("raise ValueError('before \\0 after')", "ValueError: before   after"),
+    "an answer with NUL": (
+        "return [pb_utils.InferenceResponse(error=pb_utils.TritonError('before \\0 after')) for r in requests]",
+        "before   after",
+    ),
+    "an exception that ends the process when it is told": (
+        "class E(Exception):\n"
+        "        def __str__(self): sys.exit(1)\n"
+        "    raise E()",
+        "E: <SystemExit in its __str__>",
+    ),
+    "something else in the list of requests": (
+        "requests[0] = None\n    raise ValueError('no requests')", "ValueError: no requests",
+    ),
+    "a call with a number that does not fit": (
+        "pb_utils.InferenceRequest(model_name='m', inputs=[], requested_output_names=[], timeout=-1).exec()",
+        "a request to model 'm' has a number that does not fit: model_version -1, correlation_id 0, flags 0, timeout -1 (",
+    ),
+    "an emptied list of requests": ("requests.clear()\n    return []", "InferenceRequest(s) size is:1"),
+}
+
+
+@pytest.fixture(scope="module")
+def server(nereid, backends, tmp_path_factory):
+    from conftest import Starter
+
+    repository = tmp_path_factory.mktemp("misuse")
+    for i, (code, _) in enumerate(WRONGS.values()):
+        make_python(repository, f"wrong{i}", "def execute(self, requests):\n"
+                    "    if value(requests[0])[0] == 0:\n"
+                    "        return [answer(np.full_like(value(r), os.getpid())) for r in requests]\n"
+                    f"    {code}\n")
+    starter = Starter(nereid, backends, tmp_path_factory.mktemp("server"))
+    yield starter(repository)
+    starter.stop_all()
+
+
+@pytest.mark.parametrize("what", WRONGS)
+def test_what_is_wrong_is_said_and_costs_no_worker(server, what):
+    model = f"wrong{list(WRONGS).index(what)}"
+    _, before = ask(server, model, [0])
+    status, reply = ask(server, model, [1])
+    assert status in (400, 500) and WRONGS[what][1] in reply["error"], reply
+    _, after = ask(server, model, [0])
+    assert before["outputs"] == after["outputs"], "the worker is another one"
