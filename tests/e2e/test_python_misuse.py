@@ -1,7 +1,8 @@
 """What a model does wrong is told clearly, and costs neither its worker nor the server."""
 
 import pytest
-from python_models import ask, make_python
+from conftest import Starter, wait_for
+from python_models import ask, infer, make_python, reason
 
 # What it does: (its code, what the error says).
 WRONGS = {
@@ -44,14 +45,20 @@ WRONGS = {
         "pb_utils.InferenceRequest(model_name='m', inputs=[], requested_output_names=[], timeout=-1).exec()",
         "a request to model 'm' has a number that does not fit: model_version -1, correlation_id 0, flags 0, timeout -1 (",
     ),
+    "a metric in the server's name": (
+        "pb_utils.MetricFamily(name='nv_inference_count', description='', kind=pb_utils.MetricFamily.COUNTER)",
+        "metric family 'nv_inference_count' has a name of the server's own",
+    ),
+    "a call that is too long": (
+        "pb_utils.load_model('x', config=' ' * (65 << 20))", "bytes, at most 67108864 can be sent",
+    ),
+    "a call with NUL": ("pb_utils.load_model('a\\0b')", "a name cannot contain NUL: 'a\\x00b'"),
     "an emptied list of requests": ("requests.clear()\n    return []", "InferenceRequest(s) size is:1"),
 }
 
 
 @pytest.fixture(scope="module")
 def server(nereid, backends, tmp_path_factory):
-    from conftest import Starter
-
     repository = tmp_path_factory.mktemp("misuse")
     for i, (code, _) in enumerate(WRONGS.values()):
         make_python(repository, f"wrong{i}", "def execute(self, requests):\n"
@@ -71,3 +78,22 @@ def test_what_is_wrong_is_said_and_costs_no_worker(server, what):
     assert status in (400, 500) and WRONGS[what][1] in reply["error"], reply
     _, after = ask(server, model, [0])
     assert before["outputs"] == after["outputs"], "the worker is another one"
+
+
+def test_what_a_worker_says_is_cut(start_server, repository):
+    make_python(repository, "loads", "def initialize(self, args):\n    raise ValueError('e' * (65 << 20))\n")
+    make_python(repository, "grows", "@staticmethod\ndef auto_complete_config(config):\n"
+                "    config.as_dict()['x'] = 'x' * (65 << 20)\n    return config\n")
+    make_python(repository, "logs", """
+        def execute(self, requests):
+            pb_utils.Logger.log_info("l" * (65 << 20))
+            pb_utils.Logger.log_info("a" + chr(0) + "b")
+            return [answer(value(r)) for r in requests]
+        """)
+    server = start_server(repository, flags=["--strict-readiness=false", "--exit-on-error=false"])
+    assert infer(server, "logs").tolist() == [1]
+    assert reason(server, "loads").startswith("Internal: ValueError: eeee")
+    assert "bytes, at most 67108864 can be sent" in reason(server, "grows")
+    wait_for("the second message", lambda: '"a b"' in server.log)
+    assert server.log.count(" [cut]") == 1
+    assert max(map(len, server.log.splitlines())) < 2 << 20

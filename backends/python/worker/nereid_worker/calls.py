@@ -44,7 +44,10 @@ _receiver = None  # the number of the receiving thread
 
 def text(value):
     """A text as it is on the wire."""
-    data = as_text(value, "a name").encode("utf-8", "surrogateescape")
+    value = as_text(value, "a name")
+    if "\0" in value:
+        raise TritonModelException(f"a name cannot contain NUL: {value!r:.200}")
+    data = value.encode("utf-8", "surrogateescape")
     return struct.pack("=I", len(data)) + data
 
 

@@ -10,6 +10,7 @@ import _nereid
 from .texts import as_text, shown
 
 _CALL_LOG = 3
+_MOST = 1 << 20  # bytes of a message
 
 
 class LogLevel(enum.IntEnum):
@@ -25,6 +26,8 @@ levels = LogLevel.INFO | LogLevel.WARNING | LogLevel.ERROR
 
 def _write(level, message, frame):
     text = shown(as_text(message, "a log message")).encode("utf-8", "backslashreplace")
+    if len(text) > _MOST:
+        text = text[:_MOST].decode("utf-8", "ignore").encode() + b" [cut]"
     file = os.path.basename(frame.f_code.co_filename).encode("utf-8", "backslashreplace")
     control = b"".join(
         (struct.pack("=I", len(text)), text, struct.pack("=I", len(file)), file, struct.pack("=I", frame.f_lineno))

@@ -104,7 +104,8 @@ def reason_and_traceback(problem):
     if isinstance(problem, LoadFailed):
         return str(problem), str(problem)
     lines = traceback.format_exception(type(problem), problem, _own_frames_left_out(problem))
-    return traceback.format_exception_only(type(problem), problem)[-1].strip(), "".join(lines)
+    reason = traceback.format_exception_only(type(problem), problem)[-1].strip()
+    return reason[:_SAID_MOST], "".join(lines)[:_SAID_MOST]
 
 
 def _said(problem):
