@@ -2,7 +2,7 @@
 
 import pytest
 from conftest import Starter, wait_for
-from python_models import ask, infer, make_python, reason
+from python_models import ask, infer, make_python, reason, together
 
 # What it does: (its code, what the error says).
 WRONGS = {
@@ -97,3 +97,40 @@ def test_what_a_worker_says_is_cut(start_server, repository):
     wait_for("the second message", lambda: '"a b"' in server.log)
     assert server.log.count(" [cut]") == 1
     assert max(map(len, server.log.splitlines())) < 2 << 20
+
+
+def test_a_coroutine_that_stops_its_loop_does_not_stop_the_model(start_server, repository):
+    make_python(repository, "stops", """
+        async def execute(self, requests):
+            import asyncio
+            asyncio.get_running_loop().stop()
+            await asyncio.sleep(0.01)
+            return [answer(value(r)) for r in requests]
+        """)
+    server = start_server(repository)
+    for i in range(3):
+        assert infer(server, "stops", [i]).tolist() == [i]
+
+
+def test_a_readiness_check_that_hangs_holds_up_nobody_elses(start_server, repository):
+    """Forty clients ask; the server has a handful of threads for that, and each question may take five seconds."""
+    folder = make_python(repository, "hangs", """
+        def initialize(self, args):
+            self.folder, self.asked = args["model_repository"], 0
+        def is_ready(self):
+            self.asked += 1
+            while os.path.exists(self.folder + "/hold"):
+                time.sleep(0.01)
+            return True
+        def execute(self, requests):
+            return [answer(np.array([self.asked], np.int32)) for _ in requests]
+        """)
+    server = start_server(repository)
+    assert server.ask("/v2/models/hangs/ready").status == 200
+    before = infer(server, "hangs")[0]
+    (folder / "hold").touch()
+    statuses = together(40, lambda _: server.ask("/v2/models/hangs/ready").status)
+    (folder / "hold").unlink()
+    assert set(statuses) <= {200, 400} and 400 in statuses
+    wait_for("readiness", lambda: server.ask("/v2/models/hangs/ready").status == 200)
+    assert infer(server, "hangs")[0] - before < 6, "all asked the model, one after the other"
