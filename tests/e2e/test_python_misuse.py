@@ -134,3 +134,27 @@ def test_a_readiness_check_that_hangs_holds_up_nobody_elses(start_server, reposi
     assert set(statuses) <= {200, 400} and 400 in statuses
     wait_for("readiness", lambda: server.ask("/v2/models/hangs/ready").status == 200)
     assert infer(server, "hangs")[0] - before < 6, "all asked the model, one after the other"
+
+
+def test_a_destructor_that_calls_a_model_where_replies_come_in_is_refused(start_server, repository):
+    """The garbage collector may run it on any thread. On the one that receives replies it would wait for ever."""
+    make_python(repository, "calls", """
+        def execute(self, requests):
+            def call():
+                return pb_utils.InferenceRequest(
+                    model_name="other", inputs=[pb_utils.Tensor("IN", value(requests[0]))], requested_output_names=["OUT"])
+            class Dropped:
+                def __call__(self, *reply):
+                    try:
+                        call().exec()
+                    except pb_utils.TritonModelException as problem:
+                        said.append(str(problem))
+                    done.set()
+            said, done = [], threading.Event()
+            call()._start(Dropped(), 0)
+            done.wait(30)
+            assert "the answer could not arrive" in said[0]
+            return [answer(call().exec().output_tensors()[0].as_numpy())]
+        """)
+    make_python(repository, "other")
+    assert infer(start_server(repository), "calls", [7]).tolist() == [7]

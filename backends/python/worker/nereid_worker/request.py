@@ -168,6 +168,7 @@ class InferenceRequest:
         """The response of another model, or with decoupled=True an iterator of its responses. Errors are responses."""
         if decoupled:
             return self._start(ResponseIterator(), 1)
+        calls.check_may_wait()
         return _response_of(*self._start(calls.Waiter(), 0).wait())
 
     def async_exec(self, decoupled=False):
@@ -278,6 +279,7 @@ class ResponseIterator:
             response = self._seen[self._next]
             self._next += 1
             return response
+        calls.check_may_wait()
         response, self._is_finished = self._queue.get()
         self._seen.append(response)
         self._next = len(self._seen)
