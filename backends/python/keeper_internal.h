@@ -24,6 +24,13 @@ typedef enum keeper_state {
   KEEPER_STOPPED
 } keeper_state;
 
+// What the last check of the present worker's readiness found.
+typedef enum keeper_check {
+  KEEPER_UNCHECKED,
+  KEEPER_CHECKED_GOOD,
+  KEEPER_CHECKED_BAD
+} keeper_check;
+
 struct worker_keeper {
   const python_model *model;
   TRITONBACKEND_ModelInstance *instance; // set before the worker is ready
@@ -49,6 +56,8 @@ struct worker_keeper {
   int socket; // our end; closing it tells the worker to exit
   bool has_complete;
   bool has_is_ready;
+  unsigned checks; // of readiness, under way
+  keeper_check checked;
   unsigned failures;               // ends in a row
   uint64_t ready_ns;               // since when
   uint64_t retry_ns;               // when DOWN: the next start

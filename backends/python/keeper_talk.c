@@ -87,6 +87,7 @@ static void enter(worker_keeper *self, worker_link *link, int socket)
 {
   pthread_mutex_lock(&self->lock);
   self->number++;
+  self->checked = KEEPER_UNCHECKED;
   self->link = link;
   self->socket = socket;
   pthread_mutex_unlock(&self->lock);
@@ -383,18 +384,32 @@ static TRITONSERVER_Error *unhealthy_locked(const worker_keeper *self)
                        self->cause == NULL ? "" : self->cause);
 }
 
-// The link to ask, taken in turn; NULL when there is nothing to ask.
+static TRITONSERVER_Error *not_in_time(void)
+{
+  return backend_error(TRITONSERVER_ERROR_UNAVAILABLE,
+                       "Timed out waiting for in-flight is_ready() response");
+}
+
+// Whether the worker need not be asked. While it is asked already others hear what was found
+// before: a model that hangs holds one of the server's threads up, not all of them.
+static bool is_known_locked(const worker_keeper *self, TRITONSERVER_Error **error)
+{
+  *error = NULL;
+  if (self->state != KEEPER_READY)
+    *error = unhealthy_locked(self);
+  else if (self->has_is_ready && (self->checks == 0 || self->checked == KEEPER_UNCHECKED))
+    return false;
+  else if (self->has_is_ready && self->checked == KEEPER_CHECKED_BAD)
+    *error = not_in_time();
+  return true;
+}
+
+// Takes the turn and gives the link to ask, or NULL.
 static TRITONSERVER_Error *begin_check_locked(worker_keeper *self, worker_link **link)
 {
-  uint64_t deadline = backend_now_ns() + (uint64_t)READY_WAIT_S * NS_PER_S;
   *link = NULL;
-  if (self->state != KEEPER_READY)
-    return unhealthy_locked(self);
-  if (!self->has_is_ready)
-    return NULL;
-  if (!keeper_take_turn_locked(self, deadline))
-    return backend_error(TRITONSERVER_ERROR_UNAVAILABLE,
-                         "Timed out waiting for in-flight is_ready() response");
+  if (!keeper_take_turn_locked(self, backend_now_ns() + (uint64_t)READY_WAIT_S * NS_PER_S))
+    return not_in_time();
   if (self->state == KEEPER_READY) {
     *link = worker_link_ref(self->link);
     return NULL;
@@ -405,13 +420,24 @@ static TRITONSERVER_Error *begin_check_locked(worker_keeper *self, worker_link *
 
 TRITONSERVER_Error *worker_keeper_check_ready(worker_keeper *self)
 {
-  worker_link *link;
+  worker_link *link = NULL;
+  TRITONSERVER_Error *error;
   pthread_mutex_lock(&self->lock);
-  TRITONSERVER_Error *error = begin_check_locked(self, &link);
+  bool known = is_known_locked(self, &error);
+  if (!known) {
+    self->checks++;
+    error = begin_check_locked(self, &link);
+  }
   pthread_mutex_unlock(&self->lock);
-  if (link == NULL)
+  if (known)
     return error;
-  error = ask_is_ready(self, link);
-  worker_keeper_end_work(self, link);
+  if (link != NULL) {
+    error = ask_is_ready(self, link);
+    worker_keeper_end_work(self, link);
+  }
+  pthread_mutex_lock(&self->lock);
+  self->checks--;
+  self->checked = error == NULL ? KEEPER_CHECKED_GOOD : KEEPER_CHECKED_BAD;
+  pthread_mutex_unlock(&self->lock);
   return error;
 }

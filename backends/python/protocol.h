@@ -18,7 +18,8 @@ enum {
   PROTOCOL_VERSION = 1,
   PROTOCOL_SOCKET =
       3, // the worker's end of the socket pair: the memfd comes over it, its end means exit
-  PROTOCOL_CONTROL_MOST = 64 << 20 // bytes of a control part
+  PROTOCOL_CONTROL_MOST = 64 << 20, // bytes of a control part
+  PROTOCOL_NAME_MOST = 255          // bytes of a tensor's name, which has no NUL
 };
 
 enum response_kind {

@@ -11,20 +11,16 @@
 
 #include "triton/core/tritonserver.h"
 
-enum {
-  WIRE_NAME_MOST = 255
-};
-
 typedef struct wire_tensor {
-  char name[WIRE_NAME_MOST + 1];
+  char name[PROTOCOL_NAME_MOST + 1];
   TRITONSERVER_DataType datatype;
   backend_shape shape;
   const void *data; // in the worker's region: it can change at any time
   size_t byte_size;
 } wire_tensor;
 
-// Sets reader->bad when there is no tensor that can be: a name of 1 to WIRE_NAME_MOST bytes without
-// NUL, a known datatype, no negative dimension, data inside the worker's region.
+// Sets reader->bad when there is no tensor that can be: a name of 1 to PROTOCOL_NAME_MOST bytes
+// without NUL, a known datatype, no negative dimension, data inside the worker's region.
 void wire_tensor_read(wire_reader *reader, const channel *channel, wire_tensor *tensor);
 
 void wire_tensor_write(wire_writer *writer, const char *name, TRITONSERVER_DataType datatype,

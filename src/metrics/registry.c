@@ -156,6 +156,19 @@ static family_entry *make_family_entry(metric_kind kind, const char *name, const
   return NULL;
 }
 
+// Families that collectors of a server show, now or later: others' samples must not look like its
+// own, nor come twice.
+static bool is_of_server(const char *name)
+{
+  static const char *const prefixes[] = {"nv_inference_", "nv_model_",   "nv_cpu_",
+                                         "nv_gpu_",       "nv_energy_",  "nv_pinned_",
+                                         "nv_cache_",     "nv_response_"};
+  for (size_t i = 0; i < sizeof prefixes / sizeof prefixes[0]; i++)
+    if (strncmp(name, prefixes[i], strlen(prefixes[i])) == 0)
+      return true;
+  return false;
+}
+
 error *metric_family_new(metrics_registry *registry, metric_kind kind, const char *name,
                          const char *help, metric_family **family)
 {
@@ -163,6 +176,9 @@ error *metric_family_new(metrics_registry *registry, metric_kind kind, const cha
     return error_new(ERROR_INVALID_ARG, "Unsupported kind passed to MetricFamily constructor.");
   if (!metrics_is_metric_name(name))
     return error_new(ERROR_INVALID_ARG, "Invalid metric name");
+  if (is_of_server(name))
+    return error_new(ERROR_INVALID_ARG, "metric family '%.100s' has a name of the server's own",
+                     name);
   metric_family *made = calloc(1, sizeof(*made));
   if (made == NULL)
     return error_no_memory();

@@ -50,7 +50,8 @@ typedef struct metric_bounds {
 } metric_bounds;
 
 // A handle on the family of this name, made when it is new; the first one's help counts.
-// INVALID_ARG for a bad name or kind and for a name that has another kind.
+// INVALID_ARG for a bad name or kind, for a name like the server's own and for one that has another
+// kind.
 error *metric_family_new(metrics_registry *registry, metric_kind kind, const char *name,
                          const char *help, metric_family **family);
 // INTERNAL while metrics were made through this handle that still exist.

@@ -11,6 +11,10 @@
 bool arena_array_reserve(arena *memory, void **array, uint32_t count, uint32_t *capacity,
                          size_t size);
 
+enum {
+  PARAMETER_LIST_MOST = 4096 // each is compared with those before
+};
+
 // Copies name and value into the arena; replaces a parameter of the same name.
 error *parameter_list_set(arena *memory, parameter **list, uint32_t *count, uint32_t *capacity,
                           const char *name, parameter value);

@@ -83,6 +83,21 @@ static bool from_array(outgoing_tensor *tensor, PyObject *array)
   return true;
 }
 
+// The name as bytes; NULL with an exception when the server would refuse it.
+static PyObject *name_bytes(PyObject *name)
+{
+  PyObject *bytes = native_utf8(name);
+  if (bytes == NULL)
+    return NULL;
+  size_t length = (size_t)PyBytes_Size(bytes);
+  if (length <= PROTOCOL_NAME_MOST && memchr(PyBytes_AsString(bytes), '\0', length) == NULL)
+    return bytes;
+  Py_DECREF(bytes);
+  PyErr_Format(PyExc_ValueError, "a tensor's name has at most %d bytes and no NUL: %.100R of %zu",
+               PROTOCOL_NAME_MOST, name, length);
+  return NULL;
+}
+
 bool outgoing_add(outgoing *self, PyObject *object)
 {
   outgoing_tensor *tensor = next_tensor(self);
@@ -95,7 +110,7 @@ bool outgoing_add(outgoing *self, PyObject *object)
   if (name == NULL || from == NULL || native_get_u64(object, names._dtype, &datatype) != 0)
     goto done;
   tensor->datatype = (unsigned)datatype;
-  tensor->name = native_utf8(name);
+  tensor->name = name_bytes(name);
   if (tensor->name == NULL)
     goto done;
   buffer_view view;

@@ -46,7 +46,10 @@ _receiver = None  # the number of the receiving thread
 
 def text(value):
     """A text as it is on the wire."""
-    data = as_text(value, "a name").encode("utf-8", "surrogateescape")
+    value = as_text(value, "a name")
+    if "\0" in value:
+        raise TritonModelException(f"a name cannot contain NUL: {value!r:.200}")
+    data = value.encode("utf-8", "surrogateescape")
     return struct.pack("=I", len(data)) + data
 
 
@@ -112,10 +115,15 @@ class Waiter:
         return self.reply
 
 
+def check_may_wait():
+    """Raises in a destructor that runs, by chance, on the thread that would receive the reply."""
+    if _thread.get_ident() == _receiver:
+        raise TritonModelException("the server cannot be asked from here: the answer could not arrive")
+
+
 def ask(kind, value=0, flags=0, control=None):
     """Calls and waits. Gives (value, payload); TritonModelException with the server's message when it failed."""
-    if _thread.get_ident() == _receiver:  # a destructor, run by chance on the thread that would receive the reply
-        raise TritonModelException("the server cannot be asked from here: the answer could not arrive")
+    check_may_wait()
     waiter = Waiter()
     id = register(waiter)
     try:

@@ -2,7 +2,7 @@
 
 import enum
 
-from .texts import as_text
+from .texts import as_text, shown
 
 
 class TritonModelException(Exception):
@@ -28,7 +28,7 @@ class TritonError:
     __slots__ = ("_message", "_code")
 
     def __init__(self, message, code=ErrorCode.INTERNAL):
-        self._message = as_text(message, "TritonError(): the message")
+        self._message = shown(as_text(message, "TritonError(): the message"))
         self._code = ErrorCode(code)
 
     def code(self):

@@ -24,6 +24,7 @@ class Executor:
         self._name = loaded.instance_name
         self._execute = getattr(loaded.instance, "execute", None)
         self._loop = None
+        self._is_stopped = False
         self._running = set()  # coroutines' futures, so that they live
 
     def run(self, work):
@@ -34,7 +35,7 @@ class Executor:
         try:
             if self._execute is None:
                 raise _WrongReturn(f"Python model {self._loaded.file} does not implement `execute` method.")
-            responses = self._execute(requests)
+            responses = self._execute(requests[:])  # what the model does to its list is its affair
             if responses is None:
                 responses = self._none_returned(requests)
             elif type(responses) is list:
@@ -128,7 +129,8 @@ class Executor:
         import asyncio
 
         asyncio.set_event_loop(self._loop)
-        self._loop.run_forever()
+        while not self._is_stopped:  # a model may stop it
+            self._loop.run_forever()
 
     async def _finish(self, requests, coroutine, flags):
         try:
@@ -161,5 +163,6 @@ class Executor:
         return None
 
     def stop(self):
-        if self._loop is not None:
+        self._is_stopped = True
+        if self._loop is not None and not self._loop.is_closed():
             self._loop.call_soon_threadsafe(self._loop.stop)

@@ -7,9 +7,10 @@ import sys
 
 import _nereid
 
-from .texts import as_text
+from .texts import as_text, shown
 
 _CALL_LOG = 3
+_MOST = 1 << 20  # bytes of a message
 
 
 class LogLevel(enum.IntEnum):
@@ -26,7 +27,9 @@ levels = 0b0111
 
 
 def _write(level_bit, message, frame):
-    text = as_text(message, "a log message").encode("utf-8", "backslashreplace")
+    text = shown(as_text(message, "a log message")).encode("utf-8", "backslashreplace")
+    if len(text) > _MOST:
+        text = text[:_MOST].decode("utf-8", "ignore").encode() + b" [cut]"
     file = os.path.basename(frame.f_code.co_filename).encode("utf-8", "backslashreplace")
     control = b"".join(
         (struct.pack("=I", len(text)), text, struct.pack("=I", len(file)), file, struct.pack("=I", frame.f_lineno))

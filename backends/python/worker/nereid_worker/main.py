@@ -9,13 +9,15 @@ import sys
 import _nereid
 
 from .model import Loaded, reason_and_traceback
+from .texts import shown
 
 _SOCKET = 3
+_ANSWER_MOST = 64 << 20
 _HELLO, _LOAD, _AUTO_COMPLETE, _INITIALIZE, _EXECUTE, _IS_READY, _FINALIZE = range(1, 8)
 
 
 def _text(value):
-    data = value.encode("utf-8", "backslashreplace")
+    data = shown(value).encode("utf-8", "backslashreplace")
     return struct.pack("=I", len(data)) + data
 
 
@@ -94,7 +96,10 @@ class Worker:
 
     def _answer_of(self, kind, payload):
         try:
-            return b"\x01" + self._TASKS[kind](self, payload)
+            answer = b"\x01" + self._TASKS[kind](self, payload)
+            if len(answer) > _ANSWER_MOST:
+                raise ValueError(f"the answer has {len(answer)} bytes, at most {_ANSWER_MOST} can be sent")
+            return answer
         except BaseException as problem:
             reason, full = reason_and_traceback(problem)
             return b"\x00" + _text(reason) + _text(full)

@@ -104,14 +104,15 @@ def reason_and_traceback(problem):
     if isinstance(problem, LoadFailed):
         return str(problem), str(problem)
     lines = traceback.format_exception(type(problem), problem, _own_frames_left_out(problem))
-    return traceback.format_exception_only(type(problem), problem)[-1].strip(), "".join(lines)
+    reason = traceback.format_exception_only(type(problem), problem)[-1].strip()
+    return reason[:_SAID_MOST], "".join(lines)[:_SAID_MOST]
 
 
 def _said(problem):
     """str() of an exception of which nothing is known."""
     try:
         return str(problem)[:_SAID_MOST]
-    except Exception as another:
+    except BaseException as another:
         return f"<{type(another).__name__} in its __str__>"
 
 

@@ -168,6 +168,7 @@ class InferenceRequest:
         """The response of another model, or with decoupled=True an iterator of its responses. Errors are responses."""
         if decoupled:
             return self._start(ResponseIterator(), 1)
+        calls.check_may_wait()
         return _response_of(*self._start(calls.Waiter(), 0).wait())
 
     def async_exec(self, decoupled=False):
@@ -196,6 +197,16 @@ class InferenceRequest:
 
     def _head(self):
         """The control part of the call up to its inputs."""
+        try:
+            return self._packed_head()
+        except struct.error as problem:
+            raise TritonModelException(
+                f"a request to model '{self._model_name}' has a number that does not fit: model_version "
+                f"{self._model_version!r:.40}, correlation_id {self._correlation_id!r:.40}, flags {self._flags!r:.40}, "
+                f"timeout {self._timeout!r:.40} ({problem})"
+            ) from None
+
+    def _packed_head(self):
         correlation = self._correlation_id
         parent = self._trace._parent if isinstance(self._trace, InferenceTrace) else self._handle
         parts = [
@@ -268,6 +279,7 @@ class ResponseIterator:
             response = self._seen[self._next]
             self._next += 1
             return response
+        calls.check_may_wait()
         response, self._is_finished = self._queue.get()
         self._seen.append(response)
         self._next = len(self._seen)

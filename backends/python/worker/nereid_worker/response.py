@@ -6,6 +6,16 @@ from .errors import TritonError, TritonModelException
 from .tensor import Tensor
 
 
+def _check(key, what, text):
+    """Raises unless the server can hold the text of this parameter."""
+    if "\0" in text:
+        raise TritonModelException(f"{what} cannot contain NUL: {key!r:.200}")
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise TritonModelException(f"{what} cannot contain surrogates: {key!r:.200}") from None
+
+
 def parameters_text(parameters):
     """The JSON of a dict of parameters; nothing for none."""
     if not parameters:
@@ -19,6 +29,12 @@ def parameters_text(parameters):
             raise TritonModelException(
                 f"Expect parameters values to have type bool/int/str, found type {type(value)}"
             )
+        _check(key, "the name of a parameter", key)
+        if isinstance(value, str):
+            _check(key, "the value of a parameter", value)
+        elif not -(1 << 63) <= value < 1 << 63:
+            bits = value.bit_length() + 1
+            raise TritonModelException(f"parameter {key!r:.200} needs {bits} bits, an integer has 64")
     return json.dumps(parameters)
 
 

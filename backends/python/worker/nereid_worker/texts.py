@@ -7,3 +7,8 @@ def as_text(value, what):
     if isinstance(value, (bytes, bytearray)):
         return value.decode("utf-8", "surrogateescape")
     raise TypeError(f"{what} must be a str, not {type(value).__name__}")
+
+
+def shown(text):
+    """A text for people: the server's texts end at a NUL."""
+    return text.replace("\0", " ")
