@@ -375,6 +375,13 @@ static TRITONSERVER_Error *begin_check_locked(worker_keeper *self, worker_link *
     return unhealthy_locked(self);
   if (!self->has_is_ready)
     return NULL;
+  self->waiting++;
+  while (self->working && !circle_is_waiting(&self->member) &&
+         host_condition_wait(&self->changed, &self->lock, deadline))
+    ;
+  self->waiting--;
+  if (self->working && circle_is_waiting(&self->member))
+    return NULL; // for another model's reply: it cannot be asked, and works
   if (!keeper_take_turn_locked(self, deadline))
     return backend_error(TRITONSERVER_ERROR_UNAVAILABLE,
                          "Timed out waiting for in-flight is_ready() response");
@@ -396,5 +403,6 @@ TRITONSERVER_Error *worker_keeper_check_ready(worker_keeper *self)
     return error;
   error = ask_is_ready(self, link);
   worker_keeper_end_work(self, link);
+  aside_go_on(self);
   return error;
 }
