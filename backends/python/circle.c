@@ -13,6 +13,7 @@ enum {
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; // guards all that follows
 static circle_member *members;
 static circle_call *buckets[BUCKETS];
+static size_t lent_count;         // of the calls in the table
 static _Atomic size_t open_count; // calls in the table; read without the lock to save it
 
 // ---- calls by their request; from here on the lock is held, unless said otherwise
@@ -60,6 +61,12 @@ static void leave_work(circle_call *self)
   self->place = CIRCLE_ELSEWHERE;
 }
 
+static void end_loan(circle_call *self)
+{
+  lent_count -= self->lent;
+  self->lent = false;
+}
+
 static void drop(circle_call *self)
 {
   leave_bucket(self);
@@ -70,7 +77,7 @@ static void drop(circle_call *self)
   if (self->member->waits_for == self)
     self->member->waits_for = NULL;
   self->member = NULL;
-  self->lent = false;
+  end_loan(self);
   atomic_fetch_sub_explicit(&open_count, 1, memory_order_relaxed);
 }
 
@@ -79,7 +86,7 @@ static void drop(circle_call *self)
 static bool group_is_stuck(const python_model *model)
 {
   for (const circle_member *m = members; m != NULL; m = m->next)
-    if (m->model == model && !m->stuck)
+    if (m->model == model && !(m->stuck && m->waits_for != NULL)) // who is lent takes work
       return false;
   return true;
 }
@@ -95,7 +102,7 @@ static bool is_for(const circle_call *self, const python_model *model)
 static const python_model *stuck_target(const circle_call *self)
 {
   for (const circle_member *m = members; m != NULL; m = m->next)
-    if (m->stuck && is_for(self, m->model) && group_is_stuck(m->model))
+    if (m->stuck && m->waits_for != NULL && is_for(self, m->model) && group_is_stuck(m->model))
       return m->model;
   return NULL;
 }
@@ -119,10 +126,21 @@ static bool call_is_stuck(const circle_call *self)
   return self->request != NULL && stuck_target(self) != NULL;
 }
 
+// The call for which the last one of a worker's executions waits; NULL: it runs, or there is none.
+static const circle_call *last_wait(const circle_member *self)
+{
+  if (self->waits_for != NULL)
+    return self->waits_for;
+  for (const circle_call *call = self->calls; call != NULL; call = call->next)
+    if (call->lent && (self->works == NULL || self->works->execution == call->execution))
+      return call;
+  return NULL;
+}
+
 static void suppose_all_stuck(void)
 {
   for (circle_member *m = members; m != NULL; m = m->next) {
-    m->stuck = m->waits_for != NULL;
+    m->stuck = last_wait(m) != NULL;
     for (circle_call *call = m->calls; call != NULL; call = call->next)
       call->stuck = true;
   }
@@ -136,14 +154,25 @@ static bool strike_out(circle_member *self)
       call->stuck = false;
       changed = true;
     }
-  if (self->stuck && !self->waits_for->stuck) {
+  if (self->stuck && !last_wait(self)->stuck) {
     self->stuck = false;
     changed = true;
   }
   return changed;
 }
 
-// A call that is queued for a stuck model, `first` if that is one; NULL when nothing is stuck.
+static circle_call *find_stuck_at(circle_place place)
+{
+  for (circle_member *m = members; m != NULL; m = m->next)
+    for (circle_call *call = m->calls; call != NULL; call = call->next)
+      if (call->stuck && call->place == place &&
+          (place == CIRCLE_QUEUED || call->at->waits_for != NULL))
+        return call;
+  return NULL;
+}
+
+// A call whose instance must be lent; `first` if that is one, else one that is queued: what an
+// instance was given may have begun, and then lending is of no use. NULL: nobody needs to be lent.
 static circle_call *find_stuck(circle_call *first)
 {
   bool changed = true;
@@ -153,13 +182,10 @@ static circle_call *find_stuck(circle_call *first)
     for (circle_member *m = members; m != NULL; m = m->next)
       changed = strike_out(m) || changed;
   }
-  if (first->stuck && first->place == CIRCLE_QUEUED)
+  if (first != NULL && first->stuck && first->place == CIRCLE_QUEUED)
     return first;
-  for (circle_member *m = members; m != NULL; m = m->next)
-    for (circle_call *call = m->calls; call != NULL; call = call->next)
-      if (call->stuck && call->place == CIRCLE_QUEUED)
-        return call;
-  return NULL;
+  circle_call *queued = find_stuck_at(CIRCLE_QUEUED);
+  return queued != NULL ? queued : find_stuck_at(CIRCLE_EXECUTING);
 }
 
 static circle_member *shallowest(const python_model *model)
@@ -179,9 +205,18 @@ static bool lend(circle_member *self)
   circle_call *call = self->waits_for;
   channel_message word = {.kind = CALL_INFER, .id = call->id, .flags = REPLY_LEND};
   call->lent = true;
+  lent_count++;
   self->waits_for = NULL;
   worker_link_reply(call->link, &word);
   return true;
+}
+
+static bool somebody_waits(void)
+{
+  for (const circle_member *m = members; m != NULL; m = m->next)
+    if (m->waits_for != NULL)
+      return true;
+  return false;
 }
 
 // A quick look before the long one. False: whoever is to serve the call can do so, and nobody came
@@ -192,7 +227,7 @@ static bool may_be_stuck(const circle_call *self)
   if (self->place == CIRCLE_EXECUTING)
     return self->at->waits_for != NULL;
   if (self->place == CIRCLE_ELSEWHERE)
-    return self->at != NULL && self->at->calls != NULL;
+    return self->at != NULL && self->at->calls != NULL && somebody_waits();
   for (const circle_member *m = members; m != NULL; m = m->next) {
     if (!is_for(self, m->model))
       continue;
@@ -203,30 +238,43 @@ static bool may_be_stuck(const circle_call *self)
   return is_ours;
 }
 
+static circle_member *whom_to_lend(const circle_call *stuck)
+{
+  return stuck->place == CIRCLE_EXECUTING ? stuck->at : shallowest(stuck_target(stuck));
+}
+
 // Takes a queued call back. The server answers it from another thread.
 static void refuse(circle_call *self)
 {
   self->refused = true;
+  leave_work(self);
   self->place = CIRCLE_ELSEWHERE;
   self->at = NULL;
   backend_error_log(TRITONSERVER_InferenceRequestCancel(self->request),
                     "cancel an inference request");
 }
 
-// Lends what must be lent after `changed` has come to wait, or to be waited for. False: it is not
-// submitted yet, and must not be.
+// Lends what must be lent after `changed` (NULL: something) has come to wait, or to be waited for.
+// False: it is not submitted yet, and must not be.
 static bool settle(circle_call *changed, bool submitted)
 {
-  if (!may_be_stuck(changed))
+  if (changed != NULL && lent_count == 0 && !may_be_stuck(changed))
     return true;
   for (circle_call *call; (call = find_stuck(changed)) != NULL;) {
-    if (lend(shallowest(stuck_target(call))))
+    if (lend(whom_to_lend(call)))
       continue;
     if (call == changed && !submitted)
       return false;
     refuse(call);
   }
   return true;
+}
+
+// After something has ended: below it, on a worker that is lent, another may wait.
+static void settle_loans(void)
+{
+  if (lent_count > 0)
+    settle(NULL, true);
 }
 
 // ---- what is called from outside; the lock is not held
@@ -348,12 +396,13 @@ bool circle_reply(circle_call *self, bool final)
 {
   pthread_mutex_lock(&lock);
   bool lent = self->lent;
-  self->lent = false;
+  end_loan(self);
   self->replies++;
   if (self->member != NULL && self->member->waits_for == self)
     self->member->waits_for = NULL;
   if (self->member != NULL && final)
     drop(self);
+  settle_loans();
   pthread_mutex_unlock(&lock);
   return lent;
 }
@@ -387,7 +436,7 @@ bool circle_has_call(TRITONBACKEND_Request *const *requests, uint32_t count)
   return found;
 }
 
-static void enter_work(circle_call *self, circle_work *work, const circle_member *by)
+static void enter_work(circle_call *self, circle_work *work, circle_member *by)
 {
   self->place = CIRCLE_EXECUTING;
   self->at = by;
@@ -398,28 +447,50 @@ static void enter_work(circle_call *self, circle_work *work, const circle_member
   work->calls = self;
 }
 
-bool circle_executing(circle_work *work, const circle_member *by,
+bool circle_executing(circle_work *work, circle_member *by, uint64_t execution,
                       TRITONBACKEND_Request *const *requests, uint32_t count)
 {
   work->calls = NULL;
+  work->by = NULL;
   if (is_empty())
     return false;
   pthread_mutex_lock(&lock);
   for (uint32_t i = 0; i < count; i++) {
     circle_call *call = find_request(requests[i]);
-    if (call != NULL && call->place == CIRCLE_QUEUED)
-      enter_work(call, work, by);
+    if (call == NULL || call->place != CIRCLE_QUEUED)
+      continue;
+    enter_work(call, work, by);
   }
   bool found = work->calls != NULL;
+  if (found) {
+    work->by = by;
+    work->execution = execution;
+    work->below = by->works;
+    by->works = work;
+    settle(work->calls, true);
+  }
   pthread_mutex_unlock(&lock);
   return found;
+}
+
+static void leave_member(circle_work *self)
+{
+  circle_work **at = &self->by->works;
+  while (*at != self)
+    at = &(*at)->below;
+  *at = self->below;
 }
 
 void circle_executed(circle_work *work)
 {
   pthread_mutex_lock(&lock);
-  while (work->calls != NULL)
-    leave_work(work->calls);
+  leave_member(work);
+  while (work->calls != NULL) {
+    circle_call *call = work->calls;
+    leave_work(call);
+    settle(call, true);
+  }
+  settle_loans();
   pthread_mutex_unlock(&lock);
 }
 

@@ -21,13 +21,14 @@ typedef struct circle_member {
   struct circle_call *calls;     // that it has under way
   struct circle_call *waits_for; // the one of them for which execute's thread waits; NULL: it does
                                  // not, or it is lent
+  struct circle_work *works;     // that answer calls, the last one first
   unsigned depth;                // lent executions that have not ended
-  bool stuck;                    // while circles are looked for
+  bool stuck;                    // while circles are looked for: what it has begun
 } circle_member;
 
 typedef enum circle_place {
   CIRCLE_QUEUED,    // by the server, for any instance of its model
-  CIRCLE_EXECUTING, // by `at`
+  CIRCLE_EXECUTING, // by `at`, or about to be
   CIRCLE_ELSEWHERE  // `at`, if any, has it, but not in execute; or nobody knows
 } circle_place;
 
@@ -39,12 +40,13 @@ typedef struct circle_call {
   circle_member *member;              // NULL: not in the table
   worker_link *link;
   uint64_t id;
+  uint64_t execution; // that waits for it, or will; by its number
   TRITONSERVER_Server *server;
   const char *model;
   int64_t version;
   TRITONSERVER_InferenceRequest *request; // NULL: not with the server
   circle_place place;
-  const circle_member *at;
+  circle_member *at;
   struct circle_call *next_in_work; // while EXECUTING
   struct circle_call **from_work;
   uint64_t replies;      // that were sent
@@ -53,9 +55,12 @@ typedef struct circle_call {
   bool stuck;            // while circles are looked for
 } circle_call;
 
-// The calls that an execution answers, in the execution. Guarded by the table's lock.
+// What an execution is for, in the execution. Guarded by the table's lock.
 typedef struct circle_work {
-  circle_call *calls;
+  circle_call *calls; // that it answers
+  struct circle_work *below;
+  circle_member *by;
+  uint64_t execution;
 } circle_work;
 
 void circle_join(circle_member *self, const python_model *model);
@@ -64,7 +69,7 @@ void circle_part(circle_member *self);
 // The worker is gone, with all that it had under way.
 void circle_forget(circle_member *self);
 
-// ---- Calls. `self` needs `server`, `model`, `link` and `id`.
+// ---- Calls. `self` needs `server`, `model`, `link`, `id` and `execution`.
 
 // With `waits`, execute's thread waits for the reply from now on.
 void circle_open(circle_call *self, circle_member *member, bool waits);
@@ -88,8 +93,9 @@ void circle_released(circle_call *self);
 // Whether one of them is a call from one of the workers.
 bool circle_has_call(TRITONBACKEND_Request *const *requests, uint32_t count);
 
-// Until circle_executed `work` is in the table. After true that must be called.
-bool circle_executing(circle_work *work, const circle_member *by,
+// `by` has been given the requests. Until circle_executed `work` is in the table; after true that
+// must be called.
+bool circle_executing(circle_work *work, circle_member *by, uint64_t execution,
                       TRITONBACKEND_Request *const *requests, uint32_t count);
 void circle_executed(circle_work *work);
 

@@ -13,7 +13,7 @@ typedef struct execution {
   worker_keeper *keeper;
   const python_model *model;
   worker_link *link; // while there is work
-  uint64_t work_id;  // of the message that was sent
+  uint64_t work_id;  // of the message
   uint64_t block;    // its memory
   TRITONBACKEND_Request **requests;
   uint32_t count;

@@ -191,9 +191,7 @@ static TRITONSERVER_Error *check_outputs(const reply_content *content)
 static TRITONSERVER_Error *make_tensors(infer_call *self, TRITONSERVER_InferenceResponse *response,
                                         channel_message *reply)
 {
-  TRITONSERVER_Error *failed = TRITONSERVER_InferenceResponseError(response); // the response's
-  if (failed != NULL)
-    return TRITONSERVER_ErrorNew(TRITONSERVER_ErrorCode(failed), TRITONSERVER_ErrorMessage(failed));
+  BACKEND_RETURN_IF_ERROR(TRITONSERVER_InferenceResponseError(response));
   reply_content content = {.response = response, .channel = worker_link_channel(self->calls->link)};
   BACKEND_RETURN_IF_ERROR(
       TRITONSERVER_InferenceResponseOutputCount(response, &content.output_count));
@@ -533,7 +531,8 @@ static infer_call *infer_call_new(calls *calls, const channel_message *message, 
   }
   self->calls = calls_ref(calls);
   self->circle = (circle_call){
-      .server = calls->server, .model = self->model, .link = calls->link, .id = message->id};
+      .server = calls->server, .model = self->model, .link = calls->link, .id = message->id,
+      .execution = message->value};
   self->id = message->id;
   self->decoupled = (message->flags & INFER_DECOUPLED) != 0;
   atomic_init(&self->parts, 2);

@@ -132,9 +132,13 @@ TRITONSERVER_Error *keeper_spawn(worker_keeper *self)
 
 // ---- asking
 
-bool worker_keeper_send(worker_keeper *self, worker_link *link, channel_message *work)
+uint64_t worker_keeper_number(worker_keeper *self)
 {
-  work->id = atomic_fetch_add(&self->next_id, 1) + 1;
+  return atomic_fetch_add(&self->next_id, 1) + 1;
+}
+
+bool worker_keeper_send(worker_link *link, const channel_message *work)
+{
   return channel_send(worker_link_channel(link), CHANNEL_WORK, work);
 }
 
@@ -226,11 +230,11 @@ static TRITONSERVER_Error *ask(worker_keeper *self, worker_link *link, uint32_t 
                                control_part_write *write, const void *what, int64_t seconds,
                                control_part *answer)
 {
-  channel_message work = {.kind = kind}, message;
+  channel_message work = {.kind = kind, .id = worker_keeper_number(self)}, message;
   if (write != NULL && !control_part_make(link, write, what, &work))
     return backend_error_no_memory("a message to a Python worker");
   uint64_t block = work.offset;
-  TRITONSERVER_Error *error = worker_keeper_send(self, link, &work)
+  TRITONSERVER_Error *error = worker_keeper_send(link, &work)
                                   ? worker_keeper_await(self, link, work.id, seconds, &message)
                                   : worker_keeper_why_gone(self, link);
   if (error == NULL)

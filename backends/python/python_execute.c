@@ -352,16 +352,13 @@ static TRITONSERVER_Error *send(execution *self, channel_message *work, uint32_t
   work->kind = WORK_EXECUTE;
   work->flags = flags | log_flags() | (self->model->decoupled ? WORK_DECOUPLED : 0u);
   work->value = self->count;
-  self->has_calls = circle_executing(&self->work, worker_keeper_member(self->keeper),
-                                     self->requests, self->count);
   self->compute_start_ns = backend_now_ns();
   for (uint32_t i = 0; i < self->count; i++)
     end_use(self, i, false);
   self->block = work->offset;
-  if (worker_keeper_send(self->keeper, self->link, work)) {
-    self->work_id = work->id;
+  work->id = self->work_id;
+  if (worker_keeper_send(self->link, work))
     return NULL;
-  }
   return worker_keeper_why_gone(self->keeper, self->link);
 }
 
@@ -473,6 +470,9 @@ static TRITONSERVER_Error *execution_new(worker_keeper *keeper, TRITONBACKEND_Re
   execution *self = allocate(&batch);
   if (self == NULL)
     return backend_error_no_memory("a batch");
+  self->work_id = worker_keeper_number(keeper);
+  self->has_calls = circle_executing(&self->work, worker_keeper_member(keeper), self->work_id,
+                                     self->requests, self->count);
   read_facts(self);
   if (self->count > 0)
     *made = self;

@@ -47,8 +47,11 @@ void **worker_keeper_begun(worker_keeper *self);
 // Those that nobody waits for (aside.h).
 struct aside_list *worker_keeper_aside(worker_keeper *self);
 
-// Sends work on CHANNEL_WORK and gives it an id. False: the worker is gone.
-bool worker_keeper_send(worker_keeper *self, worker_link *link, channel_message *work);
+// A number for work.
+uint64_t worker_keeper_number(worker_keeper *self);
+
+// Sends work on CHANNEL_WORK. False: the worker is gone.
+bool worker_keeper_send(worker_link *link, const channel_message *work);
 
 // Waits for the answer with `id`; `seconds` 0 means for ever. After success channel_done must be
 // called for CHANNEL_ANSWERS. UNAVAILABLE: the time is over.

@@ -634,8 +634,7 @@ TRITONSERVER_InferenceRequestSetDoubleParameter(TRITONSERVER_InferenceRequest *r
 TRITONSERVER_DECLSPEC TRITONSERVER_Error *
 TRITONSERVER_InferenceResponseDelete(TRITONSERVER_InferenceResponse *inference_response);
 
-/// The response's error, NULL when the inference succeeded. The error is owned by the response:
-/// do not delete it.
+/// The response's error, NULL when the inference succeeded. It is a copy, the caller's to delete.
 TRITONSERVER_DECLSPEC TRITONSERVER_Error *
 TRITONSERVER_InferenceResponseError(TRITONSERVER_InferenceResponse *inference_response);
 

@@ -191,7 +191,7 @@ class InferenceRequest:
         message = _nereid.make_infer(self._head(), self._inputs)
         sink.id = calls.register(sink)
         try:
-            _nereid.call(calls.INFER, flags, sink.id, 0, message)
+            _nereid.call(calls.INFER, flags, sink.id, lending.current.id if lending.waits() else 0, message)
         except BaseException:
             calls.forget(sink.id)
             raise
