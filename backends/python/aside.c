@@ -150,8 +150,7 @@ static void drop_cancelled(execution *self)
     backend_error_log(TRITONBACKEND_RequestIsCancelled(self->requests[i], &cancelled),
                       "ask whether a request is cancelled");
     if (cancelled)
-      execution_drop(self, i,
-                     backend_error(TRITONSERVER_ERROR_CANCELLED, "Request was cancelled"));
+      execution_drop(self, i, backend_error(TRITONSERVER_ERROR_CANCELLED, "Request was cancelled"));
     else
       i++;
   }
@@ -271,9 +270,9 @@ void aside_fail_all(worker_keeper *keeper, const TRITONSERVER_Error *error)
   pthread_mutex_unlock(&self->lock);
   while (item != NULL) {
     execution *next = item->next;
-    execution_fail(item, TRITONSERVER_ErrorNew(
-                             TRITONSERVER_ErrorCode((TRITONSERVER_Error *)error),
-                             TRITONSERVER_ErrorMessage((TRITONSERVER_Error *)error)));
+    execution_fail(item,
+                   TRITONSERVER_ErrorNew(TRITONSERVER_ErrorCode((TRITONSERVER_Error *)error),
+                                         TRITONSERVER_ErrorMessage((TRITONSERVER_Error *)error)));
     end(item);
     item = next;
   }

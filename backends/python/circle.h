@@ -49,10 +49,10 @@ typedef struct circle_call {
   circle_member *at;
   struct circle_call *next_in_work; // while EXECUTING
   struct circle_call **from_work;
-  uint64_t replies;      // that were sent
-  bool lent;             // its worker takes work while it waits for this
-  bool refused;          // it was cancelled, since nobody could be lent for it
-  bool stuck;            // while circles are looked for
+  uint64_t replies; // that were sent
+  bool lent;        // its worker takes work while it waits for this
+  bool refused;     // it was cancelled, since nobody could be lent for it
+  bool stuck;       // while circles are looked for
 } circle_call;
 
 // What an execution is for, in the execution. Guarded by the table's lock.

@@ -530,9 +530,11 @@ static infer_call *infer_call_new(calls *calls, const channel_message *message, 
     return NULL;
   }
   self->calls = calls_ref(calls);
-  self->circle = (circle_call){
-      .server = calls->server, .model = self->model, .link = calls->link, .id = message->id,
-      .execution = message->value};
+  self->circle = (circle_call){.server = calls->server,
+                               .model = self->model,
+                               .link = calls->link,
+                               .id = message->id,
+                               .execution = message->value};
   self->id = message->id;
   self->decoupled = (message->flags & INFER_DECOUPLED) != 0;
   atomic_init(&self->parts, 2);

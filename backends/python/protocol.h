@@ -92,12 +92,12 @@ enum call_kind {
   // (reply) value: the handle of a request. Reply: value 1 when it is cancelled.
   CALL_IS_CANCELLED,
   // (reply) An inference. flags: INFER_DECOUPLED, INFER_WAITS; value: the id of the WORK_EXECUTE
-  // whose thread makes the call, 0 when another thread does. Control: text model, i64 version (-1 newest),
-  // text id, correlation, u32 flags, u64 timeout (µs), u64 priority, text parameters (JSON), u64
-  // parent (handle of the request whose trace it continues, or 0), u32 count and text[] requested
-  // outputs, u32 count and tensor[] inputs. Replies: control is a response; REPLY_FINAL is set in
-  // the last, and in it RESPONSE_NONE may stand. Without INFER_DECOUPLED there is exactly one; a
-  // decoupled model is then refused.
+  // whose thread makes the call, 0 when another thread does. Control: text model, i64 version (-1
+  // newest), text id, correlation, u32 flags, u64 timeout (µs), u64 priority, text parameters
+  // (JSON), u64 parent (handle of the request whose trace it continues, or 0), u32 count and text[]
+  // requested outputs, u32 count and tensor[] inputs. Replies: control is a response; REPLY_FINAL
+  // is set in the last, and in it RESPONSE_NONE may stand. Without INFER_DECOUPLED there is exactly
+  // one; a decoupled model is then refused.
   CALL_INFER,
   // id: that of a CALL_INFER under way, or one that has ended (nothing happens).
   CALL_INFER_CANCEL,
