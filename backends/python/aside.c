@@ -81,26 +81,46 @@ static execution *find_sent(const aside_list *self, uint64_t id)
 
 // ---- going in
 
+static bool is_lent(aside_list *self)
+{
+  pthread_mutex_lock(&self->lock);
+  bool lent = self->sent > 0;
+  pthread_mutex_unlock(&self->lock);
+  return lent;
+}
+
+// False: the worker behind `link` is gone.
+static bool append_deferred(aside_list *self, execution *item, const worker_link *link)
+{
+  pthread_mutex_lock(&self->lock);
+  bool alive = self->link == link;
+  if (alive) {
+    item->link = NULL;
+    append(self, item);
+  }
+  pthread_mutex_unlock(&self->lock);
+  return alive;
+}
+
 bool aside_defer(execution *owned)
 {
   aside_list *self = list_of(owned);
-  pthread_mutex_lock(&self->lock);
-  bool deferred = self->sent > 0;
-  pthread_mutex_unlock(&self->lock);
-  if (!deferred || circle_has_call(owned->requests, owned->count))
-    return false;
   worker_keeper *keeper = owned->keeper;
   worker_link *link = owned->link;
-  pthread_mutex_lock(&self->lock);
-  deferred = self->link == link; // else the worker is gone, as sending will tell
-  if (deferred) {
-    owned->link = NULL;
-    append(self, owned);
+  if (!is_lent(self))
+    return false;
+  if (circle_has_call(owned->requests, owned->count)) {
+    execution *others = execution_split(owned);
+    if (others != NULL && !append_deferred(self, others, link)) {
+      execution_fail(others, worker_keeper_why_gone(keeper, link));
+      execution_free(others);
+    }
+    return false;
   }
-  pthread_mutex_unlock(&self->lock);
-  if (deferred)
-    worker_keeper_end_work(keeper, link);
-  return deferred;
+  if (!append_deferred(self, owned, link))
+    return false; // as sending will tell
+  worker_keeper_end_work(keeper, link);
+  return true;
 }
 
 bool aside_put_lent(execution *owned)

@@ -26,8 +26,8 @@ void aside_open(aside_list *self, worker_link *link);
 void aside_hold(aside_list *self);
 void aside_let_go(aside_list *self);
 
-// Keeps for later what must not run while the worker is lent; it has its turn to work. True: it is
-// the list's now, and its turn has ended.
+// Keeps for later what must not run while the worker is lent: the execution, which has its turn to
+// work, or some of its requests. True: it is the list's now, and its turn has ended.
 bool aside_defer(execution *owned);
 
 // Keeps a held execution whose worker has been lent, and ends the turn. False: the worker is gone.

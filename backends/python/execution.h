@@ -49,6 +49,10 @@ void execution_fail(execution *self, TRITONSERVER_Error *error_owned);
 // Answers one request with an error and goes on without it. Before they are sent.
 void execution_drop(execution *self, uint32_t index, TRITONSERVER_Error *error_owned);
 
+// Takes out the requests that are no calls from workers, before any is sent. NULL: there are none,
+// or no memory.
+execution *execution_split(execution *self);
+
 void execution_free(execution *self);
 
 #endif

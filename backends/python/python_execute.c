@@ -82,6 +82,50 @@ void execution_free(execution *self)
   free(self);
 }
 
+static void move_request(execution *from, uint32_t index, execution *to, uint32_t place)
+{
+  request_facts facts = from->facts[index];
+  from->facts[index] = (request_facts){0};
+  to->requests[place] = from->requests[index];
+  to->facts[place] = facts;
+}
+
+static void count_rows(execution *self)
+{
+  self->batch_size = 0;
+  for (uint32_t i = 0; i < self->count; i++) {
+    uint64_t rows = 1;
+    if (self->model->max_batch_size > 0)
+      backend_error_log(request_rows(self->requests[i], &rows), "read the rows of a request");
+    self->batch_size += rows;
+  }
+}
+
+execution *execution_split(execution *self)
+{
+  const execution batch = {.keeper = self->keeper,
+                           .model = self->model,
+                           .requests = self->requests,
+                           .count = self->count,
+                           .work_id = worker_keeper_number(self->keeper)};
+  uint32_t kept = 0;
+  for (uint32_t i = 0; i < self->count; i++)
+    kept += circle_has_call(&self->requests[i], 1);
+  execution *others = kept == self->count ? NULL : allocate(&batch);
+  if (others == NULL)
+    return NULL;
+  kept = others->count = 0;
+  for (uint32_t i = 0; i < batch.count; i++)
+    if (circle_has_call(&self->requests[i], 1))
+      move_request(self, i, self, kept++);
+    else
+      move_request(self, i, others, others->count++);
+  self->count = kept;
+  count_rows(self);
+  count_rows(others);
+  return others;
+}
+
 static void delete_factories(execution *self)
 {
   for (uint32_t i = 0; i < self->count; i++) {

@@ -448,8 +448,17 @@ bool channel_allocate(channel *self, size_t size, uint64_t *offset)
   return !is_child(self) && channel_memory_allocate(self->memory, size, offset);
 }
 
+// A block may be written by one thread, sent, and come back to another. What orders the two is the
+// other process, of which neither the language nor a checker of threads knows: this does.
+static void follow_senders(const channel *self)
+{
+  for (int i = 0; i < CHANNEL_RING_COUNT; i++)
+    (void)atomic_load_explicit(&self->rings[i].sent, memory_order_acquire);
+}
+
 bool channel_release(channel *self, uint64_t offset)
 {
+  follow_senders(self);
   return !is_child(self) && channel_memory_release(self->memory, offset);
 }
 
