@@ -10,6 +10,9 @@ import _nereid
 LEND = 4  # of the flags of a reply
 LATE = 32  # of the flags of work
 
+# Before 3.11 each frame takes of the thread's stack, which has 8 MiB.
+_FRAMES_MOST = 7000 if sys.version_info < (3, 11) else sys.maxsize
+
 _thread_of_work = _thread.get_ident()
 _resumed = set()  # calls whose replies are there, while executions above theirs run
 serve_one = None  # takes a piece of work and does it
@@ -26,6 +29,7 @@ class Execution:
         self.is_lent = False
 
 
+_frames_below = 0  # of executions that wait below the current one
 current = None  # the execution that runs on the thread of work, not those that wait below it
 
 
@@ -34,20 +38,27 @@ def waits():
     return current is not None and _thread.get_ident() == _thread_of_work
 
 
+def is_full():
+    """Whether the stack has no room for another execution."""
+    return _frames_below > _FRAMES_MOST
+
+
 def resume(id):
     _resumed.add(id)
 
 
 def lend(id):
     """Takes further work until call `id` is resumed."""
-    global current
+    global current, _frames_below
     execution = current
     if not execution.is_lent:
         _nereid.lend(execution.id, execution.late)
         execution.is_lent = execution.late = True
     current = None
     limit = sys.getrecursionlimit()
-    sys.setrecursionlimit(limit + _frames_of_level())
+    frames = _frames_of_level()
+    sys.setrecursionlimit(limit + frames)
+    _frames_below += frames
     try:
         while id not in _resumed:
             serve_one()
@@ -57,6 +68,7 @@ def lend(id):
         sys.excepthook(*sys.exc_info())
         os._exit(1)
     sys.setrecursionlimit(limit)
+    _frames_below -= frames
     _resumed.discard(id)
     current = execution
 

@@ -169,6 +169,8 @@ class InferenceRequest:
 
     def exec(self, decoupled=False):
         """The response of another model, or with decoupled=True an iterator of its responses. Errors are responses."""
+        if lending.waits() and lending.is_full():
+            raise TritonModelException("the recursion is too deep: the stack of the thread has no room for more")
         if decoupled:
             return self._start(ResponseIterator(), _DECOUPLED)
         return _response_of(*self._start(calls.Waiter(), _WAITS if lending.waits() else 0).wait())
