@@ -29,7 +29,7 @@ void calls_await_all(void)
 }
 
 TRITONSERVER_Error *calls_new(TRITONSERVER_Server *server, const char *where, worker_link *link,
-                              calls **made)
+                              circle_member *member, calls **made)
 {
   calls *self = calloc(1, sizeof *self);
   if (self == NULL || (self->where = strdup(where)) == NULL) {
@@ -45,6 +45,7 @@ TRITONSERVER_Error *calls_new(TRITONSERVER_Server *server, const char *where, wo
   atomic_init(&self->references, 1);
   pthread_mutex_init(&self->lock, NULL);
   self->server = server;
+  self->member = member;
   self->link = worker_link_ref(link);
   count_live(true);
   *made = self;
@@ -78,6 +79,7 @@ void calls_end(calls *self)
   self->ended = true;
   infer_calls_cancel_all(self);
   pthread_mutex_unlock(&self->lock);
+  circle_forget(self->member);
   metric_table_fini(&self->metrics);
   calls_unref(self);
 }
@@ -172,7 +174,7 @@ static void handle_metric(calls *self, const channel_message *message, wire_read
 
 bool calls_handle(calls *self, const channel_message *message)
 {
-  if (message->kind < CALL_INFER || message->kind > CALL_MODEL_IS_READY)
+  if (message->kind < CALL_INFER || message->kind > CALL_INFER_WAIT)
     return false;
   control_part control;
   if (!control_part_copy(&control, self->link, message))
@@ -181,6 +183,8 @@ bool calls_handle(calls *self, const channel_message *message)
     infer_call_start(self, message, &control.reader);
   else if (message->kind == CALL_INFER_CANCEL)
     infer_call_cancel(self, message->id);
+  else if (message->kind == CALL_INFER_WAIT)
+    infer_call_wait(self, message->id, message->value);
   else if (message->kind < CALL_MODEL_LOAD)
     handle_metric(self, message, &control.reader);
   else

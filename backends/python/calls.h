@@ -7,10 +7,11 @@
 #include "worker_link.h"
 
 typedef struct calls calls;
+struct circle_member;
 
-// `where` names model and instance in log lines; copied.
+// `where` names model and instance in log lines; copied. `member` is the worker's, until calls_end.
 TRITONSERVER_Error *calls_new(TRITONSERVER_Server *server, const char *where, worker_link *link,
-                              calls **made);
+                              struct circle_member *member, calls **made);
 
 // Deals with the message if its kind belongs here; the caller does channel_done afterwards. Never
 // waits for the server: replies come from other threads. The listener's thread.

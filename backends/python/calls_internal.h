@@ -3,6 +3,7 @@
 #define NEREID_PYTHON_CALLS_INTERNAL_H
 
 #include "calls.h"
+#include "circle.h"
 #include "metric_calls.h"
 #include "protocol.h"
 #include "tensor_wire.h"
@@ -17,6 +18,7 @@ struct calls {
   TRITONSERVER_Server *server;
   TRITONSERVER_ResponseAllocator *allocator;
   worker_link *link;
+  circle_member *member; // gone when `ended`
   char *where;
   metric_table metrics; // the listener's thread
   pthread_mutex_t lock; // guards what follows
@@ -44,6 +46,7 @@ char *calls_text(wire_reader *reader);
 
 void infer_call_start(calls *self, const channel_message *message, wire_reader *control);
 void infer_call_cancel(calls *self, uint64_t id);
+void infer_call_wait(calls *self, uint64_t id, uint64_t seen);
 void infer_calls_cancel_all(calls *self); // with the lock held
 
 TRITONSERVER_Error *infer_allocator_new(TRITONSERVER_ResponseAllocator **made);

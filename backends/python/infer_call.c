@@ -16,6 +16,8 @@ typedef struct infer_call {
   struct infer_call *next; // calls->lock
   struct infer_call **from;
   calls *calls; // a reference
+  circle_call circle;
+  char *model; // its name
   uint64_t id;
   bool decoupled;
   atomic_uint parts;                      // the request, the responses
@@ -216,6 +218,24 @@ static void reply_error(calls *self, channel_message *reply, TRITONSERVER_Error 
   worker_link_reply(self->link, reply);
 }
 
+static TRITONSERVER_Error *too_deep(const infer_call *self)
+{
+  return backend_error(TRITONSERVER_ERROR_INTERNAL,
+                       "the recursion is too deep: %d executions by one instance wait for calls "
+                       "that lead to model '%s'",
+                       CIRCLE_DEPTH_MOST, self->model);
+}
+
+// After the reply for which the worker was lent. The ring has room for as many as there can be,
+// unless the worker does not read it.
+static void resume(const infer_call *self)
+{
+  const channel_message word = {.kind = WORK_RESUME, .id = self->id};
+  channel *channel = worker_link_channel(self->calls->link);
+  if (!channel_try_send(channel, CHANNEL_WORK, &word))
+    channel_close(channel);
+}
+
 static bool worker_is_gone(calls *self)
 {
   pthread_mutex_lock(&self->lock);
@@ -242,6 +262,7 @@ static void end_part(infer_call *self)
     return;
   unlink_call(self);
   calls_unref(self->calls);
+  free(self->model);
   free(self->data);
   free(self);
 }
@@ -252,6 +273,7 @@ static void request_released(TRITONSERVER_InferenceRequest *request, uint32_t fl
   infer_call *self = userp;
   if ((flags & TRITONSERVER_REQUEST_RELEASE_ALL) == 0)
     return;
+  circle_released(&self->circle);
   pthread_mutex_lock(&self->calls->lock);
   self->request = NULL;
   pthread_mutex_unlock(&self->calls->lock);
@@ -264,9 +286,12 @@ static void response_completed(TRITONSERVER_InferenceResponse *response, uint32_
 {
   infer_call *self = userp;
   bool final = (flags & TRITONSERVER_RESPONSE_COMPLETE_FINAL) != 0;
+  bool lent = (response != NULL || final) && circle_reply(&self->circle, final);
   channel_message reply = {.kind = CALL_INFER, .id = self->id, .flags = final ? REPLY_FINAL : 0};
   if (worker_is_gone(self->calls)) {
     // nobody waits for it
+  } else if (final && self->circle.refused) {
+    reply_error(self->calls, &reply, too_deep(self));
   } else if (response != NULL) {
     TRITONSERVER_Error *error = make_tensors(self, response, &reply);
     if (error == NULL)
@@ -279,6 +304,8 @@ static void response_completed(TRITONSERVER_InferenceResponse *response, uint32_
   } else if (final) {
     worker_link_reply(self->calls->link, &reply);
   }
+  if (lent)
+    resume(self);
   if (response != NULL)
     backend_error_log(TRITONSERVER_InferenceResponseDelete(response), "delete a response");
   if (final)
@@ -487,6 +514,8 @@ static TRITONSERVER_Error *submit(infer_call *self, const infer_content *content
   BACKEND_RETURN_IF_ERROR(
       TRITONSERVER_InferenceRequestNew(&self->request, server, content->model, content->version));
   BACKEND_RETURN_IF_ERROR(fill_request(self, content, control));
+  if (!circle_submit(&self->circle, self->request, content->version))
+    return too_deep(self);
   link_call(self); // its callbacks may run before the next call returns
   TRITONSERVER_Error *error = TRITONSERVER_ServerInferAsync(server, self->request, NULL);
   if (error != NULL)
@@ -494,12 +523,19 @@ static TRITONSERVER_Error *submit(infer_call *self, const infer_content *content
   return error;
 }
 
-static infer_call *infer_call_new(calls *calls, const channel_message *message)
+static infer_call *infer_call_new(calls *calls, const channel_message *message, const char *model)
 {
   infer_call *self = calloc(1, sizeof *self);
-  if (self == NULL)
+  if (self == NULL || (self->model = strdup(model == NULL ? "" : model)) == NULL) {
+    free(self);
     return NULL;
+  }
   self->calls = calls_ref(calls);
+  self->circle = (circle_call){.server = calls->server,
+                               .model = self->model,
+                               .link = calls->link,
+                               .id = message->id,
+                               .execution = message->value};
   self->id = message->id;
   self->decoupled = (message->flags & INFER_DECOUPLED) != 0;
   atomic_init(&self->parts, 2);
@@ -515,27 +551,44 @@ static void infer_call_free(infer_call *self)
     backend_error_log(TRITONSERVER_InferenceRequestDelete(self->request),
                       "delete an inference request");
   calls_unref(self->calls);
+  free(self->model);
   free(self->data);
   free(self);
+}
+
+// Replies with the error of a call that never reached the server.
+static void fail_start(calls *self, const channel_message *message, infer_call *call,
+                       const char *model, TRITONSERVER_Error *error_owned)
+{
+  bool lent = call != NULL && circle_reply(&call->circle, true);
+  channel_message reply = {.kind = CALL_INFER, .id = message->id, .flags = REPLY_FINAL};
+  reply_error(self, &reply,
+              backend_error(TRITONSERVER_ErrorCode(error_owned),
+                            "Model %s - Error when running inference: %s",
+                            model == NULL ? "" : model, TRITONSERVER_ErrorMessage(error_owned)));
+  if (lent)
+    resume(call);
+  TRITONSERVER_ErrorDelete(error_owned);
+  infer_call_free(call);
 }
 
 void infer_call_start(calls *self, const channel_message *message, wire_reader *control)
 {
   infer_content content = {0};
   read_content(control, &content);
-  infer_call *call = infer_call_new(self, message);
+  infer_call *call = infer_call_new(self, message, content.model);
+  if (call != NULL)
+    circle_open(&call->circle, self->member, (message->flags & INFER_WAITS) != 0);
   TRITONSERVER_Error *error = call == NULL ? backend_error_no_memory("an inference request")
                                            : submit(call, &content, control);
-  if (error != NULL) {
-    infer_call_free(call);
-    channel_message reply = {.kind = CALL_INFER, .id = message->id, .flags = REPLY_FINAL};
-    reply_error(self, &reply,
-                backend_error(
-                    TRITONSERVER_ErrorCode(error), "Model %s - Error when running inference: %s",
-                    content.model == NULL ? "" : content.model, TRITONSERVER_ErrorMessage(error)));
-    TRITONSERVER_ErrorDelete(error);
-  }
+  if (error != NULL)
+    fail_start(self, message, call, content.model, error);
   infer_content_fini(&content);
+}
+
+void infer_call_wait(calls *self, uint64_t id, uint64_t seen)
+{
+  circle_wait(self->member, id, seen);
 }
 
 static void cancel(infer_call *self)

@@ -3,6 +3,7 @@
 #ifndef NEREID_PYTHON_KEEPER_INTERNAL_H
 #define NEREID_PYTHON_KEEPER_INTERNAL_H
 
+#include "aside.h"
 #include "worker_keeper.h"
 
 #include <stdatomic.h>
@@ -35,6 +36,8 @@ struct worker_keeper {
   const python_model *model;
   TRITONBACKEND_ModelInstance *instance; // set before the worker is ready
   request_table requests;
+  circle_member member;
+  aside_list aside;
   pthread_t listener;
   atomic_uint_fast64_t next_id;
   void *begun;                // worker_keeper_begun

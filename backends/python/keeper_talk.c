@@ -133,9 +133,13 @@ TRITONSERVER_Error *keeper_spawn(worker_keeper *self)
 
 // ---- asking
 
-bool worker_keeper_send(worker_keeper *self, worker_link *link, channel_message *work)
+uint64_t worker_keeper_number(worker_keeper *self)
 {
-  work->id = atomic_fetch_add(&self->next_id, 1) + 1;
+  return atomic_fetch_add(&self->next_id, 1) + 1;
+}
+
+bool worker_keeper_send(worker_link *link, const channel_message *work)
+{
   return channel_send(worker_link_channel(link), CHANNEL_WORK, work);
 }
 
@@ -229,11 +233,11 @@ static TRITONSERVER_Error *ask(worker_keeper *self, worker_link *link, uint32_t 
                                control_part_write *write, const void *what, int64_t seconds,
                                control_part *answer)
 {
-  channel_message work = {.kind = kind}, message;
+  channel_message work = {.kind = kind, .id = worker_keeper_number(self)}, message;
   if (write != NULL && !control_part_make(link, write, what, &work))
     return backend_error_no_memory("a message to a Python worker");
   uint64_t block = work.offset;
-  TRITONSERVER_Error *error = worker_keeper_send(self, link, &work)
+  TRITONSERVER_Error *error = worker_keeper_send(link, &work)
                                   ? worker_keeper_await(self, link, work.id, seconds, &message)
                                   : worker_keeper_why_gone(self, link);
   if (error == NULL)
@@ -353,9 +357,9 @@ void keeper_finalize(worker_keeper *self, worker_link *link)
 static TRITONSERVER_Error *ask_once(worker_keeper *self, worker_link *link, control_part *answer)
 {
   uint64_t *question = worker_link_question(link);
-  channel_message work = {.kind = WORK_IS_READY}, message;
+  channel_message work = {.kind = WORK_IS_READY, .id = worker_keeper_number(self)}, message;
   if (*question == 0) {
-    if (!worker_keeper_send(self, link, &work))
+    if (!worker_keeper_send(link, &work))
       return worker_keeper_why_gone(self, link);
     *question = work.id;
   }
@@ -408,7 +412,15 @@ static bool is_known_locked(const worker_keeper *self, TRITONSERVER_Error **erro
 static TRITONSERVER_Error *begin_check_locked(worker_keeper *self, worker_link **link)
 {
   *link = NULL;
-  if (!keeper_take_turn_locked(self, backend_now_ns() + (uint64_t)READY_WAIT_S * NS_PER_S))
+  uint64_t deadline = backend_now_ns() + (uint64_t)READY_WAIT_S * NS_PER_S;
+  self->waiting++;
+  while (self->working && !circle_is_waiting(&self->member) &&
+         host_condition_wait(&self->changed, &self->lock, deadline))
+    ;
+  self->waiting--;
+  if (self->working && circle_is_waiting(&self->member))
+    return NULL; // for another model's reply: it cannot be asked, and works
+  if (!keeper_take_turn_locked(self, deadline))
     return not_in_time();
   if (self->state == KEEPER_READY) {
     *link = worker_link_ref(self->link);
@@ -434,6 +446,7 @@ TRITONSERVER_Error *worker_keeper_check_ready(worker_keeper *self)
   if (link != NULL) {
     error = ask_is_ready(self, link);
     worker_keeper_end_work(self, link);
+    aside_go_on(self);
   }
   pthread_mutex_lock(&self->lock);
   self->checks--;

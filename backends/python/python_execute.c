@@ -1,38 +1,15 @@
 #include "python_execute.h"
 
+#include "aside.h"
 #include "backend_batch.h"
 #include "backend_error.h"
 #include "backend_log.h"
 #include "protocol.h"
-#include "request_wire.h"
 #include "response_fill.h"
 #include "worker_calls.h"
 
 #include <stdlib.h>
 #include <string.h>
-
-// One call of execute. A request is ours, the instance thread's, from begin to end of its use in
-// the table of open requests; what the worker answers by CALL_RESPONSE meanwhile is the listener's.
-typedef struct execution {
-  worker_keeper *keeper;
-  const python_model *model;
-  worker_link *link; // while there is work
-  uint64_t work_id;  // of the message that was sent
-  uint64_t block;    // its memory
-  TRITONBACKEND_Request **requests;
-  uint32_t count;
-  request_facts *facts;
-  open_request *open;
-  uint64_t *handles;
-  TRITONBACKEND_Response **responses; // of requests that are answered at once
-  TRITONSERVER_Error **errors;        // to be sent with them
-  bool opened;                        // the requests are in the table
-  bool *held;                         // then: the request is ours to answer
-  uint64_t batch_size;
-  uint64_t exec_start_ns;
-  uint64_t compute_start_ns;
-  uint64_t compute_end_ns;
-} execution;
 
 // ---- setting up
 
@@ -96,11 +73,57 @@ static execution *allocate(const execution *batch)
   return self;
 }
 
-static void execution_free(execution *self)
+void execution_free(execution *self)
 {
+  if (self->has_calls)
+    circle_executed(&self->work);
   for (uint32_t i = 0; i < self->count; i++)
     request_facts_fini(&self->facts[i]);
   free(self);
+}
+
+static void move_request(execution *from, uint32_t index, execution *to, uint32_t place)
+{
+  request_facts facts = from->facts[index];
+  from->facts[index] = (request_facts){0};
+  to->requests[place] = from->requests[index];
+  to->facts[place] = facts;
+}
+
+static void count_rows(execution *self)
+{
+  self->batch_size = 0;
+  for (uint32_t i = 0; i < self->count; i++) {
+    uint64_t rows = 1;
+    if (self->model->max_batch_size > 0)
+      backend_error_log(request_rows(self->requests[i], &rows), "read the rows of a request");
+    self->batch_size += rows;
+  }
+}
+
+execution *execution_split(execution *self)
+{
+  const execution batch = {.keeper = self->keeper,
+                           .model = self->model,
+                           .requests = self->requests,
+                           .count = self->count,
+                           .work_id = worker_keeper_number(self->keeper)};
+  uint32_t kept = 0;
+  for (uint32_t i = 0; i < self->count; i++)
+    kept += circle_has_call(&self->requests[i], 1);
+  execution *others = kept == self->count ? NULL : allocate(&batch);
+  if (others == NULL)
+    return NULL;
+  kept = others->count = 0;
+  for (uint32_t i = 0; i < batch.count; i++)
+    if (circle_has_call(&self->requests[i], 1))
+      move_request(self, i, self, kept++);
+    else
+      move_request(self, i, others, others->count++);
+  self->count = kept;
+  count_rows(self);
+  count_rows(others);
+  return others;
 }
 
 static void delete_factories(execution *self)
@@ -195,7 +218,6 @@ static void fail_one(execution *self, uint32_t index, TRITONSERVER_Error *error)
     release(self, index);
 }
 
-// Answers all requests that are ours to answer with the same error.
 static void fail_all(execution *self, TRITONSERVER_Error *error_owned)
 {
   TRITONSERVER_Error *error = worker_call_explain(self->keeper, error_owned);
@@ -204,8 +226,14 @@ static void fail_all(execution *self, TRITONSERVER_Error *error_owned)
   TRITONSERVER_ErrorDelete(error);
 }
 
-// Answers one request with an error and goes on without it.
-static void drop(execution *self, uint32_t index, TRITONSERVER_Error *error_owned)
+void execution_fail(execution *self, TRITONSERVER_Error *error_owned)
+{
+  if (self->opened)
+    hold_all(self);
+  fail_all(self, error_owned);
+}
+
+void execution_drop(execution *self, uint32_t index, TRITONSERVER_Error *error_owned)
 {
   fail_one(self, index, error_owned);
   TRITONSERVER_ErrorDelete(error_owned);
@@ -226,7 +254,7 @@ static void read_facts(execution *self)
     if (error == NULL)
       i++;
     else
-      drop(self, i, error);
+      execution_drop(self, i, error);
   }
 }
 
@@ -320,7 +348,7 @@ static void send_answers(execution *self)
   }
 }
 
-static void take_answer(execution *self, const channel_message *message)
+void execution_take_answer(execution *self, const channel_message *message)
 {
   channel *channel = worker_link_channel(self->link);
   control_part answer;
@@ -331,7 +359,6 @@ static void take_answer(execution *self, const channel_message *message)
   for (uint32_t i = 0; i < self->count && error == NULL; i++)
     read_response(self, i, &answer.reader);
   control_part_fini(&answer);
-  channel_done(channel, CHANNEL_ANSWERS);
   if ((message->flags & ANSWER_RELEASED) != 0)
     channel_release(channel, self->block);
   if (error == NULL)
@@ -359,26 +386,27 @@ static TRITONSERVER_Error *write_requests(execution *self, channel_message *work
         request_wire_write(self->link, self->facts, self->count, work, &culprit);
     if (error == NULL || culprit == self->count)
       return error;
-    drop(self, culprit, error);
+    execution_drop(self, culprit, error);
   }
   return NULL;
 }
 
-static TRITONSERVER_Error *send(execution *self, channel_message *work)
+static TRITONSERVER_Error *send(execution *self, channel_message *work, uint32_t flags)
 {
   work->kind = WORK_EXECUTE;
-  work->flags = log_flags() | (self->model->decoupled ? WORK_DECOUPLED : 0u);
+  work->flags = flags | log_flags() | (self->model->decoupled ? WORK_DECOUPLED : 0u);
   work->value = self->count;
   self->compute_start_ns = backend_now_ns();
   for (uint32_t i = 0; i < self->count; i++)
     end_use(self, i, false);
-  if (worker_keeper_send(self->keeper, self->link, work))
+  self->block = work->offset;
+  work->id = self->work_id;
+  if (worker_keeper_send(self->link, work))
     return NULL;
   return worker_keeper_why_gone(self->keeper, self->link);
 }
 
-// Opens the requests and sends them to the worker. False: all have been answered.
-static bool send_requests(execution *self)
+bool execution_send(execution *self, uint32_t flags)
 {
   channel_message work = {0};
   TRITONSERVER_Error *error = open_requests(self);
@@ -388,33 +416,47 @@ static bool send_requests(execution *self)
     error = write_requests(self, &work);
     if (error == NULL && self->count == 0)
       return false;
-    if (error == NULL && (error = send(self, &work)) != NULL)
+    if (error == NULL && (error = send(self, &work, flags)) != NULL)
       hold_all(self);
   }
-  if (error != NULL) {
+  if (error != NULL)
     fail_all(self, error);
-    return false;
-  }
-  self->work_id = work.id;
-  self->block = work.offset;
-  return true;
+  return error == NULL;
 }
 
-// Waits for the worker's answer and deals with it. False: `timeout_us` is over.
-static bool await_answer(execution *self, int64_t timeout_us)
+typedef enum progress {
+  ENDED,   // all requests have been answered, or will be by CALL_RESPONSE
+  PENDING, // the worker is at work
+  ASIDE    // it is not ours any more
+} progress;
+
+static progress put_aside(execution *self)
+{
+  if (aside_put_lent(self))
+    return ASIDE;
+  execution_fail(self, worker_keeper_why_gone(self->keeper, self->link));
+  return ENDED;
+}
+
+// Waits for the worker's answer and deals with it.
+static progress await_answer(execution *self, int64_t timeout_us)
 {
   channel_message answer;
   TRITONSERVER_Error *error;
   if (!worker_keeper_poll(self->keeper, self->link, self->work_id, timeout_us, &answer, &error))
-    return false;
+    return PENDING;
   self->compute_end_ns = backend_now_ns();
-  if (error == NULL) {
-    take_answer(self, &answer);
+  if (error != NULL) {
+    execution_fail(self, error);
+  } else if ((answer.flags & ANSWER_LENT) != 0) {
+    channel_done(worker_link_channel(self->link), CHANNEL_ANSWERS);
+    return put_aside(self);
   } else {
-    hold_all(self);
-    fail_all(self, error);
+    execution_take_answer(self, &answer);
+    channel_done(worker_link_channel(self->link), CHANNEL_ANSWERS);
   }
-  return true;
+  aside_let_go(worker_keeper_aside(self->keeper));
+  return ENDED;
 }
 
 static void end_work(execution *self)
@@ -423,17 +465,39 @@ static void end_work(execution *self)
   self->link = NULL;
 }
 
+// When it has its turn to work.
+static progress begin(execution *self)
+{
+  aside_list *aside = worker_keeper_aside(self->keeper);
+  if (aside_defer(self))
+    return ASIDE;
+  aside_hold(aside);
+  if (execution_send(self, 0))
+    return PENDING;
+  aside_let_go(aside);
+  return ENDED;
+}
+
 // From the beginning, waiting for whatever it takes.
-static void run(execution *self)
+static progress run(execution *self)
 {
   TRITONSERVER_Error *error = worker_keeper_begin_work(self->keeper, &self->link);
   if (error != NULL) {
     fail_all(self, error);
-    return;
+    return ENDED;
   }
-  if (send_requests(self))
-    await_answer(self, -1);
-  end_work(self);
+  progress reached = begin(self);
+  return reached == PENDING ? await_answer(self, -1) : reached;
+}
+
+// After the turn, whose it was gives it to who waits aside.
+static void finish(worker_keeper *keeper, execution *self, progress reached)
+{
+  if (reached == ENDED && self->link != NULL)
+    end_work(self);
+  if (reached == ENDED)
+    execution_free(self);
+  aside_go_on(keeper);
 }
 
 // An execution of requests that can be read. An error means that none was touched; `*made` NULL
@@ -450,6 +514,9 @@ static TRITONSERVER_Error *execution_new(worker_keeper *keeper, TRITONBACKEND_Re
   execution *self = allocate(&batch);
   if (self == NULL)
     return backend_error_no_memory("a batch");
+  self->work_id = worker_keeper_number(keeper);
+  self->has_calls = circle_executing(&self->work, worker_keeper_member(keeper), self->work_id,
+                                     self->requests, self->count);
   read_facts(self);
   if (self->count > 0)
     *made = self;
@@ -463,10 +530,8 @@ TRITONSERVER_Error *python_execute(worker_keeper *keeper, TRITONBACKEND_Request 
 {
   execution *self;
   BACKEND_RETURN_IF_ERROR(execution_new(keeper, requests, count, &self));
-  if (self == NULL)
-    return NULL;
-  run(self);
-  execution_free(self);
+  if (self != NULL)
+    finish(keeper, self, run(self));
   return NULL;
 }
 
@@ -480,14 +545,14 @@ TRITONSERVER_Error *python_execute_begin(worker_keeper *keeper, TRITONBACKEND_Re
   BACKEND_RETURN_IF_ERROR(execution_new(keeper, requests, count, &self));
   if (self == NULL)
     return NULL;
-  bool begun = worker_keeper_try_begin_work(keeper, &self->link);
-  if (begun && !send_requests(self)) {
-    end_work(self);
-    execution_free(self);
-    return NULL;
-  }
-  *worker_keeper_begun(keeper) = self;
-  *pending = true;
+  progress reached = PENDING;
+  if (worker_keeper_try_begin_work(keeper, &self->link))
+    reached = begin(self);
+  *pending = reached == PENDING;
+  if (*pending)
+    *worker_keeper_begun(keeper) = self;
+  else
+    finish(keeper, self, reached);
   return NULL;
 }
 
@@ -497,13 +562,10 @@ void python_execute_end(worker_keeper *keeper, int64_t timeout_us, bool *pending
   *pending = true;
   if (self->link == NULL && timeout_us >= 0)
     return; // the worker was not free, and this thread must not wait
-  if (self->link == NULL)
-    run(self);
-  else if (await_answer(self, timeout_us))
-    end_work(self);
-  else
+  progress reached = self->link == NULL ? run(self) : await_answer(self, timeout_us);
+  if (reached == PENDING)
     return;
   *worker_keeper_begun(keeper) = NULL;
-  execution_free(self);
   *pending = false;
+  finish(keeper, self, reached);
 }

@@ -1,5 +1,6 @@
 #include "worker_calls.h"
 
+#include "aside.h"
 #include "backend_batch.h"
 #include "backend_error.h"
 #include "backend_log.h"
@@ -224,8 +225,13 @@ void worker_call_take(worker_keeper *keeper, calls *of_model, worker_link *link,
   case CALL_IS_CANCELLED:
     take_is_cancelled(keeper, link, call);
     break;
+  case CALL_ANSWER:
+    aside_take_answer(keeper, call);
+    break;
   default:
-    if (!calls_handle(of_model, call))
+    if (calls_handle(of_model, call))
+      worker_keeper_note_wait(keeper);
+    else
       BACKEND_LOG_WARN("model '%s': a Python worker made an unknown call",
                        worker_keeper_model(keeper)->name);
   }

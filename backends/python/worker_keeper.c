@@ -38,6 +38,16 @@ request_table *worker_keeper_requests(worker_keeper *self)
   return &self->requests;
 }
 
+circle_member *worker_keeper_member(worker_keeper *self)
+{
+  return &self->member;
+}
+
+aside_list *worker_keeper_aside(worker_keeper *self)
+{
+  return &self->aside;
+}
+
 worker_link *keeper_link(worker_keeper *self)
 {
   pthread_mutex_lock(&self->lock);
@@ -136,6 +146,7 @@ static void bury(worker_keeper *self)
   if (goes_on)
     tell_of_death(self, pause);
   error = worker_call_explain(self, error);
+  aside_fail_all(self, error);
   fail_open_requests(self, error);
   TRITONSERVER_ErrorDelete(error);
 }
@@ -256,8 +267,9 @@ static void serve(worker_keeper *self)
   worker_link *link = keeper_link(self);
   calls *of_model;
   TRITONSERVER_Error *error =
-      calls_new(self->model->server, worker_keeper_name(self), link, &of_model);
+      calls_new(self->model->server, worker_keeper_name(self), link, &self->member, &of_model);
   if (error == NULL) {
+    aside_open(&self->aside, link);
     serve_calls(self, of_model, link);
     calls_end(of_model);
   }
@@ -285,6 +297,8 @@ static void *listen_for_calls(void *argument)
 
 static void free_keeper(worker_keeper *self)
 {
+  circle_part(&self->member);
+  aside_fini(&self->aside);
   request_table_fini(&self->requests);
   pthread_mutex_destroy(&self->lock);
   pthread_cond_destroy(&self->changed);
@@ -304,6 +318,7 @@ static worker_keeper *new_keeper(const python_model *model, const char *name)
   self->model = model;
   self->socket = -1;
   request_table_init(&self->requests);
+  aside_init(&self->aside);
   pthread_mutex_init(&self->lock, NULL);
   host_condition_init(&self->changed);
   self->own_names[0] = strdup(name);
@@ -345,6 +360,16 @@ TRITONSERVER_Error *worker_keeper_start(const python_model *model, const char *n
   return error;
 }
 
+// A passive instance gets no requests: nobody waits for it.
+static TRITONSERVER_Error *join_circle(worker_keeper *self)
+{
+  bool passive;
+  BACKEND_RETURN_IF_ERROR(TRITONBACKEND_ModelInstanceIsPassive(self->instance, &passive));
+  if (!passive)
+    circle_join(&self->member, self->model);
+  return NULL;
+}
+
 TRITONSERVER_Error *worker_keeper_initialize(worker_keeper *self,
                                              TRITONBACKEND_ModelInstance *instance,
                                              const char *name, const char *arguments)
@@ -364,6 +389,8 @@ TRITONSERVER_Error *worker_keeper_initialize(worker_keeper *self,
     error = keeper_initialize(self, link, name, arguments);
   }
   worker_link_unref(link);
+  if (error == NULL)
+    error = join_circle(self);
   if (error == NULL) {
     pthread_mutex_lock(&self->lock);
     self->arguments = own_arguments;
@@ -436,6 +463,14 @@ void keeper_end_turn_locked(worker_keeper *self)
   self->working = false;
   if (self->waiting > 0)
     pthread_cond_broadcast(&self->changed);
+}
+
+void worker_keeper_note_wait(worker_keeper *self)
+{
+  pthread_mutex_lock(&self->lock);
+  if (self->waiting > 0)
+    pthread_cond_broadcast(&self->changed);
+  pthread_mutex_unlock(&self->lock);
 }
 
 static void await_ready_locked(worker_keeper *self)

@@ -7,6 +7,7 @@
 #ifndef NEREID_PYTHON_WORKER_KEEPER_H
 #define NEREID_PYTHON_WORKER_KEEPER_H
 
+#include "circle.h"
 #include "python_model.h"
 #include "request_table.h"
 #include "worker_link.h"
@@ -43,8 +44,14 @@ bool worker_keeper_try_begin_work(worker_keeper *self, worker_link **link);
 // Where an execution that was begun and has not ended is kept; the instance has one at a time.
 void **worker_keeper_begun(worker_keeper *self);
 
-// Sends work on CHANNEL_WORK and gives it an id. False: the worker is gone.
-bool worker_keeper_send(worker_keeper *self, worker_link *link, channel_message *work);
+// Those that nobody waits for (aside.h).
+struct aside_list *worker_keeper_aside(worker_keeper *self);
+
+// A number for work.
+uint64_t worker_keeper_number(worker_keeper *self);
+
+// Sends work on CHANNEL_WORK. False: the worker is gone.
+bool worker_keeper_send(worker_link *link, const channel_message *work);
 
 // Waits for the answer with `id`; `seconds` 0 means for ever. After success channel_done must be
 // called for CHANNEL_ANSWERS. UNAVAILABLE: the time is over.
@@ -59,6 +66,9 @@ bool worker_keeper_poll(worker_keeper *self, worker_link *link, uint64_t id, int
 // Why the worker behind `link` is gone. Waits a moment for its end to be seen.
 TRITONSERVER_Error *worker_keeper_why_gone(worker_keeper *self, worker_link *link);
 
+// The thread of execute may wait for a reply now: who waits for the turn looks again.
+void worker_keeper_note_wait(worker_keeper *self);
+
 // Whether requests can be served: the worker lives and the model's is_ready says so.
 TRITONSERVER_Error *worker_keeper_check_ready(worker_keeper *self);
 
@@ -68,5 +78,6 @@ const char *worker_keeper_name(const worker_keeper *self);
 const python_model *worker_keeper_model(const worker_keeper *self);
 TRITONBACKEND_ModelInstance *worker_keeper_instance(const worker_keeper *self);
 request_table *worker_keeper_requests(worker_keeper *self);
+circle_member *worker_keeper_member(worker_keeper *self);
 
 #endif

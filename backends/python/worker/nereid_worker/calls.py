@@ -9,6 +9,7 @@ import threading
 
 import _nereid
 
+from . import lending
 from .errors import TritonModelException
 from .texts import as_text
 
@@ -30,7 +31,9 @@ from .texts import as_text
     MODEL_LOAD,
     MODEL_UNLOAD,
     MODEL_IS_READY,
-) = range(1, 18)
+    INFER_WAIT,
+    ANSWER,
+) = range(1, 20)
 
 FINAL = 1
 FAILED = 2
@@ -100,19 +103,29 @@ def forget(id):
 class Waiter:
     """Takes one reply, for a thread that waits for it."""
 
-    __slots__ = ("_lock", "reply", "id")
+    __slots__ = ("_lock", "_reply", "_lends", "id")
 
     def __init__(self):
+        self._reply = None
+        self._lends = False
         self._lock = _thread.allocate_lock()
         self._lock.acquire()
 
     def __call__(self, flags, value, payload):
-        self.reply = (flags, value, payload)
-        self._lock.release()
+        if flags & lending.LEND:
+            self._lends = True
+        else:
+            self._reply = (flags, value, payload)
+        if self._lock.locked():  # else who waits has yet to see that it was lent
+            self._lock.release()
 
     def wait(self):
-        self._lock.acquire()
-        return self.reply
+        while self._reply is None:
+            self._lock.acquire()
+            if self._lends:
+                self._lends = False
+                lending.lend(self.id)
+        return self._reply
 
 
 def check_may_wait():

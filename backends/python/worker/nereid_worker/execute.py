@@ -5,7 +5,7 @@ import types
 
 import _nereid
 
-from . import calls, logger
+from . import calls, lending, logger
 from .errors import TritonError
 from .model import execution_error
 from .response import InferenceResponse
@@ -32,6 +32,7 @@ class Executor:
         requests = work.pop()
         kind, flags, id, value = work
         logger.levels = flags & 15
+        below, lending.current = lending.current, lending.Execution(id, flags)
         try:
             if self._execute is None:
                 raise _WrongReturn(f"Python model {self._loaded.file} does not implement `execute` method.")
@@ -46,7 +47,8 @@ class Executor:
         except BaseException as problem:
             message = _nereid.make_answer(requests, self._failed(requests, problem))
         requests = responses = None
-        _nereid.answer(kind, id, message)
+        is_late, lending.current = lending.current.late, below
+        _nereid.answer(kind, id, message, is_late)
 
     def _none_returned(self, requests):
         """Every response comes by a sender. The end of the last reference to a request is the end of its sender."""

@@ -5,7 +5,7 @@ import struct
 
 import _nereid
 
-from . import calls
+from . import calls, lending
 from .errors import TritonError, TritonModelException
 from .response import InferenceResponse, parameters_text
 from .sender import InferenceResponseSender
@@ -13,6 +13,9 @@ from .tensor import Tensor
 from .texts import as_text
 
 RELEASE_ALL = 1
+
+_DECOUPLED = 1  # flags of a call
+_WAITS = 2
 
 MEMORY_GPU = 0
 MEMORY_CPU = 1
@@ -166,10 +169,12 @@ class InferenceRequest:
 
     def exec(self, decoupled=False):
         """The response of another model, or with decoupled=True an iterator of its responses. Errors are responses."""
+        if lending.waits() and lending.is_full():
+            raise TritonModelException("the recursion is too deep: the stack of the thread has no room for more")
         if decoupled:
-            return self._start(ResponseIterator(), 1)
+            return self._start(ResponseIterator(), _DECOUPLED)
         calls.check_may_wait()
-        return _response_of(*self._start(calls.Waiter(), 0).wait())
+        return _response_of(*self._start(calls.Waiter(), _WAITS if lending.waits() else 0).wait())
 
     def async_exec(self, decoupled=False):
         """The same as an awaitable. Calls that are under way together run together."""
@@ -178,7 +183,7 @@ class InferenceRequest:
         loop = asyncio.get_running_loop()
         if decoupled:
             future = loop.create_future()
-            future.set_result(self._start(ResponseIterator(), 1))
+            future.set_result(self._start(ResponseIterator(), _DECOUPLED))
             return future
         return self._start(_Awaited(loop), 0).future
 
@@ -189,7 +194,7 @@ class InferenceRequest:
         message = _nereid.make_infer(self._head(), self._inputs)
         sink.id = calls.register(sink)
         try:
-            _nereid.call(calls.INFER, flags, sink.id, 0, message)
+            _nereid.call(calls.INFER, flags, sink.id, lending.current.id if lending.waits() else 0, message)
         except BaseException:
             calls.forget(sink.id)
             raise
@@ -265,7 +270,10 @@ class ResponseIterator:
         self.id = 0
 
     def __call__(self, flags, value, payload):
-        self._queue.put((_response_of(flags, value, payload), bool(flags & calls.FINAL)))
+        if flags & lending.LEND:
+            self._queue.put(None)
+        else:
+            self._queue.put((_response_of(flags, value, payload), bool(flags & calls.FINAL)))
 
     def __iter__(self):
         if self._is_finished and self._next >= len(self._seen):
@@ -280,10 +288,19 @@ class ResponseIterator:
             self._next += 1
             return response
         calls.check_may_wait()
-        response, self._is_finished = self._queue.get()
+        response, self._is_finished = self._take()
         self._seen.append(response)
         self._next = len(self._seen)
         return response
+
+    def _take(self):
+        if self._queue.empty() and lending.waits():
+            _nereid.call(calls.INFER_WAIT, 0, self.id, len(self._seen), None)
+        while True:
+            reply = self._queue.get()
+            if reply is not None:
+                return reply
+            lending.lend(self.id)
 
     def cancel(self):
         """Asks the model to stop; responses that it sends nevertheless still come."""
