@@ -10,7 +10,8 @@ from python_sides import MODELS, python_backends, side  # noqa: F401
 def client(side, tmp_path_factory):
     """Compiled here, against the library that is tested: an embedding program needs no more."""
     program = tmp_path_factory.mktemp("client") / "stream_client"
-    sanitizers = ["-fsanitize=address,undefined"] if side.build.name == "asan" else []
+    checked = {"asan": ["-fsanitize=address,undefined"], "tsan": ["-fsanitize=thread"]}
+    sanitizers = checked.get(side.build.name, [])
     library = side.build / "lib"
     subprocess.run(
         [
