@@ -1,4 +1,5 @@
 """What a worker is kept from, at both levels: a model that tries (row 42's probe), and the launcher on its own."""
+import fcntl
 import ctypes
 import errno
 import os
@@ -314,7 +315,7 @@ STATUS = "import os; print(open('/proc/self/status').read(), open('/proc/self/li
 def test_what_a_program_starts_with(level):
     reading, writing = os.pipe()
     os.set_inheritable(writing, True)
-    high = os.dup2(writing, 200)
+    high = fcntl.fcntl(writing, fcntl.F_DUPFD, 200)
     result = launch(f"--sandbox={level}", f"--parent={os.getpid()}", "--processes=300", "--", "/usr/bin/python3", "-c", STATUS,
                     pass_fds=[high])
     for descriptor in (reading, writing, high):
