@@ -1,7 +1,7 @@
 """What a worker is kept from, at both levels: a model that tries (row 42's probe), and the launcher on its own."""
-import fcntl
 import ctypes
 import errno
+import fcntl
 import os
 import pathlib
 import shutil
