@@ -22,4 +22,10 @@ NEREID_ModelInstanceExecuteBegin(TRITONBACKEND_ModelInstance *instance,
 TRITONBACKEND_ISPEC void NEREID_ModelInstanceExecuteEnd(TRITONBACKEND_ModelInstance *instance,
                                                         int64_t timeout_us, bool *pending);
 
+// Whether the instance cannot serve right now, and why: writes a text of up to `size` bytes with
+// its end. Tells what is known, asks nobody and does not wait: it is called for each row of the
+// repository's index.
+TRITONBACKEND_ISPEC bool NEREID_ModelInstanceFault(TRITONBACKEND_ModelInstance *instance,
+                                                   char *text, size_t size);
+
 #endif

@@ -8,6 +8,7 @@
 #include "protocol.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -453,4 +454,15 @@ TRITONSERVER_Error *worker_keeper_check_ready(worker_keeper *self)
   self->checked = error == NULL ? KEEPER_CHECKED_GOOD : KEEPER_CHECKED_BAD;
   pthread_mutex_unlock(&self->lock);
   return error;
+}
+
+bool worker_keeper_has_fault(worker_keeper *self, char *text, size_t size)
+{
+  pthread_mutex_lock(&self->lock);
+  bool faulty = self->state != KEEPER_READY;
+  if (faulty)
+    snprintf(text, size, "Stub process '%s' is not healthy.%s%s", worker_keeper_name(self),
+             self->cause == NULL ? "" : " It ended: ", self->cause == NULL ? "" : self->cause);
+  pthread_mutex_unlock(&self->lock);
+  return faulty;
 }

@@ -165,3 +165,11 @@ void NEREID_ModelInstanceExecuteEnd(TRITONBACKEND_ModelInstance *instance, int64
   backend_error_log(TRITONBACKEND_ModelInstanceState(instance, &state), "end an execution");
   python_execute_end(state, timeout_us, pending);
 }
+
+bool NEREID_ModelInstanceFault(TRITONBACKEND_ModelInstance *instance, char *text, size_t size)
+{
+  void *state = NULL;
+  TRITONSERVER_Error *error = TRITONBACKEND_ModelInstanceState(instance, &state);
+  TRITONSERVER_ErrorDelete(error);
+  return error == NULL && worker_keeper_has_fault(state, text, size);
+}

@@ -69,6 +69,9 @@ TRITONSERVER_Error *worker_keeper_why_gone(worker_keeper *self, worker_link *lin
 // The thread of execute may wait for a reply now: who waits for the turn looks again.
 void worker_keeper_note_wait(worker_keeper *self);
 
+// Whether the worker is not there, and why, without asking it or waiting.
+bool worker_keeper_has_fault(worker_keeper *self, char *text, size_t size);
+
 // Whether requests can be served: the worker lives and the model's is_ready says so.
 TRITONSERVER_Error *worker_keeper_check_ready(worker_keeper *self);
 

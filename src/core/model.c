@@ -262,6 +262,17 @@ bool model_is_healthy(model *m)
   return true;
 }
 
+bool model_has_fault(const model *m, char *text, size_t size)
+{
+  const backend_functions *functions = &m->backend->functions;
+  if (functions->model_instance_fault == NULL)
+    return false;
+  for (size_t i = 0; i < m->instance_count; i++)
+    if (functions->model_instance_fault((TRITONBACKEND_ModelInstance *)m->instances[i], text, size))
+      return true;
+  return false;
+}
+
 uint64_t model_inflight(const model *m)
 {
   return atomic_load_explicit(&m->target.inflight, memory_order_acquire);

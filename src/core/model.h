@@ -60,6 +60,8 @@ const model_environment *model_environment_of(const model *m);
 // True while every instance answers TRITONBACKEND_ModelInstanceReady positively (or has no such
 // function).
 bool model_is_healthy(model *m);
+// Whether an instance is known to be out of order, and which, without asking anybody.
+bool model_has_fault(const model *m, char *text, size_t size);
 
 // Requests inside: queued or executing. 0 means idle.
 uint64_t model_inflight(const model *m);

@@ -187,20 +187,52 @@ static void visit_row(const index_walk *walk, index_row row)
     walk->visit(walk->context, &row);
 }
 
+#define FAULT_TEXT_BYTES 1024
+
+// A version that was loaded is ready while its instances are.
+static void visit_loaded(const index_walk *walk, const char *name, const model *m, int64_t version)
+{
+  char fault[FAULT_TEXT_BYTES];
+  bool faulty = model_has_fault(m, fault, sizeof(fault));
+  visit_row(walk, (index_row){name, version, faulty ? VERSION_UNAVAILABLE : VERSION_READY,
+                              faulty ? fault : ""});
+}
+
+// False: there are no more versions. The instances are asked without the lock.
+static bool visit_version(const index_walk *walk, model_entry *entry, size_t i, bool listed)
+{
+  model *loaded = NULL;
+  int64_t version = -1;
+  pthread_mutex_lock(&entry->lock);
+  bool found = i < entry->version_count;
+  if (found) {
+    const version_slot *v = &entry->versions[i];
+    version = v->version;
+    if (v->state == VERSION_READY)
+      loaded = model_ref(v->ready);
+    else if (listed || v->state != VERSION_UNAVAILABLE)
+      visit_row(walk,
+                (index_row){entry->name, version, v->state, v->reason != NULL ? v->reason : ""});
+  }
+  pthread_mutex_unlock(&entry->lock);
+  if (loaded != NULL) {
+    visit_loaded(walk, entry->name, loaded, version);
+    model_unref(loaded);
+  }
+  return found;
+}
+
 // Rows of a model that has a state. `listed`: its folder is there.
 static void visit_entry(const index_walk *walk, model_entry *entry, bool listed)
 {
-  LOCK_SCOPE(&entry->lock);
+  pthread_mutex_lock(&entry->lock);
   if (listed && entry->failure != NULL)
     visit_row(walk, (index_row){entry->name, -1, VERSION_UNAVAILABLE, entry->failure});
   else if (listed && entry->version_count == 0)
     visit_row(walk, (index_row){entry->name, -1, VERSION_UNKNOWN, ""});
-  for (size_t i = 0; i < entry->version_count; i++) {
-    const version_slot *v = &entry->versions[i];
-    if (listed || v->state != VERSION_UNAVAILABLE)
-      visit_row(walk,
-                (index_row){entry->name, v->version, v->state, v->reason != NULL ? v->reason : ""});
-  }
+  pthread_mutex_unlock(&entry->lock);
+  for (size_t i = 0; visit_version(walk, entry, i, listed); i++)
+    ;
 }
 
 static void visit_folder(const index_walk *walk, server *s, const repository_model *found)
