@@ -2,6 +2,8 @@
 // stop block.
 #include "core/server.h"
 #include "api/convert.h"
+#include "base/cleanup.h"
+#include "repository/upload.h"
 #include "request/parameter.h"
 
 #include <string.h>
@@ -93,24 +95,38 @@ TRITONSERVER_Error *TRITONSERVER_ServerLoadModel(TRITONSERVER_Server *s, const c
   return error_to_abi(server_load_model(of(s), model_name, NULL));
 }
 
-// The text of the parameter "config"; NULL when there is none.
-static error *config_override(const TRITONSERVER_Parameter **parameters, uint64_t count,
-                              const char **config)
+// What a load's parameters say: the text of "config", NULL when there is none, and files.
+typedef struct load_content {
+  const char *config;
+  uploaded_file *files; // owned, room for all parameters
+  size_t file_count;
+} load_content;
+
+static error *read_load_parameter(const parameter *p, load_content *content)
 {
-  *config = NULL;
-  for (uint64_t i = 0; i < count; i++) {
-    const parameter *p = parameters[i];
-    if (strncmp(p->name, "file:", 5) == 0)
-      return error_new(ERROR_UNSUPPORTED,
-                       "load parameter '%s': loading a model from uploaded files is not supported "
-                       "by nereid yet",
-                       p->name);
-    if (strcmp(p->name, "config") != 0 || p->type != TRITONSERVER_PARAMETER_STRING)
-      return error_new(ERROR_INVALID_ARG, "Unrecognized load parameter '%s' with type '%s'",
-                       p->name, TRITONSERVER_ParameterTypeString(p->type));
-    *config = p->value.string;
-  }
+  if (strncmp(p->name, "file:", 5) == 0 && p->type == TRITONSERVER_PARAMETER_BYTES)
+    content->files[content->file_count++] =
+        (uploaded_file){p->name + 5, p->value.bytes, (size_t)p->byte_size};
+  else if (strcmp(p->name, "config") == 0 && p->type == TRITONSERVER_PARAMETER_STRING)
+    content->config = p->value.string;
+  else
+    return error_new(ERROR_INVALID_ARG, "Unrecognized load parameter '%s' with type '%s'", p->name,
+                     TRITONSERVER_ParameterTypeString(p->type));
   return NULL;
+}
+
+static error *load_with(server *s, const char *name, const TRITONSERVER_Parameter **parameters,
+                        uint64_t count)
+{
+  uploaded_file *files AUTO_FREE = calloc((size_t)count + 1, sizeof(*files));
+  load_content content = {.files = files};
+  if (files == NULL)
+    return error_no_memory();
+  for (uint64_t i = 0; i < count; i++)
+    RETURN_IF_ERROR(read_load_parameter(parameters[i], &content));
+  if (content.file_count > 0)
+    return server_load_model_files(s, name, content.config, files, content.file_count);
+  return server_load_model(s, name, content.config);
 }
 
 TRITONSERVER_Error *
@@ -118,9 +134,7 @@ TRITONSERVER_ServerLoadModelWithParameters(TRITONSERVER_Server *s, const char *m
                                            const TRITONSERVER_Parameter **parameters,
                                            uint64_t parameter_count)
 {
-  const char *config;
-  error *e = config_override(parameters, parameter_count, &config);
-  return error_to_abi(e != NULL ? e : server_load_model(of(s), model_name, config));
+  return error_to_abi(load_with(of(s), model_name, parameters, parameter_count));
 }
 
 TRITONSERVER_Error *TRITONSERVER_ServerUnloadModel(TRITONSERVER_Server *s, const char *model_name)

@@ -34,6 +34,7 @@ struct load_operation {
   model_entry *entry; // acquired until the load is done
   char *repository;
   char *folder;
+  upload *upload;                 // what was sent instead of a repository's files, or NULL
   Inference__ModelConfig *config; // what was read; each version is loaded from a copy
   uint64_t change;
   uint64_t unloads; // entry->unloads when it began
@@ -60,6 +61,7 @@ static void free_operation(load_operation *o)
   config_free(o->config);
   free(o->repository);
   free(o->folder);
+  upload_unref(o->upload);
   error_free(o->outcome);
   pthread_cond_destroy(&o->ended);
   free(o);
@@ -199,6 +201,7 @@ static error *load_version(load_job *job)
       .version = job->version,
       .repository = o->repository,
       .folder = o->folder,
+      .upload = o->upload,
   };
   RETURN_IF_ERROR(config_copy(o->config, &source.config_owned));
   uint64_t begin = clock_monotonic_ns();
@@ -314,6 +317,8 @@ static error *make_jobs(load_operation *o, const repository_folder *folder)
       continue;
     o->jobs[o->job_count++] =
         (load_job){.task.run = run_job, .operation = o, .version = o->wanted[i], .change = change};
+    if (o->upload != NULL) // the next plain load is from the repository
+      o->jobs[o->job_count - 1].change = 0;
     if (v->state != VERSION_READY)
       version_slot_set(v, VERSION_LOADING, NULL);
   }
@@ -359,7 +364,7 @@ static error *plan(load_operation *o, const repository_model *found, const char 
     if (config_json == NULL || error_get_code(e) != ERROR_INVALID_ARG)
       e = poll_failure(found->name, e);
   } else if (!*unchanged) {
-    o->change = config_json != NULL ? clock_realtime_ns() : folder.change;
+    o->change = o->upload != NULL ? 0 : config_json != NULL ? clock_realtime_ns() : folder.change;
     o->folder = folder.path;
     folder.path = NULL;
     e = select_versions(o, &folder);
@@ -373,7 +378,7 @@ static error *plan(load_operation *o, const repository_model *found, const char 
 }
 
 error *lifecycle_begin_load(server *s, const repository_model *found, const char *config_json,
-                            load_operation **result)
+                            upload *files, load_operation **result)
 {
   model_entry *entry;
   *result = NULL;
@@ -387,6 +392,7 @@ error *lifecycle_begin_load(server *s, const repository_model *found, const char
   pthread_cond_init(&o->ended, NULL);
   o->server = s;
   o->entry = entry;
+  o->upload = upload_ref(files);
   model_entry_acquire(entry);
   error *e = plan(o, found, config_json, &unchanged);
   if (e != NULL || unchanged) {
@@ -533,7 +539,7 @@ static void begin_startup_load(load_task *task)
     log_error("failed to poll model '%s': not unique across all model repositories",
               l->found->name);
   else
-    e = lifecycle_begin_load(l->server, l->found, NULL, &l->operation); // logs a failure
+    e = lifecycle_begin_load(l->server, l->found, NULL, NULL, &l->operation); // logs a failure
   l->failed = l->found->duplicate || e != NULL;
   LOCK_SCOPE(&l->server->lock);
   if (--*l->left == 0)

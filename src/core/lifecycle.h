@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "core/server.h"
 #include "repository/repository.h"
+#include "repository/upload.h"
 
 typedef struct load_operation load_operation;
 
@@ -13,8 +14,10 @@ typedef struct load_operation load_operation;
 // INTERNAL "failed to load '…', failed to poll from model repository: …" for a folder or
 // configuration that cannot be read, INVALID_ARG for the override or when no version is to be
 // served.
+// `files`, which `found` then names, are the model's as long as it is served; NULL: they are a
+// repository's.
 error *lifecycle_begin_load(server *s, const repository_model *found, const char *config_json,
-                            load_operation **operation);
+                            upload *files, load_operation **operation);
 
 // Waits until the load is done and releases the operation. INVALID_ARG "load failed for model …".
 error *lifecycle_await_load(load_operation *operation);

@@ -27,6 +27,7 @@ static error *make_model(const model_environment *environment, model_source *sou
   m->environment = *environment;
   m->config = source->config_owned;
   source->config_owned = NULL;
+  m->upload = upload_ref(source->upload);
   m->name = strdup(source->name);
   m->repository = strdup(source->repository);
   m->folder = strdup(source->folder);
@@ -213,6 +214,7 @@ void model_destroy(model *m)
   pthread_mutex_destroy(&m->start_lock);
   response_statistics_fini(&m->target.response_statistics);
   pthread_mutex_destroy(&m->cancelled_lock);
+  upload_unref(m->upload);
   free(m->name);
   free(m->repository);
   free(m->folder);

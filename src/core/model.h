@@ -37,6 +37,7 @@ typedef struct model_source {
   int64_t version;
   const char *repository; // path of the repository that holds the model, as the operator gave it
   const char *folder;     // path of the model's folder, what TRITONBACKEND_ModelRepository reports
+  struct upload *upload;  // keeps that folder as long as the model, NULL: nothing need keep it
   Inference__ModelConfig
       *config_owned; // read and with defaults set, not yet auto-completed, normalised or validated
 } model_source;

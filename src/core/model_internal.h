@@ -6,6 +6,7 @@
 #include "core/instance.h"
 #include "core/load_pool.h"
 #include "core/model.h"
+#include "repository/upload.h"
 #include "request/target.h"
 #include "schedule/ordering.h"
 #include "schedule/scheduler.h"
@@ -19,6 +20,7 @@ struct model {
   model_environment environment;
   char *name;
   char *repository;
+  upload *upload; // its files, when they came with the load
   char *folder;
   Inference__ModelConfig *config; // owned
   bool completing;  // ModelInitialize is running: the backend may change the configuration

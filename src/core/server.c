@@ -327,8 +327,25 @@ error *server_load_model(server *s, const char *name, const char *config_json)
   else if (e == NULL && found->duplicate)
     e = not_polled(name, "not unique across all model repositories");
   if (e == NULL)
-    e = lifecycle_begin_load(s, found, config_json, &operation);
+    e = lifecycle_begin_load(s, found, config_json, NULL, &operation);
   repository_listing_fini(&listing);
+  return e != NULL ? e : lifecycle_await_load(operation);
+}
+
+error *server_load_model_files(server *s, const char *name, const char *config_json,
+                               const uploaded_file *files, size_t count)
+{
+  upload *stored;
+  load_operation *operation;
+  RETURN_IF_ERROR(check_control(s));
+  RETURN_IF_ERROR(repository_check_name(name));
+  if (config_json == NULL)
+    return error_new(ERROR_INVALID_ARG,
+                     "Load parameter 'config' must be specified for model file override");
+  RETURN_IF_ERROR(upload_new(name, files, count, &stored));
+  const repository_model found = {(char *)name, (char *)upload_repository(stored), false};
+  error *e = lifecycle_begin_load(s, &found, config_json, stored, &operation);
+  upload_unref(stored); // the load has its own
   return e != NULL ? e : lifecycle_await_load(operation);
 }
 

@@ -8,6 +8,7 @@
 #include "core/model.h"
 #include "core/model_table.h"
 #include "core/server_options.h"
+#include "repository/upload.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -82,6 +83,12 @@ error *server_index(server *s, bool ready_only, index_visitor *visit, void *cont
 // texts: UNAVAILABLE unless models are controlled explicitly, INVALID_ARG for the name or "load
 // failed for model …", INTERNAL "failed to load …, failed to poll from model repository".
 error *server_load_model(server *s, const char *name, const char *config_json);
+
+// Loads a model from files that the caller sends, whatever repositories hold; `config_json` is
+// needed. A later server_load_model loads it from its repository again. INVALID_ARG for paths,
+// UNAVAILABLE when the files cannot be stored.
+error *server_load_model_files(server *s, const char *name, const char *config_json,
+                               const uploaded_file *files, size_t count);
 
 // Stops serving a model; requests inside are served. Success for a name that is not known. A load
 // of the same model that runs meanwhile fails.

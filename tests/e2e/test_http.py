@@ -227,8 +227,8 @@ def test_models_are_loaded_and_unloaded_by_the_client(start_server, repository):
         config["output"] = [{"name": "OUTPUT0", "data_type": "TYPE_INT8", "dims": [-1]}]
         client.load_model("m", config=json.dumps(config))
         assert client.get_model_config("m")["max_batch_size"] == 3
-        with pytest.raises(Exception, match="not supported by nereid yet"):
-            client.load_model("m", config=json.dumps(config), files={"file:1/x": b"abc"})
+        client.load_model("m", config=json.dumps(config | {"max_batch_size": 5}), files={"file:2/x": b"abc"})
+        assert client.get_model_config("m")["max_batch_size"] == 5 and client.is_model_ready("m", "2")
         client.unload_model("m")
         assert not client.is_model_ready("m")
         with pytest.raises(Exception, match="failed to poll from model repository"):

@@ -528,7 +528,8 @@ static void an_override_stays_until_files_change_or_the_model_is_unloaded(void *
   parameter = TRITONSERVER_ParameterNew("file:1/x", TRITONSERVER_PARAMETER_STRING, "");
   parameters[0] = parameter;
   fails(TRITONSERVER_ServerLoadModelWithParameters(server, "m", parameters, 1),
-        TRITONSERVER_ERROR_UNSUPPORTED, "file:1/x");
+        TRITONSERVER_ERROR_INVALID_ARG,
+        "Unrecognized load parameter 'file:1/x' with type 'STRING'");
   TRITONSERVER_ParameterDelete(parameter);
   expect_answer(server, "m", 2);
   ok(TRITONSERVER_ServerDelete(server));
