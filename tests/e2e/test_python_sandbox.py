@@ -242,7 +242,7 @@ def test_standard_passes_all_but_what_is_the_servers_own(start_probe):
     assert [probe("variable", name) for name in own] == ["done: '1'", "done: None", "done: '3'"]
 
 
-def test_the_setting_of_the_backend_comes_before_the_flag(start_probe):
+def test_the_strict_setting_of_the_backend_comes_before_the_flag(start_probe):
     probe = start_probe("standard", flags=["--backend-config=python,worker-sandbox=strict"])
     assert probe("bind").startswith("blocked: ")
     assert "sandbox strict" in probe.server.log
@@ -288,7 +288,7 @@ def launch(*arguments, before=(), **options):
     (["--surprise", "--", "/bin/true"], 125, "unknown option"),
     ([], 125, "no program"),
     (["--parent=1", "--", "/bin/true"], 125, "the server has ended"),
-    (["--sandbox=strict", "--read=/absent/folder", "--", "/bin/true"], 125, "--read: '/absent/folder': No such file"),
+    pytest.param(["--sandbox=strict", "--read=/absent/folder", "--", "/bin/true"], 125, "--read: '/absent/folder': No such file", id="strict"),
     # inside of another sandbox there are no namespaces to be had
     (["--", LAUNCHER, "--sandbox=strict", "--", "/bin/true"], 125, "needs "),
 ])
@@ -296,6 +296,12 @@ def test_a_start_that_fails_says_why(arguments, status, words):
     result = launch(*arguments)
     assert result.returncode == status
     assert words in result.stderr and result.stderr.count("\n") == 1
+
+
+def test_strict_is_had_or_refused_by_name():
+    result = launch("--sandbox=strict", "--", "/bin/true")
+    assert result.returncode == 0 and result.stderr == "" or (
+        result.returncode == 125 and "strict needs" in result.stderr and result.stderr.count("\n") == 1), result.stderr
 
 
 def test_no_shell_runs_what_is_no_program(tmp_path):
