@@ -215,7 +215,9 @@ def test_attempts_are_refused(start_probe, attempts, level, left):
     probe = start_probe(level)
     said = {name: probe(name, *arguments) for name, arguments in attempts.items()}
     assert len(said) == 15
-    assert {name for name, text in said.items() if not text.startswith("blocked: ")} == left, said
+    # the processes of a root user are bounded by a control group only
+    unbounded = {"fork_bomb"} if "needs a control group" in launch("--sandbox=strict", "--", "/bin/true").stderr else set()
+    assert {name for name, text in said.items() if not text.startswith("blocked: ")} == left | unbounded, said
     assert "PermissionError(1," in said["mount"] and "PermissionError(1," in said["load_module"]
     # it is the same worker, and the server is well
     assert probe("variable", "PATH").startswith("done: '/")
