@@ -46,6 +46,8 @@ def leaks(audit, repository, backends):
         normal = os.path.normpath(path)
         if re.fullmatch(r"/tmp/tsan\.rodata\.\d+", normal):
             continue  # ThreadSanitizer's own, at its start
+        if re.fullmatch(r"/tmp/nereid-upload-\w{6}(/m(/.*)?)?", normal, re.S):
+            continue  # the private folder of uploaded files, and what is below it without ".."
         if not normal.startswith("/") or any(normal == root or normal.startswith(root + "/") for root in roots):
             continue  # a socket, a pipe, or allowed
         if any(root.startswith(normal + "/") for root in roots):
@@ -122,8 +124,8 @@ def test_500_vectors_in_every_field_open_nothing_outside_cve_2023_31036_2026_241
                 answer = send(client, vector)
                 if answer.status == 200 and not may_be_taken:
                     taken.append((field, vector))
-                if field == "file parameter" and "\0" not in vector:
-                    assert answer.status == 501 and "not supported by nereid yet" in answer.text, (vector, answer.text)
+                if field == "file parameter":  # what is only an odd name fails for want of a backend
+                    assert answer.status == 400, (vector, answer.text)
                 assert answer.status < 600 and "root:x:" not in answer.text
         assert taken == []
         for field in ("label_filename", "cc_model_filenames"):  # what leads out is refused and not only unused
