@@ -587,12 +587,25 @@ bool exchange_is_abandoned(const exchange *x)
   return x->phase == EXCHANGE_ANSWERED;
 }
 
+static void run_queued(job *queued)
+{
+  exchange *x = (exchange *)((char *)queued - offsetof(exchange, queued));
+  x->job(x);
+  exchange_resume(x);
+}
+
+error *exchange_submit_job(exchange *x, jobs *pool, job_order order)
+{
+  x->queued.run = run_queued;
+  return jobs_submit(pool, order, &x->queued);
+}
+
 void exchange_run_job(exchange *x, jobs *pool, job_order order, void (*job)(exchange *x),
                       exchange_step next)
 {
   x->job = job;
   exchange_suspend(x, next);
-  if (!exchange_fail_if_error(x, jobs_submit(pool, order, x)))
+  if (!exchange_fail_if_error(x, exchange_submit_job(x, pool, order)))
     return;
   exchange_resume(x);
 }

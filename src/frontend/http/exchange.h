@@ -11,9 +11,9 @@
 #include "frontend/http/body.h"
 #include "frontend/http/connections.h"
 #include "frontend/http/headers.h"
-#include "frontend/http/jobs.h"
 #include "frontend/http/loop.h"
 #include "frontend/http/routes.h"
+#include "frontend/protocol/jobs.h"
 #include "triton/core/tritonserver.h"
 
 #include <microhttpd.h>
@@ -53,7 +53,7 @@ struct exchange {
 
   exchange_step next;       // what a resumed exchange does
   void (*job)(exchange *x); // what a job thread does; see exchange_run_job
-  exchange *next_job;       // queue of jobs.c
+  struct job queued;        // the same for jobs.h
   inference *inference;     // of an infer request, else NULL
   void *job_data;           // of the handler that runs a job
 
@@ -99,6 +99,9 @@ void exchange_resume(exchange *x); // any thread, once for each suspension
 // thread: for calls that may block, and for work that would hold the loop's other clients up.
 void exchange_run_job(exchange *x, jobs *pool, job_order order, void (*job)(exchange *x),
                       exchange_step next);
+
+// Runs x->job on a thread of the pool, and then resumes the exchange, which is suspended.
+error *exchange_submit_job(exchange *x, jobs *pool, job_order order);
 
 // Work on that many bytes of text is done by the pool http->workers, less by the loop.
 #define EXCHANGE_LOOP_BYTES (256u << 10)

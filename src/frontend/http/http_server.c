@@ -162,11 +162,11 @@ static error *start_loops(http_server *http)
 // The loops are there before anything is accepted; the socket listens meanwhile.
 static error *start(http_server *http, int listen_fd_owned)
 {
-  error *failure = jobs_new(JOB_THREADS, &http->jobs);
+  error *failure = jobs_new("http-job", JOB_THREADS, &http->jobs);
   if (failure == NULL)
-    failure = jobs_new(PROBE_THREADS, &http->probes);
+    failure = jobs_new("http-job", PROBE_THREADS, &http->probes);
   if (failure == NULL)
-    failure = jobs_new(machine_cpus(), &http->workers);
+    failure = jobs_new("http-job", machine_cpus(), &http->workers);
   http->parallel = (parallel){.run = jobs_run_parts, .pool = http->workers};
   if (failure == NULL)
     failure = make_shared_replies(http);

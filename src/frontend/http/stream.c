@@ -347,7 +347,7 @@ static stream_step format_aside(stream *s)
     s->current = NULL;
     return STREAM_STOPPED;
   }
-  error *failure = jobs_submit(x->http->workers, JOB_FINISHES, x);
+  error *failure = exchange_submit_job(x, x->http->workers, JOB_FINISHES);
   if (failure != NULL) {
     error_free(failure);
     format(s);
