@@ -6,7 +6,8 @@
 #include <stdlib.h>
 #include <strings.h>
 
-#define MAX_STEPS     10000 // of one search; what a plain pattern needs grows with the name
+#define MAX_STEPS     10000 // from one place of a name; plain patterns need a few for each byte
+#define MAX_NAME      256   // bytes that are searched
 #define MAX_HEAP_KIB  64
 #define RESERVED_PART "triton_"
 
@@ -74,8 +75,10 @@ error *header_forward_matches(const header_forward *forward, slice name, bool *m
   pcre2_match_data *found = pcre2_match_data_create(1, NULL);
   if (found == NULL)
     return error_no_memory();
-  int outcome =
-      pcre2_match(forward->code, (PCRE2_SPTR)name.data, name.size, 0, 0, found, forward->limits);
+  int outcome = PCRE2_ERROR_MATCHLIMIT;
+  if (name.size <= MAX_NAME)
+    outcome =
+        pcre2_match(forward->code, (PCRE2_SPTR)name.data, name.size, 0, 0, found, forward->limits);
   pcre2_match_data_free(found);
   if (outcome == PCRE2_ERROR_NOMATCH)
     return NULL;
