@@ -27,6 +27,7 @@
 
 typedef struct life {
   const daemon_options *options;
+  const access_rules *rules;
   TRITONSERVER_Server *server;
   http_server *http;
   metrics_server *metrics;
@@ -81,16 +82,22 @@ static error *open_http(life *l)
   http.busy_poll_us = (unsigned)o->http_busy_poll_us;
   http.admin_local_only = o->secure;
   http.allow_model_upload = o->allow_model_upload;
+  http.restricted = &l->rules->http.restricted;
+  http.forward = l->rules->http.forward;
+  http.tls = &l->rules->http.tls;
+  options_unix_mode(o, &http.unix_mode);
+  access_rules_warn(o, l->rules);
   return http_server_new(&http, l->server, &l->http);
 }
 
 static error *open_metrics(life *l)
 {
   const daemon_options *o = l->options;
-  const metrics_server_options metrics = {
-      .address = o->metrics_address[0] != '\0' ? o->metrics_address : o->http_address,
+  metrics_server_options metrics = {
+      .address = options_metrics_address(o),
       .port = (uint16_t)o->metrics_port,
   };
+  options_unix_mode(o, &metrics.unix_mode);
   return metrics_server_new(&metrics, l->server, &l->metrics);
 }
 
@@ -262,9 +269,9 @@ static error *open_events(life *l)
   return NULL;
 }
 
-int life_run(const daemon_options *options)
+int life_run(const daemon_options *options, const access_rules *rules)
 {
-  life l = {.options = options, .report = -1, .signals = -1};
+  life l = {.options = options, .rules = rules, .report = -1, .signals = -1};
   error *e = open_events(&l);
   if (e == NULL)
     e = server_setup(options, &l.server);

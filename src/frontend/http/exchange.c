@@ -378,6 +378,8 @@ static bool find_route(exchange *x, const char *method, slice path)
     exchange_fail(x, MHD_HTTP_NOT_FOUND, "Not Found");
     return false;
   }
+  if (!access_check_key(x, match.category)) // as Triton does, before it looks at the method
+    return false;
   if (match.route == NULL) {
     static const char *const allowed[] = {[METHOD_GET] = "GET, HEAD",
                                           [METHOD_POST] = "POST",
@@ -413,7 +415,7 @@ static bool find_route(exchange *x, const char *method, slice path)
 static bool check_room(exchange *x)
 {
   if (!connection_is_surplus(x->connection) || x->route->category == CATEGORY_HEALTH ||
-      access_is_admin(x->route->category))
+      route_category_is_admin(x->route->category))
     return true;
   x->last = true;
   exchange_fail(x, MHD_HTTP_SERVICE_UNAVAILABLE,

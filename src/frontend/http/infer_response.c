@@ -256,5 +256,7 @@ void generate_reply(exchange *x, inference *i)
       exchange_fail_if_error(x, generate_response_json_write(&json, &x->arena, &text)))
     return;
   reply_memory *memory = hold(x, &text);
-  exchange_reply_with(x, with_headers(memory == NULL ? NULL : reply_with_text(memory), false, 0));
+  struct MHD_Response *response =
+      with_headers(memory == NULL ? NULL : reply_with_text(memory), false, 0);
+  exchange_reply_with(x, response_with_load(response, x->http->server, x->mhd));
 }

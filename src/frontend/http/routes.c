@@ -79,18 +79,6 @@ static const route table[] = {
 
 #define ROW_COUNT (sizeof(table) / sizeof(table[0]))
 
-static const char *const category_names[CATEGORY_COUNT] = {
-    [CATEGORY_HEALTH] = "health",
-    [CATEGORY_METADATA] = "metadata",
-    [CATEGORY_INFERENCE] = "inference",
-    [CATEGORY_SHARED_MEMORY] = "shared-memory",
-    [CATEGORY_MODEL_CONFIG] = "model-config",
-    [CATEGORY_MODEL_REPOSITORY] = "model-repository",
-    [CATEGORY_STATISTICS] = "statistics",
-    [CATEGORY_TRACE] = "trace",
-    [CATEGORY_LOGGING] = "logging",
-};
-
 static const struct {
   slice name; // as it stands in a pattern
   route_parameter parameter;
@@ -100,11 +88,6 @@ static const struct {
     {{"{repository}", 12}, PARAMETER_REPOSITORY},
     {{"{region}", 8}, PARAMETER_REGION},
 };
-
-const char *route_category_name(route_category category)
-{
-  return category_names[category];
-}
 
 const route *routes_all(size_t *count)
 {
@@ -182,6 +165,7 @@ route_match routes_find(unsigned method, slice path)
       continue;
     matched = table[i].path;
     match.methods |= table[i].methods;
+    match.category = table[i].category;
     if (match.route == NULL && (table[i].methods & method) != 0)
       match.route = &table[i];
     if (match.route != NULL)
