@@ -5,11 +5,11 @@
 #define NEREID_FRONTEND_GRPC_CONNECTION_H
 
 #include "base/refcount.h"
+#include "frontend/grpc/http2.h"
 #include "frontend/grpc/output.h"
 #include "frontend/grpc/timers.h"
 #include "frontend/grpc/wire.h"
 
-#include <nghttp2/nghttp2.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -47,7 +47,8 @@ struct connection {
   _Atomic uint32_t alive; // calls that exist, closed streams' ones too
 
   bool established;      // the preface came
-  bool leaving;          // GOAWAY is sent: no new calls
+  uint64_t left_ns;      // when the client was asked to go; 0: it was not
+  bool leaving;          // it got to know which calls are taken yet
   bool failed;           // nothing can be sent or received any more
   uint64_t began_ns;
   uint64_t heard_ns;     // when something came last
@@ -73,7 +74,13 @@ void connection_flush(connection *c);
 // Asks the client to go; its calls go on.
 void connection_leave(connection *c);
 
-// Closes the socket, and ends the calls. The caller's reference, if it has none, is gone with it.
+// The client answered a ping.
+void connection_answered(connection *c);
+
+// One more call is open.
+void connection_call_opened(connection *c);
+
+// Closes the socket, and ends the calls. The connection stays until the loop's pass is over.
 void connection_close(connection *c);
 
 void connection_ref(connection *c);   // any thread

@@ -1,11 +1,13 @@
 // The gRPC listener: KServe v2's GRPCInferenceService and gRPC's health service on one port
 // (docs/grpc.md). The daemon makes it from options and a server of the north seam, and stops it
-// before it stops that server. It is a shared object of its own, so that a server without gRPC does
-// not load HTTP/2's library; `nereid_grpc_front_end` is its only symbol.
+// before it stops that server.
 #ifndef NEREID_FRONTEND_GRPC_GRPC_SERVER_H
 #define NEREID_FRONTEND_GRPC_GRPC_SERVER_H
 
 #include "base/error.h"
+#include "frontend/protocol/header_forward.h"
+#include "frontend/protocol/restricted.h"
+#include "frontend/protocol/tls.h"
 #include "triton/core/tritonserver.h"
 
 #include <stdbool.h>
@@ -20,17 +22,16 @@ typedef struct grpc_server_options {
   uint16_t port;       // 0: any free one
   bool reuse_port;
   unsigned backlog;
+  unsigned unix_mode; // as listen_options
 
   unsigned thread_count;     // loop threads; 0: one for each processor, 2 at least, 8 at most
   unsigned connection_limit; // open connections; further ones wait in the backlog
   size_t max_inflight_bytes; // of all requests at one time, and as much again of their answers;
                              // 0: a quarter of the memory
 
-  bool use_tls;
-  bool require_client_certificate; // mutual TLS
-  const char *certificate_file;    // PEM, as the next two; of the server
-  const char *key_file;
-  const char *root_file; // whose client certificates are taken
+  const tls_identity *tls;         // borrowed until grpc_server_new returns
+  const restrictions *restricted;  // borrowed, as the next two
+  const header_forward *forward;   // NULL: none
 
   unsigned compression_level; // of reply messages to clients that take it: 0 none to 3 high
 
@@ -50,29 +51,26 @@ typedef struct grpc_server_options {
   bool allow_model_upload; // loads may bring code from other machines
 } grpc_server_options;
 
-typedef struct grpc_front_end {
-  // Sets the defaults of docs/grpc.md.
-  void (*options_init)(grpc_server_options *options);
+// Sets the defaults of docs/grpc.md.
+void grpc_server_options_init(grpc_server_options *options);
 
-  // Opens the port and serves at once. `server` is borrowed and must live until free has returned.
-  // Errors as http_server_new.
-  error *(*start)(const grpc_server_options *options, TRITONSERVER_Server *server,
-                  grpc_server **result);
+// Opens the port and serves at once; models may still be loading. `server` is borrowed and must
+// live until grpc_server_free has returned. Errors as http_server_new.
+error *grpc_server_new(const grpc_server_options *options, TRITONSERVER_Server *server,
+                       grpc_server **result);
 
-  uint16_t (*port)(const grpc_server *g);
+// The port in use.
+uint16_t grpc_server_port(const grpc_server *g);
 
-  // Serves on, but says that it is not ready.
-  void (*announce_stop)(grpc_server *g);
+// Serves on, but says that it is not ready.
+void grpc_server_announce_stop(grpc_server *g);
 
-  // Stops accepting, tells clients to go (GOAWAY), and waits until every call is over or the
-  // monotonic moment has come. Returns the number of calls that are left. May be called again.
-  size_t (*drain)(grpc_server *g, uint64_t deadline_ns);
+// Stops accepting, tells clients to go (GOAWAY), and waits until every call is over or the monotonic
+// moment `deadline_ns` has come. Returns the number of calls that are left. May be called again.
+size_t grpc_server_drain(grpc_server *g, uint64_t deadline_ns);
 
-  // Stops all threads and closes what is open; requests still in flight are cancelled and waited
-  // for. NULL is allowed.
-  void (*free)(grpc_server *g);
-} grpc_front_end;
-
-extern const grpc_front_end nereid_grpc_front_end;
+// Stops all threads and closes what is open; requests still in flight are cancelled and waited for.
+// NULL is allowed.
+void grpc_server_free(grpc_server *g);
 
 #endif

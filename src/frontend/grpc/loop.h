@@ -29,6 +29,9 @@ void loops_drain(loops *all);
 // Stops the threads and closes all connections, whose calls are cancelled. NULL is allowed.
 void loops_stop(loops *all);
 
+// Runs what was woken since the threads have stopped.
+void loops_run_woken(loops *all);
+
 // Frees what loop_wake touches, once nobody can call it any more. NULL is allowed.
 void loops_free(loops *all);
 
@@ -44,6 +47,9 @@ char *loop_read_buffer(loop *l);     // LOOP_READ_BYTES
 
 // The connection has something to send or to hand to HTTP/2: seen to at the end of the pass.
 void loop_mark(loop *l, connection *c);
+
+// The connection is closed: nobody calls it any more.
+void loop_forget(loop *l, connection *c);
 
 // Watches the socket for more than input, or no longer.
 bool loop_watch(loop *l, connection *c, bool for_output);

@@ -5,10 +5,11 @@
 #include "base/parallel.h"
 #include "base/refcount.h"
 #include "frontend/grpc/grpc_server.h"
+#include "frontend/grpc/http2.h"
 #include "frontend/protocol/budget.h"
 #include "frontend/protocol/jobs.h"
+#include "frontend/protocol/listen.h"
 
-#include <nghttp2/nghttp2.h>
 #include <pthread.h>
 #include <stdatomic.h>
 
@@ -18,7 +19,7 @@ typedef struct tls_context tls_context;
 struct grpc_server {
   grpc_server_options options; // without the texts
   TRITONSERVER_Server *server; // borrowed
-  uint16_t port;
+  listener listener; // without the descriptor, which the loops have
   loops *loops;
   jobs *jobs;    // calls that may block for long, such as loads
   jobs *probes;  // readiness: not to wait behind loads
@@ -33,8 +34,7 @@ struct grpc_server {
   _Atomic bool leaving;  // not ready
   _Atomic bool draining; // nothing new is accepted
   _Atomic size_t connections;
-  _Atomic size_t calls;      // streams that are open
-  _Atomic size_t references_of_core; // requests that the core has
+  _Atomic size_t calls;  // that exist
   pthread_mutex_t mutex;     // with `changed`: for whoever waits for a count to fall
   pthread_cond_t changed;    // on the monotonic clock
 };
@@ -45,5 +45,7 @@ void grpc_server_unref(grpc_server *g);
 // Around the life of a call, and around what the core has of it.
 void grpc_server_call_began(grpc_server *g);
 void grpc_server_call_ended(grpc_server *g);
+
+void grpc_server_connection_ended(grpc_server *g);
 
 #endif

@@ -18,43 +18,43 @@ struct tls_context {
 
 // ---- TLS: set-up ----
 
-static error *read_files(tls_context *tls, const char *certificate_file, const char *key_file,
-                         const char *root_file)
+static gnutls_datum_t datum(const char *text)
 {
-  int result = gnutls_certificate_set_x509_key_file(tls->credentials, certificate_file, key_file,
-                                                    GNUTLS_X509_FMT_PEM);
-  if (result < 0)
-    return error_new(ERROR_INVALID_ARG,
-                     "cannot use certificate '%s' (--grpc-server-cert) with key '%s' "
-                     "(--grpc-server-key): %s",
-                     certificate_file, key_file, gnutls_strerror(result));
-  if (root_file == NULL || root_file[0] == '\0')
-    return NULL;
-  result = gnutls_certificate_set_x509_trust_file(tls->credentials, root_file, GNUTLS_X509_FMT_PEM);
-  if (result <= 0)
-    return error_new(ERROR_INVALID_ARG, "cannot use root certificates '%s' (--grpc-root-cert): %s",
-                     root_file, result == 0 ? "there are none" : gnutls_strerror(result));
-  return NULL;
+  return (gnutls_datum_t){(unsigned char *)text, (unsigned)strlen(text)};
 }
 
-error *tls_context_new(const char *certificate_file, const char *key_file, const char *root_file,
-                       bool mutual, tls_context **result)
+static int use_identity(tls_context *tls, const tls_identity *identity)
 {
+  const gnutls_datum_t certificate = datum(identity->certificate);
+  const gnutls_datum_t key = datum(identity->key);
+  int status = gnutls_certificate_set_x509_key_mem(tls->credentials, &certificate, &key,
+                                                   GNUTLS_X509_FMT_PEM);
+  if (status < 0 || identity->root == NULL)
+    return status;
+  const gnutls_datum_t root = datum(identity->root);
+  return gnutls_certificate_set_x509_trust_mem(tls->credentials, &root, GNUTLS_X509_FMT_PEM);
+}
+
+error *tls_context_new(const tls_identity *identity, tls_context **result)
+{
+  *result = NULL;
+  if (identity->certificate == NULL)
+    return NULL;
   tls_context *tls = calloc(1, sizeof(*tls));
   if (tls == NULL)
     return error_no_memory();
-  tls->mutual = mutual;
-  error *failure = NULL;
-  if (gnutls_certificate_allocate_credentials(&tls->credentials) < 0 ||
-      gnutls_priority_init(&tls->priority, "NORMAL:-VERS-ALL:+VERS-TLS1.3:+VERS-TLS1.2", NULL) < 0)
-    failure = error_no_memory();
-  if (failure == NULL)
-    failure = read_files(tls, certificate_file, key_file, root_file);
-  if (failure != NULL)
-    tls_context_free(tls);
-  else
+  tls->mutual = identity->root != NULL;
+  int status = gnutls_certificate_allocate_credentials(&tls->credentials);
+  if (status >= 0)
+    status = gnutls_priority_init(&tls->priority, TLS_PRIORITIES, NULL);
+  if (status >= 0)
+    status = use_identity(tls, identity);
+  if (status >= 0) {
     *result = tls;
-  return failure;
+    return NULL;
+  }
+  tls_context_free(tls);
+  return error_new(ERROR_UNAVAILABLE, "TLS cannot be set up for gRPC: %s", gnutls_strerror(status));
 }
 
 void tls_context_free(tls_context *tls)

@@ -3,13 +3,13 @@
 #define NEREID_FRONTEND_GRPC_WIRE_H
 
 #include "base/error.h"
+#include "frontend/protocol/tls.h"
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <sys/uio.h>
 
 typedef struct tls_context tls_context;
-typedef struct gnutls_session_int gnutls_session_int;
 
 typedef struct wire {
   int fd; // owned
@@ -18,10 +18,8 @@ typedef struct wire {
   bool wants_output; // of a handshake: it waits for the socket to take something
 } wire;
 
-// Reads the server's certificate and key, and whose client certificates are taken (NULL or "": any,
-// unless `mutual`). Errors name the flag and the file.
-error *tls_context_new(const char *certificate_file, const char *key_file, const char *root_file,
-                       bool mutual, tls_context **result);
+// What all connections of a listener share. *result is NULL when the identity is empty: no TLS.
+error *tls_context_new(const tls_identity *identity, tls_context **result);
 void tls_context_free(tls_context *tls); // NULL is allowed
 
 // Owns the socket from here on, whatever happens. `tls` NULL: plain.
