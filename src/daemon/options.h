@@ -26,6 +26,7 @@ typedef struct daemon_options {
   char *security;
   bool allow_root;
   bool allow_model_upload;
+  bool allow_client_shm;
 
   int64_t log_verbose;
   bool log_info;

@@ -39,6 +39,8 @@ typedef struct http_server_options {
   bool admin_local_only;   // admin categories are for clients on this machine (access.h)
   bool allow_model_upload; // loads may bring code from other machines
 
+  struct shared_memory *shared_memory; // of clients; borrowed, lives as long as `server`
+
   unsigned busy_poll_us; // how long a loop polls for clients that come back at once
 } http_server_options;
 
