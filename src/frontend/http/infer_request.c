@@ -196,12 +196,13 @@ static void release_text(void *exchange_pointer, const char *begin, const char *
 
 static bool add_tensors(exchange *x, inference *i, const infer_request_json *json)
 {
-  if (!infer_reserve_shared(x, i, json))
+  // outputs first: an input that one of them is written over is copied
+  if (!infer_reserve_shared(x, i, json) || !add_outputs(x, i, json))
     return false;
   for (size_t k = 0; k < json->input_count; k++)
     if (!add_input(x, i, &json->inputs[k]))
       return false;
-  return add_outputs(x, i, json);
+  return true;
 }
 
 bool infer_fill_request(exchange *x, inference *i)

@@ -29,6 +29,22 @@ static bool is_copied(TRITONSERVER_DataType datatype)
   }
 }
 
+static bool overlaps(const shared_span *a, const shared_span *b)
+{
+  const char *a_begin = a->base, *b_begin = b->base;
+  return a->region == b->region && a_begin < b_begin + b->byte_size &&
+         b_begin < a_begin + a->byte_size;
+}
+
+// Backends expect that what they read stays as it is while they write.
+static bool is_overwritten(const inference *i, const shared_span *input)
+{
+  for (size_t k = 0; k < i->choice_count; k++)
+    if (i->choices[k].span != NULL && overlaps(i->choices[k].span, input))
+      return true;
+  return false;
+}
+
 static size_t count_shared(const infer_request_json *json)
 {
   size_t count = 0;
@@ -105,7 +121,8 @@ bool infer_add_shared_input(exchange *x, inference *i, const infer_json_input *i
   const shared_span *span = take_span(x, i, &input->shared_memory);
   if (span == NULL || span->byte_size == 0)
     return span != NULL;
-  void *base = is_copied(input->datatype) ? note_copy(x, i, span) : span->base;
+  bool copied = is_copied(input->datatype) || is_overwritten(i, span);
+  void *base = copied ? note_copy(x, i, span) : span->base;
   return base != NULL && !exchange_fail_if(x, TRITONSERVER_InferenceRequestAppendInputData(
                                                   i->request, input->name, base, span->byte_size,
                                                   span->memory_type, span->memory_type_id));
