@@ -9,6 +9,7 @@
 #include "daemon/server_setup.h"
 #include "frontend/http/http_server.h"
 #include "frontend/http/metrics_server.h"
+#include "frontend/protocol/shared_memory.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -30,6 +31,7 @@ typedef struct life {
   const access_rules *rules;
   TRITONSERVER_Server *server;
   http_server *http;
+  shared_memory *shared_memory; // of clients, for all front ends
   metrics_server *metrics;
   int report;  // wakeup: the helper thread is done
   int signals; // signalfd
@@ -79,6 +81,7 @@ static error *open_http(life *l)
   http.write_timeout_ms = (unsigned)o->http_write_timeout_ms;
   http.min_rate = (unsigned)o->http_min_rate;
   http.idle_timeout_ms = (unsigned)o->http_idle_timeout_ms;
+  http.shared_memory = l->shared_memory;
   http.busy_poll_us = (unsigned)o->http_busy_poll_us;
   http.admin_local_only = o->secure;
   http.allow_model_upload = o->allow_model_upload;
@@ -277,7 +280,9 @@ int life_run(const daemon_options *options, const access_rules *rules)
     e = server_setup(options, &l.server);
   if (e != NULL)
     return fail("creating server", e);
-  if (options->allow_http)
+  l.shared_memory = shared_memory_new(options->allow_client_shm);
+  e = l.shared_memory == NULL ? error_no_memory() : NULL;
+  if (e == NULL && options->allow_http)
     e = open_http(&l);
   if (e == NULL && options->allow_metrics)
     e = open_metrics(&l);
@@ -289,6 +294,7 @@ int life_run(const daemon_options *options, const access_rules *rules)
   } else {
     status = serve(&l);
   }
+  shared_memory_free(l.shared_memory);
   close(l.report);
   close(l.signals);
   return status;

@@ -86,6 +86,9 @@ const option option_table[] = {
          "or env:<name> is read from there. May be repeated. Not in Triton."),
     TEXT(SECURITY, "unix-socket-mode", "<octal>", unix_socket_mode, "",
          "Permissions of Unix sockets' files; as the umask says when empty. Not in Triton."),
+    BOOL(SECURITY, "allow-client-shm", allow_client_shm, "false",
+         "Clients may register memory that they share with the server: any object below /dev/shm "
+         "that the server may open."),
 
     INTEGER(LOGGING, "log-verbose", "<level>", log_verbose, 0, INT_MAX, "0",
             "Level of verbose lines, 0 for none. true is 1."),
@@ -251,7 +254,6 @@ const option option_table[] = {
     UNSUPPORTED("cuda-virtual-address-size", NULL),
     UNSUPPORTED("model-load-gpu-limit", NULL),
     UNSUPPORTED("repoagent-directory", NULL),
-    UNSUPPORTED("allow-client-shm", "false"),
 };
 
 const size_t option_count = sizeof(option_table) / sizeof(option_table[0]);

@@ -28,6 +28,7 @@ typedef struct daemon_options {
   bool allow_model_upload;
   string_list restricted_apis; // "<category>[,...]:<key>=<value>"
   char *unix_socket_mode;      // octal digits; "": as the umask says
+  bool allow_client_shm;
 
   int64_t log_verbose;
   bool log_info;

@@ -56,6 +56,8 @@ void exchange_unref(exchange *x)
   if (!refcount_drop(&x->references))
     return;
   http_server *http = x->http;
+  if (x->inference != NULL)
+    inference_fini(x->inference);
   body_fini(&x->body);
   arena_fini(&x->arena);
   free(x);

@@ -47,6 +47,8 @@ typedef struct http_server_options {
   const header_forward *forward;  // fields of an inference that become parameters
   const tls_identity *tls;        // without a certificate: no TLS
 
+  struct shared_memory *shared_memory; // of clients; borrowed, lives as long as `server`
+
   unsigned busy_poll_us; // how long a loop polls for clients that come back at once
 } http_server_options;
 
