@@ -7,6 +7,7 @@
 #include "frontend/grpc/access.h"
 #include "frontend/grpc/call_life.h"
 #include "frontend/grpc/connection.h"
+#include "frontend/grpc/infer.h"
 #include "frontend/grpc/log.h"
 #include "frontend/grpc/loop.h"
 #include "frontend/grpc/server.h"
@@ -95,6 +96,8 @@ void call_unref(call *c)
   grpc_server *g = c->server;
   message_reader_fini(&c->reader);
   message_free(c->message);
+  buffer_fini(&c->held);
+  infer_stream_free(c->stream);
   if (c->reply != NULL)
     outgoing_unref(c->reply);
   atomic_fetch_sub_explicit(&c->kept_connection->alive, 1, memory_order_relaxed);
@@ -282,30 +285,75 @@ static void take_message(call *c, message *complete_owned)
   }
 }
 
-bool call_take_data(call *c, const char *data, size_t size)
+// Takes messages until there are no more bytes, or the method wants no more now. Returns how many
+// bytes are left.
+static size_t parse(call *c, const char *data, size_t size)
 {
-  while (size > 0 && !c->ended && !c->dispatched) {
+  while (size > 0 && !c->ended && !c->dispatched && !c->paused) {
     size_t taken;
     message *complete;
     message_fault fault =
         message_reader_take(&c->reader, c->coding, data, size, &taken, &complete);
-    if (complete != NULL)
-      take_message(c, complete);
-    if (fault != MESSAGE_OK) {
-      fail_message(c, fault);
-      break;
-    }
     data += taken;
     size -= taken;
+    if (complete != NULL)
+      take_message(c, complete);
+    if (fault != MESSAGE_OK)
+      fail_message(c, fault);
   }
-  return true;
+  return c->paused && !c->ended ? size : 0;
+}
+
+bool call_take_data(call *c, const char *data, size_t size)
+{
+  size_t left = c->held.size > 0 ? size : parse(c, data, size);
+  if (left == 0)
+    return true;
+  buffer_append(&c->held, data + size - left, left);
+  if (c->held.failed)
+    call_end_early(c, GRPC_RESOURCE_EXHAUSTED, "out of memory");
+  // The whole piece counts as not taken: it is, when what is held of it has been.
+  c->held_window += size;
+  return false;
+}
+
+void call_pause(call *c)
+{
+  c->paused = true;
+}
+
+bool call_is_paused(const call *c)
+{
+  return c->paused;
+}
+
+void call_resume(call *c)
+{
+  c->paused = false;
+  buffer held = c->held;
+  c->held = BUFFER_EMPTY;
+  size_t left = parse(c, held.data, held.size);
+  if (left > 0) {
+    memmove(held.data, held.data + held.size - left, left);
+    held.size = left;
+    c->held = held;
+    return;
+  }
+  buffer_fini(&held);
+  if (c->connection != NULL && c->held_window > 0) {
+    http2.session_consume(c->connection->session, c->stream_id, c->held_window);
+    loop_mark(c->loop, c->connection);
+  }
+  c->held_window = 0;
+  if (c->half_closed)
+    call_half_close(c);
 }
 
 // The last message may be complete with nothing in it, which call_take_data does not get to see.
 void call_half_close(call *c)
 {
   c->half_closed = true;
-  if (c->ended || c->dispatched)
+  if (c->ended || c->dispatched || c->paused)
     return;
   if (message_reader_is_inside(&c->reader)) {
     call_end_early(c, GRPC_INTERNAL, "the client's last message is not complete");
@@ -477,29 +525,34 @@ static bool pack(call *c, const slice *parts, size_t count, buffer *packed)
                          count, packed);
 }
 
-outgoing *call_make_outgoing(call *c, const slice *parts, size_t count, buffer *text_owned,
-                             TRITONSERVER_InferenceResponse *response_owned)
+// A packed reply needs nothing of what it was made of.
+static outgoing *make_packed(call *c, const slice *parts, size_t count)
 {
   AUTO_BUFFER buffer packed = BUFFER_EMPTY;
-  outgoing *made = NULL;
+  if (!pack(c, parts, count, &packed))
+    return NULL;
+  slice whole = buffer_view(&packed);
+  return outgoing_new(c, &whole, 1, &packed, NULL, NULL, true);
+}
+
+outgoing *call_make_outgoing(call *c, const slice *parts, size_t count, buffer *text_owned,
+                             TRITONSERVER_InferenceResponse *response_owned, arena *memory_owned)
+{
   size_t size = 0;
   for (size_t i = 0; i < count; i++)
     size += parts[i].size;
-  if (c->reply_coding == MESSAGE_IDENTITY || size < PACK_LEAST_BYTES)
-    made = outgoing_new(c, parts, count, text_owned, response_owned, false);
-  else if (pack(c, parts, count, &packed)) {
-    slice whole = buffer_view(&packed);
-    made = outgoing_new(c, &whole, 1, &packed, NULL, true);
-    buffer_fini(text_owned);
-    if (made != NULL && response_owned != NULL)
-      grpc_log_failure("deleting a response", TRITONSERVER_InferenceResponseDelete(response_owned));
-  }
-  if (made != NULL)
+  bool packs = c->reply_coding != MESSAGE_IDENTITY && size >= PACK_LEAST_BYTES;
+  outgoing *made =
+      packs ? make_packed(c, parts, count)
+            : outgoing_new(c, parts, count, text_owned, response_owned, memory_owned, false);
+  if (made != NULL && !packs)
     return made;
   buffer_fini(text_owned);
+  if (memory_owned != NULL)
+    arena_fini(memory_owned);
   if (response_owned != NULL)
     grpc_log_failure("deleting a response", TRITONSERVER_InferenceResponseDelete(response_owned));
-  return NULL;
+  return made;
 }
 
 void call_reply_message(call *c, const ProtobufCMessage *reply)
@@ -512,7 +565,7 @@ void call_reply_message(call *c, const ProtobufCMessage *reply)
   if (to != NULL)
     text.size = protobuf_c_message_pack(reply, (uint8_t *)to);
   slice whole = buffer_view(&text);
-  c->reply = to == NULL ? NULL : call_make_outgoing(c, &whole, 1, &text, NULL);
+  c->reply = to == NULL ? NULL : call_make_outgoing(c, &whole, 1, &text, NULL, NULL);
   if (c->reply == NULL)
     call_fail(c, GRPC_RESOURCE_EXHAUSTED, "out of memory for a reply");
   c->finished = true;

@@ -39,10 +39,15 @@ void call_end(call *c);
 // Ends it now, whoever has it; `text` is static. What its handler says later is not heard.
 void call_end_early(call *c, grpc_status status, const char *text);
 
-// Packs a reply message where client and server agreed on that; else gives it as it is. The response
-// (may be NULL) and the text are moved. NULL when there is no memory or budget for it: then they are
-// released.
+// Packs a reply message where client and server agreed on that; else gives it as it is. Text,
+// response and arena (may be NULL, where the parts have memory of the first kind only) are moved.
+// NULL when memory is short: then they are released.
 outgoing *call_make_outgoing(call *c, const slice *parts, size_t count, buffer *text_owned,
-                             TRITONSERVER_InferenceResponse *response_owned);
+                             TRITONSERVER_InferenceResponse *response_owned, arena *memory_owned);
+
+// Has the client wait with more messages, and what came already, until call_resume.
+void call_pause(call *c);
+bool call_is_paused(const call *c);
+void call_resume(call *c);
 
 #endif

@@ -4,12 +4,12 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/machine.h"
-#include "frontend/grpc/infer.h"
 #include "frontend/grpc/log.h"
 #include "frontend/grpc/loop.h"
 #include "frontend/grpc/server.h"
 #include "frontend/grpc/session.h"
 #include "frontend/grpc/wire.h"
+#include "frontend/protocol/infer_tensors.h"
 
 #include <limits.h>
 #include <stdlib.h>
@@ -131,7 +131,7 @@ static error *start(grpc_server *g, int listen_fd_owned)
   if (failure == NULL)
     failure = jobs_new("grpc-job", PROBE_THREADS, &g->probes);
   if (failure == NULL)
-    failure = infer_make_allocator(&g->allocator);
+    failure = infer_tensors_make_allocator(&g->allocator);
   if (failure == NULL)
     return loops_new(g, listen_fd_owned, &g->loops);
   close(listen_fd_owned);

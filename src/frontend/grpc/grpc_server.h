@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "frontend/protocol/header_forward.h"
 #include "frontend/protocol/restricted.h"
+#include "frontend/protocol/shared_memory.h"
 #include "frontend/protocol/tls.h"
 #include "triton/core/tritonserver.h"
 
@@ -32,6 +33,7 @@ typedef struct grpc_server_options {
   const tls_identity *tls;         // borrowed until grpc_server_new returns
   const restrictions *restricted;  // borrowed, as the next two
   const header_forward *forward;   // NULL: none
+  shared_memory *shared_memory;    // borrowed
 
   unsigned compression_level; // of reply messages to clients that take it: 0 none to 3 high
 

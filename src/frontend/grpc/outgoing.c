@@ -10,7 +10,8 @@
 #include <string.h>
 
 outgoing *outgoing_new(call *c, const slice *parts, size_t count, buffer *text_owned,
-                       TRITONSERVER_InferenceResponse *response_owned, bool compressed)
+                       TRITONSERVER_InferenceResponse *response_owned, arena *memory_owned,
+                       bool compressed)
 {
   size_t bytes;
   if (!checked_array_size(sizeof(outgoing) + sizeof(slice), count, sizeof(slice), &bytes))
@@ -34,6 +35,10 @@ outgoing *outgoing_new(call *c, const slice *parts, size_t count, buffer *text_o
     o->text = *text_owned;
     *text_owned = BUFFER_EMPTY;
   }
+  if (memory_owned != NULL) {
+    o->memory = *memory_owned;
+    arena_init(memory_owned, NULL, 0);
+  }
   o->call = c;
   call_ref(c);
   return o;
@@ -53,6 +58,7 @@ void outgoing_unref(outgoing *o)
   if (o->reserved > 0)
     budget_give_back(&o->call->server->budget, o->reserved);
   buffer_fini(&o->text);
+  arena_fini(&o->memory);
   call_unref(o->call);
   free(o);
 }

@@ -3,6 +3,7 @@
 #ifndef NEREID_FRONTEND_GRPC_OUTGOING_H
 #define NEREID_FRONTEND_GRPC_OUTGOING_H
 
+#include "base/arena.h"
 #include "base/buffer.h"
 #include "base/refcount.h"
 #include "base/slice.h"
@@ -25,15 +26,17 @@ typedef struct outgoing {
   size_t taken;
   buffer text;                              // what parts are views of
   TRITONSERVER_InferenceResponse *response; // owned; what other parts are views of
-  call *call;                               // referenced when there is a response
+  arena memory;                             // the same
+  call *call;                               // referenced
   size_t reserved;                          // from the budget
   char prefix[MESSAGE_PREFIX_BYTES];
 } outgoing;
 
-// Makes a message of `count` parts, which stay where they are; `text_owned` and `response_owned`
-// (either may be empty) are released with it. NULL when memory is short: then the caller keeps them.
+// Makes a message of `count` parts, which stay where they are; text, response and arena (any may be
+// NULL) are released with it. NULL when memory is short: then the caller keeps them.
 outgoing *outgoing_new(call *c, const slice *parts, size_t count, buffer *text_owned,
-                       TRITONSERVER_InferenceResponse *response_owned, bool compressed);
+                       TRITONSERVER_InferenceResponse *response_owned, arena *memory_owned,
+                       bool compressed);
 void outgoing_ref(outgoing *o);
 void outgoing_unref(outgoing *o);
 
