@@ -9,6 +9,7 @@
 #include "daemon/server_setup.h"
 #include "frontend/http/http_server.h"
 #include "frontend/http/metrics_server.h"
+#include "frontend/protocol/shared_memory.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -27,8 +28,10 @@
 
 typedef struct life {
   const daemon_options *options;
+  const access_rules *rules;
   TRITONSERVER_Server *server;
   http_server *http;
+  shared_memory *shared_memory; // of clients, for all front ends
   metrics_server *metrics;
   int report;  // wakeup: the helper thread is done
   int signals; // signalfd
@@ -78,19 +81,26 @@ static error *open_http(life *l)
   http.write_timeout_ms = (unsigned)o->http_write_timeout_ms;
   http.min_rate = (unsigned)o->http_min_rate;
   http.idle_timeout_ms = (unsigned)o->http_idle_timeout_ms;
+  http.shared_memory = l->shared_memory;
   http.busy_poll_us = (unsigned)o->http_busy_poll_us;
   http.admin_local_only = o->secure;
   http.allow_model_upload = o->allow_model_upload;
+  http.restricted = &l->rules->http.restricted;
+  http.forward = l->rules->http.forward;
+  http.tls = &l->rules->http.tls;
+  options_unix_mode(o, &http.unix_mode);
+  access_rules_warn(o, l->rules);
   return http_server_new(&http, l->server, &l->http);
 }
 
 static error *open_metrics(life *l)
 {
   const daemon_options *o = l->options;
-  const metrics_server_options metrics = {
-      .address = o->metrics_address[0] != '\0' ? o->metrics_address : o->http_address,
+  metrics_server_options metrics = {
+      .address = options_metrics_address(o),
       .port = (uint16_t)o->metrics_port,
   };
+  options_unix_mode(o, &metrics.unix_mode);
   return metrics_server_new(&metrics, l->server, &l->metrics);
 }
 
@@ -262,15 +272,17 @@ static error *open_events(life *l)
   return NULL;
 }
 
-int life_run(const daemon_options *options)
+int life_run(const daemon_options *options, const access_rules *rules)
 {
-  life l = {.options = options, .report = -1, .signals = -1};
+  life l = {.options = options, .rules = rules, .report = -1, .signals = -1};
   error *e = open_events(&l);
   if (e == NULL)
     e = server_setup(options, &l.server);
   if (e != NULL)
     return fail("creating server", e);
-  if (options->allow_http)
+  l.shared_memory = shared_memory_new(options->allow_client_shm);
+  e = l.shared_memory == NULL ? error_no_memory() : NULL;
+  if (e == NULL && options->allow_http)
     e = open_http(&l);
   if (e == NULL && options->allow_metrics)
     e = open_metrics(&l);
@@ -282,6 +294,7 @@ int life_run(const daemon_options *options)
   } else {
     status = serve(&l);
   }
+  shared_memory_free(l.shared_memory);
   close(l.report);
   close(l.signals);
   return status;

@@ -50,6 +50,7 @@
 #define LOGGING    "Logging"
 #define REPOSITORY "Model repository"
 #define HTTP       "HTTP"
+#define GRPC       "gRPC"
 #define METRICS    "Metrics"
 #define BACKEND    "Backends"
 #define MEMORY     "Memory and devices"
@@ -79,6 +80,15 @@ const option option_table[] = {
     FLAG(SECURITY, "allow-model-upload", allow_model_upload,
          "Take files of models, and configurations that name other code, from other machines, too. "
          "Not in Triton."),
+    LIST(SECURITY, "restricted-api", "<category>,...:<key>=<value>", restricted_apis,
+         "Categories that want the header <key> with this value, at all listeners; a value "
+         "file:<path> "
+         "or env:<name> is read from there. May be repeated. Not in Triton."),
+    TEXT(SECURITY, "unix-socket-mode", "<octal>", unix_socket_mode, "",
+         "Permissions of Unix sockets' files; as the umask says when empty. Not in Triton."),
+    BOOL(SECURITY, "allow-client-shm", allow_client_shm, "false",
+         "Clients may register memory that they share with the server: any object below /dev/shm "
+         "that the server may open."),
 
     INTEGER(LOGGING, "log-verbose", "<level>", log_verbose, 0, INT_MAX, "0",
             "Level of verbose lines, 0 for none. true is 1."),
@@ -111,7 +121,8 @@ const option option_table[] = {
          "Same names in several repositories. true is not supported yet."),
 
     BOOL(HTTP, "allow-http", allow_http, "true", "Serve HTTP."),
-    TEXT(HTTP, "http-address", "<address>", http_address, "0.0.0.0", "Address to listen on."),
+    TEXT(HTTP, "http-address", "<address>", http_address, "0.0.0.0",
+         "Address to listen on, or unix:<path>, or unix:@<name>."),
     INTEGER(HTTP, "http-port", "<port>", http_port, 0, 65535, "8000", "Port; 0 is any free one."),
     BOOL(HTTP, "reuse-http-port", http_reuse_port, "false", "Share the port with other processes."),
     INTEGER(
@@ -141,13 +152,35 @@ const option option_table[] = {
         "long reply must move to be making progress; 0 for any. Not in Triton."),
     TIMEOUT(HTTP, "http-idle-timeout-ms", http_idle_timeout_ms, "75000", "30000",
             "For a connection between two requests, 0 for none. Not in Triton."),
+    LIST(HTTP, "http-restricted-api", "<category>,...:<key>=<value>", http_restricted_apis,
+         "As --restricted-api, for HTTP. May be repeated."),
+    TEXT(HTTP, "http-header-forward-pattern", "<expression>", http_header_forward_pattern, "",
+         "Headers of an inference whose names match become parameters of the request."),
+    BOOL(HTTP, "http-use-ssl", http_use_ssl, "false",
+         "Serve HTTPS, and no plain HTTP. Not in Triton."),
+    BOOL(HTTP, "http-use-ssl-mutual", http_use_ssl_mutual, "false",
+         "Serve HTTPS to clients with a certificate of --http-root-cert. Not in Triton."),
+    TEXT(
+        HTTP, "http-server-cert", "<file>", http_server_cert, "",
+        "The server's certificate, and those that lead to its root, in PEM format. Not in Triton."),
+    TEXT(HTTP, "http-server-key", "<file>", http_server_key, "",
+         "The certificate's private key, in PEM format. Not in Triton."),
+    TEXT(HTTP, "http-root-cert", "<file>", http_root_cert, "",
+         "Whom clients' certificates must come from, in PEM format. Not in Triton."),
+
+    LIST(GRPC, "grpc-restricted-protocol", "<category>,...:<key>=<value>",
+         grpc_restricted_protocols,
+         "As --restricted-api, for gRPC, whose header is triton-grpc-protocol-<key>. May be "
+         "repeated."),
+    TEXT(GRPC, "grpc-header-forward-pattern", "<expression>", grpc_header_forward_pattern, "",
+         "As --http-header-forward-pattern, for metadata of gRPC."),
 
     BOOL(METRICS, "allow-metrics", allow_metrics, "true", "Serve Prometheus metrics."),
     BOOL(METRICS, "allow-gpu-metrics", allow_gpu_metrics, "true",
          "GPU metrics, where there is a GPU. There are none yet."),
     BOOL(METRICS, "allow-cpu-metrics", allow_cpu_metrics, "true", "CPU use and memory."),
     TEXT(METRICS, "metrics-address", "<address>", metrics_address, "",
-         "Address to listen on; that of HTTP when empty."),
+         "Address to listen on, as of HTTP; that one when empty."),
     INTEGER(METRICS, "metrics-port", "<port>", metrics_port, 0, 65535, "8002",
             "Port; 0 is any free one."),
     DOUBLE(METRICS, "metrics-interval-ms", "<ms>", metrics_interval_ms, "2000",
@@ -180,13 +213,10 @@ const option option_table[] = {
             "0", "Threads that copy inputs together; nereid copies on the instance's thread."),
 
     UNSUPPORTED("repository-poll-secs", NULL),
-    UNSUPPORTED("http-header-forward-pattern", ""),
-    UNSUPPORTED("http-restricted-api", NULL),
     UNSUPPORTED("allow-grpc", "false"),
     UNSUPPORTED("grpc-address", NULL),
     UNSUPPORTED("grpc-port", NULL),
     UNSUPPORTED("reuse-grpc-port", "false"),
-    UNSUPPORTED("grpc-header-forward-pattern", ""),
     UNSUPPORTED("grpc-infer-thread-count", NULL),
     UNSUPPORTED("grpc-infer-allocation-pool-size", NULL),
     UNSUPPORTED("grpc-max-response-pool-size", NULL),
@@ -204,7 +234,6 @@ const option option_table[] = {
     UNSUPPORTED("grpc-http2-max-ping-strikes", NULL),
     UNSUPPORTED("grpc-max-connection-age", NULL),
     UNSUPPORTED("grpc-max-connection-age-grace", NULL),
-    UNSUPPORTED("grpc-restricted-protocol", NULL),
     UNSUPPORTED("allow-sagemaker", "false"),
     UNSUPPORTED("sagemaker-port", NULL),
     UNSUPPORTED("sagemaker-safe-port-range", NULL),
@@ -225,7 +254,6 @@ const option option_table[] = {
     UNSUPPORTED("cuda-virtual-address-size", NULL),
     UNSUPPORTED("model-load-gpu-limit", NULL),
     UNSUPPORTED("repoagent-directory", NULL),
-    UNSUPPORTED("allow-client-shm", "false"),
 };
 
 const size_t option_count = sizeof(option_table) / sizeof(option_table[0]);

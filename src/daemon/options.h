@@ -26,6 +26,9 @@ typedef struct daemon_options {
   char *security;
   bool allow_root;
   bool allow_model_upload;
+  string_list restricted_apis; // "<category>[,...]:<key>=<value>"
+  char *unix_socket_mode;      // octal digits; "": as the umask says
+  bool allow_client_shm;
 
   int64_t log_verbose;
   bool log_info;
@@ -58,6 +61,16 @@ typedef struct daemon_options {
   int64_t http_min_rate;
   int64_t http_idle_timeout_ms;
   int64_t http_busy_poll_us;
+  string_list http_restricted_apis; // as restricted_apis
+  char *http_header_forward_pattern;
+  bool http_use_ssl;
+  bool http_use_ssl_mutual;
+  char *http_server_cert;
+  char *http_server_key;
+  char *http_root_cert;
+
+  string_list grpc_restricted_protocols; // as restricted_apis
+  char *grpc_header_forward_pattern;
 
   bool allow_metrics;
   bool allow_gpu_metrics;
@@ -126,6 +139,12 @@ error *options_parse(daemon_options *options, int argument_count, char **argumen
 
 // What only several flags together show.
 error *options_check(const daemon_options *options);
+
+// What --metrics-address and --http-address come to.
+const char *options_metrics_address(const daemon_options *options);
+
+// The number that --unix-socket-mode stands for; false when it is empty or none.
+bool options_unix_mode(const daemon_options *options, unsigned *mode);
 
 void options_print_help(buffer *out);
 

@@ -13,6 +13,7 @@
 #include "base/slice.h"
 #include "frontend/grpc/message.h"
 #include "frontend/grpc/methods.h"
+#include "frontend/grpc/outgoing.h"
 #include "frontend/grpc/status.h"
 #include "frontend/grpc/timers.h"
 #include "frontend/protocol/jobs.h"
@@ -40,6 +41,7 @@ struct call {
   grpc_server *server;
   loop *loop;             // whose thread handles it
   connection *connection; // NULL once the stream is closed; loop thread
+  connection *kept_connection; // the same, referenced as long as the call lives
   int32_t stream_id;
   refcount references;
   call *next_woken; // list of the loop
@@ -48,6 +50,9 @@ struct call {
   metadata *metadata;
   size_t metadata_count;
   size_t metadata_bytes; // as HPACK counts them
+  slice path;
+  bool is_post;
+  bool is_grpc; // by its content-type
   message_coding coding; // of compressed request messages
   message_coding reply_coding;
   uint64_t deadline_ns; // on the monotonic clock; 0: none
@@ -55,20 +60,30 @@ struct call {
 
   message_reader reader;    // puts request messages together
   message *message;         // the complete message of a unary call, owned
+  void (*take_message)(call *c, message *message_owned); // of a streaming call
+  void (*half_close)(call *c);                           // the same, after the last message
   outgoing *first_outgoing; // replies that HTTP/2 has not taken yet
   outgoing *last_outgoing;
   size_t outgoing_bytes; // of them
+  size_t held_bytes;     // of request messages that the window does not know of yet
+  bool is_foreign;       // it is HTTP, but not gRPC
   bool half_closed;      // the client sends no more
   bool replied;          // the header is given to HTTP/2
   bool ended;            // the status is given to HTTP/2, or nobody would get it
+  grpc_status end_status;
+  const char *end_failure; // escaped
   bool dispatched;       // the handler ran
   bool refused;          // messages that still come are dropped
 
+  bool in_job;            // what follows is the job's
   grpc_status status;     // of the end
-  const char *failure;    // its text, in the arena; NULL: none
+  const char *failure;    // its text, escaped, in the arena; NULL: none
+  const char *trailer_name; // one more field of the end, or NULL
+  const char *trailer_value;
   bool finished;          // status is decided
-  message_builder *reply; // of a unary call, NULL until made
+  outgoing *reply;        // of a unary call, NULL until made
 
+  call *previous, *next; // all of the connection
   struct job queued;
   void (*job)(call *c);
   void (*woken)(call *c);       // what the loop does once call_wake was called

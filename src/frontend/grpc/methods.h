@@ -3,6 +3,7 @@
 #define NEREID_FRONTEND_GRPC_METHODS_H
 
 #include "base/slice.h"
+#include "frontend/protocol/restricted.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -11,6 +12,7 @@ typedef struct call call;
 
 typedef struct method {
   const char *path; // "/package.Service/Method"
+  route_category category;
   // Called when the request message is complete; of a streaming method when the call begins.
   void (*handle)(call *c);
   bool streams; // any number of requests and replies

@@ -56,6 +56,8 @@ void exchange_unref(exchange *x)
   if (!refcount_drop(&x->references))
     return;
   http_server *http = x->http;
+  if (x->inference != NULL)
+    inference_fini(x->inference);
   body_fini(&x->body);
   arena_fini(&x->arena);
   free(x);
@@ -378,6 +380,8 @@ static bool find_route(exchange *x, const char *method, slice path)
     exchange_fail(x, MHD_HTTP_NOT_FOUND, "Not Found");
     return false;
   }
+  if (!access_check_key(x, match.category)) // as Triton does, before it looks at the method
+    return false;
   if (match.route == NULL) {
     static const char *const allowed[] = {[METHOD_GET] = "GET, HEAD",
                                           [METHOD_POST] = "POST",
@@ -413,7 +417,7 @@ static bool find_route(exchange *x, const char *method, slice path)
 static bool check_room(exchange *x)
 {
   if (!connection_is_surplus(x->connection) || x->route->category == CATEGORY_HEALTH ||
-      access_is_admin(x->route->category))
+      route_category_is_admin(x->route->category))
     return true;
   x->last = true;
   exchange_fail(x, MHD_HTTP_SERVICE_UNAVAILABLE,

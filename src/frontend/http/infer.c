@@ -75,12 +75,24 @@ void inference_cancel(inference *i)
   drop_request(i);
 }
 
+// The last of what a single reply waits for lets it be made; see await_answer.
+static void note_event(inference *i)
+{
+  if (atomic_fetch_sub_explicit(&i->awaited, 1, memory_order_acq_rel) == 1 &&
+      atomic_exchange(&i->handover, HANDOVER_DONE) == HANDOVER_SUSPENDED)
+    exchange_resume(i->exchange); // from here on it is the loop thread's
+}
+
 static void request_released(TRITONSERVER_InferenceRequest *request, const uint32_t flags,
                              void *inference_pointer)
 {
+  inference *i = inference_pointer;
   (void)request;
-  if ((flags & TRITONSERVER_REQUEST_RELEASE_ALL) != 0)
-    drop_request(inference_pointer);
+  if ((flags & TRITONSERVER_REQUEST_RELEASE_ALL) == 0)
+    return;
+  if (i->span_count > 0)
+    note_event(i);
+  drop_request(i);
 }
 
 // A single reply has the first response; the other ones are counted.
@@ -103,8 +115,7 @@ static void response_complete(TRITONSERVER_InferenceResponse *response, const ui
     keep_response(i, response);
   if ((flags & TRITONSERVER_RESPONSE_COMPLETE_FINAL) == 0)
     return;
-  if (atomic_exchange(&i->handover, HANDOVER_DONE) == HANDOVER_SUSPENDED)
-    exchange_resume(i->exchange); // from here on it is the loop thread's
+  note_event(i);
   if (decoupled)
     drop_request(i);
 }
@@ -133,6 +144,12 @@ static void delete_response(exchange *x)
   if (i->response != NULL)
     http_log_failure("deleting a response", TRITONSERVER_InferenceResponseDelete(i->response));
   i->response = NULL;
+  infer_release_shared(i);
+}
+
+void inference_fini(inference *i)
+{
+  infer_release_shared(i);
 }
 
 // The core is done, or never got the request: the exchange has failed then.
@@ -170,6 +187,7 @@ static bool prepare_answer(exchange *x, inference *i)
   }
   if (i->decoupled)
     take_request(i); // for its responses
+  atomic_store_explicit(&i->awaited, i->span_count > 0 ? 2 : 1, memory_order_relaxed);
   return true;
 }
 
@@ -238,6 +256,18 @@ static void fill(exchange *x)
     set_callbacks(x, i);
 }
 
+// What the request takes from the client's memory is copied, here if it is little.
+static void complete(exchange *x)
+{
+  if (x->inference->copy_bytes > EXCHANGE_LOOP_BYTES && x->failure == NULL &&
+      !exchange_is_abandoned(x)) {
+    exchange_run_job(x, x->http->workers, JOB_BEGINS, infer_copy_shared, start);
+    return;
+  }
+  infer_copy_shared(x);
+  start(x);
+}
+
 static size_t json_bytes(const exchange *x)
 {
   const header_number *json_size = &x->headers.inference_header_length;
@@ -268,11 +298,11 @@ static void handle_way(exchange *x, const infer_way *way)
   atomic_store_explicit(&i->request_users, 1, memory_order_relaxed);
   x->inference = i;
   if (json_bytes(x) > EXCHANGE_LOOP_BYTES) {
-    exchange_run_job(x, x->http->workers, JOB_BEGINS, fill, start);
+    exchange_run_job(x, x->http->workers, JOB_BEGINS, fill, complete);
     return;
   }
   fill(x);
-  start(x);
+  complete(x);
 }
 
 void handle_infer(exchange *x)

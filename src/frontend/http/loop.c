@@ -15,6 +15,7 @@
 #include "frontend/http/server.h"
 
 #include <errno.h>
+#include <gnutls/x509.h>
 #include <microhttpd.h>
 #include <stdarg.h>
 #include <stdatomic.h>
@@ -164,6 +165,29 @@ static void end_request(loop *l, struct MHD_Connection *mhd, connection *c)
     exchange_completed(l, mhd, &context, MHD_REQUEST_TERMINATED_WITH_ERROR);
 }
 
+// libmicrohttpd asks clients for a certificate, but leaves it to others to insist on a good one.
+static void require_certificate(gnutls_session_t session)
+{
+  static char purpose[] = GNUTLS_KP_TLS_WWW_CLIENT;
+  static gnutls_typed_vdata_st wanted = {GNUTLS_DT_KEY_PURPOSE_OID, (unsigned char *)purpose, 0};
+  gnutls_certificate_server_set_request(session, GNUTLS_CERT_REQUIRE);
+  gnutls_session_set_verify_cert2(session, &wanted, 1, 0);
+}
+
+// The session of a connection whose handshake has not begun; NULL without TLS.
+static gnutls_session_t tls_session_of(const loop *l, struct MHD_Connection *mhd)
+{
+  const tls_identity *tls = l->all->http->options.tls;
+  if (tls->certificate == NULL)
+    return NULL;
+  const union MHD_ConnectionInfo *info =
+      MHD_get_connection_info(mhd, MHD_CONNECTION_INFO_GNUTLS_SESSION);
+  gnutls_session_t session = info == NULL ? NULL : info->tls_session;
+  if (session != NULL && tls->root != NULL)
+    require_certificate(session);
+  return session;
+}
+
 static void connection_changed(void *loop_pointer, struct MHD_Connection *mhd,
                                void **socket_context, enum MHD_ConnectionNotificationCode what)
 {
@@ -171,7 +195,8 @@ static void connection_changed(void *loop_pointer, struct MHD_Connection *mhd,
   if (what == MHD_CONNECTION_NOTIFY_STARTED) {
     const union MHD_ConnectionInfo *info =
         MHD_get_connection_info(mhd, MHD_CONNECTION_INFO_CONNECTION_FD);
-    *socket_context = connection_open(l->all->http->connections, info->connect_fd);
+    *socket_context =
+        connection_open(l->all->http->connections, info->connect_fd, tls_session_of(l, mhd));
   } else if (*socket_context != NULL) {
     end_request(l, mhd, *socket_context);
     connection_close(*socket_context);
@@ -269,17 +294,30 @@ static struct MHD_Daemon *start_daemon(loop *l)
 {
   unsigned flags = MHD_USE_EPOLL | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_NO_LISTEN_SOCKET |
                    MHD_USE_SUPPRESS_DATE_NO_CLOCK | MHD_USE_ERROR_LOG | MHD_USE_TURBO;
+  const tls_identity *tls = l->all->http->options.tls;
+  if (tls->certificate != NULL)
+    flags |= MHD_USE_TLS;
   struct MHD_OptionItem options[] = {
       {MHD_OPTION_CONNECTION_MEMORY_LIMIT, CONNECTION_MEMORY_BYTES, NULL},
       {MHD_OPTION_CONNECTION_LIMIT, UNLIMITED_CONNECTIONS, NULL},
       {MHD_OPTION_STRICT_FOR_CLIENT, 0, NULL}, // head.c is strict: 1 answers a missing Host twice
       {MHD_OPTION_END, 0, NULL},
   };
-  return MHD_start_daemon(
-      flags, 0, NULL, NULL, exchange_handle, l, MHD_OPTION_EXTERNAL_LOGGER, log_line, l,
-      MHD_OPTION_NOTIFY_COMPLETED, exchange_completed, l, MHD_OPTION_NOTIFY_CONNECTION,
-      connection_changed, l, MHD_OPTION_UNESCAPE_CALLBACK, leave_encoded, NULL,
-      MHD_OPTION_URI_LOG_CALLBACK, request_began, l, MHD_OPTION_ARRAY, options, MHD_OPTION_END);
+  struct MHD_OptionItem tls_options[] = {
+      {MHD_OPTION_HTTPS_MEM_KEY, 0, tls->key},
+      {MHD_OPTION_HTTPS_MEM_CERT, 0, tls->certificate},
+      {MHD_OPTION_HTTPS_PRIORITIES, 0, (void *)TLS_PRIORITIES},
+      {tls->root != NULL ? MHD_OPTION_HTTPS_MEM_TRUST : MHD_OPTION_END, 0, tls->root},
+      {MHD_OPTION_END, 0, NULL},
+  };
+  if (tls->certificate == NULL)
+    tls_options[0].option = MHD_OPTION_END;
+  return MHD_start_daemon(flags, 0, NULL, NULL, exchange_handle, l, MHD_OPTION_EXTERNAL_LOGGER,
+                          log_line, l, MHD_OPTION_NOTIFY_COMPLETED, exchange_completed, l,
+                          MHD_OPTION_NOTIFY_CONNECTION, connection_changed, l,
+                          MHD_OPTION_UNESCAPE_CALLBACK, leave_encoded, NULL,
+                          MHD_OPTION_URI_LOG_CALLBACK, request_began, l, MHD_OPTION_ARRAY, options,
+                          MHD_OPTION_ARRAY, tls_options, MHD_OPTION_END);
 }
 
 static bool watch_for_sleep(loop *l, int fd, uint32_t events)

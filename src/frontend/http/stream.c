@@ -416,6 +416,7 @@ static void reply(exchange *x, stream *s)
     reply_gone(s); // and maybe the stream
   response =
       response_with(response, MHD_HTTP_HEADER_CONTENT_TYPE, "text/event-stream; charset=utf-8");
+  response = response_with_load(response, x->http->server, x->mhd);
   exchange_reply_with(x, response);
   if (response != NULL)
     x->status = status;
