@@ -92,6 +92,7 @@ struct call {
   atomic_bool wanted;           // is in the loop's list
   struct inference *inference;  // of ModelInfer
   struct infer_stream *stream;  // of ModelStreamInfer
+  struct health_watch *watch;   // of Watch, in the arena
   void (*cancelled)(call *c);   // the client left or the deadline passed; NULL: nothing to cancel
   uint64_t received_ns;         // when the first message was complete
   size_t bytes_in;              // of request messages
