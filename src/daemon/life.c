@@ -5,6 +5,7 @@
 #include "base/clock.h"
 #include "base/thread.h"
 #include "base/wakeup.h"
+#include "daemon/grpc_port.h"
 #include "daemon/notify.h"
 #include "daemon/server_setup.h"
 #include "frontend/http/http_server.h"
@@ -31,6 +32,7 @@ typedef struct life {
   const access_rules *rules;
   TRITONSERVER_Server *server;
   http_server *http;
+  grpc_server *grpc;
   shared_memory *shared_memory; // of clients, for all front ends
   metrics_server *metrics;
   int report;  // wakeup: the helper thread is done
@@ -104,8 +106,15 @@ static error *open_metrics(life *l)
   return metrics_server_new(&metrics, l->server, &l->metrics);
 }
 
+static error *open_grpc(life *l)
+{
+  const grpc_port_parts parts = {l->options, l->rules, l->shared_memory, l->server};
+  return grpc_port_open(&parts, &l->grpc);
+}
+
 static void close_ports(life *l)
 {
+  grpc_port_close(l->grpc);
   http_server_free(l->http);
   metrics_server_free(l->metrics);
 }
@@ -129,6 +138,7 @@ static void serve_on(life *l, uint64_t seconds)
 {
   if (l->http != NULL)
     http_server_announce_stop(l->http);
+  grpc_port_announce_stop(l->grpc);
   clock_sleep_until(clock_monotonic_ns() + seconds * NS_PER_SECOND);
 }
 
@@ -139,9 +149,13 @@ static void *drain(void *pointer)
   serve_on(l, (uint64_t)l->options->shutdown_delay_seconds);
   uint64_t timeout = (uint64_t)l->options->exit_timeout_seconds;
   uint64_t deadline = clock_monotonic_ns() + timeout * NS_PER_SECOND;
+  grpc_port_drain(l->grpc, 0); // begins: both drain at once
   size_t left = l->http != NULL ? http_server_drain(l->http, deadline) : 0;
   if (left > 0)
     log_line(TRITONSERVER_LOG_WARN, __LINE__, "%zu HTTP requests were not answered in time", left);
+  left = grpc_port_drain(l->grpc, deadline);
+  if (left > 0)
+    log_line(TRITONSERVER_LOG_WARN, __LINE__, "%zu gRPC calls were not over in time", left);
   uint64_t now = clock_monotonic_ns();
   uint64_t rest = deadline > now ? (deadline - now + NS_PER_SECOND - 1) / NS_PER_SECOND : 0;
   TRITONSERVER_ErrorDelete(TRITONSERVER_ServerSetExitTimeout(l->server, (unsigned)rest));
@@ -284,6 +298,8 @@ int life_run(const daemon_options *options, const access_rules *rules)
   e = l.shared_memory == NULL ? error_no_memory() : NULL;
   if (e == NULL && options->allow_http)
     e = open_http(&l);
+  if (e == NULL && options->allow_grpc)
+    e = open_grpc(&l);
   if (e == NULL && options->allow_metrics)
     e = open_metrics(&l);
   int status;

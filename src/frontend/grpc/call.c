@@ -1,5 +1,5 @@
-// Calls: from the header to the message, to the method, and back. What a method does is in the files
-// that methods.c names.
+// Calls: from the header to the message, to the method, and back. What a method does is in the
+// files that methods.c names.
 #include "frontend/grpc/call.h"
 
 #include "base/checked.h"
@@ -20,16 +20,16 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define FIELD_OVERHEAD     32   // that HPACK counts for each field
-#define FAILURE_BYTES      1024 // longer texts are cut
-#define FIRST_METADATA     16
-#define PACK_LEAST_BYTES   64 // shorter replies are not worth packing
+#define FIELD_OVERHEAD   32   // that HPACK counts for each field
+#define FAILURE_BYTES    1024 // longer texts are cut
+#define FIRST_METADATA   16
+#define PACK_LEAST_BYTES 64 // shorter replies are not worth packing
 
 static const int zlib_levels[] = {0, 1, 6, 9}; // by grpc_server_options.compression_level
 
 // ---- life ----
 
-call *call_open(connection *connection, int32_t stream_id)
+call *call_open(grpc_connection *connection, int32_t stream_id)
 {
   call *c = malloc(sizeof(*c));
   if (c == NULL)
@@ -43,7 +43,7 @@ call *call_open(connection *connection, int32_t stream_id)
   c->kept_connection = connection;
   c->stream_id = stream_id;
   c->reader.budget = &c->server->budget;
-  connection_ref(connection);
+  grpc_connection_ref(connection);
   atomic_fetch_add_explicit(&connection->alive, 1, memory_order_relaxed);
   grpc_server_call_began(c->server);
   c->next = connection->calls;
@@ -51,8 +51,8 @@ call *call_open(connection *connection, int32_t stream_id)
     c->next->previous = c;
   connection->calls = c;
   connection->call_count++;
-  connection_call_opened(connection);
-  loop_request_began(c->loop);
+  grpc_connection_call_opened(connection);
+  grpc_loop_request_began(c->loop);
   return c;
 }
 
@@ -64,8 +64,8 @@ void call_ref(call *c)
 // Messages of which nothing is on its way yet.
 static void drop_unsent(call *c)
 {
-  outgoing *kept = c->first_outgoing != NULL && c->first_outgoing->taken > 0 ? c->first_outgoing
-                                                                             : NULL;
+  outgoing *kept =
+      c->first_outgoing != NULL && c->first_outgoing->taken > 0 ? c->first_outgoing : NULL;
   outgoing *o = kept != NULL ? kept->next : c->first_outgoing;
   while (o != NULL) {
     outgoing *next = o->next;
@@ -101,7 +101,7 @@ void call_unref(call *c)
   if (c->reply != NULL)
     outgoing_unref(c->reply);
   atomic_fetch_sub_explicit(&c->kept_connection->alive, 1, memory_order_relaxed);
-  connection_unref(c->kept_connection);
+  grpc_connection_unref(c->kept_connection);
   arena_fini(&c->arena);
   free(c);
   grpc_server_call_ended(g);
@@ -109,7 +109,7 @@ void call_unref(call *c)
 
 void call_close(call *c)
 {
-  connection *connection = c->connection;
+  grpc_connection *connection = c->connection;
   http2.session_set_stream_user_data(connection->session, c->stream_id, NULL);
   if (c->previous != NULL)
     c->previous->next = c->next;
@@ -119,7 +119,7 @@ void call_close(call *c)
     c->next->previous = c->previous;
   connection->call_count--;
   c->connection = NULL;
-  timers_cancel(loop_timers(c->loop), &c->deadline);
+  timers_cancel(grpc_loop_timers(c->loop), &c->deadline);
   bool unheard = !c->ended || c->outgoing_bytes > 0;
   c->ended = true;
   drop_outgoing(c);
@@ -147,7 +147,7 @@ static bool take_known(call *c, slice name, slice value)
   else if (slice_equal(name, SLICE("content-type")))
     c->is_grpc = value.size >= 16 && memcmp(value.data, "application/grpc", 16) == 0;
   else if (slice_equal(name, SLICE("grpc-timeout")))
-    c->deadline_ns = timeout_deadline(value, loop_now_ns(c->loop));
+    c->deadline_ns = timeout_deadline(value, grpc_loop_now_ns(c->loop));
   else if (slice_equal(name, SLICE("grpc-encoding")))
     c->coding = message_coding_of(value);
   else if (slice_equal(name, SLICE("grpc-accept-encoding")))
@@ -164,12 +164,11 @@ void call_take_header(call *c, slice name, slice value)
   c->metadata_bytes += name.size + value.size + FIELD_OVERHEAD;
   if (c->metadata_bytes > CONNECTION_HEADER_BYTES || take_known(c, name, value))
     return;
-  metadata *fields = c->metadata_count == 0
-                         ? arena_allocate_array(&c->arena, FIRST_METADATA, sizeof(metadata))
-                     : c->metadata_count < FIRST_METADATA
-                         ? c->metadata
-                         : arena_grow_array(&c->arena, c->metadata, c->metadata_count,
-                                            sizeof(metadata));
+  metadata *fields =
+      c->metadata_count == 0 ? arena_allocate_array(&c->arena, FIRST_METADATA, sizeof(metadata))
+      : c->metadata_count < FIRST_METADATA
+          ? c->metadata
+          : arena_grow_array(&c->arena, c->metadata, c->metadata_count, sizeof(metadata));
   if (fields == NULL) {
     c->refused = true;
     return;
@@ -233,7 +232,7 @@ void call_begin(call *c)
   }
   if (c->deadline_ns != 0) {
     c->deadline.fire = deadline_passed;
-    timers_set(loop_timers(c->loop), &c->deadline, c->deadline_ns);
+    timers_set(grpc_loop_timers(c->loop), &c->deadline, c->deadline_ns);
   }
   if (c->server->options.compression_level == 0)
     c->reply_coding = MESSAGE_IDENTITY;
@@ -274,7 +273,7 @@ static void take_message(call *c, message *complete_owned)
 {
   c->bytes_in += complete_owned->size;
   if (c->received_ns == 0)
-    c->received_ns = loop_now_ns(c->loop);
+    c->received_ns = grpc_loop_now_ns(c->loop);
   if (c->method->streams && c->take_message != NULL) {
     c->take_message(c, complete_owned);
   } else if (c->message == NULL) {
@@ -292,8 +291,7 @@ static size_t parse(call *c, const char *data, size_t size)
   while (size > 0 && !c->ended && !c->dispatched && !c->paused) {
     size_t taken;
     message *complete;
-    message_fault fault =
-        message_reader_take(&c->reader, c->coding, data, size, &taken, &complete);
+    message_fault fault = message_reader_take(&c->reader, c->coding, data, size, &taken, &complete);
     data += taken;
     size -= taken;
     if (complete != NULL)
@@ -342,7 +340,7 @@ void call_resume(call *c)
   buffer_fini(&held);
   if (c->connection != NULL && c->held_window > 0) {
     http2.session_consume(c->connection->session, c->stream_id, c->held_window);
-    loop_mark(c->loop, c->connection);
+    grpc_loop_mark(c->loop, c->connection);
   }
   c->held_window = 0;
   if (c->half_closed)
@@ -398,7 +396,7 @@ void call_queue(call *c, outgoing *message_owned)
   else if (!session_submit_header(c))
     session_reset(c, NGHTTP2_INTERNAL_ERROR);
   c->replied = true;
-  loop_mark(c->loop, c->connection);
+  grpc_loop_mark(c->loop, c->connection);
 }
 
 // Takes `size` bytes off the front of the queue's first message.
@@ -449,12 +447,12 @@ static void submit_end(call *c, grpc_status status, const char *failure)
   c->ended = true;
   c->end_status = status;
   c->end_failure = failure;
-  timers_cancel(loop_timers(c->loop), &c->deadline);
+  timers_cancel(grpc_loop_timers(c->loop), &c->deadline);
   if (c->replied)
     session_resume(c);
   else if (!session_submit_status_only(c))
     session_reset(c, NGHTTP2_INTERNAL_ERROR);
-  loop_mark(c->loop, c->connection);
+  grpc_loop_mark(c->loop, c->connection);
 }
 
 void call_end(call *c)
@@ -492,7 +490,8 @@ void call_fail(call *c, grpc_status status, const char *format, ...)
   c->status = status;
   slice whole = slice_of(text);
   size_t most;
-  char *escaped = checked_array_size(1, whole.size, 3, &most) ? arena_allocate(&c->arena, most) : NULL;
+  char *escaped =
+      checked_array_size(1, whole.size, 3, &most) ? arena_allocate(&c->arena, most) : NULL;
   if (escaped != NULL)
     escaped[grpc_status_escape(whole, escaped)] = '\0';
   c->failure = escaped;
@@ -577,14 +576,14 @@ static void run_queued(job *queued)
 {
   call *c = (call *)((char *)queued - offsetof(call, queued));
   c->job(c);
-  loop_wake_call(c->loop, c);
+  grpc_loop_wake_call(c->loop, c);
   call_unref(c);
 }
 
 static void job_is_done(call *c)
 {
   c->in_job = false;
-  loop_took_back(c->loop);
+  grpc_loop_took_back(c->loop);
   settle(c);
 }
 
@@ -595,12 +594,12 @@ void call_run_job(call *c, jobs *pool, void (*job)(call *c))
   c->queued.run = run_queued;
   c->in_job = true;
   call_ref(c);
-  loop_handed_over(c->loop);
+  grpc_loop_handed_over(c->loop);
   error *failure = jobs_submit(pool, JOB_BEGINS, &c->queued);
   if (failure == NULL)
     return;
   c->in_job = false;
-  loop_took_back(c->loop);
+  grpc_loop_took_back(c->loop);
   call_unref(c);
   call_fail_if_error(c, failure);
 }

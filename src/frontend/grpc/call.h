@@ -27,9 +27,9 @@
 #define CALL_ARENA_BYTES 4096
 
 typedef struct call call;
-typedef struct connection connection;
+typedef struct grpc_connection grpc_connection;
 typedef struct grpc_server grpc_server;
-typedef struct loop loop;
+typedef struct grpc_loop grpc_loop;
 
 // A field of the request's metadata; both views live as long as the call.
 typedef struct metadata {
@@ -39,9 +39,9 @@ typedef struct metadata {
 
 struct call {
   grpc_server *server;
-  loop *loop;             // whose thread handles it
-  connection *connection; // NULL once the stream is closed; loop thread
-  connection *kept_connection; // the same, referenced as long as the call lives
+  grpc_loop *loop;                  // whose thread handles it
+  grpc_connection *connection;      // NULL once the stream is closed; loop thread
+  grpc_connection *kept_connection; // the same, referenced as long as the call lives
   int32_t stream_id;
   refcount references;
   call *next_woken; // list of the loop
@@ -52,17 +52,17 @@ struct call {
   size_t metadata_bytes; // as HPACK counts them
   slice path;
   bool is_post;
-  bool is_grpc; // by its content-type
+  bool is_grpc;          // by its content-type
   message_coding coding; // of compressed request messages
   message_coding reply_coding;
   uint64_t deadline_ns; // on the monotonic clock; 0: none
   timer deadline;
 
-  message_reader reader;    // puts request messages together
-  message *message;         // the complete message of a unary call, owned
+  message_reader reader; // puts request messages together
+  message *message;      // the complete message of a unary call, owned
   void (*take_message)(call *c, message *message_owned); // of a streaming call
   void (*half_close)(call *c);                           // the same, after the last message
-  outgoing *first_outgoing; // replies that HTTP/2 has not taken yet
+  outgoing *first_outgoing;                              // replies that HTTP/2 has not taken yet
   outgoing *last_outgoing;
   size_t outgoing_bytes; // of them
   bool paused;           // of a streaming call: no more messages now
@@ -74,29 +74,29 @@ struct call {
   bool ended;            // the status is given to HTTP/2, or nobody would get it
   grpc_status end_status;
   const char *end_failure; // escaped
-  bool dispatched;       // the handler ran
-  bool refused;          // messages that still come are dropped
+  bool dispatched;         // the handler ran
+  bool refused;            // messages that still come are dropped
 
-  bool in_job;            // what follows is the job's
-  grpc_status status;     // of the end
-  const char *failure;    // its text, escaped, in the arena; NULL: none
+  bool in_job;              // what follows is the job's
+  grpc_status status;       // of the end
+  const char *failure;      // its text, escaped, in the arena; NULL: none
   const char *trailer_name; // one more field of the end, or NULL
   const char *trailer_value;
-  bool finished;          // status is decided
-  outgoing *reply;        // of a unary call, NULL until made
+  bool finished;   // status is decided
+  outgoing *reply; // of a unary call, NULL until made
 
   call *previous, *next; // all of the connection
   struct job queued;
   void (*job)(call *c);
-  void (*woken)(call *c);       // what the loop does once call_wake was called
-  atomic_bool wanted;           // is in the loop's list
-  struct inference *inference;  // of ModelInfer
-  struct infer_stream *stream;  // of ModelStreamInfer
-  struct health_watch *watch;   // of Watch, in the arena
-  void (*cancelled)(call *c);   // the client left or the deadline passed; NULL: nothing to cancel
-  uint64_t received_ns;         // when the first message was complete
-  size_t bytes_in;              // of request messages
-  size_t bytes_out;             // of reply messages
+  void (*woken)(call *c);           // what the loop does once call_wake was called
+  atomic_bool wanted;               // is in the loop's list
+  struct grpc_inference *inference; // of ModelInfer
+  struct infer_stream *stream;      // of ModelStreamInfer
+  struct health_watch *watch;       // of Watch, in the arena
+  void (*cancelled)(call *c); // the client left or the deadline passed; NULL: nothing to cancel
+  uint64_t received_ns;       // when the first message was complete
+  size_t bytes_in;            // of request messages
+  size_t bytes_out;           // of reply messages
 
   arena arena;
   char arena_memory[CALL_ARENA_BYTES];

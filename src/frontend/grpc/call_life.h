@@ -8,7 +8,7 @@
 #include <stdbool.h>
 
 // A stream began. The stream's reference; NULL when memory is short or the server is stopping.
-call *call_open(connection *c, int32_t stream_id);
+call *call_open(grpc_connection *c, int32_t stream_id);
 
 void call_take_header(call *c, slice name, slice value);
 

@@ -16,21 +16,21 @@
 #include <string.h>
 #include <unistd.h>
 
-#define NS_PER_MS           UINT64_C(1000000)
-#define LEAVE_NS            UINT64_C(1000000000) // for calls that are on their way when it is asked to go
-#define OUTPUT_BYTES        ((size_t)256 << 10)  // that wait for the socket before HTTP/2 is asked for more
-#define READS_AT_ONCE       16                   // then other connections have their turn
+#define NS_PER_MS     UINT64_C(1000000)
+#define LEAVE_NS      UINT64_C(1000000000) // for calls that are on their way when it is asked to go
+#define OUTPUT_BYTES  ((size_t)256 << 10) // that wait for the socket before HTTP/2 is asked for more
+#define READS_AT_ONCE 16                  // then other connections have their turn
 
 static const uint8_t goodbye[8] = "goodbye";
 
 // ---- life ----
 
-void connection_ref(connection *c)
+void grpc_connection_ref(grpc_connection *c)
 {
   refcount_take(&c->references);
 }
 
-void connection_unref(connection *c)
+void grpc_connection_unref(grpc_connection *c)
 {
   if (refcount_drop(&c->references))
     free(c);
@@ -38,18 +38,19 @@ void connection_unref(connection *c)
 
 static void look_after(timer *elapsed);
 
-connection *connection_open(loop *l, int socket_fd, const struct sockaddr_storage *address)
+grpc_connection *grpc_connection_open(grpc_loop *l, int socket_fd,
+                                      const struct sockaddr_storage *address)
 {
-  connection *c = calloc(1, sizeof(*c));
+  grpc_connection *c = calloc(1, sizeof(*c));
   if (c == NULL) {
     close(socket_fd);
     return NULL;
   }
   refcount_init(&c->references);
   c->loop = l;
-  c->server = loop_server(l);
+  c->server = grpc_loop_server(l);
   c->timer.fire = look_after;
-  c->began_ns = c->heard_ns = c->moved_ns = loop_now_ns(l);
+  c->began_ns = c->heard_ns = c->moved_ns = grpc_loop_now_ns(l);
   c->is_local = peer_is_local((const struct sockaddr *)address);
   peer_print((const struct sockaddr *)address, c->peer, sizeof(c->peer));
   bool opened = wire_init(&c->wire, socket_fd, c->server->tls) && session_begin(c);
@@ -63,28 +64,28 @@ connection *connection_open(loop *l, int socket_fd, const struct sockaddr_storag
   return NULL;
 }
 
-void connection_close(connection *c)
+void grpc_connection_close(grpc_connection *c)
 {
   if (c->closed)
     return;
   c->closed = true;
   c->failed = true;
-  timers_cancel(loop_timers(c->loop), &c->timer);
+  timers_cancel(grpc_loop_timers(c->loop), &c->timer);
   while (c->calls != NULL)
     call_close(c->calls);
   http2.session_del(c->session);
   c->session = NULL;
   output_fini(&c->output);
-  loop_forget(c->loop, c);
+  grpc_loop_forget(c->loop, c);
   wire_fini(&c->wire);
 }
 
 // ---- time ----
 
-static void wake_at(connection *c, uint64_t due_ns)
+static void wake_at(grpc_connection *c, uint64_t due_ns)
 {
   if (c->timer.place == 0 || due_ns < c->timer.due_ns)
-    timers_set(loop_timers(c->loop), &c->timer, due_ns);
+    timers_set(grpc_loop_timers(c->loop), &c->timer, due_ns);
 }
 
 // When `since` is `timeout_ms` ago; UINT64_MAX for a timeout of 0.
@@ -96,7 +97,7 @@ static uint64_t due(uint64_t since, uint64_t timeout_ms)
 }
 
 // When the client is to be asked for a sign, or, asked, has to have given it.
-static uint64_t sign_due(const connection *c)
+static uint64_t sign_due(const grpc_connection *c)
 {
   const grpc_server_options *o = &c->server->options;
   if (c->pinged_ns != 0)
@@ -105,7 +106,7 @@ static uint64_t sign_due(const connection *c)
                                                          : UINT64_MAX;
 }
 
-static uint64_t age_due(const connection *c)
+static uint64_t age_due(const grpc_connection *c)
 {
   const grpc_server_options *o = &c->server->options;
   uint64_t old = due(c->began_ns, o->max_connection_age_ms);
@@ -117,7 +118,7 @@ static uint64_t age_due(const connection *c)
 }
 
 // Why the connection cannot stay; NULL when it can.
-static const char *overdue(const connection *c, uint64_t now)
+static const char *overdue(const grpc_connection *c, uint64_t now)
 {
   const grpc_server_options *o = &c->server->options;
   if (!c->established && now >= due(c->began_ns, o->handshake_timeout_ms))
@@ -132,60 +133,60 @@ static const char *overdue(const connection *c, uint64_t now)
   return NULL;
 }
 
-static void say_goodbye(connection *c)
+static void say_goodbye(grpc_connection *c)
 {
   c->leaving = true;
   http2.submit_goaway(c->session, NGHTTP2_FLAG_NONE,
                       http2.session_get_last_proc_stream_id(c->session), NGHTTP2_NO_ERROR, NULL, 0);
-  loop_mark(c->loop, c);
+  grpc_loop_mark(c->loop, c);
 }
 
-void connection_leave(connection *c)
+void grpc_connection_leave(grpc_connection *c)
 {
   if (c->left_ns != 0 || c->failed)
     return;
-  c->left_ns = loop_now_ns(c->loop);
+  c->left_ns = grpc_loop_now_ns(c->loop);
   if (!c->established) {
-    connection_close(c);
+    grpc_connection_close(c);
     return;
   }
   // Calls that the client has sent already are taken: the ping comes back behind them.
   http2.submit_shutdown_notice(c->session);
   http2.submit_ping(c->session, NGHTTP2_FLAG_NONE, goodbye);
   wake_at(c, c->left_ns + LEAVE_NS);
-  loop_mark(c->loop, c);
+  grpc_loop_mark(c->loop, c);
 }
 
-void connection_answered(connection *c)
+void grpc_connection_answered(grpc_connection *c)
 {
   c->pinged_ns = 0;
   if (c->left_ns != 0 && !c->leaving)
     say_goodbye(c);
 }
 
-static void ask_for_sign(connection *c, uint64_t now)
+static void ask_for_sign(grpc_connection *c, uint64_t now)
 {
   c->pinged_ns = now;
   http2.submit_ping(c->session, NGHTTP2_FLAG_NONE, NULL);
-  loop_mark(c->loop, c);
+  grpc_loop_mark(c->loop, c);
 }
 
 // Does what is due, and sets the timer to what is next.
 static void look_after(timer *elapsed)
 {
-  connection *c = (connection *)((char *)elapsed - offsetof(connection, timer));
+  grpc_connection *c = (grpc_connection *)((char *)elapsed - offsetof(grpc_connection, timer));
   const grpc_server_options *o = &c->server->options;
   uint64_t now = clock_monotonic_ns();
   const char *why = overdue(c, now);
   if (why != NULL) {
     grpc_log_verbose("the connection of %s is closed: %s", c->peer, why);
-    connection_close(c);
+    grpc_connection_close(c);
     return;
   }
   if (c->pinged_ns == 0 && now >= sign_due(c))
     ask_for_sign(c, now);
   if (c->left_ns == 0 && now >= due(c->began_ns, o->max_connection_age_ms))
-    connection_leave(c);
+    grpc_connection_leave(c);
   if (c->left_ns != 0 && !c->leaving && now >= c->left_ns + LEAVE_NS)
     say_goodbye(c);
   if (c->closed)
@@ -198,7 +199,7 @@ static void look_after(timer *elapsed)
   wake_at(c, age_due(c));
 }
 
-void connection_call_opened(connection *c)
+void grpc_connection_call_opened(grpc_connection *c)
 {
   if (c->call_count == 1)
     wake_at(c, sign_due(c));
@@ -206,18 +207,18 @@ void connection_call_opened(connection *c)
 
 // ---- input ----
 
-void connection_readable(connection *c)
+void grpc_connection_readable(grpc_connection *c)
 {
-  char *buffer = loop_read_buffer(c->loop);
+  char *buffer = grpc_loop_read_buffer(c->loop);
   for (int i = 0; i < READS_AT_ONCE && !c->failed; i++) {
     ssize_t size = wire_read(&c->wire, buffer, LOOP_READ_BYTES);
     if (size < 0 && errno == EAGAIN)
       break;
     if (size <= 0) { // nobody is there to send anything to
-      connection_close(c);
+      grpc_connection_close(c);
       return;
     }
-    c->heard_ns = loop_now_ns(c->loop);
+    c->heard_ns = grpc_loop_now_ns(c->loop);
     ssize_t taken = http2.session_mem_recv(c->session, (const uint8_t *)buffer, (size_t)size);
     if (taken < 0) {
       grpc_log_verbose("the connection of %s is closed: %s", c->peer, http2.strerror((int)taken));
@@ -226,13 +227,13 @@ void connection_readable(connection *c)
     if ((size_t)size < LOOP_READ_BYTES && !wire_holds_input(&c->wire))
       break;
   }
-  loop_mark(c->loop, c);
+  grpc_loop_mark(c->loop, c);
 }
 
 // ---- output ----
 
 // Takes frames from HTTP/2 until enough wait for the socket. False when there cannot be more.
-static bool take_frames(connection *c)
+static bool take_frames(grpc_connection *c)
 {
   while (c->output.pending < OUTPUT_BYTES) {
     const uint8_t *data;
@@ -245,21 +246,21 @@ static bool take_frames(connection *c)
   return true;
 }
 
-static bool is_over(connection *c)
+static bool is_over(grpc_connection *c)
 {
   return c->failed ||
          (http2.session_want_read(c->session) == 0 && http2.session_want_write(c->session) == 0) ||
          (c->leaving && c->call_count == 0);
 }
 
-void connection_writable(connection *c)
+void grpc_connection_writable(grpc_connection *c)
 {
   if (c->wire.handshaking)
-    connection_readable(c);
-  loop_mark(c->loop, c);
+    grpc_connection_readable(c);
+  grpc_loop_mark(c->loop, c);
 }
 
-void connection_flush(connection *c)
+void grpc_connection_flush(grpc_connection *c)
 {
   output_result result = OUTPUT_EMPTY;
   bool moved = true, whole = true;
@@ -270,18 +271,18 @@ void connection_flush(connection *c)
       break;
     result = output_write(&c->output, &c->wire, &moved);
     if (moved)
-      c->moved_ns = loop_now_ns(c->loop);
+      c->moved_ns = grpc_loop_now_ns(c->loop);
   }
   bool blocked = result == OUTPUT_BLOCKED;
   if (result == OUTPUT_FAILED || !whole || (!blocked && !c->wire.handshaking && is_over(c))) {
-    connection_close(c);
+    grpc_connection_close(c);
     return;
   }
   if (blocked && !waited) {
-    c->moved_ns = loop_now_ns(c->loop);
+    c->moved_ns = grpc_loop_now_ns(c->loop);
     wake_at(c, due(c->moved_ns, c->server->options.write_timeout_ms));
   }
   bool watch = blocked || c->wire.wants_output;
-  if (watch != c->watches_output && !loop_watch(c->loop, c, watch))
-    connection_close(c);
+  if (watch != c->watches_output && !grpc_loop_watch(c->loop, c, watch))
+    grpc_connection_close(c);
 }

@@ -23,15 +23,15 @@
 
 typedef struct call call;
 typedef struct grpc_server grpc_server;
-typedef struct loop loop;
+typedef struct grpc_loop grpc_loop;
 
-typedef struct connection connection;
-struct connection {
+typedef struct grpc_connection grpc_connection;
+struct grpc_connection {
   grpc_server *server;
-  loop *loop;
+  grpc_loop *loop;
   refcount references;
-  connection *previous, *next; // all of the loop
-  connection *next_marked;     // those with something to send
+  grpc_connection *previous, *next; // all of the loop
+  grpc_connection *next_marked;     // those with something to send
   bool marked;
   bool closed;
   wire wire;
@@ -46,10 +46,10 @@ struct connection {
   size_t call_count;
   _Atomic uint32_t alive; // calls that exist, closed streams' ones too
 
-  bool established;      // the preface came
-  uint64_t left_ns;      // when the client was asked to go; 0: it was not
-  bool leaving;          // it got to know which calls are taken yet
-  bool failed;           // nothing can be sent or received any more
+  bool established; // the preface came
+  uint64_t left_ns; // when the client was asked to go; 0: it was not
+  bool leaving;     // it got to know which calls are taken yet
+  bool failed;      // nothing can be sent or received any more
   uint64_t began_ns;
   uint64_t heard_ns;     // when something came last
   uint64_t moved_ns;     // when output moved last, or there was none
@@ -62,28 +62,29 @@ struct connection {
 };
 
 // Takes on an accepted, non-blocking socket, which it owns whatever happens. NULL when it cannot.
-connection *connection_open(loop *l, int socket_fd, const struct sockaddr_storage *address);
+grpc_connection *grpc_connection_open(grpc_loop *l, int socket_fd,
+                                      const struct sockaddr_storage *address);
 
 // The socket is ready.
-void connection_readable(connection *c);
-void connection_writable(connection *c);
+void grpc_connection_readable(grpc_connection *c);
+void grpc_connection_writable(grpc_connection *c);
 
 // Hands everything that can be sent to the socket, and closes the connection if it is over.
-void connection_flush(connection *c);
+void grpc_connection_flush(grpc_connection *c);
 
 // Asks the client to go; its calls go on.
-void connection_leave(connection *c);
+void grpc_connection_leave(grpc_connection *c);
 
 // The client answered a ping.
-void connection_answered(connection *c);
+void grpc_connection_answered(grpc_connection *c);
 
 // One more call is open.
-void connection_call_opened(connection *c);
+void grpc_connection_call_opened(grpc_connection *c);
 
 // Closes the socket, and ends the calls. The connection stays until the loop's pass is over.
-void connection_close(connection *c);
+void grpc_connection_close(grpc_connection *c);
 
-void connection_ref(connection *c);   // any thread
-void connection_unref(connection *c); // any thread
+void grpc_connection_ref(grpc_connection *c);   // any thread
+void grpc_connection_unref(grpc_connection *c); // any thread
 
 #endif

@@ -59,7 +59,7 @@ void grpc_server_unref(grpc_server *g)
   if (g->allocator != NULL)
     grpc_log_failure("releasing the output allocator",
                      TRITONSERVER_ResponseAllocatorDelete(g->allocator));
-  loops_free(g->loops);
+  grpc_loops_free(g->loops);
   session_free_shared(g->callbacks, g->session_options);
   tls_context_free(g->tls);
   listen_fini(&g->listener);
@@ -90,8 +90,8 @@ void grpc_server_connection_ended(grpc_server *g)
 static unsigned limit_connections(unsigned wanted)
 {
   size_t descriptors = machine_descriptors();
-  size_t most = descriptors > 2 * OTHER_DESCRIPTORS ? descriptors - OTHER_DESCRIPTORS
-                                                    : descriptors / 2;
+  size_t most =
+      descriptors > 2 * OTHER_DESCRIPTORS ? descriptors - OTHER_DESCRIPTORS : descriptors / 2;
   if (wanted != 0 && wanted <= most)
     return wanted;
   return most < UINT_MAX ? (unsigned)most : UINT_MAX;
@@ -133,7 +133,7 @@ static error *start(grpc_server *g, int listen_fd_owned)
   if (failure == NULL)
     failure = infer_tensors_make_allocator(&g->allocator);
   if (failure == NULL)
-    return loops_new(g, listen_fd_owned, &g->loops);
+    return grpc_loops_new(g, listen_fd_owned, &g->loops);
   close(listen_fd_owned);
   return failure;
 }
@@ -190,7 +190,7 @@ size_t grpc_server_drain(grpc_server *g, uint64_t deadline_ns)
   if (g->loops == NULL)
     return 0;
   listen_remove(&g->listener);
-  loops_drain(g->loops);
+  grpc_loops_drain(g->loops);
   wait_for_none(g, &g->connections, deadline_ns);
   return wait_for_none(g, &g->calls, deadline_ns);
 }
@@ -200,10 +200,10 @@ void grpc_server_free(grpc_server *g)
   if (g == NULL)
     return;
   atomic_store(&g->draining, true);
-  loops_stop(g->loops);
+  grpc_loops_stop(g->loops);
   // What the core still has comes back; whoever then wakes a loop is heard here.
   while (atomic_load(&g->calls) > 0) {
-    loops_run_woken(g->loops);
+    grpc_loops_run_woken(g->loops);
     wait_for_none(g, &g->calls, clock_monotonic_ns() + PAUSE_NS);
   }
   jobs_free(g->jobs);

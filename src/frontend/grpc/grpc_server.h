@@ -30,10 +30,10 @@ typedef struct grpc_server_options {
   size_t max_inflight_bytes; // of all requests at one time, and as much again of their answers;
                              // 0: a quarter of the memory
 
-  const tls_identity *tls;         // borrowed until grpc_server_new returns
-  const restrictions *restricted;  // borrowed, as the next two
-  const header_forward *forward;   // NULL: none
-  shared_memory *shared_memory;    // borrowed
+  const tls_identity *tls;        // borrowed until grpc_server_new returns
+  const restrictions *restricted; // borrowed, as the next two
+  const header_forward *forward;  // NULL: none
+  shared_memory *shared_memory;   // borrowed
 
   unsigned compression_level; // of reply messages to clients that take it: 0 none to 3 high
 
@@ -67,8 +67,9 @@ uint16_t grpc_server_port(const grpc_server *g);
 // Serves on, but says that it is not ready.
 void grpc_server_announce_stop(grpc_server *g);
 
-// Stops accepting, tells clients to go (GOAWAY), and waits until every call is over or the monotonic
-// moment `deadline_ns` has come. Returns the number of calls that are left. May be called again.
+// Stops accepting, tells clients to go (GOAWAY), and waits until every call is over or the
+// monotonic moment `deadline_ns` has come. Returns the number of calls that are left. May be called
+// again.
 size_t grpc_server_drain(grpc_server *g, uint64_t deadline_ns);
 
 // Stops all threads and closes what is open; requests still in flight are cancelled and waited for.

@@ -32,20 +32,21 @@ enum {
 
 static void ref_owner(void *owner)
 {
-  inference_ref(owner);
+  grpc_inference_ref(owner);
 }
 
 static void unref_owner(void *owner)
 {
-  inference_unref(owner);
+  grpc_inference_unref(owner);
 }
 
-inference *inference_new(call *c, message *message_owned, void (*heard)(inference *i))
+grpc_inference *grpc_inference_new(call *c, message *message_owned,
+                                   void (*heard)(grpc_inference *i))
 {
-  inference *i = malloc(sizeof(*i));
+  grpc_inference *i = malloc(sizeof(*i));
   if (i == NULL)
     return NULL;
-  memset(i, 0, offsetof(inference, arena));
+  memset(i, 0, offsetof(grpc_inference, arena));
   arena_init(&i->arena, i->arena_memory, sizeof(i->arena_memory));
   refcount_init(&i->references);
   i->call = c;
@@ -63,19 +64,19 @@ inference *inference_new(call *c, message *message_owned, void (*heard)(inferenc
   return i;
 }
 
-void inference_ref(inference *i)
+void grpc_inference_ref(grpc_inference *i)
 {
   refcount_take(&i->references);
 }
 
-void inference_unref(inference *i)
+void grpc_inference_unref(grpc_inference *i)
 {
   if (!refcount_drop(&i->references))
     return;
   answer *next;
-  for (answer *a = inference_take_answers(i); a != NULL; a = next) {
+  for (answer *a = grpc_inference_take_answers(i); a != NULL; a = next) {
     next = a->next;
-    inference_free_answer(i, a);
+    grpc_inference_free_answer(i, a);
   }
   call *c = i->call;
   error_free(i->failure);
@@ -88,17 +89,17 @@ void inference_unref(inference *i)
 
 // ---- the request's life in the core ----
 
-static void drop_request(inference *i)
+static void drop_request(grpc_inference *i)
 {
   if (atomic_fetch_sub_explicit(&i->request_users, 1, memory_order_acq_rel) != 1)
     return;
   grpc_log_failure("deleting an inference request",
                    TRITONSERVER_InferenceRequestDelete(i->request));
-  inference_unref(i);
+  grpc_inference_unref(i);
 }
 
 // False when the request is deleted or about to be.
-static bool take_request(inference *i)
+static bool take_request(grpc_inference *i)
 {
   uint32_t users = atomic_load_explicit(&i->request_users, memory_order_relaxed);
   while (users > 0)
@@ -108,7 +109,7 @@ static bool take_request(inference *i)
   return false;
 }
 
-void inference_cancel(inference *i)
+void grpc_inference_cancel(grpc_inference *i)
 {
   atomic_store(&i->cancel_wanted, true);
   if (!atomic_load(&i->submitted) || !take_request(i))
@@ -119,7 +120,7 @@ void inference_cancel(inference *i)
 }
 
 // The last of what the loop waits for.
-static void note_event(inference *i)
+static void note_event(grpc_inference *i)
 {
   if (atomic_fetch_sub_explicit(&i->awaited, 1, memory_order_acq_rel) == 1 &&
       atomic_exchange(&i->handover, HANDOVER_DONE) == HANDOVER_WAITING)
@@ -130,7 +131,7 @@ static void request_released(TRITONSERVER_InferenceRequest *request, const uint3
                              void *inference_pointer)
 {
   (void)request;
-  inference *i = inference_pointer;
+  grpc_inference *i = inference_pointer;
   if ((flags & TRITONSERVER_REQUEST_RELEASE_ALL) == 0)
     return;
   if (i->tensors.span_count > 0 && !i->decoupled)
@@ -138,21 +139,21 @@ static void request_released(TRITONSERVER_InferenceRequest *request, const uint3
   drop_request(i);
 }
 
-static void push(inference *i, answer *a)
+static void push(grpc_inference *i, answer *a)
 {
   a->next = atomic_load(&i->answers);
   while (!atomic_compare_exchange_weak(&i->answers, &a->next, a))
     ;
 }
 
-static void lose(inference *i, TRITONSERVER_InferenceResponse *response)
+static void lose(TRITONSERVER_InferenceResponse *response)
 {
   if (response != NULL)
     grpc_log_failure("deleting a response", TRITONSERVER_InferenceResponseDelete(response));
 }
 
 // One response, of which the first counts.
-static void keep_only(inference *i, TRITONSERVER_InferenceResponse *response, bool final)
+static void keep_only(grpc_inference *i, TRITONSERVER_InferenceResponse *response, bool final)
 {
   if (response != NULL &&
       atomic_fetch_add_explicit(&i->response_count, 1, memory_order_relaxed) == 0) {
@@ -160,7 +161,7 @@ static void keep_only(inference *i, TRITONSERVER_InferenceResponse *response, bo
     i->only.final = true;
     push(i, &i->only);
   } else {
-    lose(i, response);
+    lose(response);
   }
   if (final)
     note_event(i);
@@ -169,7 +170,7 @@ static void keep_only(inference *i, TRITONSERVER_InferenceResponse *response, bo
 static void response_complete(TRITONSERVER_InferenceResponse *response, const uint32_t flags,
                               void *inference_pointer)
 {
-  inference *i = inference_pointer;
+  grpc_inference *i = inference_pointer;
   bool final = (flags & TRITONSERVER_RESPONSE_COMPLETE_FINAL) != 0;
   if (!i->decoupled) {
     keep_only(i, response, final);
@@ -177,7 +178,7 @@ static void response_complete(TRITONSERVER_InferenceResponse *response, const ui
   }
   answer *a = malloc(sizeof(*a));
   if (a == NULL) {
-    lose(i, response);
+    lose(response);
     atomic_store(&i->lost, true);
   } else {
     *a = (answer){.response = response, .final = final};
@@ -188,7 +189,7 @@ static void response_complete(TRITONSERVER_InferenceResponse *response, const ui
     drop_request(i);
 }
 
-answer *inference_take_answers(inference *i)
+answer *grpc_inference_take_answers(grpc_inference *i)
 {
   answer *ordered = NULL;
   answer *next;
@@ -200,31 +201,31 @@ answer *inference_take_answers(inference *i)
   return ordered;
 }
 
-void inference_free_answer(inference *i, answer *a)
+void grpc_inference_free_answer(grpc_inference *i, answer *a)
 {
-  lose(i, a->response);
+  lose(a->response);
   if (a != &i->only)
     free(a);
 }
 
 // ---- from the message to the request ----
 
-static error *apply_parameters(inference *i, const infer_request_proto *read)
+static error *apply_parameters(grpc_inference *i, const infer_request_proto *read)
 {
   uint32_t flags = 0;
   for (size_t k = 0; k < read->parameter_count; k++)
-    RETURN_IF_ERROR(error_from_seam(
-        request_parameter_apply(i->request, &read->parameters[k], &flags)));
+    RETURN_IF_ERROR(
+        error_from_seam(request_parameter_apply(i->request, &read->parameters[k], &flags)));
   size_t bytes = i->message->size;
   for (size_t k = 0; k < i->tensors.span_count && bytes <= HERE_BYTES; k++)
-    bytes += i->tensors.spans[k].byte_size < HERE_BYTES ? i->tensors.spans[k].byte_size
-                                                        : HERE_BYTES;
+    bytes +=
+        i->tensors.spans[k].byte_size < HERE_BYTES ? i->tensors.spans[k].byte_size : HERE_BYTES;
   if (bytes <= HERE_BYTES && !i->decoupled)
     flags |= NEREID_REQUEST_FLAG_RUN_HERE;
   return error_from_seam(TRITONSERVER_InferenceRequestSetFlags(i->request, flags));
 }
 
-static error *forward_metadata(inference *i)
+static error *forward_metadata(grpc_inference *i)
 {
   const call *c = i->call;
   const header_forward *forward = c->server->options.forward;
@@ -238,7 +239,7 @@ static error *forward_metadata(inference *i)
   return NULL;
 }
 
-static error *make_request(inference *i, bool streamed)
+static error *make_request(grpc_inference *i, bool streamed)
 {
   TRITONSERVER_Server *server = i->call->server->server;
   uint32_t transactions = 0;
@@ -249,15 +250,15 @@ static error *make_request(inference *i, bool streamed)
     return error_new(ERROR_UNSUPPORTED,
                      "ModelInfer RPC doesn't support models with decoupled transaction policy");
   i->tensors.many_responses = i->decoupled;
-  RETURN_IF_ERROR(error_from_seam(TRITONSERVER_InferenceRequestNew(
-      &i->request, server, i->model_name, i->model_version)));
+  RETURN_IF_ERROR(error_from_seam(
+      TRITONSERVER_InferenceRequestNew(&i->request, server, i->model_name, i->model_version)));
   atomic_store_explicit(&i->request_users, 1, memory_order_relaxed);
-  inference_ref(i); // for the request
+  grpc_inference_ref(i); // for the request
   i->tensors.request = i->request;
   return NULL;
 }
 
-static error *fill(inference *i, bool streamed)
+static error *fill(grpc_inference *i, bool streamed)
 {
   infer_request_proto read;
   slice text = {i->message->data, i->message->size};
@@ -283,7 +284,7 @@ static error *fill(inference *i, bool streamed)
       i->request, i->call->server->allocator, &i->tensors, response_complete, i));
 }
 
-error *inference_start(inference *i, bool streamed, bool *at_once)
+error *grpc_inference_start(grpc_inference *i, bool streamed, bool *at_once)
 {
   int open = HANDOVER_OPEN;
   *at_once = false;
@@ -298,8 +299,8 @@ error *inference_start(inference *i, bool streamed, bool *at_once)
   if (i->decoupled)
     take_request(i); // for its responses
   atomic_store_explicit(&i->awaited, i->tensors.span_count > 0 ? 2 : 1, memory_order_relaxed);
-  failure = error_from_seam(
-      TRITONSERVER_ServerInferAsync(i->call->server->server, i->request, NULL));
+  failure =
+      error_from_seam(TRITONSERVER_ServerInferAsync(i->call->server->server, i->request, NULL));
   if (failure != NULL) {
     if (i->decoupled)
       drop_request(i);
@@ -309,16 +310,17 @@ error *inference_start(inference *i, bool streamed, bool *at_once)
   }
   atomic_store(&i->submitted, true);
   if (atomic_load(&i->cancel_wanted))
-    inference_cancel(i);
+    grpc_inference_cancel(i);
   drop_request(i);
-  *at_once = !i->decoupled && !atomic_compare_exchange_strong(&i->handover, &open, HANDOVER_WAITING);
+  *at_once =
+      !i->decoupled && !atomic_compare_exchange_strong(&i->handover, &open, HANDOVER_WAITING);
   return NULL;
 }
 
 // ---- from a response to a message ----
 
-static error *write_reply(inference *i, TRITONSERVER_InferenceResponse *response, bool streamed,
-                          bool final, arena *a, message_parts *parts)
+static error *write_reply(grpc_inference *i, TRITONSERVER_InferenceResponse *response,
+                          bool streamed, bool final, arena *a, message_parts *parts)
 {
   infer_response_json read = {0};
   RETURN_IF_ERROR(infer_tensors_check(&i->tensors));
@@ -337,8 +339,8 @@ static error *write_reply(inference *i, TRITONSERVER_InferenceResponse *response
   return NULL;
 }
 
-error *inference_make_reply(inference *i, TRITONSERVER_InferenceResponse *response_owned,
-                            bool streamed, bool final, outgoing **reply)
+error *grpc_inference_make_reply(grpc_inference *i, TRITONSERVER_InferenceResponse *response_owned,
+                                 bool streamed, bool final, outgoing **reply)
 {
   arena memory;
   message_parts parts;
@@ -347,12 +349,12 @@ error *inference_make_reply(inference *i, TRITONSERVER_InferenceResponse *respon
   message_parts_init(&parts, a);
   error *failure = write_reply(i, response_owned, streamed, final, a, &parts);
   if (failure == NULL) {
-    *reply = call_make_outgoing(i->call, parts.items, parts.count, &parts.text, response_owned,
-                                &memory);
+    *reply =
+        call_make_outgoing(i->call, parts.items, parts.count, &parts.text, response_owned, &memory);
     if (*reply == NULL)
       failure = error_no_memory();
   } else {
-    lose(i, response_owned);
+    lose(response_owned);
   }
   message_parts_fini(&parts);
   arena_fini(&memory);
@@ -361,18 +363,18 @@ error *inference_make_reply(inference *i, TRITONSERVER_InferenceResponse *respon
 
 // ---- ModelInfer ----
 
-static void heard(inference *i)
+static void heard(grpc_inference *i)
 {
-  loop_wake_call(i->call->loop, i->call);
+  grpc_loop_wake_call(i->call->loop, i->call);
 }
 
 static void reply(call *c)
 {
-  inference *i = c->inference;
-  answer *a = inference_take_answers(i);
+  grpc_inference *i = c->inference;
+  answer *a = grpc_inference_take_answers(i);
   if (c->ended) {
     if (a != NULL)
-      inference_free_answer(i, a);
+      grpc_inference_free_answer(i, a);
     return;
   }
   if (a == NULL || atomic_load(&i->response_count) != 1) {
@@ -381,10 +383,10 @@ static void reply(call *c)
   } else {
     TRITONSERVER_InferenceResponse *response = a->response;
     a->response = NULL;
-    call_fail_if_error(c, inference_make_reply(i, response, false, true, &c->reply));
+    call_fail_if_error(c, grpc_inference_make_reply(i, response, false, true, &c->reply));
   }
   if (a != NULL)
-    inference_free_answer(i, a);
+    grpc_inference_free_answer(i, a);
   infer_tensors_release(&i->tensors);
   call_end(c);
 }
@@ -392,23 +394,23 @@ static void reply(call *c)
 // The core is done.
 static void woken(call *c)
 {
-  inference *i = c->inference;
-  loop_took_back(c->loop);
+  grpc_inference *i = c->inference;
+  grpc_loop_took_back(c->loop);
   reply(c);
   c->cancelled = NULL;
   c->inference = NULL;
-  inference_unref(i);
+  grpc_inference_unref(i);
 }
 
 static void cancelled(call *c)
 {
-  inference_cancel(c->inference);
+  grpc_inference_cancel(c->inference);
 }
 
 void handle_model_infer(call *c)
 {
   bool at_once;
-  inference *i = inference_new(c, c->message, heard);
+  grpc_inference *i = grpc_inference_new(c, c->message, heard);
   if (i == NULL) {
     call_fail(c, GRPC_RESOURCE_EXHAUSTED, "out of memory");
     return;
@@ -416,10 +418,10 @@ void handle_model_infer(call *c)
   c->message = NULL;
   c->inference = i;
   c->woken = woken;
-  error *failure = inference_start(i, false, &at_once);
+  error *failure = grpc_inference_start(i, false, &at_once);
   if (failure == NULL && !at_once) {
     c->cancelled = cancelled;
-    loop_handed_over(c->loop);
+    grpc_loop_handed_over(c->loop);
     return;
   }
   if (failure != NULL)
@@ -427,5 +429,5 @@ void handle_model_infer(call *c)
   else
     reply(c);
   c->inference = NULL;
-  inference_unref(i);
+  grpc_inference_unref(i);
 }

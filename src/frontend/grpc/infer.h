@@ -20,7 +20,7 @@
 #define INFERENCE_ARENA_BYTES 3072
 
 typedef struct call call;
-typedef struct inference inference;
+typedef struct grpc_inference grpc_inference;
 
 // A response on its way from the thread that made it to the loop.
 typedef struct answer {
@@ -29,7 +29,7 @@ typedef struct answer {
   bool final;
 } answer;
 
-struct inference {
+struct grpc_inference {
   call *call; // referenced
   refcount references;
   message *message; // owned; inputs are slices of it
@@ -46,47 +46,48 @@ struct inference {
   _Atomic uint32_t request_users;
   _Atomic bool submitted;     // the core has it: it can be cancelled
   _Atomic bool cancel_wanted; // whoever sees both flags cancels
-  // What must come before the loop looks at it: the final response, and where the client's memory is
-  // in use the request's release. Of a decoupled model it looks at each response.
+  // What must come before the loop looks at it: the final response, and where the client's memory
+  // is in use the request's release. Of a decoupled model it looks at each response.
   _Atomic int awaited;
-  _Atomic int handover;             // see inference_start
-  _Atomic(answer *) answers;        // newest first
-  answer only;                      // of a model that is not decoupled
+  _Atomic int handover;      // see grpc_inference_start
+  _Atomic(answer *) answers; // newest first
+  answer only;               // of a model that is not decoupled
   _Atomic uint32_t response_count;
   _Atomic bool lost;                // memory was short for a response
-  void (*heard)(inference *i);      // there are answers; any thread
+  void (*heard)(grpc_inference *i); // there are answers; any thread
 
-  inference *next;      // of a stream's list
-  inference *next_news; // of a stream's news
+  grpc_inference *next;      // of a stream's list
+  grpc_inference *next_news; // of a stream's news
   _Atomic bool in_news;
-  bool done;            // of a stream: its answer may go
-  bool over;            // of a stream, decoupled: nothing more comes
-  error *failure;       // of a stream: instead of an answer; owned
+  bool done;      // of a stream: its answer may go
+  bool over;      // of a stream, decoupled: nothing more comes
+  error *failure; // of a stream: instead of an answer; owned
 
   arena arena;
   char arena_memory[INFERENCE_ARENA_BYTES];
 };
 
 // Owns the message. NULL when memory is short: then the message stays the caller's.
-inference *inference_new(call *c, message *message_owned, void (*heard)(inference *i));
-void inference_ref(inference *i);   // any thread
-void inference_unref(inference *i); // any thread
+grpc_inference *grpc_inference_new(call *c, message *message_owned,
+                                   void (*heard)(grpc_inference *i));
+void grpc_inference_ref(grpc_inference *i);   // any thread
+void grpc_inference_unref(grpc_inference *i); // any thread
 
 // Reads the message and gives the request to the core. An error: there will be no answer.
 // *at_once: the answer is there already, and `heard` is not called. Loop thread.
-error *inference_start(inference *i, bool streamed, bool *at_once);
+error *grpc_inference_start(grpc_inference *i, bool streamed, bool *at_once);
 
 // Tells the core that nobody waits any more. Any thread that holds a reference.
-void inference_cancel(inference *i);
+void grpc_inference_cancel(grpc_inference *i);
 
 // The answers that came since the last time, oldest first.
-answer *inference_take_answers(inference *i);
+answer *grpc_inference_take_answers(grpc_inference *i);
 // Frees one; its response must have been taken out or is deleted.
-void inference_free_answer(inference *i, answer *a);
+void grpc_inference_free_answer(grpc_inference *i, answer *a);
 
 // Makes the message of a response, which is moved; or gives its error. Loop thread.
-error *inference_make_reply(inference *i, TRITONSERVER_InferenceResponse *response_owned,
-                            bool streamed, bool final, outgoing **reply);
+error *grpc_inference_make_reply(grpc_inference *i, TRITONSERVER_InferenceResponse *response_owned,
+                                 bool streamed, bool final, outgoing **reply);
 
 typedef struct infer_stream infer_stream;
 void infer_stream_free(infer_stream *s); // NULL is allowed

@@ -1,7 +1,7 @@
 // ModelStreamInfer: requests as they come, many in flight. Answers of models that are not decoupled
-// go in the order of their requests, those of decoupled models as they come, as in Triton. A request
-// that fails is a message with its error, and the stream goes on; a client that sends the metadata
-// triton_grpc_error: true has the stream end with the error's status instead.
+// go in the order of their requests, those of decoupled models as they come, as in Triton. A
+// request that fails is a message with its error, and the stream goes on; a client that sends the
+// metadata triton_grpc_error: true has the stream end with the error's status instead.
 #include "base/refcount.h"
 #include "frontend/grpc/call.h"
 #include "frontend/grpc/call_life.h"
@@ -12,34 +12,34 @@
 
 #include <stdlib.h>
 
-#define MAX_IN_FLIGHT 4096                  // requests of a stream; then it is not read
-#define MAX_UNREAD    ((size_t)64 << 20)    // bytes of replies that the client has not taken
+#define MAX_IN_FLIGHT 4096               // requests of a stream; then it is not read
+#define MAX_UNREAD    ((size_t)64 << 20) // bytes of replies that the client has not taken
 
 struct infer_stream {
-  _Atomic(inference *) news;  // those with answers, newest first; each referenced
-  inference *first, *last;    // not decoupled, in the order of requests; each referenced
-  inference *loose;           // decoupled; each referenced
+  _Atomic(grpc_inference *) news; // those with answers, newest first; each referenced
+  grpc_inference *first, *last;   // not decoupled, in the order of requests; each referenced
+  grpc_inference *loose;          // decoupled; each referenced
   size_t in_flight;
   bool ends_with_errors; // triton_grpc_error
 };
 
 // ---- answers ----
 
-static void heard(inference *i)
+static void heard(grpc_inference *i)
 {
   call *c = i->call;
   infer_stream *s = c->stream;
   if (atomic_exchange(&i->in_news, true))
     return;
-  inference_ref(i);
+  grpc_inference_ref(i);
   i->next_news = atomic_load(&s->news);
   while (!atomic_compare_exchange_weak(&s->news, &i->next_news, i))
     ;
-  loop_wake_call(c->loop, c);
+  grpc_loop_wake_call(c->loop, c);
 }
 
 // Sends a message that is no response: an error, or the end of a decoupled request.
-static void send_note(call *c, const inference *i, const char *error_message)
+static void send_note(call *c, const grpc_inference *i, const char *error_message)
 {
   message_parts parts;
   arena memory;
@@ -59,7 +59,7 @@ static void send_note(call *c, const inference *i, const char *error_message)
   arena_fini(&memory);
 }
 
-static void send_failure(call *c, inference *i, error *failure_owned)
+static void send_failure(call *c, grpc_inference *i, error *failure_owned)
 {
   if (c->stream->ends_with_errors && !c->ended) {
     call_fail_if_error(c, failure_owned);
@@ -71,11 +71,11 @@ static void send_failure(call *c, inference *i, error *failure_owned)
   error_free(failure_owned);
 }
 
-static void send_answer(call *c, inference *i, answer *a)
+static void send_answer(call *c, grpc_inference *i, answer *a)
 {
   outgoing *made = NULL;
   if (!c->ended && a->response != NULL) {
-    error *failure = inference_make_reply(i, a->response, true, a->final, &made);
+    error *failure = grpc_inference_make_reply(i, a->response, true, a->final, &made);
     a->response = NULL;
     if (failure != NULL)
       send_failure(c, i, failure);
@@ -84,37 +84,37 @@ static void send_answer(call *c, inference *i, answer *a)
   } else if (!c->ended && a->final && i->wants_empty_final) {
     send_note(c, i, "");
   }
-  inference_free_answer(i, a);
+  grpc_inference_free_answer(i, a);
 }
 
-static void send_answers(call *c, inference *i)
+static void send_answers(call *c, grpc_inference *i)
 {
   answer *next;
-  for (answer *a = inference_take_answers(i); a != NULL; a = next) {
+  for (answer *a = grpc_inference_take_answers(i); a != NULL; a = next) {
     next = a->next;
     i->over |= a->final;
     send_answer(c, i, a);
   }
   if (atomic_load(&i->lost) && !i->over) {
     i->over = true;
-    inference_cancel(i);
+    grpc_inference_cancel(i);
     send_failure(c, i, error_no_memory());
   }
 }
 
 // ---- requests in flight ----
 
-static void forget(call *c, inference *i)
+static void forget(call *c, grpc_inference *i)
 {
   c->stream->in_flight--;
   infer_tensors_release(&i->tensors);
-  loop_took_back(c->loop);
-  inference_unref(i);
+  grpc_loop_took_back(c->loop);
+  grpc_inference_unref(i);
 }
 
-static void remove_loose(call *c, inference *i)
+static void remove_loose(call *c, grpc_inference *i)
 {
-  inference **link = &c->stream->loose;
+  grpc_inference **link = &c->stream->loose;
   while (*link != i)
     link = &(*link)->next;
   *link = i->next;
@@ -126,7 +126,7 @@ static void send_in_order(call *c)
 {
   infer_stream *s = c->stream;
   while (s->first != NULL && s->first->done) {
-    inference *i = s->first;
+    grpc_inference *i = s->first;
     s->first = i->next;
     if (s->first == NULL)
       s->last = NULL;
@@ -135,8 +135,9 @@ static void send_in_order(call *c)
     if (failure != NULL)
       send_failure(c, i, failure);
     else if (atomic_load(&i->response_count) != 1)
-      send_failure(c, i, error_new(ERROR_INTERNAL, "expected a single response, got %u",
-                                   atomic_load(&i->response_count)));
+      send_failure(c, i,
+                   error_new(ERROR_INTERNAL, "expected a single response, got %u",
+                             atomic_load(&i->response_count)));
     else
       send_answers(c, i);
     forget(c, i);
@@ -160,8 +161,8 @@ static bool is_full(const call *c)
 
 static void woken(call *c)
 {
-  inference *next;
-  for (inference *i = atomic_exchange(&c->stream->news, NULL); i != NULL; i = next) {
+  grpc_inference *next;
+  for (grpc_inference *i = atomic_exchange(&c->stream->news, NULL); i != NULL; i = next) {
     next = i->next_news;
     atomic_store(&i->in_news, false);
     if (!i->decoupled) {
@@ -171,7 +172,7 @@ static void woken(call *c)
       if (i->over)
         remove_loose(c, i);
     }
-    inference_unref(i);
+    grpc_inference_unref(i);
   }
   send_in_order(c);
   if (call_is_paused(c) && !is_full(c))
@@ -181,11 +182,11 @@ static void woken(call *c)
 
 // ---- the stream ----
 
-static void add(call *c, inference *i)
+static void add(call *c, grpc_inference *i)
 {
   infer_stream *s = c->stream;
   s->in_flight++;
-  loop_handed_over(c->loop);
+  grpc_loop_handed_over(c->loop);
   if (i->decoupled) {
     i->next = s->loose;
     s->loose = i;
@@ -200,13 +201,13 @@ static void add(call *c, inference *i)
 static void take_message(call *c, message *message_owned)
 {
   bool at_once;
-  inference *i = inference_new(c, message_owned, heard);
+  grpc_inference *i = grpc_inference_new(c, message_owned, heard);
   if (i == NULL) {
     message_free(message_owned);
     call_end_early(c, GRPC_RESOURCE_EXHAUSTED, "out of memory");
     return;
   }
-  i->failure = inference_start(i, true, &at_once);
+  i->failure = grpc_inference_start(i, true, &at_once);
   if (i->failure != NULL)
     i->decoupled = false; // its error waits for its turn
   i->done = at_once || i->failure != NULL;
@@ -224,10 +225,10 @@ static void half_close(call *c)
 // Nobody takes answers any more; those that still come are dropped.
 static void cancelled(call *c)
 {
-  for (inference *i = c->stream->first; i != NULL; i = i->next)
-    inference_cancel(i);
-  for (inference *i = c->stream->loose; i != NULL; i = i->next)
-    inference_cancel(i);
+  for (grpc_inference *i = c->stream->first; i != NULL; i = i->next)
+    grpc_inference_cancel(i);
+  for (grpc_inference *i = c->stream->loose; i != NULL; i = i->next)
+    grpc_inference_cancel(i);
 }
 
 void infer_stream_free(infer_stream *s)
@@ -242,8 +243,7 @@ void handle_model_stream_infer(call *c)
     call_fail(c, GRPC_RESOURCE_EXHAUSTED, "out of memory");
     return;
   }
-  c->stream->ends_with_errors =
-      slice_equal(call_metadata(c, "triton_grpc_error"), SLICE("true"));
+  c->stream->ends_with_errors = slice_equal(call_metadata(c, "triton_grpc_error"), SLICE("true"));
   c->take_message = take_message;
   c->half_close = half_close;
   c->cancelled = cancelled;

@@ -35,8 +35,8 @@ typedef struct arrival {
   struct sockaddr_storage address;
 } arrival;
 
-struct loop {
-  loops *all;
+struct grpc_loop {
+  grpc_loops *all;
   pthread_t thread;
   bool started;
   int epoll_fd;
@@ -49,10 +49,10 @@ struct loop {
 
   timers timers; // loop thread only, as what follows
   uint64_t now_ns;
-  connection *connections; // list
-  connection *marked;      // list
-  connection *forgotten;   // list: closed in this pass
-  bool is_draining;        // its connections were told
+  grpc_connection *connections; // list
+  grpc_connection *marked;      // list
+  grpc_connection *forgotten;   // list: closed in this pass
+  bool is_draining;             // its connections were told
 
   unsigned begun;       // requests that began in this pass
   unsigned elsewhere;   // requests that the core or a job has
@@ -62,7 +62,7 @@ struct loop {
   char read_buffer[LOOP_READ_BYTES];
 };
 
-struct loops {
+struct grpc_loops {
   grpc_server *server;
   int listen_fd; // of the first loop's thread; -1 once it is closed
   bool accepts;  // it is watched; the same
@@ -74,49 +74,49 @@ struct loops {
   _Atomic bool draining;
   _Atomic bool stopping;
   unsigned count;
-  loop loops[];
+  grpc_loop loops[];
 };
 
 // ---- what the loop's thread may ask ----
 
-grpc_server *loop_server(const loop *l)
+grpc_server *grpc_loop_server(const grpc_loop *l)
 {
   return l->all->server;
 }
 
-timers *loop_timers(loop *l)
+timers *grpc_loop_timers(grpc_loop *l)
 {
   return &l->timers;
 }
 
-uint64_t loop_now_ns(const loop *l)
+uint64_t grpc_loop_now_ns(const grpc_loop *l)
 {
   return l->now_ns;
 }
 
-char *loop_read_buffer(loop *l)
+char *grpc_loop_read_buffer(grpc_loop *l)
 {
   return l->read_buffer;
 }
 
-void loop_request_began(loop *l)
+void grpc_loop_request_began(grpc_loop *l)
 {
   l->begun++;
 }
 
-void loop_handed_over(loop *l)
+void grpc_loop_handed_over(grpc_loop *l)
 {
   l->elsewhere++;
 }
 
-void loop_took_back(loop *l)
+void grpc_loop_took_back(grpc_loop *l)
 {
   l->elsewhere--;
 }
 
 // ---- waking ----
 
-static void wake(loop *l)
+static void wake(grpc_loop *l)
 {
   // Sequentially consistent against wait_for_events: either it sees `wanted`, or this thread sees
   // it asleep.
@@ -125,7 +125,7 @@ static void wake(loop *l)
     wakeup_signal(l->wake_fd);
 }
 
-void loop_wake_call(loop *l, call *c)
+void grpc_loop_wake_call(grpc_loop *l, call *c)
 {
   if (atomic_exchange(&c->wanted, true))
     return;
@@ -136,7 +136,7 @@ void loop_wake_call(loop *l, call *c)
   wake(l);
 }
 
-static void run_woken(loop *l)
+static void run_woken(grpc_loop *l)
 {
   call *ordered = NULL;
   call *next;
@@ -157,7 +157,7 @@ static void run_woken(loop *l)
 
 // ---- connections ----
 
-void loop_mark(loop *l, connection *c)
+void grpc_loop_mark(grpc_loop *l, grpc_connection *c)
 {
   if (c->marked || c->closed)
     return;
@@ -166,14 +166,14 @@ void loop_mark(loop *l, connection *c)
   l->marked = c;
 }
 
-bool loop_watch(loop *l, connection *c, bool for_output)
+bool grpc_loop_watch(grpc_loop *l, grpc_connection *c, bool for_output)
 {
   struct epoll_event event = {.events = EPOLLIN | (for_output ? EPOLLOUT : 0), .data.ptr = c};
   c->watches_output = for_output;
   return epoll_ctl(l->epoll_fd, EPOLL_CTL_MOD, c->wire.fd, &event) == 0;
 }
 
-void loop_forget(loop *l, connection *c)
+void grpc_loop_forget(grpc_loop *l, grpc_connection *c)
 {
   if (c->previous != NULL)
     c->previous->next = c->next;
@@ -187,19 +187,19 @@ void loop_forget(loop *l, connection *c)
   grpc_server_connection_ended(l->all->server);
 }
 
-static void drop_forgotten(loop *l)
+static void drop_forgotten(grpc_loop *l)
 {
-  connection *next;
-  for (connection *c = l->forgotten; c != NULL; c = next) {
+  grpc_connection *next;
+  for (grpc_connection *c = l->forgotten; c != NULL; c = next) {
     next = c->next;
-    connection_unref(c);
+    grpc_connection_unref(c);
   }
   l->forgotten = NULL;
 }
 
-static void take_on(loop *l, const arrival *a)
+static void take_on(grpc_loop *l, const arrival *a)
 {
-  connection *c = connection_open(l, a->socket_fd, &a->address);
+  grpc_connection *c = grpc_connection_open(l, a->socket_fd, &a->address);
   if (c == NULL) {
     grpc_log_warning("a connection was dropped: %s", "out of memory");
     grpc_server_connection_ended(l->all->server);
@@ -212,15 +212,15 @@ static void take_on(loop *l, const arrival *a)
   struct epoll_event event = {.events = EPOLLIN, .data.ptr = c};
   if (epoll_ctl(l->epoll_fd, EPOLL_CTL_ADD, a->socket_fd, &event) != 0) {
     grpc_log_warning("a connection was dropped: %s", strerror(errno));
-    connection_close(c);
+    grpc_connection_close(c);
   } else if (l->is_draining) {
-    connection_leave(c);
+    grpc_connection_leave(c);
   } else {
-    loop_mark(l, c);
+    grpc_loop_mark(l, c);
   }
 }
 
-static void take_arrivals(loop *l, bool wanted)
+static void take_arrivals(grpc_loop *l, bool wanted)
 {
   arrival *next;
   if (atomic_load_explicit(&l->arrived, memory_order_relaxed) == NULL)
@@ -237,20 +237,20 @@ static void take_arrivals(loop *l, bool wanted)
   }
 }
 
-static void flush_marked(loop *l)
+static void flush_marked(grpc_loop *l)
 {
-  connection *c;
+  grpc_connection *c;
   while ((c = l->marked) != NULL) {
     l->marked = c->next_marked;
     c->marked = false;
     if (!c->closed)
-      connection_flush(c);
+      grpc_connection_flush(c);
   }
 }
 
 // ---- accepting, on the first loop ----
 
-static void watch_listener(loops *all, bool accepts)
+static void watch_listener(grpc_loops *all, bool accepts)
 {
   struct epoll_event event = {.events = EPOLLIN, .data.ptr = all};
   if (all->listen_fd < 0 || accepts == all->accepts)
@@ -262,18 +262,17 @@ static void watch_listener(loops *all, bool accepts)
 
 static void accept_again(timer *elapsed)
 {
-  watch_listener((loops *)((char *)elapsed - offsetof(loops, accept_again)), true);
+  watch_listener((grpc_loops *)((char *)elapsed - offsetof(grpc_loops, accept_again)), true);
 }
 
-static void pause_accepting(loops *all)
+static void pause_accepting(grpc_loops *all)
 {
   watch_listener(all, false);
-  timers_set(&all->loops[0].timers, &all->accept_again,
-             all->loops[0].now_ns + ACCEPT_PAUSE_NS);
+  timers_set(&all->loops[0].timers, &all->accept_again, all->loops[0].now_ns + ACCEPT_PAUSE_NS);
 }
 
 // False when there is nothing more to accept now.
-static bool accept_one(loops *all)
+static bool accept_one(grpc_loops *all)
 {
   const unsigned limit = all->server->options.connection_limit;
   if (limit > 0 && atomic_load(&all->server->connections) >= limit) {
@@ -295,7 +294,7 @@ static bool accept_one(loops *all)
     return reason == ECONNABORTED || reason == EINTR;
   }
   atomic_fetch_add(&all->server->connections, 1);
-  loop *l = &all->loops[atomic_fetch_add(&all->turn, 1) % all->count];
+  grpc_loop *l = &all->loops[atomic_fetch_add(&all->turn, 1) % all->count];
   a->next = atomic_load(&l->arrived);
   while (!atomic_compare_exchange_weak(&l->arrived, &a->next, a))
     ;
@@ -303,13 +302,13 @@ static bool accept_one(loops *all)
   return true;
 }
 
-static void accept_some(loops *all)
+static void accept_some(grpc_loops *all)
 {
   for (int i = 0; i < ACCEPTS_AT_ONCE && accept_one(all); i++)
     ;
 }
 
-static void stop_accepting(loops *all)
+static void stop_accepting(grpc_loops *all)
 {
   while (all->listen_fd >= 0 && accept_one(all)) // what waits is taken, and told to go
     ;
@@ -322,7 +321,7 @@ static void stop_accepting(loops *all)
 
 // ---- stopping ----
 
-static void drain(loop *l)
+static void drain(grpc_loop *l)
 {
   if (l->is_draining || !atomic_load(&l->all->draining))
     return;
@@ -330,14 +329,14 @@ static void drain(loop *l)
   if (l == l->all->loops)
     stop_accepting(l->all);
   take_arrivals(l, true);
-  connection *next;
-  for (connection *c = l->connections; c != NULL; c = next) {
+  grpc_connection *next;
+  for (grpc_connection *c = l->connections; c != NULL; c = next) {
     next = c->next;
-    connection_leave(c);
+    grpc_connection_leave(c);
   }
 }
 
-void loops_drain(loops *all)
+void grpc_loops_drain(grpc_loops *all)
 {
   atomic_store(&all->draining, true);
   for (unsigned i = 0; i < all->count; i++)
@@ -347,14 +346,14 @@ void loops_drain(loops *all)
 // ---- polling ----
 
 // As the HTTP listener's loops do: docs/performance.md.
-static bool may_poll(loop *l)
+static bool may_poll(grpc_loop *l)
 {
   return l->clients_hurried && l->elsewhere == 0 &&
          atomic_load_explicit(&l->all->awake, memory_order_relaxed) <= l->all->max_polling &&
          clock_monotonic_ns() - l->worked_ns < l->all->busy_poll_ns;
 }
 
-static void note_progress(loop *l)
+static void note_progress(grpc_loop *l)
 {
   if (l->all->busy_poll_ns == 0)
     return;
@@ -365,7 +364,7 @@ static void note_progress(loop *l)
 
 // ---- the thread ----
 
-static int milliseconds_until(const loop *l)
+static int milliseconds_until(const grpc_loop *l)
 {
   uint64_t due = timers_next(&l->timers);
   if (due == UINT64_MAX)
@@ -375,7 +374,7 @@ static int milliseconds_until(const loop *l)
   return left > INT_MAX ? INT_MAX : (int)left;
 }
 
-static int wait_for_events(loop *l, struct epoll_event *events)
+static int wait_for_events(grpc_loop *l, struct epoll_event *events)
 {
   if (may_poll(l))
     return epoll_wait(l->epoll_fd, events, EVENTS_AT_ONCE, 0);
@@ -390,7 +389,7 @@ static int wait_for_events(loop *l, struct epoll_event *events)
   return count;
 }
 
-static void handle_event(loop *l, const struct epoll_event *event)
+static void handle_event(grpc_loop *l, const struct epoll_event *event)
 {
   if (event->data.ptr == l) {
     wakeup_take(l->wake_fd);
@@ -400,15 +399,15 @@ static void handle_event(loop *l, const struct epoll_event *event)
     accept_some(l->all);
     return;
   }
-  connection *c = event->data.ptr;
+  grpc_connection *c = event->data.ptr;
   if (!c->closed && (event->events & EPOLLOUT) != 0)
-    connection_writable(c);
+    grpc_connection_writable(c);
   if (!c->closed && (event->events & (EPOLLIN | EPOLLHUP | EPOLLERR)) != 0)
-    connection_readable(c);
+    grpc_connection_readable(c);
 }
 
 // One pass. Returns whether there was anything to do.
-static bool pass(loop *l)
+static bool pass(grpc_loop *l)
 {
   struct epoll_event events[EVENTS_AT_ONCE];
   l->begun = 0;
@@ -429,7 +428,7 @@ static bool pass(loop *l)
 
 static void *run(void *loop_pointer)
 {
-  loop *l = loop_pointer;
+  grpc_loop *l = loop_pointer;
   l->worked_ns = clock_monotonic_ns();
   while (!atomic_load(&l->all->stopping))
     if (pass(l))
@@ -439,7 +438,7 @@ static void *run(void *loop_pointer)
 
 // ---- life ----
 
-static error *start_loop(loop *l)
+static error *start_loop(grpc_loop *l)
 {
   l->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
   l->wake_fd = wakeup_new();
@@ -460,12 +459,14 @@ static unsigned default_count(unsigned cpus)
   return cpus < 2 ? 2 : cpus > 8 ? 8 : cpus;
 }
 
-error *loops_new(grpc_server *g, int listen_fd_owned, loops **result)
+error *grpc_loops_new(grpc_server *g, int listen_fd_owned, grpc_loops **result)
 {
   unsigned cpus = machine_cpus();
   unsigned count = g->options.thread_count == 0 ? default_count(cpus) : g->options.thread_count;
   size_t size;
-  loops *all = checked_array_size(sizeof(loops), count, sizeof(loop), &size) ? calloc(1, size) : NULL;
+  grpc_loops *all = checked_array_size(sizeof(grpc_loops), count, sizeof(grpc_loop), &size)
+                        ? calloc(1, size)
+                        : NULL;
   if (all == NULL) {
     close(listen_fd_owned);
     return error_no_memory();
@@ -486,28 +487,28 @@ error *loops_new(grpc_server *g, int listen_fd_owned, loops **result)
   for (unsigned i = count; i > 0 && failure == NULL; i--) // the first, which accepts, is last
     failure = start_loop(&all->loops[i - 1]);
   if (failure != NULL)
-    loops_free(all);
+    grpc_loops_free(all);
   else
     *result = all;
   return failure;
 }
 
 // The threads are gone; closing cancels what the core has.
-static void close_connections(loop *l)
+static void close_connections(grpc_loop *l)
 {
   take_arrivals(l, false);
   while (l->connections != NULL)
-    connection_close(l->connections);
+    grpc_connection_close(l->connections);
   l->marked = NULL;
   drop_forgotten(l);
 }
 
-void loops_stop(loops *all)
+void grpc_loops_stop(grpc_loops *all)
 {
   if (all == NULL || atomic_exchange(&all->stopping, true))
     return;
   for (unsigned i = 0; i < all->count; i++) {
-    loop *l = &all->loops[i];
+    grpc_loop *l = &all->loops[i];
     if (!l->started)
       continue;
     wake(l);
@@ -520,19 +521,19 @@ void loops_stop(loops *all)
   all->listen_fd = -1;
 }
 
-void loops_run_woken(loops *all)
+void grpc_loops_run_woken(grpc_loops *all)
 {
   for (unsigned i = 0; i < all->count; i++)
     run_woken(&all->loops[i]);
 }
 
-void loops_free(loops *all)
+void grpc_loops_free(grpc_loops *all)
 {
   if (all == NULL)
     return;
-  loops_stop(all);
+  grpc_loops_stop(all);
   for (unsigned i = 0; i < all->count; i++) {
-    loop *l = &all->loops[i];
+    grpc_loop *l = &all->loops[i];
     timers_fini(&l->timers);
     if (l->epoll_fd >= 0)
       close(l->epoll_fd);

@@ -12,51 +12,51 @@
 #include <stdint.h>
 
 typedef struct grpc_server grpc_server;
-typedef struct connection connection;
+typedef struct grpc_connection grpc_connection;
 typedef struct call call;
-typedef struct loop loop;
-typedef struct loops loops;
+typedef struct grpc_loop grpc_loop;
+typedef struct grpc_loops grpc_loops;
 
 #define LOOP_READ_BYTES ((size_t)64 << 10)
 
 // Starts the threads; the first one accepts from `listen_fd_owned`.
-error *loops_new(grpc_server *g, int listen_fd_owned, loops **result);
+error *grpc_loops_new(grpc_server *g, int listen_fd_owned, grpc_loops **result);
 
-// Closes the listening socket, and has every connection told to go (GOAWAY): those without calls are
-// closed. Any thread, idempotent.
-void loops_drain(loops *all);
+// Closes the listening socket, and has every connection told to go (GOAWAY): those without calls
+// are closed. Any thread, idempotent.
+void grpc_loops_drain(grpc_loops *all);
 
 // Stops the threads and closes all connections, whose calls are cancelled. NULL is allowed.
-void loops_stop(loops *all);
+void grpc_loops_stop(grpc_loops *all);
 
 // Runs what was woken since the threads have stopped.
-void loops_run_woken(loops *all);
+void grpc_loops_run_woken(grpc_loops *all);
 
 // Frees what loop_wake touches, once nobody can call it any more. NULL is allowed.
-void loops_free(loops *all);
+void grpc_loops_free(grpc_loops *all);
 
 // Has the loop run c->woken soon, once for any number of wakes before that. Any thread.
-void loop_wake_call(loop *l, call *c);
+void grpc_loop_wake_call(grpc_loop *l, call *c);
 
 // --- On the loop's thread
 
-grpc_server *loop_server(const loop *l);
-timers *loop_timers(loop *l);
-uint64_t loop_now_ns(const loop *l); // when this pass began
-char *loop_read_buffer(loop *l);     // LOOP_READ_BYTES
+grpc_server *grpc_loop_server(const grpc_loop *l);
+timers *grpc_loop_timers(grpc_loop *l);
+uint64_t grpc_loop_now_ns(const grpc_loop *l); // when this pass began
+char *grpc_loop_read_buffer(grpc_loop *l);     // LOOP_READ_BYTES
 
 // The connection has something to send or to hand to HTTP/2: seen to at the end of the pass.
-void loop_mark(loop *l, connection *c);
+void grpc_loop_mark(grpc_loop *l, grpc_connection *c);
 
 // The connection is closed: nobody calls it any more.
-void loop_forget(loop *l, connection *c);
+void grpc_loop_forget(grpc_loop *l, grpc_connection *c);
 
 // Watches the socket for more than input, or no longer.
-bool loop_watch(loop *l, connection *c, bool for_output);
+bool grpc_loop_watch(grpc_loop *l, grpc_connection *c, bool for_output);
 
 // A request began; the core or a job has one, or no longer: for polling.
-void loop_request_began(loop *l);
-void loop_handed_over(loop *l);
-void loop_took_back(loop *l);
+void grpc_loop_request_began(grpc_loop *l);
+void grpc_loop_handed_over(grpc_loop *l);
+void grpc_loop_took_back(grpc_loop *l);
 
 #endif

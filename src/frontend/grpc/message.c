@@ -226,8 +226,7 @@ message_fault message_reader_take(message_reader *r, message_coding coding, cons
     if (*taken == size)
       return MESSAGE_OK;
     r->prefix[r->prefix_size++] = (unsigned char)data[(*taken)++];
-    message_fault fault =
-        r->prefix_size == MESSAGE_PREFIX_BYTES ? begin(r, coding) : MESSAGE_OK;
+    message_fault fault = r->prefix_size == MESSAGE_PREFIX_BYTES ? begin(r, coding) : MESSAGE_OK;
     if (fault != MESSAGE_OK)
       return fault;
   }

@@ -51,7 +51,7 @@ typedef enum message_fault {
   MESSAGE_TOO_LARGE,   // more than MESSAGE_MAX_BYTES, or unpacked more than max_size
   MESSAGE_OVER_BUDGET, // the server holds too much at this moment
   MESSAGE_NO_MEMORY,
-  MESSAGE_BAD_FLAG, // neither 0 nor 1
+  MESSAGE_BAD_FLAG,  // neither 0 nor 1
   MESSAGE_NO_CODING, // compressed, and no grpc-encoding says how
   MESSAGE_CORRUPT,   // not what its coding says
 } message_fault;
@@ -68,8 +68,8 @@ typedef struct message_reader {
 
 void message_reader_fini(message_reader *r);
 
-// Takes bytes up to the end of a message. *taken tells how many; *complete is the message when it is
-// whole, and then the caller's, else NULL. A fault ends the reading.
+// Takes bytes up to the end of a message. *taken tells how many; *complete is the message when it
+// is whole, and then the caller's, else NULL. A fault ends the reading.
 message_fault message_reader_take(message_reader *r, message_coding coding, const char *data,
                                   size_t size, size_t *taken, message **complete);
 
@@ -77,6 +77,7 @@ message_fault message_reader_take(message_reader *r, message_coding coding, cons
 bool message_reader_is_inside(const message_reader *r);
 
 // Appends `text`, compressed, to `to`. `level` is zlib's. False when memory is short.
-bool message_deflate(message_coding coding, int level, const slice *parts, size_t count, buffer *to);
+bool message_deflate(message_coding coding, int level, const slice *parts, size_t count,
+                     buffer *to);
 
 #endif

@@ -13,19 +13,19 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
-typedef struct loops loops;
+typedef struct grpc_loops grpc_loops;
 typedef struct tls_context tls_context;
 
 struct grpc_server {
   grpc_server_options options; // without the texts
   TRITONSERVER_Server *server; // borrowed
-  listener listener; // without the descriptor, which the loops have
-  loops *loops;
-  jobs *jobs;    // calls that may block for long, such as loads
-  jobs *probes;  // readiness: not to wait behind loads
+  listener listener;           // without the descriptor, which the loops have
+  grpc_loops *loops;
+  jobs *jobs;   // calls that may block for long, such as loads
+  jobs *probes; // readiness: not to wait behind loads
   nghttp2_session_callbacks *callbacks;
   nghttp2_option *session_options;
-  tls_context *tls; // NULL: plain
+  tls_context *tls;                          // NULL: plain
   TRITONSERVER_ResponseAllocator *allocator; // for outputs (infer_output.c)
   byte_budget budget;
 
@@ -34,9 +34,9 @@ struct grpc_server {
   _Atomic bool leaving;  // not ready
   _Atomic bool draining; // nothing new is accepted
   _Atomic size_t connections;
-  _Atomic size_t calls;  // that exist
-  pthread_mutex_t mutex;     // with `changed`: for whoever waits for a count to fall
-  pthread_cond_t changed;    // on the monotonic clock
+  _Atomic size_t calls;   // that exist
+  pthread_mutex_t mutex;  // with `changed`: for whoever waits for a count to fall
+  pthread_cond_t changed; // on the monotonic clock
 };
 
 void grpc_server_ref(grpc_server *g);

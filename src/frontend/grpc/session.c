@@ -14,21 +14,21 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define RESET_BURST       1000 // streams that a client may reset at once
-#define RESET_RATE        33   // and each second after that
-#define MAX_QUEUED_ACKS   1000
-#define MAX_SETTINGS      32
-#define IDLE_FRAME_BURST  10000 // frames that do nothing
-#define IDLE_FRAME_RATE   330
-#define INVALID_COST      100 // of a frame that is none
-#define RESET_COST        10  // of a stream that the server had to reset
-#define PER_CREDIT_BYTES  256 // sent for each frame more that may do nothing: window updates
-#define NS_PER_SECOND     1e9
-#define IGNORED(x)        (void)(x)
+#define RESET_BURST      1000 // streams that a client may reset at once
+#define RESET_RATE       33   // and each second after that
+#define MAX_QUEUED_ACKS  1000
+#define MAX_SETTINGS     32
+#define IDLE_FRAME_BURST 10000 // frames that do nothing
+#define IDLE_FRAME_RATE  330
+#define INVALID_COST     100 // of a frame that is none
+#define RESET_COST       10  // of a stream that the server had to reset
+#define PER_CREDIT_BYTES 256 // sent for each frame more that may do nothing: window updates
+#define NS_PER_SECOND    1e9
+#define IGNORED(x)       (void)(x)
 
 // ---- frames that do nothing ----
 
-void session_send_away(connection *c, const char *why)
+void session_send_away(grpc_connection *c, const char *why)
 {
   if (c->failed)
     return;
@@ -40,9 +40,9 @@ void session_send_away(connection *c, const char *why)
   c->failed = true;
 }
 
-void session_charge(connection *c, unsigned cost)
+void session_charge(grpc_connection *c, unsigned cost)
 {
-  uint64_t now = loop_now_ns(c->loop);
+  uint64_t now = grpc_loop_now_ns(c->loop);
   c->credit += (double)(now - c->credit_ns) / NS_PER_SECOND * IDLE_FRAME_RATE;
   c->credit_ns = now;
   if (c->credit > IDLE_FRAME_BURST)
@@ -54,10 +54,10 @@ void session_charge(connection *c, unsigned cost)
 
 // A client that pings more often than it may is sent away, as gRPC does. Where data went since its
 // last ping, or calls are open, it may ping as it likes.
-static void note_ping(connection *c)
+static void note_ping(grpc_connection *c)
 {
   const grpc_server_options *options = &c->server->options;
-  uint64_t now = loop_now_ns(c->loop);
+  uint64_t now = grpc_loop_now_ns(c->loop);
   bool too_soon = c->ping_came_ns != 0 &&
                   now - c->ping_came_ns < options->min_ping_interval_ms * UINT64_C(1000000);
   c->ping_came_ns = now;
@@ -67,7 +67,7 @@ static void note_ping(connection *c)
 
 // ---- what comes ----
 
-static call *call_of(connection *c, int32_t stream_id)
+static call *call_of(grpc_connection *c, int32_t stream_id)
 {
   return http2.session_get_stream_user_data(c->session, stream_id);
 }
@@ -87,7 +87,7 @@ static int begin_frame(nghttp2_session *session, const nghttp2_frame_hd *frame, 
 
 static int begin_headers(nghttp2_session *session, const nghttp2_frame *frame, void *pointer)
 {
-  connection *c = pointer;
+  grpc_connection *c = pointer;
   if (frame->hd.type != NGHTTP2_HEADERS || frame->headers.cat != NGHTTP2_HCAT_REQUEST)
     return 0;
   int32_t id = frame->hd.stream_id;
@@ -131,12 +131,12 @@ static int take_data(nghttp2_session *session, uint8_t flags, int32_t stream_id,
 static int frame_came(nghttp2_session *session, const nghttp2_frame *frame, void *pointer)
 {
   IGNORED(session);
-  connection *c = pointer;
+  grpc_connection *c = pointer;
   if (frame->hd.type == NGHTTP2_PING) {
     if ((frame->hd.flags & NGHTTP2_FLAG_ACK) == 0)
       note_ping(c);
     else
-      connection_answered(c);
+      grpc_connection_answered(c);
     return 0;
   }
   if (frame->hd.type == NGHTTP2_SETTINGS)
@@ -179,7 +179,7 @@ static int stream_closed(nghttp2_session *session, int32_t stream_id, uint32_t e
 // The client must not send on when nobody listens any more.
 static int frame_went(nghttp2_session *session, const nghttp2_frame *frame, void *pointer)
 {
-  connection *c = pointer;
+  grpc_connection *c = pointer;
   if (frame->hd.type == NGHTTP2_HEADERS || frame->hd.type == NGHTTP2_DATA) {
     c->strikes = 0;
     c->credit += 1 + (double)frame->hd.length / PER_CREDIT_BYTES;
@@ -215,9 +215,9 @@ static size_t status_fields(call *c, nghttp2_nv *to, char *number, size_t number
   to[count++] = (nghttp2_nv){(uint8_t *)status, (uint8_t *)number, sizeof(status) - 1, (size_t)size,
                              NGHTTP2_NV_FLAG_NO_COPY_NAME};
   if (c->end_failure != NULL)
-    to[count++] =
-        (nghttp2_nv){(uint8_t *)text, (uint8_t *)c->end_failure, sizeof(text) - 1, strlen(c->end_failure),
-                     NGHTTP2_NV_FLAG_NO_COPY_NAME | NGHTTP2_NV_FLAG_NO_COPY_VALUE};
+    to[count++] = (nghttp2_nv){(uint8_t *)text, (uint8_t *)c->end_failure, sizeof(text) - 1,
+                               strlen(c->end_failure),
+                               NGHTTP2_NV_FLAG_NO_COPY_NAME | NGHTTP2_NV_FLAG_NO_COPY_VALUE};
   if (c->trailer_name != NULL)
     to[count++] = (nghttp2_nv){(uint8_t *)c->trailer_name, (uint8_t *)c->trailer_value,
                                strlen(c->trailer_name), strlen(c->trailer_value),
@@ -255,7 +255,7 @@ static int send_data(nghttp2_session *session, nghttp2_frame *frame, const uint8
 {
   IGNORED(session);
   IGNORED(frame);
-  connection *c = pointer;
+  grpc_connection *c = pointer;
   bool taken = output_copy(&c->output, header, FRAME_HEADER_BYTES) &&
                call_give_data(source->ptr, &c->output, length);
   return taken ? 0 : NGHTTP2_ERR_CALLBACK_FAILURE;
@@ -271,8 +271,7 @@ static int send_data(nghttp2_session *session, nghttp2_frame *frame, const uint8
 
 static const nghttp2_nv ok_status = NAME_AND_TEXT(":status", "200");
 static const nghttp2_nv content_type = NAME_AND_TEXT("content-type", "application/grpc");
-static const nghttp2_nv codings =
-    NAME_AND_TEXT("grpc-accept-encoding", "identity, deflate, gzip");
+static const nghttp2_nv codings = NAME_AND_TEXT("grpc-accept-encoding", "identity, deflate, gzip");
 static const nghttp2_nv packed_gzip = NAME_AND_TEXT("grpc-encoding", "gzip");
 static const nghttp2_nv packed_deflate = NAME_AND_TEXT("grpc-encoding", "deflate");
 static const nghttp2_nv unsupported_status = NAME_AND_TEXT(":status", "415");
@@ -348,7 +347,7 @@ void session_free_shared(nghttp2_session_callbacks *callbacks, nghttp2_option *o
     http2.option_del(options);
 }
 
-bool session_begin(connection *c)
+bool session_begin(grpc_connection *c)
 {
   static const nghttp2_settings_entry settings[] = {
       {NGHTTP2_SETTINGS_MAX_CONCURRENT_STREAMS, CONNECTION_MAX_STREAMS},
@@ -357,7 +356,7 @@ bool session_begin(connection *c)
       {NGHTTP2_SETTINGS_MAX_HEADER_LIST_SIZE, CONNECTION_HEADER_BYTES},
   };
   c->credit = IDLE_FRAME_BURST;
-  c->credit_ns = loop_now_ns(c->loop);
+  c->credit_ns = grpc_loop_now_ns(c->loop);
   return http2.session_server_new2(&c->session, c->server->callbacks, c,
                                    c->server->session_options) == 0 &&
          http2.submit_settings(c->session, NGHTTP2_FLAG_NONE, settings,

@@ -8,20 +8,20 @@
 #include <stdbool.h>
 
 typedef struct call call;
-typedef struct connection connection;
+typedef struct grpc_connection grpc_connection;
 
 // Callbacks and limits that all sessions of a listener share.
 error *session_make_shared(nghttp2_session_callbacks **callbacks, nghttp2_option **options);
 void session_free_shared(nghttp2_session_callbacks *callbacks, nghttp2_option *options);
 
 // Begins HTTP/2 on a connection. False when memory is short.
-bool session_begin(connection *c);
+bool session_begin(grpc_connection *c);
 
 // Counts `cost` frames that do nothing for anybody. A client that sends many of them is sent away.
-void session_charge(connection *c, unsigned cost);
+void session_charge(grpc_connection *c, unsigned cost);
 
 // Sends a client away that does what none does in good faith.
-void session_send_away(connection *c, const char *why);
+void session_send_away(grpc_connection *c, const char *why);
 
 // --- Replies of a call; false when memory is short: the stream is reset then
 

@@ -10,8 +10,8 @@
 typedef struct timer timer;
 
 struct timer {
-  uint64_t due_ns;             // on the monotonic clock
-  size_t place;                // 1 + index in the heap; 0: not set
+  uint64_t due_ns;              // on the monotonic clock
+  size_t place;                 // 1 + index in the heap; 0: not set
   void (*fire)(timer *elapsed); // may set it again, and free what it is part of
 };
 

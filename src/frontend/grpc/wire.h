@@ -12,7 +12,7 @@
 typedef struct tls_context tls_context;
 
 typedef struct wire {
-  int fd; // owned
+  int fd;                         // owned
   struct gnutls_session_int *tls; // NULL: plain
   bool handshaking;
   bool wants_output; // of a handshake: it waits for the socket to take something

@@ -142,8 +142,8 @@ static error *add_output(infer_tensors *t, const infer_json_output *output)
   output_choice *choice = &t->choices[t->choice_count++];
   *choice = (output_choice){
       .name = output->name, .binary = output->binary, .classification = output->classification};
-  RETURN_IF_ERROR(error_from_seam(
-      TRITONSERVER_InferenceRequestAddRequestedOutput(t->request, output->name)));
+  RETURN_IF_ERROR(
+      error_from_seam(TRITONSERVER_InferenceRequestAddRequestedOutput(t->request, output->name)));
   return output->shared_memory.region == NULL ? NULL
                                               : take_span(t, &output->shared_memory, &choice->span);
 }
@@ -153,8 +153,8 @@ static error *read_rows(infer_tensors *t, TRITONSERVER_Server *server, const cha
                         int64_t model_version)
 {
   uint32_t flags = 0;
-  RETURN_IF_ERROR(error_from_seam(TRITONSERVER_ServerModelBatchProperties(
-      server, model_name, model_version, &flags, NULL)));
+  RETURN_IF_ERROR(error_from_seam(
+      TRITONSERVER_ServerModelBatchProperties(server, model_name, model_version, &flags, NULL)));
   t->has_rows = (flags & TRITONSERVER_BATCH_FIRST_DIM) != 0;
   return NULL;
 }
@@ -379,8 +379,7 @@ static error *read_parameters(TRITONSERVER_InferenceResponse *response, arena *a
                               infer_response_json *json)
 {
   uint32_t count;
-  RETURN_IF_ERROR(
-      error_from_seam(TRITONSERVER_InferenceResponseParameterCount(response, &count)));
+  RETURN_IF_ERROR(error_from_seam(TRITONSERVER_InferenceResponseParameterCount(response, &count)));
   json_parameter *parameters = arena_allocate_array(a, (size_t)count + 1, sizeof(*parameters));
   if (parameters == NULL)
     return error_no_memory();
@@ -431,8 +430,8 @@ static error *classify(infer_tensors *t, arena *a, TRITONSERVER_InferenceRespons
   return e;
 }
 
-static error *read_output(infer_tensors *t, TRITONSERVER_InferenceResponse *response, uint32_t index,
-                          arena *a, response_output_json *o)
+static error *read_output(infer_tensors *t, TRITONSERVER_InferenceResponse *response,
+                          uint32_t index, arena *a, response_output_json *o)
 {
   uint64_t dim_count;
   TRITONSERVER_MemoryType memory_type;
@@ -472,8 +471,8 @@ static error *read_outputs(infer_tensors *t, TRITONSERVER_InferenceResponse *res
 error *infer_tensors_read(infer_tensors *t, TRITONSERVER_InferenceResponse *response, arena *a,
                           infer_response_json *json)
 {
-  RETURN_IF_ERROR(error_from_seam(TRITONSERVER_InferenceResponseModel(response, &json->model_name,
-                                                                      &json->model_version)));
+  RETURN_IF_ERROR(error_from_seam(
+      TRITONSERVER_InferenceResponseModel(response, &json->model_name, &json->model_version)));
   RETURN_IF_ERROR(error_from_seam(TRITONSERVER_InferenceResponseId(response, &json->id)));
   RETURN_IF_ERROR(error_from_seam(TRITONSERVER_InferenceResponseError(response)));
   RETURN_IF_ERROR(read_parameters(response, a, json));

@@ -34,7 +34,7 @@ typedef struct shared_copy {
 } shared_copy;
 
 typedef struct infer_tensors {
-  arena *arena;                           // of the inference, borrowed, as the next two
+  arena *arena; // of the inference, borrowed, as the next two
   byte_budget *budget;
   shared_memory *shared;
   TRITONSERVER_InferenceRequest *request; // borrowed
