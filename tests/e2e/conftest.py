@@ -53,6 +53,12 @@ class Server:
         return self.log_path.read_text(errors="replace")
 
     @property
+    def grpc_port(self):
+        """Awaited when somebody asks for it: not every server of a test has one."""
+        found = wait_for("gRPC port", lambda: re.search(r"Started GRPCInferenceService at .*:(\d+)", self.log))
+        return int(found.group(1))
+
+    @property
     def url(self):
         return f"localhost:{self.http_port}"
 
@@ -133,7 +139,8 @@ class Starter:
 
     def command(self, *repositories, flags=()):
         return [
-            str(self.nereid), "--http-port=0", "--metrics-port=0", "--http-address=127.0.0.1",
+            str(self.nereid), "--http-port=0", "--metrics-port=0", "--grpc-port=0",
+            "--http-address=127.0.0.1", "--grpc-address=127.0.0.1",
             f"--backend-directory={self.backends}",
             f"--backend-config=onnxruntime,python-environment={ROOT / '.venv'}",
             f"--backend-config=python,python-executable={ROOT / '.venv/bin/python'}",
@@ -180,14 +187,18 @@ def start_server(nereid, backends, tmp_path):
     starter.stop_all()
 
 
-@pytest.fixture
-def start_release(tmp_path_factory):
-    """As start_server, but always the release build: memory and time mean nothing under a sanitizer."""
+def release_starter(tmp_path_factory):
     build = ROOT / "build/release"
     path = build / "bin/nereid"
     assert path.exists(), f"{path} is missing: run scripts/build release first"
     folder = tmp_path_factory.mktemp("release")
-    starter = Starter(path, link_backends(tmp_path_factory.mktemp("backends"), build), folder)
+    return Starter(path, link_backends(tmp_path_factory.mktemp("backends"), build), folder)
+
+
+@pytest.fixture
+def start_release(tmp_path_factory):
+    """As start_server, but always the release build: memory and time mean nothing under a sanitizer."""
+    starter = release_starter(tmp_path_factory)
     yield starter
     starter.stop_all()
 
@@ -214,6 +225,14 @@ def targets(tmp_path_factory):
 def target(nereid, backends, targets, tmp_path_factory):
     """One server of them for all attacks that need no settings."""
     starter = Starter(nereid, backends, tmp_path_factory.mktemp("target"))
+    yield starter(targets, flags=EVERYTHING)
+    starter.stop_all()
+
+
+@pytest.fixture(scope="session")
+def release_target(targets, tmp_path_factory):
+    """The same of the release build."""
+    starter = release_starter(tmp_path_factory)
     yield starter(targets, flags=EVERYTHING)
     starter.stop_all()
 

@@ -17,6 +17,7 @@ MIB = 1 << 20
 JOB_THREAD, JOB_THREADS = "http-job", 16 + 4  # for control calls and for readiness
 SERVER_THREADS = {
     "nereid", "life", "startup", "load", "undertaker", "timekeeper", "http-loop", "http-watch", JOB_THREAD, "MHD-single",
+    "grpc-loop", "grpc-job",
 }
 CANARY_PAUSE = 0.05  # 20 requests each second while an attack runs
 COUNTER = re.compile(r'^(nv_inference_\w+)\{([^}]*)\} ([-+.\deE]+)$', re.M)
