@@ -18,8 +18,8 @@ END_HEADERS = 0x4
 NO_ERROR, PROTOCOL_ERROR, INTERNAL_ERROR, FLOW_CONTROL_ERROR = 0, 1, 2, 3
 REFUSED_STREAM, CANCEL, COMPRESSION_ERROR, ENHANCE_YOUR_CALM = 7, 8, 9, 11
 HEADER_TABLE_SIZE, MAX_CONCURRENT_STREAMS, INITIAL_WINDOW_SIZE, MAX_FRAME_SIZE = 1, 3, 4, 5
-OK, CANCELLED, INVALID_ARGUMENT, DEADLINE_EXCEEDED, RESOURCE_EXHAUSTED, UNIMPLEMENTED, INTERNAL, UNAVAILABLE = (
-    0, 1, 3, 4, 8, 12, 13, 14)
+OK, CANCELLED, INVALID_ARGUMENT, DEADLINE_EXCEEDED, NOT_FOUND, RESOURCE_EXHAUSTED = 0, 1, 3, 4, 5, 8
+UNIMPLEMENTED, INTERNAL, UNAVAILABLE = 12, 13, 14
 SERVICE = "/inference.GRPCInferenceService/"
 INFER, STREAM_INFER = SERVICE + "ModelInfer", SERVICE + "ModelStreamInfer"
 
@@ -129,6 +129,7 @@ class Connection:
         self.block, self.block_stream, self.block_flags = b"", 0, 0
         self.writing, self.owed = False, bytearray()
         self.next_stream = 1
+        self.sendable = {0: 65_535}  # by stream, over the initial window; 0: the connection
         if begin:
             self.send(PREFACE, settings([(INITIAL_WINDOW_SIZE, (1 << 31) - 1), *values]),
                       *([window_update(window)] if window else []))
@@ -174,12 +175,34 @@ class Connection:
     def call(self, path=INFER, messages=(), more=(), end=True, stream=None):
         """Sends a call; gives its stream."""
         stream = stream or self.new_stream()
-        body = b"".join(messages)
-        parts = [headers(stream, request_block(path, *more), END_HEADERS | (END_STREAM if end and not messages else 0))]
+        self.send(headers(stream, request_block(path, *more), END_HEADERS | (END_STREAM if end and not messages else 0)))
         if messages:
-            parts.append(data(stream, body, END_STREAM if end else 0))
-        self.send(*parts)
+            self.upload(stream, b"".join(messages), END_STREAM if end else 0)
         return stream
+
+    def upload(self, stream, payload, flags=0):
+        """DATA frames as the server's windows allow. Ends early when the stream does."""
+        at = 0
+        while at < len(payload) or (at == 0 and payload == b""):
+            room = min(self.sendable[0], self.window_of(stream))
+            if room <= 0 and payload:
+                self.read_until(lambda: self.is_over(stream) or min(self.sendable[0], self.window_of(stream)) > 0)
+                if self.is_over(stream):
+                    return
+                continue
+            step = payload[at : at + room]
+            at += len(step)
+            self.sendable[0] -= len(step)
+            self.sendable[stream] = self.sendable.get(stream, 0) - len(step)
+            self.send(data(stream, step, flags if at == len(payload) else 0))
+            if payload == b"":
+                return
+
+    def window_of(self, stream):
+        return self.settings.get(INITIAL_WINDOW_SIZE, 65_535) + self.sendable.get(stream, 0)
+
+    def is_over(self, stream):
+        return self.closed or (stream in self.streams and self.streams[stream].over)
 
     def result(self, stream):
         """Waits until the stream, or the connection, is over."""
@@ -249,6 +272,8 @@ class Connection:
         elif type == SETTINGS and not flags & ACK:
             self.settings.update(struct.unpack_from(">HI", payload, i) for i in range(0, len(payload), 6))
             self._answer(frame(SETTINGS, ACK))
+        elif type == WINDOW_UPDATE:
+            self.sendable[stream] = self.sendable.get(stream, 0) + struct.unpack(">I", payload)[0]
         elif type == PING and flags & ACK:
             self.pings += 1
         elif type == PING:
