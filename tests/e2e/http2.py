@@ -124,7 +124,8 @@ class Connection:
         if wrap:
             self.socket = wrap(self.socket)
         self.mute, self.closed, self.goaway, self.last_goaway = mute, False, None, None
-        self.input, self.streams, self.pings, self.settings = bytearray(), {}, 0, {}
+        self.input, self.streams, self.settings = bytearray(), {}, {}
+        self.pings = self.questions = 0  # answered; asked
         self.decoder = hpack.Decoder(max_header_list_size=1 << 20)
         self.block, self.block_stream, self.block_flags = b"", 0, 0
         self.writing, self.owed = False, bytearray()
@@ -261,10 +262,12 @@ class Connection:
             if flags & END_HEADERS:
                 fields = self.decoder.decode(self.block)
                 result = self.streams.setdefault(self.block_stream, Result())
+                assert not result.over, f"stream {self.block_stream} goes on after its end: {result}"
                 result.fields.update((str(name), str(value)) for name, value in fields)
                 result.ended = result.ended or bool(self.block_flags & END_STREAM)
         elif type == DATA:
             result = self.streams.setdefault(stream, Result())
+            assert not result.over, f"stream {stream} goes on after its end: {result}"
             result.body += payload
             result.ended = result.ended or bool(flags & END_STREAM)
         elif type == RST_STREAM:
@@ -277,6 +280,7 @@ class Connection:
         elif type == PING and flags & ACK:
             self.pings += 1
         elif type == PING:
+            self.questions += 1
             self._answer(frame(PING, ACK, 0, payload))
         elif type == GOAWAY:
             self.last_goaway, code = struct.unpack_from(">II", payload)
