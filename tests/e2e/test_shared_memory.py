@@ -139,6 +139,7 @@ COMBINATIONS = {
     "an input too long": (dict(source=place("r", 8)), 400, "INPUT0"),
     "classes in memory": (dict(data=[1], target=place("r", 4) | {"classification": 1}), 400,
                           "Output can't set both 'shared_memory_region' and 'classification'"),
+    "no classes in memory": (dict(data=[1], target=place("r", 4) | {"classification": 0}), 400, "and 'classification'"),
     "binary in memory": (dict(data=[1], target=place("r", 4) | {"binary_data": True}), 400,
                          "Output can't set both 'shared_memory_region' and 'binary_data'"),
     "not binary in memory": (dict(data=[1], target=place("r", 4) | {"binary_data": False}), 200, ""),
