@@ -70,7 +70,7 @@ static error *map(const char *name, int descriptor, uint64_t offset, uint64_t by
   mapping->pages = mmap(NULL, mapping->pages_size, PROT_READ | PROT_WRITE, MAP_SHARED, descriptor,
                         (off_t)(offset - into_page));
   if (mapping->pages == MAP_FAILED)
-    return error_new(ERROR_INVALID_ARG,
+    return error_new(ERROR_UNAVAILABLE,
                      "failed to register shared memory region '%s': unable to process address "
                      "space: %s",
                      name, strerror(errno));
