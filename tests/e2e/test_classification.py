@@ -4,7 +4,7 @@ import json
 import numpy
 import pytest
 import tritonclient.http as http
-from conftest import Starter, make_identity
+from conftest import Starter, make_identity, make_targets
 from safety import tensor
 
 NUMBERS = ["UINT8", "UINT16", "UINT32", "UINT64", "INT8", "INT16", "INT32", "INT64", "FP32", "FP64"]
@@ -22,11 +22,12 @@ def labeled(repository, name="labeled", file="labels.txt", text="zero\none\n\nth
 
 
 @pytest.fixture(scope="module")
-def classifying(nereid, backends, targets, tmp_path_factory):
-    labeled(targets)
-    labeled(targets, "rows", max_batch_size=8)
+def classifying(nereid, backends, tmp_path_factory):
+    models = make_targets(tmp_path_factory.mktemp("models"))
+    labeled(models)
+    labeled(models, "rows", max_batch_size=8)
     starter = Starter(nereid, backends, tmp_path_factory.mktemp("classifying"))
-    yield starter(targets, flags=("--model-control-mode=explicit", "--load-model=*"))
+    yield starter(models, flags=("--model-control-mode=explicit", "--load-model=*"))
     starter.stop_all()
 
 
