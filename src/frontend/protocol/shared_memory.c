@@ -96,7 +96,7 @@ static error *make_region(shared_memory *m, const char *name, const char *key, u
 error *shared_memory_register_system(shared_memory *m, const char *name, const char *key,
                                      uint64_t offset, uint64_t byte_size)
 {
-  shared_region *r;
+  shared_region *r = NULL;
   RETURN_IF_ERROR(shared_memory_allowed(m));
   if (strlen(name) > SHARED_MEMORY_NAME_MAX_BYTES)
     return error_new(ERROR_INVALID_ARG,
