@@ -101,6 +101,16 @@ static error *open_metrics(life *l)
   return metrics_server_new(&metrics, l->server, &l->metrics);
 }
 
+// *what: how Triton calls what failed.
+static error *open_ports(life *l, const char **what)
+{
+  *what = "failed to start HTTP service";
+  if (l->options->allow_http)
+    RETURN_IF_ERROR(open_http(l));
+  *what = "failed to start Metrics service";
+  return l->options->allow_metrics ? open_metrics(l) : NULL;
+}
+
 static void close_ports(life *l)
 {
   http_server_free(l->http);
@@ -277,15 +287,13 @@ int life_run(const daemon_options *options, const access_rules *rules)
     e = server_setup(options, &l.server);
   if (e != NULL)
     return fail("creating server", e);
-  if (options->allow_http)
-    e = open_http(&l);
-  if (e == NULL && options->allow_metrics)
-    e = open_metrics(&l);
+  const char *what;
+  e = open_ports(&l, &what);
   int status;
   if (e != NULL) {
     close_ports(&l);
     TRITONSERVER_ErrorDelete(TRITONSERVER_ServerDelete(l.server));
-    status = fail("failed to start a service", e);
+    status = fail(what, e);
   } else {
     status = serve(&l);
   }

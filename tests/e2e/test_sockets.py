@@ -219,9 +219,9 @@ def test_ipv6(start_server, models, address):
 def test_a_taken_port_is_named(start_server, models):
     server = start_server(models)
     log = refusal(start_server, models, f"--http-port={server.http_port}")
-    assert f"Unavailable - Socket '127.0.0.1:{server.http_port}' already in use " in log
+    assert f"error: failed to start HTTP service: Unavailable - Socket '127.0.0.1:{server.http_port}' already in use \n" in log
     log = refusal(start_server, models, f"--metrics-port={server.metrics_port}")
-    assert f"Unavailable - Socket '127.0.0.1:{server.metrics_port}' already in use " in log
+    assert f"error: failed to start Metrics service: Unavailable - Socket '127.0.0.1:{server.metrics_port}' already in use \n" in log
 
 
 def test_servers_may_share_a_port(start_server, models):
