@@ -210,6 +210,21 @@ def test_a_thousand_handshakes_leave_nothing(start_release, repository, certific
     assert rss(server) - memory <= 8 << 20
 
 
+def test_idle_connections_end_with_the_server_and_in_time(start_server, repository, certificates, context):
+    server = start(start_server, repository, [*tls_flags(certificates), "--http-idle-timeout-ms=1000"], context)
+    for stop in (False, True):
+        with contextlib.ExitStack() as stack:
+            clients = [stack.enter_context(connection(server, context)) for _ in range(20)]
+            for secure in clients[:15]:  # the others have not asked anything yet
+                secure.sendall(request("POST", "/v2/models/canary/infer", CANARY_BODY))
+                assert receive_reply(secure).status == 200
+            if stop:
+                server.stop()
+            for secure in clients[:15] if stop else clients[:1]:
+                assert secure.recv(1) == b""
+    assert "not answered in time" not in server.log
+
+
 # ---- clients with certificates
 
 
