@@ -6,13 +6,14 @@ import json
 import socket
 import ssl
 import subprocess
+import time
 
 import numpy as np
 import pytest
 import tritonclient.http as triton
 from certificates import make_certificate, make_certificates, tls_flags
 from conftest import DEADLINE, make_identity, wait_for
-from oracle import resources, rss
+from oracle import cpu_seconds, resources, rss
 from safety import on_threads
 from streaming import events, make_streaming
 from wire import CANARY_BODY, receive_all, receive_reply, replies, request, send
@@ -170,6 +171,55 @@ def test_a_slow_handshake_is_cut(start_server, repository, certificates, context
             while begun.recv(1 << 10):
                 pass
     assert ask(server, context, "GET", "/v2/health/live")[0] == 200
+
+
+def shake_hands_bytewise(plain, context, until=None):
+    """A client's side of a handshake, byte by byte; ends before the flight `until`. Gives the session."""
+    plain.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    incoming, outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
+    session = context.wrap_bio(incoming, outgoing, server_hostname="localhost")
+    flight, done = 0, False
+    while not done:
+        try:
+            session.do_handshake()
+            done = True
+        except ssl.SSLWantReadError:
+            pass
+        if flight == until:
+            return session
+        for byte in outgoing.read():
+            plain.sendall(bytes([byte]))
+        flight += 1
+        if not done:
+            incoming.write(plain.recv(1 << 16))
+    session.write(request("GET", "/v2/health/live", headers=["Connection: close"]))
+    plain.sendall(outgoing.read())
+    incoming.write(receive_all(plain))
+    assert session.read(1 << 10).startswith(b"HTTP/1.1 200")
+    return session
+
+
+@pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3])
+def test_a_handshake_may_come_in_any_pieces(server, context, version):
+    context.minimum_version = context.maximum_version = version
+    with socket.create_connection(("localhost", server.http_port), DEADLINE) as plain:
+        shake_hands_bytewise(plain, context)
+
+
+def test_handshakes_that_wait_cost_no_processor(start_release, repository, certificates, context):
+    """libmicrohttpd would look at them again and again."""
+    server = start(start_release, repository, tls_flags(certificates), context)
+    with contextlib.ExitStack() as stack:
+        clients = [stack.enter_context(socket.create_connection(("localhost", server.http_port), DEADLINE)) for _ in range(16)]
+        for i, client in enumerate(clients):
+            if i % 4 < 2:
+                client.sendall([b"", b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03" + bytes(100)][i % 4])
+            else:
+                shake_hands_bytewise(client, context, until=i % 4 - 1)
+        used = cpu_seconds(server)
+        time.sleep(2)  # what is measured
+        assert cpu_seconds(server) - used < 0.5
+        assert ask(server, context, "POST", "/v2/models/canary/infer", CANARY_BODY)[0] == 200
 
 
 def test_noise_and_broken_handshakes_do_no_harm(server, context):
