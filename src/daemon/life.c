@@ -110,6 +110,14 @@ static error *open_grpc(life *l)
 {
   const grpc_port_parts parts = {l->options, l->rules, l->shared_memory, l->server};
   return grpc_port_open(&parts, &l->grpc);
+// *what: how Triton calls what failed.
+static error *open_ports(life *l, const char **what)
+{
+  *what = "failed to start HTTP service";
+  if (l->options->allow_http)
+    RETURN_IF_ERROR(open_http(l));
+  *what = "failed to start Metrics service";
+  return l->options->allow_metrics ? open_metrics(l) : NULL;
 }
 
 static void close_ports(life *l)
@@ -302,11 +310,13 @@ int life_run(const daemon_options *options, const access_rules *rules)
     e = open_grpc(&l);
   if (e == NULL && options->allow_metrics)
     e = open_metrics(&l);
+  const char *what;
+  e = open_ports(&l, &what);
   int status;
   if (e != NULL) {
     close_ports(&l);
     TRITONSERVER_ErrorDelete(TRITONSERVER_ServerDelete(l.server));
-    status = fail("failed to start a service", e);
+    status = fail(what, e);
   } else {
     status = serve(&l);
   }
