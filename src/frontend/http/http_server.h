@@ -11,6 +11,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+typedef struct access_log access_log; // frontend/protocol/access_log.h
 typedef struct http_server http_server;
 
 // A limit or timeout of 0 is off, unless the field says otherwise.
@@ -38,6 +39,8 @@ typedef struct http_server_options {
 
   bool admin_local_only;   // admin categories are for clients on this machine (access.h)
   bool allow_model_upload; // loads may bring code from other machines
+
+  access_log *access_log; // NULL: none; borrowed, must live as long as the listener
 
   unsigned busy_poll_us; // how long a loop polls for clients that come back at once
 } http_server_options;
