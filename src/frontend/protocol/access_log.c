@@ -18,11 +18,12 @@
 #include <time.h>
 #include <unistd.h>
 
-#define MOST_BYTES     (4u << 20)         // that wait to be written
-#define ENOUGH_BYTES   (64u << 10)        // for a write of their own
-#define KEPT_BYTES     (256u << 10)       // of a buffer between two writes
-#define GATHER_NS      UINT64_C(20000000) // how long lines may wait for others
-#define TEXT_MAX_BYTES 256                // of an id or a route
+#define MOST_BYTES     (4u << 20)           // that wait to be written
+#define ENOUGH_BYTES   (64u << 10)          // for a write of their own
+#define KEPT_BYTES     (256u << 10)         // of a buffer between two writes
+#define GATHER_NS      UINT64_C(20000000)   // how long lines may wait for others
+#define TEXT_MAX_BYTES 256                  // of an id or a route
+#define CLOSE_NS       UINT64_C(5000000000) // for the last lines, if nobody takes them
 #define NS_PER_US      1000
 
 struct access_log {
@@ -160,10 +161,15 @@ static void write_out(access_log *log, slice lines)
   log->failing = true;
 }
 
+// A pipe that nobody reads is an error, not a reason to wait.
 static int open_file(const char *path)
 {
-  return path == NULL ? STDOUT_FILENO
-                      : open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOCTTY, 0644);
+  if (path == NULL)
+    return STDOUT_FILENO;
+  int file = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOCTTY | O_NONBLOCK, 0644);
+  if (file >= 0)
+    (void)fcntl(file, F_SETFL, O_APPEND); // only the writer waits for it from here on
+  return file;
 }
 
 static void close_file(const access_log *log)
@@ -307,6 +313,9 @@ void access_log_close(access_log *log)
   log->stopping = true;
   pthread_cond_signal(&log->changed);
   pthread_mutex_unlock(&log->mutex);
-  pthread_join(log->thread, NULL);
-  release(log);
+  struct timespec deadline = clock_timespec(clock_monotonic_ns() + CLOSE_NS);
+  if (pthread_clockjoin_np(log->thread, NULL, CLOCK_MONOTONIC, &deadline) == 0)
+    release(log);
+  else // it waits in a write, and ends with the process
+    complain("closed", EAGAIN);
 }

@@ -39,7 +39,8 @@ typedef struct access_record {
 // thread.
 error *access_log_open(const char *path, bool json, access_log **result);
 
-// Writes what there is and closes. Nobody may use it any more. NULL is allowed.
+// Writes what there is, or what a pipe takes in five seconds, and closes. Nobody may use it any
+// more. NULL is allowed.
 void access_log_close(access_log *log_owned);
 
 // Any thread, never waits for the file.
