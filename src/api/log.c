@@ -54,7 +54,8 @@ TRITONSERVER_Error *NEREID_LogMessageAbout(TRITONSERVER_LogLevel level, const ch
   const log_subject subject = {.request_id = about->request_id,
                                .model = about->model,
                                .version = about->version,
-                               .instance = about->instance};
+                               .instance = about->instance,
+                               .keys_only = about->keys_only};
   return error_to_abi(write_line(level, filename, line, &subject, msg));
 }
 

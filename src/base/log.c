@@ -223,7 +223,7 @@ void log_write(log_level level, const char *file, int number, const log_subject 
     emit(level, &line);
     return;
   }
-  if (subject != NULL && subject->request_id != NULL) {
+  if (subject != NULL && subject->request_id != NULL && !subject->keys_only) {
     append_subject(&full, subject);
     buffer_append_slice(&full, text);
     text = buffer_view(&full);

@@ -32,6 +32,7 @@ typedef struct log_subject {
   const char *model;      // NULL: unknown
   int64_t version;        // 0: unknown
   const char *instance;   // NULL: unknown
+  bool keys_only;         // the text formats leave it out
 } log_subject;
 
 void log_enable(log_level level, bool enabled); // INFO, WARNING, ERROR

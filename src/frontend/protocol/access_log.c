@@ -11,7 +11,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
-#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -37,15 +36,13 @@ struct access_log {
   bool reopen;
   bool stopping;
 
-  _Atomic uint64_t dropped; // lines
+  TRITONSERVER_MetricFamily *family; // NULL: the server has no metrics
+  TRITONSERVER_Metric *dropped;      // lines
 
   // the writer's
   int file;
   bool cut;     // what was written last is the beginning of a line
   bool failing; // the last write failed
-  uint64_t reported;
-  TRITONSERVER_MetricFamily *family; // NULL: the server has no metrics
-  TRITONSERVER_Metric *metric;
 
   char path_copy[];
 };
@@ -98,6 +95,12 @@ void access_record_print(const access_record *r, uint64_t time_ns, bool json, bu
 
 // ---- handing in ----
 
+static void count_dropped(const access_log *log, uint64_t lines)
+{
+  if (log->dropped != NULL)
+    TRITONSERVER_ErrorDelete(TRITONSERVER_MetricIncrement(log->dropped, (double)lines));
+}
+
 static bool put(access_log *log, slice line)
 {
   LOCK_SCOPE(&log->mutex);
@@ -120,7 +123,7 @@ void access_log_write(access_log *log, const access_record *record)
   AUTO_BUFFER buffer line = BUFFER_EMPTY;
   access_record_print(record, clock_realtime_ns(), log->json, &line);
   if (line.failed || !put(log, buffer_view(&line)))
-    atomic_fetch_add_explicit(&log->dropped, 1, memory_order_relaxed);
+    count_dropped(log, 1);
 }
 
 void access_log_reopen(access_log *log)
@@ -155,7 +158,7 @@ static void write_out(access_log *log, slice lines)
   for (size_t i = written; i < lines.size; i++)
     lost += lines.data[i] == '\n';
   log->cut = log->cut || (written > 0 && lines.data[written - 1] != '\n');
-  atomic_fetch_add_explicit(&log->dropped, lost, memory_order_relaxed);
+  count_dropped(log, lost);
   if (!log->failing)
     complain("written, lines are dropped", reason);
   log->failing = true;
@@ -191,15 +194,6 @@ static void open_again(access_log *log)
   log->cut = false;
 }
 
-static void report_dropped(access_log *log)
-{
-  uint64_t dropped = atomic_load_explicit(&log->dropped, memory_order_relaxed);
-  if (log->metric != NULL && dropped > log->reported)
-    TRITONSERVER_ErrorDelete(
-        TRITONSERVER_MetricIncrement(log->metric, (double)(dropped - log->reported)));
-  log->reported = dropped;
-}
-
 static bool is_urgent(const access_log *log)
 {
   return log->stopping || log->reopen;
@@ -233,7 +227,6 @@ static void *run(void *log_pointer)
       write_out(log, buffer_view(&lines));
     if (reopen)
       open_again(log);
-    report_dropped(log);
     if (lines.capacity > KEPT_BYTES)
       buffer_fini(&lines);
     lines.size = 0;
@@ -249,14 +242,14 @@ static void make_metric(access_log *log)
       &log->family, TRITONSERVER_METRIC_KIND_COUNTER, "nereid_access_log_dropped_lines_total",
       "Lines of the access log that could not be written");
   if (e == NULL)
-    e = TRITONSERVER_MetricNew(&log->metric, log->family, NULL, 0);
+    e = TRITONSERVER_MetricNew(&log->dropped, log->family, NULL, 0);
   TRITONSERVER_ErrorDelete(e); // without metrics there is no such number
 }
 
 static void release(access_log *log)
 {
-  if (log->metric != NULL)
-    TRITONSERVER_ErrorDelete(TRITONSERVER_MetricDelete(log->metric));
+  if (log->dropped != NULL)
+    TRITONSERVER_ErrorDelete(TRITONSERVER_MetricDelete(log->dropped));
   if (log->family != NULL)
     TRITONSERVER_ErrorDelete(TRITONSERVER_MetricFamilyDelete(log->family));
   close_file(log);
