@@ -35,6 +35,7 @@ struct access_log {
   buffer pending;
   bool reopen;
   bool stopping;
+  bool ended; // the writer has
 
   TRITONSERVER_MetricFamily *family; // NULL: the server has no metrics
   TRITONSERVER_Metric *dropped;      // lines
@@ -231,6 +232,9 @@ static void *run(void *log_pointer)
       buffer_fini(&lines);
     lines.size = 0;
   }
+  LOCK_SCOPE(&log->mutex);
+  log->ended = true;
+  pthread_cond_signal(&log->changed);
   return NULL;
 }
 
@@ -298,17 +302,28 @@ error *access_log_open(const char *path, bool json, access_log **result)
   return NULL;
 }
 
+// True when the writer has ended in time.
+static bool stop_writer(access_log *log)
+{
+  struct timespec deadline = clock_timespec(clock_monotonic_ns() + CLOSE_NS);
+  LOCK_SCOPE(&log->mutex);
+  log->stopping = true;
+  pthread_cond_signal(&log->changed);
+  int status = 0;
+  while (!log->ended && status == 0)
+    status = pthread_cond_timedwait(&log->changed, &log->mutex, &deadline);
+  return log->ended;
+}
+
 void access_log_close(access_log *log)
 {
   if (log == NULL)
     return;
-  pthread_mutex_lock(&log->mutex);
-  log->stopping = true;
-  pthread_cond_signal(&log->changed);
-  pthread_mutex_unlock(&log->mutex);
-  struct timespec deadline = clock_timespec(clock_monotonic_ns() + CLOSE_NS);
-  if (pthread_clockjoin_np(log->thread, NULL, CLOCK_MONOTONIC, &deadline) == 0)
+  if (stop_writer(log)) {
+    pthread_join(log->thread, NULL);
     release(log);
-  else // it waits in a write, and ends with the process
+  } else { // it waits in a write, and ends with the process
+    pthread_detach(log->thread);
     complain("closed", EAGAIN);
+  }
 }
