@@ -21,7 +21,7 @@ INFER = "/v2/models/{model}/infer"
 
 
 def entries_of(path):
-    return [json.loads(line) for line in path.read_text().splitlines()]
+    return [json.loads(line) for line in path.read_text().splitlines(keepends=True) if line.endswith("\n")]
 
 
 def await_entry(path, **values):
