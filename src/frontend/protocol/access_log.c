@@ -5,12 +5,12 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/files.h"
+#include "base/number.h"
 #include "base/thread.h"
 #include "triton/core/tritonserver.h"
 
 #include <errno.h>
 #include <fcntl.h>
-#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,6 +21,7 @@
 #define ENOUGH_BYTES   (64u << 10)          // for a write of their own
 #define KEPT_BYTES     (256u << 10)         // of a buffer between two writes
 #define GATHER_NS      UINT64_C(20000000)   // how long lines may wait for others
+#define LINE_BYTES     512                  // of most lines
 #define TEXT_MAX_BYTES 256                  // of an id or a route
 #define CLOSE_NS       UINT64_C(5000000000) // for the last lines, if nobody takes them
 #define NS_PER_US      1000
@@ -50,32 +51,43 @@ struct access_log {
 
 // ---- a record as text ----
 
+static void append_key(buffer *line, bool json, const char *key)
+{
+  buffer_append_text(line, json ? ",\"" : " ");
+  buffer_append_text(line, key);
+  buffer_append_text(line, json ? "\":" : "=");
+}
+
 static void append_text(buffer *line, bool json, const char *key, const char *text)
 {
   slice value = {text != NULL ? text : "", text != NULL ? strnlen(text, TEXT_MAX_BYTES) : 0};
-  buffer_append_format(line, json ? ",\"%s\":" : " %s=", key);
+  append_key(line, json, key);
   buffer_append_json_string(line, value);
 }
 
 static void append_number(buffer *line, bool json, const char *key, uint64_t value)
 {
-  buffer_append_format(line, json ? ",\"%s\":%" PRIu64 : " %s=%" PRIu64, key, value);
+  append_key(line, json, key);
+  char *end = buffer_reserve(line, NUMBER_TEXT_BYTES);
+  if (end != NULL)
+    line->size += number_print_u64(end, value);
 }
 
 static void append_time(buffer *line, bool json, uint64_t time_ns)
 {
+  char text[64];
   struct timespec moment = clock_timespec(time_ns);
   struct tm utc;
   gmtime_r(&moment.tv_sec, &utc);
-  buffer_append_format(line,
-                       json ? "{\"ts\":\"%04d-%02d-%02dT%02d:%02d:%02d.%06ldZ\""
-                            : "ts=%04d-%02d-%02dT%02d:%02d:%02d.%06ldZ",
-                       utc.tm_year + 1900, utc.tm_mon + 1, utc.tm_mday, utc.tm_hour, utc.tm_min,
-                       utc.tm_sec, moment.tv_nsec / NS_PER_US);
+  size_t size = strftime(text, sizeof(text), json ? "{\"ts\":\"%FT%T" : "ts=%FT%T", &utc);
+  buffer_append(line, text, size);
+  snprintf(text, sizeof(text), json ? ".%06ldZ\"" : ".%06ldZ", moment.tv_nsec / NS_PER_US);
+  buffer_append_text(line, text);
 }
 
 void access_record_print(const access_record *r, uint64_t time_ns, bool json, buffer *line)
 {
+  buffer_reserve(line, LINE_BYTES);
   append_time(line, json, time_ns);
   append_text(line, json, "protocol", r->protocol);
   append_text(line, json, "peer", r->peer);
