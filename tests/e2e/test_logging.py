@@ -183,6 +183,22 @@ def test_info_goes_to_standard_output_and_the_rest_to_standard_error(start_serve
     assert {line[0] for line in run.stderr.splitlines() if LINES["default"].fullmatch(line.encode())} == {"W", "E"}
 
 
+@pytest.mark.parametrize("form", ["default", "json"])
+def test_the_escape_switch_is_for_tritons_formats_only(start_server, repository, form):
+    make_python(repository, "two", """
+        def execute(self, requests):
+            pb_utils.Logger.log_info('first "line"\\nsecond line')
+            return [answer(value(request)) for request in requests]
+        """)
+    server = start_server(repository, flags=[f"--log-format={form}"], variables={"TRITON_SERVER_ESCAPE_LOG_MESSAGES": "0"})
+    infer(server, "two")
+    wait_for("the lines", lambda: "second line" in server.log)
+    if form == "json":
+        assert any(json.loads(line)["message"] == 'first "line"\nsecond line' for line in server.log.splitlines())
+    else:
+        assert '] first "line"\nsecond line\n' in server.log
+
+
 def scenario(server):
     """Something of everything that makes lines."""
     with Client(server) as client:
