@@ -95,9 +95,13 @@ const option option_table[] = {
     BOOL(LOGGING, "log-info", log_info, "true", "Log lines of level I."),
     BOOL(LOGGING, "log-warning", log_warning, "true", "Log lines of level W."),
     BOOL(LOGGING, "log-error", log_error, "true", "Log lines of level E."),
-    CHOICE(LOGGING, "log-format", "default|ISO8601", log_format, "default", "Form of a line."),
+    CHOICE(LOGGING, "log-format", "default|ISO8601|json", log_format, "default",
+           "Form of a line. json is not in Triton."),
     TEXT(LOGGING, "log-file", "<path>", log_file, "",
          "File that lines are appended to. Standard output and error when empty."),
+    TEXT(LOGGING, "access-log", "<path>", access_log, "",
+         "File that a line for each request is appended to, - for standard output. None when "
+         "empty. Not in Triton."),
 
     LIST(REPOSITORY, "model-repository", "<path>", model_repositories,
          "Folder of models. May be repeated."),

@@ -36,6 +36,7 @@ typedef struct daemon_options {
   bool log_error;
   char *log_format;
   char *log_file;
+  char *access_log; // "": none
 
   string_list model_repositories;
   char *model_control_mode;

@@ -2,6 +2,7 @@
 // threads; the two callbacks come from threads of the core.
 #include "frontend/http/infer.h"
 
+#include "frontend/http/access_note.h"
 #include "frontend/http/exchange.h"
 #include "frontend/http/handlers.h"
 #include "frontend/http/log.h"
@@ -49,7 +50,7 @@ static void drop_request(inference *i)
 {
   if (atomic_fetch_sub_explicit(&i->request_users, 1, memory_order_acq_rel) != 1)
     return;
-  http_log_failure("deleting an inference request",
+  http_log_failure(i->exchange, "deleting an inference request",
                    TRITONSERVER_InferenceRequestDelete(i->request));
   exchange_unref(i->exchange); // and with it `i`
 }
@@ -70,7 +71,7 @@ void inference_cancel(inference *i)
   atomic_store(&i->cancel_wanted, true);
   if (!atomic_load(&i->submitted) || !take_request(i))
     return;
-  http_log_failure("cancelling an inference request",
+  http_log_failure(i->exchange, "cancelling an inference request",
                    TRITONSERVER_InferenceRequestCancel(i->request));
   drop_request(i);
 }
@@ -102,7 +103,8 @@ static void keep_response(inference *i, TRITONSERVER_InferenceResponse *response
     i->response = response;
     return;
   }
-  http_log_failure("deleting a surplus response", TRITONSERVER_InferenceResponseDelete(response));
+  http_log_failure(i->exchange, "deleting a surplus response",
+                   TRITONSERVER_InferenceResponseDelete(response));
   inference_cancel(i); // the reply is an error already
 }
 
@@ -111,6 +113,7 @@ static void response_complete(TRITONSERVER_InferenceResponse *response, const ui
 {
   inference *i = inference_pointer;
   bool decoupled = i->decoupled; // else `i` may be gone with the last line
+  access_note_response(i->exchange, response);
   if (response != NULL)
     keep_response(i, response);
   if ((flags & TRITONSERVER_RESPONSE_COMPLETE_FINAL) == 0)
@@ -124,6 +127,7 @@ static void streamed_response_complete(TRITONSERVER_InferenceResponse *response,
                                        const uint32_t flags, void *inference_pointer)
 {
   inference *i = inference_pointer;
+  access_note_response(i->exchange, response);
   stream_response_complete(response, flags, i);
   if ((flags & TRITONSERVER_RESPONSE_COMPLETE_FINAL) == 0)
     return;
@@ -142,7 +146,7 @@ static void delete_response(exchange *x)
 {
   inference *i = x->inference;
   if (i->response != NULL)
-    http_log_failure("deleting a response", TRITONSERVER_InferenceResponseDelete(i->response));
+    http_log_failure(x, "deleting a response", TRITONSERVER_InferenceResponseDelete(i->response));
   i->response = NULL;
   infer_release_shared(i);
 }
@@ -297,6 +301,7 @@ static void handle_way(exchange *x, const infer_way *way)
   exchange_ref(x); // for the request
   atomic_store_explicit(&i->request_users, 1, memory_order_relaxed);
   x->inference = i;
+  x->request_id = "";
   if (json_bytes(x) > EXCHANGE_LOOP_BYTES) {
     exchange_run_job(x, x->http->workers, JOB_BEGINS, fill, complete);
     return;
