@@ -7,6 +7,7 @@
 #include "base/wakeup.h"
 #include "daemon/notify.h"
 #include "daemon/server_setup.h"
+#include "daemon/trace_setup.h"
 #include "frontend/http/http_server.h"
 #include "frontend/http/metrics_server.h"
 
@@ -28,6 +29,7 @@
 typedef struct life {
   const daemon_options *options;
   TRITONSERVER_Server *server;
+  trace_service *trace;
   http_server *http;
   metrics_server *metrics;
   int report;  // wakeup: the helper thread is done
@@ -79,6 +81,7 @@ static error *open_http(life *l)
   http.min_rate = (unsigned)o->http_min_rate;
   http.idle_timeout_ms = (unsigned)o->http_idle_timeout_ms;
   http.busy_poll_us = (unsigned)o->http_busy_poll_us;
+  http.trace = l->trace;
   http.admin_local_only = o->secure;
   http.allow_model_upload = o->allow_model_upload;
   return http_server_new(&http, l->server, &l->http);
@@ -94,10 +97,13 @@ static error *open_metrics(life *l)
   return metrics_server_new(&metrics, l->server, &l->metrics);
 }
 
+// The last requests end with the ports; what was traced of them is written before the server goes,
+// which counts what is lost.
 static void close_ports(life *l)
 {
   http_server_free(l->http);
   metrics_server_free(l->metrics);
+  trace_service_free(l->trace);
 }
 
 // ---- the helper thread ----
@@ -270,7 +276,8 @@ int life_run(const daemon_options *options)
     e = server_setup(options, &l.server);
   if (e != NULL)
     return fail("creating server", e);
-  if (options->allow_http)
+  e = trace_setup(options, &l.trace);
+  if (e == NULL && options->allow_http)
     e = open_http(&l);
   if (e == NULL && options->allow_metrics)
     e = open_metrics(&l);

@@ -2,6 +2,7 @@
 #include "request/trace.h"
 
 #include "base/buffer.h"
+#include "base/refcount.h"
 #include "request/request.h"
 
 #include <inttypes.h>
@@ -16,6 +17,9 @@ struct trace {
   uint64_t id;
   uint64_t parent_id;
   trace_functions functions;
+  trace *parent;    // NULL: it was not spawned
+  refcount users;   // who submits it or has it, and its children: they report to the same maker
+  bool deleted;     // by its maker, without being released
   char *model_name; // owned; NULL before the trace was submitted
   int64_t model_version;
   char *request_id; // owned or NULL
@@ -36,6 +40,7 @@ error *trace_new(uint32_t level, uint64_t parent_id, const trace_functions *func
     return error_no_memory();
   if ((level & OLD_LEVELS) != 0)
     level = (level & ~OLD_LEVELS) | TRITONSERVER_TRACE_LEVEL_TIMESTAMPS;
+  refcount_init(&t->users);
   t->level = level;
   t->id = atomic_fetch_add_explicit(&last_id, 1, memory_order_relaxed) + 1;
   t->parent_id = parent_id;
@@ -44,19 +49,45 @@ error *trace_new(uint32_t level, uint64_t parent_id, const trace_functions *func
   return NULL;
 }
 
-error *trace_spawn(const trace *parent, trace **child)
+error *trace_spawn(trace *parent, trace **child)
 {
-  return trace_new(parent->level, parent->id, &parent->functions, child);
+  RETURN_IF_ERROR(trace_new(parent->level, parent->id, &parent->functions, child));
+  refcount_take(&parent->users);
+  (*child)->parent = parent;
+  return NULL;
+}
+
+static void destroy(trace *t)
+{
+  free(t->model_name);
+  free(t->request_id);
+  free(t->context);
+  free(t);
+}
+
+static void drop_user(trace *t)
+{
+  if (!refcount_drop(&t->users))
+    return;
+  if (t->deleted)
+    destroy(t);
+  else
+    t->functions.release(handle_of(t), t->functions.context);
 }
 
 void trace_free(trace *t)
 {
   if (t == NULL)
     return;
-  free(t->model_name);
-  free(t->request_id);
-  free(t->context);
-  free(t);
+  trace *parent = t->parent;
+  t->parent = NULL;
+  t->deleted = true;
+  if (refcount_peek(&t->users) == 0)
+    destroy(t); // it was released
+  else
+    drop_user(t);
+  if (parent != NULL)
+    drop_user(parent);
 }
 
 uint64_t trace_id(const trace *t)
@@ -209,5 +240,5 @@ void trace_report_outputs(trace *t, const response *r)
 
 void trace_release(trace *t)
 {
-  t->functions.release(handle_of(t), t->functions.context);
+  drop_user(t);
 }

@@ -27,7 +27,8 @@ typedef struct trace_functions {
 
 error *trace_new(uint32_t level, uint64_t parent_id, const trace_functions *functions,
                  trace **result);
-error *trace_spawn(const trace *parent, trace **child);
+// The child has the parent's functions; the parent is given back after its children.
+error *trace_spawn(trace *parent, trace **child);
 void trace_free(trace *t); // NULL is allowed
 
 uint64_t trace_id(const trace *t);
@@ -48,7 +49,7 @@ error *trace_report_custom(trace *t, uint64_t moment_ns, const char *name);
 void trace_report_inputs(trace *t, const request *r);
 void trace_report_outputs(trace *t, const response *r);
 
-// Gives the trace back to its maker.
+// Gives the trace back to its maker, at once or with its last child.
 void trace_release(trace *t_owned);
 
 #endif

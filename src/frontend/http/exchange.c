@@ -4,6 +4,7 @@
 #include "frontend/http/exchange.h"
 
 #include "base/buffer.h"
+#include "base/clock.h"
 #include "frontend/http/access.h"
 #include "frontend/http/head.h"
 #include "frontend/http/infer.h"
@@ -37,6 +38,8 @@ static exchange *exchange_new(loop *l, struct MHD_Connection *mhd)
   x->connection = info->socket_context;
   refcount_init(&x->references);
   arena_init(&x->arena, x->arena_memory, EXCHANGE_ARENA_BYTES);
+  if (trace_service_is_on(http->options.trace))
+    x->received_ns = clock_monotonic_ns();
   body_init(&x->body, &http->budget, &x->arena, http->options.max_input_size);
   for (size_t i = 0; i < PARAMETER_COUNT; i++)
     x->parameters[i] = "";
@@ -56,6 +59,7 @@ void exchange_unref(exchange *x)
   if (!refcount_drop(&x->references))
     return;
   http_server *http = x->http;
+  trace_end(x->trace);
   body_fini(&x->body);
   arena_fini(&x->arena);
   free(x);
@@ -113,6 +117,7 @@ void exchange_completed(void *loop_pointer, struct MHD_Connection *mhd, void **c
     return;
   if (x->inference != NULL)
     connection_set_exchange(x->connection, NULL);
+  trace_note_now(x->trace, TRACE_HTTP_SEND_END);
   if (x->phase == EXCHANGE_WAITING)
     finish_unsent(x);
   connection_set_request(x->connection, NULL);
@@ -310,6 +315,7 @@ static enum MHD_Result send_reply(exchange *x)
   if (x->reply == NULL)
     return MHD_NO;
   x->phase = EXCHANGE_ANSWERED;
+  trace_note_now(x->trace, TRACE_HTTP_SEND_START);
   connection_enter(x->connection, CONNECTION_REPLY);
   bool last = x->last || atomic_load_explicit(&x->http->leaving, memory_order_relaxed);
   if (last && !is_shared(x))
@@ -476,6 +482,7 @@ static enum MHD_Result begin(loop *l, struct MHD_Connection *mhd, const request_
   if (!connection_enter(x->connection, CONNECTION_BODY))
     return MHD_NO;
   http_log_verbose("HTTP request: %s %s", line->method, line->path);
+  x->method = route_method_of(line->method);
   if (admit(x, line)) {
     connection_enter(x->connection, has_body(&x->headers) ? CONNECTION_BODY : CONNECTION_RUNNING);
     return MHD_YES;

@@ -14,6 +14,7 @@
 #include "frontend/http/jobs.h"
 #include "frontend/http/loop.h"
 #include "frontend/http/routes.h"
+#include "frontend/trace/trace.h"
 #include "triton/core/tritonserver.h"
 
 #include <microhttpd.h>
@@ -45,6 +46,7 @@ struct exchange {
   refcount references;
   exchange_phase phase;
 
+  unsigned method; // route_method bit; 0: none that a route has
   const route *route;
   const char *parameters[PARAMETER_COUNT]; // decoded; "" when the path has none
   request_headers headers;
@@ -56,6 +58,8 @@ struct exchange {
   exchange *next_job;       // queue of jobs.c
   inference *inference;     // of an infer request, else NULL
   void *job_data;           // of the handler that runs a job
+  uint64_t received_ns;     // when the headers were there; 0 while nothing is traced
+  trace_record *trace;      // NULL: the request is not traced
 
   unsigned status;            // of the reply
   struct MHD_Response *reply; // NULL until made

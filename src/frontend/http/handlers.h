@@ -19,6 +19,9 @@ void handle_model_load(exchange *x);
 void handle_model_unload(exchange *x);
 void handle_named_repository(exchange *x);
 
+// trace_setting.c
+void handle_trace_setting(exchange *x);
+
 // infer.c
 void handle_infer(exchange *x);
 void handle_generate(exchange *x);

@@ -12,6 +12,7 @@
 #include <stdint.h>
 
 typedef struct http_server http_server;
+typedef struct trace_service trace_service; // frontend/trace/trace.h
 
 // A limit or timeout of 0 is off, unless the field says otherwise.
 typedef struct http_server_options {
@@ -38,6 +39,8 @@ typedef struct http_server_options {
 
   bool admin_local_only;   // admin categories are for clients on this machine (access.h)
   bool allow_model_upload; // loads may bring code from other machines
+
+  trace_service *trace; // borrowed; which requests are traced, and the trace extension
 
   unsigned busy_poll_us; // how long a loop polls for clients that come back at once
 } http_server_options;

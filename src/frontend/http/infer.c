@@ -2,6 +2,7 @@
 // threads; the two callbacks come from threads of the core.
 #include "frontend/http/infer.h"
 
+#include "base/clock.h"
 #include "frontend/http/exchange.h"
 #include "frontend/http/handlers.h"
 #include "frontend/http/log.h"
@@ -99,8 +100,10 @@ static void response_complete(TRITONSERVER_InferenceResponse *response, const ui
 {
   inference *i = inference_pointer;
   bool decoupled = i->decoupled; // else `i` may be gone with the last line
-  if (response != NULL)
+  if (response != NULL) {
+    trace_note_now(i->exchange->trace, TRACE_INFER_RESPONSE_COMPLETE);
     keep_response(i, response);
+  }
   if ((flags & TRITONSERVER_RESPONSE_COMPLETE_FINAL) == 0)
     return;
   if (atomic_exchange(&i->handover, HANDOVER_DONE) == HANDOVER_SUSPENDED)
@@ -113,6 +116,7 @@ static void streamed_response_complete(TRITONSERVER_InferenceResponse *response,
                                        const uint32_t flags, void *inference_pointer)
 {
   inference *i = inference_pointer;
+  trace_note_now(i->exchange->trace, TRACE_INFER_RESPONSE_COMPLETE);
   stream_response_complete(response, flags, i);
   if ((flags & TRITONSERVER_RESPONSE_COMPLETE_FINAL) == 0)
     return;
@@ -180,7 +184,8 @@ static bool submit(exchange *x, inference *i)
     drop_request(i);
     return false;
   }
-  TRITONSERVER_Error *failure = TRITONSERVER_ServerInferAsync(x->http->server, i->request, NULL);
+  TRITONSERVER_InferenceTrace *trace = x->trace == NULL ? NULL : trace_hand_over(x->trace);
+  TRITONSERVER_Error *failure = TRITONSERVER_ServerInferAsync(x->http->server, i->request, trace);
   if (!exchange_fail_if(x, failure))
     return true;
   if (i->stream != NULL) {
@@ -247,6 +252,17 @@ static size_t json_bytes(const exchange *x)
              : x->body.size;
 }
 
+static void begin_trace(exchange *x)
+{
+  if (!trace_service_is_on(x->http->options.trace))
+    return;
+  uint64_t now = clock_monotonic_ns();
+  x->trace =
+      trace_begin(x->http->options.trace, x->parameters[PARAMETER_MODEL], &x->headers.parent);
+  trace_note(x->trace, TRACE_HTTP_RECV_START, x->received_ns == 0 ? now : x->received_ns);
+  trace_note(x->trace, TRACE_HTTP_RECV_END, now);
+}
+
 static void handle_way(exchange *x, const infer_way *way)
 {
   int64_t version;
@@ -261,6 +277,7 @@ static void handle_way(exchange *x, const infer_way *way)
                        TRITONSERVER_InferenceRequestNew(&i->request, x->http->server,
                                                         x->parameters[PARAMETER_MODEL], version)))
     return;
+  begin_trace(x);
   i->way = way;
   i->decoupled = way->reply == NULL || (flags & TRITONSERVER_TXN_DECOUPLED) != 0;
   i->exchange = x;
