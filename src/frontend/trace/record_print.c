@@ -49,13 +49,14 @@ void record_print(const trace_record *r, buffer *out)
 {
   const char *separator = "";
   for (const trace_part *part = r->first; part != NULL; part = part->next) {
-    if (part->model_name != NULL) {
-      buffer_append_text(out, separator);
-      print_identity(part, out);
-      separator = ",";
-    }
+    bool named = part->model_name == NULL;
     for (const trace_event *event = part->first; event != NULL; event = event->next) {
       buffer_append_text(out, separator);
+      if (!named && event->activity != MOMENT_OF_FRONT_END) {
+        print_identity(part, out); // as Triton does: before what the core said first
+        buffer_append_char(out, ',');
+        named = true;
+      }
       if (event->tensor != NULL)
         print_tensor(part, event, out);
       else

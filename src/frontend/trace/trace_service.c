@@ -220,7 +220,12 @@ static error *read_number(const char *name, slice text, int64_t least, int64_t m
   int shown = text.size > 256 ? 256 : (int)text.size;
   if (!is_number(text))
     return error_new(ERROR_INVALID_ARG, "Unable to parse '%s', got: %.*s", name, shown, text.data);
-  if (text_to_int64(text, value) && *value >= least && *value <= most)
+  bool in_range = text_to_int64(text, value);
+  if (in_range && least < 0 && *value < least)
+    return error_new(ERROR_INVALID_ARG,
+                     "Unable to parse '%s'. Expecting value >= %" PRId64 ", got:%.*s", name, least,
+                     shown, text.data);
+  if (in_range && *value >= least && *value <= most)
     return NULL;
   return error_new(ERROR_INVALID_ARG,
                    "Unable to parse '%s', value is out of range [ %" PRId64 ", %" PRId64
