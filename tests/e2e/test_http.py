@@ -237,7 +237,6 @@ def test_models_are_loaded_and_unloaded_by_the_client(start_server, repository):
 
 def test_what_is_not_built_yet_says_so(server):
     for path, body in (
-        ("/v2/trace/setting", None),
         ("/v2/logging", None),
         ("/v2/systemsharedmemory/status", None),
     ):
