@@ -1,10 +1,14 @@
 """What servers trace: their JSON files as Triton's summary reads them, and a collector of OpenTelemetry's spans."""
+import base64
 import collections
 import http.server
 import json
+import re
 import threading
 
 from conftest import wait_for
+from google.protobuf import json_format
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
 ON = ("--trace-config=rate=1", "--trace-config=level=TIMESTAMPS")
 TENSORS = "--trace-config=level=TENSORS"
@@ -77,10 +81,8 @@ class Collector:
         self.thread = threading.Thread(target=self.server.serve_forever, args=(0.02,))
 
     def take(self, headers, body, path):
-        from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
-
-        assert path == "/v1/traces" and headers["Content-Type"] == "application/x-protobuf"
-        message = ExportTraceServiceRequest.FromString(body)
+        assert path == "/v1/traces"
+        message = decode(headers["Content-Type"], body)
         self.requests += 1
         self.headers.append(dict(headers))
         if self.status != 200:
@@ -112,6 +114,16 @@ class Collector:
         self.server.shutdown()
         self.server.server_close()
         self.thread.join()
+
+
+def decode(content_type, body):
+    """nereid sends protobuf; Triton 2.51 sends JSON, in which ids are in hexadecimal and not in base64."""
+    if content_type == "application/x-protobuf":
+        return ExportTraceServiceRequest.FromString(body)
+    assert content_type == "application/json"
+    text = re.sub(r'("(?:traceId|spanId|parentSpanId)":)"(\w+)"',
+                  lambda found: f'{found[1]}"{base64.b64encode(bytes.fromhex(found[2])).decode()}"', body.decode())
+    return json_format.Parse(text, ExportTraceServiceRequest())
 
 
 def attributes(thing):
