@@ -6,12 +6,10 @@ import contextlib
 import json
 import os
 import pathlib
-import random
 import re
 import shlex
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -20,6 +18,10 @@ import urllib.request
 import load
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
+sys.path.append(str(ROOT / "tests/e2e"))
+
+from ports import free_port  # noqa: E402
+
 RELEASE = ROOT / "build/release"
 TRITON = ROOT / ".deps/pytriton"
 READY_SECONDS = 120
@@ -141,15 +143,6 @@ class InProcess:
     def load(self, request, connections, seconds):
         command = [sys.executable, str(ROOT / "bench/in_process.py"), *self.arguments, str(request.rows), str(seconds)]
         return json.loads(subprocess.run(command, stdout=subprocess.PIPE, check=True).stdout)
-
-
-def free_port():
-    """One below those that the kernel gives to clients: a client that waits for its server could be given the server's."""
-    while True:
-        port = random.randrange(18000, 32000)
-        with socket.socket() as attempt:
-            if attempt.connect_ex(("127.0.0.1", port)) != 0:
-                return port
 
 
 def common_flags(repository):

@@ -30,6 +30,9 @@ struct calls {
 calls *calls_ref(calls *self);
 void calls_unref(calls *self);
 
+// Whether the worker is gone, so that nobody waits for a reply.
+bool calls_have_ended(calls *self);
+
 // --- Replies, unless the worker is gone. Any thread.
 
 void calls_reply(calls *self, const channel_message *call, uint64_t value);

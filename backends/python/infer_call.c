@@ -5,6 +5,7 @@
 
 #include "backend_error.h"
 #include "backend_log.h"
+#include "parameter_json.h"
 
 #include <jansson.h>
 #include <stdlib.h>
@@ -112,16 +113,7 @@ static TRITONSERVER_Error *add_parameter(TRITONSERVER_InferenceResponse *respons
   const void *value;
   BACKEND_RETURN_IF_ERROR(
       TRITONSERVER_InferenceResponseParameter(response, index, &name, &type, &value));
-  json_t *made = NULL;
-  if (type == TRITONSERVER_PARAMETER_STRING)
-    made = json_string(value);
-  else if (type == TRITONSERVER_PARAMETER_INT)
-    made = json_integer(*(const int64_t *)value);
-  else if (type == TRITONSERVER_PARAMETER_BOOL)
-    made = json_boolean(*(const bool *)value);
-  else if (type == TRITONSERVER_PARAMETER_DOUBLE)
-    made = json_real(*(const double *)value);
-  if (json_object_set_new(object, name, made) == 0)
+  if (json_object_set_new(object, name, parameter_to_json(type, value)) == 0)
     return NULL;
   return backend_error(TRITONSERVER_ERROR_UNSUPPORTED,
                        "parameter '%s' of a response has no form in JSON", name);
@@ -236,14 +228,6 @@ static void resume(const infer_call *self)
     channel_close(channel);
 }
 
-static bool worker_is_gone(calls *self)
-{
-  pthread_mutex_lock(&self->lock);
-  bool ended = self->ended;
-  pthread_mutex_unlock(&self->lock);
-  return ended;
-}
-
 static void unlink_call(infer_call *self)
 {
   pthread_mutex_lock(&self->calls->lock);
@@ -288,7 +272,7 @@ static void response_completed(TRITONSERVER_InferenceResponse *response, uint32_
   bool final = (flags & TRITONSERVER_RESPONSE_COMPLETE_FINAL) != 0;
   bool lent = (response != NULL || final) && circle_reply(&self->circle, final);
   channel_message reply = {.kind = CALL_INFER, .id = self->id, .flags = final ? REPLY_FINAL : 0};
-  if (worker_is_gone(self->calls)) {
+  if (calls_have_ended(self->calls)) {
     // nobody waits for it
   } else if (final && self->circle.refused) {
     reply_error(self->calls, &reply, too_deep(self));
@@ -446,13 +430,6 @@ static TRITONSERVER_Error *add_requested_outputs(TRITONSERVER_InferenceRequest *
   return NULL;
 }
 
-// Tensors' bytes one after the other, each aligned as in a channel.
-static bool add_size(size_t *total, size_t size)
-{
-  return !__builtin_add_overflow(*total, size + CHANNEL_ALIGNMENT - 1, total) &&
-         (*total &= ~(size_t)(CHANNEL_ALIGNMENT - 1), true);
-}
-
 // Reads the inputs twice: once for their size, once to copy them.
 static TRITONSERVER_Error *add_inputs(infer_call *self, wire_reader *control)
 {
@@ -463,7 +440,8 @@ static TRITONSERVER_Error *add_inputs(infer_call *self, wire_reader *control)
   size_t total = 0, at = 0;
   for (uint32_t i = 0; i < count && !control->bad; i++) {
     wire_tensor_read(control, channel, &tensor);
-    if (tensor.byte_size > SIZE_MAX / 2 || !add_size(&total, tensor.byte_size))
+    if (tensor.byte_size > SIZE_MAX / 2 ||
+        __builtin_add_overflow(total, channel_aligned(tensor.byte_size), &total))
       control->bad = true;
   }
   if (control->bad)
@@ -479,7 +457,7 @@ static TRITONSERVER_Error *add_inputs(infer_call *self, wire_reader *control)
     memcpy(self->data + at, tensor.data, tensor.byte_size);
     BACKEND_RETURN_IF_ERROR(TRITONSERVER_InferenceRequestAppendInputData(
         self->request, tensor.name, self->data + at, tensor.byte_size, TRITONSERVER_MEMORY_CPU, 0));
-    add_size(&at, tensor.byte_size);
+    at += channel_aligned(tensor.byte_size);
   }
   return NULL;
 }

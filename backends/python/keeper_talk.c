@@ -459,10 +459,11 @@ TRITONSERVER_Error *worker_keeper_check_ready(worker_keeper *self)
 bool worker_keeper_has_fault(worker_keeper *self, char *text, size_t size)
 {
   pthread_mutex_lock(&self->lock);
-  bool faulty = self->state != KEEPER_READY;
-  if (faulty)
-    snprintf(text, size, "Stub process '%s' is not healthy.%s%s", worker_keeper_name(self),
-             self->cause == NULL ? "" : " It ended: ", self->cause == NULL ? "" : self->cause);
+  TRITONSERVER_Error *error = self->state == KEEPER_READY ? NULL : unhealthy_locked(self);
   pthread_mutex_unlock(&self->lock);
-  return faulty;
+  if (error == NULL)
+    return false;
+  snprintf(text, size, "%s", TRITONSERVER_ErrorMessage(error));
+  TRITONSERVER_ErrorDelete(error);
+  return true;
 }

@@ -170,6 +170,21 @@ error *files_read(int folder, const char *relative, size_t limit, buffer *conten
   }
 }
 
+bool files_write(int descriptor, const void *data, size_t size)
+{
+  const char *at = data;
+  while (size > 0) {
+    ssize_t written = write(descriptor, at, size);
+    if (written < 0 && errno == EINTR)
+      continue;
+    if (written <= 0)
+      return false;
+    at += written;
+    size -= (size_t)written;
+  }
+  return true;
+}
+
 // A folder that is read; opendir() would ask the kernel three times more.
 typedef struct listing {
   int folder;

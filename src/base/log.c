@@ -4,6 +4,7 @@
 
 #include "base/buffer.h"
 #include "base/cleanup.h"
+#include "base/files.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -99,19 +100,6 @@ static void append_prefix(buffer *line, log_level level, const char *file, int n
                          now.tv_nsec / 1000, getpid(), file, number);
 }
 
-static void write_all(int file, const char *data, size_t size)
-{
-  while (size > 0) {
-    ssize_t written = write(file, data, size);
-    if (written < 0 && errno == EINTR)
-      continue;
-    if (written <= 0)
-      return; // a full disk or a closed pipe costs the line, never the server
-    data += written;
-    size -= (size_t)written;
-  }
-}
-
 static void emit(log_level level, buffer *line)
 {
   buffer_append_char(line, '\n');
@@ -120,7 +108,8 @@ static void emit(log_level level, buffer *line)
   bool problem = level == LOG_LEVEL_WARNING || level == LOG_LEVEL_ERROR;
   LOCK_SCOPE(&output_lock);
   int file = output_file >= 0 ? output_file : problem ? STDERR_FILENO : STDOUT_FILENO;
-  write_all(file, line->data, line->size);
+  // A full disk or a closed pipe costs the line, never the server.
+  files_write(file, line->data, line->size);
 }
 
 void log_write(log_level level, const char *file, int number, slice text)
