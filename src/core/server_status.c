@@ -17,10 +17,15 @@ const char *server_version(void)
 const char *const *server_extensions(void)
 {
   static const char *const extensions[] = {
-      "model_repository",   "model_repository(unload_dependents)",
-      "schedule_policy",    "model_configuration",
-      "binary_tensor_data", "parameters",
-      "statistics",         NULL,
+      "model_repository",
+      "model_repository(unload_dependents)",
+      "schedule_policy",
+      "model_configuration",
+      "binary_tensor_data",
+      "parameters",
+      "statistics",
+      "trace",
+      NULL,
   };
   return extensions;
 }
