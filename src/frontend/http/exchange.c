@@ -117,7 +117,8 @@ void exchange_completed(void *loop_pointer, struct MHD_Connection *mhd, void **c
     return;
   if (x->inference != NULL)
     connection_set_exchange(x->connection, NULL);
-  trace_note_now(x->trace, TRACE_HTTP_SEND_END);
+  if (x->phase == EXCHANGE_ANSWERED)
+    trace_note_now(x->trace, TRACE_HTTP_SEND_END);
   if (x->phase == EXCHANGE_WAITING)
     finish_unsent(x);
   connection_set_request(x->connection, NULL);

@@ -1,7 +1,8 @@
 // JSON files, as Triton writes them: an array of entries. With a log frequency, or when a setting's
 // count is at its end, the traces so far become a file of their own, `path`.0 and so on; others are
 // in `path`. That file is an array at any time: its last byte, "]", moves. It is written when
-// FLUSH_BYTES have come, when a setting is replaced and at the end. The exporter's thread.
+// FLUSH_BYTES have come, when a setting is replaced and at the end; what is to be a file of its own
+// is kept until it is complete, HELD_BYTES at most. The exporter's thread.
 #include "frontend/trace/exporter.h"
 
 #include <errno.h>
@@ -12,6 +13,7 @@
 #include <unistd.h>
 
 #define FLUSH_BYTES (1u << 20)
+#define HELD_BYTES  (64u << 20)
 
 typedef struct file_sink {
   trace_sink sink;
@@ -141,7 +143,8 @@ static size_t take_record(file_sink *f, const trace_record *r)
   bool full = s->log_frequency != 0 && s->in_text >= s->log_frequency;
   if (full || is_complete(s))
     return flush(f, s, true);
-  if (s->retired || s->text.size >= FLUSH_BYTES)
+  size_t most = s->log_frequency != 0 || s->counted ? HELD_BYTES : FLUSH_BYTES;
+  if (s->retired || s->text.size >= most)
     return flush(f, s, s->log_frequency != 0);
   return 0;
 }

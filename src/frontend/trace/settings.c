@@ -13,6 +13,7 @@ static trace_setting *setting_new(uint32_t level, uint32_t rate, int32_t count,
   s->level = level;
   s->rate = rate;
   s->count = count;
+  s->counted = count >= 0;
   s->log_frequency = log_frequency;
   return s;
 }
@@ -118,6 +119,7 @@ static trace_setting *combine(const trace_setting *current, const trace_setting 
   TAKE(TRACE_KEY_RATE, rate)
   TAKE(TRACE_KEY_COUNT, count)
   TAKE(TRACE_KEY_LOG_FREQUENCY, log_frequency)
+  s->counted = s->count >= 0;
 #undef TAKE
   return s;
 }

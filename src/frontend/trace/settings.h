@@ -20,6 +20,7 @@ struct trace_setting {
   uint32_t level;
   uint32_t rate;
   uint32_t log_frequency;
+  bool counted;                            // there was a count from the start
   bool specified[TRACE_KEY_COUNT_OF_KEYS]; // else it is that of the level above
 
   // Guarded by the owner's lock.

@@ -78,21 +78,26 @@ static void add_text(builder *b, Otlp__KeyValue ***list, size_t *count, const ch
   *place = pair;
 }
 
-// protobuf's strings are UTF-8; a model's need not be.
-static void add_slice(builder *b, Otlp__KeyValue ***list, size_t *count, const char *key,
-                      slice text)
+// A copy in protobuf's UTF-8: names of models and requests may be any bytes. NULL: no memory.
+static char *clean_copy(builder *b, slice text)
 {
   char *copy = arena_copy_text(b->memory, text);
   b->failed = b->failed || copy == NULL;
-  if (copy == NULL)
-    return;
-  for (size_t i = 0; i < text.size;) {
+  for (size_t i = 0; copy != NULL && i < text.size;) {
     size_t length = text_utf8_length(copy + i, text.size - i);
     if (length == 0 || copy[i] == '\0')
       copy[i] = '?';
     i += length == 0 ? 1 : length;
   }
-  add_text(b, list, count, key, copy);
+  return copy;
+}
+
+static void add_slice(builder *b, Otlp__KeyValue ***list, size_t *count, const char *key,
+                      slice text)
+{
+  const char *copy = clean_copy(b, text);
+  if (copy != NULL)
+    add_text(b, list, count, key, copy);
 }
 
 static void add_integer(builder *b, Otlp__Span *span, const char *key, int64_t number)
@@ -109,8 +114,8 @@ static void add_integer(builder *b, Otlp__Span *span, const char *key, int64_t n
 // ---- spans
 
 // Opens a span inside *top and makes it the innermost one.
-static Otlp__Span *open(builder *b, open_span **top, const char *name, span_id id, span_id parent,
-                        uint64_t moment_ns)
+static Otlp__Span *open_inner(builder *b, open_span **top, const char *name, span_id id,
+                              span_id parent, uint64_t moment_ns)
 {
   Otlp__Span *span = take(b, sizeof(*span));
   open_span *frame = take(b, sizeof(*frame));
@@ -176,11 +181,11 @@ static span_id parent_of(const trace_record *r, const trace_part *part)
 
 static void open_model(builder *b, open_span **top, const trace_part *part, uint64_t moment_ns)
 {
-  Otlp__Span *span =
-      open(b, top, part->model_name, part->span, parent_of(b->record, part), moment_ns);
+  const char *name = clean_copy(b, slice_of(part->model_name));
+  Otlp__Span *span = open_inner(b, top, name, part->span, parent_of(b->record, part), moment_ns);
   if (span == NULL)
     return;
-  add_text(b, &span->attributes, &span->n_attributes, "triton.model_name", part->model_name);
+  add_text(b, &span->attributes, &span->n_attributes, "triton.model_name", name);
   add_integer(b, span, "triton.model_version", part->model_version);
   add_integer(b, span, "triton.trace_id", (int64_t)part->id);
   add_integer(b, span, "triton.trace_parent_id", (int64_t)part->parent_id);
@@ -214,7 +219,7 @@ static void begin_span(builder *b, open_span **top, const trace_part *part,
   span_id outer = part->span;
   if (*top != NULL)
     memcpy(outer.bytes, (*top)->span->span_id.data, sizeof(outer.bytes));
-  open(b, top, name, span_id_new(), outer, event->moment_ns);
+  open_inner(b, top, name, span_id_new(), outer, event->moment_ns);
 }
 
 static bool ends_span(const trace_event *event)
@@ -254,7 +259,8 @@ bool spans_add(span_list *list, const trace_record *r, arena *memory)
   builder b = {.record = r, .memory = memory, .list = list};
   const size_t count = list->count;
   open_span *top = NULL;
-  Otlp__Span *root = open(&b, &top, "InferRequest", r->root_span, r->context.parent, start_of(r));
+  Otlp__Span *root =
+      open_inner(&b, &top, "InferRequest", r->root_span, r->context.parent, start_of(r));
   for (const trace_part *part = r->first; part != NULL && !b.failed; part = part->next)
     add_part(&b, part, root);
   close_top(&b, &top, r->ended_ns);

@@ -129,6 +129,15 @@ static trace_setting *choose(trace_service *s, const char *model, bool forced)
   return traced ? trace_setting_ref(setting) : NULL;
 }
 
+// What a header may have, and a span's text.
+static bool is_printable(slice text)
+{
+  bool printable = true;
+  for (size_t i = 0; i < text.size; i++)
+    printable = printable && text.data[i] >= ' ' && text.data[i] <= '~';
+  return printable;
+}
+
 // Continues the client's trace, or begins one.
 static void set_spans(trace_record *r, const trace_context_ids *client, slice tracestate)
 {
@@ -139,8 +148,9 @@ static void set_spans(trace_record *r, const trace_context_ids *client, slice tr
     return;
   }
   r->context = *client;
-  char *copy =
-      tracestate.size <= TRACESTATE_MAX_BYTES ? arena_copy_text(&r->memory, tracestate) : NULL;
+  if (tracestate.size > TRACESTATE_MAX_BYTES || !is_printable(tracestate))
+    return;
+  char *copy = arena_copy_text(&r->memory, tracestate);
   if (copy != NULL)
     r->tracestate = (slice){copy, tracestate.size};
 }
