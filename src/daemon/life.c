@@ -8,6 +8,7 @@
 #include "daemon/grpc_port.h"
 #include "daemon/notify.h"
 #include "daemon/server_setup.h"
+#include "daemon/trace_setup.h"
 #include "frontend/http/http_server.h"
 #include "frontend/http/metrics_server.h"
 #include "frontend/protocol/shared_memory.h"
@@ -34,6 +35,7 @@ typedef struct life {
   const access_rules *rules;
   TRITONSERVER_Server *server;
   access_log *access_log; // NULL: none
+  trace_service *trace;
   http_server *http;
   grpc_server *grpc;
   shared_memory *shared_memory; // of clients, for all front ends
@@ -125,6 +127,7 @@ static error *open_http(life *l)
   http.shared_memory = l->shared_memory;
   http.busy_poll_us = (unsigned)o->http_busy_poll_us;
   http.access_log = l->access_log;
+  http.trace = l->trace;
   http.admin_local_only = o->secure;
   http.allow_model_upload = o->allow_model_upload;
   http.restricted = &l->rules->http.restricted;
@@ -157,6 +160,8 @@ static error *open_ports(life *l, const char **what)
 {
   *what = "opening the access log";
   RETURN_IF_ERROR(open_access_log(l));
+  *what = "setting up tracing";
+  RETURN_IF_ERROR(trace_setup(l->options, &l->trace));
   *what = "failed to start HTTP service";
   if (l->options->allow_http)
     RETURN_IF_ERROR(open_http(l));
@@ -167,12 +172,15 @@ static error *open_ports(life *l, const char **what)
   return l->options->allow_metrics ? open_metrics(l) : NULL;
 }
 
+// The last requests end with the ports; what was traced of them is written before the server goes,
+// which counts what is lost.
 static void close_ports(life *l)
 {
   grpc_port_close(l->grpc);
   http_server_free(l->http);
   metrics_server_free(l->metrics);
   access_log_close(l->access_log);
+  trace_service_free(l->trace);
 }
 
 // ---- the helper thread ----

@@ -104,6 +104,13 @@ typedef struct daemon_options {
   double metrics_interval_ms;
   string_list metrics_configs; // "<setting>=<value>"
 
+  string_list trace_configs;
+  char *trace_file;
+  string_list trace_levels;
+  char *trace_rate;
+  char *trace_count;
+  char *trace_log_frequency;
+
   char *backend_directory;     // "": where nereid's own are
   string_list backend_configs; // "<backend>,<setting>=<value>"
   char *worker_sandbox;

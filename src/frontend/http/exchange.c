@@ -5,6 +5,7 @@
 
 #include "base/buffer.h"
 #include "base/text.h"
+#include "base/clock.h"
 #include "frontend/http/access.h"
 #include "frontend/http/access_note.h"
 #include "frontend/http/head.h"
@@ -40,6 +41,8 @@ static exchange *exchange_new(loop *l, struct MHD_Connection *mhd)
   x->connection = info->socket_context;
   refcount_init(&x->references);
   arena_init(&x->arena, x->arena_memory, EXCHANGE_ARENA_BYTES);
+  if (trace_service_is_on(http->options.trace))
+    x->received_ns = clock_monotonic_ns();
   body_init(&x->body, &http->budget, &x->arena, http->options.max_input_size);
   for (size_t i = 0; i < PARAMETER_COUNT; i++)
     x->parameters[i] = "";
@@ -61,6 +64,7 @@ void exchange_unref(exchange *x)
   http_server *http = x->http;
   if (x->inference != NULL)
     inference_fini(x->inference);
+  trace_end(x->trace);
   body_fini(&x->body);
   arena_fini(&x->arena);
   free(x);
@@ -119,6 +123,8 @@ void exchange_completed(void *loop_pointer, struct MHD_Connection *mhd, void **c
   if (x->inference != NULL)
     connection_set_exchange(x->connection, NULL);
   bool unsent = x->phase == EXCHANGE_WAITING || x->status == 0;
+  if (x->phase == EXCHANGE_ANSWERED)
+    trace_note_now(x->trace, TRACE_HTTP_SEND_END);
   if (x->phase == EXCHANGE_WAITING)
     finish_unsent(x);
   access_note_over(x, unsent ? STATUS_NOT_SENT : x->status);
@@ -328,6 +334,7 @@ static enum MHD_Result send_reply(exchange *x)
   if (x->reply == NULL)
     return MHD_NO;
   x->phase = EXCHANGE_ANSWERED;
+  trace_note_now(x->trace, TRACE_HTTP_SEND_START);
   connection_enter(x->connection, CONNECTION_REPLY);
   bool last = x->last || atomic_load_explicit(&x->http->leaving, memory_order_relaxed);
   if (last && !is_shared(x))

@@ -15,6 +15,7 @@
 #include "frontend/http/routes.h"
 #include "frontend/protocol/jobs.h"
 #include "nereid/nereid.h"
+#include "frontend/trace/trace.h"
 #include "triton/core/tritonserver.h"
 
 #include <microhttpd.h>
@@ -61,6 +62,8 @@ struct exchange {
   const char *request_id;   // of an infer request once its body is read, else NULL; for the logs
   access_note *note;        // NULL without an access log
   void *job_data;           // of the handler that runs a job
+  uint64_t received_ns;     // when the headers were there; 0 while nothing is traced
+  trace_record *trace;      // NULL: the request is not traced
 
   unsigned status;            // of the reply
   uint64_t reply_bytes;       // of the reply's body, so far as it is made

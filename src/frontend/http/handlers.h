@@ -28,6 +28,8 @@ void handle_cuda_memory_register(exchange *x);
 void handle_cuda_memory_unregister(exchange *x);
 // logging.c
 void handle_logging(exchange *x);
+// trace_setting.c
+void handle_trace_setting(exchange *x);
 
 // infer.c
 void handle_infer(exchange *x);

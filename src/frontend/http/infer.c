@@ -3,6 +3,7 @@
 #include "frontend/http/infer.h"
 
 #include "frontend/http/access_note.h"
+#include "base/clock.h"
 #include "frontend/http/exchange.h"
 #include "frontend/http/handlers.h"
 #include "frontend/http/log.h"
@@ -114,8 +115,10 @@ static void response_complete(TRITONSERVER_InferenceResponse *response, const ui
   inference *i = inference_pointer;
   bool decoupled = i->decoupled; // else `i` may be gone with the last line
   access_note_response(i->exchange, response);
-  if (response != NULL)
+  if (response != NULL) {
+    trace_note_now(i->exchange->trace, TRACE_INFER_RESPONSE_COMPLETE);
     keep_response(i, response);
+  }
   if ((flags & TRITONSERVER_RESPONSE_COMPLETE_FINAL) == 0)
     return;
   note_event(i);
@@ -128,6 +131,7 @@ static void streamed_response_complete(TRITONSERVER_InferenceResponse *response,
 {
   inference *i = inference_pointer;
   access_note_response(i->exchange, response);
+  trace_note_now(i->exchange->trace, TRACE_INFER_RESPONSE_COMPLETE);
   stream_response_complete(response, flags, i);
   if ((flags & TRITONSERVER_RESPONSE_COMPLETE_FINAL) == 0)
     return;
@@ -202,7 +206,8 @@ static bool submit(exchange *x, inference *i)
     drop_request(i);
     return false;
   }
-  TRITONSERVER_Error *failure = TRITONSERVER_ServerInferAsync(x->http->server, i->request, NULL);
+  TRITONSERVER_InferenceTrace *trace = x->trace == NULL ? NULL : trace_hand_over(x->trace);
+  TRITONSERVER_Error *failure = TRITONSERVER_ServerInferAsync(x->http->server, i->request, trace);
   if (!exchange_fail_if(x, failure))
     return true;
   if (i->stream != NULL) {
@@ -281,6 +286,17 @@ static size_t json_bytes(const exchange *x)
              : x->body.size;
 }
 
+static void begin_trace(exchange *x)
+{
+  if (!trace_service_is_on(x->http->options.trace))
+    return;
+  uint64_t now = clock_monotonic_ns();
+  x->trace =
+      trace_begin(x->http->options.trace, x->parameters[PARAMETER_MODEL], &x->headers.parent);
+  trace_note(x->trace, TRACE_HTTP_RECV_START, x->received_ns == 0 ? now : x->received_ns);
+  trace_note(x->trace, TRACE_HTTP_RECV_END, now);
+}
+
 static void handle_way(exchange *x, const infer_way *way)
 {
   int64_t version;
@@ -295,6 +311,7 @@ static void handle_way(exchange *x, const infer_way *way)
                        TRITONSERVER_InferenceRequestNew(&i->request, x->http->server,
                                                         x->parameters[PARAMETER_MODEL], version)))
     return;
+  begin_trace(x);
   i->way = way;
   i->decoupled = way->reply == NULL || (flags & TRITONSERVER_TXN_DECOUPLED) != 0;
   i->exchange = x;

@@ -56,8 +56,9 @@ static const route table[] = {
      BODY_IGNORED, handle_named_repository},
 
     {GET | POST, "/v2/logging", CATEGORY_LOGGING, BODY_JSON, handle_logging},
-    {GET | POST, "/v2/trace/setting", CATEGORY_TRACE, BODY_JSON, NULL},
-    {GET | POST, "/v2/models/{model}/trace/setting", CATEGORY_TRACE, BODY_JSON, NULL},
+    {GET | POST, "/v2/trace/setting", CATEGORY_TRACE, BODY_JSON, handle_trace_setting},
+    {GET | POST, "/v2/models/{model}/trace/setting", CATEGORY_TRACE, BODY_JSON,
+     handle_trace_setting},
 
     {GET, "/v2/systemsharedmemory/status", CATEGORY_SHARED_MEMORY, BODY_IGNORED,
      handle_system_memory_status},
