@@ -8,11 +8,11 @@
 #include "frontend/grpc/call_life.h"
 #include "frontend/grpc/connection.h"
 #include "frontend/grpc/infer.h"
-#include "frontend/grpc/log.h"
 #include "frontend/grpc/loop.h"
 #include "frontend/grpc/server.h"
 #include "frontend/grpc/session.h"
 #include "frontend/grpc/timeout.h"
+#include "frontend/protocol/front_log.h"
 
 #include <stdarg.h>
 #include <stddef.h>
@@ -550,7 +550,8 @@ outgoing *call_make_outgoing(call *c, const slice *parts, size_t count, buffer *
   if (memory_owned != NULL)
     arena_fini(memory_owned);
   if (response_owned != NULL)
-    grpc_log_failure("deleting a response", TRITONSERVER_InferenceResponseDelete(response_owned));
+    front_log_failure(NULL, "deleting a response",
+                      TRITONSERVER_InferenceResponseDelete(response_owned));
   return made;
 }
 

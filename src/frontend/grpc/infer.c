@@ -6,10 +6,10 @@
 #include "frontend/grpc/call_life.h"
 #include "frontend/grpc/connection.h"
 #include "frontend/grpc/infer_request_proto.h"
-#include "frontend/grpc/log.h"
 #include "frontend/grpc/loop.h"
 #include "frontend/grpc/model_version.h"
 #include "frontend/grpc/server.h"
+#include "frontend/protocol/front_log.h"
 #include "frontend/protocol/request_parameter.h"
 #include "frontend/protocol/seam_error.h"
 #include "nereid/nereid.h"
@@ -56,7 +56,7 @@ grpc_inference *grpc_inference_new(call *c, message *message_owned,
   i->model_name = i->id = "";
   i->tensors = (infer_tensors){.arena = &i->arena,
                                .budget = &c->server->budget,
-                               .shared = c->server->options.shared_memory,
+                               .memory = c->server->options.shared_memory,
                                .owner = i,
                                .ref = ref_owner,
                                .unref = unref_owner,
@@ -93,8 +93,8 @@ static void drop_request(grpc_inference *i)
 {
   if (atomic_fetch_sub_explicit(&i->request_users, 1, memory_order_acq_rel) != 1)
     return;
-  grpc_log_failure("deleting an inference request",
-                   TRITONSERVER_InferenceRequestDelete(i->request));
+  front_log_failure(NULL, "deleting an inference request",
+                    TRITONSERVER_InferenceRequestDelete(i->request));
   grpc_inference_unref(i);
 }
 
@@ -114,8 +114,8 @@ void grpc_inference_cancel(grpc_inference *i)
   atomic_store(&i->cancel_wanted, true);
   if (!atomic_load(&i->submitted) || !take_request(i))
     return;
-  grpc_log_failure("cancelling an inference request",
-                   TRITONSERVER_InferenceRequestCancel(i->request));
+  front_log_failure(NULL, "cancelling an inference request",
+                    TRITONSERVER_InferenceRequestCancel(i->request));
   drop_request(i);
 }
 
@@ -134,7 +134,7 @@ static void request_released(TRITONSERVER_InferenceRequest *request, const uint3
   grpc_inference *i = inference_pointer;
   if ((flags & TRITONSERVER_REQUEST_RELEASE_ALL) == 0)
     return;
-  if (i->tensors.span_count > 0 && !i->decoupled)
+  if (i->tensors.shared.span_count > 0 && !i->decoupled)
     note_event(i);
   drop_request(i);
 }
@@ -149,7 +149,7 @@ static void push(grpc_inference *i, answer *a)
 static void lose(TRITONSERVER_InferenceResponse *response)
 {
   if (response != NULL)
-    grpc_log_failure("deleting a response", TRITONSERVER_InferenceResponseDelete(response));
+    front_log_failure(NULL, "deleting a response", TRITONSERVER_InferenceResponseDelete(response));
 }
 
 // One response, of which the first counts.
@@ -216,11 +216,8 @@ static error *apply_parameters(grpc_inference *i, const infer_request_proto *rea
   for (size_t k = 0; k < read->parameter_count; k++)
     RETURN_IF_ERROR(
         error_from_seam(request_parameter_apply(i->request, &read->parameters[k], &flags)));
-  size_t bytes = i->message->size;
-  for (size_t k = 0; k < i->tensors.span_count && bytes <= HERE_BYTES; k++)
-    bytes +=
-        i->tensors.spans[k].byte_size < HERE_BYTES ? i->tensors.spans[k].byte_size : HERE_BYTES;
-  if (bytes <= HERE_BYTES && !i->decoupled)
+  if (i->message->size <= HERE_BYTES && infer_tensors_shared_bytes(&i->tensors) <= HERE_BYTES &&
+      !i->decoupled)
     flags |= NEREID_REQUEST_FLAG_RUN_HERE;
   return error_from_seam(TRITONSERVER_InferenceRequestSetFlags(i->request, flags));
 }
@@ -277,7 +274,7 @@ static error *fill(grpc_inference *i, bool streamed)
                                     read.output_count));
   RETURN_IF_ERROR(apply_parameters(i, &read));
   RETURN_IF_ERROR(forward_metadata(i));
-  infer_tensors_copy(&i->tensors);
+  shared_tensors_make_copies(&i->tensors.shared);
   RETURN_IF_ERROR(error_from_seam(
       TRITONSERVER_InferenceRequestSetReleaseCallback(i->request, request_released, i)));
   return error_from_seam(TRITONSERVER_InferenceRequestSetResponseCallback(
@@ -298,7 +295,8 @@ error *grpc_inference_start(grpc_inference *i, bool streamed, bool *at_once)
   take_request(i); // so that it outlives what is done here
   if (i->decoupled)
     take_request(i); // for its responses
-  atomic_store_explicit(&i->awaited, i->tensors.span_count > 0 ? 2 : 1, memory_order_relaxed);
+  atomic_store_explicit(&i->awaited, i->tensors.shared.span_count > 0 ? 2 : 1,
+                        memory_order_relaxed);
   failure =
       error_from_seam(TRITONSERVER_ServerInferAsync(i->call->server->server, i->request, NULL));
   if (failure != NULL) {
@@ -323,7 +321,6 @@ static error *write_reply(grpc_inference *i, TRITONSERVER_InferenceResponse *res
                           bool streamed, bool final, arena *a, message_parts *parts)
 {
   infer_response_json read = {0};
-  RETURN_IF_ERROR(infer_tensors_check(&i->tensors));
   RETURN_IF_ERROR(infer_tensors_read(&i->tensors, response, a, &read));
   if (streamed)
     infer_stream_response_proto_write(&read, final ? FINAL_RESPONSE_TRUE : FINAL_RESPONSE_FALSE, "",
@@ -387,7 +384,7 @@ static void reply(call *c)
   }
   if (a != NULL)
     grpc_inference_free_answer(i, a);
-  infer_tensors_release(&i->tensors);
+  shared_tensors_release(&i->tensors.shared);
   call_end(c);
 }
 

@@ -6,9 +6,9 @@
 #include "frontend/grpc/call.h"
 #include "frontend/grpc/call_life.h"
 #include "frontend/grpc/infer.h"
-#include "frontend/grpc/log.h"
 #include "frontend/grpc/loop.h"
 #include "frontend/grpc/server.h"
+#include "frontend/protocol/front_log.h"
 
 #include <stdlib.h>
 
@@ -107,7 +107,7 @@ static void send_answers(call *c, grpc_inference *i)
 static void forget(call *c, grpc_inference *i)
 {
   c->stream->in_flight--;
-  infer_tensors_release(&i->tensors);
+  shared_tensors_release(&i->tensors.shared);
   grpc_loop_took_back(c->loop);
   grpc_inference_unref(i);
 }
