@@ -11,7 +11,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
+typedef struct access_log access_log;
 typedef struct grpc_server grpc_server;
+typedef struct trace_service trace_service;
 
 // What the listener borrows.
 typedef struct grpc_port_parts {
@@ -19,6 +21,8 @@ typedef struct grpc_port_parts {
   const access_rules *rules;
   shared_memory *shared_memory;
   TRITONSERVER_Server *server;
+  access_log *access_log;
+  trace_service *trace;
 } grpc_port_parts;
 
 // UNSUPPORTED in a build without gRPC; otherwise as grpc_server_new.

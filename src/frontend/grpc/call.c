@@ -5,6 +5,7 @@
 #include "base/checked.h"
 #include "base/clock.h"
 #include "frontend/grpc/access.h"
+#include "frontend/grpc/access_note.h"
 #include "frontend/grpc/call_life.h"
 #include "frontend/grpc/connection.h"
 #include "frontend/grpc/infer.h"
@@ -42,6 +43,7 @@ call *call_open(grpc_connection *connection, int32_t stream_id)
   c->connection = connection;
   c->kept_connection = connection;
   c->stream_id = stream_id;
+  c->began_ns = grpc_loop_now_ns(c->loop);
   c->reader.budget = &c->server->budget;
   grpc_connection_ref(connection);
   atomic_fetch_add_explicit(&connection->alive, 1, memory_order_relaxed);
@@ -121,10 +123,14 @@ void call_close(call *c)
   c->connection = NULL;
   timers_cancel(grpc_loop_timers(c->loop), &c->deadline);
   bool unheard = !c->ended || c->outgoing_bytes > 0;
+  if (!c->ended)
+    c->end_status = GRPC_CANCELLED;
+  grpc_access_call(c);
   c->ended = true;
   drop_outgoing(c);
   if (unheard && c->cancelled != NULL)
     c->cancelled(c);
+  grpc_drop_answered(c);
   call_unref(c);
 }
 

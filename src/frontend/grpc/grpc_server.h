@@ -15,7 +15,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
+typedef struct access_log access_log;
 typedef struct grpc_server grpc_server;
+typedef struct trace_service trace_service;
 
 // A limit or timeout of 0 is off, unless the field says otherwise.
 typedef struct grpc_server_options {
@@ -33,7 +35,9 @@ typedef struct grpc_server_options {
   const tls_identity *tls;        // borrowed until grpc_server_new returns
   const restrictions *restricted; // borrowed, as the next two
   const header_forward *forward;  // NULL: none
-  shared_memory *shared_memory;   // borrowed
+  access_log *access_log;         // NULL: none; borrowed, as the next two
+  trace_service *trace;
+  shared_memory *shared_memory; // borrowed
 
   unsigned compression_level; // of reply messages to clients that take it: 0 none to 3 high
 

@@ -2,6 +2,7 @@
 // come from threads of the core.
 #include "frontend/grpc/infer.h"
 
+#include "base/clock.h"
 #include "frontend/grpc/call.h"
 #include "frontend/grpc/call_life.h"
 #include "frontend/grpc/connection.h"
@@ -53,6 +54,7 @@ grpc_inference *grpc_inference_new(call *c, message *message_owned,
   call_ref(c);
   i->message = message_owned;
   i->heard = heard;
+  i->began_ns = grpc_loop_now_ns(c->loop);
   i->model_name = i->id = "";
   i->tensors = (infer_tensors){.arena = &i->arena,
                                .budget = &c->server->budget,
@@ -79,6 +81,8 @@ void grpc_inference_unref(grpc_inference *i)
     grpc_inference_free_answer(i, a);
   }
   call *c = i->call;
+  trace_note_now(i->trace, TRACE_GRPC_SEND_END);
+  trace_end(i->trace);
   error_free(i->failure);
   infer_tensors_fini(&i->tensors);
   message_free(i->message);
@@ -172,6 +176,9 @@ static void response_complete(TRITONSERVER_InferenceResponse *response, const ui
 {
   grpc_inference *i = inference_pointer;
   bool final = (flags & TRITONSERVER_RESPONSE_COMPLETE_FINAL) != 0;
+  grpc_access_response(i, response);
+  if (response != NULL)
+    trace_note_now(i->trace, TRACE_INFER_RESPONSE_COMPLETE);
   if (!i->decoupled) {
     keep_only(i, response, final);
     return;
@@ -255,6 +262,18 @@ static error *make_request(grpc_inference *i, bool streamed)
   return NULL;
 }
 
+static void begin_trace(grpc_inference *i)
+{
+  const call *c = i->call;
+  trace_service *service = c->server->options.trace;
+  if (!trace_service_is_on(service))
+    return;
+  const trace_parent parent = {call_metadata(c, "traceparent"), call_metadata(c, "tracestate")};
+  i->trace = trace_begin(service, i->model_name, &parent);
+  trace_note(i->trace, TRACE_GRPC_WAITREAD_START, c->began_ns);
+  trace_note(i->trace, TRACE_GRPC_WAITREAD_END, i->began_ns);
+}
+
 static error *fill(grpc_inference *i, bool streamed)
 {
   infer_request_proto read;
@@ -297,8 +316,10 @@ error *grpc_inference_start(grpc_inference *i, bool streamed, bool *at_once)
     take_request(i); // for its responses
   atomic_store_explicit(&i->awaited, i->tensors.shared.span_count > 0 ? 2 : 1,
                         memory_order_relaxed);
+  begin_trace(i);
+  TRITONSERVER_InferenceTrace *trace = i->trace == NULL ? NULL : trace_hand_over(i->trace);
   failure =
-      error_from_seam(TRITONSERVER_ServerInferAsync(i->call->server->server, i->request, NULL));
+      error_from_seam(TRITONSERVER_ServerInferAsync(i->call->server->server, i->request, trace));
   if (failure != NULL) {
     if (i->decoupled)
       drop_request(i);
@@ -344,8 +365,10 @@ error *grpc_inference_make_reply(grpc_inference *i, TRITONSERVER_InferenceRespon
   arena_init(&memory, NULL, 0);
   arena *a = i->decoupled ? &memory : &i->arena;
   message_parts_init(&parts, a);
+  trace_note_now(i->trace, TRACE_GRPC_SEND_START);
   error *failure = write_reply(i, response_owned, streamed, final, a, &parts);
   if (failure == NULL) {
+    i->bytes_out += parts.size;
     *reply =
         call_make_outgoing(i->call, parts.items, parts.count, &parts.text, response_owned, &memory);
     if (*reply == NULL)
@@ -388,15 +411,24 @@ static void reply(call *c)
   call_end(c);
 }
 
+// The inference stays until the call is closed, for the access log.
+static void settle(call *c)
+{
+  grpc_inference *i = c->inference;
+  c->cancelled = NULL;
+  c->inference = NULL;
+  if (c->connection != NULL)
+    c->answered = i;
+  else
+    grpc_inference_unref(i);
+}
+
 // The core is done.
 static void woken(call *c)
 {
-  grpc_inference *i = c->inference;
   grpc_loop_took_back(c->loop);
   reply(c);
-  c->cancelled = NULL;
-  c->inference = NULL;
-  grpc_inference_unref(i);
+  settle(c);
 }
 
 static void cancelled(call *c)
@@ -425,6 +457,12 @@ void grpc_handle_model_infer(call *c)
     call_fail_if_error(c, failure);
   else
     reply(c);
-  c->inference = NULL;
-  grpc_inference_unref(i);
+  settle(c);
+}
+
+void grpc_drop_answered(call *c)
+{
+  if (c->answered != NULL)
+    grpc_inference_unref(c->answered);
+  c->answered = NULL;
 }

@@ -61,6 +61,7 @@ static void send_note(call *c, const grpc_inference *i, const char *error_messag
 
 static void send_failure(call *c, grpc_inference *i, error *failure_owned)
 {
+  i->status = grpc_status_of((TRITONSERVER_Error_Code)error_get_code(failure_owned));
   if (c->stream->ends_with_errors && !c->ended) {
     call_fail_if_error(c, failure_owned);
     call_end(c);
@@ -107,6 +108,7 @@ static void send_answers(call *c, grpc_inference *i)
 static void forget(call *c, grpc_inference *i)
 {
   c->stream->in_flight--;
+  grpc_access_inference(i, i->status);
   shared_tensors_release(&i->tensors.shared);
   grpc_loop_took_back(c->loop);
   grpc_inference_unref(i);
