@@ -83,7 +83,7 @@ static void watch_heard(call *c)
 {
   struct health_watch *w = c->watch;
   c->in_job = false;
-  loop_took_back(c->loop);
+  grpc_loop_took_back(c->loop);
   if (c->ended)
     return;
   if (!w->told || w->said != w->status)
@@ -94,7 +94,8 @@ static void watch_heard(call *c)
     call_fail(c, GRPC_UNAVAILABLE, "the server is stopping");
     call_end(c);
   }
-  if (!c->ended && !timers_set(loop_timers(c->loop), &w->next, clock_monotonic_ns() + ASK_EVERY_NS))
+  if (!c->ended &&
+      !timers_set(grpc_loop_timers(c->loop), &w->next, clock_monotonic_ns() + ASK_EVERY_NS))
     call_end_early(c, GRPC_RESOURCE_EXHAUSTED, "out of memory");
 }
 
@@ -115,7 +116,7 @@ static void watch_elapsed(timer *elapsed)
 static void watch_stop(call *c)
 {
   if (c->watch != NULL)
-    timers_cancel(loop_timers(c->loop), &c->watch->next);
+    timers_cancel(grpc_loop_timers(c->loop), &c->watch->next);
 }
 
 // The client has said all.
