@@ -43,7 +43,7 @@ static void check(call *c)
     call_reply_message(c, &reply.base);
 }
 
-void handle_health_check(call *c)
+void grpc_handle_health_check(call *c)
 {
   if (control_request(c, &grpc__health__v1__health_check_request__descriptor) != NULL)
     call_run_job(c, c->server->probes, check);
@@ -138,7 +138,7 @@ static void watch_begin(call *c)
   watch_again(c);
 }
 
-void handle_health_watch(call *c)
+void grpc_handle_health_watch(call *c)
 {
   c->half_close = watch_begin;
   c->cancelled = watch_stop;
