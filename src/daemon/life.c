@@ -112,6 +112,19 @@ static error *open_grpc(life *l)
   return grpc_port_open(&parts, &l->grpc);
 }
 
+// *what: how Triton calls what failed.
+static error *open_ports(life *l, const char **what)
+{
+  *what = "failed to start HTTP service";
+  if (l->options->allow_http)
+    RETURN_IF_ERROR(open_http(l));
+  *what = "failed to start GRPC service";
+  if (l->options->allow_grpc)
+    RETURN_IF_ERROR(open_grpc(l));
+  *what = "failed to start Metrics service";
+  return l->options->allow_metrics ? open_metrics(l) : NULL;
+}
+
 static void close_ports(life *l)
 {
   grpc_port_close(l->grpc);
@@ -294,19 +307,14 @@ int life_run(const daemon_options *options, const access_rules *rules)
     e = server_setup(options, &l.server);
   if (e != NULL)
     return fail("creating server", e);
+  const char *what = "creating shared memory's registry";
   l.shared_memory = shared_memory_new(options->allow_client_shm);
-  e = l.shared_memory == NULL ? error_no_memory() : NULL;
-  if (e == NULL && options->allow_http)
-    e = open_http(&l);
-  if (e == NULL && options->allow_grpc)
-    e = open_grpc(&l);
-  if (e == NULL && options->allow_metrics)
-    e = open_metrics(&l);
+  e = l.shared_memory == NULL ? error_no_memory() : open_ports(&l, &what);
   int status;
   if (e != NULL) {
     close_ports(&l);
     TRITONSERVER_ErrorDelete(TRITONSERVER_ServerDelete(l.server));
-    status = fail("failed to start a service", e);
+    status = fail(what, e);
   } else {
     status = serve(&l);
   }

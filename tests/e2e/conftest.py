@@ -207,12 +207,8 @@ def server(nereid, backends, tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def targets(tmp_path_factory):
-    """A repository for attacks: the canary, and an identity of each type (t_fp32 and so on)."""
-    folder = tmp_path_factory.mktemp("targets")
-    make_identity(folder, "canary")
-    for name in ELEMENT_SIZES:
-        make_identity(folder, f"t_{name.lower()}", "TYPE_STRING" if name == "BYTES" else f"TYPE_{name}")
-    return folder
+    """A repository for attacks."""
+    return make_targets(tmp_path_factory.mktemp("targets"))
 
 
 @pytest.fixture(scope="session")
@@ -259,6 +255,14 @@ def make_identity(repository, name, type="TYPE_FP32", max_batch_size=8, more="",
     for version in versions:
         (folder / str(version)).mkdir(parents=True, exist_ok=True)
     (folder / "config.pbtxt").write_text(IDENTITY % dict(type=type, max_batch_size=max_batch_size, more=more))
+    return folder
+
+
+def make_targets(folder):
+    """The canary, and an identity of each type (t_fp32 and so on)."""
+    make_identity(folder, "canary")
+    for name in ELEMENT_SIZES:
+        make_identity(folder, f"t_{name.lower()}", "TYPE_STRING" if name == "BYTES" else f"TYPE_{name}")
     return folder
 
 

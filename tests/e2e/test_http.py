@@ -239,7 +239,6 @@ def test_what_is_not_built_yet_says_so(server):
     for path, body in (
         ("/v2/trace/setting", None),
         ("/v2/logging", None),
-        ("/v2/systemsharedmemory/status", None),
     ):
         answer = server.ask(path, body)
         assert answer.status == 501 and "not supported by nereid yet" in answer.text

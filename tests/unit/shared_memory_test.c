@@ -279,6 +279,30 @@ static void there_is_a_limit_of_regions(void **state)
   object_fini(&o);
 }
 
+// Objects may be as large as they like, without memory behind them; addresses are short.
+static void there_is_a_limit_of_bytes(void **state)
+{
+  (void)state;
+  object o;
+  object_init(&o, "sparse", PAGE);
+  assert_int_equal(ftruncate(o.descriptor, INT64_MAX / PAGE * PAGE), 0);
+  shared_memory *m = shared_memory_new(true);
+  const uint64_t most = SHARED_MEMORY_MAX_BYTES;
+  const char *text = "failed to register shared memory region 'big': too many bytes are registered";
+  assert_error(shared_memory_register_system(m, "big", o.key, 0, most + 1), ERROR_UNAVAILABLE,
+               text);
+  assert_ok(shared_memory_register_system(m, "small", o.key, 0, 1));
+  assert_error(shared_memory_register_system(m, "big", o.key, 0, most), ERROR_UNAVAILABLE, text);
+  assert_error(shared_memory_register_system(m, "big", o.key, 0, INT64_MAX / 2), ERROR_UNAVAILABLE,
+               text);
+  assert_ok(shared_memory_unregister(m, TRITONSERVER_MEMORY_CPU, "small"));
+  assert_error(shared_memory_register_system(m, "big", o.key, 0, most + 1), ERROR_UNAVAILABLE,
+               text);
+  assert_int_equal(mapping_count(&o), 1);
+  shared_memory_free(m);
+  object_fini(&o);
+}
+
 static void gpu_memory_is_refused(void **state)
 {
   (void)state;
@@ -468,6 +492,7 @@ int main(void)
       cmocka_unit_test(nothing_is_registered_where_clients_may_not),
       cmocka_unit_test(a_region_in_use_goes_with_its_last_user),
       cmocka_unit_test(there_is_a_limit_of_regions),
+      cmocka_unit_test(there_is_a_limit_of_bytes),
       cmocka_unit_test(gpu_memory_is_refused),
       cmocka_unit_test(what_is_gone_reads_as_zeroes_and_is_told),
       cmocka_unit_test(readers_survive_an_object_that_comes_and_goes),

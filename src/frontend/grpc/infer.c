@@ -407,7 +407,7 @@ static void cancelled(call *c)
   grpc_inference_cancel(c->inference);
 }
 
-void handle_model_infer(call *c)
+void grpc_handle_model_infer(call *c)
 {
   bool at_once;
   grpc_inference *i = grpc_inference_new(c, c->message, heard);

@@ -93,7 +93,7 @@ typedef struct infer_stream infer_stream;
 void infer_stream_free(infer_stream *s); // NULL is allowed
 
 // ModelInfer and ModelStreamInfer.
-void handle_model_infer(call *c);
-void handle_model_stream_infer(call *c);
+void grpc_handle_model_infer(call *c);
+void grpc_handle_model_stream_infer(call *c);
 
 #endif

@@ -236,7 +236,7 @@ void infer_stream_free(infer_stream *s)
   free(s);
 }
 
-void handle_model_stream_infer(call *c)
+void grpc_handle_model_stream_infer(call *c)
 {
   c->stream = calloc(1, sizeof(*c->stream));
   if (c->stream == NULL) {

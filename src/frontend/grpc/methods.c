@@ -8,8 +8,8 @@
 #define HEALTH    "/grpc.health.v1.Health/"
 
 static const method methods[] = {
-    {INFERENCE "ModelInfer", CATEGORY_INFERENCE, handle_model_infer, false},
-    {INFERENCE "ModelStreamInfer", CATEGORY_INFERENCE, handle_model_stream_infer, true},
+    {INFERENCE "ModelInfer", CATEGORY_INFERENCE, grpc_handle_model_infer, false},
+    {INFERENCE "ModelStreamInfer", CATEGORY_INFERENCE, grpc_handle_model_stream_infer, true},
 
     {INFERENCE "ServerLive", CATEGORY_HEALTH, grpc_handle_server_live, false},
     {INFERENCE "ServerReady", CATEGORY_HEALTH, grpc_handle_server_ready, false},

@@ -298,7 +298,8 @@ typedef struct output_context {
   infer_request_json *request;
   infer_json_output *output;
   unsigned seen;
-  bool chosen; // binary_data was given
+  bool chosen;     // binary_data was given
+  bool classified; // classification was given, whatever it is
 } output_context;
 
 static error *known_output_parameter(void *context, json_cursor *c, const json_place *place,
@@ -310,8 +311,10 @@ static error *known_output_parameter(void *context, json_cursor *c, const json_p
     out->chosen = true;
     return json_bool(c, place, &out->output->binary);
   }
-  if (slice_equal_text(key, "classification"))
+  if (slice_equal_text(key, "classification")) {
+    out->classified = true;
     return json_u64(c, place, &out->output->classification);
+  }
   return read_shared_memory(&out->output->shared_memory, c, place, key, known);
 }
 
@@ -333,7 +336,7 @@ static error *check_output(const output_context *out, const json_place *place)
   const infer_json_output *o = out->output;
   if (o->name == NULL)
     return missing(place, "name");
-  if (o->shared_memory.region != NULL && o->classification > 0)
+  if (o->shared_memory.region != NULL && out->classified)
     return json_fail_text(place,
                           "Output can't set both 'shared_memory_region' and 'classification'");
   if (o->shared_memory.region != NULL && out->chosen && o->binary)
