@@ -66,7 +66,7 @@ void http_server_unref(http_server *http)
   if (!refcount_drop(&http->references))
     return;
   if (http->allocator != NULL)
-    http_log_failure("releasing the output allocator",
+    http_log_failure(NULL, "releasing the output allocator",
                      TRITONSERVER_ResponseAllocatorDelete(http->allocator));
   if (http->empty_reply != NULL)
     MHD_destroy_response(http->empty_reply);

@@ -162,6 +162,7 @@ static TRITONSERVER_Error *set_flags(const exchange *x, TRITONSERVER_InferenceRe
 
 static bool set_options(exchange *x, inference *i, const infer_request_json *json)
 {
+  x->request_id = json->id;
   if (json->id[0] != '\0' &&
       exchange_fail_if(x, TRITONSERVER_InferenceRequestSetId(i->request, json->id)))
     return false;
@@ -283,7 +284,7 @@ static bool read_model_inputs(exchange *x, int64_t version, generate_inputs *inp
       exchange_fail_if_error(x, generate_inputs_read((slice){copy, size}, &x->arena, inputs));
     }
   }
-  http_log_failure("deleting a model's metadata", TRITONSERVER_MessageDelete(message));
+  http_log_failure(x, "deleting a model's metadata", TRITONSERVER_MessageDelete(message));
   return x->failure == NULL;
 }
 
