@@ -6,6 +6,7 @@
 #include "daemon/access_rules.h"
 #include "daemon/options.h"
 #include "frontend/protocol/shared_memory.h"
+#include "frontend/trace/trace.h"
 #include "triton/core/tritonserver.h"
 
 #include <stddef.h>
@@ -18,6 +19,7 @@ typedef struct grpc_port_parts {
   const daemon_options *options;
   const access_rules *rules;
   shared_memory *shared_memory;
+  trace_service *trace;
   TRITONSERVER_Server *server;
 } grpc_port_parts;
 

@@ -193,8 +193,7 @@ def test_requests_that_are_refused(stub, method, request_fields, code, text):
 
 WITH_REQUEST = [m.name for m in service_pb2.DESCRIPTOR.services_by_name["GRPCInferenceService"].methods
                 if m.input_type.fields and not m.client_streaming
-                and m.name not in ("TraceSetting", "LogSettings", "SystemSharedMemoryRegister",
-                                   "CudaSharedMemoryRegister")]
+                and m.name not in ("SystemSharedMemoryRegister", "CudaSharedMemoryRegister")]
 
 
 @pytest.mark.parametrize("method", WITH_REQUEST)
@@ -204,6 +203,8 @@ def test_bytes_that_are_no_request_are_refused(target, method):
         code, text = refusal(call, message)
         assert code == grpc.StatusCode.INVALID_ARGUMENT
         assert text == "Unable to parse request: it is not a message in protobuf's wire format"
+    if method in ("TraceSetting", "LogSettings"):
+        return  # begin with a map
     for message, why in ((b"\x0a\x01\xff", "is not UTF-8"), (b"\x0a\x02a\x00", "has a NUL character")):
         assert refusal(call, message) == (grpc.StatusCode.INVALID_ARGUMENT, f"Unable to parse request: a string {why}")
 
@@ -350,6 +351,93 @@ def test_shared_memory_is_off_by_default(stub):
                    "CudaSharedMemoryUnregister"):
         request = getattr(service_pb2, f"{method}Request")(name="r")
         assert refusal(getattr(stub, method), request) == (grpc.StatusCode.UNIMPLEMENTED, text)
+
+
+# ---- settings ----
+
+LOG_DEFAULTS = dict(log_file="", log_info=True, log_warning=True, log_error=True, log_verbose_level=0, log_format="default")
+
+
+def log_settings(client, **changes):
+    """What is set after the changes: names and values, which must be of the type that clients expect."""
+    types = dict.fromkeys(("log_info", "log_warning", "log_error"), "bool_param") | {"log_verbose_level": "uint32_param"}
+    settings = client.update_log_settings(changes).settings if changes else client.get_log_settings().settings
+    assert {name: value.WhichOneof("parameter_choice") for name, value in settings.items()} == {
+        name: types.get(name, "string_param") for name in LOG_DEFAULTS}
+    return {name: getattr(value, value.WhichOneof("parameter_choice")) for name, value in settings.items()}
+
+
+def test_log_settings_are_read_and_changed(explicit):
+    client = triton.InferenceServerClient(f"127.0.0.1:{explicit.grpc_port}")
+    assert log_settings(client) == LOG_DEFAULTS
+    changes = dict(log_info=False, log_verbose_level=1, log_format="ISO8601")
+    assert log_settings(client, **changes) == LOG_DEFAULTS | changes
+    assert json.loads(explicit.ask("/v2/logging").text) == LOG_DEFAULTS | changes
+
+
+LOG_REFUSALS = {
+    "log_file": ("log_file", dict(string_param="/x"), "UNIMPLEMENTED",
+                 "log file location can not be updated through network protocol"),
+    "no boolean": ("log_info", dict(uint32_param=1), "INVALID_ARGUMENT", "expect boolean for 'log_info'"),
+    "no number": ("log_verbose_level", dict(bool_param=True), "INVALID_ARGUMENT", "expect int32 for 'log_verbose_level'"),
+    "nothing": ("log_error", {}, "INVALID_ARGUMENT", "expect boolean for 'log_error'"),
+    "no text": ("log_format", dict(bool_param=True), "INVALID_ARGUMENT", "expect string for 'log_format'"),
+    "no format": ("log_format", dict(string_param="x"), "INVALID_ARGUMENT", "invalid argument for log_format, got: x"),
+}
+
+
+@pytest.mark.parametrize("name, value, code, text", LOG_REFUSALS.values(), ids=LOG_REFUSALS)
+def test_log_settings_that_are_refused_change_nothing(stub, client, name, value, code, text):
+    request = service_pb2.LogSettingsRequest()
+    request.settings["log_warning"].bool_param = False
+    request.settings[name].CopyFrom(service_pb2.LogSettingsRequest.SettingValue(**value))
+    assert refusal(stub.LogSettings, request) == (grpc.StatusCode[code], text)
+    assert log_settings(client) == LOG_DEFAULTS
+
+
+TRACE_DEFAULTS = dict(trace_level=["OFF"], trace_rate=["1000"], trace_count=["-1"], log_frequency=["0"],
+                      trace_file=[""], trace_mode=["triton"])
+
+
+def trace_settings(answer):
+    return {name: list(value.value) for name, value in answer.settings.items()}
+
+
+def test_trace_settings_are_read_and_changed(explicit):
+    client = triton.InferenceServerClient(f"127.0.0.1:{explicit.grpc_port}")
+    assert trace_settings(client.get_trace_settings()) == TRACE_DEFAULTS
+    changes = dict(trace_rate=["7"], trace_count=["3"])
+    assert trace_settings(client.update_trace_settings("spare", changes)) == TRACE_DEFAULTS | changes
+    assert trace_settings(client.get_trace_settings("spare")) == TRACE_DEFAULTS | changes
+    assert trace_settings(client.get_trace_settings()) == TRACE_DEFAULTS
+    assert json.loads(explicit.ask("/v2/models/spare/trace/setting").text)["trace_rate"] == "7"
+    cleared = client.update_trace_settings("spare", dict(trace_rate=[], trace_count=[]))
+    assert trace_settings(cleared) == TRACE_DEFAULTS
+
+
+TRACE_REFUSALS = {
+    "trace_file": ("trace_file", ["/x"], "UNIMPLEMENTED", "trace file location can not be updated through network protocol"),
+    "two rates": ("trace_rate", ["1", "2"], "INVALID_ARGUMENT", "expect only 1 value for 'trace_rate'"),
+    "no rate": ("trace_rate", ["x"], "INVALID_ARGUMENT", "Unable to parse 'trace_rate', got: x"),
+    "OFF and more": ("trace_level", ["OFF", "TIMESTAMPS"], "INVALID_ARGUMENT",
+                     "Expect only one trace level 'OFF' is specified"),
+    "many": ("trace_level", ["TENSORS"] * 17, "INVALID_ARGUMENT", "'trace_level' has more than 16 values"),
+}
+
+
+@pytest.mark.parametrize("name, values, code, text", TRACE_REFUSALS.values(), ids=TRACE_REFUSALS)
+def test_trace_settings_that_are_refused_change_nothing(stub, name, values, code, text):
+    request = service_pb2.TraceSettingRequest()
+    request.settings["trace_count"].value.append("5")
+    request.settings[name].value.extend(values)
+    assert refusal(stub.TraceSetting, request) == (grpc.StatusCode[code], text)
+    assert trace_settings(stub.TraceSetting(service_pb2.TraceSettingRequest())) == TRACE_DEFAULTS
+
+
+def test_trace_settings_of_an_unknown_model(stub):
+    """Triton answers OK with nothing."""
+    request = service_pb2.TraceSettingRequest(model_name="none")
+    assert refusal(stub.TraceSetting, request) == (grpc.StatusCode.NOT_FOUND, "Request for unknown model : none")
 
 
 # ---- gRPC's health service ----

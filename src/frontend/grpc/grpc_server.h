@@ -9,6 +9,7 @@
 #include "frontend/protocol/restricted.h"
 #include "frontend/protocol/shared_memory.h"
 #include "frontend/protocol/tls.h"
+#include "frontend/trace/trace.h"
 #include "triton/core/tritonserver.h"
 
 #include <stdbool.h>
@@ -34,6 +35,7 @@ typedef struct grpc_server_options {
   const restrictions *restricted; // borrowed, as the next two
   const header_forward *forward;  // NULL: none
   shared_memory *shared_memory;   // borrowed
+  trace_service *trace;           // borrowed
 
   unsigned compression_level; // of reply messages to clients that take it: 0 none to 3 high
 
