@@ -53,18 +53,14 @@ class Server:
         return self.log_path.read_text(errors="replace")
 
     @property
-    def url(self):
-        return f"localhost:{self.http_port}"
+    def grpc_port(self):
+        """Awaited when somebody asks for it: not every server of a test has one."""
+        found = wait_for("gRPC port", lambda: re.search(r"Started GRPCInferenceService at .*:(\d+)", self.log))
+        return int(found.group(1))
 
     @property
-    def grpc_port(self):
-        return wait_for("gRPC port", lambda: self.port_in_log("GRPCInferenceService"))
-
-    def port_in_log(self, name):
-        if self.process.poll() is not None:
-            raise AssertionError(f"the server ended with {self.process.returncode}:\n{self.log}")
-        found = re.search(rf"Started {name} at .*:(\d+)", self.log)
-        return found and int(found.group(1))
+    def url(self):
+        return f"localhost:{self.http_port}"
 
     def ask(self, path, body=None, method=None, headers=None, port=None):
         """One request; HTTP errors are answers too."""
@@ -77,10 +73,16 @@ class Server:
             return Answer(error.code, error.headers, error.read())
 
     def await_ports(self, http=True, metrics=True):
+        def port_in_log(name):
+            if self.process.poll() is not None:
+                raise AssertionError(f"the server ended with {self.process.returncode}:\n{self.log}")
+            found = re.search(rf"Started {name} at .*:(\d+)", self.log)
+            return found and int(found.group(1))
+
         if http:
-            self.http_port = wait_for("HTTP port", lambda: self.port_in_log("HTTPService"))
+            self.http_port = wait_for("HTTP port", lambda: port_in_log("HTTPService"))
         if metrics:
-            self.metrics_port = wait_for("metrics port", lambda: self.port_in_log("Metrics Service"))
+            self.metrics_port = wait_for("metrics port", lambda: port_in_log("Metrics Service"))
 
     def await_ready(self):
         wait_for("readiness", lambda: self.ask("/v2/health/ready").status == 200)
@@ -137,8 +139,8 @@ class Starter:
 
     def command(self, *repositories, flags=()):
         return [
-            str(self.nereid), "--http-port=0", "--grpc-port=0", "--metrics-port=0", "--http-address=127.0.0.1",
-            "--grpc-address=127.0.0.1",
+            str(self.nereid), "--http-port=0", "--metrics-port=0", "--grpc-port=0",
+            "--http-address=127.0.0.1", "--grpc-address=127.0.0.1",
             f"--backend-directory={self.backends}",
             f"--backend-config=onnxruntime,python-environment={ROOT / '.venv'}",
             f"--backend-config=python,python-executable={ROOT / '.venv/bin/python'}",

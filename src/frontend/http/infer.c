@@ -92,7 +92,7 @@ static void request_released(TRITONSERVER_InferenceRequest *request, const uint3
   (void)request;
   if ((flags & TRITONSERVER_REQUEST_RELEASE_ALL) == 0)
     return;
-  if (i->span_count > 0)
+  if (i->shared.span_count > 0)
     note_event(i);
   drop_request(i);
 }
@@ -152,12 +152,12 @@ static void delete_response(exchange *x)
   if (i->response != NULL)
     http_log_failure(x, "deleting a response", TRITONSERVER_InferenceResponseDelete(i->response));
   i->response = NULL;
-  infer_release_shared(i);
+  shared_tensors_release(&i->shared);
 }
 
 void inference_fini(inference *i)
 {
-  infer_release_shared(i);
+  shared_tensors_release(&i->shared);
 }
 
 // The core is done, or never got the request: the exchange has failed then.
@@ -195,7 +195,7 @@ static bool prepare_answer(exchange *x, inference *i)
   }
   if (i->decoupled)
     take_request(i); // for its responses
-  atomic_store_explicit(&i->awaited, i->span_count > 0 ? 2 : 1, memory_order_relaxed);
+  atomic_store_explicit(&i->awaited, i->shared.span_count > 0 ? 2 : 1, memory_order_relaxed);
   return true;
 }
 
@@ -268,7 +268,7 @@ static void fill(exchange *x)
 // What the request takes from the client's memory is copied, here if it is little.
 static void complete(exchange *x)
 {
-  if (x->inference->copy_bytes > EXCHANGE_LOOP_BYTES && x->failure == NULL &&
+  if (x->inference->shared.copy_bytes > EXCHANGE_LOOP_BYTES && x->failure == NULL &&
       !exchange_is_abandoned(x)) {
     exchange_run_job(x, x->http->workers, JOB_BEGINS, infer_copy_shared, start);
     return;

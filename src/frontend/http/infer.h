@@ -8,7 +8,7 @@
 #include "base/error.h"
 #include "frontend/protocol/infer_request_json.h"
 #include "frontend/protocol/infer_response_json.h"
-#include "frontend/protocol/shared_memory.h"
+#include "frontend/protocol/shared_tensors.h"
 #include "triton/core/tritonserver.h"
 
 #include <stdatomic.h>
@@ -27,13 +27,6 @@ typedef struct output_choice {
   uint64_t classification; // how many classes; 0: the tensor itself
   const shared_span *span; // where it goes; NULL: into the reply
 } output_choice;
-
-// An input that is copied out of the client's memory before the core sees it.
-typedef struct shared_copy {
-  void *to;
-  const void *from;
-  size_t size;
-} shared_copy;
 
 // An output's buffer, made by the allocator, released with the response.
 typedef struct output_buffer {
@@ -77,11 +70,7 @@ struct inference {
   bool has_rows;          // the first dimension of outputs is the batch; where they are classified
   size_t choice_count;
 
-  shared_span *spans; // in the arena, in use until the core is done
-  size_t span_count;
-  shared_copy *copies; // in the arena, to be made
-  size_t copy_count;
-  size_t copy_bytes;
+  shared_tensors shared; // tensors in the client's memory; lists are in the arena
 
   TRITONSERVER_InferenceResponse *response; // owned; the first one
   _Atomic uint32_t response_count;
@@ -107,10 +96,6 @@ bool infer_choose_shared_output(exchange *x, inference *i, const infer_json_outp
 size_t infer_shared_bytes(const infer_request_json *json);
 // Makes the copies; any thread, one at a time.
 void infer_copy_shared(exchange *x);
-// False when a region was not all there: the exchange has failed.
-bool infer_check_shared(exchange *x, const inference *i);
-// Nobody reads or writes the client's memory any more.
-void infer_release_shared(inference *i);
 
 // The allocator for all outputs of a listener.
 error *infer_make_allocator(TRITONSERVER_ResponseAllocator **allocator);

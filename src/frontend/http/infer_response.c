@@ -291,7 +291,7 @@ void infer_reply(exchange *x, inference *i)
                   i->response_count);
     return;
   }
-  if (!infer_check_shared(x, i) ||
+  if (exchange_fail_if_error(x, shared_tensors_check(&i->shared)) ||
       exchange_fail_if(x, infer_read_response(i->response, &x->arena, &reply.json)))
     return;
   if (!exchange_fail_if_error(
