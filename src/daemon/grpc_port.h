@@ -6,6 +6,7 @@
 #include "daemon/access_rules.h"
 #include "daemon/options.h"
 #include "frontend/protocol/shared_memory.h"
+#include "frontend/trace/trace.h"
 #include "triton/core/tritonserver.h"
 
 #include <stddef.h>
@@ -13,7 +14,6 @@
 
 typedef struct access_log access_log;
 typedef struct grpc_server grpc_server;
-typedef struct trace_service trace_service;
 
 // What the listener borrows.
 typedef struct grpc_port_parts {

@@ -9,6 +9,7 @@
 #include "frontend/protocol/restricted.h"
 #include "frontend/protocol/shared_memory.h"
 #include "frontend/protocol/tls.h"
+#include "frontend/trace/trace.h"
 #include "triton/core/tritonserver.h"
 
 #include <stdbool.h>
@@ -17,7 +18,6 @@
 
 typedef struct access_log access_log;
 typedef struct grpc_server grpc_server;
-typedef struct trace_service trace_service;
 
 // A limit or timeout of 0 is off, unless the field says otherwise.
 typedef struct grpc_server_options {
