@@ -63,6 +63,19 @@ void call_ref(call *c)
   refcount_take(&c->references);
 }
 
+// Of the queue, and of all queues of the connection.
+static void count_added(call *c, size_t bytes)
+{
+  c->outgoing_bytes += bytes;
+  c->kept_connection->unsent += bytes;
+}
+
+static void count_removed(call *c, size_t bytes)
+{
+  c->outgoing_bytes -= bytes;
+  c->kept_connection->unsent -= bytes;
+}
+
 // Messages of which nothing is on its way yet.
 static void drop_unsent(call *c)
 {
@@ -71,7 +84,8 @@ static void drop_unsent(call *c)
   outgoing *o = kept != NULL ? kept->next : c->first_outgoing;
   while (o != NULL) {
     outgoing *next = o->next;
-    c->outgoing_bytes -= o->size;
+    count_removed(c, o->size);
+    c->outgoing_count--;
     outgoing_unref(o);
     o = next;
   }
@@ -88,7 +102,8 @@ static void drop_outgoing(call *c)
     outgoing_unref(o);
   }
   c->first_outgoing = c->last_outgoing = NULL;
-  c->outgoing_bytes = 0;
+  c->outgoing_count = 0;
+  count_removed(c, c->outgoing_bytes);
 }
 
 void call_unref(call *c)
@@ -383,10 +398,28 @@ slice call_request(const call *c)
 
 // ---- replies ----
 
+// Replies that a client leaves unread count for the budget; large tensors do so already.
+static bool reserve(const call *c, outgoing *o)
+{
+  if (c->connection->unsent < BUDGET_LEAST_BYTES)
+    return true;
+  size_t bytes = OUTGOING_COST_BYTES + (o->size < BUDGET_LEAST_BYTES ? o->size : 0);
+  if (!budget_take_work(&c->server->budget, bytes))
+    return false;
+  o->reserved = bytes;
+  return true;
+}
+
 void call_queue(call *c, outgoing *message_owned)
 {
   if (c->ended || c->connection == NULL) {
     outgoing_unref(message_owned);
+    return;
+  }
+  if (!reserve(c, message_owned)) {
+    outgoing_unref(message_owned);
+    call_end_early(c, GRPC_RESOURCE_EXHAUSTED,
+                   "the server holds as many bytes of replies as it may, try again later");
     return;
   }
   message_owned->next = NULL;
@@ -395,7 +428,8 @@ void call_queue(call *c, outgoing *message_owned)
   else
     c->last_outgoing->next = message_owned;
   c->last_outgoing = message_owned;
-  c->outgoing_bytes += message_owned->size;
+  c->outgoing_count++;
+  count_added(c, message_owned->size);
   c->bytes_out += message_owned->size - MESSAGE_PREFIX_BYTES;
   if (c->replied)
     session_resume(c);
@@ -428,7 +462,7 @@ static bool give_part(outgoing *o, output *to, size_t size)
 bool call_give_data(call *c, output *to, size_t size)
 {
   bool done = true;
-  c->outgoing_bytes -= size;
+  count_removed(c, size);
   while (done && c->first_outgoing != NULL) {
     outgoing *o = c->first_outgoing;
     size_t left = o->size - o->taken;
@@ -440,8 +474,11 @@ bool call_give_data(call *c, output *to, size_t size)
     c->first_outgoing = o->next;
     if (c->first_outgoing == NULL)
       c->last_outgoing = NULL;
+    c->outgoing_count--;
     outgoing_unref(o);
   }
+  if (c->paused) // there may be room for answers again
+    grpc_loop_wake_call(c->loop, c);
   return done && size == 0;
 }
 

@@ -38,6 +38,24 @@ static void heard(grpc_inference *i)
   grpc_loop_wake_call(c->loop, c);
 }
 
+static size_t unread(const call *c)
+{
+  return c->outgoing_bytes + c->outgoing_count * OUTGOING_COST_BYTES;
+}
+
+// A model that is not decoupled waits when the client does not read (is_full). A decoupled one
+// answers as it likes: what it has to say is not kept for ever.
+static void queue(call *c, const grpc_inference *i, outgoing *message_owned)
+{
+  if (!i->decoupled || c->first_outgoing == NULL || unread(c) <= MAX_UNREAD) {
+    call_queue(c, message_owned);
+    return;
+  }
+  outgoing_unref(message_owned);
+  call_end_early(c, GRPC_RESOURCE_EXHAUSTED,
+                 "the client left too many bytes of responses unread: its requests were cancelled");
+}
+
 // Sends a message that is no response: an error, or the end of a decoupled request.
 static void send_note(call *c, const grpc_inference *i, const char *error_message)
 {
@@ -52,7 +70,7 @@ static void send_note(call *c, const grpc_inference *i, const char *error_messag
                        ? call_make_outgoing(c, parts.items, parts.count, &parts.text, NULL, &memory)
                        : NULL;
   if (made != NULL)
-    call_queue(c, made);
+    queue(c, i, made);
   else
     call_end_early(c, GRPC_RESOURCE_EXHAUSTED, "out of memory");
   message_parts_fini(&parts);
@@ -81,7 +99,7 @@ static void send_answer(call *c, grpc_inference *i, answer *a)
     if (failure != NULL)
       send_failure(c, i, failure);
     else
-      call_queue(c, made);
+      queue(c, i, made);
   } else if (!c->ended && a->final && i->wants_empty_final) {
     send_note(c, i, "");
   }
@@ -158,7 +176,7 @@ static void end_if_done(call *c)
 
 static bool is_full(const call *c)
 {
-  return c->stream->in_flight >= MAX_IN_FLIGHT || c->outgoing_bytes >= MAX_UNREAD;
+  return c->stream->in_flight >= MAX_IN_FLIGHT || unread(c) >= MAX_UNREAD;
 }
 
 static void woken(call *c)
