@@ -374,6 +374,17 @@ def load_onnx(repository):
     return act
 
 
+def logged(repository):
+    """An inference with an access log and verbose lines, and the log's settings."""
+    infer = infer_with("TYPE_FP32", "FP32", [1.5, -2.0, 3.25])(repository)
+
+    def act(server):
+        right = with_json(lambda settings: settings["log_verbose_level"] == 1 and settings["log_info"] is True)
+        return [*infer(server), ask(server, right, "/v2/logging", b'{"log_info":true,"log_format":"default"}')]
+
+    return act
+
+
 SCENARIOS = {
     "infer-fp32": infer_with("TYPE_FP32", "FP32", [1.5, -2.0, 3.25]),
     "infer-fp32-large": infer_with("TYPE_FP32", "FP32", [float(i) for i in range(5000)]),
@@ -394,6 +405,7 @@ SCENARIOS = {
     "generate-large": generate(["x" * 1000] * 400),
     "infer-wrong": infer_wrong,
     "infer-fails": infer_fails,
+    "logged": logged,
     "statistics": statistics,
     "questions": questions,
     "metrics": metrics,
@@ -405,4 +417,8 @@ SCENARIOS = {
     "load-failure": load_failure,
     "load-wide": load_wide,
     "load-onnx": load_onnx,
+}
+
+MORE_FLAGS = {  # of a scenario
+    "logged": ["--access-log=/dev/null", "--log-verbose=1"],
 }
