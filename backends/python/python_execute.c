@@ -151,7 +151,8 @@ static TRITONSERVER_Error *open_requests(execution *self)
 {
   TRITONSERVER_Error *error = NULL;
   for (uint32_t i = 0; i < self->count && error == NULL; i++) {
-    self->open[i] = (open_request){.exec_start_ns = self->exec_start_ns,
+    self->open[i] = (open_request){.trace = self->facts[i].traced_by,
+                                   .exec_start_ns = self->exec_start_ns,
                                    .compute_start_ns = self->exec_start_ns};
     if (self->model->decoupled)
       error = TRITONBACKEND_ResponseFactoryNew(&self->open[i].factory, self->requests[i]);
@@ -357,6 +358,15 @@ static void send_one(execution *self, uint32_t index)
   }
 }
 
+// The request's responses come later, if not from here. A decoupled model's request is released
+// meanwhile, and its trace with it.
+static void answer_later(execution *self, uint32_t index)
+{
+  if (self->model->decoupled)
+    request_table_drop_trace(worker_keeper_requests(self->keeper), self->handles[index]);
+  end_use(self, index, false);
+}
+
 // Statistics come before responses, so that who has a response finds it counted.
 static void send_answers(execution *self)
 {
@@ -368,7 +378,7 @@ static void send_answers(execution *self)
     if (self->held[i] && (self->responses[i] != NULL || self->errors[i] != NULL))
       send_one(self, i);
     else if (self->held[i])
-      end_use(self, i, false); // its responses come later
+      answer_later(self, i);
     if (self->model->decoupled)
       release(self, i);
     TRITONSERVER_ErrorDelete(self->errors[i]);

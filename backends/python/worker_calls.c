@@ -245,7 +245,7 @@ void worker_call_take(worker_keeper *keeper, calls *of_model, worker_link *link,
     aside_take_answer(keeper, call);
     break;
   default:
-    if (calls_handle(of_model, call))
+    if (calls_handle(of_model, worker_keeper_requests(keeper), call))
       worker_keeper_note_wait(keeper);
     else
       BACKEND_LOG_WARN("model '%s': a Python worker made an unknown call",

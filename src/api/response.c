@@ -110,6 +110,20 @@ TRITONSERVER_Error *TRITONSERVER_InferenceResponseOutput(TRITONSERVER_InferenceR
   return NULL;
 }
 
+TRITONSERVER_Error *TRITONSERVER_InferenceResponseOutputClassificationLabel(
+    TRITONSERVER_InferenceResponse *r, const uint32_t index, const size_t class_index,
+    const char **label)
+{
+  const response_output *output = output_at(of(r), index);
+  if (output == NULL)
+    return error_to_abi(no_such_output(of(r), index));
+  const tensor_signature *t =
+      signature_find_output(&of(r)->factory->target->signature, output->name);
+  bool named = t != NULL && class_index < t->label_count && t->labels[class_index][0] != '\0';
+  *label = named ? t->labels[class_index] : NULL;
+  return NULL;
+}
+
 void NEREID_InferenceResponseTimes(TRITONSERVER_InferenceResponse *r, NEREID_ResponseTimes *times)
 {
   const response_factory *f = of(r)->factory;

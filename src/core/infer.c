@@ -97,15 +97,30 @@ static bool run_here(model *m, request *r)
   return true;
 }
 
-error *infer_submit(request *r)
+static error *report_start(trace *t, const request *r)
+{
+  RETURN_IF_ERROR(trace_follow(t, r));
+  trace_report(t, TRITONSERVER_TRACE_REQUEST_START, r->times.start);
+  trace_report(t, TRITONSERVER_TRACE_QUEUE_START, clock_monotonic_ns());
+  trace_report_inputs(t, r);
+  return NULL;
+}
+
+// As the name says; on success the trace is the response factory's.
+static error *prepare(request *r, trace *t)
+{
+  RETURN_IF_ERROR(request_prepare(r));
+  if (t != NULL)
+    RETURN_IF_ERROR(report_start(t, r));
+  r->factory->trace = t;
+  return NULL;
+}
+
+static error *submit(request *r, trace *t)
 {
   model *m = model_of_target(r->target);
-  request_state state = atomic_load_explicit(&r->state, memory_order_acquire);
-  if (state == REQUEST_PENDING || state == REQUEST_EXECUTING)
-    return request_error(r, ERROR_INVALID_ARG, "the request for model '%s' was submitted already",
-                         m->name);
   r->times = (request_times){.start = clock_monotonic_ns()};
-  error *e = request_prepare(r);
+  error *e = prepare(r, t);
   if (e != NULL)
     return refuse_submission(r, e, FAILURE_OTHER);
   response_factory *f = r->factory;
@@ -116,7 +131,21 @@ error *infer_submit(request *r)
   if (run_here(m, r) || enqueue(m, r, &e))
     return NULL;
   f->answer_owed = false;
+  f->trace = NULL;
   return refuse_submission(r, e, FAILURE_REJECTED);
+}
+
+error *infer_submit(request *r, trace *t)
+{
+  request_state state = atomic_load_explicit(&r->state, memory_order_acquire);
+  bool submitted = state == REQUEST_PENDING || state == REQUEST_EXECUTING;
+  error *e =
+      submitted ? request_error(r, ERROR_INVALID_ARG,
+                                "the request for model '%s' was submitted already", r->target->name)
+                : submit(r, t);
+  if (e != NULL && t != NULL)
+    trace_release(t);
+  return e;
 }
 
 void infer_fail(request *r, error *failure_owned, failure_reason reason)

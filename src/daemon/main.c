@@ -1,5 +1,6 @@
 // nereid, the daemon: reads its flags and lives until it is told to stop.
 #include "base/buffer.h"
+#include "daemon/access_rules.h"
 #include "daemon/life.h"
 #include "daemon/options.h"
 
@@ -51,10 +52,13 @@ static void set_allocator(void)
 int main(int argument_count, char **arguments)
 {
   daemon_options options;
+  access_rules rules = {0};
   int status = EXIT_FAILURE;
   error *e = options_parse(&options, argument_count, arguments);
   if (e == NULL && !options.help)
     e = options_check(&options);
+  if (e == NULL && !options.help)
+    e = access_rules_read(&options, &rules);
   if (e != NULL) {
     fprintf(stderr, "error: %s\n", error_message(e));
     error_free(e);
@@ -64,8 +68,9 @@ int main(int argument_count, char **arguments)
     set_signals();
     set_allocator();
     raise_descriptor_limit();
-    status = life_run(&options);
+    status = life_run(&options, &rules);
   }
+  access_rules_fini(&rules);
   daemon_options_fini(&options);
   return status;
 }

@@ -10,6 +10,7 @@
 #include "request/buffer_attributes.h"
 #include "request/parameter.h"
 #include "request/target.h"
+#include "request/trace.h"
 #include "schedule/ordering.h"
 #include "triton/core/tritonserver.h"
 
@@ -47,6 +48,7 @@ typedef struct response_factory {
   ordering *ordering;          // with preserve_ordering, once the slot is reserved; NULL otherwise
   ordering_slot slot;          // its place in the order
   ordered_answer final_answer; // flags without a response, while they wait for their place
+  trace *trace;                // owned or NULL; whoever may answer may use it
   size_t id_size;
   char id[]; // NUL-terminated
 } response_factory;

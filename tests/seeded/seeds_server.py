@@ -62,7 +62,7 @@ REQUESTS = [
          "  request_drop_factory(r);\n  r->factory = f;",
          unit("request_test")),
     Seed("answer_never_comes", "lost answer: a backend forgets a request that its client keeps", "src/request/request.c",
-         "if (r->may_answer && !atomic_load", "if (false && !atomic_load",
+         "(t != NULL || !atomic_load_explicit(&r->factory->finished, memory_order_acquire))", "t != NULL",
          e2e("test_generate_stream.py", "forgets")),
     Seed("outputs_not_zeroed", "info leak: outputs hold what another client left there", f"{HTTP}/infer_output.c",
          "output->memory = block_allocate_zeroed(size);", "output->memory = block_allocate(size);",

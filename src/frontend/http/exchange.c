@@ -5,6 +5,7 @@
 
 #include "base/buffer.h"
 #include "base/text.h"
+#include "base/clock.h"
 #include "frontend/http/access.h"
 #include "frontend/http/access_note.h"
 #include "frontend/http/head.h"
@@ -40,6 +41,8 @@ static exchange *exchange_new(loop *l, struct MHD_Connection *mhd)
   x->connection = info->socket_context;
   refcount_init(&x->references);
   arena_init(&x->arena, x->arena_memory, EXCHANGE_ARENA_BYTES);
+  if (trace_service_is_on(http->options.trace))
+    x->received_ns = clock_monotonic_ns();
   body_init(&x->body, &http->budget, &x->arena, http->options.max_input_size);
   for (size_t i = 0; i < PARAMETER_COUNT; i++)
     x->parameters[i] = "";
@@ -59,6 +62,9 @@ void exchange_unref(exchange *x)
   if (!refcount_drop(&x->references))
     return;
   http_server *http = x->http;
+  if (x->inference != NULL)
+    inference_fini(x->inference);
+  trace_end(x->trace);
   body_fini(&x->body);
   arena_fini(&x->arena);
   free(x);
@@ -117,6 +123,8 @@ void exchange_completed(void *loop_pointer, struct MHD_Connection *mhd, void **c
   if (x->inference != NULL)
     connection_set_exchange(x->connection, NULL);
   bool unsent = x->phase == EXCHANGE_WAITING || x->status == 0;
+  if (x->phase == EXCHANGE_ANSWERED)
+    trace_note_now(x->trace, TRACE_HTTP_SEND_END);
   if (x->phase == EXCHANGE_WAITING)
     finish_unsent(x);
   access_note_over(x, unsent ? STATUS_NOT_SENT : x->status);
@@ -326,6 +334,7 @@ static enum MHD_Result send_reply(exchange *x)
   if (x->reply == NULL)
     return MHD_NO;
   x->phase = EXCHANGE_ANSWERED;
+  trace_note_now(x->trace, TRACE_HTTP_SEND_START);
   connection_enter(x->connection, CONNECTION_REPLY);
   bool last = x->last || atomic_load_explicit(&x->http->leaving, memory_order_relaxed);
   if (last && !is_shared(x))
@@ -394,6 +403,8 @@ static bool find_route(exchange *x, const char *method, slice path)
     exchange_fail(x, MHD_HTTP_NOT_FOUND, "Not Found");
     return false;
   }
+  if (!access_check_key(x, match.category)) // as Triton does, before it looks at the method
+    return false;
   if (match.route == NULL) {
     static const char *const allowed[] = {[METHOD_GET] = "GET, HEAD",
                                           [METHOD_POST] = "POST",
@@ -429,7 +440,7 @@ static bool find_route(exchange *x, const char *method, slice path)
 static bool check_room(exchange *x)
 {
   if (!connection_is_surplus(x->connection) || x->route->category == CATEGORY_HEALTH ||
-      access_is_admin(x->route->category))
+      route_category_is_admin(x->route->category))
     return true;
   x->last = true;
   exchange_fail(x, MHD_HTTP_SERVICE_UNAVAILABLE,
@@ -607,12 +618,25 @@ bool exchange_is_abandoned(const exchange *x)
   return x->phase == EXCHANGE_ANSWERED;
 }
 
+static void run_queued(job *queued)
+{
+  exchange *x = (exchange *)((char *)queued - offsetof(exchange, queued));
+  x->job(x);
+  exchange_resume(x);
+}
+
+error *exchange_submit_job(exchange *x, jobs *pool, job_order order)
+{
+  x->queued.run = run_queued;
+  return jobs_submit(pool, order, &x->queued);
+}
+
 void exchange_run_job(exchange *x, jobs *pool, job_order order, void (*job)(exchange *x),
                       exchange_step next)
 {
   x->job = job;
   exchange_suspend(x, next);
-  if (!exchange_fail_if_error(x, jobs_submit(pool, order, x)))
+  if (!exchange_fail_if_error(x, exchange_submit_job(x, pool, order)))
     return;
   exchange_resume(x);
 }

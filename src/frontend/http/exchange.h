@@ -11,10 +11,11 @@
 #include "frontend/http/body.h"
 #include "frontend/http/connections.h"
 #include "frontend/http/headers.h"
-#include "frontend/http/jobs.h"
 #include "frontend/http/loop.h"
 #include "frontend/http/routes.h"
+#include "frontend/protocol/jobs.h"
 #include "nereid/nereid.h"
+#include "frontend/trace/trace.h"
 #include "triton/core/tritonserver.h"
 
 #include <microhttpd.h>
@@ -56,11 +57,13 @@ struct exchange {
 
   exchange_step next;       // what a resumed exchange does
   void (*job)(exchange *x); // what a job thread does; see exchange_run_job
-  exchange *next_job;       // queue of jobs.c
+  struct job queued;        // the same for jobs.h
   inference *inference;     // of an infer request, else NULL
   const char *request_id;   // of an infer request once its body is read, else NULL; for the logs
   access_note *note;        // NULL without an access log
   void *job_data;           // of the handler that runs a job
+  uint64_t received_ns;     // when the headers were there; 0 while nothing is traced
+  trace_record *trace;      // NULL: the request is not traced
 
   unsigned status;            // of the reply
   uint64_t reply_bytes;       // of the reply's body, so far as it is made
@@ -105,6 +108,9 @@ void exchange_resume(exchange *x); // any thread, once for each suspension
 // thread: for calls that may block, and for work that would hold the loop's other clients up.
 void exchange_run_job(exchange *x, jobs *pool, job_order order, void (*job)(exchange *x),
                       exchange_step next);
+
+// Runs x->job on a thread of the pool, and then resumes the exchange, which is suspended.
+error *exchange_submit_job(exchange *x, jobs *pool, job_order order);
 
 // Work on that many bytes of text is done by the pool http->workers, less by the loop.
 #define EXCHANGE_LOOP_BYTES (256u << 10)

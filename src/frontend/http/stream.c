@@ -348,7 +348,7 @@ static stream_step format_aside(stream *s)
     s->current = NULL;
     return STREAM_STOPPED;
   }
-  error *failure = jobs_submit(x->http->workers, JOB_FINISHES, x);
+  error *failure = exchange_submit_job(x, x->http->workers, JOB_FINISHES);
   if (failure != NULL) {
     error_free(failure);
     format(s);
@@ -418,6 +418,7 @@ static void reply(exchange *x, stream *s)
     reply_gone(s); // and maybe the stream
   response =
       response_with(response, MHD_HTTP_HEADER_CONTENT_TYPE, "text/event-stream; charset=utf-8");
+  response = response_with_load(response, x->http->server, x->mhd);
   exchange_reply_with(x, response);
   if (response != NULL)
     x->status = status;
