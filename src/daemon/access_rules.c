@@ -53,8 +53,16 @@ static error *read_grpc(const daemon_options *o, listener_rules *rules)
   const restricting_flag all = {"restricted-api", "api", &o->restricted_apis};
   RETURN_IF_ERROR(add_restrictions(&own, RESTRICTED_GRPC_PREFIX, &rules->restricted));
   RETURN_IF_ERROR(add_restrictions(&all, RESTRICTED_GRPC_PREFIX, &rules->restricted));
-  return read_forward("grpc-header-forward-pattern", o->grpc_header_forward_pattern,
-                      &rules->forward);
+  RETURN_IF_ERROR(
+      read_forward("grpc-header-forward-pattern", o->grpc_header_forward_pattern, &rules->forward));
+  const tls_flags tls = {
+      .use = o->grpc_use_ssl,
+      .mutual = o->grpc_use_ssl_mutual,
+      .certificate_file = o->grpc_server_cert,
+      .key_file = o->grpc_server_key,
+      .root_file = o->grpc_root_cert,
+  };
+  return tls_identity_read(&tls, "grpc", &rules->tls);
 }
 
 error *access_rules_read(const daemon_options *o, access_rules *rules)
@@ -96,4 +104,6 @@ void access_rules_warn(const daemon_options *options, const access_rules *rules)
 {
   if (options->allow_http)
     warn_of_open(&rules->grpc.restricted, &rules->http.restricted, "HTTP", "gRPC");
+  if (options->allow_grpc)
+    warn_of_open(&rules->http.restricted, &rules->grpc.restricted, "gRPC", "HTTP");
 }

@@ -52,6 +52,7 @@
 #define HTTP       "HTTP"
 #define GRPC       "gRPC"
 #define METRICS    "Metrics"
+#define TRACING    "Tracing"
 #define BACKEND    "Backends"
 #define MEMORY     "Memory and devices"
 
@@ -86,15 +87,22 @@ const option option_table[] = {
          "or env:<name> is read from there. May be repeated. Not in Triton."),
     TEXT(SECURITY, "unix-socket-mode", "<octal>", unix_socket_mode, "",
          "Permissions of Unix sockets' files; as the umask says when empty. Not in Triton."),
+    BOOL(SECURITY, "allow-client-shm", allow_client_shm, "false",
+         "Clients may register memory that they share with the server: any object below /dev/shm "
+         "that the server may open."),
 
     INTEGER(LOGGING, "log-verbose", "<level>", log_verbose, 0, INT_MAX, "0",
             "Level of verbose lines, 0 for none. true is 1."),
     BOOL(LOGGING, "log-info", log_info, "true", "Log lines of level I."),
     BOOL(LOGGING, "log-warning", log_warning, "true", "Log lines of level W."),
     BOOL(LOGGING, "log-error", log_error, "true", "Log lines of level E."),
-    CHOICE(LOGGING, "log-format", "default|ISO8601", log_format, "default", "Form of a line."),
+    CHOICE(LOGGING, "log-format", "default|ISO8601|json", log_format, "default",
+           "Form of a line. json is not in Triton."),
     TEXT(LOGGING, "log-file", "<path>", log_file, "",
          "File that lines are appended to. Standard output and error when empty."),
+    TEXT(LOGGING, "access-log", "<path>", access_log, "",
+         "File that a line for each request is appended to, - for standard output. None when "
+         "empty. Not in Triton."),
 
     LIST(REPOSITORY, "model-repository", "<path>", model_repositories,
          "Folder of models. May be repeated."),
@@ -165,6 +173,56 @@ const option option_table[] = {
     TEXT(HTTP, "http-root-cert", "<file>", http_root_cert, "",
          "Whom clients' certificates must come from, in PEM format. Not in Triton."),
 
+    BOOL(GRPC, "allow-grpc", allow_grpc, "true", "Serve gRPC."),
+    TEXT(GRPC, "grpc-address", "<address>", grpc_address, "0.0.0.0",
+         "Address to listen on, or unix:<path>."),
+    INTEGER(GRPC, "grpc-port", "<port>", grpc_port, 0, 65535, "8001", "Port; 0 is any free one."),
+    BOOL(GRPC, "reuse-grpc-port", grpc_reuse_port, "false", "Share the port with other processes."),
+    INTEGER(
+        GRPC, "grpc-infer-thread-count", "<count>", grpc_thread_count, 0, 128, "0",
+        "Threads that serve connections; 0 is one for each processor, 2 at least and 8 at most."),
+    INTEGER(GRPC, "grpc-infer-allocation-pool-size", "<count>", grpc_unused_count, 0, INT_MAX, "8",
+            "Not needed: accepted for Triton's sake."),
+    INTEGER(GRPC, "grpc-max-response-pool-size", "<count>", grpc_unused_count, 0, INT_MAX,
+            "2147483647", "Not needed: accepted for Triton's sake."),
+    INTEGER(GRPC, "grpc-max-connections", "<count>", grpc_max_connections, 0, 1000000, "10000",
+            "Open connections, 0 for as many as there are descriptors; further ones wait. Not in "
+            "Triton."),
+    INTEGER(
+        GRPC, "grpc-max-inflight-bytes", "<bytes>", grpc_max_inflight_bytes, 0, INT64_MAX, "0",
+        "Bytes of all requests that are held at a time, and as much again of their answers; 0 for "
+        "a quarter of the memory. Not in Triton."),
+    TIMEOUT(GRPC, "grpc-handshake-timeout-ms", grpc_handshake_timeout_ms, "10000", "5000",
+            "For a connection to begin, 0 for none. Not in Triton."),
+    TIMEOUT(GRPC, "grpc-write-timeout-ms", grpc_write_timeout_ms, "30000", "10000",
+            "For a client that takes nothing of what it is sent, 0 for none. Not in Triton."),
+    BOOL(GRPC, "grpc-use-ssl", grpc_use_ssl, "false", "TLS."),
+    BOOL(GRPC, "grpc-use-ssl-mutual", grpc_use_ssl_mutual, "false",
+         "TLS, and clients need certificates that --grpc-root-cert vouches for."),
+    TEXT(GRPC, "grpc-server-cert", "<file>", grpc_server_cert, "", "Certificate, in PEM format."),
+    TEXT(GRPC, "grpc-server-key", "<file>", grpc_server_key, "", "Its key, in PEM format."),
+    TEXT(GRPC, "grpc-root-cert", "<file>", grpc_root_cert, "",
+         "Certificates that those of clients must come from, in PEM format."),
+    CHOICE(GRPC, "grpc-infer-response-compression-level", "none|low|medium|high",
+           grpc_compression_level, "none",
+           "How much replies are packed, for clients that take it."),
+    INTEGER(GRPC, "grpc-keepalive-time", "<ms>", grpc_keepalive_time_ms, 0, INT_MAX, "7200000",
+            "How long a connection may be silent before it is asked for a sign; 0 for ever."),
+    INTEGER(GRPC, "grpc-keepalive-timeout", "<ms>", grpc_keepalive_timeout_ms, 1, INT_MAX, "20000",
+            "For that sign."),
+    BOOL(GRPC, "grpc-keepalive-permit-without-calls", grpc_keepalive_permit_without_calls, "false",
+         "Ask connections without calls, too."),
+    INTEGER(GRPC, "grpc-http2-max-pings-without-data", "<count>", grpc_unused_count, 0, INT_MAX,
+            "2", "Not needed: the server asks once, and waits."),
+    INTEGER(GRPC, "grpc-http2-min-recv-ping-interval-without-data", "<ms>",
+            grpc_min_ping_interval_ms, 0, INT_MAX, "300000",
+            "A client that sends no data and pings more often than that is struck."),
+    INTEGER(GRPC, "grpc-http2-max-ping-strikes", "<count>", grpc_max_ping_strikes, 0, INT_MAX, "2",
+            "Strikes after which a client is sent away; 0 for never."),
+    INTEGER(GRPC, "grpc-max-connection-age", "<ms>", grpc_max_connection_age_ms, 0, INT_MAX, "0",
+            "After which a client is asked to connect anew; 0 for never."),
+    INTEGER(GRPC, "grpc-max-connection-age-grace", "<ms>", grpc_max_connection_age_grace_ms, 0,
+            INT_MAX, "0", "For its calls to end; 0 for any time."),
     LIST(GRPC, "grpc-restricted-protocol", "<category>,...:<key>=<value>",
          grpc_restricted_protocols,
          "As --restricted-api, for gRPC, whose header is triton-grpc-protocol-<key>. May be "
@@ -184,6 +242,20 @@ const option option_table[] = {
            "Least time between two samples of CPU use."),
     LIST(METRICS, "metrics-config", "<setting>=<value>", metrics_configs,
          "A setting of the metrics. May be repeated."),
+
+    LIST(TRACING, "trace-config", "[<mode>,]<setting>=<value>", trace_configs,
+         "A setting of traces: level, rate, count, mode; of mode triton: file, log-frequency; of "
+         "mode "
+         "opentelemetry: url, resource, bsp_*. May be repeated."),
+    TEXT(TRACING, "trace-file", "<path>", trace_file, "",
+         "Deprecated, see --trace-config triton,file."),
+    LIST(TRACING, "trace-level", "OFF|TIMESTAMPS|TENSORS", trace_levels,
+         "Deprecated, see --trace-config level. May be repeated."),
+    TEXT(TRACING, "trace-rate", "<count>", trace_rate, "", "Deprecated, see --trace-config rate."),
+    TEXT(TRACING, "trace-count", "<count>", trace_count, "",
+         "Deprecated, see --trace-config count."),
+    TEXT(TRACING, "trace-log-frequency", "<count>", trace_log_frequency, "",
+         "Deprecated, see --trace-config triton,log-frequency."),
 
     TEXT(BACKEND, "backend-directory", "<path>", backend_directory, "",
          "Where backends are: <path>/<name>/libtriton_<name>.so. nereid's own when empty."),
@@ -210,27 +282,6 @@ const option option_table[] = {
             "0", "Threads that copy inputs together; nereid copies on the instance's thread."),
 
     UNSUPPORTED("repository-poll-secs", NULL),
-    UNSUPPORTED("allow-grpc", "false"),
-    UNSUPPORTED("grpc-address", NULL),
-    UNSUPPORTED("grpc-port", NULL),
-    UNSUPPORTED("reuse-grpc-port", "false"),
-    UNSUPPORTED("grpc-infer-thread-count", NULL),
-    UNSUPPORTED("grpc-infer-allocation-pool-size", NULL),
-    UNSUPPORTED("grpc-max-response-pool-size", NULL),
-    UNSUPPORTED("grpc-use-ssl", "false"),
-    UNSUPPORTED("grpc-use-ssl-mutual", "false"),
-    UNSUPPORTED("grpc-server-cert", NULL),
-    UNSUPPORTED("grpc-server-key", NULL),
-    UNSUPPORTED("grpc-root-cert", NULL),
-    UNSUPPORTED("grpc-infer-response-compression-level", "none"),
-    UNSUPPORTED("grpc-keepalive-time", NULL),
-    UNSUPPORTED("grpc-keepalive-timeout", NULL),
-    UNSUPPORTED("grpc-keepalive-permit-without-calls", NULL),
-    UNSUPPORTED("grpc-http2-max-pings-without-data", NULL),
-    UNSUPPORTED("grpc-http2-min-recv-ping-interval-without-data", NULL),
-    UNSUPPORTED("grpc-http2-max-ping-strikes", NULL),
-    UNSUPPORTED("grpc-max-connection-age", NULL),
-    UNSUPPORTED("grpc-max-connection-age-grace", NULL),
     UNSUPPORTED("allow-sagemaker", "false"),
     UNSUPPORTED("sagemaker-port", NULL),
     UNSUPPORTED("sagemaker-safe-port-range", NULL),
@@ -239,19 +290,12 @@ const option option_table[] = {
     UNSUPPORTED("vertex-ai-port", NULL),
     UNSUPPORTED("vertex-ai-thread-count", NULL),
     UNSUPPORTED("vertex-ai-default-model", NULL),
-    UNSUPPORTED("trace-config", NULL),
-    UNSUPPORTED("trace-file", NULL),
-    UNSUPPORTED("trace-level", "OFF"),
-    UNSUPPORTED("trace-rate", NULL),
-    UNSUPPORTED("trace-count", NULL),
-    UNSUPPORTED("trace-log-frequency", NULL),
     UNSUPPORTED("cache-config", NULL),
     UNSUPPORTED("cache-directory", NULL),
     UNSUPPORTED("response-cache-byte-size", "0"),
     UNSUPPORTED("cuda-virtual-address-size", NULL),
     UNSUPPORTED("model-load-gpu-limit", NULL),
     UNSUPPORTED("repoagent-directory", NULL),
-    UNSUPPORTED("allow-client-shm", "false"),
 };
 
 const size_t option_count = sizeof(option_table) / sizeof(option_table[0]);

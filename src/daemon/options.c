@@ -310,21 +310,39 @@ const char *options_metrics_address(const daemon_options *o)
   return o->metrics_address[0] != '\0' ? o->metrics_address : o->http_address;
 }
 
+typedef struct listening {
+  const char *name; // as in its flags
+  bool allowed;
+  const char *address;
+  int64_t port;
+} listening;
+
+static error *check_two(const listening *a, const listening *b)
+{
+  if (!a->allowed || !b->allowed || strcmp(a->address, b->address) != 0)
+    return NULL;
+  if (text_starts_with(b->address, "unix:"))
+    return error_new(ERROR_INVALID_ARG,
+                     "--%s-address is a Unix socket: --%s-address must be another one or an "
+                     "address, or --allow-%s=false",
+                     a->name, b->name, b->name);
+  if (a->port == b->port && a->port != 0)
+    return error_new(ERROR_INVALID_ARG,
+                     "--%s-port and --%s-port are both %" PRId64 ", expected two ports", a->name,
+                     b->name, a->port);
+  return NULL;
+}
+
 // Two listeners in one place.
 static error *check_addresses(const daemon_options *o)
 {
-  const char *metrics = options_metrics_address(o);
-  if (!o->allow_http || !o->allow_metrics || strcmp(o->http_address, metrics) != 0)
-    return NULL;
-  if (text_starts_with(metrics, "unix:"))
-    return error_new(ERROR_INVALID_ARG,
-                     "--http-address is a Unix socket: --metrics-address must be another one or an "
-                     "address, or --allow-metrics=false");
-  if (o->http_port == o->metrics_port && o->http_port != 0)
-    return error_new(ERROR_INVALID_ARG,
-                     "--http-port and --metrics-port are both %" PRId64 ", expected two ports",
-                     o->http_port);
-  return NULL;
+  const listening http = {"http", o->allow_http, o->http_address, o->http_port};
+  const listening grpc = {"grpc", o->allow_grpc, o->grpc_address, o->grpc_port};
+  const listening metrics = {"metrics", o->allow_metrics, options_metrics_address(o),
+                             o->metrics_port};
+  RETURN_IF_ERROR(check_two(&http, &grpc));
+  RETURN_IF_ERROR(check_two(&http, &metrics));
+  return check_two(&grpc, &metrics);
 }
 
 error *options_check(const daemon_options *o)

@@ -1,7 +1,7 @@
 """Bugs in what reads and answers requests: heads, bodies, JSON, access."""
 from seed import Seed, e2e, unit
 
-HTTP, PROTOCOL = "src/frontend/http", "src/frontend/protocol"
+HTTP, PROTOCOL, GRPC = "src/frontend/http", "src/frontend/protocol", "src/frontend/grpc"
 
 FRAMING = [
     Seed("content_length_twice", "smuggling: a second Content-Length is taken (2025-33211)", f"{HTTP}/headers.c",
@@ -49,14 +49,26 @@ LIMITS = [
          "    size = SIZE_MAX;\n  RETURN_IF_ERROR(check_data_size(in, place, size));\n", "    size = SIZE_MAX;\n",
          unit("infer_request_json_test")),
     Seed("many_tensors", "limit not applied: tensors of a request (2026-24146)", f"{PROTOCOL}/infer_request_json.c",
-         "if (r->input_count == TENSORS_MAX)", "if (r->input_count == UINT32_MAX)",
+         "if (r->input_count == REQUEST_TENSORS_MAX)", "if (r->input_count == UINT32_MAX)",
          unit("infer_request_json_test")),
     Seed("many_parameters", "limit not applied: parameters of a request", f"{PROTOCOL}/json_parameter.c",
-         "if ((*count)++ == PARAMETERS_MAX)", "if ((*count)++ == UINT32_MAX)",
+         "if ((*count)++ == REQUEST_PARAMETERS_MAX)", "if ((*count)++ == UINT32_MAX)",
          unit("infer_request_json_test")),
     Seed("many_dimensions", "limit not applied: dimensions of a tensor", f"{PROTOCOL}/infer_request_json.c",
-         "if (in->shape_count == DIMENSIONS_MAX)", "if (in->shape_count == UINT32_MAX)",
+         "if (in->shape_count == REQUEST_DIMENSIONS_MAX)", "if (in->shape_count == UINT32_MAX)",
          unit("infer_request_json_test")),
+    Seed("proto_raw_contents", "limit not applied: raw contents of a gRPC request", f"{GRPC}/infer_request_proto.c",
+         "return r->raw_count++ < REQUEST_TENSORS_MAX", "return r->raw_count++ < UINT32_MAX",
+         unit("infer_request_proto_test")),
+    Seed("proto_size", "memory corruption: a size in a protobuf message is believed", f"{GRPC}/proto_wire.c",
+         "if (size > (size_t)(r->end - r->at))", "if (size > INT32_MAX)",
+         unit("infer_request_proto_test")),
+    Seed("proto_groups", "memory corruption: groups of a protobuf message nest without end", f"{GRPC}/proto_wire.c",
+         "if (depth == PROTO_GROUP_DEPTH)", "if (depth == UINT32_MAX)",
+         unit("infer_request_proto_test")),
+    Seed("proto_typed", "limit not applied: typed contents of a gRPC request", f"{GRPC}/infer_request_proto.c",
+         "if (size > r->max_typed_size - q->typed_size)", "if (size == SIZE_MAX)",
+         unit("infer_request_proto_test")),
     Seed("json_one_level_deeper", "memory corruption: bound off by one in the JSON depth (2025-23325)", f"{PROTOCOL}/json_scan.c",
          "if (depth == JSON_MAX_DEPTH)", "if (depth == JSON_MAX_DEPTH + 1)",
          unit("infer_request_json_test")),
@@ -146,13 +158,13 @@ PARSING = [
 
 ACCESS = [
     Seed("admin_for_all", "authorisation: the check of admin routes is skipped (2026-24206, 2026-24207)", f"{HTTP}/exchange.c",
-         "      !access_admit(x) || !check_room(x)", "      !check_room(x)",
+         " || !access_admit(x) ||", " ||",
          e2e("test_posture.py", "each_route")),
     Seed("code_from_strangers", "authorisation: strangers upload files (2023-31036)", f"{HTTP}/upload.c",
          "  return !text_starts_with(name, \"file:\") || access_admit_upload(x, \"a file of a model\");", "  return true;",
          e2e("test_posture.py", "strangers_bring_no_code")),
-    Seed("config_from_strangers", "authorisation: strangers choose the backend", f"{HTTP}/upload.c",
-         "  const char *other = other_field(config, now);", "  const char *other = NULL;",
+    Seed("config_from_strangers", "authorisation: strangers choose the backend", f"{PROTOCOL}/code_upload.c",
+         "  *field = other_field(config, now);", "  *field = NULL;",
          e2e("test_posture.py", "strangers_bring_no_code")),
     Seed("host_unchecked", "authorisation: Host is not looked at (DNS rebinding)", f"{HTTP}/access.c",
          "host.data != NULL && !access_names_this_machine(host)", "false",

@@ -634,8 +634,10 @@ void connections_log_requests(connections *all)
     const char *what = awaited(atomic_load(&c->state));
     if (what == NULL)
       continue;
-    http_log_warning("not answered in time: a request that has waited for %s for %" PRIu64 " ms",
-                     what, now - atomic_load(&c->since_ms));
+    LOCK_SCOPE(&c->exchange_mutex); // what runs a model is known; other requests are the loop's
+    http_log_warning_about(
+        c->exchange, "not answered in time: a request that has waited for %s for %" PRIu64 " ms",
+        what, now - atomic_load(&c->since_ms));
     left--;
   }
 }

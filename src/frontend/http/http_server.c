@@ -11,6 +11,7 @@
 #include "frontend/http/log.h"
 #include "frontend/http/loop.h"
 #include "frontend/http/server.h"
+#include "frontend/protocol/shared_memory.h"
 
 #include <limits.h>
 #include <stdlib.h>
@@ -65,7 +66,7 @@ void http_server_unref(http_server *http)
   if (!refcount_drop(&http->references))
     return;
   if (http->allocator != NULL)
-    http_log_failure("releasing the output allocator",
+    http_log_failure(NULL, "releasing the output allocator",
                      TRITONSERVER_ResponseAllocatorDelete(http->allocator));
   if (http->empty_reply != NULL)
     MHD_destroy_response(http->empty_reply);
@@ -168,11 +169,11 @@ static error *start_loops(http_server *http)
 // The loops are there before anything is accepted; the socket listens meanwhile.
 static error *start(http_server *http, int listen_fd_owned)
 {
-  error *failure = jobs_new(JOB_THREADS, &http->jobs);
+  error *failure = jobs_new("http-job", JOB_THREADS, &http->jobs);
   if (failure == NULL)
-    failure = jobs_new(PROBE_THREADS, &http->probes);
+    failure = jobs_new("http-job", PROBE_THREADS, &http->probes);
   if (failure == NULL)
-    failure = jobs_new(machine_cpus(), &http->workers);
+    failure = jobs_new("http-job", machine_cpus(), &http->workers);
   http->parallel = (parallel){.run = jobs_run_parts, .pool = http->workers};
   if (failure == NULL)
     failure = make_shared_replies(http);
@@ -208,6 +209,8 @@ static void log_reach(const http_server *http, bool loopback_only)
   bool listed[CATEGORY_COUNT] = {0};
   size_t count;
   const route *rows = routes_all(&count);
+  AUTO_ERROR error *no_regions = shared_memory_allowed(http->options.shared_memory);
+  listed[CATEGORY_SHARED_MEMORY] = no_regions != NULL; // then there is nothing to be reached
   for (size_t i = 0; i < count && !loopback_only && !http->options.admin_local_only; i++) {
     route_category category = rows[i].category;
     if (listed[category] || !is_for_strangers(http, &rows[i]))
@@ -225,6 +228,9 @@ static void log_reach(const http_server *http, bool loopback_only)
                 (int)text.size, text.data, advice);
   if (why == NULL && http->options.allow_model_upload)
     http_log_warning("strangers can bring code: %s", "--allow-model-upload is given");
+  if (why == NULL && no_regions == NULL)
+    http_log_warning("strangers can have memory objects of this machine mapped: %s",
+                     "--allow-client-shm is given");
 }
 
 error *http_server_new(const http_server_options *options, TRITONSERVER_Server *server,

@@ -7,8 +7,8 @@
 #include "frontend/http/body.h"
 #include "frontend/http/connections.h"
 #include "frontend/http/http_server.h"
-#include "frontend/http/jobs.h"
 #include "frontend/http/loop.h"
+#include "frontend/protocol/jobs.h"
 #include "frontend/protocol/listen.h"
 
 #include <microhttpd.h>
