@@ -21,6 +21,8 @@ FIGURES = {
 }
 BOTH = (sides.nereid, sides.triton)
 PYTHON = (sides.nereid_python, sides.triton_python)
+TRACED = (sides.nereid_traced, sides.triton_traced)
+NOT_TRACED = (sides.nereid, sides.traced)
 FLOOR = (sides.nereid, sides.echo, sides.echo_direct)
 
 
@@ -93,6 +95,9 @@ LOADS = (
     Load("small JSON, batcher", BOTH, "small", small, (1, 32, 512), ALL),
     Load("small JSON, plain", BOTH, "plain", small, (1, 32, 512), ALL),
     Load("small JSON, the floor", FLOOR, "small", small, (1, 32, 512), ALL),
+    # Triton 2.51 dies of a signal when it traces each request of 32 connections.
+    Load("small JSON, plain, each traced", TRACED, "plain", small, (1,), ALL),
+    Load("small JSON, plain, not traced beside each traced", NOT_TRACED, "plain", small, (1, 32), ALL),
     Load("4 MB binary", BOTH, "large", four_megabytes, (1, 4), ("rps", "p50", "cpu")),
     Load("4 MB shared memory", BOTH, "large", four_megabytes_shared, (1, 4), ("rps", "p50", "cpu"), shared_object),
     Load("4 MB binary, the floor", FLOOR, "large", four_megabytes, (1, 4), ("rps", "p50", "cpu")),

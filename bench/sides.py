@@ -166,6 +166,32 @@ def triton(folder, repository):
     return Server("Triton", command, folder / "triton.log", LD_LIBRARY_PATH=f"{TRITON}/nvidia_pytriton.libs")
 
 
+# Both trace each request into files of 1,000.
+
+def trace_flags(folder, name):
+    return ["--trace-config=rate=1", "--trace-config=level=TIMESTAMPS", f"--trace-config=triton,file={folder}/{name}.json",
+            "--trace-config=triton,log-frequency=1000"]
+
+
+def nereid_traced(folder, repository):
+    made = nereid(folder, repository)
+    made.command += trace_flags(folder, "nereid")
+    return made
+
+
+def traced(folder, repository):
+    """The same under another name, to stand beside nereid."""
+    made = nereid_traced(folder, repository)
+    made.name, made.log = "traced", folder / "traced.log"
+    return made
+
+
+def triton_traced(folder, repository):
+    made = triton(folder, repository)
+    made.command += trace_flags(folder, "triton")
+    return made
+
+
 # Both run Python models on the system's Python with the NumPy that Triton's stubs were compiled for.
 
 def python_version():

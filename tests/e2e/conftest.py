@@ -53,6 +53,12 @@ class Server:
         return self.log_path.read_text(errors="replace")
 
     @property
+    def grpc_port(self):
+        """Awaited when somebody asks for it: not every server of a test has one."""
+        found = wait_for("gRPC port", lambda: re.search(r"Started GRPCInferenceService at .*:(\d+)", self.log))
+        return int(found.group(1))
+
+    @property
     def url(self):
         return f"localhost:{self.http_port}"
 
@@ -133,7 +139,8 @@ class Starter:
 
     def command(self, *repositories, flags=()):
         return [
-            str(self.nereid), "--http-port=0", "--metrics-port=0", "--http-address=127.0.0.1",
+            str(self.nereid), "--http-port=0", "--metrics-port=0", "--grpc-port=0",
+            "--http-address=127.0.0.1", "--grpc-address=127.0.0.1",
             f"--backend-directory={self.backends}",
             f"--backend-config=onnxruntime,python-environment={ROOT / '.venv'}",
             f"--backend-config=python,python-executable={ROOT / '.venv/bin/python'}",

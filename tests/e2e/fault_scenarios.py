@@ -405,6 +405,19 @@ def load_onnx(repository):
     return act
 
 
+def traced(repository):
+    """An inference, traced with its tensors, and the settings."""
+    infer = infer_with("TYPE_FP32", "FP32", [1.5, -2.0, 3.25])(repository)
+
+    def act(server):
+        shown = with_json(lambda reply: reply["trace_rate"] == "1")
+        replies = infer(server)
+        replies.append(ask(server, shown, "/v2/trace/setting", b'{"trace_rate": "1"}'))
+        return replies
+
+    return act
+
+
 SCENARIOS = {
     "infer-fp32": infer_with("TYPE_FP32", "FP32", [1.5, -2.0, 3.25]),
     "infer-fp32-large": infer_with("TYPE_FP32", "FP32", [float(i) for i in range(5000)]),
@@ -427,6 +440,7 @@ SCENARIOS = {
     "generate-large": generate(["x" * 1000] * 400),
     "infer-wrong": infer_wrong,
     "infer-fails": infer_fails,
+    "traced": traced,
     "statistics": statistics,
     "questions": questions,
     "metrics": metrics,
@@ -438,4 +452,9 @@ SCENARIOS = {
     "load-failure": load_failure,
     "load-wide": load_wide,
     "load-onnx": load_onnx,
+}
+
+MORE_FLAGS = {  # of a scenario
+    "traced": ["--trace-config=level=TIMESTAMPS", "--trace-config=level=TENSORS", "--trace-config=rate=1",
+               "--trace-config=triton,file=/dev/null"],
 }

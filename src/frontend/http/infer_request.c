@@ -162,6 +162,7 @@ static TRITONSERVER_Error *set_flags(const exchange *x, TRITONSERVER_InferenceRe
 
 static bool set_options(exchange *x, inference *i, const infer_request_json *json)
 {
+  x->request_id = json->id;
   if (json->id[0] != '\0' &&
       exchange_fail_if(x, TRITONSERVER_InferenceRequestSetId(i->request, json->id)))
     return false;
@@ -205,7 +206,7 @@ static bool add_tensors(exchange *x, inference *i, const infer_request_json *jso
   return true;
 }
 
-bool infer_fill_request(exchange *x, inference *i)
+static bool fill_tensors(exchange *x, inference *i)
 {
   size_t json_size;
   infer_request_json json;
@@ -223,6 +224,42 @@ bool infer_fill_request(exchange *x, inference *i)
       exchange_fail_if_error(x, binary_tensors_split(&json, binary)) || !set_options(x, i, &json))
     return false;
   return add_tensors(x, i, &json);
+}
+
+typedef struct header_forwarding {
+  exchange *exchange;
+  TRITONSERVER_InferenceRequest *request;
+} header_forwarding;
+
+static enum MHD_Result forward_field(void *forwarding_pointer, enum MHD_ValueKind kind,
+                                     const char *name, size_t name_size, const char *value,
+                                     size_t value_size)
+{
+  (void)kind;
+  (void)value_size;
+  header_forwarding *f = forwarding_pointer;
+  bool matches;
+  if (exchange_fail_if_error(f->exchange,
+                             header_forward_matches(f->exchange->http->options.forward,
+                                                    (slice){name, name_size}, &matches)))
+    return MHD_NO;
+  if (matches)
+    exchange_fail_if(f->exchange,
+                     TRITONSERVER_InferenceRequestSetStringParameter(f->request, name, value));
+  return f->exchange->failure == NULL ? MHD_YES : MHD_NO;
+}
+
+static bool forward_headers(exchange *x, inference *i)
+{
+  header_forwarding f = {x, i->request};
+  if (x->http->options.forward != NULL)
+    MHD_get_connection_values_n(x->mhd, MHD_HEADER_KIND, forward_field, &f);
+  return x->failure == NULL;
+}
+
+bool infer_fill_request(exchange *x, inference *i)
+{
+  return fill_tensors(x, i) && forward_headers(x, i);
 }
 
 // ---- generate ----
@@ -247,7 +284,7 @@ static bool read_model_inputs(exchange *x, int64_t version, generate_inputs *inp
       exchange_fail_if_error(x, generate_inputs_read((slice){copy, size}, &x->arena, inputs));
     }
   }
-  http_log_failure("deleting a model's metadata", TRITONSERVER_MessageDelete(message));
+  http_log_failure(x, "deleting a model's metadata", TRITONSERVER_MessageDelete(message));
   return x->failure == NULL;
 }
 

@@ -203,7 +203,8 @@ static void release_memory(void *pointer)
   if (memory->reserved > 0)
     budget_give_back(&x->http->budget, memory->reserved);
   if (memory->response != NULL)
-    http_log_failure("deleting a response", TRITONSERVER_InferenceResponseDelete(memory->response));
+    http_log_failure(x, "deleting a response",
+                     TRITONSERVER_InferenceResponseDelete(memory->response));
   exchange_unref(x); // and with it `memory`
 }
 
@@ -221,6 +222,7 @@ static reply_memory *hold(exchange *x, buffer *text)
   }
   *memory = (reply_memory){.exchange = x, .text = *text, .reserved = reserved};
   *text = BUFFER_EMPTY;
+  x->reply_bytes = memory->text.size;
   exchange_ref(x);
   return memory;
 }
@@ -240,6 +242,9 @@ static struct MHD_Response *reply_from_parts(exchange *x, inference *i, infer_re
   reply_memory *memory = hold(x, &reply->text);
   if (memory == NULL || reply->part_count == 1)
     return memory == NULL ? NULL : reply_with_text(memory);
+  x->reply_bytes = 0;
+  for (size_t k = 0; k < reply->part_count; k++)
+    x->reply_bytes += reply->parts[k].iov_len;
   struct MHD_Response *response = MHD_create_response_from_iovec(
       reply->parts, (unsigned)reply->part_count, release_memory, memory);
   if (response == NULL) {
@@ -315,5 +320,7 @@ void generate_reply(exchange *x, inference *i)
       exchange_fail_if_error(x, generate_response_json_write(&json, &x->arena, &text)))
     return;
   reply_memory *memory = hold(x, &text);
-  exchange_reply_with(x, with_headers(memory == NULL ? NULL : reply_with_text(memory), false, 0));
+  struct MHD_Response *response =
+      with_headers(memory == NULL ? NULL : reply_with_text(memory), false, 0);
+  exchange_reply_with(x, response_with_load(response, x->http->server, x->mhd));
 }

@@ -6,13 +6,10 @@
 #include "frontend/protocol/datatype.h"
 #include "frontend/protocol/json_scan.h"
 #include "frontend/protocol/json_tensor.h"
+#include "frontend/protocol/request_limits.h"
 
 #include <inttypes.h>
 #include <string.h>
-
-#define TENSORS_MAX    4096 // inputs, and outputs, of a request: their names are compared pair by pair
-#define DIMENSIONS_MAX 64
-#define NAME_MAX_BYTES 255 // of a tensor's name
 
 // ---- names of tensors ----
 
@@ -20,9 +17,9 @@
 static error *read_name(json_cursor *c, const json_place *place, const char **name)
 {
   RETURN_IF_ERROR(json_string(c, place, name));
-  return strlen(*name) <= NAME_MAX_BYTES
+  return strlen(*name) <= REQUEST_NAME_MAX_BYTES
              ? NULL
-             : json_fail_text(place, "expected a name of at most %d bytes", NAME_MAX_BYTES);
+             : json_fail_text(place, "expected a name of at most %d bytes", REQUEST_NAME_MAX_BYTES);
 }
 
 // ---- parameters ----
@@ -149,8 +146,8 @@ static error *read_datatype(json_cursor *c, const json_place *place, TRITONSERVE
 static error *visit_dimension(void *context, json_cursor *c, const json_place *place)
 {
   input_context *in = context;
-  if (in->shape_count == DIMENSIONS_MAX)
-    return json_fail_text(place->outer, "expected at most %d dimensions", DIMENSIONS_MAX);
+  if (in->shape_count == REQUEST_DIMENSIONS_MAX)
+    return json_fail_text(place->outer, "expected at most %d dimensions", REQUEST_DIMENSIONS_MAX);
   in->shape = arena_grow_array(c->arena, in->shape, in->shape_count, sizeof(int64_t));
   if (in->shape == NULL)
     return error_no_memory();
@@ -283,8 +280,8 @@ static error *visit_input(void *context, json_cursor *c, const json_place *place
 {
   inputs_context *list = context;
   infer_request_json *r = list->request;
-  if (r->input_count == TENSORS_MAX)
-    return json_fail_text(place, "expected at most %d inputs", TENSORS_MAX);
+  if (r->input_count == REQUEST_TENSORS_MAX)
+    return json_fail_text(place, "expected at most %d inputs", REQUEST_TENSORS_MAX);
   r->inputs = arena_grow_array(c->arena, r->inputs, r->input_count, sizeof(infer_json_input));
   if (r->inputs == NULL)
     return error_no_memory();
@@ -357,8 +354,8 @@ static error *visit_output(void *context, json_cursor *c, const json_place *plac
 {
   outputs_context *list = context;
   infer_request_json *r = list->request;
-  if (r->output_count == TENSORS_MAX)
-    return json_fail_text(place, "expected at most %d outputs", TENSORS_MAX);
+  if (r->output_count == REQUEST_TENSORS_MAX)
+    return json_fail_text(place, "expected at most %d outputs", REQUEST_TENSORS_MAX);
   r->outputs = arena_grow_array(c->arena, r->outputs, r->output_count, sizeof(infer_json_output));
   list->chosen = arena_grow_array(c->arena, list->chosen, r->output_count, sizeof(bool));
   if (r->outputs == NULL || list->chosen == NULL)
