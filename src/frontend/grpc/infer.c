@@ -56,7 +56,7 @@ grpc_inference *grpc_inference_new(call *c, message *message_owned,
   i->model_name = i->id = "";
   i->tensors = (infer_tensors){.arena = &i->arena,
                                .budget = &c->server->budget,
-                               .shared = c->server->options.shared_memory,
+                               .regions = c->server->options.shared_memory,
                                .owner = i,
                                .ref = ref_owner,
                                .unref = unref_owner,
@@ -134,7 +134,7 @@ static void request_released(TRITONSERVER_InferenceRequest *request, const uint3
   grpc_inference *i = inference_pointer;
   if ((flags & TRITONSERVER_REQUEST_RELEASE_ALL) == 0)
     return;
-  if (i->tensors.span_count > 0 && !i->decoupled)
+  if (i->tensors.shared.span_count > 0 && !i->decoupled)
     note_event(i);
   drop_request(i);
 }
@@ -217,9 +217,10 @@ static error *apply_parameters(grpc_inference *i, const infer_request_proto *rea
     RETURN_IF_ERROR(
         error_from_seam(request_parameter_apply(i->request, &read->parameters[k], &flags)));
   size_t bytes = i->message->size;
-  for (size_t k = 0; k < i->tensors.span_count && bytes <= HERE_BYTES; k++)
-    bytes +=
-        i->tensors.spans[k].byte_size < HERE_BYTES ? i->tensors.spans[k].byte_size : HERE_BYTES;
+  for (size_t k = 0; k < i->tensors.shared.span_count && bytes <= HERE_BYTES; k++)
+    bytes += i->tensors.shared.spans[k].byte_size < HERE_BYTES
+                 ? i->tensors.shared.spans[k].byte_size
+                 : HERE_BYTES;
   if (bytes <= HERE_BYTES && !i->decoupled)
     flags |= NEREID_REQUEST_FLAG_RUN_HERE;
   return error_from_seam(TRITONSERVER_InferenceRequestSetFlags(i->request, flags));
@@ -277,7 +278,7 @@ static error *fill(grpc_inference *i, bool streamed)
                                     read.output_count));
   RETURN_IF_ERROR(apply_parameters(i, &read));
   RETURN_IF_ERROR(forward_metadata(i));
-  infer_tensors_copy(&i->tensors);
+  shared_tensors_make_copies(&i->tensors.shared);
   RETURN_IF_ERROR(error_from_seam(
       TRITONSERVER_InferenceRequestSetReleaseCallback(i->request, request_released, i)));
   return error_from_seam(TRITONSERVER_InferenceRequestSetResponseCallback(
@@ -298,7 +299,8 @@ error *grpc_inference_start(grpc_inference *i, bool streamed, bool *at_once)
   take_request(i); // so that it outlives what is done here
   if (i->decoupled)
     take_request(i); // for its responses
-  atomic_store_explicit(&i->awaited, i->tensors.span_count > 0 ? 2 : 1, memory_order_relaxed);
+  atomic_store_explicit(&i->awaited, i->tensors.shared.span_count > 0 ? 2 : 1,
+                        memory_order_relaxed);
   failure =
       error_from_seam(TRITONSERVER_ServerInferAsync(i->call->server->server, i->request, NULL));
   if (failure != NULL) {
@@ -323,7 +325,7 @@ static error *write_reply(grpc_inference *i, TRITONSERVER_InferenceResponse *res
                           bool streamed, bool final, arena *a, message_parts *parts)
 {
   infer_response_json read = {0};
-  RETURN_IF_ERROR(infer_tensors_check(&i->tensors));
+  RETURN_IF_ERROR(shared_tensors_check(&i->tensors.shared));
   RETURN_IF_ERROR(infer_tensors_read(&i->tensors, response, a, &read));
   if (streamed)
     infer_stream_response_proto_write(&read, final ? FINAL_RESPONSE_TRUE : FINAL_RESPONSE_FALSE, "",
@@ -387,7 +389,7 @@ static void reply(call *c)
   }
   if (a != NULL)
     grpc_inference_free_answer(i, a);
-  infer_tensors_release(&i->tensors);
+  shared_tensors_release(&i->tensors.shared);
   call_end(c);
 }
 

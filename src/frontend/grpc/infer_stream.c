@@ -107,7 +107,7 @@ static void send_answers(call *c, grpc_inference *i)
 static void forget(call *c, grpc_inference *i)
 {
   c->stream->in_flight--;
-  infer_tensors_release(&i->tensors);
+  shared_tensors_release(&i->tensors.shared);
   grpc_loop_took_back(c->loop);
   grpc_inference_unref(i);
 }

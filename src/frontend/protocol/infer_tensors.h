@@ -10,7 +10,7 @@
 #include "frontend/protocol/budget.h"
 #include "frontend/protocol/infer_request_json.h"
 #include "frontend/protocol/infer_response_json.h"
-#include "frontend/protocol/shared_memory.h"
+#include "frontend/protocol/shared_tensors.h"
 #include "triton/core/tritonserver.h"
 
 #include <stdatomic.h>
@@ -26,17 +26,10 @@ typedef struct output_choice {
   const shared_span *span; // where it goes; NULL: into the reply
 } output_choice;
 
-// An input that is copied out of the client's memory before the core sees it.
-typedef struct shared_copy {
-  void *to;
-  const void *from;
-  size_t size;
-} shared_copy;
-
 typedef struct infer_tensors {
   arena *arena; // of the inference, borrowed, as the next two
   byte_budget *budget;
-  shared_memory *shared;
+  shared_memory *regions;
   TRITONSERVER_InferenceRequest *request; // borrowed
   void *owner;                            // what the arena is part of; each output refers to it
   void (*ref)(void *owner);               // any thread
@@ -49,12 +42,8 @@ typedef struct infer_tensors {
   size_t choice_count;
   bool has_rows; // the first dimension of outputs is the batch; where they are classified
 
-  shared_span *spans; // in the arena, in use until the core is done
-  size_t span_count;
-  shared_copy *copies; // in the arena, to be made
-  size_t copy_count;
-  size_t copy_bytes;
-  size_t reserved; // from the budget, for copies and classes
+  shared_tensors shared; // those in the client's memory
+  size_t reserved;       // from the budget, for copies and classes
 
   _Atomic size_t converted_bytes; // of outputs to be written as text, classified or packed
 } infer_tensors;
@@ -64,15 +53,6 @@ typedef struct infer_tensors {
 error *infer_tensors_add(infer_tensors *t, TRITONSERVER_Server *server, const char *model_name,
                          int64_t model_version, const infer_json_input *inputs, size_t input_count,
                          const infer_json_output *outputs, size_t output_count);
-
-// Makes the copies; any thread, one at a time. Before the core gets the request.
-void infer_tensors_copy(infer_tensors *t);
-
-// INVALID_ARG when a region was not all there.
-error *infer_tensors_check(const infer_tensors *t);
-
-// Nobody reads or writes the client's memory any more; may be called again.
-void infer_tensors_release(infer_tensors *t);
 
 // Gives back what is held beyond the arena.
 void infer_tensors_fini(infer_tensors *t);
