@@ -74,6 +74,10 @@ class Server:
         with urllib.request.urlopen(self.url(path), data=body, timeout=30) as reply:
             return json.loads(reply.read() or b"null")
 
+    def post(self, path, body):
+        with urllib.request.urlopen(self.url(path), data=body, timeout=30) as reply:
+            reply.read()
+
     def processes(self):
         """Process ids of the server and of what it has started."""
         found = [self.process.pid]
@@ -152,8 +156,8 @@ def common_flags(repository):
 
 
 def nereid(folder, repository):
-    # Triton 2.51 has no limit on bodies yet, nor the flag.
-    command = [RELEASE / "bin/nereid", *common_flags(repository), "--http-max-input-size=1000000000"]
+    # Triton 2.51 has no limit on bodies yet, nor the flags, and lets clients share memory.
+    command = [RELEASE / "bin/nereid", *common_flags(repository), "--http-max-input-size=1000000000", "--allow-client-shm=true"]
     return Server("nereid", command, folder / "nereid.log")
 
 

@@ -19,7 +19,6 @@
 // clang-format off
 // tritonserver.h
 UNSUPPORTED(TRITONSERVER_InferenceRequestAppendInputDataWithHostPolicy, TRITONSERVER_InferenceRequest *inference_request, const char *name, const void *base, size_t byte_size, TRITONSERVER_MemoryType memory_type, int64_t memory_type_id, const char *host_policy_name)
-UNSUPPORTED(TRITONSERVER_InferenceResponseOutputClassificationLabel, TRITONSERVER_InferenceResponse *inference_response, uint32_t index, size_t class_index, const char **label)
 UNSUPPORTED(TRITONSERVER_ServerRegisterModelRepository, TRITONSERVER_Server *server, const char *repository_path, const TRITONSERVER_Parameter **name_mapping, uint32_t mapping_count)
 UNSUPPORTED(TRITONSERVER_ServerUnregisterModelRepository, TRITONSERVER_Server *server, const char *repository_path)
 // tritonbackend.h

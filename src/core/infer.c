@@ -156,8 +156,10 @@ void infer_fail(request *r, error *failure_owned, failure_reason reason)
   if (e == NULL) {
     e = response_send(answer, TRITONSERVER_RESPONSE_COMPLETE_FINAL, failure_owned);
   } else {
-    log_error("failed to answer a request of model '%s' (%s) with its error: %s", r->target->name,
-              error_message(e), error_message(failure_owned));
+    const log_subject subject = {
+        .request_id = r->id.data, .model = r->target->name, .version = r->target->version};
+    log_error_about(&subject, "failed to answer (%s) with the error: %s", error_message(e),
+                    error_message(failure_owned));
     error_free(failure_owned);
     error_free(e);
     e = response_factory_send_flags(r->factory, TRITONSERVER_RESPONSE_COMPLETE_FINAL);
@@ -216,7 +218,7 @@ error *infer_cancel(request *r)
 // and never reach the backend.
 static uint32_t collect_batch(instance *i, size_t count)
 {
-  uint32_t kept = 0;
+  uint32_t kept = 0, rows = 0;
   uint64_t now = clock_monotonic_ns();
   for (size_t n = 0; n < count; n++) {
     request *r = request_of_item(i->items[n]);
@@ -224,6 +226,7 @@ static uint32_t collect_batch(instance *i, size_t count)
     r->times.compute_start = now;
     atomic_store_explicit(&r->state, REQUEST_EXECUTING, memory_order_relaxed);
     r->factory->ordering = i->model->ordering; // taking it reserved its place
+    r->factory->executed_ns = now;
     if (request_is_cancelled(r)) {
       answer_cancelled(r);
       continue;
@@ -231,7 +234,10 @@ static uint32_t collect_batch(instance *i, size_t count)
     r->place = &i->executing[kept];
     atomic_store_explicit(r->place, r, memory_order_relaxed);
     i->batch[kept++] = r;
+    rows += request_rows(r);
   }
+  for (uint32_t n = 0; n < kept; n++)
+    i->batch[n]->factory->executed_rows = rows;
   return kept;
 }
 

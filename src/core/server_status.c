@@ -17,14 +17,18 @@ const char *server_version(void)
 const char *const *server_extensions(void)
 {
   static const char *const extensions[] = {
+      "classification",
       "model_repository",
       "model_repository(unload_dependents)",
       "schedule_policy",
       "model_configuration",
+      "system_shared_memory",
+      "cuda_shared_memory",
       "binary_tensor_data",
       "parameters",
       "statistics",
       "trace",
+      "logging",
       NULL,
   };
   return extensions;

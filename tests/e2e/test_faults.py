@@ -14,7 +14,7 @@ from fault_scenarios import MORE_FLAGS, SCENARIOS
 from faults import SHORT, Faults, Tally, await_descriptors, await_quiet, descriptors, select
 from safety import instances
 
-FLAGS = ["--model-control-mode=explicit", "--load-model=*", "--http-thread-count=2"]
+FLAGS = ["--model-control-mode=explicit", "--load-model=*", "--http-thread-count=2", "--allow-client-shm=true"]
 SITES = 25
 CALLS = 6  # instead, where each call counts and not each site
 FOR_EVER = 1 << 40

@@ -2,6 +2,7 @@
 // threads; the two callbacks come from threads of the core.
 #include "frontend/http/infer.h"
 
+#include "frontend/http/access_note.h"
 #include "base/clock.h"
 #include "frontend/http/exchange.h"
 #include "frontend/http/handlers.h"
@@ -50,7 +51,7 @@ static void drop_request(inference *i)
 {
   if (atomic_fetch_sub_explicit(&i->request_users, 1, memory_order_acq_rel) != 1)
     return;
-  http_log_failure("deleting an inference request",
+  http_log_failure(i->exchange, "deleting an inference request",
                    TRITONSERVER_InferenceRequestDelete(i->request));
   exchange_unref(i->exchange); // and with it `i`
 }
@@ -71,17 +72,29 @@ void inference_cancel(inference *i)
   atomic_store(&i->cancel_wanted, true);
   if (!atomic_load(&i->submitted) || !take_request(i))
     return;
-  http_log_failure("cancelling an inference request",
+  http_log_failure(i->exchange, "cancelling an inference request",
                    TRITONSERVER_InferenceRequestCancel(i->request));
   drop_request(i);
+}
+
+// The last of what a single reply waits for lets it be made; see await_answer.
+static void note_event(inference *i)
+{
+  if (atomic_fetch_sub_explicit(&i->awaited, 1, memory_order_acq_rel) == 1 &&
+      atomic_exchange(&i->handover, HANDOVER_DONE) == HANDOVER_SUSPENDED)
+    exchange_resume(i->exchange); // from here on it is the loop thread's
 }
 
 static void request_released(TRITONSERVER_InferenceRequest *request, const uint32_t flags,
                              void *inference_pointer)
 {
+  inference *i = inference_pointer;
   (void)request;
-  if ((flags & TRITONSERVER_REQUEST_RELEASE_ALL) != 0)
-    drop_request(inference_pointer);
+  if ((flags & TRITONSERVER_REQUEST_RELEASE_ALL) == 0)
+    return;
+  if (i->span_count > 0)
+    note_event(i);
+  drop_request(i);
 }
 
 // A single reply has the first response; the other ones are counted.
@@ -91,7 +104,8 @@ static void keep_response(inference *i, TRITONSERVER_InferenceResponse *response
     i->response = response;
     return;
   }
-  http_log_failure("deleting a surplus response", TRITONSERVER_InferenceResponseDelete(response));
+  http_log_failure(i->exchange, "deleting a surplus response",
+                   TRITONSERVER_InferenceResponseDelete(response));
   inference_cancel(i); // the reply is an error already
 }
 
@@ -100,14 +114,14 @@ static void response_complete(TRITONSERVER_InferenceResponse *response, const ui
 {
   inference *i = inference_pointer;
   bool decoupled = i->decoupled; // else `i` may be gone with the last line
+  access_note_response(i->exchange, response);
   if (response != NULL) {
     trace_note_now(i->exchange->trace, TRACE_INFER_RESPONSE_COMPLETE);
     keep_response(i, response);
   }
   if ((flags & TRITONSERVER_RESPONSE_COMPLETE_FINAL) == 0)
     return;
-  if (atomic_exchange(&i->handover, HANDOVER_DONE) == HANDOVER_SUSPENDED)
-    exchange_resume(i->exchange); // from here on it is the loop thread's
+  note_event(i);
   if (decoupled)
     drop_request(i);
 }
@@ -116,6 +130,7 @@ static void streamed_response_complete(TRITONSERVER_InferenceResponse *response,
                                        const uint32_t flags, void *inference_pointer)
 {
   inference *i = inference_pointer;
+  access_note_response(i->exchange, response);
   trace_note_now(i->exchange->trace, TRACE_INFER_RESPONSE_COMPLETE);
   stream_response_complete(response, flags, i);
   if ((flags & TRITONSERVER_RESPONSE_COMPLETE_FINAL) == 0)
@@ -135,8 +150,14 @@ static void delete_response(exchange *x)
 {
   inference *i = x->inference;
   if (i->response != NULL)
-    http_log_failure("deleting a response", TRITONSERVER_InferenceResponseDelete(i->response));
+    http_log_failure(x, "deleting a response", TRITONSERVER_InferenceResponseDelete(i->response));
   i->response = NULL;
+  infer_release_shared(i);
+}
+
+void inference_fini(inference *i)
+{
+  infer_release_shared(i);
 }
 
 // The core is done, or never got the request: the exchange has failed then.
@@ -174,6 +195,7 @@ static bool prepare_answer(exchange *x, inference *i)
   }
   if (i->decoupled)
     take_request(i); // for its responses
+  atomic_store_explicit(&i->awaited, i->span_count > 0 ? 2 : 1, memory_order_relaxed);
   return true;
 }
 
@@ -243,6 +265,18 @@ static void fill(exchange *x)
     set_callbacks(x, i);
 }
 
+// What the request takes from the client's memory is copied, here if it is little.
+static void complete(exchange *x)
+{
+  if (x->inference->copy_bytes > EXCHANGE_LOOP_BYTES && x->failure == NULL &&
+      !exchange_is_abandoned(x)) {
+    exchange_run_job(x, x->http->workers, JOB_BEGINS, infer_copy_shared, start);
+    return;
+  }
+  infer_copy_shared(x);
+  start(x);
+}
+
 static size_t json_bytes(const exchange *x)
 {
   const header_number *json_size = &x->headers.inference_header_length;
@@ -284,12 +318,13 @@ static void handle_way(exchange *x, const infer_way *way)
   exchange_ref(x); // for the request
   atomic_store_explicit(&i->request_users, 1, memory_order_relaxed);
   x->inference = i;
+  x->request_id = "";
   if (json_bytes(x) > EXCHANGE_LOOP_BYTES) {
-    exchange_run_job(x, x->http->workers, JOB_BEGINS, fill, start);
+    exchange_run_job(x, x->http->workers, JOB_BEGINS, fill, complete);
     return;
   }
   fill(x);
-  start(x);
+  complete(x);
 }
 
 void handle_infer(exchange *x)

@@ -1,10 +1,10 @@
-// Parses within bounds.
+// Bodies of control requests.
 #include "frontend/http/json_body.h"
 
 #include "base/json_bounds.h"
 #include "frontend/http/exchange.h"
 
-#define MAX_VALUES 4096 // in a request's JSON
+#define MAX_VALUES 4096
 
 bool json_body_parse(exchange *x, json_t **object)
 {

@@ -1,4 +1,4 @@
-// A control request's body as JSON. Any thread that has the exchange.
+// A request's body as a JSON tree, for the control endpoints. Job and loop threads.
 #ifndef NEREID_FRONTEND_HTTP_JSON_BODY_H
 #define NEREID_FRONTEND_HTTP_JSON_BODY_H
 
@@ -7,8 +7,8 @@
 
 typedef struct exchange exchange;
 
-// The body as a JSON object, which the caller releases; NULL for an empty one. False when it is
-// something else: the exchange has failed.
+// The body as a JSON object, NULL for an empty one; the caller releases it. False when it is
+// something else, or too large to be built: the exchange has failed.
 bool json_body_parse(exchange *x, json_t **object);
 
 #endif

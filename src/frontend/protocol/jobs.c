@@ -1,17 +1,16 @@
-// A queue of exchanges and the threads that run their jobs, and parts of what another thread does.
-#include "frontend/http/jobs.h"
+// Queues of jobs, the threads that run them, and parts of what another thread does.
+#include "frontend/protocol/jobs.h"
 
 #include "base/checked.h"
 #include "base/cleanup.h"
 #include "base/thread.h"
-#include "frontend/http/exchange.h"
 
 #include <stdbool.h>
 #include <stdlib.h>
 
 typedef struct job_queue {
-  exchange *first;
-  exchange *last;
+  job *first;
+  job *last;
 } job_queue;
 
 // Work in parts, on the stack of the thread that wants it done.
@@ -26,6 +25,7 @@ typedef struct parts {
 } parts;
 
 struct jobs {
+  const char *thread_name;
   pthread_mutex_t mutex; // guards what follows
   pthread_cond_t arrived;
   job_queue queues[JOB_ORDERS]; // by job_order
@@ -38,13 +38,14 @@ struct jobs {
   pthread_t threads[];
 };
 
-error *jobs_new(size_t max_threads, jobs **result)
+error *jobs_new(const char *thread_name, size_t max_threads, jobs **result)
 {
   size_t size;
   bool fits = checked_array_size(sizeof(jobs), max_threads, sizeof(pthread_t), &size);
   jobs *j = fits ? calloc(1, size) : NULL;
   if (j == NULL)
     return error_no_memory();
+  j->thread_name = thread_name;
   j->max_threads = max_threads;
   pthread_mutex_init(&j->mutex, NULL);
   pthread_cond_init(&j->arrived, NULL);
@@ -58,14 +59,13 @@ static void run_job(jobs *j)
   job_queue *queue = j->queues;
   while (queue->first == NULL)
     queue++;
-  exchange *x = queue->first;
+  job *next = queue->first;
   j->queued_count--;
-  queue->first = x->next_job;
+  queue->first = next->next;
   if (queue->first == NULL)
     queue->last = NULL;
   pthread_mutex_unlock(&j->mutex);
-  x->job(x);
-  exchange_resume(x);
+  next->run(next);
   pthread_mutex_lock(&j->mutex);
 }
 
@@ -108,7 +108,7 @@ static void *run(void *argument)
 // The mutex is held, as in make_room.
 static error *add_thread(jobs *j)
 {
-  error *failure = thread_start(&j->threads[j->thread_count], "http-job", run, j);
+  error *failure = thread_start(&j->threads[j->thread_count], j->thread_name, run, j);
   if (failure == NULL)
     j->thread_count++;
   return failure;
@@ -127,17 +127,17 @@ static error *make_room(jobs *j)
   return failure;
 }
 
-error *jobs_submit(jobs *j, job_order order, exchange *x)
+error *jobs_submit(jobs *j, job_order order, job *added)
 {
   LOCK_SCOPE(&j->mutex);
   RETURN_IF_ERROR(make_room(j));
   job_queue *queue = &j->queues[order];
-  x->next_job = NULL;
+  added->next = NULL;
   if (queue->last == NULL)
-    queue->first = x;
+    queue->first = added;
   else
-    queue->last->next_job = x;
-  queue->last = x;
+    queue->last->next = added;
+  queue->last = added;
   j->queued_count++;
   pthread_cond_signal(&j->arrived);
   return NULL;
