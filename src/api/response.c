@@ -2,6 +2,7 @@
 // thread at a time.
 #include "request/response.h"
 #include "api/convert.h"
+#include "nereid/nereid.h"
 #include "triton/core/tritonbackend.h"
 
 #include <inttypes.h>
@@ -121,6 +122,13 @@ TRITONSERVER_Error *TRITONSERVER_InferenceResponseOutputClassificationLabel(
   bool named = t != NULL && class_index < t->label_count && t->labels[class_index][0] != '\0';
   *label = named ? t->labels[class_index] : NULL;
   return NULL;
+}
+
+void NEREID_InferenceResponseTimes(TRITONSERVER_InferenceResponse *r, NEREID_ResponseTimes *times)
+{
+  const response_factory *f = of(r)->factory;
+  *times = (NEREID_ResponseTimes){
+      .submitted_ns = f->start_ns, .started_ns = f->executed_ns, .batch_size = f->executed_rows};
 }
 
 TRITONSERVER_Error *TRITONBACKEND_InferenceResponseOutput(TRITONBACKEND_Response *r, uint32_t index,

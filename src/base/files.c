@@ -183,19 +183,23 @@ error *files_read_path(const char *path, size_t limit, buffer *content)
   return read_all(file, path, limit, content);
 }
 
-bool files_write(int descriptor, const void *data, size_t size)
+size_t files_write_most(int descriptor, const void *data, size_t size)
 {
-  const char *at = data;
-  while (size > 0) {
-    ssize_t written = write(descriptor, at, size);
+  size_t done = 0;
+  while (done < size) {
+    ssize_t written = write(descriptor, (const char *)data + done, size - done);
     if (written < 0 && errno == EINTR)
       continue;
     if (written <= 0)
-      return false;
-    at += written;
-    size -= (size_t)written;
+      break;
+    done += (size_t)written;
   }
-  return true;
+  return done;
+}
+
+bool files_write(int descriptor, const void *data, size_t size)
+{
+  return files_write_most(descriptor, data, size) == size;
 }
 
 // A folder that is read; opendir() would ask the kernel three times more.

@@ -51,6 +51,8 @@ error *files_read_path(const char *path, size_t limit, buffer *content);
 // Writes all of `data` to a descriptor. False with errno when it cannot: a part may be written
 // then.
 bool files_write(int descriptor, const void *data, size_t size);
+// The same; returns how many bytes were written, all but after an error.
+size_t files_write_most(int descriptor, const void *data, size_t size);
 
 // Names of the entries in `folder` itself ("." for `relative`), sorted, without "." and "..".
 // Hidden ones included.

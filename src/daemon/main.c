@@ -10,16 +10,18 @@
 #include <stdlib.h>
 #include <sys/resource.h>
 
-// Signals are taken by main alone, from a descriptor; a client that leaves is an error of its
-// write.
+// Signals are taken by main alone, from a descriptor; a client that leaves, and a file that may not
+// grow any more, are errors of their writes.
 static void set_signals(void)
 {
   sigset_t set;
   sigemptyset(&set);
   sigaddset(&set, SIGINT);
   sigaddset(&set, SIGTERM);
+  sigaddset(&set, SIGHUP);
   pthread_sigmask(SIG_BLOCK, &set, NULL);
   signal(SIGPIPE, SIG_IGN);
+  signal(SIGXFSZ, SIG_IGN);
 }
 
 // As many descriptors as the system lets us have: each connection is one.

@@ -52,6 +52,7 @@
 #define HTTP       "HTTP"
 #define GRPC       "gRPC"
 #define METRICS    "Metrics"
+#define TRACING    "Tracing"
 #define BACKEND    "Backends"
 #define MEMORY     "Memory and devices"
 
@@ -95,9 +96,13 @@ const option option_table[] = {
     BOOL(LOGGING, "log-info", log_info, "true", "Log lines of level I."),
     BOOL(LOGGING, "log-warning", log_warning, "true", "Log lines of level W."),
     BOOL(LOGGING, "log-error", log_error, "true", "Log lines of level E."),
-    CHOICE(LOGGING, "log-format", "default|ISO8601", log_format, "default", "Form of a line."),
+    CHOICE(LOGGING, "log-format", "default|ISO8601|json", log_format, "default",
+           "Form of a line. json is not in Triton."),
     TEXT(LOGGING, "log-file", "<path>", log_file, "",
          "File that lines are appended to. Standard output and error when empty."),
+    TEXT(LOGGING, "access-log", "<path>", access_log, "",
+         "File that a line for each request is appended to, - for standard output. None when "
+         "empty. Not in Triton."),
 
     LIST(REPOSITORY, "model-repository", "<path>", model_repositories,
          "Folder of models. May be repeated."),
@@ -238,6 +243,20 @@ const option option_table[] = {
     LIST(METRICS, "metrics-config", "<setting>=<value>", metrics_configs,
          "A setting of the metrics. May be repeated."),
 
+    LIST(TRACING, "trace-config", "[<mode>,]<setting>=<value>", trace_configs,
+         "A setting of traces: level, rate, count, mode; of mode triton: file, log-frequency; of "
+         "mode "
+         "opentelemetry: url, resource, bsp_*. May be repeated."),
+    TEXT(TRACING, "trace-file", "<path>", trace_file, "",
+         "Deprecated, see --trace-config triton,file."),
+    LIST(TRACING, "trace-level", "OFF|TIMESTAMPS|TENSORS", trace_levels,
+         "Deprecated, see --trace-config level. May be repeated."),
+    TEXT(TRACING, "trace-rate", "<count>", trace_rate, "", "Deprecated, see --trace-config rate."),
+    TEXT(TRACING, "trace-count", "<count>", trace_count, "",
+         "Deprecated, see --trace-config count."),
+    TEXT(TRACING, "trace-log-frequency", "<count>", trace_log_frequency, "",
+         "Deprecated, see --trace-config triton,log-frequency."),
+
     TEXT(BACKEND, "backend-directory", "<path>", backend_directory, "",
          "Where backends are: <path>/<name>/libtriton_<name>.so. nereid's own when empty."),
     LIST(BACKEND, "backend-config", "[<backend>],<setting>=<value>", backend_configs,
@@ -271,12 +290,6 @@ const option option_table[] = {
     UNSUPPORTED("vertex-ai-port", NULL),
     UNSUPPORTED("vertex-ai-thread-count", NULL),
     UNSUPPORTED("vertex-ai-default-model", NULL),
-    UNSUPPORTED("trace-config", NULL),
-    UNSUPPORTED("trace-file", NULL),
-    UNSUPPORTED("trace-level", "OFF"),
-    UNSUPPORTED("trace-rate", NULL),
-    UNSUPPORTED("trace-count", NULL),
-    UNSUPPORTED("trace-log-frequency", NULL),
     UNSUPPORTED("cache-config", NULL),
     UNSUPPORTED("cache-directory", NULL),
     UNSUPPORTED("response-cache-byte-size", "0"),

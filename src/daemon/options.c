@@ -302,7 +302,7 @@ bool options_unix_mode(const daemon_options *o, unsigned *mode)
   *mode = 0;
   for (size_t i = 0; text[i] >= '0' && text[i] <= '7'; i++)
     *mode = *mode * 8 + (unsigned)(text[i] - '0');
-  return strlen(text) == 3 && strspn(text, "01234567") == 3;
+  return strlen(text) == 3 && strspn(text, "01234567") == 3 && *mode != 0;
 }
 
 const char *options_metrics_address(const daemon_options *o)

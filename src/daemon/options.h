@@ -36,6 +36,7 @@ typedef struct daemon_options {
   bool log_error;
   char *log_format;
   char *log_file;
+  char *access_log; // "": none
 
   string_list model_repositories;
   char *model_control_mode;
@@ -102,6 +103,13 @@ typedef struct daemon_options {
   int64_t metrics_port;
   double metrics_interval_ms;
   string_list metrics_configs; // "<setting>=<value>"
+
+  string_list trace_configs;
+  char *trace_file;
+  string_list trace_levels;
+  char *trace_rate;
+  char *trace_count;
+  char *trace_log_frequency;
 
   char *backend_directory;     // "": where nereid's own are
   string_list backend_configs; // "<backend>,<setting>=<value>"

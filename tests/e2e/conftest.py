@@ -213,12 +213,8 @@ def server(nereid, backends, tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def targets(tmp_path_factory):
-    """A repository for attacks: the canary, and an identity of each type (t_fp32 and so on)."""
-    folder = tmp_path_factory.mktemp("targets")
-    make_identity(folder, "canary")
-    for name in ELEMENT_SIZES:
-        make_identity(folder, f"t_{name.lower()}", "TYPE_STRING" if name == "BYTES" else f"TYPE_{name}")
-    return folder
+    """A repository for attacks."""
+    return make_targets(tmp_path_factory.mktemp("targets"))
 
 
 @pytest.fixture(scope="session")
@@ -244,6 +240,14 @@ def repository(tmp_path):
     return folder
 
 
+@pytest.fixture(scope="module")
+def machine_address():
+    """An address of this machine that is not loopback: whoever comes from it counts as a stranger."""
+    found = [a for a in subprocess.run(["hostname", "-I"], capture_output=True, text=True).stdout.split() if ":" not in a]
+    assert found, "this test needs a network address besides loopback"
+    return found[0]
+
+
 EVERYTHING = ("--model-control-mode=explicit", "--load-model=*")  # every route does what it does
 ELEMENT_SIZES = {
     "BOOL": 1, "UINT8": 1, "UINT16": 2, "UINT32": 4, "UINT64": 8, "INT8": 1, "INT16": 2, "INT32": 4, "INT64": 8,
@@ -265,6 +269,14 @@ def make_identity(repository, name, type="TYPE_FP32", max_batch_size=8, more="",
     for version in versions:
         (folder / str(version)).mkdir(parents=True, exist_ok=True)
     (folder / "config.pbtxt").write_text(IDENTITY % dict(type=type, max_batch_size=max_batch_size, more=more))
+    return folder
+
+
+def make_targets(folder):
+    """The canary, and an identity of each type (t_fp32 and so on)."""
+    make_identity(folder, "canary")
+    for name in ELEMENT_SIZES:
+        make_identity(folder, f"t_{name.lower()}", "TYPE_STRING" if name == "BYTES" else f"TYPE_{name}")
     return folder
 
 

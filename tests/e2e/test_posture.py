@@ -26,14 +26,6 @@ def page():
             yield methods.split(","), path, category, dict(zip(COLUMNS, map(int, statuses), strict=True))
 
 
-@pytest.fixture(scope="module")
-def machine_address():
-    """An address of this machine that is not loopback: whoever comes from it counts as a stranger."""
-    found = [a for a in subprocess.run(["hostname", "-I"], capture_output=True, text=True).stdout.split() if ":" not in a]
-    assert found, "this test needs a network address besides loopback"
-    return found[0]
-
-
 @pytest.fixture
 def models(repository):
     make_identity(repository, "identity")
@@ -178,7 +170,7 @@ def test_strangers_bring_code_when_they_may(start_server, models, machine_addres
 @pytest.mark.parametrize(
     "flags, words",
     [
-        (EXPLICIT, r'can reach at 0\.0\.0\.0:\d+: model-repository \(--secure keeps them to this machine\)"'),
+        (EXPLICIT, r'can reach at 0\.0\.0\.0:\d+: model-repository, logging, trace \(--secure keeps them to this machine\)"'),
         (SECURE, r'can reach at 0\.0\.0\.0:\d+: none \(--secure\)"'),
         ([], r"can reach at 127\.0\.0\.1:\d+: none, the address is this machine's only\""),
     ],

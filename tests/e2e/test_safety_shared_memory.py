@@ -10,7 +10,7 @@ import threading
 
 import pytest
 from client_memory import inference, mapped, place, region, register, registered, status, unregister
-from conftest import ROOT, Starter, copy_model, wait_for
+from conftest import ROOT, Starter, copy_model, make_targets, wait_for
 from oracle import survives
 from safety import on_threads
 from test_safety_tensors import Client
@@ -23,11 +23,13 @@ LARGE = 8 * PAGE
 
 
 @pytest.fixture(scope="module")
-def sharing(nereid, backends, targets, tmp_path_factory):
+def sharing(nereid, backends, tmp_path_factory):
     """A server that lets clients share memory."""
     starter = Starter(nereid, backends, tmp_path_factory.mktemp("sharing"))
-    copy_model(targets, "add_sub")  # of a backend that knows nothing of this: ONNX Runtime
-    yield starter(targets, flags=ALLOW)
+    models = make_targets(tmp_path_factory.mktemp("models"))
+    copy_model(models, "add_sub")  # of backends that know nothing of this: ONNX Runtime, and Python
+    copy_model(models, "batch_add")
+    yield starter(models, flags=ALLOW)
     starter.stop_all()
 
 
@@ -186,16 +188,15 @@ def test_a_region_that_is_truncated_while_it_is_used(sharing, way):
 
 
 def test_a_region_that_is_gone_for_good(sharing):
-    """Row 26, without a race: each of input and output, of two backends; what stays of the object is the client's."""
-    cases = [("t_fp32", "INPUT0", "OUTPUT0"), ("add_sub", "INPUT0", "OUTPUT0")]
+    """Row 26, without a race: each of input and output, of three backends; what stays of the object is the client's."""
     with survives(sharing), connect(sharing) as connection:
-        for model, source, target in cases:
+        for model in ("t_fp32", "add_sub", "batch_add"):
             for half in (0, 1):
                 with region(2 * PAGE) as made:
                     made.memory[:] = b"\x3f" * made.size
                     assert register(sharing, "r", made.key, made.size).status == 200
                     made.resize(PAGE)
-                    body = two_inputs(model, source, target, half)
+                    body = half_gone(model, half)
                     send(connection, request("POST", f"/v2/models/{model}/infer", body))
                     reply = receive_reply(connection)
                     assert reply.status == 400 and "shared memory region 'r' is unregistered" in check_error(reply), (model, half, reply)
@@ -207,23 +208,15 @@ def test_a_region_that_is_gone_for_good(sharing):
         end_of(sharing)
 
 
-def two_inputs(model, source, target, half):
+def half_gone(model, half):
     """A request whose input (half 0) or output (half 1) lies in the second page of the region 'r'."""
-    shape = [1, 2] if model == "t_fp32" else SHAPE
-    size = 4 * shape[0] * shape[1]
-    there = {"name": source, "datatype": "FP32", "shape": shape}
+    names = ["INPUT0"] if model == "t_fp32" else ["INPUT0", "INPUT1"]
+    inputs = [{"name": name, "datatype": "FP32", "shape": [1, 16], "data": [1] * 16} for name in names]
     if half == 0:
-        there["parameters"] = place("r", size, PAGE)
-    else:
-        there["data"] = [1] * (shape[0] * shape[1])
-    inputs = [there]
-    if model == "add_sub":
-        inputs.append({"name": "INPUT1", "datatype": "FP32", "shape": shape, "data": [1] * (shape[0] * shape[1])})
-    output = {"name": target, "parameters": place("r", size, PAGE if half == 1 else 0)}
+        del inputs[0]["data"]
+        inputs[0]["parameters"] = place("r", 64, PAGE)
+    output = {"name": "OUTPUT0", "parameters": place("r", 64, PAGE * half)}
     return json.dumps({"inputs": inputs, "outputs": [output]}).encode()
-
-
-SHAPE = [1, 16]  # of add_sub
 
 
 def test_lengths_that_change_while_they_are_read(sharing):

@@ -1,4 +1,5 @@
 """Tensors in memory of the client, as Triton's clients use it, and what the extension's endpoints answer."""
+import concurrent.futures
 import json
 import os
 import re
@@ -139,6 +140,7 @@ COMBINATIONS = {
     "an input too long": (dict(source=place("r", 8)), 400, "INPUT0"),
     "classes in memory": (dict(data=[1], target=place("r", 4) | {"classification": 1}), 400,
                           "Output can't set both 'shared_memory_region' and 'classification'"),
+    "no classes in memory": (dict(data=[1], target=place("r", 4) | {"classification": 0}), 400, "and 'classification'"),
     "binary in memory": (dict(data=[1], target=place("r", 4) | {"binary_data": True}), 400,
                          "Output can't set both 'shared_memory_region' and 'binary_data'"),
     "not binary in memory": (dict(data=[1], target=place("r", 4) | {"binary_data": False}), 200, ""),
@@ -230,21 +232,17 @@ def test_a_region_in_use_is_unregistered_when_its_requests_are_done(start_server
     """As Triton's qa has it: it stays listed, later requests may use it, and it goes with the last."""
     make_identity(repository, "slow", more='parameters { key: "execute_delay_ms" value { string_value: "1500" } }')
     server = start_server(repository, flags=ALLOW)
-    client = http.InferenceServerClient(server.url, concurrency=2)
-    source, target = http.InferInput("INPUT0", [1, 4], "FP32"), http.InferRequestedOutput("OUTPUT0")
-    source.set_shared_memory("r", 16)
-    target.set_shared_memory("r", 16, 64)
+    body = inference("FP32", [1, 4], place("r", 16), place("r", 16, 64))
     data = numpy.arange(4, dtype=numpy.float32)
-    with region() as made:
+    with region() as made, concurrent.futures.ThreadPoolExecutor(2) as clients:
         made.memory[:16] = data.tobytes()
         assert register(server, "r", made.key, made.size).status == 200
-        first, second = (client.async_infer("slow", [source], outputs=[target]) for _ in range(2))
+        answers = [clients.submit(server.ask, "/v2/models/slow/infer", body) for _ in range(2)]
         wait_for("one that runs and one that waits", lambda: waiting(server) == 1)
         assert unregister(server).status == 200
         assert registered(server) == ["r"] and mapped(server, made) == 1
-        first.get_result()
+        assert [answer.result().status for answer in answers] == [200, 200]
         assert made.memory[64:80] == data.tobytes()
-        second.get_result()
         wait_for("the region's end", lambda: registered(server) == [] and mapped(server, made) == 0)
 
 

@@ -181,8 +181,9 @@ static void only_plain_names_are_keys(void **state)
     assert_error(shared_memory_register_system(m, "r", refused[i], 0, 1), ERROR_INVALID_ARG,
                  "cannot register shared memory region 'r' - invalid shm key '");
   const char *const reserved[] = {"triton_python_backend_shm_region_1",
-                                  "/triton_python_backend_shm_region_"};
-  for (size_t i = 0; i < 2; i++)
+                                  "/triton_python_backend_shm_region_",
+                                  "///triton_python_backend_shm_region_1"};
+  for (size_t i = 0; i < 3; i++)
     assert_error(shared_memory_register_system(m, "r", reserved[i], 0, 1), ERROR_INVALID_ARG,
                  "as the key contains the reserved prefix 'triton_python_backend_shm_region_'");
   longest[256] = '\0'; // 255 and the slash: a name, of nothing
@@ -274,6 +275,30 @@ static void there_is_a_limit_of_regions(void **state)
                "at most 255 bytes");
   assert_ok(shared_memory_register_system(m, name + 1, o.key, 0, 1));
   assert_ok(shared_memory_unregister(m, TRITONSERVER_MEMORY_CPU, NULL));
+  assert_int_equal(mapping_count(&o), 1);
+  shared_memory_free(m);
+  object_fini(&o);
+}
+
+// Objects may be as large as they like, without memory behind them; addresses are short.
+static void there_is_a_limit_of_bytes(void **state)
+{
+  (void)state;
+  object o;
+  object_init(&o, "sparse", PAGE);
+  assert_int_equal(ftruncate(o.descriptor, INT64_MAX / PAGE * PAGE), 0);
+  shared_memory *m = shared_memory_new(true);
+  const uint64_t most = SHARED_MEMORY_MAX_BYTES;
+  const char *text = "failed to register shared memory region 'big': too many bytes are registered";
+  assert_error(shared_memory_register_system(m, "big", o.key, 0, most + 1), ERROR_UNAVAILABLE,
+               text);
+  assert_ok(shared_memory_register_system(m, "small", o.key, 0, 1));
+  assert_error(shared_memory_register_system(m, "big", o.key, 0, most), ERROR_UNAVAILABLE, text);
+  assert_error(shared_memory_register_system(m, "big", o.key, 0, INT64_MAX / 2), ERROR_UNAVAILABLE,
+               text);
+  assert_ok(shared_memory_unregister(m, TRITONSERVER_MEMORY_CPU, "small"));
+  assert_error(shared_memory_register_system(m, "big", o.key, 0, most + 1), ERROR_UNAVAILABLE,
+               text);
   assert_int_equal(mapping_count(&o), 1);
   shared_memory_free(m);
   object_fini(&o);
@@ -468,6 +493,7 @@ int main(void)
       cmocka_unit_test(nothing_is_registered_where_clients_may_not),
       cmocka_unit_test(a_region_in_use_goes_with_its_last_user),
       cmocka_unit_test(there_is_a_limit_of_regions),
+      cmocka_unit_test(there_is_a_limit_of_bytes),
       cmocka_unit_test(gpu_memory_is_refused),
       cmocka_unit_test(what_is_gone_reads_as_zeroes_and_is_told),
       cmocka_unit_test(readers_survive_an_object_that_comes_and_goes),

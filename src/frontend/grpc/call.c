@@ -5,14 +5,15 @@
 #include "base/checked.h"
 #include "base/clock.h"
 #include "frontend/grpc/access.h"
+#include "frontend/grpc/access_note.h"
 #include "frontend/grpc/call_life.h"
 #include "frontend/grpc/connection.h"
 #include "frontend/grpc/infer.h"
-#include "frontend/grpc/log.h"
 #include "frontend/grpc/loop.h"
 #include "frontend/grpc/server.h"
 #include "frontend/grpc/session.h"
 #include "frontend/grpc/timeout.h"
+#include "frontend/protocol/front_log.h"
 
 #include <stdarg.h>
 #include <stddef.h>
@@ -42,6 +43,7 @@ call *call_open(grpc_connection *connection, int32_t stream_id)
   c->connection = connection;
   c->kept_connection = connection;
   c->stream_id = stream_id;
+  c->began_ns = grpc_loop_now_ns(c->loop);
   c->reader.budget = &c->server->budget;
   grpc_connection_ref(connection);
   atomic_fetch_add_explicit(&connection->alive, 1, memory_order_relaxed);
@@ -51,6 +53,7 @@ call *call_open(grpc_connection *connection, int32_t stream_id)
     c->next->previous = c;
   connection->calls = c;
   connection->call_count++;
+  connection->used++;
   grpc_connection_call_opened(connection);
   grpc_loop_request_began(c->loop);
   return c;
@@ -136,10 +139,14 @@ void call_close(call *c)
   c->connection = NULL;
   timers_cancel(grpc_loop_timers(c->loop), &c->deadline);
   bool unheard = !c->ended || c->outgoing_bytes > 0;
+  if (!c->ended)
+    c->end_status = GRPC_CANCELLED;
+  grpc_access_call(c);
   c->ended = true;
   drop_outgoing(c);
   if (unheard && c->cancelled != NULL)
     c->cancelled(c);
+  grpc_drop_answered(c);
   call_unref(c);
 }
 
@@ -423,6 +430,7 @@ void call_queue(call *c, outgoing *message_owned)
     c->last_outgoing->next = message_owned;
   c->last_outgoing = message_owned;
   c->outgoing_count++;
+  c->connection->used++;
   count_added(c, message_owned->size);
   c->bytes_out += message_owned->size - MESSAGE_PREFIX_BYTES;
   if (c->replied)
@@ -587,7 +595,8 @@ outgoing *call_make_outgoing(call *c, const slice *parts, size_t count, buffer *
   if (memory_owned != NULL)
     arena_fini(memory_owned);
   if (response_owned != NULL)
-    grpc_log_failure("deleting a response", TRITONSERVER_InferenceResponseDelete(response_owned));
+    front_log_failure(NULL, "deleting a response",
+                      TRITONSERVER_InferenceResponseDelete(response_owned));
   return made;
 }
 

@@ -92,9 +92,11 @@ struct call {
   void (*woken)(call *c);           // what the loop does once call_wake was called
   atomic_bool wanted;               // is in the loop's list
   struct grpc_inference *inference; // of ModelInfer
+  struct grpc_inference *answered;  // the same, when it is over
   struct infer_stream *stream;      // of ModelStreamInfer
   struct health_watch *watch;       // of Watch, in the arena
   void (*cancelled)(call *c); // the client left or the deadline passed; NULL: nothing to cancel
+  uint64_t began_ns;          // when the stream began
   uint64_t received_ns;       // when the first message was complete
   size_t bytes_in;            // of request messages
   size_t bytes_out;           // of reply messages

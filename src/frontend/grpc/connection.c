@@ -4,10 +4,10 @@
 #include "base/clock.h"
 #include "frontend/grpc/call.h"
 #include "frontend/grpc/call_life.h"
-#include "frontend/grpc/log.h"
 #include "frontend/grpc/loop.h"
 #include "frontend/grpc/server.h"
 #include "frontend/grpc/session.h"
+#include "frontend/protocol/front_log.h"
 #include "frontend/protocol/peer.h"
 
 #include <errno.h>
@@ -179,7 +179,7 @@ static void look_after(timer *elapsed)
   uint64_t now = clock_monotonic_ns();
   const char *why = overdue(c, now);
   if (why != NULL) {
-    grpc_log_verbose("the connection of %s is closed: %s", c->peer, why);
+    front_log_verbose("the connection of %s is closed: %s", c->peer, why);
     grpc_connection_close(c);
     return;
   }
@@ -221,7 +221,7 @@ void grpc_connection_readable(grpc_connection *c)
     c->heard_ns = grpc_loop_now_ns(c->loop);
     ssize_t taken = http2.session_mem_recv(c->session, (const uint8_t *)buffer, (size_t)size);
     if (taken < 0) {
-      grpc_log_verbose("the connection of %s is closed: %s", c->peer, http2.strerror((int)taken));
+      front_log_verbose("the connection of %s is closed: %s", c->peer, http2.strerror((int)taken));
       c->failed = true; // what nghttp2 has to say about it is still sent
     }
     if ((size_t)size < LOOP_READ_BYTES && !wire_holds_input(&c->wire))

@@ -9,6 +9,7 @@
 #include "frontend/grpc/output.h"
 #include "frontend/grpc/timers.h"
 #include "frontend/grpc/wire.h"
+#include "frontend/protocol/peer.h"
 
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -39,11 +40,12 @@ struct grpc_connection {
   output output;
   bool watches_output;
 
-  bool is_local; // the client is on this machine
-  char peer[64]; // its address
+  bool is_local;              // the client is on this machine
+  char peer[PEER_TEXT_BYTES]; // its address
 
   call *calls; // list of the open ones
   size_t call_count;
+  size_t used;            // calls and replies it has had
   size_t unsent;          // bytes of replies that HTTP/2 has not taken yet, of all calls
   _Atomic uint32_t alive; // calls that exist, closed streams' ones too
 

@@ -12,7 +12,7 @@
 
 // ---- health ----
 
-void handle_server_live(call *c)
+void grpc_handle_server_live(call *c)
 {
   Inference__ServerLiveResponse reply = INFERENCE__SERVER_LIVE_RESPONSE__INIT;
   bool live = false;
@@ -37,7 +37,7 @@ static void ask_server(call *c)
 }
 
 // Backends are asked about their instances, and may take their time: the loop does not wait.
-void handle_server_ready(call *c)
+void grpc_handle_server_ready(call *c)
 {
   if (atomic_load_explicit(&c->server->leaving, memory_order_relaxed))
     reply_ready(c, false);
@@ -60,21 +60,21 @@ static void ask_model(call *c)
   call_reply_message(c, &reply.base);
 }
 
-void handle_model_ready(call *c)
+void grpc_handle_model_ready(call *c)
 {
   call_run_job(c, c->server->probes, ask_model);
 }
 
 // ---- metadata and configuration ----
 
-void handle_server_metadata(call *c)
+void grpc_handle_server_metadata(call *c)
 {
   TRITONSERVER_Message *answer;
   if (!call_fail_if(c, TRITONSERVER_ServerMetadata(c->server->server, &answer)))
     control_reply_json(c, answer, &inference__server_metadata_response__descriptor, NULL);
 }
 
-void handle_model_metadata(call *c)
+void grpc_handle_model_metadata(call *c)
 {
   int64_t version;
   TRITONSERVER_Message *answer;
@@ -86,7 +86,7 @@ void handle_model_metadata(call *c)
     control_reply_json(c, answer, &inference__model_metadata_response__descriptor, NULL);
 }
 
-void handle_model_config(call *c)
+void grpc_handle_model_config(call *c)
 {
   int64_t version;
   TRITONSERVER_Message *answer;
@@ -113,7 +113,7 @@ static void read_statistics(call *c)
 }
 
 // Of all models they are long: the loop does not wait, nor do they wait behind loads.
-void handle_model_statistics(call *c)
+void grpc_handle_model_statistics(call *c)
 {
   call_run_job(c, c->server->probes, read_statistics);
 }

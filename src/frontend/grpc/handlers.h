@@ -6,33 +6,33 @@
 typedef struct call call;
 
 // control.c
-void handle_server_live(call *c);
-void handle_server_ready(call *c);
-void handle_model_ready(call *c);
-void handle_server_metadata(call *c);
-void handle_model_metadata(call *c);
-void handle_model_config(call *c);
-void handle_model_statistics(call *c);
+void grpc_handle_server_live(call *c);
+void grpc_handle_server_ready(call *c);
+void grpc_handle_model_ready(call *c);
+void grpc_handle_server_metadata(call *c);
+void grpc_handle_model_metadata(call *c);
+void grpc_handle_model_config(call *c);
+void grpc_handle_model_statistics(call *c);
 
 // repository.c
-void handle_repository_index(call *c);
-void handle_model_load(call *c);
-void handle_model_unload(call *c);
+void grpc_handle_repository_index(call *c);
+void grpc_handle_model_load(call *c);
+void grpc_handle_model_unload(call *c);
 
 // shared_memory.c
-void handle_system_memory_status(call *c);
-void handle_system_memory_register(call *c);
-void handle_system_memory_unregister(call *c);
-void handle_cuda_memory_status(call *c);
-void handle_cuda_memory_register(call *c);
-void handle_cuda_memory_unregister(call *c);
+void grpc_handle_system_memory_status(call *c);
+void grpc_handle_system_memory_register(call *c);
+void grpc_handle_system_memory_unregister(call *c);
+void grpc_handle_cuda_memory_status(call *c);
+void grpc_handle_cuda_memory_register(call *c);
+void grpc_handle_cuda_memory_unregister(call *c);
 
 // settings.c
-void handle_trace_setting(call *c);
-void handle_log_settings(call *c);
+void grpc_handle_trace_setting(call *c);
+void grpc_handle_log_settings(call *c);
 
 // health.c
-void handle_health_check(call *c);
-void handle_health_watch(call *c);
+void grpc_handle_health_check(call *c);
+void grpc_handle_health_watch(call *c);
 
 #endif

@@ -43,7 +43,7 @@ static void check(call *c)
     call_reply_message(c, &reply.base);
 }
 
-void handle_health_check(call *c)
+void grpc_handle_health_check(call *c)
 {
   if (control_request(c, &grpc__health__v1__health_check_request__descriptor) != NULL)
     call_run_job(c, c->server->probes, check);
@@ -94,7 +94,8 @@ static void watch_heard(call *c)
     call_fail(c, GRPC_UNAVAILABLE, "the server is stopping");
     call_end(c);
   }
-  if (!c->ended && !timers_set(grpc_loop_timers(c->loop), &w->next, clock_monotonic_ns() + ASK_EVERY_NS))
+  if (!c->ended &&
+      !timers_set(grpc_loop_timers(c->loop), &w->next, clock_monotonic_ns() + ASK_EVERY_NS))
     call_end_early(c, GRPC_RESOURCE_EXHAUSTED, "out of memory");
 }
 
@@ -137,7 +138,7 @@ static void watch_begin(call *c)
   watch_again(c);
 }
 
-void handle_health_watch(call *c)
+void grpc_handle_health_watch(call *c)
 {
   c->half_close = watch_begin;
   c->cancelled = watch_stop;

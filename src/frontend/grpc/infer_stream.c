@@ -6,9 +6,9 @@
 #include "frontend/grpc/call.h"
 #include "frontend/grpc/call_life.h"
 #include "frontend/grpc/infer.h"
-#include "frontend/grpc/log.h"
 #include "frontend/grpc/loop.h"
 #include "frontend/grpc/server.h"
+#include "frontend/protocol/front_log.h"
 
 #include <stdlib.h>
 
@@ -79,6 +79,7 @@ static void send_note(call *c, const grpc_inference *i, const char *error_messag
 
 static void send_failure(call *c, grpc_inference *i, error *failure_owned)
 {
+  i->status = grpc_status_of((TRITONSERVER_Error_Code)error_get_code(failure_owned));
   if (c->stream->ends_with_errors && !c->ended) {
     call_fail_if_error(c, failure_owned);
     call_end(c);
@@ -125,7 +126,8 @@ static void send_answers(call *c, grpc_inference *i)
 static void forget(call *c, grpc_inference *i)
 {
   c->stream->in_flight--;
-  infer_tensors_release(&i->tensors);
+  grpc_access_inference(i, i->status);
+  shared_tensors_release(&i->tensors.shared);
   grpc_loop_took_back(c->loop);
   grpc_inference_unref(i);
 }
@@ -254,7 +256,7 @@ void infer_stream_free(infer_stream *s)
   free(s);
 }
 
-void handle_model_stream_infer(call *c)
+void grpc_handle_model_stream_infer(call *c)
 {
   c->stream = calloc(1, sizeof(*c->stream));
   if (c->stream == NULL) {

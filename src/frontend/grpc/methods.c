@@ -8,38 +8,39 @@
 #define HEALTH    "/grpc.health.v1.Health/"
 
 static const method methods[] = {
-    {INFERENCE "ModelInfer", CATEGORY_INFERENCE, handle_model_infer, false},
-    {INFERENCE "ModelStreamInfer", CATEGORY_INFERENCE, handle_model_stream_infer, true},
+    {INFERENCE "ModelInfer", CATEGORY_INFERENCE, grpc_handle_model_infer, false},
+    {INFERENCE "ModelStreamInfer", CATEGORY_INFERENCE, grpc_handle_model_stream_infer, true},
 
-    {INFERENCE "ServerLive", CATEGORY_HEALTH, handle_server_live, false},
-    {INFERENCE "ServerReady", CATEGORY_HEALTH, handle_server_ready, false},
-    {INFERENCE "ModelReady", CATEGORY_HEALTH, handle_model_ready, false},
-    {HEALTH "Check", CATEGORY_HEALTH, handle_health_check, false},
-    {HEALTH "Watch", CATEGORY_HEALTH, handle_health_watch, true},
+    {INFERENCE "ServerLive", CATEGORY_HEALTH, grpc_handle_server_live, false},
+    {INFERENCE "ServerReady", CATEGORY_HEALTH, grpc_handle_server_ready, false},
+    {INFERENCE "ModelReady", CATEGORY_HEALTH, grpc_handle_model_ready, false},
+    {HEALTH "Check", CATEGORY_HEALTH, grpc_handle_health_check, false},
+    {HEALTH "Watch", CATEGORY_HEALTH, grpc_handle_health_watch, true},
 
-    {INFERENCE "ServerMetadata", CATEGORY_METADATA, handle_server_metadata, false},
-    {INFERENCE "ModelMetadata", CATEGORY_METADATA, handle_model_metadata, false},
-    {INFERENCE "ModelConfig", CATEGORY_MODEL_CONFIG, handle_model_config, false},
-    {INFERENCE "ModelStatistics", CATEGORY_STATISTICS, handle_model_statistics, false},
+    {INFERENCE "ServerMetadata", CATEGORY_METADATA, grpc_handle_server_metadata, false},
+    {INFERENCE "ModelMetadata", CATEGORY_METADATA, grpc_handle_model_metadata, false},
+    {INFERENCE "ModelConfig", CATEGORY_MODEL_CONFIG, grpc_handle_model_config, false},
+    {INFERENCE "ModelStatistics", CATEGORY_STATISTICS, grpc_handle_model_statistics, false},
 
-    {INFERENCE "RepositoryIndex", CATEGORY_MODEL_REPOSITORY, handle_repository_index, false},
-    {INFERENCE "RepositoryModelLoad", CATEGORY_MODEL_REPOSITORY, handle_model_load, false},
-    {INFERENCE "RepositoryModelUnload", CATEGORY_MODEL_REPOSITORY, handle_model_unload, false},
+    {INFERENCE "RepositoryIndex", CATEGORY_MODEL_REPOSITORY, grpc_handle_repository_index, false},
+    {INFERENCE "RepositoryModelLoad", CATEGORY_MODEL_REPOSITORY, grpc_handle_model_load, false},
+    {INFERENCE "RepositoryModelUnload", CATEGORY_MODEL_REPOSITORY, grpc_handle_model_unload, false},
 
-    {INFERENCE "SystemSharedMemoryStatus", CATEGORY_SHARED_MEMORY, handle_system_memory_status,
+    {INFERENCE "SystemSharedMemoryStatus", CATEGORY_SHARED_MEMORY, grpc_handle_system_memory_status,
      false},
-    {INFERENCE "SystemSharedMemoryRegister", CATEGORY_SHARED_MEMORY, handle_system_memory_register,
-     false},
+    {INFERENCE "SystemSharedMemoryRegister", CATEGORY_SHARED_MEMORY,
+     grpc_handle_system_memory_register, false},
     {INFERENCE "SystemSharedMemoryUnregister", CATEGORY_SHARED_MEMORY,
-     handle_system_memory_unregister, false},
-    {INFERENCE "CudaSharedMemoryStatus", CATEGORY_SHARED_MEMORY, handle_cuda_memory_status, false},
-    {INFERENCE "CudaSharedMemoryRegister", CATEGORY_SHARED_MEMORY, handle_cuda_memory_register,
+     grpc_handle_system_memory_unregister, false},
+    {INFERENCE "CudaSharedMemoryStatus", CATEGORY_SHARED_MEMORY, grpc_handle_cuda_memory_status,
      false},
-    {INFERENCE "CudaSharedMemoryUnregister", CATEGORY_SHARED_MEMORY, handle_cuda_memory_unregister,
+    {INFERENCE "CudaSharedMemoryRegister", CATEGORY_SHARED_MEMORY, grpc_handle_cuda_memory_register,
      false},
+    {INFERENCE "CudaSharedMemoryUnregister", CATEGORY_SHARED_MEMORY,
+     grpc_handle_cuda_memory_unregister, false},
 
-    {INFERENCE "TraceSetting", CATEGORY_TRACE, handle_trace_setting, false},
-    {INFERENCE "LogSettings", CATEGORY_LOGGING, handle_log_settings, false},
+    {INFERENCE "TraceSetting", CATEGORY_TRACE, grpc_handle_trace_setting, false},
+    {INFERENCE "LogSettings", CATEGORY_LOGGING, grpc_handle_log_settings, false},
 };
 
 #define METHOD_COUNT (sizeof(methods) / sizeof(methods[0]))

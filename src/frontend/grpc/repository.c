@@ -41,7 +41,7 @@ static void read_index(call *c)
     control_reply_json(c, answer, &inference__repository_index_response__descriptor, "models");
 }
 
-void handle_repository_index(call *c)
+void grpc_handle_repository_index(call *c)
 {
   call_run_job(c, c->server->jobs, read_index);
 }
@@ -168,7 +168,7 @@ static void load(call *c)
     load_with(c, request, parameters);
 }
 
-void handle_model_load(call *c)
+void grpc_handle_model_load(call *c)
 {
   call_run_job(c, c->server->jobs, load);
 }
@@ -214,7 +214,7 @@ static void unload(call *c)
   call_reply_message(c, &reply.base);
 }
 
-void handle_model_unload(call *c)
+void grpc_handle_model_unload(call *c)
 {
   call_run_job(c, c->server->jobs, unload);
 }

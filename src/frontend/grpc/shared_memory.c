@@ -103,7 +103,7 @@ static bool list_regions(call *c, TRITONSERVER_MemoryType kind, const char *name
   return !list->failed || !call_fail_if_error(c, error_no_memory());
 }
 
-void handle_system_memory_status(call *c)
+void grpc_handle_system_memory_status(call *c)
 {
   status_list list = {.arena = &c->arena};
   const Inference__SystemSharedMemoryStatusRequest *request =
@@ -118,7 +118,7 @@ void handle_system_memory_status(call *c)
   call_reply_message(c, &reply.base);
 }
 
-void handle_cuda_memory_status(call *c)
+void grpc_handle_cuda_memory_status(call *c)
 {
   status_list list = {.arena = &c->arena};
   const Inference__CudaSharedMemoryStatusRequest *request =
@@ -147,14 +147,14 @@ static void register_system(call *c)
   call_reply_message(c, &reply.base);
 }
 
-void handle_system_memory_register(call *c)
+void grpc_handle_system_memory_register(call *c)
 {
   if (is_admitted(c))
     call_run_job(c, c->server->probes, register_system);
 }
 
 // Without a GPU nothing else of the request counts, as in Triton.
-void handle_cuda_memory_register(call *c)
+void grpc_handle_cuda_memory_register(call *c)
 {
   const Inference__CudaSharedMemoryRegisterRequest *request =
       is_admitted(c)
@@ -183,12 +183,12 @@ static void unregister_system(call *c)
   call_reply_message(c, &reply.base);
 }
 
-void handle_system_memory_unregister(call *c)
+void grpc_handle_system_memory_unregister(call *c)
 {
   call_run_job(c, c->server->probes, unregister_system);
 }
 
-void handle_cuda_memory_unregister(call *c)
+void grpc_handle_cuda_memory_unregister(call *c)
 {
   const Inference__CudaSharedMemoryUnregisterRequest *request =
       control_request(c, &inference__cuda_shared_memory_unregister_request__descriptor);

@@ -46,6 +46,7 @@ struct connection {
   connection *next;
   int socket_fd;
   gnutls_session_t tls; // libmicrohttpd's, or NULL; loop thread
+  tls_wire wire;        // moves its bytes
   uint32_t generation;
   _Atomic connection_state state;
   _Atomic uint64_t since_ms;      // when the state was entered or last made progress
@@ -135,7 +136,8 @@ static bool add(connections *all, connection *c)
   return true;
 }
 
-connection *connection_open(connections *all, int socket_fd, gnutls_session_t tls)
+connection *connection_open(connections *all, int socket_fd, gnutls_session_t tls,
+                            tls_loop *tls_of_loop)
 {
   connection *c = calloc(1, sizeof(*c));
   if (c == NULL)
@@ -151,6 +153,10 @@ connection *connection_open(connections *all, int socket_fd, gnutls_session_t tl
     free(c);
     return NULL;
   }
+  if (tls != NULL && !tls_wire_attach(&c->wire, tls, socket_fd, tls_of_loop)) {
+    http_log_warning("a connection is closed: %s", strerror(errno));
+    shutdown(socket_fd, SHUT_RDWR);
+  }
   struct epoll_event event = {.events = EPOLLRDHUP | EPOLLET,
                               .data.u64 = TAG(socket_fd, c->generation)};
   if (epoll_ctl(all->epoll_fd, EPOLL_CTL_ADD, socket_fd, &event) != 0)
@@ -161,6 +167,7 @@ connection *connection_open(connections *all, int socket_fd, gnutls_session_t tl
 void connection_close(connection *c)
 {
   connections *all = c->all;
+  tls_wire_established(&c->wire);
   epoll_ctl(all->epoll_fd, EPOLL_CTL_DEL, c->socket_fd, NULL);
   pthread_mutex_lock(&all->mutex);
   if (c->previous != NULL)
@@ -216,6 +223,7 @@ bool connection_set_exchange(connection *c, exchange *x)
 
 void connection_set_request(connection *c, exchange *x)
 {
+  tls_wire_established(&c->wire);
   c->request = x;
 }
 
@@ -626,8 +634,10 @@ void connections_log_requests(connections *all)
     const char *what = awaited(atomic_load(&c->state));
     if (what == NULL)
       continue;
-    http_log_warning("not answered in time: a request that has waited for %s for %" PRIu64 " ms",
-                     what, now - atomic_load(&c->since_ms));
+    LOCK_SCOPE(&c->exchange_mutex); // what runs a model is known; other requests are the loop's
+    http_log_warning_about(
+        c->exchange, "not answered in time: a request that has waited for %s for %" PRIu64 " ms",
+        what, now - atomic_load(&c->since_ms));
     left--;
   }
 }

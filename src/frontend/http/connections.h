@@ -11,6 +11,7 @@
 
 #include "base/error.h"
 #include "frontend/http/http_server.h"
+#include "frontend/http/tls_wire.h"
 
 #include <gnutls/gnutls.h>
 #include <stdbool.h>
@@ -63,8 +64,9 @@ void connections_log_requests(connections *all);
 // The calls below are made on the connection's loop thread.
 
 // Begins to watch a connection that libmicrohttpd has taken on, whose TLS session is
-// libmicrohttpd's (NULL: none); NULL when memory is short.
-connection *connection_open(connections *all, int socket_fd, gnutls_session_t tls);
+// libmicrohttpd's (NULL: none), which `tls_of_loop` is shared with; NULL when memory is short.
+connection *connection_open(connections *all, int socket_fd, gnutls_session_t tls,
+                            tls_loop *tls_of_loop);
 void connection_close(connection *c);
 
 // Says what the connection waits for from now on; repeating a state counts as progress. False when

@@ -4,7 +4,10 @@
 #include "frontend/http/exchange.h"
 
 #include "base/buffer.h"
+#include "base/clock.h"
+#include "base/text.h"
 #include "frontend/http/access.h"
+#include "frontend/http/access_note.h"
 #include "frontend/http/head.h"
 #include "frontend/http/infer.h"
 #include "frontend/http/log.h"
@@ -18,6 +21,7 @@
 
 #define NAME_MAX_BYTES     255   // of a model, a repository or a region
 #define FAILURE_MAX_BYTES  2048  // of an error's text: it may repeat what the client sent
+#define STATUS_NOT_SENT    499   // in the access log: the client left before the reply was made
 #define DROPPED_BODY_BYTES 65536 // a refused request's body up to this size is read and dropped
 
 // --- Memory
@@ -37,6 +41,8 @@ static exchange *exchange_new(loop *l, struct MHD_Connection *mhd)
   x->connection = info->socket_context;
   refcount_init(&x->references);
   arena_init(&x->arena, x->arena_memory, EXCHANGE_ARENA_BYTES);
+  if (trace_service_is_on(http->options.trace))
+    x->received_ns = clock_monotonic_ns();
   body_init(&x->body, &http->budget, &x->arena, http->options.max_input_size);
   for (size_t i = 0; i < PARAMETER_COUNT; i++)
     x->parameters[i] = "";
@@ -58,6 +64,7 @@ void exchange_unref(exchange *x)
   http_server *http = x->http;
   if (x->inference != NULL)
     inference_fini(x->inference);
+  trace_end(x->trace);
   body_fini(&x->body);
   arena_fini(&x->arena);
   free(x);
@@ -115,12 +122,25 @@ void exchange_completed(void *loop_pointer, struct MHD_Connection *mhd, void **c
     return;
   if (x->inference != NULL)
     connection_set_exchange(x->connection, NULL);
+  bool unsent = x->phase == EXCHANGE_WAITING || x->status == 0;
+  if (x->phase == EXCHANGE_ANSWERED)
+    trace_note_now(x->trace, TRACE_HTTP_SEND_END);
   if (x->phase == EXCHANGE_WAITING)
     finish_unsent(x);
+  access_note_over(x, unsent ? STATUS_NOT_SENT : x->status);
   connection_set_request(x->connection, NULL);
   connection_enter(x->connection, CONNECTION_IDLE);
   http_server_request_ended(x->http);
   exchange_unref(x);
+}
+
+NEREID_LogSubject exchange_subject(const exchange *x)
+{
+  const char *model = x->parameters[PARAMETER_MODEL];
+  int64_t version = 0;
+  text_to_int64(slice_of(x->parameters[PARAMETER_VERSION]), &version);
+  return (NEREID_LogSubject){
+      .request_id = x->request_id, .model = model[0] != '\0' ? model : NULL, .version = version};
 }
 
 void exchange_cancel(exchange *x)
@@ -292,6 +312,7 @@ void exchange_reply_message(exchange *x, TRITONSERVER_Message *message_owned)
     delete_message(message_owned);
     return;
   }
+  x->reply_bytes = size;
   // The text is the message's: the reply is sent from there.
   exchange_reply_with(x,
                       response_of(text, size, "application/json", delete_message, message_owned));
@@ -299,6 +320,7 @@ void exchange_reply_message(exchange *x, TRITONSERVER_Message *message_owned)
 
 static struct MHD_Response *failure_response(exchange *x)
 {
+  x->reply_bytes = strlen(x->failure);
   struct MHD_Response *response = response_of_json_copy(x->failure);
   return x->failure_header == NULL ? response
                                    : response_with(response, x->failure_header, x->failure_value);
@@ -312,6 +334,7 @@ static enum MHD_Result send_reply(exchange *x)
   if (x->reply == NULL)
     return MHD_NO;
   x->phase = EXCHANGE_ANSWERED;
+  trace_note_now(x->trace, TRACE_HTTP_SEND_START);
   connection_enter(x->connection, CONNECTION_REPLY);
   bool last = x->last || atomic_load_explicit(&x->http->leaving, memory_order_relaxed);
   if (last && !is_shared(x))
@@ -326,7 +349,7 @@ static enum MHD_Result send_reply(exchange *x)
 static enum MHD_Result refuse(exchange *x)
 {
   char text[8 * FAILURE_MAX_BYTES]; // each byte may be escaped with six
-  size_t body_size = strlen(x->failure);
+  size_t body_size = x->reply_bytes = strlen(x->failure);
   bool extra = x->failure_header != NULL;
   int size = snprintf(text, sizeof(text),
                       "HTTP/1.1 %u %s\r\nConnection: close\r\nContent-Type: application/json\r\n"
@@ -479,8 +502,11 @@ static enum MHD_Result begin(loop *l, struct MHD_Connection *mhd, const request_
   *context = x;
   if (!connection_enter(x->connection, CONNECTION_BODY))
     return MHD_NO;
-  http_log_verbose("HTTP request: %s %s", line->method, line->path);
-  if (admit(x, line)) {
+  x->method = route_method_of(line->method);
+  access_note_began(x, line->method, line->path);
+  bool admitted = admit(x, line);
+  http_log_verbose_about(x, "HTTP request: %s %s", line->method, line->path);
+  if (admitted) {
     connection_enter(x->connection, has_body(&x->headers) ? CONNECTION_BODY : CONNECTION_RUNNING);
     return MHD_YES;
   }
@@ -496,6 +522,7 @@ static enum MHD_Result begin(loop *l, struct MHD_Connection *mhd, const request_
 static enum MHD_Result receive(exchange *x, const char *data, size_t size)
 {
   connection_received(x->connection, size);
+  access_note_received(x, size);
   body_result taken = BODY_OK;
   if (x->phase != EXCHANGE_DROPPING && x->route->body != BODY_IGNORED)
     taken = body_append(&x->body, data, size);

@@ -26,6 +26,10 @@ void handle_system_memory_unregister(exchange *x);
 void handle_cuda_memory_status(exchange *x);
 void handle_cuda_memory_register(exchange *x);
 void handle_cuda_memory_unregister(exchange *x);
+// logging.c
+void handle_logging(exchange *x);
+// trace_setting.c
+void handle_trace_setting(exchange *x);
 
 // infer.c
 void handle_infer(exchange *x);

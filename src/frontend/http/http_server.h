@@ -14,7 +14,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
+typedef struct access_log access_log; // frontend/protocol/access_log.h
 typedef struct http_server http_server;
+typedef struct trace_service trace_service; // frontend/trace/trace.h
 
 // A limit or timeout of 0 is off, unless the field says otherwise.
 typedef struct http_server_options {
@@ -48,6 +50,10 @@ typedef struct http_server_options {
   const tls_identity *tls;        // without a certificate: no TLS
 
   struct shared_memory *shared_memory; // of clients; borrowed, lives as long as `server`
+
+  access_log *access_log; // NULL: none; borrowed, must live as long as the listener
+
+  trace_service *trace; // borrowed; which requests are traced, and the trace extension
 
   unsigned busy_poll_us; // how long a loop polls for clients that come back at once
 } http_server_options;

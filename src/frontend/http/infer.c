@@ -2,6 +2,8 @@
 // threads; the two callbacks come from threads of the core.
 #include "frontend/http/infer.h"
 
+#include "base/clock.h"
+#include "frontend/http/access_note.h"
 #include "frontend/http/exchange.h"
 #include "frontend/http/handlers.h"
 #include "frontend/http/log.h"
@@ -49,7 +51,7 @@ static void drop_request(inference *i)
 {
   if (atomic_fetch_sub_explicit(&i->request_users, 1, memory_order_acq_rel) != 1)
     return;
-  http_log_failure("deleting an inference request",
+  http_log_failure(i->exchange, "deleting an inference request",
                    TRITONSERVER_InferenceRequestDelete(i->request));
   exchange_unref(i->exchange); // and with it `i`
 }
@@ -70,7 +72,7 @@ void inference_cancel(inference *i)
   atomic_store(&i->cancel_wanted, true);
   if (!atomic_load(&i->submitted) || !take_request(i))
     return;
-  http_log_failure("cancelling an inference request",
+  http_log_failure(i->exchange, "cancelling an inference request",
                    TRITONSERVER_InferenceRequestCancel(i->request));
   drop_request(i);
 }
@@ -90,7 +92,7 @@ static void request_released(TRITONSERVER_InferenceRequest *request, const uint3
   (void)request;
   if ((flags & TRITONSERVER_REQUEST_RELEASE_ALL) == 0)
     return;
-  if (i->span_count > 0)
+  if (i->tensors.shared.span_count > 0)
     note_event(i);
   drop_request(i);
 }
@@ -102,7 +104,8 @@ static void keep_response(inference *i, TRITONSERVER_InferenceResponse *response
     i->response = response;
     return;
   }
-  http_log_failure("deleting a surplus response", TRITONSERVER_InferenceResponseDelete(response));
+  http_log_failure(i->exchange, "deleting a surplus response",
+                   TRITONSERVER_InferenceResponseDelete(response));
   inference_cancel(i); // the reply is an error already
 }
 
@@ -111,8 +114,11 @@ static void response_complete(TRITONSERVER_InferenceResponse *response, const ui
 {
   inference *i = inference_pointer;
   bool decoupled = i->decoupled; // else `i` may be gone with the last line
-  if (response != NULL)
+  access_note_response(i->exchange, response);
+  if (response != NULL) {
+    trace_note_now(i->exchange->trace, TRACE_INFER_RESPONSE_COMPLETE);
     keep_response(i, response);
+  }
   if ((flags & TRITONSERVER_RESPONSE_COMPLETE_FINAL) == 0)
     return;
   note_event(i);
@@ -124,6 +130,8 @@ static void streamed_response_complete(TRITONSERVER_InferenceResponse *response,
                                        const uint32_t flags, void *inference_pointer)
 {
   inference *i = inference_pointer;
+  access_note_response(i->exchange, response);
+  trace_note_now(i->exchange->trace, TRACE_INFER_RESPONSE_COMPLETE);
   stream_response_complete(response, flags, i);
   if ((flags & TRITONSERVER_RESPONSE_COMPLETE_FINAL) == 0)
     return;
@@ -142,21 +150,21 @@ static void delete_response(exchange *x)
 {
   inference *i = x->inference;
   if (i->response != NULL)
-    http_log_failure("deleting a response", TRITONSERVER_InferenceResponseDelete(i->response));
+    http_log_failure(x, "deleting a response", TRITONSERVER_InferenceResponseDelete(i->response));
   i->response = NULL;
-  infer_release_shared(i);
+  shared_tensors_release(&i->tensors.shared);
 }
 
 void inference_fini(inference *i)
 {
-  infer_release_shared(i);
+  infer_tensors_fini(&i->tensors);
 }
 
 // The core is done, or never got the request: the exchange has failed then.
 static void finish(exchange *x)
 {
   if (x->failure == NULL && !exchange_is_abandoned(x)) {
-    if (x->inference->text_bytes > EXCHANGE_LOOP_BYTES) {
+    if (x->inference->tensors.converted_bytes > EXCHANGE_LOOP_BYTES) {
       exchange_run_job(x, x->http->workers, JOB_FINISHES, reply, delete_response);
       return;
     }
@@ -171,7 +179,7 @@ static bool set_callbacks(exchange *x, inference *i)
              x, TRITONSERVER_InferenceRequestSetReleaseCallback(i->request, request_released, i)) &&
          !exchange_fail_if(
              x, TRITONSERVER_InferenceRequestSetResponseCallback(
-                    i->request, x->http->allocator, i,
+                    i->request, x->http->allocator, &i->tensors,
                     i->way->reply == NULL ? streamed_response_complete : response_complete, i));
 }
 
@@ -187,7 +195,8 @@ static bool prepare_answer(exchange *x, inference *i)
   }
   if (i->decoupled)
     take_request(i); // for its responses
-  atomic_store_explicit(&i->awaited, i->span_count > 0 ? 2 : 1, memory_order_relaxed);
+  atomic_store_explicit(&i->awaited, i->tensors.shared.span_count > 0 ? 2 : 1,
+                        memory_order_relaxed);
   return true;
 }
 
@@ -198,7 +207,8 @@ static bool submit(exchange *x, inference *i)
     drop_request(i);
     return false;
   }
-  TRITONSERVER_Error *failure = TRITONSERVER_ServerInferAsync(x->http->server, i->request, NULL);
+  TRITONSERVER_InferenceTrace *trace = x->trace == NULL ? NULL : trace_hand_over(x->trace);
+  TRITONSERVER_Error *failure = TRITONSERVER_ServerInferAsync(x->http->server, i->request, trace);
   if (!exchange_fail_if(x, failure))
     return true;
   if (i->stream != NULL) {
@@ -256,15 +266,20 @@ static void fill(exchange *x)
     set_callbacks(x, i);
 }
 
+static void copy_shared(exchange *x)
+{
+  shared_tensors_make_copies(&x->inference->tensors.shared);
+}
+
 // What the request takes from the client's memory is copied, here if it is little.
 static void complete(exchange *x)
 {
-  if (x->inference->copy_bytes > EXCHANGE_LOOP_BYTES && x->failure == NULL &&
+  if (x->inference->tensors.shared.copy_bytes > EXCHANGE_LOOP_BYTES && x->failure == NULL &&
       !exchange_is_abandoned(x)) {
-    exchange_run_job(x, x->http->workers, JOB_BEGINS, infer_copy_shared, start);
+    exchange_run_job(x, x->http->workers, JOB_BEGINS, copy_shared, start);
     return;
   }
-  infer_copy_shared(x);
+  copy_shared(x);
   start(x);
 }
 
@@ -275,6 +290,41 @@ static size_t json_bytes(const exchange *x)
                  (uint64_t)json_size->value < x->body.size
              ? (size_t)json_size->value
              : x->body.size;
+}
+
+static void begin_trace(exchange *x)
+{
+  if (!trace_service_is_on(x->http->options.trace))
+    return;
+  uint64_t now = clock_monotonic_ns();
+  x->trace =
+      trace_begin(x->http->options.trace, x->parameters[PARAMETER_MODEL], &x->headers.parent);
+  trace_note(x->trace, TRACE_HTTP_RECV_START, x->received_ns == 0 ? now : x->received_ns);
+  trace_note(x->trace, TRACE_HTTP_RECV_END, now);
+}
+
+static void ref_owner(void *exchange_pointer)
+{
+  exchange_ref(exchange_pointer);
+}
+
+static void unref_owner(void *exchange_pointer)
+{
+  exchange_unref(exchange_pointer);
+}
+
+// Outputs are in the exchange's arena, or refer to it.
+static void init_tensors(exchange *x, inference *i)
+{
+  i->tensors = (infer_tensors){.arena = &x->arena,
+                               .budget = &x->http->budget,
+                               .memory = x->http->options.shared_memory,
+                               .request = i->request,
+                               .owner = x,
+                               .ref = ref_owner,
+                               .unref = unref_owner,
+                               .many_responses = i->decoupled,
+                               .packs = x->headers.accepts != CODING_IDENTITY};
 }
 
 static void handle_way(exchange *x, const infer_way *way)
@@ -291,12 +341,15 @@ static void handle_way(exchange *x, const infer_way *way)
                        TRITONSERVER_InferenceRequestNew(&i->request, x->http->server,
                                                         x->parameters[PARAMETER_MODEL], version)))
     return;
+  begin_trace(x);
   i->way = way;
   i->decoupled = way->reply == NULL || (flags & TRITONSERVER_TXN_DECOUPLED) != 0;
   i->exchange = x;
+  init_tensors(x, i);
   exchange_ref(x); // for the request
   atomic_store_explicit(&i->request_users, 1, memory_order_relaxed);
   x->inference = i;
+  x->request_id = "";
   if (json_bytes(x) > EXCHANGE_LOOP_BYTES) {
     exchange_run_job(x, x->http->workers, JOB_BEGINS, fill, complete);
     return;

@@ -50,6 +50,8 @@ struct loop {
   _Atomic(arrival *) arrived; // newest first
 
   uint64_t progress;    // steps of connections so far; loop thread only, as what follows
+  tls_loop tls;         // moves of bytes, when there is TLS
+  unsigned vain;        // passes in a row that moved nothing though there was work
   unsigned begun;       // requests that began in this pass
   unsigned elsewhere;   // requests that the core or a job has
   uint64_t worked_ns;   // when there last was progress
@@ -110,6 +112,7 @@ static void sleep_until_woken(loop *l)
     atomic_fetch_add_explicit(&l->all->awake, 1, memory_order_relaxed);
   }
   atomic_store(&l->awake, true);
+  l->vain = 0;
 }
 
 // --- Connections
@@ -195,8 +198,10 @@ static void connection_changed(void *loop_pointer, struct MHD_Connection *mhd,
   if (what == MHD_CONNECTION_NOTIFY_STARTED) {
     const union MHD_ConnectionInfo *info =
         MHD_get_connection_info(mhd, MHD_CONNECTION_INFO_CONNECTION_FD);
-    *socket_context =
-        connection_open(l->all->http->connections, info->connect_fd, tls_session_of(l, mhd));
+    *socket_context = connection_open(l->all->http->connections, info->connect_fd,
+                                      tls_session_of(l, mhd), &l->tls);
+    if (*socket_context == NULL) // nobody would end its waiting
+      shutdown(info->connect_fd, SHUT_RDWR);
   } else if (*socket_context != NULL) {
     end_request(l, mhd, *socket_context);
     connection_close(*socket_context);
@@ -242,10 +247,17 @@ static void note_progress(loop *l)
 
 // --- The thread
 
+// With TLS there seems to be work while a handshake waits for its client. Work there is ends within
+// a few passes or moves bytes.
+#define MAX_VAIN_PASSES 32
+
 static bool has_work_left(loop *l)
 {
   MHD_UNSIGNED_LONG_LONG timeout_ms;
-  return MHD_get_timeout(l->daemon, &timeout_ms) == MHD_YES && timeout_ms == 0;
+  if (MHD_get_timeout(l->daemon, &timeout_ms) != MHD_YES || timeout_ms != 0)
+    return false;
+  bool tls = l->all->http->options.tls->certificate != NULL;
+  return !tls || ++l->vain <= MAX_VAIN_PASSES;
 }
 
 static void *run(void *loop_pointer)
@@ -254,10 +266,13 @@ static void *run(void *loop_pointer)
   l->worked_ns = clock_monotonic_ns();
   while (!atomic_load(&l->all->stopping)) {
     uint64_t progress = l->progress;
+    uint64_t moves = l->tls.moves;
     l->begun = 0;
     atomic_store(&l->wanted, false);
     take_arrivals(l, true);
     MHD_run_wait(l->daemon, 0);
+    if (l->progress != progress || l->tls.moves != moves)
+      l->vain = 0;
     if (l->progress != progress)
       note_progress(l);
     else if (!has_work_left(l) && !may_poll(l))
@@ -329,6 +344,7 @@ static bool watch_for_sleep(loop *l, int fd, uint32_t events)
 static error *start_loop(loop *l)
 {
   l->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+  l->tls.epoll_fd = l->epoll_fd;
   l->wake_fd = wakeup_new();
   l->daemon = start_daemon(l);
   if (l->daemon == NULL)

@@ -41,7 +41,7 @@ static struct MHD_Response *metrics_response(metrics_server *m, unsigned *status
     *status = MHD_HTTP_OK;
     return response_of(text, size, TEXT_TYPE, delete_metrics, metrics);
   }
-  http_log_failure("cannot give the metrics", failure);
+  http_log_failure(NULL, "cannot give the metrics", failure);
   if (metrics != NULL)
     delete_metrics(metrics);
   *status = MHD_HTTP_SERVICE_UNAVAILABLE;

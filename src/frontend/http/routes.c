@@ -55,9 +55,10 @@ static const route table[] = {
     {POST, "/v2/repository/{repository}/models/{model}/unload", CATEGORY_MODEL_REPOSITORY,
      BODY_IGNORED, handle_named_repository},
 
-    {GET | POST, "/v2/logging", CATEGORY_LOGGING, BODY_JSON, NULL},
-    {GET | POST, "/v2/trace/setting", CATEGORY_TRACE, BODY_JSON, NULL},
-    {GET | POST, "/v2/models/{model}/trace/setting", CATEGORY_TRACE, BODY_JSON, NULL},
+    {GET | POST, "/v2/logging", CATEGORY_LOGGING, BODY_JSON, handle_logging},
+    {GET | POST, "/v2/trace/setting", CATEGORY_TRACE, BODY_JSON, handle_trace_setting},
+    {GET | POST, "/v2/models/{model}/trace/setting", CATEGORY_TRACE, BODY_JSON,
+     handle_trace_setting},
 
     {GET, "/v2/systemsharedmemory/status", CATEGORY_SHARED_MEMORY, BODY_IGNORED,
      handle_system_memory_status},

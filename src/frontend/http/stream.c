@@ -61,7 +61,8 @@ typedef enum stream_step {
 
 static void free_item(stream *s, stream_item *item)
 {
-  http_log_failure("deleting a response", TRITONSERVER_InferenceResponseDelete(item->response));
+  http_log_failure(s->exchange, "deleting a response",
+                   TRITONSERVER_InferenceResponseDelete(item->response));
   budget_give_back(&s->exchange->http->budget, item->reserved);
   free(item);
 }
@@ -107,7 +108,8 @@ static stream_item *make_item(stream *s, TRITONSERVER_InferenceResponse *respons
   stream_item *item = calloc(1, sizeof(*item));
   if (item == NULL) {
     *why = "out of memory";
-    http_log_failure("deleting a response", TRITONSERVER_InferenceResponseDelete(response_owned));
+    http_log_failure(s->exchange, "deleting a response",
+                     TRITONSERVER_InferenceResponseDelete(response_owned));
     return NULL;
   }
   item->response = response_owned;
@@ -217,8 +219,7 @@ void stream_response_complete(TRITONSERVER_InferenceResponse *response, uint32_t
   stream_item *dropped = put(s, item, final, &why, &wake);
   free_items(s, dropped);
   if (why != NULL) {
-    http_log_warning("a stream of model '%s' is cut: %s", i->exchange->parameters[PARAMETER_MODEL],
-                     why);
+    http_log_warning_about(i->exchange, "the stream is cut: %s", why);
     inference_cancel(i);
   }
   if (wake)
@@ -248,11 +249,11 @@ static void end_with(stream *s, const char *why)
 static void write_response(stream *s, TRITONSERVER_InferenceResponse *response, arena *a)
 {
   infer_response_json json = {0};
-  TRITONSERVER_Error *failure = infer_read_response(response, a, &json);
+  AUTO_ERROR error *failure =
+      infer_tensors_read(&s->exchange->inference->tensors, response, a, &json);
   if (failure != NULL) {
-    write_failure(s, exchange_status_of(TRITONSERVER_ErrorCode(failure)),
-                  TRITONSERVER_ErrorMessage(failure));
-    TRITONSERVER_ErrorDelete(failure);
+    write_failure(s, exchange_status_of((TRITONSERVER_Error_Code)error_get_code(failure)),
+                  error_message(failure));
     return;
   }
   buffer_append_text(&s->text, "data: ");
@@ -392,6 +393,7 @@ static ssize_t read_text(void *stream_pointer, uint64_t position, char *to, size
   size_t size = left < room ? left : room;
   memcpy(to, s->text.data + s->sent, size);
   s->sent += size;
+  s->exchange->reply_bytes += size;
   connection_enter(s->exchange->connection, CONNECTION_REPLY);
   return (ssize_t)size;
 }

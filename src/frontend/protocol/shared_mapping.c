@@ -31,15 +31,15 @@ static error *check_key(const char *name, const char *key)
                strcmp(component, "..") != 0;
   for (size_t i = 0; valid && i < size; i++)
     valid = is_key_character(component[i]);
+  if (strncmp(key + strspn(key, "/"), RESERVED_PREFIX, strlen(RESERVED_PREFIX)) == 0)
+    return error_new(ERROR_INVALID_ARG,
+                     "cannot register shared memory region '%s' with key '%.256s' as the key "
+                     "contains the reserved prefix '%s'",
+                     name, key, RESERVED_PREFIX);
   if (!valid)
     return error_new(ERROR_INVALID_ARG,
                      "cannot register shared memory region '%s' - invalid shm key '%.256s'", name,
                      key);
-  if (strncmp(component, RESERVED_PREFIX, strlen(RESERVED_PREFIX)) == 0)
-    return error_new(ERROR_INVALID_ARG,
-                     "cannot register shared memory region '%s' with key '%s' as the key contains "
-                     "the reserved prefix '%s'",
-                     name, key, RESERVED_PREFIX);
   return NULL;
 }
 
@@ -70,7 +70,7 @@ static error *map(const char *name, int descriptor, uint64_t offset, uint64_t by
   mapping->pages = mmap(NULL, mapping->pages_size, PROT_READ | PROT_WRITE, MAP_SHARED, descriptor,
                         (off_t)(offset - into_page));
   if (mapping->pages == MAP_FAILED)
-    return error_new(ERROR_INVALID_ARG,
+    return error_new(ERROR_UNAVAILABLE,
                      "failed to register shared memory region '%s': unable to process address "
                      "space: %s",
                      name, strerror(errno));
@@ -82,7 +82,7 @@ static error *map(const char *name, int descriptor, uint64_t offset, uint64_t by
 }
 
 error *shared_mapping_open(const char *name, const char *key, uint64_t offset, uint64_t byte_size,
-                           shared_mapping *mapping)
+                           uint64_t room, shared_mapping *mapping)
 {
   RETURN_IF_ERROR(check_key(name, key));
   // A FIFO of that name must not block.
@@ -91,6 +91,10 @@ error *shared_mapping_open(const char *name, const char *key, uint64_t offset, u
     return error_new(ERROR_INTERNAL, "Unable to open shared memory region: '%s': %s", key,
                      strerror(errno));
   RETURN_IF_ERROR(check_size(name, key, descriptor, offset, byte_size));
+  if (byte_size > room)
+    return error_new(ERROR_UNAVAILABLE,
+                     "failed to register shared memory region '%s': too many bytes are registered",
+                     name);
   return map(name, descriptor, offset, byte_size, mapping);
 }
 

@@ -16,9 +16,10 @@ typedef struct shared_mapping {
   guarded_range *guard; // of the pages
 } shared_mapping;
 
-// `name` is the region's, for errors. As shared_memory_register_system.
+// `name` is the region's, for errors; `room` is how many bytes there may be. As
+// shared_memory_register_system.
 error *shared_mapping_open(const char *name, const char *key, uint64_t offset, uint64_t byte_size,
-                           shared_mapping *mapping);
+                           uint64_t room, shared_mapping *mapping);
 void shared_mapping_close(shared_mapping *mapping);
 
 #endif

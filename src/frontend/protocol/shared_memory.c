@@ -24,7 +24,8 @@ struct shared_region {
 struct shared_memory {
   bool allow_clients;
   pthread_mutex_t lock;
-  string_map regions; // name → shared_region
+  string_map regions; // name → shared_region; the lock guards all of this
+  uint64_t bytes;     // of all
 };
 
 shared_memory *shared_memory_new(bool allow_clients)
@@ -81,7 +82,8 @@ static error *make_region(shared_memory *m, const char *name, const char *key, u
   r->key = strdup(key);
   error *e = r->name == NULL || r->key == NULL
                  ? error_no_memory()
-                 : shared_mapping_open(name, key, offset, byte_size, &r->mapping);
+                 : shared_mapping_open(name, key, offset, byte_size,
+                                       SHARED_MEMORY_MAX_BYTES - m->bytes, &r->mapping);
   if (e != NULL) {
     r->mapping.pages = NULL;
     free_region(r);
@@ -94,7 +96,7 @@ static error *make_region(shared_memory *m, const char *name, const char *key, u
 error *shared_memory_register_system(shared_memory *m, const char *name, const char *key,
                                      uint64_t offset, uint64_t byte_size)
 {
-  shared_region *r;
+  shared_region *r = NULL;
   RETURN_IF_ERROR(shared_memory_allowed(m));
   if (strlen(name) > SHARED_MEMORY_NAME_MAX_BYTES)
     return error_new(ERROR_INVALID_ARG,
@@ -108,10 +110,12 @@ error *shared_memory_register_system(shared_memory *m, const char *name, const c
                      "failed to register shared memory region '%s': there are %d already", name,
                      SHARED_MEMORY_MAX_REGIONS);
   RETURN_IF_ERROR(make_region(m, name, key, offset, byte_size, &r));
-  if (string_map_put(&m->regions, slice_of(name), r))
-    return NULL;
-  free_region(r);
-  return error_no_memory();
+  if (!string_map_put(&m->regions, slice_of(name), r)) {
+    free_region(r);
+    return error_no_memory();
+  }
+  m->bytes += byte_size;
+  return NULL;
 }
 
 error *shared_memory_register_cuda(shared_memory *m, const char *name)
@@ -131,6 +135,7 @@ static shared_region *remove_unused(shared_region *r)
   if (r->users > 0)
     return NULL;
   string_map_remove(&r->memory->regions, slice_of(r->name));
+  r->memory->bytes -= r->byte_size;
   return r;
 }
 

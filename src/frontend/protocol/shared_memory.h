@@ -17,6 +17,7 @@
 #include <stdint.h>
 
 #define SHARED_MEMORY_MAX_REGIONS    4096
+#define SHARED_MEMORY_MAX_BYTES      ((uint64_t)16 << 40) // of all: a process has 128 TiB of addresses
 #define SHARED_MEMORY_NAME_MAX_BYTES 255
 
 typedef struct shared_memory shared_memory; // the registry
@@ -53,7 +54,7 @@ error *shared_memory_allowed(const shared_memory *memory);
 // with a slash before it. The kernel decides whether the server may. Errors: UNSUPPORTED when
 // clients may not, ALREADY_EXISTS for a name in use, INVALID_ARG for a key that cannot be and for
 // bytes that are not in the object, INTERNAL (as in Triton) when it cannot be opened, UNAVAILABLE
-// when there are too many regions.
+// when there are too many regions or bytes of them.
 error *shared_memory_register_system(shared_memory *memory, const char *name, const char *key,
                                      uint64_t offset, uint64_t byte_size);
 
