@@ -8,7 +8,7 @@ import pytest
 from conftest import EVERYTHING, make_identity, wait_for
 from http2 import (
     ACK, CONTINUATION, DATA, END_HEADERS, END_STREAM, GOAWAY, HEADER_TABLE_SIZE, HEADERS, INITIAL_WINDOW_SIZE,
-    INTERNAL, MAX_CONCURRENT_STREAMS, OK, PING, PRIORITY, PUSH_PROMISE, REFUSED_STREAM, RESOURCE_EXHAUSTED, SETTINGS, STREAM_INFER,
+    FRAME_SIZE_ERROR, INTERNAL, MAX_CONCURRENT_STREAMS, MAX_FRAME_SIZE, OK, PING, PRIORITY, PUSH_PROMISE, REFUSED_STREAM, RESOURCE_EXHAUSTED, SETTINGS, STREAM_INFER,
     Connection, Result, connections, data, field, frame, headers, infer_request, message, number, pending, request_block,
     reset_stream, settings, streaming_request, window_update,
 )
@@ -143,6 +143,30 @@ def test_a_header_may_come_in_8_pieces_and_not_in_more(target):
                 assert connection.result(stream).status == OK
             else:
                 connection.await_close()
+
+
+def test_a_frame_beyond_the_limit_ends_the_connection(target):
+    with survives(target), Connection(target) as connection:
+        connection.ping()
+        most = connection.settings[MAX_FRAME_SIZE]
+        request = message(infer_request(shape=(1, most // 4 + 1), raw=[bytes(most + 4)]))
+        stream = connection.new_stream()
+        connection.send(headers(stream, BLOCK), data(stream, request, END_STREAM, most=most))
+        assert connection.result(stream).status == OK
+        connection.send(frame(PING, payload=bytes(most + 1)))
+        assert connection.await_close()[0] == FRAME_SIZE_ERROR
+
+
+def test_who_does_not_speak_grpc_is_told_so(target):
+    """Even if it reads the answer byte by byte."""
+    with survives(target), Connection(target, values=[(INITIAL_WINDOW_SIZE, 1)]) as connection:
+        stream = connection.new_stream()
+        connection.send(headers(stream, request_block("/", method="GET", content_type="text/html"), END_HEADERS | END_STREAM))
+        result = connection.streams.setdefault(stream, Result())
+        connection.read_until(lambda: len(result.body) == 1)
+        connection.send(window_update(100, stream))
+        assert connection.result(stream).fields[":status"] == "415"
+        assert result.body.decode() == "This port serves gRPC: POST, content-type application/grpc\n"
 
 
 # --- streams

@@ -245,10 +245,12 @@ static bool is_refused(call *c)
 void call_begin(call *c)
 {
   c->is_foreign = !c->is_post || !c->is_grpc;
-  if (c->is_foreign)
+  if (c->is_foreign) { // it is told so when it has said everything
     c->finished = true;
+    return;
+  }
   c->method = methods_find(c->path);
-  if (c->is_foreign || is_refused(c)) {
+  if (is_refused(c)) {
     settle(c);
     return;
   }
@@ -310,7 +312,7 @@ static void take_message(call *c, message *complete_owned)
 // bytes are left.
 static size_t parse(call *c, const char *data, size_t size)
 {
-  while (size > 0 && !c->ended && !c->dispatched && !c->paused) {
+  while (size > 0 && !c->is_foreign && !c->ended && !c->dispatched && !c->paused) {
     size_t taken;
     message *complete;
     message_fault fault = message_reader_take(&c->reader, c->coding, data, size, &taken, &complete);
@@ -373,6 +375,8 @@ void call_resume(call *c)
 void call_half_close(call *c)
 {
   c->half_closed = true;
+  if (c->is_foreign)
+    settle(c);
   if (c->ended || c->dispatched || c->paused)
     return;
   if (message_reader_is_inside(&c->reader)) {
