@@ -1,7 +1,7 @@
 """Bugs in what clients share with the server, and in what is made of outputs."""
 from seed import Seed, e2e, unit
 
-HTTP, PROTOCOL = "src/frontend/http", "src/frontend/protocol"
+PROTOCOL = "src/frontend/protocol"
 SAFETY = "test_safety_shared_memory.py"
 
 BOUNDS = [
