@@ -208,8 +208,11 @@ static message_fault begin(message_reader *r, message_coding coding)
     return MESSAGE_OVER_BUDGET;
   // Announcing is free: beyond half of the budget bytes count, and get memory, as they come.
   bool announced = size >= COUNTED_BYTES && budget_take_announced(r->budget, size);
-  message_fault fault =
-      make_message(r->budget, size, announced ? FIRST_BYTES : SMALL_BYTES, &r->current);
+  message_fault fault = make_message(r->budget, size,
+                                     !announced              ? SMALL_BYTES
+                                     : size <= AT_ONCE_BYTES ? size
+                                                             : FIRST_BYTES,
+                                     &r->current);
   if (fault == MESSAGE_OK && announced)
     r->current->reserved = size;
   else if (announced)
