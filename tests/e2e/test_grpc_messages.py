@@ -179,6 +179,42 @@ def test_a_request_that_is_none_is_refused(target, release_target, request_bytes
         assert peak(release_target) - memory < 5 * len(request_bytes) + MIB
 
 
+# --- memory
+
+
+def typed(model, datatype, count, **contents):
+    request = service_pb2.ModelInferRequest(model_name=model)
+    tensor = request.inputs.add(name="INPUT0", datatype=datatype, shape=(1, count))
+    for name, values in contents.items():
+        getattr(tensor.contents, name).extend(values)
+    return request.SerializeToString()
+
+
+MILLION = 1_000_000
+LARGE = {  # request, bytes of its tensor
+    "raw": lambda: (infer_request(shape=(1, MILLION), raw=[bytes(4 * MILLION)]), 4 * MILLION),
+    "raw empty strings": lambda: (infer_request("t_bytes", (1, MILLION), [bytes(4 * MILLION)], "BYTES"), 4 * MILLION),
+    "empty strings": lambda: (typed("t_bytes", "BYTES", MILLION, bytes_contents=[b""] * MILLION), 4 * MILLION),
+    "INT64 of one byte": lambda: (typed("t_int64", "INT64", MILLION, int64_contents=[1] * MILLION), 8 * MILLION),
+    "FP32": lambda: (typed("t_fp32", "FP32", MILLION, fp32_contents=[1.5] * MILLION), 4 * MILLION),
+    "BOOL": lambda: (typed("t_bool", "BOOL", 4 * MILLION, bool_contents=[True] * 4 * MILLION), 4 * MILLION),
+}
+
+
+@pytest.mark.parametrize("make", LARGE.values(), ids=LARGE)
+def test_a_request_takes_five_times_its_size_at_most(release_target, make):
+    """Row 10; a million empty strings are CVE 2026-47479. The reply is as large as the tensor."""
+    request, size = make()
+    with survives(release_target, grown_bytes=8 * MIB, singing=False), Connection(release_target) as connection:
+        connection.ping()
+        memory = rss(release_target)
+        reset_peak(release_target)
+        result = connection.ask(messages=[message(request)])
+        assert result.status == OK, result
+        assert len(result.body) > size
+        assert peak(release_target) - memory < 5 * max(size, len(request)) + MIB
+
+
 # --- tensors
 
 

@@ -217,10 +217,16 @@ static void deadline_passed(timer *elapsed)
   call_end_early(c, GRPC_DEADLINE_EXCEEDED, "Deadline Exceeded");
 }
 
+// A reply that a job made while its call ended otherwise is nobody's: it refers to the call.
 static void settle(call *c)
 {
-  if (!c->in_job && c->finished && !c->ended)
+  if (c->in_job || !c->finished)
+    return;
+  if (!c->ended)
     call_end(c);
+  if (c->reply != NULL)
+    outgoing_unref(c->reply);
+  c->reply = NULL;
 }
 
 // Why the call cannot be; the handler has failed it then.
