@@ -1,6 +1,6 @@
 """Mutated conversations over gRPC: frames, HPACK, messages and protobuf of any method with bytes changed, cut, doubled.
 
-NEREID_GRPC_MUTATIONS says how many (2,000), NEREID_SEED which. Conversation `i` of a seed is always the same.
+NEREID_GRPC_MUTATIONS says how many (5,000), NEREID_SEED which. Conversation `i` of a seed is always the same.
 """
 import gzip
 import os
@@ -16,7 +16,7 @@ from oracle import survives
 from safety import on_threads
 from tritonclient.grpc import service_pb2
 
-MUTATIONS = int(os.environ.get("NEREID_GRPC_MUTATIONS", 2000))
+MUTATIONS = int(os.environ.get("NEREID_GRPC_MUTATIONS", 5000))
 SEED = int(os.environ.get("NEREID_SEED", 1))
 WORKERS = 4
 METHODS = [
