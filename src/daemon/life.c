@@ -11,8 +11,8 @@
 #include "daemon/trace_setup.h"
 #include "frontend/http/http_server.h"
 #include "frontend/http/metrics_server.h"
-#include "frontend/protocol/shared_memory.h"
 #include "frontend/protocol/access_log.h"
+#include "frontend/protocol/shared_memory.h"
 #include "nereid/nereid.h"
 
 #include <errno.h>

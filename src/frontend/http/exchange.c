@@ -4,8 +4,8 @@
 #include "frontend/http/exchange.h"
 
 #include "base/buffer.h"
-#include "base/text.h"
 #include "base/clock.h"
+#include "base/text.h"
 #include "frontend/http/access.h"
 #include "frontend/http/access_note.h"
 #include "frontend/http/head.h"

@@ -2,8 +2,8 @@
 // threads; the two callbacks come from threads of the core.
 #include "frontend/http/infer.h"
 
-#include "frontend/http/access_note.h"
 #include "base/clock.h"
+#include "frontend/http/access_note.h"
 #include "frontend/http/exchange.h"
 #include "frontend/http/handlers.h"
 #include "frontend/http/log.h"
