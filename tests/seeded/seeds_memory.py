@@ -1,7 +1,7 @@
 """Bugs in what clients share with the server, and in what is made of outputs."""
 from seed import Seed, e2e, unit
 
-HTTP, PROTOCOL = "src/frontend/http", "src/frontend/protocol"
+PROTOCOL = "src/frontend/protocol"
 SAFETY = "test_safety_shared_memory.py"
 
 BOUNDS = [
@@ -17,7 +17,7 @@ BOUNDS = [
     Seed("slashes_in_keys", "memory of clients: leading slashes of a key are skipped (2025-23329)", f"{PROTOCOL}/shared_mapping.c",
          "key + (key[0] == '/');", "key + strspn(key, \"/\");",
          unit("shared_memory_test")),
-    Seed("output_beyond_its_span", "memory of clients: an output larger than its span (2025-23328)", f"{HTTP}/infer_output.c",
+    Seed("output_beyond_its_span", "memory of clients: an output larger than its span (2025-23328)", f"{PROTOCOL}/infer_tensors.c",
          "if (byte_size <= choice->span->byte_size)", "if (byte_size > 0)",
          e2e("test_shared_memory.py", "one_place_for_each_tensor")),
 ]
@@ -35,8 +35,8 @@ LIFE = [
     Seed("sigbus_blocked", "memory of clients: threads block SIGBUS (row 26)", "src/base/thread.c",
          "  sigdelset(&all, SIGBUS);", "",
          e2e(SAFETY, "gone_for_good")),
-    Seed("broken_untold", "memory of clients: what was read where nothing is is an answer (row 26)", f"{HTTP}/infer_response.c",
-         "if (exchange_fail_if_error(x, shared_tensors_check(&i->shared)) ||", "if (",
+    Seed("broken_untold", "memory of clients: what was read where nothing is is an answer (row 26)", f"{PROTOCOL}/infer_tensors.c",
+         "  RETURN_IF_ERROR(shared_tensors_check(&t->shared));\n", "",
          e2e(SAFETY, "gone_for_good")),
 ]
 

@@ -64,7 +64,7 @@ REQUESTS = [
     Seed("answer_never_comes", "lost answer: a backend forgets a request that its client keeps", "src/request/request.c",
          "(t != NULL || !atomic_load_explicit(&r->factory->finished, memory_order_acquire))", "t != NULL",
          e2e("test_generate_stream.py", "forgets")),
-    Seed("outputs_not_zeroed", "info leak: outputs hold what another client left there", f"{HTTP}/infer_output.c",
+    Seed("outputs_not_zeroed", "info leak: outputs hold what another client left there", "src/frontend/protocol/infer_tensors.c",
          "output->memory = block_allocate_zeroed(size);", "output->memory = block_allocate(size);",
          e2e("test_safety_backend.py", "not_filled")),
     Seed("rows_of_another", "response to the wrong client: rows of a batch are dealt from the first", "backends/onnxruntime/onnx_execute.c",
