@@ -19,6 +19,7 @@ static void set_limits(grpc_server_options *grpc, const daemon_options *o)
   grpc->connection_limit = (unsigned)o->grpc_max_connections;
   grpc->max_inflight_bytes = (size_t)o->grpc_max_inflight_bytes;
   grpc->handshake_timeout_ms = (uint64_t)o->grpc_handshake_timeout_ms;
+  grpc->body_timeout_ms = (uint64_t)o->grpc_body_timeout_ms;
   grpc->write_timeout_ms = (uint64_t)o->grpc_write_timeout_ms;
   grpc->keepalive_time_ms = (uint64_t)o->grpc_keepalive_time_ms;
   grpc->keepalive_timeout_ms = (uint64_t)o->grpc_keepalive_timeout_ms;

@@ -194,6 +194,8 @@ const option option_table[] = {
         "a quarter of the memory. Not in Triton."),
     TIMEOUT(GRPC, "grpc-handshake-timeout-ms", grpc_handshake_timeout_ms, "10000", "5000",
             "For a connection to begin, 0 for none. Not in Triton."),
+    TIMEOUT(GRPC, "grpc-body-timeout-ms", grpc_body_timeout_ms, "30000", "10000",
+            "For a request's message that makes no progress, 0 for none. Not in Triton."),
     TIMEOUT(GRPC, "grpc-write-timeout-ms", grpc_write_timeout_ms, "30000", "10000",
             "For a client that takes nothing of what it is sent, 0 for none. Not in Triton."),
     BOOL(GRPC, "grpc-use-ssl", grpc_use_ssl, "false", "TLS."),

@@ -79,6 +79,7 @@ typedef struct daemon_options {
   int64_t grpc_max_connections;
   int64_t grpc_max_inflight_bytes;
   int64_t grpc_handshake_timeout_ms;
+  int64_t grpc_body_timeout_ms;
   int64_t grpc_write_timeout_ms;
   bool grpc_use_ssl;
   bool grpc_use_ssl_mutual;

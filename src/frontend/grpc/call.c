@@ -312,7 +312,12 @@ static size_t parse(call *c, const char *data, size_t size)
   while (size > 0 && !c->ended && !c->dispatched && !c->paused) {
     size_t taken;
     message *complete;
+    bool between = c->reader.current == NULL;
     message_fault fault = message_reader_take(&c->reader, c->coding, data, size, &taken, &complete);
+    if (between && c->reader.current != NULL && c->connection != NULL) {
+      session_widen(c, c->reader.current->size);
+      grpc_connection_call_receives(c->connection);
+    }
     data += taken;
     size -= taken;
     if (complete != NULL)
@@ -325,6 +330,7 @@ static size_t parse(call *c, const char *data, size_t size)
 
 bool call_take_data(call *c, const char *data, size_t size)
 {
+  c->moved_ns = grpc_loop_now_ns(c->loop);
   size_t left = c->held.size > 0 ? size : parse(c, data, size);
   if (left == 0)
     return true;
@@ -339,6 +345,11 @@ bool call_take_data(call *c, const char *data, size_t size)
 void call_pause(call *c)
 {
   c->paused = true;
+}
+
+bool call_is_receiving(const call *c)
+{
+  return message_reader_is_inside(&c->reader) && !c->ended && !c->paused;
 }
 
 bool call_is_paused(const call *c)

@@ -67,6 +67,7 @@ struct call {
   size_t outgoing_bytes; // of them
   size_t outgoing_count;
   bool paused;        // of a streaming call: no more messages now
+  uint64_t moved_ns;  // when bytes of a request message came last
   size_t held_window; // bytes
   buffer held;        // what came nevertheless; the window does not know of it yet
   bool is_foreign;    // it is HTTP, but not gRPC

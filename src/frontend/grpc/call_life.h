@@ -19,6 +19,9 @@ void call_begin(call *c);
 // waits (call_took_back).
 bool call_take_data(call *c, const char *data, size_t size);
 
+// Is it in the middle of a message?
+bool call_is_receiving(const call *c);
+
 // The client sends no more.
 void call_half_close(call *c);
 

@@ -171,6 +171,23 @@ static void ask_for_sign(grpc_connection *c, uint64_t now)
   grpc_loop_mark(c->loop, c);
 }
 
+// Ends the calls whose message does not come on, and gives when the next one would be.
+static uint64_t end_stalled(grpc_connection *c, uint64_t now)
+{
+  uint64_t first = UINT64_MAX;
+  call *next;
+  for (call *one = c->calls; one != NULL; one = next) {
+    next = one->next;
+    uint64_t end = call_is_receiving(one) ? due(one->moved_ns, c->server->options.body_timeout_ms)
+                                          : UINT64_MAX;
+    if (now >= end)
+      call_end_early(one, GRPC_DEADLINE_EXCEEDED, "the request's message does not come on");
+    else if (end < first)
+      first = end;
+  }
+  return first;
+}
+
 // Does what is due, and sets the timer to what is next.
 static void look_after(timer *elapsed)
 {
@@ -191,12 +208,18 @@ static void look_after(timer *elapsed)
     say_goodbye(c);
   if (c->closed)
     return;
+  wake_at(c, end_stalled(c, now));
   if (!c->established)
     wake_at(c, due(c->began_ns, o->handshake_timeout_ms));
   if (c->waits)
     wake_at(c, due(c->moved_ns, o->write_timeout_ms));
   wake_at(c, sign_due(c));
   wake_at(c, age_due(c));
+}
+
+void grpc_connection_call_receives(grpc_connection *c)
+{
+  wake_at(c, due(grpc_loop_now_ns(c->loop), c->server->options.body_timeout_ms));
 }
 
 void grpc_connection_call_opened(grpc_connection *c)

@@ -86,6 +86,9 @@ void grpc_connection_answered(grpc_connection *c);
 // One more call is open.
 void grpc_connection_call_opened(grpc_connection *c);
 
+// A call begins to receive a message.
+void grpc_connection_call_receives(grpc_connection *c);
+
 // Closes the socket, and ends the calls. The connection stays until the loop's pass is over.
 void grpc_connection_close(grpc_connection *c);
 

@@ -32,6 +32,7 @@ void grpc_server_options_init(grpc_server_options *options)
       .min_ping_interval_ms = 300000,
       .max_ping_strikes = 2,
       .handshake_timeout_ms = 10000,
+      .body_timeout_ms = 30000,
       .write_timeout_ms = 30000,
       .busy_poll_us = 50,
   };

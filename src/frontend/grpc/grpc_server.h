@@ -50,6 +50,7 @@ typedef struct grpc_server_options {
   uint64_t max_connection_age_grace_ms;
 
   uint64_t handshake_timeout_ms; // for TLS and HTTP/2's preface
+  uint64_t body_timeout_ms;      // a request message that makes no progress
   uint64_t write_timeout_ms;     // a client that does not take its replies
   unsigned busy_poll_us;         // how long a loop polls for clients that come back at once
 

@@ -81,7 +81,8 @@ void grpc_inference_unref(grpc_inference *i)
     grpc_inference_free_answer(i, a);
   }
   call *c = i->call;
-  trace_note_now(i->trace, TRACE_GRPC_SEND_END);
+  if (i->bytes_out > 0) // else there was no reply whose sending began
+    trace_note_now(i->trace, TRACE_GRPC_SEND_END);
   trace_end(i->trace);
   error_free(i->failure);
   infer_tensors_fini(&i->tensors);

@@ -9,7 +9,8 @@
 #include <strings.h>
 #include <zlib.h>
 
-#define FIRST_BYTES   ((size_t)1 << 20)  // of a large message: the rest is taken as it comes
+#define AT_ONCE_BYTES ((size_t)64 << 20) // a message up to here has its memory at once
+#define FIRST_BYTES   ((size_t)1 << 20)  // of others: the rest is taken as it comes
 #define SMALL_BYTES   ((size_t)16 << 10) // the same, of one that the budget has no room for yet
 #define COUNTED_BYTES ((size_t)8 << 10)  // messages from here on count for the budget
 #define GZIP_WINDOW   (MAX_WBITS + 16)
@@ -207,8 +208,11 @@ static message_fault begin(message_reader *r, message_coding coding)
     return MESSAGE_OVER_BUDGET;
   // Announcing is free: beyond half of the budget bytes count, and get memory, as they come.
   bool announced = size >= COUNTED_BYTES && budget_take_announced(r->budget, size);
-  message_fault fault =
-      make_message(r->budget, size, announced ? FIRST_BYTES : SMALL_BYTES, &r->current);
+  message_fault fault = make_message(r->budget, size,
+                                     !announced              ? SMALL_BYTES
+                                     : size <= AT_ONCE_BYTES ? size
+                                                             : FIRST_BYTES,
+                                     &r->current);
   if (fault == MESSAGE_OK && announced)
     r->current->reserved = size;
   else if (announced)

@@ -323,6 +323,15 @@ bool session_submit_header(call *c)
   return http2.submit_response(c->connection->session, c->stream_id, fields, count, &data) == 0;
 }
 
+// The stream's window follows what was taken on, up to the connection's.
+void session_widen(call *c, size_t size)
+{
+  size_t window = size < CONNECTION_BYTES ? size : CONNECTION_BYTES;
+  if (window > CONNECTION_STREAM_BYTES)
+    http2.session_set_local_window_size(c->connection->session, NGHTTP2_FLAG_NONE, c->stream_id,
+                                        (int32_t)window);
+}
+
 void session_resume(call *c)
 {
   http2.session_resume_data(c->connection->session, c->stream_id);

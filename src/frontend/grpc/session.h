@@ -29,6 +29,8 @@ void session_send_away(grpc_connection *c, const char *why);
 bool session_submit_status_only(call *c);
 // The header; messages and, at last, the status follow from the call's queue.
 bool session_submit_header(call *c);
+// A message of that size is coming: the client need not wait for windows while it sends it.
+void session_widen(call *c, size_t size);
 // The queue has something more to send.
 void session_resume(call *c);
 // Ends the stream at once.
