@@ -1,8 +1,8 @@
 // Who may do what: the route table against the checked-in page of what each route answers
 // (tests/e2e/posture.txt, walked by tests/e2e/test_posture.py), and who counts as local.
 #include "frontend/http/access.h"
-#include "frontend/protocol/peer.h"
 #include "frontend/http/routes.h"
+#include "frontend/protocol/peer.h"
 
 #include <arpa/inet.h>
 #include <setjmp.h>
