@@ -1,7 +1,7 @@
 """Bugs in what clients share with the server, and in what is made of outputs."""
 from seed import Seed, e2e, unit
 
-HTTP, PROTOCOL = "src/frontend/http", "src/frontend/protocol"
+PROTOCOL = "src/frontend/protocol"
 SAFETY = "test_safety_shared_memory.py"
 
 BOUNDS = [
@@ -17,7 +17,7 @@ BOUNDS = [
     Seed("slashes_in_keys", "memory of clients: leading slashes of a key are skipped (2025-23329)", f"{PROTOCOL}/shared_mapping.c",
          "key + (key[0] == '/');", "key + strspn(key, \"/\");",
          unit("shared_memory_test")),
-    Seed("output_beyond_its_span", "memory of clients: an output larger than its span (2025-23328)", "src/frontend/protocol/infer_tensors.c",
+    Seed("output_beyond_its_span", "memory of clients: an output larger than its span (2025-23328)", f"{PROTOCOL}/infer_tensors.c",
          "if (byte_size <= choice->span->byte_size)", "if (byte_size > 0)",
          e2e("test_shared_memory.py", "one_place_for_each_tensor")),
 ]

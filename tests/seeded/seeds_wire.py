@@ -81,7 +81,7 @@ LIMITS = [
     Seed("timeout_not_applied", "timeout not applied: nobody wakes the watcher for the first connection", f"{HTTP}/connections.c",
          "    wake(all); // the watcher sleeps without end while there are none\n", "    ;\n",
          e2e("test_safety_smuggling.py", "never_ends")),
-    Seed("answers_unlimited", "limit not applied: bytes of outputs", "src/frontend/protocol/infer_tensors.c",
+    Seed("answers_unlimited", "limit not applied: bytes of outputs", f"{PROTOCOL}/infer_tensors.c",
          "    if (!budget_take_work(t->budget, byte_size))", "    budget_take_work(t->budget, byte_size);\n    if (false)",
          e2e("test_safety_backend.py", "no_machine_has")),
     Seed("any_byte_is_progress", "timeout not applied: a body that trickles (row 11)", f"{HTTP}/connections.c",
@@ -110,7 +110,7 @@ LIMITS = [
     Seed("budget_kept", "budget not given back: bodies (2026-47482)", f"{HTTP}/body.c",
          "  budget_give_back(b->budget, b->reserved);\n", "",
          e2e("test_limits.py", "budget")),
-    Seed("budget_of_answers_kept", "budget not given back: outputs", "src/frontend/protocol/infer_tensors.c",
+    Seed("budget_of_answers_kept", "budget not given back: outputs", f"{PROTOCOL}/infer_tensors.c",
          "  if (output->reserved > 0)\n    budget_give_back(output->tensors->budget, output->reserved);\n", "",
          e2e("test_limits.py", "budget")),
 ]

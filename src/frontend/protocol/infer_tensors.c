@@ -402,7 +402,6 @@ static error *read_outputs(infer_tensors *t, TRITONSERVER_InferenceResponse *res
 error *infer_tensors_read(infer_tensors *t, TRITONSERVER_InferenceResponse *response, arena *a,
                           infer_response_json *json)
 {
-  RETURN_IF_ERROR(shared_tensors_check(&t->shared));
   RETURN_IF_ERROR(error_from_seam(
       TRITONSERVER_InferenceResponseModel(response, &json->model_name, &json->model_version)));
   RETURN_IF_ERROR(error_from_seam(TRITONSERVER_InferenceResponseId(response, &json->id)));
