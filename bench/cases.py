@@ -20,6 +20,7 @@ FIGURES = {
     "batch": ("rows an execution", "rows", "more"),
 }
 BOTH = (sides.nereid, sides.triton)
+GRPC = (sides.nereid_grpc, sides.triton_grpc)
 PYTHON = (sides.nereid_python, sides.triton_python)
 TRACED = (sides.nereid_traced, sides.triton_traced)
 NOT_TRACED = (sides.nereid, sides.traced)
@@ -56,16 +57,33 @@ def shared_object(servers):
         path.unlink()
 
 
-def four_megabytes_shared(folder, model):
-    def place(offset):
-        return {"shared_memory_region": "bench", "shared_memory_offset": offset, "shared_memory_byte_size": HALF}
+def shared_place(offset):
+    return {"shared_memory_region": "bench", "shared_memory_offset": offset, "shared_memory_byte_size": HALF}
 
+
+def four_megabytes_shared(folder, model):
     body = folder / f"{model}.shared"
     body.write_text(json.dumps({
-        "inputs": [{"name": "INPUT0", "datatype": "FP32", "shape": [1024, 1024], "parameters": place(0)}],
-        "outputs": [{"name": "OUTPUT0", "parameters": place(HALF)}],
+        "inputs": [{"name": "INPUT0", "datatype": "FP32", "shape": [1024, 1024], "parameters": shared_place(0)}],
+        "outputs": [{"name": "OUTPUT0", "parameters": shared_place(HALF)}],
     }))
     return load.Request(model, body)
+
+
+def small_grpc(folder, model, method="ModelInfer"):
+    return load.grpc_request(folder, model, numpy.arange(16, dtype=numpy.float32).reshape(1, 16), method)
+
+
+def small_stream(folder, model):
+    return small_grpc(folder, model, "ModelStreamInfer")
+
+
+def four_megabytes_grpc(folder, model):
+    return load.grpc_request(folder, model, random(1024, 1024))
+
+
+def four_megabytes_grpc_shared(folder, model):
+    return load.grpc_request(folder, model, random(1024, 1024), shared=shared_place)
 
 
 def random(*shape):
@@ -100,6 +118,11 @@ LOADS = (
     Load("small JSON, plain, not traced beside each traced", NOT_TRACED, "plain", small, (1, 32), ALL),
     Load("4 MB binary", BOTH, "large", four_megabytes, (1, 4), ("rps", "p50", "cpu")),
     Load("4 MB shared memory", BOTH, "large", four_megabytes_shared, (1, 4), ("rps", "p50", "cpu"), shared_object),
+    Load("gRPC small, batcher", GRPC, "small", small_grpc, ((1, 1), (1, 32), (32, 1)), ALL),
+    Load("gRPC small, plain", GRPC, "plain", small_grpc, ((1, 1), (1, 32), (32, 1)), ALL),
+    Load("gRPC stream, plain", GRPC, "plain", small_stream, ((1, 1), (1, 1000)), ALL),
+    Load("gRPC 4 MB", GRPC, "large", four_megabytes_grpc, ((1, 1), (4, 1)), ("rps", "p50", "cpu")),
+    Load("gRPC 4 MB shared memory", GRPC, "large", four_megabytes_grpc_shared, ((1, 1), (4, 1)), ("rps", "p50", "cpu"), shared_object),
     Load("4 MB binary, the floor", FLOOR, "large", four_megabytes, (1, 4), ("rps", "p50", "cpu")),
     Load("small ONNX", BOTH, "onnx_small", small, (1, 32), ALL),
     Load("ONNX cheaper in batches", BOTH, "onnx_wide", wide(1), (8,), (*ALL, "batch")),
@@ -112,8 +135,14 @@ LOADS = (
 )
 
 
+def describe(connections):
+    """Of HTTP a number of connections, of gRPC that and how many calls or messages each has in flight."""
+    count, in_flight = connections if isinstance(connections, tuple) else (connections, 1)
+    return f"{count} connection{'s' if count > 1 else ''}" + (f", {in_flight} in flight" if in_flight > 1 else "")
+
+
 def measure_load(bench, case):
-    names = {f"{case.name}, {count} connection{'s' if count > 1 else ''}": count for count in case.connections}
+    names = {f"{case.name}, {describe(count)}": count for count in case.connections}
     names = {name: count for name, count in names.items() if bench.wants(name)}
     if not names:
         return

@@ -18,6 +18,8 @@ class Request:
     body: pathlib.Path
     json_size: int = 0  # bytes of JSON before binary tensors
     rows: int = 1  # in its batch
+    grpc: str = ""  # the method, for requests over gRPC
+    streams: bool = False  # the method takes any number of messages
 
 
 def json_request(folder, model, array, binary_out=False):
@@ -54,6 +56,35 @@ def wrk(url, request, connections, seconds):
     requests, duration, errors, p50, p99, _ = map(float, re.search(r"RESULT (.*)", output).group(1).split())
     if errors or not requests:
         sys.exit(f"{url}: {errors:.0f} errors\n{output}")
+    return {"requests": requests, "rps": requests / (duration / 1e6), "p50": p50, "p99": p99}
+
+
+def grpc_request(folder, model, array, method="ModelInfer", shared=None):
+    """The message with its prefix, as it goes over the wire. `shared`: parameters for a tensor in shared memory, by its offset."""
+    from tritonclient.grpc import service_pb2  # for those who measure gRPC
+    message = service_pb2.ModelInferRequest(model_name=model)
+    given = message.inputs.add(name="INPUT0", datatype="FP32", shape=array.shape)
+    if shared:
+        output = message.outputs.add(name="OUTPUT0")
+        for place, parameters in ((given, shared(0)), (output, shared(array.nbytes))):
+            for name, value in parameters.items():
+                setattr(place.parameters[name], "string_param" if isinstance(value, str) else "int64_param", value)
+    else:
+        message.raw_input_contents.append(array.tobytes())
+    content = message.SerializeToString()
+    body = folder / f"{model}.{method}"
+    body.write_bytes(b"\0" + len(content).to_bytes(4, "big") + content)
+    return Request(model, body, rows=len(array), grpc=f"/inference.GRPCInferenceService/{method}", streams="Stream" in method)
+
+
+def grpc(program, port, request, load, seconds):
+    """As wrk. `load`: connections, and calls or messages that each keeps in flight."""
+    connections, in_flight = load
+    command = [program, port, request.grpc, request.body, connections, in_flight, seconds, *(["stream"] if request.streams else [])]
+    output = subprocess.run(list(map(str, command)), capture_output=True, text=True, check=True).stdout
+    requests, duration, errors, p50, p99 = map(float, output.split()[1:])
+    if errors or not requests:
+        sys.exit(f"gRPC, port {port}: {errors:.0f} errors\n{output}")
     return {"requests": requests, "rps": requests / (duration / 1e6), "p50": p50, "p99": p99}
 
 

@@ -28,13 +28,20 @@ READY_SECONDS = 120
 STOP_SECONDS = 30
 
 
+def replace_all(text, values):
+    for name, value in values.items():
+        text = text.replace(name, str(value))
+    return text
+
+
 class Server:
     """A process that serves HTTP on a port of 127.0.0.1; {port} in its command stands for that."""
 
     def __init__(self, name, command, log, **environment):
         self.name, self.log, self.environment = name, log, dict(os.environ, **environment)
-        self.port = free_port()
-        self.command = [str(part).replace("{port}", str(self.port)) for part in command]
+        self.port, self.grpc_port = free_port(), free_port()
+        ports = {"{port}": self.port, "{grpc_port}": self.grpc_port}
+        self.command = [replace_all(str(part), ports) for part in command]
         self.process = None
 
     def start(self):
@@ -121,7 +128,10 @@ class Server:
 
     def load_only(self, request, connections, seconds):
         cpu = self.cpu_seconds()
-        figures = load.wrk(self.url(f"models/{request.model}/infer"), request, connections, seconds)
+        if request.grpc:
+            figures = load.grpc(build_grpc_load(), self.grpc_port, request, connections, seconds)
+        else:
+            figures = load.wrk(self.url(f"models/{request.model}/infer"), request, connections, seconds)
         figures["cpu"] = (self.cpu_seconds() - cpu) / figures["requests"] * 1e6
         return figures
 
@@ -192,6 +202,20 @@ def triton_traced(folder, repository):
     return made
 
 
+def with_grpc(server):
+    server.command.remove("--allow-grpc=false")
+    server.command += [f"--grpc-port={server.grpc_port}", "--grpc-address=127.0.0.1"]
+    return server
+
+
+def nereid_grpc(folder, repository):
+    return with_grpc(nereid(folder, repository))
+
+
+def triton_grpc(folder, repository):
+    return with_grpc(triton(folder, repository))
+
+
 # Both run Python models on the system's Python with the NumPy that Triton's stubs were compiled for.
 
 def python_version():
@@ -234,14 +258,23 @@ def echo_direct(folder, _):
     return Echo("echo without hop", [build_echo(), "{port}", "--direct"], folder / "echo_direct.log")
 
 
-def build_echo():
-    source, program = ROOT / "bench/echo.c", ROOT / "build/bench/echo"
+def build(name, library):
+    """A program of this folder, made anew when its source is newer."""
+    source, program = ROOT / f"bench/{name}.c", ROOT / f"build/bench/{name}"
     if not program.exists() or program.stat().st_mtime < source.stat().st_mtime:
         program.parent.mkdir(parents=True, exist_ok=True)
-        library = subprocess.check_output(["pkg-config", "--cflags", "--libs", "libmicrohttpd"], text=True)
-        subprocess.run(["cc", "-std=c17", "-O2", "-Wall", "-Wextra", str(source), "-o", str(program), "-pthread",
-                        *shlex.split(library)], check=True)
+        flags = subprocess.check_output(["pkg-config", "--cflags", "--libs", library], text=True)
+        subprocess.run(["cc", "-std=gnu17", "-O2", "-Wall", "-Wextra", str(source), "-o", str(program), "-pthread",
+                        *shlex.split(flags)], check=True)
     return program
+
+
+def build_echo():
+    return build("echo", "libmicrohttpd")
+
+
+def build_grpc_load():
+    return build("grpc_load", "libnghttp2")
 
 
 @contextlib.contextmanager
