@@ -405,6 +405,7 @@ error *infer_tensors_read(infer_tensors *t, TRITONSERVER_InferenceResponse *resp
   RETURN_IF_ERROR(error_from_seam(
       TRITONSERVER_InferenceResponseModel(response, &json->model_name, &json->model_version)));
   RETURN_IF_ERROR(error_from_seam(TRITONSERVER_InferenceResponseId(response, &json->id)));
+  RETURN_IF_ERROR(shared_tensors_check(&t->shared));
   RETURN_IF_ERROR(error_from_seam(TRITONSERVER_InferenceResponseError(response)));
   RETURN_IF_ERROR(read_parameters(response, a, json));
   return read_outputs(t, response, a, json);
