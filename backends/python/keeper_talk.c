@@ -76,11 +76,12 @@ static void process_line(void *user, const char *text, size_t length, bool cut)
 static const supervised_events EVENTS = {
     .line = process_line, .ended = process_ended, .quiet = process_quiet};
 
-static TRITONSERVER_Error *start_process(worker_keeper *self, int socket, supervised **process)
+static TRITONSERVER_Error *start_process(worker_keeper *self, const int ends[2],
+                                         supervised **process)
 {
   const python_model *model = self->model;
-  return supervisor_start(model->backend->workers, model->command, model->environment, socket,
-                          &EVENTS, self, process);
+  return supervisor_start(model->backend->workers, model->command, model->environment, ends[1],
+                          ends[0], &EVENTS, self, process);
 }
 
 // The link is in place before the process is started, since it may end at once.
@@ -117,7 +118,7 @@ TRITONSERVER_Error *keeper_spawn(worker_keeper *self)
                          strerror(errno));
   }
   enter(self, link, ends[0]);
-  TRITONSERVER_Error *error = start_process(self, ends[1], &process);
+  TRITONSERVER_Error *error = start_process(self, ends, &process);
   close(ends[1]);
   if (error != NULL) {
     leave(self);
