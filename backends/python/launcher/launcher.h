@@ -51,6 +51,7 @@ void launcher_stay_as_guard(launcher_options *options);
 void launcher_enter_group(const launcher_options *options); // control group of processes
 void launcher_set_limits(const launcher_options *options);  // rlimits, out-of-memory order, umask
 void launcher_enter_namespaces(const launcher_options *options); // strict
+void launcher_hide_passwords(const launcher_options *options);   // standard, as root
 void launcher_restrict_files(const launcher_options *options);   // Landlock
 void launcher_drop_capabilities(void);
 void launcher_filter_calls(const launcher_options *options); // seccomp

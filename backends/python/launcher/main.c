@@ -165,6 +165,7 @@ int main(int count, char **arguments)
   launcher_set_limits(&options);
   if (options.strict)
     launcher_enter_namespaces(&options);
+  launcher_hide_passwords(&options);
   if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0)
     launcher_fail(errno, "cannot give up new privileges");
   launcher_restrict_files(&options);
