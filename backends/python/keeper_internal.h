@@ -85,6 +85,9 @@ void keeper_finalize(worker_keeper *self, worker_link *link);
 bool keeper_take_turn_locked(worker_keeper *self, uint64_t deadline_ns);
 void keeper_end_turn_locked(worker_keeper *self);
 
+// As worker_keeper_why_gone, without waiting: NULL when the end has not been seen yet.
+TRITONSERVER_Error *keeper_gone_already(worker_keeper *self, worker_link *link);
+
 // The present worker's link, referenced.
 worker_link *keeper_link(worker_keeper *self);
 

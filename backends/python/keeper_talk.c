@@ -161,43 +161,58 @@ static void pass_over(worker_link *link, const channel_message *late)
   channel_done(worker_link_channel(link), CHANNEL_ANSWERS);
 }
 
-bool worker_keeper_poll(worker_keeper *self, worker_link *link, uint64_t id, int64_t timeout_us,
-                        channel_message *answer, TRITONSERVER_Error **error)
+// CHANNEL_CLOSED stands for CHANNEL_BROKEN too.
+static channel_result receive_answer(worker_link *link, uint64_t id, int64_t timeout_us,
+                                     channel_message *answer)
 {
   uint64_t end_ns = timeout_us < 0 ? 0 : backend_now_ns() + (uint64_t)timeout_us * 1000;
   int64_t left_us = timeout_us;
-  *error = NULL;
   for (;;) {
-    switch (channel_receive(worker_link_channel(link), CHANNEL_ANSWERS, left_us, answer)) {
-    case CHANNEL_MESSAGE:
-      if (answer->id == id)
-        return true;
-      pass_over(link, answer);
-      break;
-    case CHANNEL_TIMEOUT:
-      return false;
-    case CHANNEL_CLOSED:
-    case CHANNEL_BROKEN:
-      *error = worker_keeper_why_gone(self, link);
-      return true;
-    }
+    channel_result result =
+        channel_receive(worker_link_channel(link), CHANNEL_ANSWERS, left_us, answer);
+    if (result == CHANNEL_BROKEN)
+      return CHANNEL_CLOSED;
+    if (result != CHANNEL_MESSAGE || answer->id == id)
+      return result;
+    pass_over(link, answer);
     uint64_t now = timeout_us < 0 ? 0 : backend_now_ns();
     left_us = timeout_us < 0 ? -1 : now < end_ns ? (int64_t)((end_ns - now) / 1000) : 0;
   }
 }
 
+bool worker_keeper_poll(worker_keeper *self, worker_link *link, uint64_t id, int64_t timeout_us,
+                        channel_message *answer, TRITONSERVER_Error **error)
+{
+  channel_result result = receive_answer(link, id, timeout_us, answer);
+  *error = NULL;
+  if (result == CHANNEL_CLOSED)
+    *error = timeout_us < 0 ? worker_keeper_why_gone(self, link) : keeper_gone_already(self, link);
+  return result == CHANNEL_MESSAGE || *error != NULL;
+}
+
 TRITONSERVER_Error *worker_keeper_await(worker_keeper *self, worker_link *link, uint64_t id,
                                         int64_t seconds, channel_message *answer)
 {
-  TRITONSERVER_Error *error;
-  if (!worker_keeper_poll(self, link, id, seconds == 0 ? -1 : seconds * 1000000, answer, &error))
+  switch (receive_answer(link, id, seconds == 0 ? -1 : seconds * 1000000, answer)) {
+  case CHANNEL_MESSAGE:
+    return NULL;
+  case CHANNEL_TIMEOUT:
     return time_over(self, seconds);
-  return error;
+  default:
+    return worker_keeper_why_gone(self, link);
+  }
 }
 
 static void put_text(wire_writer *writer, const void *text)
 {
   wire_put_text(writer, text, strlen(text));
+}
+
+static TRITONSERVER_Error *unreadable(const worker_keeper *self)
+{
+  return backend_error(TRITONSERVER_ERROR_INTERNAL,
+                       "the Python worker of model '%s' gave an answer that cannot be read",
+                       self->model->name);
 }
 
 // An answer that says no: the reason becomes the error, the traceback goes to the log.
@@ -207,9 +222,7 @@ static TRITONSERVER_Error *refusal(worker_keeper *self, wire_reader *reader)
   const char *reason = wire_get_text(reader, &reason_length);
   const char *trace = wire_get_text(reader, &trace_length);
   if (reader->bad)
-    return backend_error(TRITONSERVER_ERROR_INTERNAL,
-                         "the Python worker of model '%s' gave an answer that cannot be read",
-                         self->model->name);
+    return unreadable(self);
   if (trace_length > 0)
     BACKEND_LOG_ERROR("model '%s': %.*s", self->model->name, (int)trace_length, trace);
   return backend_error(TRITONSERVER_ERROR_INTERNAL, "%.*s", (int)reason_length, reason);
@@ -314,9 +327,12 @@ TRITONSERVER_Error *worker_keeper_complete(worker_keeper *self, const char *conf
   BACKEND_RETURN_IF_ERROR(error);
   size_t length;
   const char *text = wire_get_text(&answer.reader, &length);
-  *completed = text == NULL ? NULL : strndup(text, length);
+  if (answer.reader.bad)
+    error = unreadable(self);
+  else if ((*completed = strndup(text, length)) == NULL)
+    error = backend_error_no_memory("the completed configuration");
   control_part_fini(&answer);
-  return *completed == NULL ? backend_error_no_memory("the completed configuration") : NULL;
+  return error;
 }
 
 typedef struct initialization {

@@ -5,7 +5,6 @@
 #include "backend_error.h"
 #include "backend_extension.h"
 #include "backend_log.h"
-#include "calls.h"
 
 #include <stdlib.h>
 
@@ -26,7 +25,6 @@ TRITONSERVER_Error *TRITONBACKEND_Finalize(TRITONBACKEND_Backend *backend)
 {
   void *state = NULL;
   BACKEND_RETURN_IF_ERROR(TRITONBACKEND_BackendState(backend, &state));
-  calls_await_all();
   python_backend_free(state);
   return NULL;
 }

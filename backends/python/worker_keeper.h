@@ -58,8 +58,9 @@ bool worker_keeper_send(worker_link *link, const channel_message *work);
 TRITONSERVER_Error *worker_keeper_await(worker_keeper *self, worker_link *link, uint64_t id,
                                         int64_t seconds, channel_message *answer);
 
-// The same without an error for the time: false when `timeout_us` (negative: for ever) is over.
-// True: there is an answer, or *error.
+// The same without an error for the time: false when `timeout_us` (negative: for ever) is over, or
+// when the worker is about to end. True: there is an answer, or *error. Waits for nothing but the
+// time, so a loop of the server may call it.
 bool worker_keeper_poll(worker_keeper *self, worker_link *link, uint64_t id, int64_t timeout_us,
                         channel_message *answer, TRITONSERVER_Error **error);
 

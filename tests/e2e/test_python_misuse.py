@@ -1,5 +1,7 @@
 """What a model does wrong is told clearly, and costs neither its worker nor the server."""
+import json
 
+import numpy as np
 import pytest
 from conftest import Starter, wait_for
 from python_models import ask, infer, make_python, reason, together
@@ -158,3 +160,18 @@ def test_a_destructor_that_calls_a_model_where_replies_come_in_is_refused(start_
         """)
     make_python(repository, "other")
     assert infer(start_server(repository), "calls", [7]).tolist() == [7]
+
+
+def test_the_time_of_inputs_is_counted_for_responses_that_a_sender_sends(start_server, repository):
+    make_python(repository, "sends", """
+        def execute(self, requests):
+            for request in requests:
+                request.get_response_sender().send(answer(value(request)[:1]), pb_utils.TRITONSERVER_RESPONSE_COMPLETE_FINAL)
+            return None
+        """)
+    server = start_server(repository)
+    assert infer(server, "sends", np.arange(1 << 20, dtype=np.int32)).tolist() == [0]
+    (row,) = json.loads(server.ask("/v2/models/sends/stats").body)["model_stats"]
+    assert row["inference_stats"]["success"]["count"] == 1
+    assert row["inference_stats"]["compute_input"]["ns"] > 100_000  # four megabytes were copied
+    assert row["inference_stats"]["compute_infer"]["ns"] > 0
