@@ -111,7 +111,8 @@ TRITONSERVER_Error *keeper_spawn(worker_keeper *self)
   worker_link *link;
   supervised *process = NULL;
   int ends[2];
-  BACKEND_RETURN_IF_ERROR(worker_link_new(&link));
+  BACKEND_RETURN_IF_ERROR(
+      worker_link_new((size_t)self->model->backend->sandbox.shared_bytes, &link));
   if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0) {
     worker_link_unref(link);
     return backend_error(TRITONSERVER_ERROR_UNAVAILABLE, "cannot make a socket pair: %s",

@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 from conftest import Starter, wait_for
 from python_models import ask, infer, make_python, reason, together
+from tritonclient.utils import InferenceServerException
 
 # What it does: (its code, what the error says).
 WRONGS = {
@@ -175,3 +176,31 @@ def test_the_time_of_inputs_is_counted_for_responses_that_a_sender_sends(start_s
     assert row["inference_stats"]["success"]["count"] == 1
     assert row["inference_stats"]["compute_input"]["ns"] > 100_000  # four megabytes were copied
     assert row["inference_stats"]["compute_infer"]["ns"] > 0
+
+
+def test_arrays_that_a_model_keeps_for_ever_are_bounded(start_server, repository):
+    make_python(repository, "keeps", """
+        def initialize(self, args):
+            self.kept = []
+        def execute(self, requests):
+            arrays = [value(request) for request in requests]
+            if arrays[0][0] == 2:
+                self.kept.clear()
+            else:
+                self.kept += arrays
+            return [answer(np.array([len(self.kept)], np.int32)) for _ in requests]
+        """)
+    make_python(repository, "other")
+    server = start_server(repository, flags=["--backend-config=python,worker-shared-bytes=16777216"])
+    inputs = np.ones(1 << 18, np.int32)  # a mebibyte
+    kept = 0
+    with pytest.raises(InferenceServerException, match="the model keeps too many .*worker-shared-bytes") as refusal:
+        while kept < 16:
+            assert infer(server, "keeps", inputs).tolist() == [kept + 1]
+            kept += 1
+    assert kept == 15 and refusal.value.status() == "503"
+    assert infer(server, "other", inputs).size == inputs.size
+    assert infer(server, "keeps", [2]).tolist() == [0]
+    wait_for("the memory", lambda: ask(server, "keeps", [1] * 1000)[0] == 200)
+    for _ in range(12):
+        infer(server, "keeps", inputs)
