@@ -373,24 +373,39 @@ void keeper_finalize(worker_keeper *self, worker_link *link)
 
 // A worker that has not answered the last question is not asked once more: questions would pile up
 // where nobody takes them. Its answer to that one will do.
-static TRITONSERVER_Error *ask_once(worker_keeper *self, worker_link *link, control_part *answer)
+static bool send_question(worker_keeper *self, worker_link *link)
 {
   uint64_t *question = worker_link_question(link);
-  channel_message work = {.kind = WORK_IS_READY, .id = worker_keeper_number(self)}, message;
-  if (*question == 0) {
-    if (!worker_keeper_send(link, &work))
-      return worker_keeper_why_gone(self, link);
+  channel_message work = {.kind = WORK_IS_READY, .id = worker_keeper_number(self)};
+  if (*question == 0 && worker_keeper_send(link, &work))
     *question = work.id;
-  }
-  BACKEND_RETURN_IF_ERROR(worker_keeper_await(self, link, *question, READY_WAIT_S, &message));
-  *question = 0;
-  return take_answer(self, link, &message, answer);
+  return *question != 0;
 }
 
-static TRITONSERVER_Error *ask_is_ready(worker_keeper *self, worker_link *link)
+static TRITONSERVER_Error *ask_once(worker_keeper *self, worker_link *link, uint64_t deadline_ns,
+                                    control_part *answer)
+{
+  uint64_t *question = worker_link_question(link), now = backend_now_ns();
+  int64_t left_us = deadline_ns > now ? (int64_t)((deadline_ns - now) / 1000) : 0;
+  channel_message message;
+  if (!send_question(self, link))
+    return worker_keeper_why_gone(self, link);
+  switch (receive_answer(link, *question, left_us, &message)) {
+  case CHANNEL_MESSAGE:
+    *question = 0;
+    return take_answer(self, link, &message, answer);
+  case CHANNEL_TIMEOUT:
+    return time_over(self, READY_WAIT_S);
+  default:
+    return worker_keeper_why_gone(self, link);
+  }
+}
+
+static TRITONSERVER_Error *ask_is_ready(worker_keeper *self, worker_link *link,
+                                        uint64_t deadline_ns)
 {
   control_part answer;
-  BACKEND_RETURN_IF_ERROR(ask_once(self, link, &answer));
+  BACKEND_RETURN_IF_ERROR(ask_once(self, link, deadline_ns, &answer));
   bool ready = wire_get_u8(&answer.reader) != 0;
   control_part_fini(&answer);
   if (ready)
@@ -428,10 +443,10 @@ static bool is_known_locked(const worker_keeper *self, TRITONSERVER_Error **erro
 }
 
 // Takes the turn and gives the link to ask, or NULL.
-static TRITONSERVER_Error *begin_check_locked(worker_keeper *self, worker_link **link)
+static TRITONSERVER_Error *begin_check_locked(worker_keeper *self, uint64_t deadline,
+                                              worker_link **link)
 {
   *link = NULL;
-  uint64_t deadline = backend_now_ns() + (uint64_t)READY_WAIT_S * NS_PER_S;
   self->waiting++;
   while (self->working && !circle_is_waiting(&self->member) &&
          host_condition_wait(&self->changed, &self->lock, deadline))
@@ -449,21 +464,44 @@ static TRITONSERVER_Error *begin_check_locked(worker_keeper *self, worker_link *
   return unhealthy_locked(self);
 }
 
+static uint64_t ready_deadline(void)
+{
+  return backend_now_ns() + (uint64_t)READY_WAIT_S * NS_PER_S;
+}
+
+void worker_keeper_ask_ready(worker_keeper *self)
+{
+  worker_link *link;
+  pthread_mutex_lock(&self->lock);
+  bool wanted = self->state == KEEPER_READY && self->has_is_ready && self->checks == 0;
+  if (wanted)
+    self->ready_until_ns = ready_deadline();
+  pthread_mutex_unlock(&self->lock);
+  if (!wanted || !worker_keeper_try_begin_work(self, &link))
+    return;
+  send_question(self, link); // who awaits the answer is told what went wrong
+  worker_keeper_end_work(self, link);
+  aside_go_on(self);
+}
+
 TRITONSERVER_Error *worker_keeper_check_ready(worker_keeper *self)
 {
   worker_link *link = NULL;
   TRITONSERVER_Error *error;
+  uint64_t deadline = ready_deadline();
   pthread_mutex_lock(&self->lock);
   bool known = is_known_locked(self, &error);
   if (!known) {
     self->checks++;
-    error = begin_check_locked(self, &link);
+    deadline = self->ready_until_ns != 0 ? self->ready_until_ns : deadline;
+    self->ready_until_ns = 0;
+    error = begin_check_locked(self, deadline, &link);
   }
   pthread_mutex_unlock(&self->lock);
   if (known)
     return error;
   if (link != NULL) {
-    error = ask_is_ready(self, link);
+    error = ask_is_ready(self, link, deadline);
     worker_keeper_end_work(self, link);
     aside_go_on(self);
   }

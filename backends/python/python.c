@@ -147,6 +147,15 @@ TRITONSERVER_Error *TRITONBACKEND_ModelInstanceReady(TRITONBACKEND_ModelInstance
   return worker_keeper_check_ready(state);
 }
 
+void NEREID_ModelInstanceAskReady(TRITONBACKEND_ModelInstance *instance)
+{
+  void *state = NULL;
+  TRITONSERVER_Error *error = TRITONBACKEND_ModelInstanceState(instance, &state);
+  if (error == NULL)
+    worker_keeper_ask_ready(state);
+  backend_error_log(error, "ask for readiness");
+}
+
 TRITONSERVER_Error *NEREID_ModelInstanceExecuteBegin(TRITONBACKEND_ModelInstance *instance,
                                                      TRITONBACKEND_Request **requests,
                                                      uint32_t request_count, bool *pending)

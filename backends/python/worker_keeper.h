@@ -73,6 +73,10 @@ void worker_keeper_note_wait(worker_keeper *self);
 // Whether the worker is not there, and why, without asking it or waiting.
 bool worker_keeper_has_fault(worker_keeper *self, char *text, size_t size);
 
+// worker_keeper_check_ready is to follow: sends its question already, if that needs no waiting. The
+// time for the answer runs from here on.
+void worker_keeper_ask_ready(worker_keeper *self);
+
 // Whether requests can be served: the worker lives and the model's is_ready says so.
 TRITONSERVER_Error *worker_keeper_check_ready(worker_keeper *self);
 
