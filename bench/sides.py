@@ -74,6 +74,10 @@ class Server:
         with urllib.request.urlopen(self.url(path), data=body, timeout=30) as reply:
             return json.loads(reply.read() or b"null")
 
+    def post(self, path, body):
+        with urllib.request.urlopen(self.url(path), data=body, timeout=30) as reply:
+            reply.read()
+
     def processes(self):
         """Process ids of the server and of what it has started."""
         found = [self.process.pid]
@@ -152,14 +156,40 @@ def common_flags(repository):
 
 
 def nereid(folder, repository):
-    # Triton 2.51 has no limit on bodies yet, nor the flag.
-    command = [RELEASE / "bin/nereid", *common_flags(repository), "--http-max-input-size=1000000000"]
+    # Triton 2.51 has no limit on bodies yet, nor the flags, and lets clients share memory.
+    command = [RELEASE / "bin/nereid", *common_flags(repository), "--http-max-input-size=1000000000", "--allow-client-shm=true"]
     return Server("nereid", command, folder / "nereid.log")
 
 
 def triton(folder, repository):
     command = [TRITON / "pytriton/tritonserver/bin/tritonserver", *common_flags(repository)]
     return Server("Triton", command, folder / "triton.log", LD_LIBRARY_PATH=f"{TRITON}/nvidia_pytriton.libs")
+
+
+# Both trace each request into files of 1,000.
+
+def trace_flags(folder, name):
+    return ["--trace-config=rate=1", "--trace-config=level=TIMESTAMPS", f"--trace-config=triton,file={folder}/{name}.json",
+            "--trace-config=triton,log-frequency=1000"]
+
+
+def nereid_traced(folder, repository):
+    made = nereid(folder, repository)
+    made.command += trace_flags(folder, "nereid")
+    return made
+
+
+def traced(folder, repository):
+    """The same under another name, to stand beside nereid."""
+    made = nereid_traced(folder, repository)
+    made.name, made.log = "traced", folder / "traced.log"
+    return made
+
+
+def triton_traced(folder, repository):
+    made = triton(folder, repository)
+    made.command += trace_flags(folder, "triton")
+    return made
 
 
 # Both run Python models on the system's Python with the NumPy that Triton's stubs were compiled for.

@@ -182,7 +182,7 @@ static void handle_metric(calls *self, const channel_message *message, wire_read
     calls_reply(self, message, result.number);
 }
 
-bool calls_handle(calls *self, const channel_message *message)
+bool calls_handle(calls *self, request_table *requests, const channel_message *message)
 {
   if (message->kind < CALL_INFER || message->kind > CALL_INFER_WAIT)
     return false;
@@ -190,7 +190,7 @@ bool calls_handle(calls *self, const channel_message *message)
   if (!control_part_copy(&control, self->link, message))
     control.reader.bad = true; // each kind of call answers for it
   if (message->kind == CALL_INFER)
-    infer_call_start(self, message, &control.reader);
+    infer_call_start(self, requests, message, &control.reader);
   else if (message->kind == CALL_INFER_CANCEL)
     infer_call_cancel(self, message->id);
   else if (message->kind == CALL_INFER_WAIT)

@@ -48,7 +48,8 @@ char *calls_text(wire_reader *reader);
 
 // --- The kinds of calls
 
-void infer_call_start(calls *self, const channel_message *message, wire_reader *control);
+void infer_call_start(calls *self, request_table *requests, const channel_message *message,
+                      wire_reader *control);
 void infer_call_cancel(calls *self, uint64_t id);
 void infer_call_wait(calls *self, uint64_t id, uint64_t seen);
 void infer_calls_cancel_all(calls *self); // with the lock held

@@ -312,6 +312,7 @@ typedef struct infer_content {
   uint64_t timeout_us;
   uint64_t priority;
   char *parameters;
+  TRITONSERVER_InferenceTrace *trace; // a child of its parent's; NULL: none
 } infer_content;
 
 static void infer_content_fini(infer_content *self)
@@ -320,9 +321,25 @@ static void infer_content_fini(infer_content *self)
   free(self->id);
   free(self->correlation_text);
   free(self->parameters);
+  if (self->trace != NULL)
+    backend_error_log(TRITONSERVER_InferenceTraceDelete(self->trace), "delete a trace");
 }
 
-static void read_content(wire_reader *control, infer_content *content)
+// The trace continues that of an open request. NULL: that is not traced, or has been released.
+static TRITONSERVER_InferenceTrace *child_of(request_table *requests, uint64_t handle)
+{
+  TRITONSERVER_InferenceTrace *child = NULL;
+  open_request parent;
+  if (handle == 0 || !request_table_begin(requests, handle, &parent))
+    return NULL;
+  if (parent.trace != NULL)
+    backend_error_log(TRITONSERVER_InferenceTraceSpawnChildTrace(parent.trace, &child),
+                      "continue a trace");
+  request_table_end(requests, handle, false);
+  return child;
+}
+
+static void read_content(request_table *requests, wire_reader *control, infer_content *content)
 {
   content->model = calls_text(control);
   content->version = wire_get_i64(control);
@@ -335,7 +352,7 @@ static void read_content(wire_reader *control, infer_content *content)
   content->timeout_us = wire_get_u64(control);
   content->priority = wire_get_u64(control);
   content->parameters = calls_text(control);
-  (void)wire_get_u64(control); // the parent of its trace
+  content->trace = child_of(requests, wire_get_u64(control));
 }
 
 // The model is not asked for its health: a worker may take its time over that, and its inferences
@@ -485,8 +502,7 @@ static void link_call(infer_call *self)
 }
 
 // Takes `self` when the request is on its way; else it is the caller's.
-static TRITONSERVER_Error *submit(infer_call *self, const infer_content *content,
-                                  wire_reader *control)
+static TRITONSERVER_Error *submit(infer_call *self, infer_content *content, wire_reader *control)
 {
   TRITONSERVER_Server *server = self->calls->server;
   if (control->bad)
@@ -498,7 +514,9 @@ static TRITONSERVER_Error *submit(infer_call *self, const infer_content *content
   if (!circle_submit(&self->circle, self->request, content->version))
     return too_deep(self);
   link_call(self); // its callbacks may run before the next call returns
-  TRITONSERVER_Error *error = TRITONSERVER_ServerInferAsync(server, self->request, NULL);
+  TRITONSERVER_InferenceTrace *trace = content->trace;
+  content->trace = NULL; // it is the server's, whatever comes
+  TRITONSERVER_Error *error = TRITONSERVER_ServerInferAsync(server, self->request, trace);
   if (error != NULL)
     unlink_call(self);
   return error;
@@ -553,10 +571,11 @@ static void fail_start(calls *self, const channel_message *message, infer_call *
   infer_call_free(call);
 }
 
-void infer_call_start(calls *self, const channel_message *message, wire_reader *control)
+void infer_call_start(calls *self, request_table *requests, const channel_message *message,
+                      wire_reader *control)
 {
   infer_content content = {0};
-  read_content(control, &content);
+  read_content(requests, control, &content);
   infer_call *call = infer_call_new(self, message, content.model);
   if (call != NULL)
     circle_open(&call->circle, self->member, (message->flags & INFER_WAITS) != 0);

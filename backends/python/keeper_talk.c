@@ -69,8 +69,9 @@ static void process_quiet(void *user)
 static void process_line(void *user, const char *text, size_t length, bool cut)
 {
   const worker_keeper *self = user;
-  BACKEND_LOG_INFO("model '%s', instance '%s': %.*s%s", self->model->name, worker_keeper_name(self),
-                   (int)length, text, cut ? " [cut]" : "");
+  const NEREID_LogSubject about = worker_keeper_log_subject(self);
+  BACKEND_LOG_INFO_ABOUT(&about, "model '%s', instance '%s': %.*s%s", self->model->name,
+                         worker_keeper_name(self), (int)length, text, cut ? " [cut]" : "");
 }
 
 static const supervised_events EVENTS = {

@@ -11,6 +11,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define REQUEST_IDS_BYTES 256 // in a line of the log
+
 // ---- setting up
 
 static TRITONSERVER_Error *request_rows(TRITONBACKEND_Request *request, uint64_t *rows)
@@ -82,6 +84,13 @@ void execution_free(execution *self)
   free(self);
 }
 
+static void log_error_of(const execution *self, uint32_t index, TRITONSERVER_Error *error_owned,
+                         const char *doing)
+{
+  backend_request_error_log(worker_keeper_instance(self->keeper), self->requests[index],
+                            error_owned, doing);
+}
+
 static void move_request(execution *from, uint32_t index, execution *to, uint32_t place)
 {
   request_facts facts = from->facts[index];
@@ -96,7 +105,7 @@ static void count_rows(execution *self)
   for (uint32_t i = 0; i < self->count; i++) {
     uint64_t rows = 1;
     if (self->model->max_batch_size > 0)
-      backend_error_log(request_rows(self->requests[i], &rows), "read the rows of a request");
+      log_error_of(self, i, request_rows(self->requests[i], &rows), "read the rows of a request");
     self->batch_size += rows;
   }
 }
@@ -130,8 +139,8 @@ static void delete_factories(execution *self)
 {
   for (uint32_t i = 0; i < self->count; i++) {
     if (self->open[i].factory != NULL)
-      backend_error_log(TRITONBACKEND_ResponseFactoryDelete(self->open[i].factory),
-                        "delete a response factory");
+      log_error_of(self, i, TRITONBACKEND_ResponseFactoryDelete(self->open[i].factory),
+                   "delete a response factory");
     self->open[i].factory = NULL;
   }
 }
@@ -142,7 +151,8 @@ static TRITONSERVER_Error *open_requests(execution *self)
 {
   TRITONSERVER_Error *error = NULL;
   for (uint32_t i = 0; i < self->count && error == NULL; i++) {
-    self->open[i] = (open_request){.exec_start_ns = self->exec_start_ns,
+    self->open[i] = (open_request){.trace = self->facts[i].traced_by,
+                                   .exec_start_ns = self->exec_start_ns,
                                    .compute_start_ns = self->exec_start_ns};
     if (self->model->decoupled)
       error = TRITONBACKEND_ResponseFactoryNew(&self->open[i].factory, self->requests[i]);
@@ -176,26 +186,29 @@ static void hold_all(execution *self)
 
 static void report(execution *self, uint32_t index, bool success)
 {
-  backend_error_log(TRITONBACKEND_ModelInstanceReportStatistics(
-                        worker_keeper_instance(self->keeper), self->requests[index], success,
-                        self->exec_start_ns, self->compute_start_ns, self->compute_end_ns,
-                        backend_now_ns()),
-                    "report request statistics");
+  log_error_of(self, index,
+               TRITONBACKEND_ModelInstanceReportStatistics(
+                   worker_keeper_instance(self->keeper), self->requests[index], success,
+                   self->exec_start_ns, self->compute_start_ns, self->compute_end_ns,
+                   backend_now_ns()),
+               "report request statistics");
 }
 
 static void report_batch(execution *self)
 {
   if (self->batch_size > 0)
-    backend_error_log(TRITONBACKEND_ModelInstanceReportBatchStatistics(
-                          worker_keeper_instance(self->keeper), self->batch_size,
-                          self->exec_start_ns, self->compute_start_ns, self->compute_end_ns,
-                          backend_now_ns()),
-                      "report batch statistics");
+    backend_request_error_log(worker_keeper_instance(self->keeper), NULL,
+                              TRITONBACKEND_ModelInstanceReportBatchStatistics(
+                                  worker_keeper_instance(self->keeper), self->batch_size,
+                                  self->exec_start_ns, self->compute_start_ns, self->compute_end_ns,
+                                  backend_now_ns()),
+                              "report batch statistics");
 }
 
 static void release(execution *self, uint32_t index)
 {
-  backend_error_log(
+  log_error_of(
+      self, index,
       TRITONBACKEND_RequestRelease(self->requests[index], TRITONSERVER_REQUEST_RELEASE_ALL),
       "release a request");
 }
@@ -295,16 +308,30 @@ static void read_response(execution *self, uint32_t index, wire_reader *reader)
         response_fill(self->responses[index], self->model, channel, reader, &head);
 }
 
+// Of the whole batch; of its requests as many ids as a line takes.
+static void log_trace(const execution *self, const char *trace, size_t length)
+{
+  char ids[REQUEST_IDS_BYTES] = "";
+  size_t used = 0;
+  for (uint32_t i = 0; i < self->count && used < sizeof ids - 1; i++) {
+    const char *id = "";
+    TRITONSERVER_ErrorDelete(TRITONBACKEND_RequestId(self->requests[i], &id));
+    snprintf(ids + used, sizeof ids - used, "%s%s", i > 0 ? ", " : "", id);
+    used += strlen(ids + used);
+  }
+  NEREID_LogSubject about = worker_keeper_log_subject(self->keeper);
+  about.request_id = ids;
+  BACKEND_LOG_ERROR_ABOUT(&about, "%.*s", (int)length, trace);
+}
+
 static TRITONSERVER_Error *read_answer(execution *self, wire_reader *reader)
 {
-  const char *name = worker_keeper_name(self->keeper);
   if (wire_get_u8(reader) == 0) {
     size_t length, trace_length;
     const char *reason = wire_get_text(reader, &length);
     const char *trace = wire_get_text(reader, &trace_length);
     if (trace_length > 0)
-      BACKEND_LOG_ERROR("model '%s', instance '%s': %.*s", self->model->name, name,
-                        (int)trace_length, trace);
+      log_trace(self, trace, trace_length);
     if (!reader->bad)
       return backend_error(TRITONSERVER_ERROR_INTERNAL, "%.*s", (int)length, reason);
   }
@@ -320,14 +347,24 @@ static void send_one(execution *self, uint32_t index)
 {
   end_use(self, index, true);
   if (self->responses[index] != NULL) {
-    backend_error_log(TRITONBACKEND_ResponseSend(self->responses[index],
-                                                 TRITONSERVER_RESPONSE_COMPLETE_FINAL,
-                                                 self->errors[index]),
-                      "send a response");
+    log_error_of(self, index,
+                 TRITONBACKEND_ResponseSend(self->responses[index],
+                                            TRITONSERVER_RESPONSE_COMPLETE_FINAL,
+                                            self->errors[index]),
+                 "send a response");
     release(self, index);
   } else {
     worker_call_fail(self->keeper, &self->open[index], self->errors[index]);
   }
+}
+
+// The request's responses come later, if not from here. A decoupled model's request is released
+// meanwhile, and its trace with it.
+static void answer_later(execution *self, uint32_t index)
+{
+  if (self->model->decoupled)
+    request_table_drop_trace(worker_keeper_requests(self->keeper), self->handles[index]);
+  end_use(self, index, false);
 }
 
 // Statistics come before responses, so that who has a response finds it counted.
@@ -341,7 +378,7 @@ static void send_answers(execution *self)
     if (self->held[i] && (self->responses[i] != NULL || self->errors[i] != NULL))
       send_one(self, i);
     else if (self->held[i])
-      end_use(self, i, false); // its responses come later
+      answer_later(self, i);
     if (self->model->decoupled)
       release(self, i);
     TRITONSERVER_ErrorDelete(self->errors[i]);

@@ -151,6 +151,13 @@ void request_table_start(request_table *self, uint64_t handle, uint64_t compute_
   pthread_mutex_unlock(&self->lock);
 }
 
+void request_table_drop_trace(request_table *self, uint64_t handle)
+{
+  pthread_mutex_lock(&self->lock);
+  find(self, handle)->request.trace = NULL;
+  pthread_mutex_unlock(&self->lock);
+}
+
 void request_table_end(request_table *self, uint64_t handle, bool close)
 {
   pthread_mutex_lock(&self->lock);

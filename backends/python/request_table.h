@@ -16,6 +16,7 @@
 typedef struct open_request {
   TRITONBACKEND_Request *request;
   TRITONBACKEND_ResponseFactory *factory;
+  TRITONSERVER_InferenceTrace *trace; // as long as the request is not released; NULL: none
   uint64_t exec_start_ns;
   uint64_t compute_start_ns;
 } open_request;
@@ -49,6 +50,9 @@ bool request_table_begin_next(request_table *self, uint32_t *from, uint64_t *han
 
 // Ends to use one whose execution begins now: later users find that time in it.
 void request_table_start(request_table *self, uint64_t handle, uint64_t compute_start_ns);
+
+// Its request is released while it stays open, for what answers it later. The user's.
+void request_table_drop_trace(request_table *self, uint64_t handle);
 
 // Ends to use it. With `close` the handle is no longer valid.
 void request_table_end(request_table *self, uint64_t handle, bool close);

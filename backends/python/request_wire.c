@@ -54,12 +54,11 @@ static TRITONSERVER_Error *read_parameters(TRITONBACKEND_Request *request, char 
 }
 
 // Servers without tracing say so by an error.
-static void read_trace(TRITONBACKEND_Request *request, const char **context)
+static void read_trace(TRITONBACKEND_Request *request, request_facts *facts)
 {
-  TRITONSERVER_InferenceTrace *trace = NULL;
-  TRITONSERVER_Error *error = TRITONBACKEND_RequestTrace(request, &trace);
-  if (error == NULL && trace != NULL)
-    error = TRITONSERVER_InferenceTraceContext(trace, context);
+  TRITONSERVER_Error *error = TRITONBACKEND_RequestTrace(request, &facts->traced_by);
+  if (error == NULL && facts->traced_by != NULL)
+    error = TRITONSERVER_InferenceTraceContext(facts->traced_by, &facts->trace);
   TRITONSERVER_ErrorDelete(error);
 }
 
@@ -97,7 +96,7 @@ static TRITONSERVER_Error *read_all(TRITONBACKEND_Request *request, request_fact
       TRITONBACKEND_InferenceRequestTimeoutMicroseconds(request, &facts->timeout_us));
   BACKEND_RETURN_IF_ERROR(TRITONBACKEND_RequestOutputCount(request, &facts->output_count));
   BACKEND_RETURN_IF_ERROR(read_parameters(request, &facts->parameters));
-  read_trace(request, &facts->trace);
+  read_trace(request, facts);
   return read_inputs(request, facts);
 }
 
