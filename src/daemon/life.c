@@ -11,8 +11,8 @@
 #include "daemon/trace_setup.h"
 #include "frontend/http/http_server.h"
 #include "frontend/http/metrics_server.h"
-#include "frontend/protocol/shared_memory.h"
 #include "frontend/protocol/access_log.h"
+#include "frontend/protocol/shared_memory.h"
 #include "nereid/nereid.h"
 
 #include <errno.h>
@@ -151,7 +151,8 @@ static error *open_metrics(life *l)
 
 static error *open_grpc(life *l)
 {
-  const grpc_port_parts parts = {l->options, l->rules, l->shared_memory, l->server};
+  const grpc_port_parts parts = {l->options, l->rules,      l->shared_memory,
+                                 l->server,  l->access_log, l->trace};
   return grpc_port_open(&parts, &l->grpc);
 }
 

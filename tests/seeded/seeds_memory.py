@@ -36,16 +36,16 @@ LIFE = [
          "  sigdelset(&all, SIGBUS);", "",
          e2e(SAFETY, "gone_for_good")),
     Seed("broken_untold", "memory of clients: what was read where nothing is is an answer (row 26)", f"{HTTP}/infer_response.c",
-         "if (!infer_check_shared(x, i) ||", "if (",
+         "if (exchange_fail_if_error(x, shared_tensors_check(&i->shared)) ||", "if (",
          e2e(SAFETY, "gone_for_good")),
 ]
 
 USE = [
-    Seed("lengths_read_twice", "memory of clients: BYTES are checked and used where they can change (row 27)", f"{HTTP}/infer_shared.c",
-         "  case TRITONSERVER_TYPE_BYTES:\n", "",
+    Seed("lengths_read_twice", "memory of clients: BYTES are checked and used where they can change (row 27)", f"{PROTOCOL}/shared_tensors.c",
+         "  case TRITONSERVER_TYPE_UINT8:\n", "  case TRITONSERVER_TYPE_UINT8:\n  case TRITONSERVER_TYPE_BYTES:\n",
          e2e(SAFETY, "lengths_that_change")),
-    Seed("output_over_input", "memory of clients: an output is written over the input that is read", f"{HTTP}/infer_shared.c",
-         "is_copied(input->datatype) || is_overwritten(i, span)", "is_copied(input->datatype)",
+    Seed("output_over_input", "memory of clients: an output is written over the input that is read", f"{PROTOCOL}/shared_tensors.c",
+         "!may_change(datatype) || is_overwritten(t, *span)", "!may_change(datatype)",
          e2e(SAFETY, "0088")),
     Seed("classes_of_anything", "missing check: types that are no numbers are classified (2025-23321)", f"{PROTOCOL}/classification.c",
          "if (kind_of(s->datatype) == KIND_NONE)", "if (false)",

@@ -158,7 +158,7 @@ PARSING = [
 
 ACCESS = [
     Seed("admin_for_all", "authorisation: the check of admin routes is skipped (2026-24206, 2026-24207)", f"{HTTP}/exchange.c",
-         " || !access_admit(x) ||", " ||",
+         "      !access_admit(x) || !check_room(x)", "      !check_room(x)",
          e2e("test_posture.py", "each_route")),
     Seed("code_from_strangers", "authorisation: strangers upload files (2023-31036)", f"{HTTP}/upload.c",
          "  return !text_starts_with(name, \"file:\") || access_admit_upload(x, \"a file of a model\");", "  return true;",

@@ -197,6 +197,12 @@ static void the_empty_final_response_is_an_option_and_no_parameter(void **state)
   append_parameter(&b, 4, "triton_enable_empty_final_response", 2, 1);
   assert_refused(read_buffer(f, &b), "invalid value type for 'triton_enable_empty_final_response' "
                                      "parameter, expected bool_param.");
+  b.size = 0;
+  append_parameter(&b, 4, "triton_other", 1, 1);
+  assert_refused(read_buffer(f, &b),
+                 "parameter keys starting with 'triton_' are reserved for Triton usage. Only the "
+                 "following keys starting with 'triton_' are allowed: "
+                 "triton_enable_empty_final_response");
 }
 
 static void an_empty_message_is_an_empty_request(void **state)

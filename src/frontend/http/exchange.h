@@ -14,8 +14,8 @@
 #include "frontend/http/loop.h"
 #include "frontend/http/routes.h"
 #include "frontend/protocol/jobs.h"
-#include "nereid/nereid.h"
 #include "frontend/trace/trace.h"
+#include "nereid/nereid.h"
 #include "triton/core/tritonserver.h"
 
 #include <microhttpd.h>
