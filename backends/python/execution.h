@@ -37,7 +37,7 @@ typedef struct execution {
   bool lent;     // was, at least once
 } execution;
 
-// Opens the requests and sends them to the worker. False: all have been answered.
+// Opens the requests and sends them to the worker; does not wait. False: all have been answered.
 bool execution_send(execution *self, uint32_t flags);
 
 // Deals with the worker's answer.

@@ -1,6 +1,7 @@
 // What the Python backend (the host) and its worker processes say to each other over a channel
 // (channel.h): the kinds of messages and what their control parts hold, written and read with
-// wire.h. Included by the backend and by the worker's extension; nothing else is shared by them.
+// wire.h. Included by the backend, its launcher and the worker's extension; nothing else is shared
+// by them.
 //
 // Notation: u8, u32, u64, i64, f64 and text are wire.h's. "tensor" is
 //   text name, u32 datatype (TRITONSERVER_DataType), u32 rank, i64 dims[rank], u64 offset, u64 size
@@ -18,6 +19,8 @@ enum {
   PROTOCOL_VERSION = 2,
   PROTOCOL_SOCKET =
       3, // the worker's end of the socket pair: the memfd comes over it, its end means exit
+  PROTOCOL_TOLD_SIGNAL =
+      64, // by which a guard ends whose program was told to end; no program ends so by itself
   PROTOCOL_CONTROL_MOST = 64 << 20, // bytes of a control part
   PROTOCOL_NAME_MOST = 255          // bytes of a tensor's name, which has no NUL
 };

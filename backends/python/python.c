@@ -5,7 +5,6 @@
 #include "backend_error.h"
 #include "backend_extension.h"
 #include "backend_log.h"
-#include "calls.h"
 
 #include <stdlib.h>
 
@@ -26,7 +25,6 @@ TRITONSERVER_Error *TRITONBACKEND_Finalize(TRITONBACKEND_Backend *backend)
 {
   void *state = NULL;
   BACKEND_RETURN_IF_ERROR(TRITONBACKEND_BackendState(backend, &state));
-  calls_await_all();
   python_backend_free(state);
   return NULL;
 }
@@ -147,6 +145,15 @@ TRITONSERVER_Error *TRITONBACKEND_ModelInstanceReady(TRITONBACKEND_ModelInstance
   void *state = NULL;
   BACKEND_RETURN_IF_ERROR(TRITONBACKEND_ModelInstanceState(instance, &state));
   return worker_keeper_check_ready(state);
+}
+
+void NEREID_ModelInstanceAskReady(TRITONBACKEND_ModelInstance *instance)
+{
+  void *state = NULL;
+  TRITONSERVER_Error *error = TRITONBACKEND_ModelInstanceState(instance, &state);
+  if (error == NULL)
+    worker_keeper_ask_ready(state);
+  backend_error_log(error, "ask for readiness");
 }
 
 TRITONSERVER_Error *NEREID_ModelInstanceExecuteBegin(TRITONBACKEND_ModelInstance *instance,

@@ -177,6 +177,7 @@ TRITONSERVER_Error *python_backend_new(TRITONBACKEND_Backend *backend, python_ba
   python_backend *self = calloc(1, sizeof *self);
   if (self == NULL)
     return backend_error_no_memory("the backend");
+  calls_count_init(&self->calls);
   TRITONSERVER_Error *error = set_up(self, backend);
   if (error != NULL) {
     python_backend_free(self);
@@ -190,6 +191,8 @@ void python_backend_free(python_backend *self)
 {
   if (self == NULL)
     return;
+  calls_count_await_none(&self->calls);
+  calls_count_fini(&self->calls);
   supervisor_free(self->workers);
   environment_cache_free(self->environments);
   worker_sandbox_fini(&self->sandbox);

@@ -3,6 +3,7 @@
 #ifndef NEREID_PYTHON_BACKEND_H
 #define NEREID_PYTHON_BACKEND_H
 
+#include "calls.h"
 #include "environment_cache.h"
 #include "supervisor.h"
 #include "worker_sandbox.h"
@@ -18,9 +19,12 @@ typedef struct python_backend {
   supervisor *workers;
   worker_sandbox sandbox;
   environment_cache *environments;
+  calls_count calls;
 } python_backend;
 
 TRITONSERVER_Error *python_backend_new(TRITONBACKEND_Backend *backend, python_backend **result);
+
+// Waits for what its models have asked of the server.
 void python_backend_free(python_backend *self);
 
 #endif

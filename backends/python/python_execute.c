@@ -428,19 +428,20 @@ static TRITONSERVER_Error *write_requests(execution *self, channel_message *work
   return NULL;
 }
 
-static TRITONSERVER_Error *send(execution *self, channel_message *work, uint32_t flags)
+// A worker that cannot be sent to is gone; who waits for its answer is told why.
+static void send(execution *self, channel_message *work, uint32_t flags)
 {
   work->kind = WORK_EXECUTE;
   work->flags = flags | log_flags() | (self->model->decoupled ? WORK_DECOUPLED : 0u);
   work->value = self->count;
   self->compute_start_ns = backend_now_ns();
   for (uint32_t i = 0; i < self->count; i++)
-    end_use(self, i, false);
+    request_table_start(worker_keeper_requests(self->keeper), self->handles[i],
+                        self->compute_start_ns);
   self->block = work->offset;
   work->id = self->work_id;
-  if (worker_keeper_send(self->link, work))
-    return NULL;
-  return worker_keeper_why_gone(self->keeper, self->link);
+  if (!worker_keeper_send(self->link, work))
+    channel_close(worker_link_channel(self->link));
 }
 
 bool execution_send(execution *self, uint32_t flags)
@@ -453,10 +454,10 @@ bool execution_send(execution *self, uint32_t flags)
     error = write_requests(self, &work);
     if (error == NULL && self->count == 0)
       return false;
-    if (error == NULL && (error = send(self, &work, flags)) != NULL)
-      hold_all(self);
   }
-  if (error != NULL)
+  if (error == NULL)
+    send(self, &work, flags);
+  else
     fail_all(self, error);
   return error == NULL;
 }
@@ -466,14 +467,6 @@ typedef enum progress {
   PENDING, // the worker is at work
   ASIDE    // it is not ours any more
 } progress;
-
-static progress put_aside(execution *self)
-{
-  if (aside_put_lent(self))
-    return ASIDE;
-  execution_fail(self, worker_keeper_why_gone(self->keeper, self->link));
-  return ENDED;
-}
 
 // Waits for the worker's answer and deals with it.
 static progress await_answer(execution *self, int64_t timeout_us)
@@ -487,7 +480,10 @@ static progress await_answer(execution *self, int64_t timeout_us)
     execution_fail(self, error);
   } else if ((answer.flags & ANSWER_LENT) != 0) {
     channel_done(worker_link_channel(self->link), CHANNEL_ANSWERS);
-    return put_aside(self);
+    if (aside_put_lent(self))
+      return ASIDE;
+    channel_close(worker_link_channel(self->link)); // its end has begun already
+    return await_answer(self, timeout_us);
   } else {
     execution_take_answer(self, &answer);
     channel_done(worker_link_channel(self->link), CHANNEL_ANSWERS);

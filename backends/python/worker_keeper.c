@@ -81,17 +81,33 @@ static TRITONSERVER_Error *gone_locked(const worker_keeper *self)
       self->cause == NULL ? "it is not known how" : self->cause);
 }
 
+static bool has_ended_locked(const worker_keeper *self, const worker_link *link)
+{
+  return link == NULL || self->link != link || self->ended >= self->number;
+}
+
 TRITONSERVER_Error *worker_keeper_why_gone(worker_keeper *self, worker_link *link)
 {
   uint64_t deadline = backend_now_ns() + (uint64_t)START_WAIT_S * NS_PER_S;
   pthread_mutex_lock(&self->lock);
-  if (self->link == link && link != NULL) {
+  if (!has_ended_locked(self, link))
     kill_locked(self); // who breaks the rings cannot be talked to any more
-    while (self->link == link && self->ended < self->number)
-      if (!host_condition_wait(&self->changed, &self->lock, deadline))
-        break;
-  }
+  while (!has_ended_locked(self, link))
+    if (!host_condition_wait(&self->changed, &self->lock, deadline))
+      break;
   TRITONSERVER_Error *error = gone_locked(self);
+  pthread_mutex_unlock(&self->lock);
+  return error;
+}
+
+TRITONSERVER_Error *keeper_gone_already(worker_keeper *self, worker_link *link)
+{
+  TRITONSERVER_Error *error = NULL;
+  pthread_mutex_lock(&self->lock);
+  if (has_ended_locked(self, link))
+    error = gone_locked(self);
+  else
+    kill_locked(self);
   pthread_mutex_unlock(&self->lock);
   return error;
 }
@@ -276,8 +292,8 @@ static void serve(worker_keeper *self)
 {
   worker_link *link = keeper_link(self);
   calls *of_model;
-  TRITONSERVER_Error *error =
-      calls_new(self->model->server, worker_keeper_name(self), link, &self->member, &of_model);
+  TRITONSERVER_Error *error = calls_new(self->model->server, &self->model->backend->calls,
+                                        worker_keeper_name(self), link, &self->member, &of_model);
   if (error == NULL) {
     aside_open(&self->aside, link);
     serve_calls(self, of_model, link);
@@ -353,7 +369,9 @@ TRITONSERVER_Error *worker_keeper_start(const python_model *model, const char *n
   }
   int failure = host_thread_start(&self->listener, "py listener", listen_for_calls, self);
   if (failure != 0) {
+    pthread_mutex_lock(&self->lock);
     self->state = KEEPER_STOPPED;
+    pthread_mutex_unlock(&self->lock);
     bury(self);
     let_go(self);
     free_keeper(self);

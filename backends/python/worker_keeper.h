@@ -60,8 +60,9 @@ bool worker_keeper_send(worker_link *link, const channel_message *work);
 TRITONSERVER_Error *worker_keeper_await(worker_keeper *self, worker_link *link, uint64_t id,
                                         int64_t seconds, channel_message *answer);
 
-// The same without an error for the time: false when `timeout_us` (negative: for ever) is over.
-// True: there is an answer, or *error.
+// The same without an error for the time: false when `timeout_us` (negative: for ever) is over, or
+// when the worker is about to end. True: there is an answer, or *error. Waits for nothing but the
+// time, so a loop of the server may call it.
 bool worker_keeper_poll(worker_keeper *self, worker_link *link, uint64_t id, int64_t timeout_us,
                         channel_message *answer, TRITONSERVER_Error **error);
 
@@ -73,6 +74,10 @@ void worker_keeper_note_wait(worker_keeper *self);
 
 // Whether the worker is not there, and why, without asking it or waiting.
 bool worker_keeper_has_fault(worker_keeper *self, char *text, size_t size);
+
+// worker_keeper_check_ready is to follow: sends its question already, if that needs no waiting. The
+// time for the answer runs from here on.
+void worker_keeper_ask_ready(worker_keeper *self);
 
 // Whether requests can be served: the worker lives and the model's is_ready says so.
 TRITONSERVER_Error *worker_keeper_check_ready(worker_keeper *self);

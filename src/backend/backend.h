@@ -29,6 +29,7 @@ typedef struct backend_functions {
   TRITONSERVER_Error *(*model_instance_execute_begin)(TRITONBACKEND_ModelInstance *,
                                                       TRITONBACKEND_Request **, uint32_t, bool *);
   void (*model_instance_execute_end)(TRITONBACKEND_ModelInstance *, int64_t, bool *);
+  void (*model_instance_ask_ready)(TRITONBACKEND_ModelInstance *);
   bool (*model_instance_fault)(TRITONBACKEND_ModelInstance *, char *,
                                size_t); // of the extension too
 } backend_functions;

@@ -448,6 +448,11 @@ bool channel_allocate(channel *self, size_t size, uint64_t *offset)
   return !is_child(self) && channel_memory_allocate(self->memory, size, offset);
 }
 
+void channel_limit(channel *self, size_t most)
+{
+  channel_memory_limit(self->memory, most);
+}
+
 // Who uses the block next comes after those who wrote it and sent its message. The peer's answer is
 // order enough, but ThreadSanitizer does not see it: the peer is another process.
 static void come_after_senders(const channel *self)

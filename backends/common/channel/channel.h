@@ -119,6 +119,9 @@ void *channel_own(const channel *self, uint64_t offset);
 // Whether `address` is in this side's region, and at which offset.
 bool channel_is_own(const channel *self, const void *address, uint64_t *offset);
 
+// How much may be in this side's blocks at a time; as long as nothing is said, the whole region.
+void channel_limit(channel *self, size_t most);
+
 // `size` bytes at `offset` of the other side's region; NULL when they are not wholly inside. The
 // other side can change them at any time: copy what is checked before it is used.
 const void *channel_other(const channel *self, uint64_t offset, uint64_t size);
