@@ -135,6 +135,13 @@ bool request_table_begin_next(request_table *self, uint32_t *from, uint64_t *han
   return found;
 }
 
+void request_table_change(request_table *self, uint64_t handle, const open_request *request)
+{
+  pthread_mutex_lock(&self->lock);
+  find(self, handle)->request = *request;
+  pthread_mutex_unlock(&self->lock);
+}
+
 void request_table_end(request_table *self, uint64_t handle, bool close)
 {
   pthread_mutex_lock(&self->lock);

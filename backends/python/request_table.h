@@ -47,6 +47,9 @@ bool request_table_begin(request_table *self, uint64_t handle, open_request *req
 bool request_table_begin_next(request_table *self, uint32_t *from, uint64_t *handle,
                               open_request *request);
 
+// Changes what belongs to a request that the caller uses.
+void request_table_change(request_table *self, uint64_t handle, const open_request *request);
+
 // Ends to use it. With `close` the handle is no longer valid.
 void request_table_end(request_table *self, uint64_t handle, bool close);
 
