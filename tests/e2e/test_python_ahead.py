@@ -163,12 +163,13 @@ def execute(self, requests, once=execute, inside=[]):
 
 
 def test_batches_are_not_taken_early(start_server, repository):
-    crowd = Crowd(start_server, repository, max_batch_size=4, more="dynamic_batching { }")
-    crowd.gather(3, held=[1])  # 1 and 2 come together
+    crowd = Crowd(start_server, repository, max_batch_size=2, more="dynamic_batching { }")
+    crowd.gather(4, held=[1])  # 1 and 2 come together, 3 is left
     wait_for("the second batch", lambda: crowd.entered() == [0, 1])
-    crowd.queue(range(3, 7))
+    crowd.queue([4])  # 3 has not been taken, or they could not come together
+    assert crowd.pending() == 2
     crowd.let_go(1)
-    assert crowd.values() == [0, 1, 1, 3, 3, 3, 3]  # each has the first number of its batch
+    assert crowd.values() == [0, 1, 1, 3, 3]  # each has the first number of its batch
 
 
 def test_the_time_with_the_worker_before_execute_is_queue_time(start_server, repository):
@@ -236,19 +237,23 @@ def test_a_question_for_readiness_gets_its_turn_in_a_crowd(start_server, reposit
         def is_ready(self):
             return True
         def execute(self, requests):
+            time.sleep(0.005)
             return [answer(value(request)) for request in requests]
         """)
     server = start_server(repository, flags=AHEAD)
+    is_asked = threading.Event()
     asked = []
 
     def work(number):
-        if number > 0:
-            assert [ask(server, "crowd", [i])[1]["outputs"][0]["data"] for i in range(60)] == [[i] for i in range(60)]
-        for _ in range(20 if number == 0 else 0):
-            asked.append(server.ask("/v2/models/crowd/ready").status)
+        while number > 0 and not is_asked.is_set():  # so many that the worker always has work
+            assert ask(server, "crowd", [number])[0] == 200
+        try:
+            asked.extend(server.ask("/v2/models/crowd/ready").status for _ in range(10) if number == 0)
+        finally:
+            is_asked.set()
 
-    on_threads(9, work)
-    assert asked == [200] * 20
+    on_threads(2 * MOST, work)
+    assert asked == [200] * 10
 
 
 def test_a_coroutine_and_a_sender_answer_behind_others(start_server, repository):
