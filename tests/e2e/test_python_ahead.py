@@ -237,7 +237,7 @@ def test_a_question_for_readiness_gets_its_turn_in_a_crowd(start_server, reposit
         def is_ready(self):
             return True
         def execute(self, requests):
-            time.sleep(0.005)
+            time.sleep(0.02)
             return [answer(value(request)) for request in requests]
         """)
     server = start_server(repository, flags=AHEAD)
