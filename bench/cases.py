@@ -1,5 +1,8 @@
 """The cases: what is served, what is asked, and beside what nereid is measured."""
+import contextlib
 import dataclasses
+import json
+import pathlib
 import time
 
 import numpy
@@ -18,6 +21,8 @@ FIGURES = {
 }
 BOTH = (sides.nereid, sides.triton)
 PYTHON = (sides.nereid_python, sides.triton_python)
+TRACED = (sides.nereid_traced, sides.triton_traced)
+NOT_TRACED = (sides.nereid, sides.traced)
 FLOOR = (sides.nereid, sides.echo, sides.echo_direct)
 
 
@@ -31,6 +36,36 @@ def four_megabytes(folder, model):
 
 def wide(rows):
     return lambda folder, model: load.binary_request(folder, model, random(rows, 2048))
+
+
+OBJECT = "/nereid_bench"  # 4 MB that the model reads and 4 MB that it writes
+HALF = 4 << 20
+
+
+@contextlib.contextmanager
+def shared_object(servers):
+    """The object, registered with all of them as the region `bench`."""
+    path = pathlib.Path("/dev/shm" + OBJECT)
+    path.write_bytes(random(1024, 1024).tobytes() + bytes(HALF))
+    try:
+        for server in servers:
+            body = {"key": OBJECT, "offset": 0, "byte_size": 2 * HALF}
+            server.post("systemsharedmemory/region/bench/register", json.dumps(body).encode())
+        yield
+    finally:
+        path.unlink()
+
+
+def four_megabytes_shared(folder, model):
+    def place(offset):
+        return {"shared_memory_region": "bench", "shared_memory_offset": offset, "shared_memory_byte_size": HALF}
+
+    body = folder / f"{model}.shared"
+    body.write_text(json.dumps({
+        "inputs": [{"name": "INPUT0", "datatype": "FP32", "shape": [1024, 1024], "parameters": place(0)}],
+        "outputs": [{"name": "OUTPUT0", "parameters": place(HALF)}],
+    }))
+    return load.Request(model, body)
 
 
 def random(*shape):
@@ -52,6 +87,7 @@ class Load:
     request: object
     connections: tuple
     figures: tuple
+    around: object = lambda servers: contextlib.nullcontext()  # what must hold while they are asked
 
 
 ALL = ("rps", "p50", "p99", "cpu")
@@ -59,7 +95,11 @@ LOADS = (
     Load("small JSON, batcher", BOTH, "small", small, (1, 32, 512), ALL),
     Load("small JSON, plain", BOTH, "plain", small, (1, 32, 512), ALL),
     Load("small JSON, the floor", FLOOR, "small", small, (1, 32, 512), ALL),
+    # Triton 2.51 dies of a signal when it traces each request of 32 connections.
+    Load("small JSON, plain, each traced", TRACED, "plain", small, (1,), ALL),
+    Load("small JSON, plain, not traced beside each traced", NOT_TRACED, "plain", small, (1, 32), ALL),
     Load("4 MB binary", BOTH, "large", four_megabytes, (1, 4), ("rps", "p50", "cpu")),
+    Load("4 MB shared memory", BOTH, "large", four_megabytes_shared, (1, 4), ("rps", "p50", "cpu"), shared_object),
     Load("4 MB binary, the floor", FLOOR, "large", four_megabytes, (1, 4), ("rps", "p50", "cpu")),
     Load("small ONNX", BOTH, "onnx_small", small, (1, 32), ALL),
     Load("ONNX cheaper in batches", BOTH, "onnx_wide", wide(1), (8,), (*ALL, "batch")),
@@ -80,7 +120,7 @@ def measure_load(bench, case):
     with bench.folder() as folder:
         models.write_model(folder / "models", case.model)
         request = case.request(folder, case.model)
-        with sides.running([make(folder, folder / "models") for make in case.beside]) as running:
+        with sides.running([make(folder, folder / "models") for make in case.beside]) as running, case.around(running):
             for name, connections in names.items():
                 rounds = bench.rounds(running, lambda side: side.load(request, connections, bench.seconds))
                 for figure in case.figures:

@@ -6,12 +6,10 @@ import contextlib
 import json
 import os
 import pathlib
-import random
 import re
 import shlex
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -20,6 +18,10 @@ import urllib.request
 import load
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
+sys.path.append(str(ROOT / "tests/e2e"))
+
+from ports import free_port  # noqa: E402
+
 RELEASE = ROOT / "build/release"
 TRITON = ROOT / ".deps/pytriton"
 READY_SECONDS = 120
@@ -71,6 +73,10 @@ class Server:
     def ask(self, path, body=None):
         with urllib.request.urlopen(self.url(path), data=body, timeout=30) as reply:
             return json.loads(reply.read() or b"null")
+
+    def post(self, path, body):
+        with urllib.request.urlopen(self.url(path), data=body, timeout=30) as reply:
+            reply.read()
 
     def processes(self):
         """Process ids of the server and of what it has started."""
@@ -143,15 +149,6 @@ class InProcess:
         return json.loads(subprocess.run(command, stdout=subprocess.PIPE, check=True).stdout)
 
 
-def free_port():
-    """One below those that the kernel gives to clients: a client that waits for its server could be given the server's."""
-    while True:
-        port = random.randrange(18000, 32000)
-        with socket.socket() as attempt:
-            if attempt.connect_ex(("127.0.0.1", port)) != 0:
-                return port
-
-
 def common_flags(repository):
     return [f"--model-repository={repository}", f"--backend-directory={RELEASE}/backends", "--http-address=127.0.0.1",
             f"--backend-config=onnxruntime,python-environment={ROOT}/.venv", "--http-port={port}", "--allow-metrics=false",
@@ -159,14 +156,40 @@ def common_flags(repository):
 
 
 def nereid(folder, repository):
-    # Triton 2.51 has no limit on bodies yet, nor the flag.
-    command = [RELEASE / "bin/nereid", *common_flags(repository), "--http-max-input-size=1000000000"]
+    # Triton 2.51 has no limit on bodies yet, nor the flags, and lets clients share memory.
+    command = [RELEASE / "bin/nereid", *common_flags(repository), "--http-max-input-size=1000000000", "--allow-client-shm=true"]
     return Server("nereid", command, folder / "nereid.log")
 
 
 def triton(folder, repository):
     command = [TRITON / "pytriton/tritonserver/bin/tritonserver", *common_flags(repository)]
     return Server("Triton", command, folder / "triton.log", LD_LIBRARY_PATH=f"{TRITON}/nvidia_pytriton.libs")
+
+
+# Both trace each request into files of 1,000.
+
+def trace_flags(folder, name):
+    return ["--trace-config=rate=1", "--trace-config=level=TIMESTAMPS", f"--trace-config=triton,file={folder}/{name}.json",
+            "--trace-config=triton,log-frequency=1000"]
+
+
+def nereid_traced(folder, repository):
+    made = nereid(folder, repository)
+    made.command += trace_flags(folder, "nereid")
+    return made
+
+
+def traced(folder, repository):
+    """The same under another name, to stand beside nereid."""
+    made = nereid_traced(folder, repository)
+    made.name, made.log = "traced", folder / "traced.log"
+    return made
+
+
+def triton_traced(folder, repository):
+    made = triton(folder, repository)
+    made.command += trace_flags(folder, "triton")
+    return made
 
 
 # Both run Python models on the system's Python with the NumPy that Triton's stubs were compiled for.

@@ -37,7 +37,9 @@ TRITONSERVER_Error *backend_batch_begin(backend_batch *batch, TRITONBACKEND_Mode
     if (error == NULL)
       continue;
     while (i-- > 0)
-      backend_error_log(TRITONBACKEND_ResponseDelete(batch->responses[i]), "delete a response");
+      backend_request_error_log(instance, requests[i],
+                                TRITONBACKEND_ResponseDelete(batch->responses[i]),
+                                "delete a response");
     free_responses(batch);
     return error;
   }
@@ -50,7 +52,8 @@ static void send_error(backend_batch *batch, uint32_t index, TRITONSERVER_Error 
   if (response == NULL)
     return;
   batch->responses[index] = NULL;
-  backend_error_log(
+  backend_request_error_log(
+      batch->instance, batch->requests[index],
       TRITONBACKEND_ResponseSend(response, TRITONSERVER_RESPONSE_COMPLETE_FINAL, error),
       "send an error response");
 }
@@ -73,22 +76,27 @@ void backend_batch_finish(backend_batch *batch, uint64_t batch_size)
 {
   uint64_t exec_end_ns = backend_now_ns();
   for (uint32_t i = 0; i < batch->count; i++)
-    backend_error_log(TRITONBACKEND_ModelInstanceReportStatistics(
-                          batch->instance, batch->requests[i], batch->responses[i] != NULL,
-                          batch->exec_start_ns, batch->compute_start_ns, batch->compute_end_ns,
-                          exec_end_ns),
-                      "report request statistics");
+    backend_request_error_log(batch->instance, batch->requests[i],
+                              TRITONBACKEND_ModelInstanceReportStatistics(
+                                  batch->instance, batch->requests[i], batch->responses[i] != NULL,
+                                  batch->exec_start_ns, batch->compute_start_ns,
+                                  batch->compute_end_ns, exec_end_ns),
+                              "report request statistics");
   if (batch_size > 0)
-    backend_error_log(TRITONBACKEND_ModelInstanceReportBatchStatistics(
-                          batch->instance, batch_size, batch->exec_start_ns,
-                          batch->compute_start_ns, batch->compute_end_ns, exec_end_ns),
-                      "report batch statistics");
+    backend_request_error_log(batch->instance, NULL,
+                              TRITONBACKEND_ModelInstanceReportBatchStatistics(
+                                  batch->instance, batch_size, batch->exec_start_ns,
+                                  batch->compute_start_ns, batch->compute_end_ns, exec_end_ns),
+                              "report batch statistics");
   for (uint32_t i = 0; i < batch->count; i++) {
     if (batch->responses[i] != NULL)
-      backend_error_log(TRITONBACKEND_ResponseSend(batch->responses[i],
-                                                   TRITONSERVER_RESPONSE_COMPLETE_FINAL, NULL),
-                        "send a response");
-    backend_error_log(
+      backend_request_error_log(batch->instance, batch->requests[i],
+                                TRITONBACKEND_ResponseSend(batch->responses[i],
+                                                           TRITONSERVER_RESPONSE_COMPLETE_FINAL,
+                                                           NULL),
+                                "send a response");
+    backend_request_error_log(
+        batch->instance, batch->requests[i],
         TRITONBACKEND_RequestRelease(batch->requests[i], TRITONSERVER_REQUEST_RELEASE_ALL),
         "release a request");
   }

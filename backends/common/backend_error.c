@@ -34,6 +34,37 @@ void backend_error_log(TRITONSERVER_Error *error_owned, const char *doing)
   TRITONSERVER_ErrorDelete(error_owned);
 }
 
+// What cannot be asked stays unknown.
+static NEREID_LogSubject subject_of(TRITONBACKEND_ModelInstance *instance,
+                                    TRITONBACKEND_Request *request)
+{
+  NEREID_LogSubject about = {0};
+  TRITONBACKEND_Model *model = NULL;
+  uint64_t version = 0;
+  TRITONSERVER_ErrorDelete(TRITONBACKEND_ModelInstanceName(instance, &about.instance));
+  TRITONSERVER_ErrorDelete(TRITONBACKEND_ModelInstanceModel(instance, &model));
+  if (model != NULL) {
+    TRITONSERVER_ErrorDelete(TRITONBACKEND_ModelName(model, &about.model));
+    TRITONSERVER_ErrorDelete(TRITONBACKEND_ModelVersion(model, &version));
+  }
+  about.version = (int64_t)version;
+  if (request != NULL)
+    TRITONSERVER_ErrorDelete(TRITONBACKEND_RequestId(request, &about.request_id));
+  return about;
+}
+
+void backend_request_error_log(TRITONBACKEND_ModelInstance *instance,
+                               TRITONBACKEND_Request *request, TRITONSERVER_Error *error_owned,
+                               const char *doing)
+{
+  if (error_owned == NULL)
+    return;
+  const NEREID_LogSubject about = subject_of(instance, request);
+  BACKEND_LOG_ERROR_ABOUT(&about, "failed to %s: %s", doing,
+                          TRITONSERVER_ErrorMessage(error_owned));
+  TRITONSERVER_ErrorDelete(error_owned);
+}
+
 TRITONSERVER_Error *backend_check_api(const char *name, uint32_t minor_needed)
 {
   uint32_t major = 0, minor = 0;

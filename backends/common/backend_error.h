@@ -16,6 +16,10 @@ TRITONSERVER_Error *backend_error_no_memory(const char *what) __attribute__((war
 // Ends an error that cannot be passed on: logs "failed to <doing>: <text>" and deletes it.
 // NULL does nothing.
 void backend_error_log(TRITONSERVER_Error *error_owned, const char *doing);
+// The same about a request (or NULL) that `instance` has.
+void backend_request_error_log(TRITONBACKEND_ModelInstance *instance,
+                               TRITONBACKEND_Request *request, TRITONSERVER_Error *error_owned,
+                               const char *doing);
 
 // Refuses a server whose backend API is another major or older than `minor_needed`, the smallest
 // that has every function the backend cannot do without. `name` is the backend's.

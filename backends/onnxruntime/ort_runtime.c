@@ -21,7 +21,7 @@ static void log_message(void *context, int severity, const char *category, const
   TRITONSERVER_LogLevel level = severity >= ORT_LOG_VERBOSE && severity <= ORT_LOG_FATAL
                                     ? levels[severity]
                                     : TRITONSERVER_LOG_ERROR;
-  BACKEND_LOG(level, "ONNX Runtime (%s, %s): %s", category, code_location, message);
+  BACKEND_LOG(level, NULL, "ONNX Runtime (%s, %s): %s", category, code_location, message);
 }
 
 static void read_table(ort_api *api, const void *table)

@@ -175,8 +175,9 @@ static void drop_cancelled(execution *self)
 {
   for (uint32_t i = 0; i < self->count;) {
     bool cancelled = false;
-    backend_error_log(TRITONBACKEND_RequestIsCancelled(self->requests[i], &cancelled),
-                      "ask whether a request is cancelled");
+    backend_request_error_log(worker_keeper_instance(self->keeper), self->requests[i],
+                              TRITONBACKEND_RequestIsCancelled(self->requests[i], &cancelled),
+                              "ask whether a request is cancelled");
     if (cancelled)
       execution_drop(self, i, backend_error(TRITONSERVER_ERROR_CANCELLED, "Request was cancelled"));
     else

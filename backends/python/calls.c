@@ -92,7 +92,7 @@ bool calls_are_under_way(calls *self)
   return any;
 }
 
-static bool has_ended(calls *self)
+bool calls_have_ended(calls *self)
 {
   pthread_mutex_lock(&self->lock);
   bool ended = self->ended;
@@ -104,7 +104,7 @@ void calls_reply(calls *self, const channel_message *call, uint64_t value)
 {
   channel_message reply = {
       .kind = call->kind, .id = call->id, .flags = REPLY_FINAL, .value = value};
-  if (!has_ended(self))
+  if (!calls_have_ended(self))
     worker_link_reply(self->link, &reply);
 }
 
@@ -112,7 +112,7 @@ void calls_reply_part(calls *self, const channel_message *call, control_part_wri
                       const void *what)
 {
   channel_message reply = {.kind = call->kind, .id = call->id, .flags = REPLY_FINAL};
-  if (has_ended(self))
+  if (calls_have_ended(self))
     return;
   if (!control_part_make(self->link, write, what, &reply)) {
     BACKEND_LOG_ERROR("%s: no memory for the reply to a call", self->where);
@@ -133,7 +133,7 @@ void calls_reply_error(calls *self, const channel_message *call, TRITONSERVER_Er
     return;
   }
   channel_message reply = {.kind = call->kind, .id = call->id, .flags = REPLY_FINAL | REPLY_FAILED};
-  if (!has_ended(self)) {
+  if (!calls_have_ended(self)) {
     if (!control_part_make(self->link, write_error, error_owned, &reply))
       BACKEND_LOG_ERROR("%s: no memory for an error: %s", self->where,
                         TRITONSERVER_ErrorMessage(error_owned));
@@ -172,7 +172,7 @@ static void handle_metric(calls *self, const channel_message *message, wire_read
     calls_reply(self, message, result.number);
 }
 
-bool calls_handle(calls *self, const channel_message *message)
+bool calls_handle(calls *self, request_table *requests, const channel_message *message)
 {
   if (message->kind < CALL_INFER || message->kind > CALL_INFER_WAIT)
     return false;
@@ -180,7 +180,7 @@ bool calls_handle(calls *self, const channel_message *message)
   if (!control_part_copy(&control, self->link, message))
     control.reader.bad = true; // each kind of call answers for it
   if (message->kind == CALL_INFER)
-    infer_call_start(self, message, &control.reader);
+    infer_call_start(self, requests, message, &control.reader);
   else if (message->kind == CALL_INFER_CANCEL)
     infer_call_cancel(self, message->id);
   else if (message->kind == CALL_INFER_WAIT)

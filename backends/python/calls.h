@@ -4,6 +4,7 @@
 #ifndef NEREID_PYTHON_CALLS_H
 #define NEREID_PYTHON_CALLS_H
 
+#include "request_table.h"
 #include "worker_link.h"
 
 typedef struct calls calls;
@@ -14,8 +15,9 @@ TRITONSERVER_Error *calls_new(TRITONSERVER_Server *server, const char *where, wo
                               struct circle_member *member, calls **made);
 
 // Deals with the message if its kind belongs here; the caller does channel_done afterwards. Never
-// waits for the server: replies come from other threads. The listener's thread.
-bool calls_handle(calls *self, const channel_message *message);
+// waits for the server: replies come from other threads. `requests` are the worker's, whose traces
+// its inferences continue. The listener's thread.
+bool calls_handle(calls *self, request_table *requests, const channel_message *message);
 
 // Whether threads other than the listener's may reply. When it says no, all that they had to say
 // has been said.

@@ -30,6 +30,9 @@ struct calls {
 calls *calls_ref(calls *self);
 void calls_unref(calls *self);
 
+// Whether the worker is gone, so that nobody waits for a reply.
+bool calls_have_ended(calls *self);
+
 // --- Replies, unless the worker is gone. Any thread.
 
 void calls_reply(calls *self, const channel_message *call, uint64_t value);
@@ -44,7 +47,8 @@ char *calls_text(wire_reader *reader);
 
 // --- The kinds of calls
 
-void infer_call_start(calls *self, const channel_message *message, wire_reader *control);
+void infer_call_start(calls *self, request_table *requests, const channel_message *message,
+                      wire_reader *control);
 void infer_call_cancel(calls *self, uint64_t id);
 void infer_call_wait(calls *self, uint64_t id, uint64_t seen);
 void infer_calls_cancel_all(calls *self); // with the lock held

@@ -7,6 +7,7 @@ int host_thread_start(pthread_t *thread, const char *name, void *(*run)(void *),
 {
   sigset_t all, before;
   sigfillset(&all);
+  sigdelset(&all, SIGBUS); // handled where it comes (memory_guard.h); blocked, it ends the process
   pthread_sigmask(SIG_SETMASK, &all, &before);
   int failure = pthread_create(thread, NULL, run, argument);
   pthread_sigmask(SIG_SETMASK, &before, NULL);

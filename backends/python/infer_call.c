@@ -5,6 +5,7 @@
 
 #include "backend_error.h"
 #include "backend_log.h"
+#include "parameter_json.h"
 
 #include <jansson.h>
 #include <stdlib.h>
@@ -112,16 +113,7 @@ static TRITONSERVER_Error *add_parameter(TRITONSERVER_InferenceResponse *respons
   const void *value;
   BACKEND_RETURN_IF_ERROR(
       TRITONSERVER_InferenceResponseParameter(response, index, &name, &type, &value));
-  json_t *made = NULL;
-  if (type == TRITONSERVER_PARAMETER_STRING)
-    made = json_string(value);
-  else if (type == TRITONSERVER_PARAMETER_INT)
-    made = json_integer(*(const int64_t *)value);
-  else if (type == TRITONSERVER_PARAMETER_BOOL)
-    made = json_boolean(*(const bool *)value);
-  else if (type == TRITONSERVER_PARAMETER_DOUBLE)
-    made = json_real(*(const double *)value);
-  if (json_object_set_new(object, name, made) == 0)
+  if (json_object_set_new(object, name, parameter_to_json(type, value)) == 0)
     return NULL;
   return backend_error(TRITONSERVER_ERROR_UNSUPPORTED,
                        "parameter '%s' of a response has no form in JSON", name);
@@ -236,14 +228,6 @@ static void resume(const infer_call *self)
     channel_close(channel);
 }
 
-static bool worker_is_gone(calls *self)
-{
-  pthread_mutex_lock(&self->lock);
-  bool ended = self->ended;
-  pthread_mutex_unlock(&self->lock);
-  return ended;
-}
-
 static void unlink_call(infer_call *self)
 {
   pthread_mutex_lock(&self->calls->lock);
@@ -288,7 +272,7 @@ static void response_completed(TRITONSERVER_InferenceResponse *response, uint32_
   bool final = (flags & TRITONSERVER_RESPONSE_COMPLETE_FINAL) != 0;
   bool lent = (response != NULL || final) && circle_reply(&self->circle, final);
   channel_message reply = {.kind = CALL_INFER, .id = self->id, .flags = final ? REPLY_FINAL : 0};
-  if (worker_is_gone(self->calls)) {
+  if (calls_have_ended(self->calls)) {
     // nobody waits for it
   } else if (final && self->circle.refused) {
     reply_error(self->calls, &reply, too_deep(self));
@@ -325,6 +309,7 @@ typedef struct infer_content {
   uint64_t timeout_us;
   uint64_t priority;
   char *parameters;
+  TRITONSERVER_InferenceTrace *trace; // a child of its parent's; NULL: none
 } infer_content;
 
 static void infer_content_fini(infer_content *self)
@@ -333,9 +318,25 @@ static void infer_content_fini(infer_content *self)
   free(self->id);
   free(self->correlation_text);
   free(self->parameters);
+  if (self->trace != NULL)
+    backend_error_log(TRITONSERVER_InferenceTraceDelete(self->trace), "delete a trace");
 }
 
-static void read_content(wire_reader *control, infer_content *content)
+// The trace continues that of an open request. NULL: that is not traced, or has been released.
+static TRITONSERVER_InferenceTrace *child_of(request_table *requests, uint64_t handle)
+{
+  TRITONSERVER_InferenceTrace *child = NULL;
+  open_request parent;
+  if (handle == 0 || !request_table_begin(requests, handle, &parent))
+    return NULL;
+  if (parent.trace != NULL)
+    backend_error_log(TRITONSERVER_InferenceTraceSpawnChildTrace(parent.trace, &child),
+                      "continue a trace");
+  request_table_end(requests, handle, false);
+  return child;
+}
+
+static void read_content(request_table *requests, wire_reader *control, infer_content *content)
 {
   content->model = calls_text(control);
   content->version = wire_get_i64(control);
@@ -348,7 +349,7 @@ static void read_content(wire_reader *control, infer_content *content)
   content->timeout_us = wire_get_u64(control);
   content->priority = wire_get_u64(control);
   content->parameters = calls_text(control);
-  (void)wire_get_u64(control); // the parent of its trace
+  content->trace = child_of(requests, wire_get_u64(control));
 }
 
 // The model is not asked for its health: a worker may take its time over that, and its inferences
@@ -429,13 +430,6 @@ static TRITONSERVER_Error *add_requested_outputs(TRITONSERVER_InferenceRequest *
   return NULL;
 }
 
-// Tensors' bytes one after the other, each aligned as in a channel.
-static bool add_size(size_t *total, size_t size)
-{
-  return !__builtin_add_overflow(*total, size + CHANNEL_ALIGNMENT - 1, total) &&
-         (*total &= ~(size_t)(CHANNEL_ALIGNMENT - 1), true);
-}
-
 // Reads the inputs twice: once for their size, once to copy them.
 static TRITONSERVER_Error *add_inputs(infer_call *self, wire_reader *control)
 {
@@ -446,7 +440,8 @@ static TRITONSERVER_Error *add_inputs(infer_call *self, wire_reader *control)
   size_t total = 0, at = 0;
   for (uint32_t i = 0; i < count && !control->bad; i++) {
     wire_tensor_read(control, channel, &tensor);
-    if (tensor.byte_size > SIZE_MAX / 2 || !add_size(&total, tensor.byte_size))
+    if (tensor.byte_size > SIZE_MAX / 2 ||
+        __builtin_add_overflow(total, channel_aligned(tensor.byte_size), &total))
       control->bad = true;
   }
   if (control->bad)
@@ -462,7 +457,7 @@ static TRITONSERVER_Error *add_inputs(infer_call *self, wire_reader *control)
     memcpy(self->data + at, tensor.data, tensor.byte_size);
     BACKEND_RETURN_IF_ERROR(TRITONSERVER_InferenceRequestAppendInputData(
         self->request, tensor.name, self->data + at, tensor.byte_size, TRITONSERVER_MEMORY_CPU, 0));
-    add_size(&at, tensor.byte_size);
+    at += channel_aligned(tensor.byte_size);
   }
   return NULL;
 }
@@ -504,8 +499,7 @@ static void link_call(infer_call *self)
 }
 
 // Takes `self` when the request is on its way; else it is the caller's.
-static TRITONSERVER_Error *submit(infer_call *self, const infer_content *content,
-                                  wire_reader *control)
+static TRITONSERVER_Error *submit(infer_call *self, infer_content *content, wire_reader *control)
 {
   TRITONSERVER_Server *server = self->calls->server;
   if (control->bad)
@@ -517,7 +511,9 @@ static TRITONSERVER_Error *submit(infer_call *self, const infer_content *content
   if (!circle_submit(&self->circle, self->request, content->version))
     return too_deep(self);
   link_call(self); // its callbacks may run before the next call returns
-  TRITONSERVER_Error *error = TRITONSERVER_ServerInferAsync(server, self->request, NULL);
+  TRITONSERVER_InferenceTrace *trace = content->trace;
+  content->trace = NULL; // it is the server's, whatever comes
+  TRITONSERVER_Error *error = TRITONSERVER_ServerInferAsync(server, self->request, trace);
   if (error != NULL)
     unlink_call(self);
   return error;
@@ -572,10 +568,11 @@ static void fail_start(calls *self, const channel_message *message, infer_call *
   infer_call_free(call);
 }
 
-void infer_call_start(calls *self, const channel_message *message, wire_reader *control)
+void infer_call_start(calls *self, request_table *requests, const channel_message *message,
+                      wire_reader *control)
 {
   infer_content content = {0};
-  read_content(control, &content);
+  read_content(requests, control, &content);
   infer_call *call = infer_call_new(self, message, content.model);
   if (call != NULL)
     circle_open(&call->circle, self->member, (message->flags & INFER_WAITS) != 0);

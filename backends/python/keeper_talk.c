@@ -69,8 +69,9 @@ static void process_quiet(void *user)
 static void process_line(void *user, const char *text, size_t length, bool cut)
 {
   const worker_keeper *self = user;
-  BACKEND_LOG_INFO("model '%s', instance '%s': %.*s%s", self->model->name, worker_keeper_name(self),
-                   (int)length, text, cut ? " [cut]" : "");
+  const NEREID_LogSubject about = worker_keeper_log_subject(self);
+  BACKEND_LOG_INFO_ABOUT(&about, "model '%s', instance '%s': %.*s%s", self->model->name,
+                         worker_keeper_name(self), (int)length, text, cut ? " [cut]" : "");
 }
 
 static const supervised_events EVENTS = {
@@ -459,10 +460,11 @@ TRITONSERVER_Error *worker_keeper_check_ready(worker_keeper *self)
 bool worker_keeper_has_fault(worker_keeper *self, char *text, size_t size)
 {
   pthread_mutex_lock(&self->lock);
-  bool faulty = self->state != KEEPER_READY;
-  if (faulty)
-    snprintf(text, size, "Stub process '%s' is not healthy.%s%s", worker_keeper_name(self),
-             self->cause == NULL ? "" : " It ended: ", self->cause == NULL ? "" : self->cause);
+  TRITONSERVER_Error *error = self->state == KEEPER_READY ? NULL : unhealthy_locked(self);
   pthread_mutex_unlock(&self->lock);
-  return faulty;
+  if (error == NULL)
+    return false;
+  snprintf(text, size, "%s", TRITONSERVER_ErrorMessage(error));
+  TRITONSERVER_ErrorDelete(error);
+  return true;
 }

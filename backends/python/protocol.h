@@ -74,6 +74,10 @@ enum work_flags {
   WORK_CROWDED = 64    // there are many: who waits for the next one sleeps
 };
 
+enum log_flags {
+  LOG_OF_WORKER = 16 // the line is not the model's own
+};
+
 enum answer_flags {
   ANSWER_RELEASED = 1, // the work's block is no longer used
   // Of WORK_EXECUTE: the worker is lent while `execute` waits for a call. No control part. The
@@ -91,7 +95,8 @@ enum call_kind {
   CALL_RESPONSE = 1,
   // value: the offset of a block of the host's that the worker no longer uses.
   CALL_RELEASE,
-  // flags: one of WORK_LOG_*. Control: text message, text file, u32 line.
+  // flags: one of WORK_LOG_*, and LOG_OF_WORKER. Control: text message, text file, u32 line, u8 1
+  // when it is about requests, text their ids.
   CALL_LOG,
   // (reply) value: the handle of a request. Reply: value 1 when it is cancelled.
   CALL_IS_CANCELLED,

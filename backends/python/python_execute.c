@@ -12,6 +12,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define REQUEST_IDS_BYTES 256 // in a line of the log
+
 enum {
   EXECUTIONS_MOST = 8, // that a worker is given, with the one that it runs
   CROWDED_FOR = 16     // executions, after one that was some of many
@@ -88,6 +90,13 @@ void execution_free(execution *self)
   free(self);
 }
 
+static void log_error_of(const execution *self, uint32_t index, TRITONSERVER_Error *error_owned,
+                         const char *doing)
+{
+  backend_request_error_log(worker_keeper_instance(self->keeper), self->requests[index],
+                            error_owned, doing);
+}
+
 static void move_request(execution *from, uint32_t index, execution *to, uint32_t place)
 {
   request_facts facts = from->facts[index];
@@ -102,7 +111,7 @@ static void count_rows(execution *self)
   for (uint32_t i = 0; i < self->count; i++) {
     uint64_t rows = 1;
     if (self->model->max_batch_size > 0)
-      backend_error_log(request_rows(self->requests[i], &rows), "read the rows of a request");
+      log_error_of(self, i, request_rows(self->requests[i], &rows), "read the rows of a request");
     self->batch_size += rows;
   }
 }
@@ -136,8 +145,8 @@ static void delete_factories(execution *self)
 {
   for (uint32_t i = 0; i < self->count; i++) {
     if (self->open[i].factory != NULL)
-      backend_error_log(TRITONBACKEND_ResponseFactoryDelete(self->open[i].factory),
-                        "delete a response factory");
+      log_error_of(self, i, TRITONBACKEND_ResponseFactoryDelete(self->open[i].factory),
+                   "delete a response factory");
     self->open[i].factory = NULL;
   }
 }
@@ -148,7 +157,8 @@ static TRITONSERVER_Error *open_requests(execution *self)
 {
   TRITONSERVER_Error *error = NULL;
   for (uint32_t i = 0; i < self->count && error == NULL; i++) {
-    self->open[i] = (open_request){.exec_start_ns = self->exec_start_ns,
+    self->open[i] = (open_request){.trace = self->facts[i].traced_by,
+                                   .exec_start_ns = self->exec_start_ns,
                                    .compute_start_ns = self->exec_start_ns};
     if (self->model->decoupled)
       error = TRITONBACKEND_ResponseFactoryNew(&self->open[i].factory, self->requests[i]);
@@ -182,26 +192,29 @@ static void hold_all(execution *self)
 
 static void report(execution *self, uint32_t index, bool success)
 {
-  backend_error_log(TRITONBACKEND_ModelInstanceReportStatistics(
-                        worker_keeper_instance(self->keeper), self->requests[index], success,
-                        self->exec_start_ns, self->compute_start_ns, self->compute_end_ns,
-                        backend_now_ns()),
-                    "report request statistics");
+  log_error_of(self, index,
+               TRITONBACKEND_ModelInstanceReportStatistics(
+                   worker_keeper_instance(self->keeper), self->requests[index], success,
+                   self->exec_start_ns, self->compute_start_ns, self->compute_end_ns,
+                   backend_now_ns()),
+               "report request statistics");
 }
 
 static void report_batch(execution *self)
 {
   if (self->batch_size > 0)
-    backend_error_log(TRITONBACKEND_ModelInstanceReportBatchStatistics(
-                          worker_keeper_instance(self->keeper), self->batch_size,
-                          self->exec_start_ns, self->compute_start_ns, self->compute_end_ns,
-                          backend_now_ns()),
-                      "report batch statistics");
+    backend_request_error_log(worker_keeper_instance(self->keeper), NULL,
+                              TRITONBACKEND_ModelInstanceReportBatchStatistics(
+                                  worker_keeper_instance(self->keeper), self->batch_size,
+                                  self->exec_start_ns, self->compute_start_ns, self->compute_end_ns,
+                                  backend_now_ns()),
+                              "report batch statistics");
 }
 
 static void release(execution *self, uint32_t index)
 {
-  backend_error_log(
+  log_error_of(
+      self, index,
       TRITONBACKEND_RequestRelease(self->requests[index], TRITONSERVER_REQUEST_RELEASE_ALL),
       "release a request");
 }
@@ -322,16 +335,30 @@ static void take_times(execution *self, uint64_t begun_ns, uint64_t ended_ns)
   atomic_store_explicit(usual, now, memory_order_relaxed);
 }
 
+// Of the whole batch; of its requests as many ids as a line takes.
+static void log_trace(const execution *self, const char *trace, size_t length)
+{
+  char ids[REQUEST_IDS_BYTES] = "";
+  size_t used = 0;
+  for (uint32_t i = 0; i < self->count && used < sizeof ids - 1; i++) {
+    const char *id = "";
+    TRITONSERVER_ErrorDelete(TRITONBACKEND_RequestId(self->requests[i], &id));
+    snprintf(ids + used, sizeof ids - used, "%s%s", i > 0 ? ", " : "", id);
+    used += strlen(ids + used);
+  }
+  NEREID_LogSubject about = worker_keeper_log_subject(self->keeper);
+  about.request_id = ids;
+  BACKEND_LOG_ERROR_ABOUT(&about, "%.*s", (int)length, trace);
+}
+
 static TRITONSERVER_Error *read_answer(execution *self, wire_reader *reader)
 {
-  const char *name = worker_keeper_name(self->keeper);
   if (wire_get_u8(reader) == 0) {
     size_t length, trace_length;
     const char *reason = wire_get_text(reader, &length);
     const char *trace = wire_get_text(reader, &trace_length);
     if (trace_length > 0)
-      BACKEND_LOG_ERROR("model '%s', instance '%s': %.*s", self->model->name, name,
-                        (int)trace_length, trace);
+      log_trace(self, trace, trace_length);
     if (!reader->bad)
       return backend_error(TRITONSERVER_ERROR_INTERNAL, "%.*s", (int)length, reason);
   }
@@ -351,22 +378,27 @@ static void send_one(execution *self, uint32_t index)
 {
   end_use(self, index, true);
   if (self->responses[index] != NULL) {
-    backend_error_log(TRITONBACKEND_ResponseSend(self->responses[index],
-                                                 TRITONSERVER_RESPONSE_COMPLETE_FINAL,
-                                                 self->errors[index]),
-                      "send a response");
+    log_error_of(self, index,
+                 TRITONBACKEND_ResponseSend(self->responses[index],
+                                            TRITONSERVER_RESPONSE_COMPLETE_FINAL,
+                                            self->errors[index]),
+                 "send a response");
     release(self, index);
   } else {
     worker_call_fail(self->keeper, &self->open[index], self->errors[index]);
   }
 }
 
-static void leave_open(execution *self, uint32_t index)
+// The request's responses come later, if not from here: they are counted with the times that are
+// known now. A decoupled model's request is released meanwhile, and its trace with it.
+static void answer_later(execution *self, uint32_t index)
 {
-  self->open[index].exec_start_ns = self->exec_start_ns;
-  self->open[index].compute_start_ns = self->compute_start_ns;
-  request_table_change(worker_keeper_requests(self->keeper), self->handles[index],
-                       &self->open[index]);
+  open_request *open = &self->open[index];
+  open->exec_start_ns = self->exec_start_ns;
+  open->compute_start_ns = self->compute_start_ns;
+  if (self->model->decoupled)
+    open->trace = NULL;
+  request_table_change(worker_keeper_requests(self->keeper), self->handles[index], open);
   end_use(self, index, false);
 }
 
@@ -381,7 +413,7 @@ static void send_answers(execution *self)
     if (self->held[i] && (self->responses[i] != NULL || self->errors[i] != NULL))
       send_one(self, i);
     else if (self->held[i])
-      leave_open(self, i); // its responses come later
+      answer_later(self, i);
     if (self->model->decoupled)
       release(self, i);
     TRITONSERVER_ErrorDelete(self->errors[i]);

@@ -16,6 +16,7 @@
 typedef struct open_request {
   TRITONBACKEND_Request *request;
   TRITONBACKEND_ResponseFactory *factory;
+  TRITONSERVER_InferenceTrace *trace; // as long as the request is not released; NULL: none
   uint64_t exec_start_ns;
   uint64_t compute_start_ns;
 } open_request;

@@ -2,6 +2,7 @@
 
 #include "backend_config.h"
 #include "backend_error.h"
+#include "parameter_json.h"
 #include "tensor_wire.h"
 
 #include <stdlib.h>
@@ -15,23 +16,10 @@ static TRITONSERVER_Error *parameter_json(TRITONBACKEND_Request *request, uint32
   TRITONSERVER_ParameterType type;
   const void *data;
   BACKEND_RETURN_IF_ERROR(TRITONBACKEND_RequestParameter(request, index, key, &type, &data));
-  switch (type) {
-  case TRITONSERVER_PARAMETER_INT:
-    *value = json_integer(*(const int64_t *)data);
-    break;
-  case TRITONSERVER_PARAMETER_BOOL:
-    *value = json_boolean(*(const bool *)data);
-    break;
-  case TRITONSERVER_PARAMETER_STRING:
-    *value = json_string(data);
-    break;
-  case TRITONSERVER_PARAMETER_DOUBLE:
-    *value = json_real(*(const double *)data);
-    break;
-  default:
+  *value = parameter_to_json(type, data);
+  if (*value == NULL && type == TRITONSERVER_PARAMETER_BYTES)
     return backend_error(TRITONSERVER_ERROR_INVALID_ARG,
                          "Unsupported parameter type for parameter '%s'.", *key);
-  }
   return *value != NULL ? NULL
                         : backend_error(TRITONSERVER_ERROR_INVALID_ARG,
                                         "parameter '%s' cannot be told in JSON", *key);
@@ -66,12 +54,11 @@ static TRITONSERVER_Error *read_parameters(TRITONBACKEND_Request *request, char 
 }
 
 // Servers without tracing say so by an error.
-static void read_trace(TRITONBACKEND_Request *request, const char **context)
+static void read_trace(TRITONBACKEND_Request *request, request_facts *facts)
 {
-  TRITONSERVER_InferenceTrace *trace = NULL;
-  TRITONSERVER_Error *error = TRITONBACKEND_RequestTrace(request, &trace);
-  if (error == NULL && trace != NULL)
-    error = TRITONSERVER_InferenceTraceContext(trace, context);
+  TRITONSERVER_Error *error = TRITONBACKEND_RequestTrace(request, &facts->traced_by);
+  if (error == NULL && facts->traced_by != NULL)
+    error = TRITONSERVER_InferenceTraceContext(facts->traced_by, &facts->trace);
   TRITONSERVER_ErrorDelete(error);
 }
 
@@ -109,7 +96,7 @@ static TRITONSERVER_Error *read_all(TRITONBACKEND_Request *request, request_fact
       TRITONBACKEND_InferenceRequestTimeoutMicroseconds(request, &facts->timeout_us));
   BACKEND_RETURN_IF_ERROR(TRITONBACKEND_RequestOutputCount(request, &facts->output_count));
   BACKEND_RETURN_IF_ERROR(read_parameters(request, &facts->parameters));
-  read_trace(request, &facts->trace);
+  read_trace(request, facts);
   return read_inputs(request, facts);
 }
 
@@ -132,11 +119,6 @@ void request_facts_fini(request_facts *facts)
 
 // ---- writing
 
-static size_t aligned(size_t size)
-{
-  return (size + CHANNEL_ALIGNMENT - 1) & ~(size_t)(CHANNEL_ALIGNMENT - 1);
-}
-
 // Where the next input's data goes, in the region.
 typedef struct data_place {
   uint64_t next;
@@ -145,7 +127,7 @@ typedef struct data_place {
 static uint64_t place_input(data_place *place, const backend_input *input)
 {
   uint64_t offset = place->next;
-  place->next += aligned(input->byte_size);
+  place->next += channel_aligned(input->byte_size);
   return input->byte_size == 0 ? 0 : offset;
 }
 
@@ -205,7 +187,7 @@ static bool data_size(const request_facts *requests, uint32_t count, size_t *siz
   for (uint32_t i = 0; i < count; i++)
     for (uint32_t k = 0; k < requests[i].input_count; k++) {
       uint64_t bytes = requests[i].inputs[k].byte_size;
-      if (bytes > SIZE_MAX / 2 || __builtin_add_overflow(*size, aligned(bytes), size))
+      if (bytes > SIZE_MAX / 2 || __builtin_add_overflow(*size, channel_aligned(bytes), size))
         return false;
     }
   return true;
@@ -229,7 +211,7 @@ static TRITONSERVER_Error *copy_inputs(const request_facts *requests, uint32_t c
     for (uint32_t k = 0; k < requests[*culprit].input_count; k++) {
       const backend_input *input = &requests[*culprit].inputs[k];
       BACKEND_RETURN_IF_ERROR(copy_input(input, to));
-      to += aligned(input->byte_size);
+      to += channel_aligned(input->byte_size);
     }
   return NULL;
 }
@@ -244,7 +226,7 @@ TRITONSERVER_Error *request_wire_write(worker_link *link, const request_facts *r
   uint64_t block;
   *culprit = count;
   put_all(&writer, requests, count, &place);
-  size_t control = aligned(writer.size);
+  size_t control = channel_aligned(writer.size);
   if (!data_size(requests, count, &data) || __builtin_add_overflow(control, data, &total) ||
       !channel_allocate(channel, total, &block))
     return backend_error(TRITONSERVER_ERROR_UNAVAILABLE,

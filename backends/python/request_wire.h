@@ -15,8 +15,9 @@ typedef struct request_facts {
   uint64_t correlation;
   uint32_t flags;
   uint64_t timeout_us;
-  char *parameters; // JSON, for free(); NULL: none
-  const char *trace;
+  char *parameters;                       // JSON, for free(); NULL: none
+  TRITONSERVER_InferenceTrace *traced_by; // NULL: nobody
+  const char *trace;                      // its context
   uint32_t output_count;
   backend_input *inputs; // for free()
   uint32_t input_count;

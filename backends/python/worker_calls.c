@@ -12,24 +12,31 @@
 
 // ---- ends of requests
 
+static void log_error_of(const worker_keeper *keeper, const open_request *request,
+                         TRITONSERVER_Error *error_owned, const char *doing)
+{
+  backend_request_error_log(worker_keeper_instance(keeper), request->request, error_owned, doing);
+}
+
 static void report(worker_keeper *keeper, const open_request *request, bool success)
 {
   uint64_t now = backend_now_ns();
-  backend_error_log(TRITONBACKEND_ModelInstanceReportStatistics(
-                        worker_keeper_instance(keeper), request->request, success,
-                        request->exec_start_ns, request->compute_start_ns, now, now),
-                    "report request statistics");
+  log_error_of(keeper, request,
+               TRITONBACKEND_ModelInstanceReportStatistics(
+                   worker_keeper_instance(keeper), request->request, success,
+                   request->exec_start_ns, request->compute_start_ns, now, now),
+               "report request statistics");
 }
 
-static void release(const open_request *request)
+static void release(const worker_keeper *keeper, const open_request *request)
 {
   if (request->factory != NULL)
-    backend_error_log(TRITONBACKEND_ResponseFactoryDelete(request->factory),
-                      "delete a response factory");
+    log_error_of(keeper, request, TRITONBACKEND_ResponseFactoryDelete(request->factory),
+                 "delete a response factory");
   if (request->request != NULL)
-    backend_error_log(
-        TRITONBACKEND_RequestRelease(request->request, TRITONSERVER_REQUEST_RELEASE_ALL),
-        "release a request");
+    log_error_of(keeper, request,
+                 TRITONBACKEND_RequestRelease(request->request, TRITONSERVER_REQUEST_RELEASE_ALL),
+                 "release a request");
 }
 
 static TRITONSERVER_Error *new_response(const open_request *request,
@@ -40,10 +47,12 @@ static TRITONSERVER_Error *new_response(const open_request *request,
                                   : TRITONBACKEND_ResponseNew(response, request->request);
 }
 
-static void send_response(TRITONBACKEND_Response *response, uint32_t flags,
+static void send_response(const worker_keeper *keeper, const open_request *request,
+                          TRITONBACKEND_Response *response, uint32_t flags,
                           TRITONSERVER_Error *error)
 {
-  backend_error_log(TRITONBACKEND_ResponseSend(response, flags, error), "send a response");
+  log_error_of(keeper, request, TRITONBACKEND_ResponseSend(response, flags, error),
+               "send a response");
 }
 
 TRITONSERVER_Error *worker_call_explain(const worker_keeper *keeper,
@@ -67,9 +76,9 @@ void worker_call_fail(worker_keeper *keeper, const open_request *request, TRITON
   if (request->request != NULL)
     report(keeper, request, false);
   if (failure == NULL)
-    send_response(response, TRITONSERVER_RESPONSE_COMPLETE_FINAL, error);
-  backend_error_log(failure, "make an error response");
-  release(request);
+    send_response(keeper, request, response, TRITONSERVER_RESPONSE_COMPLETE_FINAL, error);
+  log_error_of(keeper, request, failure, "make an error response");
+  release(keeper, request);
 }
 
 // ---- responses
@@ -96,10 +105,10 @@ static void answer_once(response_call *self, const open_request *request)
     error = response_fill(response, model, self->channel, self->reader, &self->head);
   report(self->keeper, request, failure == NULL && error == NULL);
   if (failure == NULL)
-    send_response(response, TRITONSERVER_RESPONSE_COMPLETE_FINAL, error);
-  backend_error_log(failure, "make a response");
+    send_response(self->keeper, request, response, TRITONSERVER_RESPONSE_COMPLETE_FINAL, error);
+  log_error_of(self->keeper, request, failure, "make a response");
   TRITONSERVER_ErrorDelete(error);
-  release(request);
+  release(self->keeper, request);
 }
 
 // One of the responses of a decoupled model's request, or the word that there are no more.
@@ -109,18 +118,19 @@ static void answer_more(response_call *self, const open_request *request)
   TRITONBACKEND_Response *response;
   if (self->head.kind == RESPONSE_NONE) {
     if (self->final)
-      backend_error_log(TRITONBACKEND_ResponseFactorySendFlags(request->factory, flags),
-                        "send the end of a response");
+      log_error_of(self->keeper, request,
+                   TRITONBACKEND_ResponseFactorySendFlags(request->factory, flags),
+                   "send the end of a response");
     return;
   }
   TRITONSERVER_Error *failure = new_response(request, &response);
   if (failure == NULL) {
     TRITONSERVER_Error *error = response_fill(response, worker_keeper_model(self->keeper),
                                               self->channel, self->reader, &self->head);
-    send_response(response, flags, error);
+    send_response(self->keeper, request, response, flags, error);
     TRITONSERVER_ErrorDelete(error);
   }
-  backend_error_log(failure, "make a response");
+  log_error_of(self->keeper, request, failure, "make a response");
 }
 
 static void take_response(worker_keeper *keeper, worker_link *link, const channel_message *call,
@@ -142,7 +152,7 @@ static void take_response(worker_keeper *keeper, worker_link *link, const channe
     answer_more(&self, &request);
     request_table_end(requests, call->id, self.final);
     if (self.final)
-      release(&request);
+      release(keeper, &request);
   } else if (self.head.kind == RESPONSE_NONE && !self.final) {
     request_table_end(requests, call->id, false);
   } else {
@@ -153,7 +163,7 @@ static void take_response(worker_keeper *keeper, worker_link *link, const channe
 
 // ---- other calls
 
-static void take_log(const channel_message *call, wire_reader *reader)
+static void take_log(const worker_keeper *keeper, const channel_message *call, wire_reader *reader)
 {
   static const struct {
     uint32_t flag;
@@ -162,18 +172,24 @@ static void take_log(const channel_message *call, wire_reader *reader)
                 {WORK_LOG_WARN, TRITONSERVER_LOG_WARN},
                 {WORK_LOG_VERBOSE, TRITONSERVER_LOG_VERBOSE},
                 {WORK_LOG_INFO, TRITONSERVER_LOG_INFO}};
-  size_t length, file_length, i = 0;
+  size_t length, file_length, ids_length, i = 0;
   const char *text = wire_get_text(reader, &length);
   const char *file = wire_get_text(reader, &file_length);
   uint32_t line = wire_get_u32(reader);
-  char file_name[256];
+  bool of_requests = wire_get_u8(reader) != 0;
+  const char *ids = wire_get_text(reader, &ids_length);
+  char file_name[256], ids_copy[256];
   if (reader->bad)
     return;
   while (i < 3 && (call->flags & levels[i].flag) == 0)
     i++;
   snprintf(file_name, sizeof file_name, "%.*s", (int)file_length, file);
+  snprintf(ids_copy, sizeof ids_copy, "%.*s", (int)ids_length, ids);
+  NEREID_LogSubject about = worker_keeper_log_subject(keeper);
+  about.request_id = of_requests ? ids_copy : NULL;
+  about.keys_only = (call->flags & LOG_OF_WORKER) == 0;
   if (TRITONSERVER_LogIsEnabled(levels[i].level))
-    backend_log(levels[i].level, file_name, (int)line, "%.*s", (int)length, text);
+    backend_log(levels[i].level, file_name, (int)line, &about, "%.*s", (int)length, text);
 }
 
 static bool is_cancelled(const open_request *request)
@@ -207,7 +223,7 @@ static void take_with_control(worker_keeper *keeper, worker_link *link, const ch
   if (call->kind == CALL_RESPONSE)
     take_response(keeper, link, call, &control.reader);
   else
-    take_log(call, &control.reader);
+    take_log(keeper, call, &control.reader);
   control_part_fini(&control);
 }
 
@@ -229,7 +245,7 @@ void worker_call_take(worker_keeper *keeper, calls *of_model, worker_link *link,
     aside_take_answer(keeper, call);
     break;
   default:
-    if (calls_handle(of_model, call))
+    if (calls_handle(of_model, worker_keeper_requests(keeper), call))
       worker_keeper_note_wait(keeper, call->kind == CALL_INFER);
     else
       BACKEND_LOG_WARN("model '%s': a Python worker made an unknown call",

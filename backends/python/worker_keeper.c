@@ -33,6 +33,13 @@ TRITONBACKEND_ModelInstance *worker_keeper_instance(const worker_keeper *self)
   return self->instance;
 }
 
+NEREID_LogSubject worker_keeper_log_subject(const worker_keeper *self)
+{
+  return (NEREID_LogSubject){.model = self->model->name,
+                             .version = (int64_t)self->model->version,
+                             .instance = worker_keeper_name(self)};
+}
+
 request_table *worker_keeper_requests(worker_keeper *self)
 {
   return &self->requests;
@@ -113,10 +120,13 @@ static unsigned count_death_locked(worker_keeper *self)
 // The listener's thread alone, which no other changes the cause beside.
 static void tell_of_death(const worker_keeper *self, unsigned pause)
 {
-  BACKEND_LOG_ERROR("model '%s', instance '%s': the Python worker ended: %s; the next one starts "
-                    "in %u s",
-                    self->model->name, worker_keeper_name(self),
-                    self->cause == NULL ? "it is not known how" : self->cause, pause);
+  const NEREID_LogSubject about = worker_keeper_log_subject(self);
+  BACKEND_LOG_ERROR_ABOUT(
+      &about,
+      "model '%s', instance '%s': the Python worker ended: %s; the next one starts "
+      "in %u s",
+      self->model->name, worker_keeper_name(self),
+      self->cause == NULL ? "it is not known how" : self->cause, pause);
 }
 
 static void fail_open_requests(worker_keeper *self, TRITONSERVER_Error *error)

@@ -12,6 +12,8 @@
 #include "request_table.h"
 #include "worker_link.h"
 
+#include "nereid/nereid.h"
+
 // Starts a worker and has it import the model. Until worker_keeper_initialize its end is final.
 TRITONSERVER_Error *worker_keeper_start(const python_model *model, const char *name,
                                         worker_keeper **made);
@@ -95,6 +97,8 @@ TRITONSERVER_Error *worker_keeper_check_ready(worker_keeper *self);
 const char *worker_keeper_name(const worker_keeper *self);
 const python_model *worker_keeper_model(const worker_keeper *self);
 TRITONBACKEND_ModelInstance *worker_keeper_instance(const worker_keeper *self);
+// What lines about it are about; a request's id may be added.
+NEREID_LogSubject worker_keeper_log_subject(const worker_keeper *self);
 request_table *worker_keeper_requests(worker_keeper *self);
 circle_member *worker_keeper_member(worker_keeper *self);
 

@@ -307,6 +307,14 @@ static uint64_t moment(uint64_t before, uint64_t ns, uint64_t now)
   return ns < before ? before : ns;
 }
 
+static void report_compute(trace *t, const request_times *times)
+{
+  trace_report(t, TRITONSERVER_TRACE_COMPUTE_START, times->compute_start);
+  trace_report(t, TRITONSERVER_TRACE_COMPUTE_INPUT_END, times->compute_input_end);
+  trace_report(t, TRITONSERVER_TRACE_COMPUTE_OUTPUT_START, times->compute_output_start);
+  trace_report(t, TRITONSERVER_TRACE_COMPUTE_END, times->compute_end);
+}
+
 TRITONSERVER_Error *TRITONBACKEND_ModelInstanceReportStatistics(
     TRITONBACKEND_ModelInstance *i, TRITONBACKEND_Request *r, bool success, uint64_t exec_start_ns,
     uint64_t compute_start_ns, uint64_t compute_end_ns, uint64_t exec_end_ns)
@@ -320,6 +328,8 @@ TRITONSERVER_Error *TRITONBACKEND_ModelInstanceReportStatistics(
   times->compute_input_end = moment(times->compute_start, compute_start_ns, times->end);
   times->compute_output_start = moment(times->compute_input_end, compute_end_ns, times->end);
   times->compute_end = moment(times->compute_output_start, exec_end_ns, times->end);
+  if (of->factory->trace != NULL)
+    report_compute(of->factory->trace, times);
   if (success)
     statistics_count_success(counters, single_writer, times, request_rows(of));
   else

@@ -160,8 +160,7 @@ TRITONSERVER_Error *TRITONBACKEND_RequestRelease(TRITONBACKEND_Request *r, uint3
 TRITONSERVER_Error *TRITONBACKEND_RequestTrace(TRITONBACKEND_Request *r,
                                                TRITONSERVER_InferenceTrace **trace)
 {
-  (void)r;
-  *trace = NULL; // requests carry no trace yet: ServerInferAsync refuses one
+  *trace = (TRITONSERVER_InferenceTrace *)of(r)->factory->trace;
   return NULL;
 }
 

@@ -1,8 +1,9 @@
-// TRITONSERVER_Log*: how front ends, backends and embedding programs write to the server's log. Any
-// thread.
+// TRITONSERVER_Log* and NEREID_Log*: how front ends, backends and embedding programs write to the
+// server's log and ask for its settings. Any thread.
 #include "base/log.h"
 
 #include "api/convert.h"
+#include "nereid/nereid.h"
 
 #include <string.h>
 
@@ -30,12 +31,41 @@ bool TRITONSERVER_LogIsEnabled(TRITONSERVER_LogLevel level)
   return level_is_known(level) && log_is_enabled((log_level)level);
 }
 
+static error *write_line(TRITONSERVER_LogLevel level, const char *filename, int line,
+                         const log_subject *subject, const char *text)
+{
+  if (!level_is_known(level))
+    return error_new(ERROR_INVALID_ARG, "unknown logging level '%d'", (int)level);
+  if (log_is_enabled((log_level)level))
+    log_write((log_level)level, name_of_path(filename), line, subject, slice_of(text));
+  return NULL;
+}
+
 TRITONSERVER_Error *TRITONSERVER_LogMessage(TRITONSERVER_LogLevel level, const char *filename,
                                             int line, const char *msg)
 {
-  if (!level_is_known(level))
-    return error_to_abi(error_new(ERROR_INVALID_ARG, "unknown logging level '%d'", (int)level));
-  if (log_is_enabled((log_level)level))
-    log_write((log_level)level, name_of_path(filename), line, slice_of(msg));
-  return NULL;
+  return error_to_abi(write_line(level, filename, line, NULL, msg));
+}
+
+TRITONSERVER_Error *NEREID_LogMessageAbout(TRITONSERVER_LogLevel level, const char *filename,
+                                           int line, const NEREID_LogSubject *about,
+                                           const char *msg)
+{
+  const log_subject subject = {.request_id = about->request_id,
+                               .model = about->model,
+                               .version = about->version,
+                               .instance = about->instance,
+                               .keys_only = about->keys_only};
+  return error_to_abi(write_line(level, filename, line, &subject, msg));
+}
+
+void NEREID_LogGetSettings(NEREID_LogSettings *settings)
+{
+  _Static_assert(sizeof(settings->file) == LOG_PATH_BYTES, "every path fits");
+  *settings = (NEREID_LogSettings){.info = log_is_enabled(LOG_LEVEL_INFO),
+                                   .warning = log_is_enabled(LOG_LEVEL_WARNING),
+                                   .error = log_is_enabled(LOG_LEVEL_ERROR),
+                                   .verbose_level = log_verbose_level(),
+                                   .format = (int)log_get_format()};
+  log_get_file(settings->file);
 }

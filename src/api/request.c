@@ -297,8 +297,5 @@ TRITONSERVER_Error *TRITONSERVER_ServerInferAsync(TRITONSERVER_Server *s,
                                                   TRITONSERVER_InferenceTrace *trace)
 {
   (void)s;
-  if (trace != NULL)
-    return error_to_abi(error_new(
-        ERROR_UNSUPPORTED, "TRITONSERVER_ServerInferAsync with a trace is not supported yet"));
-  return error_to_abi(infer_submit(of(r)));
+  return error_to_abi(infer_submit(of(r), (struct trace *)trace));
 }

@@ -2,6 +2,7 @@
 // thread at a time.
 #include "request/response.h"
 #include "api/convert.h"
+#include "nereid/nereid.h"
 #include "triton/core/tritonbackend.h"
 
 #include <inttypes.h>
@@ -107,6 +108,27 @@ TRITONSERVER_Error *TRITONSERVER_InferenceResponseOutput(TRITONSERVER_InferenceR
   *memory_type_id = output->attributes.memory_type_id;
   *context = output->buffer_context;
   return NULL;
+}
+
+TRITONSERVER_Error *TRITONSERVER_InferenceResponseOutputClassificationLabel(
+    TRITONSERVER_InferenceResponse *r, const uint32_t index, const size_t class_index,
+    const char **label)
+{
+  const response_output *output = output_at(of(r), index);
+  if (output == NULL)
+    return error_to_abi(no_such_output(of(r), index));
+  const tensor_signature *t =
+      signature_find_output(&of(r)->factory->target->signature, output->name);
+  bool named = t != NULL && class_index < t->label_count && t->labels[class_index][0] != '\0';
+  *label = named ? t->labels[class_index] : NULL;
+  return NULL;
+}
+
+void NEREID_InferenceResponseTimes(TRITONSERVER_InferenceResponse *r, NEREID_ResponseTimes *times)
+{
+  const response_factory *f = of(r)->factory;
+  *times = (NEREID_ResponseTimes){
+      .submitted_ns = f->start_ns, .started_ns = f->executed_ns, .batch_size = f->executed_rows};
 }
 
 TRITONSERVER_Error *TRITONBACKEND_InferenceResponseOutput(TRITONBACKEND_Response *r, uint32_t index,

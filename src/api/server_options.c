@@ -5,6 +5,7 @@
 
 #include "api/convert.h"
 #include "base/log.h"
+#include "nereid/nereid.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -211,10 +212,11 @@ TRITONSERVER_Error *TRITONSERVER_ServerOptionsSetLogFormat(TRITONSERVER_ServerOp
                                                            TRITONSERVER_LogFormat format)
 {
   _Static_assert((int)LOG_FORMAT_DEFAULT == (int)TRITONSERVER_LOG_DEFAULT &&
-                     (int)LOG_FORMAT_ISO8601 == (int)TRITONSERVER_LOG_ISO8601,
+                     (int)LOG_FORMAT_ISO8601 == (int)TRITONSERVER_LOG_ISO8601 &&
+                     (int)LOG_FORMAT_JSON == NEREID_LOG_JSON,
                  "the log's formats are the ABI's");
   (void)options;
-  if ((unsigned)format > TRITONSERVER_LOG_ISO8601)
+  if ((unsigned)format > NEREID_LOG_JSON)
     return error_to_abi(error_new(ERROR_INVALID_ARG, "unknown log format '%d'", (int)format));
   log_set_format((log_format)format);
   return NULL;

@@ -18,20 +18,7 @@
 // One line a function, whatever its length: implementing one is deleting one line.
 // clang-format off
 // tritonserver.h
-UNSUPPORTED(TRITONSERVER_InferenceTraceNew, TRITONSERVER_InferenceTrace **trace, TRITONSERVER_InferenceTraceLevel level, uint64_t parent_id, TRITONSERVER_InferenceTraceActivityFn_t activity_fn, TRITONSERVER_InferenceTraceReleaseFn_t release_fn, void *trace_userp)
-UNSUPPORTED(TRITONSERVER_InferenceTraceTensorNew, TRITONSERVER_InferenceTrace **trace, TRITONSERVER_InferenceTraceLevel level, uint64_t parent_id, TRITONSERVER_InferenceTraceActivityFn_t activity_fn, TRITONSERVER_InferenceTraceTensorActivityFn_t tensor_activity_fn, TRITONSERVER_InferenceTraceReleaseFn_t release_fn, void *trace_userp)
-UNSUPPORTED(TRITONSERVER_InferenceTraceReportActivity, TRITONSERVER_InferenceTrace *trace, uint64_t timestamp, const char *activity_name)
-UNSUPPORTED(TRITONSERVER_InferenceTraceDelete, TRITONSERVER_InferenceTrace *trace)
-UNSUPPORTED(TRITONSERVER_InferenceTraceId, TRITONSERVER_InferenceTrace *trace, uint64_t *id)
-UNSUPPORTED(TRITONSERVER_InferenceTraceParentId, TRITONSERVER_InferenceTrace *trace, uint64_t *parent_id)
-UNSUPPORTED(TRITONSERVER_InferenceTraceModelName, TRITONSERVER_InferenceTrace *trace, const char **model_name)
-UNSUPPORTED(TRITONSERVER_InferenceTraceModelVersion, TRITONSERVER_InferenceTrace *trace, int64_t *model_version)
-UNSUPPORTED(TRITONSERVER_InferenceTraceRequestId, TRITONSERVER_InferenceTrace *trace, const char **request_id)
-UNSUPPORTED(TRITONSERVER_InferenceTraceSpawnChildTrace, TRITONSERVER_InferenceTrace *trace, TRITONSERVER_InferenceTrace **child_trace)
-UNSUPPORTED(TRITONSERVER_InferenceTraceSetContext, TRITONSERVER_InferenceTrace *trace, const char *trace_context)
-UNSUPPORTED(TRITONSERVER_InferenceTraceContext, TRITONSERVER_InferenceTrace *trace, const char **trace_context)
 UNSUPPORTED(TRITONSERVER_InferenceRequestAppendInputDataWithHostPolicy, TRITONSERVER_InferenceRequest *inference_request, const char *name, const void *base, size_t byte_size, TRITONSERVER_MemoryType memory_type, int64_t memory_type_id, const char *host_policy_name)
-UNSUPPORTED(TRITONSERVER_InferenceResponseOutputClassificationLabel, TRITONSERVER_InferenceResponse *inference_response, uint32_t index, size_t class_index, const char **label)
 UNSUPPORTED(TRITONSERVER_ServerRegisterModelRepository, TRITONSERVER_Server *server, const char *repository_path, const TRITONSERVER_Parameter **name_mapping, uint32_t mapping_count)
 UNSUPPORTED(TRITONSERVER_ServerUnregisterModelRepository, TRITONSERVER_Server *server, const char *repository_path)
 // tritonbackend.h

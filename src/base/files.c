@@ -146,11 +146,9 @@ error *files_open(int folder, const char *relative, file_kind kind, int *descrip
   return NULL;
 }
 
-error *files_read(int folder, const char *relative, size_t limit, buffer *content)
+static error *read_all(int file, const char *name, size_t limit, buffer *content)
 {
-  AUTO_CLOSE int file = -1;
   size_t total = 0;
-  RETURN_IF_ERROR(files_open(folder, relative, FILE_REGULAR, &file));
   for (;;) {
     char *end = buffer_reserve(content, READ_BYTES);
     if (end == NULL)
@@ -159,15 +157,49 @@ error *files_read(int folder, const char *relative, size_t limit, buffer *conten
     if (got < 0 && errno == EINTR)
       continue;
     if (got < 0)
-      return error_new(ERROR_INTERNAL, "failed to read '%s': %s", relative, strerror(errno));
+      return error_new(ERROR_INTERNAL, "failed to read '%s': %s", name, strerror(errno));
     if (got == 0)
       return NULL;
     total += (size_t)got;
     if (total > limit)
-      return error_new(ERROR_INVALID_ARG, "'%s' is larger than the limit of %zu bytes", relative,
+      return error_new(ERROR_INVALID_ARG, "'%s' is larger than the limit of %zu bytes", name,
                        limit);
     content->size += (size_t)got;
   }
+}
+
+error *files_read(int folder, const char *relative, size_t limit, buffer *content)
+{
+  AUTO_CLOSE int file = -1;
+  RETURN_IF_ERROR(files_open(folder, relative, FILE_REGULAR, &file));
+  return read_all(file, relative, limit, content);
+}
+
+error *files_read_path(const char *path, size_t limit, buffer *content)
+{
+  AUTO_CLOSE int file = open(path, O_RDONLY | O_CLOEXEC);
+  if (file < 0)
+    return open_failure(path, errno);
+  return read_all(file, path, limit, content);
+}
+
+size_t files_write_most(int descriptor, const void *data, size_t size)
+{
+  size_t done = 0;
+  while (done < size) {
+    ssize_t written = write(descriptor, (const char *)data + done, size - done);
+    if (written < 0 && errno == EINTR)
+      continue;
+    if (written <= 0)
+      break;
+    done += (size_t)written;
+  }
+  return done;
+}
+
+bool files_write(int descriptor, const void *data, size_t size)
+{
+  return files_write_most(descriptor, data, size) == size;
 }
 
 // A folder that is read; opendir() would ask the kernel three times more.

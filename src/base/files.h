@@ -44,6 +44,16 @@ error *files_open(int folder, const char *relative, file_kind kind, int *descrip
 // Appends a regular file's content to `content`; more than `limit` bytes is INVALID_ARG.
 error *files_read(int folder, const char *relative, size_t limit, buffer *content);
 
+// The same for the file at `path`, which is the operator's own and may be anything that can be
+// read. Errors name the path.
+error *files_read_path(const char *path, size_t limit, buffer *content);
+
+// Writes all of `data` to a descriptor. False with errno when it cannot: a part may be written
+// then.
+bool files_write(int descriptor, const void *data, size_t size);
+// The same; returns how many bytes were written, all but after an error.
+size_t files_write_most(int descriptor, const void *data, size_t size);
+
 // Names of the entries in `folder` itself ("." for `relative`), sorted, without "." and "..".
 // Hidden ones included.
 error *files_list(int folder, const char *relative, string_list *names);

@@ -1,12 +1,15 @@
-// Log lines: "I1121 00:48:02.133709 3826 file.c:12] "text"" or the ISO8601 form, UTC, to stdout
-// (info, verbose) or stderr (warning, error), or all to one file.
+// Log lines: "I1121 00:48:02.133709 3826 file.c:12] "text"", the ISO8601 form, or JSON, UTC, to
+// stdout (info, verbose) or stderr (warning, error), or all to one file.
 #include "base/log.h"
 
 #include "base/buffer.h"
 #include "base/cleanup.h"
+#include "base/files.h"
 
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
+#include <limits.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -19,8 +22,15 @@ static _Atomic bool enabled[3] = {true, true, true};
 static _Atomic uint32_t verbose_level;
 static _Atomic log_format line_format;
 
-static pthread_mutex_t output_lock = PTHREAD_MUTEX_INITIALIZER;
-static int output_file = -1; // guarded by output_lock; -1: the standard streams
+#define SUBJECT_BYTES 256 // of a request's id
+#define FILE_BYTES    128 // of a source file's name
+
+static _Atomic uint64_t dropped_lines;
+
+static pthread_mutex_t output_lock = PTHREAD_MUTEX_INITIALIZER; // guards what follows
+static int output_file = -1;                                    // -1: the standard streams
+static char output_path[LOG_PATH_BYTES];
+static bool cut_line; // what was written last is the beginning of a line
 
 void log_enable(log_level level, bool on)
 {
@@ -40,8 +50,10 @@ void log_set_format(log_format format)
 
 error *log_set_file(const char *path)
 {
+  _Static_assert(LOG_PATH_BYTES >= PATH_MAX, "what can be opened can be remembered");
   int file = -1;
-  if (path != NULL && path[0] != '\0') {
+  size_t size = path != NULL ? strlen(path) : 0;
+  if (size > 0) {
     file = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOCTTY, 0644);
     if (file < 0)
       return error_new(ERROR_INVALID_ARG, "cannot open log file '%s': %s", path, strerror(errno));
@@ -50,7 +62,20 @@ error *log_set_file(const char *path)
   if (output_file >= 0)
     close(output_file);
   output_file = file;
+  memcpy(output_path, size > 0 ? path : "", size + 1);
+  cut_line = false;
   return NULL;
+}
+
+void log_get_file(char path[LOG_PATH_BYTES])
+{
+  LOCK_SCOPE(&output_lock);
+  memcpy(path, output_path, strlen(output_path) + 1);
+}
+
+uint64_t log_dropped_lines(void)
+{
+  return atomic_load_explicit(&dropped_lines, memory_order_relaxed);
 }
 
 bool log_is_enabled(log_level level)
@@ -82,51 +107,129 @@ static bool escaping(void)
   return known == 1;
 }
 
-static void append_prefix(buffer *line, log_level level, const char *file, int number)
+// ---- lines ----
+
+// Where and when.
+typedef struct log_place {
+  log_level level;
+  char file[FILE_BYTES];
+  int line;
+  struct timespec time;
+  struct tm utc;
+} log_place;
+
+// The file may be a model's, with any name.
+static log_place place_now(log_level level, const char *file, int line)
+{
+  log_place place = {.level = level, .line = line};
+  for (size_t i = 0; i + 1 < FILE_BYTES && file[i] != '\0'; i++)
+    place.file[i] = (unsigned char)file[i] < ' ' || file[i] == 0x7f ? '?' : file[i];
+  clock_gettime(CLOCK_REALTIME, &place.time);
+  gmtime_r(&place.time.tv_sec, &place.utc);
+  return place;
+}
+
+static void append_prefix(buffer *line, const log_place *place)
 {
   static const char letters[] = {'I', 'W', 'E', 'I'};
-  struct timespec now;
-  struct tm utc;
-  clock_gettime(CLOCK_REALTIME, &now);
-  gmtime_r(&now.tv_sec, &utc);
+  const struct tm *utc = &place->utc;
+  char letter = letters[place->level];
   if (log_get_format() == LOG_FORMAT_ISO8601)
-    buffer_append_format(line, "%04d-%02d-%02dT%02d:%02d:%02dZ %c %d %s:%d] ", utc.tm_year + 1900,
-                         utc.tm_mon + 1, utc.tm_mday, utc.tm_hour, utc.tm_min, utc.tm_sec,
-                         letters[level], getpid(), file, number);
+    buffer_append_format(line, "%04d-%02d-%02dT%02d:%02d:%02dZ %c %d %s:%d] ", utc->tm_year + 1900,
+                         utc->tm_mon + 1, utc->tm_mday, utc->tm_hour, utc->tm_min, utc->tm_sec,
+                         letter, getpid(), place->file, place->line);
   else
-    buffer_append_format(line, "%c%02d%02d %02d:%02d:%02d.%06ld %d %s:%d] ", letters[level],
-                         utc.tm_mon + 1, utc.tm_mday, utc.tm_hour, utc.tm_min, utc.tm_sec,
-                         now.tv_nsec / 1000, getpid(), file, number);
+    buffer_append_format(line, "%c%02d%02d %02d:%02d:%02d.%06ld %d %s:%d] ", letter,
+                         utc->tm_mon + 1, utc->tm_mday, utc->tm_hour, utc->tm_min, utc->tm_sec,
+                         place->time.tv_nsec / 1000, getpid(), place->file, place->line);
 }
 
-static void write_all(int file, const char *data, size_t size)
+static slice shortened(const char *id)
 {
-  while (size > 0) {
-    ssize_t written = write(file, data, size);
-    if (written < 0 && errno == EINTR)
-      continue;
-    if (written <= 0)
-      return; // a full disk or a closed pipe costs the line, never the server
-    data += written;
-    size -= (size_t)written;
-  }
+  return (slice){id, strnlen(id, SUBJECT_BYTES)};
 }
 
+static void append_subject(buffer *text, const log_subject *subject)
+{
+  slice id = shortened(subject->request_id);
+  buffer_append_text(text, "[request id: ");
+  buffer_append_slice(text, id.size > 0 ? id : SLICE("<id_unknown>"));
+  if (subject->model != NULL)
+    buffer_append_format(text, ", model '%s'", subject->model);
+  if (subject->version > 0)
+    buffer_append_format(text, " version %" PRId64, subject->version);
+  if (subject->instance != NULL)
+    buffer_append_format(text, ", instance '%s'", subject->instance);
+  buffer_append_text(text, "] ");
+}
+
+static void append_member(buffer *line, const char *key, slice text)
+{
+  buffer_append_format(line, ",\"%s\":", key);
+  buffer_append_json_string(line, text);
+}
+
+static void append_json(buffer *line, const log_place *place, const log_subject *subject,
+                        slice text)
+{
+  static const char *const levels[] = {"info", "warning", "error", "verbose"};
+  const struct tm *utc = &place->utc;
+  char source[FILE_BYTES + 16];
+  buffer_append_format(line, "{\"ts\":\"%04d-%02d-%02dT%02d:%02d:%02d.%06ldZ\",\"level\":\"%s\"",
+                       utc->tm_year + 1900, utc->tm_mon + 1, utc->tm_mday, utc->tm_hour,
+                       utc->tm_min, utc->tm_sec, place->time.tv_nsec / 1000, levels[place->level]);
+  snprintf(source, sizeof(source), "%s:%d", place->file, place->line);
+  buffer_append_format(line, ",\"pid\":%d", getpid());
+  append_member(line, "source", slice_of(source));
+  append_member(line, "message", text);
+  if (subject != NULL && subject->request_id != NULL)
+    append_member(line, "request_id", shortened(subject->request_id));
+  if (subject != NULL && subject->model != NULL)
+    append_member(line, "model", slice_of(subject->model));
+  if (subject != NULL && subject->version > 0)
+    buffer_append_format(line, ",\"version\":%" PRId64, subject->version);
+  if (subject != NULL && subject->instance != NULL)
+    append_member(line, "instance", slice_of(subject->instance));
+  buffer_append_char(line, '}');
+}
+
+// A full disk or a closed pipe costs the line, never the server. A line that was cut stays, and the
+// next one does not continue it.
 static void emit(log_level level, buffer *line)
 {
   buffer_append_char(line, '\n');
-  if (line->failed)
-    return;
   bool problem = level == LOG_LEVEL_WARNING || level == LOG_LEVEL_ERROR;
   LOCK_SCOPE(&output_lock);
   int file = output_file >= 0 ? output_file : problem ? STDERR_FILENO : STDOUT_FILENO;
-  write_all(file, line->data, line->size);
+  if (!line->failed && cut_line && files_write(file, "\n", 1))
+    cut_line = false;
+  size_t written = line->failed || cut_line ? 0 : files_write_most(file, line->data, line->size);
+  if (!line->failed && written == line->size)
+    return;
+  cut_line = cut_line || written > 0;
+  atomic_fetch_add_explicit(&dropped_lines, 1, memory_order_relaxed);
 }
 
-void log_write(log_level level, const char *file, int number, slice text)
+// ---- messages ----
+
+void log_write(log_level level, const char *file, int number, const log_subject *subject,
+               slice text)
 {
   AUTO_BUFFER buffer line = BUFFER_EMPTY;
-  append_prefix(&line, level, file, number);
+  AUTO_BUFFER buffer full = BUFFER_EMPTY;
+  log_place place = place_now(level, file, number);
+  if (log_get_format() == LOG_FORMAT_JSON) {
+    append_json(&line, &place, subject, text);
+    emit(level, &line);
+    return;
+  }
+  if (subject != NULL && subject->request_id != NULL && !subject->keys_only) {
+    append_subject(&full, subject);
+    buffer_append_slice(&full, text);
+    text = buffer_view(&full);
+    line.failed = full.failed;
+  }
+  append_prefix(&line, &place);
   if (escaping())
     buffer_append_json_string(&line, text);
   else
@@ -137,13 +240,19 @@ void log_write(log_level level, const char *file, int number, slice text)
 void log_write_table(log_level level, const char *file, int number, slice table)
 {
   AUTO_BUFFER buffer line = BUFFER_EMPTY;
-  append_prefix(&line, level, file, number);
+  if (log_get_format() == LOG_FORMAT_JSON) {
+    log_write(level, file, number, NULL, table);
+    return;
+  }
+  log_place place = place_now(level, file, number);
+  append_prefix(&line, &place);
   buffer_append_char(&line, '\n');
   buffer_append_slice(&line, table);
   emit(level, &line);
 }
 
-void log_format_message(log_level level, const char *file, int line, const char *format, ...)
+void log_format_message(log_level level, const char *file, int line, const log_subject *subject,
+                        const char *format, ...)
 {
   AUTO_BUFFER buffer text = BUFFER_EMPTY;
   va_list arguments, again;
@@ -156,5 +265,5 @@ void log_format_message(log_level level, const char *file, int line, const char 
     vsnprintf(end, (size_t)size + 1, format, again);
   va_end(again);
   if (end != NULL)
-    log_write(level, file, line, (slice){text.data, (size_t)size});
+    log_write(level, file, line, subject, (slice){text.data, (size_t)size});
 }

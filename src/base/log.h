@@ -20,40 +20,58 @@ typedef enum log_level { // values of TRITONSERVER_LogLevel
 typedef enum log_format { // values of TRITONSERVER_LogFormat
   LOG_FORMAT_DEFAULT = 0,
   LOG_FORMAT_ISO8601 = 1,
+  LOG_FORMAT_JSON = 2, // NEREID_LOG_JSON: one object a line
 } log_format;
+
+#define LOG_PATH_BYTES 4096 // of a log file's path, with its end
+
+// What a line is about: keys of their own in JSON. The text formats name the request, its model and
+// instance in front of the text when there is a request.
+typedef struct log_subject {
+  const char *request_id; // "": the client gave none; NULL: no one request; cut behind 256 bytes
+  const char *model;      // NULL: unknown
+  int64_t version;        // 0: unknown
+  const char *instance;   // NULL: unknown
+  bool keys_only;         // the text formats leave it out
+} log_subject;
 
 void log_enable(log_level level, bool enabled); // INFO, WARNING, ERROR
 void log_set_verbose(uint32_t level);           // 0 turns verbose lines off
 void log_set_format(log_format format);
-error *log_set_file(
-    const char *path); // NULL or "": stdout and stderr. INVALID_ARG when the file cannot be opened
+// Opens `path` and closes what was open, so that the same path again is a new file after a
+// rotation. NULL or "": stdout and stderr. INVALID_ARG when the file cannot be opened: nothing
+// changes then.
+error *log_set_file(const char *path);
 
 bool log_is_enabled(log_level level);
 uint32_t log_verbose_level(void);
 log_format log_get_format(void);
+void log_get_file(char path[LOG_PATH_BYTES]); // "": stdout and stderr
+uint64_t log_dropped_lines(void);             // that could not be written: a full disk
 
 // Writes one line; `text` is quoted and its control characters are escaped, unless
-// TRITON_SERVER_ESCAPE_LOG_MESSAGES=0.
-void log_write(log_level level, const char *file, int line, slice text);
+// TRITON_SERVER_ESCAPE_LOG_MESSAGES=0 (but for JSON). `subject` may be NULL.
+void log_write(log_level level, const char *file, int line, const log_subject *subject, slice text);
 // Writes `table` unescaped below an empty message line: for the start-up tables only, never for
 // text from outside.
 void log_write_table(log_level level, const char *file, int line, slice table);
 
-void log_format_message(log_level level, const char *file, int line, const char *format, ...)
-    __attribute__((format(printf, 4, 5)));
+void log_format_message(log_level level, const char *file, int line, const log_subject *subject,
+                        const char *format, ...) __attribute__((format(printf, 5, 6)));
 
-#define LOG_AT(level, ...)                                                                         \
+#define LOG_AT(level, subject, ...)                                                                \
   do {                                                                                             \
     if (log_is_enabled(level))                                                                     \
-      log_format_message(level, __FILE_NAME__, __LINE__, __VA_ARGS__);                             \
+      log_format_message(level, __FILE_NAME__, __LINE__, subject, __VA_ARGS__);                    \
   } while (0)
-#define log_info(...)    LOG_AT(LOG_LEVEL_INFO, __VA_ARGS__)
-#define log_warning(...) LOG_AT(LOG_LEVEL_WARNING, __VA_ARGS__)
-#define log_error(...)   LOG_AT(LOG_LEVEL_ERROR, __VA_ARGS__)
+#define log_info(...)                 LOG_AT(LOG_LEVEL_INFO, NULL, __VA_ARGS__)
+#define log_warning(...)              LOG_AT(LOG_LEVEL_WARNING, NULL, __VA_ARGS__)
+#define log_error(...)                LOG_AT(LOG_LEVEL_ERROR, NULL, __VA_ARGS__)
+#define log_error_about(subject, ...) LOG_AT(LOG_LEVEL_ERROR, subject, __VA_ARGS__)
 #define log_verbose(level, ...)                                                                    \
   do {                                                                                             \
     if (log_verbose_level() >= (level))                                                            \
-      log_format_message(LOG_LEVEL_VERBOSE, __FILE_NAME__, __LINE__, __VA_ARGS__);                 \
+      log_format_message(LOG_LEVEL_VERBOSE, __FILE_NAME__, __LINE__, NULL, __VA_ARGS__);           \
   } while (0)
 
 #endif

@@ -11,6 +11,7 @@ error *thread_start(pthread_t *thread, const char *name, void *(*run)(void *), v
   sigset_t all, before;
   snprintf(short_name, sizeof(short_name), "%.15s", name);
   sigfillset(&all);
+  sigdelset(&all, SIGBUS); // handled where it comes (memory_guard.h); blocked, it ends the process
   pthread_sigmask(SIG_SETMASK, &all, &before);
   int failure = pthread_create(thread, NULL, run, argument);
   pthread_sigmask(SIG_SETMASK, &before, NULL);

@@ -1,9 +1,10 @@
-// Reads the JSON form of a configuration into a message, driven by the descriptor. Called from load
-// threads with overrides that clients send, and with what backends auto-complete. Our recursion is
-// as deep as the schema.
+// Reads the JSON form of a message, driven by the descriptor. Called from load threads with
+// overrides that clients send, and with what backends auto-complete; from front ends with what the
+// core answers. Our recursion is as deep as the schema.
 #include "base/json_bounds.h"
 #include "base/text.h"
 #include "config/config.h"
+#include "config/message_json.h"
 #include "config/reflection.h"
 
 #include <jansson.h>
@@ -12,7 +13,7 @@
 #include <strings.h>
 
 enum {
-  MAX_VALUES = 65536, // in a document
+  MAX_VALUES = 65536, // in a configuration
   MAX_SHOWN = 100,    // bytes of a text that a message repeats
 };
 
@@ -401,27 +402,43 @@ static void cleanup_json(json_t **value)
   json_decref(*value);
 }
 
-error *config_read_json(slice json, Inference__ModelConfig **config)
+static error *parse_document(slice json, size_t max_values, json_t **document)
 {
-  RETURN_IF_ERROR(json_bounds_check(json, MAX_VALUES));
+  RETURN_IF_ERROR(json_bounds_check(json, max_values));
   AUTO_BUFFER buffer text = BUFFER_EMPTY;
   RETURN_IF_ERROR(quote_long_integers(json, &text));
   json_error_t problem;
-  json_t *document __attribute__((cleanup(cleanup_json))) =
+  *document =
       json_loadb(text.size > 0 ? text.data : "", text.size, JSON_REJECT_DUPLICATES, &problem);
-  if (document == NULL)
+  if (*document == NULL)
     return refuse(NULL, "failed to parse JSON at line %d, column %d: %s", problem.line,
                   problem.column, problem.text);
-  if (!json_is_object(document))
-    return refuse_kind(NULL, "an object", document);
+  return json_is_object(*document) ? NULL : refuse_kind(NULL, "an object", *document);
+}
 
-  AUTO_CONFIG Inference__ModelConfig *result = config_new();
+error *message_read_json(slice json, const ProtobufCMessageDescriptor *type, size_t max_values,
+                         ProtobufCMessage **message)
+{
+  json_t *document __attribute__((cleanup(cleanup_json))) = NULL;
+  RETURN_IF_ERROR(parse_document(json, max_values, &document));
+  ProtobufCMessage *result = reflection_new(type);
   if (result == NULL)
     return error_no_memory();
-  RETURN_IF_ERROR(read_members(NULL, document, &result->base));
-  if (!reflection_finish_maps(&result->base))
-    return error_no_memory();
-  *config = result;
-  result = NULL;
+  error *e = read_members(NULL, document, result);
+  if (e == NULL && !reflection_finish_maps(result))
+    e = error_no_memory();
+  if (e == NULL)
+    *message = result;
+  else
+    protobuf_c_message_free_unpacked(result, NULL);
+  return e;
+}
+
+error *config_read_json(slice json, Inference__ModelConfig **config)
+{
+  ProtobufCMessage *message;
+  RETURN_IF_ERROR(
+      message_read_json(json, &inference__model_config__descriptor, MAX_VALUES, &message));
+  *config = (Inference__ModelConfig *)message;
   return NULL;
 }

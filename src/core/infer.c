@@ -105,15 +105,30 @@ static bool run_here(model *m, request *r)
   return true;
 }
 
-error *infer_submit(request *r)
+static error *report_start(trace *t, const request *r)
+{
+  RETURN_IF_ERROR(trace_follow(t, r));
+  trace_report(t, TRITONSERVER_TRACE_REQUEST_START, r->times.start);
+  trace_report(t, TRITONSERVER_TRACE_QUEUE_START, clock_monotonic_ns());
+  trace_report_inputs(t, r);
+  return NULL;
+}
+
+// As the name says; on success the trace is the response factory's.
+static error *prepare(request *r, trace *t)
+{
+  RETURN_IF_ERROR(request_prepare(r));
+  if (t != NULL)
+    RETURN_IF_ERROR(report_start(t, r));
+  r->factory->trace = t;
+  return NULL;
+}
+
+static error *submit(request *r, trace *t)
 {
   model *m = model_of_target(r->target);
-  request_state state = atomic_load_explicit(&r->state, memory_order_acquire);
-  if (state == REQUEST_PENDING || state == REQUEST_EXECUTING)
-    return request_error(r, ERROR_INVALID_ARG, "the request for model '%s' was submitted already",
-                         m->name);
   r->times = (request_times){.start = clock_monotonic_ns()};
-  error *e = request_prepare(r);
+  error *e = prepare(r, t);
   if (e != NULL)
     return refuse_submission(r, e, FAILURE_OTHER);
   response_factory *f = r->factory;
@@ -125,7 +140,21 @@ error *infer_submit(request *r)
   if (run_here(m, r) || enqueue(m, r, &e))
     return NULL;
   f->answer_owed = false;
+  f->trace = NULL;
   return refuse_submission(r, e, FAILURE_REJECTED);
+}
+
+error *infer_submit(request *r, trace *t)
+{
+  request_state state = atomic_load_explicit(&r->state, memory_order_acquire);
+  bool submitted = state == REQUEST_PENDING || state == REQUEST_EXECUTING;
+  error *e =
+      submitted ? request_error(r, ERROR_INVALID_ARG,
+                                "the request for model '%s' was submitted already", r->target->name)
+                : submit(r, t);
+  if (e != NULL && t != NULL)
+    trace_release(t);
+  return e;
 }
 
 void infer_fail(request *r, error *failure_owned, failure_reason reason)
@@ -136,8 +165,10 @@ void infer_fail(request *r, error *failure_owned, failure_reason reason)
   if (e == NULL) {
     e = response_send(answer, TRITONSERVER_RESPONSE_COMPLETE_FINAL, failure_owned);
   } else {
-    log_error("failed to answer a request of model '%s' (%s) with its error: %s", r->target->name,
-              error_message(e), error_message(failure_owned));
+    const log_subject subject = {
+        .request_id = r->id.data, .model = r->target->name, .version = r->target->version};
+    log_error_about(&subject, "failed to answer (%s) with the error: %s", error_message(e),
+                    error_message(failure_owned));
     error_free(failure_owned);
     error_free(e);
     e = response_factory_send_flags(r->factory, TRITONSERVER_RESPONSE_COMPLETE_FINAL);
@@ -196,7 +227,7 @@ error *infer_cancel(request *r)
 // here and never reach the backend.
 static uint32_t collect_batch(instance *i, size_t at, queue_item *const *items, size_t count)
 {
-  uint32_t kept = 0;
+  uint32_t kept = 0, rows = 0;
   uint64_t now = clock_monotonic_ns();
   for (size_t n = 0; n < count; n++) {
     request *r = request_of_item(items[n]);
@@ -204,6 +235,7 @@ static uint32_t collect_batch(instance *i, size_t at, queue_item *const *items, 
     r->times.compute_start = now;
     atomic_store_explicit(&r->state, REQUEST_EXECUTING, memory_order_relaxed);
     r->factory->ordering = i->model->ordering; // taking it reserved its place
+    r->factory->executed_ns = now;
     if (request_is_cancelled(r)) {
       answer_cancelled(r);
       continue;
@@ -211,7 +243,10 @@ static uint32_t collect_batch(instance *i, size_t at, queue_item *const *items, 
     r->place = &i->executing[at + kept];
     atomic_store_explicit(r->place, r, memory_order_relaxed);
     i->batch[at + kept++] = r;
+    rows += request_rows(r);
   }
+  for (uint32_t n = 0; n < kept; n++)
+    i->batch[at + n]->factory->executed_rows = rows;
   return kept;
 }
 

@@ -11,8 +11,9 @@
 #define INFER_SLOW_NS UINT64_C(1000000)
 
 // Checks the request and queues it, or runs it at once where the request allows that. On success
-// the core owns it until its release callback; on error it stays the caller's.
-error *infer_submit(request *r);
+// the core owns it until its release callback; on error it stays the caller's. The trace, or NULL,
+// is the core's in both cases.
+error *infer_submit(request *r, trace *t_owned);
 
 // Marks the request as cancelled. If it is still queued it is answered with CANCELLED at once, on
 // the timekeeper's thread, so that no callback runs inside this call. INTERNAL when it was never

@@ -13,6 +13,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+// Of what was loaded from files in the request: any folder is newer, so the next plain load is from
+// the repository.
+#define NEVER_CHANGED 0
+
 // The load of one version.
 typedef struct load_job {
   load_task task; // first: the pool knows a job by it
@@ -315,10 +319,10 @@ static error *make_jobs(load_operation *o, const repository_folder *folder)
     uint64_t change = change_of(folder, o->wanted[i]);
     if (v->state == VERSION_READY && same_config && change <= v->change)
       continue;
-    o->jobs[o->job_count++] =
-        (load_job){.task.run = run_job, .operation = o, .version = o->wanted[i], .change = change};
-    if (o->upload != NULL) // the next plain load is from the repository
-      o->jobs[o->job_count - 1].change = 0;
+    o->jobs[o->job_count++] = (load_job){.task.run = run_job,
+                                         .operation = o,
+                                         .version = o->wanted[i],
+                                         .change = o->upload == NULL ? change : NEVER_CHANGED};
     if (v->state != VERSION_READY)
       version_slot_set(v, VERSION_LOADING, NULL);
   }

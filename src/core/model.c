@@ -6,6 +6,7 @@
 #include "base/log.h"
 #include "core/backend_search.h"
 #include "core/infer.h"
+#include "core/labels.h"
 #include "core/model_internal.h"
 #include "core/server_options.h"
 
@@ -173,6 +174,8 @@ error *model_load(const model_environment *environment, model_source *source, mo
   }
   if (e == NULL)
     e = signature_init(&m->target.signature, m->config);
+  if (e == NULL)
+    e = labels_read(m->config, m->folder, &m->target.signature);
   if (e == NULL)
     e = statistics_init(&m->target.shared_statistics, model_max_batch_size(m));
   if (e == NULL)

@@ -4,6 +4,7 @@
 
 #include "base/buffer.h"
 #include "base/clock.h"
+#include "base/log.h"
 #include "core/server_options.h"
 #include "metrics/process_metrics.h"
 #include "metrics/registry.h"
@@ -301,6 +302,15 @@ static void collect_histograms(const model_rows *rows, metrics_sheet *sheet)
   }
 }
 
+static void collect_log(metrics_sheet *sheet)
+{
+  static const slice no_labels = {0};
+  metrics_family_add_integer(metrics_sheet_family(sheet, METRIC_COUNTER,
+                                                  "nereid_log_dropped_lines_total",
+                                                  "Log lines that could not be written"),
+                             no_labels, log_dropped_lines());
+}
+
 static void collect(void *context, metrics_sheet *sheet)
 {
   const model_metrics *metrics = context;
@@ -313,6 +323,7 @@ static void collect(void *context, metrics_sheet *sheet)
   collect_gauges(&rows, sheet);
   if (metrics->histograms)
     collect_histograms(&rows, sheet);
+  collect_log(sheet);
   sheet->failed |= rows.failed;
   free_rows(&rows);
 }

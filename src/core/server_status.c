@@ -17,10 +17,19 @@ const char *server_version(void)
 const char *const *server_extensions(void)
 {
   static const char *const extensions[] = {
-      "model_repository",   "model_repository(unload_dependents)",
-      "schedule_policy",    "model_configuration",
-      "binary_tensor_data", "parameters",
-      "statistics",         NULL,
+      "classification",
+      "model_repository",
+      "model_repository(unload_dependents)",
+      "schedule_policy",
+      "model_configuration",
+      "system_shared_memory",
+      "cuda_shared_memory",
+      "binary_tensor_data",
+      "parameters",
+      "statistics",
+      "trace",
+      "logging",
+      NULL,
   };
   return extensions;
 }

@@ -5,10 +5,15 @@
 #include "base/clock.h"
 #include "base/thread.h"
 #include "base/wakeup.h"
+#include "daemon/grpc_port.h"
 #include "daemon/notify.h"
 #include "daemon/server_setup.h"
+#include "daemon/trace_setup.h"
 #include "frontend/http/http_server.h"
 #include "frontend/http/metrics_server.h"
+#include "frontend/protocol/access_log.h"
+#include "frontend/protocol/shared_memory.h"
+#include "nereid/nereid.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -27,8 +32,13 @@
 
 typedef struct life {
   const daemon_options *options;
+  const access_rules *rules;
   TRITONSERVER_Server *server;
+  access_log *access_log; // NULL: none
+  trace_service *trace;
   http_server *http;
+  grpc_server *grpc;
+  shared_memory *shared_memory; // of clients, for all front ends
   metrics_server *metrics;
   int report;  // wakeup: the helper thread is done
   int signals; // signalfd
@@ -50,13 +60,49 @@ static void log_line(TRITONSERVER_LogLevel level, int line, const char *format, 
   TRITONSERVER_ErrorDelete(TRITONSERVER_LogMessage(level, __FILE_NAME__, line, text));
 }
 
-// "error: <what>: <code> - <text>", as Triton ends. Releases the error.
+static bool logs_json(void)
+{
+  NEREID_LogSettings settings;
+  NEREID_LogGetSettings(&settings);
+  return settings.format == NEREID_LOG_JSON;
+}
+
+// "error: <what>: <code> - <text>", as Triton ends, but where each line is JSON. Releases the
+// error.
 static int fail(const char *what, error *e)
 {
-  fprintf(stderr, "error: %s: %s - %s\n", what, error_code_text(error_get_code(e)),
-          error_message(e));
+  const char *code = error_code_text(error_get_code(e));
+  if (logs_json())
+    log_line(TRITONSERVER_LOG_ERROR, __LINE__, "%s: %s - %s", what, code, error_message(e));
+  else
+    fprintf(stderr, "error: %s: %s - %s\n", what, code, error_message(e));
   error_free(e);
   return EXIT_FAILURE;
+}
+
+// ---- the logs' files ----
+
+static error *open_access_log(life *l)
+{
+  const daemon_options *o = l->options;
+  if (o->access_log[0] == '\0')
+    return NULL;
+  bool json = strcmp(o->log_format, "json") == 0;
+  error *e = access_log_open(o->access_log, json, &l->access_log);
+  return e == NULL ? NULL : error_wrap(e, "--access-log");
+}
+
+// Whoever rotates logs has moved the files away.
+static void reopen_logs(life *l)
+{
+  error *e = l->options->log_file[0] == '\0'
+                 ? NULL
+                 : error_of(TRITONSERVER_ServerOptionsSetLogFile(NULL, l->options->log_file));
+  if (e != NULL)
+    log_line(TRITONSERVER_LOG_ERROR, __LINE__, "%s", error_message(e));
+  error_free(e);
+  if (l->access_log != NULL)
+    access_log_reopen(l->access_log);
 }
 
 // ---- ports ----
@@ -78,26 +124,63 @@ static error *open_http(life *l)
   http.write_timeout_ms = (unsigned)o->http_write_timeout_ms;
   http.min_rate = (unsigned)o->http_min_rate;
   http.idle_timeout_ms = (unsigned)o->http_idle_timeout_ms;
+  http.shared_memory = l->shared_memory;
   http.busy_poll_us = (unsigned)o->http_busy_poll_us;
+  http.access_log = l->access_log;
+  http.trace = l->trace;
   http.admin_local_only = o->secure;
   http.allow_model_upload = o->allow_model_upload;
+  http.restricted = &l->rules->http.restricted;
+  http.forward = l->rules->http.forward;
+  http.tls = &l->rules->http.tls;
+  options_unix_mode(o, &http.unix_mode);
+  access_rules_warn(o, l->rules);
   return http_server_new(&http, l->server, &l->http);
 }
 
 static error *open_metrics(life *l)
 {
   const daemon_options *o = l->options;
-  const metrics_server_options metrics = {
-      .address = o->metrics_address[0] != '\0' ? o->metrics_address : o->http_address,
+  metrics_server_options metrics = {
+      .address = options_metrics_address(o),
       .port = (uint16_t)o->metrics_port,
   };
+  options_unix_mode(o, &metrics.unix_mode);
   return metrics_server_new(&metrics, l->server, &l->metrics);
 }
 
+static error *open_grpc(life *l)
+{
+  const grpc_port_parts parts = {l->options, l->rules, l->shared_memory, l->server};
+  return grpc_port_open(&parts, &l->grpc);
+}
+
+// *what: how Triton calls what failed.
+static error *open_ports(life *l, const char **what)
+{
+  *what = "opening the access log";
+  RETURN_IF_ERROR(open_access_log(l));
+  *what = "setting up tracing";
+  RETURN_IF_ERROR(trace_setup(l->options, &l->trace));
+  *what = "failed to start HTTP service";
+  if (l->options->allow_http)
+    RETURN_IF_ERROR(open_http(l));
+  *what = "failed to start GRPC service";
+  if (l->options->allow_grpc)
+    RETURN_IF_ERROR(open_grpc(l));
+  *what = "failed to start Metrics service";
+  return l->options->allow_metrics ? open_metrics(l) : NULL;
+}
+
+// The last requests end with the ports; what was traced of them is written before the server goes,
+// which counts what is lost.
 static void close_ports(life *l)
 {
+  grpc_port_close(l->grpc);
   http_server_free(l->http);
   metrics_server_free(l->metrics);
+  access_log_close(l->access_log);
+  trace_service_free(l->trace);
 }
 
 // ---- the helper thread ----
@@ -119,6 +202,7 @@ static void serve_on(life *l, uint64_t seconds)
 {
   if (l->http != NULL)
     http_server_announce_stop(l->http);
+  grpc_port_announce_stop(l->grpc);
   clock_sleep_until(clock_monotonic_ns() + seconds * NS_PER_SECOND);
 }
 
@@ -129,9 +213,13 @@ static void *drain(void *pointer)
   serve_on(l, (uint64_t)l->options->shutdown_delay_seconds);
   uint64_t timeout = (uint64_t)l->options->exit_timeout_seconds;
   uint64_t deadline = clock_monotonic_ns() + timeout * NS_PER_SECOND;
+  grpc_port_drain(l->grpc, 0); // begins: both drain at once
   size_t left = l->http != NULL ? http_server_drain(l->http, deadline) : 0;
   if (left > 0)
     log_line(TRITONSERVER_LOG_WARN, __LINE__, "%zu HTTP requests were not answered in time", left);
+  left = grpc_port_drain(l->grpc, deadline);
+  if (left > 0)
+    log_line(TRITONSERVER_LOG_WARN, __LINE__, "%zu gRPC calls were not over in time", left);
   uint64_t now = clock_monotonic_ns();
   uint64_t rest = deadline > now ? (deadline - now + NS_PER_SECOND - 1) / NS_PER_SECOND : 0;
   TRITONSERVER_ErrorDelete(TRITONSERVER_ServerSetExitTimeout(l->server, (unsigned)rest));
@@ -159,8 +247,11 @@ static int await_event(life *l, size_t *reports)
     struct signalfd_siginfo info;
     uint64_t count;
     if ((events[0].revents & POLLIN) != 0 &&
-        read(l->signals, &info, sizeof(info)) == (ssize_t)sizeof(info))
-      return (int)info.ssi_signo;
+        read(l->signals, &info, sizeof(info)) == (ssize_t)sizeof(info)) {
+      if (info.ssi_signo != SIGHUP)
+        return (int)info.ssi_signo;
+      reopen_logs(l);
+    }
     if ((events[1].revents & POLLIN) != 0 && (count = wakeup_take(l->report)) > 0) {
       *reports += count;
       return 0;
@@ -170,7 +261,10 @@ static int await_event(life *l, size_t *reports)
 
 static void note_signal(int number)
 {
-  fprintf(stderr, "Signal (%d) received.\n", number);
+  if (logs_json())
+    log_line(TRITONSERVER_LOG_INFO, __LINE__, "Signal (%d) received.", number);
+  else
+    fprintf(stderr, "Signal (%d) received.\n", number);
 }
 
 // The time is over. Start-up may still be at work, in a backend that never returns.
@@ -198,7 +292,10 @@ static int stop(life *l, bool startup_runs)
     if (number == 0)
       continue;
     note_signal(number);
-    fprintf(stderr, "error: stopped at once by the second signal\n");
+    if (logs_json())
+      log_line(TRITONSERVER_LOG_ERROR, __LINE__, "stopped at once by the second signal");
+    else
+      fprintf(stderr, "error: stopped at once by the second signal\n");
     _exit(EXIT_FAILURE);
   }
   if (stop_failed(l)) {
@@ -255,33 +352,34 @@ static error *open_events(life *l)
   sigemptyset(&set);
   sigaddset(&set, SIGINT);
   sigaddset(&set, SIGTERM);
+  sigaddset(&set, SIGHUP);
   l->report = wakeup_new();
-  l->signals = signalfd(-1, &set, SFD_CLOEXEC);
+  l->signals = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
   if (l->report < 0 || l->signals < 0)
     return error_new(ERROR_INTERNAL, "failed to wait for signals: %s", strerror(errno));
   return NULL;
 }
 
-int life_run(const daemon_options *options)
+int life_run(const daemon_options *options, const access_rules *rules)
 {
-  life l = {.options = options, .report = -1, .signals = -1};
+  life l = {.options = options, .rules = rules, .report = -1, .signals = -1};
   error *e = open_events(&l);
   if (e == NULL)
     e = server_setup(options, &l.server);
   if (e != NULL)
     return fail("creating server", e);
-  if (options->allow_http)
-    e = open_http(&l);
-  if (e == NULL && options->allow_metrics)
-    e = open_metrics(&l);
+  const char *what = "creating shared memory's registry";
+  l.shared_memory = shared_memory_new(options->allow_client_shm);
+  e = l.shared_memory == NULL ? error_no_memory() : open_ports(&l, &what);
   int status;
   if (e != NULL) {
     close_ports(&l);
     TRITONSERVER_ErrorDelete(TRITONSERVER_ServerDelete(l.server));
-    status = fail("failed to start a service", e);
+    status = fail(what, e);
   } else {
     status = serve(&l);
   }
+  shared_memory_free(l.shared_memory);
   close(l.report);
   close(l.signals);
   return status;

@@ -1,5 +1,6 @@
 // nereid, the daemon: reads its flags and lives until it is told to stop.
 #include "base/buffer.h"
+#include "daemon/access_rules.h"
 #include "daemon/life.h"
 #include "daemon/options.h"
 
@@ -9,16 +10,18 @@
 #include <stdlib.h>
 #include <sys/resource.h>
 
-// Signals are taken by main alone, from a descriptor; a client that leaves is an error of its
-// write.
+// Signals are taken by main alone, from a descriptor; a client that leaves, and a file that may not
+// grow any more, are errors of their writes.
 static void set_signals(void)
 {
   sigset_t set;
   sigemptyset(&set);
   sigaddset(&set, SIGINT);
   sigaddset(&set, SIGTERM);
+  sigaddset(&set, SIGHUP);
   pthread_sigmask(SIG_BLOCK, &set, NULL);
   signal(SIGPIPE, SIG_IGN);
+  signal(SIGXFSZ, SIG_IGN);
 }
 
 // As many descriptors as the system lets us have: each connection is one.
@@ -49,10 +52,13 @@ static void set_allocator(void)
 int main(int argument_count, char **arguments)
 {
   daemon_options options;
+  access_rules rules = {0};
   int status = EXIT_FAILURE;
   error *e = options_parse(&options, argument_count, arguments);
   if (e == NULL && !options.help)
     e = options_check(&options);
+  if (e == NULL && !options.help)
+    e = access_rules_read(&options, &rules);
   if (e != NULL) {
     fprintf(stderr, "error: %s\n", error_message(e));
     error_free(e);
@@ -62,8 +68,9 @@ int main(int argument_count, char **arguments)
     set_signals();
     set_allocator();
     raise_descriptor_limit();
-    status = life_run(&options);
+    status = life_run(&options, &rules);
   }
+  access_rules_fini(&rules);
   daemon_options_fini(&options);
   return status;
 }

@@ -296,6 +296,55 @@ error *options_parse(daemon_options *options, int argument_count, char **words)
   return e;
 }
 
+bool options_unix_mode(const daemon_options *o, unsigned *mode)
+{
+  const char *text = o->unix_socket_mode;
+  *mode = 0;
+  for (size_t i = 0; text[i] >= '0' && text[i] <= '7'; i++)
+    *mode = *mode * 8 + (unsigned)(text[i] - '0');
+  return strlen(text) == 3 && strspn(text, "01234567") == 3 && *mode != 0;
+}
+
+const char *options_metrics_address(const daemon_options *o)
+{
+  return o->metrics_address[0] != '\0' ? o->metrics_address : o->http_address;
+}
+
+typedef struct listening {
+  const char *name; // as in its flags
+  bool allowed;
+  const char *address;
+  int64_t port;
+} listening;
+
+static error *check_two(const listening *a, const listening *b)
+{
+  if (!a->allowed || !b->allowed || strcmp(a->address, b->address) != 0)
+    return NULL;
+  if (text_starts_with(b->address, "unix:"))
+    return error_new(ERROR_INVALID_ARG,
+                     "--%s-address is a Unix socket: --%s-address must be another one or an "
+                     "address, or --allow-%s=false",
+                     a->name, b->name, b->name);
+  if (a->port == b->port && a->port != 0)
+    return error_new(ERROR_INVALID_ARG,
+                     "--%s-port and --%s-port are both %" PRId64 ", expected two ports", a->name,
+                     b->name, a->port);
+  return NULL;
+}
+
+// Two listeners in one place.
+static error *check_addresses(const daemon_options *o)
+{
+  const listening http = {"http", o->allow_http, o->http_address, o->http_port};
+  const listening grpc = {"grpc", o->allow_grpc, o->grpc_address, o->grpc_port};
+  const listening metrics = {"metrics", o->allow_metrics, options_metrics_address(o),
+                             o->metrics_port};
+  RETURN_IF_ERROR(check_two(&http, &grpc));
+  RETURN_IF_ERROR(check_two(&http, &metrics));
+  return check_two(&grpc, &metrics);
+}
+
 error *options_check(const daemon_options *o)
 {
   if (o->model_repositories.count == 0)
@@ -305,11 +354,13 @@ error *options_check(const daemon_options *o)
     return error_new(ERROR_INVALID_ARG,
                      "--secure does not run as root: start nereid as another user, or give "
                      "--allow-root");
-  if (o->allow_http && o->allow_metrics && o->http_port == o->metrics_port && o->http_port != 0)
+  unsigned mode;
+  if (o->unix_socket_mode[0] != '\0' && !options_unix_mode(o, &mode))
     return error_new(ERROR_INVALID_ARG,
-                     "--http-port and --metrics-port are both %" PRId64 ", expected two ports",
-                     o->http_port);
-  return NULL;
+                     "--unix-socket-mode: invalid value '%s', expected three octal digits such as "
+                     "660",
+                     o->unix_socket_mode);
+  return check_addresses(o);
 }
 
 // ---- help ----

@@ -26,6 +26,9 @@ typedef struct daemon_options {
   char *security;
   bool allow_root;
   bool allow_model_upload;
+  string_list restricted_apis; // "<category>[,...]:<key>=<value>"
+  char *unix_socket_mode;      // octal digits; "": as the umask says
+  bool allow_client_shm;
 
   int64_t log_verbose;
   bool log_info;
@@ -33,6 +36,7 @@ typedef struct daemon_options {
   bool log_error;
   char *log_format;
   char *log_file;
+  char *access_log; // "": none
 
   string_list model_repositories;
   char *model_control_mode;
@@ -58,6 +62,39 @@ typedef struct daemon_options {
   int64_t http_min_rate;
   int64_t http_idle_timeout_ms;
   int64_t http_busy_poll_us;
+  string_list http_restricted_apis; // as restricted_apis
+  char *http_header_forward_pattern;
+  bool http_use_ssl;
+  bool http_use_ssl_mutual;
+  char *http_server_cert;
+  char *http_server_key;
+  char *http_root_cert;
+
+  bool allow_grpc;
+  char *grpc_address;
+  int64_t grpc_port;
+  bool grpc_reuse_port;
+  int64_t grpc_thread_count;
+  int64_t grpc_unused_count; // of flags that are accepted and not needed
+  int64_t grpc_max_connections;
+  int64_t grpc_max_inflight_bytes;
+  int64_t grpc_handshake_timeout_ms;
+  int64_t grpc_write_timeout_ms;
+  bool grpc_use_ssl;
+  bool grpc_use_ssl_mutual;
+  char *grpc_server_cert;
+  char *grpc_server_key;
+  char *grpc_root_cert;
+  char *grpc_compression_level;
+  int64_t grpc_keepalive_time_ms;
+  int64_t grpc_keepalive_timeout_ms;
+  bool grpc_keepalive_permit_without_calls;
+  int64_t grpc_min_ping_interval_ms;
+  int64_t grpc_max_ping_strikes;
+  int64_t grpc_max_connection_age_ms;
+  int64_t grpc_max_connection_age_grace_ms;
+  string_list grpc_restricted_protocols; // as restricted_apis
+  char *grpc_header_forward_pattern;
 
   bool allow_metrics;
   bool allow_gpu_metrics;
@@ -66,6 +103,13 @@ typedef struct daemon_options {
   int64_t metrics_port;
   double metrics_interval_ms;
   string_list metrics_configs; // "<setting>=<value>"
+
+  string_list trace_configs;
+  char *trace_file;
+  string_list trace_levels;
+  char *trace_rate;
+  char *trace_count;
+  char *trace_log_frequency;
 
   char *backend_directory;     // "": where nereid's own are
   string_list backend_configs; // "<backend>,<setting>=<value>"
@@ -126,6 +170,12 @@ error *options_parse(daemon_options *options, int argument_count, char **argumen
 
 // What only several flags together show.
 error *options_check(const daemon_options *options);
+
+// What --metrics-address and --http-address come to.
+const char *options_metrics_address(const daemon_options *options);
+
+// The number that --unix-socket-mode stands for; false when it is empty or none.
+bool options_unix_mode(const daemon_options *options, unsigned *mode);
 
 void options_print_help(buffer *out);
 

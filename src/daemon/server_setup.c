@@ -2,6 +2,7 @@
 #include "daemon/server_setup.h"
 
 #include "base/text.h"
+#include "frontend/protocol/log_settings.h"
 
 #include <limits.h>
 #include <stdio.h>
@@ -135,13 +136,13 @@ static error *set_backend_directory(TRITONSERVER_ServerOptions *options, const c
 
 static error *set_logging(TRITONSERVER_ServerOptions *s, const daemon_options *o)
 {
-  bool iso = strcmp(o->log_format, "ISO8601") == 0;
+  int format = TRITONSERVER_LOG_DEFAULT;
+  log_settings_format_of(o->log_format, &format); // one of the option's choices
   TRY(TRITONSERVER_ServerOptionsSetLogInfo(s, o->log_info));
   TRY(TRITONSERVER_ServerOptionsSetLogWarn(s, o->log_warning));
   TRY(TRITONSERVER_ServerOptionsSetLogError(s, o->log_error));
   TRY(TRITONSERVER_ServerOptionsSetLogVerbose(s, (int)o->log_verbose));
-  TRY(TRITONSERVER_ServerOptionsSetLogFormat(s, iso ? TRITONSERVER_LOG_ISO8601
-                                                    : TRITONSERVER_LOG_DEFAULT));
+  TRY(TRITONSERVER_ServerOptionsSetLogFormat(s, (TRITONSERVER_LogFormat)format));
   if (o->log_file[0] == '\0')
     return NULL;
   error *e = error_of(TRITONSERVER_ServerOptionsSetLogFile(s, o->log_file));

@@ -3,6 +3,7 @@
 #include "repository/upload.h"
 
 #include "base/cleanup.h"
+#include "base/files.h"
 #include "base/log.h"
 #include "base/refcount.h"
 
@@ -69,20 +70,6 @@ static int enter(int parent, const char *name)
   return folder;
 }
 
-static bool write_all(int file, const char *content, size_t size)
-{
-  while (size > 0) {
-    ssize_t written = write(file, content, size);
-    if (written < 0 && errno == EINTR)
-      continue;
-    if (written < 0)
-      return false;
-    content += written;
-    size -= (size_t)written;
-  }
-  return true;
-}
-
 static error *write_file(int model_folder, const uploaded_file *from)
 {
   RETURN_IF_ERROR(check_path(from->path));
@@ -105,7 +92,7 @@ static error *write_file(int model_folder, const uploaded_file *from)
     return bad_path(from->path, "it is there twice");
   if (file < 0)
     return write_failure(from->path);
-  error *e = write_all(file, from->content, from->size) ? NULL : write_failure(from->path);
+  error *e = files_write(file, from->content, from->size) ? NULL : write_failure(from->path);
   if (close(file) != 0 && e == NULL)
     e = write_failure(from->path);
   return e;

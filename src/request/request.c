@@ -3,6 +3,7 @@
 
 #include "base/buffer.h"
 #include "base/checked.h"
+#include "base/clock.h"
 #include "request/parameter_list.h"
 
 #include <stdlib.h>
@@ -257,8 +258,12 @@ void request_release(request *r, uint32_t release_flags)
                                             memory_order_relaxed);
     r->place = NULL;
   }
+  trace *t = r->may_answer ? r->factory->trace : NULL;
+  if (t != NULL)
+    trace_report(t, TRITONSERVER_TRACE_REQUEST_END, clock_monotonic_ns());
   // The client may keep it, to cancel what still answers: that must not count as another who can.
-  if (r->may_answer && !atomic_load_explicit(&r->factory->finished, memory_order_acquire)) {
+  if (r->may_answer &&
+      (t != NULL || !atomic_load_explicit(&r->factory->finished, memory_order_acquire))) {
     r->may_answer = false;
     response_factory_give_up_right(r->factory);
   }

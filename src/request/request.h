@@ -15,6 +15,7 @@
 #include "request/response.h"
 #include "request/statistics.h"
 #include "request/target.h"
+#include "request/trace.h"
 #include "schedule/scheduler.h"
 #include "triton/core/tritonserver.h"
 

@@ -69,10 +69,18 @@ static void answer_abandoned(response_factory *f)
                 f->id_size == 0 ? "<id_unknown>" : f->id, f->target->name)));
 }
 
+static void end_trace(response_factory *f)
+{
+  if (f->trace != NULL)
+    trace_release(f->trace);
+  f->trace = NULL;
+}
+
 static void drop_reference(response_factory *f, uint64_t what)
 {
   if (let_go(f, what) != 0)
     return;
+  end_trace(f);
   atomic_fetch_sub_explicit(&f->target->inflight, 1, memory_order_release);
   request_target_unref(f->target);
   free(f);
@@ -81,8 +89,12 @@ static void drop_reference(response_factory *f, uint64_t what)
 void response_factory_give_up_right(response_factory *f)
 {
   bool owed = f->answer_owed && !atomic_load_explicit(&f->finished, memory_order_acquire);
-  if (let_go(f, RIGHT) < RIGHT && owed)
-    answer_abandoned(f);
+  if (let_go(f, RIGHT) >= RIGHT)
+    return;
+  if (owed)
+    answer_abandoned(f); // and whoever deletes that answer ends the trace
+  else
+    end_trace(f);
 }
 
 void response_factory_drop_reference(response_factory *f)
@@ -94,7 +106,8 @@ void response_factory_unref(response_factory *f)
 {
   if (f == NULL)
     return;
-  if (!f->answer_owed || atomic_load_explicit(&f->finished, memory_order_acquire)) {
+  if (f->trace == NULL &&
+      (!f->answer_owed || atomic_load_explicit(&f->finished, memory_order_acquire))) {
     drop_reference(f, RIGHT + REFERENCE);
     return;
   }
@@ -318,6 +331,8 @@ error *response_send(response *r, uint32_t flags, error *failure_owned)
   }
   r->failure = failure_owned;
   note_first_response(f);
+  if (f->trace != NULL)
+    trace_report_outputs(f->trace, r);
   if ((flags & TRITONSERVER_RESPONSE_COMPLETE_FINAL) != 0) {
     deliver(r, flags);
     return NULL;

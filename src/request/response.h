@@ -10,6 +10,7 @@
 #include "request/buffer_attributes.h"
 #include "request/parameter.h"
 #include "request/target.h"
+#include "request/trace.h"
 #include "schedule/ordering.h"
 #include "triton/core/tritonserver.h"
 
@@ -37,14 +38,17 @@ typedef struct response_factory {
   TRITONSERVER_InferenceResponseCompleteFn_t callback;
   void *callback_context;
   _Atomic bool cancelled;
-  _Atomic bool finished; // the FINAL flag has been sent
-  bool answer_owed;      // the request was queued: if nobody can answer any more, the core does
-  uint64_t start_ns;     // when the request entered the core
+  _Atomic bool finished;  // the FINAL flag has been sent
+  bool answer_owed;       // the request was queued: if nobody can answer any more, the core does
+  uint64_t start_ns;      // when the request entered the core
+  uint64_t executed_ns;   // when an instance took it; 0: not yet
+  uint32_t executed_rows; // of that execution
   _Atomic uint64_t first_response_ns;
   _Atomic uint64_t reported_responses; // by the backend's statistics
   ordering *ordering;          // with preserve_ordering, once the slot is reserved; NULL otherwise
   ordering_slot slot;          // its place in the order
   ordered_answer final_answer; // flags without a response, while they wait for their place
+  trace *trace;                // owned or NULL; whoever may answer may use it
   size_t id_size;
   char id[]; // NUL-terminated
 } response_factory;

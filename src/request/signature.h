@@ -1,5 +1,5 @@
 // What a model's configuration says about its tensors, precomputed once at load so that checking a
-// request reads no configuration. Immutable after signature_init; shared by all threads.
+// request reads no configuration. Immutable after the load; shared by all threads.
 #ifndef NEREID_REQUEST_SIGNATURE_H
 #define NEREID_REQUEST_SIGNATURE_H
 
@@ -21,6 +21,8 @@ typedef struct tensor_signature {
   uint32_t dim_count;
   const int64_t *reshape; // what the backend sees instead of dims
   uint32_t reshape_count;
+  const char *const *labels; // of an output's classes; "": none
+  size_t label_count;
   bool has_reshape;
   bool optional;
   bool is_shape_tensor;

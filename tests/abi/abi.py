@@ -18,6 +18,7 @@ import sys
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 HEADERS = ("tritonserver", "tritonbackend", "tritoncache", "tritonrepoagent")
 PLUGIN = {"tritonbackend": "backend", "tritoncache": "cache", "tritonrepoagent": "agent"}
+EXTENSION = ROOT / "include/nereid/nereid.h"
 UNSUPPORTED = ROOT / "src/api/unsupported.c"
 TABLE = ROOT / "docs/abi.md"
 
@@ -48,6 +49,12 @@ def server_functions():
     ]
 
 
+def extension_functions():
+    """What the library offers beyond Triton's interface."""
+    text = re.sub(r"//.*", "", EXTENSION.read_text())
+    return re.findall(r"_DECLSPEC\s[^;(]*?\b(NEREID_\w+)\s*\(", text)
+
+
 def unsupported_functions():
     return set(re.findall(r"^UNSUPPORTED\((\w+),", UNSUPPORTED.read_text(), flags=re.M))
 
@@ -59,7 +66,7 @@ def check_exports(library):
     symbols = [line.split() for line in listing.splitlines()]
     exported = {fields[-1].split("@")[0] for fields in symbols}
     strong = {fields[-1].split("@")[0] for fields in symbols if fields[-2] == "T"}
-    declared = set(server_functions())
+    declared = set(server_functions()) | set(extension_functions())
     stale = sorted(strong & unsupported_functions())
     missing, extra = sorted(declared - exported), sorted(exported - declared)
     for name in missing:

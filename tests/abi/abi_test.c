@@ -274,8 +274,8 @@ static void an_unknown_log_level_or_format_is_refused(void **state)
   assert_false(TRITONSERVER_LogIsEnabled((TRITONSERVER_LogLevel)4));
   assert_error(TRITONSERVER_LogMessage((TRITONSERVER_LogLevel)4, "a.c", 1, "x"),
                TRITONSERVER_ERROR_INVALID_ARG, "unknown logging level '4'");
-  assert_error(TRITONSERVER_ServerOptionsSetLogFormat(NULL, (TRITONSERVER_LogFormat)2),
-               TRITONSERVER_ERROR_INVALID_ARG, "unknown log format '2'");
+  assert_error(TRITONSERVER_ServerOptionsSetLogFormat(NULL, (TRITONSERVER_LogFormat)3),
+               TRITONSERVER_ERROR_INVALID_ARG, "unknown log format '3'");
 }
 
 // --- server options

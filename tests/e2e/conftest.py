@@ -53,6 +53,12 @@ class Server:
         return self.log_path.read_text(errors="replace")
 
     @property
+    def grpc_port(self):
+        """Awaited when somebody asks for it: not every server of a test has one."""
+        found = wait_for("gRPC port", lambda: re.search(r"Started GRPCInferenceService at .*:(\d+)", self.log))
+        return int(found.group(1))
+
+    @property
     def url(self):
         return f"localhost:{self.http_port}"
 
@@ -133,7 +139,8 @@ class Starter:
 
     def command(self, *repositories, flags=()):
         return [
-            str(self.nereid), "--http-port=0", "--metrics-port=0", "--http-address=127.0.0.1",
+            str(self.nereid), "--http-port=0", "--metrics-port=0", "--grpc-port=0",
+            "--http-address=127.0.0.1", "--grpc-address=127.0.0.1",
             f"--backend-directory={self.backends}",
             f"--backend-config=onnxruntime,python-environment={ROOT / '.venv'}",
             f"--backend-config=python,python-executable={ROOT / '.venv/bin/python'}",
@@ -202,12 +209,8 @@ def server(nereid, backends, tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def targets(tmp_path_factory):
-    """A repository for attacks: the canary, and an identity of each type (t_fp32 and so on)."""
-    folder = tmp_path_factory.mktemp("targets")
-    make_identity(folder, "canary")
-    for name in ELEMENT_SIZES:
-        make_identity(folder, f"t_{name.lower()}", "TYPE_STRING" if name == "BYTES" else f"TYPE_{name}")
-    return folder
+    """A repository for attacks."""
+    return make_targets(tmp_path_factory.mktemp("targets"))
 
 
 @pytest.fixture(scope="session")
@@ -246,6 +249,14 @@ def make_identity(repository, name, type="TYPE_FP32", max_batch_size=8, more="",
     for version in versions:
         (folder / str(version)).mkdir(parents=True, exist_ok=True)
     (folder / "config.pbtxt").write_text(IDENTITY % dict(type=type, max_batch_size=max_batch_size, more=more))
+    return folder
+
+
+def make_targets(folder):
+    """The canary, and an identity of each type (t_fp32 and so on)."""
+    make_identity(folder, "canary")
+    for name in ELEMENT_SIZES:
+        make_identity(folder, f"t_{name.lower()}", "TYPE_STRING" if name == "BYTES" else f"TYPE_{name}")
     return folder
 
 

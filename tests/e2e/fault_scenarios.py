@@ -8,6 +8,7 @@ import os
 import struct
 import zlib
 
+from client_memory import BASE, inference, place, region
 from conftest import copy_model, make_faulty, make_identity
 from streaming import events
 
@@ -80,6 +81,36 @@ def gives_back(data):
 
 
 # ---- inference ----
+
+
+def infer_classes(repository):
+    make_identity(repository, "m")
+    body = json_body([1.0, 3.0, 2.0], "FP32", outputs=[{"name": "OUTPUT0", "parameters": {"classification": 2}}])
+    return lambda server: [ask(server, gives_back(["3.000000:1", "2.000000:2"]), "/v2/models/m/infer", body)]
+
+
+def shared_memory(repository):
+    """Memory of the client: each step needs the one before."""
+    count = 20_000
+    body = inference("INT32", [1, count], place("r", 4 * count), place("r", 4 * count, 4 * count))
+    make_identity(repository, "m", type="TYPE_INT32")
+
+    def act(server):
+        with region(8 * count) as made:
+            made.memory[: 4 * count] = os.urandom(4 * count)
+            registration = json.dumps({"key": made.key, "byte_size": made.size}).encode()
+            steps = [(f"{BASE}/unregister", b""), (f"{BASE}/region/r/register", registration), ("/v2/models/m/infer", body),
+                     (f"{BASE}/region/r/status", None), (f"{BASE}/unregister", b"")]
+            replies = []
+            for path, content in steps:
+                replies.append(ask(server, ok, path, content))
+                if not replies[-1].is_right():
+                    return replies
+            written = made.memory[: 4 * count] == made.memory[4 * count :]
+            replies[2].right = lambda status, headers, body: status == 200 and written
+            return replies
+
+    return act
 
 
 def infer_with(type, datatype, data):
@@ -374,6 +405,19 @@ def load_onnx(repository):
     return act
 
 
+def traced(repository):
+    """An inference, traced with its tensors, and the settings."""
+    infer = infer_with("TYPE_FP32", "FP32", [1.5, -2.0, 3.25])(repository)
+
+    def act(server):
+        shown = with_json(lambda reply: reply["trace_rate"] == "1")
+        replies = infer(server)
+        replies.append(ask(server, shown, "/v2/trace/setting", b'{"trace_rate": "1"}'))
+        return replies
+
+    return act
+
+
 SCENARIOS = {
     "infer-fp32": infer_with("TYPE_FP32", "FP32", [1.5, -2.0, 3.25]),
     "infer-fp32-large": infer_with("TYPE_FP32", "FP32", [float(i) for i in range(5000)]),
@@ -387,6 +431,8 @@ SCENARIOS = {
     "infer-deflate": infer_packed("deflate", zlib.compress, zlib.decompress),
     "infer-gzip-large": infer_packed_large,
     "infer-chunked": infer_chunked,
+    "infer-classes": infer_classes,
+    "shared-memory": shared_memory,
     "infer-batched": infer_batched,
     "infer-kept": infer_kept,
     "infer-onnx": infer_onnx,
@@ -394,6 +440,7 @@ SCENARIOS = {
     "generate-large": generate(["x" * 1000] * 400),
     "infer-wrong": infer_wrong,
     "infer-fails": infer_fails,
+    "traced": traced,
     "statistics": statistics,
     "questions": questions,
     "metrics": metrics,
@@ -405,4 +452,9 @@ SCENARIOS = {
     "load-failure": load_failure,
     "load-wide": load_wide,
     "load-onnx": load_onnx,
+}
+
+MORE_FLAGS = {  # of a scenario
+    "traced": ["--trace-config=level=TIMESTAMPS", "--trace-config=level=TENSORS", "--trace-config=rate=1",
+               "--trace-config=triton,file=/dev/null"],
 }

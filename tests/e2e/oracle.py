@@ -16,7 +16,7 @@ from wire import CANARY, CANARY_BODY, connect, receive_reply
 MIB = 1 << 20
 JOB_THREAD, JOB_THREADS = "http-job", 16 + 4  # for control calls and for readiness
 SERVER_THREADS = {
-    "nereid", "life", "startup", "load", "undertaker", "timekeeper", "http-loop", "http-watch", JOB_THREAD, "MHD-single",
+    "nereid", "life", "startup", "load", "undertaker", "timekeeper", "http-loop", "http-watch", "access-log", JOB_THREAD, "MHD-single",
 }
 CANARY_PAUSE = 0.05  # 20 requests each second while an attack runs
 COUNTER = re.compile(r'^(nv_inference_\w+)\{([^}]*)\} ([-+.\deE]+)$', re.M)

@@ -6,12 +6,11 @@ each side.
 import json
 import os
 import pathlib
-import random
 import shutil
-import socket
 
 import pytest
 from conftest import BUILD, ROOT, Starter, link_backends, wait_for
+from ports import free_port
 from python_models import children
 from triton_python import PYTHON_BUILD, TRITON, VARIABLES, lay_out
 
@@ -69,15 +68,6 @@ class NereidInTriton(Nereid):
 
     def command(self, command):
         return [str(self.server), f"--http-port={free_port()}", f"--metrics-port={free_port()}", "--allow-grpc=false", *command[3:]]
-
-
-def free_port():
-    """One below those that the kernel gives to clients: Triton does not tell which port it took for port 0."""
-    while True:
-        port = random.randrange(18000, 32000)
-        with socket.socket() as attempt:
-            if attempt.connect_ex(("127.0.0.1", port)) != 0:
-                return port
 
 
 class SideStarter(Starter):

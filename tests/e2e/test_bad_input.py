@@ -60,12 +60,22 @@ CASES = {
     "lone surrogate": (rb'{"id":"\ud800"}', 400, ["lone surrogates"]),
     "shared memory": (
         tensor(data=None, parameters={"shared_memory_region": "r", "shared_memory_byte_size": 8}),
-        501, ["shared memory is not supported by nereid yet"],
+        404, ["Unable to find shared memory region: 'r'"],
     ),
-    "classification": (
-        {**tensor(), "outputs": [{"name": "OUTPUT0", "parameters": {"classification": 3}}]},
-        501, ["classification is not supported by nereid yet"],
+    "classification below 0": (
+        {**tensor(), "outputs": [{"name": "OUTPUT0", "parameters": {"classification": -1}}]},
+        400, ["outputs[0].parameters.classification", "-1"],
     ),
+    "sequence start no boolean": ({**tensor(), "parameters": {"sequence_start": 1}}, 400, ["parameters.sequence_start"]),
+    "sequence end null": ({**tensor(), "parameters": {"sequence_end": None}}, 400, ["parameters.sequence_end"]),
+    "sequence id below 0": ({**tensor(), "parameters": {"sequence_id": -1}}, 400, ["parameters.sequence_id"]),
+    "sequence id a boolean": ({**tensor(), "parameters": {"sequence_id": True}}, 400, ["parameters.sequence_id"]),
+    "priority with a fraction": ({**tensor(), "parameters": {"priority": 1.5}}, 400, ["parameters.priority"]),
+    "timeout a string": ({**tensor(), "parameters": {"timeout": "1"}}, 400, ["parameters.timeout"]),
+    "binary output a string": ({**tensor(), "parameters": {"binary_data_output": "true"}}, 400, ["binary_data_output"]),
+    "headers an object": ({**tensor(), "parameters": {"headers": {"a": "b"}}}, 400, ["'headers'", "invalid type"]),
+    "parameter an array": ({**tensor(), "parameters": {"p": [1]}}, 400, ["'p'", "invalid type"]),
+    "parameter null": ({**tensor(), "parameters": {"p": None}}, 400, ["'p'", "invalid type"]),
 }
 
 

@@ -10,11 +10,11 @@ import json
 
 import pytest
 from conftest import make_identity
-from fault_scenarios import SCENARIOS
+from fault_scenarios import MORE_FLAGS, SCENARIOS
 from faults import SHORT, Faults, Tally, await_descriptors, await_quiet, descriptors, select
 from safety import instances
 
-FLAGS = ["--model-control-mode=explicit", "--load-model=*", "--http-thread-count=2"]
+FLAGS = ["--model-control-mode=explicit", "--load-model=*", "--http-thread-count=2", "--allow-client-shm=true"]
 SITES = 25
 CALLS = 6  # instead, where each call counts and not each site
 FOR_EVER = 1 << 40
@@ -55,7 +55,7 @@ class Torture:
     def __init__(self, start_server, repository, faults, scenario):
         self.faults, self.scenario = faults, scenario
         self.act = SCENARIOS[scenario](repository)
-        self.server = start_server(repository, flags=FLAGS, variables=faults.variables)
+        self.server = start_server(repository, flags=[*FLAGS, *MORE_FLAGS.get(scenario, [])], variables=faults.variables)
         self.replies = self.act(self.server) + self.act(self.server)
         self.open_before = descriptors(self.server)
 

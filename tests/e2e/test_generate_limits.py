@@ -30,7 +30,7 @@ def server(start_server, repository):
 def test_a_client_that_does_not_read_is_cut_off_and_the_backend_does_not_wait(server):
     with Reader(server, "streaming", INPUT="hi", count=400, bytes=1 << 20) as reader:
         wait_for("cancellation", lambda: "of 400, cancelled 1" in server.log)
-        assert "a stream of model 'streaming' is cut: the client left too many bytes" in server.log
+        assert "[request id: <id_unknown>, model 'streaming'] the stream is cut: the client left too many bytes" in server.log
         sent = int(server.log.rsplit("streaming: sent ", 1)[1].split()[0])
         # What waits, what is being written and what the kernel took.
         assert UNREAD >> 20 <= sent <= (UNREAD >> 20) + 32

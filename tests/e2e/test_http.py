@@ -233,13 +233,3 @@ def test_models_are_loaded_and_unloaded_by_the_client(start_server, repository):
         assert not client.is_model_ready("m")
         with pytest.raises(Exception, match="failed to poll from model repository"):
             client.load_model("absent")
-
-
-def test_what_is_not_built_yet_says_so(server):
-    for path, body in (
-        ("/v2/trace/setting", None),
-        ("/v2/logging", None),
-        ("/v2/systemsharedmemory/status", None),
-    ):
-        answer = server.ask(path, body)
-        assert answer.status == 501 and "not supported by nereid yet" in answer.text

@@ -178,7 +178,7 @@ def test_strangers_bring_code_when_they_may(start_server, models, machine_addres
 @pytest.mark.parametrize(
     "flags, words",
     [
-        (EXPLICIT, r'can reach at 0\.0\.0\.0:\d+: model-repository \(--secure keeps them to this machine\)"'),
+        (EXPLICIT, r'can reach at 0\.0\.0\.0:\d+: model-repository, logging, trace \(--secure keeps them to this machine\)"'),
         (SECURE, r'can reach at 0\.0\.0\.0:\d+: none \(--secure\)"'),
         ([], r"can reach at 127\.0\.0\.1:\d+: none, the address is this machine's only\""),
     ],

@@ -184,14 +184,36 @@ def test_cve_2026_24146_a_hundred_thousand_outputs(target):
 
 
 def test_cve_2025_23321_class_counts(target):
-    """Classification is not there yet: it is refused, whatever its count and the type."""
+    """Each count of each type: strings of numbers, a refusal of the rest, and never a division by the size of nothing."""
     with survives(target) as survival, Client(target, survival) as client:
-        for datatype in ("FP32", "BYTES", "INT8"):
-            for count in (1, 4, 5, 10**6 + 1, 2**32, 2**63, 2**64 - 1, 2**64, -1):
-                outputs = [{"name": "OUTPUT0", "parameters": {"classification": count}}]
-                reply = client.tensor(datatype, [1, 1], ["a" if datatype == "BYTES" else 1], outputs=outputs)
-                assert reply.status in (400, 501), (datatype, count, reply)
-                check_error(reply)
+        for datatype in ELEMENT_SIZES:
+            size = ELEMENT_SIZES[datatype] * 3
+            data = bytes(size) if size else bytes_element(1, b"a") * 3
+            for count in (0, 1, 3, 4, 10**6 + 1, 2**32, 2**63, 2**64 - 1, 2**64, -1, "1", 1.5, True):
+                outputs = [{"name": "OUTPUT0", "parameters": {"classification": count, "binary_data": False}}]
+                reply = client.tensor(datatype, [1, 3], binary=data, outputs=outputs)
+                can = count == 0 or datatype not in ("BOOL", "BYTES")
+                good = isinstance(count, int) and not isinstance(count, bool) and 0 <= count < 2**64 and can
+                assert reply.status == (200 if good else 400), (datatype, count, reply)
+                if good and count:
+                    output = json.loads(reply.body)["outputs"][0]
+                    assert output["datatype"] == "BYTES" and output["shape"] == [1, min(3, count)] and len(output["data"]) == min(3, count)
+                elif not good:
+                    check_error(reply)
+        survival.successes = {}  # outputs that cannot be classified are refused when the model is done with them
+        survival.sent = {}
+
+
+def test_cve_2026_24146_classes_of_a_million_and_one(target):
+    with survives(target) as survival, Client(target, survival) as client:
+        for count, status in ((10**6, 200), (10**6 + 1, 400)):
+            outputs = [{"name": "OUTPUT0", "parameters": {"classification": 2}}]
+            reply = client.tensor("UINT8", [1, count], binary=bytes(count), outputs=outputs)
+            assert reply.status == status, reply
+            if status == 400:
+                assert check_error(reply) == "classification output tensor too large"
+        survival.successes = {}
+        survival.sent = {}
 
 
 def test_no_reply_has_a_byte_of_another_request(target):

@@ -22,6 +22,18 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
     }                                                                                              \
   } while (0)
 
+#define FUZZ_BYTES_BEHIND 16 // readable bytes that the readers of JSON ask for
+
+// A copy with zeroes behind its end, for free().
+static inline char *fuzz_copy_with_zeroes(const void *data, size_t size)
+{
+  char *text = calloc(1, size + FUZZ_BYTES_BEHIND);
+  CHECK(text != NULL);
+  if (size > 0)
+    memcpy(text, data, size);
+  return text;
+}
+
 // The bytes of an input that are not used yet: a target that needs several values takes one after
 // the other. Behind the end everything is zero or empty.
 typedef struct fuzz_input {

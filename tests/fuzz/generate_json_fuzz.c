@@ -10,23 +10,13 @@
 
 #include <string.h>
 
-#define BYTES_BEHIND 16 // readable bytes that the readers ask for
-#define MAX_DATA     (1u << 16)
+#define MAX_DATA (1u << 16)
 
 static const char fixed_model[] =
     "{\"inputs\":[{\"name\":\"T\",\"datatype\":\"BYTES\",\"shape\":[-1,-1]},"
     "{\"name\":\"I\",\"datatype\":\"INT64\",\"shape\":[1]},"
     "{\"name\":\"F\",\"datatype\":\"FP32\",\"shape\":[-1,2]},"
     "{\"name\":\"B\",\"datatype\":\"BOOL\",\"shape\":[-1]}]}";
-
-static char *copy_with_zeroes(const void *data, size_t size)
-{
-  char *text = calloc(1, size + BYTES_BEHIND);
-  CHECK(text != NULL);
-  if (size > 0)
-    memcpy(text, data, size);
-  return text;
-}
 
 static void check_input(const infer_json_input *input)
 {
@@ -69,7 +59,7 @@ static void check_round_trip(const generate_inputs *inputs, const infer_request_
                                         .outputs = outputs,
                                         .output_count = request->input_count};
   CHECK(generate_response_json_write(&response, a, &out) == NULL);
-  char *text = copy_with_zeroes(out.data, out.size);
+  char *text = fuzz_copy_with_zeroes(out.data, out.size);
   infer_request_json again;
   error *e = generate_request_json_read((slice){text, out.size}, inputs, MAX_DATA, a, &again);
   CHECK(e == NULL);
@@ -81,7 +71,7 @@ static void check_round_trip(const generate_inputs *inputs, const infer_request_
 static void check_request(const generate_inputs *inputs, slice body, arena *a)
 {
   infer_request_json request;
-  char *text = copy_with_zeroes(body.data, body.size);
+  char *text = fuzz_copy_with_zeroes(body.data, body.size);
   error *e = generate_request_json_read((slice){text, body.size}, inputs, MAX_DATA, a, &request);
   if (e != NULL) {
     CHECK(error_get_code(e) == ERROR_INVALID_ARG && error_message(e)[0] != '\0');
@@ -107,7 +97,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
                             : (slice){(const char *)zero + 1, size - model.size - 1};
   arena a;
   generate_inputs inputs;
-  char *text = copy_with_zeroes(model.data, model.size);
+  char *text = fuzz_copy_with_zeroes(model.data, model.size);
   arena_init(&a, NULL, 0);
   error *e = generate_inputs_read((slice){text, model.size}, &a, &inputs);
   if (e == NULL)

@@ -10,17 +10,7 @@
 
 #include <string.h>
 
-#define BYTES_BEHIND 16 // readable bytes that the reader asks for
-#define MAX_DATA     (1u << 20)
-
-static char *copy_with_zeroes(const void *data, size_t size)
-{
-  char *text = calloc(1, size + BYTES_BEHIND);
-  CHECK(text != NULL);
-  if (size > 0)
-    memcpy(text, data, size);
-  return text;
-}
+#define MAX_DATA (1u << 20)
 
 static void check_round_trip(const infer_json_input *input)
 {
@@ -28,7 +18,7 @@ static void check_round_trip(const infer_json_input *input)
   error *e = json_tensor_write(input->datatype, input->data, input->data_size, input->element_count,
                                NULL, &printed);
   CHECK(e == NULL);
-  char *text = copy_with_zeroes(printed.data, printed.size);
+  char *text = fuzz_copy_with_zeroes(printed.data, printed.size);
   arena a;
   arena_init(&a, NULL, 0);
   json_cursor c = {.begin = text, .at = text, .end = text + printed.size, .arena = &a};
@@ -88,7 +78,7 @@ static void check_request(const infer_request_json *r)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-  char *text = copy_with_zeroes(data, size);
+  char *text = fuzz_copy_with_zeroes(data, size);
   arena a;
   arena_init(&a, NULL, 0);
   infer_request_json request;

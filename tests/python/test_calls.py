@@ -303,6 +303,30 @@ def test_log_lines_say_where_they_come_from_and_levels_that_are_off_cost_no_call
     assert (said.text(), said.text(), said.get("I")) == ("i", "model.py", 8)
 
 
+def test_log_lines_say_which_requests_they_are_about(started):
+    host = started("""
+        import threading
+
+        class TritonPythonModel:
+            def execute(self, requests):
+                pb_utils.Logger.log_info("main")
+                other = threading.Thread(target=pb_utils.Logger.log_info, args=("other",))
+                other.start()
+                other.join()
+                raise ValueError("bad luck")
+    """)
+    host.execute([{"id": "a", "handle": 1}, {"id": "é\n", "handle": 2}], 7)
+    host.await_call(lambda call: call.kind == 3 and call.flags == 4 | 16)
+    said = {}
+    for call in host.calls:
+        if call.kind == 3:
+            log = Reader(call.control.data)
+            text, _, _ = log.text(), log.text(), log.get("I")
+            said[text.split(",")[0]] = (call.flags, log.get("B"), log.text())
+    assert said["main"] == (1, 1, "a, é\n") and said["other"] == (1, 0, "")
+    assert next(about for text, about in said.items() if text.startswith("Failed to process the request(s)")) == (4 | 16, 1, "a, é\n")
+
+
 def test_many_calls_from_many_threads_lose_nothing(started):
     host = started(
         """

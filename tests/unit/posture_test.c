@@ -79,8 +79,10 @@ static void loopback_addresses_are_told_from_others(void **state)
   assert_false(is_loopback("::7f00:1")); // not the mapped form
   assert_false(is_loopback("::ffff:10.0.0.1"));
   assert_false(is_loopback("fe80::1"));
-  struct sockaddr unix_socket = {.sa_family = AF_UNSPEC};
-  assert_false(access_is_loopback(&unix_socket));
+  struct sockaddr other = {.sa_family = AF_UNSPEC};
+  assert_false(access_is_loopback(&other));
+  other.sa_family = AF_UNIX;
+  assert_true(access_is_loopback(&other));
 }
 
 static void hosts_that_name_this_machine_are_told_from_others(void **state)

@@ -435,18 +435,26 @@ static void an_answer_without_an_end_gets_one_although_the_client_keeps_it(void 
   free_fixture(f);
 }
 
-static void a_request_that_nobody_can_answer_any_more_is_answered_with_an_error(void **state)
+// A request that is to be answered; an answer that is an error becomes *answer.
+static request *make_owed_request(fixture **f, char **answer)
 {
-  (void)state;
-  fixture *f = make_fixture("input { name: 'A' data_type: TYPE_INT8 dims: 1 } output { name: 'Y' "
-                            "data_type: TYPE_INT8 dims: 1 }");
-  char *answer = NULL;
-  request *r = make_request(f);
+  *f = make_fixture("input { name: 'A' data_type: TYPE_INT8 dims: 1 } output { name: 'Y' "
+                    "data_type: TYPE_INT8 dims: 1 }");
+  request *r = make_request(*f);
   r->response_callback = remember_failure;
-  r->response_context = &answer;
+  r->response_context = answer;
   add_input(r, "A", TRITONSERVER_TYPE_INT8, (int64_t[]){1}, 1, zeros, 1);
   assert_null(request_prepare(r));
   r->factory->answer_owed = true;
+  return r;
+}
+
+static void a_request_that_nobody_can_answer_any_more_is_answered_with_an_error(void **state)
+{
+  (void)state;
+  fixture *f;
+  char *answer = NULL;
+  request *r = make_owed_request(&f, &answer);
   response_factory *kept = response_factory_ref(r->factory);
   request_release(r, TRITONSERVER_REQUEST_RELEASE_ALL);
   request_free(r);
@@ -463,15 +471,9 @@ static void a_request_that_nobody_can_answer_any_more_is_answered_with_an_error(
 static void a_released_request_can_be_cancelled_but_not_answer(void **state)
 {
   (void)state;
-  fixture *f = make_fixture("input { name: 'A' data_type: TYPE_INT8 dims: 1 } output { name: 'Y' "
-                            "data_type: TYPE_INT8 dims: 1 }");
+  fixture *f;
   char *answer = NULL;
-  request *r = make_request(f);
-  r->response_callback = remember_failure;
-  r->response_context = &answer;
-  add_input(r, "A", TRITONSERVER_TYPE_INT8, (int64_t[]){1}, 1, zeros, 1);
-  assert_null(request_prepare(r));
-  r->factory->answer_owed = true;
+  request *r = make_owed_request(&f, &answer);
   response_factory *backends = response_factory_ref(r->factory);
   request_release(r, TRITONSERVER_REQUEST_RELEASE_ALL);
   atomic_store(&r->factory->cancelled, true); // the client keeps the request for this

@@ -513,6 +513,7 @@ typedef struct lendable_worker {
   scheduler *scheduler;
   _Atomic size_t taken;
   _Atomic size_t handed_over;
+  pthread_t thread;
 } lendable_worker;
 
 static void *take_until_stopped(void *pointer)
@@ -528,6 +529,15 @@ static void *take_until_stopped(void *pointer)
   return NULL;
 }
 
+// A scheduler with one worker that may be lent.
+static scheduler *start_lendable(const scheduler_config *config, lendable_worker *worker)
+{
+  *worker = (lendable_worker){0};
+  assert_null(scheduler_new(config, clock_system(), NULL, note_refusal, NULL, &worker->scheduler));
+  assert_null(thread_start(&worker->thread, "lendable", take_until_stopped, worker));
+  return worker->scheduler;
+}
+
 static void *borrow_when_idle(scheduler *s, queue_item *item, scheduler_loan **loan)
 {
   void *owner;
@@ -540,11 +550,8 @@ static void an_idle_worker_is_lent_and_what_came_meanwhile_is_its_own(void **sta
 {
   (void)state;
   scheduler_config config = {.dynamic_batching = true, .max_batch_size = 4};
-  scheduler *s;
-  pthread_t thread;
-  assert_null(scheduler_new(&config, clock_system(), NULL, note_refusal, NULL, &s));
-  lendable_worker worker = {.scheduler = s};
-  assert_null(thread_start(&thread, "lendable", take_until_stopped, &worker));
+  lendable_worker worker;
+  scheduler *s = start_lendable(&config, &worker);
   for (int i = 0; i < 200; i++) {
     queue_item first = {.batch_size = 1}, second = {.batch_size = 1}, third = {.batch_size = 1};
     scheduler_loan *loan, *none;
@@ -566,7 +573,7 @@ static void an_idle_worker_is_lent_and_what_came_meanwhile_is_its_own(void **sta
   queue_item late = {.batch_size = 1};
   assert_null(scheduler_borrow(s, &late, &none));
   scheduler_give_back(s, loan);
-  pthread_join(thread, NULL);
+  pthread_join(worker.thread, NULL);
   assert_int_equal(worker.taken, 200);
   scheduler_free(s);
 }
@@ -575,11 +582,8 @@ static void a_borrower_that_hands_over_wakes_the_worker_it_borrowed(void **state
 {
   (void)state;
   scheduler_config config = {.dynamic_batching = true, .max_batch_size = 4};
-  scheduler *s;
-  pthread_t thread;
-  assert_null(scheduler_new(&config, clock_system(), NULL, note_refusal, NULL, &s));
-  lendable_worker worker = {.scheduler = s};
-  assert_null(thread_start(&thread, "lendable", take_until_stopped, &worker));
+  lendable_worker worker;
+  scheduler *s = start_lendable(&config, &worker);
   for (int i = 0; i < 200; i++) {
     queue_item first = {.batch_size = 1}, second = {.batch_size = 1};
     scheduler_loan *loan;
@@ -595,7 +599,7 @@ static void a_borrower_that_hands_over_wakes_the_worker_it_borrowed(void **state
   borrow_when_idle(s, &last, &loan);
   scheduler_stop(s);
   scheduler_hand_over(s, loan);
-  pthread_join(thread, NULL);
+  pthread_join(worker.thread, NULL);
   assert_int_equal(atomic_load(&worker.handed_over), 201);
   scheduler_free(s);
 }
@@ -646,17 +650,14 @@ static void nobody_is_lent_where_the_policy_waits_for_more(void **state)
   (void)state;
   scheduler_config config = {
       .dynamic_batching = true, .max_batch_size = 4, .max_queue_delay_us = 1};
-  scheduler *s;
-  pthread_t thread;
-  assert_null(scheduler_new(&config, clock_system(), NULL, note_refusal, NULL, &s));
-  lendable_worker worker = {.scheduler = s};
-  assert_null(thread_start(&thread, "lendable", take_until_stopped, &worker));
+  lendable_worker worker;
+  scheduler *s = start_lendable(&config, &worker);
   queue_item item = {.batch_size = 1};
   scheduler_loan *loan;
   for (int i = 0; i < 1000; i++)
     assert_null(scheduler_borrow(s, &item, &loan));
   scheduler_stop(s);
-  pthread_join(thread, NULL);
+  pthread_join(worker.thread, NULL);
   scheduler_free(s);
 }
 

@@ -50,6 +50,13 @@ enum {
   CHANNEL_ALIGNMENT = 64 // of every block
 };
 
+// `size` rounded up to CHANNEL_ALIGNMENT: where things lie one after the other in a block. The size
+// is at most SIZE_MAX - CHANNEL_ALIGNMENT.
+static inline size_t channel_aligned(size_t size)
+{
+  return (size + CHANNEL_ALIGNMENT - 1) & ~(size_t)(CHANNEL_ALIGNMENT - 1);
+}
+
 // Host: makes a channel. A region's size is address space, not memory: pages come when they are
 // touched and go back (channel_trim). `region_size` is rounded up to pages. Gives 0 or an errno.
 int channel_new(size_t region_size, channel **made);

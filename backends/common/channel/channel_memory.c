@@ -293,9 +293,7 @@ bool channel_memory_allocate(channel_memory_map *map, size_t size, uint64_t *off
   if (size > map->size)
     return false;
   // An empty block has an offset of its own too.
-  const uint64_t rounded =
-      size == 0 ? CHANNEL_ALIGNMENT
-                : (size + CHANNEL_ALIGNMENT - 1) & ~(uint64_t)(CHANNEL_ALIGNMENT - 1);
+  const uint64_t rounded = size == 0 ? CHANNEL_ALIGNMENT : channel_aligned(size);
   pthread_mutex_lock(&map->lock);
   const bool found = allocate(map, rounded, offset);
   pthread_mutex_unlock(&map->lock);

@@ -12,12 +12,6 @@
 #include <strings.h>
 #include <sys/socket.h>
 
-bool access_is_admin(route_category category)
-{
-  return category == CATEGORY_MODEL_REPOSITORY || category == CATEGORY_SHARED_MEMORY ||
-         category == CATEGORY_TRACE || category == CATEGORY_LOGGING;
-}
-
 static bool is_loopback_v4(const void *bytes)
 {
   return *(const unsigned char *)bytes == 127;
@@ -35,7 +29,7 @@ bool access_is_loopback(const struct sockaddr *address)
     return is_loopback_v4(&((const struct sockaddr_in *)address)->sin_addr);
   if (address->sa_family == AF_INET6)
     return is_loopback_v6(&((const struct sockaddr_in6 *)address)->sin6_addr);
-  return false;
+  return address->sa_family == AF_UNIX;
 }
 
 // The host of "host:port", "[::1]:port"; a "v6" without brackets is no host.
@@ -111,18 +105,61 @@ static bool is_json(slice content_type)
          (content_type.size == size || strchr("; \t", content_type.data[size]) != NULL);
 }
 
+typedef struct field_search {
+  slice name;
+  slice value; // of the first
+  size_t count;
+} field_search;
+
+static enum MHD_Result count_field(void *search_pointer, enum MHD_ValueKind kind, const char *name,
+                                   size_t name_size, const char *value, size_t value_size)
+{
+  (void)kind;
+  field_search *search = search_pointer;
+  if (name_size != search->name.size || strncasecmp(name, search->name.data, name_size) != 0)
+    return MHD_YES;
+  if (search->count++ == 0)
+    search->value = (slice){value, value_size};
+  return MHD_YES;
+}
+
+static size_t look_up(void *exchange_pointer, const char *name, slice *value)
+{
+  const exchange *x = exchange_pointer;
+  field_search search = {.name = slice_of(name)};
+  MHD_get_connection_values_n(x->mhd, MHD_HEADER_KIND, count_field, &search);
+  *value = search.value;
+  return search.count;
+}
+
+static const restriction *restriction_of(const exchange *x, route_category category)
+{
+  return &x->http->options.restricted->of[category];
+}
+
+bool access_check_key(exchange *x, route_category category)
+{
+  if (restrictions_admit(x->http->options.restricted, category, look_up, x))
+    return true;
+  exchange_fail(x, MHD_HTTP_FORBIDDEN, "This API is restricted, expecting header '%s'",
+                restriction_of(x, category)->header);
+  return false;
+}
+
 bool access_admit(exchange *x)
 {
-  if (!access_is_admin(x->route->category))
+  if (!route_category_is_admin(x->route->category))
     return true;
   x->stranger = why_stranger(x);
-  if (!x->http->options.admin_local_only)
+  bool has_key = restriction_of(x, x->route->category)->header != NULL;
+  if (!x->http->options.admin_local_only || has_key)
     return true;
   slice content_type = header(x, "Content-Type");
   if (x->stranger != NULL)
-    exchange_fail(x, MHD_HTTP_FORBIDDEN,
-                  "'%s' requests are taken from this machine only (--secure), and %s",
-                  route_category_name(x->route->category), x->stranger);
+    exchange_fail(
+        x, MHD_HTTP_FORBIDDEN,
+        "'%s' requests are taken from this machine only, or with a key (--secure), and %s",
+        route_category_name(x->route->category), x->stranger);
   else if (x->route->body == BODY_JSON && content_type.data != NULL && !is_json(content_type))
     exchange_fail(x, MHD_HTTP_UNSUPPORTED_MEDIA_TYPE,
                   "invalid Content-Type '%.*s', expected 'application/json'",

@@ -11,10 +11,7 @@
 struct sockaddr;
 typedef struct exchange exchange;
 
-// A category that changes the server rather than uses it.
-bool access_is_admin(route_category category);
-
-// 127.0.0.0/8, ::1, and the first written as an IPv6 address.
+// 127.0.0.0/8, ::1, the first written as an IPv6 address, and Unix sockets.
 bool access_is_loopback(const struct sockaddr *address);
 
 // The value of a Host header, with or without port: "localhost" or a loopback address.
@@ -23,8 +20,12 @@ bool access_names_this_machine(slice host);
 // An Origin header belongs to the site that Host names, or is that of no site.
 bool access_is_same_site(slice origin, slice host);
 
+// Refuses (403) who does not have the key that the category wants.
+bool access_check_key(exchange *x, route_category category);
+
 // Notes in x->stranger why the client does not count as being on this machine, or NULL, and refuses
-// (403, 415) what the listener keeps to this machine. To be called when the route is known.
+// (403, 415) what the listener keeps to this machine. To be called when the route is known and the
+// key was right.
 bool access_admit(exchange *x);
 
 // Code that comes with a request: `what` is named by the 403. Any thread that has the exchange.

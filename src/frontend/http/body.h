@@ -6,8 +6,8 @@
 
 #include "base/arena.h"
 #include "base/slice.h"
-#include "frontend/http/budget.h"
 #include "frontend/http/headers.h"
+#include "frontend/protocol/budget.h"
 
 #include <stdbool.h>
 #include <stddef.h>

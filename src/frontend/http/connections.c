@@ -14,6 +14,7 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <linux/sockios.h>
 #include <linux/tcp.h> // glibc's tcp_info ends before tcpi_bytes_acked
 #include <malloc.h>
 #include <netinet/in.h>
@@ -21,6 +22,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <time.h>
 
@@ -43,12 +45,15 @@ struct connection {
   connection *previous; // list of all, guarded by all->mutex
   connection *next;
   int socket_fd;
+  gnutls_session_t tls; // libmicrohttpd's, or NULL; loop thread
+  tls_wire wire;        // moves its bytes
   uint32_t generation;
   _Atomic connection_state state;
   _Atomic uint64_t since_ms;      // when the state was entered or last made progress
   uint64_t received_bytes;        // of a body, since it last made progress; loop thread
   _Atomic bool closing;           // this side wants it closed: a client's leaving means nothing
   uint64_t acknowledged_bytes;    // of the reply, at the last look; watcher only
+  int unsent_bytes;               // the same for Unix sockets: what waits for the client
   pthread_mutex_t exchange_mutex; // guards what follows
   exchange *exchange;
   bool left;         // the client has
@@ -61,6 +66,7 @@ struct connections {
   int epoll_fd;
   int wake_fd; // wakeup: look at `stopping`, `draining` and `crowded`
   int listen_fd;
+  bool is_unix; // a Unix socket
   loops *adopters;
   linger_list *lingering; // watcher and loop threads
   pthread_t thread;
@@ -130,13 +136,15 @@ static bool add(connections *all, connection *c)
   return true;
 }
 
-connection *connection_open(connections *all, int socket_fd)
+connection *connection_open(connections *all, int socket_fd, gnutls_session_t tls,
+                            tls_loop *tls_of_loop)
 {
   connection *c = calloc(1, sizeof(*c));
   if (c == NULL)
     return NULL;
   c->all = all;
   c->socket_fd = socket_fd;
+  c->tls = tls;
   atomic_init(&c->state, CONNECTION_HEADERS);
   atomic_init(&c->since_ms, now_ms());
   pthread_mutex_init(&c->exchange_mutex, NULL);
@@ -144,6 +152,10 @@ connection *connection_open(connections *all, int socket_fd)
     pthread_mutex_destroy(&c->exchange_mutex);
     free(c);
     return NULL;
+  }
+  if (tls != NULL && !tls_wire_attach(&c->wire, tls, socket_fd, tls_of_loop)) {
+    http_log_warning("a connection is closed: %s", strerror(errno));
+    shutdown(socket_fd, SHUT_RDWR);
   }
   struct epoll_event event = {.events = EPOLLRDHUP | EPOLLET,
                               .data.u64 = TAG(socket_fd, c->generation)};
@@ -155,6 +167,7 @@ connection *connection_open(connections *all, int socket_fd)
 void connection_close(connection *c)
 {
   connections *all = c->all;
+  tls_wire_established(&c->wire);
   epoll_ctl(all->epoll_fd, EPOLL_CTL_DEL, c->socket_fd, NULL);
   pthread_mutex_lock(&all->mutex);
   if (c->previous != NULL)
@@ -210,6 +223,7 @@ bool connection_set_exchange(connection *c, exchange *x)
 
 void connection_set_request(connection *c, exchange *x)
 {
+  tls_wire_established(&c->wire);
   c->request = x;
 }
 
@@ -225,18 +239,33 @@ bool connection_is_surplus(connection *c)
   return c->surplus;
 }
 
+#define INTERRUPTED (-2)
+
+// How many bytes went out, INTERRUPTED, or another negative number.
+static ssize_t send_some(const connection *c, const char *text, size_t size)
+{
+  if (c->tls != NULL) {
+    ssize_t sent = gnutls_record_send(c->tls, text, size);
+    return sent == GNUTLS_E_INTERRUPTED ? INTERRUPTED : sent < 0 ? -1 : sent;
+  }
+  ssize_t sent = send(c->socket_fd, text, size, MSG_DONTWAIT | MSG_NOSIGNAL);
+  return sent < 0 && errno == EINTR ? INTERRUPTED : sent;
+}
+
 void connection_refuse(connection *c, const char *text, size_t size)
 {
   atomic_store(&c->closing, true);
   while (size > 0) {
-    ssize_t sent = send(c->socket_fd, text, size, MSG_DONTWAIT | MSG_NOSIGNAL);
-    if (sent < 0 && errno == EINTR)
+    ssize_t sent = send_some(c, text, size);
+    if (sent == INTERRUPTED)
       continue;
     if (sent <= 0)
       return; // a client that did not even read what came before
     text += sent;
     size -= (size_t)sent;
   }
+  if (c->tls != NULL)
+    gnutls_bye(c->tls, GNUTLS_SHUT_WR); // before the stream ends, or the reply seems cut off
   if (linger_add(c->all->lingering, c->socket_fd, now_ms()))
     wake(c->all);
 }
@@ -274,12 +303,22 @@ static void client_left(connections *all, uint64_t tag)
   exchange_unref(x);
 }
 
-static uint64_t acknowledged_bytes(int socket_fd)
+// Has the client taken enough of its reply since the last look? How much it took from a Unix socket
+// nobody counts: there, whatever moves is progress, and is looked at in each tick.
+static bool reply_moves(connection *c, uint64_t least)
 {
   struct tcp_info info = {0};
   socklen_t size = sizeof(info);
-  getsockopt(socket_fd, IPPROTO_TCP, TCP_INFO, &info, &size);
-  return info.tcpi_bytes_acked;
+  if (getsockopt(c->socket_fd, IPPROTO_TCP, TCP_INFO, &info, &size) != 0) {
+    int unsent = 0;
+    bool moves = ioctl(c->socket_fd, SIOCOUTQ, &unsent) == 0 && unsent != c->unsent_bytes;
+    c->unsent_bytes = unsent;
+    return moves;
+  }
+  uint64_t acknowledged = info.tcpi_bytes_acked - c->acknowledged_bytes;
+  if (acknowledged >= least)
+    c->acknowledged_bytes = info.tcpi_bytes_acked;
+  return acknowledged >= least;
 }
 
 static unsigned timeout_of(const http_server_options *options, connection_state state)
@@ -319,17 +358,12 @@ static void check_timeout(connections *all, connection *c, uint64_t now)
     shutdown(c->socket_fd, SHUT_RDWR);
     return;
   }
-  if (timeout == 0 || now < since || now - since < timeout)
-    return;
-  if (state == CONNECTION_REPLY) {
-    uint64_t acknowledged = acknowledged_bytes(c->socket_fd);
-    if (acknowledged - c->acknowledged_bytes >= least_bytes(&all->options, timeout)) {
-      c->acknowledged_bytes = acknowledged;
-      atomic_compare_exchange_strong(&c->since_ms, &since, now);
-      return;
-    }
-  }
-  shutdown(c->socket_fd, SHUT_RDWR);
+  bool due = timeout != 0 && now >= since && now - since >= timeout;
+  bool looked_at = state == CONNECTION_REPLY && timeout != 0 && (due || all->is_unix);
+  if (looked_at && reply_moves(c, least_bytes(&all->options, timeout)))
+    atomic_compare_exchange_strong(&c->since_ms, &since, now);
+  else if (due)
+    shutdown(c->socket_fd, SHUT_RDWR);
 }
 
 static void check_timeouts(connections *all)
@@ -502,6 +536,14 @@ static void release(connections *all)
   free(all);
 }
 
+static bool is_unix(int socket_fd)
+{
+  int domain = AF_UNSPEC;
+  socklen_t size = sizeof(domain);
+  getsockopt(socket_fd, SOL_SOCKET, SO_DOMAIN, &domain, &size);
+  return domain == AF_UNIX;
+}
+
 error *connections_new(const http_server_options *options, int listen_fd_owned, loops *adopters,
                        connections **result)
 {
@@ -511,6 +553,7 @@ error *connections_new(const http_server_options *options, int listen_fd_owned, 
     return error_no_memory();
   }
   all->options = *options;
+  all->is_unix = is_unix(listen_fd_owned);
   all->options.address = NULL;
   all->listen_fd = listen_fd_owned;
   all->epoll_fd = all->wake_fd = -1;
@@ -591,8 +634,10 @@ void connections_log_requests(connections *all)
     const char *what = awaited(atomic_load(&c->state));
     if (what == NULL)
       continue;
-    http_log_warning("not answered in time: a request that has waited for %s for %" PRIu64 " ms",
-                     what, now - atomic_load(&c->since_ms));
+    LOCK_SCOPE(&c->exchange_mutex); // what runs a model is known; other requests are the loop's
+    http_log_warning_about(
+        c->exchange, "not answered in time: a request that has waited for %s for %" PRIu64 " ms",
+        what, now - atomic_load(&c->since_ms));
     left--;
   }
 }

@@ -11,7 +11,9 @@
 
 #include "base/error.h"
 #include "frontend/http/http_server.h"
+#include "frontend/http/tls_wire.h"
 
+#include <gnutls/gnutls.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -61,8 +63,10 @@ void connections_log_requests(connections *all);
 
 // The calls below are made on the connection's loop thread.
 
-// Begins to watch a connection that libmicrohttpd has taken on; NULL when memory is short.
-connection *connection_open(connections *all, int socket_fd);
+// Begins to watch a connection that libmicrohttpd has taken on, whose TLS session is
+// libmicrohttpd's (NULL: none), which `tls_of_loop` is shared with; NULL when memory is short.
+connection *connection_open(connections *all, int socket_fd, gnutls_session_t tls,
+                            tls_loop *tls_of_loop);
 void connection_close(connection *c);
 
 // Says what the connection waits for from now on; repeating a state counts as progress. False when

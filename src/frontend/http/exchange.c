@@ -4,7 +4,10 @@
 #include "frontend/http/exchange.h"
 
 #include "base/buffer.h"
+#include "base/clock.h"
+#include "base/text.h"
 #include "frontend/http/access.h"
+#include "frontend/http/access_note.h"
 #include "frontend/http/head.h"
 #include "frontend/http/infer.h"
 #include "frontend/http/log.h"
@@ -18,6 +21,7 @@
 
 #define NAME_MAX_BYTES     255   // of a model, a repository or a region
 #define FAILURE_MAX_BYTES  2048  // of an error's text: it may repeat what the client sent
+#define STATUS_NOT_SENT    499   // in the access log: the client left before the reply was made
 #define DROPPED_BODY_BYTES 65536 // a refused request's body up to this size is read and dropped
 
 // --- Memory
@@ -37,6 +41,8 @@ static exchange *exchange_new(loop *l, struct MHD_Connection *mhd)
   x->connection = info->socket_context;
   refcount_init(&x->references);
   arena_init(&x->arena, x->arena_memory, EXCHANGE_ARENA_BYTES);
+  if (trace_service_is_on(http->options.trace))
+    x->received_ns = clock_monotonic_ns();
   body_init(&x->body, &http->budget, &x->arena, http->options.max_input_size);
   for (size_t i = 0; i < PARAMETER_COUNT; i++)
     x->parameters[i] = "";
@@ -56,6 +62,9 @@ void exchange_unref(exchange *x)
   if (!refcount_drop(&x->references))
     return;
   http_server *http = x->http;
+  if (x->inference != NULL)
+    inference_fini(x->inference);
+  trace_end(x->trace);
   body_fini(&x->body);
   arena_fini(&x->arena);
   free(x);
@@ -113,12 +122,25 @@ void exchange_completed(void *loop_pointer, struct MHD_Connection *mhd, void **c
     return;
   if (x->inference != NULL)
     connection_set_exchange(x->connection, NULL);
+  bool unsent = x->phase == EXCHANGE_WAITING || x->status == 0;
+  if (x->phase == EXCHANGE_ANSWERED)
+    trace_note_now(x->trace, TRACE_HTTP_SEND_END);
   if (x->phase == EXCHANGE_WAITING)
     finish_unsent(x);
+  access_note_over(x, unsent ? STATUS_NOT_SENT : x->status);
   connection_set_request(x->connection, NULL);
   connection_enter(x->connection, CONNECTION_IDLE);
   http_server_request_ended(x->http);
   exchange_unref(x);
+}
+
+NEREID_LogSubject exchange_subject(const exchange *x)
+{
+  const char *model = x->parameters[PARAMETER_MODEL];
+  int64_t version = 0;
+  text_to_int64(slice_of(x->parameters[PARAMETER_VERSION]), &version);
+  return (NEREID_LogSubject){
+      .request_id = x->request_id, .model = model[0] != '\0' ? model : NULL, .version = version};
 }
 
 void exchange_cancel(exchange *x)
@@ -290,6 +312,7 @@ void exchange_reply_message(exchange *x, TRITONSERVER_Message *message_owned)
     delete_message(message_owned);
     return;
   }
+  x->reply_bytes = size;
   // The text is the message's: the reply is sent from there.
   exchange_reply_with(x,
                       response_of(text, size, "application/json", delete_message, message_owned));
@@ -297,6 +320,7 @@ void exchange_reply_message(exchange *x, TRITONSERVER_Message *message_owned)
 
 static struct MHD_Response *failure_response(exchange *x)
 {
+  x->reply_bytes = strlen(x->failure);
   struct MHD_Response *response = response_of_json_copy(x->failure);
   return x->failure_header == NULL ? response
                                    : response_with(response, x->failure_header, x->failure_value);
@@ -310,6 +334,7 @@ static enum MHD_Result send_reply(exchange *x)
   if (x->reply == NULL)
     return MHD_NO;
   x->phase = EXCHANGE_ANSWERED;
+  trace_note_now(x->trace, TRACE_HTTP_SEND_START);
   connection_enter(x->connection, CONNECTION_REPLY);
   bool last = x->last || atomic_load_explicit(&x->http->leaving, memory_order_relaxed);
   if (last && !is_shared(x))
@@ -324,7 +349,7 @@ static enum MHD_Result send_reply(exchange *x)
 static enum MHD_Result refuse(exchange *x)
 {
   char text[8 * FAILURE_MAX_BYTES]; // each byte may be escaped with six
-  size_t body_size = strlen(x->failure);
+  size_t body_size = x->reply_bytes = strlen(x->failure);
   bool extra = x->failure_header != NULL;
   int size = snprintf(text, sizeof(text),
                       "HTTP/1.1 %u %s\r\nConnection: close\r\nContent-Type: application/json\r\n"
@@ -371,13 +396,15 @@ static bool check_head(exchange *x, const request_line *line)
   return x->failure == NULL;
 }
 
-static bool find_route(exchange *x, const char *method, slice path)
+static bool find_route(exchange *x, slice path)
 {
-  route_match match = routes_find(route_method_of(method), path);
+  route_match match = routes_find(x->method, path);
   if (match.methods == 0) {
     exchange_fail(x, MHD_HTTP_NOT_FOUND, "Not Found");
     return false;
   }
+  if (!access_check_key(x, match.category)) // as Triton does, before it looks at the method
+    return false;
   if (match.route == NULL) {
     static const char *const allowed[] = {[METHOD_GET] = "GET, HEAD",
                                           [METHOD_POST] = "POST",
@@ -413,7 +440,7 @@ static bool find_route(exchange *x, const char *method, slice path)
 static bool check_room(exchange *x)
 {
   if (!connection_is_surplus(x->connection) || x->route->category == CATEGORY_HEALTH ||
-      access_is_admin(x->route->category))
+      route_category_is_admin(x->route->category))
     return true;
   x->last = true;
   exchange_fail(x, MHD_HTTP_SERVICE_UNAVAILABLE,
@@ -447,8 +474,8 @@ static bool check_body(exchange *x)
 
 static bool admit(exchange *x, const request_line *line)
 {
-  if (!check_head(x, line) || !find_route(x, line->method, slice_of(line->path)) ||
-      !access_admit(x) || !check_room(x) || !check_body(x))
+  if (!check_head(x, line) || !find_route(x, slice_of(line->path)) || !access_admit(x) ||
+      !check_room(x) || !check_body(x))
     return false;
   if (!has_body(&x->headers) || x->route->body == BODY_IGNORED)
     return true;
@@ -475,8 +502,11 @@ static enum MHD_Result begin(loop *l, struct MHD_Connection *mhd, const request_
   *context = x;
   if (!connection_enter(x->connection, CONNECTION_BODY))
     return MHD_NO;
-  http_log_verbose("HTTP request: %s %s", line->method, line->path);
-  if (admit(x, line)) {
+  x->method = route_method_of(line->method);
+  access_note_began(x, line->method, line->path);
+  bool admitted = admit(x, line);
+  http_log_verbose_about(x, "HTTP request: %s %s", line->method, line->path);
+  if (admitted) {
     connection_enter(x->connection, has_body(&x->headers) ? CONNECTION_BODY : CONNECTION_RUNNING);
     return MHD_YES;
   }
@@ -492,6 +522,7 @@ static enum MHD_Result begin(loop *l, struct MHD_Connection *mhd, const request_
 static enum MHD_Result receive(exchange *x, const char *data, size_t size)
 {
   connection_received(x->connection, size);
+  access_note_received(x, size);
   body_result taken = BODY_OK;
   if (x->phase != EXCHANGE_DROPPING && x->route->body != BODY_IGNORED)
     taken = body_append(&x->body, data, size);
@@ -587,12 +618,25 @@ bool exchange_is_abandoned(const exchange *x)
   return x->phase == EXCHANGE_ANSWERED;
 }
 
+static void run_queued(job *queued)
+{
+  exchange *x = (exchange *)((char *)queued - offsetof(exchange, queued));
+  x->job(x);
+  exchange_resume(x);
+}
+
+error *exchange_submit_job(exchange *x, jobs *pool, job_order order)
+{
+  x->queued.run = run_queued;
+  return jobs_submit(pool, order, &x->queued);
+}
+
 void exchange_run_job(exchange *x, jobs *pool, job_order order, void (*job)(exchange *x),
                       exchange_step next)
 {
   x->job = job;
   exchange_suspend(x, next);
-  if (!exchange_fail_if_error(x, jobs_submit(pool, order, x)))
+  if (!exchange_fail_if_error(x, exchange_submit_job(x, pool, order)))
     return;
   exchange_resume(x);
 }

@@ -11,9 +11,11 @@
 #include "frontend/http/body.h"
 #include "frontend/http/connections.h"
 #include "frontend/http/headers.h"
-#include "frontend/http/jobs.h"
 #include "frontend/http/loop.h"
 #include "frontend/http/routes.h"
+#include "frontend/protocol/jobs.h"
+#include "frontend/trace/trace.h"
+#include "nereid/nereid.h"
 #include "triton/core/tritonserver.h"
 
 #include <microhttpd.h>
@@ -24,6 +26,7 @@
 typedef struct http_server http_server;
 typedef struct inference inference; // infer.h
 typedef struct exchange exchange;
+typedef struct access_note access_note; // access_note.h
 
 #define EXCHANGE_ARENA_BYTES 6144
 
@@ -45,6 +48,7 @@ struct exchange {
   refcount references;
   exchange_phase phase;
 
+  unsigned method; // route_method bit; 0: none that a route has
   const route *route;
   const char *parameters[PARAMETER_COUNT]; // decoded; "" when the path has none
   request_headers headers;
@@ -53,11 +57,16 @@ struct exchange {
 
   exchange_step next;       // what a resumed exchange does
   void (*job)(exchange *x); // what a job thread does; see exchange_run_job
-  exchange *next_job;       // queue of jobs.c
+  struct job queued;        // the same for jobs.h
   inference *inference;     // of an infer request, else NULL
+  const char *request_id;   // of an infer request once its body is read, else NULL; for the logs
+  access_note *note;        // NULL without an access log
   void *job_data;           // of the handler that runs a job
+  uint64_t received_ns;     // when the headers were there; 0 while nothing is traced
+  trace_record *trace;      // NULL: the request is not traced
 
   unsigned status;            // of the reply
+  uint64_t reply_bytes;       // of the reply's body, so far as it is made
   struct MHD_Response *reply; // NULL until made
   bool last;                  // the connection is closed after the reply
   const char *failure;        // the reply's text when it is an error, in the arena
@@ -100,8 +109,14 @@ void exchange_resume(exchange *x); // any thread, once for each suspension
 void exchange_run_job(exchange *x, jobs *pool, job_order order, void (*job)(exchange *x),
                       exchange_step next);
 
+// Runs x->job on a thread of the pool, and then resumes the exchange, which is suspended.
+error *exchange_submit_job(exchange *x, jobs *pool, job_order order);
+
 // Work on that many bytes of text is done by the pool http->workers, less by the loop.
 #define EXCHANGE_LOOP_BYTES (256u << 10)
+
+// What a line of the log about this request is about. Any thread that has the exchange.
+NEREID_LogSubject exchange_subject(const exchange *x);
 
 // The client left while the exchange was suspended: no reply can be made, and it must not be
 // suspended again.
@@ -129,7 +144,8 @@ void exchange_fail_header(exchange *x, const char *name, const char *value);
 void exchange_reply_empty(exchange *x, unsigned status);
 // 200 with the message as JSON; releases it.
 void exchange_reply_message(exchange *x, TRITONSERVER_Message *message_owned);
-// 200 with a reply that the handler made; NULL: it could not, which is 503 if it said nothing else.
+// 200 with a reply that the handler made (x->reply_bytes is set by the handler); NULL: it could
+// not, which is 503 if it said nothing else.
 void exchange_reply_with(exchange *x, struct MHD_Response *response_owned);
 
 #endif

@@ -19,6 +19,18 @@ void handle_model_load(exchange *x);
 void handle_model_unload(exchange *x);
 void handle_named_repository(exchange *x);
 
+// shared_memory.c
+void handle_system_memory_status(exchange *x);
+void handle_system_memory_register(exchange *x);
+void handle_system_memory_unregister(exchange *x);
+void handle_cuda_memory_status(exchange *x);
+void handle_cuda_memory_register(exchange *x);
+void handle_cuda_memory_unregister(exchange *x);
+// logging.c
+void handle_logging(exchange *x);
+// trace_setting.c
+void handle_trace_setting(exchange *x);
+
 // infer.c
 void handle_infer(exchange *x);
 void handle_generate(exchange *x);

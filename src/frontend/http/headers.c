@@ -113,6 +113,14 @@ void headers_add(request_headers *headers, slice name, slice value)
     if (equals(name, "Expect"))
       headers->expects_continue = equals(value, "100-continue");
     break;
+  case 10:
+    if (equals(name, "tracestate"))
+      headers->parent.tracestate = value;
+    break;
+  case 11:
+    if (equals(name, "traceparent"))
+      headers->parent.traceparent = value;
+    break;
   case 14:
     if (equals(name, "Content-Length"))
       add_number(headers, &headers->content_length, value,

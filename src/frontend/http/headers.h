@@ -4,6 +4,7 @@
 #define NEREID_FRONTEND_HTTP_HEADERS_H
 
 #include "base/slice.h"
+#include "frontend/trace/trace.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -39,6 +40,7 @@ typedef struct request_headers {
   bool expects_continue;  // Expect: 100-continue
   content_coding coding;  // of the body
   content_coding accepts; // the coding that the client likes best in a reply
+  trace_parent parent;    // W3C Trace Context; lives as long as the request's headers
   const char *fault;      // a reason not to trust the framing (RFC 9112, 6.3), else NULL
 } request_headers;
 

@@ -8,10 +8,10 @@
 #include "frontend/http/access.h"
 #include "frontend/http/exchange.h"
 #include "frontend/http/infer.h"
-#include "frontend/http/listen.h"
 #include "frontend/http/log.h"
 #include "frontend/http/loop.h"
 #include "frontend/http/server.h"
+#include "frontend/protocol/shared_memory.h"
 
 #include <limits.h>
 #include <stdlib.h>
@@ -66,13 +66,14 @@ void http_server_unref(http_server *http)
   if (!refcount_drop(&http->references))
     return;
   if (http->allocator != NULL)
-    http_log_failure("releasing the output allocator",
+    http_log_failure(NULL, "releasing the output allocator",
                      TRITONSERVER_ResponseAllocatorDelete(http->allocator));
   if (http->empty_reply != NULL)
     MHD_destroy_response(http->empty_reply);
   if (http->empty_json_reply != NULL)
     MHD_destroy_response(http->empty_json_reply);
   loops_free(http->loops);
+  listen_fini(&http->listener);
   pthread_cond_destroy(&http->changed);
   pthread_mutex_destroy(&http->mutex);
   free(http);
@@ -137,6 +138,12 @@ static http_server *allocate(const http_server_options *options, TRITONSERVER_Se
     return NULL;
   http->options = *options;
   http->options.address = NULL;
+  static const restrictions open;
+  static const tls_identity plain;
+  if (http->options.restricted == NULL)
+    http->options.restricted = &open;
+  if (http->options.tls == NULL)
+    http->options.tls = &plain;
   http->server = server;
   refcount_init(&http->references);
   http->options.connection_limit = limit_connections(options->connection_limit);
@@ -162,11 +169,11 @@ static error *start_loops(http_server *http)
 // The loops are there before anything is accepted; the socket listens meanwhile.
 static error *start(http_server *http, int listen_fd_owned)
 {
-  error *failure = jobs_new(JOB_THREADS, &http->jobs);
+  error *failure = jobs_new("http-job", JOB_THREADS, &http->jobs);
   if (failure == NULL)
-    failure = jobs_new(PROBE_THREADS, &http->probes);
+    failure = jobs_new("http-job", PROBE_THREADS, &http->probes);
   if (failure == NULL)
-    failure = jobs_new(machine_cpus(), &http->workers);
+    failure = jobs_new("http-job", machine_cpus(), &http->workers);
   http->parallel = (parallel){.run = jobs_run_parts, .pool = http->workers};
   if (failure == NULL)
     failure = make_shared_replies(http);
@@ -189,29 +196,41 @@ static bool is_loopback_only(int listen_fd)
          access_is_loopback((struct sockaddr *)&where);
 }
 
-// Which admin categories clients on other machines can use.
-static void log_reach(const http_server *http, const char *address, bool loopback_only)
+static bool is_for_strangers(const http_server *http, const route *row)
+{
+  return row->handle != NULL && route_category_is_admin(row->category) &&
+         http->options.restricted->of[row->category].header == NULL;
+}
+
+// Which admin categories clients on other machines can use without a key.
+static void log_reach(const http_server *http, bool loopback_only)
 {
   AUTO_BUFFER buffer names = BUFFER_EMPTY;
   bool listed[CATEGORY_COUNT] = {0};
   size_t count;
   const route *rows = routes_all(&count);
+  AUTO_ERROR error *no_regions = shared_memory_allowed(http->options.shared_memory);
+  listed[CATEGORY_SHARED_MEMORY] = no_regions != NULL; // then there is nothing to be reached
   for (size_t i = 0; i < count && !loopback_only && !http->options.admin_local_only; i++) {
     route_category category = rows[i].category;
-    if (rows[i].handle == NULL || listed[category] || !access_is_admin(category))
+    if (listed[category] || !is_for_strangers(http, &rows[i]))
       continue;
     listed[category] = true;
     buffer_append_format(&names, "%s%s", names.size > 0 ? ", " : "", route_category_name(category));
   }
   const char *why = loopback_only                    ? "none, the address is this machine's only"
                     : http->options.admin_local_only ? "none (--secure)"
+                    : names.size == 0                ? "none, they want a key"
                                                      : NULL;
   const char *advice = why == NULL ? " (--secure keeps them to this machine)" : "";
   slice text = why == NULL ? buffer_view(&names) : slice_of(why);
-  http_log_info("Admin categories that strangers can reach at %s:%u: %.*s%s", address, http->port,
+  http_log_info("Admin categories that strangers can reach at %s: %.*s%s", http->listener.where,
                 (int)text.size, text.data, advice);
   if (why == NULL && http->options.allow_model_upload)
     http_log_warning("strangers can bring code: %s", "--allow-model-upload is given");
+  if (why == NULL && no_regions == NULL)
+    http_log_warning("strangers can have memory objects of this machine mapped: %s",
+                     "--allow-client-shm is given");
 }
 
 error *http_server_new(const http_server_options *options, TRITONSERVER_Server *server,
@@ -220,27 +239,28 @@ error *http_server_new(const http_server_options *options, TRITONSERVER_Server *
   http_server *http = allocate(options, server);
   if (http == NULL)
     return error_no_memory();
-  int listen_fd;
+  const listen_options where = {options->address, options->port, options->reuse_port,
+                                options->backlog, options->unix_mode};
   bool loopback_only = false;
-  error *failure = listen_open(options->address, options->port, options->reuse_port,
-                               options->backlog, &listen_fd, &http->port);
-  if (failure == NULL)
-    loopback_only = is_loopback_only(listen_fd);
-  if (failure == NULL)
-    failure = start(http, listen_fd);
+  error *failure = listen_open(&where, &http->listener);
+  if (failure == NULL) {
+    loopback_only = is_loopback_only(http->listener.socket_fd);
+    failure = start(http, http->listener.socket_fd);
+  }
   if (failure != NULL) {
     http_server_free(http);
     return failure;
   }
-  http_log_info("Started HTTPService at %s:%u", options->address, http->port);
-  log_reach(http, options->address, loopback_only);
+  http_log_info("Started HTTPService at %s%s", http->listener.where,
+                http->options.tls->certificate != NULL ? " with TLS" : "");
+  log_reach(http, loopback_only);
   *result = http;
   return NULL;
 }
 
 uint16_t http_server_port(const http_server *http)
 {
-  return http->port;
+  return http->listener.port;
 }
 
 // Waits until `count` is 0 or the moment has come; returns the count.
@@ -267,6 +287,7 @@ size_t http_server_drain(http_server *http, uint64_t deadline_ns)
   atomic_store(&http->draining, true);
   if (http->connections == NULL)
     return 0;
+  listen_remove(&http->listener);
   connections_stop_accepting(http->connections);
   // Each client is told with its next reply to close; who has none on its way is closed here.
   while (connections_close_idle(http->connections) > 0 && clock_monotonic_ns() < deadline_ns)
@@ -285,6 +306,7 @@ void http_server_free(http_server *http)
   http_server_announce_stop(http);
   atomic_store(&http->draining, true);
   atomic_store(&http->stopping, true);
+  listen_remove(&http->listener);
   if (http->connections != NULL) {
     connections_stop_accepting(http->connections);
     // libmicrohttpd must not be stopped while a connection is suspended.

@@ -5,20 +5,26 @@
 #define NEREID_FRONTEND_HTTP_HTTP_SERVER_H
 
 #include "base/error.h"
+#include "frontend/protocol/header_forward.h"
+#include "frontend/protocol/restricted.h"
+#include "frontend/protocol/tls.h"
 #include "triton/core/tritonserver.h"
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
+typedef struct access_log access_log; // frontend/protocol/access_log.h
 typedef struct http_server http_server;
+typedef struct trace_service trace_service; // frontend/trace/trace.h
 
 // A limit or timeout of 0 is off, unless the field says otherwise.
 typedef struct http_server_options {
-  const char *address; // "0.0.0.0", "::", a host's name; copied
+  const char *address; // "0.0.0.0", "::", a host's name, "unix:<path>" (listen.h); copied
   uint16_t port;       // 0: any free one, see http_server_port
   bool reuse_port;     // share the port with other processes (SO_REUSEPORT)
   unsigned backlog;    // connections that wait to be accepted
+  unsigned unix_mode;  // permissions of a Unix socket's file; 0: as the umask says
 
   unsigned thread_count; // loop threads; 0: one for each processor, 2 at least, 8 at most
   // Open connections; 0: as many as there are descriptors. The first further ones are for health
@@ -38,6 +44,16 @@ typedef struct http_server_options {
 
   bool admin_local_only;   // admin categories are for clients on this machine (access.h)
   bool allow_model_upload; // loads may bring code from other machines
+  // borrowed; NULL: none
+  const restrictions *restricted; // categories that want a key
+  const header_forward *forward;  // fields of an inference that become parameters
+  const tls_identity *tls;        // without a certificate: no TLS
+
+  struct shared_memory *shared_memory; // of clients; borrowed, lives as long as `server`
+
+  access_log *access_log; // NULL: none; borrowed, must live as long as the listener
+
+  trace_service *trace; // borrowed; which requests are traced, and the trace extension
 
   unsigned busy_poll_us; // how long a loop polls for clients that come back at once
 } http_server_options;
@@ -51,7 +67,7 @@ void http_server_options_init(http_server_options *options);
 error *http_server_new(const http_server_options *options, TRITONSERVER_Server *server,
                        http_server **result);
 
-// The port in use.
+// The port in use; 0 of a Unix socket.
 uint16_t http_server_port(const http_server *http);
 
 // Serves on, but says that it is not ready, and asks each client to close its connection: so that

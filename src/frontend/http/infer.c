@@ -2,6 +2,8 @@
 // threads; the two callbacks come from threads of the core.
 #include "frontend/http/infer.h"
 
+#include "base/clock.h"
+#include "frontend/http/access_note.h"
 #include "frontend/http/exchange.h"
 #include "frontend/http/handlers.h"
 #include "frontend/http/log.h"
@@ -49,7 +51,7 @@ static void drop_request(inference *i)
 {
   if (atomic_fetch_sub_explicit(&i->request_users, 1, memory_order_acq_rel) != 1)
     return;
-  http_log_failure("deleting an inference request",
+  http_log_failure(i->exchange, "deleting an inference request",
                    TRITONSERVER_InferenceRequestDelete(i->request));
   exchange_unref(i->exchange); // and with it `i`
 }
@@ -70,17 +72,29 @@ void inference_cancel(inference *i)
   atomic_store(&i->cancel_wanted, true);
   if (!atomic_load(&i->submitted) || !take_request(i))
     return;
-  http_log_failure("cancelling an inference request",
+  http_log_failure(i->exchange, "cancelling an inference request",
                    TRITONSERVER_InferenceRequestCancel(i->request));
   drop_request(i);
+}
+
+// The last of what a single reply waits for lets it be made; see await_answer.
+static void note_event(inference *i)
+{
+  if (atomic_fetch_sub_explicit(&i->awaited, 1, memory_order_acq_rel) == 1 &&
+      atomic_exchange(&i->handover, HANDOVER_DONE) == HANDOVER_SUSPENDED)
+    exchange_resume(i->exchange); // from here on it is the loop thread's
 }
 
 static void request_released(TRITONSERVER_InferenceRequest *request, const uint32_t flags,
                              void *inference_pointer)
 {
+  inference *i = inference_pointer;
   (void)request;
-  if ((flags & TRITONSERVER_REQUEST_RELEASE_ALL) != 0)
-    drop_request(inference_pointer);
+  if ((flags & TRITONSERVER_REQUEST_RELEASE_ALL) == 0)
+    return;
+  if (i->span_count > 0)
+    note_event(i);
+  drop_request(i);
 }
 
 // A single reply has the first response; the other ones are counted.
@@ -90,7 +104,8 @@ static void keep_response(inference *i, TRITONSERVER_InferenceResponse *response
     i->response = response;
     return;
   }
-  http_log_failure("deleting a surplus response", TRITONSERVER_InferenceResponseDelete(response));
+  http_log_failure(i->exchange, "deleting a surplus response",
+                   TRITONSERVER_InferenceResponseDelete(response));
   inference_cancel(i); // the reply is an error already
 }
 
@@ -99,12 +114,14 @@ static void response_complete(TRITONSERVER_InferenceResponse *response, const ui
 {
   inference *i = inference_pointer;
   bool decoupled = i->decoupled; // else `i` may be gone with the last line
-  if (response != NULL)
+  access_note_response(i->exchange, response);
+  if (response != NULL) {
+    trace_note_now(i->exchange->trace, TRACE_INFER_RESPONSE_COMPLETE);
     keep_response(i, response);
+  }
   if ((flags & TRITONSERVER_RESPONSE_COMPLETE_FINAL) == 0)
     return;
-  if (atomic_exchange(&i->handover, HANDOVER_DONE) == HANDOVER_SUSPENDED)
-    exchange_resume(i->exchange); // from here on it is the loop thread's
+  note_event(i);
   if (decoupled)
     drop_request(i);
 }
@@ -113,6 +130,8 @@ static void streamed_response_complete(TRITONSERVER_InferenceResponse *response,
                                        const uint32_t flags, void *inference_pointer)
 {
   inference *i = inference_pointer;
+  access_note_response(i->exchange, response);
+  trace_note_now(i->exchange->trace, TRACE_INFER_RESPONSE_COMPLETE);
   stream_response_complete(response, flags, i);
   if ((flags & TRITONSERVER_RESPONSE_COMPLETE_FINAL) == 0)
     return;
@@ -131,8 +150,14 @@ static void delete_response(exchange *x)
 {
   inference *i = x->inference;
   if (i->response != NULL)
-    http_log_failure("deleting a response", TRITONSERVER_InferenceResponseDelete(i->response));
+    http_log_failure(x, "deleting a response", TRITONSERVER_InferenceResponseDelete(i->response));
   i->response = NULL;
+  infer_release_shared(i);
+}
+
+void inference_fini(inference *i)
+{
+  infer_release_shared(i);
 }
 
 // The core is done, or never got the request: the exchange has failed then.
@@ -170,6 +195,7 @@ static bool prepare_answer(exchange *x, inference *i)
   }
   if (i->decoupled)
     take_request(i); // for its responses
+  atomic_store_explicit(&i->awaited, i->span_count > 0 ? 2 : 1, memory_order_relaxed);
   return true;
 }
 
@@ -180,7 +206,8 @@ static bool submit(exchange *x, inference *i)
     drop_request(i);
     return false;
   }
-  TRITONSERVER_Error *failure = TRITONSERVER_ServerInferAsync(x->http->server, i->request, NULL);
+  TRITONSERVER_InferenceTrace *trace = x->trace == NULL ? NULL : trace_hand_over(x->trace);
+  TRITONSERVER_Error *failure = TRITONSERVER_ServerInferAsync(x->http->server, i->request, trace);
   if (!exchange_fail_if(x, failure))
     return true;
   if (i->stream != NULL) {
@@ -238,6 +265,18 @@ static void fill(exchange *x)
     set_callbacks(x, i);
 }
 
+// What the request takes from the client's memory is copied, here if it is little.
+static void complete(exchange *x)
+{
+  if (x->inference->copy_bytes > EXCHANGE_LOOP_BYTES && x->failure == NULL &&
+      !exchange_is_abandoned(x)) {
+    exchange_run_job(x, x->http->workers, JOB_BEGINS, infer_copy_shared, start);
+    return;
+  }
+  infer_copy_shared(x);
+  start(x);
+}
+
 static size_t json_bytes(const exchange *x)
 {
   const header_number *json_size = &x->headers.inference_header_length;
@@ -245,6 +284,17 @@ static size_t json_bytes(const exchange *x)
                  (uint64_t)json_size->value < x->body.size
              ? (size_t)json_size->value
              : x->body.size;
+}
+
+static void begin_trace(exchange *x)
+{
+  if (!trace_service_is_on(x->http->options.trace))
+    return;
+  uint64_t now = clock_monotonic_ns();
+  x->trace =
+      trace_begin(x->http->options.trace, x->parameters[PARAMETER_MODEL], &x->headers.parent);
+  trace_note(x->trace, TRACE_HTTP_RECV_START, x->received_ns == 0 ? now : x->received_ns);
+  trace_note(x->trace, TRACE_HTTP_RECV_END, now);
 }
 
 static void handle_way(exchange *x, const infer_way *way)
@@ -261,18 +311,20 @@ static void handle_way(exchange *x, const infer_way *way)
                        TRITONSERVER_InferenceRequestNew(&i->request, x->http->server,
                                                         x->parameters[PARAMETER_MODEL], version)))
     return;
+  begin_trace(x);
   i->way = way;
   i->decoupled = way->reply == NULL || (flags & TRITONSERVER_TXN_DECOUPLED) != 0;
   i->exchange = x;
   exchange_ref(x); // for the request
   atomic_store_explicit(&i->request_users, 1, memory_order_relaxed);
   x->inference = i;
+  x->request_id = "";
   if (json_bytes(x) > EXCHANGE_LOOP_BYTES) {
-    exchange_run_job(x, x->http->workers, JOB_BEGINS, fill, start);
+    exchange_run_job(x, x->http->workers, JOB_BEGINS, fill, complete);
     return;
   }
   fill(x);
-  start(x);
+  complete(x);
 }
 
 void handle_infer(exchange *x)

@@ -6,6 +6,7 @@
 #include "frontend/http/exchange.h"
 #include "frontend/http/server.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -31,6 +32,19 @@ static TRITONSERVER_Error *reserve(exchange *x, output_buffer *output, size_t si
   return NULL;
 }
 
+// Triton's text.
+static TRITONSERVER_Error *check_span(const output_choice *choice, size_t byte_size)
+{
+  char text[512];
+  if (byte_size <= choice->span->byte_size)
+    return NULL;
+  snprintf(text, sizeof(text),
+           "shared memory size specified with the request for output '%s' (%zu bytes) should be at "
+           "least %zu bytes to hold the results",
+           choice->name, choice->span->byte_size, byte_size);
+  return TRITONSERVER_ErrorNew(TRITONSERVER_ERROR_INTERNAL, text);
+}
+
 // All zeroes: a model that does not fill its output must not show what another client left there.
 static void *allocate_memory(const inference *i, output_buffer *output, size_t size)
 {
@@ -43,6 +57,29 @@ static void *allocate_memory(const inference *i, output_buffer *output, size_t s
   output->memory = block_allocate_zeroed(size);
   output->size = size;
   return output->memory;
+}
+
+// Gives the memory where the output is written; NULL without an error when there is none.
+static TRITONSERVER_Error *find_memory(const inference *i, output_buffer *output,
+                                       const output_choice *choice, size_t byte_size, void **memory)
+{
+  TRITONSERVER_Error *refused = NULL;
+  if (choice->span != NULL) {
+    refused = check_span(choice, byte_size);
+    *memory = refused == NULL ? choice->span->base : NULL;
+    return refused;
+  }
+  refused = reserve(i->exchange, output, byte_size);
+  if (refused == NULL)
+    *memory = allocate_memory(i, output, byte_size);
+  return refused;
+}
+
+// Does more happen to the output than that it is sent from where it is?
+static bool is_converted(const exchange *x, const output_choice *choice)
+{
+  return choice->span == NULL &&
+         (!choice->binary || choice->classification > 0 || x->headers.accepts != CODING_IDENTITY);
 }
 
 static TRITONSERVER_Error *allocate(TRITONSERVER_ResponseAllocator *allocator,
@@ -59,8 +96,10 @@ static TRITONSERVER_Error *allocate(TRITONSERVER_ResponseAllocator *allocator,
   output_buffer *output = i->decoupled
                               ? calloc(1, sizeof(*output))
                               : arena_allocate_array(&i->exchange->arena, 1, sizeof(*output));
-  TRITONSERVER_Error *refused = output == NULL ? NULL : reserve(i->exchange, output, byte_size);
-  void *memory = output == NULL || refused != NULL ? NULL : allocate_memory(i, output, byte_size);
+  const output_choice *choice = choose(i, tensor_name);
+  void *memory = NULL;
+  TRITONSERVER_Error *refused =
+      output == NULL ? NULL : find_memory(i, output, choice, byte_size, &memory);
   if (memory == NULL) {
     if (output != NULL)
       budget_give_back(&i->exchange->http->budget, output->reserved);
@@ -70,8 +109,8 @@ static TRITONSERVER_Error *allocate(TRITONSERVER_ResponseAllocator *allocator,
                            : TRITONSERVER_ErrorNew(TRITONSERVER_ERROR_UNAVAILABLE,
                                                    "out of memory for an output");
   }
-  output->choice = choose(i, tensor_name);
-  if (!output->choice->binary || i->exchange->headers.accepts != CODING_IDENTITY)
+  output->choice = choice;
+  if (is_converted(i->exchange, choice))
     atomic_fetch_add_explicit(&i->text_bytes, byte_size, memory_order_relaxed);
   output->separate = i->decoupled;
   output->exchange = i->exchange;

@@ -7,6 +7,7 @@
 #include "frontend/http/server.h"
 #include "frontend/http/version.h"
 #include "frontend/protocol/generate_json.h"
+#include "frontend/protocol/request_parameter.h"
 #include "nereid/nereid.h"
 
 #include <inttypes.h>
@@ -59,31 +60,32 @@ static bool fill_raw(exchange *x, inference *i)
 
 // ---- requests with a JSON part ----
 
-static bool is_supported(exchange *x, const char *name, const json_shared_memory *shared_memory,
-                         uint64_t classification)
-{
-  if (shared_memory->region != NULL)
-    exchange_fail(x, MHD_HTTP_NOT_IMPLEMENTED,
-                  "tensor '%s' is in shared memory region '%s': shared memory is not supported by "
-                  "nereid yet",
-                  name, shared_memory->region);
-  else if (classification > 0)
-    exchange_fail(x, MHD_HTTP_NOT_IMPLEMENTED,
-                  "output '%s': classification is not supported by nereid yet", name);
-  return x->failure == NULL;
-}
-
 static bool add_input(exchange *x, inference *i, const infer_json_input *input)
 {
-  if (!is_supported(x, input->name, &input->shared_memory, 0) ||
-      exchange_fail_if(x, TRITONSERVER_InferenceRequestAddInput(i->request, input->name,
+  if (exchange_fail_if(x, TRITONSERVER_InferenceRequestAddInput(i->request, input->name,
                                                                 input->datatype, input->shape,
                                                                 input->shape_count)))
     return false;
+  if (input->shared_memory.region != NULL)
+    return infer_add_shared_input(x, i, input);
   return input->data_size == 0 ||
          !exchange_fail_if(x, TRITONSERVER_InferenceRequestAppendInputData(
                                   i->request, input->name, input->data, input->data_size,
                                   TRITONSERVER_MEMORY_CPU, 0));
+}
+
+// Asked now, as the model may be unloaded when its answer comes.
+static bool read_rows(exchange *x, inference *i)
+{
+  int64_t version;
+  uint32_t flags = 0;
+  if (!version_of(x, &version) ||
+      exchange_fail_if(x, TRITONSERVER_ServerModelBatchProperties(x->http->server,
+                                                                  x->parameters[PARAMETER_MODEL],
+                                                                  version, &flags, NULL)))
+    return false;
+  i->has_rows = (flags & TRITONSERVER_BATCH_FIRST_DIM) != 0;
+  return true;
 }
 
 static bool add_outputs(exchange *x, inference *i, const infer_request_json *json)
@@ -96,35 +98,50 @@ static bool add_outputs(exchange *x, inference *i, const infer_request_json *jso
   }
   for (size_t k = 0; k < json->output_count; k++) {
     const infer_json_output *output = &json->outputs[k];
-    i->choices[i->choice_count++] = (output_choice){output->name, output->binary};
-    if (!is_supported(x, output->name, &output->shared_memory, output->classification) ||
-        exchange_fail_if(x,
-                         TRITONSERVER_InferenceRequestAddRequestedOutput(i->request, output->name)))
+    output_choice *choice = &i->choices[i->choice_count++];
+    *choice = (output_choice){
+        .name = output->name, .binary = output->binary, .classification = output->classification};
+    if (exchange_fail_if(
+            x, TRITONSERVER_InferenceRequestAddRequestedOutput(i->request, output->name)) ||
+        (output->classification > 0 && !read_rows(x, i)) ||
+        !infer_choose_shared_output(x, i, output, choice))
       return false;
   }
   return true;
 }
 
+// Those with a meaning are members of the request already.
 static TRITONSERVER_Error *set_parameter(TRITONSERVER_InferenceRequest *request,
                                          const json_parameter *p)
 {
+  uint32_t flags = 0;
+  request_parameter parameter = {.name = p->name};
   switch (p->type) {
   case TRITONSERVER_PARAMETER_INT:
-    return TRITONSERVER_InferenceRequestSetIntParameter(request, p->name, p->value.integer);
+    parameter.type = REQUEST_PARAMETER_INT64;
+    parameter.value.integer = p->value.integer;
+    break;
   case TRITONSERVER_PARAMETER_BOOL:
-    return TRITONSERVER_InferenceRequestSetBoolParameter(request, p->name, p->value.boolean);
+    parameter.type = REQUEST_PARAMETER_BOOL;
+    parameter.value.boolean = p->value.boolean;
+    break;
   case TRITONSERVER_PARAMETER_DOUBLE:
-    return TRITONSERVER_InferenceRequestSetDoubleParameter(request, p->name, p->value.number);
+    parameter.type = REQUEST_PARAMETER_DOUBLE;
+    parameter.value.real = p->value.number;
+    break;
   default:
-    return TRITONSERVER_InferenceRequestSetStringParameter(request, p->name, p->value.string);
+    parameter.type = REQUEST_PARAMETER_STRING;
+    parameter.value.string = p->value.string;
   }
+  return request_parameter_apply(request, &parameter, &flags);
 }
 
 // Not for tensors of a size that a model cannot be through with in the time that a loop may take,
 // nor for answers without end.
-static uint32_t run_here_flag(const exchange *x)
+static uint32_t run_here_flag(const exchange *x, const infer_request_json *json)
 {
-  return x->body.size <= EXCHANGE_LOOP_BYTES && !x->inference->decoupled
+  return x->body.size <= EXCHANGE_LOOP_BYTES && infer_shared_bytes(json) <= EXCHANGE_LOOP_BYTES &&
+                 !x->inference->decoupled
              ? NEREID_REQUEST_FLAG_RUN_HERE
              : 0;
 }
@@ -132,7 +149,7 @@ static uint32_t run_here_flag(const exchange *x)
 static TRITONSERVER_Error *set_flags(const exchange *x, TRITONSERVER_InferenceRequest *request,
                                      const infer_request_json *json)
 {
-  uint32_t flags = run_here_flag(x) |
+  uint32_t flags = run_here_flag(x, json) |
                    (json->sequence_start ? TRITONSERVER_REQUEST_FLAG_SEQUENCE_START : 0) |
                    (json->sequence_end ? TRITONSERVER_REQUEST_FLAG_SEQUENCE_END : 0);
   TRITONSERVER_Error *failure = TRITONSERVER_InferenceRequestSetFlags(request, flags);
@@ -145,6 +162,7 @@ static TRITONSERVER_Error *set_flags(const exchange *x, TRITONSERVER_InferenceRe
 
 static bool set_options(exchange *x, inference *i, const infer_request_json *json)
 {
+  x->request_id = json->id;
   if (json->id[0] != '\0' &&
       exchange_fail_if(x, TRITONSERVER_InferenceRequestSetId(i->request, json->id)))
     return false;
@@ -179,13 +197,16 @@ static void release_text(void *exchange_pointer, const char *begin, const char *
 
 static bool add_tensors(exchange *x, inference *i, const infer_request_json *json)
 {
+  // outputs first: an input that one of them is written over is copied
+  if (!infer_reserve_shared(x, i, json) || !add_outputs(x, i, json))
+    return false;
   for (size_t k = 0; k < json->input_count; k++)
     if (!add_input(x, i, &json->inputs[k]))
       return false;
-  return add_outputs(x, i, json);
+  return true;
 }
 
-bool infer_fill_request(exchange *x, inference *i)
+static bool fill_tensors(exchange *x, inference *i)
 {
   size_t json_size;
   infer_request_json json;
@@ -203,6 +224,42 @@ bool infer_fill_request(exchange *x, inference *i)
       exchange_fail_if_error(x, binary_tensors_split(&json, binary)) || !set_options(x, i, &json))
     return false;
   return add_tensors(x, i, &json);
+}
+
+typedef struct header_forwarding {
+  exchange *exchange;
+  TRITONSERVER_InferenceRequest *request;
+} header_forwarding;
+
+static enum MHD_Result forward_field(void *forwarding_pointer, enum MHD_ValueKind kind,
+                                     const char *name, size_t name_size, const char *value,
+                                     size_t value_size)
+{
+  (void)kind;
+  (void)value_size;
+  header_forwarding *f = forwarding_pointer;
+  bool matches;
+  if (exchange_fail_if_error(f->exchange,
+                             header_forward_matches(f->exchange->http->options.forward,
+                                                    (slice){name, name_size}, &matches)))
+    return MHD_NO;
+  if (matches)
+    exchange_fail_if(f->exchange,
+                     TRITONSERVER_InferenceRequestSetStringParameter(f->request, name, value));
+  return f->exchange->failure == NULL ? MHD_YES : MHD_NO;
+}
+
+static bool forward_headers(exchange *x, inference *i)
+{
+  header_forwarding f = {x, i->request};
+  if (x->http->options.forward != NULL)
+    MHD_get_connection_values_n(x->mhd, MHD_HEADER_KIND, forward_field, &f);
+  return x->failure == NULL;
+}
+
+bool infer_fill_request(exchange *x, inference *i)
+{
+  return fill_tensors(x, i) && forward_headers(x, i);
 }
 
 // ---- generate ----
@@ -227,7 +284,7 @@ static bool read_model_inputs(exchange *x, int64_t version, generate_inputs *inp
       exchange_fail_if_error(x, generate_inputs_read((slice){copy, size}, &x->arena, inputs));
     }
   }
-  http_log_failure("deleting a model's metadata", TRITONSERVER_MessageDelete(message));
+  http_log_failure(x, "deleting a model's metadata", TRITONSERVER_MessageDelete(message));
   return x->failure == NULL;
 }
 

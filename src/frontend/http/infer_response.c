@@ -8,11 +8,13 @@
 #include "frontend/http/log.h"
 #include "frontend/http/response.h"
 #include "frontend/http/server.h"
+#include "frontend/protocol/classification.h"
 #include "frontend/protocol/generate_json.h"
 
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #define INFERENCE_HEADER "Inference-Header-Content-Length"
 
@@ -68,6 +70,54 @@ static TRITONSERVER_Error *read_parameters(TRITONSERVER_InferenceResponse *respo
   return NULL;
 }
 
+static TRITONSERVER_Error *over_budget(void)
+{
+  return TRITONSERVER_ErrorNew(
+      TRITONSERVER_ERROR_UNAVAILABLE,
+      "the server holds as many bytes of answers as it may, try again later");
+}
+
+// Puts the strings in the output's place; they are moved to the arena, where the reply finds them.
+static TRITONSERVER_Error *take_classes(exchange *x, const class_strings *strings,
+                                        response_output_json *o)
+{
+  size_t size = strings->elements.size;
+  if (size >= BUDGET_LEAST_BYTES && body_reserve_work(&x->body, size) != BODY_OK)
+    return over_budget();
+  char *data = arena_allocate(&x->arena, size);
+  int64_t *shape = arena_allocate_array(&x->arena, strings->shape_count, sizeof(*shape));
+  if (data == NULL || shape == NULL)
+    return no_memory();
+  if (size > 0)
+    memcpy(data, strings->elements.data, size);
+  memcpy(shape, strings->shape, strings->shape_count * sizeof(*shape));
+  o->datatype = TRITONSERVER_TYPE_BYTES;
+  o->shape = shape;
+  o->shape_count = strings->shape_count;
+  o->data = data;
+  o->data_size = size;
+  return NULL;
+}
+
+static TRITONSERVER_Error *classify(exchange *x, TRITONSERVER_InferenceResponse *response,
+                                    uint32_t index, uint64_t class_count, response_output_json *o)
+{
+  const class_scores scores = {.response = response,
+                               .index = index,
+                               .datatype = o->datatype,
+                               .shape = o->shape,
+                               .shape_count = o->shape_count,
+                               .has_rows = x->inference->has_rows,
+                               .data = o->data,
+                               .size = o->data_size};
+  class_strings strings = {0};
+  TRITONSERVER_Error *e = classification_make(&scores, class_count, &strings);
+  if (e == NULL)
+    e = take_classes(x, &strings, o);
+  buffer_fini(&strings.elements);
+  return e;
+}
+
 static TRITONSERVER_Error *read_output(TRITONSERVER_InferenceResponse *response, uint32_t index,
                                        response_output_json *o)
 {
@@ -82,8 +132,16 @@ static TRITONSERVER_Error *read_output(TRITONSERVER_InferenceResponse *response,
     return e;
   const output_buffer *memory = tag; // NULL when the backend never asked for the buffer
   o->shape_count = dim_count;
-  o->form = memory != NULL && memory->choice->binary ? RESPONSE_DATA_BINARY : RESPONSE_DATA_JSON;
-  return NULL;
+  o->form = RESPONSE_DATA_JSON;
+  if (memory == NULL)
+    return NULL;
+  const output_choice *choice = memory->choice;
+  o->form = choice->span != NULL ? RESPONSE_DATA_SHARED_MEMORY
+            : choice->binary     ? RESPONSE_DATA_BINARY
+                                 : RESPONSE_DATA_JSON;
+  return choice->classification > 0
+             ? classify(memory->exchange, response, index, choice->classification, o)
+             : NULL;
 }
 
 static TRITONSERVER_Error *read_outputs(TRITONSERVER_InferenceResponse *response, arena *a,
@@ -145,7 +203,8 @@ static void release_memory(void *pointer)
   if (memory->reserved > 0)
     budget_give_back(&x->http->budget, memory->reserved);
   if (memory->response != NULL)
-    http_log_failure("deleting a response", TRITONSERVER_InferenceResponseDelete(memory->response));
+    http_log_failure(x, "deleting a response",
+                     TRITONSERVER_InferenceResponseDelete(memory->response));
   exchange_unref(x); // and with it `memory`
 }
 
@@ -163,6 +222,7 @@ static reply_memory *hold(exchange *x, buffer *text)
   }
   *memory = (reply_memory){.exchange = x, .text = *text, .reserved = reserved};
   *text = BUFFER_EMPTY;
+  x->reply_bytes = memory->text.size;
   exchange_ref(x);
   return memory;
 }
@@ -182,6 +242,9 @@ static struct MHD_Response *reply_from_parts(exchange *x, inference *i, infer_re
   reply_memory *memory = hold(x, &reply->text);
   if (memory == NULL || reply->part_count == 1)
     return memory == NULL ? NULL : reply_with_text(memory);
+  x->reply_bytes = 0;
+  for (size_t k = 0; k < reply->part_count; k++)
+    x->reply_bytes += reply->parts[k].iov_len;
   struct MHD_Response *response = MHD_create_response_from_iovec(
       reply->parts, (unsigned)reply->part_count, release_memory, memory);
   if (response == NULL) {
@@ -228,7 +291,8 @@ void infer_reply(exchange *x, inference *i)
                   i->response_count);
     return;
   }
-  if (exchange_fail_if(x, infer_read_response(i->response, &x->arena, &reply.json)))
+  if (!infer_check_shared(x, i) ||
+      exchange_fail_if(x, infer_read_response(i->response, &x->arena, &reply.json)))
     return;
   if (!exchange_fail_if_error(
           x, infer_response_json_write(&reply.json, &x->http->parallel, &reply.text))) {
@@ -256,5 +320,7 @@ void generate_reply(exchange *x, inference *i)
       exchange_fail_if_error(x, generate_response_json_write(&json, &x->arena, &text)))
     return;
   reply_memory *memory = hold(x, &text);
-  exchange_reply_with(x, with_headers(memory == NULL ? NULL : reply_with_text(memory), false, 0));
+  struct MHD_Response *response =
+      with_headers(memory == NULL ? NULL : reply_with_text(memory), false, 0);
+  exchange_reply_with(x, response_with_load(response, x->http->server, x->mhd));
 }

@@ -15,6 +15,7 @@
 #include "frontend/http/server.h"
 
 #include <errno.h>
+#include <gnutls/x509.h>
 #include <microhttpd.h>
 #include <stdarg.h>
 #include <stdatomic.h>
@@ -49,6 +50,8 @@ struct loop {
   _Atomic(arrival *) arrived; // newest first
 
   uint64_t progress;    // steps of connections so far; loop thread only, as what follows
+  tls_loop tls;         // moves of bytes, when there is TLS
+  unsigned vain;        // passes in a row that moved nothing though there was work
   unsigned begun;       // requests that began in this pass
   unsigned elsewhere;   // requests that the core or a job has
   uint64_t worked_ns;   // when there last was progress
@@ -109,6 +112,7 @@ static void sleep_until_woken(loop *l)
     atomic_fetch_add_explicit(&l->all->awake, 1, memory_order_relaxed);
   }
   atomic_store(&l->awake, true);
+  l->vain = 0;
 }
 
 // --- Connections
@@ -164,6 +168,29 @@ static void end_request(loop *l, struct MHD_Connection *mhd, connection *c)
     exchange_completed(l, mhd, &context, MHD_REQUEST_TERMINATED_WITH_ERROR);
 }
 
+// libmicrohttpd asks clients for a certificate, but leaves it to others to insist on a good one.
+static void require_certificate(gnutls_session_t session)
+{
+  static char purpose[] = GNUTLS_KP_TLS_WWW_CLIENT;
+  static gnutls_typed_vdata_st wanted = {GNUTLS_DT_KEY_PURPOSE_OID, (unsigned char *)purpose, 0};
+  gnutls_certificate_server_set_request(session, GNUTLS_CERT_REQUIRE);
+  gnutls_session_set_verify_cert2(session, &wanted, 1, 0);
+}
+
+// The session of a connection whose handshake has not begun; NULL without TLS.
+static gnutls_session_t tls_session_of(const loop *l, struct MHD_Connection *mhd)
+{
+  const tls_identity *tls = l->all->http->options.tls;
+  if (tls->certificate == NULL)
+    return NULL;
+  const union MHD_ConnectionInfo *info =
+      MHD_get_connection_info(mhd, MHD_CONNECTION_INFO_GNUTLS_SESSION);
+  gnutls_session_t session = info == NULL ? NULL : info->tls_session;
+  if (session != NULL && tls->root != NULL)
+    require_certificate(session);
+  return session;
+}
+
 static void connection_changed(void *loop_pointer, struct MHD_Connection *mhd,
                                void **socket_context, enum MHD_ConnectionNotificationCode what)
 {
@@ -171,7 +198,10 @@ static void connection_changed(void *loop_pointer, struct MHD_Connection *mhd,
   if (what == MHD_CONNECTION_NOTIFY_STARTED) {
     const union MHD_ConnectionInfo *info =
         MHD_get_connection_info(mhd, MHD_CONNECTION_INFO_CONNECTION_FD);
-    *socket_context = connection_open(l->all->http->connections, info->connect_fd);
+    *socket_context = connection_open(l->all->http->connections, info->connect_fd,
+                                      tls_session_of(l, mhd), &l->tls);
+    if (*socket_context == NULL) // nobody would end its waiting
+      shutdown(info->connect_fd, SHUT_RDWR);
   } else if (*socket_context != NULL) {
     end_request(l, mhd, *socket_context);
     connection_close(*socket_context);
@@ -217,10 +247,17 @@ static void note_progress(loop *l)
 
 // --- The thread
 
+// With TLS there seems to be work while a handshake waits for its client. Work there is ends within
+// a few passes or moves bytes.
+#define MAX_VAIN_PASSES 32
+
 static bool has_work_left(loop *l)
 {
   MHD_UNSIGNED_LONG_LONG timeout_ms;
-  return MHD_get_timeout(l->daemon, &timeout_ms) == MHD_YES && timeout_ms == 0;
+  if (MHD_get_timeout(l->daemon, &timeout_ms) != MHD_YES || timeout_ms != 0)
+    return false;
+  bool tls = l->all->http->options.tls->certificate != NULL;
+  return !tls || ++l->vain <= MAX_VAIN_PASSES;
 }
 
 static void *run(void *loop_pointer)
@@ -229,10 +266,13 @@ static void *run(void *loop_pointer)
   l->worked_ns = clock_monotonic_ns();
   while (!atomic_load(&l->all->stopping)) {
     uint64_t progress = l->progress;
+    uint64_t moves = l->tls.moves;
     l->begun = 0;
     atomic_store(&l->wanted, false);
     take_arrivals(l, true);
     MHD_run_wait(l->daemon, 0);
+    if (l->progress != progress || l->tls.moves != moves)
+      l->vain = 0;
     if (l->progress != progress)
       note_progress(l);
     else if (!has_work_left(l) && !may_poll(l))
@@ -269,17 +309,30 @@ static struct MHD_Daemon *start_daemon(loop *l)
 {
   unsigned flags = MHD_USE_EPOLL | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_NO_LISTEN_SOCKET |
                    MHD_USE_SUPPRESS_DATE_NO_CLOCK | MHD_USE_ERROR_LOG | MHD_USE_TURBO;
+  const tls_identity *tls = l->all->http->options.tls;
+  if (tls->certificate != NULL)
+    flags |= MHD_USE_TLS;
   struct MHD_OptionItem options[] = {
       {MHD_OPTION_CONNECTION_MEMORY_LIMIT, CONNECTION_MEMORY_BYTES, NULL},
       {MHD_OPTION_CONNECTION_LIMIT, UNLIMITED_CONNECTIONS, NULL},
       {MHD_OPTION_STRICT_FOR_CLIENT, 0, NULL}, // head.c is strict: 1 answers a missing Host twice
       {MHD_OPTION_END, 0, NULL},
   };
-  return MHD_start_daemon(
-      flags, 0, NULL, NULL, exchange_handle, l, MHD_OPTION_EXTERNAL_LOGGER, log_line, l,
-      MHD_OPTION_NOTIFY_COMPLETED, exchange_completed, l, MHD_OPTION_NOTIFY_CONNECTION,
-      connection_changed, l, MHD_OPTION_UNESCAPE_CALLBACK, leave_encoded, NULL,
-      MHD_OPTION_URI_LOG_CALLBACK, request_began, l, MHD_OPTION_ARRAY, options, MHD_OPTION_END);
+  struct MHD_OptionItem tls_options[] = {
+      {MHD_OPTION_HTTPS_MEM_KEY, 0, tls->key},
+      {MHD_OPTION_HTTPS_MEM_CERT, 0, tls->certificate},
+      {MHD_OPTION_HTTPS_PRIORITIES, 0, (void *)TLS_PRIORITIES},
+      {tls->root != NULL ? MHD_OPTION_HTTPS_MEM_TRUST : MHD_OPTION_END, 0, tls->root},
+      {MHD_OPTION_END, 0, NULL},
+  };
+  if (tls->certificate == NULL)
+    tls_options[0].option = MHD_OPTION_END;
+  return MHD_start_daemon(flags, 0, NULL, NULL, exchange_handle, l, MHD_OPTION_EXTERNAL_LOGGER,
+                          log_line, l, MHD_OPTION_NOTIFY_COMPLETED, exchange_completed, l,
+                          MHD_OPTION_NOTIFY_CONNECTION, connection_changed, l,
+                          MHD_OPTION_UNESCAPE_CALLBACK, leave_encoded, NULL,
+                          MHD_OPTION_URI_LOG_CALLBACK, request_began, l, MHD_OPTION_ARRAY, options,
+                          MHD_OPTION_ARRAY, tls_options, MHD_OPTION_END);
 }
 
 static bool watch_for_sleep(loop *l, int fd, uint32_t events)
@@ -291,6 +344,7 @@ static bool watch_for_sleep(loop *l, int fd, uint32_t events)
 static error *start_loop(loop *l)
 {
   l->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+  l->tls.epoll_fd = l->epoll_fd;
   l->wake_fd = wakeup_new();
   l->daemon = start_daemon(l);
   if (l->daemon == NULL)

@@ -2,9 +2,9 @@
 #include "frontend/http/metrics_server.h"
 
 #include "base/error.h"
-#include "frontend/http/listen.h"
 #include "frontend/http/log.h"
 #include "frontend/http/response.h"
+#include "frontend/protocol/listen.h"
 
 #include <microhttpd.h>
 #include <stdlib.h>
@@ -20,7 +20,7 @@
 struct metrics_server {
   TRITONSERVER_Server *server; // borrowed
   struct MHD_Daemon *daemon;
-  uint16_t port;
+  listener listener; // the descriptor is the daemon's
 };
 
 static void delete_metrics(void *metrics)
@@ -41,7 +41,7 @@ static struct MHD_Response *metrics_response(metrics_server *m, unsigned *status
     *status = MHD_HTTP_OK;
     return response_of(text, size, TEXT_TYPE, delete_metrics, metrics);
   }
-  http_log_failure("cannot give the metrics", failure);
+  http_log_failure(NULL, "cannot give the metrics", failure);
   if (metrics != NULL)
     delete_metrics(metrics);
   *status = MHD_HTTP_SERVICE_UNAVAILABLE;
@@ -111,13 +111,14 @@ error *metrics_server_new(const metrics_server_options *options, TRITONSERVER_Se
   if (m == NULL)
     return error_no_memory();
   m->server = server;
-  int listen_fd;
-  error *failure =
-      listen_open(options->address, options->port, false, BACKLOG, &listen_fd, &m->port);
+  const listen_options where = {options->address, options->port, false, BACKLOG,
+                                options->unix_mode};
+  error *failure = listen_open(&where, &m->listener);
   if (failure == NULL) {
-    m->daemon = start(m, listen_fd);
+    m->daemon = start(m, m->listener.socket_fd);
     if (m->daemon == NULL) {
-      close(listen_fd);
+      close(m->listener.socket_fd);
+      listen_fini(&m->listener);
       failure = error_new(ERROR_UNAVAILABLE, "cannot start the thread for metrics");
     }
   }
@@ -125,14 +126,14 @@ error *metrics_server_new(const metrics_server_options *options, TRITONSERVER_Se
     free(m);
     return failure;
   }
-  http_log_info("Started Metrics Service at %s:%u", options->address, m->port);
+  http_log_info("Started Metrics Service at %s", m->listener.where);
   *result = m;
   return NULL;
 }
 
 uint16_t metrics_server_port(const metrics_server *metrics)
 {
-  return metrics->port;
+  return metrics->listener.port;
 }
 
 void metrics_server_free(metrics_server *metrics)
@@ -140,5 +141,6 @@ void metrics_server_free(metrics_server *metrics)
   if (metrics == NULL)
     return;
   MHD_stop_daemon(metrics->daemon);
+  listen_fini(&metrics->listener);
   free(metrics);
 }

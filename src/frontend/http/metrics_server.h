@@ -13,6 +13,7 @@ typedef struct metrics_server metrics_server;
 typedef struct metrics_server_options {
   const char *address; // as in http_server_options; copied
   uint16_t port;       // 0: any free one, see metrics_server_port
+  unsigned unix_mode;  // as in http_server_options
 } metrics_server_options;
 
 // Opens the port and serves at once. `server` is borrowed until metrics_server_free has returned.

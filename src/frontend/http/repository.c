@@ -2,46 +2,17 @@
 // job thread; only its start and its reply are made on the loop thread.
 #include "frontend/http/handlers.h"
 
-#include "base/json_bounds.h"
 #include "base/text.h"
 #include "frontend/http/base64.h"
 #include "frontend/http/exchange.h"
+#include "frontend/http/json_body.h"
 #include "frontend/http/server.h"
 #include "frontend/http/upload.h"
 
 #include <jansson.h>
 #include <stdlib.h>
 
-#define MAX_VALUES 4096 // in a request's JSON
-
 // --- The request's JSON
-
-// The body as a JSON object, NULL for an empty one. False when it is something else: the exchange
-// has failed.
-static bool parse_body(exchange *x, json_t **object)
-{
-  *object = NULL;
-  if (x->body.size == 0)
-    return true;
-  json_error_t where;
-  slice text = {x->body.data, x->body.size};
-  if (exchange_fail_if_error(x, json_bounds_check(text, MAX_VALUES)))
-    return false;
-  json_t *json = json_loadb(x->body.data, x->body.size, JSON_DECODE_ANY, &where);
-  if (json == NULL) {
-    exchange_fail(x, MHD_HTTP_BAD_REQUEST,
-                  "failed to parse the request JSON buffer: %s at line %d column %d", where.text,
-                  where.line, where.column);
-    return false;
-  }
-  if (!json_is_object(json)) {
-    json_decref(json);
-    exchange_fail(x, MHD_HTTP_BAD_REQUEST, "the request must be a JSON object");
-    return false;
-  }
-  *object = json;
-  return true;
-}
 
 // Reads a member that must be a boolean when it is there.
 static bool take_bool(exchange *x, const json_t *object, const char *name, const char *message,
@@ -79,7 +50,7 @@ static void read_index(exchange *x)
 {
   json_t *object;
   bool ready_only = false;
-  if (!parse_body(x, &object))
+  if (!json_body_parse(x, &object))
     return;
   bool valid =
       take_bool(x, object, "ready", "Invalid value for 'ready': expected a boolean", &ready_only);
@@ -202,7 +173,7 @@ static void load(exchange *x)
 {
   json_t *object;
   json_t *parameters;
-  if (!parse_body(x, &object))
+  if (!json_body_parse(x, &object))
     return;
   if (take_parameters(x, object, &parameters))
     load_with(x, parameters);
@@ -221,7 +192,7 @@ static void unload(exchange *x)
   json_t *object;
   json_t *parameters;
   bool dependents = false;
-  if (!parse_body(x, &object))
+  if (!json_body_parse(x, &object))
     return;
   bool valid = take_parameters(x, object, &parameters) &&
                take_bool(x, parameters, "unload_dependents",

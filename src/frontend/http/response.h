@@ -3,6 +3,8 @@
 #ifndef NEREID_FRONTEND_HTTP_RESPONSE_H
 #define NEREID_FRONTEND_HTTP_RESPONSE_H
 
+#include "triton/core/tritonserver.h"
+
 #include <microhttpd.h>
 #include <stddef.h>
 
@@ -17,5 +19,9 @@ struct MHD_Response *response_of(const char *text, size_t size, const char *cont
 
 // A response with a copy of `json`. NULL when memory is short.
 struct MHD_Response *response_of_json_copy(const char *json);
+
+// Adds the load report that the request's fields ask for, if there is one.
+struct MHD_Response *response_with_load(struct MHD_Response *response_owned,
+                                        TRITONSERVER_Server *server, struct MHD_Connection *mhd);
 
 #endif

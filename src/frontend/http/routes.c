@@ -55,41 +55,38 @@ static const route table[] = {
     {POST, "/v2/repository/{repository}/models/{model}/unload", CATEGORY_MODEL_REPOSITORY,
      BODY_IGNORED, handle_named_repository},
 
-    {GET | POST, "/v2/logging", CATEGORY_LOGGING, BODY_JSON, NULL},
-    {GET | POST, "/v2/trace/setting", CATEGORY_TRACE, BODY_JSON, NULL},
-    {GET | POST, "/v2/models/{model}/trace/setting", CATEGORY_TRACE, BODY_JSON, NULL},
+    {GET | POST, "/v2/logging", CATEGORY_LOGGING, BODY_JSON, handle_logging},
+    {GET | POST, "/v2/trace/setting", CATEGORY_TRACE, BODY_JSON, handle_trace_setting},
+    {GET | POST, "/v2/models/{model}/trace/setting", CATEGORY_TRACE, BODY_JSON,
+     handle_trace_setting},
 
-    {GET, "/v2/systemsharedmemory/status", CATEGORY_SHARED_MEMORY, BODY_IGNORED, NULL},
+    {GET, "/v2/systemsharedmemory/status", CATEGORY_SHARED_MEMORY, BODY_IGNORED,
+     handle_system_memory_status},
     {GET, "/v2/systemsharedmemory/region/{region}/status", CATEGORY_SHARED_MEMORY, BODY_IGNORED,
-     NULL},
+     handle_system_memory_status},
+    {POST, "/v2/systemsharedmemory/register", CATEGORY_SHARED_MEMORY, BODY_JSON,
+     handle_system_memory_register},
     {POST, "/v2/systemsharedmemory/region/{region}/register", CATEGORY_SHARED_MEMORY, BODY_JSON,
-     NULL},
-    {POST, "/v2/systemsharedmemory/unregister", CATEGORY_SHARED_MEMORY, BODY_JSON, NULL},
+     handle_system_memory_register},
+    {POST, "/v2/systemsharedmemory/unregister", CATEGORY_SHARED_MEMORY, BODY_JSON,
+     handle_system_memory_unregister},
     {POST, "/v2/systemsharedmemory/region/{region}/unregister", CATEGORY_SHARED_MEMORY, BODY_JSON,
-     NULL},
-    {GET, "/v2/cudasharedmemory/status", CATEGORY_SHARED_MEMORY, BODY_IGNORED, NULL},
+     handle_system_memory_unregister},
+    {GET, "/v2/cudasharedmemory/status", CATEGORY_SHARED_MEMORY, BODY_IGNORED,
+     handle_cuda_memory_status},
     {GET, "/v2/cudasharedmemory/region/{region}/status", CATEGORY_SHARED_MEMORY, BODY_IGNORED,
-     NULL},
+     handle_cuda_memory_status},
+    {POST, "/v2/cudasharedmemory/register", CATEGORY_SHARED_MEMORY, BODY_JSON,
+     handle_cuda_memory_register},
     {POST, "/v2/cudasharedmemory/region/{region}/register", CATEGORY_SHARED_MEMORY, BODY_JSON,
-     NULL},
-    {POST, "/v2/cudasharedmemory/unregister", CATEGORY_SHARED_MEMORY, BODY_JSON, NULL},
+     handle_cuda_memory_register},
+    {POST, "/v2/cudasharedmemory/unregister", CATEGORY_SHARED_MEMORY, BODY_JSON,
+     handle_cuda_memory_unregister},
     {POST, "/v2/cudasharedmemory/region/{region}/unregister", CATEGORY_SHARED_MEMORY, BODY_JSON,
-     NULL},
+     handle_cuda_memory_unregister},
 };
 
 #define ROW_COUNT (sizeof(table) / sizeof(table[0]))
-
-static const char *const category_names[CATEGORY_COUNT] = {
-    [CATEGORY_HEALTH] = "health",
-    [CATEGORY_METADATA] = "metadata",
-    [CATEGORY_INFERENCE] = "inference",
-    [CATEGORY_SHARED_MEMORY] = "shared-memory",
-    [CATEGORY_MODEL_CONFIG] = "model-config",
-    [CATEGORY_MODEL_REPOSITORY] = "model-repository",
-    [CATEGORY_STATISTICS] = "statistics",
-    [CATEGORY_TRACE] = "trace",
-    [CATEGORY_LOGGING] = "logging",
-};
 
 static const struct {
   slice name; // as it stands in a pattern
@@ -100,11 +97,6 @@ static const struct {
     {{"{repository}", 12}, PARAMETER_REPOSITORY},
     {{"{region}", 8}, PARAMETER_REGION},
 };
-
-const char *route_category_name(route_category category)
-{
-  return category_names[category];
-}
 
 const route *routes_all(size_t *count)
 {
@@ -182,6 +174,7 @@ route_match routes_find(unsigned method, slice path)
       continue;
     matched = table[i].path;
     match.methods |= table[i].methods;
+    match.category = table[i].category;
     if (match.route == NULL && (table[i].methods & method) != 0)
       match.route = &table[i];
     if (match.route != NULL)

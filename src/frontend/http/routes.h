@@ -5,27 +5,12 @@
 #define NEREID_FRONTEND_HTTP_ROUTES_H
 
 #include "base/slice.h"
+#include "frontend/protocol/restricted.h"
 
 #include <stdbool.h>
 #include <stddef.h>
 
 typedef struct exchange exchange;
-
-// What a route concerns, as --http-restricted-api names it.
-typedef enum route_category {
-  CATEGORY_HEALTH,
-  CATEGORY_METADATA,
-  CATEGORY_INFERENCE,
-  CATEGORY_SHARED_MEMORY,
-  CATEGORY_MODEL_CONFIG,
-  CATEGORY_MODEL_REPOSITORY,
-  CATEGORY_STATISTICS,
-  CATEGORY_TRACE,
-  CATEGORY_LOGGING,
-  CATEGORY_COUNT,
-} route_category;
-
-const char *route_category_name(route_category category);
 
 typedef enum route_body {
   BODY_IGNORED,  // read and dropped
@@ -60,8 +45,9 @@ typedef struct route {
 } route;
 
 typedef struct route_match {
-  const route *route;                // NULL: no such path
-  unsigned methods;                  // all methods of the rows with this path
+  const route *route;                // NULL: no row has the method
+  unsigned methods;                  // all methods of the rows with this path; 0: no such path
+  route_category category;           // of the path, whatever the method
   slice parameters[PARAMETER_COUNT]; // views of the path, still percent-encoded; size 0: absent
 } route_match;
 

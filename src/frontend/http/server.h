@@ -7,8 +7,9 @@
 #include "frontend/http/body.h"
 #include "frontend/http/connections.h"
 #include "frontend/http/http_server.h"
-#include "frontend/http/jobs.h"
 #include "frontend/http/loop.h"
+#include "frontend/protocol/jobs.h"
+#include "frontend/protocol/listen.h"
 
 #include <microhttpd.h>
 #include <pthread.h>
@@ -17,7 +18,7 @@
 struct http_server {
   http_server_options options; // without the address
   TRITONSERVER_Server *server; // borrowed
-  uint16_t port;
+  listener listener;           // the descriptor is the connections'
   loops *loops;
   connections *connections;
   jobs *jobs;                                // calls that may block for long, such as loads

@@ -61,7 +61,8 @@ typedef enum stream_step {
 
 static void free_item(stream *s, stream_item *item)
 {
-  http_log_failure("deleting a response", TRITONSERVER_InferenceResponseDelete(item->response));
+  http_log_failure(s->exchange, "deleting a response",
+                   TRITONSERVER_InferenceResponseDelete(item->response));
   budget_give_back(&s->exchange->http->budget, item->reserved);
   free(item);
 }
@@ -107,7 +108,8 @@ static stream_item *make_item(stream *s, TRITONSERVER_InferenceResponse *respons
   stream_item *item = calloc(1, sizeof(*item));
   if (item == NULL) {
     *why = "out of memory";
-    http_log_failure("deleting a response", TRITONSERVER_InferenceResponseDelete(response_owned));
+    http_log_failure(s->exchange, "deleting a response",
+                     TRITONSERVER_InferenceResponseDelete(response_owned));
     return NULL;
   }
   item->response = response_owned;
@@ -217,8 +219,7 @@ void stream_response_complete(TRITONSERVER_InferenceResponse *response, uint32_t
   stream_item *dropped = put(s, item, final, &why, &wake);
   free_items(s, dropped);
   if (why != NULL) {
-    http_log_warning("a stream of model '%s' is cut: %s", i->exchange->parameters[PARAMETER_MODEL],
-                     why);
+    http_log_warning_about(i->exchange, "the stream is cut: %s", why);
     inference_cancel(i);
   }
   if (wake)
@@ -347,7 +348,7 @@ static stream_step format_aside(stream *s)
     s->current = NULL;
     return STREAM_STOPPED;
   }
-  error *failure = jobs_submit(x->http->workers, JOB_FINISHES, x);
+  error *failure = exchange_submit_job(x, x->http->workers, JOB_FINISHES);
   if (failure != NULL) {
     error_free(failure);
     format(s);
@@ -392,6 +393,7 @@ static ssize_t read_text(void *stream_pointer, uint64_t position, char *to, size
   size_t size = left < room ? left : room;
   memcpy(to, s->text.data + s->sent, size);
   s->sent += size;
+  s->exchange->reply_bytes += size;
   connection_enter(s->exchange->connection, CONNECTION_REPLY);
   return (ssize_t)size;
 }
@@ -416,6 +418,7 @@ static void reply(exchange *x, stream *s)
     reply_gone(s); // and maybe the stream
   response =
       response_with(response, MHD_HTTP_HEADER_CONTENT_TYPE, "text/event-stream; charset=utf-8");
+  response = response_with_load(response, x->http->server, x->mhd);
   exchange_reply_with(x, response);
   if (response != NULL)
     x->status = status;

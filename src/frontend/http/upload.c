@@ -1,121 +1,22 @@
-// Compares the code that a configuration names with the code that the model runs already.
+// Who may bring code (docs/security.md); what is code, frontend/protocol tells.
 #include "frontend/http/upload.h"
 
-#include "base/json_bounds.h"
 #include "base/text.h"
 #include "frontend/http/access.h"
 #include "frontend/http/exchange.h"
 #include "frontend/http/server.h"
+#include "frontend/protocol/code_upload.h"
 
-#include <ctype.h>
-#include <jansson.h>
-#include <stdio.h>
 #include <string.h>
-
-// Fields of the model configuration that choose what code runs, and keys of its `parameters` that
-// do.
-static const char *const code_fields[] = {"backend",          "platform",
-                                          "runtime",          "default_model_filename",
-                                          "model_operations", "model_repository_agents"};
-static const char *const code_parameters[] = {"EXECUTION_ENV_PATH", "TRITON_BATCH_STRATEGY_PATH",
-                                              "onnxruntime_library"};
-
-#define MAX_VALUES   65536 // in a configuration, as its reader takes
-#define COUNT(array) (sizeof(array) / sizeof((array)[0]))
-
-// The two spellings that the reader of configurations takes: op_library and opLibrary.
-static bool is_spelling_of(const char *key, const char *field)
-{
-  for (;; key++, field++) {
-    while (*key == '_')
-      key++;
-    while (*field == '_')
-      field++;
-    if (tolower((unsigned char)*key) != *field)
-      return false;
-    if (*field == '\0')
-      return true;
-  }
-}
-
-static bool is_empty(const json_t *value)
-{
-  return json_is_null(value) || (json_is_string(value) && json_string_length(value) == 0) ||
-         (json_is_object(value) && json_object_size(value) == 0) ||
-         (json_is_array(value) && json_array_size(value) == 0);
-}
-
-// The member of `config` that names other code than `now` (NULL: the model is not loaded); NULL
-// when none does.
-static const char *other_field(json_t *config, const json_t *now)
-{
-  const char *key;
-  json_t *value;
-  json_object_foreach(config, key, value)
-  {
-    for (size_t i = 0; i < COUNT(code_fields); i++)
-      if (is_spelling_of(key, code_fields[i]) && !is_empty(value) &&
-          !json_equal(value, json_object_get(now, code_fields[i])))
-        return code_fields[i];
-  }
-  return NULL;
-}
-
-static const char *other_parameter(json_t *config, const json_t *now)
-{
-  const json_t *parameters_now = json_object_get(now, "parameters");
-  const json_t *parameters = json_object_get(config, "parameters");
-  for (size_t i = 0; i < COUNT(code_parameters); i++) {
-    const json_t *value = json_object_get(parameters, code_parameters[i]);
-    if (value != NULL && !json_equal(value, json_object_get(parameters_now, code_parameters[i])))
-      return code_parameters[i];
-  }
-  return NULL;
-}
-
-// The model's configuration; NULL when it has none now.
-static json_t *config_now(exchange *x)
-{
-  TRITONSERVER_Message *message = NULL;
-  const char *text;
-  size_t size;
-  json_t *config = NULL;
-  TRITONSERVER_Error *failure = TRITONSERVER_ServerModelConfig(
-      x->http->server, x->parameters[PARAMETER_MODEL], -1, 1, &message);
-  if (failure == NULL)
-    failure = TRITONSERVER_MessageSerializeToJson(message, &text, &size);
-  if (failure == NULL)
-    config = json_loadb(text, size, 0, NULL);
-  TRITONSERVER_ErrorDelete(failure);
-  if (message != NULL)
-    TRITONSERVER_ErrorDelete(TRITONSERVER_MessageDelete(message));
-  return config;
-}
 
 static bool admit_config(exchange *x, slice text)
 {
-  json_error_t where;
-  if (exchange_fail_if_error(x, json_bounds_check(text, MAX_VALUES)))
+  const char *field;
+  char what[CODE_UPLOAD_TEXT_BYTES];
+  if (exchange_fail_if_error(
+          x, code_upload_find(x->http->server, x->parameters[PARAMETER_MODEL], text, &field)))
     return false;
-  json_t *config = json_loadb(text.data, text.size, JSON_REJECT_DUPLICATES, &where);
-  if (config == NULL) {
-    exchange_fail(x, MHD_HTTP_BAD_REQUEST,
-                  "the content of load parameter 'config' is not JSON: %s at line %d column %d",
-                  where.text, where.line, where.column);
-    return false;
-  }
-  json_t *now = config_now(x);
-  const char *other = other_field(config, now);
-  if (other == NULL)
-    other = other_parameter(config, now);
-  json_decref(config);
-  json_decref(now);
-  if (other == NULL)
-    return true;
-  char what[128];
-  snprintf(what, sizeof(what), "a configuration that sets '%s' to what the model does not have now",
-           other);
-  return access_admit_upload(x, what);
+  return field == NULL || access_admit_upload(x, code_upload_text(field, what));
 }
 
 bool upload_admit(exchange *x, const char *name, slice value)

@@ -6,13 +6,10 @@
 #include "frontend/protocol/datatype.h"
 #include "frontend/protocol/json_scan.h"
 #include "frontend/protocol/json_tensor.h"
+#include "frontend/protocol/request_limits.h"
 
 #include <inttypes.h>
 #include <string.h>
-
-#define TENSORS_MAX    4096 // inputs, and outputs, of a request: their names are compared pair by pair
-#define DIMENSIONS_MAX 64
-#define NAME_MAX_BYTES 255 // of a tensor's name
 
 // ---- names of tensors ----
 
@@ -20,9 +17,9 @@
 static error *read_name(json_cursor *c, const json_place *place, const char **name)
 {
   RETURN_IF_ERROR(json_string(c, place, name));
-  return strlen(*name) <= NAME_MAX_BYTES
+  return strlen(*name) <= REQUEST_NAME_MAX_BYTES
              ? NULL
-             : json_fail_text(place, "expected a name of at most %d bytes", NAME_MAX_BYTES);
+             : json_fail_text(place, "expected a name of at most %d bytes", REQUEST_NAME_MAX_BYTES);
 }
 
 // ---- parameters ----
@@ -149,8 +146,8 @@ static error *read_datatype(json_cursor *c, const json_place *place, TRITONSERVE
 static error *visit_dimension(void *context, json_cursor *c, const json_place *place)
 {
   input_context *in = context;
-  if (in->shape_count == DIMENSIONS_MAX)
-    return json_fail_text(place->outer, "expected at most %d dimensions", DIMENSIONS_MAX);
+  if (in->shape_count == REQUEST_DIMENSIONS_MAX)
+    return json_fail_text(place->outer, "expected at most %d dimensions", REQUEST_DIMENSIONS_MAX);
   in->shape = arena_grow_array(c->arena, in->shape, in->shape_count, sizeof(int64_t));
   if (in->shape == NULL)
     return error_no_memory();
@@ -283,8 +280,8 @@ static error *visit_input(void *context, json_cursor *c, const json_place *place
 {
   inputs_context *list = context;
   infer_request_json *r = list->request;
-  if (r->input_count == TENSORS_MAX)
-    return json_fail_text(place, "expected at most %d inputs", TENSORS_MAX);
+  if (r->input_count == REQUEST_TENSORS_MAX)
+    return json_fail_text(place, "expected at most %d inputs", REQUEST_TENSORS_MAX);
   r->inputs = arena_grow_array(c->arena, r->inputs, r->input_count, sizeof(infer_json_input));
   if (r->inputs == NULL)
     return error_no_memory();
@@ -301,7 +298,8 @@ typedef struct output_context {
   infer_request_json *request;
   infer_json_output *output;
   unsigned seen;
-  bool chosen; // binary_data was given
+  bool chosen;     // binary_data was given
+  bool classified; // classification was given, whatever it is
 } output_context;
 
 static error *known_output_parameter(void *context, json_cursor *c, const json_place *place,
@@ -313,8 +311,10 @@ static error *known_output_parameter(void *context, json_cursor *c, const json_p
     out->chosen = true;
     return json_bool(c, place, &out->output->binary);
   }
-  if (slice_equal_text(key, "classification"))
+  if (slice_equal_text(key, "classification")) {
+    out->classified = true;
     return json_u64(c, place, &out->output->classification);
+  }
   return read_shared_memory(&out->output->shared_memory, c, place, key, known);
 }
 
@@ -336,7 +336,7 @@ static error *check_output(const output_context *out, const json_place *place)
   const infer_json_output *o = out->output;
   if (o->name == NULL)
     return missing(place, "name");
-  if (o->shared_memory.region != NULL && o->classification > 0)
+  if (o->shared_memory.region != NULL && out->classified)
     return json_fail_text(place,
                           "Output can't set both 'shared_memory_region' and 'classification'");
   if (o->shared_memory.region != NULL && out->chosen && o->binary)
@@ -354,8 +354,8 @@ static error *visit_output(void *context, json_cursor *c, const json_place *plac
 {
   outputs_context *list = context;
   infer_request_json *r = list->request;
-  if (r->output_count == TENSORS_MAX)
-    return json_fail_text(place, "expected at most %d outputs", TENSORS_MAX);
+  if (r->output_count == REQUEST_TENSORS_MAX)
+    return json_fail_text(place, "expected at most %d outputs", REQUEST_TENSORS_MAX);
   r->outputs = arena_grow_array(c->arena, r->outputs, r->output_count, sizeof(infer_json_output));
   list->chosen = arena_grow_array(c->arena, list->chosen, r->output_count, sizeof(bool));
   if (r->outputs == NULL || list->chosen == NULL)

@@ -82,12 +82,6 @@ static error *append_output(buffer *out, const response_output_json *o, const pa
     buffer_append_char(out, '}');
     break;
   case RESPONSE_DATA_SHARED_MEMORY:
-    append_text(out, SLICE(",\"parameters\":{\"shared_memory_region\":"), o->shared_memory.region);
-    buffer_append_slice(out, SLICE(",\"shared_memory_offset\":"));
-    append_u64(out, o->shared_memory.offset);
-    buffer_append_slice(out, SLICE(",\"shared_memory_byte_size\":"));
-    append_u64(out, o->shared_memory.byte_size);
-    buffer_append_char(out, '}');
     break;
   }
   buffer_append_char(out, '}');

@@ -16,7 +16,7 @@
 typedef enum response_data_form {
   RESPONSE_DATA_JSON,          // "data": [flat]
   RESPONSE_DATA_BINARY,        // parameters.binary_data_size
-  RESPONSE_DATA_SHARED_MEMORY, // parameters.shared_memory_*
+  RESPONSE_DATA_SHARED_MEMORY, // not at all: the client knows where it is
 } response_data_form;
 
 typedef struct response_output_json {
@@ -27,7 +27,6 @@ typedef struct response_output_json {
   const void *data; // borrowed; host memory
   size_t data_size; // bytes
   response_data_form form;
-  json_shared_memory shared_memory;
 } response_output_json;
 
 typedef struct infer_response_json {

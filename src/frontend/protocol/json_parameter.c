@@ -3,11 +3,9 @@
 
 #include "base/number.h"
 #include "frontend/protocol/json_scan.h"
+#include "frontend/protocol/request_limits.h"
 
 #include <string.h>
-
-#define PARAMETERS_MAX 4096 // of a request and its tensors
-#define ID_MAX_BYTES   65536
 
 static error *invalid_parameter(const json_place *place, slice key)
 {
@@ -42,8 +40,8 @@ static error *read_number_parameter(json_cursor *c, const json_place *place, sli
 error *json_parameter_read(json_cursor *c, const json_place *place, slice key, size_t *count,
                            json_parameters *list)
 {
-  if ((*count)++ == PARAMETERS_MAX)
-    return json_fail_text(place, "expected at most %d parameters", PARAMETERS_MAX);
+  if ((*count)++ == REQUEST_PARAMETERS_MAX)
+    return json_fail_text(place, "expected at most %d parameters", REQUEST_PARAMETERS_MAX);
   list->items = arena_grow_array(c->arena, list->items, list->count, sizeof(json_parameter));
   char *name = arena_copy_text(c->arena, key);
   if (list->items == NULL || name == NULL)
@@ -66,9 +64,9 @@ error *json_parameter_read(json_cursor *c, const json_place *place, slice key, s
 error *json_id_read(json_cursor *c, const json_place *place, const char **id)
 {
   RETURN_IF_ERROR(json_string(c, place, id));
-  return strlen(*id) <= ID_MAX_BYTES
+  return strlen(*id) <= REQUEST_ID_MAX_BYTES
              ? NULL
-             : json_fail_text(place, "expected an id of at most %d bytes", ID_MAX_BYTES);
+             : json_fail_text(place, "expected an id of at most %d bytes", REQUEST_ID_MAX_BYTES);
 }
 
 void json_parameter_append(buffer *out, const json_parameter *p)

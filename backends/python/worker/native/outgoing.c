@@ -147,11 +147,6 @@ void outgoing_put_tensor(wire_writer *writer, const outgoing_tensor *tensor)
   wire_put_u64(writer, tensor->size);
 }
 
-static size_t aligned(size_t size)
-{
-  return (size + CHANNEL_ALIGNMENT - 1) & ~(size_t)(CHANNEL_ALIGNMENT - 1);
-}
-
 static void copy_plain(const outgoing *self)
 {
   for (size_t i = 0; i < self->count; i++) {
@@ -202,18 +197,18 @@ static bool make(outgoing *self, void (*put)(wire_writer *, const outgoing *, co
     return false;
   }
   self->control_size = counting.size;
-  size_t total = aligned(counting.size);
+  size_t total = channel_aligned(counting.size);
   for (size_t i = 0; i < self->count; i++)
     if (!self->tensors[i].is_named)
-      total += aligned(self->tensors[i].size);
+      total += channel_aligned(self->tensors[i].size);
   if (!keep_named(self) || !region_allocate(total, &self->loan.offset))
     return false;
-  uint64_t at = self->loan.offset + aligned(counting.size);
+  uint64_t at = self->loan.offset + channel_aligned(counting.size);
   for (size_t i = 0; i < self->count; i++) {
     if (self->tensors[i].is_named)
       continue;
     self->tensors[i].offset = at;
-    at += aligned(self->tensors[i].size);
+    at += channel_aligned(self->tensors[i].size);
   }
   wire_writer writer = {.to = channel_own(native_channel, self->loan.offset),
                         .room = counting.size};

@@ -33,6 +33,7 @@ class Executor:
         kind, flags, id, value = work
         logger.levels = flags & 15
         below, lending.current = lending.current, lending.Execution(id, flags)
+        above, logger.requests = logger.requests, requests
         try:
             if self._execute is None:
                 raise _WrongReturn(f"Python model {self._loaded.file} does not implement `execute` method.")
@@ -47,6 +48,7 @@ class Executor:
         except BaseException as problem:
             message = _nereid.make_answer(requests, self._failed(requests, problem))
         requests = responses = None
+        logger.requests = above
         is_late, lending.current = lending.current.late, below
         _nereid.answer(kind, id, message, is_late)
 
@@ -95,16 +97,16 @@ class Executor:
             else:
                 request._sender = False
 
-    def _explain(self, problem):
+    def _explain(self, requests, problem):
         """The error's text, which is also logged."""
         said = f"{problem}" if isinstance(problem, _WrongReturn) else execution_error(problem)
         text = f"Failed to process the request(s) for model '{self._name}', message: {said}"
-        logger.Logger.log_error(text)
+        logger.failed(requests, text)
         return text
 
     def _failed(self, requests, problem):
         """Errors for all requests that have not been answered wholly."""
-        failed = InferenceResponse(error=TritonError(self._explain(problem)))
+        failed = InferenceResponse(error=TritonError(self._explain(requests, problem)))
         responses = []
         for request in requests:
             sender = request._sender
@@ -144,7 +146,7 @@ class Executor:
                 raise _WrongReturn(f"Expected a list in the execute return, found type '{type(responses)}'.")
             messages = self._messages(requests, responses, flags)
         except BaseException as problem:
-            text = self._explain(problem)
+            text = self._explain(requests, problem)
             for request in requests:
                 request._sender._fail(text)
             return

@@ -4,6 +4,7 @@ import enum
 import os
 import struct
 import sys
+import threading
 
 import _nereid
 
@@ -11,6 +12,7 @@ from .texts import as_text, shown
 
 _CALL_LOG = 3
 _MOST = 1 << 20  # bytes of a message
+_MOST_IDS = 255  # and of ids
 
 
 class LogLevel(enum.IntEnum):
@@ -25,16 +27,33 @@ class LogLevel(enum.IntEnum):
 # Which levels are on, a bit (1 << level) for each; the server says with each batch of requests.
 levels = 0b0111
 
+# The requests that the main thread executes.
+requests = ()
 
-def _write(level_bit, message, frame):
+_OF_WORKER = 16  # a flag of lines that are not the model's own
+_MAIN = threading.main_thread().ident
+
+
+def _write(level_bit, message, frame, about=None):
+    if about is None:
+        about = requests if threading.get_ident() == _MAIN else ()
+    ids = ", ".join(request.request_id() for request in about[:16])
+    ids = ids.encode("utf-8", "backslashreplace")[:_MOST_IDS]
     text = shown(as_text(message, "a log message")).encode("utf-8", "backslashreplace")
     if len(text) > _MOST:
         text = text[:_MOST].decode("utf-8", "ignore").encode() + b" [cut]"
     file = os.path.basename(frame.f_code.co_filename).encode("utf-8", "backslashreplace")
     control = b"".join(
-        (struct.pack("=I", len(text)), text, struct.pack("=I", len(file)), file, struct.pack("=I", frame.f_lineno))
+        (struct.pack("=I", len(text)), text, struct.pack("=I", len(file)), file, struct.pack("=I", frame.f_lineno),
+         struct.pack("=BI", bool(about), len(ids)), ids)
     )
     _nereid.call(_CALL_LOG, level_bit, 0, 0, control)
+
+
+def failed(about, message):
+    """Logs what became of requests."""
+    if levels & 4:
+        _write(4 | _OF_WORKER, message, sys._getframe(1), about)
 
 
 class Logger:

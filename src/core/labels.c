@@ -1,0 +1,65 @@
+// One file for each output that has one.
+#include "core/labels.h"
+
+#include "base/cleanup.h"
+#include "base/files.h"
+
+#include <string.h>
+
+#define FILE_MAX_BYTES (64u << 20)
+
+static size_t count_lines(slice text)
+{
+  size_t count = 0;
+  for (const char *at = text.data, *end = text.data + text.size; at < end; count++) {
+    const char *newline = memchr(at, '\n', (size_t)(end - at));
+    at = newline == NULL ? end : newline + 1;
+  }
+  return count;
+}
+
+// Cuts the text, which is followed by a NUL, into lines. They stay where they are.
+static error *cut(char *text, size_t size, arena *memory, tensor_signature *t)
+{
+  size_t count = count_lines((slice){text, size});
+  const char **labels = arena_allocate_array(memory, count, sizeof(*labels));
+  if (labels == NULL)
+    return error_no_memory();
+  char *at = text;
+  for (size_t i = 0; i < count; i++) {
+    labels[i] = at;
+    char *newline = memchr(at, '\n', (size_t)(text + size - at));
+    if (newline == NULL)
+      break;
+    *newline = '\0';
+    at = newline + 1;
+  }
+  t->labels = labels;
+  t->label_count = count;
+  return NULL;
+}
+
+static error *read_file(int folder, const char *name, arena *memory, tensor_signature *t)
+{
+  AUTO_BUFFER buffer content = BUFFER_EMPTY;
+  RETURN_IF_ERROR(files_read(folder, name, FILE_MAX_BYTES, &content));
+  char *text = arena_copy_text(memory, buffer_view(&content));
+  return text == NULL ? error_no_memory() : cut(text, content.size, memory, t);
+}
+
+error *labels_read(const Inference__ModelConfig *config, const char *folder,
+                   model_signature *signature)
+{
+  AUTO_CLOSE int root = -1;
+  for (size_t i = 0; i < config->n_output; i++) {
+    const Inference__ModelOutput *output = config->output[i];
+    if (output->label_filename[0] == '\0')
+      continue;
+    if (root < 0)
+      RETURN_IF_ERROR(files_open_root(folder, &root));
+    error *e = read_file(root, output->label_filename, &signature->memory, &signature->outputs[i]);
+    if (e != NULL)
+      return error_wrap(e, "failed to read the labels of output '%s'", output->name);
+  }
+  return NULL;
+}

@@ -1,0 +1,109 @@
+// Reads them, one listener after the other.
+#include "daemon/access_rules.h"
+
+#include "triton/core/tritonserver.h"
+
+#include <stdio.h>
+#include <string.h>
+
+typedef struct restricting_flag {
+  const char *name;
+  const char *kind;
+  const string_list *values;
+} restricting_flag;
+
+static error *add_restrictions(const restricting_flag *flag, const char *prefix, restrictions *set)
+{
+  for (size_t i = 0; i < flag->values->count; i++) {
+    error *e = restrictions_add(set, flag->kind, prefix, flag->values->items[i]);
+    if (e != NULL)
+      return error_wrap(e, "--%s", flag->name);
+  }
+  return NULL;
+}
+
+static error *read_forward(const char *flag, const char *pattern, header_forward **forward)
+{
+  error *e = header_forward_new(pattern, forward);
+  return e == NULL ? NULL : error_wrap(e, "--%s", flag);
+}
+
+static error *read_http(const daemon_options *o, listener_rules *rules)
+{
+  const restricting_flag own = {"http-restricted-api", "api", &o->http_restricted_apis};
+  const restricting_flag all = {"restricted-api", "api", &o->restricted_apis};
+  const tls_flags tls = {
+      .use = o->http_use_ssl,
+      .mutual = o->http_use_ssl_mutual,
+      .certificate_file = o->http_server_cert,
+      .key_file = o->http_server_key,
+      .root_file = o->http_root_cert,
+  };
+  RETURN_IF_ERROR(add_restrictions(&own, "", &rules->restricted));
+  RETURN_IF_ERROR(add_restrictions(&all, "", &rules->restricted));
+  RETURN_IF_ERROR(
+      read_forward("http-header-forward-pattern", o->http_header_forward_pattern, &rules->forward));
+  return tls_identity_read(&tls, "http", &rules->tls);
+}
+
+static error *read_grpc(const daemon_options *o, listener_rules *rules)
+{
+  const restricting_flag own = {"grpc-restricted-protocol", "protocol",
+                                &o->grpc_restricted_protocols};
+  const restricting_flag all = {"restricted-api", "api", &o->restricted_apis};
+  RETURN_IF_ERROR(add_restrictions(&own, RESTRICTED_GRPC_PREFIX, &rules->restricted));
+  RETURN_IF_ERROR(add_restrictions(&all, RESTRICTED_GRPC_PREFIX, &rules->restricted));
+  RETURN_IF_ERROR(
+      read_forward("grpc-header-forward-pattern", o->grpc_header_forward_pattern, &rules->forward));
+  const tls_flags tls = {
+      .use = o->grpc_use_ssl,
+      .mutual = o->grpc_use_ssl_mutual,
+      .certificate_file = o->grpc_server_cert,
+      .key_file = o->grpc_server_key,
+      .root_file = o->grpc_root_cert,
+  };
+  return tls_identity_read(&tls, "grpc", &rules->tls);
+}
+
+error *access_rules_read(const daemon_options *o, access_rules *rules)
+{
+  memset(rules, 0, sizeof(*rules));
+  RETURN_IF_ERROR(read_http(o, &rules->http));
+  return read_grpc(o, &rules->grpc);
+}
+
+static void fini(listener_rules *rules)
+{
+  restrictions_fini(&rules->restricted);
+  header_forward_free(rules->forward);
+  tls_identity_fini(&rules->tls);
+}
+
+void access_rules_fini(access_rules *rules)
+{
+  fini(&rules->http);
+  fini(&rules->grpc);
+}
+
+static void warn_of_open(const restrictions *closed, const restrictions *open, const char *listener,
+                         const char *other)
+{
+  AUTO_BUFFER buffer names = BUFFER_EMPTY;
+  char line[512];
+  restrictions_list_open(closed, open, &names);
+  if (names.size == 0 || names.failed)
+    return;
+  snprintf(line, sizeof(line),
+           "%s wants no key for %.*s, as %s does: --restricted-api is for all listeners", listener,
+           (int)names.size, names.data, other);
+  TRITONSERVER_ErrorDelete(
+      TRITONSERVER_LogMessage(TRITONSERVER_LOG_WARN, __FILE_NAME__, __LINE__, line));
+}
+
+void access_rules_warn(const daemon_options *options, const access_rules *rules)
+{
+  if (options->allow_http)
+    warn_of_open(&rules->grpc.restricted, &rules->http.restricted, "HTTP", "gRPC");
+  if (options->allow_grpc)
+    warn_of_open(&rules->http.restricted, &rules->grpc.restricted, "gRPC", "HTTP");
+}

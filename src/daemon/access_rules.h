@@ -1,0 +1,29 @@
+// What the flags say of who may use a listener and how: keys, forwarded fields, TLS. Read by the
+// main thread before anything is opened; the listeners borrow it.
+#ifndef NEREID_DAEMON_ACCESS_RULES_H
+#define NEREID_DAEMON_ACCESS_RULES_H
+
+#include "daemon/options.h"
+#include "frontend/protocol/header_forward.h"
+#include "frontend/protocol/restricted.h"
+#include "frontend/protocol/tls.h"
+
+typedef struct listener_rules {
+  restrictions restricted;
+  header_forward *forward; // NULL: none
+  tls_identity tls;
+} listener_rules;
+
+typedef struct access_rules {
+  listener_rules http;
+  listener_rules grpc;
+} access_rules;
+
+// Errors name the flag. `rules` needs access_rules_fini whatever happens.
+error *access_rules_read(const daemon_options *options, access_rules *rules);
+void access_rules_fini(access_rules *rules);
+
+// Says in the log which categories want a key at one listener and none at another that is open.
+void access_rules_warn(const daemon_options *options, const access_rules *rules);
+
+#endif

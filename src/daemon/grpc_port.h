@@ -1,0 +1,32 @@
+// The gRPC listener as flags say it. A build without it (NEREID_GRPC=OFF) serves the rest.
+#ifndef NEREID_DAEMON_GRPC_PORT_H
+#define NEREID_DAEMON_GRPC_PORT_H
+
+#include "base/error.h"
+#include "daemon/access_rules.h"
+#include "daemon/options.h"
+#include "frontend/protocol/shared_memory.h"
+#include "triton/core/tritonserver.h"
+
+#include <stddef.h>
+#include <stdint.h>
+
+typedef struct grpc_server grpc_server;
+
+// What the listener borrows.
+typedef struct grpc_port_parts {
+  const daemon_options *options;
+  const access_rules *rules;
+  shared_memory *shared_memory;
+  TRITONSERVER_Server *server;
+} grpc_port_parts;
+
+// UNSUPPORTED in a build without gRPC; otherwise as grpc_server_new.
+error *grpc_port_open(const grpc_port_parts *parts, grpc_server **result);
+
+// As the functions of grpc_server.h, with NULL for a listener that there is not.
+void grpc_port_announce_stop(grpc_server *g);
+size_t grpc_port_drain(grpc_server *g, uint64_t deadline_ns);
+void grpc_port_close(grpc_server *g);
+
+#endif

@@ -1,0 +1,70 @@
+// Reads the trace flags: --trace-config, and its forerunners, which it overrides.
+#include "daemon/trace_setup.h"
+
+#include "base/text.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+// An old flag is a setting of --trace-config.
+static error *set_deprecated(trace_config *c, const char *flag, const char *prefix,
+                             const char *value)
+{
+  AUTO_BUFFER buffer text = BUFFER_EMPTY;
+  if (value[0] == '\0')
+    return NULL;
+  fprintf(stderr, "Warning: '--%s' is deprecated, use '--trace-config %s<value>'\n", flag, prefix);
+  buffer_append_format(&text, "%s%s", prefix, value);
+  char *setting = buffer_take_text(&text);
+  error *e = setting == NULL ? error_no_memory() : trace_config_set(c, setting);
+  free(setting);
+  return e == NULL ? NULL : error_wrap(e, "--%s", flag);
+}
+
+static error *read_deprecated(trace_config *c, const daemon_options *o)
+{
+  const struct {
+    const char *flag, *prefix, *value;
+  } rows[] = {{"trace-file", "triton,file=", o->trace_file},
+              {"trace-rate", "rate=", o->trace_rate},
+              {"trace-count", "count=", o->trace_count},
+              {"trace-log-frequency", "triton,log-frequency=", o->trace_log_frequency}};
+  for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
+    RETURN_IF_ERROR(set_deprecated(c, rows[i].flag, rows[i].prefix, rows[i].value));
+  for (size_t i = 0; i < o->trace_levels.count; i++)
+    RETURN_IF_ERROR(set_deprecated(c, "trace-level", "level=", o->trace_levels.items[i]));
+  return NULL;
+}
+
+static error *read_flags(trace_config *c, const daemon_options *o)
+{
+  RETURN_IF_ERROR(trace_config_init(c));
+  RETURN_IF_ERROR(read_deprecated(c, o));
+  for (size_t i = 0; i < o->trace_configs.count; i++) {
+    error *e = trace_config_set(c, o->trace_configs.items[i]);
+    if (e != NULL)
+      return error_wrap(e, "--trace-config");
+  }
+  return NULL;
+}
+
+// As in Triton, where a server starts all the same.
+static void warn_of_no_file(const trace_config *c)
+{
+  if (c->mode == TRACE_MODE_TRITON && c->level != 0 && !c->off && c->file[0] == '\0')
+    fprintf(stderr, "Warning: nothing is traced: there is a trace level but no file, use "
+                    "'--trace-config triton,file=<path>'\n");
+}
+
+error *trace_setup(const daemon_options *o, trace_service **service)
+{
+  trace_config c;
+  error *e = read_flags(&c, o);
+  if (e == NULL) {
+    warn_of_no_file(&c);
+    e = trace_service_new(&c, service);
+  }
+  trace_config_fini(&c);
+  return e;
+}

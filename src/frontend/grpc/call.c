@@ -1,0 +1,605 @@
+// Calls: from the header to the message, to the method, and back. What a method does is in the
+// files that methods.c names.
+#include "frontend/grpc/call.h"
+
+#include "base/checked.h"
+#include "base/clock.h"
+#include "frontend/grpc/access.h"
+#include "frontend/grpc/call_life.h"
+#include "frontend/grpc/connection.h"
+#include "frontend/grpc/infer.h"
+#include "frontend/grpc/log.h"
+#include "frontend/grpc/loop.h"
+#include "frontend/grpc/server.h"
+#include "frontend/grpc/session.h"
+#include "frontend/grpc/timeout.h"
+
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define FIELD_OVERHEAD   32   // that HPACK counts for each field
+#define FAILURE_BYTES    1024 // longer texts are cut
+#define FIRST_METADATA   16
+#define PACK_LEAST_BYTES 64 // shorter replies are not worth packing
+
+static const int zlib_levels[] = {0, 1, 6, 9}; // by grpc_server_options.compression_level
+
+// ---- life ----
+
+call *call_open(grpc_connection *connection, int32_t stream_id)
+{
+  call *c = malloc(sizeof(*c));
+  if (c == NULL)
+    return NULL;
+  memset(c, 0, offsetof(call, arena));
+  arena_init(&c->arena, c->arena_memory, sizeof(c->arena_memory));
+  refcount_init(&c->references);
+  c->server = connection->server;
+  c->loop = connection->loop;
+  c->connection = connection;
+  c->kept_connection = connection;
+  c->stream_id = stream_id;
+  c->reader.budget = &c->server->budget;
+  grpc_connection_ref(connection);
+  atomic_fetch_add_explicit(&connection->alive, 1, memory_order_relaxed);
+  grpc_server_call_began(c->server);
+  c->next = connection->calls;
+  if (c->next != NULL)
+    c->next->previous = c;
+  connection->calls = c;
+  connection->call_count++;
+  grpc_connection_call_opened(connection);
+  grpc_loop_request_began(c->loop);
+  return c;
+}
+
+void call_ref(call *c)
+{
+  refcount_take(&c->references);
+}
+
+// Messages of which nothing is on its way yet.
+static void drop_unsent(call *c)
+{
+  outgoing *kept =
+      c->first_outgoing != NULL && c->first_outgoing->taken > 0 ? c->first_outgoing : NULL;
+  outgoing *o = kept != NULL ? kept->next : c->first_outgoing;
+  while (o != NULL) {
+    outgoing *next = o->next;
+    c->outgoing_bytes -= o->size;
+    outgoing_unref(o);
+    o = next;
+  }
+  c->first_outgoing = c->last_outgoing = kept;
+  if (kept != NULL)
+    kept->next = NULL;
+}
+
+static void drop_outgoing(call *c)
+{
+  outgoing *next;
+  for (outgoing *o = c->first_outgoing; o != NULL; o = next) {
+    next = o->next;
+    outgoing_unref(o);
+  }
+  c->first_outgoing = c->last_outgoing = NULL;
+  c->outgoing_bytes = 0;
+}
+
+void call_unref(call *c)
+{
+  if (!refcount_drop(&c->references))
+    return;
+  grpc_server *g = c->server;
+  message_reader_fini(&c->reader);
+  message_free(c->message);
+  buffer_fini(&c->held);
+  infer_stream_free(c->stream);
+  if (c->reply != NULL)
+    outgoing_unref(c->reply);
+  atomic_fetch_sub_explicit(&c->kept_connection->alive, 1, memory_order_relaxed);
+  grpc_connection_unref(c->kept_connection);
+  arena_fini(&c->arena);
+  free(c);
+  grpc_server_call_ended(g);
+}
+
+void call_close(call *c)
+{
+  grpc_connection *connection = c->connection;
+  http2.session_set_stream_user_data(connection->session, c->stream_id, NULL);
+  if (c->previous != NULL)
+    c->previous->next = c->next;
+  else
+    connection->calls = c->next;
+  if (c->next != NULL)
+    c->next->previous = c->previous;
+  connection->call_count--;
+  c->connection = NULL;
+  timers_cancel(grpc_loop_timers(c->loop), &c->deadline);
+  bool unheard = !c->ended || c->outgoing_bytes > 0;
+  c->ended = true;
+  drop_outgoing(c);
+  if (unheard && c->cancelled != NULL)
+    c->cancelled(c);
+  call_unref(c);
+}
+
+// ---- the header ----
+
+static bool copy_slice(arena *a, slice from, slice *to)
+{
+  char *copy = arena_copy_text(a, from);
+  *to = (slice){copy, from.size};
+  return copy != NULL;
+}
+
+// Fields that steer the call; false for those that are the client's own.
+static bool take_known(call *c, slice name, slice value)
+{
+  if (slice_equal(name, SLICE(":path")))
+    c->refused |= !copy_slice(&c->arena, value, &c->path);
+  else if (slice_equal(name, SLICE(":method")))
+    c->is_post = slice_equal(value, SLICE("POST"));
+  else if (slice_equal(name, SLICE("content-type")))
+    c->is_grpc = value.size >= 16 && memcmp(value.data, "application/grpc", 16) == 0;
+  else if (slice_equal(name, SLICE("grpc-timeout")))
+    c->deadline_ns = timeout_deadline(value, grpc_loop_now_ns(c->loop));
+  else if (slice_equal(name, SLICE("grpc-encoding")))
+    c->coding = message_coding_of(value);
+  else if (slice_equal(name, SLICE("grpc-accept-encoding")))
+    c->reply_coding = message_coding_is_listed(value, MESSAGE_GZIP)      ? MESSAGE_GZIP
+                      : message_coding_is_listed(value, MESSAGE_DEFLATE) ? MESSAGE_DEFLATE
+                                                                         : MESSAGE_IDENTITY;
+  else
+    return name.size > 0 && name.data[0] == ':';
+  return true;
+}
+
+void call_take_header(call *c, slice name, slice value)
+{
+  c->metadata_bytes += name.size + value.size + FIELD_OVERHEAD;
+  if (c->metadata_bytes > CONNECTION_HEADER_BYTES || take_known(c, name, value))
+    return;
+  metadata *fields =
+      c->metadata_count == 0 ? arena_allocate_array(&c->arena, FIRST_METADATA, sizeof(metadata))
+      : c->metadata_count < FIRST_METADATA
+          ? c->metadata
+          : arena_grow_array(&c->arena, c->metadata, c->metadata_count, sizeof(metadata));
+  if (fields == NULL) {
+    c->refused = true;
+    return;
+  }
+  c->metadata = fields;
+  metadata *added = &fields[c->metadata_count];
+  if (copy_slice(&c->arena, name, &added->name) && copy_slice(&c->arena, value, &added->value))
+    c->metadata_count++;
+  else
+    c->refused = true;
+}
+
+slice call_metadata(const call *c, const char *name)
+{
+  for (size_t i = 0; i < c->metadata_count; i++)
+    if (slice_equal_text(c->metadata[i].name, name))
+      return c->metadata[i].value;
+  return (slice){NULL, 0};
+}
+
+static void deadline_passed(timer *elapsed)
+{
+  call *c = (call *)((char *)elapsed - offsetof(call, deadline));
+  call_end_early(c, GRPC_DEADLINE_EXCEEDED, "Deadline Exceeded");
+}
+
+static void settle(call *c)
+{
+  if (!c->in_job && c->finished && !c->ended)
+    call_end(c);
+}
+
+// Why the call cannot be; the handler has failed it then.
+static bool is_refused(call *c)
+{
+  if (c->refused)
+    call_fail(c, GRPC_RESOURCE_EXHAUSTED, "out of memory");
+  else if (c->metadata_bytes > CONNECTION_HEADER_BYTES)
+    call_fail(c, GRPC_RESOURCE_EXHAUSTED, "received metadata of %zu bytes, at most %u are taken",
+              c->metadata_bytes, CONNECTION_HEADER_BYTES);
+  else if (c->coding == MESSAGE_UNKNOWN)
+    call_fail(c, GRPC_UNIMPLEMENTED,
+              "grpc-encoding is not supported, expected identity, deflate or gzip");
+  else if (c->method == NULL)
+    call_fail(c, GRPC_UNIMPLEMENTED, "unknown method '%.*s'",
+              (int)(c->path.size < 256 ? c->path.size : 256), c->path.data);
+  else
+    grpc_access_admit(c);
+  return c->finished;
+}
+
+void call_begin(call *c)
+{
+  c->is_foreign = !c->is_post || !c->is_grpc;
+  if (c->is_foreign)
+    c->finished = true;
+  c->method = methods_find(c->path);
+  if (c->is_foreign || is_refused(c)) {
+    settle(c);
+    return;
+  }
+  if (c->deadline_ns != 0) {
+    c->deadline.fire = deadline_passed;
+    timers_set(grpc_loop_timers(c->loop), &c->deadline, c->deadline_ns);
+  }
+  if (c->server->options.compression_level == 0)
+    c->reply_coding = MESSAGE_IDENTITY;
+  if (c->method->streams) {
+    c->method->handle(c);
+    settle(c);
+  }
+}
+
+// ---- messages ----
+
+static void fail_message(call *c, message_fault fault)
+{
+  switch (fault) {
+  case MESSAGE_TOO_LARGE:
+    call_end_early(c, GRPC_RESOURCE_EXHAUSTED,
+                   "Received message larger than max (2147483647 bytes)");
+    break;
+  case MESSAGE_OVER_BUDGET:
+    call_end_early(c, GRPC_RESOURCE_EXHAUSTED,
+                   "the server holds as many bytes of requests as it may, try again later");
+    break;
+  case MESSAGE_NO_MEMORY:
+    call_end_early(c, GRPC_RESOURCE_EXHAUSTED, "out of memory for a message");
+    break;
+  case MESSAGE_BAD_FLAG:
+    call_end_early(c, GRPC_INTERNAL, "a message's compression flag is neither 0 nor 1");
+    break;
+  case MESSAGE_NO_CODING:
+    call_end_early(c, GRPC_INTERNAL, "a message is compressed, but there is no grpc-encoding");
+    break;
+  default:
+    call_end_early(c, GRPC_INTERNAL, "a message is not what its grpc-encoding says");
+  }
+}
+
+static void take_message(call *c, message *complete_owned)
+{
+  c->bytes_in += complete_owned->size;
+  if (c->received_ns == 0)
+    c->received_ns = grpc_loop_now_ns(c->loop);
+  if (c->method->streams && c->take_message != NULL) {
+    c->take_message(c, complete_owned);
+  } else if (c->message == NULL) {
+    c->message = complete_owned;
+  } else {
+    message_free(complete_owned);
+    call_end_early(c, GRPC_INTERNAL, "a unary call has more than one message");
+  }
+}
+
+// Takes messages until there are no more bytes, or the method wants no more now. Returns how many
+// bytes are left.
+static size_t parse(call *c, const char *data, size_t size)
+{
+  while (size > 0 && !c->ended && !c->dispatched && !c->paused) {
+    size_t taken;
+    message *complete;
+    message_fault fault = message_reader_take(&c->reader, c->coding, data, size, &taken, &complete);
+    data += taken;
+    size -= taken;
+    if (complete != NULL)
+      take_message(c, complete);
+    if (fault != MESSAGE_OK)
+      fail_message(c, fault);
+  }
+  return c->paused && !c->ended ? size : 0;
+}
+
+bool call_take_data(call *c, const char *data, size_t size)
+{
+  size_t left = c->held.size > 0 ? size : parse(c, data, size);
+  if (left == 0)
+    return true;
+  buffer_append(&c->held, data + size - left, left);
+  if (c->held.failed)
+    call_end_early(c, GRPC_RESOURCE_EXHAUSTED, "out of memory");
+  // The whole piece counts as not taken: it is, when what is held of it has been.
+  c->held_window += size;
+  return false;
+}
+
+void call_pause(call *c)
+{
+  c->paused = true;
+}
+
+bool call_is_paused(const call *c)
+{
+  return c->paused;
+}
+
+void call_resume(call *c)
+{
+  c->paused = false;
+  buffer held = c->held;
+  c->held = BUFFER_EMPTY;
+  size_t left = parse(c, held.data, held.size);
+  if (left > 0) {
+    memmove(held.data, held.data + held.size - left, left);
+    held.size = left;
+    c->held = held;
+    return;
+  }
+  buffer_fini(&held);
+  if (c->connection != NULL && c->held_window > 0) {
+    http2.session_consume(c->connection->session, c->stream_id, c->held_window);
+    grpc_loop_mark(c->loop, c->connection);
+  }
+  c->held_window = 0;
+  if (c->half_closed)
+    call_half_close(c);
+}
+
+// The last message may be complete with nothing in it, which call_take_data does not get to see.
+void call_half_close(call *c)
+{
+  c->half_closed = true;
+  if (c->ended || c->dispatched || c->paused)
+    return;
+  if (message_reader_is_inside(&c->reader)) {
+    call_end_early(c, GRPC_INTERNAL, "the client's last message is not complete");
+    return;
+  }
+  if (c->method->streams) {
+    if (c->half_close != NULL)
+      c->half_close(c);
+  } else if (c->message == NULL) {
+    call_end_early(c, GRPC_INTERNAL, "a unary call has no message");
+    return;
+  } else {
+    c->dispatched = true;
+    c->method->handle(c);
+  }
+  settle(c);
+}
+
+slice call_request(const call *c)
+{
+  return (slice){c->message->data, c->message->size};
+}
+
+// ---- replies ----
+
+void call_queue(call *c, outgoing *message_owned)
+{
+  if (c->ended || c->connection == NULL) {
+    outgoing_unref(message_owned);
+    return;
+  }
+  message_owned->next = NULL;
+  if (c->last_outgoing == NULL)
+    c->first_outgoing = message_owned;
+  else
+    c->last_outgoing->next = message_owned;
+  c->last_outgoing = message_owned;
+  c->outgoing_bytes += message_owned->size;
+  c->bytes_out += message_owned->size - MESSAGE_PREFIX_BYTES;
+  if (c->replied)
+    session_resume(c);
+  else if (!session_submit_header(c))
+    session_reset(c, NGHTTP2_INTERNAL_ERROR);
+  c->replied = true;
+  grpc_loop_mark(c->loop, c->connection);
+}
+
+// Takes `size` bytes off the front of the queue's first message.
+static bool give_part(outgoing *o, output *to, size_t size)
+{
+  bool done = true;
+  o->taken += size;
+  while (size > 0 && done) {
+    slice part = o->parts[o->part];
+    size_t left = part.size - o->part_taken;
+    size_t step = size < left ? size : left;
+    done = output_refer(to, part.data + o->part_taken, step, o);
+    o->part_taken += step;
+    size -= step;
+    if (o->part_taken == part.size) {
+      o->part++;
+      o->part_taken = 0;
+    }
+  }
+  return done;
+}
+
+bool call_give_data(call *c, output *to, size_t size)
+{
+  bool done = true;
+  c->outgoing_bytes -= size;
+  while (done && c->first_outgoing != NULL) {
+    outgoing *o = c->first_outgoing;
+    size_t left = o->size - o->taken;
+    size_t step = size < left ? size : left;
+    done = give_part(o, to, step);
+    size -= step;
+    if (o->taken < o->size)
+      break;
+    c->first_outgoing = o->next;
+    if (c->first_outgoing == NULL)
+      c->last_outgoing = NULL;
+    outgoing_unref(o);
+  }
+  return done && size == 0;
+}
+
+// Gives the status to HTTP/2, behind what is queued.
+static void submit_end(call *c, grpc_status status, const char *failure)
+{
+  if (c->ended || c->connection == NULL)
+    return;
+  c->ended = true;
+  c->end_status = status;
+  c->end_failure = failure;
+  timers_cancel(grpc_loop_timers(c->loop), &c->deadline);
+  if (c->replied)
+    session_resume(c);
+  else if (!session_submit_status_only(c))
+    session_reset(c, NGHTTP2_INTERNAL_ERROR);
+  grpc_loop_mark(c->loop, c->connection);
+}
+
+void call_end(call *c)
+{
+  if (c->reply != NULL && c->status == GRPC_OK) {
+    outgoing *reply = c->reply;
+    c->reply = NULL;
+    call_queue(c, reply);
+  }
+  submit_end(c, c->status, c->failure);
+}
+
+void call_end_early(call *c, grpc_status status, const char *text)
+{
+  if (c->ended)
+    return;
+  drop_unsent(c);
+  submit_end(c, status, text);
+  if (c->cancelled != NULL)
+    c->cancelled(c);
+}
+
+// ---- for handlers ----
+
+void call_fail(call *c, grpc_status status, const char *format, ...)
+{
+  char text[FAILURE_BYTES];
+  if (c->finished)
+    return;
+  va_list arguments;
+  va_start(arguments, format);
+  vsnprintf(text, sizeof(text), format, arguments);
+  va_end(arguments);
+  c->finished = true;
+  c->status = status;
+  slice whole = slice_of(text);
+  size_t most;
+  char *escaped =
+      checked_array_size(1, whole.size, 3, &most) ? arena_allocate(&c->arena, most) : NULL;
+  if (escaped != NULL)
+    escaped[grpc_status_escape(whole, escaped)] = '\0';
+  c->failure = escaped;
+}
+
+bool call_fail_if(call *c, TRITONSERVER_Error *failure_owned)
+{
+  if (failure_owned == NULL)
+    return false;
+  call_fail(c, grpc_status_of(TRITONSERVER_ErrorCode(failure_owned)), "%s",
+            TRITONSERVER_ErrorMessage(failure_owned));
+  TRITONSERVER_ErrorDelete(failure_owned);
+  return true;
+}
+
+bool call_fail_if_error(call *c, error *failure_owned)
+{
+  if (failure_owned == NULL)
+    return false;
+  call_fail(c, grpc_status_of((TRITONSERVER_Error_Code)error_get_code(failure_owned)), "%s",
+            error_message(failure_owned));
+  error_free(failure_owned);
+  return true;
+}
+
+// Packs the parts into one. False when memory is short.
+static bool pack(call *c, const slice *parts, size_t count, buffer *packed)
+{
+  return message_deflate(c->reply_coding, zlib_levels[c->server->options.compression_level], parts,
+                         count, packed);
+}
+
+// A packed reply needs nothing of what it was made of.
+static outgoing *make_packed(call *c, const slice *parts, size_t count)
+{
+  AUTO_BUFFER buffer packed = BUFFER_EMPTY;
+  if (!pack(c, parts, count, &packed))
+    return NULL;
+  slice whole = buffer_view(&packed);
+  return outgoing_new(c, &whole, 1, &packed, NULL, NULL, true);
+}
+
+outgoing *call_make_outgoing(call *c, const slice *parts, size_t count, buffer *text_owned,
+                             TRITONSERVER_InferenceResponse *response_owned, arena *memory_owned)
+{
+  size_t size = 0;
+  for (size_t i = 0; i < count; i++)
+    size += parts[i].size;
+  bool packs = c->reply_coding != MESSAGE_IDENTITY && size >= PACK_LEAST_BYTES;
+  outgoing *made =
+      packs ? make_packed(c, parts, count)
+            : outgoing_new(c, parts, count, text_owned, response_owned, memory_owned, false);
+  if (made != NULL && !packs)
+    return made;
+  buffer_fini(text_owned);
+  if (memory_owned != NULL)
+    arena_fini(memory_owned);
+  if (response_owned != NULL)
+    grpc_log_failure("deleting a response", TRITONSERVER_InferenceResponseDelete(response_owned));
+  return made;
+}
+
+void call_reply_message(call *c, const ProtobufCMessage *reply)
+{
+  AUTO_BUFFER buffer text = BUFFER_EMPTY;
+  size_t size = protobuf_c_message_get_packed_size(reply);
+  char *to = buffer_reserve(&text, size + 1);
+  if (c->finished)
+    return;
+  if (to != NULL)
+    text.size = protobuf_c_message_pack(reply, (uint8_t *)to);
+  slice whole = buffer_view(&text);
+  c->reply = to == NULL ? NULL : call_make_outgoing(c, &whole, 1, &text, NULL, NULL);
+  if (c->reply == NULL)
+    call_fail(c, GRPC_RESOURCE_EXHAUSTED, "out of memory for a reply");
+  c->finished = true;
+}
+
+// ---- jobs ----
+
+static void run_queued(job *queued)
+{
+  call *c = (call *)((char *)queued - offsetof(call, queued));
+  c->job(c);
+  grpc_loop_wake_call(c->loop, c);
+  call_unref(c);
+}
+
+static void job_is_done(call *c)
+{
+  c->in_job = false;
+  grpc_loop_took_back(c->loop);
+  settle(c);
+}
+
+void call_run_job(call *c, jobs *pool, void (*job)(call *c))
+{
+  c->job = job;
+  c->woken = job_is_done;
+  c->queued.run = run_queued;
+  c->in_job = true;
+  call_ref(c);
+  grpc_loop_handed_over(c->loop);
+  error *failure = jobs_submit(pool, JOB_BEGINS, &c->queued);
+  if (failure == NULL)
+    return;
+  c->in_job = false;
+  grpc_loop_took_back(c->loop);
+  call_unref(c);
+  call_fail_if_error(c, failure);
+}

@@ -1,0 +1,288 @@
+// A connection from its socket to its session and back.
+#include "frontend/grpc/connection.h"
+
+#include "base/clock.h"
+#include "frontend/grpc/call.h"
+#include "frontend/grpc/call_life.h"
+#include "frontend/grpc/log.h"
+#include "frontend/grpc/loop.h"
+#include "frontend/grpc/server.h"
+#include "frontend/grpc/session.h"
+#include "frontend/protocol/peer.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define NS_PER_MS     UINT64_C(1000000)
+#define LEAVE_NS      UINT64_C(1000000000) // for calls that are on their way when it is asked to go
+#define OUTPUT_BYTES  ((size_t)256 << 10) // that wait for the socket before HTTP/2 is asked for more
+#define READS_AT_ONCE 16                  // then other connections have their turn
+
+static const uint8_t goodbye[8] = "goodbye";
+
+// ---- life ----
+
+void grpc_connection_ref(grpc_connection *c)
+{
+  refcount_take(&c->references);
+}
+
+void grpc_connection_unref(grpc_connection *c)
+{
+  if (refcount_drop(&c->references))
+    free(c);
+}
+
+static void look_after(timer *elapsed);
+
+grpc_connection *grpc_connection_open(grpc_loop *l, int socket_fd,
+                                      const struct sockaddr_storage *address)
+{
+  grpc_connection *c = calloc(1, sizeof(*c));
+  if (c == NULL) {
+    close(socket_fd);
+    return NULL;
+  }
+  refcount_init(&c->references);
+  c->loop = l;
+  c->server = grpc_loop_server(l);
+  c->timer.fire = look_after;
+  c->began_ns = c->heard_ns = c->moved_ns = grpc_loop_now_ns(l);
+  c->is_local = peer_is_local((const struct sockaddr *)address);
+  peer_print((const struct sockaddr *)address, c->peer, sizeof(c->peer));
+  bool opened = wire_init(&c->wire, socket_fd, c->server->tls) && session_begin(c);
+  if (opened) {
+    look_after(&c->timer);
+    return c;
+  }
+  http2.session_del(c->session);
+  wire_fini(&c->wire);
+  free(c);
+  return NULL;
+}
+
+void grpc_connection_close(grpc_connection *c)
+{
+  if (c->closed)
+    return;
+  c->closed = true;
+  c->failed = true;
+  timers_cancel(grpc_loop_timers(c->loop), &c->timer);
+  while (c->calls != NULL)
+    call_close(c->calls);
+  http2.session_del(c->session);
+  c->session = NULL;
+  output_fini(&c->output);
+  grpc_loop_forget(c->loop, c);
+  wire_fini(&c->wire);
+}
+
+// ---- time ----
+
+static void wake_at(grpc_connection *c, uint64_t due_ns)
+{
+  if (c->timer.place == 0 || due_ns < c->timer.due_ns)
+    timers_set(grpc_loop_timers(c->loop), &c->timer, due_ns);
+}
+
+// When `since` is `timeout_ms` ago; UINT64_MAX for a timeout of 0.
+static uint64_t due(uint64_t since, uint64_t timeout_ms)
+{
+  return timeout_ms == 0 || timeout_ms > (UINT64_MAX - since) / NS_PER_MS
+             ? UINT64_MAX
+             : since + timeout_ms * NS_PER_MS;
+}
+
+// When the client is to be asked for a sign, or, asked, has to have given it.
+static uint64_t sign_due(const grpc_connection *c)
+{
+  const grpc_server_options *o = &c->server->options;
+  if (c->pinged_ns != 0)
+    return due(c->pinged_ns, o->keepalive_timeout_ms);
+  return c->call_count > 0 || o->keepalive_without_calls ? due(c->heard_ns, o->keepalive_time_ms)
+                                                         : UINT64_MAX;
+}
+
+static uint64_t age_due(const grpc_connection *c)
+{
+  const grpc_server_options *o = &c->server->options;
+  uint64_t old = due(c->began_ns, o->max_connection_age_ms);
+  if (c->left_ns == 0)
+    return old;
+  uint64_t gone = c->leaving ? UINT64_MAX : c->left_ns + LEAVE_NS;
+  uint64_t cut = old == UINT64_MAX ? UINT64_MAX : due(c->left_ns, o->max_connection_age_grace_ms);
+  return gone < cut ? gone : cut;
+}
+
+// Why the connection cannot stay; NULL when it can.
+static const char *overdue(const grpc_connection *c, uint64_t now)
+{
+  const grpc_server_options *o = &c->server->options;
+  if (!c->established && now >= due(c->began_ns, o->handshake_timeout_ms))
+    return "it did not begin in time";
+  if (c->output.pending > 0 && now >= due(c->moved_ns, o->write_timeout_ms))
+    return "it does not take what it is sent";
+  if (c->pinged_ns != 0 && now >= due(c->pinged_ns, o->keepalive_timeout_ms))
+    return "it gives no sign";
+  if (c->left_ns != 0 && now >= due(c->left_ns, o->max_connection_age_grace_ms) &&
+      now >= due(c->began_ns, o->max_connection_age_ms))
+    return "it is too old";
+  return NULL;
+}
+
+static void say_goodbye(grpc_connection *c)
+{
+  c->leaving = true;
+  http2.submit_goaway(c->session, NGHTTP2_FLAG_NONE,
+                      http2.session_get_last_proc_stream_id(c->session), NGHTTP2_NO_ERROR, NULL, 0);
+  grpc_loop_mark(c->loop, c);
+}
+
+void grpc_connection_leave(grpc_connection *c)
+{
+  if (c->left_ns != 0 || c->failed)
+    return;
+  c->left_ns = grpc_loop_now_ns(c->loop);
+  if (!c->established) {
+    grpc_connection_close(c);
+    return;
+  }
+  // Calls that the client has sent already are taken: the ping comes back behind them.
+  http2.submit_shutdown_notice(c->session);
+  http2.submit_ping(c->session, NGHTTP2_FLAG_NONE, goodbye);
+  wake_at(c, c->left_ns + LEAVE_NS);
+  grpc_loop_mark(c->loop, c);
+}
+
+void grpc_connection_answered(grpc_connection *c)
+{
+  c->pinged_ns = 0;
+  if (c->left_ns != 0 && !c->leaving)
+    say_goodbye(c);
+}
+
+static void ask_for_sign(grpc_connection *c, uint64_t now)
+{
+  c->pinged_ns = now;
+  http2.submit_ping(c->session, NGHTTP2_FLAG_NONE, NULL);
+  grpc_loop_mark(c->loop, c);
+}
+
+// Does what is due, and sets the timer to what is next.
+static void look_after(timer *elapsed)
+{
+  grpc_connection *c = (grpc_connection *)((char *)elapsed - offsetof(grpc_connection, timer));
+  const grpc_server_options *o = &c->server->options;
+  uint64_t now = clock_monotonic_ns();
+  const char *why = overdue(c, now);
+  if (why != NULL) {
+    grpc_log_verbose("the connection of %s is closed: %s", c->peer, why);
+    grpc_connection_close(c);
+    return;
+  }
+  if (c->pinged_ns == 0 && now >= sign_due(c))
+    ask_for_sign(c, now);
+  if (c->left_ns == 0 && now >= due(c->began_ns, o->max_connection_age_ms))
+    grpc_connection_leave(c);
+  if (c->left_ns != 0 && !c->leaving && now >= c->left_ns + LEAVE_NS)
+    say_goodbye(c);
+  if (c->closed)
+    return;
+  if (!c->established)
+    wake_at(c, due(c->began_ns, o->handshake_timeout_ms));
+  if (c->output.pending > 0)
+    wake_at(c, due(c->moved_ns, o->write_timeout_ms));
+  wake_at(c, sign_due(c));
+  wake_at(c, age_due(c));
+}
+
+void grpc_connection_call_opened(grpc_connection *c)
+{
+  if (c->call_count == 1)
+    wake_at(c, sign_due(c));
+}
+
+// ---- input ----
+
+void grpc_connection_readable(grpc_connection *c)
+{
+  char *buffer = grpc_loop_read_buffer(c->loop);
+  for (int i = 0; i < READS_AT_ONCE && !c->failed; i++) {
+    ssize_t size = wire_read(&c->wire, buffer, LOOP_READ_BYTES);
+    if (size < 0 && errno == EAGAIN)
+      break;
+    if (size <= 0) { // nobody is there to send anything to
+      grpc_connection_close(c);
+      return;
+    }
+    c->heard_ns = grpc_loop_now_ns(c->loop);
+    ssize_t taken = http2.session_mem_recv(c->session, (const uint8_t *)buffer, (size_t)size);
+    if (taken < 0) {
+      grpc_log_verbose("the connection of %s is closed: %s", c->peer, http2.strerror((int)taken));
+      c->failed = true; // what nghttp2 has to say about it is still sent
+    }
+    if ((size_t)size < LOOP_READ_BYTES && !wire_holds_input(&c->wire))
+      break;
+  }
+  grpc_loop_mark(c->loop, c);
+}
+
+// ---- output ----
+
+// Takes frames from HTTP/2 until enough wait for the socket. False when there cannot be more.
+static bool take_frames(grpc_connection *c)
+{
+  while (c->output.pending < OUTPUT_BYTES) {
+    const uint8_t *data;
+    ssize_t size = http2.session_mem_send(c->session, &data);
+    if (size <= 0)
+      return size == 0;
+    if (!output_copy(&c->output, data, (size_t)size))
+      return false;
+  }
+  return true;
+}
+
+static bool is_over(grpc_connection *c)
+{
+  return c->failed ||
+         (http2.session_want_read(c->session) == 0 && http2.session_want_write(c->session) == 0) ||
+         (c->leaving && c->call_count == 0);
+}
+
+void grpc_connection_writable(grpc_connection *c)
+{
+  if (c->wire.handshaking)
+    grpc_connection_readable(c);
+  grpc_loop_mark(c->loop, c);
+}
+
+void grpc_connection_flush(grpc_connection *c)
+{
+  output_result result = OUTPUT_EMPTY;
+  bool moved = true, whole = true;
+  bool waited = c->output.pending > 0;
+  while (!c->wire.handshaking && moved && result == OUTPUT_EMPTY) {
+    whole = take_frames(c);
+    if (c->output.pending == 0)
+      break;
+    result = output_write(&c->output, &c->wire, &moved);
+    if (moved)
+      c->moved_ns = grpc_loop_now_ns(c->loop);
+  }
+  bool blocked = result == OUTPUT_BLOCKED;
+  if (result == OUTPUT_FAILED || !whole || (!blocked && !c->wire.handshaking && is_over(c))) {
+    grpc_connection_close(c);
+    return;
+  }
+  if (blocked && !waited) {
+    c->moved_ns = grpc_loop_now_ns(c->loop);
+    wake_at(c, due(c->moved_ns, c->server->options.write_timeout_ms));
+  }
+  bool watch = blocked || c->wire.wants_output;
+  if (watch != c->watches_output && !grpc_loop_watch(c->loop, c, watch))
+    grpc_connection_close(c);
+}

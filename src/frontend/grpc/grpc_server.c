@@ -1,0 +1,212 @@
+// Starts, drains and stops the gRPC listener.
+#include "frontend/grpc/grpc_server.h"
+
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "base/machine.h"
+#include "frontend/grpc/log.h"
+#include "frontend/grpc/loop.h"
+#include "frontend/grpc/server.h"
+#include "frontend/grpc/session.h"
+#include "frontend/grpc/wire.h"
+#include "frontend/protocol/infer_tensors.h"
+
+#include <limits.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#define JOB_THREADS       16
+#define PROBE_THREADS     4
+#define OTHER_DESCRIPTORS 96
+#define PAUSE_NS          UINT64_C(1000000)
+
+void grpc_server_options_init(grpc_server_options *options)
+{
+  *options = (grpc_server_options){
+      .address = "0.0.0.0",
+      .port = 8001,
+      .backlog = 1024,
+      .connection_limit = 10000,
+      .keepalive_time_ms = 7200000,
+      .keepalive_timeout_ms = 20000,
+      .min_ping_interval_ms = 300000,
+      .max_ping_strikes = 2,
+      .handshake_timeout_ms = 10000,
+      .write_timeout_ms = 30000,
+      .busy_poll_us = 50,
+  };
+}
+
+// --- Counting
+
+static void count_down(grpc_server *g, _Atomic size_t *count)
+{
+  if (atomic_fetch_sub(count, 1) == 1 && atomic_load(&g->draining)) {
+    LOCK_SCOPE(&g->mutex);
+    pthread_cond_broadcast(&g->changed);
+  }
+}
+
+void grpc_server_ref(grpc_server *g)
+{
+  refcount_take(&g->references);
+}
+
+void grpc_server_unref(grpc_server *g)
+{
+  if (!refcount_drop(&g->references))
+    return;
+  if (g->allocator != NULL)
+    grpc_log_failure("releasing the output allocator",
+                     TRITONSERVER_ResponseAllocatorDelete(g->allocator));
+  grpc_loops_free(g->loops);
+  session_free_shared(g->callbacks, g->session_options);
+  tls_context_free(g->tls);
+  listen_fini(&g->listener);
+  pthread_cond_destroy(&g->changed);
+  pthread_mutex_destroy(&g->mutex);
+  free(g);
+}
+
+void grpc_server_call_began(grpc_server *g)
+{
+  grpc_server_ref(g);
+  atomic_fetch_add(&g->calls, 1);
+}
+
+void grpc_server_call_ended(grpc_server *g)
+{
+  count_down(g, &g->calls);
+  grpc_server_unref(g);
+}
+
+void grpc_server_connection_ended(grpc_server *g)
+{
+  count_down(g, &g->connections);
+}
+
+// --- Life
+
+static unsigned limit_connections(unsigned wanted)
+{
+  size_t descriptors = machine_descriptors();
+  size_t most =
+      descriptors > 2 * OTHER_DESCRIPTORS ? descriptors - OTHER_DESCRIPTORS : descriptors / 2;
+  if (wanted != 0 && wanted <= most)
+    return wanted;
+  return most < UINT_MAX ? (unsigned)most : UINT_MAX;
+}
+
+static grpc_server *allocate(const grpc_server_options *options, TRITONSERVER_Server *server)
+{
+  static const restrictions open;
+  grpc_server *g = calloc(1, sizeof(*g));
+  if (g == NULL)
+    return NULL;
+  g->options = *options;
+  g->options.address = NULL;
+  g->options.tls = NULL;
+  if (g->options.restricted == NULL)
+    g->options.restricted = &open;
+  g->options.connection_limit = limit_connections(options->connection_limit);
+  g->server = server;
+  g->budget.limit =
+      options->max_inflight_bytes == 0 ? machine_memory() / 4 : options->max_inflight_bytes;
+  refcount_init(&g->references);
+  pthread_mutex_init(&g->mutex, NULL);
+  pthread_condattr_t attributes;
+  pthread_condattr_init(&attributes);
+  pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
+  pthread_cond_init(&g->changed, &attributes);
+  pthread_condattr_destroy(&attributes);
+  return g;
+}
+
+// The socket listens meanwhile.
+static error *start(grpc_server *g, int listen_fd_owned)
+{
+  error *failure = session_make_shared(&g->callbacks, &g->session_options);
+  if (failure == NULL)
+    failure = jobs_new("grpc-job", JOB_THREADS, &g->jobs);
+  if (failure == NULL)
+    failure = jobs_new("grpc-job", PROBE_THREADS, &g->probes);
+  if (failure == NULL)
+    failure = infer_tensors_make_allocator(&g->allocator);
+  if (failure == NULL)
+    return grpc_loops_new(g, listen_fd_owned, &g->loops);
+  close(listen_fd_owned);
+  return failure;
+}
+
+error *grpc_server_new(const grpc_server_options *options, TRITONSERVER_Server *server,
+                       grpc_server **result)
+{
+  RETURN_IF_ERROR(http2_load());
+  grpc_server *g = allocate(options, server);
+  if (g == NULL)
+    return error_no_memory();
+  const listen_options where = {options->address, options->port, options->reuse_port,
+                                options->backlog, options->unix_mode};
+  error *failure = options->tls == NULL ? NULL : tls_context_new(options->tls, &g->tls);
+  if (failure == NULL)
+    failure = listen_open(&where, &g->listener);
+  if (failure == NULL)
+    failure = start(g, g->listener.socket_fd);
+  if (failure != NULL) {
+    grpc_server_free(g);
+    return failure;
+  }
+  grpc_log_info("Started GRPCInferenceService at %s%s", g->listener.where,
+                g->tls != NULL ? " with TLS" : "");
+  *result = g;
+  return NULL;
+}
+
+uint16_t grpc_server_port(const grpc_server *g)
+{
+  return g->listener.port;
+}
+
+void grpc_server_announce_stop(grpc_server *g)
+{
+  atomic_store(&g->leaving, true);
+}
+
+// Waits until `count` is 0 or the moment has come; returns the count.
+static size_t wait_for_none(grpc_server *g, _Atomic size_t *count, uint64_t deadline_ns)
+{
+  struct timespec deadline = clock_timespec(deadline_ns);
+  LOCK_SCOPE(&g->mutex);
+  int status = 0;
+  while (atomic_load(count) > 0 && status == 0)
+    status = pthread_cond_timedwait(&g->changed, &g->mutex, &deadline);
+  return atomic_load(count);
+}
+
+size_t grpc_server_drain(grpc_server *g, uint64_t deadline_ns)
+{
+  grpc_server_announce_stop(g);
+  atomic_store(&g->draining, true);
+  if (g->loops == NULL)
+    return 0;
+  listen_remove(&g->listener);
+  grpc_loops_drain(g->loops);
+  wait_for_none(g, &g->connections, deadline_ns);
+  return wait_for_none(g, &g->calls, deadline_ns);
+}
+
+void grpc_server_free(grpc_server *g)
+{
+  if (g == NULL)
+    return;
+  atomic_store(&g->draining, true);
+  grpc_loops_stop(g->loops);
+  // What the core still has comes back; whoever then wakes a loop is heard here.
+  while (atomic_load(&g->calls) > 0) {
+    grpc_loops_run_woken(g->loops);
+    wait_for_none(g, &g->calls, clock_monotonic_ns() + PAUSE_NS);
+  }
+  jobs_free(g->jobs);
+  jobs_free(g->probes);
+  grpc_server_unref(g);
+}

@@ -1,0 +1,433 @@
+// Inferences over gRPC. Requests are made and replies are formatted on loop threads; the callbacks
+// come from threads of the core.
+#include "frontend/grpc/infer.h"
+
+#include "frontend/grpc/call.h"
+#include "frontend/grpc/call_life.h"
+#include "frontend/grpc/connection.h"
+#include "frontend/grpc/infer_request_proto.h"
+#include "frontend/grpc/log.h"
+#include "frontend/grpc/loop.h"
+#include "frontend/grpc/model_version.h"
+#include "frontend/grpc/server.h"
+#include "frontend/protocol/request_parameter.h"
+#include "frontend/protocol/seam_error.h"
+#include "nereid/nereid.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define HERE_BYTES ((size_t)256 << 10) // larger requests are not executed on a loop's thread
+
+// The answer may come inside ServerInferAsync (NEREID_REQUEST_FLAG_RUN_HERE), at once from another
+// thread, or later: whoever comes second, it or the loop, sees to it.
+enum {
+  HANDOVER_OPEN,
+  HANDOVER_WAITING,
+  HANDOVER_DONE,
+};
+
+// ---- life ----
+
+static void ref_owner(void *owner)
+{
+  grpc_inference_ref(owner);
+}
+
+static void unref_owner(void *owner)
+{
+  grpc_inference_unref(owner);
+}
+
+grpc_inference *grpc_inference_new(call *c, message *message_owned,
+                                   void (*heard)(grpc_inference *i))
+{
+  grpc_inference *i = malloc(sizeof(*i));
+  if (i == NULL)
+    return NULL;
+  memset(i, 0, offsetof(grpc_inference, arena));
+  arena_init(&i->arena, i->arena_memory, sizeof(i->arena_memory));
+  refcount_init(&i->references);
+  i->call = c;
+  call_ref(c);
+  i->message = message_owned;
+  i->heard = heard;
+  i->model_name = i->id = "";
+  i->tensors = (infer_tensors){.arena = &i->arena,
+                               .budget = &c->server->budget,
+                               .shared = c->server->options.shared_memory,
+                               .owner = i,
+                               .ref = ref_owner,
+                               .unref = unref_owner,
+                               .fallback.binary = true};
+  return i;
+}
+
+void grpc_inference_ref(grpc_inference *i)
+{
+  refcount_take(&i->references);
+}
+
+void grpc_inference_unref(grpc_inference *i)
+{
+  if (!refcount_drop(&i->references))
+    return;
+  answer *next;
+  for (answer *a = grpc_inference_take_answers(i); a != NULL; a = next) {
+    next = a->next;
+    grpc_inference_free_answer(i, a);
+  }
+  call *c = i->call;
+  error_free(i->failure);
+  infer_tensors_fini(&i->tensors);
+  message_free(i->message);
+  arena_fini(&i->arena);
+  free(i);
+  call_unref(c);
+}
+
+// ---- the request's life in the core ----
+
+static void drop_request(grpc_inference *i)
+{
+  if (atomic_fetch_sub_explicit(&i->request_users, 1, memory_order_acq_rel) != 1)
+    return;
+  grpc_log_failure("deleting an inference request",
+                   TRITONSERVER_InferenceRequestDelete(i->request));
+  grpc_inference_unref(i);
+}
+
+// False when the request is deleted or about to be.
+static bool take_request(grpc_inference *i)
+{
+  uint32_t users = atomic_load_explicit(&i->request_users, memory_order_relaxed);
+  while (users > 0)
+    if (atomic_compare_exchange_weak_explicit(&i->request_users, &users, users + 1,
+                                              memory_order_acquire, memory_order_relaxed))
+      return true;
+  return false;
+}
+
+void grpc_inference_cancel(grpc_inference *i)
+{
+  atomic_store(&i->cancel_wanted, true);
+  if (!atomic_load(&i->submitted) || !take_request(i))
+    return;
+  grpc_log_failure("cancelling an inference request",
+                   TRITONSERVER_InferenceRequestCancel(i->request));
+  drop_request(i);
+}
+
+// The last of what the loop waits for.
+static void note_event(grpc_inference *i)
+{
+  if (atomic_fetch_sub_explicit(&i->awaited, 1, memory_order_acq_rel) == 1 &&
+      atomic_exchange(&i->handover, HANDOVER_DONE) == HANDOVER_WAITING)
+    i->heard(i);
+}
+
+static void request_released(TRITONSERVER_InferenceRequest *request, const uint32_t flags,
+                             void *inference_pointer)
+{
+  (void)request;
+  grpc_inference *i = inference_pointer;
+  if ((flags & TRITONSERVER_REQUEST_RELEASE_ALL) == 0)
+    return;
+  if (i->tensors.span_count > 0 && !i->decoupled)
+    note_event(i);
+  drop_request(i);
+}
+
+static void push(grpc_inference *i, answer *a)
+{
+  a->next = atomic_load(&i->answers);
+  while (!atomic_compare_exchange_weak(&i->answers, &a->next, a))
+    ;
+}
+
+static void lose(TRITONSERVER_InferenceResponse *response)
+{
+  if (response != NULL)
+    grpc_log_failure("deleting a response", TRITONSERVER_InferenceResponseDelete(response));
+}
+
+// One response, of which the first counts.
+static void keep_only(grpc_inference *i, TRITONSERVER_InferenceResponse *response, bool final)
+{
+  if (response != NULL &&
+      atomic_fetch_add_explicit(&i->response_count, 1, memory_order_relaxed) == 0) {
+    i->only.response = response;
+    i->only.final = true;
+    push(i, &i->only);
+  } else {
+    lose(response);
+  }
+  if (final)
+    note_event(i);
+}
+
+static void response_complete(TRITONSERVER_InferenceResponse *response, const uint32_t flags,
+                              void *inference_pointer)
+{
+  grpc_inference *i = inference_pointer;
+  bool final = (flags & TRITONSERVER_RESPONSE_COMPLETE_FINAL) != 0;
+  if (!i->decoupled) {
+    keep_only(i, response, final);
+    return;
+  }
+  answer *a = malloc(sizeof(*a));
+  if (a == NULL) {
+    lose(response);
+    atomic_store(&i->lost, true);
+  } else {
+    *a = (answer){.response = response, .final = final};
+    push(i, a);
+  }
+  i->heard(i);
+  if (final)
+    drop_request(i);
+}
+
+answer *grpc_inference_take_answers(grpc_inference *i)
+{
+  answer *ordered = NULL;
+  answer *next;
+  for (answer *a = atomic_exchange(&i->answers, NULL); a != NULL; a = next) {
+    next = a->next;
+    a->next = ordered;
+    ordered = a;
+  }
+  return ordered;
+}
+
+void grpc_inference_free_answer(grpc_inference *i, answer *a)
+{
+  lose(a->response);
+  if (a != &i->only)
+    free(a);
+}
+
+// ---- from the message to the request ----
+
+static error *apply_parameters(grpc_inference *i, const infer_request_proto *read)
+{
+  uint32_t flags = 0;
+  for (size_t k = 0; k < read->parameter_count; k++)
+    RETURN_IF_ERROR(
+        error_from_seam(request_parameter_apply(i->request, &read->parameters[k], &flags)));
+  size_t bytes = i->message->size;
+  for (size_t k = 0; k < i->tensors.span_count && bytes <= HERE_BYTES; k++)
+    bytes +=
+        i->tensors.spans[k].byte_size < HERE_BYTES ? i->tensors.spans[k].byte_size : HERE_BYTES;
+  if (bytes <= HERE_BYTES && !i->decoupled)
+    flags |= NEREID_REQUEST_FLAG_RUN_HERE;
+  return error_from_seam(TRITONSERVER_InferenceRequestSetFlags(i->request, flags));
+}
+
+static error *forward_metadata(grpc_inference *i)
+{
+  const call *c = i->call;
+  const header_forward *forward = c->server->options.forward;
+  for (size_t k = 0; k < c->metadata_count && forward != NULL; k++) {
+    bool matches;
+    RETURN_IF_ERROR(header_forward_matches(forward, c->metadata[k].name, &matches));
+    if (matches)
+      RETURN_IF_ERROR(error_from_seam(TRITONSERVER_InferenceRequestSetStringParameter(
+          i->request, c->metadata[k].name.data, c->metadata[k].value.data)));
+  }
+  return NULL;
+}
+
+static error *make_request(grpc_inference *i, bool streamed)
+{
+  TRITONSERVER_Server *server = i->call->server->server;
+  uint32_t transactions = 0;
+  RETURN_IF_ERROR(error_from_seam(TRITONSERVER_ServerModelTransactionProperties(
+      server, i->model_name, i->model_version, &transactions, NULL)));
+  i->decoupled = (transactions & TRITONSERVER_TXN_DECOUPLED) != 0;
+  if (i->decoupled && !streamed)
+    return error_new(ERROR_UNSUPPORTED,
+                     "ModelInfer RPC doesn't support models with decoupled transaction policy");
+  i->tensors.many_responses = i->decoupled;
+  RETURN_IF_ERROR(error_from_seam(
+      TRITONSERVER_InferenceRequestNew(&i->request, server, i->model_name, i->model_version)));
+  atomic_store_explicit(&i->request_users, 1, memory_order_relaxed);
+  grpc_inference_ref(i); // for the request
+  i->tensors.request = i->request;
+  return NULL;
+}
+
+static error *fill(grpc_inference *i, bool streamed)
+{
+  infer_request_proto read;
+  slice text = {i->message->data, i->message->size};
+  error *failure = infer_request_proto_read(text, MESSAGE_MAX_BYTES, &i->arena, &read);
+  i->model_name = read.model_name;
+  i->id = read.id;
+  if (failure != NULL)
+    return failure;
+  RETURN_IF_ERROR(model_version_read(read.model_version, &i->model_version));
+  i->wants_empty_final = read.empty_final_response;
+  RETURN_IF_ERROR(make_request(i, streamed));
+  if (read.id[0] != '\0')
+    RETURN_IF_ERROR(error_from_seam(TRITONSERVER_InferenceRequestSetId(i->request, read.id)));
+  RETURN_IF_ERROR(infer_tensors_add(&i->tensors, i->call->server->server, i->model_name,
+                                    i->model_version, read.inputs, read.input_count, read.outputs,
+                                    read.output_count));
+  RETURN_IF_ERROR(apply_parameters(i, &read));
+  RETURN_IF_ERROR(forward_metadata(i));
+  infer_tensors_copy(&i->tensors);
+  RETURN_IF_ERROR(error_from_seam(
+      TRITONSERVER_InferenceRequestSetReleaseCallback(i->request, request_released, i)));
+  return error_from_seam(TRITONSERVER_InferenceRequestSetResponseCallback(
+      i->request, i->call->server->allocator, &i->tensors, response_complete, i));
+}
+
+error *grpc_inference_start(grpc_inference *i, bool streamed, bool *at_once)
+{
+  int open = HANDOVER_OPEN;
+  *at_once = false;
+  error *failure = fill(i, streamed);
+  if (i->request == NULL)
+    return failure;
+  if (failure != NULL) {
+    drop_request(i);
+    return failure;
+  }
+  take_request(i); // so that it outlives what is done here
+  if (i->decoupled)
+    take_request(i); // for its responses
+  atomic_store_explicit(&i->awaited, i->tensors.span_count > 0 ? 2 : 1, memory_order_relaxed);
+  failure =
+      error_from_seam(TRITONSERVER_ServerInferAsync(i->call->server->server, i->request, NULL));
+  if (failure != NULL) {
+    if (i->decoupled)
+      drop_request(i);
+    drop_request(i); // the core's: it did not take it
+    drop_request(i);
+    return failure;
+  }
+  atomic_store(&i->submitted, true);
+  if (atomic_load(&i->cancel_wanted))
+    grpc_inference_cancel(i);
+  drop_request(i);
+  *at_once =
+      !i->decoupled && !atomic_compare_exchange_strong(&i->handover, &open, HANDOVER_WAITING);
+  return NULL;
+}
+
+// ---- from a response to a message ----
+
+static error *write_reply(grpc_inference *i, TRITONSERVER_InferenceResponse *response,
+                          bool streamed, bool final, arena *a, message_parts *parts)
+{
+  infer_response_json read = {0};
+  RETURN_IF_ERROR(infer_tensors_check(&i->tensors));
+  RETURN_IF_ERROR(infer_tensors_read(&i->tensors, response, a, &read));
+  if (streamed)
+    infer_stream_response_proto_write(&read, final ? FINAL_RESPONSE_TRUE : FINAL_RESPONSE_FALSE, "",
+                                      parts);
+  else
+    infer_response_proto_write(&read, FINAL_RESPONSE_UNSAID, parts);
+  if (!message_parts_finish(parts))
+    return error_no_memory();
+  if (parts->size > MESSAGE_MAX_BYTES)
+    return error_new(ERROR_INVALID_ARG,
+                     "Response has byte size %zu which exceeds gRPC's byte size limit %d.",
+                     parts->size, MESSAGE_MAX_BYTES);
+  return NULL;
+}
+
+error *grpc_inference_make_reply(grpc_inference *i, TRITONSERVER_InferenceResponse *response_owned,
+                                 bool streamed, bool final, outgoing **reply)
+{
+  arena memory;
+  message_parts parts;
+  arena_init(&memory, NULL, 0);
+  arena *a = i->decoupled ? &memory : &i->arena;
+  message_parts_init(&parts, a);
+  error *failure = write_reply(i, response_owned, streamed, final, a, &parts);
+  if (failure == NULL) {
+    *reply =
+        call_make_outgoing(i->call, parts.items, parts.count, &parts.text, response_owned, &memory);
+    if (*reply == NULL)
+      failure = error_no_memory();
+  } else {
+    lose(response_owned);
+  }
+  message_parts_fini(&parts);
+  arena_fini(&memory);
+  return failure;
+}
+
+// ---- ModelInfer ----
+
+static void heard(grpc_inference *i)
+{
+  grpc_loop_wake_call(i->call->loop, i->call);
+}
+
+static void reply(call *c)
+{
+  grpc_inference *i = c->inference;
+  answer *a = grpc_inference_take_answers(i);
+  if (c->ended) {
+    if (a != NULL)
+      grpc_inference_free_answer(i, a);
+    return;
+  }
+  if (a == NULL || atomic_load(&i->response_count) != 1) {
+    call_fail(c, GRPC_INTERNAL, "expected a single response, got %u",
+              atomic_load(&i->response_count));
+  } else {
+    TRITONSERVER_InferenceResponse *response = a->response;
+    a->response = NULL;
+    call_fail_if_error(c, grpc_inference_make_reply(i, response, false, true, &c->reply));
+  }
+  if (a != NULL)
+    grpc_inference_free_answer(i, a);
+  infer_tensors_release(&i->tensors);
+  call_end(c);
+}
+
+// The core is done.
+static void woken(call *c)
+{
+  grpc_inference *i = c->inference;
+  grpc_loop_took_back(c->loop);
+  reply(c);
+  c->cancelled = NULL;
+  c->inference = NULL;
+  grpc_inference_unref(i);
+}
+
+static void cancelled(call *c)
+{
+  grpc_inference_cancel(c->inference);
+}
+
+void grpc_handle_model_infer(call *c)
+{
+  bool at_once;
+  grpc_inference *i = grpc_inference_new(c, c->message, heard);
+  if (i == NULL) {
+    call_fail(c, GRPC_RESOURCE_EXHAUSTED, "out of memory");
+    return;
+  }
+  c->message = NULL;
+  c->inference = i;
+  c->woken = woken;
+  error *failure = grpc_inference_start(i, false, &at_once);
+  if (failure == NULL && !at_once) {
+    c->cancelled = cancelled;
+    grpc_loop_handed_over(c->loop);
+    return;
+  }
+  if (failure != NULL)
+    call_fail_if_error(c, failure);
+  else
+    reply(c);
+  c->inference = NULL;
+  grpc_inference_unref(i);
+}

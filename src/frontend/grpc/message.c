@@ -1,0 +1,282 @@
+// Assembles request messages, packs and unpacks. Loop threads.
+#include "frontend/grpc/message.h"
+
+#include "base/blocks.h"
+#include "base/checked.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include <zlib.h>
+
+#define FIRST_BYTES   ((size_t)1 << 20) // of a large message: the rest is taken as it comes
+#define COUNTED_BYTES ((size_t)8 << 10) // messages from here on count for the budget
+#define GZIP_WINDOW   (MAX_WBITS + 16)
+
+static const char *const coding_names[] = {
+    [MESSAGE_IDENTITY] = "identity",
+    [MESSAGE_GZIP] = "gzip",
+    [MESSAGE_DEFLATE] = "deflate",
+};
+
+message_coding message_coding_of(slice name)
+{
+  for (int i = MESSAGE_IDENTITY; i < MESSAGE_UNKNOWN; i++)
+    if (slice_equal_text(name, coding_names[i]))
+      return (message_coding)i;
+  return MESSAGE_UNKNOWN;
+}
+
+const char *message_coding_name(message_coding coding)
+{
+  return coding_names[coding];
+}
+
+bool message_coding_is_listed(slice list, message_coding coding)
+{
+  while (list.size > 0) {
+    const char *comma = memchr(list.data, ',', list.size);
+    size_t size = comma == NULL ? list.size : (size_t)(comma - list.data);
+    slice item = {list.data, size};
+    while (item.size > 0 && *item.data == ' ')
+      item = (slice){item.data + 1, item.size - 1};
+    while (item.size > 0 && item.data[item.size - 1] == ' ')
+      item.size--;
+    if (slice_equal_text(item, coding_names[coding]))
+      return true;
+    size_t skipped = comma == NULL ? list.size : size + 1;
+    list = (slice){list.data + skipped, list.size - skipped};
+  }
+  return false;
+}
+
+// --- One message
+
+void message_free(message *m)
+{
+  if (m == NULL)
+    return;
+  if (m->reserved > 0)
+    budget_give_back(m->budget, m->reserved);
+  block_free(m->memory, m->memory_size);
+  free(m);
+}
+
+static size_t padding_before(size_t size)
+{
+  return (MESSAGE_ALIGNMENT - size % MESSAGE_ALIGNMENT) % MESSAGE_ALIGNMENT;
+}
+
+static bool reserve(message *m, size_t size)
+{
+  if (size < COUNTED_BYTES || size <= m->reserved)
+    return true;
+  if (!budget_take_input(m->budget, size - m->reserved))
+    return false;
+  m->reserved = size;
+  return true;
+}
+
+// Makes the block `capacity` bytes large; what is in it stays.
+static message_fault resize(message *m, size_t capacity)
+{
+  if (!reserve(m, capacity))
+    return MESSAGE_OVER_BUDGET;
+  void *grown = m->memory == NULL ? block_allocate(capacity)
+                                  : block_grow(m->memory, m->memory_size, capacity);
+  if (grown == NULL)
+    return MESSAGE_NO_MEMORY;
+  m->memory = grown;
+  m->memory_size = capacity;
+  m->data = (char *)grown + padding_before(m->size);
+  return MESSAGE_OK;
+}
+
+// A message of `size` bytes with room for the first `expected` of them at least.
+static message_fault make_message(byte_budget *budget, size_t size, size_t expected, message **made)
+{
+  size_t padding = padding_before(size);
+  message *m = calloc(1, sizeof(*m));
+  if (m == NULL)
+    return MESSAGE_NO_MEMORY;
+  m->budget = budget;
+  m->size = size;
+  message_fault fault = resize(m, padding + (expected < size ? expected : size) + 1);
+  if (fault == MESSAGE_OK)
+    *made = m;
+  else
+    message_free(m);
+  return fault;
+}
+
+// Room for `needed` bytes of it.
+static message_fault make_room(message *m, size_t needed)
+{
+  size_t padding = padding_before(m->size);
+  size_t whole = padding + m->size + 1;
+  if (padding + needed < m->memory_size)
+    return MESSAGE_OK;
+  size_t doubled = m->memory_size > whole / 2 ? whole : m->memory_size * 2;
+  size_t wanted = padding + needed + 1;
+  return resize(m, doubled > wanted ? doubled : wanted);
+}
+
+// --- Unpacking
+
+// Unpacks into a message of its own, which has the size that comes out.
+static message_fault inflate_all(z_stream *z, message_reader *r, buffer *out)
+{
+  for (;;) {
+    size_t step = out->size < FIRST_BYTES / 4 ? FIRST_BYTES / 4 : out->size;
+    if (out->size + step > MESSAGE_MAX_BYTES)
+      step = (size_t)MESSAGE_MAX_BYTES - out->size + 1;
+    if (!budget_has_room(r->budget, out->size + step))
+      return MESSAGE_OVER_BUDGET;
+    char *to = buffer_reserve(out, step);
+    if (to == NULL)
+      return MESSAGE_NO_MEMORY;
+    z->next_out = (unsigned char *)to;
+    z->avail_out = (unsigned)step;
+    int result = inflate(z, Z_NO_FLUSH);
+    out->size += step - z->avail_out;
+    if (out->size > MESSAGE_MAX_BYTES)
+      return MESSAGE_TOO_LARGE;
+    if (result == Z_STREAM_END)
+      return z->avail_in == 0 ? MESSAGE_OK : MESSAGE_CORRUPT;
+    if (result != Z_OK || (z->avail_in == 0 && z->avail_out > 0))
+      return MESSAGE_CORRUPT;
+  }
+}
+
+static message_fault unpack(message_reader *r, message_coding coding, message **packed)
+{
+  AUTO_BUFFER buffer out = BUFFER_EMPTY;
+  z_stream z = {0};
+  if (inflateInit2(&z, coding == MESSAGE_GZIP ? GZIP_WINDOW : MAX_WBITS) != Z_OK)
+    return MESSAGE_NO_MEMORY;
+  z.next_in = (unsigned char *)(*packed)->data;
+  z.avail_in = (unsigned)(*packed)->size;
+  message_fault fault = inflate_all(&z, r, &out);
+  inflateEnd(&z);
+  message *plain = NULL;
+  if (fault == MESSAGE_OK)
+    fault = make_message(r->budget, out.size, out.size, &plain);
+  if (fault != MESSAGE_OK)
+    return fault;
+  if (out.size > 0)
+    memcpy(plain->data, out.data, out.size);
+  message_free(*packed);
+  *packed = plain;
+  return MESSAGE_OK;
+}
+
+// --- Reading
+
+void message_reader_fini(message_reader *r)
+{
+  message_free(r->current);
+  r->current = NULL;
+}
+
+bool message_reader_is_inside(const message_reader *r)
+{
+  return r->current != NULL || r->prefix_size > 0;
+}
+
+// The prefix is complete: checks it and makes the message.
+static message_fault begin(message_reader *r, message_coding coding)
+{
+  uint32_t size = (uint32_t)r->prefix[1] << 24 | (uint32_t)r->prefix[2] << 16 |
+                  (uint32_t)r->prefix[3] << 8 | r->prefix[4];
+  r->compressed = r->prefix[0] == 1;
+  r->received = 0;
+  if (r->prefix[0] > 1)
+    return MESSAGE_BAD_FLAG;
+  if (r->compressed && coding == MESSAGE_IDENTITY)
+    return MESSAGE_NO_CODING;
+  if (size > MESSAGE_MAX_BYTES)
+    return MESSAGE_TOO_LARGE;
+  if (!budget_has_room(r->budget, size))
+    return MESSAGE_OVER_BUDGET;
+  return make_message(r->budget, size, FIRST_BYTES, &r->current);
+}
+
+static message_fault finish(message_reader *r, message_coding coding, message **complete)
+{
+  message *m = r->current;
+  r->current = NULL;
+  r->prefix_size = 0;
+  if (r->compressed) {
+    message_fault fault = unpack(r, coding, &m);
+    if (fault != MESSAGE_OK) {
+      message_free(m);
+      return fault;
+    }
+  }
+  *complete = m;
+  return MESSAGE_OK;
+}
+
+message_fault message_reader_take(message_reader *r, message_coding coding, const char *data,
+                                  size_t size, size_t *taken, message **complete)
+{
+  *taken = 0;
+  *complete = NULL;
+  while (r->current == NULL) {
+    if (*taken == size)
+      return MESSAGE_OK;
+    r->prefix[r->prefix_size++] = (unsigned char)data[(*taken)++];
+    message_fault fault = r->prefix_size == MESSAGE_PREFIX_BYTES ? begin(r, coding) : MESSAGE_OK;
+    if (fault != MESSAGE_OK)
+      return fault;
+  }
+  size_t missing = r->current->size - r->received;
+  size_t step = size - *taken < missing ? size - *taken : missing;
+  message_fault fault = make_room(r->current, r->received + step);
+  if (fault != MESSAGE_OK)
+    return fault;
+  if (step > 0)
+    memcpy(r->current->data + r->received, data + *taken, step);
+  *taken += step;
+  r->received += step;
+  return r->received == r->current->size ? finish(r, coding, complete) : MESSAGE_OK;
+}
+
+// --- Packing
+
+static bool deflate_part(z_stream *z, slice part, int flush, buffer *to)
+{
+  z->next_in = (unsigned char *)part.data;
+  size_t left = part.size;
+  do {
+    unsigned step = left > UINT32_MAX ? UINT32_MAX : (unsigned)left;
+    z->avail_in = step;
+    left -= step;
+    int result;
+    do {
+      size_t room = (size_t)z->avail_in / 2 + 256;
+      char *out = buffer_reserve(to, room);
+      if (out == NULL)
+        return false;
+      z->next_out = (unsigned char *)out;
+      z->avail_out = (unsigned)room;
+      result = deflate(z, left == 0 ? flush : Z_NO_FLUSH);
+      to->size += room - z->avail_out;
+    } while (z->avail_out == 0 || (flush == Z_FINISH && left == 0 && result == Z_OK));
+  } while (left > 0);
+  return true;
+}
+
+bool message_deflate(message_coding coding, int level, const slice *parts, size_t count, buffer *to)
+{
+  z_stream z = {0};
+  int window = coding == MESSAGE_GZIP ? GZIP_WINDOW : MAX_WBITS;
+  if (deflateInit2(&z, level, Z_DEFLATED, window, 8, Z_DEFAULT_STRATEGY) != Z_OK)
+    return false;
+  bool done = true;
+  for (size_t i = 0; i < count && done; i++)
+    done = deflate_part(&z, parts[i], Z_NO_FLUSH, to);
+  done = done && deflate_part(&z, SLICE(""), Z_FINISH, to);
+  deflateEnd(&z);
+  return done;
+}

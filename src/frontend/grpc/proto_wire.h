@@ -1,0 +1,77 @@
+// Protobuf's wire format (https://protobuf.dev/programming-guides/encoding): taking a message apart
+// without copying it, and putting one together. Pure functions.
+#ifndef NEREID_FRONTEND_GRPC_PROTO_WIRE_H
+#define NEREID_FRONTEND_GRPC_PROTO_WIRE_H
+
+#include "base/arena.h"
+#include "base/buffer.h"
+#include "base/error.h"
+#include "base/slice.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define PROTO_GROUP_DEPTH  100
+#define PROTO_VARINT_BYTES 10
+
+typedef enum proto_wire_type {
+  PROTO_VARINT = 0,
+  PROTO_I64 = 1,
+  PROTO_BYTES = 2,
+  PROTO_GROUP = 3,
+  PROTO_GROUP_END = 4,
+  PROTO_I32 = 5,
+} proto_wire_type;
+
+typedef struct proto_field {
+  uint32_t number;
+  proto_wire_type type; // VARINT, I64, I32 or BYTES
+  uint64_t value;       // of the first three
+  slice bytes;          // of BYTES: a view of the message
+} proto_field;
+
+typedef struct proto_reader {
+  const char *at;
+  const char *end;
+  bool broken; // the rest is not a message
+} proto_reader;
+
+static inline proto_reader proto_reader_of(slice message)
+{
+  const char *data = message.size > 0 ? message.data : "";
+  return (proto_reader){.at = data, .end = data + message.size};
+}
+
+// Takes the next field. Groups, which proto3 does not have, are skipped. False at the end, and when
+// the message is broken.
+bool proto_next(proto_reader *r, proto_field *field);
+
+// Takes a varint, as packed fields are made of; false when there is none, and then it is broken.
+bool proto_next_varint(proto_reader *r, uint64_t *value);
+
+// How many varints a packed field holds: bytes that end one.
+size_t proto_count_varints(slice packed);
+
+// A string field's bytes as NUL-terminated text in the arena. INVALID_ARG when they are not UTF-8
+// or hold a NUL, which texts of the north seam cannot.
+error *proto_text(slice bytes, arena *a, const char **text);
+error *proto_check_text(slice bytes);
+
+// What a broken message is answered with.
+error *proto_broken(void);
+
+void proto_append_varint(buffer *out, uint64_t value);
+void proto_append_tag(buffer *out, uint32_t number, proto_wire_type type);
+
+// Appends a field with its tag.
+void proto_append_integer(buffer *out, uint32_t number, uint64_t value);
+void proto_append_double(buffer *out, uint32_t number, double value);
+void proto_append_bytes(buffer *out, uint32_t number, slice value);
+void proto_append_text(buffer *out, uint32_t number, const char *value); // nothing for ""
+
+// A message within: what is appended between begin and end is its content.
+size_t proto_begin(buffer *out, uint32_t number);
+void proto_end(buffer *out, size_t begin);
+
+#endif

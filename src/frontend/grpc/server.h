@@ -1,0 +1,51 @@
+// What the files of this folder share of a running listener.
+#ifndef NEREID_FRONTEND_GRPC_SERVER_H
+#define NEREID_FRONTEND_GRPC_SERVER_H
+
+#include "base/parallel.h"
+#include "base/refcount.h"
+#include "frontend/grpc/grpc_server.h"
+#include "frontend/grpc/http2.h"
+#include "frontend/protocol/budget.h"
+#include "frontend/protocol/jobs.h"
+#include "frontend/protocol/listen.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+typedef struct grpc_loops grpc_loops;
+typedef struct tls_context tls_context;
+
+struct grpc_server {
+  grpc_server_options options; // without the texts
+  TRITONSERVER_Server *server; // borrowed
+  listener listener;           // without the descriptor, which the loops have
+  grpc_loops *loops;
+  jobs *jobs;   // calls that may block for long, such as loads
+  jobs *probes; // readiness: not to wait behind loads
+  nghttp2_session_callbacks *callbacks;
+  nghttp2_option *session_options;
+  tls_context *tls;                          // NULL: plain
+  TRITONSERVER_ResponseAllocator *allocator; // for outputs (infer_output.c)
+  byte_budget budget;
+
+  refcount references;   // the owner's and one of each call: the core may keep a call longer than
+                         // its connection
+  _Atomic bool leaving;  // not ready
+  _Atomic bool draining; // nothing new is accepted
+  _Atomic size_t connections;
+  _Atomic size_t calls;   // that exist
+  pthread_mutex_t mutex;  // with `changed`: for whoever waits for a count to fall
+  pthread_cond_t changed; // on the monotonic clock
+};
+
+void grpc_server_ref(grpc_server *g);
+void grpc_server_unref(grpc_server *g);
+
+// Around the life of a call, and around what the core has of it.
+void grpc_server_call_began(grpc_server *g);
+void grpc_server_call_ended(grpc_server *g);
+
+void grpc_server_connection_ended(grpc_server *g);
+
+#endif

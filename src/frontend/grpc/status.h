@@ -1,0 +1,33 @@
+// Status codes of gRPC (https://grpc.io/docs/guides/status-codes) and what stands for them here.
+#ifndef NEREID_FRONTEND_GRPC_STATUS_H
+#define NEREID_FRONTEND_GRPC_STATUS_H
+
+#include "base/slice.h"
+#include "triton/core/tritonserver.h"
+
+#include <stddef.h>
+
+typedef enum grpc_status {
+  GRPC_OK = 0,
+  GRPC_CANCELLED = 1,
+  GRPC_UNKNOWN = 2,
+  GRPC_INVALID_ARGUMENT = 3,
+  GRPC_DEADLINE_EXCEEDED = 4,
+  GRPC_NOT_FOUND = 5,
+  GRPC_ALREADY_EXISTS = 6,
+  GRPC_PERMISSION_DENIED = 7,
+  GRPC_RESOURCE_EXHAUSTED = 8,
+  GRPC_UNIMPLEMENTED = 12,
+  GRPC_INTERNAL = 13,
+  GRPC_UNAVAILABLE = 14,
+  GRPC_UNAUTHENTICATED = 16,
+} grpc_status;
+
+// The status that an error of the core stands for.
+grpc_status grpc_status_of(TRITONSERVER_Error_Code code);
+
+// Writes `text` as grpc-message wants it: what is not printable ASCII, and '%', as %XX. `to` has
+// room for 3 * text.size bytes; returns how many were written.
+size_t grpc_status_escape(slice text, char *to);
+
+#endif

@@ -1,0 +1,24 @@
+// What the access log says of an HTTP request, gathered while it lives. All of it is left out, for
+// one test, when there is no access log. Loop threads, but for the note of a response.
+#ifndef NEREID_FRONTEND_HTTP_ACCESS_NOTE_H
+#define NEREID_FRONTEND_HTTP_ACCESS_NOTE_H
+
+#include "triton/core/tritonserver.h"
+
+#include <stddef.h>
+
+typedef struct exchange exchange;
+
+// The first line of a request and its headers are there.
+void access_note_began(exchange *x, const char *method, const char *path);
+
+// `size` bytes of the body came.
+void access_note_received(exchange *x, size_t size);
+
+// The model's response is there; of several the last one counts. Any thread.
+void access_note_response(exchange *x, TRITONSERVER_InferenceResponse *response);
+
+// The request is over with this status: the line is written.
+void access_note_over(exchange *x, unsigned status);
+
+#endif

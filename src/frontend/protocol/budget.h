@@ -1,0 +1,64 @@
+// The bytes that all requests of a listener hold at one time. Bodies are taken on up to the limit;
+// what is made of them (tensors out of JSON, outputs, replies) may take as much again, so that what
+// was taken on can be answered. Thread-safe.
+#ifndef NEREID_FRONTEND_PROTOCOL_BUDGET_H
+#define NEREID_FRONTEND_PROTOCOL_BUDGET_H
+
+#include "base/checked.h"
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+// Smaller blocks of an answer are not counted: all threads share the count.
+#define BUDGET_LEAST_BYTES (64u << 10)
+
+typedef struct byte_budget {
+  size_t limit; // of requests
+  _Atomic size_t used;
+} byte_budget;
+
+static inline void budget_give_back(byte_budget *b, size_t size)
+{
+  atomic_fetch_sub_explicit(&b->used, size, memory_order_relaxed);
+}
+
+static inline bool budget_take_within(byte_budget *b, size_t size, size_t limit)
+{
+  size_t before = atomic_fetch_add_explicit(&b->used, size, memory_order_relaxed);
+  if (before <= limit && size <= limit - before)
+    return true;
+  budget_give_back(b, size);
+  return false;
+}
+
+// Would a request of that size be taken on now?
+static inline bool budget_has_room(const byte_budget *b, size_t size)
+{
+  size_t used = atomic_load_explicit(&b->used, memory_order_relaxed);
+  return used <= b->limit && size <= b->limit - used;
+}
+
+// For a body that is announced: while at most half is taken, all of it at once, so that what was
+// taken on is not refused halfway. Beyond that bytes count when they arrive (budget_take_input):
+// announcing costs a client nothing.
+static inline bool budget_take_announced(byte_budget *b, size_t size)
+{
+  return budget_take_within(b, size, b->limit / 2);
+}
+
+// For a body.
+static inline bool budget_take_input(byte_budget *b, size_t size)
+{
+  return budget_take_within(b, size, b->limit);
+}
+
+// For what is made of a body: tensors, outputs, the reply's text.
+static inline bool budget_take_work(byte_budget *b, size_t size)
+{
+  size_t limit;
+  return budget_take_within(b, size, checked_multiply_size(b->limit, 2, &limit) ? limit : SIZE_MAX);
+}
+
+#endif

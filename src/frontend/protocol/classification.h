@@ -1,0 +1,42 @@
+// Classification: instead of an output, the strings "value:index" or "value:index:label" of its
+// largest elements. Shared by all front ends. Pure but for the labels, which the response's model
+// has; any thread that owns the response.
+#ifndef NEREID_FRONTEND_PROTOCOL_CLASSIFICATION_H
+#define NEREID_FRONTEND_PROTOCOL_CLASSIFICATION_H
+
+#include "base/buffer.h"
+#include "triton/core/tritonserver.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define CLASSIFICATION_MAX_ELEMENTS 1000000 // of a row, and strings of an output
+#define CLASSIFICATION_MAX_BYTES    (64u << 20)
+
+// An output as the model made it.
+typedef struct class_scores {
+  TRITONSERVER_InferenceResponse *response;
+  uint32_t index; // of the output
+  TRITONSERVER_DataType datatype;
+  const int64_t *shape;
+  size_t shape_count;
+  bool has_rows; // the first dimension is that of the batch: each row has its own classes
+  const void *data;
+  size_t size; // bytes
+} class_scores;
+
+// What takes its place: a BYTES tensor.
+typedef struct class_strings {
+  buffer elements;  // each a length of four bytes and the text; the caller's to release
+  int64_t shape[2]; // rows, where there are any, and classes
+  size_t shape_count;
+} class_strings;
+
+// The `class_count` (1 or more) largest elements of each row, the largest first, of equal ones the
+// one that comes first; NaN comes last. INVALID_ARG for types that are no numbers and for too many
+// elements, INTERNAL when the size is not that of the shape.
+TRITONSERVER_Error *classification_make(const class_scores *scores, uint64_t class_count,
+                                        class_strings *strings);
+
+#endif

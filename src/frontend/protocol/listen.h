@@ -1,0 +1,42 @@
+// Opens listening sockets, for all listeners: TCP and Unix. An address is that of a machine
+// ("0.0.0.0", "::", "[::1]", a host's name), "unix:<path>" or "unix:@<name>" (abstract: a name
+// without a file).
+#ifndef NEREID_FRONTEND_PROTOCOL_LISTEN_H
+#define NEREID_FRONTEND_PROTOCOL_LISTEN_H
+
+#include "base/error.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+typedef struct listen_options {
+  const char *address;
+  uint16_t port;      // 0: any free port; of no meaning to Unix sockets
+  bool reuse_port;    // share the port with other processes (SO_REUSEPORT)
+  unsigned backlog;   // connections that wait to be accepted
+  unsigned unix_mode; // permissions of a Unix socket's file; 0: as the umask says
+} listen_options;
+
+typedef struct listener {
+  int socket_fd;         // the caller closes it
+  uint16_t port;         // in use; 0 of a Unix socket
+  char *where;           // "<address>:<port>" or "unix:…", for the log; owned
+  char *path;            // of a Unix socket's file, else NULL; owned
+  uint64_t device, file; // which file that is
+} listener;
+
+bool listen_is_unix(const char *address);
+
+// Binds and listens, with TCP_NODELAY inherited by what is accepted. The file of a Unix socket that
+// nobody listens on any more is replaced. Errors: UNAVAILABLE "Socket '<where>' already in use ",
+// INVALID_ARG for an address that is none, UNAVAILABLE with the system's reason otherwise.
+error *listen_open(const listen_options *options, listener *l);
+
+// Removes the socket's file if it is still the one that listen_open made, so that nobody connects
+// any more; may be called again. The descriptor stays open.
+void listen_remove(listener *l);
+
+// Removes and frees; the descriptor stays the caller's. For a zeroed listener too.
+void listen_fini(listener *l);
+
+#endif

@@ -1,0 +1,45 @@
+// The log's settings as clients see and change them: what HTTP's /v2/logging and gRPC's LogSettings
+// have in common. Any thread.
+#ifndef NEREID_FRONTEND_PROTOCOL_LOG_SETTINGS_H
+#define NEREID_FRONTEND_PROTOCOL_LOG_SETTINGS_H
+
+#include "base/buffer.h"
+#include "base/error.h"
+#include "nereid/nereid.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+typedef enum log_setting_kind {
+  LOG_SETTING_BOOL,
+  LOG_SETTING_INTEGER,
+  LOG_SETTING_TEXT,
+  LOG_SETTING_OTHER, // a value that no setting has
+} log_setting_kind;
+
+// One setting of a request. Absent and null ones are left out by the caller.
+typedef struct log_setting {
+  const char *name;
+  log_setting_kind kind;
+  union {
+    bool boolean;
+    int64_t integer;
+    const char *text;
+  } value;
+} log_setting;
+
+// Changes what `settings` name; unknown names are ignored. All or none: errors are UNSUPPORTED for
+// log_file, INVALID_ARG for a value of the wrong kind or out of range, UNAVAILABLE for an unknown
+// format (as Triton over HTTP).
+error *log_settings_change(const log_setting *settings, size_t count);
+
+// What is set now is NEREID_LogGetSettings; this is its log_format.
+const char *log_settings_format_name(int format);
+// False when there is no format of this name.
+bool log_settings_format_of(const char *name, int *format);
+
+// What is set now as {"log_file":…}, in Triton's order.
+void log_settings_print(buffer *json);
+
+#endif

@@ -1,0 +1,43 @@
+// Named parameters of a request, as every front end has them: those that the protocol defines and
+// all others. Pure but for the request; any thread that owns it.
+#ifndef NEREID_FRONTEND_PROTOCOL_REQUEST_PARAMETER_H
+#define NEREID_FRONTEND_PROTOCOL_REQUEST_PARAMETER_H
+
+#include "base/slice.h"
+#include "triton/core/tritonserver.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+typedef enum request_parameter_type {
+  REQUEST_PARAMETER_NONE, // without a value
+  REQUEST_PARAMETER_BOOL,
+  REQUEST_PARAMETER_INT64,
+  REQUEST_PARAMETER_UINT64,
+  REQUEST_PARAMETER_DOUBLE,
+  REQUEST_PARAMETER_STRING,
+} request_parameter_type;
+
+typedef struct request_parameter {
+  const char *name;
+  request_parameter_type type;
+  union {
+    bool boolean;
+    int64_t integer;
+    uint64_t number;
+    double real;
+    const char *string; // NUL-terminated
+  } value;
+} request_parameter;
+
+// True for names that mean something to the server: sequence_id and so on, and all that begin with
+// "triton_". Whoever makes parameters of anything else must not make these.
+bool request_parameter_is_reserved(slice name);
+
+// Does what a parameter with a meaning says, and gives the model any other. Flags of a sequence are
+// added to *flags, for the caller to set. INVALID_ARG for a type or value that the name cannot
+// have, for names that begin with "triton_", and for types that models cannot be given.
+TRITONSERVER_Error *request_parameter_apply(TRITONSERVER_InferenceRequest *request,
+                                            const request_parameter *parameter, uint32_t *flags);
+
+#endif

@@ -1,0 +1,19 @@
+// Errors of the north seam as the front ends' own.
+#ifndef NEREID_FRONTEND_PROTOCOL_SEAM_ERROR_H
+#define NEREID_FRONTEND_PROTOCOL_SEAM_ERROR_H
+
+#include "base/error.h"
+#include "triton/core/tritonserver.h"
+
+// The same code and text; releases it. NULL for NULL.
+static inline error *error_from_seam(TRITONSERVER_Error *failure_owned)
+{
+  if (failure_owned == NULL)
+    return NULL;
+  error *result = error_new((error_code)TRITONSERVER_ErrorCode(failure_owned), "%s",
+                            TRITONSERVER_ErrorMessage(failure_owned));
+  TRITONSERVER_ErrorDelete(failure_owned);
+  return result;
+}
+
+#endif

@@ -1,0 +1,234 @@
+// The exporter's queue and thread: see exporter.h.
+#include "frontend/trace/exporter.h"
+
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "base/thread.h"
+
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+typedef struct retired { // a setting in the queue; a list
+  struct retired *next;
+  trace_setting *setting; // referenced
+} retired;
+
+struct exporter {
+  trace_sink *sink; // owned
+  exporter_limits limits;
+  pthread_t thread;
+  pthread_mutex_t lock; // guards what follows up to the blank line
+  pthread_cond_t changed;
+  trace_record *first, *last;
+  size_t weight;
+  uint64_t oldest_ns; // when the first record came
+  retired *replaced;
+  bool stopping;
+
+  TRITONSERVER_MetricFamily *family;
+  TRITONSERVER_Metric *dropped; // NULL: the server has no metrics
+};
+
+void trace_log_error(const char *format, ...)
+{
+  char text[512];
+  va_list arguments;
+  va_start(arguments, format);
+  vsnprintf(text, sizeof(text), format, arguments);
+  va_end(arguments);
+  TRITONSERVER_ErrorDelete(
+      TRITONSERVER_LogMessage(TRITONSERVER_LOG_ERROR, __FILE_NAME__, __LINE__, text));
+}
+
+// ---- the counter
+
+static void make_counter(exporter *e)
+{
+  TRITONSERVER_Error *failure =
+      TRITONSERVER_MetricFamilyNew(&e->family, TRITONSERVER_METRIC_KIND_COUNTER,
+                                   "nereid_trace_dropped_total", "Traces that were lost");
+  if (failure == NULL)
+    failure = TRITONSERVER_MetricNew(&e->dropped, e->family, NULL, 0);
+  TRITONSERVER_ErrorDelete(failure); // without metrics nobody can ask for it
+}
+
+static void free_counter(exporter *e)
+{
+  if (e->dropped != NULL)
+    TRITONSERVER_ErrorDelete(TRITONSERVER_MetricDelete(e->dropped));
+  if (e->family != NULL)
+    TRITONSERVER_ErrorDelete(TRITONSERVER_MetricFamilyDelete(e->family));
+}
+
+static void count_dropped(const exporter *e, size_t count)
+{
+  if (e->dropped != NULL && count > 0)
+    TRITONSERVER_ErrorDelete(TRITONSERVER_MetricIncrement(e->dropped, (double)count));
+}
+
+// ---- the thread
+
+static void free_record(trace_record *r)
+{
+  trace_setting_unref(r->setting);
+  record_free(r);
+}
+
+// Whether there is something to do now; else waits for it, or for the end. With the lock.
+static bool is_due(exporter *e)
+{
+  if (e->replaced != NULL || e->stopping || e->weight >= e->limits.wake_at)
+    return true;
+  if (e->first == NULL) {
+    pthread_cond_wait(&e->changed, &e->lock);
+    return false;
+  }
+  uint64_t due = e->oldest_ns + e->limits.wait_ns;
+  if (clock_monotonic_ns() >= due)
+    return true;
+  const struct timespec until = clock_timespec(due);
+  pthread_cond_clockwait(&e->changed, &e->lock, CLOCK_MONOTONIC, &until);
+  return false;
+}
+
+static void write_records(exporter *e, trace_record *first)
+{
+  if (first == NULL)
+    return;
+  count_dropped(e, e->sink->write(e->sink, first));
+  while (first != NULL) {
+    trace_record *next = first->next;
+    free_record(first);
+    first = next;
+  }
+}
+
+static void retire_settings(exporter *e, retired *first)
+{
+  while (first != NULL) {
+    retired *next = first->next;
+    count_dropped(e, e->sink->retire(e->sink, first->setting));
+    trace_setting_unref(first->setting);
+    free(first);
+    first = next;
+  }
+}
+
+// Takes what is there. False: the end.
+static bool run_once(exporter *e)
+{
+  pthread_mutex_lock(&e->lock);
+  while (!is_due(e))
+    continue;
+  trace_record *first = e->first;
+  retired *replaced = e->replaced;
+  bool stopping = e->stopping;
+  e->first = e->last = NULL;
+  e->weight = 0;
+  e->replaced = NULL;
+  pthread_mutex_unlock(&e->lock);
+  write_records(e, first);
+  retire_settings(e, replaced);
+  return !stopping || first != NULL || replaced != NULL;
+}
+
+static void *run(void *pointer)
+{
+  while (run_once(pointer))
+    continue;
+  return NULL;
+}
+
+// ---- what comes
+
+// NULL: it was taken.
+static trace_record *take(exporter *e, trace_record *r)
+{
+  size_t weight = e->sink->weigh(r);
+  LOCK_SCOPE(&e->lock);
+  if (e->stopping || r->incomplete || weight > e->limits.most ||
+      e->weight > e->limits.most - weight)
+    return r;
+  bool was_below = e->weight < e->limits.wake_at;
+  e->weight += weight;
+  r->next = NULL;
+  if (e->first == NULL) {
+    e->first = r;
+    e->oldest_ns = clock_monotonic_ns();
+    pthread_cond_signal(&e->changed);
+  } else {
+    e->last->next = r;
+    if (was_below && e->weight >= e->limits.wake_at)
+      pthread_cond_signal(&e->changed);
+  }
+  e->last = r;
+  return NULL;
+}
+
+void exporter_add(exporter *e, trace_record *r)
+{
+  trace_record *refused = take(e, r);
+  if (refused == NULL)
+    return;
+  count_dropped(e, 1);
+  free_record(refused);
+}
+
+void exporter_retire(exporter *e, trace_setting *s)
+{
+  retired *item = malloc(sizeof(*item));
+  if (item == NULL) { // what it holds is lost with it
+    trace_setting_unref(s);
+    return;
+  }
+  *item = (retired){.setting = s};
+  LOCK_SCOPE(&e->lock);
+  retired **end = &e->replaced;
+  while (*end != NULL)
+    end = &(*end)->next;
+  *end = item;
+  pthread_cond_signal(&e->changed);
+}
+
+// ---- life
+
+error *exporter_new(trace_sink *sink, const exporter_limits *limits, exporter **result)
+{
+  exporter *e = calloc(1, sizeof(*e));
+  if (e == NULL) {
+    sink->free(sink);
+    return error_no_memory();
+  }
+  e->sink = sink;
+  e->limits = *limits;
+  pthread_mutex_init(&e->lock, NULL);
+  pthread_cond_init(&e->changed, NULL);
+  make_counter(e);
+  error *failure = thread_start(&e->thread, "trace-export", run, e);
+  if (failure != NULL)
+    exporter_free(e);
+  else
+    *result = e;
+  return failure;
+}
+
+void exporter_stop(exporter *e)
+{
+  if (e == NULL)
+    return;
+  pthread_mutex_lock(&e->lock);
+  e->stopping = true;
+  pthread_cond_signal(&e->changed);
+  pthread_mutex_unlock(&e->lock);
+  pthread_join(e->thread, NULL);
+}
+
+void exporter_free(exporter *e)
+{
+  free_counter(e);
+  e->sink->free(e->sink);
+  pthread_cond_destroy(&e->changed);
+  pthread_mutex_destroy(&e->lock);
+  free(e);
+}

@@ -1,0 +1,192 @@
+// JSON files, as Triton writes them: an array of entries. With a log frequency, or when a setting's
+// count is at its end, the traces so far become a file of their own, `path`.0 and so on; others are
+// in `path`. That file is an array at any time: its last byte, "]", moves. It is written when
+// FLUSH_BYTES have come, when a setting is replaced and at the end; what is to be a file of its own
+// is kept until it is complete, HELD_BYTES at most. The exporter's thread.
+#include "frontend/trace/exporter.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define FLUSH_BYTES (1u << 20)
+#define HELD_BYTES  (64u << 20)
+
+typedef struct file_sink {
+  trace_sink sink;
+  char *path;          // owned
+  int descriptor;      // of `path`; -1: not begun
+  uint64_t size;       // of its text, without the "]"
+  uint32_t next_index; // of the next file of its own
+  bool failed;         // the last write did, and it was said
+} file_sink;
+
+static file_sink *of(trace_sink *sink)
+{
+  return (file_sink *)sink;
+}
+
+static bool write_at(int descriptor, slice text, uint64_t offset)
+{
+  while (text.size > 0) {
+    ssize_t written = pwrite(descriptor, text.data, text.size, (off_t)offset);
+    if (written < 0 && errno == EINTR)
+      continue;
+    if (written <= 0)
+      return false;
+    text = (slice){text.data + written, text.size - (size_t)written};
+    offset += (uint64_t)written;
+  }
+  return true;
+}
+
+static int open_file(const char *path)
+{
+  return open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOCTTY, 0666);
+}
+
+// One line until a write succeeds again.
+static void note_result(file_sink *f, bool succeeded, const char *path)
+{
+  int reason = errno;
+  if (!succeeded && !f->failed)
+    trace_log_error("cannot write traces to '%s': %s; they are dropped until it can be written",
+                    path, strerror(reason));
+  f->failed = !succeeded;
+}
+
+// What is behind the text that was written before stays, whatever happens: it ends with "]".
+static bool append(file_sink *f, const buffer *text)
+{
+  if (f->descriptor < 0) {
+    f->descriptor = open_file(f->path);
+    f->size = 0;
+  }
+  if (f->descriptor < 0)
+    return false;
+  AUTO_BUFFER buffer all = BUFFER_EMPTY;
+  buffer_append_char(&all, f->size == 0 ? '[' : ',');
+  buffer_append_slice(&all, buffer_view(text));
+  buffer_append_char(&all, ']');
+  if (!all.failed && write_at(f->descriptor, buffer_view(&all), f->size)) {
+    f->size += all.size - 1;
+    return true;
+  }
+  int reason = all.failed ? ENOMEM : errno;
+  if (ftruncate(f->descriptor, (off_t)f->size) == 0 && f->size > 0)
+    (void)write_at(f->descriptor, SLICE("]"), f->size); // there was room for it before
+  errno = reason;
+  return false;
+}
+
+static bool write_own(const char *path, const buffer *text)
+{
+  int descriptor = open_file(path);
+  if (descriptor < 0)
+    return false;
+  bool written = write_at(descriptor, SLICE("["), 0) &&
+                 write_at(descriptor, buffer_view(text), 1) &&
+                 write_at(descriptor, SLICE("]"), text->size + 1);
+  int reason = errno;
+  close(descriptor);
+  if (!written)
+    (void)unlink(path); // half a file is no JSON
+  errno = reason;
+  return written;
+}
+
+static bool write_indexed(file_sink *f, const buffer *text)
+{
+  AUTO_BUFFER buffer name = BUFFER_EMPTY;
+  buffer_append_format(&name, "%s.%" PRIu32, f->path, f->next_index);
+  char *path = buffer_take_text(&name);
+  bool written = path != NULL && write_own(path, text);
+  if (written)
+    f->next_index++;
+  note_result(f, written, path == NULL ? f->path : path);
+  free(path);
+  return written;
+}
+
+// Writes what a setting has collected. The number of traces that are lost.
+static size_t flush(file_sink *f, trace_setting *s, bool indexed)
+{
+  if (s->in_text == 0)
+    return 0;
+  bool written = !s->text.failed && (indexed ? write_indexed(f, &s->text) : append(f, &s->text));
+  if (!indexed)
+    note_result(f, written, f->path);
+  size_t lost = written ? 0 : s->in_text;
+  buffer_fini(&s->text);
+  s->text = BUFFER_EMPTY;
+  s->in_text = 0;
+  return lost;
+}
+
+static bool is_complete(const trace_setting *s)
+{
+  return atomic_load_explicit(&s->exhausted, memory_order_relaxed) &&
+         s->collected == atomic_load_explicit(&s->created, memory_order_relaxed);
+}
+
+static size_t take_record(file_sink *f, const trace_record *r)
+{
+  trace_setting *s = r->setting;
+  if (s->in_text > 0)
+    buffer_append_char(&s->text, ',');
+  record_print(r, &s->text);
+  s->in_text++;
+  s->collected++;
+  bool full = s->log_frequency != 0 && s->in_text >= s->log_frequency;
+  if (full || is_complete(s))
+    return flush(f, s, true);
+  size_t most = s->log_frequency != 0 || s->counted ? HELD_BYTES : FLUSH_BYTES;
+  if (s->retired || s->text.size >= most)
+    return flush(f, s, s->log_frequency != 0);
+  return 0;
+}
+
+static size_t write_all(trace_sink *sink, const trace_record *first)
+{
+  size_t lost = 0;
+  for (const trace_record *r = first; r != NULL; r = r->next)
+    lost += take_record(of(sink), r);
+  return lost;
+}
+
+static size_t retire(trace_sink *sink, trace_setting *s)
+{
+  s->retired = true;
+  return flush(of(sink), s, s->log_frequency != 0);
+}
+
+static size_t weigh(const trace_record *r)
+{
+  return sizeof(*r) + r->bytes;
+}
+
+static void free_sink(trace_sink *sink)
+{
+  file_sink *f = of(sink);
+  if (f->descriptor >= 0)
+    close(f->descriptor);
+  free(f->path);
+  free(f);
+}
+
+error *file_sink_new(const char *path, trace_sink **sink)
+{
+  file_sink *f = calloc(1, sizeof(*f));
+  char *copy = strdup(path);
+  if (f == NULL || copy == NULL) {
+    free(f);
+    free(copy);
+    return error_no_memory();
+  }
+  *f = (file_sink){.sink = {weigh, write_all, retire, free_sink}, .path = copy, .descriptor = -1};
+  *sink = &f->sink;
+  return NULL;
+}

@@ -1,0 +1,293 @@
+// Recording: the functions that the core reports to. Any thread that works for the request.
+#include "frontend/trace/record.h"
+
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "frontend/trace/tensor_text.h"
+
+#include <jansson.h>
+#include <stdlib.h>
+#include <string.h>
+
+static trace_record *record_of(void *userp)
+{
+  return userp;
+}
+
+// ---- memory; with the lock
+
+static void *take(trace_record *r, size_t size)
+{
+  void *memory = NULL;
+  if (!r->incomplete && size <= RECORD_MAX_BYTES - r->bytes)
+    memory = arena_allocate(&r->memory, size);
+  if (memory == NULL)
+    r->incomplete = true;
+  else
+    r->bytes += size;
+  return memory;
+}
+
+static const char *keep_text(trace_record *r, const char *text)
+{
+  size_t size = strlen(text) + 1;
+  char *copy = take(r, size);
+  return copy == NULL ? "" : memcpy(copy, text, size);
+}
+
+static slice keep(trace_record *r, const buffer *text)
+{
+  char *copy = text->failed || text->size == 0 ? NULL : take(r, text->size);
+  r->incomplete = r->incomplete || text->failed;
+  return copy == NULL ? (slice){"", 0} : (slice){memcpy(copy, text->data, text->size), text->size};
+}
+
+// ---- parts and events; with the lock
+
+static trace_part *add_part(trace_record *r, uint64_t id)
+{
+  trace_part *part = take(r, sizeof(*part));
+  if (part == NULL)
+    return NULL;
+  *part = (trace_part){.id = id};
+  if (r->last == NULL)
+    r->first = part;
+  else
+    r->last->next = part;
+  r->last = part;
+  return part;
+}
+
+static trace_part *find_part(trace_record *r, uint64_t id)
+{
+  for (trace_part *part = r->first; part != NULL; part = part->next)
+    if (part->id == id)
+      return part;
+  return add_part(r, id);
+}
+
+// The event is kept if there is memory; its `next` is set here.
+static void add_event(trace_record *r, trace_part *part, trace_event content)
+{
+  trace_event *event = part == NULL ? NULL : take(r, sizeof(*event));
+  if (event == NULL)
+    return;
+  *event = content;
+  if (part->last == NULL)
+    part->first = event;
+  else
+    part->last->next = event;
+  part->last = event;
+}
+
+// ---- what the core says
+
+static void read_identity(trace_record *r, trace_part *part, TRITONSERVER_InferenceTrace *trace)
+{
+  const char *model_name = "", *request_id = "";
+  TRITONSERVER_ErrorDelete(TRITONSERVER_InferenceTraceModelName(trace, &model_name));
+  TRITONSERVER_ErrorDelete(TRITONSERVER_InferenceTraceModelVersion(trace, &part->model_version));
+  TRITONSERVER_ErrorDelete(TRITONSERVER_InferenceTraceParentId(trace, &part->parent_id));
+  TRITONSERVER_ErrorDelete(TRITONSERVER_InferenceTraceRequestId(trace, &request_id));
+  part->model_name = keep_text(r, model_name);
+  part->request_id = keep_text(r, request_id);
+}
+
+// So that models, and what they call, can add spans of their own.
+static void give_context(trace_record *r, trace_part *part, TRITONSERVER_InferenceTrace *trace)
+{
+  AUTO_BUFFER buffer text = BUFFER_EMPTY;
+  part->span = span_id_new();
+  trace_context_print(r->context.trace, part->span, r->tracestate, &text);
+  char *context = buffer_take_text(&text);
+  if (context != NULL)
+    TRITONSERVER_ErrorDelete(TRITONSERVER_InferenceTraceSetContext(trace, context));
+  free(context);
+}
+
+// The part of the trace; what it follows is known with its first report.
+static trace_part *part_of(trace_record *r, TRITONSERVER_InferenceTrace *trace)
+{
+  uint64_t id = 0;
+  TRITONSERVER_ErrorDelete(TRITONSERVER_InferenceTraceId(trace, &id));
+  trace_part *part = find_part(r, id);
+  if (part == NULL || part->model_name != NULL)
+    return part;
+  read_identity(r, part, trace);
+  if (r->spans)
+    give_context(r, part, trace);
+  return part;
+}
+
+// The last member's value in a context, {"<moment>":"<name>"}, with its quotes; empty if it has
+// none.
+static slice last_string(slice context)
+{
+  if (context.size < 4 || context.data[context.size - 1] != '}' ||
+      context.data[context.size - 2] != '"')
+    return (slice){"", 0};
+  const char *end = context.data + context.size - 1, *start = end - 2;
+  while (start > context.data && (*start != '"' || start[-1] == '\\'))
+    start--;
+  return (slice){start, (size_t)(end - start)};
+}
+
+static const char *custom_name(trace_record *r, TRITONSERVER_InferenceTrace *trace)
+{
+  const char *context = "", *name;
+  TRITONSERVER_ErrorDelete(TRITONSERVER_InferenceTraceContext(trace, &context));
+  slice text = last_string(slice_of(context));
+  json_t *string = json_loadb(text.data, text.size, JSON_DECODE_ANY, NULL);
+  name = json_is_string(string)
+             ? keep_text(r, json_string_value(string))
+             : TRITONSERVER_InferenceTraceActivityString(TRITONSERVER_TRACE_CUSTOM_ACTIVITY);
+  json_decref(string);
+  return name;
+}
+
+static void report_activity(TRITONSERVER_InferenceTrace *trace,
+                            TRITONSERVER_InferenceTraceActivity activity, uint64_t moment_ns,
+                            void *userp)
+{
+  trace_record *r = record_of(userp);
+  LOCK_SCOPE(&r->lock);
+  trace_part *part = part_of(r, trace);
+  const char *name = activity == TRITONSERVER_TRACE_CUSTOM_ACTIVITY
+                         ? custom_name(r, trace)
+                         : TRITONSERVER_InferenceTraceActivityString(activity);
+  add_event(r, part,
+            (trace_event){.activity = (int)activity, .name = name, .moment_ns = moment_ns});
+}
+
+static void keep_tensor(trace_record *r, TRITONSERVER_InferenceTrace *trace,
+                        TRITONSERVER_InferenceTraceActivity activity, const trace_tensor *from,
+                        const buffer *data, const buffer *shape)
+{
+  LOCK_SCOPE(&r->lock);
+  trace_part *part = part_of(r, trace);
+  trace_tensor *tensor = take(r, sizeof(*tensor));
+  if (tensor == NULL)
+    return;
+  *tensor = *from;
+  tensor->name = slice_of(keep_text(r, from->name.data));
+  tensor->data = keep(r, data);
+  tensor->shape = keep(r, shape);
+  add_event(r, part,
+            (trace_event){.activity = (int)activity,
+                          .name = TRITONSERVER_InferenceTraceActivityString(activity),
+                          .moment_ns = clock_monotonic_ns(),
+                          .tensor = tensor});
+}
+
+static void report_tensor(TRITONSERVER_InferenceTrace *trace,
+                          TRITONSERVER_InferenceTraceActivity activity, const char *name,
+                          TRITONSERVER_DataType datatype, const void *base, size_t byte_size,
+                          const int64_t *dims, uint64_t dim_count,
+                          TRITONSERVER_MemoryType memory_type, int64_t memory_type_id, void *userp)
+{
+  (void)memory_type_id;
+  if (memory_type == TRITONSERVER_MEMORY_GPU)
+    return;
+  trace_record *r = record_of(userp);
+  AUTO_BUFFER buffer data = BUFFER_EMPTY;
+  AUTO_BUFFER buffer shape = BUFFER_EMPTY;
+  const trace_tensor tensor = {.name = slice_of(name),
+                               .datatype = TRITONSERVER_DataTypeString(datatype)};
+  data.failed = !tensor_text_append(&data, datatype, base, byte_size, RECORD_MAX_BYTES);
+  shape_text_append(&shape, dims, dim_count);
+  keep_tensor(r, trace, activity, &tensor, &data, &shape);
+}
+
+static void drop(trace_record *r)
+{
+  if (refcount_drop(&r->references))
+    r->finished(r);
+}
+
+// The request's own trace comes back after its children.
+static void release(TRITONSERVER_InferenceTrace *trace, void *userp)
+{
+  uint64_t id = 0;
+  trace_record *r = record_of(userp);
+  uint64_t root_id = r->root_id;
+  TRITONSERVER_ErrorDelete(TRITONSERVER_InferenceTraceId(trace, &id));
+  TRITONSERVER_ErrorDelete(TRITONSERVER_InferenceTraceDelete(trace));
+  if (id == root_id)
+    drop(r);
+}
+
+// ---- life
+
+trace_record *record_new(trace_setting *setting, uint32_t level)
+{
+  trace_record *r = calloc(1, sizeof(*r));
+  if (r == NULL)
+    return NULL;
+  refcount_init(&r->references); // the front end's
+  refcount_take(&r->references); // the trace's
+  pthread_mutex_init(&r->lock, NULL);
+  arena_init(&r->memory, NULL, 0);
+  r->setting = setting;
+  r->takes_moments = (level & TRITONSERVER_TRACE_LEVEL_TIMESTAMPS) != 0;
+  r->began_ns = clock_monotonic_ns();
+  r->realtime_offset_ns = (int64_t)(clock_realtime_ns() - r->began_ns);
+  TRITONSERVER_Error *failure =
+      TRITONSERVER_InferenceTraceTensorNew(&r->trace, (TRITONSERVER_InferenceTraceLevel)level, 0,
+                                           report_activity, report_tensor, release, r);
+  if (failure == NULL)
+    failure = TRITONSERVER_InferenceTraceId(r->trace, &r->root_id);
+  if (failure == NULL && add_part(r, r->root_id) != NULL)
+    return r;
+  TRITONSERVER_ErrorDelete(failure);
+  if (r->trace != NULL)
+    TRITONSERVER_ErrorDelete(TRITONSERVER_InferenceTraceDelete(r->trace));
+  record_free(r);
+  return NULL;
+}
+
+void record_free(trace_record *r)
+{
+  arena_fini(&r->memory);
+  pthread_mutex_destroy(&r->lock);
+  free(r);
+}
+
+TRITONSERVER_InferenceTrace *trace_hand_over(trace_record *r)
+{
+  TRITONSERVER_InferenceTrace *trace = r->trace;
+  r->trace = NULL;
+  return trace;
+}
+
+void trace_note(trace_record *r, const char *name, uint64_t moment_ns)
+{
+  if (r == NULL || !r->takes_moments)
+    return;
+  LOCK_SCOPE(&r->lock);
+  add_event(r, r->first,
+            (trace_event){.activity = MOMENT_OF_FRONT_END, .name = name, .moment_ns = moment_ns});
+}
+
+void trace_note_now(trace_record *r, const char *name)
+{
+  if (r != NULL)
+    trace_note(r, name, clock_monotonic_ns());
+}
+
+void trace_end(trace_record *r)
+{
+  if (r == NULL)
+    return;
+  r->ended_ns = clock_monotonic_ns();
+  if (r->trace != NULL) // the core never got it
+    release(trace_hand_over(r), r);
+  drop(r);
+}
+
+size_t record_span_count(const trace_record *r)
+{
+  size_t count = 1;
+  for (const trace_part *part = r->first; part != NULL; part = part->next)
+    count += 2; // the model's, and its compute
+  return count;
+}

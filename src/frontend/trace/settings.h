@@ -1,0 +1,68 @@
+// The settings that say which requests are traced. A setting does not change: an update replaces
+// it, so that traces under way end by the one that they began with. What counts down or up is in
+// it.
+#ifndef NEREID_FRONTEND_TRACE_SETTINGS_H
+#define NEREID_FRONTEND_TRACE_SETTINGS_H
+
+#include "base/buffer.h"
+#include "base/error.h"
+#include "base/refcount.h"
+#include "base/string_map.h"
+#include "frontend/trace/trace.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+typedef struct trace_setting trace_setting;
+
+struct trace_setting {
+  refcount references;
+  uint32_t level;
+  uint32_t rate;
+  uint32_t log_frequency;
+  bool counted;                            // there was a count from the start
+  bool specified[TRACE_KEY_COUNT_OF_KEYS]; // else it is that of the level above
+
+  // Guarded by the owner's lock.
+  int32_t count; // how many are left; -1: no end
+  uint64_t seen; // requests
+
+  _Atomic bool exhausted;   // by its count
+  _Atomic uint64_t created; // traces
+
+  // The exporter's.
+  buffer text; // entries that are not in a file yet
+  uint32_t in_text;
+  uint64_t collected;
+  bool retired; // replaced: what still comes is written at once
+};
+
+// Settings of the server and of models. Not thread-safe: the owner has a lock.
+typedef struct trace_settings {
+  bool needs_file; // and there is none: no setting with a level is valid
+  trace_setting *startup, *global;
+  string_map models; // trace_setting, each referenced
+  // Takes a reference to a setting that was replaced.
+  void (*retire)(void *context, trace_setting *old_owned);
+  void *context;
+} trace_settings;
+
+trace_setting *trace_setting_ref(trace_setting *s);
+void trace_setting_unref(trace_setting *s); // NULL is allowed
+
+error *trace_settings_init(trace_settings *all, const trace_config *config);
+void trace_settings_fini(trace_settings *all); // retires all of them
+
+// The setting for a model; borrowed.
+trace_setting *trace_settings_find(const trace_settings *all, const char *model);
+
+// See trace_service_update.
+error *trace_settings_update(trace_settings *all, const char *model, const trace_update *u);
+
+// Whether the next request is traced. `forced`: its client traces it, whatever rate and count say.
+bool trace_setting_sample(const trace_settings *all, trace_setting *s, bool forced);
+
+// Whether any setting may trace a request.
+bool trace_settings_any_on(const trace_settings *all);
+
+#endif

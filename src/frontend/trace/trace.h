@@ -1,0 +1,104 @@
+// Traces of inference requests, for all front ends: which requests are traced (settings of the
+// server and of models), what is kept of one, and where it goes: JSON files or an OpenTelemetry
+// collector. docs/tracing.md.
+//
+// A front end asks trace_begin for each request, hands the trace to TRITONSERVER_ServerInferAsync,
+// notes its own moments, and ends the trace with the reply. What was recorded is then written or
+// sent by a thread of this folder ("trace-export"), never by a request's.
+#ifndef NEREID_FRONTEND_TRACE_TRACE_H
+#define NEREID_FRONTEND_TRACE_TRACE_H
+
+#include "base/error.h"
+#include "base/slice.h"
+#include "frontend/trace/trace_config.h"
+#include "triton/core/tritonserver.h"
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+typedef struct trace_service trace_service;
+typedef struct trace_record trace_record;
+
+// Starts the service; the configuration is copied. Errors: UNAVAILABLE when tracing is on and its
+// thread cannot be started or libcurl is missing.
+error *trace_service_new(const trace_config *config, trace_service **result);
+// Writes what was recorded and stops. Traces that end later are lost. NULL is allowed.
+void trace_service_free(trace_service *s);
+
+// --- One request
+
+// Whether any request may be traced; cheap, for those who would have to look at the clock.
+bool trace_service_is_on(const trace_service *s);
+
+// The client's W3C trace context: two header fields, empty when absent.
+typedef struct trace_parent {
+  slice traceparent;
+  slice tracestate;
+} trace_parent;
+
+// The trace of a request for `model`, which the front end ends; NULL: it is not traced. `s` may be
+// NULL. Any thread.
+trace_record *trace_begin(trace_service *s, const char *model, const trace_parent *parent);
+
+// The trace for TRITONSERVER_ServerInferAsync, which owns it from then on. Call at most once.
+TRITONSERVER_InferenceTrace *trace_hand_over(trace_record *r);
+
+// A moment of the front end, with a static name. NULL is allowed. Any thread.
+void trace_note(trace_record *r, const char *name, uint64_t moment_ns);
+void trace_note_now(trace_record *r, const char *name);
+
+// The reply is sent, or nobody waits for it. NULL is allowed.
+void trace_end(trace_record *r);
+
+// Names of the front ends' moments.
+#define TRACE_HTTP_RECV_START         "HTTP_RECV_START"
+#define TRACE_HTTP_RECV_END           "HTTP_RECV_END"
+#define TRACE_HTTP_SEND_START         "HTTP_SEND_START"
+#define TRACE_HTTP_SEND_END           "HTTP_SEND_END"
+#define TRACE_GRPC_WAITREAD_START     "GRPC_WAITREAD_START"
+#define TRACE_GRPC_WAITREAD_END       "GRPC_WAITREAD_END"
+#define TRACE_GRPC_SEND_START         "GRPC_SEND_START"
+#define TRACE_GRPC_SEND_END           "GRPC_SEND_END"
+#define TRACE_INFER_RESPONSE_COMPLETE "INFER_RESPONSE_COMPLETE"
+
+// --- Settings: the trace extension
+
+typedef enum trace_key {
+  TRACE_KEY_LEVEL,
+  TRACE_KEY_RATE,
+  TRACE_KEY_COUNT,
+  TRACE_KEY_LOG_FREQUENCY,
+  TRACE_KEY_COUNT_OF_KEYS,
+} trace_key;
+
+// What a client wants to change: for each key nothing, a value, or back to the level above.
+typedef struct trace_update {
+  bool given[TRACE_KEY_COUNT_OF_KEYS];
+  bool cleared[TRACE_KEY_COUNT_OF_KEYS];
+  uint32_t level;
+  uint32_t rate;
+  int32_t count;
+  uint32_t log_frequency;
+} trace_update;
+
+// The name of a key in both protocols ("trace_level").
+const char *trace_key_name(trace_key key);
+
+// Reads one setting; no values clear it. Errors: INVALID_ARG in Triton's words.
+error *trace_update_read(trace_update *u, trace_key key, const slice *values, size_t count);
+
+// trace_file cannot be set by clients: UNSUPPORTED in Triton's words.
+error *trace_file_refused(void);
+
+// Changes the settings of a model, or those of the server for "". INVALID_ARG when the result would
+// trace nothing though its level says otherwise. Whether the model exists is the caller's to check.
+error *trace_service_update(trace_service *s, const char *model, const trace_update *u);
+
+// Calls `visit` for each setting in force, in Triton's order; the first, trace_level, has any
+// number of values, the others one. All is lent for the call.
+typedef void trace_visitor(void *context, const char *key, const char *const *values, size_t count);
+void trace_service_visit(trace_service *s, const char *model, trace_visitor *visit, void *context);
+
+#endif

@@ -1,0 +1,41 @@
+// How requests are traced from the start: what the daemon's trace flags say.
+#ifndef NEREID_FRONTEND_TRACE_TRACE_CONFIG_H
+#define NEREID_FRONTEND_TRACE_TRACE_CONFIG_H
+
+#include "base/error.h"
+#include "base/string_list.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+typedef enum trace_mode {
+  TRACE_MODE_TRITON, // JSON files
+  TRACE_MODE_OPENTELEMETRY,
+} trace_mode;
+
+typedef struct trace_config {
+  trace_mode mode;
+  uint32_t level; // bits of TRITONSERVER_InferenceTraceLevel
+  bool off;       // a level OFF was given: the others do not count
+  uint32_t rate;
+  int32_t count;
+  uint32_t log_frequency;
+  char *file;            // owned; "": none
+  char *url;             // owned
+  bool url_given;        // and is shown among the settings
+  string_list resources; // "<key>=<value>"
+  uint32_t queue_size;   // bsp_max_queue_size: spans
+  uint32_t delay_ms;     // bsp_schedule_delay
+  uint32_t batch_size;   // bsp_max_export_batch_size: spans
+} trace_config;
+
+// Triton's defaults, and those of the OTEL_BSP_* variables. INVALID_ARG for a variable that is no
+// number. trace_config_fini is needed in any case.
+error *trace_config_init(trace_config *c);
+void trace_config_fini(trace_config *c);
+error *trace_config_copy(const trace_config *from, trace_config *to);
+
+// Sets what --trace-config [<mode>,]<setting>=<value> says. INVALID_ARG names what is wrong.
+error *trace_config_set(trace_config *c, const char *text);
+
+#endif
