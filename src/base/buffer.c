@@ -141,7 +141,18 @@ static void append_json_escape(buffer *b, unsigned char c)
   }
 }
 
-void buffer_append_json_string(buffer *b, slice text)
+// The code of a character of `length` bytes that is a control character of the second set or ends a
+// line; else 0.
+static unsigned hidden_control(const unsigned char *p, size_t length)
+{
+  if (length == 2 && p[0] == 0xc2 && p[1] < 0xa0)
+    return p[1];
+  if (length == 3 && p[0] == 0xe2 && p[1] == 0x80 && (p[2] == 0xa8 || p[2] == 0xa9))
+    return 0x2000u + (p[2] - 0x80u);
+  return 0;
+}
+
+static void append_json(buffer *b, slice text, bool for_line)
 {
   const unsigned char *p = (const unsigned char *)text.data;
   size_t plain = 0; // start of the run not yet copied
@@ -153,21 +164,34 @@ void buffer_append_json_string(buffer *b, slice text)
       i++;
       continue;
     }
-    if (length > 1) {
+    unsigned hidden = for_line && length > 1 ? hidden_control(p + i, length) : 0;
+    if (length > 1 && hidden == 0) {
       i += length;
       continue;
     }
     buffer_append(b, text.data + plain, i - plain);
     if (length == 0)
       buffer_append_text(b, "\xef\xbf\xbd");
+    else if (hidden != 0)
+      buffer_append_format(b, "\\u%04x", hidden);
     else
       append_json_escape(b, p[i]);
-    i++;
+    i += length == 0 ? 1 : length;
     plain = i;
   }
   if (i > plain)
     buffer_append(b, text.data + plain, i - plain);
   buffer_append_char(b, '"');
+}
+
+void buffer_append_json_string(buffer *b, slice text)
+{
+  append_json(b, text, false);
+}
+
+void buffer_append_json_line(buffer *b, slice text)
+{
+  append_json(b, text, true);
 }
 
 char *buffer_take_text(buffer *b)

@@ -166,7 +166,7 @@ static void append_subject(buffer *text, const log_subject *subject)
 static void append_member(buffer *line, const char *key, slice text)
 {
   buffer_append_format(line, ",\"%s\":", key);
-  buffer_append_json_string(line, text);
+  buffer_append_json_line(line, text);
 }
 
 static void append_json(buffer *line, const log_place *place, const log_subject *subject,
@@ -231,7 +231,7 @@ void log_write(log_level level, const char *file, int number, const log_subject 
   }
   append_prefix(&line, &place);
   if (escaping())
-    buffer_append_json_string(&line, text);
+    buffer_append_json_line(&line, text);
   else
     buffer_append_slice(&line, text);
   emit(level, &line);

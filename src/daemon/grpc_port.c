@@ -45,7 +45,9 @@ error *grpc_port_open(const grpc_port_parts *parts, grpc_server **result)
   grpc.tls = &parts->rules->grpc.tls;
   grpc.restricted = &parts->rules->grpc.restricted;
   grpc.forward = parts->rules->grpc.forward;
+  grpc.access_log = parts->access_log;
   grpc.shared_memory = parts->shared_memory;
+  grpc.trace = parts->trace;
   grpc.admin_local_only = o->secure;
   grpc.allow_model_upload = o->allow_model_upload;
   return grpc_server_new(&grpc, parts->server, result);

@@ -6,11 +6,13 @@
 #include "daemon/access_rules.h"
 #include "daemon/options.h"
 #include "frontend/protocol/shared_memory.h"
+#include "frontend/trace/trace.h"
 #include "triton/core/tritonserver.h"
 
 #include <stddef.h>
 #include <stdint.h>
 
+typedef struct access_log access_log;
 typedef struct grpc_server grpc_server;
 
 // What the listener borrows.
@@ -19,6 +21,8 @@ typedef struct grpc_port_parts {
   const access_rules *rules;
   shared_memory *shared_memory;
   TRITONSERVER_Server *server;
+  access_log *access_log;
+  trace_service *trace;
 } grpc_port_parts;
 
 // UNSUPPORTED in a build without gRPC; otherwise as grpc_server_new.

@@ -151,7 +151,8 @@ static error *open_metrics(life *l)
 
 static error *open_grpc(life *l)
 {
-  const grpc_port_parts parts = {l->options, l->rules, l->shared_memory, l->server};
+  const grpc_port_parts parts = {l->options, l->rules,      l->shared_memory,
+                                 l->server,  l->access_log, l->trace};
   return grpc_port_open(&parts, &l->grpc);
 }
 

@@ -228,6 +228,14 @@ def repository(tmp_path):
     return folder
 
 
+@pytest.fixture(scope="module")
+def machine_address():
+    """An address of this machine that is not loopback: whoever comes from it counts as a stranger."""
+    found = [a for a in subprocess.run(["hostname", "-I"], capture_output=True, text=True).stdout.split() if ":" not in a]
+    assert found, "this test needs a network address besides loopback"
+    return found[0]
+
+
 EVERYTHING = ("--model-control-mode=explicit", "--load-model=*")  # every route does what it does
 ELEMENT_SIZES = {
     "BOOL": 1, "UINT8": 1, "UINT16": 2, "UINT32": 4, "UINT64": 8, "INT8": 1, "INT16": 2, "INT32": 4, "INT64": 8,

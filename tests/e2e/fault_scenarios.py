@@ -405,6 +405,17 @@ def load_onnx(repository):
     return act
 
 
+def logged(repository):
+    """An inference with an access log and verbose lines, and the log's settings."""
+    infer = infer_with("TYPE_FP32", "FP32", [1.5, -2.0, 3.25])(repository)
+
+    def act(server):
+        right = with_json(lambda settings: settings["log_verbose_level"] == 1 and settings["log_info"] is True)
+        return [*infer(server), ask(server, right, "/v2/logging", b'{"log_info":true,"log_format":"default"}')]
+
+    return act
+
+
 def traced(repository):
     """An inference, traced with its tensors, and the settings."""
     infer = infer_with("TYPE_FP32", "FP32", [1.5, -2.0, 3.25])(repository)
@@ -440,6 +451,7 @@ SCENARIOS = {
     "generate-large": generate(["x" * 1000] * 400),
     "infer-wrong": infer_wrong,
     "infer-fails": infer_fails,
+    "logged": logged,
     "traced": traced,
     "statistics": statistics,
     "questions": questions,
@@ -455,6 +467,7 @@ SCENARIOS = {
 }
 
 MORE_FLAGS = {  # of a scenario
+    "logged": ["--access-log=/dev/null", "--log-verbose=1"],
     "traced": ["--trace-config=level=TIMESTAMPS", "--trace-config=level=TENSORS", "--trace-config=rate=1",
                "--trace-config=triton,file=/dev/null"],
 }

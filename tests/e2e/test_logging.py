@@ -260,7 +260,11 @@ def test_a_start_that_fails_says_so_in_the_format(start_server, repository, form
 # ---- what strangers send ----
 
 def attacks():
-    """(request as bytes, whether it comes as far as the log) for each byte in each place."""
+    """Requests with each byte, and with characters that end a line for some, in each place."""
+    for text in ("\x85", "\x9b[2J", "\u2028", "\u2029", '\r\nI1121 00:00:00.000000 1 server.cc:1] "forged"'):
+        for escaped in (True, False):
+            body = json.dumps(json.loads(tensor()) | {"id": f"x{text}y"}, ensure_ascii=escaped).encode()
+            yield b"POST /v2/models/m/infer HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: %d\r\n\r\n%s" % (len(body), body)
     for byte in range(256):
         hexed = b"%%%02x" % byte
         yield b"GET /v2/models/x%sy/ready HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n" % hexed
@@ -296,6 +300,7 @@ def test_every_byte_makes_one_line_cve_2024_0095(start_server, repository, tmp_p
     assert sum(b"HTTP request: " in line for line in lines) == sent
     assert all(b"HTTP request: " in line or b"libmicrohttpd: " in line for line in lines)
     server.stop()
+    assert len(access.read_text().splitlines()) == access.read_bytes().count(b"\n")  # for Python's idea of lines, too
     entries = access.read_bytes().split(b"\n")[asked:-1]
     assert len(entries) >= sent and not file.exists()
     assert [entry for entry in entries if re.search(rb"[\x00-\x1f\x7f]", entry)] == []

@@ -26,14 +26,6 @@ def page():
             yield methods.split(","), path, category, dict(zip(COLUMNS, map(int, statuses), strict=True))
 
 
-@pytest.fixture(scope="module")
-def machine_address():
-    """An address of this machine that is not loopback: whoever comes from it counts as a stranger."""
-    found = [a for a in subprocess.run(["hostname", "-I"], capture_output=True, text=True).stdout.split() if ":" not in a]
-    assert found, "this test needs a network address besides loopback"
-    return found[0]
-
-
 @pytest.fixture
 def models(repository):
     make_identity(repository, "identity")

@@ -7,7 +7,7 @@ import subprocess
 import pytest
 import tritonclient.http as triton
 from conftest import make_identity
-from test_posture import EXPLICIT, SECURE, ask, filled, machine_address, models, page, walk  # noqa: F401 - fixtures
+from test_posture import EXPLICIT, SECURE, ask, filled, models, page, walk  # noqa: F401 - fixtures
 from wire import chunked, connect, receive_reply, request, send, take_reply, talk
 
 KEY = "Secret-1"

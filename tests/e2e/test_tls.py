@@ -261,14 +261,18 @@ def test_a_thousand_handshakes_leave_nothing(start_release, repository, certific
 
 
 def test_idle_connections_end_with_the_server_and_in_time(start_server, repository, certificates, context):
-    server = start(start_server, repository, [*tls_flags(certificates), "--http-idle-timeout-ms=1000"], context)
+    flags = [*tls_flags(certificates), "--http-idle-timeout-ms=1000", "--http-header-timeout-ms=600000", "--exit-timeout-secs=20"]
+    server = start(start_server, repository, flags, context)
     for stop in (False, True):
         with contextlib.ExitStack() as stack:
             clients = [stack.enter_context(connection(server, context)) for _ in range(20)]
             for secure in clients[:15]:  # the others have not asked anything yet
                 secure.sendall(request("POST", "/v2/models/canary/infer", CANARY_BODY))
                 assert receive_reply(secure).status == 200
-            if stop:
+            if stop:  # halfway through handshakes, too
+                for hello in (b"", b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03"):
+                    half = stack.enter_context(socket.create_connection(("localhost", server.http_port), DEADLINE))
+                    half.sendall(hello)
                 server.stop()
             for secure in clients[:15] if stop else clients[:1]:
                 assert secure.recv(1) == b""

@@ -93,6 +93,10 @@ def test_the_client_s_trace_is_continued(start_server, repository, collector):
     check_tree(spans, {"InferRequest": None, "m": "InferRequest", "compute": "m"})
     assert spans["InferRequest"].trace_id.hex() == TRACE and spans["InferRequest"].parent_span_id.hex() == SPAN
     assert {span.trace_state for span in spans.values()} == {"vendor=value"}
+    for state in ("a=\xff", "a=" + "x" * 511):  # no text for a span; longer than must be passed on
+        collector.spans.clear()
+        ask_with(server, CLIENT | {"tracestate": state})
+        assert {span.trace_state for span in collector.await_spans(3)} == {""}
 
 
 def test_each_request_without_a_client_s_trace_is_one_of_its_own(start_server, repository, collector):

@@ -1,7 +1,7 @@
 """Bugs in what clients share with the server, and in what is made of outputs."""
 from seed import Seed, e2e, unit
 
-HTTP, PROTOCOL = "src/frontend/http", "src/frontend/protocol"
+PROTOCOL = "src/frontend/protocol"
 SAFETY = "test_safety_shared_memory.py"
 
 BOUNDS = [
@@ -17,7 +17,7 @@ BOUNDS = [
     Seed("slashes_in_keys", "memory of clients: leading slashes of a key are skipped (2025-23329)", f"{PROTOCOL}/shared_mapping.c",
          "key + (key[0] == '/');", "key + strspn(key, \"/\");",
          unit("shared_memory_test")),
-    Seed("output_beyond_its_span", "memory of clients: an output larger than its span (2025-23328)", f"{HTTP}/infer_output.c",
+    Seed("output_beyond_its_span", "memory of clients: an output larger than its span (2025-23328)", f"{PROTOCOL}/infer_tensors.c",
          "if (byte_size <= choice->span->byte_size)", "if (byte_size > 0)",
          e2e("test_shared_memory.py", "one_place_for_each_tensor")),
 ]
@@ -35,17 +35,17 @@ LIFE = [
     Seed("sigbus_blocked", "memory of clients: threads block SIGBUS (row 26)", "src/base/thread.c",
          "  sigdelset(&all, SIGBUS);", "",
          e2e(SAFETY, "gone_for_good")),
-    Seed("broken_untold", "memory of clients: what was read where nothing is is an answer (row 26)", f"{HTTP}/infer_response.c",
-         "if (!infer_check_shared(x, i) ||", "if (",
+    Seed("broken_untold", "memory of clients: what was read where nothing is is an answer (row 26)", f"{PROTOCOL}/infer_tensors.c",
+         "  RETURN_IF_ERROR(shared_tensors_check(&t->shared));\n", "",
          e2e(SAFETY, "gone_for_good")),
 ]
 
 USE = [
-    Seed("lengths_read_twice", "memory of clients: BYTES are checked and used where they can change (row 27)", f"{HTTP}/infer_shared.c",
-         "  case TRITONSERVER_TYPE_BYTES:\n", "",
+    Seed("lengths_read_twice", "memory of clients: BYTES are checked and used where they can change (row 27)", f"{PROTOCOL}/shared_tensors.c",
+         "  case TRITONSERVER_TYPE_UINT8:\n", "  case TRITONSERVER_TYPE_UINT8:\n  case TRITONSERVER_TYPE_BYTES:\n",
          e2e(SAFETY, "lengths_that_change")),
-    Seed("output_over_input", "memory of clients: an output is written over the input that is read", f"{HTTP}/infer_shared.c",
-         "is_copied(input->datatype) || is_overwritten(i, span)", "is_copied(input->datatype)",
+    Seed("output_over_input", "memory of clients: an output is written over the input that is read", f"{PROTOCOL}/shared_tensors.c",
+         "!may_change(datatype) || is_overwritten(t, *span)", "!may_change(datatype)",
          e2e(SAFETY, "0088")),
     Seed("classes_of_anything", "missing check: types that are no numbers are classified (2025-23321)", f"{PROTOCOL}/classification.c",
          "if (kind_of(s->datatype) == KIND_NONE)", "if (false)",

@@ -64,7 +64,7 @@ REQUESTS = [
     Seed("answer_never_comes", "lost answer: a backend forgets a request that its client keeps", "src/request/request.c",
          "(t != NULL || !atomic_load_explicit(&r->factory->finished, memory_order_acquire))", "t != NULL",
          e2e("test_generate_stream.py", "forgets")),
-    Seed("outputs_not_zeroed", "info leak: outputs hold what another client left there", f"{HTTP}/infer_output.c",
+    Seed("outputs_not_zeroed", "info leak: outputs hold what another client left there", "src/frontend/protocol/infer_tensors.c",
          "output->memory = block_allocate_zeroed(size);", "output->memory = block_allocate(size);",
          e2e("test_safety_backend.py", "not_filled")),
     Seed("rows_of_another", "response to the wrong client: rows of a batch are dealt from the first", "backends/onnxruntime/onnx_execute.c",
@@ -110,7 +110,7 @@ REQUESTS = [
 
 RESOURCES = [
     Seed("log_lines_forged", "log injection: line ends are not escaped (2024-0095)", "src/base/log.c",
-         "  if (escaping())\n    buffer_append_json_string(&line, text);\n  else\n    buffer_append_slice(&line, text);",
+         "  if (escaping())\n    buffer_append_json_line(&line, text);\n  else\n    buffer_append_slice(&line, text);",
          "  buffer_append_slice(&line, text);",
          e2e("test_lifecycle.py", "tritons_format")),
     Seed("log_file_over_the_network", "path control: the log's file is a setting like others (2024-0087)",
@@ -118,7 +118,7 @@ RESOURCES = [
          "    {\"log_file\", LOG_SETTING_OTHER, refuse_file, NULL},\n", "",
          unit("log_settings_test")),
     Seed("access_log_forged", "log injection: an id ends the access log's line (2024-0095)", "src/frontend/protocol/access_log.c",
-         "  buffer_append_json_string(line, value);", "  buffer_append_slice(line, value);",
+         "  buffer_append_json_line(line, value);", "  buffer_append_slice(line, value);",
          unit("log_settings_test")),
     Seed("cut_line_goes_on", "a line that a full disk cut runs into the next one", "src/base/log.c",
          "  cut_line = cut_line || written > 0;", "",

@@ -104,6 +104,18 @@ static void every_byte_anywhere_is_one_line(void **state)
   }
 }
 
+static void characters_that_end_a_line_for_somebody_are_escaped(void **state)
+{
+  (void)state;
+  for (int format = LOG_FORMAT_DEFAULT; format <= LOG_FORMAT_JSON; format++) {
+    log_set_format((log_format)format);
+    log_write(LOG_LEVEL_INFO, "x.c", 1, NULL,
+              SLICE("a\xc2\x85z\xc2\x9b\xe2\x80\xa8\xe2\x80\xa9\xe2\x80\xaa\xc2\xa0\xc3\xa9"));
+    assert_non_null(strstr(take_written(), "\"a\\u0085z\\u009b\\u2028\\u2029"
+                                           "\xe2\x80\xaa\xc2\xa0\xc3\xa9\""));
+  }
+}
+
 static void a_table_is_one_line_of_json(void **state)
 {
   (void)state;
@@ -167,6 +179,7 @@ int main(void)
       cmocka_unit_test(text_formats_name_the_request_in_front),
       cmocka_unit_test(json_lines_have_a_key_for_each_thing),
       cmocka_unit_test(every_byte_anywhere_is_one_line),
+      cmocka_unit_test(characters_that_end_a_line_for_somebody_are_escaped),
       cmocka_unit_test(a_table_is_one_line_of_json),
       cmocka_unit_test(a_full_disk_costs_lines_and_cuts_one),
       cmocka_unit_test(the_same_path_again_is_a_new_file),

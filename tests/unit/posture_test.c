@@ -2,6 +2,7 @@
 // (tests/e2e/posture.txt, walked by tests/e2e/test_posture.py), and who counts as local.
 #include "frontend/http/access.h"
 #include "frontend/http/routes.h"
+#include "frontend/protocol/peer.h"
 
 #include <arpa/inet.h>
 #include <setjmp.h>
@@ -59,9 +60,9 @@ static bool is_loopback(const char *text)
   struct sockaddr_in v4 = {.sin_family = AF_INET};
   struct sockaddr_in6 v6 = {.sin6_family = AF_INET6};
   if (inet_pton(AF_INET, text, &v4.sin_addr) == 1)
-    return access_is_loopback((const struct sockaddr *)&v4);
+    return peer_is_local((const struct sockaddr *)&v4);
   assert_int_equal(inet_pton(AF_INET6, text, &v6.sin6_addr), 1);
-  return access_is_loopback((const struct sockaddr *)&v6);
+  return peer_is_local((const struct sockaddr *)&v6);
 }
 
 static void loopback_addresses_are_told_from_others(void **state)
@@ -80,9 +81,9 @@ static void loopback_addresses_are_told_from_others(void **state)
   assert_false(is_loopback("::ffff:10.0.0.1"));
   assert_false(is_loopback("fe80::1"));
   struct sockaddr other = {.sa_family = AF_UNSPEC};
-  assert_false(access_is_loopback(&other));
+  assert_false(peer_is_local(&other));
   other.sa_family = AF_UNIX;
-  assert_true(access_is_loopback(&other));
+  assert_true(peer_is_local(&other));
 }
 
 static void hosts_that_name_this_machine_are_told_from_others(void **state)

@@ -181,8 +181,9 @@ static void only_plain_names_are_keys(void **state)
     assert_error(shared_memory_register_system(m, "r", refused[i], 0, 1), ERROR_INVALID_ARG,
                  "cannot register shared memory region 'r' - invalid shm key '");
   const char *const reserved[] = {"triton_python_backend_shm_region_1",
-                                  "/triton_python_backend_shm_region_"};
-  for (size_t i = 0; i < 2; i++)
+                                  "/triton_python_backend_shm_region_",
+                                  "///triton_python_backend_shm_region_1"};
+  for (size_t i = 0; i < 3; i++)
     assert_error(shared_memory_register_system(m, "r", reserved[i], 0, 1), ERROR_INVALID_ARG,
                  "as the key contains the reserved prefix 'triton_python_backend_shm_region_'");
   longest[256] = '\0'; // 255 and the slash: a name, of nothing

@@ -345,7 +345,8 @@ typedef void (*TRITONSERVER_InferenceTraceTensorActivityFn_t)(
     const int64_t *shape, uint64_t dim_count, TRITONSERVER_MemoryType memory_type,
     int64_t memory_type_id, void *userp);
 
-/// Gives `trace` back to its maker, who deletes it. No activity is reported on it afterwards.
+/// Gives `trace` back to its maker, who deletes it, after all that were spawned from it. No
+/// activity is reported on it afterwards.
 typedef void (*TRITONSERVER_InferenceTraceReleaseFn_t)(TRITONSERVER_InferenceTrace *trace,
                                                        void *userp);
 

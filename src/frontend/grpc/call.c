@@ -5,14 +5,15 @@
 #include "base/checked.h"
 #include "base/clock.h"
 #include "frontend/grpc/access.h"
+#include "frontend/grpc/access_note.h"
 #include "frontend/grpc/call_life.h"
 #include "frontend/grpc/connection.h"
 #include "frontend/grpc/infer.h"
-#include "frontend/grpc/log.h"
 #include "frontend/grpc/loop.h"
 #include "frontend/grpc/server.h"
 #include "frontend/grpc/session.h"
 #include "frontend/grpc/timeout.h"
+#include "frontend/protocol/front_log.h"
 
 #include <stdarg.h>
 #include <stddef.h>
@@ -42,6 +43,7 @@ call *call_open(grpc_connection *connection, int32_t stream_id)
   c->connection = connection;
   c->kept_connection = connection;
   c->stream_id = stream_id;
+  c->began_ns = grpc_loop_now_ns(c->loop);
   c->reader.budget = &c->server->budget;
   grpc_connection_ref(connection);
   atomic_fetch_add_explicit(&connection->alive, 1, memory_order_relaxed);
@@ -61,6 +63,19 @@ void call_ref(call *c)
   refcount_take(&c->references);
 }
 
+// Of the queue, and of all queues of the connection.
+static void count_added(call *c, size_t bytes)
+{
+  c->outgoing_bytes += bytes;
+  c->kept_connection->unsent += bytes;
+}
+
+static void count_removed(call *c, size_t bytes)
+{
+  c->outgoing_bytes -= bytes;
+  c->kept_connection->unsent -= bytes;
+}
+
 // Messages of which nothing is on its way yet.
 static void drop_unsent(call *c)
 {
@@ -69,7 +84,8 @@ static void drop_unsent(call *c)
   outgoing *o = kept != NULL ? kept->next : c->first_outgoing;
   while (o != NULL) {
     outgoing *next = o->next;
-    c->outgoing_bytes -= o->size;
+    count_removed(c, o->size);
+    c->outgoing_count--;
     outgoing_unref(o);
     o = next;
   }
@@ -86,7 +102,8 @@ static void drop_outgoing(call *c)
     outgoing_unref(o);
   }
   c->first_outgoing = c->last_outgoing = NULL;
-  c->outgoing_bytes = 0;
+  c->outgoing_count = 0;
+  count_removed(c, c->outgoing_bytes);
 }
 
 void call_unref(call *c)
@@ -121,10 +138,14 @@ void call_close(call *c)
   c->connection = NULL;
   timers_cancel(grpc_loop_timers(c->loop), &c->deadline);
   bool unheard = !c->ended || c->outgoing_bytes > 0;
+  if (!c->ended)
+    c->end_status = GRPC_CANCELLED;
+  grpc_access_call(c);
   c->ended = true;
   drop_outgoing(c);
   if (unheard && c->cancelled != NULL)
     c->cancelled(c);
+  grpc_drop_answered(c);
   call_unref(c);
 }
 
@@ -377,10 +398,28 @@ slice call_request(const call *c)
 
 // ---- replies ----
 
+// Replies that a client leaves unread count for the budget; large tensors do so already.
+static bool reserve(const call *c, outgoing *o)
+{
+  if (c->connection->unsent < BUDGET_LEAST_BYTES)
+    return true;
+  size_t bytes = OUTGOING_COST_BYTES + (o->size < BUDGET_LEAST_BYTES ? o->size : 0);
+  if (!budget_take_work(&c->server->budget, bytes))
+    return false;
+  o->reserved = bytes;
+  return true;
+}
+
 void call_queue(call *c, outgoing *message_owned)
 {
   if (c->ended || c->connection == NULL) {
     outgoing_unref(message_owned);
+    return;
+  }
+  if (!reserve(c, message_owned)) {
+    outgoing_unref(message_owned);
+    call_end_early(c, GRPC_RESOURCE_EXHAUSTED,
+                   "the server holds as many bytes of replies as it may, try again later");
     return;
   }
   message_owned->next = NULL;
@@ -389,7 +428,8 @@ void call_queue(call *c, outgoing *message_owned)
   else
     c->last_outgoing->next = message_owned;
   c->last_outgoing = message_owned;
-  c->outgoing_bytes += message_owned->size;
+  c->outgoing_count++;
+  count_added(c, message_owned->size);
   c->bytes_out += message_owned->size - MESSAGE_PREFIX_BYTES;
   if (c->replied)
     session_resume(c);
@@ -422,7 +462,7 @@ static bool give_part(outgoing *o, output *to, size_t size)
 bool call_give_data(call *c, output *to, size_t size)
 {
   bool done = true;
-  c->outgoing_bytes -= size;
+  count_removed(c, size);
   while (done && c->first_outgoing != NULL) {
     outgoing *o = c->first_outgoing;
     size_t left = o->size - o->taken;
@@ -434,8 +474,11 @@ bool call_give_data(call *c, output *to, size_t size)
     c->first_outgoing = o->next;
     if (c->first_outgoing == NULL)
       c->last_outgoing = NULL;
+    c->outgoing_count--;
     outgoing_unref(o);
   }
+  if (c->paused) // there may be room for answers again
+    grpc_loop_wake_call(c->loop, c);
   return done && size == 0;
 }
 
@@ -550,7 +593,8 @@ outgoing *call_make_outgoing(call *c, const slice *parts, size_t count, buffer *
   if (memory_owned != NULL)
     arena_fini(memory_owned);
   if (response_owned != NULL)
-    grpc_log_failure("deleting a response", TRITONSERVER_InferenceResponseDelete(response_owned));
+    front_log_failure(NULL, "deleting a response",
+                      TRITONSERVER_InferenceResponseDelete(response_owned));
   return made;
 }
 

@@ -65,13 +65,14 @@ struct call {
   outgoing *first_outgoing;                              // replies that HTTP/2 has not taken yet
   outgoing *last_outgoing;
   size_t outgoing_bytes; // of them
-  bool paused;           // of a streaming call: no more messages now
-  size_t held_window;    // bytes
-  buffer held;           // what came nevertheless; the window does not know of it yet
-  bool is_foreign;       // it is HTTP, but not gRPC
-  bool half_closed;      // the client sends no more
-  bool replied;          // the header is given to HTTP/2
-  bool ended;            // the status is given to HTTP/2, or nobody would get it
+  size_t outgoing_count;
+  bool paused;        // of a streaming call: no more messages now
+  size_t held_window; // bytes
+  buffer held;        // what came nevertheless; the window does not know of it yet
+  bool is_foreign;    // it is HTTP, but not gRPC
+  bool half_closed;   // the client sends no more
+  bool replied;       // the header is given to HTTP/2
+  bool ended;         // the status is given to HTTP/2, or nobody would get it
   grpc_status end_status;
   const char *end_failure; // escaped
   bool dispatched;         // the handler ran
@@ -91,9 +92,11 @@ struct call {
   void (*woken)(call *c);           // what the loop does once call_wake was called
   atomic_bool wanted;               // is in the loop's list
   struct grpc_inference *inference; // of ModelInfer
+  struct grpc_inference *answered;  // the same, when it is over
   struct infer_stream *stream;      // of ModelStreamInfer
   struct health_watch *watch;       // of Watch, in the arena
   void (*cancelled)(call *c); // the client left or the deadline passed; NULL: nothing to cancel
+  uint64_t began_ns;          // when the stream began
   uint64_t received_ns;       // when the first message was complete
   size_t bytes_in;            // of request messages
   size_t bytes_out;           // of reply messages

@@ -4,10 +4,10 @@
 #include "base/clock.h"
 #include "frontend/grpc/call.h"
 #include "frontend/grpc/call_life.h"
-#include "frontend/grpc/log.h"
 #include "frontend/grpc/loop.h"
 #include "frontend/grpc/server.h"
 #include "frontend/grpc/session.h"
+#include "frontend/protocol/front_log.h"
 #include "frontend/protocol/peer.h"
 
 #include <errno.h>
@@ -123,7 +123,7 @@ static const char *overdue(const grpc_connection *c, uint64_t now)
   const grpc_server_options *o = &c->server->options;
   if (!c->established && now >= due(c->began_ns, o->handshake_timeout_ms))
     return "it did not begin in time";
-  if (c->output.pending > 0 && now >= due(c->moved_ns, o->write_timeout_ms))
+  if (c->waits && now >= due(c->moved_ns, o->write_timeout_ms))
     return "it does not take what it is sent";
   if (c->pinged_ns != 0 && now >= due(c->pinged_ns, o->keepalive_timeout_ms))
     return "it gives no sign";
@@ -179,7 +179,7 @@ static void look_after(timer *elapsed)
   uint64_t now = clock_monotonic_ns();
   const char *why = overdue(c, now);
   if (why != NULL) {
-    grpc_log_verbose("the connection of %s is closed: %s", c->peer, why);
+    front_log_verbose("the connection of %s is closed: %s", c->peer, why);
     grpc_connection_close(c);
     return;
   }
@@ -193,7 +193,7 @@ static void look_after(timer *elapsed)
     return;
   if (!c->established)
     wake_at(c, due(c->began_ns, o->handshake_timeout_ms));
-  if (c->output.pending > 0)
+  if (c->waits)
     wake_at(c, due(c->moved_ns, o->write_timeout_ms));
   wake_at(c, sign_due(c));
   wake_at(c, age_due(c));
@@ -221,7 +221,7 @@ void grpc_connection_readable(grpc_connection *c)
     c->heard_ns = grpc_loop_now_ns(c->loop);
     ssize_t taken = http2.session_mem_recv(c->session, (const uint8_t *)buffer, (size_t)size);
     if (taken < 0) {
-      grpc_log_verbose("the connection of %s is closed: %s", c->peer, http2.strerror((int)taken));
+      front_log_verbose("the connection of %s is closed: %s", c->peer, http2.strerror((int)taken));
       c->failed = true; // what nghttp2 has to say about it is still sent
     }
     if ((size_t)size < LOOP_READ_BYTES && !wire_holds_input(&c->wire))
@@ -264,7 +264,6 @@ void grpc_connection_flush(grpc_connection *c)
 {
   output_result result = OUTPUT_EMPTY;
   bool moved = true, whole = true;
-  bool waited = c->output.pending > 0;
   while (!c->wire.handshaking && moved && result == OUTPUT_EMPTY) {
     whole = take_frames(c);
     if (c->output.pending == 0)
@@ -278,10 +277,12 @@ void grpc_connection_flush(grpc_connection *c)
     grpc_connection_close(c);
     return;
   }
-  if (blocked && !waited) {
+  bool waits = blocked || c->unsent > 0; // for the socket, or for a window
+  if (waits && !c->waits) {
     c->moved_ns = grpc_loop_now_ns(c->loop);
     wake_at(c, due(c->moved_ns, c->server->options.write_timeout_ms));
   }
+  c->waits = waits;
   bool watch = blocked || c->wire.wants_output;
   if (watch != c->watches_output && !grpc_loop_watch(c->loop, c, watch))
     grpc_connection_close(c);

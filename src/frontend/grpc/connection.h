@@ -9,6 +9,7 @@
 #include "frontend/grpc/output.h"
 #include "frontend/grpc/timers.h"
 #include "frontend/grpc/wire.h"
+#include "frontend/protocol/peer.h"
 
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -39,11 +40,12 @@ struct grpc_connection {
   output output;
   bool watches_output;
 
-  bool is_local; // the client is on this machine
-  char peer[64]; // its address
+  bool is_local;              // the client is on this machine
+  char peer[PEER_TEXT_BYTES]; // its address
 
   call *calls; // list of the open ones
   size_t call_count;
+  size_t unsent;          // bytes of replies that HTTP/2 has not taken yet, of all calls
   _Atomic uint32_t alive; // calls that exist, closed streams' ones too
 
   bool established; // the preface came
@@ -52,10 +54,13 @@ struct grpc_connection {
   bool failed;      // nothing can be sent or received any more
   uint64_t began_ns;
   uint64_t heard_ns;     // when something came last
-  uint64_t moved_ns;     // when output moved last, or there was none
+  bool waits;            // for the client to take output
+  uint64_t moved_ns;     // when some moved last, or there was none
   uint64_t pinged_ns;    // when a sign was asked for; 0: not waiting for one
+  unsigned pings;        // that it has yet to answer
   uint64_t ping_came_ns; // the client's last
   unsigned strikes;      // of pings
+  size_t header_bytes;   // of the header that is coming, as HPACK counts them
   double credit;         // of frames that do nothing
   uint64_t credit_ns;    // when it was counted
   timer timer;           // the next thing to look after

@@ -4,11 +4,11 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/machine.h"
-#include "frontend/grpc/log.h"
 #include "frontend/grpc/loop.h"
 #include "frontend/grpc/server.h"
 #include "frontend/grpc/session.h"
 #include "frontend/grpc/wire.h"
+#include "frontend/protocol/front_log.h"
 #include "frontend/protocol/infer_tensors.h"
 
 #include <limits.h>
@@ -57,8 +57,8 @@ void grpc_server_unref(grpc_server *g)
   if (!refcount_drop(&g->references))
     return;
   if (g->allocator != NULL)
-    grpc_log_failure("releasing the output allocator",
-                     TRITONSERVER_ResponseAllocatorDelete(g->allocator));
+    front_log_failure(NULL, "releasing the output allocator",
+                      TRITONSERVER_ResponseAllocatorDelete(g->allocator));
   grpc_loops_free(g->loops);
   session_free_shared(g->callbacks, g->session_options);
   tls_context_free(g->tls);
@@ -156,8 +156,8 @@ error *grpc_server_new(const grpc_server_options *options, TRITONSERVER_Server *
     grpc_server_free(g);
     return failure;
   }
-  grpc_log_info("Started GRPCInferenceService at %s%s", g->listener.where,
-                g->tls != NULL ? " with TLS" : "");
+  front_log_info("Started GRPCInferenceService at %s%s", g->listener.where,
+                 g->tls != NULL ? " with TLS" : "");
   *result = g;
   return NULL;
 }

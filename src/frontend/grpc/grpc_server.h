@@ -9,12 +9,14 @@
 #include "frontend/protocol/restricted.h"
 #include "frontend/protocol/shared_memory.h"
 #include "frontend/protocol/tls.h"
+#include "frontend/trace/trace.h"
 #include "triton/core/tritonserver.h"
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
+typedef struct access_log access_log;
 typedef struct grpc_server grpc_server;
 
 // A limit or timeout of 0 is off, unless the field says otherwise.
@@ -33,7 +35,9 @@ typedef struct grpc_server_options {
   const tls_identity *tls;        // borrowed until grpc_server_new returns
   const restrictions *restricted; // borrowed, as the next two
   const header_forward *forward;  // NULL: none
-  shared_memory *shared_memory;   // borrowed
+  access_log *access_log;         // NULL: none; borrowed, as the next two
+  trace_service *trace;
+  shared_memory *shared_memory; // borrowed
 
   unsigned compression_level; // of reply messages to clients that take it: 0 none to 3 high
 

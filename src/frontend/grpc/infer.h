@@ -7,10 +7,12 @@
 #include "base/arena.h"
 #include "base/error.h"
 #include "base/refcount.h"
+#include "frontend/grpc/access_note.h"
 #include "frontend/grpc/infer_response_proto.h"
 #include "frontend/grpc/message.h"
 #include "frontend/grpc/outgoing.h"
 #include "frontend/protocol/infer_tensors.h"
+#include "frontend/trace/trace.h"
 #include "triton/core/tritonserver.h"
 
 #include <stdatomic.h>
@@ -40,6 +42,11 @@ struct grpc_inference {
   bool decoupled;
   bool wants_empty_final; // of a stream: the end without a response is a message, too
   infer_tensors tensors;
+  uint64_t began_ns; // when its message was complete
+  size_t bytes_out;  // of its replies
+  access_times times;
+  grpc_status status;  // of a stream's request, for the access log
+  trace_record *trace; // NULL: it is not traced
 
   // The core, those who cancel, and while a decoupled model may answer, its responses; the last one
   // deletes the request, nobody joins at 0.
@@ -91,6 +98,9 @@ error *grpc_inference_make_reply(grpc_inference *i, TRITONSERVER_InferenceRespon
 
 typedef struct infer_stream infer_stream;
 void infer_stream_free(infer_stream *s); // NULL is allowed
+
+// Lets go of the inference that a closed call has answered.
+void grpc_drop_answered(call *c);
 
 // ModelInfer and ModelStreamInfer.
 void grpc_handle_model_infer(call *c);

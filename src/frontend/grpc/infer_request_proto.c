@@ -4,6 +4,7 @@
 
 #include "base/checked.h"
 #include "base/string_map.h"
+#include "base/text.h"
 #include "frontend/grpc/infer_parameter_proto.h"
 #include "frontend/grpc/proto_wire.h"
 #include "frontend/grpc/typed_contents.h"
@@ -12,6 +13,8 @@
 #include "frontend/protocol/request_limits.h"
 
 #include <string.h>
+
+#define EMPTY_FINAL_RESPONSE "triton_enable_empty_final_response"
 
 enum { // ModelInferRequest
   MODEL_NAME = 1,
@@ -154,17 +157,26 @@ static error *add_parameter(reading *r, const request_parameter *p)
   return NULL;
 }
 
+// "triton_…" is the server's; one of them the client may set.
+static error *take_reserved(reading *r, const request_parameter *p)
+{
+  if (strcmp(p->name, EMPTY_FINAL_RESPONSE) != 0)
+    return error_new(
+        ERROR_INVALID_ARG,
+        "parameter keys starting with 'triton_' are reserved for Triton usage. Only "
+        "the following keys starting with 'triton_' are allowed: " EMPTY_FINAL_RESPONSE);
+  if (p->type != REQUEST_PARAMETER_BOOL)
+    return error_new(ERROR_INVALID_ARG,
+                     "invalid value type for '%s' parameter, expected bool_param.", p->name);
+  r->request->empty_final_response = p->value.boolean;
+  return NULL;
+}
+
 static error *take_parameter(reading *r, slice entry)
 {
   request_parameter p;
   RETURN_IF_ERROR(infer_parameter_proto_read(entry, r->arena, &p));
-  if (strcmp(p.name, "triton_enable_empty_final_response") != 0)
-    return add_parameter(r, &p);
-  if (p.type != REQUEST_PARAMETER_BOOL)
-    return error_new(ERROR_INVALID_ARG,
-                     "invalid value type for '%s' parameter, expected bool_param.", p.name);
-  r->request->empty_final_response = p.value.boolean;
-  return NULL;
+  return text_starts_with(p.name, "triton_") ? take_reserved(r, &p) : add_parameter(r, &p);
 }
 
 static error *take_tensor_parameter(reading *r, slice entry, tensor_parameters *parameters)

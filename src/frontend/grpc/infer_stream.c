@@ -6,9 +6,9 @@
 #include "frontend/grpc/call.h"
 #include "frontend/grpc/call_life.h"
 #include "frontend/grpc/infer.h"
-#include "frontend/grpc/log.h"
 #include "frontend/grpc/loop.h"
 #include "frontend/grpc/server.h"
+#include "frontend/protocol/front_log.h"
 
 #include <stdlib.h>
 
@@ -38,6 +38,24 @@ static void heard(grpc_inference *i)
   grpc_loop_wake_call(c->loop, c);
 }
 
+static size_t unread(const call *c)
+{
+  return c->outgoing_bytes + c->outgoing_count * OUTGOING_COST_BYTES;
+}
+
+// A model that is not decoupled waits when the client does not read (is_full). A decoupled one
+// answers as it likes: what it has to say is not kept for ever.
+static void queue(call *c, const grpc_inference *i, outgoing *message_owned)
+{
+  if (!i->decoupled || c->first_outgoing == NULL || unread(c) <= MAX_UNREAD) {
+    call_queue(c, message_owned);
+    return;
+  }
+  outgoing_unref(message_owned);
+  call_end_early(c, GRPC_RESOURCE_EXHAUSTED,
+                 "the client left too many bytes of responses unread: its requests were cancelled");
+}
+
 // Sends a message that is no response: an error, or the end of a decoupled request.
 static void send_note(call *c, const grpc_inference *i, const char *error_message)
 {
@@ -52,7 +70,7 @@ static void send_note(call *c, const grpc_inference *i, const char *error_messag
                        ? call_make_outgoing(c, parts.items, parts.count, &parts.text, NULL, &memory)
                        : NULL;
   if (made != NULL)
-    call_queue(c, made);
+    queue(c, i, made);
   else
     call_end_early(c, GRPC_RESOURCE_EXHAUSTED, "out of memory");
   message_parts_fini(&parts);
@@ -61,6 +79,7 @@ static void send_note(call *c, const grpc_inference *i, const char *error_messag
 
 static void send_failure(call *c, grpc_inference *i, error *failure_owned)
 {
+  i->status = grpc_status_of((TRITONSERVER_Error_Code)error_get_code(failure_owned));
   if (c->stream->ends_with_errors && !c->ended) {
     call_fail_if_error(c, failure_owned);
     call_end(c);
@@ -80,7 +99,7 @@ static void send_answer(call *c, grpc_inference *i, answer *a)
     if (failure != NULL)
       send_failure(c, i, failure);
     else
-      call_queue(c, made);
+      queue(c, i, made);
   } else if (!c->ended && a->final && i->wants_empty_final) {
     send_note(c, i, "");
   }
@@ -107,7 +126,8 @@ static void send_answers(call *c, grpc_inference *i)
 static void forget(call *c, grpc_inference *i)
 {
   c->stream->in_flight--;
-  infer_tensors_release(&i->tensors);
+  grpc_access_inference(i, i->status);
+  shared_tensors_release(&i->tensors.shared);
   grpc_loop_took_back(c->loop);
   grpc_inference_unref(i);
 }
@@ -156,7 +176,7 @@ static void end_if_done(call *c)
 
 static bool is_full(const call *c)
 {
-  return c->stream->in_flight >= MAX_IN_FLIGHT || c->outgoing_bytes >= MAX_UNREAD;
+  return c->stream->in_flight >= MAX_IN_FLIGHT || unread(c) >= MAX_UNREAD;
 }
 
 static void woken(call *c)

@@ -10,8 +10,8 @@
 #include "base/wakeup.h"
 #include "frontend/grpc/call.h"
 #include "frontend/grpc/connection.h"
-#include "frontend/grpc/log.h"
 #include "frontend/grpc/server.h"
+#include "frontend/protocol/front_log.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -201,7 +201,7 @@ static void take_on(grpc_loop *l, const arrival *a)
 {
   grpc_connection *c = grpc_connection_open(l, a->socket_fd, &a->address);
   if (c == NULL) {
-    grpc_log_warning("a connection was dropped: %s", "out of memory");
+    front_log_warning("a connection was dropped: %s", "out of memory");
     grpc_server_connection_ended(l->all->server);
     return;
   }
@@ -211,7 +211,7 @@ static void take_on(grpc_loop *l, const arrival *a)
   l->connections = c;
   struct epoll_event event = {.events = EPOLLIN, .data.ptr = c};
   if (epoll_ctl(l->epoll_fd, EPOLL_CTL_ADD, a->socket_fd, &event) != 0) {
-    grpc_log_warning("a connection was dropped: %s", strerror(errno));
+    front_log_warning("a connection was dropped: %s", strerror(errno));
     grpc_connection_close(c);
   } else if (l->is_draining) {
     grpc_connection_leave(c);

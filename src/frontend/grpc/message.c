@@ -9,8 +9,9 @@
 #include <strings.h>
 #include <zlib.h>
 
-#define FIRST_BYTES   ((size_t)1 << 20) // of a large message: the rest is taken as it comes
-#define COUNTED_BYTES ((size_t)8 << 10) // messages from here on count for the budget
+#define FIRST_BYTES   ((size_t)1 << 20)  // of a large message: the rest is taken as it comes
+#define SMALL_BYTES   ((size_t)16 << 10) // the same, of one that the budget has no room for yet
+#define COUNTED_BYTES ((size_t)8 << 10)  // messages from here on count for the budget
 #define GZIP_WINDOW   (MAX_WBITS + 16)
 
 static const char *const coding_names[] = {
@@ -80,8 +81,6 @@ static bool reserve(message *m, size_t size)
 // Makes the block `capacity` bytes large; what is in it stays.
 static message_fault resize(message *m, size_t capacity)
 {
-  if (!reserve(m, capacity))
-    return MESSAGE_OVER_BUDGET;
   void *grown = m->memory == NULL ? block_allocate(capacity)
                                   : block_grow(m->memory, m->memory_size, capacity);
   if (grown == NULL)
@@ -109,11 +108,13 @@ static message_fault make_message(byte_budget *budget, size_t size, size_t expec
   return fault;
 }
 
-// Room for `needed` bytes of it.
+// Room for `needed` bytes of it, which have come.
 static message_fault make_room(message *m, size_t needed)
 {
   size_t padding = padding_before(m->size);
   size_t whole = padding + m->size + 1;
+  if (!reserve(m, needed))
+    return MESSAGE_OVER_BUDGET;
   if (padding + needed < m->memory_size)
     return MESSAGE_OK;
   size_t doubled = m->memory_size > whole / 2 ? whole : m->memory_size * 2;
@@ -123,15 +124,16 @@ static message_fault make_room(message *m, size_t needed)
 
 // --- Unpacking
 
-// Unpacks into a message of its own, which has the size that comes out.
-static message_fault inflate_all(z_stream *z, message_reader *r, buffer *out)
+// *reserved: from the budget, whatever comes of it.
+static message_fault inflate_all(z_stream *z, byte_budget *budget, buffer *out, size_t *reserved)
 {
   for (;;) {
     size_t step = out->size < FIRST_BYTES / 4 ? FIRST_BYTES / 4 : out->size;
     if (out->size + step > MESSAGE_MAX_BYTES)
       step = (size_t)MESSAGE_MAX_BYTES - out->size + 1;
-    if (!budget_has_room(r->budget, out->size + step))
+    if (!budget_take_input(budget, step))
       return MESSAGE_OVER_BUDGET;
+    *reserved += step;
     char *to = buffer_reserve(out, step);
     if (to == NULL)
       return MESSAGE_NO_MEMORY;
@@ -148,21 +150,26 @@ static message_fault inflate_all(z_stream *z, message_reader *r, buffer *out)
   }
 }
 
+// Unpacks into a message of its own, which has the size that comes out.
 static message_fault unpack(message_reader *r, message_coding coding, message **packed)
 {
   AUTO_BUFFER buffer out = BUFFER_EMPTY;
+  size_t reserved = 0;
   z_stream z = {0};
   if (inflateInit2(&z, coding == MESSAGE_GZIP ? GZIP_WINDOW : MAX_WBITS) != Z_OK)
     return MESSAGE_NO_MEMORY;
   z.next_in = (unsigned char *)(*packed)->data;
   z.avail_in = (unsigned)(*packed)->size;
-  message_fault fault = inflate_all(&z, r, &out);
+  message_fault fault = inflate_all(&z, r->budget, &out, &reserved);
   inflateEnd(&z);
   message *plain = NULL;
   if (fault == MESSAGE_OK)
     fault = make_message(r->budget, out.size, out.size, &plain);
-  if (fault != MESSAGE_OK)
+  if (fault != MESSAGE_OK) {
+    budget_give_back(r->budget, reserved);
     return fault;
+  }
+  plain->reserved = reserved;
   if (out.size > 0)
     memcpy(plain->data, out.data, out.size);
   message_free(*packed);
@@ -198,7 +205,15 @@ static message_fault begin(message_reader *r, message_coding coding)
     return MESSAGE_TOO_LARGE;
   if (!budget_has_room(r->budget, size))
     return MESSAGE_OVER_BUDGET;
-  return make_message(r->budget, size, FIRST_BYTES, &r->current);
+  // Announcing is free: beyond half of the budget bytes count, and get memory, as they come.
+  bool announced = size >= COUNTED_BYTES && budget_take_announced(r->budget, size);
+  message_fault fault =
+      make_message(r->budget, size, announced ? FIRST_BYTES : SMALL_BYTES, &r->current);
+  if (fault == MESSAGE_OK && announced)
+    r->current->reserved = size;
+  else if (announced)
+    budget_give_back(r->budget, size);
+  return fault;
 }
 
 static message_fault finish(message_reader *r, message_coding coding, message **complete)

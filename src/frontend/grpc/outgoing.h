@@ -13,6 +13,9 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+// What a message takes besides its tensors, roughly: this object, a response, memory of both.
+#define OUTGOING_COST_BYTES ((size_t)2 << 10)
+
 typedef struct call call;
 
 typedef struct outgoing {

@@ -6,9 +6,9 @@
 #include "frontend/grpc/call.h"
 #include "frontend/grpc/call_life.h"
 #include "frontend/grpc/connection.h"
-#include "frontend/grpc/log.h"
 #include "frontend/grpc/loop.h"
 #include "frontend/grpc/server.h"
+#include "frontend/protocol/front_log.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -20,8 +20,10 @@
 #define MAX_SETTINGS     32
 #define IDLE_FRAME_BURST 10000 // frames that do nothing
 #define IDLE_FRAME_RATE  330
-#define INVALID_COST     100 // of a frame that is none
-#define RESET_COST       10  // of a stream that the server had to reset
+#define INVALID_COST     100                           // of a frame that is none
+#define RESET_COST       10                            // of a stream that the server had to reset
+#define BLOCK_MAX_BYTES  (4 * CONNECTION_HEADER_BYTES) // of a header that is still told why not
+#define FIELD_OVERHEAD   32                            // that HPACK counts for each field
 #define PER_CREDIT_BYTES 256 // sent for each frame more that may do nothing: window updates
 #define NS_PER_SECOND    1e9
 #define IGNORED(x)       (void)(x)
@@ -32,7 +34,7 @@ void session_send_away(grpc_connection *c, const char *why)
 {
   if (c->failed)
     return;
-  grpc_log_verbose("the connection of %s is closed: %s", c->peer, why);
+  front_log_verbose("the connection of %s is closed: %s", c->peer, why);
   http2.submit_goaway(c->session, NGHTTP2_FLAG_NONE,
                       http2.session_get_last_proc_stream_id(c->session), NGHTTP2_ENHANCE_YOUR_CALM,
                       (const uint8_t *)why, strlen(why));
@@ -75,19 +77,20 @@ static call *call_of(grpc_connection *c, int32_t stream_id)
 static int begin_frame(nghttp2_session *session, const nghttp2_frame_hd *frame, void *pointer)
 {
   IGNORED(session);
+  grpc_connection *c = pointer;
   bool acknowledges = (frame->flags & NGHTTP2_FLAG_ACK) != 0;
-  bool useful = frame->type == NGHTTP2_HEADERS ||
-                (frame->type == NGHTTP2_DATA &&
-                 (frame->length > 0 || (frame->flags & NGHTTP2_FLAG_END_STREAM) != 0)) ||
-                ((frame->type == NGHTTP2_SETTINGS || frame->type == NGHTTP2_PING) && acknowledges);
+  bool useful = frame->type == NGHTTP2_HEADERS || frame->type == NGHTTP2_DATA ||
+                (frame->type == NGHTTP2_SETTINGS && acknowledges) ||
+                (frame->type == NGHTTP2_PING && acknowledges && c->pings > 0);
   if (!useful)
-    session_charge(pointer, 1);
+    session_charge(c, 1);
   return 0;
 }
 
 static int begin_headers(nghttp2_session *session, const nghttp2_frame *frame, void *pointer)
 {
   grpc_connection *c = pointer;
+  c->header_bytes = 0;
   if (frame->hd.type != NGHTTP2_HEADERS || frame->headers.cat != NGHTTP2_HCAT_REQUEST)
     return 0;
   int32_t id = frame->hd.stream_id;
@@ -95,11 +98,10 @@ static int begin_headers(nghttp2_session *session, const nghttp2_frame *frame, v
   bool has_room = atomic_load_explicit(&c->alive, memory_order_relaxed) < CONNECTION_MAX_STREAMS;
   call *made = has_room && !c->failed ? call_open(c, id) : NULL;
   if (made == NULL) {
-    session_charge(c, RESET_COST);
     http2.submit_rst_stream(session, NGHTTP2_FLAG_NONE, id, NGHTTP2_REFUSED_STREAM);
-  } else {
-    http2.session_set_stream_user_data(session, id, made);
+    return NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE; // its fields are not wanted
   }
+  http2.session_set_stream_user_data(session, id, made);
   return 0;
 }
 
@@ -109,9 +111,16 @@ static int take_header(nghttp2_session *session, const nghttp2_frame *frame, con
 {
   IGNORED(session);
   IGNORED(flags);
+  grpc_connection *connection = pointer;
+  // One byte can stand for a field of 4 KiB: such a header is not read to its end.
+  connection->header_bytes += name_size + value_size + FIELD_OVERHEAD;
+  if (connection->header_bytes > BLOCK_MAX_BYTES) {
+    session_charge(connection, INVALID_COST);
+    return NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE;
+  }
   if (frame->hd.type != NGHTTP2_HEADERS || frame->headers.cat != NGHTTP2_HCAT_REQUEST)
     return 0;
-  call *c = call_of(pointer, frame->hd.stream_id);
+  call *c = call_of(connection, frame->hd.stream_id);
   if (c != NULL)
     call_take_header(c, (slice){(const char *)name, name_size},
                      (slice){(const char *)value, value_size});
@@ -133,14 +142,19 @@ static int frame_came(nghttp2_session *session, const nghttp2_frame *frame, void
   IGNORED(session);
   grpc_connection *c = pointer;
   if (frame->hd.type == NGHTTP2_PING) {
-    if ((frame->hd.flags & NGHTTP2_FLAG_ACK) == 0)
+    if ((frame->hd.flags & NGHTTP2_FLAG_ACK) == 0) {
       note_ping(c);
-    else
+    } else if (c->pings > 0) {
+      c->pings--;
       grpc_connection_answered(c);
+    }
     return 0;
   }
   if (frame->hd.type == NGHTTP2_SETTINGS)
     c->established = true;
+  if (frame->hd.type == NGHTTP2_DATA && frame->hd.length == frame->data.padlen &&
+      (frame->hd.flags & NGHTTP2_FLAG_END_STREAM) == 0)
+    session_charge(c, 1);
   if (frame->hd.type != NGHTTP2_HEADERS && frame->hd.type != NGHTTP2_DATA)
     return 0;
   call *of_stream = call_of(c, frame->hd.stream_id);
@@ -158,7 +172,7 @@ static int invalid_frame_came(nghttp2_session *session, const nghttp2_frame *fra
 {
   IGNORED(session);
   IGNORED(frame);
-  grpc_log_verbose("a frame that is none: %s", http2.strerror(error_code));
+  front_log_verbose("a frame that is none: %s", http2.strerror(error_code));
   session_charge(pointer, INVALID_COST);
   return 0;
 }
@@ -184,6 +198,11 @@ static int frame_went(nghttp2_session *session, const nghttp2_frame *frame, void
     c->strikes = 0;
     c->credit += 1 + (double)frame->hd.length / PER_CREDIT_BYTES;
   }
+  if (frame->hd.type == NGHTTP2_PING && (frame->hd.flags & NGHTTP2_FLAG_ACK) == 0)
+    c->pings++;
+  // Whatever the client did to have its stream reset: as if it had reset it.
+  if (frame->hd.type == NGHTTP2_RST_STREAM && frame->rst_stream.error_code != NGHTTP2_NO_ERROR)
+    session_charge(c, RESET_COST);
   if (frame->hd.type != NGHTTP2_HEADERS || (frame->hd.flags & NGHTTP2_FLAG_END_STREAM) == 0)
     return 0;
   call *of_stream = call_of(c, frame->hd.stream_id);

@@ -5,32 +5,13 @@
 #include "frontend/http/exchange.h"
 #include "frontend/http/headers.h"
 #include "frontend/http/server.h"
+#include "frontend/protocol/peer.h"
 
 #include <arpa/inet.h>
 #include <netinet/in.h>
 #include <string.h>
 #include <strings.h>
 #include <sys/socket.h>
-
-static bool is_loopback_v4(const void *bytes)
-{
-  return *(const unsigned char *)bytes == 127;
-}
-
-static bool is_loopback_v6(const struct in6_addr *address)
-{
-  return IN6_IS_ADDR_LOOPBACK(address) ||
-         (IN6_IS_ADDR_V4MAPPED(address) && is_loopback_v4(&address->s6_addr[12]));
-}
-
-bool access_is_loopback(const struct sockaddr *address)
-{
-  if (address->sa_family == AF_INET)
-    return is_loopback_v4(&((const struct sockaddr_in *)address)->sin_addr);
-  if (address->sa_family == AF_INET6)
-    return is_loopback_v6(&((const struct sockaddr_in6 *)address)->sin6_addr);
-  return address->sa_family == AF_UNIX;
-}
 
 // The host of "host:port", "[::1]:port"; a "v6" without brackets is no host.
 static slice host_of(slice authority)
@@ -47,16 +28,16 @@ static slice host_of(slice authority)
 bool access_names_this_machine(slice authority)
 {
   char text[INET6_ADDRSTRLEN];
-  struct in_addr v4;
-  struct in6_addr v6;
+  struct sockaddr_in v4 = {.sin_family = AF_INET};
+  struct sockaddr_in6 v6 = {.sin6_family = AF_INET6};
   slice host = host_of(authority);
   if (host.size >= sizeof(text))
     return false;
   memcpy(text, host.data, host.size);
   text[host.size] = '\0';
   return strcasecmp(text, "localhost") == 0 ||
-         (inet_pton(AF_INET, text, &v4) == 1 && is_loopback_v4(&v4)) ||
-         (inet_pton(AF_INET6, text, &v6) == 1 && is_loopback_v6(&v6));
+         (inet_pton(AF_INET, text, &v4.sin_addr) == 1 && peer_is_local((struct sockaddr *)&v4)) ||
+         (inet_pton(AF_INET6, text, &v6.sin6_addr) == 1 && peer_is_local((struct sockaddr *)&v6));
 }
 
 bool access_is_same_site(slice origin, slice host)
@@ -83,7 +64,7 @@ static const char *why_stranger(const exchange *x)
   static const char *const forwarded[] = {"Forwarded", "X-Forwarded-For", "X-Real-IP"};
   const union MHD_ConnectionInfo *info =
       MHD_get_connection_info(x->mhd, MHD_CONNECTION_INFO_CLIENT_ADDRESS);
-  if (info == NULL || !access_is_loopback(info->client_addr))
+  if (info == NULL || !peer_is_local(info->client_addr))
     return "the client's address is not a loopback address";
   for (size_t i = 0; i < sizeof(forwarded) / sizeof(forwarded[0]); i++)
     if (header(x, forwarded[i]).data != NULL)

@@ -11,9 +11,6 @@
 struct sockaddr;
 typedef struct exchange exchange;
 
-// 127.0.0.0/8, ::1, the first written as an IPv6 address, and Unix sockets.
-bool access_is_loopback(const struct sockaddr *address);
-
 // The value of a Host header, with or without port: "localhost" or a loopback address.
 bool access_names_this_machine(slice host);
 

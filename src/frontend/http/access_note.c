@@ -5,14 +5,13 @@
 #include "frontend/http/exchange.h"
 #include "frontend/http/server.h"
 #include "frontend/protocol/access_log.h"
+#include "frontend/protocol/peer.h"
 #include "nereid/nereid.h"
 
-#include <arpa/inet.h>
-#include <netinet/in.h>
 #include <stdio.h>
 #include <string.h>
 
-#define PEER_BYTES   (INET6_ADDRSTRLEN + 16)
+#define PEER_BYTES   PEER_TEXT_BYTES
 #define TARGET_BYTES 256 // of a path that is no route
 
 // Times come from whatever thread the model answers on.
@@ -30,21 +29,10 @@ struct access_note {
 
 static void print_peer(struct MHD_Connection *mhd, char peer[PEER_BYTES])
 {
-  char host[INET6_ADDRSTRLEN] = "";
   const union MHD_ConnectionInfo *info =
       MHD_get_connection_info(mhd, MHD_CONNECTION_INFO_CLIENT_ADDRESS);
-  const struct sockaddr *address = info == NULL ? NULL : info->client_addr;
-  if (address != NULL && address->sa_family == AF_INET) {
-    const struct sockaddr_in *v4 = (const struct sockaddr_in *)address;
-    inet_ntop(AF_INET, &v4->sin_addr, host, sizeof(host));
-    snprintf(peer, PEER_BYTES, "%s:%u", host, ntohs(v4->sin_port));
-  } else if (address != NULL && address->sa_family == AF_INET6) {
-    const struct sockaddr_in6 *v6 = (const struct sockaddr_in6 *)address;
-    inet_ntop(AF_INET6, &v6->sin6_addr, host, sizeof(host));
-    snprintf(peer, PEER_BYTES, "[%s]:%u", host, ntohs(v6->sin6_port));
-  } else {
-    snprintf(peer, PEER_BYTES, "unix");
-  }
+  if (info != NULL)
+    peer_print(info->client_addr, peer, PEER_BYTES);
 }
 
 void access_note_began(exchange *x, const char *method, const char *path)

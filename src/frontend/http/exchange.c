@@ -396,9 +396,9 @@ static bool check_head(exchange *x, const request_line *line)
   return x->failure == NULL;
 }
 
-static bool find_route(exchange *x, slice path)
+static bool find_route(exchange *x, const char *method, slice path)
 {
-  route_match match = routes_find(x->method, path);
+  route_match match = routes_find(route_method_of(method), path);
   if (match.methods == 0) {
     exchange_fail(x, MHD_HTTP_NOT_FOUND, "Not Found");
     return false;
@@ -474,8 +474,8 @@ static bool check_body(exchange *x)
 
 static bool admit(exchange *x, const request_line *line)
 {
-  if (!check_head(x, line) || !find_route(x, slice_of(line->path)) || !access_admit(x) ||
-      !check_room(x) || !check_body(x))
+  if (!check_head(x, line) || !find_route(x, line->method, slice_of(line->path)) ||
+      !access_admit(x) || !check_room(x) || !check_body(x))
     return false;
   if (!has_body(&x->headers) || x->route->body == BODY_IGNORED)
     return true;

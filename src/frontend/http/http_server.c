@@ -7,10 +7,11 @@
 #include "base/machine.h"
 #include "frontend/http/access.h"
 #include "frontend/http/exchange.h"
-#include "frontend/http/infer.h"
 #include "frontend/http/log.h"
 #include "frontend/http/loop.h"
 #include "frontend/http/server.h"
+#include "frontend/protocol/infer_tensors.h"
+#include "frontend/protocol/peer.h"
 #include "frontend/protocol/shared_memory.h"
 
 #include <limits.h>
@@ -178,7 +179,7 @@ static error *start(http_server *http, int listen_fd_owned)
   if (failure == NULL)
     failure = make_shared_replies(http);
   if (failure == NULL)
-    failure = infer_make_allocator(&http->allocator);
+    failure = infer_tensors_make_allocator(&http->allocator);
   if (failure == NULL)
     failure = start_loops(http);
   if (failure != NULL) {
@@ -193,7 +194,7 @@ static bool is_loopback_only(int listen_fd)
   struct sockaddr_storage where;
   socklen_t size = sizeof(where);
   return getsockname(listen_fd, (struct sockaddr *)&where, &size) == 0 &&
-         access_is_loopback((struct sockaddr *)&where);
+         peer_is_local((struct sockaddr *)&where);
 }
 
 static bool is_for_strangers(const http_server *http, const route *row)

@@ -92,7 +92,7 @@ static void request_released(TRITONSERVER_InferenceRequest *request, const uint3
   (void)request;
   if ((flags & TRITONSERVER_REQUEST_RELEASE_ALL) == 0)
     return;
-  if (i->span_count > 0)
+  if (i->tensors.shared.span_count > 0)
     note_event(i);
   drop_request(i);
 }
@@ -152,19 +152,19 @@ static void delete_response(exchange *x)
   if (i->response != NULL)
     http_log_failure(x, "deleting a response", TRITONSERVER_InferenceResponseDelete(i->response));
   i->response = NULL;
-  infer_release_shared(i);
+  shared_tensors_release(&i->tensors.shared);
 }
 
 void inference_fini(inference *i)
 {
-  infer_release_shared(i);
+  infer_tensors_fini(&i->tensors);
 }
 
 // The core is done, or never got the request: the exchange has failed then.
 static void finish(exchange *x)
 {
   if (x->failure == NULL && !exchange_is_abandoned(x)) {
-    if (x->inference->text_bytes > EXCHANGE_LOOP_BYTES) {
+    if (x->inference->tensors.converted_bytes > EXCHANGE_LOOP_BYTES) {
       exchange_run_job(x, x->http->workers, JOB_FINISHES, reply, delete_response);
       return;
     }
@@ -179,7 +179,7 @@ static bool set_callbacks(exchange *x, inference *i)
              x, TRITONSERVER_InferenceRequestSetReleaseCallback(i->request, request_released, i)) &&
          !exchange_fail_if(
              x, TRITONSERVER_InferenceRequestSetResponseCallback(
-                    i->request, x->http->allocator, i,
+                    i->request, x->http->allocator, &i->tensors,
                     i->way->reply == NULL ? streamed_response_complete : response_complete, i));
 }
 
@@ -195,7 +195,8 @@ static bool prepare_answer(exchange *x, inference *i)
   }
   if (i->decoupled)
     take_request(i); // for its responses
-  atomic_store_explicit(&i->awaited, i->span_count > 0 ? 2 : 1, memory_order_relaxed);
+  atomic_store_explicit(&i->awaited, i->tensors.shared.span_count > 0 ? 2 : 1,
+                        memory_order_relaxed);
   return true;
 }
 
@@ -265,15 +266,20 @@ static void fill(exchange *x)
     set_callbacks(x, i);
 }
 
+static void copy_shared(exchange *x)
+{
+  shared_tensors_make_copies(&x->inference->tensors.shared);
+}
+
 // What the request takes from the client's memory is copied, here if it is little.
 static void complete(exchange *x)
 {
-  if (x->inference->copy_bytes > EXCHANGE_LOOP_BYTES && x->failure == NULL &&
+  if (x->inference->tensors.shared.copy_bytes > EXCHANGE_LOOP_BYTES && x->failure == NULL &&
       !exchange_is_abandoned(x)) {
-    exchange_run_job(x, x->http->workers, JOB_BEGINS, infer_copy_shared, start);
+    exchange_run_job(x, x->http->workers, JOB_BEGINS, copy_shared, start);
     return;
   }
-  infer_copy_shared(x);
+  copy_shared(x);
   start(x);
 }
 
@@ -297,6 +303,30 @@ static void begin_trace(exchange *x)
   trace_note(x->trace, TRACE_HTTP_RECV_END, now);
 }
 
+static void ref_owner(void *exchange_pointer)
+{
+  exchange_ref(exchange_pointer);
+}
+
+static void unref_owner(void *exchange_pointer)
+{
+  exchange_unref(exchange_pointer);
+}
+
+// Outputs are in the exchange's arena, or refer to it.
+static void init_tensors(exchange *x, inference *i)
+{
+  i->tensors = (infer_tensors){.arena = &x->arena,
+                               .budget = &x->http->budget,
+                               .memory = x->http->options.shared_memory,
+                               .request = i->request,
+                               .owner = x,
+                               .ref = ref_owner,
+                               .unref = unref_owner,
+                               .many_responses = i->decoupled,
+                               .packs = x->headers.accepts != CODING_IDENTITY};
+}
+
 static void handle_way(exchange *x, const infer_way *way)
 {
   int64_t version;
@@ -315,6 +345,7 @@ static void handle_way(exchange *x, const infer_way *way)
   i->way = way;
   i->decoupled = way->reply == NULL || (flags & TRITONSERVER_TXN_DECOUPLED) != 0;
   i->exchange = x;
+  init_tensors(x, i);
   exchange_ref(x); // for the request
   atomic_store_explicit(&i->request_users, 1, memory_order_relaxed);
   x->inference = i;

@@ -51,7 +51,7 @@ static bool json_size_of(exchange *x, size_t *size)
 
 static bool fill_raw(exchange *x, inference *i)
 {
-  i->fallback.binary = true;
+  i->tensors.fallback.binary = true;
   return !exchange_fail_if(x, TRITONSERVER_InferenceRequestAddRawInput(i->request, RAW_INPUT)) &&
          !exchange_fail_if(
              x, TRITONSERVER_InferenceRequestAppendInputData(
@@ -59,56 +59,6 @@ static bool fill_raw(exchange *x, inference *i)
 }
 
 // ---- requests with a JSON part ----
-
-static bool add_input(exchange *x, inference *i, const infer_json_input *input)
-{
-  if (exchange_fail_if(x, TRITONSERVER_InferenceRequestAddInput(i->request, input->name,
-                                                                input->datatype, input->shape,
-                                                                input->shape_count)))
-    return false;
-  if (input->shared_memory.region != NULL)
-    return infer_add_shared_input(x, i, input);
-  return input->data_size == 0 ||
-         !exchange_fail_if(x, TRITONSERVER_InferenceRequestAppendInputData(
-                                  i->request, input->name, input->data, input->data_size,
-                                  TRITONSERVER_MEMORY_CPU, 0));
-}
-
-// Asked now, as the model may be unloaded when its answer comes.
-static bool read_rows(exchange *x, inference *i)
-{
-  int64_t version;
-  uint32_t flags = 0;
-  if (!version_of(x, &version) ||
-      exchange_fail_if(x, TRITONSERVER_ServerModelBatchProperties(x->http->server,
-                                                                  x->parameters[PARAMETER_MODEL],
-                                                                  version, &flags, NULL)))
-    return false;
-  i->has_rows = (flags & TRITONSERVER_BATCH_FIRST_DIM) != 0;
-  return true;
-}
-
-static bool add_outputs(exchange *x, inference *i, const infer_request_json *json)
-{
-  i->fallback.binary = json->binary_output;
-  i->choices = arena_allocate_array(&x->arena, json->output_count + 1, sizeof(output_choice));
-  if (i->choices == NULL) {
-    exchange_fail(x, MHD_HTTP_SERVICE_UNAVAILABLE, "out of memory");
-    return false;
-  }
-  for (size_t k = 0; k < json->output_count; k++) {
-    const infer_json_output *output = &json->outputs[k];
-    output_choice *choice = &i->choices[i->choice_count++];
-    *choice = (output_choice){
-        .name = output->name, .binary = output->binary, .classification = output->classification};
-    if (exchange_fail_if(
-            x, TRITONSERVER_InferenceRequestAddRequestedOutput(i->request, output->name)) ||
-        (output->classification > 0 && !read_rows(x, i)) ||
-        !infer_choose_shared_output(x, i, output, choice))
-      return false;
-  }
-  return true;
-}
 
 // Those with a meaning are members of the request already.
 static TRITONSERVER_Error *set_parameter(TRITONSERVER_InferenceRequest *request,
@@ -138,10 +88,11 @@ static TRITONSERVER_Error *set_parameter(TRITONSERVER_InferenceRequest *request,
 
 // Not for tensors of a size that a model cannot be through with in the time that a loop may take,
 // nor for answers without end.
-static uint32_t run_here_flag(const exchange *x, const infer_request_json *json)
+static uint32_t run_here_flag(const exchange *x)
 {
-  return x->body.size <= EXCHANGE_LOOP_BYTES && infer_shared_bytes(json) <= EXCHANGE_LOOP_BYTES &&
-                 !x->inference->decoupled
+  const inference *i = x->inference;
+  return x->body.size <= EXCHANGE_LOOP_BYTES &&
+                 infer_tensors_shared_bytes(&i->tensors) <= EXCHANGE_LOOP_BYTES && !i->decoupled
              ? NEREID_REQUEST_FLAG_RUN_HERE
              : 0;
 }
@@ -149,7 +100,7 @@ static uint32_t run_here_flag(const exchange *x, const infer_request_json *json)
 static TRITONSERVER_Error *set_flags(const exchange *x, TRITONSERVER_InferenceRequest *request,
                                      const infer_request_json *json)
 {
-  uint32_t flags = run_here_flag(x, json) |
+  uint32_t flags = run_here_flag(x) |
                    (json->sequence_start ? TRITONSERVER_REQUEST_FLAG_SEQUENCE_START : 0) |
                    (json->sequence_end ? TRITONSERVER_REQUEST_FLAG_SEQUENCE_END : 0);
   TRITONSERVER_Error *failure = TRITONSERVER_InferenceRequestSetFlags(request, flags);
@@ -197,13 +148,13 @@ static void release_text(void *exchange_pointer, const char *begin, const char *
 
 static bool add_tensors(exchange *x, inference *i, const infer_request_json *json)
 {
-  // outputs first: an input that one of them is written over is copied
-  if (!infer_reserve_shared(x, i, json) || !add_outputs(x, i, json))
-    return false;
-  for (size_t k = 0; k < json->input_count; k++)
-    if (!add_input(x, i, &json->inputs[k]))
-      return false;
-  return true;
+  int64_t version;
+  i->tensors.fallback.binary = json->binary_output;
+  return version_of(x, &version) &&
+         !exchange_fail_if_error(x, infer_tensors_add(&i->tensors, x->http->server,
+                                                      x->parameters[PARAMETER_MODEL], version,
+                                                      json->inputs, json->input_count,
+                                                      json->outputs, json->output_count));
 }
 
 static bool fill_tensors(exchange *x, inference *i)
@@ -220,10 +171,9 @@ static bool fill_tensors(exchange *x, inference *i)
       .parallel = &x->http->parallel, .release_text = release_text, .context = x};
   if (exchange_fail_if_error(x, infer_request_json_read(text, x->http->options.max_input_size,
                                                         &host, &x->arena, &json)) ||
-      !reserve_tensors(x, &json) ||
-      exchange_fail_if_error(x, binary_tensors_split(&json, binary)) || !set_options(x, i, &json))
+      !reserve_tensors(x, &json) || exchange_fail_if_error(x, binary_tensors_split(&json, binary)))
     return false;
-  return add_tensors(x, i, &json);
+  return add_tensors(x, i, &json) && set_options(x, i, &json);
 }
 
 typedef struct header_forwarding {
@@ -298,7 +248,7 @@ bool generate_fill_request(exchange *x, inference *i)
       exchange_fail_if_error(x, generate_request_json_read(text, &inputs,
                                                            x->http->options.max_input_size,
                                                            &x->arena, &json)) ||
-      !reserve_tensors(x, &json) || !set_options(x, i, &json))
+      !reserve_tensors(x, &json))
     return false;
-  return add_tensors(x, i, &json);
+  return add_tensors(x, i, &json) && set_options(x, i, &json);
 }

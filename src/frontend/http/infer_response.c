@@ -8,7 +8,6 @@
 #include "frontend/http/log.h"
 #include "frontend/http/response.h"
 #include "frontend/http/server.h"
-#include "frontend/protocol/classification.h"
 #include "frontend/protocol/generate_json.h"
 
 #include <inttypes.h>
@@ -34,145 +33,6 @@ typedef struct reply_memory {
   size_t reserved;                          // from the budget
   TRITONSERVER_InferenceResponse *response; // owned
 } reply_memory;
-
-static TRITONSERVER_Error *no_memory(void)
-{
-  return TRITONSERVER_ErrorNew(TRITONSERVER_ERROR_UNAVAILABLE, "out of memory");
-}
-
-static TRITONSERVER_Error *read_parameters(TRITONSERVER_InferenceResponse *response, arena *a,
-                                           infer_response_json *json)
-{
-  uint32_t count;
-  TRITONSERVER_Error *e = TRITONSERVER_InferenceResponseParameterCount(response, &count);
-  if (e != NULL)
-    return e;
-  json_parameter *parameters = arena_allocate_array(a, count + 1, sizeof(*parameters));
-  if (parameters == NULL)
-    return no_memory();
-  for (uint32_t k = 0; k < count; k++) {
-    json_parameter *p = &parameters[k];
-    const void *value;
-    e = TRITONSERVER_InferenceResponseParameter(response, k, &p->name, &p->type, &value);
-    if (e != NULL)
-      return e;
-    if (p->type == TRITONSERVER_PARAMETER_INT)
-      p->value.integer = *(const int64_t *)value;
-    else if (p->type == TRITONSERVER_PARAMETER_BOOL)
-      p->value.boolean = *(const bool *)value;
-    else if (p->type == TRITONSERVER_PARAMETER_DOUBLE)
-      p->value.number = *(const double *)value;
-    else
-      p->value.string = value;
-  }
-  json->parameters = parameters;
-  json->parameter_count = count;
-  return NULL;
-}
-
-static TRITONSERVER_Error *over_budget(void)
-{
-  return TRITONSERVER_ErrorNew(
-      TRITONSERVER_ERROR_UNAVAILABLE,
-      "the server holds as many bytes of answers as it may, try again later");
-}
-
-// Puts the strings in the output's place; they are moved to the arena, where the reply finds them.
-static TRITONSERVER_Error *take_classes(exchange *x, const class_strings *strings,
-                                        response_output_json *o)
-{
-  size_t size = strings->elements.size;
-  if (size >= BUDGET_LEAST_BYTES && body_reserve_work(&x->body, size) != BODY_OK)
-    return over_budget();
-  char *data = arena_allocate(&x->arena, size);
-  int64_t *shape = arena_allocate_array(&x->arena, strings->shape_count, sizeof(*shape));
-  if (data == NULL || shape == NULL)
-    return no_memory();
-  if (size > 0)
-    memcpy(data, strings->elements.data, size);
-  memcpy(shape, strings->shape, strings->shape_count * sizeof(*shape));
-  o->datatype = TRITONSERVER_TYPE_BYTES;
-  o->shape = shape;
-  o->shape_count = strings->shape_count;
-  o->data = data;
-  o->data_size = size;
-  return NULL;
-}
-
-static TRITONSERVER_Error *classify(exchange *x, TRITONSERVER_InferenceResponse *response,
-                                    uint32_t index, uint64_t class_count, response_output_json *o)
-{
-  const class_scores scores = {.response = response,
-                               .index = index,
-                               .datatype = o->datatype,
-                               .shape = o->shape,
-                               .shape_count = o->shape_count,
-                               .has_rows = x->inference->has_rows,
-                               .data = o->data,
-                               .size = o->data_size};
-  class_strings strings = {0};
-  TRITONSERVER_Error *e = classification_make(&scores, class_count, &strings);
-  if (e == NULL)
-    e = take_classes(x, &strings, o);
-  buffer_fini(&strings.elements);
-  return e;
-}
-
-static TRITONSERVER_Error *read_output(TRITONSERVER_InferenceResponse *response, uint32_t index,
-                                       response_output_json *o)
-{
-  uint64_t dim_count;
-  TRITONSERVER_MemoryType memory_type;
-  int64_t memory_id;
-  void *tag;
-  TRITONSERVER_Error *e = TRITONSERVER_InferenceResponseOutput(
-      response, index, &o->name, &o->datatype, &o->shape, &dim_count, &o->data, &o->data_size,
-      &memory_type, &memory_id, &tag);
-  if (e != NULL)
-    return e;
-  const output_buffer *memory = tag; // NULL when the backend never asked for the buffer
-  o->shape_count = dim_count;
-  o->form = RESPONSE_DATA_JSON;
-  if (memory == NULL)
-    return NULL;
-  const output_choice *choice = memory->choice;
-  o->form = choice->span != NULL ? RESPONSE_DATA_SHARED_MEMORY
-            : choice->binary     ? RESPONSE_DATA_BINARY
-                                 : RESPONSE_DATA_JSON;
-  return choice->classification > 0
-             ? classify(memory->exchange, response, index, choice->classification, o)
-             : NULL;
-}
-
-static TRITONSERVER_Error *read_outputs(TRITONSERVER_InferenceResponse *response, arena *a,
-                                        infer_response_json *json)
-{
-  uint32_t count;
-  TRITONSERVER_Error *e = TRITONSERVER_InferenceResponseOutputCount(response, &count);
-  if (e != NULL)
-    return e;
-  response_output_json *outputs = arena_allocate_array(a, count + 1, sizeof(*outputs));
-  if (outputs == NULL)
-    return no_memory();
-  for (uint32_t k = 0; k < count && e == NULL; k++)
-    e = read_output(response, k, &outputs[k]);
-  json->outputs = outputs;
-  json->output_count = count;
-  return e;
-}
-
-TRITONSERVER_Error *infer_read_response(TRITONSERVER_InferenceResponse *response, arena *a,
-                                        infer_response_json *json)
-{
-  TRITONSERVER_Error *e = TRITONSERVER_InferenceResponseError(response);
-  if (e == NULL)
-    e = TRITONSERVER_InferenceResponseModel(response, &json->model_name, &json->model_version);
-  if (e == NULL)
-    e = TRITONSERVER_InferenceResponseId(response, &json->id);
-  if (e == NULL)
-    e = read_parameters(response, a, json);
-  return e == NULL ? read_outputs(response, a, json) : e;
-}
 
 // Puts the JSON part and the binary outputs in a row. False when memory is short.
 static bool list_parts(exchange *x, infer_reply_parts *reply)
@@ -291,8 +151,8 @@ void infer_reply(exchange *x, inference *i)
                   i->response_count);
     return;
   }
-  if (!infer_check_shared(x, i) ||
-      exchange_fail_if(x, infer_read_response(i->response, &x->arena, &reply.json)))
+  if (exchange_fail_if_error(x,
+                             infer_tensors_read(&i->tensors, i->response, &x->arena, &reply.json)))
     return;
   if (!exchange_fail_if_error(
           x, infer_response_json_write(&reply.json, &x->http->parallel, &reply.text))) {
@@ -316,7 +176,7 @@ void generate_reply(exchange *x, inference *i)
                   "model that generates various number of responses");
     return;
   }
-  if (exchange_fail_if(x, infer_read_response(i->response, &x->arena, &json)) ||
+  if (exchange_fail_if_error(x, infer_tensors_read(&i->tensors, i->response, &x->arena, &json)) ||
       exchange_fail_if_error(x, generate_response_json_write(&json, &x->arena, &text)))
     return;
   reply_memory *memory = hold(x, &text);

@@ -249,11 +249,11 @@ static void end_with(stream *s, const char *why)
 static void write_response(stream *s, TRITONSERVER_InferenceResponse *response, arena *a)
 {
   infer_response_json json = {0};
-  TRITONSERVER_Error *failure = infer_read_response(response, a, &json);
+  AUTO_ERROR error *failure =
+      infer_tensors_read(&s->exchange->inference->tensors, response, a, &json);
   if (failure != NULL) {
-    write_failure(s, exchange_status_of(TRITONSERVER_ErrorCode(failure)),
-                  TRITONSERVER_ErrorMessage(failure));
-    TRITONSERVER_ErrorDelete(failure);
+    write_failure(s, exchange_status_of((TRITONSERVER_Error_Code)error_get_code(failure)),
+                  error_message(failure));
     return;
   }
   buffer_append_text(&s->text, "data: ");

@@ -62,7 +62,7 @@ static void append_text(buffer *line, bool json, const char *key, const char *te
 {
   slice value = {text != NULL ? text : "", text != NULL ? strnlen(text, TEXT_MAX_BYTES) : 0};
   append_key(line, json, key);
-  buffer_append_json_string(line, value);
+  buffer_append_json_line(line, value);
 }
 
 static void append_number(buffer *line, bool json, const char *key, uint64_t value)

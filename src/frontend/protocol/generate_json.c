@@ -30,9 +30,9 @@ static error *visit_metadata_input_member(void *context, json_cursor *c, const j
 {
   generate_input *input = context;
   if (slice_equal_text(key, "name"))
-    return json_string(c, place, &input->name);
+    return json_text(c, place, &input->name);
   if (slice_equal_text(key, "shape"))
-    return json_array(c, place, visit_metadata_dimension, input);
+    return json_elements(c, place, visit_metadata_dimension, input);
   if (!slice_equal_text(key, "datatype"))
     return json_skip(c, place);
   slice text;
@@ -51,12 +51,12 @@ static error *visit_metadata_input(void *context, json_cursor *c, const json_pla
   inputs->items = items;
   generate_input *input = &items[inputs->count++];
   *input = (generate_input){.name = ""};
-  return json_object(c, place, visit_metadata_input_member, input);
+  return json_members(c, place, visit_metadata_input_member, input);
 }
 
 static error *visit_metadata(void *context, json_cursor *c, const json_place *place, slice key)
 {
-  return slice_equal_text(key, "inputs") ? json_array(c, place, visit_metadata_input, context)
+  return slice_equal_text(key, "inputs") ? json_elements(c, place, visit_metadata_input, context)
                                          : json_skip(c, place);
 }
 
@@ -67,7 +67,7 @@ error *generate_inputs_read(slice metadata, arena *a, generate_inputs *out)
                    .at = metadata.data,
                    .end = metadata.data + metadata.size,
                    .arena = a};
-  return json_object(&c, NULL, visit_metadata, out);
+  return json_members(&c, NULL, visit_metadata, out);
 }
 
 // ---- requests ----
@@ -138,7 +138,7 @@ static error *read_value(generate_context *g, json_cursor *c, const json_place *
   uint64_t count = is_array ? 0 : 1;
   json_cursor ahead = *c;
   if (is_array)
-    RETURN_IF_ERROR(json_array(&ahead, place, count_element, &count));
+    RETURN_IF_ERROR(json_elements(&ahead, place, count_element, &count));
   *input =
       (infer_json_input){.name = from->name, .datatype = from->datatype, .element_count = count};
   if (count == 0) {
@@ -189,7 +189,7 @@ static error *read_nested(generate_context *g, json_cursor *c, const json_place 
                       "Expected JSON object for keyword: '" NESTED "'");
   generate_context inner = *g;
   inner.nested = true;
-  error *e = json_object(c, place, visit_member, &inner);
+  error *e = json_members(c, place, visit_member, &inner);
   return e == NULL ? NULL : error_wrap(e, "Converting keyword: '" NESTED "'");
 }
 
@@ -219,7 +219,7 @@ error *generate_request_json_read(slice text, const generate_inputs *inputs, siz
     return NULL;
   json_cursor c = {.begin = text.data, .at = text.data, .end = text.data + text.size, .arena = a};
   generate_context g = {.inputs = inputs, .request = out, .max_data_size = max_data_size};
-  RETURN_IF_ERROR(json_object(&c, NULL, visit_member, &g));
+  RETURN_IF_ERROR(json_members(&c, NULL, visit_member, &g));
   return json_finish(&c);
 }
 

@@ -16,7 +16,7 @@
 // They stand whole in errors, so they must be short.
 static error *read_name(json_cursor *c, const json_place *place, const char **name)
 {
-  RETURN_IF_ERROR(json_string(c, place, name));
+  RETURN_IF_ERROR(json_text(c, place, name));
   return strlen(*name) <= REQUEST_NAME_MAX_BYTES
              ? NULL
              : json_fail_text(place, "expected a name of at most %d bytes", REQUEST_NAME_MAX_BYTES);
@@ -78,7 +78,7 @@ static error *read_parameters(json_cursor *c, const json_place *place, json_para
 {
   parameters_context p = {
       .parameters = parameters, .count = count, .known = known, .context = context};
-  return json_object(c, place, visit_parameter, &p);
+  return json_members(c, place, visit_parameter, &p);
 }
 
 // The three keys of a tensor in shared memory.
@@ -87,7 +87,7 @@ static error *read_shared_memory(json_shared_memory *m, json_cursor *c, const js
 {
   *known = true;
   if (slice_equal_text(key, "shared_memory_region"))
-    return json_string(c, place, &m->region);
+    return json_text(c, place, &m->region);
   if (slice_equal_text(key, "shared_memory_offset"))
     return json_u64(c, place, &m->offset);
   if (slice_equal_text(key, "shared_memory_byte_size"))
@@ -166,7 +166,7 @@ static error *read_shape(input_context *in, json_cursor *c, const json_place *pl
 {
   in->input->element_count = 1;
   in->shape = arena_allocate(c->arena, 0); // never NULL, as a shape of no dimensions is one
-  RETURN_IF_ERROR(json_array(c, place, visit_dimension, in));
+  RETURN_IF_ERROR(json_elements(c, place, visit_dimension, in));
   in->input->shape = in->shape;
   in->input->shape_count = in->shape_count;
   return NULL;
@@ -288,7 +288,7 @@ static error *visit_input(void *context, json_cursor *c, const json_place *place
   infer_json_input *input = &r->inputs[r->input_count++];
   *input = (infer_json_input){0};
   input_context in = {.request = r, .input = input, .max_data_size = list->max_data_size};
-  RETURN_IF_ERROR(json_object(c, place, visit_input_member, &in));
+  RETURN_IF_ERROR(json_members(c, place, visit_input_member, &in));
   return finish_input(&in, place);
 }
 
@@ -363,7 +363,7 @@ static error *visit_output(void *context, json_cursor *c, const json_place *plac
   infer_json_output *output = &r->outputs[r->output_count];
   *output = (infer_json_output){0};
   output_context out = {.request = r, .output = output};
-  RETURN_IF_ERROR(json_object(c, place, visit_output_member, &out));
+  RETURN_IF_ERROR(json_members(c, place, visit_output_member, &out));
   list->chosen[r->output_count++] = out.chosen;
   return check_output(&out, place);
 }
@@ -390,7 +390,7 @@ static error *known_request_parameter(void *context, json_cursor *c, const json_
   infer_request_json *r = context;
   *known = true;
   if (slice_equal_text(key, "sequence_id"))
-    return json_peek(c) == '"' ? json_string(c, place, &r->sequence_name)
+    return json_peek(c) == '"' ? json_text(c, place, &r->sequence_name)
                                : json_u64(c, place, &r->sequence_id);
   if (slice_equal_text(key, "sequence_start"))
     return json_bool(c, place, &r->sequence_start);
@@ -416,10 +416,10 @@ static error *visit_request_member(void *context, json_cursor *c, const json_pla
   if (slice_equal_text(key, "id"))
     return note(&r->seen, SEEN_ID) ? json_id_read(c, place, &r->request->id) : twice(place);
   if (slice_equal_text(key, "inputs"))
-    return note(&r->seen, SEEN_INPUTS) ? json_array(c, place, visit_input, &r->inputs)
+    return note(&r->seen, SEEN_INPUTS) ? json_elements(c, place, visit_input, &r->inputs)
                                        : twice(place);
   if (slice_equal_text(key, "outputs"))
-    return note(&r->seen, SEEN_OUTPUTS) ? json_array(c, place, visit_output, &r->outputs)
+    return note(&r->seen, SEEN_OUTPUTS) ? json_elements(c, place, visit_output, &r->outputs)
                                         : twice(place);
   if (slice_equal_text(key, "parameters"))
     return note(&r->seen, SEEN_REQUEST_PARAMETERS)
@@ -458,7 +458,7 @@ error *infer_request_json_read(slice text, size_t max_data_size, const json_host
   request_context r = {.request = out,
                        .inputs = {.request = out, .max_data_size = max_data_size},
                        .outputs = {.request = out}};
-  RETURN_IF_ERROR(json_object(&c, NULL, visit_request_member, &r));
+  RETURN_IF_ERROR(json_members(&c, NULL, visit_request_member, &r));
   RETURN_IF_ERROR(json_finish(&c));
   if ((r.seen & SEEN_INPUTS) == 0)
     return missing(NULL, "inputs");

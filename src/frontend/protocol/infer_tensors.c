@@ -1,5 +1,4 @@
-// Inputs and outputs of inferences. A backend reads and writes a client's memory directly
-// (frontend/protocol/shared_memory.h), except for what a client could harm others with: is_copied.
+// Inputs and outputs of inferences.
 #include "frontend/protocol/infer_tensors.h"
 
 #include "base/blocks.h"
@@ -28,52 +27,6 @@ typedef struct output_buffer {
 
 // ---- inputs ----
 
-// The client can change a tensor while a model reads it. Lengths, indices, counts and masks are
-// what models look at twice, first to check and then to use: of the types that can hold them the
-// model gets a copy. The other ones hold pixels, samples and weights: a value that changes gives
-// another answer, to that client.
-static bool is_copied(TRITONSERVER_DataType datatype)
-{
-  switch (datatype) {
-  case TRITONSERVER_TYPE_BYTES:
-  case TRITONSERVER_TYPE_BOOL:
-  case TRITONSERVER_TYPE_INT32:
-  case TRITONSERVER_TYPE_INT64:
-  case TRITONSERVER_TYPE_UINT32:
-  case TRITONSERVER_TYPE_UINT64:
-    return true;
-  default:
-    return false;
-  }
-}
-
-static bool overlaps(const shared_span *a, const shared_span *b)
-{
-  const char *a_begin = a->base, *b_begin = b->base;
-  return a->region == b->region && a_begin < b_begin + b->byte_size &&
-         b_begin < a_begin + a->byte_size;
-}
-
-// Backends expect that what they read stays as it is while they write.
-static bool is_overwritten(const infer_tensors *t, const shared_span *input)
-{
-  for (size_t k = 0; k < t->choice_count; k++)
-    if (t->choices[k].span != NULL && overlaps(t->choices[k].span, input))
-      return true;
-  return false;
-}
-
-static error *take_span(infer_tensors *t, const json_shared_memory *memory,
-                        const shared_span **taken)
-{
-  shared_span *span = &t->spans[t->span_count];
-  RETURN_IF_ERROR(
-      shared_memory_take(t->shared, memory->region, memory->offset, memory->byte_size, span));
-  t->span_count++;
-  *taken = span;
-  return NULL;
-}
-
 static error *reserve(infer_tensors *t, size_t size, const char *refusal)
 {
   if (size < UNCOUNTED_BYTES)
@@ -84,32 +37,22 @@ static error *reserve(infer_tensors *t, size_t size, const char *refusal)
   return NULL;
 }
 
-// Memory of our own for the span's bytes; they come later (infer_tensors_copy).
-static error *note_copy(infer_tensors *t, const shared_span *span, void **base)
-{
-  size_t size;
-  RETURN_IF_ERROR(reserve(t, span->byte_size, TOO_MANY_REQUESTS));
-  char *memory = checked_add_size(span->byte_size, BLOCK_ALIGNMENT, &size)
-                     ? arena_allocate(t->arena, size)
-                     : NULL;
-  if (memory == NULL)
-    return error_no_memory();
-  memory += (BLOCK_ALIGNMENT - (uintptr_t)memory % BLOCK_ALIGNMENT) % BLOCK_ALIGNMENT;
-  t->copies[t->copy_count++] = (shared_copy){memory, span->base, span->byte_size};
-  t->copy_bytes += span->byte_size;
-  *base = memory;
-  return NULL;
-}
-
 static error *add_shared_data(infer_tensors *t, const infer_json_input *input)
 {
+  const json_shared_memory *m = &input->shared_memory;
   const shared_span *span;
-  RETURN_IF_ERROR(take_span(t, &input->shared_memory, &span));
-  void *base = span->base;
+  bool copied;
+  RETURN_IF_ERROR(shared_tensors_take_input(&t->shared, input->datatype, m->region, m->offset,
+                                            m->byte_size, &span, &copied));
+  const void *base = span->base;
   if (span->byte_size == 0)
     return NULL;
-  if (is_copied(input->datatype) || is_overwritten(t, span))
-    RETURN_IF_ERROR(note_copy(t, span, &base));
+  if (copied) {
+    RETURN_IF_ERROR(reserve(t, span->byte_size, TOO_MANY_REQUESTS));
+    base = shared_tensors_copy(&t->shared, span, t->arena);
+    if (base == NULL)
+      return error_no_memory();
+  }
   return error_from_seam(TRITONSERVER_InferenceRequestAppendInputData(
       t->request, input->name, base, span->byte_size, span->memory_type, span->memory_type_id));
 }
@@ -139,13 +82,15 @@ static size_t count_shared(const infer_json_input *inputs, size_t input_count,
 
 static error *add_output(infer_tensors *t, const infer_json_output *output)
 {
+  const json_shared_memory *m = &output->shared_memory;
   output_choice *choice = &t->choices[t->choice_count++];
   *choice = (output_choice){
       .name = output->name, .binary = output->binary, .classification = output->classification};
   RETURN_IF_ERROR(
       error_from_seam(TRITONSERVER_InferenceRequestAddRequestedOutput(t->request, output->name)));
-  return output->shared_memory.region == NULL ? NULL
-                                              : take_span(t, &output->shared_memory, &choice->span);
+  return m->region == NULL ? NULL
+                           : shared_tensors_take_output(&t->shared, m->region, m->offset,
+                                                        m->byte_size, &choice->span);
 }
 
 // Asked now, as the model may be unloaded when its answer comes.
@@ -163,14 +108,11 @@ error *infer_tensors_add(infer_tensors *t, TRITONSERVER_Server *server, const ch
                          int64_t model_version, const infer_json_input *inputs, size_t input_count,
                          const infer_json_output *outputs, size_t output_count)
 {
-  size_t shared = count_shared(inputs, input_count, outputs, output_count);
   bool classifies = false;
+  size_t shared = count_shared(inputs, input_count, outputs, output_count);
+  RETURN_IF_ERROR(shared_tensors_init(&t->shared, t->memory, shared, t->arena));
   t->choices = arena_allocate_array(t->arena, output_count + 1, sizeof(output_choice));
-  if (shared > 0) {
-    t->spans = arena_allocate_array(t->arena, shared, sizeof(*t->spans));
-    t->copies = arena_allocate_array(t->arena, shared, sizeof(*t->copies));
-  }
-  if (t->choices == NULL || (shared > 0 && (t->spans == NULL || t->copies == NULL)))
+  if (t->choices == NULL)
     return error_no_memory();
   // outputs first: an input that one of them is written over is copied
   for (size_t k = 0; k < output_count; k++) {
@@ -182,29 +124,18 @@ error *infer_tensors_add(infer_tensors *t, TRITONSERVER_Server *server, const ch
   return classifies ? read_rows(t, server, model_name, model_version) : NULL;
 }
 
-void infer_tensors_copy(infer_tensors *t)
+size_t infer_tensors_shared_bytes(const infer_tensors *t)
 {
-  for (size_t k = 0; k < t->copy_count; k++)
-    memcpy(t->copies[k].to, t->copies[k].from, t->copies[k].size);
-  t->copy_count = 0;
-}
-
-error *infer_tensors_check(const infer_tensors *t)
-{
-  for (size_t k = 0; k < t->span_count; k++)
-    RETURN_IF_ERROR(shared_span_check(&t->spans[k]));
-  return NULL;
-}
-
-void infer_tensors_release(infer_tensors *t)
-{
-  while (t->span_count > 0)
-    shared_span_give_back(&t->spans[--t->span_count]);
+  size_t sum = 0;
+  for (size_t k = 0; k < t->shared.span_count; k++)
+    if (!checked_add_size(sum, t->shared.spans[k].byte_size, &sum))
+      return SIZE_MAX;
+  return sum;
 }
 
 void infer_tensors_fini(infer_tensors *t)
 {
-  infer_tensors_release(t);
+  shared_tensors_release(&t->shared);
   if (t->reserved > 0)
     budget_give_back(t->budget, t->reserved);
   t->reserved = 0;
@@ -474,6 +405,7 @@ error *infer_tensors_read(infer_tensors *t, TRITONSERVER_InferenceResponse *resp
   RETURN_IF_ERROR(error_from_seam(
       TRITONSERVER_InferenceResponseModel(response, &json->model_name, &json->model_version)));
   RETURN_IF_ERROR(error_from_seam(TRITONSERVER_InferenceResponseId(response, &json->id)));
+  RETURN_IF_ERROR(shared_tensors_check(&t->shared));
   RETURN_IF_ERROR(error_from_seam(TRITONSERVER_InferenceResponseError(response)));
   RETURN_IF_ERROR(read_parameters(response, a, json));
   return read_outputs(t, response, a, json);

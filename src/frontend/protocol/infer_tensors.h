@@ -10,7 +10,7 @@
 #include "frontend/protocol/budget.h"
 #include "frontend/protocol/infer_request_json.h"
 #include "frontend/protocol/infer_response_json.h"
-#include "frontend/protocol/shared_memory.h"
+#include "frontend/protocol/shared_tensors.h"
 #include "triton/core/tritonserver.h"
 
 #include <stdatomic.h>
@@ -26,17 +26,10 @@ typedef struct output_choice {
   const shared_span *span; // where it goes; NULL: into the reply
 } output_choice;
 
-// An input that is copied out of the client's memory before the core sees it.
-typedef struct shared_copy {
-  void *to;
-  const void *from;
-  size_t size;
-} shared_copy;
-
 typedef struct infer_tensors {
   arena *arena; // of the inference, borrowed, as the next two
   byte_budget *budget;
-  shared_memory *shared;
+  shared_memory *memory;
   TRITONSERVER_InferenceRequest *request; // borrowed
   void *owner;                            // what the arena is part of; each output refers to it
   void (*ref)(void *owner);               // any thread
@@ -49,11 +42,7 @@ typedef struct infer_tensors {
   size_t choice_count;
   bool has_rows; // the first dimension of outputs is the batch; where they are classified
 
-  shared_span *spans; // in the arena, in use until the core is done
-  size_t span_count;
-  shared_copy *copies; // in the arena, to be made
-  size_t copy_count;
-  size_t copy_bytes;
+  shared_tensors shared;
   size_t reserved; // from the budget, for copies and classes
 
   _Atomic size_t converted_bytes; // of outputs to be written as text, classified or packed
@@ -65,23 +54,18 @@ error *infer_tensors_add(infer_tensors *t, TRITONSERVER_Server *server, const ch
                          int64_t model_version, const infer_json_input *inputs, size_t input_count,
                          const infer_json_output *outputs, size_t output_count);
 
-// Makes the copies; any thread, one at a time. Before the core gets the request.
-void infer_tensors_copy(infer_tensors *t);
+// Bytes in the client's memory; saturates.
+size_t infer_tensors_shared_bytes(const infer_tensors *t);
 
-// INVALID_ARG when a region was not all there.
-error *infer_tensors_check(const infer_tensors *t);
-
-// Nobody reads or writes the client's memory any more; may be called again.
-void infer_tensors_release(infer_tensors *t);
-
-// Gives back what is held beyond the arena.
+// Gives back what is held beyond the arena; may be called again.
 void infer_tensors_fini(infer_tensors *t);
 
 // The allocator for the outputs of any inference whose callback argument is an infer_tensors.
 error *infer_tensors_make_allocator(TRITONSERVER_ResponseAllocator **allocator);
 
-// Reads a response; lists and classes are in the arena `a`, the rest are views of the response. The
-// response's own error is returned like any other.
+// Reads a response, when nobody writes to the client's memory any more; lists and classes are in
+// the arena `a`, the rest are views of the response. The response's own error is returned like any
+// other.
 error *infer_tensors_read(infer_tensors *t, TRITONSERVER_InferenceResponse *response, arena *a,
                           infer_response_json *json);
 

@@ -51,7 +51,7 @@ error *json_parameter_read(json_cursor *c, const json_place *place, slice key, s
   char next = json_peek(c);
   if (next == '"') {
     p->type = TRITONSERVER_PARAMETER_STRING;
-    return json_string(c, place, &p->value.string);
+    return json_text(c, place, &p->value.string);
   }
   if (next == 't' || next == 'f') {
     p->type = TRITONSERVER_PARAMETER_BOOL;
@@ -63,7 +63,7 @@ error *json_parameter_read(json_cursor *c, const json_place *place, slice key, s
 // The id goes along with the request and comes back: it is kept several times.
 error *json_id_read(json_cursor *c, const json_place *place, const char **id)
 {
-  RETURN_IF_ERROR(json_string(c, place, id));
+  RETURN_IF_ERROR(json_text(c, place, id));
   return strlen(*id) <= REQUEST_ID_MAX_BYTES
              ? NULL
              : json_fail_text(place, "expected an id of at most %d bytes", REQUEST_ID_MAX_BYTES);

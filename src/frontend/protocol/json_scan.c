@@ -109,7 +109,8 @@ error *json_fail_kind(const json_cursor *c, const json_place *place, const char 
 
 // ---- containers ----
 
-error *json_array(json_cursor *c, const json_place *place, json_visit_element *visit, void *context)
+error *json_elements(json_cursor *c, const json_place *place, json_visit_element *visit,
+                     void *context)
 {
   if (json_peek(c) != '[')
     return json_fail_kind(c, place, "non-array as array", "an array");
@@ -130,7 +131,8 @@ error *json_array(json_cursor *c, const json_place *place, json_visit_element *v
   }
 }
 
-error *json_object(json_cursor *c, const json_place *place, json_visit_member *visit, void *context)
+error *json_members(json_cursor *c, const json_place *place, json_visit_member *visit,
+                    void *context)
 {
   if (json_peek(c) != '{')
     return json_fail_kind(c, place, "non-object as object", "an object");
@@ -326,7 +328,7 @@ error *json_string_view(json_cursor *c, const json_place *place, slice *text)
   return take_string(c, place, true, text);
 }
 
-error *json_string(json_cursor *c, const json_place *place, const char **result)
+error *json_text(json_cursor *c, const json_place *place, const char **result)
 {
   slice text;
   RETURN_IF_ERROR(take_string(c, place, false, &text));

@@ -52,14 +52,14 @@ error *json_fail_text(const json_place *place, const char *format, ...)
 typedef error *json_visit_member(void *context, json_cursor *c, const json_place *place, slice key);
 typedef error *json_visit_element(void *context, json_cursor *c, const json_place *place);
 
-error *json_object(json_cursor *c, const json_place *place, json_visit_member *visit,
-                   void *context);
-error *json_array(json_cursor *c, const json_place *place, json_visit_element *visit,
-                  void *context);
+error *json_members(json_cursor *c, const json_place *place, json_visit_member *visit,
+                    void *context);
+error *json_elements(json_cursor *c, const json_place *place, json_visit_element *visit,
+                     void *context);
 
-// Takes a string. `json_string` gives a NUL-terminated copy in the arena and refuses \u0000;
+// Takes a string. `json_text` gives a NUL-terminated copy in the arena and refuses \u0000;
 // `json_string_view` gives a view of the text where nothing is escaped, else of the arena.
-error *json_string(json_cursor *c, const json_place *place, const char **text);
+error *json_text(json_cursor *c, const json_place *place, const char **text);
 error *json_string_view(json_cursor *c, const json_place *place, slice *text);
 
 // Takes a string and writes it to `out`, which has room for as many bytes as the text has left.

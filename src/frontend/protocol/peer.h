@@ -6,6 +6,8 @@
 #include <stddef.h>
 #include <sys/socket.h>
 
+#define PEER_TEXT_BYTES 64
+
 // Is the client on this machine, as far as its address tells: loopback, or a Unix socket?
 bool peer_is_local(const struct sockaddr *address);
 

@@ -31,15 +31,15 @@ static error *check_key(const char *name, const char *key)
                strcmp(component, "..") != 0;
   for (size_t i = 0; valid && i < size; i++)
     valid = is_key_character(component[i]);
+  if (strncmp(key + strspn(key, "/"), RESERVED_PREFIX, strlen(RESERVED_PREFIX)) == 0)
+    return error_new(ERROR_INVALID_ARG,
+                     "cannot register shared memory region '%s' with key '%.256s' as the key "
+                     "contains the reserved prefix '%s'",
+                     name, key, RESERVED_PREFIX);
   if (!valid)
     return error_new(ERROR_INVALID_ARG,
                      "cannot register shared memory region '%s' - invalid shm key '%.256s'", name,
                      key);
-  if (strncmp(component, RESERVED_PREFIX, strlen(RESERVED_PREFIX)) == 0)
-    return error_new(ERROR_INVALID_ARG,
-                     "cannot register shared memory region '%s' with key '%s' as the key contains "
-                     "the reserved prefix '%s'",
-                     name, key, RESERVED_PREFIX);
   return NULL;
 }
 

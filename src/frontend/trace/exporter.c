@@ -172,6 +172,8 @@ void exporter_add(exporter *e, trace_record *r)
   if (refused == NULL)
     return;
   count_dropped(e, 1);
+  // Who waits for all that were created does not wait for this one.
+  atomic_fetch_sub_explicit(&refused->setting->created, 1, memory_order_relaxed);
   free_record(refused);
 }
 

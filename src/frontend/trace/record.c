@@ -9,6 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+static _Atomic size_t all_bytes; // of all records
+
 static trace_record *record_of(void *userp)
 {
   return userp;
@@ -16,15 +18,24 @@ static trace_record *record_of(void *userp)
 
 // ---- memory; with the lock
 
+// Requests in flight are many, and texts of tensors are longer than the tensors.
+static bool reserve(size_t size)
+{
+  if (atomic_fetch_add_explicit(&all_bytes, size, memory_order_relaxed) <=
+      RECORDS_MAX_BYTES - RECORD_MAX_BYTES)
+    return true;
+  atomic_fetch_sub_explicit(&all_bytes, size, memory_order_relaxed);
+  return false;
+}
+
 static void *take(trace_record *r, size_t size)
 {
   void *memory = NULL;
-  if (!r->incomplete && size <= RECORD_MAX_BYTES - r->bytes)
-    memory = arena_allocate(&r->memory, size);
-  if (memory == NULL)
-    r->incomplete = true;
-  else
+  if (!r->incomplete && size <= RECORD_MAX_BYTES - r->bytes && reserve(size)) {
     r->bytes += size;
+    memory = arena_allocate(&r->memory, size);
+  }
+  r->incomplete = r->incomplete || memory == NULL;
   return memory;
 }
 
@@ -247,6 +258,7 @@ trace_record *record_new(trace_setting *setting, uint32_t level)
 
 void record_free(trace_record *r)
 {
+  atomic_fetch_sub_explicit(&all_bytes, r->bytes, memory_order_relaxed);
   arena_fini(&r->memory);
   pthread_mutex_destroy(&r->lock);
   free(r);

@@ -14,7 +14,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define RECORD_MAX_BYTES (16u << 20) // of one request; what is larger is dropped as a whole
+#define RECORD_MAX_BYTES  (16u << 20)  // of one request; what is larger is dropped as a whole
+#define RECORDS_MAX_BYTES (256u << 20) // of all of them, in this process
 
 typedef struct trace_setting trace_setting; // settings.h
 

@@ -28,7 +28,7 @@ struct trace_setting {
   uint64_t seen; // requests
 
   _Atomic bool exhausted;   // by its count
-  _Atomic uint64_t created; // traces
+  _Atomic uint64_t created; // traces that are not lost
 
   // The exporter's.
   buffer text; // entries that are not in a file yet

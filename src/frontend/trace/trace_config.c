@@ -34,10 +34,10 @@ static error *read_number(const char *name, const char *text, int64_t least, int
                    name, text, least, most);
 }
 
-static error *set_u32(const char *name, const char *text, uint32_t *place)
+static error *set_u32(const char *name, const char *text, uint32_t least, uint32_t *place)
 {
   int64_t value;
-  RETURN_IF_ERROR(read_number(name, text, 0, UINT32_MAX, &value));
+  RETURN_IF_ERROR(read_number(name, text, least, UINT32_MAX, &value));
   *place = (uint32_t)value;
   return NULL;
 }
@@ -46,7 +46,7 @@ static error *set_u32(const char *name, const char *text, uint32_t *place)
 
 static error *set_rate(trace_config *c, const char *value)
 {
-  return set_u32("rate", value, &c->rate);
+  return set_u32("rate", value, 0, &c->rate);
 }
 
 static error *set_count(trace_config *c, const char *value)
@@ -109,7 +109,7 @@ static error *set_file(trace_config *c, const char *value)
 
 static error *set_log_frequency(trace_config *c, const char *value)
 {
-  return set_u32("log-frequency", value, &c->log_frequency);
+  return set_u32("log-frequency", value, 0, &c->log_frequency);
 }
 
 static error *set_url(trace_config *c, const char *value)
@@ -129,17 +129,17 @@ static error *add_resource(trace_config *c, const char *value)
 
 static error *set_queue_size(trace_config *c, const char *value)
 {
-  return set_u32("bsp_max_queue_size", value, &c->queue_size);
+  return set_u32("bsp_max_queue_size", value, 1, &c->queue_size);
 }
 
 static error *set_delay(trace_config *c, const char *value)
 {
-  return set_u32("bsp_schedule_delay", value, &c->delay_ms);
+  return set_u32("bsp_schedule_delay", value, 0, &c->delay_ms);
 }
 
 static error *set_batch_size(trace_config *c, const char *value)
 {
-  return set_u32("bsp_max_export_batch_size", value, &c->batch_size);
+  return set_u32("bsp_max_export_batch_size", value, 1, &c->batch_size);
 }
 
 static const struct {
