@@ -29,7 +29,10 @@ typedef struct execution {
   uint64_t compute_start_ns;
   uint64_t compute_end_ns;
   circle_work work;
-  bool has_calls; // in `work`
+  bool has_calls;          // in `work`
+  bool is_crowded;         // is one of many
+  bool is_behind;          // was sent before the worker had answered another one
+  struct execution *after; // begun after this one, while neither has ended
 
   struct execution *next; // put aside; like what follows
   bool sent;

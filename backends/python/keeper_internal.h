@@ -40,7 +40,8 @@ struct worker_keeper {
   aside_list aside;
   pthread_t listener;
   atomic_uint_fast64_t next_id;
-  void *begun;                // worker_keeper_begun
+  execution_queue begun;      // worker_keeper_begun
+  _Atomic uint64_t usual_ns;  // worker_keeper_usual_ns
   _Atomic(const char *) name; // one of own_names
   char *own_names[2];         // of the start, of the instance
 
@@ -48,7 +49,8 @@ struct worker_keeper {
   pthread_cond_t changed; // any of it
   char *arguments;        // of initialize; NULL: not to be started again
   keeper_state state;
-  bool working;        // a thread is between begin and end of work
+  unsigned working;    // executions, or a question, between begin and end of work
+  bool calls_models;   // has called another one, at least once
   unsigned waiting;    // threads that wait for their turn to work
   uint64_t number;     // of the present worker: 1, 2, …
   uint64_t ended;      // number of the last one that ended

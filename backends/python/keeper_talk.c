@@ -449,11 +449,11 @@ static TRITONSERVER_Error *begin_check_locked(worker_keeper *self, uint64_t dead
 {
   *link = NULL;
   self->waiting++;
-  while (self->working && !circle_is_waiting(&self->member) &&
+  while (self->working > 0 && !circle_is_waiting(&self->member) &&
          host_condition_wait(&self->changed, &self->lock, deadline))
     ;
   self->waiting--;
-  if (self->working && circle_is_waiting(&self->member))
+  if (self->working > 0 && circle_is_waiting(&self->member))
     return NULL; // for another model's reply: it cannot be asked, and works
   if (!keeper_take_turn_locked(self, deadline))
     return not_in_time();

@@ -173,6 +173,14 @@ void NEREID_ModelInstanceExecuteEnd(TRITONBACKEND_ModelInstance *instance, int64
   python_execute_end(state, timeout_us, pending);
 }
 
+uint32_t NEREID_ModelInstanceExecutionsMost(TRITONBACKEND_ModelInstance *instance)
+{
+  void *state = NULL;
+  TRITONSERVER_Error *error = TRITONBACKEND_ModelInstanceState(instance, &state);
+  TRITONSERVER_ErrorDelete(error);
+  return error == NULL ? python_executions_most(state) : 1;
+}
+
 bool NEREID_ModelInstanceFault(TRITONBACKEND_ModelInstance *instance, char *text, size_t size)
 {
   void *state = NULL;

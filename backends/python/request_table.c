@@ -151,10 +151,10 @@ void request_table_start(request_table *self, uint64_t handle, uint64_t compute_
   pthread_mutex_unlock(&self->lock);
 }
 
-void request_table_drop_trace(request_table *self, uint64_t handle)
+void request_table_change(request_table *self, uint64_t handle, const open_request *request)
 {
   pthread_mutex_lock(&self->lock);
-  find(self, handle)->request.trace = NULL;
+  find(self, handle)->request = *request;
   pthread_mutex_unlock(&self->lock);
 }
 

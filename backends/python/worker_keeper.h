@@ -43,8 +43,22 @@ void worker_keeper_end_work(worker_keeper *self, worker_link *link);
 // Begins work if that needs no waiting. False: nothing was begun.
 bool worker_keeper_try_begin_work(worker_keeper *self, worker_link **link);
 
-// Where an execution that was begun and has not ended is kept; the instance has one at a time.
-void **worker_keeper_begun(worker_keeper *self);
+// Joins the work under way on `link`, behind it: worker_keeper_end_work must be called for each.
+// False: the worker is not that one or not ready, or somebody waits for the turn, or the model
+// calls others: executions might then wait for each other.
+bool worker_keeper_join_work(worker_keeper *self, worker_link *link);
+bool worker_keeper_may_join(worker_keeper *self, const worker_link *link);
+
+// The executions that were begun and have not ended, in their order. Whose the instance is uses it.
+typedef struct execution_queue {
+  struct execution *first;
+  struct execution *last;
+  uint32_t crowded; // so many more are taken to be some of many
+} execution_queue;
+execution_queue *worker_keeper_begun(worker_keeper *self);
+
+// How long `execute` takes of late, by the worker's word; 0: not known yet.
+_Atomic uint64_t *worker_keeper_usual_ns(worker_keeper *self);
 
 // Those that nobody waits for (aside.h).
 struct aside_list *worker_keeper_aside(worker_keeper *self);
@@ -69,8 +83,9 @@ bool worker_keeper_poll(worker_keeper *self, worker_link *link, uint64_t id, int
 // Why the worker behind `link` is gone. Waits a moment for its end to be seen.
 TRITONSERVER_Error *worker_keeper_why_gone(worker_keeper *self, worker_link *link);
 
-// The thread of execute may wait for a reply now: who waits for the turn looks again.
-void worker_keeper_note_wait(worker_keeper *self);
+// The thread of execute may wait for a reply now, to a call of a model or another one: who waits
+// for the turn looks again.
+void worker_keeper_note_wait(worker_keeper *self, bool calls_model);
 
 // Whether the worker is not there, and why, without asking it or waiting.
 bool worker_keeper_has_fault(worker_keeper *self, char *text, size_t size);

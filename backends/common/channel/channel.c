@@ -431,6 +431,11 @@ channel_result channel_receive(channel *self, channel_ring number, int64_t timeo
   return result;
 }
 
+void channel_look(channel *self, channel_ring number, bool may_look)
+{
+  atomic_store_explicit(&self->rings[number].arrival.never_look, !may_look, memory_order_relaxed);
+}
+
 void channel_done(channel *self, channel_ring number)
 {
   ring *at = &self->rings[number];
