@@ -45,6 +45,7 @@ struct grpc_connection {
 
   call *calls; // list of the open ones
   size_t call_count;
+  size_t used;            // calls and replies it has had
   size_t unsent;          // bytes of replies that HTTP/2 has not taken yet, of all calls
   _Atomic uint32_t alive; // calls that exist, closed streams' ones too
 
