@@ -3,6 +3,7 @@
 A start goes through or ends with status 1 and one line that says why. A stop ends with status 0 and answers what was accepted.
 """
 import concurrent.futures
+import http.client
 import signal
 
 import pytest
@@ -33,7 +34,7 @@ class Life:
             if self.server.process.poll() is not None:
                 return "ended"
             ports = listening_ports(self.server.process.pid)
-            if len(ports) < 2 or not self.tell_ports(ports):
+            if len(ports) < 3 or not self.tell_ports(ports):
                 return None
             answer = ask(self.server, None, "/v2/health/ready").answer
             return answer is not None and answer[0] == 200 and "ready"
@@ -42,12 +43,19 @@ class Life:
 
     def tell_ports(self, ports):
         """Which is which: the log may lack the lines that say so, for want of memory."""
-        answers = [ask(self.server, None, "/v2", port=port).answer for port in ports]
-        forms = [answer and answer[1].get_content_type() for answer in answers]
-        if sorted(map(str, forms)) != ["application/json", "text/plain"]:
+        forms = {port: self.form(port) for port in ports}
+        if sorted(map(str, forms.values())) != ["application/json", "grpc", "text/plain"]:
             return False
-        self.server.http_port, self.server.metrics_port = sorted(ports, key=lambda port: forms[ports.index(port)])
+        self.server.http_port, _, self.server.metrics_port = sorted(ports, key=forms.get)
         return True
+
+    def form(self, port):
+        """What a port answers to HTTP/1.1; gRPC's speaks HTTP/2 only."""
+        try:
+            answer = ask(self.server, None, "/v2", port=port).answer
+        except http.client.BadStatusLine:
+            return "grpc"
+        return answer and answer[1].get_content_type()
 
     def check_failed_start(self):
         lines = [line for line in self.server.log.splitlines() if line.startswith("error: ")]

@@ -167,6 +167,8 @@ def test_a_key_opens_admin_categories_to_strangers(start_server, models, machine
 
 def test_the_log_says_what_strangers_reach_without_a_key(start_server, models):  # noqa: F811
     server = start_server(models, flags=[*EXPLICIT, "--http-restricted-api=model-repository:k=v"])
+    assert re.search(r"strangers can reach at 0\.0\.0\.0:\d+: (?!.*model-repository)", server.log)
+    server = start_server(models, flags=[*EXPLICIT, "--http-restricted-api=model-repository,shared-memory,trace,logging:k=v"])
     assert re.search(r"strangers can reach at 0\.0\.0\.0:\d+: none, they want a key", server.log)
 
 

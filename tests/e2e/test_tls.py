@@ -244,10 +244,13 @@ def shake_hands(server, context, count):
     on_threads(8, some)
 
 
+LISTENERS = 3  # HTTP, gRPC, metrics
+
+
 def settled(server):
     """Its resources once no connection is left."""
     sockets = f"readlink -q /proc/{server.process.pid}/fd/* | grep -c socket"
-    wait_for("the connections to end", lambda: subprocess.run(sockets, shell=True, capture_output=True).stdout == b"2\n")
+    wait_for("the connections to end", lambda: subprocess.run(sockets, shell=True, capture_output=True).stdout == b"%d\n" % LISTENERS)
     return resources(server)
 
 

@@ -4,6 +4,7 @@ import socket
 
 import numpy as np
 import pytest
+from client_memory import inference, place, region, register
 from conftest import make_identity, wait_for
 from python_models import ask as ask_python
 from python_models import infer as infer_python
@@ -206,3 +207,21 @@ def test_a_worker_that_dies_leaves_no_trace_open(start_server, repository, tmp_p
     traces = read_traces(file).values()
     assert {trace["model_name"] for trace in traces} == {"inner", "outer"}
     assert all("REQUEST_END" in trace.names for trace in traces)
+
+
+def test_tensors_in_a_client_s_memory_are_traced_even_if_it_is_taken_away(start_server, repository, tmp_path):
+    """The trace is the first to read the input, before any backend: pages that are gone are zeroes to it, and no signal."""
+    file = tmp_path / "trace.json"
+    make_identity(repository, "m")
+    server = start_server(repository, flags=[*ON, TENSORS, to_file(file), "--allow-client-shm=true"])
+    body = inference("FP32", [1, 2], place("r", 8, 4096), place("r", 8))
+    with region(8192) as made:
+        made.memory[4096:4104] = np.array([1.5, 2], np.float32).tobytes()
+        assert register(server, "r", made.key, made.size).status == 200
+        assert server.ask("/v2/models/m/infer", body).status == 200
+        made.resize(4096)
+        assert server.ask("/v2/models/m/infer", body).status == 400
+    server.stop()
+    shown = [[(activity, tensor["data"]) for activity, tensor in trace.tensors] for trace in read_traces(file).values()]
+    assert shown[0] == [("TENSOR_QUEUE_INPUT", "1.5,2.0"), ("TENSOR_BACKEND_OUTPUT", "1.5,2.0")]
+    assert shown[1][0] == ("TENSOR_QUEUE_INPUT", "0.0,0.0")

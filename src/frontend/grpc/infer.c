@@ -11,6 +11,7 @@
 #include "frontend/grpc/model_version.h"
 #include "frontend/grpc/server.h"
 #include "frontend/protocol/front_log.h"
+#include "frontend/protocol/load_metrics.h"
 #include "frontend/protocol/request_parameter.h"
 #include "frontend/protocol/seam_error.h"
 #include "nereid/nereid.h"
@@ -115,7 +116,8 @@ void grpc_inference_unref(grpc_inference *i)
     grpc_inference_free_answer(i, a);
   }
   call *c = i->call;
-  trace_note_now(i->trace, TRACE_GRPC_SEND_END);
+  if (i->bytes_out > 0) // else there was no reply whose sending began
+    trace_note_now(i->trace, TRACE_GRPC_SEND_END);
   trace_end(i->trace);
   error_free(i->failure);
   infer_tensors_fini(&i->tensors);
@@ -423,6 +425,17 @@ static void heard(grpc_inference *i)
   grpc_loop_wake_call(i->call->loop, i->call);
 }
 
+// The load report of ORCA as trailing metadata, for clients that ask for it.
+static void add_load(call *c)
+{
+  AUTO_BUFFER buffer text = BUFFER_EMPTY;
+  slice format = call_metadata(c, LOAD_METRICS_REQUEST_HEADER);
+  if (format.data == NULL || !load_metrics_write(c->server->server, format, &text))
+    return;
+  c->trailer_value = arena_copy_text(&c->arena, buffer_view(&text));
+  c->trailer_name = c->trailer_value == NULL ? NULL : LOAD_METRICS_REPLY_HEADER;
+}
+
 static void reply(call *c)
 {
   grpc_inference *i = c->inference;
@@ -439,6 +452,7 @@ static void reply(call *c)
     TRITONSERVER_InferenceResponse *response = a->response;
     a->response = NULL;
     call_fail_if_error(c, grpc_inference_make_reply(i, response, false, true, &c->reply));
+    add_load(c);
   }
   if (a != NULL)
     grpc_inference_free_answer(i, a);
