@@ -2,6 +2,8 @@
 
 A test module takes `grpc_server` and `client`; each of its tests then runs once for each server.
 """
+import queue
+
 import pytest
 import tritonclient.grpc as triton
 from conftest import BUILD, ROOT, make_identity, make_targets
@@ -86,6 +88,29 @@ def client_of(server, **options):
 
 def tensor(data, datatype="INT32", name="INPUT0"):
     return triton.InferInput(name, data.shape, datatype).set_data_from_numpy(data)
+
+
+class Answers:
+    """A callback, and what it was called with."""
+
+    def __init__(self):
+        self.queue = queue.Queue()
+
+    def __call__(self, result, error):
+        self.queue.put((result, error))
+
+    def next(self):
+        return self.queue.get(timeout=DEADLINE)
+
+    def result(self):
+        result, error = self.next()
+        assert error is None, error
+        return result
+
+    def error(self):
+        result, error = self.next()
+        assert result is None
+        return error
 
 
 __all__ = ["ROOT", "client", "grpc_server", "grpc_side"]

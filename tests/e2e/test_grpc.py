@@ -4,7 +4,6 @@ The other methods are in test_grpc_control.py, streams in test_grpc_stream.py, r
 """
 import json
 import os
-import queue
 
 import grpc
 import ml_dtypes
@@ -13,7 +12,7 @@ import pytest
 import tritonclient.grpc as triton
 import tritonclient.utils.shared_memory as client_shm
 from conftest import wait_for
-from grpc_sides import DEADLINE, NEREID, client, client_of, grpc_server, grpc_side, tensor  # noqa: F401 - fixtures
+from grpc_sides import DEADLINE, NEREID, Answers, client, client_of, grpc_server, grpc_side, tensor  # noqa: F401 - fixtures
 from tritonclient.grpc import service_pb2, service_pb2_grpc
 from tritonclient.utils import InferenceServerException, triton_to_np_dtype
 
@@ -156,29 +155,6 @@ def test_tensors_in_the_client_s_memory(client):
 
 
 # ---- answers later ----
-
-class Answers:
-    """A callback, and what it was called with."""
-
-    def __init__(self):
-        self.queue = queue.Queue()
-
-    def __call__(self, result, error):
-        self.queue.put((result, error))
-
-    def next(self):
-        return self.queue.get(timeout=DEADLINE)
-
-    def result(self):
-        result, error = self.next()
-        assert error is None, error
-        return result
-
-    def error(self):
-        result, error = self.next()
-        assert result is None
-        return error
-
 
 def test_many_at_once(client):
     answers = Answers()
