@@ -48,6 +48,7 @@ class TritonOverGrpc(NereidInTriton):
 NEREID, TRITON = NereidOverGrpc(), TritonOverGrpc()
 # Triton is the same whatever NEREID_BUILD says: ThreadSanitizer's run has no use for it.
 SIDES = [NEREID] if BUILD.name == "tsan" else [NEREID, TRITON]
+in_nereid = pytest.mark.parametrize("grpc_side", [NEREID], ids=["nereid"], indirect=True)
 
 
 def make_models(folder):
