@@ -22,6 +22,17 @@ NEREID_ModelInstanceExecuteBegin(TRITONBACKEND_ModelInstance *instance,
 TRITONBACKEND_ISPEC void NEREID_ModelInstanceExecuteEnd(TRITONBACKEND_ModelInstance *instance,
                                                         int64_t timeout_us, bool *pending);
 
+// That TRITONBACKEND_ModelInstanceReady is about to be called: asks whoever is to be asked, and
+// does not wait for the answer. So many instances take the time of the slowest, not of all. Each
+// call is followed by one of the other.
+TRITONBACKEND_ISPEC void NEREID_ModelInstanceAskReady(TRITONBACKEND_ModelInstance *instance);
+
+// With Begin and End: how many executions of the instance may be begun and not ended, as far as is
+// known now; asked by the instance's thread before it begins another one. End ends the one that was
+// begun first. Without this function it is one.
+TRITONBACKEND_ISPEC uint32_t
+NEREID_ModelInstanceExecutionsMost(TRITONBACKEND_ModelInstance *instance);
+
 // Whether the instance cannot serve right now, and why: writes a text of up to `size` bytes with
 // its end. Tells what is known, asks nobody and does not wait: it is called for each row of the
 // repository's index.

@@ -14,8 +14,8 @@ const char NEREID_BackendComputes = 1;
 
 // Newer versions of ONNX Runtime report their use to Microsoft and keep a database for that in the
 // home folder, unless this variable is set before the library is opened. An operator's own value
-// stays. Other threads may read the environment meanwhile: glibc leaves them the array they have,
-// since this is the only variable that the process adds.
+// stays. nereid sets it before it has threads, and nothing is written here: other threads may read
+// the environment meanwhile. In other servers this does it.
 static void switch_telemetry_off(void)
 {
   setenv("ORT_DISABLE_TELEMETRY", "1", 0);

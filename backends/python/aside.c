@@ -34,13 +34,13 @@ void aside_open(aside_list *self, worker_link *link)
 void aside_hold(aside_list *self)
 {
   pthread_mutex_lock(&self->lock);
-  self->held = true;
+  self->held++;
   pthread_mutex_unlock(&self->lock);
 }
 
 static void let_go_locked(aside_list *self)
 {
-  self->held = false;
+  self->held--;
   pthread_cond_signal(&self->changed); // only the listener waits
 }
 
@@ -100,6 +100,14 @@ static bool append_deferred(aside_list *self, execution *item, const worker_link
   }
   pthread_mutex_unlock(&self->lock);
   return alive;
+}
+
+bool aside_is_empty(aside_list *self)
+{
+  pthread_mutex_lock(&self->lock);
+  bool empty = self->first == NULL;
+  pthread_mutex_unlock(&self->lock);
+  return empty;
 }
 
 bool aside_defer(execution *owned)
@@ -200,7 +208,7 @@ static execution *hold_deferred(aside_list *self, worker_link *link)
     item->link = link;
     item->sent = item->has_turn = true;
     self->sent++;
-    self->held = true;
+    self->held++;
   }
   pthread_mutex_unlock(&self->lock);
   return item;
@@ -242,9 +250,9 @@ static execution *find_answered(aside_list *self, const channel_message *call)
 {
   execution *item;
   pthread_mutex_lock(&self->lock);
-  while ((item = find_sent(self, call->id)) == NULL && self->held)
+  while ((item = find_sent(self, call->id)) == NULL && self->held > 0)
     pthread_cond_wait(&self->changed, &self->lock);
-  while (self->held && item != NULL && item->has_turn) // it is still being sent
+  while (self->held > 0 && item != NULL && item->has_turn) // it is still being sent
     pthread_cond_wait(&self->changed, &self->lock);
   if (item != NULL && (call->flags & ANSWER_LENT) == 0)
     take_out(self, item);
@@ -283,7 +291,7 @@ void aside_fail_all(worker_keeper *keeper, const TRITONSERVER_Error *error)
   aside_list *self = worker_keeper_aside(keeper);
   pthread_mutex_lock(&self->lock);
   self->link = NULL;
-  while (self->held)
+  while (self->held > 0)
     pthread_cond_wait(&self->changed, &self->lock);
   execution *item = self->first;
   self->first = NULL;

@@ -13,7 +13,7 @@ typedef struct aside_list {
   worker_link *link; // of the worker that lives, borrowed; NULL: nothing can be put aside
   execution *first;
   uint32_t sent; // of them, which the worker has
-  bool held;     // a thread deals with an execution that it has sent, or is sending
+  uint32_t held; // executions that a thread deals with which has sent them, or is sending
 } aside_list;
 
 void aside_init(aside_list *self);
@@ -25,6 +25,9 @@ void aside_open(aside_list *self, worker_link *link);
 // Around the sending of an execution, up to its answer.
 void aside_hold(aside_list *self);
 void aside_let_go(aside_list *self);
+
+// Whether nothing is put aside.
+bool aside_is_empty(aside_list *self);
 
 // Keeps for later what must not run while the worker is lent: the execution, which has its turn to
 // work, or some of its requests. True: it is the list's now, and its turn has ended.

@@ -6,30 +6,38 @@
 #include <stdlib.h>
 #include <string.h>
 
-// How many objects there are: what they run must end before the library is unloaded.
-static pthread_mutex_t live_lock = PTHREAD_MUTEX_INITIALIZER;
-static pthread_cond_t live_none = PTHREAD_COND_INITIALIZER;
-static size_t live; // live_lock
-
-static void count_live(bool more)
+void calls_count_init(calls_count *self)
 {
-  pthread_mutex_lock(&live_lock);
-  live = more ? live + 1 : live - 1;
-  if (live == 0)
-    pthread_cond_broadcast(&live_none);
-  pthread_mutex_unlock(&live_lock);
+  self->live = 0;
+  pthread_mutex_init(&self->lock, NULL);
+  pthread_cond_init(&self->none, NULL);
 }
 
-void calls_await_all(void)
+void calls_count_fini(calls_count *self)
 {
-  pthread_mutex_lock(&live_lock);
-  while (live > 0)
-    pthread_cond_wait(&live_none, &live_lock);
-  pthread_mutex_unlock(&live_lock);
+  pthread_cond_destroy(&self->none);
+  pthread_mutex_destroy(&self->lock);
 }
 
-TRITONSERVER_Error *calls_new(TRITONSERVER_Server *server, const char *where, worker_link *link,
-                              circle_member *member, calls **made)
+static void count_live(calls_count *self, bool more)
+{
+  pthread_mutex_lock(&self->lock);
+  self->live = more ? self->live + 1 : self->live - 1;
+  if (self->live == 0)
+    pthread_cond_broadcast(&self->none);
+  pthread_mutex_unlock(&self->lock);
+}
+
+void calls_count_await_none(calls_count *self)
+{
+  pthread_mutex_lock(&self->lock);
+  while (self->live > 0)
+    pthread_cond_wait(&self->none, &self->lock);
+  pthread_mutex_unlock(&self->lock);
+}
+
+TRITONSERVER_Error *calls_new(TRITONSERVER_Server *server, calls_count *count, const char *where,
+                              worker_link *link, circle_member *member, calls **made)
 {
   calls *self = calloc(1, sizeof *self);
   if (self == NULL || (self->where = strdup(where)) == NULL) {
@@ -45,9 +53,10 @@ TRITONSERVER_Error *calls_new(TRITONSERVER_Server *server, const char *where, wo
   atomic_init(&self->references, 1);
   pthread_mutex_init(&self->lock, NULL);
   self->server = server;
+  self->count = count;
   self->member = member;
   self->link = worker_link_ref(link);
-  count_live(true);
+  count_live(count, true);
   *made = self;
   return NULL;
 }
@@ -62,13 +71,14 @@ void calls_unref(calls *self)
 {
   if (atomic_fetch_sub_explicit(&self->references, 1, memory_order_acq_rel) != 1)
     return;
+  calls_count *count = self->count;
   backend_error_log(TRITONSERVER_ResponseAllocatorDelete(self->allocator),
                     "delete a response allocator");
   worker_link_unref(self->link);
   pthread_mutex_destroy(&self->lock);
   free(self->where);
   free(self);
-  count_live(false);
+  count_live(count, false);
 }
 
 void calls_end(calls *self)

@@ -7,12 +7,27 @@
 #include "request_table.h"
 #include "worker_link.h"
 
+#include <pthread.h>
+
 typedef struct calls calls;
 struct circle_member;
 
+// How many objects a backend has; it lives longer than they.
+typedef struct calls_count {
+  pthread_mutex_t lock; // guards what follows
+  pthread_cond_t none;
+  size_t live;
+} calls_count;
+
+void calls_count_init(calls_count *self);
+void calls_count_fini(calls_count *self);
+
+// Waits until everything that was under way has ended.
+void calls_count_await_none(calls_count *self);
+
 // `where` names model and instance in log lines; copied. `member` is the worker's, until calls_end.
-TRITONSERVER_Error *calls_new(TRITONSERVER_Server *server, const char *where, worker_link *link,
-                              struct circle_member *member, calls **made);
+TRITONSERVER_Error *calls_new(TRITONSERVER_Server *server, calls_count *count, const char *where,
+                              worker_link *link, struct circle_member *member, calls **made);
 
 // Deals with the message if its kind belongs here; the caller does channel_done afterwards. Never
 // waits for the server: replies come from other threads. `requests` are the worker's, whose traces
@@ -27,8 +42,5 @@ bool calls_are_under_way(calls *self);
 // of the worker are deleted. Returns at once; what is under way lets go of its memory when it ends.
 // Gives up the caller's reference. NULL does nothing.
 void calls_end(calls *self);
-
-// Waits until everything that was under way has ended. Before the library is unloaded.
-void calls_await_all(void);
 
 #endif

@@ -16,6 +16,7 @@ struct infer_call;
 struct calls {
   atomic_uint references;
   TRITONSERVER_Server *server;
+  calls_count *count;
   TRITONSERVER_ResponseAllocator *allocator;
   worker_link *link;
   circle_member *member; // gone when `ended`

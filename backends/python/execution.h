@@ -29,7 +29,10 @@ typedef struct execution {
   uint64_t compute_start_ns;
   uint64_t compute_end_ns;
   circle_work work;
-  bool has_calls; // in `work`
+  bool has_calls;          // in `work`
+  bool is_crowded;         // is one of many
+  bool is_behind;          // was sent before the worker had answered another one
+  struct execution *after; // begun after this one, while neither has ended
 
   struct execution *next; // put aside; like what follows
   bool sent;
@@ -37,7 +40,7 @@ typedef struct execution {
   bool lent;     // was, at least once
 } execution;
 
-// Opens the requests and sends them to the worker. False: all have been answered.
+// Opens the requests and sends them to the worker; does not wait. False: all have been answered.
 bool execution_send(execution *self, uint32_t flags);
 
 // Deals with the worker's answer.

@@ -52,8 +52,11 @@ allocate_output(TRITONSERVER_ResponseAllocator *allocator, const char *tensor_na
   output_buffer *made = malloc(sizeof *made);
   if (made == NULL || !channel_allocate(channel, byte_size, &made->offset)) {
     free(made);
-    return backend_error(TRITONSERVER_ERROR_UNAVAILABLE, "no memory for output '%s' of %zu bytes",
-                         tensor_name, byte_size);
+    return backend_error(
+        TRITONSERVER_ERROR_UNAVAILABLE,
+        "no room for output '%s' of %zu bytes in the memory that is shared with the "
+        "Python worker (--backend-config=python,worker-shared-bytes)",
+        tensor_name, byte_size);
   }
   made->calls = calls;
   made->given = false;

@@ -13,7 +13,7 @@ enum {
   DEATHS_WINDOW_S = 60, // a worker that lived that long starts the pauses anew
   PAUSE_MOST_S = 60,    // between an end and the next start
   START_WAIT_S = 10,    // of work, for a worker that is starting again
-  READY_WAIT_S = 5,     // of a readiness check
+  READY_WAIT_S = 5,     // of a readiness check, for its turn and the answer
   NS_PER_S = 1000000000,
   KEPT_BYTES = 1024 * 1024, // of free channel memory, when it is quiet
 };
@@ -40,7 +40,8 @@ struct worker_keeper {
   aside_list aside;
   pthread_t listener;
   atomic_uint_fast64_t next_id;
-  void *begun;                // worker_keeper_begun
+  execution_queue begun;      // worker_keeper_begun
+  _Atomic uint64_t usual_ns;  // worker_keeper_usual_ns
   _Atomic(const char *) name; // one of own_names
   char *own_names[2];         // of the start, of the instance
 
@@ -48,7 +49,8 @@ struct worker_keeper {
   pthread_cond_t changed; // any of it
   char *arguments;        // of initialize; NULL: not to be started again
   keeper_state state;
-  bool working;        // a thread is between begin and end of work
+  unsigned working;    // executions, or a question, between begin and end of work
+  bool calls_models;   // has called another one, at least once
   unsigned waiting;    // threads that wait for their turn to work
   uint64_t number;     // of the present worker: 1, 2, …
   uint64_t ended;      // number of the last one that ended
@@ -61,6 +63,7 @@ struct worker_keeper {
   bool has_is_ready;
   unsigned checks; // of readiness, under way
   keeper_check checked;
+  uint64_t ready_until_ns;         // for the next check; 0: it has not been announced
   unsigned failures;               // ends in a row
   uint64_t ready_ns;               // since when
   uint64_t retry_ns;               // when DOWN: the next start
@@ -84,6 +87,9 @@ void keeper_finalize(worker_keeper *self, worker_link *link);
 // Waits for the turn to work; the lock is held. False: `deadline_ns` came first.
 bool keeper_take_turn_locked(worker_keeper *self, uint64_t deadline_ns);
 void keeper_end_turn_locked(worker_keeper *self);
+
+// As worker_keeper_why_gone, without waiting: NULL when the end has not been seen yet.
+TRITONSERVER_Error *keeper_gone_already(worker_keeper *self, worker_link *link);
 
 // The present worker's link, referenced.
 worker_link *keeper_link(worker_keeper *self);

@@ -77,11 +77,12 @@ static void process_line(void *user, const char *text, size_t length, bool cut)
 static const supervised_events EVENTS = {
     .line = process_line, .ended = process_ended, .quiet = process_quiet};
 
-static TRITONSERVER_Error *start_process(worker_keeper *self, int socket, supervised **process)
+static TRITONSERVER_Error *start_process(worker_keeper *self, const int ends[2],
+                                         supervised **process)
 {
   const python_model *model = self->model;
-  return supervisor_start(model->backend->workers, model->command, model->environment, socket,
-                          &EVENTS, self, process);
+  return supervisor_start(model->backend->workers, model->command, model->environment, ends[1],
+                          ends[0], &EVENTS, self, process);
 }
 
 // The link is in place before the process is started, since it may end at once.
@@ -111,14 +112,15 @@ TRITONSERVER_Error *keeper_spawn(worker_keeper *self)
   worker_link *link;
   supervised *process = NULL;
   int ends[2];
-  BACKEND_RETURN_IF_ERROR(worker_link_new(&link));
+  BACKEND_RETURN_IF_ERROR(
+      worker_link_new((size_t)self->model->backend->sandbox.shared_bytes, &link));
   if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0) {
     worker_link_unref(link);
     return backend_error(TRITONSERVER_ERROR_UNAVAILABLE, "cannot make a socket pair: %s",
                          strerror(errno));
   }
   enter(self, link, ends[0]);
-  TRITONSERVER_Error *error = start_process(self, ends[1], &process);
+  TRITONSERVER_Error *error = start_process(self, ends, &process);
   close(ends[1]);
   if (error != NULL) {
     leave(self);
@@ -161,43 +163,58 @@ static void pass_over(worker_link *link, const channel_message *late)
   channel_done(worker_link_channel(link), CHANNEL_ANSWERS);
 }
 
-bool worker_keeper_poll(worker_keeper *self, worker_link *link, uint64_t id, int64_t timeout_us,
-                        channel_message *answer, TRITONSERVER_Error **error)
+// CHANNEL_CLOSED stands for CHANNEL_BROKEN too.
+static channel_result receive_answer(worker_link *link, uint64_t id, int64_t timeout_us,
+                                     channel_message *answer)
 {
   uint64_t end_ns = timeout_us < 0 ? 0 : backend_now_ns() + (uint64_t)timeout_us * 1000;
   int64_t left_us = timeout_us;
-  *error = NULL;
   for (;;) {
-    switch (channel_receive(worker_link_channel(link), CHANNEL_ANSWERS, left_us, answer)) {
-    case CHANNEL_MESSAGE:
-      if (answer->id == id)
-        return true;
-      pass_over(link, answer);
-      break;
-    case CHANNEL_TIMEOUT:
-      return false;
-    case CHANNEL_CLOSED:
-    case CHANNEL_BROKEN:
-      *error = worker_keeper_why_gone(self, link);
-      return true;
-    }
+    channel_result result =
+        channel_receive(worker_link_channel(link), CHANNEL_ANSWERS, left_us, answer);
+    if (result == CHANNEL_BROKEN)
+      return CHANNEL_CLOSED;
+    if (result != CHANNEL_MESSAGE || answer->id == id)
+      return result;
+    pass_over(link, answer);
     uint64_t now = timeout_us < 0 ? 0 : backend_now_ns();
     left_us = timeout_us < 0 ? -1 : now < end_ns ? (int64_t)((end_ns - now) / 1000) : 0;
   }
 }
 
+bool worker_keeper_poll(worker_keeper *self, worker_link *link, uint64_t id, int64_t timeout_us,
+                        channel_message *answer, TRITONSERVER_Error **error)
+{
+  channel_result result = receive_answer(link, id, timeout_us, answer);
+  *error = NULL;
+  if (result == CHANNEL_CLOSED)
+    *error = timeout_us < 0 ? worker_keeper_why_gone(self, link) : keeper_gone_already(self, link);
+  return result == CHANNEL_MESSAGE || *error != NULL;
+}
+
 TRITONSERVER_Error *worker_keeper_await(worker_keeper *self, worker_link *link, uint64_t id,
                                         int64_t seconds, channel_message *answer)
 {
-  TRITONSERVER_Error *error;
-  if (!worker_keeper_poll(self, link, id, seconds == 0 ? -1 : seconds * 1000000, answer, &error))
+  switch (receive_answer(link, id, seconds == 0 ? -1 : seconds * 1000000, answer)) {
+  case CHANNEL_MESSAGE:
+    return NULL;
+  case CHANNEL_TIMEOUT:
     return time_over(self, seconds);
-  return error;
+  default:
+    return worker_keeper_why_gone(self, link);
+  }
 }
 
 static void put_text(wire_writer *writer, const void *text)
 {
   wire_put_text(writer, text, strlen(text));
+}
+
+static TRITONSERVER_Error *unreadable(const worker_keeper *self)
+{
+  return backend_error(TRITONSERVER_ERROR_INTERNAL,
+                       "the Python worker of model '%s' gave an answer that cannot be read",
+                       self->model->name);
 }
 
 // An answer that says no: the reason becomes the error, the traceback goes to the log.
@@ -207,9 +224,7 @@ static TRITONSERVER_Error *refusal(worker_keeper *self, wire_reader *reader)
   const char *reason = wire_get_text(reader, &reason_length);
   const char *trace = wire_get_text(reader, &trace_length);
   if (reader->bad)
-    return backend_error(TRITONSERVER_ERROR_INTERNAL,
-                         "the Python worker of model '%s' gave an answer that cannot be read",
-                         self->model->name);
+    return unreadable(self);
   if (trace_length > 0)
     BACKEND_LOG_ERROR("model '%s': %.*s", self->model->name, (int)trace_length, trace);
   return backend_error(TRITONSERVER_ERROR_INTERNAL, "%.*s", (int)reason_length, reason);
@@ -314,9 +329,12 @@ TRITONSERVER_Error *worker_keeper_complete(worker_keeper *self, const char *conf
   BACKEND_RETURN_IF_ERROR(error);
   size_t length;
   const char *text = wire_get_text(&answer.reader, &length);
-  *completed = text == NULL ? NULL : strndup(text, length);
+  if (answer.reader.bad)
+    error = unreadable(self);
+  else if ((*completed = strndup(text, length)) == NULL)
+    error = backend_error_no_memory("the completed configuration");
   control_part_fini(&answer);
-  return *completed == NULL ? backend_error_no_memory("the completed configuration") : NULL;
+  return error;
 }
 
 typedef struct initialization {
@@ -356,24 +374,39 @@ void keeper_finalize(worker_keeper *self, worker_link *link)
 
 // A worker that has not answered the last question is not asked once more: questions would pile up
 // where nobody takes them. Its answer to that one will do.
-static TRITONSERVER_Error *ask_once(worker_keeper *self, worker_link *link, control_part *answer)
+static bool send_question(worker_keeper *self, worker_link *link)
 {
   uint64_t *question = worker_link_question(link);
-  channel_message work = {.kind = WORK_IS_READY, .id = worker_keeper_number(self)}, message;
-  if (*question == 0) {
-    if (!worker_keeper_send(link, &work))
-      return worker_keeper_why_gone(self, link);
+  channel_message work = {.kind = WORK_IS_READY, .id = worker_keeper_number(self)};
+  if (*question == 0 && worker_keeper_send(link, &work))
     *question = work.id;
-  }
-  BACKEND_RETURN_IF_ERROR(worker_keeper_await(self, link, *question, READY_WAIT_S, &message));
-  *question = 0;
-  return take_answer(self, link, &message, answer);
+  return *question != 0;
 }
 
-static TRITONSERVER_Error *ask_is_ready(worker_keeper *self, worker_link *link)
+static TRITONSERVER_Error *ask_once(worker_keeper *self, worker_link *link, uint64_t deadline_ns,
+                                    control_part *answer)
+{
+  uint64_t *question = worker_link_question(link), now = backend_now_ns();
+  int64_t left_us = deadline_ns > now ? (int64_t)((deadline_ns - now) / 1000) : 0;
+  channel_message message;
+  if (!send_question(self, link))
+    return worker_keeper_why_gone(self, link);
+  switch (receive_answer(link, *question, left_us, &message)) {
+  case CHANNEL_MESSAGE:
+    *question = 0;
+    return take_answer(self, link, &message, answer);
+  case CHANNEL_TIMEOUT:
+    return time_over(self, READY_WAIT_S);
+  default:
+    return worker_keeper_why_gone(self, link);
+  }
+}
+
+static TRITONSERVER_Error *ask_is_ready(worker_keeper *self, worker_link *link,
+                                        uint64_t deadline_ns)
 {
   control_part answer;
-  BACKEND_RETURN_IF_ERROR(ask_once(self, link, &answer));
+  BACKEND_RETURN_IF_ERROR(ask_once(self, link, deadline_ns, &answer));
   bool ready = wire_get_u8(&answer.reader) != 0;
   control_part_fini(&answer);
   if (ready)
@@ -411,16 +444,16 @@ static bool is_known_locked(const worker_keeper *self, TRITONSERVER_Error **erro
 }
 
 // Takes the turn and gives the link to ask, or NULL.
-static TRITONSERVER_Error *begin_check_locked(worker_keeper *self, worker_link **link)
+static TRITONSERVER_Error *begin_check_locked(worker_keeper *self, uint64_t deadline,
+                                              worker_link **link)
 {
   *link = NULL;
-  uint64_t deadline = backend_now_ns() + (uint64_t)READY_WAIT_S * NS_PER_S;
   self->waiting++;
-  while (self->working && !circle_is_waiting(&self->member) &&
+  while (self->working > 0 && !circle_is_waiting(&self->member) &&
          host_condition_wait(&self->changed, &self->lock, deadline))
     ;
   self->waiting--;
-  if (self->working && circle_is_waiting(&self->member))
+  if (self->working > 0 && circle_is_waiting(&self->member))
     return NULL; // for another model's reply: it cannot be asked, and works
   if (!keeper_take_turn_locked(self, deadline))
     return not_in_time();
@@ -432,21 +465,44 @@ static TRITONSERVER_Error *begin_check_locked(worker_keeper *self, worker_link *
   return unhealthy_locked(self);
 }
 
+static uint64_t ready_deadline(void)
+{
+  return backend_now_ns() + (uint64_t)READY_WAIT_S * NS_PER_S;
+}
+
+void worker_keeper_ask_ready(worker_keeper *self)
+{
+  worker_link *link;
+  pthread_mutex_lock(&self->lock);
+  bool wanted = self->state == KEEPER_READY && self->has_is_ready && self->checks == 0;
+  if (wanted)
+    self->ready_until_ns = ready_deadline();
+  pthread_mutex_unlock(&self->lock);
+  if (!wanted || !worker_keeper_try_begin_work(self, &link))
+    return;
+  send_question(self, link); // who awaits the answer is told what went wrong
+  worker_keeper_end_work(self, link);
+  aside_go_on(self);
+}
+
 TRITONSERVER_Error *worker_keeper_check_ready(worker_keeper *self)
 {
   worker_link *link = NULL;
   TRITONSERVER_Error *error;
+  uint64_t deadline = ready_deadline();
   pthread_mutex_lock(&self->lock);
   bool known = is_known_locked(self, &error);
   if (!known) {
     self->checks++;
-    error = begin_check_locked(self, &link);
+    deadline = self->ready_until_ns != 0 ? self->ready_until_ns : deadline;
+    self->ready_until_ns = 0;
+    error = begin_check_locked(self, deadline, &link);
   }
   pthread_mutex_unlock(&self->lock);
   if (known)
     return error;
   if (link != NULL) {
-    error = ask_is_ready(self, link);
+    error = ask_is_ready(self, link, deadline);
     worker_keeper_end_work(self, link);
     aside_go_on(self);
   }

@@ -150,7 +150,7 @@ static void *run(void *argument)
   return NULL;
 }
 
-// The thread lets go of itself; calls_await_all waits for what it does.
+// The thread lets go of itself; the backend's end waits for what it does.
 static TRITONSERVER_Error *start_thread(model_call *self)
 {
   pthread_t thread;

@@ -1,6 +1,7 @@
 // What the Python backend (the host) and its worker processes say to each other over a channel
 // (channel.h): the kinds of messages and what their control parts hold, written and read with
-// wire.h. Included by the backend and by the worker's extension; nothing else is shared by them.
+// wire.h. Included by the backend, its launcher and the worker's extension; nothing else is shared
+// by them.
 //
 // Notation: u8, u32, u64, i64, f64 and text are wire.h's. "tensor" is
 //   text name, u32 datatype (TRITONSERVER_DataType), u32 rank, i64 dims[rank], u64 offset, u64 size
@@ -15,9 +16,11 @@
 #define NEREID_PYTHON_PROTOCOL_H
 
 enum {
-  PROTOCOL_VERSION = 2,
+  PROTOCOL_VERSION = 3,
   PROTOCOL_SOCKET =
       3, // the worker's end of the socket pair: the memfd comes over it, its end means exit
+  PROTOCOL_TOLD_SIGNAL =
+      64, // by which a guard ends whose program was told to end; no program ends so by itself
   PROTOCOL_CONTROL_MOST = 64 << 20, // bytes of a control part
   PROTOCOL_NAME_MOST = 255          // bytes of a tensor's name, which has no NUL
 };
@@ -50,8 +53,10 @@ enum work_kind {
   // parameters (JSON object or empty), text trace context, u32 count and text[] requested outputs,
   // u32 count and tensor[] inputs. All input data is in the block at `offset`, where the control
   // part is too. The block is the worker's until it says CALL_RELEASE or sets ANSWER_RELEASED in
-  // the answer. Answer: u8 1, u32 count (that of the requests), response[count]. RESPONSE_NONE: its
-  // responses come, or came, by CALL_RESPONSE with the request's handle.
+  // the answer. Several may be sent before the first is answered. Answer: u8 1, u32 count (that of
+  // the requests), u64 when the worker took the work (0: it does not know), u64 when `execute` had
+  // returned (ns of CLOCK_MONOTONIC), response[count]. RESPONSE_NONE: its responses come, or came,
+  // by CALL_RESPONSE with the request's handle.
   WORK_EXECUTE,
   // Answer: u8 1, u8 ready (the model's is_ready; 1 when it has none).
   WORK_IS_READY,
@@ -68,7 +73,8 @@ enum work_flags {
   WORK_LOG_ERROR = 4,
   WORK_LOG_VERBOSE = 8,
   WORK_DECOUPLED = 16, // the model's transaction policy
-  WORK_LATE = 32       // the answer is sent as CALL_ANSWER
+  WORK_LATE = 32,      // the answer is sent as CALL_ANSWER
+  WORK_CROWDED = 64    // there are many: who waits for the next one sleeps
 };
 
 enum log_flags {

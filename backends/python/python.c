@@ -5,7 +5,6 @@
 #include "backend_error.h"
 #include "backend_extension.h"
 #include "backend_log.h"
-#include "calls.h"
 
 #include <stdlib.h>
 
@@ -26,7 +25,6 @@ TRITONSERVER_Error *TRITONBACKEND_Finalize(TRITONBACKEND_Backend *backend)
 {
   void *state = NULL;
   BACKEND_RETURN_IF_ERROR(TRITONBACKEND_BackendState(backend, &state));
-  calls_await_all();
   python_backend_free(state);
   return NULL;
 }
@@ -149,6 +147,15 @@ TRITONSERVER_Error *TRITONBACKEND_ModelInstanceReady(TRITONBACKEND_ModelInstance
   return worker_keeper_check_ready(state);
 }
 
+void NEREID_ModelInstanceAskReady(TRITONBACKEND_ModelInstance *instance)
+{
+  void *state = NULL;
+  TRITONSERVER_Error *error = TRITONBACKEND_ModelInstanceState(instance, &state);
+  if (error == NULL)
+    worker_keeper_ask_ready(state);
+  backend_error_log(error, "ask for readiness");
+}
+
 TRITONSERVER_Error *NEREID_ModelInstanceExecuteBegin(TRITONBACKEND_ModelInstance *instance,
                                                      TRITONBACKEND_Request **requests,
                                                      uint32_t request_count, bool *pending)
@@ -164,6 +171,14 @@ void NEREID_ModelInstanceExecuteEnd(TRITONBACKEND_ModelInstance *instance, int64
   void *state = NULL;
   backend_error_log(TRITONBACKEND_ModelInstanceState(instance, &state), "end an execution");
   python_execute_end(state, timeout_us, pending);
+}
+
+uint32_t NEREID_ModelInstanceExecutionsMost(TRITONBACKEND_ModelInstance *instance)
+{
+  void *state = NULL;
+  TRITONSERVER_Error *error = TRITONBACKEND_ModelInstanceState(instance, &state);
+  TRITONSERVER_ErrorDelete(error);
+  return error == NULL ? python_executions_most(state) : 1;
 }
 
 bool NEREID_ModelInstanceFault(TRITONBACKEND_ModelInstance *instance, char *text, size_t size)

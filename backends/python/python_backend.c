@@ -31,6 +31,11 @@ static const python_setting TIMEOUT = {
 #define MOST_ENVIRONMENT_BYTES   (INT64_C(8) << 30)
 #define MOST_ENVIRONMENT_ENTRIES 1000000
 
+// Not Triton's. Executions that take longer have nothing to gain.
+static const python_setting HAND_AHEAD = {"hand-ahead-us", 0,
+                                          "hand-ahead-us can't be smaller than zero."};
+#define HAND_AHEAD_US 200
+
 static const char PREFIX[] = "shm-region-prefix-name";
 
 // Keys that are not for this backend to warn of: its others, and those that every backend is given.
@@ -80,7 +85,8 @@ static bool is_known(const char *key)
   for (size_t i = 0; i < sizeof OTHERS / sizeof OTHERS[0]; i++)
     if (strcmp(key, OTHERS[i]) == 0)
       return true;
-  return strcmp(key, TIMEOUT.key) == 0 || worker_sandbox_has_setting(key);
+  return strcmp(key, TIMEOUT.key) == 0 || strcmp(key, HAND_AHEAD.key) == 0 ||
+         worker_sandbox_has_setting(key);
 }
 
 static void tell_of_keys(const python_backend *self, json_t *settings)
@@ -113,6 +119,8 @@ static TRITONSERVER_Error *read_settings(python_backend *self, json_t *settings)
 {
   self->timeout_s = 30;
   BACKEND_RETURN_IF_ERROR(read_setting(settings, &TIMEOUT, &self->timeout_s));
+  self->hand_ahead_us = HAND_AHEAD_US;
+  BACKEND_RETURN_IF_ERROR(read_setting(settings, &HAND_AHEAD, &self->hand_ahead_us));
   BACKEND_RETURN_IF_ERROR(check_unneeded(settings));
   const char *interpreter = json_string_value(json_object_get(settings, "python-executable"));
   if (interpreter != NULL && (self->interpreter = strdup(interpreter)) == NULL)
@@ -177,6 +185,7 @@ TRITONSERVER_Error *python_backend_new(TRITONBACKEND_Backend *backend, python_ba
   python_backend *self = calloc(1, sizeof *self);
   if (self == NULL)
     return backend_error_no_memory("the backend");
+  calls_count_init(&self->calls);
   TRITONSERVER_Error *error = set_up(self, backend);
   if (error != NULL) {
     python_backend_free(self);
@@ -190,6 +199,8 @@ void python_backend_free(python_backend *self)
 {
   if (self == NULL)
     return;
+  calls_count_await_none(&self->calls);
+  calls_count_fini(&self->calls);
   supervisor_free(self->workers);
   environment_cache_free(self->environments);
   worker_sandbox_fini(&self->sandbox);

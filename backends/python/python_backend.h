@@ -3,6 +3,7 @@
 #ifndef NEREID_PYTHON_BACKEND_H
 #define NEREID_PYTHON_BACKEND_H
 
+#include "calls.h"
 #include "environment_cache.h"
 #include "supervisor.h"
 #include "worker_sandbox.h"
@@ -10,17 +11,21 @@
 #include "triton/core/tritonbackend.h"
 
 typedef struct python_backend {
-  char *name;         // "python", or that of a backend whose model.py is in `model_folder`
-  char *folder;       // where this library is, and worker/ beside it
-  char *model_folder; // of a backend that is written in Python; NULL: the model has its model.py
-  char *interpreter;  // setting python-executable, NULL when not given
-  int64_t timeout_s;  // setting stub-timeout-seconds
+  char *name;            // "python", or that of a backend whose model.py is in `model_folder`
+  char *folder;          // where this library is, and worker/ beside it
+  char *model_folder;    // of a backend that is written in Python; NULL: the model has its model.py
+  char *interpreter;     // setting python-executable, NULL when not given
+  int64_t timeout_s;     // setting stub-timeout-seconds
+  int64_t hand_ahead_us; // setting hand-ahead-us
   supervisor *workers;
   worker_sandbox sandbox;
   environment_cache *environments;
+  calls_count calls;
 } python_backend;
 
 TRITONSERVER_Error *python_backend_new(TRITONBACKEND_Backend *backend, python_backend **result);
+
+// Waits for what its models have asked of the server.
 void python_backend_free(python_backend *self);
 
 #endif

@@ -8,10 +8,16 @@
 #include "response_fill.h"
 #include "worker_calls.h"
 
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
 #define REQUEST_IDS_BYTES 256 // in a line of the log
+
+enum {
+  EXECUTIONS_MOST = 8, // that a worker is given, with the one that it runs
+  CROWDED_FOR = 16     // executions, after one that was some of many
+};
 
 // ---- setting up
 
@@ -308,6 +314,27 @@ static void read_response(execution *self, uint32_t index, wire_reader *reader)
         response_fill(self->responses[index], self->model, channel, reader, &head);
 }
 
+// When `execute` began and ended, by the worker's word, as far as it is possible. One that was sent
+// behind others was queued until then. Without a word it is what this side has seen.
+static void take_times(execution *self, uint64_t begun_ns, uint64_t ended_ns)
+{
+  const bool is_known = begun_ns >= self->compute_start_ns && ended_ns >= begun_ns &&
+                        ended_ns <= self->compute_end_ns;
+  if (!is_known)
+    return;
+  if (self->is_behind) {
+    self->exec_start_ns += begun_ns - self->compute_start_ns;
+    self->compute_start_ns = begun_ns;
+  }
+  self->compute_end_ns = ended_ns;
+  _Atomic uint64_t *usual = worker_keeper_usual_ns(self->keeper);
+  const uint64_t before = atomic_load_explicit(usual, memory_order_relaxed);
+  const uint64_t took = ended_ns - begun_ns;
+  // One that is slow is believed at once.
+  const uint64_t now = before < took ? took : before - before / 8 + took / 8;
+  atomic_store_explicit(usual, now, memory_order_relaxed);
+}
+
 // Of the whole batch; of its requests as many ids as a line takes.
 static void log_trace(const execution *self, const char *trace, size_t length)
 {
@@ -336,6 +363,10 @@ static TRITONSERVER_Error *read_answer(execution *self, wire_reader *reader)
       return backend_error(TRITONSERVER_ERROR_INTERNAL, "%.*s", (int)length, reason);
   }
   uint32_t count = wire_get_u32(reader);
+  uint64_t begun_ns = wire_get_u64(reader);
+  uint64_t ended_ns = wire_get_u64(reader);
+  if (!reader->bad)
+    take_times(self, begun_ns, ended_ns);
   if (!reader->bad && count == self->count)
     return NULL;
   return backend_error(TRITONSERVER_ERROR_INTERNAL,
@@ -358,12 +389,16 @@ static void send_one(execution *self, uint32_t index)
   }
 }
 
-// The request's responses come later, if not from here. A decoupled model's request is released
-// meanwhile, and its trace with it.
+// The request's responses come later, if not from here: they are counted with the times that are
+// known now. A decoupled model's request is released meanwhile, and its trace with it.
 static void answer_later(execution *self, uint32_t index)
 {
+  open_request *open = &self->open[index];
+  open->exec_start_ns = self->exec_start_ns;
+  open->compute_start_ns = self->compute_start_ns;
   if (self->model->decoupled)
-    request_table_drop_trace(worker_keeper_requests(self->keeper), self->handles[index]);
+    open->trace = NULL;
+  request_table_change(worker_keeper_requests(self->keeper), self->handles[index], open);
   end_use(self, index, false);
 }
 
@@ -428,19 +463,21 @@ static TRITONSERVER_Error *write_requests(execution *self, channel_message *work
   return NULL;
 }
 
-static TRITONSERVER_Error *send(execution *self, channel_message *work, uint32_t flags)
+// A worker that cannot be sent to is gone; who waits for its answer is told why.
+static void send(execution *self, channel_message *work, uint32_t flags)
 {
   work->kind = WORK_EXECUTE;
-  work->flags = flags | log_flags() | (self->model->decoupled ? WORK_DECOUPLED : 0u);
+  work->flags = flags | log_flags() | (self->model->decoupled ? WORK_DECOUPLED : 0u) |
+                (self->is_crowded ? WORK_CROWDED : 0u);
   work->value = self->count;
   self->compute_start_ns = backend_now_ns();
   for (uint32_t i = 0; i < self->count; i++)
-    end_use(self, i, false);
+    request_table_start(worker_keeper_requests(self->keeper), self->handles[i],
+                        self->compute_start_ns);
   self->block = work->offset;
   work->id = self->work_id;
-  if (worker_keeper_send(self->link, work))
-    return NULL;
-  return worker_keeper_why_gone(self->keeper, self->link);
+  if (!worker_keeper_send(self->link, work))
+    channel_close(worker_link_channel(self->link));
 }
 
 bool execution_send(execution *self, uint32_t flags)
@@ -453,10 +490,10 @@ bool execution_send(execution *self, uint32_t flags)
     error = write_requests(self, &work);
     if (error == NULL && self->count == 0)
       return false;
-    if (error == NULL && (error = send(self, &work, flags)) != NULL)
-      hold_all(self);
   }
-  if (error != NULL)
+  if (error == NULL)
+    send(self, &work, flags);
+  else
     fail_all(self, error);
   return error == NULL;
 }
@@ -467,19 +504,12 @@ typedef enum progress {
   ASIDE    // it is not ours any more
 } progress;
 
-static progress put_aside(execution *self)
-{
-  if (aside_put_lent(self))
-    return ASIDE;
-  execution_fail(self, worker_keeper_why_gone(self->keeper, self->link));
-  return ENDED;
-}
-
 // Waits for the worker's answer and deals with it.
 static progress await_answer(execution *self, int64_t timeout_us)
 {
   channel_message answer;
   TRITONSERVER_Error *error;
+  channel_look(worker_link_channel(self->link), CHANNEL_ANSWERS, !self->is_crowded);
   if (!worker_keeper_poll(self->keeper, self->link, self->work_id, timeout_us, &answer, &error))
     return PENDING;
   self->compute_end_ns = backend_now_ns();
@@ -487,7 +517,10 @@ static progress await_answer(execution *self, int64_t timeout_us)
     execution_fail(self, error);
   } else if ((answer.flags & ANSWER_LENT) != 0) {
     channel_done(worker_link_channel(self->link), CHANNEL_ANSWERS);
-    return put_aside(self);
+    if (aside_put_lent(self))
+      return ASIDE;
+    channel_close(worker_link_channel(self->link)); // its end has begun already
+    return await_answer(self, timeout_us);
   } else {
     execution_take_answer(self, &answer);
     channel_done(worker_link_channel(self->link), CHANNEL_ANSWERS);
@@ -523,6 +556,7 @@ static progress run(execution *self)
     fail_all(self, error);
     return ENDED;
   }
+  self->exec_start_ns = backend_now_ns(); // until now it was queued
   progress reached = begin(self);
   return reached == PENDING ? await_answer(self, -1) : reached;
 }
@@ -574,35 +608,89 @@ TRITONSERVER_Error *python_execute(worker_keeper *keeper, TRITONBACKEND_Request 
 
 // ---- in two parts
 
+static void append_begun(execution_queue *begun, execution *self)
+{
+  if (begun->first == NULL)
+    begun->first = self;
+  else
+    begun->last->after = self;
+  begun->last = self;
+}
+
+static void take_begun(execution_queue *begun, execution *after)
+{
+  begun->first = after;
+  if (after == NULL)
+    begun->last = NULL;
+}
+
+// The turn to work, or a part in that of the executions before.
+static bool try_begin(worker_keeper *keeper, const execution *before, execution *self)
+{
+  if (before == NULL)
+    return worker_keeper_try_begin_work(keeper, &self->link);
+  if (before->link == NULL || !aside_is_empty(worker_keeper_aside(keeper)) ||
+      !worker_keeper_join_work(keeper, before->link))
+    return false; // it comes after those before, and is sent when they have ended
+  self->link = before->link;
+  self->is_behind = true;
+  return true;
+}
+
+static void note_crowd(execution_queue *begun, execution *self)
+{
+  if (self->is_behind || self->count > 1)
+    begun->crowded = CROWDED_FOR;
+  else if (begun->crowded > 0)
+    begun->crowded--;
+  self->is_crowded = begun->crowded > 0;
+}
+
 TRITONSERVER_Error *python_execute_begin(worker_keeper *keeper, TRITONBACKEND_Request **requests,
                                          uint32_t count, bool *pending)
 {
+  execution_queue *begun = worker_keeper_begun(keeper);
   execution *self;
   *pending = false;
   BACKEND_RETURN_IF_ERROR(execution_new(keeper, requests, count, &self));
   if (self == NULL)
     return NULL;
   progress reached = PENDING;
-  if (worker_keeper_try_begin_work(keeper, &self->link))
+  bool has_turn = try_begin(keeper, begun->last, self);
+  note_crowd(begun, self);
+  if (has_turn)
     reached = begin(self);
   *pending = reached == PENDING;
   if (*pending)
-    *worker_keeper_begun(keeper) = self;
+    append_begun(begun, self);
   else
     finish(keeper, self, reached);
   return NULL;
 }
 
+uint32_t python_executions_most(worker_keeper *keeper)
+{
+  const execution *before = worker_keeper_begun(keeper)->last;
+  const uint64_t usual = atomic_load_explicit(worker_keeper_usual_ns(keeper), memory_order_relaxed);
+  const uint64_t most_us = (uint64_t)worker_keeper_model(keeper)->backend->hand_ahead_us;
+  if (before == NULL || before->link == NULL || usual == 0 || usual / 1000 > most_us ||
+      !worker_keeper_may_join(keeper, before->link))
+    return 1;
+  return EXECUTIONS_MOST;
+}
+
 void python_execute_end(worker_keeper *keeper, int64_t timeout_us, bool *pending)
 {
-  execution *self = *worker_keeper_begun(keeper);
+  execution_queue *begun = worker_keeper_begun(keeper);
+  execution *self = begun->first;
+  execution *after = self->after; // it may be gone when it has been put aside
   *pending = true;
   if (self->link == NULL && timeout_us >= 0)
     return; // the worker was not free, and this thread must not wait
   progress reached = self->link == NULL ? run(self) : await_answer(self, timeout_us);
   if (reached == PENDING)
     return;
-  *worker_keeper_begun(keeper) = NULL;
+  take_begun(begun, after);
   *pending = false;
   finish(keeper, self, reached);
 }

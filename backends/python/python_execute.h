@@ -12,6 +12,9 @@ TRITONSERVER_Error *python_execute(worker_keeper *keeper, TRITONBACKEND_Request 
 // The same in two parts (backend_extension.h).
 TRITONSERVER_Error *python_execute_begin(worker_keeper *keeper, TRITONBACKEND_Request **requests,
                                          uint32_t count, bool *pending);
+// How many may be begun and not ended.
+uint32_t python_executions_most(worker_keeper *keeper);
+
 void python_execute_end(worker_keeper *keeper, int64_t timeout_us, bool *pending);
 
 #endif

@@ -135,10 +135,26 @@ bool request_table_begin_next(request_table *self, uint32_t *from, uint64_t *han
   return found;
 }
 
-void request_table_drop_trace(request_table *self, uint64_t handle)
+static void end_use(request_table *self, request_slot *slot)
+{
+  slot->used = false;
+  if (self->waiting > 0)
+    pthread_cond_broadcast(&self->unused);
+}
+
+void request_table_start(request_table *self, uint64_t handle, uint64_t compute_start_ns)
 {
   pthread_mutex_lock(&self->lock);
-  find(self, handle)->request.trace = NULL;
+  request_slot *slot = find(self, handle);
+  slot->request.compute_start_ns = compute_start_ns;
+  end_use(self, slot);
+  pthread_mutex_unlock(&self->lock);
+}
+
+void request_table_change(request_table *self, uint64_t handle, const open_request *request)
+{
+  pthread_mutex_lock(&self->lock);
+  find(self, handle)->request = *request;
   pthread_mutex_unlock(&self->lock);
 }
 
@@ -146,10 +162,8 @@ void request_table_end(request_table *self, uint64_t handle, bool close)
 {
   pthread_mutex_lock(&self->lock);
   request_slot *slot = find(self, handle);
-  slot->used = false;
+  end_use(self, slot);
   if (close)
     close_slot(self, slot);
-  if (self->waiting > 0)
-    pthread_cond_broadcast(&self->unused);
   pthread_mutex_unlock(&self->lock);
 }

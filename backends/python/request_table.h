@@ -48,8 +48,11 @@ bool request_table_begin(request_table *self, uint64_t handle, open_request *req
 bool request_table_begin_next(request_table *self, uint32_t *from, uint64_t *handle,
                               open_request *request);
 
-// Its request is released while it stays open, for what answers it later. The user's.
-void request_table_drop_trace(request_table *self, uint64_t handle);
+// Ends to use one whose execution begins now: later users find that time in it.
+void request_table_start(request_table *self, uint64_t handle, uint64_t compute_start_ns);
+
+// Changes what belongs to a request that the caller uses.
+void request_table_change(request_table *self, uint64_t handle, const open_request *request);
 
 // Ends to use it. With `close` the handle is no longer valid.
 void request_table_end(request_table *self, uint64_t handle, bool close);

@@ -231,7 +231,8 @@ TRITONSERVER_Error *request_wire_write(worker_link *link, const request_facts *r
       !channel_allocate(channel, total, &block))
     return backend_error(TRITONSERVER_ERROR_UNAVAILABLE,
                          "no room for the inputs of %u requests in the memory that is shared with "
-                         "the Python worker",
+                         "the Python worker: they are too large, or the model keeps too many "
+                         "(--backend-config=python,worker-shared-bytes)",
                          count);
   uint8_t *to = channel_own(channel, block);
   writer = (wire_writer){.to = to, .room = writer.size};

@@ -31,6 +31,7 @@ struct supervised {
   worker_process process;
   const supervised_events *events;
   void *user;
+  int connection;          // the owner's
   struct supervised *next; // the supervisor's list
   atomic_uint references;  // the supervisor's and the starter's
   pthread_mutex_t lock;    // guards `ended`, so that nobody kills what is reaped
@@ -84,9 +85,9 @@ void supervised_kill(supervised *process)
 
 // ---- on the thread
 
-static bool watch(const supervisor *self, int descriptor, void *whom)
+static bool watch(const supervisor *self, int descriptor, uint32_t events, void *whom)
 {
-  struct epoll_event event = {.events = EPOLLIN, .data.ptr = whom};
+  struct epoll_event event = {.events = events, .data.ptr = whom};
   return epoll_ctl(self->epoll, EPOLL_CTL_ADD, descriptor, &event) == 0;
 }
 
@@ -98,6 +99,7 @@ static void unwatch(const supervisor *self, int descriptor)
 
 static void stop_watching(const supervisor *self, const supervised *process)
 {
+  unwatch(self, process->connection);
   unwatch(self, process->process.handle);
   unwatch(self, process->process.output[0].descriptor);
   unwatch(self, process->process.output[1].descriptor);
@@ -106,17 +108,19 @@ static void stop_watching(const supervisor *self, const supervised *process)
 // What cannot be watched is not left running.
 static TRITONSERVER_Error *start_watching(supervisor *self, supervised *process)
 {
-  const worker_process *started = &process->process;
-  if (watch(self, started->output[0].descriptor, process) &&
-      watch(self, started->output[1].descriptor, process) && watch(self, started->handle, process))
+  worker_process *started = &process->process;
+  if (watch(self, started->output[0].descriptor, EPOLLIN, process) &&
+      watch(self, started->output[1].descriptor, EPOLLIN, process) &&
+      watch(self, process->connection, EPOLLRDHUP, process) &&
+      watch(self, started->handle, EPOLLIN, process))
     return NULL;
   TRITONSERVER_Error *error = backend_error(TRITONSERVER_ERROR_UNAVAILABLE,
                                             "cannot watch a Python worker: %s", strerror(errno));
   stop_watching(self, process);
   worker_process_kill(started);
   char *cause;
-  while ((cause = worker_process_reap(&process->process)) == NULL)
-    sched_yield(); // it was sent SIGKILL
+  while ((cause = worker_process_reap(started)) == NULL)
+    sched_yield(); // it is ending
   free(cause);
   return error;
 }
@@ -172,17 +176,28 @@ static void read_output(const supervisor *self, supervised *process)
   }
 }
 
+// It has become another program, or is on its way to its end, as its guard can tell.
+static void cut_off_locked(const supervisor *self, supervised *process)
+{
+  unwatch(self, process->connection);
+  process->process.cut_off = !process->process.told;
+  worker_process_kill(&process->process);
+}
+
 // Looks at a process of which a descriptor is ready. Other events of the same round may name it
 // too, so its memory goes later: see dispatch.
-static bool has_ended(supervisor *self, supervised *process)
+static bool has_ended(supervisor *self, supervised *process, uint32_t events)
 {
   read_output(self, process);
   pthread_mutex_lock(&process->lock);
   char *cause = worker_process_reap(&process->process);
   process->ended = cause != NULL;
+  if (cause == NULL && (events & EPOLLRDHUP) != 0)
+    cut_off_locked(self, process);
   pthread_mutex_unlock(&process->lock);
   if (cause == NULL)
     return false;
+  unwatch(self, process->connection);
   forget(self, process);
   process->events->ended(process->user, cause);
   return true;
@@ -205,7 +220,7 @@ static void dispatch(supervisor *self, struct epoll_event *events, int count)
     } else if (whom != NULL) {
       supervised *process = whom;
       drop_from(events, i + 1, count, process);
-      if (has_ended(self, process))
+      if (has_ended(self, process, events[i].events))
         supervised_release(process);
     }
   }
@@ -266,7 +281,7 @@ static supervised *new_process(const supervised_events *events, void *user)
 }
 
 TRITONSERVER_Error *supervisor_start(supervisor *self, char *const *arguments,
-                                     char *const *environment, int socket,
+                                     char *const *environment, int socket, int connection,
                                      const supervised_events *events, void *user,
                                      supervised **started)
 {
@@ -278,6 +293,7 @@ TRITONSERVER_Error *supervisor_start(supervisor *self, char *const *arguments,
                        .process = new_process(events, user)};
   if (order.process == NULL)
     return backend_error_no_memory("a Python worker");
+  order.process->connection = connection;
   pthread_mutex_lock(&self->lock);
   order.next = self->orders;
   self->orders = &order;
@@ -296,7 +312,7 @@ static TRITONSERVER_Error *open_descriptors(supervisor *self)
 {
   self->epoll = epoll_create1(EPOLL_CLOEXEC);
   self->wakeup = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-  if (self->epoll >= 0 && self->wakeup >= 0 && watch(self, self->wakeup, self))
+  if (self->epoll >= 0 && self->wakeup >= 0 && watch(self, self->wakeup, EPOLLIN, self))
     return NULL;
   return backend_error(TRITONSERVER_ERROR_UNAVAILABLE, "cannot watch Python workers: %s",
                        strerror(errno));

@@ -25,13 +25,14 @@ TRITONSERVER_Error *supervisor_new(supervisor **made);
 void supervisor_free(supervisor *self);
 
 // Starts a process and waits until it is started or failed. `user` must stay until `ended` was
-// called. The caller owns the handle. Any thread but the supervisor's.
+// called, and so must `connection`, the other end of `socket`: a process that lets go of it is
+// ended. The caller owns the handle. Any thread but the supervisor's.
 TRITONSERVER_Error *supervisor_start(supervisor *self, char *const *arguments,
-                                     char *const *environment, int socket,
+                                     char *const *environment, int socket, int connection,
                                      const supervised_events *events, void *user,
                                      supervised **started);
 
-// Kills the process and its group, if it has not ended. Any thread.
+// Ends the process and all that it has started, if it has not ended. Any thread.
 void supervised_kill(supervised *process);
 
 // Gives up the handle; the process goes on. NULL does nothing.

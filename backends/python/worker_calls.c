@@ -246,7 +246,7 @@ void worker_call_take(worker_keeper *keeper, calls *of_model, worker_link *link,
     break;
   default:
     if (calls_handle(of_model, worker_keeper_requests(keeper), call))
-      worker_keeper_note_wait(keeper);
+      worker_keeper_note_wait(keeper, call->kind == CALL_INFER);
     else
       BACKEND_LOG_WARN("model '%s': a Python worker made an unknown call",
                        worker_keeper_model(keeper)->name);

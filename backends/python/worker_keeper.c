@@ -81,17 +81,33 @@ static TRITONSERVER_Error *gone_locked(const worker_keeper *self)
       self->cause == NULL ? "it is not known how" : self->cause);
 }
 
+static bool has_ended_locked(const worker_keeper *self, const worker_link *link)
+{
+  return link == NULL || self->link != link || self->ended >= self->number;
+}
+
 TRITONSERVER_Error *worker_keeper_why_gone(worker_keeper *self, worker_link *link)
 {
   uint64_t deadline = backend_now_ns() + (uint64_t)START_WAIT_S * NS_PER_S;
   pthread_mutex_lock(&self->lock);
-  if (self->link == link && link != NULL) {
+  if (!has_ended_locked(self, link))
     kill_locked(self); // who breaks the rings cannot be talked to any more
-    while (self->link == link && self->ended < self->number)
-      if (!host_condition_wait(&self->changed, &self->lock, deadline))
-        break;
-  }
+  while (!has_ended_locked(self, link))
+    if (!host_condition_wait(&self->changed, &self->lock, deadline))
+      break;
   TRITONSERVER_Error *error = gone_locked(self);
+  pthread_mutex_unlock(&self->lock);
+  return error;
+}
+
+TRITONSERVER_Error *keeper_gone_already(worker_keeper *self, worker_link *link)
+{
+  TRITONSERVER_Error *error = NULL;
+  pthread_mutex_lock(&self->lock);
+  if (has_ended_locked(self, link))
+    error = gone_locked(self);
+  else
+    kill_locked(self);
   pthread_mutex_unlock(&self->lock);
   return error;
 }
@@ -276,8 +292,8 @@ static void serve(worker_keeper *self)
 {
   worker_link *link = keeper_link(self);
   calls *of_model;
-  TRITONSERVER_Error *error =
-      calls_new(self->model->server, worker_keeper_name(self), link, &self->member, &of_model);
+  TRITONSERVER_Error *error = calls_new(self->model->server, &self->model->backend->calls,
+                                        worker_keeper_name(self), link, &self->member, &of_model);
   if (error == NULL) {
     aside_open(&self->aside, link);
     serve_calls(self, of_model, link);
@@ -353,7 +369,9 @@ TRITONSERVER_Error *worker_keeper_start(const python_model *model, const char *n
   }
   int failure = host_thread_start(&self->listener, "py listener", listen_for_calls, self);
   if (failure != 0) {
+    pthread_mutex_lock(&self->lock);
     self->state = KEEPER_STOPPED;
+    pthread_mutex_unlock(&self->lock);
     bury(self);
     let_go(self);
     free_keeper(self);
@@ -459,25 +477,26 @@ void worker_keeper_stop(worker_keeper *self)
 bool keeper_take_turn_locked(worker_keeper *self, uint64_t deadline_ns)
 {
   self->waiting++;
-  while (self->working && host_condition_wait(&self->changed, &self->lock, deadline_ns))
+  while (self->working > 0 && host_condition_wait(&self->changed, &self->lock, deadline_ns))
     ;
   self->waiting--;
-  if (self->working)
+  if (self->working > 0)
     return false;
-  self->working = true;
+  self->working = 1;
   return true;
 }
 
 void keeper_end_turn_locked(worker_keeper *self)
 {
-  self->working = false;
-  if (self->waiting > 0)
+  self->working--;
+  if (self->waiting > 0 && self->working == 0)
     pthread_cond_broadcast(&self->changed);
 }
 
-void worker_keeper_note_wait(worker_keeper *self)
+void worker_keeper_note_wait(worker_keeper *self, bool calls_model)
 {
   pthread_mutex_lock(&self->lock);
+  self->calls_models = self->calls_models || calls_model;
   if (self->waiting > 0)
     pthread_cond_broadcast(&self->changed);
   pthread_mutex_unlock(&self->lock);
@@ -513,18 +532,49 @@ TRITONSERVER_Error *worker_keeper_begin_work(worker_keeper *self, worker_link **
 bool worker_keeper_try_begin_work(worker_keeper *self, worker_link **link)
 {
   pthread_mutex_lock(&self->lock);
-  bool begun = self->state == KEEPER_READY && !self->working && self->waiting == 0;
+  bool begun = self->state == KEEPER_READY && self->working == 0 && self->waiting == 0;
   if (begun) {
-    self->working = true;
+    self->working = 1;
     *link = worker_link_ref(self->link);
   }
   pthread_mutex_unlock(&self->lock);
   return begun;
 }
 
-void **worker_keeper_begun(worker_keeper *self)
+static bool may_join_locked(const worker_keeper *self, const worker_link *link)
+{
+  return self->link == link && self->state == KEEPER_READY && self->working > 0 &&
+         self->waiting == 0 && !self->calls_models;
+}
+
+bool worker_keeper_may_join(worker_keeper *self, const worker_link *link)
+{
+  pthread_mutex_lock(&self->lock);
+  bool may = may_join_locked(self, link);
+  pthread_mutex_unlock(&self->lock);
+  return may;
+}
+
+bool worker_keeper_join_work(worker_keeper *self, worker_link *link)
+{
+  pthread_mutex_lock(&self->lock);
+  bool joined = may_join_locked(self, link);
+  if (joined) {
+    self->working++;
+    worker_link_ref(link);
+  }
+  pthread_mutex_unlock(&self->lock);
+  return joined;
+}
+
+execution_queue *worker_keeper_begun(worker_keeper *self)
 {
   return &self->begun;
+}
+
+_Atomic uint64_t *worker_keeper_usual_ns(worker_keeper *self)
+{
+  return &self->usual_ns;
 }
 
 void worker_keeper_end_work(worker_keeper *self, worker_link *link)

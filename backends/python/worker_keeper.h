@@ -43,8 +43,22 @@ void worker_keeper_end_work(worker_keeper *self, worker_link *link);
 // Begins work if that needs no waiting. False: nothing was begun.
 bool worker_keeper_try_begin_work(worker_keeper *self, worker_link **link);
 
-// Where an execution that was begun and has not ended is kept; the instance has one at a time.
-void **worker_keeper_begun(worker_keeper *self);
+// Joins the work under way on `link`, behind it: worker_keeper_end_work must be called for each.
+// False: the worker is not that one or not ready, or somebody waits for the turn, or the model
+// calls others: executions might then wait for each other.
+bool worker_keeper_join_work(worker_keeper *self, worker_link *link);
+bool worker_keeper_may_join(worker_keeper *self, const worker_link *link);
+
+// The executions that were begun and have not ended, in their order. Whose the instance is uses it.
+typedef struct execution_queue {
+  struct execution *first;
+  struct execution *last;
+  uint32_t crowded; // so many more are taken to be some of many
+} execution_queue;
+execution_queue *worker_keeper_begun(worker_keeper *self);
+
+// How long `execute` takes of late, by the worker's word; 0: not known yet.
+_Atomic uint64_t *worker_keeper_usual_ns(worker_keeper *self);
 
 // Those that nobody waits for (aside.h).
 struct aside_list *worker_keeper_aside(worker_keeper *self);
@@ -60,19 +74,25 @@ bool worker_keeper_send(worker_link *link, const channel_message *work);
 TRITONSERVER_Error *worker_keeper_await(worker_keeper *self, worker_link *link, uint64_t id,
                                         int64_t seconds, channel_message *answer);
 
-// The same without an error for the time: false when `timeout_us` (negative: for ever) is over.
-// True: there is an answer, or *error.
+// The same without an error for the time: false when `timeout_us` (negative: for ever) is over, or
+// when the worker is about to end. True: there is an answer, or *error. Waits for nothing but the
+// time, so a loop of the server may call it.
 bool worker_keeper_poll(worker_keeper *self, worker_link *link, uint64_t id, int64_t timeout_us,
                         channel_message *answer, TRITONSERVER_Error **error);
 
 // Why the worker behind `link` is gone. Waits a moment for its end to be seen.
 TRITONSERVER_Error *worker_keeper_why_gone(worker_keeper *self, worker_link *link);
 
-// The thread of execute may wait for a reply now: who waits for the turn looks again.
-void worker_keeper_note_wait(worker_keeper *self);
+// The thread of execute may wait for a reply now, to a call of a model or another one: who waits
+// for the turn looks again.
+void worker_keeper_note_wait(worker_keeper *self, bool calls_model);
 
 // Whether the worker is not there, and why, without asking it or waiting.
 bool worker_keeper_has_fault(worker_keeper *self, char *text, size_t size);
+
+// worker_keeper_check_ready is to follow: sends its question already, if that needs no waiting. The
+// time for the answer runs from here on.
+void worker_keeper_ask_ready(worker_keeper *self);
 
 // Whether requests can be served: the worker lives and the model's is_ready says so.
 TRITONSERVER_Error *worker_keeper_check_ready(worker_keeper *self);

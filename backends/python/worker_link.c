@@ -36,7 +36,7 @@ static size_t region_size(void)
   return (size_t)pages * (size_t)page_size;
 }
 
-TRITONSERVER_Error *worker_link_new(worker_link **made)
+TRITONSERVER_Error *worker_link_new(size_t shared_most, worker_link **made)
 {
   worker_link *self = calloc(1, sizeof *self);
   if (self == NULL)
@@ -47,6 +47,7 @@ TRITONSERVER_Error *worker_link_new(worker_link **made)
     return backend_error(TRITONSERVER_ERROR_UNAVAILABLE,
                          "cannot make a channel to a Python worker: %s", strerror(failure));
   }
+  channel_limit(self->channel, shared_most);
   atomic_init(&self->references, 1);
   pthread_mutex_init(&self->lock, NULL);
   *made = self;

@@ -12,8 +12,8 @@
 typedef struct worker_link worker_link;
 
 // Makes a channel whose regions have as much address space as the machine has memory, 64 GiB at
-// most.
-TRITONSERVER_Error *worker_link_new(worker_link **made);
+// most. `shared_most` bytes at a time are in blocks of the host's.
+TRITONSERVER_Error *worker_link_new(size_t shared_most, worker_link **made);
 worker_link *worker_link_ref(worker_link *self);
 void worker_link_unref(worker_link *self); // NULL does nothing
 

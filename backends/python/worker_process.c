@@ -119,7 +119,7 @@ static int spawn_with_pipes(worker_process *self, const worker_command *command,
   if (self->handle >= 0)
     return 0;
   failure = errno;
-  kill(-self->id, SIGKILL);
+  kill(self->id, SIGTERM);
   waitpid(self->id, NULL, 0);
   return failure;
 }
@@ -172,10 +172,11 @@ TRITONSERVER_Error *worker_process_start(worker_process *self, const worker_comm
   return failed(command->arguments[0], failure);
 }
 
-void worker_process_kill(const worker_process *self)
+void worker_process_kill(worker_process *self)
 {
-  kill(-self->id, SIGKILL);
-  syscall(SYS_pidfd_send_signal, self->handle, SIGKILL, NULL, 0);
+  self->told = true;
+  syscall(SYS_pidfd_send_signal, self->handle, SIGTERM, NULL, 0);
+  syscall(SYS_pidfd_send_signal, self->handle, SIGCONT, NULL, 0); // should somebody have stopped it
 }
 
 // Who sent a SIGKILL cannot be known, but whether it can have been the kernel.
@@ -205,6 +206,11 @@ static char *describe(const worker_process *self, const siginfo_t *end)
   const char *last_line = self->output[1].last;
   if (end->si_code == CLD_EXITED)
     snprintf(how, sizeof how, "it exited with status %d", end->si_status);
+  else if (end->si_status == PROTOCOL_TOLD_SIGNAL && self->cut_off)
+    snprintf(how, sizeof how,
+             "it let go of its connection to the server, as by os.exec, and was ended");
+  else if (end->si_status == PROTOCOL_TOLD_SIGNAL && self->told)
+    snprintf(how, sizeof how, "it was ended by the server");
   else if (end->si_code == CLD_KILLED || end->si_code == CLD_DUMPED)
     describe_signal(self, end->si_status, how, sizeof how);
   char *cause;
@@ -217,15 +223,11 @@ char *worker_process_reap(worker_process *self)
 {
   siginfo_t end = {0};
   int found;
-  do // its number stays taken until it is reaped, so that of its group is not somebody else's
-    found = waitid(P_PIDFD, (id_t)self->handle, &end, WEXITED | WNOHANG | WNOWAIT);
+  do
+    found = waitid(P_PIDFD, (id_t)self->handle, &end, WEXITED | WNOHANG);
   while (found != 0 && errno == EINTR);
   if (found == 0 && end.si_pid == 0)
     return NULL;
-  if (found == 0) {
-    kill(-self->id, SIGKILL);
-    waitid(P_PIDFD, (id_t)self->handle, &end, WEXITED | WNOHANG);
-  }
   for (int i = 0; i < 2; i++)
     worker_output_drain(&self->output[i]);
   char *cause = describe(self, &end);

@@ -1,5 +1,6 @@
 // One worker process as the system sees it: how it is started, what it prints, how it ended. The
-// supervisor owns the descriptors and looks at them; see supervisor.h.
+// supervisor owns the descriptors and looks at them; see supervisor.h. What is started is the
+// launcher, which stays as the worker's guard and ends as the worker did (launcher/guard.c).
 #ifndef NEREID_PYTHON_WORKER_PROCESS_H
 #define NEREID_PYTHON_WORKER_PROCESS_H
 
@@ -21,22 +22,23 @@ typedef struct worker_command {
 } worker_command;
 
 typedef struct worker_process {
-  pid_t id;                    // also of its session and group
+  pid_t id;
   int handle;                  // pidfd
   int64_t out_of_memory_kills; // of the system, when it started; -1: not known
   worker_output output[2];     // stdout, stderr
+  bool told;                   // to end
+  bool cut_off;                // it let go of its connection before
 } worker_process;
 
-// Starts the process in a session of its own, with no descriptor but stdin (/dev/null), stdout,
+// Starts the launcher in a session of its own, with no descriptor but stdin (/dev/null), stdout,
 // stderr and the socket. The supervisor's thread.
 TRITONSERVER_Error *worker_process_start(worker_process *self, const worker_command *command);
 
-// Sends SIGKILL to the process and all of its group. It must not have been reaped yet.
-void worker_process_kill(const worker_process *self);
+// Has the guard end the worker and all that it has started. It must not have been reaped yet.
+void worker_process_kill(worker_process *self);
 
-// After the pidfd became readable: kills what is left of the group, reads what is left in the
-// pipes, reaps the process. `cause` says how it ended, e.g. "it was ended by signal SIGKILL"; for
-// free(). NULL when it has not ended.
+// After the pidfd became readable: reads what is left in the pipes, reaps the process. Gives how it
+// ended, e.g. "it was ended by signal SIGKILL", for free(). NULL when it has not ended.
 char *worker_process_reap(worker_process *self);
 
 #endif

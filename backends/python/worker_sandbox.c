@@ -20,12 +20,14 @@ static const struct {
   const char *key;
   size_t field;
   int64_t least;
-  int64_t usual; // 0: the machine's memory
+  int64_t usual; // 0: of the machine's memory
+  int64_t part;  // this part
 } NUMBERS[] = {
-    {"worker-processes", offsetof(worker_sandbox, processes), 16, 8192},
-    {"worker-memory-bytes", offsetof(worker_sandbox, memory_bytes), INT64_C(64) << 20, 0},
-    {"worker-file-bytes", offsetof(worker_sandbox, file_bytes), 1 << 20, 64 * GIBIBYTE},
-    {"worker-scratch-bytes", offsetof(worker_sandbox, scratch_bytes), 1 << 20, GIBIBYTE},
+    {"worker-processes", offsetof(worker_sandbox, processes), 16, 8192, 1},
+    {"worker-memory-bytes", offsetof(worker_sandbox, memory_bytes), INT64_C(64) << 20, 0, 1},
+    {"worker-shared-bytes", offsetof(worker_sandbox, shared_bytes), 1 << 20, 0, 4},
+    {"worker-file-bytes", offsetof(worker_sandbox, file_bytes), 1 << 20, 64 * GIBIBYTE, 1},
+    {"worker-scratch-bytes", offsetof(worker_sandbox, scratch_bytes), 1 << 20, GIBIBYTE, 1},
 };
 
 static const char LEVEL[] = "worker-sandbox", READ_PATHS[] = "worker-read-paths";
@@ -50,7 +52,7 @@ static TRITONSERVER_Error *read_numbers(worker_sandbox *self, const json_t *sett
   for (size_t i = 0; i < COUNT(NUMBERS); i++) {
     const char *text = json_string_value(json_object_get(settings, NUMBERS[i].key));
     int64_t *value = (int64_t *)((char *)self + NUMBERS[i].field);
-    *value = NUMBERS[i].usual != 0 ? NUMBERS[i].usual : machine_memory();
+    *value = NUMBERS[i].usual != 0 ? NUMBERS[i].usual : machine_memory() / NUMBERS[i].part;
     BACKEND_RETURN_IF_ERROR(
         backend_read_integer("setting", NUMBERS[i].key, text, NUMBERS[i].least, INT64_MAX, value));
   }

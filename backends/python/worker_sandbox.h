@@ -10,7 +10,8 @@
 typedef struct worker_sandbox {
   bool strict;
   int64_t processes, memory_bytes, file_bytes, scratch_bytes;
-  char *read_paths; // strict: "/a:/b", NULL: none
+  int64_t shared_bytes; // that the server shares with one worker at a time
+  char *read_paths;     // strict: "/a:/b", NULL: none
 } worker_sandbox;
 
 // `settings` are the backend's. After an error `self` needs its end too.

@@ -45,7 +45,8 @@ static error *refuse_submission(request *r, error *e, failure_reason reason)
 #define RUN_HERE_NS 50000 // models that take longer would keep the submitting thread from its work
 #define AWAIT_US    50    // how long that thread waits for an execution in two parts
 
-static bool begin_execution(instance *i);
+static void begin_execution(instance *i, queue_item *const *items, size_t count);
+static bool end_execution(instance *i, int64_t timeout_us);
 
 // Follows the durations of executions; one that is slow is believed at once.
 static void note_duration(model *m, uint64_t ns)
@@ -67,6 +68,11 @@ static bool enqueue(model *m, request *r, error **e)
   return false;
 }
 
+static bool in_two_parts(const instance *i)
+{
+  return i->model->backend->functions.model_instance_execute_begin != NULL;
+}
+
 static bool may_run_here(const model *m, const request *r)
 {
   const backend *b = m->backend;
@@ -83,12 +89,14 @@ static bool run_here(model *m, request *r)
   if (i == NULL)
     return false;
   model_ref(m); // the request's reference may go with it
-  i->items[0] = &r->item;
   bool ended = true;
-  if (m->backend->functions.model_instance_execute_begin != NULL)
-    ended = begin_execution(i);
-  else
+  i->items[0] = &r->item;
+  if (in_two_parts(i)) {
+    begin_execution(i, i->items, 1);
+    ended = i->begun_count == 0 || end_execution(i, AWAIT_US);
+  } else {
     infer_execute(i, 1);
+  }
   if (ended)
     scheduler_give_back(m->scheduler, loan);
   else
@@ -126,6 +134,7 @@ static error *submit(request *r, trace *t)
   response_factory *f = r->factory;
   f->start_ns = r->times.start;
   r->item.slot = m->ordering != NULL ? &f->slot : NULL;
+  r->item.may_go_ahead = r->may_run_here; // by the same reasons: a client's, and not large
   f->answer_owed = true;
   atomic_store_explicit(&r->state, REQUEST_PENDING, memory_order_release);
   if (run_here(m, r) || enqueue(m, r, &e))
@@ -214,14 +223,14 @@ error *infer_cancel(request *r)
   return NULL;
 }
 
-// Moves the requests that are still wanted from items to batch; cancelled ones are answered here
-// and never reach the backend.
-static uint32_t collect_batch(instance *i, size_t count)
+// Moves the requests that are still wanted to the batch, from `at` on; cancelled ones are answered
+// here and never reach the backend.
+static uint32_t collect_batch(instance *i, size_t at, queue_item *const *items, size_t count)
 {
   uint32_t kept = 0, rows = 0;
   uint64_t now = clock_monotonic_ns();
   for (size_t n = 0; n < count; n++) {
-    request *r = request_of_item(i->items[n]);
+    request *r = request_of_item(items[n]);
     r->times.queue_start = r->item.enqueued_ns;
     r->times.compute_start = now;
     atomic_store_explicit(&r->state, REQUEST_EXECUTING, memory_order_relaxed);
@@ -231,72 +240,107 @@ static uint32_t collect_batch(instance *i, size_t count)
       answer_cancelled(r);
       continue;
     }
-    r->place = &i->executing[kept];
+    r->place = &i->executing[at + kept];
     atomic_store_explicit(r->place, r, memory_order_relaxed);
-    i->batch[kept++] = r;
+    i->batch[at + kept++] = r;
     rows += request_rows(r);
   }
   for (uint32_t n = 0; n < kept; n++)
-    i->batch[n]->factory->executed_rows = rows;
+    i->batch[at + n]->factory->executed_rows = rows;
   return kept;
 }
 
 // The backend refused the batch as a whole: it owns no request of it. Those that it released all
 // the same are gone.
-static void fail_batch(instance *i, uint32_t count, const error *e)
+static void fail_batch(instance *i, size_t at, uint32_t count, error *e_owned)
 {
   for (uint32_t n = 0; n < count; n++) {
-    request *r = atomic_exchange_explicit(&i->executing[n], NULL, memory_order_acq_rel);
+    request *r = atomic_exchange_explicit(&i->executing[at + n], NULL, memory_order_acq_rel);
     if (r != NULL)
-      infer_fail(r, error_new(error_get_code(e), "%s", error_message(e)), FAILURE_BACKEND);
+      infer_fail(r, error_new(error_get_code(e_owned), "%s", error_message(e_owned)),
+                 FAILURE_BACKEND);
   }
+  error_free(e_owned);
 }
 
-void infer_execute(instance *i, size_t count)
+static void execute_at_once(instance *i, size_t count)
 {
-  uint32_t kept = collect_batch(i, count);
+  uint32_t kept = collect_batch(i, 0, i->items, count);
   if (kept == 0)
     return;
   uint64_t begin = clock_monotonic_ns();
   error *e = (error *)i->model->backend->functions.model_instance_execute(
       (TRITONBACKEND_ModelInstance *)i, (TRITONBACKEND_Request **)i->batch, kept);
   note_duration(i->model, clock_monotonic_ns() - begin);
-  if (e == NULL)
-    return;
-  fail_batch(i, kept, e);
-  error_free(e);
+  if (e != NULL)
+    fail_batch(i, 0, kept, e);
 }
 
-// Begins the execution of the request in i->items and waits for its end a little. True: it has
-// ended.
-static bool begin_execution(instance *i)
+void infer_execute(instance *i, size_t count)
 {
-  const backend_functions *functions = &i->model->backend->functions;
-  TRITONBACKEND_ModelInstance *handle = (TRITONBACKEND_ModelInstance *)i;
-  bool pending = false;
-  uint32_t kept = collect_batch(i, 1);
-  if (kept == 0)
-    return true;
-  i->begun_ns = clock_monotonic_ns();
-  error *e = (error *)functions->model_instance_execute_begin(
-      handle, (TRITONBACKEND_Request **)i->batch, kept, &pending);
-  if (e != NULL) {
-    fail_batch(i, kept, e);
-    error_free(e);
-    return true;
+  if (!in_two_parts(i)) {
+    execute_at_once(i, count);
+    return;
   }
+  begin_execution(i, i->items, count);
+  infer_end(i);
+}
+
+// Begins an execution behind those that have not ended.
+static void begin_execution(instance *i, queue_item *const *items, size_t count)
+{
+  size_t at = (i->first_begun + i->begun_count) % INSTANCE_BEGUN_MOST;
+  uint32_t kept = collect_batch(i, at, items, count);
+  if (kept == 0)
+    return;
+  bool pending = false;
+  i->begun_ns[at] = clock_monotonic_ns();
+  error *e = (error *)i->model->backend->functions.model_instance_execute_begin(
+      (TRITONBACKEND_ModelInstance *)i, (TRITONBACKEND_Request **)&i->batch[at], kept, &pending);
+  if (e != NULL)
+    fail_batch(i, at, kept, e);
+  else if (pending)
+    i->begun_count++;
+  else
+    note_duration(i->model, clock_monotonic_ns() - i->begun_ns[at]);
+}
+
+// Waits for the end of the first one. False: it has not come in time.
+static bool end_execution(instance *i, int64_t timeout_us)
+{
+  bool pending = true;
+  i->model->backend->functions.model_instance_execute_end((TRITONBACKEND_ModelInstance *)i,
+                                                          timeout_us, &pending);
   if (pending)
-    functions->model_instance_execute_end(handle, AWAIT_US, &pending);
-  if (!pending)
-    note_duration(i->model, clock_monotonic_ns() - i->begun_ns);
-  return !pending;
+    return false;
+  uint64_t begun_ns = i->begun_ns[i->first_begun];
+  uint64_t from_ns = begun_ns > i->ended_ns ? begun_ns : i->ended_ns;
+  i->ended_ns = clock_monotonic_ns();
+  note_duration(i->model, i->ended_ns - from_ns);
+  i->begun_count--;
+  i->first_begun = i->begun_count == 0 ? 0 : (i->first_begun + 1) % INSTANCE_BEGUN_MOST;
+  return true;
+}
+
+// Begins what waits, as far as the backend takes it before it has ended the execution under way.
+static void begin_ahead(instance *i)
+{
+  uint32_t (*most)(TRITONBACKEND_ModelInstance *) =
+      i->model->backend->functions.model_instance_executions_most;
+  scheduler *s = i->model->scheduler;
+  while (most != NULL && i->begun_count < INSTANCE_BEGUN_MOST && scheduler_pending(s) > 0 &&
+         i->begun_count < most((TRITONBACKEND_ModelInstance *)i)) {
+    queue_item *item = scheduler_take_ahead(s, i->model->instance_count - 1);
+    if (item == NULL)
+      return;
+    begin_execution(i, &item, 1);
+  }
 }
 
 void infer_end(instance *i)
 {
-  bool pending = true;
-  while (pending)
-    i->model->backend->functions.model_instance_execute_end((TRITONBACKEND_ModelInstance *)i, -1,
-                                                            &pending);
-  note_duration(i->model, clock_monotonic_ns() - i->begun_ns);
+  while (i->begun_count > 0) {
+    begin_ahead(i);
+    end_execution(i, -1);
+  }
 }

@@ -23,7 +23,8 @@ error *infer_cancel(request *r);
 // Runs the batch in i->items on the calling instance thread.
 void infer_execute(instance *i, size_t count);
 
-// Ends an execution that was begun on a thread that must not wait for it. The instance's thread.
+// Ends what was begun on a thread that must not wait for it, and executions that are begun behind
+// it meanwhile. The instance's thread.
 void infer_end(instance *i);
 
 // Answers with an error as the final response, counts the failure and releases the request.

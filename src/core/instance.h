@@ -15,6 +15,9 @@
 
 typedef struct model model;
 
+// Executions in two parts (backend_extension.h) that an instance may have begun at once.
+#define INSTANCE_BEGUN_MOST 16
+
 typedef struct instance {
   model *model; // borrowed: the model owns its instances
   char *name;
@@ -32,7 +35,12 @@ typedef struct instance {
   _Atomic(request *) *executing; // those of the batch that the backend has not released
   queue_item **items;            // the same batch as the scheduler gives it
   size_t batch_capacity;
-  uint64_t begun_ns;     // an execution in two parts: when it began
+  // Executions in two parts that have not ended, in their order: a ring in `batch` and `executing`.
+  // There is more than one only where each has one request.
+  size_t first_begun;
+  size_t begun_count;
+  uint64_t begun_ns[INSTANCE_BEGUN_MOST];
+  uint64_t ended_ns;     // when the last one ended
   unsigned regroup_skip; // executions until the next pause for clients; its thread only, like:
   unsigned regroup_vain; // how many are skipped after a pause in vain, as pauses went of late
 } instance;

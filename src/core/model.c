@@ -255,16 +255,24 @@ const model_environment *model_environment_of(const model *m)
   return &m->environment;
 }
 
+void model_ask_health(const model *m)
+{
+  const backend_functions *functions = &m->backend->functions;
+  for (size_t i = 0; i < m->instance_count && functions->model_instance_ask_ready != NULL; i++)
+    functions->model_instance_ask_ready((TRITONBACKEND_ModelInstance *)m->instances[i]);
+}
+
+// All are heard: the answer of one that was asked must not wait for the next question.
 bool model_is_healthy(model *m)
 {
+  bool healthy = true;
   for (size_t i = 0; i < m->instance_count; i++) {
     AUTO_ERROR error *e = instance_ready(m->instances[i]);
-    if (e != NULL) {
+    if (e != NULL)
       log_verbose(1, "instance '%s' is not ready: %s", m->instances[i]->name, error_message(e));
-      return false;
-    }
+    healthy = healthy && e == NULL;
   }
-  return true;
+  return healthy;
 }
 
 bool model_has_fault(const model *m, char *text, size_t size)

@@ -58,6 +58,8 @@ const Inference__ModelConfig *
 model_config(const model *m); // normalised; valid as long as the model
 const model_environment *model_environment_of(const model *m);
 
+// Has all instances asked whether they are ready, without waiting; model_is_healthy is to follow.
+void model_ask_health(const model *m);
 // True while every instance answers TRITONBACKEND_ModelInstanceReady positively (or has no such
 // function).
 bool model_is_healthy(model *m);

@@ -95,27 +95,47 @@ static bool is_excused(const version_slot *v)
                                            strcmp(v->reason, "unloaded") == 0);
 }
 
-// Whether all versions are READY or meant to be away, and the instances of those that serve are
-// well. The instances are asked without the lock.
+// False: there is no version with this index. `*well`: it is READY, with its model referenced in
+// `*m`, or meant to be away, and the entry is well.
+static bool look_at_version(model_entry *entry, size_t index, model **m, bool *well)
+{
+  *m = NULL;
+  pthread_mutex_lock(&entry->lock);
+  *well = entry->failure == NULL;
+  const bool found = index < entry->version_count;
+  if (found && entry->versions[index].state == VERSION_READY)
+    *m = model_ref(entry->versions[index].ready);
+  else if (found)
+    *well = *well && is_excused(&entry->versions[index]);
+  pthread_mutex_unlock(&entry->lock);
+  return found;
+}
+
+static void ask_entry(model_entry *entry)
+{
+  model *m;
+  bool well;
+  for (size_t i = 0; look_at_version(entry, i, &m, &well); i++)
+    if (m != NULL) {
+      model_ask_health(m);
+      model_unref(m);
+    }
+}
+
+// Whether all versions are well, and the instances of those that serve. They are asked without the
+// lock.
 static bool entry_is_ready(model_entry *entry)
 {
-  for (size_t i = 0;; i++) {
-    model *m = NULL;
-    pthread_mutex_lock(&entry->lock);
-    bool ready = entry->failure == NULL;
-    bool end = i >= entry->version_count;
-    if (!end && entry->versions[i].state == VERSION_READY)
-      m = model_ref(entry->versions[i].ready);
-    else if (!end)
-      ready = ready && is_excused(&entry->versions[i]);
-    pthread_mutex_unlock(&entry->lock);
+  bool ready = true, well;
+  model *m;
+  for (size_t i = 0; look_at_version(entry, i, &m, &well); i++) {
+    ready = ready && well;
     if (m != NULL) {
       ready = model_is_healthy(m) && ready;
       model_unref(m);
     }
-    if (!ready || end)
-      return ready;
   }
+  return ready && well;
 }
 
 error *server_is_ready(server *s, bool *ready)
@@ -126,9 +146,12 @@ error *server_is_ready(server *s, bool *ready)
     return NULL;
   *ready = true;
   model_entry *entry = NULL;
-  while (s->options.strict_readiness && *ready &&
-         (entry = model_table_next(&s->models, entry)) != NULL)
-    *ready = entry_is_ready(entry);
+  if (!s->options.strict_readiness)
+    return NULL;
+  while ((entry = model_table_next(&s->models, entry)) != NULL)
+    ask_entry(entry);
+  while ((entry = model_table_next(&s->models, entry)) != NULL)
+    *ready = entry_is_ready(entry) && *ready;
   return NULL;
 }
 
@@ -140,6 +163,7 @@ error *server_model_is_ready(server *s, const char *name, int64_t version, bool 
   AUTO_ERROR error *e = server_find_model(s, name, version, &m);
   if (e != NULL)
     return NULL;
+  model_ask_health(m);
   *ready = model_is_healthy(m);
   model_unref(m);
   return NULL;

@@ -49,6 +49,13 @@ static void set_allocator(void)
   mallopt(M_TRIM_THRESHOLD, 256 << 10);
 }
 
+// While there is one thread: backends load beside others that read the environment. An operator's
+// own value stays.
+static void set_environment(void)
+{
+  setenv("ORT_DISABLE_TELEMETRY", "1", 0); // why: backends/onnxruntime/onnxruntime.c
+}
+
 int main(int argument_count, char **arguments)
 {
   daemon_options options;
@@ -66,6 +73,7 @@ int main(int argument_count, char **arguments)
     status = print_help();
   } else {
     set_signals();
+    set_environment();
     set_allocator();
     raise_descriptor_limit();
     status = life_run(&options, &rules);

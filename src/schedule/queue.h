@@ -29,6 +29,7 @@ typedef struct queue_item {
   uint64_t timeout_us; // the request's own timeout; 0: none
   slice batch_key;     // only items with equal keys share a batch; must live as long as the item is
                        // queued
+  bool may_go_ahead;   // to a worker that is still busy with another item (scheduler_take_ahead)
   // Set by the scheduler; all of it zeroed before the first use:
   struct queue_item *next;
   struct queue_item *previous;

@@ -492,6 +492,22 @@ size_t scheduler_try_take(scheduler *s, queue_item **items, size_t capacity,
   return 0;
 }
 
+static bool may_take_ahead(const scheduler *s, size_t others)
+{
+  return !s->policy.batching && s->queue.count > s->waking + others &&
+         request_queue_first(&s->queue)->may_go_ahead;
+}
+
+queue_item *scheduler_take_ahead(scheduler *s, size_t others)
+{
+  queue_item *item = NULL;
+  pthread_mutex_lock(&s->lock);
+  if (may_take_ahead(s, others))
+    collect(s, &item, 1, BATCH_CLOSED_FULL);
+  pthread_mutex_unlock(&s->lock);
+  return item;
+}
+
 bool scheduler_cancel(scheduler *s, queue_item *item)
 {
   pthread_mutex_lock(&s->lock);

@@ -86,6 +86,12 @@ void scheduler_hand_over(scheduler *s, scheduler_loan *loan);
 size_t scheduler_try_take(scheduler *s, queue_item **items, size_t capacity,
                           batch_close_reason *reason, uint64_t *until_ns);
 
+// For a worker that has a batch and can be given the next one already: takes the item that is next
+// where no other worker would come to it sooner, which is when more than `others` items wait beyond
+// those of workers that are on their way. Returns at once; NULL: none. Where batches are made of
+// several items it is always none, since a batch that is taken late may be larger.
+queue_item *scheduler_take_ahead(scheduler *s, size_t others);
+
 // Removes an item that is still queued: true, and the item is the caller's. False when it was taken
 // or refused already. The caller sees to it that the item's memory still exists.
 bool scheduler_cancel(scheduler *s, queue_item *item);

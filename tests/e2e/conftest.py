@@ -187,14 +187,18 @@ def start_server(nereid, backends, tmp_path):
     starter.stop_all()
 
 
-@pytest.fixture
-def start_release(tmp_path_factory):
-    """As start_server, but always the release build: memory and time mean nothing under a sanitizer."""
+def release_starter(tmp_path_factory):
     build = ROOT / "build/release"
     path = build / "bin/nereid"
     assert path.exists(), f"{path} is missing: run scripts/build release first"
     folder = tmp_path_factory.mktemp("release")
-    starter = Starter(path, link_backends(tmp_path_factory.mktemp("backends"), build), folder)
+    return Starter(path, link_backends(tmp_path_factory.mktemp("backends"), build), folder)
+
+
+@pytest.fixture
+def start_release(tmp_path_factory):
+    """As start_server, but always the release build: memory and time mean nothing under a sanitizer."""
+    starter = release_starter(tmp_path_factory)
     yield starter
     starter.stop_all()
 
@@ -217,6 +221,14 @@ def targets(tmp_path_factory):
 def target(nereid, backends, targets, tmp_path_factory):
     """One server of them for all attacks that need no settings."""
     starter = Starter(nereid, backends, tmp_path_factory.mktemp("target"))
+    yield starter(targets, flags=EVERYTHING)
+    starter.stop_all()
+
+
+@pytest.fixture(scope="session")
+def release_target(targets, tmp_path_factory):
+    """The same of the release build."""
+    starter = release_starter(tmp_path_factory)
     yield starter(targets, flags=EVERYTHING)
     starter.stop_all()
 

@@ -14,9 +14,11 @@ from conftest import SANITIZER_REPORT, wait_for
 from wire import CANARY, CANARY_BODY, connect, receive_reply
 
 MIB = 1 << 20
-JOB_THREAD, JOB_THREADS = "http-job", 16 + 4  # for control calls and for readiness
+JOB_THREADS = {"http-job", "grpc-job"}
+MOST_JOB_THREADS = 16 + 4  # of each: for control calls and for readiness
 SERVER_THREADS = {
-    "nereid", "life", "startup", "load", "undertaker", "timekeeper", "http-loop", "http-watch", "access-log", JOB_THREAD, "MHD-single",
+    "nereid", "life", "startup", "load", "undertaker", "timekeeper", "http-loop", "http-watch", "access-log", "grpc-loop",
+    "MHD-single", *JOB_THREADS,
 }
 CANARY_PAUSE = 0.05  # 20 requests each second while an attack runs
 COUNTER = re.compile(r'^(nv_inference_\w+)\{([^}]*)\} ([-+.\deE]+)$', re.M)
@@ -58,8 +60,8 @@ def resources(server):
                 children += len(file.read().split())
             with open(f"/proc/{pid}/task/{task}/comm") as file:
                 threads.append(file.read().strip())
-    jobs, own = threads.count(JOB_THREAD), sum(name in SERVER_THREADS for name in threads)
-    assert jobs <= JOB_THREADS + os.cpu_count(), f"{jobs} job threads"
+    jobs, own = sum(name in JOB_THREADS for name in threads), sum(name in SERVER_THREADS for name in threads)
+    assert jobs <= 2 * MOST_JOB_THREADS + os.cpu_count(), f"{jobs} job threads"
     return {"descriptors": len(os.listdir(f"/proc/{pid}/fd")), "threads": own - jobs, "children": children}
 
 

@@ -73,8 +73,8 @@ def reason(server, name):
     return next(model.get("reason", "") for model in models if model["name"] == name)
 
 
-def children(pid):
-    """Processes that have `pid` as their parent: (pid, state)."""
+def processes():
+    """All there are: {pid: (name, state, parent)}."""
     found = {}
     for folder in pathlib.Path("/proc").iterdir():
         if folder.name.isdigit():
@@ -82,10 +82,29 @@ def children(pid):
                 stat = (folder / "stat").read_text()
             except OSError:
                 continue
-            state, parent = re.match(r"\d+ \(.*\) (\w) (\d+)", stat, re.S).groups()
-            if int(parent) == pid:
-                found[int(folder.name)] = state
+            name, state, parent = re.match(r"\d+ \((.*)\) (\w) (\d+)", stat, re.S).groups()
+            found[int(folder.name)] = name, state, int(parent)
     return found
+
+
+def children(pid):
+    """Processes that have `pid` as their parent: {pid: state}. A guard is passed over for its worker, its first child."""
+    every = processes()
+    found = {}
+    for child, (name, state, parent) in every.items():
+        if parent == pid:
+            guarded = min((p for p, (_, _, parent) in every.items() if parent == child), default=child)
+            child = guarded if name == "nereid-worker-l" else child
+            found[child] = every[child][1]
+    return found
+
+
+def guard_of(worker):
+    """The process that ends what the worker has started."""
+    every = processes()
+    guard = every[worker][2]
+    assert every[guard][0] == "nereid-worker-l"
+    return guard
 
 
 def worker_of(server, model):

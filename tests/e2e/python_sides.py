@@ -67,7 +67,7 @@ class NereidInTriton(Nereid):
     core = next((TRITON / "nvidia_pytriton.libs").glob("libtritonserver-*"))
 
     def command(self, command):
-        return [str(self.server), f"--http-port={free_port()}", f"--metrics-port={free_port()}", "--allow-grpc=false", *command[3:]]
+        return [str(self.server), f"--http-port={free_port()}", f"--metrics-port={free_port()}", "--allow-grpc=false", *command[4:]]
 
 
 class SideStarter(Starter):

@@ -302,6 +302,7 @@ def test_an_interpreter_that_is_none_fails_the_load(start_server, repository, tm
         ("shm-default-byte-size=1000", "shm-default-byte-size can't be smaller than 4 MiBs"),
         ("thread-pool-size=0", "thread-pool-size can't be less than 1."),
         ("stub-timeout-seconds=0", "stub-timeout-seconds can't be smaller than or equal to zero."),
+        ("hand-ahead-us=-1", "hand-ahead-us can't be smaller than zero."),
         ("stub-timeout-seconds=soon", "stub-timeout-seconds: 'soon' is not an integer"),
     ],
 )

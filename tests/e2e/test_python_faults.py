@@ -7,12 +7,11 @@ import signal
 import threading
 import time
 
-import numpy as np
 import pytest
 import tritonclient.http as triton
 from conftest import ROOT, wait_for
 from faults import Faults, descriptors
-from python_models import ECHO, PID, ask, await_gone, children, gone, has_ended, infer, make_python, reason, together, worker_of
+from python_models import ECHO, PID, ask, await_gone, children, gone, has_ended, infer, make_python, together, worker_of
 
 # Gives its process's number; while a file `hold` is in the model's folder, execute waits.
 HOLDS = """
@@ -27,7 +26,9 @@ def execute(self, requests):
 
 
 def threads(server):
-    return len(os.listdir(f"/proc/{server.process.pid}/task"))
+    """But for those of HTTP's jobs: one more is there for each job that once came before all others were back."""
+    names = [path.read_text() for path in pathlib.Path(f"/proc/{server.process.pid}/task").glob("*/comm")]
+    return len(names) - names.count("http-job\n")
 
 
 def zombies(server):
@@ -358,106 +359,6 @@ def test_an_idle_worker_uses_no_processor(start_release, repository):
     after = used(pid)[0], used(server.process.pid)[0]
     assert after[0] - before[0] == 0  # times that it was put on a processor
     assert after[1] - before[1] < 20  # the server's own clocks
-
-
-def test_readiness_follows_the_worker_and_the_models_own_word(start_server, repository):
-    folder = make_python(repository, "moody", """
-        def initialize(self, args):
-            self.folder = args["model_repository"]
-            if os.path.exists(self.folder + "/broken"):
-                raise RuntimeError("not today")
-        def is_ready(self):
-            return not os.path.exists(self.folder + "/busy")
-        """ + PID.replace("\n", "\n        "))
-    make_python(repository, "other")
-    server = start_server(repository)
-
-    def ready():
-        return [server.ask(f"/v2/{path}/ready").status for path in ("models/moody", "health", "models/other")]
-
-    assert ready() == [200, 200, 200]
-    (folder / "busy").touch()
-    assert ready() == [400, 400, 200]
-    (folder / "busy").unlink()
-    assert ready() == [200, 200, 200]
-    (folder / "broken").touch()
-    os.kill(worker_of(server, "moody"), signal.SIGKILL)
-    wait_for("not ready", lambda: ready() == [400, 400, 200])
-    (folder / "broken").unlink()
-    wait_for("ready", lambda: ready() == [200, 200, 200])
-
-
-def test_a_model_that_is_slow_to_say_whether_it_is_ready_holds_up_no_calls(start_server, repository):
-    slow = make_python(repository, "slow", """
-        def initialize(self, args):
-            self.folder = args["model_repository"]
-        def is_ready(self):
-            open(f"{self.folder}/asked", "w").close()
-            while os.path.exists(f"{self.folder}/hold"):
-                time.sleep(0.01)
-            return True
-        """ + ECHO.replace("\n", "\n        "))
-    make_python(repository, "asker", f"""
-        def execute(self, requests):
-            asked = []
-            thread = threading.Thread(target=lambda: asked.append(pb_utils.is_model_ready("slow")))
-            thread.start()
-            while not os.path.exists("{slow}/asked"):
-                time.sleep(0.01)
-            requests[0].is_cancelled()
-            os.unlink("{slow}/hold")
-            thread.join()
-            return [answer(np.array(asked, np.int32))]
-        """)
-    server = start_server(repository)
-    (slow / "hold").touch()
-    assert infer(server, "asker").tolist() == [1]
-
-
-def test_a_model_that_says_that_it_is_not_ready_can_be_called_as_by_clients(start_server, repository):
-    folder = make_python(repository, "moody", """
-        def initialize(self, args):
-            self.folder = args["model_repository"]
-        def is_ready(self):
-            return not os.path.exists(self.folder + "/busy")
-        """ + ECHO.replace("\n", "\n        "))
-    make_python(repository, "caller", """
-        def execute(self, requests):
-            called = pb_utils.InferenceRequest(
-                model_name="moody", inputs=[pb_utils.Tensor("IN", value(requests[0]))], requested_output_names=["OUT"])
-            response = called.exec()
-            if response.has_error():
-                raise pb_utils.TritonModelException(response.error().message())
-            return [answer(response.output_tensors()[0].as_numpy())]
-        """)
-    server = start_server(repository)
-    (folder / "busy").touch()
-    assert server.ask("/v2/models/moody/ready").status == 400
-    assert infer(server, "moody", [7]).tolist() == [7]
-    assert infer(server, "caller", [7]).tolist() == [7]
-
-
-def test_a_model_that_has_not_said_whether_it_is_ready_is_not_asked_again(start_server, repository):
-    folder = make_python(repository, "slow", """
-        def initialize(self, args):
-            self.folder = args["model_repository"]
-        def is_ready(self):
-            with open(f"{self.folder}/asked", "a") as file:
-                file.write("x")
-            while os.path.exists(f"{self.folder}/hold"):
-                time.sleep(0.01)
-            return True
-        """)
-    server = start_server(repository)
-    asked = folder / "asked"
-    asked.unlink(missing_ok=True)
-    (folder / "hold").touch()
-    assert server.ask("/v2/models/slow/ready").status == 400
-    (folder / "hold").unlink()
-    assert server.ask("/v2/models/slow/ready").status == 200  # the answer to the first question
-    assert asked.read_text() == "x"
-    assert server.ask("/v2/models/slow/ready").status == 200
-    assert asked.read_text() == "xx"
 
 
 def test_replies_that_find_no_room_come_when_there_is_room(start_server, repository):

@@ -3,14 +3,17 @@ goes on, and what the worker had under way is answered when it dies.
 
 NEREID_HOSTILE_SECONDS is how long each worker writes (default 1).
 """
+import contextlib
 import os
+import pathlib
 import signal
+import subprocess
 import threading
 import time
 
 import pytest
 from conftest import wait_for
-from python_models import ask, await_gone, children, make_python
+from python_models import ask, await_gone, children, guard_of, has_ended, make_python
 
 SECONDS = float(os.environ.get("NEREID_HOSTILE_SECONDS", "1"))
 
@@ -71,3 +74,59 @@ def test_random_bytes_in_shared_memory_harm_their_writer_alone(start_server, rep
     assert answered and set(answered) <= {200, 500, 503}
     wait_for("a new worker", lambda: ask(server, "hostile", [1])[0] == 200)
     assert ask(server, "other", [6])[1]["outputs"][0]["data"] == [6]
+
+
+# Breaks all rings once the model is loaded, and stops, so that what it says does not mend them.
+BREAKS = """
+def initialize(self, args):
+    self.folder = args["model_repository"]
+    if not os.path.exists(self.folder + "/broken"):
+        threading.Thread(target=self.break_rings).start()
+def break_rings(self):
+    import ctypes
+    (start,) = [line.split("-")[0] for line in open("/proc/self/maps") if "memfd" in line and " rw-s 00000000 " in line]
+    while not os.path.exists(self.folder + "/break"):
+        time.sleep(0.01)
+    ctypes.memset(int(start, 16) + 64, 0xff, 4096 - 64)
+    open(self.folder + "/broken", "w").close()
+    os.kill(os.getpid(), 19)
+def execute(self, requests):
+    return [answer(value(request)) for request in requests]
+"""
+
+
+@contextlib.contextmanager
+def slow_to_see_ends(server):
+    """While the thread that sees workers end needs three seconds for a look."""
+    for task in pathlib.Path(f"/proc/{server.process.pid}/task").iterdir():
+        if (task / "comm").read_text().strip() == "py supervisor":
+            command = ["strace", "-p", task.name, "-o", "/dev/null", "-e", "inject=waitid:delay_enter=3000000"]
+            with subprocess.Popen(command, stderr=subprocess.DEVNULL) as tracer:
+                wait_for("strace", lambda: f"TracerPid:\t{tracer.pid}\n" in (task / "status").read_text())
+                try:
+                    yield
+                finally:
+                    tracer.terminate()
+
+
+def test_the_end_of_a_worker_that_breaks_its_rings_holds_no_other_clients_up(start_release, repository):
+    folder = make_python(repository, "breaks", BREAKS)
+    make_python(repository, "other")
+    server = start_release(repository, flags=["--http-thread-count=1", "--model-control-mode=explicit", "--load-model=breaks"])
+    (worker,) = children(server.process.pid)
+    guard = guard_of(worker)
+    assert server.ask("/v2/repository/models/other/load", b"{}").status == 200
+    assert ask(server, "breaks", [1])[0] == 200  # from the second on the loop begins what is not known to be slow
+    (folder / "break").touch()
+    wait_for("broken rings", lambda: children(server.process.pid)[worker] == "T")
+    replies = []
+    client = threading.Thread(target=lambda: replies.append(ask(server, "breaks", [1])))
+    with slow_to_see_ends(server):
+        client.start()
+        wait_for("the end of the worker", lambda: has_ended(guard))
+        assert ask(server, "other", [5])[1]["outputs"][0]["data"] == [5]
+        assert client.is_alive() and replies == []
+    client.join(30)
+    ((status, reply),) = replies
+    assert status == 500 and "The Python worker of model 'breaks' ended: it " in reply["error"], reply
+    wait_for("a new worker", lambda: ask(server, "breaks", [1])[0] == 200)

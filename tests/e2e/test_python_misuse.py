@@ -1,8 +1,11 @@
 """What a model does wrong is told clearly, and costs neither its worker nor the server."""
+import json
 
+import numpy as np
 import pytest
 from conftest import Starter, wait_for
 from python_models import ask, infer, make_python, reason, together
+from tritonclient.utils import InferenceServerException
 
 # What it does: (its code, what the error says).
 WRONGS = {
@@ -158,3 +161,46 @@ def test_a_destructor_that_calls_a_model_where_replies_come_in_is_refused(start_
         """)
     make_python(repository, "other")
     assert infer(start_server(repository), "calls", [7]).tolist() == [7]
+
+
+def test_the_time_of_inputs_is_counted_for_responses_that_a_sender_sends(start_server, repository):
+    make_python(repository, "sends", """
+        def execute(self, requests):
+            for request in requests:
+                request.get_response_sender().send(answer(value(request)[:1]), pb_utils.TRITONSERVER_RESPONSE_COMPLETE_FINAL)
+            return None
+        """)
+    server = start_server(repository)
+    assert infer(server, "sends", np.arange(1 << 20, dtype=np.int32)).tolist() == [0]
+    (row,) = json.loads(server.ask("/v2/models/sends/stats").body)["model_stats"]
+    assert row["inference_stats"]["success"]["count"] == 1
+    assert row["inference_stats"]["compute_input"]["ns"] > 100_000  # four megabytes were copied
+    assert row["inference_stats"]["compute_infer"]["ns"] > 0
+
+
+def test_arrays_that_a_model_keeps_for_ever_are_bounded(start_server, repository):
+    make_python(repository, "keeps", """
+        def initialize(self, args):
+            self.kept = []
+        def execute(self, requests):
+            arrays = [value(request) for request in requests]
+            if arrays[0][0] == 2:
+                self.kept.clear()
+                requests[0].is_cancelled()  # when it is answered, the server has dealt with what was before
+            else:
+                self.kept += arrays
+            return [answer(np.array([len(self.kept)], np.int32)) for _ in requests]
+        """)
+    make_python(repository, "other")
+    server = start_server(repository, flags=["--backend-config=python,worker-shared-bytes=16777216"])
+    inputs = np.ones(1 << 18, np.int32)  # a mebibyte
+    kept = 0
+    with pytest.raises(InferenceServerException, match="the model keeps too many .*worker-shared-bytes") as refusal:
+        while kept < 16:
+            assert infer(server, "keeps", inputs).tolist() == [kept + 1]
+            kept += 1
+    assert kept == 15 and refusal.value.status() == "503"
+    assert infer(server, "other", inputs).size == inputs.size
+    assert infer(server, "keeps", [2]).tolist() == [0]
+    for i in range(12):
+        assert infer(server, "keeps", inputs).tolist() == [i + 1]

@@ -308,7 +308,8 @@ class Host:
 
     def _responses(self, message, control):
         assert control.get("B") == 1
-        return [self.read_response(control) for _ in range(control.get("I"))]
+        count, self.begun_ns, self.ended_ns = control.get("IQQ")
+        return [self.read_response(control) for _ in range(count)]
 
     def _listen(self):
         while True:

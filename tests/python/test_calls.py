@@ -236,6 +236,7 @@ def test_metrics_have_their_lives_and_values_in_the_server(started):
         on_call=serve,
     )
     _, [response], _ = host.execute([{}])
+    host.await_call(lambda call: call.kind == 8)  # the family's end, the last one
     assert response.kind == 1, response.message
     assert host.output().strip().split("|") == [
         "Failed to create metric. Labels must be a dictionary.",

@@ -1,5 +1,7 @@
 """What a batch of requests comes to: decoding, `execute`, its checks, the answer."""
 
+import time
+
 import numpy as np
 
 from host import DECOUPLED, LEVELS, RELEASED
@@ -28,6 +30,21 @@ def test_each_request_gets_the_sum_and_difference_of_its_inputs(started):
         assert (response.outputs["DIFF"] == a * n - 1).all()
     assert flags & RELEASED
     assert host.used() == 0
+
+
+def test_the_answer_says_when_execute_began_and_ended(started):
+    host = started('''
+import time
+
+class TritonPythonModel:
+    def execute(self, requests):
+        time.sleep(0.02)
+        return [None for request in requests]
+''')
+    for _ in range(2):
+        before = time.monotonic_ns()
+        host.execute([{}])
+        assert before <= host.begun_ns <= host.ended_ns - 20_000_000 < host.ended_ns <= time.monotonic_ns()
 
 
 def test_outputs_that_are_not_requested_are_left_out_unless_the_configuration_does_not_know_them(started):

@@ -182,12 +182,29 @@ static void a_page_that_a_block_shares_is_not_given_back(void **state)
   channel_free(self);
 }
 
+static void blocks_together_are_limited(void **state)
+{
+  (void)state;
+  channel *self = new_channel(REGION);
+  uint64_t first, second, third;
+  channel_limit(self, 4 * PAGE);
+  assert_false(channel_allocate(self, 5 * PAGE, &first));
+  assert_true(channel_allocate(self, 3 * PAGE, &first));
+  assert_true(channel_allocate(self, PAGE, &second));
+  assert_false(channel_allocate(self, 1, &third));
+  assert_true(channel_release(self, first));
+  assert_false(channel_allocate(self, 3 * PAGE + 1, &third));
+  assert_true(channel_allocate(self, 3 * PAGE, &third));
+  channel_free(self);
+}
+
 int main(void)
 {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(blocks_never_overlap),
       cmocka_unit_test(the_lowest_place_is_used_again),
       cmocka_unit_test(what_does_not_fit_is_refused),
+      cmocka_unit_test(blocks_together_are_limited),
       cmocka_unit_test(a_region_costs_what_is_touched),
       cmocka_unit_test(a_page_that_a_block_shares_is_not_given_back),
   };

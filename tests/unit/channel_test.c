@@ -170,6 +170,19 @@ static void answers_come_one_for_one(void **state)
   join(thread);
 }
 
+static void answers_come_one_for_one_whoever_may_look(void **state)
+{
+  sides *both = *state;
+  const pthread_t thread = start(echo, both->worker);
+  for (int i = 0; i < 4; i++) {
+    channel_look(both->host, CHANNEL_ANSWERS, i % 2 != 0);
+    channel_look(both->worker, CHANNEL_WORK, i / 2 != 0);
+    ask(both->host, 2000);
+  }
+  channel_close(both->worker);
+  join(thread);
+}
+
 typedef struct sender {
   channel *side;
   uint64_t number;
@@ -512,6 +525,7 @@ int main(void)
       TEST(a_wait_ends_in_time),
       TEST(an_idle_receiver_uses_no_processor),
       TEST(answers_come_one_for_one),
+      TEST(answers_come_one_for_one_whoever_may_look),
       TEST(many_threads_can_send),
       TEST(a_full_ring_refuses_or_waits),
       TEST(close_ends_all_waits),

@@ -50,6 +50,25 @@ static void a_handle_finds_its_request_until_that_is_closed(void **state)
   request_table_fini(&table);
 }
 
+static void who_uses_a_request_can_change_it(void **state)
+{
+  (void)state;
+  request_table table;
+  open_request found, changed = numbered(7);
+  request_table_init(&table);
+  uint64_t first = add_unused(&table, 1), second = add_unused(&table, 2);
+  assert_true(request_table_begin(&table, first, &found));
+  request_table_change(&table, first, &changed);
+  request_table_end(&table, first, false);
+  assert_true(request_table_begin(&table, first, &found));
+  assert_int_equal(found.exec_start_ns, 7);
+  request_table_end(&table, first, true);
+  assert_true(request_table_begin(&table, second, &found));
+  assert_int_equal(found.exec_start_ns, 2);
+  request_table_end(&table, second, true);
+  request_table_fini(&table);
+}
+
 static void a_handle_of_the_past_does_not_find_who_has_the_place_now(void **state)
 {
   (void)state;
@@ -151,12 +170,30 @@ static void one_thread_at_a_time_uses_a_request_and_one_closes_it(void **state)
   request_table_fini(&self.table);
 }
 
+static void a_request_that_was_started_says_when(void **state)
+{
+  (void)state;
+  request_table table;
+  uint64_t handle;
+  open_request found, request = {.exec_start_ns = 1, .compute_start_ns = 1};
+  request_table_init(&table);
+  assert_true(request_table_add(&table, &request, 1, &handle));
+  request_table_start(&table, handle, 2);
+  assert_true(request_table_begin(&table, handle, &found));
+  assert_int_equal(found.exec_start_ns, 1);
+  assert_int_equal(found.compute_start_ns, 2);
+  request_table_end(&table, handle, true);
+  request_table_fini(&table);
+}
+
 int main(void)
 {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(a_handle_finds_its_request_until_that_is_closed),
+      cmocka_unit_test(who_uses_a_request_can_change_it),
       cmocka_unit_test(a_handle_of_the_past_does_not_find_who_has_the_place_now),
       cmocka_unit_test(handles_that_are_made_up_find_nothing),
+      cmocka_unit_test(a_request_that_was_started_says_when),
       cmocka_unit_test(going_through_all_meets_each_once),
       cmocka_unit_test(one_thread_at_a_time_uses_a_request_and_one_closes_it),
   };

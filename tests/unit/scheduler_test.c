@@ -604,6 +604,47 @@ static void a_borrower_that_hands_over_wakes_the_worker_it_borrowed(void **state
   scheduler_free(s);
 }
 
+static void a_busy_worker_takes_ahead_what_no_other_would_come_to_sooner(void **state)
+{
+  (void)state;
+  scheduler_config config = {.max_batch_size = 4};
+  scheduler *s;
+  assert_null(scheduler_new(&config, clock_system(), NULL, note_refusal, NULL, &s));
+  queue_item items[5] = {{.may_go_ahead = true}, {.may_go_ahead = true}, {.may_go_ahead = true}};
+  assert_null(scheduler_take_ahead(s, 0));
+  enqueue(s, &items[0]);
+  enqueue(s, &items[1]);
+  enqueue(s, &items[2]);
+  assert_null(scheduler_take_ahead(s, 3)); // one for each of three others
+  assert_ptr_equal(scheduler_take_ahead(s, 2), &items[0]);
+  assert_int_equal(items[0].state, ITEM_OUTSIDE);
+  assert_null(scheduler_take_ahead(s, 2));
+  assert_ptr_equal(scheduler_take_ahead(s, 0), &items[1]);
+  assert_int_equal(scheduler_pending(s), 1);
+  assert_ptr_equal(scheduler_take_ahead(s, 0), &items[2]);
+  enqueue(s, &items[3]); // may not
+  items[4].may_go_ahead = true;
+  enqueue(s, &items[4]);
+  assert_null(scheduler_take_ahead(s, 0)); // nor may one pass it
+  assert_true(scheduler_cancel(s, &items[3]));
+  scheduler_stop(s);
+  assert_ptr_equal(scheduler_take_ahead(s, 0), &items[4]); // what is queued is still served
+  scheduler_free(s);
+}
+
+static void nothing_is_taken_ahead_where_batches_are_made(void **state)
+{
+  (void)state;
+  scheduler_config config = {.dynamic_batching = true, .max_batch_size = 1};
+  scheduler *s;
+  assert_null(scheduler_new(&config, clock_system(), NULL, note_refusal, NULL, &s));
+  queue_item item = {.may_go_ahead = true};
+  enqueue(s, &item);
+  assert_null(scheduler_take_ahead(s, 0));
+  assert_true(scheduler_cancel(s, &item));
+  scheduler_free(s);
+}
+
 static void nobody_is_lent_where_the_policy_waits_for_more(void **state)
 {
   (void)state;
@@ -711,6 +752,8 @@ int main(void)
       cmocka_unit_test(a_batch_that_becomes_complete_ends_the_wait),
       cmocka_unit_test(an_idle_worker_is_lent_and_what_came_meanwhile_is_its_own),
       cmocka_unit_test(a_borrower_that_hands_over_wakes_the_worker_it_borrowed),
+      cmocka_unit_test(a_busy_worker_takes_ahead_what_no_other_would_come_to_sooner),
+      cmocka_unit_test(nothing_is_taken_ahead_where_batches_are_made),
       cmocka_unit_test(nobody_is_lent_where_the_policy_waits_for_more),
       cmocka_unit_test(who_awaits_returning_rows_wakes_when_they_are_all_there),
       cmocka_unit_test(a_wait_for_rows_that_do_not_return_ends_in_time),

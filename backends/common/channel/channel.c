@@ -431,6 +431,11 @@ channel_result channel_receive(channel *self, channel_ring number, int64_t timeo
   return result;
 }
 
+void channel_look(channel *self, channel_ring number, bool may_look)
+{
+  atomic_store_explicit(&self->rings[number].arrival.never_look, !may_look, memory_order_relaxed);
+}
+
 void channel_done(channel *self, channel_ring number)
 {
   ring *at = &self->rings[number];
@@ -446,6 +451,11 @@ void channel_done(channel *self, channel_ring number)
 bool channel_allocate(channel *self, size_t size, uint64_t *offset)
 {
   return !is_child(self) && channel_memory_allocate(self->memory, size, offset);
+}
+
+void channel_limit(channel *self, size_t most)
+{
+  channel_memory_limit(self->memory, most);
 }
 
 // Who uses the block next comes after those who wrote it and sent its message. The peer's answer is

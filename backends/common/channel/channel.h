@@ -100,6 +100,11 @@ bool channel_await_finished(channel *self, channel_ring ring, uint64_t count);
 channel_result channel_receive(channel *self, channel_ring ring, int64_t timeout_us,
                                channel_message *message);
 
+// Whether waits for messages of this ring may look before they sleep, as at first. Where messages
+// are many and others want the processor, looking takes it from who is waited for, and a sleep lets
+// several messages come together.
+void channel_look(channel *self, channel_ring ring, bool may_look);
+
 // The received message has been dealt with: its slot, and by convention the memory that it names,
 // are the sender's again. Exactly once after each CHANNEL_MESSAGE.
 void channel_done(channel *self, channel_ring ring);
@@ -118,6 +123,9 @@ void *channel_own(const channel *self, uint64_t offset);
 
 // Whether `address` is in this side's region, and at which offset.
 bool channel_is_own(const channel *self, const void *address, uint64_t *offset);
+
+// How much may be in this side's blocks at a time; as long as nothing is said, the whole region.
+void channel_limit(channel *self, size_t most);
 
 // `size` bytes at `offset` of the other side's region; NULL when they are not wholly inside. The
 // other side can change them at any time: copy what is checked before it is used.

@@ -240,6 +240,7 @@ int channel_memory_init(channel_memory_map *map, void *region, size_t size)
 {
   *map = (channel_memory_map){.region = region,
                               .size = size,
+                              .most_used = size,
                               .page = (size_t)sysconf(_SC_PAGESIZE),
                               .random = 2463534242U,
                               .lock = PTHREAD_MUTEX_INITIALIZER};
@@ -295,9 +296,17 @@ bool channel_memory_allocate(channel_memory_map *map, size_t size, uint64_t *off
   // An empty block has an offset of its own too.
   const uint64_t rounded = size == 0 ? CHANNEL_ALIGNMENT : channel_aligned(size);
   pthread_mutex_lock(&map->lock);
-  const bool found = allocate(map, rounded, offset);
+  const bool found = map->most_used > map->used && rounded <= map->most_used - map->used &&
+                     allocate(map, rounded, offset);
   pthread_mutex_unlock(&map->lock);
   return found;
+}
+
+void channel_memory_limit(channel_memory_map *map, size_t most_used)
+{
+  pthread_mutex_lock(&map->lock);
+  map->most_used = most_used;
+  pthread_mutex_unlock(&map->lock);
 }
 
 static void release(channel_memory_map *map, uint32_t at)

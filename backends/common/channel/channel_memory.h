@@ -24,6 +24,7 @@ typedef struct channel_memory_map {
   size_t touched_pages;
   size_t touched_end; // no page from here on is touched
   size_t used;        // bytes in blocks
+  size_t most_used;
 } channel_memory_map;
 
 // `size` is a multiple of the page size. Gives 0 or ENOMEM.
@@ -32,6 +33,7 @@ void channel_memory_fini(channel_memory_map *map);
 
 bool channel_memory_allocate(channel_memory_map *map, size_t size, uint64_t *offset);
 bool channel_memory_release(channel_memory_map *map, uint64_t offset);
+void channel_memory_limit(channel_memory_map *map, size_t most_used);
 size_t channel_memory_trim(channel_memory_map *map, size_t keep);
 void channel_memory_count(channel_memory_map *map, size_t *used, size_t *kept);
 

@@ -104,7 +104,8 @@ static void remember(channel_waits *waits, int64_t took_ns)
 // such wait seems short.
 static bool may_look(const channel_end *end, channel_waits *waits)
 {
-  if (end->alone || atomic_load_explicit(&waits->usual_ns, memory_order_relaxed) >= LOOK_NS)
+  if (end->alone || atomic_load_explicit(&waits->never_look, memory_order_relaxed) ||
+      atomic_load_explicit(&waits->usual_ns, memory_order_relaxed) >= LOOK_NS)
     return false;
   const uint32_t blind = atomic_load_explicit(&waits->blind, memory_order_relaxed);
   if (blind > 0)

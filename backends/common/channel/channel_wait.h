@@ -23,6 +23,7 @@ typedef struct channel_waits {
   _Atomic int64_t usual_ns; // what waits lately took
   _Atomic uint32_t blind;   // so many waits are not to look
   _Atomic uint32_t penalty; // what `blind` became when looking was in vain the last time
+  _Atomic bool never_look;  // the user's wish
 } channel_waits;
 
 // Private to a side: its end.

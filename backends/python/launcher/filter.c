@@ -73,7 +73,8 @@ static const char *const REFUSED[] = {"ptrace",
 static const int NAMESPACES = CLONE_NEWUSER | CLONE_NEWNS | CLONE_NEWNET | CLONE_NEWPID |
                               CLONE_NEWIPC | CLONE_NEWUTS | CLONE_NEWCGROUP;
 
-// Calls that act on a process, and which argument names it. The server is not to be named.
+// Calls that act on a process, and which argument names it. Neither the server nor
+// the guard is to be named.
 static const struct {
   const char *call;
   unsigned argument;
@@ -119,11 +120,11 @@ static void refuse_target(scmp_filter_ctx filter, const char *call, unsigned arg
          call);
 }
 
-static void refuse_parent(scmp_filter_ctx filter, pid_t parent)
+static void refuse_process(scmp_filter_ctx filter, pid_t process)
 {
   for (size_t i = 0; i < sizeof ON_PROCESS / sizeof ON_PROCESS[0]; i++)
-    refuse_target(filter, ON_PROCESS[i].call, ON_PROCESS[i].argument, parent);
-  refuse_target(filter, "kill", 0, -getpgid(parent));
+    refuse_target(filter, ON_PROCESS[i].call, ON_PROCESS[i].argument, process);
+  refuse_target(filter, "kill", 0, -getpgid(process));
 }
 
 static void refuse_namespaces(scmp_filter_ctx filter)
@@ -153,8 +154,9 @@ void launcher_filter_calls(const launcher_options *options)
   refuse_namespaces(filter);
   refuse_target(filter, "kill", 0, -1); // everybody
   refuse_target(filter, "ioctl", 1, TIOCSTI);
+  refuse_process(filter, options->guard);
   if (options->parent != 0)
-    refuse_parent(filter, options->parent);
+    refuse_process(filter, options->parent);
   must(seccomp_attr_set(filter, SCMP_FLTATR_CTL_OPTIMIZE, 2), "(order)");
   int result = seccomp_load(filter);
   seccomp_release(filter);

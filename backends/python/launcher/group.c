@@ -53,7 +53,7 @@ static bool write_in(const char *folder, const char *name, const char *text)
          launcher_write(path, text);
 }
 
-// Groups that servers before have left. One with a process in it stays.
+// Groups of servers whose guards were killed. One with a process in it stays.
 static void remove_old(const char *parent)
 {
   DIR *folder = opendir(parent);
@@ -72,12 +72,16 @@ static bool enter(const char *group, const char *most, bool *made)
   return write_in(group, "pids.max", most) && write_in(group, "cgroup.procs", "0");
 }
 
+static bool name_group(char name[PATH_MAX], const char *parent, const launcher_options *options)
+{
+  return snprintf(name, PATH_MAX, "%s/%s%d", parent, PREFIX, (int)options->parent) < PATH_MAX;
+}
+
 static bool enter_below(const char *parent, const launcher_options *options)
 {
   char group[PATH_MAX], most[32];
   bool made = false, entered = false;
-  int length = snprintf(group, sizeof group, "%s/%s%d", parent, PREFIX, (int)options->parent);
-  if (length >= (int)sizeof group)
+  if (!name_group(group, parent, options))
     return false;
   snprintf(most, sizeof most, "%" PRIu64, options->processes);
   for (int i = 0; i < TRIES && !entered; i++)
@@ -99,4 +103,16 @@ void launcher_enter_group(const launcher_options *options)
   if (!entered && options->strict)
     launcher_fail(0, "sandbox strict needs a control group that bounds processes, since the server "
                      "is root; run it as another user, or let it make groups");
+}
+
+// The guard's own group is the one above: it never entered.
+void launcher_remove_group(const launcher_options *options)
+{
+  char group[PATH_MAX];
+  if (getuid() != 0)
+    return;
+  char *parent = own_group();
+  if (parent != NULL && name_group(group, parent, options))
+    rmdir(group);
+  free(parent);
 }

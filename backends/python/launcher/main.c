@@ -141,14 +141,14 @@ static void reset_signals(void)
 
 static void enter_session(void)
 {
-  if (getsid(0) != getpid() && setsid() < 0)
+  if (setsid() < 0)
     launcher_fail(errno, "cannot start a session");
 }
 
-// Late, since a change of credentials may clear it. The parent may have ended before.
-static void die_with_parent(pid_t parent)
+// The parent may have ended before.
+void launcher_end_with(pid_t parent, int number)
 {
-  if (prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) != 0)
+  if (prctl(PR_SET_PDEATHSIG, number, 0, 0, 0) != 0)
     launcher_fail(errno, "cannot set the signal for the parent's end");
   if (parent != 0 && getppid() != parent)
     launcher_fail(0, "the server has ended");
@@ -159,16 +159,18 @@ int main(int count, char **arguments)
   launcher_options options = read_options(count, arguments);
   close_descriptors();
   reset_signals();
+  launcher_stay_as_guard(&options);
   enter_session();
   launcher_enter_group(&options);
   launcher_set_limits(&options);
   if (options.strict)
     launcher_enter_namespaces(&options);
+  launcher_hide_passwords(&options);
   if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0)
     launcher_fail(errno, "cannot give up new privileges");
   launcher_restrict_files(&options);
   launcher_drop_capabilities();
-  die_with_parent(options.parent);
+  launcher_end_with(options.guard, SIGKILL); // late: a change of credentials may clear it
   launcher_filter_calls(&options);
   execv(options.command[0], options.command); // never a shell, as execvp would try
   int failure = errno;

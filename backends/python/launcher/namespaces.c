@@ -1,10 +1,11 @@
 // At level strict a worker has users, mounts, network and System V IPC of its own. They end with
-// it, and so does what it has written.
+// it, and so does what it has written. At level standard root's has mounts of its own.
 #include "launcher.h"
 
 #include <errno.h>
 #include <inttypes.h>
 #include <sched.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/mount.h>
@@ -43,4 +44,26 @@ void launcher_enter_namespaces(const launcher_options *options)
   mount_scratch(options->scratch_bytes);
   if (setenv("TMPDIR", LAUNCHER_SCRATCH, 1) != 0 || setenv("HOME", LAUNCHER_SCRATCH, 1) != 0)
     launcher_fail(errno, "sandbox strict cannot set TMPDIR");
+}
+
+// What root can read without any capability, and no model needs.
+static const char *const PASSWORDS[] = {"/etc/shadow", "/etc/shadow-", "/etc/gshadow",
+                                        "/etc/gshadow-", "/etc/security/opasswd"};
+
+// A device where no devices are can be neither read nor written.
+static void cover(const char *path)
+{
+  const unsigned long how = MS_BIND | MS_REMOUNT | MS_NODEV | MS_NOSUID | MS_NOEXEC | MS_RDONLY;
+  if (mount("/dev/null", path, NULL, MS_BIND, NULL) == 0 && mount(NULL, path, NULL, how, NULL) != 0)
+    launcher_fail(errno, "cannot hide '%s'", path);
+}
+
+// Where the host permits mounts; a container often does not. What is mounted later is seen too.
+void launcher_hide_passwords(const launcher_options *options)
+{
+  if (options->strict || getuid() != 0 || unshare(CLONE_NEWNS) != 0 ||
+      mount(NULL, "/", NULL, MS_REC | MS_SLAVE, NULL) != 0)
+    return;
+  for (size_t i = 0; i < sizeof PASSWORDS / sizeof PASSWORDS[0]; i++)
+    cover(PASSWORDS[i]);
 }

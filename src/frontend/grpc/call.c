@@ -53,6 +53,7 @@ call *call_open(grpc_connection *connection, int32_t stream_id)
     c->next->previous = c;
   connection->calls = c;
   connection->call_count++;
+  connection->used++;
   grpc_connection_call_opened(connection);
   grpc_loop_request_began(c->loop);
   return c;
@@ -216,10 +217,16 @@ static void deadline_passed(timer *elapsed)
   call_end_early(c, GRPC_DEADLINE_EXCEEDED, "Deadline Exceeded");
 }
 
+// A reply that a job made while its call ended otherwise is nobody's: it refers to the call.
 static void settle(call *c)
 {
-  if (!c->in_job && c->finished && !c->ended)
+  if (c->in_job || !c->finished)
+    return;
+  if (!c->ended)
     call_end(c);
+  if (c->reply != NULL)
+    outgoing_unref(c->reply);
+  c->reply = NULL;
 }
 
 // Why the call cannot be; the handler has failed it then.
@@ -244,10 +251,12 @@ static bool is_refused(call *c)
 void call_begin(call *c)
 {
   c->is_foreign = !c->is_post || !c->is_grpc;
-  if (c->is_foreign)
+  if (c->is_foreign) { // it is told so when it has said everything
     c->finished = true;
+    return;
+  }
   c->method = methods_find(c->path);
-  if (c->is_foreign || is_refused(c)) {
+  if (is_refused(c)) {
     settle(c);
     return;
   }
@@ -309,7 +318,7 @@ static void take_message(call *c, message *complete_owned)
 // bytes are left.
 static size_t parse(call *c, const char *data, size_t size)
 {
-  while (size > 0 && !c->ended && !c->dispatched && !c->paused) {
+  while (size > 0 && !c->is_foreign && !c->ended && !c->dispatched && !c->paused) {
     size_t taken;
     message *complete;
     bool between = c->reader.current == NULL;
@@ -383,6 +392,8 @@ void call_resume(call *c)
 void call_half_close(call *c)
 {
   c->half_closed = true;
+  if (c->is_foreign)
+    settle(c);
   if (c->ended || c->dispatched || c->paused)
     return;
   if (message_reader_is_inside(&c->reader)) {
@@ -440,6 +451,7 @@ void call_queue(call *c, outgoing *message_owned)
     c->last_outgoing->next = message_owned;
   c->last_outgoing = message_owned;
   c->outgoing_count++;
+  c->connection->used++;
   count_added(c, message_owned->size);
   c->bytes_out += message_owned->size - MESSAGE_PREFIX_BYTES;
   if (c->replied)

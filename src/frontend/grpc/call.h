@@ -66,14 +66,15 @@ struct call {
   outgoing *last_outgoing;
   size_t outgoing_bytes; // of them
   size_t outgoing_count;
-  bool paused;        // of a streaming call: no more messages now
-  uint64_t moved_ns;  // when bytes of a request message came last
-  size_t held_window; // bytes
-  buffer held;        // what came nevertheless; the window does not know of it yet
-  bool is_foreign;    // it is HTTP, but not gRPC
-  bool half_closed;   // the client sends no more
-  bool replied;       // the header is given to HTTP/2
-  bool ended;         // the status is given to HTTP/2, or nobody would get it
+  bool paused;         // of a streaming call: no more messages now
+  uint64_t moved_ns;   // when bytes of a request message came last
+  size_t held_window;  // bytes
+  buffer held;         // what came nevertheless; the window does not know of it yet
+  bool is_foreign;     // it is HTTP, but not gRPC
+  size_t foreign_sent; // bytes of the text that says so
+  bool half_closed;    // the client sends no more
+  bool replied;        // the header is given to HTTP/2
+  bool ended;          // the status is given to HTTP/2, or nobody would get it
   grpc_status end_status;
   const char *end_failure; // escaped
   bool dispatched;         // the handler ran

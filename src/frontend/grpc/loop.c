@@ -15,6 +15,7 @@
 
 #include <errno.h>
 #include <limits.h>
+#include <malloc.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -27,6 +28,9 @@
 #define ACCEPTS_AT_ONCE 64
 #define NS_PER_MS       UINT64_C(1000000)
 #define ACCEPT_PAUSE_NS (100 * NS_PER_MS) // when there are no descriptors, or enough connections
+#define TRIM_PAUSE_NS   (1000 * NS_PER_MS)
+#define TRIM_USED       1000 // calls and replies of closed connections, after which memory goes back
+#define CONNECTION_USED 16   // what a connection itself counts for
 
 // A socket on its way to its loop.
 typedef struct arrival {
@@ -53,6 +57,9 @@ struct grpc_loop {
   grpc_connection *marked;      // list
   grpc_connection *forgotten;   // list: closed in this pass
   bool is_draining;             // its connections were told
+  size_t used;                  // by connections that are closed; see trim
+  _Atomic size_t closed;        // connections that are, and of which there are still calls
+  timer trim;
 
   unsigned begun;       // requests that began in this pass
   unsigned elsewhere;   // requests that the core or a job has
@@ -173,8 +180,32 @@ bool grpc_loop_watch(grpc_loop *l, grpc_connection *c, bool for_output)
   return epoll_ctl(l->epoll_fd, EPOLL_CTL_MOD, c->wire.fd, &event) == 0;
 }
 
+// The allocator keeps what a burst had; the system gets it back a moment later.
+static void trim(timer *elapsed)
+{
+  grpc_loop *l = (grpc_loop *)((char *)elapsed - offsetof(grpc_loop, trim));
+  l->used = 0;
+  malloc_trim(0);
+  if (atomic_load_explicit(&l->closed, memory_order_relaxed) > 0) // some has yet to be freed
+    timers_set(&l->timers, &l->trim, l->now_ns + TRIM_PAUSE_NS);
+}
+
+void grpc_loop_freed(grpc_loop *l)
+{
+  atomic_fetch_sub_explicit(&l->closed, 1, memory_order_relaxed);
+}
+
+static void note_used(grpc_loop *l, const grpc_connection *c)
+{
+  l->used += CONNECTION_USED + c->used;
+  if (l->used >= TRIM_USED && l->trim.place == 0)
+    timers_set(&l->timers, &l->trim, l->now_ns + TRIM_PAUSE_NS);
+}
+
 void grpc_loop_forget(grpc_loop *l, grpc_connection *c)
 {
+  note_used(l, c);
+  atomic_fetch_add_explicit(&l->closed, 1, memory_order_relaxed);
   if (c->previous != NULL)
     c->previous->next = c->next;
   else
@@ -480,6 +511,7 @@ error *grpc_loops_new(grpc_server *g, int listen_fd_owned, grpc_loops **result)
   all->max_polling = cpus / 2;
   for (unsigned i = 0; i < count; i++) {
     all->loops[i].all = all;
+    all->loops[i].trim.fire = trim;
     all->loops[i].epoll_fd = all->loops[i].wake_fd = -1;
     atomic_init(&all->loops[i].awake, true);
   }

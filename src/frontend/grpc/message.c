@@ -170,7 +170,8 @@ static message_fault unpack(message_reader *r, message_coding coding, message **
     budget_give_back(r->budget, reserved);
     return fault;
   }
-  plain->reserved = reserved;
+  budget_give_back(r->budget, reserved - out.size);
+  plain->reserved = out.size;
   if (out.size > 0)
     memcpy(plain->data, out.data, out.size);
   message_free(*packed);

@@ -14,7 +14,7 @@
 #include <stddef.h>
 
 // What a message takes besides its tensors, roughly: this object, a response, memory of both.
-#define OUTGOING_COST_BYTES ((size_t)2 << 10)
+#define OUTGOING_COST_BYTES ((size_t)6 << 10)
 
 typedef struct call call;
 

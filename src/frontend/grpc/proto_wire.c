@@ -28,6 +28,15 @@ bool proto_next_varint(proto_reader *r, uint64_t *value)
   return fail(r);
 }
 
+// Tags and sizes are of one byte, mostly.
+static inline bool next_short(proto_reader *r, uint64_t *value)
+{
+  if (r->at == r->end || (uint8_t)*r->at >= 0x80)
+    return proto_next_varint(r, value);
+  *value = (uint8_t)*r->at++;
+  return true;
+}
+
 static bool next_bytes(proto_reader *r, uint64_t size, slice *bytes)
 {
   if (size > (size_t)(r->end - r->at))
@@ -50,7 +59,7 @@ static bool next_fixed(proto_reader *r, size_t size, uint64_t *value)
 static bool next_tag(proto_reader *r, proto_field *field)
 {
   uint64_t tag;
-  if (!proto_next_varint(r, &tag))
+  if (!next_short(r, &tag))
     return false;
   field->number = (uint32_t)tag >> 3;
   field->type = (proto_wire_type)(tag & 7);
@@ -62,13 +71,13 @@ static bool next_value(proto_reader *r, proto_field *field)
   uint64_t size;
   switch (field->type) {
   case PROTO_VARINT:
-    return proto_next_varint(r, &field->value);
+    return next_short(r, &field->value);
   case PROTO_I64:
     return next_fixed(r, 8, &field->value);
   case PROTO_I32:
     return next_fixed(r, 4, &field->value);
   case PROTO_BYTES:
-    return proto_next_varint(r, &size) && next_bytes(r, size, &field->bytes);
+    return next_short(r, &size) && next_bytes(r, size, &field->bytes);
   default:
     return fail(r);
   }
@@ -119,13 +128,24 @@ size_t proto_count_varints(slice packed)
   return count;
 }
 
+static error *refuse_text(uint8_t c)
+{
+  return error_new(ERROR_INVALID_ARG, "Unable to parse request: a string %s",
+                   c == 0 ? "has a NUL character" : "is not UTF-8");
+}
+
+// Almost all characters are ASCII.
 error *proto_check_text(slice bytes)
 {
   for (size_t i = 0; i < bytes.size;) {
-    size_t length = bytes.data[i] == '\0' ? 0 : text_utf8_length(bytes.data + i, bytes.size - i);
+    const uint8_t c = (uint8_t)bytes.data[i];
+    if (c > 0 && c < 0x80) {
+      i++;
+      continue;
+    }
+    size_t length = c == 0 ? 0 : text_utf8_length(bytes.data + i, bytes.size - i);
     if (length == 0)
-      return error_new(ERROR_INVALID_ARG, "Unable to parse request: a string %s",
-                       bytes.data[i] == '\0' ? "has a NUL character" : "is not UTF-8");
+      return refuse_text(c);
     i += length;
   }
   return NULL;

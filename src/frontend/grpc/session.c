@@ -203,7 +203,8 @@ static int frame_went(nghttp2_session *session, const nghttp2_frame *frame, void
   // Whatever the client did to have its stream reset: as if it had reset it.
   if (frame->hd.type == NGHTTP2_RST_STREAM && frame->rst_stream.error_code != NGHTTP2_NO_ERROR)
     session_charge(c, RESET_COST);
-  if (frame->hd.type != NGHTTP2_HEADERS || (frame->hd.flags & NGHTTP2_FLAG_END_STREAM) == 0)
+  if ((frame->hd.type != NGHTTP2_HEADERS && frame->hd.type != NGHTTP2_DATA) ||
+      (frame->hd.flags & NGHTTP2_FLAG_END_STREAM) == 0)
     return 0;
   call *of_stream = call_of(c, frame->hd.stream_id);
   if (of_stream != NULL && !of_stream->half_closed)
@@ -294,20 +295,45 @@ static const nghttp2_nv codings = NAME_AND_TEXT("grpc-accept-encoding", "identit
 static const nghttp2_nv packed_gzip = NAME_AND_TEXT("grpc-encoding", "gzip");
 static const nghttp2_nv packed_deflate = NAME_AND_TEXT("grpc-encoding", "deflate");
 static const nghttp2_nv unsupported_status = NAME_AND_TEXT(":status", "415");
+static const nghttp2_nv plain_text = NAME_AND_TEXT("content-type", "text/plain");
+static const char unsupported_text[] =
+    "This port serves gRPC: POST, content-type application/grpc\n";
+
+static ssize_t read_unsupported_text(nghttp2_session *session, int32_t stream_id, uint8_t *buf,
+                                     size_t length, uint32_t *flags, nghttp2_data_source *source,
+                                     void *pointer)
+{
+  IGNORED(session);
+  IGNORED(stream_id);
+  IGNORED(pointer);
+  call *c = source->ptr;
+  size_t left = sizeof(unsupported_text) - 1 - c->foreign_sent;
+  size_t size = left < length ? left : length;
+  memcpy(buf, unsupported_text + c->foreign_sent, size);
+  c->foreign_sent += size;
+  if (size == left)
+    *flags |= NGHTTP2_DATA_FLAG_EOF;
+  return (ssize_t)size;
+}
+
+// Not gRPC: HTTP's own status, and a line for people.
+static bool submit_unsupported(call *c)
+{
+  const nghttp2_nv fields[] = {unsupported_status, plain_text};
+  nghttp2_data_provider data = {.source.ptr = c, .read_callback = read_unsupported_text};
+  return http2.submit_response(c->connection->session, c->stream_id, fields, 2, &data) == 0;
+}
 
 bool session_submit_status_only(call *c)
 {
+  if (c->is_foreign)
+    return submit_unsupported(c);
   nghttp2_nv fields[6] = {ok_status, content_type};
   char number[12];
   size_t count = 2;
-  if (c->is_foreign) { // not gRPC: HTTP's own status
-    fields[0] = unsupported_status;
-    count = 1;
-  } else {
-    if (c->coding == MESSAGE_UNKNOWN)
-      fields[count++] = codings;
-    count += status_fields(c, fields + count, number, sizeof(number));
-  }
+  if (c->coding == MESSAGE_UNKNOWN)
+    fields[count++] = codings;
+  count += status_fields(c, fields + count, number, sizeof(number));
   return http2.submit_response(c->connection->session, c->stream_id, fields, count, NULL) == 0;
 }
 

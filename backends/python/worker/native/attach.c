@@ -59,6 +59,15 @@ static void *watch(void *argument)
   return NULL;
 }
 
+static int connection;
+
+// A child that the model forks does not hold it: its end tells the host that the worker is none any
+// more.
+static void drop_connection(void)
+{
+  close(connection);
+}
+
 static int start_watching(int socket)
 {
   sigset_t all, before;
@@ -83,6 +92,8 @@ const char *attach_to_host(int socket)
   if (memory < 0)
     return "receiving the channel from the server";
   fcntl(socket, F_SETFD, FD_CLOEXEC);
+  connection = socket;
+  pthread_atfork(NULL, NULL, drop_connection);
   int failed = channel_attach(memory, &native_channel);
   close(memory);
   if (failed != 0) {

@@ -1,5 +1,7 @@
 #include "encode.h"
 
+#include "channel/channel_wait.h"
+
 #include <stdlib.h>
 
 // One response, as collected: its text and its part of the tensors.
@@ -14,7 +16,9 @@ typedef struct collected {
 typedef struct collection {
   collected *responses;
   uint32_t count;
-  bool is_answer;
+  bool is_answer; // then:
+  uint64_t begun_ns;
+  uint64_t ended_ns;
 } collection;
 
 static bool collect_text(collected *into, PyObject *from, PyObject *name)
@@ -112,6 +116,8 @@ static void put_collection(wire_writer *writer, const outgoing *made, const void
   if (from->is_answer) {
     wire_put_u8(writer, 1);
     wire_put_u32(writer, from->count);
+    wire_put_u64(writer, from->begun_ns);
+    wire_put_u64(writer, from->ended_ns);
   }
   for (uint32_t i = 0; i < from->count; i++)
     put_response(writer, made, &from->responses[i]);
@@ -127,14 +133,16 @@ static bool finish(outgoing *made, collection *from, bool is_collected)
   return is_made;
 }
 
-bool encode_answer(outgoing *made, PyObject *requests, PyObject *responses)
+bool encode_answer(outgoing *made, PyObject *requests, PyObject *responses, uint64_t begun_ns)
 {
   Py_ssize_t count = PyList_Size(responses);
   if (count < 0 || PyList_Size(requests) != count)
     return PyErr_Format(PyExc_ValueError, "requests and responses are not as many") != NULL;
   collection all = {.responses = calloc((size_t)count + 1, sizeof *all.responses),
                     .count = (uint32_t)count,
-                    .is_answer = true};
+                    .is_answer = true,
+                    .begun_ns = begun_ns,
+                    .ended_ns = (uint64_t)channel_now_ns()};
   if (all.responses == NULL)
     return PyErr_NoMemory() != NULL;
   bool is_collected = true;

@@ -7,9 +7,10 @@
 // The outputs of the model's configuration, a set of names.
 void encode_set_outputs(PyObject *names_of_outputs);
 
-// The answer to a WORK_EXECUTE. `responses`: a list of InferenceResponse and None. `requests`:
+// The answer to a WORK_EXECUTE that the worker took at `begun_ns` (0: not known) and has executed
+// now. `responses`: a list of InferenceResponse and None. `requests`:
 // those that they answer; outputs that a request did not ask for are left out.
-bool encode_answer(outgoing *made, PyObject *requests, PyObject *responses);
+bool encode_answer(outgoing *made, PyObject *requests, PyObject *responses, uint64_t begun_ns);
 
 // The control part of a CALL_RESPONSE. `requested`: a tuple of names; `response` may be None.
 bool encode_response(outgoing *made, PyObject *requested, PyObject *response);

@@ -2,6 +2,7 @@
 
 #include "attach.h"
 #include "block.h"
+#include "channel/channel_wait.h"
 #include "decode.h"
 #include "encode.h"
 
@@ -15,7 +16,8 @@ enum {
   LOOK_EVERY = 256        // pieces of work, for that
 };
 
-static block *work_block; // of the WORK_EXECUTE under way
+static block *work_block;      // of the WORK_EXECUTE under way
+static uint64_t work_begun_ns; // when it was taken; 0: another one was taken since
 
 // --- Message: what is ready to be sent. Memory of one that is not sent is given back with the
 // object.
@@ -61,7 +63,7 @@ static PyObject *make_answer(PyObject *module, PyObject *args)
   PyObject *requests, *responses;
   outgoing made = {0};
   if (!PyArg_ParseTuple(args, "OO", &requests, &responses) ||
-      !encode_answer(&made, requests, responses))
+      !encode_answer(&made, requests, responses, work_begun_ns))
     return NULL;
   return message_new(&made);
 }
@@ -185,6 +187,7 @@ static PyObject *answer(PyObject *module, PyObject *args)
       sent.flags = ANSWER_RELEASED;
     work_block = NULL;
   }
+  work_begun_ns = 0;
   return done(send_control(late ? CHANNEL_CALLS : CHANNEL_ANSWERS, &sent, control));
 }
 
@@ -199,6 +202,7 @@ static PyObject *lend(PyObject *module, PyObject *args)
   if (work_block != NULL)
     block_unref(work_block);
   work_block = NULL;
+  work_begun_ns = 0;
   channel_message sent = {
       .kind = late ? CALL_ANSWER : WORK_EXECUTE, .id = id, .flags = ANSWER_LENT};
   return done(region_send_plain(late ? CHANNEL_CALLS : CHANNEL_ANSWERS, &sent));
@@ -289,6 +293,8 @@ static PyObject *receive_work(PyObject *module, PyObject *nothing)
   if (control == NULL) {
     PyErr_SetString(PyExc_ValueError, "the server's message is outside of its memory");
   } else if (received.kind == WORK_EXECUTE) {
+    work_begun_ns = (uint64_t)channel_now_ns();
+    channel_look(native_channel, CHANNEL_WORK, (received.flags & WORK_CROWDED) == 0);
     work_block = block_new(received.offset);
     payload = work_block == NULL ? PyErr_NoMemory()
                                  : decode_requests(work_block, control, received.size,

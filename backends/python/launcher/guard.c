@@ -1,0 +1,171 @@
+// The launcher stays beside the program as its guard. Whatever the program leaves behind, also in
+// sessions of its own, becomes the guard's child and ends with the program. The guard ends as the
+// program did, with everything when the server does (SIGTERM, which the kernel sends too), and is
+// out of the program's reach: filter.c.
+#include "launcher.h"
+
+#include "protocol.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+enum {
+  SWEEPS_MOST = 5000, // a program that makes processes faster than they are ended wins, after 5 s
+  SWEEP_PAUSE_NS = 1000000,
+  EXITING = 0x4 // PF_EXITING of the kernel
+};
+
+static sigset_t heard_signals(void)
+{
+  sigset_t set;
+  sigemptyset(&set);
+  sigaddset(&set, SIGCHLD);
+  sigaddset(&set, SIGTERM);
+  return set;
+}
+
+typedef struct process_facts {
+  pid_t parent;
+  bool exiting;
+} process_facts;
+
+// A number of /proc/PID/stat, counted from behind the name.
+static bool read_field(const char *behind_name, int index, uint64_t *value)
+{
+  const char *at = behind_name;
+  for (int i = 0; i < index && at != NULL; i++)
+    at = strchr(at + 1, ' ');
+  char text[24];
+  return at != NULL &&
+         snprintf(text, sizeof text, "%.*s", (int)strcspn(at + 1, " "), at + 1) <
+             (int)sizeof text &&
+         launcher_number(text, value);
+}
+
+static bool read_facts(const char *process, process_facts *facts)
+{
+  char path[64], text[512] = "";
+  uint64_t parent, flags;
+  snprintf(path, sizeof path, "/proc/%.20s/stat", process);
+  FILE *file = fopen(path, "re");
+  size_t length = file == NULL ? 0 : fread(text, 1, sizeof text - 1, file);
+  if (file != NULL)
+    fclose(file);
+  text[length] = '\0';
+  const char *behind_name = strrchr(text, ')');
+  if (behind_name == NULL || !read_field(behind_name, 2, &parent) ||
+      !read_field(behind_name, 7, &flags))
+    return false;
+  *facts = (process_facts){.parent = (pid_t)parent, .exiting = (flags & EXITING) != 0};
+  return true;
+}
+
+// Who has no parent any more is our child, and keeps its number until we reap it.
+static void kill_children(void)
+{
+  pid_t self = getpid();
+  DIR *folder = opendir("/proc");
+  struct dirent *entry;
+  process_facts facts;
+  uint64_t number;
+  while (folder != NULL && (entry = readdir(folder)) != NULL)
+    if (launcher_number(entry->d_name, &number) && read_facts(entry->d_name, &facts) &&
+        facts.parent == self)
+      kill((pid_t)number, SIGKILL);
+  if (folder != NULL)
+    closedir(folder);
+}
+
+// Each sweep makes the children of those that it ends ours.
+static void end_family(void)
+{
+  const struct timespec pause = {.tv_nsec = SWEEP_PAUSE_NS};
+  for (int i = 0; i < SWEEPS_MOST; i++) {
+    pid_t ended;
+    while ((ended = waitpid(-1, NULL, WNOHANG | __WALL)) > 0)
+      ;
+    if (ended < 0)
+      return; // there are none
+    kill_children();
+    nanosleep(&pause, NULL);
+  }
+}
+
+// Reaps others' orphans. True: the program has ended; it keeps its number, and so does its group.
+static bool has_ended(pid_t program, siginfo_t *end)
+{
+  for (;;) {
+    *end = (siginfo_t){0};
+    if (waitid(P_ALL, 0, end, WEXITED | WNOHANG | WNOWAIT | __WALL) != 0 || end->si_pid == 0)
+      return false;
+    if (end->si_pid == program)
+      return true;
+    waitpid(end->si_pid, NULL, __WALL);
+  }
+}
+
+// As the program ended, or by the signal that says that it had to.
+static _Noreturn void end_like(const siginfo_t *end, bool told)
+{
+  if (end->si_code == CLD_EXITED)
+    _exit(end->si_status);
+  int number = told && end->si_status == SIGKILL ? PROTOCOL_TOLD_SIGNAL : end->si_status;
+  sigset_t only;
+  sigemptyset(&only);
+  sigaddset(&only, number);
+  setrlimit(RLIMIT_CORE, &(struct rlimit){0});
+  signal(number, SIG_DFL);
+  sigprocmask(SIG_UNBLOCK, &only, NULL);
+  kill(getpid(), number);
+  _exit(128 + number);
+}
+
+static _Noreturn void guard(const launcher_options *options, pid_t program)
+{
+  sigset_t heard = heard_signals();
+  siginfo_t end;
+  bool told = false;
+  char name[32];
+  snprintf(name, sizeof name, "%d", (int)program);
+  close_range(0, ~0U, 0); // the end of the connection and of the pipes is the program's
+  while (!has_ended(program, &end)) {
+    process_facts facts;
+    if (sigwaitinfo(&heard, NULL) != SIGTERM)
+      continue;
+    told = told || !read_facts(name, &facts) || !facts.exiting;
+    kill(-program, SIGKILL);
+    kill(program, SIGKILL);
+  }
+  kill(-program, SIGKILL);
+  end_family();
+  launcher_remove_group(options);
+  end_like(&end, told);
+}
+
+void launcher_stay_as_guard(launcher_options *options)
+{
+  sigset_t heard = heard_signals(), before;
+  sigprocmask(SIG_BLOCK, &heard, &before);
+  if (prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) != 0)
+    launcher_fail(errno, "cannot become the parent of orphans");
+  launcher_end_with(options->parent, SIGTERM);
+  options->guard = getpid();
+  pid_t program = fork();
+  if (program < 0)
+    launcher_fail(errno, "cannot start a process");
+  if (program > 0) {
+    prctl(PR_SET_DUMPABLE, 0, 0, 0, 0); // its memory is nobody's
+    guard(options, program);
+  }
+  sigprocmask(SIG_SETMASK, &before, NULL);
+}

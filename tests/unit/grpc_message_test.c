@@ -1,0 +1,215 @@
+// Request messages of gRPC put together from pieces: however they are cut, packed or announced, and
+// what of it counts for the budget.
+#include "base/buffer.h"
+#include "frontend/grpc/message.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#define MIB ((size_t)1 << 20)
+
+static void append_message(buffer *to, unsigned char flag, uint32_t announced, slice payload)
+{
+  const unsigned char prefix[MESSAGE_PREFIX_BYTES] = {
+      flag, (unsigned char)(announced >> 24), (unsigned char)(announced >> 16),
+      (unsigned char)(announced >> 8), (unsigned char)announced};
+  buffer_append(to, prefix, sizeof(prefix));
+  buffer_append_slice(to, payload);
+}
+
+static void append_packed(buffer *to, message_coding coding, slice payload)
+{
+  AUTO_BUFFER buffer packed = BUFFER_EMPTY;
+  assert_true(message_deflate(coding, 6, &payload, 1, &packed));
+  append_message(to, 1, (uint32_t)packed.size, buffer_view(&packed));
+}
+
+// Feeds the text in pieces of `step` bytes; the messages must be those of `expected`.
+static void read_all(slice text, size_t step, message_coding coding, const slice *expected,
+                     size_t count)
+{
+  byte_budget budget = {.limit = 64 * MIB};
+  message_reader r = {.budget = &budget};
+  size_t found = 0;
+  while (text.size > 0) {
+    size_t taken;
+    message *complete;
+    size_t size = text.size < step ? text.size : step;
+    assert_int_equal(message_reader_take(&r, coding, text.data, size, &taken, &complete),
+                     MESSAGE_OK);
+    assert_true(taken > 0 && taken <= size);
+    text = (slice){text.data + taken, text.size - taken};
+    if (complete == NULL)
+      continue;
+    assert_true(found < count);
+    assert_int_equal(complete->size, expected[found].size);
+    assert_memory_equal(complete->data, expected[found].data, complete->size);
+    assert_int_equal((uintptr_t)(complete->data + complete->size) % MESSAGE_ALIGNMENT, 0);
+    message_free(complete);
+    found++;
+  }
+  assert_int_equal(found, count);
+  assert_false(message_reader_is_inside(&r));
+  message_reader_fini(&r);
+  assert_int_equal(budget.used, 0);
+}
+
+static void messages_may_be_cut_anywhere(void **state)
+{
+  (void)state;
+  char large[300];
+  for (size_t i = 0; i < sizeof(large); i++)
+    large[i] = (char)i;
+  const slice expected[] = {
+      SLICE("first"), SLICE(""), {large, sizeof(large)}, SLICE("x"), SLICE("")};
+  AUTO_BUFFER buffer text = BUFFER_EMPTY;
+  for (size_t i = 0; i < 5; i++)
+    append_message(&text, 0, (uint32_t)expected[i].size, expected[i]);
+  for (size_t step = 1; step <= text.size; step++)
+    read_all(buffer_view(&text), step, MESSAGE_IDENTITY, expected, 5);
+}
+
+static void packed_messages_may_be_cut_anywhere(void **state)
+{
+  (void)state;
+  const slice expected[] = {SLICE("packed packed packed packed"), SLICE("plain"), SLICE("")};
+  for (message_coding coding = MESSAGE_GZIP; coding <= MESSAGE_DEFLATE; coding++) {
+    AUTO_BUFFER buffer text = BUFFER_EMPTY;
+    append_packed(&text, coding, expected[0]);
+    append_message(&text, 0, (uint32_t)expected[1].size, expected[1]);
+    append_packed(&text, coding, expected[2]);
+    for (size_t step = 1; step <= text.size; step++)
+      read_all(buffer_view(&text), step, coding, expected, 3);
+  }
+}
+
+static void large_messages_are_whole_in_any_pieces(void **state)
+{
+  (void)state;
+  const size_t size = 5 * MIB + 3;
+  char *large = malloc(size);
+  for (size_t i = 0; i < size; i++)
+    large[i] = (char)(i * 7 + i / 253);
+  const slice expected = {large, size};
+  AUTO_BUFFER buffer text = BUFFER_EMPTY;
+  append_message(&text, 0, (uint32_t)size, expected);
+  for (size_t step = 1000; step < size; step = step * 3 + 1)
+    read_all(buffer_view(&text), step, MESSAGE_IDENTITY, &expected, 1);
+  free(large);
+}
+
+// What a reader says to the text; nothing stays of it.
+static message_fault fault_of(slice text, message_coding coding, size_t limit)
+{
+  byte_budget budget = {.limit = limit};
+  message_reader r = {.budget = &budget};
+  size_t taken;
+  message *complete;
+  message_fault fault = message_reader_take(&r, coding, text.data, text.size, &taken, &complete);
+  assert_null(complete);
+  message_reader_fini(&r);
+  assert_int_equal(budget.used, 0);
+  return fault;
+}
+
+static void what_is_no_message_is_told(void **state)
+{
+  (void)state;
+  AUTO_BUFFER buffer packed = BUFFER_EMPTY, other = BUFFER_EMPTY, cut = BUFFER_EMPTY;
+  append_packed(&packed, MESSAGE_GZIP, SLICE("text"));
+  append_packed(&other, MESSAGE_DEFLATE, SLICE("text"));
+  append_message(&cut, 1, 6, (slice){packed.data + MESSAGE_PREFIX_BYTES, 6});
+  const struct {
+    slice text;
+    message_coding coding;
+    message_fault fault;
+  } rows[] = {
+      {SLICE("\0\xff\xff\xff\xff"), MESSAGE_IDENTITY, MESSAGE_TOO_LARGE},
+      {SLICE("\0\x80\0\0\0"), MESSAGE_IDENTITY, MESSAGE_TOO_LARGE},
+      {SLICE("\0\x7f\xff\xff\xff"), MESSAGE_IDENTITY, MESSAGE_OVER_BUDGET},
+      {SLICE("\x02\0\0\0\1x"), MESSAGE_IDENTITY, MESSAGE_BAD_FLAG},
+      {SLICE("\xff\0\0\0\1x"), MESSAGE_GZIP, MESSAGE_BAD_FLAG},
+      {SLICE("\1\0\0\0\1x"), MESSAGE_IDENTITY, MESSAGE_NO_CODING},
+      {SLICE("\1\0\0\0\1x"), MESSAGE_GZIP, MESSAGE_CORRUPT},
+      {SLICE("\1\0\0\0\0"), MESSAGE_DEFLATE, MESSAGE_CORRUPT},
+      {buffer_view(&other), MESSAGE_GZIP, MESSAGE_CORRUPT},
+      {buffer_view(&cut), MESSAGE_GZIP, MESSAGE_CORRUPT},
+  };
+  for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
+    assert_int_equal(fault_of(rows[i].text, rows[i].coding, MIB), rows[i].fault);
+}
+
+static void bombs_stop_at_the_budget(void **state)
+{
+  (void)state;
+  char *zeros = calloc(1, 32 * MIB);
+  AUTO_BUFFER buffer text = BUFFER_EMPTY;
+  append_packed(&text, MESSAGE_GZIP, (slice){zeros, 32 * MIB});
+  free(zeros);
+  assert_int_equal(fault_of(buffer_view(&text), MESSAGE_GZIP, 16 * MIB), MESSAGE_OVER_BUDGET);
+}
+
+// While half of the budget is free, announcing takes it; beyond that, what comes does.
+static void announcing_takes_half_of_the_budget_at_most(void **state)
+{
+  (void)state;
+  byte_budget budget = {.limit = 10 * MIB};
+  message_reader readers[100];
+  size_t taken;
+  message *complete;
+  for (size_t i = 0; i < 100; i++) {
+    readers[i] = (message_reader){.budget = &budget};
+    assert_int_equal(message_reader_take(&readers[i], MESSAGE_IDENTITY, "\0\0\x10\0\0", 5, &taken,
+                                         &complete), // 1 MiB
+                     MESSAGE_OK);
+    assert_true(budget.used <= budget.limit / 2);
+  }
+  AUTO_BUFFER buffer text = BUFFER_EMPTY;
+  char *bytes = calloc(1, 4 * MIB);
+  append_message(&text, 0, 4 * MIB, (slice){bytes, 4 * MIB});
+  message_reader honest = {.budget = &budget};
+  assert_int_equal(
+      message_reader_take(&honest, MESSAGE_IDENTITY, text.data, text.size, &taken, &complete),
+      MESSAGE_OK);
+  assert_non_null(complete);
+  message_free(complete);
+  free(bytes);
+  for (size_t i = 0; i < 100; i++)
+    message_reader_fini(&readers[i]);
+  message_reader_fini(&honest);
+  assert_int_equal(budget.used, 0);
+}
+
+static void codings_have_names(void **state)
+{
+  (void)state;
+  assert_int_equal(message_coding_of(SLICE("identity")), MESSAGE_IDENTITY);
+  assert_int_equal(message_coding_of(SLICE("gzip")), MESSAGE_GZIP);
+  assert_int_equal(message_coding_of(SLICE("deflate")), MESSAGE_DEFLATE);
+  assert_int_equal(message_coding_of(SLICE("gzi")), MESSAGE_UNKNOWN);
+  assert_int_equal(message_coding_of(SLICE("")), MESSAGE_UNKNOWN);
+  assert_true(message_coding_is_listed(SLICE("identity, gzip"), MESSAGE_GZIP));
+  assert_true(message_coding_is_listed(SLICE(" gzip ,x"), MESSAGE_GZIP));
+  assert_false(message_coding_is_listed(SLICE("gzip2, xgzip,,"), MESSAGE_GZIP));
+  assert_false(message_coding_is_listed(SLICE(""), MESSAGE_DEFLATE));
+}
+
+int main(void)
+{
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(messages_may_be_cut_anywhere),
+      cmocka_unit_test(packed_messages_may_be_cut_anywhere),
+      cmocka_unit_test(large_messages_are_whole_in_any_pieces),
+      cmocka_unit_test(what_is_no_message_is_told),
+      cmocka_unit_test(bombs_stop_at_the_budget),
+      cmocka_unit_test(announcing_takes_half_of_the_budget_at_most),
+      cmocka_unit_test(codings_have_names),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
