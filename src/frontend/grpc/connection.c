@@ -106,14 +106,21 @@ static uint64_t sign_due(const grpc_connection *c)
                                                          : UINT64_MAX;
 }
 
-static uint64_t age_due(const grpc_connection *c)
+// When one that was asked to go is closed whatever it has: it is old, and had its time.
+static uint64_t cut_due(const grpc_connection *c)
 {
   const grpc_server_options *o = &c->server->options;
   uint64_t old = due(c->began_ns, o->max_connection_age_ms);
+  uint64_t late = due(c->left_ns, o->max_connection_age_grace_ms);
+  return late < old ? old : late;
+}
+
+static uint64_t age_due(const grpc_connection *c)
+{
   if (c->left_ns == 0)
-    return old;
+    return due(c->began_ns, c->server->options.max_connection_age_ms);
   uint64_t gone = c->leaving ? UINT64_MAX : c->left_ns + LEAVE_NS;
-  uint64_t cut = old == UINT64_MAX ? UINT64_MAX : due(c->left_ns, o->max_connection_age_grace_ms);
+  uint64_t cut = cut_due(c);
   return gone < cut ? gone : cut;
 }
 
@@ -127,8 +134,7 @@ static const char *overdue(const grpc_connection *c, uint64_t now)
     return "it does not take what it is sent";
   if (c->pinged_ns != 0 && now >= due(c->pinged_ns, o->keepalive_timeout_ms))
     return "it gives no sign";
-  if (c->left_ns != 0 && now >= due(c->left_ns, o->max_connection_age_grace_ms) &&
-      now >= due(c->began_ns, o->max_connection_age_ms))
+  if (c->left_ns != 0 && now >= cut_due(c))
     return "it is too old";
   return NULL;
 }
@@ -204,10 +210,10 @@ static void look_after(timer *elapsed)
     ask_for_sign(c, now);
   if (c->left_ns == 0 && now >= due(c->began_ns, o->max_connection_age_ms))
     grpc_connection_leave(c);
-  if (c->left_ns != 0 && !c->leaving && now >= c->left_ns + LEAVE_NS)
-    say_goodbye(c);
   if (c->closed)
     return;
+  if (c->left_ns != 0 && !c->leaving && now >= c->left_ns + LEAVE_NS)
+    say_goodbye(c);
   wake_at(c, end_stalled(c, now));
   if (!c->established)
     wake_at(c, due(c->began_ns, o->handshake_timeout_ms));
