@@ -125,6 +125,15 @@ void call_unref(call *c)
   grpc_server_call_ended(g);
 }
 
+// What a paused call was sent and did not read: the connection's window is not to shrink by it.
+static void drop_held(call *c)
+{
+  if (c->held_window > 0)
+    http2.session_consume_connection(c->kept_connection->session, c->held_window);
+  c->held_window = 0;
+  buffer_fini(&c->held);
+}
+
 void call_close(call *c)
 {
   grpc_connection *connection = c->connection;
@@ -144,6 +153,7 @@ void call_close(call *c)
   grpc_access_call(c);
   c->ended = true;
   drop_outgoing(c);
+  drop_held(c);
   if (unheard && c->cancelled != NULL)
     c->cancelled(c);
   grpc_drop_answered(c);
