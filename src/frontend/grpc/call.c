@@ -131,6 +131,7 @@ static void drop_held(call *c)
   if (c->held_window > 0)
     http2.session_consume_connection(c->kept_connection->session, c->held_window);
   c->held_window = 0;
+  c->held_read = 0;
   buffer_fini(&c->held);
 }
 
@@ -376,19 +377,28 @@ bool call_is_paused(const call *c)
   return c->paused;
 }
 
+// The rest moves to the front when it is the smaller part: one message may be all that was read.
+static void keep_unread(call *c, size_t left)
+{
+  c->held_read = c->held.size - left;
+  if (c->held_read < left)
+    return;
+  memmove(c->held.data, c->held.data + c->held_read, left);
+  c->held.size = left;
+  c->held_read = 0;
+}
+
 void call_resume(call *c)
 {
   c->paused = false;
-  buffer held = c->held;
-  c->held = BUFFER_EMPTY;
-  size_t left = parse(c, held.data, held.size);
+  size_t unread = c->held.size - c->held_read;
+  size_t left = unread == 0 ? 0 : parse(c, c->held.data + c->held_read, unread);
   if (left > 0) {
-    memmove(held.data, held.data + held.size - left, left);
-    held.size = left;
-    c->held = held;
+    keep_unread(c, left);
     return;
   }
-  buffer_fini(&held);
+  c->held_read = 0;
+  buffer_fini(&c->held);
   if (c->connection != NULL && c->held_window > 0) {
     http2.session_consume(c->connection->session, c->stream_id, c->held_window);
     grpc_loop_mark(c->loop, c->connection);

@@ -70,6 +70,7 @@ struct call {
   uint64_t moved_ns;   // when bytes of a request message came last
   size_t held_window;  // bytes
   buffer held;         // what came nevertheless; the window does not know of it yet
+  size_t held_read;    // bytes of it that were
   bool is_foreign;     // it is HTTP, but not gRPC
   size_t foreign_sent; // bytes of the text that says so
   bool half_closed;    // the client sends no more
