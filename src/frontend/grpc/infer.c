@@ -124,12 +124,16 @@ void grpc_inference_cancel(grpc_inference *i)
   drop_request(i);
 }
 
-// The last of what the loop waits for.
+// The last of what the loop waits for. A backend may have released the request before: once the loop
+// can see the end nobody else keeps the call, whose loop is still to be woken.
 static void note_event(grpc_inference *i)
 {
-  if (atomic_fetch_sub_explicit(&i->awaited, 1, memory_order_acq_rel) == 1 &&
-      atomic_exchange(&i->handover, HANDOVER_DONE) == HANDOVER_WAITING)
+  if (atomic_fetch_sub_explicit(&i->awaited, 1, memory_order_acq_rel) != 1)
+    return;
+  grpc_inference_ref(i);
+  if (atomic_exchange(&i->handover, HANDOVER_DONE) == HANDOVER_WAITING)
     i->heard(i);
+  grpc_inference_unref(i);
 }
 
 static void request_released(TRITONSERVER_InferenceRequest *request, const uint32_t flags,
