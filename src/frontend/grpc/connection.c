@@ -302,7 +302,9 @@ void grpc_connection_flush(grpc_connection *c)
       c->moved_ns = grpc_loop_now_ns(c->loop);
   }
   bool blocked = result == OUTPUT_BLOCKED;
-  if (result == OUTPUT_FAILED || !whole || (!blocked && !c->wire.handshaking && is_over(c))) {
+  // One that has failed is not read any more: it would be ready for that until the last byte is sent.
+  if (result == OUTPUT_FAILED || !whole || (blocked && c->failed) ||
+      (!blocked && !c->wire.handshaking && is_over(c))) {
     grpc_connection_close(c);
     return;
   }
