@@ -279,11 +279,18 @@ static void begin_trace(grpc_inference *i)
   trace_note(i->trace, TRACE_GRPC_WAITREAD_END, i->began_ns);
 }
 
+static error *take_room(void *inference_pointer, size_t sum)
+{
+  grpc_inference *i = inference_pointer;
+  return infer_tensors_reserve(&i->tensors, sum);
+}
+
 static error *fill(grpc_inference *i, bool streamed)
 {
   infer_request_proto read;
   slice text = {i->message->data, i->message->size};
-  error *failure = infer_request_proto_read(text, MESSAGE_MAX_BYTES, &i->arena, &read);
+  const typed_room room = {MESSAGE_MAX_BYTES, take_room, i};
+  error *failure = infer_request_proto_read(text, &room, &i->arena, &read);
   i->model_name = read.model_name;
   i->id = read.id;
   if (failure != NULL)
