@@ -351,7 +351,7 @@ static size_t parse(call *c, const char *data, size_t size)
 bool call_take_data(call *c, const char *data, size_t size)
 {
   c->moved_ns = grpc_loop_now_ns(c->loop);
-  size_t left = c->held.size > 0 ? size : parse(c, data, size);
+  size_t left = c->held.size > 0 && !c->ended ? size : parse(c, data, size);
   if (left == 0)
     return true;
   buffer_append(&c->held, data + size - left, left);
@@ -391,6 +391,7 @@ static void keep_unread(call *c, size_t left)
 void call_resume(call *c)
 {
   c->paused = false;
+  c->moved_ns = grpc_loop_now_ns(c->loop); // it is not the client that did not go on
   size_t unread = c->held.size - c->held_read;
   size_t left = unread == 0 ? 0 : parse(c, c->held.data + c->held_read, unread);
   if (left > 0) {
