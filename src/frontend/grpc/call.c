@@ -271,9 +271,10 @@ void call_begin(call *c)
     settle(c);
     return;
   }
-  if (c->deadline_ns != 0) {
-    c->deadline.fire = deadline_passed;
-    timers_set(grpc_loop_timers(c->loop), &c->deadline, c->deadline_ns);
+  c->deadline.fire = deadline_passed;
+  if (c->deadline_ns != 0 && !timers_set(grpc_loop_timers(c->loop), &c->deadline, c->deadline_ns)) {
+    call_end_early(c, GRPC_RESOURCE_EXHAUSTED, "out of memory");
+    return;
   }
   if (c->server->options.compression_level == 0)
     c->reply_coding = MESSAGE_IDENTITY;

@@ -53,11 +53,10 @@ grpc_connection *grpc_connection_open(grpc_loop *l, int socket_fd,
   c->began_ns = c->heard_ns = c->moved_ns = grpc_loop_now_ns(l);
   c->is_local = peer_is_local((const struct sockaddr *)address);
   peer_print((const struct sockaddr *)address, c->peer, sizeof(c->peer));
-  bool opened = wire_init(&c->wire, socket_fd, c->server->tls) && session_begin(c);
-  if (opened) {
-    look_after(&c->timer);
+  // The timer is due at once, when the loop knows the connection; from here on it has its room.
+  if (wire_init(&c->wire, socket_fd, c->server->tls) && session_begin(c) &&
+      timers_set(grpc_loop_timers(l), &c->timer, c->began_ns))
     return c;
-  }
   http2.session_del(c->session);
   wire_fini(&c->wire);
   free(c);
@@ -302,7 +301,8 @@ void grpc_connection_flush(grpc_connection *c)
       c->moved_ns = grpc_loop_now_ns(c->loop);
   }
   bool blocked = result == OUTPUT_BLOCKED;
-  // One that has failed is not read any more: it would be ready for that until the last byte is sent.
+  // One that has failed is not read any more: it would be ready for that until the last byte is
+  // sent.
   if (result == OUTPUT_FAILED || !whole || (blocked && c->failed) ||
       (!blocked && !c->wire.handshaking && is_over(c))) {
     grpc_connection_close(c);

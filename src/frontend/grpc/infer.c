@@ -124,8 +124,8 @@ void grpc_inference_cancel(grpc_inference *i)
   drop_request(i);
 }
 
-// The last of what the loop waits for. A backend may have released the request before: once the loop
-// can see the end nobody else keeps the call, whose loop is still to be woken.
+// The last of what the loop waits for. A backend may have released the request before: once the
+// loop can see the end nobody else keeps the call, whose loop is still to be woken.
 static void note_event(grpc_inference *i)
 {
   if (atomic_fetch_sub_explicit(&i->awaited, 1, memory_order_acq_rel) != 1)

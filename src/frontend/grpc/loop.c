@@ -405,7 +405,8 @@ static int sleep_for_events(grpc_loop *l, struct epoll_event *events)
   return count;
 }
 
-// Sockets are looked at in each pass: models that answer without a pause must not keep it from them.
+// Sockets are looked at in each pass: models that answer without a pause must not keep it from
+// them.
 static int wait_for_events(grpc_loop *l, struct epoll_event *events)
 {
   if (!may_poll(l)) {
