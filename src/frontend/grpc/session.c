@@ -54,8 +54,8 @@ void session_charge(grpc_connection *c, unsigned cost)
     session_send_away(c, "too_many_frames");
 }
 
-// A client that pings more often than it may is sent away, as gRPC does. Where data went since its
-// last ping, or calls are open, it may ping as it likes.
+// A client that pings more often than it may is sent away, as gRPC does. Its strikes are forgotten
+// when data goes to it.
 static void note_ping(grpc_connection *c)
 {
   const grpc_server_options *options = &c->server->options;
@@ -226,7 +226,7 @@ static ssize_t frame_size(nghttp2_session *session, uint8_t frame_type, int32_t 
   return size < most ? size : most;
 }
 
-// The status as trailing fields. `to` has room for 3.
+// The status as trailing fields. `to` has room for 2.
 static size_t status_fields(call *c, nghttp2_nv *to, char *number, size_t number_size)
 {
   static const char status[] = "grpc-status", text[] = "grpc-message";
@@ -237,10 +237,6 @@ static size_t status_fields(call *c, nghttp2_nv *to, char *number, size_t number
   if (c->end_failure != NULL)
     to[count++] = (nghttp2_nv){(uint8_t *)text, (uint8_t *)c->end_failure, sizeof(text) - 1,
                                strlen(c->end_failure),
-                               NGHTTP2_NV_FLAG_NO_COPY_NAME | NGHTTP2_NV_FLAG_NO_COPY_VALUE};
-  if (c->trailer_name != NULL)
-    to[count++] = (nghttp2_nv){(uint8_t *)c->trailer_name, (uint8_t *)c->trailer_value,
-                               strlen(c->trailer_name), strlen(c->trailer_value),
                                NGHTTP2_NV_FLAG_NO_COPY_NAME | NGHTTP2_NV_FLAG_NO_COPY_VALUE};
   return count;
 }
@@ -258,7 +254,7 @@ static ssize_t measure_data(nghttp2_session *session, int32_t stream_id, uint8_t
   if (size == 0 && !c->ended)
     return NGHTTP2_ERR_DEFERRED;
   if (size == c->outgoing_bytes && c->ended) {
-    nghttp2_nv fields[3];
+    nghttp2_nv fields[2];
     char number[12];
     size_t count = status_fields(c, fields, number, sizeof(number));
     *flags |= NGHTTP2_DATA_FLAG_EOF | NGHTTP2_DATA_FLAG_NO_END_STREAM;
@@ -328,7 +324,7 @@ bool session_submit_status_only(call *c)
 {
   if (c->is_foreign)
     return submit_unsupported(c);
-  nghttp2_nv fields[6] = {ok_status, content_type};
+  nghttp2_nv fields[5] = {ok_status, content_type};
   char number[12];
   size_t count = 2;
   if (c->coding == MESSAGE_UNKNOWN)
