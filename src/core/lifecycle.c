@@ -344,11 +344,14 @@ static void note_failure(model_entry *entry, const char *reason)
   entry->failure = strdup(reason);
 }
 
-static error *poll_failure(const char *name, error *cause_owned)
+// In Triton's words. A configuration that came with the request is its client's mistake.
+static error *poll_failure(const char *name, bool of_request, error *cause_owned)
 {
-  error *e =
-      error_new(ERROR_INTERNAL, "failed to load '%s', failed to poll from model repository: %s",
-                name, error_message(cause_owned));
+  error_code code = of_request && error_get_code(cause_owned) == ERROR_INVALID_ARG
+                        ? ERROR_INVALID_ARG
+                        : ERROR_INTERNAL;
+  error *e = error_new(code, "failed to load '%s', failed to poll from model repository: %s", name,
+                       error_message(cause_owned));
   error_free(cause_owned);
   return e;
 }
@@ -365,8 +368,7 @@ static error *plan(load_operation *o, const repository_model *found, const char 
   if (e != NULL) {
     log_error("Poll failed for model directory '%s': %s", found->name, error_message(e));
     note_failure(o->entry, error_message(e));
-    if (config_json == NULL || error_get_code(e) != ERROR_INVALID_ARG)
-      e = poll_failure(found->name, e);
+    e = poll_failure(found->name, config_json != NULL, e);
   } else if (!*unchanged) {
     o->change = o->upload != NULL ? 0 : config_json != NULL ? clock_realtime_ns() : folder.change;
     o->folder = folder.path;

@@ -342,9 +342,11 @@ error *server_load_model_files(server *s, const char *name, const char *config_j
   if (config_json == NULL)
     return error_new(ERROR_INVALID_ARG,
                      "Load parameter 'config' must be specified for model file override");
-  RETURN_IF_ERROR(upload_new(name, files, count, &stored));
+  error *e = upload_new(name, files, count, &stored);
+  if (e != NULL)
+    return error_wrap(e, "failed to load '%s', failed to poll from model repository", name);
   const repository_model found = {(char *)name, (char *)upload_repository(stored), false};
-  error *e = lifecycle_begin_load(s, &found, config_json, stored, &operation);
+  e = lifecycle_begin_load(s, &found, config_json, stored, &operation);
   upload_unref(stored); // the load has its own
   return e != NULL ? e : lifecycle_await_load(operation);
 }

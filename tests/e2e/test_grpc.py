@@ -187,7 +187,7 @@ def test_a_request_is_cancelled(grpc_server, client):
 
 def test_a_client_s_deadline_cancels(grpc_server, client):
     answers = Answers()
-    begin_patient(grpc_server, client, "late", answers, client_timeout=3)
+    begin_patient(grpc_server, client, "late", answers, client_timeout=4)
     assert answers.error().status() == "StatusCode.DEADLINE_EXCEEDED"
     wait_for("what the model sees", lambda: "patient: cancelled late" in grpc_server.log)
 
@@ -209,7 +209,7 @@ def test_a_client_that_goes_cancels(grpc_server):
 def test_keepalive_options(grpc_server):
     options = triton.KeepAliveOptions(
         keepalive_time_ms=1000, keepalive_timeout_ms=DEADLINE * 1000, keepalive_permit_without_calls=False,
-        http2_max_pings_without_data=0)
+        http2_max_pings_without_data=1)
     with client_of(grpc_server, keepalive_options=options) as client:
         assert client.infer("slow", [tensor(np.array([[1]], np.int32))]).as_numpy("OUTPUT0").tolist() == [[1]]
 

@@ -246,7 +246,9 @@ def test_a_load_that_fails_says_why(explicit):
     assert code == grpc.StatusCode.INTERNAL and text.startswith("failed to load 'none', failed to poll from model repository")
     bad = service_pb2.RepositoryModelLoadRequest(model_name="other")
     bad.parameters["config"].string_param = "{"
-    assert refusal(stub_of(explicit).RepositoryModelLoad, bad)[0] == grpc.StatusCode.INVALID_ARGUMENT
+    code, text = refusal(stub_of(explicit).RepositoryModelLoad, bad)
+    assert code == grpc.StatusCode.INVALID_ARGUMENT
+    assert text.startswith("failed to load 'other', failed to poll from model repository: Invalid config override: ")
 
 
 LOAD_PARAMETERS = {

@@ -523,7 +523,8 @@ static void an_override_stays_until_files_change_or_the_model_is_unloaded(void *
   parameter = TRITONSERVER_ParameterNew("config", TRITONSERVER_PARAMETER_STRING, "{\"bogus\":1}");
   parameters[0] = parameter;
   fails(TRITONSERVER_ServerLoadModelWithParameters(server, "m", parameters, 1),
-        TRITONSERVER_ERROR_INVALID_ARG, "Invalid config override");
+        TRITONSERVER_ERROR_INVALID_ARG,
+        "failed to load 'm', failed to poll from model repository: Invalid config override: ");
   TRITONSERVER_ParameterDelete(parameter);
   parameter = TRITONSERVER_ParameterNew("file:1/x", TRITONSERVER_PARAMETER_STRING, "");
   parameters[0] = parameter;

@@ -1,0 +1,138 @@
+"""The same requests over HTTP to nereid and to Triton 2.51: status and body are alike.
+
+What differs on purpose is in docs/compatibility.md and is not asked here.
+"""
+import concurrent.futures
+import gzip
+import json
+
+import pytest
+from grpc_sides import NEREID, TRITON, SideStarter, make_models
+
+BINARY = {"name": "INPUT0", "datatype": "INT32", "shape": [1, 2], "parameters": {"binary_data_size": 8}}
+
+
+def infer(model="t_int32", data=(1, 2), shape=(1, 2), datatype="INT32", **more):
+    tensor = {"name": "INPUT0", "datatype": datatype, "shape": list(shape), "data": list(data)}
+    return f"/v2/models/{model}/infer", json.dumps({"inputs": [tensor], **more}).encode()
+
+
+def binary(*tensors, blob):
+    head = json.dumps({"inputs": tensors}).encode()
+    return "/v2/models/t_int32/infer", head + blob, {"Inference-Header-Content-Length": str(len(head))}
+
+
+def generate(model, route="generate", **members):
+    return f"/v2/models/{model}/{route}", json.dumps(members).encode()
+
+
+def post(path, **members):
+    return path, json.dumps(members).encode()
+
+
+ALIKE = {
+    # endpoints
+    "live": ("/v2/health/live",),
+    "ready": ("/v2/health/ready",),
+    "a slash at the end": ("/v2/",),
+    "no route": ("/nope",),
+    "metadata": ("/v2/models/t_int32",),
+    "of a version": ("/v2/models/t_int32/versions/1",),
+    "of an absent version": ("/v2/models/t_int32/versions/9",),
+    "of no version": ("/v2/models/t_int32/versions/x",),
+    "of an absent model": ("/v2/models/none",),
+    "readiness": ("/v2/models/t_int32/ready",),
+    "of an absent model, readiness": ("/v2/models/none/ready",),
+    "of an absent version, readiness": ("/v2/models/t_int32/versions/9/ready",),
+    "of an absent model, config": ("/v2/models/none/config",),
+    "config": ("/v2/models/t_int32/config",),
+    "config of a decoupled model": ("/v2/models/repeat/config",),
+    "of an absent model, stats": ("/v2/models/none/stats",),
+    "of an absent version, stats": ("/v2/models/t_int32/versions/9/stats",),
+    "index": ("/v2/repository/index", b""),
+    "index of what is ready": post("/v2/repository/index", ready=True),
+    "index, by GET": ("/v2/repository/index",),
+    "index of a repository": ("/v2/repository/r/index", b""),
+    "load": ("/v2/repository/models/canary/load", b""),
+    "load of a repository": ("/v2/repository/r/models/canary/load", b""),
+    "unload of an absent model": ("/v2/repository/models/none/unload", b""),
+    "logging": ("/v2/logging",),
+    "logging, nothing new": post("/v2/logging", log_verbose_level=0),
+    "logging, a file": post("/v2/logging", log_file="/x"),
+    "logging, no format": post("/v2/logging", log_format="x"),
+    "logging, an unknown setting": post("/v2/logging", what=1),
+    "tracing": ("/v2/trace/setting",),
+    "tracing of a model": ("/v2/models/t_int32/trace/setting",),
+    "tracing of an absent model": ("/v2/models/none/trace/setting",),
+    "tracing, a file": post("/v2/trace/setting", trace_file="/x"),
+    "tracing, no rate": post("/v2/trace/setting", trace_rate="x"),
+    "tracing of a version": ("/v2/models/t_int32/versions/1/trace/setting",),
+    "memory": ("/v2/systemsharedmemory/status",),
+    "an unknown region": ("/v2/systemsharedmemory/region/r/status",),
+    "memory of GPUs": ("/v2/cudasharedmemory/status",),
+    "an unknown region of GPUs": ("/v2/cudasharedmemory/region/r/status",),
+    # inferences
+    "infer": infer(),
+    "infer, by GET": ("/v2/models/t_int32/infer",),
+    "an id": infer(id="x"),
+    "parameters": infer(parameters={"a": 1, "b": "s", "c": True, "d": 0.5}),
+    "an unknown member": infer(what=1),
+    "an absent model, infer": infer("none"),
+    "a decoupled model, infer": infer("repeat", shape=(2,)),
+    "an empty list of inputs": ("/v2/models/t_int32/infer", b'{"inputs":[]}'),
+    "another type": infer(datatype="FP32"),
+    "another shape": infer(shape=(2,)),
+    "nested data": infer(data=([1, 2],)),
+    "booleans": infer("t_bool", (True, False), datatype="BOOL"),
+    "FP64": infer("t_fp64", (0.1, 1e300), datatype="FP64"),
+    "texts": infer("t_bytes", ("a", "ü"), datatype="BYTES"),
+    "the largest number": infer("t_uint64", (2**64 - 1, 0), datatype="UINT64"),
+    "an output": infer(outputs=[{"name": "OUTPUT0"}]),
+    "an unknown output": infer(outputs=[{"name": "X"}]),
+    "classes": infer("rows", (1, 2, 3), (1, 3), "FP32", outputs=[{"name": "OUTPUT0", "parameters": {"classification": 2}}]),
+    "a binary output": infer(outputs=[{"name": "OUTPUT0", "parameters": {"binary_data": True}}]),
+    "all outputs binary": infer(parameters={"binary_data_output": True}),
+    "a binary input": binary(BINARY, blob=b"\1\0\0\0\2\0\0\0"),
+    "nothing but bytes": ("/v2/models/t_int32/infer", b"\1\0\0\0", {"Inference-Header-Content-Length": "0"}),
+    "a head longer than the body": ("/v2/models/t_int32/infer", b"{}", {"Inference-Header-Content-Length": "99"}),
+    "gzip": (infer()[0], gzip.compress(infer()[1]), {"Content-Encoding": "gzip"}),
+    "another coding": (*infer(), {"Content-Encoding": "br"}),
+    # generate
+    "generate": generate("t_int32", INPUT0=5),
+    "generate with parameters": generate("t_int32", INPUT0=5, parameters={"x": 1}, id="g"),
+    "generate, one response": generate("repeat", INPUT0=5),
+    "generate, a stream": generate("repeat", "generate_stream", INPUT0=[5, 6]),
+    "generate, a stream with an error": generate("repeat", "generate_stream", INPUT0=[5, -6]),
+    "generate, an absent model": generate("none", INPUT0=5),
+}
+
+
+@pytest.fixture(scope="module")
+def both(tmp_path_factory):
+    """nereid and Triton, with the same models."""
+    models = make_models(tmp_path_factory.mktemp("models"))
+    starters = [SideStarter(side, side.backends(tmp_path_factory.mktemp("backends")), tmp_path_factory.mktemp(side.name))
+                for side in (NEREID, TRITON)]
+    try:
+        with concurrent.futures.ThreadPoolExecutor() as threads:
+            yield list(threads.map(lambda start: start(models, flags=["--load-model=*"]), starters))
+    finally:
+        for starter in starters:
+            starter.stop_all()
+
+
+def answer(server, path, body=None, headers=None):
+    reply = server.ask(path, body, headers=headers)
+    try:
+        content = json.loads(reply.body)
+    except ValueError:
+        content = reply.body
+    return reply.status, content
+
+
+@pytest.mark.parametrize("name", ALIKE)
+def test_both_answer_alike(both, name):
+    ours, theirs = (answer(server, *ALIKE[name]) for server in both)
+    if isinstance(theirs[1], list):  # models and versions have no order
+        ours, theirs = ((status, sorted(map(str, rows))) for status, rows in (ours, theirs))
+    assert ours == theirs
