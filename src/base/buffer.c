@@ -141,15 +141,20 @@ static void append_json_escape(buffer *b, unsigned char c)
   }
 }
 
-// The code of a character of `length` bytes that is a control character of the second set or ends a
-// line; else 0.
+// The code of a character of `length` bytes that is a control character of the second set, ends a
+// line, or turns the direction in which a terminal shows what follows; else 0.
 static unsigned hidden_control(const unsigned char *p, size_t length)
 {
-  if (length == 2 && p[0] == 0xc2 && p[1] < 0xa0)
-    return p[1];
-  if (length == 3 && p[0] == 0xe2 && p[1] == 0x80 && (p[2] == 0xa8 || p[2] == 0xa9))
-    return 0x2000u + (p[2] - 0x80u);
-  return 0;
+  if (length == 2) {
+    unsigned code = (p[0] & 0x1fu) << 6 | (p[1] & 0x3fu);
+    return code < 0xa0 || code == 0x61c ? code : 0;
+  }
+  if (length != 3 || p[0] != 0xe2)
+    return 0;
+  unsigned code = 0x2000u | (p[1] & 0x3fu) << 6 | (p[2] & 0x3fu);
+  bool turns = (code >= 0x200e && code <= 0x200f) || (code >= 0x202a && code <= 0x202e) ||
+               (code >= 0x2066 && code <= 0x2069);
+  return turns || code == 0x2028 || code == 0x2029 ? code : 0;
 }
 
 static void append_json(buffer *b, slice text, bool for_line)

@@ -68,22 +68,42 @@ static error *read_document(yaml_reader *r)
   return NULL;
 }
 
+static error *load_document(yaml_reader *r, yaml_parser_t *parser, FILE *file)
+{
+  if (yaml_parser_load(parser, &r->document))
+    return NULL;
+  if (ferror(file))
+    return error_new(ERROR_INVALID_ARG, "--config: failed to read '%s': %s", r->path,
+                     strerror(errno));
+  return error_new(ERROR_INVALID_ARG, "%s:%zu: %s", r->path, parser->problem_mark.line + 1,
+                   parser->problem != NULL ? parser->problem : "not valid YAML");
+}
+
+// A flag behind the first document would be missed without a word: there is one document.
+static error *check_end(yaml_reader *r, yaml_parser_t *parser, FILE *file)
+{
+  RETURN_IF_ERROR(load_document(r, parser, file));
+  const yaml_node_t *root = yaml_document_get_root_node(&r->document);
+  error *e = root == NULL
+                 ? NULL
+                 : at_line(r, root, error_new(ERROR_INVALID_ARG, "expected one document of flags"));
+  yaml_document_delete(&r->document);
+  return e;
+}
+
 static error *read_file(yaml_reader *r, FILE *file)
 {
   yaml_parser_t parser;
   if (!yaml_parser_initialize(&parser))
     return error_no_memory();
   yaml_parser_set_input_file(&parser, file);
-  error *e = NULL;
-  if (yaml_parser_load(&parser, &r->document)) {
+  error *e = load_document(r, &parser, file);
+  if (e == NULL) {
     e = read_document(r);
     yaml_document_delete(&r->document);
-  } else if (ferror(file)) {
-    e = error_new(ERROR_INVALID_ARG, "--config: failed to read '%s': %s", r->path, strerror(errno));
-  } else {
-    e = error_new(ERROR_INVALID_ARG, "%s:%zu: %s", r->path, parser.problem_mark.line + 1,
-                  parser.problem != NULL ? parser.problem : "not valid YAML");
   }
+  if (e == NULL)
+    e = check_end(r, &parser, file);
   yaml_parser_delete(&parser);
   return e;
 }

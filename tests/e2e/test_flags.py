@@ -78,6 +78,8 @@ BAD_FILES = {
     "no YAML": ("a: [\n", "nereid.yaml:"),
     "NUL in a value": ('id: "a\\0b"\n', ":1: 'id': expected a value"),
     "NUL in a name": ('"id\\0": a\n', ":1: expected the name of a flag"),
+    "a second document": ("id: a\n---\nsecure: true\n", ":3: expected one document"),
+    "a second document that is none": ("id: a\n...\nid: [\n", "nereid.yaml:"),
     "list for one": ("http-port: [1, 2]\n", ":1: 'http-port': expected a value"),
 }
 

@@ -110,9 +110,34 @@ static void characters_that_end_a_line_for_somebody_are_escaped(void **state)
   for (int format = LOG_FORMAT_DEFAULT; format <= LOG_FORMAT_JSON; format++) {
     log_set_format((log_format)format);
     log_write(LOG_LEVEL_INFO, "x.c", 1, NULL,
-              SLICE("a\xc2\x85z\xc2\x9b\xe2\x80\xa8\xe2\x80\xa9\xe2\x80\xaa\xc2\xa0\xc3\xa9"));
-    assert_non_null(strstr(take_written(), "\"a\\u0085z\\u009b\\u2028\\u2029"
-                                           "\xe2\x80\xaa\xc2\xa0\xc3\xa9\""));
+              SLICE("a\xc2\x85z\xc2\x9b\xe2\x80\xa8\xe2\x80\xa9\xc2\xa0\xc3\xa9"));
+    assert_non_null(strstr(take_written(), "\"a\\u0085z\\u009b\\u2028\\u2029\xc2\xa0\xc3\xa9\""));
+  }
+}
+
+// U+202E would have a terminal show the rest of the line backwards.
+static void characters_that_turn_the_direction_are_escaped_and_no_others(void **state)
+{
+  static const unsigned turning[] = {0x61c,  0x200e, 0x200f, 0x202a, 0x202b, 0x202c,
+                                     0x202d, 0x202e, 0x2066, 0x2067, 0x2068, 0x2069};
+  (void)state;
+  log_set_format(LOG_FORMAT_DEFAULT);
+  for (unsigned code = 0x600, next = 0; code < 0x2100; code++) {
+    char text[4] = "";
+    char last = (char)(0x80 | (code & 0x3f)), middle = (char)(0x80 | (code >> 6 & 0x3f));
+    if (code < 0x800)
+      memcpy(text, (char[]){(char)(0xc0 | code >> 6), last}, 2);
+    else
+      memcpy(text, (char[]){(char)(0xe0 | code >> 12), middle, last}, 3);
+    char escaped[16];
+    snprintf(escaped, sizeof(escaped), "\"\\u%04x\"", code);
+    bool turns = next < sizeof(turning) / sizeof(turning[0]) && turning[next] == code;
+    next += turns;
+    log_write(LOG_LEVEL_INFO, "x.c", 1, NULL, slice_of(text));
+    bool ends = code == 0x2028 || code == 0x2029;
+    const char *line = take_written();
+    assert_int_equal(strstr(line, escaped) != NULL, turns || ends);
+    assert_int_equal(strstr(line, text) == NULL, turns || ends);
   }
 }
 
@@ -180,6 +205,7 @@ int main(void)
       cmocka_unit_test(json_lines_have_a_key_for_each_thing),
       cmocka_unit_test(every_byte_anywhere_is_one_line),
       cmocka_unit_test(characters_that_end_a_line_for_somebody_are_escaped),
+      cmocka_unit_test(characters_that_turn_the_direction_are_escaped_and_no_others),
       cmocka_unit_test(a_table_is_one_line_of_json),
       cmocka_unit_test(a_full_disk_costs_lines_and_cuts_one),
       cmocka_unit_test(the_same_path_again_is_a_new_file),
