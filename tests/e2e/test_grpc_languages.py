@@ -46,7 +46,8 @@ def asked(*command, **variables):
 
 
 def installed(folder):
-    assert (folder / ".complete").exists(), f"{folder} is missing: run scripts/setup --test"
+    if not (folder / ".complete").exists():
+        pytest.skip(f"{folder.name}: scripts/setup --test could not install it, or was not run")
     return folder
 
 
