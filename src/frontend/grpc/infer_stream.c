@@ -134,10 +134,12 @@ static void forget(call *c, grpc_inference *i)
 
 static void remove_loose(call *c, grpc_inference *i)
 {
-  grpc_inference **link = &c->stream->loose;
-  while (*link != i)
-    link = &(*link)->next;
-  *link = i->next;
+  if (i->previous != NULL)
+    i->previous->next = i->next;
+  else
+    c->stream->loose = i->next;
+  if (i->next != NULL)
+    i->next->previous = i->previous;
   forget(c, i);
 }
 
@@ -209,6 +211,8 @@ static void add(call *c, grpc_inference *i)
   grpc_loop_handed_over(c->loop);
   if (i->decoupled) {
     i->next = s->loose;
+    if (i->next != NULL)
+      i->next->previous = i;
     s->loose = i;
   } else if (s->last == NULL) {
     s->first = s->last = i;
@@ -224,7 +228,7 @@ static void take_message(call *c, message *message_owned)
   grpc_inference *i = grpc_inference_new(c, message_owned, heard);
   if (i == NULL) {
     message_free(message_owned);
-    call_end_early(c, GRPC_RESOURCE_EXHAUSTED, "out of memory");
+    call_end_early(c, GRPC_RESOURCE_EXHAUSTED, GRPC_INFERENCE_REFUSED);
     return;
   }
   i->failure = grpc_inference_start(i, true, &at_once);
