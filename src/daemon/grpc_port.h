@@ -25,7 +25,7 @@ typedef struct grpc_port_parts {
   trace_service *trace;
 } grpc_port_parts;
 
-// UNSUPPORTED in a build without gRPC; otherwise as grpc_server_new.
+// As grpc_server_new. In a build without gRPC *result is NULL, and a line in the log says so.
 error *grpc_port_open(const grpc_port_parts *parts, grpc_server **result);
 
 // As the functions of grpc_server.h, with NULL for a listener that there is not.

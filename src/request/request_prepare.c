@@ -60,8 +60,8 @@ static error *check_inputs_exist(request *r)
     request_input *input = &r->inputs[i];
     input->signature = signature_find_input(s, input->name);
     if (input->signature == NULL)
-      return request_error(r, ERROR_INVALID_ARG, "unexpected inference input '%s' for model '%s'",
-                           input->name.data, r->target->name);
+      return error_new(ERROR_INVALID_ARG, "unexpected inference input '%s' for model '%s'",
+                       input->name.data, r->target->name);
     required += !input->signature->optional;
   }
   return required < s->required_input_count ? wrong_input_count(r) : NULL;
@@ -71,8 +71,8 @@ static error *check_outputs_exist(const request *r)
 {
   for (uint32_t i = 0; i < r->requested_output_count; i++) {
     if (signature_find_output(&r->target->signature, r->requested_outputs[i]) == NULL)
-      return request_error(r, ERROR_INVALID_ARG, "unexpected inference output '%s' for model '%s'",
-                           r->requested_outputs[i].data, r->target->name);
+      return error_new(ERROR_INVALID_ARG, "unexpected inference output '%s' for model '%s'",
+                       r->requested_outputs[i].data, r->target->name);
   }
   return NULL;
 }

@@ -2,11 +2,13 @@
 import json
 import subprocess
 
+import grpc
 import numpy as np
 import pytest
 import tritonclient.http as triton
 from conftest import DEADLINE
 from python_models import make_python
+from tritonclient.grpc import service_pb2, service_pb2_grpc
 from wire import connect, receive_reply, request
 
 PARAMETERS = """
@@ -134,3 +136,17 @@ def test_there_is_no_report_without_its_metrics(start_server, repository):
     for flags in ([], ["--allow-metrics=false"]):
         server = start_server(repository, flags=flags)
         assert load_report(server, "generate", "text") is None
+
+
+def test_a_load_report_comes_over_grpc_too(start_server, repository):
+    """As trailing metadata of ModelInfer; Triton has it over HTTP only."""
+    make_python(repository, "llm", BLOCKS)
+    server = start_server(repository)
+    message = service_pb2.ModelInferRequest(model_name="llm")
+    tensor = message.inputs.add(name="IN", datatype="INT32", shape=[1])
+    tensor.contents.int_contents.append(7)
+    with grpc.insecure_channel(f"127.0.0.1:{server.grpc_port}") as channel:
+        stub = service_pb2_grpc.GRPCInferenceServiceStub(channel)
+        for wanted, expected in {**REPORTS, "xml": None}.items():
+            _, call = stub.ModelInfer.with_call(message, metadata=[("endpoint-load-metrics-format", wanted)])
+            assert dict(call.trailing_metadata()).get("endpoint-load-metrics") == expected

@@ -7,10 +7,10 @@ import struct
 import zlib
 
 import pytest
-from conftest import ELEMENT_SIZES, EVERYTHING, Starter
+from conftest import ELEMENT_SIZES, EVERYTHING, Starter, make_identity, wait_for
 from http2 import (
     END_STREAM, INITIAL_WINDOW_SIZE, INTERNAL, INVALID_ARGUMENT, NOT_FOUND, OK, RESOURCE_EXHAUSTED, STREAM_INFER, Connection,
-    UNAVAILABLE, Result, data, headers, infer_request, message, request_block, reset_stream, window_update,
+    UNAVAILABLE, Result, data, headers, infer_request, message, pending, request_block, reset_stream, window_update,
 )
 from oracle import MIB, peak, reset_peak, rss, survives
 from tritonclient.grpc import service_pb2
@@ -228,6 +228,28 @@ def test_a_request_takes_five_times_its_size_at_most(release_target, make):
         assert result.status == OK, result
         assert len(result.body) > size
         assert peak(release_target) - memory < 5 * max(size, len(request)) + MIB
+
+
+def test_requests_that_wait_for_their_model_are_within_the_budget(start_release, repository):
+    """Eight streams, 4,096 requests each: 40 bytes of a message are 5 KiB while it waits."""
+    limit = 32 * MIB
+    make_identity(repository, "canary")
+    make_identity(repository, "slow", more='parameters { key: "execute_delay_ms" value { string_value: "3000" } }')
+    server = start_release(repository, flags=[*EVERYTHING, f"--grpc-max-inflight-bytes={limit}"])
+    request = message(infer_request("slow", shape=(1, 1), raw=[bytes(4)]))
+    with survives(server, grown_bytes=16 * MIB):
+        memory = rss(server)
+        reset_peak(server)
+        with Connection(server) as connection:
+            streams = [connection.call(STREAM_INFER, end=False) for _ in range(8)]
+            for stream in streams:
+                connection.upload(stream, request * 4096)
+            connection.ping()
+            refused = [connection.streams[stream] for stream in streams if connection.is_over(stream)]
+            assert refused and {result.status for result in refused} == {RESOURCE_EXHAUSTED}, refused
+            assert "try again later" in refused[0].text
+            assert peak(server) - memory < 2 * limit
+        wait_for("nothing in flight", lambda: pending(server) == 0)
 
 
 # --- tensors

@@ -9,8 +9,8 @@ import shutil
 import pytest
 from conftest import EVERYTHING, ROOT, Starter, make_identity, wait_for
 from http2 import (
-    CANCELLED, DEADLINE_EXCEEDED, END_STREAM, INFER, INITIAL_WINDOW_SIZE, NOT_FOUND, OK, STREAM_INFER, UNAVAILABLE, Connection,
-    infer_request, message, pending, reset_stream, streaming_request, window_update,
+    CANCELLED, DEADLINE_EXCEEDED, END_STREAM, INFER, INITIAL_WINDOW_SIZE, NOT_FOUND, OK, SERVICE, STREAM_INFER, UNAVAILABLE,
+    Connection, infer_request, message, pending, reset_stream, streaming_request, window_update,
 )
 from oracle import survives
 from safety import on_threads
@@ -42,6 +42,7 @@ KINDS = {  # path, messages, metadata
     "decoupled, early": lambda r: (STREAM_INFER, [decoupled(r, early=True) for _ in range(2)], []),
     "half of them fail": lambda r: (STREAM_INFER, [decoupled(r, fail_at=r.choice([0, 1, -1, -1])) for _ in range(4)], FAILING),
     "unknown model": lambda r: (STREAM_INFER, [infer_request("x")] * 2, r.choice([FAILING, []])),
+    "job": lambda r: (SERVICE + "ModelReady", [service_pb2.ModelReadyRequest(name="t_fp32").SerializeToString()], []),
     "python": lambda r: (STREAM_INFER, [repeat_request()] * 2, r.choice([FAILING, []])),
 }
 STATUSES = {OK, CANCELLED, DEADLINE_EXCEEDED, NOT_FOUND, UNAVAILABLE}

@@ -26,7 +26,7 @@ static void append_message(buffer *to, unsigned char flag, uint32_t announced, s
 static void append_packed(buffer *to, message_coding coding, slice payload)
 {
   AUTO_BUFFER buffer packed = BUFFER_EMPTY;
-  assert_true(message_deflate(coding, 6, &payload, 1, &packed));
+  assert_true(message_deflate(coding, 1, &payload, 1, &packed));
   append_message(to, 1, (uint32_t)packed.size, buffer_view(&packed));
 }
 
@@ -155,6 +155,31 @@ static void bombs_stop_at_the_budget(void **state)
   assert_int_equal(fault_of(buffer_view(&text), MESSAGE_GZIP, 16 * MIB), MESSAGE_OVER_BUDGET);
 }
 
+// Far more than it was packed to: not beyond 64 MiB. What packs less may be larger.
+static void what_unpacks_to_a_thousand_times_its_size_is_refused(void **state)
+{
+  (void)state;
+  char *bytes = calloc(1, 66 * MIB);
+  AUTO_BUFFER buffer text = BUFFER_EMPTY;
+  append_packed(&text, MESSAGE_GZIP, (slice){bytes, 66 * MIB});
+  assert_int_equal(fault_of(buffer_view(&text), MESSAGE_GZIP, 1024 * MIB), MESSAGE_BOMB);
+  unsigned seed = 1;
+  for (size_t i = 0; i < 66 * MIB; i += 64)
+    bytes[i] = (char)rand_r(&seed);
+  const slice expected = {bytes, 66 * MIB};
+  AUTO_BUFFER buffer fair = BUFFER_EMPTY;
+  append_packed(&fair, MESSAGE_GZIP, expected);
+  byte_budget budget = {.limit = 1024 * MIB};
+  message_reader r = {.budget = &budget};
+  size_t taken;
+  message *complete;
+  assert_int_equal(message_reader_take(&r, MESSAGE_GZIP, fair.data, fair.size, &taken, &complete),
+                   MESSAGE_OK);
+  assert_int_equal(complete->size, expected.size);
+  message_free(complete);
+  free(bytes);
+}
+
 // While half of the budget is free, announcing takes it; beyond that, what comes does.
 static void announcing_takes_half_of_the_budget_at_most(void **state)
 {
@@ -208,6 +233,7 @@ int main(void)
       cmocka_unit_test(large_messages_are_whole_in_any_pieces),
       cmocka_unit_test(what_is_no_message_is_told),
       cmocka_unit_test(bombs_stop_at_the_budget),
+      cmocka_unit_test(what_unpacks_to_a_thousand_times_its_size_is_refused),
       cmocka_unit_test(announcing_takes_half_of_the_budget_at_most),
       cmocka_unit_test(codings_have_names),
   };

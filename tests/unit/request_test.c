@@ -197,7 +197,7 @@ static void each_mistake_is_named_in_tritons_words(void **state)
        {1, 5, 2},
        3,
        40,
-       "[request id: r7] unexpected inference input 'C' for model 'm'"},
+       "unexpected inference input 'C' for model 'm'"},
       {"B",
        TRITONSERVER_TYPE_INT8,
        {1, 3},
@@ -234,7 +234,7 @@ static void inputs_and_outputs_are_named_once_and_exist(void **state)
   assert_string_equal(error_message(e), "[request id: <id_unknown>] output 'Y' already requested");
   error_free(e);
   assert_null(request_add_output(r, "Z"));
-  expect_refusal(r, "[request id: <id_unknown>] unexpected inference output 'Z' for model 'm'");
+  expect_refusal(r, "unexpected inference output 'Z' for model 'm'");
   assert_null(request_remove_output(r, "Z"));
   assert_null(request_prepare(r));
   request_free(r);

@@ -300,6 +300,10 @@ static void fail_message(call *c, message_fault fault)
   case MESSAGE_NO_MEMORY:
     call_end_early(c, GRPC_RESOURCE_EXHAUSTED, "out of memory for a message");
     break;
+  case MESSAGE_BOMB:
+    call_end_early(c, GRPC_RESOURCE_EXHAUSTED,
+                   "a message unpacks to more than 64 MiB and more than 32 times its size");
+    break;
   case MESSAGE_BAD_FLAG:
     call_end_early(c, GRPC_INTERNAL, "a message's compression flag is neither 0 nor 1");
     break;

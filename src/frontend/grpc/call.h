@@ -81,11 +81,12 @@ struct call {
   bool dispatched;         // the handler ran
   bool refused;            // messages that still come are dropped
 
-  bool in_job;         // what follows is the job's
-  grpc_status status;  // of the end
-  const char *failure; // its text, escaped, in the arena; NULL: none
-  bool finished;       // status is decided
-  outgoing *reply;     // of a unary call, NULL until made
+  bool in_job;             // what follows is the job's
+  grpc_status status;      // of the end
+  const char *failure;     // its text, escaped, in the arena; NULL: none
+  const char *load_report; // of ORCA, sent with the status; in the arena, or NULL
+  bool finished;           // status is decided
+  outgoing *reply;         // of a unary call, NULL until made
 
   call *previous, *next; // all of the connection
   struct job queued;

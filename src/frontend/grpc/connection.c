@@ -32,8 +32,10 @@ void grpc_connection_ref(grpc_connection *c)
 
 void grpc_connection_unref(grpc_connection *c)
 {
-  if (refcount_drop(&c->references))
-    free(c);
+  if (!refcount_drop(&c->references))
+    return;
+  grpc_loop_freed(c->loop);
+  free(c);
 }
 
 static void look_after(timer *elapsed);

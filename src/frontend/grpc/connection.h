@@ -45,9 +45,10 @@ struct grpc_connection {
 
   call *calls; // list of the open ones
   size_t call_count;
-  size_t used;            // calls and replies it has had
-  size_t unsent;          // bytes of replies that HTTP/2 has not taken yet, of all calls
-  _Atomic uint32_t alive; // calls that exist, closed streams' ones too
+  size_t used;                 // calls, requests and replies it has had
+  size_t unsent;               // bytes of replies that HTTP/2 has not taken yet, of all calls
+  _Atomic uint32_t alive;      // calls that exist, closed streams' ones too
+  _Atomic uint32_t inferences; // the same of inferences
 
   bool established; // the preface came
   uint64_t left_ns; // when the client was asked to go; 0: it was not

@@ -11,6 +11,7 @@
 #include "frontend/grpc/model_version.h"
 #include "frontend/grpc/server.h"
 #include "frontend/protocol/front_log.h"
+#include "frontend/protocol/load_metrics.h"
 #include "frontend/protocol/request_parameter.h"
 #include "frontend/protocol/seam_error.h"
 #include "nereid/nereid.h"
@@ -20,6 +21,10 @@
 #include <string.h>
 
 #define HERE_BYTES ((size_t)256 << 10) // larger requests are not executed on a loop's thread
+// What an inference takes besides its tensors, here and in the core, roughly; and how many of a
+// connection do not count for the budget.
+#define INFERENCE_COST_BYTES ((size_t)6 << 10)
+#define UNCOUNTED_INFERENCES 256
 
 // The answer may come inside ServerInferAsync (NEREID_REQUEST_FLAG_RUN_HERE), at once from another
 // thread, or later: whoever comes second, it or the loop, sees to it.
@@ -41,15 +46,45 @@ static void unref_owner(void *owner)
   grpc_inference_unref(owner);
 }
 
+// A stream carries any number of requests, and some bytes suffice for one that waits for its model.
+static bool count(call *c, size_t *reserved)
+{
+  uint32_t before =
+      atomic_fetch_add_explicit(&c->kept_connection->inferences, 1, memory_order_relaxed);
+  c->kept_connection->used++;
+  *reserved = 0;
+  if (before < UNCOUNTED_INFERENCES)
+    return true;
+  if (!budget_take_input(&c->server->budget, INFERENCE_COST_BYTES)) {
+    atomic_fetch_sub_explicit(&c->kept_connection->inferences, 1, memory_order_relaxed);
+    return false;
+  }
+  *reserved = INFERENCE_COST_BYTES;
+  return true;
+}
+
+static void discount(call *c, size_t reserved)
+{
+  atomic_fetch_sub_explicit(&c->kept_connection->inferences, 1, memory_order_relaxed);
+  if (reserved > 0)
+    budget_give_back(&c->server->budget, reserved);
+}
+
 grpc_inference *grpc_inference_new(call *c, message *message_owned,
                                    void (*heard)(grpc_inference *i))
 {
-  grpc_inference *i = malloc(sizeof(*i));
-  if (i == NULL)
+  size_t reserved;
+  if (!count(c, &reserved))
     return NULL;
+  grpc_inference *i = malloc(sizeof(*i));
+  if (i == NULL) {
+    discount(c, reserved);
+    return NULL;
+  }
   memset(i, 0, offsetof(grpc_inference, arena));
   arena_init(&i->arena, i->arena_memory, sizeof(i->arena_memory));
   refcount_init(&i->references);
+  i->reserved = reserved;
   i->call = c;
   call_ref(c);
   i->message = message_owned;
@@ -88,6 +123,7 @@ void grpc_inference_unref(grpc_inference *i)
   infer_tensors_fini(&i->tensors);
   message_free(i->message);
   arena_fini(&i->arena);
+  discount(c, i->reserved);
   free(i);
   call_unref(c);
 }
@@ -400,6 +436,16 @@ static void heard(grpc_inference *i)
   grpc_loop_wake_call(i->call->loop, i->call);
 }
 
+// The load report of ORCA as trailing metadata, for clients that ask for it.
+static void add_load(call *c)
+{
+  AUTO_BUFFER buffer text = BUFFER_EMPTY;
+  slice format = call_metadata(c, LOAD_METRICS_REQUEST_HEADER);
+  if (format.data == NULL || !load_metrics_write(c->server->server, format, &text))
+    return;
+  c->load_report = arena_copy_text(&c->arena, buffer_view(&text));
+}
+
 static void reply(call *c)
 {
   grpc_inference *i = c->inference;
@@ -416,6 +462,7 @@ static void reply(call *c)
     TRITONSERVER_InferenceResponse *response = a->response;
     a->response = NULL;
     call_fail_if_error(c, grpc_inference_make_reply(i, response, false, true, &c->reply));
+    add_load(c);
   }
   if (a != NULL)
     grpc_inference_free_answer(i, a);
@@ -453,7 +500,7 @@ void grpc_handle_model_infer(call *c)
   bool at_once;
   grpc_inference *i = grpc_inference_new(c, c->message, heard);
   if (i == NULL) {
-    call_fail(c, GRPC_RESOURCE_EXHAUSTED, "out of memory");
+    call_fail(c, GRPC_RESOURCE_EXHAUSTED, GRPC_INFERENCE_REFUSED);
     return;
   }
   c->message = NULL;

@@ -67,15 +67,18 @@ struct grpc_inference {
   grpc_inference *previous;  // the same, where it is decoupled
   grpc_inference *next_news; // of a stream's news
   _Atomic bool in_news;
-  bool done;      // of a stream: its answer may go
-  bool over;      // of a stream, decoupled: nothing more comes
-  error *failure; // of a stream: instead of an answer; owned
+  bool done;       // of a stream: its answer may go
+  bool over;       // of a stream, decoupled: nothing more comes
+  size_t reserved; // from the budget
+  error *failure;  // of a stream: instead of an answer; owned
 
   arena arena;
   char arena_memory[INFERENCE_ARENA_BYTES];
 };
 
-// Owns the message. NULL when memory is short: then the message stays the caller's.
+// Owns the message. NULL when memory is short, or the server has as many requests as it may: then
+// the message stays the caller's, and the call ends with this text.
+#define GRPC_INFERENCE_REFUSED "the server has no memory left for requests, try again later"
 grpc_inference *grpc_inference_new(call *c, message *message_owned,
                                    void (*heard)(grpc_inference *i));
 void grpc_inference_ref(grpc_inference *i);   // any thread

@@ -228,7 +228,7 @@ static void take_message(call *c, message *message_owned)
   grpc_inference *i = grpc_inference_new(c, message_owned, heard);
   if (i == NULL) {
     message_free(message_owned);
-    call_end_early(c, GRPC_RESOURCE_EXHAUSTED, "out of memory");
+    call_end_early(c, GRPC_RESOURCE_EXHAUSTED, GRPC_INFERENCE_REFUSED);
     return;
   }
   i->failure = grpc_inference_start(i, true, &at_once);

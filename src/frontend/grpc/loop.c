@@ -58,6 +58,7 @@ struct grpc_loop {
   grpc_connection *forgotten;   // list: closed in this pass
   bool is_draining;             // its connections were told
   size_t used;                  // by connections that are closed; see trim
+  _Atomic size_t closed;        // connections that are, and of which there are still calls
   timer trim;
 
   unsigned begun;       // requests that began in this pass
@@ -185,6 +186,13 @@ static void trim(timer *elapsed)
   grpc_loop *l = (grpc_loop *)((char *)elapsed - offsetof(grpc_loop, trim));
   l->used = 0;
   malloc_trim(0);
+  if (atomic_load_explicit(&l->closed, memory_order_relaxed) > 0) // some has yet to be freed
+    timers_set(&l->timers, &l->trim, l->now_ns + TRIM_PAUSE_NS);
+}
+
+void grpc_loop_freed(grpc_loop *l)
+{
+  atomic_fetch_sub_explicit(&l->closed, 1, memory_order_relaxed);
 }
 
 static void note_used(grpc_loop *l, const grpc_connection *c)
@@ -197,6 +205,7 @@ static void note_used(grpc_loop *l, const grpc_connection *c)
 void grpc_loop_forget(grpc_loop *l, grpc_connection *c)
 {
   note_used(l, c);
+  atomic_fetch_add_explicit(&l->closed, 1, memory_order_relaxed);
   if (c->previous != NULL)
     c->previous->next = c->next;
   else

@@ -51,6 +51,9 @@ void grpc_loop_mark(grpc_loop *l, grpc_connection *c);
 // The connection is closed: nobody calls it any more.
 void grpc_loop_forget(grpc_loop *l, grpc_connection *c);
 
+// A connection that was closed is no more. Any thread.
+void grpc_loop_freed(grpc_loop *l);
+
 // Watches the socket for more than input, or no longer.
 bool grpc_loop_watch(grpc_loop *l, grpc_connection *c, bool for_output);
 

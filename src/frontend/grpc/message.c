@@ -128,10 +128,16 @@ static message_fault make_room(message *m, size_t needed)
 // *reserved: from the budget, whatever comes of it.
 static message_fault inflate_all(z_stream *z, byte_budget *budget, buffer *out, size_t *reserved)
 {
+  size_t most;
+  if (!checked_multiply_size(z->avail_in, MESSAGE_UNPACKED_TIMES, &most) ||
+      most < MESSAGE_UNPACKED_BYTES)
+    most = MESSAGE_UNPACKED_BYTES;
+  if (most > MESSAGE_MAX_BYTES)
+    most = MESSAGE_MAX_BYTES;
   for (;;) {
     size_t step = out->size < FIRST_BYTES / 4 ? FIRST_BYTES / 4 : out->size;
-    if (out->size + step > MESSAGE_MAX_BYTES)
-      step = (size_t)MESSAGE_MAX_BYTES - out->size + 1;
+    if (step > most - out->size)
+      step = most - out->size + 1;
     if (!budget_take_input(budget, step))
       return MESSAGE_OVER_BUDGET;
     *reserved += step;
@@ -142,8 +148,8 @@ static message_fault inflate_all(z_stream *z, byte_budget *budget, buffer *out, 
     z->avail_out = (unsigned)step;
     int result = inflate(z, Z_NO_FLUSH);
     out->size += step - z->avail_out;
-    if (out->size > MESSAGE_MAX_BYTES)
-      return MESSAGE_TOO_LARGE;
+    if (out->size > most)
+      return most == MESSAGE_MAX_BYTES ? MESSAGE_TOO_LARGE : MESSAGE_BOMB;
     if (result == Z_STREAM_END)
       return z->avail_in == 0 ? MESSAGE_OK : MESSAGE_CORRUPT;
     if (result != Z_OK || (z->avail_in == 0 && z->avail_out > 0))

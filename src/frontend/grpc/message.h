@@ -18,6 +18,11 @@
 #define MESSAGE_MAX_BYTES    INT32_MAX // Triton's limit, both ways
 #define MESSAGE_ALIGNMENT    64
 
+// A packed message may become so large, or so many times its size, whichever is more: zeroes pack
+// to a thousandth, and a loop unpacks some 150 MiB a second while its other clients wait.
+#define MESSAGE_UNPACKED_BYTES ((size_t)64 << 20)
+#define MESSAGE_UNPACKED_TIMES 32
+
 typedef enum message_coding {
   MESSAGE_IDENTITY,
   MESSAGE_GZIP,
@@ -51,6 +56,7 @@ typedef enum message_fault {
   MESSAGE_TOO_LARGE,   // more than MESSAGE_MAX_BYTES, or unpacked more than max_size
   MESSAGE_OVER_BUDGET, // the server holds too much at this moment
   MESSAGE_NO_MEMORY,
+  MESSAGE_BOMB,      // unpacked more than MESSAGE_UNPACKED_BYTES and _TIMES its size
   MESSAGE_BAD_FLAG,  // neither 0 nor 1
   MESSAGE_NO_CODING, // compressed, and no grpc-encoding says how
   MESSAGE_CORRUPT,   // not what its coding says

@@ -9,6 +9,7 @@
 #include "frontend/grpc/loop.h"
 #include "frontend/grpc/server.h"
 #include "frontend/protocol/front_log.h"
+#include "frontend/protocol/load_metrics.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -226,7 +227,7 @@ static ssize_t frame_size(nghttp2_session *session, uint8_t frame_type, int32_t 
   return size < most ? size : most;
 }
 
-// The status as trailing fields. `to` has room for 2.
+// The status as trailing fields. `to` has room for 3.
 static size_t status_fields(call *c, nghttp2_nv *to, char *number, size_t number_size)
 {
   static const char status[] = "grpc-status", text[] = "grpc-message";
@@ -237,6 +238,10 @@ static size_t status_fields(call *c, nghttp2_nv *to, char *number, size_t number
   if (c->end_failure != NULL)
     to[count++] = (nghttp2_nv){(uint8_t *)text, (uint8_t *)c->end_failure, sizeof(text) - 1,
                                strlen(c->end_failure),
+                               NGHTTP2_NV_FLAG_NO_COPY_NAME | NGHTTP2_NV_FLAG_NO_COPY_VALUE};
+  if (c->load_report != NULL)
+    to[count++] = (nghttp2_nv){(uint8_t *)LOAD_METRICS_REPLY_HEADER, (uint8_t *)c->load_report,
+                               sizeof(LOAD_METRICS_REPLY_HEADER) - 1, strlen(c->load_report),
                                NGHTTP2_NV_FLAG_NO_COPY_NAME | NGHTTP2_NV_FLAG_NO_COPY_VALUE};
   return count;
 }
@@ -254,7 +259,7 @@ static ssize_t measure_data(nghttp2_session *session, int32_t stream_id, uint8_t
   if (size == 0 && !c->ended)
     return NGHTTP2_ERR_DEFERRED;
   if (size == c->outgoing_bytes && c->ended) {
-    nghttp2_nv fields[2];
+    nghttp2_nv fields[3];
     char number[12];
     size_t count = status_fields(c, fields, number, sizeof(number));
     *flags |= NGHTTP2_DATA_FLAG_EOF | NGHTTP2_DATA_FLAG_NO_END_STREAM;
@@ -324,7 +329,7 @@ bool session_submit_status_only(call *c)
 {
   if (c->is_foreign)
     return submit_unsupported(c);
-  nghttp2_nv fields[5] = {ok_status, content_type};
+  nghttp2_nv fields[6] = {ok_status, content_type};
   char number[12];
   size_t count = 2;
   if (c->coding == MESSAGE_UNKNOWN)

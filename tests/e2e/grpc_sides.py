@@ -1,0 +1,117 @@
+"""One contract over gRPC, two servers: nereid, and NVIDIA's of 2.51 with nereid's backends.
+
+A test module takes `grpc_server` and `client`; each of its tests then runs once for each server.
+"""
+import queue
+
+import pytest
+import tritonclient.grpc as triton
+from conftest import BUILD, ROOT, make_identity, make_targets
+from ports import free_port
+from python_models import make_python
+from python_sides import Nereid, NereidInTriton, SideStarter, put_model
+from test_classification import labeled
+
+PORTS = ("--http-port", "--metrics-port", "--grpc-port")
+DEADLINE = 60
+# What clients need that Triton 2.51 does not know: there, memory of clients is always allowed.
+ONLY_NEREID = ("--allow-client-shm=true",)
+
+# Waits for the request of value 1 when its own value is 0: two instances, which answer in the wrong order.
+CROSSED = """
+def execute(self, requests):
+    mark = os.path.join(os.path.dirname(__file__), "crossed")
+    for request in requests:
+        while value(request)[0] == 0 and not os.path.exists(mark):
+            time.sleep(0.001)
+        if value(request)[0] == 1:
+            open(mark, "w").close()
+    return [answer(value(request)) for request in requests]
+"""
+
+
+class NereidOverGrpc(Nereid):
+    name = "nereid"
+
+    def flags(self, mark):
+        return ONLY_NEREID
+
+
+class TritonOverGrpc(NereidInTriton):
+    name = "triton"
+
+    def command(self, command):
+        rest = [part for part in command[1:] if not part.startswith(PORTS)]
+        return [str(self.server), *(f"{port}={free_port()}" for port in PORTS), *rest]
+
+
+NEREID, TRITON = NereidOverGrpc(), TritonOverGrpc()
+# Triton is the same whatever NEREID_BUILD says: ThreadSanitizer's run has no use for it.
+SIDES = [NEREID] if BUILD.name == "tsan" else [NEREID, TRITON]
+in_nereid = pytest.mark.parametrize("grpc_side", [NEREID], ids=["nereid"], indirect=True)
+
+
+def make_models(folder):
+    """An identity of each type (t_fp32 and so on), one with labels, a slow one, one that crosses, and those of tests/python_models."""
+    make_targets(folder)
+    labeled(folder, "rows", max_batch_size=8)
+    make_identity(folder, "slow", "TYPE_INT32", more='parameters { key: "execute_delay_ms" value { string_value: "1500" } }')
+    make_identity(folder, "two_versions", versions=(1, 3), more="version_policy { all {} }")
+    make_python(folder, "crossed", CROSSED, count=2)
+    for name in ("repeat", "tell", "patient", "endless"):
+        put_model(folder, name)
+    return folder
+
+
+@pytest.fixture(scope="module", params=SIDES, ids=[side.name for side in SIDES])
+def grpc_side(request):
+    return request.param
+
+
+@pytest.fixture(scope="module")
+def grpc_server(grpc_side, tmp_path_factory):
+    starter = SideStarter(grpc_side, grpc_side.backends(tmp_path_factory.mktemp("backends")), tmp_path_factory.mktemp("grpc"))
+    try:
+        yield starter(make_models(tmp_path_factory.mktemp("models")), flags=["--load-model=*"])
+    finally:
+        starter.stop_all()
+
+
+@pytest.fixture
+def client(grpc_server):
+    with client_of(grpc_server) as client:
+        yield client
+
+
+def client_of(server, **options):
+    return triton.InferenceServerClient(f"127.0.0.1:{server.grpc_port}", **options)
+
+
+def tensor(data, datatype="INT32", name="INPUT0"):
+    return triton.InferInput(name, data.shape, datatype).set_data_from_numpy(data)
+
+
+class Answers:
+    """A callback, and what it was called with."""
+
+    def __init__(self):
+        self.queue = queue.Queue()
+
+    def __call__(self, result, error):
+        self.queue.put((result, error))
+
+    def next(self):
+        return self.queue.get(timeout=DEADLINE)
+
+    def result(self):
+        result, error = self.next()
+        assert error is None, error
+        return result
+
+    def error(self):
+        result, error = self.next()
+        assert result is None
+        return error
+
+
+__all__ = ["ROOT", "client", "grpc_server", "grpc_side"]
