@@ -33,9 +33,11 @@ UNARY, STREAMED, FAILING = infer_request("t_fp32"), [infer_request("t_fp32")] * 
 KINDS = {  # path, messages, metadata
     "unary": lambda r: (INFER, [UNARY], []),
     "unary, slow": lambda r: (INFER, [streaming_request("slow", delay_us=r.randrange(3000))], []),
+    "unary, released early": lambda r: (INFER, [streaming_request("slow", delay_us=r.randrange(500), early=True)], []),
     "unary, fails": lambda r: (INFER, [streaming_request("slow", fail_at=0)], []),
     "stream": lambda r: (STREAM_INFER, STREAMED, []),
     "stream, slow": lambda r: (STREAM_INFER, [streaming_request("slow", delay_us=r.randrange(2000)) for _ in range(3)], []),
+    "stream, released early": lambda r: (STREAM_INFER, [streaming_request("slow", early=True) for _ in range(4)], []),
     "decoupled": lambda r: (STREAM_INFER, [decoupled(r) for _ in range(3)], []),
     "decoupled, early": lambda r: (STREAM_INFER, [decoupled(r, early=True) for _ in range(2)], []),
     "half of them fail": lambda r: (STREAM_INFER, [decoupled(r, fail_at=r.choice([0, 1, -1, -1])) for _ in range(4)], FAILING),
