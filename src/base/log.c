@@ -54,7 +54,8 @@ error *log_set_file(const char *path)
   int file = -1;
   size_t size = path != NULL ? strlen(path) : 0;
   if (size > 0) {
-    file = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOCTTY, 0644);
+    // Nobody waits: a pipe that nobody reads is an error, one that is full costs lines.
+    file = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOCTTY | O_NONBLOCK, 0644);
     if (file < 0)
       return error_new(ERROR_INVALID_ARG, "cannot open log file '%s': %s", path, strerror(errno));
   }

@@ -78,6 +78,8 @@ static error *read_file(yaml_reader *r, FILE *file)
   if (yaml_parser_load(&parser, &r->document)) {
     e = read_document(r);
     yaml_document_delete(&r->document);
+  } else if (ferror(file)) {
+    e = error_new(ERROR_INVALID_ARG, "--config: failed to read '%s': %s", r->path, strerror(errno));
   } else {
     e = error_new(ERROR_INVALID_ARG, "%s:%zu: %s", r->path, parser.problem_mark.line + 1,
                   parser.problem != NULL ? parser.problem : "not valid YAML");

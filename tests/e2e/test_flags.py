@@ -36,6 +36,7 @@ MISTAKES = {
     "poll": (["--model-repository=/tmp", "--model-control-mode=poll"], "poll"),
     "bad backend config": (["--model-repository=/tmp", "--backend-config=x"], "--backend-config: invalid value 'x'"),
     "no config file": (["--config=/no/such/file"], "/no/such/file"),
+    "a folder as config file": (["--config=/tmp"], "--config: failed to read '/tmp': Is a directory"),
     "one port": (["--model-repository=/tmp", "--http-port=9000", "--metrics-port=9000"], "--metrics-port are both 9000"),
     "bad metrics setting": (["--model-repository=/tmp", "--metrics-config=x=1"], "unknown setting 'x'"),
 }

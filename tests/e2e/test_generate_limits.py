@@ -2,13 +2,15 @@
 import contextlib
 import json
 import random
+import shutil
 import signal
 import socket
 import threading
 
 import pytest
 
-from conftest import DEADLINE, EVERYTHING, wait_for
+from conftest import DEADLINE, EVERYTHING, ROOT, wait_for
+from oracle import rss
 from streaming import Reader, ask, events, make_streaming
 
 UNREAD = 64 << 20  # bytes of responses that may wait for a client
@@ -46,6 +48,16 @@ def test_small_responses_count_too(server):
         wait_for("cancellation", lambda: "of 10000000, cancelled 1" in server.log)
         reader.head()
         assert "unread" in reader.rest()[-1]["error"]
+
+
+def test_small_responses_that_waited_leave_no_memory(start_release, repository):
+    shutil.copytree(ROOT / "tests/python_models/endless", repository / "endless")
+    server = start_release(repository, flags=EVERYTHING)
+    before = rss(server)
+    with Reader(server, "endless", receive_buffer=4096, INPUT0=[1]):
+        wait_for("cancellation", lambda: "the stream is cut: the client left too many bytes" in server.log)
+        assert rss(server) > before + (32 << 20)
+    wait_for("the memory", lambda: rss(server) < before + (8 << 20))
 
 
 def test_the_byte_budget_holds_for_what_waits(start_server, repository):

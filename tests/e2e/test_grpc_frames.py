@@ -231,6 +231,23 @@ def test_a_client_that_reads_nothing_is_closed(start_server, targets):
         wait_for("the end of the connection", lambda: len(connections(server)) < count)
 
 
+def test_a_client_that_reads_nothing_and_misbehaves_is_closed_at_once(start_server, targets):
+    """What it sends on is not waited for: the loop would find the socket readable all the time."""
+    server = start_server(targets, flags=[*EVERYTHING, "--grpc-write-timeout-ms=600000"])
+    large = message(infer_request(shape=(1, 1 << 20), raw=[bytes(4 << 20)]))
+    with survives(server), Connection(server, receive_buffer=4096) as connection:
+        count = len(connections(server))
+        for _ in range(4):
+            stream = connection.new_stream()
+            connection.send_blindly(headers(stream, BLOCK), data(stream, large, END_STREAM))
+
+        def is_closed():  # pings count from when the socket takes no more of the replies
+            connection.send_blindly(frame(PING, payload=b"question"))
+            return len(connections(server)) < count
+
+        wait_for("the end of the connection", is_closed)
+
+
 def test_a_client_with_a_small_window_gets_everything(target):
     """One byte at a time, then a kilobyte."""
     with survives(target), Connection(target, values=[(INITIAL_WINDOW_SIZE, 1)]) as connection:

@@ -262,6 +262,20 @@ def test_a_server_that_stops_under_load_loses_no_call(start_server, repository, 
         connection.socket.close()
 
 
+def test_a_young_connection_may_be_slow_when_the_server_stops(start_server, repository):
+    """Its time to go is over long before its age is: the loop goes on all the same, and the call is answered."""
+    make_identity(repository, "canary")
+    make_streaming(repository, "slow", decoupled=False)
+    server = start_server(repository, flags=[
+        *EVERYTHING, "--grpc-max-connection-age=600000", "--grpc-max-connection-age-grace=100"])
+    with Connection(server) as connection:
+        stream = connection.call(messages=[message(streaming_request("slow", delay_us=3_000_000))])
+        wait_for("the model to begin", lambda: "streaming: began" in server.log)
+        server.process.send_signal(signal.SIGTERM)
+        assert connection.result(stream).status == OK
+    assert server.process.wait(60) == 0
+
+
 def test_open_streams_end_at_the_deadline(start_server, targets):
     server = start_server(targets, flags=[*EVERYTHING, "--exit-timeout-secs=2"])
     with Connection(server) as connection:

@@ -10,7 +10,7 @@ import pytest
 from conftest import ELEMENT_SIZES, EVERYTHING, Starter, make_identity, wait_for
 from http2 import (
     END_STREAM, INITIAL_WINDOW_SIZE, INTERNAL, INVALID_ARGUMENT, NOT_FOUND, OK, RESOURCE_EXHAUSTED, STREAM_INFER, Connection,
-    Result, data, headers, infer_request, message, pending, request_block, reset_stream, window_update,
+    UNAVAILABLE, Result, data, headers, infer_request, message, pending, request_block, reset_stream, window_update,
 )
 from oracle import MIB, peak, reset_peak, rss, survives
 from tritonclient.grpc import service_pb2
@@ -100,6 +100,21 @@ def test_bombs_stop_at_the_budget(start_release, targets, coding):
             results = [connection.result(stream) for stream in streams]
         assert {result.status for result in results} == {RESOURCE_EXHAUSTED}, results
         assert peak(server) - memory < 3 * limit
+
+
+def test_typed_contents_are_within_the_budget(start_release, targets):
+    """20 MiB of INT64 of one byte each would be 160 MiB; 4 MiB may become 32."""
+    limit = 64 * MIB
+    server = start_release(targets, flags=[*EVERYTHING, f"--grpc-max-inflight-bytes={limit}"])
+    large, small = (message(typed("t_int64", "INT64", size, int64_contents=[1] * size)) for size in (20 * MIB, 4 * MIB))
+    with survives(server, grown_bytes=8 * MIB), Connection(server) as connection:
+        memory = rss(server)
+        reset_peak(server)
+        refused = connection.ask(messages=[large])
+        assert (refused.status, refused.text) == (
+            UNAVAILABLE, "the server holds as many bytes of requests as it may, try again later")
+        assert peak(server) - memory < limit
+        assert connection.ask(messages=[small]).status == OK
 
 
 def test_a_million_empty_messages_are_answered(release_target):

@@ -1,6 +1,7 @@
 """The log: its settings while the server runs, its formats, and what strangers cannot do to its lines (docs/logging.md)."""
 import contextlib
 import json
+import os
 import re
 import signal
 import subprocess
@@ -306,3 +307,34 @@ def test_every_byte_makes_one_line_cve_2024_0095(start_server, repository, tmp_p
     assert [entry for entry in entries if re.search(rb"[\x00-\x1f\x7f]", entry)] == []
     if form == "json":
         assert all(json.loads(entry)["protocol"] == "http" for entry in entries)
+
+
+# ---- a pipe as file ----
+
+def test_a_pipe_that_nobody_reads_ends_the_start(nereid, repository, tmp_path):
+    os.mkfifo(tmp_path / "fifo")
+    command = [nereid, f"--model-repository={repository}", f"--log-file={tmp_path}/fifo"]
+    result = subprocess.run(command, capture_output=True, text=True, timeout=60, env=environment())
+    assert result.returncode == 1
+    assert f"cannot open log file '{tmp_path}/fifo'" in result.stderr, result.stderr
+
+
+def test_a_reader_that_sleeps_costs_lines_and_no_request(start_server, repository, tmp_path):
+    """The pipe is full; requests whose lines find no room are answered, SIGHUP opens it again, and the end comes."""
+    make_identity(repository, "m")
+    os.mkfifo(tmp_path / "fifo")
+    reader, port = os.open(tmp_path / "fifo", os.O_RDONLY | os.O_NONBLOCK), free_port()
+    flags = [f"--log-file={tmp_path}/fifo", f"--http-port={port}", "--log-verbose=1", *EXPLICIT]
+    server = start_server(repository, flags=flags, wait=False)
+    server.http_port = port
+    wait_for("the server", lambda: listens(server))
+    server.await_ready()
+    with Client(server) as client:
+        for _ in range(400):  # of which each has a line, with its path
+            assert client.ask("/v2/models/m/" + "x" * 1000).status == 404
+    server.process.send_signal(signal.SIGHUP)
+    assert server.ask("/v2/health/ready").status == 200
+    server.stop()
+    size = len(os.read(reader, 1 << 20))
+    os.close(reader)
+    assert 32 << 10 < size < 256 << 10  # that was a full pipe

@@ -150,6 +150,7 @@ def test_the_files_mode_is_as_asked_for(start_server, models, path, mode):
 def test_metrics_listen_on_a_unix_socket_too(start_server, models, tmp_path, path):
     metrics = str(tmp_path / "metrics.sock")
     server = start(start_server, models, path, f"--metrics-address=unix:{metrics}")
+    wait_for("the metrics' socket", lambda: "Started Metrics Service" in server.log)
     assert b"nv_inference_request_success" in ask(metrics, "GET", "/metrics")[1]
     server.stop()
     assert not os.path.exists(metrics)

@@ -1,5 +1,6 @@
 """Tracing to JSON files, and the trace extension (docs/tracing.md)."""
 import json
+import os
 import re
 import resource
 
@@ -301,4 +302,15 @@ def test_a_folder_that_is_not_there_costs_traces_and_nothing_else(start_server, 
     for _ in range(3):
         infer(server)
     wait_for("the losses", lambda: dropped(server) == 3)
+    assert server.log.count("cannot write traces to") == 1
+
+
+def test_a_pipe_as_file_costs_traces_and_nothing_else(start_server, models, file):
+    """Nobody reads it: neither the exporter nor the server's end waits for somebody who does."""
+    os.mkfifo(file)
+    server = start_server(models, flags=[*ON, to_file(file), "--trace-config=triton,log-frequency=0"])
+    infer(server)
+    assert server.ask("/v2/trace/setting", b'{"trace_rate": "1"}').status == 200  # writes what there is
+    wait_for("the loss", lambda: dropped(server) == 1)
+    server.stop()
     assert server.log.count("cannot write traces to") == 1

@@ -85,7 +85,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
   arena a;
   arena_init(&a, NULL, 0);
   infer_request_proto request;
-  error *e = infer_request_proto_read((slice){message, size}, MAX_TYPED, &a, &request);
+  const typed_room room = {.most = MAX_TYPED};
+  error *e = infer_request_proto_read((slice){message, size}, &room, &a, &request);
   touch(request.model_name, strlen(request.model_name) + 1);
   touch(request.id, strlen(request.id) + 1);
   if (e == NULL) {

@@ -67,7 +67,7 @@ LIMITS = [
          "if (depth == PROTO_GROUP_DEPTH)", "if (depth == UINT32_MAX)",
          unit("infer_request_limits_test")),
     Seed("proto_typed", "limit not applied: typed contents of a gRPC request", f"{GRPC}/infer_request_proto.c",
-         "if (size > r->max_typed_size - q->typed_size)", "if (size == SIZE_MAX)",
+         "if (size > r->room->most - q->typed_size)", "if (size == SIZE_MAX)",
          unit("infer_request_proto_test")),
     Seed("json_one_level_deeper", "memory corruption: bound off by one in the JSON depth (2025-23325)", f"{PROTOCOL}/json_scan.c",
          "if (depth == JSON_MAX_DEPTH)", "if (depth == JSON_MAX_DEPTH + 1)",

@@ -182,6 +182,48 @@ static void output_arrives_in_order_and_once(void **state)
   free(large);
 }
 
+#define WAITING_BYTES ((size_t)64 << 10)
+#define PASSED_BYTES  ((size_t)8 << 20)
+
+// A client that is always behind: 64 KiB wait before each write, and some after it.
+static void output_that_is_never_empty_does_not_grow(void **state)
+{
+  (void)state;
+  int ends[2];
+  int small = 4096;
+  assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, ends), 0);
+  setsockopt(ends[0], SOL_SOCKET, SO_SNDBUF, &small, sizeof(small));
+  wire w;
+  assert_true(wire_init(&w, ends[0], NULL));
+  static char large[OUTPUT_COPY_BYTES + 1], buffer[10000];
+  memset(large, 'L', sizeof(large));
+  outgoing held = {0};
+  refcount_init(&held.references);
+  output o = {0};
+  const size_t round = 10 + sizeof(large);
+  for (size_t received = 0; received < PASSED_BYTES;) {
+    while (o.pending < WAITING_BYTES) {
+      assert_true(output_copy(&o, "0123456789", 10));
+      assert_true(output_refer(&o, large, sizeof(large), &held));
+    }
+    bool moved;
+    assert_int_equal(output_write(&o, &w, &moved), OUTPUT_BLOCKED);
+    assert_true(o.pending > 0);
+    ssize_t size = read(ends[1], buffer, sizeof(buffer));
+    assert_true(size > 0);
+    for (ssize_t i = 0; i < size; i++) {
+      size_t place = (received + (size_t)i) % round;
+      assert_int_equal(buffer[i], place < 10 ? (char)('0' + place) : 'L');
+    }
+    received += (size_t)size;
+  }
+  assert_in_range(o.capacity, 1, 256);       // of 4,000 segments
+  assert_in_range(o.text.capacity, 1, 4096); // of 20,000 bytes
+  output_fini(&o);
+  close(ends[1]);
+  wire_fini(&w);
+}
+
 int main(void)
 {
   const struct CMUnitTest tests[] = {
@@ -190,6 +232,7 @@ int main(void)
       cmocka_unit_test(a_status_text_is_printable),
       cmocka_unit_test(each_byte_of_a_status_text_comes_back),
       cmocka_unit_test(output_arrives_in_order_and_once),
+      cmocka_unit_test(output_that_is_never_empty_does_not_grow),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -59,7 +59,8 @@ static inline error *read_bytes(fixture *f, const void *data, size_t size)
   f->size = size;
   if (size > 0)
     memcpy(f->message, data, size);
-  return infer_request_proto_read((slice){f->message, size}, MAX_TYPED, &f->a, &f->request);
+  const typed_room room = {.most = MAX_TYPED};
+  return infer_request_proto_read((slice){f->message, size}, &room, &f->a, &f->request);
 }
 
 static inline error *read_buffer(fixture *f, const buffer *b)

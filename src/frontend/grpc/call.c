@@ -125,6 +125,16 @@ void call_unref(call *c)
   grpc_server_call_ended(g);
 }
 
+// What a paused call was sent and did not read: the connection's window is not to shrink by it.
+static void drop_held(call *c)
+{
+  if (c->held_window > 0)
+    http2.session_consume_connection(c->kept_connection->session, c->held_window);
+  c->held_window = 0;
+  c->held_read = 0;
+  buffer_fini(&c->held);
+}
+
 void call_close(call *c)
 {
   grpc_connection *connection = c->connection;
@@ -144,6 +154,7 @@ void call_close(call *c)
   grpc_access_call(c);
   c->ended = true;
   drop_outgoing(c);
+  drop_held(c);
   if (unheard && c->cancelled != NULL)
     c->cancelled(c);
   grpc_drop_answered(c);
@@ -260,9 +271,10 @@ void call_begin(call *c)
     settle(c);
     return;
   }
-  if (c->deadline_ns != 0) {
-    c->deadline.fire = deadline_passed;
-    timers_set(grpc_loop_timers(c->loop), &c->deadline, c->deadline_ns);
+  c->deadline.fire = deadline_passed;
+  if (c->deadline_ns != 0 && !timers_set(grpc_loop_timers(c->loop), &c->deadline, c->deadline_ns)) {
+    call_end_early(c, GRPC_RESOURCE_EXHAUSTED, "out of memory");
+    return;
   }
   if (c->server->options.compression_level == 0)
     c->reply_coding = MESSAGE_IDENTITY;
@@ -344,7 +356,7 @@ static size_t parse(call *c, const char *data, size_t size)
 bool call_take_data(call *c, const char *data, size_t size)
 {
   c->moved_ns = grpc_loop_now_ns(c->loop);
-  size_t left = c->held.size > 0 ? size : parse(c, data, size);
+  size_t left = c->held.size > 0 && !c->ended ? size : parse(c, data, size);
   if (left == 0)
     return true;
   buffer_append(&c->held, data + size - left, left);
@@ -370,19 +382,29 @@ bool call_is_paused(const call *c)
   return c->paused;
 }
 
+// The rest moves to the front when it is the smaller part: one message may be all that was read.
+static void keep_unread(call *c, size_t left)
+{
+  c->held_read = c->held.size - left;
+  if (c->held_read < left)
+    return;
+  memmove(c->held.data, c->held.data + c->held_read, left);
+  c->held.size = left;
+  c->held_read = 0;
+}
+
 void call_resume(call *c)
 {
   c->paused = false;
-  buffer held = c->held;
-  c->held = BUFFER_EMPTY;
-  size_t left = parse(c, held.data, held.size);
+  c->moved_ns = grpc_loop_now_ns(c->loop); // it is not the client that did not go on
+  size_t unread = c->held.size - c->held_read;
+  size_t left = unread == 0 ? 0 : parse(c, c->held.data + c->held_read, unread);
   if (left > 0) {
-    memmove(held.data, held.data + held.size - left, left);
-    held.size = left;
-    c->held = held;
+    keep_unread(c, left);
     return;
   }
-  buffer_fini(&held);
+  c->held_read = 0;
+  buffer_fini(&c->held);
   if (c->connection != NULL && c->held_window > 0) {
     http2.session_consume(c->connection->session, c->stream_id, c->held_window);
     grpc_loop_mark(c->loop, c->connection);

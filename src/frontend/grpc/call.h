@@ -70,6 +70,7 @@ struct call {
   uint64_t moved_ns;   // when bytes of a request message came last
   size_t held_window;  // bytes
   buffer held;         // what came nevertheless; the window does not know of it yet
+  size_t held_read;    // bytes of it that were
   bool is_foreign;     // it is HTTP, but not gRPC
   size_t foreign_sent; // bytes of the text that says so
   bool half_closed;    // the client sends no more
@@ -80,13 +81,12 @@ struct call {
   bool dispatched;         // the handler ran
   bool refused;            // messages that still come are dropped
 
-  bool in_job;              // what follows is the job's
-  grpc_status status;       // of the end
-  const char *failure;      // its text, escaped, in the arena; NULL: none
-  const char *trailer_name; // one more field of the end, or NULL
-  const char *trailer_value;
-  bool finished;   // status is decided
-  outgoing *reply; // of a unary call, NULL until made
+  bool in_job;             // what follows is the job's
+  grpc_status status;      // of the end
+  const char *failure;     // its text, escaped, in the arena; NULL: none
+  const char *load_report; // of ORCA, sent with the status; in the arena, or NULL
+  bool finished;           // status is decided
+  outgoing *reply;         // of a unary call, NULL until made
 
   call *previous, *next; // all of the connection
   struct job queued;

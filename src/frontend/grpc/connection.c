@@ -55,11 +55,10 @@ grpc_connection *grpc_connection_open(grpc_loop *l, int socket_fd,
   c->began_ns = c->heard_ns = c->moved_ns = grpc_loop_now_ns(l);
   c->is_local = peer_is_local((const struct sockaddr *)address);
   peer_print((const struct sockaddr *)address, c->peer, sizeof(c->peer));
-  bool opened = wire_init(&c->wire, socket_fd, c->server->tls) && session_begin(c);
-  if (opened) {
-    look_after(&c->timer);
+  // The timer is due at once, when the loop knows the connection; from here on it has its room.
+  if (wire_init(&c->wire, socket_fd, c->server->tls) && session_begin(c) &&
+      timers_set(grpc_loop_timers(l), &c->timer, c->began_ns))
     return c;
-  }
   http2.session_del(c->session);
   wire_fini(&c->wire);
   free(c);
@@ -108,14 +107,21 @@ static uint64_t sign_due(const grpc_connection *c)
                                                          : UINT64_MAX;
 }
 
-static uint64_t age_due(const grpc_connection *c)
+// When one that was asked to go is closed whatever it has: it is old, and had its time.
+static uint64_t cut_due(const grpc_connection *c)
 {
   const grpc_server_options *o = &c->server->options;
   uint64_t old = due(c->began_ns, o->max_connection_age_ms);
+  uint64_t late = due(c->left_ns, o->max_connection_age_grace_ms);
+  return late < old ? old : late;
+}
+
+static uint64_t age_due(const grpc_connection *c)
+{
   if (c->left_ns == 0)
-    return old;
+    return due(c->began_ns, c->server->options.max_connection_age_ms);
   uint64_t gone = c->leaving ? UINT64_MAX : c->left_ns + LEAVE_NS;
-  uint64_t cut = old == UINT64_MAX ? UINT64_MAX : due(c->left_ns, o->max_connection_age_grace_ms);
+  uint64_t cut = cut_due(c);
   return gone < cut ? gone : cut;
 }
 
@@ -129,8 +135,7 @@ static const char *overdue(const grpc_connection *c, uint64_t now)
     return "it does not take what it is sent";
   if (c->pinged_ns != 0 && now >= due(c->pinged_ns, o->keepalive_timeout_ms))
     return "it gives no sign";
-  if (c->left_ns != 0 && now >= due(c->left_ns, o->max_connection_age_grace_ms) &&
-      now >= due(c->began_ns, o->max_connection_age_ms))
+  if (c->left_ns != 0 && now >= cut_due(c))
     return "it is too old";
   return NULL;
 }
@@ -206,10 +211,10 @@ static void look_after(timer *elapsed)
     ask_for_sign(c, now);
   if (c->left_ns == 0 && now >= due(c->began_ns, o->max_connection_age_ms))
     grpc_connection_leave(c);
-  if (c->left_ns != 0 && !c->leaving && now >= c->left_ns + LEAVE_NS)
-    say_goodbye(c);
   if (c->closed)
     return;
+  if (c->left_ns != 0 && !c->leaving && now >= c->left_ns + LEAVE_NS)
+    say_goodbye(c);
   wake_at(c, end_stalled(c, now));
   if (!c->established)
     wake_at(c, due(c->began_ns, o->handshake_timeout_ms));
@@ -298,7 +303,10 @@ void grpc_connection_flush(grpc_connection *c)
       c->moved_ns = grpc_loop_now_ns(c->loop);
   }
   bool blocked = result == OUTPUT_BLOCKED;
-  if (result == OUTPUT_FAILED || !whole || (!blocked && !c->wire.handshaking && is_over(c))) {
+  // One that has failed is not read any more: it would be ready for that until the last byte is
+  // sent.
+  if (result == OUTPUT_FAILED || !whole || (blocked && c->failed) ||
+      (!blocked && !c->wire.handshaking && is_over(c))) {
     grpc_connection_close(c);
     return;
   }

@@ -48,12 +48,7 @@ static void count_down(grpc_server *g, _Atomic size_t *count)
   }
 }
 
-void grpc_server_ref(grpc_server *g)
-{
-  refcount_take(&g->references);
-}
-
-void grpc_server_unref(grpc_server *g)
+static void unref(grpc_server *g)
 {
   if (!refcount_drop(&g->references))
     return;
@@ -71,14 +66,14 @@ void grpc_server_unref(grpc_server *g)
 
 void grpc_server_call_began(grpc_server *g)
 {
-  grpc_server_ref(g);
+  refcount_take(&g->references);
   atomic_fetch_add(&g->calls, 1);
 }
 
 void grpc_server_call_ended(grpc_server *g)
 {
   count_down(g, &g->calls);
-  grpc_server_unref(g);
+  unref(g);
 }
 
 void grpc_server_connection_ended(grpc_server *g)
@@ -209,5 +204,5 @@ void grpc_server_free(grpc_server *g)
   }
   jobs_free(g->jobs);
   jobs_free(g->probes);
-  grpc_server_unref(g);
+  unref(g);
 }

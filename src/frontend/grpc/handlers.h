@@ -35,4 +35,7 @@ void grpc_handle_log_settings(call *c);
 void grpc_handle_health_check(call *c);
 void grpc_handle_health_watch(call *c);
 
+// reflection.c
+void grpc_handle_reflection(call *c);
+
 #endif

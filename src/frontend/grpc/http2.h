@@ -28,6 +28,7 @@
   X(session_callbacks_set_on_stream_close_callback)                                                \
   X(session_callbacks_set_send_data_callback)                                                      \
   X(session_consume)                                                                               \
+  X(session_consume_connection)                                                                    \
   X(session_del)                                                                                   \
   X(session_get_last_proc_stream_id)                                                               \
   X(session_get_stream_user_data)                                                                  \

@@ -160,12 +160,16 @@ void grpc_inference_cancel(grpc_inference *i)
   drop_request(i);
 }
 
-// The last of what the loop waits for.
+// The last of what the loop waits for. A backend may have released the request before: once the
+// loop can see the end nobody else keeps the call, whose loop is still to be woken.
 static void note_event(grpc_inference *i)
 {
-  if (atomic_fetch_sub_explicit(&i->awaited, 1, memory_order_acq_rel) == 1 &&
-      atomic_exchange(&i->handover, HANDOVER_DONE) == HANDOVER_WAITING)
+  if (atomic_fetch_sub_explicit(&i->awaited, 1, memory_order_acq_rel) != 1)
+    return;
+  grpc_inference_ref(i);
+  if (atomic_exchange(&i->handover, HANDOVER_DONE) == HANDOVER_WAITING)
     i->heard(i);
+  grpc_inference_unref(i);
 }
 
 static void request_released(TRITONSERVER_InferenceRequest *request, const uint32_t flags,
@@ -311,11 +315,18 @@ static void begin_trace(grpc_inference *i)
   trace_note(i->trace, TRACE_GRPC_WAITREAD_END, i->began_ns);
 }
 
+static error *take_room(void *inference_pointer, size_t sum)
+{
+  grpc_inference *i = inference_pointer;
+  return infer_tensors_reserve(&i->tensors, sum);
+}
+
 static error *fill(grpc_inference *i, bool streamed)
 {
   infer_request_proto read;
   slice text = {i->message->data, i->message->size};
-  error *failure = infer_request_proto_read(text, MESSAGE_MAX_BYTES, &i->arena, &read);
+  const typed_room room = {MESSAGE_MAX_BYTES, take_room, i};
+  error *failure = infer_request_proto_read(text, &room, &i->arena, &read);
   i->model_name = read.model_name;
   i->id = read.id;
   if (failure != NULL)
@@ -432,8 +443,7 @@ static void add_load(call *c)
   slice format = call_metadata(c, LOAD_METRICS_REQUEST_HEADER);
   if (format.data == NULL || !load_metrics_write(c->server->server, format, &text))
     return;
-  c->trailer_value = arena_copy_text(&c->arena, buffer_view(&text));
-  c->trailer_name = c->trailer_value == NULL ? NULL : LOAD_METRICS_REPLY_HEADER;
+  c->load_report = arena_copy_text(&c->arena, buffer_view(&text));
 }
 
 static void reply(call *c)

@@ -64,6 +64,7 @@ struct grpc_inference {
   void (*heard)(grpc_inference *i); // there are answers; any thread
 
   grpc_inference *next;      // of a stream's list
+  grpc_inference *previous;  // the same, where it is decoupled
   grpc_inference *next_news; // of a stream's news
   _Atomic bool in_news;
   bool done;       // of a stream: its answer may go

@@ -44,7 +44,7 @@ typedef struct reading {
   arena *arena;
   slice message;
   slice texts[ID + 1]; // by field number; the last of each counts
-  size_t max_typed_size;
+  const typed_room *room;
   slice *raw;
   size_t raw_count;
   size_t raw_used;        // of them, by inputs before
@@ -329,15 +329,17 @@ static error *take_shape(reading *r, const input_parts *parts, infer_json_input 
 static error *allocate_typed(reading *r, const infer_json_input *input, size_t size, char **memory)
 {
   infer_request_proto *q = r->request;
-  if (size > r->max_typed_size - q->typed_size)
+  if (size > r->room->most - q->typed_size)
     return error_new(
         ERROR_INVALID_ARG,
         "input '%s': typed contents of %zu bytes exceed the %zu bytes that a request's "
         "typed contents may have together",
-        input->name, size, r->max_typed_size);
-  size_t room;
-  bool fits = checked_add_size(size, JSON_TENSOR_ALIGNMENT, &room);
-  *memory = fits ? arena_allocate(r->arena, room) : NULL;
+        input->name, size, r->room->most);
+  if (r->room->take != NULL)
+    RETURN_IF_ERROR(r->room->take(r->room->context, q->typed_size + size));
+  size_t padded;
+  bool fits = checked_add_size(size, JSON_TENSOR_ALIGNMENT, &padded);
+  *memory = fits ? arena_allocate(r->arena, padded) : NULL;
   if (*memory == NULL)
     return error_no_memory();
   *memory +=
@@ -437,11 +439,11 @@ static error *read_request(reading *r)
   return walk(r, take_input);
 }
 
-error *infer_request_proto_read(slice message, size_t max_typed_size, arena *a,
+error *infer_request_proto_read(slice message, const typed_room *room, arena *a,
                                 infer_request_proto *out)
 {
   *out = (infer_request_proto){.model_name = "", .model_version = "", .id = ""};
-  reading r = {.request = out, .arena = a, .message = message, .max_typed_size = max_typed_size};
+  reading r = {.request = out, .arena = a, .message = message, .room = room};
   error *e = read_request(&r);
   string_map_fini(&r.names);
   return e;

@@ -31,12 +31,19 @@ typedef struct infer_request_proto {
   size_t typed_size;   // bytes of the tensors that are in the arena
 } infer_request_proto;
 
-// Reads a message, which must outlive the request. Typed tensors may have `max_typed_size` bytes
-// together: they can be eight times what they are in the message. INVALID_ARG for what is not such
-// a message, for what is over the limits of request_limits.h, and for tensors that are given twice,
-// not at all or in another type (in Triton's words); UNAVAILABLE when memory is short. After an
+// Room for typed tensors, which can be eight times what they are in the message.
+typedef struct typed_room {
+  size_t most; // bytes of all together
+  // Called with their sum before each is made; an error ends the reading. NULL: nobody counts.
+  error *(*take)(void *context, size_t sum);
+  void *context;
+} typed_room;
+
+// Reads a message, which must outlive the request. INVALID_ARG for what is not such a message, for
+// what is over the limits of request_limits.h, and for tensors that are given twice, not at all or
+// in another type (in Triton's words); UNAVAILABLE when memory is short; what `room` says. After an
 // INVALID_ARG model_name, model_version and id are still valid texts.
-error *infer_request_proto_read(slice message, size_t max_typed_size, arena *a,
+error *infer_request_proto_read(slice message, const typed_room *room, arena *a,
                                 infer_request_proto *out);
 
 #endif

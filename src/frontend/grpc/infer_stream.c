@@ -134,10 +134,12 @@ static void forget(call *c, grpc_inference *i)
 
 static void remove_loose(call *c, grpc_inference *i)
 {
-  grpc_inference **link = &c->stream->loose;
-  while (*link != i)
-    link = &(*link)->next;
-  *link = i->next;
+  if (i->previous != NULL)
+    i->previous->next = i->next;
+  else
+    c->stream->loose = i->next;
+  if (i->next != NULL)
+    i->next->previous = i->previous;
   forget(c, i);
 }
 
@@ -209,6 +211,8 @@ static void add(call *c, grpc_inference *i)
   grpc_loop_handed_over(c->loop);
   if (i->decoupled) {
     i->next = s->loose;
+    if (i->next != NULL)
+      i->next->previous = i;
     s->loose = i;
   } else if (s->last == NULL) {
     s->first = s->last = i;

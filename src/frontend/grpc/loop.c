@@ -405,19 +405,26 @@ static int milliseconds_until(const grpc_loop *l)
   return left > INT_MAX ? INT_MAX : (int)left;
 }
 
-static int wait_for_events(grpc_loop *l, struct epoll_event *events)
+static int sleep_for_events(grpc_loop *l, struct epoll_event *events)
 {
-  if (may_poll(l))
-    return epoll_wait(l->epoll_fd, events, EVENTS_AT_ONCE, 0);
-  int count = 0;
-  atomic_store(&l->awake, false);
-  if (!atomic_load(&l->wanted)) {
-    atomic_fetch_sub_explicit(&l->all->awake, 1, memory_order_relaxed);
-    count = epoll_wait(l->epoll_fd, events, EVENTS_AT_ONCE, milliseconds_until(l));
-    atomic_fetch_add_explicit(&l->all->awake, 1, memory_order_relaxed);
-  }
+  atomic_fetch_sub_explicit(&l->all->awake, 1, memory_order_relaxed);
+  int count = epoll_wait(l->epoll_fd, events, EVENTS_AT_ONCE, milliseconds_until(l));
+  atomic_fetch_add_explicit(&l->all->awake, 1, memory_order_relaxed);
   atomic_store(&l->awake, true);
   return count;
+}
+
+// Sockets are looked at in each pass: models that answer without a pause must not keep it from
+// them.
+static int wait_for_events(grpc_loop *l, struct epoll_event *events)
+{
+  if (!may_poll(l)) {
+    atomic_store(&l->awake, false);
+    if (!atomic_load(&l->wanted))
+      return sleep_for_events(l, events);
+    atomic_store(&l->awake, true);
+  }
+  return epoll_wait(l->epoll_fd, events, EVENTS_AT_ONCE, 0);
 }
 
 static void handle_event(grpc_loop *l, const struct epoll_event *event)

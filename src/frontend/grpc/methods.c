@@ -6,6 +6,7 @@
 
 #define INFERENCE "/inference.GRPCInferenceService/"
 #define HEALTH    "/grpc.health.v1.Health/"
+#define REFLECT   "/ServerReflectionInfo"
 
 static const method methods[] = {
     {INFERENCE "ModelInfer", CATEGORY_INFERENCE, grpc_handle_model_infer, false},
@@ -38,6 +39,11 @@ static const method methods[] = {
      false},
     {INFERENCE "CudaSharedMemoryUnregister", CATEGORY_SHARED_MEMORY,
      grpc_handle_cuda_memory_unregister, false},
+
+    {"/grpc.reflection.v1.ServerReflection" REFLECT, CATEGORY_METADATA, grpc_handle_reflection,
+     true},
+    {"/grpc.reflection.v1alpha.ServerReflection" REFLECT, CATEGORY_METADATA, grpc_handle_reflection,
+     true},
 
     {INFERENCE "TraceSetting", CATEGORY_TRACE, grpc_handle_trace_setting, false},
     {INFERENCE "LogSettings", CATEGORY_LOGGING, grpc_handle_log_settings, false},

@@ -78,6 +78,24 @@ static int list_parts(const output *o, struct iovec *parts)
   return count;
 }
 
+// Where a client is always behind, the queue never gets empty: what was sent gives its room back
+// once it is the larger part.
+static void make_room(output *o)
+{
+  size_t count = o->count - o->first;
+  if (o->first > count) {
+    memmove(o->segments, o->segments + o->first, count * sizeof(segment));
+    o->first = 0;
+    o->count = count;
+  }
+  size_t size = o->text.size - o->text_sent;
+  if (o->text_sent > size) {
+    memmove(o->text.data, o->text.data + o->text_sent, size);
+    o->text_sent = 0;
+    o->text.size = size;
+  }
+}
+
 static void drop_sent(output *o, size_t sent)
 {
   o->pending -= sent;
@@ -91,13 +109,12 @@ static void drop_sent(output *o, size_t sent)
     else
       o->text_sent += step;
     if (s->size > 0)
-      return;
+      break;
     if (s->held != NULL)
       outgoing_unref(s->held);
     o->first++;
   }
-  o->first = o->count = 0;
-  o->text_sent = o->text.size = 0;
+  make_room(o);
 }
 
 output_result output_write(output *o, wire *w, bool *moved)

@@ -154,8 +154,11 @@ error *proto_check_text(slice bytes)
 error *proto_text(slice bytes, arena *a, const char **text)
 {
   RETURN_IF_ERROR(proto_check_text(bytes));
-  *text = arena_copy_text(a, bytes);
-  return *text != NULL ? NULL : error_no_memory();
+  const char *copy = arena_copy_text(a, bytes);
+  if (copy == NULL)
+    return error_no_memory(); // the text stays what it was: replies may name it
+  *text = copy;
+  return NULL;
 }
 
 error *proto_broken(void)

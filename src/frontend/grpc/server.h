@@ -2,7 +2,6 @@
 #ifndef NEREID_FRONTEND_GRPC_SERVER_H
 #define NEREID_FRONTEND_GRPC_SERVER_H
 
-#include "base/parallel.h"
 #include "base/refcount.h"
 #include "frontend/grpc/grpc_server.h"
 #include "frontend/grpc/http2.h"
@@ -26,7 +25,7 @@ struct grpc_server {
   nghttp2_session_callbacks *callbacks;
   nghttp2_option *session_options;
   tls_context *tls;                          // NULL: plain
-  TRITONSERVER_ResponseAllocator *allocator; // for outputs (infer_output.c)
+  TRITONSERVER_ResponseAllocator *allocator; // for outputs
   byte_budget budget;
 
   refcount references;   // the owner's and one of each call: the core may keep a call longer than
@@ -38,9 +37,6 @@ struct grpc_server {
   pthread_mutex_t mutex;  // with `changed`: for whoever waits for a count to fall
   pthread_cond_t changed; // on the monotonic clock
 };
-
-void grpc_server_ref(grpc_server *g);
-void grpc_server_unref(grpc_server *g);
 
 // Around the life of a call, and around what the core has of it.
 void grpc_server_call_began(grpc_server *g);

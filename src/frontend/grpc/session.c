@@ -9,6 +9,7 @@
 #include "frontend/grpc/loop.h"
 #include "frontend/grpc/server.h"
 #include "frontend/protocol/front_log.h"
+#include "frontend/protocol/load_metrics.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -54,8 +55,8 @@ void session_charge(grpc_connection *c, unsigned cost)
     session_send_away(c, "too_many_frames");
 }
 
-// A client that pings more often than it may is sent away, as gRPC does. Where data went since its
-// last ping, or calls are open, it may ping as it likes.
+// A client that pings more often than it may is sent away, as gRPC does. Its strikes are forgotten
+// when data goes to it.
 static void note_ping(grpc_connection *c)
 {
   const grpc_server_options *options = &c->server->options;
@@ -238,9 +239,9 @@ static size_t status_fields(call *c, nghttp2_nv *to, char *number, size_t number
     to[count++] = (nghttp2_nv){(uint8_t *)text, (uint8_t *)c->end_failure, sizeof(text) - 1,
                                strlen(c->end_failure),
                                NGHTTP2_NV_FLAG_NO_COPY_NAME | NGHTTP2_NV_FLAG_NO_COPY_VALUE};
-  if (c->trailer_name != NULL)
-    to[count++] = (nghttp2_nv){(uint8_t *)c->trailer_name, (uint8_t *)c->trailer_value,
-                               strlen(c->trailer_name), strlen(c->trailer_value),
+  if (c->load_report != NULL)
+    to[count++] = (nghttp2_nv){(uint8_t *)LOAD_METRICS_REPLY_HEADER, (uint8_t *)c->load_report,
+                               sizeof(LOAD_METRICS_REPLY_HEADER) - 1, strlen(c->load_report),
                                NGHTTP2_NV_FLAG_NO_COPY_NAME | NGHTTP2_NV_FLAG_NO_COPY_VALUE};
   return count;
 }

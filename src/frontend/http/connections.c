@@ -86,6 +86,7 @@ struct connections {
   bool blocks_kept;     // memory waits for the next tick; watcher only
   bool accepting;       // the listening socket is in the epoll set; watcher only
   _Atomic bool crowded; // accepting was paused because of a limit
+  _Atomic bool freed;   // connections_note_freed was called
 };
 
 // Coarse: a few milliseconds old, a few nanoseconds to get.
@@ -471,8 +472,8 @@ static int wait_ms(connections *all, uint64_t next_tick)
   return now >= next_tick ? 0 : (int)(next_tick - now);
 }
 
-// After a burst of large requests or of many clients, what malloc still holds of it goes back too:
-// its pages lie between those in use.
+// After a burst of large requests, of responses that waited, or of many clients, what malloc still
+// holds of it goes back too: its pages lie between those in use.
 static void give_memory_back(connections *all)
 {
   size_t count = connections_count(all);
@@ -481,10 +482,16 @@ static void give_memory_back(connections *all)
   all->blocks_kept = blocks_trim();
   if (count > all->most_count)
     all->most_count = count;
-  if ((kept_before && !all->blocks_kept) || all->most_count > 2 * count + MANY_CONNECTIONS) {
+  bool freed = atomic_exchange(&all->freed, false) || (kept_before && !all->blocks_kept);
+  if (freed || all->most_count > 2 * count + MANY_CONNECTIONS) {
     malloc_trim(0);
     all->most_count = count;
   }
+}
+
+void connections_note_freed(connections *all)
+{
+  atomic_store(&all->freed, true);
 }
 
 static void *watch(void *argument)

@@ -55,6 +55,10 @@ void connections_free(connections *all);
 
 size_t connections_count(connections *all);
 
+// A connection has freed much memory in small blocks: the watcher gives it back to the system soon.
+// Thread-safe.
+void connections_note_freed(connections *all);
+
 // Logs what each request that is not over waits for, some of them if they are many. Thread-safe.
 void connections_log_requests(connections *all);
 

@@ -6,6 +6,7 @@
 #include "base/buffer.h"
 #include "base/cleanup.h"
 #include "base/refcount.h"
+#include "frontend/http/connections.h"
 #include "frontend/http/exchange.h"
 #include "frontend/http/infer.h"
 #include "frontend/http/log.h"
@@ -18,6 +19,7 @@
 #include <string.h>
 
 #define BLOCK_BYTES (16u << 10) // of text that libmicrohttpd asks for at once
+#define MUCH_UNREAD (1u << 20)  // what malloc should not keep
 
 // A response that waits for its client.
 typedef struct stream_item {
@@ -34,6 +36,7 @@ struct stream {
   pthread_mutex_t mutex; // guards what follows up to the blank line
   stream_item *first, *last;
   size_t unread;   // bytes of all items
+  bool much;       // more than MUCH_UNREAD were unread
   bool final;      // no more responses come
   bool waiting;    // the connection is suspended until something comes
   bool closed;     // nobody takes anything any more
@@ -160,13 +163,15 @@ static void close_stream(stream *s)
 {
   pthread_mutex_lock(&s->mutex);
   stream_item *first = s->first;
-  bool over = s->final;
+  bool over = s->final, much = s->much;
   s->first = s->last = NULL;
   s->closed = true;
   s->waiting = false;
   pthread_mutex_unlock(&s->mutex);
   free_items(s, first);
   release_text(s);
+  if (much)
+    connections_note_freed(s->exchange->http->connections);
   if (!over)
     inference_cancel(s->exchange->inference);
 }
@@ -204,6 +209,7 @@ static stream_item *put(stream *s, stream_item *item, bool final, const char **w
     s->last->next = item;
   s->last = item;
   s->unread += item->bytes;
+  s->much = s->much || s->unread > MUCH_UNREAD;
   return NULL;
 }
 

@@ -37,6 +37,11 @@ static error *reserve(infer_tensors *t, size_t size, const char *refusal)
   return NULL;
 }
 
+error *infer_tensors_reserve(infer_tensors *t, size_t sum)
+{
+  return reserve(t, sum - t->reserved, TOO_MANY_REQUESTS);
+}
+
 static error *add_shared_data(infer_tensors *t, const infer_json_input *input)
 {
   const json_shared_memory *m = &input->shared_memory;

@@ -54,6 +54,10 @@ error *infer_tensors_add(infer_tensors *t, TRITONSERVER_Server *server, const ch
                          int64_t model_version, const infer_json_input *inputs, size_t input_count,
                          const infer_json_output *outputs, size_t output_count);
 
+// Counts what the front end makes of inputs in the arena before they are added: `sum` bytes so far.
+// UNAVAILABLE when the budget is short.
+error *infer_tensors_reserve(infer_tensors *t, size_t sum);
+
 // Bytes in the client's memory; saturates.
 size_t infer_tensors_shared_bytes(const infer_tensors *t);
 

@@ -43,9 +43,10 @@ static bool write_at(int descriptor, slice text, uint64_t offset)
   return true;
 }
 
+// Of a pipe that nobody reads the opening fails: the server's end would wait for it.
 static int open_file(const char *path)
 {
-  return open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOCTTY, 0666);
+  return open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOCTTY | O_NONBLOCK, 0666);
 }
 
 // One line until a write succeeds again.

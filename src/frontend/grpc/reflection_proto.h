@@ -1,0 +1,16 @@
+// Server reflection (https://github.com/grpc/grpc/blob/master/doc/server-reflection.md): a question
+// about schemas and its answer. Pure; any thread.
+#ifndef NEREID_FRONTEND_GRPC_REFLECTION_PROTO_H
+#define NEREID_FRONTEND_GRPC_REFLECTION_PROTO_H
+
+#include "base/buffer.h"
+#include "base/slice.h"
+
+#include <stdbool.h>
+
+// Answers a ServerReflectionRequest from a serialized FileDescriptorSet: lists services, gives
+// files by name and by a symbol in them; anything else is an error within the answer. False when
+// the message is none.
+bool reflection_answer(slice descriptors, slice request, buffer *answer);
+
+#endif

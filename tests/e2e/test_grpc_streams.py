@@ -1,0 +1,52 @@
+"""ModelStreamInfer when it is full: what is not read yet, and who waits for it."""
+from conftest import EVERYTHING, make_identity
+from http2 import OK, STREAM_INFER, Connection, infer_request, message, reset_stream, streaming_request
+from oracle import MIB, survives
+from streaming import make_streaming
+from tritonclient.grpc import service_pb2
+
+MOST_IN_FLIGHT = 4096
+
+
+def test_what_a_full_stream_did_not_read_is_the_connection_s_again(start_server, repository):
+    """A stream with a window of 12 MiB of the connection's 16 is left with as much unread; the next one needs that window."""
+    make_identity(repository, "canary")
+    make_identity(repository, "t_fp32")
+    make_streaming(repository, "slow")
+    server = start_server(repository, flags=EVERYTHING)
+    large = message(infer_request(shape=(1, 3 * MIB), raw=[bytes(12 * MIB)]))
+    endless = message(streaming_request("slow", count=1_000_000, delay_us=20_000))
+    with survives(server, singing=False), Connection(server) as connection:
+        for _ in range(2):
+            stream = connection.call(STREAM_INFER, [large], end=False)
+            connection.read_until(lambda: len(connection.streams[stream].messages) == 1 if stream in connection.streams else False)
+            connection.upload(stream, endless * (MOST_IN_FLIGHT + 1))
+            connection.ping()
+            connection.upload(stream, bytes(min(connection.sendable[0], connection.window_of(stream))))
+            connection.ping()
+            assert connection.sendable[0] < 8 * MIB  # else nothing is kept
+            connection.send(reset_stream(stream))
+            assert connection.ask(messages=[large]).status == OK
+
+
+def test_requests_beyond_those_in_flight_are_answered_in_their_turn(start_server, repository):
+    make_identity(repository, "canary")
+    make_identity(repository, "t_fp32")
+    make_streaming(repository, "slow", decoupled=False)
+    server = start_server(repository, flags=EVERYTHING)
+
+    def numbered(name, payload):
+        request = service_pb2.ModelInferRequest.FromString(payload)
+        request.id = name
+        return message(request.SerializeToString())
+
+    names = [str(i) for i in range(MOST_IN_FLIGHT + 3000)]
+    first = numbered(names[0], streaming_request("slow", delay_us=1_000_000))
+    others = [numbered(name, infer_request(shape=(1, 25), raw=[bytes(100)])) for name in names[1:]]
+    with survives(server, singing=False), Connection(server) as connection:
+        stream = connection.call(STREAM_INFER, [first, *others])
+        result = connection.result(stream)
+        assert result.status == OK
+        answers = [service_pb2.ModelStreamInferResponse.FromString(payload) for _, payload in result.messages]
+        assert [answer.error_message for answer in answers] == [""] * len(names)
+        assert [answer.infer_response.id for answer in answers] == names
