@@ -1,11 +1,13 @@
-"""Clients that are not Triton's, unmodified: one in Go and one in Node, made from the public proto, and KServe's own.
+"""Clients that are not Triton's, unmodified: in Go and in Node, made from the public proto; KServe's own; grpcurl, which asks for it.
 
-Each is a program in tests/clients that asks and prints what it was answered; scripts/setup --test installs what they need where
+Each of the first three is a program in tests/clients that asks and prints what it was answered; scripts/setup --test installs what they need where
 their language is on the machine. The tests of a language that is not are skipped, and say so.
 """
+import base64
 import json
 import os
 import shutil
+import struct
 import subprocess
 
 import pytest
@@ -52,28 +54,47 @@ def installed(folder):
 
 
 @pytest.fixture(scope="module")
-def go_client(tmp_path_factory):
-    """Generated and built from what is here."""
-    go = shutil.which("go")
-    if not go:
+def go_tools():
+    if not shutil.which("go"):
         pytest.skip("there is no Go on this machine")
-    tools = installed(DEPS / "go-client")
+    return installed(DEPS / "go-client")
+
+
+@pytest.fixture(scope="module")
+def go_client(go_tools, tmp_path_factory):
+    """Generated and built from what is here."""
     folder = tmp_path_factory.mktemp("go")
     for file in (CLIENTS / "go").iterdir():
         shutil.copy(file, folder)
     generate = ["protoc", f"-I{ROOT}/src", *PROTOS]
     for plugin in ("go", "go-grpc"):
-        generate += [f"--plugin=protoc-gen-{plugin}={tools}/protoc-gen-{plugin}", f"--{plugin}_out={folder}",
+        generate += [f"--plugin=protoc-gen-{plugin}={go_tools}/protoc-gen-{plugin}", f"--{plugin}_out={folder}",
                      f"--{plugin}_opt=module=nereid.test/client",
                      *(f"--{plugin}_opt=M{proto}=nereid.test/client/inference" for proto in PROTOS)]
     subprocess.run(generate, check=True)
     # what setup brought is all that it gets
-    subprocess.run([go, "build", "-o", "client", "."], cwd=folder, check=True, env=os.environ | {"GOPROXY": "off", "GOFLAGS": "-mod=readonly"})
+    subprocess.run(["go", "build", "-o", "client", "."], cwd=folder, check=True, env=os.environ | {"GOPROXY": "off", "GOFLAGS": "-mod=readonly"})
     return folder / "client"
 
 
 def test_a_client_in_go(go_client, server):
     assert asked(go_client, f"127.0.0.1:{server.grpc_port}") == EXPECTED
+
+
+def test_grpcurl_learns_by_reflection_what_there_is(go_tools, server):
+    def grpcurl(*arguments):
+        command = [go_tools / "grpcurl", "-plaintext", *arguments]
+        return subprocess.run(command, capture_output=True, text=True, timeout=DEADLINE)
+
+    address = f"127.0.0.1:{server.grpc_port}"
+    assert {"grpc.health.v1.Health", "inference.GRPCInferenceService"} <= set(grpcurl(address, "list").stdout.split())
+    assert "int32 max_batch_size = 4;" in grpcurl(address, "describe", "inference.ModelConfig").stdout
+    request = {"model_name": "t_int32", "inputs": [{"name": "INPUT0", "datatype": "INT32", "shape": [1, 2], "contents": {"int_contents": [7, 8]}}]}
+    run = grpcurl("-d", json.dumps(request), address, "inference.GRPCInferenceService/ModelInfer")
+    reply = json.loads(run.stdout)
+    assert base64.b64decode(reply["rawOutputContents"][0]) == struct.pack("<2i", 7, 8)
+    refused = grpcurl("-d", '{"name": "none"}', address, "inference.GRPCInferenceService/ModelConfig")
+    assert refused.returncode != 0 and "Code: NotFound" in refused.stderr and UNKNOWN["text"] in refused.stderr
 
 
 def test_a_client_in_node(server):
