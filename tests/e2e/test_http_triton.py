@@ -7,7 +7,7 @@ import gzip
 import json
 
 import pytest
-from grpc_sides import NEREID, TRITON, SideStarter, make_models
+from grpc_sides import NEREID, TRITON, SideStarter, make_models, stop
 
 BINARY = {"name": "INPUT0", "datatype": "INT32", "shape": [1, 2], "parameters": {"binary_data_size": 8}}
 
@@ -118,7 +118,7 @@ def both(tmp_path_factory):
             yield list(threads.map(lambda start: start(models, flags=["--load-model=*"]), starters))
     finally:
         for starter in starters:
-            starter.stop_all()
+            stop(starter)
 
 
 def answer(server, path, body=None, headers=None):
