@@ -197,6 +197,8 @@ def test_rotated_files_are_left_for_new_ones(start_server, repository, tmp_path)
             log.rename(f"{log}.{n}")
             access.rename(f"{access}.{n}")
             assert client.ask("/v2/models/m/infer", tensor(id=f"between {n}")).status == 200
+            # a request's line comes when its reply is sent, which the client may see first
+            wait_for("its line", lambda: f"between {n}" in (tmp_path / f"access.log.{n}").read_text())
             server.process.send_signal(signal.SIGHUP)
             wait_for("new files", lambda: log.exists() and access.exists())
             assert client.unload("m").status == 200 and client.load("m").status == 200

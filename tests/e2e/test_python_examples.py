@@ -95,7 +95,7 @@ def test_a_picture_goes_through_preprocess_into_digits(client):
 
 
 def test_the_readmes_program_prints_what_it_says(server):
-    programs = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.S)
+    programs = [text for text in re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.S) if "PIL" in text]
     assert len(programs) == 1
     program = programs[0].replace("localhost:8000", server.url)
     run = subprocess.run([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True, check=True, timeout=5 * DEADLINE)

@@ -342,6 +342,7 @@ static size_t parse(call *c, const char *data, size_t size)
     if (between && c->reader.current != NULL && c->connection != NULL) {
       session_widen(c, c->reader.current->size);
       grpc_connection_call_receives(c->connection);
+      grpc_loop_note_large(c->loop);
     }
     data += taken;
     size -= taken;

@@ -150,7 +150,7 @@ static void say_goodbye(grpc_connection *c)
 
 void grpc_connection_leave(grpc_connection *c)
 {
-  if (c->left_ns != 0 || c->failed)
+  if (c->left_ns != 0 || c->failed || c->ending)
     return;
   c->left_ns = grpc_loop_now_ns(c->loop);
   if (!c->established) {
@@ -201,6 +201,13 @@ static void look_after(timer *elapsed)
   grpc_connection *c = (grpc_connection *)((char *)elapsed - offsetof(grpc_connection, timer));
   const grpc_server_options *o = &c->server->options;
   uint64_t now = clock_monotonic_ns();
+  if (c->ending) {
+    if (now >= c->ended_ns + LEAVE_NS)
+      grpc_connection_close(c);
+    else
+      wake_at(c, c->ended_ns + LEAVE_NS);
+    return;
+  }
   const char *why = overdue(c, now);
   if (why != NULL) {
     front_log_verbose("the connection of %s is closed: %s", c->peer, why);
@@ -237,9 +244,28 @@ void grpc_connection_call_opened(grpc_connection *c)
 
 // ---- input ----
 
+// Reads what nobody wants any more: closing with unread input would take from the client what it
+// has not read of its replies.
+static void drop_input(grpc_connection *c)
+{
+  for (int i = 0; i < READS_AT_ONCE; i++) {
+    ssize_t size = wire_read(&c->wire, grpc_loop_read_buffer(c->loop), LOOP_READ_BYTES);
+    if (size < 0 && errno == EAGAIN)
+      return;
+    if (size <= 0) {
+      grpc_connection_close(c);
+      return;
+    }
+  }
+}
+
 void grpc_connection_readable(grpc_connection *c)
 {
   char *buffer = grpc_loop_read_buffer(c->loop);
+  if (c->ending) {
+    drop_input(c);
+    return;
+  }
   for (int i = 0; i < READS_AT_ONCE && !c->failed; i++) {
     ssize_t size = wire_read(&c->wire, buffer, LOOP_READ_BYTES);
     if (size < 0 && errno == EAGAIN)
@@ -290,8 +316,25 @@ void grpc_connection_writable(grpc_connection *c)
   grpc_loop_mark(c->loop, c);
 }
 
+// Says that nothing more comes, and waits a moment for the client to close.
+static void end(grpc_connection *c)
+{
+  c->ending = true;
+  c->ended_ns = grpc_loop_now_ns(c->loop);
+  while (c->calls != NULL)
+    call_close(c->calls);
+  wire_end(&c->wire);
+  if (c->watches_output && !grpc_loop_watch(c->loop, c, false)) {
+    grpc_connection_close(c);
+    return;
+  }
+  wake_at(c, c->ended_ns + LEAVE_NS);
+}
+
 void grpc_connection_flush(grpc_connection *c)
 {
+  if (c->ending)
+    return;
   output_result result = OUTPUT_EMPTY;
   bool moved = true, whole = true;
   while (!c->wire.handshaking && moved && result == OUTPUT_EMPTY) {
@@ -305,9 +348,12 @@ void grpc_connection_flush(grpc_connection *c)
   bool blocked = result == OUTPUT_BLOCKED;
   // One that has failed is not read any more: it would be ready for that until the last byte is
   // sent.
-  if (result == OUTPUT_FAILED || !whole || (blocked && c->failed) ||
-      (!blocked && !c->wire.handshaking && is_over(c))) {
+  if (result == OUTPUT_FAILED || !whole || (blocked && c->failed)) {
     grpc_connection_close(c);
+    return;
+  }
+  if (!blocked && !c->wire.handshaking && is_over(c)) {
+    end(c);
     return;
   }
   bool waits = blocked || c->unsent > 0; // for the socket, or for a window

@@ -50,10 +50,12 @@ struct grpc_connection {
   _Atomic uint32_t alive;      // calls that exist, closed streams' ones too
   _Atomic uint32_t inferences; // the same of inferences
 
-  bool established; // the preface came
-  uint64_t left_ns; // when the client was asked to go; 0: it was not
-  bool leaving;     // it got to know which calls are taken yet
-  bool failed;      // nothing can be sent or received any more
+  bool established;  // the preface came
+  uint64_t left_ns;  // when the client was asked to go; 0: it was not
+  bool leaving;      // it got to know which calls are taken yet
+  bool ending;       // all is sent; what still comes is dropped until the client closes
+  uint64_t ended_ns; // since then
+  bool failed;       // nothing can be sent or received any more
   uint64_t began_ns;
   uint64_t heard_ns;     // when something came last
   bool waits;            // for the client to take output

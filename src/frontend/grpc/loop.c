@@ -3,6 +3,7 @@
 // timer is due, or somebody wakes it.
 #include "frontend/grpc/loop.h"
 
+#include "base/blocks.h"
 #include "base/checked.h"
 #include "base/clock.h"
 #include "base/machine.h"
@@ -60,6 +61,7 @@ struct grpc_loop {
   size_t used;                  // by connections that are closed; see trim
   _Atomic size_t closed;        // connections that are, and of which there are still calls
   timer trim;
+  timer give_back; // of large blocks
 
   unsigned begun;       // requests that began in this pass
   unsigned elsewhere;   // requests that the core or a job has
@@ -188,6 +190,20 @@ static void trim(timer *elapsed)
   malloc_trim(0);
   if (atomic_load_explicit(&l->closed, memory_order_relaxed) > 0) // some has yet to be freed
     timers_set(&l->timers, &l->trim, l->now_ns + TRIM_PAUSE_NS);
+}
+
+// Large blocks are kept for a moment when they are freed (base/blocks.h).
+static void give_back_blocks(timer *elapsed)
+{
+  grpc_loop *l = (grpc_loop *)((char *)elapsed - offsetof(grpc_loop, give_back));
+  if (blocks_trim() || atomic_load(&l->all->server->calls) > 0) // whose blocks are still to come
+    timers_set(&l->timers, &l->give_back, l->now_ns + TRIM_PAUSE_NS);
+}
+
+void grpc_loop_note_large(grpc_loop *l)
+{
+  if (l->give_back.place == 0)
+    timers_set(&l->timers, &l->give_back, l->now_ns + TRIM_PAUSE_NS);
 }
 
 void grpc_loop_freed(grpc_loop *l)
@@ -519,6 +535,7 @@ error *grpc_loops_new(grpc_server *g, int listen_fd_owned, grpc_loops **result)
   for (unsigned i = 0; i < count; i++) {
     all->loops[i].all = all;
     all->loops[i].trim.fire = trim;
+    all->loops[i].give_back.fire = give_back_blocks;
     all->loops[i].epoll_fd = all->loops[i].wake_fd = -1;
     atomic_init(&all->loops[i].awake, true);
   }

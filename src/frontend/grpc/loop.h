@@ -48,6 +48,9 @@ char *grpc_loop_read_buffer(grpc_loop *l);     // LOOP_READ_BYTES
 // The connection has something to send or to hand to HTTP/2: seen to at the end of the pass.
 void grpc_loop_mark(grpc_loop *l, grpc_connection *c);
 
+// A large message came: what its memory leaves behind is given back a moment later.
+void grpc_loop_note_large(grpc_loop *l);
+
 // The connection is closed: nobody calls it any more.
 void grpc_loop_forget(grpc_loop *l, grpc_connection *c);
 

@@ -153,13 +153,17 @@ bool wire_init(wire *w, int socket_fd, tls_context *tls)
   return tls == NULL || start_tls(w, tls);
 }
 
+void wire_end(wire *w)
+{
+  if (w->tls != NULL && !w->handshaking)
+    gnutls_bye(w->tls, GNUTLS_SHUT_WR); // as far as it goes without waiting
+  shutdown(w->fd, SHUT_WR);
+}
+
 void wire_fini(wire *w)
 {
-  if (w->tls != NULL) {
-    if (!w->handshaking)
-      gnutls_bye(w->tls, GNUTLS_SHUT_WR); // as far as it goes without waiting
+  if (w->tls != NULL)
     gnutls_deinit(w->tls);
-  }
   if (w->fd >= 0)
     close(w->fd);
   *w = (wire){.fd = -1};

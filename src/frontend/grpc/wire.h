@@ -24,6 +24,8 @@ void tls_context_free(tls_context *tls); // NULL is allowed
 
 // Owns the socket from here on, whatever happens. `tls` NULL: plain.
 bool wire_init(wire *w, int socket_fd, tls_context *tls);
+// Nothing more is sent: the client gets to know. Input may still come.
+void wire_end(wire *w);
 void wire_fini(wire *w);
 
 // As read and writev: the number of bytes, 0 at the end, -1 with EAGAIN when there is nothing to do
