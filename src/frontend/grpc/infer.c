@@ -132,28 +132,16 @@ void grpc_inference_unref(grpc_inference *i)
 
 static void drop_request(grpc_inference *i)
 {
-  if (atomic_fetch_sub_explicit(&i->request_users, 1, memory_order_acq_rel) != 1)
+  if (!request_users_leave(&i->users))
     return;
   front_log_failure(NULL, "deleting an inference request",
                     TRITONSERVER_InferenceRequestDelete(i->request));
   grpc_inference_unref(i);
 }
 
-// False when the request is deleted or about to be.
-static bool take_request(grpc_inference *i)
-{
-  uint32_t users = atomic_load_explicit(&i->request_users, memory_order_relaxed);
-  while (users > 0)
-    if (atomic_compare_exchange_weak_explicit(&i->request_users, &users, users + 1,
-                                              memory_order_acquire, memory_order_relaxed))
-      return true;
-  return false;
-}
-
 void grpc_inference_cancel(grpc_inference *i)
 {
-  atomic_store(&i->cancel_wanted, true);
-  if (!atomic_load(&i->submitted) || !take_request(i))
+  if (!request_users_cancel(&i->users))
     return;
   front_log_failure(NULL, "cancelling an inference request",
                     TRITONSERVER_InferenceRequestCancel(i->request));
@@ -297,7 +285,7 @@ static error *make_request(grpc_inference *i, bool streamed)
   i->tensors.many_responses = i->decoupled;
   RETURN_IF_ERROR(error_from_seam(
       TRITONSERVER_InferenceRequestNew(&i->request, server, i->model_name, i->model_version)));
-  atomic_store_explicit(&i->request_users, 1, memory_order_relaxed);
+  request_users_init(&i->users);
   grpc_inference_ref(i); // for the request
   i->tensors.request = i->request;
   return NULL;
@@ -359,9 +347,9 @@ error *grpc_inference_start(grpc_inference *i, bool streamed, bool *at_once)
     drop_request(i);
     return failure;
   }
-  take_request(i); // so that it outlives what is done here
+  request_users_join(&i->users); // so that it outlives what is done here
   if (i->decoupled)
-    take_request(i); // for its responses
+    request_users_join(&i->users); // for its responses
   atomic_store_explicit(&i->awaited, i->tensors.shared.span_count > 0 ? 2 : 1,
                         memory_order_relaxed);
   begin_trace(i);
@@ -375,8 +363,7 @@ error *grpc_inference_start(grpc_inference *i, bool streamed, bool *at_once)
     drop_request(i);
     return failure;
   }
-  atomic_store(&i->submitted, true);
-  if (atomic_load(&i->cancel_wanted))
+  if (request_users_submitted(&i->users))
     grpc_inference_cancel(i);
   drop_request(i);
   *at_once =

@@ -12,6 +12,7 @@
 #include "frontend/grpc/message.h"
 #include "frontend/grpc/outgoing.h"
 #include "frontend/protocol/infer_tensors.h"
+#include "frontend/protocol/request_users.h"
 #include "frontend/trace/trace.h"
 #include "triton/core/tritonserver.h"
 
@@ -48,11 +49,7 @@ struct grpc_inference {
   grpc_status status;  // of a stream's request, for the access log
   trace_record *trace; // NULL: it is not traced
 
-  // The core, those who cancel, and while a decoupled model may answer, its responses; the last one
-  // deletes the request, nobody joins at 0.
-  _Atomic uint32_t request_users;
-  _Atomic bool submitted;     // the core has it: it can be cancelled
-  _Atomic bool cancel_wanted; // whoever sees both flags cancels
+  request_users users;
   // What must come before the loop looks at it: the final response, and where the client's memory
   // is in use the request's release. Of a decoupled model it looks at each response.
   _Atomic int awaited;

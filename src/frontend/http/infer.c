@@ -49,28 +49,16 @@ enum {
 
 static void drop_request(inference *i)
 {
-  if (atomic_fetch_sub_explicit(&i->request_users, 1, memory_order_acq_rel) != 1)
+  if (!request_users_leave(&i->users))
     return;
   http_log_failure(i->exchange, "deleting an inference request",
                    TRITONSERVER_InferenceRequestDelete(i->request));
   exchange_unref(i->exchange); // and with it `i`
 }
 
-// False when the request is deleted or about to be.
-static bool take_request(inference *i)
-{
-  uint32_t users = atomic_load_explicit(&i->request_users, memory_order_relaxed);
-  while (users > 0)
-    if (atomic_compare_exchange_weak_explicit(&i->request_users, &users, users + 1,
-                                              memory_order_acquire, memory_order_relaxed))
-      return true;
-  return false;
-}
-
 void inference_cancel(inference *i)
 {
-  atomic_store(&i->cancel_wanted, true);
-  if (!atomic_load(&i->submitted) || !take_request(i))
+  if (!request_users_cancel(&i->users))
     return;
   http_log_failure(i->exchange, "cancelling an inference request",
                    TRITONSERVER_InferenceRequestCancel(i->request));
@@ -194,7 +182,7 @@ static bool prepare_answer(exchange *x, inference *i)
     }
   }
   if (i->decoupled)
-    take_request(i); // for its responses
+    request_users_join(&i->users); // for its responses
   atomic_store_explicit(&i->awaited, i->tensors.shared.span_count > 0 ? 2 : 1,
                         memory_order_relaxed);
   return true;
@@ -243,11 +231,10 @@ static void start(exchange *x)
     return;
   }
   // One more user, so that the request outlives a client's leaving that is seen just now.
-  take_request(i);
+  request_users_join(&i->users);
   bool left = connection_set_exchange(x->connection, x);
   if (submit(x, i)) {
-    atomic_store(&i->submitted, true);
-    bool unwanted = left || atomic_load(&i->cancel_wanted);
+    bool unwanted = request_users_submitted(&i->users) || left;
     if (unwanted && atomic_load(&i->handover) != HANDOVER_DONE)
       inference_cancel(i);
     if (i->stream_of_reply != NULL)
@@ -347,7 +334,7 @@ static void handle_way(exchange *x, const infer_way *way)
   i->exchange = x;
   init_tensors(x, i);
   exchange_ref(x); // for the request
-  atomic_store_explicit(&i->request_users, 1, memory_order_relaxed);
+  request_users_init(&i->users);
   x->inference = i;
   x->request_id = "";
   if (json_bytes(x) > EXCHANGE_LOOP_BYTES) {

@@ -4,6 +4,7 @@
 #define NEREID_FRONTEND_HTTP_INFER_H
 
 #include "frontend/protocol/infer_tensors.h"
+#include "frontend/protocol/request_users.h"
 #include "triton/core/tritonserver.h"
 
 #include <stdatomic.h>
@@ -35,12 +36,8 @@ struct inference {
   // What must come before the reply: the final response, and where the client's memory is in use
   // the request's release: with the reply that memory is the client's again.
   _Atomic int awaited;
-  // The core, those who cancel, and while a decoupled model may answer, its responses; the last one
-  // deletes the request, nobody joins at 0.
-  _Atomic uint32_t request_users;
-  _Atomic int handover;       // see submit() in infer.c
-  _Atomic bool submitted;     // the core has it: it can be cancelled
-  _Atomic bool cancel_wanted; // the client left; whoever sees both flags cancels
+  request_users users;
+  _Atomic int handover; // see submit() in infer.c
 
   infer_tensors tensors;
 
