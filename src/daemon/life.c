@@ -12,6 +12,7 @@
 #include "frontend/http/http_server.h"
 #include "frontend/http/metrics_server.h"
 #include "frontend/protocol/access_log.h"
+#include "frontend/protocol/seam_error.h"
 #include "frontend/protocol/shared_memory.h"
 #include "nereid/nereid.h"
 
@@ -95,9 +96,10 @@ static error *open_access_log(life *l)
 // Whoever rotates logs has moved the files away.
 static void reopen_logs(life *l)
 {
-  error *e = l->options->log_file[0] == '\0'
-                 ? NULL
-                 : error_of(TRITONSERVER_ServerOptionsSetLogFile(NULL, l->options->log_file));
+  error *e =
+      l->options->log_file[0] == '\0'
+          ? NULL
+          : error_from_seam(TRITONSERVER_ServerOptionsSetLogFile(NULL, l->options->log_file));
   if (e != NULL)
     log_line(TRITONSERVER_LOG_ERROR, __LINE__, "%s", error_message(e));
   error_free(e);
@@ -194,7 +196,7 @@ static void report(life *l)
 static void *await_startup(void *pointer)
 {
   life *l = pointer;
-  l->startup_outcome = error_of(TRITONSERVER_ServerPollModelRepository(l->server));
+  l->startup_outcome = error_from_seam(TRITONSERVER_ServerPollModelRepository(l->server));
   report(l);
   return NULL;
 }
@@ -224,7 +226,7 @@ static void *drain(void *pointer)
   uint64_t now = clock_monotonic_ns();
   uint64_t rest = deadline > now ? (deadline - now + NS_PER_SECOND - 1) / NS_PER_SECOND : 0;
   TRITONSERVER_ErrorDelete(TRITONSERVER_ServerSetExitTimeout(l->server, (unsigned)rest));
-  l->stop_outcome = error_of(TRITONSERVER_ServerStop(l->server));
+  l->stop_outcome = error_from_seam(TRITONSERVER_ServerStop(l->server));
   atomic_store(&l->drained, true);
   report(l);
   return NULL;

@@ -3,6 +3,7 @@
 
 #include "base/text.h"
 #include "frontend/protocol/log_settings.h"
+#include "frontend/protocol/seam_error.h"
 
 #include <limits.h>
 #include <stdio.h>
@@ -10,17 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 
-error *error_of(TRITONSERVER_Error *failure_owned)
-{
-  if (failure_owned == NULL)
-    return NULL;
-  error *e = error_new((error_code)TRITONSERVER_ErrorCode(failure_owned), "%s",
-                       TRITONSERVER_ErrorMessage(failure_owned));
-  TRITONSERVER_ErrorDelete(failure_owned);
-  return e;
-}
-
-#define TRY(call) RETURN_IF_ERROR(error_of(call))
+#define TRY(call) RETURN_IF_ERROR(error_from_seam(call))
 
 // ---- values with a form of their own ----
 
@@ -43,7 +34,7 @@ static error *set_grouped(TRITONSERVER_ServerOptions *options, const char *flag,
   char *group = text_copy((slice){text, (size_t)(comma - text)});
   char *name = text_copy((slice){comma + 1, (size_t)(equals - comma - 1)});
   error *e = group == NULL || name == NULL ? error_no_memory()
-                                           : error_of(set(options, group, name, equals + 1));
+                                           : error_from_seam(set(options, group, name, equals + 1));
   free(group);
   free(name);
   return e;
@@ -85,7 +76,7 @@ static error *add_resource(TRITONSERVER_ServerOptions *options, const char *text
     return bad_form("rate-limit-resource", text, form);
   char *name = text_copy((slice){text, (size_t)(colon - text)});
   error *e = name == NULL ? error_no_memory()
-                          : error_of(TRITONSERVER_ServerOptionsAddRateLimiterResource(
+                          : error_from_seam(TRITONSERVER_ServerOptionsAddRateLimiterResource(
                                 options, name, count, (int)device));
   free(name);
   return e;
@@ -100,7 +91,8 @@ static error *add_cuda_pool(TRITONSERVER_ServerOptions *options, const char *tex
   if (colon == NULL || !text_to_int64((slice){text, (size_t)(colon - text)}, &device) ||
       device < 0 || device > INT_MAX || !text_to_uint64(slice_of(colon + 1), &bytes))
     return bad_form("cuda-memory-pool-byte-size", text, "<device>:<bytes>");
-  return error_of(TRITONSERVER_ServerOptionsSetCudaMemoryPoolByteSize(options, (int)device, bytes));
+  return error_from_seam(
+      TRITONSERVER_ServerOptionsSetCudaMemoryPoolByteSize(options, (int)device, bytes));
 }
 
 // ---- where our own backends are ----
@@ -126,9 +118,9 @@ static error *set_backend_directory(TRITONSERVER_ServerOptions *options, const c
 {
   char path[PATH_MAX];
   if (chosen[0] != '\0')
-    return error_of(TRITONSERVER_ServerOptionsSetBackendDirectory(options, chosen));
+    return error_from_seam(TRITONSERVER_ServerOptionsSetBackendDirectory(options, chosen));
   if (beside_executable(INSTALLED_BACKENDS, path) || beside_executable("../backends", path))
-    return error_of(TRITONSERVER_ServerOptionsSetBackendDirectory(options, path));
+    return error_from_seam(TRITONSERVER_ServerOptionsSetBackendDirectory(options, path));
   return NULL; // Triton's own default
 }
 
@@ -145,7 +137,7 @@ static error *set_logging(TRITONSERVER_ServerOptions *s, const daemon_options *o
   TRY(TRITONSERVER_ServerOptionsSetLogFormat(s, (TRITONSERVER_LogFormat)format));
   if (o->log_file[0] == '\0')
     return NULL;
-  error *e = error_of(TRITONSERVER_ServerOptionsSetLogFile(s, o->log_file));
+  error *e = error_from_seam(TRITONSERVER_ServerOptionsSetLogFile(s, o->log_file));
   return e == NULL ? NULL : error_wrap(e, "--log-file");
 }
 
@@ -169,7 +161,7 @@ static error *set_repository(TRITONSERVER_ServerOptions *s, const daemon_options
   TRY(TRITONSERVER_ServerOptionsSetModelConfigName(s, o->model_config_name));
   TRY(TRITONSERVER_ServerOptionsSetModelLoadThreadCount(s, (unsigned)o->model_load_thread_count));
   TRY(TRITONSERVER_ServerOptionsSetModelLoadRetryCount(s, (unsigned)o->model_load_retry_count));
-  return error_of(TRITONSERVER_ServerOptionsSetModelNamespacing(s, o->model_namespacing));
+  return error_from_seam(TRITONSERVER_ServerOptionsSetModelNamespacing(s, o->model_namespacing));
 }
 
 static error *set_backends(TRITONSERVER_ServerOptions *s, const daemon_options *o)
@@ -190,7 +182,7 @@ static error *set_backends(TRITONSERVER_ServerOptions *s, const daemon_options *
                                                               : TRITONSERVER_RATE_LIMIT_OFF));
   for (size_t i = 0; i < o->rate_limit_resources.count; i++)
     RETURN_IF_ERROR(add_resource(s, o->rate_limit_resources.items[i]));
-  return error_of(
+  return error_from_seam(
       TRITONSERVER_ServerOptionsSetBackendConfig(s, "", "nereid-background-load", "true"));
 }
 
@@ -202,7 +194,7 @@ static error *set_memory(TRITONSERVER_ServerOptions *s, const daemon_options *o)
     RETURN_IF_ERROR(add_cuda_pool(s, o->cuda_memory_pools.items[i]));
   TRY(TRITONSERVER_ServerOptionsSetMinSupportedComputeCapability(s, o->min_compute_capability));
   TRY(TRITONSERVER_ServerOptionsSetEnablePeerAccess(s, o->enable_peer_access));
-  return error_of(TRITONSERVER_ServerOptionsSetBufferManagerThreadCount(
+  return error_from_seam(TRITONSERVER_ServerOptionsSetBufferManagerThreadCount(
       s, (unsigned)o->buffer_manager_thread_count));
 }
 
@@ -236,7 +228,7 @@ error *server_setup(const daemon_options *o, TRITONSERVER_Server **server)
   TRY(TRITONSERVER_ServerOptionsNew(&s));
   error *e = set_all(s, o);
   if (e == NULL)
-    e = error_of(TRITONSERVER_ServerNew(server, s));
+    e = error_from_seam(TRITONSERVER_ServerNew(server, s));
   TRITONSERVER_ErrorDelete(TRITONSERVER_ServerOptionsDelete(s));
   return e;
 }

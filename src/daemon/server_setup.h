@@ -10,7 +10,4 @@
 // (TRITONSERVER_ServerPollModelRepository waits for them). Errors name the flag where they can.
 error *server_setup(const daemon_options *options, TRITONSERVER_Server **server);
 
-// Turns an error of the ABI into one of ours; NULL stays NULL.
-error *error_of(TRITONSERVER_Error *failure_owned);
-
 #endif
