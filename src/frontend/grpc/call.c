@@ -318,8 +318,6 @@ static void fail_message(call *c, message_fault fault)
 static void take_message(call *c, message *complete_owned)
 {
   c->bytes_in += complete_owned->size;
-  if (c->received_ns == 0)
-    c->received_ns = grpc_loop_now_ns(c->loop);
   if (c->method->streams && c->take_message != NULL) {
     c->take_message(c, complete_owned);
   } else if (c->message == NULL) {

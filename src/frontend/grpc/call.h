@@ -99,7 +99,6 @@ struct call {
   struct health_watch *watch;       // of Watch, in the arena
   void (*cancelled)(call *c); // the client left or the deadline passed; NULL: nothing to cancel
   uint64_t began_ns;          // when the stream began
-  uint64_t received_ns;       // when the first message was complete
   size_t bytes_in;            // of request messages
   size_t bytes_out;           // of reply messages
 

@@ -6,19 +6,6 @@
 #include <stddef.h>
 #include <string.h>
 
-enum { // an entry of a map
-  ENTRY_KEY = 1,
-  ENTRY_VALUE = 2,
-};
-
-enum { // InferParameter
-  BOOL_PARAM = 1,
-  INT64_PARAM = 2,
-  STRING_PARAM = 3,
-  DOUBLE_PARAM = 4,
-  UINT64_PARAM = 5,
-};
-
 // What is needed later of a value: the string only once it is known to be the one that counts.
 static error *take_value(const proto_field *f, request_parameter *p, slice *string)
 {

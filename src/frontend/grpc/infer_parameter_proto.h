@@ -11,6 +11,19 @@
 
 #include <stdint.h>
 
+enum { // an entry of a map
+  ENTRY_KEY = 1,
+  ENTRY_VALUE = 2,
+};
+
+enum { // InferParameter
+  BOOL_PARAM = 1,
+  INT64_PARAM = 2,
+  STRING_PARAM = 3,
+  DOUBLE_PARAM = 4,
+  UINT64_PARAM = 5,
+};
+
 // Reads an entry of map<string, InferParameter>. Texts are in the arena.
 error *infer_parameter_proto_read(slice entry, arena *a, request_parameter *p);
 

@@ -3,6 +3,7 @@
 #include "frontend/grpc/infer_response_proto.h"
 
 #include "base/number.h"
+#include "frontend/grpc/infer_parameter_proto.h"
 #include "frontend/grpc/proto_wire.h"
 #include "frontend/protocol/datatype.h"
 
@@ -19,18 +20,6 @@ enum { // InferOutputTensor
   OUTPUT_NAME = 1,
   OUTPUT_DATATYPE = 2,
   OUTPUT_SHAPE = 3,
-};
-
-enum { // an entry of a map
-  ENTRY_KEY = 1,
-  ENTRY_VALUE = 2,
-};
-
-enum { // InferParameter
-  BOOL_PARAM = 1,
-  INT64_PARAM = 2,
-  STRING_PARAM = 3,
-  DOUBLE_PARAM = 4,
 };
 
 enum { // ModelStreamInferResponse
