@@ -45,8 +45,9 @@ struct connection {
   connection *previous; // list of all, guarded by all->mutex
   connection *next;
   int socket_fd;
-  gnutls_session_t tls; // libmicrohttpd's, or NULL; loop thread
-  tls_wire wire;        // moves its bytes
+  const tls_loop *tls_of_loop; // tells whose it is
+  gnutls_session_t tls;        // libmicrohttpd's, or NULL; loop thread
+  tls_wire wire;               // moves its bytes
   uint32_t generation;
   _Atomic connection_state state;
   _Atomic uint64_t since_ms;      // when the state was entered or last made progress
@@ -146,6 +147,7 @@ connection *connection_open(connections *all, int socket_fd, gnutls_session_t tl
   c->all = all;
   c->socket_fd = socket_fd;
   c->tls = tls;
+  c->tls_of_loop = tls_of_loop;
   atomic_init(&c->state, CONNECTION_HEADERS);
   atomic_init(&c->since_ms, now_ms());
   pthread_mutex_init(&c->exchange_mutex, NULL);
@@ -190,11 +192,9 @@ bool connection_enter(connection *c, connection_state state)
 {
   c->received_bytes = 0;
   atomic_store_explicit(&c->since_ms, now_ms(), memory_order_relaxed);
-  connection_state before = atomic_load_explicit(&c->state, memory_order_relaxed);
-  do {
-    if (before == CONNECTION_CLOSED)
-      return false;
-  } while (!atomic_compare_exchange_weak(&c->state, &before, state));
+  if (atomic_load_explicit(&c->state, memory_order_relaxed) == CONNECTION_CLOSED)
+    return false;
+  atomic_store_explicit(&c->state, state, memory_order_release);
   return true;
 }
 
@@ -591,30 +591,35 @@ void connections_stop_accepting(connections *all)
 static bool has_unread_bytes(const connection *c)
 {
   char byte;
-  return recv(c->socket_fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) > 0;
+  return (c->tls != NULL && gnutls_record_check_pending(c->tls) > 0) ||
+         recv(c->socket_fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) > 0;
 }
 
-// The registry's mutex is held. False when it has a request, or one on its way.
-static bool close_idle(connection *c)
+static void close_idle(connection *c)
 {
   connection_state state = atomic_load(&c->state);
-  if (state == CONNECTION_CLOSED)
-    return true;
-  if ((state != CONNECTION_IDLE && state != CONNECTION_HEADERS) || has_unread_bytes(c) ||
-      !atomic_compare_exchange_strong(&c->state, &state, CONNECTION_CLOSED))
-    return false;
+  if ((state != CONNECTION_IDLE && state != CONNECTION_HEADERS) || has_unread_bytes(c))
+    return;
+  atomic_store(&c->state, CONNECTION_CLOSED);
   atomic_store(&c->closing, true);
   shutdown(c->socket_fd, SHUT_RDWR);
-  return true;
 }
 
-size_t connections_close_idle(connections *all)
+void connections_close_idle(connections *all, const tls_loop *tls_of_loop)
+{
+  LOCK_SCOPE(&all->mutex);
+  for (connection *c = all->newest; c != NULL; c = c->next)
+    if (c->tls_of_loop == tls_of_loop)
+      close_idle(c);
+}
+
+size_t connections_count_open(connections *all)
 {
   size_t open = atomic_load(&all->listener_closed) ? 0 : 1;
   open += loops_arriving(all->adopters);
   LOCK_SCOPE(&all->mutex);
   for (connection *c = all->newest; c != NULL; c = c->next)
-    open += !close_idle(c);
+    open += atomic_load(&c->state) != CONNECTION_CLOSED;
   return open;
 }
 

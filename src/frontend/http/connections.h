@@ -43,9 +43,9 @@ error *connections_new(const http_server_options *options, int listen_fd_owned, 
 // Thread-safe, idempotent.
 void connections_stop_accepting(connections *all);
 
-// Closes every connection that has no request, and none on its way. Returns how many may still
-// begin one: 0 only after connections_stop_accepting. Thread-safe.
-size_t connections_close_idle(connections *all);
+// How many connections may still begin a request or are in one: 0 only after
+// connections_stop_accepting. Thread-safe.
+size_t connections_count_open(connections *all);
 
 // Cancels what every connection's request has in the core.
 void connections_cancel_all(connections *all);
@@ -67,14 +67,18 @@ void connections_log_requests(connections *all);
 
 // The calls below are made on the connection's loop thread.
 
-// Begins to watch a connection that libmicrohttpd has taken on, whose TLS session is
-// libmicrohttpd's (NULL: none), which `tls_of_loop` is shared with; NULL when memory is short.
+// Begins to watch a connection that libmicrohttpd has taken on for the loop that `tls_of_loop`
+// belongs to, and whose TLS session is libmicrohttpd's (NULL: none); NULL when memory is short.
 connection *connection_open(connections *all, int socket_fd, gnutls_session_t tls,
                             tls_loop *tls_of_loop);
 void connection_close(connection *c);
 
+// Closes those connections of a loop that have no request, and none on its way. Between two passes
+// of libmicrohttpd: nobody else knows what it has read and not yet told.
+void connections_close_idle(connections *all, const tls_loop *tls_of_loop);
+
 // Says what the connection waits for from now on; repeating a state counts as progress. False when
-// it was closed before this request began, so that nobody may see it begin.
+// connections_close_idle has closed it, so that nobody may see this request begin.
 bool connection_enter(connection *c, connection_state state);
 
 // `size` bytes of a body came; enough of them are progress.

@@ -291,9 +291,11 @@ size_t http_server_drain(http_server *http, uint64_t deadline_ns)
   listen_remove(&http->listener);
   connections_stop_accepting(http->connections);
   // Each client is told with its next reply to close; who has none on its way is closed here.
-  while (connections_close_idle(http->connections) > 0 && clock_monotonic_ns() < deadline_ns)
+  while (connections_count_open(http->connections) > 0 && clock_monotonic_ns() < deadline_ns) {
+    loops_close_idle(http->loops);
     if (wait_for_none(http, &http->unanswered, deadline_ns) == 0)
       clock_sleep_until(clock_monotonic_ns() + DRAIN_PAUSE_NS);
+  }
   size_t unanswered = atomic_load(&http->unanswered);
   if (unanswered > 0)
     connections_log_requests(http->connections);

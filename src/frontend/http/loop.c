@@ -47,6 +47,7 @@ struct loop {
 
   _Atomic bool awake;         // false: a waker must write wake_fd
   _Atomic bool wanted;        // look again before sleeping
+  _Atomic bool idle_unwanted; // loops_close_idle was called
   _Atomic(arrival *) arrived; // newest first
 
   uint64_t progress;    // steps of connections so far; loop thread only, as what follows
@@ -116,6 +117,14 @@ static void sleep_until_woken(loop *l)
 }
 
 // --- Connections
+
+void loops_close_idle(loops *all)
+{
+  for (unsigned i = 0; i < all->count; i++) {
+    atomic_store(&all->loops[i].idle_unwanted, true);
+    loop_wake(&all->loops[i]);
+  }
+}
 
 void loops_adopt(loops *all, int socket_fd, const void *address, unsigned address_size)
 {
@@ -271,6 +280,9 @@ static void *run(void *loop_pointer)
     atomic_store(&l->wanted, false);
     take_arrivals(l, true);
     MHD_run_wait(l->daemon, 0);
+    if (atomic_load_explicit(&l->idle_unwanted, memory_order_relaxed) &&
+        atomic_exchange(&l->idle_unwanted, false))
+      connections_close_idle(l->all->http->connections, &l->tls);
     if (l->progress != progress || l->tls.moves != moves)
       l->vain = 0;
     if (l->progress != progress)

@@ -30,6 +30,10 @@ void loops_adopt(loops *all, int socket_fd, const void *address, unsigned addres
 // Sockets that were adopted and are not yet connections.
 size_t loops_arriving(loops *all);
 
+// Has each loop close its connections that have no request, and none on its way, after the pass
+// that it is in. Any thread.
+void loops_close_idle(loops *all);
+
 // Stops the threads and closes all connections. No connection may be suspended. NULL is allowed.
 void loops_stop(loops *all);
 
