@@ -92,6 +92,7 @@ ALIKE = {
     "classes": infer("rows", (1, 2, 3), (1, 3), "FP32", outputs=[{"name": "OUTPUT0", "parameters": {"classification": 2}}]),
     "a binary output": infer(outputs=[{"name": "OUTPUT0", "parameters": {"binary_data": True}}]),
     "all outputs binary": infer(parameters={"binary_data_output": True}),
+    "a listed output beside all binary": infer(outputs=[{"name": "OUTPUT0"}], parameters={"binary_data_output": True}),
     "a binary input": binary(BINARY, blob=b"\1\0\0\0\2\0\0\0"),
     "nothing but bytes": ("/v2/models/t_int32/infer", b"\1\0\0\0", {"Inference-Header-Content-Length": "0"}),
     "a head longer than the body": ("/v2/models/t_int32/infer", b"{}", {"Inference-Header-Content-Length": "99"}),

@@ -441,12 +441,12 @@ static void each_member_of_an_input_is_found(void **state)
   finish(&all);
 }
 
-static void outputs_follow_the_default_of_the_request_unless_they_choose(void **state)
+static void listed_outputs_are_binary_only_if_they_say_so(void **state)
 {
   (void)state;
   reading all = read_good(everything);
   const infer_json_output *out = all.request.outputs;
-  assert_true(out[0].binary);
+  assert_false(out[0].binary);
   assert_false(out[1].binary);
   assert_int_equal(out[1].classification, 3);
   assert_string_equal(out[2].shared_memory.region, "r");
@@ -811,7 +811,7 @@ int main(void)
       cmocka_unit_test(tensors_without_elements_need_an_empty_array_or_nothing),
       cmocka_unit_test(each_member_of_a_request_is_found),
       cmocka_unit_test(each_member_of_an_input_is_found),
-      cmocka_unit_test(outputs_follow_the_default_of_the_request_unless_they_choose),
+      cmocka_unit_test(listed_outputs_are_binary_only_if_they_say_so),
       cmocka_unit_test(other_parameters_keep_their_types),
       cmocka_unit_test(a_sequence_may_be_named_by_a_string),
       cmocka_unit_test(an_absent_id_is_empty),

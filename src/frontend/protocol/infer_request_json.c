@@ -298,7 +298,6 @@ typedef struct output_context {
   infer_request_json *request;
   infer_json_output *output;
   unsigned seen;
-  bool chosen;     // binary_data was given
   bool classified; // classification was given, whatever it is
 } output_context;
 
@@ -307,10 +306,8 @@ static error *known_output_parameter(void *context, json_cursor *c, const json_p
 {
   output_context *out = context;
   *known = true;
-  if (slice_equal_text(key, "binary_data")) {
-    out->chosen = true;
+  if (slice_equal_text(key, "binary_data"))
     return json_bool(c, place, &out->output->binary);
-  }
   if (slice_equal_text(key, "classification")) {
     out->classified = true;
     return json_u64(c, place, &out->output->classification);
@@ -339,32 +336,23 @@ static error *check_output(const output_context *out, const json_place *place)
   if (o->shared_memory.region != NULL && out->classified)
     return json_fail_text(place,
                           "Output can't set both 'shared_memory_region' and 'classification'");
-  if (o->shared_memory.region != NULL && out->chosen && o->binary)
+  if (o->shared_memory.region != NULL && o->binary)
     return json_fail_text(place, "Output can't set both 'shared_memory_region' and 'binary_data'");
   return NULL;
 }
 
-// What `binary` is set to where the output does not say, until the request's own default is known.
-typedef struct outputs_context {
-  infer_request_json *request;
-  bool *chosen; // one for each output, in the arena
-} outputs_context;
-
 static error *visit_output(void *context, json_cursor *c, const json_place *place)
 {
-  outputs_context *list = context;
-  infer_request_json *r = list->request;
+  infer_request_json *r = context;
   if (r->output_count == REQUEST_TENSORS_MAX)
     return json_fail_text(place, "expected at most %d outputs", REQUEST_TENSORS_MAX);
   r->outputs = arena_grow_array(c->arena, r->outputs, r->output_count, sizeof(infer_json_output));
-  list->chosen = arena_grow_array(c->arena, list->chosen, r->output_count, sizeof(bool));
-  if (r->outputs == NULL || list->chosen == NULL)
+  if (r->outputs == NULL)
     return error_no_memory();
-  infer_json_output *output = &r->outputs[r->output_count];
+  infer_json_output *output = &r->outputs[r->output_count++];
   *output = (infer_json_output){0};
   output_context out = {.request = r, .output = output};
   RETURN_IF_ERROR(json_members(c, place, visit_output_member, &out));
-  list->chosen[r->output_count++] = out.chosen;
   return check_output(&out, place);
 }
 
@@ -381,7 +369,6 @@ typedef struct request_context {
   infer_request_json *request;
   unsigned seen;
   inputs_context inputs;
-  outputs_context outputs;
 } request_context;
 
 static error *known_request_parameter(void *context, json_cursor *c, const json_place *place,
@@ -419,7 +406,7 @@ static error *visit_request_member(void *context, json_cursor *c, const json_pla
     return note(&r->seen, SEEN_INPUTS) ? json_elements(c, place, visit_input, &r->inputs)
                                        : twice(place);
   if (slice_equal_text(key, "outputs"))
-    return note(&r->seen, SEEN_OUTPUTS) ? json_elements(c, place, visit_output, &r->outputs)
+    return note(&r->seen, SEEN_OUTPUTS) ? json_elements(c, place, visit_output, r->request)
                                         : twice(place);
   if (slice_equal_text(key, "parameters"))
     return note(&r->seen, SEEN_REQUEST_PARAMETERS)
@@ -455,16 +442,11 @@ error *infer_request_json_read(slice text, size_t max_data_size, const json_host
   *out = (infer_request_json){.id = ""};
   json_cursor c = {
       .begin = text.data, .at = text.data, .end = text.data + text.size, .arena = a, .host = host};
-  request_context r = {.request = out,
-                       .inputs = {.request = out, .max_data_size = max_data_size},
-                       .outputs = {.request = out}};
+  request_context r = {.request = out, .inputs = {.request = out, .max_data_size = max_data_size}};
   RETURN_IF_ERROR(json_members(&c, NULL, visit_request_member, &r));
   RETURN_IF_ERROR(json_finish(&c));
   if ((r.seen & SEEN_INPUTS) == 0)
     return missing(NULL, "inputs");
-  for (size_t i = 0; i < out->output_count; i++)
-    if (!r.outputs.chosen[i])
-      out->outputs[i].binary = out->binary_output;
   return check_names(out);
 }
 

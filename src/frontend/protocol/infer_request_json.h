@@ -39,7 +39,7 @@ typedef struct infer_json_input {
 
 typedef struct infer_json_output {
   const char *name;
-  bool binary;             // its own binary_data, else the request's binary_data_output
+  bool binary;             // binary_data
   uint64_t classification; // 0: the tensor itself
   json_shared_memory shared_memory;
   json_parameters parameters; // without the keys that the protocol itself defines
@@ -52,7 +52,7 @@ typedef struct infer_request_json {
   size_t json_data_size; // bytes of all tensors that were given as JSON
   infer_json_output *outputs;
   size_t output_count;       // 0: all outputs
-  bool binary_output;        // binary_data_output: the default for outputs
+  bool binary_output;        // binary_data_output: for all outputs where none is listed
   uint64_t sequence_id;      // 0: none
   const char *sequence_name; // sequence_id given as a string, else NULL
   bool sequence_start, sequence_end;
