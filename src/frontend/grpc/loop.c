@@ -368,7 +368,7 @@ static void stop_accepting(grpc_loops *all)
 
 // ---- stopping ----
 
-static void drain(grpc_loop *l)
+static void begin_draining(grpc_loop *l)
 {
   if (l->is_draining || !atomic_load(&l->all->draining))
     return;
@@ -470,7 +470,7 @@ static bool pass(grpc_loop *l)
   l->now_ns = clock_monotonic_ns();
   bool busy = count > 0 || atomic_load_explicit(&l->woken, memory_order_relaxed) != NULL;
   take_arrivals(l, true);
-  drain(l);
+  begin_draining(l);
   for (int i = 0; i < count; i++)
     handle_event(l, &events[i]);
   run_woken(l);
