@@ -2,15 +2,14 @@
 #include "frontend/grpc/grpc_server.h"
 
 #include "base/clock.h"
-#include "base/machine.h"
 #include "frontend/grpc/loop.h"
 #include "frontend/grpc/server.h"
 #include "frontend/grpc/session.h"
 #include "frontend/grpc/wire.h"
 #include "frontend/protocol/front_log.h"
 #include "frontend/protocol/infer_tensors.h"
+#include "frontend/protocol/listener_limits.h"
 
-#include <limits.h>
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -73,16 +72,6 @@ void grpc_server_connection_ended(grpc_server *g)
 
 // --- Life
 
-static unsigned limit_connections(unsigned wanted)
-{
-  size_t descriptors = machine_descriptors();
-  size_t most =
-      descriptors > 2 * OTHER_DESCRIPTORS ? descriptors - OTHER_DESCRIPTORS : descriptors / 2;
-  if (wanted != 0 && wanted <= most)
-    return wanted;
-  return most < UINT_MAX ? (unsigned)most : UINT_MAX;
-}
-
 static grpc_server *allocate(const grpc_server_options *options, TRITONSERVER_Server *server)
 {
   static const restrictions open;
@@ -94,10 +83,10 @@ static grpc_server *allocate(const grpc_server_options *options, TRITONSERVER_Se
   g->options.tls = NULL;
   if (g->options.restricted == NULL)
     g->options.restricted = &open;
-  g->options.connection_limit = limit_connections(options->connection_limit);
+  g->options.connection_limit =
+      listener_connection_limit(options->connection_limit, OTHER_DESCRIPTORS);
   g->server = server;
-  g->budget.limit =
-      options->max_inflight_bytes == 0 ? machine_memory() / 4 : options->max_inflight_bytes;
+  g->budget.limit = listener_byte_limit(options->max_inflight_bytes);
   refcount_init(&g->references);
   drain_init(&g->drain);
   return g;

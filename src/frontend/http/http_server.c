@@ -11,10 +11,10 @@
 #include "frontend/http/loop.h"
 #include "frontend/http/server.h"
 #include "frontend/protocol/infer_tensors.h"
+#include "frontend/protocol/listener_limits.h"
 #include "frontend/protocol/peer.h"
 #include "frontend/protocol/shared_memory.h"
 
-#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -106,15 +106,11 @@ static error *make_shared_replies(http_server *http)
 // Descriptors are left for models, other listeners and the reserved connections.
 static unsigned limit_connections(unsigned wanted)
 {
-  size_t descriptors = machine_descriptors();
-  size_t kept = OTHER_DESCRIPTORS + CONNECTIONS_RESERVED;
-  size_t most = descriptors > 2 * kept ? descriptors - kept : descriptors / 2;
-  if (wanted != 0 && wanted <= most)
-    return wanted;
-  if (wanted != 0)
-    http_log_warning("at most %zu connections, not %u: the process may open %zu descriptors", most,
-                     wanted, descriptors);
-  return most < UINT_MAX ? (unsigned)most : UINT_MAX;
+  unsigned limit = listener_connection_limit(wanted, OTHER_DESCRIPTORS + CONNECTIONS_RESERVED);
+  if (limit < wanted)
+    http_log_warning("at most %u connections, not %u: the process may open %zu descriptors", limit,
+                     wanted, machine_descriptors());
+  return limit;
 }
 
 static http_server *allocate(const http_server_options *options, TRITONSERVER_Server *server)
@@ -133,8 +129,7 @@ static http_server *allocate(const http_server_options *options, TRITONSERVER_Se
   http->server = server;
   refcount_init(&http->references);
   http->options.connection_limit = limit_connections(options->connection_limit);
-  if (http->options.max_inflight_bytes == 0)
-    http->options.max_inflight_bytes = machine_memory() / 4;
+  http->options.max_inflight_bytes = listener_byte_limit(options->max_inflight_bytes);
   http->budget.limit = http->options.max_inflight_bytes;
   drain_init(&http->drain);
   return http;
