@@ -240,7 +240,7 @@ static void settle(call *c)
   c->reply = NULL;
 }
 
-// Why the call cannot be; the handler has failed it then.
+// True when the call cannot be: it has failed then, and the text says why.
 static bool is_refused(call *c)
 {
   if (c->refused)

@@ -132,11 +132,6 @@ error *grpc_server_new(const grpc_server_options *options, TRITONSERVER_Server *
   return NULL;
 }
 
-uint16_t grpc_server_port(const grpc_server *g)
-{
-  return g->listener.port;
-}
-
 void grpc_server_announce_stop(grpc_server *g)
 {
   atomic_store(&g->leaving, true);

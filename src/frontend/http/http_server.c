@@ -234,11 +234,6 @@ error *http_server_new(const http_server_options *options, TRITONSERVER_Server *
   return NULL;
 }
 
-uint16_t http_server_port(const http_server *http)
-{
-  return http->listener.port;
-}
-
 void http_server_announce_stop(http_server *http)
 {
   atomic_store(&http->leaving, true);
