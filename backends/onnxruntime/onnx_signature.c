@@ -46,14 +46,6 @@ const char *onnx_config_type(ort_element_type type)
   return "TYPE_INVALID";
 }
 
-ort_element_type onnx_element_type(TRITONSERVER_DataType type)
-{
-  for (size_t i = 0; i < ELEMENT_TYPE_COUNT; i++)
-    if (element_types[i].datatype == type)
-      return element_types[i].element_type;
-  return ORT_ELEMENT_UNDEFINED;
-}
-
 // The three lists are asked for with functions of the same form.
 typedef struct list_functions {
   ort_status *(*count)(const ort_session *, size_t *);

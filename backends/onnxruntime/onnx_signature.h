@@ -37,8 +37,7 @@ TRITONSERVER_Error *onnx_tensor_require(const onnx_tensor *tensor);
 
 // --- Element types: ONNX Runtime's, the server's and the configuration's names for them.
 
-TRITONSERVER_DataType onnx_datatype(ort_element_type type);     // TRITONSERVER_TYPE_INVALID: none
-const char *onnx_config_type(ort_element_type type);            // "TYPE_FP32", "TYPE_INVALID"
-ort_element_type onnx_element_type(TRITONSERVER_DataType type); // ORT_ELEMENT_UNDEFINED: none
+TRITONSERVER_DataType onnx_datatype(ort_element_type type); // TRITONSERVER_TYPE_INVALID: none
+const char *onnx_config_type(ort_element_type type);        // "TYPE_FP32", "TYPE_INVALID"
 
 #endif

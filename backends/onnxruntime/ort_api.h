@@ -3,8 +3,7 @@
 // The library exports OrtGetApiBase; from there a program asks for a table of functions that only
 // ever grows at its end: a function keeps its place in all later versions. Each row below is a
 // place in that table, the function's name in ONNX Runtime's documentation (onnxruntime.ai, "C
-// API", struct OrtApi) and its signature. tests/unit/onnxruntime_api_test.c calls every row in a
-// real library. Names and numbers of this file are ONNX Runtime's.
+// API", struct OrtApi) and its signature. Names and numbers of this file are ONNX Runtime's.
 #ifndef NEREID_ORT_API_H
 #define NEREID_ORT_API_H
 

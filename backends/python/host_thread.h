@@ -8,9 +8,8 @@
 // Gives 0 or an errno. `name` has at most 15 bytes.
 int host_thread_start(pthread_t *thread, const char *name, void *(*run)(void *), void *argument);
 
-// Waits on `condition`, which host_condition_init made, until `deadline_ns` of backend_now_ns.
-// False: the time is over.
-void host_condition_init(pthread_cond_t *condition);
+// Waits as pthread_cond_wait does, until `deadline_ns` of backend_now_ns at the latest. False: that
+// moment has come.
 _Bool host_condition_wait(pthread_cond_t *condition, pthread_mutex_t *lock, uint64_t deadline_ns);
 
 #endif

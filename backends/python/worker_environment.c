@@ -89,7 +89,7 @@ static bool has_secret_word(const char *variable)
   return false;
 }
 
-// Those that python_variables sets anew.
+// Those that add_python_variables sets anew, or that would lead to another Python.
 static bool is_replaced(const char *variable, const python_environment *python)
 {
   static const char *const names[] = {"PATH", "VIRTUAL_ENV", "CONDA_PREFIX", "PYTHONHOME"};

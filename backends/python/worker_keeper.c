@@ -346,7 +346,7 @@ static worker_keeper *new_keeper(const python_model *model, const char *name)
   request_table_init(&self->requests);
   aside_init(&self->aside);
   pthread_mutex_init(&self->lock, NULL);
-  host_condition_init(&self->changed);
+  pthread_cond_init(&self->changed, NULL);
   self->own_names[0] = strdup(name);
   if (self->own_names[0] != NULL) {
     atomic_init(&self->name, self->own_names[0]);

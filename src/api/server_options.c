@@ -5,6 +5,7 @@
 
 #include "api/convert.h"
 #include "base/log.h"
+#include "base/text.h"
 #include "nereid/nereid.h"
 
 #include <stdio.h>
@@ -14,12 +15,7 @@
 // Replaces an owned text.
 static TRITONSERVER_Error *set_text(char **field, const char *value)
 {
-  char *copy = strdup(value);
-  if (copy == NULL)
-    return error_to_abi(error_no_memory());
-  free(*field);
-  *field = copy;
-  return NULL;
+  return text_replace(field, value) ? NULL : error_to_abi(error_no_memory());
 }
 
 static TRITONSERVER_Error *add_once(string_list *list, const char *text)

@@ -29,9 +29,4 @@ static inline bool checked_multiply_int64(int64_t a, int64_t b, int64_t *result)
   return !__builtin_mul_overflow(a, b, result);
 }
 
-static inline bool checked_add_int64(int64_t a, int64_t b, int64_t *result)
-{
-  return !__builtin_add_overflow(a, b, result);
-}
-
 #endif

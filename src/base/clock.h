@@ -26,7 +26,7 @@ static inline uint64_t clock_now(clock_source clock)
   return clock.now_ns(clock.context);
 }
 
-// The moment as an absolute timespec of CLOCK_MONOTONIC, for pthread_cond_clockwait.
+// The moment as a timespec.
 struct timespec clock_timespec(uint64_t moment_ns);
 
 // Sleeps until that moment of CLOCK_MONOTONIC.

@@ -3,6 +3,7 @@
 #include "base/string_map.h"
 
 #include "base/clock.h"
+#include "base/text.h"
 
 #include <pthread.h>
 #include <stdlib.h>
@@ -106,12 +107,9 @@ bool string_map_put(string_map *map, slice key, void *value)
   }
   if (map->entry_count == map->entry_capacity && !rebuild(map, map->live_count + 1))
     return false;
-  char *copy = malloc(key.size + 1);
+  char *copy = text_copy(key);
   if (copy == NULL)
     return false;
-  if (key.size > 0)
-    memcpy(copy, key.data, key.size);
-  copy[key.size] = '\0';
   map->entries[map->entry_count++] = (string_map_entry){copy, key.size, hash, value};
   *find_slot(map, key, hash) = (uint32_t)map->entry_count;
   map->live_count++;

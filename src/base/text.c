@@ -93,6 +93,27 @@ char *text_copy(slice text)
   return copy;
 }
 
+bool text_replace(char **place, const char *text)
+{
+  char *copy = strdup(text);
+  if (copy == NULL)
+    return false;
+  free(*place);
+  *place = copy;
+  return true;
+}
+
+int text_hex_digit(char c)
+{
+  if (c >= '0' && c <= '9')
+    return c - '0';
+  if (c >= 'a' && c <= 'f')
+    return c - 'a' + 10;
+  if (c >= 'A' && c <= 'F')
+    return c - 'A' + 10;
+  return -1;
+}
+
 bool text_starts_with(const char *text, const char *prefix)
 {
   return strncmp(text, prefix, strlen(prefix)) == 0;

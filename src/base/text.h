@@ -24,6 +24,13 @@ bool text_to_double(slice text, double *value);
 // A copy that the caller frees; NULL when memory is short.
 char *text_copy(slice text);
 
+// Frees the text at `place`, NULL or from malloc, and puts a copy of `text` there; `text` may lie
+// in what is freed. False, and nothing changes, when memory is short.
+bool text_replace(char **place, const char *text);
+
+// The value of a hexadecimal digit, -1 for any other character.
+int text_hex_digit(char c);
+
 bool text_starts_with(const char *text, const char *prefix);
 bool text_ends_with(const char *text, const char *suffix);
 

@@ -1,5 +1,7 @@
-// Thread creation in one place: name, signal mask, error text.
+// Thread creation in one place: name, signal mask, error text; waiting by one clock.
 #include "base/thread.h"
+
+#include "base/clock.h"
 
 #include <signal.h>
 #include <stdio.h>
@@ -19,4 +21,12 @@ error *thread_start(pthread_t *thread, const char *name, void *(*run)(void *), v
     return error_new(ERROR_UNAVAILABLE, "failed to start thread '%s': %s", name, strerror(failure));
   pthread_setname_np(*thread, short_name);
   return NULL;
+}
+
+bool thread_wait(pthread_cond_t *condition, pthread_mutex_t *lock, uint64_t deadline_ns)
+{
+  if (deadline_ns == CLOCK_NEVER)
+    return pthread_cond_wait(condition, lock) == 0;
+  const struct timespec deadline = clock_timespec(deadline_ns);
+  return pthread_cond_clockwait(condition, lock, CLOCK_MONOTONIC, &deadline) == 0;
 }

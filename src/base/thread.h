@@ -1,14 +1,21 @@
-// Named threads. Each has an owner that joins it; docs/architecture.md lists them all.
+// Named threads, and waiting for them. Each has an owner that joins it; docs/architecture.md lists
+// them all.
 #ifndef NEREID_BASE_THREAD_H
 #define NEREID_BASE_THREAD_H
 
 #include "base/error.h"
 
 #include <pthread.h>
+#include <stdbool.h>
+#include <stdint.h>
 
 // Starts a thread with all signals blocked, so that only the main thread handles them. `name` is
 // cut to the kernel's 15 characters. Errors: UNAVAILABLE with the thread's name and the system's
 // reason.
 error *thread_start(pthread_t *thread, const char *name, void *(*run)(void *), void *argument);
+
+// Waits as pthread_cond_wait does, until `deadline_ns` of clock_monotonic_ns at the latest;
+// CLOCK_NEVER: without end. False: that moment has come.
+bool thread_wait(pthread_cond_t *condition, pthread_mutex_t *lock, uint64_t deadline_ns);
 
 #endif

@@ -3,6 +3,8 @@
 // no space needed between a number and a name. Called by text_read.c on a load thread.
 #include "config/text_lexer.h"
 
+#include "base/text.h"
+
 #include <stdint.h>
 #include <stdio.h>
 
@@ -49,20 +51,9 @@ static bool is_letter(char c)
   return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_';
 }
 
-static int hex_value(char c)
-{
-  if (is_digit(c))
-    return c - '0';
-  if (c >= 'a' && c <= 'f')
-    return c - 'a' + 10;
-  if (c >= 'A' && c <= 'F')
-    return c - 'A' + 10;
-  return -1;
-}
-
 static bool is_hex(char c)
 {
-  return hex_value(c) >= 0;
+  return text_hex_digit(c) >= 0;
 }
 
 static bool is_space(char c)
@@ -226,7 +217,7 @@ static uint32_t read_digits(const char **from, const char *end, int limit, uint3
 {
   uint32_t value = 0;
   for (; limit > 0 && *from < end; limit--) {
-    int digit = hex_value(**from);
+    int digit = text_hex_digit(**from);
     if (digit < 0 || (uint32_t)digit >= base)
       break;
     value = value * base + (uint32_t)digit;

@@ -6,10 +6,8 @@
 #include "base/thread.h"
 #include "core/model_internal.h"
 
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #define HELPERS 16
 
@@ -124,10 +122,8 @@ void live_models_visit(live_models *live,
 
 size_t live_models_await_none(live_models *live, uint64_t deadline_ns)
 {
-  struct timespec deadline = clock_timespec(deadline_ns);
   LOCK_SCOPE(&live->lock);
-  while (live->count > 0 && pthread_cond_clockwait(&live->gone, &live->lock, CLOCK_MONOTONIC,
-                                                   &deadline) != ETIMEDOUT) {
-  }
+  while (live->count > 0 && thread_wait(&live->gone, &live->lock, deadline_ns))
+    ;
   return live->count;
 }

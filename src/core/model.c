@@ -250,11 +250,6 @@ const Inference__ModelConfig *model_config(const model *m)
   return m->config;
 }
 
-const model_environment *model_environment_of(const model *m)
-{
-  return &m->environment;
-}
-
 void model_ask_health(const model *m)
 {
   const backend_functions *functions = &m->backend->functions;

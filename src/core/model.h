@@ -56,7 +56,6 @@ const char *model_name(const model *m);
 int64_t model_version(const model *m);
 const Inference__ModelConfig *
 model_config(const model *m); // normalised; valid as long as the model
-const model_environment *model_environment_of(const model *m);
 
 // Has all instances asked whether they are ready, without waiting; model_is_healthy is to follow.
 void model_ask_health(const model *m);
@@ -76,8 +75,7 @@ void model_stop(model *m);
 // Answers everything that is still queued with UNAVAILABLE; for the end of --exit-timeout-secs.
 void model_abandon_queue(model *m);
 
-// Sums the counters of all instances into `sum`, an initialised block with at least
-// model_batch_rows() rows.
+// Adds the counters of all instances to `sum`, as statistics_add does.
 void model_statistics(const model *m, statistics *sum);
 // As response_statistics_copy.
 response_counters *model_response_statistics(model *m, size_t *count);

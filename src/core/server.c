@@ -13,11 +13,9 @@
 #include "core/server_tables.h"
 #include "repository/repository.h"
 
-#include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #define NS_PER_SECOND  1000000000u
 #define DRAIN_CHECK_NS 10000000u // how often a stopping server counts the requests inside
@@ -229,12 +227,10 @@ static void abandon_queues(server *s)
 // Waits for the start-up thread, whose loads fail early now; false when the time is over.
 static bool await_startup_until(server *s, uint64_t deadline_ns)
 {
-  struct timespec deadline = clock_timespec(deadline_ns);
   LOCK_SCOPE(&s->lock);
-  while (s->startup_running && !s->startup_done)
-    if (pthread_cond_clockwait(&s->changed, &s->lock, CLOCK_MONOTONIC, &deadline) == ETIMEDOUT)
-      return !s->startup_running || s->startup_done;
-  return true;
+  while (s->startup_running && !s->startup_done && thread_wait(&s->changed, &s->lock, deadline_ns))
+    ;
+  return !s->startup_running || s->startup_done;
 }
 
 error *server_stop(server *s)

@@ -3,6 +3,7 @@
 #include "core/server_options.h"
 
 #include "base/checked.h"
+#include "base/text.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -57,12 +58,7 @@ error *setting_list_put(setting_list *list, const char *group, const char *name,
   setting *known = setting_find(list, group, name);
   if (known == NULL)
     return setting_list_add(list, group, name, value);
-  char *copy = strdup(value);
-  if (copy == NULL)
-    return error_no_memory();
-  free(known->value);
-  known->value = copy;
-  return NULL;
+  return text_replace(&known->value, value) ? NULL : error_no_memory();
 }
 
 const char *setting_list_get(const setting_list *list, const char *group, const char *name)

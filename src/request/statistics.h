@@ -51,8 +51,7 @@ typedef struct batch_counters { // one row of batch_stats
   _Atomic uint64_t compute_output_ns;
 } batch_counters;
 
-#define STATISTICS_BATCH_ROWS                                                                      \
-  129 // rows for batch sizes 0..127; the last row gathers all larger ones of rare models
+#define STATISTICS_BATCH_ROWS 129 // at most: for batch sizes 0 to 127, and one for all larger ones
 
 typedef struct statistics {
   duration_counter success; // whole request: from creation to its final response
@@ -74,8 +73,8 @@ typedef struct statistics {
   _Atomic uint64_t batch_rows_sum; // sum of executed batch sizes, for the histogram's _sum
   _Atomic uint64_t first_response_histogram[STATISTICS_FIRST_RESPONSE_BUCKETS + 1];
   _Atomic uint64_t first_response_ms_sum;
-  batch_counters *batch_rows; // statistics_init: max_batch_size + 1 rows, index is the batch size
-                              // (0 and 1 for non-batching)
+  batch_counters *batch_rows; // the index is the batch size, 0 to the largest; the last row is for
+                              // all larger ones
   size_t batch_row_count;
 } statistics;
 
@@ -90,6 +89,7 @@ typedef struct request_times {
   uint64_t end; // its final response was sent
 } request_times;
 
+// `max_batch_size` is the model's, 0 where it does not batch. Only UNAVAILABLE: memory is short.
 error *statistics_init(statistics *s, uint32_t max_batch_size);
 void statistics_fini(statistics *s);
 
@@ -105,8 +105,8 @@ void statistics_count_execution(statistics *s, bool single_writer, uint64_t rows
                                 uint64_t compute_output_ns);
 void statistics_count_first_response(statistics *s, bool single_writer, uint64_t elapsed_ns);
 
-// Adds all counters of `from` to `sum` (which nobody else writes; same or larger batch_row_count).
-// May run at any time.
+// Adds all counters of `from` to `sum`, which nobody else writes; not those of batch sizes for
+// which `sum` has no row. May run at any time.
 void statistics_add(statistics *sum, const statistics *from);
 
 #endif

@@ -3,6 +3,7 @@
 
 #include "base/buffer.h"
 #include "base/refcount.h"
+#include "base/text.h"
 #include "request/request.h"
 
 #include <inttypes.h>
@@ -127,12 +128,7 @@ const char *trace_context(const trace *t)
 
 static error *replace(char **place, const char *text)
 {
-  char *copy = strdup(text);
-  if (copy == NULL)
-    return error_no_memory();
-  free(*place);
-  *place = copy;
-  return NULL;
+  return text_replace(place, text) ? NULL : error_no_memory();
 }
 
 error *trace_set_context(trace *t, const char *context)

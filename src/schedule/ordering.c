@@ -12,7 +12,7 @@ struct ordering {
   pthread_mutex_t lock; // guards all below and the slots' lists
   ordering_slot *head;
   ordering_slot *tail;
-  bool sending; // a thread is in send_ready: whoever delivers meanwhile leaves it to that thread
+  bool sending; // a thread sends: whoever delivers meanwhile leaves it to that thread
 };
 
 error *ordering_new(ordering_send *send, void *context, ordering **o)

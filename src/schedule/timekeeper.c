@@ -20,15 +20,6 @@ struct timekeeper {
   pthread_t thread;
 };
 
-static void init_condition(pthread_cond_t *condition)
-{
-  pthread_condattr_t attributes;
-  pthread_condattr_init(&attributes);
-  pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
-  pthread_cond_init(condition, &attributes);
-  pthread_condattr_destroy(&attributes);
-}
-
 error *timekeeper_new_manual(clock_source clock, timekeeper **k)
 {
   timekeeper *made = calloc(1, sizeof(*made));
@@ -36,8 +27,8 @@ error *timekeeper_new_manual(clock_source clock, timekeeper **k)
     return error_no_memory();
   made->clock = clock;
   pthread_mutex_init(&made->lock, NULL);
-  init_condition(&made->changed);
-  init_condition(&made->fired);
+  pthread_cond_init(&made->changed, NULL);
+  pthread_cond_init(&made->fired, NULL);
   *k = made;
   return NULL;
 }
@@ -96,12 +87,7 @@ static void *run(void *argument)
     if (next_ns <= clock_now(k->clock) || k->stopped)
       continue;
     k->sleeping_until_ns = next_ns;
-    if (next_ns == CLOCK_NEVER) {
-      pthread_cond_wait(&k->changed, &k->lock);
-    } else {
-      struct timespec until = clock_timespec(next_ns);
-      pthread_cond_timedwait(&k->changed, &k->lock, &until);
-    }
+    thread_wait(&k->changed, &k->lock, next_ns);
     k->sleeping_until_ns = 0;
   }
   pthread_mutex_unlock(&k->lock);

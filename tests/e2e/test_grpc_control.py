@@ -307,6 +307,41 @@ def test_strangers_bring_no_code(explicit, machine_address):
         assert code == grpc.StatusCode.PERMISSION_DENIED and words in text and "--allow-model-upload" in text
 
 
+PROXIED = [(name, "127.0.0.1") for name in ("forwarded", "x-forwarded-for", "x-real-ip")]
+
+
+def test_a_proxy_on_this_machine_does_not_lend_its_address(explicit):
+    request = service_pb2.RepositoryModelLoadRequest(model_name="spare")
+    request.parameters["config"].string_param = identity_config(backend="onnxruntime")
+    for field in PROXIED:
+        code, text = refusal(stub_of(explicit).RepositoryModelLoad, request, metadata=[field])
+        assert code == grpc.StatusCode.PERMISSION_DENIED and "a proxy forwarded it" in text, field
+
+
+def test_under_secure_admin_methods_are_for_this_machine(start_server, repository, machine_address):
+    flags = ["--model-control-mode=explicit", "--secure", "--allow-root", "--grpc-address=0.0.0.0"]
+    server = start_server(repository, flags=flags)
+
+    def admin(stub):
+        return {
+            stub.RepositoryIndex: service_pb2.RepositoryIndexRequest(),
+            stub.SystemSharedMemoryStatus: service_pb2.SystemSharedMemoryStatusRequest(),
+            stub.TraceSetting: service_pb2.TraceSettingRequest(),
+            stub.LogSettings: service_pb2.LogSettingsRequest(),
+        }
+
+    local, stranger = stub_of(server), stub_of(server, machine_address)
+    for call, request in admin(local).items():
+        call(request, timeout=DEADLINE)
+        for field in PROXIED:
+            code, text = refusal(call, request, metadata=[field])
+            assert code == grpc.StatusCode.PERMISSION_DENIED and "(--secure), and a proxy forwarded it" in text, field
+    for call, request in admin(stranger).items():
+        code, text = refusal(call, request)
+        assert code == grpc.StatusCode.PERMISSION_DENIED and "is not a loopback address" in text, text
+    assert stranger.ServerMetadata(service_pb2.ServerMetadataRequest(), timeout=DEADLINE).name == "triton"
+
+
 # ---- shared memory ----
 
 @pytest.fixture(scope="module")

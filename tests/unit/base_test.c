@@ -113,6 +113,28 @@ static void integers_are_read_whole_and_in_range_or_not_at_all(void **state)
   }
 }
 
+static void hexadecimal_digits_have_values_and_nothing_else_has(void **state)
+{
+  (void)state;
+  static const char digits[] = "0123456789abcdefABCDEF";
+  for (int c = -128; c < 128; c++) {
+    const char *found = c != 0 ? strchr(digits, c) : NULL;
+    int at = found == NULL ? -1 : (int)(found - digits);
+    assert_int_equal(text_hex_digit((char)c), at < 16 ? at : at - 6);
+  }
+}
+
+static void a_text_is_replaced_even_by_its_own_end(void **state)
+{
+  (void)state;
+  char *text = NULL;
+  assert_true(text_replace(&text, "first"));
+  assert_string_equal(text, "first");
+  assert_true(text_replace(&text, text + 2));
+  assert_string_equal(text, "rst");
+  free(text);
+}
+
 static void errors_keep_their_code_when_wrapped(void **state)
 {
   (void)state;
@@ -228,6 +250,8 @@ int main(void)
       cmocka_unit_test(json_strings_escape_controls_and_replace_broken_utf8),
       cmocka_unit_test(map_keeps_insertion_order_through_growth_and_removal),
       cmocka_unit_test(integers_are_read_whole_and_in_range_or_not_at_all),
+      cmocka_unit_test(hexadecimal_digits_have_values_and_nothing_else_has),
+      cmocka_unit_test(a_text_is_replaced_even_by_its_own_end),
       cmocka_unit_test(errors_keep_their_code_when_wrapped),
       cmocka_unit_test(who_drops_the_last_reference_sees_what_the_others_wrote),
       cmocka_unit_test(files_outside_the_root_cannot_be_reached),

@@ -2,9 +2,18 @@
 #ifndef NEREID_FRONTEND_GRPC_ACCESS_H
 #define NEREID_FRONTEND_GRPC_ACCESS_H
 
+#include <stdbool.h>
+
 typedef struct call call;
 
 // Fails the call when its client may not make it. Loop thread, before the message comes.
 void grpc_access_admit(call *c);
+
+// Does the client bring code from another machine, and is that not allowed (docs/security.md)? Any
+// thread that has the call.
+bool grpc_access_is_code_refused(const call *c);
+
+// Fails the call if it is. `what` is named.
+bool grpc_access_admit_code(call *c, const char *what);
 
 #endif

@@ -240,7 +240,7 @@ static void settle(call *c)
   c->reply = NULL;
 }
 
-// Why the call cannot be; the handler has failed it then.
+// True when the call cannot be: it has failed then, and the text says why.
 static bool is_refused(call *c)
 {
   if (c->refused)
@@ -294,8 +294,7 @@ static void fail_message(call *c, message_fault fault)
                    "Received message larger than max (2147483647 bytes)");
     break;
   case MESSAGE_OVER_BUDGET:
-    call_end_early(c, GRPC_RESOURCE_EXHAUSTED,
-                   "the server holds as many bytes of requests as it may, try again later");
+    call_end_early(c, GRPC_RESOURCE_EXHAUSTED, BUDGET_REQUESTS_FULL);
     break;
   case MESSAGE_NO_MEMORY:
     call_end_early(c, GRPC_RESOURCE_EXHAUSTED, "out of memory for a message");
@@ -465,8 +464,7 @@ void call_queue(call *c, outgoing *message_owned)
   }
   if (!reserve(c, message_owned)) {
     outgoing_unref(message_owned);
-    call_end_early(c, GRPC_RESOURCE_EXHAUSTED,
-                   "the server holds as many bytes of replies as it may, try again later");
+    call_end_early(c, GRPC_RESOURCE_EXHAUSTED, BUDGET_ANSWERS_FULL);
     return;
   }
   message_owned->next = NULL;

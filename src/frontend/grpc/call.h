@@ -91,7 +91,7 @@ struct call {
   call *previous, *next; // all of the connection
   struct job queued;
   void (*job)(call *c);
-  void (*woken)(call *c);           // what the loop does once call_wake was called
+  void (*woken)(call *c);           // what the loop does once it is woken (grpc_loop_wake_call)
   atomic_bool wanted;               // is in the loop's list
   struct grpc_inference *inference; // of ModelInfer
   struct grpc_inference *answered;  // the same, when it is over

@@ -7,7 +7,7 @@
 
 #include <stdbool.h>
 
-// A stream began. The stream's reference; NULL when memory is short or the server is stopping.
+// A stream began. The stream's reference; NULL when memory is short.
 call *call_open(grpc_connection *c, int32_t stream_id);
 
 void call_take_header(call *c, slice name, slice value);
@@ -16,7 +16,7 @@ void call_take_header(call *c, slice name, slice value);
 void call_begin(call *c);
 
 // Bytes of request messages came. False when they are to count as not taken yet, so that the client
-// waits (call_took_back).
+// waits until call_resume.
 bool call_take_data(call *c, const char *data, size_t size);
 
 // Is it in the middle of a message?

@@ -1,17 +1,15 @@
 // Starts, drains and stops the gRPC listener.
 #include "frontend/grpc/grpc_server.h"
 
-#include "base/cleanup.h"
 #include "base/clock.h"
-#include "base/machine.h"
 #include "frontend/grpc/loop.h"
 #include "frontend/grpc/server.h"
 #include "frontend/grpc/session.h"
 #include "frontend/grpc/wire.h"
 #include "frontend/protocol/front_log.h"
 #include "frontend/protocol/infer_tensors.h"
+#include "frontend/protocol/listener_limits.h"
 
-#include <limits.h>
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -40,14 +38,6 @@ void grpc_server_options_init(grpc_server_options *options)
 
 // --- Counting
 
-static void count_down(grpc_server *g, _Atomic size_t *count)
-{
-  if (atomic_fetch_sub(count, 1) == 1 && atomic_load(&g->draining)) {
-    LOCK_SCOPE(&g->mutex);
-    pthread_cond_broadcast(&g->changed);
-  }
-}
-
 static void unref(grpc_server *g)
 {
   if (!refcount_drop(&g->references))
@@ -59,8 +49,7 @@ static void unref(grpc_server *g)
   session_free_shared(g->callbacks, g->session_options);
   tls_context_free(g->tls);
   listen_fini(&g->listener);
-  pthread_cond_destroy(&g->changed);
-  pthread_mutex_destroy(&g->mutex);
+  drain_fini(&g->drain);
   free(g);
 }
 
@@ -72,26 +61,16 @@ void grpc_server_call_began(grpc_server *g)
 
 void grpc_server_call_ended(grpc_server *g)
 {
-  count_down(g, &g->calls);
+  drain_count_down(&g->drain, &g->calls);
   unref(g);
 }
 
 void grpc_server_connection_ended(grpc_server *g)
 {
-  count_down(g, &g->connections);
+  drain_count_down(&g->drain, &g->connections);
 }
 
 // --- Life
-
-static unsigned limit_connections(unsigned wanted)
-{
-  size_t descriptors = machine_descriptors();
-  size_t most =
-      descriptors > 2 * OTHER_DESCRIPTORS ? descriptors - OTHER_DESCRIPTORS : descriptors / 2;
-  if (wanted != 0 && wanted <= most)
-    return wanted;
-  return most < UINT_MAX ? (unsigned)most : UINT_MAX;
-}
 
 static grpc_server *allocate(const grpc_server_options *options, TRITONSERVER_Server *server)
 {
@@ -104,17 +83,12 @@ static grpc_server *allocate(const grpc_server_options *options, TRITONSERVER_Se
   g->options.tls = NULL;
   if (g->options.restricted == NULL)
     g->options.restricted = &open;
-  g->options.connection_limit = limit_connections(options->connection_limit);
+  g->options.connection_limit =
+      listener_connection_limit(options->connection_limit, OTHER_DESCRIPTORS);
   g->server = server;
-  g->budget.limit =
-      options->max_inflight_bytes == 0 ? machine_memory() / 4 : options->max_inflight_bytes;
+  g->budget.limit = listener_byte_limit(options->max_inflight_bytes);
   refcount_init(&g->references);
-  pthread_mutex_init(&g->mutex, NULL);
-  pthread_condattr_t attributes;
-  pthread_condattr_init(&attributes);
-  pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
-  pthread_cond_init(&g->changed, &attributes);
-  pthread_condattr_destroy(&attributes);
+  drain_init(&g->drain);
   return g;
 }
 
@@ -158,49 +132,33 @@ error *grpc_server_new(const grpc_server_options *options, TRITONSERVER_Server *
   return NULL;
 }
 
-uint16_t grpc_server_port(const grpc_server *g)
-{
-  return g->listener.port;
-}
-
 void grpc_server_announce_stop(grpc_server *g)
 {
   atomic_store(&g->leaving, true);
 }
 
-// Waits until `count` is 0 or the moment has come; returns the count.
-static size_t wait_for_none(grpc_server *g, _Atomic size_t *count, uint64_t deadline_ns)
-{
-  struct timespec deadline = clock_timespec(deadline_ns);
-  LOCK_SCOPE(&g->mutex);
-  int status = 0;
-  while (atomic_load(count) > 0 && status == 0)
-    status = pthread_cond_timedwait(&g->changed, &g->mutex, &deadline);
-  return atomic_load(count);
-}
-
 size_t grpc_server_drain(grpc_server *g, uint64_t deadline_ns)
 {
   grpc_server_announce_stop(g);
-  atomic_store(&g->draining, true);
+  drain_begin(&g->drain);
   if (g->loops == NULL)
     return 0;
   listen_remove(&g->listener);
   grpc_loops_drain(g->loops);
-  wait_for_none(g, &g->connections, deadline_ns);
-  return wait_for_none(g, &g->calls, deadline_ns);
+  drain_wait(&g->drain, &g->connections, deadline_ns);
+  return drain_wait(&g->drain, &g->calls, deadline_ns);
 }
 
 void grpc_server_free(grpc_server *g)
 {
   if (g == NULL)
     return;
-  atomic_store(&g->draining, true);
+  drain_begin(&g->drain);
   grpc_loops_stop(g->loops);
   // What the core still has comes back; whoever then wakes a loop is heard here.
   while (atomic_load(&g->calls) > 0) {
     grpc_loops_run_woken(g->loops);
-    wait_for_none(g, &g->calls, clock_monotonic_ns() + PAUSE_NS);
+    drain_wait(&g->drain, &g->calls, clock_monotonic_ns() + PAUSE_NS);
   }
   jobs_free(g->jobs);
   jobs_free(g->probes);

@@ -35,9 +35,9 @@ typedef struct grpc_server_options {
   const tls_identity *tls;        // borrowed until grpc_server_new returns
   const restrictions *restricted; // borrowed, as the next two
   const header_forward *forward;  // NULL: none
-  access_log *access_log;         // NULL: none; borrowed, as the next two
+  access_log *access_log;         // NULL: none; lives as long as the listener, as the next two
   trace_service *trace;
-  shared_memory *shared_memory; // borrowed
+  shared_memory *shared_memory; // of clients
 
   unsigned compression_level; // of reply messages to clients that take it: 0 none to 3 high
 
@@ -58,16 +58,13 @@ typedef struct grpc_server_options {
   bool allow_model_upload; // loads may bring code from other machines
 } grpc_server_options;
 
-// Sets the defaults of docs/grpc.md.
+// Sets the defaults of docs/flags.md.
 void grpc_server_options_init(grpc_server_options *options);
 
 // Opens the port and serves at once; models may still be loading. `server` is borrowed and must
 // live until grpc_server_free has returned. Errors as http_server_new.
 error *grpc_server_new(const grpc_server_options *options, TRITONSERVER_Server *server,
                        grpc_server **result);
-
-// The port in use.
-uint16_t grpc_server_port(const grpc_server *g);
 
 // Serves on, but says that it is not ready.
 void grpc_server_announce_stop(grpc_server *g);

@@ -1,5 +1,5 @@
-// The functions behind the table of methods (methods.c), but for inference (infer.h,
-// infer_stream.h). Loop threads; what may block goes on in a job.
+// The functions behind the table of methods (methods.c), but for inference (infer.h). Loop threads;
+// what may block goes on in a job.
 #ifndef NEREID_FRONTEND_GRPC_HANDLERS_H
 #define NEREID_FRONTEND_GRPC_HANDLERS_H
 

@@ -90,7 +90,7 @@ static void watch_heard(call *c)
     tell(c, w->status);
   w->told = true;
   w->said = w->status;
-  if (atomic_load(&c->server->draining)) { // which waits for all calls
+  if (drain_has_begun(&c->server->drain)) { // which waits for all calls
     call_fail(c, GRPC_UNAVAILABLE, "the server is stopping");
     call_end(c);
   }

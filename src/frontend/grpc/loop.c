@@ -6,13 +6,14 @@
 #include "base/blocks.h"
 #include "base/checked.h"
 #include "base/clock.h"
-#include "base/machine.h"
 #include "base/thread.h"
 #include "base/wakeup.h"
 #include "frontend/grpc/call.h"
 #include "frontend/grpc/connection.h"
 #include "frontend/grpc/server.h"
+#include "frontend/protocol/busy_poll.h"
 #include "frontend/protocol/front_log.h"
+#include "frontend/protocol/listener_limits.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -63,10 +64,7 @@ struct grpc_loop {
   timer trim;
   timer give_back; // of large blocks
 
-  unsigned begun;       // requests that began in this pass
-  unsigned elsewhere;   // requests that the core or a job has
-  uint64_t worked_ns;   // when there last was progress
-  bool clients_hurried; // the client came back within the polling time, and was the only one
+  busy_poll poll;
 
   char read_buffer[LOOP_READ_BYTES];
 };
@@ -76,10 +74,8 @@ struct grpc_loops {
   int listen_fd; // of the first loop's thread; -1 once it is closed
   bool accepts;  // it is watched; the same
   timer accept_again;
-  uint64_t busy_poll_ns;
-  unsigned max_polling;   // a loop polls only while at most so many loops are awake
-  _Atomic unsigned awake; // loops that do not sleep
-  _Atomic unsigned turn;  // whose turn to get a connection it is
+  busy_poll_limits polling;
+  _Atomic unsigned turn; // whose turn to get a connection it is
   _Atomic bool draining;
   _Atomic bool stopping;
   unsigned count;
@@ -110,17 +106,17 @@ char *grpc_loop_read_buffer(grpc_loop *l)
 
 void grpc_loop_request_began(grpc_loop *l)
 {
-  l->begun++;
+  l->poll.begun++;
 }
 
 void grpc_loop_handed_over(grpc_loop *l)
 {
-  l->elsewhere++;
+  l->poll.elsewhere++;
 }
 
 void grpc_loop_took_back(grpc_loop *l)
 {
-  l->elsewhere--;
+  l->poll.elsewhere--;
 }
 
 // ---- waking ----
@@ -368,7 +364,7 @@ static void stop_accepting(grpc_loops *all)
 
 // ---- stopping ----
 
-static void drain(grpc_loop *l)
+static void begin_draining(grpc_loop *l)
 {
   if (l->is_draining || !atomic_load(&l->all->draining))
     return;
@@ -390,25 +386,6 @@ void grpc_loops_drain(grpc_loops *all)
     wake(&all->loops[i]);
 }
 
-// ---- polling ----
-
-// As the HTTP listener's loops do: docs/performance.md.
-static bool may_poll(grpc_loop *l)
-{
-  return l->clients_hurried && l->elsewhere == 0 &&
-         atomic_load_explicit(&l->all->awake, memory_order_relaxed) <= l->all->max_polling &&
-         clock_monotonic_ns() - l->worked_ns < l->all->busy_poll_ns;
-}
-
-static void note_progress(grpc_loop *l)
-{
-  if (l->all->busy_poll_ns == 0)
-    return;
-  uint64_t now = clock_monotonic_ns();
-  l->clients_hurried = l->begun < 2 && now - l->worked_ns < 2 * l->all->busy_poll_ns;
-  l->worked_ns = now;
-}
-
 // ---- the thread ----
 
 static int milliseconds_until(const grpc_loop *l)
@@ -423,9 +400,9 @@ static int milliseconds_until(const grpc_loop *l)
 
 static int sleep_for_events(grpc_loop *l, struct epoll_event *events)
 {
-  atomic_fetch_sub_explicit(&l->all->awake, 1, memory_order_relaxed);
+  busy_poll_asleep(&l->all->polling);
   int count = epoll_wait(l->epoll_fd, events, EVENTS_AT_ONCE, milliseconds_until(l));
-  atomic_fetch_add_explicit(&l->all->awake, 1, memory_order_relaxed);
+  busy_poll_awake(&l->all->polling);
   atomic_store(&l->awake, true);
   return count;
 }
@@ -434,7 +411,7 @@ static int sleep_for_events(grpc_loop *l, struct epoll_event *events)
 // them.
 static int wait_for_events(grpc_loop *l, struct epoll_event *events)
 {
-  if (!may_poll(l)) {
+  if (!busy_poll_is_worth_it(&l->poll, &l->all->polling)) {
     atomic_store(&l->awake, false);
     if (!atomic_load(&l->wanted))
       return sleep_for_events(l, events);
@@ -464,13 +441,13 @@ static void handle_event(grpc_loop *l, const struct epoll_event *event)
 static bool pass(grpc_loop *l)
 {
   struct epoll_event events[EVENTS_AT_ONCE];
-  l->begun = 0;
+  l->poll.begun = 0;
   int count = wait_for_events(l, events);
   atomic_store(&l->wanted, false);
   l->now_ns = clock_monotonic_ns();
   bool busy = count > 0 || atomic_load_explicit(&l->woken, memory_order_relaxed) != NULL;
   take_arrivals(l, true);
-  drain(l);
+  begin_draining(l);
   for (int i = 0; i < count; i++)
     handle_event(l, &events[i]);
   run_woken(l);
@@ -483,10 +460,10 @@ static bool pass(grpc_loop *l)
 static void *run(void *loop_pointer)
 {
   grpc_loop *l = loop_pointer;
-  l->worked_ns = clock_monotonic_ns();
+  l->poll.worked_ns = clock_monotonic_ns();
   while (!atomic_load(&l->all->stopping))
     if (pass(l))
-      note_progress(l);
+      busy_poll_note_progress(&l->poll, &l->all->polling);
   return NULL;
 }
 
@@ -504,19 +481,13 @@ static error *start_loop(grpc_loop *l)
     watch_listener(l->all, true);
   RETURN_IF_ERROR(thread_start(&l->thread, "grpc-loop", run, l));
   l->started = true;
-  atomic_fetch_add(&l->all->awake, 1);
+  busy_poll_awake(&l->all->polling);
   return NULL;
-}
-
-static unsigned default_count(unsigned cpus)
-{
-  return cpus < 2 ? 2 : cpus > 8 ? 8 : cpus;
 }
 
 error *grpc_loops_new(grpc_server *g, int listen_fd_owned, grpc_loops **result)
 {
-  unsigned cpus = machine_cpus();
-  unsigned count = g->options.thread_count == 0 ? default_count(cpus) : g->options.thread_count;
+  unsigned count = listener_loop_count(g->options.thread_count);
   size_t size;
   grpc_loops *all = checked_array_size(sizeof(grpc_loops), count, sizeof(grpc_loop), &size)
                         ? calloc(1, size)
@@ -529,9 +500,7 @@ error *grpc_loops_new(grpc_server *g, int listen_fd_owned, grpc_loops **result)
   all->count = count;
   all->listen_fd = listen_fd_owned;
   all->accept_again.fire = accept_again;
-  // Where there is one processor, polling would keep it from whoever is waited for.
-  all->busy_poll_ns = cpus > 1 ? (uint64_t)g->options.busy_poll_us * 1000 : 0;
-  all->max_polling = cpus / 2;
+  busy_poll_limits_init(&all->polling, g->options.busy_poll_us);
   for (unsigned i = 0; i < count; i++) {
     all->loops[i].all = all;
     all->loops[i].trim.fire = trim;

@@ -32,7 +32,7 @@ void grpc_loops_stop(grpc_loops *all);
 // Runs what was woken since the threads have stopped.
 void grpc_loops_run_woken(grpc_loops *all);
 
-// Frees what loop_wake touches, once nobody can call it any more. NULL is allowed.
+// Frees what grpc_loop_wake_call touches, once nobody can call it any more. NULL is allowed.
 void grpc_loops_free(grpc_loops *all);
 
 // Has the loop run c->woken soon, once for any number of wakes before that. Any thread.

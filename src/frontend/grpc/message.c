@@ -29,11 +29,6 @@ message_coding message_coding_of(slice name)
   return MESSAGE_UNKNOWN;
 }
 
-const char *message_coding_name(message_coding coding)
-{
-  return coding_names[coding];
-}
-
 bool message_coding_is_listed(slice list, message_coding coding)
 {
   while (list.size > 0) {

@@ -30,9 +30,8 @@ typedef enum message_coding {
   MESSAGE_UNKNOWN, // one that the server does not speak
 } message_coding;
 
-// The coding of a grpc-encoding field; its name.
+// The coding of a grpc-encoding field.
 message_coding message_coding_of(slice name);
-const char *message_coding_name(message_coding coding);
 
 // Does a grpc-accept-encoding field list the coding?
 bool message_coding_is_listed(slice list, message_coding coding);
@@ -40,7 +39,6 @@ bool message_coding_is_listed(slice list, message_coding coding);
 // A whole request message. Its end is aligned to MESSAGE_ALIGNMENT: tensors come last in a request,
 // so a tensor of a round size begins at a round address.
 typedef struct message {
-  struct message *next; // for whoever keeps a list
   char *data;
   size_t size;
   void *memory; // a block
@@ -53,7 +51,7 @@ void message_free(message *m); // NULL is allowed
 
 typedef enum message_fault {
   MESSAGE_OK,
-  MESSAGE_TOO_LARGE,   // more than MESSAGE_MAX_BYTES, or unpacked more than max_size
+  MESSAGE_TOO_LARGE,   // more than MESSAGE_MAX_BYTES, packed or unpacked
   MESSAGE_OVER_BUDGET, // the server holds too much at this moment
   MESSAGE_NO_MEMORY,
   MESSAGE_BOMB,      // unpacked more than MESSAGE_UNPACKED_BYTES and _TIMES its size
@@ -82,7 +80,7 @@ message_fault message_reader_take(message_reader *r, message_coding coding, cons
 // Is the reader in the middle of a message?
 bool message_reader_is_inside(const message_reader *r);
 
-// Appends `text`, compressed, to `to`. `level` is zlib's. False when memory is short.
+// Appends the parts, compressed into one, to `to`. `level` is zlib's. False when memory is short.
 bool message_deflate(message_coding coding, int level, const slice *parts, size_t count,
                      buffer *to);
 

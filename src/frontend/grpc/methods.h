@@ -21,7 +21,4 @@ typedef struct method {
 // The method of a call's :path, or NULL.
 const method *methods_find(slice path);
 
-// All rows, for tests and documentation.
-const method *methods_all(size_t *count);
-
 #endif

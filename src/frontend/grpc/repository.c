@@ -1,7 +1,7 @@
 // The repository extension: index, load, unload. All of it may take long, so it is done in jobs.
 #include "base/text.h"
+#include "frontend/grpc/access.h"
 #include "frontend/grpc/call.h"
-#include "frontend/grpc/connection.h"
 #include "frontend/grpc/control_message.h"
 #include "frontend/grpc/handlers.h"
 #include "frontend/grpc/proto/grpc_service.pb-c.h"
@@ -50,29 +50,16 @@ void grpc_handle_repository_index(call *c)
 
 typedef Inference__RepositoryModelLoadRequest load_request;
 
-// Code that comes from another machine is refused, unless the operator allows it
-// (docs/security.md).
-static bool admit_code(call *c, const char *what)
-{
-  if (c->server->options.allow_model_upload || c->kept_connection->is_local)
-    return true;
-  call_fail(c, GRPC_PERMISSION_DENIED,
-            "%s is taken from this machine only, unless --allow-model-upload is given, and the "
-            "client's address is not a loopback address",
-            what);
-  return false;
-}
-
 static bool admit_config(call *c, const load_request *request, const char *text)
 {
   const char *field;
-  if (c->server->options.allow_model_upload || c->kept_connection->is_local)
+  if (!grpc_access_is_code_refused(c))
     return true;
   if (call_fail_if_error(
           c, code_upload_find(c->server->server, request->model_name, slice_of(text), &field)))
     return false;
   char what[CODE_UPLOAD_TEXT_BYTES];
-  return field == NULL || admit_code(c, code_upload_text(field, what));
+  return field == NULL || grpc_access_admit_code(c, code_upload_text(field, what));
 }
 
 static TRITONSERVER_Parameter *make_config(call *c, const load_request *request,
@@ -95,7 +82,7 @@ static TRITONSERVER_Parameter *make_file(call *c, const char *name, const value_
               "invalid value type for load parameter '%s', expected bytes_param.", name);
     return NULL;
   }
-  if (!admit_code(c, "a file of a model"))
+  if (!grpc_access_admit_code(c, "a file of a model"))
     return NULL;
   return TRITONSERVER_ParameterBytesNew(name, value->bytes_param.data, value->bytes_param.len);
 }

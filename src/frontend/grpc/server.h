@@ -6,10 +6,10 @@
 #include "frontend/grpc/grpc_server.h"
 #include "frontend/grpc/http2.h"
 #include "frontend/protocol/budget.h"
+#include "frontend/protocol/drain.h"
 #include "frontend/protocol/jobs.h"
 #include "frontend/protocol/listen.h"
 
-#include <pthread.h>
 #include <stdatomic.h>
 
 typedef struct grpc_loops grpc_loops;
@@ -28,14 +28,12 @@ struct grpc_server {
   TRITONSERVER_ResponseAllocator *allocator; // for outputs
   byte_budget budget;
 
-  refcount references;   // the owner's and one of each call: the core may keep a call longer than
-                         // its connection
-  _Atomic bool leaving;  // not ready
-  _Atomic bool draining; // nothing new is accepted
+  refcount references;  // the owner's and one of each call: the core may keep a call longer than
+                        // its connection
+  _Atomic bool leaving; // not ready
   _Atomic size_t connections;
-  _Atomic size_t calls;   // that exist
-  pthread_mutex_t mutex;  // with `changed`: for whoever waits for a count to fall
-  pthread_cond_t changed; // on the monotonic clock
+  _Atomic size_t calls; // that exist
+  drain drain;          // of those two; once begun nothing new is accepted
 };
 
 // Around the life of a call, and around what the core has of it.

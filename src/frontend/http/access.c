@@ -61,13 +61,12 @@ static slice header(const exchange *x, const char *name)
 
 static const char *why_stranger(const exchange *x)
 {
-  static const char *const forwarded[] = {"Forwarded", "X-Forwarded-For", "X-Real-IP"};
   const union MHD_ConnectionInfo *info =
       MHD_get_connection_info(x->mhd, MHD_CONNECTION_INFO_CLIENT_ADDRESS);
   if (info == NULL || !peer_is_local(info->client_addr))
     return "the client's address is not a loopback address";
-  for (size_t i = 0; i < sizeof(forwarded) / sizeof(forwarded[0]); i++)
-    if (header(x, forwarded[i]).data != NULL)
+  for (size_t i = 0; peer_proxy_headers[i] != NULL; i++)
+    if (header(x, peer_proxy_headers[i]).data != NULL)
       return "a proxy forwarded it";
   slice host = header(x, "Host");
   if (host.data != NULL && !access_names_this_machine(host)) // a client without it is no browser

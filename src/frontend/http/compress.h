@@ -1,4 +1,4 @@
-// Compresses replies. Pure; loop threads.
+// Compresses replies. Pure; any thread.
 #ifndef NEREID_FRONTEND_HTTP_COMPRESS_H
 #define NEREID_FRONTEND_HTTP_COMPRESS_H
 

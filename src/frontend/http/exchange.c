@@ -262,8 +262,7 @@ bool exchange_fail_if_body(exchange *x, body_result why)
     fail_too_large(x, "request body");
     break;
   case BODY_OVER_BUDGET:
-    exchange_fail(x, MHD_HTTP_SERVICE_UNAVAILABLE,
-                  "the server holds as many bytes of requests as it may, try again later");
+    exchange_fail(x, MHD_HTTP_SERVICE_UNAVAILABLE, BUDGET_REQUESTS_FULL);
     break;
   case BODY_NO_MEMORY:
     exchange_fail(x, MHD_HTTP_SERVICE_UNAVAILABLE, "out of memory");

@@ -61,7 +61,6 @@ struct exchange {
   inference *inference;     // of an infer request, else NULL
   const char *request_id;   // of an infer request once its body is read, else NULL; for the logs
   access_note *note;        // NULL without an access log
-  void *job_data;           // of the handler that runs a job
   uint64_t received_ns;     // when the headers were there; 0 while nothing is traced
   trace_record *trace;      // NULL: the request is not traced
 

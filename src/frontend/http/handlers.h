@@ -4,7 +4,7 @@
 
 typedef struct exchange exchange;
 
-// control.c: answered at once
+// control.c
 void handle_server_metadata(exchange *x);
 void handle_server_live(exchange *x);
 void handle_server_ready(exchange *x);

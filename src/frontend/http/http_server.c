@@ -11,10 +11,10 @@
 #include "frontend/http/loop.h"
 #include "frontend/http/server.h"
 #include "frontend/protocol/infer_tensors.h"
+#include "frontend/protocol/listener_limits.h"
 #include "frontend/protocol/peer.h"
 #include "frontend/protocol/shared_memory.h"
 
-#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -43,20 +43,6 @@ void http_server_options_init(http_server_options *options)
 
 // --- Counting
 
-static void signal_change(http_server *http)
-{
-  LOCK_SCOPE(&http->mutex);
-  pthread_cond_broadcast(&http->changed);
-}
-
-// Counts down; wakes http_server_drain or http_server_free at 0. Sequentially consistent with
-// them: either this thread sees the draining and signals, or they see the count.
-static void count_down(http_server *http, _Atomic size_t *count)
-{
-  if (atomic_fetch_sub(count, 1) == 1 && atomic_load(&http->draining))
-    signal_change(http);
-}
-
 void http_server_ref(http_server *http)
 {
   refcount_take(&http->references);
@@ -75,8 +61,7 @@ void http_server_unref(http_server *http)
     MHD_destroy_response(http->empty_json_reply);
   loops_free(http->loops);
   listen_fini(&http->listener);
-  pthread_cond_destroy(&http->changed);
-  pthread_mutex_destroy(&http->mutex);
+  drain_fini(&http->drain);
   free(http);
 }
 
@@ -87,7 +72,7 @@ void http_server_request_began(http_server *http)
 
 void http_server_request_ended(http_server *http)
 {
-  count_down(http, &http->unanswered);
+  drain_count_down(&http->drain, &http->unanswered);
 }
 
 bool http_server_handling_began(http_server *http)
@@ -95,13 +80,13 @@ bool http_server_handling_began(http_server *http)
   atomic_fetch_add(&http->busy, 1);
   if (!atomic_load(&http->stopping))
     return true;
-  count_down(http, &http->busy);
+  drain_count_down(&http->drain, &http->busy);
   return false;
 }
 
 void http_server_handling_ended(http_server *http)
 {
-  count_down(http, &http->busy);
+  drain_count_down(&http->drain, &http->busy);
 }
 
 // --- Life
@@ -121,15 +106,11 @@ static error *make_shared_replies(http_server *http)
 // Descriptors are left for models, other listeners and the reserved connections.
 static unsigned limit_connections(unsigned wanted)
 {
-  size_t descriptors = machine_descriptors();
-  size_t kept = OTHER_DESCRIPTORS + CONNECTIONS_RESERVED;
-  size_t most = descriptors > 2 * kept ? descriptors - kept : descriptors / 2;
-  if (wanted != 0 && wanted <= most)
-    return wanted;
-  if (wanted != 0)
-    http_log_warning("at most %zu connections, not %u: the process may open %zu descriptors", most,
-                     wanted, descriptors);
-  return most < UINT_MAX ? (unsigned)most : UINT_MAX;
+  unsigned limit = listener_connection_limit(wanted, OTHER_DESCRIPTORS + CONNECTIONS_RESERVED);
+  if (limit < wanted)
+    http_log_warning("at most %u connections, not %u: the process may open %zu descriptors", limit,
+                     wanted, machine_descriptors());
+  return limit;
 }
 
 static http_server *allocate(const http_server_options *options, TRITONSERVER_Server *server)
@@ -148,15 +129,9 @@ static http_server *allocate(const http_server_options *options, TRITONSERVER_Se
   http->server = server;
   refcount_init(&http->references);
   http->options.connection_limit = limit_connections(options->connection_limit);
-  if (http->options.max_inflight_bytes == 0)
-    http->options.max_inflight_bytes = machine_memory() / 4;
+  http->options.max_inflight_bytes = listener_byte_limit(options->max_inflight_bytes);
   http->budget.limit = http->options.max_inflight_bytes;
-  pthread_mutex_init(&http->mutex, NULL);
-  pthread_condattr_t attributes;
-  pthread_condattr_init(&attributes);
-  pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
-  pthread_cond_init(&http->changed, &attributes);
-  pthread_condattr_destroy(&attributes);
+  drain_init(&http->drain);
   return http;
 }
 
@@ -259,24 +234,6 @@ error *http_server_new(const http_server_options *options, TRITONSERVER_Server *
   return NULL;
 }
 
-uint16_t http_server_port(const http_server *http)
-{
-  return http->listener.port;
-}
-
-// Waits until `count` is 0 or the moment has come; returns the count.
-static size_t wait_for_none(http_server *http, _Atomic size_t *count, uint64_t deadline_ns)
-{
-  struct timespec deadline = clock_timespec(deadline_ns);
-  LOCK_SCOPE(&http->mutex);
-  int status = 0;
-  while (atomic_load(count) > 0 && status == 0)
-    status = deadline_ns == CLOCK_NEVER
-                 ? pthread_cond_wait(&http->changed, &http->mutex)
-                 : pthread_cond_timedwait(&http->changed, &http->mutex, &deadline);
-  return atomic_load(count);
-}
-
 void http_server_announce_stop(http_server *http)
 {
   atomic_store(&http->leaving, true);
@@ -285,7 +242,7 @@ void http_server_announce_stop(http_server *http)
 size_t http_server_drain(http_server *http, uint64_t deadline_ns)
 {
   http_server_announce_stop(http);
-  atomic_store(&http->draining, true);
+  drain_begin(&http->drain);
   if (http->connections == NULL)
     return 0;
   listen_remove(&http->listener);
@@ -293,7 +250,7 @@ size_t http_server_drain(http_server *http, uint64_t deadline_ns)
   // Each client is told with its next reply to close; who has none on its way is closed here.
   while (connections_count_open(http->connections) > 0 && clock_monotonic_ns() < deadline_ns) {
     loops_close_idle(http->loops);
-    if (wait_for_none(http, &http->unanswered, deadline_ns) == 0)
+    if (drain_wait(&http->drain, &http->unanswered, deadline_ns) == 0)
       clock_sleep_until(clock_monotonic_ns() + DRAIN_PAUSE_NS);
   }
   size_t unanswered = atomic_load(&http->unanswered);
@@ -307,14 +264,14 @@ void http_server_free(http_server *http)
   if (http == NULL)
     return;
   http_server_announce_stop(http);
-  atomic_store(&http->draining, true);
+  drain_begin(&http->drain);
   atomic_store(&http->stopping, true);
   listen_remove(&http->listener);
   if (http->connections != NULL) {
     connections_stop_accepting(http->connections);
     // libmicrohttpd must not be stopped while a connection is suspended.
     connections_cancel_all(http->connections);
-    wait_for_none(http, &http->busy, CLOCK_NEVER);
+    drain_wait(&http->drain, &http->busy, CLOCK_NEVER);
   }
   loops_stop(http->loops);
   connections_free(http->connections);

@@ -21,7 +21,7 @@ typedef struct trace_service trace_service; // frontend/trace/trace.h
 // A limit or timeout of 0 is off, unless the field says otherwise.
 typedef struct http_server_options {
   const char *address; // "0.0.0.0", "::", a host's name, "unix:<path>" (listen.h); copied
-  uint16_t port;       // 0: any free one, see http_server_port
+  uint16_t port;       // 0: any free one; the log says which
   bool reuse_port;     // share the port with other processes (SO_REUSEPORT)
   unsigned backlog;    // connections that wait to be accepted
   unsigned unix_mode;  // permissions of a Unix socket's file; 0: as the umask says
@@ -58,7 +58,7 @@ typedef struct http_server_options {
   unsigned busy_poll_us; // how long a loop polls for clients that come back at once
 } http_server_options;
 
-// Sets the defaults of docs/http.md.
+// Sets the defaults of docs/flags.md.
 void http_server_options_init(http_server_options *options);
 
 // Opens the port and serves at once; models may still be loading. `server` is borrowed and must
@@ -66,9 +66,6 @@ void http_server_options_init(http_server_options *options);
 // in use ", INVALID_ARG for an address that is none, UNAVAILABLE when a thread cannot be started.
 error *http_server_new(const http_server_options *options, TRITONSERVER_Server *server,
                        http_server **result);
-
-// The port in use; 0 of a Unix socket.
-uint16_t http_server_port(const http_server *http);
 
 // Serves on, but says that it is not ready, and asks each client to close its connection: so that
 // whoever spreads requests over servers turns to others before http_server_drain.

@@ -37,7 +37,7 @@ struct inference {
   // the request's release: with the reply that memory is the client's again.
   _Atomic int awaited;
   request_users users;
-  _Atomic int handover; // see submit() in infer.c
+  _Atomic int handover; // see await_answer in infer.c
 
   infer_tensors tensors;
 

@@ -6,13 +6,14 @@
 #include "base/checked.h"
 #include "base/cleanup.h"
 #include "base/clock.h"
-#include "base/machine.h"
 #include "base/thread.h"
 #include "base/wakeup.h"
 #include "frontend/http/connections.h"
 #include "frontend/http/exchange.h"
 #include "frontend/http/log.h"
 #include "frontend/http/server.h"
+#include "frontend/protocol/busy_poll.h"
+#include "frontend/protocol/listener_limits.h"
 
 #include <errno.h>
 #include <gnutls/x509.h>
@@ -50,20 +51,15 @@ struct loop {
   _Atomic bool idle_unwanted; // loops_close_idle was called
   _Atomic(arrival *) arrived; // newest first
 
-  uint64_t progress;    // steps of connections so far; loop thread only, as what follows
-  tls_loop tls;         // moves of bytes, when there is TLS
-  unsigned vain;        // passes in a row that moved nothing though there was work
-  unsigned begun;       // requests that began in this pass
-  unsigned elsewhere;   // requests that the core or a job has
-  uint64_t worked_ns;   // when there last was progress
-  bool clients_hurried; // the client came back within the polling time, and was the only one
+  uint64_t progress; // steps of connections so far; loop thread only, as what follows
+  tls_loop tls;      // moves of bytes, when there is TLS
+  unsigned vain;     // passes in a row that moved nothing though there was work
+  busy_poll poll;
 };
 
 struct loops {
   http_server *http;
-  uint64_t busy_poll_ns;
-  unsigned max_polling;   // a loop polls only while at most so many loops are awake
-  _Atomic unsigned awake; // loops that do not sleep
+  busy_poll_limits polling;
   _Atomic size_t arriving;
   _Atomic unsigned turn; // whose turn to get a connection it is
   _Atomic bool stopping;
@@ -83,12 +79,12 @@ void loop_progressed(loop *l)
 
 void loop_handed_over(loop *l)
 {
-  l->elsewhere++;
+  l->poll.elsewhere++;
 }
 
 void loop_took_back(loop *l)
 {
-  l->elsewhere--;
+  l->poll.elsewhere--;
 }
 
 // --- Waking
@@ -108,9 +104,9 @@ static void sleep_until_woken(loop *l)
   struct epoll_event event;
   atomic_store(&l->awake, false);
   if (!atomic_load(&l->wanted)) {
-    atomic_fetch_sub_explicit(&l->all->awake, 1, memory_order_relaxed);
+    busy_poll_asleep(&l->all->polling);
     epoll_wait(l->epoll_fd, &event, 1, -1);
-    atomic_fetch_add_explicit(&l->all->awake, 1, memory_order_relaxed);
+    busy_poll_awake(&l->all->polling);
   }
   atomic_store(&l->awake, true);
   l->vain = 0;
@@ -225,33 +221,10 @@ static void *request_began(void *loop_pointer, const char *uri, struct MHD_Conne
       MHD_get_connection_info(mhd, MHD_CONNECTION_INFO_SOCKET_CONTEXT);
   loop *l = loop_pointer;
   l->progress++;
-  l->begun++;
+  l->poll.begun++;
   if (info->socket_context != NULL)
     connection_enter(info->socket_context, CONNECTION_HEADERS);
   return exchange_began(uri);
-}
-
-// --- Polling
-
-// Is it worth looking again instead of sleeping? Only where the last pause was short, and not
-// beyond the time that one may last: a client that does not come back costs one such time. Where
-// several clients are ready at a time, or other loops are at work, the next request is never far,
-// and the processor is better used by them. What another thread does takes longer than polling
-// lasts, or it would have been done right here, and that thread wants the processor.
-static bool may_poll(loop *l)
-{
-  return l->clients_hurried && l->elsewhere == 0 &&
-         atomic_load_explicit(&l->all->awake, memory_order_relaxed) <= l->all->max_polling &&
-         clock_monotonic_ns() - l->worked_ns < l->all->busy_poll_ns;
-}
-
-static void note_progress(loop *l)
-{
-  if (l->all->busy_poll_ns == 0)
-    return;
-  uint64_t now = clock_monotonic_ns();
-  l->clients_hurried = l->begun < 2 && now - l->worked_ns < 2 * l->all->busy_poll_ns;
-  l->worked_ns = now;
 }
 
 // --- The thread
@@ -272,11 +245,11 @@ static bool has_work_left(loop *l)
 static void *run(void *loop_pointer)
 {
   loop *l = loop_pointer;
-  l->worked_ns = clock_monotonic_ns();
+  l->poll.worked_ns = clock_monotonic_ns();
   while (!atomic_load(&l->all->stopping)) {
     uint64_t progress = l->progress;
     uint64_t moves = l->tls.moves;
-    l->begun = 0;
+    l->poll.begun = 0;
     atomic_store(&l->wanted, false);
     take_arrivals(l, true);
     MHD_run_wait(l->daemon, 0);
@@ -286,8 +259,8 @@ static void *run(void *loop_pointer)
     if (l->progress != progress || l->tls.moves != moves)
       l->vain = 0;
     if (l->progress != progress)
-      note_progress(l);
-    else if (!has_work_left(l) && !may_poll(l))
+      busy_poll_note_progress(&l->poll, &l->all->polling);
+    else if (!has_work_left(l) && !busy_poll_is_worth_it(&l->poll, &l->all->polling))
       sleep_until_woken(l);
   }
   return NULL;
@@ -368,19 +341,13 @@ static error *start_loop(loop *l)
     return error_new(ERROR_UNAVAILABLE, "cannot start an HTTP loop: %s", strerror(errno));
   RETURN_IF_ERROR(thread_start(&l->thread, "http-loop", run, l));
   l->started = true;
-  atomic_fetch_add(&l->all->awake, 1);
+  busy_poll_awake(&l->all->polling);
   return NULL;
-}
-
-static unsigned default_count(unsigned cpus)
-{
-  return cpus < 2 ? 2 : cpus > 8 ? 8 : cpus;
 }
 
 error *loops_new(const loops_options *options, http_server *http, loops **result)
 {
-  unsigned cpus = machine_cpus();
-  unsigned count = options->count == 0 ? default_count(cpus) : options->count;
+  unsigned count = listener_loop_count(options->count);
   size_t size;
   bool fits = checked_array_size(sizeof(loops), count, sizeof(loop), &size);
   loops *all = fits ? calloc(1, size) : NULL;
@@ -388,9 +355,7 @@ error *loops_new(const loops_options *options, http_server *http, loops **result
     return error_no_memory();
   all->http = http;
   all->count = count;
-  // Where there is one processor, polling would keep it from whoever is waited for.
-  all->busy_poll_ns = cpus > 1 ? (uint64_t)options->busy_poll_us * 1000 : 0;
-  all->max_polling = cpus / 2;
+  busy_poll_limits_init(&all->polling, options->busy_poll_us);
   for (unsigned i = 0; i < all->count; i++) {
     all->loops[i].all = all;
     all->loops[i].epoll_fd = all->loops[i].wake_fd = -1;

@@ -131,11 +131,6 @@ error *metrics_server_new(const metrics_server_options *options, TRITONSERVER_Se
   return NULL;
 }
 
-uint16_t metrics_server_port(const metrics_server *metrics)
-{
-  return metrics->listener.port;
-}
-
 void metrics_server_free(metrics_server *metrics)
 {
   if (metrics == NULL)

@@ -12,7 +12,7 @@ typedef struct metrics_server metrics_server;
 
 typedef struct metrics_server_options {
   const char *address; // as in http_server_options; copied
-  uint16_t port;       // 0: any free one, see metrics_server_port
+  uint16_t port;       // 0: any free one; the log says which
   unsigned unix_mode;  // as in http_server_options
 } metrics_server_options;
 
@@ -20,8 +20,6 @@ typedef struct metrics_server_options {
 // Errors: as http_server_new.
 error *metrics_server_new(const metrics_server_options *options, TRITONSERVER_Server *server,
                           metrics_server **result);
-
-uint16_t metrics_server_port(const metrics_server *metrics);
 
 // Stops the thread and closes what is open. NULL is allowed.
 void metrics_server_free(metrics_server *metrics);

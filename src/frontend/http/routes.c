@@ -1,6 +1,7 @@
 // The route table and its search. Called on the loop threads before a request's body is taken.
 #include "frontend/http/routes.h"
 
+#include "base/text.h"
 #include "frontend/http/handlers.h"
 
 #include <stdint.h>
@@ -183,17 +184,6 @@ route_match routes_find(unsigned method, slice path)
   return match;
 }
 
-static int hex_digit(char c)
-{
-  if (c >= '0' && c <= '9')
-    return c - '0';
-  if (c >= 'a' && c <= 'f')
-    return c - 'a' + 10;
-  if (c >= 'A' && c <= 'F')
-    return c - 'A' + 10;
-  return -1;
-}
-
 bool route_decode(slice from, char *to)
 {
   for (size_t i = 0; i < from.size; i++) {
@@ -201,8 +191,8 @@ bool route_decode(slice from, char *to)
       *to++ = from.data[i];
       continue;
     }
-    int high = i + 1 < from.size ? hex_digit(from.data[i + 1]) : -1;
-    int low = i + 2 < from.size ? hex_digit(from.data[i + 2]) : -1;
+    int high = i + 1 < from.size ? text_hex_digit(from.data[i + 1]) : -1;
+    int low = i + 2 < from.size ? text_hex_digit(from.data[i + 2]) : -1;
     if (high < 0 || low < 0)
       return false;
     int c = high * 16 + low;

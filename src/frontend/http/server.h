@@ -8,11 +8,11 @@
 #include "frontend/http/connections.h"
 #include "frontend/http/http_server.h"
 #include "frontend/http/loop.h"
+#include "frontend/protocol/drain.h"
 #include "frontend/protocol/jobs.h"
 #include "frontend/protocol/listen.h"
 
 #include <microhttpd.h>
-#include <pthread.h>
 #include <stdatomic.h>
 
 struct http_server {
@@ -25,7 +25,7 @@ struct http_server {
   jobs *probes;                              // readiness: not to wait behind loads
   jobs *workers;                             // long computations: one thread for each processor
   parallel parallel;                         // parts of them, on the same threads
-  TRITONSERVER_ResponseAllocator *allocator; // for outputs (infer_output.c)
+  TRITONSERVER_ResponseAllocator *allocator; // for outputs
   struct MHD_Response *empty_reply;          // shared by all replies without a body
   struct MHD_Response *empty_json_reply;     // the same with application/json
   byte_budget budget;
@@ -33,12 +33,10 @@ struct http_server {
   refcount references;       // the owner's and one of each exchange: the core may keep an exchange
                              // longer than its reply
   _Atomic bool leaving;      // not ready; replies ask the client to close
-  _Atomic bool draining;     // nothing new is accepted
   _Atomic bool stopping;     // nothing new is handled
   _Atomic size_t unanswered; // requests whose reply is not sent
   _Atomic size_t busy;       // requests being handled, suspended ones too
-  pthread_mutex_t mutex;     // with `changed`: for whoever waits for one of the two to fall
-  pthread_cond_t changed;    // on the monotonic clock
+  drain drain;               // of those two; once begun nothing new is accepted
 };
 
 void http_server_ref(http_server *http);

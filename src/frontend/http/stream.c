@@ -119,7 +119,7 @@ static stream_item *make_item(stream *s, TRITONSERVER_InferenceResponse *respons
   weigh(item);
   if (budget_take_work(&s->exchange->http->budget, item->reserved))
     return item;
-  *why = "the server holds as many bytes of answers as it may, try again later";
+  *why = BUDGET_ANSWERS_FULL;
   item->reserved = 0;
   free_item(s, item);
   return NULL;
@@ -285,7 +285,7 @@ static void format(stream *s)
   if (s->text.failed)
     end_with(s, "out of memory");
   else if (size > 0 && !budget_take_work(&s->exchange->http->budget, size))
-    end_with(s, "the server holds as many bytes of answers as it may, try again later");
+    end_with(s, BUDGET_ANSWERS_FULL);
   else
     s->reserved = size;
 }

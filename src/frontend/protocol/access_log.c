@@ -218,10 +218,10 @@ static bool take(access_log *log, buffer *lines, bool *reopen)
   LOCK_SCOPE(&log->mutex);
   while (log->pending.size == 0 && !is_urgent(log))
     pthread_cond_wait(&log->changed, &log->mutex);
-  struct timespec deadline = clock_timespec(clock_monotonic_ns() + GATHER_NS);
-  int status = 0;
-  while (log->pending.size < ENOUGH_BYTES && !is_urgent(log) && status == 0)
-    status = pthread_cond_timedwait(&log->changed, &log->mutex, &deadline);
+  uint64_t deadline_ns = clock_monotonic_ns() + GATHER_NS;
+  while (log->pending.size < ENOUGH_BYTES && !is_urgent(log) &&
+         thread_wait(&log->changed, &log->mutex, deadline_ns))
+    ;
   buffer empty = *lines;
   *lines = log->pending;
   log->pending = empty;
@@ -284,12 +284,8 @@ static access_log *allocate(const char *path, bool json)
   memcpy(log->path_copy, path, size);
   log->path = strcmp(path, "-") == 0 ? NULL : log->path_copy;
   log->json = json;
-  pthread_condattr_t attributes;
   pthread_mutex_init(&log->mutex, NULL);
-  pthread_condattr_init(&attributes);
-  pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
-  pthread_cond_init(&log->changed, &attributes);
-  pthread_condattr_destroy(&attributes);
+  pthread_cond_init(&log->changed, NULL);
   return log;
 }
 
@@ -317,13 +313,12 @@ error *access_log_open(const char *path, bool json, access_log **result)
 // True when the writer has ended in time.
 static bool stop_writer(access_log *log)
 {
-  struct timespec deadline = clock_timespec(clock_monotonic_ns() + CLOSE_NS);
+  uint64_t deadline_ns = clock_monotonic_ns() + CLOSE_NS;
   LOCK_SCOPE(&log->mutex);
   log->stopping = true;
   pthread_cond_signal(&log->changed);
-  int status = 0;
-  while (!log->ended && status == 0)
-    status = pthread_cond_timedwait(&log->changed, &log->mutex, &deadline);
+  while (!log->ended && thread_wait(&log->changed, &log->mutex, deadline_ns))
+    ;
   return log->ended;
 }
 

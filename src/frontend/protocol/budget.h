@@ -14,6 +14,10 @@
 // Smaller blocks of an answer are not counted: all threads share the count.
 #define BUDGET_LEAST_BYTES (64u << 10)
 
+// What clients are told when there is no room.
+#define BUDGET_REQUESTS_FULL "the server holds as many bytes of requests as it may, try again later"
+#define BUDGET_ANSWERS_FULL  "the server holds as many bytes of answers as it may, try again later"
+
 typedef struct byte_budget {
   size_t limit; // of requests
   _Atomic size_t used;

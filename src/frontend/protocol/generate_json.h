@@ -1,6 +1,6 @@
 // The JSON of the generate extension: one flat object each way. A member with the name of an input
 // is that input's value, any other one is a parameter of the request; the object `parameters` holds
-// more of both. Pure functions: memory comes from the caller's arena. Called on loop threads.
+// more of both. Pure functions: memory comes from the caller's arena. Any thread.
 #ifndef NEREID_FRONTEND_PROTOCOL_GENERATE_JSON_H
 #define NEREID_FRONTEND_PROTOCOL_GENERATE_JSON_H
 

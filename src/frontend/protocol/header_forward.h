@@ -13,6 +13,7 @@ typedef struct header_forward header_forward;
 
 // Compiles a Perl-compatible expression, which a field's name is searched for without regard to
 // case ("(?-i)" at its front brings it back). An empty pattern forwards nothing: *result is NULL.
+// INVALID_ARG, with the place and PCRE2's reason, when it is no expression.
 error *header_forward_new(const char *pattern, header_forward **result);
 void header_forward_free(header_forward *forward); // NULL is allowed
 

@@ -1,5 +1,5 @@
 // The JSON part of an inference reply (KServe v2). Appends to a buffer; numbers are printed
-// straight from the tensors. Pure functions, called on loop threads.
+// straight from the tensors. Pure functions; any thread.
 #ifndef NEREID_FRONTEND_PROTOCOL_INFER_RESPONSE_JSON_H
 #define NEREID_FRONTEND_PROTOCOL_INFER_RESPONSE_JSON_H
 

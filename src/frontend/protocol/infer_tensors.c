@@ -10,10 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define ARENA_MAX_BYTES   1024 // larger outputs have a block of their own
-#define UNCOUNTED_BYTES   4096 // of the inference's own arena: smaller copies do not count
-#define TOO_MANY_ANSWERS  "the server holds as many bytes of answers as it may, try again later"
-#define TOO_MANY_REQUESTS "the server holds as many bytes of requests as it may, try again later"
+#define ARENA_MAX_BYTES 1024 // larger outputs have a block of their own
+#define UNCOUNTED_BYTES 4096 // of the inference's own arena: smaller copies do not count
 
 // An output's buffer, made by the allocator, released with the response.
 typedef struct output_buffer {
@@ -39,7 +37,7 @@ static error *reserve(infer_tensors *t, size_t size, const char *refusal)
 
 error *infer_tensors_reserve(infer_tensors *t, size_t sum)
 {
-  return reserve(t, sum - t->reserved, TOO_MANY_REQUESTS);
+  return reserve(t, sum - t->reserved, BUDGET_REQUESTS_FULL);
 }
 
 static error *add_shared_data(infer_tensors *t, const infer_json_input *input)
@@ -53,7 +51,7 @@ static error *add_shared_data(infer_tensors *t, const infer_json_input *input)
   if (span->byte_size == 0)
     return NULL;
   if (copied) {
-    RETURN_IF_ERROR(reserve(t, span->byte_size, TOO_MANY_REQUESTS));
+    RETURN_IF_ERROR(reserve(t, span->byte_size, BUDGET_REQUESTS_FULL));
     base = shared_tensors_copy(&t->shared, span, t->arena);
     if (base == NULL)
       return error_no_memory();
@@ -193,7 +191,7 @@ static TRITONSERVER_Error *find_memory(infer_tensors *t, output_buffer *output,
   }
   if (byte_size >= BUDGET_LEAST_BYTES) {
     if (!budget_take_work(t->budget, byte_size))
-      return TRITONSERVER_ErrorNew(TRITONSERVER_ERROR_UNAVAILABLE, TOO_MANY_ANSWERS);
+      return TRITONSERVER_ErrorNew(TRITONSERVER_ERROR_UNAVAILABLE, BUDGET_ANSWERS_FULL);
     output->reserved = byte_size;
   }
   *memory = allocate_memory(t, output, byte_size);
@@ -331,7 +329,7 @@ static error *take_classes(infer_tensors *t, arena *a, const class_strings *stri
                            response_output_json *o)
 {
   size_t size = strings->elements.size;
-  RETURN_IF_ERROR(reserve(t, size, TOO_MANY_ANSWERS));
+  RETURN_IF_ERROR(reserve(t, size, BUDGET_ANSWERS_FULL));
   char *data = arena_allocate(a, size);
   int64_t *shape = arena_allocate_array(a, strings->shape_count, sizeof(*shape));
   if (data == NULL || shape == NULL)

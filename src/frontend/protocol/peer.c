@@ -5,6 +5,8 @@
 #include <netinet/in.h>
 #include <stdio.h>
 
+const char *const peer_proxy_headers[] = {"forwarded", "x-forwarded-for", "x-real-ip", NULL};
+
 static bool is_loopback_v6(const struct in6_addr *address)
 {
   return IN6_IS_ADDR_LOOPBACK(address) ||

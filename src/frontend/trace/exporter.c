@@ -87,8 +87,7 @@ static bool is_due(exporter *e)
   uint64_t due = e->oldest_ns + e->limits.wait_ns;
   if (clock_monotonic_ns() >= due)
     return true;
-  const struct timespec until = clock_timespec(due);
-  pthread_cond_clockwait(&e->changed, &e->lock, CLOCK_MONOTONIC, &until);
+  thread_wait(&e->changed, &e->lock, due);
   return false;
 }
 

@@ -16,12 +16,7 @@
 
 static error *replace(char **place, const char *text)
 {
-  char *copy = strdup(text);
-  if (copy == NULL)
-    return error_no_memory();
-  free(*place);
-  *place = copy;
-  return NULL;
+  return text_replace(place, text) ? NULL : error_no_memory();
 }
 
 static error *read_number(const char *name, const char *text, int64_t least, int64_t most,

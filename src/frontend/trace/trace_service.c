@@ -197,22 +197,30 @@ error *trace_file_refused(void)
                    "trace file location can not be updated through network protocol");
 }
 
+static const struct {
+  const char *name;
+  uint32_t bit;
+} levels[] = {
+    {"TIMESTAMPS", TRITONSERVER_TRACE_LEVEL_TIMESTAMPS},
+    {"TENSORS", TRITONSERVER_TRACE_LEVEL_TENSORS},
+};
+
+#define LEVEL_COUNT (sizeof(levels) / sizeof(levels[0]))
+
 // Levels that are not known are ignored, as in Triton.
 static error *read_level(trace_update *u, const slice *values, size_t count)
 {
-  bool known = false;
+  bool off = false;
   u->level = TRITONSERVER_TRACE_LEVEL_DISABLED;
   for (size_t i = 0; i < count; i++) {
-    bool off = slice_equal_text(values[i], "OFF");
-    if (off && count > 1)
-      return error_new(ERROR_INVALID_ARG, "Expect only one trace level 'OFF' is specified");
-    bool timestamps = slice_equal_text(values[i], "TIMESTAMPS");
-    bool tensors = slice_equal_text(values[i], "TENSORS");
-    known = known || off || timestamps || tensors;
-    u->level |= timestamps ? TRITONSERVER_TRACE_LEVEL_TIMESTAMPS : 0u;
-    u->level |= tensors ? TRITONSERVER_TRACE_LEVEL_TENSORS : 0u;
+    off = off || slice_equal_text(values[i], "OFF");
+    for (size_t k = 0; k < LEVEL_COUNT; k++)
+      if (slice_equal_text(values[i], levels[k].name))
+        u->level |= levels[k].bit;
   }
-  u->given[TRACE_KEY_LEVEL] = known;
+  if (off && count > 1)
+    return error_new(ERROR_INVALID_ARG, "Expect only one trace level 'OFF' is specified");
+  u->given[TRACE_KEY_LEVEL] = off || u->level != TRITONSERVER_TRACE_LEVEL_DISABLED;
   return NULL;
 }
 
@@ -297,12 +305,11 @@ static shown look_up(trace_service *s, const char *model)
 
 static void visit_level(uint32_t level, trace_visitor *visit, void *context)
 {
-  const char *names[2];
+  const char *names[LEVEL_COUNT];
   size_t count = 0;
-  if ((level & TRITONSERVER_TRACE_LEVEL_TIMESTAMPS) != 0)
-    names[count++] = "TIMESTAMPS";
-  if ((level & TRITONSERVER_TRACE_LEVEL_TENSORS) != 0)
-    names[count++] = "TENSORS";
+  for (size_t i = 0; i < LEVEL_COUNT; i++)
+    if ((level & levels[i].bit) != 0)
+      names[count++] = levels[i].name;
   if (count == 0)
     names[count++] = "OFF";
   visit(context, trace_key_name(TRACE_KEY_LEVEL), names, count);

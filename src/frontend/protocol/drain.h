@@ -1,0 +1,47 @@
+// The end of a listener: waiting until counts of its own, of connections or requests, are 0. Until
+// then counting is all that they cost.
+#ifndef NEREID_FRONTEND_PROTOCOL_DRAIN_H
+#define NEREID_FRONTEND_PROTOCOL_DRAIN_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+typedef struct drain {
+  _Atomic bool begun;    // from then on a count that is 0 is told to whoever waits
+  pthread_mutex_t mutex; // with `changed`
+  pthread_cond_t changed;
+} drain;
+
+void drain_init(drain *d);
+void drain_fini(drain *d);
+
+// Before the first drain_wait. Any thread, idempotent.
+static inline void drain_begin(drain *d)
+{
+  atomic_store(&d->begun, true);
+}
+
+static inline bool drain_has_begun(const drain *d)
+{
+  return atomic_load(&d->begun);
+}
+
+// Tells whoever waits.
+void drain_signal(drain *d);
+
+// Takes one off the count. Any thread. Sequentially consistent with drain_begin and drain_wait:
+// either this thread sees that the drain has begun, or the waiting one sees the count.
+static inline void drain_count_down(drain *d, _Atomic size_t *count)
+{
+  if (atomic_fetch_sub(count, 1) == 1 && drain_has_begun(d))
+    drain_signal(d);
+}
+
+// Waits until the count is 0, or that moment of clock_monotonic_ns has come (CLOCK_NEVER: it does
+// not); returns the count.
+size_t drain_wait(drain *d, _Atomic size_t *count, uint64_t deadline_ns);
+
+#endif

@@ -1,0 +1,27 @@
+#include "frontend/protocol/listener_limits.h"
+
+#include "base/machine.h"
+
+#include <limits.h>
+
+unsigned listener_loop_count(unsigned wanted)
+{
+  if (wanted != 0)
+    return wanted;
+  unsigned cpus = machine_cpus();
+  return cpus < 2 ? 2 : cpus > 8 ? 8 : cpus;
+}
+
+unsigned listener_connection_limit(unsigned wanted, size_t others)
+{
+  size_t descriptors = machine_descriptors();
+  size_t most = descriptors > 2 * others ? descriptors - others : descriptors / 2;
+  if (wanted != 0 && wanted <= most)
+    return wanted;
+  return most < UINT_MAX ? (unsigned)most : UINT_MAX;
+}
+
+size_t listener_byte_limit(size_t wanted)
+{
+  return wanted == 0 ? machine_memory() / 4 : wanted;
+}

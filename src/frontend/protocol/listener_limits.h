@@ -1,0 +1,17 @@
+// What a listener takes for itself where its options leave it open. Reads files: at the start.
+#ifndef NEREID_FRONTEND_PROTOCOL_LISTENER_LIMITS_H
+#define NEREID_FRONTEND_PROTOCOL_LISTENER_LIMITS_H
+
+#include <stddef.h>
+
+// Loop threads: `wanted`, or for 0 one for each processor, 2 at least and 8 at most.
+unsigned listener_loop_count(unsigned wanted);
+
+// Open connections: `wanted`, or fewer where the process may not open as many descriptors and have
+// `others` left for models, other listeners and the like; for 0 as many as that allows.
+unsigned listener_connection_limit(unsigned wanted, size_t others);
+
+// Bytes that requests may hold: `wanted`, or for 0 a quarter of the memory.
+size_t listener_byte_limit(size_t wanted);
+
+#endif
