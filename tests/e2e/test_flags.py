@@ -51,6 +51,18 @@ def test_a_mistake_is_named_and_ends_with_1(nereid, case):
     assert len([l for l in result.stderr.splitlines() if l]) == 1
 
 
+def test_a_setting_without_a_backend_is_for_all(start_server, repository):
+    make_identity(repository, "m")
+    server = start_server(repository, flags=["--backend-config=mine=1,2", "--backend-config=identity,own=3", "--backend-config=other,no=4"])
+    row = re.search(r"^\| identity .*$", server.log, re.M).group(0)
+    assert '"mine":"1,2"' in row and '"own":"3"' in row and '"no"' not in row
+
+
+def test_a_negative_exit_timeout_is_0(nereid, repository):
+    result = run(nereid, f"--model-repository={repository}", "--exit-timeout-secs=-5", "--access-log=/no/such/folder/log")
+    assert "--access-log" in result.stderr and "Timeout 0: Found 0 in-flight" in result.stdout
+
+
 def test_values_may_stand_apart_and_names_may_be_short(start_server, repository):
     make_identity(repository, "m")
     server = start_server(repository, flags=["--exit-timeout-secs", "7", "--strict-r=true", "--id", "mine"])
