@@ -92,19 +92,30 @@ static void append_tensor(buffer *out, const char *name, int datatype_value, con
   buffer_append_text(out, "]}");
 }
 
-static error *append_ready_versions(buffer *out, server *s, const char *name)
+static error *append_all_ready(buffer *out, server *s, const char *name)
 {
   size_t count;
   int64_t *versions AUTO_FREE = NULL;
   RETURN_IF_ERROR(server_ready_versions(s, name, &versions, &count));
-  append_key(out, "versions");
-  buffer_append_char(out, '[');
   for (size_t i = 0; i < count; i++) {
     next_element(out);
     buffer_append_format(out, "\"%" PRId64 "\"", versions[i]);
   }
-  buffer_append_char(out, ']');
   return NULL;
+}
+
+// Who asks for a version is told of that one.
+static error *append_versions(buffer *out, server *s, const char *name, int64_t asked)
+{
+  error *e = NULL;
+  append_key(out, "versions");
+  buffer_append_char(out, '[');
+  if (asked == -1)
+    e = append_all_ready(out, s, name);
+  else
+    buffer_append_format(out, "\"%" PRId64 "\"", asked);
+  buffer_append_char(out, ']');
+  return e;
 }
 
 TRITONSERVER_Error *TRITONSERVER_ServerModelMetadata(TRITONSERVER_Server *s, const char *model_name,
@@ -120,7 +131,7 @@ TRITONSERVER_Error *TRITONSERVER_ServerModelMetadata(TRITONSERVER_Server *s, con
   buffer out = BUFFER_EMPTY;
   buffer_append_char(&out, '{');
   append_string(&out, "name", model_name);
-  e = append_ready_versions(&out, of(s), model_name);
+  e = append_versions(&out, of(s), model_name, model_version);
   append_string(&out, "platform", config->platform[0] != '\0' ? config->platform : config->backend);
   append_key(&out, "inputs");
   buffer_append_char(&out, '[');

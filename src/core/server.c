@@ -121,6 +121,43 @@ static error *make_server(const server_options *options, server **result)
   return NULL;
 }
 
+// Unless it has begun, or the server is to end already.
+static error *begin_startup(server *s)
+{
+  LOCK_SCOPE(&s->lock);
+  if (s->startup_running)
+    return NULL;
+  if (server_state_of(s) == SERVER_EXITING)
+    return error_new(ERROR_UNAVAILABLE, "Server exiting");
+  error *e = thread_start(&s->startup_thread, "startup", run_startup, s);
+  s->startup_running = e == NULL;
+  return e;
+}
+
+static error *await_startup(server *s)
+{
+  LOCK_SCOPE(&s->lock);
+  while (!s->startup_done)
+    pthread_cond_wait(&s->changed, &s->lock);
+  return s->startup_failure == NULL ? NULL : error_new(ERROR_INTERNAL, "%s", s->startup_failure);
+}
+
+error *server_await_startup(server *s)
+{
+  RETURN_IF_ERROR(begin_startup(s));
+  return await_startup(s);
+}
+
+static error *start_up(server *s)
+{
+  RETURN_IF_ERROR(begin_startup(s));
+  error *e = await_startup(s);
+  if (s->options.exit_on_error)
+    return e;
+  error_free(e); // logged; the server runs with what there is
+  return NULL;
+}
+
 error *server_new(const server_options *options, server **result)
 {
   server *s;
@@ -128,30 +165,14 @@ error *server_new(const server_options *options, server **result)
   RETURN_IF_ERROR(check_repositories(options));
   RETURN_IF_ERROR(make_server(options, &s));
   error *e = options->metrics ? model_metrics_new(s, &s->metrics) : NULL;
-  if (e == NULL)
-    e = thread_start(&s->startup_thread, "startup", run_startup, s);
-  s->startup_running = e == NULL;
-  if (e == NULL && !loads_in_background(&s->options)) {
-    e = server_await_startup(s);
-    if (e != NULL && !s->options.exit_on_error) {
-      error_free(e); // logged; the server runs with what there is
-      e = NULL;
-    }
-  }
+  if (e == NULL && !loads_in_background(&s->options))
+    e = start_up(s);
   if (e != NULL) {
     server_free(s);
     return e;
   }
   *result = s;
   return NULL;
-}
-
-error *server_await_startup(server *s)
-{
-  LOCK_SCOPE(&s->lock);
-  while (!s->startup_done)
-    pthread_cond_wait(&s->changed, &s->lock);
-  return s->startup_failure == NULL ? NULL : error_new(ERROR_INTERNAL, "%s", s->startup_failure);
 }
 
 // ---- end ----

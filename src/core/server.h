@@ -13,19 +13,19 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-// Makes the server and begins to load the start-up models. Returns when they are in, or at once
-// when the backend setting ("", "nereid-background-load") is "true" (then server_await_startup
-// gives the outcome). Options are copied. Errors: INVALID_ARG and UNSUPPORTED for options that
-// cannot be; INTERNAL "failed to load all models" when options->exit_on_error is set and a start-up
-// model failed: there is no server then.
+// Makes the server and loads the start-up models. When the backend setting
+// ("", "nereid-background-load") is "true" that begins with server_await_startup, so that whatever
+// else can fail at the start can do so before. Options are copied. Errors: INVALID_ARG and
+// UNSUPPORTED for options that cannot be; INTERNAL "failed to load all models" when
+// options->exit_on_error is set and a start-up model failed: there is no server then.
 error *server_new(const server_options *options, server **result);
 
 // Stops (server_stop) and releases the server. Whatever outlives the exit timeout is left to the
 // process's end, since a backend may still be using it.
 void server_free(server *s);
 
-// Blocks until the start-up models are in. INTERNAL "failed to load all models" when one failed,
-// whatever exit_on_error says.
+// Begins to load the start-up models where server_new did not, and blocks until they are in.
+// INTERNAL "failed to load all models" when one failed, whatever exit_on_error says.
 error *server_await_startup(server *s);
 
 // Refuses new requests, waits for those accepted and unloads all models, for at most the exit

@@ -63,8 +63,8 @@ const option option_table[] = {
     TEXT(GLOBAL, "id", "<name>", id, "triton", "Name of the server in metadata and log."),
     BOOL(GLOBAL, "exit-on-error", exit_on_error, "true",
          "Exit when a start-up model does not load. Otherwise serve the others."),
-    INTEGER(GLOBAL, "exit-timeout-secs", "<seconds>", exit_timeout_seconds, 0, UINT_MAX, "30",
-            "How long to wait for requests and models when the server is stopped."),
+    INTEGER(GLOBAL, "exit-timeout-secs", "<seconds>", exit_timeout_seconds, INT_MIN, UINT_MAX, "30",
+            "How long to wait for requests and models when the server is stopped; below 0 is 0."),
     INTEGER(GLOBAL, "shutdown-delay-secs", "<seconds>", shutdown_delay_seconds, 0, 3600, "0",
             "How long to serve on, not ready, before the server stops: for load balancers. Not in "
             "Triton."),
@@ -261,7 +261,7 @@ const option option_table[] = {
 
     TEXT(BACKEND, "backend-directory", "<path>", backend_directory, "",
          "Where backends are: <path>/<name>/libtriton_<name>.so. nereid's own when empty."),
-    LIST(BACKEND, "backend-config", "[<backend>],<setting>=<value>", backend_configs,
+    LIST(BACKEND, "backend-config", "[<backend>,]<setting>=<value>", backend_configs,
          "A setting of a backend, or of all. May be repeated."),
     CHOICE(BACKEND, "worker-sandbox", "standard|strict", worker_sandbox, "standard",
            "What processes that run Python models are kept from. Not in Triton."),

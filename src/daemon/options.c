@@ -269,6 +269,8 @@ static error *read_all(daemon_options *options, bool secure, const char *file,
   if (file != NULL)
     RETURN_IF_ERROR(yaml_config_read(options, file));
   RETURN_IF_ERROR(apply(options, arguments, count));
+  if (options->exit_timeout_seconds < 0) // as in Triton
+    options->exit_timeout_seconds = 0;
   options->secure = options->secure || strcmp(options->security, "strict") == 0;
   return NULL;
 }

@@ -23,40 +23,40 @@ static error *bad_form(const char *flag, const char *value, const char *form)
   return error_new(ERROR_INVALID_ARG, "--%s: invalid value '%s', expected %s", flag, value, form);
 }
 
-// Splits "<group>,<name>=<value>".
-static error *set_grouped(TRITONSERVER_ServerOptions *options, const char *flag, const char *text,
-                          const char *form, setting_setter *set)
+// A flag of the form "<group>,<name>=<value>"; where the group may be missing, it is "" then.
+typedef struct grouped_flag {
+  const char *name;
+  const char *form; // as it is told
+  bool group_needed;
+  setting_setter *set;
+} grouped_flag;
+
+static error *set_grouped(TRITONSERVER_ServerOptions *options, const grouped_flag *flag,
+                          const char *text)
 {
-  const char *comma = strchr(text, ',');
-  const char *equals = comma != NULL ? strchr(comma + 1, '=') : NULL;
-  if (equals == NULL || equals == comma + 1 || equals[1] == '\0')
-    return bad_form(flag, text, form);
-  char *group = text_copy((slice){text, (size_t)(comma - text)});
-  char *name = text_copy((slice){comma + 1, (size_t)(equals - comma - 1)});
-  error *e = group == NULL || name == NULL ? error_no_memory()
-                                           : error_from_seam(set(options, group, name, equals + 1));
+  size_t head_size = strcspn(text, "="); // values may hold commas
+  const char *comma = memchr(text, ',', head_size);
+  size_t group_size = comma != NULL ? (size_t)(comma - text) : 0;
+  size_t name_start = comma != NULL ? group_size + 1 : 0;
+  if ((flag->group_needed && group_size == 0) || name_start == head_size ||
+      text[head_size] == '\0' || text[head_size + 1] == '\0')
+    return bad_form(flag->name, text, flag->form);
+  char *group = text_copy((slice){text, group_size});
+  char *name = text_copy((slice){text + name_start, head_size - name_start});
+  error *e = group == NULL || name == NULL
+                 ? error_no_memory()
+                 : error_from_seam(flag->set(options, group, name, text + head_size + 1));
   free(group);
   free(name);
   return e;
 }
 
-// "<setting>=<value>" or "<group>,<setting>=<value>".
-static error *set_metrics(TRITONSERVER_ServerOptions *options, const char *text)
+static error *set_all_grouped(TRITONSERVER_ServerOptions *options, const grouped_flag *flag,
+                              const string_list *texts)
 {
-  const char *form = "<setting>=<value>";
-  if (strchr(text, '=') == NULL)
-    return bad_form("metrics-config", text, form);
-  AUTO_BUFFER buffer grouped = BUFFER_EMPTY;
-  const char *comma = strchr(text, ',');
-  if (comma == NULL || comma > strchr(text, '='))
-    buffer_append_char(&grouped, ',');
-  buffer_append_text(&grouped, text);
-  char *full = buffer_take_text(&grouped);
-  error *e = full == NULL ? error_no_memory()
-                          : set_grouped(options, "metrics-config", full, form,
-                                        TRITONSERVER_ServerOptionsSetMetricsConfig);
-  free(full);
-  return e;
+  for (size_t i = 0; i < texts->count; i++)
+    RETURN_IF_ERROR(set_grouped(options, flag, texts->items[i]));
+  return NULL;
 }
 
 // "<name>:<count>[:<device>]"
@@ -166,17 +166,15 @@ static error *set_repository(TRITONSERVER_ServerOptions *s, const daemon_options
 
 static error *set_backends(TRITONSERVER_ServerOptions *s, const daemon_options *o)
 {
+  static const grouped_flag backend_config = {"backend-config", "[<backend>,]<setting>=<value>",
+                                              false, TRITONSERVER_ServerOptionsSetBackendConfig};
+  static const grouped_flag host_policy = {"host-policy", "<policy>,<setting>=<value>", true,
+                                           TRITONSERVER_ServerOptionsSetHostPolicy};
   RETURN_IF_ERROR(set_backend_directory(s, o->backend_directory));
   // before --backend-config, which may say otherwise
   TRY(TRITONSERVER_ServerOptionsSetBackendConfig(s, "", "worker-sandbox", o->worker_sandbox));
-  for (size_t i = 0; i < o->backend_configs.count; i++)
-    RETURN_IF_ERROR(set_grouped(s, "backend-config", o->backend_configs.items[i],
-                                "[<backend>],<setting>=<value>",
-                                TRITONSERVER_ServerOptionsSetBackendConfig));
-  for (size_t i = 0; i < o->host_policies.count; i++)
-    RETURN_IF_ERROR(set_grouped(s, "host-policy", o->host_policies.items[i],
-                                "<policy>,<setting>=<value>",
-                                TRITONSERVER_ServerOptionsSetHostPolicy));
+  RETURN_IF_ERROR(set_all_grouped(s, &backend_config, &o->backend_configs));
+  RETURN_IF_ERROR(set_all_grouped(s, &host_policy, &o->host_policies));
   bool limited = strcmp(o->rate_limit, "off") != 0;
   TRY(TRITONSERVER_ServerOptionsSetRateLimiterMode(s, limited ? TRITONSERVER_RATE_LIMIT_EXEC_COUNT
                                                               : TRITONSERVER_RATE_LIMIT_OFF));
@@ -200,13 +198,13 @@ static error *set_memory(TRITONSERVER_ServerOptions *s, const daemon_options *o)
 
 static error *set_metrics_options(TRITONSERVER_ServerOptions *s, const daemon_options *o)
 {
+  static const grouped_flag metrics_config = {"metrics-config", "<setting>=<value>", false,
+                                              TRITONSERVER_ServerOptionsSetMetricsConfig};
   TRY(TRITONSERVER_ServerOptionsSetMetrics(s, o->allow_metrics));
   TRY(TRITONSERVER_ServerOptionsSetGpuMetrics(s, o->allow_metrics && o->allow_gpu_metrics));
   TRY(TRITONSERVER_ServerOptionsSetCpuMetrics(s, o->allow_metrics && o->allow_cpu_metrics));
   TRY(TRITONSERVER_ServerOptionsSetMetricsInterval(s, (uint64_t)o->metrics_interval_ms));
-  for (size_t i = 0; i < o->metrics_configs.count; i++)
-    RETURN_IF_ERROR(set_metrics(s, o->metrics_configs.items[i]));
-  return NULL;
+  return set_all_grouped(s, &metrics_config, &o->metrics_configs);
 }
 
 static error *set_all(TRITONSERVER_ServerOptions *s, const daemon_options *o)

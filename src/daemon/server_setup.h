@@ -6,8 +6,8 @@
 #include "daemon/options.h"
 #include "triton/core/tritonserver.h"
 
-// Starts the server; its start-up models load in the background
-// (TRITONSERVER_ServerPollModelRepository waits for them). Errors name the flag where they can.
+// Makes the server. Its start-up models begin to load with TRITONSERVER_ServerPollModelRepository,
+// which waits for them. Errors name the flag where they can.
 error *server_setup(const daemon_options *options, TRITONSERVER_Server **server);
 
 #endif

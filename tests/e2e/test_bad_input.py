@@ -14,7 +14,7 @@ def tensor(**changes):
 
 
 CASES = {
-    "empty": (b"", 400, ["expected an object"]),
+    "blank": (b" ", 400, ["expected an object"]),
     "no JSON": (b"hello", 400, ["expected an object", "hello"]),
     "cut off": (json.dumps(tensor()).encode()[:-3], 400, ["the end of the text"]),
     "trailing": (json.dumps(tensor()).encode() + b" x", 400, ["expected the end of the text"]),

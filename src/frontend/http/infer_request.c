@@ -60,11 +60,10 @@ static bool fill_raw(exchange *x, inference *i)
 
 // ---- requests with a JSON part ----
 
-// Those with a meaning are members of the request already.
+// Those with a meaning are members of an infer request already; generate knows none.
 static TRITONSERVER_Error *set_parameter(TRITONSERVER_InferenceRequest *request,
                                          const json_parameter *p)
 {
-  uint32_t flags = 0;
   request_parameter parameter = {.name = p->name};
   switch (p->type) {
   case TRITONSERVER_PARAMETER_INT:
@@ -83,7 +82,7 @@ static TRITONSERVER_Error *set_parameter(TRITONSERVER_InferenceRequest *request,
     parameter.type = REQUEST_PARAMETER_STRING;
     parameter.value.string = p->value.string;
   }
-  return request_parameter_apply(request, &parameter, &flags);
+  return request_parameter_give(request, &parameter);
 }
 
 // Not for tensors of a size that a model cannot be through with in the time that a loop may take,
@@ -163,7 +162,7 @@ static bool fill_tensors(exchange *x, inference *i)
   infer_request_json json;
   if (!json_size_of(x, &json_size))
     return false;
-  if (json_size == 0 && x->headers.inference_header_length.state == NUMBER_VALID)
+  if (json_size == 0)
     return fill_raw(x, i);
   const slice text = {x->body.data, json_size};
   const slice binary = {x->body.data + json_size, x->body.size - json_size};

@@ -23,7 +23,7 @@ typedef struct infer_reply_parts {
   buffer text;             // the JSON part
   struct MHD_IoVec *parts; // the JSON part and the binary outputs
   size_t part_count;
-  bool binary; // there are binary outputs
+  bool binary; // bytes follow the text
 } infer_reply_parts;
 
 // What must outlive the reply; in the exchange's arena.
@@ -45,12 +45,11 @@ static bool list_parts(exchange *x, infer_reply_parts *reply)
       (struct MHD_IoVec){.iov_base = reply->text.data, .iov_len = reply->text.size};
   for (size_t k = 0; k < reply->json.output_count; k++) {
     const response_output_json *o = &reply->json.outputs[k];
-    if (o->form != RESPONSE_DATA_BINARY)
+    if (o->form != RESPONSE_DATA_BINARY || o->data_size == 0)
       continue;
     reply->binary = true;
-    if (o->data_size > 0)
-      reply->parts[reply->part_count++] =
-          (struct MHD_IoVec){.iov_base = o->data, .iov_len = o->data_size};
+    reply->parts[reply->part_count++] =
+        (struct MHD_IoVec){.iov_base = o->data, .iov_len = o->data_size};
   }
   return true;
 }

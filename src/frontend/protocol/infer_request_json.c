@@ -81,6 +81,15 @@ static error *read_parameters(json_cursor *c, const json_place *place, json_para
   return json_members(c, place, visit_parameter, &p);
 }
 
+// Of a tensor they may be null, as in Triton: some clients send what they leave out so.
+static error *read_tensor_parameters(json_cursor *c, const json_place *place,
+                                     json_parameters *parameters, size_t *count,
+                                     known_parameter *known, void *context)
+{
+  return json_peek(c) == 'n' ? json_skip(c, place)
+                             : read_parameters(c, place, parameters, count, known, context);
+}
+
 // The three keys of a tensor in shared memory.
 static error *read_shared_memory(json_shared_memory *m, json_cursor *c, const json_place *place,
                                  slice key, bool *known)
@@ -219,8 +228,9 @@ static error *visit_input_member(void *context, json_cursor *c, const json_place
     return note(&in->seen, SEEN_SHAPE) ? read_shape(in, c, place) : twice(place);
   if (slice_equal_text(key, "parameters"))
     return note(&in->seen, SEEN_PARAMETERS)
-               ? read_parameters(c, place, &in->input->parameters, &in->request->parameter_count,
-                                 known_input_parameter, in->input)
+               ? read_tensor_parameters(c, place, &in->input->parameters,
+                                        &in->request->parameter_count, known_input_parameter,
+                                        in->input)
                : twice(place);
   if (slice_equal_text(key, "data"))
     return note(&in->seen, SEEN_DATA) ? read_data(in, c, place) : twice(place);
@@ -322,8 +332,8 @@ static error *visit_output_member(void *context, json_cursor *c, const json_plac
     return note(&out->seen, SEEN_NAME) ? read_name(c, place, &out->output->name) : twice(place);
   if (slice_equal_text(key, "parameters"))
     return note(&out->seen, SEEN_PARAMETERS)
-               ? read_parameters(c, place, &out->output->parameters, &out->request->parameter_count,
-                                 known_output_parameter, out)
+               ? read_tensor_parameters(c, place, &out->output->parameters,
+                                        &out->request->parameter_count, known_output_parameter, out)
                : twice(place);
   return json_skip(c, place);
 }

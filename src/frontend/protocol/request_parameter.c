@@ -109,8 +109,8 @@ bool request_parameter_is_reserved(slice name)
   return has_reserved_prefix(name);
 }
 
-// Gives the model a parameter that means nothing to the server.
-static TRITONSERVER_Error *set_custom(TRITONSERVER_InferenceRequest *r, const request_parameter *p)
+TRITONSERVER_Error *request_parameter_give(TRITONSERVER_InferenceRequest *r,
+                                           const request_parameter *p)
 {
   switch (p->type) {
   case REQUEST_PARAMETER_BOOL:
@@ -145,5 +145,5 @@ TRITONSERVER_Error *request_parameter_apply(TRITONSERVER_InferenceRequest *r,
     return refuse("parameter keys starting with '%s' are reserved for Triton usage and should not "
                   "be specified.",
                   RESERVED_PREFIX);
-  return set_custom(r, p);
+  return request_parameter_give(r, p);
 }

@@ -40,4 +40,9 @@ bool request_parameter_is_reserved(slice name);
 TRITONSERVER_Error *request_parameter_apply(TRITONSERVER_InferenceRequest *request,
                                             const request_parameter *parameter, uint32_t *flags);
 
+// Gives the model a parameter, whatever its name. INVALID_ARG for types that models cannot be
+// given.
+TRITONSERVER_Error *request_parameter_give(TRITONSERVER_InferenceRequest *request,
+                                           const request_parameter *parameter);
+
 #endif
