@@ -91,6 +91,7 @@ grpc_inference *grpc_inference_new(call *c, message *message_owned,
   i->heard = heard;
   i->began_ns = grpc_loop_now_ns(c->loop);
   i->model_name = i->id = "";
+  i->model_version = -1;
   i->tensors = (infer_tensors){.arena = &i->arena,
                                .budget = &c->server->budget,
                                .memory = c->server->options.shared_memory,
