@@ -100,8 +100,8 @@ TRITONSERVER_InferenceRequestSetCorrelationIdString(TRITONSERVER_InferenceReques
                                                     const char *id)
 {
   if (strlen(id) > 128)
-    return error_to_abi(request_error(
-        of(r), ERROR_INVALID_ARG, "string correlation ID cannot be longer than 128 characters"));
+    return error_to_abi(
+        error_new(ERROR_UNSUPPORTED, "string correlation ID cannot be longer than 128 characters"));
   return error_to_abi(request_set_correlation_text(of(r), id));
 }
 

@@ -95,8 +95,6 @@ void statistics_count_success(statistics *s, bool single_writer, const request_t
   add_duration(&s->compute_output, single_writer,
                elapsed(times->compute_output_start, times->compute_end));
   add(&s->inference_count, single_writer, rows == 0 ? 1 : rows);
-  atomic_store_explicit(&s->last_inference_ms, clock_realtime_ns() / 1000000u,
-                        memory_order_relaxed);
   observe(&s->request_histogram, single_writer, whole);
   observe(&s->queue_histogram, single_writer, queued);
   observe(&s->compute_infer_histogram, single_writer, infer);
@@ -117,6 +115,8 @@ void statistics_count_execution(statistics *s, bool single_writer, uint64_t rows
   size_t row = counted < s->batch_row_count ? (size_t)counted : s->batch_row_count - 1;
   batch_counters *batch = &s->batch_rows[row];
   add(&s->execution_count, single_writer, 1);
+  atomic_store_explicit(&s->last_inference_ms, clock_realtime_ns() / 1000000u,
+                        memory_order_relaxed);
   add(&batch->count, single_writer, 1);
   add(&batch->compute_input_ns, single_writer, compute_input_ns);
   add(&batch->compute_infer_ns, single_writer, compute_infer_ns);

@@ -49,6 +49,12 @@ def twice():
     return made
 
 
+def output_twice():
+    made = with_output()
+    made.outputs.append(made.outputs[0])
+    return made
+
+
 def raw_and_typed():
     made = request()
     made.inputs[0].contents.int_contents.append(1)
@@ -79,6 +85,7 @@ BAD = {
     "an unknown version": request(model_version="7"),
     "no version": request(model_version="x"),
     "a version below 0": request(model_version="-2"),
+    "a version and more": request(model_version="1x"),
     "a decoupled model": request("repeat", shape=(2,)),
     "no inputs": no_inputs(),
     "an unknown input": request(name="WHAT"),
@@ -112,8 +119,10 @@ BAD = {
     "fewer strings than elements": request("t_bytes", "BYTES", (1, 2), struct.pack("<I", 1) + b"a"),
     "a length cut off": request("t_bytes", "BYTES", (1, 1), b"\1\0\0"),
     "an unknown output": with_output("WHAT"),
+    "an output twice": output_twice(),
     "a reserved parameter": with_parameter("triton_x", string_param="x"),
     "an empty final response of text": with_parameter("triton_enable_empty_final_response", string_param="true"),
+    "a sequence id too long": with_parameter("sequence_id", string_param="s" * 129),
     "a sequence id of a boolean": with_parameter("sequence_id", bool_param=True),
     "a sequence's start of a number": with_parameter("sequence_start", int64_param=1),
     "a sequence's end of a number": with_parameter("sequence_end", int64_param=1),

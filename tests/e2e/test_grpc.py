@@ -4,6 +4,7 @@ The other methods are in test_grpc_control.py, streams in test_grpc_stream.py, r
 """
 import json
 import os
+import time
 
 import grpc
 import ml_dtypes
@@ -225,3 +226,15 @@ def test_statistics_count_what_came_over_grpc(grpc_server, grpc_side, client):
     if grpc_side is NEREID:
         text = grpc_server.ask("/metrics", port=grpc_server.metrics_port).text
         assert f'nv_inference_request_success{{model="t_uint8",version="1"}} {before + 3}' in text
+
+
+def test_the_last_execution_is_told_even_when_it_failed(client):
+    """Milliseconds since 1970."""
+    def last():
+        return client.get_inference_statistics("tell").model_stats[0].last_inference
+
+    before = time.time_ns() // 1_000_000
+    with pytest.raises(InferenceServerException, match="as you wish"):
+        client.infer("tell", [tensor(np.array([1], np.int32))], parameters={"code": "INTERNAL"})
+    wait_for("the count", lambda: last() >= before)
+    assert last() <= time.time_ns() // 1_000_000

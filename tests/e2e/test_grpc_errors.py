@@ -23,9 +23,11 @@ INDICATOR = (
     "incomplete string length indicator for inference input 'INPUT0' for model 't_bytes', expecting 4 bytes but only {} bytes "
     "available. Please make sure the string length indicator is in one buffer."
 )
+NO_VERSION = (
+    "failed to get model version from specified version string '{}' (details: stol), version should be an integral value > 0"
+)
 INVALID = {
-    "no version": "failed to get model version from specified version string 'x' (details: stol), version should be an integral "
-                  "value > 0",
+    "no version": NO_VERSION.format("x"),
     "a version below 0": "invalid model version specified '-2' , version should be an integral value > 0",
     "no inputs": ID + "expected 1 inputs but got 0 inputs for model 't_int32'. Got input(s) [], but missing required input(s) "
                       "['INPUT0']. Please provide all required input(s).",
@@ -80,6 +82,7 @@ ANSWERS = {name: ("INVALID_ARGUMENT", text) for name, text in INVALID.items()} |
     "no model": ("NOT_FOUND", "Request for unknown model: '' is not found"),
     "an unknown version": ("NOT_FOUND", "Request for unknown model: 't_int32' version 7 is not found"),
     "a decoupled model": ("UNIMPLEMENTED", "ModelInfer RPC doesn't support models with decoupled transaction policy"),
+    "a sequence id too long": ("UNIMPLEMENTED", "string correlation ID cannot be longer than 128 characters"),
     "an unknown region": ("NOT_FOUND", "Unable to find shared memory region: 'r'"),
     "an unknown region for an output": ("NOT_FOUND", "Unable to find shared memory region: 'r'"),
 }
@@ -93,6 +96,8 @@ OTHERWISE = {
     "a batch too large": (BATCH + ", got 9", BATCH),
     "strings of too few bytes": (  # Triton hands them to the model
         ID + "element 0 of inference input 'INPUT0' for model 't_bytes' claims 3 bytes, more than the tensor holds", None),
+    "a version and more": (NO_VERSION.format("1x"), None),  # Triton reads as far as there are digits
+    "an output twice": (ID + "output 'OUTPUT0' already exists in request", None),  # so says Triton since 2.51
     "an unsigned parameter": (KINDS.format("double_param "), KINDS.format("")),  # both take doubles
     "a parameter of nothing": (KINDS.format("double_param "), KINDS.format("")),
 }

@@ -157,16 +157,27 @@ def test_a_frame_beyond_the_limit_ends_the_connection(target):
         assert connection.await_close()[0] == FRAME_SIZE_ERROR
 
 
-def test_who_does_not_speak_grpc_is_told_so(target):
+@pytest.mark.parametrize("method, content_type", [
+    ("GET", "text/html"), ("PUT", "application/grpc"), ("POST", "application/json"), ("POST", "application/grpc-web+proto"),
+])
+def test_who_does_not_speak_grpc_is_told_so(target, method, content_type):
     """Even if it reads the answer byte by byte."""
     with survives(target), Connection(target, values=[(INITIAL_WINDOW_SIZE, 1)]) as connection:
         stream = connection.new_stream()
-        connection.send(headers(stream, request_block("/", method="GET", content_type="text/html"), END_HEADERS | END_STREAM))
+        connection.send(headers(stream, request_block("/", method=method, content_type=content_type), END_HEADERS | END_STREAM))
         result = connection.streams.setdefault(stream, Result())
         connection.read_until(lambda: len(result.body) == 1)
         connection.send(window_update(100, stream))
         assert connection.result(stream).fields[":status"] == "415"
         assert result.body.decode() == "This port serves gRPC: POST, content-type application/grpc\n"
+
+
+@pytest.mark.parametrize("content_type", ["application/grpc", "application/grpc+proto", "application/grpc;charset=utf-8"])
+def test_all_names_of_grpc_are_known(target, content_type):
+    with Connection(target) as connection:
+        stream = connection.new_stream()
+        connection.send(headers(stream, request_block(content_type=content_type)), data(stream, message(infer_request()), END_STREAM))
+        assert connection.result(stream).status == OK
 
 
 # --- streams

@@ -118,6 +118,31 @@ def test_an_error_says_whose_it_is(grpc_server):
     assert {m.infer_response.id: m.error_message for m in got if m.error_message} == {"bad": UNKNOWN, "half": "-6 is negative"}
 
 
+def about(message):
+    """What a message says of its request, and whether it is the last of it."""
+    response = message.infer_response
+    return response.id, response.model_name, response.model_version, response.parameters["triton_final_response"].bool_param
+
+
+def test_an_error_between_responses_is_not_the_last_message(grpc_server):
+    request = raw_request("repeat", 1, -2, 3, id="r")
+    request.parameters["triton_enable_empty_final_response"].bool_param = True
+    got, code, _ = messages(grpc_server, [request])
+    assert code == grpc.StatusCode.OK and [m.error_message for m in got] == ["", "-2 is negative", "", ""]
+    assert [about(m) for m in got] == [
+        ("r", "repeat", "1", False), ("r", "repeat", "", False), ("r", "repeat", "1", False), ("r", "repeat", "", True),
+    ]
+
+
+@in_nereid  # Triton says no more than the id
+def test_a_request_that_is_refused_is_named_as_it_was_sent(grpc_server):
+    reserved = raw_request("repeat", 1, id="a")
+    reserved.parameters["triton_x"].bool_param = True
+    got, code, _ = messages(grpc_server, [reserved, raw_request("repeat", 1, id="b", model_version="7")])
+    assert code == grpc.StatusCode.OK and all(m.error_message for m in got)
+    assert [about(m) for m in got] == [("a", "repeat", "", True), ("b", "repeat", "7", True)]
+
+
 @in_nereid  # Triton 2.51 dies of it
 @pytest.mark.parametrize("model, values, code, text", [
     ("none", (1,), "NOT_FOUND", UNKNOWN),

@@ -5,6 +5,7 @@ import grpc
 import numpy as np
 import pytest
 from conftest import DEADLINE, make_identity
+from http2 import INFER, INVALID_ARGUMENT, Connection, infer_request, message
 from python_models import make_python
 from test_forwarded_headers import PARAMETERS
 from test_restricted import CATEGORIES, KEY
@@ -21,6 +22,7 @@ ATTEMPTS = {
     "its beginning": ((FIELD, "Secret-"),),
     "more than it": ((FIELD, "Secret-12"),),
     "other case": ((FIELD, "secret-1"),),
+    "with blanks": ((FIELD, f" {KEY} "),),
     "key twice": ((FIELD, KEY), (FIELD, KEY)),
     "key and another": ((FIELD, KEY), (FIELD, "wrong")),
     "another and key": ((FIELD, "wrong"), (FIELD, KEY)),
@@ -81,3 +83,19 @@ def test_matching_metadata_become_parameters(start_server, repository):
         assert json.loads(seen.as_numpy("OUT")[0]) == {"my_header_1": "one", "mine": "2"}
         with pytest.raises(InferenceServerException, match="Header 'timeout' is reserved for Triton usage and cannot be forwarded"):
             client.infer("parameters", [tensor], headers={"timeout": "1"})
+
+
+def test_metadata_become_parameters_as_their_client_gave_them(start_server, repository):
+    """All of its own and nothing of gRPC's; with the blanks around them; binary ones without their base64."""
+    make_python(repository, "parameters", PARAMETERS, kind="TYPE_STRING")
+    server = start_server(repository, flags=["--grpc-header-forward-pattern=."])
+    tensor = InferInput("IN", [1], "BYTES")
+    tensor.set_data_from_numpy(np.array([b"x"], np.object_))
+    sent = {"x-blanks": "  a b ", "x-empty": "", "x-text-bin": "tëxt".encode(), "x-zero-bin": b"one\0two"}
+    with InferenceServerClient(f"127.0.0.1:{server.grpc_port}") as client:
+        seen = json.loads(client.infer("parameters", [tensor], headers=sent).as_numpy("OUT")[0])
+    assert seen.pop("user-agent").startswith("grpc-python")
+    assert seen == {"x-blanks": "  a b ", "x-empty": "", "x-text-bin": "tëxt", "x-zero-bin": "one"}
+    with Connection(server) as connection:
+        refused = connection.ask(INFER, [message(infer_request("parameters"))], [("x-bin", "?")])
+        assert (refused.status, refused.text) == (INVALID_ARGUMENT, "metadata 'x-bin' is not base64")

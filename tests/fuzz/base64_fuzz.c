@@ -1,5 +1,5 @@
 // Any text as base64 against a decoder that is slow and plain, and any bytes through an encoder.
-#include "frontend/http/base64.h"
+#include "base/base64.h"
 #include "fuzz.h"
 
 static const char alphabet[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";

@@ -135,7 +135,7 @@ PARSING = [
     Seed("parts_joined_over_a_gap", "a long array's bad element is skipped where it is read in parts", f"{PROTOCOL}/number_array.c",
          "    if (part->count < part->max_count || part->end != part->limit)\n      break; // what follows does not join on\n", "",
          unit("number_array_test")),
-    Seed("base64_size", "memory corruption: decoded size too small (2024-53880)", f"{HTTP}/base64.c",
+    Seed("base64_size", "memory corruption: decoded size too small (2024-53880)", "src/base/base64.c",
          "return text_size / 4 * 3 + text_size % 4;", "return text_size / 4 * 3;",
          unit("fuzz_base64")),
     Seed("binary_size_unchecked", "memory corruption: a binary tensor longer than the body (2025-23327)",

@@ -231,7 +231,8 @@ static void inputs_and_outputs_are_named_once_and_exist(void **state)
   error_free(e);
   assert_null(request_add_output(r, "Y"));
   e = request_add_output(r, "Y");
-  assert_string_equal(error_message(e), "[request id: <id_unknown>] output 'Y' already requested");
+  assert_string_equal(error_message(e),
+                      "[request id: <id_unknown>] output 'Y' already exists in request");
   error_free(e);
   assert_null(request_add_output(r, "Z"));
   expect_refusal(r, "unexpected inference output 'Z' for model 'm'");

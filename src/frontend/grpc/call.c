@@ -170,6 +170,15 @@ static bool copy_slice(arena *a, slice from, slice *to)
   return copy != NULL;
 }
 
+// "application/grpc", "application/grpc+proto"; "application/grpc-web" has other messages.
+static bool is_grpc(slice content_type)
+{
+  const slice name = SLICE("application/grpc");
+  return content_type.size >= name.size && memcmp(content_type.data, name.data, name.size) == 0 &&
+         (content_type.size == name.size || content_type.data[name.size] == '+' ||
+          content_type.data[name.size] == ';');
+}
+
 // Fields that steer the call; false for those that are the client's own.
 static bool take_known(call *c, slice name, slice value)
 {
@@ -178,7 +187,7 @@ static bool take_known(call *c, slice name, slice value)
   else if (slice_equal(name, SLICE(":method")))
     c->is_post = slice_equal(value, SLICE("POST"));
   else if (slice_equal(name, SLICE("content-type")))
-    c->is_grpc = value.size >= 16 && memcmp(value.data, "application/grpc", 16) == 0;
+    c->is_grpc = is_grpc(value);
   else if (slice_equal(name, SLICE("grpc-timeout")))
     c->deadline_ns = timeout_deadline(value, grpc_loop_now_ns(c->loop));
   else if (slice_equal(name, SLICE("grpc-encoding")))
@@ -188,7 +197,7 @@ static bool take_known(call *c, slice name, slice value)
                       : message_coding_is_listed(value, MESSAGE_DEFLATE) ? MESSAGE_DEFLATE
                                                                          : MESSAGE_IDENTITY;
   else
-    return name.size > 0 && name.data[0] == ':';
+    return slice_equal(name, SLICE("te")) || (name.size > 0 && name.data[0] == ':');
   return true;
 }
 

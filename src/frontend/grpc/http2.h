@@ -14,6 +14,7 @@
   X(option_set_max_settings)                                                                       \
   X(option_set_no_auto_window_update)                                                              \
   X(option_set_no_closed_streams)                                                                  \
+  X(option_set_no_rfc9113_leading_and_trailing_ws_validation)                                      \
   X(option_set_stream_reset_rate_limit)                                                            \
   X(session_callbacks_del)                                                                         \
   X(session_callbacks_new)                                                                         \

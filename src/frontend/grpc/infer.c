@@ -2,7 +2,9 @@
 // come from threads of the core.
 #include "frontend/grpc/infer.h"
 
+#include "base/base64.h"
 #include "base/clock.h"
+#include "base/text.h"
 #include "frontend/grpc/call.h"
 #include "frontend/grpc/call_life.h"
 #include "frontend/grpc/connection.h"
@@ -91,6 +93,7 @@ grpc_inference *grpc_inference_new(call *c, message *message_owned,
   i->heard = heard;
   i->began_ns = grpc_loop_now_ns(c->loop);
   i->model_name = i->id = "";
+  i->model_version = -1;
   i->tensors = (infer_tensors){.arena = &i->arena,
                                .budget = &c->server->budget,
                                .memory = c->server->options.shared_memory,
@@ -258,6 +261,23 @@ static error *apply_parameters(grpc_inference *i, const infer_request_proto *rea
   return error_from_seam(TRITONSERVER_InferenceRequestSetFlags(i->request, flags));
 }
 
+// Binary metadata is base64 on the wire. As a parameter it ends at its first zero, as in Triton.
+static error *read_metadata(grpc_inference *i, const metadata *field, const char **text)
+{
+  size_t size;
+  *text = field->value.data;
+  if (!text_ends_with(field->name.data, "-bin"))
+    return NULL;
+  char *decoded = arena_allocate(&i->arena, base64_decoded_size(field->value.size) + 1);
+  if (decoded == NULL)
+    return error_no_memory();
+  if (!base64_decode(field->value, decoded, &size))
+    return error_new(ERROR_INVALID_ARG, "metadata '%.256s' is not base64", field->name.data);
+  decoded[size] = '\0';
+  *text = decoded;
+  return NULL;
+}
+
 static error *forward_metadata(grpc_inference *i)
 {
   const call *c = i->call;
@@ -265,9 +285,12 @@ static error *forward_metadata(grpc_inference *i)
   for (size_t k = 0; k < c->metadata_count && forward != NULL; k++) {
     bool matches;
     RETURN_IF_ERROR(header_forward_matches(forward, c->metadata[k].name, &matches));
-    if (matches)
-      RETURN_IF_ERROR(error_from_seam(TRITONSERVER_InferenceRequestSetStringParameter(
-          i->request, c->metadata[k].name.data, c->metadata[k].value.data)));
+    if (!matches)
+      continue;
+    const char *text;
+    RETURN_IF_ERROR(read_metadata(i, &c->metadata[k], &text));
+    RETURN_IF_ERROR(error_from_seam(TRITONSERVER_InferenceRequestSetStringParameter(
+        i->request, c->metadata[k].name.data, text)));
   }
   return NULL;
 }

@@ -57,7 +57,7 @@ static void queue(call *c, const grpc_inference *i, outgoing *message_owned)
 }
 
 // Sends a message that is no response: an error, or the end of a decoupled request.
-static void send_note(call *c, const grpc_inference *i, const char *error_message)
+static void send_note(call *c, const grpc_inference *i, const char *error_message, bool final)
 {
   message_parts parts;
   arena memory;
@@ -65,7 +65,8 @@ static void send_note(call *c, const grpc_inference *i, const char *error_messag
   message_parts_init(&parts, &memory);
   const infer_response_json about = {
       .id = i->id, .model_name = i->model_name, .model_version = i->model_version};
-  infer_stream_response_proto_write(&about, FINAL_RESPONSE_TRUE, error_message, &parts);
+  infer_stream_response_proto_write(&about, final ? FINAL_RESPONSE_TRUE : FINAL_RESPONSE_FALSE,
+                                    error_message, &parts);
   outgoing *made = message_parts_finish(&parts)
                        ? call_make_outgoing(c, parts.items, parts.count, &parts.text, NULL, &memory)
                        : NULL;
@@ -77,7 +78,8 @@ static void send_note(call *c, const grpc_inference *i, const char *error_messag
   arena_fini(&memory);
 }
 
-static void send_failure(call *c, grpc_inference *i, error *failure_owned)
+// A decoupled model may send more after an error: `final` says whether this is the end.
+static void send_failure(call *c, grpc_inference *i, error *failure_owned, bool final)
 {
   i->status = grpc_status_of((TRITONSERVER_Error_Code)error_get_code(failure_owned));
   if (c->stream->ends_with_errors && !c->ended) {
@@ -86,7 +88,7 @@ static void send_failure(call *c, grpc_inference *i, error *failure_owned)
     c->cancelled(c);
     return;
   }
-  send_note(c, i, error_message(failure_owned));
+  send_note(c, i, error_message(failure_owned), final);
   error_free(failure_owned);
 }
 
@@ -97,11 +99,11 @@ static void send_answer(call *c, grpc_inference *i, answer *a)
     error *failure = grpc_inference_make_reply(i, a->response, true, a->final, &made);
     a->response = NULL;
     if (failure != NULL)
-      send_failure(c, i, failure);
+      send_failure(c, i, failure, a->final);
     else
       queue(c, i, made);
   } else if (!c->ended && a->final && i->wants_empty_final) {
-    send_note(c, i, "");
+    send_note(c, i, "", true);
   }
   grpc_inference_free_answer(i, a);
 }
@@ -117,7 +119,7 @@ static void send_answers(call *c, grpc_inference *i)
   if (atomic_load(&i->lost) && !i->over) {
     i->over = true;
     grpc_inference_cancel(i);
-    send_failure(c, i, error_no_memory());
+    send_failure(c, i, error_no_memory(), true);
   }
 }
 
@@ -155,11 +157,12 @@ static void send_in_order(call *c)
     error *failure = i->failure;
     i->failure = NULL;
     if (failure != NULL)
-      send_failure(c, i, failure);
+      send_failure(c, i, failure, true);
     else if (atomic_load(&i->response_count) != 1)
       send_failure(c, i,
                    error_new(ERROR_INTERNAL, "expected a single response, got %u",
-                             atomic_load(&i->response_count)));
+                             atomic_load(&i->response_count)),
+                   true);
     else
       send_answers(c, i);
     forget(c, i);

@@ -388,6 +388,8 @@ error *session_make_shared(nghttp2_session_callbacks **callbacks, nghttp2_option
   http2.session_callbacks_set_send_data_callback(c, send_data);
   http2.option_set_no_auto_window_update(*options, 1);
   http2.option_set_no_closed_streams(*options, 1);
+  // gRPC's clients send metadata with blanks around it, which HTTP/2 forbids.
+  http2.option_set_no_rfc9113_leading_and_trailing_ws_validation(*options, 1);
   http2.option_set_max_outbound_ack(*options, MAX_QUEUED_ACKS);
   http2.option_set_max_settings(*options, MAX_SETTINGS);
   http2.option_set_stream_reset_rate_limit(*options, RESET_BURST, RESET_RATE);

@@ -2,8 +2,8 @@
 // job thread; only its start and its reply are made on the loop thread.
 #include "frontend/http/handlers.h"
 
+#include "base/base64.h"
 #include "base/text.h"
-#include "frontend/http/base64.h"
 #include "frontend/http/exchange.h"
 #include "frontend/http/json_body.h"
 #include "frontend/http/server.h"

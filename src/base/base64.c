@@ -1,5 +1,5 @@
-// Decodes base64. Job threads, for files in load requests.
-#include "frontend/http/base64.h"
+// Decodes base64: files in load requests, binary metadata. Any thread.
+#include "base/base64.h"
 
 #include <stdint.h>
 

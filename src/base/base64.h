@@ -1,6 +1,6 @@
 // Base64 (RFC 4648, section 4). Pure.
-#ifndef NEREID_FRONTEND_HTTP_BASE64_H
-#define NEREID_FRONTEND_HTTP_BASE64_H
+#ifndef NEREID_BASE_BASE64_H
+#define NEREID_BASE_BASE64_H
 
 #include "base/slice.h"
 
