@@ -67,7 +67,7 @@ struct worker_keeper {
   unsigned failures;               // ends in a row
   uint64_t ready_ns;               // since when
   uint64_t retry_ns;               // when DOWN: the next start
-  uint64_t deaths_ns[DEATHS_MANY]; // the last ones, a ring
+  uint64_t deaths_ns[DEATHS_MANY]; // the last ones, newest first
   unsigned death_count;
 };
 

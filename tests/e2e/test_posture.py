@@ -15,6 +15,7 @@ PAGE = pathlib.Path(__file__).with_name("posture.txt")
 METHODS = ["GET", "HEAD", "POST", "PUT", "DELETE", "PATCH", "OPTIONS"]
 EXPLICIT = ["--http-address=0.0.0.0", "--model-control-mode=explicit", "--load-model=identity"]
 SECURE = [*EXPLICIT, "--secure", "--allow-root"]
+EVERYWHERE = [*EXPLICIT, "--grpc-address=0.0.0.0"]
 COLUMNS = ["local", "stranger", "secure local", "secure stranger"]
 
 
@@ -170,16 +171,17 @@ def test_strangers_bring_code_when_they_may(start_server, models, machine_addres
 @pytest.mark.parametrize(
     "flags, words",
     [
-        (EXPLICIT, r'can reach at 0\.0\.0\.0:\d+: model-repository, logging, trace \(--secure keeps them to this machine\)"'),
-        (SECURE, r'can reach at 0\.0\.0\.0:\d+: none \(--secure\)"'),
-        ([], r"can reach at 127\.0\.0\.1:\d+: none, the address is this machine's only\""),
+        (EVERYWHERE, r'can reach at 0\.0\.0\.0:%d: model-repository, trace, logging \(--secure keeps them to this machine\)"'),
+        ([*EVERYWHERE, *SECURE], r'can reach at 0\.0\.0\.0:%d: none \(--secure\)"'),
+        ([], r"can reach at 127\.0\.0\.1:%d: none, the address is this machine's only\""),
     ],
     ids=["default", "secure", "loopback"],
 )
 def test_a_line_says_what_strangers_reach(start_server, models, flags, words):
     server = start_server(models, flags=flags)
     lines = [line for line in server.log.splitlines() if "strangers can reach" in line]
-    assert len(lines) == 1 and re.search(words, lines[0]), server.log
+    ports = (server.http_port, server.grpc_port)
+    assert len(lines) == 2 and all(re.search(words % port, line) for port, line in zip(ports, lines)), server.log
 
 
 def test_secure_does_not_run_as_root(nereid):

@@ -9,6 +9,7 @@
 #include "frontend/protocol/front_log.h"
 #include "frontend/protocol/infer_tensors.h"
 #include "frontend/protocol/listener_limits.h"
+#include "frontend/protocol/reach.h"
 
 #include <stdlib.h>
 #include <unistd.h>
@@ -117,17 +118,23 @@ error *grpc_server_new(const grpc_server_options *options, TRITONSERVER_Server *
     return error_no_memory();
   const listen_options where = {options->address, options->port, options->reuse_port,
                                 options->backlog, options->unix_mode};
+  bool loopback_only = false;
   error *failure = options->tls == NULL ? NULL : tls_context_new(options->tls, &g->tls);
   if (failure == NULL)
     failure = listen_open(&where, &g->listener);
-  if (failure == NULL)
+  if (failure == NULL) {
+    loopback_only = reach_is_loopback_only(&g->listener);
     failure = start(g, g->listener.socket_fd);
+  }
   if (failure != NULL) {
     grpc_server_free(g);
     return failure;
   }
   front_log_info("Started GRPCInferenceService at %s%s", g->listener.where,
                  g->tls != NULL ? " with TLS" : "");
+  const reach rules = {g->options.restricted, g->options.shared_memory, g->options.admin_local_only,
+                       g->options.allow_model_upload};
+  reach_log(&rules, &g->listener, loopback_only);
   *result = g;
   return NULL;
 }

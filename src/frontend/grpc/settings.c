@@ -18,8 +18,6 @@
 typedef Inference__TraceSettingRequest trace_request;
 typedef Inference__TraceSettingRequest__SettingsEntry trace_request_entry;
 
-#define MAX_VALUES 16 // of one setting; there are three levels
-
 // The last entry of that key counts; NULL when there is none.
 static const trace_request_entry *find_setting(const trace_request *request, const char *name)
 {
@@ -31,13 +29,14 @@ static const trace_request_entry *find_setting(const trace_request *request, con
 
 static error *read_setting(const trace_request *request, trace_key key, trace_update *update)
 {
-  slice values[MAX_VALUES];
+  slice values[TRACE_VALUES_MAX];
   const trace_request_entry *entry = find_setting(request, trace_key_name(key));
   if (entry == NULL)
     return NULL;
   size_t count = entry->value == NULL ? 0 : entry->value->n_value;
-  if (count > MAX_VALUES)
-    return error_new(ERROR_INVALID_ARG, "'%s' has more than %d values", entry->key, MAX_VALUES);
+  if (count > TRACE_VALUES_MAX)
+    return error_new(ERROR_INVALID_ARG, "'%s' has more than %d values", entry->key,
+                     TRACE_VALUES_MAX);
   for (size_t i = 0; i < count; i++)
     values[i] = slice_of(entry->value->value[i]);
   return trace_update_read(update, key, values, count);

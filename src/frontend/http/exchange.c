@@ -461,8 +461,6 @@ static bool check_body(exchange *x)
              x->route->body != BODY_GENERATE) {
     exchange_fail(x, MHD_HTTP_NOT_IMPLEMENTED, "Unsupported compression type");
     exchange_fail_header(x, MHD_HTTP_HEADER_ACCEPT_ENCODING, "gzip, deflate");
-  } else if (x->route->handle == NULL) {
-    exchange_fail(x, MHD_HTTP_NOT_IMPLEMENTED, "%s is not supported by nereid yet", x->route->path);
   } else if (x->route->body == BODY_TENSORS) {
     infer_admit(x);
   } else if (x->route->body == BODY_GENERATE) {

@@ -21,6 +21,10 @@ typedef enum target_fault {
 // Judges a request's target, query included, as it was sent; behind its zero stands the version.
 target_fault head_check_target(const char *target);
 
+// For MHD_OPTION_UNESCAPE_CALLBACK: leaves a target as it was sent; route_decode decodes what may
+// be encoded.
+size_t head_leave_encoded(void *context, struct MHD_Connection *mhd, char *text);
+
 // Reads all header fields of a request. A malformed line is a fault of `headers`, and so is, where
 // the version calls for one, a missing or a second Host.
 void head_read_fields(struct MHD_Connection *mhd, const char *version, request_headers *headers);

@@ -1,7 +1,6 @@
 // Starts, drains and stops the inference listener: libmicrohttpd's loops, the watcher, the jobs.
 #include "frontend/http/http_server.h"
 
-#include "base/buffer.h"
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/machine.h"
@@ -12,8 +11,7 @@
 #include "frontend/http/server.h"
 #include "frontend/protocol/infer_tensors.h"
 #include "frontend/protocol/listener_limits.h"
-#include "frontend/protocol/peer.h"
-#include "frontend/protocol/shared_memory.h"
+#include "frontend/protocol/reach.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -164,51 +162,6 @@ static error *start(http_server *http, int listen_fd_owned)
   return connections_new(&http->options, listen_fd_owned, http->loops, &http->connections);
 }
 
-static bool is_loopback_only(int listen_fd)
-{
-  struct sockaddr_storage where;
-  socklen_t size = sizeof(where);
-  return getsockname(listen_fd, (struct sockaddr *)&where, &size) == 0 &&
-         peer_is_local((struct sockaddr *)&where);
-}
-
-static bool is_for_strangers(const http_server *http, const route *row)
-{
-  return row->handle != NULL && route_category_is_admin(row->category) &&
-         http->options.restricted->of[row->category].header == NULL;
-}
-
-// Which admin categories clients on other machines can use without a key.
-static void log_reach(const http_server *http, bool loopback_only)
-{
-  AUTO_BUFFER buffer names = BUFFER_EMPTY;
-  bool listed[CATEGORY_COUNT] = {0};
-  size_t count;
-  const route *rows = routes_all(&count);
-  AUTO_ERROR error *no_regions = shared_memory_allowed(http->options.shared_memory);
-  listed[CATEGORY_SHARED_MEMORY] = no_regions != NULL; // then there is nothing to be reached
-  for (size_t i = 0; i < count && !loopback_only && !http->options.admin_local_only; i++) {
-    route_category category = rows[i].category;
-    if (listed[category] || !is_for_strangers(http, &rows[i]))
-      continue;
-    listed[category] = true;
-    buffer_append_format(&names, "%s%s", names.size > 0 ? ", " : "", route_category_name(category));
-  }
-  const char *why = loopback_only                    ? "none, the address is this machine's only"
-                    : http->options.admin_local_only ? "none (--secure)"
-                    : names.size == 0                ? "none, they want a key"
-                                                     : NULL;
-  const char *advice = why == NULL ? " (--secure keeps them to this machine)" : "";
-  slice text = why == NULL ? buffer_view(&names) : slice_of(why);
-  http_log_info("Admin categories that strangers can reach at %s: %.*s%s", http->listener.where,
-                (int)text.size, text.data, advice);
-  if (why == NULL && http->options.allow_model_upload)
-    http_log_warning("strangers can bring code: %s", "--allow-model-upload is given");
-  if (why == NULL && no_regions == NULL)
-    http_log_warning("strangers can have memory objects of this machine mapped: %s",
-                     "--allow-client-shm is given");
-}
-
 error *http_server_new(const http_server_options *options, TRITONSERVER_Server *server,
                        http_server **result)
 {
@@ -220,7 +173,7 @@ error *http_server_new(const http_server_options *options, TRITONSERVER_Server *
   bool loopback_only = false;
   error *failure = listen_open(&where, &http->listener);
   if (failure == NULL) {
-    loopback_only = is_loopback_only(http->listener.socket_fd);
+    loopback_only = reach_is_loopback_only(&http->listener);
     failure = start(http, http->listener.socket_fd);
   }
   if (failure != NULL) {
@@ -229,7 +182,9 @@ error *http_server_new(const http_server_options *options, TRITONSERVER_Server *
   }
   http_log_info("Started HTTPService at %s%s", http->listener.where,
                 http->options.tls->certificate != NULL ? " with TLS" : "");
-  log_reach(http, loopback_only);
+  const reach rules = {http->options.restricted, http->options.shared_memory,
+                       http->options.admin_local_only, http->options.allow_model_upload};
+  reach_log(&rules, &http->listener, loopback_only);
   *result = http;
   return NULL;
 }

@@ -10,6 +10,7 @@
 #include "base/wakeup.h"
 #include "frontend/http/connections.h"
 #include "frontend/http/exchange.h"
+#include "frontend/http/head.h"
 #include "frontend/http/log.h"
 #include "frontend/http/server.h"
 #include "frontend/protocol/busy_poll.h"
@@ -282,14 +283,6 @@ static void log_line(void *context, const char *format, va_list arguments)
   http_log_verbose("libmicrohttpd: %s", text);
 }
 
-// Paths are matched as they were sent: route_decode decodes what may be encoded.
-static size_t leave_encoded(void *context, struct MHD_Connection *mhd, char *text)
-{
-  (void)context;
-  (void)mhd;
-  return strlen(text);
-}
-
 static struct MHD_Daemon *start_daemon(loop *l)
 {
   unsigned flags = MHD_USE_EPOLL | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_NO_LISTEN_SOCKET |
@@ -315,7 +308,7 @@ static struct MHD_Daemon *start_daemon(loop *l)
   return MHD_start_daemon(flags, 0, NULL, NULL, exchange_handle, l, MHD_OPTION_EXTERNAL_LOGGER,
                           log_line, l, MHD_OPTION_NOTIFY_COMPLETED, exchange_completed, l,
                           MHD_OPTION_NOTIFY_CONNECTION, connection_changed, l,
-                          MHD_OPTION_UNESCAPE_CALLBACK, leave_encoded, NULL,
+                          MHD_OPTION_UNESCAPE_CALLBACK, head_leave_encoded, NULL,
                           MHD_OPTION_URI_LOG_CALLBACK, request_began, l, MHD_OPTION_ARRAY, options,
                           MHD_OPTION_ARRAY, tls_options, MHD_OPTION_END);
 }

@@ -2,6 +2,7 @@
 #include "frontend/http/metrics_server.h"
 
 #include "base/error.h"
+#include "frontend/http/head.h"
 #include "frontend/http/log.h"
 #include "frontend/http/response.h"
 #include "frontend/protocol/listen.h"
@@ -86,13 +87,6 @@ static enum MHD_Result handle(void *context, struct MHD_Connection *connection, 
   return queued;
 }
 
-static size_t leave_encoded(void *context, struct MHD_Connection *connection, char *text)
-{
-  (void)context;
-  (void)connection;
-  return strlen(text);
-}
-
 static struct MHD_Daemon *start(metrics_server *m, int listen_fd)
 {
   unsigned flags = MHD_USE_EPOLL_INTERNAL_THREAD | MHD_USE_SUPPRESS_DATE_NO_CLOCK;
@@ -101,7 +95,7 @@ static struct MHD_Daemon *start(metrics_server *m, int listen_fd)
                           MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)CONNECTION_MEMORY_BYTES,
                           MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)TIMEOUT_SECONDS,
                           MHD_OPTION_STRICT_FOR_CLIENT, 1, MHD_OPTION_UNESCAPE_CALLBACK,
-                          leave_encoded, NULL, MHD_OPTION_END);
+                          head_leave_encoded, NULL, MHD_OPTION_END);
 }
 
 error *metrics_server_new(const metrics_server_options *options, TRITONSERVER_Server *server,

@@ -41,7 +41,7 @@ typedef struct route {
   const char *path; // with {model}, {version}, {repository}, {region} as whole segments
   route_category category;
   route_body body;
-  route_handler handle; // NULL: known, not built yet
+  route_handler handle;
 } route;
 
 typedef struct route_match {

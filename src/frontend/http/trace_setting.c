@@ -9,8 +9,6 @@
 #include "frontend/http/response.h"
 #include "frontend/http/server.h"
 
-#define MAX_VALUES 16 // of one setting; there are three levels
-
 // --- What the client wants
 
 // The texts of a member: a list for levels, a text for the others. False: the exchange has failed.
@@ -23,9 +21,9 @@ static bool read_texts(exchange *x, trace_key key, const json_t *member, slice *
     return false;
   }
   *count = list ? json_array_size(member) : 1;
-  if (*count > MAX_VALUES) {
+  if (*count > TRACE_VALUES_MAX) {
     exchange_fail(x, MHD_HTTP_BAD_REQUEST, "'%s' has more than %d values", trace_key_name(key),
-                  MAX_VALUES);
+                  TRACE_VALUES_MAX);
     return false;
   }
   for (size_t i = 0; i < *count; i++) {
@@ -41,7 +39,7 @@ static bool read_texts(exchange *x, trace_key key, const json_t *member, slice *
 
 static bool read_member(exchange *x, const json_t *object, trace_key key, trace_update *u)
 {
-  slice values[MAX_VALUES];
+  slice values[TRACE_VALUES_MAX];
   size_t count = 0;
   const json_t *member = json_object_get(object, trace_key_name(key));
   if (member == NULL)

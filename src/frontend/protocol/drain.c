@@ -1,3 +1,4 @@
+// Waiting for counts: whoever counts down takes no lock but for the last of a count. See drain.h.
 #include "frontend/protocol/drain.h"
 
 #include "base/cleanup.h"

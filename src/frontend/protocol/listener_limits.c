@@ -1,3 +1,4 @@
+// What the machine allows, and what of it a listener takes. Called when a listener is made.
 #include "frontend/protocol/listener_limits.h"
 
 #include "base/machine.h"

@@ -73,6 +73,8 @@ typedef enum trace_key {
   TRACE_KEY_COUNT_OF_KEYS,
 } trace_key;
 
+#define TRACE_VALUES_MAX 16 // that a front end takes for one key; there are three levels
+
 // What a client wants to change: for each key nothing, a value, or back to the level above.
 typedef struct trace_update {
   bool given[TRACE_KEY_COUNT_OF_KEYS];
