@@ -3,10 +3,13 @@
 What differs on purpose is in docs/compatibility.md and is not asked here.
 """
 import json
+import subprocess
 
 import pytest
-from conftest import wait_for
+from conftest import ROOT, wait_for
+from grpc_sides import TRITON
 from prometheus_client.parser import text_string_to_metric_families
+from streaming import make_streaming
 from test_http_triton import answer, generate, infer, start_both
 
 KEY = {"key": "value"}
@@ -89,6 +92,15 @@ def without_times(value):
     return [without_times(item) for item in value] if isinstance(value, list) else value
 
 
+def statistics(both, model):
+    """Those of both, once they are alike: a request is counted when its response is on its way."""
+    def alike():
+        ours, theirs = (without_times(answer(server, f"/v2/models/{model}/stats")[-1]) for server in both)
+        return ours == theirs and ours
+
+    return wait_for(f"{model}'s statistics alike", alike)["model_stats"][0]
+
+
 def samples(server):
     """Of Triton's counters and gauges of models, but for durations."""
     text = server.ask("/metrics", port=server.metrics_port).text
@@ -112,13 +124,9 @@ def test_statistics_and_metrics_count_a_known_load_alike(both):
         for server in both:
             server.ask(*request)
 
-    def counted(path):
-        return [without_times(answer(server, path)[-1]) for server in both]
-
-    paths = [f"/v2/models/{model}/stats" for model in ("t_int16", "tell", "repeat", "two_versions", "two_versions/versions/1", "t_uint16")]
-    for path in paths:  # counted when the response is on its way
-        wait_for(f"{path} alike", lambda path=path: len({json.dumps(side, sort_keys=True) for side in counted(path)}) == 1)
-    assert counted(paths[0])[0]["model_stats"][0]["inference_stats"]["success"]["count"] == 10
+    for model in ("tell", "repeat", "two_versions", "two_versions/versions/1", "t_uint16"):
+        statistics(both, model)
+    assert statistics(both, "t_int16")["inference_stats"]["success"]["count"] == 10
 
     def gained():
         return [{key: value - old[key] for key, value in samples(server).items() if value != old[key]}
@@ -126,3 +134,38 @@ def test_statistics_and_metrics_count_a_known_load_alike(both):
 
     wait_for("metrics alike", lambda: gained()[0] == gained()[1])
     assert gained()[0]["nv_inference_count_total", ("model", "t_int16"), ("version", "1")] == 20
+
+
+@pytest.fixture(scope="module")
+def streaming_sides(tmp_path_factory):
+    """Both with the streaming backend, which reports its responses; Triton's is compiled without sanitizers."""
+    plain = tmp_path_factory.mktemp("streaming")
+    source = ROOT / "tests/fakes/streaming_backend.c"
+    subprocess.run(["cc", "-shared", "-fPIC", f"-I{ROOT / 'include'}", source, "-o", plain / "libtriton_streaming.so"], check=True)
+
+    def backends_of(side, folder):
+        backends = side.backends(folder)
+        if side is TRITON:
+            (backends / "streaming").unlink()
+            (backends / "streaming").symlink_to(plain)
+        return backends
+
+    def make(folder):
+        make_streaming(folder)
+        make_streaming(folder, "single", decoupled=False)
+        return folder
+
+    with start_both(tmp_path_factory, make=make, backends_of=backends_of) as servers:
+        yield servers
+
+
+def test_response_statistics_are_alike(streaming_sides):
+    courses = [("streaming", course) for course in (
+        {"count": 3}, {"count": 0}, {"count": 3, "fail_at": 1}, {"count": 1, "final": "with"}, {"count": 2, "final": "flag"},
+        {"count": 2, "early": True}, {"count": 2, "fail_at": 0})] + [("single", {"count": 1}), ("single", {"count": 1, "fail_at": 0})]
+    for model, course in courses:
+        ours, theirs = (answer(server, *generate(model, "generate_stream", INPUT="hi", **course)) for server in streaming_sides)
+        assert ours[-1] == theirs[-1], course
+    assert {index: row["success"]["count"] for index, row in statistics(streaming_sides, "streaming")["response_stats"].items()} == {
+        "0": 5, "1": 4, "2": 2, "3": 0}
+    assert statistics(streaming_sides, "single")["response_stats"]["0"]["fail"]["count"] == 1

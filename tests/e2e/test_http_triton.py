@@ -124,10 +124,11 @@ ALIKE = {
 
 
 @contextlib.contextmanager
-def start_both(tmp_path_factory, *flags):
-    """nereid and Triton, with the same models."""
-    models = make_models(tmp_path_factory.mktemp("models"))
-    starters = [SideStarter(side, side.backends(tmp_path_factory.mktemp("backends")), tmp_path_factory.mktemp(side.name))
+def start_both(tmp_path_factory, *flags, make=make_models, backends_of=None):
+    """nereid and Triton, with the same models; backends_of(side, folder) lays out the backends."""
+    models = make(tmp_path_factory.mktemp("models"))
+    backends_of = backends_of or (lambda side, folder: side.backends(folder))
+    starters = [SideStarter(side, backends_of(side, tmp_path_factory.mktemp("backends")), tmp_path_factory.mktemp(side.name))
                 for side in (NEREID, TRITON)]
     try:
         with concurrent.futures.ThreadPoolExecutor() as threads:
