@@ -3,12 +3,14 @@
 What differs on purpose is in docs/compatibility.md and is not asked here.
 """
 import concurrent.futures
+import contextlib
 import gzip
 import json
 
 import pytest
 from grpc_sides import NEREID, TRITON, SideStarter, make_models, stop
 
+CODES = ("UNKNOWN", "INTERNAL", "NOT_FOUND", "INVALID_ARG", "UNAVAILABLE", "UNSUPPORTED", "ALREADY_EXISTS", "CANCELLED")
 BINARY = {"name": "INPUT0", "datatype": "INT32", "shape": [1, 2], "parameters": {"binary_data_size": 8}}
 
 
@@ -86,6 +88,7 @@ ALIKE = {
     "null for an input's parameters": ("/v2/models/t_int32/infer", json.dumps({"inputs": [
         {"name": "INPUT0", "datatype": "INT32", "shape": [1, 2], "data": [1, 2], "parameters": None}]}).encode()),
     "nothing at all": ("/v2/models/t_int32/infer", b""),
+    **{f"a model's error, {code}": infer("tell", (1,), (1,), parameters={"code": code}) for code in CODES},
     "an absent model, infer": infer("none"),
     "a decoupled model, infer": infer("repeat", shape=(2,)),
     "an empty list of inputs": ("/v2/models/t_int32/infer", b'{"inputs":[]}'),
@@ -120,18 +123,25 @@ ALIKE = {
 }
 
 
-@pytest.fixture(scope="module")
-def both(tmp_path_factory):
-    """nereid and Triton, with the same models."""
-    models = make_models(tmp_path_factory.mktemp("models"))
-    starters = [SideStarter(side, side.backends(tmp_path_factory.mktemp("backends")), tmp_path_factory.mktemp(side.name))
+@contextlib.contextmanager
+def start_both(tmp_path_factory, *flags, make=make_models, backends_of=None):
+    """nereid and Triton, with the same models; backends_of(side, folder) lays out the backends."""
+    models = make(tmp_path_factory.mktemp("models"))
+    backends_of = backends_of or (lambda side, folder: side.backends(folder))
+    starters = [SideStarter(side, backends_of(side, tmp_path_factory.mktemp("backends")), tmp_path_factory.mktemp(side.name))
                 for side in (NEREID, TRITON)]
     try:
         with concurrent.futures.ThreadPoolExecutor() as threads:
-            yield list(threads.map(lambda start: start(models, flags=["--load-model=*"]), starters))
+            yield list(threads.map(lambda start: start(models, flags=["--load-model=*", *flags]), starters))
     finally:
         for starter in starters:
             stop(starter)
+
+
+@pytest.fixture(scope="module")
+def both(tmp_path_factory):
+    with start_both(tmp_path_factory) as servers:
+        yield servers
 
 
 def answer(server, path, body=None, headers=None):
