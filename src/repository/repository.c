@@ -20,9 +20,11 @@
 
 // ---- names ----
 
+#define BLANKS " \t\n\v\f\r"
+
 static bool is_blank(const char *name)
 {
-  return name[strspn(name, " \t")] == '\0';
+  return name[strspn(name, BLANKS)] == '\0';
 }
 
 static bool is_text(const char *name, size_t size)
@@ -39,7 +41,7 @@ static bool is_text(const char *name, size_t size)
 // True for "." and "..", with blanks around them or not.
 static bool is_dots(const char *name)
 {
-  name += strspn(name, " \t");
+  name += strspn(name, BLANKS);
   size_t dots = strspn(name, ".");
   return (dots == 1 || dots == 2) && is_blank(name + dots);
 }

@@ -687,6 +687,17 @@ static void names_that_are_paths_are_refused_as_such(void **state)
   ok(TRITONSERVER_ServerDelete(server));
 }
 
+static void names_of_blanks_are_no_names(void **state)
+{
+  (void)state;
+  static const char *const names[] = {"", " ", "   ", "\t", "\n", "\r", "\f", "\v", " \t \n "};
+  TRITONSERVER_Server *server = start_explicit();
+  for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+    fails(TRITONSERVER_ServerLoadModel(server, names[i]), TRITONSERVER_ERROR_INVALID_ARG,
+          "Model name cannot be empty. Please enter a valid name to deploy.");
+  ok(TRITONSERVER_ServerDelete(server));
+}
+
 #define lifecycle_case(test) cmocka_unit_test_setup_teardown(test, make_root, remove_root)
 
 int main(void)
@@ -705,6 +716,7 @@ int main(void)
       lifecycle_case(a_stopped_server_says_so),
       lifecycle_case(impossible_options_are_refused_by_name),
       lifecycle_case(names_that_are_paths_are_refused_as_such),
+      lifecycle_case(names_of_blanks_are_no_names),
       lifecycle_case(a_name_in_two_repositories_is_served_from_none),
   };
   return cmocka_run_group_tests(tests, make_allocator, free_allocator);
