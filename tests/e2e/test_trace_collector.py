@@ -5,6 +5,7 @@ import signal
 
 import numpy as np
 import pytest
+from certificates import make_certificates
 from conftest import make_identity, wait_for
 from otel_collector import RealCollector, needs_collector
 from test_trace import CUSTOM, dropped, infer
@@ -118,3 +119,34 @@ def test_a_collector_that_hangs_costs_traces_and_nothing_else(start_server, repo
     infer(server, id="later")
     await_request(collector, "later")
     assert dropped(server) == 1
+
+
+# Who must be trusted, what the collector asks for, and whether traces arrive.
+AUTHORITY = {"OTEL_EXPORTER_OTLP_CERTIFICATE": "ca.pem"}
+STRANGER = {"OTEL_EXPORTER_OTLP_CLIENT_CERTIFICATE": "stranger.pem", "OTEL_EXPORTER_OTLP_CLIENT_KEY": "stranger.key"}
+CLIENT_OF_TRACES = {"OTEL_EXPORTER_OTLP_TRACES_CLIENT_CERTIFICATE": "client.pem", "OTEL_EXPORTER_OTLP_TRACES_CLIENT_KEY": "client.key"}
+
+
+@pytest.mark.parametrize("variables, mutual, arrives", [
+    ({}, False, False),
+    (AUTHORITY, False, True),
+    (AUTHORITY | {"OTEL_EXPORTER_OTLP_TRACES_CERTIFICATE": "other_ca.pem"}, False, False),
+    (AUTHORITY, True, False),
+    (AUTHORITY | STRANGER, True, False),
+    (AUTHORITY | STRANGER | CLIENT_OF_TRACES, True, True),
+], ids=["system", "authority", "other_authority", "no_certificate", "stranger", "client"])
+def test_a_collector_with_https(start_server, repository, tmp_path, variables, mutual, arrives):
+    make_identity(repository, "m")
+    folder = make_certificates(tmp_path)
+    tls = {"cert_file": f"{folder}/server.pem", "key_file": f"{folder}/server.key"} | ({"client_ca_file": f"{folder}/ca.pem"} if mutual else {})
+    with RealCollector(tmp_path, tls) as collector:
+        variables = {name: str(folder / file) for name, file in variables.items()}
+        server = start_server(repository, flags=[*ON, *collector.flags()], variables=variables)
+        infer(server)
+        if arrives:
+            check_tree(by_name(collector.await_spans(3)), {"InferRequest": None, "m": "InferRequest", "compute": "m"})
+        else:
+            wait_for("the loss", lambda: dropped(server) == 1)
+            assert losses(server, collector) == 1 and not collector.spans
+        server.stop()
+        assert losses(server, collector) == (not arrives), server.log

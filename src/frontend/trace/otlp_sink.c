@@ -131,8 +131,24 @@ static bool add_resources(string_list *list, const trace_config *c)
          add_pairs(list, "OTEL_RESOURCE_ATTRIBUTES", "=");
 }
 
+// A path from the environment; NULL: there is none.
+static const char *file_of(const char *variable_of_traces, const char *variable)
+{
+  const char *path = getenv(variable_of_traces);
+  if (path == NULL)
+    path = getenv(variable);
+  return path == NULL || *path == '\0' ? NULL : path;
+}
+
 static error *make_post(const char *url, http_post **post)
 {
+  const http_post_tls tls = {
+      .authorities =
+          file_of("OTEL_EXPORTER_OTLP_TRACES_CERTIFICATE", "OTEL_EXPORTER_OTLP_CERTIFICATE"),
+      .certificate = file_of("OTEL_EXPORTER_OTLP_TRACES_CLIENT_CERTIFICATE",
+                             "OTEL_EXPORTER_OTLP_CLIENT_CERTIFICATE"),
+      .key = file_of("OTEL_EXPORTER_OTLP_TRACES_CLIENT_KEY", "OTEL_EXPORTER_OTLP_CLIENT_KEY"),
+  };
   string_list lines = {0};
   error *e = error_no_memory();
   if (string_list_add(&lines, CONTENT_TYPE) &&
@@ -142,7 +158,7 @@ static error *make_post(const char *url, http_post **post)
     for (size_t i = 0; headers != NULL && i < lines.count; i++)
       headers[i] = lines.items[i];
     if (headers != NULL)
-      e = http_post_new(url, headers, post);
+      e = http_post_new(url, headers, &tls, post);
     free(headers);
   }
   string_list_fini(&lines);
