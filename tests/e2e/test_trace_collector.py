@@ -8,6 +8,7 @@ import pytest
 from certificates import make_certificates
 from conftest import make_identity, wait_for
 from otel_collector import RealCollector, needs_collector
+from safety import on_threads
 from test_trace import CUSTOM, dropped, infer
 from test_trace_grpc import GRPC, client_of, tensor
 from test_trace_opentelemetry import CLIENT, SPAN, TRACE, ask_with, check_tree
@@ -68,6 +69,17 @@ def test_tensors_of_any_bytes_pass_a_collector(start_server, repository, collect
     events = [attributes(event) for event in by_name(collector.await_spans(3))["m"].events if event.attributes]
     assert [(event["triton.tensor.name"], event["triton.tensor.shape"], event["triton.tensor.data"]) for event in events] == [
         ("INPUT0", "1,2", '"??\n","ü"'), ("OUTPUT0", "1,2", '"??\n","ü"')]
+
+
+def test_traces_of_many_clients_arrive_whole(start_server, repository, collector):
+    make_identity(repository, "m")
+    server = start_server(repository, flags=[*ON, *collector.flags(delay=100)])
+    on_threads(8, lambda i: [infer(server, id=f"{i} {n}") for n in range(30)])
+    traces = by_trace(collector.await_spans(8 * 30 * 3))
+    for spans in traces.values():
+        check_tree(spans, {"InferRequest": None, "m": "InferRequest", "compute": "m"})
+    assert len({attributes(spans["m"])["triton.request_id"] for spans in traces.values()}) == 8 * 30
+    assert dropped(server) == 0
 
 
 def await_request(collector, id):
