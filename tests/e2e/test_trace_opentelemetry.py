@@ -5,6 +5,7 @@ import time
 
 import pytest
 from conftest import make_identity, wait_for
+from otel_collector import RealCollector, needs_collector
 from python_models import ask, make_python
 from test_trace import CUSTOM, dropped, infer
 from tracing import CORE, HTTP, ON, TENSORS, Collector, attributes, by_name, event_names
@@ -16,6 +17,12 @@ CLIENT = {"traceparent": f"00-{TRACE}-{SPAN}-01", "tracestate": "vendor=value"}
 @pytest.fixture
 def collector():
     with Collector() as collector:
+        yield collector
+
+
+@pytest.fixture(params=["receiver", pytest.param("real", marks=needs_collector)])
+def any_collector(request, tmp_path):
+    with RealCollector(tmp_path) if request.param == "real" else Collector() as collector:
         yield collector
 
 
@@ -123,13 +130,13 @@ def execute(self, requests):
 """
 
 
-def test_python_models_see_the_context_and_continue_it(start_server, repository, collector):
+def test_python_models_see_the_context_and_continue_it(start_server, repository, any_collector):
     make_python(repository, "caller", CALLER)
     make_python(repository, "inner")
-    server = start_server(repository, flags=[*ON, *collector.flags()])
+    server = start_server(repository, flags=[*ON, *any_collector.flags()])
     status, reply = ask(server, "caller", [1])
     assert status == 200, reply
-    spans = collector.await_spans(5)
+    spans = any_collector.await_spans(5)
     computes = [span for span in spans if span.name == "compute"]
     named = by_name(span for span in spans if span.name != "compute")
     check_tree(named, {"InferRequest": None, "caller": "InferRequest", "inner": "caller"})
@@ -141,7 +148,7 @@ def test_python_models_see_the_context_and_continue_it(start_server, repository,
     assert json.loads(bytes(reply["outputs"][0]["data"])) == context
     # Without `trace` the inner request is nobody's child, and not traced.
     assert ask(server, "caller", [0])[0] == 200
-    assert sorted(span.name for span in collector.await_spans(8)[5:]) == ["InferRequest", "caller", "compute"]
+    assert sorted(span.name for span in any_collector.await_spans(8)[5:]) == ["InferRequest", "caller", "compute"]
 
 
 def test_a_batch_goes_out_when_it_is_full(start_server, repository, collector):
@@ -155,6 +162,16 @@ def test_a_batch_goes_out_when_it_is_full(start_server, repository, collector):
     infer(server)
     server.stop()  # what is left goes out
     assert len(collector.spans) == 9 and collector.requests == 2
+
+
+def test_large_traces_go_in_requests_that_collectors_take(start_server, repository, any_collector):
+    """What waits is two traces of 14 MiB and a small one, less than a batch of spans."""
+    make_identity(repository, "m", "TYPE_STRING")
+    server = start_server(repository, flags=[*ON, TENSORS, *any_collector.flags(delay=3600_000)])
+    for text in ("a" * (7 << 20), "b" * (7 << 20), "small"):
+        infer(server, data=[text], datatype="BYTES")
+    server.stop()
+    assert len(any_collector.spans) == 9 and any_collector.requests == 2, server.log
 
 
 def test_a_full_queue_loses_traces_and_says_so(start_server, repository, collector):

@@ -12,6 +12,7 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 
 ON = ("--trace-config=rate=1", "--trace-config=level=TIMESTAMPS")
 TENSORS = "--trace-config=level=TENSORS"
+LARGEST_BODY = 20 << 20  # what collectors take unless told otherwise
 CORE = ["REQUEST_START", "QUEUE_START", "COMPUTE_START", "COMPUTE_INPUT_END", "COMPUTE_OUTPUT_START", "COMPUTE_END", "REQUEST_END"]
 HTTP = ["HTTP_RECV_START", "HTTP_RECV_END", "INFER_RESPONSE_COMPLETE", "HTTP_SEND_START", "HTTP_SEND_END"]
 
@@ -81,7 +82,7 @@ class Collector:
         self.thread = threading.Thread(target=self.server.serve_forever, args=(0.02,))
 
     def take(self, headers, body, path):
-        assert path == "/v1/traces"
+        assert path == "/v1/traces" and len(body) <= LARGEST_BODY
         message = decode(headers["Content-Type"], body)
         self.requests += 1
         self.headers.append(dict(headers))

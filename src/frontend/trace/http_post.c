@@ -57,6 +57,20 @@ static size_t drop(char *data, size_t size, size_t count, void *context)
   return size * count;
 }
 
+static bool set_text(http_post *p, CURLoption option, const char *text)
+{
+  return curl.easy_setopt(p->handle, option, text) == CURLE_OK;
+}
+
+// Authorities that are named are trusted instead of the system's, which libcurl has in two places.
+static bool set_tls(http_post *p, const http_post_tls *tls)
+{
+  if (tls->authorities != NULL &&
+      !(set_text(p, CURLOPT_CAINFO, tls->authorities) && set_text(p, CURLOPT_CAPATH, NULL)))
+    return false;
+  return set_text(p, CURLOPT_SSLCERT, tls->certificate) && set_text(p, CURLOPT_SSLKEY, tls->key);
+}
+
 static bool set_options(http_post *p, const char *url, const char *const *headers)
 {
   p->url = strdup(url);
@@ -76,7 +90,8 @@ static bool set_options(http_post *p, const char *url, const char *const *header
          curl.easy_setopt(p->handle, CURLOPT_WRITEFUNCTION, drop) == CURLE_OK;
 }
 
-error *http_post_new(const char *url, const char *const *headers, http_post **result)
+error *http_post_new(const char *url, const char *const *headers, const http_post_tls *tls,
+                     http_post **result)
 {
   static pthread_once_t once = PTHREAD_ONCE_INIT;
   pthread_once(&once, open_library);
@@ -85,7 +100,7 @@ error *http_post_new(const char *url, const char *const *headers, http_post **re
   http_post *p = calloc(1, sizeof(*p));
   if (p == NULL)
     return error_no_memory();
-  if (!set_options(p, url, headers)) {
+  if (!set_options(p, url, headers) || !set_tls(p, tls)) {
     http_post_free(p);
     return error_new(ERROR_UNAVAILABLE, "cannot send traces to '%s' with %s", url, LIBRARY);
   }

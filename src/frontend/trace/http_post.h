@@ -8,9 +8,16 @@
 
 typedef struct http_post http_post;
 
+// For https: PEM files, read with each connection.
+typedef struct http_post_tls {
+  const char *authorities;       // NULL: the system's
+  const char *certificate, *key; // our own; NULL: none
+} http_post_tls;
+
 // `headers` are lines "<Name>: <value>", NULL at the end; all is copied. UNAVAILABLE when libcurl
 // cannot be opened.
-error *http_post_new(const char *url, const char *const *headers, http_post **result);
+error *http_post_new(const char *url, const char *const *headers, const http_post_tls *tls,
+                     http_post **result);
 void http_post_free(http_post *p); // NULL is allowed
 
 // Waits for the answer, HTTP_POST_TIMEOUT_MS at most. UNAVAILABLE when there is none, or when its

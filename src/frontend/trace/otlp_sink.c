@@ -8,6 +8,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+// Collectors refuse requests of more than 20 MiB. What a trace takes in one is estimated: its texts
+// and events, and for each span what else it has, mostly names and the client's tracestate.
+#define REQUEST_MAX_BYTES (16u << 20)
+#define SPAN_BYTES        1024
+
 #define CONTENT_TYPE "Content-Type: application/x-protobuf"
 
 typedef struct otlp_sink {
@@ -37,19 +42,20 @@ static bool send_spans(otlp_sink *o, const span_list *spans, arena *memory)
   return e == NULL;
 }
 
-// Takes as many records as make a batch, at least one, and moves *first behind them. False: they
-// are lost.
+// Takes as many records as make a batch, or as much as a request may hold, at least one, and moves
+// *first behind them. False: they are lost.
 static bool send_batch(otlp_sink *o, const trace_record **first, size_t *count)
 {
   arena memory;
   span_list spans = {0};
-  size_t planned = 0;
+  size_t planned = 0, bytes = 0;
   bool whole = true;
   *count = 0;
   arena_init(&memory, NULL, 0);
   for (const trace_record *r = *first; r != NULL; r = r->next) {
     planned += record_span_count(r);
-    if (*count > 0 && planned > o->batch_size)
+    bytes += r->bytes;
+    if (*count > 0 && (planned > o->batch_size || bytes + planned * SPAN_BYTES > REQUEST_MAX_BYTES))
       break;
     whole = spans_add(&spans, r, &memory) && whole;
     *first = r->next;
@@ -125,8 +131,24 @@ static bool add_resources(string_list *list, const trace_config *c)
          add_pairs(list, "OTEL_RESOURCE_ATTRIBUTES", "=");
 }
 
+// A path from the environment; NULL: there is none.
+static const char *file_of(const char *variable_of_traces, const char *variable)
+{
+  const char *path = getenv(variable_of_traces);
+  if (path == NULL)
+    path = getenv(variable);
+  return path == NULL || *path == '\0' ? NULL : path;
+}
+
 static error *make_post(const char *url, http_post **post)
 {
+  const http_post_tls tls = {
+      .authorities =
+          file_of("OTEL_EXPORTER_OTLP_TRACES_CERTIFICATE", "OTEL_EXPORTER_OTLP_CERTIFICATE"),
+      .certificate = file_of("OTEL_EXPORTER_OTLP_TRACES_CLIENT_CERTIFICATE",
+                             "OTEL_EXPORTER_OTLP_CLIENT_CERTIFICATE"),
+      .key = file_of("OTEL_EXPORTER_OTLP_TRACES_CLIENT_KEY", "OTEL_EXPORTER_OTLP_CLIENT_KEY"),
+  };
   string_list lines = {0};
   error *e = error_no_memory();
   if (string_list_add(&lines, CONTENT_TYPE) &&
@@ -136,7 +158,7 @@ static error *make_post(const char *url, http_post **post)
     for (size_t i = 0; headers != NULL && i < lines.count; i++)
       headers[i] = lines.items[i];
     if (headers != NULL)
-      e = http_post_new(url, headers, post);
+      e = http_post_new(url, headers, &tls, post);
     free(headers);
   }
   string_list_fini(&lines);
