@@ -110,11 +110,7 @@ void grpc_inference_unref(grpc_inference *i)
 {
   if (!refcount_drop(&i->references))
     return;
-  answer *next;
-  for (answer *a = grpc_inference_take_answers(i); a != NULL; a = next) {
-    next = a->next;
-    grpc_inference_free_answer(i, a);
-  }
+  grpc_inference_drop_answers(i);
   call *c = i->call;
   if (i->bytes_out > 0) // else there was no reply whose sending began
     trace_note_now(i->trace, TRACE_GRPC_SEND_END);
@@ -242,6 +238,15 @@ void grpc_inference_free_answer(grpc_inference *i, answer *a)
   lose(a->response);
   if (a != &i->only)
     free(a);
+}
+
+void grpc_inference_drop_answers(grpc_inference *i)
+{
+  answer *next;
+  for (answer *a = grpc_inference_take_answers(i); a != NULL; a = next) {
+    next = a->next;
+    grpc_inference_free_answer(i, a);
+  }
 }
 
 // ---- from the message to the request ----

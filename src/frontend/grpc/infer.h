@@ -92,6 +92,8 @@ void grpc_inference_cancel(grpc_inference *i);
 answer *grpc_inference_take_answers(grpc_inference *i);
 // Frees one; its response must have been taken out or is deleted.
 void grpc_inference_free_answer(grpc_inference *i, answer *a);
+// Those that nobody takes: outputs of a response refer to the inference, which has the response.
+void grpc_inference_drop_answers(grpc_inference *i);
 
 // Makes the message of a response, which is moved; or gives its error. Loop thread.
 error *grpc_inference_make_reply(grpc_inference *i, TRITONSERVER_InferenceResponse *response_owned,

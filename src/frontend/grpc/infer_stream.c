@@ -126,6 +126,7 @@ static void send_answers(call *c, grpc_inference *i)
 static void forget(call *c, grpc_inference *i)
 {
   c->stream->in_flight--;
+  grpc_inference_drop_answers(i);
   grpc_access_inference(i, i->status);
   shared_tensors_release(&i->tensors.shared);
   grpc_loop_took_back(c->loop);
@@ -189,7 +190,9 @@ static void woken(call *c)
     atomic_store(&i->in_news, false);
     if (!i->decoupled) {
       i->done = true;
-    } else if (!i->over) {
+    } else if (i->over) {
+      grpc_inference_drop_answers(i);
+    } else {
       send_answers(c, i);
       if (i->over)
         remove_loose(c, i);
