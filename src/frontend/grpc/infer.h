@@ -67,7 +67,7 @@ struct grpc_inference {
   bool done;       // of a stream: its answer may go
   bool over;       // of a stream, decoupled: nothing more comes
   size_t reserved; // from the budget
-  error *failure;  // of a stream: instead of an answer; owned
+  error *failure;  // owned; of a stream: instead of an answer
 
   arena arena;
   char arena_memory[INFERENCE_ARENA_BYTES];
@@ -81,9 +81,14 @@ grpc_inference *grpc_inference_new(call *c, message *message_owned,
 void grpc_inference_ref(grpc_inference *i);   // any thread
 void grpc_inference_unref(grpc_inference *i); // any thread
 
-// Reads the message and gives the request to the core. An error: there will be no answer.
-// *at_once: the answer is there already, and `heard` is not called. Loop thread.
-error *grpc_inference_start(grpc_inference *i, bool streamed, bool *at_once);
+// Reads the message into a request of the core, here or, if it is long, on a worker's thread; then
+// calls `filled` on the loop's thread, which finds the inference in c->filling, whose `failure`
+// says whether it can be. Loop thread.
+void grpc_inference_fill(grpc_inference *i, void (*filled)(call *c));
+
+// Gives the request to the core. An error: there will be no answer. *at_once: the answer is there
+// already, and `heard` is not called. Loop thread.
+error *grpc_inference_submit(grpc_inference *i, bool *at_once);
 
 // Tells the core that nobody waits any more. Any thread that holds a reference.
 void grpc_inference_cancel(grpc_inference *i);

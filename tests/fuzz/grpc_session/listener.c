@@ -3,7 +3,7 @@
 #include "../fuzz.h"
 #include "base/clock.h"
 #include "base/thread.h"
-#include "frontend/grpc/call.h"
+#include "frontend/grpc/call_life.h"
 #include "frontend/grpc/connection.h"
 #include "frontend/grpc/loop.h"
 #include "frontend/grpc/session.h"
@@ -174,7 +174,7 @@ static void run_woken(void)
   for (c = ordered; c != NULL; c = next) {
     next = c->next_woken;
     atomic_store(&c->wanted, false);
-    c->woken(c);
+    call_woken(c);
     call_unref(c);
   }
 }

@@ -43,6 +43,8 @@ static void take_data(replies *r, reply_stream *s, const uint8_t *data, size_t s
       continue;
     }
     size_t step = size < s->missing ? size : s->missing;
+    if (r->text != NULL)
+      buffer_append(r->text, data, step);
     s->missing -= step;
     data += step;
     size -= step;

@@ -22,6 +22,7 @@ typedef struct reply_stream {
 
 typedef struct replies {
   buffer unread;
+  buffer *text; // all messages are appended here; NULL: nobody wants them
   size_t frames;
   size_t ended; // streams with a status
   size_t bytes; // of messages

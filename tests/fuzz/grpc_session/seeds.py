@@ -14,7 +14,7 @@ IDENTITY, HELD, LOOSE, NONE = range(4)
 TYPED = 4
 FAILS, RELEASES, FINAL_ALONE, NEWEST, LARGE, STAYS = 4, 8, 16, 32, 64, 128
 PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
-NO_GREETING = 32
+NO_GREETING, WIDE = 32, 64
 
 
 def sized(payload):
@@ -133,5 +133,7 @@ for name, steps in SEEDS.items():
     (folder / name).write_bytes(bytes([0, 0]) + steps)
 for name, (options, steps) in OPTIONS.items():
     (folder / name).write_bytes(bytes([options, 0]) + steps)
+for name in [name for name in SEEDS if "large" in name or "packed" in name or "deflated" in name]:
+    (folder / f"{name}_wide").write_bytes(bytes([WIDE, 0]) + SEEDS[name])
 for name in ("infer", "stream", "infer_packed", "method_index"):
     (folder / f"{name}_in_bytes").write_bytes(bytes([0, 1]) + SEEDS[name])
