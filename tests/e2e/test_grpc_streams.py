@@ -50,3 +50,17 @@ def test_requests_beyond_those_in_flight_are_answered_in_their_turn(start_server
         answers = [service_pb2.ModelStreamInferResponse.FromString(payload) for _, payload in result.messages]
         assert [answer.error_message for answer in answers] == [""] * len(names)
         assert [answer.infer_response.id for answer in answers] == names
+
+
+def test_a_response_that_breaks_the_rules_leaves_nothing_behind(start_server, repository):
+    """A model with one response for a request sends two: the answer is an error, and neither the request nor what the server waits
+    for at its end stays."""
+    make_streaming(repository, "twice", decoupled=False)
+    server = start_server(repository, flags=("--exit-timeout-secs=10",))
+    twice = message(streaming_request("twice", count=2))
+    with Connection(server) as connection:
+        result = connection.ask(STREAM_INFER, [twice] * 3)
+        assert result.status == OK
+        errors = [service_pb2.ModelStreamInferResponse.FromString(text).error_message for _, text in result.messages]
+        assert errors == ["expected a single response, got 2"] * 3
+    server.stop()

@@ -34,6 +34,11 @@ static outcome read_all(slice text, message_coding coding, size_t step)
     message *complete;
     size_t size = step < text.size ? step : text.size;
     o.fault = message_reader_take(&reader, coding, text.data, size, &taken, &complete);
+    if (o.fault == MESSAGE_OK && message_reader_is_unpacking(&reader)) {
+      CHECK(complete == NULL);
+      o.fault = message_reader_unpack(&reader, &complete);
+      CHECK((complete != NULL) == (o.fault == MESSAGE_OK));
+    }
     CHECK(taken <= size && (taken > 0 || o.fault != MESSAGE_OK));
     if (complete != NULL)
       add(&o, complete);

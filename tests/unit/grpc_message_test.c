@@ -2,6 +2,7 @@
 // what of it counts for the budget.
 #include "base/buffer.h"
 #include "frontend/grpc/message.h"
+#include "frontend/protocol/jobs.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -104,14 +105,27 @@ static void large_messages_are_whole_in_any_pieces(void **state)
   free(large);
 }
 
+// Takes all of the text, and does what is left to workers.
+static message_fault take_whole(message_reader *r, slice text, message_coding coding,
+                                message **complete)
+{
+  size_t taken;
+  message_fault fault = message_reader_take(r, coding, text.data, text.size, &taken, complete);
+  if (fault == MESSAGE_OK && message_reader_is_unpacking(r)) {
+    assert_null(*complete);
+    fault = message_reader_unpack(r, complete);
+  }
+  assert_false(message_reader_is_unpacking(r));
+  return fault;
+}
+
 // What a reader says to the text; nothing stays of it.
 static message_fault fault_of(slice text, message_coding coding, size_t limit)
 {
   byte_budget budget = {.limit = limit};
   message_reader r = {.budget = &budget};
-  size_t taken;
   message *complete;
-  message_fault fault = message_reader_take(&r, coding, text.data, text.size, &taken, &complete);
+  message_fault fault = take_whole(&r, text, coding, &complete);
   assert_null(complete);
   message_reader_fini(&r);
   assert_int_equal(budget.used, 0);
@@ -171,13 +185,73 @@ static void what_unpacks_to_a_thousand_times_its_size_is_refused(void **state)
   append_packed(&fair, MESSAGE_GZIP, expected);
   byte_budget budget = {.limit = 1024 * MIB};
   message_reader r = {.budget = &budget};
-  size_t taken;
   message *complete;
-  assert_int_equal(message_reader_take(&r, MESSAGE_GZIP, fair.data, fair.size, &taken, &complete),
-                   MESSAGE_OK);
+  assert_int_equal(take_whole(&r, buffer_view(&fair), MESSAGE_GZIP, &complete), MESSAGE_OK);
   assert_int_equal(complete->size, expected.size);
   message_free(complete);
   free(bytes);
+}
+
+// A loop unpacks 256 KiB; what becomes more is left to a worker, and so is what is more itself.
+static void long_packed_messages_are_left_to_workers(void **state)
+{
+  (void)state;
+  const struct {
+    size_t size;
+    bool random, is_long;
+  } rows[] = {{JOBS_LOOP_BYTES - 1, false, false},
+              {JOBS_LOOP_BYTES + 1, false, true},
+              {64 * MIB, false, true},
+              {JOBS_LOOP_BYTES - 1000, true, false},
+              {2 * JOBS_LOOP_BYTES, true, true}};
+  for (size_t row = 0; row < sizeof(rows) / sizeof(rows[0]); row++) {
+    unsigned seed = 1;
+    char *bytes = calloc(1, rows[row].size);
+    for (size_t i = 0; rows[row].random && i < rows[row].size; i++)
+      bytes[i] = (char)rand_r(&seed);
+    AUTO_BUFFER buffer text = BUFFER_EMPTY;
+    append_packed(&text, MESSAGE_DEFLATE, (slice){bytes, rows[row].size});
+    byte_budget budget = {.limit = 1024 * MIB};
+    message_reader r = {.budget = &budget};
+    size_t taken;
+    message *complete;
+    assert_int_equal(
+        message_reader_take(&r, MESSAGE_DEFLATE, text.data, text.size, &taken, &complete),
+        MESSAGE_OK);
+    assert_int_equal(taken, text.size);
+    assert_int_equal(message_reader_is_unpacking(&r), rows[row].is_long);
+    assert_int_equal(message_reader_is_inside(&r), rows[row].is_long);
+    assert_true(budget.used <= text.size + JOBS_LOOP_BYTES); // so far
+    if (rows[row].is_long)
+      assert_int_equal(message_reader_unpack(&r, &complete), MESSAGE_OK);
+    assert_int_equal(complete->size, rows[row].size);
+    assert_memory_equal(complete->data, bytes, rows[row].size);
+    assert_false(message_reader_is_inside(&r));
+    assert_int_equal(budget.used, rows[row].size);
+    message_free(complete);
+    message_reader_fini(&r);
+    assert_int_equal(budget.used, 0);
+    free(bytes);
+  }
+}
+
+// A worker that never comes: the reader lets go of what it has.
+static void a_long_message_that_nobody_unpacks_is_given_back(void **state)
+{
+  (void)state;
+  char *zeros = calloc(1, 2 * JOBS_LOOP_BYTES);
+  AUTO_BUFFER buffer text = BUFFER_EMPTY;
+  append_packed(&text, MESSAGE_GZIP, (slice){zeros, 2 * JOBS_LOOP_BYTES});
+  byte_budget budget = {.limit = MIB};
+  message_reader r = {.budget = &budget};
+  size_t taken;
+  message *complete;
+  assert_int_equal(message_reader_take(&r, MESSAGE_GZIP, text.data, text.size, &taken, &complete),
+                   MESSAGE_OK);
+  assert_true(message_reader_is_unpacking(&r));
+  message_reader_fini(&r);
+  assert_int_equal(budget.used, 0);
+  free(zeros);
 }
 
 // While half of the budget is free, announcing takes it; beyond that, what comes does.
@@ -234,6 +308,8 @@ int main(void)
       cmocka_unit_test(what_is_no_message_is_told),
       cmocka_unit_test(bombs_stop_at_the_budget),
       cmocka_unit_test(what_unpacks_to_a_thousand_times_its_size_is_refused),
+      cmocka_unit_test(long_packed_messages_are_left_to_workers),
+      cmocka_unit_test(a_long_message_that_nobody_unpacks_is_given_back),
       cmocka_unit_test(announcing_takes_half_of_the_budget_at_most),
       cmocka_unit_test(codings_have_names),
   };

@@ -224,6 +224,34 @@ static void names_and_id_are_known_after_a_refusal(void **state)
   assert_string_equal(f->request.id, "i");
 }
 
+// ---- what is long ----
+
+// Raw contents are looked at, not read; of others their sizes tell. A group's end has to be found.
+static void what_is_to_be_read_tells_whether_a_message_is_long(void **state)
+{
+  (void)state;
+  static char zeroes[1000];
+  static const struct {
+    uint32_t number;
+    size_t count;
+    bool is_long;
+  } rows[] = {{7, 1, false}, {7, 100, true}, {5, 1, true}, {99, 1, true}};
+  for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+    AUTO_BUFFER buffer b = BUFFER_EMPTY;
+    proto_append_text(&b, 1, "m");
+    for (size_t k = 0; k < rows[i].count; k++)
+      proto_append_bytes(&b, rows[i].number, (slice){zeroes, sizeof(zeroes)});
+    assert_int_equal(infer_request_proto_is_long(buffer_view(&b), 100), rows[i].is_long);
+    assert_false(infer_request_proto_is_long(buffer_view(&b), b.size));
+  }
+  AUTO_BUFFER buffer group = BUFFER_EMPTY;
+  proto_append_text(&group, 1, "m");
+  assert_false(infer_request_proto_is_long(buffer_view(&group), 100));
+  proto_append_tag(&group, 50, PROTO_GROUP);
+  assert_true(infer_request_proto_is_long(buffer_view(&group), 100));
+  assert_false(infer_request_proto_is_long(SLICE("\xff\xff"), 100)); // it is refused at once
+}
+
 // ---- limits ----
 
 static void append_many(buffer *b, uint32_t number, size_t count)
@@ -317,6 +345,7 @@ int main(void)
       TEST(unknown_fields_and_wire_types_are_skipped),
       TEST(groups_that_nest_too_deep_are_refused),
       TEST(names_and_id_are_known_after_a_refusal),
+      TEST(what_is_to_be_read_tells_whether_a_message_is_long),
       TEST(counts_of_fields_have_limits),
       TEST(parameters_of_tensors_count_with_the_requests),
       TEST(ranks_names_and_ids_have_limits),

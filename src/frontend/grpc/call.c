@@ -336,6 +336,23 @@ static void take_message(call *c, message *complete_owned)
   }
 }
 
+static void unpack(call *c)
+{
+  c->unpack_fault = message_reader_unpack(&c->reader, &c->unpacked);
+}
+
+static void unpacked(call *c)
+{
+  message *complete = c->unpacked;
+  c->unpacked = NULL;
+  if (complete == NULL)
+    fail_message(c, c->unpack_fault);
+  else if (c->ended)
+    message_free(complete);
+  else
+    take_message(c, complete);
+}
+
 // Takes messages until there are no more bytes, or the method wants no more now. Returns how many
 // bytes are left.
 static size_t parse(call *c, const char *data, size_t size)
@@ -356,6 +373,8 @@ static size_t parse(call *c, const char *data, size_t size)
       take_message(c, complete);
     if (fault != MESSAGE_OK)
       fail_message(c, fault);
+    else if (message_reader_is_unpacking(&c->reader))
+      call_run_work(c, unpack, unpacked);
   }
   return c->paused && !c->ended ? size : 0;
 }
@@ -402,6 +421,8 @@ static void keep_unread(call *c, size_t left)
 
 void call_resume(call *c)
 {
+  if (c->working)
+    return;
   c->paused = false;
   c->moved_ns = grpc_loop_now_ns(c->loop); // it is not the client that did not go on
   size_t unread = c->held.size - c->held_read;
@@ -701,4 +722,53 @@ void call_run_job(call *c, jobs *pool, void (*job)(call *c))
   grpc_loop_took_back(c->loop);
   call_unref(c);
   call_fail_if_error(c, failure);
+}
+
+// ---- work on messages ----
+
+static void run_work(job *queued)
+{
+  call *c = (call *)((char *)queued - offsetof(call, queued));
+  c->job(c);
+  atomic_store(&c->worked, true);
+  grpc_loop_wake_call(c->loop, c);
+  call_unref(c);
+}
+
+// A call has at most one job: nothing is dispatched while a worker has a message.
+void call_run_work(call *c, void (*work)(call *c), void (*done)(call *c))
+{
+  c->working = true;
+  c->job = work;
+  c->work_done = done;
+  c->queued.run = run_work;
+  call_pause(c);
+  call_ref(c);
+  grpc_loop_handed_over(c->loop);
+  error *failure = jobs_submit(c->server->workers, JOB_BEGINS, &c->queued);
+  if (failure == NULL)
+    return;
+  error_free(failure); // there is no other thread than this
+  run_work(&c->queued);
+}
+
+static void end_work(call *c)
+{
+  c->working = false;
+  c->paused = false;
+  atomic_store(&c->worked, false);
+  grpc_loop_took_back(c->loop);
+  c->work_done(c);
+  settle(c);
+  if (!c->paused)
+    call_resume(c);
+}
+
+void call_woken(call *c)
+{
+  void (*woken)(call * c) = c->woken; // not what the end of the work sets: nobody can wake that yet
+  if (c->working && atomic_load(&c->worked))
+    end_work(c);
+  if (woken != NULL)
+    woken(c);
 }

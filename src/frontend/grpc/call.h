@@ -91,7 +91,13 @@ struct call {
   call *previous, *next; // all of the connection
   struct job queued;
   void (*job)(call *c);
-  void (*woken)(call *c);           // what the loop does once it is woken (grpc_loop_wake_call)
+  void (*woken)(call *c);     // what the loop does once it is woken (grpc_loop_wake_call)
+  bool working;               // a worker has a message of it
+  atomic_bool worked;         // no longer
+  void (*work_done)(call *c); // what the loop does then
+  message *unpacked;          // by a worker
+  message_fault unpack_fault;
+  struct grpc_inference *filling;   // its message is being read
   atomic_bool wanted;               // is in the loop's list
   struct grpc_inference *inference; // of ModelInfer
   struct grpc_inference *answered;  // the same, when it is over

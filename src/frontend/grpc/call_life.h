@@ -48,6 +48,13 @@ void call_end_early(call *c, grpc_status status, const char *text);
 outgoing *call_make_outgoing(call *c, const slice *parts, size_t count, buffer *text_owned,
                              TRITONSERVER_InferenceResponse *response_owned, arena *memory_owned);
 
+// Has a worker do `work` with a message, and then the loop `done`; the client waits with more
+// messages meanwhile. The call may have ended when it is done.
+void call_run_work(call *c, void (*work)(call *c), void (*done)(call *c));
+
+// Somebody woke the call (loop.h).
+void call_woken(call *c);
+
 // Has the client wait with more messages, and what came already, until call_resume.
 void call_pause(call *c);
 bool call_is_paused(const call *c);

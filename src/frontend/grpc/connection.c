@@ -1,7 +1,6 @@
 // A connection from its socket to its session and back.
 #include "frontend/grpc/connection.h"
 
-#include "base/clock.h"
 #include "frontend/grpc/call.h"
 #include "frontend/grpc/call_life.h"
 #include "frontend/grpc/loop.h"
@@ -200,7 +199,7 @@ static void look_after(timer *elapsed)
 {
   grpc_connection *c = (grpc_connection *)((char *)elapsed - offsetof(grpc_connection, timer));
   const grpc_server_options *o = &c->server->options;
-  uint64_t now = clock_monotonic_ns();
+  uint64_t now = grpc_loop_now_ns(c->loop);
   if (c->ending) {
     if (now >= c->ended_ns + LEAVE_NS)
       grpc_connection_close(c);

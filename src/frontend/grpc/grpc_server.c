@@ -102,6 +102,8 @@ static error *start(grpc_server *g, int listen_fd_owned)
   if (failure == NULL)
     failure = jobs_new("grpc-job", PROBE_THREADS, &g->probes);
   if (failure == NULL)
+    failure = jobs_new("grpc-job", machine_cpus(), &g->workers);
+  if (failure == NULL)
     failure = infer_tensors_make_allocator(&g->allocator);
   if (failure == NULL)
     return grpc_loops_new(g, listen_fd_owned, &g->loops);
@@ -169,5 +171,6 @@ void grpc_server_free(grpc_server *g)
   }
   jobs_free(g->jobs);
   jobs_free(g->probes);
+  jobs_free(g->workers);
   unref(g);
 }

@@ -2,7 +2,6 @@
 // server is ready. Watch says it again when it changes; nothing in the server tells of that, so it
 // asks.
 #include "base/buffer.h"
-#include "base/clock.h"
 #include "frontend/grpc/call.h"
 #include "frontend/grpc/call_life.h"
 #include "frontend/grpc/control_message.h"
@@ -95,7 +94,7 @@ static void watch_heard(call *c)
     call_end(c);
   }
   if (!c->ended &&
-      !timers_set(grpc_loop_timers(c->loop), &w->next, clock_monotonic_ns() + ASK_EVERY_NS))
+      !timers_set(grpc_loop_timers(c->loop), &w->next, grpc_loop_now_ns(c->loop) + ASK_EVERY_NS))
     call_end_early(c, GRPC_RESOURCE_EXHAUSTED, "out of memory");
 }
 

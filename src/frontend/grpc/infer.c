@@ -1,5 +1,5 @@
-// Inferences over gRPC. Requests are made and replies are formatted on loop threads; the callbacks
-// come from threads of the core.
+// Inferences over gRPC. Requests are made and replies are formatted on loop threads, those of long
+// messages by workers; the callbacks come from threads of the core.
 #include "frontend/grpc/infer.h"
 
 #include "base/base64.h"
@@ -13,6 +13,7 @@
 #include "frontend/grpc/model_version.h"
 #include "frontend/grpc/server.h"
 #include "frontend/protocol/front_log.h"
+#include "frontend/protocol/jobs.h"
 #include "frontend/protocol/load_metrics.h"
 #include "frontend/protocol/request_parameter.h"
 #include "frontend/protocol/seam_error.h"
@@ -22,7 +23,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define HERE_BYTES ((size_t)256 << 10) // larger requests are not executed on a loop's thread
 // What an inference takes besides its tensors, here and in the core, roughly; and how many of a
 // connection do not count for the budget.
 #define INFERENCE_COST_BYTES ((size_t)6 << 10)
@@ -113,11 +113,7 @@ void grpc_inference_unref(grpc_inference *i)
 {
   if (!refcount_drop(&i->references))
     return;
-  answer *next;
-  for (answer *a = grpc_inference_take_answers(i); a != NULL; a = next) {
-    next = a->next;
-    grpc_inference_free_answer(i, a);
-  }
+  grpc_inference_drop_answers(i);
   call *c = i->call;
   if (i->bytes_out > 0) // else there was no reply whose sending began
     trace_note_now(i->trace, TRACE_GRPC_SEND_END);
@@ -247,6 +243,15 @@ void grpc_inference_free_answer(grpc_inference *i, answer *a)
     free(a);
 }
 
+void grpc_inference_drop_answers(grpc_inference *i)
+{
+  answer *next;
+  for (answer *a = grpc_inference_take_answers(i); a != NULL; a = next) {
+    next = a->next;
+    grpc_inference_free_answer(i, a);
+  }
+}
+
 // ---- from the message to the request ----
 
 static error *apply_parameters(grpc_inference *i, const infer_request_proto *read)
@@ -255,8 +260,8 @@ static error *apply_parameters(grpc_inference *i, const infer_request_proto *rea
   for (size_t k = 0; k < read->parameter_count; k++)
     RETURN_IF_ERROR(
         error_from_seam(request_parameter_apply(i->request, &read->parameters[k], &flags)));
-  if (i->message->size <= HERE_BYTES && infer_tensors_shared_bytes(&i->tensors) <= HERE_BYTES &&
-      !i->decoupled)
+  if (i->message->size <= JOBS_LOOP_BYTES &&
+      infer_tensors_shared_bytes(&i->tensors) <= JOBS_LOOP_BYTES && !i->decoupled)
     flags |= NEREID_REQUEST_FLAG_RUN_HERE;
   return error_from_seam(TRITONSERVER_InferenceRequestSetFlags(i->request, flags));
 }
@@ -359,16 +364,34 @@ static error *fill(grpc_inference *i, bool streamed)
       i->request, i->call->server->allocator, &i->tensors, response_complete, i));
 }
 
-error *grpc_inference_start(grpc_inference *i, bool streamed, bool *at_once)
+static void fill_here(call *c)
+{
+  grpc_inference *i = c->filling;
+  i->failure = fill(i, c->method->streams);
+  if (i->failure != NULL && i->request != NULL)
+    drop_request(i);
+}
+
+void grpc_inference_fill(grpc_inference *i, void (*filled)(call *c))
+{
+  call *c = i->call;
+  slice text = {i->message->data, i->message->size};
+  c->filling = i;
+  if (text.size > JOBS_LOOP_BYTES && infer_request_proto_is_long(text, JOBS_LOOP_BYTES)) {
+    call_run_work(c, fill_here, filled);
+  } else {
+    fill_here(c);
+    filled(c);
+  }
+}
+
+error *grpc_inference_submit(grpc_inference *i, bool *at_once)
 {
   int open = HANDOVER_OPEN;
   *at_once = false;
-  error *failure = fill(i, streamed);
-  if (i->request == NULL)
-    return failure;
-  if (failure != NULL) {
+  if (i->call->ended) {
     drop_request(i);
-    return failure;
+    return error_new(ERROR_CANCELLED, "the call ended while its message was read");
   }
   request_users_join(&i->users); // so that it outlives what is done here
   if (i->decoupled)
@@ -377,7 +400,7 @@ error *grpc_inference_start(grpc_inference *i, bool streamed, bool *at_once)
                         memory_order_relaxed);
   begin_trace(i);
   TRITONSERVER_InferenceTrace *trace = i->trace == NULL ? NULL : trace_hand_over(i->trace);
-  failure =
+  error *failure =
       error_from_seam(TRITONSERVER_ServerInferAsync(i->call->server->server, i->request, trace));
   if (failure != NULL) {
     if (i->decoupled)
@@ -505,18 +528,16 @@ static void cancelled(call *c)
   grpc_inference_cancel(c->inference);
 }
 
-void grpc_handle_model_infer(call *c)
+static void filled(call *c)
 {
-  bool at_once;
-  grpc_inference *i = grpc_inference_new(c, c->message, heard);
-  if (i == NULL) {
-    call_fail(c, GRPC_RESOURCE_EXHAUSTED, GRPC_INFERENCE_REFUSED);
-    return;
-  }
-  c->message = NULL;
-  c->inference = i;
+  bool at_once = false;
+  grpc_inference *i = c->inference = c->filling;
+  error *failure = i->failure;
+  c->filling = NULL;
   c->woken = woken;
-  error *failure = grpc_inference_start(i, false, &at_once);
+  i->failure = NULL;
+  if (failure == NULL)
+    failure = grpc_inference_submit(i, &at_once);
   if (failure == NULL && !at_once) {
     c->cancelled = cancelled;
     grpc_loop_handed_over(c->loop);
@@ -527,6 +548,17 @@ void grpc_handle_model_infer(call *c)
   else
     reply(c);
   settle(c);
+}
+
+void grpc_handle_model_infer(call *c)
+{
+  grpc_inference *i = grpc_inference_new(c, c->message, heard);
+  if (i == NULL) {
+    call_fail(c, GRPC_RESOURCE_EXHAUSTED, GRPC_INFERENCE_REFUSED);
+    return;
+  }
+  c->message = NULL;
+  grpc_inference_fill(i, filled);
 }
 
 void grpc_drop_answered(call *c)

@@ -67,7 +67,7 @@ struct grpc_inference {
   bool done;       // of a stream: its answer may go
   bool over;       // of a stream, decoupled: nothing more comes
   size_t reserved; // from the budget
-  error *failure;  // of a stream: instead of an answer; owned
+  error *failure;  // owned; of a stream: instead of an answer
 
   arena arena;
   char arena_memory[INFERENCE_ARENA_BYTES];
@@ -81,9 +81,14 @@ grpc_inference *grpc_inference_new(call *c, message *message_owned,
 void grpc_inference_ref(grpc_inference *i);   // any thread
 void grpc_inference_unref(grpc_inference *i); // any thread
 
-// Reads the message and gives the request to the core. An error: there will be no answer.
-// *at_once: the answer is there already, and `heard` is not called. Loop thread.
-error *grpc_inference_start(grpc_inference *i, bool streamed, bool *at_once);
+// Reads the message into a request of the core, here or, if it is long, on a worker's thread; then
+// calls `filled` on the loop's thread, which finds the inference in c->filling, whose `failure`
+// says whether it can be. Loop thread.
+void grpc_inference_fill(grpc_inference *i, void (*filled)(call *c));
+
+// Gives the request to the core. An error: there will be no answer. *at_once: the answer is there
+// already, and `heard` is not called. Loop thread.
+error *grpc_inference_submit(grpc_inference *i, bool *at_once);
 
 // Tells the core that nobody waits any more. Any thread that holds a reference.
 void grpc_inference_cancel(grpc_inference *i);
@@ -92,6 +97,8 @@ void grpc_inference_cancel(grpc_inference *i);
 answer *grpc_inference_take_answers(grpc_inference *i);
 // Frees one; its response must have been taken out or is deleted.
 void grpc_inference_free_answer(grpc_inference *i, answer *a);
+// Those that nobody takes: outputs of a response refer to the inference, which has the response.
+void grpc_inference_drop_answers(grpc_inference *i);
 
 // Makes the message of a response, which is moved; or gives its error. Loop thread.
 error *grpc_inference_make_reply(grpc_inference *i, TRITONSERVER_InferenceResponse *response_owned,

@@ -439,6 +439,25 @@ static error *read_request(reading *r)
   return walk(r, take_input);
 }
 
+#define FIELD_LEAST_BYTES 2
+
+bool infer_request_proto_is_long(slice message, size_t most)
+{
+  proto_reader reader = proto_reader_of(message);
+  proto_field f;
+  size_t size = 0;
+  while (size <= most) {
+    // Its tag begins with its type. A group is read to its end, wherever that is.
+    if (reader.at < reader.end && (*reader.at & 7) == PROTO_GROUP)
+      return true;
+    if (!proto_next(&reader, &f))
+      return false;
+    size +=
+        f.type == PROTO_BYTES && f.number != RAW_INPUT_CONTENTS ? f.bytes.size : FIELD_LEAST_BYTES;
+  }
+  return true;
+}
+
 error *infer_request_proto_read(slice message, const typed_room *room, arena *a,
                                 infer_request_proto *out)
 {

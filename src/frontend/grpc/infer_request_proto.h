@@ -39,6 +39,9 @@ typedef struct typed_room {
   void *context;
 } typed_room;
 
+// Has the message more than `most` bytes to be read? Raw contents are not: they stay as they are.
+bool infer_request_proto_is_long(slice message, size_t most);
+
 // Reads a message, which must outlive the request. INVALID_ARG for what is not such a message, for
 // what is over the limits of request_limits.h, and for tensors that are given twice, not at all or
 // in another type (in Triton's words); UNAVAILABLE when memory is short; what `room` says. After an

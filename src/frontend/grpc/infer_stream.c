@@ -128,6 +128,7 @@ static void send_answers(call *c, grpc_inference *i)
 static void forget(call *c, grpc_inference *i)
 {
   c->stream->in_flight--;
+  grpc_inference_drop_answers(i);
   grpc_access_inference(i, i->status);
   shared_tensors_release(&i->tensors.shared);
   grpc_loop_took_back(c->loop);
@@ -192,7 +193,9 @@ static void woken(call *c)
     atomic_store(&i->in_news, false);
     if (!i->decoupled) {
       i->done = true;
-    } else if (!i->over) {
+    } else if (i->over) {
+      grpc_inference_drop_answers(i);
+    } else {
       send_answers(c, i);
       if (i->over)
         remove_loose(c, i);
@@ -225,16 +228,13 @@ static void add(call *c, grpc_inference *i)
   }
 }
 
-static void take_message(call *c, message *message_owned)
+static void filled(call *c)
 {
-  bool at_once;
-  grpc_inference *i = grpc_inference_new(c, message_owned, heard);
-  if (i == NULL) {
-    message_free(message_owned);
-    call_end_early(c, GRPC_RESOURCE_EXHAUSTED, GRPC_INFERENCE_REFUSED);
-    return;
-  }
-  i->failure = grpc_inference_start(i, true, &at_once);
+  bool at_once = false;
+  grpc_inference *i = c->filling;
+  c->filling = NULL;
+  if (i->failure == NULL)
+    i->failure = grpc_inference_submit(i, &at_once);
   if (i->failure != NULL)
     i->decoupled = false; // its error waits for its turn
   i->done = at_once || i->failure != NULL;
@@ -242,6 +242,17 @@ static void take_message(call *c, message *message_owned)
   send_in_order(c);
   if (is_full(c))
     call_pause(c);
+}
+
+static void take_message(call *c, message *message_owned)
+{
+  grpc_inference *i = grpc_inference_new(c, message_owned, heard);
+  if (i == NULL) {
+    message_free(message_owned);
+    call_end_early(c, GRPC_RESOURCE_EXHAUSTED, GRPC_INFERENCE_REFUSED);
+    return;
+  }
+  grpc_inference_fill(i, filled);
 }
 
 static void half_close(call *c)

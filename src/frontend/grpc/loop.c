@@ -8,7 +8,7 @@
 #include "base/clock.h"
 #include "base/thread.h"
 #include "base/wakeup.h"
-#include "frontend/grpc/call.h"
+#include "frontend/grpc/call_life.h"
 #include "frontend/grpc/connection.h"
 #include "frontend/grpc/server.h"
 #include "frontend/protocol/busy_poll.h"
@@ -155,7 +155,7 @@ static void run_woken(grpc_loop *l)
   for (call *c = ordered; c != NULL; c = next) {
     next = c->next_woken;
     atomic_store(&c->wanted, false);
-    c->woken(c);
+    call_woken(c);
     call_unref(c);
   }
 }

@@ -35,7 +35,7 @@ void grpc_loops_run_woken(grpc_loops *all);
 // Frees what grpc_loop_wake_call touches, once nobody can call it any more. NULL is allowed.
 void grpc_loops_free(grpc_loops *all);
 
-// Has the loop run c->woken soon, once for any number of wakes before that. Any thread.
+// Has the loop call call_woken soon, once for any number of wakes before that. Any thread.
 void grpc_loop_wake_call(grpc_loop *l, call *c);
 
 // --- On the loop's thread

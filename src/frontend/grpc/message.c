@@ -1,8 +1,9 @@
-// Assembles request messages, packs and unpacks. Loop threads.
+// Assembles request messages, packs and unpacks. Loop threads; workers unpack what is long.
 #include "frontend/grpc/message.h"
 
 #include "base/blocks.h"
 #include "base/checked.h"
+#include "frontend/protocol/jobs.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -120,64 +121,122 @@ static message_fault make_room(message *m, size_t needed)
 
 // --- Unpacking
 
-// *reserved: from the budget, whatever comes of it.
-static message_fault inflate_all(z_stream *z, byte_budget *budget, buffer *out, size_t *reserved)
+// A packed message, and what is unpacked of it.
+typedef struct unpacking {
+  z_stream z;
+  message *packed; // owned
+  byte_budget *budget;
+  buffer out;
+  size_t most;     // bytes that it may become
+  size_t reserved; // from the budget, for `out`
+} unpacking;
+
+static void unpacking_free(unpacking *u)
+{
+  if (u == NULL)
+    return;
+  inflateEnd(&u->z);
+  budget_give_back(u->budget, u->reserved);
+  buffer_fini(&u->out);
+  message_free(u->packed);
+  free(u);
+}
+
+static size_t most_of(size_t packed_size)
 {
   size_t most;
-  if (!checked_multiply_size(z->avail_in, MESSAGE_UNPACKED_TIMES, &most) ||
+  if (!checked_multiply_size(packed_size, MESSAGE_UNPACKED_TIMES, &most) ||
       most < MESSAGE_UNPACKED_BYTES)
     most = MESSAGE_UNPACKED_BYTES;
-  if (most > MESSAGE_MAX_BYTES)
-    most = MESSAGE_MAX_BYTES;
-  for (;;) {
+  return most < MESSAGE_MAX_BYTES ? most : MESSAGE_MAX_BYTES;
+}
+
+// Owns the message if it succeeds. NULL when memory is short.
+static unpacking *unpacking_new(byte_budget *budget, message_coding coding, message *packed_owned)
+{
+  unpacking *u = calloc(1, sizeof(*u));
+  if (u == NULL)
+    return NULL;
+  if (inflateInit2(&u->z, coding == MESSAGE_GZIP ? GZIP_WINDOW : MAX_WBITS) != Z_OK) {
+    free(u);
+    return NULL;
+  }
+  u->budget = budget;
+  u->packed = packed_owned;
+  u->most = most_of(packed_owned->size);
+  u->z.next_in = (unsigned char *)packed_owned->data;
+  u->z.avail_in = (unsigned)packed_owned->size;
+  return u;
+}
+
+// Unpacks until there is enough, or *done.
+static message_fault inflate_some(unpacking *u, size_t enough, bool *done)
+{
+  buffer *out = &u->out;
+  *done = false;
+  while (out->size < enough) {
     size_t step = out->size < FIRST_BYTES / 4 ? FIRST_BYTES / 4 : out->size;
-    if (step > most - out->size)
-      step = most - out->size + 1;
-    if (!budget_take_input(budget, step))
+    if (step > u->most - out->size)
+      step = u->most - out->size + 1;
+    if (!budget_take_input(u->budget, step))
       return MESSAGE_OVER_BUDGET;
-    *reserved += step;
+    u->reserved += step;
     char *to = buffer_reserve(out, step);
     if (to == NULL)
       return MESSAGE_NO_MEMORY;
-    z->next_out = (unsigned char *)to;
-    z->avail_out = (unsigned)step;
-    int result = inflate(z, Z_NO_FLUSH);
-    out->size += step - z->avail_out;
-    if (out->size > most)
-      return most == MESSAGE_MAX_BYTES ? MESSAGE_TOO_LARGE : MESSAGE_BOMB;
-    if (result == Z_STREAM_END)
-      return z->avail_in == 0 ? MESSAGE_OK : MESSAGE_CORRUPT;
-    if (result != Z_OK || (z->avail_in == 0 && z->avail_out > 0))
+    u->z.next_out = (unsigned char *)to;
+    u->z.avail_out = (unsigned)step;
+    int result = inflate(&u->z, Z_NO_FLUSH);
+    out->size += step - u->z.avail_out;
+    if (out->size > u->most)
+      return u->most == MESSAGE_MAX_BYTES ? MESSAGE_TOO_LARGE : MESSAGE_BOMB;
+    *done = result == Z_STREAM_END;
+    if (*done)
+      return u->z.avail_in == 0 ? MESSAGE_OK : MESSAGE_CORRUPT;
+    if (result != Z_OK || (u->z.avail_in == 0 && u->z.avail_out > 0))
       return MESSAGE_CORRUPT;
   }
+  return MESSAGE_OK;
 }
 
-// Unpacks into a message of its own, which has the size that comes out.
-static message_fault unpack(message_reader *r, message_coding coding, message **packed)
+// The message that it has become.
+static message_fault take_unpacked(unpacking *u, message **complete)
 {
-  AUTO_BUFFER buffer out = BUFFER_EMPTY;
-  size_t reserved = 0;
-  z_stream z = {0};
-  if (inflateInit2(&z, coding == MESSAGE_GZIP ? GZIP_WINDOW : MAX_WBITS) != Z_OK)
-    return MESSAGE_NO_MEMORY;
-  z.next_in = (unsigned char *)(*packed)->data;
-  z.avail_in = (unsigned)(*packed)->size;
-  message_fault fault = inflate_all(&z, r->budget, &out, &reserved);
-  inflateEnd(&z);
-  message *plain = NULL;
-  if (fault == MESSAGE_OK)
-    fault = make_message(r->budget, out.size, out.size, &plain);
-  if (fault != MESSAGE_OK) {
-    budget_give_back(r->budget, reserved);
+  message *plain;
+  message_fault fault = make_message(u->budget, u->out.size, u->out.size, &plain);
+  if (fault != MESSAGE_OK)
     return fault;
-  }
-  budget_give_back(r->budget, reserved - out.size);
-  plain->reserved = out.size;
-  if (out.size > 0)
-    memcpy(plain->data, out.data, out.size);
-  message_free(*packed);
-  *packed = plain;
+  plain->reserved = u->out.size;
+  u->reserved -= u->out.size;
+  if (u->out.size > 0)
+    memcpy(plain->data, u->out.data, u->out.size);
+  *complete = plain;
   return MESSAGE_OK;
+}
+
+bool message_reader_is_unpacking(const message_reader *r)
+{
+  return r->unpacking != NULL;
+}
+
+// Up to `enough` bytes of it.
+static message_fault unpack(message_reader *r, size_t enough, message **complete)
+{
+  bool done = false;
+  message_fault fault = inflate_some(r->unpacking, enough, &done);
+  if (fault == MESSAGE_OK && !done)
+    return MESSAGE_OK;
+  if (fault == MESSAGE_OK)
+    fault = take_unpacked(r->unpacking, complete);
+  unpacking_free(r->unpacking);
+  r->unpacking = NULL;
+  return fault;
+}
+
+message_fault message_reader_unpack(message_reader *r, message **complete)
+{
+  *complete = NULL;
+  return unpack(r, SIZE_MAX, complete);
 }
 
 // --- Reading
@@ -186,11 +245,13 @@ void message_reader_fini(message_reader *r)
 {
   message_free(r->current);
   r->current = NULL;
+  unpacking_free(r->unpacking);
+  r->unpacking = NULL;
 }
 
 bool message_reader_is_inside(const message_reader *r)
 {
-  return r->current != NULL || r->prefix_size > 0;
+  return r->current != NULL || r->prefix_size > 0 || r->unpacking != NULL;
 }
 
 // The prefix is complete: checks it and makes the message.
@@ -227,15 +288,16 @@ static message_fault finish(message_reader *r, message_coding coding, message **
   message *m = r->current;
   r->current = NULL;
   r->prefix_size = 0;
-  if (r->compressed) {
-    message_fault fault = unpack(r, coding, &m);
-    if (fault != MESSAGE_OK) {
-      message_free(m);
-      return fault;
-    }
+  if (!r->compressed) {
+    *complete = m;
+    return MESSAGE_OK;
   }
-  *complete = m;
-  return MESSAGE_OK;
+  r->unpacking = unpacking_new(r->budget, coding, m);
+  if (r->unpacking == NULL) {
+    message_free(m);
+    return MESSAGE_NO_MEMORY;
+  }
+  return m->size > JOBS_LOOP_BYTES ? MESSAGE_OK : unpack(r, JOBS_LOOP_BYTES, complete);
 }
 
 message_fault message_reader_take(message_reader *r, message_coding coding, const char *data,

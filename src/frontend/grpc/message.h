@@ -19,7 +19,7 @@
 #define MESSAGE_ALIGNMENT    64
 
 // A packed message may become so large, or so many times its size, whichever is more: zeroes pack
-// to a thousandth, and a loop unpacks some 150 MiB a second while its other clients wait.
+// to a thousandth.
 #define MESSAGE_UNPACKED_BYTES ((size_t)64 << 20)
 #define MESSAGE_UNPACKED_TIMES 32
 
@@ -68,14 +68,21 @@ typedef struct message_reader {
   unsigned char prefix[MESSAGE_PREFIX_BYTES];
   unsigned prefix_size;
   bool compressed;
+  struct unpacking *unpacking; // owned, NULL but for a packed message that is long
 } message_reader;
 
 void message_reader_fini(message_reader *r);
 
 // Takes bytes up to the end of a message. *taken tells how many; *complete is the message when it
-// is whole, and then the caller's, else NULL. A fault ends the reading.
+// is whole, and then the caller's, else NULL. A fault ends the reading; so does, for a while, a
+// packed message of which more than JOBS_LOOP_BYTES would be read or made.
 message_fault message_reader_take(message_reader *r, message_coding coding, const char *data,
                                   size_t size, size_t *taken, message **complete);
+
+// Is there such a packed message? It is unpacked by message_reader_unpack, on any thread that has
+// the reader; then bytes may be taken again.
+bool message_reader_is_unpacking(const message_reader *r);
+message_fault message_reader_unpack(message_reader *r, message **complete);
 
 // Is the reader in the middle of a message?
 bool message_reader_is_inside(const message_reader *r);

@@ -111,9 +111,6 @@ void exchange_run_job(exchange *x, jobs *pool, job_order order, void (*job)(exch
 // Runs x->job on a thread of the pool, and then resumes the exchange, which is suspended.
 error *exchange_submit_job(exchange *x, jobs *pool, job_order order);
 
-// Work on that many bytes of text is done by the pool http->workers, less by the loop.
-#define EXCHANGE_LOOP_BYTES (256u << 10)
-
 // What a line of the log about this request is about. Any thread that has the exchange.
 NEREID_LogSubject exchange_subject(const exchange *x);
 

@@ -152,7 +152,7 @@ void inference_fini(inference *i)
 static void finish(exchange *x)
 {
   if (x->failure == NULL && !exchange_is_abandoned(x)) {
-    if (x->inference->tensors.converted_bytes > EXCHANGE_LOOP_BYTES) {
+    if (x->inference->tensors.converted_bytes > JOBS_LOOP_BYTES) {
       exchange_run_job(x, x->http->workers, JOB_FINISHES, reply, delete_response);
       return;
     }
@@ -261,7 +261,7 @@ static void copy_shared(exchange *x)
 // What the request takes from the client's memory is copied, here if it is little.
 static void complete(exchange *x)
 {
-  if (x->inference->tensors.shared.copy_bytes > EXCHANGE_LOOP_BYTES && x->failure == NULL &&
+  if (x->inference->tensors.shared.copy_bytes > JOBS_LOOP_BYTES && x->failure == NULL &&
       !exchange_is_abandoned(x)) {
     exchange_run_job(x, x->http->workers, JOB_BEGINS, copy_shared, start);
     return;
@@ -337,7 +337,7 @@ static void handle_way(exchange *x, const infer_way *way)
   request_users_init(&i->users);
   x->inference = i;
   x->request_id = "";
-  if (json_bytes(x) > EXCHANGE_LOOP_BYTES) {
+  if (json_bytes(x) > JOBS_LOOP_BYTES) {
     exchange_run_job(x, x->http->workers, JOB_BEGINS, fill, complete);
     return;
   }

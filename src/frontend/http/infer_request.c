@@ -90,8 +90,8 @@ static TRITONSERVER_Error *set_parameter(TRITONSERVER_InferenceRequest *request,
 static uint32_t run_here_flag(const exchange *x)
 {
   const inference *i = x->inference;
-  return x->body.size <= EXCHANGE_LOOP_BYTES &&
-                 infer_tensors_shared_bytes(&i->tensors) <= EXCHANGE_LOOP_BYTES && !i->decoupled
+  return x->body.size <= JOBS_LOOP_BYTES &&
+                 infer_tensors_shared_bytes(&i->tensors) <= JOBS_LOOP_BYTES && !i->decoupled
              ? NEREID_REQUEST_FLAG_RUN_HERE
              : 0;
 }

@@ -373,7 +373,7 @@ static stream_step advance(stream *s)
   stream_step step = take(s);
   if (step != STREAM_TEXT || s->current == NULL)
     return step;
-  if (s->current->bytes > EXCHANGE_LOOP_BYTES)
+  if (s->current->bytes > JOBS_LOOP_BYTES)
     return format_aside(s);
   format(s);
   return STREAM_TEXT;

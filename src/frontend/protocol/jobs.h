@@ -10,6 +10,10 @@
 
 typedef struct jobs jobs;
 
+// Work on so many bytes of a request is done by a pool that has a thread for each processor, less
+// by the loop itself, whose other clients wait meanwhile.
+#define JOBS_LOOP_BYTES ((size_t)256 << 10)
+
 // Something to run, inside of what it is about. `next` belongs to the queue meanwhile.
 typedef struct job {
   struct job *next;

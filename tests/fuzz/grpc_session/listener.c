@@ -1,0 +1,308 @@
+#include "listener.h"
+
+#include "../fuzz.h"
+#include "base/clock.h"
+#include "base/thread.h"
+#include "frontend/grpc/call_life.h"
+#include "frontend/grpc/connection.h"
+#include "frontend/grpc/loop.h"
+#include "frontend/grpc/session.h"
+#include "frontend/protocol/infer_tensors.h"
+
+#include <errno.h>
+#include <netinet/in.h>
+#include <poll.h>
+#include <pthread.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#define WAIT_NS UINT64_C(1000000)
+
+struct grpc_loop {
+  timers timers;
+  uint64_t now_ns;
+  grpc_connection *connections; // list
+  grpc_connection *marked;      // list
+  grpc_connection *forgotten;   // list
+  _Atomic size_t closed;        // that still have calls
+  size_t elsewhere;
+  char read_buffer[LOOP_READ_BYTES];
+};
+
+static grpc_server server;
+static grpc_loop loop;
+static job *first_job;
+static job **last_job = &first_job;
+static const restrictions open_to_all;
+
+static struct {
+  pthread_mutex_t mutex;
+  pthread_cond_t changed;
+  call *first; // newest first; each referenced
+} woken = {.mutex = PTHREAD_MUTEX_INITIALIZER};
+
+// ---- what the listener is asked ----
+
+void grpc_server_call_began(grpc_server *g)
+{
+  atomic_fetch_add(&g->calls, 1);
+}
+
+void grpc_server_call_ended(grpc_server *g)
+{
+  CHECK(atomic_fetch_sub(&g->calls, 1) > 0);
+}
+
+void grpc_server_connection_ended(grpc_server *g)
+{
+  CHECK(atomic_fetch_sub(&g->connections, 1) > 0);
+}
+
+error *jobs_submit(jobs *pool, job_order order, job *added)
+{
+  (void)pool;
+  (void)order;
+  added->next = NULL;
+  *last_job = added;
+  last_job = &added->next;
+  return NULL;
+}
+
+grpc_server *grpc_loop_server(const grpc_loop *l)
+{
+  (void)l;
+  return &server;
+}
+
+timers *grpc_loop_timers(grpc_loop *l)
+{
+  return &l->timers;
+}
+
+uint64_t grpc_loop_now_ns(const grpc_loop *l)
+{
+  return l->now_ns;
+}
+
+char *grpc_loop_read_buffer(grpc_loop *l)
+{
+  return l->read_buffer;
+}
+
+void grpc_loop_note_large(grpc_loop *l)
+{
+  (void)l;
+}
+
+void grpc_loop_request_began(grpc_loop *l)
+{
+  (void)l;
+}
+
+void grpc_loop_handed_over(grpc_loop *l)
+{
+  l->elsewhere++;
+}
+
+void grpc_loop_took_back(grpc_loop *l)
+{
+  CHECK(l->elsewhere-- > 0);
+}
+
+void grpc_loop_mark(grpc_loop *l, grpc_connection *c)
+{
+  if (c->marked || c->closed)
+    return;
+  c->marked = true;
+  c->next_marked = l->marked;
+  l->marked = c;
+}
+
+bool grpc_loop_watch(grpc_loop *l, grpc_connection *c, bool for_output)
+{
+  (void)l;
+  c->watches_output = for_output;
+  return true;
+}
+
+void grpc_loop_forget(grpc_loop *l, grpc_connection *c)
+{
+  if (c->previous != NULL)
+    c->previous->next = c->next;
+  else
+    l->connections = c->next;
+  if (c->next != NULL)
+    c->next->previous = c->previous;
+  c->next = l->forgotten;
+  l->forgotten = c;
+  atomic_fetch_add(&l->closed, 1);
+  grpc_server_connection_ended(&server);
+}
+
+void grpc_loop_freed(grpc_loop *l)
+{
+  CHECK(atomic_fetch_sub(&l->closed, 1) > 0);
+}
+
+void grpc_loop_wake_call(grpc_loop *l, call *c)
+{
+  (void)l;
+  if (atomic_exchange(&c->wanted, true))
+    return;
+  call_ref(c);
+  pthread_mutex_lock(&woken.mutex);
+  c->next_woken = woken.first;
+  woken.first = c;
+  pthread_cond_signal(&woken.changed);
+  pthread_mutex_unlock(&woken.mutex);
+}
+
+// ---- a pass ----
+
+static void run_woken(void)
+{
+  call *ordered = NULL, *next;
+  pthread_mutex_lock(&woken.mutex);
+  call *c = woken.first;
+  woken.first = NULL;
+  pthread_mutex_unlock(&woken.mutex);
+  for (; c != NULL; c = next) {
+    next = c->next_woken;
+    c->next_woken = ordered;
+    ordered = c;
+  }
+  for (c = ordered; c != NULL; c = next) {
+    next = c->next_woken;
+    atomic_store(&c->wanted, false);
+    call_woken(c);
+    call_unref(c);
+  }
+}
+
+static void look_at_socket(grpc_connection *c)
+{
+  struct pollfd about = {.fd = c->wire.fd,
+                         .events = (short)(POLLIN | (c->watches_output ? POLLOUT : 0))};
+  if (poll(&about, 1, 0) <= 0)
+    return;
+  if ((about.revents & POLLOUT) != 0)
+    grpc_connection_writable(c);
+  if (!c->closed && (about.revents & (POLLIN | POLLHUP | POLLERR)) != 0)
+    grpc_connection_readable(c);
+}
+
+void listener_pass(void)
+{
+  grpc_connection *c, *next;
+  for (c = loop.connections; c != NULL; c = next) {
+    next = c->next;
+    look_at_socket(c);
+  }
+  run_woken();
+  timers_run(&loop.timers, loop.now_ns);
+  while ((c = loop.marked) != NULL) {
+    loop.marked = c->next_marked;
+    c->marked = false;
+    if (!c->closed)
+      grpc_connection_flush(c);
+  }
+  for (c = loop.forgotten; c != NULL; c = next) {
+    next = c->next;
+    grpc_connection_unref(c);
+  }
+  loop.forgotten = NULL;
+}
+
+// ---- what the program does ----
+
+static void prepare(void)
+{
+  pthread_condattr_t attributes;
+  pthread_condattr_init(&attributes);
+  pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
+  pthread_cond_init(&woken.changed, &attributes);
+  pthread_condattr_destroy(&attributes);
+  CHECK(http2_load() == NULL);
+  CHECK(session_make_shared(&server.callbacks, &server.session_options) == NULL);
+  CHECK(infer_tensors_make_allocator(&server.allocator) == NULL);
+  loop.now_ns = clock_monotonic_ns();
+}
+
+void listener_begin(const grpc_server_options *options, size_t budget, TRITONSERVER_Server *core)
+{
+  if (server.callbacks == NULL)
+    prepare();
+  server.options = *options;
+  if (server.options.restricted == NULL)
+    server.options.restricted = &open_to_all;
+  server.budget.limit = budget;
+  server.server = core;
+}
+
+int listener_connect(void)
+{
+  int ends[2];
+  struct sockaddr_storage address = {0};
+  struct sockaddr_in *local = (struct sockaddr_in *)&address;
+  local->sin_family = AF_INET;
+  local->sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  CHECK(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, ends) == 0);
+  atomic_fetch_add(&server.connections, 1);
+  grpc_connection *c = grpc_connection_open(&loop, ends[0], &address);
+  CHECK(c != NULL);
+  c->next = loop.connections;
+  if (c->next != NULL)
+    c->next->previous = c;
+  loop.connections = c;
+  grpc_loop_mark(&loop, c);
+  return ends[1];
+}
+
+void listener_advance(uint64_t ns)
+{
+  loop.now_ns += ns;
+}
+
+bool listener_run_job(void)
+{
+  job *next = first_job;
+  if (next == NULL)
+    return false;
+  first_job = next->next;
+  if (first_job == NULL)
+    last_job = &first_job;
+  next->run(next);
+  return true;
+}
+
+void listener_leave(void)
+{
+  grpc_connection *next;
+  for (grpc_connection *c = loop.connections; c != NULL; c = next) {
+    next = c->next;
+    grpc_connection_leave(c);
+  }
+}
+
+void listener_wait(void)
+{
+  struct timespec deadline = clock_timespec(clock_monotonic_ns() + WAIT_NS);
+  pthread_mutex_lock(&woken.mutex);
+  if (woken.first == NULL)
+    pthread_cond_timedwait(&woken.changed, &woken.mutex, &deadline);
+  pthread_mutex_unlock(&woken.mutex);
+}
+
+bool listener_is_idle(void)
+{
+  return loop.connections == NULL && atomic_load(&server.calls) == 0 && first_job == NULL;
+}
+
+void listener_end(void)
+{
+  CHECK(listener_is_idle());
+  CHECK(atomic_load(&server.connections) == 0 && atomic_load(&loop.closed) == 0);
+  CHECK(loop.elsewhere == 0 && loop.marked == NULL && woken.first == NULL);
+  CHECK(timers_next(&loop.timers) == UINT64_MAX);
+  CHECK(atomic_load(&server.budget.used) == 0);
+}
