@@ -2,6 +2,7 @@
 #include "frontend/grpc/grpc_server.h"
 
 #include "base/clock.h"
+#include "base/machine.h"
 #include "frontend/grpc/loop.h"
 #include "frontend/grpc/server.h"
 #include "frontend/grpc/session.h"
