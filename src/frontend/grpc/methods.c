@@ -58,3 +58,9 @@ const method *methods_find(slice path)
       return &methods[i];
   return NULL;
 }
+
+const method *methods_all(size_t *count)
+{
+  *count = METHOD_COUNT;
+  return methods;
+}

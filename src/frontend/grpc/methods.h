@@ -21,4 +21,7 @@ typedef struct method {
 // The method of a call's :path, or NULL.
 const method *methods_find(slice path);
 
+// All rows; for the fuzz target of whole sessions.
+const method *methods_all(size_t *count);
+
 #endif
