@@ -1,3 +1,6 @@
+// One list: what was sent (lent, or late) and what waits for its turn. The instance's thread,
+// loops of the server and the listener; the lock is held for the list alone, not while requests
+// are sent or answered.
 #include "aside.h"
 
 #include "backend_batch.h"

@@ -1,3 +1,4 @@
+// The calls of one worker: their life and replies, and which file deals with which kind.
 #include "calls_internal.h"
 
 #include "backend_error.h"

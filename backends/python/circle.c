@@ -1,3 +1,4 @@
+// The table of members and calls, and the search for circles in it.
 #include "circle.h"
 
 #include "backend_error.h"

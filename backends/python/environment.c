@@ -1,3 +1,4 @@
+// From what the configuration names to an interpreter. Load threads.
 #include "environment.h"
 
 #include "backend_config.h"

@@ -1,3 +1,4 @@
+// The table of unpacked archives, and the private folder that they are in.
 #include "environment_cache.h"
 
 #include "backend_error.h"

@@ -1,3 +1,4 @@
+// openat2, and what is done beneath the folders that it opens. Any thread.
 #include "folder.h"
 
 #include <dirent.h>

@@ -1,3 +1,4 @@
+// Signals and clock of the host's threads.
 #include "host_thread.h"
 
 #include <signal.h>

@@ -1,3 +1,4 @@
+// A worker's metrics by number, and the calls on them. The listener's thread.
 #include "metric_calls.h"
 
 #include "backend_error.h"

@@ -1,3 +1,4 @@
+// The ABI's typed values as JSON. Any thread.
 #include "parameter_json.h"
 
 json_t *parameter_to_json(TRITONSERVER_ParameterType type, const void *value)

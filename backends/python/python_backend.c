@@ -1,3 +1,4 @@
+// Reads --backend-config, finds the worker's files, and makes what all models share.
 #include "python_backend.h"
 
 #include "backend_config.h"

@@ -1,3 +1,6 @@
+// The life of an execution: made of a batch, sent to the worker, ended by its answer or its
+// death. The instance's thread, or a loop of the server for its first part; what was put aside
+// goes on on the listener's (aside.c).
 #include "python_execute.h"
 
 #include "aside.h"

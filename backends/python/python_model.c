@@ -1,3 +1,5 @@
+// Finds a model's files and interpreter, and reads its configuration, which a first worker
+// completes. Load threads.
 #include "python_model.h"
 
 #include "backend_cpu.h"

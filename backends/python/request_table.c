@@ -1,3 +1,4 @@
+// Slots, whose generation tells an old handle from a new one.
 #include "request_table.h"
 
 #include <stdlib.h>

@@ -1,3 +1,4 @@
+// Asks the ABI for all that it says of a request, then writes the batch's block.
 #include "request_wire.h"
 
 #include "backend_config.h"

@@ -1,3 +1,4 @@
+// Checks and copies what a worker answered. The thread that has the request.
 #include "response_fill.h"
 
 #include "backend_error.h"

@@ -1,3 +1,5 @@
+// One thread with an epoll set: orders, output, ends, and the quiet timer. Others hand it
+// orders and wait.
 #include "supervisor.h"
 
 #include "backend_batch.h"

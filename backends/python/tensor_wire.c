@@ -1,3 +1,4 @@
+// Fields of tensors and responses; what cannot be makes the reader bad.
 #include "tensor_wire.h"
 
 #include <string.h>

@@ -1,3 +1,4 @@
+// Reads an archive by libarchive, and checks each entry before it is made.
 #include "unpack.h"
 
 #include "backend_error.h"

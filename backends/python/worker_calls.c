@@ -1,3 +1,5 @@
+// Ends of requests, on any thread that took one out of the table, and the messages of
+// CHANNEL_CALLS, on the listener's.
 #include "worker_calls.h"
 
 #include "aside.h"

@@ -1,3 +1,4 @@
+// Which variables pass, and which are added.
 #include "worker_environment.h"
 
 #include <stdio.h>

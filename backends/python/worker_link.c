@@ -1,3 +1,4 @@
+// A counted channel, and the replies that wait for room in it.
 #include "worker_link.h"
 
 #include "backend_error.h"

@@ -1,3 +1,4 @@
+// Cuts what comes out of a pipe into lines.
 #include "worker_output.h"
 
 #include <errno.h>

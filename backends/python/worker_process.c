@@ -1,3 +1,4 @@
+// Starts the launcher by posix_spawn, ends it, and tells how it ended.
 #include "worker_process.h"
 
 #include "backend_config.h"

@@ -1,3 +1,4 @@
+// Reads the settings, and writes the launcher's command line from them.
 #include "worker_sandbox.h"
 
 #include "backend_config.h"

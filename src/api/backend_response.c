@@ -64,33 +64,25 @@ TRITONSERVER_Error *TRITONBACKEND_ResponseDelete(TRITONBACKEND_Response *r)
 TRITONSERVER_Error *TRITONBACKEND_ResponseSetStringParameter(TRITONBACKEND_Response *r,
                                                              const char *name, const char *value)
 {
-  const parameter p = {
-      .type = TRITONSERVER_PARAMETER_STRING, .byte_size = strlen(value), .value.string = value};
-  return error_to_abi(response_set_parameter(of(r), name, p));
+  return error_to_abi(response_set_parameter(of(r), name, parameter_of_string(value)));
 }
 
 TRITONSERVER_Error *TRITONBACKEND_ResponseSetIntParameter(TRITONBACKEND_Response *r,
                                                           const char *name, int64_t value)
 {
-  const parameter p = {
-      .type = TRITONSERVER_PARAMETER_INT, .byte_size = sizeof(value), .value.integer = value};
-  return error_to_abi(response_set_parameter(of(r), name, p));
+  return error_to_abi(response_set_parameter(of(r), name, parameter_of_int(value)));
 }
 
 TRITONSERVER_Error *TRITONBACKEND_ResponseSetBoolParameter(TRITONBACKEND_Response *r,
                                                            const char *name, bool value)
 {
-  const parameter p = {
-      .type = TRITONSERVER_PARAMETER_BOOL, .byte_size = sizeof(value), .value.boolean = value};
-  return error_to_abi(response_set_parameter(of(r), name, p));
+  return error_to_abi(response_set_parameter(of(r), name, parameter_of_bool(value)));
 }
 
 TRITONSERVER_Error *TRITONBACKEND_ResponseSetDoubleParameter(TRITONBACKEND_Response *r,
                                                              const char *name, double value)
 {
-  const parameter p = {
-      .type = TRITONSERVER_PARAMETER_DOUBLE, .byte_size = sizeof(value), .value.real = value};
-  return error_to_abi(response_set_parameter(of(r), name, p));
+  return error_to_abi(response_set_parameter(of(r), name, parameter_of_double(value)));
 }
 
 TRITONSERVER_Error *TRITONBACKEND_ResponseOutput(TRITONBACKEND_Response *r,

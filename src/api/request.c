@@ -262,34 +262,26 @@ TRITONSERVER_Error *
 TRITONSERVER_InferenceRequestSetStringParameter(TRITONSERVER_InferenceRequest *r, const char *key,
                                                 const char *value)
 {
-  const parameter p = {
-      .type = TRITONSERVER_PARAMETER_STRING, .byte_size = strlen(value), .value.string = value};
-  return error_to_abi(request_set_parameter(of(r), key, p));
+  return error_to_abi(request_set_parameter(of(r), key, parameter_of_string(value)));
 }
 
 TRITONSERVER_Error *TRITONSERVER_InferenceRequestSetIntParameter(TRITONSERVER_InferenceRequest *r,
                                                                  const char *key, int64_t value)
 {
-  const parameter p = {
-      .type = TRITONSERVER_PARAMETER_INT, .byte_size = sizeof(value), .value.integer = value};
-  return error_to_abi(request_set_parameter(of(r), key, p));
+  return error_to_abi(request_set_parameter(of(r), key, parameter_of_int(value)));
 }
 
 TRITONSERVER_Error *TRITONSERVER_InferenceRequestSetBoolParameter(TRITONSERVER_InferenceRequest *r,
                                                                   const char *key, bool value)
 {
-  const parameter p = {
-      .type = TRITONSERVER_PARAMETER_BOOL, .byte_size = sizeof(value), .value.boolean = value};
-  return error_to_abi(request_set_parameter(of(r), key, p));
+  return error_to_abi(request_set_parameter(of(r), key, parameter_of_bool(value)));
 }
 
 TRITONSERVER_Error *
 TRITONSERVER_InferenceRequestSetDoubleParameter(TRITONSERVER_InferenceRequest *r, const char *key,
                                                 double value)
 {
-  const parameter p = {
-      .type = TRITONSERVER_PARAMETER_DOUBLE, .byte_size = sizeof(value), .value.real = value};
-  return error_to_abi(request_set_parameter(of(r), key, p));
+  return error_to_abi(request_set_parameter(of(r), key, parameter_of_double(value)));
 }
 
 TRITONSERVER_Error *TRITONSERVER_ServerInferAsync(TRITONSERVER_Server *s,

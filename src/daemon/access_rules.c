@@ -1,9 +1,8 @@
 // Reads them, one listener after the other.
 #include "daemon/access_rules.h"
 
-#include "triton/core/tritonserver.h"
+#include "frontend/protocol/front_log.h"
 
-#include <stdio.h>
 #include <string.h>
 
 typedef struct restricting_flag {
@@ -89,15 +88,11 @@ static void warn_of_open(const restrictions *closed, const restrictions *open, c
                          const char *other)
 {
   AUTO_BUFFER buffer names = BUFFER_EMPTY;
-  char line[512];
   restrictions_list_open(closed, open, &names);
   if (names.size == 0 || names.failed)
     return;
-  snprintf(line, sizeof(line),
-           "%s wants no key for %.*s, as %s does: --restricted-api is for all listeners", listener,
-           (int)names.size, names.data, other);
-  TRITONSERVER_ErrorDelete(
-      TRITONSERVER_LogMessage(TRITONSERVER_LOG_WARN, __FILE_NAME__, __LINE__, line));
+  front_log_warning("%s wants no key for %.*s, as %s does: --restricted-api is for all listeners",
+                    listener, (int)names.size, names.data, other);
 }
 
 void access_rules_warn(const daemon_options *options, const access_rules *rules)

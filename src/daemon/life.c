@@ -12,16 +12,14 @@
 #include "frontend/http/http_server.h"
 #include "frontend/http/metrics_server.h"
 #include "frontend/protocol/access_log.h"
+#include "frontend/protocol/front_log.h"
 #include "frontend/protocol/seam_error.h"
 #include "frontend/protocol/shared_memory.h"
 #include "nereid/nereid.h"
 
 #include <errno.h>
-#include <inttypes.h>
-#include <limits.h>
 #include <poll.h>
 #include <signal.h>
-#include <stdarg.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -49,18 +47,6 @@ typedef struct life {
   atomic_bool drained;    // stop_outcome is there
 } life;
 
-static void log_line(TRITONSERVER_LogLevel level, int line, const char *format, ...)
-    __attribute__((format(printf, 3, 4)));
-static void log_line(TRITONSERVER_LogLevel level, int line, const char *format, ...)
-{
-  char text[1024];
-  va_list arguments;
-  va_start(arguments, format);
-  vsnprintf(text, sizeof(text), format, arguments);
-  va_end(arguments);
-  TRITONSERVER_ErrorDelete(TRITONSERVER_LogMessage(level, __FILE_NAME__, line, text));
-}
-
 static bool logs_json(void)
 {
   NEREID_LogSettings settings;
@@ -74,7 +60,7 @@ static int fail(const char *what, error *e)
 {
   const char *code = error_code_text(error_get_code(e));
   if (logs_json())
-    log_line(TRITONSERVER_LOG_ERROR, __LINE__, "%s: %s - %s", what, code, error_message(e));
+    front_log_error("%s: %s - %s", what, code, error_message(e));
   else
     fprintf(stderr, "error: %s: %s - %s\n", what, code, error_message(e));
   error_free(e);
@@ -101,7 +87,7 @@ static void reopen_logs(life *l)
           ? NULL
           : error_from_seam(TRITONSERVER_ServerOptionsSetLogFile(NULL, l->options->log_file));
   if (e != NULL)
-    log_line(TRITONSERVER_LOG_ERROR, __LINE__, "%s", error_message(e));
+    front_log_error("%s", error_message(e));
   error_free(e);
   if (l->access_log != NULL)
     access_log_reopen(l->access_log);
@@ -219,10 +205,10 @@ static void *drain(void *pointer)
   grpc_port_drain(l->grpc, 0); // begins: both drain at once
   size_t left = l->http != NULL ? http_server_drain(l->http, deadline) : 0;
   if (left > 0)
-    log_line(TRITONSERVER_LOG_WARN, __LINE__, "%zu HTTP requests were not answered in time", left);
+    front_log_warning("%zu HTTP requests were not answered in time", left);
   left = grpc_port_drain(l->grpc, deadline);
   if (left > 0)
-    log_line(TRITONSERVER_LOG_WARN, __LINE__, "%zu gRPC calls were not over in time", left);
+    front_log_warning("%zu gRPC calls were not over in time", left);
   uint64_t now = clock_monotonic_ns();
   uint64_t rest = deadline > now ? (deadline - now + NS_PER_SECOND - 1) / NS_PER_SECOND : 0;
   TRITONSERVER_ErrorDelete(TRITONSERVER_ServerSetExitTimeout(l->server, (unsigned)rest));
@@ -265,7 +251,7 @@ static int await_event(life *l, size_t *reports)
 static void note_signal(int number)
 {
   if (logs_json())
-    log_line(TRITONSERVER_LOG_INFO, __LINE__, "Signal (%d) received.", number);
+    front_log_info("Signal (%d) received.", number);
   else
     fprintf(stderr, "Signal (%d) received.\n", number);
 }
@@ -284,8 +270,7 @@ static int stop(life *l, bool startup_runs)
   error *e = start_helper(l, drain);
   bool helped = e == NULL;
   if (!helped) {
-    log_line(TRITONSERVER_LOG_WARN, __LINE__, "%s: a second signal is not heard while it stops",
-             error_message(e));
+    front_log_warning("%s: a second signal is not heard while it stops", error_message(e));
     error_free(e);
     drain(l);
   }
@@ -296,7 +281,7 @@ static int stop(life *l, bool startup_runs)
       continue;
     note_signal(number);
     if (logs_json())
-      log_line(TRITONSERVER_LOG_ERROR, __LINE__, "stopped at once by the second signal");
+      front_log_error("%s", "stopped at once by the second signal");
     else
       fprintf(stderr, "error: stopped at once by the second signal\n");
     _exit(EXIT_FAILURE);
@@ -340,8 +325,8 @@ static int serve(life *l)
   if (l->startup_outcome != NULL && l->options->exit_on_error)
     return give_up(l, l->startup_outcome);
   if (l->startup_outcome != NULL)
-    log_line(TRITONSERVER_LOG_WARN, __LINE__, "%s; serving the others (--exit-on-error=false)",
-             error_message(l->startup_outcome));
+    front_log_warning("%s; serving the others (--exit-on-error=false)",
+                      error_message(l->startup_outcome));
   error_free(l->startup_outcome);
   notify_service_manager("READY=1");
   number = await_event(l, &reports);

@@ -9,6 +9,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 typedef struct TRITONSERVER_Parameter parameter;
 
@@ -24,6 +25,31 @@ struct TRITONSERVER_Parameter {
     const void *bytes;
   } value;
 };
+
+// Values without a name; a text is borrowed.
+static inline parameter parameter_of_string(const char *value)
+{
+  return (parameter){
+      .type = TRITONSERVER_PARAMETER_STRING, .byte_size = strlen(value), .value.string = value};
+}
+
+static inline parameter parameter_of_int(int64_t value)
+{
+  return (parameter){
+      .type = TRITONSERVER_PARAMETER_INT, .byte_size = sizeof(value), .value.integer = value};
+}
+
+static inline parameter parameter_of_bool(bool value)
+{
+  return (parameter){
+      .type = TRITONSERVER_PARAMETER_BOOL, .byte_size = sizeof(value), .value.boolean = value};
+}
+
+static inline parameter parameter_of_double(double value)
+{
+  return (parameter){
+      .type = TRITONSERVER_PARAMETER_DOUBLE, .byte_size = sizeof(value), .value.real = value};
+}
 
 // Where the ABI says that the value is: the text, the number or the bytes themselves.
 static inline const void *parameter_value(const parameter *p)

@@ -7,23 +7,11 @@
 #include "frontend/grpc/infer.h"
 #include "frontend/grpc/server.h"
 #include "frontend/protocol/access_log.h"
-#include "nereid/nereid.h"
 
 void grpc_access_response(grpc_inference *i, TRITONSERVER_InferenceResponse *response)
 {
-  NEREID_ResponseTimes times;
-  const char *model;
-  int64_t version = 0;
-  if (i->call->server->options.access_log == NULL || response == NULL)
-    return;
-  NEREID_InferenceResponseTimes(response, &times);
-  TRITONSERVER_ErrorDelete(TRITONSERVER_InferenceResponseModel(response, &model, &version));
-  uint64_t now = clock_monotonic_ns();
-  uint64_t started = times.started_ns != 0 ? times.started_ns : now; // refused: it waited, no more
-  atomic_store_explicit(&i->times.queue_ns, started - times.submitted_ns, memory_order_relaxed);
-  atomic_store_explicit(&i->times.compute_ns, now - started, memory_order_relaxed);
-  atomic_store_explicit(&i->times.batch_size, times.batch_size, memory_order_relaxed);
-  atomic_store_explicit(&i->times.version, version, memory_order_relaxed);
+  if (i->call->server->options.access_log != NULL && response != NULL)
+    access_times_note(&i->times, response);
 }
 
 static access_record record_of(const call *c, grpc_status status)
@@ -36,13 +24,9 @@ static access_record record_of(const call *c, grpc_status status)
 
 static void add_inference(access_record *record, const grpc_inference *i)
 {
-  int64_t version = atomic_load_explicit(&i->times.version, memory_order_relaxed);
   record->model = i->model_name;
   record->request_id = i->id;
-  record->version = version > 0 ? version : i->model_version > 0 ? i->model_version : 0;
-  record->batch_size = atomic_load_explicit(&i->times.batch_size, memory_order_relaxed);
-  record->queue_ns = atomic_load_explicit(&i->times.queue_ns, memory_order_relaxed);
-  record->compute_ns = atomic_load_explicit(&i->times.compute_ns, memory_order_relaxed);
+  access_times_tell(&i->times, i->model_version, record);
 }
 
 void grpc_access_inference(grpc_inference *i, grpc_status status)

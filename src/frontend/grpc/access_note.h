@@ -6,19 +6,8 @@
 #include "frontend/grpc/status.h"
 #include "triton/core/tritonserver.h"
 
-#include <stdatomic.h>
-#include <stdint.h>
-
 typedef struct call call;
 typedef struct grpc_inference grpc_inference;
-
-// When a request waited and ran, as its responses tell; the last one counts.
-typedef struct access_times {
-  _Atomic uint64_t queue_ns;
-  _Atomic uint64_t compute_ns;
-  _Atomic uint32_t batch_size;
-  _Atomic int64_t version;
-} access_times;
 
 // A response is there. Any thread.
 void grpc_access_response(grpc_inference *i, TRITONSERVER_InferenceResponse *response);

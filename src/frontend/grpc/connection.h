@@ -55,7 +55,7 @@ struct grpc_connection {
   bool leaving;      // it got to know which calls are taken yet
   bool ending;       // all is sent; what still comes is dropped until the client closes
   uint64_t ended_ns; // since then
-  bool failed;       // nothing can be sent or received any more
+  bool failed;       // nothing more is read; what HTTP/2 has to say about it is still sent
   uint64_t began_ns;
   uint64_t heard_ns;     // when something came last
   bool waits;            // for the client to take output

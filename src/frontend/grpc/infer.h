@@ -11,6 +11,7 @@
 #include "frontend/grpc/infer_response_proto.h"
 #include "frontend/grpc/message.h"
 #include "frontend/grpc/outgoing.h"
+#include "frontend/protocol/access_times.h"
 #include "frontend/protocol/infer_tensors.h"
 #include "frontend/protocol/request_users.h"
 #include "frontend/trace/trace.h"

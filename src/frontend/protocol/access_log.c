@@ -7,7 +7,8 @@
 #include "base/files.h"
 #include "base/number.h"
 #include "base/thread.h"
-#include "triton/core/tritonserver.h"
+#include "frontend/protocol/front_counter.h"
+#include "frontend/protocol/front_log.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -38,8 +39,7 @@ struct access_log {
   bool stopping;
   bool ended; // the writer has
 
-  TRITONSERVER_MetricFamily *family; // NULL: the server has no metrics
-  TRITONSERVER_Metric *dropped;      // lines
+  front_counter dropped; // lines
 
   // the writer's
   int file;
@@ -108,12 +108,6 @@ void access_record_print(const access_record *r, uint64_t time_ns, bool json, bu
 
 // ---- handing in ----
 
-static void count_dropped(const access_log *log, uint64_t lines)
-{
-  if (log->dropped != NULL)
-    TRITONSERVER_ErrorDelete(TRITONSERVER_MetricIncrement(log->dropped, (double)lines));
-}
-
 static bool put(access_log *log, slice line)
 {
   LOCK_SCOPE(&log->mutex);
@@ -136,7 +130,7 @@ void access_log_write(access_log *log, const access_record *record)
   AUTO_BUFFER buffer line = BUFFER_EMPTY;
   access_record_print(record, clock_realtime_ns(), log->json, &line);
   if (line.failed || !put(log, buffer_view(&line)))
-    count_dropped(log, 1);
+    front_counter_add(&log->dropped, 1);
 }
 
 void access_log_reopen(access_log *log)
@@ -147,14 +141,6 @@ void access_log_reopen(access_log *log)
 }
 
 // ---- the writer ----
-
-static void complain(const char *what, int number)
-{
-  char text[256];
-  snprintf(text, sizeof(text), "the access log cannot be %s: %s", what, strerror(number));
-  TRITONSERVER_ErrorDelete(
-      TRITONSERVER_LogMessage(TRITONSERVER_LOG_ERROR, __FILE_NAME__, __LINE__, text));
-}
 
 // What is lost is said once, until writing works again.
 static void write_out(access_log *log, slice lines)
@@ -171,9 +157,9 @@ static void write_out(access_log *log, slice lines)
   for (size_t i = written; i < lines.size; i++)
     lost += lines.data[i] == '\n';
   log->cut = log->cut || (written > 0 && lines.data[written - 1] != '\n');
-  count_dropped(log, lost);
+  front_counter_add(&log->dropped, lost);
   if (!log->failing)
-    complain("written, lines are dropped", reason);
+    front_log_error("the access log cannot be written, lines are dropped: %s", strerror(reason));
   log->failing = true;
 }
 
@@ -199,7 +185,7 @@ static void open_again(access_log *log)
 {
   int file = open_file(log->path);
   if (file < 0) {
-    complain("opened again", errno);
+    front_log_error("the access log cannot be opened again: %s", strerror(errno));
     return;
   }
   close_file(log);
@@ -252,22 +238,9 @@ static void *run(void *log_pointer)
 
 // ---- life ----
 
-static void make_metric(access_log *log)
-{
-  TRITONSERVER_Error *e = TRITONSERVER_MetricFamilyNew(
-      &log->family, TRITONSERVER_METRIC_KIND_COUNTER, "nereid_access_log_dropped_lines_total",
-      "Lines of the access log that could not be written");
-  if (e == NULL)
-    e = TRITONSERVER_MetricNew(&log->dropped, log->family, NULL, 0);
-  TRITONSERVER_ErrorDelete(e); // without metrics there is no such number
-}
-
 static void release(access_log *log)
 {
-  if (log->dropped != NULL)
-    TRITONSERVER_ErrorDelete(TRITONSERVER_MetricDelete(log->dropped));
-  if (log->family != NULL)
-    TRITONSERVER_ErrorDelete(TRITONSERVER_MetricFamilyDelete(log->family));
+  front_counter_fini(&log->dropped);
   close_file(log);
   buffer_fini(&log->pending);
   pthread_cond_destroy(&log->changed);
@@ -299,7 +272,8 @@ error *access_log_open(const char *path, bool json, access_log **result)
   if (log->file < 0)
     e = error_new(ERROR_INVALID_ARG, "cannot open access log '%s': %s", path, strerror(errno));
   if (e == NULL) {
-    make_metric(log);
+    front_counter_init(&log->dropped, "nereid_access_log_dropped_lines_total",
+                       "Lines of the access log that could not be written");
     e = thread_start(&log->thread, "access-log", run, log);
   }
   if (e != NULL) {
@@ -331,6 +305,6 @@ void access_log_close(access_log *log)
     release(log);
   } else { // it waits in a write, and ends with the process
     pthread_detach(log->thread);
-    complain("closed", EAGAIN);
+    front_log_error("the access log cannot be closed: %s", strerror(EAGAIN));
   }
 }

@@ -26,6 +26,7 @@ void front_log_failure(const NEREID_LogSubject *about, const char *what,
   } while (0)
 #define front_log_info(...)    FRONT_LOG_AT(TRITONSERVER_LOG_INFO, NULL, __VA_ARGS__)
 #define front_log_warning(...) FRONT_LOG_AT(TRITONSERVER_LOG_WARN, NULL, __VA_ARGS__)
+#define front_log_error(...)   FRONT_LOG_AT(TRITONSERVER_LOG_ERROR, NULL, __VA_ARGS__)
 #define front_log_verbose(...) FRONT_LOG_AT(TRITONSERVER_LOG_VERBOSE, NULL, __VA_ARGS__)
 
 #endif

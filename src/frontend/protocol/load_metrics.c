@@ -3,6 +3,7 @@
 
 #include "base/number.h"
 #include "base/text.h"
+#include "frontend/protocol/front_log.h"
 
 #include <inttypes.h>
 #include <string.h>
@@ -99,10 +100,8 @@ bool load_metrics_write(TRITONSERVER_Server *server, slice format, buffer *text)
   TRITONSERVER_ErrorDelete(failure);
   if (metrics != NULL)
     TRITONSERVER_ErrorDelete(TRITONSERVER_MetricsDelete(metrics));
-  if (!written && TRITONSERVER_LogIsEnabled(TRITONSERVER_LOG_VERBOSE))
-    TRITONSERVER_ErrorDelete(TRITONSERVER_LogMessage(
-        TRITONSERVER_LOG_VERBOSE, __FILE_NAME__, __LINE__,
-        "a load report was asked for, and there is none: its metrics are missing, or the format is "
-        "neither text nor json"));
+  if (!written)
+    front_log_verbose("a load report was asked for, and there is none: %s",
+                      "its metrics are missing, or the format is neither text nor json");
   return written;
 }

@@ -4,9 +4,9 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/thread.h"
+#include "frontend/protocol/front_counter.h"
 
 #include <pthread.h>
-#include <stdio.h>
 #include <stdlib.h>
 
 typedef struct retired { // a setting in the queue; a list
@@ -26,46 +26,8 @@ struct exporter {
   retired *replaced;
   bool stopping;
 
-  TRITONSERVER_MetricFamily *family;
-  TRITONSERVER_Metric *dropped; // NULL: the server has no metrics
+  front_counter dropped;
 };
-
-void trace_log_error(const char *format, ...)
-{
-  char text[512];
-  va_list arguments;
-  va_start(arguments, format);
-  vsnprintf(text, sizeof(text), format, arguments);
-  va_end(arguments);
-  TRITONSERVER_ErrorDelete(
-      TRITONSERVER_LogMessage(TRITONSERVER_LOG_ERROR, __FILE_NAME__, __LINE__, text));
-}
-
-// ---- the counter
-
-static void make_counter(exporter *e)
-{
-  TRITONSERVER_Error *failure =
-      TRITONSERVER_MetricFamilyNew(&e->family, TRITONSERVER_METRIC_KIND_COUNTER,
-                                   "nereid_trace_dropped_total", "Traces that were lost");
-  if (failure == NULL)
-    failure = TRITONSERVER_MetricNew(&e->dropped, e->family, NULL, 0);
-  TRITONSERVER_ErrorDelete(failure); // without metrics nobody can ask for it
-}
-
-static void free_counter(exporter *e)
-{
-  if (e->dropped != NULL)
-    TRITONSERVER_ErrorDelete(TRITONSERVER_MetricDelete(e->dropped));
-  if (e->family != NULL)
-    TRITONSERVER_ErrorDelete(TRITONSERVER_MetricFamilyDelete(e->family));
-}
-
-static void count_dropped(const exporter *e, size_t count)
-{
-  if (e->dropped != NULL && count > 0)
-    TRITONSERVER_ErrorDelete(TRITONSERVER_MetricIncrement(e->dropped, (double)count));
-}
 
 // ---- the thread
 
@@ -95,7 +57,7 @@ static void write_records(exporter *e, trace_record *first)
 {
   if (first == NULL)
     return;
-  count_dropped(e, e->sink->write(e->sink, first));
+  front_counter_add(&e->dropped, e->sink->write(e->sink, first));
   while (first != NULL) {
     trace_record *next = first->next;
     free_record(first);
@@ -107,7 +69,7 @@ static void retire_settings(exporter *e, retired *first)
 {
   while (first != NULL) {
     retired *next = first->next;
-    count_dropped(e, e->sink->retire(e->sink, first->setting));
+    front_counter_add(&e->dropped, e->sink->retire(e->sink, first->setting));
     trace_setting_unref(first->setting);
     free(first);
     first = next;
@@ -170,7 +132,7 @@ void exporter_add(exporter *e, trace_record *r)
   trace_record *refused = take(e, r);
   if (refused == NULL)
     return;
-  count_dropped(e, 1);
+  front_counter_add(&e->dropped, 1);
   // Who waits for all that were created does not wait for this one.
   atomic_fetch_sub_explicit(&refused->setting->created, 1, memory_order_relaxed);
   free_record(refused);
@@ -205,7 +167,7 @@ error *exporter_new(trace_sink *sink, const exporter_limits *limits, exporter **
   e->limits = *limits;
   pthread_mutex_init(&e->lock, NULL);
   pthread_cond_init(&e->changed, NULL);
-  make_counter(e);
+  front_counter_init(&e->dropped, "nereid_trace_dropped_total", "Traces that were lost");
   error *failure = thread_start(&e->thread, "trace-export", run, e);
   if (failure != NULL)
     exporter_free(e);
@@ -227,7 +189,7 @@ void exporter_stop(exporter *e)
 
 void exporter_free(exporter *e)
 {
-  free_counter(e);
+  front_counter_fini(&e->dropped);
   e->sink->free(e->sink);
   pthread_cond_destroy(&e->changed);
   pthread_mutex_destroy(&e->lock);

@@ -42,9 +42,6 @@ void exporter_free(exporter *e); // after exporter_stop, when nobody can add any
 void exporter_add(exporter *e, trace_record *r_owned);
 void exporter_retire(exporter *e, trace_setting *s_owned);
 
-// A line of level E in the server's log.
-void trace_log_error(const char *format, ...) __attribute__((format(printf, 1, 2)));
-
 // JSON files: `path`, and `path`.0, `path`.1, …
 error *file_sink_new(const char *path, trace_sink **sink);
 

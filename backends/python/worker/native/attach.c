@@ -1,3 +1,4 @@
+// Receives the channel's descriptor; the thread that watches the host.
 #include "attach.h"
 
 #include "native.h"

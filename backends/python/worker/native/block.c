@@ -1,3 +1,4 @@
+// Counts who looks at a block, and tells the host when nobody does.
 #include "block.h"
 
 #include "fork.h"

@@ -1,3 +1,4 @@
+// Both ways, element by element.
 #include "bytes_coding.h"
 
 #include <string.h>

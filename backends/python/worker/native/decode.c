@@ -1,3 +1,4 @@
+// Reads a control part field by field; a bad one is an exception.
 #include "decode.h"
 
 #include <string.h>

@@ -1,3 +1,5 @@
+// The format's structures, and who frees what: capsules that are given, and capsules that are
+// taken.
 #include "dlpack.h"
 
 #include "block.h"

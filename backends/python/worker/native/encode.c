@@ -1,3 +1,4 @@
+// Collects from Python objects, then writes (outgoing.h).
 #include "encode.h"
 
 #include "channel/channel_wait.h"

@@ -1,3 +1,4 @@
+// What happens around fork(), and the pieces of memory that a child gets copies of.
 #include "fork.h"
 
 #include <fcntl.h>

@@ -1,3 +1,5 @@
+// The module's functions for work, answers, calls and replies, and giving memory back
+// meanwhile.
 #include "link.h"
 
 #include "attach.h"

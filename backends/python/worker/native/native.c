@@ -1,3 +1,4 @@
+// Tables and helpers of the extension.
 #include "native.h"
 
 channel *native_channel;

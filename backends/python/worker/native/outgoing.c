@@ -1,3 +1,4 @@
+// Collects tensors, then puts control part and data into one block.
 #include "outgoing.h"
 
 #include "block.h"

@@ -1,3 +1,4 @@
+// What the host has yet to read, ring by ring, and what that lends.
 #include "region.h"
 
 #include "block.h"
