@@ -20,6 +20,7 @@ from http2 import (
 from oracle import MIB, cpu_seconds, rss, survives
 from ports import free_port
 from streaming import make_streaming
+from tritonclient.grpc import service_pb2
 
 REQUEST = message(infer_request())
 DATA = np.arange(4, dtype=np.float32).reshape(1, 4)
@@ -273,6 +274,23 @@ def test_a_young_connection_may_be_slow_when_the_server_stops(start_server, repo
         wait_for("the model to begin", lambda: "streaming: began" in server.log)
         server.process.send_signal(signal.SIGTERM)
         assert connection.result(stream).status == OK
+    assert server.process.wait(60) == 0
+
+
+def test_requests_on_a_stream_are_refused_when_the_server_stops(start_server, targets):
+    """As Triton refuses them: the stream lives on, and ends when its client says so."""
+    server = start_server(targets, flags=[*EVERYTHING])
+    with Connection(server) as connection:
+        stream = connection.call(STREAM_INFER, [REQUEST], end=False)
+        connection.read_until(lambda: stream in connection.streams and connection.streams[stream].body)
+        server.process.send_signal(signal.SIGTERM)
+        connection.read_until(lambda: connection.goaway is not None)
+        connection.upload(stream, message(infer_request(id="late")), END_STREAM)
+        result = connection.result(stream)
+        first, second = [service_pb2.ModelStreamInferResponse.FromString(payload) for _, payload in result.messages]
+        assert (result.status, first.error_message) == (OK, "")
+        assert second.error_message == "GRPC server is shutting down and has stopped accepting new requests."
+        assert second.infer_response.id == "late"
     assert server.process.wait(60) == 0
 
 

@@ -347,6 +347,10 @@ static error *fill(grpc_inference *i, bool streamed)
   i->id = read.id;
   if (failure != NULL)
     return failure;
+  // A stream may be open for ever: what comes on it once the server stops is refused.
+  if (streamed && atomic_load_explicit(&i->call->server->draining, memory_order_relaxed))
+    return error_new(ERROR_UNAVAILABLE,
+                     "GRPC server is shutting down and has stopped accepting new requests.");
   RETURN_IF_ERROR(model_version_read(read.model_version, &i->model_version));
   i->wants_empty_final = read.empty_final_response;
   RETURN_IF_ERROR(make_request(i, streamed));
