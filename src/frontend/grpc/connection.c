@@ -15,10 +15,10 @@
 #include <string.h>
 #include <unistd.h>
 
-#define NS_PER_MS     UINT64_C(1000000)
-#define LEAVE_NS      UINT64_C(1000000000) // for calls that are on their way when it is asked to go
-#define OUTPUT_BYTES  ((size_t)256 << 10) // that wait for the socket before HTTP/2 is asked for more
-#define READS_AT_ONCE 16                  // then other connections have their turn
+#define NS_PER_MS      UINT64_C(1000000)
+#define LEAVE_NS       UINT64_C(1000000000) // for calls that are on their way when it is asked to go
+#define READS_AT_ONCE  16                   // then other connections have their turn
+#define WRITES_AT_ONCE 16 // the same: a client that takes all at once may take a large reply
 
 static const uint8_t goodbye[8] = "goodbye";
 
@@ -336,7 +336,8 @@ void grpc_connection_flush(grpc_connection *c)
     return;
   output_result result = OUTPUT_EMPTY;
   bool moved = true, whole = true;
-  while (!c->wire.handshaking && moved && result == OUTPUT_EMPTY) {
+  int writes = 0;
+  while (!c->wire.handshaking && moved && result == OUTPUT_EMPTY && writes++ < WRITES_AT_ONCE) {
     whole = take_frames(c);
     if (c->output.pending == 0)
       break;
@@ -344,7 +345,7 @@ void grpc_connection_flush(grpc_connection *c)
     if (moved)
       c->moved_ns = grpc_loop_now_ns(c->loop);
   }
-  bool blocked = result == OUTPUT_BLOCKED;
+  bool blocked = result == OUTPUT_BLOCKED || writes > WRITES_AT_ONCE;
   // One that has failed is not read any more: it would be ready for that until the last byte is
   // sent.
   if (result == OUTPUT_FAILED || !whole || (blocked && c->failed)) {

@@ -10,6 +10,9 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+// So many bytes may wait for the socket before HTTP/2 is asked for more.
+#define OUTPUT_BYTES ((size_t)256 << 10)
+
 #define OUTPUT_COPY_BYTES ((size_t)4 << 10) // up to here a piece is copied
 
 typedef struct outgoing outgoing; // outgoing.h

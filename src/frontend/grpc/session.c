@@ -279,7 +279,10 @@ static int send_data(nghttp2_session *session, nghttp2_frame *frame, const uint8
   grpc_connection *c = pointer;
   bool taken = output_copy(&c->output, header, FRAME_HEADER_BYTES) &&
                call_give_data(source->ptr, &c->output, length);
-  return taken ? 0 : NGHTTP2_ERR_CALLBACK_FAILURE;
+  if (!taken)
+    return NGHTTP2_ERR_CALLBACK_FAILURE;
+  // Else nghttp2 goes on to the end of what the windows allow.
+  return c->output.pending < OUTPUT_BYTES ? 0 : NGHTTP2_ERR_PAUSE;
 }
 
 // ---- replies ----

@@ -50,6 +50,11 @@ def field(number, value):
     return bytes([number << 3 | 2, len(value)]) + value
 
 
+def entry(key, value):
+    """Of a map in field 1."""
+    return field(1, field(1, key) + field(2, value))
+
+
 def simple(method, payload=b"", extras=0, jobs=1):
     return call(0, method, extras) + message(0, payload) + bytes([JOB]) * jobs
 
@@ -65,6 +70,17 @@ stream = call(0, "stream")
 named = field(1, b"identity")
 SEEDS = {
     **{f"method_{name}": simple(name, named if name in ("model_ready", "model_metadata", "config", "statistics") else b"") for name in METHODS},
+    "log_set": simple("log", entry(b"log_verbose_level", b"\x10\1") + entry(b"log_format", field(3, b"ISO8601")) + entry(b"log_info", b"\x08\1")),
+    "log_refused": simple("log", entry(b"log_file", field(3, b"x"))),
+    "trace_set": simple("trace", entry(b"trace_level", field(1, b"TIMESTAMPS")) + entry(b"trace_rate", field(1, b"2")) + field(2, b"identity")),
+    "trace_cleared": simple("trace", entry(b"trace_level", b"") + entry(b"trace_count", field(1, b"5")) + entry(b"log_frequency", field(1, b"x"))),
+    "load_config": simple("load", field(2, b"identity") + field(3, field(1, b"config") + field(2, field(3, b"{}")))),
+    "unload_all": simple("unload", field(2, b"identity") + field(3, field(1, b"unload_dependents") + field(2, b"\x08\1"))),
+    "system_region": simple("system_register", field(1, b"r") + field(2, b"/r") + b"\x18\0\x20\x40"),
+    "cuda_region": simple("cuda_register", field(1, b"r") + field(2, bytes(64)) + b"\x18\0\x20\x40"),
+    "region_status": simple("system_status", field(1, b"r")) + call(1, "system_unregister") + message(1, field(1, b"r")) + bytes([JOB]),
+    "services": call(0, "reflection") + message(0, field(7, b""), how=0) + message(0, field(4, b"inference.GRPCInferenceService"), how=0)
+    + message(0, field(3, b"health.proto"), how=0) + message(0, field(4, b"x"), how=0) + message(0, field(1, b"host")),
     "infer": call(0, "infer") + infer(0),
     "infer_typed": call(0, "infer") + infer(0, typed=True, log2=9),
     "infer_large": call(0, "infer") + infer(0, log2=16),

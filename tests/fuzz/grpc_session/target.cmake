@@ -1,4 +1,4 @@
-# Sessions of gRPC clients: the target and a unit test are in several files, and have a server with models behind it, whose folders lie in the build tree.
+# Sessions of gRPC clients: the target and two unit tests are in several files, and have a server with models behind it, whose folders lie in the build tree.
 set(session_folder ${CMAKE_CURRENT_BINARY_DIR}/grpc_session)
 file(MAKE_DIRECTORY ${session_folder}/backends)
 foreach(model identity held loose)
@@ -9,7 +9,7 @@ file(CREATE_LINK ${CMAKE_BINARY_DIR}/backends/identity ${session_folder}/backend
 file(CREATE_LINK ${CMAKE_BINARY_DIR}/test-backends/held ${session_folder}/backends/held SYMBOLIC)
 
 nereid_fuzz_target(grpc_session LAYERS grpc LINK tritonserver ${CMAKE_DL_LIBS})
-foreach(target grpc_session_replay grpc_session_fuzz grpc_work_test)
+foreach(target grpc_session_replay grpc_session_fuzz grpc_work_test grpc_turn_test)
   if(TARGET ${target})
     target_sources(${target} PRIVATE grpc_session/client.c grpc_session/core.c grpc_session/listener.c grpc_session/replies.c)
     target_compile_definitions(${target} PRIVATE
