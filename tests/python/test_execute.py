@@ -70,11 +70,14 @@ def test_an_exception_fails_the_whole_batch_with_its_text_and_place(started):
     start = "Failed to process the request(s) for model 'm_0_0', message: ValueError: no good\n\nAt:\n  "
     assert message.startswith(start)
     assert message.endswith("/1/model.py(5): execute\n")
+    misused = failing(started, "requests[0].get_response_sender().send(None, 2)")
+    at = misused.partition("\n\nAt:\n")[2].splitlines()
+    assert len(at) == 1 and at[0].endswith("/1/model.py(5): execute"), "the worker's own frames are nobody's concern"
 
 
 def test_exits_are_exceptions_too(started):
     assert "message: SystemExit: 3\n" in failing(started, "raise SystemExit(3)")
-    assert "message: KeyboardInterrupt: " in failing(started, "raise KeyboardInterrupt()")
+    assert "message: KeyboardInterrupt: <EMPTY MESSAGE>\n" in failing(started, "raise KeyboardInterrupt()")
 
 
 def test_the_return_value_is_checked(started):
