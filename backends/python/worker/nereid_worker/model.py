@@ -126,11 +126,11 @@ def execution_error(problem):
     """What a failed execute says: the exception, and the model's frames it came through, innermost first, as Triton says it."""
     import traceback
 
-    text = f"{_headline(problem)}\n\nAt:\n"
+    text = ""
     for frame, line in reversed(list(traceback.walk_tb(problem.__traceback__))):
         if frame.f_code.co_filename.startswith(_WORKER):
             continue
         text += f"  {frame.f_code.co_filename}({line}): {frame.f_code.co_name}\n"
-        if len(text) > 2 * _SAID_MOST:
+        if len(text) > _SAID_MOST:
             break
-    return text
+    return f"{_headline(problem)}\n\nAt:\n{text}" if text else _headline(problem)
