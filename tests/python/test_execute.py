@@ -70,11 +70,16 @@ def test_an_exception_fails_the_whole_batch_with_its_text_and_place(started):
     start = "Failed to process the request(s) for model 'm_0_0', message: ValueError: no good\n\nAt:\n  "
     assert message.startswith(start)
     assert message.endswith("/1/model.py(5): execute\n")
+    misused = failing(started, "requests[0].get_response_sender().send(None, 2)")
+    at = misused.partition("\n\nAt:\n")[2].splitlines()
+    assert len(at) == 1 and at[0].endswith("/1/model.py(5): execute"), "the worker's own frames are nobody's concern"
+    host = started("class TritonPythonModel:\n    def execute(requests):\n        return []")
+    assert host.execute([{}])[1][0].message.endswith("execute() takes 1 positional argument but 2 were given")
 
 
 def test_exits_are_exceptions_too(started):
     assert "message: SystemExit: 3\n" in failing(started, "raise SystemExit(3)")
-    assert "message: KeyboardInterrupt: " in failing(started, "raise KeyboardInterrupt()")
+    assert "message: KeyboardInterrupt: <EMPTY MESSAGE>\n" in failing(started, "raise KeyboardInterrupt()")
 
 
 def test_the_return_value_is_checked(started):
@@ -99,6 +104,19 @@ def test_a_model_without_execute_says_so(started):
     host = started("class TritonPythonModel:\n    pass")
     _, [response], _ = host.execute([{}])
     assert response.message.endswith("model.py does not implement `execute` method.")
+
+
+def test_a_model_may_put_another_execute_in_its_place(started):
+    host = started("""
+        class TritonPythonModel:
+            def execute(self, requests):
+                self.execute = self.second
+                return [pb_utils.InferenceResponse(error=pb_utils.TritonError("first"))]
+
+            def second(self, requests):
+                return [pb_utils.InferenceResponse(error=pb_utils.TritonError("second"))]
+    """)
+    assert [host.execute([{}])[1][0].message for _ in range(2)] == ["first", "second"]
 
 
 def test_one_error_in_a_batch_is_that_requests_alone(started):

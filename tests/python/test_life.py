@@ -34,7 +34,7 @@ def test_a_worker_says_hello_with_its_python():
 
 def test_what_is_wrong_with_a_model_is_said_in_one_line_and_in_full(write_model):
     reason, full = refused(write_model, "def f(:\n")
-    assert reason == "SyntaxError: invalid syntax" and 'model.py", line 3' in full
+    assert reason == "SyntaxError: invalid syntax (model.py, line 3)" and 'model.py", line 3' in full
     reason, full = refused(write_model, "import nothing_of_this_name")
     assert reason == "ModuleNotFoundError: No module named 'nothing_of_this_name'"
     reason, full = refused(write_model, "x = 1")
@@ -49,7 +49,8 @@ def test_what_is_wrong_with_a_model_is_said_in_one_line_and_in_full(write_model)
     assert "nereid_worker" not in full
     assert refused(write_model, "raise SystemExit(4)")[0] == "SystemExit: 4"
     reason, full = refused(write_model, "pb_utils.Tensor('', np.zeros(1))")
-    assert reason == "c_python_backend_utils.TritonModelException: Tensor name cannot be an empty string."
+    assert reason == "TritonModelException: Tensor name cannot be an empty string."
+    assert refused(write_model, "raise ValueError")[0] == "ValueError: <EMPTY MESSAGE>"
 
 
 def test_a_missing_numpy_is_named_with_its_interpreter(write_model):
@@ -97,7 +98,7 @@ def test_is_ready_is_the_models_word(started):
         host.ask(testing.IS_READY)
 
 
-def test_finalize_runs_then_exit_handlers_and_the_worker_ends_with_zero(started):
+def test_finalize_runs_then_the_destructor_and_exit_handlers_and_the_worker_ends_with_zero(started):
     host = started("""
         import atexit, threading, time
         atexit.register(print, "at exit")
@@ -111,9 +112,12 @@ def test_finalize_runs_then_exit_handlers_and_the_worker_ends_with_zero(started)
 
             def finalize(self):
                 print("finalize")
+
+            def __del__(self):
+                print("gone")
     """)
     assert host.finalize() == 0
-    assert host.output() == "finalize\nat exit\n"
+    assert host.output() == "finalize\ngone\nat exit\n"
 
 
 def test_prints_come_line_by_line(started):

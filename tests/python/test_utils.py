@@ -122,11 +122,13 @@ def test_types_have_names_and_numbers(said):
         print(pb.triton_string_to_numpy("TYPE_STRING") is np.object_, pb.numpy_to_triton_type(np.bytes_), pb.numpy_to_triton_type(np.complex64))
         print(pb.using_decoupled_model_transaction_policy({}), pb.get_output_config_by_name({"output": [{"name": "A"}]}, "A"))
         print(pb.TritonError("x").code() == pb.TritonError.INTERNAL, pb.TritonError.CANCELLED.name)
+        print(pb.TritonError.NOT_FOUND, f"{pb.Logger.WARNING} {pb.MetricFamily.GAUGE!s:>17}", int(pb.TritonError.NOT_FOUND))
     """) == [
         "[None, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, None]",
         "True 13 None",
         "False {'name': 'A'}",
         "True CANCELLED",
+        "ErrorCode.NOT_FOUND LogLevel.WARNING  MetricKind.GAUGE 2",
     ]
 
 

@@ -1,15 +1,13 @@
 """What goes wrong: in a request (TritonError, an answer) and in the use of this interface (TritonModelException)."""
 
-import enum
-
-from .texts import as_text, shown
+from .texts import Named, as_text, shown
 
 
 class TritonModelException(Exception):
     """This interface was used wrongly, or a call to the server failed."""
 
 
-class ErrorCode(enum.IntEnum):
+class ErrorCode(Named):
     """TRITONSERVER_Error_Code."""
 
     UNKNOWN = 0

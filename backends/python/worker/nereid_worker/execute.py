@@ -22,7 +22,6 @@ class Executor:
     def __init__(self, loaded):
         self._loaded = loaded
         self._name = loaded.instance_name
-        self._execute = getattr(loaded.instance, "execute", None)
         self._loop = None
         self._is_stopped = False
         self._running = set()  # coroutines' futures, so that they live
@@ -35,9 +34,11 @@ class Executor:
         below, lending.current = lending.current, lending.Execution(id, flags)
         above, logger.requests = logger.requests, requests
         try:
-            if self._execute is None:
+            # Looked up each time: a model may put another in its place. What it does to its list is its affair.
+            execute = getattr(self._loaded.instance, "execute", None)
+            if execute is None:
                 raise _WrongReturn(f"Python model {self._loaded.file} does not implement `execute` method.")
-            responses = self._execute(requests[:])  # what the model does to its list is its affair
+            responses = execute(requests[:])
             if responses is None:
                 responses = self._none_returned(requests)
             elif type(responses) is list:

@@ -1,6 +1,5 @@
 """Logger: lines of the model in the server's log. Levels that are off cost one test."""
 
-import enum
 import os
 import struct
 import sys
@@ -8,14 +7,14 @@ import threading
 
 import _nereid
 
-from .texts import as_text, shown
+from .texts import Named, as_text, shown
 
 _CALL_LOG = 3
 _MOST = 1 << 20  # bytes of a message
 _MOST_IDS = 255  # and of ids
 
 
-class LogLevel(enum.IntEnum):
+class LogLevel(Named):
     """With Triton's numbers."""
 
     INFO = 0

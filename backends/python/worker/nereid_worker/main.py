@@ -72,6 +72,7 @@ class Worker:
         request.may_call = False
         if self._executor is not None:
             self._executor.stop()
+        self._executor = None
         if self._loaded is not None and self._loaded.instance is not None:
             self._loaded.finalize()
         return b""

@@ -1,15 +1,15 @@
 """Custom metrics: families and their metrics live in the server; these objects hold their numbers."""
 
-import enum
 import json
 import struct
 import weakref
 
 from . import calls
 from .errors import TritonModelException
+from .texts import Named
 
 
-class MetricKind(enum.IntEnum):
+class MetricKind(Named):
     """TRITONSERVER_MetricKind."""
 
     COUNTER = 0

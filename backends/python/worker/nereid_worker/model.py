@@ -82,8 +82,10 @@ class Loaded:
         return self.instance.is_ready()
 
     def finalize(self):
-        if hasattr(self.instance, "finalize"):
-            self.instance.finalize()
+        """Lets go of the model's object too, so that its __del__ runs: the interpreter has no end of its own."""
+        instance, self.instance = self.instance, None
+        if hasattr(instance, "finalize"):
+            instance.finalize()
 
 
 def _own_frames_left_out(problem):
@@ -97,17 +99,6 @@ def _own_frames_left_out(problem):
     return None
 
 
-def reason_and_traceback(problem):
-    """What a load's failure says in one line, and in full for the log."""
-    import traceback
-
-    if isinstance(problem, LoadFailed):
-        return str(problem), str(problem)
-    lines = traceback.format_exception(type(problem), problem, _own_frames_left_out(problem))
-    reason = traceback.format_exception_only(type(problem), problem)[-1].strip()
-    return reason[:_SAID_MOST], "".join(lines)[:_SAID_MOST]
-
-
 def _said(problem):
     """str() of an exception of which nothing is known."""
     try:
@@ -116,13 +107,30 @@ def _said(problem):
         return f"<{type(another).__name__} in its __str__>"
 
 
-def execution_error(problem):
-    """What a failed execute says: the exception, and the frames it came through, innermost first, as Triton says it."""
+def _headline(problem):
+    """An exception in Triton's words. A syntax error says its file and line."""
+    return f"{type(problem).__name__}: {_said(problem) or '<EMPTY MESSAGE>'}"
+
+
+def reason_and_traceback(problem):
+    """What a load's failure says in one line, and in full for the log."""
     import traceback
 
-    text = f"{type(problem).__name__}: {_said(problem)}\n\nAt:\n"
-    for frame, line in reversed(list(traceback.walk_tb(_own_frames_left_out(problem)))):
+    if isinstance(problem, LoadFailed):
+        return str(problem), str(problem)
+    lines = traceback.format_exception(type(problem), problem, _own_frames_left_out(problem))
+    return _headline(problem), "".join(lines)[:_SAID_MOST]
+
+
+def execution_error(problem):
+    """What a failed execute says: the exception, and the model's frames it came through, innermost first, as Triton says it."""
+    import traceback
+
+    text = ""
+    for frame, line in reversed(list(traceback.walk_tb(problem.__traceback__))):
+        if frame.f_code.co_filename.startswith(_WORKER):
+            continue
         text += f"  {frame.f_code.co_filename}({line}): {frame.f_code.co_name}\n"
-        if len(text) > 2 * _SAID_MOST:
+        if len(text) > _SAID_MOST:
             break
-    return text
+    return f"{_headline(problem)}\n\nAt:\n{text}" if text else _headline(problem)

@@ -1,5 +1,16 @@
 """Texts that models give: str, or bytes, as Triton takes them (an element of a BYTES tensor is bytes)."""
 
+import enum
+
+
+class Named(enum.IntEnum):
+    """Numbers that print as their names, under every Python, as those of Triton's compiled classes do."""
+
+    __str__ = enum.Enum.__str__
+
+    def __format__(self, form):
+        return format(str(self), form)
+
 
 def as_text(value, what):
     if isinstance(value, str):
