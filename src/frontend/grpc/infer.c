@@ -348,7 +348,7 @@ static error *fill(grpc_inference *i, bool streamed)
   if (failure != NULL)
     return failure;
   // A stream may be open for ever: what comes on it once the server stops is refused.
-  if (streamed && atomic_load_explicit(&i->call->server->draining, memory_order_relaxed))
+  if (streamed && drain_has_begun(&i->call->server->drain))
     return error_new(ERROR_UNAVAILABLE,
                      "GRPC server is shutting down and has stopped accepting new requests.");
   RETURN_IF_ERROR(model_version_read(read.model_version, &i->model_version));
