@@ -293,25 +293,35 @@ static void flush_marked(grpc_loop *l)
 
 // ---- accepting, on the first loop ----
 
-static void watch_listener(grpc_loops *all, bool accepts)
+// False when the kernel does not: all is as it was.
+static bool watch_listener(grpc_loops *all, bool accepts)
 {
   struct epoll_event event = {.events = EPOLLIN, .data.ptr = all};
   if (all->listen_fd < 0 || accepts == all->accepts)
-    return;
+    return true;
+  if (epoll_ctl(all->loops[0].epoll_fd, accepts ? EPOLL_CTL_ADD : EPOLL_CTL_DEL, all->listen_fd,
+                &event) != 0)
+    return false;
   all->accepts = accepts;
-  epoll_ctl(all->loops[0].epoll_fd, accepts ? EPOLL_CTL_ADD : EPOLL_CTL_DEL, all->listen_fd,
-            &event);
+  return true;
+}
+
+static void accept_later(grpc_loops *all)
+{
+  timers_set(&all->loops[0].timers, &all->accept_again, all->loops[0].now_ns + ACCEPT_PAUSE_NS);
 }
 
 static void accept_again(timer *elapsed)
 {
-  watch_listener((grpc_loops *)((char *)elapsed - offsetof(grpc_loops, accept_again)), true);
+  grpc_loops *all = (grpc_loops *)((char *)elapsed - offsetof(grpc_loops, accept_again));
+  if (!watch_listener(all, true))
+    accept_later(all);
 }
 
 static void pause_accepting(grpc_loops *all)
 {
   watch_listener(all, false);
-  timers_set(&all->loops[0].timers, &all->accept_again, all->loops[0].now_ns + ACCEPT_PAUSE_NS);
+  accept_later(all);
 }
 
 // False when there is nothing more to accept now.
@@ -475,10 +485,9 @@ static error *start_loop(grpc_loop *l)
   l->wake_fd = wakeup_new();
   struct epoll_event event = {.events = EPOLLIN, .data.ptr = l};
   if (l->epoll_fd < 0 || l->wake_fd < 0 ||
-      epoll_ctl(l->epoll_fd, EPOLL_CTL_ADD, l->wake_fd, &event) != 0)
+      epoll_ctl(l->epoll_fd, EPOLL_CTL_ADD, l->wake_fd, &event) != 0 ||
+      (l == l->all->loops && !watch_listener(l->all, true)))
     return error_new(ERROR_UNAVAILABLE, "cannot start a gRPC loop: %s", strerror(errno));
-  if (l == l->all->loops)
-    watch_listener(l->all, true);
   RETURN_IF_ERROR(thread_start(&l->thread, "grpc-loop", run, l));
   l->started = true;
   busy_poll_awake(&l->all->polling);
