@@ -79,6 +79,7 @@ def test_a_server_that_stops_finishes_the_long_messages_it_has(start_server, rep
     server = start_server(repository, flags=ONE_LOOP)
     with Connection(server) as client:
         streams = [client.call(path, [PACKED], GZIP) for path in (INFER, STREAM_INFER) * 4]
+        client.ping()  # the server has them all
         server.process.terminate()
         for number, stream in enumerate(streams):
             assert answers((INFER, STREAM_INFER)[number % 2], client.result(stream)) == [("long", EXPECTED)]

@@ -369,6 +369,8 @@ static size_t parse(call *c, const char *data, size_t size)
     }
     data += taken;
     size -= taken;
+    if (complete != NULL || message_reader_is_unpacking(&c->reader))
+      c->late = drain_has_begun(&c->server->drain);
     if (complete != NULL)
       take_message(c, complete);
     if (fault != MESSAGE_OK)

@@ -92,6 +92,7 @@ struct call {
   struct job queued;
   void (*job)(call *c);
   void (*woken)(call *c);     // what the loop does once it is woken (grpc_loop_wake_call)
+  bool late;                  // its last message came when the server was stopping
   bool working;               // a worker has a message of it
   atomic_bool worked;         // no longer
   void (*work_done)(call *c); // what the loop does then

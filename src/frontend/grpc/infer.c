@@ -348,7 +348,7 @@ static error *fill(grpc_inference *i, bool streamed)
   if (failure != NULL)
     return failure;
   // A stream may be open for ever: what comes on it once the server stops is refused.
-  if (streamed && drain_has_begun(&i->call->server->drain))
+  if (streamed && i->call->late)
     return error_new(ERROR_UNAVAILABLE,
                      "GRPC server is shutting down and has stopped accepting new requests.");
   RETURN_IF_ERROR(model_version_read(read.model_version, &i->model_version));
