@@ -1,6 +1,6 @@
-"""ModelStreamInfer when it is full: what is not read yet, and who waits for it."""
+"""ModelStreamInfer when it is full: what is not read yet, and who waits for it. Models that answer too often."""
 from conftest import EVERYTHING, make_identity
-from http2 import OK, STREAM_INFER, Connection, infer_request, message, reset_stream, streaming_request
+from http2 import INFER, INTERNAL, OK, STREAM_INFER, Connection, infer_request, message, reset_stream, streaming_request
 from oracle import MIB, survives
 from streaming import make_streaming
 from tritonclient.grpc import service_pb2
@@ -50,3 +50,21 @@ def test_requests_beyond_those_in_flight_are_answered_in_their_turn(start_server
         answers = [service_pb2.ModelStreamInferResponse.FromString(payload) for _, payload in result.messages]
         assert [answer.error_message for answer in answers] == [""] * len(names)
         assert [answer.infer_response.id for answer in answers] == names
+
+
+def test_of_a_model_that_answers_too_often_the_first_response_counts(start_server, repository):
+    """Unless it is decoupled; without any the request fails. A call of ModelInfer fails either way. As Triton."""
+    make_streaming(repository, "plain", decoupled=False)
+    server = start_server(repository, flags=EVERYTHING)
+    requests = {count: streaming_request("plain", count=count) for count in (3, 0, 1)}
+    with Connection(server) as connection:
+        result = connection.result(connection.call(STREAM_INFER, [message(request) for request in requests.values()]))
+        assert result.status == OK
+        three, none, one = [service_pb2.ModelStreamInferResponse.FromString(payload) for _, payload in result.messages]
+        for answer in (three, one):
+            assert answer.error_message == "" and answer.infer_response.parameters["index"].int64_param == 0
+            assert answer.infer_response.parameters["triton_final_response"].bool_param
+        assert none.error_message == "expected a single response, got 0"
+        for count in (3, 0):
+            refused = connection.ask(INFER, [message(requests[count])])
+            assert (refused.status, refused.text) == (INTERNAL, f"expected a single response, got {count}")
