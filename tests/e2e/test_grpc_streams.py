@@ -1,6 +1,6 @@
-"""ModelStreamInfer when it is full: what is not read yet, and who waits for it."""
+"""ModelStreamInfer when it is full: what is not read yet, and who waits for it. Models that answer too often."""
 from conftest import EVERYTHING, make_identity
-from http2 import OK, STREAM_INFER, Connection, infer_request, message, reset_stream, streaming_request
+from http2 import INFER, INTERNAL, OK, STREAM_INFER, Connection, infer_request, message, reset_stream, streaming_request
 from oracle import MIB, survives
 from streaming import make_streaming
 from tritonclient.grpc import service_pb2
@@ -53,8 +53,8 @@ def test_requests_beyond_those_in_flight_are_answered_in_their_turn(start_server
 
 
 def test_a_response_that_breaks_the_rules_leaves_nothing_behind(start_server, repository):
-    """A model with one response for a request sends two: the answer is an error, and neither the request nor what the server waits
-    for at its end stays."""
+    """A model with one response for a request sends two: the first is the answer, and neither the request nor what the server
+    waits for at its end stays."""
     make_streaming(repository, "twice", decoupled=False)
     server = start_server(repository, flags=("--exit-timeout-secs=10",))
     twice = message(streaming_request("twice", count=2))
@@ -62,5 +62,23 @@ def test_a_response_that_breaks_the_rules_leaves_nothing_behind(start_server, re
         result = connection.ask(STREAM_INFER, [twice] * 3)
         assert result.status == OK
         errors = [service_pb2.ModelStreamInferResponse.FromString(text).error_message for _, text in result.messages]
-        assert errors == ["expected a single response, got 2"] * 3
+        assert errors == [""] * 3
     server.stop()
+
+
+def test_of_a_model_that_answers_too_often_the_first_response_counts(start_server, repository):
+    """Unless it is decoupled; without any the request fails. A call of ModelInfer fails either way. As Triton."""
+    make_streaming(repository, "plain", decoupled=False)
+    server = start_server(repository, flags=EVERYTHING)
+    requests = {count: streaming_request("plain", count=count) for count in (3, 0, 1)}
+    with Connection(server) as connection:
+        result = connection.result(connection.call(STREAM_INFER, [message(request) for request in requests.values()]))
+        assert result.status == OK
+        three, none, one = [service_pb2.ModelStreamInferResponse.FromString(payload) for _, payload in result.messages]
+        for answer in (three, one):
+            assert answer.error_message == "" and answer.infer_response.parameters["index"].int64_param == 0
+            assert answer.infer_response.parameters["triton_final_response"].bool_param
+        assert none.error_message == "expected a single response, got 0"
+        for count in (3, 0):
+            refused = connection.ask(INFER, [message(requests[count])])
+            assert (refused.status, refused.text) == (INTERNAL, f"expected a single response, got {count}")
