@@ -110,6 +110,10 @@ const option option_table[] = {
     CHOICE(REPOSITORY, "model-control-mode", "none|explicit|poll", model_control_mode, "none",
            "none: load all models at the start. explicit: those of --load-model, and what the load "
            "endpoint is asked for. poll is not supported yet."),
+    INTEGER(REPOSITORY, "repository-poll-secs", "<seconds>", repository_poll_secs, 0, INT32_MAX,
+            "15",
+            "Seconds between two looks at the repository under poll, which is not supported yet; "
+            "else without effect, as in Triton."),
     LIST(REPOSITORY, "load-model", "<name>", load_models,
          "Model to load at the start under explicit control. May be repeated; * alone is all."),
     BOOL(REPOSITORY, "strict-model-config", strict_model_config, "false",
@@ -283,7 +287,6 @@ const option option_table[] = {
     INTEGER(MEMORY, "buffer-manager-thread-count", "<count>", buffer_manager_thread_count, 0, 1024,
             "0", "Threads that copy inputs together; nereid copies on the instance's thread."),
 
-    UNSUPPORTED("repository-poll-secs", NULL),
     UNSUPPORTED("allow-sagemaker", "false"),
     UNSUPPORTED("sagemaker-port", NULL),
     UNSUPPORTED("sagemaker-safe-port-range", NULL),

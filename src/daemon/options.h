@@ -40,6 +40,7 @@ typedef struct daemon_options {
 
   string_list model_repositories;
   char *model_control_mode;
+  int64_t repository_poll_secs; // no effect: poll is not there
   string_list load_models;
   bool strict_model_config;
   bool disable_auto_complete;
