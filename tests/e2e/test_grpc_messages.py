@@ -32,7 +32,7 @@ FRAMINGS = {
     "cut while packed": ([message(gzip.compress(REQUEST)[:-9], 1)], [("grpc-encoding", "gzip")], INTERNAL, "not what"),
     "packed, and more": ([message(gzip.compress(REQUEST) + b"x", 1)], [("grpc-encoding", "gzip")], INTERNAL, "not what"),
     "wrong checksum": ([message(gzip.compress(REQUEST)[:-8] + bytes(8), 1)], [("grpc-encoding", "gzip")], INTERNAL, "not what"),
-    "unknown coding": ([message(REQUEST, 1)], [("grpc-encoding", "snappy")], 12, "not supported"),
+    "unknown coding": ([message(REQUEST, 1)], [("grpc-encoding", "snappy")], 12, "'snappy' is not supported"),
     "cut": ([message(REQUEST, size=len(REQUEST) + 1)], [], INTERNAL, "not complete"),
     "cut prefix": ([b"\0\0\0"], [], INTERNAL, "not complete"),
     "nothing": ([b""], [], INTERNAL, "no message"),

@@ -179,6 +179,12 @@ static bool is_grpc(slice content_type)
           content_type.data[name.size] == ';');
 }
 
+static bool take_coding(call *c, slice value)
+{
+  c->coding = message_coding_of(value);
+  return c->coding != MESSAGE_UNKNOWN || copy_slice(&c->arena, value, &c->odd_coding);
+}
+
 // Fields that steer the call; false for those that are the client's own.
 static bool take_known(call *c, slice name, slice value)
 {
@@ -191,7 +197,7 @@ static bool take_known(call *c, slice name, slice value)
   else if (slice_equal(name, SLICE("grpc-timeout")))
     c->deadline_ns = timeout_deadline(value, grpc_loop_now_ns(c->loop));
   else if (slice_equal(name, SLICE("grpc-encoding")))
-    c->coding = message_coding_of(value);
+    c->refused |= !take_coding(c, value);
   else if (slice_equal(name, SLICE("grpc-accept-encoding")))
     c->reply_coding = message_coding_is_listed(value, MESSAGE_GZIP)      ? MESSAGE_GZIP
                       : message_coding_is_listed(value, MESSAGE_DEFLATE) ? MESSAGE_DEFLATE
@@ -259,7 +265,8 @@ static bool is_refused(call *c)
               c->metadata_bytes, CONNECTION_HEADER_BYTES);
   else if (c->coding == MESSAGE_UNKNOWN)
     call_fail(c, GRPC_UNIMPLEMENTED,
-              "grpc-encoding is not supported, expected identity, deflate or gzip");
+              "grpc-encoding '%.*s' is not supported, expected identity, deflate or gzip",
+              (int)(c->odd_coding.size < 256 ? c->odd_coding.size : 256), c->odd_coding.data);
   else if (c->method == NULL)
     call_fail(c, GRPC_UNIMPLEMENTED, "unknown method '%.*s'",
               (int)(c->path.size < 256 ? c->path.size : 256), c->path.data);

@@ -73,6 +73,7 @@ struct call {
   size_t held_read;    // bytes of it that were
   bool is_foreign;     // it is HTTP, but not gRPC
   size_t foreign_sent; // bytes of the text that says so
+  slice odd_coding;    // grpc-encoding, if it is none that is known
   bool half_closed;    // the client sends no more
   bool replied;        // the header is given to HTTP/2
   bool ended;          // the status is given to HTTP/2, or nobody would get it

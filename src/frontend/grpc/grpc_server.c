@@ -86,7 +86,7 @@ static grpc_server *allocate(const grpc_server_options *options, TRITONSERVER_Se
   if (g->options.restricted == NULL)
     g->options.restricted = &open;
   g->options.connection_limit =
-      listener_connection_limit(options->connection_limit, OTHER_DESCRIPTORS);
+      listener_connection_limit("gRPC", options->connection_limit, OTHER_DESCRIPTORS);
   g->server = server;
   g->budget.limit = listener_byte_limit(options->max_inflight_bytes);
   refcount_init(&g->references);

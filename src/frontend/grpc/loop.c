@@ -74,6 +74,7 @@ struct grpc_loops {
   int listen_fd; // of the first loop's thread; -1 once it is closed
   bool accepts;  // it is watched; the same
   timer accept_again;
+  bool crowded; // the log knows that accepting was paused; the same
   busy_poll_limits polling;
   _Atomic unsigned turn; // whose turn to get a connection it is
   _Atomic bool draining;
@@ -318,8 +319,11 @@ static void accept_again(timer *elapsed)
     accept_later(all);
 }
 
-static void pause_accepting(grpc_loops *all)
+static void pause_accepting(grpc_loops *all, const char *reason)
 {
+  if (!all->crowded)
+    front_log_warning("new gRPC connections wait: %s", reason);
+  all->crowded = true;
   watch_listener(all, false);
   accept_later(all);
 }
@@ -329,7 +333,7 @@ static bool accept_one(grpc_loops *all)
 {
   const unsigned limit = all->server->options.connection_limit;
   if (limit > 0 && atomic_load(&all->server->connections) >= limit) {
-    pause_accepting(all);
+    pause_accepting(all, "the limit of open connections is reached");
     return false;
   }
   arrival *a = malloc(sizeof(*a));
@@ -343,9 +347,10 @@ static bool accept_one(grpc_loops *all)
     int reason = a == NULL ? ENOMEM : errno;
     free(a);
     if (reason == EMFILE || reason == ENFILE || reason == ENOBUFS || reason == ENOMEM)
-      pause_accepting(all);
+      pause_accepting(all, strerror(reason));
     return reason == ECONNABORTED || reason == EINTR;
   }
+  all->crowded = false;
   atomic_fetch_add(&all->server->connections, 1);
   grpc_loop *l = &all->loops[atomic_fetch_add(&all->turn, 1) % all->count];
   a->next = atomic_load(&l->arrived);

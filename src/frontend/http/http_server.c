@@ -104,11 +104,7 @@ static error *make_shared_replies(http_server *http)
 // Descriptors are left for models, other listeners and the reserved connections.
 static unsigned limit_connections(unsigned wanted)
 {
-  unsigned limit = listener_connection_limit(wanted, OTHER_DESCRIPTORS + CONNECTIONS_RESERVED);
-  if (limit < wanted)
-    http_log_warning("at most %u connections, not %u: the process may open %zu descriptors", limit,
-                     wanted, machine_descriptors());
-  return limit;
+  return listener_connection_limit("HTTP", wanted, OTHER_DESCRIPTORS + CONNECTIONS_RESERVED);
 }
 
 static http_server *allocate(const http_server_options *options, TRITONSERVER_Server *server)

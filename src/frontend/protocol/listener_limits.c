@@ -2,6 +2,7 @@
 #include "frontend/protocol/listener_limits.h"
 
 #include "base/machine.h"
+#include "frontend/protocol/front_log.h"
 
 #include <limits.h>
 
@@ -13,12 +14,15 @@ unsigned listener_loop_count(unsigned wanted)
   return cpus < 2 ? 2 : cpus > 8 ? 8 : cpus;
 }
 
-unsigned listener_connection_limit(unsigned wanted, size_t others)
+unsigned listener_connection_limit(const char *what, unsigned wanted, size_t others)
 {
   size_t descriptors = machine_descriptors();
   size_t most = descriptors > 2 * others ? descriptors - others : descriptors / 2;
   if (wanted != 0 && wanted <= most)
     return wanted;
+  if (wanted != 0)
+    front_log_warning("%s: at most %zu connections, not %u: the process may open %zu descriptors",
+                      what, most, wanted, descriptors);
   return most < UINT_MAX ? (unsigned)most : UINT_MAX;
 }
 

@@ -8,8 +8,9 @@
 unsigned listener_loop_count(unsigned wanted);
 
 // Open connections: `wanted`, or fewer where the process may not open as many descriptors and have
-// `others` left for models, other listeners and the like; for 0 as many as that allows.
-unsigned listener_connection_limit(unsigned wanted, size_t others);
+// `others` left for models, other listeners and the like, which the log is told of; for 0 as many
+// as that allows. `what` names them.
+unsigned listener_connection_limit(const char *what, unsigned wanted, size_t others);
 
 // Bytes that requests may hold: `wanted`, or for 0 a quarter of the memory.
 size_t listener_byte_limit(size_t wanted);
