@@ -73,6 +73,9 @@ def reason(server, name):
     return next(model.get("reason", "") for model in models if model["name"] == name)
 
 
+GUARD = "nereid-worker-l"  # the first 15 letters
+
+
 def processes():
     """All there are: {pid: (name, state, parent)}."""
     found = {}
@@ -94,16 +97,22 @@ def children(pid):
     for child, (name, state, parent) in every.items():
         if parent == pid:
             guarded = min((p for p, (_, _, parent) in every.items() if parent == child), default=child)
-            child = guarded if name == "nereid-worker-l" else child
+            child = guarded if name == GUARD else child
             found[child] = every[child][1]
     return found
+
+
+def is_lone_guard(process, server):
+    """Is it, of `children`, a guard that has no worker any more or none yet?"""
+    name, _, parent = processes().get(process, ("", "", 0))
+    return name == GUARD and parent == server.process.pid
 
 
 def guard_of(worker):
     """The process that ends what the worker has started."""
     every = processes()
     guard = every[worker][2]
-    assert every[guard][0] == "nereid-worker-l"
+    assert every[guard][0] == GUARD
     return guard
 
 

@@ -11,7 +11,7 @@ import shutil
 import pytest
 from conftest import BUILD, ROOT, Starter, link_backends, wait_for
 from ports import free_port
-from python_models import children
+from python_models import children, is_lone_guard
 from triton_python import PYTHON_BUILD, TRITON, VARIABLES, lay_out
 
 MODELS = ROOT / "tests/python_models"
@@ -149,8 +149,8 @@ def output(answer, name="OUTPUT0"):
 
 
 def workers(server):
-    """Ids of the processes that run models."""
-    return {process for process, state in children(server.process.pid).items() if state != "Z"}
+    """Ids of the processes that run models; a guard whose worker has just ended is none."""
+    return {process for process, state in children(server.process.pid).items() if state != "Z" and not is_lone_guard(process, server)}
 
 
 def load(server, model):

@@ -236,6 +236,7 @@ def test_a_client_that_reads_nothing_and_misbehaves_is_closed_at_once(start_serv
     server = start_server(targets, flags=[*EVERYTHING, "--grpc-write-timeout-ms=600000"])
     large = message(infer_request(shape=(1, 1 << 20), raw=[bytes(4 << 20)]))
     with survives(server), Connection(server, receive_buffer=4096) as connection:
+        connection.ping()
         count = len(connections(server))
         for _ in range(4):
             stream = connection.new_stream()

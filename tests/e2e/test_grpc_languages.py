@@ -107,9 +107,7 @@ def test_a_client_in_node(server):
 
 
 def test_kserve_s_client(server):
-    python = DEPS / "kserve/bin/python"
-    if not python.exists():
-        pytest.skip("KServe's client is not installed: it takes 450 MB (scripts/setup --kserve)")
+    python = installed(DEPS / "kserve") / "bin/python"
     assert asked(python, CLIENTS / "kserve/client.py", f"127.0.0.1:{server.grpc_port}", server.url) == {
         "ready": True, "typed": EXPECTED["typed"], "texts": EXPECTED["texts"], "unknown": UNKNOWN,
         "http ready": [True, False], "http json": ["r", [1, -2, 3]], "http binary": True, "http unknown": 404,
