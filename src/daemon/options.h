@@ -114,6 +114,7 @@ typedef struct daemon_options {
   char *trace_log_frequency;
 
   char *backend_directory;     // "": where nereid's own are
+  char *cache_directory;       // not needed
   string_list backend_configs; // "<backend>,<setting>=<value>"
   char *worker_sandbox;
   string_list host_policies; // "<policy>,<setting>=<value>"

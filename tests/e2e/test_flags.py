@@ -65,7 +65,8 @@ def test_a_negative_exit_timeout_is_0(nereid, repository):
 
 def test_values_may_stand_apart_and_names_may_be_short(start_server, repository):
     make_identity(repository, "m")
-    server = start_server(repository, flags=["--exit-timeout-secs", "7", "--strict-r=true", "--id", "mine"])
+    flags = ["--exit-timeout-secs", "7", "--strict-r=true", "--id", "mine", "--cache-directory", "/no/such/folder"]
+    server = start_server(repository, flags=flags)
     assert '"name":"mine"' in server.ask("/v2").text
 
 
