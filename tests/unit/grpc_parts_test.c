@@ -65,6 +65,27 @@ static void timers_fire_in_order_however_they_are_moved(void **state)
   timers_fini(&all);
 }
 
+static timers eager_timers;
+
+static void set_in_the_past(timer *elapsed)
+{
+  fired++;
+  assert_true(timers_set(&eager_timers, elapsed, 1));
+}
+
+static void a_timer_that_is_set_in_the_past_leaves_the_loop_its_pass(void **state)
+{
+  (void)state;
+  timer eager = {.fire = set_in_the_past}, other = {.fire = note_fired};
+  assert_true(timers_set(&eager_timers, &eager, 1));
+  assert_true(timers_set(&eager_timers, &other, 2));
+  fired = 0;
+  timers_run(&eager_timers, 5);
+  assert_int_equal(fired, 2); // one each, or one twice: both get their turn in time
+  assert_int_equal(timers_next(&eager_timers), 1);
+  timers_fini(&eager_timers);
+}
+
 // ---- deadlines ----
 
 static void a_timeout_is_1_to_8_digits_and_a_unit(void **state)
@@ -228,6 +249,7 @@ int main(void)
 {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(timers_fire_in_order_however_they_are_moved),
+      cmocka_unit_test(a_timer_that_is_set_in_the_past_leaves_the_loop_its_pass),
       cmocka_unit_test(a_timeout_is_1_to_8_digits_and_a_unit),
       cmocka_unit_test(a_status_text_is_printable),
       cmocka_unit_test(each_byte_of_a_status_text_comes_back),

@@ -14,6 +14,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
+#include <sys/socket.h>
 
 #include <cmocka.h>
 
@@ -26,14 +27,22 @@
 
 static shared_memory *memory;
 
-static void begin(void)
+static void begin_with(unsigned most_age_ms)
 {
   memory = shared_memory_new(false);
-  const grpc_server_options options = {.handshake_timeout_ms = 10000,
+  const grpc_server_options options = {.max_connection_age_ms = most_age_ms,
+                                       .max_ping_strikes = 2,
+                                       .min_ping_interval_ms = 300000,
+                                       .handshake_timeout_ms = 10000,
                                        .body_timeout_ms = 30000,
                                        .write_timeout_ms = 30000,
                                        .shared_memory = memory};
   listener_begin(&options, BUDGET, core_get());
+}
+
+static void begin(void)
+{
+  begin_with(0);
 }
 
 // Nothing may be left.
@@ -282,6 +291,25 @@ static void long_messages_that_cannot_be_are_refused(void **state)
   end();
 }
 
+// The timer of its age finds a connection that has failed in the same pass, and leaves it alone.
+static void a_client_that_errs_when_its_connection_is_old_is_let_go(void **state)
+{
+  (void)state;
+  begin_with(1000);
+  client c = join();
+  AUTO_BUFFER buffer bytes = BUFFER_EMPTY;
+  for (int pings = 0; pings < 4; pings++)
+    put_frame(&bytes, NGHTTP2_PING, 0, 0, SLICE("too soon"));
+  listener_advance(1000 * MS);
+  client_send(&c, buffer_view(&bytes));
+  for (int passes = 0; passes < 3; passes++)
+    client_pass(&c);
+  char byte;
+  assert_int_equal(recv(c.fd, &byte, 1, MSG_DONTWAIT), 0); // the end
+  client_end(&c);
+  end();
+}
+
 int main(void)
 {
   const struct CMUnitTest tests[] = {
@@ -291,6 +319,7 @@ int main(void)
       cmocka_unit_test(a_stream_goes_on_in_order_behind_a_long_message),
       cmocka_unit_test(calls_that_end_while_a_worker_has_their_message),
       cmocka_unit_test(long_messages_that_cannot_be_are_refused),
+      cmocka_unit_test(a_client_that_errs_when_its_connection_is_old_is_let_go),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -207,6 +207,8 @@ static void look_after(timer *elapsed)
       wake_at(c, c->ended_ns + LEAVE_NS);
     return;
   }
+  if (c->failed) // the flush of this pass closes it, or begins its end
+    return;
   const char *why = overdue(c, now);
   if (why != NULL) {
     front_log_verbose("the connection of %s is closed: %s", c->peer, why);

@@ -95,7 +95,9 @@ void timers_cancel(timers *all, timer *t)
 
 void timers_run(timers *all, uint64_t now_ns)
 {
-  while (all->count > 0 && all->heap[0]->due_ns <= now_ns) {
+  // One that is set anew in the past has its next turn in the next pass.
+  for (size_t left = all->count; left > 0 && all->count > 0 && all->heap[0]->due_ns <= now_ns;
+       left--) {
     timer *elapsed = all->heap[0];
     timers_cancel(all, elapsed);
     elapsed->fire(elapsed);
