@@ -234,13 +234,15 @@ static void what_is_to_be_read_tells_whether_a_message_is_long(void **state)
   static const struct {
     uint32_t number;
     size_t count;
+    size_t size;
     bool is_long;
-  } rows[] = {{7, 1, false}, {7, 100, true}, {5, 1, true}, {99, 1, true}};
+  } rows[] = {{7, 1, 1000, false}, {7, 100, 1000, true}, {5, 1, 1000, true}, {99, 1, 1000, true},
+              {99, 100, 0, true},  {1, 100, 0, true},    {99, 40, 0, false}};
   for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
     AUTO_BUFFER buffer b = BUFFER_EMPTY;
     proto_append_text(&b, 1, "m");
     for (size_t k = 0; k < rows[i].count; k++)
-      proto_append_bytes(&b, rows[i].number, (slice){zeroes, sizeof(zeroes)});
+      proto_append_bytes(&b, rows[i].number, (slice){zeroes, rows[i].size});
     assert_int_equal(infer_request_proto_is_long(buffer_view(&b), 100), rows[i].is_long);
     assert_false(infer_request_proto_is_long(buffer_view(&b), b.size));
   }

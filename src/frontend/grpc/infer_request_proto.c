@@ -452,8 +452,9 @@ bool infer_request_proto_is_long(slice message, size_t most)
       return true;
     if (!proto_next(&reader, &f))
       return false;
-    size +=
-        f.type == PROTO_BYTES && f.number != RAW_INPUT_CONTENTS ? f.bytes.size : FIELD_LEAST_BYTES;
+    size += FIELD_LEAST_BYTES;
+    if (f.type == PROTO_BYTES && f.number != RAW_INPUT_CONTENTS)
+      size += f.bytes.size;
   }
   return true;
 }
