@@ -409,7 +409,7 @@ void call_pause(call *c)
 
 bool call_is_receiving(const call *c)
 {
-  return message_reader_is_inside(&c->reader) && !c->ended && !c->paused;
+  return !c->paused && !c->ended && message_reader_is_inside(&c->reader);
 }
 
 bool call_is_paused(const call *c)
