@@ -4,7 +4,8 @@ import gzip
 import random
 
 import pytest
-from conftest import DEADLINE, EVERYTHING, make_identity
+from client_memory import mapped, region, register, unregister
+from conftest import DEADLINE, EVERYTHING, make_identity, wait_for
 from http2 import END_STREAM, INFER, OK, STREAM_INFER, Connection, infer_request, message, reset_stream
 from oracle import survives
 from tritonclient.grpc import service_pb2
@@ -73,6 +74,32 @@ def test_a_stream_keeps_its_order_around_long_messages(start_server, repository)
         client.upload(stream, b"".join(text for _, text in sent), END_STREAM)
         got = answers(STREAM_INFER, client.result(stream))
         assert got == [(name, EXPECTED if name == "long" else bytes(range(16))) for name, _ in sent]
+
+
+def test_long_inputs_in_shared_memory(start_server, repository):
+    """Workers copy them, between reading the request and running it. Clients that leave meanwhile leave nothing in use."""
+    server = start_server(repository, flags=(*EVERYTHING, *ONE_LOOP, "--allow-client-shm=true"))
+    with region(len(EXPECTED)) as made, survives(server, singing=False):
+        made.memory[:] = EXPECTED
+        assert register(server, "r", made.key, made.size).status == 200
+        request = service_pb2.ModelInferRequest(model_name="t_int64", id="shared")
+        tensor = request.inputs.add(name="INPUT0", datatype="INT64", shape=(1, COUNT))
+        tensor.parameters["shared_memory_region"].string_param = "r"
+        tensor.parameters["shared_memory_byte_size"].int64_param = made.size
+        shared = message(request.SerializeToString())
+        sent = [("shared", shared), ("short", message(SHORT)), ("long", PLAIN), ("shared", shared)] * 3
+        with Connection(server) as client:
+            assert answers(INFER, client.ask(messages=[shared])) == [("shared", EXPECTED)]
+            got = answers(STREAM_INFER, client.ask(STREAM_INFER, [text for _, text in sent]))
+            assert got == [(name, bytes(range(16)) if name == "short" else EXPECTED) for name, _ in sent]
+        for number in range(ROUNDS):
+            with Connection(server) as client:
+                stream = client.call((INFER, STREAM_INFER)[number % 2], [shared])
+                if number % 4 < 2:
+                    client.send(reset_stream(stream))
+                    client.ping()
+        assert unregister(server, "r").status == 200
+        wait_for("the end of the mapping", lambda: mapped(server, made) == 0)
 
 
 def test_a_server_that_stops_finishes_the_long_messages_it_has(start_server, repository):

@@ -361,7 +361,6 @@ static error *fill(grpc_inference *i, bool streamed)
                                     read.output_count));
   RETURN_IF_ERROR(apply_parameters(i, &read));
   RETURN_IF_ERROR(forward_metadata(i));
-  shared_tensors_make_copies(&i->tensors.shared);
   RETURN_IF_ERROR(error_from_seam(
       TRITONSERVER_InferenceRequestSetReleaseCallback(i->request, request_released, i)));
   return error_from_seam(TRITONSERVER_InferenceRequestSetResponseCallback(
@@ -376,16 +375,35 @@ static void fill_here(call *c)
     drop_request(i);
 }
 
+static void copy_shared(call *c)
+{
+  shared_tensors_make_copies(&c->filling->tensors.shared);
+}
+
+// What the request takes from the client's memory is copied, here if it is little.
+static void complete(call *c)
+{
+  grpc_inference *i = c->filling;
+  if (i->failure == NULL && !c->ended && i->tensors.shared.copy_bytes > JOBS_LOOP_BYTES) {
+    call_run_work(c, copy_shared, i->filled);
+    return;
+  }
+  if (i->failure == NULL && !c->ended)
+    copy_shared(c);
+  i->filled(c);
+}
+
 void grpc_inference_fill(grpc_inference *i, void (*filled)(call *c))
 {
   call *c = i->call;
   slice text = {i->message->data, i->message->size};
   c->filling = i;
+  i->filled = filled;
   if (text.size > JOBS_LOOP_BYTES && infer_request_proto_is_long(text, JOBS_LOOP_BYTES)) {
-    call_run_work(c, fill_here, filled);
+    call_run_work(c, fill_here, complete);
   } else {
     fill_here(c);
-    filled(c);
+    complete(c);
   }
 }
 

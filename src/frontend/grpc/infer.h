@@ -60,6 +60,7 @@ struct grpc_inference {
   _Atomic uint32_t response_count;
   _Atomic bool lost;                // memory was short for a response
   void (*heard)(grpc_inference *i); // there are answers; any thread
+  void (*filled)(call *c);          // what the loop does once the request is made
 
   grpc_inference *next;      // of a stream's list
   grpc_inference *previous;  // the same, where it is decoupled
