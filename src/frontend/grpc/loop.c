@@ -146,7 +146,7 @@ static void run_woken(grpc_loop *l)
 {
   call *ordered = NULL;
   call *next;
-  if (atomic_load_explicit(&l->woken, memory_order_relaxed) == NULL)
+  if (atomic_load(&l->woken) == NULL) // not before `wanted` was taken back
     return;
   for (call *c = atomic_exchange(&l->woken, NULL); c != NULL; c = next) {
     next = c->next_woken;
@@ -267,7 +267,7 @@ static void take_on(grpc_loop *l, const arrival *a)
 static void take_arrivals(grpc_loop *l, bool wanted)
 {
   arrival *next;
-  if (atomic_load_explicit(&l->arrived, memory_order_relaxed) == NULL)
+  if (atomic_load(&l->arrived) == NULL) // the same
     return;
   for (arrival *a = atomic_exchange(&l->arrived, NULL); a != NULL; a = next) {
     next = a->next;
@@ -307,16 +307,17 @@ static bool watch_listener(grpc_loops *all, bool accepts)
   return true;
 }
 
-static void accept_later(grpc_loops *all)
+static bool accept_later(grpc_loops *all)
 {
-  timers_set(&all->loops[0].timers, &all->accept_again, all->loops[0].now_ns + ACCEPT_PAUSE_NS);
+  return timers_set(&all->loops[0].timers, &all->accept_again,
+                    all->loops[0].now_ns + ACCEPT_PAUSE_NS);
 }
 
 static void accept_again(timer *elapsed)
 {
   grpc_loops *all = (grpc_loops *)((char *)elapsed - offsetof(grpc_loops, accept_again));
   if (!watch_listener(all, true))
-    accept_later(all);
+    accept_later(all); // there is room for the timer that has just elapsed
 }
 
 static void pause_accepting(grpc_loops *all, const char *reason)
@@ -324,8 +325,8 @@ static void pause_accepting(grpc_loops *all, const char *reason)
   if (!all->crowded)
     front_log_warning("new gRPC connections wait: %s", reason);
   all->crowded = true;
-  watch_listener(all, false);
-  accept_later(all);
+  if (accept_later(all)) // else nobody would begin again
+    watch_listener(all, false);
 }
 
 // False when there is nothing more to accept now.

@@ -151,7 +151,7 @@ size_t loops_arriving(loops *all)
 static void take_arrivals(loop *l, bool wanted)
 {
   arrival *next;
-  if (atomic_load_explicit(&l->arrived, memory_order_relaxed) == NULL)
+  if (atomic_load(&l->arrived) == NULL) // not before `wanted` was taken back
     return;
   for (arrival *a = atomic_exchange(&l->arrived, NULL); a != NULL; a = next) {
     next = a->next;
@@ -254,8 +254,7 @@ static void *run(void *loop_pointer)
     atomic_store(&l->wanted, false);
     take_arrivals(l, true);
     MHD_run_wait(l->daemon, 0);
-    if (atomic_load_explicit(&l->idle_unwanted, memory_order_relaxed) &&
-        atomic_exchange(&l->idle_unwanted, false))
+    if (atomic_load(&l->idle_unwanted) && atomic_exchange(&l->idle_unwanted, false))
       connections_close_idle(l->all->http->connections, &l->tls);
     if (l->progress != progress || l->tls.moves != moves)
       l->vain = 0;
