@@ -105,9 +105,15 @@ def test_connections_beyond_the_limit_wait(start_server, targets):
         with Connection(server) as late:
             assert not late.socket_has_input(0.5)
             assert len(connections(server)) == 3
-            assert server.log.count("new gRPC connections wait: the limit of open connections is reached") == 1
             held.pop().socket.close()
             assert late.ask(messages=[REQUEST]).status == OK
+        held.append(Connection(server))
+        for _ in range(5):  # one comes, one goes
+            held.append(Connection(server))
+            assert not held[-1].socket_has_input(0.1)
+            held.pop(0).socket.close()
+            held[-1].ping()
+        assert server.log.count("new gRPC connections wait: the limit of open connections is reached") == 1
         for connection in held:
             connection.socket.close()
 

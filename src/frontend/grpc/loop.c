@@ -74,7 +74,7 @@ struct grpc_loops {
   int listen_fd; // of the first loop's thread; -1 once it is closed
   bool accepts;  // it is watched; the same
   timer accept_again;
-  bool crowded; // the log knows that accepting was paused; the same
+  uint64_t told_ns; // when the log was told that accepting is paused; the same
   busy_poll_limits polling;
   _Atomic unsigned turn; // whose turn to get a connection it is
   _Atomic bool draining;
@@ -322,9 +322,7 @@ static void accept_again(timer *elapsed)
 
 static void pause_accepting(grpc_loops *all, const char *reason)
 {
-  if (!all->crowded)
-    front_log_warning("new gRPC connections wait: %s", reason);
-  all->crowded = true;
+  listener_note_waiting(&all->told_ns, "gRPC", reason);
   if (accept_later(all)) // else nobody would begin again
     watch_listener(all, false);
 }
@@ -351,7 +349,6 @@ static bool accept_one(grpc_loops *all)
       pause_accepting(all, strerror(reason));
     return reason == ECONNABORTED || reason == EINTR;
   }
-  all->crowded = false;
   atomic_fetch_add(&all->server->connections, 1);
   grpc_loop *l = &all->loops[atomic_fetch_add(&all->turn, 1) % all->count];
   a->next = atomic_load(&l->arrived);

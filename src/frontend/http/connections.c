@@ -11,6 +11,7 @@
 #include "frontend/http/linger.h"
 #include "frontend/http/log.h"
 #include "frontend/http/loop.h"
+#include "frontend/protocol/listener_limits.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -86,6 +87,7 @@ struct connections {
   unsigned quiet_ticks; // looks without a connection since the last one came; watcher only
   bool blocks_kept;     // memory waits for the next tick; watcher only
   bool accepting;       // the listening socket is in the epoll set; watcher only
+  uint64_t told_ns;     // when the log was told that accepting is paused; watcher only
   _Atomic bool crowded; // accepting was paused because of a limit
   _Atomic bool freed;   // connections_note_freed was called
 };
@@ -397,7 +399,7 @@ static bool set_accepting(connections *all, bool accepting)
 
 static void pause_accepting(connections *all, const char *reason)
 {
-  http_log_warning("new connections wait: %s", reason);
+  listener_note_waiting(&all->told_ns, "HTTP", reason);
   atomic_store(&all->crowded, true);
   set_accepting(all, false);
 }

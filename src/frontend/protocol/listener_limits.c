@@ -1,10 +1,13 @@
 // What the machine allows, and what of it a listener takes. Called when a listener is made.
 #include "frontend/protocol/listener_limits.h"
 
+#include "base/clock.h"
 #include "base/machine.h"
 #include "frontend/protocol/front_log.h"
 
 #include <limits.h>
+
+#define TOLD_AGAIN_NS (60 * UINT64_C(1000000000))
 
 unsigned listener_loop_count(unsigned wanted)
 {
@@ -24,6 +27,15 @@ unsigned listener_connection_limit(const char *what, unsigned wanted, size_t oth
     front_log_warning("%s: at most %zu connections, not %u: the process may open %zu descriptors",
                       what, most, wanted, descriptors);
   return most < UINT_MAX ? (unsigned)most : UINT_MAX;
+}
+
+void listener_note_waiting(uint64_t *told_ns, const char *what, const char *reason)
+{
+  uint64_t now = clock_monotonic_ns();
+  if (*told_ns != 0 && now - *told_ns < TOLD_AGAIN_NS)
+    return;
+  *told_ns = now;
+  front_log_warning("new %s connections wait: %s", what, reason);
 }
 
 size_t listener_byte_limit(size_t wanted)

@@ -3,6 +3,7 @@
 #define NEREID_FRONTEND_PROTOCOL_LISTENER_LIMITS_H
 
 #include <stddef.h>
+#include <stdint.h>
 
 // Loop threads: `wanted`, or for 0 one for each processor, 2 at least and 8 at most.
 unsigned listener_loop_count(unsigned wanted);
@@ -11,6 +12,11 @@ unsigned listener_loop_count(unsigned wanted);
 // `others` left for models, other listeners and the like, which the log is told of; for 0 as many
 // as that allows. `what` names them.
 unsigned listener_connection_limit(const char *what, unsigned wanted, size_t others);
+
+// Tells the log that new connections of `what` wait, and why: at most once a minute, since clients
+// that come and go at a limit would fill it. *told_ns is when it was last told, 0 at first; one
+// thread at a time.
+void listener_note_waiting(uint64_t *told_ns, const char *what, const char *reason);
 
 // Bytes that requests may hold: `wanted`, or for 0 a quarter of the memory.
 size_t listener_byte_limit(size_t wanted);
