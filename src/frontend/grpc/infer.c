@@ -367,7 +367,7 @@ static error *fill(grpc_inference *i, bool streamed)
       i->request, i->call->server->allocator, &i->tensors, response_complete, i));
 }
 
-static void fill_here(call *c)
+static void make(call *c)
 {
   grpc_inference *i = c->filling;
   i->failure = fill(i, c->method->streams);
@@ -375,22 +375,30 @@ static void fill_here(call *c)
     drop_request(i);
 }
 
+// What the request takes from the client's memory.
 static void copy_shared(call *c)
 {
   shared_tensors_make_copies(&c->filling->tensors.shared);
 }
 
-// What the request takes from the client's memory is copied, here if it is little.
-static void complete(call *c)
+// Here if it is little, else by a worker; then `done`, here.
+static void work_on(call *c, bool is_long, void (*work)(call *c), void (*done)(call *c))
+{
+  if (is_long) {
+    call_run_work(c, work, done);
+  } else {
+    work(c);
+    done(c);
+  }
+}
+
+static void made(call *c)
 {
   grpc_inference *i = c->filling;
-  if (i->failure == NULL && !c->ended && i->tensors.shared.copy_bytes > JOBS_LOOP_BYTES) {
-    call_run_work(c, copy_shared, i->filled);
-    return;
-  }
-  if (i->failure == NULL && !c->ended)
-    copy_shared(c);
-  i->filled(c);
+  if (i->failure != NULL || c->ended)
+    i->filled(c);
+  else
+    work_on(c, i->tensors.shared.copy_bytes > JOBS_LOOP_BYTES, copy_shared, i->filled);
 }
 
 void grpc_inference_fill(grpc_inference *i, void (*filled)(call *c))
@@ -399,12 +407,8 @@ void grpc_inference_fill(grpc_inference *i, void (*filled)(call *c))
   slice text = {i->message->data, i->message->size};
   c->filling = i;
   i->filled = filled;
-  if (text.size > JOBS_LOOP_BYTES && infer_request_proto_is_long(text, JOBS_LOOP_BYTES)) {
-    call_run_work(c, fill_here, complete);
-  } else {
-    fill_here(c);
-    complete(c);
-  }
+  work_on(c, text.size > JOBS_LOOP_BYTES && infer_request_proto_is_long(text, JOBS_LOOP_BYTES),
+          make, made);
 }
 
 error *grpc_inference_submit(grpc_inference *i, bool *at_once)
