@@ -101,7 +101,7 @@ REQUESTS = [
          e2e("test_start_stop.py", "came_before_the_stop")),
     Seed("request_lost_while_read", "request lost: one that its loop is reading is closed at the stop", f"{HTTP}/loop.c",
          "    atomic_store(&all->loops[i].idle_unwanted, true);\n    loop_wake(&all->loops[i]);",
-         "    connections_close_idle(all->http->connections, &all->loops[i].tls);",
+         "    connections_close_idle(all->http->connections, &all->loops[i]);",
          e2e("test_start_stop.py", "being_read")),
     Seed("left_client_served", "work for nobody: what a client left behind is not cancelled", f"{HTTP}/connections.c",
          "  exchange_cancel(x);\n  exchange_unref(x);\n}", "  exchange_unref(x);\n}",

@@ -46,9 +46,9 @@ struct connection {
   connection *previous; // list of all, guarded by all->mutex
   connection *next;
   int socket_fd;
-  const tls_loop *tls_of_loop; // tells whose it is
-  gnutls_session_t tls;        // libmicrohttpd's, or NULL; loop thread
-  tls_wire wire;               // moves its bytes
+  const loop *owner;
+  gnutls_session_t tls; // libmicrohttpd's, or NULL; loop thread
+  tls_wire wire;        // moves its bytes
   uint32_t generation;
   _Atomic connection_state state;
   _Atomic uint64_t since_ms;      // when the state was entered or last made progress
@@ -140,8 +140,7 @@ static bool add(connections *all, connection *c)
   return true;
 }
 
-connection *connection_open(connections *all, int socket_fd, gnutls_session_t tls,
-                            tls_loop *tls_of_loop)
+connection *connection_open(connections *all, loop *owner, int socket_fd, gnutls_session_t tls)
 {
   connection *c = calloc(1, sizeof(*c));
   if (c == NULL)
@@ -149,7 +148,7 @@ connection *connection_open(connections *all, int socket_fd, gnutls_session_t tl
   c->all = all;
   c->socket_fd = socket_fd;
   c->tls = tls;
-  c->tls_of_loop = tls_of_loop;
+  c->owner = owner;
   atomic_init(&c->state, CONNECTION_HEADERS);
   atomic_init(&c->since_ms, now_ms());
   pthread_mutex_init(&c->exchange_mutex, NULL);
@@ -158,7 +157,7 @@ connection *connection_open(connections *all, int socket_fd, gnutls_session_t tl
     free(c);
     return NULL;
   }
-  if (tls != NULL && !tls_wire_attach(&c->wire, tls, socket_fd, tls_of_loop)) {
+  if (tls != NULL && !tls_wire_attach(&c->wire, tls, socket_fd, loop_tls(owner))) {
     http_log_warning("a connection is closed: %s", strerror(errno));
     shutdown(socket_fd, SHUT_RDWR);
   }
@@ -607,11 +606,11 @@ static void close_idle(connection *c)
   shutdown(c->socket_fd, SHUT_RDWR);
 }
 
-void connections_close_idle(connections *all, const tls_loop *tls_of_loop)
+void connections_close_idle(connections *all, const loop *owner)
 {
   LOCK_SCOPE(&all->mutex);
   for (connection *c = all->newest; c != NULL; c = c->next)
-    if (c->tls_of_loop == tls_of_loop)
+    if (c->owner == owner)
       close_idle(c);
 }
 

@@ -21,6 +21,7 @@
 typedef struct connections connections;
 typedef struct connection connection;
 typedef struct exchange exchange;
+typedef struct loop loop;
 typedef struct loops loops;
 
 // What a connection waits for; decides which timeout holds.
@@ -67,15 +68,14 @@ void connections_log_requests(connections *all);
 
 // The calls below are made on the connection's loop thread.
 
-// Begins to watch a connection that libmicrohttpd has taken on for the loop that `tls_of_loop`
-// belongs to, and whose TLS session is libmicrohttpd's (NULL: none); NULL when memory is short.
-connection *connection_open(connections *all, int socket_fd, gnutls_session_t tls,
-                            tls_loop *tls_of_loop);
+// Begins to watch a connection that libmicrohttpd has taken on for the loop `owner`, and whose TLS
+// session is libmicrohttpd's (NULL: none); NULL when memory is short.
+connection *connection_open(connections *all, loop *owner, int socket_fd, gnutls_session_t tls);
 void connection_close(connection *c);
 
 // Closes those connections of a loop that have no request, and none on its way. Between two passes
 // of libmicrohttpd: nobody else knows what it has read and not yet told.
-void connections_close_idle(connections *all, const tls_loop *tls_of_loop);
+void connections_close_idle(connections *all, const loop *owner);
 
 // Says what the connection waits for from now on; repeating a state counts as progress. False when
 // connections_close_idle has closed it, so that nobody may see this request begin.

@@ -101,12 +101,6 @@ static error *make_shared_replies(http_server *http)
   return NULL;
 }
 
-// Descriptors are left for models, other listeners and the reserved connections.
-static unsigned limit_connections(unsigned wanted)
-{
-  return listener_connection_limit("HTTP", wanted, OTHER_DESCRIPTORS + CONNECTIONS_RESERVED);
-}
-
 static http_server *allocate(const http_server_options *options, TRITONSERVER_Server *server)
 {
   http_server *http = calloc(1, sizeof(*http));
@@ -122,7 +116,8 @@ static http_server *allocate(const http_server_options *options, TRITONSERVER_Se
     http->options.tls = &plain;
   http->server = server;
   refcount_init(&http->references);
-  http->options.connection_limit = limit_connections(options->connection_limit);
+  http->options.connection_limit = listener_connection_limit(
+      "HTTP", options->connection_limit, OTHER_DESCRIPTORS + CONNECTIONS_RESERVED);
   http->options.max_inflight_bytes = listener_byte_limit(options->max_inflight_bytes);
   http->budget.limit = http->options.max_inflight_bytes;
   drain_init(&http->drain);

@@ -73,6 +73,11 @@ http_server *loop_server(const loop *l)
   return l->all->http;
 }
 
+tls_loop *loop_tls(loop *l)
+{
+  return &l->tls;
+}
+
 void loop_progressed(loop *l)
 {
   l->progress++;
@@ -204,8 +209,8 @@ static void connection_changed(void *loop_pointer, struct MHD_Connection *mhd,
   if (what == MHD_CONNECTION_NOTIFY_STARTED) {
     const union MHD_ConnectionInfo *info =
         MHD_get_connection_info(mhd, MHD_CONNECTION_INFO_CONNECTION_FD);
-    *socket_context = connection_open(l->all->http->connections, info->connect_fd,
-                                      tls_session_of(l, mhd), &l->tls);
+    *socket_context =
+        connection_open(l->all->http->connections, l, info->connect_fd, tls_session_of(l, mhd));
     if (*socket_context == NULL) // nobody would end its waiting
       shutdown(info->connect_fd, SHUT_RDWR);
   } else if (*socket_context != NULL) {
@@ -255,7 +260,7 @@ static void *run(void *loop_pointer)
     take_arrivals(l, true);
     MHD_run_wait(l->daemon, 0);
     if (atomic_load(&l->idle_unwanted) && atomic_exchange(&l->idle_unwanted, false))
-      connections_close_idle(l->all->http->connections, &l->tls);
+      connections_close_idle(l->all->http->connections, l);
     if (l->progress != progress || l->tls.moves != moves)
       l->vain = 0;
     if (l->progress != progress)

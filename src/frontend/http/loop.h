@@ -13,6 +13,7 @@
 
 typedef struct http_server http_server;
 typedef struct loop loop;
+typedef struct tls_loop tls_loop;
 typedef struct loops loops;
 
 typedef struct loops_options {
@@ -52,5 +53,8 @@ void loop_handed_over(loop *l);
 void loop_took_back(loop *l);
 
 http_server *loop_server(const loop *l);
+
+// What it shares with the TLS sessions of its connections. On the loop's thread.
+tls_loop *loop_tls(loop *l);
 
 #endif

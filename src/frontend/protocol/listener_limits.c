@@ -1,4 +1,4 @@
-// What the machine allows, and what of it a listener takes. Called when a listener is made.
+// What the machine allows, and what of it a listener takes.
 #include "frontend/protocol/listener_limits.h"
 
 #include "base/clock.h"

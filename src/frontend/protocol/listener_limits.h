@@ -1,4 +1,5 @@
-// What a listener takes for itself where its options leave it open. Reads files: at the start.
+// What a listener takes for itself where its options leave it open, and what it says at its limit.
+// But for listener_note_waiting these read files: at the start.
 #ifndef NEREID_FRONTEND_PROTOCOL_LISTENER_LIMITS_H
 #define NEREID_FRONTEND_PROTOCOL_LISTENER_LIMITS_H
 
