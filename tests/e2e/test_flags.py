@@ -122,24 +122,3 @@ def test_the_page_of_flags_is_complete(nereid):
     for name, default in flags.items():
         if default is not None:
             assert rows[name] == f"`{default}`", name
-
-
-FOUND_LATE = {  # by what is made after the server: logs, traces, listeners
-    "an unknown setting of traces": (["--trace-config=what=1"], "--trace-config: 'what=1' is not known"),
-    "no level of traces": (["--trace-config=level=ALL"], "--trace-config: level: invalid value 'ALL'"),
-    "an old flag of traces": (["--trace-rate=often"], "--trace-rate: rate: invalid value 'often'"),
-    "an access log in no folder": (["--access-log=/no/such/folder/log"], "--access-log: "),
-    "no address": (["--http-address=no address"], "no address"),
-    "an address that others have": (["--http-address=192.0.2.1"], "192.0.2.1"),
-    "no address of gRPC": (["--grpc-address=no address"], "no address"),
-    "no address of metrics": (["--metrics-address=no address"], "no address"),
-}
-
-
-@pytest.mark.parametrize("case", FOUND_LATE)
-def test_a_mistake_shows_before_models_load(nereid, repository, case):
-    make_identity(repository, "m")
-    flags, words = FOUND_LATE[case]
-    result = run(nereid, f"--model-repository={repository}", "--http-port=0", "--grpc-port=0", "--metrics-port=0", *flags)
-    assert result.returncode == 1 and words in result.stderr.splitlines()[-1], result.stderr
-    assert "loading: m" not in result.stdout, result.stdout

@@ -184,10 +184,16 @@ FAULTS = {  # flags, words of the one line
     "metrics port taken": (["--metrics-port={taken}"], "127.0.0.1:{taken}' already in use"),
     "address of another": (["--http-address=203.0.113.1"], "203.0.113.1"),
     "no address": (["--http-address=no such host"], "'no such host' is no address"),
+    "no address of gRPC": (["--grpc-address=no such host"], "'no such host' is no address"),
+    "no address of metrics": (["--metrics-address=no such host"], "'no such host' is no address"),
     "no repository": (["--model-repository={folder}/absent"], "{folder}/absent"),
     "a file as repository": (["--model-repository={folder}/file"], "{folder}/file"),
     "no folder for the log": (["--log-file={folder}/absent/log"], "{folder}/absent/log"),
     "a folder as log": (["--log-file={folder}"], "{folder}"),
+    "no folder for the access log": (["--access-log={folder}/absent/log"], "--access-log: "),
+    "an unknown setting of traces": (["--trace-config=what=1"], "--trace-config: 'what=1' is not known"),
+    "no level of traces": (["--trace-config=level=ALL"], "--trace-config: level: invalid value 'ALL'"),
+    "an old flag of traces": (["--trace-rate=often"], "--trace-rate: rate: invalid value 'often'"),
     "no file of flags": (["--config={folder}/absent"], "{folder}/absent"),
     "bad backend setting": (["--backend-config=onnxruntime"], "--backend-config"),
     "bad value": (["--http-port=65536"], "--http-port: invalid value '65536'"),
@@ -197,6 +203,7 @@ FAULTS = {  # flags, words of the one line
 
 @pytest.mark.parametrize("case", FAULTS)
 def test_a_start_that_cannot_be_ends_with_one_line(start_server, repository, tmp_path, taken, case):
+    """Before any model loads."""
     make_identity(repository, "m")
     (tmp_path / "file").write_text("")
     fill = {"taken": taken, "folder": tmp_path}
@@ -206,6 +213,7 @@ def test_a_start_that_cannot_be_ends_with_one_line(start_server, repository, tmp
     assert server.process.wait(DEADLINE) == 1, server.log
     errors = [line for line in server.log.splitlines() if line.startswith("error: ")]
     assert len(errors) == 1 and words.format(**fill) in errors[0], server.log
+    assert "loading: m" not in server.log, server.log
     assert not SANITIZER_REPORT.search(server.log), server.log
     assert sorted(path for path in tmp_path.rglob("*") if path != server.log_path) == before
 
