@@ -38,8 +38,8 @@ static error *read_http(const daemon_options *o, listener_rules *rules)
       .key_file = o->http_server_key,
       .root_file = o->http_root_cert,
   };
-  RETURN_IF_ERROR(add_restrictions(&own, "", &rules->restricted));
-  RETURN_IF_ERROR(add_restrictions(&all, "", &rules->restricted));
+  RETURN_IF_ERROR(add_restrictions(&own, "", &rules->access.restricted));
+  RETURN_IF_ERROR(add_restrictions(&all, "", &rules->access.restricted));
   RETURN_IF_ERROR(
       read_forward("http-header-forward-pattern", o->http_header_forward_pattern, &rules->forward));
   return tls_identity_read(&tls, "http", &rules->tls);
@@ -50,8 +50,8 @@ static error *read_grpc(const daemon_options *o, listener_rules *rules)
   const restricting_flag own = {"grpc-restricted-protocol", "protocol",
                                 &o->grpc_restricted_protocols};
   const restricting_flag all = {"restricted-api", "api", &o->restricted_apis};
-  RETURN_IF_ERROR(add_restrictions(&own, RESTRICTED_GRPC_PREFIX, &rules->restricted));
-  RETURN_IF_ERROR(add_restrictions(&all, RESTRICTED_GRPC_PREFIX, &rules->restricted));
+  RETURN_IF_ERROR(add_restrictions(&own, RESTRICTED_GRPC_PREFIX, &rules->access.restricted));
+  RETURN_IF_ERROR(add_restrictions(&all, RESTRICTED_GRPC_PREFIX, &rules->access.restricted));
   RETURN_IF_ERROR(
       read_forward("grpc-header-forward-pattern", o->grpc_header_forward_pattern, &rules->forward));
   const tls_flags tls = {
@@ -66,14 +66,21 @@ static error *read_grpc(const daemon_options *o, listener_rules *rules)
 
 error *access_rules_read(const daemon_options *o, access_rules *rules)
 {
+  const access_policy access = {
+      .secure = o->secure,
+      .allow_model_upload = o->allow_model_upload,
+      .loads_models = strcmp(o->model_control_mode, "explicit") == 0,
+  };
   memset(rules, 0, sizeof(*rules));
+  rules->admin.is_admin = true;
+  rules->http.access = rules->grpc.access = access;
   RETURN_IF_ERROR(read_http(o, &rules->http));
   return read_grpc(o, &rules->grpc);
 }
 
 static void fini(listener_rules *rules)
 {
-  restrictions_fini(&rules->restricted);
+  restrictions_fini(&rules->access.restricted);
   header_forward_free(rules->forward);
   tls_identity_fini(&rules->tls);
 }
@@ -98,7 +105,7 @@ static void warn_of_open(const restrictions *closed, const restrictions *open, c
 void access_rules_warn(const daemon_options *options, const access_rules *rules)
 {
   if (options->allow_http)
-    warn_of_open(&rules->grpc.restricted, &rules->http.restricted, "HTTP", "gRPC");
+    warn_of_open(&rules->grpc.access.restricted, &rules->http.access.restricted, "HTTP", "gRPC");
   if (options->allow_grpc)
-    warn_of_open(&rules->http.restricted, &rules->grpc.restricted, "gRPC", "HTTP");
+    warn_of_open(&rules->http.access.restricted, &rules->grpc.access.restricted, "gRPC", "HTTP");
 }

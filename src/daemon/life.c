@@ -37,6 +37,8 @@ typedef struct life {
   trace_service *trace;
   http_server *http;
   grpc_server *grpc;
+  http_server *admin_http; // at the admin addresses
+  grpc_server *admin_grpc;
   shared_memory *shared_memory; // of clients, for all front ends
   metrics_server *metrics;
   int report;  // wakeup: the helper thread is done
@@ -95,16 +97,40 @@ static void reopen_logs(life *l)
 
 // ---- ports ----
 
-static error *open_http(life *l)
+// Where clients come in, and by what rules.
+static void set_http_front(http_server_options *http, const life *l)
+{
+  const daemon_options *o = l->options;
+  http->address = o->http_address;
+  http->port = (uint16_t)o->http_port;
+  http->reuse_port = o->http_reuse_port;
+  options_unix_mode(o->unix_socket_mode, &http->unix_mode);
+  http->thread_count = (unsigned)o->http_thread_count;
+  http->connection_limit = (unsigned)o->http_max_connections;
+  http->busy_poll_us = (unsigned)o->http_busy_poll_us;
+  http->tls = &l->rules->http.tls;
+  http->access = &l->rules->http.access;
+}
+
+static void set_http_admin(http_server_options *http, const life *l)
+{
+  http->address = l->options->admin_address;
+  options_unix_mode(l->options->admin_socket_mode, &http->unix_mode);
+  http->thread_count = 1;
+  http->connection_limit = ADMIN_CONNECTIONS;
+  http->busy_poll_us = 0;
+  http->access = &l->rules->admin;
+}
+
+static error *open_http(life *l, bool admin, http_server **result)
 {
   const daemon_options *o = l->options;
   http_server_options http;
   http_server_options_init(&http);
-  http.address = o->http_address;
-  http.port = (uint16_t)o->http_port;
-  http.reuse_port = o->http_reuse_port;
-  http.thread_count = (unsigned)o->http_thread_count;
-  http.connection_limit = (unsigned)o->http_max_connections;
+  if (admin)
+    set_http_admin(&http, l);
+  else
+    set_http_front(&http, l);
   http.max_input_size = (size_t)o->http_max_input_size;
   http.max_inflight_bytes = (size_t)o->http_max_inflight_bytes;
   http.header_timeout_ms = (unsigned)o->http_header_timeout_ms;
@@ -113,17 +139,10 @@ static error *open_http(life *l)
   http.min_rate = (unsigned)o->http_min_rate;
   http.idle_timeout_ms = (unsigned)o->http_idle_timeout_ms;
   http.shared_memory = l->shared_memory;
-  http.busy_poll_us = (unsigned)o->http_busy_poll_us;
   http.access_log = l->access_log;
   http.trace = l->trace;
-  http.admin_local_only = o->secure;
-  http.allow_model_upload = o->allow_model_upload;
-  http.restricted = &l->rules->http.restricted;
   http.forward = l->rules->http.forward;
-  http.tls = &l->rules->http.tls;
-  options_unix_mode(o, &http.unix_mode);
-  access_rules_warn(o, l->rules);
-  return http_server_new(&http, l->server, &l->http);
+  return http_server_new(&http, l->server, result);
 }
 
 static error *open_metrics(life *l)
@@ -133,15 +152,29 @@ static error *open_metrics(life *l)
       .address = options_metrics_address(o),
       .port = (uint16_t)o->metrics_port,
   };
-  options_unix_mode(o, &metrics.unix_mode);
+  options_unix_mode(o->unix_socket_mode, &metrics.unix_mode);
   return metrics_server_new(&metrics, l->server, &l->metrics);
 }
 
-static error *open_grpc(life *l)
+static error *open_grpc(life *l, bool admin, grpc_server **result)
 {
   const grpc_port_parts parts = {l->options, l->rules,      l->shared_memory,
                                  l->server,  l->access_log, l->trace};
-  return grpc_port_open(&parts, &l->grpc);
+  return grpc_port_open(&parts, admin, result);
+}
+
+static error *open_admin(life *l)
+{
+  if (l->options->admin_address[0] != '\0')
+    RETURN_IF_ERROR(open_http(l, true, &l->admin_http));
+  return l->options->admin_grpc_address[0] != '\0' ? open_grpc(l, true, &l->admin_grpc) : NULL;
+}
+
+static void log_proxy(const life *l)
+{
+  const reach *const listeners[] = {l->http != NULL ? http_server_reach(l->http) : NULL,
+                                    grpc_port_reach(l->grpc)};
+  reach_log_proxy(listeners, sizeof(listeners) / sizeof(listeners[0]));
 }
 
 // *what: how Triton calls what failed.
@@ -151,12 +184,16 @@ static error *open_ports(life *l, const char **what)
   RETURN_IF_ERROR(open_access_log(l));
   *what = "setting up tracing";
   RETURN_IF_ERROR(trace_setup(l->options, &l->trace));
+  access_rules_warn(l->options, l->rules);
   *what = "failed to start HTTP service";
   if (l->options->allow_http)
-    RETURN_IF_ERROR(open_http(l));
+    RETURN_IF_ERROR(open_http(l, false, &l->http));
   *what = "failed to start GRPC service";
   if (l->options->allow_grpc)
-    RETURN_IF_ERROR(open_grpc(l));
+    RETURN_IF_ERROR(open_grpc(l, false, &l->grpc));
+  log_proxy(l);
+  *what = "failed to start admin service";
+  RETURN_IF_ERROR(open_admin(l));
   *what = "failed to start Metrics service";
   return l->options->allow_metrics ? open_metrics(l) : NULL;
 }
@@ -165,6 +202,8 @@ static error *open_ports(life *l, const char **what)
 // which counts what is lost.
 static void close_ports(life *l)
 {
+  grpc_port_close(l->admin_grpc);
+  http_server_free(l->admin_http);
   grpc_port_close(l->grpc);
   http_server_free(l->http);
   metrics_server_free(l->metrics);
@@ -191,8 +230,16 @@ static void serve_on(life *l, uint64_t seconds)
 {
   if (l->http != NULL)
     http_server_announce_stop(l->http);
+  if (l->admin_http != NULL)
+    http_server_announce_stop(l->admin_http);
   grpc_port_announce_stop(l->grpc);
+  grpc_port_announce_stop(l->admin_grpc);
   clock_sleep_until(clock_monotonic_ns() + seconds * NS_PER_SECOND);
+}
+
+static size_t drain_http(http_server *http, uint64_t deadline_ns)
+{
+  return http == NULL ? 0 : http_server_drain(http, deadline_ns);
 }
 
 // Answers what was accepted, at most until the exit timeout; metrics stay up meanwhile.
@@ -203,10 +250,11 @@ static void *drain(void *pointer)
   uint64_t timeout = (uint64_t)l->options->exit_timeout_seconds;
   uint64_t deadline = clock_monotonic_ns() + timeout * NS_PER_SECOND;
   grpc_port_drain(l->grpc, 0); // begins: both drain at once
-  size_t left = l->http != NULL ? http_server_drain(l->http, deadline) : 0;
+  grpc_port_drain(l->admin_grpc, 0);
+  size_t left = drain_http(l->http, deadline) + drain_http(l->admin_http, deadline);
   if (left > 0)
     front_log_warning("%zu HTTP requests were not answered in time", left);
-  left = grpc_port_drain(l->grpc, deadline);
+  left = grpc_port_drain(l->grpc, deadline) + grpc_port_drain(l->admin_grpc, deadline);
   if (left > 0)
     front_log_warning("%zu gRPC calls were not over in time", left);
   uint64_t now = clock_monotonic_ns();

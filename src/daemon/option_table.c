@@ -8,41 +8,40 @@
 
 #define FLAG(group, name, field, help)                                                             \
   {                                                                                                \
-    group, name, NULL, OPTION_FLAG, FIELD(field), 0, 0, NULL, NULL, help                           \
+    group, name, NULL, OPTION_FLAG, FIELD(field), 0, 0, NULL, help                                 \
   }
 #define BOOL(group, name, field, default_value, help)                                              \
   {                                                                                                \
-    group, name, "true|false", OPTION_BOOL, FIELD(field), 0, 0, default_value, NULL, help          \
+    group, name, "true|false", OPTION_BOOL, FIELD(field), 0, 0, default_value, help                \
   }
 #define INTEGER(group, name, value, field, least, most, default_value, help)                       \
   {                                                                                                \
-    group, name, value, OPTION_INTEGER, FIELD(field), least, most, default_value, NULL, help       \
+    group, name, value, OPTION_INTEGER, FIELD(field), least, most, default_value, help             \
   }
-#define TIMEOUT(group, name, field, default_value, secure_value, help)                             \
+#define TIMEOUT(group, name, field, default_value, help)                                           \
   {                                                                                                \
-    group, name, "<ms>", OPTION_INTEGER, FIELD(field), 0, INT_MAX, default_value, secure_value,    \
-        help                                                                                       \
+    group, name, "<ms>", OPTION_INTEGER, FIELD(field), 0, INT_MAX, default_value, help             \
   }
 #define DOUBLE(group, name, value, field, default_value, help)                                     \
   {                                                                                                \
-    group, name, value, OPTION_DOUBLE, FIELD(field), 0, 0, default_value, NULL, help               \
+    group, name, value, OPTION_DOUBLE, FIELD(field), 0, 0, default_value, help                     \
   }
 #define TEXT(group, name, value, field, default_value, help)                                       \
   {                                                                                                \
-    group, name, value, OPTION_TEXT, FIELD(field), 0, 0, default_value, NULL, help                 \
+    group, name, value, OPTION_TEXT, FIELD(field), 0, 0, default_value, help                       \
   }
 #define CHOICE(group, name, value, field, default_value, help)                                     \
   {                                                                                                \
-    group, name, value, OPTION_CHOICE, FIELD(field), 0, 0, default_value, NULL, help               \
+    group, name, value, OPTION_CHOICE, FIELD(field), 0, 0, default_value, help                     \
   }
 #define LIST(group, name, value, field, help)                                                      \
   {                                                                                                \
-    group, name, value, OPTION_LIST, FIELD(field), 0, 0, NULL, NULL, help                          \
+    group, name, value, OPTION_LIST, FIELD(field), 0, 0, NULL, help                                \
   }
 // `harmless`: the only value that is taken, since it asks for nothing.
 #define UNSUPPORTED(name, harmless)                                                                \
   {                                                                                                \
-    "Not supported yet", name, harmless, OPTION_UNSUPPORTED, 0, 0, 0, NULL, NULL, NULL             \
+    "Not supported yet", name, harmless, OPTION_UNSUPPORTED, 0, 0, 0, NULL, NULL                   \
   }
 
 #define GLOBAL     "Global"
@@ -71,10 +70,9 @@ const option option_table[] = {
     BOOL(GLOBAL, "strict-readiness", strict_readiness, "true",
          "Ready only while every model is. Otherwise ready once start-up is over."),
 
-    FLAG(
-        SECURITY, "secure", secure,
-        "Admin requests from this machine only, short timeouts, not as root; see docs/security.md. "
-        "Not in Triton."),
+    FLAG(SECURITY, "secure", secure,
+         "Admin requests with a key or at the admin address only, short timeouts, not as root; see "
+         "docs/security.md. Not in Triton."),
     CHOICE(SECURITY, "security", "triton|strict", security, "triton",
            "strict is --secure. Not in Triton."),
     FLAG(SECURITY, "allow-root", allow_root, "Run as root under --secure, too. Not in Triton."),
@@ -87,6 +85,14 @@ const option option_table[] = {
          "or env:<name> is read from there. May be repeated. Not in Triton."),
     TEXT(SECURITY, "unix-socket-mode", "<octal>", unix_socket_mode, "",
          "Permissions of Unix sockets' files; as the umask says when empty. Not in Triton."),
+    TEXT(SECURITY, "admin-address", "unix:/<path>", admin_address, "",
+         "Unix socket for an operator on this machine: HTTP, where admin requests and uploads are "
+         "taken and no keys are wanted. None when empty. Not in Triton."),
+    TEXT(SECURITY, "admin-grpc-address", "unix:/<path>", admin_grpc_address, "",
+         "The same for gRPC. Not in Triton."),
+    TEXT(SECURITY, "admin-socket-mode", "<octal>", admin_socket_mode, "600",
+         "Permissions of the admin addresses' files: who may write to one is an operator. Not in "
+         "Triton."),
     BOOL(SECURITY, "allow-client-shm", allow_client_shm, "false",
          "Clients may register memory that they share with the server: any object below /dev/shm "
          "that the server may open."),
@@ -149,17 +155,17 @@ const option option_table[] = {
         HTTP, "http-max-inflight-bytes", "<bytes>", http_max_inflight_bytes, 0, INT64_MAX, "0",
         "Bytes of all requests that are held at a time, and as much again of their answers; 0 for "
         "a quarter of the memory. Not in Triton."),
-    TIMEOUT(HTTP, "http-header-timeout-ms", http_header_timeout_ms, "10000", "5000",
+    TIMEOUT(HTTP, "http-header-timeout-ms", http_header_timeout_ms, "10000",
             "For a request's headers, 0 for none. Not in Triton."),
-    TIMEOUT(HTTP, "http-body-timeout-ms", http_body_timeout_ms, "30000", "10000",
+    TIMEOUT(HTTP, "http-body-timeout-ms", http_body_timeout_ms, "30000",
             "For a body that makes no progress, 0 for none. Not in Triton."),
-    TIMEOUT(HTTP, "http-write-timeout-ms", http_write_timeout_ms, "30000", "10000",
+    TIMEOUT(HTTP, "http-write-timeout-ms", http_write_timeout_ms, "30000",
             "For a client that does not take its reply, 0 for none. Not in Triton."),
     INTEGER(
         HTTP, "http-min-rate", "<bytes>", http_min_rate, 0, INT_MAX, "256",
         "Bytes per second, over the time that the body or write timeout gives, that a body or a "
         "long reply must move to be making progress; 0 for any. Not in Triton."),
-    TIMEOUT(HTTP, "http-idle-timeout-ms", http_idle_timeout_ms, "75000", "30000",
+    TIMEOUT(HTTP, "http-idle-timeout-ms", http_idle_timeout_ms, "75000",
             "For a connection between two requests, 0 for none. Not in Triton."),
     LIST(HTTP, "http-restricted-api", "<category>,...:<key>=<value>", http_restricted_apis,
          "As --restricted-api, for HTTP. May be repeated."),
@@ -196,11 +202,11 @@ const option option_table[] = {
         GRPC, "grpc-max-inflight-bytes", "<bytes>", grpc_max_inflight_bytes, 0, INT64_MAX, "0",
         "Bytes of all requests that are held at a time, and as much again of their answers; 0 for "
         "a quarter of the memory. Not in Triton."),
-    TIMEOUT(GRPC, "grpc-handshake-timeout-ms", grpc_handshake_timeout_ms, "10000", "5000",
+    TIMEOUT(GRPC, "grpc-handshake-timeout-ms", grpc_handshake_timeout_ms, "10000",
             "For a connection to begin, 0 for none. Not in Triton."),
-    TIMEOUT(GRPC, "grpc-body-timeout-ms", grpc_body_timeout_ms, "30000", "10000",
+    TIMEOUT(GRPC, "grpc-body-timeout-ms", grpc_body_timeout_ms, "30000",
             "For a request's message that makes no progress, 0 for none. Not in Triton."),
-    TIMEOUT(GRPC, "grpc-write-timeout-ms", grpc_write_timeout_ms, "30000", "10000",
+    TIMEOUT(GRPC, "grpc-write-timeout-ms", grpc_write_timeout_ms, "30000",
             "For a client that takes nothing of what it is sent, 0 for none. Not in Triton."),
     BOOL(GRPC, "grpc-use-ssl", grpc_use_ssl, "false", "TLS."),
     BOOL(GRPC, "grpc-use-ssl-mutual", grpc_use_ssl_mutual, "false",
@@ -305,3 +311,13 @@ const option option_table[] = {
 };
 
 const size_t option_count = sizeof(option_table) / sizeof(option_table[0]);
+
+// What --secure means for flags. Each is a default: a flag that is given wins.
+const secure_setting secure_settings[] = {
+    {"http-header-timeout-ms", "5000"},    {"http-body-timeout-ms", "10000"},
+    {"http-write-timeout-ms", "10000"},    {"http-idle-timeout-ms", "30000"},
+    {"grpc-handshake-timeout-ms", "5000"}, {"grpc-body-timeout-ms", "10000"},
+    {"grpc-write-timeout-ms", "10000"},
+};
+
+const size_t secure_setting_count = sizeof(secure_settings) / sizeof(secure_settings[0]);

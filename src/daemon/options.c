@@ -22,10 +22,12 @@ error *daemon_options_init(daemon_options *options, bool secure)
   memset(options, 0, sizeof(*options));
   for (size_t i = 0; i < option_count; i++) {
     const option *o = &option_table[i];
-    const char *value = secure && o->secure_value != NULL ? o->secure_value : o->default_value;
-    if (value != NULL)
-      RETURN_IF_ERROR(option_set(options, o, value));
+    if (o->default_value != NULL)
+      RETURN_IF_ERROR(option_set(options, o, o->default_value));
   }
+  for (size_t i = 0; secure && i < secure_setting_count; i++)
+    RETURN_IF_ERROR(
+        option_set(options, option_find(secure_settings[i].name), secure_settings[i].value));
   return NULL;
 }
 
@@ -298,9 +300,8 @@ error *options_parse(daemon_options *options, int argument_count, char **words)
   return e;
 }
 
-bool options_unix_mode(const daemon_options *o, unsigned *mode)
+bool options_unix_mode(const char *text, unsigned *mode)
 {
-  const char *text = o->unix_socket_mode;
   *mode = 0;
   for (size_t i = 0; text[i] >= '0' && text[i] <= '7'; i++)
     *mode = *mode * 8 + (unsigned)(text[i] - '0');
@@ -335,6 +336,26 @@ static error *check_two(const listening *a, const listening *b)
   return NULL;
 }
 
+// A file's permissions say who is an operator: neither ports nor abstract names have any. What else
+// listens there would give everybody those rights.
+static error *check_admin(const daemon_options *o, const char *flag, const char *address)
+{
+  if (address[0] == '\0')
+    return NULL;
+  if (!text_starts_with(address, "unix:/"))
+    return error_new(ERROR_INVALID_ARG,
+                     "--%s: invalid value '%s', expected unix:/<path>: the file's permissions say "
+                     "who gets to it",
+                     flag, address);
+  const char *const others[] = {o->http_address, o->grpc_address, o->metrics_address};
+  for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++)
+    if (strcmp(address, others[i]) == 0)
+      return error_new(ERROR_INVALID_ARG,
+                       "--%s: '%s' is another listener's address too, expected a socket of its own",
+                       flag, address);
+  return NULL;
+}
+
 // Two listeners in one place.
 static error *check_addresses(const daemon_options *o)
 {
@@ -344,7 +365,23 @@ static error *check_addresses(const daemon_options *o)
                              o->metrics_port};
   RETURN_IF_ERROR(check_two(&http, &grpc));
   RETURN_IF_ERROR(check_two(&http, &metrics));
-  return check_two(&grpc, &metrics);
+  RETURN_IF_ERROR(check_two(&grpc, &metrics));
+  RETURN_IF_ERROR(check_admin(o, "admin-address", o->admin_address));
+  RETURN_IF_ERROR(check_admin(o, "admin-grpc-address", o->admin_grpc_address));
+  if (o->admin_address[0] != '\0' && strcmp(o->admin_address, o->admin_grpc_address) == 0)
+    return error_new(ERROR_INVALID_ARG,
+                     "--admin-address and --admin-grpc-address are both '%s', expected two sockets",
+                     o->admin_address);
+  return NULL;
+}
+
+static error *check_mode(const char *flag, const char *text)
+{
+  unsigned mode;
+  if (options_unix_mode(text, &mode))
+    return NULL;
+  return error_new(ERROR_INVALID_ARG,
+                   "--%s: invalid value '%s', expected three octal digits such as 660", flag, text);
 }
 
 error *options_check(const daemon_options *o)
@@ -356,26 +393,31 @@ error *options_check(const daemon_options *o)
     return error_new(ERROR_INVALID_ARG,
                      "--secure does not run as root: start nereid as another user, or give "
                      "--allow-root");
-  unsigned mode;
-  if (o->unix_socket_mode[0] != '\0' && !options_unix_mode(o, &mode))
-    return error_new(ERROR_INVALID_ARG,
-                     "--unix-socket-mode: invalid value '%s', expected three octal digits such as "
-                     "660",
-                     o->unix_socket_mode);
+  if (o->unix_socket_mode[0] != '\0')
+    RETURN_IF_ERROR(check_mode("unix-socket-mode", o->unix_socket_mode));
+  RETURN_IF_ERROR(check_mode("admin-socket-mode", o->admin_socket_mode));
   return check_addresses(o);
 }
 
 // ---- help ----
+
+static const char *secure_value(const option *o)
+{
+  for (size_t i = 0; i < secure_setting_count; i++)
+    if (strcmp(secure_settings[i].name, o->name) == 0)
+      return secure_settings[i].value;
+  return NULL;
+}
 
 static void print_option(const option *o, buffer *out)
 {
   buffer_append_format(out, "  --%s%s%s\n", o->name, o->value != NULL ? " " : "",
                        o->value != NULL ? o->value : "");
   buffer_append_format(out, "        %s", o->help);
+  const char *secure = secure_value(o);
   if (o->default_value != NULL && o->default_value[0] != '\0')
     buffer_append_format(out, " (%s%s%s)", o->default_value,
-                         o->secure_value != NULL ? ", with --secure " : "",
-                         o->secure_value != NULL ? o->secure_value : "");
+                         secure != NULL ? ", with --secure " : "", secure != NULL ? secure : "");
   buffer_append_char(out, '\n');
 }
 

@@ -28,6 +28,9 @@ typedef struct daemon_options {
   bool allow_model_upload;
   string_list restricted_apis; // "<category>[,...]:<key>=<value>"
   char *unix_socket_mode;      // octal digits; "": as the umask says
+  char *admin_address;         // "unix:/<path>"; "": none
+  char *admin_grpc_address;    // the same
+  char *admin_socket_mode;     // octal digits
   bool allow_client_shm;
 
   int64_t log_verbose;
@@ -148,12 +151,21 @@ typedef struct option {
   size_t field;              // offset in daemon_options
   int64_t least, most;       // of an INTEGER
   const char *default_value; // NULL for lists and flags
-  const char *secure_value;  // the default under --secure; NULL: the same
   const char *help;
 } option;
 
 extern const option option_table[];
 extern const size_t option_count;
+
+// Another default of a flag under --secure. What --secure means beyond flags is in access_rules.c
+// (who may do what) and options_check (not as root).
+typedef struct secure_setting {
+  const char *name;
+  const char *value;
+} secure_setting;
+
+extern const secure_setting secure_settings[];
+extern const size_t secure_setting_count;
 
 // Sets the defaults, those of --secure when `secure` is set.
 error *daemon_options_init(daemon_options *options, bool secure);
@@ -177,8 +189,9 @@ error *options_check(const daemon_options *options);
 // What --metrics-address and --http-address come to.
 const char *options_metrics_address(const daemon_options *options);
 
-// The number that --unix-socket-mode stands for; false when it is empty or none.
-bool options_unix_mode(const daemon_options *options, unsigned *mode);
+// The number that --unix-socket-mode or --admin-socket-mode stands for; false when it is empty or
+// none.
+bool options_unix_mode(const char *text, unsigned *mode);
 
 void options_print_help(buffer *out);
 

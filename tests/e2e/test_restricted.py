@@ -159,10 +159,13 @@ def test_a_key_opens_admin_categories_to_strangers(start_server, models, machine
         assert ask(address, server.http_port, *index) == (403, '{"error":"%s"}' % CLOSED)
         assert ask(address, server.http_port, *index, {"the-key": KEY})[0] == 200
     closed_still = ask(machine_address, server.http_port, "POST", "/v2/logging", b"{}", {"the-key": KEY})
-    assert closed_still[0] == 403 and "this machine only" in closed_still[1]
-    upload = b'{"parameters": {"config": "{}", "file:1/model.onnx": "AAAA"}}'
-    status, text = ask(machine_address, server.http_port, "POST", "/v2/repository/models/spare/load", upload, {"the-key": KEY})
-    assert status == 403 and "--allow-model-upload" in text, text  # code is another matter
+    assert closed_still[0] == 403 and "'logging' requests want a key or the admin address" in closed_still[1]
+    upload = b'{"parameters": {"config": "{\\"backend\\": \\"no_such\\"}", "file:1/model.onnx": "AAAA"}}'
+    for address in ("127.0.0.1", machine_address):
+        load = ("POST", "/v2/repository/models/spare/load", upload)
+        assert ask(address, server.http_port, *load) == (403, '{"error":"%s"}' % CLOSED)
+        status, text = ask(address, server.http_port, *load, {"the-key": KEY})
+        assert status == 400 and "no_such" in text, text  # the key is for code too
 
 
 def test_the_log_says_what_strangers_reach_without_a_key(start_server, models):  # noqa: F811

@@ -52,7 +52,7 @@ struct exchange {
   const route *route;
   const char *parameters[PARAMETER_COUNT]; // decoded; "" when the path has none
   request_headers headers;
-  const char *stranger; // of an admin request: why its client is not on this machine, else NULL
+  const char *stranger; // why its client may not bring code, else NULL; static
   body body;
 
   exchange_step next;       // what a resumed exchange does

@@ -33,7 +33,7 @@ static grpc_server server;
 static grpc_loop loop;
 static job *first_job;
 static job **last_job = &first_job;
-static const restrictions open_to_all;
+static const access_policy open_to_all;
 
 static struct {
   pthread_mutex_t mutex;
@@ -233,8 +233,8 @@ void listener_begin(const grpc_server_options *options, size_t budget, TRITONSER
   if (server.callbacks == NULL)
     prepare();
   server.options = *options;
-  if (server.options.restricted == NULL)
-    server.options.restricted = &open_to_all;
+  if (server.options.access == NULL)
+    server.options.access = &open_to_all;
   server.budget.limit = budget;
   server.server = core;
 }
