@@ -335,6 +335,17 @@ def test_a_proxy_on_this_machine_does_not_lend_its_address(explicit):
     assert code == grpc.StatusCode.PERMISSION_DENIED and "its authority does not name localhost" in text
 
 
+def test_a_client_on_a_unix_socket_is_on_this_machine(start_server, repository, tmp_path):
+    make_identity(repository, "spare")
+    address = f"unix:{tmp_path}/grpc.sock"
+    start_server(repository, flags=["--model-control-mode=explicit", "--load-model=*", f"--grpc-address={address}"])
+    with triton.InferenceServerClient(address) as client:
+        with pytest.raises(triton.InferenceServerException, match="no_such"):  # tried
+            client.load_model("spare", config=identity_config(backend="no_such"))
+        with pytest.raises(triton.InferenceServerException, match="a proxy forwarded it"):
+            client.load_model("spare", config=identity_config(backend="no_such"), headers={"via": "x"})
+
+
 def admin_calls(stub):
     return {
         stub.RepositoryIndex: service_pb2.RepositoryIndexRequest(),

@@ -167,6 +167,7 @@ FOREIGN = {
     "Origin of another": (["Host: localhost", "Origin: http://attacker.example"], "Origin"),
     "Origin on another port": (["Host: localhost", "Origin: http://localhost:1"], "Origin"),
     "Origin of nobody": (["Host: localhost", "Origin: null"], "Origin"),
+    "Origin of nowhere": (["Host: localhost", "Origin: http://"], "Origin"),
     "Origin twice": (["Host: localhost", "Origin: http://localhost", "Origin: http://localhost"], "Origin"),
     "X-Forwarded-For": (["Host: localhost", "X-Forwarded-For: 127.0.0.1"], PROXIED),
     "in odd case": (["Host: localhost", "x-fOrWaRdEd-FoR: 127.0.0.1"], PROXIED),
@@ -179,7 +180,7 @@ FOREIGN = {
         "X-Original-URL", "X-Original-For", "X-Client-IP", "CDN-Loop")},
 }
 OWN = {
-    "nothing": ["Host: localhost"],
+    "localhost": ["Host: localhost"],
     "an address and a port": ["Host: 127.0.0.1:8000"],
     "IPv6": ["Host: [::1]:8000"],
     "our own Origin": ["Host: localhost:8000", "Origin: http://localhost:8000"],

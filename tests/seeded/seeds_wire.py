@@ -173,7 +173,7 @@ ACCESS = [
          "  *field = other_field(config, now);", "  *field = NULL;",
          e2e("test_posture.py", "strangers_bring_no_code")),
     Seed("host_unchecked", "authorisation: Host is not looked at (DNS rebinding)", f"{HTTP}/access.c",
-         "!peer_names_this_machine(search.host)", "false",
+         "search.host.data != NULL && !peer_names_this_machine(search.host)", "false",
          e2e("test_posture.py", "other_sites")),
     Seed("origin_unchecked", "authorisation: Origin is not looked at (CSRF)", f"{HTTP}/access.c",
          "search.origins == 1 && !access_is_same_site(search.origin, search.host)", "false",

@@ -238,6 +238,7 @@ static void origins_are_compared_with_the_host(void **state)
   assert_false(access_is_same_site(SLICE("http://example.com/://localhost:8000"), host));
   assert_false(access_is_same_site(SLICE("null"), host));
   assert_false(access_is_same_site(SLICE(""), host));
+  assert_false(access_is_same_site(SLICE("http://"), (slice){NULL, 0}));
 }
 
 int main(void)

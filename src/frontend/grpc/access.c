@@ -17,11 +17,13 @@ static size_t look_up(void *call_pointer, const char *name, slice *value)
   return count;
 }
 
-// Why the client does not count as being on this machine, or NULL.
+// Why the client does not count as being on this machine, or NULL. At a Unix socket the authority is
+// the path, or whatever the client's library has put there.
 static const char *why_stranger(const call *c)
 {
   static const char other_host[] = "its authority does not name localhost";
-  if (!c->kept_connection->is_local)
+  const grpc_connection *connection = c->kept_connection;
+  if (!connection->is_local)
     return "the client's address is not a loopback address";
   for (size_t i = 0; i < c->metadata_count; i++) {
     const metadata *field = &c->metadata[i];
@@ -30,7 +32,7 @@ static const char *why_stranger(const call *c)
     if (slice_equal_text(field->name, "host") && !peer_names_this_machine(field->value))
       return other_host;
   }
-  return peer_names_this_machine(c->authority) ? NULL : other_host;
+  return connection->is_unix || peer_names_this_machine(c->authority) ? NULL : other_host;
 }
 
 void grpc_access_admit(call *c)

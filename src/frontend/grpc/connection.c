@@ -53,6 +53,7 @@ grpc_connection *grpc_connection_open(grpc_loop *l, int socket_fd,
   c->timer.fire = look_after;
   c->began_ns = c->heard_ns = c->moved_ns = grpc_loop_now_ns(l);
   c->is_local = peer_is_local((const struct sockaddr *)address);
+  c->is_unix = address->ss_family == AF_UNIX;
   peer_print((const struct sockaddr *)address, c->peer, sizeof(c->peer));
   // The timer is due at once, when the loop knows the connection; from here on it has its room.
   if (wire_init(&c->wire, socket_fd, c->server->tls) && session_begin(c) &&

@@ -17,7 +17,7 @@ bool access_is_same_site(slice origin, slice host)
     return false; // "null" is what a page without a site of its own sends
   size_t skipped = (size_t)(scheme_end - rest.data) + 3;
   rest = (slice){rest.data + skipped, rest.size - skipped};
-  return rest.size == host.size && strncasecmp(rest.data, host.data, host.size) == 0;
+  return rest.size > 0 && rest.size == host.size && strncasecmp(rest.data, host.data, host.size) == 0;
 }
 
 // What the fields tell of where a request comes from.
@@ -61,9 +61,9 @@ static const char *why_stranger(const exchange *x)
   MHD_get_connection_values_n(x->mhd, MHD_HEADER_KIND, note_field, &search);
   if (search.is_proxied)
     return "a proxy forwarded it";
-  if (x->headers.is_http_1_0) // clients that upload speak 1.1, nginx to those behind it 1.0
+  if (x->is_http_1_0) // clients that upload speak 1.1, nginx to those behind it 1.0
     return "it is in HTTP/1.0, as proxies send it";
-  if (!peer_names_this_machine(search.host))
+  if (search.host.data != NULL && !peer_names_this_machine(search.host)) // none: it is no browser
     return "its Host header does not name localhost";
   if (search.origins > 1 ||
       (search.origins == 1 && !access_is_same_site(search.origin, search.host)))

@@ -500,6 +500,7 @@ static enum MHD_Result begin(loop *l, struct MHD_Connection *mhd, const request_
   if (!connection_enter(x->connection, CONNECTION_BODY))
     return MHD_NO;
   x->method = route_method_of(line->method);
+  x->is_http_1_0 = strcmp(line->version, MHD_HTTP_VERSION_1_0) == 0;
   access_note_began(x, line->method, line->path);
   bool admitted = admit(x, line);
   http_log_verbose_about(x, "HTTP request: %s %s", line->method, line->path);

@@ -48,7 +48,8 @@ struct exchange {
   refcount references;
   exchange_phase phase;
 
-  unsigned method; // route_method bit; 0: none that a route has
+  unsigned method;  // route_method bit; 0: none that a route has
+  bool is_http_1_0; // not 1.1
   const route *route;
   const char *parameters[PARAMETER_COUNT]; // decoded; "" when the path has none
   request_headers headers;

@@ -95,10 +95,10 @@ void head_read_fields(struct MHD_Connection *mhd, const char *version, request_h
   field_reader reader = {.headers = headers};
   MHD_get_connection_values_n(mhd, MHD_HEADER_KIND, take_field, &reader);
   headers_finish(headers);
-  headers->is_http_1_0 = strcmp(version, "HTTP/1.0") == 0;
+  bool host_needed = strcmp(version, "HTTP/1.0") != 0;
   if (reader.malformed || (reader.end != NULL && !is_head_end(reader.end)))
     headers->fault = "a header field is malformed: expected 'name: value' on a line of its own";
-  else if (headers->hosts > 1 || (headers->hosts == 0 && !headers->is_http_1_0))
+  else if (headers->hosts > 1 || (headers->hosts == 0 && host_needed))
     headers->fault = "the request must have one Host header";
 }
 

@@ -36,7 +36,6 @@ typedef struct request_headers {
   size_t hosts; // fields of the name Host
   header_number content_length;
   header_number inference_header_length;
-  bool is_http_1_0;       // not 1.1
   bool chunked;           // Transfer-Encoding: chunked
   bool expects_continue;  // Expect: 100-continue
   content_coding coding;  // of the body
