@@ -5,6 +5,7 @@ import signal
 import socket
 import stat
 import subprocess
+import tempfile
 
 import pytest
 import tritonclient.grpc as triton
@@ -46,24 +47,25 @@ def test_the_operator_does_everything_without_a_key(start_server, models, admin,
     assert not os.path.exists(admin)
 
 
-def test_the_file_is_open_to_only_its_owner(start_server, models, admin, tmp_path):  # noqa: F811
-    grpc = str(tmp_path / "admin-grpc.sock")
-    flags = [*EXPLICIT, f"--admin-address=unix:{admin}", f"--admin-grpc-address=unix:{grpc}"]
-    server = start_server(models, flags=[*flags, "--unix-socket-mode=666"])  # which is for other sockets
-    wait_for("the sockets", lambda: "Started admin GRPC service" in server.log)
-    assert {stat.S_IMODE(os.stat(path).st_mode) for path in (admin, grpc)} == {0o600}
-    with triton.InferenceServerClient(f"unix:{grpc}") as operator:
-        assert operator.is_model_ready("identity")
-    if os.geteuid() == 0:  # somebody else on this machine
-        tmp_path.chmod(0o711)
-        for parent in list(tmp_path.parents)[:2]:
-            parent.chmod(0o711)
-        stranger = "import os, socket, sys; os.setgid(65534); os.setuid(65534); socket.socket(socket.AF_UNIX).connect(sys.argv[1])"
-        for path in (admin, grpc):
-            done = subprocess.run(["python3", "-c", stranger, path], capture_output=True, text=True)
-            assert done.returncode == 1 and "PermissionError" in done.stderr, done.stderr
-    server.stop()
-    assert not os.path.exists(admin) and not os.path.exists(grpc)
+STRANGER = "import os, socket, sys; os.setgroups([]); os.setgid(65534); os.setuid(65534); socket.socket(socket.AF_UNIX).connect(sys.argv[1])"
+
+
+def test_the_file_is_open_to_only_its_owner(start_server, models):  # noqa: F811
+    with tempfile.TemporaryDirectory() as folder:
+        os.chmod(folder, 0o711)
+        admin, grpc, metrics = (f"{folder}/{name}.sock" for name in ("admin", "grpc", "metrics"))
+        flags = [f"--admin-address=unix:{admin}", f"--admin-grpc-address=unix:{grpc}", f"--metrics-address=unix:{metrics}"]
+        server = start_server(models, flags=[*EXPLICIT, *flags, "--unix-socket-mode=666"], wait=False)  # which is for other sockets
+        wait_for("the sockets", lambda: "Started Metrics Service" in server.log)
+        assert [stat.S_IMODE(os.stat(path).st_mode) for path in (admin, grpc, metrics)] == [0o600, 0o600, 0o666]
+        wait_for("readiness", lambda: ask(admin, None, "GET", "/v2/health/ready")[0] == 200)
+        with triton.InferenceServerClient(f"unix:{grpc}") as operator:
+            assert operator.is_model_ready("identity")
+        for path in (admin, grpc, metrics) if os.geteuid() == 0 else ():  # somebody else on this machine
+            done = subprocess.run(["python3", "-c", STRANGER, path], capture_output=True, text=True)
+            assert ("PermissionError" in done.stderr) == (path != metrics) == (done.returncode == 1), f"{path}: {done.stderr}"
+        server.stop()
+        assert os.listdir(folder) == []
 
 
 def test_another_mode_can_be_asked_for(start_server, models, admin):  # noqa: F811

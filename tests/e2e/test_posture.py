@@ -222,7 +222,13 @@ STARTS = {
     "default": (EVERYWHERE, r"0\.0\.0\.0:%d: model-repository, trace, logging \(--secure wants a key for them\)", UPLOADS),
     "nothing is loaded": (["--http-address=0.0.0.0", "--grpc-address=0.0.0.0"], r"0\.0\.0\.0:%d: model-repository, trace, logging ", None),
     "uploads of strangers": ([*EVERYWHERE, "--allow-model-upload"], r"0\.0\.0\.0:%d: model-repository, trace, logging ", None),
-    "secure": ([*EVERYWHERE, *SECURE], r"0\.0\.0\.0:%d: none \(--secure\)", None),
+    "uploads without loads": (
+        ["--http-address=0.0.0.0", "--grpc-address=0.0.0.0", "--allow-model-upload"], r"0\.0\.0\.0:%d: model-repository, trace, logging ", None),
+    "uploads with a key": (
+        [*EVERYWHERE, "--allow-model-upload", "--restricted-api=model-repository:k=v"], r"0\.0\.0\.0:%d: trace, logging ", None),
+    "memory of strangers": (
+        [*EVERYWHERE, "--allow-client-shm=true"], r"0\.0\.0\.0:%d: shared-memory, model-repository, trace, logging ", UPLOADS),
+    "secure": ([*EVERYWHERE, "--allow-model-upload", "--allow-client-shm=true", *SECURE], r"0\.0\.0\.0:%d: none \(--secure\)", None),
     "keys": ([*EVERYWHERE, KEYS], r"0\.0\.0\.0:%d: none, they want a key", None),
     "loopback": (LOADED, r"127\.0\.0\.1:%d: none, the address is this machine's only", f"{ADMIN}, {UPLOADS}"),
     "loopback, nothing is loaded": ([], r"127\.0\.0\.1:%d: none, the address is this machine's only", ADMIN),
@@ -245,6 +251,8 @@ def test_a_line_says_what_strangers_reach(start_server, models, case):
     lines = [line for line in server.log.splitlines() if PROXY in line]
     expected = [] if proxy is None else [f'{PROXY}{proxy} (--secure wants a key for it)"']
     assert [line[line.index(PROXY):] for line in lines] == expected, server.log
+    assert server.log.count("strangers can bring code") == (2 if case == "uploads of strangers" else 0)
+    assert server.log.count("strangers can have memory objects") == (2 if case == "memory of strangers" else 0)
 
 
 def test_secure_does_not_run_as_root(nereid):

@@ -178,12 +178,13 @@ def test_the_log_says_what_strangers_reach_without_a_key(start_server, models): 
 def test_keys_come_from_files_and_variables_and_are_not_shown(start_server, models, tmp_path):  # noqa: F811
     file = tmp_path / "key"
     file.write_text(KEY + "\n")
-    flags = [f"--restricted-api=model-config:the-key=file:{file}", "--http-restricted-api=statistics:the-key=env:STATISTICS_KEY"]
+    flags = [f"--restricted-api=model-config:the-key=file:{file}", "--http-restricted-api=statistics:the-key=env:STATISTICS_KEY",
+             "--restricted-api=trace:the-key=Plain-Secret"]
     server = start_server(models, flags=[*EXPLICIT, *flags, "--log-verbose=1"], variables={"STATISTICS_KEY": "two"})
-    for path, key in (("/v2/models/identity/config", KEY), ("/v2/models/stats", "two")):
+    for path, key in (("/v2/models/identity/config", KEY), ("/v2/models/stats", "two"), ("/v2/trace/setting", "Plain-Secret")):
         assert server.ask(path).status == 403 and server.ask(path, headers={"the-key": key}).status == 200
     command = open(f"/proc/{server.process.pid}/cmdline").read()
-    assert KEY not in command and KEY not in server.log
+    assert KEY not in command and KEY not in server.log and "Plain-Secret" not in server.log
 
 
 def test_one_protocol_alone_is_warned_of(start_server, models):  # noqa: F811

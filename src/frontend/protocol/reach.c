@@ -32,6 +32,12 @@ static bool is_open(const reach *r, route_category category)
          (category != CATEGORY_SHARED_MEMORY || r->shares_memory);
 }
 
+// Can clients without a key bring code, as far as they may be where they are?
+static bool brings_code(const reach *r)
+{
+  return r->policy->loads_models && is_open(r, CATEGORY_MODEL_REPOSITORY);
+}
+
 static void append_name(buffer *names, const char *name)
 {
   buffer_append_format(names, "%s%s", names->size > 0 ? ", " : "", name);
@@ -62,9 +68,9 @@ void reach_log(const reach *r, const listener *l)
   slice text = why == NULL ? buffer_view(&names) : slice_of(why);
   front_log_info("Admin categories that strangers can reach at %s: %.*s%s", l->where,
                  (int)text.size, text.data, advice);
-  if (why == NULL && r->policy->allow_model_upload)
+  if (!r->loopback_only && brings_code(r) && r->policy->allow_model_upload)
     front_log_warning("strangers can bring code: %s", "--allow-model-upload is given");
-  if (why == NULL && r->shares_memory)
+  if (!r->loopback_only && is_open(r, CATEGORY_SHARED_MEMORY))
     front_log_warning("strangers can have memory objects of this machine mapped: %s",
                       "--allow-client-shm is given");
 }
@@ -74,8 +80,7 @@ static bool does_proxy_open(const reach *r, size_t what)
 {
   if (what != CODE)
     return r->loopback_only && is_open(r, (route_category)what);
-  return r->policy->loads_models && is_open(r, CATEGORY_MODEL_REPOSITORY) &&
-         (r->loopback_only || !r->policy->allow_model_upload);
+  return brings_code(r) && (r->loopback_only || !r->policy->allow_model_upload);
 }
 
 void reach_log_proxy(const reach *const *listeners, size_t count)
