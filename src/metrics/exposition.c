@@ -150,16 +150,15 @@ static size_t find_place(slice labels, const char *name)
 // The shortest decimal text that reads back to the same number.
 static void append_number(buffer *b, double value)
 {
-  if (isnan(value)) {
+  char text[NUMBER_TEXT_BYTES];
+  if (isnan(value))
     buffer_append_text(b, "NaN");
-  } else if (isinf(value)) {
+  else if (isinf(value))
     buffer_append_text(b, value > 0 ? "+Inf" : "-Inf");
-  } else if (fabs(value) < 1e15 && trunc(value) == value) {
-    buffer_append_format(b, "%.0f", value);
-  } else {
-    char text[NUMBER_TEXT_BYTES];
+  else if (fabs(value) < 1e15 && trunc(value) == value)
+    buffer_append(b, text, number_print_i64(text, (int64_t)value));
+  else
     buffer_append(b, text, number_print_f64(text, value));
-  }
 }
 
 // Appends `name_suffix{labels,bound_name="bound"} `; `bound_name` NULL: no such label.

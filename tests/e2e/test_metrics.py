@@ -158,10 +158,13 @@ def test_a_model_chooses_its_buckets(start_server, repository, family, given, sh
     assert ("model 'm'" in server.log) == (shown[0] == "100")
 
 
-def test_a_scrape_is_packed_for_who_takes_it(start_server, repository):
-    make_identity(repository, "m")
+@pytest.mark.parametrize("count", [1, 30], ids=("small", "large"))
+def test_a_scrape_is_packed_for_who_takes_it(start_server, repository, count):
+    for i in range(count):
+        make_identity(repository, f"m{i}", more="".join(tag(f"k{k}", f"{i}, {k}") for k in range(500)) if count > 1 else "")
     server = start_server(repository, flags=["--allow-cpu-metrics=false"])
     plain = server.ask("/metrics", port=server.metrics_port)
+    assert (len(plain.body) > 2**21) == (count > 1)
     for accepted, coding in (("gzip", "gzip"), ("deflate", "deflate"), ("br", None), ("identity", None), ("gzip;q=0, *", None)):
         packed = server.ask("/metrics", port=server.metrics_port, headers={"Accept-Encoding": accepted})
         assert packed.headers.get("Content-Encoding") == coding and packed.headers["Vary"] == "Accept-Encoding"

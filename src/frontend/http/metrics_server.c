@@ -39,18 +39,24 @@ static struct MHD_Response *plain_response(TRITONSERVER_Metrics *metrics_owned, 
   return response_of(text.data, text.size, TEXT_TYPE, delete_metrics, metrics_owned);
 }
 
+static void free_packed(void *packed)
+{
+  buffer_fini(packed);
+  free(packed);
+}
+
 static struct MHD_Response *packed_response(TRITONSERVER_Metrics *metrics_owned, slice text,
                                             content_coding coding)
 {
-  buffer packed = BUFFER_EMPTY;
-  if (!compress_parts(coding, &text, 1, &packed)) {
-    buffer_fini(&packed);
+  buffer *packed = calloc(1, sizeof(*packed));
+  if (packed == NULL || !compress_parts(coding, &text, 1, packed)) {
+    if (packed != NULL)
+      free_packed(packed);
     return plain_response(metrics_owned, text);
   }
   delete_metrics(metrics_owned);
-  struct MHD_Response *response =
-      response_of(packed.data, packed.size, TEXT_TYPE, free, packed.data);
-  return response_with(response, MHD_HTTP_HEADER_CONTENT_ENCODING,
+  return response_with(response_of(packed->data, packed->size, TEXT_TYPE, free_packed, packed),
+                       MHD_HTTP_HEADER_CONTENT_ENCODING,
                        coding == CODING_GZIP ? "gzip" : "deflate");
 }
 
