@@ -10,10 +10,9 @@
 #include <string.h>
 
 struct metrics_family {
-  metrics_sheet *sheet;
   metric_kind kind;
-  const char *name;
-  const char *help;
+  char *name; // both owned
+  char *help;
   buffer samples;
 };
 
@@ -49,15 +48,35 @@ bool metrics_is_label_name(const char *name)
   return is_name(name, false) && strncmp(name, "__", 2) != 0;
 }
 
+static void free_family(metrics_family *family)
+{
+  buffer_fini(&family->samples);
+  free(family->name);
+  free(family->help);
+  free(family);
+}
+
 void metrics_sheet_fini(metrics_sheet *sheet)
 {
   const string_map_entry *entry;
-  for (size_t i = 0; (entry = string_map_walk(&sheet->families, &i)) != NULL;) {
-    metrics_family *family = entry->value;
-    buffer_fini(&family->samples);
-    free(family);
-  }
+  for (size_t i = 0; (entry = string_map_walk(&sheet->families, &i)) != NULL;)
+    free_family(entry->value);
   string_map_fini(&sheet->families);
+}
+
+// NULL when memory is short.
+static metrics_family *make_family(metric_kind kind, const char *name, const char *help)
+{
+  metrics_family *family = calloc(1, sizeof(*family));
+  if (family == NULL)
+    return NULL;
+  family->kind = kind;
+  family->name = text_copy(slice_of(name));
+  family->help = text_copy(slice_of(help));
+  if (family->name != NULL && family->help != NULL)
+    return family;
+  free_family(family);
+  return NULL;
 }
 
 metrics_family *metrics_sheet_family(metrics_sheet *sheet, metric_kind kind, const char *name,
@@ -66,14 +85,13 @@ metrics_family *metrics_sheet_family(metrics_sheet *sheet, metric_kind kind, con
   metrics_family *family = string_map_get(&sheet->families, slice_of(name));
   if (family != NULL)
     return family->kind == kind ? family : NULL;
-  family = malloc(sizeof(*family));
-  if (family == NULL || !string_map_put(&sheet->families, slice_of(name), family)) {
-    free(family);
-    sheet->failed = true;
-    return NULL;
-  }
-  *family = (metrics_family){.sheet = sheet, .kind = kind, .name = name, .help = help};
-  return family;
+  family = make_family(kind, name, help);
+  if (family != NULL && string_map_put(&sheet->families, slice_of(name), family))
+    return family;
+  if (family != NULL)
+    free_family(family);
+  sheet->failed = true;
+  return NULL;
 }
 
 // Appends `text` with backslash and newline escaped, and quotes where `quotes` says so.

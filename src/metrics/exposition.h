@@ -34,9 +34,9 @@ typedef struct metrics_sheet {
 #define METRICS_SHEET_EMPTY ((metrics_sheet){0})
 void metrics_sheet_fini(metrics_sheet *sheet);
 
-// The family of this name, made when it is new; `name` and `help` must live as long as the sheet.
-// NULL, which the functions below accept and ignore, when memory is short or when the name is taken
-// by a family of another kind.
+// The family of this name, made when it is new; `name` and `help` are copied. NULL, which the
+// functions below accept and ignore, when memory is short or when the name is taken by a family of
+// another kind.
 metrics_family *metrics_sheet_family(metrics_sheet *sheet, metric_kind kind, const char *name,
                                      const char *help);
 

@@ -444,13 +444,12 @@ error *metrics_registry_print(metrics_registry *registry, buffer *text)
     c->collect(c->context, &sheet);
   pthread_mutex_unlock(&registry->collector_lock);
 
-  // The sheet borrows the families' names: it is printed under their lock.
   pthread_mutex_lock(&registry->family_lock);
   const string_map_entry *entry;
   for (size_t i = 0; (entry = string_map_walk(&registry->families, &i)) != NULL;)
     print_family(entry->value, &sheet);
-  bool complete = metrics_sheet_print(&sheet, text);
   pthread_mutex_unlock(&registry->family_lock);
+  bool complete = metrics_sheet_print(&sheet, text);
   metrics_sheet_fini(&sheet);
   return complete ? NULL : error_no_memory();
 }

@@ -2,8 +2,10 @@
 import concurrent.futures
 import gzip
 import json
+import os
 import socket
 import subprocess
+import threading
 import urllib.parse
 import urllib.request
 import zlib
@@ -214,6 +216,39 @@ def test_no_tag_breaks_a_scrape(start_server, repository):
     assert len(lines) == 1 and "'odd'" in lines[0] and "'a-b', '_x'" in lines[0]
     checked = subprocess.run(["promtool", "check", "metrics"], input=scrape(server), capture_output=True, text=True)
     assert checked.returncode in (0, 3), checked.stderr
+
+
+def test_scrapes_go_on_while_models_come_and_go(start_server, repository):
+    """A version has one row though a reload has two copies of it, and nothing waits for a scrape."""
+    for name in "abc":
+        make_identity(repository, name)
+    server = start_server(repository, flags=["--model-control-mode=explicit", "--load-model=*",
+                                             "--metrics-config=summary_latencies=true", "--metrics-config=nereid_histograms=all"])
+    done = threading.Event()
+
+    def scrape_on():
+        seen = 0
+        while not done.is_set():
+            text = scrape(server)
+            names = [line.rsplit(" ", 1)[0] for line in text.splitlines()]
+            assert len(names) == len(set(names))
+            list(text_string_to_metric_families(text))
+            seen += 1
+        return seen
+
+    def reload(name):
+        for _ in range(10):
+            assert server.ask(f"/v2/models/{name}/infer", BODY).status == 200
+            os.utime(repository / name / "config.pbtxt")
+            assert server.ask(f"/v2/repository/models/{name}/load", b"").status == 200
+        assert server.ask(f"/v2/repository/models/{name}/unload", b"").status == 200
+
+    with concurrent.futures.ThreadPoolExecutor(4) as threads:
+        scraper = threads.submit(scrape_on)
+        list(threads.map(reload, "abc"))
+        done.set()
+        assert scraper.result() > 0
+    wait_for("the models' end", lambda: "nv_inference_count{" not in scrape(server))
 
 
 def test_a_real_prometheus_scrapes_it(start_server, repository, tmp_path):

@@ -10,6 +10,7 @@
 #include "metrics/sliding_quantiles.h"
 
 #include <math.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -190,6 +191,49 @@ static void test_what_is_old_is_forgotten(void **state)
   free(s);
 }
 
+// ---- threads: no lock, so ThreadSanitizer has something to say ----
+
+#define THREADS 4
+#define ROUNDS  20000
+
+typedef struct adder {
+  pthread_t thread;
+  sliding_quantiles *estimator;
+  uint64_t value;
+} adder;
+
+// Time passes quickly, so that slices are cleared while others add to them.
+static void *add_many(void *adder_pointer)
+{
+  adder *a = adder_pointer;
+  for (uint64_t i = 0; i < ROUNDS; i++)
+    sliding_quantiles_add(a->estimator, i * SECOND / 10, a->value);
+  return NULL;
+}
+
+static void test_threads_add_while_one_reads(void **state)
+{
+  (void)state;
+  static quantile_counts sum;
+  sliding_quantiles *s = calloc(1, sizeof(*s));
+  adder adders[THREADS];
+  for (size_t i = 0; i < THREADS; i++) {
+    adders[i] = (adder){.estimator = s, .value = 100 << i};
+    assert_int_equal(pthread_create(&adders[i].thread, NULL, add_many, &adders[i]), 0);
+  }
+  for (uint64_t i = 0; i < 200; i++) {
+    double median = find(s, i * 10 * SECOND, 0.5);
+    assert_true(isnan(median) || (median >= 100 && median <= 804));
+  }
+  for (size_t i = 0; i < THREADS; i++)
+    pthread_join(adders[i].thread, NULL);
+  sum = (quantile_counts){0};
+  sliding_quantiles_collect(s, ROUNDS * SECOND / 10 - 1, &sum);
+  assert_in_range(sum.total, 1, THREADS * 601); // what threads left behind has gone round
+  sliding_quantiles_fini(s);
+  free(s);
+}
+
 int main(void)
 {
   const struct CMUnitTest tests[] = {
@@ -200,6 +244,7 @@ int main(void)
       cmocka_unit_test(test_quantiles_are_near_the_sample_of_their_rank),
       cmocka_unit_test(test_nothing_and_the_largest),
       cmocka_unit_test(test_what_is_old_is_forgotten),
+      cmocka_unit_test(test_threads_add_while_one_reads),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
