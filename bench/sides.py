@@ -216,6 +216,22 @@ def triton_grpc(folder, repository):
     return with_grpc(triton(folder, repository))
 
 
+def with_metrics(server):
+    """Serves /metrics, of its models only, on a port of its own."""
+    server.metrics_port = free_port()
+    server.command.remove("--allow-metrics=false")
+    server.command += [f"--metrics-port={server.metrics_port}", "--metrics-address=127.0.0.1", "--allow-cpu-metrics=false"]
+    return server
+
+
+def nereid_metrics(folder, repository):
+    return with_metrics(nereid(folder, repository))
+
+
+def triton_metrics(folder, repository):
+    return with_metrics(triton(folder, repository))
+
+
 # Both run Python models on the system's Python with the NumPy that Triton's stubs were compiled for.
 
 def python_version():

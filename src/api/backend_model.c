@@ -330,10 +330,13 @@ TRITONSERVER_Error *TRITONBACKEND_ModelInstanceReportStatistics(
   times->compute_end = moment(times->compute_output_start, exec_end_ns, times->end);
   if (of->factory->trace != NULL)
     report_compute(of->factory->trace, times);
-  if (success)
-    statistics_count_success(counters, single_writer, times, request_rows(of));
-  else
+  if (!success) {
     statistics_count_failure(counters, single_writer, FAILURE_BACKEND, times);
+    return NULL;
+  }
+  statistics_count_success(counters, single_writer, times, request_rows(of));
+  if (of->target->summaries != NULL)
+    latency_summaries_add(of->target->summaries, times);
   return NULL;
 }
 

@@ -8,6 +8,7 @@
 #include "core/infer.h"
 #include "core/labels.h"
 #include "core/model_internal.h"
+#include "core/model_measures.h"
 #include "core/server_options.h"
 
 #include <stdlib.h>
@@ -179,6 +180,8 @@ error *model_load(const model_environment *environment, model_source *source, mo
   if (e == NULL)
     e = statistics_init(&m->target.shared_statistics, model_max_batch_size(m));
   if (e == NULL)
+    e = model_measures_make(m);
+  if (e == NULL)
     e = make_scheduler(m);
   if (e == NULL)
     e = make_instances(m);
@@ -213,6 +216,7 @@ void model_destroy(model *m)
     ordering_free(m->ordering);
   signature_fini(&m->target.signature);
   statistics_fini(&m->target.shared_statistics);
+  model_measures_free(m);
   config_free(m->config);
   pthread_mutex_destroy(&m->start_lock);
   response_statistics_fini(&m->target.response_statistics);

@@ -17,12 +17,14 @@
 typedef struct model model;
 typedef struct server server;                             // core/server.h
 typedef struct TRITONSERVER_ServerOptions server_options; // core/server_options.h
+typedef struct metric_settings metric_settings;           // core/metric_settings.h
 typedef struct backend_registry backend_registry;         // backend/backend.h
 
 // What a model needs from the server around it; outlives every model.
 typedef struct model_environment {
   server *server;
   const server_options *options;
+  const metric_settings *metric_settings;
   backend_registry *backends;
   timekeeper *timekeeper;
   // Called once, on any thread and with no lock held, when the last reference to `m` is gone. The

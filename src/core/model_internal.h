@@ -38,6 +38,7 @@ struct model {
   instance **instances;
   size_t instance_count;
   _Atomic uint64_t typical_ns; // how long executions take of late
+  char *metric_labels;         // rendered, without the braces; NULL where there are no metrics
   double load_seconds;         // how long loading took; the rest is live_models'
   struct live_models *live;
   model *live_previous, *live_next;

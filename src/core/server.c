@@ -44,7 +44,7 @@ static error *check_options(const server_options *o)
                      "--rate-limit is not supported by nereid yet, expected off");
   if (o->cache_configs.count > 0)
     return error_new(ERROR_UNSUPPORTED, "--cache-config is not supported by nereid yet");
-  return model_metrics_check(o);
+  return NULL;
 }
 
 // The operator's mistakes show before anything is loaded.
@@ -97,8 +97,12 @@ static error *make_server(const server_options *options, server **result)
   if (s == NULL)
     return error_no_memory();
   error *e = server_options_copy(&s->options, options);
-  if (e == NULL && (e = init_threads(s)) != NULL)
+  if (e == NULL && (e = metric_settings_read(&s->options, &s->metric_settings)) != NULL)
     server_options_fini(&s->options);
+  if (e == NULL && (e = init_threads(s)) != NULL) {
+    metric_settings_fini(&s->metric_settings);
+    server_options_fini(&s->options);
+  }
   if (e != NULL) {
     free(s);
     return e;
@@ -106,6 +110,7 @@ static error *make_server(const server_options *options, server **result)
   s->environment = (model_environment){
       .server = s,
       .options = &s->options,
+      .metric_settings = &s->metric_settings,
       .backends = &s->backends,
       .timekeeper = s->timekeeper,
       .unreferenced = model_unreferenced,
@@ -292,6 +297,7 @@ void server_free(server *s)
   backend_registry_fini(&s->backends);
   timekeeper_free(s->timekeeper);
   model_table_fini(&s->models);
+  metric_settings_fini(&s->metric_settings);
   server_options_fini(&s->options);
   free(s->startup_failure);
   pthread_cond_destroy(&s->changed);

@@ -5,6 +5,7 @@
 #include "backend/backend.h"
 #include "core/live_models.h"
 #include "core/load_pool.h"
+#include "core/metric_settings.h"
 #include "core/server.h"
 #include "schedule/timekeeper.h"
 
@@ -19,6 +20,7 @@ typedef enum server_state {
 
 struct server {
   server_options options;
+  metric_settings metric_settings;
   model_environment environment;
   backend_registry backends;
   timekeeper *timekeeper;

@@ -151,15 +151,15 @@ static void collect(void *context, metrics_sheet *sheet)
   static const slice none = {0};
   if (p->baseline.known)
     metrics_family_add(metrics_sheet_family(sheet, METRIC_GAUGE, "nv_cpu_utilization",
-                                            "CPU use of the whole machine, 0 to 1"),
+                                            "CPU utilization rate [0.0 - 1.0]"),
                        none, p->utilization);
   if (!p->has_memory)
     return;
   metrics_family_add_integer(metrics_sheet_family(sheet, METRIC_GAUGE, "nv_cpu_memory_total_bytes",
-                                                  "Memory of the machine, in bytes"),
+                                                  "CPU total memory (RAM), in bytes"),
                              none, p->memory_total);
   metrics_family_add_integer(metrics_sheet_family(sheet, METRIC_GAUGE, "nv_cpu_memory_used_bytes",
-                                                  "Memory of the machine in use, in bytes"),
+                                                  "CPU used memory (RAM), in bytes"),
                              none, p->memory_used);
 }
 

@@ -38,6 +38,8 @@ void request_free(request *r)
 {
   if (r == NULL)
     return;
+  if (r->times.start == 0) // never submitted: what it was made from could not be read to its end
+    statistics_count_refusal(&r->target->shared_statistics, REFUSED_MALFORMED);
   arena_fini(&r->memory);
   arena_fini(&r->input_memory);
   request_drop_factory(r);

@@ -130,12 +130,13 @@ static error *claim_flags(response_factory *f, uint32_t flags)
 
 static void note_first_response(response_factory *f)
 {
-  if (atomic_load_explicit(&f->first_response_ns, memory_order_relaxed) != 0)
+  if (f->target->first_response == NULL ||
+      atomic_load_explicit(&f->first_response_ns, memory_order_relaxed) != 0)
     return;
   uint64_t none = 0, now = clock_monotonic_ns();
   if (atomic_compare_exchange_strong_explicit(&f->first_response_ns, &none, now,
                                               memory_order_relaxed, memory_order_relaxed))
-    statistics_count_first_response(&f->target->shared_statistics, false, now - f->start_ns);
+    response_histogram_add(f->target->first_response, now - f->start_ns);
 }
 
 error *response_factory_send_flags(response_factory *f, uint32_t flags)

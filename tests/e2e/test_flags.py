@@ -38,7 +38,8 @@ MISTAKES = {
     "no config file": (["--config=/no/such/file"], "/no/such/file"),
     "a folder as config file": (["--config=/tmp"], "--config: failed to read '/tmp': Is a directory"),
     "one port": (["--model-repository=/tmp", "--http-port=9000", "--metrics-port=9000"], "--metrics-port are both 9000"),
-    "bad metrics setting": (["--model-repository=/tmp", "--metrics-config=x=1"], "unknown setting 'x'"),
+    "bad metrics setting": (["--model-repository=/tmp", "--metrics-config=nereid_histograms=1"], "nereid_histograms: invalid value '1', expected none, few or all"),
+    "no metrics setting": (["--model-repository=/tmp", "--metrics-config=summary_latencies"], "expected <setting>=<value>"),
 }
 
 

@@ -1,8 +1,12 @@
 // The Prometheus listener: one libmicrohttpd loop of its own. Its handler runs on that loop.
 #include "frontend/http/metrics_server.h"
 
+#include "base/buffer.h"
+#include "base/cleanup.h"
 #include "base/error.h"
+#include "frontend/http/compress.h"
 #include "frontend/http/head.h"
+#include "frontend/http/headers.h"
 #include "frontend/http/log.h"
 #include "frontend/http/response.h"
 #include "frontend/protocol/listen.h"
@@ -30,17 +34,55 @@ static void delete_metrics(void *metrics)
 }
 
 // The text is sent from the snapshot, which the response then owns.
-static struct MHD_Response *metrics_response(metrics_server *m, unsigned *status)
+static struct MHD_Response *plain_response(TRITONSERVER_Metrics *metrics_owned, slice text)
+{
+  return response_of(text.data, text.size, TEXT_TYPE, delete_metrics, metrics_owned);
+}
+
+static void free_packed(void *packed)
+{
+  buffer_fini(packed);
+  free(packed);
+}
+
+static struct MHD_Response *packed_response(TRITONSERVER_Metrics *metrics_owned, slice text,
+                                            content_coding coding)
+{
+  buffer *packed = calloc(1, sizeof(*packed));
+  if (packed == NULL || !compress_parts(coding, &text, 1, packed)) {
+    if (packed != NULL)
+      free_packed(packed);
+    return plain_response(metrics_owned, text);
+  }
+  delete_metrics(metrics_owned);
+  return response_with(response_of(packed->data, packed->size, TEXT_TYPE, free_packed, packed),
+                       MHD_HTTP_HEADER_CONTENT_ENCODING,
+                       coding == CODING_GZIP ? "gzip" : "deflate");
+}
+
+static content_coding accepted_coding(struct MHD_Connection *connection)
+{
+  const char *accepted =
+      MHD_lookup_connection_value(connection, MHD_HEADER_KIND, MHD_HTTP_HEADER_ACCEPT_ENCODING);
+  return accepted == NULL ? CODING_IDENTITY : headers_accepted_coding(slice_of(accepted));
+}
+
+static struct MHD_Response *metrics_response(metrics_server *m, struct MHD_Connection *connection,
+                                             unsigned *status)
 {
   TRITONSERVER_Metrics *metrics = NULL;
-  const char *text = NULL;
-  size_t size = 0;
+  slice text;
   TRITONSERVER_Error *failure = TRITONSERVER_ServerMetrics(m->server, &metrics);
   if (failure == NULL)
-    failure = TRITONSERVER_MetricsFormatted(metrics, TRITONSERVER_METRIC_PROMETHEUS, &text, &size);
+    failure = TRITONSERVER_MetricsFormatted(metrics, TRITONSERVER_METRIC_PROMETHEUS, &text.data,
+                                            &text.size);
   if (failure == NULL) {
+    content_coding coding = accepted_coding(connection);
     *status = MHD_HTTP_OK;
-    return response_of(text, size, TEXT_TYPE, delete_metrics, metrics);
+    return response_with(coding == CODING_GZIP || coding == CODING_DEFLATE
+                             ? packed_response(metrics, text, coding)
+                             : plain_response(metrics, text),
+                         MHD_HTTP_HEADER_VARY, MHD_HTTP_HEADER_ACCEPT_ENCODING);
   }
   http_log_failure(NULL, "cannot give the metrics", failure);
   if (metrics != NULL)
@@ -49,8 +91,8 @@ static struct MHD_Response *metrics_response(metrics_server *m, unsigned *status
   return response_of_json_copy("{\"error\":\"the metrics are not available\"}");
 }
 
-static struct MHD_Response *make_response(metrics_server *m, const char *url, const char *method,
-                                          unsigned *status)
+static struct MHD_Response *make_response(metrics_server *m, struct MHD_Connection *connection,
+                                          const char *url, const char *method, unsigned *status)
 {
   if (strcmp(method, "GET") != 0 && strcmp(method, "HEAD") != 0) {
     *status = MHD_HTTP_METHOD_NOT_ALLOWED;
@@ -58,7 +100,7 @@ static struct MHD_Response *make_response(metrics_server *m, const char *url, co
                          MHD_HTTP_HEADER_ALLOW, "GET, HEAD");
   }
   if (strcmp(url, "/metrics") == 0 || strcmp(url, "/metrics/") == 0)
-    return metrics_response(m, status);
+    return metrics_response(m, connection, status);
   *status = MHD_HTTP_OK; // as Triton: any other path is an empty page
   return response_of("", 0, TEXT_TYPE, NULL, NULL);
 }
@@ -79,7 +121,7 @@ static enum MHD_Result handle(void *context, struct MHD_Connection *connection, 
     return MHD_YES;
   }
   unsigned status;
-  struct MHD_Response *response = make_response(context, url, method, &status);
+  struct MHD_Response *response = make_response(context, connection, url, method, &status);
   if (response == NULL)
     return MHD_NO;
   enum MHD_Result queued = MHD_queue_response(connection, status, response);
