@@ -353,7 +353,9 @@ int life_run(const daemon_options *options, const access_rules *rules)
   life l = {.options = options, .rules = rules, .report = -1, .signals = -1};
   error *e = open_events(&l);
   if (e == NULL)
-    e = server_setup(options, &l.server);
+    e = server_setup(options, &l.server); // which sets the log up, too
+  for (size_t i = 0; i < options->warnings.count; i++)
+    front_log_warning("%s", options->warnings.items[i]);
   if (e != NULL)
     return fail("creating server", e);
   const char *what = "creating shared memory's registry";
