@@ -54,6 +54,11 @@ error *grpc_port_open(const grpc_port_parts *parts, grpc_server **result)
   return grpc_server_new(&grpc, parts->server, result);
 }
 
+const char *grpc_port_where(const grpc_server *g)
+{
+  return g != NULL ? grpc_server_where(g) : NULL;
+}
+
 void grpc_port_announce_stop(grpc_server *g)
 {
   if (g != NULL)

@@ -29,6 +29,7 @@ typedef struct grpc_port_parts {
 error *grpc_port_open(const grpc_port_parts *parts, grpc_server **result);
 
 // As the functions of grpc_server.h, with NULL for a listener that there is not.
+const char *grpc_port_where(const grpc_server *g); // NULL for NULL
 void grpc_port_announce_stop(grpc_server *g);
 size_t grpc_port_drain(grpc_server *g, uint64_t deadline_ns);
 void grpc_port_close(grpc_server *g);

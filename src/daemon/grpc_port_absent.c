@@ -11,6 +11,12 @@ error *grpc_port_open(const grpc_port_parts *parts, grpc_server **result)
   return NULL;
 }
 
+const char *grpc_port_where(const grpc_server *g)
+{
+  (void)g;
+  return NULL;
+}
+
 void grpc_port_announce_stop(grpc_server *g)
 {
   (void)g;

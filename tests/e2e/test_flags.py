@@ -4,6 +4,7 @@ import subprocess
 
 import pytest
 from conftest import ROOT, make_identity
+from start_output import row_of
 
 
 def run(nereid, *flags):
@@ -86,7 +87,7 @@ def test_under_vertex_ai_the_start_says_what_to_do(nereid):
 def test_a_setting_without_a_backend_is_for_all(start_server, repository):
     make_identity(repository, "m")
     server = start_server(repository, flags=["--backend-config=mine=1,2", "--backend-config=identity,own=3", "--backend-config=other,no=4"])
-    row = re.search(r"^\| identity .*$", server.log, re.M).group(0)
+    row = row_of(server.log, "identity")
     assert '"mine":"1,2"' in row and '"own":"3"' in row and '"no"' not in row
 
 

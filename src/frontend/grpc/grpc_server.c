@@ -142,6 +142,11 @@ error *grpc_server_new(const grpc_server_options *options, TRITONSERVER_Server *
   return NULL;
 }
 
+const char *grpc_server_where(const grpc_server *g)
+{
+  return g->listener.where;
+}
+
 void grpc_server_announce_stop(grpc_server *g)
 {
   atomic_store(&g->leaving, true);

@@ -66,6 +66,9 @@ void grpc_server_options_init(grpc_server_options *options);
 error *grpc_server_new(const grpc_server_options *options, TRITONSERVER_Server *server,
                        grpc_server **result);
 
+// As http_server_where.
+const char *grpc_server_where(const grpc_server *g);
+
 // Serves on, but says that it is not ready.
 void grpc_server_announce_stop(grpc_server *g);
 

@@ -180,6 +180,11 @@ error *http_server_new(const http_server_options *options, TRITONSERVER_Server *
   return NULL;
 }
 
+const char *http_server_where(const http_server *http)
+{
+  return http->listener.where;
+}
+
 void http_server_announce_stop(http_server *http)
 {
   atomic_store(&http->leaving, true);

@@ -67,6 +67,9 @@ void http_server_options_init(http_server_options *options);
 error *http_server_new(const http_server_options *options, TRITONSERVER_Server *server,
                        http_server **result);
 
+// "<address>:<port>" or "unix:…"; lives as long as the listener.
+const char *http_server_where(const http_server *http);
+
 // Serves on, but says that it is not ready, and asks each client to close its connection: so that
 // whoever spreads requests over servers turns to others before http_server_drain.
 void http_server_announce_stop(http_server *http);
