@@ -56,6 +56,10 @@ void log_write(log_level level, const char *file, int line, const log_subject *s
 // text from outside.
 void log_write_table(log_level level, const char *file, int line, slice table);
 
+// How wide a table may be for whoever reads it: the terminal's width where the log goes to one,
+// else what COLUMNS says, 80 to 200; else 120.
+size_t log_table_width(void);
+
 void log_format_message(log_level level, const char *file, int line, const log_subject *subject,
                         const char *format, ...) __attribute__((format(printf, 5, 6)));
 

@@ -29,7 +29,8 @@ static error *check_options(const server_options *o)
   if (o->model_control_mode == TRITONSERVER_MODEL_CONTROL_POLL)
     return error_new(ERROR_UNSUPPORTED,
                      "--model-control-mode=poll is not supported by nereid yet, expected none or "
-                     "explicit");
+                     "explicit: with explicit, POST /v2/repository/models/<model>/load loads what "
+                     "has changed");
   if (o->model_control_mode != TRITONSERVER_MODEL_CONTROL_EXPLICIT && o->startup_models.count > 0)
     return error_new(ERROR_INVALID_ARG,
                      "--load-model=%s can only be given with --model-control-mode=explicit",
@@ -38,10 +39,15 @@ static error *check_options(const server_options *o)
     return error_new(ERROR_INVALID_ARG,
                      "--load-model=* means all models, so it must be the only --load-model");
   if (o->model_namespacing)
-    return error_new(ERROR_UNSUPPORTED, "--model-namespacing is not supported by nereid yet");
+    return error_new(
+        ERROR_UNSUPPORTED,
+        "--model-namespacing is not supported by nereid yet: leave it out, and give the "
+        "models of all repositories names of their own");
   if (o->rate_limiter_mode != TRITONSERVER_RATE_LIMIT_OFF)
-    return error_new(ERROR_UNSUPPORTED,
-                     "--rate-limit is not supported by nereid yet, expected off");
+    return error_new(
+        ERROR_UNSUPPORTED,
+        "--rate-limit is not supported by nereid yet, expected off: each instance then "
+        "takes requests as soon as it is idle");
   if (o->cache_configs.count > 0)
     return error_new(ERROR_UNSUPPORTED, "--cache-config is not supported by nereid yet");
   return NULL;

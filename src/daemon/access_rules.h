@@ -21,7 +21,7 @@ typedef struct access_rules {
 } access_rules;
 
 // Errors name the flag. `rules` needs access_rules_fini whatever happens.
-error *access_rules_read(const daemon_options *options, access_rules *rules);
+error *access_rules_read(daemon_options *options, access_rules *rules);
 void access_rules_fini(access_rules *rules);
 
 // Says in the log which categories want a key at one listener and none at another that is open.

@@ -77,6 +77,11 @@ const reach *grpc_port_reach(const grpc_server *g)
   return g == NULL ? NULL : grpc_server_reach(g);
 }
 
+const char *grpc_port_where(const grpc_server *g)
+{
+  return g != NULL ? grpc_server_where(g) : NULL;
+}
+
 void grpc_port_announce_stop(grpc_server *g)
 {
   if (g != NULL)

@@ -35,6 +35,7 @@ error *grpc_port_open(const grpc_port_parts *parts, bool admin, grpc_server **re
 
 // As the functions of grpc_server.h, with NULL for a listener that there is not.
 const reach *grpc_port_reach(const grpc_server *g);
+const char *grpc_port_where(const grpc_server *g); // NULL for NULL
 void grpc_port_announce_stop(grpc_server *g);
 size_t grpc_port_drain(grpc_server *g, uint64_t deadline_ns);
 void grpc_port_close(grpc_server *g);

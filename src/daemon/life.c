@@ -8,6 +8,7 @@
 #include "daemon/grpc_port.h"
 #include "daemon/notify.h"
 #include "daemon/server_setup.h"
+#include "daemon/start_summary.h"
 #include "daemon/trace_setup.h"
 #include "frontend/http/http_server.h"
 #include "frontend/http/metrics_server.h"
@@ -41,6 +42,7 @@ typedef struct life {
   grpc_server *admin_grpc;
   shared_memory *shared_memory; // of clients, for all front ends
   metrics_server *metrics;
+  uint64_t started_ns;
   int report;  // wakeup: the helper thread is done
   int signals; // signalfd
   pthread_t helper;
@@ -358,6 +360,21 @@ static int give_up(life *l, error *e)
   return fail("creating server", e);
 }
 
+static void log_summary(const life *l, bool gives_up)
+{
+  const start_summary summary = {
+      .wanted = &l->options->load_models,
+      .http = l->http != NULL ? http_server_where(l->http) : NULL,
+      .grpc = grpc_port_where(l->grpc),
+      .metrics = l->metrics != NULL ? metrics_server_where(l->metrics) : NULL,
+      .http_tls = l->rules->http.tls.certificate != NULL,
+      .grpc_tls = l->rules->grpc.tls.certificate != NULL,
+      .seconds = (double)(clock_monotonic_ns() - l->started_ns) / (double)NS_PER_SECOND,
+      .gives_up = gives_up,
+  };
+  start_summary_log(&summary, l->server);
+}
+
 static int serve(life *l)
 {
   error *e = start_helper(l, await_startup);
@@ -370,12 +387,16 @@ static int serve(life *l)
     return stop(l, true);
   }
   pthread_join(l->helper, NULL);
-  if (l->startup_outcome != NULL && l->options->exit_on_error)
+  bool gives_up = l->startup_outcome != NULL && l->options->exit_on_error;
+  if (gives_up) {
+    log_summary(l, gives_up);
     return give_up(l, l->startup_outcome);
+  }
   if (l->startup_outcome != NULL)
     front_log_warning("%s; serving the others (--exit-on-error=false)",
                       error_message(l->startup_outcome));
   error_free(l->startup_outcome);
+  log_summary(l, gives_up);
   notify_service_manager("READY=1");
   number = await_event(l, &reports);
   note_signal(number);
@@ -399,9 +420,12 @@ static error *open_events(life *l)
 int life_run(const daemon_options *options, const access_rules *rules)
 {
   life l = {.options = options, .rules = rules, .report = -1, .signals = -1};
+  l.started_ns = clock_monotonic_ns();
   error *e = open_events(&l);
   if (e == NULL)
-    e = server_setup(options, &l.server);
+    e = server_setup(options, &l.server); // which sets the log up, too
+  for (size_t i = 0; i < options->warnings.count; i++)
+    front_log_warning("%s", options->warnings.items[i]);
   if (e != NULL)
     return fail("creating server", e);
   const char *what = "creating shared memory's registry";

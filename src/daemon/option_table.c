@@ -38,10 +38,15 @@
   {                                                                                                \
     group, name, value, OPTION_LIST, FIELD(field), 0, 0, NULL, help                                \
   }
-// `harmless`: the only value that is taken, since it asks for nothing.
-#define UNSUPPORTED(name, harmless)                                                                \
+// What Triton reads with no regard to sense.
+#define COUNT(group, name, value, field, least, most, default_value, help)                         \
   {                                                                                                \
-    "Not supported yet", name, harmless, OPTION_UNSUPPORTED, 0, 0, 0, NULL, NULL                   \
+    group, name, value, OPTION_COUNT, FIELD(field), least, most, default_value, help               \
+  }
+#define PORT(group, name, field, default_value)                                                    \
+  {                                                                                                \
+    group, name, "<port>", OPTION_PORT, FIELD(field), 0, UINT16_MAX, default_value,                \
+        "Port; 0 is any free one."                                                                 \
   }
 
 #define GLOBAL     "Global"
@@ -54,6 +59,8 @@
 #define TRACING    "Tracing"
 #define BACKEND    "Backends"
 #define MEMORY     "Memory and devices"
+#define CACHE      "Response cache and repository agents"
+#define CLOUD      "SageMaker and Vertex AI"
 
 const option option_table[] = {
     FLAG(GLOBAL, "help", help, "Print this text and exit."),
@@ -62,8 +69,8 @@ const option option_table[] = {
     TEXT(GLOBAL, "id", "<name>", id, "triton", "Name of the server in metadata and log."),
     BOOL(GLOBAL, "exit-on-error", exit_on_error, "true",
          "Exit when a start-up model does not load. Otherwise serve the others."),
-    INTEGER(GLOBAL, "exit-timeout-secs", "<seconds>", exit_timeout_seconds, INT_MIN, UINT_MAX, "30",
-            "How long to wait for requests and models when the server is stopped; below 0 is 0."),
+    COUNT(GLOBAL, "exit-timeout-secs", "<seconds>", exit_timeout_seconds, 0, UINT_MAX, "30",
+          "How long to wait for requests and models when the server is stopped; below 0 is 0."),
     INTEGER(GLOBAL, "shutdown-delay-secs", "<seconds>", shutdown_delay_seconds, 0, 3600, "0",
             "How long to serve on, not ready, before the server stops: for load balancers. Not in "
             "Triton."),
@@ -97,8 +104,8 @@ const option option_table[] = {
          "Clients may register memory that they share with the server: any object below /dev/shm "
          "that the server may open."),
 
-    INTEGER(LOGGING, "log-verbose", "<level>", log_verbose, 0, INT_MAX, "0",
-            "Level of verbose lines, 0 for none. true is 1."),
+    COUNT(LOGGING, "log-verbose", "<level>", log_verbose, 0, INT_MAX, "0",
+          "Level of verbose lines, 0 for none. true is 1."),
     BOOL(LOGGING, "log-info", log_info, "true", "Log lines of level I."),
     BOOL(LOGGING, "log-warning", log_warning, "true", "Log lines of level W."),
     BOOL(LOGGING, "log-error", log_error, "true", "Log lines of level E."),
@@ -116,10 +123,9 @@ const option option_table[] = {
     CHOICE(REPOSITORY, "model-control-mode", "none|explicit|poll", model_control_mode, "none",
            "none: load all models at the start. explicit: those of --load-model, and what the load "
            "endpoint is asked for. poll is not supported yet."),
-    INTEGER(REPOSITORY, "repository-poll-secs", "<seconds>", repository_poll_secs, 0, INT32_MAX,
-            "15",
-            "Seconds between two looks at the repository under poll, which is not supported yet; "
-            "else without effect, as in Triton."),
+    COUNT(REPOSITORY, "repository-poll-secs", "<seconds>", repository_poll_secs, 0, INT32_MAX, "15",
+          "Seconds between two looks at the repository under poll, which is not supported yet; "
+          "else without effect, as in Triton."),
     LIST(REPOSITORY, "load-model", "<name>", load_models,
          "Model to load at the start under explicit control. May be repeated; * alone is all."),
     BOOL(REPOSITORY, "strict-model-config", strict_model_config, "false",
@@ -128,21 +134,20 @@ const option option_table[] = {
          "Require complete configurations instead of asking the backends what is missing."),
     TEXT(REPOSITORY, "model-config-name", "<name>", model_config_name, "",
          "Use configs/<name>.pbtxt of a model where it exists instead of config.pbtxt."),
-    INTEGER(REPOSITORY, "model-load-thread-count", "<count>", model_load_thread_count, 1, 1024, "4",
-            "How many models load at a time."),
-    INTEGER(REPOSITORY, "model-load-retry-count", "<count>", model_load_retry_count, 0, 1000000,
-            "0", "How often a failed load is tried again."),
+    COUNT(REPOSITORY, "model-load-thread-count", "<count>", model_load_thread_count, 1, 1024, "4",
+          "How many models load at a time."),
+    COUNT(REPOSITORY, "model-load-retry-count", "<count>", model_load_retry_count, INT_MIN, 1000000,
+          "0", "How often a failed load is tried again; below 0 is for ever."),
     BOOL(REPOSITORY, "model-namespacing", model_namespacing, "false",
          "Same names in several repositories. true is not supported yet."),
 
     BOOL(HTTP, "allow-http", allow_http, "true", "Serve HTTP."),
     TEXT(HTTP, "http-address", "<address>", http_address, "0.0.0.0",
          "Address to listen on, or unix:<path>, or unix:@<name>."),
-    INTEGER(HTTP, "http-port", "<port>", http_port, 0, 65535, "8000", "Port; 0 is any free one."),
+    PORT(HTTP, "http-port", http_port, "8000"),
     BOOL(HTTP, "reuse-http-port", http_reuse_port, "false", "Share the port with other processes."),
-    INTEGER(
-        HTTP, "http-thread-count", "<count>", http_thread_count, 0, 1024, "0",
-        "Threads that serve connections; 0 is one for each processor, 2 at least and 8 at most."),
+    COUNT(HTTP, "http-thread-count", "<count>", http_thread_count, 0, 1024, "0",
+          "Threads that serve connections; 0 is one for each processor, 2 at least and 8 at most."),
     INTEGER(HTTP, "http-busy-poll-us", "<us>", http_busy_poll_us, 0, 10000, "50",
             "How long a thread looks again before it sleeps, when its clients come back at once; "
             "0 for never. Not in Triton."),
@@ -186,15 +191,14 @@ const option option_table[] = {
     BOOL(GRPC, "allow-grpc", allow_grpc, "true", "Serve gRPC."),
     TEXT(GRPC, "grpc-address", "<address>", grpc_address, "0.0.0.0",
          "Address to listen on, or unix:<path>."),
-    INTEGER(GRPC, "grpc-port", "<port>", grpc_port, 0, 65535, "8001", "Port; 0 is any free one."),
+    PORT(GRPC, "grpc-port", grpc_port, "8001"),
     BOOL(GRPC, "reuse-grpc-port", grpc_reuse_port, "false", "Share the port with other processes."),
-    INTEGER(
-        GRPC, "grpc-infer-thread-count", "<count>", grpc_thread_count, 0, 128, "0",
-        "Threads that serve connections; 0 is one for each processor, 2 at least and 8 at most."),
-    INTEGER(GRPC, "grpc-infer-allocation-pool-size", "<count>", grpc_unused_count, 0, INT_MAX, "8",
-            "Not needed: accepted for Triton's sake."),
-    INTEGER(GRPC, "grpc-max-response-pool-size", "<count>", grpc_unused_count, 0, INT_MAX,
-            "2147483647", "Not needed: accepted for Triton's sake."),
+    COUNT(GRPC, "grpc-infer-thread-count", "<count>", grpc_thread_count, 0, 128, "0",
+          "Threads that serve connections; 0 is one for each processor, 2 at least and 8 at most."),
+    COUNT(GRPC, "grpc-infer-allocation-pool-size", "<count>", grpc_unused_count, 0, INT_MAX, "8",
+          "Not needed: accepted for Triton's sake."),
+    COUNT(GRPC, "grpc-max-response-pool-size", "<count>", grpc_unused_count, 0, INT_MAX,
+          "2147483647", "Not needed: accepted for Triton's sake."),
     INTEGER(GRPC, "grpc-max-connections", "<count>", grpc_max_connections, 0, 1000000, "10000",
             "Open connections, 0 for as many as there are descriptors; further ones wait. Not in "
             "Triton."),
@@ -218,23 +222,23 @@ const option option_table[] = {
     CHOICE(GRPC, "grpc-infer-response-compression-level", "none|low|medium|high",
            grpc_compression_level, "none",
            "How much replies are packed, for clients that take it."),
-    INTEGER(GRPC, "grpc-keepalive-time", "<ms>", grpc_keepalive_time_ms, 0, INT_MAX, "7200000",
-            "How long a connection may be silent before it is asked for a sign; 0 for ever."),
-    INTEGER(GRPC, "grpc-keepalive-timeout", "<ms>", grpc_keepalive_timeout_ms, 1, INT_MAX, "20000",
-            "For that sign."),
+    COUNT(GRPC, "grpc-keepalive-time", "<ms>", grpc_keepalive_time_ms, 0, INT_MAX, "7200000",
+          "How long a connection may be silent before it is asked for a sign; 0 for ever."),
+    COUNT(GRPC, "grpc-keepalive-timeout", "<ms>", grpc_keepalive_timeout_ms, 1, INT_MAX, "20000",
+          "For that sign."),
     BOOL(GRPC, "grpc-keepalive-permit-without-calls", grpc_keepalive_permit_without_calls, "false",
          "Ask connections without calls, too."),
-    INTEGER(GRPC, "grpc-http2-max-pings-without-data", "<count>", grpc_unused_count, 0, INT_MAX,
-            "2", "Not needed: the server asks once, and waits."),
-    INTEGER(GRPC, "grpc-http2-min-recv-ping-interval-without-data", "<ms>",
-            grpc_min_ping_interval_ms, 0, INT_MAX, "300000",
-            "A client that sends no data and pings more often than that is struck."),
-    INTEGER(GRPC, "grpc-http2-max-ping-strikes", "<count>", grpc_max_ping_strikes, 0, INT_MAX, "2",
-            "Strikes after which a client is sent away; 0 for never."),
-    INTEGER(GRPC, "grpc-max-connection-age", "<ms>", grpc_max_connection_age_ms, 0, INT_MAX, "0",
-            "After which a client is asked to connect anew; 0 for never."),
-    INTEGER(GRPC, "grpc-max-connection-age-grace", "<ms>", grpc_max_connection_age_grace_ms, 0,
-            INT_MAX, "0", "For its calls to end; 0 for any time."),
+    COUNT(GRPC, "grpc-http2-max-pings-without-data", "<count>", grpc_unused_count, 0, INT_MAX, "2",
+          "Not needed: the server asks once, and waits."),
+    COUNT(GRPC, "grpc-http2-min-recv-ping-interval-without-data", "<ms>", grpc_min_ping_interval_ms,
+          0, INT_MAX, "300000",
+          "A client that sends no data and pings more often than that is struck."),
+    COUNT(GRPC, "grpc-http2-max-ping-strikes", "<count>", grpc_max_ping_strikes, 0, INT_MAX, "2",
+          "Strikes after which a client is sent away; 0 for never."),
+    COUNT(GRPC, "grpc-max-connection-age", "<ms>", grpc_max_connection_age_ms, 0, INT_MAX, "0",
+          "After which a client is asked to connect anew; 0 for never."),
+    COUNT(GRPC, "grpc-max-connection-age-grace", "<ms>", grpc_max_connection_age_grace_ms, 0,
+          INT_MAX, "0", "For its calls to end; 0 for any time."),
     LIST(GRPC, "grpc-restricted-protocol", "<category>,...:<key>=<value>",
          grpc_restricted_protocols,
          "As --restricted-api, for gRPC, whose header is triton-grpc-protocol-<key>. May be "
@@ -248,8 +252,7 @@ const option option_table[] = {
     BOOL(METRICS, "allow-cpu-metrics", allow_cpu_metrics, "true", "CPU use and memory."),
     TEXT(METRICS, "metrics-address", "<address>", metrics_address, "",
          "Address to listen on, as of HTTP; that one when empty."),
-    INTEGER(METRICS, "metrics-port", "<port>", metrics_port, 0, 65535, "8002",
-            "Port; 0 is any free one."),
+    PORT(METRICS, "metrics-port", metrics_port, "8002"),
     DOUBLE(METRICS, "metrics-interval-ms", "<ms>", metrics_interval_ms, "2000",
            "Least time between two samples of CPU use."),
     LIST(METRICS, "metrics-config", "<setting>=<value>", metrics_configs,
@@ -284,30 +287,47 @@ const option option_table[] = {
     LIST(BACKEND, "rate-limit-resource", "<name>:<count>[:<device>]", rate_limit_resources,
          "A resource of the rate limiter. May be repeated."),
 
-    INTEGER(MEMORY, "pinned-memory-pool-byte-size", "<bytes>", pinned_memory_pool_bytes, 0,
-            INT64_MAX, "268435456", "Pinned memory for GPUs; without a GPU none is taken."),
+    COUNT(MEMORY, "pinned-memory-pool-byte-size", "<bytes>", pinned_memory_pool_bytes, 0, INT64_MAX,
+          "268435456", "Pinned memory for GPUs; without a GPU none is taken."),
     LIST(MEMORY, "cuda-memory-pool-byte-size", "<device>:<bytes>", cuda_memory_pools,
          "Memory of a GPU; without a GPU none is taken. May be repeated."),
     DOUBLE(MEMORY, "min-supported-compute-capability", "<version>", min_compute_capability, "6.0",
            "Least compute capability of a GPU."),
     BOOL(MEMORY, "enable-peer-access", enable_peer_access, "true",
          "Peer access between GPUs, where there are any."),
-    INTEGER(MEMORY, "buffer-manager-thread-count", "<count>", buffer_manager_thread_count, 0, 1024,
-            "0", "Threads that copy inputs together; nereid copies on the instance's thread."),
+    COUNT(MEMORY, "buffer-manager-thread-count", "<count>", buffer_manager_thread_count, 0, 1024,
+          "0", "Threads that copy inputs together; nereid copies on the instance's thread."),
 
-    UNSUPPORTED("allow-sagemaker", "false"),
-    UNSUPPORTED("sagemaker-port", NULL),
-    UNSUPPORTED("sagemaker-safe-port-range", NULL),
-    UNSUPPORTED("sagemaker-thread-count", NULL),
-    UNSUPPORTED("allow-vertex-ai", "false"),
-    UNSUPPORTED("vertex-ai-port", NULL),
-    UNSUPPORTED("vertex-ai-thread-count", NULL),
-    UNSUPPORTED("vertex-ai-default-model", NULL),
-    UNSUPPORTED("cache-config", NULL),
-    UNSUPPORTED("response-cache-byte-size", "0"),
-    UNSUPPORTED("cuda-virtual-address-size", NULL),
-    UNSUPPORTED("model-load-gpu-limit", NULL),
-    UNSUPPORTED("repoagent-directory", NULL),
+    LIST(MEMORY, "cuda-virtual-address-size", "<device>:<bytes>", cuda_address_spaces,
+         "Address space of a GPU; without a GPU none is taken. May be repeated."),
+    LIST(MEMORY, "model-load-gpu-limit", "<device>:<fraction>", model_load_gpu_limits,
+         "How much of a GPU's memory may be in use when a model loads; no effect without GPUs. May "
+         "be repeated."),
+
+    LIST(CACHE, "cache-config", "<cache>,<setting>=<value>", cache_configs,
+         "A setting of a response cache. Not supported yet, but for size=0. May be repeated."),
+    COUNT(CACHE, "response-cache-byte-size", "<bytes>", response_cache_bytes, 0, INT64_MAX, "0",
+          "Deprecated, see --cache-config. Not supported yet, but for 0."),
+    TEXT(CACHE, "repoagent-directory", "<path>", repository_agent_directory, "",
+         "Where repository agents are looked for. Not needed: there are none yet."),
+
+    BOOL(CLOUD, "allow-sagemaker", allow_sagemaker, "false",
+         "Serve SageMaker's requests. true is not supported yet."),
+    COUNT(CLOUD, "sagemaker-port", "<port>", cloud_unused_count, 0, INT_MAX, "8080",
+          "Without effect, as --allow-sagemaker is false."),
+    LIST(CLOUD, "sagemaker-safe-port-range", "<port>-<port>", sagemaker_port_ranges,
+         "Without effect, as --allow-sagemaker is false."),
+    COUNT(CLOUD, "sagemaker-thread-count", "<count>", cloud_unused_count, 0, INT_MAX, "8",
+          "Without effect, as --allow-sagemaker is false."),
+    BOOL(CLOUD, "allow-vertex-ai", allow_vertex_ai, "false",
+         "Serve Vertex AI's requests; true when the variable AIP_MODE is PREDICTION. true is not "
+         "supported yet."),
+    COUNT(CLOUD, "vertex-ai-port", "<port>", cloud_unused_count, 0, INT_MAX, "8080",
+          "Without effect, as --allow-vertex-ai is false."),
+    COUNT(CLOUD, "vertex-ai-thread-count", "<count>", cloud_unused_count, 0, INT_MAX, "8",
+          "Without effect, as --allow-vertex-ai is false."),
+    TEXT(CLOUD, "vertex-ai-default-model", "<name>", vertex_ai_default_model, "",
+         "Without effect, as --allow-vertex-ai is false."),
 };
 
 const size_t option_count = sizeof(option_table) / sizeof(option_table[0]);

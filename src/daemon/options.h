@@ -129,27 +129,41 @@ typedef struct daemon_options {
   double min_compute_capability;
   bool enable_peer_access;
   int64_t buffer_manager_thread_count;
+  string_list cuda_address_spaces;   // "<device>:<bytes>"
+  string_list model_load_gpu_limits; // "<device>:<fraction>"
+
+  string_list cache_configs; // "<cache>,<setting>=<value>"
+  int64_t response_cache_bytes;
+  char *repository_agent_directory; // not needed
+
+  bool allow_sagemaker; // refused, and what goes with them is not needed
+  bool allow_vertex_ai;
+  string_list sagemaker_port_ranges; // "<port>-<port>"
+  int64_t cloud_unused_count;
+  char *vertex_ai_default_model;
+
+  string_list warnings; // of what was given, one line each; for the log
 } daemon_options;
 
 typedef enum option_kind {
   OPTION_FLAG, // no value
   OPTION_BOOL,
   OPTION_INTEGER,
-  OPTION_DOUBLE,
+  OPTION_COUNT,  // an integer; one that makes no sense is read as the nearest that does
+  OPTION_PORT,   // an integer; of a larger one the lower 16 bits count
+  OPTION_DOUBLE, // 0 or more, as OPTION_COUNT
   OPTION_TEXT,
   OPTION_CHOICE,
-  OPTION_LIST,        // may be given again and again
-  OPTION_UNSUPPORTED, // Triton's, not built yet
+  OPTION_LIST, // may be given again and again
 } option_kind;
 
 typedef struct option {
   const char *group;
   const char *name;
-  const char *value; // what --help calls the value; of a CHOICE: "one|two"; of UNSUPPORTED the only
-                     // value that is taken, or NULL
+  const char *value; // what --help calls the value; of a CHOICE: "one|two"
   option_kind kind;
   size_t field;              // offset in daemon_options
-  int64_t least, most;       // of an INTEGER
+  int64_t least, most;       // of an INTEGER, COUNT or PORT
   const char *default_value; // NULL for lists and flags
   const char *help;
 } option;
@@ -174,8 +188,8 @@ void daemon_options_fini(daemon_options *options);
 // The flag of this name, or NULL.
 const option *option_find(const char *name);
 
-// Sets one flag. INVALID_ARG naming flag, value and what was expected; UNSUPPORTED for what is not
-// built yet.
+// Sets one flag. INVALID_ARG naming flag, value and what was expected. What Triton takes though it
+// makes no sense is taken, with a line in `warnings`.
 error *option_set(daemon_options *options, const option *o, const char *value);
 
 // Reads the command line, and before it the --config file that it names: what the command line says
@@ -183,7 +197,8 @@ error *option_set(daemon_options *options, const option *o, const char *value);
 // Errors name the flag.
 error *options_parse(daemon_options *options, int argument_count, char **arguments);
 
-// What only several flags together show.
+// What only several flags together show, and what is not built yet: UNSUPPORTED, with what to do
+// instead.
 error *options_check(const daemon_options *options);
 
 // What --metrics-address and --http-address come to.

@@ -144,6 +144,11 @@ const reach *grpc_server_reach(const grpc_server *g)
   return &g->reach;
 }
 
+const char *grpc_server_where(const grpc_server *g)
+{
+  return g->listener.where;
+}
+
 void grpc_server_announce_stop(grpc_server *g)
 {
   atomic_store(&g->leaving, true);

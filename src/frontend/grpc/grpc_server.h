@@ -66,6 +66,8 @@ error *grpc_server_new(const grpc_server_options *options, TRITONSERVER_Server *
 
 // As http_server_reach.
 const reach *grpc_server_reach(const grpc_server *g);
+// As http_server_where.
+const char *grpc_server_where(const grpc_server *g);
 
 // Serves on, but says that it is not ready.
 void grpc_server_announce_stop(grpc_server *g);

@@ -182,6 +182,11 @@ const reach *http_server_reach(const http_server *http)
   return &http->reach;
 }
 
+const char *http_server_where(const http_server *http)
+{
+  return http->listener.where;
+}
+
 void http_server_announce_stop(http_server *http)
 {
   atomic_store(&http->leaving, true);

@@ -68,6 +68,8 @@ error *http_server_new(const http_server_options *options, TRITONSERVER_Server *
 
 // What strangers can do at it; lives as long as the listener.
 const reach *http_server_reach(const http_server *http);
+// "<address>:<port>" or "unix:…"; lives as long as the listener.
+const char *http_server_where(const http_server *http);
 
 // Serves on, but says that it is not ready, and asks each client to close its connection: so that
 // whoever spreads requests over servers turns to others before http_server_drain.

@@ -167,6 +167,11 @@ error *metrics_server_new(const metrics_server_options *options, TRITONSERVER_Se
   return NULL;
 }
 
+const char *metrics_server_where(const metrics_server *metrics)
+{
+  return metrics->listener.where;
+}
+
 void metrics_server_free(metrics_server *metrics)
 {
   if (metrics == NULL)
