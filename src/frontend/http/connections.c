@@ -189,6 +189,12 @@ void connection_close(connection *c)
     wake(all);
 }
 
+connection *connections_find(connections *all, int socket_fd)
+{
+  LOCK_SCOPE(&all->mutex);
+  return socket_fd >= 0 && (size_t)socket_fd < all->by_fd_count ? all->by_fd[socket_fd] : NULL;
+}
+
 bool connection_enter(connection *c, connection_state state)
 {
   c->received_bytes = 0;

@@ -88,6 +88,9 @@ void connection_received(connection *c, size_t size);
 // the client has left already (a client that closes only its sending side counts as gone).
 bool connection_set_exchange(connection *c, exchange *x);
 
+// The open connection of that socket, or NULL. On its loop's thread.
+connection *connections_find(connections *all, int socket_fd);
+
 // The request that the connection is in, NULL between two; borrowed.
 void connection_set_request(connection *c, exchange *x);
 exchange *connection_request(const connection *c);

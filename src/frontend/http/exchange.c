@@ -8,6 +8,7 @@
 #include "base/text.h"
 #include "frontend/http/access.h"
 #include "frontend/http/access_note.h"
+#include "frontend/http/error_page.h"
 #include "frontend/http/head.h"
 #include "frontend/http/infer.h"
 #include "frontend/http/log.h"
@@ -344,21 +345,48 @@ static enum MHD_Result send_reply(exchange *x)
   return queued;
 }
 
-// Answers while the body is still coming and gives the connection up.
-static enum MHD_Result refuse(exchange *x)
+// Answers while the request is still coming and gives the connection up. `more`: further fields, as
+// lines.
+static void refuse_connection(connection *c, unsigned status, const char *more, const char *json)
 {
   char text[8 * FAILURE_MAX_BYTES]; // each byte may be escaped with six
-  size_t body_size = x->reply_bytes = strlen(x->failure);
-  bool extra = x->failure_header != NULL;
   int size = snprintf(text, sizeof(text),
                       "HTTP/1.1 %u %s\r\nConnection: close\r\nContent-Type: application/json\r\n"
-                      "Content-Length: %zu\r\n%s%s%s%s\r\n%s",
-                      x->status, MHD_get_reason_phrase_for(x->status), body_size,
-                      extra ? x->failure_header : "", extra ? ": " : "",
-                      extra ? x->failure_value : "", extra ? "\r\n" : "", x->failure);
+                      "Content-Length: %zu\r\n%s\r\n%s",
+                      status, MHD_get_reason_phrase_for(status), strlen(json), more, json);
   if (size > 0 && size < (int)sizeof(text))
-    connection_refuse(x->connection, text, (size_t)size);
+    connection_refuse(c, text, (size_t)size);
+}
+
+static enum MHD_Result refuse(exchange *x)
+{
+  char more[128] = "";
+  x->reply_bytes = strlen(x->failure);
+  if (x->failure_header != NULL)
+    snprintf(more, sizeof(more), "%s: %s\r\n", x->failure_header, x->failure_value);
+  refuse_connection(x->connection, x->status, more, x->failure);
   return MHD_NO;
+}
+
+bool exchange_answer_page(connection *c, unsigned status)
+{
+  exchange *x = connection_request(c);
+  if (x != NULL && x->phase == EXCHANGE_ANSWERED)
+    return false;
+  bool in_body = x != NULL && status == MHD_HTTP_BAD_REQUEST;
+  const char *why = in_body ? "a chunk of the request's body is malformed, or a field behind it"
+                            : error_page_text(status);
+  if (x != NULL) {
+    exchange_fail(x, status, "%s", why);
+    refuse(x);
+    return true;
+  }
+  AUTO_BUFFER buffer json = BUFFER_EMPTY;
+  exchange_append_failure(&json, "%s", why);
+  buffer_append_char(&json, '\0');
+  http_log_verbose("HTTP request refused: %s", why);
+  refuse_connection(c, status, "", json.failed ? "" : json.data);
+  return true;
 }
 
 // --- Admission: what the headers decide

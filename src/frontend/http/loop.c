@@ -9,6 +9,7 @@
 #include "base/thread.h"
 #include "base/wakeup.h"
 #include "frontend/http/connections.h"
+#include "frontend/http/error_page.h"
 #include "frontend/http/exchange.h"
 #include "frontend/http/head.h"
 #include "frontend/http/log.h"
@@ -55,6 +56,7 @@ struct loop {
   uint64_t progress; // steps of connections so far; loop thread only, as what follows
   tls_loop tls;      // moves of bytes, when there is TLS
   unsigned vain;     // passes in a row that moved nothing though there was work
+  uint64_t told_ns;  // when the log was told of another version of HTTP
   busy_poll poll;
 };
 
@@ -233,6 +235,32 @@ static void *request_began(void *loop_pointer, const char *uri, struct MHD_Conne
   return exchange_began(uri);
 }
 
+// --- Pages of libmicrohttpd's
+
+#define TOLD_AGAIN_NS UINT64_C(60000000000)
+
+static void note_other_version(loop *l)
+{
+  uint64_t now = clock_monotonic_ns();
+  if (l->told_ns != 0 && now - l->told_ns < TOLD_AGAIN_NS)
+    return;
+  l->told_ns = now;
+  http_log_warning("a client was refused that speaks another version of HTTP than 1.0 and 1.1: "
+                   "gRPC has a port of its own");
+}
+
+static bool take_page(void *loop_pointer, int socket_fd, unsigned status, slice bytes)
+{
+  (void)bytes;
+  loop *l = loop_pointer;
+  connection *c = connections_find(l->all->http->connections, socket_fd);
+  if (c == NULL || !exchange_answer_page(c, status))
+    return false;
+  if (status == MHD_HTTP_HTTP_VERSION_NOT_SUPPORTED)
+    note_other_version(l);
+  return true;
+}
+
 // --- The thread
 
 // With TLS there seems to be work while a handshake waits for its client. Work there is ends within
@@ -252,6 +280,7 @@ static void *run(void *loop_pointer)
 {
   loop *l = loop_pointer;
   l->poll.worked_ns = clock_monotonic_ns();
+  error_page_set_taker(take_page, l);
   while (!atomic_load(&l->all->stopping)) {
     uint64_t progress = l->progress;
     uint64_t moves = l->tls.moves;
