@@ -395,7 +395,6 @@ bool exchange_answer_page(connection *c, unsigned status)
 typedef struct request_line {
   const char *method;
   const char *path;
-  const char *version;
   target_fault fault;
 } request_line;
 
@@ -407,17 +406,13 @@ static bool has_body(const request_headers *headers)
 static bool check_head(exchange *x, const request_line *line)
 {
   request_headers *headers = &x->headers;
-  head_read_fields(x->mhd, line->version, headers);
+  head_read_fields(x->mhd, headers);
   x->body.chunked = headers->chunked;
   if (line->fault == TARGET_MALFORMED)
     headers->fault = "the request's URL has a byte that must be encoded";
   if (line->fault == TARGET_TOO_LONG)
     exchange_fail(x, MHD_HTTP_URI_TOO_LONG, "the request's URL has more than %d bytes",
                   HEAD_MAX_TARGET_BYTES);
-  else if (headers->count > HEADERS_MAX_COUNT)
-    exchange_fail(x, MHD_HTTP_REQUEST_HEADER_FIELDS_TOO_LARGE,
-                  "the request has %zu header fields, at most %d are taken", headers->count,
-                  HEADERS_MAX_COUNT);
   else if (headers->fault != NULL)
     exchange_fail(x, MHD_HTTP_BAD_REQUEST, "%s", headers->fault);
   return x->failure == NULL;
@@ -499,7 +494,7 @@ static bool check_body(exchange *x)
 
 static bool admit(exchange *x, const request_line *line)
 {
-  if (!check_head(x, line) || !find_route(x, line->method, slice_of(line->path)) ||
+  if (!check_head(x, line) || !find_route(x, line->method, routes_path_of(line->path)) ||
       !access_admit(x) || !check_room(x) || !check_body(x))
     return false;
   if (!has_body(&x->headers) || x->route->body == BODY_IGNORED)
@@ -595,7 +590,8 @@ enum MHD_Result exchange_handle(void *loop_pointer, struct MHD_Connection *mhd, 
                                 size_t *upload_size, void **context)
 {
   loop_progressed(loop_pointer);
-  request_line line = {.method = method, .path = url, .version = version};
+  (void)version;
+  request_line line = {.method = method, .path = url};
   line.fault = take_target_fault(context);
   exchange *x = *context;
   if (x == NULL)
