@@ -105,7 +105,9 @@ static error *open_http(life *l)
   http.reuse_port = o->http_reuse_port;
   http.thread_count = (unsigned)o->http_thread_count;
   http.connection_limit = (unsigned)o->http_max_connections;
-  http.max_input_size = (size_t)o->http_max_input_size;
+  int64_t max_input_size = 0;
+  options_input_size(o, &max_input_size, &http.limit_whole_body);
+  http.max_input_size = (size_t)max_input_size;
   http.max_inflight_bytes = (size_t)o->http_max_inflight_bytes;
   http.header_timeout_ms = (unsigned)o->http_header_timeout_ms;
   http.body_timeout_ms = (unsigned)o->http_body_timeout_ms;

@@ -307,6 +307,15 @@ bool options_unix_mode(const daemon_options *o, unsigned *mode)
   return strlen(text) == 3 && strspn(text, "01234567") == 3 && *mode != 0;
 }
 
+bool options_input_size(const daemon_options *o, int64_t *bytes, bool *whole_body)
+{
+  static const char total[] = "total:";
+  const char *text = o->http_max_input_size;
+  bool prefixed = strncmp(text, total, sizeof(total) - 1) == 0;
+  *whole_body = prefixed || o->secure;
+  return text_to_int64(slice_of(prefixed ? text + sizeof(total) - 1 : text), bytes) && *bytes > 0;
+}
+
 const char *options_metrics_address(const daemon_options *o)
 {
   return o->metrics_address[0] != '\0' ? o->metrics_address : o->http_address;
@@ -362,6 +371,14 @@ error *options_check(const daemon_options *o)
                      "--unix-socket-mode: invalid value '%s', expected three octal digits such as "
                      "660",
                      o->unix_socket_mode);
+  int64_t bytes;
+  bool whole_body;
+  if (!options_input_size(o, &bytes, &whole_body))
+    return error_new(
+        ERROR_INVALID_ARG,
+        "--http-max-input-size: invalid value '%s', expected an integer from 1, or one "
+        "behind total:",
+        o->http_max_input_size);
   return check_addresses(o);
 }
 

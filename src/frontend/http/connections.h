@@ -99,8 +99,9 @@ exchange *connection_request(const connection *c);
 bool connection_is_surplus(connection *c);
 
 // Answers a request whose body is still coming with `text` (a complete HTTP reply), reads for a
-// while what the client still sends, so that it gets to see the reply, and closes. To be followed
-// at once by refusing the connection to libmicrohttpd.
-void connection_refuse(connection *c, const char *text, size_t size);
+// while what the client still sends, so that it gets to see the reply, and closes. `announced`: the
+// body's length, 0 when it is not known. To be followed at once by refusing the connection to
+// libmicrohttpd.
+void connection_refuse(connection *c, const char *text, size_t size, uint64_t announced);
 
 #endif
