@@ -65,6 +65,7 @@ struct grpc_loop {
   timer give_back; // of large blocks
 
   busy_poll poll;
+  uint64_t told_ns; // when the log was told of another protocol's client
 
   char read_buffer[LOOP_READ_BYTES];
 };
@@ -98,6 +99,11 @@ timers *grpc_loop_timers(grpc_loop *l)
 uint64_t grpc_loop_now_ns(const grpc_loop *l)
 {
   return l->now_ns;
+}
+
+void grpc_loop_note_protocol(grpc_loop *l)
+{
+  listener_note_protocol(&l->told_ns, "gRPC", "HTTP/2");
 }
 
 char *grpc_loop_read_buffer(grpc_loop *l)

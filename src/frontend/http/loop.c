@@ -56,7 +56,7 @@ struct loop {
   uint64_t progress; // steps of connections so far; loop thread only, as what follows
   tls_loop tls;      // moves of bytes, when there is TLS
   unsigned vain;     // passes in a row that moved nothing though there was work
-  uint64_t told_ns;  // when the log was told of another version of HTTP
+  uint64_t told_ns;  // when the log was told of another protocol's client
   busy_poll poll;
 };
 
@@ -237,18 +237,6 @@ static void *request_began(void *loop_pointer, const char *uri, struct MHD_Conne
 
 // --- Pages of libmicrohttpd's
 
-#define TOLD_AGAIN_NS UINT64_C(60000000000)
-
-static void note_other_version(loop *l)
-{
-  uint64_t now = clock_monotonic_ns();
-  if (l->told_ns != 0 && now - l->told_ns < TOLD_AGAIN_NS)
-    return;
-  l->told_ns = now;
-  http_log_warning("a client was refused that speaks another version of HTTP than 1.0 and 1.1: "
-                   "gRPC has a port of its own");
-}
-
 static bool take_page(void *loop_pointer, int socket_fd, unsigned status, slice bytes)
 {
   (void)bytes;
@@ -257,7 +245,7 @@ static bool take_page(void *loop_pointer, int socket_fd, unsigned status, slice 
   if (c == NULL || !exchange_answer_page(c, status))
     return false;
   if (status == MHD_HTTP_HTTP_VERSION_NOT_SUPPORTED)
-    note_other_version(l);
+    listener_note_protocol(&l->told_ns, "HTTP", "HTTP/1.0 and HTTP/1.1");
   return true;
 }
 

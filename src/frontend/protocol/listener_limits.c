@@ -29,13 +29,27 @@ unsigned listener_connection_limit(const char *what, unsigned wanted, size_t oth
   return most < UINT_MAX ? (unsigned)most : UINT_MAX;
 }
 
-void listener_note_waiting(uint64_t *told_ns, const char *what, const char *reason)
+static bool is_due(uint64_t *told_ns)
 {
   uint64_t now = clock_monotonic_ns();
   if (*told_ns != 0 && now - *told_ns < TOLD_AGAIN_NS)
-    return;
+    return false;
   *told_ns = now;
-  front_log_warning("new %s connections wait: %s", what, reason);
+  return true;
+}
+
+void listener_note_waiting(uint64_t *told_ns, const char *what, const char *reason)
+{
+  if (is_due(told_ns))
+    front_log_warning("new %s connections wait: %s", what, reason);
+}
+
+void listener_note_protocol(uint64_t *told_ns, const char *what, const char *spoken)
+{
+  if (is_due(told_ns))
+    front_log_warning("a client of the %s port was refused, which takes %s: HTTP and gRPC have a "
+                      "port each",
+                      what, spoken);
 }
 
 size_t listener_byte_limit(size_t wanted)
