@@ -65,7 +65,6 @@ struct grpc_loop {
   timer give_back; // of large blocks
 
   busy_poll poll;
-  uint64_t told_ns; // when the log was told of another protocol's client
 
   char read_buffer[LOOP_READ_BYTES];
 };
@@ -75,7 +74,8 @@ struct grpc_loops {
   int listen_fd; // of the first loop's thread; -1 once it is closed
   bool accepts;  // it is watched; the same
   timer accept_again;
-  uint64_t told_ns; // when the log was told that accepting is paused; the same
+  _Atomic uint64_t told_ns;          // when the log was told that accepting is paused
+  _Atomic uint64_t protocol_told_ns; // and of another protocol's client
   busy_poll_limits polling;
   _Atomic unsigned turn; // whose turn to get a connection it is
   _Atomic bool draining;
@@ -103,7 +103,7 @@ uint64_t grpc_loop_now_ns(const grpc_loop *l)
 
 void grpc_loop_note_protocol(grpc_loop *l)
 {
-  listener_note_protocol(&l->told_ns, "gRPC", "HTTP/2");
+  listener_note_protocol(&l->all->protocol_told_ns, "gRPC", "HTTP/2");
 }
 
 char *grpc_loop_read_buffer(grpc_loop *l)

@@ -56,7 +56,6 @@ struct loop {
   uint64_t progress; // steps of connections so far; loop thread only, as what follows
   tls_loop tls;      // moves of bytes, when there is TLS
   unsigned vain;     // passes in a row that moved nothing though there was work
-  uint64_t told_ns;  // when the log was told of another protocol's client
   busy_poll poll;
 };
 
@@ -64,7 +63,8 @@ struct loops {
   http_server *http;
   busy_poll_limits polling;
   _Atomic size_t arriving;
-  _Atomic unsigned turn; // whose turn to get a connection it is
+  _Atomic unsigned turn;    // whose turn to get a connection it is
+  _Atomic uint64_t told_ns; // when the log was told of another protocol's client
   _Atomic bool stopping;
   unsigned count;
   loop loops[];
@@ -245,7 +245,7 @@ static bool take_page(void *loop_pointer, int socket_fd, unsigned status, slice 
   if (c == NULL || !exchange_answer_page(c, status))
     return false;
   if (status == MHD_HTTP_HTTP_VERSION_NOT_SUPPORTED)
-    listener_note_protocol(&l->told_ns, "HTTP", "HTTP/1.0 and HTTP/1.1");
+    listener_note_protocol(&l->all->told_ns, "HTTP", "HTTP/1.0 and HTTP/1.1");
   return true;
 }
 

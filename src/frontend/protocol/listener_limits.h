@@ -15,12 +15,12 @@ unsigned listener_loop_count(unsigned wanted);
 unsigned listener_connection_limit(const char *what, unsigned wanted, size_t others);
 
 // Tells the log that new connections of `what` wait, and why: at most once a minute, since clients
-// that come and go at a limit would fill it. *told_ns is when it was last told, 0 at first; one
-// thread at a time.
-void listener_note_waiting(uint64_t *told_ns, const char *what, const char *reason);
+// that come and go at a limit would fill it. *told_ns is when it was last told, 0 at first. Any
+// thread.
+void listener_note_waiting(_Atomic uint64_t *told_ns, const char *what, const char *reason);
 
 // The same for a client of another protocol than those that are `spoken`.
-void listener_note_protocol(uint64_t *told_ns, const char *what, const char *spoken);
+void listener_note_protocol(_Atomic uint64_t *told_ns, const char *what, const char *spoken);
 
 // Bytes that requests may hold: `wanted`, or for 0 a quarter of the memory.
 size_t listener_byte_limit(size_t wanted);
