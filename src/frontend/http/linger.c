@@ -12,10 +12,12 @@
 #define LINGER_MAX_CLIENTS 64
 #define LINGER_MS          30000
 #define SILENCE_MS         3000
+#define SCRATCH_BYTES      (64u << 10)
 #define READ_RUN_BYTES     (4u << 20) // from one client before the next one's turn
 
 typedef struct lingering {
   int socket_fd;
+  bool is_unix; // the kernel cannot drop what comes without copying it
   uint64_t bytes_left;
   uint64_t end_ms;
   uint64_t heard_ms; // when something came last
@@ -25,6 +27,7 @@ struct linger_list {
   pthread_mutex_t mutex; // guards what follows
   lingering clients[LINGER_MAX_CLIENTS];
   size_t count;
+  char scratch[SCRATCH_BYTES]; // what nobody wants
 };
 
 linger_list *linger_new(void)
@@ -46,6 +49,14 @@ void linger_free(linger_list *list)
   free(list);
 }
 
+static bool is_unix(int socket_fd)
+{
+  int domain = AF_UNSPEC;
+  socklen_t size = sizeof(domain);
+  getsockopt(socket_fd, SOL_SOCKET, SO_DOMAIN, &domain, &size);
+  return domain == AF_UNIX;
+}
+
 bool linger_add(linger_list *list, int socket_fd, uint64_t max_bytes, uint64_t now_ms)
 {
   LOCK_SCOPE(&list->mutex);
@@ -55,8 +66,11 @@ bool linger_add(linger_list *list, int socket_fd, uint64_t max_bytes, uint64_t n
   if (copy < 0)
     return false;
   shutdown(copy, SHUT_WR); // the client sees the end of the reply at once
-  list->clients[list->count++] = (lingering){
-      .socket_fd = copy, .bytes_left = max_bytes, .end_ms = now_ms + LINGER_MS, .heard_ms = now_ms};
+  list->clients[list->count++] = (lingering){.socket_fd = copy,
+                                             .is_unix = is_unix(copy),
+                                             .bytes_left = max_bytes,
+                                             .end_ms = now_ms + LINGER_MS,
+                                             .heard_ms = now_ms};
   return true;
 }
 
@@ -66,14 +80,21 @@ static void drop(linger_list *list, size_t i)
   list->clients[i] = list->clients[--list->count];
 }
 
+static ssize_t drop_some(linger_list *list, const lingering *client, size_t most)
+{
+  if (client->is_unix)
+    return recv(client->socket_fd, list->scratch, most < SCRATCH_BYTES ? most : SCRATCH_BYTES,
+                MSG_DONTWAIT);
+  return recv(client->socket_fd, NULL, most, MSG_TRUNC | MSG_DONTWAIT);
+}
+
 // True when the client has ended, failed, or sent as much as it may.
-static bool read_one(lingering *client, uint64_t now_ms)
+static bool read_one(linger_list *list, lingering *client, uint64_t now_ms)
 {
   size_t run = READ_RUN_BYTES;
   while (run > 0 && client->bytes_left > 0) {
-    size_t want = client->bytes_left < run ? (size_t)client->bytes_left : run;
-    // MSG_TRUNC: the kernel drops the bytes without copying them.
-    ssize_t got = recv(client->socket_fd, NULL, want, MSG_TRUNC | MSG_DONTWAIT);
+    ssize_t got =
+        drop_some(list, client, client->bytes_left < run ? (size_t)client->bytes_left : run);
     if (got < 0)
       return errno != EAGAIN && errno != EINTR;
     if (got == 0)
@@ -89,7 +110,7 @@ void linger_read(linger_list *list, uint64_t now_ms)
 {
   LOCK_SCOPE(&list->mutex);
   for (size_t i = list->count; i-- > 0;)
-    if (read_one(&list->clients[i], now_ms))
+    if (read_one(list, &list->clients[i], now_ms))
       drop(list, i);
 }
 

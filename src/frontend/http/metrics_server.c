@@ -19,7 +19,7 @@
 #define CONNECTION_LIMIT        100 // libmicrohttpd loses events when 128 come at once
 #define CONNECTION_MEMORY_BYTES (16u << 10)
 #define TIMEOUT_SECONDS         30
-#define UNREAD_BYTES            65536 // dropped at a time behind a request that was refused
+#define UNREAD_BYTES            16384 // dropped at a time behind a request that was refused
 #define UNREAD_RUNS             64
 #define TEXT_TYPE               "text/plain; charset=utf-8"
 
@@ -97,6 +97,7 @@ static bool take_page(void *context, int socket_fd, unsigned status, slice bytes
 {
   (void)context;
   char text[512];
+  char unread[UNREAD_BYTES];
   const char *why = error_page_text(status);
   if (memmem(bytes.data, bytes.size, "\r\nContent-Type:", 15) != NULL)
     return false;
@@ -108,7 +109,7 @@ static bool take_page(void *context, int socket_fd, unsigned status, slice bytes
   shutdown(socket_fd, SHUT_WR);
   // Whoever closes with bytes unread takes the reply back.
   for (int i = 0; i < UNREAD_RUNS; i++)
-    if (recv(socket_fd, NULL, UNREAD_BYTES, MSG_TRUNC | MSG_DONTWAIT) <= 0)
+    if (recv(socket_fd, unread, sizeof(unread), MSG_DONTWAIT) <= 0)
       break;
   return true;
 }
