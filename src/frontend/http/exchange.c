@@ -249,10 +249,12 @@ bool exchange_fail_if_error(exchange *x, error *failure_owned)
 // Binary tensors behind a JSON part: --http-max-input-size is not about them.
 static bool has_unlimited_part(const exchange *x)
 {
-  const header_number *json_size = &x->headers.inference_header_length;
-  return x->route->body == BODY_TENSORS && x->headers.coding == CODING_IDENTITY &&
+  const request_headers *headers = &x->headers;
+  const header_number *json_size = &headers->inference_header_length;
+  return x->route->body == BODY_TENSORS && headers->coding == CODING_IDENTITY &&
          !x->http->options.limit_whole_body && json_size->state == NUMBER_VALID &&
-         json_size->value > 0;
+         json_size->value > 0 &&
+         (headers->chunked || json_size->value <= headers->content_length.value);
 }
 
 // In Triton's words, as far as it has any. `size` says how many bytes there are.
