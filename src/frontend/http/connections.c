@@ -267,7 +267,8 @@ static ssize_t send_some(const connection *c, const char *text, size_t size)
 static uint64_t lingering_bytes(const connection *c, uint64_t announced)
 {
   bool known = announced > 0 && announced <= LINGER_MOST_BYTES;
-  return known ? announced + announced / 64 + LINGER_MORE_BYTES : c->all->options.max_input_size;
+  return known ? announced + announced / 64 + LINGER_MORE_BYTES
+               : 2 * (uint64_t)c->all->options.max_input_size;
 }
 
 void connection_refuse(connection *c, const char *text, size_t size, uint64_t announced)
