@@ -133,7 +133,9 @@ static error *open_http(life *l, bool admin, http_server **result)
     set_http_admin(&http, l);
   else
     set_http_front(&http, l);
-  http.max_input_size = (size_t)o->http_max_input_size;
+  int64_t max_input_size = 0;
+  options_input_size(o, &max_input_size, &http.limit_whole_body);
+  http.max_input_size = (size_t)max_input_size;
   http.max_inflight_bytes = (size_t)o->http_max_inflight_bytes;
   http.header_timeout_ms = (unsigned)o->http_header_timeout_ms;
   http.body_timeout_ms = (unsigned)o->http_body_timeout_ms;

@@ -409,6 +409,15 @@ bool options_unix_mode(const char *text, unsigned *mode)
   return strlen(text) == 3 && strspn(text, "01234567") == 3 && *mode != 0;
 }
 
+bool options_input_size(const daemon_options *o, int64_t *bytes, bool *whole_body)
+{
+  static const char total[] = "total:";
+  const char *text = o->http_max_input_size;
+  bool prefixed = strncmp(text, total, sizeof(total) - 1) == 0;
+  *whole_body = prefixed || o->secure;
+  return text_to_int64(slice_of(prefixed ? text + sizeof(total) - 1 : text), bytes) && *bytes > 0;
+}
+
 const char *options_metrics_address(const daemon_options *o)
 {
   return o->metrics_address[0] != '\0' ? o->metrics_address : o->http_address;
@@ -543,6 +552,14 @@ error *options_check(const daemon_options *o)
   if (o->unix_socket_mode[0] != '\0')
     RETURN_IF_ERROR(check_mode("unix-socket-mode", o->unix_socket_mode));
   RETURN_IF_ERROR(check_mode("admin-socket-mode", o->admin_socket_mode));
+  int64_t bytes;
+  bool whole_body;
+  if (!options_input_size(o, &bytes, &whole_body))
+    return error_new(
+        ERROR_INVALID_ARG,
+        "--http-max-input-size: invalid value '%s', expected an integer from 1, or one "
+        "behind total:",
+        o->http_max_input_size);
   return check_addresses(o);
 }
 

@@ -57,7 +57,7 @@ typedef struct daemon_options {
   int64_t http_port;
   bool http_reuse_port;
   int64_t http_thread_count;
-  int64_t http_max_input_size;
+  char *http_max_input_size; // options_input_size reads it
   int64_t http_max_connections;
   int64_t http_max_inflight_bytes;
   int64_t http_header_timeout_ms;
@@ -207,6 +207,10 @@ const char *options_metrics_address(const daemon_options *options);
 // The number that --unix-socket-mode or --admin-socket-mode stands for; false when it is empty or
 // none.
 bool options_unix_mode(const char *text, unsigned *mode);
+
+// What --http-max-input-size says: how many bytes, and whether of the whole body. False when it is
+// no number above 0.
+bool options_input_size(const daemon_options *options, int64_t *bytes, bool *whole_body);
 
 void options_print_help(buffer *out);
 

@@ -64,7 +64,6 @@ ALIKE = {
     "logging": ("/v2/logging",),
     "logging, nothing new": post("/v2/logging", log_verbose_level=0),
     "logging, a file": post("/v2/logging", log_file="/x"),
-    "logging, no format": post("/v2/logging", log_format="x"),
     "logging, an unknown setting": post("/v2/logging", what=1),
     "tracing": ("/v2/trace/setting",),
     "tracing of a model": ("/v2/models/t_int32/trace/setting",),

@@ -87,7 +87,7 @@ BAD = [
     ({"log_verbose_level": "1"}, 400, "expected an unsigned integer for 'log_verbose_level'"),
     ({"log_verbose_level": 1.5}, 400, "expected an unsigned integer"),
     ({"log_verbose_level": True}, 400, "expected an unsigned integer"),
-    ({"log_format": "iso"}, 503, "invalid argument for --log_format, got: iso"),
+    ({"log_format": "iso"}, 400, "invalid argument for --log_format, got: iso"),
     ({"log_format": 1}, 400, "expected a string for 'log_format'"),
 ]
 

@@ -280,6 +280,8 @@ void grpc_connection_readable(grpc_connection *c)
     ssize_t taken = http2.session_mem_recv(c->session, (const uint8_t *)buffer, (size_t)size);
     if (taken < 0) {
       front_log_verbose("the connection of %s is closed: %s", c->peer, http2.strerror((int)taken));
+      if (taken == NGHTTP2_ERR_BAD_CLIENT_MAGIC)
+        grpc_loop_note_protocol(c->loop);
       c->failed = true; // what nghttp2 has to say about it is still sent
     }
     if ((size_t)size < LOOP_READ_BYTES && !wire_holds_input(&c->wire))

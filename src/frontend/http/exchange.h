@@ -91,6 +91,10 @@ enum MHD_Result exchange_handle(void *loop_pointer, struct MHD_Connection *mhd, 
 void exchange_completed(void *loop_pointer, struct MHD_Connection *mhd, void **context,
                         enum MHD_RequestTerminationCode reason);
 
+// libmicrohttpd is about to send a page of its own with `status` on the connection (error_page.h):
+// answers in its place. False when the reply is the one that was made here.
+bool exchange_answer_page(connection *c, unsigned status);
+
 void exchange_ref(exchange *x);   // any thread
 void exchange_unref(exchange *x); // any thread
 

@@ -6,6 +6,7 @@
 #include "base/machine.h"
 #include "frontend/http/access.h"
 #include "frontend/http/exchange.h"
+#include "frontend/http/head_probe.h"
 #include "frontend/http/log.h"
 #include "frontend/http/loop.h"
 #include "frontend/http/server.h"
@@ -133,7 +134,9 @@ static error *start_loops(http_server *http)
 // The loops are there before anything is accepted; the socket listens meanwhile.
 static error *start(http_server *http, int listen_fd_owned)
 {
-  error *failure = jobs_new("http-job", JOB_THREADS, &http->jobs);
+  error *failure = head_probe();
+  if (failure == NULL)
+    failure = jobs_new("http-job", JOB_THREADS, &http->jobs);
   if (failure == NULL)
     failure = jobs_new("http-job", PROBE_THREADS, &http->probes);
   if (failure == NULL)

@@ -32,7 +32,11 @@ typedef struct http_server_options {
   // and admin requests (CONNECTIONS_RESERVED), the rest wait in the backlog.
   unsigned connection_limit;
 
-  size_t max_input_size;     // bytes of one body, as sent and inflated; at least 1
+  // Bytes of the JSON part of a body, of a raw one, as sent and inflated, and of all tensors in
+  // JSON; at least 1. Binary tensors behind a JSON part are bounded by max_inflight_bytes only,
+  // unless the whole body is meant.
+  size_t max_input_size;
+  bool limit_whole_body;
   size_t max_inflight_bytes; // bytes of all requests that are held at one time, and as much again
                              // of their answers; 0: a quarter of the memory
 

@@ -5,6 +5,7 @@
 #include "base/cleanup.h"
 #include "base/error.h"
 #include "frontend/http/compress.h"
+#include "frontend/http/error_page.h"
 #include "frontend/http/head.h"
 #include "frontend/http/headers.h"
 #include "frontend/http/log.h"
@@ -12,14 +13,18 @@
 #include "frontend/protocol/listen.h"
 
 #include <microhttpd.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #define BACKLOG                 128
 #define CONNECTION_LIMIT        100 // libmicrohttpd loses events when 128 come at once
 #define CONNECTION_MEMORY_BYTES (16u << 10)
 #define TIMEOUT_SECONDS         30
+#define UNREAD_BYTES            16384 // dropped at a time behind a request that was refused
+#define UNREAD_RUNS             64
 #define TEXT_TYPE               "text/plain; charset=utf-8"
 
 struct metrics_server {
@@ -129,6 +134,37 @@ static enum MHD_Result handle(void *context, struct MHD_Connection *connection, 
   return queued;
 }
 
+// libmicrohttpd's own pages have no type; what is made here has one.
+static bool take_page(void *context, int socket_fd, unsigned status, slice bytes)
+{
+  (void)context;
+  char text[512];
+  char unread[UNREAD_BYTES];
+  const char *why = error_page_text(status);
+  if (memmem(bytes.data, bytes.size, "\r\nContent-Type:", 15) != NULL)
+    return false;
+  int size = snprintf(text, sizeof(text),
+                      "HTTP/1.1 %u %s\r\nConnection: close\r\nContent-Type: application/json\r\n"
+                      "Content-Length: %zu\r\n\r\n{\"error\":\"%s\"}",
+                      status, MHD_get_reason_phrase_for(status), strlen(why) + 12, why);
+  send(socket_fd, text, (size_t)size, MSG_DONTWAIT | MSG_NOSIGNAL);
+  shutdown(socket_fd, SHUT_WR);
+  // Whoever closes with bytes unread takes the reply back.
+  for (int i = 0; i < UNREAD_RUNS; i++)
+    if (recv(socket_fd, unread, sizeof(unread), MSG_DONTWAIT) <= 0)
+      break;
+  return true;
+}
+
+static void connection_changed(void *context, struct MHD_Connection *connection,
+                               void **socket_context, enum MHD_ConnectionNotificationCode what)
+{
+  (void)connection;
+  (void)socket_context;
+  if (what == MHD_CONNECTION_NOTIFY_STARTED)
+    error_page_set_taker(take_page, context); // of libmicrohttpd's thread
+}
+
 static struct MHD_Daemon *start(metrics_server *m, int listen_fd)
 {
   unsigned flags = MHD_USE_EPOLL_INTERNAL_THREAD | MHD_USE_SUPPRESS_DATE_NO_CLOCK;
@@ -136,8 +172,8 @@ static struct MHD_Daemon *start(metrics_server *m, int listen_fd)
                           MHD_OPTION_CONNECTION_LIMIT, (unsigned)CONNECTION_LIMIT,
                           MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)CONNECTION_MEMORY_BYTES,
                           MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)TIMEOUT_SECONDS,
-                          MHD_OPTION_STRICT_FOR_CLIENT, 1, MHD_OPTION_UNESCAPE_CALLBACK,
-                          head_leave_encoded, NULL, MHD_OPTION_END);
+                          MHD_OPTION_NOTIFY_CONNECTION, connection_changed, m,
+                          MHD_OPTION_UNESCAPE_CALLBACK, head_leave_encoded, NULL, MHD_OPTION_END);
 }
 
 error *metrics_server_new(const metrics_server_options *options, TRITONSERVER_Server *server,
