@@ -5,6 +5,7 @@
 #include "base/buffer.h"
 #include "base/clock.h"
 #include "base/log.h"
+#include "core/output_counts.h"
 #include "core/server_options.h"
 #include "metrics/process_metrics.h"
 #include "metrics/registry.h"
@@ -30,6 +31,7 @@ typedef struct model_row {
   statistics sum;
   uint64_t pending;
   uint64_t closed[BATCH_CLOSE_REASON_COUNT];
+  output_counts mismatches;
   double load_seconds; // of the newest copy
 } model_row;
 
@@ -114,6 +116,7 @@ static void visit_model(void *context, model *m, double load_seconds)
     return;
   }
   model_statistics(m, &row->sum);
+  rows->failed |= !output_counts_add(&row->mismatches, m);
   row->pending += model_pending(m);
   for (int reason = 0; reason < BATCH_CLOSE_REASON_COUNT; reason++)
     row->closed[reason] += model_closed_batches(m, (batch_close_reason)reason);
@@ -132,6 +135,7 @@ static void free_rows(model_rows *rows)
     free(rows->items[i].name);
     free(rows->items[i].labels);
     statistics_fini(&rows->items[i].sum);
+    output_counts_fini(&rows->items[i].mismatches);
   }
   free(rows->items);
 }
@@ -196,9 +200,11 @@ static void add_with_label(metrics_family *family, const model_row *row, const c
   AUTO_BUFFER buffer text = BUFFER_EMPTY;
   const char *version = strstr(row->labels, "version=\"");
   size_t before = version != NULL ? (size_t)(version - row->labels) : strlen(row->labels);
+  const metric_label added = {label, value};
   buffer_append(&text, row->labels, before);
-  buffer_append_format(&text, "%s=\"%s\",%s", label, value, row->labels + before);
-  if (!text.failed)
+  bool rendered = metrics_render_labels(&text, &added, 1);
+  buffer_append_format(&text, ",%s", row->labels + before);
+  if (rendered && !text.failed)
     metrics_family_add_integer(family, buffer_view(&text), count);
 }
 
@@ -220,6 +226,19 @@ static void collect_reasons(const model_rows *rows, metrics_sheet *sheet)
                      load(&row->sum.failures[r]));
     for (int r = 0; r < BATCH_CLOSE_REASON_COUNT; r++)
       add_with_label(batches, row, "reason", closed[r], row->closed[r]);
+  }
+}
+
+static void collect_mismatches(const model_rows *rows, metrics_sheet *sheet)
+{
+  metrics_family *family =
+      metrics_sheet_family(sheet, METRIC_COUNTER, "nereid_output_mismatch_total",
+                           "Outputs that were not as the model's configuration says");
+  for (size_t i = 0; i < rows->count; i++) {
+    const output_counts *mismatches = &rows->items[i].mismatches;
+    for (size_t k = 0; k < mismatches->count; k++)
+      add_with_label(family, &rows->items[i], "output", mismatches->items[k].output,
+                     mismatches->items[k].count);
   }
 }
 
@@ -320,6 +339,7 @@ static void collect(void *context, metrics_sheet *sheet)
     qsort(rows.items, rows.count, sizeof(model_row), compare_rows);
   collect_counters(&rows, sheet);
   collect_reasons(&rows, sheet);
+  collect_mismatches(&rows, sheet);
   collect_gauges(&rows, sheet);
   if (metrics->histograms)
     collect_histograms(&rows, sheet);
