@@ -2,9 +2,14 @@
 #include "backend_tensor.h"
 
 #include "backend_error.h"
+#include "nereid/nereid.h"
 
 #include <stdlib.h>
 #include <string.h>
+
+// Only nereid has it.
+extern __typeof__(NEREID_ResponseUnconfiguredOutput) NEREID_ResponseUnconfiguredOutput
+    __attribute__((weak));
 
 enum {
   BUFFER_ALIGNMENT = 64
@@ -176,6 +181,13 @@ TRITONSERVER_Error *backend_output_new(TRITONBACKEND_Response *response, const c
                          "output '%s' was given GPU memory, this backend writes CPU memory only",
                          name);
   return NULL;
+}
+
+TRITONSERVER_Error *backend_output_leave_out(TRITONBACKEND_Response *response, const char *name)
+{
+  if (NEREID_ResponseUnconfiguredOutput == NULL)
+    return NULL;
+  return NEREID_ResponseUnconfiguredOutput(response, name);
 }
 
 TRITONSERVER_Error *backend_outputs_wanted(TRITONBACKEND_Request *request, const char *const *names,

@@ -58,6 +58,10 @@ TRITONSERVER_Error *backend_output_new(TRITONBACKEND_Response *response, const c
                                        TRITONSERVER_DataType datatype, const int64_t *dims,
                                        uint32_t rank, size_t byte_size, void **data);
 
+// An output that the configuration does not have is left out: tells the server so. An error, which
+// the response is to have, where the model's outputs are strict.
+TRITONSERVER_Error *backend_output_leave_out(TRITONBACKEND_Response *response, const char *name);
+
 // Which of the `name_count` outputs does the request want? Names that are not in the list are
 // passed over.
 TRITONSERVER_Error *backend_outputs_wanted(TRITONBACKEND_Request *request, const char *const *names,

@@ -133,12 +133,12 @@ static TRITONSERVER_Error *read_config(python_model *self)
   return backend_tensor_configs(self->config, "output", &self->outputs, &self->output_count);
 }
 
-const backend_tensor_config *python_model_output(const python_model *self, const char *name)
+bool python_model_has_output(const python_model *self, const char *name)
 {
   for (size_t i = 0; i < self->output_count; i++)
     if (strcmp(self->outputs[i].name, name) == 0)
-      return &self->outputs[i];
-  return NULL;
+      return true;
+  return false;
 }
 
 // Gives the configuration that the model's auto_complete_config returned to the server.

@@ -67,6 +67,21 @@ static error *initialize_model(model *m)
   return config_validate(m->config, no_gpus);
 }
 
+// The model's parameter counts before the server's setting.
+static error *read_strict_outputs(model *m)
+{
+  const char *value = config_parameter(m->config, "strict_outputs");
+  if (value == NULL)
+    value = setting_list_get(&m->environment.options->backend_settings, "", "strict-outputs");
+  bool strict = value != NULL && strcmp(value, "true") == 0;
+  if (value != NULL && !strict && strcmp(value, "false") != 0)
+    return error_new(ERROR_INVALID_ARG,
+                     "model '%s': strict_outputs: invalid value '%s', expected true or false",
+                     m->name, value);
+  m->target.signature.strict_outputs = strict;
+  return NULL;
+}
+
 static queue_policy queue_policy_of(const Inference__ModelQueuePolicy *policy)
 {
   if (policy == NULL)
@@ -175,6 +190,8 @@ error *model_load(const model_environment *environment, model_source *source, mo
   }
   if (e == NULL)
     e = signature_init(&m->target.signature, m->config);
+  if (e == NULL)
+    e = read_strict_outputs(m);
   if (e == NULL)
     e = labels_read(m->config, m->folder, &m->target.signature);
   if (e == NULL)
@@ -322,6 +339,16 @@ response_counters *model_response_statistics(model *m, size_t *count)
 uint32_t model_max_batch_size(const model *m)
 {
   return m->config->max_batch_size > 0 ? (uint32_t)m->config->max_batch_size : 0;
+}
+
+bool model_output_mismatches(const model *m, size_t index, const char **output, uint64_t *count)
+{
+  const model_signature *s = &m->target.signature;
+  if (index > s->output_count)
+    return false;
+  *output = index < s->output_count ? s->outputs[index].name.data : "(not configured)";
+  *count = atomic_load_explicit(&s->output_mismatches->counts[index], memory_order_relaxed);
+  return true;
 }
 
 uint64_t model_closed_batches(const model *m, batch_close_reason reason)

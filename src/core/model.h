@@ -83,6 +83,10 @@ void model_statistics(const model *m, statistics *sum);
 response_counters *model_response_statistics(model *m, size_t *count);
 uint32_t model_max_batch_size(const model *m);
 
+// How many outputs were not as configured: of output number `index`, the last one is all that are
+// not configured. False: there is no such number.
+bool model_output_mismatches(const model *m, size_t index, const char **output, uint64_t *count);
+
 // How many batches the scheduler closed for this reason.
 uint64_t model_closed_batches(const model *m, batch_close_reason reason);
 

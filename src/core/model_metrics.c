@@ -8,6 +8,7 @@
 #include "base/log.h"
 #include "core/model_internal.h"
 #include "core/model_rows.h"
+#include "core/output_counts.h"
 #include "core/server_internal.h"
 #include "metrics/process_metrics.h"
 #include "metrics/registry.h"
@@ -130,6 +131,25 @@ static void collect_batches(const model_rows *rows, metrics_sheet *sheet)
     for (int r = 0; rows->items[i].was_used && r < BATCH_CLOSE_REASON_COUNT; r++)
       metrics_family_add_with(family, rows->items[i].labels, (metric_label){"reason", reasons[r]},
                               rows->items[i].closed[r]);
+}
+
+// Shown from the first one on. A version whose memory is short is left out.
+static void collect_mismatches(const model_rows *rows, metrics_sheet *sheet)
+{
+  metrics_family *family =
+      metrics_sheet_family(sheet, METRIC_COUNTER, "nereid_output_mismatch_total",
+                           "Outputs that were not as the model's configuration says");
+  for (size_t i = 0; i < rows->count; i++) {
+    const model_row *row = &rows->items[i];
+    output_counts counts = {0};
+    bool complete = true;
+    for (size_t c = 0; c < row->copy_count; c++)
+      complete &= output_counts_add(&counts, row->copies[c].m);
+    for (size_t k = 0; complete && k < counts.count; k++)
+      metrics_family_add_with(family, row->labels, (metric_label){"output", counts.items[k].output},
+                              counts.items[k].count);
+    output_counts_fini(&counts);
+  }
 }
 
 static void collect_gauges(const model_rows *rows, metrics_sheet *sheet)
@@ -353,6 +373,7 @@ static void collect(void *context, metrics_sheet *sheet)
                      sizeof(duration_counters) / sizeof(duration_counters[0]), 1000, sheet);
   collect_refusals(&rows, sheet);
   collect_batches(&rows, sheet);
+  collect_mismatches(&rows, sheet);
   collect_gauges(&rows, sheet);
   collect_histograms(&rows, metrics->settings, sheet);
   if (metrics->settings->summaries)

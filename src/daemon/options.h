@@ -120,6 +120,7 @@ typedef struct daemon_options {
   char *cache_directory;       // not needed
   string_list backend_configs; // "<backend>,<setting>=<value>"
   char *worker_sandbox;
+  bool strict_outputs;
   string_list host_policies; // "<policy>,<setting>=<value>"
   char *rate_limit;
   string_list rate_limit_resources; // "<name>:<count>[:<device>]"

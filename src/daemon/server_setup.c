@@ -201,6 +201,8 @@ static error *set_backends(TRITONSERVER_ServerOptions *s, const daemon_options *
   RETURN_IF_ERROR(set_backend_directory(s, o->backend_directory));
   // before --backend-config, which may say otherwise
   TRY(TRITONSERVER_ServerOptionsSetBackendConfig(s, "", "worker-sandbox", o->worker_sandbox));
+  if (o->strict_outputs)
+    TRY(TRITONSERVER_ServerOptionsSetBackendConfig(s, "", "strict-outputs", "true"));
   RETURN_IF_ERROR(set_all_grouped(s, &backend_config, &o->backend_configs));
   RETURN_IF_ERROR(set_all_grouped(s, &host_policy, &o->host_policies));
   bool limited = strcmp(o->rate_limit, "off") != 0;

@@ -171,7 +171,7 @@ def test_a_bad_file_fails_with_the_reason_and_nothing_else_suffers(start_server,
 
 
 CONFIGS = {
-    "wrong type": ('input { name: "X" data_type: TYPE_INT8 dims: [ 2 ] } output { name: "Y" data_type: TYPE_FP32 dims: [ 2 ] }', "unexpected datatype TYPE_INT8"),
+    "wrong type": ('input { name: "X" data_type: TYPE_INT8 dims: [ 2 ] } output { name: "Y" data_type: TYPE_FP32 dims: [ 2 ] }', "configuration expects datatype TYPE_INT8 for input 'X', model provides TYPE_FP32"),
     "wrong rank": ('input { name: "X" data_type: TYPE_FP32 dims: [ 2, 2 ] } output { name: "Y" data_type: TYPE_FP32 dims: [ 2 ] }', "tensor 'X': the model expects 2 dimensions"),
     "wrong name": ('input { name: "Z" data_type: TYPE_FP32 dims: [ 2 ] } output { name: "Y" data_type: TYPE_FP32 dims: [ 2 ] }', "unexpected inference input 'Z', allowed inputs are: X"),
     "wrong parameter": ('parameters { key: "execution_mode" value { string_value: "7" } }', "execution_mode are 0 or 1 but got 7"),

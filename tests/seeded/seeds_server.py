@@ -68,7 +68,7 @@ REQUESTS = [
          "output->memory = block_allocate_zeroed(size);", "output->memory = block_allocate(size);",
          e2e("test_safety_backend.py", "not_filled")),
     Seed("rows_of_another", "response to the wrong client: rows of a batch are dealt from the first", "backends/onnxruntime/onnx_execute.c",
-         "    begin += batching ? count : 0;", "    begin += 0;",
+         "    begin += wanted;", "    begin += 0;",
          e2e("test_onnxruntime.py", "own_answer")),
     Seed("answers_out_of_order", "response to the wrong client: answers leave before their turn", "src/schedule/ordering.c",
          "    o->head = slot->next;\n    if (o->head == NULL)\n      o->tail = NULL;", "    o->head = slot->next;",
