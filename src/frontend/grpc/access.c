@@ -17,8 +17,8 @@ static size_t look_up(void *call_pointer, const char *name, slice *value)
   return count;
 }
 
-// Why the client does not count as being on this machine, or NULL. At a Unix socket the authority is
-// the path, or whatever the client's library has put there.
+// Why the client does not count as being on this machine, or NULL. At a Unix socket the authority
+// is the path, or whatever the client's library has put there.
 static const char *why_stranger(const call *c)
 {
   static const char other_host[] = "its authority does not name localhost";

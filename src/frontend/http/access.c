@@ -17,7 +17,8 @@ bool access_is_same_site(slice origin, slice host)
     return false; // "null" is what a page without a site of its own sends
   size_t skipped = (size_t)(scheme_end - rest.data) + 3;
   rest = (slice){rest.data + skipped, rest.size - skipped};
-  return rest.size > 0 && rest.size == host.size && strncasecmp(rest.data, host.data, host.size) == 0;
+  return rest.size > 0 && rest.size == host.size &&
+         strncasecmp(rest.data, host.data, host.size) == 0;
 }
 
 // What the fields tell of where a request comes from.
