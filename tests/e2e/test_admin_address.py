@@ -26,10 +26,14 @@ def curl(path, target, *arguments):
     return subprocess.run(command, capture_output=True, text=True, timeout=DEADLINE, check=True).stdout
 
 
-@pytest.mark.parametrize("flags", [EXPLICIT, SECURE, [*SECURE, f"--restricted-api={CATEGORIES}:the-key={KEY}"]], ids=["default", "secure", "keys"])
+FLAGS = {"default": EXPLICIT, "secure": SECURE, "keys": [*SECURE, f"--restricted-api={CATEGORIES}:the-key={KEY}"]}
+
+
+@pytest.mark.parametrize("flags", FLAGS.values(), ids=FLAGS.keys())
 def test_the_operator_does_everything_without_a_key(start_server, models, admin, flags):  # noqa: F811
     server = start_server(models, flags=[*flags, f"--admin-address=unix:{admin}"], ready=False)
-    wait_for("readiness", lambda: f"Started admin HTTP service at unix:{admin}" in server.log and ask(admin, None, "GET", "/v2/health/ready")[0] == 200)
+    wait_for("the socket", lambda: f"Started admin HTTP service at unix:{admin}" in server.log)
+    wait_for("readiness", lambda: ask(admin, None, "GET", "/v2/health/ready")[0] == 200)
     assert json.loads(curl(admin, "/v2/models/identity"))["name"] == "identity"
     assert curl(admin, LOAD, "-d", json.dumps({"parameters": {"config": config(max_batch_size=3)}})) == ""
     assert json.loads(curl(admin, "/v2/models/spare/config"))["max_batch_size"] == 3
@@ -47,7 +51,13 @@ def test_the_operator_does_everything_without_a_key(start_server, models, admin,
     assert not os.path.exists(admin)
 
 
-STRANGER = "import os, socket, sys; os.setgroups([]); os.setgid(65534); os.setuid(65534); socket.socket(socket.AF_UNIX).connect(sys.argv[1])"
+STRANGER = """
+import os, socket, sys
+os.setgroups([])
+os.setgid(65534)
+os.setuid(65534)
+socket.socket(socket.AF_UNIX).connect(sys.argv[1])
+"""
 
 
 def test_the_file_is_open_to_only_its_owner(start_server, models):  # noqa: F811

@@ -11,7 +11,7 @@ import tritonclient.grpc as grpc_client
 import tritonclient.http as http_client
 from conftest import DEADLINE, Starter, make_identity, wait_for
 from ports import free_port
-from test_posture import CODE, EXPLICIT, LOAD, config, page
+from test_posture import CODE, EXPLICIT, LOAD, PROXY, config, page
 from test_restricted import ATTEMPTS, VARIANTS
 from test_restricted_grpc import ATTEMPTS as GRPC_ATTEMPTS
 from test_restricted_grpc import FIELD
@@ -66,22 +66,25 @@ class Nginx:
     """A running nginx; `ways` are the ports of those that lead to HTTP at the address `http`."""
 
     def __init__(self, folder, address, http, grpc_port):
-        self.address = address
-        self.ways = {way: free_port() for way in WAYS}
-        ports = {f"{way}_port": port for way, port in self.ways.items()} | {"grpc_port": free_port()}
-        self.grpc = f"{address}:{ports['grpc_port']}"
-        file = folder / "nginx.conf"
-        file.write_text(CONFIGURATION.format(folder=folder, user="user root;" if os.geteuid() == 0 else "", address=address, http=http,
-                                             grpc=grpc_port, **ports))
-        self.log = folder / "nginx.log"
-        with self.log.open("w") as out:
-            self.process = subprocess.Popen([NGINX, "-e", "stderr", "-c", str(file)], stdout=out, stderr=subprocess.STDOUT)
-        wait_for("nginx", lambda: self.is_up(ports["grpc_port"]))
+        self.folder, self.address, self.log = folder, address, folder / "nginx.log"
+        user = "user root;" if os.geteuid() == 0 else ""
+        while True:  # it cannot take a port that the kernel chooses, and somebody else may have taken ours meanwhile
+            self.ways = {way: free_port() for way in WAYS}
+            ports = {f"{way}_port": port for way, port in self.ways.items()} | {"grpc_port": free_port()}
+            self.grpc = f"{address}:{ports['grpc_port']}"
+            text = CONFIGURATION.format(folder=folder, user=user, address=address, http=http, grpc=grpc_port, **ports)
+            (folder / "nginx.conf").write_text(text)
+            with self.log.open("w") as out:
+                self.process = subprocess.Popen([NGINX, "-e", "stderr", "-c", folder / "nginx.conf"], stdout=out, stderr=subprocess.STDOUT)
+            wait_for("nginx", lambda: self.process.poll() is not None or self.listens())
+            if self.process.poll() is None:
+                return
+            assert "Address already in use" in self.log.read_text(), self.log.read_text()
 
-    def is_up(self, port):
-        assert self.process.poll() is None, self.log.read_text()
-        with socket.socket() as probe:
-            return probe.connect_ex((self.address, port)) == 0
+    def listens(self):
+        """It writes the file when all its ports are open."""
+        file = self.folder / "nginx.pid"
+        return file.exists() and file.read_text().strip() == str(self.process.pid)
 
     def talk(self, way, *parts):
         with socket.create_connection((self.address, self.ways[way]), DEADLINE) as client:
@@ -209,9 +212,9 @@ def test_tricks_of_strangers_behind_nginx_do_not_help(secure):
         assert reply.status == 405, f"{method}: {reply}"
     plain = b"POST /v2/repository/index HTTP/1.0\r\nContent-Length: 0\r\n\r\n"
     assert secure.nginx.talk("http", plain)[0].status == 403
-    for line in (b"CONNECT localhost:80 HTTP/1.1\r\nHost: localhost\r\n\r\n", b"POST http://localhost/v2/repository/index HTTP/1.1\r\nHost: localhost\r\n"
-                 b"Connection: close\r\nContent-Length: 0\r\n\r\n"):
-        assert secure.nginx.talk("http", line)[0].status in (400, 403, 405)
+    rest = b" HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Length: 0\r\n\r\n"
+    for line in (b"CONNECT localhost:80", b"POST http://localhost/v2/repository/index"):
+        assert secure.nginx.talk("http", line + rest)[0].status in (400, 403, 405)
 
 
 def test_strangers_with_the_key_do_both(keyed):
@@ -279,7 +282,7 @@ def test_over_grpc_it_is_the_same(secure, keyed):
 def test_without_secure_a_proxy_that_says_nothing_lends_its_address(sites):
     """What docs/security.md says is open, and what is not; the start says it, too."""
     site = sites()
-    assert "A proxy on this machine would open to strangers besides: model-repository, trace, logging, code that comes with a load" in site.server.log
+    assert f"{PROXY}model-repository, trace, logging, code that comes with a load" in site.server.log
     body = load_body(config=config(backend="no_such"))
     opened = {way: site.nginx.ask(way, "POST", LOAD, body) for way in WAYS}
     assert opened["http"].status == 403 and "HTTP/1.0" in opened["http"].error  # nginx's default until 1.29.7

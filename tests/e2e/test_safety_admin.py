@@ -9,8 +9,9 @@ from test_posture import INDEX, LOAD, SECURE, ask, config
 from test_restricted import ATTEMPTS, KEY, VARIANTS
 from wire import receive_all, send
 
-ADMIN = [("POST", INDEX), ("POST", LOAD), ("POST", "/v2/repository/models/identity/unload"), ("POST", "/v2/repository/r/models/identity/unload"),
-         ("POST", "/v2/logging"), ("GET", "/v2/logging"), ("POST", "/v2/trace/setting"), ("GET", "/v2/systemsharedmemory/status")]
+ADMIN = [("POST", INDEX), ("POST", LOAD), ("POST", "/v2/repository/models/identity/unload"),
+         ("POST", "/v2/repository/r/models/identity/unload"), ("POST", "/v2/logging"), ("GET", "/v2/logging"),
+         ("POST", "/v2/trace/setting"), ("GET", "/v2/systemsharedmemory/status")]
 BODY = json.dumps({"log_verbose_level": 3, "parameters": {"config": config(max_batch_size=7)}}).encode()
 
 
@@ -25,7 +26,8 @@ def server(nereid, backends, folder):
     starter = Starter(nereid, backends, folder)
     for name in ("identity", "spare"):
         make_identity(folder / "models", name)
-    yield starter(folder / "models", flags=[*SECURE, f"--admin-address=unix:{folder}/admin.sock", f"--restricted-api=model-repository:the-key={KEY}"])
+    flags = [f"--admin-address=unix:{folder}/admin.sock", f"--restricted-api=model-repository:the-key={KEY}"]
+    yield starter(folder / "models", flags=[*SECURE, *flags])
     starter.stop_all()
 
 
@@ -141,8 +143,8 @@ def test_a_key_is_for_one_request(server):
     assert statuses(server, one + other) == [200, 403]
 
 
-NAMES = ["..", ".", "%2e%2e", "%2e%2e%2fspare", "..%5cspare", "spare%00", "spare%0a", "%ff", "%c0%ae%c0%ae", "spare%20", "%20spare", "~", "*", "spare%2f",
-         "%2fetc%2fpasswd", "spare;x", "x" * 255, "x" * 256, "x" * 4000, "none", "-", "%25s%25n", "%3cscript%3e", "spare%e2%80%ae"]
+NAMES = ["..", ".", "%2e%2e", "%2e%2e%2fspare", "..%5cspare", "spare%00", "spare%0a", "%ff", "%c0%ae%c0%ae", "spare%20", "%20spare", "~", "*",
+         "spare%2f", "%2fetc%2fpasswd", "spare;x", "x" * 255, "x" * 256, "x" * 4000, "none", "-", "%25s%25n", "%3cscript%3e", "spare%e2%80%ae"]
 
 
 @pytest.mark.parametrize("action", ["load", "unload"])
@@ -158,8 +160,9 @@ def test_odd_names_of_models_are_none(server, action):
 
 def test_grpc_methods_have_one_name_each(server):
     service = "/inference.GRPCInferenceService/"
-    for path in ("RepositoryIndex/", "/RepositoryIndex", "repositoryIndex", "REPOSITORYINDEX", "RepositoryIndex?x", "RepositoryIndex#x", "%52epositoryIndex",
-                 "./RepositoryIndex", "ServerLive/../RepositoryIndex", "ServerLive/RepositoryIndex", "RepositoryIndex%00", " RepositoryIndex"):
+    for path in ("RepositoryIndex/", "/RepositoryIndex", "repositoryIndex", "REPOSITORYINDEX", "RepositoryIndex?x", "RepositoryIndex#x",
+                 "%52epositoryIndex", "./RepositoryIndex", "ServerLive/../RepositoryIndex", "ServerLive/RepositoryIndex",
+                 "RepositoryIndex%00", " RepositoryIndex"):
         with Connection(server) as connection:
             answer = connection.ask(service + path, [b"\0\0\0\0\0"])
             assert answer.status == UNIMPLEMENTED or answer.reset == PROTOCOL_ERROR, f"{path}: {answer}"
