@@ -1,6 +1,5 @@
 // Collects by model version: during a reload two copies of one version count together. Runs on the
-// scraper's thread; the counters are read without a lock (request/statistics.h). A model for which
-// memory is short is left out, the others are shown.
+// scraper's thread; the counters are read without a lock (request/statistics.h).
 #include "core/model_metrics.h"
 
 #include "base/cleanup.h"
