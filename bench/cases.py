@@ -215,12 +215,12 @@ def use_all(server, count):
 def scrape_once(server, coding):
     connection = http.client.HTTPConnection("127.0.0.1", server.metrics_port)
     connection.connect()
-    begin = time.monotonic()
+    busy, begin = server.busy_ms(), time.monotonic()
     connection.request("GET", "/metrics", headers={"Accept-Encoding": coding})
     size = len(connection.getresponse().read())
     seconds = time.monotonic() - begin
     connection.close()
-    return {"ms": seconds * 1000, "size": size / 1e6}
+    return {"ms": seconds * 1000, "size": size / 1e6, "cpu": server.busy_ms() - busy}
 
 
 def measure_scrapes(bench, count):
@@ -236,6 +236,7 @@ def measure_scrapes(bench, count):
                     rounds = bench.rounds(running, lambda server: scrape_once(server, coding))
                     packed = ", gzip" if coding == "gzip" else ""
                     bench.add(f"{name}, {state}{packed}", "ms", "less", rounds, "ms")
+                    bench.add(f"{name}, {state}{packed}: server's CPU", "ms", "less", rounds, "cpu")
                     bench.add(f"{name}, {state}{packed}: size", "MB", "less", rounds, "size")
                 for server in running:
                     use_all(server, count)

@@ -29,18 +29,12 @@ static failure_reason failure_of(refusal reason)
   return reason == REFUSAL_CANCELLED ? FAILURE_CANCELED : FAILURE_REJECTED;
 }
 
+// Of a submission: time-outs and cancellations come to what is queued.
 static refused_reason refused_of(refusal reason)
 {
-  switch (reason) {
-  case REFUSAL_QUEUE_FULL:
+  if (reason == REFUSAL_QUEUE_FULL)
     return REFUSED_QUEUE_FULL;
-  case REFUSAL_STOPPED:
-    return REFUSED_STOPPING;
-  case REFUSAL_TIMEOUT:
-  case REFUSAL_CANCELLED:
-    break; // of what was queued only
-  }
-  return REFUSED_RESOURCES;
+  return reason == REFUSAL_STOPPED ? REFUSED_STOPPING : REFUSED_RESOURCES;
 }
 
 static void count_failure(request *r, failure_reason reason)

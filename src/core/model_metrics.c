@@ -1,6 +1,5 @@
 // Collects by model version: during a reload two copies of one version count together. Runs on the
-// scraper's thread; the counters are read without a lock (request/statistics.h). A model for which
-// memory is short is left out, the others are shown.
+// scraper's thread; the counters are read without a lock (request/statistics.h).
 #include "core/model_metrics.h"
 
 #include "base/cleanup.h"
@@ -13,6 +12,7 @@
 #include "metrics/process_metrics.h"
 #include "metrics/registry.h"
 
+#include <assert.h>
 #include <stdlib.h>
 
 struct model_metrics {
@@ -169,23 +169,30 @@ static void collect_gauges(const model_rows *rows, metrics_sheet *sheet)
 
 #define MAX_BUCKETS 32
 
-// `unit` is what the bounds are divided by to be shown. Of a finer histogram only the bounds named
-// by `shown` are, NULL: all.
-static void add_histogram(metrics_family *family, const model_row *row, const uint64_t *bounds,
-                          size_t bound_count, const _Atomic uint64_t *counts, double unit,
-                          double sum, const uint64_t *shown, size_t shown_count)
+// How counts become a histogram's samples.
+typedef struct bucketing {
+  const uint64_t *bounds; // of the counts
+  size_t count;
+  double unit;           // what a bound is divided by to be shown
+  const uint64_t *shown; // those of the bounds that are shown, NULL: all
+  size_t shown_count;
+} bucketing;
+
+static void add_histogram(metrics_family *family, const model_row *row, const bucketing *way,
+                          const _Atomic uint64_t *counts, double sum)
 {
-  double scaled[MAX_BUCKETS];
+  double shown[MAX_BUCKETS];
   uint64_t values[MAX_BUCKETS + 1] = {0};
   size_t bucket = 0;
-  for (size_t i = 0; i < bound_count; i++) {
+  for (size_t i = 0; i < way->count; i++) {
     values[bucket] += load(&counts[i]);
-    if (shown != NULL && (bucket == shown_count || bounds[i] != shown[bucket]))
+    if (way->shown != NULL && (bucket == way->shown_count || way->bounds[i] != way->shown[bucket]))
       continue;
-    scaled[bucket++] = (double)bounds[i] / unit;
+    shown[bucket++] = (double)way->bounds[i] / way->unit;
   }
-  values[bucket] += load(&counts[bound_count]);
-  metrics_family_add_histogram(family, row->labels, scaled, values, bucket, sum);
+  assert(bucket == (way->shown != NULL ? way->shown_count : way->count));
+  values[bucket] += load(&counts[way->count]);
+  metrics_family_add_histogram(family, row->labels, shown, values, bucket, sum);
 }
 
 // Durations in seconds, as Prometheus wants its histograms.
@@ -204,8 +211,15 @@ static const struct {
      COUNTER_OFFSET(compute_infer_histogram), COUNTER_OFFSET(compute_infer.ns), false},
 };
 
-// Must be among statistics_duration_bounds_us.
 static const uint64_t few_bounds_us[] = {500, 2000, 10000, 50000, 200000, 1000000, 5000000};
+
+static const bucketing few_durations = {statistics_duration_bounds_us, STATISTICS_DURATION_BUCKETS,
+                                        1e6, few_bounds_us,
+                                        sizeof(few_bounds_us) / sizeof(few_bounds_us[0])};
+static const bucketing all_durations = {statistics_duration_bounds_us, STATISTICS_DURATION_BUCKETS,
+                                        1e6, NULL, 0};
+static const bucketing batch_sizes = {statistics_batch_bounds, STATISTICS_BATCH_BUCKETS, 1, NULL,
+                                      0};
 
 static void collect_durations(const model_rows *rows, bool all, metrics_sheet *sheet)
 {
@@ -218,10 +232,8 @@ static void collect_durations(const model_rows *rows, bool all, metrics_sheet *s
       const model_row *row = &rows->items[i];
       const duration_histogram *histogram = (const void *)counter_of(row, durations[d].buckets);
       if (row->was_used)
-        add_histogram(family, row, statistics_duration_bounds_us, STATISTICS_DURATION_BUCKETS,
-                      histogram->buckets, 1e6,
-                      (double)load(counter_of(row, durations[d].sum_ns)) / 1e9,
-                      all ? NULL : few_bounds_us, sizeof(few_bounds_us) / sizeof(few_bounds_us[0]));
+        add_histogram(family, row, all ? &all_durations : &few_durations, histogram->buckets,
+                      (double)load(counter_of(row, durations[d].sum_ns)) / 1e9);
     }
   }
 }
@@ -232,9 +244,8 @@ static void collect_batch_sizes(const model_rows *rows, metrics_sheet *sheet)
                                                 "Rows of executed batches");
   for (size_t i = 0; i < rows->count; i++)
     if (rows->items[i].was_used)
-      add_histogram(family, &rows->items[i], statistics_batch_bounds, STATISTICS_BATCH_BUCKETS,
-                    rows->items[i].sum.batch_histogram, 1,
-                    (double)load(&rows->items[i].sum.batch_rows_sum), NULL, 0);
+      add_histogram(family, &rows->items[i], &batch_sizes, rows->items[i].sum.batch_histogram,
+                    (double)load(&rows->items[i].sum.batch_rows_sum));
 }
 
 // Of the newest copy: a reload may have changed the bounds. Where histogram_latencies asks for it,

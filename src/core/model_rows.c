@@ -47,17 +47,14 @@ static bool was_used(const model_row *row)
   return uses > 0;
 }
 
-// Where memory is short the version gets no row, and the others are shown.
+// The sum has no counters of batch sizes (see statistics_add), so that no row can fail for want of
+// memory.
 static void add_row(model_rows *rows, const model_copy *copies, size_t copy_count)
 {
-  model_row *row = &rows->items[rows->count];
-  *row = (model_row){
-      .copies = copies, .copy_count = copy_count, .labels = slice_of(copies[0].m->metric_labels)};
-  error *e = statistics_init(&row->sum, 0);
-  if (e != NULL) {
-    error_free(e);
-    return;
-  }
+  model_row *row = &rows->items[rows->count++];
+  row->copies = copies;
+  row->copy_count = copy_count;
+  row->labels = slice_of(copies[0].m->metric_labels);
   for (size_t c = 0; c < copy_count; c++) {
     model_statistics(copies[c].m, &row->sum);
     row->pending += model_pending(copies[c].m);
@@ -65,7 +62,6 @@ static void add_row(model_rows *rows, const model_copy *copies, size_t copy_coun
       row->closed[reason] += model_closed_batches(copies[c].m, (batch_close_reason)reason);
   }
   row->was_used = was_used(row);
-  rows->count++;
 }
 
 bool model_rows_init(model_rows *rows, server *server)
@@ -89,8 +85,6 @@ bool model_rows_init(model_rows *rows, server *server)
 
 void model_rows_fini(model_rows *rows)
 {
-  for (size_t i = 0; i < rows->count; i++)
-    statistics_fini(&rows->items[i].sum);
   free(rows->items);
   for (size_t i = 0; i < rows->copy_count; i++)
     model_unref(rows->copies[i].m);

@@ -30,8 +30,8 @@ typedef struct model_rows {
   bool failed;
 } model_rows;
 
-// False when memory is short for all of them; where it is for one, that one has no row. No lock is
-// held that requests take: the models are referenced until model_rows_fini.
+// False when memory is short: there may be fewer rows than models. No lock is held that requests
+// take: the models are referenced until model_rows_fini.
 bool model_rows_init(model_rows *rows, server *server);
 void model_rows_fini(model_rows *rows);
 

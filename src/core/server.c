@@ -103,13 +103,11 @@ static error *make_server(const server_options *options, server **result)
   if (s == NULL)
     return error_no_memory();
   error *e = server_options_copy(&s->options, options);
-  if (e == NULL && (e = metric_settings_read(&s->options, &s->metric_settings)) != NULL)
+  if (e == NULL && ((e = metric_settings_read(&s->options, &s->metric_settings)) != NULL ||
+                    (e = init_threads(s)) != NULL))
     server_options_fini(&s->options);
-  if (e == NULL && (e = init_threads(s)) != NULL) {
-    metric_settings_fini(&s->metric_settings);
-    server_options_fini(&s->options);
-  }
   if (e != NULL) {
+    metric_settings_fini(&s->metric_settings);
     free(s);
     return e;
   }

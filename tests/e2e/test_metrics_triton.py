@@ -178,6 +178,21 @@ def test_a_client_s_mistake_is_no_failed_request(both, name):
     assert refused(both[0], "m") == {**before[1], reason: before[1].get(reason, 0) + 1}
 
 
+def test_a_client_s_mistake_over_grpc_is_no_failed_request(both):
+    wrong = grpc.InferInput("INPUT0", [1, 1], "FP32").set_data_from_numpy(numpy.zeros((1, 1), numpy.float32))
+    mistakes = [dict(inputs=[wrong]), dict(inputs=tensor(9)), dict(inputs=[]),
+                dict(inputs=tensor(1), outputs=[grpc.InferRequestedOutput("X")])]
+    before = [failures(server, "m") for server in both], refused(both[0], "m").get("invalid", 0)
+    for server in both:
+        with client_of(server) as client:
+            for mistake in mistakes:
+                with pytest.raises(InferenceServerException) as refusal:
+                    client.infer("m", **mistake)
+                assert refusal.value.status() == "StatusCode.INVALID_ARGUMENT"
+    assert [failures(server, "m") for server in both] == before[0]
+    assert refused(both[0], "m")["invalid"] == before[1] + len(mistakes)
+
+
 @pytest.mark.parametrize("ask", [over_http, over_grpc])
 def test_what_a_full_queue_refuses_is_no_failed_request(both, ask):
     before = refused(both[0], "full").get("queue_full", 0)
