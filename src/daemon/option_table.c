@@ -217,7 +217,8 @@ const option option_table[] = {
             "For a client that takes nothing of what it is sent, 0 for none. Not in Triton."),
     BOOL(GRPC, "grpc-use-ssl", grpc_use_ssl, "false", "TLS."),
     BOOL(GRPC, "grpc-use-ssl-mutual", grpc_use_ssl_mutual, "false",
-         "TLS, and clients need certificates that --grpc-root-cert vouches for."),
+         "TLS, and clients need certificates that --grpc-root-cert vouches for. false is TLS too "
+         "where --grpc-server-cert is given."),
     TEXT(GRPC, "grpc-server-cert", "<file>", grpc_server_cert, "", "Certificate, in PEM format."),
     TEXT(GRPC, "grpc-server-key", "<file>", grpc_server_key, "", "Its key, in PEM format."),
     TEXT(GRPC, "grpc-root-cert", "<file>", grpc_root_cert, "",

@@ -343,6 +343,19 @@ static error *apply(daemon_options *options, const argument *arguments, size_t c
   return NULL;
 }
 
+// As in Triton, who says anything of clients' certificates wants TLS; where there is a certificate.
+static void read_grpc_tls(daemon_options *options, const argument *arguments, size_t count)
+{
+  bool asked = false;
+  for (size_t i = 0; i < count; i++) {
+    if (strcmp(arguments[i].option->name, "grpc-use-ssl-mutual") == 0)
+      asked = true;
+    else if (strcmp(arguments[i].option->name, "grpc-use-ssl") == 0)
+      asked = false; // the last one counts
+  }
+  options->grpc_use_ssl = options->grpc_use_ssl || (asked && options->grpc_server_cert[0] != '\0');
+}
+
 // What Vertex AI's containers say, as Triton takes it. They have neither port open unless a flag
 // says so.
 static void read_vertex_ai_mode(daemon_options *options)
@@ -370,6 +383,7 @@ static error *read_all(daemon_options *options, bool secure, const char *file,
   if (file != NULL)
     RETURN_IF_ERROR(yaml_config_read(options, file));
   RETURN_IF_ERROR(apply(options, arguments, count));
+  read_grpc_tls(options, arguments, count);
   if (options->model_load_retry_count < 0) // for ever, as in Triton
     options->model_load_retry_count = MOST_RETRIES;
   options->secure = options->secure || strcmp(options->security, "strict") == 0;

@@ -192,6 +192,20 @@ static error *set_repository(TRITONSERVER_ServerOptions *s, const daemon_options
   return error_from_seam(TRITONSERVER_ServerOptionsSetModelNamespacing(s, o->model_namespacing));
 }
 
+// Frameworks are looked for among the packages of the Python that runs Python models, too; under
+// --secure, where strangers cannot have put them.
+static error *set_framework_search(TRITONSERVER_ServerOptions *s, const daemon_options *o)
+{
+  static const char setting[] = "python,python-executable=";
+  if (o->secure)
+    TRY(TRITONSERVER_ServerOptionsSetBackendConfig(s, "", "framework-search", "strict"));
+  for (size_t i = 0; i < o->backend_configs.count; i++)
+    if (text_starts_with(o->backend_configs.items[i], setting))
+      TRY(TRITONSERVER_ServerOptionsSetBackendConfig(
+          s, "", "python-executable", o->backend_configs.items[i] + strlen(setting)));
+  return NULL;
+}
+
 static error *set_backends(TRITONSERVER_ServerOptions *s, const daemon_options *o)
 {
   static const grouped_flag backend_config = {"backend-config", "[<backend>,]<setting>=<value>",
@@ -203,6 +217,7 @@ static error *set_backends(TRITONSERVER_ServerOptions *s, const daemon_options *
   TRY(TRITONSERVER_ServerOptionsSetBackendConfig(s, "", "worker-sandbox", o->worker_sandbox));
   if (o->strict_outputs)
     TRY(TRITONSERVER_ServerOptionsSetBackendConfig(s, "", "strict-outputs", "true"));
+  RETURN_IF_ERROR(set_framework_search(s, o));
   RETURN_IF_ERROR(set_all_grouped(s, &backend_config, &o->backend_configs));
   RETURN_IF_ERROR(set_all_grouped(s, &host_policy, &o->host_policies));
   bool limited = strcmp(o->rate_limit, "off") != 0;

@@ -84,9 +84,11 @@ static void print_failed(const counted *c, buffer *out)
   {
     if (named == MOST_NAMES)
       break;
-    bool cut = strlen(name) > MOST_NAME_BYTES;
-    buffer_append_format(out, "%s%.*s%s", named++ > 0 ? ", " : "", MOST_NAME_BYTES, name,
-                         cut ? "…" : "");
+    int shown = (int)strnlen(name, MOST_NAME_BYTES);
+    while (((unsigned char)name[shown] & 0xc0) == 0x80) // within a character
+      shown--;
+    buffer_append_format(out, "%s%.*s%s", named++ > 0 ? ", " : "", shown, name,
+                         name[shown] != '\0' ? "…" : "");
   }
   if (left > named)
     buffer_append_format(out, " and %zu more", left - named);

@@ -1,9 +1,11 @@
 """Command lines on both sides: what NVIDIA's server of 2.51 starts with, nereid starts with; what it refuses for its form, too."""
 import re
 import socket
+import ssl
 import subprocess
 
 import pytest
+from certificates import make_certificates, tls_flags
 from conftest import BUILD, DEADLINE, SANITIZER_REPORT, Server, environment, wait_for
 from ports import free_port
 from python_sides import NereidInTriton
@@ -80,7 +82,7 @@ STARTS = {  # what each of them asks for is nothing, or what there is anyway
     "many threads": ["--model-load-thread-count=1500", "--http-thread-count=1500"],
     "things that cannot be used": [
         "--log-file={folder}/absent/log", "--http-header-forward-pattern=[", "--grpc-header-forward-pattern=(",
-        "--trace-config", "what=1", "--trace-config=triton,what=1"],
+        "--trace-config", "what=1", "--trace-config=triton,what=1", "--trace-config=opentelemetry,resource=x"],
     "spellings": [
         "--id", "x", "--id=y", "--exit-on-err=1", "--strict-read", "ON", "--log-info=TRUE", "--log-verb=false", "--disable-auto",
         "--model-control-mode=EXPLICIT", "--grpc-infer-response-compression-level=HIGH", "--"],
@@ -177,3 +179,14 @@ def test_vertex_ai_closes_the_other_ports(launch):
     assert "Started HTTPService" not in server.log and "Started GRPC" not in server.log
     server = launch([*LOCAL, "--allow-vertex-ai=false", "--allow-http=true"], variables={"AIP_MODE": "PREDICTION"})
     wait_for("the server", lambda: answers(server))
+
+
+def test_who_speaks_of_clients_certificates_wants_tls(launch, tmp_path):
+    certificates = make_certificates(tmp_path)
+    server = launch([*LOCAL, "--grpc-use-ssl-mutual=false", *tls_flags(certificates, protocol="grpc")[:2]])
+    wait_for("the server", lambda: answers(server))
+    port = int(re.search(r"Started GRPCInferenceService at .*:(\d+)", server.log).group(1))
+    context = ssl.create_default_context(cafile=certificates / "ca.pem")
+    context.set_alpn_protocols(["h2"])
+    with socket.create_connection(("127.0.0.1", port), DEADLINE) as plain, context.wrap_socket(plain, server_hostname="localhost") as tls:
+        assert tls.selected_alpn_protocol() == "h2"

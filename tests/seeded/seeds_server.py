@@ -41,6 +41,15 @@ CONFIGURATION = [
          e2e("test_flags.py", "mistake")),
 ]
 
+LIBRARIES = [
+    Seed("library_of_strangers", "a library is opened that anybody could have put there", "backends/common/framework_search.c",
+         "(h->checks && !is_safe(h, full, path))", "(h->checks && is_safe(h, full, path) && false)",
+         unit("framework_search_test")),
+    Seed("library_of_another_user", "--secure opens a library that belongs to another user", "backends/common/framework_search.c",
+         "status->st_uid != 0 && status->st_uid != geteuid()", "false",
+         unit("framework_search_test")),
+]
+
 REQUESTS = [
     Seed("bytes_of_a_shape_overflow", "integer overflow: elements times their size (2026-24210)", "src/request/request_prepare.c",
          "  if (!checked_multiply_int64(elements, (int64_t)datatype_byte_size(input->datatype), &expected))",
@@ -190,4 +199,4 @@ BLOCKING = [
          e2e("test_lifecycle.py", "slow_to_say")),
 ]
 
-ALL = PATHS + CONFIGURATION + REQUESTS + RESOURCES + RACES + BLOCKING
+ALL = PATHS + CONFIGURATION + LIBRARIES + REQUESTS + RESOURCES + RACES + BLOCKING

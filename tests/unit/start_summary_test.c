@@ -82,6 +82,17 @@ static void only_some_of_many_are_named_and_long_names_are_cut(void **state)
   assert_true(out.size < 1000);
   assert_non_null(strstr(out.data, "Serving 0 of 1000 models after"));
   assert_non_null(strstr(out.data, " and 995 more): HTTP"));
+  static char umlauts[204] = "x"; // the hundredth byte is the first half of one
+  for (int i = 0; i < 101; i++)
+    strcat(umlauts, "ü");
+  char *long_names[1] = {umlauts};
+  const string_list one = {long_names, 1, 1};
+  AUTO_BUFFER buffer cut = BUFFER_EMPTY;
+  s.wanted = &one;
+  assert_false(start_summary_print(&s, "[]", 2, &cut));
+  buffer_append_char(&cut, '\0');
+  assert_non_null(strstr(cut.data, "üü…): HTTP"));
+  assert_null(strstr(cut.data, "\xc3\xe2"));
 }
 
 static void ports_that_are_off_and_those_with_tls_are_told(void **state)

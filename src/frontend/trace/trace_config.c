@@ -122,9 +122,10 @@ static error *set_url(trace_config *c, const char *value)
 static error *add_resource(trace_config *c, const char *value)
 {
   const char *equals = strchr(value, '=');
-  if (equals == NULL || equals == value)
-    return error_new(ERROR_INVALID_ARG, "resource: invalid value '%s', expected <key>=<value>",
-                     value);
+  if (equals == NULL || equals == value) { // which Triton takes
+    front_log_warning("resource: invalid value '%s', expected <key>=<value>; it is ignored", value);
+    return NULL;
+  }
   return string_list_add(&c->resources, value) ? NULL : error_no_memory();
 }
 
