@@ -151,11 +151,9 @@ const option option_table[] = {
     INTEGER(HTTP, "http-busy-poll-us", "<us>", http_busy_poll_us, 0, 10000, "50",
             "How long a thread looks again before it sleeps, when its clients come back at once; "
             "0 for never. Not in Triton."),
-    TEXT(
-        HTTP, "http-max-input-size", "[total:]<bytes>", http_max_input_size, "67108864",
-        "Most bytes of a request's JSON part, of a raw input and of an unpacked body; binary "
-        "tensors "
-        "behind a JSON part count only with total: in front or --secure. total: is not in Triton."),
+    TEXT(HTTP, "http-max-input-size", "[total:]<bytes>", http_max_input_size, "67108864",
+         "Most bytes of a request's JSON part, of a raw input and of an unpacked body. With total: "
+         "(not in Triton) or --secure of the whole body, binary tensors too."),
     INTEGER(HTTP, "http-max-connections", "<count>", http_max_connections, 0, 1000000, "10000",
             "Open connections, 0 for as many as there are descriptors; 32 more are for health and "
             "admin requests, the rest wait. Not in Triton."),

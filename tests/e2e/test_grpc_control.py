@@ -472,6 +472,25 @@ def test_log_settings_that_are_refused_change_nothing(stub, client, name, value,
     assert log_settings(client) == LOG_DEFAULTS
 
 
+def test_all_log_settings_that_are_wrong_are_told(stub, client):
+    request = service_pb2.LogSettingsRequest()
+    request.settings["log_info"].uint32_param = 1
+    request.settings["log_error"].bool_param = False
+    request.settings["log_format"].string_param = "x"
+    code, text = refusal(stub.LogSettings, request)
+    assert code == grpc.StatusCode.INVALID_ARGUMENT
+    assert sorted(text.split("; ")) == ["expect boolean for 'log_info'", "invalid argument for log_format, got: x"]
+    assert log_settings(client) == LOG_DEFAULTS
+
+
+def test_unknown_settings_are_ignored_and_told_in_the_log(explicit):
+    client = triton.InferenceServerClient(f"127.0.0.1:{explicit.grpc_port}")
+    assert log_settings(client, no_such_log_setting=1) == LOG_DEFAULTS
+    assert trace_settings(client.update_trace_settings(None, {"no_such_trace_setting": "x"})) == TRACE_DEFAULTS
+    for what in ("log", "trace"):
+        assert f"a request for {what} settings names what cannot be set there, which is ignored: 'no_such_{what}_setting'" in explicit.log
+
+
 TRACE_DEFAULTS = dict(trace_level=["OFF"], trace_rate=["1000"], trace_count=["-1"], log_frequency=["0"],
                       trace_file=[""], trace_mode=["triton"])
 

@@ -103,6 +103,14 @@ def test_a_bad_setting_changes_nothing(server_of_m):
     assert settings_of(server_of_m) == DEFAULTS
 
 
+def test_all_bad_settings_are_told(server_of_m):
+    answer = change(server_of_m, log_format="x", log_info=1, log_error=False, log_verbose_level=-1)
+    assert answer.status == 400 and json.loads(answer.body)["error"] == (
+        "expected a boolean for 'log_info'; invalid value -1 for 'log_verbose_level', expected 0 to 2147483647; "
+        "invalid argument for --log_format, got: x")
+    assert settings_of(server_of_m) == DEFAULTS
+
+
 def test_settings_act_at_once(server_of_m):
     def lines_of(act):
         before = len(server_of_m.log.splitlines())

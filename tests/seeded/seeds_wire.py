@@ -27,9 +27,21 @@ FRAMING = [
          unit("fuzz_route")),
 ]
 
+PAGES = [
+    Seed("page_of_html", "libmicrohttpd answers a malformed request itself, the head of its page twice", f"{HTTP}/error_page.c",
+         "bool taken = take(taker.context, socket_fd, status, (slice){data, size});", "bool taken = false;",
+         e2e("test_safety_replies.py", "one_reply")),
+    Seed("refused_and_reset", "who is refused on a Unix socket is reset and never reads why", f"{HTTP}/linger.c",
+         "if (client->is_unix)", "if (false)",
+         e2e("test_safety_replies.py", "unix")),
+    Seed("binary_part_bounded", "--http-max-input-size bounds binary tensors, which Triton takes", f"{HTTP}/exchange.c",
+         "most = x->body.max_size = x->http->options.max_inflight_bytes;", "most = x->http->options.max_input_size;",
+         e2e("test_large_bodies.py", "binary_tensors", "release")),
+]
+
 LIMITS = [
     Seed("declared_body_unlimited", "limit not applied: announced body (2025-33201, 2026-47628)", f"{HTTP}/exchange.c",
-         "(uint64_t)headers->content_length.value > x->http->options.max_input_size", "false",
+         "if (size <= 0 || (uint64_t)size <= most)", "if (size <= 0 || most > 0)",
          e2e("test_safety_limits.py", "33201")),
     Seed("body_unlimited", "limit not applied: body without a length (2025-33201)", f"{HTTP}/body.c",
          "if (!checked_add_size(b->size, size, &needed) || needed > b->max_size)",
@@ -219,4 +231,4 @@ ACCESS = [
          unit("posture_test")),
 ]
 
-ALL = FRAMING + LIMITS + PARSING + ACCESS
+ALL = FRAMING + PAGES + LIMITS + PARSING + ACCESS

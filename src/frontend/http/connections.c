@@ -89,7 +89,7 @@ struct connections {
   unsigned quiet_ticks;     // looks without a connection since the last one came; watcher only
   bool blocks_kept;         // memory waits for the next tick; watcher only
   bool accepting;           // the listening socket is in the epoll set; watcher only
-  _Atomic uint64_t told_ns; // when the log was told that accepting is paused; watcher only
+  _Atomic uint64_t told_ns; // when the log was told that accepting is paused
   _Atomic bool crowded;     // accepting was paused because of a limit
   _Atomic bool freed;       // connections_note_freed was called
 };

@@ -314,7 +314,7 @@ static struct MHD_Daemon *start_daemon(loop *l)
   struct MHD_OptionItem options[] = {
       {MHD_OPTION_CONNECTION_MEMORY_LIMIT, CONNECTION_MEMORY_BYTES, NULL},
       {MHD_OPTION_CONNECTION_LIMIT, UNLIMITED_CONNECTIONS, NULL},
-      {MHD_OPTION_STRICT_FOR_CLIENT, 0, NULL}, // head.c is strict: 1 answers a missing Host twice
+      {MHD_OPTION_STRICT_FOR_CLIENT, 0, NULL}, // head.c is strict where it matters: 1 wants a Host
       {MHD_OPTION_END, 0, NULL},
   };
   struct MHD_OptionItem tls_options[] = {

@@ -54,17 +54,17 @@ static bool read_member(exchange *x, const json_t *object, trace_key key, trace_
   return !exchange_fail_if_error(x, trace_update_read(u, key, values, count));
 }
 
-static void warn_of_unknown(const json_t *object)
+static void warn_of_unknown(json_t *object)
 {
   ignored_settings ignored = {0};
-  const char *name = NULL;
-  const json_t *value = NULL;
-  json_object_foreach((json_t *)object, name, value) if (!trace_key_is_known(name))
+  const char *name;
+  json_t *value;
+  json_object_foreach(object, name, value) if (!trace_key_is_known(name))
       ignored_settings_add(&ignored, name);
   ignored_settings_warn(&ignored, "trace");
 }
 
-static bool read_update(exchange *x, const json_t *object, trace_update *u)
+static bool read_update(exchange *x, json_t *object, trace_update *u)
 {
   bool valid = true;
   if (json_object_get(object, "trace_file") != NULL)
