@@ -40,6 +40,11 @@ TRITONBACKEND_ModelInstance *worker_keeper_instance(const worker_keeper *self)
   return self->instance;
 }
 
+const char *worker_keeper_host_policy(const worker_keeper *self)
+{
+  return self->host_policy;
+}
+
 NEREID_LogSubject worker_keeper_log_subject(const worker_keeper *self)
 {
   return (NEREID_LogSubject){.model = self->model->name,
@@ -338,6 +343,7 @@ static void free_keeper(worker_keeper *self)
   free(self->start_failure);
   free(self->cause);
   free(self->arguments);
+  free(self->host_policy);
   free(self->own_names[0]);
   free(self->own_names[1]);
   free(self);
@@ -417,6 +423,8 @@ TRITONSERVER_Error *worker_keeper_initialize(worker_keeper *self,
     error = backend_error_no_memory("a Python worker");
   else if (link == NULL)
     error = worker_keeper_why_gone(self, NULL);
+  if (error == NULL)
+    error = backend_host_policy(instance, &self->host_policy);
   if (error == NULL) {
     self->own_names[1] = own_name;
     self->instance = instance;

@@ -19,6 +19,8 @@
 TRITONSERVER_Error *worker_keeper_start(const python_model *model, const char *name,
                                         worker_keeper **made);
 
+const char *worker_keeper_host_policy(const worker_keeper *self); // of the instance
+
 // Whether its worker is where the calling thread is.
 bool worker_keeper_is_here(const worker_keeper *self);
 

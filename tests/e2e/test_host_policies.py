@@ -5,11 +5,12 @@ import os
 import pathlib
 import re
 import signal
+import subprocess
 
 import numpy as np
 import pytest
 import tritonclient.http as triton
-from conftest import make_identity, wait_for
+from conftest import DEADLINE, ROOT, environment, make_identity, wait_for
 from onnx import TensorProto
 from python_models import PID, gone, infer, make_python, worker_of
 from python_sides import SIDES, load, python_backends, side, start_python  # noqa: F401
@@ -164,3 +165,38 @@ def test_cores_that_the_process_may_not_use_are_told(start_python, tmp_path):
     make_python(tmp_path / "models", "m")
     server = start_python(tmp_path / "models", flags=["--load-model=m", f"--host-policy=cpu,cpu-cores={LAST}-{LAST + 3}"])
     assert "instance 'm_0_0': this process may not use 3 of the cores of host policy 'cpu'" in server.log
+
+
+# ---- input data for policies, from a program that embeds the server (tests/abi/policy_client.c)
+
+in_servers = pytest.mark.parametrize("side", [SIDES["nereid"], SIDES["nereid-in-triton"]], ids=["nereid", "nereid-in-triton"], indirect=True)
+TOO_FEW = "Invalid argument: [request id: <id_unknown>] input byte size mismatch for input 'INPUT0' for model '%s'. Expected 8, got 0"
+# (the model, the steps): what it answers. "named" has the policy mine, "usual" cpu. Without a policy's name: the usual data.
+READ = {
+    ("named", "=1,2 mine=3,4"): "3,4",
+    ("usual", "=1,2 mine=3,4"): "1,2",
+    ("usual", "=1,2 cpu=5,6"): "5,6",
+    ("named", "=1,2 other=3,4"): "1,2",
+    ("named", "mine=3 other=9,9 mine=4 =1,2"): "3,4",
+    ("named", "=1,2 mine=3,4 remove =7,8"): "7,8",
+    ("named", "mine=3,4"): TOO_FEW % "named",
+    ("named", "=1,2 mine="): "Invalid argument: input 'INPUT0' has 0 bytes, its shape needs 8",
+    ("python", "=1,2 mine=3,4"): "3,4",
+}
+
+
+@in_servers
+def test_instances_read_the_data_for_their_policy(side, python_backends, tmp_path):
+    mine = 'instance_group { kind: KIND_CPU host_policy: "mine" }'
+    for name, more in {"usual": "", "named": mine}.items():
+        make_identity(tmp_path / "models", name, "TYPE_INT32", max_batch_size=0, more=more)
+    config = GROUP.replace('"IN"', '"INPUT0"') + mine
+    make_python(tmp_path / "models", "python", "def execute(self, requests):\n    return [answer(value(r, 'INPUT0')) for r in requests]", config=config)
+    program = tmp_path / "policy_client"
+    sanitizers = {"asan": ["-fsanitize=address,undefined"], "tsan": ["-fsanitize=thread"]}.get(side.build.name, [])
+    subprocess.run(["cc", "-std=c17", "-D_GNU_SOURCE", "-Wall", "-Wextra", "-Werror", "-g", *sanitizers, f"-I{ROOT}/include",
+                    ROOT / "tests/abi/policy_client.c", "-o", program, side.core, f"-Wl,-rpath,{side.core.parent}", "-pthread"], check=True)
+    for (model, steps), expected in READ.items():
+        run = subprocess.run([program, python_backends, tmp_path / "models", model, "INPUT0", "2", *steps.split()], stdout=subprocess.PIPE,
+                             stderr=subprocess.PIPE, text=True, timeout=DEADLINE, env=environment() | side.variables)
+        assert (run.returncode, run.stdout.strip()) == (0, expected), (model, steps, run.stderr)
