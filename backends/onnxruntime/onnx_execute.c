@@ -3,6 +3,7 @@
 #include "onnx_execute.h"
 
 #include "backend_batch.h"
+#include "backend_config.h"
 #include "backend_error.h"
 #include "backend_log.h"
 
@@ -16,6 +17,7 @@ enum {
 
 struct onnx_executor {
   onnx_model *model;
+  char *host_policy; // of the instance
   ort_run_options *run_options;
   backend_buffer *gathered; // one for each feed
 };
@@ -36,15 +38,19 @@ typedef struct onnx_run {
   bool *wanted;       // [request][fetch]
 } onnx_run;
 
-TRITONSERVER_Error *onnx_executor_new(onnx_model *model, onnx_executor **result)
+TRITONSERVER_Error *onnx_executor_new(onnx_model *model, TRITONBACKEND_ModelInstance *instance,
+                                      onnx_executor **result)
 {
   onnx_executor *self = calloc(1, sizeof *self);
   if (self == NULL)
     return backend_error_no_memory("a model instance");
   self->model = model;
   self->gathered = calloc(model->feed_count + 1, sizeof *self->gathered);
-  TRITONSERVER_Error *error = self->gathered == NULL ? backend_error_no_memory("a model instance")
-                                                     : onnx_run_options(model, &self->run_options);
+  TRITONSERVER_Error *error = self->gathered == NULL
+                                  ? backend_error_no_memory("a model instance")
+                                  : backend_host_policy(instance, &self->host_policy);
+  if (error == NULL)
+    error = onnx_run_options(model, &self->run_options);
   if (error != NULL) {
     onnx_executor_free(self);
     return error;
@@ -60,6 +66,7 @@ void onnx_executor_free(onnx_executor *self)
   for (size_t i = 0; self->gathered != NULL && i < self->model->feed_count; i++)
     backend_buffer_fini(&self->gathered[i]);
   free(self->gathered);
+  free(self->host_policy);
   if (self->run_options != NULL)
     self->model->runtime->api.ReleaseRunOptions(self->run_options);
   free(self);
@@ -85,7 +92,8 @@ static bool find_inputs(onnx_run *run, const onnx_feed *feed)
     if (!backend_batch_alive(&run->batch, i) ||
         (feed->optional && !has_input(run->batch.requests[i], feed->name)))
       continue;
-    TRITONSERVER_Error *error = backend_input_find(run->batch.requests[i], feed->name, input);
+    TRITONSERVER_Error *error =
+        backend_input_find(run->batch.requests[i], feed->name, run->executor->host_policy, input);
     if (error != NULL) {
       input->input = NULL;
       backend_batch_fail(&run->batch, i, error);

@@ -47,6 +47,21 @@ static error *make_model(const model_environment *environment, model_source *sou
   return NULL;
 }
 
+// What a backend starts for a whole model, such as threads that compute, is where the instances are
+// to be, if they are to be in one place.
+static error *initialize_in_place(model *m)
+{
+  host_placement placement;
+  host_place before;
+  RETURN_IF_ERROR(instance_common_placement(m, &placement));
+  RETURN_IF_ERROR(host_placement_enter(&placement, &before));
+  m->completing = true;
+  error *e = (error *)m->backend->functions.model_initialize((TRITONBACKEND_Model *)m);
+  m->completing = false;
+  host_placement_leave(&placement, &before);
+  return e;
+}
+
 // Lets the backend look at the model and complete its configuration, then makes the configuration
 // final.
 static error *initialize_model(model *m)
@@ -56,13 +71,8 @@ static error *initialize_model(model *m)
   RETURN_IF_ERROR(
       config_normalize_instance_groups(m->config, prefers->groups, prefers->group_count, no_gpus));
   RETURN_IF_ERROR(config_validate_instance_groups(m->config, no_gpus));
-  if (m->backend->functions.model_initialize != NULL) {
-    m->completing = true;
-    error *e = (error *)m->backend->functions.model_initialize((TRITONBACKEND_Model *)m);
-    m->completing = false;
-    if (e != NULL)
-      return e;
-  }
+  if (m->backend->functions.model_initialize != NULL)
+    RETURN_IF_ERROR(initialize_in_place(m));
   m->initialized = true;
   return config_validate(m->config, no_gpus);
 }

@@ -285,7 +285,7 @@ const option option_table[] = {
     BOOL(BACKEND, "strict-outputs", strict_outputs, "false",
          "Refuse outputs that are not as the model's configuration says. Not in Triton."),
     LIST(BACKEND, "host-policy", "<policy>,<setting>=<value>", host_policies,
-         "A setting of a host policy, such as numa-node or cpu-cores. May be repeated."),
+         "A setting of a host policy: numa-node or cpu-cores. May be repeated."),
     CHOICE(BACKEND, "rate-limit", "off|execution_count", rate_limit, "off",
            "Rate limiting. execution_count is not supported yet."),
     LIST(BACKEND, "rate-limit-resource", "<name>:<count>[:<device>]", rate_limit_resources,

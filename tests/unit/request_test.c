@@ -457,6 +457,35 @@ static void a_second_final_response_is_dropped(void **state)
   free_fixture(f);
 }
 
+static void a_policys_data_stands_beside_the_usual_data(void **state)
+{
+  (void)state;
+  fixture *f = make_fixture("input { name: 'A' data_type: TYPE_INT8 dims: -1 } output { name: 'Y' "
+                            "data_type: TYPE_INT8 dims: 1 }");
+  request *r = make_request(f);
+  add_input(r, "A", TRITONSERVER_TYPE_INT8, (int64_t[]){3}, 1, zeros, 3);
+  error *e = request_append_policy_data(r, "B", (input_segment){.base = "x", .size = 1}, "p");
+  assert_non_null(e);
+  error_free(e);
+  for (int i = 0; i < 20; i++)
+    assert_null(request_append_policy_data(r, "A", (input_segment){.base = "xy", .size = 2}, "p"));
+  assert_null(request_append_policy_data(r, "A", (input_segment){.base = "", .size = 0}, "empty"));
+  assert_null(request_prepare(r));
+  const request_input *input = &r->inputs[0];
+  assert_int_equal(input->byte_size, 3);
+  assert_null(request_input_policy_data(input, NULL));
+  assert_null(request_input_policy_data(input, "q"));
+  const policy_data *data = request_input_policy_data(input, "p");
+  assert_true(data != NULL && data->byte_size == 40 && data->segment_count == 20);
+  assert_memory_equal(data->segments[19].base, "xy", 2);
+  data = request_input_policy_data(input, "empty");
+  assert_true(data != NULL && data->byte_size == 0 && data->segment_count == 0);
+  assert_null(request_remove_input_data(r, "A"));
+  assert_null(request_input_policy_data(&r->inputs[0], "p"));
+  request_free(r);
+  free_fixture(f);
+}
+
 static void data_in_many_pieces_adds_up(void **state)
 {
   (void)state;
@@ -601,6 +630,7 @@ int main(void)
       cmocka_unit_test(outputs_of_another_type_or_shape_are_taken_and_counted),
       cmocka_unit_test(strict_outputs_refuse_what_is_not_as_configured),
       cmocka_unit_test(a_second_final_response_is_dropped),
+      cmocka_unit_test(a_policys_data_stands_beside_the_usual_data),
       cmocka_unit_test(data_in_many_pieces_adds_up),
       cmocka_unit_test(an_answer_without_an_end_gets_one_although_the_client_keeps_it),
       cmocka_unit_test(a_released_request_can_be_cancelled_but_not_answer),
