@@ -22,10 +22,6 @@ static void check_input(const infer_json_input *input)
 {
   uint64_t count = 1;
   CHECK(input->name != NULL);
-  if (input->element_count == 0) {
-    CHECK(input->shape_count == 0 && input->data_size == 0);
-    return;
-  }
   for (size_t i = 0; i < input->shape_count; i++)
     CHECK(!__builtin_mul_overflow(count, (uint64_t)input->shape[i], &count));
   CHECK(count == input->element_count);

@@ -118,7 +118,9 @@ static const struct {
     {"{\"PAIRS\":[0,0,0,0]}", "PAIRS", {2, 2}, 2, "\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0", 16},
     {"{\"FLAG\":true}", "FLAG", {1, 1}, 2, "\1", 1},
     {"{\"FLAG\":[true,false,true]}", "FLAG", {3, 1}, 2, "\1\0\1", 3},
-    {"{\"FLAG\":[]}", "FLAG", {0}, 0, "", 0},
+    {"{\"FLAG\":[]}", "FLAG", {0, 1}, 2, "", 0},
+    {"{\"TEXT\":[]}", "TEXT", {1, 0}, 2, "", 0},
+    {"{\"PAIRS\":[]}", "PAIRS", {0, 2}, 2, "", 0},
     {"{\"parameters\":{\"ONE\":1}}", "ONE", {1}, 1, "\1\0\0\0", 4},
 };
 
@@ -176,6 +178,8 @@ static void what_does_not_fit_is_refused(void **state)
       {"{\"PAIRS\":[1,2,3]}", "The schema can not convert input 'PAIRS'"},
       {"{\"PAIRS\":1}", "The schema can not convert input 'PAIRS'"},
       {"{\"NONE\":1}", "The schema can not convert input 'NONE'"},
+      {"{\"ONE\":[]}", "The schema can not convert input 'ONE' to tensor with proper shape"},
+      {"{\"PAIRS\":[[]]}", "The schema can not convert input 'PAIRS'"},
       {"{\"ONE\":\"1\"}", "Unable to parse 'data': attempt to access JSON non-signed-integer as "
                           "signed-integer: ONE: "},
       {"{\"ONE\":3000000000}", "an integer in [-2147483648, 2147483647]"},

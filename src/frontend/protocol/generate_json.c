@@ -91,7 +91,8 @@ static error *wrong_shape(const char *name)
                    "The schema can not convert input '%s' to tensor with proper shape", name);
 }
 
-// Spreads `count` elements over the input's shape.
+// Spreads `count` elements over the input's shape, as Triton: those of an empty list over the last
+// dimension that may be any.
 static error *choose_shape(const generate_input *from, uint64_t count, arena *a,
                            infer_json_input *input)
 {
@@ -141,10 +142,6 @@ static error *read_value(generate_context *g, json_cursor *c, const json_place *
     RETURN_IF_ERROR(json_elements(&ahead, place, count_element, &count));
   *input =
       (infer_json_input){.name = from->name, .datatype = from->datatype, .element_count = count};
-  if (count == 0) {
-    *c = ahead;
-    return NULL;
-  }
   RETURN_IF_ERROR(choose_shape(from, count, c->arena, input));
   // An array's text has two characters for each element: the product cannot overflow.
   RETURN_IF_ERROR(check_size(g, from->name, count * protocol_datatype_size(from->datatype)));
