@@ -12,6 +12,8 @@ static error *refusal_error(const request *r, refusal reason)
   switch (reason) {
   case REFUSAL_QUEUE_FULL:
     return request_error(r, ERROR_UNAVAILABLE, "Exceeds maximum queue size");
+  case REFUSAL_NO_MEMORY:
+    return error_no_memory();
   case REFUSAL_TIMEOUT:
     return error_new(ERROR_UNAVAILABLE, "Request timeout expired");
   case REFUSAL_CANCELLED:

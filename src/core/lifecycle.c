@@ -9,12 +9,13 @@
 #include "base/log.h"
 #include "core/server_internal.h"
 
+#include <assert.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
-// Of what was loaded from files in the request: any folder is newer, so the next plain load is from
-// the repository.
+// Of what came with the request, files or a configuration: any folder is newer, so the next plain
+// load goes back to what the folder says.
 #define NEVER_CHANGED 0
 
 // The load of one version.
@@ -113,10 +114,12 @@ static void retire_unwanted(load_operation *o, model_heap *dropped)
 static void publish(load_operation *o, model_heap *dropped)
 {
   model_entry *entry = o->entry;
+  assert(entry->busy && o->config != NULL);
   retire_unwanted(o, dropped);
   for (size_t i = 0; i < o->job_count; i++) {
     load_job *job = &o->jobs[i];
     version_slot *v = model_entry_version(entry, job->version);
+    assert(job->loaded != NULL && (v->ready != NULL) == (v->state == VERSION_READY));
     put(dropped, v->ready);
     v->ready = job->loaded;
     v->change = job->change;
@@ -370,7 +373,7 @@ static error *plan(load_operation *o, const repository_model *found, const char 
     note_failure(o->entry, error_message(e));
     e = poll_failure(found->name, config_json != NULL, e);
   } else if (!*unchanged) {
-    o->change = o->upload != NULL ? 0 : config_json != NULL ? clock_realtime_ns() : folder.change;
+    o->change = config_json != NULL ? NEVER_CHANGED : folder.change;
     o->folder = folder.path;
     folder.path = NULL;
     e = select_versions(o, &folder);

@@ -23,6 +23,7 @@ static model *take_dead(live_models *live)
   if (m == NULL)
     return NULL;
   live->dead = m->dead_next;
+  assert(refcount_peek(&m->target.references) == 0);
   if (m->live_previous != NULL)
     m->live_previous->live_next = m->live_next;
   else
@@ -41,6 +42,7 @@ static void destroy(load_task *burial)
   model_destroy(m);
   live->tell(live->context, name != NULL ? name : "", version, m);
   LOCK_SCOPE(&live->lock);
+  assert(live->count > 0);
   live->count--;
   pthread_cond_broadcast(&live->gone);
 }

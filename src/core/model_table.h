@@ -46,7 +46,8 @@ typedef struct model_entry {
   bool busy;           // a load or unload has it; see model_entry_acquire
   pthread_cond_t idle; // busy fell
   uint64_t unloads;    // unloads asked for so far: one that comes during a load makes it fail
-  uint64_t change;     // newest change that the last load took in, ns since 1970; 0: not loaded
+  uint64_t change;     // newest change that the last load took in, ns since 1970; 0: not loaded, or
+                       // with a configuration of the request
   Inference__ModelConfig *config; // as read for the last load, owned; NULL: not loaded
 } model_entry;
 

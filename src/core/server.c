@@ -198,15 +198,15 @@ static void stop_model(void *context, model *m, double load_seconds)
   model_stop(m);
 }
 
-static void abandon_model(void *context, model *m, double load_seconds)
+static void warn_of_cut(void *context, model *m, double load_seconds)
 {
+  (void)context;
   (void)load_seconds;
   uint64_t inside = model_inflight(m);
   if (inside > 0)
     log_warning("model '%s' (version %" PRId64 ") has %" PRIu64
                 " in-flight inferences that are cut off",
                 model_name(m), model_version(m), inside);
-  (void)context;
 }
 
 static void count_inflight(void *context, model *m, double load_seconds)
@@ -234,24 +234,14 @@ static bool drain(server *s, uint64_t deadline_ns)
   return true;
 }
 
-// Answers what is still queued. The models are referenced meanwhile: the answers drop references.
+// Answers what is still queued, also for versions that are leaving: unloaded or replaced. They are
+// referenced meanwhile, and their list is not locked: the answers drop references.
 static void abandon_queues(server *s)
 {
-  model_entry *entry = NULL;
-  live_models_visit(&s->live, abandon_model, NULL);
-  while ((entry = model_table_next(&s->models, entry)) != NULL) {
-    for (size_t k = 0; k < entry->version_count; k++) {
-      model *m = NULL;
-      pthread_mutex_lock(&entry->lock);
-      if (k < entry->version_count && entry->versions[k].ready != NULL)
-        m = model_ref(entry->versions[k].ready);
-      pthread_mutex_unlock(&entry->lock);
-      if (m == NULL)
-        continue;
-      model_abandon_queue(m);
-      model_unref(m);
-    }
-  }
+  model *m = NULL;
+  live_models_visit(&s->live, warn_of_cut, NULL);
+  while ((m = live_models_next(&s->live, m)) != NULL)
+    model_abandon_queue(m);
 }
 
 // Waits for the start-up thread, whose loads fail early now; false when the time is over.
@@ -326,6 +316,14 @@ static error *check_control(const server *s)
   return NULL;
 }
 
+static error *check_name(const char *name)
+{
+  error *e = repository_check_name(name);
+  return e == NULL
+             ? NULL
+             : error_wrap(e, "failed to load '%s', failed to poll from model repository", name);
+}
+
 static error *not_polled(const char *name, const char *reason)
 {
   log_error("failed to poll model '%s': %s.", name, reason);
@@ -336,7 +334,7 @@ static error *not_polled(const char *name, const char *reason)
 error *server_load_model(server *s, const char *name, const char *config_json)
 {
   RETURN_IF_ERROR(check_control(s));
-  RETURN_IF_ERROR(repository_check_name(name));
+  RETURN_IF_ERROR(check_name(name));
   repository_listing listing;
   load_operation *operation = NULL;
   const repository_model *found = NULL;
@@ -365,10 +363,12 @@ error *server_load_model_files(server *s, const char *name, const char *config_j
   upload *stored;
   load_operation *operation;
   RETURN_IF_ERROR(check_control(s));
-  RETURN_IF_ERROR(repository_check_name(name));
+  RETURN_IF_ERROR(check_name(name));
   if (config_json == NULL)
     return error_new(ERROR_INVALID_ARG,
-                     "Load parameter 'config' must be specified for model file override");
+                     "failed to load '%s', failed to poll from model repository: Load parameter "
+                     "'config' must be specified for model file override",
+                     name);
   error *e = upload_new(name, files, count, &stored);
   if (e != NULL)
     return error_wrap(e, "failed to load '%s', failed to poll from model repository", name);

@@ -18,6 +18,7 @@
 #include "frontend/protocol/shared_memory.h"
 #include "nereid/nereid.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <poll.h>
 #include <signal.h>
@@ -29,6 +30,8 @@
 #include <unistd.h>
 
 #define NS_PER_SECOND UINT64_C(1000000000)
+#define LAST_ANSWERS_NS                                                                            \
+  NS_PER_SECOND // how long answers given at the exit timeout may take to leave
 
 typedef struct life {
   const daemon_options *options;
@@ -246,25 +249,35 @@ static size_t drain_http(http_server *http, uint64_t deadline_ns)
   return http == NULL ? 0 : http_server_drain(http, deadline_ns);
 }
 
-// Answers what was accepted, at most until the exit timeout; metrics stay up meanwhile.
+// Waits for answers on all ports at once, until that moment of clock_monotonic_ns.
+static void drain_ports(life *l, uint64_t deadline_ns)
+{
+  grpc_port_drain(l->grpc, 0); // begins
+  grpc_port_drain(l->admin_grpc, 0);
+  size_t left = drain_http(l->http, deadline_ns) + drain_http(l->admin_http, deadline_ns);
+  if (left > 0)
+    front_log_warning("%zu HTTP requests were not answered in time", left);
+  left = grpc_port_drain(l->grpc, deadline_ns) + grpc_port_drain(l->admin_grpc, deadline_ns);
+  if (left > 0)
+    front_log_warning("%zu gRPC calls were not over in time", left);
+}
+
+// Answers what was accepted, at most until the exit timeout; metrics stay up meanwhile. A stop that
+// fails refuses what is still queued: these answers have a moment of their own to be sent in.
 static void *drain(void *pointer)
 {
   life *l = pointer;
   serve_on(l, (uint64_t)l->options->shutdown_delay_seconds);
   uint64_t timeout = (uint64_t)l->options->exit_timeout_seconds;
   uint64_t deadline = clock_monotonic_ns() + timeout * NS_PER_SECOND;
-  grpc_port_drain(l->grpc, 0); // begins: both drain at once
-  grpc_port_drain(l->admin_grpc, 0);
-  size_t left = drain_http(l->http, deadline) + drain_http(l->admin_http, deadline);
-  if (left > 0)
-    front_log_warning("%zu HTTP requests were not answered in time", left);
-  left = grpc_port_drain(l->grpc, deadline) + grpc_port_drain(l->admin_grpc, deadline);
-  if (left > 0)
-    front_log_warning("%zu gRPC calls were not over in time", left);
+  drain_ports(l, deadline);
   uint64_t now = clock_monotonic_ns();
   uint64_t rest = deadline > now ? (deadline - now + NS_PER_SECOND - 1) / NS_PER_SECOND : 0;
   TRITONSERVER_ErrorDelete(TRITONSERVER_ServerSetExitTimeout(l->server, (unsigned)rest));
   l->stop_outcome = error_from_seam(TRITONSERVER_ServerStop(l->server));
+  if (l->stop_outcome != NULL)
+    drain_ports(l, clock_monotonic_ns() + LAST_ANSWERS_NS);
+  assert(!atomic_load(&l->drained));
   atomic_store(&l->drained, true);
   report(l);
   return NULL;

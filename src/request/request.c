@@ -258,7 +258,7 @@ error *request_add_output(request *r, const char *name)
 {
   slice text = slice_of(name);
   if (find_output(r, text) < r->requested_output_count)
-    return request_error(r, ERROR_INVALID_ARG, "output '%s' already exists in request", name);
+    return NULL; // it is given once, as by Triton 2.51
   void *outputs = r->requested_outputs;
   if (!arena_array_reserve(&r->memory, &outputs, r->requested_output_count,
                            &r->requested_output_capacity, sizeof(*r->requested_outputs)))

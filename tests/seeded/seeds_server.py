@@ -178,9 +178,9 @@ RACES = [
          "  while (entry->busy)\n    pthread_cond_wait(&entry->idle, &entry->lock);\n", "",
          unit("lifecycle_test", "tsan")),
     Seed("queue_unlocked", "race: the number of pending requests is read without the lock (2025-33254)", "src/schedule/scheduler.c",
-         "  pthread_mutex_lock(&s->lock);\n  if (s->stopped) {\n    pthread_mutex_unlock(&s->lock);\n    *reason = REFUSAL_STOPPED;\n"
-         "    return false;\n  }\n",
-         "  if (s->stopped) {\n    *reason = REFUSAL_STOPPED;\n    return false;\n  }\n  pthread_mutex_lock(&s->lock);\n",
+         "  pthread_mutex_lock(&s->lock);\n  if (!push(s, item, now_ns, reason)) {",
+         "  if (s->stopped) {\n    *reason = REFUSAL_STOPPED;\n    return false;\n  }\n  pthread_mutex_lock(&s->lock);\n"
+         "  if (!push(s, item, now_ns, reason)) {",
          unit("scheduler_test", "tsan")),
     Seed("exchange_unlocked", "race: a request ends while the watcher cancels it (2025-23322)", f"{HTTP}/connections.c",
          "  LOCK_SCOPE(&c->exchange_mutex);\n  c->exchange = x;", "  c->exchange = x;",
