@@ -233,7 +233,8 @@ static bool visit_pyenv_versions(const package_walk *w, const char *root, const 
   for (const char *at = text; !done && *at != '\0';) {
     size_t size = strcspn(at, ":\r\n \t");
     char name[MOST_VERSION_BYTES];
-    if (size > 0 && size < sizeof name && memchr(at, '/', size) == NULL && *at != '#') {
+    if (size > 0 && size < sizeof name && memchr(at, '/', size) == NULL && *at != '#' &&
+        *at != '.') {
       snprintf(name, sizeof name, "%.*s", (int)size, at);
       bool exact = put(path, "%s/%s", folder, name) && is_folder(w->system, path);
       snprintf(name + size, sizeof name - size, "%s", exact ? "" : ".");

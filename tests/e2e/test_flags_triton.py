@@ -184,8 +184,7 @@ def test_vertex_ai_closes_the_other_ports(launch):
 def test_who_speaks_of_clients_certificates_wants_tls(launch, tmp_path):
     certificates = make_certificates(tmp_path)
     server = launch([*LOCAL, "--grpc-use-ssl-mutual=false", *tls_flags(certificates, protocol="grpc")[:2]])
-    wait_for("the server", lambda: answers(server))
-    port = int(re.search(r"Started GRPCInferenceService at .*:(\d+)", server.log).group(1))
+    port = server.grpc_port
     context = ssl.create_default_context(cafile=certificates / "ca.pem")
     context.set_alpn_protocols(["h2"])
     with socket.create_connection(("127.0.0.1", port), DEADLINE) as plain, context.wrap_socket(plain, server_hostname="localhost") as tls:

@@ -358,7 +358,9 @@ static void shims_of_pyenv_lead_to_the_version_that_is_chosen(void **state)
   text("/home/me/.python-version", "# mine\n3.12.1\n");
   assert_found("/home/me/.pyenv/versions/3.12.1/lib/python3.12/site-packages/onnxruntime/capi/"
                "libonnxruntime.so.1.20.1");
-  set("PYENV_VERSION", "../../evil:3.9.18");
+  binary("/home/me/.pyenv/bin/python3");
+  package("/home/me/.pyenv/lib/python3.1/site-packages");
+  set("PYENV_VERSION", "../../evil:..:3.9.18");
   assert_found("/home/me/.pyenv/versions/3.9.18/lib/python3.9/site-packages/onnxruntime/capi/"
                "libonnxruntime.so.1.20.1");
 }
