@@ -15,7 +15,7 @@ import urllib.error
 import urllib.request
 
 import pytest
-from tiers import is_quick
+from tiers import is_alone, is_quick
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 BUILD = (ROOT / os.environ.get("NEREID_BUILD", "build/release")).resolve()
@@ -305,12 +305,15 @@ def copy_model(repository, name):
 
 def pytest_addoption(parser):
     parser.addoption("--quick", action="store_true", help="only the tests of scripts/test without --all (tiers.py)")
+    parser.addoption("--part", choices=("beside", "alone"), help="only the tests that others may run beside; only those that run alone")
 
 
 def pytest_collection_modifyitems(config, items):
-    if config.getoption("--quick"):
-        config.hook.pytest_deselected(items=[item for item in items if not is_quick(item)])
-        items[:] = filter(is_quick, items)
+    part = config.getoption("--part")
+    chosen = [item for item in items
+              if (part is None or is_alone(item) == (part == "alone")) and (is_quick(item) or not config.getoption("--quick"))]
+    config.hook.pytest_deselected(items=[item for item in items if item not in set(chosen)])
+    items[:] = chosen
     skip_strict_sandbox(items)
 
 
