@@ -9,10 +9,12 @@
 
 void worker_place_get(worker_place *place)
 {
-  *place = (worker_place){0};
-  place->known =
-      sched_getaffinity(0, sizeof place->cores, &place->cores) == 0 &&
-      syscall(SYS_get_mempolicy, &place->mode, place->nodes, PLACE_NODES_MOST, NULL, 0) == 0;
+  worker_place now = {.mode = MPOL_DEFAULT}, memory = {0};
+  // A container may not be allowed to ask; then nobody there has set another one.
+  if (syscall(SYS_get_mempolicy, &memory.mode, memory.nodes, PLACE_NODES_MOST, NULL, 0) == 0)
+    now = memory;
+  now.known = sched_getaffinity(0, sizeof now.cores, &now.cores) == 0;
+  *place = now;
 }
 
 static bool same_cores(const worker_place *a, const worker_place *b)
