@@ -30,8 +30,8 @@
 #include <unistd.h>
 
 #define NS_PER_SECOND UINT64_C(1000000000)
-#define LAST_ANSWERS_NS                                                                            \
-  NS_PER_SECOND // how long answers given at the exit timeout may take to leave
+// How long the answers that are given at the exit timeout may take to leave.
+#define LAST_ANSWERS_NS NS_PER_SECOND
 
 typedef struct life {
   const daemon_options *options;
