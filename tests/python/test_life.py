@@ -141,9 +141,12 @@ def test_workers_leave_signals_for_the_server_to_it_and_their_programs_do_not(st
                 os.kill(os.getpid(), {number})
                 program = subprocess.Popen(["sleep", "1000"])
                 program.send_signal({number})
+                reading, writing = os.pipe()
                 child = os.fork()
                 if child == 0:
+                    os.write(writing, b"x")
                     time.sleep(1000)
+                os.read(reading, 1)
                 os.kill(child, {number})
                 said = {{"program": program.wait(), "child": -os.WTERMSIG(os.waitpid(child, 0)[1])}}
                 return [pb_utils.InferenceResponse(parameters=said)]

@@ -6,6 +6,7 @@
 #include <assert.h>
 #include <fcntl.h>
 #include <pthread.h>
+#include <stdlib.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -88,6 +89,8 @@ void writable_give_back(void *taken, size_t size)
     return;
   size_t count = (size + page - 1) / page;
   // Old contents would be seen in place of the next tensor's.
-  if (is_written(taken, count) && madvise(taken, count * page, MADV_DONTNEED) != 0)
-    Py_FatalError("cannot forget what a model has written to an input");
+  if (is_written(taken, count) && madvise(taken, count * page, MADV_DONTNEED) != 0) {
+    perror("cannot forget what a model has written to an input");
+    abort();
+  }
 }
