@@ -150,7 +150,14 @@ static TRITONSERVER_Error *set_completed(python_model *self, const char *complet
     return backend_error(TRITONSERVER_ERROR_INTERNAL, "Failed to parse auto-complete JSON.");
   TRITONSERVER_Error *error = backend_model_set_config(self->server_model, config);
   json_decref(config);
-  return error;
+  if (error == NULL || TRITONSERVER_ErrorCode(error) != TRITONSERVER_ERROR_INVALID_ARG)
+    return error;
+  // As in Triton: what is read, but makes no valid configuration, fails the load later.
+  BACKEND_LOG_WARN("model '%s': what auto_complete_config gave is no configuration and is left out, "
+                   "the model is loaded without it: %s",
+                   self->name, TRITONSERVER_ErrorMessage(error));
+  TRITONSERVER_ErrorDelete(error);
+  return NULL;
 }
 
 static TRITONSERVER_Error *complete(python_model *self)

@@ -7,6 +7,7 @@
 #include "host_thread.h"
 #include "worker_calls.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -194,6 +195,7 @@ static void let_go(worker_keeper *self)
 {
   pthread_mutex_lock(&self->lock);
   worker_link *link = self->link;
+  assert(self->ended >= self->number);
   self->link = NULL;
   supervised_release(self->process);
   self->process = NULL;
@@ -215,6 +217,7 @@ static void *bring_up(void *argument)
     error = keeper_initialize(self, link, worker_keeper_name(self), self->arguments);
   worker_link_unref(link);
   pthread_mutex_lock(&self->lock);
+  assert(self->state != KEEPER_READY); // nobody else makes it so
   if (error == NULL && self->state == KEEPER_STARTING) {
     self->state = KEEPER_READY;
     self->ready_ns = backend_now_ns();
@@ -504,6 +507,7 @@ bool keeper_take_turn_locked(worker_keeper *self, uint64_t deadline_ns)
 
 void keeper_end_turn_locked(worker_keeper *self)
 {
+  assert(self->working > 0);
   self->working--;
   if (self->waiting > 0 && self->working == 0)
     pthread_cond_broadcast(&self->changed);

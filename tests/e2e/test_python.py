@@ -1,6 +1,7 @@
 """Python models through real clients: data of all kinds, batches, configuration, life of workers."""
 import json
 import os
+import pathlib
 
 import numpy as np
 import pytest
@@ -153,6 +154,49 @@ def test_the_worker_that_completes_the_configuration_becomes_the_first_instance(
     assert [i["name"] for i in config["input"] + config["output"]] == ["IN", "OUT"]
     assert f"completed by {worker_of(server, 'auto')}" in server.log
     assert len(children(server.process.pid)) == 1
+
+
+@pytest.mark.parametrize("added", [
+    'config.add_output({"name": "MORE", "data_type": "TYPE_FLOAT", "dims": [4]})',
+    'config.add_output({"name": "MORE", "data_type": "TYPE_FP32", "dims": ["a"]})',
+    'config.as_dict()["nonsense"] = 1',
+])
+def test_what_is_completed_to_no_configuration_is_left_out_and_told(start_server, repository, added):
+    """Triton 2.51 loads such models too, without a word."""
+    make_python(repository, "echo", f"""
+        @staticmethod
+        def auto_complete_config(config):
+            {added}
+            return config
+        """ + ECHO.replace("\n", "\n        "))
+    server = start_server(repository)
+    assert infer(server, "echo", [1, 2]).tolist() == [1, 2]
+    assert "model 'echo': what auto_complete_config gave is no configuration and is left out" in server.log
+
+
+@pytest.mark.parametrize("size", [3, 40000])
+def test_what_a_model_writes_does_not_reach_its_clients_memory(start_server, repository, size):
+    make_python(repository, "writes", """
+        def execute(self, requests):
+            for request in requests:
+                array = value(request)
+                array *= 2
+            return [answer(value(request)) for request in requests]
+        """)
+    server = start_server(repository, flags=["--allow-client-shm=true"])
+    key, sent = f"nereid-writes-{os.getpid()}", np.arange(size, dtype=np.int32)
+    path = pathlib.Path("/dev/shm") / key
+    path.write_bytes(sent.tobytes())
+    try:
+        with triton.InferenceServerClient(server.url) as client:
+            client.register_system_shared_memory("r", f"/{key}", sent.nbytes)
+            asked = triton.InferInput("IN", [size], "INT32")
+            asked.set_shared_memory("r", sent.nbytes)
+            for _ in range(2):
+                assert (client.infer("writes", [asked]).as_numpy("OUT") == 2 * sent).all()
+        assert path.read_bytes() == sent.tobytes()
+    finally:
+        path.unlink()
 
 
 def test_instances_are_processes(start_server, repository):

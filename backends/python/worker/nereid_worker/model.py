@@ -47,6 +47,7 @@ class Loaded:
         self.utils._model_dir = os.path.join(about["model_path"], about["model_version"])
         for folder in about["search"]:
             sys.path.append(folder)
+        sys.path.append("")  # the server's working directory
         importlib.invalidate_caches()
         module = importlib.import_module(about["module"])
         self.kind = module.TritonPythonModel
