@@ -164,6 +164,19 @@ static error *set_repository(TRITONSERVER_ServerOptions *s, const daemon_options
   return error_from_seam(TRITONSERVER_ServerOptionsSetModelNamespacing(s, o->model_namespacing));
 }
 
+// Keeps links to the repositories and to these folders.
+static error *set_links(TRITONSERVER_ServerOptions *s, const daemon_options *o)
+{
+  static const char setting[] = "nereid-repository-allow";
+  if (!o->secure)
+    return NULL;
+  TRY(TRITONSERVER_ServerOptionsSetBackendConfig(s, "", setting, ""));
+  for (size_t i = 0; i < o->model_repository_allows.count; i++)
+    TRY(TRITONSERVER_ServerOptionsSetBackendConfig(s, "", setting,
+                                                   o->model_repository_allows.items[i]));
+  return NULL;
+}
+
 static error *set_backends(TRITONSERVER_ServerOptions *s, const daemon_options *o)
 {
   static const grouped_flag backend_config = {"backend-config", "[<backend>,]<setting>=<value>",
@@ -171,6 +184,7 @@ static error *set_backends(TRITONSERVER_ServerOptions *s, const daemon_options *
   static const grouped_flag host_policy = {"host-policy", "<policy>,<setting>=<value>", true,
                                            TRITONSERVER_ServerOptionsSetHostPolicy};
   RETURN_IF_ERROR(set_backend_directory(s, o->backend_directory));
+  RETURN_IF_ERROR(set_links(s, o));
   // before --backend-config, which may say otherwise
   TRY(TRITONSERVER_ServerOptionsSetBackendConfig(s, "", "worker-sandbox", o->worker_sandbox));
   RETURN_IF_ERROR(set_all_grouped(s, &backend_config, &o->backend_configs));
