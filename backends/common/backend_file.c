@@ -40,38 +40,44 @@ static TRITONSERVER_Error *reopen(int found, const char *path, bool is_folder, i
   return *descriptor >= 0 ? NULL : open_failure(path);
 }
 
-static TRITONSERVER_Error *open_by_name(TRITONBACKEND_Model *model, const char *path,
-                                        bool is_folder, int *descriptor)
+static TRITONSERVER_Error *open_by_name(const char *path, bool is_folder, int *descriptor)
 {
-  TRITONBACKEND_ArtifactType type;
-  const char *folder;
-  char *full = NULL;
-  BACKEND_RETURN_IF_ERROR(TRITONBACKEND_ModelRepository(model, &type, &folder));
-  if (asprintf(&full, "%s/%s", folder, path) < 0)
-    return backend_error_no_memory("a path");
-  int found = open(full, O_PATH | O_CLOEXEC);
+  int found = open(path, O_PATH | O_CLOEXEC);
   TRITONSERVER_Error *error =
-      found < 0 ? open_failure(full) : reopen(found, full, is_folder, descriptor);
+      found < 0 ? open_failure(path) : reopen(found, path, is_folder, descriptor);
   if (found >= 0)
     close(found);
-  free(full);
   return error;
+}
+
+static TRITONSERVER_Error *ask_server(TRITONBACKEND_Model *model, const char *path,
+                                      const char *full, bool is_folder, int *descriptor)
+{
+  TRITONSERVER_Error *error = NEREID_ModelOpen(model, path, is_folder, descriptor);
+  if (error == NULL || TRITONSERVER_ErrorCode(error) != TRITONSERVER_ERROR_NOT_FOUND)
+    return error;
+  TRITONSERVER_Error *absent =
+      backend_error(TRITONSERVER_ERROR_UNAVAILABLE, "unable to find '%s': %s", full,
+                    TRITONSERVER_ErrorMessage(error));
+  TRITONSERVER_ErrorDelete(error);
+  return absent;
 }
 
 static TRITONSERVER_Error *open_in_model(TRITONBACKEND_Model *model, const char *path,
                                          bool is_folder, int *descriptor)
 {
+  TRITONBACKEND_ArtifactType type;
+  const char *folder;
+  char *full = NULL;
   *descriptor = -1;
-  if (NEREID_ModelOpen == NULL)
-    return open_by_name(model, path, is_folder, descriptor);
-  TRITONSERVER_Error *error = NEREID_ModelOpen(model, path, is_folder, descriptor);
-  if (error == NULL || TRITONSERVER_ErrorCode(error) != TRITONSERVER_ERROR_NOT_FOUND)
-    return error;
-  TRITONSERVER_Error *absent =
-      backend_error(TRITONSERVER_ERROR_UNAVAILABLE, "unable to find '%s': %s", path,
-                    TRITONSERVER_ErrorMessage(error));
-  TRITONSERVER_ErrorDelete(error);
-  return absent;
+  BACKEND_RETURN_IF_ERROR(TRITONBACKEND_ModelRepository(model, &type, &folder));
+  if (asprintf(&full, "%s/%s", folder, path) < 0)
+    return backend_error_no_memory("a path");
+  TRITONSERVER_Error *error = NEREID_ModelOpen == NULL
+                                  ? open_by_name(full, is_folder, descriptor)
+                                  : ask_server(model, path, full, is_folder, descriptor);
+  free(full);
+  return error;
 }
 
 TRITONSERVER_Error *backend_version_path(TRITONBACKEND_Model *model, const char *file, char **path)

@@ -14,7 +14,7 @@
 #include <unistd.h>
 
 enum {
-  FILES_MOST = 65536 // a folder of blobs may have many
+  FILES_MOST = 4096 // a folder of blobs may have more than the kernel maps
 };
 
 static bool has(const onnx_data_files *self, const char *name)

@@ -103,6 +103,10 @@ error *file_stamp_take(const file_root *root, const char *name, const char *fold
                        file_stamp *stamp, error **refused)
 {
   walk w = {.folder = folder, .refused = refused};
+  file_entry itself;
+  *stamp = (file_stamp){0};
+  RETURN_IF_ERROR(files_look(root, name, &itself)); // another one of this name may be older
+  w.stamp.targets = itself.identity;
   error *e = walk_entry(&w, root, name, DEPTH_MOST, kind);
   *stamp = w.stamp;
   free(w.entered);

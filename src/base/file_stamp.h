@@ -7,7 +7,7 @@
 
 typedef struct file_stamp {
   uint64_t newest_ns; // of all changes of contents and of entries, since 1970
-  uint64_t targets;   // which files and folders the links lead to
+  uint64_t targets;   // which file or folder it is, and which ones the links in it lead to
 } file_stamp;
 
 // The stamp of the entry `name` of `root` and, for a folder, of all below it. What is absent does

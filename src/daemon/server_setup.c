@@ -2,6 +2,7 @@
 #include "daemon/server_setup.h"
 
 #include "base/text.h"
+#include "frontend/protocol/front_log.h"
 #include "frontend/protocol/log_settings.h"
 #include "frontend/protocol/seam_error.h"
 
@@ -168,6 +169,9 @@ static error *set_repository(TRITONSERVER_ServerOptions *s, const daemon_options
 static error *set_links(TRITONSERVER_ServerOptions *s, const daemon_options *o)
 {
   static const char setting[] = "nereid-repository-allow";
+  if (!o->secure && o->model_repository_allows.count > 0)
+    front_log_warning("--model-repository-allow has no effect without --secure: links are followed "
+                      "wherever they lead");
   if (!o->secure)
     return NULL;
   TRY(TRITONSERVER_ServerOptionsSetBackendConfig(s, "", setting, ""));

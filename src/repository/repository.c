@@ -257,6 +257,12 @@ static error *has_parts(const file_root *folder, bool *is_model)
   return e;
 }
 
+// Folders of a file system's own, which often only root can read.
+static bool is_of_system(const char *name)
+{
+  return name[0] == '.' || strcmp(name, "lost+found") == 0;
+}
+
 static error *is_model_in(const char *repository, const char *name, const file_policy *links,
                           bool *is_model)
 {
@@ -266,7 +272,8 @@ static error *is_model_in(const char *repository, const char *name, const file_p
   AUTO_ERROR error *e = files_open_folder(&root, name, &folder);
   if (e == NULL)
     return has_parts(&folder, is_model);
-  *is_model = error_get_code(e) != ERROR_NOT_FOUND && error_get_code(e) != ERROR_INVALID_ARG;
+  *is_model = error_get_code(e) != ERROR_NOT_FOUND && error_get_code(e) != ERROR_INVALID_ARG &&
+              !is_of_system(name);
   return NULL;
 }
 

@@ -45,22 +45,22 @@ def store(repository):
 # ---- layouts that are served ----
 
 
-def adder(data=None):
+def adder(data=None, number=5):
     """An ONNX file: Y = X + 5. The 5 is in the file `data` beside it, if that is given."""
     graph = helper.make_graph(
         [helper.make_node("Add", ["X", "five"], ["Y"])], "adder",
         [helper.make_tensor_value_info("X", TensorProto.FLOAT, ("batch", 1024))],
         [helper.make_tensor_value_info("Y", TensorProto.FLOAT, ("batch", 1024))],
-        [numpy_helper.from_array(np.full((1, 1024), 5, np.float32), "five")])
+        [numpy_helper.from_array(np.full((1, 1024), number, np.float32), "five")])
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8)
     if data is not None:
         onnx.external_data_helper.convert_model_to_external_data(model, location=data, size_threshold=0)
     return model
 
 
-def put_adder(path, data=None):
+def put_adder(path, data=None, number=5):
     path.parent.mkdir(parents=True, exist_ok=True)
-    onnx.save_model(adder(data), str(path))
+    onnx.save_model(adder(data, number), str(path))
     return path
 
 
@@ -321,6 +321,22 @@ def test_links_that_lead_elsewhere_are_changes(start, grpc_side, repository, sto
     assert reloads("m") and not reloads("m")
 
 
+@pytest.mark.parametrize("way", ["the model", "its version", "a link behind the link"])
+def test_an_older_model_serves_when_its_link_leads_back_to_it(start_server, repository, store, way):
+    for number in (12, 13):
+        put_adder(store / f"v{number}/1/model.onnx", number=number)
+    moving = {"the model": repository / "m", "its version": repository / "m/1", "a link behind the link": store / "current"}[way]
+    inside = "/1" if way == "its version" else ""
+    link(moving, f"{store}/v13{inside}")
+    if way == "a link behind the link":
+        link(repository / "m", moving)
+    server = start_server(repository, flags=[*EXPLICIT, "--load-model=m"])
+    for number in (13, 12, 13):
+        point(moving, f"{store}/v{number}{inside}")
+        assert server.ask("/v2/repository/models/m/load", b"").status == 200
+        assert answer_of(server, "m") == 7 + number
+
+
 # ---- paths in requests ----
 
 
@@ -385,6 +401,21 @@ def test_folders_that_are_no_models_are_listed_and_keep_nothing_from_being_ready
     answer = server.ask("/v2/repository/models/empty/load", b"")
     assert answer.status == 500 and "failed to load 'empty', failed to poll from model repository" in answer.text
     assert server.ask("/v2/health/ready").status == 200
+
+
+def test_a_lost_and_found_that_only_root_may_read_does_not_end_the_start(start_server, repository):
+    """As at the top of a volume. A model that may not be read does."""
+    make_identity(repository, "m")
+    (repository / "lost+found").mkdir(mode=0)
+    (repository / ".Trash-1000").mkdir(mode=0)
+    rights = ["setpriv", "--bounding-set=-dac_override,-dac_read_search"] if os.geteuid() == 0 else []
+    server = start_server(repository, flags=["--exit-on-error=true"], wrapper=rights)
+    assert state_of(server, "lost+found") == [None] and state_of(server, "m") == ["READY"]
+    server.stop()
+    make_identity(repository, "closed").chmod(0)
+    server = start_server(repository, flags=["--exit-on-error=false"], wrapper=rights, ready=False)
+    wait_for("the end of the start", lambda: "serving the others" in server.log)
+    assert state_of(server, "closed") == ["UNAVAILABLE"] and "failed to open 'closed': Permission denied" in server.log
 
 
 def test_what_cannot_be_polled_does_not_keep_the_server_from_being_ready_and_what_does_not_load_does(start, repository):
@@ -456,6 +487,20 @@ def test_the_reason_why_a_model_cannot_be_loaded_again_is_told(start, grpc_side,
     shutil.move(repository.parent / "moved", repository / "m")
     (repository / "m/1/new").write_text("x")
     assert server.ask("/v2/repository/models/m/load", b"").status == 200
+
+
+def test_a_python_model_whose_folder_is_gone_names_it_when_its_worker_has_to_start_again(start_server, repository):
+    make_python(repository, "m", """
+        def execute(self, requests):
+            os._exit(3)
+        """)
+    server = start_server(repository)
+    body = b'{"inputs":[{"name":"IN","shape":[1],"datatype":"INT32","data":[4]}]}'
+    shutil.rmtree(repository / "m")
+    assert "exited with status 3" in server.ask("/v2/models/m/infer", body).text
+    said = f"No such file or directory: '{repository}/m/1/model.py'"
+    wait_for("the reason", lambda: said in server.ask("/v2/models/m/infer", body).text)
+    assert said in server.ask("/v2/repository/index", b"").text
 
 
 def test_a_thousand_models_start_and_are_listed(start_server, repository):

@@ -306,6 +306,20 @@ static void a_link_on_the_way_that_leads_elsewhere_is_a_change(void **state)
   assert_true(changes("data", &last));
 }
 
+static void another_folder_of_the_name_is_a_change_though_it_is_older(void **state)
+{
+  (void)state;
+  put_link("inside/current", "@outside/folder");
+  put_link("inside/version", "current"); // not the link that is exchanged
+  await_tick();
+  file_stamp last = stamp_of("version");
+  put_link("inside/current", "@allowed/folder");
+  assert_true(changes("version", &last));
+  put_link("inside/current", "@outside/folder");
+  assert_true(changes("version", &last));
+  assert_false(changes("version", &last));
+}
+
 static void links_in_a_circle_come_to_an_end(void **state)
 {
   (void)state;
@@ -339,6 +353,7 @@ int main(void)
       FILES_TEST(what_is_no_file_is_never_opened),
       FILES_TEST(changes_are_seen_through_links),
       FILES_TEST(a_link_on_the_way_that_leads_elsewhere_is_a_change),
+      FILES_TEST(another_folder_of_the_name_is_a_change_though_it_is_older),
       FILES_TEST(links_in_a_circle_come_to_an_end),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
