@@ -6,6 +6,7 @@ without a sanitizer's report.
 import os
 import pathlib
 import re
+import shlex
 import shutil
 import signal
 import subprocess
@@ -14,6 +15,7 @@ import urllib.error
 import urllib.request
 
 import pytest
+from tiers import is_alone, is_quick
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 BUILD = (ROOT / os.environ.get("NEREID_BUILD", "build/release")).resolve()
@@ -301,7 +303,28 @@ def copy_model(repository, name):
     return repository / name
 
 
-def pytest_collection_modifyitems(items):
+def pytest_addoption(parser):
+    parser.addoption("--quick", action="store_true", help="only the tests of scripts/test without --all (tiers.py)")
+    parser.addoption("--part", choices=("beside", "alone"), help="only the tests that others may run beside; only those that run alone")
+
+
+def pytest_collection_modifyitems(config, items):
+    part = config.getoption("--part")
+    chosen = [item for item in items
+              if (part is None or is_alone(item) == (part == "alone")) and (is_quick(item) or not config.getoption("--quick"))]
+    config.hook.pytest_deselected(items=[item for item in items if item not in set(chosen)])
+    items[:] = chosen
+    skip_strict_sandbox(items)
+
+
+def pytest_terminal_summary(terminalreporter):
+    """How to run again what failed, alone."""
+    failed = {report.nodeid for kind in ("failed", "error") for report in terminalreporter.getreports(kind)}
+    for nodeid in sorted(failed):
+        terminalreporter.write_line(f"again: NEREID_BUILD={os.path.relpath(BUILD, ROOT)} .venv/bin/python -m pytest {shlex.quote(nodeid)}")
+
+
+def skip_strict_sandbox(items):
     """Tests of the strict sandbox are skipped, with the launcher's words, where the system does not permit it.
 
     test_strict_is_had_or_refused_by_name runs everywhere.

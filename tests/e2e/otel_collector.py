@@ -9,7 +9,7 @@ from ports import free_port
 from tracing import Collector
 
 PROGRAM = ROOT / ".deps/collector/collector"
-needs_collector = pytest.mark.skipif(not PROGRAM.exists(), reason="scripts/setup --test builds an OpenTelemetry collector where there is Go")
+needs_collector = pytest.mark.skipif(not PROGRAM.exists(), reason="scripts/setup --all builds an OpenTelemetry collector where there is Go")
 
 
 class RealCollector(Collector):

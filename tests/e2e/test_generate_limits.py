@@ -54,7 +54,7 @@ def test_small_responses_that_waited_leave_no_memory(start_release, repository):
     shutil.copytree(ROOT / "tests/python_models/endless", repository / "endless")
     server = start_release(repository, flags=EVERYTHING)
     before = rss(server)
-    with Reader(server, "endless", receive_buffer=4096, INPUT0=[1]):
+    with Reader(server, "endless", receive_buffer=4096, INPUT0=[0]):
         wait_for("cancellation", lambda: "the stream is cut: the client left too many bytes" in server.log)
         assert rss(server) > before + (32 << 20)
     wait_for("the memory", lambda: rss(server) < before + (8 << 20))

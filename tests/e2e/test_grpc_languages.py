@@ -1,6 +1,6 @@
 """Clients that are not Triton's, unmodified: in Go and in Node, made from the public proto; KServe's own; grpcurl, which asks for it.
 
-Each of the first three is a program in tests/clients that asks and prints what it was answered; scripts/setup --test installs what they need where
+Each of the first three is a program in tests/clients that asks and prints what it was answered; scripts/setup --all installs what they need where
 their language is on the machine. The tests of a language that is not are skipped, and say so.
 """
 import base64
@@ -49,7 +49,7 @@ def asked(*command, **variables):
 
 def installed(folder):
     if not (folder / ".complete").exists():
-        pytest.skip(f"{folder.name}: scripts/setup --test could not install it, or was not run")
+        pytest.skip(f"{folder.name}: scripts/setup --all could not install it, or was not run")
     return folder
 
 

@@ -37,7 +37,7 @@ def failures(report):
     return found
 
 
-@pytest.mark.skipif(not H2SPEC.exists(), reason="scripts/setup --test installs h2spec where there is Go")
+@pytest.mark.skipif(not H2SPEC.exists(), reason="scripts/setup --all installs h2spec where there is Go")
 def test_what_h2spec_finds_is_explained(target):
     with survives(target):
         run = subprocess.run([H2SPEC, "--strict", "-h", "127.0.0.1", "-p", str(target.grpc_port), "-o", "2"],
