@@ -131,6 +131,15 @@ TRITONSERVER_Error *TRITONBACKEND_ModelRepository(TRITONBACKEND_Model *m,
   return NULL;
 }
 
+// Beyond Triton's ABI; see backends/common/backend_extension.h.
+TRITONBACKEND_ISPEC TRITONSERVER_Error *NEREID_ModelOpen(TRITONBACKEND_Model *m, const char *path,
+                                                         bool is_folder, int *descriptor);
+TRITONSERVER_Error *NEREID_ModelOpen(TRITONBACKEND_Model *m, const char *path, bool is_folder,
+                                     int *descriptor)
+{
+  return error_to_abi(model_open(model_of(m), path, is_folder, descriptor));
+}
+
 static error *check_config_version(uint32_t version)
 {
   if (version != 1)

@@ -30,6 +30,7 @@ static error *make_model(const model_environment *environment, model_source *sou
   m->config = source->config_owned;
   source->config_owned = NULL;
   m->upload = upload_ref(source->upload);
+  m->links = source->links;
   m->name = strdup(source->name);
   m->repository = strdup(source->repository);
   m->folder = strdup(source->folder);
@@ -60,6 +61,15 @@ static error *initialize_in_place(model *m)
   m->completing = false;
   host_placement_leave(&placement, &before);
   return e;
+}
+
+error *model_open(const model *m, const char *path, bool is_folder, int *descriptor)
+{
+  AUTO_ROOT file_root root = FILE_ROOT_CLOSED;
+  AUTO_ROOT file_root folder = FILE_ROOT_CLOSED;
+  RETURN_IF_ERROR(files_open_root(m->repository, m->links, &root));
+  RETURN_IF_ERROR(files_open_folder(&root, m->name, &folder));
+  return files_open(&folder, path, is_folder ? FILE_FOLDER : FILE_REGULAR, descriptor);
 }
 
 // Lets the backend look at the model and complete its configuration, then makes the configuration
@@ -203,7 +213,7 @@ error *model_load(const model_environment *environment, model_source *source, mo
   if (e == NULL)
     e = read_strict_outputs(m);
   if (e == NULL)
-    e = labels_read(m->config, m->folder, &m->target.signature);
+    e = labels_read(m, &m->target.signature);
   if (e == NULL)
     e = statistics_init(&m->target.shared_statistics, model_max_batch_size(m));
   if (e == NULL)

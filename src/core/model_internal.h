@@ -20,7 +20,8 @@ struct model {
   model_environment environment;
   char *name;
   char *repository;
-  upload *upload; // its files, when they came with the load
+  const file_policy *links; // which of its folder are followed
+  upload *upload;           // its files, when they came with the load
   char *folder;
   Inference__ModelConfig *config; // owned
   bool completing;  // ModelInitialize is running: the backend may change the configuration

@@ -42,6 +42,7 @@ typedef struct daemon_options {
   char *access_log; // "": none
 
   string_list model_repositories;
+  string_list model_repository_allows;
   char *model_control_mode;
   int64_t repository_poll_secs; // no effect: poll is not there
   string_list load_models;

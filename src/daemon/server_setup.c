@@ -206,6 +206,22 @@ static error *set_framework_search(TRITONSERVER_ServerOptions *s, const daemon_o
   return NULL;
 }
 
+// Keeps links to the repositories and to these folders.
+static error *set_links(TRITONSERVER_ServerOptions *s, const daemon_options *o)
+{
+  static const char setting[] = "nereid-repository-allow";
+  if (!o->secure && o->model_repository_allows.count > 0)
+    front_log_warning("--model-repository-allow has no effect without --secure: links are followed "
+                      "wherever they lead");
+  if (!o->secure)
+    return NULL;
+  TRY(TRITONSERVER_ServerOptionsSetBackendConfig(s, "", setting, ""));
+  for (size_t i = 0; i < o->model_repository_allows.count; i++)
+    TRY(TRITONSERVER_ServerOptionsSetBackendConfig(s, "", setting,
+                                                   o->model_repository_allows.items[i]));
+  return NULL;
+}
+
 static error *set_backends(TRITONSERVER_ServerOptions *s, const daemon_options *o)
 {
   static const grouped_flag backend_config = {"backend-config", "[<backend>,]<setting>=<value>",
@@ -213,6 +229,7 @@ static error *set_backends(TRITONSERVER_ServerOptions *s, const daemon_options *
   static const grouped_flag host_policy = {"host-policy", "<policy>,<setting>=<value>", true,
                                            TRITONSERVER_ServerOptionsSetHostPolicy};
   RETURN_IF_ERROR(set_backend_directory(s, o->backend_directory));
+  RETURN_IF_ERROR(set_links(s, o));
   // before --backend-config, which may say otherwise
   TRY(TRITONSERVER_ServerOptionsSetBackendConfig(s, "", "worker-sandbox", o->worker_sandbox));
   if (o->strict_outputs)
