@@ -5,7 +5,6 @@ import grpc
 import numpy as np
 import pytest
 import tritonclient.http as triton
-from conftest import DEADLINE
 from python_models import make_python
 from tritonclient.grpc import service_pb2, service_pb2_grpc
 from wire import connect, receive_reply, request
