@@ -4,6 +4,7 @@
 #include "base/buffer.h"
 #include "base/cleanup.h"
 #include "base/log.h"
+#include "base/string_map.h"
 #include "core/metric_settings.h"
 #include "core/model_internal.h"
 #include "metrics/exposition.h"
@@ -14,6 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define MAX_TOLD_BYTES 1000 // of keys that are left out
 #define FIRST_RESPONSE "nv_inference_first_response_histogram_ms"
 
 // ---- labels ----
@@ -28,19 +30,10 @@ static char *label_of(const char *key)
   return name;
 }
 
-// Of a key that is given twice the last value counts.
-static bool is_overridden(const Inference__ModelConfig *config, size_t tag)
-{
-  for (size_t i = tag + 1; i < config->n_metric_tags; i++)
-    if (strcmp(config->metric_tags[i]->key, config->metric_tags[tag]->key) == 0)
-      return true;
-  return false;
-}
-
 typedef struct tag_labels {
   metric_label *labels; // room for all tags and two more
   size_t count;
-  buffer unfit; // keys that are left out
+  buffer unfit; // keys that are left out, for the log
 } tag_labels;
 
 static error *add_tag(tag_labels *tags, const char *key, const char *value)
@@ -53,8 +46,25 @@ static error *add_tag(tag_labels *tags, const char *key, const char *value)
     return NULL;
   }
   free(name);
-  buffer_append_format(&tags->unfit, "%s'%s'", tags->unfit.size > 0 ? ", " : "", key);
+  if (tags->unfit.size < MAX_TOLD_BYTES)
+    buffer_append_format(&tags->unfit, "%s'%.100s'", tags->unfit.size > 0 ? ", " : "", key);
   return NULL;
+}
+
+// Of a key that is given twice the last value counts.
+static error *add_tags(tag_labels *tags, const Inference__ModelConfig *config)
+{
+  string_map values = {0};
+  error *e = NULL;
+  for (size_t i = 0; e == NULL && i < config->n_metric_tags; i++)
+    if (!string_map_put(&values, slice_of(config->metric_tags[i]->key),
+                        config->metric_tags[i]->value))
+      e = error_no_memory();
+  const string_map_entry *entry;
+  for (size_t i = 0; e == NULL && (entry = string_map_walk(&values, &i)) != NULL;)
+    e = add_tag(tags, entry->key, entry->value);
+  string_map_fini(&values);
+  return e;
 }
 
 // model, version, and the tags of the configuration.
@@ -75,9 +85,8 @@ static error *make_labels(const model *m, char **rendered)
   const Inference__ModelConfig *config = model_config(m);
   tag_labels tags = {.labels = calloc(config->n_metric_tags + 2, sizeof(*tags.labels))};
   error *e = tags.labels == NULL ? error_no_memory() : NULL;
-  for (size_t i = 0; e == NULL && i < config->n_metric_tags; i++)
-    if (!is_overridden(config, i))
-      e = add_tag(&tags, config->metric_tags[i]->key, config->metric_tags[i]->value);
+  if (e == NULL)
+    e = add_tags(&tags, config);
   if (e == NULL)
     e = render(&tags, m, rendered);
   if (e == NULL && tags.unfit.size > 0)
