@@ -7,6 +7,7 @@
 #include "backend_error.h"
 #include "protocol.h"
 
+#include <assert.h>
 #include <stdlib.h>
 
 static aside_list *list_of(const execution *self)
@@ -23,6 +24,7 @@ void aside_init(aside_list *self)
 
 void aside_fini(aside_list *self)
 {
+  assert(self->first == NULL && self->held == 0 && self->sent == 0);
   pthread_mutex_destroy(&self->lock);
   pthread_cond_destroy(&self->changed);
 }
@@ -30,6 +32,7 @@ void aside_fini(aside_list *self)
 void aside_open(aside_list *self, worker_link *link)
 {
   pthread_mutex_lock(&self->lock);
+  assert(self->link == NULL && self->first == NULL); // aside_fail_all has been called
   self->link = link;
   pthread_mutex_unlock(&self->lock);
 }
@@ -43,6 +46,7 @@ void aside_hold(aside_list *self)
 
 static void let_go_locked(aside_list *self)
 {
+  assert(self->held > 0);
   self->held--;
   pthread_cond_signal(&self->changed); // only the listener waits
 }
@@ -59,18 +63,24 @@ void aside_let_go(aside_list *self)
 static void append(aside_list *self, execution *item)
 {
   execution **end = &self->first;
-  while (*end != NULL)
+  assert(item->next == NULL);
+  while (*end != NULL) {
+    assert(*end != item);
     end = &(*end)->next;
-  item->next = NULL;
+  }
   *end = item;
 }
 
 static void take_out(aside_list *self, execution *item)
 {
   execution **at = &self->first;
-  while (*at != item)
+  while (*at != item) {
+    assert(*at != NULL);
     at = &(*at)->next;
+  }
   *at = item->next;
+  item->next = NULL;
+  assert(!item->sent || self->sent > 0);
   self->sent -= item->sent;
 }
 
@@ -144,11 +154,12 @@ bool aside_put_lent(execution *owned)
   pthread_mutex_lock(&self->lock);
   bool put = self->link == link;
   if (put) {
+    assert(!owned->sent && !owned->lent);
     owned->sent = owned->lent = true;
     self->sent++;
     append(self, owned);
+    let_go_locked(self); // from here on the listener may end it
   }
-  let_go_locked(self); // from here on the listener may end it
   pthread_mutex_unlock(&self->lock);
   if (put) {
     worker_keeper_end_work(keeper, link);
@@ -208,6 +219,7 @@ static execution *hold_deferred(aside_list *self, worker_link *link)
   pthread_mutex_lock(&self->lock);
   execution *item = self->link == link ? next_deferred(self) : NULL;
   if (item != NULL) {
+    assert(!item->sent && !item->has_turn && item->link == NULL);
     item->link = link;
     item->sent = item->has_turn = true;
     self->sent++;

@@ -33,7 +33,8 @@ bool aside_is_empty(aside_list *self);
 // work, or some of its requests. True: it is the list's now, and its turn has ended.
 bool aside_defer(execution *owned);
 
-// Keeps a held execution whose worker has been lent, and ends the turn. False: the worker is gone.
+// Keeps a held execution whose worker has been lent; its hold and its turn have ended then. False:
+// the worker is gone, and the execution is held as before.
 bool aside_put_lent(execution *owned);
 
 // Sends the first of those that are kept for later, if the worker is free. Whoever ends a turn

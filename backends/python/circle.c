@@ -1,9 +1,9 @@
 // The table of members and calls, and the search for circles in it.
 #include "circle.h"
 
-#include "backend_error.h"
-#include "protocol.h"
+#include "calls_internal.h"
 
+#include <assert.h>
 #include <stdatomic.h>
 #include <string.h>
 
@@ -46,8 +46,10 @@ static void leave_bucket(circle_call *self)
   if (self->request == NULL)
     return;
   circle_call **at = bucket_of(self->request);
-  while (*at != self)
+  while (*at != self) {
+    assert(*at != NULL);
     at = &(*at)->next_in_bucket;
+  }
   *at = self->next_in_bucket;
   self->request = NULL;
 }
@@ -64,12 +66,14 @@ static void leave_work(circle_call *self)
 
 static void end_loan(circle_call *self)
 {
+  assert(!self->lent || lent_count > 0);
   lent_count -= self->lent;
   self->lent = false;
 }
 
 static void drop(circle_call *self)
 {
+  assert(self->member != NULL);
   leave_bucket(self);
   leave_work(self);
   *self->from = self->next;
@@ -79,7 +83,9 @@ static void drop(circle_call *self)
     self->member->waits_for = NULL;
   self->member = NULL;
   end_loan(self);
-  atomic_fetch_sub_explicit(&open_count, 1, memory_order_relaxed);
+  size_t before = atomic_fetch_sub_explicit(&open_count, 1, memory_order_relaxed);
+  assert(before > 0);
+  (void)before;
 }
 
 // ---- who is stuck: the largest set of which each waits for another
@@ -92,14 +98,16 @@ static bool group_is_stuck(const python_model *model)
   return true;
 }
 
+// Which version the server takes for -1 is its affair, and changes when a model is loaded anew:
+// such a call may be for any. So may be wrong towards lending.
 static bool is_for(const circle_call *self, const python_model *model)
 {
-  return self->version == (int64_t)model->version && self->server == model->server &&
-         strcmp(self->model, model->name) == 0;
+  return (self->version < 0 || self->version == (int64_t)model->version) &&
+         self->server == model->server && strcmp(self->model, model->name) == 0;
 }
 
-// The model that a queued call waits for and whose instances are all stuck. While a model is loaded
-// anew there are two of the same name and version, and the call may be for either.
+// A model that a queued call may wait for and whose instances are all stuck. While a model is
+// loaded anew there are two of the same name and version, and the call may be for either.
 static const python_model *stuck_target(const circle_call *self)
 {
   for (const circle_member *m = members; m != NULL; m = m->next)
@@ -204,11 +212,20 @@ static bool lend(circle_member *self)
   if (self->depth >= CIRCLE_DEPTH_MOST)
     return false;
   circle_call *call = self->waits_for;
+  assert(call != NULL && call->member == self && !call->lent);
   channel_message word = {.kind = CALL_INFER, .id = call->id, .flags = REPLY_LEND};
   call->lent = true;
   lent_count++;
   self->waits_for = NULL;
   worker_link_reply(call->link, &word);
+  return true;
+}
+
+static bool group_waits(const python_model *model)
+{
+  for (const circle_member *m = members; m != NULL; m = m->next)
+    if (m->model == model && m->waits_for == NULL)
+      return false;
   return true;
 }
 
@@ -224,19 +241,14 @@ static bool somebody_waits(void)
 // to be stuck by it.
 static bool may_be_stuck(const circle_call *self)
 {
-  bool is_ours = false;
   if (self->place == CIRCLE_EXECUTING)
     return self->at->waits_for != NULL;
   if (self->place == CIRCLE_ELSEWHERE)
     return self->at != NULL && self->at->calls != NULL && somebody_waits();
-  for (const circle_member *m = members; m != NULL; m = m->next) {
-    if (!is_for(self, m->model))
-      continue;
-    if (m->waits_for == NULL)
-      return false;
-    is_ours = true;
-  }
-  return is_ours;
+  for (const circle_member *m = members; m != NULL; m = m->next)
+    if (m->waits_for != NULL && is_for(self, m->model) && group_waits(m->model))
+      return true;
+  return false;
 }
 
 static circle_member *whom_to_lend(const circle_call *stuck)
@@ -244,19 +256,25 @@ static circle_member *whom_to_lend(const circle_call *stuck)
   return stuck->place == CIRCLE_EXECUTING ? stuck->at : shallowest(stuck_target(stuck));
 }
 
-// Takes a queued call back. The server answers it from another thread.
+// Takes a call back that is with the server. The lock is given up meanwhile: cancelling is a call
+// to the server, and `self` may be gone when this returns.
 static void refuse(circle_call *self)
 {
+  assert(self->member != NULL && !self->refused);
   self->refused = true;
   leave_work(self);
   self->place = CIRCLE_ELSEWHERE;
   self->at = NULL;
-  backend_error_log(TRITONSERVER_InferenceRequestCancel(self->request),
-                    "cancel an inference request");
+  calls *of = calls_ref(self->calls);
+  uint64_t id = self->id;
+  pthread_mutex_unlock(&lock);
+  infer_call_cancel(of, id);
+  calls_unref(of);
+  pthread_mutex_lock(&lock);
 }
 
 // Lends what must be lent after `changed` (NULL: something) has come to wait, or to be waited for.
-// False: it is not submitted yet, and must not be.
+// False: it is not submitted yet, and must not be. The lock may be given up meanwhile.
 static bool settle(circle_call *changed, bool submitted)
 {
   if (changed != NULL && lent_count == 0 && !may_be_stuck(changed))
@@ -267,6 +285,8 @@ static bool settle(circle_call *changed, bool submitted)
     if (call == changed && !submitted)
       return false;
     refuse(call);
+    if (submitted)
+      changed = NULL; // it may be gone
   }
   return true;
 }
@@ -320,9 +340,18 @@ void circle_part(circle_member *self)
   pthread_mutex_unlock(&lock);
 }
 
+bool circle_is_refused(const circle_call *self)
+{
+  pthread_mutex_lock(&lock);
+  bool refused = self->refused;
+  pthread_mutex_unlock(&lock);
+  return refused;
+}
+
 void circle_open(circle_call *self, circle_member *member, bool waits)
 {
   pthread_mutex_lock(&lock);
+  assert(self->member == NULL);
   self->member = member;
   self->place = CIRCLE_QUEUED;
   self->next = member->calls;
@@ -336,42 +365,13 @@ void circle_open(circle_call *self, circle_member *member, bool waits)
   pthread_mutex_unlock(&lock);
 }
 
-static int64_t newest_below(const circle_call *self, int64_t bound)
-{
-  int64_t newest = -1;
-  pthread_mutex_lock(&lock);
-  for (const circle_member *m = members; m != NULL; m = m->next) {
-    int64_t version = (int64_t)m->model->version;
-    if (version > newest && version < bound && self->server == m->model->server &&
-        strcmp(self->model, m->model->name) == 0)
-      newest = version;
-  }
-  pthread_mutex_unlock(&lock);
-  return newest;
-}
-
-// The version that the server takes for -1: the newest that it serves.
-static int64_t served_version(const circle_call *self)
-{
-  int64_t version = newest_below(self, INT64_MAX);
-  while (version >= 0 && newest_below(self, version) >= 0) {
-    uint32_t properties;
-    TRITONSERVER_Error *error = TRITONSERVER_ServerModelTransactionProperties(
-        self->server, self->model, version, &properties, NULL);
-    if (error == NULL)
-      break;
-    TRITONSERVER_ErrorDelete(error);
-    version = newest_below(self, version);
-  }
-  return version;
-}
-
 bool circle_submit(circle_call *self, TRITONSERVER_InferenceRequest *request, int64_t version)
 {
   bool settled = true;
-  self->version = version >= 0 ? version : served_version(self);
+  self->version = version;
   pthread_mutex_lock(&lock);
   if (self->member != NULL) {
+    assert(self->request == NULL && self->place == CIRCLE_QUEUED);
     self->request = request;
     enter_bucket(self);
     settled = settle(self, false);
@@ -477,8 +477,10 @@ bool circle_executing(circle_work *work, circle_member *by, uint64_t execution,
 static void leave_member(circle_work *self)
 {
   circle_work **at = &self->by->works;
-  while (*at != self)
+  while (*at != self) {
+    assert(*at != NULL);
     at = &(*at)->below;
+  }
   *at = self->below;
 }
 
@@ -498,6 +500,7 @@ void circle_executed(circle_work *work)
 void circle_count(circle_member *self, int difference)
 {
   pthread_mutex_lock(&lock);
+  assert(difference >= 0 || self->depth > 0);
   self->depth += (unsigned)difference;
   pthread_mutex_unlock(&lock);
 }

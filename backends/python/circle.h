@@ -34,6 +34,7 @@ typedef enum circle_place {
 
 // A call of a model, in its infer_call. All of it is guarded by the table's lock.
 typedef struct circle_call {
+  struct calls *calls;
   struct circle_call *next; // of its member
   struct circle_call **from;
   struct circle_call *next_in_bucket; // by `request`
@@ -43,7 +44,7 @@ typedef struct circle_call {
   uint64_t execution; // that waits for it, or will; by its number
   TRITONSERVER_Server *server;
   const char *model;
-  int64_t version;
+  int64_t version;                        // below 0: any
   TRITONSERVER_InferenceRequest *request; // NULL: not with the server
   circle_place place;
   circle_member *at;
@@ -69,14 +70,17 @@ void circle_part(circle_member *self);
 // The worker is gone, with all that it had under way.
 void circle_forget(circle_member *self);
 
-// ---- Calls. `self` needs `server`, `model`, `link`, `id` and `execution`.
+// ---- Calls. `self` needs `calls`, `server`, `model`, `link`, `id` and `execution`.
 
 // With `waits`, execute's thread waits for the reply from now on.
 void circle_open(circle_call *self, circle_member *member, bool waits);
 
 // The call is about to be queued as `request`. False: it must not, since that would need executions
-// deeper than CIRCLE_DEPTH_MOST.
+// deeper than CIRCLE_DEPTH_MOST. From here on infer_call_cancel may be called for it.
 bool circle_submit(circle_call *self, TRITONSERVER_InferenceRequest *request, int64_t version);
+
+// Whether it is to be cancelled, since nobody could be lent for it.
+bool circle_is_refused(const circle_call *self);
 
 // Execute's thread waits for another reply to a call, after `seen` of them.
 void circle_wait(circle_member *member, uint64_t id, uint64_t seen);

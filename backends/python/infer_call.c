@@ -511,15 +511,23 @@ static TRITONSERVER_Error *submit(infer_call *self, infer_content *content, wire
   BACKEND_RETURN_IF_ERROR(
       TRITONSERVER_InferenceRequestNew(&self->request, server, content->model, content->version));
   BACKEND_RETURN_IF_ERROR(fill_request(self, content, control));
-  if (!circle_submit(&self->circle, self->request, content->version))
+  link_call(self); // its callbacks may run before the next calls return
+  if (!circle_submit(&self->circle, self->request, content->version)) {
+    unlink_call(self);
     return too_deep(self);
-  link_call(self); // its callbacks may run before the next call returns
+  }
   TRITONSERVER_InferenceTrace *trace = content->trace;
   content->trace = NULL; // it is the server's, whatever comes
+  atomic_fetch_add_explicit(&self->parts, 1, memory_order_relaxed); // this function
   TRITONSERVER_Error *error = TRITONSERVER_ServerInferAsync(server, self->request, trace);
-  if (error != NULL)
+  if (error != NULL) {
     unlink_call(self);
-  return error;
+    return error;
+  }
+  if (circle_is_refused(&self->circle)) // perhaps before the server could be asked to cancel it
+    infer_call_cancel(self->calls, self->id);
+  end_part(self);
+  return NULL;
 }
 
 static infer_call *infer_call_new(calls *calls, const channel_message *message, const char *model)
@@ -530,7 +538,8 @@ static infer_call *infer_call_new(calls *calls, const channel_message *message, 
     return NULL;
   }
   self->calls = calls_ref(calls);
-  self->circle = (circle_call){.server = calls->server,
+  self->circle = (circle_call){.calls = calls,
+                               .server = calls->server,
                                .model = self->model,
                                .link = calls->link,
                                .id = message->id,

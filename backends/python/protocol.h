@@ -20,7 +20,8 @@ enum {
   PROTOCOL_SOCKET =
       3, // the worker's end of the socket pair: the memfd comes over it, its end means exit
   PROTOCOL_TOLD_SIGNAL =
-      64, // by which a guard ends whose program was told to end; no program ends so by itself
+      64, // by which the server tells a guard to end its program, and by which the guard ends
+          // then; no program ends so by itself, and whoever ends servers sends others
   PROTOCOL_CONTROL_MOST = 64 << 20, // bytes of a control part
   PROTOCOL_NAME_MOST = 255          // bytes of a tensor's name, which has no NUL
 };

@@ -72,7 +72,8 @@ static TRITONSERVER_Error *read_correlation(TRITONBACKEND_Request *request, requ
   return TRITONBACKEND_RequestCorrelationIdString(request, &facts->correlation_text);
 }
 
-static TRITONSERVER_Error *read_inputs(TRITONBACKEND_Request *request, request_facts *facts)
+static TRITONSERVER_Error *read_inputs(TRITONBACKEND_Request *request, const char *host_policy,
+                                       request_facts *facts)
 {
   uint32_t count = 0;
   BACKEND_RETURN_IF_ERROR(TRITONBACKEND_RequestInputCount(request, &count));
@@ -83,12 +84,13 @@ static TRITONSERVER_Error *read_inputs(TRITONBACKEND_Request *request, request_f
   for (uint32_t i = 0; i < count; i++) {
     const char *name;
     BACKEND_RETURN_IF_ERROR(TRITONBACKEND_RequestInputName(request, i, &name));
-    BACKEND_RETURN_IF_ERROR(backend_input_find(request, name, &facts->inputs[i]));
+    BACKEND_RETURN_IF_ERROR(backend_input_find(request, name, host_policy, &facts->inputs[i]));
   }
   return NULL;
 }
 
-static TRITONSERVER_Error *read_all(TRITONBACKEND_Request *request, request_facts *facts)
+static TRITONSERVER_Error *read_all(TRITONBACKEND_Request *request, const char *host_policy,
+                                    request_facts *facts)
 {
   BACKEND_RETURN_IF_ERROR(TRITONBACKEND_RequestId(request, &facts->id));
   BACKEND_RETURN_IF_ERROR(read_correlation(request, facts));
@@ -98,13 +100,14 @@ static TRITONSERVER_Error *read_all(TRITONBACKEND_Request *request, request_fact
   BACKEND_RETURN_IF_ERROR(TRITONBACKEND_RequestOutputCount(request, &facts->output_count));
   BACKEND_RETURN_IF_ERROR(read_parameters(request, &facts->parameters));
   read_trace(request, facts);
-  return read_inputs(request, facts);
+  return read_inputs(request, host_policy, facts);
 }
 
-TRITONSERVER_Error *request_facts_read(TRITONBACKEND_Request *request, request_facts *facts)
+TRITONSERVER_Error *request_facts_read(TRITONBACKEND_Request *request, const char *host_policy,
+                                       request_facts *facts)
 {
   *facts = (request_facts){.request = request};
-  TRITONSERVER_Error *error = read_all(request, facts);
+  TRITONSERVER_Error *error = read_all(request, host_policy, facts);
   if (error != NULL)
     request_facts_fini(facts);
   return error;
@@ -127,8 +130,8 @@ typedef struct data_place {
 
 static uint64_t place_input(data_place *place, const backend_input *input)
 {
-  uint64_t offset = place->next;
-  place->next += channel_aligned(input->byte_size);
+  uint64_t offset = channel_place(place->next, input->byte_size);
+  place->next = offset + channel_aligned(input->byte_size);
   return input->byte_size == 0 ? 0 : offset;
 }
 
@@ -182,14 +185,16 @@ static void put_all(wire_writer *writer, const request_facts *requests, uint32_t
     put_request(writer, &requests[i], place);
 }
 
-static bool data_size(const request_facts *requests, uint32_t count, size_t *size)
+// The block's size: the control part's, and behind it the inputs'.
+static bool block_size(const request_facts *requests, uint32_t count, size_t control, size_t *size)
 {
-  *size = 0;
+  *size = control;
   for (uint32_t i = 0; i < count; i++)
     for (uint32_t k = 0; k < requests[i].input_count; k++) {
       uint64_t bytes = requests[i].inputs[k].byte_size;
-      if (bytes > SIZE_MAX / 2 || __builtin_add_overflow(*size, channel_aligned(bytes), size))
+      if (bytes > SIZE_MAX / 4 || *size > SIZE_MAX / 4)
         return false;
+      *size = channel_place(*size, bytes) + channel_aligned(bytes);
     }
   return true;
 }
@@ -204,15 +209,15 @@ static TRITONSERVER_Error *copy_input(const backend_input *input, void *to)
   return NULL;
 }
 
-// In the order and at the places that put_all gave.
-static TRITONSERVER_Error *copy_inputs(const request_facts *requests, uint32_t count, uint8_t *to,
-                                       uint32_t *culprit)
+// In the order and at the places that put_all gave; the first place is at `first` or later.
+static TRITONSERVER_Error *copy_inputs(const channel *channel, const request_facts *requests,
+                                       uint32_t count, uint64_t first, uint32_t *culprit)
 {
+  data_place place = {.next = first};
   for (*culprit = 0; *culprit < count; ++*culprit)
     for (uint32_t k = 0; k < requests[*culprit].input_count; k++) {
       const backend_input *input = &requests[*culprit].inputs[k];
-      BACKEND_RETURN_IF_ERROR(copy_input(input, to));
-      to += channel_aligned(input->byte_size);
+      BACKEND_RETURN_IF_ERROR(copy_input(input, channel_own(channel, place_input(&place, input))));
     }
   return NULL;
 }
@@ -223,23 +228,21 @@ TRITONSERVER_Error *request_wire_write(worker_link *link, const request_facts *r
   channel *channel = worker_link_channel(link);
   wire_writer writer = {0};
   data_place place = {0};
-  size_t data, total;
+  size_t total;
   uint64_t block;
   *culprit = count;
   put_all(&writer, requests, count, &place);
   size_t control = channel_aligned(writer.size);
-  if (!data_size(requests, count, &data) || __builtin_add_overflow(control, data, &total) ||
-      !channel_allocate(channel, total, &block))
+  if (!block_size(requests, count, control, &total) || !channel_allocate(channel, total, &block))
     return backend_error(TRITONSERVER_ERROR_UNAVAILABLE,
                          "no room for the inputs of %u requests in the memory that is shared with "
                          "the Python worker: they are too large, or the model keeps too many "
                          "(--backend-config=python,worker-shared-bytes)",
                          count);
-  uint8_t *to = channel_own(channel, block);
-  writer = (wire_writer){.to = to, .room = writer.size};
+  writer = (wire_writer){.to = channel_own(channel, block), .room = writer.size};
   place.next = block + control;
   put_all(&writer, requests, count, &place);
-  TRITONSERVER_Error *error = copy_inputs(requests, count, to + control, culprit);
+  TRITONSERVER_Error *error = copy_inputs(channel, requests, count, block + control, culprit);
   if (error != NULL) {
     channel_release(channel, block);
     return error;

@@ -6,9 +6,9 @@
 #include "backend_error.h"
 #include "host_thread.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <pthread.h>
-#include <sched.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,6 +18,7 @@
 
 enum {
   QUIET_MS = 1000,
+  REAP_MS = 20, // between looks at processes that could not be watched
   EVENTS_MOST = 64
 };
 
@@ -54,7 +55,8 @@ struct supervisor {
   int epoll;
   int wakeup; // eventfd
   atomic_int quiet;
-  supervised *processes; // the thread's own
+  supervised *processes; // the thread's own, like the next
+  supervised *unwatched; // killed, and reaped from time to time
   pthread_mutex_t lock;  // guards what follows
   pthread_cond_t done;
   start_order *orders;
@@ -73,6 +75,7 @@ void supervised_release(supervised *process)
   if (process == NULL ||
       atomic_fetch_sub_explicit(&process->references, 1, memory_order_acq_rel) != 1)
     return;
+  assert(process->ended || process->process.handle < 0);
   pthread_mutex_destroy(&process->lock);
   free(process);
 }
@@ -107,7 +110,7 @@ static void stop_watching(const supervisor *self, const supervised *process)
   unwatch(self, process->process.output[1].descriptor);
 }
 
-// What cannot be watched is not left running.
+// What cannot be watched is not left running. Nobody is told of it any more.
 static TRITONSERVER_Error *start_watching(supervisor *self, supervised *process)
 {
   worker_process *started = &process->process;
@@ -120,11 +123,30 @@ static TRITONSERVER_Error *start_watching(supervisor *self, supervised *process)
                                             "cannot watch a Python worker: %s", strerror(errno));
   stop_watching(self, process);
   worker_process_kill(started);
-  char *cause;
-  while ((cause = worker_process_reap(started)) == NULL)
-    sched_yield(); // it is ending
-  free(cause);
+  worker_output_fini(&started->output[0]);
+  worker_output_fini(&started->output[1]);
+  atomic_fetch_add_explicit(&process->references, 1, memory_order_relaxed);
+  process->next = self->unwatched;
+  self->unwatched = process;
   return error;
+}
+
+// Its guard may take some seconds to end all that it has started.
+static void reap_unwatched(supervisor *self)
+{
+  supervised **at = &self->unwatched;
+  while (*at != NULL) {
+    supervised *process = *at;
+    char *cause = worker_process_reap(&process->process);
+    if (cause == NULL) {
+      at = &process->next;
+      continue;
+    }
+    free(cause);
+    *at = process->next;
+    process->ended = true;
+    supervised_release(process);
+  }
 }
 
 static void carry_out(supervisor *self, start_order *order)
@@ -160,8 +182,10 @@ static bool take_orders(supervisor *self)
 static void forget(supervisor *self, const supervised *process)
 {
   supervised **at = &self->processes;
-  while (*at != process)
+  while (*at != process) {
+    assert(*at != NULL);
     at = &(*at)->next;
+  }
   *at = process->next;
 }
 
@@ -243,12 +267,14 @@ static void *run(void *argument)
   supervisor *self = argument;
   struct epoll_event events[EVENTS_MOST];
   uint64_t next_tick = 0;
-  while (take_orders(self)) {
-    int timeout = -1;
+  while (take_orders(self) || self->unwatched != NULL) {
+    reap_unwatched(self);
+    int timeout = self->unwatched == NULL ? -1 : REAP_MS;
     if (atomic_load(&self->quiet) != QUIET_OFF) {
       uint64_t now = backend_now_ns() / 1000000;
       next_tick = next_tick == 0 ? now + QUIET_MS : next_tick;
-      timeout = next_tick > now ? (int)(next_tick - now) : 0;
+      int rest = next_tick > now ? (int)(next_tick - now) : 0;
+      timeout = timeout < 0 || rest < timeout ? rest : timeout;
     }
     int count = epoll_wait(self->epoll, events, EVENTS_MOST, timeout);
     dispatch(self, events, count);
@@ -257,6 +283,7 @@ static void *run(void *argument)
       tick(self);
     }
   }
+  assert(self->processes == NULL);
   return NULL;
 }
 
@@ -282,17 +309,13 @@ static supervised *new_process(const supervised_events *events, void *user)
   return process;
 }
 
-TRITONSERVER_Error *supervisor_start(supervisor *self, char *const *arguments,
-                                     char *const *environment, int socket, int connection,
-                                     const supervised_events *events, void *user,
+TRITONSERVER_Error *supervisor_start(supervisor *self, const worker_command *command,
+                                     int connection, const supervised_events *events, void *user,
                                      supervised **started)
 {
-  start_order order = {.command = {.arguments = arguments,
-                                   .environment = environment,
-                                   .socket = socket,
-                                   .take_line = events->line,
-                                   .user = user},
-                       .process = new_process(events, user)};
+  start_order order = {.command = *command, .process = new_process(events, user)};
+  order.command.take_line = events->line;
+  order.command.user = user;
   if (order.process == NULL)
     return backend_error_no_memory("a Python worker");
   order.process->connection = connection;

@@ -7,6 +7,7 @@
 #include "host_thread.h"
 #include "worker_calls.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -17,6 +18,13 @@ enum {
 };
 
 // ---- parts
+
+bool worker_keeper_is_here(const worker_keeper *self)
+{
+  worker_place here;
+  worker_place_get(&here);
+  return worker_place_equal(&self->place, &here);
+}
 
 const char *worker_keeper_name(const worker_keeper *self)
 {
@@ -31,6 +39,11 @@ const python_model *worker_keeper_model(const worker_keeper *self)
 TRITONBACKEND_ModelInstance *worker_keeper_instance(const worker_keeper *self)
 {
   return self->instance;
+}
+
+const char *worker_keeper_host_policy(const worker_keeper *self)
+{
+  return self->host_policy;
 }
 
 NEREID_LogSubject worker_keeper_log_subject(const worker_keeper *self)
@@ -182,6 +195,7 @@ static void let_go(worker_keeper *self)
 {
   pthread_mutex_lock(&self->lock);
   worker_link *link = self->link;
+  assert(self->ended >= self->number);
   self->link = NULL;
   supervised_release(self->process);
   self->process = NULL;
@@ -203,6 +217,7 @@ static void *bring_up(void *argument)
     error = keeper_initialize(self, link, worker_keeper_name(self), self->arguments);
   worker_link_unref(link);
   pthread_mutex_lock(&self->lock);
+  assert(self->state != KEEPER_READY); // nobody else makes it so
   if (error == NULL && self->state == KEEPER_STARTING) {
     self->state = KEEPER_READY;
     self->ready_ns = backend_now_ns();
@@ -331,6 +346,7 @@ static void free_keeper(worker_keeper *self)
   free(self->start_failure);
   free(self->cause);
   free(self->arguments);
+  free(self->host_policy);
   free(self->own_names[0]);
   free(self->own_names[1]);
   free(self);
@@ -343,6 +359,7 @@ static worker_keeper *new_keeper(const python_model *model, const char *name)
     return NULL;
   self->model = model;
   self->socket = -1;
+  worker_place_get(&self->place);
   request_table_init(&self->requests);
   aside_init(&self->aside);
   pthread_mutex_init(&self->lock, NULL);
@@ -409,6 +426,8 @@ TRITONSERVER_Error *worker_keeper_initialize(worker_keeper *self,
     error = backend_error_no_memory("a Python worker");
   else if (link == NULL)
     error = worker_keeper_why_gone(self, NULL);
+  if (error == NULL)
+    error = backend_host_policy(instance, &self->host_policy);
   if (error == NULL) {
     self->own_names[1] = own_name;
     self->instance = instance;
@@ -488,6 +507,7 @@ bool keeper_take_turn_locked(worker_keeper *self, uint64_t deadline_ns)
 
 void keeper_end_turn_locked(worker_keeper *self)
 {
+  assert(self->working > 0);
   self->working--;
   if (self->waiting > 0 && self->working == 0)
     pthread_cond_broadcast(&self->changed);

@@ -29,6 +29,7 @@ void worker_output_fini(worker_output *self)
   free(self->line);
   self->descriptor = -1;
   self->line = NULL;
+  self->length = 0;
 }
 
 static void end_line(worker_output *self)

@@ -15,10 +15,27 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+// What is to be done about it.
+static const char *advice(int number)
+{
+  switch (number) {
+  case ENOENT:
+    return " (it belongs beside the backend's library)";
+  case EACCES:
+    return " (the server's user must be permitted to execute it: see its rights, those of the "
+           "folders above it, and whether they are mounted noexec)";
+  case EAGAIN:
+    return " (no more processes are permitted: see 'ulimit -u' and the control group's pids.max)";
+  case EMFILE:
+    return " (the server has as many descriptors as it may: see 'ulimit -n')";
+  }
+  return "";
+}
+
 static TRITONSERVER_Error *failed(const char *path, int number)
 {
-  return backend_error(TRITONSERVER_ERROR_UNAVAILABLE, "cannot start a Python worker by '%s': %s",
-                       path, strerror(number));
+  return backend_error(TRITONSERVER_ERROR_UNAVAILABLE, "cannot start a Python worker by '%s': %s%s",
+                       path, strerror(number), advice(number));
 }
 
 // stdout and stderr are the writing ends; 4 and more are closed. Descriptors that are moved to
@@ -48,6 +65,20 @@ static int add_attributes(posix_spawnattr_t *attributes)
   return failure;
 }
 
+// From where it is to be: it is there from its first moment on.
+static int spawn_in_place(const worker_command *command, const posix_spawn_file_actions_t *actions,
+                          const posix_spawnattr_t *attributes, pid_t *id)
+{
+  worker_place before;
+  worker_place_get(&before);
+  int failure = worker_place_enter(command->place);
+  if (failure == 0)
+    failure = posix_spawn(id, command->arguments[0], actions, attributes, command->arguments,
+                          command->environment);
+  worker_place_enter(&before);
+  return failure;
+}
+
 static int spawn(const worker_command *command, const int *sources, pid_t *id)
 {
   posix_spawn_file_actions_t actions;
@@ -61,8 +92,7 @@ static int spawn(const worker_command *command, const int *sources, pid_t *id)
     if (failure == 0)
       failure = add_attributes(&attributes);
     if (failure == 0)
-      failure = posix_spawn(id, command->arguments[0], &actions, &attributes, command->arguments,
-                            command->environment);
+      failure = spawn_in_place(command, &actions, &attributes, id);
     posix_spawnattr_destroy(&attributes);
   }
   posix_spawn_file_actions_destroy(&actions);
@@ -97,6 +127,16 @@ static int above_standard(int descriptor)
   return moved;
 }
 
+// What a worker reads as its input: nothing. Not every system has a /dev.
+static int open_nothing(void)
+{
+  int ends[2], file = open("/dev/null", O_RDONLY | O_CLOEXEC);
+  if (file >= 0 || pipe2(ends, O_CLOEXEC) != 0)
+    return file;
+  close(ends[1]);
+  return ends[0];
+}
+
 static void close_if_open(int descriptor)
 {
   if (descriptor >= 0)
@@ -107,8 +147,7 @@ static void close_if_open(int descriptor)
 static int spawn_with_pipes(worker_process *self, const worker_command *command,
                             const int writing[2])
 {
-  int sources[PROTOCOL_SOCKET + 1] = {above_standard(open("/dev/null", O_RDONLY | O_CLOEXEC)),
-                                      writing[0], writing[1],
+  int sources[PROTOCOL_SOCKET + 1] = {above_standard(open_nothing()), writing[0], writing[1],
                                       fcntl(command->socket, F_DUPFD_CLOEXEC, PROTOCOL_SOCKET + 1)};
   int failure =
       sources[0] < 0 || sources[PROTOCOL_SOCKET] < 0 ? errno : spawn(command, sources, &self->id);
@@ -120,7 +159,7 @@ static int spawn_with_pipes(worker_process *self, const worker_command *command,
   if (self->handle >= 0)
     return 0;
   failure = errno;
-  kill(self->id, SIGTERM);
+  kill(self->id, PROTOCOL_TOLD_SIGNAL);
   waitpid(self->id, NULL, 0);
   return failure;
 }
@@ -176,7 +215,7 @@ TRITONSERVER_Error *worker_process_start(worker_process *self, const worker_comm
 void worker_process_kill(worker_process *self)
 {
   self->told = true;
-  syscall(SYS_pidfd_send_signal, self->handle, SIGTERM, NULL, 0);
+  syscall(SYS_pidfd_send_signal, self->handle, PROTOCOL_TOLD_SIGNAL, NULL, 0);
   syscall(SYS_pidfd_send_signal, self->handle, SIGCONT, NULL, 0); // should somebody have stopped it
 }
 

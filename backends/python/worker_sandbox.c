@@ -17,18 +17,36 @@
 
 // ---- settings
 
+enum {
+  AS_SERVER = 0,
+  MACHINE_MEMORY = -1,
+  QUARTER_OF_MEMORY = -4
+};
+
 static const struct {
   const char *key;
   size_t field;
   int64_t least;
-  int64_t usual; // 0: of the machine's memory
-  int64_t part;  // this part
+  int64_t usual[2]; // at level standard, strict
 } NUMBERS[] = {
-    {"worker-processes", offsetof(worker_sandbox, processes), 16, 8192, 1},
-    {"worker-memory-bytes", offsetof(worker_sandbox, memory_bytes), INT64_C(64) << 20, 0, 1},
-    {"worker-shared-bytes", offsetof(worker_sandbox, shared_bytes), 1 << 20, 0, 4},
-    {"worker-file-bytes", offsetof(worker_sandbox, file_bytes), 1 << 20, 64 * GIBIBYTE, 1},
-    {"worker-scratch-bytes", offsetof(worker_sandbox, scratch_bytes), 1 << 20, GIBIBYTE, 1},
+    {"worker-processes", offsetof(worker_sandbox, processes), 16, {AS_SERVER, 8192}},
+    {"worker-descriptors", offsetof(worker_sandbox, descriptors), 64, {AS_SERVER, AS_SERVER}},
+    {"worker-memory-bytes",
+     offsetof(worker_sandbox, memory_bytes),
+     INT64_C(64) << 20,
+     {AS_SERVER, MACHINE_MEMORY}},
+    {"worker-shared-bytes",
+     offsetof(worker_sandbox, shared_bytes),
+     1 << 20,
+     {QUARTER_OF_MEMORY, QUARTER_OF_MEMORY}},
+    {"worker-file-bytes",
+     offsetof(worker_sandbox, file_bytes),
+     1 << 20,
+     {AS_SERVER, 64 * GIBIBYTE}},
+    {"worker-scratch-bytes",
+     offsetof(worker_sandbox, scratch_bytes),
+     1 << 20,
+     {GIBIBYTE, GIBIBYTE}},
 };
 
 static const char LEVEL[] = "worker-sandbox", READ_PATHS[] = "worker-read-paths";
@@ -43,9 +61,11 @@ bool worker_sandbox_has_setting(const char *key)
   return strcmp(key, LEVEL) == 0 || strcmp(key, READ_PATHS) == 0;
 }
 
-static int64_t machine_memory(void)
+static int64_t usual_number(int64_t usual)
 {
-  return (int64_t)sysconf(_SC_PHYS_PAGES) * sysconf(_SC_PAGESIZE);
+  if (usual >= 0)
+    return usual;
+  return (int64_t)sysconf(_SC_PHYS_PAGES) * sysconf(_SC_PAGESIZE) / -usual;
 }
 
 static TRITONSERVER_Error *read_numbers(worker_sandbox *self, const json_t *settings)
@@ -53,7 +73,7 @@ static TRITONSERVER_Error *read_numbers(worker_sandbox *self, const json_t *sett
   for (size_t i = 0; i < COUNT(NUMBERS); i++) {
     const char *text = json_string_value(json_object_get(settings, NUMBERS[i].key));
     int64_t *value = (int64_t *)((char *)self + NUMBERS[i].field);
-    *value = NUMBERS[i].usual != 0 ? NUMBERS[i].usual : machine_memory() / NUMBERS[i].part;
+    *value = usual_number(NUMBERS[i].usual[self->strict]);
     BACKEND_RETURN_IF_ERROR(
         backend_read_integer("setting", NUMBERS[i].key, text, NUMBERS[i].least, INT64_MAX, value));
   }
@@ -121,6 +141,12 @@ __attribute__((format(printf, 2, 3))) static void add(arguments *self, const cha
   self->items[self->count] = NULL;
 }
 
+static void add_bound(arguments *self, const char *option, int64_t bound)
+{
+  if (bound != AS_SERVER)
+    add(self, "--%s=%" PRId64, option, bound);
+}
+
 // Where the path leads; one that is not there is passed over.
 static void add_readable(arguments *self, const char *path)
 {
@@ -140,6 +166,15 @@ static void add_folder_of(arguments *self, const char *path)
     add(self, "--read=%s", resolved);
   }
   free(resolved);
+}
+
+// The folder in which the file's name is: where that is a link, its neighbours are here.
+static void add_version_folder(arguments *self, const char *path)
+{
+  char *folder = strndup(path, (size_t)(strrchr(path, '/') - path));
+  if (folder != NULL)
+    add_readable(self, folder);
+  free(folder);
 }
 
 // An interpreter PREFIX/bin/python3 has its library in PREFIX/lib.
@@ -187,6 +222,7 @@ static void add_strict(arguments *self, const worker_sandbox *sandbox, const wor
   if (python->folder != NULL)
     add_readable(self, python->folder);
   add_readable(self, places->model);
+  add_version_folder(self, places->model_file);
   add_folder_of(self, places->model_file);
   if (places->backend_model != NULL)
     add_readable(self, places->backend_model);
@@ -206,9 +242,10 @@ TRITONSERVER_Error *worker_command_new(const worker_sandbox *self, const worker_
   add(&line, "%s/nereid-worker-launcher", places->backend);
   add(&line, "--sandbox=%s", self->strict ? "strict" : "standard");
   add(&line, "--parent=%d", (int)getpid());
-  add(&line, "--processes=%" PRId64, self->processes);
-  add(&line, "--memory=%" PRId64, self->memory_bytes);
-  add(&line, "--file=%" PRId64, self->file_bytes);
+  add_bound(&line, "processes", self->processes);
+  add_bound(&line, "descriptors", self->descriptors);
+  add_bound(&line, "memory", self->memory_bytes);
+  add_bound(&line, "file", self->file_bytes);
   if (self->strict)
     add_strict(&line, self, places, python);
   add(&line, "--");

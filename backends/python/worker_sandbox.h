@@ -9,7 +9,8 @@
 
 typedef struct worker_sandbox {
   bool strict;
-  int64_t processes, memory_bytes, file_bytes, scratch_bytes;
+  int64_t processes, descriptors, memory_bytes, file_bytes; // 0: as many as the server may have
+  int64_t scratch_bytes;
   int64_t shared_bytes; // that the server shares with one worker at a time
   char *read_paths;     // strict: "/a:/b", NULL: none
 } worker_sandbox;

@@ -11,16 +11,6 @@
 
 #define NO_ROWS "its batch dimension is 0, expected at least 1"
 
-static void append_dims(buffer *b, const int64_t *dims, size_t count, bool batch_first)
-{
-  buffer_append_char(b, '[');
-  if (batch_first)
-    buffer_append_text(b, count > 0 ? "-1," : "-1");
-  for (size_t i = 0; i < count; i++)
-    buffer_append_format(b, i == 0 ? "%" PRId64 : ",%" PRId64, dims[i]);
-  buffer_append_char(b, ']');
-}
-
 // The list as "['A','B']"; "[]" when empty.
 static void append_names(buffer *b, bool first, slice name)
 {
@@ -203,9 +193,9 @@ static error *unexpected_shape(const request *r, const request_input *input)
   AUTO_BUFFER buffer text = BUFFER_EMPTY;
   buffer_append_format(&text, "unexpected shape for input '%s' for model '%s'. Expected ",
                        input->name.data, r->target->name);
-  append_dims(&text, input->signature->dims, input->signature->dim_count, batched);
+  signature_append_dims(&text, input->signature->dims, input->signature->dim_count, batched);
   buffer_append_text(&text, ", got ");
-  append_dims(&text, input->given_dims, input->given_dim_count, false);
+  signature_append_dims(&text, input->given_dims, input->given_dim_count, false);
   buffer_append_text(&text, ". ");
   if (batched)
     buffer_append_text(&text, "NOTE: Setting a non-zero max_batch_size in the model config "
@@ -228,7 +218,7 @@ static error *check_shape(const request *r, const request_input *input, const in
   for (uint32_t i = 0; i < dim_count; i++) {
     if (dims[i] < 0) {
       AUTO_BUFFER buffer shape = BUFFER_EMPTY;
-      append_dims(&shape, input->given_dims, input->given_dim_count, false);
+      signature_append_dims(&shape, input->given_dims, input->given_dim_count, false);
       buffer_append_char(&shape, '\0');
       return request_error(
           r, ERROR_INVALID_ARG,
@@ -387,12 +377,6 @@ static error *refuse_no_rows(const request *r, const request_input *input, const
   return request_error(r, ERROR_INVALID_ARG,
                        "inference request batch-size must be >= 1 for '%s', got 0 for input '%s'",
                        r->target->name, input->name.data);
-}
-
-static const char *datatype_name(TRITONSERVER_DataType datatype)
-{
-  const struct datatype *row = datatype_by_value((int)datatype);
-  return row == NULL ? "<invalid>" : row->wire_name;
 }
 
 static error *check_input(request *r, request_input *input)

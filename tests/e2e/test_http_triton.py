@@ -6,6 +6,7 @@ import concurrent.futures
 import contextlib
 import gzip
 import json
+import socket
 
 import pytest
 from grpc_sides import NEREID, TRITON, SideStarter, make_models, stop
@@ -74,7 +75,6 @@ ALIKE = {
     "logging": ("/v2/logging",),
     "logging, nothing new": post("/v2/logging", log_verbose_level=0),
     "logging, a file": post("/v2/logging", log_file="/x"),
-    "logging, no format": post("/v2/logging", log_format="x"),
     "logging, an unknown setting": post("/v2/logging", what=1),
     "tracing": ("/v2/trace/setting",),
     "tracing of a model": ("/v2/models/t_int32/trace/setting",),
@@ -285,6 +285,90 @@ def test_both_answer_alike(both, name):
     if isinstance(theirs[-1], list):  # models and versions have no order
         ours, theirs = ((*rest, sorted(map(str, rows))) for *rest, rows in (ours, theirs))
     assert ours == theirs
+
+
+INFER, JSON = infer("t_int32")
+LENGTH = f"Content-Length: {len(JSON)}"
+CHUNKED = b"%x\r\n%s\r\n0\r\n\r\n" % (len(JSON), JSON)
+
+
+def head(*fields, line=f"POST {INFER} HTTP/1.1", host="Host: x", body=JSON):
+    return "\r\n".join([line, *([host] if host else []), *fields]).encode() + b"\r\n\r\n" + body
+
+
+def got(target="/v2/models/t_int32", method="GET", version="1.1", **more):
+    return head(line=f"{method} {target} HTTP/{version}", body=b"", **more)
+
+
+HEADS = {  # as old, odd and careless clients write them
+    "no Host": head(LENGTH, host=None),
+    "an empty Host": head(LENGTH, host="Host:"),
+    "another Host": head(LENGTH, host="Host: elsewhere.example:8000"),
+    "HTTP/1.0": head(LENGTH, line=f"POST {INFER} HTTP/1.0", host=None),
+    "HTTP/1.0 in chunks": head("Transfer-Encoding: chunked", line=f"POST {INFER} HTTP/1.0", body=CHUNKED),
+    "a whole URL": head(LENGTH, line=f"POST http://elsewhere:80{INFER} HTTP/1.1"),
+    "a whole URL, https": got("HTTPS://x/v2/models/t_int32"),
+    "a whole URL without a path": got("http://x"),
+    "a query": got("/v2/models/t_int32?a=b&c"),
+    "an empty query": got("/v2/models/t_int32?"),
+    "a fragment": got("/v2/models/t_int32#x"),
+    "an authority": got("x:80", method="CONNECT"),
+    "a slash more at the end": got("/v2/models/t_int32/"),
+    "two slashes": got("//v2/models/t_int32"),
+    "two slashes inside": got("/v2//models/t_int32"),
+    "dots": got("/v2/../v2/models/t_int32"),
+    "a percent in a word": got("/v2/m%6fdels/t_int32"),
+    "bytes beyond ASCII": got("/v2/models/\u00fc"),
+    "quotes and braces": got('/v2/models/"{x}"'),
+    "a body in GET": head(LENGTH, line="GET /v2/models/t_int32 HTTP/1.1"),
+    "no length in POST": got("/v2/models/t_int32/infer", method="POST"),
+    "PUT": head(LENGTH, line=f"PUT {INFER} HTTP/1.1"),
+    "OPTIONS": got(method="OPTIONS"),
+    "DELETE": got(method="DELETE"),
+    "chunks": head("Transfer-Encoding: chunked", body=CHUNKED),
+    "chunks with a trailer": head("Transfer-Encoding: chunked", body=CHUNKED[:-2] + b"X: y\r\n\r\n"),
+    "a length with zeroes": head("Content-Length: 000%d" % len(JSON)),
+    "an offer to wait": head(LENGTH, "Expect: 100-continue"),
+    "an offer of another protocol": got(host="Host: x\r\nConnection: Upgrade\r\nUpgrade: h2c"),
+    "blanks in the line": head(LENGTH, line=f"POST   {INFER} HTTP/1.1"),
+    "300 fields": head(LENGTH, *[f"X{i}: y" for i in range(300)]),
+    "a field of 8000 bytes": head(LENGTH, "X: " + "y" * 8000),
+    "bytes beyond ASCII in a value": head(LENGTH, "X: \u00fc"),
+    "credentials and cookies": head(LENGTH, "Authorization: Basic YTpi", 'Cookie: a=b; c="d'),
+    "pipelined": head(LENGTH) * 3,
+}
+
+
+def said(server, vector):
+    """(status, body) of each reply; the server's next one would come at once."""
+    with socket.create_connection(("127.0.0.1", server.http_port), 30) as connection:
+        connection.sendall(vector)
+        found = []
+        reader = connection.makefile("rb")
+        while len(found) < (3 if vector.count(b"POST") == 3 else 1):
+            status = reader.readline().split()[1]
+            fields = dict(line.lower().split(b": ", 1) if b": " in line else (line, b"") for line in iter(reader.readline, b"\r\n"))
+            if status != b"100":
+                found.append((status, reader.read(int(fields[b"content-length"]))))
+        return found
+
+
+@pytest.mark.parametrize("name", HEADS)
+def test_both_take_heads_alike(both, name):
+    ours, theirs = (said(server, HEADS[name]) for server in both)
+    assert ours == theirs
+
+
+def test_both_take_a_large_binary_input(both):
+    """Beyond 64 MiB, with default flags: --http-max-input-size is about other bodies."""
+    blob = bytes(72 << 20)
+    tensor = {**BINARY, "shape": [1, len(blob) // 4], "parameters": {"binary_data_size": len(blob)}}
+    path, body, headers = binary(tensor, blob=blob)
+    body = body.replace(b'"inputs"', b'"parameters":{"binary_data_output":true},"inputs"', 1)
+    # urllib says that it is a form, of which Triton's HTTP library takes less
+    headers |= {"Inference-Header-Content-Length": str(len(body) - len(blob)), "Content-Type": "application/octet-stream"}
+    ours, theirs = (server.ask(path, body, headers=headers) for server in both)
+    assert ours.status == theirs.status == 200 and ours.body == theirs.body and len(ours.body) > len(blob)
 
 
 @pytest.mark.parametrize("name", WORDS)

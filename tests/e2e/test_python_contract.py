@@ -48,6 +48,28 @@ def test_requests_that_wait_come_as_one_batch(server):
     assert (stats["inference_count"], stats["execution_count"]) == (3, 1)
 
 
+@pytest.mark.parametrize("count", [3, 20000])
+def test_a_model_may_write_to_its_inputs_and_reaches_nobody_elses(server, count):
+    def ask(n):
+        return set(output(infer(server, "in_place", [n] * count, shape=[1, count])))
+
+    with concurrent.futures.ThreadPoolExecutor(2) as clients:
+        answers = list(clients.map(ask, (1, 2)))
+    # the second of the batch got 20 more, the first 10
+    assert answers in ([{22}, {44}], [{42}, {24}])
+
+
+@pytest.mark.parametrize("count", [3, 20000])
+def test_what_a_model_writes_stays_with_it(server, count):
+    sent = list(range(count))
+    doubled = [2 * value for value in sent]
+    told = json.loads(output(infer(server, "writes", sent))[0])
+    assert told == {
+        "writeable": True, "same": True, "again": [7, *sent[1:]], "called": [doubled, doubled], "after": [7, *sent[1:]],
+        "answers": [[1] * len(sent), doubled], "made": [199998, 99999],
+    }
+
+
 def test_a_model_asks_another(server):
     assert output(infer(server, "bls", [1, 2], parameters={"model": "ints"})) == [1, 2]
 

@@ -90,7 +90,7 @@ def test_an_end_by_itself_is_not_taken_for_a_lost_connection(start_server, repos
             time.sleep(1000)
         """)
     server = start_server(repository)
-    for number, name in ((signal.SIGKILL, "SIGKILL, not by the kernel"), (signal.SIGTERM, "SIGTERM"), (signal.SIGSEGV, "SIGSEGV")):
+    for number, name in ((signal.SIGKILL, "SIGKILL, not by the kernel"), (signal.SIGUSR1, "SIGUSR1"), (signal.SIGSEGV, "SIGSEGV")):
         wait_for("a worker", lambda: server.ask("/v2/models/dies/ready").status == 200)
         status, reply = ask(server, "dies", [number])
         assert status == 500 and f"it was ended by signal {name}" in reply["error"], reply
@@ -165,7 +165,7 @@ def test_daemons_of_a_model_that_does_not_start_end(start_server, repository):
 
 def test_a_guard_that_is_told_to_end_takes_all_along(daemons):
     server, worker, family = daemons
-    os.kill(guard_of(worker), signal.SIGTERM)
+    os.kill(guard_of(worker), signal.SIGRTMAX)  # as the server does
     await_ends(family)
     wait_for("the next worker", lambda: ask(server, "parent")[0] == 200)
 
@@ -177,7 +177,7 @@ def groups():
 def test_no_control_group_stays_behind(start_server, repository):
     make_python(repository, "pair", LETS_GO, count=2)
     for end in (signal.SIGTERM, signal.SIGKILL):
-        server = start_server(repository)
+        server = start_server(repository, flags=["--backend-config=python,worker-processes=4000"])
         own = f"nereid-workers-{server.process.pid}"
         workers = children(server.process.pid)
         assert len(workers) == 2

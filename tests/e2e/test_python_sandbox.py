@@ -164,7 +164,7 @@ def thread(self):
 """
 
 BOUNDS = [f"--backend-config=python,worker-{key}={value}" for key, value in
-          [("processes", 200), ("memory-bytes", 2 << 30), ("file-bytes", 16 << 20), ("scratch-bytes", 16 << 20)]]
+          [("processes", 200), ("descriptors", 1000), ("memory-bytes", 2 << 30), ("file-bytes", 16 << 20), ("scratch-bytes", 16 << 20)]]
 
 
 class Probe:
@@ -272,6 +272,7 @@ def test_what_strict_cannot_have_fails_the_load_with_its_name(start_probe, tmp_p
 
 @pytest.mark.parametrize("setting, words", [
     ("worker-sandbox=loose", "neither standard nor strict"), ("worker-processes=0", "out of range"),
+    ("worker-descriptors=3", "out of range"),
     ("worker-memory-bytes=much", "failed to convert"), ("worker-read-paths=/a:b", "absolute paths"),
 ])
 def test_settings_are_checked(start_server, repository, setting, words):
@@ -288,8 +289,9 @@ def launch(*arguments, before=(), **options):
 
 
 @pytest.mark.parametrize("arguments, status, words", [
-    (["--", "/absent/program"], 127, "cannot run '/absent/program': No such file"),
-    (["--", "/etc/passwd"], 126, "cannot run '/etc/passwd': Permission denied"),
+    (["--", "/absent/program"], 127, "cannot run '/absent/program': No such file or directory (EXECUTION_ENV_PATH of a model, or --"),
+    (["--", "/etc/passwd"], 126, "cannot run '/etc/passwd': Permission denied (the server's user must be permitted to execute it"),
+    (["--descriptors=many", "--", "/bin/true"], 125, "not a number"),
     (["--sandbox=none", "--", "/bin/true"], 125, "neither standard nor strict"),
     (["--processes=-1", "--", "/bin/true"], 125, "not a number"),
     (["--memory=99999999999999999999", "--", "/bin/true"], 125, "not a number"),
@@ -317,9 +319,61 @@ def test_no_shell_runs_what_is_no_program(tmp_path):
     script.write_text(f"touch {tmp_path}/ran\n")
     script.chmod(0o755)
     result = launch("--", script)
-    assert result.returncode == 126 and "Exec format error" in result.stderr
+    assert result.returncode == 126 and "Exec format error (it is no program of this machine)" in result.stderr
     assert not (tmp_path / "ran").exists()
 
+
+def test_an_interpreter_that_lacks_what_it_needs_is_told_from_one_that_is_absent(tmp_path):
+    script, link = tmp_path / "script", tmp_path / "link"
+    script.write_text("#!/absent/python3\n")
+    script.chmod(0o755)
+    link.symlink_to("/absent/python3")
+    assert "No such file or directory (it is there, but what it needs to run is not" in launch("--", script).stderr
+    assert "No such file or directory (it is a link to what is not there)" in launch("--", link).stderr
+
+
+# Runs a command where a folder is empty. Where the system permits no mounts the folder stays as it is.
+HIDDEN = "mount -t tmpfs none {0} || true; exec \"$@\""
+
+
+def without(folder):
+    permitted = subprocess.run(["unshare", "--mount", "true"]).returncode == 0
+    return ["unshare", "--mount", "sh", "-c", HIDDEN.format(folder), "sh"] if permitted else []
+
+
+def test_a_program_starts_where_proc_is_hidden():
+    result = launch("--", "/bin/sh", "-c", "echo started; exit 3", before=without("/proc"))
+    assert (result.returncode, result.stdout) == (3, "started\n"), result.stderr
+
+
+def test_a_model_runs_where_there_are_no_devices(start_server, repository):
+    make_python(repository, "reads", """
+        def execute(self, requests):
+            return [answer(np.array([len(sys.stdin.read()), os.path.exists("/dev/null")], np.int32)) for _ in requests]
+    """)
+    server = start_server(repository, wrapper=without("/dev"))
+    assert infer(server, "reads").tolist() == [0, without("/dev") == []]
+
+
+def test_a_launcher_that_cannot_be_run_is_named_with_what_to_do(start_server, repository, tmp_path):
+    make_python(repository, "echo")
+    backend = tmp_path / "backends/python"
+    backend.mkdir(parents=True)
+    shutil.copy(BUILD / "backends/python/libtriton_python.so", backend)  # a link would lead out of the folder
+    (backend / "worker").symlink_to(BUILD / "backends/python/worker")
+    flags = [f"--backend-directory={backend.parent}", "--model-control-mode=explicit"]
+    server = start_server(repository, flags=flags)
+
+    def said():
+        return server.ask("/v2/repository/models/echo/load", b"{}").text
+
+    launcher = backend / "nereid-worker-launcher"
+    assert f"cannot start a Python worker by '{launcher}': No such file or directory (it belongs beside the backend" in said()
+    shutil.copy(LAUNCHER, launcher)
+    launcher.chmod(0o644)
+    assert f"by '{launcher}': Permission denied (the server's user must be permitted to execute it" in said()
+    launcher.chmod(0o755)
+    assert server.ask("/v2/repository/models/echo/load", b"{}").status == 200
 
 STATUS = "import os; print(open('/proc/self/status').read(), open('/proc/self/limits').read(), sorted(os.listdir('/proc/self/fd')), " \
          "os.getsid(0) == os.getpid(), oct(os.umask(0)), open('/proc/self/oom_score_adj').read())"
@@ -330,21 +384,41 @@ def test_what_a_program_starts_with(level):
     reading, writing = os.pipe()
     os.set_inheritable(writing, True)
     high = fcntl.fcntl(writing, fcntl.F_DUPFD, 200)
-    result = launch(f"--sandbox={level}", f"--parent={os.getpid()}", "--processes=300", "--", "/usr/bin/python3", "-c", STATUS,
+    result = launch(f"--sandbox={level}", f"--parent={os.getpid()}", "--processes=300", "--descriptors=700", "--", "/usr/bin/python3",
+                    "-c", STATUS,
                     pass_fds=[high])
     for descriptor in (reading, writing, high):
         os.close(descriptor)
     assert result.returncode == 0, result.stderr
     lines = {line.split(":")[0].strip(): line.split(":")[1].strip() for line in result.stdout.splitlines() if ":\t" in line}
-    assert all(int(lines[f"Cap{kind}"], 16) == 0 for kind in ("Inh", "Prm", "Eff", "Bnd", "Amb"))
+    kept = 0b11011 if level == "standard" and os.geteuid() == 0 else 0  # CHOWN, DAC_OVERRIDE, FOWNER, FSETID: not DAC_READ_SEARCH
+    assert all(int(lines[f"Cap{kind}"], 16) in (0, kept) for kind in ("Prm", "Eff"))
+    assert all(int(lines[f"Cap{kind}"], 16) == 0 for kind in ("Inh", "Amb"))
+    assert int(lines["CapBnd"], 16) == kept or os.geteuid() != 0
     assert lines["NoNewPrivs"] == "1" and lines["Seccomp"] == "2"
     assert [int(lines[f"Sig{kind}"], 16) for kind in ("Blk",)] == [0]
     limits = {line[:26].strip(): line[26:].split()[:2] for line in result.stdout.splitlines() if line.startswith("Max ")}
-    assert limits["Max core file size"] == ["0", "0"] and limits["Max open files"] == ["1024", "1024"]
+    assert limits["Max core file size"] == ["0", "0"] and limits["Max open files"] == ["700", "700"]
     assert limits["Max processes"] == ["300", "300"]
     own = int(pathlib.Path("/proc/self/oom_score_adj").read_text())
-    assert result.stdout.splitlines()[-2].endswith(f"True 0o77 {min(own + 500, 1000)}")
+    mask = "0o77" if level == "strict" else oct(own_umask())
+    assert result.stdout.splitlines()[-2].endswith(f"True {mask} {min(own + 500, 1000)}")
     assert "'200'" not in result.stdout and "['0', '1', '2'" in result.stdout
+
+
+def own_umask():
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask
+
+
+LIMITS = "import resource as r; print([r.getrlimit(getattr(r, f'RLIMIT_{n}')) for n in ('NOFILE', 'NPROC', 'DATA', 'FSIZE')])"
+
+
+def test_at_standard_a_program_may_have_as_much_as_the_server():
+    result = launch("--", "/usr/bin/python3", "-c", LIMITS)
+    free = subprocess.run(["/usr/bin/python3", "-c", LIMITS], capture_output=True, text=True)
+    assert result.stdout == free.stdout and result.stdout.startswith("[("), result.stderr
 
 
 # Each would say something else if it came to the kernel with these arguments.

@@ -52,6 +52,7 @@ def _library():
         ("channel_allocate", ctypes.c_bool, [pointer, ctypes.c_size_t, ctypes.POINTER(u64)]),
         ("channel_release", ctypes.c_bool, [pointer, u64]),
         ("channel_own", pointer, [pointer, u64]),
+        ("channel_place", ctypes.c_size_t, [ctypes.c_size_t, ctypes.c_size_t]),
         ("channel_other", pointer, [pointer, u64, u64]),
         ("channel_memory", None, [pointer, ctypes.POINTER(ctypes.c_size_t), ctypes.POINTER(ctypes.c_size_t)]),
     ):
@@ -170,14 +171,13 @@ class Host:
 
     def _block(self, control, data=()):
         """A block with the control part, which is a function of where each of `data` will lie."""
-        sizes = [len(piece) + 63 & ~63 for piece in data]
-        head = len(control([0] * len(data))) + 63 & ~63
+        end, places = len(control([0] * len(data))) + 63 & ~63, []
+        for piece in data:
+            places.append(_channel.channel_place(end, len(piece)))
+            end = places[-1] + (len(piece) + 63 & ~63)
         offset = ctypes.c_uint64()
-        assert _channel.channel_allocate(self._self, head + sum(sizes) + 64, ctypes.byref(offset))
-        at, places = offset.value + head, []
-        for size in sizes:
-            places.append(at)
-            at += size
+        assert _channel.channel_allocate(self._self, end + 64, ctypes.byref(offset))
+        places = [offset.value + place for place in places]
         for place, piece in zip(places, data):
             ctypes.memmove(_channel.channel_own(self._self, place), piece, len(piece))
         written = control(places)

@@ -131,12 +131,31 @@ def test_prints_come_line_by_line(started):
     assert host.output() == "printed\n"
 
 
-def test_workers_ignore_an_interrupt_and_obey_a_termination(started):
-    host = started("class TritonPythonModel:\n    def execute(self, requests):\n        return [pb_utils.InferenceResponse()]")
-    host.process.send_signal(signal.SIGINT)
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_workers_leave_signals_for_the_server_to_it_and_their_programs_do_not(started, number):
+    host = started(f"""
+        import os, subprocess, time
+
+        class TritonPythonModel:
+            def execute(self, requests):
+                os.kill(os.getpid(), {number})
+                program = subprocess.Popen(["sleep", "1000"])
+                program.send_signal({number})
+                reading, writing = os.pipe()
+                child = os.fork()
+                if child == 0:
+                    os.write(writing, b"x")
+                    time.sleep(1000)
+                os.read(reading, 1)
+                os.kill(child, {number})
+                said = {{"program": program.wait(), "child": -os.WTERMSIG(os.waitpid(child, 0)[1])}}
+                return [pb_utils.InferenceResponse(parameters=said)]
+    """)
+    host.process.send_signal(number)
+    _, [response], _ = host.execute([{}])
+    assert response.parameters == f'{{"program": {-number}, "child": {-number}}}', response.message
+    host.process.send_signal(number)
     assert host.execute([{}])[1][0].kind == 1
-    host.process.send_signal(signal.SIGTERM)
-    assert host.process.wait(20) == -signal.SIGTERM
 
 
 @pytest.mark.parametrize("code", ["time.sleep(1000)", "while True: pass", "signal.pthread_sigmask(0, range(1, 60)); time.sleep(1000)"])

@@ -1,5 +1,7 @@
 """Whose memory tensors are in, how long it stays, and when it goes back."""
 
+import json
+
 import numpy as np
 import pytest
 
@@ -29,17 +31,83 @@ class TritonPythonModel:
 """
 
 
-def test_inputs_are_views_that_cannot_be_written(started):
+SIZES = (4, 8191, 8192, 100000)  # of float64: large ones are views
+
+
+def test_inputs_may_be_written_and_stay_what_was_sent(started):
+    host = started("""
+        class TritonPythonModel:
+            def execute(self, requests):
+                responses = []
+                for number, request in enumerate(requests):
+                    tensor, other = request.inputs()
+                    array = tensor.as_numpy()
+                    said = {"owns": array.flags.owndata, "same": array is tensor.as_numpy(), "sum": int(array.sum())}
+                    array += number + 1
+                    responses.append(pb_utils.InferenceResponse([pb_utils.Tensor("OUT", array), tensor, other], parameters=said))
+                assert all(np.all(r.inputs()[0].as_numpy() == n + 1) for n, r in enumerate(requests))
+                return responses
+    """)
+    for _ in range(3):  # in the memory of before
+        _, responses, _ = host.execute([{"inputs": {"X": np.zeros(size), "Y": np.full(size, 5.0)}} for size in SIZES])
+        for number, (size, response) in enumerate(zip(SIZES, responses)):
+            assert response.kind == 1, response.message
+            said = json.loads(response.parameters)
+            assert said == {"owns": size < 8192, "same": True, "sum": 0}
+            assert (response.outputs["OUT"] == number + 1).all()
+            assert (response.outputs["X"] == 0).all() and (response.outputs["Y"] == 5).all()
+
+
+def test_what_was_written_is_gone_with_the_array(started):
+    host = started("""
+        class TritonPythonModel:
+            kept = None
+
+            def execute(self, requests):
+                array = requests[0].inputs()[0].as_numpy()
+                seen = array.copy()
+                if requests[0].request_id():
+                    array[len(array) // 2] = -1
+                TritonPythonModel.kept = array if requests[0].request_id() == "keep" else None
+                return [pb_utils.InferenceResponse([pb_utils.Tensor("OUT", seen)])]
+    """)
+    for number, id in enumerate(["", "write", "", "keep", "write", "", "keep", "keep", "", "write", "write", ""]):
+        value = np.arange(number, number + (3 << 18), dtype=np.int32)
+        _, [response], _ = host.execute([{"id": id, "inputs": {"X": value}}])
+        assert (response.outputs["OUT"] == value).all()
+
+
+def test_a_tensor_without_elements_may_be_written_too(started):
     host = started("""
         class TritonPythonModel:
             def execute(self, requests):
                 array = requests[0].inputs()[0].as_numpy()
-                said = {"owns": array.flags.owndata, "writeable": array.flags.writeable, "same":
-                        array is requests[0].inputs()[0].as_numpy()}
-                return [pb_utils.InferenceResponse(parameters=said)]
+                array[:] = 1
+                return [pb_utils.InferenceResponse([pb_utils.Tensor("OUT", array)])]
     """)
-    _, [response], _ = host.execute([{"inputs": {"X": np.zeros(4)}}])
-    assert response.parameters == '{"owns": false, "writeable": false, "same": true}'
+    _, [response], _ = host.execute([{"inputs": {"X": np.zeros((0, 3))}}])
+    assert response.kind == 1 and response.outputs["OUT"].shape == (0, 3)
+
+
+def test_what_a_child_process_writes_to_an_input_is_its_own(started):
+    host = started("""
+        import os
+
+        class TritonPythonModel:
+            def execute(self, requests):
+                array = requests[0].inputs()[0].as_numpy()
+                array[1] = 4
+                child = os.fork()
+                if child == 0:
+                    array[0] += 6
+                    os._exit(int(array[0] + array[1]))
+                status = os.WEXITSTATUS(os.waitpid(child, 0)[1])
+                return [pb_utils.InferenceResponse([pb_utils.Tensor("OUT", array)], parameters={"child": status})]
+    """)
+    for size in (3, 50000):
+        _, [response], _ = host.execute([{"inputs": {"X": np.full(size, 3, np.int16)}}])
+        assert response.parameters == '{"child": 13}'
+        assert response.outputs["OUT"].tolist() == [3, 4] + [3] * (size - 2)
 
 
 def test_an_input_stays_as_long_as_its_array_is_kept(started):
@@ -55,9 +123,9 @@ def test_an_input_stays_as_long_as_its_array_is_kept(started):
                 return [pb_utils.InferenceResponse([pb_utils.Tensor("SUM", sum(a.sum() for a in self.kept).reshape(1))])]
     """)
     for number in range(1, 4):
-        flags, [response], _ = host.execute([{"inputs": {"X": np.full(1000, float(number))}}])
-        assert not flags & RELEASED and response.outputs["SUM"] == 999 * sum(range(number + 1))
-    assert host.used() > 3 * 8000
+        flags, [response], _ = host.execute([{"inputs": {"X": np.full(10000, float(number))}}])
+        assert not flags & RELEASED and response.outputs["SUM"] == 9999 * sum(range(number + 1))
+    assert host.used() > 3 * 80000
     host.execute([{"id": "let go"}])
     host.execute([{}])
     host.await_call(lambda call: len(host.releases) == 3)

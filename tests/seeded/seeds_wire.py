@@ -27,9 +27,21 @@ FRAMING = [
          unit("fuzz_route")),
 ]
 
+PAGES = [
+    Seed("page_of_html", "libmicrohttpd answers a malformed request itself, the head of its page twice", f"{HTTP}/error_page.c",
+         "bool taken = take(taker.context, socket_fd, status, (slice){data, size});", "bool taken = false;",
+         e2e("test_safety_replies.py", "one_reply")),
+    Seed("refused_and_reset", "who is refused on a Unix socket is reset and never reads why", f"{HTTP}/linger.c",
+         "if (client->is_unix)", "if (false)",
+         e2e("test_safety_replies.py", "unix")),
+    Seed("binary_part_bounded", "--http-max-input-size bounds binary tensors, which Triton takes", f"{HTTP}/exchange.c",
+         "most = x->body.max_size = x->http->options.max_inflight_bytes;", "most = x->http->options.max_input_size;",
+         e2e("test_large_bodies.py", "binary_tensors", "release")),
+]
+
 LIMITS = [
     Seed("declared_body_unlimited", "limit not applied: announced body (2025-33201, 2026-47628)", f"{HTTP}/exchange.c",
-         "(uint64_t)headers->content_length.value > x->http->options.max_input_size", "false",
+         "if (size <= 0 || (uint64_t)size <= most)", "if (size <= 0 || most > 0)",
          e2e("test_safety_limits.py", "33201")),
     Seed("body_unlimited", "limit not applied: body without a length (2025-33201)", f"{HTTP}/body.c",
          "if (!checked_add_size(b->size, size, &needed) || needed > b->max_size)",
@@ -176,20 +188,26 @@ ACCESS = [
          "  *field = other_field(config, now);", "  *field = NULL;",
          e2e("test_posture.py", "strangers_bring_no_code")),
     Seed("host_unchecked", "authorisation: Host is not looked at (DNS rebinding)", f"{HTTP}/access.c",
-         "host.data != NULL && !access_names_this_machine(host)", "false",
-         e2e("test_posture.py", "other_sites")),
+         "search.host.data != NULL && !peer_names_this_machine(search.host)", "false",
+         e2e("test_posture.py", "who_came_another_way")),
     Seed("origin_unchecked", "authorisation: Origin is not looked at (CSRF)", f"{HTTP}/access.c",
-         "origin.data != NULL && !access_is_same_site(origin, host)", "false",
-         e2e("test_posture.py", "other_sites")),
+         "search.origins == 1 && !access_is_same_site(search.origin, search.host)", "false",
+         e2e("test_posture.py", "who_came_another_way")),
     Seed("proxy_is_local", "authorisation: what a proxy on this machine forwards is taken for local", f"{HTTP}/access.c",
-         "    if (header(x, peer_proxy_headers[i]).data != NULL)", "    if (false)",
-         e2e("test_posture.py", "other_sites")),
+         "  if (search.is_proxied)", "  if (false)",
+         e2e("test_posture.py", "who_came_another_way")),
     Seed("proxy_is_local_grpc", "authorisation: the same over gRPC", f"{GRPC}/access.c",
-         "    if (look_up(c, peer_proxy_headers[i], &value) > 0)", "    if (false)",
+         "    if (peer_is_proxy_field(field->name))", "    if (false)",
          e2e("test_grpc_control.py", "proxy_on_this_machine")),
-    Seed("forms_are_json", "authorisation: a form is taken where JSON must be (CSRF)", f"{HTTP}/access.c",
-         "  return content_type.size >= size && strncasecmp", "  return true || strncasecmp",
-         e2e("test_posture.py", "other_sites")),
+    Seed("host_with_anything_behind", "authorisation: what follows a local host in Host is not looked at", f"{PROTOCOL}/peer.c",
+         "  if (!is_port_or_nothing((slice)", "  if (false && !is_port_or_nothing((slice)",
+         unit("posture_test")),
+    Seed("loopback_proves_under_secure", "authorisation: --secure lets loopback do admin requests (a proxy's)",
+         f"{PROTOCOL}/access_policy.c", "  return policy->secure && !policy->is_admin", "  return false && !policy->is_admin",
+         e2e("test_nginx.py", "strangers_behind_nginx")),
+    Seed("admin_socket_for_all", "authorisation: anybody on the machine may write to the admin socket", "src/daemon/life.c",
+         "  options_unix_mode(l->options->admin_socket_mode, &http->unix_mode);", "  options_unix_mode(\"666\", &http->unix_mode);",
+         e2e("test_admin_address.py", "only_its_owner")),
     Seed("beginning_of_a_key", "authorisation: the beginning of a claimed key suffices", f"{PROTOCOL}/restricted.c",
          "volatile unsigned char difference = size != claimed.size;", "volatile unsigned char difference = 0;",
          unit("restricted_test")),
@@ -216,4 +234,4 @@ ACCESS = [
          unit("posture_test")),
 ]
 
-ALL = FRAMING + LIMITS + PARSING + ACCESS
+ALL = FRAMING + PAGES + LIMITS + PARSING + ACCESS

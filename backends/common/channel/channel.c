@@ -233,6 +233,23 @@ static int read_header(int descriptor, uint64_t *region_size)
   return 0;
 }
 
+size_t channel_place(size_t at, size_t size)
+{
+  const size_t unit = size < CHANNEL_LARGE ? CHANNEL_ALIGNMENT : page_size();
+  return (at + unit - 1) & ~(unit - 1);
+}
+
+int channel_map_privately(const channel *self, int descriptor, void **mapped, size_t *size)
+{
+  *size = self->region_size;
+  *mapped = mmap(NULL, self->region_size, PROT_READ, MAP_PRIVATE | MAP_NORESERVE, descriptor,
+                 self->other - self->map);
+  if (*mapped == MAP_FAILED)
+    return errno;
+  madvise(*mapped, self->region_size, MADV_DONTDUMP);
+  return 0;
+}
+
 int channel_attach(int descriptor, channel **made)
 {
   uint64_t region_size;

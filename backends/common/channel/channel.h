@@ -47,7 +47,8 @@ typedef enum channel_result {
 
 enum {
   CHANNEL_RING_SLOTS = 1024,
-  CHANNEL_ALIGNMENT = 64 // of every block
+  CHANNEL_ALIGNMENT = 64,  // of every block
+  CHANNEL_LARGE = 64 << 10 // from here on a block begins a page
 };
 
 // `size` rounded up to CHANNEL_ALIGNMENT: where things lie one after the other in a block. The size
@@ -57,6 +58,10 @@ static inline size_t channel_aligned(size_t size)
   return (size + CHANNEL_ALIGNMENT - 1) & ~(size_t)(CHANNEL_ALIGNMENT - 1);
 }
 
+// Where a tensor of `size` bytes begins that is to lie at `at` or later: a large one begins a page,
+// so that no two share one.
+size_t channel_place(size_t at, size_t size);
+
 // Host: makes a channel. A region's size is address space, not memory: pages come when they are
 // touched and go back (channel_trim). `region_size` is rounded up to pages. Gives 0 or an errno.
 int channel_new(size_t region_size, channel **made);
@@ -64,6 +69,10 @@ int channel_new(size_t region_size, channel **made);
 // Worker: maps the channel behind `descriptor`, which stays the caller's. EPROTO: it is none, or of
 // another version.
 int channel_attach(int descriptor, channel **made);
+
+// Worker: maps the host's region once more, so that what is written there is this process's own. It
+// can be read only as yet; the mapping is the caller's. Gives 0 or an errno.
+int channel_map_privately(const channel *self, int descriptor, void **mapped, size_t *size);
 
 // Unmaps and frees. No other thread may use it any more. NULL does nothing.
 void channel_free(channel *ended);

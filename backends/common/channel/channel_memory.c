@@ -16,7 +16,7 @@
 enum {
   NONE = 0,
   FIRST_EXTENTS = 64,
-  LARGE_BLOCK = 64 << 10, // from here on a block begins a page
+  LARGE_BLOCK = CHANNEL_LARGE,
   TRIM_AT_ONCE = 1 << 20, // bytes that are given back with the lock held
   BITS = 64               // of a word of `touched`
 };

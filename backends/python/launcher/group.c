@@ -95,7 +95,7 @@ static bool enter_below(const char *parent, const launcher_options *options)
 
 void launcher_enter_group(const launcher_options *options)
 {
-  if (getuid() != 0)
+  if (getuid() != 0 || options->processes == LAUNCHER_AS_SERVER)
     return;
   char *parent = own_group();
   bool entered = parent != NULL && enter_below(parent, options);

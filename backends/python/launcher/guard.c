@@ -1,7 +1,8 @@
 // The launcher stays beside the program as its guard. Whatever the program leaves behind, also in
 // sessions of its own, becomes the guard's child and ends with the program. The guard ends as the
-// program did, with everything when the server does (SIGTERM, which the kernel sends too), and is
-// out of the program's reach: filter.c.
+// program did, with everything when the server does (PROTOCOL_TOLD_SIGNAL, which the kernel sends
+// too), and is out of the program's reach: filter.c. SIGTERM is for the server, which first has
+// what it was asked answered: who sends it to all processes of a service means no other.
 #include "launcher.h"
 
 #include "protocol.h"
@@ -30,7 +31,7 @@ static sigset_t heard_signals(void)
   sigset_t set;
   sigemptyset(&set);
   sigaddset(&set, SIGCHLD);
-  sigaddset(&set, SIGTERM);
+  sigaddset(&set, PROTOCOL_TOLD_SIGNAL);
   return set;
 }
 
@@ -137,10 +138,11 @@ static _Noreturn void guard(const launcher_options *options, pid_t program)
   bool told = false;
   char name[32];
   snprintf(name, sizeof name, "%d", (int)program);
+  signal(SIGTERM, SIG_IGN);
   close_range(0, ~0U, 0); // the end of the connection and of the pipes is the program's
   while (!has_ended(program, &end)) {
     process_facts facts;
-    if (sigwaitinfo(&heard, NULL) != SIGTERM)
+    if (sigwaitinfo(&heard, NULL) != PROTOCOL_TOLD_SIGNAL)
       continue;
     told = told || !read_facts(name, &facts) || !facts.exiting;
     kill(-program, SIGKILL);
@@ -158,7 +160,7 @@ void launcher_stay_as_guard(launcher_options *options)
   sigprocmask(SIG_BLOCK, &heard, &before);
   if (prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) != 0)
     launcher_fail(errno, "cannot become the parent of orphans");
-  launcher_end_with(options->parent, SIGTERM);
+  launcher_end_with(options->parent, PROTOCOL_TOLD_SIGNAL);
   options->guard = getpid();
   pid_t program = fork();
   if (program < 0)

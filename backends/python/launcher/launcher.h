@@ -20,6 +20,9 @@ enum {
 // libraries expect to write there.
 #define LAUNCHER_SCRATCH "/dev/shm"
 
+// A bound that is not set: what the server has.
+#define LAUNCHER_AS_SERVER UINT64_MAX
+
 typedef struct launcher_paths {
   const char **items;
   size_t count;
@@ -32,6 +35,7 @@ typedef struct launcher_options {
   launcher_paths read;    // strict: what may be read and executed
   launcher_paths devices; // strict: what may be read and written, such as a GPU
   uint64_t processes;     // and threads
+  uint64_t descriptors;   // of one process
   uint64_t memory_bytes;  // of one process, as RLIMIT_DATA counts
   uint64_t file_bytes;    // of one file
   uint64_t scratch_bytes; // strict: the temporary folder
@@ -53,7 +57,7 @@ void launcher_set_limits(const launcher_options *options);  // rlimits, out-of-m
 void launcher_enter_namespaces(const launcher_options *options); // strict
 void launcher_hide_passwords(const launcher_options *options);   // standard, as root
 void launcher_restrict_files(const launcher_options *options);   // Landlock
-void launcher_drop_capabilities(void);
+void launcher_drop_capabilities(const launcher_options *options);
 void launcher_filter_calls(const launcher_options *options); // seccomp
 
 // ---- for the steps

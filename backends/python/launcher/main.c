@@ -12,9 +12,14 @@
 #include <sys/prctl.h>
 #include <unistd.h>
 
+enum {
+  STRICT_PROCESSES = 8192 // which strict bounds in any case
+};
+
 static const char USAGE[] =
     "usage: nereid-worker-launcher [--sandbox=standard|strict] [--parent=PID] [--read=PATH]... "
-    "[--device=PATH]... [--processes=N] [--memory=BYTES] [--file=BYTES] [--scratch=BYTES] "
+    "[--device=PATH]... [--processes=N] [--descriptors=N] [--memory=BYTES] [--file=BYTES] "
+    "[--scratch=BYTES] "
     "-- PROGRAM [ARGUMENT]...";
 
 _Noreturn void launcher_fail(int number, const char *format, ...)
@@ -81,18 +86,16 @@ static bool is_strict(const char *level)
 
 static launcher_options read_options(int count, char **arguments)
 {
-  static const struct option known[] = {{"sandbox", required_argument, NULL, 's'},
-                                        {"parent", required_argument, NULL, 'p'},
-                                        {"read", required_argument, NULL, 'r'},
-                                        {"device", required_argument, NULL, 'd'},
-                                        {"processes", required_argument, NULL, 'n'},
-                                        {"memory", required_argument, NULL, 'm'},
-                                        {"file", required_argument, NULL, 'f'},
-                                        {"scratch", required_argument, NULL, 't'},
-                                        {0}};
-  launcher_options options = {.processes = 8192,
-                              .memory_bytes = UINT64_MAX,
-                              .file_bytes = UINT64_MAX,
+  static const struct option known[] = {
+      {"sandbox", required_argument, NULL, 's'},   {"parent", required_argument, NULL, 'p'},
+      {"read", required_argument, NULL, 'r'},      {"device", required_argument, NULL, 'd'},
+      {"processes", required_argument, NULL, 'n'}, {"descriptors", required_argument, NULL, 'o'},
+      {"memory", required_argument, NULL, 'm'},    {"file", required_argument, NULL, 'f'},
+      {"scratch", required_argument, NULL, 't'},   {0}};
+  launcher_options options = {.processes = LAUNCHER_AS_SERVER,
+                              .descriptors = LAUNCHER_AS_SERVER,
+                              .memory_bytes = LAUNCHER_AS_SERVER,
+                              .file_bytes = LAUNCHER_AS_SERVER,
                               .scratch_bytes = UINT64_C(1) << 30};
   int option, index = 0;
   opterr = 0;
@@ -107,6 +110,8 @@ static launcher_options read_options(int count, char **arguments)
       add_path(&options.devices, optarg);
     else if (option == 'n')
       options.processes = number(optarg, "processes");
+    else if (option == 'o')
+      options.descriptors = number(optarg, "descriptors");
     else if (option == 'm')
       options.memory_bytes = number(optarg, "memory");
     else if (option == 'f')
@@ -118,6 +123,8 @@ static launcher_options read_options(int count, char **arguments)
   }
   if (optind == count)
     launcher_fail(0, "no program; %s", USAGE);
+  if (options.strict && options.processes == LAUNCHER_AS_SERVER)
+    options.processes = STRICT_PROCESSES;
   options.command = arguments + optind;
   return options;
 }
@@ -154,6 +161,24 @@ void launcher_end_with(pid_t parent, int number)
     launcher_fail(0, "the server has ended");
 }
 
+// Why the program cannot be run, and what is to be done about it.
+static const char *explain(const char *program, int failure)
+{
+  if (failure == EACCES)
+    return " (the server's user must be permitted to execute it: see its rights, those of the "
+           "folders above it, and whether they are mounted noexec)";
+  if (failure == ENOEXEC)
+    return " (it is no program of this machine)";
+  if (failure != ENOENT)
+    return "";
+  if (access(program, F_OK) == 0)
+    return " (it is there, but what it needs to run is not: its loader, or the program behind #!)";
+  if (readlink(program, (char[1]){0}, 1) >= 0)
+    return " (it is a link to what is not there)";
+  return " (EXECUTION_ENV_PATH of a model, or --backend-config=python,python-executable, names "
+         "another Python)";
+}
+
 int main(int count, char **arguments)
 {
   launcher_options options = read_options(count, arguments);
@@ -169,12 +194,12 @@ int main(int count, char **arguments)
   if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0)
     launcher_fail(errno, "cannot give up new privileges");
   launcher_restrict_files(&options);
-  launcher_drop_capabilities();
+  launcher_drop_capabilities(&options);
   launcher_end_with(options.guard, SIGKILL); // late: a change of credentials may clear it
   launcher_filter_calls(&options);
   execv(options.command[0], options.command); // never a shell, as execvp would try
   int failure = errno;
-  dprintf(STDERR_FILENO, "nereid-worker-launcher: cannot run '%s': %s\n", options.command[0],
-          strerror(failure));
+  dprintf(STDERR_FILENO, "nereid-worker-launcher: cannot run '%s': %s%s\n", options.command[0],
+          strerror(failure), explain(options.command[0], failure));
   return failure == ENOENT ? LAUNCHER_NOT_FOUND : LAUNCHER_NOT_EXECUTABLE;
 }

@@ -2,6 +2,7 @@
 #include "attach.h"
 
 #include "native.h"
+#include "writable.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -62,10 +63,37 @@ static void *watch(void *argument)
 
 static int connection;
 
-// A child that the model forks does not hold it: its end tells the host that the worker is none any
-// more.
-static void drop_connection(void)
+static const int FOR_THE_SERVER[] = {SIGINT, SIGTERM};
+
+static void do_nothing(int number)
 {
+  (void)number;
+}
+
+static void set_handler(int number, void (*handler)(int))
+{
+  struct sigaction action = {.sa_handler = handler, .sa_flags = SA_RESTART};
+  sigemptyset(&action.sa_mask);
+  sigaction(number, &action, NULL);
+}
+
+// Who sends these to all processes of a service wants the server to end; it then ends its workers,
+// when they have answered. Programs that the model starts have them as usual: that is why there is
+// a handler, and why signals are not ignored.
+static void leave_signals_to_server(void)
+{
+  for (size_t i = 0; i < sizeof FOR_THE_SERVER / sizeof *FOR_THE_SERVER; i++)
+    set_handler(FOR_THE_SERVER[i], do_nothing);
+}
+
+// A child that the model forks can be ended by them, and does not hold the connection: its end
+// tells the host that the worker is none any more.
+static void become_child(void)
+{
+  struct sigaction action;
+  for (size_t i = 0; i < sizeof FOR_THE_SERVER / sizeof *FOR_THE_SERVER; i++)
+    if (sigaction(FOR_THE_SERVER[i], NULL, &action) == 0 && action.sa_handler == do_nothing)
+      set_handler(FOR_THE_SERVER[i], SIG_DFL);
   close(connection);
 }
 
@@ -94,8 +122,11 @@ const char *attach_to_host(int socket)
     return "receiving the channel from the server";
   fcntl(socket, F_SETFD, FD_CLOEXEC);
   connection = socket;
-  pthread_atfork(NULL, NULL, drop_connection);
+  leave_signals_to_server();
+  pthread_atfork(NULL, NULL, become_child);
   int failed = channel_attach(memory, &native_channel);
+  if (failed == 0)
+    writable_attach(memory);
   close(memory);
   if (failed != 0) {
     errno = failed;

@@ -2,6 +2,7 @@
 #include "block.h"
 
 #include "fork.h"
+#include "writable.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -66,6 +67,8 @@ typedef struct buffer {
   void (*release)(void *);     // of foreign memory
   void *owner;
   fork_piece piece; // of one in a block
+  void *writable; // the same tensor, for the model to write to; NULL: nobody asked, or not possible
+  fork_piece writable_piece;
   void *address;
   size_t size;
   unsigned datatype;
@@ -130,6 +133,10 @@ bool buffer_get(PyObject *object, buffer_view *view)
 static void buffer_free(PyObject *object)
 {
   buffer *self = (buffer *)object;
+  if (self->writable != NULL) {
+    fork_untrack(&self->writable_piece);
+    writable_give_back(self->writable, self->size);
+  }
   if (self->in != NULL) {
     fork_untrack(&self->piece);
     block_unref(self->in);
@@ -147,6 +154,18 @@ static void array_struct_free(PyObject *capsule)
   Py_DECREF((PyObject *)PyCapsule_GetContext(capsule));
 }
 
+// Where NumPy looks, and whether it may write there.
+static void *array_address(buffer *self, bool *may_write)
+{
+  if (self->in != NULL && self->writable == NULL) {
+    self->writable = writable_take(self->address, self->size);
+    if (self->writable != NULL)
+      fork_track(&self->writable_piece, self->writable, self->size);
+  }
+  *may_write = self->in == NULL || self->writable != NULL;
+  return self->writable != NULL ? self->writable : self->address;
+}
+
 // NumPy takes the capsule's owner as the array's base: the capsule keeps this Buffer.
 static PyObject *buffer_array_struct(PyObject *object, void *closure)
 {
@@ -161,16 +180,18 @@ static PyObject *buffer_array_struct(PyObject *object, void *closure)
   if (given == NULL)
     return PyErr_NoMemory();
   int flags = ARRAY_C_CONTIGUOUS | ARRAY_ALIGNED | ARRAY_NOTSWAPPED;
-  if ((uintptr_t)self->address % row->size != 0)
+  bool may_write;
+  void *address = array_address(self, &may_write);
+  if ((uintptr_t)address % row->size != 0)
     flags &= ~ARRAY_ALIGNED;
   *given = (array_struct){.two = 2,
                           .nd = (int)self->rank,
                           .typekind = row->kind,
                           .itemsize = row->size,
-                          .flags = flags | (self->release != NULL ? ARRAY_WRITEABLE : 0),
+                          .flags = flags | (may_write ? ARRAY_WRITEABLE : 0),
                           .shape = self->sizes,
                           .strides = self->sizes + self->rank,
-                          .data = self->address};
+                          .data = address};
   PyObject *capsule = PyCapsule_New(given, NULL, array_struct_free);
   if (capsule == NULL) {
     free(given);

@@ -21,7 +21,8 @@ bool block_unref_silently(block *self);
 // Sends what could not be sent when its block's last count went, since the ring was full.
 void block_flush(void);
 
-// A tensor in `in` (counted by the Buffer; NULL for one without bytes) at `address`, read-only.
+// A tensor in `in` (counted by the Buffer; NULL for one without bytes) at `address`, which stays as
+// it is: an array that is made from it may be written to when it is large (writable.h), else not.
 PyObject *buffer_new(block *in, const void *address, size_t size, unsigned datatype, unsigned rank,
                      const int64_t *dims);
 

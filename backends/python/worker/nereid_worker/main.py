@@ -2,7 +2,6 @@
 
 import atexit
 import os
-import signal
 import struct
 import sys
 
@@ -129,7 +128,6 @@ def _leave():
 
 
 def main():
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
     for stream in (sys.stdout, sys.stderr):
         stream.reconfigure(line_buffering=True)
     _nereid.attach(_SOCKET)

@@ -47,6 +47,8 @@ class Loaded:
         self.utils._model_dir = os.path.join(about["model_path"], about["model_version"])
         for folder in about["search"]:
             sys.path.append(folder)
+        sys.path.append("")  # the server's working directory
+        os.stat(self.file)  # says which file is missing, and why; the import names the module only
         importlib.invalidate_caches()
         module = importlib.import_module(about["module"])
         self.kind = module.TritonPythonModel

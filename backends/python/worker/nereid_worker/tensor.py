@@ -86,7 +86,7 @@ class Tensor:
         return True
 
     def as_numpy(self):
-        """The array; of a request's tensor a read-only view that stays valid as long as it is kept."""
+        """The array, the same each time. What is written to a request's is seen in the array alone, not in the tensor."""
         array = self._array
         if array is None:
             array = self._array = self._make_array()
@@ -105,7 +105,8 @@ class Tensor:
             raise TritonModelException(
                 "Tensor dtype is BF16 and cannot be converted to NumPy. Use to_dlpack() and from_dlpack() instead."
             )
-        return np.asarray(self._buffer)
+        array = np.asarray(self._buffer)
+        return array if array.flags.writeable else array.copy()
 
     def to_dlpack(self):
         """A DLPack capsule. Of a request's tensor it holds a copy, since a consumer may write to it."""
