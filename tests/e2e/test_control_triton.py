@@ -157,7 +157,7 @@ def test_a_plain_load_after_an_override_goes_back_to_the_folder(both, side, load
     load(server, config=OVERRIDE)
     assert served(server) == override
     load(server)
-    # As features go, Triton 2.51 keeps all of it until the folder changes or the model is unloaded.
+    # Triton 2.51 keeps all of it until the folder changes or the model is unloaded.
     assert served(server) == (folder if side is NEREID else override)
     load(server)
     assert served(server) == (folder if side is NEREID else override)
