@@ -153,9 +153,10 @@ static TRITONSERVER_Error *set_completed(python_model *self, const char *complet
   if (error == NULL || TRITONSERVER_ErrorCode(error) != TRITONSERVER_ERROR_INVALID_ARG)
     return error;
   // As in Triton: what is read, but makes no valid configuration, fails the load later.
-  BACKEND_LOG_WARN("model '%s': what auto_complete_config gave is no configuration and is left out, "
-                   "the model is loaded without it: %s",
-                   self->name, TRITONSERVER_ErrorMessage(error));
+  BACKEND_LOG_WARN(
+      "model '%s': what auto_complete_config gave is no configuration and is left out, "
+      "the model is loaded without it: %s",
+      self->name, TRITONSERVER_ErrorMessage(error));
   TRITONSERVER_ErrorDelete(error);
   return NULL;
 }
