@@ -4,6 +4,7 @@
 #include "backend_error.h"
 #include "backend_log.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -23,6 +24,7 @@ void calls_count_fini(calls_count *self)
 static void count_live(calls_count *self, bool more)
 {
   pthread_mutex_lock(&self->lock);
+  assert(more || self->live > 0);
   self->live = more ? self->live + 1 : self->live - 1;
   if (self->live == 0)
     pthread_cond_broadcast(&self->none);

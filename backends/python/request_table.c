@@ -1,6 +1,7 @@
 // Slots, whose generation tells an old handle from a new one.
 #include "request_table.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -138,6 +139,7 @@ bool request_table_begin_next(request_table *self, uint32_t *from, uint64_t *han
 
 static void end_use(request_table *self, request_slot *slot)
 {
+  assert(slot != NULL && slot->used);
   slot->used = false;
   if (self->waiting > 0)
     pthread_cond_broadcast(&self->unused);
@@ -147,15 +149,17 @@ void request_table_start(request_table *self, uint64_t handle, uint64_t compute_
 {
   pthread_mutex_lock(&self->lock);
   request_slot *slot = find(self, handle);
-  slot->request.compute_start_ns = compute_start_ns;
   end_use(self, slot);
+  slot->request.compute_start_ns = compute_start_ns;
   pthread_mutex_unlock(&self->lock);
 }
 
 void request_table_change(request_table *self, uint64_t handle, const open_request *request)
 {
   pthread_mutex_lock(&self->lock);
-  find(self, handle)->request = *request;
+  request_slot *slot = find(self, handle);
+  assert(slot != NULL && slot->used);
+  slot->request = *request;
   pthread_mutex_unlock(&self->lock);
 }
 

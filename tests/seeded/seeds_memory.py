@@ -1,4 +1,4 @@
-"""Bugs in what clients share with the server, and in what is made of outputs."""
+"""Bugs in what clients and workers share with the server, and in what is made of outputs."""
 from seed import Seed, e2e, unit
 
 PROTOCOL = "src/frontend/protocol"
@@ -55,4 +55,17 @@ USE = [
          unit("classification_test")),
 ]
 
-ALL = BOUNDS + LIFE + USE
+WORKERS = [
+    Seed("written_inputs_stay", "memory of workers: what a model has written to an input is the next one's",
+         "backends/python/worker/native/writable.c", "MADV_DONTNEED", "MADV_NORMAL",
+         e2e("test_python_contract.py", "writes_stays_with_it and not triton")),
+    Seed("let_go_twice", "a count below zero: an execution that cannot be put aside is let go of twice",
+         "backends/python/aside.c", "    let_go_locked(self); // from here on the listener may end it\n  }\n",
+         "  }\n  let_go_locked(self);\n", unit("aside_test")),
+    Seed("cancelled_with_the_lock", "a lock held across a call to the server: circles cancel a call",
+         "backends/python/circle.c",
+         "  pthread_mutex_unlock(&lock);\n  infer_call_cancel(of, id);\n  calls_unref(of);\n  pthread_mutex_lock(&lock);\n",
+         "  infer_call_cancel(of, id);\n  calls_unref(of);\n", unit("circle_test")),
+]
+
+ALL = BOUNDS + LIFE + USE + WORKERS
