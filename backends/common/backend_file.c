@@ -2,7 +2,7 @@
 #include "backend_file.h"
 
 #include "backend_error.h"
-#include "backend_extension.h"
+#include "nereid/nereid.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -12,6 +12,9 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
+
+// Only nereid has it.
+extern __typeof__(NEREID_ModelOpen) NEREID_ModelOpen __attribute__((weak));
 
 static TRITONSERVER_Error *open_failure(const char *path)
 {

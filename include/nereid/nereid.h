@@ -72,6 +72,16 @@ struct TRITONBACKEND_Response;
 // outputs are strict.
 TRITONSERVER_DECLSPEC TRITONSERVER_Error *
 NEREID_ResponseUnconfiguredOutput(struct TRITONBACKEND_Response *response, const char *name);
+struct TRITONBACKEND_Model;
+
+// Opens the regular file or the folder `path` below the model's folder ("1/model.onnx") for
+// reading: links on the way are followed as far as the operator lets them be, and files that came
+// with a request have none. The caller closes *descriptor. Errors: NOT_FOUND when it is absent,
+// INVALID_ARG when it leads elsewhere or is of the wrong kind. While the model is initialized; any
+// thread.
+TRITONSERVER_DECLSPEC struct TRITONSERVER_Error *NEREID_ModelOpen(struct TRITONBACKEND_Model *model,
+                                                                  const char *path, bool is_folder,
+                                                                  int *descriptor);
 
 #ifdef __cplusplus
 }

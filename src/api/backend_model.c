@@ -5,6 +5,7 @@
 #include "core/instance.h"
 #include "core/model_internal.h"
 #include "core/server_options.h"
+#include "nereid/nereid.h"
 #include "request/message.h"
 #include "request/request.h"
 #include "triton/core/tritonbackend.h"
@@ -131,9 +132,6 @@ TRITONSERVER_Error *TRITONBACKEND_ModelRepository(TRITONBACKEND_Model *m,
   return NULL;
 }
 
-// Beyond Triton's ABI; see backends/common/backend_extension.h.
-TRITONBACKEND_ISPEC TRITONSERVER_Error *NEREID_ModelOpen(TRITONBACKEND_Model *m, const char *path,
-                                                         bool is_folder, int *descriptor);
 TRITONSERVER_Error *NEREID_ModelOpen(TRITONBACKEND_Model *m, const char *path, bool is_folder,
                                      int *descriptor)
 {
