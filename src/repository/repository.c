@@ -220,6 +220,18 @@ static error *find_in(const char *repository, const char *name, const file_polic
   return NULL;
 }
 
+// Its last name: the reason goes to clients, who learn nothing of the machine's other folders.
+static slice short_name(const char *path)
+{
+  size_t end = strlen(path);
+  while (end > 1 && path[end - 1] == '/')
+    end--;
+  size_t begin = end;
+  while (begin > 0 && path[begin - 1] != '/')
+    begin--;
+  return (slice){path + begin, end - begin};
+}
+
 error *repository_find(const repository_set *repositories, const char *name,
                        repository_model *found)
 {
@@ -229,9 +241,10 @@ error *repository_find(const repository_set *repositories, const char *name,
     AUTO_ERROR error *why = NULL;
     const char *path = repositories->paths->items[i];
     RETURN_IF_ERROR(find_in(path, name, repositories->links, found, &why));
+    slice shown = short_name(path);
     if (why != NULL)
-      buffer_append_format(&reasons, "%sin '%s': %s", reasons.size > 0 ? "; " : "", path,
-                           error_message(why));
+      buffer_append_format(&reasons, "%sin '%.*s': %s", reasons.size > 0 ? "; " : "",
+                           (int)shown.size, shown.data, error_message(why));
   }
   if (found->name != NULL)
     return NULL;

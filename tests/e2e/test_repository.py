@@ -477,9 +477,9 @@ def test_the_reason_why_a_model_cannot_be_loaded_again_is_told(start, grpc_side,
         return text[len(words):] if grpc_side is NEREID else None
 
     shutil.move(repository / "m", repository.parent / "moved")
-    assert failure() in (None, f": model not found in any model repository: in '{repository}': 'm' does not exist")
+    assert failure() in (None, f": model not found in any model repository: in '{repository.name}': 'm' does not exist")
     (repository / "m").symlink_to("nowhere")
-    assert failure() in (None, f": model not found in any model repository: in '{repository}': 'm' is a link to 'nowhere', which does not exist")
+    assert failure() in (None, f": model not found in any model repository: in '{repository.name}': 'm' is a link to 'nowhere', which does not exist")
     (repository / "m").unlink()
     shutil.move(repository, repository.parent / "moved_too")
     assert failure() in (None, f": failed to read model repository '{repository}': failed to open folder '{repository}': No such file or directory")
