@@ -1,6 +1,7 @@
 """The cases: what is served, what is asked, and beside what nereid is measured."""
 import contextlib
 import dataclasses
+import http.client
 import json
 import pathlib
 import time
@@ -22,6 +23,8 @@ FIGURES = {
 BOTH = (sides.nereid, sides.triton)
 GRPC = (sides.nereid_grpc, sides.triton_grpc)
 PYTHON = (sides.nereid_python, sides.triton_python)
+METRICS = (sides.nereid_metrics, sides.triton_metrics)
+SCRAPES = (1000, 5000)
 TRACED = (sides.nereid_traced, sides.triton_traced)
 NOT_TRACED = (sides.nereid, sides.traced)
 FLOOR = (sides.nereid, sides.echo, sides.echo_direct)
@@ -192,6 +195,53 @@ def measure_start(bench, name, repository):
         bench.add(memory, "MiB", "less", rounds, "memory")
 
 
+# --- Metrics
+
+def model_names(count):
+    return [f"model{i:04}" for i in range(count)]
+
+
+def use_all(server, count):
+    """One request to each model."""
+    body = json.dumps({"inputs": [{"name": "INPUT0", "datatype": "FP32", "shape": [1, 16], "data": [1] * 16}]})
+    connection = http.client.HTTPConnection("127.0.0.1", server.port)
+    for name in model_names(count):
+        connection.request("POST", f"/v2/models/{name}/infer", body)
+        reply = connection.getresponse()
+        assert reply.read() and reply.status == 200, name
+    connection.close()
+
+
+def scrape_once(server, coding):
+    connection = http.client.HTTPConnection("127.0.0.1", server.metrics_port)
+    connection.connect()
+    busy, begin = server.busy_ms(), time.monotonic()
+    connection.request("GET", "/metrics", headers={"Accept-Encoding": coding})
+    size = len(connection.getresponse().read())
+    seconds = time.monotonic() - begin
+    connection.close()
+    return {"ms": seconds * 1000, "size": size / 1e6, "cpu": server.busy_ms() - busy}
+
+
+def measure_scrapes(bench, count):
+    name = f"scrape of {count} models"
+    if not bench.wants(name):
+        return
+    with bench.folder() as folder:
+        for alias in model_names(count):
+            models.write_model(folder / "models", "one", alias)
+        with sides.running([make(folder, folder / "models") for make in METRICS]) as running:
+            for state in ("unused", "used once"):
+                for coding in ("identity", "gzip"):
+                    rounds = bench.rounds(running, lambda server: scrape_once(server, coding))
+                    packed = ", gzip" if coding == "gzip" else ""
+                    bench.add(f"{name}, {state}{packed}", "ms", "less", rounds, "ms")
+                    bench.add(f"{name}, {state}{packed}: server's CPU", "ms", "less", rounds, "cpu")
+                    bench.add(f"{name}, {state}{packed}: size", "MB", "less", rounds, "size")
+                for server in running:
+                    use_all(server, count)
+
+
 # --- Python models
 
 def python_load_once(server):
@@ -253,6 +303,8 @@ def measure_huge(bench, name, make_request):
 
 
 def measure_all(bench):
+    for count in SCRAPES:
+        measure_scrapes(bench, count)
     for name, repository in STARTS.items():
         measure_start(bench, name, repository)
     for case in LOADS:

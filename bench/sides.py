@@ -114,6 +114,11 @@ class Server:
         stats = [pathlib.Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split() for pid in self.processes()]
         return sum(int(fields[11]) + int(fields[12]) for fields in stats) / os.sysconf("SC_CLK_TCK")
 
+    def busy_ms(self):
+        """Time on a processor so far, of the server's threads: finer than cpu_seconds."""
+        tasks = pathlib.Path(f"/proc/{self.process.pid}/task").iterdir()
+        return sum(int((task / "schedstat").read_text().split()[0]) for task in tasks) / 1e6
+
     def model_counts(self, model):
         """Rows and executions of a model so far."""
         stats = self.ask(f"models/{model}/stats")["model_stats"][0]
@@ -214,6 +219,22 @@ def nereid_grpc(folder, repository):
 
 def triton_grpc(folder, repository):
     return with_grpc(triton(folder, repository))
+
+
+def with_metrics(server):
+    """Serves /metrics, of its models only, on a port of its own."""
+    server.metrics_port = free_port()
+    server.command.remove("--allow-metrics=false")
+    server.command += [f"--metrics-port={server.metrics_port}", "--metrics-address=127.0.0.1", "--allow-cpu-metrics=false"]
+    return server
+
+
+def nereid_metrics(folder, repository):
+    return with_metrics(nereid(folder, repository))
+
+
+def triton_metrics(folder, repository):
+    return with_metrics(triton(folder, repository))
 
 
 # Both run Python models on the system's Python with the NumPy that Triton's stubs were compiled for.

@@ -49,6 +49,18 @@ TRITONSERVER_Error *backend_model_set_config(TRITONBACKEND_Model *model, const j
   return error;
 }
 
+TRITONSERVER_Error *backend_host_policy(TRITONBACKEND_ModelInstance *instance, char **name)
+{
+  TRITONSERVER_Message *message;
+  json_t *policies;
+  BACKEND_RETURN_IF_ERROR(TRITONBACKEND_ModelInstanceHostPolicy(instance, &message));
+  BACKEND_RETURN_IF_ERROR(message_to_json(message, "the instance's host policy", &policies));
+  const char *first = json_object_iter_key(json_object_iter(policies));
+  *name = strdup(first != NULL ? first : "");
+  json_decref(policies);
+  return *name == NULL ? backend_error_no_memory("a model instance") : NULL;
+}
+
 TRITONSERVER_Error *backend_settings(TRITONBACKEND_Backend *backend, json_t **settings)
 {
   TRITONSERVER_Message *message;

@@ -13,6 +13,9 @@ TRITONSERVER_Error *backend_model_config(TRITONBACKEND_Model *model, json_t **co
 // Gives a completed configuration back to the server.
 TRITONSERVER_Error *backend_model_set_config(TRITONBACKEND_Model *model, const json_t *config);
 
+// The name of the instance's host policy, for free().
+TRITONSERVER_Error *backend_host_policy(TRITONBACKEND_ModelInstance *instance, char **name);
+
 // The settings of --backend-config=NAME,key=value as one flat object, empty when there are none;
 // the caller owns a reference.
 TRITONSERVER_Error *backend_settings(TRITONBACKEND_Backend *backend, json_t **settings);

@@ -39,4 +39,12 @@ NEREID_ModelInstanceExecutionsMost(TRITONBACKEND_ModelInstance *instance);
 TRITONBACKEND_ISPEC bool NEREID_ModelInstanceFault(TRITONBACKEND_ModelInstance *instance,
                                                    char *text, size_t size);
 
+// What nereid offers to backends; NULL in other servers. Opens the regular file or the folder
+// `path` below the model's folder ("1/model.onnx") for reading: links on the way are followed as
+// far as the operator lets them be, and files that came with a request have none. The caller closes
+// *descriptor. Errors: NOT_FOUND when it is absent, INVALID_ARG when it leads elsewhere or is of
+// the wrong kind. While the model is initialized; load threads.
+TRITONSERVER_Error *NEREID_ModelOpen(TRITONBACKEND_Model *model, const char *path, bool is_folder,
+                                     int *descriptor) __attribute__((weak));
+
 #endif

@@ -1,31 +1,17 @@
-// Files below the repository; see backend_file.h.
+// Files of a model; see backend_file.h.
 #include "backend_file.h"
 
 #include "backend_error.h"
+#include "backend_extension.h"
 
 #include <errno.h>
 #include <fcntl.h>
-#include <linux/openat2.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
 #include <unistd.h>
-
-static int open_below(int folder, const char *path, int flags)
-{
-  struct open_how how = {
-      .flags = (uint64_t)(unsigned)(flags | O_CLOEXEC),
-      .resolve = RESOLVE_BENEATH | RESOLVE_NO_MAGICLINKS,
-  };
-  long result;
-  do {
-    result = syscall(SYS_openat2, folder, path, &how, sizeof how);
-  } while (result < 0 && (errno == EINTR || errno == EAGAIN)); // EAGAIN: something was renamed
-  return (int)result;
-}
 
 static TRITONSERVER_Error *open_failure(const char *path)
 {
@@ -33,75 +19,85 @@ static TRITONSERVER_Error *open_failure(const char *path)
   case ENOENT:
   case ENOTDIR:
     return backend_error(TRITONSERVER_ERROR_UNAVAILABLE, "unable to find '%s'", path);
-  case EXDEV:
-    return backend_error(TRITONSERVER_ERROR_INVALID_ARG, "'%s' leads out of the model repository",
-                         path);
   default:
     return backend_error(TRITONSERVER_ERROR_INVALID_ARG, "unable to open '%s': %s", path,
                          strerror(errno));
   }
 }
 
-TRITONSERVER_Error *backend_open_repository(TRITONBACKEND_Model *model, int *repository)
+// Opens what `found`, a path descriptor, is, when it is of the kind that is wanted.
+static TRITONSERVER_Error *reopen(int found, const char *path, bool is_folder, int *descriptor)
+{
+  struct stat status;
+  char link[64];
+  if (fstat(found, &status) != 0)
+    return open_failure(path);
+  if (is_folder ? !S_ISDIR(status.st_mode) : !S_ISREG(status.st_mode))
+    return backend_error(TRITONSERVER_ERROR_INVALID_ARG, "'%s' is not a %s", path,
+                         is_folder ? "folder" : "regular file");
+  snprintf(link, sizeof link, "/proc/self/fd/%d", found);
+  *descriptor = open(link, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+  return *descriptor >= 0 ? NULL : open_failure(path);
+}
+
+static TRITONSERVER_Error *open_by_name(const char *path, bool is_folder, int *descriptor)
+{
+  int found = open(path, O_PATH | O_CLOEXEC);
+  TRITONSERVER_Error *error =
+      found < 0 ? open_failure(path) : reopen(found, path, is_folder, descriptor);
+  if (found >= 0)
+    close(found);
+  return error;
+}
+
+static TRITONSERVER_Error *ask_server(TRITONBACKEND_Model *model, const char *path,
+                                      const char *full, bool is_folder, int *descriptor)
+{
+  TRITONSERVER_Error *error = NEREID_ModelOpen(model, path, is_folder, descriptor);
+  if (error == NULL || TRITONSERVER_ErrorCode(error) != TRITONSERVER_ERROR_NOT_FOUND)
+    return error;
+  TRITONSERVER_Error *absent =
+      backend_error(TRITONSERVER_ERROR_UNAVAILABLE, "unable to find '%s': %s", full,
+                    TRITONSERVER_ErrorMessage(error));
+  TRITONSERVER_ErrorDelete(error);
+  return absent;
+}
+
+static TRITONSERVER_Error *open_in_model(TRITONBACKEND_Model *model, const char *path,
+                                         bool is_folder, int *descriptor)
 {
   TRITONBACKEND_ArtifactType type;
   const char *folder;
+  char *full = NULL;
+  *descriptor = -1;
   BACKEND_RETURN_IF_ERROR(TRITONBACKEND_ModelRepository(model, &type, &folder));
-  const char *slash = strrchr(folder, '/');
-  char *above = slash == NULL ? strdup(".") : strndup(folder, (size_t)(slash - folder) + 1);
-  if (above == NULL)
+  if (asprintf(&full, "%s/%s", folder, path) < 0)
     return backend_error_no_memory("a path");
-  *repository = open(above, O_PATH | O_DIRECTORY | O_CLOEXEC);
-  TRITONSERVER_Error *error = *repository >= 0 ? NULL : open_failure(above);
-  free(above);
+  TRITONSERVER_Error *error = NEREID_ModelOpen == NULL
+                                  ? open_by_name(full, is_folder, descriptor)
+                                  : ask_server(model, path, full, is_folder, descriptor);
+  free(full);
   return error;
 }
 
 TRITONSERVER_Error *backend_version_path(TRITONBACKEND_Model *model, const char *file, char **path)
 {
-  TRITONBACKEND_ArtifactType type;
-  const char *folder;
   uint64_t version;
-  BACKEND_RETURN_IF_ERROR(TRITONBACKEND_ModelRepository(model, &type, &folder));
   BACKEND_RETURN_IF_ERROR(TRITONBACKEND_ModelVersion(model, &version));
-  const char *slash = strrchr(folder, '/');
-  if (asprintf(path, "%s/%llu/%s", slash == NULL ? folder : slash + 1, (unsigned long long)version,
-               file) < 0)
+  if (asprintf(path, "%llu/%s", (unsigned long long)version, file) < 0)
     return backend_error_no_memory("a path");
   return NULL;
 }
 
-bool backend_is_folder(int folder, const char *path)
+TRITONSERVER_Error *backend_open_file(TRITONBACKEND_Model *model, const char *path, int *descriptor)
 {
-  int entry = open_below(folder, path, O_PATH | O_DIRECTORY);
-  if (entry >= 0)
-    close(entry);
-  return entry >= 0;
+  return open_in_model(model, path, false, descriptor);
 }
 
-TRITONSERVER_Error *backend_open_folder(int folder, const char *path, int *descriptor)
+TRITONSERVER_Error *backend_open_folder(TRITONBACKEND_Model *model, const char *path,
+                                        int *descriptor)
 {
-  *descriptor = open_below(folder, path, O_PATH | O_DIRECTORY);
-  return *descriptor >= 0 ? NULL : open_failure(path);
-}
-
-// Opens a regular file. Its kind is looked at first: to open a FIFO or device for real may block or
-// act.
-static TRITONSERVER_Error *open_regular(int folder, const char *path, int *descriptor)
-{
-  struct stat status;
-  int entry = open_below(folder, path, O_PATH);
-  if (entry < 0 || fstat(entry, &status) != 0) {
-    TRITONSERVER_Error *error = open_failure(path);
-    if (entry >= 0)
-      close(entry);
-    return error;
-  }
-  close(entry);
-  if (!S_ISREG(status.st_mode))
-    return backend_error(TRITONSERVER_ERROR_INVALID_ARG, "'%s' is not a regular file", path);
-  *descriptor = open_below(folder, path, O_RDONLY | O_NONBLOCK | O_NOCTTY);
-  return *descriptor >= 0 ? NULL : open_failure(path);
+  return open_in_model(model, path, true, descriptor);
 }
 
 static TRITONSERVER_Error *read_all(int descriptor, const char *path, char *data, size_t *size)
@@ -122,10 +118,11 @@ static TRITONSERVER_Error *read_all(int descriptor, const char *path, char *data
   return NULL;
 }
 
-static TRITONSERVER_Error *read_descriptor(int descriptor, const char *path, size_t most,
-                                           void **data, size_t *size)
+TRITONSERVER_Error *backend_read_file(int descriptor, const char *path, size_t most, void **data,
+                                      size_t *size)
 {
   struct stat status;
+  *data = NULL;
   if (fstat(descriptor, &status) != 0)
     return open_failure(path);
   if (status.st_size < 0 || (uint64_t)status.st_size > most)
@@ -141,16 +138,5 @@ static TRITONSERVER_Error *read_descriptor(int descriptor, const char *path, siz
     free(*data);
     *data = NULL;
   }
-  return error;
-}
-
-TRITONSERVER_Error *backend_read_file(int folder, const char *path, size_t most, void **data,
-                                      size_t *size)
-{
-  int descriptor = -1;
-  *data = NULL;
-  BACKEND_RETURN_IF_ERROR(open_regular(folder, path, &descriptor));
-  TRITONSERVER_Error *error = read_descriptor(descriptor, path, most, data, size);
-  close(descriptor);
   return error;
 }

@@ -2,9 +2,14 @@
 #include "backend_tensor.h"
 
 #include "backend_error.h"
+#include "nereid/nereid.h"
 
 #include <stdlib.h>
 #include <string.h>
+
+// Only nereid has it.
+extern __typeof__(NEREID_ResponseUnconfiguredOutput) NEREID_ResponseUnconfiguredOutput
+    __attribute__((weak));
 
 enum {
   BUFFER_ALIGNMENT = 64
@@ -39,14 +44,15 @@ void backend_buffer_fini(backend_buffer *buffer)
 }
 
 TRITONSERVER_Error *backend_input_find(TRITONBACKEND_Request *request, const char *name,
-                                       backend_input *input)
+                                       const char *host_policy, backend_input *input)
 {
   *input = (backend_input){0};
   TRITONBACKEND_Input *found;
   BACKEND_RETURN_IF_ERROR(TRITONBACKEND_RequestInput(request, name, &found));
-  BACKEND_RETURN_IF_ERROR(TRITONBACKEND_InputProperties(found, &input->name, &input->datatype,
-                                                        &input->dims, &input->rank,
-                                                        &input->byte_size, &input->buffer_count));
+  BACKEND_RETURN_IF_ERROR(TRITONBACKEND_InputPropertiesForHostPolicy(
+      found, host_policy, &input->name, &input->datatype, &input->dims, &input->rank,
+      &input->byte_size, &input->buffer_count));
+  input->host_policy = host_policy;
   size_t expected;
   if (!backend_element_count(input->dims, input->rank, &input->element_count) ||
       __builtin_mul_overflow(input->element_count,
@@ -66,8 +72,8 @@ static TRITONSERVER_Error *read_piece(const backend_input *input, uint32_t index
 {
   TRITONSERVER_MemoryType memory_type = TRITONSERVER_MEMORY_CPU;
   int64_t memory_type_id = 0;
-  BACKEND_RETURN_IF_ERROR(TRITONBACKEND_InputBuffer(input->input, index, data, byte_size,
-                                                    &memory_type, &memory_type_id));
+  BACKEND_RETURN_IF_ERROR(TRITONBACKEND_InputBufferForHostPolicy(
+      input->input, input->host_policy, index, data, byte_size, &memory_type, &memory_type_id));
   if (memory_type == TRITONSERVER_MEMORY_GPU)
     return backend_error(TRITONSERVER_ERROR_UNSUPPORTED,
                          "input '%s' is in GPU memory, this backend reads CPU memory only",
@@ -176,6 +182,13 @@ TRITONSERVER_Error *backend_output_new(TRITONBACKEND_Response *response, const c
                          "output '%s' was given GPU memory, this backend writes CPU memory only",
                          name);
   return NULL;
+}
+
+TRITONSERVER_Error *backend_output_leave_out(TRITONBACKEND_Response *response, const char *name)
+{
+  if (NEREID_ResponseUnconfiguredOutput == NULL)
+    return NULL;
+  return NEREID_ResponseUnconfiguredOutput(response, name);
 }
 
 TRITONSERVER_Error *backend_outputs_wanted(TRITONBACKEND_Request *request, const char *const *names,

@@ -31,11 +31,13 @@ typedef struct backend_input {
   size_t element_count;
   uint64_t byte_size;
   uint32_t buffer_count;
+  const char *host_policy; // of the instance
 } backend_input;
 
-// Looks up input `name` and checks that its size is that of its shape.
+// Looks up input `name`, as instances with `host_policy` (which is borrowed) are to read it, and
+// checks that its size is that of its shape.
 TRITONSERVER_Error *backend_input_find(TRITONBACKEND_Request *request, const char *name,
-                                       backend_input *input);
+                                       const char *host_policy, backend_input *input);
 
 // The input's bytes where they are, when they are one piece of CPU memory aligned to `alignment`;
 // else `*data` is NULL. An input without bytes gives a pointer that must not be read.
@@ -57,6 +59,10 @@ TRITONSERVER_Error *backend_gather(backend_batch *batch, const backend_input *in
 TRITONSERVER_Error *backend_output_new(TRITONBACKEND_Response *response, const char *name,
                                        TRITONSERVER_DataType datatype, const int64_t *dims,
                                        uint32_t rank, size_t byte_size, void **data);
+
+// An output that the configuration does not have is left out: tells the server so. An error, which
+// the response is to have, where the model's outputs are strict.
+TRITONSERVER_Error *backend_output_leave_out(TRITONBACKEND_Response *response, const char *name);
 
 // Which of the `name_count` outputs does the request want? Names that are not in the list are
 // passed over.

@@ -18,11 +18,6 @@ enum {
   API_MINOR_NEEDED = 13
 };
 
-typedef struct identity_instance {
-  identity_model *model; // outlives its instances
-  unsigned index;
-} identity_instance;
-
 // The metric is an extra: a server without metrics serves identity models all the same.
 static TRITONSERVER_MetricFamily *new_metric_family(void)
 {
@@ -121,6 +116,13 @@ TRITONSERVER_Error *TRITONBACKEND_ModelFinalize(TRITONBACKEND_Model *model)
   return NULL;
 }
 
+static void free_instance(identity_instance *self)
+{
+  if (self != NULL)
+    free(self->host_policy);
+  free(self);
+}
+
 TRITONSERVER_Error *TRITONBACKEND_ModelInstanceInitialize(TRITONBACKEND_ModelInstance *instance)
 {
   TRITONSERVER_InstanceGroupKind kind;
@@ -137,9 +139,11 @@ TRITONSERVER_Error *TRITONBACKEND_ModelInstanceInitialize(TRITONBACKEND_ModelIns
     return backend_error_no_memory("a model instance");
   made->model = state;
   made->index = atomic_fetch_add(&made->model->instance_count, 1);
-  TRITONSERVER_Error *error = TRITONBACKEND_ModelInstanceSetState(instance, made);
+  TRITONSERVER_Error *error = backend_host_policy(instance, &made->host_policy);
+  if (error == NULL)
+    error = TRITONBACKEND_ModelInstanceSetState(instance, made);
   if (error != NULL)
-    free(made);
+    free_instance(made);
   return error;
 }
 
@@ -147,7 +151,7 @@ TRITONSERVER_Error *TRITONBACKEND_ModelInstanceFinalize(TRITONBACKEND_ModelInsta
 {
   void *state = NULL;
   BACKEND_RETURN_IF_ERROR(TRITONBACKEND_ModelInstanceState(instance, &state));
-  free(state);
+  free_instance(state);
   return NULL;
 }
 
@@ -157,6 +161,5 @@ TRITONSERVER_Error *TRITONBACKEND_ModelInstanceExecute(TRITONBACKEND_ModelInstan
 {
   void *state = NULL;
   BACKEND_RETURN_IF_ERROR(TRITONBACKEND_ModelInstanceState(instance, &state));
-  const identity_instance *self = state;
-  return identity_execute(self->model, self->index, instance, requests, request_count);
+  return identity_execute(state, instance, requests, request_count);
 }

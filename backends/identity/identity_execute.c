@@ -120,15 +120,15 @@ static bool has_input(TRITONBACKEND_Request *request, uint32_t input_count, cons
   return false;
 }
 
-static TRITONSERVER_Error *fill_output(const identity_model *model, const identity_pair *pair,
+static TRITONSERVER_Error *fill_output(const identity_instance *self, const identity_pair *pair,
                                        TRITONBACKEND_Request *request, uint32_t input_count,
                                        int64_t batch_size, TRITONBACKEND_Response *response)
 {
   if (pair->optional && !has_input(request, input_count, pair->input_name))
     return zero_output(pair, batch_size, response);
   backend_input input;
-  BACKEND_RETURN_IF_ERROR(backend_input_find(request, pair->input_name, &input));
-  return copy_input(model, pair, &input, response);
+  BACKEND_RETURN_IF_ERROR(backend_input_find(request, pair->input_name, self->host_policy, &input));
+  return copy_input(self->model, pair, &input, response);
 }
 
 // Example parameters that Triton's backend attaches to each response; its tests look for them.
@@ -171,9 +171,10 @@ static const identity_pair *find_pair(const identity_model *model, const char *o
   return NULL;
 }
 
-static TRITONSERVER_Error *answer(const identity_model *model, TRITONBACKEND_Request *request,
+static TRITONSERVER_Error *answer(const identity_instance *self, TRITONBACKEND_Request *request,
                                   TRITONBACKEND_Response *response, int64_t *batch_size)
 {
+  const identity_model *model = self->model;
   uint32_t input_count = 0, output_count = 0;
   if (model->custom_tracing)
     BACKEND_RETURN_IF_ERROR(report_activities(model, request));
@@ -187,22 +188,22 @@ static TRITONSERVER_Error *answer(const identity_model *model, TRITONBACKEND_Req
     if (pair == NULL)
       return backend_error(TRITONSERVER_ERROR_INVALID_ARG, "model '%s' has no output '%s'",
                            model->name, name);
-    BACKEND_RETURN_IF_ERROR(fill_output(model, pair, request, input_count, *batch_size, response));
+    BACKEND_RETURN_IF_ERROR(fill_output(self, pair, request, input_count, *batch_size, response));
   }
   return set_parameters(response);
 }
 
-TRITONSERVER_Error *identity_execute(const identity_model *model, unsigned instance_index,
+TRITONSERVER_Error *identity_execute(const identity_instance *self,
                                      TRITONBACKEND_ModelInstance *instance,
                                      TRITONBACKEND_Request **requests, uint32_t count)
 {
   backend_batch batch;
   BACKEND_RETURN_IF_ERROR(backend_batch_begin(&batch, instance, requests, count));
-  delay_execution(model, instance_index);
+  delay_execution(self->model, self->index);
   uint64_t total_batch_size = 0;
   for (uint32_t i = 0; i < count; i++) {
     int64_t batch_size = 0;
-    TRITONSERVER_Error *error = answer(model, requests[i], batch.responses[i], &batch_size);
+    TRITONSERVER_Error *error = answer(self, requests[i], batch.responses[i], &batch_size);
     total_batch_size += batch_size > 0 ? (uint64_t)batch_size : 1;
     if (error != NULL)
       backend_batch_fail(&batch, i, error);

@@ -4,9 +4,14 @@
 
 #include "identity_model.h"
 
-// Answers and releases all requests. On an error they stay the server's. `instance_index` counts
-// the model's instances from 0.
-TRITONSERVER_Error *identity_execute(const identity_model *model, unsigned instance_index,
+typedef struct identity_instance {
+  identity_model *model;
+  unsigned index; // of the model's instances, from 0
+  char *host_policy;
+} identity_instance;
+
+// Answers and releases all requests. On an error they stay the server's.
+TRITONSERVER_Error *identity_execute(const identity_instance *self,
                                      TRITONBACKEND_ModelInstance *instance,
                                      TRITONBACKEND_Request **requests, uint32_t count);
 

@@ -4,7 +4,8 @@
 #include "backend_config.h"
 #include "backend_cpu.h"
 #include "backend_error.h"
-#include "ort_search.h"
+#include "backend_log.h"
+#include "framework_search.h"
 
 #include <pthread.h>
 #include <stdio.h>
@@ -27,7 +28,7 @@ struct onnx_backend {
   pthread_mutex_t lock;    // guards `runtimes`
   runtime_entry *runtimes; // one for each path
   ort_runtime *preferred;  // NULL when none was found
-  char *why_none;          // what was tried, for the error of a model that needs it
+  char *looked;            // where, for the error of a model that needs it
 };
 
 static TRITONSERVER_Error *read_settings(onnx_backend *self, const json_t *settings)
@@ -91,51 +92,45 @@ static TRITONSERVER_Error *open_path(onnx_backend *self, const char *path, ort_r
   return error;
 }
 
-static void note_failure(onnx_backend *self, TRITONSERVER_Error *error_owned)
-{
-  char *longer = NULL;
-  int length = asprintf(&longer, "%s%s%s", self->why_none == NULL ? "" : self->why_none,
-                        self->why_none == NULL ? "" : "; ", TRITONSERVER_ErrorMessage(error_owned));
-  TRITONSERVER_ErrorDelete(error_owned);
-  if (length < 0)
-    return;
-  free(self->why_none);
-  self->why_none = longer;
-}
+static const framework onnx_runtime = {
+    .name = "ONNX Runtime",
+    .backend = "onnxruntime",
+    .package = "onnxruntime",
+    .folder = "onnxruntime/capi",
+    .library = "libonnxruntime.so",
+    .loader_names = {"libonnxruntime.so.1", "libonnxruntime.so"},
+};
 
-// One place to look; takes `path_owned`, NULL when the place has no library.
-static bool try_path(onnx_backend *self, char *path_owned)
+static bool open_preferred(void *context, const char *path, char **why_not)
 {
-  if (path_owned == NULL)
-    return false;
-  TRITONSERVER_Error *error = open_path(self, path_owned, &self->preferred);
-  free(path_owned);
+  onnx_backend *self = context;
+  TRITONSERVER_Error *error = open_path(self, path, &self->preferred);
   if (error == NULL)
     return true;
-  note_failure(self, error);
+  *why_not = strdup(TRITONSERVER_ErrorMessage(error));
+  TRITONSERVER_ErrorDelete(error);
   return false;
 }
 
-static bool try_environment(onnx_backend *self, const char *folder)
-{
-  return folder != NULL && *folder != '\0' && try_path(self, ort_search_python(folder));
-}
-
-// The order is documented in docs/backends.md: what was asked for, then what lies nearest.
 static void find_preferred(onnx_backend *self, const char *own_folder, const json_t *settings)
 {
-  const char *library = json_string_value(json_object_get(settings, "library"));
-  if (library != NULL) {
-    try_path(self, strdup(library)); // who names a library gets that one or none
-    return;
-  }
-  if (try_environment(self, json_string_value(json_object_get(settings, "python-environment"))))
-    return;
-  if (try_path(self, ort_search_folder(own_folder)) ||
-      try_path(self, strdup("libonnxruntime.so.1")) || try_path(self, strdup("libonnxruntime.so")))
-    return;
-  if (!try_environment(self, getenv("NEREID_PYTHON_ENV")))
-    try_environment(self, getenv("VIRTUAL_ENV"));
+  const char *search = json_string_value(json_object_get(settings, "framework-search"));
+  framework_system system;
+  framework_system_init(&system);
+  system.strict = search != NULL && strcmp(search, "strict") == 0;
+  const framework_search wanted = {
+      .framework = &onnx_runtime,
+      .system = &system,
+      .library = json_string_value(json_object_get(settings, "library")),
+      .python_environment = json_string_value(json_object_get(settings, "python-environment")),
+      .python_executable = json_string_value(json_object_get(settings, "python-executable")),
+      .own_folder = own_folder,
+      .open = open_preferred,
+      .context = self,
+  };
+  framework_find(&wanted, &self->looked);
+  if (self->looked != NULL && self->looked[0] != '\0')
+    BACKEND_LOG_VERBOSE("onnxruntime: looked in %s", self->looked);
 }
 
 TRITONSERVER_Error *onnx_backend_new(TRITONBACKEND_Backend *backend, onnx_backend **result)
@@ -175,7 +170,7 @@ void onnx_backend_free(onnx_backend *self)
     free(entry);
   }
   pthread_mutex_destroy(&self->lock);
-  free(self->why_none);
+  free(self->looked);
   free(self);
 }
 
@@ -188,12 +183,12 @@ TRITONSERVER_Error *onnx_backend_runtime(onnx_backend *self, const json_t *model
   *runtime = self->preferred;
   if (*runtime != NULL)
     return NULL;
-  return backend_error(
-      TRITONSERVER_ERROR_UNAVAILABLE,
-      "ONNX Runtime was not found. Install it with 'pip install onnxruntime' in a virtual "
-      "environment and start the server with --backend-config=onnxruntime,python-environment=DIR, "
-      "or name the library with --backend-config=onnxruntime,library=PATH (%s)",
-      self->why_none == NULL ? "no library was found" : self->why_none);
+  char *text = framework_not_found(&onnx_runtime, self->looked);
+  TRITONSERVER_Error *error = text == NULL
+                                  ? backend_error_no_memory("ONNX Runtime")
+                                  : backend_error(TRITONSERVER_ERROR_UNAVAILABLE, "%s", text);
+  free(text);
+  return error;
 }
 
 int64_t onnx_backend_default_max_batch_size(const onnx_backend *self)

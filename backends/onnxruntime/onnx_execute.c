@@ -3,6 +3,7 @@
 #include "onnx_execute.h"
 
 #include "backend_batch.h"
+#include "backend_config.h"
 #include "backend_error.h"
 #include "backend_log.h"
 
@@ -16,6 +17,7 @@ enum {
 
 struct onnx_executor {
   onnx_model *model;
+  char *host_policy; // of the instance
   ort_run_options *run_options;
   backend_buffer *gathered; // one for each feed
 };
@@ -36,15 +38,19 @@ typedef struct onnx_run {
   bool *wanted;       // [request][fetch]
 } onnx_run;
 
-TRITONSERVER_Error *onnx_executor_new(onnx_model *model, onnx_executor **result)
+TRITONSERVER_Error *onnx_executor_new(onnx_model *model, TRITONBACKEND_ModelInstance *instance,
+                                      onnx_executor **result)
 {
   onnx_executor *self = calloc(1, sizeof *self);
   if (self == NULL)
     return backend_error_no_memory("a model instance");
   self->model = model;
   self->gathered = calloc(model->feed_count + 1, sizeof *self->gathered);
-  TRITONSERVER_Error *error = self->gathered == NULL ? backend_error_no_memory("a model instance")
-                                                     : onnx_run_options(model, &self->run_options);
+  TRITONSERVER_Error *error = self->gathered == NULL
+                                  ? backend_error_no_memory("a model instance")
+                                  : backend_host_policy(instance, &self->host_policy);
+  if (error == NULL)
+    error = onnx_run_options(model, &self->run_options);
   if (error != NULL) {
     onnx_executor_free(self);
     return error;
@@ -60,6 +66,7 @@ void onnx_executor_free(onnx_executor *self)
   for (size_t i = 0; self->gathered != NULL && i < self->model->feed_count; i++)
     backend_buffer_fini(&self->gathered[i]);
   free(self->gathered);
+  free(self->host_policy);
   if (self->run_options != NULL)
     self->model->runtime->api.ReleaseRunOptions(self->run_options);
   free(self);
@@ -85,7 +92,8 @@ static bool find_inputs(onnx_run *run, const onnx_feed *feed)
     if (!backend_batch_alive(&run->batch, i) ||
         (feed->optional && !has_input(run->batch.requests[i], feed->name)))
       continue;
-    TRITONSERVER_Error *error = backend_input_find(run->batch.requests[i], feed->name, input);
+    TRITONSERVER_Error *error =
+        backend_input_find(run->batch.requests[i], feed->name, run->executor->host_policy, input);
     if (error != NULL) {
       input->input = NULL;
       backend_batch_fail(&run->batch, i, error);
@@ -309,37 +317,54 @@ static TRITONSERVER_Error *give_rows(const onnx_output *output, TRITONBACKEND_Re
   return NULL;
 }
 
-// Gives each request its rows of the output.
-static TRITONSERVER_Error *deal(onnx_run *run, size_t fetch_index, const onnx_output *output)
+// A scalar has the shape that the configuration gives to its one element, mostly [1].
+static backend_shape answered_shape(const onnx_output *output)
+{
+  const backend_shape *scalar = &output->fetch->scalar_shape;
+  size_t count = 0;
+  if (output->shape.rank == 0 && backend_element_count(scalar->dims, scalar->rank, &count) &&
+      count == 1)
+    return *scalar;
+  return output->shape;
+}
+
+// Triton's text.
+static TRITONSERVER_Error *too_few_rows(TRITONBACKEND_Request *request, const onnx_output *output,
+                                        int64_t wanted, int64_t given)
+{
+  const char *id = "";
+  TRITONSERVER_ErrorDelete(TRITONBACKEND_RequestId(request, &id));
+  return backend_error(TRITONSERVER_ERROR_UNSUPPORTED,
+                       "[request id: %s] failed to split the output tensor '%s' in responses: "
+                       "expected batch size of at least %lld in model output, got %lld",
+                       id[0] != '\0' ? id : "<id_unknown>", output->fetch->name, (long long)wanted,
+                       (long long)given);
+}
+
+// Gives each request its rows of the output, in order, as Triton does: rows that are left over are
+// nobody's, requests for which there are none fail. A model that does not batch has one request.
+static void deal(onnx_run *run, size_t fetch_index, const onnx_output *output)
 {
   const onnx_model *model = run->executor->model;
   bool batching = model->max_batch_size > 0;
-  backend_shape shape = output->shape;
-  char text[BACKEND_SHAPE_TEXT];
-  if (batching && (shape.rank == 0 || shape.dims[0] != run->total_rows))
-    return backend_error(TRITONSERVER_ERROR_INTERNAL,
-                         "output '%s' has shape %s, expected a first dimension of %lld, the size "
-                         "of the batch",
-                         output->fetch->name, backend_shape_text(&shape, text),
-                         (long long)run->total_rows);
-  if (shape.rank == 0)
-    shape = output->fetch->scalar_shape;
-  size_t row_elements = output->element_count;
-  if (batching)
-    row_elements = run->total_rows > 0 ? output->element_count / (size_t)run->total_rows : 0;
-  size_t begin = 0;
+  backend_shape shape = answered_shape(output);
+  int64_t rows = batching && shape.rank > 0 ? shape.dims[0] : 1, begin = 0;
+  size_t row_elements = rows > 0 ? output->element_count / (size_t)rows : 0;
   for (uint32_t i = 0; i < run->batch.count; i++) {
-    size_t count = batching ? row_elements * (size_t)run->rows[i] : row_elements;
-    if (batching)
-      shape.dims[0] = run->rows[i];
+    int64_t wanted = run->rows[i];
+    if (batching && shape.rank > 0)
+      shape.dims[0] = wanted;
     if (run->wanted[i * model->fetch_count + fetch_index] && backend_batch_alive(&run->batch, i)) {
-      TRITONSERVER_Error *error = give_rows(output, run->batch.responses[i], &shape, begin, count);
+      TRITONSERVER_Error *error =
+          begin + wanted > rows
+              ? too_few_rows(run->batch.requests[i], output, begin + wanted, rows)
+              : give_rows(output, run->batch.responses[i], &shape, (size_t)begin * row_elements,
+                          (size_t)wanted * row_elements);
       if (error != NULL)
         backend_batch_fail(&run->batch, i, error);
     }
-    begin += batching ? count : 0;
+    begin += wanted;
   }
-  return NULL;
 }
 
 static TRITONSERVER_Error *give_outputs(onnx_run *run)
@@ -352,7 +377,7 @@ static TRITONSERVER_Error *give_outputs(onnx_run *run)
     onnx_output output = {.fetch = &model->fetches[k]};
     TRITONSERVER_Error *error = read_output(run, run->fetched[at++], &output);
     if (error == NULL)
-      error = deal(run, k, &output);
+      deal(run, k, &output);
     output_fini(&output);
     if (error != NULL)
       return error;

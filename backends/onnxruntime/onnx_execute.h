@@ -8,7 +8,8 @@
 typedef struct onnx_executor onnx_executor;
 
 // `model` is borrowed.
-TRITONSERVER_Error *onnx_executor_new(onnx_model *model, onnx_executor **result);
+TRITONSERVER_Error *onnx_executor_new(onnx_model *model, TRITONBACKEND_ModelInstance *instance,
+                                      onnx_executor **result);
 void onnx_executor_free(onnx_executor *self);
 
 // TRITONBACKEND_ModelInstanceExecute.

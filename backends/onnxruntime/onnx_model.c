@@ -4,59 +4,101 @@
 #include "backend_error.h"
 #include "backend_file.h"
 #include "backend_log.h"
+#include "onnx_data_files.h"
 
+#include <fcntl.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 // What protobuf reads at most. Larger models have their weights in files beside them.
 #define FILE_MAX_BYTES ((size_t)INT32_MAX)
 
-// A model's file in memory and the open folder it lies in.
+// A model's file in memory and the folders in which its external data may lie.
 typedef struct onnx_file {
   void *data;
   size_t size;
-  int folder;
+  char *path; // of the folder where the file's name is, from the model's folder on
+  int folder; // that folder
+  int target; // where the file itself is, when its name is a link into another folder; or -1
 } onnx_file;
 
-// Reads the file at `path` below the repository; a folder of that name holds a model.onnx beside
-// its external data.
-static TRITONSERVER_Error *read_below(int repository, char **path, onnx_file *file)
+// A folder of the model's name holds a model.onnx beside its external data.
+static TRITONSERVER_Error *find_file(TRITONBACKEND_Model *model, const onnx_model *self,
+                                     char **path)
 {
-  if (backend_is_folder(repository, *path)) {
-    char *inside = NULL;
-    if (asprintf(&inside, "%s/model.onnx", *path) < 0)
-      return backend_error_no_memory("a path");
-    free(*path);
-    *path = inside;
+  int folder = -1;
+  char *inside = NULL;
+  const char *name = backend_json_text(self->config, "default_model_filename");
+  BACKEND_RETURN_IF_ERROR(backend_version_path(model, *name != '\0' ? name : "model.onnx", path));
+  TRITONSERVER_Error *error = backend_open_folder(model, *path, &folder);
+  if (error != NULL) {
+    TRITONSERVER_ErrorDelete(error);
+    return NULL;
   }
-  BACKEND_RETURN_IF_ERROR(
-      backend_read_file(repository, *path, FILE_MAX_BYTES, &file->data, &file->size));
-  char *slash = strrchr(*path, '/');
-  *slash = '\0';
-  return backend_open_folder(repository, *path, &file->folder);
+  close(folder);
+  if (asprintf(&inside, "%s/model.onnx", *path) < 0)
+    return backend_error_no_memory("a path");
+  free(*path);
+  *path = inside;
+  return NULL;
+}
+
+// The folder of the file that is open; -1 when that is `named` or cannot be told.
+static int open_target_folder(int file, int named)
+{
+  char link[64], path[PATH_MAX];
+  struct stat here, there;
+  snprintf(link, sizeof link, "/proc/self/fd/%d", file);
+  ssize_t size = readlink(link, path, sizeof path - 1);
+  if (size <= 0)
+    return -1;
+  path[size] = '\0';
+  char *slash = strrchr(path, '/');
+  if (slash == NULL)
+    return -1;
+  slash[1] = '\0';
+  int folder = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
+  if (folder < 0 || fstat(folder, &here) != 0 || fstat(named, &there) != 0 ||
+      (here.st_ino == there.st_ino && here.st_dev == there.st_dev)) {
+    if (folder >= 0)
+      close(folder);
+    return -1;
+  }
+  return folder;
+}
+
+// Reads the file at file->path, of which its folder is left.
+static TRITONSERVER_Error *read_at(TRITONBACKEND_Model *model, onnx_file *file)
+{
+  int descriptor = -1;
+  BACKEND_RETURN_IF_ERROR(backend_open_file(model, file->path, &descriptor));
+  TRITONSERVER_Error *error =
+      backend_read_file(descriptor, file->path, FILE_MAX_BYTES, &file->data, &file->size);
+  *strrchr(file->path, '/') = '\0'; // the version is before it
+  if (error == NULL)
+    error = backend_open_folder(model, file->path, &file->folder);
+  if (error == NULL)
+    file->target = open_target_folder(descriptor, file->folder);
+  close(descriptor);
+  return error;
 }
 
 // <version>/<default_model_filename or model.onnx>
 static TRITONSERVER_Error *read_file(TRITONBACKEND_Model *model, const onnx_model *self,
                                      onnx_file *file)
 {
-  int repository = -1;
-  char *path = NULL;
-  const char *name = backend_json_text(self->config, "default_model_filename");
-  BACKEND_RETURN_IF_ERROR(backend_version_path(model, *name != '\0' ? name : "model.onnx", &path));
-  TRITONSERVER_Error *error = backend_open_repository(model, &repository);
-  if (error == NULL) {
-    error = read_below(repository, &path, file);
-    close(repository);
-  }
-  free(path);
-  return error;
+  BACKEND_RETURN_IF_ERROR(find_file(model, self, &file->path));
+  return read_at(model, file);
 }
 
-// The bytes are ours only until the session is made, and external data lies beside the file.
+// The bytes are ours only until the session is made, and external data lies in the file's folder,
+// unless it is offered in memory.
 static TRITONSERVER_Error *add_file_options(const onnx_model *self, const onnx_file *file,
+                                            const onnx_data_files *data,
                                             ort_session_options *options)
 {
   char folder[64];
@@ -72,15 +114,16 @@ static TRITONSERVER_Error *add_file_options(const onnx_model *self, const onnx_f
   for (size_t i = 0; i < sizeof entries / sizeof entries[0]; i++)
     ORT_RETURN_IF_ERROR(self->runtime, self->runtime->api.AddSessionConfigEntry(
                                            options, entries[i].key, entries[i].value));
-  return NULL;
+  return data == NULL ? NULL : onnx_data_files_offer(data, self->runtime, options);
 }
 
-static TRITONSERVER_Error *make_session_of(onnx_model *self, const onnx_file *file)
+static TRITONSERVER_Error *make_session_of(onnx_model *self, const onnx_file *file,
+                                           const onnx_data_files *data)
 {
   const ort_api *api = &self->runtime->api;
   ort_session_options *options = NULL;
   BACKEND_RETURN_IF_ERROR(onnx_session_options(self, &options));
-  TRITONSERVER_Error *error = add_file_options(self, file, options);
+  TRITONSERVER_Error *error = add_file_options(self, file, data, options);
   if (error == NULL)
     error =
         ort_error(self->runtime, api->CreateSessionFromArray(self->runtime->env, file->data,
@@ -89,15 +132,48 @@ static TRITONSERVER_Error *make_session_of(onnx_model *self, const onnx_file *fi
   return error;
 }
 
+static TRITONSERVER_Error *make_session_in_memory(TRITONBACKEND_Model *model, onnx_model *self,
+                                                  const onnx_file *file)
+{
+  onnx_data_files data;
+  TRITONSERVER_Error *error = onnx_data_files_init(&data, model, file->path, file->target);
+  if (error == NULL && data.count <= 1) // the model itself
+    error = backend_error(TRITONSERVER_ERROR_NOT_FOUND, "there is no external data");
+  if (error == NULL)
+    error = make_session_of(self, file, &data);
+  onnx_data_files_fini(&data);
+  return error;
+}
+
+// ONNX Runtime looks for external data in one folder, and newer versions follow no link out of it.
+static TRITONSERVER_Error *try_session(TRITONBACKEND_Model *model, onnx_model *self,
+                                       const onnx_file *file)
+{
+  TRITONSERVER_Error *error = make_session_of(self, file, NULL);
+  if (error == NULL || self->runtime->add_data_files == NULL)
+    return error;
+  TRITONSERVER_Error *second = make_session_in_memory(model, self, file);
+  if (second == NULL)
+    BACKEND_LOG_INFO(
+        "model '%s': its external data came from memory, as ONNX Runtime did not find it "
+        "on the disk by itself",
+        self->name);
+  TRITONSERVER_ErrorDelete(second == NULL ? error : second);
+  return second == NULL ? NULL : error;
+}
+
 static TRITONSERVER_Error *make_session(TRITONBACKEND_Model *model, onnx_model *self)
 {
-  onnx_file file = {.folder = -1};
+  onnx_file file = {.folder = -1, .target = -1};
   TRITONSERVER_Error *error = read_file(model, self, &file);
   if (error == NULL)
-    error = make_session_of(self, &file);
+    error = try_session(model, self, &file);
   free(file.data);
+  free(file.path);
   if (file.folder >= 0)
     close(file.folder);
+  if (file.target >= 0)
+    close(file.target);
   return error;
 }
 

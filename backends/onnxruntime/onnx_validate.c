@@ -51,8 +51,8 @@ static TRITONSERVER_Error *check_tensor(const onnx_model *model, const onnx_tens
   BACKEND_RETURN_IF_ERROR(onnx_tensor_require(tensor));
   if (onnx_datatype(tensor->element_type) != configured->datatype)
     return backend_error(TRITONSERVER_ERROR_INVALID_ARG,
-                         "unable to load model '%s', unexpected datatype %s for %s '%s', expecting "
-                         "%s",
+                         "unable to load model '%s', configuration expects datatype %s for %s "
+                         "'%s', model provides %s",
                          model->name, configured->type_text, kind, tensor->name,
                          onnx_config_type(tensor->element_type));
   // One element in a tensor of rank 0 is [1] in configurations.

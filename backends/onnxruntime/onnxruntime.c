@@ -85,7 +85,7 @@ TRITONSERVER_Error *TRITONBACKEND_ModelInstanceInitialize(TRITONBACKEND_ModelIns
                          "'onnxruntime' backend only supports CPU instances yet");
   BACKEND_RETURN_IF_ERROR(TRITONBACKEND_ModelInstanceModel(instance, &model));
   BACKEND_RETURN_IF_ERROR(TRITONBACKEND_ModelState(model, &state));
-  BACKEND_RETURN_IF_ERROR(onnx_executor_new(state, &self));
+  BACKEND_RETURN_IF_ERROR(onnx_executor_new(state, instance, &self));
   TRITONSERVER_Error *error = TRITONBACKEND_ModelInstanceSetState(instance, self);
   if (error != NULL)
     onnx_executor_free(self);

@@ -179,6 +179,12 @@ typedef void (*ort_log_function)(void *context, int severity, const char *catego
     (ort_value *value, size_t index, size_t byte_size, char **data))
 // clang-format on
 
+// Since version 18, at this place.
+#define ORT_ADD_DATA_FILES_VERSION 18
+#define ORT_ADD_DATA_FILES_PLACE   279
+typedef ort_status *ort_add_data_files(ort_session_options *options, const char *const *names,
+                                       char *const *contents, const size_t *sizes, size_t count);
+
 typedef struct ort_api {
 #define ORT_MEMBER(place, name, result, arguments) result(*name) arguments;
   ORT_FUNCTIONS(ORT_MEMBER)

@@ -33,6 +33,14 @@ static void read_table(ort_api *api, const void *table)
 #undef ORT_READ
 }
 
+static void read_newer(ort_runtime *runtime, const ort_api_base *base)
+{
+  const char *places = base->GetApi(ORT_ADD_DATA_FILES_VERSION);
+  if (places != NULL)
+    memcpy(&runtime->add_data_files, places + ORT_ADD_DATA_FILES_PLACE * sizeof(void *),
+           sizeof runtime->add_data_files);
+}
+
 static TRITONSERVER_Error *load_functions(ort_runtime *runtime)
 {
   void *library = dlopen(runtime->path, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
@@ -51,6 +59,8 @@ static TRITONSERVER_Error *load_functions(ort_runtime *runtime)
     runtime->version = base->GetVersionString();
     if (table != NULL)
       read_table(&runtime->api, table);
+    if (table != NULL)
+      read_newer(runtime, base);
     else
       error = backend_error(TRITONSERVER_ERROR_UNSUPPORTED,
                             "'%s' is ONNX Runtime %s, 1.%d or newer is needed", runtime->path,

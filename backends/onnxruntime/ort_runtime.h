@@ -9,6 +9,7 @@
 
 typedef struct ort_runtime {
   ort_api api;
+  ort_add_data_files *add_data_files; // AddExternalInitializersFromFilesInMemory; NULL before 1.18
   char *path;
   const char *version; // "1.20.1", ONNX Runtime's own string
   ort_env *env;

@@ -81,8 +81,11 @@ static TRITONSERVER_Error *start_process(worker_keeper *self, const int ends[2],
                                          supervised **process)
 {
   const python_model *model = self->model;
-  return supervisor_start(model->backend->workers, model->command, model->environment, ends[1],
-                          ends[0], &EVENTS, self, process);
+  const worker_command command = {.arguments = model->command,
+                                  .environment = model->environment,
+                                  .socket = ends[1],
+                                  .place = &self->place};
+  return supervisor_start(model->backend->workers, &command, ends[0], &EVENTS, self, process);
 }
 
 // The link is in place before the process is started, since it may end at once.

@@ -95,6 +95,10 @@ start_instance(python_model *model, TRITONBACKEND_ModelInstance *instance, worke
                          "'%s' backend does not support GPU instances yet: instance '%s'",
                          model->backend->name, name);
   worker_keeper *keeper = python_model_take_spare(model);
+  if (keeper != NULL && !worker_keeper_is_here(keeper)) {
+    worker_keeper_stop(keeper); // the instance's host policy is another than the model's load had
+    keeper = NULL;
+  }
   if (keeper == NULL)
     BACKEND_RETURN_IF_ERROR(worker_keeper_start(model, name, &keeper));
   char *arguments = initialize_arguments(model, kind, device);

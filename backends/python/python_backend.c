@@ -42,7 +42,7 @@ static const char PREFIX[] = "shm-region-prefix-name";
 // Keys that are not for this backend to warn of: its others, and those that every backend is given.
 static const char *const OTHERS[] = {
     "python-executable", "environment-cache",      "environment-most-bytes", "auto-complete-config",
-    "backend-directory", "min-compute-capability", "default-max-batch-size"};
+    "backend-directory", "min-compute-capability", "default-max-batch-size", "framework-search"};
 
 // As Triton reads a number: what follows its digits is passed over.
 static TRITONSERVER_Error *read_setting(const json_t *settings, const python_setting *setting,

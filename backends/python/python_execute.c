@@ -271,8 +271,9 @@ void execution_drop(execution *self, uint32_t index, TRITONSERVER_Error *error_o
 
 static void read_facts(execution *self)
 {
+  const char *host_policy = worker_keeper_host_policy(self->keeper);
   for (uint32_t i = 0; i < self->count;) {
-    TRITONSERVER_Error *error = request_facts_read(self->requests[i], &self->facts[i]);
+    TRITONSERVER_Error *error = request_facts_read(self->requests[i], host_policy, &self->facts[i]);
     if (error == NULL)
       i++;
     else

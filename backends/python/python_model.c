@@ -14,10 +14,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum {
-  MODEL_FILE_MOST = 64 << 20
-};
-
 static const char *file_name(const python_model *self)
 {
   const char *given = backend_json_text(self->config, "default_model_filename");
@@ -26,14 +22,12 @@ static const char *file_name(const python_model *self)
 
 // ---- files
 
-// The model's file must be there, and no link may lead out of the repository.
+// The model's file must be there; links are the server's to judge.
 static TRITONSERVER_Error *check_file(const python_model *self)
 {
   struct stat status;
   char *below = NULL;
-  void *text = NULL;
-  size_t size;
-  int repository = -1;
+  int file = -1;
   if (stat(self->path, &status) != 0)
     return backend_error(TRITONSERVER_ERROR_INTERNAL, "Python model file not found in '%s'",
                          self->path);
@@ -41,14 +35,24 @@ static TRITONSERVER_Error *check_file(const python_model *self)
   if (length < 3 || strcmp(self->path + length - 3, ".py") != 0)
     return backend_error(TRITONSERVER_ERROR_INTERNAL,
                          "Model name must end with '.py'. Model name is \"%s\".", file_name(self));
-  BACKEND_RETURN_IF_ERROR(backend_open_repository(self->server_model, &repository));
-  TRITONSERVER_Error *error = backend_version_path(self->server_model, file_name(self), &below);
-  if (error == NULL)
-    error = backend_read_file(repository, below, MODEL_FILE_MOST, &text, &size);
-  close(repository);
+  BACKEND_RETURN_IF_ERROR(backend_version_path(self->server_model, file_name(self), &below));
+  TRITONSERVER_Error *error = backend_open_file(self->server_model, below, &file);
+  if (file >= 0)
+    close(file);
   free(below);
-  free(text);
   return error;
+}
+
+// As the operator named it: the last part is the model's name, also where that is a link.
+static char *absolute(const char *folder)
+{
+  char *result = NULL, *current = folder[0] == '/' ? NULL : getcwd(NULL, 0);
+  if (folder[0] == '/')
+    return strdup(folder);
+  if (current != NULL && asprintf(&result, "%s/%s", current, folder) < 0)
+    result = NULL;
+  free(current);
+  return result;
 }
 
 static TRITONSERVER_Error *find_files(python_model *self)
@@ -59,7 +63,7 @@ static TRITONSERVER_Error *find_files(python_model *self)
   if (type != TRITONBACKEND_ARTIFACT_FILESYSTEM)
     return backend_error(TRITONSERVER_ERROR_UNSUPPORTED, "unsupported artifact type for model '%s'",
                          self->name);
-  self->folder = realpath(folder, NULL);
+  self->folder = absolute(folder);
   if (self->folder == NULL || asprintf(&self->path, "%s/%llu/%s", self->folder,
                                        (unsigned long long)self->version, file_name(self)) < 0)
     return backend_error(TRITONSERVER_ERROR_INTERNAL, "cannot find the folder of model '%s'",
@@ -133,12 +137,12 @@ static TRITONSERVER_Error *read_config(python_model *self)
   return backend_tensor_configs(self->config, "output", &self->outputs, &self->output_count);
 }
 
-const backend_tensor_config *python_model_output(const python_model *self, const char *name)
+bool python_model_has_output(const python_model *self, const char *name)
 {
   for (size_t i = 0; i < self->output_count; i++)
     if (strcmp(self->outputs[i].name, name) == 0)
-      return &self->outputs[i];
-  return NULL;
+      return true;
+  return false;
 }
 
 // Gives the configuration that the model's auto_complete_config returned to the server.

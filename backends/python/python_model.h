@@ -43,7 +43,7 @@ char *python_model_load_text(const python_model *self, const char *instance_name
 // The worker that is left from completing the configuration, which becomes the caller's, or NULL.
 worker_keeper *python_model_take_spare(python_model *self);
 
-// The configuration of output `name`, NULL when the model has none.
-const backend_tensor_config *python_model_output(const python_model *self, const char *name);
+// Whether the configuration has an output `name`.
+bool python_model_has_output(const python_model *self, const char *name);
 
 #endif

@@ -72,7 +72,8 @@ static TRITONSERVER_Error *read_correlation(TRITONBACKEND_Request *request, requ
   return TRITONBACKEND_RequestCorrelationIdString(request, &facts->correlation_text);
 }
 
-static TRITONSERVER_Error *read_inputs(TRITONBACKEND_Request *request, request_facts *facts)
+static TRITONSERVER_Error *read_inputs(TRITONBACKEND_Request *request, const char *host_policy,
+                                       request_facts *facts)
 {
   uint32_t count = 0;
   BACKEND_RETURN_IF_ERROR(TRITONBACKEND_RequestInputCount(request, &count));
@@ -83,12 +84,13 @@ static TRITONSERVER_Error *read_inputs(TRITONBACKEND_Request *request, request_f
   for (uint32_t i = 0; i < count; i++) {
     const char *name;
     BACKEND_RETURN_IF_ERROR(TRITONBACKEND_RequestInputName(request, i, &name));
-    BACKEND_RETURN_IF_ERROR(backend_input_find(request, name, &facts->inputs[i]));
+    BACKEND_RETURN_IF_ERROR(backend_input_find(request, name, host_policy, &facts->inputs[i]));
   }
   return NULL;
 }
 
-static TRITONSERVER_Error *read_all(TRITONBACKEND_Request *request, request_facts *facts)
+static TRITONSERVER_Error *read_all(TRITONBACKEND_Request *request, const char *host_policy,
+                                    request_facts *facts)
 {
   BACKEND_RETURN_IF_ERROR(TRITONBACKEND_RequestId(request, &facts->id));
   BACKEND_RETURN_IF_ERROR(read_correlation(request, facts));
@@ -98,13 +100,14 @@ static TRITONSERVER_Error *read_all(TRITONBACKEND_Request *request, request_fact
   BACKEND_RETURN_IF_ERROR(TRITONBACKEND_RequestOutputCount(request, &facts->output_count));
   BACKEND_RETURN_IF_ERROR(read_parameters(request, &facts->parameters));
   read_trace(request, facts);
-  return read_inputs(request, facts);
+  return read_inputs(request, host_policy, facts);
 }
 
-TRITONSERVER_Error *request_facts_read(TRITONBACKEND_Request *request, request_facts *facts)
+TRITONSERVER_Error *request_facts_read(TRITONBACKEND_Request *request, const char *host_policy,
+                                       request_facts *facts)
 {
   *facts = (request_facts){.request = request};
-  TRITONSERVER_Error *error = read_all(request, facts);
+  TRITONSERVER_Error *error = read_all(request, host_policy, facts);
   if (error != NULL)
     request_facts_fini(facts);
   return error;

@@ -23,8 +23,10 @@ typedef struct request_facts {
   uint32_t input_count;
 } request_facts;
 
-// Looks up all of one request. On an error nothing is held.
-TRITONSERVER_Error *request_facts_read(TRITONBACKEND_Request *request, request_facts *facts);
+// Looks up all of one request, with the input data for `host_policy`, which must stay as long. On
+// an error nothing is held.
+TRITONSERVER_Error *request_facts_read(TRITONBACKEND_Request *request, const char *host_policy,
+                                       request_facts *facts);
 void request_facts_fini(request_facts *facts);
 
 // Writes all requests into one block and names it in `work`: offset and size are the control

@@ -309,17 +309,13 @@ static supervised *new_process(const supervised_events *events, void *user)
   return process;
 }
 
-TRITONSERVER_Error *supervisor_start(supervisor *self, char *const *arguments,
-                                     char *const *environment, int socket, int connection,
-                                     const supervised_events *events, void *user,
+TRITONSERVER_Error *supervisor_start(supervisor *self, const worker_command *command,
+                                     int connection, const supervised_events *events, void *user,
                                      supervised **started)
 {
-  start_order order = {.command = {.arguments = arguments,
-                                   .environment = environment,
-                                   .socket = socket,
-                                   .take_line = events->line,
-                                   .user = user},
-                       .process = new_process(events, user)};
+  start_order order = {.command = *command, .process = new_process(events, user)};
+  order.command.take_line = events->line;
+  order.command.user = user;
   if (order.process == NULL)
     return backend_error_no_memory("a Python worker");
   order.process->connection = connection;

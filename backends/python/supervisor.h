@@ -24,12 +24,12 @@ TRITONSERVER_Error *supervisor_new(supervisor **made);
 // All processes must have ended.
 void supervisor_free(supervisor *self);
 
-// Starts a process and waits until it is started or failed. `user` must stay until `ended` was
-// called, and so must `connection`, the other end of `socket`: a process that lets go of it is
-// ended. The caller owns the handle. Any thread but the supervisor's.
-TRITONSERVER_Error *supervisor_start(supervisor *self, char *const *arguments,
-                                     char *const *environment, int socket, int connection,
-                                     const supervised_events *events, void *user,
+// Starts a process and waits until it is started or failed. Who takes its lines is in `events`.
+// `user` must stay until `ended` was called, and so must `connection`, the other end of the
+// command's socket: a process that lets go of it is ended. The caller owns the handle. Any thread
+// but the supervisor's.
+TRITONSERVER_Error *supervisor_start(supervisor *self, const worker_command *command,
+                                     int connection, const supervised_events *events, void *user,
                                      supervised **started);
 
 // Ends the process and all that it has started, if it has not ended. Any thread.

@@ -19,6 +19,13 @@ enum {
 
 // ---- parts
 
+bool worker_keeper_is_here(const worker_keeper *self)
+{
+  worker_place here;
+  worker_place_get(&here);
+  return worker_place_equal(&self->place, &here);
+}
+
 const char *worker_keeper_name(const worker_keeper *self)
 {
   return atomic_load(&self->name);
@@ -32,6 +39,11 @@ const python_model *worker_keeper_model(const worker_keeper *self)
 TRITONBACKEND_ModelInstance *worker_keeper_instance(const worker_keeper *self)
 {
   return self->instance;
+}
+
+const char *worker_keeper_host_policy(const worker_keeper *self)
+{
+  return self->host_policy;
 }
 
 NEREID_LogSubject worker_keeper_log_subject(const worker_keeper *self)
@@ -334,6 +346,7 @@ static void free_keeper(worker_keeper *self)
   free(self->start_failure);
   free(self->cause);
   free(self->arguments);
+  free(self->host_policy);
   free(self->own_names[0]);
   free(self->own_names[1]);
   free(self);
@@ -346,6 +359,7 @@ static worker_keeper *new_keeper(const python_model *model, const char *name)
     return NULL;
   self->model = model;
   self->socket = -1;
+  worker_place_get(&self->place);
   request_table_init(&self->requests);
   aside_init(&self->aside);
   pthread_mutex_init(&self->lock, NULL);
@@ -412,6 +426,8 @@ TRITONSERVER_Error *worker_keeper_initialize(worker_keeper *self,
     error = backend_error_no_memory("a Python worker");
   else if (link == NULL)
     error = worker_keeper_why_gone(self, NULL);
+  if (error == NULL)
+    error = backend_host_policy(instance, &self->host_policy);
   if (error == NULL) {
     self->own_names[1] = own_name;
     self->instance = instance;

@@ -14,9 +14,15 @@
 
 #include "nereid/nereid.h"
 
-// Starts a worker and has it import the model. Until worker_keeper_initialize its end is final.
+// Starts a worker where the calling thread is (worker_place.h) and has it import the model. Until
+// worker_keeper_initialize its end is final.
 TRITONSERVER_Error *worker_keeper_start(const python_model *model, const char *name,
                                         worker_keeper **made);
+
+const char *worker_keeper_host_policy(const worker_keeper *self); // of the instance
+
+// Whether its worker is where the calling thread is.
+bool worker_keeper_is_here(const worker_keeper *self);
 
 // Runs the model's auto_complete_config; `*completed` is the configuration that it gave, for
 // free(), or NULL when the model has none.

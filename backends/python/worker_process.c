@@ -65,6 +65,20 @@ static int add_attributes(posix_spawnattr_t *attributes)
   return failure;
 }
 
+// From where it is to be: it is there from its first moment on.
+static int spawn_in_place(const worker_command *command, const posix_spawn_file_actions_t *actions,
+                          const posix_spawnattr_t *attributes, pid_t *id)
+{
+  worker_place before;
+  worker_place_get(&before);
+  int failure = worker_place_enter(command->place);
+  if (failure == 0)
+    failure = posix_spawn(id, command->arguments[0], actions, attributes, command->arguments,
+                          command->environment);
+  worker_place_enter(&before);
+  return failure;
+}
+
 static int spawn(const worker_command *command, const int *sources, pid_t *id)
 {
   posix_spawn_file_actions_t actions;
@@ -78,8 +92,7 @@ static int spawn(const worker_command *command, const int *sources, pid_t *id)
     if (failure == 0)
       failure = add_attributes(&attributes);
     if (failure == 0)
-      failure = posix_spawn(id, command->arguments[0], &actions, &attributes, command->arguments,
-                            command->environment);
+      failure = spawn_in_place(command, &actions, &attributes, id);
     posix_spawnattr_destroy(&attributes);
   }
   posix_spawn_file_actions_destroy(&actions);

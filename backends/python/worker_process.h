@@ -5,18 +5,21 @@
 #define NEREID_PYTHON_WORKER_PROCESS_H
 
 #include "worker_output.h"
+#include "worker_place.h"
 
 #include "triton/core/tritonserver.h"
 
 #include <signal.h>
 #include <sys/types.h>
 
-// What is started: an argument vector whose first entry is a path, an environment, and the
-// descriptor that becomes PROTOCOL_SOCKET in the process. Borrowed, but for what takes lines.
+// What is started: an argument vector whose first entry is a path, an environment, the descriptor
+// that becomes PROTOCOL_SOCKET in the process, and where it is to be. Borrowed, but for what takes
+// lines.
 typedef struct worker_command {
   char *const *arguments;
   char *const *environment;
   int socket;
+  const worker_place *place;
   worker_output_line *take_line; // of what it prints
   void *user;
 } worker_command;

@@ -168,6 +168,15 @@ static void add_folder_of(arguments *self, const char *path)
   free(resolved);
 }
 
+// The folder in which the file's name is: where that is a link, its neighbours are here.
+static void add_version_folder(arguments *self, const char *path)
+{
+  char *folder = strndup(path, (size_t)(strrchr(path, '/') - path));
+  if (folder != NULL)
+    add_readable(self, folder);
+  free(folder);
+}
+
 // An interpreter PREFIX/bin/python3 has its library in PREFIX/lib.
 static void add_interpreter(arguments *self, const char *interpreter)
 {
@@ -213,6 +222,7 @@ static void add_strict(arguments *self, const worker_sandbox *sandbox, const wor
   if (python->folder != NULL)
     add_readable(self, python->folder);
   add_readable(self, places->model);
+  add_version_folder(self, places->model_file);
   add_folder_of(self, places->model_file);
   if (places->backend_model != NULL)
     add_readable(self, places->backend_model);

@@ -63,6 +63,16 @@ typedef struct NEREID_ResponseTimes {
 TRITONSERVER_DECLSPEC void NEREID_InferenceResponseTimes(TRITONSERVER_InferenceResponse *response,
                                                          NEREID_ResponseTimes *times);
 
+// --- For backends
+
+struct TRITONBACKEND_Response;
+
+// Says that the model made an output that its configuration does not have, which the backend leaves
+// out: it is told once and counted. An error, which the response is to have then, where the model's
+// outputs are strict.
+TRITONSERVER_DECLSPEC TRITONSERVER_Error *
+NEREID_ResponseUnconfiguredOutput(struct TRITONBACKEND_Response *response, const char *name);
+
 #ifdef __cplusplus
 }
 #endif

@@ -131,6 +131,15 @@ TRITONSERVER_Error *TRITONBACKEND_ModelRepository(TRITONBACKEND_Model *m,
   return NULL;
 }
 
+// Beyond Triton's ABI; see backends/common/backend_extension.h.
+TRITONBACKEND_ISPEC TRITONSERVER_Error *NEREID_ModelOpen(TRITONBACKEND_Model *m, const char *path,
+                                                         bool is_folder, int *descriptor);
+TRITONSERVER_Error *NEREID_ModelOpen(TRITONBACKEND_Model *m, const char *path, bool is_folder,
+                                     int *descriptor)
+{
+  return error_to_abi(model_open(model_of(m), path, is_folder, descriptor));
+}
+
 static error *check_config_version(uint32_t version)
 {
   if (version != 1)
@@ -330,10 +339,13 @@ TRITONSERVER_Error *TRITONBACKEND_ModelInstanceReportStatistics(
   times->compute_end = moment(times->compute_output_start, exec_end_ns, times->end);
   if (of->factory->trace != NULL)
     report_compute(of->factory->trace, times);
-  if (success)
-    statistics_count_success(counters, single_writer, times, request_rows(of));
-  else
+  if (!success) {
     statistics_count_failure(counters, single_writer, FAILURE_BACKEND, times);
+    return NULL;
+  }
+  statistics_count_success(counters, single_writer, times, request_rows(of));
+  if (of->target->summaries != NULL)
+    latency_summaries_add(of->target->summaries, times);
   return NULL;
 }
 

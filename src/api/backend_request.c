@@ -191,18 +191,21 @@ TRITONBACKEND_InputPropertiesForHostPolicy(TRITONBACKEND_Input *input, const cha
                                            const int64_t **shape, uint32_t *dims_count,
                                            uint64_t *byte_size, uint32_t *buffer_count)
 {
-  (void)host_policy_name; // data is the same for every policy
-  return TRITONBACKEND_InputProperties(input, name, type, shape, dims_count, byte_size,
-                                       buffer_count);
+  const policy_data *data = request_input_policy_data(input_of(input), host_policy_name);
+  TRITONSERVER_Error *error =
+      TRITONBACKEND_InputProperties(input, name, type, shape, dims_count, byte_size, buffer_count);
+  if (data != NULL && byte_size != NULL)
+    *byte_size = data->byte_size;
+  if (data != NULL && buffer_count != NULL)
+    *buffer_count = data->segment_count;
+  return error;
 }
 
 // A tensor without elements has no buffers, and backends ask for the first one all the same: beyond
 // the last one there are no bytes.
-static input_segment segment_at(const request_input *i, uint32_t index)
+static input_segment segment_at(const input_segment *segments, uint32_t count, uint32_t index)
 {
-  if (index < i->segment_count)
-    return i->segments[index];
-  return (input_segment){NULL, 0, TRITONSERVER_MEMORY_CPU, 0};
+  return index < count ? segments[index] : (input_segment){NULL, 0, TRITONSERVER_MEMORY_CPU, 0};
 }
 
 TRITONSERVER_Error *TRITONBACKEND_InputBuffer(TRITONBACKEND_Input *input, uint32_t index,
@@ -210,7 +213,19 @@ TRITONSERVER_Error *TRITONBACKEND_InputBuffer(TRITONBACKEND_Input *input, uint32
                                               TRITONSERVER_MemoryType *memory_type,
                                               int64_t *memory_type_id)
 {
-  const input_segment segment = segment_at(input_of(input), index);
+  return TRITONBACKEND_InputBufferForHostPolicy(input, NULL, index, buffer, buffer_byte_size,
+                                                memory_type, memory_type_id);
+}
+
+TRITONSERVER_Error *TRITONBACKEND_InputBufferForHostPolicy(
+    TRITONBACKEND_Input *input, const char *host_policy_name, uint32_t index, const void **buffer,
+    uint64_t *buffer_byte_size, TRITONSERVER_MemoryType *memory_type, int64_t *memory_type_id)
+{
+  const request_input *i = input_of(input);
+  const policy_data *data = request_input_policy_data(i, host_policy_name);
+  const input_segment segment = data != NULL
+                                    ? segment_at(data->segments, data->segment_count, index)
+                                    : segment_at(i->segments, i->segment_count, index);
   *buffer = segment.base;
   *buffer_byte_size = segment.size;
   *memory_type = segment.memory_type;
@@ -218,21 +233,12 @@ TRITONSERVER_Error *TRITONBACKEND_InputBuffer(TRITONBACKEND_Input *input, uint32
   return NULL;
 }
 
-TRITONSERVER_Error *TRITONBACKEND_InputBufferForHostPolicy(
-    TRITONBACKEND_Input *input, const char *host_policy_name, uint32_t index, const void **buffer,
-    uint64_t *buffer_byte_size, TRITONSERVER_MemoryType *memory_type, int64_t *memory_type_id)
-{
-  (void)host_policy_name;
-  return TRITONBACKEND_InputBuffer(input, index, buffer, buffer_byte_size, memory_type,
-                                   memory_type_id);
-}
-
 TRITONSERVER_Error *TRITONBACKEND_InputBufferAttributes(TRITONBACKEND_Input *input, uint32_t index,
                                                         const void **buffer,
                                                         TRITONSERVER_BufferAttributes **attributes)
 {
   request_input *i = input_of(input);
-  const input_segment segment = segment_at(i, index);
+  const input_segment segment = segment_at(i->segments, i->segment_count, index);
   i->attributes = (buffer_attributes){.byte_size = segment.size,
                                       .memory_type = segment.memory_type,
                                       .memory_type_id = segment.memory_type_id};

@@ -1,6 +1,8 @@
 // TRITONBACKEND_Response*, TRITONBACKEND_ResponseFactory* and TRITONBACKEND_Output*: how a backend
 // answers. Any thread, one response on one thread at a time.
 #include "api/convert.h"
+#include "nereid/nereid.h"
+#include "request/output_check.h"
 #include "request/request.h"
 #include "request/response.h"
 #include "triton/core/tritonbackend.h"
@@ -92,6 +94,11 @@ TRITONSERVER_Error *TRITONBACKEND_ResponseOutput(TRITONBACKEND_Response *r,
 {
   return error_to_abi(
       response_add_output(of(r), name, type, shape, dims_count, (response_output **)output));
+}
+
+TRITONSERVER_Error *NEREID_ResponseUnconfiguredOutput(TRITONBACKEND_Response *r, const char *name)
+{
+  return error_to_abi(output_unconfigured(of(r)->factory->target, name));
 }
 
 TRITONSERVER_Error *TRITONBACKEND_ResponseSend(TRITONBACKEND_Response *r, uint32_t send_flags,

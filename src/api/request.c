@@ -208,6 +208,14 @@ TRITONSERVER_Error *TRITONSERVER_InferenceRequestAppendInputDataWithBufferAttrib
   return error_to_abi(request_append_input_data(of(r), name, segment));
 }
 
+TRITONSERVER_Error *TRITONSERVER_InferenceRequestAppendInputDataWithHostPolicy(
+    TRITONSERVER_InferenceRequest *r, const char *name, const void *base, size_t byte_size,
+    TRITONSERVER_MemoryType memory_type, int64_t memory_type_id, const char *host_policy_name)
+{
+  const input_segment segment = {base, byte_size, memory_type, memory_type_id};
+  return error_to_abi(request_append_policy_data(of(r), name, segment, host_policy_name));
+}
+
 TRITONSERVER_Error *
 TRITONSERVER_InferenceRequestRemoveAllInputData(TRITONSERVER_InferenceRequest *r, const char *name)
 {

@@ -18,7 +18,6 @@
 // One line a function, whatever its length: implementing one is deleting one line.
 // clang-format off
 // tritonserver.h
-UNSUPPORTED(TRITONSERVER_InferenceRequestAppendInputDataWithHostPolicy, TRITONSERVER_InferenceRequest *inference_request, const char *name, const void *base, size_t byte_size, TRITONSERVER_MemoryType memory_type, int64_t memory_type_id, const char *host_policy_name)
 UNSUPPORTED(TRITONSERVER_ServerRegisterModelRepository, TRITONSERVER_Server *server, const char *repository_path, const TRITONSERVER_Parameter **name_mapping, uint32_t mapping_count)
 UNSUPPORTED(TRITONSERVER_ServerUnregisterModelRepository, TRITONSERVER_Server *server, const char *repository_path)
 // tritonbackend.h

@@ -33,9 +33,10 @@ static void free_backend(backend *b)
   free(b);
 }
 
-static void finalize_backend(backend *b)
+// A library that was initialized is finalized first: it may have threads of its own.
+static void end_backend(backend *b)
 {
-  if (b->functions.finalize != NULL) {
+  if (b->initialized && b->functions.finalize != NULL) {
     AUTO_ERROR error *e = (error *)b->functions.finalize((TRITONBACKEND_Backend *)b);
     if (e != NULL)
       log_error("failed finalizing backend '%s': %s", b->name, error_message(e));
@@ -48,7 +49,7 @@ void backend_registry_fini(backend_registry *registry)
   size_t position = 0;
   string_map_entry *entry;
   while ((entry = string_map_walk(&registry->backends, &position)) != NULL)
-    finalize_backend(entry->value);
+    end_backend(entry->value);
   string_map_fini(&registry->backends);
   pthread_mutex_destroy(&registry->lock);
 }
@@ -126,10 +127,17 @@ static error *open_library(backend *b)
   return find_functions(b);
 }
 
+// Once this has succeeded, TRITONBACKEND_Finalize is due.
 static error *initialize_backend(backend *b)
 {
   if (b->functions.initialize != NULL)
     RETURN_IF_ERROR((error *)b->functions.initialize((TRITONBACKEND_Backend *)b));
+  b->initialized = true;
+  return NULL;
+}
+
+static error *read_attribute(backend *b)
+{
   if (b->functions.get_attribute != NULL)
     return (error *)b->functions.get_attribute((TRITONBACKEND_Backend *)b,
                                                (TRITONBACKEND_BackendAttribute *)&b->attribute);
@@ -151,9 +159,11 @@ static error *load_backend(const backend_place *place, const char *config_json, 
     e = open_library(b);
   if (e == NULL)
     e = initialize_backend(b);
+  if (e == NULL)
+    e = read_attribute(b);
   if (e != NULL) {
     if (b != NULL)
-      free_backend(b);
+      end_backend(b);
     return e;
   }
   *result = b;
@@ -170,7 +180,7 @@ error *backend_registry_get(backend_registry *registry, const backend_place *pla
   RETURN_IF_ERROR(load_backend(place, config_json, b));
   if (string_map_put(&registry->backends, slice_of(place->key), *b))
     return NULL;
-  finalize_backend(*b);
+  end_backend(*b);
   return error_no_memory();
 }
 

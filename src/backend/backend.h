@@ -52,7 +52,8 @@ typedef struct backend {
   TRITONBACKEND_ExecutionPolicy policy;
   backend_functions functions;
   backend_attribute attribute;
-  bool computes; // promises that executions never wait (backend_extension.h)
+  bool initialized; // TRITONBACKEND_Initialize succeeded: Finalize is due
+  bool computes;    // promises that executions never wait (backend_extension.h)
 } backend;
 
 typedef struct backend_registry {

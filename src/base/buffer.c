@@ -157,7 +157,13 @@ static unsigned hidden_control(const unsigned char *p, size_t length)
   return turns || code == 0x2028 || code == 0x2029 ? code : 0;
 }
 
-static void append_json(buffer *b, slice text, bool for_line)
+typedef enum json_reader { // who reads the string
+  READER_PROGRAM,
+  READER_OF_LINES,
+  READER_OF_DATA,
+} json_reader;
+
+static void append_json(buffer *b, slice text, json_reader reader)
 {
   const unsigned char *p = (const unsigned char *)text.data;
   size_t plain = 0; // start of the run not yet copied
@@ -165,11 +171,12 @@ static void append_json(buffer *b, slice text, bool for_line)
   buffer_append_char(b, '"');
   while (i < text.size) {
     size_t length = p[i] < 0x80 ? 1 : text_utf8_length(text.data + i, text.size - i);
-    if (length == 1 && p[i] >= 0x20 && p[i] != '"' && p[i] != '\\' && p[i] != 0x7f) {
+    bool is_plain = length == 1 && p[i] >= 0x20 && p[i] != '"' && p[i] != '\\' && p[i] != 0x7f;
+    if (is_plain || (length == 0 && reader == READER_OF_DATA)) {
       i++;
       continue;
     }
-    unsigned hidden = for_line && length > 1 ? hidden_control(p + i, length) : 0;
+    unsigned hidden = reader == READER_OF_LINES && length > 1 ? hidden_control(p + i, length) : 0;
     if (length > 1 && hidden == 0) {
       i += length;
       continue;
@@ -191,12 +198,17 @@ static void append_json(buffer *b, slice text, bool for_line)
 
 void buffer_append_json_string(buffer *b, slice text)
 {
-  append_json(b, text, false);
+  append_json(b, text, READER_PROGRAM);
 }
 
 void buffer_append_json_line(buffer *b, slice text)
 {
-  append_json(b, text, true);
+  append_json(b, text, READER_OF_LINES);
+}
+
+void buffer_append_json_bytes(buffer *b, slice data)
+{
+  append_json(b, data, READER_OF_DATA);
 }
 
 char *buffer_take_text(buffer *b)

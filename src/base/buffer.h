@@ -32,8 +32,11 @@ void buffer_append_format(buffer *b, const char *format, ...) __attribute__((for
 
 // Appends `text` as a JSON string with its quotes; bytes that are not UTF-8 become U+FFFD.
 void buffer_append_json_string(buffer *b, slice text);
-// The same for logs: what a terminal or a reader of lines may take for a command or a line's end
-// (U+0080 to U+009F, U+2028, U+2029, changes of the direction) is escaped, too.
+// The same for data, whose bytes stay as they are: what comes out is UTF-8 where the data is.
+void buffer_append_json_bytes(buffer *b, slice data);
+// As buffer_append_json_string, for logs: what a terminal or a reader of lines may take for a
+// command or a line's end (U+0080 to U+009F, U+2028, U+2029, changes of the direction) is escaped,
+// too.
 void buffer_append_json_line(buffer *b, slice text);
 
 // Gives the content away as a NUL-terminated string that the caller frees; NULL when the buffer

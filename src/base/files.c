@@ -1,4 +1,4 @@
-// Path resolution under a root descriptor (design rule D2).
+// How paths below a root become descriptors; see files.h. No state.
 #include "base/files.h"
 
 #include "base/cleanup.h"
@@ -6,30 +6,124 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <linux/openat2.h>
 #include <stdalign.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#define READ_BYTES       16384
-#define TREE_DEPTH_LIMIT 32 // folders below a model; deeper ones do not count as changes
+#define READ_BYTES 16384
 
-static int open_beneath(int folder, const char *relative, int flags)
+const file_policy file_policy_anywhere = {.links = FILE_LINKS_ANYWHERE};
+const file_policy file_policy_no_links = {.links = FILE_LINKS_NONE};
+
+// ---- opening ----
+
+static int open_resolved(int folder, const char *path, int flags, uint64_t resolve)
 {
   if ((flags & O_PATH) == 0) // the kernel refuses these two beside O_PATH
     flags |= O_NOCTTY | O_NONBLOCK;
   struct open_how how = {
       .flags = (uint64_t)(unsigned)(flags | O_CLOEXEC),
-      .resolve = RESOLVE_BENEATH | RESOLVE_NO_MAGICLINKS,
+      .resolve = resolve | RESOLVE_NO_MAGICLINKS,
   };
   long result;
   do {
-    result = syscall(SYS_openat2, folder, relative, &how, sizeof(how));
+    result = syscall(SYS_openat2, folder, path, &how, sizeof(how));
   } while (result < 0 && (errno == EINTR || errno == EAGAIN));
   return (int)result;
 }
+
+error *files_path_of(int descriptor, char **path)
+{
+  char link[64], target[PATH_MAX];
+  snprintf(link, sizeof(link), "/proc/self/fd/%d", descriptor);
+  ssize_t size = readlink(link, target, sizeof(target));
+  if (size < 0 || size == sizeof(target))
+    return error_new(ERROR_INTERNAL, "failed to read the link '%s': %s", link,
+                     strerror(size < 0 ? errno : ENAMETOOLONG));
+  *path = strndup(target, (size_t)size);
+  return *path == NULL ? error_no_memory() : NULL;
+}
+
+// What is left of `path` below `root`; NULL when it is not below.
+static const char *below(const char *path, const char *root)
+{
+  size_t size = strcmp(root, "/") == 0 ? 0 : strlen(root);
+  if (strncmp(path, root, size) != 0)
+    return NULL;
+  return path[size] == '\0' ? "." : path[size] == '/' ? path + size + 1 : NULL;
+}
+
+// The text finds the root; that the path stays there is the kernel's doing.
+static int open_below_roots(const string_list *roots, const char *path, int flags)
+{
+  for (size_t i = 0; i < roots->count; i++) {
+    const char *rest = below(path, roots->items[i]);
+    AUTO_CLOSE int root =
+        rest == NULL ? -1 : open(roots->items[i], O_PATH | O_DIRECTORY | O_CLOEXEC);
+    int result = root < 0 ? -1
+                          : open_resolved(root, rest[0] == '\0' ? "." : rest, flags,
+                                          RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS);
+    if (result >= 0)
+      return result;
+  }
+  errno = EXDEV;
+  return -1;
+}
+
+// What left the folder may be below one of the roots.
+static int open_elsewhere(const file_root *root, const char *relative, int flags)
+{
+  char *path AUTO_FREE = NULL;
+  AUTO_CLOSE int found = open_resolved(root->descriptor, relative, O_PATH, 0);
+  if (found < 0)
+    return -1;
+  AUTO_ERROR error *e = files_path_of(found, &path);
+  if (e == NULL)
+    return open_below_roots(&root->policy->roots, path, flags);
+  errno = EXDEV;
+  return -1;
+}
+
+// The one place where a path becomes a descriptor. -1 with errno, which is EXDEV for what the
+// policy forbids.
+static int open_path(const file_root *root, const char *relative, int flags)
+{
+  static const uint64_t rules[] = {
+      [FILE_LINKS_ANYWHERE] = 0,
+      [FILE_LINKS_KEPT] = RESOLVE_BENEATH,
+      [FILE_LINKS_NONE] = RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS,
+  };
+  if (relative[0] == '/') {
+    errno = EXDEV;
+    return -1;
+  }
+  int result = open_resolved(root->descriptor, relative, flags, rules[root->policy->links]);
+  if (result >= 0 || errno != EXDEV || root->policy->roots.count == 0 ||
+      root->policy->links != FILE_LINKS_KEPT)
+    return result;
+  return open_elsewhere(root, relative, flags);
+}
+
+bool files_stays_below(const char *path)
+{
+  if (path[0] == '/' || path[0] == '\0')
+    return false;
+  while (*path != '\0') {
+    size_t size = strcspn(path, "/");
+    if (size == 2 && path[0] == '.' && path[1] == '.')
+      return false;
+    path += size;
+    path += *path == '/';
+  }
+  return true;
+}
+
+// ---- errors ----
 
 static error_code code_of(int reason)
 {
@@ -41,26 +135,38 @@ static error_code code_of(int reason)
   case ENFILE:
   case ENOMEM:
     return ERROR_UNAVAILABLE;
+  case EXDEV:
+  case ELOOP:
+  case ENAMETOOLONG:
+    return ERROR_INVALID_ARG;
   default:
     return ERROR_INTERNAL;
   }
 }
 
-error *files_open_root(const char *path, int *folder)
+static const char *words_of(int reason)
 {
-  *folder = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (*folder < 0)
-    return error_new(code_of(errno), "failed to open folder '%s': %s", path, strerror(errno));
-  return NULL;
+  return reason == ENOENT || reason == ENOTDIR ? "does not exist"
+         : reason == EXDEV                     ? "leads out of its folder"
+                                               : NULL;
 }
 
-static file_kind kind_of(mode_t mode)
+// Says where a link leads; a broken one is told from a name that is not there.
+static error *open_failure(const file_root *root, const char *relative, int reason)
 {
-  if (S_ISREG(mode))
-    return FILE_REGULAR;
-  if (S_ISDIR(mode))
-    return FILE_FOLDER;
-  return FILE_OTHER;
+  char target[PATH_MAX];
+  const char *words = words_of(reason);
+  ssize_t size = readlinkat(root->descriptor, relative, target, sizeof(target) - 1);
+  if (size > 0 && relative[0] != '/' && root->policy->links != FILE_LINKS_NONE) {
+    target[size] = '\0';
+    if (words == NULL)
+      return error_new(code_of(reason), "failed to open '%s', a link to '%s': %s", relative, target,
+                       strerror(reason));
+    return error_new(code_of(reason), "'%s' is a link to '%s', which %s", relative, target, words);
+  }
+  if (words == NULL)
+    return error_new(code_of(reason), "failed to open '%s': %s", relative, strerror(reason));
+  return error_new(code_of(reason), "'%s' %s", relative, words);
 }
 
 // Whether the reason lies in the tree, and is no passing or broken state of the machine.
@@ -73,80 +179,176 @@ static bool means_absent(int reason)
   return false;
 }
 
-bool files_exists(int folder, const char *relative)
+// ---- roots ----
+
+void file_root_close(file_root *root)
 {
-  AUTO_CLOSE int entry = open_beneath(folder, relative, O_PATH | O_NOFOLLOW);
+  if (root->descriptor >= 0)
+    close(root->descriptor);
+  root->descriptor = -1;
+}
+
+error *files_open_root(const char *path, const file_policy *policy, file_root *root)
+{
+  *root = (file_root){open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC), policy};
+  if (root->descriptor < 0)
+    return error_new(code_of(errno), "failed to open folder '%s': %s", path, strerror(errno));
+  return NULL;
+}
+
+error *file_policy_add_root(file_policy *policy, const char *path)
+{
+  AUTO_ROOT file_root root = FILE_ROOT_CLOSED;
+  char *resolved AUTO_FREE = NULL;
+  RETURN_IF_ERROR(files_open_root(path, policy, &root));
+  RETURN_IF_ERROR(files_path_of(root.descriptor, &resolved));
+  return string_list_add(&policy->roots, resolved) ? NULL : error_no_memory();
+}
+
+void file_policy_fini(file_policy *policy)
+{
+  string_list_fini(&policy->roots);
+}
+
+// ---- looking ----
+
+static file_kind kind_of(mode_t mode)
+{
+  if (S_ISREG(mode))
+    return FILE_REGULAR;
+  if (S_ISDIR(mode))
+    return FILE_FOLDER;
+  return FILE_OTHER;
+}
+
+static uint64_t nanoseconds(struct timespec time)
+{
+  return (uint64_t)time.tv_sec * 1000000000u + (uint64_t)time.tv_nsec;
+}
+
+// A file that takes another's place keeps its times, as a rule, but for the entry's.
+static uint64_t change_of(const struct stat *status)
+{
+  uint64_t content = nanoseconds(status->st_mtim), entry = nanoseconds(status->st_ctim);
+  return content > entry ? content : entry;
+}
+
+static void fill_entry(file_entry *entry, const struct stat *status)
+{
+  uint64_t change = change_of(status);
+  entry->kind = kind_of(status->st_mode);
+  entry->change_ns = change > entry->change_ns ? change : entry->change_ns;
+  entry->identity = ((uint64_t)status->st_dev * 0x9e3779b97f4a7c15u) ^ (uint64_t)status->st_ino;
+}
+
+// False with errno. A single name that is no link cannot lead out: one call tells.
+static bool look(const file_root *root, const char *relative, file_entry *entry)
+{
+  struct stat status;
+  *entry = (file_entry){.kind = FILE_ABSENT};
+  if (strchr(relative, '/') == NULL && strcmp(relative, "..") != 0) {
+    if (fstatat(root->descriptor, relative, &status, AT_SYMLINK_NOFOLLOW) != 0)
+      return false;
+    entry->is_link = S_ISLNK(status.st_mode);
+    entry->change_ns = change_of(&status);
+    if (!entry->is_link) {
+      fill_entry(entry, &status);
+      return true;
+    }
+  }
+  // A path descriptor: opening a FIFO or device for real may block or act.
+  AUTO_CLOSE int found = open_path(root, relative, O_PATH);
+  if (found < 0 || fstat(found, &status) != 0)
+    return false;
+  fill_entry(entry, &status);
+  return true;
+}
+
+error *files_look(const file_root *root, const char *relative, file_entry *entry)
+{
+  if (look(root, relative, entry) || means_absent(errno))
+    return NULL;
+  return open_failure(root, relative, errno);
+}
+
+error *files_kind(const file_root *root, const char *relative, file_kind *kind)
+{
+  file_entry entry;
+  error *e = files_look(root, relative, &entry);
+  *kind = entry.kind;
+  return e;
+}
+
+bool files_exists(const file_root *root, const char *relative)
+{
+  AUTO_CLOSE int entry = open_path(root, relative, O_PATH | O_NOFOLLOW);
   return entry >= 0 || errno != ENOENT;
 }
 
-static error *open_failure(const char *relative, int reason)
+error *files_check_link(const file_root *root, const char *name)
 {
-  switch (reason) {
-  case ENOENT:
-  case ENOTDIR:
-    return error_new(ERROR_NOT_FOUND, "'%s' does not exist", relative);
-  case EXDEV:
-    return error_new(ERROR_INVALID_ARG, "'%s' leads out of its folder", relative);
-  case ELOOP:
-  case ENAMETOOLONG:
-    return error_new(ERROR_INVALID_ARG, "'%s': %s", relative, strerror(reason));
-  case EMFILE:
-  case ENFILE:
-  case ENOMEM:
-    return error_new(ERROR_UNAVAILABLE, "failed to open '%s': %s", relative, strerror(reason));
-  default:
-    return error_new(code_of(reason), "failed to open '%s': %s", relative, strerror(reason));
-  }
+  file_entry entry;
+  if (look(root, name, &entry) || !entry.is_link)
+    return NULL;
+  return open_failure(root, name, errno);
 }
 
-// What `relative` stands for; false with errno. A single name that is no link cannot lead out: one
-// call tells.
-static bool look(int folder, const char *relative, struct stat *status)
+// ---- files ----
+
+static error *wrong_kind(const char *relative, file_kind kind)
 {
-  if (strchr(relative, '/') == NULL && strcmp(relative, "..") != 0) {
-    if (fstatat(folder, relative, status, AT_SYMLINK_NOFOLLOW) != 0)
-      return false;
-    if (!S_ISLNK(status->st_mode))
-      return true;
-  }
-  // A path descriptor: opening a FIFO or device for real may block or act.
-  AUTO_CLOSE int entry = open_beneath(folder, relative, O_PATH);
-  return entry >= 0 && fstat(entry, status) == 0;
+  return error_new(ERROR_INVALID_ARG, "'%s' is not a %s", relative,
+                   kind == FILE_FOLDER ? "folder" : "regular file");
 }
 
-error *files_look(int folder, const char *relative, file_kind *kind, uint64_t *change_ns)
+static error *open_folder(const file_root *root, const char *relative, int *descriptor)
+{
+  file_entry entry;
+  *descriptor = open_path(root, relative, O_RDONLY | O_DIRECTORY);
+  if (*descriptor >= 0)
+    return NULL;
+  int reason = errno;
+  if (reason == ENOTDIR && look(root, relative, &entry))
+    return wrong_kind(relative, FILE_FOLDER);
+  return open_failure(root, relative, reason);
+}
+
+// What was looked at is what is opened: its name is not looked up again.
+static error *open_regular(const file_root *root, const char *relative, int *descriptor)
 {
   struct stat status;
-  *kind = FILE_ABSENT;
-  *change_ns = 0;
-  if (!look(folder, relative, &status))
-    return means_absent(errno) ? NULL : open_failure(relative, errno);
-  *kind = kind_of(status.st_mode);
-  *change_ns = (uint64_t)status.st_mtim.tv_sec * 1000000000u + (uint64_t)status.st_mtim.tv_nsec;
-  return NULL;
+  char link[64];
+  AUTO_CLOSE int found = open_path(root, relative, O_PATH);
+  *descriptor = -1;
+  if (found < 0 || fstat(found, &status) != 0)
+    return open_failure(root, relative, errno);
+  if (!S_ISREG(status.st_mode))
+    return wrong_kind(relative, FILE_REGULAR);
+  snprintf(link, sizeof(link), "/proc/self/fd/%d", found);
+  *descriptor = open(link, O_RDONLY | O_NOCTTY | O_NONBLOCK | O_CLOEXEC);
+  return *descriptor >= 0 ? NULL : open_failure(root, relative, errno);
 }
 
-error *files_kind(int folder, const char *relative, file_kind *kind)
+error *files_open(const file_root *root, const char *relative, file_kind kind, int *descriptor)
 {
-  uint64_t change_ns;
-  return files_look(folder, relative, kind, &change_ns);
+  return kind == FILE_FOLDER ? open_folder(root, relative, descriptor)
+                             : open_regular(root, relative, descriptor);
 }
 
-error *files_open(int folder, const char *relative, file_kind kind, int *descriptor)
+error *files_open_folder(const file_root *root, const char *relative, file_root *folder)
 {
-  struct stat status;
-  if (!look(folder, relative, &status))
-    return open_failure(relative, errno);
-  if (kind_of(status.st_mode) != kind)
-    return error_new(ERROR_INVALID_ARG, "'%s' is not a %s", relative,
-                     kind == FILE_FOLDER ? "folder" : "regular file");
-  *descriptor = open_beneath(folder, relative, O_RDONLY | (kind == FILE_FOLDER ? O_DIRECTORY : 0));
-  if (*descriptor < 0)
-    return open_failure(relative, errno);
-  return NULL;
+  folder->policy = root->policy;
+  return open_folder(root, relative, &folder->descriptor);
 }
 
-static error *read_all(int file, const char *name, size_t limit, buffer *content)
+error *files_enter(const file_root *root, const char *relative, file_root *folder)
+{
+  *folder = (file_root){open_path(root, relative, O_RDONLY | O_DIRECTORY), root->policy};
+  return folder->descriptor >= 0 || means_absent(errno) ? NULL
+                                                        : open_failure(root, relative, errno);
+}
+
+error *files_read_open(int file, const char *name, size_t limit, buffer *content)
 {
   size_t total = 0;
   for (;;) {
@@ -168,19 +370,19 @@ static error *read_all(int file, const char *name, size_t limit, buffer *content
   }
 }
 
-error *files_read(int folder, const char *relative, size_t limit, buffer *content)
+error *files_read(const file_root *root, const char *relative, size_t limit, buffer *content)
 {
   AUTO_CLOSE int file = -1;
-  RETURN_IF_ERROR(files_open(folder, relative, FILE_REGULAR, &file));
-  return read_all(file, relative, limit, content);
+  RETURN_IF_ERROR(files_open(root, relative, FILE_REGULAR, &file));
+  return files_read_open(file, relative, limit, content);
 }
 
 error *files_read_path(const char *path, size_t limit, buffer *content)
 {
   AUTO_CLOSE int file = open(path, O_RDONLY | O_CLOEXEC);
   if (file < 0)
-    return open_failure(path, errno);
-  return read_all(file, path, limit, content);
+    return error_new(code_of(errno), "failed to open '%s': %s", path, strerror(errno));
+  return files_read_open(file, path, limit, content);
 }
 
 size_t files_write_most(int descriptor, const void *data, size_t size)
@@ -228,48 +430,17 @@ static const char *next_name(listing *l)
   }
 }
 
-static error *list_failure(const char *relative)
+error *files_list(const file_root *root, const char *relative, string_list *names)
 {
-  return error_new(ERROR_INTERNAL, "failed to list '%s': %s", relative, strerror(errno));
-}
-
-error *files_list(int folder, const char *relative, string_list *names)
-{
-  AUTO_CLOSE int opened = open_beneath(folder, relative, O_RDONLY | O_DIRECTORY);
-  if (opened < 0)
-    return open_failure(relative, errno);
+  AUTO_CLOSE int opened = -1;
+  RETURN_IF_ERROR(files_open(root, relative, FILE_FOLDER, &opened));
   listing l = {.folder = opened};
   const char *name;
   while ((name = next_name(&l)) != NULL)
     if (!string_list_add(names, name))
       return error_no_memory();
   if (errno != 0)
-    return list_failure(relative);
+    return error_new(ERROR_INTERNAL, "failed to list '%s': %s", relative, strerror(errno));
   string_list_sort(names);
   return NULL;
-}
-
-static error *newest_below(int folder, const char *relative, int depth, file_kind *kind,
-                           uint64_t *newest)
-{
-  uint64_t change;
-  file_kind below;
-  RETURN_IF_ERROR(files_look(folder, relative, kind, &change));
-  *newest = change > *newest ? change : *newest;
-  if (*kind != FILE_FOLDER || depth == 0)
-    return NULL;
-  AUTO_CLOSE int opened = open_beneath(folder, relative, O_RDONLY | O_DIRECTORY);
-  if (opened < 0)
-    return means_absent(errno) ? NULL : open_failure(relative, errno);
-  listing l = {.folder = opened};
-  const char *name;
-  while ((name = next_name(&l)) != NULL)
-    RETURN_IF_ERROR(newest_below(opened, name, depth - 1, &below, newest));
-  return errno == 0 ? NULL : list_failure(relative);
-}
-
-error *files_newest_change(int folder, const char *relative, file_kind *kind, uint64_t *newest_ns)
-{
-  *newest_ns = 0;
-  return newest_below(folder, relative, TREE_DEPTH_LIMIT, kind, newest_ns);
 }

@@ -1,6 +1,6 @@
-// Files below a folder that the operator named. The kernel, not string tests, keeps every path
-// inside (openat2 with RESOLVE_BENEATH and RESOLVE_NO_MAGICLINKS): no "..", absolute path or link
-// leads out. All descriptors are close-on-exec.
+// Files below a folder that the operator named. What a path may lead to is one policy, kept by the
+// kernel (openat2) and not by tests of strings; all descriptors are close-on-exec. A FIFO, socket
+// or device is looked at and never opened. Any thread.
 #ifndef NEREID_BASE_FILES_H
 #define NEREID_BASE_FILES_H
 
@@ -12,9 +12,43 @@
 #include <stddef.h>
 #include <stdint.h>
 
+// Which links below a folder are followed. None leads through the kernel's own ones
+// (/proc/self/fd).
+typedef enum file_links {
+  FILE_LINKS_ANYWHERE, // all: whoever wrote them is the operator
+  FILE_LINKS_KEPT,     // those that stay below the folder or lead below one of the roots
+  FILE_LINKS_NONE,     // none: a stranger may have written them
+} file_links;
+
+typedef struct file_policy {
+  file_links links;
+  string_list roots; // of FILE_LINKS_KEPT: absolute, without links
+} file_policy;
+
+extern const file_policy file_policy_anywhere, file_policy_no_links;
+
+// Adds the folder at `path`, as it is found now. NOT_FOUND and others as files_open_root.
+error *file_policy_add_root(file_policy *policy, const char *path);
+void file_policy_fini(file_policy *policy);
+
+// An open folder and what paths below it may do.
+typedef struct file_root {
+  int descriptor;            // -1: not open
+  const file_policy *policy; // borrowed
+} file_root;
+
+#define FILE_ROOT_CLOSED ((file_root){.descriptor = -1})
+
+void file_root_close(file_root *root); // may be closed already
+#define AUTO_ROOT __attribute__((cleanup(file_root_close)))
+
 // Opens the folder at `path`, which is the operator's own and may be anything. The caller closes
-// *folder.
-error *files_open_root(const char *path, int *folder);
+// *root, also after an error.
+error *files_open_root(const char *path, const file_policy *policy, file_root *root);
+
+// True for a path that is not empty, not absolute and has no "..": by itself it leads nowhere but
+// below the folder that it is joined to. For names that come from clients.
+bool files_stays_below(const char *path);
 
 // What a look-up found; an expected outcome, not an error.
 typedef enum file_kind {
@@ -24,25 +58,48 @@ typedef enum file_kind {
   FILE_OTHER, // a FIFO, socket or device: never opened
 } file_kind;
 
-// What is at `relative` below `folder`. Paths that lead out, loop or may not be searched give
-// FILE_ABSENT. Errors: UNAVAILABLE when memory or descriptors are short, INTERNAL when the disk
-// fails: then nobody knows what is there.
-error *files_kind(int folder, const char *relative, file_kind *kind);
+// What is at a path, links followed.
+typedef struct file_entry {
+  file_kind kind;
+  bool is_link;       // the name itself, when the path is a single name
+  uint64_t change_ns; // the last change of content or entry, the link's own too; since 1970
+  uint64_t identity;  // equal for the same file or folder, and hardly for others
+} file_entry;
 
-// The same, and its modification time, nanoseconds since 1970.
-error *files_look(int folder, const char *relative, file_kind *kind, uint64_t *change_ns);
+// What is at `relative` below `root`. Paths that the policy forbids, that loop or may not be
+// searched give FILE_ABSENT. Errors: UNAVAILABLE when memory or descriptors are short, INTERNAL
+// when the disk fails: then nobody knows what is there.
+error *files_look(const file_root *root, const char *relative, file_entry *entry);
+error *files_kind(const file_root *root, const char *relative, file_kind *kind);
 
 // False when there is surely nothing of this name: a link to nowhere exists, and so does what may
 // not be looked at.
-bool files_exists(int folder, const char *relative);
+bool files_exists(const file_root *root, const char *relative);
 
-// Opens a regular file or a folder below `folder`. Errors: NOT_FOUND when absent, INVALID_ARG when
-// the path leads out of `folder` or is of the wrong kind, UNAVAILABLE when memory or descriptors
-// are short, INTERNAL for the rest. The caller closes *descriptor.
-error *files_open(int folder, const char *relative, file_kind kind, int *descriptor);
+// NULL unless `name`, an entry of `root` itself, is a link that cannot be followed: then the
+// reason.
+error *files_check_link(const file_root *root, const char *name);
+
+// Opens a regular file or a folder below `root`; what was looked at is what is opened. Errors:
+// NOT_FOUND when absent, INVALID_ARG when the policy forbids the path or it is of the wrong kind,
+// UNAVAILABLE when memory or descriptors are short, INTERNAL for the rest. The caller closes
+// *descriptor.
+error *files_open(const file_root *root, const char *relative, file_kind kind, int *descriptor);
+
+// As files_open of a folder, for paths below it under the same policy. The caller closes *folder,
+// also after an error.
+error *files_open_folder(const file_root *root, const char *relative, file_root *folder);
+// The same, but what files_kind calls absent is no error: the folder is closed then.
+error *files_enter(const file_root *root, const char *relative, file_root *folder);
+
+// The path of what `descriptor` is, links resolved, for free().
+error *files_path_of(int descriptor, char **path);
 
 // Appends a regular file's content to `content`; more than `limit` bytes is INVALID_ARG.
-error *files_read(int folder, const char *relative, size_t limit, buffer *content);
+error *files_read(const file_root *root, const char *relative, size_t limit, buffer *content);
+
+// The same of a file that is open; `name` is for errors.
+error *files_read_open(int file, const char *name, size_t limit, buffer *content);
 
 // The same for the file at `path`, which is the operator's own and may be anything that can be
 // read. Errors name the path.
@@ -54,12 +111,8 @@ bool files_write(int descriptor, const void *data, size_t size);
 // The same; returns how many bytes were written, all but after an error.
 size_t files_write_most(int descriptor, const void *data, size_t size);
 
-// Names of the entries in `folder` itself ("." for `relative`), sorted, without "." and "..".
+// Names of the entries in `relative` ("." for the root itself), sorted, without "." and "..".
 // Hidden ones included.
-error *files_list(int folder, const char *relative, string_list *names);
-
-// The same with the newest time of the entry and, for a folder, of all below it. What is absent
-// does not count.
-error *files_newest_change(int folder, const char *relative, file_kind *kind, uint64_t *newest_ns);
+error *files_list(const file_root *root, const char *relative, string_list *names);
 
 #endif

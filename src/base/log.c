@@ -5,6 +5,7 @@
 #include "base/buffer.h"
 #include "base/cleanup.h"
 #include "base/files.h"
+#include "base/text.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -15,6 +16,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -24,6 +26,12 @@ static _Atomic log_format line_format;
 
 #define SUBJECT_BYTES 256 // of a request's id
 #define FILE_BYTES    128 // of a source file's name
+
+enum { // columns
+  TABLE_WIDTH = 120,
+  LEAST_TABLE_WIDTH = 80,
+  MOST_TABLE_WIDTH = 200
+};
 
 static _Atomic uint64_t dropped_lines;
 
@@ -250,6 +258,27 @@ void log_write_table(log_level level, const char *file, int number, slice table)
   buffer_append_char(&line, '\n');
   buffer_append_slice(&line, table);
   emit(level, &line);
+}
+
+static size_t terminal_width(void)
+{
+  struct winsize size;
+  LOCK_SCOPE(&output_lock);
+  bool known = output_file < 0 && ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0;
+  return known ? size.ws_col : 0;
+}
+
+size_t log_table_width(void)
+{
+  uint64_t width = terminal_width();
+  const char *columns = getenv("COLUMNS");
+  if (width == 0 && (columns == NULL || !text_to_uint64(slice_of(columns), &width)))
+    width = 0;
+  if (width == 0)
+    return TABLE_WIDTH;
+  return width < LEAST_TABLE_WIDTH  ? LEAST_TABLE_WIDTH
+         : width > MOST_TABLE_WIDTH ? MOST_TABLE_WIDTH
+                                    : width;
 }
 
 void log_format_message(log_level level, const char *file, int line, const log_subject *subject,

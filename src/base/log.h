@@ -56,6 +56,10 @@ void log_write(log_level level, const char *file, int line, const log_subject *s
 // text from outside.
 void log_write_table(log_level level, const char *file, int line, slice table);
 
+// How wide a table may be for whoever reads it: the terminal's width where the log goes to one,
+// else what COLUMNS says, 80 to 200; else 120.
+size_t log_table_width(void);
+
 void log_format_message(log_level level, const char *file, int line, const log_subject *subject,
                         const char *format, ...) __attribute__((format(printf, 5, 6)));
 
@@ -64,10 +68,11 @@ void log_format_message(log_level level, const char *file, int line, const log_s
     if (log_is_enabled(level))                                                                     \
       log_format_message(level, __FILE_NAME__, __LINE__, subject, __VA_ARGS__);                    \
   } while (0)
-#define log_info(...)                 LOG_AT(LOG_LEVEL_INFO, NULL, __VA_ARGS__)
-#define log_warning(...)              LOG_AT(LOG_LEVEL_WARNING, NULL, __VA_ARGS__)
-#define log_error(...)                LOG_AT(LOG_LEVEL_ERROR, NULL, __VA_ARGS__)
-#define log_error_about(subject, ...) LOG_AT(LOG_LEVEL_ERROR, subject, __VA_ARGS__)
+#define log_info(...)                   LOG_AT(LOG_LEVEL_INFO, NULL, __VA_ARGS__)
+#define log_warning(...)                LOG_AT(LOG_LEVEL_WARNING, NULL, __VA_ARGS__)
+#define log_error(...)                  LOG_AT(LOG_LEVEL_ERROR, NULL, __VA_ARGS__)
+#define log_warning_about(subject, ...) LOG_AT(LOG_LEVEL_WARNING, subject, __VA_ARGS__)
+#define log_error_about(subject, ...)   LOG_AT(LOG_LEVEL_ERROR, subject, __VA_ARGS__)
 #define log_verbose(level, ...)                                                                    \
   do {                                                                                             \
     if (log_verbose_level() >= (level))                                                            \

@@ -22,6 +22,18 @@ static inline void refcount_take(refcount *r)
   atomic_fetch_add_explicit(&r->count, 1, memory_order_relaxed);
 }
 
+// Takes one unless the last is gone already; for whoever finds the object in a list that outlives
+// its references.
+static inline bool refcount_try_take(refcount *r)
+{
+  uint32_t count = atomic_load_explicit(&r->count, memory_order_relaxed);
+  while (count > 0)
+    if (atomic_compare_exchange_weak_explicit(&r->count, &count, count + 1, memory_order_relaxed,
+                                              memory_order_relaxed))
+      return true;
+  return false;
+}
+
 // True for exactly one caller: the one that dropped the last reference and must destroy the object.
 static inline bool refcount_drop(refcount *r)
 {

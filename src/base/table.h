@@ -19,10 +19,16 @@ typedef struct table {
 void table_init(table *t, size_t column_count, const char *const *headings);
 void table_fini(table *t);
 
-// Adds a row of column_count texts; control characters in them become blanks.
+// Adds a row of column_count texts; control characters in them become blanks, and bytes that are
+// no UTF-8 question marks.
 void table_add(table *t, const char *const *cells);
 
-// Appends the table, each line ended by '\n'.
-void table_print(const table *t, buffer *out);
+// Appends the table, each line ended by '\n' and at most `width` columns wide: cells that do not
+// fit go on in the next line. Where even narrow columns do not fit, it is wider. 0: as wide as it
+// is.
+void table_print(const table *t, size_t width, buffer *out);
+
+// How many columns of a terminal the UTF-8 character of `size` bytes at `text` takes: 0, 1 or 2.
+size_t table_character_width(const char *text, size_t size);
 
 #endif

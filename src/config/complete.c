@@ -109,7 +109,8 @@ error *config_normalize(Inference__ModelConfig *config)
   return normalize_pinned(&config->optimization->output_pinned_memory);
 }
 
-error *config_set_defaults(Inference__ModelConfig *config, const char *model_name, int model_folder)
+error *config_set_defaults(Inference__ModelConfig *config, const char *model_name,
+                           const file_root *model_folder)
 {
   if (config->name[0] == '\0')
     RETURN_IF_ERROR(strings_set(&config->name, model_name));

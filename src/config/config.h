@@ -18,6 +18,7 @@
 
 #include "base/buffer.h"
 #include "base/error.h"
+#include "base/files.h"
 #include "base/slice.h"
 #include "config/datatype.h"
 #include "config/model_config.pb-c.h" // IWYU pragma: export
@@ -64,15 +65,15 @@ error *config_print_text(const Inference__ModelConfig *config, buffer *out);
 
 // Fills what is missing and does not need the model itself: the name (the folder's), backend,
 // platform and default_model_filename (config_infer_backend), then config_normalize. `model_folder`
-// is a descriptor of the model's folder.
+// is the model's.
 error *config_set_defaults(Inference__ModelConfig *config, const char *model_name,
-                           int model_folder);
+                           const file_root *model_folder);
 
 // Finds backend, platform and default_model_filename from each other and from the files in the
 // first version folder, as Triton does; last comes a model name of the form x.<backend>.
 // INVALID_ARG when nothing tells.
 error *config_infer_backend(Inference__ModelConfig *config, const char *model_name,
-                            int model_folder);
+                            const file_root *model_folder);
 
 // Version policy, preferred batch sizes, sequence idle time, pinned memory. May be called again.
 error *config_normalize(Inference__ModelConfig *config);
@@ -116,6 +117,12 @@ error *config_check_name(const Inference__ModelConfig *config, const char *model
 // Everything but tensors and instance groups. UNSUPPORTED for what nereid cannot do yet and without
 // which the model would answer wrongly.
 error *config_validate_model(const Inference__ModelConfig *config);
+// What a configuration that came with a request names stays below the model's folder, unless `own`,
+// the operator's own configuration of that model or NULL, has the same name in the same place:
+// default_model_filename, cc_model_filenames, label_filename, op_library_filename,
+// EXECUTION_ENV_PATH.
+error *config_check_request_paths(const Inference__ModelConfig *config,
+                                  const Inference__ModelConfig *own);
 // Inputs, outputs and batch inputs/outputs: names, types, dims, reshapes.
 error *config_validate_tensors(const Inference__ModelConfig *config);
 // Instance groups, after config_normalize_instance_groups.

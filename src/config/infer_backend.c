@@ -46,7 +46,7 @@ static bool is(const char *text, const char *other)
 }
 
 // Folders of the model that look like versions, in byte order as Triton walks them.
-static error *list_versions(int model_folder, string_list *versions)
+static error *list_versions(const file_root *model_folder, string_list *versions)
 {
   string_list names = {0};
   error *e = files_list(model_folder, ".", &names);
@@ -63,8 +63,8 @@ static error *list_versions(int model_folder, string_list *versions)
   return e;
 }
 
-static error *has_file(const backend_rule *rule, int model_folder, string_list *versions,
-                       bool *found)
+static error *has_file(const backend_rule *rule, const file_root *model_folder,
+                       string_list *versions, bool *found)
 {
   *found = false;
   if (versions->count == 0)
@@ -88,7 +88,7 @@ static error *has_file(const backend_rule *rule, int model_folder, string_list *
 // Whether the rule speaks of this model: by the platform or the file that are named, by the backend
 // where that is enough, or, where nothing is named, by a file that is there.
 static error *applies(const backend_rule *rule, const Inference__ModelConfig *config,
-                      int model_folder, string_list *versions, bool *result)
+                      const file_root *model_folder, string_list *versions, bool *result)
 {
   *result = !is_set(config->backend) || is(config->backend, rule->backend);
   if (!*result)
@@ -131,8 +131,8 @@ static error *infer_from_name(Inference__ModelConfig *config, const char *model_
   return fill(&config->default_model_filename, file.data);
 }
 
-static error *infer(Inference__ModelConfig *config, const char *model_name, int model_folder,
-                    string_list *versions)
+static error *infer(Inference__ModelConfig *config, const char *model_name,
+                    const file_root *model_folder, string_list *versions)
 {
   for (size_t i = 0; i < sizeof(rules) / sizeof(rules[0]); i++) {
     bool applicable;
@@ -149,7 +149,7 @@ static error *infer(Inference__ModelConfig *config, const char *model_name, int 
 }
 
 error *config_infer_backend(Inference__ModelConfig *config, const char *model_name,
-                            int model_folder)
+                            const file_root *model_folder)
 {
   string_list versions = {0};
   error *e = infer(config, model_name, model_folder, &versions); // listed when needed

@@ -221,42 +221,6 @@ static error *check_supported(const Inference__ModelConfig *config)
   return NULL;
 }
 
-// True for a path that is not absolute and has no "..": it stays below the folder that it is joined
-// to. Backends open these files by their own means, so the kernel cannot be asked to see to it.
-static bool stays_below(const char *path)
-{
-  if (path[0] == '/')
-    return false;
-  while (*path != '\0') {
-    size_t size = strcspn(path, "/");
-    if (size == 2 && path[0] == '.' && path[1] == '.')
-      return false;
-    path += size;
-    path += *path == '/';
-  }
-  return true;
-}
-
-static error *check_file_names(const Inference__ModelConfig *config)
-{
-  if (!stays_below(config->default_model_filename))
-    REFUSE("'default_model_filename' of model '%s' leads out of the version's folder: '%s'",
-           config->name, config->default_model_filename);
-  for (size_t i = 0; i < config->n_cc_model_filenames; i++) {
-    const char *name = config->cc_model_filenames[i]->value;
-    if (!stays_below(name))
-      REFUSE("'cc_model_filenames' of model '%s' leads out of the version's folder: '%s'",
-             config->name, name);
-  }
-  for (size_t i = 0; i < config->n_output; i++) {
-    const char *name = config->output[i]->label_filename;
-    if (!stays_below(name))
-      REFUSE("'label_filename' of output '%s' of model '%s' leads out of the model's folder: '%s'",
-             config->output[i]->name, config->name, name);
-  }
-  return NULL;
-}
-
 error *config_validate_model(const Inference__ModelConfig *config)
 {
   if (is(config->name, ""))
@@ -269,7 +233,6 @@ error *config_validate_model(const Inference__ModelConfig *config)
   RETURN_IF_ERROR(check_scheduling(config));
   RETURN_IF_ERROR(check_response_cache(config));
   RETURN_IF_ERROR(check_metrics(config));
-  RETURN_IF_ERROR(check_file_names(config));
   return check_supported(config);
 }
 

@@ -68,7 +68,8 @@ enum {
 
 // A folder that may hold the library.
 typedef struct library_place {
-  char root[PATH_MAX];   // the operator's own path
+  char root[PATH_MAX]; // the operator's own path
+  const file_policy *links;
   char path[PATH_MAX];   // below it, up to the file: "model/1/"
   char folder[PATH_MAX]; // the folder as the operator would write it
 } library_place;
@@ -108,6 +109,8 @@ static error *list_places(search *s)
   const char *backends = s->environment->options->backend_directory;
   const char *name = m->config_owned->backend;
   library_place *p = s->places;
+  p[PLACE_VERSION].links = p[PLACE_MODEL].links = m->links;
+  p[PLACE_BACKEND].links = p[PLACE_PYTHON].links = &file_policy_anywhere;
   if (print_path(p[PLACE_VERSION].root, "%s", m->repository) &&
       print_path(p[PLACE_VERSION].path, "%s/%" PRId64 "/", m->name, m->version) &&
       print_path(p[PLACE_VERSION].folder, "%s/%" PRId64, m->folder, m->version) &&
@@ -128,14 +131,14 @@ static error *list_places(search *s)
 static error *find_in(const library_place *place, const char *name, char **library,
                       error **leads_out)
 {
-  AUTO_CLOSE int root = -1;
+  AUTO_ROOT file_root root = FILE_ROOT_CLOSED;
   AUTO_CLOSE int file = -1;
   char *below AUTO_FREE = NULL;
   if (asprintf(&below, "%s%s", place->path, name) < 0)
     return error_no_memory();
-  error *e = files_open_root(place->root, &root);
+  error *e = files_open_root(place->root, place->links, &root);
   if (e == NULL)
-    e = files_open(root, below, FILE_REGULAR, &file);
+    e = files_open(&root, below, FILE_REGULAR, &file);
   if (e != NULL) {
     if (error_get_code(e) != ERROR_INVALID_ARG && error_get_code(e) != ERROR_NOT_FOUND)
       return e;
@@ -145,13 +148,7 @@ static error *find_in(const library_place *place, const char *name, char **libra
       error_free(e);
     return NULL;
   }
-  char link[64], path[PATH_MAX];
-  snprintf(link, sizeof(link), "/proc/self/fd/%d", file);
-  ssize_t size = readlink(link, path, sizeof(path) - 1);
-  if (size < 0)
-    return error_new(ERROR_INTERNAL, "failed to find '%s': %s", below, strerror(errno));
-  *library = strndup(path, (size_t)size);
-  return *library == NULL ? error_no_memory() : NULL;
+  return files_path_of(file, library);
 }
 
 // Looks for the file in the first `count` places.

@@ -12,6 +12,8 @@ static error *refusal_error(const request *r, refusal reason)
   switch (reason) {
   case REFUSAL_QUEUE_FULL:
     return request_error(r, ERROR_UNAVAILABLE, "Exceeds maximum queue size");
+  case REFUSAL_NO_MEMORY:
+    return error_no_memory();
   case REFUSAL_TIMEOUT:
     return error_new(ERROR_UNAVAILABLE, "Request timeout expired");
   case REFUSAL_CANCELLED:
@@ -29,16 +31,26 @@ static failure_reason failure_of(refusal reason)
   return reason == REFUSAL_CANCELLED ? FAILURE_CANCELED : FAILURE_REJECTED;
 }
 
+// Of a submission: time-outs and cancellations come to what is queued.
+static refused_reason refused_of(refusal reason)
+{
+  if (reason == REFUSAL_QUEUE_FULL)
+    return REFUSED_QUEUE_FULL;
+  return reason == REFUSAL_STOPPED ? REFUSED_STOPPING : REFUSED_RESOURCES;
+}
+
 static void count_failure(request *r, failure_reason reason)
 {
   r->times.end = clock_monotonic_ns();
   statistics_count_failure(&r->target->shared_statistics, false, reason, &r->times);
 }
 
-static error *refuse_submission(request *r, error *e, failure_reason reason)
+// It never became a request, so that it is no failure of one either: the model's counters of
+// failures, and its statistics, leave it out, as Triton's do.
+static error *refuse_submission(request *r, error *e, refused_reason reason)
 {
   atomic_store_explicit(&r->state, REQUEST_INITIALIZED, memory_order_relaxed);
-  count_failure(r, reason);
+  statistics_count_refusal(&r->target->shared_statistics, reason);
   return e;
 }
 
@@ -57,14 +69,16 @@ static void note_duration(model *m, uint64_t ns)
 }
 
 // The threads come with the first request that is queued.
-static bool enqueue(model *m, request *r, error **e)
+static bool enqueue(model *m, request *r, error **e, refused_reason *why)
 {
   refusal reason;
+  *why = REFUSED_RESOURCES;
   if (!model_is_started(m) && (*e = model_start(m)) != NULL)
     return false;
   if (scheduler_enqueue(m->scheduler, &r->item, &reason))
     return true; // another thread may have finished it already
   *e = refusal_error(r, reason);
+  *why = refused_of(reason);
   return false;
 }
 
@@ -130,18 +144,19 @@ static error *submit(request *r, trace *t)
   r->times = (request_times){.start = clock_monotonic_ns()};
   error *e = prepare(r, t);
   if (e != NULL)
-    return refuse_submission(r, e, FAILURE_OTHER);
+    return refuse_submission(r, e, REFUSED_INVALID);
   response_factory *f = r->factory;
   f->start_ns = r->times.start;
   r->item.slot = m->ordering != NULL ? &f->slot : NULL;
   r->item.may_go_ahead = r->may_run_here; // by the same reasons: a client's, and not large
   f->answer_owed = true;
   atomic_store_explicit(&r->state, REQUEST_PENDING, memory_order_release);
-  if (run_here(m, r) || enqueue(m, r, &e))
+  refused_reason why;
+  if (run_here(m, r) || enqueue(m, r, &e, &why))
     return NULL;
   f->answer_owed = false;
   f->trace = NULL;
-  return refuse_submission(r, e, FAILURE_REJECTED);
+  return refuse_submission(r, e, why);
 }
 
 error *infer_submit(request *r, trace *t)

@@ -32,11 +32,47 @@ static TRITONSERVER_InstanceGroupKind kind_of(const Inference__ModelInstanceGrou
   }
 }
 
-static const char *host_policy_of(const Inference__ModelInstanceGroup *group)
+static int32_t device_of(const Inference__ModelInstanceGroup *group, size_t gpu)
 {
+  bool on_gpu = kind_of(group) == TRITONSERVER_INSTANCEGROUPKIND_GPU && gpu < group->n_gpus;
+  return on_gpu ? group->gpus[gpu] : 0;
+}
+
+// Writes the policy's name and reads its settings.
+static error *find_placement(const model *m, const Inference__ModelInstanceGroup *group, size_t gpu,
+                             char name[HOST_POLICY_BYTES], host_placement *placement)
+{
+  TRITONSERVER_InstanceGroupKind kind = kind_of(group);
   if (group->host_policy != NULL && group->host_policy[0] != '\0')
-    return group->host_policy;
-  return kind_of(group) == TRITONSERVER_INSTANCEGROUPKIND_MODEL ? "model" : "cpu";
+    snprintf(name, HOST_POLICY_BYTES, "%s", group->host_policy);
+  else if (kind == TRITONSERVER_INSTANCEGROUPKIND_GPU)
+    snprintf(name, HOST_POLICY_BYTES, "gpu_%d", (int)device_of(group, gpu));
+  else
+    snprintf(name, HOST_POLICY_BYTES, "%s",
+             kind == TRITONSERVER_INSTANCEGROUPKIND_MODEL ? "model" : "cpu");
+  return host_placement_read(&m->environment.options->host_policies, name, placement);
+}
+
+error *instance_common_placement(const model *m, host_placement *common)
+{
+  bool first = true;
+  *common = (host_placement){0};
+  for (size_t g = 0; g < m->config->n_instance_group; g++) {
+    const Inference__ModelInstanceGroup *group = m->config->instance_group[g];
+    for (size_t gpu = 0; gpu == 0 || gpu < group->n_gpus; gpu++) {
+      char name[HOST_POLICY_BYTES];
+      host_placement placement;
+      RETURN_IF_ERROR(find_placement(m, group, gpu, name, &placement));
+      if (first)
+        *common = placement;
+      first = false;
+      if (!host_placement_equal(common, &placement)) {
+        *common = (host_placement){0};
+        return NULL;
+      }
+    }
+  }
+  return NULL;
 }
 
 static error *make_instance(model *m, const Inference__ModelInstanceGroup *group, size_t index,
@@ -49,10 +85,24 @@ static error *make_instance(model *m, const Inference__ModelInstanceGroup *group
   i->model = m;
   i->group = group;
   i->kind = kind_of(group);
-  i->device_id =
-      i->kind == TRITONSERVER_INSTANCEGROUPKIND_GPU && gpu < group->n_gpus ? group->gpus[gpu] : 0;
-  i->host_policy = host_policy_of(group);
+  i->device_id = device_of(group, gpu);
+  RETURN_IF_ERROR(find_placement(m, group, gpu, i->host_policy, &i->placement));
   return asprintf(&i->name, "%s_%zu", group->name, index) < 0 ? error_no_memory() : NULL;
+}
+
+// Threads and processes that the backend starts for the instance are to be in the instance's place.
+static error *initialize_in_place(instance *i)
+{
+  host_place before;
+  RETURN_IF_ERROR(host_placement_enter(&i->placement, &before));
+  int missing = host_placement_missing_cores(&i->placement);
+  if (missing > 0)
+    log_warning("instance '%s': this process may not use %d of the cores of host policy '%s'",
+                i->name, missing, i->host_policy);
+  error *e = (error *)i->model->backend->functions.model_instance_initialize(
+      (TRITONBACKEND_ModelInstance *)i);
+  host_placement_leave(&i->placement, &before);
+  return e;
 }
 
 error *instance_new(model *m, const Inference__ModelInstanceGroup *group, size_t index, size_t gpu,
@@ -62,7 +112,7 @@ error *instance_new(model *m, const Inference__ModelInstanceGroup *group, size_t
   *result = NULL;
   error *e = make_instance(m, group, index, gpu, result);
   if (e == NULL && functions->model_instance_initialize != NULL)
-    e = (error *)functions->model_instance_initialize((TRITONBACKEND_ModelInstance *)*result);
+    e = initialize_in_place(*result);
   if (e != NULL) {
     if (*result != NULL)
       instance_free(*result);
@@ -73,10 +123,11 @@ error *instance_new(model *m, const Inference__ModelInstanceGroup *group, size_t
   return NULL;
 }
 
-// Threads of others may run an instance that uses nothing but CPUs.
+// Threads of others may run an instance that uses nothing but CPUs, and any of them.
 static void *lendable(instance *i)
 {
-  return i->kind == TRITONSERVER_INSTANCEGROUPKIND_CPU ? i : NULL;
+  bool anywhere = !host_placement_is_set(&i->placement);
+  return i->kind == TRITONSERVER_INSTANCEGROUPKIND_CPU && anywhere ? i : NULL;
 }
 
 static uint64_t count_rows(const instance *i, size_t count)
@@ -115,6 +166,9 @@ static void *run_instance(void *argument)
   instance *i = argument;
   batch_close_reason reason;
   size_t count;
+  AUTO_ERROR error *misplaced = host_placement_enter(&i->placement, NULL);
+  if (misplaced != NULL)
+    log_error("instance '%s': %s", i->name, error_message(misplaced));
   while ((count = scheduler_take_lendable(i->model->scheduler, lendable(i), i->items,
                                           i->batch_capacity, &reason)) > 0) {
     if (count == SCHEDULER_HANDED_OVER) {

@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "config/config.h"
+#include "core/host_placement.h"
 #include "request/message.h"
 #include "request/request.h"
 #include "request/statistics.h"
@@ -18,12 +19,15 @@ typedef struct model model;
 // Executions in two parts (backend_extension.h) that an instance may have begun at once.
 #define INSTANCE_BEGUN_MOST 16
 
+#define HOST_POLICY_BYTES 1024 // of a policy's name, with its end
+
 typedef struct instance {
   model *model; // borrowed: the model owns its instances
   char *name;
   TRITONSERVER_InstanceGroupKind kind;
   int32_t device_id;
-  const char *host_policy;                    // name of the policy, of the group or by kind
+  char host_policy[HOST_POLICY_BYTES];        // name of the policy, of the group or by kind
+  host_placement placement;                   // what the policy says of its threads
   const Inference__ModelInstanceGroup *group; // borrowed from the model's configuration
   message *host_policy_message;               // made when the backend asks
   void *state;                                // the backend's own
@@ -44,6 +48,10 @@ typedef struct instance {
   unsigned regroup_skip; // executions until the next pause for clients; its thread only, like:
   unsigned regroup_vain; // how many are skipped after a pause in vain, as pauses went of late
 } instance;
+
+// Where the policies of all instances of a model want its threads, when they all want the same;
+// else anywhere. INVALID_ARG for a setting that cannot be read.
+error *instance_common_placement(const model *m, host_placement *common);
 
 // Makes the instance number `index` of a group and calls the backend's ModelInstanceInitialize.
 error *instance_new(model *m, const Inference__ModelInstanceGroup *group, size_t index, size_t gpu,

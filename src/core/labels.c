@@ -2,7 +2,6 @@
 #include "core/labels.h"
 
 #include "base/cleanup.h"
-#include "base/files.h"
 
 #include <string.h>
 
@@ -39,25 +38,25 @@ static error *cut(char *text, size_t size, arena *memory, tensor_signature *t)
   return NULL;
 }
 
-static error *read_file(int folder, const char *name, arena *memory, tensor_signature *t)
+static error *read_file(int file, const char *name, arena *memory, tensor_signature *t)
 {
   AUTO_BUFFER buffer content = BUFFER_EMPTY;
-  RETURN_IF_ERROR(files_read(folder, name, FILE_MAX_BYTES, &content));
+  RETURN_IF_ERROR(files_read_open(file, name, FILE_MAX_BYTES, &content));
   char *text = arena_copy_text(memory, buffer_view(&content));
   return text == NULL ? error_no_memory() : cut(text, content.size, memory, t);
 }
 
-error *labels_read(const Inference__ModelConfig *config, const char *folder,
-                   model_signature *signature)
+error *labels_read(const model *m, model_signature *signature)
 {
-  AUTO_CLOSE int root = -1;
+  const Inference__ModelConfig *config = model_config(m);
   for (size_t i = 0; i < config->n_output; i++) {
     const Inference__ModelOutput *output = config->output[i];
+    AUTO_CLOSE int file = -1;
     if (output->label_filename[0] == '\0')
       continue;
-    if (root < 0)
-      RETURN_IF_ERROR(files_open_root(folder, &root));
-    error *e = read_file(root, output->label_filename, &signature->memory, &signature->outputs[i]);
+    error *e = model_open(m, output->label_filename, false, &file);
+    if (e == NULL)
+      e = read_file(file, output->label_filename, &signature->memory, &signature->outputs[i]);
     if (e != NULL)
       return error_wrap(e, "failed to read the labels of output '%s'", output->name);
   }

@@ -4,12 +4,11 @@
 #define NEREID_CORE_LABELS_H
 
 #include "base/error.h"
-#include "config/config.h"
+#include "core/model.h"
 #include "request/signature.h"
 
 // Gives the outputs of `signature` their labels: one a line, in files below the model's folder.
 // Errors: whatever is wrong with a file, naming it.
-error *labels_read(const Inference__ModelConfig *config, const char *folder,
-                   model_signature *signature);
+error *labels_read(const model *m, model_signature *signature);
 
 #endif

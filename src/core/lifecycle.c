@@ -9,20 +9,21 @@
 #include "base/log.h"
 #include "core/server_internal.h"
 
+#include <assert.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
-// Of what was loaded from files in the request: any folder is newer, so the next plain load is from
-// the repository.
-#define NEVER_CHANGED 0
+// Of what came with the request, files or a configuration: any folder is newer, so the next plain
+// load goes back to what the folder says.
+static const file_stamp NEVER_CHANGED = {0};
 
 // The load of one version.
 typedef struct load_job {
   load_task task; // first: the pool knows a job by it
   load_operation *operation;
   int64_t version;
-  uint64_t change;
+  file_stamp stamp;
   model *loaded;  // one reference; NULL when it failed
   error *failure; // NULL when it succeeded
 } load_job;
@@ -40,7 +41,7 @@ struct load_operation {
   char *folder;
   upload *upload;                 // what was sent instead of a repository's files, or NULL
   Inference__ModelConfig *config; // what was read; each version is loaded from a copy
-  uint64_t change;
+  file_stamp stamp;
   uint64_t unloads; // entry->unloads when it began
   int64_t *wanted;  // all versions that shall be served
   size_t wanted_count;
@@ -113,16 +114,18 @@ static void retire_unwanted(load_operation *o, model_heap *dropped)
 static void publish(load_operation *o, model_heap *dropped)
 {
   model_entry *entry = o->entry;
+  assert(entry->busy && o->config != NULL);
   retire_unwanted(o, dropped);
   for (size_t i = 0; i < o->job_count; i++) {
     load_job *job = &o->jobs[i];
     version_slot *v = model_entry_version(entry, job->version);
+    assert(job->loaded != NULL && (v->ready != NULL) == (v->state == VERSION_READY));
     put(dropped, v->ready);
     v->ready = job->loaded;
-    v->change = job->change;
+    v->stamp = job->stamp;
     version_slot_set(v, VERSION_READY, NULL);
   }
-  entry->change = o->change;
+  entry->stamp = o->stamp;
   config_free(entry->config);
   entry->config = o->config;
   o->config = NULL;
@@ -192,6 +195,12 @@ static void drop_remaining(load_operation *o)
     complete(o);
 }
 
+// Nobody trustworthy wrote what came with a request.
+static const file_policy *links_of(const server *s, const upload *files)
+{
+  return files == NULL ? &s->links : &file_policy_no_links;
+}
+
 // ---- one version, on a load thread ----
 
 static error *load_version(load_job *job)
@@ -205,6 +214,7 @@ static error *load_version(load_job *job)
       .version = job->version,
       .repository = o->repository,
       .folder = o->folder,
+      .links = links_of(o->server, o->upload),
       .upload = o->upload,
   };
   RETURN_IF_ERROR(config_copy(o->config, &source.config_owned));
@@ -247,6 +257,18 @@ static void run_job(load_task *task)
 
 // ---- the beginning of a load ----
 
+// The operator's own configuration tells which paths are the operator's; one that came with the
+// request or cannot be read tells none.
+static error *check_request_paths(const server *s, const repository_folder *folder,
+                                  const Inference__ModelConfig *config)
+{
+  AUTO_CONFIG Inference__ModelConfig *own = NULL;
+  if (folder->root.policy->links == FILE_LINKS_NONE)
+    return config_check_request_paths(config, NULL);
+  AUTO_ERROR error *e = repository_read_config(folder, s->options.model_config_name, true, &own);
+  return config_check_request_paths(config, e == NULL ? own : NULL);
+}
+
 // Reads the configuration and completes what does not need the model itself.
 static error *read_config(const server *s, const char *name, const repository_folder *folder,
                           const char *config_json, Inference__ModelConfig **result)
@@ -260,9 +282,11 @@ static error *read_config(const server *s, const char *name, const repository_fo
     RETURN_IF_ERROR(repository_read_config(folder, s->options.model_config_name,
                                            !s->options.strict_model_config, &config));
   }
-  RETURN_IF_ERROR(config_set_defaults(config, name, folder->descriptor));
+  RETURN_IF_ERROR(config_set_defaults(config, name, &folder->root));
   RETURN_IF_ERROR(config_check_name(config, name));
   RETURN_IF_ERROR(config_validate_model(config));
+  if (config_json != NULL || folder->root.policy->links == FILE_LINKS_NONE)
+    RETURN_IF_ERROR(check_request_paths(s, folder, config));
   if (s->options.strict_model_config)
     RETURN_IF_ERROR(config_validate_tensors(config));
   *result = config;
@@ -288,12 +312,12 @@ static error *select_versions(load_operation *o, const repository_folder *folder
                    o->entry->name, o->entry->name);
 }
 
-static uint64_t change_of(const repository_folder *folder, int64_t version)
+static file_stamp stamp_of(const repository_folder *folder, int64_t version)
 {
   for (size_t i = 0; i < folder->version_count; i++)
     if (folder->versions[i].version == version)
-      return folder->versions[i].change;
-  return 0;
+      return folder->versions[i].stamp;
+  return NEVER_CHANGED;
 }
 
 static bool add_wanted_versions(load_operation *o)
@@ -316,13 +340,13 @@ static error *make_jobs(load_operation *o, const repository_folder *folder)
   bool same_config = entry->config != NULL && config_equal_but_policy(entry->config, o->config);
   for (size_t i = 0; i < o->wanted_count; i++) {
     version_slot *v = model_entry_version(entry, o->wanted[i]);
-    uint64_t change = change_of(folder, o->wanted[i]);
-    if (v->state == VERSION_READY && same_config && change <= v->change)
+    file_stamp stamp = stamp_of(folder, o->wanted[i]);
+    if (v->state == VERSION_READY && same_config && !file_stamp_is_newer(stamp, v->stamp))
       continue;
     o->jobs[o->job_count++] = (load_job){.task.run = run_job,
                                          .operation = o,
                                          .version = o->wanted[i],
-                                         .change = o->upload == NULL ? change : NEVER_CHANGED};
+                                         .stamp = o->upload == NULL ? stamp : NEVER_CHANGED};
     if (v->state != VERSION_READY)
       version_slot_set(v, VERSION_LOADING, NULL);
   }
@@ -332,8 +356,9 @@ static error *make_jobs(load_operation *o, const repository_folder *folder)
   return NULL;
 }
 
-// A model without any version says why it has none.
-static void note_failure(model_entry *entry, const char *reason)
+// A model without any version says why it has none. As in Triton, a folder or configuration that
+// cannot be read does not count against the server's readiness.
+static void note_failure(model_entry *entry, const char *reason, bool counts)
 {
   LOCK_SCOPE(&entry->lock);
   free(entry->failure);
@@ -342,6 +367,15 @@ static void note_failure(model_entry *entry, const char *reason)
     if (entry->versions[i].state == VERSION_READY)
       return;
   entry->failure = strdup(reason);
+  entry->failure_counts = counts;
+}
+
+static void note_no_version(model_entry *entry, const char *reason)
+{
+  log_error("failed to load model '%s': at least one version must be available under the version "
+            "policy of model '%s'",
+            entry->name, entry->name);
+  note_failure(entry, reason, true);
 }
 
 // In Triton's words. A configuration that came with the request is its client's mistake.
@@ -356,28 +390,42 @@ static error *poll_failure(const char *name, bool of_request, error *cause_owned
   return e;
 }
 
+// What a model lacks may be behind a link that is not followed.
+static error *with_refused(const repository_folder *folder, error *cause_owned)
+{
+  if (cause_owned == NULL || folder->refused == NULL)
+    return cause_owned;
+  error *e = error_new(error_get_code(cause_owned), "%s (a link is not followed: %s)",
+                       error_message(cause_owned), error_message(folder->refused));
+  error_free(cause_owned);
+  return e;
+}
+
 static error *plan(load_operation *o, const repository_model *found, const char *config_json,
                    bool *unchanged)
 {
   repository_folder folder;
-  error *e = repository_open(found->repository, found->name, &folder);
-  *unchanged = e == NULL && config_json == NULL && o->entry->change != 0 &&
-               folder.change <= o->entry->change;
-  if (e == NULL && !*unchanged)
-    e = read_config(o->server, found->name, &folder, config_json, &o->config);
+  error *e =
+      repository_open(found->repository, found->name, links_of(o->server, o->upload), &folder);
+  *unchanged = e == NULL && config_json == NULL && o->entry->stamp.newest_ns != 0 &&
+               !file_stamp_is_newer(folder.stamp, o->entry->stamp);
+  bool is_open = e == NULL;
+  if (is_open && !*unchanged)
+    e = with_refused(&folder,
+                     read_config(o->server, found->name, &folder, config_json, &o->config));
   if (e != NULL) {
     log_error("Poll failed for model directory '%s': %s", found->name, error_message(e));
-    note_failure(o->entry, error_message(e));
-    e = poll_failure(found->name, config_json != NULL, e);
+    note_failure(o->entry, error_message(e), false);
+    e = poll_failure(found->name, is_open && config_json != NULL, e);
   } else if (!*unchanged) {
-    o->change = o->upload != NULL ? 0 : config_json != NULL ? clock_realtime_ns() : folder.change;
+    o->stamp = config_json != NULL ? NEVER_CHANGED : folder.stamp;
     o->folder = folder.path;
     folder.path = NULL;
     e = select_versions(o, &folder);
-    if (e != NULL)
-      note_failure(o->entry, error_message(e));
-    else
+    if (e == NULL)
       e = make_jobs(o, &folder);
+    else
+      note_no_version(o->entry, error_message(e));
   }
   repository_folder_fini(&folder);
   return e;
@@ -447,7 +495,7 @@ static void retire_all(model_entry *entry)
   }
   free(entry->failure);
   entry->failure = NULL;
-  entry->change = 0;
+  entry->stamp = NEVER_CHANGED;
   config_free(entry->config);
   entry->config = NULL;
 }
@@ -509,6 +557,15 @@ static bool is_startup_model(const server *s, const char *name)
          string_list_contains(&s->options.startup_models, name);
 }
 
+static void tell_absent(const server *s, const char *name)
+{
+  repository_model found;
+  AUTO_ERROR error *why = repository_find(server_repositories(s), name, &found);
+  repository_model_fini(&found);
+  if (why != NULL)
+    log_error("failed to poll model '%s': %s.", name, error_message(why));
+}
+
 // Logs start-up models that are in no repository. False when there is one.
 static bool all_are_found(const server *s, const repository_listing *listing)
 {
@@ -521,7 +578,7 @@ static bool all_are_found(const server *s, const repository_listing *listing)
     for (size_t k = 0; !found && k < listing->count; k++)
       found = strcmp(listing->items[k].name, name) == 0;
     if (!found)
-      log_error("failed to poll model '%s': model not found in any model repository.", name);
+      tell_absent(s, name);
     all = all && found;
   }
   return all;
@@ -534,22 +591,52 @@ typedef struct startup_load {
   const repository_model *found;
   load_operation *operation; // NULL: there is nothing to wait for
   bool failed;
-  size_t *left; // loads that have not begun; guarded by server->lock
+  bool no_model; // and not failed
+  size_t *left;  // loads that have not begun; guarded by server->lock
 } startup_load;
+
+// Whether the folder was never meant to be one: .git, lost+found, scripts. Who asks for it by name
+// gets the reason why it does not load.
+static bool is_no_model(const startup_load *l)
+{
+  const server *s = l->server;
+  if (string_list_contains(&s->options.startup_models, l->found->name))
+    return false;
+  bool is_model;
+  AUTO_ERROR error *e = repository_is_model(server_repositories(s), l->found, &is_model);
+  if (e != NULL || is_model)
+    return false;
+  log_info(
+      "folder '%s' of '%s' is no model: it has no config.pbtxt, no version and no file model.*",
+      l->found->name, l->found->repository);
+  return true;
+}
 
 static void begin_startup_load(load_task *task)
 {
   startup_load *l = (startup_load *)task;
   AUTO_ERROR error *e = NULL;
-  if (l->found->duplicate)
+  l->no_model = is_no_model(l);
+  if (!l->no_model && l->found->duplicate)
     log_error("failed to poll model '%s': not unique across all model repositories",
               l->found->name);
-  else
+  else if (!l->no_model)
     e = lifecycle_begin_load(l->server, l->found, NULL, NULL, &l->operation); // logs a failure
-  l->failed = l->found->duplicate || e != NULL;
+  l->failed = !l->no_model && (l->found->duplicate || e != NULL);
   LOCK_SCOPE(&l->server->lock);
   if (--*l->left == 0)
     pthread_cond_broadcast(&l->server->changed);
+}
+
+// Repositories in which no folder is a model are not the right ones.
+static bool has_models(const startup_load *loads, size_t count)
+{
+  for (size_t i = 0; i < count; i++)
+    if (!loads[i].no_model)
+      return true;
+  if (count > 0)
+    log_error("no folder of the model repositories is a model");
+  return count == 0;
 }
 
 // False when one failed.
@@ -569,13 +656,13 @@ static bool load_all(server *s, startup_load *loads, size_t count)
     AUTO_ERROR error *failure = lifecycle_await_load(loads[i].operation);
     all_in = all_in && !loads[i].failed && failure == NULL;
   }
-  return all_in;
+  return has_models(loads, count) && all_in;
 }
 
 error *lifecycle_load_startup_models(server *s)
 {
   repository_listing listing;
-  error *e = repository_scan(&s->options.model_repositories, &listing);
+  error *e = repository_scan(server_repositories(s), &listing);
   startup_load *loads = e == NULL ? calloc(listing.count + 1, sizeof(*loads)) : NULL;
   if (e == NULL && loads == NULL)
     e = error_no_memory();

@@ -6,6 +6,7 @@
 #include "base/thread.h"
 #include "core/model_internal.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -22,6 +23,7 @@ static model *take_dead(live_models *live)
   if (m == NULL)
     return NULL;
   live->dead = m->dead_next;
+  assert(refcount_peek(&m->target.references) == 0);
   if (m->live_previous != NULL)
     m->live_previous->live_next = m->live_next;
   else
@@ -40,6 +42,7 @@ static void destroy(load_task *burial)
   model_destroy(m);
   live->tell(live->context, name != NULL ? name : "", version, m);
   LOCK_SCOPE(&live->lock);
+  assert(live->count > 0);
   live->count--;
   pthread_cond_broadcast(&live->gone);
 }
@@ -118,6 +121,25 @@ void live_models_visit(live_models *live,
   LOCK_SCOPE(&live->lock);
   for (model *m = live->first; m != NULL; m = m->live_next)
     visit(context, m, m->load_seconds);
+}
+
+// A model with a reference stays in the list, so that `m` leads to the next one.
+static model *find_next(live_models *live, const model *m)
+{
+  LOCK_SCOPE(&live->lock);
+  assert(live->first == NULL || live->count > 0);
+  model *next = m == NULL ? live->first : m->live_next;
+  while (next != NULL && !refcount_try_take(&next->target.references)) // waits for its undertaker
+    next = next->live_next;
+  return next;
+}
+
+model *live_models_next(live_models *live, model *m_owned)
+{
+  model *next = find_next(live, m_owned);
+  if (m_owned != NULL)
+    model_unref(m_owned);
+  return next;
 }
 
 size_t live_models_await_none(live_models *live, uint64_t deadline_ns)

@@ -41,6 +41,11 @@ void live_models_died(live_models *live, model *m); // model_environment.unrefer
 void live_models_visit(live_models *live,
                        void (*visit)(void *context, model *m, double load_seconds), void *context);
 
+// The next model that is still referred to, with a reference of the caller's, or NULL; NULL begins.
+// Takes over the reference to `m`, which it drops without the lock. What comes meanwhile may be
+// left out.
+model *live_models_next(live_models *live, model *m_owned);
+
 // Waits until there is no model, at most until the monotonic moment `deadline_ns`; how many are
 // left.
 size_t live_models_await_none(live_models *live, uint64_t deadline_ns);

@@ -8,6 +8,7 @@
 #include "core/infer.h"
 #include "core/labels.h"
 #include "core/model_internal.h"
+#include "core/model_measures.h"
 #include "core/server_options.h"
 
 #include <stdlib.h>
@@ -29,6 +30,7 @@ static error *make_model(const model_environment *environment, model_source *sou
   m->config = source->config_owned;
   source->config_owned = NULL;
   m->upload = upload_ref(source->upload);
+  m->links = source->links;
   m->name = strdup(source->name);
   m->repository = strdup(source->repository);
   m->folder = strdup(source->folder);
@@ -46,6 +48,30 @@ static error *make_model(const model_environment *environment, model_source *sou
   return NULL;
 }
 
+// What a backend starts for a whole model, such as threads that compute, is where the instances are
+// to be, if they are to be in one place.
+static error *initialize_in_place(model *m)
+{
+  host_placement placement;
+  host_place before;
+  RETURN_IF_ERROR(instance_common_placement(m, &placement));
+  RETURN_IF_ERROR(host_placement_enter(&placement, &before));
+  m->completing = true;
+  error *e = (error *)m->backend->functions.model_initialize((TRITONBACKEND_Model *)m);
+  m->completing = false;
+  host_placement_leave(&placement, &before);
+  return e;
+}
+
+error *model_open(const model *m, const char *path, bool is_folder, int *descriptor)
+{
+  AUTO_ROOT file_root root = FILE_ROOT_CLOSED;
+  AUTO_ROOT file_root folder = FILE_ROOT_CLOSED;
+  RETURN_IF_ERROR(files_open_root(m->repository, m->links, &root));
+  RETURN_IF_ERROR(files_open_folder(&root, m->name, &folder));
+  return files_open(&folder, path, is_folder ? FILE_FOLDER : FILE_REGULAR, descriptor);
+}
+
 // Lets the backend look at the model and complete its configuration, then makes the configuration
 // final.
 static error *initialize_model(model *m)
@@ -55,15 +81,25 @@ static error *initialize_model(model *m)
   RETURN_IF_ERROR(
       config_normalize_instance_groups(m->config, prefers->groups, prefers->group_count, no_gpus));
   RETURN_IF_ERROR(config_validate_instance_groups(m->config, no_gpus));
-  if (m->backend->functions.model_initialize != NULL) {
-    m->completing = true;
-    error *e = (error *)m->backend->functions.model_initialize((TRITONBACKEND_Model *)m);
-    m->completing = false;
-    if (e != NULL)
-      return e;
-  }
+  if (m->backend->functions.model_initialize != NULL)
+    RETURN_IF_ERROR(initialize_in_place(m));
   m->initialized = true;
   return config_validate(m->config, no_gpus);
+}
+
+// The model's parameter counts before the server's setting.
+static error *read_strict_outputs(model *m)
+{
+  const char *value = config_parameter(m->config, "strict_outputs");
+  if (value == NULL)
+    value = setting_list_get(&m->environment.options->backend_settings, "", "strict-outputs");
+  bool strict = value != NULL && strcmp(value, "true") == 0;
+  if (value != NULL && !strict && strcmp(value, "false") != 0)
+    return error_new(ERROR_INVALID_ARG,
+                     "model '%s': strict_outputs: invalid value '%s', expected true or false",
+                     m->name, value);
+  m->target.signature.strict_outputs = strict;
+  return NULL;
 }
 
 static queue_policy queue_policy_of(const Inference__ModelQueuePolicy *policy)
@@ -175,9 +211,13 @@ error *model_load(const model_environment *environment, model_source *source, mo
   if (e == NULL)
     e = signature_init(&m->target.signature, m->config);
   if (e == NULL)
-    e = labels_read(m->config, m->folder, &m->target.signature);
+    e = read_strict_outputs(m);
+  if (e == NULL)
+    e = labels_read(m, &m->target.signature);
   if (e == NULL)
     e = statistics_init(&m->target.shared_statistics, model_max_batch_size(m));
+  if (e == NULL)
+    e = model_measures_make(m);
   if (e == NULL)
     e = make_scheduler(m);
   if (e == NULL)
@@ -213,6 +253,7 @@ void model_destroy(model *m)
     ordering_free(m->ordering);
   signature_fini(&m->target.signature);
   statistics_fini(&m->target.shared_statistics);
+  model_measures_free(m);
   config_free(m->config);
   pthread_mutex_destroy(&m->start_lock);
   response_statistics_fini(&m->target.response_statistics);
@@ -318,6 +359,16 @@ response_counters *model_response_statistics(model *m, size_t *count)
 uint32_t model_max_batch_size(const model *m)
 {
   return m->config->max_batch_size > 0 ? (uint32_t)m->config->max_batch_size : 0;
+}
+
+bool model_output_mismatches(const model *m, size_t index, const char **output, uint64_t *count)
+{
+  const model_signature *s = &m->target.signature;
+  if (index > s->output_count)
+    return false;
+  *output = index < s->output_count ? s->outputs[index].name.data : "(not configured)";
+  *count = atomic_load_explicit(&s->output_mismatches->counts[index], memory_order_relaxed);
+  return true;
 }
 
 uint64_t model_closed_batches(const model *m, batch_close_reason reason)

@@ -6,6 +6,7 @@
 #define NEREID_CORE_MODEL_H
 
 #include "base/error.h"
+#include "base/files.h"
 #include "config/config.h"
 #include "request/response_statistics.h"
 #include "request/statistics.h"
@@ -17,12 +18,14 @@
 typedef struct model model;
 typedef struct server server;                             // core/server.h
 typedef struct TRITONSERVER_ServerOptions server_options; // core/server_options.h
+typedef struct metric_settings metric_settings;           // core/metric_settings.h
 typedef struct backend_registry backend_registry;         // backend/backend.h
 
 // What a model needs from the server around it; outlives every model.
 typedef struct model_environment {
   server *server;
   const server_options *options;
+  const metric_settings *metric_settings;
   backend_registry *backends;
   timekeeper *timekeeper;
   // Called once, on any thread and with no lock held, when the last reference to `m` is gone. The
@@ -37,7 +40,8 @@ typedef struct model_source {
   int64_t version;
   const char *repository; // path of the repository that holds the model, as the operator gave it
   const char *folder;     // path of the model's folder, what TRITONBACKEND_ModelRepository reports
-  struct upload *upload;  // keeps that folder as long as the model, NULL: nothing need keep it
+  const file_policy *links; // which of it are followed; outlives the model
+  struct upload *upload;    // keeps that folder as long as the model, NULL: nothing need keep it
   Inference__ModelConfig
       *config_owned; // read and with defaults set, not yet auto-completed, normalised or validated
 } model_source;
@@ -47,6 +51,9 @@ typedef struct model_source {
 // call on a load thread. On success *m holds one reference. Errors: whatever the backend or the
 // configuration says, with its code; everything made so far is released.
 error *model_load(const model_environment *environment, model_source *source, model **m);
+
+// Opens the regular file or the folder `path` below the model's folder, as files_open does.
+error *model_open(const model *m, const char *path, bool is_folder, int *descriptor);
 
 model *model_ref(model *m);
 void model_unref(model *m); // the last one leads to environment->unreferenced
@@ -80,6 +87,10 @@ void model_statistics(const model *m, statistics *sum);
 // As response_statistics_copy.
 response_counters *model_response_statistics(model *m, size_t *count);
 uint32_t model_max_batch_size(const model *m);
+
+// How many outputs were not as configured: of output number `index`, the last one is all that are
+// not configured. False: there is no such number.
+bool model_output_mismatches(const model *m, size_t index, const char **output, uint64_t *count);
 
 // How many batches the scheduler closed for this reason.
 uint64_t model_closed_batches(const model *m, batch_close_reason reason);

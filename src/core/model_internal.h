@@ -20,7 +20,8 @@ struct model {
   model_environment environment;
   char *name;
   char *repository;
-  upload *upload; // its files, when they came with the load
+  const file_policy *links; // which of its folder are followed
+  upload *upload;           // its files, when they came with the load
   char *folder;
   Inference__ModelConfig *config; // owned
   bool completing;  // ModelInitialize is running: the backend may change the configuration
@@ -38,6 +39,7 @@ struct model {
   instance **instances;
   size_t instance_count;
   _Atomic uint64_t typical_ns; // how long executions take of late
+  char *metric_labels;         // rendered, without the braces; NULL where there are no metrics
   double load_seconds;         // how long loading took; the rest is live_models'
   struct live_models *live;
   model *live_previous, *live_next;

@@ -2,256 +2,197 @@
 // scraper's thread; the counters are read without a lock (request/statistics.h).
 #include "core/model_metrics.h"
 
-#include "base/buffer.h"
+#include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/log.h"
-#include "core/server_options.h"
+#include "core/model_internal.h"
+#include "core/model_rows.h"
+#include "core/output_counts.h"
+#include "core/server_internal.h"
 #include "metrics/process_metrics.h"
 #include "metrics/registry.h"
 
-#include <inttypes.h>
-#include <stdio.h>
+#include <assert.h>
 #include <stdlib.h>
-#include <string.h>
 
 struct model_metrics {
   server *server;
-  bool histograms;
+  const metric_settings *settings; // the server's
   metrics_collector *collector;
   process_metrics *process;
 };
 
-// ---- one row for each model version ----
-
-typedef struct model_row {
-  char *name;
-  int64_t version;
-  char *labels; // rendered, without the braces
-  statistics sum;
-  uint64_t pending;
-  uint64_t closed[BATCH_CLOSE_REASON_COUNT];
-  double load_seconds; // of the newest copy
-} model_row;
-
-typedef struct model_rows {
-  model_row *items;
-  size_t count;
-  bool failed; // memory was short
-} model_rows;
-
-// model, version, and the tags of the configuration with '_' before their names.
-static char *render_labels(const model *m)
-{
-  const Inference__ModelConfig *config = model_config(m);
-  size_t count = config->n_metric_tags + 2;
-  metric_label *labels = calloc(count, sizeof(*labels));
-  char **names = calloc(count, sizeof(*names));
-  char version[32];
-  AUTO_BUFFER buffer text = BUFFER_EMPTY;
-  bool rendered = labels != NULL && names != NULL;
-  snprintf(version, sizeof(version), "%" PRId64, model_version(m));
-  for (size_t i = 0; rendered && i < config->n_metric_tags; i++) {
-    size_t size = strlen(config->metric_tags[i]->key) + 2;
-    names[i] = malloc(size);
-    rendered = names[i] != NULL;
-    if (rendered) {
-      snprintf(names[i], size, "_%s", config->metric_tags[i]->key);
-      labels[i] = (metric_label){names[i], config->metric_tags[i]->value};
-    }
-  }
-  if (rendered) {
-    labels[count - 2] = (metric_label){"model", model_name(m)};
-    labels[count - 1] = (metric_label){"version", version};
-    rendered = metrics_render_labels(&text, labels, count);
-  }
-  for (size_t i = 0; names != NULL && i < count; i++)
-    free(names[i]);
-  free(names);
-  free(labels);
-  return rendered ? buffer_take_text(&text) : NULL;
-}
-
-static model_row *find_row(model_rows *rows, const model *m)
-{
-  for (size_t i = 0; i < rows->count; i++)
-    if (rows->items[i].version == model_version(m) &&
-        strcmp(rows->items[i].name, model_name(m)) == 0)
-      return &rows->items[i];
-  return NULL;
-}
-
-static model_row *add_row(model_rows *rows, const model *m, double load_seconds)
-{
-  model_row *grown = reallocarray(rows->items, rows->count + 1, sizeof(*grown));
-  if (grown == NULL)
-    return NULL;
-  rows->items = grown;
-  model_row *row = &grown[rows->count];
-  *row = (model_row){.version = model_version(m), .load_seconds = load_seconds};
-  row->name = strdup(model_name(m));
-  row->labels = render_labels(m);
-  error *e = statistics_init(&row->sum, 0);
-  if (row->name == NULL || row->labels == NULL || e != NULL) {
-    error_free(e);
-    free(row->name);
-    free(row->labels);
-    statistics_fini(&row->sum);
-    return NULL;
-  }
-  rows->count++;
-  return row;
-}
-
-// The newest copies come first: theirs is the load time that is shown.
-static void visit_model(void *context, model *m, double load_seconds)
-{
-  model_rows *rows = context;
-  model_row *row = find_row(rows, m);
-  if (row == NULL)
-    row = add_row(rows, m, load_seconds);
-  if (row == NULL) {
-    rows->failed = true;
-    return;
-  }
-  model_statistics(m, &row->sum);
-  row->pending += model_pending(m);
-  for (int reason = 0; reason < BATCH_CLOSE_REASON_COUNT; reason++)
-    row->closed[reason] += model_closed_batches(m, (batch_close_reason)reason);
-}
-
-static int compare_rows(const void *a, const void *b)
-{
-  const model_row *left = a, *right = b;
-  int names = strcmp(left->name, right->name);
-  return names != 0 ? names : (left->version > right->version) - (left->version < right->version);
-}
-
-static void free_rows(model_rows *rows)
-{
-  for (size_t i = 0; i < rows->count; i++) {
-    free(rows->items[i].name);
-    free(rows->items[i].labels);
-    statistics_fini(&rows->items[i].sum);
-  }
-  free(rows->items);
-}
-
-// ---- counters ----
-
-#define COUNTER_OFFSET(field) offsetof(statistics, field)
-
-// Triton's counters: a number, or nanoseconds shown as microseconds.
-static const struct {
-  const char *name;
-  const char *help;
-  size_t offset;
-  uint64_t divisor;
-} counters[] = {
-    {"nv_inference_request_success", "Requests answered without an error",
-     COUNTER_OFFSET(success.count), 1},
-    {"nv_inference_count", "Inferences: the rows of all batches", COUNTER_OFFSET(inference_count),
-     1},
-    {"nv_inference_exec_count", "Executions of the model: batches", COUNTER_OFFSET(execution_count),
-     1},
-    {"nv_inference_request_duration_us", "Time in requests that succeeded, from start to end",
-     COUNTER_OFFSET(success.ns), 1000},
-    {"nv_inference_queue_duration_us", "Time that requests waited for an instance",
-     COUNTER_OFFSET(queue.ns), 1000},
-    {"nv_inference_compute_input_duration_us", "Time in which instances took inputs in",
-     COUNTER_OFFSET(compute_input.ns), 1000},
-    {"nv_inference_compute_infer_duration_us", "Time in which instances computed",
-     COUNTER_OFFSET(compute_infer.ns), 1000},
-    {"nv_inference_compute_output_duration_us", "Time in which instances gave outputs out",
-     COUNTER_OFFSET(compute_output.ns), 1000},
-};
+static const slice no_labels = {0};
 
 static uint64_t load(const _Atomic uint64_t *counter)
 {
   return atomic_load_explicit(counter, memory_order_relaxed);
 }
 
-static slice labels_of(const model_row *row)
+// ---- counters and gauges: names and help are Triton's ----
+
+#define COUNTER_OFFSET(field) offsetof(statistics, field)
+
+// A number of the statistics.
+typedef struct counted_family {
+  const char *name;
+  const char *help;
+  size_t offset;
+} counted_family;
+
+static const counted_family counters[] = {
+    {"nv_inference_request_success", "Number of successful inference requests, all batch sizes",
+     COUNTER_OFFSET(success.count)},
+    {"nv_inference_count", "Number of inferences performed (does not include cached requests)",
+     COUNTER_OFFSET(inference_count)},
+    {"nv_inference_exec_count",
+     "Number of model executions performed (does not include cached requests)",
+     COUNTER_OFFSET(execution_count)},
+};
+
+// Nanoseconds of the statistics, shown as microseconds.
+static const counted_family duration_counters[] = {
+    {"nv_inference_request_duration_us",
+     "Cumulative inference request duration in microseconds (includes cached requests)",
+     COUNTER_OFFSET(success.ns)},
+    {"nv_inference_queue_duration_us",
+     "Cumulative inference queuing duration in microseconds (includes cached requests)",
+     COUNTER_OFFSET(queue.ns)},
+    {"nv_inference_compute_input_duration_us",
+     "Cumulative compute input duration in microseconds (does not include cached requests)",
+     COUNTER_OFFSET(compute_input.ns)},
+    {"nv_inference_compute_infer_duration_us",
+     "Cumulative compute inference duration in microseconds (does not include cached requests)",
+     COUNTER_OFFSET(compute_infer.ns)},
+    {"nv_inference_compute_output_duration_us",
+     "Cumulative inference compute output duration in microseconds (does not include cached "
+     "requests)",
+     COUNTER_OFFSET(compute_output.ns)},
+};
+
+static const _Atomic uint64_t *counter_of(const model_row *row, size_t offset)
 {
-  return slice_of(row->labels);
+  return (const void *)((const char *)&row->sum + offset);
 }
 
-static void collect_counters(const model_rows *rows, metrics_sheet *sheet)
+static void collect_counters(const model_rows *rows, const counted_family *families, size_t count,
+                             uint64_t divisor, metrics_sheet *sheet)
 {
-  for (size_t c = 0; c < sizeof(counters) / sizeof(counters[0]); c++) {
+  for (size_t f = 0; f < count; f++) {
     metrics_family *family =
-        metrics_sheet_family(sheet, METRIC_COUNTER, counters[c].name, counters[c].help);
-    for (size_t i = 0; i < rows->count; i++) {
-      const char *sum = (const char *)&rows->items[i].sum;
-      const _Atomic uint64_t *counter = (const void *)(sum + counters[c].offset);
-      metrics_family_add_integer(family, labels_of(&rows->items[i]),
-                                 load(counter) / counters[c].divisor);
-    }
+        metrics_sheet_family(sheet, METRIC_COUNTER, families[f].name, families[f].help);
+    for (size_t i = 0; i < rows->count; i++)
+      metrics_family_add_integer(family, rows->items[i].labels,
+                                 load(counter_of(&rows->items[i], families[f].offset)) / divisor);
   }
 }
 
-// Adds a sample with one more label, which sorts behind the row's own or among them.
-static void add_with_label(metrics_family *family, const model_row *row, const char *label,
-                           const char *value, uint64_t count)
+static void collect_failures(const model_rows *rows, metrics_sheet *sheet)
 {
-  AUTO_BUFFER buffer text = BUFFER_EMPTY;
-  const char *version = strstr(row->labels, "version=\"");
-  size_t before = version != NULL ? (size_t)(version - row->labels) : strlen(row->labels);
-  buffer_append(&text, row->labels, before);
-  buffer_append_format(&text, "%s=\"%s\",%s", label, value, row->labels + before);
-  if (!text.failed)
-    metrics_family_add_integer(family, buffer_view(&text), count);
+  metrics_family *family =
+      metrics_sheet_family(sheet, METRIC_COUNTER, "nv_inference_request_failure",
+                           "Number of failed inference requests, all batch sizes");
+  for (size_t i = 0; i < rows->count; i++)
+    for (int r = 0; r < FAILURE_REASON_COUNT; r++)
+      metrics_family_add_with(family, rows->items[i].labels,
+                              (metric_label){"reason", failure_reason_labels[r]},
+                              load(&rows->items[i].sum.failures[r]));
 }
 
-static void collect_reasons(const model_rows *rows, metrics_sheet *sheet)
+// Shown from the first refusal on.
+static void collect_refusals(const model_rows *rows, metrics_sheet *sheet)
 {
-  static const char *const closed[BATCH_CLOSE_REASON_COUNT] = {
+  metrics_family *family = metrics_sheet_family(
+      sheet, METRIC_COUNTER, "nereid_inference_refused_total",
+      "Inferences that were refused before they became requests, by the reason");
+  for (size_t i = 0; i < rows->count; i++) {
+    const _Atomic uint64_t *refused = rows->items[i].sum.refused;
+    uint64_t total = 0;
+    for (int r = 0; r < REFUSED_REASON_COUNT; r++)
+      total += load(&refused[r]);
+    for (int r = 0; total > 0 && r < REFUSED_REASON_COUNT; r++)
+      metrics_family_add_with(family, rows->items[i].labels,
+                              (metric_label){"reason", refused_reason_labels[r]},
+                              load(&refused[r]));
+  }
+}
+
+// Shown from the first batch on.
+static void collect_batches(const model_rows *rows, metrics_sheet *sheet)
+{
+  static const char *const reasons[BATCH_CLOSE_REASON_COUNT] = {
       [BATCH_CLOSED_FULL] = "full",   [BATCH_CLOSED_PREFERRED] = "preferred",
       [BATCH_CLOSED_DELAY] = "delay", [BATCH_CLOSED_SHAPE] = "shape",
       [BATCH_CLOSED_SIZE] = "size",   [BATCH_CLOSED_IDLE] = "idle",
   };
-  metrics_family *failures = metrics_sheet_family(
-      sheet, METRIC_COUNTER, "nv_inference_request_failure", "Requests answered with an error");
-  metrics_family *batches = metrics_sheet_family(sheet, METRIC_COUNTER, "nereid_batch_closed_total",
-                                                 "Batches by the reason that closed them");
+  metrics_family *family = metrics_sheet_family(sheet, METRIC_COUNTER, "nereid_batch_closed_total",
+                                                "Batches by the reason that closed them");
+  for (size_t i = 0; i < rows->count; i++)
+    for (int r = 0; rows->items[i].was_used && r < BATCH_CLOSE_REASON_COUNT; r++)
+      metrics_family_add_with(family, rows->items[i].labels, (metric_label){"reason", reasons[r]},
+                              rows->items[i].closed[r]);
+}
+
+// Shown from the first one on. A version whose memory is short is left out.
+static void collect_mismatches(const model_rows *rows, metrics_sheet *sheet)
+{
+  metrics_family *family =
+      metrics_sheet_family(sheet, METRIC_COUNTER, "nereid_output_mismatch_total",
+                           "Outputs that were not as the model's configuration says");
   for (size_t i = 0; i < rows->count; i++) {
     const model_row *row = &rows->items[i];
-    for (int r = 0; r < FAILURE_REASON_COUNT; r++)
-      add_with_label(failures, row, "reason", failure_reason_labels[r],
-                     load(&row->sum.failures[r]));
-    for (int r = 0; r < BATCH_CLOSE_REASON_COUNT; r++)
-      add_with_label(batches, row, "reason", closed[r], row->closed[r]);
+    output_counts counts = {0};
+    bool complete = true;
+    for (size_t c = 0; c < row->copy_count; c++)
+      complete &= output_counts_add(&counts, row->copies[c].m);
+    for (size_t k = 0; complete && k < counts.count; k++)
+      metrics_family_add_with(family, row->labels, (metric_label){"output", counts.items[k].output},
+                              counts.items[k].count);
+    output_counts_fini(&counts);
   }
 }
 
 static void collect_gauges(const model_rows *rows, metrics_sheet *sheet)
 {
-  metrics_family *pending =
-      metrics_sheet_family(sheet, METRIC_GAUGE, "nv_inference_pending_request_count",
-                           "Requests that wait for an instance");
+  metrics_family *pending = metrics_sheet_family(
+      sheet, METRIC_GAUGE, "nv_inference_pending_request_count",
+      "Instantaneous number of pending requests awaiting execution per-model.");
   metrics_family *seconds = metrics_sheet_family(sheet, METRIC_GAUGE, "nv_model_load_duration_secs",
-                                                 "How long the model took to load");
+                                                 "Model load time in seconds");
   for (size_t i = 0; i < rows->count; i++) {
-    metrics_family_add_integer(pending, labels_of(&rows->items[i]), rows->items[i].pending);
-    metrics_family_add(seconds, labels_of(&rows->items[i]), rows->items[i].load_seconds);
+    metrics_family_add_integer(pending, rows->items[i].labels, rows->items[i].pending);
+    metrics_family_add(seconds, rows->items[i].labels, rows->items[i].copies[0].m->load_seconds);
   }
 }
 
-// ---- histograms ----
+// ---- histograms: shown from a model's first request on ----
 
 #define MAX_BUCKETS 32
 
-// `scale` turns the bounds and the sum into the unit that is shown.
-static void add_histogram(metrics_family *family, const model_row *row, const uint64_t *bounds,
-                          size_t bound_count, const _Atomic uint64_t *counts, double scale,
-                          double sum)
+// How counts become a histogram's samples.
+typedef struct bucketing {
+  const uint64_t *bounds; // of the counts
+  size_t count;
+  double unit;           // what a bound is divided by to be shown
+  const uint64_t *shown; // those of the bounds that are shown, NULL: all
+  size_t shown_count;
+} bucketing;
+
+static void add_histogram(metrics_family *family, const model_row *row, const bucketing *way,
+                          const _Atomic uint64_t *counts, double sum)
 {
   double shown[MAX_BUCKETS];
-  uint64_t values[MAX_BUCKETS + 1];
-  for (size_t i = 0; i < bound_count; i++)
-    shown[i] = (double)bounds[i] * scale;
-  for (size_t i = 0; i <= bound_count; i++)
-    values[i] = load(&counts[i]);
-  metrics_family_add_histogram(family, labels_of(row), shown, values, bound_count, sum);
+  uint64_t values[MAX_BUCKETS + 1] = {0};
+  size_t bucket = 0;
+  for (size_t i = 0; i < way->count; i++) {
+    values[bucket] += load(&counts[i]);
+    if (way->shown != NULL && (bucket == way->shown_count || way->bounds[i] != way->shown[bucket]))
+      continue;
+    shown[bucket++] = (double)way->bounds[i] / way->unit;
+  }
+  assert(bucket == (way->shown != NULL ? way->shown_count : way->count));
+  values[bucket] += load(&counts[way->count]);
+  metrics_family_add_histogram(family, row->labels, shown, values, bucket, sum);
 }
 
 // Durations in seconds, as Prometheus wants its histograms.
@@ -260,51 +201,171 @@ static const struct {
   const char *help;
   size_t buckets;
   size_t sum_ns;
+  bool is_few; // shown by default, though with few buckets
 } durations[] = {
     {"nereid_request_duration_seconds", "Requests that succeeded, from start to end",
-     COUNTER_OFFSET(request_histogram), COUNTER_OFFSET(success.ns)},
+     COUNTER_OFFSET(request_histogram), COUNTER_OFFSET(success.ns), true},
     {"nereid_queue_duration_seconds", "Waiting of requests for an instance",
-     COUNTER_OFFSET(queue_histogram), COUNTER_OFFSET(queue.ns)},
+     COUNTER_OFFSET(queue_histogram), COUNTER_OFFSET(queue.ns), true},
     {"nereid_compute_infer_duration_seconds", "Computing of requests in an instance",
-     COUNTER_OFFSET(compute_infer_histogram), COUNTER_OFFSET(compute_infer.ns)},
+     COUNTER_OFFSET(compute_infer_histogram), COUNTER_OFFSET(compute_infer.ns), false},
 };
 
-static void collect_durations(const model_rows *rows, metrics_sheet *sheet)
+static const uint64_t few_bounds_us[] = {500, 2000, 10000, 50000, 200000, 1000000, 5000000};
+
+static const bucketing few_durations = {statistics_duration_bounds_us, STATISTICS_DURATION_BUCKETS,
+                                        1e6, few_bounds_us,
+                                        sizeof(few_bounds_us) / sizeof(few_bounds_us[0])};
+static const bucketing all_durations = {statistics_duration_bounds_us, STATISTICS_DURATION_BUCKETS,
+                                        1e6, NULL, 0};
+static const bucketing batch_sizes = {statistics_batch_bounds, STATISTICS_BATCH_BUCKETS, 1, NULL,
+                                      0};
+
+static void collect_durations(const model_rows *rows, bool all, metrics_sheet *sheet)
 {
   for (size_t d = 0; d < sizeof(durations) / sizeof(durations[0]); d++) {
+    if (!all && !durations[d].is_few)
+      continue;
     metrics_family *family =
         metrics_sheet_family(sheet, METRIC_HISTOGRAM, durations[d].name, durations[d].help);
     for (size_t i = 0; i < rows->count; i++) {
-      const char *sum = (const char *)&rows->items[i].sum;
-      const duration_histogram *histogram = (const void *)(sum + durations[d].buckets);
-      const _Atomic uint64_t *ns = (const void *)(sum + durations[d].sum_ns);
-      add_histogram(family, &rows->items[i], statistics_duration_bounds_us,
-                    STATISTICS_DURATION_BUCKETS, histogram->buckets, 1e-6, (double)load(ns) * 1e-9);
+      const model_row *row = &rows->items[i];
+      const duration_histogram *histogram = (const void *)counter_of(row, durations[d].buckets);
+      if (row->was_used)
+        add_histogram(family, row, all ? &all_durations : &few_durations, histogram->buckets,
+                      (double)load(counter_of(row, durations[d].sum_ns)) / 1e9);
     }
   }
 }
 
-static void collect_histograms(const model_rows *rows, metrics_sheet *sheet)
+static void collect_batch_sizes(const model_rows *rows, metrics_sheet *sheet)
 {
-  collect_durations(rows, sheet);
-  metrics_family *sizes = metrics_sheet_family(sheet, METRIC_HISTOGRAM, "nereid_batch_size",
-                                               "Rows of executed batches");
-  metrics_family *first =
+  metrics_family *family = metrics_sheet_family(sheet, METRIC_HISTOGRAM, "nereid_batch_size",
+                                                "Rows of executed batches");
+  for (size_t i = 0; i < rows->count; i++)
+    if (rows->items[i].was_used)
+      add_histogram(family, &rows->items[i], &batch_sizes, rows->items[i].sum.batch_histogram,
+                    (double)load(&rows->items[i].sum.batch_rows_sum));
+}
+
+// Of the newest copy: a reload may have changed the bounds. Where histogram_latencies asks for it,
+// models that were not used have it too, as in Triton.
+static void collect_first_responses(const model_rows *rows, bool unused, metrics_sheet *sheet)
+{
+  metrics_family *family =
       metrics_sheet_family(sheet, METRIC_HISTOGRAM, "nv_inference_first_response_histogram_ms",
-                           "Time to the first response of a request, in milliseconds");
+                           "Duration from request to first response in milliseconds");
   for (size_t i = 0; i < rows->count; i++) {
-    const statistics *sum = &rows->items[i].sum;
-    add_histogram(sizes, &rows->items[i], statistics_batch_bounds, STATISTICS_BATCH_BUCKETS,
-                  sum->batch_histogram, 1, (double)load(&sum->batch_rows_sum));
-    add_histogram(first, &rows->items[i], statistics_first_response_bounds_ms,
-                  STATISTICS_FIRST_RESPONSE_BUCKETS, sum->first_response_histogram, 1,
-                  (double)load(&sum->first_response_ms_sum));
+    if (!unused && !rows->items[i].was_used)
+      continue;
+    const response_histogram *h = rows->items[i].copies[0].m->target.first_response;
+    uint64_t *counts AUTO_FREE = calloc(h->bound_count + 1, sizeof(*counts));
+    for (size_t b = 0; counts != NULL && b <= h->bound_count; b++)
+      counts[b] = load(&h->counts[b]);
+    if (counts != NULL)
+      metrics_family_add_histogram(family, rows->items[i].labels, h->bounds, counts, h->bound_count,
+                                   (double)load(&h->sum_ms));
   }
+}
+
+static void collect_histograms(const model_rows *rows, const metric_settings *settings,
+                               metrics_sheet *sheet)
+{
+  bool all = settings->histograms == HISTOGRAMS_ALL;
+  if (settings->histograms != HISTOGRAMS_NONE)
+    collect_durations(rows, all, sheet);
+  if (all)
+    collect_batch_sizes(rows, sheet);
+  if (all || settings->first_response)
+    collect_first_responses(rows, settings->first_response, sheet);
+}
+
+// ---- summaries ----
+
+static const struct {
+  const char *name;
+  const char *help;
+  latency latency;
+  size_t sum_ns;
+} summaries[] = {
+    {"nv_inference_request_summary_us",
+     "Summary of inference request duration in microseconds (includes cached requests)",
+     LATENCY_REQUEST, COUNTER_OFFSET(success.ns)},
+    {"nv_inference_queue_summary_us",
+     "Summary of inference queuing duration in microseconds (includes cached requests)",
+     LATENCY_QUEUE, COUNTER_OFFSET(queue.ns)},
+    {"nv_inference_compute_input_summary_us",
+     "Cumulative compute input duration in microseconds (does not include cached requests)",
+     LATENCY_COMPUTE_INPUT, COUNTER_OFFSET(compute_input.ns)},
+    {"nv_inference_compute_infer_summary_us",
+     "Cumulative compute inference duration in microseconds (does not include cached requests)",
+     LATENCY_COMPUTE_INFER, COUNTER_OFFSET(compute_infer.ns)},
+    {"nv_inference_compute_output_summary_us",
+     "Cumulative inference compute output duration in microseconds (does not include cached "
+     "requests)",
+     LATENCY_COMPUTE_OUTPUT, COUNTER_OFFSET(compute_output.ns)},
+};
+
+// What a summary is made in, used again for each.
+typedef struct summary_space {
+  const metric_settings *settings;
+  quantile_counts counts;
+  double *values; // one for each quantile
+} summary_space;
+
+static void add_summary(metrics_family *family, const model_row *row, size_t summary,
+                        summary_space *space)
+{
+  const metric_settings *settings = space->settings;
+  uint64_t now = clock_monotonic_ns();
+  space->counts = (quantile_counts){0};
+  for (size_t c = 0; c < row->copy_count; c++)
+    sliding_quantiles_collect(&row->copies[c].m->target.summaries->of[summaries[summary].latency],
+                              now, &space->counts);
+  for (size_t q = 0; q < settings->quantile_count; q++)
+    space->values[q] = quantile_counts_find(&space->counts, settings->quantiles[q]);
+  uint64_t sum_us = load(counter_of(row, summaries[summary].sum_ns)) / 1000;
+  metrics_family_add_summary(family, row->labels, settings->quantiles, space->values,
+                             settings->quantile_count, load(&row->sum.success.count),
+                             (double)sum_us);
+}
+
+static void collect_summaries(const model_rows *rows, const metric_settings *settings,
+                              metrics_sheet *sheet)
+{
+  double *values AUTO_FREE = calloc(settings->quantile_count, sizeof(*values));
+  summary_space *space AUTO_FREE = malloc(sizeof(*space));
+  if (values == NULL || space == NULL) {
+    sheet->failed = true;
+    return;
+  }
+  space->settings = settings;
+  space->values = values;
+  for (size_t s = 0; s < sizeof(summaries) / sizeof(summaries[0]); s++) {
+    metrics_family *family =
+        metrics_sheet_family(sheet, METRIC_SUMMARY, summaries[s].name, summaries[s].help);
+    for (size_t i = 0; i < rows->count; i++)
+      add_summary(family, &rows->items[i], s, space);
+  }
+}
+
+// ---- what belongs to no model ----
+
+// There is no pinned memory: Triton on a machine without GPUs shows the same.
+static void collect_pools(metrics_sheet *sheet)
+{
+  metrics_family_add_integer(metrics_sheet_family(sheet, METRIC_GAUGE,
+                                                  "nv_pinned_memory_pool_total_bytes",
+                                                  "Pinned memory pool total memory size, in bytes"),
+                             no_labels, 0);
+  metrics_family_add_integer(metrics_sheet_family(sheet, METRIC_GAUGE,
+                                                  "nv_pinned_memory_pool_used_bytes",
+                                                  "Pinned memory pool used memory size, in bytes"),
+                             no_labels, 0);
 }
 
 static void collect_log(metrics_sheet *sheet)
 {
-  static const slice no_labels = {0};
   metrics_family_add_integer(metrics_sheet_family(sheet, METRIC_COUNTER,
                                                   "nereid_log_dropped_lines_total",
                                                   "Log lines that could not be written"),
@@ -314,52 +375,26 @@ static void collect_log(metrics_sheet *sheet)
 static void collect(void *context, metrics_sheet *sheet)
 {
   const model_metrics *metrics = context;
-  model_rows rows = {0};
-  server_visit_models(metrics->server, visit_model, &rows);
-  if (rows.count > 0)
-    qsort(rows.items, rows.count, sizeof(model_row), compare_rows);
-  collect_counters(&rows, sheet);
-  collect_reasons(&rows, sheet);
+  model_rows rows;
+  sheet->failed |= !model_rows_init(&rows, metrics->server);
+  collect_counters(&rows, counters, sizeof(counters) / sizeof(counters[0]), 1, sheet);
+  collect_failures(&rows, sheet);
+  if (metrics->settings->counters)
+    collect_counters(&rows, duration_counters,
+                     sizeof(duration_counters) / sizeof(duration_counters[0]), 1000, sheet);
+  collect_refusals(&rows, sheet);
+  collect_batches(&rows, sheet);
+  collect_mismatches(&rows, sheet);
   collect_gauges(&rows, sheet);
-  if (metrics->histograms)
-    collect_histograms(&rows, sheet);
+  collect_histograms(&rows, metrics->settings, sheet);
+  if (metrics->settings->summaries)
+    collect_summaries(&rows, metrics->settings, sheet);
+  collect_pools(sheet);
   collect_log(sheet);
-  sheet->failed |= rows.failed;
-  free_rows(&rows);
+  model_rows_fini(&rows);
 }
 
 // ---- life ----
-
-error *model_metrics_check(const server_options *options)
-{
-  for (size_t i = 0; i < options->metrics_settings.count; i++) {
-    const setting *s = &options->metrics_settings.items[i];
-    bool on = strcmp(s->value, "true") == 0;
-    bool off = strcmp(s->value, "false") == 0;
-    bool known = strcmp(s->name, "counter_latencies") == 0 ||
-                 strcmp(s->name, "histogram_latencies") == 0 ||
-                 strcmp(s->name, "summary_latencies") == 0;
-    if (strcmp(s->name, "summary_quantiles") == 0)
-      return error_new(ERROR_UNSUPPORTED,
-                       "--metrics-config %s is not supported by nereid yet; its histograms are "
-                       "always there",
-                       s->name);
-    if (!known)
-      return error_new(ERROR_INVALID_ARG,
-                       "--metrics-config: unknown setting '%s', expected counter_latencies, "
-                       "histogram_latencies or summary_latencies",
-                       s->name);
-    if (!on && !off)
-      return error_new(ERROR_INVALID_ARG,
-                       "--metrics-config %s: invalid value '%s', expected true or false", s->name,
-                       s->value);
-    if ((strcmp(s->name, "summary_latencies") == 0 && on) ||
-        (strcmp(s->name, "counter_latencies") == 0 && off))
-      return error_new(ERROR_UNSUPPORTED, "--metrics-config %s=%s is not supported by nereid yet",
-                       s->name, s->value);
-  }
-  return NULL;
-}
 
 error *model_metrics_new(server *server, model_metrics **result)
 {
@@ -371,10 +406,7 @@ error *model_metrics_new(server *server, model_metrics **result)
     return error_no_memory();
   }
   metrics->server = server;
-  metrics->histograms = true;
-  for (size_t i = 0; i < options->metrics_settings.count; i++)
-    if (strcmp(options->metrics_settings.items[i].name, "histogram_latencies") == 0)
-      metrics->histograms = strcmp(options->metrics_settings.items[i].value, "true") == 0;
+  metrics->settings = &server->metric_settings;
   error *e = metrics_registry_add_collector(registry, collect, metrics, &metrics->collector);
   if (e == NULL && options->cpu_metrics)
     e = process_metrics_new(registry, "/proc", clock_system(), options->metrics_interval_ms,

@@ -1,5 +1,11 @@
 // The server's own metrics: counters and histograms of its models, read where they are counted when
 // a scrape asks. docs/metrics.md is their reference.
+//
+// To add a family that counts requests of models: a counter in request/statistics.h (and its line
+// in statistics_add), and a row in one of the tables of model_metrics.c, or a function beside
+// collect_refusals where there are more labels. A family whose values live elsewhere, say with an
+// output's name as its label, needs nothing here: metric_family_new and metric_new of
+// metrics/registry.h with metrics_registry_global(), and metric_increment where it counts.
 #ifndef NEREID_CORE_MODEL_METRICS_H
 #define NEREID_CORE_MODEL_METRICS_H
 
@@ -7,9 +13,6 @@
 #include "core/server.h"
 
 typedef struct model_metrics model_metrics;
-
-// INVALID_ARG or UNSUPPORTED for a --metrics-config that cannot be.
-error *model_metrics_check(const server_options *options);
 
 // Registers the collectors of a server in the process' registry. `server` is borrowed until
 // model_metrics_free.

@@ -4,6 +4,7 @@
 #include "base/cleanup.h"
 #include "base/string_map.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -136,6 +137,7 @@ void model_entry_acquire(model_entry *entry)
 void model_entry_release(model_entry *entry)
 {
   LOCK_SCOPE(&entry->lock);
+  assert(entry->busy);
   entry->busy = false;
   pthread_cond_signal(&entry->idle);
 }
@@ -176,6 +178,7 @@ void version_slot_set(version_slot *v, version_state state, const char *reason)
 model *version_slot_retire(version_slot *v)
 {
   model *m = v->ready;
+  assert(v->state == VERSION_READY && m != NULL);
   v->ready = NULL;
   version_slot_set(v, VERSION_UNLOADING, NULL);
   v->leaving = m;

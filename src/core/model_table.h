@@ -5,6 +5,7 @@
 #define NEREID_CORE_MODEL_TABLE_H
 
 #include "base/error.h"
+#include "base/file_stamp.h"
 #include "config/config.h"
 #include "core/model.h"
 
@@ -31,7 +32,7 @@ typedef struct version_slot {
   model *ready;         // one reference, while READY
   model *retired;       // one reference, until the holder of the entry has dropped it
   const model *leaving; // while UNLOADING: tells whose end it is, never followed
-  uint64_t change;      // newest change of its folder when it was loaded, ns since 1970
+  file_stamp stamp;     // of its folder when it was loaded
 } version_slot;
 
 typedef struct model_entry {
@@ -41,12 +42,14 @@ typedef struct model_entry {
   pthread_mutex_t lock;   // guards everything below
   version_slot *versions; // ascending
   size_t version_count;
-  char *failure; // why there are no versions, or NULL
+  char *failure;       // why there are no versions, or NULL
+  bool failure_counts; // against the server's readiness
 
   bool busy;           // a load or unload has it; see model_entry_acquire
   pthread_cond_t idle; // busy fell
   uint64_t unloads;    // unloads asked for so far: one that comes during a load makes it fail
-  uint64_t change;     // newest change that the last load took in, ns since 1970; 0: not loaded
+  file_stamp stamp;    // of what the last load took in; 0: not loaded, or with what came in the
+                       // request
   Inference__ModelConfig *config; // as read for the last load, owned; NULL: not loaded
 } model_entry;
 

@@ -29,7 +29,8 @@ static error *check_options(const server_options *o)
   if (o->model_control_mode == TRITONSERVER_MODEL_CONTROL_POLL)
     return error_new(ERROR_UNSUPPORTED,
                      "--model-control-mode=poll is not supported by nereid yet, expected none or "
-                     "explicit");
+                     "explicit: with explicit, POST /v2/repository/models/<model>/load loads what "
+                     "has changed");
   if (o->model_control_mode != TRITONSERVER_MODEL_CONTROL_EXPLICIT && o->startup_models.count > 0)
     return error_new(ERROR_INVALID_ARG,
                      "--load-model=%s can only be given with --model-control-mode=explicit",
@@ -38,22 +39,48 @@ static error *check_options(const server_options *o)
     return error_new(ERROR_INVALID_ARG,
                      "--load-model=* means all models, so it must be the only --load-model");
   if (o->model_namespacing)
-    return error_new(ERROR_UNSUPPORTED, "--model-namespacing is not supported by nereid yet");
+    return error_new(
+        ERROR_UNSUPPORTED,
+        "--model-namespacing is not supported by nereid yet: leave it out, and give the "
+        "models of all repositories names of their own");
   if (o->rate_limiter_mode != TRITONSERVER_RATE_LIMIT_OFF)
-    return error_new(ERROR_UNSUPPORTED,
-                     "--rate-limit is not supported by nereid yet, expected off");
+    return error_new(
+        ERROR_UNSUPPORTED,
+        "--rate-limit is not supported by nereid yet, expected off: each instance then "
+        "takes requests as soon as it is idle");
   if (o->cache_configs.count > 0)
     return error_new(ERROR_UNSUPPORTED, "--cache-config is not supported by nereid yet");
-  return model_metrics_check(o);
+  return NULL;
 }
 
 // The operator's mistakes show before anything is loaded.
 static error *check_repositories(const server_options *o)
 {
   repository_listing listing;
-  error *e = repository_scan(&o->model_repositories, &listing);
+  const repository_set repositories = {&o->model_repositories, &file_policy_anywhere};
+  error *e = repository_scan(&repositories, &listing);
   repository_listing_fini(&listing);
   return e;
+}
+
+// Links are followed wherever they lead, unless the setting is there: then to the repositories and
+// to the folders that it names.
+static error *init_links(server *s)
+{
+  const server_options *o = &s->options;
+  for (size_t i = 0; i < o->backend_settings.count; i++) {
+    const setting *kept = &o->backend_settings.items[i];
+    if (strcmp(kept->group, "") != 0 || strcmp(kept->name, "nereid-repository-allow") != 0)
+      continue;
+    s->links.links = FILE_LINKS_KEPT;
+    if (kept->value[0] != '\0')
+      RETURN_IF_ERROR(file_policy_add_root(&s->links, kept->value));
+  }
+  for (size_t i = 0; i < o->model_repositories.count; i++)
+    if (s->links.links == FILE_LINKS_KEPT)
+      RETURN_IF_ERROR(file_policy_add_root(&s->links, o->model_repositories.items[i]));
+  s->repositories = (repository_set){&o->model_repositories, &s->links};
+  return NULL;
 }
 
 static void model_unreferenced(server *s, model *m)
@@ -97,15 +124,19 @@ static error *make_server(const server_options *options, server **result)
   if (s == NULL)
     return error_no_memory();
   error *e = server_options_copy(&s->options, options);
-  if (e == NULL && (e = init_threads(s)) != NULL)
+  if (e == NULL && ((e = metric_settings_read(&s->options, &s->metric_settings)) != NULL ||
+                    (e = init_links(s)) != NULL || (e = init_threads(s)) != NULL))
     server_options_fini(&s->options);
   if (e != NULL) {
+    metric_settings_fini(&s->metric_settings);
+    file_policy_fini(&s->links);
     free(s);
     return e;
   }
   s->environment = (model_environment){
       .server = s,
       .options = &s->options,
+      .metric_settings = &s->metric_settings,
       .backends = &s->backends,
       .timekeeper = s->timekeeper,
       .unreferenced = model_unreferenced,
@@ -189,15 +220,15 @@ static void stop_model(void *context, model *m, double load_seconds)
   model_stop(m);
 }
 
-static void abandon_model(void *context, model *m, double load_seconds)
+static void warn_of_cut(void *context, model *m, double load_seconds)
 {
+  (void)context;
   (void)load_seconds;
   uint64_t inside = model_inflight(m);
   if (inside > 0)
     log_warning("model '%s' (version %" PRId64 ") has %" PRIu64
                 " in-flight inferences that are cut off",
                 model_name(m), model_version(m), inside);
-  (void)context;
 }
 
 static void count_inflight(void *context, model *m, double load_seconds)
@@ -225,24 +256,14 @@ static bool drain(server *s, uint64_t deadline_ns)
   return true;
 }
 
-// Answers what is still queued. The models are referenced meanwhile: the answers drop references.
+// Answers what is still queued, also for versions that are leaving: unloaded or replaced. They are
+// referenced meanwhile, and their list is not locked: the answers drop references.
 static void abandon_queues(server *s)
 {
-  model_entry *entry = NULL;
-  live_models_visit(&s->live, abandon_model, NULL);
-  while ((entry = model_table_next(&s->models, entry)) != NULL) {
-    for (size_t k = 0; k < entry->version_count; k++) {
-      model *m = NULL;
-      pthread_mutex_lock(&entry->lock);
-      if (k < entry->version_count && entry->versions[k].ready != NULL)
-        m = model_ref(entry->versions[k].ready);
-      pthread_mutex_unlock(&entry->lock);
-      if (m == NULL)
-        continue;
-      model_abandon_queue(m);
-      model_unref(m);
-    }
-  }
+  model *m = NULL;
+  live_models_visit(&s->live, warn_of_cut, NULL);
+  while ((m = live_models_next(&s->live, m)) != NULL)
+    model_abandon_queue(m);
 }
 
 // Waits for the start-up thread, whose loads fail early now; false when the time is over.
@@ -292,7 +313,9 @@ void server_free(server *s)
   backend_registry_fini(&s->backends);
   timekeeper_free(s->timekeeper);
   model_table_fini(&s->models);
+  metric_settings_fini(&s->metric_settings);
   server_options_fini(&s->options);
+  file_policy_fini(&s->links);
   free(s->startup_failure);
   pthread_cond_destroy(&s->changed);
   pthread_mutex_destroy(&s->lock);
@@ -316,6 +339,14 @@ static error *check_control(const server *s)
   return NULL;
 }
 
+static error *check_name(const char *name)
+{
+  error *e = repository_check_name(name);
+  return e == NULL
+             ? NULL
+             : error_wrap(e, "failed to load '%s', failed to poll from model repository", name);
+}
+
 static error *not_polled(const char *name, const char *reason)
 {
   log_error("failed to poll model '%s': %s.", name, reason);
@@ -326,26 +357,20 @@ static error *not_polled(const char *name, const char *reason)
 error *server_load_model(server *s, const char *name, const char *config_json)
 {
   RETURN_IF_ERROR(check_control(s));
-  RETURN_IF_ERROR(repository_check_name(name));
-  repository_listing listing;
+  RETURN_IF_ERROR(check_name(name));
+  repository_model found;
   load_operation *operation = NULL;
-  const repository_model *found = NULL;
-  error *e = repository_scan(&s->options.model_repositories, &listing);
-  for (size_t i = 0; e == NULL && i < listing.count; i++)
-    if (strcmp(listing.items[i].name, name) == 0)
-      found = &listing.items[i];
+  error *e = repository_find(server_repositories(s), name, &found);
   if (e != NULL && error_get_code(e) != ERROR_UNAVAILABLE) {
     error *cause = e;
     e = not_polled(name, error_message(cause));
     error_free(cause);
-  }
-  if (e == NULL && found == NULL)
-    e = not_polled(name, "model not found in any model repository");
-  else if (e == NULL && found->duplicate)
+  } else if (e == NULL && found.duplicate) {
     e = not_polled(name, "not unique across all model repositories");
+  }
   if (e == NULL)
-    e = lifecycle_begin_load(s, found, config_json, NULL, &operation);
-  repository_listing_fini(&listing);
+    e = lifecycle_begin_load(s, &found, config_json, NULL, &operation);
+  repository_model_fini(&found);
   return e != NULL ? e : lifecycle_await_load(operation);
 }
 
@@ -355,14 +380,16 @@ error *server_load_model_files(server *s, const char *name, const char *config_j
   upload *stored;
   load_operation *operation;
   RETURN_IF_ERROR(check_control(s));
-  RETURN_IF_ERROR(repository_check_name(name));
+  RETURN_IF_ERROR(check_name(name));
   if (config_json == NULL)
     return error_new(ERROR_INVALID_ARG,
-                     "Load parameter 'config' must be specified for model file override");
+                     "failed to load '%s', failed to poll from model repository: Load parameter "
+                     "'config' must be specified for model file override",
+                     name);
   error *e = upload_new(name, files, count, &stored);
   if (e != NULL)
     return error_wrap(e, "failed to load '%s', failed to poll from model repository", name);
-  const repository_model found = {(char *)name, (char *)upload_repository(stored), false};
+  const repository_model found = {(char *)name, (char *)upload_repository(stored), false, NULL};
   e = lifecycle_begin_load(s, &found, config_json, stored, &operation);
   upload_unref(stored); // the load has its own
   return e != NULL ? e : lifecycle_await_load(operation);

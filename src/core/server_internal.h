@@ -5,7 +5,9 @@
 #include "backend/backend.h"
 #include "core/live_models.h"
 #include "core/load_pool.h"
+#include "core/metric_settings.h"
 #include "core/server.h"
+#include "repository/repository.h"
 #include "schedule/timekeeper.h"
 
 #include <pthread.h>
@@ -19,7 +21,10 @@ typedef enum server_state {
 
 struct server {
   server_options options;
+  metric_settings metric_settings;
   model_environment environment;
+  file_policy links; // of the repositories; does not change
+  repository_set repositories;
   backend_registry backends;
   timekeeper *timekeeper;
   model_table models;
@@ -36,6 +41,11 @@ struct server {
   bool startup_done;
   char *startup_failure; // NULL: all models are in
 };
+
+static inline const repository_set *server_repositories(const server *s)
+{
+  return &s->repositories;
+}
 
 static inline server_state server_state_of(const server *s)
 {

@@ -2,6 +2,7 @@
 // instructions; nothing here blocks but the index, which reads the repositories.
 #include "base/cleanup.h"
 #include "base/log.h"
+#include "core/model_internal.h"
 #include "core/server_internal.h"
 #include "repository/repository.h"
 
@@ -101,7 +102,7 @@ static bool look_at_version(model_entry *entry, size_t index, model **m, bool *w
 {
   *m = NULL;
   pthread_mutex_lock(&entry->lock);
-  *well = entry->failure == NULL;
+  *well = entry->failure == NULL || !entry->failure_counts;
   const bool found = index < entry->version_count;
   if (found && entry->versions[index].state == VERSION_READY)
     *m = model_ref(entry->versions[index].ready);
@@ -171,7 +172,9 @@ error *server_model_is_ready(server *s, const char *name, int64_t version, bool 
 
 void server_visit_models(server *s, server_model_visitor *visit, void *context)
 {
-  live_models_visit(&s->live, visit, context);
+  model *m = NULL;
+  while ((m = live_models_next(&s->live, m)) != NULL)
+    visit(context, m, m->load_seconds);
 }
 
 error *server_ready_versions(server *s, const char *name, int64_t **versions, size_t *count)
@@ -276,6 +279,8 @@ static void visit_folder(const index_walk *walk, server *s, const repository_mod
                                             "model appears in two or more repositories"});
   else if (entry != NULL)
     visit_entry(walk, entry, true);
+  else if (found->fault != NULL)
+    visit_row(walk, (index_row){found->name, -1, VERSION_UNAVAILABLE, found->fault});
   else
     visit_row(walk, (index_row){found->name, -1, VERSION_UNKNOWN, ""});
 }
@@ -287,7 +292,7 @@ error *server_index(server *s, bool ready_only, index_visitor *visit, void *cont
   size_t count;
   size_t at = 0;
   model_entry **entries AUTO_FREE = NULL;
-  error *e = repository_scan(&s->options.model_repositories, &listing);
+  error *e = repository_scan(server_repositories(s), &listing);
   if (e != NULL && error_get_code(e) != ERROR_UNAVAILABLE) {
     // It is gone; what serves from it does not depend on it.
     log_error("index: %s", error_message(e));

@@ -14,7 +14,7 @@
 static void log_and_free(table *t)
 {
   AUTO_BUFFER buffer text = BUFFER_EMPTY;
-  table_print(t, &text);
+  table_print(t, log_table_width(), &text);
   if (!text.failed)
     log_write_table(LOG_LEVEL_INFO, __FILE_NAME__, __LINE__, buffer_view(&text));
   table_fini(t);
@@ -55,12 +55,13 @@ static void add_option(table *t, const char *name, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 static void add_option(table *t, const char *name, const char *format, ...)
 {
-  char value[1024];
+  char *value AUTO_FREE = NULL;
   va_list arguments;
   va_start(arguments, format);
-  vsnprintf(value, sizeof(value), format, arguments);
+  if (vasprintf(&value, format, arguments) < 0)
+    value = NULL;
   va_end(arguments);
-  table_add(t, (const char *const[]){name, value});
+  table_add(t, (const char *const[]){name, value != NULL ? value : ""});
 }
 
 // One row for each text: "<name><number><end>".

@@ -1,6 +1,7 @@
 // Reads them, one listener after the other.
 #include "daemon/access_rules.h"
 
+#include "base/cleanup.h"
 #include "frontend/protocol/front_log.h"
 
 #include <string.h>
@@ -21,13 +22,21 @@ static error *add_restrictions(const restricting_flag *flag, const char *prefix,
   return NULL;
 }
 
-static error *read_forward(const char *flag, const char *pattern, header_forward **forward)
+// A pattern that is none forwards nothing, as in Triton.
+static error *read_forward(daemon_options *o, const char *flag, const char *pattern,
+                           header_forward **forward)
 {
+  AUTO_BUFFER buffer line = BUFFER_EMPTY;
   error *e = header_forward_new(pattern, forward);
-  return e == NULL ? NULL : error_wrap(e, "--%s", flag);
+  if (e == NULL || error_get_code(e) != ERROR_INVALID_ARG)
+    return e == NULL ? NULL : error_wrap(e, "--%s", flag);
+  buffer_append_format(&line, "--%s: %s; no header is forwarded", flag, error_message(e));
+  error_free(e);
+  char *text AUTO_FREE = buffer_take_text(&line);
+  return text != NULL && string_list_add(&o->warnings, text) ? NULL : error_no_memory();
 }
 
-static error *read_http(const daemon_options *o, listener_rules *rules)
+static error *read_http(daemon_options *o, listener_rules *rules)
 {
   const restricting_flag own = {"http-restricted-api", "api", &o->http_restricted_apis};
   const restricting_flag all = {"restricted-api", "api", &o->restricted_apis};
@@ -38,22 +47,22 @@ static error *read_http(const daemon_options *o, listener_rules *rules)
       .key_file = o->http_server_key,
       .root_file = o->http_root_cert,
   };
-  RETURN_IF_ERROR(add_restrictions(&own, "", &rules->restricted));
-  RETURN_IF_ERROR(add_restrictions(&all, "", &rules->restricted));
-  RETURN_IF_ERROR(
-      read_forward("http-header-forward-pattern", o->http_header_forward_pattern, &rules->forward));
+  RETURN_IF_ERROR(add_restrictions(&own, "", &rules->access.restricted));
+  RETURN_IF_ERROR(add_restrictions(&all, "", &rules->access.restricted));
+  RETURN_IF_ERROR(read_forward(o, "http-header-forward-pattern", o->http_header_forward_pattern,
+                               &rules->forward));
   return tls_identity_read(&tls, "http", &rules->tls);
 }
 
-static error *read_grpc(const daemon_options *o, listener_rules *rules)
+static error *read_grpc(daemon_options *o, listener_rules *rules)
 {
   const restricting_flag own = {"grpc-restricted-protocol", "protocol",
                                 &o->grpc_restricted_protocols};
   const restricting_flag all = {"restricted-api", "api", &o->restricted_apis};
-  RETURN_IF_ERROR(add_restrictions(&own, RESTRICTED_GRPC_PREFIX, &rules->restricted));
-  RETURN_IF_ERROR(add_restrictions(&all, RESTRICTED_GRPC_PREFIX, &rules->restricted));
-  RETURN_IF_ERROR(
-      read_forward("grpc-header-forward-pattern", o->grpc_header_forward_pattern, &rules->forward));
+  RETURN_IF_ERROR(add_restrictions(&own, RESTRICTED_GRPC_PREFIX, &rules->access.restricted));
+  RETURN_IF_ERROR(add_restrictions(&all, RESTRICTED_GRPC_PREFIX, &rules->access.restricted));
+  RETURN_IF_ERROR(read_forward(o, "grpc-header-forward-pattern", o->grpc_header_forward_pattern,
+                               &rules->forward));
   const tls_flags tls = {
       .use = o->grpc_use_ssl,
       .mutual = o->grpc_use_ssl_mutual,
@@ -64,16 +73,23 @@ static error *read_grpc(const daemon_options *o, listener_rules *rules)
   return tls_identity_read(&tls, "grpc", &rules->tls);
 }
 
-error *access_rules_read(const daemon_options *o, access_rules *rules)
+error *access_rules_read(daemon_options *o, access_rules *rules)
 {
+  const access_policy access = {
+      .secure = o->secure,
+      .allow_model_upload = o->allow_model_upload,
+      .loads_models = strcmp(o->model_control_mode, "explicit") == 0,
+  };
   memset(rules, 0, sizeof(*rules));
+  rules->admin.is_admin = true;
+  rules->http.access = rules->grpc.access = access;
   RETURN_IF_ERROR(read_http(o, &rules->http));
   return read_grpc(o, &rules->grpc);
 }
 
 static void fini(listener_rules *rules)
 {
-  restrictions_fini(&rules->restricted);
+  restrictions_fini(&rules->access.restricted);
   header_forward_free(rules->forward);
   tls_identity_fini(&rules->tls);
 }
@@ -98,7 +114,7 @@ static void warn_of_open(const restrictions *closed, const restrictions *open, c
 void access_rules_warn(const daemon_options *options, const access_rules *rules)
 {
   if (options->allow_http)
-    warn_of_open(&rules->grpc.restricted, &rules->http.restricted, "HTTP", "gRPC");
+    warn_of_open(&rules->grpc.access.restricted, &rules->http.access.restricted, "HTTP", "gRPC");
   if (options->allow_grpc)
-    warn_of_open(&rules->http.restricted, &rules->grpc.restricted, "gRPC", "HTTP");
+    warn_of_open(&rules->http.access.restricted, &rules->grpc.access.restricted, "gRPC", "HTTP");
 }

@@ -4,12 +4,12 @@
 #define NEREID_DAEMON_ACCESS_RULES_H
 
 #include "daemon/options.h"
+#include "frontend/protocol/access_policy.h"
 #include "frontend/protocol/header_forward.h"
-#include "frontend/protocol/restricted.h"
 #include "frontend/protocol/tls.h"
 
 typedef struct listener_rules {
-  restrictions restricted;
+  access_policy access;
   header_forward *forward; // NULL: none
   tls_identity tls;
 } listener_rules;
@@ -17,10 +17,11 @@ typedef struct listener_rules {
 typedef struct access_rules {
   listener_rules http;
   listener_rules grpc;
+  access_policy admin; // at --admin-address and --admin-grpc-address
 } access_rules;
 
 // Errors name the flag. `rules` needs access_rules_fini whatever happens.
-error *access_rules_read(const daemon_options *options, access_rules *rules);
+error *access_rules_read(daemon_options *options, access_rules *rules);
 void access_rules_fini(access_rules *rules);
 
 // Says in the log which categories want a key at one listener and none at another that is open.

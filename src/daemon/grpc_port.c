@@ -30,28 +30,56 @@ static void set_limits(grpc_server_options *grpc, const daemon_options *o)
   grpc->max_connection_age_grace_ms = (uint64_t)o->grpc_max_connection_age_grace_ms;
 }
 
-error *grpc_port_open(const grpc_port_parts *parts, grpc_server **result)
+// Where clients come in, and by what rules.
+static void set_front(grpc_server_options *grpc, const grpc_port_parts *parts)
+{
+  const daemon_options *o = parts->options;
+  grpc->address = o->grpc_address;
+  grpc->port = (uint16_t)o->grpc_port;
+  grpc->reuse_port = o->grpc_reuse_port;
+  options_unix_mode(o->unix_socket_mode, &grpc->unix_mode);
+  grpc->thread_count = (unsigned)o->grpc_thread_count;
+  grpc->busy_poll_us = (unsigned)o->http_busy_poll_us;
+  grpc->tls = &parts->rules->grpc.tls;
+  grpc->access = &parts->rules->grpc.access;
+}
+
+static void set_admin(grpc_server_options *grpc, const grpc_port_parts *parts)
+{
+  grpc->address = parts->options->admin_grpc_address;
+  options_unix_mode(parts->options->admin_socket_mode, &grpc->unix_mode);
+  grpc->connection_limit = ADMIN_CONNECTIONS;
+  grpc->thread_count = 1;
+  grpc->busy_poll_us = 0;
+  grpc->access = &parts->rules->admin;
+}
+
+error *grpc_port_open(const grpc_port_parts *parts, bool admin, grpc_server **result)
 {
   const daemon_options *o = parts->options;
   grpc_server_options grpc;
   grpc_server_options_init(&grpc);
-  grpc.address = o->grpc_address;
-  grpc.port = (uint16_t)o->grpc_port;
-  grpc.reuse_port = o->grpc_reuse_port;
-  options_unix_mode(o, &grpc.unix_mode);
-  grpc.thread_count = (unsigned)o->grpc_thread_count;
-  grpc.busy_poll_us = (unsigned)o->http_busy_poll_us;
   grpc.compression_level = compression_level(o->grpc_compression_level);
   set_limits(&grpc, o);
-  grpc.tls = &parts->rules->grpc.tls;
-  grpc.restricted = &parts->rules->grpc.restricted;
+  if (admin)
+    set_admin(&grpc, parts);
+  else
+    set_front(&grpc, parts);
   grpc.forward = parts->rules->grpc.forward;
   grpc.access_log = parts->access_log;
   grpc.shared_memory = parts->shared_memory;
   grpc.trace = parts->trace;
-  grpc.admin_local_only = o->secure;
-  grpc.allow_model_upload = o->allow_model_upload;
   return grpc_server_new(&grpc, parts->server, result);
+}
+
+const reach *grpc_port_reach(const grpc_server *g)
+{
+  return g == NULL ? NULL : grpc_server_reach(g);
+}
+
+const char *grpc_port_where(const grpc_server *g)
+{
+  return g != NULL ? grpc_server_where(g) : NULL;
 }
 
 void grpc_port_announce_stop(grpc_server *g)

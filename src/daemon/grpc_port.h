@@ -5,6 +5,7 @@
 #include "base/error.h"
 #include "daemon/access_rules.h"
 #include "daemon/options.h"
+#include "frontend/protocol/reach.h"
 #include "frontend/protocol/shared_memory.h"
 #include "frontend/trace/trace.h"
 #include "triton/core/tritonserver.h"
@@ -25,10 +26,16 @@ typedef struct grpc_port_parts {
   trace_service *trace;
 } grpc_port_parts;
 
-// As grpc_server_new. In a build without gRPC *result is NULL, and a line in the log says so.
-error *grpc_port_open(const grpc_port_parts *parts, grpc_server **result);
+// Connections at an admin address.
+#define ADMIN_CONNECTIONS 32
+
+// As grpc_server_new; `admin`: at the admin address. In a build without gRPC *result is NULL, and a
+// line in the log says so.
+error *grpc_port_open(const grpc_port_parts *parts, bool admin, grpc_server **result);
 
 // As the functions of grpc_server.h, with NULL for a listener that there is not.
+const reach *grpc_port_reach(const grpc_server *g);
+const char *grpc_port_where(const grpc_server *g); // NULL for NULL
 void grpc_port_announce_stop(grpc_server *g);
 size_t grpc_port_drain(grpc_server *g, uint64_t deadline_ns);
 void grpc_port_close(grpc_server *g);

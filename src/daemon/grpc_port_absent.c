@@ -3,11 +3,24 @@
 
 #include "frontend/protocol/front_log.h"
 
-error *grpc_port_open(const grpc_port_parts *parts, grpc_server **result)
+error *grpc_port_open(const grpc_port_parts *parts, bool admin, grpc_server **result)
 {
   (void)parts;
+  (void)admin;
   *result = NULL;
   front_log_warning("gRPC is not served: %s", "this build is without it (NEREID_GRPC=OFF)");
+  return NULL;
+}
+
+const reach *grpc_port_reach(const grpc_server *g)
+{
+  (void)g;
+  return NULL;
+}
+
+const char *grpc_port_where(const grpc_server *g)
+{
+  (void)g;
   return NULL;
 }
 

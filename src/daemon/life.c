@@ -8,6 +8,7 @@
 #include "daemon/grpc_port.h"
 #include "daemon/notify.h"
 #include "daemon/server_setup.h"
+#include "daemon/start_summary.h"
 #include "daemon/trace_setup.h"
 #include "frontend/http/http_server.h"
 #include "frontend/http/metrics_server.h"
@@ -17,6 +18,7 @@
 #include "frontend/protocol/shared_memory.h"
 #include "nereid/nereid.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <poll.h>
 #include <signal.h>
@@ -28,6 +30,8 @@
 #include <unistd.h>
 
 #define NS_PER_SECOND UINT64_C(1000000000)
+// How long the answers that are given at the exit timeout may take to leave.
+#define LAST_ANSWERS_NS NS_PER_SECOND
 
 typedef struct life {
   const daemon_options *options;
@@ -37,8 +41,11 @@ typedef struct life {
   trace_service *trace;
   http_server *http;
   grpc_server *grpc;
+  http_server *admin_http; // at the admin addresses
+  grpc_server *admin_grpc;
   shared_memory *shared_memory; // of clients, for all front ends
   metrics_server *metrics;
+  uint64_t started_ns;
   int report;  // wakeup: the helper thread is done
   int signals; // signalfd
   pthread_t helper;
@@ -95,17 +102,43 @@ static void reopen_logs(life *l)
 
 // ---- ports ----
 
-static error *open_http(life *l)
+// Where clients come in, and by what rules.
+static void set_http_front(http_server_options *http, const life *l)
+{
+  const daemon_options *o = l->options;
+  http->address = o->http_address;
+  http->port = (uint16_t)o->http_port;
+  http->reuse_port = o->http_reuse_port;
+  options_unix_mode(o->unix_socket_mode, &http->unix_mode);
+  http->thread_count = (unsigned)o->http_thread_count;
+  http->connection_limit = (unsigned)o->http_max_connections;
+  http->busy_poll_us = (unsigned)o->http_busy_poll_us;
+  http->tls = &l->rules->http.tls;
+  http->access = &l->rules->http.access;
+}
+
+static void set_http_admin(http_server_options *http, const life *l)
+{
+  http->address = l->options->admin_address;
+  options_unix_mode(l->options->admin_socket_mode, &http->unix_mode);
+  http->thread_count = 1;
+  http->connection_limit = ADMIN_CONNECTIONS;
+  http->busy_poll_us = 0;
+  http->access = &l->rules->admin;
+}
+
+static error *open_http(life *l, bool admin, http_server **result)
 {
   const daemon_options *o = l->options;
   http_server_options http;
   http_server_options_init(&http);
-  http.address = o->http_address;
-  http.port = (uint16_t)o->http_port;
-  http.reuse_port = o->http_reuse_port;
-  http.thread_count = (unsigned)o->http_thread_count;
-  http.connection_limit = (unsigned)o->http_max_connections;
-  http.max_input_size = (size_t)o->http_max_input_size;
+  if (admin)
+    set_http_admin(&http, l);
+  else
+    set_http_front(&http, l);
+  int64_t max_input_size = 0;
+  options_input_size(o, &max_input_size, &http.limit_whole_body);
+  http.max_input_size = (size_t)max_input_size;
   http.max_inflight_bytes = (size_t)o->http_max_inflight_bytes;
   http.header_timeout_ms = (unsigned)o->http_header_timeout_ms;
   http.body_timeout_ms = (unsigned)o->http_body_timeout_ms;
@@ -113,17 +146,10 @@ static error *open_http(life *l)
   http.min_rate = (unsigned)o->http_min_rate;
   http.idle_timeout_ms = (unsigned)o->http_idle_timeout_ms;
   http.shared_memory = l->shared_memory;
-  http.busy_poll_us = (unsigned)o->http_busy_poll_us;
   http.access_log = l->access_log;
   http.trace = l->trace;
-  http.admin_local_only = o->secure;
-  http.allow_model_upload = o->allow_model_upload;
-  http.restricted = &l->rules->http.restricted;
   http.forward = l->rules->http.forward;
-  http.tls = &l->rules->http.tls;
-  options_unix_mode(o, &http.unix_mode);
-  access_rules_warn(o, l->rules);
-  return http_server_new(&http, l->server, &l->http);
+  return http_server_new(&http, l->server, result);
 }
 
 static error *open_metrics(life *l)
@@ -133,15 +159,29 @@ static error *open_metrics(life *l)
       .address = options_metrics_address(o),
       .port = (uint16_t)o->metrics_port,
   };
-  options_unix_mode(o, &metrics.unix_mode);
+  options_unix_mode(o->unix_socket_mode, &metrics.unix_mode);
   return metrics_server_new(&metrics, l->server, &l->metrics);
 }
 
-static error *open_grpc(life *l)
+static error *open_grpc(life *l, bool admin, grpc_server **result)
 {
   const grpc_port_parts parts = {l->options, l->rules,      l->shared_memory,
                                  l->server,  l->access_log, l->trace};
-  return grpc_port_open(&parts, &l->grpc);
+  return grpc_port_open(&parts, admin, result);
+}
+
+static error *open_admin(life *l)
+{
+  if (l->options->admin_address[0] != '\0')
+    RETURN_IF_ERROR(open_http(l, true, &l->admin_http));
+  return l->options->admin_grpc_address[0] != '\0' ? open_grpc(l, true, &l->admin_grpc) : NULL;
+}
+
+static void log_proxy(const life *l)
+{
+  const reach *const listeners[] = {l->http != NULL ? http_server_reach(l->http) : NULL,
+                                    grpc_port_reach(l->grpc)};
+  reach_log_proxy(listeners, sizeof(listeners) / sizeof(listeners[0]));
 }
 
 // *what: how Triton calls what failed.
@@ -151,12 +191,16 @@ static error *open_ports(life *l, const char **what)
   RETURN_IF_ERROR(open_access_log(l));
   *what = "setting up tracing";
   RETURN_IF_ERROR(trace_setup(l->options, &l->trace));
+  access_rules_warn(l->options, l->rules);
   *what = "failed to start HTTP service";
   if (l->options->allow_http)
-    RETURN_IF_ERROR(open_http(l));
+    RETURN_IF_ERROR(open_http(l, false, &l->http));
   *what = "failed to start GRPC service";
   if (l->options->allow_grpc)
-    RETURN_IF_ERROR(open_grpc(l));
+    RETURN_IF_ERROR(open_grpc(l, false, &l->grpc));
+  log_proxy(l);
+  *what = "failed to start admin service";
+  RETURN_IF_ERROR(open_admin(l));
   *what = "failed to start Metrics service";
   return l->options->allow_metrics ? open_metrics(l) : NULL;
 }
@@ -165,6 +209,8 @@ static error *open_ports(life *l, const char **what)
 // which counts what is lost.
 static void close_ports(life *l)
 {
+  grpc_port_close(l->admin_grpc);
+  http_server_free(l->admin_http);
   grpc_port_close(l->grpc);
   http_server_free(l->http);
   metrics_server_free(l->metrics);
@@ -191,28 +237,47 @@ static void serve_on(life *l, uint64_t seconds)
 {
   if (l->http != NULL)
     http_server_announce_stop(l->http);
+  if (l->admin_http != NULL)
+    http_server_announce_stop(l->admin_http);
   grpc_port_announce_stop(l->grpc);
+  grpc_port_announce_stop(l->admin_grpc);
   clock_sleep_until(clock_monotonic_ns() + seconds * NS_PER_SECOND);
 }
 
-// Answers what was accepted, at most until the exit timeout; metrics stay up meanwhile.
+static size_t drain_http(http_server *http, uint64_t deadline_ns)
+{
+  return http == NULL ? 0 : http_server_drain(http, deadline_ns);
+}
+
+// Waits for answers on all ports at once, until that moment of clock_monotonic_ns.
+static void drain_ports(life *l, uint64_t deadline_ns)
+{
+  grpc_port_drain(l->grpc, 0); // begins
+  grpc_port_drain(l->admin_grpc, 0);
+  size_t left = drain_http(l->http, deadline_ns) + drain_http(l->admin_http, deadline_ns);
+  if (left > 0)
+    front_log_warning("%zu HTTP requests were not answered in time", left);
+  left = grpc_port_drain(l->grpc, deadline_ns) + grpc_port_drain(l->admin_grpc, deadline_ns);
+  if (left > 0)
+    front_log_warning("%zu gRPC calls were not over in time", left);
+}
+
+// Answers what was accepted, at most until the exit timeout; metrics stay up meanwhile. A stop that
+// fails refuses what is still queued: these answers have a moment of their own to be sent in.
 static void *drain(void *pointer)
 {
   life *l = pointer;
   serve_on(l, (uint64_t)l->options->shutdown_delay_seconds);
   uint64_t timeout = (uint64_t)l->options->exit_timeout_seconds;
   uint64_t deadline = clock_monotonic_ns() + timeout * NS_PER_SECOND;
-  grpc_port_drain(l->grpc, 0); // begins: both drain at once
-  size_t left = l->http != NULL ? http_server_drain(l->http, deadline) : 0;
-  if (left > 0)
-    front_log_warning("%zu HTTP requests were not answered in time", left);
-  left = grpc_port_drain(l->grpc, deadline);
-  if (left > 0)
-    front_log_warning("%zu gRPC calls were not over in time", left);
+  drain_ports(l, deadline);
   uint64_t now = clock_monotonic_ns();
   uint64_t rest = deadline > now ? (deadline - now + NS_PER_SECOND - 1) / NS_PER_SECOND : 0;
   TRITONSERVER_ErrorDelete(TRITONSERVER_ServerSetExitTimeout(l->server, (unsigned)rest));
   l->stop_outcome = error_from_seam(TRITONSERVER_ServerStop(l->server));
+  if (l->stop_outcome != NULL)
+    drain_ports(l, clock_monotonic_ns() + LAST_ANSWERS_NS);
+  assert(!atomic_load(&l->drained));
   atomic_store(&l->drained, true);
   report(l);
   return NULL;
@@ -310,6 +375,21 @@ static int give_up(life *l, error *e)
   return fail("creating server", e);
 }
 
+static void log_summary(const life *l, bool gives_up)
+{
+  const start_summary summary = {
+      .wanted = &l->options->load_models,
+      .http = l->http != NULL ? http_server_where(l->http) : NULL,
+      .grpc = grpc_port_where(l->grpc),
+      .metrics = l->metrics != NULL ? metrics_server_where(l->metrics) : NULL,
+      .http_tls = l->rules->http.tls.certificate != NULL,
+      .grpc_tls = l->rules->grpc.tls.certificate != NULL,
+      .seconds = (double)(clock_monotonic_ns() - l->started_ns) / (double)NS_PER_SECOND,
+      .gives_up = gives_up,
+  };
+  start_summary_log(&summary, l->server);
+}
+
 static int serve(life *l)
 {
   error *e = start_helper(l, await_startup);
@@ -322,12 +402,16 @@ static int serve(life *l)
     return stop(l, true);
   }
   pthread_join(l->helper, NULL);
-  if (l->startup_outcome != NULL && l->options->exit_on_error)
+  bool gives_up = l->startup_outcome != NULL && l->options->exit_on_error;
+  if (gives_up) {
+    log_summary(l, gives_up);
     return give_up(l, l->startup_outcome);
+  }
   if (l->startup_outcome != NULL)
     front_log_warning("%s; serving the others (--exit-on-error=false)",
                       error_message(l->startup_outcome));
   error_free(l->startup_outcome);
+  log_summary(l, gives_up);
   notify_service_manager("READY=1");
   number = await_event(l, &reports);
   note_signal(number);
@@ -351,9 +435,12 @@ static error *open_events(life *l)
 int life_run(const daemon_options *options, const access_rules *rules)
 {
   life l = {.options = options, .rules = rules, .report = -1, .signals = -1};
+  l.started_ns = clock_monotonic_ns();
   error *e = open_events(&l);
   if (e == NULL)
-    e = server_setup(options, &l.server);
+    e = server_setup(options, &l.server); // which sets the log up, too
+  for (size_t i = 0; i < options->warnings.count; i++)
+    front_log_warning("%s", options->warnings.items[i]);
   if (e != NULL)
     return fail("creating server", e);
   const char *what = "creating shared memory's registry";

@@ -28,6 +28,9 @@ typedef struct daemon_options {
   bool allow_model_upload;
   string_list restricted_apis; // "<category>[,...]:<key>=<value>"
   char *unix_socket_mode;      // octal digits; "": as the umask says
+  char *admin_address;         // "unix:/<path>"; "": none
+  char *admin_grpc_address;    // the same
+  char *admin_socket_mode;     // octal digits
   bool allow_client_shm;
 
   int64_t log_verbose;
@@ -39,6 +42,7 @@ typedef struct daemon_options {
   char *access_log; // "": none
 
   string_list model_repositories;
+  string_list model_repository_allows;
   char *model_control_mode;
   int64_t repository_poll_secs; // no effect: poll is not there
   string_list load_models;
@@ -54,7 +58,7 @@ typedef struct daemon_options {
   int64_t http_port;
   bool http_reuse_port;
   int64_t http_thread_count;
-  int64_t http_max_input_size;
+  char *http_max_input_size; // options_input_size reads it
   int64_t http_max_connections;
   int64_t http_max_inflight_bytes;
   int64_t http_header_timeout_ms;
@@ -117,6 +121,7 @@ typedef struct daemon_options {
   char *cache_directory;       // not needed
   string_list backend_configs; // "<backend>,<setting>=<value>"
   char *worker_sandbox;
+  bool strict_outputs;
   string_list host_policies; // "<policy>,<setting>=<value>"
   char *rate_limit;
   string_list rate_limit_resources; // "<name>:<count>[:<device>]"
@@ -126,34 +131,57 @@ typedef struct daemon_options {
   double min_compute_capability;
   bool enable_peer_access;
   int64_t buffer_manager_thread_count;
+  string_list cuda_address_spaces;   // "<device>:<bytes>"
+  string_list model_load_gpu_limits; // "<device>:<fraction>"
+
+  string_list cache_configs; // "<cache>,<setting>=<value>"
+  int64_t response_cache_bytes;
+  char *repository_agent_directory; // not needed
+
+  bool allow_sagemaker; // refused, and what goes with them is not needed
+  bool allow_vertex_ai;
+  string_list sagemaker_port_ranges; // "<port>-<port>"
+  int64_t cloud_unused_count;
+  char *vertex_ai_default_model;
+
+  string_list warnings; // of what was given, one line each; for the log
 } daemon_options;
 
 typedef enum option_kind {
   OPTION_FLAG, // no value
   OPTION_BOOL,
   OPTION_INTEGER,
-  OPTION_DOUBLE,
+  OPTION_COUNT,  // an integer; one that makes no sense is read as the nearest that does
+  OPTION_PORT,   // an integer; of a larger one the lower 16 bits count
+  OPTION_DOUBLE, // 0 or more, as OPTION_COUNT
   OPTION_TEXT,
   OPTION_CHOICE,
-  OPTION_LIST,        // may be given again and again
-  OPTION_UNSUPPORTED, // Triton's, not built yet
+  OPTION_LIST, // may be given again and again
 } option_kind;
 
 typedef struct option {
   const char *group;
   const char *name;
-  const char *value; // what --help calls the value; of a CHOICE: "one|two"; of UNSUPPORTED the only
-                     // value that is taken, or NULL
+  const char *value; // what --help calls the value; of a CHOICE: "one|two"
   option_kind kind;
   size_t field;              // offset in daemon_options
-  int64_t least, most;       // of an INTEGER
+  int64_t least, most;       // of an INTEGER, COUNT or PORT
   const char *default_value; // NULL for lists and flags
-  const char *secure_value;  // the default under --secure; NULL: the same
   const char *help;
 } option;
 
 extern const option option_table[];
 extern const size_t option_count;
+
+// Another default of a flag under --secure. What --secure means beyond flags is in access_rules.c
+// (who may do what) and options_check (not as root).
+typedef struct secure_setting {
+  const char *name;
+  const char *value;
+} secure_setting;
+
+extern const secure_setting secure_settings[];
+extern const size_t secure_setting_count;
 
 // Sets the defaults, those of --secure when `secure` is set.
 error *daemon_options_init(daemon_options *options, bool secure);
@@ -162,8 +190,8 @@ void daemon_options_fini(daemon_options *options);
 // The flag of this name, or NULL.
 const option *option_find(const char *name);
 
-// Sets one flag. INVALID_ARG naming flag, value and what was expected; UNSUPPORTED for what is not
-// built yet.
+// Sets one flag. INVALID_ARG naming flag, value and what was expected. What Triton takes though it
+// makes no sense is taken, with a line in `warnings`.
 error *option_set(daemon_options *options, const option *o, const char *value);
 
 // Reads the command line, and before it the --config file that it names: what the command line says
@@ -171,14 +199,20 @@ error *option_set(daemon_options *options, const option *o, const char *value);
 // Errors name the flag.
 error *options_parse(daemon_options *options, int argument_count, char **arguments);
 
-// What only several flags together show.
+// What only several flags together show, and what is not built yet: UNSUPPORTED, with what to do
+// instead.
 error *options_check(const daemon_options *options);
 
 // What --metrics-address and --http-address come to.
 const char *options_metrics_address(const daemon_options *options);
 
-// The number that --unix-socket-mode stands for; false when it is empty or none.
-bool options_unix_mode(const daemon_options *options, unsigned *mode);
+// The number that --unix-socket-mode or --admin-socket-mode stands for; false when it is empty or
+// none.
+bool options_unix_mode(const char *text, unsigned *mode);
+
+// What --http-max-input-size says: how many bytes, and whether of the whole body. False when it is
+// no number above 0.
+bool options_input_size(const daemon_options *options, int64_t *bytes, bool *whole_body);
 
 void options_print_help(buffer *out);
 

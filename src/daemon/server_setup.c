@@ -2,6 +2,8 @@
 #include "daemon/server_setup.h"
 
 #include "base/text.h"
+#include "daemon/option_number.h"
+#include "frontend/protocol/front_log.h"
 #include "frontend/protocol/log_settings.h"
 #include "frontend/protocol/seam_error.h"
 
@@ -59,40 +61,64 @@ static error *set_all_grouped(TRITONSERVER_ServerOptions *options, const grouped
   return NULL;
 }
 
-// "<name>:<count>[:<device>]"
+static int device_of(int64_t number)
+{
+  return number < 0 || number > INT_MAX ? -1 : (int)number;
+}
+
+// "<name>:<count>[:<device>]"; of the numbers Triton asks no sense.
 static error *add_resource(TRITONSERVER_ServerOptions *options, const char *text)
 {
-  const char *form = "<name>:<count>[:<device>]";
   const char *colon = strchr(text, ':');
-  const char *second = colon != NULL ? strchr(colon + 1, ':') : NULL;
-  uint64_t count;
+  const char *rest = "";
+  int64_t count = 0;
   int64_t device = -1;
-  if (colon == NULL || colon == text)
-    return bad_form("rate-limit-resource", text, form);
-  slice count_text = {colon + 1, second != NULL ? (size_t)(second - colon - 1) : strlen(colon + 1)};
-  if (!text_to_uint64(count_text, &count) ||
-      (second != NULL &&
-       (!text_to_int64(slice_of(second + 1), &device) || device < 0 || device > INT_MAX)))
-    return bad_form("rate-limit-resource", text, form);
+  bool valid = colon != NULL && option_number_integer(colon + 1, &count, &rest);
+  const char *second = valid ? strchr(rest, ':') : NULL;
+  if (second != NULL)
+    valid = option_number_integer(second + 1, &device, &rest) && strchr(rest, ':') == NULL;
+  if (!valid)
+    return bad_form("rate-limit-resource", text, "<name>:<count>[:<device>]");
   char *name = text_copy((slice){text, (size_t)(colon - text)});
   error *e = name == NULL ? error_no_memory()
                           : error_from_seam(TRITONSERVER_ServerOptionsAddRateLimiterResource(
-                                options, name, count, (int)device));
+                                options, name, count > 0 ? (size_t)count : 0, device_of(device)));
   free(name);
   return e;
 }
 
-// "<device>:<bytes>"
-static error *add_cuda_pool(TRITONSERVER_ServerOptions *options, const char *text)
+// "<device>:<number>", as Triton's command line takes it.
+static bool read_device(const char *text, int64_t *device, const char **number)
 {
+  const char *rest;
   const char *colon = strchr(text, ':');
+  *number = colon != NULL ? colon + 1 : text;
+  return colon != NULL && option_number_integer(text, device, &rest);
+}
+
+typedef TRITONSERVER_Error *device_setter(TRITONSERVER_ServerOptions *options, int device,
+                                          size_t bytes);
+
+static error *add_device_bytes(TRITONSERVER_ServerOptions *options, const char *flag,
+                               const char *text, device_setter *set)
+{
+  int64_t device, bytes;
+  const char *number, *rest;
+  if (!read_device(text, &device, &number) || !option_number_integer(number, &bytes, &rest))
+    return bad_form(flag, text, "<device>:<bytes>");
+  return error_from_seam(set(options, device_of(device), bytes > 0 ? (size_t)bytes : 0));
+}
+
+static error *add_load_limit(TRITONSERVER_ServerOptions *options, const char *text)
+{
   int64_t device;
-  uint64_t bytes;
-  if (colon == NULL || !text_to_int64((slice){text, (size_t)(colon - text)}, &device) ||
-      device < 0 || device > INT_MAX || !text_to_uint64(slice_of(colon + 1), &bytes))
-    return bad_form("cuda-memory-pool-byte-size", text, "<device>:<bytes>");
-  return error_from_seam(
-      TRITONSERVER_ServerOptionsSetCudaMemoryPoolByteSize(options, (int)device, bytes));
+  double fraction;
+  const char *number, *rest;
+  if (!read_device(text, &device, &number) || !option_number_double(number, &fraction, &rest))
+    return bad_form("model-load-gpu-limit", text, "<device>:<fraction>");
+  error *e = error_from_seam(TRITONSERVER_ServerOptionsSetModelLoadDeviceLimit(
+      options, TRITONSERVER_INSTANCEGROUPKIND_GPU, device_of(device), fraction));
+  return e == NULL ? NULL : error_wrap(e, "--model-load-gpu-limit");
 }
 
 // ---- where our own backends are ----
@@ -137,8 +163,10 @@ static error *set_logging(TRITONSERVER_ServerOptions *s, const daemon_options *o
   TRY(TRITONSERVER_ServerOptionsSetLogFormat(s, (TRITONSERVER_LogFormat)format));
   if (o->log_file[0] == '\0')
     return NULL;
-  error *e = error_from_seam(TRITONSERVER_ServerOptionsSetLogFile(s, o->log_file));
-  return e == NULL ? NULL : error_wrap(e, "--log-file");
+  AUTO_ERROR error *e = error_from_seam(TRITONSERVER_ServerOptionsSetLogFile(s, o->log_file));
+  if (e != NULL) // Triton serves on, too
+    front_log_warning("--log-file: %s; lines go to standard output and error", error_message(e));
+  return NULL;
 }
 
 static error *set_repository(TRITONSERVER_ServerOptions *s, const daemon_options *o)
@@ -164,6 +192,36 @@ static error *set_repository(TRITONSERVER_ServerOptions *s, const daemon_options
   return error_from_seam(TRITONSERVER_ServerOptionsSetModelNamespacing(s, o->model_namespacing));
 }
 
+// Frameworks are looked for among the packages of the Python that runs Python models, too; under
+// --secure, where strangers cannot have put them.
+static error *set_framework_search(TRITONSERVER_ServerOptions *s, const daemon_options *o)
+{
+  static const char setting[] = "python,python-executable=";
+  if (o->secure)
+    TRY(TRITONSERVER_ServerOptionsSetBackendConfig(s, "", "framework-search", "strict"));
+  for (size_t i = 0; i < o->backend_configs.count; i++)
+    if (text_starts_with(o->backend_configs.items[i], setting))
+      TRY(TRITONSERVER_ServerOptionsSetBackendConfig(
+          s, "", "python-executable", o->backend_configs.items[i] + strlen(setting)));
+  return NULL;
+}
+
+// Keeps links to the repositories and to these folders.
+static error *set_links(TRITONSERVER_ServerOptions *s, const daemon_options *o)
+{
+  static const char setting[] = "nereid-repository-allow";
+  if (!o->secure && o->model_repository_allows.count > 0)
+    front_log_warning("--model-repository-allow has no effect without --secure: links are followed "
+                      "wherever they lead");
+  if (!o->secure)
+    return NULL;
+  TRY(TRITONSERVER_ServerOptionsSetBackendConfig(s, "", setting, ""));
+  for (size_t i = 0; i < o->model_repository_allows.count; i++)
+    TRY(TRITONSERVER_ServerOptionsSetBackendConfig(s, "", setting,
+                                                   o->model_repository_allows.items[i]));
+  return NULL;
+}
+
 static error *set_backends(TRITONSERVER_ServerOptions *s, const daemon_options *o)
 {
   static const grouped_flag backend_config = {"backend-config", "[<backend>,]<setting>=<value>",
@@ -171,8 +229,12 @@ static error *set_backends(TRITONSERVER_ServerOptions *s, const daemon_options *
   static const grouped_flag host_policy = {"host-policy", "<policy>,<setting>=<value>", true,
                                            TRITONSERVER_ServerOptionsSetHostPolicy};
   RETURN_IF_ERROR(set_backend_directory(s, o->backend_directory));
+  RETURN_IF_ERROR(set_links(s, o));
   // before --backend-config, which may say otherwise
   TRY(TRITONSERVER_ServerOptionsSetBackendConfig(s, "", "worker-sandbox", o->worker_sandbox));
+  if (o->strict_outputs)
+    TRY(TRITONSERVER_ServerOptionsSetBackendConfig(s, "", "strict-outputs", "true"));
+  RETURN_IF_ERROR(set_framework_search(s, o));
   RETURN_IF_ERROR(set_all_grouped(s, &backend_config, &o->backend_configs));
   RETURN_IF_ERROR(set_all_grouped(s, &host_policy, &o->host_policies));
   bool limited = strcmp(o->rate_limit, "off") != 0;
@@ -189,7 +251,14 @@ static error *set_memory(TRITONSERVER_ServerOptions *s, const daemon_options *o)
   TRY(TRITONSERVER_ServerOptionsSetPinnedMemoryPoolByteSize(s,
                                                             (uint64_t)o->pinned_memory_pool_bytes));
   for (size_t i = 0; i < o->cuda_memory_pools.count; i++)
-    RETURN_IF_ERROR(add_cuda_pool(s, o->cuda_memory_pools.items[i]));
+    RETURN_IF_ERROR(add_device_bytes(s, "cuda-memory-pool-byte-size", o->cuda_memory_pools.items[i],
+                                     TRITONSERVER_ServerOptionsSetCudaMemoryPoolByteSize));
+  for (size_t i = 0; i < o->cuda_address_spaces.count; i++)
+    RETURN_IF_ERROR(add_device_bytes(s, "cuda-virtual-address-size",
+                                     o->cuda_address_spaces.items[i],
+                                     TRITONSERVER_ServerOptionsSetCudaVirtualAddressSize));
+  for (size_t i = 0; i < o->model_load_gpu_limits.count; i++)
+    RETURN_IF_ERROR(add_load_limit(s, o->model_load_gpu_limits.items[i]));
   TRY(TRITONSERVER_ServerOptionsSetMinSupportedComputeCapability(s, o->min_compute_capability));
   TRY(TRITONSERVER_ServerOptionsSetEnablePeerAccess(s, o->enable_peer_access));
   return error_from_seam(TRITONSERVER_ServerOptionsSetBufferManagerThreadCount(

@@ -2,6 +2,7 @@
 #include "daemon/trace_setup.h"
 
 #include "base/text.h"
+#include "frontend/protocol/front_log.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -20,6 +21,16 @@ static error *set_deprecated(trace_config *c, const char *flag, const char *pref
   error *e = setting == NULL ? error_no_memory() : trace_config_set(c, setting);
   free(setting);
   return e == NULL ? NULL : error_wrap(e, "--%s", flag);
+}
+
+static error *set(trace_config *c, const char *text)
+{
+  error *e = trace_config_set(c, text);
+  if (e == NULL || error_get_code(e) != ERROR_NOT_FOUND)
+    return e == NULL ? NULL : error_wrap(e, "--trace-config");
+  front_log_warning("--trace-config: %s; it is ignored", error_message(e)); // as in Triton
+  error_free(e);
+  return NULL;
 }
 
 static error *read_deprecated(trace_config *c, const daemon_options *o)
@@ -41,11 +52,8 @@ static error *read_flags(trace_config *c, const daemon_options *o)
 {
   RETURN_IF_ERROR(trace_config_init(c));
   RETURN_IF_ERROR(read_deprecated(c, o));
-  for (size_t i = 0; i < o->trace_configs.count; i++) {
-    error *e = trace_config_set(c, o->trace_configs.items[i]);
-    if (e != NULL)
-      return error_wrap(e, "--trace-config");
-  }
+  for (size_t i = 0; i < o->trace_configs.count; i++)
+    RETURN_IF_ERROR(set(c, o->trace_configs.items[i]));
   return NULL;
 }
 

@@ -12,10 +12,11 @@
 #include <stddef.h>
 #include <stdint.h>
 
-typedef enum metric_kind { // values of TRITONSERVER_MetricKind
+typedef enum metric_kind { // the first three are values of TRITONSERVER_MetricKind
   METRIC_COUNTER = 0,
   METRIC_GAUGE = 1,
   METRIC_HISTOGRAM = 2,
+  METRIC_SUMMARY = 3, // the server's own only
 } metric_kind;
 
 typedef struct metric_label {
@@ -33,24 +34,32 @@ typedef struct metrics_sheet {
 #define METRICS_SHEET_EMPTY ((metrics_sheet){0})
 void metrics_sheet_fini(metrics_sheet *sheet);
 
-// The family of this name, made when it is new; `name` and `help` must live as long as the sheet.
-// NULL, which the functions below accept and ignore, when memory is short or when the name is taken
-// by a family of another kind.
+// The family of this name, made when it is new; `name` and `help` are copied. NULL, which the
+// functions below accept and ignore, when memory is short or when the name is taken by a family of
+// another kind.
 metrics_family *metrics_sheet_family(metrics_sheet *sheet, metric_kind kind, const char *name,
                                      const char *help);
 
 // Appends `a="x",b="y"`, sorted by name (so that names with a leading '_' come first), values
-// escaped. At most METRICS_LABEL_LIMIT labels: false beyond that.
-#define METRICS_LABEL_LIMIT 64
+// escaped, with U+FFFD for bytes that are not UTF-8: one such byte would cost a whole scrape. False
+// when memory is short. The names are the caller's to check, and that none comes twice.
 bool metrics_render_labels(buffer *text, const metric_label *labels, size_t count);
 
 // Samples; `labels` is what metrics_render_labels made.
 void metrics_family_add(metrics_family *family, slice labels, double value);
 void metrics_family_add_integer(metrics_family *family, slice labels, uint64_t value);
+// The same with one more label, which comes where its name belongs.
+void metrics_family_add_with(metrics_family *family, slice labels, metric_label more,
+                             uint64_t value);
 
 // A histogram's samples: `counts` has bound_count + 1 entries, each for its own range only.
 void metrics_family_add_histogram(metrics_family *family, slice labels, const double *bounds,
                                   const uint64_t *counts, size_t bound_count, double sum);
+
+// A summary's samples: `values` has one for each of the quantiles, NaN where nothing is known.
+void metrics_family_add_summary(metrics_family *family, slice labels, const double *quantiles,
+                                const double *values, size_t quantile_count, uint64_t count,
+                                double sum);
 
 // Appends the whole text. False when memory was short.
 bool metrics_sheet_print(const metrics_sheet *sheet, buffer *text);

@@ -34,7 +34,7 @@ typedef struct cpu_times {
 struct process_metrics {
   metrics_registry *registry;
   metrics_collector *collector;
-  int proc;
+  file_root proc;
   clock_source clock;
   uint64_t interval_ns;
   uint64_t sampled_ns;
@@ -73,7 +73,7 @@ static bool next_line(slice *rest, slice *line)
 
 static bool read_file(const process_metrics *p, const char *name, buffer *text)
 {
-  error *failure = files_read(p->proc, name, READ_LIMIT, text);
+  error *failure = files_read(&p->proc, name, READ_LIMIT, text);
   error_free(failure);
   return failure == NULL;
 }
@@ -151,15 +151,15 @@ static void collect(void *context, metrics_sheet *sheet)
   static const slice none = {0};
   if (p->baseline.known)
     metrics_family_add(metrics_sheet_family(sheet, METRIC_GAUGE, "nv_cpu_utilization",
-                                            "CPU use of the whole machine, 0 to 1"),
+                                            "CPU utilization rate [0.0 - 1.0]"),
                        none, p->utilization);
   if (!p->has_memory)
     return;
   metrics_family_add_integer(metrics_sheet_family(sheet, METRIC_GAUGE, "nv_cpu_memory_total_bytes",
-                                                  "Memory of the machine, in bytes"),
+                                                  "CPU total memory (RAM), in bytes"),
                              none, p->memory_total);
   metrics_family_add_integer(metrics_sheet_family(sheet, METRIC_GAUGE, "nv_cpu_memory_used_bytes",
-                                                  "Memory of the machine in use, in bytes"),
+                                                  "CPU used memory (RAM), in bytes"),
                              none, p->memory_used);
 }
 
@@ -173,7 +173,7 @@ error *process_metrics_new(metrics_registry *registry, const char *proc, clock_s
   made->clock = clock;
   if (__builtin_mul_overflow(interval_ms, (uint64_t)1000000, &made->interval_ns))
     made->interval_ns = UINT64_MAX;
-  error *failure = files_open_root(proc, &made->proc);
+  error *failure = files_open_root(proc, &file_policy_anywhere, &made->proc);
   if (failure != NULL) {
     free(made);
     return failure;
@@ -196,6 +196,6 @@ void process_metrics_free(process_metrics *p)
   if (p == NULL)
     return;
   metrics_registry_remove_collector(p->registry, p->collector);
-  close(p->proc);
+  file_root_close(&p->proc);
   free(p);
 }

@@ -276,9 +276,6 @@ static error *check_bounds(metric_kind kind, const metric_bounds *bounds)
 
 static error *check_labels(metric_kind kind, const metric_label *labels, size_t count)
 {
-  if (count > METRICS_LABEL_LIMIT)
-    return error_new(ERROR_INVALID_ARG, "%zu labels given, expected at most %d", count,
-                     METRICS_LABEL_LIMIT);
   for (size_t i = 0; i < count; i++) {
     bool reserved = kind == METRIC_HISTOGRAM && strcmp(labels[i].name, "le") == 0;
     if (reserved || !metrics_is_label_name(labels[i].name))
@@ -312,9 +309,9 @@ error *metric_new(metric_family *family, const metric_label *labels, size_t labe
 {
   RETURN_IF_ERROR(check_bounds(family->entry->kind, bounds));
   RETURN_IF_ERROR(check_labels(family->entry->kind, labels, label_count));
-  buffer text = BUFFER_EMPTY;
-  metrics_render_labels(&text, labels, label_count);
-  char *rendered = buffer_take_text(&text);
+  AUTO_BUFFER buffer text = BUFFER_EMPTY;
+  char *rendered =
+      metrics_render_labels(&text, labels, label_count) ? buffer_take_text(&text) : NULL;
   metric *made = malloc(sizeof(*made));
   if (rendered == NULL || made == NULL) {
     free(rendered);
@@ -447,13 +444,12 @@ error *metrics_registry_print(metrics_registry *registry, buffer *text)
     c->collect(c->context, &sheet);
   pthread_mutex_unlock(&registry->collector_lock);
 
-  // The sheet borrows the families' names: it is printed under their lock.
   pthread_mutex_lock(&registry->family_lock);
   const string_map_entry *entry;
   for (size_t i = 0; (entry = string_map_walk(&registry->families, &i)) != NULL;)
     print_family(entry->value, &sheet);
-  bool complete = metrics_sheet_print(&sheet, text);
   pthread_mutex_unlock(&registry->family_lock);
+  bool complete = metrics_sheet_print(&sheet, text);
   metrics_sheet_fini(&sheet);
   return complete ? NULL : error_no_memory();
 }

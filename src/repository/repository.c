@@ -1,4 +1,5 @@
-// Looking into model repositories. Every path is opened below its repository (base/files.h).
+// Looking into model repositories. Every path is opened below its repository (base/files.h), and
+// links as the set of repositories says.
 #include "repository/repository.h"
 
 #include "base/buffer.h"
@@ -68,38 +69,40 @@ error *repository_check_name(const char *name)
 
 // ---- listing repositories ----
 
-static error *look_for_model(int root, const char *name, bool *found)
-{
-  file_kind kind;
-  RETURN_IF_ERROR(files_kind(root, name, &kind));
-  *found = kind == FILE_FOLDER;
-  if (!*found || name[0] != '.')
-    return NULL;
-  char config[NAME_MAX + sizeof("/" CONFIG_FILE)]; // .git and the like are no models
-  int size = snprintf(config, sizeof(config), "%s/%s", name, CONFIG_FILE);
-  *found = size > 0 && (size_t)size < sizeof(config);
-  if (*found)
-    RETURN_IF_ERROR(files_kind(root, config, &kind));
-  *found = *found && kind == FILE_REGULAR;
-  return NULL;
-}
-
-// A folder that the disk does not give is listed: it costs one model, whose load tells the reason,
-// and not the whole repository.
-static error *is_model_folder(int root, const char *name, bool *found)
-{
-  error *e = look_for_model(root, name, found);
-  if (e == NULL || error_get_code(e) != ERROR_INTERNAL)
-    return e;
-  error_free(e);
-  *found = true;
-  return NULL;
-}
-
-static void free_model(repository_model *m)
+void repository_model_fini(repository_model *m)
 {
   free(m->name);
   free(m->repository);
+  free(m->fault);
+  *m = (repository_model){0};
+}
+
+static bool init_model(repository_model *m, const char *repository, const char *name,
+                       const error *fault)
+{
+  *m = (repository_model){.name = strdup(name), .repository = strdup(repository)};
+  if (fault != NULL)
+    m->fault = strdup(error_message(fault));
+  return m->name != NULL && m->repository != NULL && (fault == NULL || m->fault != NULL);
+}
+
+// A link that cannot be followed may have been a model; a hidden one is somebody's own affair.
+// Neither costs the whole repository, nor does a folder that the disk does not give: its load tells
+// the reason.
+static error *look_at_entry(const file_root *root, const char *name, bool *found, error **fault)
+{
+  file_kind kind;
+  error *e = files_kind(root, name, &kind);
+  *fault = NULL;
+  *found = e == NULL && kind == FILE_FOLDER;
+  if (e != NULL && error_get_code(e) == ERROR_INTERNAL) {
+    *found = true;
+    *fault = e;
+    return NULL;
+  }
+  if (e == NULL && kind == FILE_ABSENT && name[0] != '.')
+    *found = (*fault = files_check_link(root, name)) != NULL;
+  return e;
 }
 
 static int compare_models(const void *a, const void *b)
@@ -107,37 +110,47 @@ static int compare_models(const void *a, const void *b)
   return strcmp(((const repository_model *)a)->name, ((const repository_model *)b)->name);
 }
 
-static error *add_model(repository_listing *listing, const char *repository, const char *name)
+static error *add_model(repository_listing *listing, const char *repository, const char *name,
+                        const error *fault)
 {
   repository_model *grown =
       reallocarray(listing->items, listing->count + 1, sizeof(repository_model));
   if (grown == NULL)
     return error_no_memory();
   listing->items = grown;
-  repository_model m = {.name = strdup(name), .repository = strdup(repository)};
-  if (m.name == NULL || m.repository == NULL) {
-    free_model(&m);
-    return error_no_memory();
+  if (init_model(&grown[listing->count], repository, name, fault)) {
+    listing->count++;
+    return NULL;
   }
-  grown[listing->count++] = m;
+  repository_model_fini(&grown[listing->count]);
+  return error_no_memory();
+}
+
+static error *scan_entries(const file_root *root, const char *repository, const string_list *names,
+                           repository_listing *listing)
+{
+  for (size_t i = 0; i < names->count; i++) {
+    bool found;
+    AUTO_ERROR error *fault = NULL;
+    RETURN_IF_ERROR(look_at_entry(root, names->items[i], &found, &fault));
+    if (found)
+      RETURN_IF_ERROR(add_model(listing, repository, names->items[i], fault));
+  }
   return NULL;
 }
 
-static error *scan_one(const char *repository, repository_listing *listing)
+static error *scan_one(const char *repository, const file_policy *links,
+                       repository_listing *listing)
 {
-  AUTO_CLOSE int root = -1;
+  AUTO_ROOT file_root root = FILE_ROOT_CLOSED;
   string_list names = {0};
-  error *e = files_open_root(repository, &root);
+  error *e = files_open_root(repository, links, &root);
   if (e == NULL)
-    e = files_list(root, ".", &names);
+    e = files_list(&root, ".", &names);
   if (e != NULL)
     e = error_wrap(e, "failed to read model repository '%s'", repository);
-  for (size_t i = 0; e == NULL && i < names.count; i++) {
-    bool found = false;
-    e = is_model_folder(root, names.items[i], &found);
-    if (e == NULL && found)
-      e = add_model(listing, repository, names.items[i]);
-  }
+  else
+    e = scan_entries(&root, repository, &names, listing);
   string_list_fini(&names);
   return e;
 }
@@ -149,7 +162,7 @@ static void merge_duplicates(repository_listing *listing)
   for (size_t i = 0; i < listing->count; i++) {
     if (kept > 0 && strcmp(listing->items[kept - 1].name, listing->items[i].name) == 0) {
       listing->items[kept - 1].duplicate = true;
-      free_model(&listing->items[i]);
+      repository_model_fini(&listing->items[i]);
     } else {
       listing->items[kept++] = listing->items[i];
     }
@@ -157,12 +170,12 @@ static void merge_duplicates(repository_listing *listing)
   listing->count = kept;
 }
 
-error *repository_scan(const string_list *repositories, repository_listing *listing)
+error *repository_scan(const repository_set *repositories, repository_listing *listing)
 {
   error *first = NULL;
   *listing = (repository_listing){0};
-  for (size_t i = 0; i < repositories->count; i++) {
-    error *e = scan_one(repositories->items[i], listing);
+  for (size_t i = 0; i < repositories->paths->count; i++) {
+    error *e = scan_one(repositories->paths->items[i], repositories->links, listing);
     if (first == NULL)
       first = e;
     else
@@ -177,17 +190,107 @@ error *repository_scan(const string_list *repositories, repository_listing *list
 void repository_listing_fini(repository_listing *listing)
 {
   for (size_t i = 0; i < listing->count; i++)
-    free_model(&listing->items[i]);
+    repository_model_fini(&listing->items[i]);
   free(listing->items);
   *listing = (repository_listing){0};
 }
 
 // ---- one model ----
 
+// *why is the reason why it is not in this repository, or NULL.
+static error *find_in(const char *repository, const char *name, const file_policy *links,
+                      repository_model *found, error **why)
+{
+  AUTO_ROOT file_root root = FILE_ROOT_CLOSED;
+  AUTO_ROOT file_root folder = FILE_ROOT_CLOSED;
+  error *e = files_open_root(repository, links, &root);
+  if (e != NULL)
+    return error_wrap(e, "failed to read model repository '%s'", repository);
+  *why = files_open_folder(&root, name, &folder);
+  if (*why != NULL && error_get_code(*why) == ERROR_UNAVAILABLE) {
+    e = *why;
+    *why = NULL;
+    return e;
+  }
+  if (*why != NULL && error_get_code(*why) != ERROR_INTERNAL)
+    return NULL;
+  found->duplicate = found->name != NULL;
+  if (!found->duplicate && !init_model(found, repository, name, *why))
+    return error_no_memory();
+  return NULL;
+}
+
+error *repository_find(const repository_set *repositories, const char *name,
+                       repository_model *found)
+{
+  AUTO_BUFFER buffer reasons = BUFFER_EMPTY;
+  *found = (repository_model){0};
+  for (size_t i = 0; i < repositories->paths->count; i++) {
+    AUTO_ERROR error *why = NULL;
+    const char *path = repositories->paths->items[i];
+    RETURN_IF_ERROR(find_in(path, name, repositories->links, found, &why));
+    if (why != NULL)
+      buffer_append_format(&reasons, "%sin '%s': %s", reasons.size > 0 ? "; " : "", path,
+                           error_message(why));
+  }
+  if (found->name != NULL)
+    return NULL;
+  return error_new(ERROR_NOT_FOUND, "model not found in any model repository: %.*s",
+                   (int)reasons.size, reasons.data != NULL ? reasons.data : "");
+}
+
+static bool looks_like_version(const char *name)
+{
+  return name[0] != '\0' && strspn(name, "0123456789") == strlen(name);
+}
+
+static error *has_parts(const file_root *folder, bool *is_model)
+{
+  string_list names = {0};
+  error *e = files_list(folder, ".", &names);
+  for (size_t i = 0; i < names.count && !*is_model; i++) {
+    const char *name = names.items[i];
+    *is_model = strcmp(name, CONFIG_FILE) == 0 || strncmp(name, "model.", 6) == 0 ||
+                looks_like_version(name);
+  }
+  string_list_fini(&names);
+  return e;
+}
+
+// Folders of a file system's own, which often only root can read.
+static bool is_of_system(const char *name)
+{
+  return name[0] == '.' || strcmp(name, "lost+found") == 0;
+}
+
+static error *is_model_in(const char *repository, const char *name, const file_policy *links,
+                          bool *is_model)
+{
+  AUTO_ROOT file_root root = FILE_ROOT_CLOSED;
+  AUTO_ROOT file_root folder = FILE_ROOT_CLOSED;
+  RETURN_IF_ERROR(files_open_root(repository, links, &root));
+  AUTO_ERROR error *e = files_open_folder(&root, name, &folder);
+  if (e == NULL)
+    return has_parts(&folder, is_model);
+  *is_model = error_get_code(e) != ERROR_NOT_FOUND && error_get_code(e) != ERROR_INVALID_ARG &&
+              !is_of_system(name);
+  return NULL;
+}
+
+error *repository_is_model(const repository_set *repositories, const repository_model *found,
+                           bool *is_model)
+{
+  *is_model = found->fault != NULL;
+  for (size_t i = 0; i < repositories->paths->count && !*is_model; i++)
+    RETURN_IF_ERROR(
+        is_model_in(repositories->paths->items[i], found->name, repositories->links, is_model));
+  return NULL;
+}
+
 // Tells versions from other folders in a model's folder; says what it ignores and why.
 static bool version_of_name(const char *folder, const char *name, int64_t *version)
 {
-  if (strspn(name, "0123456789") != strlen(name)) {
+  if (!looks_like_version(name)) {
     log_verbose(1, "ignore folder '%s' of '%s': its name is no version number", name, folder);
     return false;
   }
@@ -216,8 +319,11 @@ static error *add_entry(repository_folder *folder, const char *name)
 {
   file_kind kind;
   repository_version *next = &folder->versions[folder->version_count];
-  RETURN_IF_ERROR(files_newest_change(folder->descriptor, name, &kind, &next->change));
-  folder->change = next->change > folder->change ? next->change : folder->change;
+  RETURN_IF_ERROR(
+      file_stamp_take(&folder->root, name, folder->path, &kind, &next->stamp, &folder->refused));
+  file_stamp_add(&folder->stamp, next->stamp);
+  if (kind == FILE_ABSENT && looks_like_version(name))
+    RETURN_IF_ERROR(files_check_link(&folder->root, name));
   if (kind == FILE_FOLDER && version_of_name(folder->path, name, &next->version))
     folder->version_count++;
   return NULL;
@@ -226,7 +332,7 @@ static error *add_entry(repository_folder *folder, const char *name)
 static error *list_versions(repository_folder *folder)
 {
   string_list names = {0};
-  error *e = files_list(folder->descriptor, ".", &names);
+  error *e = files_list(&folder->root, ".", &names);
   if (e == NULL && (folder->versions = calloc(names.count + 1, sizeof(repository_version))) == NULL)
     e = error_no_memory();
   for (size_t i = 0; e == NULL && i < names.count; i++)
@@ -237,29 +343,40 @@ static error *list_versions(repository_folder *folder)
   return e;
 }
 
-error *repository_open(const char *repository, const char *name, repository_folder *folder)
+static error *open_model(const char *repository, const char *name, const file_policy *links,
+                         repository_folder *folder)
 {
-  file_kind kind;
-  *folder = (repository_folder){.descriptor = -1};
-  size_t size = strlen(repository) + strlen(name) + 2;
-  folder->path = malloc(size);
-  if (folder->path == NULL)
-    return error_no_memory();
-  snprintf(folder->path, size, "%s/%s", repository, name);
-  AUTO_CLOSE int root = -1;
-  RETURN_IF_ERROR(files_open_root(repository, &root));
-  RETURN_IF_ERROR(files_open(root, name, FILE_FOLDER, &folder->descriptor));
-  RETURN_IF_ERROR(files_look(folder->descriptor, ".", &kind, &folder->change));
+  file_entry itself, link;
+  AUTO_ROOT file_root root = FILE_ROOT_CLOSED;
+  RETURN_IF_ERROR(files_open_root(repository, links, &root));
+  RETURN_IF_ERROR(files_open_folder(&root, name, &folder->root));
+  RETURN_IF_ERROR(files_look(&root, name, &link));
+  RETURN_IF_ERROR(files_look(&folder->root, ".", &itself));
+  folder->stamp = (file_stamp){itself.change_ns, itself.identity};
+  if (link.is_link)
+    file_stamp_add(&folder->stamp, (file_stamp){link.change_ns, 0});
   return list_versions(folder);
+}
+
+error *repository_open(const char *repository, const char *name, const file_policy *links,
+                       repository_folder *folder)
+{
+  *folder = (repository_folder){.root = FILE_ROOT_CLOSED};
+  if (asprintf(&folder->path, "%s/%s", repository, name) < 0) {
+    folder->path = NULL;
+    return error_no_memory();
+  }
+  error *e = open_model(repository, name, links, folder);
+  return e == NULL ? NULL : error_wrap(e, "'%s'", folder->path);
 }
 
 void repository_folder_fini(repository_folder *folder)
 {
-  if (folder->descriptor >= 0)
-    close(folder->descriptor);
+  file_root_close(&folder->root);
   free(folder->path);
   free(folder->versions);
-  *folder = (repository_folder){.descriptor = -1};
+  error_free(folder->refused);
+  *folder = (repository_folder){.root = FILE_ROOT_CLOSED};
 }
 
 error *repository_read_config(const repository_folder *folder, const char *config_name,
@@ -268,17 +385,19 @@ error *repository_read_config(const repository_folder *folder, const char *confi
   char file[PATH_MAX];
   file_kind kind = FILE_ABSENT;
   int size = snprintf(file, sizeof(file), "configs/%s.pbtxt", config_name);
-  if (config_name[0] != '\0' && size > 0 && (size_t)size < sizeof(file))
-    RETURN_IF_ERROR(files_kind(folder->descriptor, file, &kind));
+  if (files_stays_below(config_name) && size > 0 && (size_t)size < sizeof(file))
+    RETURN_IF_ERROR(files_kind(&folder->root, file, &kind));
   if (kind == FILE_ABSENT)
     snprintf(file, sizeof(file), "%s", CONFIG_FILE);
-  if (may_be_absent && !files_exists(folder->descriptor, file)) {
+  if (may_be_absent && !files_exists(&folder->root, file)) {
     *config = config_new();
     return *config == NULL ? error_no_memory() : NULL;
   }
   AUTO_BUFFER buffer text = BUFFER_EMPTY;
-  RETURN_IF_ERROR(files_read(folder->descriptor, file, CONFIG_MAX_BYTES, &text));
-  error *e = config_read_text(buffer_view(&text), file, config);
+  error *e = files_read(&folder->root, file, CONFIG_MAX_BYTES, &text);
+  if (e != NULL)
+    return error_wrap(e, "failed to open text file for read %s/%s", folder->path, file);
+  e = config_read_text(buffer_view(&text), file, config);
   if (e == NULL)
     return NULL;
   return error_wrap(e, "failed to read text proto from %s/%s", folder->path, file);

@@ -4,6 +4,7 @@
 #define NEREID_REPOSITORY_REPOSITORY_H
 
 #include "base/error.h"
+#include "base/file_stamp.h"
 #include "base/string_list.h"
 #include "config/config.h"
 
@@ -16,6 +17,7 @@ typedef struct repository_model {
   char *name;       // owned
   char *repository; // owned: path of the repository as the operator gave it
   bool duplicate;   // another repository has a model of this name: none of them is served
+  char *fault;      // owned: why it cannot be looked into, a link that is not followed; or NULL
 } repository_model;
 
 typedef struct repository_listing {
@@ -23,31 +25,52 @@ typedef struct repository_listing {
   size_t count;
 } repository_listing;
 
-// Every folder of every repository; hidden ones only when they hold a config.pbtxt. The caller
-// releases `listing` with repository_listing_fini, also after an error. INTERNAL/NOT_FOUND when a
-// repository cannot be read, UNAVAILABLE for want of memory or descriptors; what could be read is
-// listed all the same.
-error *repository_scan(const string_list *repositories, repository_listing *listing);
+// The repositories of a server, and which links in them are followed.
+typedef struct repository_set {
+  const string_list *paths;
+  const file_policy *links;
+} repository_set;
+
+// Every folder of every repository, hidden ones too, and every link that cannot be followed but
+// hidden ones. The caller releases `listing` with repository_listing_fini, also after an error.
+// INTERNAL/NOT_FOUND when a repository cannot be read, UNAVAILABLE for want of memory or
+// descriptors; what could be read is listed all the same.
+error *repository_scan(const repository_set *repositories, repository_listing *listing);
 void repository_listing_fini(repository_listing *listing);
+
+// Looks for the folder `name` only. *found is the caller's, for repository_model_fini, also after
+// an error. NOT_FOUND, in Triton's words and with what each repository says, when it is in none.
+error *repository_find(const repository_set *repositories, const char *name,
+                       repository_model *found);
+void repository_model_fini(repository_model *model);
+
+// Whether somebody meant the folder that was found to be a model, in any of the repositories: it
+// has a config.pbtxt, a version, or a file model.<something>. True when it cannot be looked into,
+// for its load tells the reason; but false for lost+found and hidden ones then.
+error *repository_is_model(const repository_set *repositories, const repository_model *found,
+                           bool *is_model);
 
 // One version of a model.
 typedef struct repository_version {
   int64_t version;
-  uint64_t change; // newest change below its folder, ns since 1970
+  file_stamp stamp; // of its folder
 } repository_version;
 
 // A model folder, opened.
 typedef struct repository_folder {
-  int descriptor;               // -1: not open
+  file_root root;
   char *path;                   // owned: <repository>/<name>
-  uint64_t change;              // newest change of or below the folder, ns since 1970
+  file_stamp stamp;             // of the folder and all below
+  error *refused;               // owned: why a link in it is not followed, the first one; or NULL
   repository_version *versions; // ascending, owned
   size_t version_count;
 } repository_folder;
 
 // Opens <repository>/<name> and lists its versions: folders whose name is a decimal number without
-// leading zeroes. The caller releases `folder` with repository_folder_fini, also after an error.
-error *repository_open(const char *repository, const char *name, repository_folder *folder);
+// leading zeroes. A link of such a name that cannot be followed is an error. The caller releases
+// `folder` with repository_folder_fini, also after an error.
+error *repository_open(const char *repository, const char *name, const file_policy *links,
+                       repository_folder *folder);
 void repository_folder_fini(repository_folder *folder);
 
 // Reads the model's configuration: configs/<config_name>.pbtxt when config_name is not "" and that

@@ -38,6 +38,8 @@ void request_free(request *r)
 {
   if (r == NULL)
     return;
+  if (r->times.start == 0) // never submitted: what it was made from could not be read to its end
+    statistics_count_refusal(&r->target->shared_statistics, REFUSED_MALFORMED);
   arena_fini(&r->memory);
   arena_fini(&r->input_memory);
   request_drop_factory(r);
@@ -185,6 +187,52 @@ error *request_append_input_data(request *r, const char *name, input_segment seg
   return NULL;
 }
 
+const policy_data *request_input_policy_data(const request_input *input, const char *policy)
+{
+  for (const policy_data *data = input->policies; data != NULL && policy != NULL; data = data->next)
+    if (slice_equal_text(data->policy, policy))
+      return data;
+  return NULL;
+}
+
+static policy_data *add_policy(request *r, request_input *input, const char *policy)
+{
+  policy_data *data = arena_allocate_array(&r->input_memory, 1, sizeof(*data));
+  char *name = arena_copy_text(&r->input_memory, slice_of(policy));
+  if (data == NULL || name == NULL)
+    return NULL;
+  *data = (policy_data){.policy = slice_of(name), .next = input->policies};
+  input->policies = data;
+  return data;
+}
+
+error *request_append_policy_data(request *r, const char *name, input_segment segment,
+                                  const char *policy)
+{
+  request_input *input = request_find_input(r, name);
+  size_t total;
+  if (input == NULL)
+    return missing_input(r, name);
+  policy_data *data = (policy_data *)request_input_policy_data(input, policy);
+  if (data == NULL)
+    data = add_policy(r, input, policy);
+  if (data == NULL)
+    return error_no_memory();
+  if (!checked_add_size(data->byte_size, segment.size, &total))
+    return request_error(r, ERROR_INVALID_ARG, "the data of input '%s' is larger than memory",
+                         name);
+  if (segment.size == 0)
+    return NULL; // the policy has data all the same
+  void *array = data->segments;
+  if (!arena_array_reserve(&r->input_memory, &array, data->segment_count, &data->segment_capacity,
+                           sizeof(segment)))
+    return error_no_memory();
+  data->segments = array;
+  data->segments[data->segment_count++] = segment;
+  data->byte_size = total;
+  return NULL;
+}
+
 error *request_remove_input_data(request *r, const char *name)
 {
   request_input *input = request_find_input(r, name);
@@ -193,6 +241,7 @@ error *request_remove_input_data(request *r, const char *name)
   input->segment_count = 0;
   input->segment_capacity = 0;
   input->segments = NULL;
+  input->policies = NULL;
   input->byte_size = 0;
   return NULL;
 }
@@ -209,7 +258,7 @@ error *request_add_output(request *r, const char *name)
 {
   slice text = slice_of(name);
   if (find_output(r, text) < r->requested_output_count)
-    return request_error(r, ERROR_INVALID_ARG, "output '%s' already exists in request", name);
+    return NULL; // it is given once, as by Triton 2.51
   void *outputs = r->requested_outputs;
   if (!arena_array_reserve(&r->memory, &outputs, r->requested_output_count,
                            &r->requested_output_capacity, sizeof(*r->requested_outputs)))

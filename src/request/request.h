@@ -26,6 +26,16 @@ typedef struct input_segment { // a run of a tensor's bytes, in the client's mem
   int64_t memory_type_id;
 } input_segment;
 
+// What instances with one host policy read of an input instead of its usual data.
+typedef struct policy_data {
+  slice policy;
+  input_segment *segments;
+  uint32_t segment_count;
+  uint32_t segment_capacity;
+  size_t byte_size;
+  struct policy_data *next;
+} policy_data;
+
 // TRITONBACKEND_Input
 typedef struct request_input {
   slice name; // NUL-terminated
@@ -41,6 +51,7 @@ typedef struct request_input {
   uint32_t segment_capacity;
   input_segment first_segment;       // where `segments` points while there is only one
   size_t byte_size;                  // sum over the segments
+  policy_data *policies;             // for some host policies; NULL: none, as ever
   uint32_t raw_length_prefix;        // of a raw BYTES element
   const tensor_signature *signature; // set by request_prepare
   buffer_attributes attributes;      // of the segment that a backend asked for last
@@ -114,6 +125,11 @@ request_input *request_find_input(request *r, const char *name); // NULL when ab
 error *request_remove_input(request *r, const char *name);
 void request_remove_inputs(request *r);
 error *request_append_input_data(request *r, const char *name, input_segment segment);
+// For instances with the host policy `policy`, which is copied, instead of the usual data.
+error *request_append_policy_data(request *r, const char *name, input_segment segment,
+                                  const char *policy);
+// NULL: the usual data is for `policy` too.
+const policy_data *request_input_policy_data(const request_input *input, const char *policy);
 error *request_remove_input_data(request *r, const char *name);
 error *request_add_output(request *r, const char *name);
 error *request_remove_output(request *r, const char *name);

@@ -5,18 +5,11 @@
 #include "base/buffer.h"
 #include "base/checked.h"
 
+#include <assert.h>
 #include <inttypes.h>
 #include <string.h>
 
-static void append_dims(buffer *b, const int64_t *dims, size_t count, bool batch_first)
-{
-  buffer_append_char(b, '[');
-  if (batch_first)
-    buffer_append_text(b, count > 0 ? "-1," : "-1");
-  for (size_t i = 0; i < count; i++)
-    buffer_append_format(b, i == 0 ? "%" PRId64 : ",%" PRId64, dims[i]);
-  buffer_append_char(b, ']');
-}
+#define NO_ROWS "its batch dimension is 0, expected at least 1"
 
 // The list as "['A','B']"; "[]" when empty.
 static void append_names(buffer *b, bool first, slice name)
@@ -200,9 +193,9 @@ static error *unexpected_shape(const request *r, const request_input *input)
   AUTO_BUFFER buffer text = BUFFER_EMPTY;
   buffer_append_format(&text, "unexpected shape for input '%s' for model '%s'. Expected ",
                        input->name.data, r->target->name);
-  append_dims(&text, input->signature->dims, input->signature->dim_count, batched);
+  signature_append_dims(&text, input->signature->dims, input->signature->dim_count, batched);
   buffer_append_text(&text, ", got ");
-  append_dims(&text, input->given_dims, input->given_dim_count, false);
+  signature_append_dims(&text, input->given_dims, input->given_dim_count, false);
   buffer_append_text(&text, ". ");
   if (batched)
     buffer_append_text(&text, "NOTE: Setting a non-zero max_batch_size in the model config "
@@ -225,7 +218,7 @@ static error *check_shape(const request *r, const request_input *input, const in
   for (uint32_t i = 0; i < dim_count; i++) {
     if (dims[i] < 0) {
       AUTO_BUFFER buffer shape = BUFFER_EMPTY;
-      append_dims(&shape, input->given_dims, input->given_dim_count, false);
+      signature_append_dims(&shape, input->given_dims, input->given_dim_count, false);
       buffer_append_char(&shape, '\0');
       return request_error(
           r, ERROR_INVALID_ARG,
@@ -359,10 +352,31 @@ static error *check_size(const request *r, const request_input *input)
   return NULL;
 }
 
-static const char *datatype_name(TRITONSERVER_DataType datatype)
+// A batch without rows is never executed: it would go into the batches of other clients. As in
+// Triton, the size that is expected is that of a row, and what is left to refuse has other words.
+static error *refuse_no_rows(const request *r, const request_input *input, const int64_t *dims,
+                             uint32_t dim_count)
 {
-  const struct datatype *row = datatype_by_value((int)datatype);
-  return row == NULL ? "<invalid>" : row->wire_name;
+  int64_t elements, expected;
+  assert(r->batch_size == 0 && input->given_dims[0] == 0);
+  if (input->datatype == TRITONSERVER_TYPE_BYTES && input->byte_size == 0 &&
+      shape_element_count(dims, dim_count, &elements) && elements > 0)
+    return request_error(
+        r, ERROR_INVALID_ARG,
+        "expected %" PRId64
+        " string elements for inference input '%s' for model '%s', got 0: " NO_ROWS,
+        elements, input->name.data, r->target->name);
+  if (input->datatype != TRITONSERVER_TYPE_BYTES &&
+      shape_element_count(dims, dim_count, &elements) &&
+      checked_multiply_int64(elements, (int64_t)datatype_byte_size(input->datatype), &expected) &&
+      (uint64_t)expected != input->byte_size)
+    return request_error(r, ERROR_INVALID_ARG,
+                         "input byte size mismatch for input '%s' for model '%s'. Expected %" PRId64
+                         ", got %zu: " NO_ROWS,
+                         input->name.data, r->target->name, expected, input->byte_size);
+  return request_error(r, ERROR_INVALID_ARG,
+                       "inference request batch-size must be >= 1 for '%s', got 0 for input '%s'",
+                       r->target->name, input->name.data);
 }
 
 static error *check_input(request *r, request_input *input)
@@ -377,6 +391,8 @@ static error *check_input(request *r, request_input *input)
                          input->name.data, datatype_name(input->datatype), r->target->name,
                          datatype_name(t->datatype));
   RETURN_IF_ERROR(check_shape(r, input, dims, dim_count));
+  if (batched && input->given_dims[0] == 0)
+    return refuse_no_rows(r, input, dims, dim_count);
   RETURN_IF_ERROR(set_dims(r, input, dims, dim_count, batched));
   return check_size(r, input);
 }

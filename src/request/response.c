@@ -4,6 +4,7 @@
 
 #include "base/checked.h"
 #include "base/clock.h"
+#include "request/output_check.h"
 #include "request/parameter_list.h"
 #include "request/response_allocator.h"
 
@@ -130,12 +131,13 @@ static error *claim_flags(response_factory *f, uint32_t flags)
 
 static void note_first_response(response_factory *f)
 {
-  if (atomic_load_explicit(&f->first_response_ns, memory_order_relaxed) != 0)
+  if (f->target->first_response == NULL ||
+      atomic_load_explicit(&f->first_response_ns, memory_order_relaxed) != 0)
     return;
   uint64_t none = 0, now = clock_monotonic_ns();
   if (atomic_compare_exchange_strong_explicit(&f->first_response_ns, &none, now,
                                               memory_order_relaxed, memory_order_relaxed))
-    statistics_count_first_response(&f->target->shared_statistics, false, now - f->start_ns);
+    response_histogram_add(f->target->first_response, now - f->start_ns);
 }
 
 error *response_factory_send_flags(response_factory *f, uint32_t flags)
@@ -196,38 +198,64 @@ void response_free(response *r)
   free(r);
 }
 
+// Whether dims are those that the configuration's reshape shows to the backend. As in Triton, a
+// scalar may come without the dimension of the batch.
+static bool is_reshaped(const tensor_signature *signature, bool has_batch, const int64_t *dims,
+                        uint32_t dim_count)
+{
+  return signature->has_reshape && dim_count == signature->reshape_count + has_batch &&
+         signature_dims_match(signature->reshape, dims + has_batch, signature->reshape_count);
+}
+
 // Writes the shape that the client sees into output->dims: the backend's, or the configuration's
 // where a reshape hid it.
 static bool set_output_dims(response *r, response_output *output, const tensor_signature *signature,
                             const int64_t *dims, uint32_t dim_count)
 {
-  bool batched = r->factory->target->signature.max_batch_size > 0;
-  uint32_t wanted = signature->has_reshape ? signature->dim_count + batched : dim_count;
+  bool has_batch = r->factory->target->signature.max_batch_size > 0 && dim_count > 0;
+  bool reshaped = is_reshaped(signature, has_batch, dims, dim_count);
+  uint32_t wanted = reshaped ? signature->dim_count + has_batch : dim_count;
   output->dims = arena_allocate_array(&r->memory, wanted, sizeof(int64_t));
   if (output->dims == NULL)
     return false;
   output->dim_count = wanted;
-  if (!signature->has_reshape) {
+  if (!reshaped) {
     if (dim_count > 0)
       memcpy(output->dims, dims, dim_count * sizeof(int64_t));
     return true;
   }
   // The variable dims of the reshape carry the values of the variable dims of the shape, in order.
-  uint32_t from = batched && dim_count > 0, to = 0;
-  if (batched)
-    output->dims[to++] = dim_count > 0 ? dims[0] : 1;
-  uint32_t variable = 0;
+  uint32_t to = 0, variable = 0;
+  if (has_batch)
+    output->dims[to++] = dims[0];
   for (uint32_t i = 0; i < signature->dim_count; i++) {
     int64_t dim = signature->dims[i];
     if (dim < 0) {
       while (variable < signature->reshape_count && signature->reshape[variable] >= 0)
         variable++;
-      dim = from + variable < dim_count ? dims[from + variable] : 0;
+      dim = has_batch + variable < dim_count ? dims[has_batch + variable] : 0;
       variable++;
     }
     output->dims[to++] = dim;
   }
   return true;
+}
+
+static bool has_output(const response *r, slice name)
+{
+  for (const response_output *output = r->outputs; output != NULL; output = output->next) {
+    if (slice_equal(output->name, name))
+      return true;
+  }
+  return false;
+}
+
+// As Triton tells the backend.
+static error *refuse_unconfigured(const request_target *target, const char *name)
+{
+  RETURN_IF_ERROR(output_unconfigured(target, name));
+  return error_new(ERROR_INVALID_ARG, "unexpected inference output '%s' for model '%s'", name,
+                   target->name);
 }
 
 error *response_add_output(response *r, const char *name, TRITONSERVER_DataType datatype,
@@ -236,13 +264,11 @@ error *response_add_output(response *r, const char *name, TRITONSERVER_DataType 
   const request_target *target = r->factory->target;
   const tensor_signature *signature = signature_find_output(&target->signature, slice_of(name));
   if (signature == NULL)
-    return error_new(ERROR_INVALID_ARG, "unexpected inference output '%s' for model '%s'", name,
-                     target->name);
-  for (const response_output *other = r->outputs; other != NULL; other = other->next) {
-    if (slice_equal(other->name, signature->name))
-      return error_new(ERROR_INTERNAL, "model '%s' gave the output '%s' twice in one response",
-                       target->name, name);
-  }
+    return refuse_unconfigured(target, name);
+  if (has_output(r, signature->name))
+    RETURN_IF_ERROR(output_repeated(target, signature));
+  if (!output_fits(target, signature, datatype, dims, dim_count))
+    RETURN_IF_ERROR(output_misfit(target, signature, datatype, dims, dim_count));
   response_output *output = arena_allocate_array(&r->memory, 1, sizeof(*output));
   if (output == NULL || !set_output_dims(r, output, signature, dims, dim_count))
     return error_no_memory();

@@ -107,9 +107,9 @@ error *response_new(response_factory *f, response **r);
 void response_free(
     response *r); // gives the output buffers back to the client's allocator; NULL is allowed
 
-// `dims` as the backend has them, with the batch dimension; a model's reshape is undone here.
-// Errors: INVALID_ARG for an output that the model has not, INTERNAL for one that the response has
-// already.
+// `dims` as the backend has them, with the batch dimension; a model's reshape is undone here, if
+// they are what it shows. Errors: INVALID_ARG for an output that the model has not; INTERNAL, where
+// outputs are strict, for one that is not as configured and one that the response has already.
 error *response_add_output(response *r, const char *name, TRITONSERVER_DataType datatype,
                            const int64_t *dims, uint32_t dim_count, response_output **output);
 

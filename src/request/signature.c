@@ -2,7 +2,10 @@
 #include "request/signature.h"
 
 #include "base/checked.h"
+#include "config/datatype.h"
 
+#include <inttypes.h>
+#include <stdlib.h>
 #include <string.h>
 
 // A signature with more tensors than this is searched by its map, a smaller one by comparing names.
@@ -35,6 +38,31 @@ bool shape_element_count(const int64_t *dims, size_t dim_count, int64_t *count)
       return false;
   }
   *count = empty ? 0 : product;
+  return true;
+}
+
+const char *datatype_name(TRITONSERVER_DataType datatype)
+{
+  const struct datatype *row = datatype_by_value((int)datatype);
+  return row == NULL ? "<invalid>" : row->wire_name;
+}
+
+void signature_append_dims(buffer *text, const int64_t *dims, size_t count, bool batched)
+{
+  buffer_append_char(text, '[');
+  if (batched)
+    buffer_append_text(text, count > 0 ? "-1," : "-1");
+  for (size_t i = 0; i < count; i++)
+    buffer_append_format(text, i == 0 ? "%" PRId64 : ",%" PRId64, dims[i]);
+  buffer_append_char(text, ']');
+}
+
+bool signature_dims_match(const int64_t *configured, const int64_t *dims, size_t count)
+{
+  for (size_t i = 0; i < count; i++) {
+    if (configured[i] >= 0 && configured[i] != dims[i])
+      return false;
+  }
   return true;
 }
 
@@ -99,6 +127,16 @@ static bool init_output(arena *memory, const Inference__ModelOutput *config, ten
          copy_reshape(memory, config->reshape, t);
 }
 
+// NULL when memory is short.
+static output_mismatches *make_mismatches(arena *memory, size_t output_count)
+{
+  size_t size;
+  if (!checked_multiply_size(output_count + 1, sizeof(uint64_t), &size) ||
+      !checked_add_size(size, sizeof(output_mismatches), &size))
+    return NULL;
+  return arena_allocate_array(memory, 1, size); // zeroes
+}
+
 error *signature_init(model_signature *s, const Inference__ModelConfig *config)
 {
   memset(s, 0, sizeof(*s));
@@ -110,7 +148,8 @@ error *signature_init(model_signature *s, const Inference__ModelConfig *config)
   s->output_count = config->n_output;
   s->inputs = arena_allocate_array(&s->memory, config->n_input, sizeof(*s->inputs));
   s->outputs = arena_allocate_array(&s->memory, config->n_output, sizeof(*s->outputs));
-  bool complete = s->inputs != NULL && s->outputs != NULL;
+  s->output_mismatches = make_mismatches(&s->memory, config->n_output);
+  bool complete = s->inputs != NULL && s->outputs != NULL && s->output_mismatches != NULL;
   for (size_t i = 0; complete && i < config->n_input; i++) {
     tensor_signature *t = &s->inputs[i];
     complete =
@@ -132,6 +171,8 @@ error *signature_init(model_signature *s, const Inference__ModelConfig *config)
 
 void signature_fini(model_signature *s)
 {
+  for (size_t i = 0; s->output_mismatches != NULL && i < OUTPUT_NAMES_TOLD; i++)
+    free(s->output_mismatches->names_told[i]);
   string_map_fini(&s->input_index);
   string_map_fini(&s->output_index);
   arena_fini(&s->memory);

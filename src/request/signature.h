@@ -1,15 +1,18 @@
 // What a model's configuration says about its tensors, precomputed once at load so that checking a
-// request reads no configuration. Immutable after the load; shared by all threads.
+// request reads no configuration. Immutable after the load but for the counts of mismatches; shared
+// by all threads.
 #ifndef NEREID_REQUEST_SIGNATURE_H
 #define NEREID_REQUEST_SIGNATURE_H
 
 #include "base/arena.h"
+#include "base/buffer.h"
 #include "base/error.h"
 #include "base/slice.h"
 #include "base/string_map.h"
 #include "config/config.h"
 #include "triton/core/tritonserver.h"
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -31,6 +34,14 @@ typedef struct tensor_signature {
                              // equal
 } tensor_signature;
 
+#define OUTPUT_NAMES_TOLD 16
+
+// Outputs that were not as configured (output_check.h).
+typedef struct output_mismatches {
+  _Atomic(char *) names_told[OUTPUT_NAMES_TOLD]; // of those that are not configured; owned
+  _Atomic uint64_t counts[];                     // of each output, then of those not configured
+} output_mismatches;
+
 typedef struct model_signature {
   tensor_signature *inputs;
   size_t input_count;
@@ -40,12 +51,14 @@ typedef struct model_signature {
   int64_t max_batch_size;
   bool needs_batch_key; // some input must match in a batch, or may be left out
   bool decoupled;
-  string_map input_index; // name → tensor_signature
+  bool strict_outputs;                  // outputs that are not as configured are refused
+  output_mismatches *output_mismatches; // in `memory`
+  string_map input_index;               // name → tensor_signature
   string_map output_index;
   arena memory;
 } model_signature;
 
-// Names and dims are copied.
+// Names and dims are copied; outputs are not strict.
 error *signature_init(model_signature *s, const Inference__ModelConfig *config);
 void signature_fini(model_signature *s);
 
@@ -55,6 +68,15 @@ const tensor_signature *signature_find_output(const model_signature *s, slice na
 
 // Bytes of one element; 0 for BYTES, whose elements differ.
 size_t datatype_byte_size(TRITONSERVER_DataType datatype);
+
+// "FP32", or "<invalid>" for a value that a foreign program made up.
+const char *datatype_name(TRITONSERVER_DataType datatype);
+
+// Appends "[1,-1,3]"; `batched`: with -1 in front, for the batch.
+void signature_append_dims(buffer *text, const int64_t *dims, size_t count, bool batched);
+
+// Whether `dims` are what is configured: as many, -1 is any.
+bool signature_dims_match(const int64_t *configured, const int64_t *dims, size_t count);
 
 // Product of the dims in *count. False when a dim is negative or the product does not fit.
 bool shape_element_count(const int64_t *dims, size_t dim_count, int64_t *count);

@@ -8,6 +8,8 @@
 
 const char *const failure_reason_labels[FAILURE_REASON_COUNT] = {"REJECTED", "CANCELED", "BACKEND",
                                                                  "OTHER"};
+const char *const refused_reason_labels[REFUSED_REASON_COUNT] = {
+    "malformed", "invalid", "queue_full", "stopping", "resources"};
 
 const uint64_t statistics_duration_bounds_us[STATISTICS_DURATION_BUCKETS] = {
     10,      20,      50,       100,      200,      500,       1000,   2000,
@@ -16,9 +18,6 @@ const uint64_t statistics_duration_bounds_us[STATISTICS_DURATION_BUCKETS] = {
 };
 const uint64_t statistics_batch_bounds[STATISTICS_BATCH_BUCKETS] = {1,  2,   4,   8,   16,  32,
                                                                     64, 128, 256, 512, 1024};
-const uint64_t statistics_first_response_bounds_ms[STATISTICS_FIRST_RESPONSE_BUCKETS] = {
-    1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10000, 30000,
-};
 
 // With one writer a plain load and store is enough; readers see whole values.
 static inline void add(_Atomic uint64_t *counter, bool single_writer, uint64_t amount)
@@ -81,23 +80,29 @@ static uint64_t elapsed(uint64_t from, uint64_t to)
   return to > from ? to - from : 0;
 }
 
+void request_latencies(const request_times *times, uint64_t ns[LATENCY_COUNT])
+{
+  ns[LATENCY_REQUEST] = elapsed(times->start, times->end);
+  ns[LATENCY_QUEUE] = elapsed(times->queue_start, times->compute_start);
+  ns[LATENCY_COMPUTE_INPUT] = elapsed(times->compute_start, times->compute_input_end);
+  ns[LATENCY_COMPUTE_INFER] = elapsed(times->compute_input_end, times->compute_output_start);
+  ns[LATENCY_COMPUTE_OUTPUT] = elapsed(times->compute_output_start, times->compute_end);
+}
+
 void statistics_count_success(statistics *s, bool single_writer, const request_times *times,
                               uint64_t rows)
 {
-  uint64_t whole = elapsed(times->start, times->end);
-  uint64_t queued = elapsed(times->queue_start, times->compute_start);
-  uint64_t infer = elapsed(times->compute_input_end, times->compute_output_start);
-  add_duration(&s->success, single_writer, whole);
-  add_duration(&s->queue, single_writer, queued);
-  add_duration(&s->compute_input, single_writer,
-               elapsed(times->compute_start, times->compute_input_end));
-  add_duration(&s->compute_infer, single_writer, infer);
-  add_duration(&s->compute_output, single_writer,
-               elapsed(times->compute_output_start, times->compute_end));
+  uint64_t ns[LATENCY_COUNT];
+  request_latencies(times, ns);
+  add_duration(&s->success, single_writer, ns[LATENCY_REQUEST]);
+  add_duration(&s->queue, single_writer, ns[LATENCY_QUEUE]);
+  add_duration(&s->compute_input, single_writer, ns[LATENCY_COMPUTE_INPUT]);
+  add_duration(&s->compute_infer, single_writer, ns[LATENCY_COMPUTE_INFER]);
+  add_duration(&s->compute_output, single_writer, ns[LATENCY_COMPUTE_OUTPUT]);
   add(&s->inference_count, single_writer, rows == 0 ? 1 : rows);
-  observe(&s->request_histogram, single_writer, whole);
-  observe(&s->queue_histogram, single_writer, queued);
-  observe(&s->compute_infer_histogram, single_writer, infer);
+  observe(&s->request_histogram, single_writer, ns[LATENCY_REQUEST]);
+  observe(&s->queue_histogram, single_writer, ns[LATENCY_QUEUE]);
+  observe(&s->compute_infer_histogram, single_writer, ns[LATENCY_COMPUTE_INFER]);
 }
 
 void statistics_count_failure(statistics *s, bool single_writer, failure_reason reason,
@@ -126,13 +131,9 @@ void statistics_count_execution(statistics *s, bool single_writer, uint64_t rows
   add(&s->batch_rows_sum, single_writer, counted);
 }
 
-void statistics_count_first_response(statistics *s, bool single_writer, uint64_t elapsed_ns)
+void statistics_count_refusal(statistics *s, refused_reason reason)
 {
-  uint64_t ms = elapsed_ns / 1000000u;
-  size_t bucket =
-      find_bucket(statistics_first_response_bounds_ms, STATISTICS_FIRST_RESPONSE_BUCKETS, ms);
-  add(&s->first_response_histogram[bucket], single_writer, 1);
-  add(&s->first_response_ms_sum, single_writer, ms);
+  add(&s->refused[reason], false, 1);
 }
 
 static void sum_counter(_Atomic uint64_t *sum, const _Atomic uint64_t *from)
@@ -165,6 +166,7 @@ void statistics_add(statistics *sum, const statistics *from)
   sum_counter(&sum->inference_count, &from->inference_count);
   sum_counter(&sum->execution_count, &from->execution_count);
   sum_counters(sum->failures, from->failures, FAILURE_REASON_COUNT);
+  sum_counters(sum->refused, from->refused, REFUSED_REASON_COUNT);
   if (get(&from->last_inference_ms) > get(&sum->last_inference_ms))
     atomic_store_explicit(&sum->last_inference_ms, get(&from->last_inference_ms),
                           memory_order_relaxed);
@@ -176,9 +178,6 @@ void statistics_add(statistics *sum, const statistics *from)
                STATISTICS_DURATION_BUCKETS + 1);
   sum_counters(sum->batch_histogram, from->batch_histogram, STATISTICS_BATCH_BUCKETS + 1);
   sum_counter(&sum->batch_rows_sum, &from->batch_rows_sum);
-  sum_counters(sum->first_response_histogram, from->first_response_histogram,
-               STATISTICS_FIRST_RESPONSE_BUCKETS + 1);
-  sum_counter(&sum->first_response_ms_sum, &from->first_response_ms_sum);
   for (size_t i = 0; i < from->batch_row_count && i < sum->batch_row_count; i++) {
     sum_counter(&sum->batch_rows[i].count, &from->batch_rows[i].count);
     sum_counter(&sum->batch_rows[i].compute_input_ns, &from->batch_rows[i].compute_input_ns);

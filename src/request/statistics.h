@@ -12,9 +12,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
+// What was accepted and then failed, as Triton counts it.
 typedef enum failure_reason { // label values of nv_inference_request_failure
-  FAILURE_REJECTED, // REJECTED: refused by the queue (full or timed out) or by validation after
-                    // look-up
+  FAILURE_REJECTED, // REJECTED: queued, and not executed: its time was over, or the server stops
   FAILURE_CANCELED, // CANCELED
   FAILURE_BACKEND,  // BACKEND: the backend answered with an error
   FAILURE_OTHER,    // OTHER
@@ -22,6 +22,19 @@ typedef enum failure_reason { // label values of nv_inference_request_failure
 } failure_reason;
 
 extern const char *const failure_reason_labels[FAILURE_REASON_COUNT];
+
+// What never became a request: Triton counts it nowhere.
+// Label values of nereid_inference_refused_total.
+typedef enum refused_reason {
+  REFUSED_MALFORMED,  // malformed: given up by who made it, before it was submitted
+  REFUSED_INVALID,    // invalid: it does not fit the model
+  REFUSED_QUEUE_FULL, // queue_full
+  REFUSED_STOPPING,   // stopping: the model is unloaded, or the server ends
+  REFUSED_RESOURCES,  // resources: short of memory or threads
+  REFUSED_REASON_COUNT,
+} refused_reason;
+
+extern const char *const refused_reason_labels[REFUSED_REASON_COUNT];
 
 typedef struct duration_counter {
   _Atomic uint64_t count;
@@ -35,9 +48,6 @@ extern const uint64_t statistics_duration_bounds_us[STATISTICS_DURATION_BUCKETS]
 // Upper bounds of the batch-size histogram: 1, 2, 4, … 1024, then no bound.
 #define STATISTICS_BATCH_BUCKETS 11
 extern const uint64_t statistics_batch_bounds[STATISTICS_BATCH_BUCKETS];
-// Upper bounds, milliseconds, of Triton's first-response histogram as nereid buckets it.
-#define STATISTICS_FIRST_RESPONSE_BUCKETS 14
-extern const uint64_t statistics_first_response_bounds_ms[STATISTICS_FIRST_RESPONSE_BUCKETS];
 
 typedef struct duration_histogram {
   _Atomic uint64_t
@@ -65,14 +75,13 @@ typedef struct statistics {
   _Atomic uint64_t inference_count; // rows
   _Atomic uint64_t execution_count; // calls into the backend
   _Atomic uint64_t failures[FAILURE_REASON_COUNT];
+  _Atomic uint64_t refused[REFUSED_REASON_COUNT];
   _Atomic uint64_t last_inference_ms; // since 1970; 0: none yet
   duration_histogram request_histogram;
   duration_histogram queue_histogram;
   duration_histogram compute_infer_histogram;
   _Atomic uint64_t batch_histogram[STATISTICS_BATCH_BUCKETS + 1];
   _Atomic uint64_t batch_rows_sum; // sum of executed batch sizes, for the histogram's _sum
-  _Atomic uint64_t first_response_histogram[STATISTICS_FIRST_RESPONSE_BUCKETS + 1];
-  _Atomic uint64_t first_response_ms_sum;
   batch_counters *batch_rows; // the index is the batch size, 0 to the largest; the last row is for
                               // all larger ones
   size_t batch_row_count;
@@ -89,6 +98,18 @@ typedef struct request_times {
   uint64_t end; // its final response was sent
 } request_times;
 
+// The parts of a request's life that are counted.
+typedef enum latency {
+  LATENCY_REQUEST, // all of it
+  LATENCY_QUEUE,
+  LATENCY_COMPUTE_INPUT,
+  LATENCY_COMPUTE_INFER,
+  LATENCY_COMPUTE_OUTPUT,
+  LATENCY_COUNT,
+} latency;
+
+void request_latencies(const request_times *times, uint64_t ns[LATENCY_COUNT]);
+
 // `max_batch_size` is the model's, 0 where it does not batch. Only UNAVAILABLE: memory is short.
 error *statistics_init(statistics *s, uint32_t max_batch_size);
 void statistics_fini(statistics *s);
@@ -99,11 +120,12 @@ void statistics_count_success(statistics *s, bool single_writer, const request_t
                               uint64_t rows);
 void statistics_count_failure(statistics *s, bool single_writer, failure_reason reason,
                               const request_times *times);
+// Counts what is refused before it is a request; any thread.
+void statistics_count_refusal(statistics *s, refused_reason reason);
 // Counts one execution of `rows` rows and its three stages.
 void statistics_count_execution(statistics *s, bool single_writer, uint64_t rows,
                                 uint64_t compute_input_ns, uint64_t compute_infer_ns,
                                 uint64_t compute_output_ns);
-void statistics_count_first_response(statistics *s, bool single_writer, uint64_t elapsed_ns);
 
 // Adds all counters of `from` to `sum`, which nobody else writes; not those of batch sizes for
 // which `sum` has no row. May run at any time.

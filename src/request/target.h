@@ -4,6 +4,8 @@
 #define NEREID_REQUEST_TARGET_H
 
 #include "base/refcount.h"
+#include "request/latency_summaries.h"
+#include "request/response_histogram.h"
 #include "request/response_statistics.h"
 #include "request/signature.h"
 #include "request/statistics.h"
@@ -19,6 +21,8 @@ struct request_target {
   model_signature signature;
   statistics shared_statistics; // what happens off the instances' threads; atomic additions
   response_statistics response_statistics;
+  latency_summaries *summaries;       // NULL unless a setting asks for it, like:
+  response_histogram *first_response; // of first responses
   refcount references;
   _Atomic uint64_t inflight; // submitted requests that are not yet answered in full
   void (*unreferenced)(

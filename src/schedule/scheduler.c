@@ -278,18 +278,32 @@ static uint64_t on_timer(void *context, uint64_t now_ns)
 
 // --- What the threads call
 
+// Puts the item in. False: why not. Locked.
+static bool push(scheduler *s, queue_item *item, uint64_t now_ns, refusal *reason)
+{
+  if (s->stopped) {
+    *reason = REFUSAL_STOPPED;
+    return false;
+  }
+  switch (request_queue_push(&s->queue, item, now_ns)) {
+  case PUSH_DONE:
+    return true;
+  case PUSH_FULL:
+    *reason = REFUSAL_QUEUE_FULL;
+    return false;
+  case PUSH_NO_MEMORY:
+    break;
+  }
+  *reason = REFUSAL_NO_MEMORY;
+  return false;
+}
+
 bool scheduler_enqueue(scheduler *s, queue_item *item, refusal *reason)
 {
   uint64_t now_ns = clock_now(s->clock);
   pthread_mutex_lock(&s->lock);
-  if (s->stopped) {
+  if (!push(s, item, now_ns, reason)) {
     pthread_mutex_unlock(&s->lock);
-    *reason = REFUSAL_STOPPED;
-    return false;
-  }
-  if (request_queue_push(&s->queue, item, now_ns) != PUSH_DONE) {
-    pthread_mutex_unlock(&s->lock);
-    *reason = REFUSAL_QUEUE_FULL;
     return false;
   }
   uint64_t arm_ns = CLOCK_NEVER;

@@ -33,6 +33,7 @@ typedef enum refusal {
   REFUSAL_QUEUE_FULL, // "Exceeds maximum queue size", UNAVAILABLE
   REFUSAL_TIMEOUT,    // "Request timeout expired", UNAVAILABLE
   REFUSAL_CANCELLED,  // CANCELLED
+  REFUSAL_NO_MEMORY,  // "out of memory", UNAVAILABLE
   REFUSAL_STOPPED,    // the model unloads or the server exits, UNAVAILABLE
 } refusal;
 

@@ -127,6 +127,8 @@ class Audit:
                 continue
             named = re.search(r'"((?:[^"\\]|\\.)*)"', call["arguments"])
             opened = re.match(r"<(.*)>", call["rest"])
+            if "O_PATH" in call["arguments"]:
+                continue  # names a file and reads nothing; what is opened from there is another call
             beneath = call["name"] == "openat2" and "RESOLVE_BENEATH" in call["arguments"]
             yield call["name"], beneath, octal(named[1]) if named else "", octal(opened[1]) if opened else None
 

@@ -3,6 +3,7 @@
 What differs on purpose is in docs/compatibility.md and is not asked here.
 """
 import json
+import re
 import subprocess
 
 import pytest
@@ -56,11 +57,21 @@ def test_trace_settings_change_and_are_cleared_alike(both):
 def test_log_settings_change_alike(both):
     for settings in [
         {"log_verbose_level": 3}, {"log_verbose_level": None}, {"log_verbose_level": 0}, {"log_info": False, "log_warning": False},
-        {"log_info": True, "log_warning": True}, {"log_format": "ISO8601"}, {"log_format": "iso8601"}, {"log_format": "default"},
+        {"log_info": True, "log_warning": True}, {"log_format": "ISO8601"}, {"log_format": "default"},
         {"log_file": None}, {"log_file": ""}, {"what": 1}, {},
     ]:
         assert_alike(both, "/v2/logging", json.dumps(settings).encode())
     assert_alike(both, "/v2/logging")
+
+
+def test_unknown_members_of_settings_are_ignored_alike_and_told_in_our_log(both):
+    for request in [
+        ("/v2/logging", b'{"what":1,"no_such_setting":{"a":[1]}}'), trace(what=1), trace(trace_rate="9", no_such_setting=["x"]), trace("t_int32", what="x"),
+    ]:
+        assert assert_alike(both, *request)[0] == 200
+    for name in ("what", "no_such_setting"):
+        for settings in ("log", "trace"):
+            assert re.search(rf"a request for {settings} settings names what cannot be set there, which is ignored: .*'{name}'", both[0].log)
 
 
 # A POST without and with keys, right and wrong; the path says the rest.

@@ -4,6 +4,7 @@ import subprocess
 
 import pytest
 from conftest import ROOT, make_identity
+from start_output import row_of
 
 
 def run(nereid, *flags):
@@ -13,32 +14,39 @@ def run(nereid, *flags):
 def test_help_lists_flags_in_groups(nereid):
     result = run(nereid, "--help")
     assert result.returncode == 0 and result.stderr == ""
-    for words in ("Usage: nereid", "\nModel repository:\n", "--http-port <port>", "(8000)", "\nNot supported yet:\n"):
+    for words in ("Usage: nereid", "\nModel repository:\n", "--http-port <port>", "(8000)", "\nSageMaker and Vertex AI:\n"):
         assert words in result.stdout
+    assert run(nereid, "-h").stdout == result.stdout
 
 
 MISTAKES = {
     "nothing": ([], "--model-repository must be specified"),
     "unknown": (["--no-such-flag=1"], "unrecognized option '--no-such-flag'"),
     "misspelt": (["--htp-port=1"], "did you mean '--http-port'?"),
-    "no number": (["--http-port=abc"], "--http-port: invalid value 'abc', expected an integer from 0 to 65535"),
-    "out of range": (["--http-port=70000"], "--http-port: invalid value '70000'"),
+    "no number": (["--http-port=abc"], "Bad option: \"--http-port\". --http-port: invalid value 'abc', expected an integer"),
+    "out of range": (["--http-max-connections=2000000"], "--http-max-connections: invalid value '2000000', expected an integer from 0 to 1000000"),
+    "a number and more": (["--http-idle-timeout-ms=10s"], "--http-idle-timeout-ms: invalid value '10s'"),
     "no boolean": (["--exit-on-error=maybe"], "--exit-on-error: invalid value 'maybe', expected true or false"),
     "no choice": (["--model-control-mode=sometimes"], "--model-control-mode: invalid value 'sometimes', expected none|explicit|poll"),
-    "no value": (["--http-port"], "--http-port: expected a value"),
-    "ambiguous": (["--http=1"], "ambiguous"),
-    "no flag": (["models"], "unexpected argument 'models'"),
-    "unsupported": (["--cache-config=local,size=1"], "--cache-config is not supported by nereid yet"),
-    "unsupported value": (["--allow-sagemaker=true"], "--allow-sagemaker=true is not supported by nereid yet"),
-    "negative": (["--metrics-interval-ms=-1"], "--metrics-interval-ms: invalid value '-1', expected a number from 0"),
-    "too large": (["--metrics-interval-ms=1e300"], "--metrics-interval-ms: invalid value '1e300', expected a number from 0 to 1e15"),
+    "no value": (["--http-port"], "option '--http-port' requires an argument: <port>"),
+    "ambiguous": (["--http=1"], "option '--http' is ambiguous; possibilities: --http-address, --http-port, "),
+    "no flag": (["models"], "Unexpected argument: 'models', expected --<flag>=<value>"),
+    "a cache": (["--cache-config=local,size=1"], "--cache-config is not supported by nereid yet: leave it out"),
+    "a cache, as it was said once": (["--response-cache-byte-size=5"], "--response-cache-byte-size=5 is not supported by nereid yet: leave it out"),
+    "no cache's setting": (["--cache-config=local"], "--cache-config: invalid value 'local', expected <cache>,<setting>=<value>"),
+    "SageMaker": (["--allow-sagemaker=true"], "--allow-sagemaker is not supported by nereid yet: leave it out, and have a proxy"),
+    "Vertex AI": (["--allow-vertex-ai=true"], "--allow-vertex-ai=false --allow-http=true"),
+    "no number for a time": (["--metrics-interval-ms=nan"], "--metrics-interval-ms: invalid value 'nan', expected a number"),
+    "rate limiting": (["--model-repository=/tmp", "--rate-limit=execution_count"], "--rate-limit is not supported by nereid yet, expected off: "),
+    "namespaces": (["--model-repository=/tmp", "--model-namespacing=true"], "--model-namespacing is not supported by nereid yet: leave it out"),
     "no such repository": (["--model-repository=/no/such/folder"], "/no/such/folder"),
-    "poll": (["--model-repository=/tmp", "--model-control-mode=poll"], "poll"),
+    "poll": (["--model-repository=/tmp", "--model-control-mode=poll"], "POST /v2/repository/models/<model>/load"),
     "bad backend config": (["--model-repository=/tmp", "--backend-config=x"], "--backend-config: invalid value 'x'"),
     "no config file": (["--config=/no/such/file"], "/no/such/file"),
     "a folder as config file": (["--config=/tmp"], "--config: failed to read '/tmp': Is a directory"),
     "one port": (["--model-repository=/tmp", "--http-port=9000", "--metrics-port=9000"], "--metrics-port are both 9000"),
-    "bad metrics setting": (["--model-repository=/tmp", "--metrics-config=x=1"], "unknown setting 'x'"),
+    "bad metrics setting": (["--model-repository=/tmp", "--metrics-config=nereid_histograms=1"], "nereid_histograms: invalid value '1', expected none, few or all"),
+    "no metrics setting": (["--model-repository=/tmp", "--metrics-config=summary_latencies"], "expected <setting>=<value>"),
 }
 
 
@@ -51,10 +59,36 @@ def test_a_mistake_is_named_and_ends_with_1(nereid, case):
     assert len([l for l in result.stderr.splitlines() if l]) == 1
 
 
+def test_what_makes_no_sense_is_taken_as_triton_does_and_said(start_server, repository):
+    flags = {
+        "--model-load-thread-count=0": "'0' is read as 1", "--model-load-retry-count=-7": None, "--log-verbose=-1": "'-1' is read as 0",
+        "--metrics-interval-ms=1e300": "'1e300' is read as 1e+15", "--exit-timeout-secs=7s": "'7s' is read as 7",
+        "--grpc-keepalive-timeout=0": "'0' is read as 1", "--http-thread-count=-1": "'-1' is read as 0",
+        "--response-cache-byte-size=0": None, "--cache-config=local,size=0": None,
+    }
+    server = start_server(repository, flags=[*flags, "--trace-config=what=1", "--http-header-forward-pattern=["])
+    warnings = [line for line in server.log.splitlines() if line.startswith("W")]
+    for flag, words in flags.items():
+        assert words is None or any(f"{flag.partition('=')[0]}: {words}" in line for line in warnings), (flag, warnings)
+    assert any("--trace-config: 'what=1' is not known; it is ignored" in line for line in warnings)
+    assert any("--http-header-forward-pattern: invalid pattern '['" in line for line in warnings)
+    assert len(warnings) == 8, warnings
+
+
+def test_a_log_that_cannot_be_written_is_a_warning(start_server, repository, tmp_path):
+    server = start_server(repository, flags=[f"--log-file={tmp_path}/absent/log"])
+    assert re.search(r"^W.*--log-file: .*absent/log.*; lines go to standard output and error", server.log, re.M)
+
+
+def test_under_vertex_ai_the_start_says_what_to_do(nereid):
+    result = subprocess.run([str(nereid), "--model-repository=/tmp"], env={"AIP_MODE": "PREDICTION"}, capture_output=True, text=True, timeout=60)
+    assert result.returncode == 1 and "--allow-vertex-ai=false --allow-http=true" in result.stderr
+
+
 def test_a_setting_without_a_backend_is_for_all(start_server, repository):
     make_identity(repository, "m")
     server = start_server(repository, flags=["--backend-config=mine=1,2", "--backend-config=identity,own=3", "--backend-config=other,no=4"])
-    row = re.search(r"^\| identity .*$", server.log, re.M).group(0)
+    row = row_of(server.log, "identity")
     assert '"mine":"1,2"' in row and '"own":"3"' in row and '"no"' not in row
 
 

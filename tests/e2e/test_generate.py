@@ -88,7 +88,8 @@ def test_what_does_not_fit_the_model_is_refused(server, members, text):
 
 def test_a_body_may_be_empty_but_not_be_no_object(server):
     assert "expected 1 inputs but got 0" in refusal(server, "streaming", body=b"")
-    for body in (b"[]", b"{", b'{"INPUT":"a"', b'{"INPUT":"a"}}', b"nonsense"):
+    assert "attempt to get members for non-object" in refusal(server, "streaming", body=b"[]")
+    for body in (b"{", b'{"INPUT":"a"', b'{"INPUT":"a"}}', b"nonsense"):
         assert "JSON" in refusal(server, "streaming", body=body)
 
 

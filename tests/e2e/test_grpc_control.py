@@ -307,39 +307,79 @@ def test_strangers_bring_no_code(explicit, machine_address):
         assert code == grpc.StatusCode.PERMISSION_DENIED and words in text and "--allow-model-upload" in text
 
 
-PROXIED = [(name, "127.0.0.1") for name in ("forwarded", "x-forwarded-for", "x-real-ip")]
+PROXIED = [
+    *(((name, "127.0.0.1"),) for name in ("forwarded", "x-forwarded-for", "x-forwarded-proto", "x-real-ip", "via", "cf-connecting-ip",
+                                          "true-client-ip", "x-original-host", "x_forwarded_for", "grpcgateway-user-agent")),
+    (("x-forwarded-for", ""),),
+    (("via", "a"), ("via", "b"), ("x-real-ip", "c")),
+    (("x-forwarded-for-bin", b"127.0.0.1"),),
+]
+AUTHORITIES = {  # of a channel to 127.0.0.1; grpc itself refuses to send some others (tests/unit/posture_test.c)
+    "localhost": True, "LOCALHOST:8001": True, "127.0.0.1": True, "[::1]:8001": True, "attacker.example": False,
+    "localhost.attacker.example": False, "localhost.": False, "localhost:80@attacker.example": False, "127.1": False, "0x7f.1": False,
+}
 
 
 def test_a_proxy_on_this_machine_does_not_lend_its_address(explicit):
     request = service_pb2.RepositoryModelLoadRequest(model_name="spare")
     request.parameters["config"].string_param = identity_config(backend="onnxruntime")
-    for field in PROXIED:
-        code, text = refusal(stub_of(explicit).RepositoryModelLoad, request, metadata=[field])
-        assert code == grpc.StatusCode.PERMISSION_DENIED and "a proxy forwarded it" in text, field
+    for metadata in PROXIED:
+        code, text = refusal(stub_of(explicit).RepositoryModelLoad, request, metadata=metadata)
+        assert code == grpc.StatusCode.PERMISSION_DENIED and "a proxy forwarded it" in text, metadata
+    for authority, ours in AUTHORITIES.items():
+        with grpc.insecure_channel(f"127.0.0.1:{explicit.grpc_port}", options=[("grpc.default_authority", authority)]) as channel:
+            code, text = refusal(service_pb2_grpc.GRPCInferenceServiceStub(channel).RepositoryModelLoad, request)
+        assert (code == grpc.StatusCode.PERMISSION_DENIED) != ours, f"{authority}: {code} {text}"
+        assert ours or "its authority does not name localhost" in text, text
+    code, text = refusal(stub_of(explicit).RepositoryModelLoad, request, metadata=[("host", "attacker.example")])
+    assert code == grpc.StatusCode.PERMISSION_DENIED and "its authority does not name localhost" in text
 
 
-def test_under_secure_admin_methods_are_for_this_machine(start_server, repository, machine_address):
-    flags = ["--model-control-mode=explicit", "--secure", "--allow-root", "--grpc-address=0.0.0.0"]
+def test_a_client_on_a_unix_socket_is_on_this_machine(start_server, repository, tmp_path):
+    make_identity(repository, "spare")
+    address = f"unix:{tmp_path}/grpc.sock"
+    start_server(repository, flags=["--model-control-mode=explicit", "--load-model=*", f"--grpc-address={address}"])
+    with triton.InferenceServerClient(address) as client:
+        with pytest.raises(triton.InferenceServerException, match="no_such"):  # tried
+            client.load_model("spare", config=identity_config(backend="no_such"))
+        with pytest.raises(triton.InferenceServerException, match="a proxy forwarded it"):
+            client.load_model("spare", config=identity_config(backend="no_such"), headers={"via": "x"})
+
+
+def admin_calls(stub):
+    return {
+        stub.RepositoryIndex: service_pb2.RepositoryIndexRequest(),
+        stub.RepositoryModelLoad: service_pb2.RepositoryModelLoadRequest(model_name="spare"),
+        stub.RepositoryModelUnload: service_pb2.RepositoryModelUnloadRequest(model_name="spare"),
+        stub.SystemSharedMemoryStatus: service_pb2.SystemSharedMemoryStatusRequest(),
+        stub.TraceSetting: service_pb2.TraceSettingRequest(),
+        stub.LogSettings: service_pb2.LogSettingsRequest(),
+    }
+
+
+def test_under_secure_admin_methods_want_a_key_or_the_admin_address(start_server, repository, machine_address, tmp_path):
+    make_identity(repository, "spare")
+    admin = f"unix:{tmp_path}/admin.sock"
+    flags = ["--model-control-mode=explicit", "--secure", "--allow-root", "--grpc-address=0.0.0.0", f"--admin-grpc-address={admin}",
+             "--grpc-restricted-protocol=trace:the-key=Secret-1"]
     server = start_server(repository, flags=flags)
-
-    def admin(stub):
-        return {
-            stub.RepositoryIndex: service_pb2.RepositoryIndexRequest(),
-            stub.SystemSharedMemoryStatus: service_pb2.SystemSharedMemoryStatusRequest(),
-            stub.TraceSetting: service_pb2.TraceSettingRequest(),
-            stub.LogSettings: service_pb2.LogSettingsRequest(),
-        }
-
     local, stranger = stub_of(server), stub_of(server, machine_address)
-    for call, request in admin(local).items():
-        call(request, timeout=DEADLINE)
-        for field in PROXIED:
-            code, text = refusal(call, request, metadata=[field])
-            assert code == grpc.StatusCode.PERMISSION_DENIED and "(--secure), and a proxy forwarded it" in text, field
-    for call, request in admin(stranger).items():
-        code, text = refusal(call, request)
-        assert code == grpc.StatusCode.PERMISSION_DENIED and "is not a loopback address" in text, text
-    assert stranger.ServerMetadata(service_pb2.ServerMetadataRequest(), timeout=DEADLINE).name == "triton"
+    for stub in (local, stranger):
+        for call, request in admin_calls(stub).items():
+            if call == stub.TraceSetting:
+                assert refusal(call, request)[0] == grpc.StatusCode.UNAVAILABLE
+                call(request, metadata=[("triton-grpc-protocol-the-key", "Secret-1")], timeout=DEADLINE)
+                continue
+            code, text = refusal(call, request, metadata=[("triton-grpc-protocol-the-key", "Secret-1")])
+            assert code == grpc.StatusCode.PERMISSION_DENIED and "want a key or the admin address (--secure)" in text, text
+        assert stub.ServerMetadata(service_pb2.ServerMetadataRequest(), timeout=DEADLINE).name == "triton"
+    with triton.InferenceServerClient(admin) as operator:  # what docs/security.md says
+        operator.load_model("spare", config=identity_config(max_batch_size=3))
+        assert operator.get_model_config("spare").config.max_batch_size == 3
+        assert operator.get_trace_settings().settings["trace_rate"].value == ["1000"]
+    with grpc.insecure_channel(admin) as channel:
+        for call, request in admin_calls(service_pb2_grpc.GRPCInferenceServiceStub(channel)).items():
+            call(request, metadata=[("x-forwarded-for", "10.0.0.1")], timeout=DEADLINE)
 
 
 # ---- shared memory ----
@@ -430,6 +470,25 @@ def test_log_settings_that_are_refused_change_nothing(stub, client, name, value,
     request.settings[name].CopyFrom(service_pb2.LogSettingsRequest.SettingValue(**value))
     assert refusal(stub.LogSettings, request) == (grpc.StatusCode[code], text)
     assert log_settings(client) == LOG_DEFAULTS
+
+
+def test_all_log_settings_that_are_wrong_are_told(stub, client):
+    request = service_pb2.LogSettingsRequest()
+    request.settings["log_info"].uint32_param = 1
+    request.settings["log_error"].bool_param = False
+    request.settings["log_format"].string_param = "x"
+    code, text = refusal(stub.LogSettings, request)
+    assert code == grpc.StatusCode.INVALID_ARGUMENT
+    assert sorted(text.split("; ")) == ["expect boolean for 'log_info'", "invalid argument for log_format, got: x"]
+    assert log_settings(client) == LOG_DEFAULTS
+
+
+def test_unknown_settings_are_ignored_and_told_in_the_log(explicit):
+    client = triton.InferenceServerClient(f"127.0.0.1:{explicit.grpc_port}")
+    assert log_settings(client, no_such_log_setting=1) == LOG_DEFAULTS
+    assert trace_settings(client.update_trace_settings(None, {"no_such_trace_setting": "x"})) == TRACE_DEFAULTS
+    for what in ("log", "trace"):
+        assert f"a request for {what} settings names what cannot be set there, which is ignored: 'no_such_{what}_setting'" in explicit.log
 
 
 TRACE_DEFAULTS = dict(trace_level=["OFF"], trace_rate=["1000"], trace_count=["-1"], log_frequency=["0"],

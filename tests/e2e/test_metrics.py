@@ -1,10 +1,16 @@
 """Metrics as Prometheus sees them: its own parser, its own linter, and a real Prometheus that scrapes."""
+import concurrent.futures
+import gzip
 import json
+import os
 import socket
 import subprocess
+import threading
 import urllib.parse
 import urllib.request
+import zlib
 
+import pytest
 from conftest import make_faulty, make_identity, wait_for
 from prometheus_client.parser import text_string_to_metric_families
 
@@ -35,6 +41,7 @@ def test_counters_count_requests_rows_and_failures(start_server, repository):
     for _ in range(5):
         assert server.ask("/v2/models/m/infer", BODY).status == 200
     assert server.ask("/v2/models/m/infer", BODY.replace(b"FP32", b"INT8")).status == 400
+    assert server.ask("/v2/models/m/infer", BODY[:-3]).status == 400
     body = {"inputs": [{"name": "INPUT0", "shape": [1], "datatype": "INT32", "data": [1]}]}
     body["parameters"] = {"fault": "execute_error"}
     assert server.ask("/v2/models/faulty/infer", json.dumps(body).encode()).status == 500
@@ -43,15 +50,15 @@ def test_counters_count_requests_rows_and_failures(start_server, repository):
     assert m["nv_inference_count"] == 10
     assert m["nv_inference_exec_count"] == 5
     failures = {k.split(":")[1]: v for k, v in m.items() if k.startswith("nv_inference_request_failure")}
-    assert failures == {"REJECTED": 0, "CANCELED": 0, "BACKEND": 0, "OTHER": 1}
+    assert failures == {"REJECTED": 0, "CANCELED": 0, "BACKEND": 0, "OTHER": 0}
+    assert m["nereid_inference_refused:invalid"] == 1 and m["nereid_inference_refused:malformed"] == 1
     faulty = samples(server, model="faulty")
     failures = {k.split(":")[1]: v for k, v in faulty.items() if k.startswith("nv_inference_request_failure")}
     assert failures == {"REJECTED": 0, "CANCELED": 0, "BACKEND": 1, "OTHER": 0}
     assert m["nv_inference_pending_request_count"] == 0
     assert m["nv_model_load_duration_secs"] > 0
-    assert m["nereid_request_duration_seconds_count"] == 5 and m["nereid_batch_size_sum"] == 10
-    assert m["nereid_queue_duration_seconds_count"] == 5
-    assert m["nv_inference_first_response_histogram_ms_count"] == 5
+    assert m["nereid_request_duration_seconds_count"] == m["nereid_queue_duration_seconds_count"] == 5
+    assert not any(name.startswith("nereid_inference_refused") for name in faulty)
 
 
 def test_the_machine_is_measured(server):
@@ -81,11 +88,167 @@ def test_promtool_has_nothing_to_say_of_our_own_names(start_server, repository):
 
 def test_metrics_can_be_turned_off(start_server, repository):
     make_identity(repository, "m")
-    server = start_server(repository, flags=["--allow-cpu-metrics=false", "--metrics-config=histogram_latencies=false"])
+    server = start_server(repository, flags=["--allow-cpu-metrics=false", "--metrics-config=nereid_histograms=none"])
+    assert server.ask("/v2/models/m/infer", BODY).status == 200
     text = scrape(server)
     assert "nv_cpu" not in text and "nv_inference_count" in text and "_bucket" not in text
     server = start_server(repository, flags=["--allow-metrics=false"])
     assert "Metrics Service" not in server.log
+
+
+def buckets(text, family):
+    return [line.split('le="')[1].split('"')[0] for line in text.splitlines() if line.startswith(f"{family}_bucket") and 'model="m"' in line]
+
+
+def test_all_histograms_are_there_where_they_are_asked_for(start_server, repository):
+    make_identity(repository, "m")
+    server = start_server(repository, flags=["--metrics-config=nereid_histograms=all"])
+    assert "_bucket" not in scrape(server)  # before a request
+    assert server.ask("/v2/models/m/infer", BODY).status == 200
+    m, text = samples(server, model="m"), scrape(server)
+    for part in ("request", "queue", "compute_infer"):
+        assert m[f"nereid_{part}_duration_seconds_count"] == 1 and len(buckets(text, f"nereid_{part}_duration_seconds")) == 23
+    assert m["nereid_batch_size_sum"] == 2 and len(buckets(text, "nereid_batch_size")) == 12
+    assert m["nv_inference_first_response_histogram_ms_count"] == 1
+    assert len(buckets(text, "nv_inference_first_response_histogram_ms")) == 15
+
+
+def test_few_buckets_count_what_many_do(start_server, repository):
+    """The bounds that are shown are among those that count."""
+    make_identity(repository, "m", more='parameters { key: "execute_delay_ms" value { string_value: "20" } }')
+    server = start_server(repository)
+    assert server.ask("/v2/models/m/infer", BODY).status == 200
+    text = scrape(server)
+    assert buckets(text, "nereid_request_duration_seconds") == ["0.0005", "0.002", "0.01", "0.05", "0.2", "1", "5", "+Inf"]
+    counts = [int(line.split()[-1]) for line in text.splitlines() if line.startswith("nereid_request_duration_seconds_bucket")]
+    assert counts[:3] == [0, 0, 0] and counts[-1] == 1 and counts == sorted(counts)
+
+
+def test_a_model_has_few_series(start_server, repository):
+    """14 until it is used, and 45 at most when everything has happened to it."""
+    more = ('parameters { key: "execute_delay_ms" value { string_value: "300" } }'
+            "dynamic_batching { default_queue_policy { max_queue_size: 1 } }")
+    make_identity(repository, "m", max_batch_size=1, more=more)
+    server = start_server(repository)
+
+    def series():
+        return [line for line in scrape(server).splitlines() if 'model="m"' in line and not line.startswith("input_byte_size")]
+
+    assert len(series()) == 14
+    body = BODY.replace(b"[2,1]", b"[1,2]")
+    with concurrent.futures.ThreadPoolExecutor(4) as threads:
+        assert 503 in [answer.status for answer in threads.map(lambda _: server.ask("/v2/models/m/infer", body), range(4))]
+    assert server.ask("/v2/models/m/infer", body[:-3]).status == 400
+    assert len(series()) == 45
+
+
+BUCKETS = """
+model_metrics { metric_control {
+  metric_identifier { family: "%s" } histogram_options { buckets: %s } } }
+"""
+
+
+@pytest.mark.parametrize("family, given, shown", [
+    ("nv_inference_first_response_histogram_ms", "[1, 2.5, 1e3]", ["1", "2.5", "1000", "+Inf"]),
+    ("nv_inference_first_response_histogram_ms", "[2, 1]", ["100", "500", "2000", "5000", "+Inf"]),
+    ("other", "[2, 1]", ["100", "500", "2000", "5000", "+Inf"]),
+], ids=("good", "unsorted", "another family"))
+def test_a_model_chooses_its_buckets(start_server, repository, family, given, shown):
+    make_identity(repository, "m", more=BUCKETS % (family, given))
+    server = start_server(repository, flags=["--metrics-config=histogram_latencies=true"])
+    assert buckets(scrape(server), "nv_inference_first_response_histogram_ms") == shown
+    assert ("model 'm'" in server.log) == (shown[0] == "100")
+
+
+@pytest.mark.parametrize("count", [1, 30], ids=("small", "large"))
+def test_a_scrape_is_packed_for_who_takes_it(start_server, repository, count):
+    for i in range(count):
+        make_identity(repository, f"m{i}", more="".join(tag(f"k{k}", f"{i}, {k}") for k in range(500)) if count > 1 else "")
+    server = start_server(repository, flags=["--allow-cpu-metrics=false"])
+    plain = server.ask("/metrics", port=server.metrics_port)
+    assert (len(plain.body) > 2**21) == (count > 1)
+    for accepted, coding in (("gzip", "gzip"), ("deflate", "deflate"), ("br", None), ("identity", None), ("gzip;q=0, *", None)):
+        packed = server.ask("/metrics", port=server.metrics_port, headers={"Accept-Encoding": accepted})
+        assert packed.headers.get("Content-Encoding") == coding and packed.headers["Vary"] == "Accept-Encoding"
+        unpack = {"gzip": gzip.decompress, "deflate": zlib.decompress, None: bytes}[coding]
+        assert unpack(packed.body) == plain.body
+        assert coding is None or len(packed.body) < len(plain.body) / 3
+    head = server.ask("/metrics", method="HEAD", port=server.metrics_port, headers={"Accept-Encoding": "gzip"})
+    assert head.status == 200 and head.headers["Content-Encoding"] == "gzip" and head.body == b""
+
+
+def tag(key, value="v"):
+    def text(data):
+        return '"' + "".join(f"\\{byte:03o}" for byte in data.encode(errors="surrogateescape")) + '"'
+
+    return f"metric_tags {{ key: {text(key)} value: {text(value)} }}\n"
+
+
+HOSTILE = ['a"b', "a\\b", "a\nb", 'version="1"', '",x="', "}", "ü\u2028\U0001f600", "\t\r\x01\x7f", "\\", '"', "", "#", "{} 1"]
+
+
+def test_no_tag_breaks_a_scrape(start_server, repository):
+    """Triton 2.51 ends with a label that Prometheus does not know, and shows bytes that are no UTF-8 as they are."""
+    values = dict(zip((f"k{i}" for i in range(len(HOSTILE))), HOSTILE))
+    make_identity(repository, "plain")
+    make_identity(repository, "m", more="".join(tag(*pair) for pair in values.items()) + tag("version", "blue") + tag("k0", HOSTILE[0]))
+    make_identity(repository, "many", more="".join(tag(f"k{i}") for i in range(500)))
+    make_identity(repository, "odd", more="".join(tag(key) for key in ("a-b", "_x", "é", "a b", "\n", "9", "", "model", "le"))
+                  + tag("cut", "a\udcffb"))
+    server = start_server(repository)
+    for name in ("plain", "m", "many", "odd"):
+        assert server.ask(f"/v2/models/{name}/infer", BODY).status == 200
+        assert server.ask(f"/v2/models/{name}/infer", BODY.replace(b"FP32", b"INT8")).status == 400
+    found = {}
+    for family in text_string_to_metric_families(scrape(server)):
+        for s in family.samples:
+            if family.name.startswith(("nv_inf", "nereid_inf", "nereid_req")) and s.name != "input_byte_size_counter":
+                found.setdefault(s.labels["model"], []).append({k: v for k, v in s.labels.items() if k not in ("le", "reason")})
+    expected = {
+        "plain": {},
+        "m": {**{f"_{key}": value for key, value in values.items()}, "_version": "blue"},
+        "many": {f"_k{i}": "v" for i in range(500)},
+        "odd": {"_9": "v", "_": "v", "_model": "v", "_le": "v", "_cut": "a\ufffdb"},
+    }
+    for name, labels in expected.items():
+        assert found[name] and all(row == {**labels, "model": name, "version": "1"} for row in found[name])
+    lines = [line for line in server.log.splitlines() if "metric_tags" in line]
+    assert len(lines) == 1 and "'odd'" in lines[0] and "'a-b', '_x'" in lines[0]
+    checked = subprocess.run(["promtool", "check", "metrics"], input=scrape(server), capture_output=True, text=True)
+    assert checked.returncode in (0, 3), checked.stderr
+
+
+def test_scrapes_go_on_while_models_come_and_go(start_server, repository):
+    """A version has one row though a reload has two copies of it, and nothing waits for a scrape."""
+    for name in "abc":
+        make_identity(repository, name)
+    server = start_server(repository, flags=["--model-control-mode=explicit", "--load-model=*",
+                                             "--metrics-config=summary_latencies=true", "--metrics-config=nereid_histograms=all"])
+    done = threading.Event()
+
+    def scrape_on():
+        seen = 0
+        while not done.is_set():
+            text = scrape(server)
+            names = [line.rsplit(" ", 1)[0] for line in text.splitlines()]
+            assert len(names) == len(set(names))
+            list(text_string_to_metric_families(text))
+            seen += 1
+        return seen
+
+    def reload(name):
+        for _ in range(10):
+            assert server.ask(f"/v2/models/{name}/infer", BODY).status == 200
+            os.utime(repository / name / "config.pbtxt")
+            assert server.ask(f"/v2/repository/models/{name}/load", b"").status == 200
+        assert server.ask(f"/v2/repository/models/{name}/unload", b"").status == 200
+
+    with concurrent.futures.ThreadPoolExecutor(4) as threads:
+        scraper = threads.submit(scrape_on)
+        list(threads.map(reload, "abc"))
+        done.set()
+        assert scraper.result() > 0
+    wait_for("the models' end", lambda: "nv_inference_count{" not in scrape(server))
 
 
 def test_a_real_prometheus_scrapes_it(start_server, repository, tmp_path):

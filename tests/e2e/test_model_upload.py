@@ -105,7 +105,7 @@ def test_a_path_that_leaves_the_folder_is_refused_and_leaves_nothing(server, tem
 
 def test_faults_of_an_upload_are_told(server, temporary):
     answer = load(server, "sent", None, **{"1/x": b""})
-    assert answer.status == 400 and "Load parameter 'config' must be specified for model file override" in answer.text
+    assert answer.status == 400 and "failed to load 'sent', failed to poll from model repository: Load parameter 'config' must be" in answer.text
     answer = load(server, "sent", {"backend": "identity"}, **{"1": b"", "1/x": b""})
     assert answer.status == 400 and "directory has been created as a file" in answer.text
     answer = load(server, "sent", {"backend": "identity"}, **{"1/x": b"", "1": b""})

@@ -171,13 +171,13 @@ def test_a_bad_file_fails_with_the_reason_and_nothing_else_suffers(start_server,
 
 
 CONFIGS = {
-    "wrong type": ('input { name: "X" data_type: TYPE_INT8 dims: [ 2 ] } output { name: "Y" data_type: TYPE_FP32 dims: [ 2 ] }', "unexpected datatype TYPE_INT8"),
+    "wrong type": ('input { name: "X" data_type: TYPE_INT8 dims: [ 2 ] } output { name: "Y" data_type: TYPE_FP32 dims: [ 2 ] }', "configuration expects datatype TYPE_INT8 for input 'X', model provides TYPE_FP32"),
     "wrong rank": ('input { name: "X" data_type: TYPE_FP32 dims: [ 2, 2 ] } output { name: "Y" data_type: TYPE_FP32 dims: [ 2 ] }', "tensor 'X': the model expects 2 dimensions"),
     "wrong name": ('input { name: "Z" data_type: TYPE_FP32 dims: [ 2 ] } output { name: "Y" data_type: TYPE_FP32 dims: [ 2 ] }', "unexpected inference input 'Z', allowed inputs are: X"),
     "wrong parameter": ('parameters { key: "execution_mode" value { string_value: "7" } }', "execution_mode are 0 or 1 but got 7"),
     "no such file": ('default_model_filename: "other.onnx"', "other.onnx"),
-    "file outside": ('default_model_filename: "../../../etc/passwd"', "leads out of the version's folder"),
-    "absolute file": ('default_model_filename: "/etc/passwd"', "leads out of the version's folder"),
+    "file outside": ('default_model_filename: "../../../etc/passwd"', "models/m/1/../../../etc/passwd': "),
+    "absolute file": ('default_model_filename: "/etc/passwd"', "models/m/1//etc/passwd': "),
 }
 
 

@@ -10,13 +10,16 @@ import subprocess
 
 import pytest
 from conftest import copy_model, make_identity, wait_for
+from test_sockets import UnixConnection
+from wire import talk
 
 PAGE = pathlib.Path(__file__).with_name("posture.txt")
 METHODS = ["GET", "HEAD", "POST", "PUT", "DELETE", "PATCH", "OPTIONS"]
 EXPLICIT = ["--http-address=0.0.0.0", "--model-control-mode=explicit", "--load-model=identity"]
 SECURE = [*EXPLICIT, "--secure", "--allow-root"]
 EVERYWHERE = [*EXPLICIT, "--grpc-address=0.0.0.0"]
-COLUMNS = ["local", "stranger", "secure local", "secure stranger"]
+LOADED = EXPLICIT[1:]
+COLUMNS = ["local", "stranger", "secure local", "secure stranger", "secure admin"]
 
 
 def page():
@@ -35,7 +38,8 @@ def models(repository):
 
 
 def ask(address, port, method, path, body=None, headers=None):
-    connection = http.client.HTTPConnection(address, port, timeout=60)
+    """`address` may be the path of a Unix socket."""
+    connection = UnixConnection(address) if address.startswith("/") else http.client.HTTPConnection(address, port, timeout=60)
     try:
         connection.request(method, path, body, headers or {})
         answer = connection.getresponse()
@@ -68,10 +72,12 @@ def walk(address, port, column):
 
 
 @pytest.mark.parametrize("flags, prefix", [(EXPLICIT, ""), (SECURE, "secure ")], ids=["default", "secure"])
-def test_each_route_answers_as_the_page_says(start_server, models, machine_address, flags, prefix):
-    server = start_server(models, flags=flags)
+def test_each_route_answers_as_the_page_says(start_server, models, machine_address, tmp_path, flags, prefix):
+    admin = str(tmp_path / "admin.sock")
+    server = start_server(models, flags=[*flags, f"--admin-address=unix:{admin}"])
     walk("127.0.0.1", server.http_port, prefix + "local")
     walk(machine_address, server.http_port, prefix + "stranger")
+    walk(admin, None, "secure admin")
 
 
 def test_the_metrics_listener_has_no_other_route(start_server, models):
@@ -80,34 +86,6 @@ def test_the_metrics_listener_has_no_other_route(start_server, models):
         assert ask("127.0.0.1", server.metrics_port, "GET", filled(path)) == (200, ""), path
         assert ask("127.0.0.1", server.metrics_port, "POST", filled(path))[0] == 405, path
     assert "nv_inference_count" in ask("127.0.0.1", server.metrics_port, "GET", "/metrics")[1]
-
-
-INDEX = "/v2/repository/index"
-FOREIGN = {
-    "Host of another": ({"Host": "attacker.example:8000"}, 403, "Host"),
-    "Host like ours": ({"Host": "localhost.attacker.example"}, 403, "Host"),
-    "Origin of another": ({"Origin": "http://attacker.example"}, 403, "Origin"),
-    "Origin on another port": ({"Origin": "http://localhost:1"}, 403, "Origin"),
-    "Origin of nobody": ({"Origin": "null"}, 403, "Origin"),
-    "through a proxy": ({"X-Forwarded-For": "127.0.0.1"}, 403, "proxy"),
-    "through a proxy, standard": ({"Forwarded": "for=127.0.0.1"}, 403, "proxy"),
-    "a form": ({"Content-Type": "application/x-www-form-urlencoded"}, 415, "application/json"),
-    "plain text": ({"Content-Type": "text/plain"}, 415, "text/plain"),
-    "JSON in name only": ({"Content-Type": "application/jsonp"}, 415, "application/jsonp"),
-    "JSON": ({"Content-Type": "application/json; charset=utf-8"}, 200, ""),
-    "our own Origin": ({"Host": "localhost:8000", "Origin": "http://localhost:8000"}, 200, ""),
-    "no type": ({}, 200, ""),
-}
-
-
-def test_secure_refuses_pages_of_other_sites(start_server, models):
-    server = start_server(models, flags=SECURE)
-    for name, (headers, status, words) in FOREIGN.items():
-        answer = ask("127.0.0.1", server.http_port, "POST", INDEX, b"{}", headers)
-        assert answer[0] == status and words in answer[1], f"{name}: {answer}"
-    body = json.dumps({"inputs": [{"name": "INPUT0", "shape": [1, 1], "datatype": "FP32", "data": [7]}]}).encode()
-    headers = {"Host": "models.example", "Origin": "http://app.example", "Content-Type": "text/plain"}
-    assert ask("127.0.0.1", server.http_port, "POST", "/v2/models/identity/infer", body, headers)[0] == 200
 
 
 def config(**changes):
@@ -137,6 +115,11 @@ CODE = {
     "environment": (config(**parameter("EXECUTION_ENV_PATH")), "'EXECUTION_ENV_PATH'"),
     "library": (config(**parameter("onnxruntime_library")), "'onnxruntime_library'"),
     "batching library": (config(**parameter("TRITON_BATCH_STRATEGY_PATH")), "'TRITON_BATCH_STRATEGY_PATH'"),
+    "files by compute capability": (config(cc_model_filenames={"7.5": "other.plan"}), "'cc_model_filenames'"),
+    "a path for a backend": (config(**parameter("executor_worker_path")), "'parameters'"),
+    "a library for a backend": (config(parameters={"plugin": {"string_value": "x.so"}}), "'parameters'"),
+    "a path for an accelerator": (config(optimization={"execution_accelerators": {"gpu_execution_accelerator": [
+        {"name": "tensorrt", "parameters": {"trt_engine_cache_path": "/tmp/x"}}]}}), "'optimization'"),
 }
 
 
@@ -168,20 +151,108 @@ def test_strangers_bring_code_when_they_may(start_server, models, machine_addres
     assert "strangers can bring code" in server.log
 
 
-@pytest.mark.parametrize(
-    "flags, words",
-    [
-        (EVERYWHERE, r'can reach at 0\.0\.0\.0:%d: model-repository, trace, logging \(--secure keeps them to this machine\)"'),
-        ([*EVERYWHERE, *SECURE], r'can reach at 0\.0\.0\.0:%d: none \(--secure\)"'),
-        ([], r"can reach at 127\.0\.0\.1:%d: none, the address is this machine's only\""),
-    ],
-    ids=["default", "secure", "loopback"],
-)
-def test_a_line_says_what_strangers_reach(start_server, models, flags, words):
+UPLOAD = json.dumps({"parameters": {"config": config(backend="onnxruntime")}}).encode()
+INDEX = "/v2/repository/index"
+LOAD = "/v2/repository/models/spare/load"
+PROXIED = "a proxy forwarded it"
+# What tells that a request on a loopback connection was sent by somebody elsewhere, and the word of the refusal.
+FOREIGN = {
+    "Host of another": (["Host: attacker.example:8000"], "Host"),
+    "Host like ours": (["Host: localhost.attacker.example"], "Host"),
+    "Host with a user": (["Host: localhost:80@attacker.example"], "Host"),
+    "Host with a dot": (["Host: localhost."], "Host"),
+    "Host in hexadecimal": (["Host: 0x7f.1"], "Host"),
+    "Host behind brackets": (["Host: [::1].attacker.example"], "Host"),
+    "Host of nobody": (["Host:"], "Host"),
+    "Origin of another": (["Host: localhost", "Origin: http://attacker.example"], "Origin"),
+    "Origin on another port": (["Host: localhost", "Origin: http://localhost:1"], "Origin"),
+    "Origin of nobody": (["Host: localhost", "Origin: null"], "Origin"),
+    "Origin of nowhere": (["Host: localhost", "Origin: http://"], "Origin"),
+    "Origin twice": (["Host: localhost", "Origin: http://localhost", "Origin: http://localhost"], "Origin"),
+    "X-Forwarded-For": (["Host: localhost", "X-Forwarded-For: 127.0.0.1"], PROXIED),
+    "in odd case": (["Host: localhost", "x-fOrWaRdEd-FoR: 127.0.0.1"], PROXIED),
+    "empty": (["Host: localhost", "X-Forwarded-For:"], PROXIED),
+    "twice": (["Host: localhost", "Via: 1.1 a", "Via: 1.1 b"], PROXIED),
+    "several": (["Host: localhost", "X-Real-IP: 127.0.0.1", "Via: 1.1 a", "Forwarded: for=127.0.0.1"], PROXIED),
+    "with underscores": (["Host: localhost", "X_Forwarded_For: 127.0.0.1"], PROXIED),
+    **{name: (["Host: localhost", f"{name}: x"], PROXIED) for name in (
+        "Forwarded", "Via", "X-Real-IP", "X-Forwarded-Proto", "X-Forwarded-Host", "CF-Connecting-IP", "CF-Ray", "True-Client-IP",
+        "X-Original-URL", "X-Original-For", "X-Client-IP", "CDN-Loop")},
+}
+OWN = {
+    "localhost": ["Host: localhost"],
+    "an address and a port": ["Host: 127.0.0.1:8000"],
+    "IPv6": ["Host: [::1]:8000"],
+    "our own Origin": ["Host: localhost:8000", "Origin: http://localhost:8000"],
+    "what clients send": ["Host: LOCALHOST", "User-Agent: curl/8", "X-Request-Id: 1", "traceparent: 00-0-0-0"],
+}
+
+
+def upload(server, fields, version="1.1"):
+    """The reply to a load with another backend, which the server is not going to load for other reasons where it may come."""
+    head = [f"POST {LOAD} HTTP/{version}", *fields, f"Content-Length: {len(UPLOAD)}", "Connection: close"]
+    reply = talk(server, "\r\n".join(head).encode() + b"\r\n\r\n" + UPLOAD)[0]
+    return reply.status, reply.error
+
+
+def test_who_came_another_way_brings_no_code(start_server, models):
+    server = start_server(models, flags=EXPLICIT)
+    for name, (fields, words) in FOREIGN.items():
+        status, text = upload(server, fields)
+        assert status == 403 and words in text and "'backend'" in text, f"{name}: {status} {text}"
+    for fields in ([], ["Host: localhost"]):
+        status, text = upload(server, fields, version="1.0")
+        assert status == 403 and "HTTP/1.0" in text, text
+    for name, fields in OWN.items():
+        status, text = upload(server, fields)
+        assert status == 400 and "taken from this machine" not in text, f"{name}: {status} {text}"
+    for path in (INDEX, LOAD, "/v2/logging"):  # as Triton
+        assert ask("127.0.0.1", server.http_port, "POST", path, b"{}", {"X-Forwarded-For": "10.0.0.1"})[0] == 200, path
+    body = json.dumps({"inputs": [{"name": "INPUT0", "shape": [1, 1], "datatype": "FP32", "data": [7]}]}).encode()
+    headers = {"Host": "models.example", "Origin": "http://app.example", "Content-Type": "text/plain"}
+    assert ask("127.0.0.1", server.http_port, "POST", "/v2/models/identity/infer", body, headers)[0] == 200
+
+
+PROXY = "A proxy on this machine would open to strangers besides: "
+UPLOADS = "code that comes with a load"
+ADMIN = "model-repository, trace, logging"
+KEYS = "--restricted-api=model-repository,shared-memory,trace,logging:k=v"
+# What the start says of strangers at each listener, and of a proxy in front of them (None: nothing).
+STARTS = {
+    "default": (EVERYWHERE, r"0\.0\.0\.0:%d: model-repository, trace, logging \(--secure wants a key for them\)", UPLOADS),
+    "nothing is loaded": (["--http-address=0.0.0.0", "--grpc-address=0.0.0.0"], r"0\.0\.0\.0:%d: model-repository, trace, logging ", None),
+    "uploads of strangers": ([*EVERYWHERE, "--allow-model-upload"], r"0\.0\.0\.0:%d: model-repository, trace, logging ", None),
+    "uploads without loads": (
+        ["--http-address=0.0.0.0", "--grpc-address=0.0.0.0", "--allow-model-upload"], r"0\.0\.0\.0:%d: model-repository, trace, logging ", None),
+    "uploads with a key": (
+        [*EVERYWHERE, "--allow-model-upload", "--restricted-api=model-repository:k=v"], r"0\.0\.0\.0:%d: trace, logging ", None),
+    "memory of strangers": (
+        [*EVERYWHERE, "--allow-client-shm=true"], r"0\.0\.0\.0:%d: shared-memory, model-repository, trace, logging ", UPLOADS),
+    "secure": ([*EVERYWHERE, "--allow-model-upload", "--allow-client-shm=true", *SECURE], r"0\.0\.0\.0:%d: none \(--secure\)", None),
+    "keys": ([*EVERYWHERE, KEYS], r"0\.0\.0\.0:%d: none, they want a key", None),
+    "loopback": (LOADED, r"127\.0\.0\.1:%d: none, the address is this machine's only", f"{ADMIN}, {UPLOADS}"),
+    "loopback, nothing is loaded": ([], r"127\.0\.0\.1:%d: none, the address is this machine's only", ADMIN),
+    "loopback, memory": (
+        ["--allow-client-shm=true"], r"127\.0\.0\.1:%d: none, the address", "shared-memory, model-repository, trace, logging"),
+    "loopback, some keys": (
+        [*LOADED, "--restricted-api=model-repository:k=v"], r"127\.0\.0\.1:%d: none, the address", "trace, logging"),
+    "loopback, keys": ([*LOADED, KEYS], r"127\.0\.0\.1:%d: none, the address is this machine's only", None),
+    "loopback, secure": ([*LOADED, *SECURE[3:]], r"127\.0\.0\.1:%d: none, the address is this machine's only", None),
+}
+
+
+@pytest.mark.parametrize("case", STARTS)
+def test_a_line_says_what_strangers_reach(start_server, models, case):
+    flags, words, proxy = STARTS[case]
     server = start_server(models, flags=flags)
-    lines = [line for line in server.log.splitlines() if "strangers can reach" in line]
     ports = (server.http_port, server.grpc_port)
+    lines = [line for line in server.log.splitlines() if "strangers can reach" in line]
     assert len(lines) == 2 and all(re.search(words % port, line) for port, line in zip(ports, lines)), server.log
+    lines = [line for line in server.log.splitlines() if PROXY in line]
+    expected = [] if proxy is None else [f'{PROXY}{proxy} (--secure wants a key for it)"']
+    assert [line[line.index(PROXY):] for line in lines] == expected, server.log
+    assert server.log.count("strangers can bring code") == (2 if case == "uploads of strangers" else 0)
+    assert server.log.count("strangers can have memory objects") == (2 if case == "memory of strangers" else 0)
 
 
 def test_secure_does_not_run_as_root(nereid):

@@ -365,28 +365,7 @@ def test_settings_that_are_not_needed_or_unknown_are_told(start_server, reposito
     assert [(line[0], "shm-default-byte-size" in line, "colour" in line) for line in told] == [("I", True, False), ("W", False, True)]
 
 
-# ---- what comes back is checked
-
-WRONG = {
-    "name": ("answer(value(r), 'OTHER')", "has no output 'OTHER'"),
-    "type": ("answer(value(r).astype(np.float64))", "output 'OUT' of model 'wrong' is FP64, the model's configuration says INT32"),
-    "rank": ("answer(value(r)[None])", "output 'OUT' of model 'wrong' has shape [1,1], the model's configuration says [-1]"),
-}
-
-
-def test_outputs_that_do_not_fit_fail_their_request_alone(start_server, repository):
-    choices = "".join(f"        if {i} == value(r)[0]: return {code}\n" for i, (code, _) in enumerate(WRONG.values()))
-    make_python(repository, "wrong", "def one(self, r):\n    if True:\n" + choices + """
-    return answer(value(r))
-def execute(self, requests):
-    return [self.one(r) for r in requests]
-""")
-    server = start_server(repository)
-    for i, (_, expected) in enumerate(WRONG.values()):
-        status, reply = ask(server, "wrong", [i])
-        assert status == 500 and expected in reply["error"], reply
-        assert ask(server, "wrong", [9])[1]["outputs"][0]["data"] == [9]
-
+# ---- what comes back (test_outputs.py has what is not as configured)
 
 BATCH_OF_3 = "dynamic_batching { preferred_batch_size: [ 3 ] max_queue_delay_microseconds: 30000000 }"
 
@@ -409,7 +388,7 @@ def test_an_error_of_one_request_of_a_batch_is_its_own(start_server, repository,
             assert len(requests) == 3
             return [{one} if value(r)[0, 0] == 1 else answer(value(r)) for r in requests]
         """, max_batch_size=8, more=BATCH_OF_3)
-    server = start_server(repository)
+    server = start_server(repository, flags=["--strict-outputs=true"])
     replies = batch_of_three(server, "mixed")
     assert replies[0] == [[0]] and replies[2] == [[2]]
     assert "not this" in replies[1][1] or "is FP32" in replies[1][1]

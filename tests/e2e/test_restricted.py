@@ -159,10 +159,13 @@ def test_a_key_opens_admin_categories_to_strangers(start_server, models, machine
         assert ask(address, server.http_port, *index) == (403, '{"error":"%s"}' % CLOSED)
         assert ask(address, server.http_port, *index, {"the-key": KEY})[0] == 200
     closed_still = ask(machine_address, server.http_port, "POST", "/v2/logging", b"{}", {"the-key": KEY})
-    assert closed_still[0] == 403 and "this machine only" in closed_still[1]
-    upload = b'{"parameters": {"config": "{}", "file:1/model.onnx": "AAAA"}}'
-    status, text = ask(machine_address, server.http_port, "POST", "/v2/repository/models/spare/load", upload, {"the-key": KEY})
-    assert status == 403 and "--allow-model-upload" in text, text  # code is another matter
+    assert closed_still[0] == 403 and "'logging' requests want a key or the admin address" in closed_still[1]
+    upload = b'{"parameters": {"config": "{\\"backend\\": \\"no_such\\"}", "file:1/model.onnx": "AAAA"}}'
+    for address in ("127.0.0.1", machine_address):
+        load = ("POST", "/v2/repository/models/spare/load", upload)
+        assert ask(address, server.http_port, *load) == (403, '{"error":"%s"}' % CLOSED)
+        status, text = ask(address, server.http_port, *load, {"the-key": KEY})
+        assert status == 400 and "no_such" in text, text  # the key is for code too
 
 
 def test_the_log_says_what_strangers_reach_without_a_key(start_server, models):  # noqa: F811
@@ -175,12 +178,13 @@ def test_the_log_says_what_strangers_reach_without_a_key(start_server, models): 
 def test_keys_come_from_files_and_variables_and_are_not_shown(start_server, models, tmp_path):  # noqa: F811
     file = tmp_path / "key"
     file.write_text(KEY + "\n")
-    flags = [f"--restricted-api=model-config:the-key=file:{file}", "--http-restricted-api=statistics:the-key=env:STATISTICS_KEY"]
+    flags = [f"--restricted-api=model-config:the-key=file:{file}", "--http-restricted-api=statistics:the-key=env:STATISTICS_KEY",
+             "--restricted-api=trace:the-key=Plain-Secret"]
     server = start_server(models, flags=[*EXPLICIT, *flags, "--log-verbose=1"], variables={"STATISTICS_KEY": "two"})
-    for path, key in (("/v2/models/identity/config", KEY), ("/v2/models/stats", "two")):
+    for path, key in (("/v2/models/identity/config", KEY), ("/v2/models/stats", "two"), ("/v2/trace/setting", "Plain-Secret")):
         assert server.ask(path).status == 403 and server.ask(path, headers={"the-key": key}).status == 200
     command = open(f"/proc/{server.process.pid}/cmdline").read()
-    assert KEY not in command and KEY not in server.log
+    assert KEY not in command and KEY not in server.log and "Plain-Secret" not in server.log
 
 
 def test_one_protocol_alone_is_warned_of(start_server, models):  # noqa: F811

@@ -257,8 +257,8 @@ def test_a_backend_that_fails_as_a_whole_fails_its_models_only(start_server, rep
                 assert f"faulty backend: {fault}" in answer.text
             assert client.ask("/v2/models/m/infer", tensor()).status == 200
     server.stop()
-    if fault == "finalize":
-        assert "failed finalizing backend 'faulty': faulty backend: finalize" in server.log
+    # A backend that was initialized is finalized before its library is closed: once for each time.
+    assert server.log.count("failed finalizing backend 'faulty': faulty backend: finalize") == {"finalize": 1, "attribute": 2}.get(fault, 0)
 
 
 def loaded_bytes(library):

@@ -13,7 +13,8 @@ from safety import on_threads
 from wire import CANARY_BODY, check_error, connect, receive_reply, request, send
 
 INFER = "/v2/models/t_fp32/infer"
-JSON_ROUTES = [INFER, "/v2/repository/index", "/v2/repository/models/t_fp32/load", "/v2/repository/models/t_fp32/unload"]
+UNLOAD = "/v2/repository/models/t_fp32/unload"
+JSON_ROUTES = [INFER, "/v2/repository/index", "/v2/repository/models/t_fp32/load", UNLOAD]
 LIMIT = 64 * MIB
 
 
@@ -46,7 +47,10 @@ def test_cve_2025_23325_nesting_of_100_is_handled_and_101_is_not(target, path):
     with survives(target) as survival:
         for kind in ("arrays", "objects"):
             deep = post(target, path, wrapped(path, nested(most + 1, kind)))
-            assert deep.status == 400 and "nesting depth" in check_error(deep), (kind, deep)
+            if path == UNLOAD:  # its body is passed over
+                assert deep.status == 200 and "nesting depth" in target.log, (kind, deep)
+            else:
+                assert deep.status == 400 and "nesting depth" in check_error(deep), (kind, deep)
             reply = post(target, path, wrapped(path, nested(most, kind)))
             assert reply.status == 200, (kind, reply)
             if path == INFER:
@@ -70,8 +74,10 @@ def test_cve_2026_47477_nesting_of_millions(target, path):
         for depth in (250_000, 10_000_000):
             for body in (nested(depth, "arrays"), wrapped(path, nested(depth, "arrays")), b"[" * depth, b'{"a":' * depth):
                 reply = post(target, path, body)
-                assert reply.status == 400, (depth, body[:20], reply)
-                check_error(reply)
+                assert reply.status == (200 if path == UNLOAD else 400), (depth, body[:20], reply)
+                if path != UNLOAD:
+                    check_error(reply)
+        assert post(target, "/v2/repository/models/t_fp32/load", b"").status == 200
 
 
 def test_nesting_of_a_configuration(target):
@@ -108,9 +114,10 @@ ODD = {
     "a pair of surrogates": (with_id(b"\\ud83d\\ude00"), 200),
     "escaped NUL": (with_id(b"a\\u0000b"), 400),
     "raw NUL": (with_id(b"a\0b"), 400),
-    "NUL behind": (CANARY_BODY + b"\0", 400),
+    "NUL behind": (CANARY_BODY + b"\0", 200),
+    "text behind a NUL": (CANARY_BODY + b"\0x", 400),
     "NUL before": (b"\0" + CANARY_BODY, 400),
-    "byte order mark": (b"\xef\xbb\xbf" + CANARY_BODY, 400),
+    "byte order mark": (b"\xef\xbb\xbf" + CANARY_BODY, 200),
     "UTF-16": (CANARY_BODY.decode().encode("utf-16"), 400),
     "overlong slash": (with_id(b"\xc0\xaf"), 400),
     "cut UTF-8": (with_id(b"\xe2\x82"), 400),

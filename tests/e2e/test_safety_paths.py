@@ -1,5 +1,5 @@
-"""No path from outside leads out of the repositories: traversal in every field that names a file, links, links that are
-exchanged during a load, siblings with the same prefix, and the names that models may have.
+"""No path from outside leads out of the repositories: traversal in every field that names a file, siblings with the same
+prefix, and the names that models may have. Under --secure no link does: not one that is exchanged during a load either.
 
 What the server opens is recorded by strace, so the proof does not rest on what it answers."""
 import base64
@@ -9,6 +9,7 @@ import os
 import pathlib
 import random
 import re
+import subprocess
 import threading
 
 import pytest
@@ -17,6 +18,7 @@ from safety import Client, quote, start_audited, tensor
 
 SWAP_LOADS = int(os.environ.get("NEREID_SWAP_LOADS", "60"))
 EXPLICIT = ["--model-control-mode=explicit"]
+SECURE = [*EXPLICIT, "--secure", "--allow-root"]
 
 
 @pytest.fixture
@@ -165,7 +167,7 @@ LINKS = {  # what is replaced by a link, and what it leads to
 
 @pytest.mark.parametrize("way", ["absolute", "relative"])
 @pytest.mark.parametrize("folder", ["outside", "models_evil"])
-def test_links_that_lead_out_are_not_followed_cve_2026_47606_47630(start_server, backends, repository, outside, folder, way):
+def test_links_that_lead_out_are_not_followed_under_secure_cve_2026_47606_47630(start_server, backends, repository, outside, folder, way):
     """`models_evil` begins as the repository `models` does: a comparison of texts would take it for a part of it."""
     for case, (place, target) in enumerate(LINKS.values()):
         root = repository / f"r{case}"
@@ -179,21 +181,42 @@ def test_links_that_lead_out_are_not_followed_cve_2026_47606_47630(start_server,
         link.symlink_to(end if way == "absolute" else os.path.relpath(end, link.parent))
     for case, (what, (place, _)) in enumerate(LINKS.items()):
         root = repository / f"r{case}"
-        server, audit = start_audited(start_server, root, flags=EXPLICIT)
+        server, audit = start_audited(start_server, root, flags=SECURE)
         with Client(server) as client:
             answer = client.load(place.split("/")[0])
             assert answer.status in (400, 500), what
+            assert "leads out" in answer.text or "evil" in place, answer.text
         server.stop()
         assert leaks(audit, root, backends) == set(), what
 
 
-def test_links_inside_the_repository_are_followed(start_server, repository):
-    copy_model(repository, "digits")
-    (repository / "again/1").mkdir(parents=True)
-    (repository / "again/1/model.onnx").symlink_to("../../digits/1/model.onnx")
-    (repository / "again/config.pbtxt").write_text('backend: "onnxruntime"')
-    server = start_server(repository, flags=[*EXPLICIT, "--load-model=again"])
-    assert server.ask("/v2/models/again/ready").status == 200
+def test_links_inside_the_repository_and_to_allowed_folders_are_followed_under_secure(start_server, repository, outside):
+    for name, target in (("again", "../../digits/1/model.onnx"), ("allowed", outside / "digits/1/model.onnx"),
+                         ("evil", outside.parent / "models_evil/digits/1/model.onnx")):
+        copy_model(repository, "digits") if name == "again" else None
+        (repository / name / "1").mkdir(parents=True)
+        (repository / name / "1/model.onnx").symlink_to(target)
+        (repository / name / "config.pbtxt").write_text('backend: "onnxruntime"')
+    (repository / "folder").symlink_to(outside / "digits")
+    (repository / "evil_folder").symlink_to(outside.parent / "models_evil/digits")
+    server, audit = start_audited(start_server, repository, flags=[*SECURE, f"--model-repository-allow={outside}"])
+    with Client(server) as client:
+        rows = json.loads(client.ask("/v2/repository/index", b"").body)
+        assert [row for row in rows if row["name"] == "evil_folder"] == [
+            {"name": "evil_folder", "state": "UNAVAILABLE",
+             "reason": f"'evil_folder' is a link to '{outside.parent}/models_evil/digits', which leads out of its folder"}]
+        assert {name: client.load(name).status for name in ("again", "allowed", "folder", "evil", "evil_folder")} == {
+            "again": 200, "allowed": 200, "folder": 200, "evil": 400, "evil_folder": 500}
+    assert "a link in '" in server.log and "is not followed: 'model.onnx' is a link to '" in server.log
+    server.stop()
+    assert not any("models_evil" in path for path in audit.opened())
+
+
+def test_a_folder_to_allow_that_is_not_there_is_told(nereid, repository):
+    make_identity(repository, "m")
+    flags = [f"--model-repository={repository}", "--secure", "--allow-root", "--model-repository-allow=/no/such/folder"]
+    result = subprocess.run([nereid, *flags], capture_output=True, text=True, timeout=60)
+    assert result.returncode == 1 and "failed to open folder '/no/such/folder': No such file or directory" in result.stderr + result.stdout
 
 
 RENAME_EXCHANGE = 2
@@ -206,7 +229,7 @@ def exchange(a, b):
 
 
 @pytest.mark.parametrize("what", ["the model's folder", "the version's folder", "the model's file", "the configuration"])
-def test_a_link_that_is_exchanged_during_loads_leads_nowhere_cve_2026_47606_47630(start_server, backends, repository, outside, what):
+def test_a_link_that_is_exchanged_during_loads_leads_nowhere_under_secure_cve_2026_47606_47630(start_server, backends, repository, outside, what):
     place, target = LINKS[what]
     name = place.split("/")[0]
     make_identity(repository, "m")
@@ -214,7 +237,7 @@ def test_a_link_that_is_exchanged_during_loads_leads_nowhere_cve_2026_47606_4763
     link = repository / ".swapped/link"  # inside: strace tells where a file that was opened is by then
     link.parent.mkdir()
     link.symlink_to(outside / target)
-    server, audit = start_audited(start_server, repository, flags=EXPLICIT)
+    server, audit = start_audited(start_server, repository, flags=SECURE)
     stop, swaps = threading.Event(), [0]
 
     def swap():

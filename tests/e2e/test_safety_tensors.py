@@ -73,7 +73,7 @@ def test_cve_2025_23323_23324_23326_shapes_against_a_reference(target):
             if chance.random() < 0.1:
                 shape = [chance.choice(edges) for _ in range(chance.randint(0, 6))]
             there = chance.choice([0, 1, 4, 8, 24, max(0, min(480, shape[-1] * SIZED[datatype] if shape else 0))])
-            fits = len(shape) == 2 and 0 <= shape[0] <= 8 and 0 <= shape[1] < 2**63 and shape[0] * shape[1] * SIZED[datatype] == there
+            fits = len(shape) == 2 and 1 <= shape[0] <= 8 and 0 <= shape[1] < 2**63 and shape[0] * shape[1] * SIZED[datatype] == there
             reply = client.tensor(datatype, shape, binary=bytes(there))
             assert reply.status == (200 if fits else 400), (datatype, shape, there, reply)
             if reply.status == 400:
@@ -143,7 +143,6 @@ WRONG = {
     "one more input": {"inputs": [INPUT, {**INPUT, "name": "INPUT1"}]},
     "input twice": {"inputs": [INPUT, INPUT]},
     "unknown output": {"inputs": [INPUT], "outputs": [{"name": "OUTPUT1"}]},
-    "output twice": {"inputs": [INPUT], "outputs": [{"name": "OUTPUT0"}] * 2},
     "an input as output": {"inputs": [INPUT], "outputs": [{"name": "INPUT0"}]},
     "empty names": {"inputs": [{**INPUT, "name": ""}]},
     "a name with a zero": {"inputs": [{**INPUT, "name": "INPUT0\0"}]},
@@ -157,7 +156,6 @@ WRONG = {
     "4096 unknown inputs": {"inputs": [{**INPUT, "name": f"I{i}"} for i in range(4096)]},
     "4097 inputs": {"inputs": [{**INPUT, "name": f"I{i}"} for i in range(4097)]},
     "4097 parameters": {"inputs": [INPUT], "parameters": {f"p{i}": i for i in range(4097)}},
-    "4097 parameters of tensors": {"inputs": [{**INPUT, "parameters": {f"p{i}": i for i in range(4097)}}]},
     "a reserved parameter": {"inputs": [INPUT], "parameters": {"triton_final_response": True}},
     "priority below 0": {"inputs": [INPUT], "parameters": {"priority": -1}},
     "priority of text": {"inputs": [INPUT], "parameters": {"priority": "1"}},
@@ -177,7 +175,7 @@ def test_wrong_tensors_are_refused(target):
 
 def test_cve_2026_24146_a_hundred_thousand_outputs(target):
     with survives(target) as survival, Client(target, survival) as client:
-        for names in (["OUTPUT0"] * 100_000, [f"O{i}" for i in range(100_000)], ["OUTPUT0"] * 2):
+        for names in (["OUTPUT0"] * 100_000, [f"O{i}" for i in range(100_000)]):
             reply = client.infer("t_fp32", json.dumps({"inputs": [INPUT], "outputs": [{"name": n} for n in names]}).encode())
             assert reply.status == 400, reply
             check_error(reply)

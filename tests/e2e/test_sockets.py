@@ -156,13 +156,20 @@ def test_metrics_listen_on_a_unix_socket_too(start_server, models, tmp_path, pat
     assert not os.path.exists(metrics)
 
 
-def test_the_peer_counts_as_local(start_server, models, path):
-    flags = ["--secure", "--allow-root", "--model-control-mode=explicit", "--load-model=*"]
-    server = start(start_server, models, path, *flags)
-    assert ask(path, "POST", "/v2/repository/index", b"{}")[0] == 200
-    assert ask(path, "POST", "/v2/repository/index", b"{}", {"X-Forwarded-For": "10.0.0.1"})[0] == 403
-    assert ask(path, "POST", "/v2/repository/index", b"{}", {"Host": "models.example"})[0] == 403
+def test_the_peer_counts_as_local_and_proves_nothing_under_secure(start_server, models, path):
+    explicit = ["--model-control-mode=explicit", "--load-model=*"]
+    upload = ("POST", "/v2/repository/models/canary/load", b'{"parameters": {"config": "{\\"backend\\": \\"no_such\\"}"}}')
+    server = start(start_server, models, path, *explicit)
+    status, text = ask(path, *upload)
+    assert status == 400 and b"no_such" in text
+    for headers in ({"X-Forwarded-For": "10.0.0.1"}, {"Host": "models.example"}):
+        assert ask(path, *upload, headers)[0] == 403
     assert "none, the address is this machine's only" in server.log
+    server.stop()
+    start(start_server, models, path, *explicit, "--secure", "--allow-root")
+    for request_of_admin in (upload, ("POST", "/v2/repository/index", b"{}")):
+        status, text = ask(path, *request_of_admin)
+        assert status == 403 and b"want a key or the admin address (--secure)" in text
 
 
 def test_clients_that_leave_stall_or_flood_are_handled(start_server, models, path):

@@ -188,15 +188,12 @@ FAULTS = {  # flags, words of the one line
     "no address of metrics": (["--metrics-address=no such host"], "'no such host' is no address"),
     "no repository": (["--model-repository={folder}/absent"], "{folder}/absent"),
     "a file as repository": (["--model-repository={folder}/file"], "{folder}/file"),
-    "no folder for the log": (["--log-file={folder}/absent/log"], "{folder}/absent/log"),
-    "a folder as log": (["--log-file={folder}"], "{folder}"),
     "no folder for the access log": (["--access-log={folder}/absent/log"], "--access-log: "),
-    "an unknown setting of traces": (["--trace-config=what=1"], "--trace-config: 'what=1' is not known"),
     "no level of traces": (["--trace-config=level=ALL"], "--trace-config: level: invalid value 'ALL'"),
     "an old flag of traces": (["--trace-rate=often"], "--trace-rate: rate: invalid value 'often'"),
     "no file of flags": (["--config={folder}/absent"], "{folder}/absent"),
     "bad backend setting": (["--backend-config=onnxruntime"], "--backend-config"),
-    "bad value": (["--http-port=65536"], "--http-port: invalid value '65536'"),
+    "bad value": (["--http-port=many"], "--http-port: invalid value 'many'"),
     "unknown flag": (["--htp-port=1"], "unrecognized option '--htp-port'"),
 }
 

@@ -6,6 +6,8 @@ import subprocess
 import pytest
 from conftest import BUILD
 
+REPLACED = {"gnutls_record_send"}  # on purpose: src/frontend/http/error_page.c
+
 
 def names(file, *flags):
     lines = subprocess.run(["nm", *flags, file], capture_output=True, text=True, check=True).stdout.splitlines()
@@ -20,7 +22,7 @@ def test_no_name_is_there_twice(program):
     owner = {}
     for library in libraries:
         if not re.search(r"lib(asan|tsan|ubsan)\.so", library):  # they replace functions on purpose
-            owner |= dict.fromkeys(names(library, "-D", "--defined-only"), pathlib.Path(library).name)
+            owner |= dict.fromkeys(set(names(library, "-D", "--defined-only")) - REPLACED, pathlib.Path(library).name)
     assert "json_string" in owner, libraries
     for part in parts:
         for name in names(BUILD / part, "--defined-only"):

@@ -39,7 +39,7 @@ TRITONSERVER_Error *TRITONBACKEND_Initialize(TRITONBACKEND_Backend *backend)
 TRITONSERVER_Error *TRITONBACKEND_Finalize(TRITONBACKEND_Backend *backend)
 {
   (void)backend;
-  return backend_is("finalize") ? faulty_error("finalize") : NULL;
+  return backend_is("finalize") || backend_is("attribute") ? faulty_error("finalize") : NULL;
 }
 
 TRITONSERVER_Error *TRITONBACKEND_GetBackendAttribute(TRITONBACKEND_Backend *backend,

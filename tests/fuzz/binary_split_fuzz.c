@@ -42,7 +42,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
   infer_request_json request;
   error *e = infer_request_json_read((slice){body, json_size}, MAX_DATA, NULL, &a, &request);
   if (e == NULL)
-    e = binary_tensors_split(&request, binary);
+    e = binary_tensors_split(&request, "m", binary);
   if (e == NULL)
     check_shares(&request, binary);
   else

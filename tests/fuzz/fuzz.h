@@ -65,6 +65,22 @@ static inline slice fuzz_take_until(fuzz_input *input, char separator)
   return taken;
 }
 
+// How many elements a tensor of BYTES has, which must be whole: each a length and its bytes.
+static inline uint64_t fuzz_count_strings(const void *data, size_t size)
+{
+  uint64_t count = 0;
+  const char *at = data;
+  for (size_t left = size; left > 0; count++) {
+    uint32_t length;
+    CHECK(left >= sizeof(length));
+    memcpy(&length, at, sizeof(length));
+    CHECK(length <= left - sizeof(length));
+    at += sizeof(length) + length;
+    left -= sizeof(length) + length;
+  }
+  return count;
+}
+
 // A copy for free(), with a NUL and `zeroes` more behind it; a sanitizer sees its end.
 static inline char *fuzz_copy(slice text, size_t zeroes)
 {

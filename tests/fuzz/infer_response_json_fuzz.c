@@ -160,13 +160,30 @@ static void check_output(const json_t *reply, const response_output_json *o)
     check_element(o, i, &bytes, json_array_get(data, i));
 }
 
-// NaN and infinities are words that JSON does not have.
-static bool has_words(const infer_response_json *r)
+// Of whole elements of BYTES.
+static bool is_utf8(const char *at, size_t size)
+{
+  while (size > 0) {
+    const size_t length = (size_t)little_endian(at, 4);
+    for (size_t i = 0, step; i < length; i += step)
+      if ((step = text_utf8_length(at + 4 + i, length - i)) == 0)
+        return false;
+    at += 4 + length;
+    size -= 4 + length;
+  }
+  return true;
+}
+
+// NaN and infinities are words that JSON does not have, and strings that are not UTF-8 go out as
+// they are.
+static bool is_no_json(const infer_response_json *r)
 {
   const response_output_json *o = &r->outputs[0];
   const size_t size = protocol_datatype_size(o->datatype);
   if (r->parameters[0].type == TRITONSERVER_PARAMETER_DOUBLE &&
       !isfinite(r->parameters[0].value.number))
+    return true;
+  if (o->form == RESPONSE_DATA_JSON && size == 0 && !is_utf8(o->data, o->data_size))
     return true;
   for (size_t i = 0; o->form == RESPONSE_DATA_JSON && size > 0 && i < o->data_size / size; i++)
     if (!isfinite(element_value(o->datatype, (const char *)o->data + i * size)))
@@ -182,12 +199,11 @@ static void check_reply(const infer_response_json *r)
   error *e = infer_response_json_write(r, NULL, &text);
   if (e != NULL) {
     CHECK(size == 0 || o->data_size != (size_t)o->shape[0] * size);
-    CHECK(error_get_code(e) == ERROR_INTERNAL ||
-          (size == 0 && error_get_code(e) == ERROR_INVALID_ARG)); // an element that is no UTF-8
+    CHECK(error_get_code(e) == ERROR_INTERNAL);
     error_free(e);
     return;
   }
-  if (has_words(r))
+  if (is_no_json(r))
     return;
   json_error_t where;
   const size_t flags = JSON_ALLOW_NUL | JSON_REJECT_DUPLICATES | JSON_DECODE_INT_AS_REAL;

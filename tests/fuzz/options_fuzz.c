@@ -97,6 +97,8 @@ static bool append_value(buffer *out, const daemon_options *options, const optio
     buffer_append_text(out, *(const bool *)field ? "true" : "false");
     break;
   case OPTION_INTEGER:
+  case OPTION_COUNT:
+  case OPTION_PORT:
     buffer_append_format(out, "%" PRId64, *(const int64_t *)field);
     break;
   case OPTION_DOUBLE:
@@ -118,8 +120,6 @@ static bool append_value(buffer *out, const daemon_options *options, const optio
     }
     buffer_append_char(out, ']');
     break;
-  case OPTION_UNSUPPORTED:
-    break;
   }
   return utf8;
 }
@@ -137,8 +137,7 @@ static bool append_yaml(buffer *out, const daemon_options *options)
 {
   for (size_t i = 0; i < option_count; i++) {
     const option *o = &option_table[i];
-    if (o->kind == OPTION_UNSUPPORTED || is_synonym(o) || strcmp(o->name, "config") == 0 ||
-        strcmp(o->name, "help") == 0)
+    if (is_synonym(o) || strcmp(o->name, "config") == 0 || strcmp(o->name, "help") == 0)
       continue;
     buffer_append_format(out, "%s: ", o->name);
     if (!append_value(out, options, o))
@@ -171,7 +170,7 @@ static void check_ranges(const daemon_options *options)
   for (size_t i = 0; i < option_count; i++) {
     const option *o = &option_table[i];
     const void *field = field_of(options, o);
-    if (o->kind == OPTION_INTEGER)
+    if (o->kind == OPTION_INTEGER || o->kind == OPTION_COUNT || o->kind == OPTION_PORT)
       CHECK(*(const int64_t *)field >= o->least && *(const int64_t *)field <= o->most);
     if (o->kind == OPTION_DOUBLE)
       CHECK(*(const double *)field >= 0 && *(const double *)field <= 1e15);

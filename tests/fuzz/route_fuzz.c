@@ -2,8 +2,11 @@
 // are read a second time here, in the plainest way.
 #include "frontend/http/headers.h"
 #include "frontend/http/routes.h"
+#include "frontend/protocol/peer.h"
 #include "fuzz.h"
 
+#include <arpa/inet.h>
+#include <ctype.h>
 #include <errno.h>
 #include <strings.h>
 
@@ -118,6 +121,11 @@ static slice trimmed(slice text)
   return text;
 }
 
+static bool is_named(slice name, const char *expected)
+{
+  return name.size == strlen(expected) && strncasecmp(name.data, expected, name.size) == 0;
+}
+
 static void check_number(slice text)
 {
   const header_number number = headers_number(text);
@@ -168,16 +176,68 @@ static void check_accepted(slice value)
   CHECK(weighted || accepted == (first == CODING_UNKNOWN ? CODING_IDENTITY : first));
 }
 
+// ---- where a request comes from ----
+
+// "localhost" or a loopback address, behind which the last ':' may be that of a port.
+static bool is_ours(char *text)
+{
+  struct in_addr v4;
+  struct in6_addr v6;
+  char *colon = strrchr(text, ':');
+  size_t length = strlen(text);
+  if (colon != NULL && (colon == text || text[length - 1] != ']')) {
+    size_t digits = strspn(colon + 1, "0123456789");
+    if (digits == 0 || digits > 5 || colon[1 + digits] != '\0' || atol(colon + 1) > 65535)
+      return false;
+    *colon = '\0';
+    length = strlen(text);
+  }
+  if (strcasecmp(text, "localhost") == 0)
+    return true;
+  if (text[0] != '[' || text[length - 1] != ']')
+    return inet_pton(AF_INET, text, &v4) == 1 && strncmp(text, "127.", 4) == 0;
+  text[length - 1] = '\0';
+  if (inet_pton(AF_INET6, text + 1, &v6) != 1)
+    return false;
+  static const uint8_t one[16] = {[15] = 1}, mapped[13] = {[10] = 255, [11] = 255, [12] = 127};
+  return memcmp(&v6, one, 16) == 0 || memcmp(&v6, mapped, 13) == 0;
+}
+
+static void check_host(slice text)
+{
+  char *copy = fuzz_copy(text, 0);
+  bool has_zero = text.size > 0 && memchr(text.data, '\0', text.size) != NULL;
+  CHECK(peer_names_this_machine(text) == (!has_zero && is_ours(copy)));
+  free(copy);
+}
+
+// Case, '_' and gRPC's "-bin" hide no field of a proxy.
+static void check_proxy_field(slice name)
+{
+  char *other = fuzz_copy(name, 4);
+  bool is_proxy = peer_is_proxy_field(name);
+  for (size_t i = 0; i < name.size; i++)
+    other[i] = (char)(other[i] == '-'   ? '_'
+                      : other[i] == '_' ? '-'
+                                        : toupper((unsigned char)other[i]));
+  bool is_binary = name.size > 4 && (memcmp(other + name.size - 4, "_BIN", 4) == 0 ||
+                                     memcmp(other + name.size - 4, "-BIN", 4) == 0);
+  CHECK(is_binary || peer_is_proxy_field((slice){other, name.size}) == is_proxy);
+  memcpy(other + name.size, "-bin", 4);
+  CHECK(is_binary || !is_proxy || peer_is_proxy_field((slice){other, name.size + 4}));
+  CHECK(!is_named(name, "Via") || is_proxy);
+  CHECK(name.size < 11 || strncasecmp(name.data, "X-Forwarded", 11) != 0 || is_proxy);
+  CHECK(!is_named(name, "Host") || !is_proxy);
+  free(other);
+}
+
+// ---- framing ----
+
 // What the fields of a request say of its framing.
 typedef struct framing {
   size_t count, lengths, inference_lengths, transfer_codings, chunked;
   slice length;
 } framing;
-
-static bool is_named(slice name, const char *expected)
-{
-  return name.size == strlen(expected) && strncasecmp(name.data, expected, name.size) == 0;
-}
 
 static void note_field(framing *f, slice name, slice value)
 {
@@ -218,6 +278,8 @@ static void check_fields(fuzz_input *lines)
     const slice value = {(const char *)rest.data, rest.size};
     headers_add(&headers, name, value);
     note_field(&seen, name, value);
+    check_host(trimmed(value));
+    check_proxy_field(name);
     check_number(trimmed(value));
     if (value.size > 0)
       check_accepted(value);

@@ -4,17 +4,29 @@ from seed import Seed, e2e, unit
 HTTP = "src/frontend/http"
 
 PATHS = [
-    Seed("paths_not_beneath", "path control: paths may leave the repository (2023-31036, 2026-24147, 2026-47606)",
+    Seed("paths_not_beneath", "path control: paths may leave the repository under --secure (2023-31036, 2026-24147, 2026-47606)",
          "src/base/files.c",
-         ".resolve = RESOLVE_BENEATH | RESOLVE_NO_MAGICLINKS,", ".resolve = RESOLVE_NO_MAGICLINKS,",
-         unit("base_test")),
+         "[FILE_LINKS_KEPT] = RESOLVE_BENEATH,", "[FILE_LINKS_KEPT] = 0,",
+         unit("files_test")),
+    Seed("uploads_links_followed", "path control: links among files that came with a request are followed", "src/base/files.c",
+         "[FILE_LINKS_NONE] = RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS,", "[FILE_LINKS_NONE] = RESOLVE_BENEATH,",
+         unit("files_test")),
+    Seed("requests_paths_taken", "path control: a request's configuration names any file", "src/config/request_paths.c",
+         " || files_stays_below(path) || ", " || true || ",
+         e2e("test_repository.py", "request_names")),
+    Seed("link_elsewhere_unseen", "a link that leads elsewhere is no change", "src/base/file_stamp.c",
+         "entry.is_link ? entry.identity : 0", "0",
+         unit("files_test")),
+    Seed("lost_and_found_is_a_model", "folders that are no models end the start", "src/core/lifecycle.c",
+         "  if (e != NULL || is_model)\n    return false;", "  if (e != NULL || !is_model)\n    return false;",
+         e2e("test_repository.py", "no_models and nereid")),
     Seed("parent_looked_at", "path control: the kind of '..' is told without asking the kernel to stay beneath",
          "src/base/files.c",
          " && strcmp(relative, \"..\") != 0", "",
-         unit("base_test")),
+         unit("files_test")),
     Seed("backends_paths_not_beneath", "path control: a backend's paths may leave the repository (2025-23268, 2026-47630)",
-         "backends/common/backend_file.c",
-         ".resolve = RESOLVE_BENEATH | RESOLVE_NO_MAGICLINKS,", ".resolve = RESOLVE_NO_MAGICLINKS,",
+         "src/core/model.c",
+         "files_open_root(m->repository, m->links, &root)", "files_open_root(m->repository, &file_policy_anywhere, &root)",
          e2e("test_safety_paths.py", "exchanged")),
     Seed("slash_in_a_models_name", "path control: the check of a model's name is dropped (2026-24208)",
          "src/repository/repository.c",
@@ -24,8 +36,8 @@ PATHS = [
          "  return (dots == 1 || dots == 2) && is_blank(name + dots);", "  return (dots == 1 || dots == 2) && name[dots] == '\\0';",
          e2e("test_safety_paths.py", "bad_names")),
     Seed("fifo_opened", "a FIFO is opened for real", "src/base/files.c",
-         "  if (kind_of(status.st_mode) != kind)", "  if (kind == FILE_FOLDER && kind_of(status.st_mode) != kind)",
-         e2e("test_safety_repository.py", "bad_files")),
+         "  if (!S_ISREG(status.st_mode))\n    return wrong_kind(relative, FILE_REGULAR);\n", "",
+         unit("files_test")),
 ]
 
 CONFIGURATION = [
@@ -39,6 +51,15 @@ CONFIGURATION = [
          "text_to_int64(slice_of(text), &value) && value >= o->least && value <= o->most",
          "text_to_int64(slice_of(text), &value) && value >= o->least",
          e2e("test_flags.py", "mistake")),
+]
+
+LIBRARIES = [
+    Seed("library_of_strangers", "a library is opened that anybody could have put there", "backends/common/framework_search.c",
+         "(h->checks && !is_safe(h, full, path))", "(h->checks && is_safe(h, full, path) && false)",
+         unit("framework_search_test")),
+    Seed("library_of_another_user", "--secure opens a library that belongs to another user", "backends/common/framework_search.c",
+         "status->st_uid != 0 && status->st_uid != geteuid()", "false",
+         unit("framework_search_test")),
 ]
 
 REQUESTS = [
@@ -68,7 +89,7 @@ REQUESTS = [
          "output->memory = block_allocate_zeroed(size);", "output->memory = block_allocate(size);",
          e2e("test_safety_backend.py", "not_filled")),
     Seed("rows_of_another", "response to the wrong client: rows of a batch are dealt from the first", "backends/onnxruntime/onnx_execute.c",
-         "    begin += batching ? count : 0;", "    begin += 0;",
+         "    begin += wanted;", "    begin += 0;",
          e2e("test_onnxruntime.py", "own_answer")),
     Seed("answers_out_of_order", "response to the wrong client: answers leave before their turn", "src/schedule/ordering.c",
          "    o->head = slot->next;\n    if (o->head == NULL)\n      o->tail = NULL;", "    o->head = slot->next;",
@@ -89,12 +110,19 @@ REQUESTS = [
          "    timekeeper_arm(s->timekeeper, &s->timer, arm_ns);", "    ;",
          unit("scheduler_test")),
     Seed("success_twice", "counter wrong: a success counts twice", "src/request/statistics.c",
-         "  add_duration(&s->success, single_writer, whole);",
-         "  add_duration(&s->success, single_writer, whole);\n  add_duration(&s->success, single_writer, whole);",
+         "  add_duration(&s->success, single_writer, ns[LATENCY_REQUEST]);",
+         "  add_duration(&s->success, single_writer, ns[LATENCY_REQUEST]);\n"
+         "  add_duration(&s->success, single_writer, ns[LATENCY_REQUEST]);",
          e2e("test_http.py", "statistics_count")),
     Seed("failure_uncounted", "counter wrong: a refused request does not count", "src/core/infer.c",
-         "  count_failure(r, reason);\n  return e;", "  (void)reason;\n  return e;",
+         "  statistics_count_refusal(&r->target->shared_statistics, reason);\n  return e;", "  (void)reason;\n  return e;",
          e2e("test_metrics.py", "counters_count")),
+    Seed("quantile_of_all_time", "summary wrong: what is old is not forgotten", "src/metrics/sliding_quantiles.c",
+         "now - epoch < SLIDING_QUANTILES_SLICES", "now - epoch < 1000",
+         unit("metrics_test")),
+    Seed("label_out_of_place", "scrape broken: a label is put into another one's value", "src/metrics/exposition.c",
+         "at += labels.data[at] == '\\\\' ? 2 : 1;", "at++;",
+         unit("metrics_test")),
     Seed("request_lost_at_the_stop", "request lost: a connection with unread bytes is closed at the stop", f"{HTTP}/connections.c",
          "(state != CONNECTION_IDLE && state != CONNECTION_HEADERS) || has_unread_bytes(c))",
          "(state != CONNECTION_IDLE && state != CONNECTION_HEADERS))",
@@ -134,7 +162,7 @@ RESOURCES = [
          "int copy = fcntl(socket_fd, F_DUPFD_CLOEXEC, 0);", "int copy = socket_fd;",
          e2e("test_safety_smuggling.py", "ambiguous")),
     Seed("folder_left_open", "descriptor leak: a model's folder (2026-47478)", "src/repository/repository.c",
-         "  if (folder->descriptor >= 0)\n    close(folder->descriptor);\n", "",
+         "  file_root_close(&folder->root);\n", "",
          e2e("test_faults.py", "reload and short")),
     Seed("instance_not_joined", "thread leak: an instance's thread is not waited for", "src/core/instance.c",
          "    pthread_join(i->thread, NULL);", "    pthread_detach(i->thread);",
@@ -162,9 +190,9 @@ RACES = [
          "  while (entry->busy)\n    pthread_cond_wait(&entry->idle, &entry->lock);\n", "",
          unit("lifecycle_test", "tsan")),
     Seed("queue_unlocked", "race: the number of pending requests is read without the lock (2025-33254)", "src/schedule/scheduler.c",
-         "  pthread_mutex_lock(&s->lock);\n  if (s->stopped) {\n    pthread_mutex_unlock(&s->lock);\n    *reason = REFUSAL_STOPPED;\n"
-         "    return false;\n  }\n",
-         "  if (s->stopped) {\n    *reason = REFUSAL_STOPPED;\n    return false;\n  }\n  pthread_mutex_lock(&s->lock);\n",
+         "  pthread_mutex_lock(&s->lock);\n  if (!push(s, item, now_ns, reason)) {",
+         "  if (s->stopped) {\n    *reason = REFUSAL_STOPPED;\n    return false;\n  }\n  pthread_mutex_lock(&s->lock);\n"
+         "  if (!push(s, item, now_ns, reason)) {",
          unit("scheduler_test", "tsan")),
     Seed("exchange_unlocked", "race: a request ends while the watcher cancels it (2025-23322)", f"{HTTP}/connections.c",
          "  LOCK_SCOPE(&c->exchange_mutex);\n  c->exchange = x;", "  c->exchange = x;",
@@ -183,4 +211,4 @@ BLOCKING = [
          e2e("test_lifecycle.py", "slow_to_say")),
 ]
 
-ALL = PATHS + CONFIGURATION + REQUESTS + RESOURCES + RACES + BLOCKING
+ALL = PATHS + CONFIGURATION + LIBRARIES + REQUESTS + RESOURCES + RACES + BLOCKING

@@ -193,56 +193,6 @@ static void who_drops_the_last_reference_sees_what_the_others_wrote(void **state
   }
 }
 
-static file_kind kind_of(int folder, const char *relative)
-{
-  file_kind kind;
-  assert_null(files_kind(folder, relative, &kind));
-  return kind;
-}
-
-static void files_outside_the_root_cannot_be_reached(void **state)
-{
-  (void)state;
-  char root[] = "/tmp/nereid-files-XXXXXX";
-  assert_non_null(mkdtemp(root));
-  char path[128];
-  snprintf(path, sizeof(path), "%s/inside", root);
-  assert_int_equal(mkdir(path, 0700), 0);
-  snprintf(path, sizeof(path), "%s/secret", root);
-  FILE *file = fopen(path, "w");
-  assert_non_null(file);
-  fputs("secret", file);
-  fclose(file);
-  snprintf(path, sizeof(path), "%s/inside/link", root);
-  assert_int_equal(symlink("../secret", path), 0);
-  snprintf(path, sizeof(path), "%s/inside", root);
-  AUTO_CLOSE int folder = -1;
-  AUTO_CLOSE int outer = -1;
-  assert_null(files_open_root(path, &folder));
-  assert_null(files_open_root(root, &outer));
-  assert_int_equal(kind_of(outer, "inside"), FILE_FOLDER);
-  assert_int_equal(kind_of(outer, "secret"), FILE_REGULAR);
-  assert_int_equal(kind_of(outer, "inside/link"), FILE_REGULAR);
-  snprintf(path, sizeof(path), "%s/secret", root);
-  const char *attempts[] = {
-      "../secret", "link", "./../secret", "x/../../secret", path, "/proc/self/root/etc/passwd",
-      ".."};
-  for (size_t i = 0; i < sizeof(attempts) / sizeof(attempts[0]); i++) {
-    AUTO_BUFFER buffer content = BUFFER_EMPTY;
-    error *e = files_read(folder, attempts[i], 100, &content);
-    assert_non_null(e);
-    assert_int_equal(content.size, 0);
-    assert_int_equal(kind_of(folder, attempts[i]), FILE_ABSENT);
-    error_free(e);
-  }
-  unlink(path);
-  snprintf(path, sizeof(path), "%s/inside/link", root);
-  unlink(path);
-  snprintf(path, sizeof(path), "%s/inside", root);
-  rmdir(path);
-  rmdir(root);
-}
-
 int main(void)
 {
   const struct CMUnitTest tests[] = {
@@ -254,7 +204,6 @@ int main(void)
       cmocka_unit_test(a_text_is_replaced_even_by_its_own_end),
       cmocka_unit_test(errors_keep_their_code_when_wrapped),
       cmocka_unit_test(who_drops_the_last_reference_sees_what_the_others_wrote),
-      cmocka_unit_test(files_outside_the_root_cannot_be_reached),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

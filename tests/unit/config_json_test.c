@@ -31,9 +31,9 @@ static void read_data(const char *name, const char *suffix, buffer *content)
 {
   char file[64];
   snprintf(file, sizeof(file), "%s%s", name, suffix);
-  int folder AUTO_CLOSE = -1;
-  assert_null(files_open_root(CONFIG_DATA, &folder));
-  AUTO_ERROR error *e = files_read(folder, file, 1 << 20, content);
+  AUTO_ROOT file_root folder = FILE_ROOT_CLOSED;
+  assert_null(files_open_root(CONFIG_DATA, &file_policy_anywhere, &folder));
+  AUTO_ERROR error *e = files_read(&folder, file, 1 << 20, content);
   if (e != NULL)
     fail_msg("%s: %s", file, error_message(e));
   while (content->size > 0 && content->data[content->size - 1] == '\n')
@@ -49,9 +49,9 @@ static Inference__ModelConfig *completed(const char *name)
   error *e = config_read_text(buffer_view(&text), name, &config);
   if (e != NULL)
     fail_msg("%s", error_message(e));
-  int folder AUTO_CLOSE = -1;
-  assert_null(files_open_root(CONFIG_DATA, &folder));
-  assert_null(config_set_defaults(config, name, folder));
+  AUTO_ROOT file_root folder = FILE_ROOT_CLOSED;
+  assert_null(files_open_root(CONFIG_DATA, &file_policy_anywhere, &folder));
+  assert_null(config_set_defaults(config, name, &folder));
   assert_null(config_normalize_instance_groups(config, NULL, 0, (config_gpus){0}));
   return config;
 }

@@ -35,7 +35,7 @@ static Inference__ModelConfig *read_text(const char *text)
 // spaces.
 typedef struct model_folder {
   char path[64];
-  int descriptor;
+  file_root root;
 } model_folder;
 
 static model_folder make_folder(const char *entries)
@@ -60,27 +60,28 @@ static model_folder make_folder(const char *entries)
       close(file);
     }
   }
-  assert_null(files_open_root(folder.path, &folder.descriptor));
+  assert_null(files_open_root(folder.path, &file_policy_anywhere, &folder.root));
   return folder;
 }
 
 static void remove_folder(int parent, const char *name)
 {
-  int folder = openat(parent, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  file_root folder = {openat(parent, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC),
+                      &file_policy_anywhere};
   string_list names = {0};
-  AUTO_ERROR error *e = files_list(folder, ".", &names);
+  AUTO_ERROR error *e = files_list(&folder, ".", &names);
   for (size_t i = 0; i < names.count; i++) {
-    if (unlinkat(folder, names.items[i], 0) != 0)
-      remove_folder(folder, names.items[i]);
+    if (unlinkat(folder.descriptor, names.items[i], 0) != 0)
+      remove_folder(folder.descriptor, names.items[i]);
   }
   string_list_fini(&names);
-  close(folder);
+  file_root_close(&folder);
   unlinkat(parent, name, AT_REMOVEDIR);
 }
 
 static void free_folder(model_folder *folder)
 {
-  close(folder->descriptor);
+  file_root_close(&folder->root);
   remove_folder(AT_FDCWD, folder->path);
 }
 
@@ -123,7 +124,7 @@ static void backend_platform_and_file_are_found_from_each_other_and_from_the_fil
   for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
     AUTO_CONFIG Inference__ModelConfig *config = read_text(cases[i].text);
     model_folder folder = make_folder(cases[i].files);
-    AUTO_ERROR error *e = config_infer_backend(config, cases[i].model, folder.descriptor);
+    AUTO_ERROR error *e = config_infer_backend(config, cases[i].model, &folder.root);
     free_folder(&folder);
     assert_null(e);
     assert_string_equal(config->backend, cases[i].backend);
@@ -139,7 +140,7 @@ static void a_model_that_nothing_tells_about_has_no_backend(void **state)
   for (size_t i = 0; i < sizeof(folders) / sizeof(folders[0]); i++) {
     AUTO_CONFIG Inference__ModelConfig *config = config_new();
     model_folder folder = make_folder(folders[i]);
-    AUTO_ERROR error *e = config_set_defaults(config, "m", folder.descriptor);
+    AUTO_ERROR error *e = config_set_defaults(config, "m", &folder.root);
     free_folder(&folder);
     assert_non_null(e);
     assert_int_equal(error_get_code(e), ERROR_INVALID_ARG);

@@ -62,7 +62,7 @@ static void one_bad_setting_changes_nothing(void **state)
       {{"log_verbose_level", LOG_SETTING_INTEGER, {.integer = INT64_C(1) << 31}},
        ERROR_INVALID_ARG},
       {{"log_verbose_level", LOG_SETTING_BOOL, {.boolean = true}}, ERROR_INVALID_ARG},
-      {{"log_format", LOG_SETTING_TEXT, {.text = "iso8601"}}, ERROR_UNAVAILABLE},
+      {{"log_format", LOG_SETTING_TEXT, {.text = "iso8601"}}, ERROR_INVALID_ARG},
       {{"log_format", LOG_SETTING_OTHER, {0}}, ERROR_INVALID_ARG},
   };
   for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
@@ -73,6 +73,23 @@ static void one_bad_setting_changes_nothing(void **state)
     error_free(e);
     assert_true(now().info);
   }
+}
+
+static void all_bad_settings_are_told(void **state)
+{
+  (void)state;
+  const log_setting bad[] = {
+      {.name = "log_format", .kind = LOG_SETTING_TEXT, .value.text = "x"},
+      {.name = "unknown", .kind = LOG_SETTING_OTHER},
+      {.name = "log_info", .kind = LOG_SETTING_INTEGER, .value.integer = 1},
+      {.name = "log_error", .kind = LOG_SETTING_BOOL, .value.boolean = false},
+  };
+  error *e = log_settings_change(bad, 4);
+  assert_int_equal(error_get_code(e), ERROR_INVALID_ARG);
+  assert_string_equal(error_message(e), "expected a boolean for 'log_info'; invalid argument for "
+                                        "--log_format, got: x");
+  error_free(e);
+  assert_true(now().error);
 }
 
 static void a_record_is_one_line_whatever_is_in_it(void **state)
@@ -129,6 +146,7 @@ int main(void)
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(only_what_is_named_changes),
       cmocka_unit_test(one_bad_setting_changes_nothing),
+      cmocka_unit_test(all_bad_settings_are_told),
       cmocka_unit_test(a_record_is_one_line_whatever_is_in_it),
       cmocka_unit_test(a_record_reads_as_the_documentation_says),
   };

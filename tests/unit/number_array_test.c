@@ -190,18 +190,18 @@ static void counts_are_checked_as_in_short_arrays(void **state)
 {
   (void)state;
   array a = make_array(", ", 0);
-  assert_refused(
-      &a, COUNT - 1,
-      "Unable to parse 'data': Shape does not match true shape of 'data' field: expected "
-      "999999 elements, got at least 1000000");
-  assert_refused(
-      &a, COUNT + 1,
-      "Unable to parse 'data': Shape does not match true shape of 'data' field: expected "
-      "1000001 elements, got 1000000");
-  assert_refused(
-      &a, 100,
-      "Unable to parse 'data': Shape does not match true shape of 'data' field: expected "
-      "100 elements, got at least 101");
+  assert_refused(&a, COUNT - 1,
+                 "Unable to parse 'data': Shape does not match true shape of 'data' field: data: "
+                 "expected "
+                 "999999 elements, got at least 1000000");
+  assert_refused(&a, COUNT + 1,
+                 "Unable to parse 'data': Shape does not match true shape of 'data' field: data: "
+                 "expected "
+                 "1000001 elements, got 1000000");
+  assert_refused(&a, 100,
+                 "Unable to parse 'data': Shape does not match true shape of 'data' field: data: "
+                 "expected "
+                 "100 elements, got at least 101");
   free_array(&a);
 }
 

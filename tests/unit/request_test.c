@@ -174,6 +174,25 @@ static void each_mistake_is_named_in_tritons_words(void **state)
        "36"},
       {"A",
        TRITONSERVER_TYPE_FP32,
+       {0, 5, 2},
+       3,
+       0,
+       "[request id: r7] input byte size mismatch for input 'A' for model 'm'. Expected 40, got "
+       "0: its batch dimension is 0, expected at least 1"},
+      {"A",
+       TRITONSERVER_TYPE_FP32,
+       {0, 5, 2},
+       3,
+       40,
+       "[request id: r7] inference request batch-size must be >= 1 for 'm', got 0 for input 'A'"},
+      {"A",
+       TRITONSERVER_TYPE_FP32,
+       {0, 0, 2},
+       3,
+       0,
+       "[request id: r7] inference request batch-size must be >= 1 for 'm', got 0 for input 'A'"},
+      {"A",
+       TRITONSERVER_TYPE_FP32,
        {1, INT64_MAX, 2},
        3,
        40,
@@ -230,10 +249,8 @@ static void inputs_and_outputs_are_named_once_and_exist(void **state)
                       "[request id: <id_unknown>] input 'A' already exists in request");
   error_free(e);
   assert_null(request_add_output(r, "Y"));
-  e = request_add_output(r, "Y");
-  assert_string_equal(error_message(e),
-                      "[request id: <id_unknown>] output 'Y' already exists in request");
-  error_free(e);
+  assert_null(request_add_output(r, "Y")); // once more is once
+  assert_int_equal(r->requested_output_count, 1);
   assert_null(request_add_output(r, "Z"));
   expect_refusal(r, "unexpected inference output 'Z' for model 'm'");
   assert_null(request_remove_output(r, "Z"));
@@ -341,10 +358,93 @@ static void a_reshape_shows_the_backend_another_shape(void **state)
       response_add_output(answer, "Y", TRITONSERVER_TYPE_INT8, (int64_t[]){2, 5}, 2, &output));
   assert_int_equal(output->dim_count, 3);
   assert_memory_equal(output->dims, ((int64_t[]){2, 5, 1}), 24);
-  error *e =
-      response_add_output(answer, "Y", TRITONSERVER_TYPE_INT8, (int64_t[]){2, 5}, 2, &output);
-  assert_string_equal(error_message(e), "model 'm' gave the output 'Y' twice in one response");
-  error_free(e);
+  // what it does not fit is left alone; a scalar has no batch
+  assert_null(
+      response_add_output(answer, "Y", TRITONSERVER_TYPE_INT8, (int64_t[]){2, 5, 3}, 3, &output));
+  assert_int_equal(output->dim_count, 3);
+  assert_memory_equal(output->dims, ((int64_t[]){2, 5, 3}), 24);
+  assert_null(response_add_output(answer, "Y", TRITONSERVER_TYPE_INT8, NULL, 0, &output));
+  assert_int_equal(output->dim_count, 0);
+  response_free(answer);
+  request_free(r);
+  free_fixture(f);
+}
+
+static void add_output(response *answer, const char *name, TRITONSERVER_DataType type,
+                       const int64_t *dims, uint32_t dim_count, const char *refusal)
+{
+  response_output *output = NULL;
+  AUTO_ERROR error *e = response_add_output(answer, name, type, dims, dim_count, &output);
+  if (refusal == NULL) {
+    assert_null(e);
+    assert_int_equal(output->datatype, type);
+    assert_int_equal(output->dim_count, dim_count);
+    return;
+  }
+  assert_non_null(e);
+  assert_string_equal(error_message(e), refusal);
+}
+
+static uint64_t count_of(const fixture *f, size_t output)
+{
+  return f->target.signature.output_mismatches->counts[output];
+}
+
+static void outputs_of_another_type_or_shape_are_taken_and_counted(void **state)
+{
+  (void)state;
+  fixture *f = make_fixture("max_batch_size: 8 input { name: 'A' data_type: TYPE_INT8 dims: 1 } "
+                            "output { name: 'Y' data_type: TYPE_FP32 dims: [2, -1] } "
+                            "output { name: 'Z' data_type: TYPE_STRING dims: 1 }");
+  const int64_t fits[] = {3, 2, 7}, other[] = {3, 4, 7};
+  request *r = make_request(f);
+  add_input(r, "A", TRITONSERVER_TYPE_INT8, (int64_t[]){1, 1}, 2, zeros, 1);
+  assert_null(request_prepare(r));
+  response *answer;
+  assert_null(response_new(r->factory, &answer));
+  add_output(answer, "Z", TRITONSERVER_TYPE_BYTES, (int64_t[]){1, 1}, 2, NULL);
+  add_output(answer, "Y", TRITONSERVER_TYPE_FP32, fits, 3, NULL);
+  assert_int_equal(count_of(f, 0), 0);
+  add_output(answer, "Y", TRITONSERVER_TYPE_FP32, fits, 3, NULL); // twice
+  assert_int_equal(count_of(f, 0), 1);
+  add_output(answer, "Y", TRITONSERVER_TYPE_FP64, other, 3, NULL);
+  add_output(answer, "Y", (TRITONSERVER_DataType)99, fits, 1, NULL);
+  assert_int_equal(count_of(f, 0), 5); // each of these two is there twice, and of another form
+  assert_int_equal(count_of(f, 1), 0);
+  add_output(answer, "W", TRITONSERVER_TYPE_FP32, fits, 3,
+             "unexpected inference output 'W' for model 'm'");
+  assert_int_equal(count_of(f, 2), 1);
+  response_free(answer);
+  request_free(r);
+  free_fixture(f);
+}
+
+static void strict_outputs_refuse_what_is_not_as_configured(void **state)
+{
+  (void)state;
+  fixture *f = make_fixture("max_batch_size: 8 input { name: 'A' data_type: TYPE_INT8 dims: 1 } "
+                            "output { name: 'Y' data_type: TYPE_FP32 dims: [2, -1] }");
+  const int64_t fits[] = {3, 2, 7}, other[] = {3, 4, 7};
+  f->target.signature.strict_outputs = true;
+  request *r = make_request(f);
+  add_input(r, "A", TRITONSERVER_TYPE_INT8, (int64_t[]){1, 1}, 2, zeros, 1);
+  assert_null(request_prepare(r));
+  response *answer;
+  assert_null(response_new(r->factory, &answer));
+  add_output(answer, "Y", TRITONSERVER_TYPE_FP32, other, 3,
+             "output 'Y' of model 'm' is FP32 [3,4,7], the model's configuration says FP32 "
+             "[-1,2,-1]");
+  add_output(answer, "Y", (TRITONSERVER_DataType)99, NULL, 0,
+             "output 'Y' of model 'm' is <invalid> [], the model's configuration says FP32 "
+             "[-1,2,-1]");
+  add_output(answer, "W", TRITONSERVER_TYPE_FP32, fits, 3,
+             "model 'm' gave the output 'W', its configuration has none of that name");
+  add_output(answer, "Y", TRITONSERVER_TYPE_FP32, fits, 3, NULL);
+  add_output(answer, "Y", TRITONSERVER_TYPE_FP32, fits, 3,
+             "model 'm' gave the output 'Y' twice in one response");
+  assert_int_equal(answer->output_count, 1);
+  assert_int_equal(count_of(f, 0), 3);
+  assert_int_equal(count_of(f, 1), 1);
   response_free(answer);
   request_free(r);
   free_fixture(f);
@@ -370,6 +470,35 @@ static void a_second_final_response_is_dropped(void **state)
   error_free(e);
   request_release(r, TRITONSERVER_REQUEST_RELEASE_ALL);
   assert_int_equal(f->released, 1);
+  request_free(r);
+  free_fixture(f);
+}
+
+static void a_policys_data_stands_beside_the_usual_data(void **state)
+{
+  (void)state;
+  fixture *f = make_fixture("input { name: 'A' data_type: TYPE_INT8 dims: -1 } output { name: 'Y' "
+                            "data_type: TYPE_INT8 dims: 1 }");
+  request *r = make_request(f);
+  add_input(r, "A", TRITONSERVER_TYPE_INT8, (int64_t[]){3}, 1, zeros, 3);
+  error *e = request_append_policy_data(r, "B", (input_segment){.base = "x", .size = 1}, "p");
+  assert_non_null(e);
+  error_free(e);
+  for (int i = 0; i < 20; i++)
+    assert_null(request_append_policy_data(r, "A", (input_segment){.base = "xy", .size = 2}, "p"));
+  assert_null(request_append_policy_data(r, "A", (input_segment){.base = "", .size = 0}, "empty"));
+  assert_null(request_prepare(r));
+  const request_input *input = &r->inputs[0];
+  assert_int_equal(input->byte_size, 3);
+  assert_null(request_input_policy_data(input, NULL));
+  assert_null(request_input_policy_data(input, "q"));
+  const policy_data *data = request_input_policy_data(input, "p");
+  assert_true(data != NULL && data->byte_size == 40 && data->segment_count == 20);
+  assert_memory_equal(data->segments[19].base, "xy", 2);
+  data = request_input_policy_data(input, "empty");
+  assert_true(data != NULL && data->byte_size == 0 && data->segment_count == 0);
+  assert_null(request_remove_input_data(r, "A"));
+  assert_null(request_input_policy_data(&r->inputs[0], "p"));
   request_free(r);
   free_fixture(f);
 }
@@ -515,7 +644,10 @@ int main(void)
       cmocka_unit_test(lying_string_lengths_are_refused),
       cmocka_unit_test(a_raw_input_takes_type_and_shape_from_the_model),
       cmocka_unit_test(a_reshape_shows_the_backend_another_shape),
+      cmocka_unit_test(outputs_of_another_type_or_shape_are_taken_and_counted),
+      cmocka_unit_test(strict_outputs_refuse_what_is_not_as_configured),
       cmocka_unit_test(a_second_final_response_is_dropped),
+      cmocka_unit_test(a_policys_data_stands_beside_the_usual_data),
       cmocka_unit_test(data_in_many_pieces_adds_up),
       cmocka_unit_test(an_answer_without_an_end_gets_one_although_the_client_keeps_it),
       cmocka_unit_test(a_released_request_can_be_cancelled_but_not_answer),

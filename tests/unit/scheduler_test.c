@@ -117,6 +117,35 @@ static void a_full_level_refuses_and_others_do_not(void **state)
   scheduler_free(s);
 }
 
+static bool memory_is_short;
+void *__real_malloc(size_t size);
+
+void *__wrap_malloc(size_t size)
+{
+  return memory_is_short ? NULL : __real_malloc(size);
+}
+
+static void a_level_without_memory_is_told_as_that_and_not_as_a_full_queue(void **state)
+{
+  (void)state;
+  scheduler_config config = {.dynamic_batching = true,
+                             .max_batch_size = 8,
+                             .queue = {.priority_levels = 2, .default_priority_level = 1}};
+  scheduler *s = make(&config, NULL);
+  queue_item item = {.priority = 2};
+  refusal reason = REFUSAL_STOPPED;
+  memory_is_short = true;
+  bool queued = scheduler_enqueue(s, &item, &reason);
+  memory_is_short = false;
+  assert_false(queued);
+  assert_int_equal(reason, REFUSAL_NO_MEMORY);
+  assert_int_equal(scheduler_pending(s), 0);
+  queue_item *taken[16];
+  enqueue(s, &item); // it is the caller's still
+  assert_int_equal(try_take(s, taken), 1);
+  scheduler_free(s);
+}
+
 static void a_deadline_fires_on_time_while_every_instance_is_busy(void **state)
 {
   (void)state;
@@ -740,6 +769,7 @@ int main(void)
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(the_default_scheduler_gives_one_request_at_a_time_in_order),
       cmocka_unit_test(a_full_level_refuses_and_others_do_not),
+      cmocka_unit_test(a_level_without_memory_is_told_as_that_and_not_as_a_full_queue),
       cmocka_unit_test(a_deadline_fires_on_time_while_every_instance_is_busy),
       cmocka_unit_test(an_expired_request_is_never_taken_even_without_a_timekeeper),
       cmocka_unit_test(the_timer_is_cancelled_with_the_scheduler),

@@ -124,10 +124,11 @@ static void a_process_that_cannot_be_watched_keeps_nobody_waiting(void **state)
   for (int i = 0; i < PLAYED; i++)
     assert_int_equal(pipe2(lives[i], O_NONBLOCK), 0);
   assert_null(supervisor_new(&made));
-  assert_null(supervisor_start(made, none, none, quiet[0], quiet[1], &events, &users[0], &watched));
+  const worker_command command = {.arguments = none, .environment = none, .socket = quiet[0]};
+  assert_null(supervisor_start(made, &command, quiet[1], &events, &users[0], &watched));
   refuses = true;
   TRITONSERVER_Error *error =
-      supervisor_start(made, none, none, quiet[0], other_end, &events, &users[1], &unwatched);
+      supervisor_start(made, &command, other_end, &events, &users[1], &unwatched);
   assert_non_null(error); // and at once, though the process lives
   assert_non_null(strstr(TRITONSERVER_ErrorMessage(error), "cannot watch a Python worker"));
   assert_non_null(strstr(TRITONSERVER_ErrorMessage(error), strerror(ENOSPC)));

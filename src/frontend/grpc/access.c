@@ -1,5 +1,5 @@
-// Decides by address and metadata. A web page cannot speak gRPC to a port, so the host and origin
-// that HTTP looks at do not matter here.
+// Decides by address and metadata. A web page cannot speak gRPC to a port: there is no Origin to
+// look at.
 #include "frontend/grpc/access.h"
 
 #include "frontend/grpc/call.h"
@@ -7,8 +7,9 @@
 #include "frontend/grpc/server.h"
 #include "frontend/protocol/peer.h"
 
-static size_t look_up(const call *c, const char *name, slice *value)
+static size_t look_up(void *call_pointer, const char *name, slice *value)
 {
+  const call *c = call_pointer;
   size_t count = 0;
   for (size_t i = 0; i < c->metadata_count; i++)
     if (slice_equal_text(c->metadata[i].name, name) && count++ == 0)
@@ -16,50 +17,44 @@ static size_t look_up(const call *c, const char *name, slice *value)
   return count;
 }
 
-static size_t look_up_key(void *call_pointer, const char *name, slice *value)
-{
-  return look_up(call_pointer, name, value);
-}
-
-// Why the client does not count as being on this machine, or NULL.
+// Why the client does not count as being on this machine, or NULL. At a Unix socket the authority
+// is the path, or whatever the client's library has put there.
 static const char *why_stranger(const call *c)
 {
-  slice value;
-  if (!c->kept_connection->is_local)
+  static const char other_host[] = "its authority does not name localhost";
+  const grpc_connection *connection = c->kept_connection;
+  if (!connection->is_local)
     return "the client's address is not a loopback address";
-  for (size_t i = 0; peer_proxy_headers[i] != NULL; i++)
-    if (look_up(c, peer_proxy_headers[i], &value) > 0)
+  for (size_t i = 0; i < c->metadata_count; i++) {
+    const metadata *field = &c->metadata[i];
+    if (peer_is_proxy_field(field->name))
       return "a proxy forwarded it";
-  return NULL;
+    if (slice_equal_text(field->name, "host") && !peer_names_this_machine(field->value))
+      return other_host;
+  }
+  return connection->is_unix || peer_names_this_machine(c->authority) ? NULL : other_host;
 }
 
 void grpc_access_admit(call *c)
 {
-  const grpc_server_options *options = &c->server->options;
+  const access_policy *policy = c->server->options.access;
   route_category category = c->method->category;
-  bool has_key = options->restricted->of[category].header != NULL;
-  bool is_local_only = options->admin_local_only && route_category_is_admin(category) && !has_key;
-  const char *stranger = is_local_only ? why_stranger(c) : NULL;
-  if (!restrictions_admit(options->restricted, category, look_up_key, c))
+  if (!restrictions_admit(&policy->restricted, category, look_up, c))
     call_fail(c, GRPC_UNAVAILABLE, "This protocol is restricted, expecting header '%s'",
-              options->restricted->of[category].header);
-  else if (stranger != NULL)
-    call_fail(c, GRPC_PERMISSION_DENIED,
-              "'%s' calls are taken from this machine only, or with a key (--secure), and %s",
-              route_category_name(category), stranger);
+              policy->restricted.of[category].header);
+  else if (access_policy_is_closed(policy, category))
+    call_fail(c, GRPC_PERMISSION_DENIED, ACCESS_CLOSED_FORMAT, route_category_name(category));
 }
 
 bool grpc_access_is_code_refused(const call *c)
 {
-  return !c->server->options.allow_model_upload && why_stranger(c) != NULL;
+  return !access_policy_takes_code(c->server->options.access) && why_stranger(c) != NULL;
 }
 
 bool grpc_access_admit_code(call *c, const char *what)
 {
   if (!grpc_access_is_code_refused(c))
     return true;
-  call_fail(c, GRPC_PERMISSION_DENIED,
-            "%s is taken from this machine only, unless --allow-model-upload is given, and %s",
-            what, why_stranger(c));
+  call_fail(c, GRPC_PERMISSION_DENIED, ACCESS_NO_CODE_FORMAT, what, why_stranger(c));
   return false;
 }

@@ -1,4 +1,4 @@
-// Who may call what: keys, and admin methods from this machine only where that is asked for.
+// Who may call what (docs/security.md).
 #ifndef NEREID_FRONTEND_GRPC_ACCESS_H
 #define NEREID_FRONTEND_GRPC_ACCESS_H
 

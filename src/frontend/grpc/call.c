@@ -192,6 +192,8 @@ static bool take_known(call *c, slice name, slice value)
     c->refused |= !copy_slice(&c->arena, value, &c->path);
   else if (slice_equal(name, SLICE(":method")))
     c->is_post = slice_equal(value, SLICE("POST"));
+  else if (slice_equal(name, SLICE(":authority")))
+    c->refused |= !copy_slice(&c->arena, value, &c->authority);
   else if (slice_equal(name, SLICE("content-type")))
     c->is_grpc = is_grpc(value);
   else if (slice_equal(name, SLICE("grpc-timeout")))

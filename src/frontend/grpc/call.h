@@ -51,6 +51,7 @@ struct call {
   size_t metadata_count;
   size_t metadata_bytes; // as HPACK counts them
   slice path;
+  slice authority;
   bool is_post;
   bool is_grpc;          // by its content-type
   message_coding coding; // of compressed request messages

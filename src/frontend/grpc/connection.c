@@ -53,6 +53,7 @@ grpc_connection *grpc_connection_open(grpc_loop *l, int socket_fd,
   c->timer.fire = look_after;
   c->began_ns = c->heard_ns = c->moved_ns = grpc_loop_now_ns(l);
   c->is_local = peer_is_local((const struct sockaddr *)address);
+  c->is_unix = address->ss_family == AF_UNIX;
   peer_print((const struct sockaddr *)address, c->peer, sizeof(c->peer));
   // The timer is due at once, when the loop knows the connection; from here on it has its room.
   if (wire_init(&c->wire, socket_fd, c->server->tls) && session_begin(c) &&
@@ -279,6 +280,8 @@ void grpc_connection_readable(grpc_connection *c)
     ssize_t taken = http2.session_mem_recv(c->session, (const uint8_t *)buffer, (size_t)size);
     if (taken < 0) {
       front_log_verbose("the connection of %s is closed: %s", c->peer, http2.strerror((int)taken));
+      if (taken == NGHTTP2_ERR_BAD_CLIENT_MAGIC)
+        grpc_loop_note_protocol(c->loop);
       c->failed = true; // what nghttp2 has to say about it is still sent
     }
     if ((size_t)size < LOOP_READ_BYTES && !wire_holds_input(&c->wire))

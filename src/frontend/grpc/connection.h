@@ -41,6 +41,7 @@ struct grpc_connection {
   bool watches_output;
 
   bool is_local;              // the client is on this machine
+  bool is_unix;               // at a Unix socket
   char peer[PEER_TEXT_BYTES]; // its address
 
   call *calls; // list of the open ones

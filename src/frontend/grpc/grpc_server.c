@@ -10,7 +10,6 @@
 #include "frontend/protocol/front_log.h"
 #include "frontend/protocol/infer_tensors.h"
 #include "frontend/protocol/listener_limits.h"
-#include "frontend/protocol/reach.h"
 
 #include <stdlib.h>
 #include <unistd.h>
@@ -76,15 +75,15 @@ void grpc_server_connection_ended(grpc_server *g)
 
 static grpc_server *allocate(const grpc_server_options *options, TRITONSERVER_Server *server)
 {
-  static const restrictions open;
+  static const access_policy open;
   grpc_server *g = calloc(1, sizeof(*g));
   if (g == NULL)
     return NULL;
   g->options = *options;
   g->options.address = NULL;
   g->options.tls = NULL;
-  if (g->options.restricted == NULL)
-    g->options.restricted = &open;
+  if (g->options.access == NULL)
+    g->options.access = &open;
   g->options.connection_limit =
       listener_connection_limit("gRPC", options->connection_limit, OTHER_DESCRIPTORS);
   g->server = server;
@@ -121,25 +120,33 @@ error *grpc_server_new(const grpc_server_options *options, TRITONSERVER_Server *
     return error_no_memory();
   const listen_options where = {options->address, options->port, options->reuse_port,
                                 options->backlog, options->unix_mode};
-  bool loopback_only = false;
   error *failure = options->tls == NULL ? NULL : tls_context_new(options->tls, &g->tls);
   if (failure == NULL)
     failure = listen_open(&where, &g->listener);
   if (failure == NULL) {
-    loopback_only = reach_is_loopback_only(&g->listener);
+    g->reach = reach_of(g->options.access, g->options.shared_memory, &g->listener);
     failure = start(g, g->listener.socket_fd);
   }
   if (failure != NULL) {
     grpc_server_free(g);
     return failure;
   }
-  front_log_info("Started GRPCInferenceService at %s%s", g->listener.where,
-                 g->tls != NULL ? " with TLS" : "");
-  const reach rules = {g->options.restricted, g->options.shared_memory, g->options.admin_local_only,
-                       g->options.allow_model_upload};
-  reach_log(&rules, &g->listener, loopback_only);
+  front_log_info("Started %s at %s%s",
+                 g->options.access->is_admin ? "admin GRPC service" : "GRPCInferenceService",
+                 g->listener.where, g->tls != NULL ? " with TLS" : "");
+  reach_log(&g->reach, &g->listener);
   *result = g;
   return NULL;
+}
+
+const reach *grpc_server_reach(const grpc_server *g)
+{
+  return &g->reach;
+}
+
+const char *grpc_server_where(const grpc_server *g)
+{
+  return g->listener.where;
 }
 
 void grpc_server_announce_stop(grpc_server *g)

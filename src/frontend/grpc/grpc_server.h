@@ -5,8 +5,8 @@
 #define NEREID_FRONTEND_GRPC_GRPC_SERVER_H
 
 #include "base/error.h"
+#include "frontend/protocol/access_policy.h"
 #include "frontend/protocol/header_forward.h"
-#include "frontend/protocol/restricted.h"
 #include "frontend/protocol/shared_memory.h"
 #include "frontend/protocol/tls.h"
 #include "frontend/trace/trace.h"
@@ -18,6 +18,7 @@
 
 typedef struct access_log access_log;
 typedef struct grpc_server grpc_server;
+typedef struct reach reach;
 
 // A limit or timeout of 0 is off, unless the field says otherwise.
 typedef struct grpc_server_options {
@@ -32,10 +33,10 @@ typedef struct grpc_server_options {
   size_t max_inflight_bytes; // of all requests at one time, and as much again of their answers;
                              // 0: a quarter of the memory
 
-  const tls_identity *tls;        // borrowed until grpc_server_new returns
-  const restrictions *restricted; // borrowed, as the next two
-  const header_forward *forward;  // NULL: none
-  access_log *access_log;         // NULL: none; lives as long as the listener, as the next two
+  const tls_identity *tls;       // borrowed until grpc_server_new returns
+  const access_policy *access;   // borrowed, as the next two
+  const header_forward *forward; // NULL: none
+  access_log *access_log;        // NULL: none; lives as long as the listener, as the next two
   trace_service *trace;
   shared_memory *shared_memory; // of clients
 
@@ -53,9 +54,6 @@ typedef struct grpc_server_options {
   uint64_t body_timeout_ms;      // a request message that makes no progress
   uint64_t write_timeout_ms;     // a client that does not take its replies
   unsigned busy_poll_us;         // how long a loop polls for clients that come back at once
-
-  bool admin_local_only;   // admin categories are for clients on this machine
-  bool allow_model_upload; // loads may bring code from other machines
 } grpc_server_options;
 
 // Sets the defaults of docs/flags.md.
@@ -65,6 +63,11 @@ void grpc_server_options_init(grpc_server_options *options);
 // live until grpc_server_free has returned. Errors as http_server_new.
 error *grpc_server_new(const grpc_server_options *options, TRITONSERVER_Server *server,
                        grpc_server **result);
+
+// As http_server_reach.
+const reach *grpc_server_reach(const grpc_server *g);
+// As http_server_where.
+const char *grpc_server_where(const grpc_server *g);
 
 // Serves on, but says that it is not ready.
 void grpc_server_announce_stop(grpc_server *g);

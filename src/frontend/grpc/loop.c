@@ -74,7 +74,8 @@ struct grpc_loops {
   int listen_fd; // of the first loop's thread; -1 once it is closed
   bool accepts;  // it is watched; the same
   timer accept_again;
-  uint64_t told_ns; // when the log was told that accepting is paused; the same
+  _Atomic uint64_t told_ns;          // when the log was told that accepting is paused
+  _Atomic uint64_t protocol_told_ns; // and of another protocol's client
   busy_poll_limits polling;
   _Atomic unsigned turn; // whose turn to get a connection it is
   _Atomic bool draining;
@@ -98,6 +99,11 @@ timers *grpc_loop_timers(grpc_loop *l)
 uint64_t grpc_loop_now_ns(const grpc_loop *l)
 {
   return l->now_ns;
+}
+
+void grpc_loop_note_protocol(grpc_loop *l)
+{
+  listener_note_protocol(&l->all->protocol_told_ns, "gRPC", "HTTP/2");
 }
 
 char *grpc_loop_read_buffer(grpc_loop *l)

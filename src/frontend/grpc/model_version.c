@@ -1,22 +1,29 @@
-// One rule, two texts.
+// One rule, two texts. As in Triton the digits count, with blanks and a sign before them, and what
+// follows them does not: "1.0" is 1.
 #include "frontend/grpc/model_version.h"
 
 #include "base/text.h"
+
+#include <string.h>
 
 error *model_version_read(const char *text, int64_t *version)
 {
   *version = -1;
   if (text[0] == '\0')
     return NULL;
-  if (!text_to_int64(slice_of(text), version))
+  int64_t number;
+  const char *start = text + strspn(text, " \t\n\v\f\r");
+  size_t sign = *start == '-' || *start == '+';
+  if (!text_to_int64((slice){start, sign + strspn(start + sign, "0123456789")}, &number))
     return error_new(ERROR_INVALID_ARG,
                      "failed to get model version from specified version string '%.100s' (details: "
                      "stol), version should be an integral value > 0",
                      text);
-  if (*version < 0)
+  if (number < 0)
     return error_new(ERROR_INVALID_ARG,
                      "invalid model version specified '%s' , version should be an integral value "
                      "> 0",
                      text);
+  *version = number;
   return NULL;
 }

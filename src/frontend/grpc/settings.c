@@ -6,6 +6,7 @@
 #include "frontend/grpc/handlers.h"
 #include "frontend/grpc/proto/grpc_service.pb-c.h"
 #include "frontend/grpc/server.h"
+#include "frontend/protocol/ignored_settings.h"
 #include "frontend/protocol/log_settings.h"
 #include "frontend/trace/trace.h"
 
@@ -42,6 +43,15 @@ static error *read_setting(const trace_request *request, trace_key key, trace_up
   return trace_update_read(update, key, values, count);
 }
 
+static void warn_of_unknown(const trace_request *request)
+{
+  ignored_settings ignored = {0};
+  for (size_t i = 0; i < request->n_settings; i++)
+    if (!trace_key_is_known(request->settings[i]->key))
+      ignored_settings_add(&ignored, request->settings[i]->key);
+  ignored_settings_warn(&ignored, "trace");
+}
+
 static error *update_traces(trace_service *traces, const trace_request *request)
 {
   trace_update update = {0};
@@ -51,6 +61,7 @@ static error *update_traces(trace_service *traces, const trace_request *request)
     return trace_file_refused();
   for (size_t key = 0; key < TRACE_KEY_COUNT_OF_KEYS; key++)
     RETURN_IF_ERROR(read_setting(request, (trace_key)key, &update));
+  warn_of_unknown(request);
   return trace_service_update(traces, request->model_name, &update);
 }
 
@@ -192,7 +203,7 @@ static error *check_log_setting(const log_setting *s)
   if (strcmp(s->name, "log_format") == 0 && !log_settings_format_of(s->value.text, &format))
     return error_new(ERROR_INVALID_ARG, "invalid argument for log_format, got: %.256s",
                      s->value.text);
-  return NULL;
+  return log_settings_check(s, 1);
 }
 
 static error *change_log(const log_request *request, arena *a)
@@ -200,12 +211,13 @@ static error *change_log(const log_request *request, arena *a)
   log_setting *settings = arena_allocate_array(a, request->n_settings, sizeof(*settings));
   if (settings == NULL)
     return error_no_memory();
+  error *faults = NULL;
   for (size_t i = 0; i < request->n_settings; i++) { // the last of a name is found first
     const size_t from = request->n_settings - 1 - i;
     settings[i] = log_setting_of(request->settings[from]->key, request->settings[from]->value);
-    RETURN_IF_ERROR(check_log_setting(&settings[i]));
+    faults = log_settings_join(check_log_setting(&settings[i]), faults); // in their order
   }
-  return log_settings_change(settings, request->n_settings);
+  return faults != NULL ? faults : log_settings_change(settings, request->n_settings);
 }
 
 // ---- the log: the reply ----

@@ -27,13 +27,15 @@
 #include <sys/socket.h>
 #include <time.h>
 
-#define TICK_MS          1000 // how often timeouts are looked at
-#define LEFT_GRACE_MS    500  // for what a client sent before it left
-#define ACCEPT_RUN       32   // connections accepted before other events get their turn
-#define EVENTS_PER_WAIT  64
-#define MANY_CONNECTIONS 64
-#define LOGGED_REQUESTS  20
-#define QUIET_TICKS      3 // after the last connection, until memory is given back
+#define TICK_MS           1000 // how often timeouts are looked at
+#define LEFT_GRACE_MS     500  // for what a client sent before it left
+#define ACCEPT_RUN        32   // connections accepted before other events get their turn
+#define EVENTS_PER_WAIT   64
+#define MANY_CONNECTIONS  64
+#define LINGER_MOST_BYTES (UINT64_C(1) << 30)
+#define LINGER_MORE_BYTES (64u << 10)
+#define LOGGED_REQUESTS   20
+#define QUIET_TICKS       3 // after the last connection, until memory is given back
 
 // An event's tag: a descriptor and, for a connection, the generation that it belongs to, so that an
 // event fetched before the descriptor was closed and reused is told apart.
@@ -83,13 +85,13 @@ struct connections {
   _Atomic bool stopping;
   _Atomic bool draining;
   _Atomic bool listener_closed;
-  size_t most_count;    // of connections since memory was given back; watcher only
-  unsigned quiet_ticks; // looks without a connection since the last one came; watcher only
-  bool blocks_kept;     // memory waits for the next tick; watcher only
-  bool accepting;       // the listening socket is in the epoll set; watcher only
-  uint64_t told_ns;     // when the log was told that accepting is paused; watcher only
-  _Atomic bool crowded; // accepting was paused because of a limit
-  _Atomic bool freed;   // connections_note_freed was called
+  size_t most_count;        // of connections since memory was given back; watcher only
+  unsigned quiet_ticks;     // looks without a connection since the last one came; watcher only
+  bool blocks_kept;         // memory waits for the next tick; watcher only
+  bool accepting;           // the listening socket is in the epoll set; watcher only
+  _Atomic uint64_t told_ns; // when the log was told that accepting is paused
+  _Atomic bool crowded;     // accepting was paused because of a limit
+  _Atomic bool freed;       // connections_note_freed was called
 };
 
 // Coarse: a few milliseconds old, a few nanoseconds to get.
@@ -189,6 +191,12 @@ void connection_close(connection *c)
     wake(all);
 }
 
+connection *connections_find(connections *all, int socket_fd)
+{
+  LOCK_SCOPE(&all->mutex);
+  return socket_fd >= 0 && (size_t)socket_fd < all->by_fd_count ? all->by_fd[socket_fd] : NULL;
+}
+
 bool connection_enter(connection *c, connection_state state)
 {
   c->received_bytes = 0;
@@ -254,7 +262,16 @@ static ssize_t send_some(const connection *c, const char *text, size_t size)
   return sent < 0 && errno == EINTR ? INTERRUPTED : sent;
 }
 
-void connection_refuse(connection *c, const char *text, size_t size)
+// How much of a refused client is read: of a length that was announced all of it, unless that is
+// absurd. TLS makes it a little more.
+static uint64_t lingering_bytes(const connection *c, uint64_t announced)
+{
+  bool known = announced > 0 && announced <= LINGER_MOST_BYTES;
+  return known ? announced + announced / 64 + LINGER_MORE_BYTES
+               : 2 * (uint64_t)c->all->options.max_input_size;
+}
+
+void connection_refuse(connection *c, const char *text, size_t size, uint64_t announced)
 {
   atomic_store(&c->closing, true);
   while (size > 0) {
@@ -268,7 +285,7 @@ void connection_refuse(connection *c, const char *text, size_t size)
   }
   if (c->tls != NULL)
     gnutls_bye(c->tls, GNUTLS_SHUT_WR); // before the stream ends, or the reply seems cut off
-  if (linger_add(c->all->lingering, c->socket_fd, now_ms()))
+  if (linger_add(c->all->lingering, c->socket_fd, lingering_bytes(c, announced), now_ms()))
     wake(c->all);
 }
 
@@ -506,7 +523,7 @@ static void *watch(void *argument)
       handle_event(all, &events[i]);
     if (atomic_load(&all->draining))
       close_listener(all);
-    linger_read(all->lingering);
+    linger_read(all->lingering, now_ms());
     if (now_ms() >= next_tick) {
       check_timeouts(all);
       give_memory_back(all);
@@ -567,7 +584,7 @@ error *connections_new(const http_server_options *options, int listen_fd_owned, 
   all->epoll_fd = all->wake_fd = -1;
   all->adopters = adopters;
   pthread_mutex_init(&all->mutex, NULL);
-  all->lingering = linger_new(options->max_input_size);
+  all->lingering = linger_new();
   error *failure = all->lingering == NULL ? error_no_memory() : open_descriptors(all);
   if (failure == NULL && !set_accepting(all, true))
     failure = error_new(ERROR_UNAVAILABLE, "cannot watch the listener: %s", strerror(errno));

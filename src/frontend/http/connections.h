@@ -88,6 +88,9 @@ void connection_received(connection *c, size_t size);
 // the client has left already (a client that closes only its sending side counts as gone).
 bool connection_set_exchange(connection *c, exchange *x);
 
+// The open connection of that socket, or NULL. On its loop's thread.
+connection *connections_find(connections *all, int socket_fd);
+
 // The request that the connection is in, NULL between two; borrowed.
 void connection_set_request(connection *c, exchange *x);
 exchange *connection_request(const connection *c);
@@ -96,8 +99,9 @@ exchange *connection_request(const connection *c);
 bool connection_is_surplus(connection *c);
 
 // Answers a request whose body is still coming with `text` (a complete HTTP reply), reads for a
-// while what the client still sends, so that it gets to see the reply, and closes. To be followed
-// at once by refusing the connection to libmicrohttpd.
-void connection_refuse(connection *c, const char *text, size_t size);
+// while what the client still sends, so that it gets to see the reply, and closes. `announced`: the
+// body's length, 0 when it is not known. To be followed at once by refusing the connection to
+// libmicrohttpd.
+void connection_refuse(connection *c, const char *text, size_t size, uint64_t announced);
 
 #endif

@@ -8,6 +8,7 @@
 #include "base/text.h"
 #include "frontend/http/access.h"
 #include "frontend/http/access_note.h"
+#include "frontend/http/error_page.h"
 #include "frontend/http/head.h"
 #include "frontend/http/infer.h"
 #include "frontend/http/log.h"
@@ -245,21 +246,55 @@ bool exchange_fail_if_error(exchange *x, error *failure_owned)
   return true;
 }
 
-static void fail_too_large(exchange *x, const char *what)
+// Binary tensors behind a JSON part: --http-max-input-size is not about them.
+static bool has_unlimited_part(const exchange *x)
 {
-  exchange_fail(x, MHD_HTTP_CONTENT_TOO_LARGE,
-                "%s exceeds the maximum allowed input size of %zu bytes. Use "
-                "--http-max-input-size to increase the limit.",
-                what, x->http->options.max_input_size);
+  const request_headers *headers = &x->headers;
+  const header_number *json_size = &headers->inference_header_length;
+  return x->route->body == BODY_TENSORS && headers->coding == CODING_IDENTITY &&
+         !x->http->options.limit_whole_body && json_size->state == NUMBER_VALID &&
+         json_size->value > 0 &&
+         (headers->chunked || json_size->value <= headers->content_length.value);
+}
+
+// In Triton's words, as far as it has any. `size` says how many bytes there are.
+static void fail_too_large(exchange *x, const char *size)
+{
+  if (x->failure != NULL) // of a request that may have no route
+    return;
+  const unsigned status = MHD_HTTP_CONTENT_TOO_LARGE;
+  const header_number *json_size = &x->headers.inference_header_length;
+  size_t most = x->http->options.max_input_size;
+  bool tensors = x->route->body == BODY_TENSORS;
+  bool whole = x->http->options.limit_whole_body || x->route->body == BODY_IGNORED;
+  if (has_unlimited_part(x) && (size_t)json_size->value <= most)
+    exchange_fail(
+        x, status,
+        "request body size of %s bytes exceeds what the server holds of all requests, %zu "
+        "bytes. Use --http-max-inflight-bytes to increase the limit.",
+        size, x->http->options.max_inflight_bytes);
+  else if (tensors && json_size->state == NUMBER_VALID && json_size->value == 0)
+    exchange_fail(x, status,
+                  "Raw input has a byte_size (%s bytes) that exceeds the maximum allowed value of "
+                  "%zu bytes. Use --http-max-input-size to increase the limit.",
+                  size, most);
+  else
+    exchange_fail(
+        x, status,
+        "request %s size of %s bytes exceeds the maximum allowed input size of %zu bytes. "
+        "Use --http-max-input-size to increase the limit.",
+        whole ? "body" : "JSON", size, most);
 }
 
 bool exchange_fail_if_body(exchange *x, body_result why)
 {
+  char size[40];
   switch (why) {
   case BODY_OK:
     break;
   case BODY_TOO_LARGE:
-    fail_too_large(x, "request body");
+    snprintf(size, sizeof(size), "more than %zu", x->body.max_size);
+    fail_too_large(x, size);
     break;
   case BODY_OVER_BUDGET:
     exchange_fail(x, MHD_HTTP_SERVICE_UNAVAILABLE, BUDGET_REQUESTS_FULL);
@@ -344,21 +379,51 @@ static enum MHD_Result send_reply(exchange *x)
   return queued;
 }
 
-// Answers while the body is still coming and gives the connection up.
-static enum MHD_Result refuse(exchange *x)
+// Answers while the request is still coming and gives the connection up. `more`: further fields, as
+// lines; `announced`: its body's length, 0 when it is not known.
+static void refuse_connection(connection *c, unsigned status, const char *more, const char *json,
+                              uint64_t announced)
 {
   char text[8 * FAILURE_MAX_BYTES]; // each byte may be escaped with six
-  size_t body_size = x->reply_bytes = strlen(x->failure);
-  bool extra = x->failure_header != NULL;
   int size = snprintf(text, sizeof(text),
                       "HTTP/1.1 %u %s\r\nConnection: close\r\nContent-Type: application/json\r\n"
-                      "Content-Length: %zu\r\n%s%s%s%s\r\n%s",
-                      x->status, MHD_get_reason_phrase_for(x->status), body_size,
-                      extra ? x->failure_header : "", extra ? ": " : "",
-                      extra ? x->failure_value : "", extra ? "\r\n" : "", x->failure);
+                      "Content-Length: %zu\r\n%s\r\n%s",
+                      status, MHD_get_reason_phrase_for(status), strlen(json), more, json);
   if (size > 0 && size < (int)sizeof(text))
-    connection_refuse(x->connection, text, (size_t)size);
+    connection_refuse(c, text, (size_t)size, announced);
+}
+
+static enum MHD_Result refuse(exchange *x)
+{
+  char more[128] = "";
+  x->reply_bytes = strlen(x->failure);
+  if (x->failure_header != NULL)
+    snprintf(more, sizeof(more), "%s: %s\r\n", x->failure_header, x->failure_value);
+  int64_t announced = x->headers.content_length.value;
+  refuse_connection(x->connection, x->status, more, x->failure,
+                    announced > 0 ? (uint64_t)announced : 0);
   return MHD_NO;
+}
+
+bool exchange_answer_page(connection *c, unsigned status)
+{
+  exchange *x = connection_request(c);
+  if (x != NULL && x->phase == EXCHANGE_ANSWERED)
+    return false;
+  bool in_body = x != NULL && status == MHD_HTTP_BAD_REQUEST;
+  const char *why = in_body ? "a chunk of the request's body is malformed, or a field behind it"
+                            : error_page_text(status);
+  if (x != NULL) {
+    exchange_fail(x, status, "%s", why);
+    refuse(x);
+    return true;
+  }
+  AUTO_BUFFER buffer json = BUFFER_EMPTY;
+  exchange_append_failure(&json, "%s", why);
+  buffer_append_char(&json, '\0');
+  http_log_verbose("HTTP request refused: %s", why);
+  refuse_connection(c, status, "", json.failed ? "" : json.data, 0);
+  return true;
 }
 
 // --- Admission: what the headers decide
@@ -379,17 +444,13 @@ static bool has_body(const request_headers *headers)
 static bool check_head(exchange *x, const request_line *line)
 {
   request_headers *headers = &x->headers;
-  head_read_fields(x->mhd, line->version, headers);
+  head_read_fields(x->mhd, headers);
   x->body.chunked = headers->chunked;
   if (line->fault == TARGET_MALFORMED)
     headers->fault = "the request's URL has a byte that must be encoded";
   if (line->fault == TARGET_TOO_LONG)
     exchange_fail(x, MHD_HTTP_URI_TOO_LONG, "the request's URL has more than %d bytes",
                   HEAD_MAX_TARGET_BYTES);
-  else if (headers->count > HEADERS_MAX_COUNT)
-    exchange_fail(x, MHD_HTTP_REQUEST_HEADER_FIELDS_TOO_LARGE,
-                  "the request has %zu header fields, at most %d are taken", headers->count,
-                  HEADERS_MAX_COUNT);
   else if (headers->fault != NULL)
     exchange_fail(x, MHD_HTTP_BAD_REQUEST, "%s", headers->fault);
   return x->failure == NULL;
@@ -448,17 +509,31 @@ static bool check_room(exchange *x)
   return false;
 }
 
+// Is the body as large as it may be? What comes without a length is told how large that is.
+static bool check_size(exchange *x)
+{
+  const request_headers *headers = &x->headers;
+  int64_t size = headers->content_length.value;
+  size_t most = x->http->options.max_input_size;
+  if (has_unlimited_part(x) && (uint64_t)headers->inference_header_length.value > most)
+    size = headers->inference_header_length.value;
+  else if (has_unlimited_part(x))
+    most = x->body.max_size = x->http->options.max_inflight_bytes;
+  if (size <= 0 || (uint64_t)size <= most)
+    return true;
+  char text[32];
+  snprintf(text, sizeof(text), "%" PRId64, size);
+  fail_too_large(x, text);
+  return false;
+}
+
 static bool check_body(exchange *x)
 {
   const request_headers *headers = &x->headers;
-  if (headers->content_length.value > 0 &&
-      (uint64_t)headers->content_length.value > x->http->options.max_input_size) {
-    char what[64];
-    snprintf(what, sizeof(what), "request body size of %" PRId64 " bytes",
-             headers->content_length.value);
-    fail_too_large(x, what);
-  } else if (headers->coding == CODING_UNKNOWN && x->route->body != BODY_IGNORED &&
-             x->route->body != BODY_GENERATE) {
+  if (!check_size(x))
+    return false;
+  if (headers->coding == CODING_UNKNOWN && x->route->body != BODY_IGNORED &&
+      x->route->body != BODY_GENERATE) {
     exchange_fail(x, MHD_HTTP_NOT_IMPLEMENTED, "Unsupported compression type");
     exchange_fail_header(x, MHD_HTTP_HEADER_ACCEPT_ENCODING, "gzip, deflate");
   } else if (x->route->body == BODY_TENSORS) {
@@ -471,7 +546,7 @@ static bool check_body(exchange *x)
 
 static bool admit(exchange *x, const request_line *line)
 {
-  if (!check_head(x, line) || !find_route(x, line->method, slice_of(line->path)) ||
+  if (!check_head(x, line) || !find_route(x, line->method, routes_path_of(line->path)) ||
       !access_admit(x) || !check_room(x) || !check_body(x))
     return false;
   if (!has_body(&x->headers) || x->route->body == BODY_IGNORED)
@@ -500,6 +575,7 @@ static enum MHD_Result begin(loop *l, struct MHD_Connection *mhd, const request_
   if (!connection_enter(x->connection, CONNECTION_BODY))
     return MHD_NO;
   x->method = route_method_of(line->method);
+  x->is_http_1_0 = strcmp(line->version, MHD_HTTP_VERSION_1_0) == 0;
   access_note_began(x, line->method, line->path);
   bool admitted = admit(x, line);
   http_log_verbose_about(x, "HTTP request: %s %s", line->method, line->path);
@@ -535,7 +611,13 @@ static void inflate_body(exchange *x)
 {
   int64_t json_size = x->headers.inference_header_length.value;
   x->body.aligned_at = json_size > 0 ? (size_t)json_size : 0;
-  exchange_fail_if_body(x, body_inflate(&x->body, x->headers.coding));
+  body_result unpacked = body_inflate(&x->body, x->headers.coding);
+  if (unpacked == BODY_TOO_LARGE)
+    exchange_fail(x, MHD_HTTP_CONTENT_TOO_LARGE,
+                  "Decompressed data size exceeds the maximum allowed value of %zu bytes. Use "
+                  "--http-max-input-size to increase the limit.",
+                  x->body.max_size);
+  exchange_fail_if_body(x, unpacked);
 }
 
 static void handle_inflated(exchange *x)

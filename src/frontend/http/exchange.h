@@ -48,11 +48,12 @@ struct exchange {
   refcount references;
   exchange_phase phase;
 
-  unsigned method; // route_method bit; 0: none that a route has
+  unsigned method;  // route_method bit; 0: none that a route has
+  bool is_http_1_0; // not 1.1
   const route *route;
   const char *parameters[PARAMETER_COUNT]; // decoded; "" when the path has none
   request_headers headers;
-  const char *stranger; // of an admin request: why its client is not on this machine, else NULL
+  const char *stranger; // why its client may not bring code, else NULL; static
   body body;
 
   exchange_step next;       // what a resumed exchange does
@@ -89,6 +90,10 @@ enum MHD_Result exchange_handle(void *loop_pointer, struct MHD_Connection *mhd, 
 // libmicrohttpd's notice that a request is over, however it ended.
 void exchange_completed(void *loop_pointer, struct MHD_Connection *mhd, void **context,
                         enum MHD_RequestTerminationCode reason);
+
+// libmicrohttpd is about to send a page of its own with `status` on the connection (error_page.h):
+// answers in its place. False when the reply is the one that was made here.
+bool exchange_answer_page(connection *c, unsigned status);
 
 void exchange_ref(exchange *x);   // any thread
 void exchange_unref(exchange *x); // any thread

@@ -90,16 +90,15 @@ static enum MHD_Result take_field(void *reader_pointer, enum MHD_ValueKind kind,
   return MHD_YES;
 }
 
-void head_read_fields(struct MHD_Connection *mhd, const char *version, request_headers *headers)
+void head_read_fields(struct MHD_Connection *mhd, request_headers *headers)
 {
   field_reader reader = {.headers = headers};
   MHD_get_connection_values_n(mhd, MHD_HEADER_KIND, take_field, &reader);
   headers_finish(headers);
-  bool host_needed = strcmp(version, "HTTP/1.0") != 0;
   if (reader.malformed || (reader.end != NULL && !is_head_end(reader.end)))
     headers->fault = "a header field is malformed: expected 'name: value' on a line of its own";
-  else if (headers->hosts > 1 || (headers->hosts == 0 && host_needed))
-    headers->fault = "the request must have one Host header";
+  else if (headers->hosts > 1)
+    headers->fault = "the request has more than one Host";
 }
 
 size_t head_leave_encoded(void *context, struct MHD_Connection *mhd, char *text)

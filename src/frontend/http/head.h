@@ -25,8 +25,8 @@ target_fault head_check_target(const char *target);
 // be encoded.
 size_t head_leave_encoded(void *context, struct MHD_Connection *mhd, char *text);
 
-// Reads all header fields of a request. A malformed line is a fault of `headers`, and so is, where
-// the version calls for one, a missing or a second Host.
-void head_read_fields(struct MHD_Connection *mhd, const char *version, request_headers *headers);
+// Reads all header fields of a request. A malformed line is a fault of `headers`, and so is a
+// second Host. None is as good as one: nothing here depends on the name of the server.
+void head_read_fields(struct MHD_Connection *mhd, request_headers *headers);
 
 #endif

@@ -10,8 +10,6 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define HEADERS_MAX_COUNT 100 // fields in one request
-
 typedef enum content_coding {
   CODING_IDENTITY,
   CODING_GZIP,

@@ -6,12 +6,12 @@
 #include "base/machine.h"
 #include "frontend/http/access.h"
 #include "frontend/http/exchange.h"
+#include "frontend/http/head_probe.h"
 #include "frontend/http/log.h"
 #include "frontend/http/loop.h"
 #include "frontend/http/server.h"
 #include "frontend/protocol/infer_tensors.h"
 #include "frontend/protocol/listener_limits.h"
-#include "frontend/protocol/reach.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -108,10 +108,10 @@ static http_server *allocate(const http_server_options *options, TRITONSERVER_Se
     return NULL;
   http->options = *options;
   http->options.address = NULL;
-  static const restrictions open;
+  static const access_policy open;
   static const tls_identity plain;
-  if (http->options.restricted == NULL)
-    http->options.restricted = &open;
+  if (http->options.access == NULL)
+    http->options.access = &open;
   if (http->options.tls == NULL)
     http->options.tls = &plain;
   http->server = server;
@@ -134,7 +134,9 @@ static error *start_loops(http_server *http)
 // The loops are there before anything is accepted; the socket listens meanwhile.
 static error *start(http_server *http, int listen_fd_owned)
 {
-  error *failure = jobs_new("http-job", JOB_THREADS, &http->jobs);
+  error *failure = head_probe();
+  if (failure == NULL)
+    failure = jobs_new("http-job", JOB_THREADS, &http->jobs);
   if (failure == NULL)
     failure = jobs_new("http-job", PROBE_THREADS, &http->probes);
   if (failure == NULL)
@@ -161,23 +163,31 @@ error *http_server_new(const http_server_options *options, TRITONSERVER_Server *
     return error_no_memory();
   const listen_options where = {options->address, options->port, options->reuse_port,
                                 options->backlog, options->unix_mode};
-  bool loopback_only = false;
   error *failure = listen_open(&where, &http->listener);
   if (failure == NULL) {
-    loopback_only = reach_is_loopback_only(&http->listener);
+    http->reach = reach_of(http->options.access, http->options.shared_memory, &http->listener);
     failure = start(http, http->listener.socket_fd);
   }
   if (failure != NULL) {
     http_server_free(http);
     return failure;
   }
-  http_log_info("Started HTTPService at %s%s", http->listener.where,
-                http->options.tls->certificate != NULL ? " with TLS" : "");
-  const reach rules = {http->options.restricted, http->options.shared_memory,
-                       http->options.admin_local_only, http->options.allow_model_upload};
-  reach_log(&rules, &http->listener, loopback_only);
+  http_log_info("Started %s at %s%s",
+                http->options.access->is_admin ? "admin HTTP service" : "HTTPService",
+                http->listener.where, http->options.tls->certificate != NULL ? " with TLS" : "");
+  reach_log(&http->reach, &http->listener);
   *result = http;
   return NULL;
+}
+
+const reach *http_server_reach(const http_server *http)
+{
+  return &http->reach;
+}
+
+const char *http_server_where(const http_server *http)
+{
+  return http->listener.where;
 }
 
 void http_server_announce_stop(http_server *http)

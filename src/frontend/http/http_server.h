@@ -5,8 +5,8 @@
 #define NEREID_FRONTEND_HTTP_HTTP_SERVER_H
 
 #include "base/error.h"
+#include "frontend/protocol/access_policy.h"
 #include "frontend/protocol/header_forward.h"
-#include "frontend/protocol/restricted.h"
 #include "frontend/protocol/tls.h"
 #include "triton/core/tritonserver.h"
 
@@ -16,6 +16,7 @@
 
 typedef struct access_log access_log; // frontend/protocol/access_log.h
 typedef struct http_server http_server;
+typedef struct reach reach;                 // frontend/protocol/reach.h
 typedef struct trace_service trace_service; // frontend/trace/trace.h
 
 // A limit or timeout of 0 is off, unless the field says otherwise.
@@ -31,7 +32,11 @@ typedef struct http_server_options {
   // and admin requests (CONNECTIONS_RESERVED), the rest wait in the backlog.
   unsigned connection_limit;
 
-  size_t max_input_size;     // bytes of one body, as sent and inflated; at least 1
+  // Bytes of the JSON part of a body, of a raw one, as sent and inflated, and of all tensors in
+  // JSON; at least 1. Binary tensors behind a JSON part are bounded by max_inflight_bytes only,
+  // unless the whole body is meant.
+  size_t max_input_size;
+  bool limit_whole_body;
   size_t max_inflight_bytes; // bytes of all requests that are held at one time, and as much again
                              // of their answers; 0: a quarter of the memory
 
@@ -42,12 +47,10 @@ typedef struct http_server_options {
   unsigned min_rate;         // bytes per second that are progress of a body or reply; 0: any
   unsigned idle_timeout_ms;  // a keep-alive connection between two requests
 
-  bool admin_local_only;   // admin categories are for clients on this machine (access.h)
-  bool allow_model_upload; // loads may bring code from other machines
+  const access_policy *access; // who may do what; NULL: everybody everything but bring code
   // borrowed; NULL: none
-  const restrictions *restricted; // categories that want a key
-  const header_forward *forward;  // fields of an inference that become parameters
-  const tls_identity *tls;        // without a certificate: no TLS
+  const header_forward *forward; // fields of an inference that become parameters
+  const tls_identity *tls;       // without a certificate: no TLS
 
   struct shared_memory *shared_memory; // of clients; borrowed, lives as long as `server`
 
@@ -66,6 +69,11 @@ void http_server_options_init(http_server_options *options);
 // in use ", INVALID_ARG for an address that is none, UNAVAILABLE when a thread cannot be started.
 error *http_server_new(const http_server_options *options, TRITONSERVER_Server *server,
                        http_server **result);
+
+// What strangers can do at it; lives as long as the listener.
+const reach *http_server_reach(const http_server *http);
+// "<address>:<port>" or "unix:…"; lives as long as the listener.
+const char *http_server_where(const http_server *http);
 
 // Serves on, but says that it is not ready, and asks each client to close its connection: so that
 // whoever spreads requests over servers turns to others before http_server_drain.

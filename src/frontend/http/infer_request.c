@@ -31,8 +31,8 @@ static bool json_size_of(exchange *x, size_t *size)
     return false;
   case NUMBER_OUT_OF_RANGE:
     exchange_fail(x, MHD_HTTP_BAD_REQUEST,
-                  "Unable to parse %s, value is out of range [ 0, %" PRId64 " ], got: %.*s", name,
-                  INT64_MAX, text_size, number->text.data);
+                  "inference header size should be in range (0, %zu), got: %.*s", x->body.size,
+                  text_size, number->text.data);
     return false;
   case NUMBER_VALID:
     break;
@@ -170,7 +170,9 @@ static bool fill_tensors(exchange *x, inference *i)
       .parallel = &x->http->parallel, .release_text = release_text, .context = x};
   if (exchange_fail_if_error(x, infer_request_json_read(text, x->http->options.max_input_size,
                                                         &host, &x->arena, &json)) ||
-      !reserve_tensors(x, &json) || exchange_fail_if_error(x, binary_tensors_split(&json, binary)))
+      !reserve_tensors(x, &json) ||
+      exchange_fail_if_error(x,
+                             binary_tensors_split(&json, x->parameters[PARAMETER_MODEL], binary)))
     return false;
   return add_tensors(x, i, &json) && set_options(x, i, &json);
 }

@@ -10,28 +10,31 @@
 #include <unistd.h>
 
 #define LINGER_MAX_CLIENTS 64
-#define LINGER_MS          3000
+#define LINGER_MS          30000
+#define SILENCE_MS         3000
+#define SCRATCH_BYTES      (64u << 10)
 #define READ_RUN_BYTES     (4u << 20) // from one client before the next one's turn
 
 typedef struct lingering {
   int socket_fd;
-  size_t bytes_left;
+  bool is_unix; // the kernel cannot drop what comes without copying it
+  uint64_t bytes_left;
   uint64_t end_ms;
+  uint64_t heard_ms; // when something came last
 } lingering;
 
 struct linger_list {
-  size_t max_bytes;
   pthread_mutex_t mutex; // guards what follows
   lingering clients[LINGER_MAX_CLIENTS];
   size_t count;
+  char scratch[SCRATCH_BYTES]; // what nobody wants
 };
 
-linger_list *linger_new(size_t max_bytes)
+linger_list *linger_new(void)
 {
   linger_list *list = calloc(1, sizeof(*list));
   if (list == NULL)
     return NULL;
-  list->max_bytes = max_bytes;
   pthread_mutex_init(&list->mutex, NULL);
   return list;
 }
@@ -46,7 +49,15 @@ void linger_free(linger_list *list)
   free(list);
 }
 
-bool linger_add(linger_list *list, int socket_fd, uint64_t now_ms)
+static bool is_unix(int socket_fd)
+{
+  int domain = AF_UNSPEC;
+  socklen_t size = sizeof(domain);
+  getsockopt(socket_fd, SOL_SOCKET, SO_DOMAIN, &domain, &size);
+  return domain == AF_UNIX;
+}
+
+bool linger_add(linger_list *list, int socket_fd, uint64_t max_bytes, uint64_t now_ms)
 {
   LOCK_SCOPE(&list->mutex);
   if (list->count == LINGER_MAX_CLIENTS)
@@ -55,8 +66,11 @@ bool linger_add(linger_list *list, int socket_fd, uint64_t now_ms)
   if (copy < 0)
     return false;
   shutdown(copy, SHUT_WR); // the client sees the end of the reply at once
-  list->clients[list->count++] =
-      (lingering){.socket_fd = copy, .bytes_left = list->max_bytes, .end_ms = now_ms + LINGER_MS};
+  list->clients[list->count++] = (lingering){.socket_fd = copy,
+                                             .is_unix = is_unix(copy),
+                                             .bytes_left = max_bytes,
+                                             .end_ms = now_ms + LINGER_MS,
+                                             .heard_ms = now_ms};
   return true;
 }
 
@@ -66,29 +80,37 @@ static void drop(linger_list *list, size_t i)
   list->clients[i] = list->clients[--list->count];
 }
 
+static ssize_t drop_some(linger_list *list, const lingering *client, size_t most)
+{
+  if (client->is_unix)
+    return recv(client->socket_fd, list->scratch, most < SCRATCH_BYTES ? most : SCRATCH_BYTES,
+                MSG_DONTWAIT);
+  return recv(client->socket_fd, NULL, most, MSG_TRUNC | MSG_DONTWAIT);
+}
+
 // True when the client has ended, failed, or sent as much as it may.
-static bool read_one(lingering *client)
+static bool read_one(linger_list *list, lingering *client, uint64_t now_ms)
 {
   size_t run = READ_RUN_BYTES;
   while (run > 0 && client->bytes_left > 0) {
-    size_t want = client->bytes_left < run ? client->bytes_left : run;
-    // MSG_TRUNC: the kernel drops the bytes without copying them.
-    ssize_t got = recv(client->socket_fd, NULL, want, MSG_TRUNC | MSG_DONTWAIT);
+    ssize_t got =
+        drop_some(list, client, client->bytes_left < run ? (size_t)client->bytes_left : run);
     if (got < 0)
       return errno != EAGAIN && errno != EINTR;
     if (got == 0)
       return true;
+    client->heard_ms = now_ms;
     client->bytes_left -= (size_t)got;
     run -= (size_t)got;
   }
   return client->bytes_left == 0;
 }
 
-void linger_read(linger_list *list)
+void linger_read(linger_list *list, uint64_t now_ms)
 {
   LOCK_SCOPE(&list->mutex);
   for (size_t i = list->count; i-- > 0;)
-    if (read_one(&list->clients[i]))
+    if (read_one(list, &list->clients[i], now_ms))
       drop(list, i);
 }
 
@@ -96,7 +118,7 @@ void linger_expire(linger_list *list, uint64_t now_ms)
 {
   LOCK_SCOPE(&list->mutex);
   for (size_t i = list->count; i-- > 0;)
-    if (now_ms >= list->clients[i].end_ms)
+    if (now_ms >= list->clients[i].end_ms || now_ms >= list->clients[i].heard_ms + SILENCE_MS)
       drop(list, i);
 }
 

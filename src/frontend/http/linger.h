@@ -1,6 +1,7 @@
 // Taking leave of clients that were refused in the middle of a body: whoever closes a socket with
 // unread data in it resets the connection, and the client may never see the reply. So what the
-// client still sends is read and dropped, up to a size and for a while.
+// client still sends is read and dropped, up to a size and for a while: many clients
+// write all of their request before they read.
 #ifndef NEREID_FRONTEND_HTTP_LINGER_H
 #define NEREID_FRONTEND_HTTP_LINGER_H
 
@@ -12,17 +13,17 @@
 
 typedef struct linger_list linger_list;
 
-// `max_bytes`: how much of one client is read at most. NULL when memory is short.
-linger_list *linger_new(size_t max_bytes);
+// NULL when memory is short.
+linger_list *linger_new(void);
 void linger_free(linger_list *list);
 
-// Keeps a duplicate of the socket. False when it cannot: then the client has to do without. Any
-// thread.
-bool linger_add(linger_list *list, int socket_fd, uint64_t now_ms);
+// Keeps a duplicate of the socket and reads at most `max_bytes` from it. False when it cannot: then
+// the client has to do without. Any thread.
+bool linger_add(linger_list *list, int socket_fd, uint64_t max_bytes, uint64_t now_ms);
 
 // Watcher thread: reads from all; closes those that have ended.
-void linger_read(linger_list *list);
-// Watcher thread: closes those whose time is over.
+void linger_read(linger_list *list, uint64_t now_ms);
+// Watcher thread: closes those whose time is over, or that have been silent for long.
 void linger_expire(linger_list *list, uint64_t now_ms);
 
 bool linger_is_busy(linger_list *list); // any thread

@@ -9,6 +9,7 @@
 #include "base/thread.h"
 #include "base/wakeup.h"
 #include "frontend/http/connections.h"
+#include "frontend/http/error_page.h"
 #include "frontend/http/exchange.h"
 #include "frontend/http/head.h"
 #include "frontend/http/log.h"
@@ -62,7 +63,8 @@ struct loops {
   http_server *http;
   busy_poll_limits polling;
   _Atomic size_t arriving;
-  _Atomic unsigned turn; // whose turn to get a connection it is
+  _Atomic unsigned turn;    // whose turn to get a connection it is
+  _Atomic uint64_t told_ns; // when the log was told of another protocol's client
   _Atomic bool stopping;
   unsigned count;
   loop loops[];
@@ -233,6 +235,20 @@ static void *request_began(void *loop_pointer, const char *uri, struct MHD_Conne
   return exchange_began(uri);
 }
 
+// --- Pages of libmicrohttpd's
+
+static bool take_page(void *loop_pointer, int socket_fd, unsigned status, slice bytes)
+{
+  (void)bytes;
+  loop *l = loop_pointer;
+  connection *c = connections_find(l->all->http->connections, socket_fd);
+  if (c == NULL || !exchange_answer_page(c, status))
+    return false;
+  if (status == MHD_HTTP_HTTP_VERSION_NOT_SUPPORTED)
+    listener_note_protocol(&l->all->told_ns, "HTTP", "HTTP/1.0 and HTTP/1.1");
+  return true;
+}
+
 // --- The thread
 
 // With TLS there seems to be work while a handshake waits for its client. Work there is ends within
@@ -252,6 +268,7 @@ static void *run(void *loop_pointer)
 {
   loop *l = loop_pointer;
   l->poll.worked_ns = clock_monotonic_ns();
+  error_page_set_taker(take_page, l);
   while (!atomic_load(&l->all->stopping)) {
     uint64_t progress = l->progress;
     uint64_t moves = l->tls.moves;
@@ -297,7 +314,7 @@ static struct MHD_Daemon *start_daemon(loop *l)
   struct MHD_OptionItem options[] = {
       {MHD_OPTION_CONNECTION_MEMORY_LIMIT, CONNECTION_MEMORY_BYTES, NULL},
       {MHD_OPTION_CONNECTION_LIMIT, UNLIMITED_CONNECTIONS, NULL},
-      {MHD_OPTION_STRICT_FOR_CLIENT, 0, NULL}, // head.c is strict: 1 answers a missing Host twice
+      {MHD_OPTION_STRICT_FOR_CLIENT, 0, NULL}, // head.c is strict where it matters: 1 wants a Host
       {MHD_OPTION_END, 0, NULL},
   };
   struct MHD_OptionItem tls_options[] = {

@@ -21,6 +21,9 @@ typedef struct metrics_server_options {
 error *metrics_server_new(const metrics_server_options *options, TRITONSERVER_Server *server,
                           metrics_server **result);
 
+// As http_server_where.
+const char *metrics_server_where(const metrics_server *metrics);
+
 // Stops the thread and closes what is open. NULL is allowed.
 void metrics_server_free(metrics_server *metrics);
 

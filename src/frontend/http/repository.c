@@ -6,6 +6,7 @@
 #include "base/text.h"
 #include "frontend/http/exchange.h"
 #include "frontend/http/json_body.h"
+#include "frontend/http/log.h"
 #include "frontend/http/server.h"
 #include "frontend/http/upload.h"
 
@@ -15,14 +16,15 @@
 // --- The request's JSON
 
 // Reads a member that must be a boolean when it is there.
-static bool take_bool(exchange *x, const json_t *object, const char *name, const char *message,
-                      bool *value)
+static bool take_bool(exchange *x, const json_t *object, const char *name, bool *value)
 {
   json_t *member = json_object_get(object, name); // NULL object: NULL
   if (member == NULL)
     return true;
   if (!json_is_boolean(member)) {
-    exchange_fail(x, MHD_HTTP_BAD_REQUEST, "%s", message);
+    exchange_fail(x, MHD_HTTP_BAD_REQUEST,
+                  "attempt to access JSON non-boolean as boolean: '%s' must be true or false",
+                  name);
     return false;
   }
   *value = json_is_true(member);
@@ -34,7 +36,8 @@ static bool take_parameters(exchange *x, const json_t *object, json_t **paramete
   *parameters = json_object_get(object, "parameters");
   if (*parameters == NULL || json_is_object(*parameters))
     return true;
-  exchange_fail(x, MHD_HTTP_BAD_REQUEST, "Unable to parse 'parameters': expected a JSON object");
+  exchange_fail(x, MHD_HTTP_BAD_REQUEST,
+                "attempt to get members for non-object: 'parameters' must be a JSON object");
   return false;
 }
 
@@ -52,8 +55,7 @@ static void read_index(exchange *x)
   bool ready_only = false;
   if (!json_body_parse(x, &object))
     return;
-  bool valid =
-      take_bool(x, object, "ready", "Invalid value for 'ready': expected a boolean", &ready_only);
+  bool valid = take_bool(x, object, "ready", &ready_only);
   json_decref(object);
   if (!valid)
     return;
@@ -120,7 +122,10 @@ static char *decode_file(exchange *x, const char *name, slice text, size_t *size
 static bool add_parameter(exchange *x, load_parameters *p, const char *name, const json_t *value)
 {
   if (!json_is_string(value)) {
-    exchange_fail(x, MHD_HTTP_BAD_REQUEST, "load parameter '%.256s' must be a JSON string", name);
+    exchange_fail(x, MHD_HTTP_BAD_REQUEST,
+                  "attempt to access JSON non-string as string: load parameter '%.256s' must be a "
+                  "JSON string",
+                  name);
     return false;
   }
   slice text = {json_string_value(value), json_string_length(value)};
@@ -138,7 +143,9 @@ static bool add_parameter(exchange *x, load_parameters *p, const char *name, con
     parameter = TRITONSERVER_ParameterBytesNew(name, content, size);
   } else {
     exchange_fail(x, MHD_HTTP_BAD_REQUEST,
-                  "unexpected load parameter '%.256s', expected 'config' or 'file:<path>'", name);
+                  "unexpected error on creating Triton parameter: unexpected load parameter "
+                  "'%.256s', expected 'config' or 'file:<path>'",
+                  name);
     return false;
   }
   if (parameter == NULL) {
@@ -187,21 +194,24 @@ void handle_model_load(exchange *x)
 
 // --- Unload
 
-static void unload(exchange *x)
+// A body that cannot be read does not keep a model loaded, as in Triton: whether others are to go
+// with it is all that it can say.
+static bool wants_dependents(exchange *x)
 {
   json_t *object;
-  json_t *parameters;
-  bool dependents = false;
-  if (!json_body_parse(x, &object))
-    return;
-  bool valid = take_parameters(x, object, &parameters) &&
-               take_bool(x, parameters, "unload_dependents",
-                         "Unable to parse 'unload_dependents': attempt to access JSON non-boolean "
-                         "as boolean",
-                         &dependents);
+  error *e = json_body_read(x, &object);
+  if (e != NULL)
+    http_log_warning_about(x, "the body of an unload is passed over: %s", error_message(e));
+  error_free(e);
+  const json_t *parameters = json_object_get(object, "parameters");
+  bool wants = json_is_true(json_object_get(parameters, "unload_dependents"));
   json_decref(object);
-  if (!valid)
-    return;
+  return wants;
+}
+
+static void unload(exchange *x)
+{
+  bool dependents = wants_dependents(x);
   const char *model = x->parameters[PARAMETER_MODEL];
   exchange_fail_if(x, dependents
                           ? TRITONSERVER_ServerUnloadModelAndDependents(x->http->server, model)

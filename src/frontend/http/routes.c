@@ -6,6 +6,7 @@
 
 #include <stdint.h>
 #include <string.h>
+#include <strings.h>
 
 #define GET  METHOD_GET
 #define POST METHOD_POST
@@ -112,6 +113,17 @@ unsigned route_method_of(const char *name)
   if (strcmp(name, "GET") == 0 || strcmp(name, "HEAD") == 0)
     return METHOD_GET;
   return 0;
+}
+
+slice routes_path_of(const char *target)
+{
+  static const char *const schemes[] = {"http://", "https://"};
+  for (size_t i = 0; i < sizeof(schemes) / sizeof(schemes[0]); i++) {
+    size_t size = strlen(schemes[i]);
+    if (strncasecmp(target, schemes[i], size) == 0)
+      return slice_of(target + size + strcspn(target + size, "/"));
+  }
+  return slice_of(target);
 }
 
 // Takes the segment up to the next '/' off the front of `rest`, which begins with '/'.

@@ -56,6 +56,10 @@ typedef struct route_match {
 // `methods` tells which ones the path has.
 route_match routes_find(unsigned method, slice path);
 
+// The path of a request's target: clients that take the server for a proxy send a whole URL
+// (RFC 9112, 3.2.2), whose host says nothing here.
+slice routes_path_of(const char *target);
+
 // All rows, for tests and documentation.
 const route *routes_all(size_t *count);
 

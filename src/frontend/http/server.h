@@ -11,6 +11,7 @@
 #include "frontend/protocol/drain.h"
 #include "frontend/protocol/jobs.h"
 #include "frontend/protocol/listen.h"
+#include "frontend/protocol/reach.h"
 
 #include <microhttpd.h>
 #include <stdatomic.h>
@@ -19,6 +20,7 @@ struct http_server {
   http_server_options options; // without the address
   TRITONSERVER_Server *server; // borrowed
   listener listener;           // the descriptor is the connections'
+  reach reach;                 // of it
   loops *loops;
   connections *connections;
   jobs *jobs;                                // calls that may block for long, such as loads

@@ -100,8 +100,8 @@ static bool read_size(exchange *x, const json_t *object, const char *name, uint6
     return true;
   if (!json_is_integer(member) || json_integer_value(member) < 0) {
     exchange_fail(x, MHD_HTTP_BAD_REQUEST,
-                  "Unable to parse '%s': attempt to access JSON non-unsigned-integer as "
-                  "unsigned-integer",
+                  "attempt to access JSON non-unsigned-integer as unsigned-integer: '%s' must be a "
+                  "number of bytes",
                   name);
     return false;
   }
@@ -117,7 +117,7 @@ static void register_region(exchange *x, const json_t *object)
     exchange_fail(x, MHD_HTTP_BAD_REQUEST, "Shared memory register request has no 'key' field");
   } else if (!json_is_string(key)) {
     exchange_fail(x, MHD_HTTP_BAD_REQUEST,
-                  "Unable to parse 'key': attempt to access JSON non-string as string");
+                  "attempt to access JSON non-string as string: 'key' must be a string");
   } else if (json_object_get(object, "byte_size") == NULL) {
     exchange_fail(x, MHD_HTTP_BAD_REQUEST,
                   "Shared memory register request has no 'byte_size' field");

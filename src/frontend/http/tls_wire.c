@@ -61,6 +61,12 @@ bool tls_wire_attach(tls_wire *wire, gnutls_session_t session, int socket_fd, tl
   return wire->in_handshake;
 }
 
+int tls_wire_socket(gnutls_session_t session)
+{
+  const tls_wire *wire = gnutls_transport_get_ptr(session);
+  return wire->socket_fd;
+}
+
 void tls_wire_established(tls_wire *wire)
 {
   if (wire->in_handshake)

@@ -27,6 +27,9 @@ typedef struct tls_wire {
 // has no room to watch the socket.
 bool tls_wire_attach(tls_wire *wire, gnutls_session_t session, int socket_fd, tls_loop *loop);
 
+// The socket of a session that sends HTTP: its wire is attached, or it were shut down by now.
+int tls_wire_socket(gnutls_session_t session);
+
 // The handshake is over: a request came, or the connection is closed. May be called again, and
 // without a session.
 void tls_wire_established(tls_wire *wire);

@@ -8,6 +8,7 @@
 #include "frontend/http/json_body.h"
 #include "frontend/http/response.h"
 #include "frontend/http/server.h"
+#include "frontend/protocol/ignored_settings.h"
 
 // --- What the client wants
 
@@ -53,13 +54,25 @@ static bool read_member(exchange *x, const json_t *object, trace_key key, trace_
   return !exchange_fail_if_error(x, trace_update_read(u, key, values, count));
 }
 
-static bool read_update(exchange *x, const json_t *object, trace_update *u)
+static void warn_of_unknown(json_t *object)
+{
+  ignored_settings ignored = {0};
+  const char *name;
+  json_t *value;
+  json_object_foreach(object, name, value) if (!trace_key_is_known(name))
+      ignored_settings_add(&ignored, name);
+  ignored_settings_warn(&ignored, "trace");
+}
+
+static bool read_update(exchange *x, json_t *object, trace_update *u)
 {
   bool valid = true;
   if (json_object_get(object, "trace_file") != NULL)
     return !exchange_fail_if_error(x, trace_file_refused());
   for (size_t key = 0; valid && key < TRACE_KEY_COUNT_OF_KEYS; key++)
     valid = read_member(x, object, (trace_key)key, u);
+  if (valid)
+    warn_of_unknown(object);
   return valid;
 }
 

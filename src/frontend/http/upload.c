@@ -21,7 +21,7 @@ static bool admit_config(exchange *x, slice text)
 
 bool upload_admit(exchange *x, const char *name, slice value)
 {
-  if (x->stranger == NULL || x->http->options.allow_model_upload)
+  if (x->stranger == NULL)
     return true;
   if (strcmp(name, "config") == 0)
     return admit_config(x, value);

@@ -11,8 +11,8 @@ bool version_of(exchange *x, int64_t *version)
   if (text[0] == '\0' || text_to_int64(slice_of(text), version))
     return true;
   exchange_fail(x, MHD_HTTP_BAD_REQUEST,
-                "failed to get model version from specified version string '%s' (details: out of "
-                "range), version should be an integral value > 0",
+                "failed to get model version from specified version string '%s' (details: "
+                "stol), version should be an integral value > 0",
                 text);
   return false;
 }

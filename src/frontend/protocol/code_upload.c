@@ -10,9 +10,10 @@
 
 // Fields of the model configuration that choose what code runs, and keys of its `parameters` that
 // do.
-static const char *const code_fields[] = {"backend",          "platform",
-                                          "runtime",          "default_model_filename",
-                                          "model_operations", "model_repository_agents"};
+static const char *const code_fields[] = {"backend",           "platform",
+                                          "runtime",           "default_model_filename",
+                                          "model_operations",  "model_repository_agents",
+                                          "cc_model_filenames"};
 static const char *const code_parameters[] = {"EXECUTION_ENV_PATH", "TRITON_BATCH_STRATEGY_PATH",
                                               "onnxruntime_library"};
 
@@ -57,16 +58,47 @@ static const char *other_field(json_t *config, const json_t *now)
   return NULL;
 }
 
+// Is there a text in `value` that can name a file of the server's machine? What the parameters of a
+// backend of somebody else mean nobody knows here: libraries, programs and engines are files.
+static bool names_file(const json_t *value)
+{
+  const char *key;
+  size_t index;
+  json_t *member;
+  if (json_is_string(value))
+    return strchr(json_string_value(value), '/') != NULL ||
+           strstr(json_string_value(value), ".so") != NULL;
+  json_object_foreach((json_t *)value, key, member) if (names_file(member)) return true;
+  json_array_foreach(value, index, member) if (names_file(member)) return true;
+  return false;
+}
+
+// As other_field, of the model's parameters.
 static const char *other_parameter(json_t *config, const json_t *now)
 {
   const json_t *parameters_now = json_object_get(now, "parameters");
-  const json_t *parameters = json_object_get(config, "parameters");
-  for (size_t i = 0; i < COUNT(code_parameters); i++) {
-    const json_t *value = json_object_get(parameters, code_parameters[i]);
-    if (value != NULL && !json_equal(value, json_object_get(parameters_now, code_parameters[i])))
-      return code_parameters[i];
+  const char *name;
+  json_t *value;
+  json_object_foreach(json_object_get(config, "parameters"), name, value)
+  {
+    if (json_equal(value, json_object_get(parameters_now, name)))
+      continue;
+    for (size_t i = 0; i < COUNT(code_parameters); i++)
+      if (strcmp(name, code_parameters[i]) == 0)
+        return code_parameters[i];
+    if (names_file(value))
+      return "parameters";
   }
   return NULL;
+}
+
+// As other_field: accelerators have parameters, too.
+static const char *other_accelerator(json_t *config, const json_t *now)
+{
+  const json_t *optimization = json_object_get(config, "optimization");
+  bool is_other =
+      names_file(optimization) && !json_equal(optimization, json_object_get(now, "optimization"));
+  return is_other ? "optimization" : NULL;
 }
 
 // The model's configuration; NULL when it has none now.
@@ -101,6 +133,8 @@ error *code_upload_find(TRITONSERVER_Server *server, const char *model, slice co
   *field = other_field(config, now);
   if (*field == NULL)
     *field = other_parameter(config, now);
+  if (*field == NULL)
+    *field = other_accelerator(config, now);
   json_decref(config);
   json_decref(now);
   return NULL;

@@ -91,7 +91,8 @@ static error *wrong_shape(const char *name)
                    "The schema can not convert input '%s' to tensor with proper shape", name);
 }
 
-// Spreads `count` elements over the input's shape.
+// Spreads `count` elements over the input's shape, as Triton: those of an empty list over the last
+// dimension that may be any.
 static error *choose_shape(const generate_input *from, uint64_t count, arena *a,
                            infer_json_input *input)
 {
@@ -141,10 +142,6 @@ static error *read_value(generate_context *g, json_cursor *c, const json_place *
     RETURN_IF_ERROR(json_elements(&ahead, place, count_element, &count));
   *input =
       (infer_json_input){.name = from->name, .datatype = from->datatype, .element_count = count};
-  if (count == 0) {
-    *c = ahead;
-    return NULL;
-  }
   RETURN_IF_ERROR(choose_shape(from, count, c->arena, input));
   // An array's text has two characters for each element: the product cannot overflow.
   RETURN_IF_ERROR(check_size(g, from->name, count * protocol_datatype_size(from->datatype)));
@@ -172,8 +169,11 @@ static error *read_input(generate_context *g, json_cursor *c, const json_place *
   infer_request_json *r = g->request;
   for (size_t i = 0; i < r->input_count; i++)
     if (r->inputs[i].name == from->name)
-      return error_new(ERROR_INVALID_ARG, "input '%s' already exists in request", from->name);
-  return read_value(g, c, place, from, &r->inputs[r->input_count++]);
+      return error_new(ERROR_INVALID_ARG, "[request id: %s] input '%s' already exists in request",
+                       r->id[0] != '\0' ? r->id : "<id_unknown>", from->name);
+  json_place value = *place;
+  value.known_as = "data";
+  return read_value(g, c, &value, from, &r->inputs[r->input_count++]);
 }
 
 static error *visit_member(void *context, json_cursor *c, const json_place *place, slice key);
@@ -185,8 +185,10 @@ static error *read_nested(generate_context *g, json_cursor *c, const json_place 
     return error_new(ERROR_INVALID_ARG,
                      "Keyword '" NESTED "' for nested schema also given as input tensor name");
   if (json_peek(c) != '{')
-    return error_wrap(json_fail_kind(c, place, "non-object as object", "an object"),
-                      "Expected JSON object for keyword: '" NESTED "'");
+    return json_fail_kind_as(c, place,
+                             "Expected JSON object for keyword: '" NESTED
+                             "': attempt to access JSON non-object as object",
+                             "an object");
   generate_context inner = *g;
   inner.nested = true;
   error *e = json_members(c, place, visit_member, &inner);
@@ -219,6 +221,9 @@ error *generate_request_json_read(slice text, const generate_inputs *inputs, siz
     return NULL;
   json_cursor c = {.begin = text.data, .at = text.data, .end = text.data + text.size, .arena = a};
   generate_context g = {.inputs = inputs, .request = out, .max_data_size = max_data_size};
+  json_begin(&c);
+  if (json_peek(&c) != '{')
+    return json_fail_kind_as(&c, NULL, "attempt to get members for non-object", "an object");
   RETURN_IF_ERROR(json_members(&c, NULL, visit_member, &g));
   return json_finish(&c);
 }

@@ -1,4 +1,5 @@
-// Reading of inference requests: members in any order, each protocol key at most once.
+// Reading of inference requests: members in any order, each protocol key at most once. What is
+// refused is so in Triton's words first; what Triton passes over is passed over.
 #include "frontend/protocol/infer_request_json.h"
 
 #include "base/checked.h"
@@ -9,6 +10,7 @@
 #include "frontend/protocol/request_limits.h"
 
 #include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
 
 // ---- names of tensors ----
@@ -69,25 +71,32 @@ static error *visit_parameter(void *context, json_cursor *c, const json_place *p
   parameters_context *p = context;
   bool known = false;
   RETURN_IF_ERROR(p->known(p->context, c, place, key, &known));
-  return known ? note_protocol_key(p, place, key)
-               : json_parameter_read(c, place, key, p->count, p->parameters);
+  if (known)
+    return note_protocol_key(p, place, key);
+  return p->parameters == NULL ? json_skip(c, place)
+                               : json_parameter_read(c, place, key, p->count, p->parameters);
 }
 
-static error *read_parameters(json_cursor *c, const json_place *place, json_parameters *parameters,
-                              size_t *count, known_parameter *known, void *context)
-{
-  parameters_context p = {
-      .parameters = parameters, .count = count, .known = known, .context = context};
-  return json_members(c, place, visit_parameter, &p);
-}
-
-// Of a tensor they may be null, as in Triton: some clients send what they leave out so.
+// Those of a tensor that the protocol does not define mean nothing, and what is no object is as
+// good as none: some clients send what they leave out as null.
 static error *read_tensor_parameters(json_cursor *c, const json_place *place,
-                                     json_parameters *parameters, size_t *count,
                                      known_parameter *known, void *context)
 {
-  return json_peek(c) == 'n' ? json_skip(c, place)
-                             : read_parameters(c, place, parameters, count, known, context);
+  parameters_context p = {.known = known, .context = context};
+  return json_peek(c) == '{' ? json_members(c, place, visit_parameter, &p) : json_skip(c, place);
+}
+
+// As json_u64, where Triton refuses it in other words.
+static error *read_u64_as(json_cursor *c, const json_place *place, const char *words,
+                          const char *expected, uint64_t *value)
+{
+  json_peek(c);
+  const json_cursor before = *c;
+  error *e = json_u64(c, place, value);
+  if (e == NULL)
+    return NULL;
+  error_free(e);
+  return json_fail_kind_as(&before, place, words, expected);
 }
 
 // The three keys of a tensor in shared memory.
@@ -122,7 +131,8 @@ typedef struct input_context {
   unsigned seen;
   size_t shape_count;
   int64_t *shape;
-  json_cursor late_data; // data that came before what tells how to read it; at NULL: none
+  slice invalid_datatype; // what stands there instead of one; at NULL: nothing
+  json_cursor late_data;  // data that came before what tells how to read it; at NULL: none
 } input_context;
 
 static error *known_input_parameter(void *context, json_cursor *c, const json_place *place,
@@ -139,17 +149,15 @@ static error *known_input_parameter(void *context, json_cursor *c, const json_pl
   return NULL;
 }
 
-static error *read_datatype(json_cursor *c, const json_place *place, TRITONSERVER_DataType *type)
+// One that is none is refused when the input's name is known.
+static error *read_datatype(input_context *in, json_cursor *c, const json_place *place)
 {
   slice text;
   RETURN_IF_ERROR(json_string_view(c, place, &text));
-  *type = protocol_datatype(text);
-  if (*type != TRITONSERVER_TYPE_INVALID)
-    return NULL;
-  return json_fail_text(place,
-                        "invalid datatype '%.*s', expected BOOL, UINT8, UINT16, UINT32, UINT64, "
-                        "INT8, INT16, INT32, INT64, FP16, FP32, FP64, BF16 or BYTES",
-                        (int)(text.size < 64 ? text.size : 64), text.data);
+  in->input->datatype = protocol_datatype(text);
+  if (in->input->datatype == TRITONSERVER_TYPE_INVALID)
+    in->invalid_datatype = text;
+  return NULL;
 }
 
 static error *visit_dimension(void *context, json_cursor *c, const json_place *place)
@@ -161,9 +169,14 @@ static error *visit_dimension(void *context, json_cursor *c, const json_place *p
   if (in->shape == NULL)
     return error_no_memory();
   int64_t *dimension = &in->shape[in->shape_count++];
-  if (json_peek(c) == '-')
-    return json_fail(c, place, "a dimension that is not negative");
-  RETURN_IF_ERROR(json_i64(c, place, dimension));
+  json_peek(c);
+  const json_cursor before = *c;
+  uint64_t value;
+  RETURN_IF_ERROR(json_u64(c, place, &value));
+  if (value > INT64_MAX)
+    return json_fail_kind(&before, place, "non-unsigned-integer as unsigned-integer",
+                          "an integer in [0, 9223372036854775807]");
+  *dimension = (int64_t)value;
   uint64_t *count = &in->input->element_count;
   if (__builtin_mul_overflow(*count, (uint64_t)*dimension, count) || *count > INT64_MAX)
     return json_fail_text(
@@ -185,11 +198,13 @@ static error *check_data_size(const input_context *in, const json_place *place, 
 {
   if (size <= in->max_data_size - in->request->json_data_size)
     return NULL;
-  return json_fail_text(place,
-                        "JSON input '%.256s' has a byte_size (%zu bytes) that exceeds the maximum "
-                        "allowed value of %zu bytes for all inputs together. Use "
-                        "--http-max-input-size to increase the limit.",
-                        in->input->name != NULL ? in->input->name : "", size, in->max_data_size);
+  char words[REQUEST_NAME_MAX_BYTES + 160];
+  snprintf(words, sizeof(words),
+           "JSON input '%s' has a byte_size (%zu bytes) that exceeds the maximum allowed value of "
+           "%zu bytes",
+           in->input->name != NULL ? in->input->name : "", size, in->max_data_size);
+  return json_fail_words(
+      place, words, "all inputs together count. Use --http-max-input-size to increase the limit.");
 }
 
 // Numbers are weighed before there is memory for them, strings when it is known how long they are.
@@ -197,6 +212,9 @@ static error *read_tensor(input_context *in, json_cursor *c, const json_place *p
 {
   infer_json_input *input = in->input;
   size_t size;
+  if (input->element_count == 0) // then the elements mean nothing
+    return json_peek(c) == '[' ? json_skip(c, place)
+                               : json_fail_kind(c, place, "non-array as array", "an array");
   if (!checked_multiply_size(protocol_datatype_size(input->datatype), input->element_count, &size))
     size = SIZE_MAX;
   RETURN_IF_ERROR(check_data_size(in, place, size));
@@ -210,7 +228,7 @@ static error *read_tensor(input_context *in, json_cursor *c, const json_place *p
 static error *read_data(input_context *in, json_cursor *c, const json_place *place)
 {
   const unsigned needed = SEEN_DATATYPE | SEEN_SHAPE;
-  if ((in->seen & needed) == needed)
+  if ((in->seen & needed) == needed && in->invalid_datatype.data == NULL)
     return read_tensor(in, c, place);
   in->late_data = *c;
   return json_skip(c, place);
@@ -222,15 +240,12 @@ static error *visit_input_member(void *context, json_cursor *c, const json_place
   if (slice_equal_text(key, "name"))
     return note(&in->seen, SEEN_NAME) ? read_name(c, place, &in->input->name) : twice(place);
   if (slice_equal_text(key, "datatype"))
-    return note(&in->seen, SEEN_DATATYPE) ? read_datatype(c, place, &in->input->datatype)
-                                          : twice(place);
+    return note(&in->seen, SEEN_DATATYPE) ? read_datatype(in, c, place) : twice(place);
   if (slice_equal_text(key, "shape"))
     return note(&in->seen, SEEN_SHAPE) ? read_shape(in, c, place) : twice(place);
   if (slice_equal_text(key, "parameters"))
     return note(&in->seen, SEEN_PARAMETERS)
-               ? read_tensor_parameters(c, place, &in->input->parameters,
-                                        &in->request->parameter_count, known_input_parameter,
-                                        in->input)
+               ? read_tensor_parameters(c, place, known_input_parameter, in->input)
                : twice(place);
   if (slice_equal_text(key, "data"))
     return note(&in->seen, SEEN_DATA) ? read_data(in, c, place) : twice(place);
@@ -240,11 +255,29 @@ static error *visit_input_member(void *context, json_cursor *c, const json_place
 static error *missing(const json_place *outer, const char *key)
 {
   const json_place place = {.outer = outer, .key = key, .key_size = strlen(key)};
-  return json_fail_text(&place,
-                        "attempt to access non-existing object member '%s': expected it, it is "
-                        "missing",
-                        key);
+  char words[96];
+  snprintf(words, sizeof(words),
+           "Unable to parse '%s': attempt to access non-existing object member '%s'", key, key);
+  return json_fail_words(&place, words, "this member is missing");
 }
+
+static error *check_datatype(const input_context *in, const json_place *outer)
+{
+  const slice text = in->invalid_datatype;
+  const json_place place = {.outer = outer, .key = "datatype", .key_size = 8};
+  char words[REQUEST_NAME_MAX_BYTES + 64];
+  if (text.data == NULL)
+    return NULL;
+  snprintf(words, sizeof(words), "invalid datatype for input %s", in->input->name);
+  return json_fail_words(&place, words,
+                         "expected BOOL, UINT8, UINT16, UINT32, UINT64, INT8, INT16, INT32, INT64, "
+                         "FP16, FP32, FP64, BF16 or BYTES, got '%.*s'",
+                         (int)(text.size < 64 ? text.size : 64), text.data);
+}
+
+#define ONE_FIELD                                                                                  \
+  "Input must set only one of the following fields: 'data', 'binary_data_size' in 'parameters', "  \
+  "'shared_memory_region' in 'parameters'."
 
 // Exactly one of JSON data, binary data and shared memory; a tensor without elements needs none.
 static error *check_data(const input_context *in, const json_place *place)
@@ -255,15 +288,13 @@ static error *check_data(const input_context *in, const json_place *place)
   int count = json + input->binary + shared;
   if (count == 1 || (count == 0 && input->element_count == 0))
     return NULL;
-  const json_place data = {.outer = place, .key = "data", .key_size = 4};
-  const char *rule = "Input must set only one of the following fields: 'data', "
-                     "'binary_data_size' in 'parameters', 'shared_memory_region' in 'parameters'.";
   if (count == 0)
-    return json_fail_text(&data, "%s But no field is set: the data of input '%s' is missing", rule,
-                          input->name);
-  return json_fail_text(place, "%s But set%s%s%s: input '%s' has more than one", rule,
-                        json ? " 'data'" : "", input->binary ? " 'binary_data_size'" : "",
-                        shared ? " 'shared_memory_region'" : "", input->name);
+    return json_fail_words(place, ONE_FIELD " But no field is set",
+                           "the data of input '%s' is missing", input->name);
+  char words[256];
+  snprintf(words, sizeof(words), ONE_FIELD " But set%s%s%s", json ? " 'data'" : "",
+           input->binary ? " 'binary_data_size'" : "", shared ? " 'shared_memory_region'" : "");
+  return json_fail_words(place, words, "input '%s' has more than one", input->name);
 }
 
 static error *finish_input(input_context *in, const json_place *place)
@@ -274,6 +305,7 @@ static error *finish_input(input_context *in, const json_place *place)
     return missing(place, "datatype");
   if ((in->seen & SEEN_SHAPE) == 0)
     return missing(place, "shape");
+  RETURN_IF_ERROR(check_datatype(in, place));
   RETURN_IF_ERROR(check_data(in, place));
   if (in->late_data.at == NULL)
     return NULL;
@@ -297,6 +329,8 @@ static error *visit_input(void *context, json_cursor *c, const json_place *place
     return error_no_memory();
   infer_json_input *input = &r->inputs[r->input_count++];
   *input = (infer_json_input){0};
+  if (json_peek(c) != '{')
+    return json_fail_kind_as(c, place, ONE_FIELD " But no field is set", "an object");
   input_context in = {.request = r, .input = input, .max_data_size = list->max_data_size};
   RETURN_IF_ERROR(json_members(c, place, visit_input_member, &in));
   return finish_input(&in, place);
@@ -305,7 +339,6 @@ static error *visit_input(void *context, json_cursor *c, const json_place *place
 // ---- outputs ----
 
 typedef struct output_context {
-  infer_request_json *request;
   infer_json_output *output;
   unsigned seen;
   bool classified; // classification was given, whatever it is
@@ -320,7 +353,10 @@ static error *known_output_parameter(void *context, json_cursor *c, const json_p
     return json_bool(c, place, &out->output->binary);
   if (slice_equal_text(key, "classification")) {
     out->classified = true;
-    return json_u64(c, place, &out->output->classification);
+    return read_u64_as(c, place,
+                       "Unable to set 'classification': attempt to access JSON "
+                       "non-unsigned-integer as unsigned-integer",
+                       "an integer in [0, 18446744073709551615]", &out->output->classification);
   }
   return read_shared_memory(&out->output->shared_memory, c, place, key, known);
 }
@@ -332,8 +368,7 @@ static error *visit_output_member(void *context, json_cursor *c, const json_plac
     return note(&out->seen, SEEN_NAME) ? read_name(c, place, &out->output->name) : twice(place);
   if (slice_equal_text(key, "parameters"))
     return note(&out->seen, SEEN_PARAMETERS)
-               ? read_tensor_parameters(c, place, &out->output->parameters,
-                                        &out->request->parameter_count, known_output_parameter, out)
+               ? read_tensor_parameters(c, place, known_output_parameter, out)
                : twice(place);
   return json_skip(c, place);
 }
@@ -344,10 +379,12 @@ static error *check_output(const output_context *out, const json_place *place)
   if (o->name == NULL)
     return missing(place, "name");
   if (o->shared_memory.region != NULL && out->classified)
-    return json_fail_text(place,
-                          "Output can't set both 'shared_memory_region' and 'classification'");
+    return json_fail_words(place,
+                           "Output can't set both 'shared_memory_region' and 'classification'",
+                           "expected one of the two in its parameters");
   if (o->shared_memory.region != NULL && o->binary)
-    return json_fail_text(place, "Output can't set both 'shared_memory_region' and 'binary_data'");
+    return json_fail_words(place, "Output can't set both 'shared_memory_region' and 'binary_data'",
+                           "expected one of the two in its parameters");
   return NULL;
 }
 
@@ -361,7 +398,11 @@ static error *visit_output(void *context, json_cursor *c, const json_place *plac
     return error_no_memory();
   infer_json_output *output = &r->outputs[r->output_count++];
   *output = (infer_json_output){0};
-  output_context out = {.request = r, .output = output};
+  if (json_peek(c) != '{')
+    return json_fail_kind_as(
+        c, place, "Unable to parse 'name': attempt to access non-existing object member 'name'",
+        "an object");
+  output_context out = {.output = output};
   RETURN_IF_ERROR(json_members(c, place, visit_output_member, &out));
   return check_output(&out, place);
 }
@@ -387,8 +428,13 @@ static error *known_request_parameter(void *context, json_cursor *c, const json_
   infer_request_json *r = context;
   *known = true;
   if (slice_equal_text(key, "sequence_id"))
-    return json_peek(c) == '"' ? json_text(c, place, &r->sequence_name)
-                               : json_u64(c, place, &r->sequence_id);
+    return json_peek(c) == '"'
+               ? json_text(c, place, &r->sequence_name)
+               : read_u64_as(c, place,
+                             "Unable to parse 'sequence_id': attempt to access JSON non-string as "
+                             "string",
+                             "a string or an integer in [0, 18446744073709551615]",
+                             &r->sequence_id);
   if (slice_equal_text(key, "sequence_start"))
     return json_bool(c, place, &r->sequence_start);
   if (slice_equal_text(key, "sequence_end"))
@@ -401,9 +447,25 @@ static error *known_request_parameter(void *context, json_cursor *c, const json_
     return json_bool(c, place, &r->binary_output);
   *known = false;
   if (key.size >= 7 && memcmp(key.data, "triton_", 7) == 0)
-    return json_fail_text(place, "parameter keys starting with 'triton_' are reserved for Triton "
-                                 "usage and should not be specified.");
+    return json_fail_words(place,
+                           "parameter keys starting with 'triton_' are reserved for Triton usage "
+                           "and should not be specified.",
+                           "expected another name");
   return NULL;
+}
+
+static error *read_request_parameters(infer_request_json *r, json_cursor *c,
+                                      const json_place *place)
+{
+  parameters_context p = {.parameters = &r->parameters,
+                          .count = &r->parameter_count,
+                          .known = known_request_parameter,
+                          .context = r};
+  if (json_peek(c) != '{')
+    return json_fail_kind_as(c, place,
+                             "failed to get request params.: attempt to get members for non-object",
+                             "an object");
+  return json_members(c, place, visit_parameter, &p);
 }
 
 static error *visit_request_member(void *context, json_cursor *c, const json_place *place,
@@ -419,31 +481,9 @@ static error *visit_request_member(void *context, json_cursor *c, const json_pla
     return note(&r->seen, SEEN_OUTPUTS) ? json_elements(c, place, visit_output, r->request)
                                         : twice(place);
   if (slice_equal_text(key, "parameters"))
-    return note(&r->seen, SEEN_REQUEST_PARAMETERS)
-               ? read_parameters(c, place, &r->request->parameters, &r->request->parameter_count,
-                                 known_request_parameter, r->request)
-               : twice(place);
+    return note(&r->seen, SEEN_REQUEST_PARAMETERS) ? read_request_parameters(r->request, c, place)
+                                                   : twice(place);
   return json_skip(c, place);
-}
-
-// Names must differ. Requests have few tensors.
-static error *check_names(const infer_request_json *r)
-{
-  for (size_t i = 0; i < r->input_count; i++)
-    for (size_t k = 0; k < i; k++)
-      if (strcmp(r->inputs[i].name, r->inputs[k].name) == 0)
-        return error_new(ERROR_INVALID_ARG,
-                         "Unable to parse 'inputs[%zu].name': input '%s' is there already, as "
-                         "inputs[%zu]",
-                         i, r->inputs[i].name, k);
-  for (size_t i = 0; i < r->output_count; i++)
-    for (size_t k = 0; k < i; k++)
-      if (strcmp(r->outputs[i].name, r->outputs[k].name) == 0)
-        return error_new(ERROR_INVALID_ARG,
-                         "Unable to parse 'outputs[%zu].name': output '%s' is there already, as "
-                         "outputs[%zu]",
-                         i, r->outputs[i].name, k);
-  return NULL;
 }
 
 error *infer_request_json_read(slice text, size_t max_data_size, const json_host *host, arena *a,
@@ -453,14 +493,17 @@ error *infer_request_json_read(slice text, size_t max_data_size, const json_host
   json_cursor c = {
       .begin = text.data, .at = text.data, .end = text.data + text.size, .arena = a, .host = host};
   request_context r = {.request = out, .inputs = {.request = out, .max_data_size = max_data_size}};
+  json_begin(&c);
+  if (json_peek(&c) != '{')
+    return json_fail_kind_as(
+        &c, NULL, "Unable to parse 'inputs': attempt to access non-existing object member 'inputs'",
+        "an object");
   RETURN_IF_ERROR(json_members(&c, NULL, visit_request_member, &r));
   RETURN_IF_ERROR(json_finish(&c));
-  if ((r.seen & SEEN_INPUTS) == 0)
-    return missing(NULL, "inputs");
-  return check_names(out);
+  return (r.seen & SEEN_INPUTS) == 0 ? missing(NULL, "inputs") : NULL;
 }
 
-error *binary_tensors_split(infer_request_json *request, slice binary)
+error *binary_tensors_split(infer_request_json *request, const char *model, slice binary)
 {
   for (size_t i = 0; i < request->input_count; i++) {
     infer_json_input *input = &request->inputs[i];
@@ -468,9 +511,9 @@ error *binary_tensors_split(infer_request_json *request, slice binary)
       continue;
     if (input->binary_size > binary.size)
       return error_new(ERROR_INVALID_ARG,
-                       "unexpected size for input '%s', expecting %zu additional bytes: "
-                       "binary_data_size is %zu, %zu bytes are left",
-                       input->name, input->binary_size - binary.size, input->binary_size,
+                       "unexpected size for input '%s', expecting %zu additional bytes for model "
+                       "'%s': binary_data_size is %zu, %zu bytes are left",
+                       input->name, input->binary_size - binary.size, model, input->binary_size,
                        binary.size);
     input->data = binary.data;
     input->data_size = input->binary_size;
@@ -481,8 +524,8 @@ error *binary_tensors_split(infer_request_json *request, slice binary)
   }
   if (binary.size > 0)
     return error_new(ERROR_INVALID_ARG,
-                     "unexpected additional input data: %zu bytes are left behind the last binary "
-                     "input",
-                     binary.size);
+                     "unexpected additional input data for model '%s': %zu bytes are left behind "
+                     "the last binary input",
+                     model, binary.size);
   return NULL;
 }

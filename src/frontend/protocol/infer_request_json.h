@@ -34,7 +34,6 @@ typedef struct infer_json_input {
                           // binary_tensors_split: a view of the binary part
   size_t data_size;       // bytes
   json_shared_memory shared_memory;
-  json_parameters parameters; // without the keys that the protocol itself defines
 } infer_json_input;
 
 typedef struct infer_json_output {
@@ -42,7 +41,6 @@ typedef struct infer_json_output {
   bool binary;             // binary_data
   uint64_t classification; // 0: the tensor itself
   json_shared_memory shared_memory;
-  json_parameters parameters; // without the keys that the protocol itself defines
 } infer_json_output;
 
 typedef struct infer_request_json {
@@ -59,7 +57,7 @@ typedef struct infer_request_json {
   uint64_t priority;          // 0: the model's default
   uint64_t timeout_us;        // microseconds, 0: the model's default
   json_parameters parameters; // without the keys that the protocol itself defines
-  size_t parameter_count;     // those of tensors too
+  size_t parameter_count;
 } infer_request_json;
 
 // Reads `text`. Readable memory must go on behind it, with whatever bytes (the binary part), and
@@ -67,12 +65,15 @@ typedef struct infer_request_json {
 // compared with the end of the text. The tensors that are given as JSON may have `max_data_size`
 // bytes together: a text can describe a multiple of its own size. Errors are INVALID_ARG and name
 // the place, the value and what was expected: "inputs[0].data[17]: …"; UNAVAILABLE when memory is
-// short. What the arena holds then is garbage. `host` may be NULL.
+// short. What the arena holds then is garbage. `host` may be NULL. Names that stand twice are left
+// to the core, and so is the number of strings: `data` may hold fewer than the shape says, or one
+// more.
 error *infer_request_json_read(slice text, size_t max_data_size, const json_host *host, arena *a,
                                infer_request_json *out);
 
 // Gives each binary input its slice of `binary`, in the order of the inputs. INVALID_ARG when the
-// sizes do not add up to exactly binary.size, naming the input, the bytes wanted and those left.
-error *binary_tensors_split(infer_request_json *request, slice binary);
+// sizes do not add up to exactly binary.size, naming the input, the model, the bytes wanted and
+// those left.
+error *binary_tensors_split(infer_request_json *request, const char *model, slice binary);
 
 #endif

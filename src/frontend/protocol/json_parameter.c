@@ -5,17 +5,19 @@
 #include "frontend/protocol/json_scan.h"
 #include "frontend/protocol/request_limits.h"
 
+#include <stdio.h>
 #include <string.h>
 
 static error *invalid_parameter(const json_place *place, slice key)
 {
-  return json_fail_text(place,
-                        "parameter '%.*s' has invalid type. It should be either 'int', 'bool', "
-                        "'double' or 'string'.",
-                        (int)(key.size < 64 ? key.size : 64), key.data);
+  char words[192];
+  snprintf(words, sizeof(words),
+           "parameter '%.*s' has invalid type. It should be either 'int', 'bool', or 'string'.",
+           (int)(key.size < 64 ? key.size : 64), key.data);
+  return json_fail_words(place, words, "or a number in the range of FP64");
 }
 
-// An integer where it is written as one and fits, else a double.
+// An integer where it is written as one and fits into 64 bits with its sign, else a double.
 static error *read_number_parameter(json_cursor *c, const json_place *place, slice key,
                                     json_parameter *p)
 {
@@ -30,8 +32,7 @@ static error *read_number_parameter(json_cursor *c, const json_place *place, sli
       return NULL;
   int64_t integer;
   if (number_read_i64(start, &end, &integer) != NUMBER_READ_OK)
-    return json_fail_text(place,
-                          "expected an integer in [-9223372036854775808, 9223372036854775807]");
+    return NULL;
   p->type = TRITONSERVER_PARAMETER_INT;
   p->value.integer = integer;
   return NULL;

@@ -37,6 +37,33 @@ static void print_place(const json_place *place, buffer *out)
   buffer_append(out, place->key, place->key_size < 64 ? place->key_size : 64);
 }
 
+// The member that the place is in or is.
+static const char *member_of(const json_place *place, size_t *size)
+{
+  while (place != NULL && place->key == NULL && place->known_as == NULL)
+    place = place->outer;
+  if (place == NULL || place->known_as != NULL) {
+    const char *name = place == NULL ? "request JSON" : place->known_as;
+    *size = strlen(name);
+    return name;
+  }
+  *size = place->key_size < 64 ? place->key_size : 64;
+  return place->key;
+}
+
+error *json_fail_words(const json_place *place, const char *words, const char *format, ...)
+{
+  AUTO_BUFFER buffer text = BUFFER_EMPTY;
+  va_list arguments;
+  char reason[512];
+  va_start(arguments, format);
+  vsnprintf(reason, sizeof(reason), format, arguments);
+  va_end(arguments);
+  print_place(place, &text);
+  return error_new(ERROR_INVALID_ARG, "%s: %.*s%s%s", words, (int)text.size,
+                   text.size == 0 ? "" : text.data, text.size == 0 ? "" : ": ", reason);
+}
+
 error *json_fail_text(const json_place *place, const char *format, ...)
 {
   AUTO_BUFFER buffer text = BUFFER_EMPTY;
@@ -97,14 +124,45 @@ error *json_fail_syntax(const json_cursor *c, const json_place *place, const cha
                    (int)where.size, where.data, description);
 }
 
+static bool take_word(json_cursor *c, const char *word)
+{
+  size_t size = strlen(word);
+  if ((size_t)(c->end - c->at) < size || memcmp(c->at, word, size) != 0)
+    return false;
+  c->at += size;
+  return true;
+}
+
+// Whether a value, of whatever kind, stands there.
+static bool begins_value(const json_cursor *c)
+{
+  static const char *const words[] = {"true", "false", "null", "NaN", "Infinity"};
+  json_cursor ahead = *c;
+  for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++)
+    if (take_word(&ahead, words[i]))
+      return true;
+  return c->at < c->end && *c->at != '\0' && strchr("{[\"-0123456789", *c->at) != NULL;
+}
+
+error *json_fail_kind_as(const json_cursor *c, const json_place *place, const char *words,
+                         const char *expected)
+{
+  char description[DESCRIPTION_BYTES];
+  if (!begins_value(c))
+    return json_fail_syntax(c, place, expected);
+  describe(c, expected, description, sizeof(description));
+  return json_fail_words(place, words, "%s", description);
+}
+
 error *json_fail_kind(const json_cursor *c, const json_place *place, const char *access,
                       const char *expected)
 {
-  char description[DESCRIPTION_BYTES];
-  if (c->at >= c->end || *c->at == '\0' || strchr("{[\"-0123456789tfnNI", *c->at) == NULL)
-    return json_fail_syntax(c, place, expected);
-  describe(c, expected, description, sizeof(description));
-  return json_fail_text(place, "attempt to access JSON %s: %s", access, description);
+  size_t size;
+  char words[192];
+  const char *member = member_of(place, &size);
+  snprintf(words, sizeof(words), "Unable to parse '%.*s': attempt to access JSON %s", (int)size,
+           member, access);
+  return json_fail_kind_as(c, place, words, expected);
 }
 
 // ---- containers ----
@@ -177,8 +235,10 @@ static size_t escape_size(const char *at, const char *end)
   return 6;
 }
 
-// Finds the closing quote; the cursor is on the opening one and does not move.
-static error *find_end(json_cursor *c, const json_place *place, const char **close, bool *escaped)
+// Finds the closing quote; the cursor is on the opening one and does not move. What is no text of
+// ours, the data of tensors and members that nobody reads, need not be UTF-8.
+static error *find_end(const json_cursor *c, const json_place *place, bool utf8, const char **close,
+                       bool *escaped)
 {
   json_cursor at = *c;
   *escaped = false;
@@ -190,7 +250,7 @@ static error *find_end(json_cursor *c, const json_place *place, const char **clo
       length = escape_size(at.at, at.end);
     } else if (byte < ' ') {
       length = 0;
-    } else if (byte >= 0x80) {
+    } else if (byte >= 0x80 && utf8) {
       length = text_utf8_length(at.at, (size_t)(at.end - at.at));
     }
     if (length == 0)
@@ -272,12 +332,12 @@ static size_t copy_unescaped(const char *at, const char *close, char *out)
 }
 
 // Finds the string that is due: *close is its closing quote.
-static error *find_string(json_cursor *c, const json_place *place, const char **close,
+static error *find_string(json_cursor *c, const json_place *place, bool utf8, const char **close,
                           bool *escaped)
 {
   if (json_peek(c) != '"')
     return json_fail_kind(c, place, "non-string as string", "a string");
-  return find_end(c, place, close, escaped);
+  return find_end(c, place, utf8, close, escaped);
 }
 
 // Takes the string that ends at `close`; `out` has room for its text.
@@ -300,7 +360,7 @@ error *json_string_copy(json_cursor *c, const json_place *place, char *out, size
 {
   const char *close;
   bool escaped;
-  RETURN_IF_ERROR(find_string(c, place, &close, &escaped));
+  RETURN_IF_ERROR(find_string(c, place, false, &close, &escaped));
   return copy_string(c, place, close, escaped, out, size);
 }
 
@@ -308,7 +368,7 @@ static error *take_string(json_cursor *c, const json_place *place, bool view_all
 {
   const char *close;
   bool escaped;
-  RETURN_IF_ERROR(find_string(c, place, &close, &escaped));
+  RETURN_IF_ERROR(find_string(c, place, true, &close, &escaped));
   if (!escaped && view_allowed) {
     *text = (slice){c->at + 1, (size_t)(close - c->at - 1)};
     c->at = close + 1;
@@ -340,15 +400,6 @@ error *json_text(json_cursor *c, const json_place *place, const char **result)
 
 // ---- scalars ----
 
-static bool take_word(json_cursor *c, const char *word)
-{
-  size_t size = strlen(word);
-  if ((size_t)(c->end - c->at) < size || memcmp(c->at, word, size) != 0)
-    return false;
-  c->at += size;
-  return true;
-}
-
 error *json_bool(json_cursor *c, const json_place *place, bool *value)
 {
   json_peek(c);
@@ -358,23 +409,13 @@ error *json_bool(json_cursor *c, const json_place *place, bool *value)
              : json_fail_kind(c, place, "non-boolean as boolean", "true or false");
 }
 
-// What is wrong with an integer: its value, or that it is none.
-static error *fail_integer(const json_cursor *c, const json_place *place, number_status status,
-                           const char *access, const char *expected)
-{
-  return status == NUMBER_READ_OUT_OF_RANGE ? json_fail(c, place, expected)
-                                            : json_fail_kind(c, place, access, expected);
-}
-
 error *json_u64(json_cursor *c, const json_place *place, uint64_t *value)
 {
   const char *end;
-  number_status status = NUMBER_READ_NOT_A_NUMBER;
   json_peek(c);
-  if (c->at >= c->end || (status = number_read_u64(c->at, &end, value)) != NUMBER_READ_OK ||
-      end > c->end)
-    return fail_integer(c, place, status, "non-unsigned-integer as unsigned-integer",
-                        "an integer in [0, 18446744073709551615]");
+  if (c->at >= c->end || number_read_u64(c->at, &end, value) != NUMBER_READ_OK || end > c->end)
+    return json_fail_kind(c, place, "non-unsigned-integer as unsigned-integer",
+                          "an integer in [0, 18446744073709551615]");
   c->at = end;
   return NULL;
 }
@@ -382,12 +423,10 @@ error *json_u64(json_cursor *c, const json_place *place, uint64_t *value)
 error *json_i64(json_cursor *c, const json_place *place, int64_t *value)
 {
   const char *end;
-  number_status status = NUMBER_READ_NOT_A_NUMBER;
   json_peek(c);
-  if (c->at >= c->end || (status = number_read_i64(c->at, &end, value)) != NUMBER_READ_OK ||
-      end > c->end)
-    return fail_integer(c, place, status, "non-signed-integer as signed-integer",
-                        "an integer in [-9223372036854775808, 9223372036854775807]");
+  if (c->at >= c->end || number_read_i64(c->at, &end, value) != NUMBER_READ_OK || end > c->end)
+    return json_fail_kind(c, place, "non-signed-integer as signed-integer",
+                          "an integer in [-9223372036854775808, 9223372036854775807]");
   c->at = end;
   return NULL;
 }
@@ -414,7 +453,7 @@ static error *skip_name(json_cursor *c, const json_place *place)
   bool escaped;
   if (json_peek(c) != '"')
     return json_fail_syntax(c, place, "a member's name in quotes");
-  RETURN_IF_ERROR(find_end(c, place, &close, &escaped));
+  RETURN_IF_ERROR(find_end(c, place, false, &close, &escaped));
   c->at = close + 1;
   if (json_peek(c) != ':')
     return json_fail_syntax(c, place, "':'");
@@ -426,7 +465,7 @@ static error *skip_string(json_cursor *c, const json_place *place)
 {
   const char *close;
   bool escaped;
-  RETURN_IF_ERROR(find_end(c, place, &close, &escaped));
+  RETURN_IF_ERROR(find_end(c, place, false, &close, &escaped));
   c->at = close + 1;
   return NULL;
 }
@@ -467,8 +506,15 @@ error *json_skip(json_cursor *c, const json_place *place)
   }
 }
 
+void json_begin(json_cursor *c)
+{
+  take_word(c, "\xef\xbb\xbf");
+}
+
 error *json_finish(json_cursor *c)
 {
   json_peek(c);
+  while (c->at < c->end && *c->at == '\0')
+    c->at++;
   return c->at < c->end ? json_fail_syntax(c, NULL, "the end of the text") : NULL;
 }

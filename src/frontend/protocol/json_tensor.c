@@ -3,7 +3,6 @@
 
 #include "base/checked.h"
 #include "base/number.h"
-#include "base/text.h"
 #include "frontend/protocol/datatype.h"
 #include "frontend/protocol/number_array.h"
 
@@ -58,7 +57,11 @@ static size_t print_u64(char *out, const void *in)
 static number_status read_f32(const char *text, const char **end, void *out)
 {
   float value = 0;
+  double wide;
   number_status status = number_read_f32(text, end, &value);
+  if (status == NUMBER_READ_OUT_OF_RANGE &&
+      (status = number_read_f64(text, end, &wide)) == NUMBER_READ_OK)
+    value = (float)wide; // an infinity, as in Triton
   memcpy(out, &value, sizeof(value));
   return status;
 }
@@ -218,14 +221,15 @@ typedef struct nesting {
   size_t depth;
   uint64_t count; // elements so far
   uint64_t limit;
+  bool counted_later; // by the core, which has Triton's words for strings: one too many is read
 } nesting;
+
+#define WRONG_SHAPE "Unable to parse 'data': Shape does not match true shape of 'data' field"
 
 static error *wrong_count(const json_place *place, const nesting *n, const char *got)
 {
-  return json_fail_text(place,
-                        "Shape does not match true shape of 'data' field: expected %" PRIu64
-                        " elements, got %s%" PRIu64,
-                        n->limit, got, n->count);
+  return json_fail_words(place, WRONG_SHAPE, "expected %" PRIu64 " elements, got %s%" PRIu64,
+                         n->limit, got, n->count);
 }
 
 // Takes what stands before the next element: ']' and ',' when the cursor is `behind_one`, then '['.
@@ -239,7 +243,7 @@ static error *seek_element(json_cursor *c, const json_place *place, nesting *n, 
       if (--n->depth > 0)
         continue;
       *done = true;
-      return n->count == n->limit ? NULL : wrong_count(place, n, "");
+      return n->count == n->limit || n->counted_later ? NULL : wrong_count(place, n, "");
     }
     if (behind_one && json_peek(c) != ',')
       return json_fail_syntax(c, place, "',' or ']'");
@@ -252,19 +256,19 @@ static error *seek_element(json_cursor *c, const json_place *place, nesting *n, 
     if (!opened || json_peek(c) != ']')
       break;
   }
-  if (n->count < n->limit)
+  if (n->count < n->limit + n->counted_later)
+    return NULL;
+  *done = n->counted_later;
+  if (*done)
     return NULL;
   n->count++;
   return wrong_count(place, n, "at least ");
 }
 
-static error *element_error(json_cursor *c, const json_place *place, number_status status,
+static error *element_error(const json_cursor *c, const json_place *place,
                             TRITONSERVER_DataType datatype)
 {
-  const char *expected = types[datatype].expected;
-  return status == NUMBER_READ_OUT_OF_RANGE
-             ? json_fail(c, place, expected)
-             : json_fail_kind(c, place, types[datatype].access, expected);
+  return json_fail_kind(c, place, types[datatype].access, types[datatype].expected);
 }
 
 #define RELEASE_BYTES ((ptrdiff_t)4 << 20) // of text, from which on it is worth the call
@@ -283,13 +287,12 @@ static error *read_numbers(json_cursor *c, const json_place *place, nesting *n,
   RETURN_IF_ERROR(seek_element(c, place, n, false, &done));
   while (!done) {
     const char *end;
-    number_status status = NUMBER_READ_NOT_A_NUMBER;
     json_peek(c);
     const json_place element = {.outer = place, .index = n->count};
     size_t taken = number_array_read(&reader, c->at, c->end, out, n->limit - n->count, &end);
-    if (taken == 0 && (c->at >= c->end ||
-                       (status = form->read(c->at, &end, out)) != NUMBER_READ_OK || end > c->end))
-      return element_error(c, &element, status, datatype);
+    if (taken == 0 &&
+        (c->at >= c->end || form->read(c->at, &end, out) != NUMBER_READ_OK || end > c->end))
+      return element_error(c, &element, datatype);
     taken += taken == 0;
     c->at = end;
     out += taken * reader.size;
@@ -307,6 +310,10 @@ static error *read_numbers(json_cursor *c, const json_place *place, nesting *n,
 static error *read_string(json_cursor *c, const json_place *place, char **out)
 {
   size_t length;
+  if (json_peek(c) != '"')
+    return json_fail_kind_as(
+        c, place, "Unable to parse JSON bytes array: attempt to access JSON non-string as string",
+        "a string");
   RETURN_IF_ERROR(json_string_copy(c, place, *out + 4, &length));
   if (length > UINT32_MAX)
     return json_fail_text(place, "expected at most 4294967295 bytes");
@@ -341,32 +348,46 @@ static char *allocate_aligned(arena *a, size_t size)
   return memory == NULL || misaligned == 0 ? memory : memory + JSON_TENSOR_ALIGNMENT - misaligned;
 }
 
+// Strings have their own sizes: their end is looked for first. They need their lengths too, and are
+// no longer than their text.
+static error *read_string_tensor(json_cursor *c, const json_place *place, uint64_t element_count,
+                                 const void **data, size_t *size)
+{
+  json_cursor rest = *c;
+  RETURN_IF_ERROR(json_skip(&rest, place));
+  size_t text_size = (size_t)(rest.at - c->at);
+  size_t most = text_size / 2 + 1; // an element and its comma are two characters or more
+  nesting n = {.limit = element_count, .counted_later = true};
+  size_t room = element_count < most ? (size_t)element_count + 1 : most;
+  bool fits = checked_array_size(text_size, room, sizeof(uint32_t), size);
+  char *out = fits ? allocate_aligned(c->arena, *size) : NULL;
+  if (out == NULL)
+    return error_no_memory();
+  *data = out;
+  RETURN_IF_ERROR(read_strings(c, place, &n, out, size));
+  c->at = rest.at;
+  return NULL;
+}
+
 error *json_tensor_read(json_cursor *c, const json_place *place, TRITONSERVER_DataType datatype,
                         uint64_t element_count, const void **data, size_t *size)
 {
   if (json_peek(c) != '[')
     return json_fail_kind(c, place, "non-array as array", "an array");
-  json_cursor rest = *c;
-  if (datatype == TRITONSERVER_TYPE_BYTES) // strings have their own sizes: look for the end first
-    RETURN_IF_ERROR(json_skip(&rest, place));
-  size_t text_size =
-      datatype == TRITONSERVER_TYPE_BYTES ? (size_t)(rest.at - c->at) : (size_t)(c->end - c->at);
+  if (datatype == TRITONSERVER_TYPE_BYTES)
+    return read_string_tensor(c, place, element_count, data, size);
+  size_t text_size = (size_t)(c->end - c->at);
   nesting n = {.limit = element_count};
   if (element_count > text_size / 2) // an element and its comma are two characters or more
-    return json_fail_text(place,
-                          "Shape does not match true shape of 'data' field: expected %" PRIu64
-                          " elements, got at most %zu in %zu bytes of text",
-                          element_count, text_size / 2, text_size);
-  // Strings need their lengths too, and are no longer than their text.
-  bool fits = datatype == TRITONSERVER_TYPE_BYTES
-                  ? checked_array_size(text_size, element_count, sizeof(uint32_t), size)
-                  : checked_multiply_size(element_count, protocol_datatype_size(datatype), size);
+    return json_fail_words(place, WRONG_SHAPE,
+                           "expected %" PRIu64 " elements, got at most %zu in %zu bytes of text",
+                           element_count, text_size / 2, text_size);
+  bool fits = checked_multiply_size(element_count, protocol_datatype_size(datatype), size);
   char *out = fits ? allocate_aligned(c->arena, *size) : NULL;
   if (out == NULL)
     return error_no_memory();
   *data = out;
-  return datatype == TRITONSERVER_TYPE_BYTES ? read_strings(c, place, &n, out, size)
-                                             : read_numbers(c, place, &n, datatype, out);
+  return read_numbers(c, place, &n, datatype, out);
 }
 
 error *json_element_read(json_cursor *c, const json_place *place, TRITONSERVER_DataType datatype,
@@ -390,26 +411,14 @@ error *json_element_read(json_cursor *c, const json_place *place, TRITONSERVER_D
     return NULL;
   }
   const char *end;
-  number_status status = NUMBER_READ_NOT_A_NUMBER;
-  if (c->at >= c->end || (status = types[datatype].form.read(c->at, &end, out)) != NUMBER_READ_OK ||
+  if (c->at >= c->end || types[datatype].form.read(c->at, &end, out) != NUMBER_READ_OK ||
       end > c->end)
-    return element_error(c, place, status, datatype);
+    return element_error(c, place, datatype);
   c->at = end;
   return NULL;
 }
 
 // ---- writing ----
-
-static bool is_utf8(const char *text, size_t size)
-{
-  for (size_t i = 0; i < size;) {
-    size_t length = text_utf8_length(text + i, size - i);
-    if (length == 0)
-      return false;
-    i += length;
-  }
-  return true;
-}
 
 static error *write_strings(const unsigned char *in, size_t size, uint64_t count, buffer *out)
 {
@@ -427,12 +436,7 @@ static error *write_strings(const unsigned char *in, size_t size, uint64_t count
                        "element %" PRIu64 " of BYTES has length %" PRIu32
                        ", but %zu bytes are left",
                        i, length, size);
-    if (!is_utf8((const char *)in, length))
-      return error_new(ERROR_INVALID_ARG,
-                       "element %" PRIu64 " of BYTES is not UTF-8 and has no JSON form; ask for "
-                       "it with binary_data",
-                       i);
-    buffer_append_json_string(out, (slice){(const char *)in, length});
+    buffer_append_json_bytes(out, (slice){(const char *)in, length});
     buffer_append_char(out, ',');
     in += length;
     size -= length;

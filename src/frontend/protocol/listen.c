@@ -119,8 +119,8 @@ static error *unix_address(const char *name, struct sockaddr_un *address, sockle
   if (length < 1 + (size_t)(name[0] == '@') || length >= sizeof(address->sun_path))
     return error_new(ERROR_INVALID_ARG,
                      "'" UNIX_PREFIX "%s' is no address to listen on: expected a path or @<name> "
-                     "of less than %zu bytes",
-                     name, sizeof(address->sun_path));
+                     "of less than %zu bytes, it has %zu",
+                     name, sizeof(address->sun_path), length);
   memcpy(address->sun_path, name, length);
   *size = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + length);
   if (name[0] == '@')

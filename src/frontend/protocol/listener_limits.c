@@ -6,6 +6,8 @@
 #include "frontend/protocol/front_log.h"
 
 #include <limits.h>
+#include <stdatomic.h>
+#include <stdbool.h>
 
 #define TOLD_AGAIN_NS (60 * UINT64_C(1000000000))
 
@@ -29,13 +31,26 @@ unsigned listener_connection_limit(const char *what, unsigned wanted, size_t oth
   return most < UINT_MAX ? (unsigned)most : UINT_MAX;
 }
 
-void listener_note_waiting(uint64_t *told_ns, const char *what, const char *reason)
+static bool is_due(_Atomic uint64_t *told_ns)
 {
   uint64_t now = clock_monotonic_ns();
-  if (*told_ns != 0 && now - *told_ns < TOLD_AGAIN_NS)
-    return;
-  *told_ns = now;
-  front_log_warning("new %s connections wait: %s", what, reason);
+  uint64_t before = atomic_load(told_ns);
+  bool due = before == 0 || now - before >= TOLD_AGAIN_NS;
+  return due && atomic_compare_exchange_strong(told_ns, &before, now);
+}
+
+void listener_note_waiting(_Atomic uint64_t *told_ns, const char *what, const char *reason)
+{
+  if (is_due(told_ns))
+    front_log_warning("new %s connections wait: %s", what, reason);
+}
+
+void listener_note_protocol(_Atomic uint64_t *told_ns, const char *what, const char *spoken)
+{
+  if (is_due(told_ns))
+    front_log_warning("a client of the %s port was refused, which takes %s: HTTP and gRPC have a "
+                      "port each",
+                      what, spoken);
 }
 
 size_t listener_byte_limit(size_t wanted)

@@ -1,5 +1,5 @@
 // What a listener takes for itself where its options leave it open, and what it says at its limit.
-// But for listener_note_waiting these read files: at the start.
+// But for those that note these read files: at the start.
 #ifndef NEREID_FRONTEND_PROTOCOL_LISTENER_LIMITS_H
 #define NEREID_FRONTEND_PROTOCOL_LISTENER_LIMITS_H
 
@@ -15,9 +15,12 @@ unsigned listener_loop_count(unsigned wanted);
 unsigned listener_connection_limit(const char *what, unsigned wanted, size_t others);
 
 // Tells the log that new connections of `what` wait, and why: at most once a minute, since clients
-// that come and go at a limit would fill it. *told_ns is when it was last told, 0 at first; one
-// thread at a time.
-void listener_note_waiting(uint64_t *told_ns, const char *what, const char *reason);
+// that come and go at a limit would fill it. *told_ns is when it was last told, 0 at first. Any
+// thread.
+void listener_note_waiting(_Atomic uint64_t *told_ns, const char *what, const char *reason);
+
+// The same for a client of another protocol than those that are `spoken`.
+void listener_note_protocol(_Atomic uint64_t *told_ns, const char *what, const char *spoken);
 
 // Bytes that requests may hold: `wanted`, or for 0 a quarter of the memory.
 size_t listener_byte_limit(size_t wanted);

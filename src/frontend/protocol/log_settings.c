@@ -1,6 +1,8 @@
 // Settings are checked against one table, then applied through the north seam.
 #include "frontend/protocol/log_settings.h"
 
+#include "frontend/protocol/ignored_settings.h"
+
 #include <inttypes.h>
 #include <limits.h>
 #include <string.h>
@@ -55,7 +57,7 @@ static error *check_format(const log_setting *s)
   int format;
   if (log_settings_format_of(s->value.text, &format))
     return NULL;
-  return error_new(ERROR_UNAVAILABLE, "invalid argument for --log_format, got: %.256s",
+  return error_new(ERROR_INVALID_ARG, "invalid argument for --log_format, got: %.256s",
                    s->value.text);
 }
 
@@ -120,13 +122,45 @@ static const log_setting *find(const log_setting *settings, size_t count, const 
   return NULL;
 }
 
-error *log_settings_change(const log_setting *settings, size_t count)
+error *log_settings_join(error *first_owned, error *second_owned)
 {
+  if (first_owned == NULL || second_owned == NULL)
+    return first_owned == NULL ? second_owned : first_owned;
+  error *both = error_new(error_get_code(first_owned), "%s; %s", error_message(first_owned),
+                          error_message(second_owned));
+  error_free(first_owned);
+  error_free(second_owned);
+  return both;
+}
+
+error *log_settings_check(const log_setting *settings, size_t count)
+{
+  error *faults = NULL;
   for (size_t i = 0; i < COUNT(rules); i++) {
     const log_setting *s = find(settings, count, rules[i].name);
     if (s != NULL)
-      RETURN_IF_ERROR(check(&rules[i], s));
+      faults = log_settings_join(faults, check(&rules[i], s));
   }
+  return faults;
+}
+
+static void warn_of_unknown(const log_setting *settings, size_t count)
+{
+  ignored_settings ignored = {0};
+  for (size_t i = 0; i < count; i++) {
+    bool known = false;
+    for (size_t k = 0; k < COUNT(rules); k++)
+      known = known || strcmp(settings[i].name, rules[k].name) == 0;
+    if (!known)
+      ignored_settings_add(&ignored, settings[i].name);
+  }
+  ignored_settings_warn(&ignored, "log");
+}
+
+error *log_settings_change(const log_setting *settings, size_t count)
+{
+  RETURN_IF_ERROR(log_settings_check(settings, count));
+  warn_of_unknown(settings, count);
   for (size_t i = 0; i < COUNT(rules); i++) {
     const log_setting *s = find(settings, count, rules[i].name);
     if (s != NULL)

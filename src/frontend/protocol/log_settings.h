@@ -29,10 +29,16 @@ typedef struct log_setting {
   } value;
 } log_setting;
 
-// Changes what `settings` name; unknown names are ignored. All or none: errors are UNSUPPORTED for
-// log_file, INVALID_ARG for a value of the wrong kind or out of range, UNAVAILABLE for an unknown
-// format (as Triton over HTTP).
+// Changes what `settings` name; unknown names are ignored, which the log is told. All or none:
+// errors are those of log_settings_check.
 error *log_settings_change(const log_setting *settings, size_t count);
+
+// All that is wrong with them: UNSUPPORTED for log_file, INVALID_ARG for a value of the wrong kind,
+// out of range, or that names no format. The code is that of the first.
+error *log_settings_check(const log_setting *settings, size_t count);
+
+// One error that says both; NULL is none.
+error *log_settings_join(error *first_owned, error *second_owned);
 
 // What is set now is NEREID_LogGetSettings; this is its log_format.
 const char *log_settings_format_name(int format);

@@ -3,24 +3,29 @@
 #ifndef NEREID_FRONTEND_PROTOCOL_REACH_H
 #define NEREID_FRONTEND_PROTOCOL_REACH_H
 
+#include "frontend/protocol/access_policy.h"
 #include "frontend/protocol/listen.h"
-#include "frontend/protocol/restricted.h"
 #include "frontend/protocol/shared_memory.h"
 
 #include <stdbool.h>
+#include <stddef.h>
 
-typedef struct reach {
-  const restrictions *restricted;
-  const shared_memory *memory; // of clients
-  bool admin_local_only;       // admin categories are for clients on this machine
-  bool allow_model_upload;     // loads may bring code from other machines
-} reach;
+typedef struct reach reach;
+struct reach {
+  const access_policy *policy; // borrowed
+  bool shares_memory;          // with clients
+  bool loopback_only;          // the address leaves out clients on other machines
+};
 
-// Does the address leave out clients on other machines? To be asked while the socket is open.
-bool reach_is_loopback_only(const listener *l);
+// To be made while the listener's socket is open. `memory` may be NULL.
+reach reach_of(const access_policy *policy, const shared_memory *memory, const listener *l);
 
 // Logs a line with the admin categories that strangers can use without a key at the listener, and
-// warnings where these include code or memory.
-void reach_log(const reach *r, const listener *l, bool loopback_only);
+// warnings where these include code or memory. Of the admin address it says who gets to it.
+void reach_log(const reach *r, const listener *l);
+
+// Logs one line with what strangers could do besides, if a proxy on this machine stood in front of
+// these listeners. None when there is nothing. NULL stands for no listener.
+void reach_log_proxy(const reach *const *listeners, size_t count);
 
 #endif

@@ -46,31 +46,19 @@ static TRITONSERVER_Error *set_end(TRITONSERVER_InferenceRequest *r, const reque
   return NULL;
 }
 
-static bool is_negative(const request_parameter *p)
-{
-  return p->type == REQUEST_PARAMETER_INT64 && p->value.integer < 0;
-}
-
-static TRITONSERVER_Error *refuse_negative(const request_parameter *p)
-{
-  return refuse("invalid value for '%s', expected value >= 0.", p->name);
-}
-
 static TRITONSERVER_Error *set_priority(TRITONSERVER_InferenceRequest *r,
                                         const request_parameter *p, uint32_t *flags)
 {
   (void)flags;
-  if (is_negative(p))
-    return refuse_negative(p);
+  if (p->type == REQUEST_PARAMETER_INT64 && p->value.integer < 0)
+    return refuse("invalid value for '%s', expected value >= 0.", p->name);
   return TRITONSERVER_InferenceRequestSetPriorityUInt64(r, p->value.number);
 }
 
 static TRITONSERVER_Error *set_timeout(TRITONSERVER_InferenceRequest *r, const request_parameter *p,
                                        uint32_t *flags)
 {
-  (void)flags;
-  if (is_negative(p))
-    return refuse_negative(p);
+  (void)flags; // below 0 it is longer than any, as in Triton
   return TRITONSERVER_InferenceRequestSetTimeoutMicroseconds(r, p->value.number);
 }
 
@@ -125,8 +113,8 @@ TRITONSERVER_Error *request_parameter_give(TRITONSERVER_InferenceRequest *r,
   case REQUEST_PARAMETER_UINT64:
     break;
   }
-  return refuse("invalid value type for '%.256s' parameter, expected int64_param, bool_param, "
-                "double_param or string_param.",
+  return refuse("invalid value type for '%.256s' parameter, expected int64_param, bool_param, or "
+                "string_param. A double_param is taken too.",
                 p->name);
 }
 

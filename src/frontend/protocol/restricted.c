@@ -114,7 +114,9 @@ error *restrictions_add(restrictions *set, const char *kind, const char *prefix,
   AUTO_BUFFER buffer value = BUFFER_EMPTY;
   const char *colon = strchr(text, ':');
   const char *equals = colon != NULL ? strchr(colon, '=') : NULL;
-  slice key = {colon + 1, equals != NULL ? (size_t)(equals - colon - 1) : 0};
+  slice key = {NULL, 0};
+  if (equals != NULL)
+    key = (slice){colon + 1, (size_t)(equals - colon - 1)};
   if (equals == NULL || !is_field_name(key)) // the text may hold a secret: it is not repeated
     return error_new(ERROR_INVALID_ARG,
                      "expected <%s>[,<%s>...]:<key>=<value>, with a key that can name a header",

@@ -38,8 +38,9 @@ static error *check_key(const char *name, const char *key)
                      name, key, RESERVED_PREFIX);
   if (!valid)
     return error_new(ERROR_INVALID_ARG,
-                     "cannot register shared memory region '%s' - invalid shm key '%.256s'", name,
-                     key);
+                     "Unable to open shared memory region: '%.256s': cannot register shared memory "
+                     "region '%s' - invalid shm key '%.256s'",
+                     key, name, key);
   return NULL;
 }
 

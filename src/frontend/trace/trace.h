@@ -88,6 +88,9 @@ typedef struct trace_update {
 // The name of a key in both protocols ("trace_level").
 const char *trace_key_name(trace_key key);
 
+// Is that the name of a key? Any thread.
+bool trace_key_is_known(const char *name);
+
 // Reads one setting; no values clear it. Errors: INVALID_ARG in Triton's words.
 error *trace_update_read(trace_update *u, trace_key key, const slice *values, size_t count);
 

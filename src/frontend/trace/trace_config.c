@@ -4,6 +4,7 @@
 #include "base/buffer.h"
 #include "base/slice.h"
 #include "base/text.h"
+#include "frontend/protocol/front_log.h"
 #include "triton/core/tritonserver.h"
 
 #include <inttypes.h>
@@ -22,8 +23,13 @@ static error *replace(char **place, const char *text)
 static error *read_number(const char *name, const char *text, int64_t least, int64_t most,
                           int64_t *value)
 {
-  if (text_to_int64(slice_of(text), value) && *value >= least && *value <= most)
+  if (text_to_int64(slice_of(text), value) && *value <= most) {
+    if (*value < least) { // which Triton takes
+      front_log_warning("%s: '%s' is read as %" PRId64, name, text, least);
+      *value = least;
+    }
     return NULL;
+  }
   return error_new(ERROR_INVALID_ARG,
                    "%s: invalid value '%s', expected a whole number from %" PRId64 " to %" PRId64,
                    name, text, least, most);
@@ -116,9 +122,10 @@ static error *set_url(trace_config *c, const char *value)
 static error *add_resource(trace_config *c, const char *value)
 {
   const char *equals = strchr(value, '=');
-  if (equals == NULL || equals == value)
-    return error_new(ERROR_INVALID_ARG, "resource: invalid value '%s', expected <key>=<value>",
-                     value);
+  if (equals == NULL || equals == value) { // which Triton takes
+    front_log_warning("resource: invalid value '%s', expected <key>=<value>; it is ignored", value);
+    return NULL;
+  }
   return string_list_add(&c->resources, value) ? NULL : error_no_memory();
 }
 
@@ -170,7 +177,7 @@ error *trace_config_set(trace_config *c, const char *text)
     if (strlen(rows[i].mode) == mode.size && strncasecmp(rows[i].mode, mode.data, mode.size) == 0 &&
         slice_equal_text(name, rows[i].name))
       return rows[i].set(c, equals + 1);
-  return error_new(ERROR_INVALID_ARG, "'%s' is not known", text);
+  return error_new(ERROR_NOT_FOUND, "'%s' is not known", text);
 }
 
 // As OpenTelemetry's own exporters find their collector.

@@ -35,7 +35,8 @@ error *trace_config_init(trace_config *c);
 void trace_config_fini(trace_config *c);
 error *trace_config_copy(const trace_config *from, trace_config *to);
 
-// Sets what --trace-config [<mode>,]<setting>=<value> says. INVALID_ARG names what is wrong.
+// Sets what --trace-config [<mode>,]<setting>=<value> says. INVALID_ARG names what is wrong,
+// NOT_FOUND a setting that there is not. Of numbers below the least, the log tells what is taken.
 error *trace_config_set(trace_config *c, const char *text);
 
 #endif

@@ -191,6 +191,14 @@ const char *trace_key_name(trace_key key)
   return names[key];
 }
 
+bool trace_key_is_known(const char *name)
+{
+  for (size_t key = 0; key < TRACE_KEY_COUNT_OF_KEYS; key++)
+    if (strcmp(name, trace_key_name((trace_key)key)) == 0)
+      return true;
+  return false;
+}
+
 error *trace_file_refused(void)
 {
   return error_new(ERROR_UNSUPPORTED,

@@ -33,7 +33,7 @@ static grpc_server server;
 static grpc_loop loop;
 static job *first_job;
 static job **last_job = &first_job;
-static const restrictions open_to_all;
+static const access_policy open_to_all;
 
 static struct {
   pthread_mutex_t mutex;
@@ -87,6 +87,11 @@ uint64_t grpc_loop_now_ns(const grpc_loop *l)
 char *grpc_loop_read_buffer(grpc_loop *l)
 {
   return l->read_buffer;
+}
+
+void grpc_loop_note_protocol(grpc_loop *l)
+{
+  (void)l; // the log is nobody's business here
 }
 
 void grpc_loop_note_large(grpc_loop *l)
@@ -233,8 +238,8 @@ void listener_begin(const grpc_server_options *options, size_t budget, TRITONSER
   if (server.callbacks == NULL)
     prepare();
   server.options = *options;
-  if (server.options.restricted == NULL)
-    server.options.restricted = &open_to_all;
+  if (server.options.access == NULL)
+    server.options.access = &open_to_all;
   server.budget.limit = budget;
   server.server = core;
 }

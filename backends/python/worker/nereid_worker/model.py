@@ -48,6 +48,7 @@ class Loaded:
         for folder in about["search"]:
             sys.path.append(folder)
         sys.path.append("")  # the server's working directory
+        os.stat(self.file)  # says which file is missing, and why; the import names the module only
         importlib.invalidate_caches()
         module = importlib.import_module(about["module"])
         self.kind = module.TritonPythonModel

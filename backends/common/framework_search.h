@@ -1,0 +1,56 @@
+// Where a framework's library may be: settings, the backend's own folder, the loader's path, and
+// the packages of Python environments and interpreters. All of it is read off the file system:
+// nothing is started. One thread, while a backend starts.
+#ifndef NEREID_FRAMEWORK_SEARCH_H
+#define NEREID_FRAMEWORK_SEARCH_H
+
+#include <stdbool.h>
+
+#define FRAMEWORK_LOADER_NAMES 2
+
+// What a backend runs on.
+typedef struct framework {
+  const char *name;    // "ONNX Runtime"
+  const char *backend; // "onnxruntime", as in --backend-config
+  const char *package; // what pip installs
+  const char *folder;  // below site-packages: where the package has its library
+  const char *library; // how the library's file name begins; the newest of several is taken
+  const char *loader_names[FRAMEWORK_LOADER_NAMES]; // what the loader is asked for; NULL: nothing
+  bool needs_avx;
+} framework;
+
+// The process and the machine, or what a test makes of them.
+typedef struct framework_system {
+  const char *root;   // "", or the folder that stands for "/"
+  const char *folder; // where the process is
+  const char *(*variable)(const char *name);
+  bool has_avx;
+  bool strict; // what other users own is left alone
+} framework_system;
+
+void framework_system_init(framework_system *system);
+
+// Opens the library at `path`, or what the loader finds by a name without a slash. False when it
+// does not serve: *why_not says why, for free().
+typedef bool framework_open(void *context, const char *path, char **why_not);
+
+typedef struct framework_search {
+  const framework *framework;
+  const framework_system *system;
+  const char *library;            // settings, NULL where there are none: this library or none
+  const char *python_environment; // a folder
+  const char *python_executable;  // a path, or a name for PATH
+  const char *own_folder;         // the backend's
+  framework_open *open;
+  void *context;
+} framework_search;
+
+// Goes from place to place until a library opens. *looked: where was looked and what was not right
+// there, one clause each, for free(); NULL when memory is short.
+bool framework_find(const framework_search *search, char **looked);
+
+// What the error of a model without the framework says, for free(): how it is installed and named,
+// and what `looked` says. NULL when memory is short.
+char *framework_not_found(const framework *f, const char *looked);
+
+#endif

@@ -1,0 +1,344 @@
+// Folders of packages; see python_packages.h.
+#include "python_packages.h"
+
+#include <dirent.h>
+#include <elf.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum {
+  MOST_LINKS = 16,         // from one to the next
+  MOST_PYTHONS = 16,       // in one lib folder
+  MOST_TEXT_BYTES = 4096,  // of pyvenv.cfg, .python-version
+  MOST_VERSION_BYTES = 256 // of a version's name in them
+};
+
+// False when the path is too long to be one.
+static bool put(char path[PATH_MAX], const char *format, ...) __attribute__((format(printf, 2, 3)));
+static bool put(char path[PATH_MAX], const char *format, ...)
+{
+  va_list arguments;
+  va_start(arguments, format);
+  int length = vsnprintf(path, PATH_MAX, format, arguments);
+  va_end(arguments);
+  return length >= 0 && length < PATH_MAX;
+}
+
+// Cuts the last component off; false when there is none.
+static bool go_up(char path[PATH_MAX])
+{
+  char *slash = strrchr(path, '/');
+  if (slash == NULL)
+    return false;
+  *slash = '\0';
+  return true;
+}
+
+static const char *last_of(const char *path)
+{
+  const char *slash = strrchr(path, '/');
+  return slash != NULL ? slash + 1 : path;
+}
+
+static bool is_folder(const framework_system *s, const char *path)
+{
+  char full[PATH_MAX];
+  struct stat status;
+  return put(full, "%s%s", s->root, path) && stat(full, &status) == 0 && S_ISDIR(status.st_mode);
+}
+
+// The beginning of a file, with an end of text behind it; the number of bytes, -1 without a file.
+static ssize_t read_start(const framework_system *s, const char *path, char text[MOST_TEXT_BYTES])
+{
+  char full[PATH_MAX];
+  if (!put(full, "%s%s", s->root, path))
+    return -1;
+  int file = open(full, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+  ssize_t size = file < 0 ? -1 : read(file, text, MOST_TEXT_BYTES - 1);
+  if (file >= 0)
+    close(file);
+  if (size >= 0)
+    text[size] = '\0';
+  return size;
+}
+
+char *python_packages_nth_newest(const framework_system *s, const char *folder, const char *prefix,
+                                 size_t nth)
+{
+  char full[PATH_MAX];
+  struct dirent **entries = NULL;
+  int count = put(full, "%s%s", s->root, folder) ? scandir(full, &entries, NULL, versionsort) : -1;
+  char *found = NULL;
+  for (int i = count - 1; i >= 0; i--) {
+    if (found == NULL && strncmp(entries[i]->d_name, prefix, strlen(prefix)) == 0 && nth-- == 0)
+      found = strdup(entries[i]->d_name);
+    free(entries[i]);
+  }
+  free(entries);
+  return found;
+}
+
+// ---- folders below a prefix ----
+
+static bool visit(const package_walk *w, const char *folder)
+{
+  return is_folder(w->system, folder) && w->visit(w->context, folder);
+}
+
+// Of the Python whose folder in lib is `name`, such as python3.11.
+static bool visit_python(const package_walk *w, const char *prefix, const char *name)
+{
+  static const char *const layouts[] = {"lib/%s/site-packages", "lib64/%s/site-packages",
+                                        "local/lib/%s/dist-packages", "lib/%s/dist-packages"};
+  char below[NAME_MAX + 64];
+  char path[PATH_MAX];
+  for (size_t i = 0; i < sizeof layouts / sizeof layouts[0]; i++) {
+    const char *mark = strchr(layouts[i], '%');
+    snprintf(below, sizeof below, "%.*s%s%s", (int)(mark - layouts[i]), layouts[i], name, mark + 2);
+    if (put(path, "%s/%s", prefix, below) && visit(w, path))
+      return true;
+  }
+  return false;
+}
+
+// Of the Python `version`, "3.11", or of all that are there when it is "".
+static bool visit_prefix(const package_walk *w, const char *prefix, const char *version)
+{
+  static const char *const folders[] = {"lib", "lib64"};
+  char path[PATH_MAX];
+  bool done = false;
+  if (version[0] != '\0' && put(path, "python%s", version))
+    done = visit_python(w, prefix, path);
+  for (size_t i = 0; version[0] == '\0' && i < sizeof folders / sizeof folders[0]; i++) {
+    for (size_t nth = 0; !done && nth < MOST_PYTHONS; nth++) {
+      char *name = put(path, "%s/%s", prefix, folders[i])
+                       ? python_packages_nth_newest(w->system, path, "python3.", nth)
+                       : NULL;
+      done = name != NULL && visit_python(w, prefix, name);
+      free(name);
+    }
+  }
+  return done || (put(path, "%s/lib/python3/dist-packages", prefix) && visit(w, path));
+}
+
+// The user's own packages come before those of the installation.
+static bool visit_user(const package_walk *w, const char *version)
+{
+  const char *base = w->system->variable("PYTHONUSERBASE");
+  const char *home = w->system->variable("HOME");
+  const char *none = w->system->variable("PYTHONNOUSERSITE");
+  char path[PATH_MAX];
+  if (none != NULL && *none != '\0')
+    return false;
+  if (base != NULL && *base == '/')
+    return put(path, "%s", base) && visit_prefix(w, path, version);
+  return home != NULL && *home == '/' && put(path, "%s/.local", home) &&
+         visit_prefix(w, path, version);
+}
+
+bool python_packages_of_environment(const package_walk *w, const char *folder)
+{
+  return visit_prefix(w, folder, "");
+}
+
+// ---- virtual environments ----
+
+// The value of `key` in pyvenv.cfg's text, "" when it has none.
+static void read_setting(const char *text, const char *key, char value[PATH_MAX])
+{
+  value[0] = '\0';
+  for (const char *line = text; *line != '\0';) {
+    size_t size = strcspn(line, "\r\n");
+    const char *equals = memchr(line, '=', size);
+    size_t name = equals != NULL ? (size_t)(equals - line) : 0;
+    while (name > 0 && line[name - 1] == ' ')
+      name--;
+    if (name == strlen(key) && strncasecmp(line, key, name) == 0) {
+      const char *start = equals + 1 + strspn(equals + 1, " ");
+      put(value, "%.*s", (int)(line + size - start), start);
+      return;
+    }
+    line += size + strspn(line + size, "\r\n");
+  }
+}
+
+// "3.11" of "3.11.7" or "python3.11"; "" when there is none.
+static void short_version(const char *text, char version[PATH_MAX])
+{
+  const char *start = strstr(text, "3.");
+  size_t digits = start != NULL ? strspn(start + 2, "0123456789") : 0;
+  version[0] = '\0';
+  if (digits > 0)
+    put(version, "%.*s", (int)digits + 2, start);
+}
+
+// The folder of the virtual environment that the interpreter at `path` belongs to.
+static bool find_venv(const framework_system *s, const char *path, char folder[PATH_MAX],
+                      char text[MOST_TEXT_BYTES])
+{
+  char file[PATH_MAX];
+  if (!put(folder, "%s", path) || !go_up(folder))
+    return false;
+  for (int up = 0; up < 2; up++) {
+    if (put(file, "%s/pyvenv.cfg", folder) && read_start(s, file, text) >= 0)
+      return true;
+    if (!go_up(folder))
+      return false;
+  }
+  return false;
+}
+
+static bool visit_interpreter(const package_walk *w, const char *path, int depth,
+                              const char **why_not);
+
+static bool visit_venv(const package_walk *w, const char *folder, const char *text, int depth,
+                       const char **why_not)
+{
+  char value[PATH_MAX];
+  char version[PATH_MAX];
+  read_setting(text, "version", value);
+  if (value[0] == '\0')
+    read_setting(text, "version_info", value);
+  short_version(value, version);
+  if (visit_prefix(w, folder, version))
+    return true;
+  read_setting(text, "include-system-site-packages", value);
+  if (strcasecmp(value, "true") != 0)
+    return false;
+  char path[PATH_MAX];
+  read_setting(text, "home", value);
+  return value[0] == '/' && put(path, "%s/python3", value) &&
+         visit_interpreter(w, path, depth + 1, why_not);
+}
+
+// ---- pyenv ----
+
+// The versions that a text names, one a line or with colons; each in the folder of versions, or the
+// newest that begins so.
+static bool visit_pyenv_versions(const package_walk *w, const char *root, const char *text,
+                                 int depth, const char **why_not)
+{
+  char folder[PATH_MAX];
+  char path[PATH_MAX];
+  bool done = false;
+  if (!put(folder, "%s/versions", root))
+    return false;
+  for (const char *at = text; !done && *at != '\0';) {
+    size_t size = strcspn(at, ":\r\n \t");
+    char name[MOST_VERSION_BYTES];
+    if (size > 0 && size < sizeof name && memchr(at, '/', size) == NULL && *at != '#' &&
+        *at != '.') {
+      snprintf(name, sizeof name, "%.*s", (int)size, at);
+      bool exact = put(path, "%s/%s", folder, name) && is_folder(w->system, path);
+      snprintf(name + size, sizeof name - size, "%s", exact ? "" : ".");
+      char *entry = python_packages_nth_newest(w->system, folder, name, 0);
+      if (exact || entry != NULL)
+        done = put(path, "%s/%s/bin/python3", folder, exact ? name : entry) &&
+               visit_interpreter(w, path, depth + 1, why_not);
+      free(entry);
+    }
+    at += size + strspn(at + size, ":\r\n \t");
+  }
+  return done;
+}
+
+// The text that chooses a version: PYENV_VERSION, the nearest .python-version, the global one.
+static bool read_pyenv_choice(const framework_system *s, const char *root,
+                              char text[MOST_TEXT_BYTES])
+{
+  const char *version = s->variable("PYENV_VERSION");
+  char folder[PATH_MAX];
+  char path[PATH_MAX];
+  if (version != NULL && *version != '\0')
+    return snprintf(text, MOST_TEXT_BYTES, "%s", version) < MOST_TEXT_BYTES;
+  bool up = put(folder, "%s", s->folder);
+  while (up) {
+    if (put(path, "%s/.python-version", folder) && read_start(s, path, text) >= 0)
+      return true;
+    up = go_up(folder);
+  }
+  return put(path, "%s/version", root) && read_start(s, path, text) >= 0;
+}
+
+static bool visit_shim(const package_walk *w, const char *path, int depth, const char **why_not)
+{
+  char root[PATH_MAX];
+  char text[MOST_TEXT_BYTES];
+  *why_not = "a shim of pyenv, and no version of pyenv is chosen";
+  if (!put(root, "%s", path) || !go_up(root) || !go_up(root) ||
+      !read_pyenv_choice(w->system, root, text))
+    return false;
+  *why_not = "a shim of pyenv, and the version that is chosen is not there";
+  return visit_pyenv_versions(w, root, text, depth, why_not);
+}
+
+// ---- interpreters ----
+
+static bool is_shim(const char *path)
+{
+  char folder[PATH_MAX];
+  return put(folder, "%s", path) && go_up(folder) && strcmp(last_of(folder), "shims") == 0;
+}
+
+// Follows the link at `path`; false when it is none.
+static bool follow(const framework_system *s, char path[PATH_MAX])
+{
+  char full[PATH_MAX];
+  char target[PATH_MAX];
+  ssize_t size = put(full, "%s%s", s->root, path) ? readlink(full, target, sizeof target - 1) : -1;
+  if (size < 0)
+    return false;
+  target[size] = '\0';
+  if (target[0] == '/')
+    return put(path, "%s", target);
+  return put(full, "%s", path) && go_up(full) && put(path, "%s/%s", full, target);
+}
+
+static bool visit_installation(const package_walk *w, char path[PATH_MAX], const char **why_not)
+{
+  char text[MOST_TEXT_BYTES];
+  char version[PATH_MAX];
+  ssize_t size = read_start(w->system, path, text);
+  *why_not = size < 0 ? "it cannot be read" : "a script, which is not followed";
+  if (size < SELFMAG || memcmp(text, ELFMAG, SELFMAG) != 0)
+    return false;
+  *why_not = NULL;
+  short_version(last_of(path), version);
+  if (!go_up(path) || !go_up(path))
+    return false;
+  return visit_user(w, version) || visit_prefix(w, path, version);
+}
+
+static bool visit_interpreter(const package_walk *w, const char *path, int depth,
+                              const char **why_not)
+{
+  char at[PATH_MAX];
+  char folder[PATH_MAX];
+  char text[MOST_TEXT_BYTES];
+  *why_not = "links that lead in a circle";
+  if (depth > 2 || !put(at, "%s", path))
+    return false;
+  for (int links = 0; links < MOST_LINKS; links++) {
+    *why_not = NULL;
+    if (find_venv(w->system, at, folder, text))
+      return visit_venv(w, folder, text, depth, why_not);
+    if (is_shim(at))
+      return visit_shim(w, at, depth, why_not);
+    if (!follow(w->system, at))
+      return visit_installation(w, at, why_not);
+    *why_not = "links that lead in a circle";
+  }
+  return false;
+}
+
+bool python_packages_of_interpreter(const package_walk *w, const char *path, const char **why_not)
+{
+  return visit_interpreter(w, path, 0, why_not);
+}

@@ -1,0 +1,114 @@
+// A walk through a folder; see file_stamp.h. A folder is entered by one of the links that lead to
+// it and not by the others, so links in a circle come to an end.
+#include "base/file_stamp.h"
+
+#include "base/cleanup.h"
+#include "base/log.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+
+#define DEPTH_MOST   32      // folders below a model; deeper ones do not count as changes
+#define ENTRIES_MOST 1000000 // of one walk; further ones do not count either
+
+typedef struct walk {
+  const char *folder;
+  error **refused;
+  file_stamp stamp;
+  uint64_t *entered; // identities of folders that links lead to
+  size_t entered_count;
+  size_t entries;
+} walk;
+
+void file_stamp_add(file_stamp *sum, file_stamp other)
+{
+  if (other.newest_ns > sum->newest_ns)
+    sum->newest_ns = other.newest_ns;
+  sum->targets += other.targets;
+}
+
+bool file_stamp_is_newer(file_stamp now, file_stamp before)
+{
+  return now.newest_ns > before.newest_ns || now.targets != before.targets;
+}
+
+// Puts the folder among those entered; *fresh is false when it was there.
+static error *enter(walk *w, uint64_t identity, bool *fresh)
+{
+  *fresh = false;
+  for (size_t i = 0; i < w->entered_count; i++)
+    if (w->entered[i] == identity)
+      return NULL;
+  uint64_t *grown = reallocarray(w->entered, w->entered_count + 1, sizeof(*grown));
+  if (grown == NULL)
+    return error_no_memory();
+  w->entered = grown;
+  w->entered[w->entered_count++] = identity;
+  *fresh = true;
+  return NULL;
+}
+
+// A dangling link is nobody's concern unless somebody opens it; one that is not followed is told.
+static void tell_of_link(const walk *w, const file_root *root, const char *name)
+{
+  AUTO_ERROR error *e = files_check_link(root, name);
+  if (e == NULL || error_get_code(e) == ERROR_NOT_FOUND)
+    return;
+  log_warning("a link in '%s' is not followed: %s", w->folder, error_message(e));
+  if (*w->refused == NULL) {
+    *w->refused = e;
+    e = NULL;
+  }
+}
+
+static error *walk_folder(walk *w, const file_root *root, const char *name, int depth);
+
+static error *walk_entry(walk *w, const file_root *root, const char *name, int depth,
+                         file_kind *kind)
+{
+  file_entry entry;
+  bool enters = depth > 0;
+  RETURN_IF_ERROR(files_look(root, name, &entry));
+  *kind = entry.kind;
+  if (++w->entries > ENTRIES_MOST) {
+    if (w->entries == ENTRIES_MOST + 1)
+      log_warning("'%s' has more than %d files: changes of further ones are not seen", w->folder,
+                  ENTRIES_MOST);
+    return NULL;
+  }
+  if (entry.is_link && entry.kind == FILE_ABSENT)
+    tell_of_link(w, root, name);
+  file_stamp_add(&w->stamp, (file_stamp){entry.change_ns, entry.is_link ? entry.identity : 0});
+  if (enters && entry.is_link && entry.kind == FILE_FOLDER)
+    RETURN_IF_ERROR(enter(w, entry.identity, &enters));
+  return enters && entry.kind == FILE_FOLDER ? walk_folder(w, root, name, depth) : NULL;
+}
+
+static error *walk_folder(walk *w, const file_root *root, const char *name, int depth)
+{
+  AUTO_ROOT file_root folder = FILE_ROOT_CLOSED;
+  string_list names = {0};
+  file_kind kind;
+  RETURN_IF_ERROR(files_enter(root, name, &folder));
+  if (folder.descriptor < 0) // it may not be read, or it went
+    return NULL;
+  error *e = files_list(&folder, ".", &names);
+  for (size_t i = 0; e == NULL && i < names.count; i++)
+    e = walk_entry(w, &folder, names.items[i], depth - 1, &kind);
+  string_list_fini(&names);
+  return e;
+}
+
+error *file_stamp_take(const file_root *root, const char *name, const char *folder, file_kind *kind,
+                       file_stamp *stamp, error **refused)
+{
+  walk w = {.folder = folder, .refused = refused};
+  file_entry itself;
+  *stamp = (file_stamp){0};
+  RETURN_IF_ERROR(files_look(root, name, &itself)); // another one of this name may be older
+  w.stamp.targets = itself.identity;
+  error *e = walk_entry(&w, root, name, DEPTH_MOST, kind);
+  *stamp = w.stamp;
+  free(w.entered);
+  return e;
+}

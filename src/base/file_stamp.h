@@ -1,0 +1,25 @@
+// Whether a file or a folder with all that is in it has changed, seen through links. On the threads
+// that load models; keeps no state.
+#ifndef NEREID_BASE_FILE_STAMP_H
+#define NEREID_BASE_FILE_STAMP_H
+
+#include "base/files.h"
+
+typedef struct file_stamp {
+  uint64_t newest_ns; // of all changes of contents and of entries, since 1970
+  uint64_t targets;   // which file or folder it is, and which ones the links in it lead to
+} file_stamp;
+
+// The stamp of the entry `name` of `root` and, for a folder, of all below it. What is absent does
+// not count. Links that are not followed are logged as parts of `folder`; the reason of the first
+// is kept in *refused, unless there is one. It is the caller's, also after an error.
+error *file_stamp_take(const file_root *root, const char *name, const char *folder, file_kind *kind,
+                       file_stamp *stamp, error **refused);
+
+// Makes `sum` the stamp of what it was of and of what `other` is of.
+void file_stamp_add(file_stamp *sum, file_stamp other);
+
+// Whether something is newer than it was, or a link leads elsewhere.
+bool file_stamp_is_newer(file_stamp now, file_stamp before);
+
+#endif

@@ -1,0 +1,164 @@
+// Labels, and the histogram and summaries of a model. Runs on load threads.
+#include "core/model_measures.h"
+
+#include "base/buffer.h"
+#include "base/cleanup.h"
+#include "base/log.h"
+#include "core/metric_settings.h"
+#include "core/model_internal.h"
+#include "metrics/exposition.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define FIRST_RESPONSE "nv_inference_first_response_histogram_ms"
+
+// ---- labels ----
+
+// '_' and the key, as in Triton. The caller frees it; NULL when memory is short.
+static char *label_of(const char *key)
+{
+  size_t size = strlen(key) + 2;
+  char *name = malloc(size);
+  if (name != NULL)
+    snprintf(name, size, "_%s", key);
+  return name;
+}
+
+// Of a key that is given twice the last value counts.
+static bool is_overridden(const Inference__ModelConfig *config, size_t tag)
+{
+  for (size_t i = tag + 1; i < config->n_metric_tags; i++)
+    if (strcmp(config->metric_tags[i]->key, config->metric_tags[tag]->key) == 0)
+      return true;
+  return false;
+}
+
+typedef struct tag_labels {
+  metric_label *labels; // room for all tags and two more
+  size_t count;
+  buffer unfit; // keys that are left out
+} tag_labels;
+
+static error *add_tag(tag_labels *tags, const char *key, const char *value)
+{
+  char *name = label_of(key);
+  if (name == NULL)
+    return error_no_memory();
+  if (metrics_is_label_name(name)) {
+    tags->labels[tags->count++] = (metric_label){name, value};
+    return NULL;
+  }
+  free(name);
+  buffer_append_format(&tags->unfit, "%s'%s'", tags->unfit.size > 0 ? ", " : "", key);
+  return NULL;
+}
+
+// model, version, and the tags of the configuration.
+static error *render(tag_labels *tags, const model *m, char **rendered)
+{
+  AUTO_BUFFER buffer text = BUFFER_EMPTY;
+  char version[32];
+  size_t count = tags->count;
+  snprintf(version, sizeof(version), "%" PRId64, model_version(m));
+  tags->labels[count++] = (metric_label){"model", model_name(m)};
+  tags->labels[count++] = (metric_label){"version", version};
+  *rendered = metrics_render_labels(&text, tags->labels, count) ? buffer_take_text(&text) : NULL;
+  return *rendered == NULL ? error_no_memory() : NULL;
+}
+
+static error *make_labels(const model *m, char **rendered)
+{
+  const Inference__ModelConfig *config = model_config(m);
+  tag_labels tags = {.labels = calloc(config->n_metric_tags + 2, sizeof(*tags.labels))};
+  error *e = tags.labels == NULL ? error_no_memory() : NULL;
+  for (size_t i = 0; e == NULL && i < config->n_metric_tags; i++)
+    if (!is_overridden(config, i))
+      e = add_tag(&tags, config->metric_tags[i]->key, config->metric_tags[i]->value);
+  if (e == NULL)
+    e = render(&tags, m, rendered);
+  if (e == NULL && tags.unfit.size > 0)
+    log_warning("model '%s' (version %" PRId64 "): its metrics leave out what of 'metric_tags' is "
+                "no label of Prometheus (letters, digits and '_', not '_' first): %.*s",
+                model_name(m), model_version(m), (int)tags.unfit.size, tags.unfit.data);
+  for (size_t i = 0; i < tags.count; i++)
+    free((char *)tags.labels[i].name);
+  free(tags.labels);
+  buffer_fini(&tags.unfit);
+  return e;
+}
+
+// ---- the histogram of first responses ----
+
+static bool are_bounds(const double *bounds, size_t count)
+{
+  for (size_t i = 0; i < count; i++)
+    if (!isfinite(bounds[i]) || (i > 0 && bounds[i - 1] >= bounds[i]))
+      return false;
+  return true;
+}
+
+typedef struct bucket_bounds {
+  const double *bounds;
+  size_t count;
+} bucket_bounds;
+
+// The model's own bounds where its configuration has some, the last of them.
+static bucket_bounds choose_bounds(const model *m, bucket_bounds chosen)
+{
+  const Inference__ModelMetrics *metrics = model_config(m)->model_metrics;
+  for (size_t i = 0; metrics != NULL && i < metrics->n_metric_control; i++) {
+    const char *family = metrics->metric_control[i]->metric_identifier->family;
+    const Inference__ModelMetrics__MetricControl__HistogramOptions *options =
+        metrics->metric_control[i]->histogram_options;
+    if (strcmp(family, FIRST_RESPONSE) != 0)
+      log_warning("model '%s': Metric family '%s' in 'metric_identifier' is not a customizable "
+                  "metric, expected " FIRST_RESPONSE,
+                  model_name(m), family);
+    else if (!are_bounds(options->buckets, options->n_buckets))
+      log_warning("model '%s': the buckets of '%s' have no effect: Bucket Boundaries must be "
+                  "strictly sorted, and finite",
+                  model_name(m), family);
+    else
+      chosen = (bucket_bounds){options->buckets, options->n_buckets};
+  }
+  return chosen;
+}
+
+static error *make_first_response(model *m, const metric_settings *settings)
+{
+  static const double triton[] = {100, 500, 2000, 5000};
+  static const double all[] = {1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10000, 30000};
+  bucket_bounds bounds = settings->first_response
+                             ? (bucket_bounds){triton, sizeof(triton) / sizeof(triton[0])}
+                             : (bucket_bounds){all, sizeof(all) / sizeof(all[0])};
+  bounds = choose_bounds(m, bounds);
+  if (!settings->first_response && settings->histograms != HISTOGRAMS_ALL)
+    return NULL;
+  m->target.first_response = response_histogram_new(bounds.bounds, bounds.count);
+  return m->target.first_response == NULL ? error_no_memory() : NULL;
+}
+
+// ---- all ----
+
+error *model_measures_make(model *m)
+{
+  const metric_settings *settings = m->environment.metric_settings;
+  if (!settings->enabled)
+    return NULL;
+  RETURN_IF_ERROR(make_labels(m, &m->metric_labels));
+  RETURN_IF_ERROR(make_first_response(m, settings));
+  if (settings->summaries && (m->target.summaries = latency_summaries_new()) == NULL)
+    return error_no_memory();
+  return NULL;
+}
+
+void model_measures_free(model *m)
+{
+  free(m->metric_labels);
+  response_histogram_free(m->target.first_response);
+  latency_summaries_free(m->target.summaries);
+}

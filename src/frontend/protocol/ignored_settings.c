@@ -1,0 +1,26 @@
+// Gathers names for one line of the log. Called where requests for settings are read.
+#include "frontend/protocol/ignored_settings.h"
+
+#include "frontend/protocol/front_log.h"
+
+#define NAMES_MOST 8
+#define NAME_BYTES 64
+
+void ignored_settings_add(ignored_settings *ignored, const char *name)
+{
+  if (++ignored->count <= NAMES_MOST)
+    buffer_append_format(&ignored->names, "%s'%.*s'", ignored->count > 1 ? ", " : "", NAME_BYTES,
+                         name);
+}
+
+void ignored_settings_warn(ignored_settings *ignored, const char *what)
+{
+  if (ignored->count > NAMES_MOST)
+    buffer_append_format(&ignored->names, " and %zu more", ignored->count - NAMES_MOST);
+  buffer_append_char(&ignored->names, '\0');
+  if (ignored->count > 0 && !ignored->names.failed)
+    front_log_warning(
+        "a request for %s settings names what cannot be set there, which is ignored: %s", what,
+        ignored->names.data);
+  buffer_fini(&ignored->names);
+}

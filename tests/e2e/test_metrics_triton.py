@@ -1,0 +1,241 @@
+"""A scrape beside Triton's 2.51: after the same requests the same families, types, help, labels in the same order, and counts.
+
+What a dashboard that was made for Triton asks for is there. Times and quantiles are the server's own, so only their names count.
+"""
+import concurrent.futures
+import json
+import re
+import time
+
+import numpy
+import pytest
+import tritonclient.grpc as grpc
+from conftest import make_identity, wait_for
+from grpc_sides import client_of
+from prometheus_client.parser import text_string_to_metric_families
+from python_sides import put_model
+from test_http_triton import answer, infer, start_both
+from tritonclient.utils import InferenceServerException
+
+QUANTILES = "0.5:0.05,0.9:0.01,nonsense,0.25:0.01x,a:b,0.999:0.001"
+SLOW = 'parameters { key: "execute_delay_ms" value { string_value: "%d" } }'
+FULL = SLOW % 500 + "dynamic_batching { default_queue_policy { max_queue_size: 1 } }"
+LATE = SLOW % 500 + "dynamic_batching { default_queue_policy { default_timeout_microseconds: 50000 } }"
+# What a label's name may be and a value may hold, as far as Triton lives with it.
+TAGS = (("zone", "b"), ("", "empty"), ("version", r'blue\"\\\n,x=\"'), ("9", "nine"), ("empty", ""), ("le", "\\303\\274"), ("zone", "c"))
+
+
+def make(folder):
+    make_identity(folder, "m", "TYPE_INT32")
+    make_identity(folder, "unused", "TYPE_INT32")
+    make_identity(folder, "tagged", "TYPE_INT32", more="".join(f'metric_tags {{ key: "{key}" value: "{value}" }}' for key, value in TAGS))
+    make_identity(folder, "full", "TYPE_INT32", max_batch_size=1, more=FULL)
+    make_identity(folder, "late", "TYPE_INT32", max_batch_size=1, more=LATE)
+    make_identity(folder, "slow", "TYPE_INT32", more=SLOW % 30)
+    put_model(folder, "tell")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def both(tmp_path_factory):
+    flags = ["summary_latencies=true", f"summary_quantiles={QUANTILES}", "summary_latencies=false", "counter_latencies=no", "x=1"]
+    with start_both(tmp_path_factory, *(f"--metrics-config={flag}" for flag in flags), make=make) as servers:
+        yield servers
+
+
+def scrape(server):
+    """Triton says that its port is there before it is."""
+    def text():
+        try:
+            return server.ask("/metrics", port=server.metrics_port).text
+        except OSError:
+            return None
+
+    return wait_for("a scrape", text)
+
+
+def series(text):
+    """A line's name and labels → its value, as they stand there."""
+    return dict(line.rsplit(" ", 1) for line in text.splitlines() if line and not line.startswith("#"))
+
+
+def descriptions(text):
+    """Of families that have samples."""
+    return {line for line in text.splitlines() if line.startswith("#")}
+
+
+def counts(text):
+    """What must be alike after the same requests."""
+    return {name: float(value) for name, value in series(text).items()
+            if name.startswith(("nv_inference", "input_")) and not re.search(r"duration|_sum|quantile", name)}
+
+
+FAILURE = re.compile(r'nv_inference_request_failure\{model="(\w+)",reason="(\w+)",version="1"\} (\d+)')
+
+
+def failures(server, model):
+    """By reason, and what the statistics say."""
+    stats = json.loads(server.ask(f"/v2/models/{model}/stats").text)["model_stats"][0]["inference_stats"]
+    counted = {reason: int(value) for name, reason, value in FAILURE.findall(scrape(server)) if name == model}
+    return counted, stats["fail"]["count"], stats["success"]["count"]
+
+
+def refused(server, model):
+    found = re.findall(rf'nereid_inference_refused_total\{{model="{model}",reason="(\w+)",version="1"\}} (\d+)', scrape(server))
+    return {reason: int(value) for reason, value in found if value != "0"}
+
+
+def tensor(rows):
+    return [grpc.InferInput("INPUT0", [rows, 1], "INT32").set_data_from_numpy(numpy.zeros((rows, 1), numpy.int32))]
+
+
+def over_http(server, model, count):
+    """How many of that many requests, one shortly after the other, got an answer."""
+    def ask(i):
+        time.sleep(0.03 * i)
+        return server.ask(*infer(model, (1,), (1, 1))).status
+
+    with concurrent.futures.ThreadPoolExecutor(count) as threads:
+        statuses = list(threads.map(ask, range(count)))
+    assert set(statuses) <= {200, 503}
+    return statuses.count(200)
+
+
+def over_grpc(server, model, count):
+    with client_of(server) as client:
+        def ask(i):
+            time.sleep(0.03 * i)
+            try:
+                return client.infer(model, tensor(1))
+            except InferenceServerException as failure:
+                assert failure.status() == "StatusCode.UNAVAILABLE"
+
+        with concurrent.futures.ThreadPoolExecutor(count) as threads:
+            return sum(result is not None for result in threads.map(ask, range(count)))
+
+
+def alike(both, of):
+    """What `of` says of both, once it is the same: a request is counted when its response is on its way."""
+    return wait_for("the same of both", lambda: (of(both[0]) == of(both[1])) and of(both[0]))
+
+
+def test_a_scrape_is_triton_s_and_more(both):
+    for server in both:
+        scrape(server)
+        for _ in range(3):
+            assert server.ask(*infer("m", (1, 2), (2, 1))).status == 200
+        assert server.ask(*infer("tagged")).status == 200
+        assert server.ask(*infer("tell", (1,), (1,))).status == 200
+        assert server.ask(*infer("tell", (1,), (1,), parameters={"raise": "x"})).status == 500
+    wait_for("the same counts", lambda: counts(scrape(both[1])).items() <= counts(scrape(both[0])).items())
+    ours, theirs = map(scrape, both)
+    assert descriptions(theirs) <= descriptions(ours)
+    assert series(theirs).keys() <= series(ours).keys()
+    assert {name for name in series(ours).keys() - series(theirs).keys()
+            if not name.startswith(("nereid_", "nv_model_load_duration_secs"))} == set()
+    everything = {s.name for family in text_string_to_metric_families(ours) for s in family.samples}
+    assert "nv_inference_request_summary_us_count" in everything
+
+
+def test_summaries_are_alike(both):
+    for server in both:
+        for _ in range(20):
+            assert server.ask(*infer("slow")).status == 200
+
+    def of(server):
+        return {name: value for name, value in series(scrape(server)).items() if "summary_us_count" in name and '"slow"' in name}
+
+    assert set(alike(both, of).values()) == {"20"} and len(of(both[0])) == 5
+    for server in both:
+        text = scrape(server)
+        told = {name: float(value) for name, value in series(text).items() if "_summary_us{" in name and '"slow"' in name}
+        assert [name.split("quantile=")[1] for name in told][:4] == ['"0.5"}', '"0.9"}', '"0.25"}', '"0.999"}']
+        for part in ("request", "compute_infer"):
+            values = {name.split('"')[-2]: value for name, value in told.items() if f"_{part}_summary_us" in name}
+            assert 29_000 < values["0.25"] <= values["0.5"] <= values["0.9"] <= values["0.999"] < 1_000_000
+        unused = [value for name, value in series(text).items() if "_summary_us{" in name and '"unused"' in name]
+        assert len(unused) == 20 and all(value.lower() == "nan" for value in unused)
+
+
+MISTAKES = {  # what is wrong, and as what nereid counts it
+    "another type": (infer("m", datatype="FP32"), "invalid"),
+    "another shape": (infer("m", shape=(2,)), "invalid"),
+    "no inputs": (("/v2/models/m/infer", b'{"inputs":[]}'), "invalid"),
+    "an unknown output": (infer("m", outputs=[{"name": "X"}]), "invalid"),
+    "too large a batch": (infer("m", [1] * 9, (9, 1)), "invalid"),
+    "no JSON": (("/v2/models/m/infer", b'{"inputs":'), "malformed"),
+    "too little data": (infer("m", (1,), (2, 1)), "malformed"),
+}
+
+
+@pytest.mark.parametrize("name", MISTAKES)
+def test_a_client_s_mistake_is_no_failed_request(both, name):
+    request, reason = MISTAKES[name]
+    before = [failures(server, "m") for server in both], refused(both[0], "m")
+    for server in both:
+        assert server.ask(*request).status in (400, 500)
+    assert [failures(server, "m") for server in both] == before[0]
+    assert refused(both[0], "m") == {**before[1], reason: before[1].get(reason, 0) + 1}
+
+
+def test_a_client_s_mistake_over_grpc_is_no_failed_request(both):
+    wrong = grpc.InferInput("INPUT0", [1, 1], "FP32").set_data_from_numpy(numpy.zeros((1, 1), numpy.float32))
+    mistakes = [dict(inputs=[wrong]), dict(inputs=tensor(9)), dict(inputs=[]),
+                dict(inputs=tensor(1), outputs=[grpc.InferRequestedOutput("X")])]
+    before = [failures(server, "m") for server in both], refused(both[0], "m").get("invalid", 0)
+    for server in both:
+        with client_of(server) as client:
+            for mistake in mistakes:
+                with pytest.raises(InferenceServerException) as refusal:
+                    client.infer("m", **mistake)
+                assert refusal.value.status() == "StatusCode.INVALID_ARGUMENT"
+    assert [failures(server, "m") for server in both] == before[0]
+    assert refused(both[0], "m")["invalid"] == before[1] + len(mistakes)
+
+
+@pytest.mark.parametrize("ask", [over_http, over_grpc])
+def test_what_a_full_queue_refuses_is_no_failed_request(both, ask):
+    before = refused(both[0], "full").get("queue_full", 0)
+    answered = [ask(server, "full", 4) for server in both]
+    assert answered == [2, 2]
+    counted, failed, _ = alike(both, lambda server: failures(server, "full"))
+    assert set(counted.values()) == {0} and failed == 0
+    assert refused(both[0], "full") == {"queue_full": before + 2}
+
+
+@pytest.mark.parametrize("ask", [over_http, over_grpc])
+def test_what_waits_too_long_is_a_rejected_request(both, ask):
+    before = failures(both[0], "late")[0]["REJECTED"]
+    assert [ask(server, "late", 3) for server in both] == [1, 1]
+    counted, failed, _ = alike(both, lambda server: failures(server, "late"))
+    assert counted == {"REJECTED": before + 2, "CANCELED": 0, "BACKEND": 0, "OTHER": 0} and failed == before + 2
+    assert refused(both[0], "late") == {}
+
+
+@pytest.mark.parametrize("parameters", [{"raise": "x"}, {"code": "INTERNAL"}, {"code": "CANCELLED"}], ids=str)
+def test_a_model_s_error_is_a_failure_of_the_backend(both, parameters):
+    before = failures(both[0], "tell")[0]["BACKEND"]
+    request = infer("tell", (1,), (1,), parameters=parameters)
+    assert answer(both[0], *request)[0] == answer(both[1], *request)[0] != 200
+    wait_for("the failure", lambda: failures(both[0], "tell")[0]["BACKEND"] == before + 1)
+    counted, failed, _ = alike(both, lambda server: failures(server, "tell"))
+    assert counted == {"REJECTED": 0, "CANCELED": 0, "BACKEND": before + 1, "OTHER": 0} and failed == before + 1
+
+
+def test_without_counters_of_latencies(tmp_path_factory):
+    """Triton then stops all its counters; nereid leaves out what the setting is about and goes on counting."""
+    def make_one(folder):
+        make_identity(folder, "m", "TYPE_INT32")
+        return folder
+
+    flags = ("counter_latencies=true", "counter_latencies=false", "summary_latencies=TRUE")
+    with start_both(tmp_path_factory, *(f"--metrics-config={flag}" for flag in flags), make=make_one) as servers:
+        for server in servers:
+            scrape(server)
+            assert server.ask(*infer("m")).status == 200
+        ours, theirs = (series(scrape(server)).keys() for server in servers)
+        assert theirs <= ours
+        assert not any("duration_us" in name or "summary" in name for name in ours)
+        success = 'nv_inference_request_success{model="m",version="1"}'
+        wait_for("the count", lambda: series(scrape(servers[0]))[success] == "1")
+        assert series(scrape(servers[1]))[success] == "0"
