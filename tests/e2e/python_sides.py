@@ -69,7 +69,6 @@ class NereidInTriton(Nereid):
     def core(self):
         return next((TRITON / "nvidia_pytriton.libs").glob("libtritonserver-*"))
 
-
     def command(self, command):
         return [str(self.server), f"--http-port={free_port()}", f"--metrics-port={free_port()}", "--allow-grpc=false", *command[4:]]
 
