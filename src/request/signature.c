@@ -173,6 +173,7 @@ void signature_fini(model_signature *s)
 {
   for (size_t i = 0; s->output_mismatches != NULL && i < OUTPUT_NAMES_TOLD; i++)
     free(s->output_mismatches->names_told[i]);
+  s->output_mismatches = NULL; // it is in the arena
   string_map_fini(&s->input_index);
   string_map_fini(&s->output_index);
   arena_fini(&s->memory);

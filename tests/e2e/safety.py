@@ -15,18 +15,18 @@ from oracle import SERVER_THREADS
 class Client:
     """One connection that is kept; bytes and paths go out as they are given."""
 
-    def __init__(self, server):
-        self.port = server.http_port
+    def __init__(self, server, headers=()):
+        self.port, self.headers = server.http_port, dict(headers)
         self.connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=DEADLINE)
 
     def ask(self, path, body=None, method=None):
         method = method or ("GET" if body is None else "POST")
         try:
-            self.connection.request(method, path, body=body)
+            self.connection.request(method, path, body=body, headers=self.headers)
             reply = self.connection.getresponse()
         except (http.client.RemoteDisconnected, BrokenPipeError):  # the server may close a connection that was idle
             self.connection.close()
-            self.connection.request(method, path, body=body)
+            self.connection.request(method, path, body=body, headers=self.headers)
             reply = self.connection.getresponse()
         return Answer(reply.status, reply.headers, reply.read())
 

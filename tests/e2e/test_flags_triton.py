@@ -9,6 +9,7 @@ from certificates import make_certificates, tls_flags
 from conftest import BUILD, DEADLINE, SANITIZER_REPORT, Server, environment, wait_for
 from ports import free_port
 from python_sides import NereidInTriton
+from start_output import row_of
 
 TRITON = NereidInTriton()
 SIDES = ["nereid"] if BUILD.name == "tsan" else ["nereid", "triton"]
@@ -170,7 +171,8 @@ def test_what_triton_refuses_is_refused(launch, case):
 def test_vertex_ai_names_the_repository(launch, models):
     server = launch(LOCAL[1:], variables={"AIP_STORAGE_URI": str(models), "AIP_MODE": "OTHER"})
     wait_for("the server", lambda: answers(server))
-    assert wait_for("the table", lambda: re.search(rf"^\| model_repository_path\[0\] +\| {models} ", server.log, re.M))
+    path = "model_repository_path[0]"
+    assert wait_for("the table", lambda: f"| {path} " in server.log and str(models) in row_of(server.log, path))
 
 
 def test_vertex_ai_closes_the_other_ports(launch):

@@ -209,7 +209,7 @@ MISTAKES = {
     ),
     "no value": (["--http-restricted-api=health:k"], "expected <api>[,<api>...]:<key>=<value>"),
     "no category": (["--restricted-api=k=v"], "--restricted-api: expected <api>"),
-    "no file": (["--restricted-api=health:k=file:/no/such"], "--restricted-api: '/no/such' does not exist"),
+    "no file": (["--restricted-api=health:k=file:/no/such"], "--restricted-api: failed to open '/no/such': No such file or directory"),
     "no variable": (["--restricted-api=health:k=env:NO_SUCH"], "there is no variable 'NO_SUCH'"),
 }
 

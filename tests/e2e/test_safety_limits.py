@@ -164,7 +164,7 @@ def test_cve_2025_33211_numbers_of_every_header(target):
             if not good:
                 error = check_error(reply)
                 beyond = re.fullmatch("-?[0-9]+", text) and not -(2**63) <= int(text) < 2**63
-                assert not beyond or "out of range" in error, (text, error)  # else it may have been taken for another number
+                assert not beyond or text[:60] in error, (text, error)  # else it may have been taken for another number
         both = ["Inference-Header-Content-Length: %d" % whole] * 2
         (reply,) = talk(target, request("POST", INFER, CANARY_BODY, [*both, "Connection: close"]))
         assert reply.status == 400 and "more than one" in check_error(reply)

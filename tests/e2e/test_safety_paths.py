@@ -18,7 +18,8 @@ from safety import Client, quote, start_audited, tensor
 
 SWAP_LOADS = int(os.environ.get("NEREID_SWAP_LOADS", "60"))
 EXPLICIT = ["--model-control-mode=explicit"]
-SECURE = [*EXPLICIT, "--secure", "--allow-root"]
+KEY = {"the-key": "value"}
+SECURE = [*EXPLICIT, "--secure", "--allow-root", "--restricted-api=model-repository:the-key=value"]
 
 
 @pytest.fixture
@@ -96,7 +97,7 @@ FIELDS = {
     "file parameter": (lambda client, v: client.load("m", {}, **{"file:" + v: base64.b64encode(b"x").decode()}), False),
     "label_filename": (lambda client, v: client.load("m", override(label_filename=v)), True),
     "default_model_filename": (lambda client, v: client.load("digits", {"default_model_filename": v}), False),
-    "warmup file": (lambda client, v: client.load("m", override(model_warmup=[{"name": "w", "batch_size": 1, "inputs": {"INPUT0": {**PLACE, "input_data_file": v}}}])), False),
+    "warmup file": (lambda client, v: client.load("m", override(model_warmup=[{"name": "w", "batch_size": 1, "inputs": {"INPUT0": {**PLACE, "input_data_file": v}}}])), True),  # read by nobody yet
     "initial state file": (lambda client, v: client.load("m", override(sequence_batching={"state": [{"input_name": "a", "output_name": "b", **PLACE, "initial_state": [{"name": "i", **PLACE, "data_file": v}]}]})), False),
     "cc_model_filenames": (lambda client, v: client.load("m", override(cc_model_filenames={"8.0": v})), True),
     "runtime": (lambda client, v: client.load("m", override(runtime=v)), False),
@@ -182,7 +183,7 @@ def test_links_that_lead_out_are_not_followed_under_secure_cve_2026_47606_47630(
     for case, (what, (place, _)) in enumerate(LINKS.items()):
         root = repository / f"r{case}"
         server, audit = start_audited(start_server, root, flags=SECURE)
-        with Client(server) as client:
+        with Client(server, KEY) as client:
             answer = client.load(place.split("/")[0])
             assert answer.status in (400, 500), what
             assert "leads out" in answer.text or "evil" in place, answer.text
@@ -200,7 +201,7 @@ def test_links_inside_the_repository_and_to_allowed_folders_are_followed_under_s
     (repository / "folder").symlink_to(outside / "digits")
     (repository / "evil_folder").symlink_to(outside.parent / "models_evil/digits")
     server, audit = start_audited(start_server, repository, flags=[*SECURE, f"--model-repository-allow={outside}"])
-    with Client(server) as client:
+    with Client(server, KEY) as client:
         rows = json.loads(client.ask("/v2/repository/index", b"").body)
         assert [row for row in rows if row["name"] == "evil_folder"] == [
             {"name": "evil_folder", "state": "UNAVAILABLE",
@@ -259,7 +260,7 @@ def test_a_link_that_is_exchanged_during_loads_leads_nowhere_under_secure_cve_20
     swapper.start()
     statuses = set()
     try:
-        with Client(server) as client:
+        with Client(server, KEY) as client:
             for _ in range(SWAP_LOADS):
                 statuses.add(client.load(name).status)
                 client.unload(name)
@@ -298,7 +299,7 @@ def test_100_bad_names_are_refused_cve_2026_24208(start_server, repository):
     server = start_server(repository, flags=EXPLICIT)
     assert len(set(BAD_NAMES)) >= 100
     answers = {}
-    with Client(server) as client:
+    with Client(server, KEY) as client:
         for name in BAD_NAMES:
             answers[name] = client.load(name).status
         assert client.index() == {("m", None): None} or len(client.index()) == 1
@@ -311,7 +312,7 @@ def test_100_good_names_load_and_answer_cve_2026_24208(start_server, repository)
         make_identity(repository, name)
     server = start_server(repository, flags=EXPLICIT)
     failed = {}
-    with Client(server) as client:
+    with Client(server, KEY) as client:
         for name in GOOD_NAMES:
             loaded = client.load(name)
             answer = client.ask(f"/v2/models/{quote(name)}/infer", tensor())

@@ -11,15 +11,17 @@
 #include <unistd.h>
 
 enum {
-  STEP = 4 << 20,      // by so much more becomes writable at a time
-  ENTRIES = 512,       // of the page table that are looked at together
-  ENTRY_IS_SHARED = 61 // bits of an entry: 62 and 63 say that there is a page
+  COPIES_AFTER_WRITING = 64, // a page that is written to costs more than a copy of it
+  STEP = 4 << 20,            // by so much more becomes writable at a time
+  ENTRIES = 512,             // of the page table that are looked at together
+  ENTRY_IS_SHARED = 61       // bits of an entry: 62 and 63 say that there is a page
 };
 
 static uint8_t *map; // NULL: there is none, or this is a child process
 static size_t map_size;
 static size_t writable_end; // as much of it, from its beginning, may be written to
 static size_t page;
+static unsigned copies;     // so many tensors are not given, as the model may write to them
 static int page_table = -1; // /proc/self/pagemap; -1: it cannot be read
 
 // A child has the pages as they are, and never more of the host's.
@@ -59,6 +61,10 @@ void *writable_take(const void *address, size_t size)
   const uint8_t *region = channel_other(native_channel, 0, 0);
   if (map == NULL || size < CHANNEL_LARGE || (uintptr_t)address % page != 0)
     return NULL;
+  if (copies > 0) {
+    copies--;
+    return NULL;
+  }
   size_t offset = (size_t)((const uint8_t *)address - region);
   size_t end = (offset + size + page - 1) / page * page;
   assert(end <= map_size);
@@ -88,8 +94,11 @@ void writable_give_back(void *taken, size_t size)
   if (map == NULL)
     return;
   size_t count = (size + page - 1) / page;
+  if (!is_written(taken, count))
+    return;
+  copies = COPIES_AFTER_WRITING;
   // Old contents would be seen in place of the next tensor's.
-  if (is_written(taken, count) && madvise(taken, count * page, MADV_DONTNEED) != 0) {
+  if (madvise(taken, count * page, MADV_DONTNEED) != 0) {
     perror("cannot forget what a model has written to an input");
     abort();
   }

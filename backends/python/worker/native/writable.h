@@ -11,7 +11,7 @@
 void writable_attach(int descriptor);
 
 // Where the tensor at `address` in the host's region can be written to, for one user at a time.
-// NULL: it is small, or this is not possible: copy it.
+// NULL: it is small, or the model has written to one lately, or this is not possible: copy it.
 void *writable_take(const void *address, size_t size);
 
 // Forgets what was written to it: others will come to lie there.
