@@ -57,14 +57,14 @@ static TRITONSERVER_Error *load_functions(ort_runtime *runtime)
     const ort_api_base *base = get_base();
     const void *table = base->GetApi(ORT_API_VERSION_NEEDED);
     runtime->version = base->GetVersionString();
-    if (table != NULL)
+    if (table != NULL) {
       read_table(&runtime->api, table);
-    if (table != NULL)
       read_newer(runtime, base);
-    else
+    } else {
       error = backend_error(TRITONSERVER_ERROR_UNSUPPORTED,
                             "'%s' is ONNX Runtime %s, 1.%d or newer is needed", runtime->path,
                             runtime->version, ORT_API_VERSION_NEEDED);
+    }
   }
   dlclose(library);
   return error;

@@ -1,7 +1,7 @@
 // The table of members and calls, and the search for circles in it.
 #include "circle.h"
 
-#include "calls_internal.h"
+#include "protocol.h"
 
 #include <assert.h>
 #include <stdatomic.h>
@@ -265,11 +265,12 @@ static void refuse(circle_call *self)
   leave_work(self);
   self->place = CIRCLE_ELSEWHERE;
   self->at = NULL;
-  calls *of = calls_ref(self->calls);
+  const circle_caller *caller = self->caller;
+  struct calls *calls = self->calls;
   uint64_t id = self->id;
+  caller->hold(calls);
   pthread_mutex_unlock(&lock);
-  infer_call_cancel(of, id);
-  calls_unref(of);
+  caller->cancel(calls, id);
   pthread_mutex_lock(&lock);
 }
 

@@ -32,8 +32,16 @@ typedef enum circle_place {
   CIRCLE_ELSEWHERE  // `at`, if any, has it, but not in execute; or nobody knows
 } circle_place;
 
+// How whoever makes calls takes one back.
+typedef struct circle_caller {
+  void (*hold)(struct calls *calls); // keeps `calls` until `cancel`; with the table's lock
+  // Cancels call `id`, if there still is one, and lets go of `calls`. Without the table's lock.
+  void (*cancel)(struct calls *calls, uint64_t id);
+} circle_caller;
+
 // A call of a model, in its infer_call. All of it is guarded by the table's lock.
 typedef struct circle_call {
+  const circle_caller *caller;
   struct calls *calls;
   struct circle_call *next; // of its member
   struct circle_call **from;
@@ -70,13 +78,13 @@ void circle_part(circle_member *self);
 // The worker is gone, with all that it had under way.
 void circle_forget(circle_member *self);
 
-// ---- Calls. `self` needs `calls`, `server`, `model`, `link`, `id` and `execution`.
+// ---- Calls. `self` needs `caller`, `calls`, `server`, `model`, `link`, `id` and `execution`.
 
 // With `waits`, execute's thread waits for the reply from now on.
 void circle_open(circle_call *self, circle_member *member, bool waits);
 
 // The call is about to be queued as `request`. False: it must not, since that would need executions
-// deeper than CIRCLE_DEPTH_MOST. From here on infer_call_cancel may be called for it.
+// deeper than CIRCLE_DEPTH_MOST. From here on it may be cancelled.
 bool circle_submit(circle_call *self, TRITONSERVER_InferenceRequest *request, int64_t version);
 
 // Whether it is to be cancelled, since nobody could be lent for it.

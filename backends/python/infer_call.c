@@ -530,6 +530,19 @@ static TRITONSERVER_Error *submit(infer_call *self, infer_content *content, wire
   return NULL;
 }
 
+static void hold_calls(calls *self)
+{
+  calls_ref(self);
+}
+
+static void cancel_refused(calls *self, uint64_t id)
+{
+  infer_call_cancel(self, id);
+  calls_unref(self);
+}
+
+static const circle_caller CALLER = {hold_calls, cancel_refused};
+
 static infer_call *infer_call_new(calls *calls, const channel_message *message, const char *model)
 {
   infer_call *self = calloc(1, sizeof *self);
@@ -538,7 +551,8 @@ static infer_call *infer_call_new(calls *calls, const channel_message *message, 
     return NULL;
   }
   self->calls = calls_ref(calls);
-  self->circle = (circle_call){.calls = calls,
+  self->circle = (circle_call){.caller = &CALLER,
+                               .calls = calls,
                                .server = calls->server,
                                .model = self->model,
                                .link = calls->link,

@@ -36,7 +36,7 @@ struct worker_keeper {
   const python_model *model;
   TRITONBACKEND_ModelInstance *instance; // set before the worker is ready
   worker_place place;                    // of its workers
-  char *host_policy;                     // the instance\'s
+  char *host_policy;                     // the instance's
   request_table requests;
   circle_member member;
   aside_list aside;

@@ -348,7 +348,7 @@ error *files_enter(const file_root *root, const char *relative, file_root *folde
                                                         : open_failure(root, relative, errno);
 }
 
-error *files_read_open(int file, const char *name, size_t limit, buffer *content)
+static error *read_all(int file, const char *name, size_t limit, buffer *content)
 {
   size_t total = 0;
   for (;;) {
@@ -374,7 +374,7 @@ error *files_read(const file_root *root, const char *relative, size_t limit, buf
 {
   AUTO_CLOSE int file = -1;
   RETURN_IF_ERROR(files_open(root, relative, FILE_REGULAR, &file));
-  return files_read_open(file, relative, limit, content);
+  return read_all(file, relative, limit, content);
 }
 
 error *files_read_path(const char *path, size_t limit, buffer *content)
@@ -382,7 +382,7 @@ error *files_read_path(const char *path, size_t limit, buffer *content)
   AUTO_CLOSE int file = open(path, O_RDONLY | O_CLOEXEC);
   if (file < 0)
     return error_new(code_of(errno), "failed to open '%s': %s", path, strerror(errno));
-  return files_read_open(file, path, limit, content);
+  return read_all(file, path, limit, content);
 }
 
 size_t files_write_most(int descriptor, const void *data, size_t size)

@@ -98,9 +98,6 @@ error *files_path_of(int descriptor, char **path);
 // Appends a regular file's content to `content`; more than `limit` bytes is INVALID_ARG.
 error *files_read(const file_root *root, const char *relative, size_t limit, buffer *content);
 
-// The same of a file that is open; `name` is for errors.
-error *files_read_open(int file, const char *name, size_t limit, buffer *content);
-
 // The same for the file at `path`, which is the operator's own and may be anything that can be
 // read. Errors name the path.
 error *files_read_path(const char *path, size_t limit, buffer *content);

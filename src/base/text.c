@@ -82,6 +82,52 @@ bool text_to_double(slice text, double *value)
   return *end == '\0' && isfinite(*value);
 }
 
+// ---- numbers at the beginning of a text ----
+
+static const char *behind_blanks(const char *text)
+{
+  return text + strspn(text, " \t\n\v\f\r");
+}
+
+static const char *behind_sign(const char *text)
+{
+  return text + (*text == '+' || *text == '-');
+}
+
+static const char *behind_digits(const char *text)
+{
+  return text + strspn(text, "0123456789");
+}
+
+// What stands behind the exponent at `text`, or `text` when there is none.
+static const char *behind_exponent(const char *text)
+{
+  if (*text != 'e' && *text != 'E')
+    return text;
+  const char *digits = behind_sign(text + 1);
+  const char *end = behind_digits(digits);
+  return end == digits ? text : end;
+}
+
+bool text_begins_int64(const char *text, int64_t *value, const char **rest)
+{
+  const char *start = behind_blanks(text);
+  *rest = behind_digits(behind_sign(start));
+  return text_to_int64((slice){start, (size_t)(*rest - start)}, value);
+}
+
+bool text_begins_double(const char *text, double *value, const char **rest)
+{
+  const char *start = behind_blanks(text);
+  const char *end = behind_digits(behind_sign(start));
+  if (*end == '.')
+    end = behind_digits(end + 1);
+  *rest = behind_exponent(end);
+  return text_to_double((slice){start, (size_t)(*rest - start)}, value);
+}
+
+// ---- copies ----
+
 char *text_copy(slice text)
 {
   char *copy = malloc(text.size + 1);

@@ -21,6 +21,11 @@ bool text_to_uint64(slice text, uint64_t *value); // no sign allowed
 // Reads all of `text` as a finite decimal floating-point number.
 bool text_to_double(slice text, double *value);
 
+// Read the number that `text` begins with, as Triton does (std::stol, std::stod): blanks and a sign
+// may come first, and *rest is what follows it. False when there is none, or none that fits.
+bool text_begins_int64(const char *text, int64_t *value, const char **rest);
+bool text_begins_double(const char *text, double *value, const char **rest);
+
 // A copy that the caller frees; NULL when memory is short.
 char *text_copy(slice text);
 

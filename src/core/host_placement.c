@@ -16,11 +16,8 @@
 static bool read_integer(const char *text, int *value)
 {
   int64_t number;
-  const char *at = text + strspn(text, " \t\n\v\f\r");
-  size_t sign = *at == '-' || *at == '+';
-  size_t digits = strspn(at + sign, "0123456789");
-  if (!text_to_int64((slice){at, sign + digits}, &number) || number < INT32_MIN ||
-      number > INT32_MAX)
+  const char *rest;
+  if (!text_begins_int64(text, &number, &rest) || number < INT32_MIN || number > INT32_MAX)
     return false;
   *value = (int)number;
   return true;

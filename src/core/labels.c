@@ -38,25 +38,32 @@ static error *cut(char *text, size_t size, arena *memory, tensor_signature *t)
   return NULL;
 }
 
-static error *read_file(int file, const char *name, arena *memory, tensor_signature *t)
+static error *read_file(const file_root *folder, const char *name, arena *memory,
+                        tensor_signature *t)
 {
   AUTO_BUFFER buffer content = BUFFER_EMPTY;
-  RETURN_IF_ERROR(files_read_open(file, name, FILE_MAX_BYTES, &content));
+  RETURN_IF_ERROR(files_read(folder, name, FILE_MAX_BYTES, &content));
   char *text = arena_copy_text(memory, buffer_view(&content));
   return text == NULL ? error_no_memory() : cut(text, content.size, memory, t);
 }
 
-error *labels_read(const model *m, model_signature *signature)
+bool labels_are_named(const Inference__ModelConfig *config)
 {
-  const Inference__ModelConfig *config = model_config(m);
+  for (size_t i = 0; i < config->n_output; i++)
+    if (config->output[i]->label_filename[0] != '\0')
+      return true;
+  return false;
+}
+
+error *labels_read(const Inference__ModelConfig *config, const file_root *folder,
+                   model_signature *signature)
+{
   for (size_t i = 0; i < config->n_output; i++) {
     const Inference__ModelOutput *output = config->output[i];
-    AUTO_CLOSE int file = -1;
     if (output->label_filename[0] == '\0')
       continue;
-    error *e = model_open(m, output->label_filename, false, &file);
-    if (e == NULL)
-      e = read_file(file, output->label_filename, &signature->memory, &signature->outputs[i]);
+    error *e =
+        read_file(folder, output->label_filename, &signature->memory, &signature->outputs[i]);
     if (e != NULL)
       return error_wrap(e, "failed to read the labels of output '%s'", output->name);
   }

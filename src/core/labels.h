@@ -4,11 +4,16 @@
 #define NEREID_CORE_LABELS_H
 
 #include "base/error.h"
-#include "core/model.h"
+#include "base/files.h"
+#include "config/config.h"
 #include "request/signature.h"
+
+// Whether the configuration names a file of labels.
+bool labels_are_named(const Inference__ModelConfig *config);
 
 // Gives the outputs of `signature` their labels: one a line, in files below the model's folder.
 // Errors: whatever is wrong with a file, naming it.
-error *labels_read(const model *m, model_signature *signature);
+error *labels_read(const Inference__ModelConfig *config, const file_root *folder,
+                   model_signature *signature);
 
 #endif

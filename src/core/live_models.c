@@ -115,12 +115,11 @@ void live_models_died(live_models *live, model *m)
   pthread_cond_signal(&live->died);
 }
 
-void live_models_visit(live_models *live,
-                       void (*visit)(void *context, model *m, double load_seconds), void *context)
+void live_models_visit(live_models *live, void (*visit)(void *context, model *m), void *context)
 {
   LOCK_SCOPE(&live->lock);
   for (model *m = live->first; m != NULL; m = m->live_next)
-    visit(context, m, m->load_seconds);
+    visit(context, m);
 }
 
 // A model with a reference stays in the list, so that `m` leads to the next one.

@@ -38,10 +38,10 @@ void live_models_add(live_models *live, model *m, double load_seconds);
 void live_models_died(live_models *live, model *m); // model_environment.unreferenced
 
 // Calls `visit` for each model with the lock held: it must not block nor drop references.
-void live_models_visit(live_models *live,
-                       void (*visit)(void *context, model *m, double load_seconds), void *context);
+void live_models_visit(live_models *live, void (*visit)(void *context, model *m), void *context);
 
 // The next model that is still referred to, with a reference of the caller's, or NULL; NULL begins.
+// A reload may show the same name and version twice for a while: the newest comes first.
 // Takes over the reference to `m`, which it drops without the lock. What comes meanwhile may be
 // left out.
 model *live_models_next(live_models *live, model *m_owned);

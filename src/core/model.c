@@ -63,13 +63,27 @@ static error *initialize_in_place(model *m)
   return e;
 }
 
-error *model_open(const model *m, const char *path, bool is_folder, int *descriptor)
+static error *open_folder(const model *m, file_root *folder)
 {
   AUTO_ROOT file_root root = FILE_ROOT_CLOSED;
-  AUTO_ROOT file_root folder = FILE_ROOT_CLOSED;
   RETURN_IF_ERROR(files_open_root(m->repository, m->links, &root));
-  RETURN_IF_ERROR(files_open_folder(&root, m->name, &folder));
+  return files_open_folder(&root, m->name, folder);
+}
+
+error *model_open(const model *m, const char *path, bool is_folder, int *descriptor)
+{
+  AUTO_ROOT file_root folder = FILE_ROOT_CLOSED;
+  RETURN_IF_ERROR(open_folder(m, &folder));
   return files_open(&folder, path, is_folder ? FILE_FOLDER : FILE_REGULAR, descriptor);
+}
+
+static error *read_labels(model *m)
+{
+  AUTO_ROOT file_root folder = FILE_ROOT_CLOSED;
+  if (!labels_are_named(m->config))
+    return NULL;
+  RETURN_IF_ERROR(open_folder(m, &folder));
+  return labels_read(m->config, &folder, &m->target.signature);
 }
 
 // Lets the backend look at the model and complete its configuration, then makes the configuration
@@ -213,11 +227,11 @@ error *model_load(const model_environment *environment, model_source *source, mo
   if (e == NULL)
     e = read_strict_outputs(m);
   if (e == NULL)
-    e = labels_read(m, &m->target.signature);
+    e = read_labels(m);
   if (e == NULL)
     e = statistics_init(&m->target.shared_statistics, model_max_batch_size(m));
   if (e == NULL)
-    e = model_measures_make(m);
+    e = model_measures_make(environment->metric_settings, m->config, &m->target, &m->metric_labels);
   if (e == NULL)
     e = make_scheduler(m);
   if (e == NULL)
@@ -253,7 +267,7 @@ void model_destroy(model *m)
     ordering_free(m->ordering);
   signature_fini(&m->target.signature);
   statistics_fini(&m->target.shared_statistics);
-  model_measures_free(m);
+  model_measures_free(&m->target, m->metric_labels);
   config_free(m->config);
   pthread_mutex_destroy(&m->start_lock);
   response_statistics_fini(&m->target.response_statistics);

@@ -5,8 +5,6 @@
 #include "base/cleanup.h"
 #include "base/log.h"
 #include "base/string_map.h"
-#include "core/metric_settings.h"
-#include "core/model_internal.h"
 #include "metrics/exposition.h"
 
 #include <inttypes.h>
@@ -68,31 +66,31 @@ static error *add_tags(tag_labels *tags, const Inference__ModelConfig *config)
 }
 
 // model, version, and the tags of the configuration.
-static error *render(tag_labels *tags, const model *m, char **rendered)
+static error *render(tag_labels *tags, const request_target *target, char **rendered)
 {
   AUTO_BUFFER buffer text = BUFFER_EMPTY;
   char version[32];
   size_t count = tags->count;
-  snprintf(version, sizeof(version), "%" PRId64, model_version(m));
-  tags->labels[count++] = (metric_label){"model", model_name(m)};
+  snprintf(version, sizeof(version), "%" PRId64, target->version);
+  tags->labels[count++] = (metric_label){"model", target->name};
   tags->labels[count++] = (metric_label){"version", version};
   *rendered = metrics_render_labels(&text, tags->labels, count) ? buffer_take_text(&text) : NULL;
   return *rendered == NULL ? error_no_memory() : NULL;
 }
 
-static error *make_labels(const model *m, char **rendered)
+static error *make_labels(const Inference__ModelConfig *config, const request_target *target,
+                          char **rendered)
 {
-  const Inference__ModelConfig *config = model_config(m);
   tag_labels tags = {.labels = calloc(config->n_metric_tags + 2, sizeof(*tags.labels))};
   error *e = tags.labels == NULL ? error_no_memory() : NULL;
   if (e == NULL)
     e = add_tags(&tags, config);
   if (e == NULL)
-    e = render(&tags, m, rendered);
+    e = render(&tags, target, rendered);
   if (e == NULL && tags.unfit.size > 0)
     log_warning("model '%s' (version %" PRId64 "): its metrics leave out what of 'metric_tags' is "
                 "no label of Prometheus (letters, digits and '_', not '_' first): %.*s",
-                model_name(m), model_version(m), (int)tags.unfit.size, tags.unfit.data);
+                target->name, target->version, (int)tags.unfit.size, tags.unfit.data);
   for (size_t i = 0; i < tags.count; i++)
     free((char *)tags.labels[i].name);
   free(tags.labels);
@@ -116,9 +114,9 @@ typedef struct bucket_bounds {
 } bucket_bounds;
 
 // The model's own bounds where its configuration has some, the last of them.
-static bucket_bounds choose_bounds(const model *m, bucket_bounds chosen)
+static bucket_bounds choose_bounds(const Inference__ModelConfig *config, bucket_bounds chosen)
 {
-  const Inference__ModelMetrics *metrics = model_config(m)->model_metrics;
+  const Inference__ModelMetrics *metrics = config->model_metrics;
   for (size_t i = 0; metrics != NULL && i < metrics->n_metric_control; i++) {
     const char *family = metrics->metric_control[i]->metric_identifier->family;
     const Inference__ModelMetrics__MetricControl__HistogramOptions *options =
@@ -126,48 +124,49 @@ static bucket_bounds choose_bounds(const model *m, bucket_bounds chosen)
     if (strcmp(family, FIRST_RESPONSE) != 0)
       log_warning("model '%s': Metric family '%s' in 'metric_identifier' is not a customizable "
                   "metric, expected " FIRST_RESPONSE,
-                  model_name(m), family);
+                  config->name, family);
     else if (!are_bounds(options->buckets, options->n_buckets))
       log_warning("model '%s': the buckets of '%s' have no effect: Bucket Boundaries must be "
                   "strictly sorted, and finite",
-                  model_name(m), family);
+                  config->name, family);
     else
       chosen = (bucket_bounds){options->buckets, options->n_buckets};
   }
   return chosen;
 }
 
-static error *make_first_response(model *m, const metric_settings *settings)
+static error *make_first_response(const metric_settings *settings,
+                                  const Inference__ModelConfig *config, request_target *target)
 {
   static const double triton[] = {100, 500, 2000, 5000};
   static const double all[] = {1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10000, 30000};
   bucket_bounds bounds = settings->first_response
                              ? (bucket_bounds){triton, sizeof(triton) / sizeof(triton[0])}
                              : (bucket_bounds){all, sizeof(all) / sizeof(all[0])};
-  bounds = choose_bounds(m, bounds);
+  bounds = choose_bounds(config, bounds);
   if (!settings->first_response && settings->histograms != HISTOGRAMS_ALL)
     return NULL;
-  m->target.first_response = response_histogram_new(bounds.bounds, bounds.count);
-  return m->target.first_response == NULL ? error_no_memory() : NULL;
+  target->first_response = response_histogram_new(bounds.bounds, bounds.count);
+  return target->first_response == NULL ? error_no_memory() : NULL;
 }
 
 // ---- all ----
 
-error *model_measures_make(model *m)
+error *model_measures_make(const metric_settings *settings, const Inference__ModelConfig *config,
+                           request_target *target, char **labels)
 {
-  const metric_settings *settings = m->environment.metric_settings;
   if (!settings->enabled)
     return NULL;
-  RETURN_IF_ERROR(make_labels(m, &m->metric_labels));
-  RETURN_IF_ERROR(make_first_response(m, settings));
-  if (settings->summaries && (m->target.summaries = latency_summaries_new()) == NULL)
+  RETURN_IF_ERROR(make_labels(config, target, labels));
+  RETURN_IF_ERROR(make_first_response(settings, config, target));
+  if (settings->summaries && (target->summaries = latency_summaries_new()) == NULL)
     return error_no_memory();
   return NULL;
 }
 
-void model_measures_free(model *m)
+void model_measures_free(request_target *target, char *labels)
 {
-  free(m->metric_labels);
-  response_histogram_free(m->target.first_response);
-  latency_summaries_free(m->target.summaries);
+  free(labels);
+  response_histogram_free(target->first_response);
+  latency_summaries_free(target->summaries);
 }

@@ -4,12 +4,15 @@
 #define NEREID_CORE_MODEL_MEASURES_H
 
 #include "base/error.h"
-#include "core/model.h"
+#include "config/config.h"
+#include "core/metric_settings.h"
+#include "request/target.h"
 
-// Fills m->metric_labels, m->target.summaries and m->target.first_response as far as there are
-// metrics. What of the configuration Prometheus could not read is left out, and the log says so.
-// Errors: UNAVAILABLE, memory is short; what was made is the model's all the same.
-error *model_measures_make(model *m);
-void model_measures_free(model *m);
+// Fills target->summaries, target->first_response and *labels (rendered, without the braces) as far
+// as there are metrics. What of the configuration Prometheus could not read is left out, and the
+// log says so. Errors: UNAVAILABLE, memory is short; what was made is the model's all the same.
+error *model_measures_make(const metric_settings *settings, const Inference__ModelConfig *config,
+                           request_target *target, char **labels);
+void model_measures_free(request_target *target, char *labels);
 
 #endif

@@ -383,7 +383,7 @@ static void collect(void *context, metrics_sheet *sheet)
 {
   const model_metrics *metrics = context;
   model_rows rows;
-  sheet->failed |= !model_rows_init(&rows, metrics->server);
+  sheet->failed |= !model_rows_init(&rows, &metrics->server->live);
   collect_counters(&rows, counters, sizeof(counters) / sizeof(counters[0]), 1, sheet);
   collect_failures(&rows, sheet);
   if (metrics->settings->counters)

@@ -3,9 +3,7 @@
 //
 // To add a family that counts requests of models: a counter in request/statistics.h (and its line
 // in statistics_add), and a row in one of the tables of model_metrics.c, or a function beside
-// collect_refusals where there are more labels. A family whose values live elsewhere, say with an
-// output's name as its label, needs nothing here: metric_family_new and metric_new of
-// metrics/registry.h with metrics_registry_global(), and metric_increment where it counts.
+// collect_refusals where there are more labels.
 #ifndef NEREID_CORE_MODEL_METRICS_H
 #define NEREID_CORE_MODEL_METRICS_H
 

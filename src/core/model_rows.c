@@ -6,10 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-static void visit_model(void *context, model *m, double load_seconds)
+static void add_copy(model_rows *rows, model *m)
 {
-  model_rows *rows = context;
-  (void)load_seconds;
   if (rows->copy_count == rows->copy_capacity) {
     size_t capacity = rows->copy_capacity * 2 + 64;
     model_copy *grown = reallocarray(rows->copies, capacity, sizeof(*grown));
@@ -64,10 +62,11 @@ static void add_row(model_rows *rows, const model_copy *copies, size_t copy_coun
   row->was_used = was_used(row);
 }
 
-bool model_rows_init(model_rows *rows, server *server)
+bool model_rows_init(model_rows *rows, live_models *live)
 {
   *rows = (model_rows){0};
-  server_visit_models(server, visit_model, rows);
+  for (model *m = NULL; (m = live_models_next(live, m)) != NULL;)
+    add_copy(rows, m);
   rows->items = calloc(rows->copy_count + 1, sizeof(*rows->items));
   if (rows->items == NULL)
     return false;

@@ -4,7 +4,7 @@
 #define NEREID_CORE_MODEL_ROWS_H
 
 #include "base/slice.h"
-#include "core/server.h"
+#include "core/live_models.h"
 
 typedef struct model_copy {
   model *m;     // referenced
@@ -32,7 +32,7 @@ typedef struct model_rows {
 
 // False when memory is short: there may be fewer rows than models. No lock is held that requests
 // take: the models are referenced until model_rows_fini.
-bool model_rows_init(model_rows *rows, server *server);
+bool model_rows_init(model_rows *rows, live_models *live);
 void model_rows_fini(model_rows *rows);
 
 #endif

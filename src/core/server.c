@@ -213,17 +213,15 @@ void server_set_exit_timeout(server *s, unsigned int seconds)
   atomic_store_explicit(&s->exit_timeout_seconds, seconds, memory_order_relaxed);
 }
 
-static void stop_model(void *context, model *m, double load_seconds)
+static void stop_model(void *context, model *m)
 {
   (void)context;
-  (void)load_seconds;
   model_stop(m);
 }
 
-static void warn_of_cut(void *context, model *m, double load_seconds)
+static void warn_of_cut(void *context, model *m)
 {
   (void)context;
-  (void)load_seconds;
   uint64_t inside = model_inflight(m);
   if (inside > 0)
     log_warning("model '%s' (version %" PRId64 ") has %" PRIu64
@@ -231,9 +229,8 @@ static void warn_of_cut(void *context, model *m, double load_seconds)
                 model_name(m), model_version(m), inside);
 }
 
-static void count_inflight(void *context, model *m, double load_seconds)
+static void count_inflight(void *context, model *m)
 {
-  (void)load_seconds;
   *(uint64_t *)context += model_inflight(m);
 }
 

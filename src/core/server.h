@@ -51,12 +51,6 @@ error *server_is_ready(server *s, bool *ready);
 // Whether this version (-1: any) is READY and its instances say so.
 error *server_model_is_ready(server *s, const char *name, int64_t version, bool *ready);
 
-// Called for each live version: READY, or unloading with requests inside. A reload may show the
-// same name and version twice for a while, the newest first. `m` is valid for the call only, in
-// which no lock is held.
-typedef void server_model_visitor(void *context, model *m, double load_seconds);
-void server_visit_models(server *s, server_model_visitor *visit, void *context);
-
 // The READY versions of a model, ascending; the caller frees the array, which may be NULL.
 error *server_ready_versions(server *s, const char *name, int64_t **versions, size_t *count);
 

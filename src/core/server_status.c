@@ -2,7 +2,6 @@
 // instructions; nothing here blocks but the index, which reads the repositories.
 #include "base/cleanup.h"
 #include "base/log.h"
-#include "core/model_internal.h"
 #include "core/server_internal.h"
 #include "repository/repository.h"
 
@@ -168,13 +167,6 @@ error *server_model_is_ready(server *s, const char *name, int64_t version, bool 
   *ready = model_is_healthy(m);
   model_unref(m);
   return NULL;
-}
-
-void server_visit_models(server *s, server_model_visitor *visit, void *context)
-{
-  model *m = NULL;
-  while ((m = live_models_next(&s->live, m)) != NULL)
-    visit(context, m, m->load_seconds);
 }
 
 error *server_ready_versions(server *s, const char *name, int64_t **versions, size_t *count)

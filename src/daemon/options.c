@@ -3,7 +3,6 @@
 
 #include "base/cleanup.h"
 #include "base/text.h"
-#include "daemon/option_number.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -133,7 +132,7 @@ static error *set_count(daemon_options *options, const option *o, const char *te
   }
   int64_t value;
   const char *rest;
-  if (!option_number_integer(text, &value, &rest))
+  if (!text_begins_int64(text, &value, &rest))
     return bad_value(o, text, "an integer");
   *field = sensible(o, value);
   return *rest == '\0' && *field == value ? NULL : warn(options, o, text, "%" PRId64, *field);
@@ -143,7 +142,7 @@ static error *set_double(daemon_options *options, const option *o, const char *t
 {
   double value;
   const char *rest;
-  if (!option_number_double(text, &value, &rest))
+  if (!text_begins_double(text, &value, &rest))
     return bad_value(o, text, "a number");
   *field = fmax(0, fmin(value, MOST_DOUBLE));
   bool as_given = *rest == '\0' && value >= 0 && value <= MOST_DOUBLE;

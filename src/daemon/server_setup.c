@@ -2,7 +2,6 @@
 #include "daemon/server_setup.h"
 
 #include "base/text.h"
-#include "daemon/option_number.h"
 #include "frontend/protocol/front_log.h"
 #include "frontend/protocol/log_settings.h"
 #include "frontend/protocol/seam_error.h"
@@ -73,10 +72,10 @@ static error *add_resource(TRITONSERVER_ServerOptions *options, const char *text
   const char *rest = "";
   int64_t count = 0;
   int64_t device = -1;
-  bool valid = colon != NULL && option_number_integer(colon + 1, &count, &rest);
+  bool valid = colon != NULL && text_begins_int64(colon + 1, &count, &rest);
   const char *second = valid ? strchr(rest, ':') : NULL;
   if (second != NULL)
-    valid = option_number_integer(second + 1, &device, &rest) && strchr(rest, ':') == NULL;
+    valid = text_begins_int64(second + 1, &device, &rest) && strchr(rest, ':') == NULL;
   if (!valid)
     return bad_form("rate-limit-resource", text, "<name>:<count>[:<device>]");
   char *name = text_copy((slice){text, (size_t)(colon - text)});
@@ -93,7 +92,7 @@ static bool read_device(const char *text, int64_t *device, const char **number)
   const char *rest;
   const char *colon = strchr(text, ':');
   *number = colon != NULL ? colon + 1 : text;
-  return colon != NULL && option_number_integer(text, device, &rest);
+  return colon != NULL && text_begins_int64(text, device, &rest);
 }
 
 typedef TRITONSERVER_Error *device_setter(TRITONSERVER_ServerOptions *options, int device,
@@ -104,7 +103,7 @@ static error *add_device_bytes(TRITONSERVER_ServerOptions *options, const char *
 {
   int64_t device, bytes;
   const char *number, *rest;
-  if (!read_device(text, &device, &number) || !option_number_integer(number, &bytes, &rest))
+  if (!read_device(text, &device, &number) || !text_begins_int64(number, &bytes, &rest))
     return bad_form(flag, text, "<device>:<bytes>");
   return error_from_seam(set(options, device_of(device), bytes > 0 ? (size_t)bytes : 0));
 }
@@ -114,7 +113,7 @@ static error *add_load_limit(TRITONSERVER_ServerOptions *options, const char *te
   int64_t device;
   double fraction;
   const char *number, *rest;
-  if (!read_device(text, &device, &number) || !option_number_double(number, &fraction, &rest))
+  if (!read_device(text, &device, &number) || !text_begins_double(number, &fraction, &rest))
     return bad_form("model-load-gpu-limit", text, "<device>:<fraction>");
   error *e = error_from_seam(TRITONSERVER_ServerOptionsSetModelLoadDeviceLimit(
       options, TRITONSERVER_INSTANCEGROUPKIND_GPU, device_of(device), fraction));

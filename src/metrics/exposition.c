@@ -5,6 +5,7 @@
 #include "base/number.h"
 #include "base/text.h"
 
+#include <assert.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -152,6 +153,7 @@ static size_t find_place(slice labels, const char *name)
   while (at < labels.size) {
     const char *label = labels.data + at;
     const char *equals = memchr(label, '=', labels.size - at);
+    assert(equals != NULL);
     size_t label_size = (size_t)(equals - label);
     int order = memcmp(label, name, label_size < size ? label_size : size);
     if (order > 0 || (order == 0 && label_size > size))

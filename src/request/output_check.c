@@ -87,10 +87,12 @@ error *output_repeated(const request_target *target, const tensor_signature *out
 // Whether to tell this name: a model may make up any number of them, and only the first are told.
 static bool is_new_name(output_mismatches *mismatches, const char *name)
 {
-  AUTO_FREE char *copy = strdup(name);
-  for (size_t i = 0; i < OUTPUT_NAMES_TOLD && copy != NULL; i++) {
-    char *told = NULL;
-    if (atomic_compare_exchange_strong(&mismatches->names_told[i], &told, copy)) {
+  char *copy AUTO_FREE = NULL;
+  for (size_t i = 0; i < OUTPUT_NAMES_TOLD; i++) {
+    char *told = atomic_load(&mismatches->names_told[i]);
+    if (told == NULL && copy == NULL && (copy = strdup(name)) == NULL)
+      return false;
+    if (told == NULL && atomic_compare_exchange_strong(&mismatches->names_told[i], &told, copy)) {
       copy = NULL;
       return true;
     }

@@ -4,6 +4,7 @@
 // COUNT is the input's shape, its type is INT32. A step is POLICY=VALUE,... (data for a policy;
 // without a name: the usual data), or "remove" (of all data). Prints the answer's values, or the
 // error of a step, of the submission or of the answer. tests/e2e/test_host_policies.py reads this.
+#include "plain_memory.h"
 #include "triton/core/tritonserver.h"
 
 #include <semaphore.h>
@@ -36,28 +37,6 @@ static bool try(TRITONSERVER_Error *failure)
     print_error(failure);
   TRITONSERVER_ErrorDelete(failure);
   return failure == NULL;
-}
-
-static TRITONSERVER_Error *allocate(TRITONSERVER_ResponseAllocator *allocator, const char *name,
-                                    size_t size, TRITONSERVER_MemoryType type, int64_t id,
-                                    void *context, void **buffer, void **buffer_context,
-                                    TRITONSERVER_MemoryType *actual_type, int64_t *actual_id)
-{
-  (void)allocator, (void)name, (void)type, (void)id, (void)context;
-  *buffer = malloc(size + 1);
-  *buffer_context = NULL;
-  *actual_type = TRITONSERVER_MEMORY_CPU;
-  *actual_id = 0;
-  return NULL;
-}
-
-static TRITONSERVER_Error *give_back(TRITONSERVER_ResponseAllocator *allocator, void *buffer,
-                                     void *buffer_context, size_t size,
-                                     TRITONSERVER_MemoryType type, int64_t id)
-{
-  (void)allocator, (void)buffer_context, (void)size, (void)type, (void)id;
-  free(buffer);
-  return NULL;
 }
 
 static void print_values(TRITONSERVER_InferenceResponse *response)

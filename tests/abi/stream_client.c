@@ -4,6 +4,7 @@
 // Prints a line for each answer: its value, its error or "-" when it is flags only, and "final"
 // with the last one. After CANCEL_AFTER answers (0: never) it cancels the request.
 // tests/e2e/test_python_contract_stream.py reads this.
+#include "plain_memory.h"
 #include "triton/core/tritonserver.h"
 
 #include <pthread.h>
@@ -30,28 +31,6 @@ static void must(TRITONSERVER_Error *failure)
   fprintf(stderr, "%s - %s\n", TRITONSERVER_ErrorCodeString(failure),
           TRITONSERVER_ErrorMessage(failure));
   exit(EXIT_FAILURE);
-}
-
-static TRITONSERVER_Error *allocate(TRITONSERVER_ResponseAllocator *allocator, const char *name,
-                                    size_t size, TRITONSERVER_MemoryType type, int64_t id,
-                                    void *context, void **buffer, void **buffer_context,
-                                    TRITONSERVER_MemoryType *actual_type, int64_t *actual_id)
-{
-  (void)allocator, (void)name, (void)type, (void)id, (void)context;
-  *buffer = malloc(size + 1);
-  *buffer_context = NULL;
-  *actual_type = TRITONSERVER_MEMORY_CPU;
-  *actual_id = 0;
-  return NULL;
-}
-
-static TRITONSERVER_Error *give_back(TRITONSERVER_ResponseAllocator *allocator, void *buffer,
-                                     void *buffer_context, size_t size,
-                                     TRITONSERVER_MemoryType type, int64_t id)
-{
-  (void)allocator, (void)buffer_context, (void)size, (void)type, (void)id;
-  free(buffer);
-  return NULL;
 }
 
 static void print_answer(TRITONSERVER_InferenceResponse *response)

@@ -64,8 +64,8 @@ WORKERS = [
          "  }\n  let_go_locked(self);\n", unit("aside_test")),
     Seed("cancelled_with_the_lock", "a lock held across a call to the server: circles cancel a call",
          "backends/python/circle.c",
-         "  pthread_mutex_unlock(&lock);\n  infer_call_cancel(of, id);\n  calls_unref(of);\n  pthread_mutex_lock(&lock);\n",
-         "  infer_call_cancel(of, id);\n  calls_unref(of);\n", unit("circle_test")),
+         "  pthread_mutex_unlock(&lock);\n  caller->cancel(calls, id);\n  pthread_mutex_lock(&lock);\n",
+         "  caller->cancel(calls, id);\n", unit("circle_test")),
 ]
 
 ALL = BOUNDS + LIFE + USE + WORKERS

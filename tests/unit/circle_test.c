@@ -7,7 +7,8 @@
 
 #include <cmocka.h>
 
-#include "calls_internal.h"
+#include "circle.h"
+#include "protocol.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -21,7 +22,7 @@ enum {
 
 static int servers[2];
 static char requests[MOST];
-static atomic_size_t lends, cancels;
+static atomic_size_t lends, cancels, holds;
 static worker_link *lent_link; // of the last one
 static uint64_t lent_id;
 static circle_member looked_at; // of no model
@@ -35,24 +36,23 @@ void worker_link_reply(worker_link *self, const channel_message *reply)
   atomic_fetch_add(&lends, 1);
 }
 
-calls *calls_ref(calls *self)
+static void hold(struct calls *calls)
 {
-  return self;
-}
-
-void calls_unref(calls *self)
-{
-  assert_ptr_equal(self, servers);
+  assert_ptr_equal(calls, servers);
+  atomic_fetch_add(&holds, 1);
 }
 
 // A server may answer at once, on this thread: the table must not be locked.
-void infer_call_cancel(calls *self, uint64_t id)
+static void cancel(struct calls *calls, uint64_t id)
 {
-  assert_ptr_equal(self, servers);
+  assert_ptr_equal(calls, servers);
   assert_true(id > 0);
   assert_false(circle_is_waiting(&looked_at));
+  assert_true(atomic_fetch_sub(&holds, 1) > 0);
   atomic_fetch_add(&cancels, 1);
 }
+
+static const circle_caller taker_back = {hold, cancel};
 
 static TRITONSERVER_Server *server_of(int number)
 {
@@ -82,7 +82,8 @@ static int forget_what_was(void **state)
 static void open_call(circle_call *call, int number, circle_member *member, const char *model,
                       bool waits)
 {
-  *call = (circle_call){.calls = (struct calls *)servers,
+  *call = (circle_call){.caller = &taker_back,
+                        .calls = (struct calls *)servers,
                         .server = server_of(0),
                         .model = model,
                         .link = (worker_link *)member,

@@ -4,17 +4,14 @@
 
 #include "base/text.h"
 
-#include <string.h>
-
 error *model_version_read(const char *text, int64_t *version)
 {
   *version = -1;
   if (text[0] == '\0')
     return NULL;
   int64_t number;
-  const char *start = text + strspn(text, " \t\n\v\f\r");
-  size_t sign = *start == '-' || *start == '+';
-  if (!text_to_int64((slice){start, sign + strspn(start + sign, "0123456789")}, &number))
+  const char *rest;
+  if (!text_begins_int64(text, &number, &rest))
     return error_new(ERROR_INVALID_ARG,
                      "failed to get model version from specified version string '%.100s' (details: "
                      "stol), version should be an integral value > 0",

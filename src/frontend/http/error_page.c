@@ -2,11 +2,8 @@
 // Any thread of the program; only those with a taker do more than hand on.
 #include "frontend/http/error_page.h"
 
-#include "frontend/http/tls_wire.h"
-
 #include <dlfcn.h>
 #include <errno.h>
-#include <gnutls/gnutls.h>
 #include <pthread.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -28,12 +25,14 @@ static pthread_once_t next_found = PTHREAD_ONCE_INIT;
 
 static _Thread_local struct {
   error_page_taker take;
+  error_page_socket *socket_of;
   void *context;
 } taker;
 
-void error_page_set_taker(error_page_taker take, void *context)
+void error_page_set_taker(error_page_taker take, error_page_socket *socket_of, void *context)
 {
   taker.take = take;
+  taker.socket_of = socket_of;
   taker.context = context;
 }
 
@@ -88,7 +87,7 @@ EXPORTED ssize_t sendmsg(int socket_fd, const struct msghdr *message, int flags)
 EXPORTED ssize_t gnutls_record_send(gnutls_session_t session, const void *data, size_t size)
 {
   pthread_once(&next_found, find_next);
-  if (taker.take == NULL || !is_taken(tls_wire_socket(session), data, size))
+  if (taker.socket_of == NULL || !is_taken(taker.socket_of(session), data, size))
     return next.record_send(session, data, size);
   return GNUTLS_E_PUSH_ERROR;
 }

@@ -8,6 +8,7 @@
 
 #include "base/slice.h"
 
+#include <gnutls/gnutls.h>
 #include <stdbool.h>
 
 // Is told of bytes that are about to be sent and begin like the head of an error's reply; `status`
@@ -16,8 +17,11 @@
 // closes the connection. What it sends itself is not looked at.
 typedef bool (*error_page_taker)(void *context, int socket_fd, unsigned status, slice bytes);
 
-// Sets the taker of the calling thread; NULL: none.
-void error_page_set_taker(error_page_taker taker, void *context);
+// The socket of a TLS session that sends HTTP.
+typedef int error_page_socket(gnutls_session_t session);
+
+// Sets the taker of the calling thread; NULL: none. `socket_of` is for threads that speak TLS.
+void error_page_set_taker(error_page_taker taker, error_page_socket *socket_of, void *context);
 
 // What is wrong with a request that got such a page and of which nothing else is known.
 const char *error_page_text(unsigned status);

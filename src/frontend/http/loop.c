@@ -268,7 +268,7 @@ static void *run(void *loop_pointer)
 {
   loop *l = loop_pointer;
   l->poll.worked_ns = clock_monotonic_ns();
-  error_page_set_taker(take_page, l);
+  error_page_set_taker(take_page, tls_wire_socket, l);
   while (!atomic_load(&l->all->stopping)) {
     uint64_t progress = l->progress;
     uint64_t moves = l->tls.moves;

@@ -162,7 +162,7 @@ static void connection_changed(void *context, struct MHD_Connection *connection,
   (void)connection;
   (void)socket_context;
   if (what == MHD_CONNECTION_NOTIFY_STARTED)
-    error_page_set_taker(take_page, context); // of libmicrohttpd's thread
+    error_page_set_taker(take_page, NULL, context); // of libmicrohttpd's thread
 }
 
 static struct MHD_Daemon *start(metrics_server *m, int listen_fd)

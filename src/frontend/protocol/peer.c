@@ -44,16 +44,14 @@ static bool is_port_or_nothing(slice text)
 static bool is_loopback_text(int family, slice text)
 {
   char copy[INET6_ADDRSTRLEN];
-  struct sockaddr_in v4 = {.sin_family = AF_INET};
-  struct sockaddr_in6 v6 = {.sin6_family = AF_INET6};
+  struct sockaddr_storage address = {.ss_family = (sa_family_t)family};
+  void *bytes = family == AF_INET ? (void *)&((struct sockaddr_in *)&address)->sin_addr
+                                  : (void *)&((struct sockaddr_in6 *)&address)->sin6_addr;
   if (text.size == 0 || text.size >= sizeof(copy) || memchr(text.data, '\0', text.size) != NULL)
     return false;
   memcpy(copy, text.data, text.size);
   copy[text.size] = '\0';
-  return family == AF_INET
-             ? inet_pton(AF_INET, copy, &v4.sin_addr) == 1 && peer_is_local((struct sockaddr *)&v4)
-             : inet_pton(AF_INET6, copy, &v6.sin6_addr) == 1 &&
-                   peer_is_local((struct sockaddr *)&v6);
+  return inet_pton(family, copy, bytes) == 1 && peer_is_local((struct sockaddr *)&address);
 }
 
 bool peer_names_this_machine(slice authority)

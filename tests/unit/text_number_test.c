@@ -1,5 +1,5 @@
-// Numbers of the command line, read as Triton reads them.
-#include "daemon/option_number.h"
+// Numbers that a text begins with, read as Triton reads them.
+#include "base/text.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -22,7 +22,7 @@ static void an_integer_is_read_up_to_what_follows(void **state)
   for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
     int64_t value = 0;
     const char *rest = NULL;
-    assert_true(option_number_integer(rows[i].text, &value, &rest));
+    assert_true(text_begins_int64(rows[i].text, &value, &rest));
     assert_int_equal(value, rows[i].value);
     assert_string_equal(rest, rows[i].rest);
   }
@@ -40,7 +40,7 @@ static void a_double_is_read_up_to_what_follows(void **state)
   for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
     double value = 0;
     const char *rest = NULL;
-    assert_true(option_number_double(rows[i].text, &value, &rest));
+    assert_true(text_begins_double(rows[i].text, &value, &rest));
     assert_true(value == rows[i].value);
     assert_string_equal(rest, rows[i].rest);
   }
@@ -55,15 +55,15 @@ static void what_does_not_begin_with_a_number_is_none(void **state)
     int64_t integer;
     double number;
     const char *rest;
-    assert_false(option_number_integer(texts[i], &integer, &rest));
-    assert_false(option_number_double(texts[i], &number, &rest));
+    assert_false(text_begins_int64(texts[i], &integer, &rest));
+    assert_false(text_begins_double(texts[i], &number, &rest));
   }
   int64_t integer;
   double number;
   const char *rest;
-  assert_false(option_number_integer("9223372036854775808", &integer, &rest));
-  assert_false(option_number_double("1e999", &number, &rest));
-  assert_false(option_number_double(".", &number, &rest));
+  assert_false(text_begins_int64("9223372036854775808", &integer, &rest));
+  assert_false(text_begins_double("1e999", &number, &rest));
+  assert_false(text_begins_double(".", &number, &rest));
 }
 
 int main(void)
