@@ -117,6 +117,10 @@ error *config_check_name(const Inference__ModelConfig *config, const char *model
 // Everything but tensors and instance groups. UNSUPPORTED for what nereid cannot do yet and without
 // which the model would answer wrongly.
 error *config_validate_model(const Inference__ModelConfig *config);
+
+// Logs what nereid does not do yet and answers are the same without.
+void config_warn_of_missing(const Inference__ModelConfig *config);
+
 // What a configuration that came with a request names stays below the model's folder, unless `own`,
 // the operator's own configuration of that model or NULL, has the same name in the same place:
 // default_model_filename, cc_model_filenames, label_filename, op_library_filename,

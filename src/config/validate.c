@@ -1,6 +1,7 @@
 // The rules that a configuration must keep. Called from load threads. Texts are Triton's, because
 // tools and tests look for them; rules of our own say what was expected.
 #include "base/checked.h"
+#include "base/log.h"
 #include "base/string_map.h"
 #include "config/config.h"
 
@@ -203,8 +204,6 @@ static error *check_supported(const Inference__ModelConfig *config)
                                 INFERENCE__MODEL_CONFIG__SCHEDULING_CHOICE_SEQUENCE_BATCHING},
       {"ensemble_scheduling", config->scheduling_choice_case ==
                                   INFERENCE__MODEL_CONFIG__SCHEDULING_CHOICE_ENSEMBLE_SCHEDULING},
-      {"response_cache", config->response_cache != NULL && config->response_cache->enable},
-      {"model_warmup", config->n_model_warmup > 0},
       {"batch_input", config->n_batch_input > 0},
       {"batch_output", config->n_batch_output > 0},
       {"allow_ragged_batch", has_ragged_input(config)},
@@ -219,6 +218,17 @@ static error *check_supported(const Inference__ModelConfig *config)
                        missing[i].field, config->name);
   }
   return NULL;
+}
+
+void config_warn_of_missing(const Inference__ModelConfig *config)
+{
+  if (config->response_cache != NULL && config->response_cache->enable)
+    log_warning("model '%s': 'response_cache' has no effect in nereid yet: each answer is computed",
+                config->name);
+  if (config->n_model_warmup > 0)
+    log_warning("model '%s': 'model_warmup' has no effect in nereid yet: its first requests may "
+                "take longer",
+                config->name);
 }
 
 error *config_validate_model(const Inference__ModelConfig *config)

@@ -422,10 +422,12 @@ static error *plan(load_operation *o, const repository_model *found, const char 
     o->folder = folder.path;
     folder.path = NULL;
     e = select_versions(o, &folder);
-    if (e == NULL)
-      e = make_jobs(o, &folder);
-    else
+    if (e != NULL)
       note_no_version(o->entry, error_message(e));
+    else {
+      config_warn_of_missing(o->config);
+      e = make_jobs(o, &folder);
+    }
   }
   repository_folder_fini(&folder);
   return e;

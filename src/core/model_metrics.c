@@ -117,7 +117,7 @@ static void collect_refusals(const model_rows *rows, metrics_sheet *sheet)
   }
 }
 
-// Shown from the first batch on.
+// A reason is shown from its first batch on.
 static void collect_batches(const model_rows *rows, metrics_sheet *sheet)
 {
   static const char *const reasons[BATCH_CLOSE_REASON_COUNT] = {
@@ -128,9 +128,10 @@ static void collect_batches(const model_rows *rows, metrics_sheet *sheet)
   metrics_family *family = metrics_sheet_family(sheet, METRIC_COUNTER, "nereid_batch_closed_total",
                                                 "Batches by the reason that closed them");
   for (size_t i = 0; i < rows->count; i++)
-    for (int r = 0; rows->items[i].was_used && r < BATCH_CLOSE_REASON_COUNT; r++)
-      metrics_family_add_with(family, rows->items[i].labels, (metric_label){"reason", reasons[r]},
-                              rows->items[i].closed[r]);
+    for (int r = 0; r < BATCH_CLOSE_REASON_COUNT; r++)
+      if (rows->items[i].closed[r] > 0)
+        metrics_family_add_with(family, rows->items[i].labels, (metric_label){"reason", reasons[r]},
+                                rows->items[i].closed[r]);
 }
 
 // Shown from the first one on. A version whose memory is short is left out.
@@ -206,12 +207,13 @@ static const struct {
     {"nereid_request_duration_seconds", "Requests that succeeded, from start to end",
      COUNTER_OFFSET(request_histogram), COUNTER_OFFSET(success.ns), true},
     {"nereid_queue_duration_seconds", "Waiting of requests for an instance",
-     COUNTER_OFFSET(queue_histogram), COUNTER_OFFSET(queue.ns), true},
+     COUNTER_OFFSET(queue_histogram), COUNTER_OFFSET(queue.ns), false},
     {"nereid_compute_infer_duration_seconds", "Computing of requests in an instance",
      COUNTER_OFFSET(compute_infer_histogram), COUNTER_OFFSET(compute_infer.ns), false},
 };
 
-static const uint64_t few_bounds_us[] = {500, 2000, 10000, 50000, 200000, 1000000, 5000000};
+// One for each power of ten: a scrape of thousands of models in use has to stay small.
+static const uint64_t few_bounds_us[] = {1000, 10000, 100000, 1000000};
 
 static const bucketing few_durations = {statistics_duration_bounds_us, STATISTICS_DURATION_BUCKETS,
                                         1e6, few_bounds_us,

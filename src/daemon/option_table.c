@@ -288,7 +288,7 @@ const option option_table[] = {
          "Where response caches are looked for. Not needed: there are none yet."),
     CHOICE(BACKEND, "worker-sandbox", "standard|strict", worker_sandbox, "standard",
            "What processes that run Python models are kept from. Not in Triton."),
-    BOOL(BACKEND, "strict-outputs", strict_outputs, "false",
+    FLAG(BACKEND, "strict-outputs", strict_outputs,
          "Refuse outputs that are not as the model's configuration says. Not in Triton."),
     LIST(BACKEND, "host-policy", "<policy>,<setting>=<value>", host_policies,
          "A setting of a host policy: numa-node or cpu-cores. May be repeated."),

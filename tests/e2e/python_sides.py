@@ -64,7 +64,10 @@ class NereidInTriton(Nereid):
     build = ROOT / "build/release"
     variables = {**Nereid.variables, "LD_LIBRARY_PATH": str(TRITON / "nvidia_pytriton.libs")}
     server = TRITON / "pytriton/tritonserver/bin/tritonserver"
-    core = next((TRITON / "nvidia_pytriton.libs").glob("libtritonserver-*"))
+
+    @property
+    def core(self):
+        return next((TRITON / "nvidia_pytriton.libs").glob("libtritonserver-*"))
 
     def command(self, command):
         return [str(self.server), f"--http-port={free_port()}", f"--metrics-port={free_port()}", "--allow-grpc=false", *command[4:]]

@@ -12,12 +12,16 @@ from test_http_triton import answer, post, start_both
 from tritonclient.grpc import service_pb2, service_pb2_grpc
 
 LOAD = "/v2/repository/models/{}/load"
+# What nereid does not do yet and answers are the same without.
+LATER = """response_cache { enable: true }
+model_warmup { name: "w" batch_size: 1 inputs { key: "INPUT0" value { data_type: TYPE_FP32 dims: [ 1 ] zero_data: true } } }"""
 
 
 def make(folder):
     for name in ("canary", "batched"):
         make_identity(folder, name)
     make_identity(folder, "versions", versions=(1, 3), more="version_policy { all {} }")
+    make_identity(folder, "later", more=LATER)
     return folder
 
 
@@ -173,3 +177,15 @@ def test_a_plain_load_of_what_did_not_change_leaves_it(both):
     assert answer(server, "/v2/models/batched/infer", body)[0] == 200
     assert answer(server, LOAD.format("batched"), b"")[0] == 200
     assert answer(server, "/v2/models/batched/stats")[-1]["model_stats"][0]["inference_count"] == 1
+
+
+def test_a_model_that_asks_for_a_cache_and_for_warming_up_is_served(both, side):
+    server = both[side]
+    body = b'{"inputs":[{"name":"INPUT0","shape":[1,1],"datatype":"FP32","data":[7]}]}'
+    status, _, content = answer(server, "/v2/models/later/infer", body)
+    assert status == 200 and content["outputs"][0]["data"] == [7]
+    config = answer(server, "/v2/models/later/config")[-1]
+    assert config["response_cache"] == {"enable": True} and config["model_warmup"][0]["name"] == "w"
+    if side is NEREID:
+        for field in ("response_cache", "model_warmup"):
+            assert server.log.count(f"model 'later': '{field}' has no effect in nereid yet") == 1

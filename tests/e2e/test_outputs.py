@@ -358,7 +358,7 @@ REFUSED = {
 
 @in_nereid
 def test_strict_outputs_refuse_them(side, python_backends, tmp_path):
-    starter, server = start(side, python_backends, tmp_path, "--strict-outputs=true")
+    starter, server = start(side, python_backends, tmp_path, "--strict-outputs")
     try:
         for kind, reason in REFUSED.items():
             answer = ask(server, kind)

@@ -97,7 +97,7 @@ FIELDS = {
     "file parameter": (lambda client, v: client.load("m", {}, **{"file:" + v: base64.b64encode(b"x").decode()}), False),
     "label_filename": (lambda client, v: client.load("m", override(label_filename=v)), True),
     "default_model_filename": (lambda client, v: client.load("digits", {"default_model_filename": v}), False),
-    "warmup file": (lambda client, v: client.load("m", override(model_warmup=[{"name": "w", "batch_size": 1, "inputs": {"INPUT0": {**PLACE, "input_data_file": v}}}])), False),
+    "warmup file": (lambda client, v: client.load("m", override(model_warmup=[{"name": "w", "batch_size": 1, "inputs": {"INPUT0": {**PLACE, "input_data_file": v}}}])), True),  # read by nobody yet
     "initial state file": (lambda client, v: client.load("m", override(sequence_batching={"state": [{"input_name": "a", "output_name": "b", **PLACE, "initial_state": [{"name": "i", **PLACE, "data_file": v}]}]})), False),
     "cc_model_filenames": (lambda client, v: client.load("m", override(cc_model_filenames={"8.0": v})), True),
     "runtime": (lambda client, v: client.load("m", override(runtime=v)), False),

@@ -9,9 +9,9 @@ ONLY_ALL = {
     "test_grpc_storm.py", "test_safety_reload.py", "test_python_hostile.py",  # the same, for long
     "test_safety_amplification.py", "test_safety_paths.py", "test_safety_bodies.py", "test_safety_clients.py",
     "test_grpc_messages.py", "test_grpc_frames.py", "test_safety_shared_memory.py", "test_large_bodies.py",
-    "test_h2spec.py", "test_grpc_languages.py", "test_trace_collector.py", "test_python_surface.py",  # what --all installs
+    "test_h2spec.py", "test_grpc_languages.py", "test_trace_collector.py", "test_python_surface.py", "test_outputs.py",  # what --all installs
 }
-OTHER_SIDE = re.compile(r"\btriton\b|two years old")  # in a test's parameters: it runs on NVIDIA's server, or on an old library
+OTHER_SIDE = re.compile(r"\btriton\b|two years old|\breal\b")  # in a test's parameters: NVIDIA's server, an old library, a real collector
 
 # Their clients have timeouts of a fraction of a second, or they compare times: what runs beside them would be measured too.
 ALONE = {

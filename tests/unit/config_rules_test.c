@@ -404,8 +404,6 @@ static void what_nereid_cannot_do_yet_is_refused_by_its_name(void **state)
   } cases[] = {
       {"backend: 'x' sequence_batching {}", "sequence_batching"},
       {"platform: 'ensemble' ensemble_scheduling {}", "ensemble_scheduling"},
-      {"backend: 'x' response_cache { enable: true }", "response_cache"},
-      {"backend: 'x' model_warmup {}", "model_warmup"},
       {"backend: 'x' batch_input {}", "batch_input"},
       {"backend: 'x' batch_output {}", "batch_output"},
       {"backend: 'x' model_repository_agents { agents {} }", "model_repository_agents"},
@@ -418,7 +416,7 @@ static void what_nereid_cannot_do_yet_is_refused_by_its_name(void **state)
              cases[i].field);
     assert_validates(text, message, ERROR_UNSUPPORTED);
   }
-  assert_validates("name: 'm' backend: 'x' response_cache { enable: false } "
+  assert_validates("name: 'm' backend: 'x' response_cache { enable: true } model_warmup {} "
                    "model_repository_agents {}",
                    NULL, ERROR_UNKNOWN);
 }
