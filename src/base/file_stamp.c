@@ -10,6 +10,7 @@
 
 #define DEPTH_MOST   32      // folders below a model; deeper ones do not count as changes
 #define ENTRIES_MOST 1000000 // of one walk; further ones do not count either
+#define LINKS_TOLD   8       // of one walk; how many more there are is told in one line
 
 typedef struct walk {
   const char *folder;
@@ -18,6 +19,7 @@ typedef struct walk {
   uint64_t *entered; // identities of folders that links lead to
   size_t entered_count;
   size_t entries;
+  size_t unfollowed; // links
 } walk;
 
 void file_stamp_add(file_stamp *sum, file_stamp other)
@@ -49,12 +51,13 @@ static error *enter(walk *w, uint64_t identity, bool *fresh)
 }
 
 // A dangling link is nobody's concern unless somebody opens it; one that is not followed is told.
-static void tell_of_link(const walk *w, const file_root *root, const char *name)
+static void tell_of_link(walk *w, const file_root *root, const char *name)
 {
   AUTO_ERROR error *e = files_check_link(root, name);
   if (e == NULL || error_get_code(e) == ERROR_NOT_FOUND)
     return;
-  log_warning("a link in '%s' is not followed: %s", w->folder, error_message(e));
+  if (++w->unfollowed <= LINKS_TOLD)
+    log_warning("a link in '%s' is not followed: %s", w->folder, error_message(e));
   if (*w->refused == NULL) {
     *w->refused = e;
     e = NULL;
@@ -108,6 +111,8 @@ error *file_stamp_take(const file_root *root, const char *name, const char *fold
   RETURN_IF_ERROR(files_look(root, name, &itself)); // another one of this name may be older
   w.stamp.targets = itself.identity;
   error *e = walk_entry(&w, root, name, DEPTH_MOST, kind);
+  if (w.unfollowed > LINKS_TOLD)
+    log_warning("%zu more links in '%s' are not followed", w.unfollowed - LINKS_TOLD, folder);
   *stamp = w.stamp;
   free(w.entered);
   return e;

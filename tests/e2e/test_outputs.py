@@ -131,6 +131,18 @@ def test_outputs_in_binary_form_too(server):
             assert [v.decode() if type(v) is bytes else v for v in array.reshape(-1)] == data, kind
 
 
+@pytest.mark.parametrize("count", [4, 20, 500, 5000])
+def test_many_binary_outputs_fit_beside_any_head(server, count):
+    kind = f"[T('OUT', np.float32([5])), T('TWO', np.float32([6]))] * {count // 2}"
+    tensor = {"name": "KIND", "datatype": "BYTES", "shape": [1], "data": [kind]}
+    body = json.dumps({"inputs": [tensor], "parameters": {"binary_data_output": True}}).encode()
+    for size in (10, 15000, 24000, 30000, 30500, 31000):  # libmicrohttpd has 32 KiB for the head and for what it notes of the reply
+        reply = server.ask("/v2/models/plain/infer", body, headers={"Mine": "x" * size})
+        assert reply.status == 200
+        values = reply.body[int(reply.headers["Inference-Header-Content-Length"]):]
+        assert np.array_equal(np.frombuffer(values, np.float32), [5, 6] * (count // 2)), size
+
+
 def test_outputs_that_were_not_asked_for_are_left_out(server):
     for kind, expected in GIVEN.items():
         assert outputs(ask(server, kind, outputs=[{"name": "TWO"}])) == [e for e in expected if e[0] == "TWO"], kind

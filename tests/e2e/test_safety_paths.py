@@ -213,6 +213,16 @@ def test_links_inside_the_repository_and_to_allowed_folders_are_followed_under_s
     assert not any("models_evil" in path for path in audit.opened())
 
 
+def test_of_many_links_that_are_not_followed_the_first_are_told(start_server, repository, outside):
+    folder = make_identity(repository, "m")
+    for i in range(30):
+        (folder / f"1/{i}").symlink_to(outside / "digits/1/model.onnx")
+    server = start_server(repository, flags=["--secure", "--allow-root"])
+    assert server.log.count("a link in '") == 8
+    assert f"22 more links in '{folder}' are not followed" in server.log
+    server.stop()
+
+
 def test_a_folder_to_allow_that_is_not_there_is_told(nereid, repository):
     make_identity(repository, "m")
     flags = [f"--model-repository={repository}", "--secure", "--allow-root", "--model-repository-allow=/no/such/folder"]

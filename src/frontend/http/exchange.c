@@ -410,9 +410,11 @@ bool exchange_answer_page(connection *c, unsigned status)
   exchange *x = connection_request(c);
   if (x != NULL && x->phase == EXCHANGE_ANSWERED)
     return false;
+  bool in_chunk = x != NULL && status == MHD_HTTP_CONTENT_TOO_LARGE && x->body.chunked;
   bool in_body = x != NULL && status == MHD_HTTP_BAD_REQUEST;
-  const char *why = in_body ? "a chunk of the request's body is malformed, or a field behind it"
-                            : error_page_text(status);
+  const char *why = in_chunk  ? "a chunk of the request's body is longer than fits in 64 bits"
+                    : in_body ? "a chunk of the request's body is malformed, or a field behind it"
+                              : error_page_text(status);
   if (x != NULL) {
     exchange_fail(x, status, "%s", why);
     refuse(x);

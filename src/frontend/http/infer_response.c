@@ -17,6 +17,11 @@
 
 #define INFERENCE_HEADER "Inference-Header-Content-Length"
 
+// libmicrohttpd keeps 16 bytes for each part of a reply in the memory of the connection, which the
+// request's head may have taken. When there is no room for them it ends the program. There is
+// where the reply's head was just before: with an INFERENCE_HEADER that has more than 100 bytes.
+#define PARTS_MOST 6
+
 // A reply while it is made. Lists are in the exchange's arena.
 typedef struct infer_reply_parts {
   infer_response_json json;
@@ -95,10 +100,20 @@ static struct MHD_Response *reply_with_text(reply_memory *memory_owned)
   return response;
 }
 
-// Sends the parts from where they are.
+// Puts the parts into one. What memory cannot be had for is seen in reply->text.
+static void join_parts(infer_reply_parts *reply)
+{
+  for (size_t k = 1; k < reply->part_count; k++)
+    buffer_append_slice(&reply->text, (slice){reply->parts[k].iov_base, reply->parts[k].iov_len});
+  reply->part_count = 1;
+}
+
+// Sends the parts from where they are, but for a large number of them.
 static struct MHD_Response *reply_from_parts(exchange *x, inference *i, infer_reply_parts *reply)
 {
-  reply_memory *memory = hold(x, &reply->text);
+  if (reply->part_count > PARTS_MOST)
+    join_parts(reply);
+  reply_memory *memory = reply->text.failed ? NULL : hold(x, &reply->text);
   if (memory == NULL || reply->part_count == 1)
     return memory == NULL ? NULL : reply_with_text(memory);
   x->reply_bytes = 0;
