@@ -63,8 +63,9 @@ typedef struct NEREID_ResponseTimes {
 TRITONSERVER_DECLSPEC void NEREID_InferenceResponseTimes(TRITONSERVER_InferenceResponse *response,
                                                          NEREID_ResponseTimes *times);
 
-// --- For backends
+// --- For backends, which are to declare them weak: other servers do not have them
 
+struct TRITONBACKEND_Model;
 struct TRITONBACKEND_Response;
 
 // Says that the model made an output that its configuration does not have, which the backend leaves
@@ -72,16 +73,15 @@ struct TRITONBACKEND_Response;
 // outputs are strict.
 TRITONSERVER_DECLSPEC TRITONSERVER_Error *
 NEREID_ResponseUnconfiguredOutput(struct TRITONBACKEND_Response *response, const char *name);
-struct TRITONBACKEND_Model;
 
 // Opens the regular file or the folder `path` below the model's folder ("1/model.onnx") for
 // reading: links on the way are followed as far as the operator lets them be, and files that came
 // with a request have none. The caller closes *descriptor. Errors: NOT_FOUND when it is absent,
-// INVALID_ARG when it leads elsewhere or is of the wrong kind. While the model is initialized; any
-// thread.
-TRITONSERVER_DECLSPEC struct TRITONSERVER_Error *NEREID_ModelOpen(struct TRITONBACKEND_Model *model,
-                                                                  const char *path, bool is_folder,
-                                                                  int *descriptor);
+// INVALID_ARG when it leads elsewhere or is of the wrong kind. From TRITONBACKEND_ModelInitialize
+// on, any thread.
+TRITONSERVER_DECLSPEC TRITONSERVER_Error *NEREID_ModelOpen(struct TRITONBACKEND_Model *model,
+                                                           const char *path, bool is_folder,
+                                                           int *descriptor);
 
 #ifdef __cplusplus
 }

@@ -117,7 +117,8 @@ static void collect_refusals(const model_rows *rows, metrics_sheet *sheet)
   }
 }
 
-// A reason is shown from its first batch on.
+// Of models that batch: of others each execution is a batch that was full. A reason is shown from
+// its first batch on.
 static void collect_batches(const model_rows *rows, metrics_sheet *sheet)
 {
   static const char *const reasons[BATCH_CLOSE_REASON_COUNT] = {
@@ -127,11 +128,15 @@ static void collect_batches(const model_rows *rows, metrics_sheet *sheet)
   };
   metrics_family *family = metrics_sheet_family(sheet, METRIC_COUNTER, "nereid_batch_closed_total",
                                                 "Batches by the reason that closed them");
-  for (size_t i = 0; i < rows->count; i++)
-    for (int r = 0; r < BATCH_CLOSE_REASON_COUNT; r++)
-      if (rows->items[i].closed[r] > 0)
-        metrics_family_add_with(family, rows->items[i].labels, (metric_label){"reason", reasons[r]},
-                                rows->items[i].closed[r]);
+  for (size_t i = 0; i < rows->count; i++) {
+    const model_row *row = &rows->items[i];
+    bool batches = model_config(row->copies[0].m)->scheduling_choice_case ==
+                   INFERENCE__MODEL_CONFIG__SCHEDULING_CHOICE_DYNAMIC_BATCHING;
+    for (int r = 0; batches && r < BATCH_CLOSE_REASON_COUNT; r++)
+      if (row->closed[r] > 0)
+        metrics_family_add_with(family, row->labels, (metric_label){"reason", reasons[r]},
+                                row->closed[r]);
+  }
 }
 
 // Shown from the first one on. A version whose memory is short is left out.

@@ -8,6 +8,8 @@
 #include "frontend/protocol/header_forward.h"
 #include "frontend/protocol/tls.h"
 
+#define ADMIN_CONNECTIONS 32 // at an admin address
+
 typedef struct listener_rules {
   access_policy access;
   header_forward *forward; // NULL: none

@@ -26,9 +26,6 @@ typedef struct grpc_port_parts {
   trace_service *trace;
 } grpc_port_parts;
 
-// Connections at an admin address.
-#define ADMIN_CONNECTIONS 32
-
 // As grpc_server_new; `admin`: at the admin address. In a build without gRPC *result is NULL, and a
 // line in the log says so.
 error *grpc_port_open(const grpc_port_parts *parts, bool admin, grpc_server **result);

@@ -65,7 +65,9 @@
 const option option_table[] = {
     FLAG(GLOBAL, "help", help, "Print this text and exit."),
     TEXT(GLOBAL, "config", "<file>", config_file, "",
-         "Read flags from a YAML file: a mapping of flag names to values. The command line wins."),
+         "Read flags from a YAML file: a mapping of flag names to values. The command line wins. "
+         "Not in "
+         "Triton."),
     TEXT(GLOBAL, "id", "<name>", id, "triton", "Name of the server in metadata and log."),
     BOOL(GLOBAL, "exit-on-error", exit_on_error, "true",
          "Exit when a start-up model does not load. Otherwise serve the others."),

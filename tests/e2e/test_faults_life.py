@@ -105,7 +105,7 @@ STARTS = {"plain": plain, "config-file": config_file, "onnx": onnx, "two-version
 
 @pytest.fixture
 def new_life(nereid, backends, tmp_path, repository):
-    make_identity(repository, "m", more='parameters { key: "execute_delay_ms" value { string_value: "150" } }')
+    make_identity(repository, "m", more='dynamic_batching { } parameters { key: "execute_delay_ms" value { string_value: "150" } }')
     lives = []
 
     def make(flags):

@@ -108,6 +108,23 @@ def test_a_flag_is_as_short_as_in_triton(launch):
     assert 'Bad option: "--response-cache-byte-size".' in server.log
 
 
+# Flags of newer Tritons than 2.51.
+NEWER = {"allow-client-shm", "grpc-infer-thread-count", "grpc-max-response-pool-size", "http-max-input-size"}
+
+
+def test_help_says_which_flags_are_not_in_triton(nereid):
+    """How short a flag may be cut depends on it."""
+    def help_of(program, variables):
+        ended = subprocess.run([str(program), "--help"], capture_output=True, text=True, env=environment() | variables, timeout=DEADLINE)
+        return ended.stdout + ended.stderr
+
+    theirs = set(re.findall(r"--([a-z0-9-]+)", help_of(TRITON.server, TRITON.variables)))
+    ours = re.findall(r"^  --(\S+).*\n +(.*)$", help_of(nereid, {}), re.M)
+    assert len(theirs) > 80
+    assert {name for name, text in ours if "Not in Triton." not in text} - theirs == NEWER
+    assert {name for name, text in ours if "Not in Triton." in text} & theirs == set()
+
+
 def test_of_a_port_the_lower_16_bits_count(launch):
     ports = [free_port() for _ in range(3)]
     large = [flag.format(http=ports[0] + 65536, grpc=ports[1] + 131072, metrics=ports[2] - 65536) for flag in PORTS]

@@ -16,6 +16,7 @@ OTHER_SIDE = re.compile(r"\btriton\b|two years old|\breal\b")  # in a test's par
 # Their clients have timeouts of a fraction of a second, or they compare times: what runs beside them would be measured too.
 ALONE = {
     "test_generate_limits.py", "test_grpc_frames.py", "test_grpc_life.py", "test_grpc_long.py", "test_large_json.py",
+    "test_metrics_triton.py",
     "test_safety_backend.py", "test_safety_bodies.py", "test_safety_clients.py", "test_safety_mutations.py", "test_safety_pause.py",
     "test_safety_reload.py", "test_tls.py",
 }
