@@ -425,6 +425,15 @@ static bool is_lack_of_resources(int reason)
   return reason == EMFILE || reason == ENFILE || reason == ENOBUFS || reason == ENOMEM;
 }
 
+// At each that comes, since many may come and go between two ticks.
+static size_t note_count(connections *all)
+{
+  size_t count = connections_count(all);
+  if (count > all->most_count)
+    all->most_count = count;
+  return count;
+}
+
 // Returns false when nothing more can be accepted now.
 static bool accept_some(connections *all)
 {
@@ -444,6 +453,7 @@ static bool accept_some(connections *all)
     }
     all->quiet_ticks = 0;
     loops_adopt(all->adopters, fd, &address, size);
+    note_count(all);
   }
   return true;
 }
@@ -494,12 +504,10 @@ static int wait_ms(connections *all, uint64_t next_tick)
 // holds of it goes back too: its pages lie between those in use.
 static void give_memory_back(connections *all)
 {
-  size_t count = connections_count(all);
+  size_t count = note_count(all);
   bool kept_before = all->blocks_kept;
   all->quiet_ticks = count == 0 ? all->quiet_ticks + 1 : 0;
   all->blocks_kept = blocks_trim();
-  if (count > all->most_count)
-    all->most_count = count;
   bool freed = atomic_exchange(&all->freed, false) || (kept_before && !all->blocks_kept);
   if (freed || all->most_count > 2 * count + MANY_CONNECTIONS) {
     malloc_trim(0);
