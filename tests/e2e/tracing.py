@@ -40,7 +40,8 @@ class Trace:
 
 
 def read_traces(path):
-    """The file's traces by id. Each entry has a form that Triton's has."""
+    """The file's traces by id, in the order of the requests: a trace ends after its reply, so that the file may have another order.
+    Each entry has a form that Triton's has."""
     traces = collections.defaultdict(Trace)
     for entry in json.loads(path.read_text()):
         trace = traces[entry["id"]]
@@ -57,7 +58,7 @@ def read_traces(path):
             assert set(entry) == {"id", "activity", "tensor"}, entry
             assert set(entry["tensor"]) == {"name", "data", "shape", "dtype"}, entry
             trace.tensors.append((entry["activity"], entry["tensor"]))
-    return dict(traces)
+    return dict(sorted(traces.items(), key=lambda entry: int(entry[0])))
 
 
 class Collector:
