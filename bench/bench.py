@@ -32,7 +32,7 @@ class Bench:
         return not self.only or any(text in name for text in self.only for name in names)
 
     @contextlib.contextmanager
-    def folder(self):
+    def directory(self):
         with tempfile.TemporaryDirectory(prefix="nereid-bench-") as path:
             yield pathlib.Path(path)
 

@@ -30,16 +30,16 @@ NOT_TRACED = (sides.nereid, sides.traced)
 FLOOR = (sides.nereid, sides.echo, sides.echo_direct)
 
 
-def small(folder, model):
-    return load.json_request(folder, model, numpy.arange(16, dtype=numpy.float32).reshape(1, 16) + numpy.float32(0.5))
+def small(directory, model):
+    return load.json_request(directory, model, numpy.arange(16, dtype=numpy.float32).reshape(1, 16) + numpy.float32(0.5))
 
 
-def four_megabytes(folder, model):
-    return load.binary_request(folder, model, random(1024, 1024))
+def four_megabytes(directory, model):
+    return load.binary_request(directory, model, random(1024, 1024))
 
 
 def wide(rows):
-    return lambda folder, model: load.binary_request(folder, model, random(rows, 2048))
+    return lambda directory, model: load.binary_request(directory, model, random(rows, 2048))
 
 
 OBJECT = "/nereid_bench"  # 4 MB that the model reads and 4 MB that it writes
@@ -64,8 +64,8 @@ def shared_place(offset):
     return {"shared_memory_region": "bench", "shared_memory_offset": offset, "shared_memory_byte_size": HALF}
 
 
-def four_megabytes_shared(folder, model):
-    body = folder / f"{model}.shared"
+def four_megabytes_shared(directory, model):
+    body = directory / f"{model}.shared"
     body.write_text(json.dumps({
         "inputs": [{"name": "INPUT0", "datatype": "FP32", "shape": [1024, 1024], "parameters": shared_place(0)}],
         "outputs": [{"name": "OUTPUT0", "parameters": shared_place(HALF)}],
@@ -73,27 +73,27 @@ def four_megabytes_shared(folder, model):
     return load.Request(model, body)
 
 
-def small_grpc(folder, model, method="ModelInfer"):
-    return load.grpc_request(folder, model, numpy.arange(16, dtype=numpy.float32).reshape(1, 16), method)
+def small_grpc(directory, model, method="ModelInfer"):
+    return load.grpc_request(directory, model, numpy.arange(16, dtype=numpy.float32).reshape(1, 16), method)
 
 
-def small_stream(folder, model):
-    return small_grpc(folder, model, "ModelStreamInfer")
+def small_stream(directory, model):
+    return small_grpc(directory, model, "ModelStreamInfer")
 
 
-def four_megabytes_grpc(folder, model):
-    return load.grpc_request(folder, model, random(1024, 1024))
+def four_megabytes_grpc(directory, model):
+    return load.grpc_request(directory, model, random(1024, 1024))
 
 
-def four_megabytes_grpc_shared(folder, model):
-    return load.grpc_request(folder, model, random(1024, 1024), shared=shared_place)
+def four_megabytes_grpc_shared(directory, model):
+    return load.grpc_request(directory, model, random(1024, 1024), shared=shared_place)
 
 
 def random(*shape):
     return numpy.random.default_rng(1).standard_normal(shape, numpy.float32)
 
 
-def in_process(folder, repository):
+def in_process(directory, repository):
     """As many callers and threads as the model onnx_busy has instances and threads."""
     return sides.InProcess(repository / "onnx_busy/1/model.onnx", callers=2, intra_op_threads=1)
 
@@ -149,10 +149,10 @@ def measure_load(bench, case):
     names = {name: count for name, count in names.items() if bench.wants(name)}
     if not names:
         return
-    with bench.folder() as folder:
-        models.write_model(folder / "models", case.model)
-        request = case.request(folder, case.model)
-        with sides.running([make(folder, folder / "models") for make in case.beside]) as running, case.around(running):
+    with bench.directory() as directory:
+        models.write_model(directory / "models", case.model)
+        request = case.request(directory, case.model)
+        with sides.running([make(directory, directory / "models") for make in case.beside]) as running, case.around(running):
             for name, connections in names.items():
                 rounds = bench.rounds(running, lambda side: side.load(request, connections, bench.seconds))
                 for figure in case.figures:
@@ -185,11 +185,11 @@ def measure_start(bench, name, repository):
     start, memory = f"start to ready, {name}", f"idle memory (PSS), {name}"
     if not bench.wants(start, memory):
         return
-    with bench.folder() as folder:
-        (folder / "models").mkdir()
+    with bench.directory() as directory:
+        (directory / "models").mkdir()
         for model, alias in repository:
-            models.write_model(folder / "models", model, alias)
-        servers = [make(folder, folder / "models") for make in BOTH]
+            models.write_model(directory / "models", model, alias)
+        servers = [make(directory, directory / "models") for make in BOTH]
         rounds = bench.rounds(servers, lambda server: start_once(server, len(repository)))
         bench.add(start, "ms", "less", rounds, "start")
         bench.add(memory, "MiB", "less", rounds, "memory")
@@ -227,10 +227,10 @@ def measure_scrapes(bench, count):
     name = f"scrape of {count} models"
     if not bench.wants(name):
         return
-    with bench.folder() as folder:
+    with bench.directory() as directory:
         for alias in model_names(count):
-            models.write_model(folder / "models", "one", alias)
-        with sides.running([make(folder, folder / "models") for make in METRICS]) as running:
+            models.write_model(directory / "models", "one", alias)
+        with sides.running([make(directory, directory / "models") for make in METRICS]) as running:
             for state in ("unused", "used once"):
                 for coding in ("identity", "gzip"):
                     rounds = bench.rounds(running, lambda server: scrape_once(server, coding))
@@ -264,9 +264,9 @@ def measure_python_load(bench):
     load, memory = "load of a Python model that imports NumPy", "idle memory (PSS) of a Python instance"
     if not bench.wants(load, memory):
         return
-    with bench.folder() as folder:
-        models.write_model(folder / "models", "python_imports")
-        with sides.running([make(folder, folder / "models") for make in PYTHON]) as running:
+    with bench.directory() as directory:
+        models.write_model(directory / "models", "python_imports")
+        with sides.running([make(directory, directory / "models") for make in PYTHON]) as running:
             rounds = bench.rounds(running, python_load_once)
             bench.add(load, "ms", "less", rounds, "load")
             bench.add(memory, "MiB", "less", rounds, "memory")
@@ -276,8 +276,8 @@ def measure_python_load(bench):
 
 HUGE = (512, 14041)
 HUGES = {
-    "into a JSON reply": lambda folder: load.binary_request(folder, "large", random(*HUGE), binary_out=False),
-    "out of a JSON request": lambda folder: load.json_request(folder, "large", random(*HUGE), binary_out=True),
+    "into a JSON reply": lambda directory: load.binary_request(directory, "large", random(*HUGE), binary_out=False),
+    "out of a JSON request": lambda directory: load.json_request(directory, "large", random(*HUGE), binary_out=True),
 }
 
 
@@ -293,10 +293,10 @@ def measure_huge(bench, name, make_request):
     peak = f"{name}: peak memory"
     if not bench.wants(name, peak):
         return
-    with bench.folder() as folder:
-        models.write_model(folder / "models", "large")
-        request = make_request(folder)
-        with sides.running([make(folder, folder / "models") for make in BOTH]) as running:
+    with bench.directory() as directory:
+        models.write_model(directory / "models", "large")
+        request = make_request(directory)
+        with sides.running([make(directory, directory / "models") for make in BOTH]) as running:
             rounds = bench.rounds(running, lambda server: huge_once(server, request))
             bench.add(name, "ms", "less", rounds, "ms")
             bench.add(peak, "MiB", "less", rounds, "peak")

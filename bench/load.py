@@ -22,21 +22,21 @@ class Request:
     streams: bool = False  # the method takes any number of messages
 
 
-def json_request(folder, model, array, binary_out=False):
+def json_request(directory, model, array, binary_out=False):
     data = [float(str(x)) for x in array.ravel()]  # the shortest decimal of a float32
     content = {"inputs": [dict(tensor(array), data=data)]}
     if binary_out:
         content["parameters"] = {"binary_data_output": True}
-    body = folder / f"{model}.json"
+    body = directory / f"{model}.json"
     body.write_text(json.dumps(content))
     return Request(model, body, rows=len(array))
 
 
-def binary_request(folder, model, array, binary_out=True):
+def binary_request(directory, model, array, binary_out=True):
     content = {"inputs": [dict(tensor(array), parameters={"binary_data_size": array.nbytes})],
                "parameters": {"binary_data_output": binary_out}}
     head = json.dumps(content).encode()
-    body = folder / f"{model}.binary"
+    body = directory / f"{model}.binary"
     body.write_bytes(head + array.tobytes())
     return Request(model, body, len(head), rows=len(array))
 
@@ -59,7 +59,7 @@ def wrk(url, request, connections, seconds):
     return {"requests": requests, "rps": requests / (duration / 1e6), "p50": p50, "p99": p99}
 
 
-def grpc_request(folder, model, array, method="ModelInfer", shared=None):
+def grpc_request(directory, model, array, method="ModelInfer", shared=None):
     """The message with its prefix, as it goes over the wire. `shared`: parameters for a tensor in shared memory, by its offset."""
     from tritonclient.grpc import service_pb2  # for those who measure gRPC
     message = service_pb2.ModelInferRequest(model_name=model)
@@ -72,7 +72,7 @@ def grpc_request(folder, model, array, method="ModelInfer", shared=None):
     else:
         message.raw_input_contents.append(array.tobytes())
     content = message.SerializeToString()
-    body = folder / f"{model}.{method}"
+    body = directory / f"{model}.{method}"
     body.write_bytes(b"\0" + len(content).to_bytes(4, "big") + content)
     return Request(model, body, rows=len(array), grpc=f"/inference.GRPCInferenceService/{method}", streams="Stream" in method)
 

@@ -120,15 +120,15 @@ def main():
         ask_steadily(arguments.client, RATE, arguments.seconds)
         return
     with tempfile.TemporaryDirectory(prefix="nereid-loads-") as path:
-        folder = pathlib.Path(path)
-        repository = folder / "models"
-        (folder / "backends").mkdir()
+        directory = pathlib.Path(path)
+        repository = directory / "models"
+        (directory / "backends").mkdir()
         repository.mkdir()
         for name in ("bad", "digits"):
             copy_model(repository, "digits").rename(repository / name)
         make_identity(repository, "m")
         build = ROOT / "build/release"
-        starter = Starter(build / "bin/nereid", link_backends(folder / "backends", build), folder)
+        starter = Starter(build / "bin/nereid", link_backends(directory / "backends", build), directory)
         server = starter(repository, flags=["--model-control-mode=explicit", "--load-model=m"])
         try:
             report(server, {name: step for name, step in kinds_of_load(repository).items() if arguments.only in name}, arguments)

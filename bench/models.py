@@ -1,4 +1,4 @@
-"""The model repositories of the cases: name → what writes the model's folder."""
+"""The model repositories of the cases: name → what writes the model's directory."""
 import numpy
 import onnx
 

@@ -38,19 +38,19 @@ def post(connection, body, count):
         assert reply.status == 200, text
 
 
-def record(folder, requests):
+def record(directory, requests):
     """The file of callgrind's counts for so many requests, after a warm-up."""
-    shim, out = folder / "openat2.so", folder / "callgrind.out"
+    shim, out = directory / "openat2.so", directory / "callgrind.out"
     source = pathlib.Path(__file__).with_name("valgrind_openat2.c")
     subprocess.run(["cc", "-O1", "-shared", "-fPIC", "-o", shim, source], check=True)
-    models.write_model(folder / "models", "small")
-    body = load.json_request(folder, "small", numpy.arange(16, dtype=numpy.float32).reshape(1, 16) / 4).body.read_bytes()
+    models.write_model(directory / "models", "small")
+    body = load.json_request(directory, "small", numpy.arange(16, dtype=numpy.float32).reshape(1, 16) / 4).body.read_bytes()
     command = [
         "valgrind", "--tool=callgrind", "--instr-atstart=no", f"--callgrind-out-file={out}", sides.RELEASE / "bin/nereid",
-        f"--model-repository={folder / 'models'}", "--http-port={port}", "--http-address=127.0.0.1", "--allow-metrics=false",
+        f"--model-repository={directory / 'models'}", "--http-port={port}", "--http-address=127.0.0.1", "--allow-metrics=false",
         "--http-thread-count=1", "--http-busy-poll-us=0",
     ]
-    server = sides.Server("nereid", command, folder / "log", LD_PRELOAD=str(shim))
+    server = sides.Server("nereid", command, directory / "log", LD_PRELOAD=str(shim))
     server.start()
     connection = http.client.HTTPConnection("127.0.0.1", server.port)
     post(connection, body, 300)

@@ -52,11 +52,11 @@ class Waiting(testing.Host):
         return 0, Nothing
 
 
-def measure(folder, interpreter):
+def measure(directory, interpreter):
     values = np.arange(16, dtype=np.float32)
     batch = [{"inputs": {"INPUT0": values, "INPUT1": values}, "outputs": ["OUTPUT0", "OUTPUT1"]}]
     with Waiting(interpreter) as host:
-        host.start(folder)
+        host.start(directory)
         best = None
         for _ in range(7):
             host.is_waiting = True
@@ -90,13 +90,13 @@ class Timed(testing.Host):
         return super()._read(offset, size)
 
 
-def measure_large(folder, interpreter):
+def measure_large(directory, interpreter):
     """The least time from the work to its answer, in microseconds."""
     values = np.ones(1 << 20, np.float32)
     batch = [{"inputs": {"INPUT0": values, "INPUT1": values}, "outputs": ["OUTPUT0", "OUTPUT1"]}]
     taken = []
     with Timed(interpreter) as host:
-        host.start(folder)
+        host.start(directory)
         for _ in range(30):
             host.execute(batch)
             taken.append(host.taken * 1e6)
@@ -107,12 +107,12 @@ def main():
     interpreter = sys.argv[1] if len(sys.argv) > 1 else sys.executable
     with tempfile.TemporaryDirectory() as scratch:
         for name, code in (("add_sub", ADD_SUB), ("no response", BARE)):
-            folder = pathlib.Path(scratch) / name.replace(" ", "_")
-            (folder / "1").mkdir(parents=True)
-            (folder / "1" / "model.py").write_text(code)
-            print(f"{name}: {measure(folder, interpreter):.1f} us a request")
+            directory = pathlib.Path(scratch) / name.replace(" ", "_")
+            (directory / "1").mkdir(parents=True)
+            (directory / "1" / "model.py").write_text(code)
+            print(f"{name}: {measure(directory, interpreter):.1f} us a request")
             if name == "add_sub":
-                print(f"{name}, tensors of 4 MiB: {measure_large(folder, interpreter):.0f} us a request")
+                print(f"{name}, tensors of 4 MiB: {measure_large(directory, interpreter):.0f} us a request")
 
 
 if __name__ == "__main__":

@@ -170,40 +170,40 @@ def common_flags(repository):
             "--allow-grpc=false", "--log-info=false"]
 
 
-def nereid(folder, repository):
+def nereid(directory, repository):
     # Triton 2.51 has no limit on bodies yet, nor the flags, and lets clients share memory.
     command = [RELEASE / "bin/nereid", *common_flags(repository), "--http-max-input-size=1000000000", "--allow-client-shm=true"]
-    return Server("nereid", command, folder / "nereid.log")
+    return Server("nereid", command, directory / "nereid.log")
 
 
-def triton(folder, repository):
+def triton(directory, repository):
     command = [TRITON / "pytriton/tritonserver/bin/tritonserver", *common_flags(repository)]
-    return Server("Triton", command, folder / "triton.log", LD_LIBRARY_PATH=f"{TRITON}/nvidia_pytriton.libs")
+    return Server("Triton", command, directory / "triton.log", LD_LIBRARY_PATH=f"{TRITON}/nvidia_pytriton.libs")
 
 
 # Both trace each request into files of 1,000.
 
-def trace_flags(folder, name):
-    return ["--trace-config=rate=1", "--trace-config=level=TIMESTAMPS", f"--trace-config=triton,file={folder}/{name}.json",
+def trace_flags(directory, name):
+    return ["--trace-config=rate=1", "--trace-config=level=TIMESTAMPS", f"--trace-config=triton,file={directory}/{name}.json",
             "--trace-config=triton,log-frequency=1000"]
 
 
-def nereid_traced(folder, repository):
-    made = nereid(folder, repository)
-    made.command += trace_flags(folder, "nereid")
+def nereid_traced(directory, repository):
+    made = nereid(directory, repository)
+    made.command += trace_flags(directory, "nereid")
     return made
 
 
-def traced(folder, repository):
+def traced(directory, repository):
     """The same under another name, to stand beside nereid."""
-    made = nereid_traced(folder, repository)
-    made.name, made.log = "traced", folder / "traced.log"
+    made = nereid_traced(directory, repository)
+    made.name, made.log = "traced", directory / "traced.log"
     return made
 
 
-def triton_traced(folder, repository):
-    made = triton(folder, repository)
-    made.command += trace_flags(folder, "triton")
+def triton_traced(directory, repository):
+    made = triton(directory, repository)
+    made.command += trace_flags(directory, "triton")
     return made
 
 
@@ -213,12 +213,12 @@ def with_grpc(server):
     return server
 
 
-def nereid_grpc(folder, repository):
-    return with_grpc(nereid(folder, repository))
+def nereid_grpc(directory, repository):
+    return with_grpc(nereid(directory, repository))
 
 
-def triton_grpc(folder, repository):
-    return with_grpc(triton(folder, repository))
+def triton_grpc(directory, repository):
+    return with_grpc(triton(directory, repository))
 
 
 def with_metrics(server):
@@ -229,12 +229,12 @@ def with_metrics(server):
     return server
 
 
-def nereid_metrics(folder, repository):
-    return with_metrics(nereid(folder, repository))
+def nereid_metrics(directory, repository):
+    return with_metrics(nereid(directory, repository))
 
 
-def triton_metrics(folder, repository):
-    return with_metrics(triton(folder, repository))
+def triton_metrics(directory, repository):
+    return with_metrics(triton(directory, repository))
 
 
 # Both run Python models on the system's Python with the NumPy that Triton's stubs were compiled for.
@@ -247,17 +247,17 @@ def stub_numpy():
     return ROOT / f".deps/numpy-1.26.4-python{python_version()}"
 
 
-def nereid_python(folder, repository):
-    made = nereid(folder, repository)
+def nereid_python(directory, repository):
+    made = nereid(directory, repository)
     made.command += ["--backend-config=python,python-executable=/usr/bin/python3", "--model-control-mode=explicit",
                      "--load-model=*"]
     made.environment["PYTHONPATH"] = str(stub_numpy())
     return made
 
 
-def triton_python(folder, repository):
+def triton_python(directory, repository):
     """With its own Python backend."""
-    backend, parts = folder / "backends/python", TRITON / "pytriton/tritonserver"
+    backend, parts = directory / "backends/python", TRITON / "pytriton/tritonserver"
     if not backend.exists():
         backend.mkdir(parents=True)
         for part in (*(parts / "backends/python").glob("*.*"),
@@ -265,22 +265,22 @@ def triton_python(folder, repository):
             shutil.copy(part, backend)
         for package in stub_numpy().glob("numpy*"):
             (backend / package.name).symlink_to(package)  # the stub takes no PYTHONPATH
-    made = triton(folder, repository)
-    made.command += [f"--backend-directory={folder}/backends", "--model-control-mode=explicit", "--load-model=*"]
+    made = triton(directory, repository)
+    made.command += [f"--backend-directory={directory}/backends", "--model-control-mode=explicit", "--load-model=*"]
     made.environment["PATH"] = f"/usr/bin:{os.environ['PATH']}"  # the stub's libraries are those of the first python3
     return made
 
 
-def echo(folder, _):
-    return Echo("echo", [build_echo(), "{port}"], folder / "echo.log")
+def echo(directory, _):
+    return Echo("echo", [build_echo(), "{port}"], directory / "echo.log")
 
 
-def echo_direct(folder, _):
-    return Echo("echo without hop", [build_echo(), "{port}", "--direct"], folder / "echo_direct.log")
+def echo_direct(directory, _):
+    return Echo("echo without hop", [build_echo(), "{port}", "--direct"], directory / "echo_direct.log")
 
 
 def build(name, library):
-    """A program of this folder, made anew when its source is newer."""
+    """A program of this directory, made anew when its source is newer."""
     source, program = ROOT / f"bench/{name}.c", ROOT / f"build/bench/{name}"
     if not program.exists() or program.stat().st_mtime < source.stat().st_mtime:
         program.parent.mkdir(parents=True, exist_ok=True)

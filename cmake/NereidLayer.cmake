@@ -1,15 +1,15 @@
 # The rings of docs/architecture.md, enforced by the compiler.
 #
-# nereid_layer(NAME FOLDER SOURCES... DEPENDS layers... LINK libraries...) makes the static library nereid_NAME from FOLDER's
-# sources. Its headers are visible as "FOLDER/x.h" through a folder that holds one link, so a target sees the headers of
+# nereid_layer(NAME DIRECTORY SOURCES... DEPENDS layers... LINK libraries...) makes the static library nereid_NAME from DIRECTORY's
+# sources. Its headers are visible as "DIRECTORY/x.h" through a directory that holds one link, so a target sees the headers of
 # the layers that it depends on and of no other: an include across a seam does not compile.
 
-function(nereid_layer name folder)
+function(nereid_layer name directory)
   cmake_parse_arguments(LAYER "" "" "SOURCES;DEPENDS;LINK" ${ARGN})
   set(visible ${CMAKE_BINARY_DIR}/layers/${name})
-  get_filename_component(parent ${visible}/${folder} DIRECTORY)
+  get_filename_component(parent ${visible}/${directory} DIRECTORY)
   file(MAKE_DIRECTORY ${parent})
-  file(CREATE_LINK ${PROJECT_SOURCE_DIR}/src/${folder} ${visible}/${folder} SYMBOLIC)
+  file(CREATE_LINK ${PROJECT_SOURCE_DIR}/src/${directory} ${visible}/${directory} SYMBOLIC)
   set(target nereid_${name})
   if(LAYER_SOURCES)
     add_library(${target} STATIC ${LAYER_SOURCES})

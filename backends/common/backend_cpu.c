@@ -36,42 +36,42 @@ static int quota_to_cpus(const char *quota, const char *period)
 }
 
 // cpu.max holds "QUOTA PERIOD" or "max PERIOD".
-static int quota_v2(const char *folder)
+static int quota_v2(const char *dir)
 {
   char path[PATH_MAX], text[128];
-  int length = snprintf(path, sizeof path, "%s/cpu.max", folder);
+  int length = snprintf(path, sizeof path, "%s/cpu.max", dir);
   if (length < 0 || (size_t)length >= sizeof path || !read_small_file(path, text, sizeof text))
     return INT_MAX;
   return quota_to_cpus(text, NULL);
 }
 
-static int quota_v1(const char *folder)
+static int quota_v1(const char *dir)
 {
   char path[PATH_MAX], quota[64], period[64];
-  int length = snprintf(path, sizeof path, "%s/cpu.cfs_quota_us", folder);
+  int length = snprintf(path, sizeof path, "%s/cpu.cfs_quota_us", dir);
   if (length < 0 || (size_t)length >= sizeof path || !read_small_file(path, quota, sizeof quota))
     return INT_MAX;
-  length = snprintf(path, sizeof path, "%s/cpu.cfs_period_us", folder);
+  length = snprintf(path, sizeof path, "%s/cpu.cfs_period_us", dir);
   if (length < 0 || (size_t)length >= sizeof path || !read_small_file(path, period, sizeof period))
     return INT_MAX;
   return quota_to_cpus(quota, period);
 }
 
-// The tightest quota from `folder` up to `mount`. A process in a container often sees a membership
-// path that does not exist below its own mount; then only the mount itself answers.
+// The tightest quota from `directory` up to `mount`. A process in a container often sees a
+// membership path that does not exist below its own mount; then only the mount itself answers.
 static int tightest(const char *mount, const char *membership, int (*quota)(const char *))
 {
-  char folder[PATH_MAX];
-  int length = snprintf(folder, sizeof folder, "%s%s", mount, membership);
-  if (length < 0 || (size_t)length >= sizeof folder)
+  char dir[PATH_MAX];
+  int length = snprintf(dir, sizeof dir, "%s%s", mount, membership);
+  if (length < 0 || (size_t)length >= sizeof dir)
     return quota(mount);
   int cpus = INT_MAX;
   size_t root = strlen(mount);
   for (;;) {
-    int here = quota(folder);
+    int here = quota(dir);
     cpus = here < cpus ? here : cpus;
-    char *slash = strrchr(folder, '/');
-    if (slash == NULL || (size_t)(slash - folder) < root)
+    char *slash = strrchr(dir, '/');
+    if (slash == NULL || (size_t)(slash - dir) < root)
       return cpus;
     *slash = '\0';
   }

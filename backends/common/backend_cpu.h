@@ -7,7 +7,7 @@
 // cores start far too many threads in a container with a quota.
 int backend_cpu_count(void);
 
-// The same from given places, for tests: `affinity` CPUs, /proc/self/cgroup's text, the folder
+// The same from given places, for tests: `affinity` CPUs, /proc/self/cgroup's text, the directory
 // where control groups are mounted.
 int backend_cpu_count_from(int affinity, const char *membership, const char *mount);
 

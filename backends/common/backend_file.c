@@ -29,34 +29,34 @@ static TRITONSERVER_Error *open_failure(const char *path)
 }
 
 // Opens what `found`, a path descriptor, is, when it is of the kind that is wanted.
-static TRITONSERVER_Error *reopen(int found, const char *path, bool is_folder, int *descriptor)
+static TRITONSERVER_Error *reopen(int found, const char *path, bool is_dir, int *descriptor)
 {
   struct stat status;
   char link[64];
   if (fstat(found, &status) != 0)
     return open_failure(path);
-  if (is_folder ? !S_ISDIR(status.st_mode) : !S_ISREG(status.st_mode))
+  if (is_dir ? !S_ISDIR(status.st_mode) : !S_ISREG(status.st_mode))
     return backend_error(TRITONSERVER_ERROR_INVALID_ARG, "'%s' is not a %s", path,
-                         is_folder ? "folder" : "regular file");
+                         is_dir ? "directory" : "regular file");
   snprintf(link, sizeof link, "/proc/self/fd/%d", found);
   *descriptor = open(link, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
   return *descriptor >= 0 ? NULL : open_failure(path);
 }
 
-static TRITONSERVER_Error *open_by_name(const char *path, bool is_folder, int *descriptor)
+static TRITONSERVER_Error *open_by_name(const char *path, bool is_dir, int *descriptor)
 {
   int found = open(path, O_PATH | O_CLOEXEC);
   TRITONSERVER_Error *error =
-      found < 0 ? open_failure(path) : reopen(found, path, is_folder, descriptor);
+      found < 0 ? open_failure(path) : reopen(found, path, is_dir, descriptor);
   if (found >= 0)
     close(found);
   return error;
 }
 
 static TRITONSERVER_Error *ask_server(TRITONBACKEND_Model *model, const char *path,
-                                      const char *full, bool is_folder, int *descriptor)
+                                      const char *full, bool is_dir, int *descriptor)
 {
-  TRITONSERVER_Error *error = NEREID_ModelOpen(model, path, is_folder, descriptor);
+  TRITONSERVER_Error *error = NEREID_ModelOpen(model, path, is_dir, descriptor);
   if (error == NULL || TRITONSERVER_ErrorCode(error) != TRITONSERVER_ERROR_NOT_FOUND)
     return error;
   TRITONSERVER_Error *absent =
@@ -66,19 +66,19 @@ static TRITONSERVER_Error *ask_server(TRITONBACKEND_Model *model, const char *pa
   return absent;
 }
 
-static TRITONSERVER_Error *open_in_model(TRITONBACKEND_Model *model, const char *path,
-                                         bool is_folder, int *descriptor)
+static TRITONSERVER_Error *open_in_model(TRITONBACKEND_Model *model, const char *path, bool is_dir,
+                                         int *descriptor)
 {
   TRITONBACKEND_ArtifactType type;
-  const char *folder;
+  const char *dir;
   char *full = NULL;
   *descriptor = -1;
-  BACKEND_RETURN_IF_ERROR(TRITONBACKEND_ModelRepository(model, &type, &folder));
-  if (asprintf(&full, "%s/%s", folder, path) < 0)
+  BACKEND_RETURN_IF_ERROR(TRITONBACKEND_ModelRepository(model, &type, &dir));
+  if (asprintf(&full, "%s/%s", dir, path) < 0)
     return backend_error_no_memory("a path");
   TRITONSERVER_Error *error = NEREID_ModelOpen == NULL
-                                  ? open_by_name(full, is_folder, descriptor)
-                                  : ask_server(model, path, full, is_folder, descriptor);
+                                  ? open_by_name(full, is_dir, descriptor)
+                                  : ask_server(model, path, full, is_dir, descriptor);
   free(full);
   return error;
 }
@@ -97,8 +97,7 @@ TRITONSERVER_Error *backend_open_file(TRITONBACKEND_Model *model, const char *pa
   return open_in_model(model, path, false, descriptor);
 }
 
-TRITONSERVER_Error *backend_open_folder(TRITONBACKEND_Model *model, const char *path,
-                                        int *descriptor)
+TRITONSERVER_Error *backend_open_dir(TRITONBACKEND_Model *model, const char *path, int *descriptor)
 {
   return open_in_model(model, path, true, descriptor);
 }

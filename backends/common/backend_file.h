@@ -8,15 +8,14 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-// The path of `file` in the model's version folder, from the model's folder on, for free().
+// The path of `file` in the model's version directory, from the model's directory on, for free().
 TRITONSERVER_Error *backend_version_path(TRITONBACKEND_Model *model, const char *file, char **path);
 
-// Opens the regular file or the folder `path` below the model's folder; a FIFO or device is looked
-// at and never opened. The caller closes *descriptor. Errors: UNAVAILABLE when it is absent.
+// Opens the regular file or the directory `path` below the model's directory; a FIFO or device is
+// looked at and never opened. The caller closes *descriptor. Errors: UNAVAILABLE when it is absent.
 TRITONSERVER_Error *backend_open_file(TRITONBACKEND_Model *model, const char *path,
                                       int *descriptor);
-TRITONSERVER_Error *backend_open_folder(TRITONBACKEND_Model *model, const char *path,
-                                        int *descriptor);
+TRITONSERVER_Error *backend_open_dir(TRITONBACKEND_Model *model, const char *path, int *descriptor);
 
 // Reads an open regular file into *data, for free(). `path` is for errors: INVALID_ARG when it has
 // more than `most` bytes.

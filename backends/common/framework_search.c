@@ -23,10 +23,10 @@ static const char *process_variable(const char *name)
 
 void framework_system_init(framework_system *system)
 {
-  static char folder[PATH_MAX]; // backends start one after the other
-  *system = (framework_system){.root = "", .folder = "/", .variable = process_variable};
-  if (getcwd(folder, sizeof folder) != NULL)
-    system->folder = folder;
+  static char dir[PATH_MAX]; // backends start one after the other
+  *system = (framework_system){.root = "", .dir = "/", .variable = process_variable};
+  if (getcwd(dir, sizeof dir) != NULL)
+    system->dir = dir;
 #ifdef __x86_64__
   system->has_avx = __builtin_cpu_supports("avx") != 0;
 #else
@@ -119,8 +119,8 @@ static bool is_loadable(hunt *h, const char *full, const char *path)
   return false;
 }
 
-// What is wrong with who may write to `status`'s file; NULL when nothing is. In a folder with the
-// sticky bit nobody replaces what others own.
+// What is wrong with who may write to `status`'s file; NULL when nothing is. In a directory with
+// the sticky bit nobody replaces what others own.
 static const char *why_unsafe(const struct stat *status, bool strict)
 {
   bool sticky = S_ISDIR(status->st_mode) && (status->st_mode & S_ISVTX) != 0;
@@ -136,7 +136,7 @@ static const char *why_unsafe(const struct stat *status, bool strict)
   return NULL;
 }
 
-// Whether strangers cannot have put there what is at `full`: it, and all folders above it.
+// Whether strangers cannot have put there what is at `full`: it, and all directories above it.
 static bool is_safe(hunt *h, const char *full, const char *path)
 {
   char *at = realpath(full, NULL);
@@ -170,23 +170,22 @@ static bool try_library(hunt *h, const char *path)
   return false;
 }
 
-// ---- one folder ----
+// ---- one directory ----
 
-// The newest library in `folder`; *has: there is one.
-static bool try_folder(hunt *h, const char *folder, bool *has)
+// The newest library in `directory`; *has: there is one.
+static bool try_dir(hunt *h, const char *dir, bool *has)
 {
   const framework_search *s = h->search;
   char path[PATH_MAX];
-  char *name = python_packages_nth_newest(s->system, folder, s->framework->library, 0);
-  bool found = name != NULL &&
-               snprintf(path, sizeof path, "%s/%s", folder, name) < (int)sizeof path &&
+  char *name = python_packages_nth_newest(s->system, dir, s->framework->library, 0);
+  bool found = name != NULL && snprintf(path, sizeof path, "%s/%s", dir, name) < (int)sizeof path &&
                try_library(h, path);
   *has = name != NULL;
   free(name);
   return found;
 }
 
-static bool is_folder(const hunt *h, const char *path)
+static bool is_dir(const hunt *h, const char *path)
 {
   char full[PATH_MAX];
   struct stat status;
@@ -194,18 +193,17 @@ static bool is_folder(const hunt *h, const char *path)
          stat(full, &status) == 0 && S_ISDIR(status.st_mode);
 }
 
-// One folder of a Python's packages.
-static bool try_packages(void *context, const char *folder)
+// One directory of a Python's packages.
+static bool try_packages(void *context, const char *dir)
 {
   hunt *h = context;
   char path[PATH_MAX];
   bool has;
-  if (snprintf(path, sizeof path, "%s/%s", folder, h->search->framework->folder) >=
-          (int)sizeof path ||
-      !is_folder(h, path))
+  if (snprintf(path, sizeof path, "%s/%s", dir, h->search->framework->dir) >= (int)sizeof path ||
+      !is_dir(h, path))
     return false;
   h->any = true;
-  if (try_folder(h, path, &has))
+  if (try_dir(h, path, &has))
     return true;
   if (!has && !is_told(h, path))
     tell(h, path, "has no %s", h->search->framework->library);
@@ -220,21 +218,21 @@ static package_walk walk_of(hunt *h)
 }
 
 // An environment: its packages, and a library that conda has installed without Python.
-static bool try_environment(hunt *h, const char *folder)
+static bool try_environment(hunt *h, const char *dir)
 {
   package_walk walk = walk_of(h);
   char path[PATH_MAX];
   bool has = false;
-  if (folder == NULL || *folder == '\0')
+  if (dir == NULL || *dir == '\0')
     return false;
   h->any = false;
-  if (python_packages_of_environment(&walk, folder))
+  if (python_packages_of_environment(&walk, dir))
     return true;
-  if (snprintf(path, sizeof path, "%s/lib", folder) < (int)sizeof path && try_folder(h, path, &has))
+  if (snprintf(path, sizeof path, "%s/lib", dir) < (int)sizeof path && try_dir(h, path, &has))
     return true;
-  if (!h->any && !has && !is_told(h, folder))
-    tell(h, folder, "%s",
-         is_folder(h, folder) ? "no such package in this environment" : "no such folder");
+  if (!h->any && !has && !is_told(h, dir))
+    tell(h, dir, "%s",
+         is_dir(h, dir) ? "no such package in this environment" : "no such directory");
   return false;
 }
 
@@ -266,10 +264,10 @@ static bool is_program(const hunt *h, const char *path)
 // Every `name` in PATH, in its order.
 static bool try_path(hunt *h, const char *name)
 {
-  const char *folders = h->search->system->variable("PATH");
+  const char *dirs = h->search->system->variable("PATH");
   char path[PATH_MAX];
   bool any = false;
-  for (const char *at = folders != NULL ? folders : ""; *at != '\0';) {
+  for (const char *at = dirs != NULL ? dirs : ""; *at != '\0';) {
     size_t size = strcspn(at, ":");
     if (*at == '/' &&
         snprintf(path, sizeof path, "%.*s/%s", (int)size, at, name) < (int)sizeof path &&
@@ -310,7 +308,7 @@ static bool try_near(hunt *h)
 {
   const framework *f = h->search->framework;
   bool has;
-  if (try_folder(h, h->search->own_folder, &has))
+  if (try_dir(h, h->search->own_dir, &has))
     return true;
   for (size_t i = 0; i < FRAMEWORK_LOADER_NAMES; i++)
     if (try_loader(h, f->loader_names[i]))

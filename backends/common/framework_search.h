@@ -1,4 +1,4 @@
-// Where a framework's library may be: settings, the backend's own folder, the loader's path, and
+// Where a framework's library may be: settings, the backend's own directory, the loader's path, and
 // the packages of Python environments and interpreters. All of it is read off the file system:
 // nothing is started. One thread, while a backend starts.
 #ifndef NEREID_FRAMEWORK_SEARCH_H
@@ -13,7 +13,7 @@ typedef struct framework {
   const char *name;    // "ONNX Runtime"
   const char *backend; // "onnxruntime", as in --backend-config
   const char *package; // what pip installs
-  const char *folder;  // below site-packages: where the package has its library
+  const char *dir;     // below site-packages: where the package has its library
   const char *library; // how the library's file name begins; the newest of several is taken
   const char *loader_names[FRAMEWORK_LOADER_NAMES]; // what the loader is asked for; NULL: nothing
   bool needs_avx;
@@ -21,8 +21,8 @@ typedef struct framework {
 
 // The process and the machine, or what a test makes of them.
 typedef struct framework_system {
-  const char *root;   // "", or the folder that stands for "/"
-  const char *folder; // where the process is
+  const char *root; // "", or the directory that stands for "/"
+  const char *dir;  // where the process is
   const char *(*variable)(const char *name);
   bool has_avx;
   bool strict; // what other users own is left alone
@@ -38,9 +38,9 @@ typedef struct framework_search {
   const framework *framework;
   const framework_system *system;
   const char *library;            // settings, NULL where there are none: this library or none
-  const char *python_environment; // a folder
+  const char *python_environment; // a directory
   const char *python_executable;  // a path, or a name for PATH
-  const char *own_folder;         // the backend's
+  const char *own_dir;            // the backend's
   framework_open *open;
   void *context;
 } framework_search;

@@ -1,4 +1,4 @@
-// Folders of packages; see python_packages.h.
+// Directories of packages; see python_packages.h.
 #include "python_packages.h"
 
 #include <dirent.h>
@@ -15,7 +15,7 @@
 
 enum {
   MOST_LINKS = 16,         // from one to the next
-  MOST_PYTHONS = 16,       // in one lib folder
+  MOST_PYTHONS = 16,       // in one lib directory
   MOST_TEXT_BYTES = 4096,  // of pyvenv.cfg, .python-version
   MOST_VERSION_BYTES = 256 // of a version's name in them
 };
@@ -47,7 +47,7 @@ static const char *last_of(const char *path)
   return slash != NULL ? slash + 1 : path;
 }
 
-static bool is_folder(const framework_system *s, const char *path)
+static bool is_dir(const framework_system *s, const char *path)
 {
   char full[PATH_MAX];
   struct stat status;
@@ -69,12 +69,12 @@ static ssize_t read_start(const framework_system *s, const char *path, char text
   return size;
 }
 
-char *python_packages_nth_newest(const framework_system *s, const char *folder, const char *prefix,
+char *python_packages_nth_newest(const framework_system *s, const char *dir, const char *prefix,
                                  size_t nth)
 {
   char full[PATH_MAX];
   struct dirent **entries = NULL;
-  int count = put(full, "%s%s", s->root, folder) ? scandir(full, &entries, NULL, versionsort) : -1;
+  int count = put(full, "%s%s", s->root, dir) ? scandir(full, &entries, NULL, versionsort) : -1;
   char *found = NULL;
   for (int i = count - 1; i >= 0; i--) {
     if (found == NULL && strncmp(entries[i]->d_name, prefix, strlen(prefix)) == 0 && nth-- == 0)
@@ -85,14 +85,14 @@ char *python_packages_nth_newest(const framework_system *s, const char *folder, 
   return found;
 }
 
-// ---- folders below a prefix ----
+// ---- directories below a prefix ----
 
-static bool visit(const package_walk *w, const char *folder)
+static bool visit(const package_walk *w, const char *dir)
 {
-  return is_folder(w->system, folder) && w->visit(w->context, folder);
+  return is_dir(w->system, dir) && w->visit(w->context, dir);
 }
 
-// Of the Python whose folder in lib is `name`, such as python3.11.
+// Of the Python whose directory in lib is `name`, such as python3.11.
 static bool visit_python(const package_walk *w, const char *prefix, const char *name)
 {
   static const char *const layouts[] = {"lib/%s/site-packages", "lib64/%s/site-packages",
@@ -111,14 +111,14 @@ static bool visit_python(const package_walk *w, const char *prefix, const char *
 // Of the Python `version`, "3.11", or of all that are there when it is "".
 static bool visit_prefix(const package_walk *w, const char *prefix, const char *version)
 {
-  static const char *const folders[] = {"lib", "lib64"};
+  static const char *const dirs[] = {"lib", "lib64"};
   char path[PATH_MAX];
   bool done = false;
   if (version[0] != '\0' && put(path, "python%s", version))
     done = visit_python(w, prefix, path);
-  for (size_t i = 0; version[0] == '\0' && i < sizeof folders / sizeof folders[0]; i++) {
+  for (size_t i = 0; version[0] == '\0' && i < sizeof dirs / sizeof dirs[0]; i++) {
     for (size_t nth = 0; !done && nth < MOST_PYTHONS; nth++) {
-      char *name = put(path, "%s/%s", prefix, folders[i])
+      char *name = put(path, "%s/%s", prefix, dirs[i])
                        ? python_packages_nth_newest(w->system, path, "python3.", nth)
                        : NULL;
       done = name != NULL && visit_python(w, prefix, name);
@@ -143,9 +143,9 @@ static bool visit_user(const package_walk *w, const char *version)
          visit_prefix(w, path, version);
 }
 
-bool python_packages_of_environment(const package_walk *w, const char *folder)
+bool python_packages_of_environment(const package_walk *w, const char *dir)
 {
-  return visit_prefix(w, folder, "");
+  return visit_prefix(w, dir, "");
 }
 
 // ---- virtual environments ----
@@ -179,17 +179,17 @@ static void short_version(const char *text, char version[PATH_MAX])
     put(version, "%.*s", (int)digits + 2, start);
 }
 
-// The folder of the virtual environment that the interpreter at `path` belongs to.
-static bool find_venv(const framework_system *s, const char *path, char folder[PATH_MAX],
+// The directory of the virtual environment that the interpreter at `path` belongs to.
+static bool find_venv(const framework_system *s, const char *path, char dir[PATH_MAX],
                       char text[MOST_TEXT_BYTES])
 {
   char file[PATH_MAX];
-  if (!put(folder, "%s", path) || !go_up(folder))
+  if (!put(dir, "%s", path) || !go_up(dir))
     return false;
   for (int up = 0; up < 2; up++) {
-    if (put(file, "%s/pyvenv.cfg", folder) && read_start(s, file, text) >= 0)
+    if (put(file, "%s/pyvenv.cfg", dir) && read_start(s, file, text) >= 0)
       return true;
-    if (!go_up(folder))
+    if (!go_up(dir))
       return false;
   }
   return false;
@@ -198,7 +198,7 @@ static bool find_venv(const framework_system *s, const char *path, char folder[P
 static bool visit_interpreter(const package_walk *w, const char *path, int depth,
                               const char **why_not);
 
-static bool visit_venv(const package_walk *w, const char *folder, const char *text, int depth,
+static bool visit_venv(const package_walk *w, const char *dir, const char *text, int depth,
                        const char **why_not)
 {
   char value[PATH_MAX];
@@ -207,7 +207,7 @@ static bool visit_venv(const package_walk *w, const char *folder, const char *te
   if (value[0] == '\0')
     read_setting(text, "version_info", value);
   short_version(value, version);
-  if (visit_prefix(w, folder, version))
+  if (visit_prefix(w, dir, version))
     return true;
   read_setting(text, "include-system-site-packages", value);
   if (strcasecmp(value, "true") != 0)
@@ -220,15 +220,15 @@ static bool visit_venv(const package_walk *w, const char *folder, const char *te
 
 // ---- pyenv ----
 
-// The versions that a text names, one a line or with colons; each in the folder of versions, or the
-// newest that begins so.
+// The versions that a text names, one a line or with colons; each in the directory of versions, or
+// the newest that begins so.
 static bool visit_pyenv_versions(const package_walk *w, const char *root, const char *text,
                                  int depth, const char **why_not)
 {
-  char folder[PATH_MAX];
+  char dir[PATH_MAX];
   char path[PATH_MAX];
   bool done = false;
-  if (!put(folder, "%s/versions", root))
+  if (!put(dir, "%s/versions", root))
     return false;
   for (const char *at = text; !done && *at != '\0';) {
     size_t size = strcspn(at, ":\r\n \t");
@@ -236,11 +236,11 @@ static bool visit_pyenv_versions(const package_walk *w, const char *root, const 
     if (size > 0 && size < sizeof name && memchr(at, '/', size) == NULL && *at != '#' &&
         *at != '.') {
       snprintf(name, sizeof name, "%.*s", (int)size, at);
-      bool exact = put(path, "%s/%s", folder, name) && is_folder(w->system, path);
+      bool exact = put(path, "%s/%s", dir, name) && is_dir(w->system, path);
       snprintf(name + size, sizeof name - size, "%s", exact ? "" : ".");
-      char *entry = python_packages_nth_newest(w->system, folder, name, 0);
+      char *entry = python_packages_nth_newest(w->system, dir, name, 0);
       if (exact || entry != NULL)
-        done = put(path, "%s/%s/bin/python3", folder, exact ? name : entry) &&
+        done = put(path, "%s/%s/bin/python3", dir, exact ? name : entry) &&
                visit_interpreter(w, path, depth + 1, why_not);
       free(entry);
     }
@@ -254,15 +254,15 @@ static bool read_pyenv_choice(const framework_system *s, const char *root,
                               char text[MOST_TEXT_BYTES])
 {
   const char *version = s->variable("PYENV_VERSION");
-  char folder[PATH_MAX];
+  char dir[PATH_MAX];
   char path[PATH_MAX];
   if (version != NULL && *version != '\0')
     return snprintf(text, MOST_TEXT_BYTES, "%s", version) < MOST_TEXT_BYTES;
-  bool up = put(folder, "%s", s->folder);
+  bool up = put(dir, "%s", s->dir);
   while (up) {
-    if (put(path, "%s/.python-version", folder) && read_start(s, path, text) >= 0)
+    if (put(path, "%s/.python-version", dir) && read_start(s, path, text) >= 0)
       return true;
-    up = go_up(folder);
+    up = go_up(dir);
   }
   return put(path, "%s/version", root) && read_start(s, path, text) >= 0;
 }
@@ -283,8 +283,8 @@ static bool visit_shim(const package_walk *w, const char *path, int depth, const
 
 static bool is_shim(const char *path)
 {
-  char folder[PATH_MAX];
-  return put(folder, "%s", path) && go_up(folder) && strcmp(last_of(folder), "shims") == 0;
+  char dir[PATH_MAX];
+  return put(dir, "%s", path) && go_up(dir) && strcmp(last_of(dir), "shims") == 0;
 }
 
 // Follows the link at `path`; false when it is none.
@@ -320,15 +320,15 @@ static bool visit_interpreter(const package_walk *w, const char *path, int depth
                               const char **why_not)
 {
   char at[PATH_MAX];
-  char folder[PATH_MAX];
+  char dir[PATH_MAX];
   char text[MOST_TEXT_BYTES];
   *why_not = "links that lead in a circle";
   if (depth > 2 || !put(at, "%s", path))
     return false;
   for (int links = 0; links < MOST_LINKS; links++) {
     *why_not = NULL;
-    if (find_venv(w->system, at, folder, text))
-      return visit_venv(w, folder, text, depth, why_not);
+    if (find_venv(w->system, at, dir, text))
+      return visit_venv(w, dir, text, depth, why_not);
     if (is_shim(at))
       return visit_shim(w, at, depth, why_not);
     if (!follow(w->system, at))

@@ -1,5 +1,5 @@
-// The folders in which a Python finds packages, read off the file system: links, pyvenv.cfg, the
-// layouts of CPython, Debian, conda and pyenv. .pth files are not read. For framework_search.c.
+// The directories in which a Python finds packages, read off the file system: links, pyvenv.cfg,
+// the layouts of CPython, Debian, conda and pyenv. .pth files are not read. For framework_search.c.
 #ifndef NEREID_PYTHON_PACKAGES_H
 #define NEREID_PYTHON_PACKAGES_H
 
@@ -7,8 +7,8 @@
 
 #include <stddef.h>
 
-// Looks at one folder that exists; true ends the walk.
-typedef bool package_visit(void *context, const char *folder);
+// Looks at one directory that exists; true ends the walk.
+typedef bool package_visit(void *context, const char *dir);
 
 typedef struct package_walk {
   const framework_system *system;
@@ -16,17 +16,18 @@ typedef struct package_walk {
   void *context;
 } package_walk;
 
-// The folders of the environment or prefix at `folder`; of several Pythons the newest comes first.
-bool python_packages_of_environment(const package_walk *walk, const char *folder);
+// The directories of the environment or prefix at `directory`; of several Pythons the newest comes
+// first.
+bool python_packages_of_environment(const package_walk *walk, const char *dir);
 
 // Those of an interpreter, by its absolute path. When it ends without `visit` having been called,
 // *why_not may say why: a text that is not to be freed.
 bool python_packages_of_interpreter(const package_walk *walk, const char *path,
                                     const char **why_not);
 
-// The name in `folder` that begins with `prefix` and is the `nth` newest by version (3.10 before
+// The name in `directory` that begins with `prefix` and is the `nth` newest by version (3.10 before
 // 3.9; 0 is the newest), for free(); NULL when there is none.
-char *python_packages_nth_newest(const framework_system *system, const char *folder,
+char *python_packages_nth_newest(const framework_system *system, const char *dir,
                                  const char *prefix, size_t nth);
 
 #endif

@@ -96,7 +96,7 @@ static const framework onnx_runtime = {
     .name = "ONNX Runtime",
     .backend = "onnxruntime",
     .package = "onnxruntime",
-    .folder = "onnxruntime/capi",
+    .dir = "onnxruntime/capi",
     .library = "libonnxruntime.so",
     .loader_names = {"libonnxruntime.so.1", "libonnxruntime.so"},
 };
@@ -112,7 +112,7 @@ static bool open_preferred(void *context, const char *path, char **why_not)
   return false;
 }
 
-static void find_preferred(onnx_backend *self, const char *own_folder, const json_t *settings)
+static void find_preferred(onnx_backend *self, const char *own_dir, const json_t *settings)
 {
   const char *search = json_string_value(json_object_get(settings, "framework-search"));
   framework_system system;
@@ -124,7 +124,7 @@ static void find_preferred(onnx_backend *self, const char *own_folder, const jso
       .library = json_string_value(json_object_get(settings, "library")),
       .python_environment = json_string_value(json_object_get(settings, "python-environment")),
       .python_executable = json_string_value(json_object_get(settings, "python-executable")),
-      .own_folder = own_folder,
+      .own_dir = own_dir,
       .open = open_preferred,
       .context = self,
   };
@@ -136,9 +136,9 @@ static void find_preferred(onnx_backend *self, const char *own_folder, const jso
 TRITONSERVER_Error *onnx_backend_new(TRITONBACKEND_Backend *backend, onnx_backend **result)
 {
   TRITONBACKEND_ArtifactType artifact_type;
-  const char *own_folder;
+  const char *own_dir;
   json_t *settings;
-  BACKEND_RETURN_IF_ERROR(TRITONBACKEND_BackendArtifacts(backend, &artifact_type, &own_folder));
+  BACKEND_RETURN_IF_ERROR(TRITONBACKEND_BackendArtifacts(backend, &artifact_type, &own_dir));
   BACKEND_RETURN_IF_ERROR(backend_settings(backend, &settings));
   onnx_backend *made = calloc(1, sizeof *made);
   TRITONSERVER_Error *error = NULL;
@@ -149,7 +149,7 @@ TRITONSERVER_Error *onnx_backend_new(TRITONBACKEND_Backend *backend, onnx_backen
     error = read_settings(made, settings);
   }
   if (error == NULL)
-    find_preferred(made, own_folder, settings);
+    find_preferred(made, own_dir, settings);
   json_decref(settings);
   if (error != NULL) {
     onnx_backend_free(made);

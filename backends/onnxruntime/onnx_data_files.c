@@ -14,7 +14,7 @@
 #include <unistd.h>
 
 enum {
-  FILES_MOST = 4096 // a folder of blobs may have more than the kernel maps
+  FILES_MOST = 4096 // a directory of blobs may have more than the kernel maps
 };
 
 static bool has(const onnx_data_files *self, const char *name)
@@ -65,19 +65,19 @@ static int open_in_model(TRITONBACKEND_Model *model, const char *path, const cha
   if (asprintf(&full, "%s/%s", path, name) < 0)
     return -1;
   TRITONSERVER_Error *error = backend_open_file(model, full, &file);
-  if (error != NULL) // a folder, or a link that is not followed
+  if (error != NULL) // a directory, or a link that is not followed
     TRITONSERVER_ErrorDelete(error);
   free(full);
   return file;
 }
 
-// Without a `path` the folder is none of the model's, and no link in it is followed.
-static TRITONSERVER_Error *add_folder(onnx_data_files *self, TRITONBACKEND_Model *model,
-                                      const char *path, int folder)
+// Without a `path` the directory is none of the model's, and no link in it is followed.
+static TRITONSERVER_Error *add_dir(onnx_data_files *self, TRITONBACKEND_Model *model,
+                                   const char *path, int dir)
 {
-  DIR *listing = fdopendir(folder); // takes the descriptor
+  DIR *listing = fdopendir(dir); // takes the descriptor
   if (listing == NULL) {
-    close(folder);
+    close(dir);
     return NULL;
   }
   TRITONSERVER_Error *error = NULL;
@@ -102,12 +102,12 @@ static TRITONSERVER_Error *add_folder(onnx_data_files *self, TRITONBACKEND_Model
 TRITONSERVER_Error *onnx_data_files_init(onnx_data_files *self, TRITONBACKEND_Model *model,
                                          const char *path, int target)
 {
-  int folder = -1;
+  int dir = -1;
   *self = (onnx_data_files){0};
-  BACKEND_RETURN_IF_ERROR(backend_open_folder(model, path, &folder));
-  BACKEND_RETURN_IF_ERROR(add_folder(self, model, path, folder));
+  BACKEND_RETURN_IF_ERROR(backend_open_dir(model, path, &dir));
+  BACKEND_RETURN_IF_ERROR(add_dir(self, model, path, dir));
   int beside = target < 0 ? -1 : openat(target, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  return beside < 0 ? NULL : add_folder(self, model, NULL, beside);
+  return beside < 0 ? NULL : add_dir(self, model, NULL, beside);
 }
 
 void onnx_data_files_fini(onnx_data_files *self)

@@ -1,5 +1,5 @@
 // The files beside a model's file as memory, for external data that ONNX Runtime does not take from
-// the disk: it refuses links that lead out of the model's folder. Load threads.
+// the disk: it refuses links that lead out of the model's directory. Load threads.
 #ifndef NEREID_ONNX_DATA_FILES_H
 #define NEREID_ONNX_DATA_FILES_H
 
@@ -7,14 +7,14 @@
 #include "triton/core/tritonbackend.h"
 
 typedef struct onnx_data_files {
-  char **names; // of regular files, without their folder; names and contents are owned
+  char **names; // of regular files, without their directory; names and contents are owned
   char **contents;
   size_t *sizes;
   size_t count;
 } onnx_data_files;
 
-// Maps the files in the folder `path` of the model, links followed as the server permits, and then
-// those in `target` that are no links; -1: there is none. What cannot be opened is left out.
+// Maps the files in the directory `path` of the model, links followed as the server permits, and
+// then those in `target` that are no links; -1: there is none. What cannot be opened is left out.
 // Released with onnx_data_files_fini, also after an error.
 TRITONSERVER_Error *onnx_data_files_init(onnx_data_files *self, TRITONBACKEND_Model *model,
                                          const char *path, int target);

@@ -17,29 +17,29 @@
 // What protobuf reads at most. Larger models have their weights in files beside them.
 #define FILE_MAX_BYTES ((size_t)INT32_MAX)
 
-// A model's file in memory and the folders in which its external data may lie.
+// A model's file in memory and the directories in which its external data may lie.
 typedef struct onnx_file {
   void *data;
   size_t size;
-  char *path; // of the folder where the file's name is, from the model's folder on
-  int folder; // that folder
-  int target; // where the file itself is, when its name is a link into another folder; or -1
+  char *path; // of the directory where the file's name is, from the model's directory on
+  int dir;    // that directory
+  int target; // where the file itself is, when its name is a link into another directory; or -1
 } onnx_file;
 
-// A folder of the model's name holds a model.onnx beside its external data.
+// A directory of the model's name holds a model.onnx beside its external data.
 static TRITONSERVER_Error *find_file(TRITONBACKEND_Model *model, const onnx_model *self,
                                      char **path)
 {
-  int folder = -1;
+  int dir = -1;
   char *inside = NULL;
   const char *name = backend_json_text(self->config, "default_model_filename");
   BACKEND_RETURN_IF_ERROR(backend_version_path(model, *name != '\0' ? name : "model.onnx", path));
-  TRITONSERVER_Error *error = backend_open_folder(model, *path, &folder);
+  TRITONSERVER_Error *error = backend_open_dir(model, *path, &dir);
   if (error != NULL) {
     TRITONSERVER_ErrorDelete(error);
     return NULL;
   }
-  close(folder);
+  close(dir);
   if (asprintf(&inside, "%s/model.onnx", *path) < 0)
     return backend_error_no_memory("a path");
   free(*path);
@@ -47,8 +47,8 @@ static TRITONSERVER_Error *find_file(TRITONBACKEND_Model *model, const onnx_mode
   return NULL;
 }
 
-// The folder of the file that is open; -1 when that is `named` or cannot be told.
-static int open_target_folder(int file, int named)
+// The directory of the file that is open; -1 when that is `named` or cannot be told.
+static int open_target_dir(int file, int named)
 {
   char link[64], path[PATH_MAX];
   struct stat here, there;
@@ -61,17 +61,17 @@ static int open_target_folder(int file, int named)
   if (slash == NULL)
     return -1;
   slash[1] = '\0';
-  int folder = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
-  if (folder < 0 || fstat(folder, &here) != 0 || fstat(named, &there) != 0 ||
+  int dir = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
+  if (dir < 0 || fstat(dir, &here) != 0 || fstat(named, &there) != 0 ||
       (here.st_ino == there.st_ino && here.st_dev == there.st_dev)) {
-    if (folder >= 0)
-      close(folder);
+    if (dir >= 0)
+      close(dir);
     return -1;
   }
-  return folder;
+  return dir;
 }
 
-// Reads the file at file->path, of which its folder is left.
+// Reads the file at file->path, of which its directory is left.
 static TRITONSERVER_Error *read_at(TRITONBACKEND_Model *model, onnx_file *file)
 {
   int descriptor = -1;
@@ -80,9 +80,9 @@ static TRITONSERVER_Error *read_at(TRITONBACKEND_Model *model, onnx_file *file)
       backend_read_file(descriptor, file->path, FILE_MAX_BYTES, &file->data, &file->size);
   *strrchr(file->path, '/') = '\0'; // the version is before it
   if (error == NULL)
-    error = backend_open_folder(model, file->path, &file->folder);
+    error = backend_open_dir(model, file->path, &file->dir);
   if (error == NULL)
-    file->target = open_target_folder(descriptor, file->folder);
+    file->target = open_target_dir(descriptor, file->dir);
   close(descriptor);
   return error;
 }
@@ -95,21 +95,21 @@ static TRITONSERVER_Error *read_file(TRITONBACKEND_Model *model, const onnx_mode
   return read_at(model, file);
 }
 
-// The bytes are ours only until the session is made, and external data lies in the file's folder,
-// unless it is offered in memory.
+// The bytes are ours only until the session is made, and external data lies in the file's
+// directory, unless it is offered in memory.
 static TRITONSERVER_Error *add_file_options(const onnx_model *self, const onnx_file *file,
                                             const onnx_data_files *data,
                                             ort_session_options *options)
 {
-  char folder[64];
-  snprintf(folder, sizeof folder, "/proc/self/fd/%d", file->folder);
+  char dir[64];
+  snprintf(dir, sizeof dir, "/proc/self/fd/%d", file->dir);
   const struct {
     const char *key;
     const char *value;
   } entries[] = {
       {"session.use_ort_model_bytes_directly", "0"},
       {"session.use_ort_model_bytes_for_initializers", "0"},
-      {"session.model_external_initializers_file_folder_path", folder},
+      {"session.model_external_initializers_file_dir_path", dir},
   };
   for (size_t i = 0; i < sizeof entries / sizeof entries[0]; i++)
     ORT_RETURN_IF_ERROR(self->runtime, self->runtime->api.AddSessionConfigEntry(
@@ -145,7 +145,8 @@ static TRITONSERVER_Error *make_session_in_memory(TRITONBACKEND_Model *model, on
   return error;
 }
 
-// ONNX Runtime looks for external data in one folder, and newer versions follow no link out of it.
+// ONNX Runtime looks for external data in one directory, and newer versions follow no link out of
+// it.
 static TRITONSERVER_Error *try_session(TRITONBACKEND_Model *model, onnx_model *self,
                                        const onnx_file *file)
 {
@@ -164,14 +165,14 @@ static TRITONSERVER_Error *try_session(TRITONBACKEND_Model *model, onnx_model *s
 
 static TRITONSERVER_Error *make_session(TRITONBACKEND_Model *model, onnx_model *self)
 {
-  onnx_file file = {.folder = -1, .target = -1};
+  onnx_file file = {.dir = -1, .target = -1};
   TRITONSERVER_Error *error = read_file(model, self, &file);
   if (error == NULL)
     error = try_session(model, self, &file);
   free(file.data);
   free(file.path);
-  if (file.folder >= 0)
-    close(file.folder);
+  if (file.dir >= 0)
+    close(file.dir);
   if (file.target >= 0)
     close(file.target);
   return error;

@@ -13,7 +13,7 @@ const char NEREID_BackendComputes = 1;
 #define API_MINOR_NEEDED 10 // Triton 22.07
 
 // Newer versions of ONNX Runtime report their use to Microsoft and keep a database for that in the
-// home folder, unless this variable is set before the library is opened. An operator's own value
+// home directory, unless this variable is set before the library is opened. An operator's own value
 // stays. nereid sets it before it has threads, and nothing is written here: other threads may read
 // the environment meanwhile. In other servers this does it.
 static void switch_telemetry_off(void)

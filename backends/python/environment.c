@@ -22,21 +22,21 @@ static bool is_program(const char *path)
 // A relative path is the server's; the worker runs elsewhere.
 static char *absolute(const char *path)
 {
-  char *folder = *path == '/' ? NULL : getcwd(NULL, 0);
+  char *dir = *path == '/' ? NULL : getcwd(NULL, 0);
   char *result = NULL;
   if (*path == '/')
     return strdup(path);
-  if (folder != NULL && asprintf(&result, "%s/%s", folder, path) < 0)
+  if (dir != NULL && asprintf(&result, "%s/%s", dir, path) < 0)
     result = NULL;
-  free(folder);
+  free(dir);
   return result;
 }
 
-// Looks for `name` in the folders of PATH that are absolute. Gives NULL when it is in none.
+// Looks for `name` in the directories of PATH that are absolute. Gives NULL when it is in none.
 static char *search(const char *name)
 {
-  const char *folders = getenv("PATH");
-  for (const char *at = folders == NULL ? "/usr/local/bin:/usr/bin:/bin" : folders; *at != '\0';) {
+  const char *dirs = getenv("PATH");
+  for (const char *at = dirs == NULL ? "/usr/local/bin:/usr/bin:/bin" : dirs; *at != '\0';) {
     size_t length = strcspn(at, ":");
     char *path = NULL;
     if (*at == '/' && asprintf(&path, "%.*s/%s", (int)length, at, name) < 0)
@@ -73,10 +73,10 @@ static TRITONSERVER_Error *find_installed(const char *setting, char **interprete
 
 // ---- environments
 
-static bool has(const char *folder, const char *name)
+static bool has(const char *dir, const char *name)
 {
   char *path;
-  if (asprintf(&path, "%s/%s", folder, name) < 0)
+  if (asprintf(&path, "%s/%s", dir, name) < 0)
     return false;
   bool found = access(path, F_OK) == 0;
   free(path);
@@ -84,33 +84,33 @@ static bool has(const char *folder, const char *name)
 }
 
 // An interpreter that is given by its path may be that of an environment.
-static TRITONSERVER_Error *find_folder_of(python_environment *self)
+static TRITONSERVER_Error *find_dir_of(python_environment *self)
 {
-  char *folder = strdup(self->interpreter);
-  if (folder == NULL)
+  char *dir = strdup(self->interpreter);
+  if (dir == NULL)
     return backend_error_no_memory("a Python environment");
   for (int i = 0; i < 2; i++) {
-    char *slash = strrchr(folder, '/');
+    char *slash = strrchr(dir, '/');
     if (slash != NULL)
       *slash = '\0';
   }
-  if (has(folder, "pyvenv.cfg"))
+  if (has(dir, "pyvenv.cfg"))
     self->kind = ENVIRONMENT_VIRTUAL;
-  else if (has(folder, "conda-meta"))
+  else if (has(dir, "conda-meta"))
     self->kind = ENVIRONMENT_CONDA;
   if (self->kind != ENVIRONMENT_NONE)
-    self->folder = folder;
+    self->dir = dir;
   else
-    free(folder);
+    free(dir);
   return NULL;
 }
 
-static TRITONSERVER_Error *find_in_folder(python_environment *self, const char *path)
+static TRITONSERVER_Error *find_in_dir(python_environment *self, const char *path)
 {
   static const char *const programs[] = {"bin/python3", "bin/python"};
   for (size_t i = 0; i < 2 && self->interpreter == NULL; i++) {
     char *program;
-    if (asprintf(&program, "%s/%s", self->folder, programs[i]) < 0)
+    if (asprintf(&program, "%s/%s", self->dir, programs[i]) < 0)
       return backend_error_no_memory("a Python environment");
     if (is_program(program))
       self->interpreter = program;
@@ -120,18 +120,18 @@ static TRITONSERVER_Error *find_in_folder(python_environment *self, const char *
   if (self->interpreter == NULL)
     return backend_error(TRITONSERVER_ERROR_INVALID_ARG,
                          "execution environment '%s' has neither bin/python3 nor bin/python", path);
-  self->kind = has(self->folder, "pyvenv.cfg") ? ENVIRONMENT_VIRTUAL : ENVIRONMENT_CONDA;
+  self->kind = has(self->dir, "pyvenv.cfg") ? ENVIRONMENT_VIRTUAL : ENVIRONMENT_CONDA;
   return NULL;
 }
 
 // The path of EXECUTION_ENV_PATH, for free().
-static char *expand(const char *path, const char *model_folder)
+static char *expand(const char *path, const char *model_dir)
 {
   const char *at = strstr(path, MODEL_FOLDER);
   char *result;
   if (at == NULL)
     return absolute(path);
-  return asprintf(&result, "%.*s%s%s", (int)(at - path), path, model_folder,
+  return asprintf(&result, "%.*s%s%s", (int)(at - path), path, model_dir,
                   at + strlen(MODEL_FOLDER)) < 0
              ? NULL
              : result;
@@ -148,11 +148,10 @@ static TRITONSERVER_Error *use_named(python_environment *self, const char *path)
   else if (!S_ISDIR(status.st_mode))
     error = environment_cache_take(self->cache, resolved, &self->archive);
   if (error == NULL) {
-    self->folder =
-        self->archive == NULL ? resolved : strdup(cached_environment_folder(self->archive));
+    self->dir = self->archive == NULL ? resolved : strdup(cached_environment_dir(self->archive));
     resolved = self->archive == NULL ? NULL : resolved;
-    error = self->folder == NULL ? backend_error_no_memory("a Python environment")
-                                 : find_in_folder(self, path);
+    error = self->dir == NULL ? backend_error_no_memory("a Python environment")
+                              : find_in_dir(self, path);
   }
   free(resolved);
   return error;
@@ -160,7 +159,7 @@ static TRITONSERVER_Error *use_named(python_environment *self, const char *path)
 
 TRITONSERVER_Error *python_environment_init(python_environment *self, environment_cache *cache,
                                             const char *setting, const json_t *model_config,
-                                            const char *model_folder)
+                                            const char *model_dir)
 {
   *self = (python_environment){.cache = cache};
   const char *named = backend_parameter(model_config, "EXECUTION_ENV_PATH");
@@ -168,9 +167,9 @@ TRITONSERVER_Error *python_environment_init(python_environment *self, environmen
   if (named == NULL || *named == '\0') {
     error = find_installed(setting, &self->interpreter);
     if (error == NULL)
-      error = find_folder_of(self);
+      error = find_dir_of(self);
   } else {
-    char *path = expand(named, model_folder);
+    char *path = expand(named, model_dir);
     error = path == NULL ? backend_error_no_memory("a Python environment") : use_named(self, path);
     free(path);
   }
@@ -183,7 +182,7 @@ void python_environment_fini(python_environment *self)
 {
   if (self->archive != NULL)
     environment_cache_release(self->cache, self->archive);
-  free(self->folder);
+  free(self->dir);
   free(self->interpreter);
   *self = (python_environment){0};
 }

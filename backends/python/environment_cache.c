@@ -1,9 +1,9 @@
-// The table of unpacked archives, and the private folder that they are in.
+// The table of unpacked archives, and the private directory that they are in.
 #include "environment_cache.h"
 
 #include "backend_error.h"
 #include "backend_log.h"
-#include "folder.h"
+#include "dir.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -22,8 +22,8 @@ static const char PREFIX[] = "nereid-environments-";
 struct cached_environment {
   cached_environment *next;
   struct stat archive; // as it was
-  char *folder;
-  const char *name; // the last part of `folder`
+  char *dir;
+  const char *name; // the last part of `directory`
   size_t users;
   bool unpacking, failed;
 };
@@ -34,24 +34,23 @@ struct environment_cache {
   char *place;
   unpack_limits limits;
   char *base; // NULL: not needed yet
-  int base_folder;
+  int base_dir;
   uint64_t number;
   cached_environment *first;
 };
 
-// ---- the private folder
+// ---- the private directory
 
 // One that is locked belongs to a server that runs.
 static void remove_if_left(int place, const char *name)
 {
-  int folder = openat(place, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+  int dir = openat(place, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
   struct stat status;
-  if (folder < 0)
+  if (dir < 0)
     return;
-  if (fstat(folder, &status) == 0 && status.st_uid == geteuid() &&
-      flock(folder, LOCK_EX | LOCK_NB) == 0)
-    folder_remove(place, name);
-  close(folder);
+  if (fstat(dir, &status) == 0 && status.st_uid == geteuid() && flock(dir, LOCK_EX | LOCK_NB) == 0)
+    dir_remove(place, name);
+  close(dir);
 }
 
 // What servers that were killed have left.
@@ -66,17 +65,17 @@ static void remove_left(const char *path)
     closedir(place);
 }
 
-// The lock says that the folder is in use. Another server may have removed it before.
+// The lock says that the directory is in use. Another server may have removed it before.
 static bool lock_base(environment_cache *self)
 {
   struct stat status;
-  self->base_folder = open(self->base, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-  if (self->base_folder < 0)
+  self->base_dir = open(self->base, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+  if (self->base_dir < 0)
     return false;
-  if (flock(self->base_folder, LOCK_EX | LOCK_NB) == 0 && fstat(self->base_folder, &status) == 0 &&
+  if (flock(self->base_dir, LOCK_EX | LOCK_NB) == 0 && fstat(self->base_dir, &status) == 0 &&
       status.st_nlink > 0)
     return true;
-  close(self->base_folder);
+  close(self->base_dir);
   errno = EAGAIN;
   return false;
 }
@@ -100,7 +99,7 @@ static TRITONSERVER_Error *make_base(environment_cache *self)
     self->base = NULL;
   }
   return backend_error(TRITONSERVER_ERROR_UNAVAILABLE,
-                       "cannot make a folder for Python environments in '%s': %s", self->place,
+                       "cannot make a directory for Python environments in '%s': %s", self->place,
                        strerror(errno));
 }
 
@@ -128,11 +127,11 @@ void environment_cache_free(environment_cache *self)
     return;
   if (self->base != NULL) {
     int place = open(self->place, O_PATH | O_DIRECTORY | O_CLOEXEC);
-    if (place < 0 || !folder_remove(place, strrchr(self->base, '/') + 1))
+    if (place < 0 || !dir_remove(place, strrchr(self->base, '/') + 1))
       BACKEND_LOG_WARN("cannot remove '%s'", self->base);
     if (place >= 0)
       close(place);
-    close(self->base_folder);
+    close(self->base_dir);
   }
   pthread_cond_destroy(&self->unpacked);
   pthread_mutex_destroy(&self->lock);
@@ -163,11 +162,11 @@ static cached_environment *add(environment_cache *self, const struct stat *archi
   cached_environment *entry = calloc(1, sizeof *entry);
   if (entry == NULL)
     return NULL;
-  if (asprintf(&entry->folder, "%s/%llu", self->base, (unsigned long long)++self->number) < 0) {
+  if (asprintf(&entry->dir, "%s/%llu", self->base, (unsigned long long)++self->number) < 0) {
     free(entry);
     return NULL;
   }
-  entry->name = strrchr(entry->folder, '/') + 1;
+  entry->name = strrchr(entry->dir, '/') + 1;
   entry->archive = *archive;
   entry->unpacking = true;
   entry->next = self->first;
@@ -185,9 +184,9 @@ static void drop(environment_cache *self, cached_environment *entry)
     link = &(*link)->next;
   *link = entry->next;
   pthread_mutex_unlock(&self->lock);
-  if (!folder_remove(self->base_folder, entry->name))
-    BACKEND_LOG_WARN("cannot remove all of the Python environment in '%s'", entry->folder);
-  free(entry->folder);
+  if (!dir_remove(self->base_dir, entry->name))
+    BACKEND_LOG_WARN("cannot remove all of the Python environment in '%s'", entry->dir);
+  free(entry->dir);
   free(entry);
   pthread_mutex_lock(&self->lock);
 }
@@ -195,16 +194,16 @@ static void drop(environment_cache *self, cached_environment *entry)
 static TRITONSERVER_Error *unpack(const environment_cache *self, const cached_environment *entry,
                                   int file, const char *path)
 {
-  BACKEND_LOG_VERBOSE("unpacking Python environment '%s' into '%s'", path, entry->folder);
-  if (mkdirat(self->base_folder, entry->name, 0700) != 0)
-    return backend_error(TRITONSERVER_ERROR_UNAVAILABLE, "cannot make '%s': %s", entry->folder,
+  BACKEND_LOG_VERBOSE("unpacking Python environment '%s' into '%s'", path, entry->dir);
+  if (mkdirat(self->base_dir, entry->name, 0700) != 0)
+    return backend_error(TRITONSERVER_ERROR_UNAVAILABLE, "cannot make '%s': %s", entry->dir,
                          strerror(errno));
-  int folder = openat(self->base_folder, entry->name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (folder < 0)
-    return backend_error(TRITONSERVER_ERROR_UNAVAILABLE, "cannot open '%s': %s", entry->folder,
+  int dir = openat(self->base_dir, entry->name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (dir < 0)
+    return backend_error(TRITONSERVER_ERROR_UNAVAILABLE, "cannot open '%s': %s", entry->dir,
                          strerror(errno));
-  TRITONSERVER_Error *error = unpack_archive(file, path, folder, &self->limits);
-  close(folder);
+  TRITONSERVER_Error *error = unpack_archive(file, path, dir, &self->limits);
+  close(dir);
   return error;
 }
 
@@ -260,9 +259,9 @@ TRITONSERVER_Error *environment_cache_take(environment_cache *self, const char *
   return error;
 }
 
-const char *cached_environment_folder(const cached_environment *self)
+const char *cached_environment_dir(const cached_environment *self)
 {
-  return self->folder;
+  return self->dir;
 }
 
 void environment_cache_release(environment_cache *self, cached_environment *use)

@@ -72,7 +72,7 @@ static char *initialize_arguments(const python_model *model, TRITONSERVER_Instan
   json_t *arguments = json_pack(
       "{ss ss so ss so ss}", "model_config", model->config_text, "model_instance_kind",
       TRITONSERVER_InstanceGroupKindString(kind), "model_instance_device_id",
-      json_sprintf("%d", (int)device), "model_repository", model->folder, "model_version",
+      json_sprintf("%d", (int)device), "model_repository", model->dir, "model_version",
       json_sprintf("%llu", (unsigned long long)model->version), "model_name", model->name);
   char *text = arguments == NULL ? NULL : json_dumps(arguments, JSON_COMPACT);
   json_decref(arguments);

@@ -136,28 +136,28 @@ static TRITONSERVER_Error *read_settings(python_backend *self, json_t *settings)
 
 // ---- places
 
-// The folder of this library, whichever backend it was loaded for.
-static TRITONSERVER_Error *find_folder(python_backend *self)
+// The directory of this library, whichever backend it was loaded for.
+static TRITONSERVER_Error *find_dir(python_backend *self)
 {
   static const char here;
   Dl_info library;
   char *path = dladdr(&here, &library) == 0 ? NULL : realpath(library.dli_fname, NULL);
   if (path == NULL)
-    return backend_error(TRITONSERVER_ERROR_INTERNAL, "cannot find the Python backend's folder");
+    return backend_error(TRITONSERVER_ERROR_INTERNAL, "cannot find the Python backend's directory");
   *strrchr(path, '/') = '\0';
-  self->folder = path;
+  self->dir = path;
   return NULL;
 }
 
-// A backend written in Python is this library with another folder, in which there is a model.py.
-static TRITONSERVER_Error *find_model_folder(python_backend *self, TRITONBACKEND_Backend *backend)
+// A backend written in Python is this library with another directory, in which there is a model.py.
+static TRITONSERVER_Error *find_model_dir(python_backend *self, TRITONBACKEND_Backend *backend)
 {
   TRITONBACKEND_ArtifactType type;
   const char *location;
   BACKEND_RETURN_IF_ERROR(TRITONBACKEND_BackendArtifacts(backend, &type, &location));
   char *resolved = realpath(location, NULL);
-  if (resolved != NULL && strcmp(resolved, self->folder) != 0) {
-    self->model_folder = resolved;
+  if (resolved != NULL && strcmp(resolved, self->dir) != 0) {
+    self->model_dir = resolved;
     return NULL;
   }
   free(resolved);
@@ -171,8 +171,8 @@ static TRITONSERVER_Error *set_up(python_backend *self, TRITONBACKEND_Backend *b
   self->name = strdup(name);
   if (self->name == NULL)
     return backend_error_no_memory("the backend");
-  BACKEND_RETURN_IF_ERROR(find_folder(self));
-  BACKEND_RETURN_IF_ERROR(find_model_folder(self, backend));
+  BACKEND_RETURN_IF_ERROR(find_dir(self));
+  BACKEND_RETURN_IF_ERROR(find_model_dir(self, backend));
   json_t *settings;
   BACKEND_RETURN_IF_ERROR(backend_settings(backend, &settings));
   TRITONSERVER_Error *error = read_settings(self, settings);
@@ -206,8 +206,8 @@ void python_backend_free(python_backend *self)
   environment_cache_free(self->environments);
   worker_sandbox_fini(&self->sandbox);
   free(self->interpreter);
-  free(self->model_folder);
-  free(self->folder);
+  free(self->model_dir);
+  free(self->dir);
   free(self->name);
   free(self);
 }

@@ -11,9 +11,9 @@
 #include "triton/core/tritonbackend.h"
 
 typedef struct python_backend {
-  char *name;            // "python", or that of a backend whose model.py is in `model_folder`
-  char *folder;          // where this library is, and worker/ beside it
-  char *model_folder;    // of a backend that is written in Python; NULL: the model has its model.py
+  char *name;            // "python", or that of a backend whose model.py is in `model_dir`
+  char *dir;             // where this library is, and worker/ beside it
+  char *model_dir;       // of a backend that is written in Python; NULL: the model has its model.py
   char *interpreter;     // setting python-executable, NULL when not given
   int64_t timeout_s;     // setting stub-timeout-seconds
   int64_t hand_ahead_us; // setting hand-ahead-us

@@ -44,12 +44,12 @@ static TRITONSERVER_Error *check_file(const python_model *self)
 }
 
 // As the operator named it: the last part is the model's name, also where that is a link.
-static char *absolute(const char *folder)
+static char *absolute(const char *dir)
 {
-  char *result = NULL, *current = folder[0] == '/' ? NULL : getcwd(NULL, 0);
-  if (folder[0] == '/')
-    return strdup(folder);
-  if (current != NULL && asprintf(&result, "%s/%s", current, folder) < 0)
+  char *result = NULL, *current = dir[0] == '/' ? NULL : getcwd(NULL, 0);
+  if (dir[0] == '/')
+    return strdup(dir);
+  if (current != NULL && asprintf(&result, "%s/%s", current, dir) < 0)
     result = NULL;
   free(current);
   return result;
@@ -58,23 +58,23 @@ static char *absolute(const char *folder)
 static TRITONSERVER_Error *find_files(python_model *self)
 {
   TRITONBACKEND_ArtifactType type;
-  const char *folder;
-  BACKEND_RETURN_IF_ERROR(TRITONBACKEND_ModelRepository(self->server_model, &type, &folder));
+  const char *dir;
+  BACKEND_RETURN_IF_ERROR(TRITONBACKEND_ModelRepository(self->server_model, &type, &dir));
   if (type != TRITONBACKEND_ARTIFACT_FILESYSTEM)
     return backend_error(TRITONSERVER_ERROR_UNSUPPORTED, "unsupported artifact type for model '%s'",
                          self->name);
-  self->folder = absolute(folder);
-  if (self->folder == NULL || asprintf(&self->path, "%s/%llu/%s", self->folder,
-                                       (unsigned long long)self->version, file_name(self)) < 0)
-    return backend_error(TRITONSERVER_ERROR_INTERNAL, "cannot find the folder of model '%s'",
+  self->dir = absolute(dir);
+  if (self->dir == NULL || asprintf(&self->path, "%s/%llu/%s", self->dir,
+                                    (unsigned long long)self->version, file_name(self)) < 0)
+    return backend_error(TRITONSERVER_ERROR_INTERNAL, "cannot find the directory of model '%s'",
                          self->name);
-  return self->backend->model_folder != NULL ? NULL : check_file(self);
+  return self->backend->model_dir != NULL ? NULL : check_file(self);
 }
 
 // The name by which the file is imported: without ".py", below the version's package.
 static json_t *module_name(const python_model *self)
 {
-  if (self->backend->model_folder != NULL)
+  if (self->backend->model_dir != NULL)
     return json_string("model");
   const char *file = file_name(self);
   return json_sprintf("%llu.%.*s", (unsigned long long)self->version, (int)(strlen(file) - 3),
@@ -83,20 +83,20 @@ static json_t *module_name(const python_model *self)
 
 static json_t *search_path(const python_model *self)
 {
-  const char *backend = self->backend->folder;
-  if (self->backend->model_folder != NULL)
-    return json_pack("[ss]", self->backend->model_folder, backend);
+  const char *backend = self->backend->dir;
+  if (self->backend->model_dir != NULL)
+    return json_pack("[ss]", self->backend->model_dir, backend);
   const char *slash = strrchr(self->path, '/');
-  return json_pack("[s%ss]", self->path, (size_t)(slash - self->path), self->folder, backend);
+  return json_pack("[s%ss]", self->path, (size_t)(slash - self->path), self->dir, backend);
 }
 
 char *python_model_load_text(const python_model *self, const char *instance_name)
 {
-  const char *folder = self->backend->model_folder;
-  json_t *file = folder == NULL ? json_string(self->path) : json_sprintf("%s/model.py", folder);
+  const char *dir = self->backend->model_dir;
+  json_t *file = dir == NULL ? json_string(self->path) : json_sprintf("%s/model.py", dir);
   json_t *load = json_pack("{ss so ss ss so so so}", "model_name", self->name, "model_version",
                            json_sprintf("%llu", (unsigned long long)self->version), "instance_name",
-                           instance_name, "model_path", self->folder, "model_file", file, "module",
+                           instance_name, "model_path", self->dir, "model_file", file, "module",
                            module_name(self), "search", search_path(self));
   char *text = load == NULL ? NULL : json_dumps(load, JSON_COMPACT);
   json_decref(load);
@@ -187,12 +187,12 @@ static TRITONSERVER_Error *complete(python_model *self)
 static TRITONSERVER_Error *find_python(python_model *self)
 {
   const python_backend *backend = self->backend;
-  const worker_places places = {.backend = backend->folder,
-                                .backend_model = backend->model_folder,
-                                .model = self->folder,
+  const worker_places places = {.backend = backend->dir,
+                                .backend_model = backend->model_dir,
+                                .model = self->dir,
                                 .model_file = self->path};
-  BACKEND_RETURN_IF_ERROR(python_environment_init(
-      &self->python, backend->environments, backend->interpreter, self->config, self->folder));
+  BACKEND_RETURN_IF_ERROR(python_environment_init(&self->python, backend->environments,
+                                                  backend->interpreter, self->config, self->dir));
   self->thread_count = backend_cpu_count() / instance_count(self->config);
   self->environment =
       worker_environment_new(&self->python, self->thread_count, backend->sandbox.strict);
@@ -269,7 +269,7 @@ void python_model_free(python_model *self)
   free(self->outputs);
   python_environment_fini(&self->python);
   free(self->path);
-  free(self->folder);
+  free(self->dir);
   free(self->name);
   pthread_mutex_destroy(&self->lock);
   free(self);

@@ -17,8 +17,8 @@ typedef struct python_model {
   TRITONSERVER_Server *server;
   char *name;
   uint64_t version;
-  char *folder; // the model's, with its versions
-  char *path;   // folder/version/model.py, whether it is run or the backend's own
+  char *dir;  // the model's, with its versions
+  char *path; // directory/version/model.py, whether it is run or the backend's own
   python_environment python;
   char **command;     // starts a worker
   char **environment; // of its workers

@@ -2,7 +2,7 @@
 #include "unpack.h"
 
 #include "backend_error.h"
-#include "folder.h"
+#include "dir.h"
 
 #include <archive.h>
 #include <archive_entry.h>
@@ -27,7 +27,7 @@ static const char INTERPRETER[] = "bin/python"; // how its name begins
 typedef struct unpacking {
   struct archive *archive;
   const char *path;
-  int folder;
+  int dir;
   const unpack_limits *limits;
   uint64_t bytes, entries;
   char **links; // names of symbolic links
@@ -49,8 +49,8 @@ static TRITONSERVER_Error *unreadable(const unpacking *self)
 
 // ---- names
 
-// "./a//b/" becomes "a/b"; "" is the folder itself. NULL for what is absolute, has "..", or is too
-// long or deep. The kernel would refuse the first two anyway, but not say which it is.
+// "./a//b/" becomes "a/b"; "" is the directory itself. NULL for what is absolute, has "..", or is
+// too long or deep. The kernel would refuse the first two anyway, but not say which it is.
 static const char *clean_name(const char *name, char *clean)
 {
   size_t length = 0;
@@ -62,7 +62,7 @@ static const char *clean_name(const char *name, char *clean)
     if (part == 2 && strncmp(at, "..", 2) == 0)
       return NULL;
     if (part != 0 && !(part == 1 && *at == '.')) {
-      if (length + part + 2 > PATH_MAX || part > NAME_MAX || ++depth > FOLDER_MOST_DEEP)
+      if (length + part + 2 > PATH_MAX || part > NAME_MAX || ++depth > MAX_DIR_DEPTH)
         return NULL;
       if (length != 0)
         clean[length++] = '/';
@@ -163,8 +163,8 @@ static TRITONSERVER_Error *make_file(unpacking *self, const char *name, struct a
   struct timespec times[2] = {
       {.tv_nsec = UTIME_OMIT},
       {.tv_sec = archive_entry_mtime(entry), .tv_nsec = archive_entry_mtime_nsec(entry)}};
-  folder_remove_file(self->folder, name); // the later of two entries counts
-  int file = folder_open(self->folder, name, O_WRONLY | O_CREAT | O_EXCL, mode);
+  dir_remove_file(self->dir, name); // the later of two entries counts
+  int file = dir_open(self->dir, name, O_WRONLY | O_CREAT | O_EXCL, mode);
   if (file < 0)
     return refuse(self, name, strerror(errno));
   TRITONSERVER_Error *error = write_content(self, name, file);
@@ -194,8 +194,8 @@ static TRITONSERVER_Error *make_symbolic_link(unpacking *self, const char *name,
     return refuse(self, name, LEADS_OUT);
   if (!remember_link(self, name))
     return backend_error_no_memory("an archive");
-  folder_remove_file(self->folder, name);
-  return folder_link_to(self->folder, name, target) ? NULL : refuse(self, name, strerror(errno));
+  dir_remove_file(self->dir, name);
+  return dir_link_to(self->dir, name, target) ? NULL : refuse(self, name, strerror(errno));
 }
 
 static TRITONSERVER_Error *make_hard_link(const unpacking *self, const char *name,
@@ -206,8 +206,8 @@ static TRITONSERVER_Error *make_hard_link(const unpacking *self, const char *nam
     return refuse(self, name, LEADS_OUT);
   if (strcmp(clean, name) == 0)
     return NULL;
-  folder_remove_file(self->folder, name);
-  return folder_share_file(self->folder, clean, name) ? NULL : refuse(self, name, strerror(errno));
+  dir_remove_file(self->dir, name);
+  return dir_share_file(self->dir, clean, name) ? NULL : refuse(self, name, strerror(errno));
 }
 
 static TRITONSERVER_Error *make_entry(unpacking *self, struct archive_entry *entry)
@@ -224,13 +224,13 @@ static TRITONSERVER_Error *make_entry(unpacking *self, struct archive_entry *ent
     return make_hard_link(self, name, archive_entry_hardlink(entry));
   mode_t type = archive_entry_filetype(entry);
   if (type == S_IFDIR)
-    return folder_make(self->folder, name) ? NULL : refuse(self, name, strerror(errno));
+    return dir_make(self->dir, name) ? NULL : refuse(self, name, strerror(errno));
   if (*name == '\0')
-    return refuse(self, ".", "it is no folder");
+    return refuse(self, ".", "it is no directory");
   if (type == S_IFLNK)
     return make_symbolic_link(self, name, archive_entry_symlink(entry));
   if (type != S_IFREG)
-    return refuse(self, name, "it is neither a file, a folder nor a link");
+    return refuse(self, name, "it is neither a file, a directory nor a link");
   if ((archive_entry_mode(entry) & SET_ID) != 0)
     return refuse(self, name, "it is setuid or setgid");
   return make_file(self, name, entry);
@@ -255,16 +255,14 @@ static TRITONSERVER_Error *make_entries(unpacking *self)
 static TRITONSERVER_Error *check_links(const unpacking *self)
 {
   for (size_t i = 0; i < self->link_count; i++)
-    if (!is_interpreter(self->links[i]) && !folder_resolves(self->folder, self->links[i]))
+    if (!is_interpreter(self->links[i]) && !dir_resolves(self->dir, self->links[i]))
       return refuse(self, self->links[i], LEADS_OUT);
   return NULL;
 }
 
-TRITONSERVER_Error *unpack_archive(int file, const char *path, int folder,
-                                   const unpack_limits *limits)
+TRITONSERVER_Error *unpack_archive(int file, const char *path, int dir, const unpack_limits *limits)
 {
-  unpacking self = {
-      .archive = archive_read_new(), .path = path, .folder = folder, .limits = limits};
+  unpacking self = {.archive = archive_read_new(), .path = path, .dir = dir, .limits = limits};
   if (self.archive == NULL)
     return backend_error_no_memory("an archive");
   archive_read_support_filter_gzip(self.archive);

@@ -110,13 +110,13 @@ static bool is_passed(const char *variable, const python_environment *python, bo
 // ---- values
 
 // "NAME=first:rest", without the colon when there is no rest.
-static char *path_variable(const char *name, const char *folder, const char *below)
+static char *path_variable(const char *name, const char *dir, const char *below)
 {
   const char *rest = getenv(name);
   char *variable;
   bool more = rest != NULL && *rest != '\0';
   int length =
-      asprintf(&variable, "%s=%s/%s%s%s", name, folder, below, more ? ":" : "", more ? rest : "");
+      asprintf(&variable, "%s=%s/%s%s%s", name, dir, below, more ? ":" : "", more ? rest : "");
   return length < 0 ? NULL : variable;
 }
 
@@ -133,10 +133,10 @@ static bool add_python_variables(const python_environment *python, char **to, si
     return true;
   bool virtual = python->kind == ENVIRONMENT_VIRTUAL;
   size_t from = *count;
-  to[(*count)++] = path_variable("PATH", python->folder, "bin");
-  to[(*count)++] = variable_of(virtual ? "VIRTUAL_ENV" : "CONDA_PREFIX", python->folder);
+  to[(*count)++] = path_variable("PATH", python->dir, "bin");
+  to[(*count)++] = variable_of(virtual ? "VIRTUAL_ENV" : "CONDA_PREFIX", python->dir);
   if (!virtual)
-    to[(*count)++] = path_variable("LD_LIBRARY_PATH", python->folder, "lib");
+    to[(*count)++] = path_variable("LD_LIBRARY_PATH", python->dir, "lib");
   for (size_t i = from; i < *count; i++)
     if (to[i] == NULL) {
       *count = i;

@@ -23,7 +23,7 @@ static const char *advice(int number)
     return " (it belongs beside the backend's library)";
   case EACCES:
     return " (the server's user must be permitted to execute it: see its rights, those of the "
-           "folders above it, and whether they are mounted noexec)";
+           "directories above it, and whether they are mounted noexec)";
   case EAGAIN:
     return " (no more processes are permitted: see 'ulimit -u' and the control group's pids.max)";
   case EMFILE:

@@ -156,8 +156,8 @@ static void add_readable(arguments *self, const char *path)
   free(resolved);
 }
 
-// The folder in which the file is, links resolved: its neighbours are read too.
-static void add_folder_of(arguments *self, const char *path)
+// The directory in which the file is, links resolved: its neighbours are read too.
+static void add_dir_of(arguments *self, const char *path)
 {
   char *resolved = realpath(path, NULL);
   char *slash = resolved == NULL ? NULL : strrchr(resolved, '/');
@@ -168,13 +168,13 @@ static void add_folder_of(arguments *self, const char *path)
   free(resolved);
 }
 
-// The folder in which the file's name is: where that is a link, its neighbours are here.
-static void add_version_folder(arguments *self, const char *path)
+// The directory in which the file's name is: where that is a link, its neighbours are here.
+static void add_version_dir(arguments *self, const char *path)
 {
-  char *folder = strndup(path, (size_t)(strrchr(path, '/') - path));
-  if (folder != NULL)
-    add_readable(self, folder);
-  free(folder);
+  char *dir = strndup(path, (size_t)(strrchr(path, '/') - path));
+  if (dir != NULL)
+    add_readable(self, dir);
+  free(dir);
 }
 
 // An interpreter PREFIX/bin/python3 has its library in PREFIX/lib.
@@ -219,16 +219,16 @@ static void add_strict(arguments *self, const worker_sandbox *sandbox, const wor
   char *main_file;
   add(self, "--scratch=%" PRId64, sandbox->scratch_bytes);
   add_interpreter(self, python->interpreter);
-  if (python->folder != NULL)
-    add_readable(self, python->folder);
+  if (python->dir != NULL)
+    add_readable(self, python->dir);
   add_readable(self, places->model);
-  add_version_folder(self, places->model_file);
-  add_folder_of(self, places->model_file);
+  add_version_dir(self, places->model_file);
+  add_dir_of(self, places->model_file);
   if (places->backend_model != NULL)
     add_readable(self, places->backend_model);
   add(self, "--read=%s/worker", places->backend);
   if (asprintf(&main_file, "%s/worker/__main__.py", places->backend) >= 0) {
-    add_folder_of(self, main_file); // in a build folder it is a link
+    add_dir_of(self, main_file); // in a build directory it is a link
     free(main_file);
   }
   add_list(self, sandbox->read_paths);

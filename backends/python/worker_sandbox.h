@@ -20,7 +20,7 @@ TRITONSERVER_Error *worker_sandbox_init(worker_sandbox *self, const json_t *sett
 void worker_sandbox_fini(worker_sandbox *self); // all zero: nothing
 bool worker_sandbox_has_setting(const char *key);
 
-// What a worker is made of: folders, but for the model's file.
+// What a worker is made of: directories, but for the model's file.
 typedef struct worker_places {
   const char *backend;       // the launcher and worker/
   const char *backend_model; // of a backend that is written in Python, or NULL

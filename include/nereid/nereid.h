@@ -74,14 +74,13 @@ struct TRITONBACKEND_Response;
 TRITONSERVER_DECLSPEC TRITONSERVER_Error *
 NEREID_ResponseUnconfiguredOutput(struct TRITONBACKEND_Response *response, const char *name);
 
-// Opens the regular file or the folder `path` below the model's folder ("1/model.onnx") for
+// Opens the regular file or the directory `path` below the model's directory ("1/model.onnx") for
 // reading: links on the way are followed as far as the operator lets them be, and files that came
 // with a request have none. The caller closes *descriptor. Errors: NOT_FOUND when it is absent,
 // INVALID_ARG when it leads elsewhere or is of the wrong kind. From TRITONBACKEND_ModelInitialize
 // on, any thread.
-TRITONSERVER_DECLSPEC TRITONSERVER_Error *NEREID_ModelOpen(struct TRITONBACKEND_Model *model,
-                                                           const char *path, bool is_folder,
-                                                           int *descriptor);
+TRITONSERVER_DECLSPEC TRITONSERVER_Error *
+NEREID_ModelOpen(struct TRITONBACKEND_Model *model, const char *path, bool is_dir, int *descriptor);
 
 #ifdef __cplusplus
 }

@@ -62,7 +62,7 @@ TRITONSERVER_Error *TRITONBACKEND_BackendArtifacts(TRITONBACKEND_Backend *b,
                                                    const char **location)
 {
   *artifact_type = TRITONBACKEND_ARTIFACT_FILESYSTEM;
-  *location = backend_of(b)->folder;
+  *location = backend_of(b)->dir;
   return NULL;
 }
 
@@ -128,14 +128,14 @@ TRITONSERVER_Error *TRITONBACKEND_ModelRepository(TRITONBACKEND_Model *m,
                                                   const char **location)
 {
   *artifact_type = TRITONBACKEND_ARTIFACT_FILESYSTEM;
-  *location = model_of(m)->folder;
+  *location = model_of(m)->dir;
   return NULL;
 }
 
-TRITONSERVER_Error *NEREID_ModelOpen(TRITONBACKEND_Model *m, const char *path, bool is_folder,
+TRITONSERVER_Error *NEREID_ModelOpen(TRITONBACKEND_Model *m, const char *path, bool is_dir,
                                      int *descriptor)
 {
-  return error_to_abi(model_open(model_of(m), path, is_folder, descriptor));
+  return error_to_abi(model_open(model_of(m), path, is_dir, descriptor));
 }
 
 static error *check_config_version(uint32_t version)

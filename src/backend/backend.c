@@ -29,7 +29,7 @@ static void free_backend(backend *b)
   message_free(b->config);
   free(b->name);
   free(b->library);
-  free(b->folder);
+  free(b->dir);
   free(b);
 }
 
@@ -151,8 +151,8 @@ static error *load_backend(const backend_place *place, const char *config_json, 
   if (e == NULL) {
     b->name = strdup(place->name);
     b->library = strdup(place->library);
-    b->folder = strdup(place->folder);
-    if (b->name == NULL || b->library == NULL || b->folder == NULL)
+    b->dir = strdup(place->dir);
+    if (b->name == NULL || b->library == NULL || b->dir == NULL)
       e = error_no_memory();
   }
   if (e == NULL)

@@ -45,7 +45,7 @@ typedef struct backend_attribute {
 typedef struct backend {
   char *name;
   char *library;   // path of the .so
-  char *folder;    // of its files, as the operator named it: TRITONBACKEND_BackendArtifacts
+  char *dir;       // of its files, as the operator named it: TRITONBACKEND_BackendArtifacts
   message *config; // {"cmdline": {…}}
   void *handle;    // of dlopen
   void *state;     // the backend's own
@@ -65,7 +65,7 @@ typedef struct backend_registry {
 typedef struct backend_place {
   const char *name;
   const char *library; // path of the .so
-  const char *folder;  // see backend.folder
+  const char *dir;     // see backend.directory
   const char *key;     // the file that makes it the backend that it is: the library or a model.py
 } backend_place;
 

@@ -1,5 +1,5 @@
-// A walk through a folder; see file_stamp.h. A folder is entered by one of the links that lead to
-// it and not by the others, so links in a circle come to an end.
+// A walk through a directory; see file_stamp.h. A directory is entered by one of the links that
+// lead to it and not by the others, so links in a circle come to an end.
 #include "base/file_stamp.h"
 
 #include "base/cleanup.h"
@@ -8,15 +8,15 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
-#define DEPTH_MOST   32      // folders below a model; deeper ones do not count as changes
+#define DEPTH_MOST   32      // directories below a model; deeper ones do not count as changes
 #define ENTRIES_MOST 1000000 // of one walk; further ones do not count either
 #define LINKS_TOLD   8       // of one walk; how many more there are is told in one line
 
 typedef struct walk {
-  const char *folder;
+  const char *dir;
   error **refused;
   file_stamp stamp;
-  uint64_t *entered; // identities of folders that links lead to
+  uint64_t *entered; // identities of directories that links lead to
   size_t entered_count;
   size_t entries;
   size_t unfollowed; // links
@@ -34,7 +34,7 @@ bool file_stamp_is_newer(file_stamp now, file_stamp before)
   return now.newest_ns > before.newest_ns || now.targets != before.targets;
 }
 
-// Puts the folder among those entered; *fresh is false when it was there.
+// Puts the directory among those entered; *fresh is false when it was there.
 static error *enter(walk *w, uint64_t identity, bool *fresh)
 {
   *fresh = false;
@@ -57,14 +57,14 @@ static void tell_of_link(walk *w, const file_root *root, const char *name)
   if (e == NULL || error_get_code(e) == ERROR_NOT_FOUND)
     return;
   if (++w->unfollowed <= LINKS_TOLD)
-    log_warning("a link in '%s' is not followed: %s", w->folder, error_message(e));
+    log_warning("a link in '%s' is not followed: %s", w->dir, error_message(e));
   if (*w->refused == NULL) {
     *w->refused = e;
     e = NULL;
   }
 }
 
-static error *walk_folder(walk *w, const file_root *root, const char *name, int depth);
+static error *walk_dir(walk *w, const file_root *root, const char *name, int depth);
 
 static error *walk_entry(walk *w, const file_root *root, const char *name, int depth,
                          file_kind *kind)
@@ -75,7 +75,7 @@ static error *walk_entry(walk *w, const file_root *root, const char *name, int d
   *kind = entry.kind;
   if (++w->entries > ENTRIES_MOST) {
     if (w->entries == ENTRIES_MOST + 1)
-      log_warning("'%s' has more than %d files: changes of further ones are not seen", w->folder,
+      log_warning("'%s' has more than %d files: changes of further ones are not seen", w->dir,
                   ENTRIES_MOST);
     return NULL;
   }
@@ -84,35 +84,35 @@ static error *walk_entry(walk *w, const file_root *root, const char *name, int d
   file_stamp_add(&w->stamp, (file_stamp){entry.change_ns, entry.is_link ? entry.identity : 0});
   if (enters && entry.is_link && entry.kind == FILE_FOLDER)
     RETURN_IF_ERROR(enter(w, entry.identity, &enters));
-  return enters && entry.kind == FILE_FOLDER ? walk_folder(w, root, name, depth) : NULL;
+  return enters && entry.kind == FILE_FOLDER ? walk_dir(w, root, name, depth) : NULL;
 }
 
-static error *walk_folder(walk *w, const file_root *root, const char *name, int depth)
+static error *walk_dir(walk *w, const file_root *root, const char *name, int depth)
 {
-  AUTO_ROOT file_root folder = FILE_ROOT_CLOSED;
+  AUTO_ROOT file_root dir = FILE_ROOT_CLOSED;
   string_list names = {0};
   file_kind kind;
-  RETURN_IF_ERROR(files_enter(root, name, &folder));
-  if (folder.descriptor < 0) // it may not be read, or it went
+  RETURN_IF_ERROR(files_enter(root, name, &dir));
+  if (dir.descriptor < 0) // it may not be read, or it went
     return NULL;
-  error *e = files_list(&folder, ".", &names);
+  error *e = files_list(&dir, ".", &names);
   for (size_t i = 0; e == NULL && i < names.count; i++)
-    e = walk_entry(w, &folder, names.items[i], depth - 1, &kind);
+    e = walk_entry(w, &dir, names.items[i], depth - 1, &kind);
   string_list_fini(&names);
   return e;
 }
 
-error *file_stamp_take(const file_root *root, const char *name, const char *folder, file_kind *kind,
+error *file_stamp_take(const file_root *root, const char *name, const char *dir, file_kind *kind,
                        file_stamp *stamp, error **refused)
 {
-  walk w = {.folder = folder, .refused = refused};
+  walk w = {.dir = dir, .refused = refused};
   file_entry itself;
   *stamp = (file_stamp){0};
   RETURN_IF_ERROR(files_look(root, name, &itself)); // another one of this name may be older
   w.stamp.targets = itself.identity;
   error *e = walk_entry(&w, root, name, DEPTH_MOST, kind);
   if (w.unfollowed > LINKS_TOLD)
-    log_warning("%zu more links in '%s' are not followed", w.unfollowed - LINKS_TOLD, folder);
+    log_warning("%zu more links in '%s' are not followed", w.unfollowed - LINKS_TOLD, dir);
   *stamp = w.stamp;
   free(w.entered);
   return e;

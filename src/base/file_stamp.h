@@ -1,5 +1,5 @@
-// Whether a file or a folder with all that is in it has changed, seen through links. On the threads
-// that load models; keeps no state.
+// Whether a file or a directory with all that is in it has changed, seen through links. On the
+// threads that load models; keeps no state.
 #ifndef NEREID_BASE_FILE_STAMP_H
 #define NEREID_BASE_FILE_STAMP_H
 
@@ -7,13 +7,13 @@
 
 typedef struct file_stamp {
   uint64_t newest_ns; // of all changes of contents and of entries, since 1970
-  uint64_t targets;   // which file or folder it is, and which ones the links in it lead to
+  uint64_t targets;   // which file or directory it is, and which ones the links in it lead to
 } file_stamp;
 
-// The stamp of the entry `name` of `root` and, for a folder, of all below it. What is absent does
-// not count. Links that are not followed are logged as parts of `folder`; the reason of the first
-// is kept in *refused, unless there is one. It is the caller's, also after an error.
-error *file_stamp_take(const file_root *root, const char *name, const char *folder, file_kind *kind,
+// The stamp of the entry `name` of `root` and, for a directory, of all below it. What is absent
+// does not count. Links that are not followed are logged as parts of `directory`; the reason of the
+// first is kept in *refused, unless there is one. It is the caller's, also after an error.
+error *file_stamp_take(const file_root *root, const char *name, const char *dir, file_kind *kind,
                        file_stamp *stamp, error **refused);
 
 // Makes `sum` the stamp of what it was of and of what `other` is of.

@@ -22,7 +22,7 @@ const file_policy file_policy_no_links = {.links = FILE_LINKS_NONE};
 
 // ---- opening ----
 
-static int open_resolved(int folder, const char *path, int flags, uint64_t resolve)
+static int open_resolved(int dir, const char *path, int flags, uint64_t resolve)
 {
   if ((flags & O_PATH) == 0) // the kernel refuses these two beside O_PATH
     flags |= O_NOCTTY | O_NONBLOCK;
@@ -32,7 +32,7 @@ static int open_resolved(int folder, const char *path, int flags, uint64_t resol
   };
   long result;
   do {
-    result = syscall(SYS_openat2, folder, path, &how, sizeof(how));
+    result = syscall(SYS_openat2, dir, path, &how, sizeof(how));
   } while (result < 0 && (errno == EINTR || errno == EAGAIN));
   return (int)result;
 }
@@ -75,7 +75,7 @@ static int open_below_roots(const string_list *roots, const char *path, int flag
   return -1;
 }
 
-// What left the folder may be below one of the roots.
+// What left the directory may be below one of the roots.
 static int open_elsewhere(const file_root *root, const char *relative, int flags)
 {
   char *path AUTO_FREE = NULL;
@@ -147,7 +147,7 @@ static error_code code_of(int reason)
 static const char *words_of(int reason)
 {
   return reason == ENOENT || reason == ENOTDIR ? "does not exist"
-         : reason == EXDEV                     ? "leads out of its folder"
+         : reason == EXDEV                     ? "leads out of its directory"
                                                : NULL;
 }
 
@@ -192,7 +192,7 @@ error *files_open_root(const char *path, const file_policy *policy, file_root *r
 {
   *root = (file_root){open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC), policy};
   if (root->descriptor < 0)
-    return error_new(code_of(errno), "failed to open folder '%s': %s", path, strerror(errno));
+    return error_new(code_of(errno), "failed to open directory '%s': %s", path, strerror(errno));
   return NULL;
 }
 
@@ -298,10 +298,10 @@ error *files_check_link(const file_root *root, const char *name)
 static error *wrong_kind(const char *relative, file_kind kind)
 {
   return error_new(ERROR_INVALID_ARG, "'%s' is not a %s", relative,
-                   kind == FILE_FOLDER ? "folder" : "regular file");
+                   kind == FILE_FOLDER ? "directory" : "regular file");
 }
 
-static error *open_folder(const file_root *root, const char *relative, int *descriptor)
+static error *open_dir(const file_root *root, const char *relative, int *descriptor)
 {
   file_entry entry;
   *descriptor = open_path(root, relative, O_RDONLY | O_DIRECTORY);
@@ -331,21 +331,20 @@ static error *open_regular(const file_root *root, const char *relative, int *des
 
 error *files_open(const file_root *root, const char *relative, file_kind kind, int *descriptor)
 {
-  return kind == FILE_FOLDER ? open_folder(root, relative, descriptor)
+  return kind == FILE_FOLDER ? open_dir(root, relative, descriptor)
                              : open_regular(root, relative, descriptor);
 }
 
-error *files_open_folder(const file_root *root, const char *relative, file_root *folder)
+error *files_open_dir(const file_root *root, const char *relative, file_root *dir)
 {
-  folder->policy = root->policy;
-  return open_folder(root, relative, &folder->descriptor);
+  dir->policy = root->policy;
+  return open_dir(root, relative, &dir->descriptor);
 }
 
-error *files_enter(const file_root *root, const char *relative, file_root *folder)
+error *files_enter(const file_root *root, const char *relative, file_root *dir)
 {
-  *folder = (file_root){open_path(root, relative, O_RDONLY | O_DIRECTORY), root->policy};
-  return folder->descriptor >= 0 || means_absent(errno) ? NULL
-                                                        : open_failure(root, relative, errno);
+  *dir = (file_root){open_path(root, relative, O_RDONLY | O_DIRECTORY), root->policy};
+  return dir->descriptor >= 0 || means_absent(errno) ? NULL : open_failure(root, relative, errno);
 }
 
 static error *read_all(int file, const char *name, size_t limit, buffer *content)
@@ -404,9 +403,9 @@ bool files_write(int descriptor, const void *data, size_t size)
   return files_write_most(descriptor, data, size) == size;
 }
 
-// A folder that is read; opendir() would ask the kernel three times more.
+// A directory that is read; opendir() would ask the kernel three times more.
 typedef struct listing {
-  int folder;
+  int dir;
   ssize_t size; // of the entries that the kernel gave
   ssize_t next; // where among them
   alignas(struct dirent64) char entries[4096];
@@ -418,7 +417,7 @@ static const char *next_name(listing *l)
   for (;;) {
     errno = 0;
     if (l->next >= l->size) {
-      l->size = getdents64(l->folder, l->entries, sizeof(l->entries));
+      l->size = getdents64(l->dir, l->entries, sizeof(l->entries));
       l->next = 0;
       if (l->size <= 0)
         return NULL;
@@ -434,7 +433,7 @@ error *files_list(const file_root *root, const char *relative, string_list *name
 {
   AUTO_CLOSE int opened = -1;
   RETURN_IF_ERROR(files_open(root, relative, FILE_FOLDER, &opened));
-  listing l = {.folder = opened};
+  listing l = {.dir = opened};
   const char *name;
   while ((name = next_name(&l)) != NULL)
     if (!string_list_add(names, name))

@@ -1,6 +1,6 @@
-// Files below a folder that the operator named. What a path may lead to is one policy, kept by the
-// kernel (openat2) and not by tests of strings; all descriptors are close-on-exec. A FIFO, socket
-// or device is looked at and never opened. Any thread.
+// Files below a directory that the operator named. What a path may lead to is one policy, kept by
+// the kernel (openat2) and not by tests of strings; all descriptors are close-on-exec. A FIFO,
+// socket or device is looked at and never opened. Any thread.
 #ifndef NEREID_BASE_FILES_H
 #define NEREID_BASE_FILES_H
 
@@ -12,11 +12,11 @@
 #include <stddef.h>
 #include <stdint.h>
 
-// Which links below a folder are followed. None leads through the kernel's own ones
+// Which links below a directory are followed. None leads through the kernel's own ones
 // (/proc/self/fd).
 typedef enum file_links {
   FILE_LINKS_ANYWHERE, // all: whoever wrote them is the operator
-  FILE_LINKS_KEPT,     // those that stay below the folder or lead below one of the roots
+  FILE_LINKS_KEPT,     // those that stay below the directory or lead below one of the roots
   FILE_LINKS_NONE,     // none: a stranger may have written them
 } file_links;
 
@@ -27,11 +27,11 @@ typedef struct file_policy {
 
 extern const file_policy file_policy_anywhere, file_policy_no_links;
 
-// Adds the folder at `path`, as it is found now. NOT_FOUND and others as files_open_root.
+// Adds the directory at `path`, as it is found now. NOT_FOUND and others as files_open_root.
 error *file_policy_add_root(file_policy *policy, const char *path);
 void file_policy_fini(file_policy *policy);
 
-// An open folder and what paths below it may do.
+// An open directory and what paths below it may do.
 typedef struct file_root {
   int descriptor;            // -1: not open
   const file_policy *policy; // borrowed
@@ -42,12 +42,12 @@ typedef struct file_root {
 void file_root_close(file_root *root); // may be closed already
 #define AUTO_ROOT __attribute__((cleanup(file_root_close)))
 
-// Opens the folder at `path`, which is the operator's own and may be anything. The caller closes
+// Opens the directory at `path`, which is the operator's own and may be anything. The caller closes
 // *root, also after an error.
 error *files_open_root(const char *path, const file_policy *policy, file_root *root);
 
 // True for a path that is not empty, not absolute and has no "..": by itself it leads nowhere but
-// below the folder that it is joined to. For names that come from clients.
+// below the directory that it is joined to. For names that come from clients.
 bool files_stays_below(const char *path);
 
 // What a look-up found; an expected outcome, not an error.
@@ -63,7 +63,7 @@ typedef struct file_entry {
   file_kind kind;
   bool is_link;       // the name itself, when the path is a single name
   uint64_t change_ns; // the last change of content or entry, the link's own too; since 1970
-  uint64_t identity;  // equal for the same file or folder, and hardly for others
+  uint64_t identity;  // equal for the same file or directory, and hardly for others
 } file_entry;
 
 // What is at `relative` below `root`. Paths that the policy forbids, that loop or may not be
@@ -80,17 +80,17 @@ bool files_exists(const file_root *root, const char *relative);
 // reason.
 error *files_check_link(const file_root *root, const char *name);
 
-// Opens a regular file or a folder below `root`; what was looked at is what is opened. Errors:
+// Opens a regular file or a directory below `root`; what was looked at is what is opened. Errors:
 // NOT_FOUND when absent, INVALID_ARG when the policy forbids the path or it is of the wrong kind,
 // UNAVAILABLE when memory or descriptors are short, INTERNAL for the rest. The caller closes
 // *descriptor.
 error *files_open(const file_root *root, const char *relative, file_kind kind, int *descriptor);
 
-// As files_open of a folder, for paths below it under the same policy. The caller closes *folder,
-// also after an error.
-error *files_open_folder(const file_root *root, const char *relative, file_root *folder);
-// The same, but what files_kind calls absent is no error: the folder is closed then.
-error *files_enter(const file_root *root, const char *relative, file_root *folder);
+// As files_open of a directory, for paths below it under the same policy. The caller closes
+// *directory, also after an error.
+error *files_open_dir(const file_root *root, const char *relative, file_root *dir);
+// The same, but what files_kind calls absent is no error: the directory is closed then.
+error *files_enter(const file_root *root, const char *relative, file_root *dir);
 
 // The path of what `descriptor` is, links resolved, for free().
 error *files_path_of(int descriptor, char **path);

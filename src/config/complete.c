@@ -110,11 +110,11 @@ error *config_normalize(Inference__ModelConfig *config)
 }
 
 error *config_set_defaults(Inference__ModelConfig *config, const char *model_name,
-                           const file_root *model_folder)
+                           const file_root *model_dir)
 {
   if (config->name[0] == '\0')
     RETURN_IF_ERROR(strings_set(&config->name, model_name));
-  RETURN_IF_ERROR(config_infer_backend(config, model_name, model_folder));
+  RETURN_IF_ERROR(config_infer_backend(config, model_name, model_dir));
   return config_normalize(config);
 }
 

@@ -63,17 +63,17 @@ error *config_print_text(const Inference__ModelConfig *config, buffer *out);
 
 // ---- completing ----
 
-// Fills what is missing and does not need the model itself: the name (the folder's), backend,
-// platform and default_model_filename (config_infer_backend), then config_normalize. `model_folder`
+// Fills what is missing and does not need the model itself: the name (the directory's), backend,
+// platform and default_model_filename (config_infer_backend), then config_normalize. `model_dir`
 // is the model's.
 error *config_set_defaults(Inference__ModelConfig *config, const char *model_name,
-                           const file_root *model_folder);
+                           const file_root *model_dir);
 
 // Finds backend, platform and default_model_filename from each other and from the files in the
-// first version folder, as Triton does; last comes a model name of the form x.<backend>.
+// first version directory, as Triton does; last comes a model name of the form x.<backend>.
 // INVALID_ARG when nothing tells.
 error *config_infer_backend(Inference__ModelConfig *config, const char *model_name,
-                            const file_root *model_folder);
+                            const file_root *model_dir);
 
 // Version policy, preferred batch sizes, sequence idle time, pinned memory. May be called again.
 error *config_normalize(Inference__ModelConfig *config);
@@ -111,7 +111,7 @@ error *config_apply_autocomplete(Inference__ModelConfig *base,
 
 // ---- checking; all errors are INVALID_ARG in Triton's words unless said otherwise ----
 
-// The configuration's name must be the folder's.
+// The configuration's name must be the directory's.
 error *config_check_name(const Inference__ModelConfig *config, const char *model_name);
 
 // Everything but tensors and instance groups. UNSUPPORTED for what nereid cannot do yet and without
@@ -121,9 +121,9 @@ error *config_validate_model(const Inference__ModelConfig *config);
 // Logs what nereid does not do yet and answers are the same without.
 void config_warn_of_missing(const Inference__ModelConfig *config);
 
-// What a configuration that came with a request names stays below the model's folder, unless `own`,
-// the operator's own configuration of that model or NULL, has the same name in the same place:
-// default_model_filename, cc_model_filenames, label_filename, op_library_filename,
+// What a configuration that came with a request names stays below the model's directory, unless
+// `own`, the operator's own configuration of that model or NULL, has the same name in the same
+// place: default_model_filename, cc_model_filenames, label_filename, op_library_filename,
 // EXECUTION_ENV_PATH.
 error *config_check_request_paths(const Inference__ModelConfig *config,
                                   const Inference__ModelConfig *own);

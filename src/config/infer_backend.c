@@ -45,17 +45,17 @@ static bool is(const char *text, const char *other)
   return other != NULL && strcmp(text, other) == 0;
 }
 
-// Folders of the model that look like versions, in byte order as Triton walks them.
-static error *list_versions(const file_root *model_folder, string_list *versions)
+// Directories of the model that look like versions, in byte order as Triton walks them.
+static error *list_versions(const file_root *model_dir, string_list *versions)
 {
   string_list names = {0};
-  error *e = files_list(model_folder, ".", &names);
+  error *e = files_list(model_dir, ".", &names);
   for (size_t i = 0; e == NULL && i < names.count; i++) {
     const char *name = names.items[i];
     file_kind kind;
     if (name[0] < '0' || name[0] > '9')
       continue;
-    e = files_kind(model_folder, name, &kind);
+    e = files_kind(model_dir, name, &kind);
     if (e == NULL && kind == FILE_FOLDER && !string_list_add(versions, name))
       e = error_no_memory();
   }
@@ -63,19 +63,19 @@ static error *list_versions(const file_root *model_folder, string_list *versions
   return e;
 }
 
-static error *has_file(const backend_rule *rule, const file_root *model_folder,
-                       string_list *versions, bool *found)
+static error *has_file(const backend_rule *rule, const file_root *model_dir, string_list *versions,
+                       bool *found)
 {
   *found = false;
   if (versions->count == 0)
-    RETURN_IF_ERROR(list_versions(model_folder, versions));
+    RETURN_IF_ERROR(list_versions(model_dir, versions));
   for (size_t i = 0; i < versions->count; i++) {
     char path[512];
     int length = snprintf(path, sizeof(path), "%s/%s", versions->items[i], rule->file);
     if (length < 0 || (size_t)length >= sizeof(path))
       continue;
     file_kind kind;
-    RETURN_IF_ERROR(files_kind(model_folder, path, &kind));
+    RETURN_IF_ERROR(files_kind(model_dir, path, &kind));
     if ((kind == FILE_REGULAR && rule->kind != WANTED_FOLDER) ||
         (kind == FILE_FOLDER && rule->kind != WANTED_FILE)) {
       *found = true;
@@ -88,7 +88,7 @@ static error *has_file(const backend_rule *rule, const file_root *model_folder,
 // Whether the rule speaks of this model: by the platform or the file that are named, by the backend
 // where that is enough, or, where nothing is named, by a file that is there.
 static error *applies(const backend_rule *rule, const Inference__ModelConfig *config,
-                      const file_root *model_folder, string_list *versions, bool *result)
+                      const file_root *model_dir, string_list *versions, bool *result)
 {
   *result = !is_set(config->backend) || is(config->backend, rule->backend);
   if (!*result)
@@ -101,7 +101,7 @@ static error *applies(const backend_rule *rule, const Inference__ModelConfig *co
   else if (is_set(config->default_model_filename))
     *result = is(config->default_model_filename, rule->file);
   else
-    return has_file(rule, model_folder, versions, result);
+    return has_file(rule, model_dir, versions, result);
   return NULL;
 }
 
@@ -132,11 +132,11 @@ static error *infer_from_name(Inference__ModelConfig *config, const char *model_
 }
 
 static error *infer(Inference__ModelConfig *config, const char *model_name,
-                    const file_root *model_folder, string_list *versions)
+                    const file_root *model_dir, string_list *versions)
 {
   for (size_t i = 0; i < sizeof(rules) / sizeof(rules[0]); i++) {
     bool applicable;
-    RETURN_IF_ERROR(applies(&rules[i], config, model_folder, versions, &applicable));
+    RETURN_IF_ERROR(applies(&rules[i], config, model_dir, versions, &applicable));
     if (!applicable)
       continue;
     RETURN_IF_ERROR(fill(&config->backend, rules[i].backend));
@@ -149,10 +149,10 @@ static error *infer(Inference__ModelConfig *config, const char *model_name,
 }
 
 error *config_infer_backend(Inference__ModelConfig *config, const char *model_name,
-                            const file_root *model_folder)
+                            const file_root *model_dir)
 {
   string_list versions = {0};
-  error *e = infer(config, model_name, model_folder, &versions); // listed when needed
+  error *e = infer(config, model_name, model_dir, &versions); // listed when needed
   string_list_fini(&versions);
   return e;
 }

@@ -1,4 +1,4 @@
-// How the printers of this folder write floating-point numbers. Private to src/config.
+// How the printers of this directory write floating-point numbers. Private to src/config.
 #ifndef NEREID_CONFIG_NUMBER_PRINT_H
 #define NEREID_CONFIG_NUMBER_PRINT_H
 

@@ -1,5 +1,5 @@
-// Access to protobuf-c messages by descriptor. Called by the readers and printers of this folder,
-// on their caller's thread; no state.
+// Access to protobuf-c messages by descriptor. Called by the readers and printers of this
+// directory, on their caller's thread; no state.
 #include "config/reflection.h"
 
 #include "base/checked.h"

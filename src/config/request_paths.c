@@ -16,10 +16,11 @@ static bool is_operators(const char *path, const char *own)
 
 static error *refuse(const char *model, const char *field, const char *path)
 {
-  return error_new(ERROR_INVALID_ARG,
-                   "'%s' of model '%s' leads out of the model's folder: '%s'; a path like this is "
-                   "taken from the model's config.pbtxt only",
-                   field, model, path);
+  return error_new(
+      ERROR_INVALID_ARG,
+      "'%s' of model '%s' leads out of the model's directory: '%s'; a path like this is "
+      "taken from the model's config.pbtxt only",
+      field, model, path);
 }
 
 static error *check(const char *model, const char *field, const char *path, const char *own)

@@ -66,12 +66,12 @@ enum {
   PLACES,
 };
 
-// A folder that may hold the library.
+// A directory that may hold the library.
 typedef struct library_place {
   char root[PATH_MAX]; // the operator's own path
   const file_policy *links;
-  char path[PATH_MAX];   // below it, up to the file: "model/1/"
-  char folder[PATH_MAX]; // the folder as the operator would write it
+  char path[PATH_MAX]; // below it, up to the file: "model/1/"
+  char dir[PATH_MAX];  // the directory as the operator would write it
 } library_place;
 
 typedef struct search {
@@ -113,14 +113,14 @@ static error *list_places(search *s)
   p[PLACE_BACKEND].links = p[PLACE_PYTHON].links = &file_policy_anywhere;
   if (print_path(p[PLACE_VERSION].root, "%s", m->repository) &&
       print_path(p[PLACE_VERSION].path, "%s/%" PRId64 "/", m->name, m->version) &&
-      print_path(p[PLACE_VERSION].folder, "%s/%" PRId64, m->folder, m->version) &&
+      print_path(p[PLACE_VERSION].dir, "%s/%" PRId64, m->dir, m->version) &&
       print_path(p[PLACE_MODEL].root, "%s", m->repository) &&
       print_path(p[PLACE_MODEL].path, "%s/", m->name) &&
-      print_path(p[PLACE_MODEL].folder, "%s", m->folder) &&
+      print_path(p[PLACE_MODEL].dir, "%s", m->dir) &&
       print_path(p[PLACE_BACKEND].root, "%s/%s", backends, name) &&
-      print_path(p[PLACE_BACKEND].folder, "%s/%s", backends, name) &&
+      print_path(p[PLACE_BACKEND].dir, "%s/%s", backends, name) &&
       print_path(p[PLACE_PYTHON].root, "%s/python", backends) &&
-      print_path(p[PLACE_PYTHON].folder, "%s/python", backends))
+      print_path(p[PLACE_PYTHON].dir, "%s/python", backends))
     return NULL;
   return error_new(ERROR_INVALID_ARG, "the path of backend '%s' for model '%s' is too long", name,
                    m->name);
@@ -176,7 +176,7 @@ static error *not_found(const search *s, const char *file, size_t count)
 {
   AUTO_BUFFER buffer searched = BUFFER_EMPTY;
   for (size_t i = 0; i < count; i++)
-    buffer_append_format(&searched, "%s%s", i > 0 ? ", " : "", s->places[i].folder);
+    buffer_append_format(&searched, "%s%s", i > 0 ? ", " : "", s->places[i].dir);
   buffer_append_char(&searched, '\0');
   return error_new(ERROR_INVALID_ARG,
                    "unable to find backend library '%s' for model '%s', searched: %s", file,
@@ -196,7 +196,7 @@ static error *get_backend(const search *s, const backend_place *place, const cha
   return backend_registry_get(s->environment->backends, place, config, b);
 }
 
-// A backend made of Python: its folder holds a model.py, which the backend `python` runs.
+// A backend made of Python: its directory holds a model.py, which the backend `python` runs.
 static error *get_python_backend(search *s, const char *script, backend **b)
 {
   Inference__ModelConfig *config = s->source->config_owned;
@@ -209,7 +209,7 @@ static error *get_python_backend(search *s, const char *script, backend **b)
   RETURN_IF_ERROR(config_set_python_runtime(config, PYTHON_RUNTIME, environment));
   const backend_place place = {.name = config->backend,
                                .library = found.library,
-                               .folder = s->places[PLACE_BACKEND].folder,
+                               .dir = s->places[PLACE_BACKEND].dir,
                                .key = script};
   return get_backend(s, &place, "python", b);
 }
@@ -237,7 +237,7 @@ static error *find_library(const search *s, finding *found, char **script)
     return error_new(ERROR_INVALID_ARG,
                      "unable to find Python backend based backend library '%s' for model '%s', "
                      "searched: '%s/%s'",
-                     file, s->source->name, s->places[PLACE_BACKEND].folder, file);
+                     file, s->source->name, s->places[PLACE_BACKEND].dir, file);
   return not_found(s, file, PLACE_BACKEND + 1);
 }
 
@@ -256,7 +256,7 @@ error *backend_search(const model_environment *environment, const model_source *
     return get_python_backend(s, script, b);
   const backend_place place = {.name = source->config_owned->backend,
                                .library = found.library,
-                               .folder = s->places[found.place].folder,
+                               .dir = s->places[found.place].dir,
                                .key = found.library};
   return get_backend(s, &place, place.name, b);
 }

@@ -38,11 +38,10 @@ static error *cut(char *text, size_t size, arena *memory, tensor_signature *t)
   return NULL;
 }
 
-static error *read_file(const file_root *folder, const char *name, arena *memory,
-                        tensor_signature *t)
+static error *read_file(const file_root *dir, const char *name, arena *memory, tensor_signature *t)
 {
   AUTO_BUFFER buffer content = BUFFER_EMPTY;
-  RETURN_IF_ERROR(files_read(folder, name, FILE_MAX_BYTES, &content));
+  RETURN_IF_ERROR(files_read(dir, name, FILE_MAX_BYTES, &content));
   char *text = arena_copy_text(memory, buffer_view(&content));
   return text == NULL ? error_no_memory() : cut(text, content.size, memory, t);
 }
@@ -55,15 +54,14 @@ bool labels_are_named(const Inference__ModelConfig *config)
   return false;
 }
 
-error *labels_read(const Inference__ModelConfig *config, const file_root *folder,
+error *labels_read(const Inference__ModelConfig *config, const file_root *dir,
                    model_signature *signature)
 {
   for (size_t i = 0; i < config->n_output; i++) {
     const Inference__ModelOutput *output = config->output[i];
     if (output->label_filename[0] == '\0')
       continue;
-    error *e =
-        read_file(folder, output->label_filename, &signature->memory, &signature->outputs[i]);
+    error *e = read_file(dir, output->label_filename, &signature->memory, &signature->outputs[i]);
     if (e != NULL)
       return error_wrap(e, "failed to read the labels of output '%s'", output->name);
   }

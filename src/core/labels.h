@@ -11,9 +11,9 @@
 // Whether the configuration names a file of labels.
 bool labels_are_named(const Inference__ModelConfig *config);
 
-// Gives the outputs of `signature` their labels: one a line, in files below the model's folder.
+// Gives the outputs of `signature` their labels: one a line, in files below the model's directory.
 // Errors: whatever is wrong with a file, naming it.
-error *labels_read(const Inference__ModelConfig *config, const file_root *folder,
+error *labels_read(const Inference__ModelConfig *config, const file_root *dir,
                    model_signature *signature);
 
 #endif

@@ -14,8 +14,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-// Of what came with the request, files or a configuration: any folder is newer, so the next plain
-// load goes back to what the folder says.
+// Of what came with the request, files or a configuration: any directory is newer, so the next
+// plain load goes back to what the directory says.
 static const file_stamp NEVER_CHANGED = {0};
 
 // The load of one version.
@@ -38,7 +38,7 @@ struct load_operation {
   server *server;
   model_entry *entry; // acquired until the load is done
   char *repository;
-  char *folder;
+  char *dir;
   upload *upload;                 // what was sent instead of a repository's files, or NULL
   Inference__ModelConfig *config; // what was read; each version is loaded from a copy
   file_stamp stamp;
@@ -65,7 +65,7 @@ static void free_operation(load_operation *o)
   free(o->wanted);
   config_free(o->config);
   free(o->repository);
-  free(o->folder);
+  free(o->dir);
   upload_unref(o->upload);
   error_free(o->outcome);
   pthread_cond_destroy(&o->ended);
@@ -213,7 +213,7 @@ static error *load_version(load_job *job)
       .name = o->entry->name,
       .version = job->version,
       .repository = o->repository,
-      .folder = o->folder,
+      .dir = o->dir,
       .links = links_of(o->server, o->upload),
       .upload = o->upload,
   };
@@ -259,18 +259,18 @@ static void run_job(load_task *task)
 
 // The operator's own configuration tells which paths are the operator's; one that came with the
 // request or cannot be read tells none.
-static error *check_request_paths(const server *s, const repository_folder *folder,
+static error *check_request_paths(const server *s, const repository_dir *dir,
                                   const Inference__ModelConfig *config)
 {
   AUTO_CONFIG Inference__ModelConfig *own = NULL;
-  if (folder->root.policy->links == FILE_LINKS_NONE)
+  if (dir->root.policy->links == FILE_LINKS_NONE)
     return config_check_request_paths(config, NULL);
-  AUTO_ERROR error *e = repository_read_config(folder, s->options.model_config_name, true, &own);
+  AUTO_ERROR error *e = repository_read_config(dir, s->options.model_config_name, true, &own);
   return config_check_request_paths(config, e == NULL ? own : NULL);
 }
 
 // Reads the configuration and completes what does not need the model itself.
-static error *read_config(const server *s, const char *name, const repository_folder *folder,
+static error *read_config(const server *s, const char *name, const repository_dir *dir,
                           const char *config_json, Inference__ModelConfig **result)
 {
   AUTO_CONFIG Inference__ModelConfig *config = NULL;
@@ -279,14 +279,14 @@ static error *read_config(const server *s, const char *name, const repository_fo
     if (e != NULL)
       return error_wrap(e, "Invalid config override");
   } else {
-    RETURN_IF_ERROR(repository_read_config(folder, s->options.model_config_name,
+    RETURN_IF_ERROR(repository_read_config(dir, s->options.model_config_name,
                                            !s->options.strict_model_config, &config));
   }
-  RETURN_IF_ERROR(config_set_defaults(config, name, &folder->root));
+  RETURN_IF_ERROR(config_set_defaults(config, name, &dir->root));
   RETURN_IF_ERROR(config_check_name(config, name));
   RETURN_IF_ERROR(config_validate_model(config));
-  if (config_json != NULL || folder->root.policy->links == FILE_LINKS_NONE)
-    RETURN_IF_ERROR(check_request_paths(s, folder, config));
+  if (config_json != NULL || dir->root.policy->links == FILE_LINKS_NONE)
+    RETURN_IF_ERROR(check_request_paths(s, dir, config));
   if (s->options.strict_model_config)
     RETURN_IF_ERROR(config_validate_tensors(config));
   *result = config;
@@ -294,16 +294,16 @@ static error *read_config(const server *s, const char *name, const repository_fo
   return NULL;
 }
 
-static error *select_versions(load_operation *o, const repository_folder *folder)
+static error *select_versions(load_operation *o, const repository_dir *dir)
 {
-  int64_t *available AUTO_FREE = calloc(folder->version_count + 1, sizeof(int64_t));
-  o->wanted = calloc(folder->version_count + 1, sizeof(int64_t));
-  o->jobs = calloc(folder->version_count + 1, sizeof(load_job));
+  int64_t *available AUTO_FREE = calloc(dir->version_count + 1, sizeof(int64_t));
+  o->wanted = calloc(dir->version_count + 1, sizeof(int64_t));
+  o->jobs = calloc(dir->version_count + 1, sizeof(load_job));
   if (available == NULL || o->wanted == NULL || o->jobs == NULL)
     return error_no_memory();
-  for (size_t i = 0; i < folder->version_count; i++)
-    available[i] = folder->versions[i].version;
-  config_select_versions(o->config, available, folder->version_count, o->wanted, &o->wanted_count);
+  for (size_t i = 0; i < dir->version_count; i++)
+    available[i] = dir->versions[i].version;
+  config_select_versions(o->config, available, dir->version_count, o->wanted, &o->wanted_count);
   if (o->wanted_count > 0)
     return NULL;
   return error_new(ERROR_INVALID_ARG,
@@ -312,11 +312,11 @@ static error *select_versions(load_operation *o, const repository_folder *folder
                    o->entry->name, o->entry->name);
 }
 
-static file_stamp stamp_of(const repository_folder *folder, int64_t version)
+static file_stamp stamp_of(const repository_dir *dir, int64_t version)
 {
-  for (size_t i = 0; i < folder->version_count; i++)
-    if (folder->versions[i].version == version)
-      return folder->versions[i].stamp;
+  for (size_t i = 0; i < dir->version_count; i++)
+    if (dir->versions[i].version == version)
+      return dir->versions[i].stamp;
   return NEVER_CHANGED;
 }
 
@@ -330,7 +330,7 @@ static bool add_wanted_versions(load_operation *o)
 
 // Makes a job for each wanted version but those that serve unchanged files with an unchanged
 // configuration.
-static error *make_jobs(load_operation *o, const repository_folder *folder)
+static error *make_jobs(load_operation *o, const repository_dir *dir)
 {
   model_entry *entry = o->entry;
   LOCK_SCOPE(&entry->lock);
@@ -340,7 +340,7 @@ static error *make_jobs(load_operation *o, const repository_folder *folder)
   bool same_config = entry->config != NULL && config_equal_but_policy(entry->config, o->config);
   for (size_t i = 0; i < o->wanted_count; i++) {
     version_slot *v = model_entry_version(entry, o->wanted[i]);
-    file_stamp stamp = stamp_of(folder, o->wanted[i]);
+    file_stamp stamp = stamp_of(dir, o->wanted[i]);
     if (v->state == VERSION_READY && same_config && !file_stamp_is_newer(stamp, v->stamp))
       continue;
     o->jobs[o->job_count++] = (load_job){.task.run = run_job,
@@ -356,7 +356,7 @@ static error *make_jobs(load_operation *o, const repository_folder *folder)
   return NULL;
 }
 
-// A model without any version says why it has none. As in Triton, a folder or configuration that
+// A model without any version says why it has none. As in Triton, a directory or configuration that
 // cannot be read does not count against the server's readiness.
 static void note_failure(model_entry *entry, const char *reason, bool counts)
 {
@@ -391,12 +391,12 @@ static error *poll_failure(const char *name, bool of_request, error *cause_owned
 }
 
 // What a model lacks may be behind a link that is not followed.
-static error *with_refused(const repository_folder *folder, error *cause_owned)
+static error *with_refused(const repository_dir *dir, error *cause_owned)
 {
-  if (cause_owned == NULL || folder->refused == NULL)
+  if (cause_owned == NULL || dir->refused == NULL)
     return cause_owned;
   error *e = error_new(error_get_code(cause_owned), "%s (a link is not followed: %s)",
-                       error_message(cause_owned), error_message(folder->refused));
+                       error_message(cause_owned), error_message(dir->refused));
   error_free(cause_owned);
   return e;
 }
@@ -404,32 +404,30 @@ static error *with_refused(const repository_folder *folder, error *cause_owned)
 static error *plan(load_operation *o, const repository_model *found, const char *config_json,
                    bool *unchanged)
 {
-  repository_folder folder;
-  error *e =
-      repository_open(found->repository, found->name, links_of(o->server, o->upload), &folder);
+  repository_dir dir;
+  error *e = repository_open(found->repository, found->name, links_of(o->server, o->upload), &dir);
   *unchanged = e == NULL && config_json == NULL && o->entry->stamp.newest_ns != 0 &&
-               !file_stamp_is_newer(folder.stamp, o->entry->stamp);
+               !file_stamp_is_newer(dir.stamp, o->entry->stamp);
   bool is_open = e == NULL;
   if (is_open && !*unchanged)
-    e = with_refused(&folder,
-                     read_config(o->server, found->name, &folder, config_json, &o->config));
+    e = with_refused(&dir, read_config(o->server, found->name, &dir, config_json, &o->config));
   if (e != NULL) {
     log_error("Poll failed for model directory '%s': %s", found->name, error_message(e));
     note_failure(o->entry, error_message(e), false);
     e = poll_failure(found->name, is_open && config_json != NULL, e);
   } else if (!*unchanged) {
-    o->stamp = config_json != NULL ? NEVER_CHANGED : folder.stamp;
-    o->folder = folder.path;
-    folder.path = NULL;
-    e = select_versions(o, &folder);
+    o->stamp = config_json != NULL ? NEVER_CHANGED : dir.stamp;
+    o->dir = dir.path;
+    dir.path = NULL;
+    e = select_versions(o, &dir);
     if (e != NULL)
       note_no_version(o->entry, error_message(e));
     else {
       config_warn_of_missing(o->config);
-      e = make_jobs(o, &folder);
+      e = make_jobs(o, &dir);
     }
   }
-  repository_folder_fini(&folder);
+  repository_dir_fini(&dir);
   return e;
 }
 
@@ -597,8 +595,8 @@ typedef struct startup_load {
   size_t *left;  // loads that have not begun; guarded by server->lock
 } startup_load;
 
-// Whether the folder was never meant to be one: .git, lost+found, scripts. Who asks for it by name
-// gets the reason why it does not load.
+// Whether the directory was never meant to be one: .git, lost+found, scripts. Who asks for it by
+// name gets the reason why it does not load.
 static bool is_no_model(const startup_load *l)
 {
   const server *s = l->server;
@@ -609,7 +607,7 @@ static bool is_no_model(const startup_load *l)
   if (e != NULL || is_model)
     return false;
   log_info(
-      "folder '%s' of '%s' is no model: it has no config.pbtxt, no version and no file model.*",
+      "directory '%s' of '%s' is no model: it has no config.pbtxt, no version and no file model.*",
       l->found->name, l->found->repository);
   return true;
 }
@@ -630,14 +628,14 @@ static void begin_startup_load(load_task *task)
     pthread_cond_broadcast(&l->server->changed);
 }
 
-// Repositories in which no folder is a model are not the right ones.
+// Repositories in which no directory is a model are not the right ones.
 static bool has_models(const startup_load *loads, size_t count)
 {
   for (size_t i = 0; i < count; i++)
     if (!loads[i].no_model)
       return true;
   if (count > 0)
-    log_error("no folder of the model repositories is a model");
+    log_error("no directory of the model repositories is a model");
   return count == 0;
 }
 

@@ -1,5 +1,5 @@
-// Loading and unloading of models: from a folder to versions that are served, and back. A load is
-// begun on one thread, done by the load pool, and awaited by whoever began it.
+// Loading and unloading of models: from a directory to versions that are served, and back. A load
+// is begun on one thread, done by the load pool, and awaited by whoever began it.
 #ifndef NEREID_CORE_LIFECYCLE_H
 #define NEREID_CORE_LIFECYCLE_H
 
@@ -11,7 +11,7 @@
 typedef struct load_operation load_operation;
 
 // Begins to load `found`. *operation is NULL when nothing needs to be done, also on error. Errors:
-// INTERNAL "failed to load '…', failed to poll from model repository: …" for a folder or
+// INTERNAL "failed to load '…', failed to poll from model repository: …" for a directory or
 // configuration that cannot be read, INVALID_ARG for the override or when no version is to be
 // served.
 // `files`, which `found` then names, are the model's as long as it is served; NULL: they are a

@@ -33,8 +33,8 @@ static error *make_model(const model_environment *environment, model_source *sou
   m->links = source->links;
   m->name = strdup(source->name);
   m->repository = strdup(source->repository);
-  m->folder = strdup(source->folder);
-  if (m->name == NULL || m->repository == NULL || m->folder == NULL)
+  m->dir = strdup(source->dir);
+  if (m->name == NULL || m->repository == NULL || m->dir == NULL)
     return error_no_memory();
   m->target.name = m->name;
   m->target.version = source->version;
@@ -63,27 +63,27 @@ static error *initialize_in_place(model *m)
   return e;
 }
 
-static error *open_folder(const model *m, file_root *folder)
+static error *open_dir(const model *m, file_root *dir)
 {
   AUTO_ROOT file_root root = FILE_ROOT_CLOSED;
   RETURN_IF_ERROR(files_open_root(m->repository, m->links, &root));
-  return files_open_folder(&root, m->name, folder);
+  return files_open_dir(&root, m->name, dir);
 }
 
-error *model_open(const model *m, const char *path, bool is_folder, int *descriptor)
+error *model_open(const model *m, const char *path, bool is_dir, int *descriptor)
 {
-  AUTO_ROOT file_root folder = FILE_ROOT_CLOSED;
-  RETURN_IF_ERROR(open_folder(m, &folder));
-  return files_open(&folder, path, is_folder ? FILE_FOLDER : FILE_REGULAR, descriptor);
+  AUTO_ROOT file_root dir = FILE_ROOT_CLOSED;
+  RETURN_IF_ERROR(open_dir(m, &dir));
+  return files_open(&dir, path, is_dir ? FILE_FOLDER : FILE_REGULAR, descriptor);
 }
 
 static error *read_labels(model *m)
 {
-  AUTO_ROOT file_root folder = FILE_ROOT_CLOSED;
+  AUTO_ROOT file_root dir = FILE_ROOT_CLOSED;
   if (!labels_are_named(m->config))
     return NULL;
-  RETURN_IF_ERROR(open_folder(m, &folder));
-  return labels_read(m->config, &folder, &m->target.signature);
+  RETURN_IF_ERROR(open_dir(m, &dir));
+  return labels_read(m->config, &dir, &m->target.signature);
 }
 
 // Lets the backend look at the model and complete its configuration, then makes the configuration
@@ -275,7 +275,7 @@ void model_destroy(model *m)
   upload_unref(m->upload);
   free(m->name);
   free(m->repository);
-  free(m->folder);
+  free(m->dir);
   free(m);
 }
 

@@ -39,9 +39,9 @@ typedef struct model_source {
   const char *name;
   int64_t version;
   const char *repository; // path of the repository that holds the model, as the operator gave it
-  const char *folder;     // path of the model's folder, what TRITONBACKEND_ModelRepository reports
+  const char *dir; // path of the model's directory, what TRITONBACKEND_ModelRepository reports
   const file_policy *links; // which of it are followed; outlives the model
-  struct upload *upload;    // keeps that folder as long as the model, NULL: nothing need keep it
+  struct upload *upload;    // keeps that directory as long as the model, NULL: nothing need keep it
   Inference__ModelConfig
       *config_owned; // read and with defaults set, not yet auto-completed, normalised or validated
 } model_source;
@@ -52,8 +52,8 @@ typedef struct model_source {
 // configuration says, with its code; everything made so far is released.
 error *model_load(const model_environment *environment, model_source *source, model **m);
 
-// Opens the regular file or the folder `path` below the model's folder, as files_open does.
-error *model_open(const model *m, const char *path, bool is_folder, int *descriptor);
+// Opens the regular file or the directory `path` below the model's directory, as files_open does.
+error *model_open(const model *m, const char *path, bool is_dir, int *descriptor);
 
 model *model_ref(model *m);
 void model_unref(model *m); // the last one leads to environment->unreferenced

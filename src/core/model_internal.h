@@ -20,9 +20,9 @@ struct model {
   model_environment environment;
   char *name;
   char *repository;
-  const file_policy *links; // which of its folder are followed
+  const file_policy *links; // which of its directory are followed
   upload *upload;           // its files, when they came with the load
-  char *folder;
+  char *dir;
   Inference__ModelConfig *config; // owned
   bool completing;  // ModelInitialize is running: the backend may change the configuration
   bool initialized; // ModelInitialize succeeded: ModelFinalize is due

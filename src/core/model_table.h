@@ -32,7 +32,7 @@ typedef struct version_slot {
   model *ready;         // one reference, while READY
   model *retired;       // one reference, until the holder of the entry has dropped it
   const model *leaving; // while UNLOADING: tells whose end it is, never followed
-  file_stamp stamp;     // of its folder when it was loaded
+  file_stamp stamp;     // of its directory when it was loaded
 } version_slot;
 
 typedef struct model_entry {

@@ -64,7 +64,7 @@ static error *check_repositories(const server_options *o)
 }
 
 // Links are followed wherever they lead, unless the setting is there: then to the repositories and
-// to the folders that it names.
+// to the directories that it names.
 static error *init_links(server *s)
 {
   const server_options *o = &s->options;

@@ -66,7 +66,7 @@ typedef void index_visitor(void *context, const index_row *row);
 // Every READY version by name and version.
 error *server_visit_ready(server *s, index_visitor *visit, void *context);
 
-// Every model folder of the repositories and every model that has a state, by name and version.
+// Every model directory of the repositories and every model that has a state, by name and version.
 // INTERNAL when a repository cannot be read.
 error *server_index(server *s, bool ready_only, index_visitor *visit, void *context);
 

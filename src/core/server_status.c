@@ -250,7 +250,7 @@ static bool visit_version(const index_walk *walk, model_entry *entry, size_t i, 
   return found;
 }
 
-// Rows of a model that has a state. `listed`: its folder is there.
+// Rows of a model that has a state. `listed`: its directory is there.
 static void visit_entry(const index_walk *walk, model_entry *entry, bool listed)
 {
   pthread_mutex_lock(&entry->lock);
@@ -263,7 +263,7 @@ static void visit_entry(const index_walk *walk, model_entry *entry, bool listed)
     ;
 }
 
-static void visit_folder(const index_walk *walk, server *s, const repository_model *found)
+static void visit_dir(const index_walk *walk, server *s, const repository_model *found)
 {
   model_entry *entry = model_table_find(&s->models, found->name);
   if (found->duplicate) // Triton lists these even when only READY ones are asked for
@@ -297,7 +297,7 @@ error *server_index(server *s, bool ready_only, index_visitor *visit, void *cont
     repository_listing_fini(&listing);
     return e;
   }
-  // Both are sorted by name: models whose folder is gone come between the folders.
+  // Both are sorted by name: models whose directory is gone come between the directories.
   for (size_t i = 0; i <= listing.count; i++) {
     const char *next = i < listing.count ? listing.items[i].name : NULL;
     for (; at < count && (next == NULL || strcmp(entries[at]->name, next) < 0); at++)
@@ -305,7 +305,7 @@ error *server_index(server *s, bool ready_only, index_visitor *visit, void *cont
     if (at < count && next != NULL && strcmp(entries[at]->name, next) == 0)
       at++;
     if (next != NULL)
-      visit_folder(&walk, s, &listing.items[i]);
+      visit_dir(&walk, s, &listing.items[i]);
   }
   repository_listing_fini(&listing);
   return NULL;

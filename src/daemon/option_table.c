@@ -120,12 +120,12 @@ const option option_table[] = {
          "empty. Not in Triton."),
 
     LIST(REPOSITORY, "model-repository", "<path>", model_repositories,
-         "Folder of models. May be repeated."),
+         "Directory of models. May be repeated."),
     LIST(REPOSITORY, "model-store", "<path>", model_repositories, "Same as --model-repository."),
-    LIST(
-        REPOSITORY, "model-repository-allow", "<path>", model_repository_allows,
-        "Under --secure, links in a repository are followed below this folder, too; otherwise they "
-        "are followed wherever they lead. May be repeated. Not in Triton."),
+    LIST(REPOSITORY, "model-repository-allow", "<path>", model_repository_allows,
+         "Under --secure, links in a repository are followed below this directory, too; otherwise "
+         "they "
+         "are followed wherever they lead. May be repeated. Not in Triton."),
     CHOICE(REPOSITORY, "model-control-mode", "none|explicit|poll", model_control_mode, "none",
            "none: load all models at the start. explicit: those of --load-model, and what the load "
            "endpoint is asked for. poll is not supported yet."),

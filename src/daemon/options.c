@@ -557,7 +557,7 @@ error *options_check(const daemon_options *o)
   RETURN_IF_ERROR(check_absent(o));
   if (o->model_repositories.count == 0)
     return error_new(ERROR_INVALID_ARG,
-                     "--model-repository must be specified: the folder that holds the models");
+                     "--model-repository must be specified: the directory that holds the models");
   if (o->secure && !o->allow_root && geteuid() == 0)
     return error_new(ERROR_INVALID_ARG,
                      "--secure does not run as root: start nereid as another user, or give "

@@ -122,7 +122,7 @@ static error *add_load_limit(TRITONSERVER_ServerOptions *options, const char *te
 
 // ---- where our own backends are ----
 
-// Appends `suffix` to the executable's folder; false when there is no such folder.
+// Appends `suffix` to the executable's directory; false when there is no such directory.
 static bool beside_executable(const char *suffix, char path[PATH_MAX])
 {
   char executable[PATH_MAX];
@@ -205,7 +205,7 @@ static error *set_framework_search(TRITONSERVER_ServerOptions *s, const daemon_o
   return NULL;
 }
 
-// Keeps links to the repositories and to these folders.
+// Keeps links to the repositories and to these directories.
 static error *set_links(TRITONSERVER_ServerOptions *s, const daemon_options *o)
 {
   static const char setting[] = "nereid-repository-allow";

@@ -11,7 +11,7 @@
 
 typedef struct process_metrics process_metrics;
 
-// Registers the collector. `proc` is "/proc", or a folder of a test's with files `stat` and
+// Registers the collector. `proc` is "/proc", or a directory of a test's with files `stat` and
 // `meminfo`. What cannot be read is left out of the exposition.
 error *process_metrics_new(metrics_registry *registry, const char *proc, clock_source clock,
                            uint64_t interval_ms, process_metrics **p);

@@ -87,8 +87,8 @@ static bool init_model(repository_model *m, const char *repository, const char *
 }
 
 // A link that cannot be followed may have been a model; a hidden one is somebody's own affair.
-// Neither costs the whole repository, nor does a folder that the disk does not give: its load tells
-// the reason.
+// Neither costs the whole repository, nor does a directory that the disk does not give: its load
+// tells the reason.
 static error *look_at_entry(const file_root *root, const char *name, bool *found, error **fault)
 {
   file_kind kind;
@@ -202,11 +202,11 @@ static error *find_in(const char *repository, const char *name, const file_polic
                       repository_model *found, error **why)
 {
   AUTO_ROOT file_root root = FILE_ROOT_CLOSED;
-  AUTO_ROOT file_root folder = FILE_ROOT_CLOSED;
+  AUTO_ROOT file_root dir = FILE_ROOT_CLOSED;
   error *e = files_open_root(repository, links, &root);
   if (e != NULL)
     return error_wrap(e, "failed to read model repository '%s'", repository);
-  *why = files_open_folder(&root, name, &folder);
+  *why = files_open_dir(&root, name, &dir);
   if (*why != NULL && error_get_code(*why) == ERROR_UNAVAILABLE) {
     e = *why;
     *why = NULL;
@@ -220,7 +220,7 @@ static error *find_in(const char *repository, const char *name, const file_polic
   return NULL;
 }
 
-// Its last name: the reason goes to clients, who learn nothing of the machine's other folders.
+// Its last name: the reason goes to clients, who learn nothing of the machine's other directories.
 static slice short_name(const char *path)
 {
   size_t end = strlen(path);
@@ -257,10 +257,10 @@ static bool looks_like_version(const char *name)
   return name[0] != '\0' && strspn(name, "0123456789") == strlen(name);
 }
 
-static error *has_parts(const file_root *folder, bool *is_model)
+static error *has_parts(const file_root *dir, bool *is_model)
 {
   string_list names = {0};
-  error *e = files_list(folder, ".", &names);
+  error *e = files_list(dir, ".", &names);
   for (size_t i = 0; i < names.count && !*is_model; i++) {
     const char *name = names.items[i];
     *is_model = strcmp(name, CONFIG_FILE) == 0 || strncmp(name, "model.", 6) == 0 ||
@@ -270,7 +270,7 @@ static error *has_parts(const file_root *folder, bool *is_model)
   return e;
 }
 
-// Folders of a file system's own, which often only root can read.
+// Directories of a file system's own, which often only root can read.
 static bool is_of_system(const char *name)
 {
   return name[0] == '.' || strcmp(name, "lost+found") == 0;
@@ -280,11 +280,11 @@ static error *is_model_in(const char *repository, const char *name, const file_p
                           bool *is_model)
 {
   AUTO_ROOT file_root root = FILE_ROOT_CLOSED;
-  AUTO_ROOT file_root folder = FILE_ROOT_CLOSED;
+  AUTO_ROOT file_root dir = FILE_ROOT_CLOSED;
   RETURN_IF_ERROR(files_open_root(repository, links, &root));
-  AUTO_ERROR error *e = files_open_folder(&root, name, &folder);
+  AUTO_ERROR error *e = files_open_dir(&root, name, &dir);
   if (e == NULL)
-    return has_parts(&folder, is_model);
+    return has_parts(&dir, is_model);
   *is_model = error_get_code(e) != ERROR_NOT_FOUND && error_get_code(e) != ERROR_INVALID_ARG &&
               !is_of_system(name);
   return NULL;
@@ -300,22 +300,22 @@ error *repository_is_model(const repository_set *repositories, const repository_
   return NULL;
 }
 
-// Tells versions from other folders in a model's folder; says what it ignores and why.
-static bool version_of_name(const char *folder, const char *name, int64_t *version)
+// Tells versions from other directories in a model's directory; says what it ignores and why.
+static bool version_of_name(const char *dir, const char *name, int64_t *version)
 {
   if (!looks_like_version(name)) {
-    log_verbose(1, "ignore folder '%s' of '%s': its name is no version number", name, folder);
+    log_verbose(1, "ignore directory '%s' of '%s': its name is no version number", name, dir);
     return false;
   }
   if (name[0] == '0' && name[1] != '\0') {
     log_warning("ignore version directory '%s' of '%s' which contains leading zeros in its "
                 "directory name",
-                name, folder);
+                name, dir);
     return false;
   }
   if (!text_to_int64(slice_of(name), version)) {
-    log_warning("ignore version directory '%s' of '%s': the number is larger than %lld", name,
-                folder, LLONG_MAX);
+    log_warning("ignore version directory '%s' of '%s': the number is larger than %lld", name, dir,
+                LLONG_MAX);
     return false;
   }
   return true;
@@ -328,90 +328,89 @@ static int compare_versions(const void *a, const void *b)
   return (left > right) - (left < right);
 }
 
-static error *add_entry(repository_folder *folder, const char *name)
+static error *add_entry(repository_dir *dir, const char *name)
 {
   file_kind kind;
-  repository_version *next = &folder->versions[folder->version_count];
-  RETURN_IF_ERROR(
-      file_stamp_take(&folder->root, name, folder->path, &kind, &next->stamp, &folder->refused));
-  file_stamp_add(&folder->stamp, next->stamp);
+  repository_version *next = &dir->versions[dir->version_count];
+  RETURN_IF_ERROR(file_stamp_take(&dir->root, name, dir->path, &kind, &next->stamp, &dir->refused));
+  file_stamp_add(&dir->stamp, next->stamp);
   if (kind == FILE_ABSENT && looks_like_version(name))
-    RETURN_IF_ERROR(files_check_link(&folder->root, name));
-  if (kind == FILE_FOLDER && version_of_name(folder->path, name, &next->version))
-    folder->version_count++;
+    RETURN_IF_ERROR(files_check_link(&dir->root, name));
+  if (kind == FILE_FOLDER && version_of_name(dir->path, name, &next->version))
+    dir->version_count++;
   return NULL;
 }
 
-static error *list_versions(repository_folder *folder)
+static error *list_versions(repository_dir *dir)
 {
   string_list names = {0};
-  error *e = files_list(&folder->root, ".", &names);
-  if (e == NULL && (folder->versions = calloc(names.count + 1, sizeof(repository_version))) == NULL)
+  error *e = files_list(&dir->root, ".", &names);
+  if (e == NULL && (dir->versions = calloc(names.count + 1, sizeof(repository_version))) == NULL)
     e = error_no_memory();
   for (size_t i = 0; e == NULL && i < names.count; i++)
-    e = add_entry(folder, names.items[i]);
+    e = add_entry(dir, names.items[i]);
   string_list_fini(&names);
   if (e == NULL)
-    qsort(folder->versions, folder->version_count, sizeof(repository_version), compare_versions);
+    qsort(dir->versions, dir->version_count, sizeof(repository_version), compare_versions);
   return e;
 }
 
 static error *open_model(const char *repository, const char *name, const file_policy *links,
-                         repository_folder *folder)
+                         repository_dir *dir)
 {
   file_entry itself, link;
   AUTO_ROOT file_root root = FILE_ROOT_CLOSED;
   RETURN_IF_ERROR(files_open_root(repository, links, &root));
-  RETURN_IF_ERROR(files_open_folder(&root, name, &folder->root));
+  RETURN_IF_ERROR(files_open_dir(&root, name, &dir->root));
   RETURN_IF_ERROR(files_look(&root, name, &link));
-  RETURN_IF_ERROR(files_look(&folder->root, ".", &itself));
-  folder->stamp = (file_stamp){itself.change_ns, itself.identity};
+  RETURN_IF_ERROR(files_look(&dir->root, ".", &itself));
+  dir->stamp = (file_stamp){itself.change_ns, itself.identity};
   if (link.is_link)
-    file_stamp_add(&folder->stamp, (file_stamp){link.change_ns, 0});
-  return list_versions(folder);
+    file_stamp_add(&dir->stamp, (file_stamp){link.change_ns, 0});
+  return list_versions(dir);
 }
 
 error *repository_open(const char *repository, const char *name, const file_policy *links,
-                       repository_folder *folder)
+                       repository_dir *dir)
 {
-  *folder = (repository_folder){.root = FILE_ROOT_CLOSED};
-  if (asprintf(&folder->path, "%s/%s", repository, name) < 0) {
-    folder->path = NULL;
+  *dir = (repository_dir){.root = FILE_ROOT_CLOSED};
+  if (asprintf(&dir->path, "%s/%s", repository, name) < 0) {
+    dir->path = NULL;
     return error_no_memory();
   }
-  error *e = open_model(repository, name, links, folder);
-  return e == NULL ? NULL : error_wrap(e, "'%s'", folder->path);
+  error *e = open_model(repository, name, links, dir);
+  return e == NULL ? NULL : error_wrap(e, "'%s'", dir->path);
 }
 
-void repository_folder_fini(repository_folder *folder)
+void repository_dir_fini(repository_dir *dir)
 {
-  file_root_close(&folder->root);
-  free(folder->path);
-  free(folder->versions);
-  error_free(folder->refused);
-  *folder = (repository_folder){.root = FILE_ROOT_CLOSED};
+  file_root_close(&dir->root);
+  free(dir->path);
+  free(dir->versions);
+  error_free(dir->refused);
+  *dir = (repository_dir){.root = FILE_ROOT_CLOSED};
 }
 
-error *repository_read_config(const repository_folder *folder, const char *config_name,
+error *repository_read_config(const repository_dir *dir, const char *config_name,
                               bool may_be_absent, Inference__ModelConfig **config)
 {
   char file[PATH_MAX];
   file_kind kind = FILE_ABSENT;
   int size = snprintf(file, sizeof(file), "configs/%s.pbtxt", config_name);
   if (files_stays_below(config_name) && size > 0 && (size_t)size < sizeof(file))
-    RETURN_IF_ERROR(files_kind(&folder->root, file, &kind));
+    RETURN_IF_ERROR(files_kind(&dir->root, file, &kind));
   if (kind == FILE_ABSENT)
     snprintf(file, sizeof(file), "%s", CONFIG_FILE);
-  if (may_be_absent && !files_exists(&folder->root, file)) {
+  if (may_be_absent && !files_exists(&dir->root, file)) {
     *config = config_new();
     return *config == NULL ? error_no_memory() : NULL;
   }
   AUTO_BUFFER buffer text = BUFFER_EMPTY;
-  error *e = files_read(&folder->root, file, CONFIG_MAX_BYTES, &text);
+  error *e = files_read(&dir->root, file, CONFIG_MAX_BYTES, &text);
   if (e != NULL)
-    return error_wrap(e, "failed to open text file for read %s/%s", folder->path, file);
+    return error_wrap(e, "failed to open text file for read %s/%s", dir->path, file);
   e = config_read_text(buffer_view(&text), file, config);
   if (e == NULL)
     return NULL;
-  return error_wrap(e, "failed to read text proto from %s/%s", folder->path, file);
+  return error_wrap(e, "failed to read text proto from %s/%s", dir->path, file);
 }

@@ -1,5 +1,6 @@
-// The folder is fresh and its owner's alone, so that nobody can put links in the way; what a path
-// of the request could do is kept out by looking at it (no "..", not absolute) and by O_NOFOLLOW.
+// The directory is fresh and its owner's alone, so that nobody can put links in the way; what a
+// path of the request could do is kept out by looking at it (no "..", not absolute) and by
+// O_NOFOLLOW.
 #include "repository/upload.h"
 
 #include "base/cleanup.h"
@@ -23,7 +24,7 @@
 
 struct upload {
   refcount references;
-  char *folder;
+  char *dir;
 };
 
 static error *bad_path(const char *path, const char *why)
@@ -49,44 +50,44 @@ static error *check_path(const char *path)
   for (const char *at = path;; at++) {
     size_t size = strcspn(at, "/");
     if (!is_name(at, size))
-      return bad_path(path, "expected <version>/<file> below the model's folder");
+      return bad_path(path, "expected <version>/<file> below the model's directory");
     if (++depth > DEPTH_MOST)
-      return bad_path(path, "it has too many folders");
+      return bad_path(path, "it has too many directories");
     at += size;
     if (*at == '\0')
       return NULL;
   }
 }
 
-// Opens the folder `name` below `parent`, made if it is not there; `parent` is closed.
+// Opens the directory `name` below `parent`, made if it is not there; `parent` is closed.
 static int enter(int parent, const char *name)
 {
-  int folder = -1;
+  int dir = -1;
   if (mkdirat(parent, name, 0700) == 0 || errno == EEXIST)
-    folder = openat(parent, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    dir = openat(parent, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
   int reason = errno;
   close(parent);
   errno = reason;
-  return folder;
+  return dir;
 }
 
-static error *write_file(int model_folder, const uploaded_file *from)
+static error *write_file(int model_dir, const uploaded_file *from)
 {
   RETURN_IF_ERROR(check_path(from->path));
   char *path AUTO_FREE = strdup(from->path);
-  int folder = path == NULL ? -1 : fcntl(model_folder, F_DUPFD_CLOEXEC, 0);
+  int dir = path == NULL ? -1 : fcntl(model_dir, F_DUPFD_CLOEXEC, 0);
   char *name = path;
-  for (char *slash; folder >= 0 && (slash = strchr(name, '/')) != NULL; name = slash + 1) {
+  for (char *slash; dir >= 0 && (slash = strchr(name, '/')) != NULL; name = slash + 1) {
     *slash = '\0';
-    folder = enter(folder, name);
+    dir = enter(dir, name);
   }
-  if (folder < 0 && errno == ENOTDIR)
+  if (dir < 0 && errno == ENOTDIR)
     return bad_path(from->path, "directory has been created as a file");
-  if (folder < 0)
+  if (dir < 0)
     return write_failure(from->path);
-  int file = openat(folder, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+  int file = openat(dir, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
   int reason = errno;
-  close(folder);
+  close(dir);
   errno = reason;
   if (file < 0 && (errno == EEXIST || errno == EISDIR))
     return bad_path(from->path, "it is there twice");
@@ -107,31 +108,31 @@ static int remove_one(const char *path, const struct stat *status, int kind, str
 static error *write_files(const upload *self, const char *model, const uploaded_file *files,
                           size_t count)
 {
-  int root = open(self->folder, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-  int folder = root < 0 ? -1 : enter(root, model);
-  error *e = folder < 0 ? write_failure(model) : NULL;
+  int root = open(self->dir, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+  int dir = root < 0 ? -1 : enter(root, model);
+  error *e = dir < 0 ? write_failure(model) : NULL;
   for (size_t i = 0; i < count && e == NULL; i++)
-    e = write_file(folder, &files[i]);
-  if (folder >= 0)
-    close(folder);
+    e = write_file(dir, &files[i]);
+  if (dir >= 0)
+    close(dir);
   return e;
 }
 
-static error *make_folder(upload *self)
+static error *make_dir(upload *self)
 {
   const char *base = getenv("TMPDIR");
   if (base == NULL || base[0] != '/')
     base = "/tmp";
-  if (asprintf(&self->folder, "%s/nereid-upload-XXXXXX", base) < 0) {
-    self->folder = NULL;
+  if (asprintf(&self->dir, "%s/nereid-upload-XXXXXX", base) < 0) {
+    self->dir = NULL;
     return error_no_memory();
   }
-  if (mkdtemp(self->folder) != NULL)
+  if (mkdtemp(self->dir) != NULL)
     return NULL;
-  error *e = error_new(ERROR_UNAVAILABLE, "failed to make a folder for a model's files: %s",
+  error *e = error_new(ERROR_UNAVAILABLE, "failed to make a directory for a model's files: %s",
                        strerror(errno));
-  free(self->folder);
-  self->folder = NULL;
+  free(self->dir);
+  self->dir = NULL;
   return e;
 }
 
@@ -141,7 +142,7 @@ error *upload_new(const char *model, const uploaded_file *files, size_t count, u
   if (self == NULL)
     return error_no_memory();
   refcount_init(&self->references);
-  error *e = make_folder(self);
+  error *e = make_dir(self);
   if (e == NULL)
     e = write_files(self, model, files, count);
   if (e != NULL) {
@@ -163,15 +164,14 @@ void upload_unref(upload *self)
 {
   if (self == NULL || !refcount_drop(&self->references))
     return;
-  if (self->folder != NULL &&
-      nftw(self->folder, remove_one, OPEN_FOLDERS, FTW_DEPTH | FTW_PHYS) != 0)
-    log_warning("failed to remove folder '%s' of a model's uploaded files: %s", self->folder,
+  if (self->dir != NULL && nftw(self->dir, remove_one, OPEN_FOLDERS, FTW_DEPTH | FTW_PHYS) != 0)
+    log_warning("failed to remove directory '%s' of a model's uploaded files: %s", self->dir,
                 strerror(errno));
-  free(self->folder);
+  free(self->dir);
   free(self);
 }
 
 const char *upload_repository(const upload *self)
 {
-  return self->folder;
+  return self->dir;
 }

@@ -1,4 +1,4 @@
-// Files of a model that came with the request to load it: a folder of its own stands for the
+// Files of a model that came with the request to load it: a directory of its own stands for the
 // repository, as long as somebody serves from it. Made on the thread that loads; references from
 // any thread.
 #ifndef NEREID_REPOSITORY_UPLOAD_H
@@ -10,7 +10,7 @@
 
 typedef struct upload upload;
 
-// One file. `path` is below the model's folder, e.g. "1/model.onnx".
+// One file. `path` is below the model's directory, e.g. "1/model.onnx".
 typedef struct uploaded_file {
   const char *path;
   const void *content;
@@ -18,14 +18,14 @@ typedef struct uploaded_file {
 } uploaded_file;
 
 // Writes the files to <TMPDIR or /tmp>/nereid-upload-XXXXXX/<model>/, which only this user can
-// enter. INVALID_ARG for a path that is absolute, leaves the folder, is too deep or is there twice;
-// UNAVAILABLE when a file cannot be written: nothing is left then.
+// enter. INVALID_ARG for a path that is absolute, leaves the directory, is too deep or is there
+// twice; UNAVAILABLE when a file cannot be written: nothing is left then.
 error *upload_new(const char *model, const uploaded_file *files, size_t count, upload **made);
 
 upload *upload_ref(upload *self);
-void upload_unref(upload *self); // the last one removes the folder; NULL does nothing
+void upload_unref(upload *self); // the last one removes the directory; NULL does nothing
 
-// The path of the folder that holds the model's.
+// The path of the directory that holds the model's.
 const char *upload_repository(const upload *self);
 
 #endif

@@ -262,9 +262,9 @@ static void a_log_file_that_cannot_be_opened_is_an_error_that_names_it(void **st
 {
   (void)state;
   TRITONSERVER_Error *error =
-      TRITONSERVER_ServerOptionsSetLogFile(NULL, "/nonexistent/folder/log.txt");
+      TRITONSERVER_ServerOptionsSetLogFile(NULL, "/nonexistent/directory/log.txt");
   assert_non_null(error);
-  assert_non_null(strstr(TRITONSERVER_ErrorMessage(error), "/nonexistent/folder/log.txt"));
+  assert_non_null(strstr(TRITONSERVER_ErrorMessage(error), "/nonexistent/directory/log.txt"));
   TRITONSERVER_ErrorDelete(error);
 }
 

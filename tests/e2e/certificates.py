@@ -8,33 +8,33 @@ EXTENSIONS = {
 NEW_KEY = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes"]
 
 
-def openssl(folder, *arguments):
-    subprocess.run(["openssl", *arguments], cwd=folder, check=True, capture_output=True)
+def openssl(directory, *arguments):
+    subprocess.run(["openssl", *arguments], cwd=directory, check=True, capture_output=True)
 
 
-def make_authority(folder, name):
-    openssl(folder, "req", "-x509", *NEW_KEY, "-keyout", f"{name}.key", "-out", f"{name}.pem", "-subj", f"/CN={name}")
+def make_authority(directory, name):
+    openssl(directory, "req", "-x509", *NEW_KEY, "-keyout", f"{name}.key", "-out", f"{name}.pem", "-subj", f"/CN={name}")
 
 
-def make_certificate(folder, name, authority, usage, days="30"):
+def make_certificate(directory, name, authority, usage, days="30"):
     """`name`.pem and `name`.key"""
-    (folder / f"{name}.ext").write_text(EXTENSIONS[usage])
-    openssl(folder, "req", *NEW_KEY, "-keyout", f"{name}.key", "-out", f"{name}.csr", "-subj", f"/CN={name}")
-    openssl(folder, "x509", "-req", "-in", f"{name}.csr", "-CA", f"{authority}.pem", "-CAkey", f"{authority}.key",
+    (directory / f"{name}.ext").write_text(EXTENSIONS[usage])
+    openssl(directory, "req", *NEW_KEY, "-keyout", f"{name}.key", "-out", f"{name}.csr", "-subj", f"/CN={name}")
+    openssl(directory, "x509", "-req", "-in", f"{name}.csr", "-CA", f"{authority}.pem", "-CAkey", f"{authority}.key",
             "-CAcreateserial", "-days", days, "-extfile", f"{name}.ext", "-out", f"{name}.pem")
 
 
-def make_certificates(folder):
-    make_authority(folder, "ca")
-    make_authority(folder, "other_ca")
-    make_certificate(folder, "server", "ca", "server")
-    make_certificate(folder, "client", "ca", "client")
-    make_certificate(folder, "stranger", "other_ca", "client")
-    return folder
+def make_certificates(directory):
+    make_authority(directory, "ca")
+    make_authority(directory, "other_ca")
+    make_certificate(directory, "server", "ca", "server")
+    make_certificate(directory, "client", "ca", "client")
+    make_certificate(directory, "stranger", "other_ca", "client")
+    return directory
 
 
-def tls_flags(folder, mutual=False, protocol="http"):
-    flags = [f"--{protocol}-server-cert={folder}/server.pem", f"--{protocol}-server-key={folder}/server.key"]
+def tls_flags(directory, mutual=False, protocol="http"):
+    flags = [f"--{protocol}-server-cert={directory}/server.pem", f"--{protocol}-server-key={directory}/server.key"]
     if mutual:
-        return [*flags, f"--{protocol}-use-ssl-mutual=true", f"--{protocol}-root-cert={folder}/ca.pem"]
+        return [*flags, f"--{protocol}-use-ssl-mutual=true", f"--{protocol}-root-cert={directory}/ca.pem"]
     return [*flags, f"--{protocol}-use-ssl=true"]

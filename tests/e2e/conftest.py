@@ -1,6 +1,6 @@
 """Servers for the end-to-end tests: the real binary, on free ports, with its log kept and read.
 
-NEREID_BUILD names the build folder (default build/release). A server that a test started must end with status 0 and
+NEREID_BUILD names the build directory (default build/release). A server that a test started must end with status 0 and
 without a sanitizer's report.
 """
 import os
@@ -120,24 +120,24 @@ def nereid():
     return path
 
 
-def link_backends(folder, build):
+def link_backends(directory, build):
     for name in ("identity", "onnxruntime", "python"):
-        if not (folder / name).exists():  # some tests bring their own
-            (folder / name).symlink_to(build / "backends" / name)
+        if not (directory / name).exists():  # some tests bring their own
+            (directory / name).symlink_to(build / "backends" / name)
     for name in ("faulty", "streaming"):
-        (folder / name).symlink_to(build / "test-backends" / name)
-    return folder
+        (directory / name).symlink_to(build / "test-backends" / name)
+    return directory
 
 
 @pytest.fixture(scope="session")
 def backends(tmp_path_factory):
-    """A folder with all backends, those for tests too."""
+    """A directory with all backends, those for tests too."""
     return link_backends(tmp_path_factory.mktemp("backends"), BUILD)
 
 
 class Starter:
-    def __init__(self, nereid, backends, folder):
-        self.nereid, self.backends, self.folder, self.servers = nereid, backends, folder, []
+    def __init__(self, nereid, backends, directory):
+        self.nereid, self.backends, self.directory, self.servers = nereid, backends, directory, []
 
     def command(self, *repositories, flags=()):
         return [
@@ -154,7 +154,7 @@ class Starter:
 
         `variables` are added to its environment; `wrapper` is a command that runs it in its own process, such as strace -D.
         """
-        log = self.folder / f"server{len(self.servers)}.log"
+        log = self.directory / f"server{len(self.servers)}.log"
         with log.open("w") as out:
             process = subprocess.Popen(
                 [*wrapper, *self.command(*repositories, flags=flags)], stdout=out, stderr=subprocess.STDOUT,
@@ -193,8 +193,8 @@ def release_starter(tmp_path_factory):
     build = ROOT / "build/release"
     path = build / "bin/nereid"
     assert path.exists(), f"{path} is missing: run scripts/build release first"
-    folder = tmp_path_factory.mktemp("release")
-    return Starter(path, link_backends(tmp_path_factory.mktemp("backends"), build), folder)
+    directory = tmp_path_factory.mktemp("release")
+    return Starter(path, link_backends(tmp_path_factory.mktemp("backends"), build), directory)
 
 
 @pytest.fixture
@@ -237,9 +237,9 @@ def release_target(targets, tmp_path_factory):
 
 @pytest.fixture
 def repository(tmp_path):
-    folder = tmp_path / "models"
-    folder.mkdir()
-    return folder
+    directory = tmp_path / "models"
+    directory.mkdir()
+    return directory
 
 
 @pytest.fixture(scope="module")
@@ -267,26 +267,26 @@ output { name: "OUTPUT0" data_type: %(type)s dims: [ -1 ] }
 
 def make_identity(repository, name, type="TYPE_FP32", max_batch_size=8, more="", versions=(1,)):
     """A model that gives back its input."""
-    folder = repository / name
+    directory = repository / name
     for version in versions:
-        (folder / str(version)).mkdir(parents=True, exist_ok=True)
-    (folder / "config.pbtxt").write_text(IDENTITY % dict(type=type, max_batch_size=max_batch_size, more=more))
-    return folder
+        (directory / str(version)).mkdir(parents=True, exist_ok=True)
+    (directory / "config.pbtxt").write_text(IDENTITY % dict(type=type, max_batch_size=max_batch_size, more=more))
+    return directory
 
 
-def make_targets(folder):
+def make_targets(directory):
     """The canary, and an identity of each type (t_fp32 and so on)."""
-    make_identity(folder, "canary")
+    make_identity(directory, "canary")
     for name in ELEMENT_SIZES:
-        make_identity(folder, f"t_{name.lower()}", "TYPE_STRING" if name == "BYTES" else f"TYPE_{name}")
-    return folder
+        make_identity(directory, f"t_{name.lower()}", "TYPE_STRING" if name == "BYTES" else f"TYPE_{name}")
+    return directory
 
 
 def make_faulty(repository, name="faulty", fault=""):
     """A model that does what its `fault` says (tests/fakes/faulty_backend.c)."""
-    folder = repository / name
-    (folder / "1").mkdir(parents=True)
-    (folder / "config.pbtxt").write_text(
+    directory = repository / name
+    (directory / "1").mkdir(parents=True)
+    (directory / "config.pbtxt").write_text(
         """
         backend: "faulty"
         input { name: "INPUT0" data_type: TYPE_INT32 dims: [ -1 ] }
@@ -295,7 +295,7 @@ def make_faulty(repository, name="faulty", fault=""):
         """
         % fault
     )
-    return folder
+    return directory
 
 
 def copy_model(repository, name):

@@ -359,14 +359,14 @@ def load_override(repository):
 
 def load_failure(repository):
     make_identity(repository, "m")
-    folder = make_faulty(repository.parent / "later", fault="model_initialize")
+    directory = make_faulty(repository.parent / "later", fault="model_initialize")
 
     def right(status, _, body):
         return status == 400 and "faulty backend: model_initialize" in json.loads(body)["error"]
 
     def act(server):
         if not (repository / "faulty").exists():
-            folder.rename(repository / "faulty")
+            directory.rename(repository / "faulty")
         return [ask(server, right, "/v2/repository/models/faulty/load", b""), ask(server, ok, "/v2/models/m/ready")]
 
     return act

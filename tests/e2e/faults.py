@@ -100,11 +100,11 @@ class Faults:
         return re.sub(r"^(nereid|libtriton\S*\.so)\+(0x\w+)$", self._named, text, flags=re.M)
 
     def _named(self, match):
-        folders = {"nereid": "bin", "libtritonserver.so": "lib"}
+        directories = {"nereid": "bin", "libtritonserver.so": "lib"}
         name = match[1]
-        folder = folders.get(name, "backends/" + name.removeprefix("libtriton_").removesuffix(".so"))
+        directory = directories.get(name, "backends/" + name.removeprefix("libtriton_").removesuffix(".so"))
         found = subprocess.run(
-            ["addr2line", "-f", "-s", "-e", str(BUILD / folder / name), match[2]], capture_output=True, text=True
+            ["addr2line", "-f", "-s", "-e", str(BUILD / directory / name), match[2]], capture_output=True, text=True
         )
         return " ".join(found.stdout.split()) or match[0]
 
@@ -126,9 +126,9 @@ def descriptors(server):
 
 def listening_ports(pid):
     """On 127.0.0.1; none when the process is gone."""
-    folder = f"/proc/{pid}/fd"
+    directory = f"/proc/{pid}/fd"
     try:
-        links = {os.readlink(f"{folder}/{number}") for number in os.listdir(folder)}
+        links = {os.readlink(f"{directory}/{number}") for number in os.listdir(directory)}
         with open(f"/proc/{pid}/net/tcp") as table:
             rows = [line.split() for line in table][1:]
     except OSError:
@@ -142,8 +142,8 @@ def await_descriptors(server, count):
     try:
         wait_for("closed descriptors", lambda: descriptors(server) <= count, deadline=15)
     except AssertionError:
-        folder = f"/proc/{server.process.pid}/fd"
-        raise AssertionError(f"{count} descriptors became {[os.readlink(f'{folder}/{n}') for n in os.listdir(folder)]}")
+        directory = f"/proc/{server.process.pid}/fd"
+        raise AssertionError(f"{count} descriptors became {[os.readlink(f'{directory}/{n}') for n in os.listdir(directory)]}")
 
 
 def await_quiet(faults):

@@ -51,25 +51,25 @@ SIDES = [NEREID] if BUILD.name == "tsan" else [NEREID, TRITON]
 in_nereid = pytest.mark.parametrize("grpc_side", [NEREID], ids=["nereid"], indirect=True)
 
 
-def make_pair(folder):
+def make_pair(directory):
     """An identity of two inputs."""
     tensors = [f'{kind}put {{ name: "{kind.upper()}PUT{i}" data_type: TYPE_INT32 dims: [ -1 ] }}' for i in range(2) for kind in ("in", "out")]
-    (folder / "pair/1").mkdir(parents=True)
-    (folder / "pair/config.pbtxt").write_text("\n".join(['backend: "identity"', "max_batch_size: 8", *tensors]))
+    (directory / "pair/1").mkdir(parents=True)
+    (directory / "pair/config.pbtxt").write_text("\n".join(['backend: "identity"', "max_batch_size: 8", *tensors]))
 
 
-def make_models(folder):
+def make_models(directory):
     """An identity of each type (t_fp32 and so on), one with labels, a slow one, one without batches, one of two inputs, one that crosses, and those of tests/python_models."""
-    make_targets(folder)
-    labeled(folder, "rows", max_batch_size=8)
-    make_identity(folder, "slow", "TYPE_INT32", more='parameters { key: "execute_delay_ms" value { string_value: "1500" } }')
-    make_identity(folder, "two_versions", versions=(1, 3), more="version_policy { all {} }")
-    make_identity(folder, "flat", "TYPE_INT32", max_batch_size=0)
-    make_pair(folder)
-    make_python(folder, "crossed", CROSSED, count=2)
+    make_targets(directory)
+    labeled(directory, "rows", max_batch_size=8)
+    make_identity(directory, "slow", "TYPE_INT32", more='parameters { key: "execute_delay_ms" value { string_value: "1500" } }')
+    make_identity(directory, "two_versions", versions=(1, 3), more="version_policy { all {} }")
+    make_identity(directory, "flat", "TYPE_INT32", max_batch_size=0)
+    make_pair(directory)
+    make_python(directory, "crossed", CROSSED, count=2)
     for name in ("repeat", "tell", "patient", "endless"):
-        put_model(folder, name)
-    return folder
+        put_model(directory, name)
+    return directory
 
 
 def stop(starter):

@@ -160,8 +160,8 @@ def _await_resources(server, before):
     try:
         wait_for("the resources of before", lambda: all(v <= before[k] for k, v in resources(server).items()), 30)
     except AssertionError:
-        folder = f"/proc/{server.process.pid}/fd"
-        names = [os.readlink(f"{folder}/{n}") for n in os.listdir(folder)]
+        directory = f"/proc/{server.process.pid}/fd"
+        names = [os.readlink(f"{directory}/{n}") for n in os.listdir(directory)]
         raise AssertionError(f"{before} became {resources(server)}: {names}") from None
 
 

@@ -15,10 +15,10 @@ needs_collector = pytest.mark.skipif(not PROGRAM.exists(), reason="scripts/setup
 class RealCollector(Collector):
     """Takes OTLP over HTTP. It answers when what it took was handed on: it neither waits nor tries again."""
 
-    def __init__(self, folder, tls=None):
+    def __init__(self, directory, tls=None):
         super().__init__()
         self.port, self.tls, self.process = free_port(), tls, None
-        self.log_path = folder / "collector.log"
+        self.log_path = directory / "collector.log"
 
     @property
     def url(self):

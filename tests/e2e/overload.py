@@ -123,13 +123,13 @@ def run(server, minutes):
 def main():
     minutes = float(sys.argv[1]) if len(sys.argv) > 1 else 10
     with tempfile.TemporaryDirectory(prefix="nereid-overload-") as path:
-        folder = pathlib.Path(path)
-        (folder / "models").mkdir()
-        make_identity(folder / "models", "busy", max_batch_size=1, more=MODEL)
-        (folder / "backends").mkdir()
+        directory = pathlib.Path(path)
+        (directory / "models").mkdir()
+        make_identity(directory / "models", "busy", max_batch_size=1, more=MODEL)
+        (directory / "backends").mkdir()
         build = ROOT / "build/release"
-        starter = Starter(build / "bin/nereid", link_backends(folder / "backends", build), folder)
-        server = starter(folder / "models")
+        starter = Starter(build / "bin/nereid", link_backends(directory / "backends", build), directory)
+        server = starter(directory / "models")
         try:
             faults = run(server, minutes)
         finally:

@@ -41,12 +41,12 @@ def execute(self, requests):
 
 def make_python(repository, name, body=ECHO, kind="TYPE_INT32", count=1, max_batch_size=0, more="", config=None):
     """A model whose class has `body`; its tensors are IN and OUT."""
-    folder = repository / name
-    (folder / "1").mkdir(parents=True, exist_ok=True)
+    directory = repository / name
+    (directory / "1").mkdir(parents=True, exist_ok=True)
     text = CONFIG % dict(kind=kind, count=count, max_batch_size=max_batch_size, more=more) if config is None else config
-    (folder / "config.pbtxt").write_text(text)
-    (folder / "1/model.py").write_text(HEAD + textwrap.indent(textwrap.dedent(body), "    "))
-    return folder
+    (directory / "config.pbtxt").write_text(text)
+    (directory / "1/model.py").write_text(HEAD + textwrap.indent(textwrap.dedent(body), "    "))
+    return directory
 
 
 def tensor(data, datatype="INT32", name="IN"):
@@ -79,14 +79,14 @@ GUARD = "nereid-worker-l"  # the first 15 letters
 def processes():
     """All there are: {pid: (name, state, parent)}."""
     found = {}
-    for folder in pathlib.Path("/proc").iterdir():
-        if folder.name.isdigit():
+    for directory in pathlib.Path("/proc").iterdir():
+        if directory.name.isdigit():
             try:
-                stat = (folder / "stat").read_text()
+                stat = (directory / "stat").read_text()
             except OSError:
                 continue
             name, state, parent = re.match(r"\d+ \((.*)\) (\w) (\d+)", stat, re.S).groups()
-            found[int(folder.name)] = name, state, int(parent)
+            found[int(directory.name)] = name, state, int(parent)
     return found
 
 

@@ -29,8 +29,8 @@ class Nereid:
         """The library that must be the server."""
         return self.build / "lib/libtritonserver.so"
 
-    def backends(self, folder):
-        return link_backends(folder, self.build)
+    def backends(self, directory):
+        return link_backends(directory, self.build)
 
     def command(self, command):
         return command
@@ -48,8 +48,8 @@ class Triton(Nereid):
     build, variables = PYTHON_BUILD, VARIABLES
     heals = False
 
-    def backends(self, folder):
-        return link_backends(lay_out(folder), self.build)
+    def backends(self, directory):
+        return link_backends(lay_out(directory), self.build)
 
     def flags(self, mark):
         return [f"--backend-config=python,shm-region-prefix-name={mark}"]
@@ -74,8 +74,8 @@ class NereidInTriton(Nereid):
 
 
 class SideStarter(Starter):
-    def __init__(self, side, backends, folder):
-        super().__init__(side.build / "bin/nereid", backends, folder)
+    def __init__(self, side, backends, directory):
+        super().__init__(side.build / "bin/nereid", backends, directory)
         self.side = side
         self.mark = f"nereid_{os.getpid()}_{id(self)}_"  # how its files in /dev/shm begin
 

@@ -112,7 +112,7 @@ class Audit:
         self.path = path
 
     def calls(self):
-        """(call, whether the kernel keeps it below a folder, the path it names, the path it opened or None)"""
+        """(call, whether the kernel keeps it below a directory, the path it names, the path it opened or None)"""
         pending = {}
         for line in self.path.read_text(errors="replace").splitlines():
             cut = UNFINISHED.match(line)
@@ -136,7 +136,7 @@ class Audit:
         return [path for _, _, _, path in self.calls() if path is not None]
 
     def touched(self):
-        """Every path that was opened, or named to the kernel other than below a folder."""
+        """Every path that was opened, or named to the kernel other than below a directory."""
         for name, beneath, named, path in self.calls():
             if path is not None:
                 yield path
@@ -146,8 +146,8 @@ class Audit:
 
 def start_audited(starter, *repositories, flags=()):
     """A server under strace, and what it does with files."""
-    record = starter.folder / f"files{len(starter.servers)}.strace"
-    log = starter.folder / f"server{len(starter.servers)}.log"
+    record = starter.directory / f"files{len(starter.servers)}.strace"
+    log = starter.directory / f"server{len(starter.servers)}.log"
     command = [
         "strace", "-D", "-f", "--seccomp-bpf", "-qq", "-y", "-s", "8192", "-e", "trace=%file", "-e", "signal=none",
         "-o", str(record), *starter.command(*repositories, flags=flags),

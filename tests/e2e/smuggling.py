@@ -21,11 +21,11 @@ SHOWN_BYTES = 110
 WORKERS = 16
 
 NGINX = """
-daemon off; pid {folder}/nginx.pid; error_log {folder}/nginx.log; worker_processes 1; user {user};
+daemon off; pid {directory}/nginx.pid; error_log {directory}/nginx.log; worker_processes 1; user {user};
 events {{ worker_connections 256; }}
 http {{
-  access_log off; client_body_timeout 2s; client_header_timeout 2s; client_body_temp_path {folder}/body; proxy_temp_path {folder}/proxy;
-  fastcgi_temp_path {folder}/a; uwsgi_temp_path {folder}/b; scgi_temp_path {folder}/c;
+  access_log off; client_body_timeout 2s; client_header_timeout 2s; client_body_temp_path {directory}/body; proxy_temp_path {directory}/proxy;
+  fastcgi_temp_path {directory}/a; uwsgi_temp_path {directory}/b; scgi_temp_path {directory}/c;
   server {{ listen 127.0.0.1:{port}; location / {{ proxy_pass http://127.0.0.1:{behind}; proxy_http_version 1.1; }} }}
 }}
 """
@@ -56,10 +56,10 @@ def answers(port):
 
 
 class Proxy:
-    def __init__(self, name, settings, command, behind, folder):
+    def __init__(self, name, settings, command, behind, directory):
         self.http_port, self.name = free_port(), name
-        path = folder / f"{name}.conf"
-        path.write_text(settings.format(port=self.http_port, behind=behind, folder=folder, user="root"))
+        path = directory / f"{name}.conf"
+        path.write_text(settings.format(port=self.http_port, behind=behind, directory=directory, user="root"))
         self.process = subprocess.Popen([*command, str(path)], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         wait_for(name, lambda: answers(self.http_port))
 
@@ -106,14 +106,14 @@ def report(servers, name, vectors, must_refuse):
 def main():
     failed = False
     with tempfile.TemporaryDirectory(prefix="nereid-smuggling-") as path:
-        folder = pathlib.Path(path)
-        repository = folder / "models"
+        directory = pathlib.Path(path)
+        repository = directory / "models"
         repository.mkdir()
         for name in ("canary", "t_fp32"):
             make_identity(repository, name)
-        (folder / "backends").mkdir()
+        (directory / "backends").mkdir()
         build = ROOT / "build/release"
-        starter = Starter(build / "bin/nereid", link_backends(folder / "backends", build), folder)
+        starter = Starter(build / "bin/nereid", link_backends(directory / "backends", build), directory)
         ours = starter(repository, flags=[*EVERYTHING, "--http-body-timeout-ms=2000", "--http-header-timeout-ms=2000"])
         ours.name = "nereid"
         known = {"nginx": (NGINX, ["nginx", "-p", path, "-c"]), "h2o": (H2O, ["h2o", "-c"])}
@@ -121,7 +121,7 @@ def main():
         try:
             for name, (settings, command) in known.items():
                 if shutil.which(name):
-                    proxies.append(Proxy(name, settings, command, ours.http_port, folder))
+                    proxies.append(Proxy(name, settings, command, ours.http_port, directory))
                 else:
                     print(f"{name} is not installed: left out")
             for kind, vectors in REFUSED.items():

@@ -129,11 +129,11 @@ def leaving(server):
 
 
 def reloads(server):
-    folder = server.repository / "m"
+    directory = server.repository / "m"
     with Client(server) as client:
         for n in range(10**9):
             make_identity(server.repository, "m", more="parameters { key: 'n' value { string_value: '%d' } }" % n)
-            os.utime(folder / "config.pbtxt", (4_000_000_000 + n, 4_000_000_000 + n))
+            os.utime(directory / "config.pbtxt", (4_000_000_000 + n, 4_000_000_000 + n))
             yield client.load("m").status
             time.sleep(0.5)
 
@@ -257,12 +257,12 @@ def watch(server, minutes):
     return rows
 
 
-def soak(minutes, folder):
-    repository = folder / "models"
+def soak(minutes, directory):
+    repository = directory / "models"
     repository.mkdir()
     fill(repository)
-    (folder / "backends").mkdir()
-    starter = Starter(RELEASE / "bin/nereid", link_backends(folder / "backends", RELEASE), folder)
+    (directory / "backends").mkdir()
+    starter = Starter(RELEASE / "bin/nereid", link_backends(directory / "backends", RELEASE), directory)
     try:
         server = starter(repository, flags=["--model-control-mode=explicit", *(f"--load-model={name}" for name in ("m", "s", "digits"))])
         server.repository = repository
@@ -278,8 +278,8 @@ def end(number, frame):
 def main():
     signal.signal(signal.SIGTERM, end)
     minutes = max(3, round(float(sys.argv[1] if len(sys.argv) > 1 else 1) * 60))
-    with tempfile.TemporaryDirectory() as folder:
-        failures = soak(minutes, pathlib.Path(folder))
+    with tempfile.TemporaryDirectory() as directory:
+        failures = soak(minutes, pathlib.Path(directory))
     for failure in failures:
         print("FAILED", failure)
     sys.exit(1 if failures else 0)

@@ -15,11 +15,11 @@ output { name: "OUTPUT" data_type: %(type)s dims: [ -1 ] }
 
 
 def make_streaming(repository, name="streaming", decoupled=True, type="TYPE_STRING", max_batch_size=0, more=""):
-    folder = repository / name
-    (folder / "1").mkdir(parents=True)
-    (folder / "config.pbtxt").write_text(
+    directory = repository / name
+    (directory / "1").mkdir(parents=True)
+    (directory / "config.pbtxt").write_text(
         CONFIG % dict(max_batch_size=max_batch_size, decoupled=str(decoupled).lower(), type=type, more=more))
-    return folder
+    return directory
 
 
 def ask(server, model, route, **members):

@@ -215,14 +215,14 @@ def test_rotated_files_are_left_for_new_ones(start_server, repository, tmp_path)
 
 @pytest.fixture
 def full_disk(tmp_path):
-    """A folder with 1 MiB of room, and how to give room: a file system of its own where that may be mounted, else a limit of files."""
-    folder = tmp_path / "disk"
-    folder.mkdir()
-    mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1m", "none", folder], capture_output=True).returncode == 0
+    """A directory with 1 MiB of room, and how to give room: a file system of its own where that may be mounted, else a limit of files."""
+    directory = tmp_path / "disk"
+    directory.mkdir()
+    mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1m", "none", directory], capture_output=True).returncode == 0
 
     def fill(server):
         if mounted:
-            with open(folder / "filler", "wb", buffering=0) as filler, pytest.raises(OSError, match="No space"):
+            with open(directory / "filler", "wb", buffering=0) as filler, pytest.raises(OSError, match="No space"):
                 while True:
                     filler.write(bytes(1024))
         else:
@@ -231,14 +231,14 @@ def full_disk(tmp_path):
 
     def clear(server):
         if mounted:
-            (folder / "filler").unlink()
+            (directory / "filler").unlink()
         else:
             _, hard = resource.prlimit(server.process.pid, resource.RLIMIT_FSIZE)
             resource.prlimit(server.process.pid, resource.RLIMIT_FSIZE, (hard, hard))
 
-    yield folder, fill, clear
+    yield directory, fill, clear
     if mounted:
-        subprocess.run(["umount", "-l", folder], check=True)
+        subprocess.run(["umount", "-l", directory], check=True)
 
 
 def dropped(server):
@@ -246,8 +246,8 @@ def dropped(server):
 
 
 def test_a_full_disk_costs_lines_and_no_inference_row_37(start_logged, full_disk):
-    folder, fill, clear = full_disk
-    server = start_logged(file=folder / "access.log")
+    directory, fill, clear = full_disk
+    server = start_logged(file=directory / "access.log")
     assert dropped(server) == 0
     fill(server)
     with Client(server) as client:

@@ -61,9 +61,9 @@ socket.socket(socket.AF_UNIX).connect(sys.argv[1])
 
 
 def test_the_file_is_open_to_only_its_owner(start_server, models):  # noqa: F811
-    with tempfile.TemporaryDirectory() as folder:
-        os.chmod(folder, 0o711)
-        admin, grpc, metrics = (f"{folder}/{name}.sock" for name in ("admin", "grpc", "metrics"))
+    with tempfile.TemporaryDirectory() as directory:
+        os.chmod(directory, 0o711)
+        admin, grpc, metrics = (f"{directory}/{name}.sock" for name in ("admin", "grpc", "metrics"))
         flags = [f"--admin-address=unix:{admin}", f"--admin-grpc-address=unix:{grpc}", f"--metrics-address=unix:{metrics}"]
         server = start_server(models, flags=[*EXPLICIT, *flags, "--unix-socket-mode=666"], wait=False)  # which is for other sockets
         wait_for("the sockets", lambda: "Started Metrics Service" in server.log)
@@ -75,7 +75,7 @@ def test_the_file_is_open_to_only_its_owner(start_server, models):  # noqa: F811
             done = subprocess.run(["python3", "-c", STRANGER, path], capture_output=True, text=True)
             assert ("PermissionError" in done.stderr) == (path != metrics) == (done.returncode == 1), f"{path}: {done.stderr}"
         server.stop()
-        assert os.listdir(folder) == []
+        assert os.listdir(directory) == []
 
 
 def test_another_mode_can_be_asked_for(start_server, models, admin):  # noqa: F811

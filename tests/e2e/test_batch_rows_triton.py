@@ -17,10 +17,10 @@ PATH = "/v2/models/batched/infer"
 MISMATCH = "[request id: <id_unknown>] input byte size mismatch for input 'INPUT0' for model 'batched'. Expected 8, got 0"
 
 
-def make(folder):
-    make_identity(folder, "batched", "TYPE_INT32", more="dynamic_batching { max_queue_delay_microseconds: 2000 }")
-    make_identity(folder, "canary")
-    return folder
+def make(directory):
+    make_identity(directory, "batched", "TYPE_INT32", more="dynamic_batching { max_queue_delay_microseconds: 2000 }")
+    make_identity(directory, "canary")
+    return directory
 
 
 @pytest.fixture(scope="module")

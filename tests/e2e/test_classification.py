@@ -12,13 +12,13 @@ NUMBERS = ["UINT8", "UINT16", "UINT32", "UINT64", "INT8", "INT16", "INT32", "INT
 
 def labeled(repository, name="labeled", file="labels.txt", text="zero\none\n\nthree:3", max_batch_size=0):
     """An identity whose output has labels."""
-    folder = make_identity(repository, name, max_batch_size=max_batch_size)
-    config = folder / "config.pbtxt"
+    directory = make_identity(repository, name, max_batch_size=max_batch_size)
+    config = directory / "config.pbtxt"
     config.write_text(config.read_text().replace('name: "OUTPUT0"', f'name: "OUTPUT0" label_filename: "{file}"'))
     if text is not None:
-        (folder / file).parent.mkdir(exist_ok=True)
-        (folder / file).write_text(text)
-    return folder
+        (directory / file).parent.mkdir(exist_ok=True)
+        (directory / file).write_text(text)
+    return directory
 
 
 @pytest.fixture(scope="module")
@@ -87,9 +87,9 @@ def test_large_outputs_are_classified_by_a_worker(classifying):
 def test_a_model_without_its_labels_does_not_load(start_server, repository):
     labeled(repository, "missing", text=None)
     labeled(repository, "inside", file="names/labels.txt")
-    (labeled(repository, "folder", text=None) / "labels.txt").mkdir()
+    (labeled(repository, "directory", text=None) / "labels.txt").mkdir()
     server = start_server(repository, flags=("--model-control-mode=explicit",))
-    for name, words in (("missing", "labels.txt"), ("folder", "labels.txt")):
+    for name, words in (("missing", "labels.txt"), ("directory", "labels.txt")):
         answer = server.ask(f"/v2/repository/models/{name}/load", b"")
         assert answer.status == 400 and "failed to read the labels of output 'OUTPUT0'" in answer.text and words in answer.text
     assert server.ask("/v2/repository/models/inside/load", b"").status == 200

@@ -17,12 +17,12 @@ LATER = """response_cache { enable: true }
 model_warmup { name: "w" batch_size: 1 inputs { key: "INPUT0" value { data_type: TYPE_FP32 dims: [ 1 ] zero_data: true } } }"""
 
 
-def make(folder):
+def make(directory):
     for name in ("canary", "batched"):
-        make_identity(folder, name)
-    make_identity(folder, "versions", versions=(1, 3), more="version_policy { all {} }")
-    make_identity(folder, "later", more=LATER)
-    return folder
+        make_identity(directory, name)
+    make_identity(directory, "versions", versions=(1, 3), more="version_policy { all {} }")
+    make_identity(directory, "later", more=LATER)
+    return directory
 
 
 @pytest.fixture(scope="module")
@@ -153,21 +153,21 @@ def served(server):
 
 
 @pytest.mark.parametrize("load", [load_over_http, load_over_grpc])
-def test_a_plain_load_after_an_override_goes_back_to_the_folder(both, side, load):
+def test_a_plain_load_after_an_override_goes_back_to_the_directory(both, side, load):
     server = both[side]
-    folder = (8, {"all": {}}, 1, {}, ["1", "3"])
+    directory = (8, {"all": {}}, 1, {}, ["1", "3"])
     override = (4, {"latest": {"num_versions": 1}}, 2, {"x": {"string_value": "y"}}, ["3"])
-    assert served(server) == folder
+    assert served(server) == directory
     load(server, config=OVERRIDE)
     assert served(server) == override
     load(server)
-    # Triton 2.51 keeps all of it until the folder changes or the model is unloaded.
-    assert served(server) == (folder if side is NEREID else override)
+    # Triton 2.51 keeps all of it until the directory changes or the model is unloaded.
+    assert served(server) == (directory if side is NEREID else override)
     load(server)
-    assert served(server) == (folder if side is NEREID else override)
+    assert served(server) == (directory if side is NEREID else override)
     answer(server, "/v2/repository/models/versions/unload", b"")
     load(server)
-    assert served(server) == folder
+    assert served(server) == directory
 
 
 def test_a_plain_load_of_what_did_not_change_leaves_it(both):

@@ -154,17 +154,17 @@ def streaming_sides(tmp_path_factory):
     source = ROOT / "tests/fakes/streaming_backend.c"
     subprocess.run(["cc", "-shared", "-fPIC", f"-I{ROOT / 'include'}", source, "-o", plain / "libtriton_streaming.so"], check=True)
 
-    def backends_of(side, folder):
-        backends = side.backends(folder)
+    def backends_of(side, directory):
+        backends = side.backends(directory)
         if side is TRITON:
             (backends / "streaming").unlink()
             (backends / "streaming").symlink_to(plain)
         return backends
 
-    def make(folder):
-        make_streaming(folder)
-        make_streaming(folder, "single", decoupled=False)
-        return folder
+    def make(directory):
+        make_streaming(directory)
+        make_streaming(directory, "single", decoupled=False)
+        return directory
 
     with start_both(tmp_path_factory, make=make, backends_of=backends_of) as servers:
         yield servers

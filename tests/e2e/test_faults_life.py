@@ -19,10 +19,10 @@ FLAGS = ["--model-control-mode=explicit", "--load-model=*", "--http-thread-count
 class Life:
     """One server from its start to its end, with a control block of its own."""
 
-    def __init__(self, nereid, backends, folder, repository, flags):
-        folder.mkdir()
-        self.faults = Faults(folder / "faults")
-        self.starter = Starter(nereid, backends, folder)
+    def __init__(self, nereid, backends, directory, repository, flags):
+        directory.mkdir()
+        self.faults = Faults(directory / "faults")
+        self.starter = Starter(nereid, backends, directory)
         self.repository, self.flags = repository, flags
         self.server = None
 

@@ -39,11 +39,11 @@ MISTAKES = {
     "no number for a time": (["--metrics-interval-ms=nan"], "--metrics-interval-ms: invalid value 'nan', expected a number"),
     "rate limiting": (["--model-repository=/tmp", "--rate-limit=execution_count"], "--rate-limit is not supported by nereid yet, expected off: "),
     "namespaces": (["--model-repository=/tmp", "--model-namespacing=true"], "--model-namespacing is not supported by nereid yet: leave it out"),
-    "no such repository": (["--model-repository=/no/such/folder"], "/no/such/folder"),
+    "no such repository": (["--model-repository=/no/such/directory"], "/no/such/directory"),
     "poll": (["--model-repository=/tmp", "--model-control-mode=poll"], "POST /v2/repository/models/<model>/load"),
     "bad backend config": (["--model-repository=/tmp", "--backend-config=x"], "--backend-config: invalid value 'x'"),
     "no config file": (["--config=/no/such/file"], "/no/such/file"),
-    "a folder as config file": (["--config=/tmp"], "--config: failed to read '/tmp': Is a directory"),
+    "a directory as config file": (["--config=/tmp"], "--config: failed to read '/tmp': Is a directory"),
     "one port": (["--model-repository=/tmp", "--http-port=9000", "--metrics-port=9000"], "--metrics-port are both 9000"),
     "bad metrics setting": (["--model-repository=/tmp", "--metrics-config=nereid_histograms=1"], "nereid_histograms: invalid value '1', expected none, few or all"),
     "no metrics setting": (["--model-repository=/tmp", "--metrics-config=summary_latencies"], "expected <setting>=<value>"),
@@ -93,13 +93,13 @@ def test_a_setting_without_a_backend_is_for_all(start_server, repository):
 
 
 def test_a_negative_exit_timeout_is_0(nereid, repository):
-    result = run(nereid, f"--model-repository={repository}", "--exit-timeout-secs=-5", "--access-log=/no/such/folder/log")
+    result = run(nereid, f"--model-repository={repository}", "--exit-timeout-secs=-5", "--access-log=/no/such/directory/log")
     assert "--access-log" in result.stderr and "Timeout 0: Found 0 in-flight" in result.stdout
 
 
 def test_values_may_stand_apart_and_names_may_be_short(start_server, repository):
     make_identity(repository, "m")
-    flags = ["--exit-timeout-secs", "7", "--strict-r=true", "--id", "mine", "--cache-directory", "/no/such/folder"]
+    flags = ["--exit-timeout-secs", "7", "--strict-r=true", "--id", "mine", "--cache-directory", "/no/such/directory"]
     server = start_server(repository, flags=flags)
     assert '"name":"mine"' in server.ask("/v2").text
 

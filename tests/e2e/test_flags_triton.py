@@ -27,7 +27,7 @@ def launch(request, nereid, models, tmp_path):
 
     def start(words, variables=(), ports=None):
         ports = ports or [free_port() for _ in range(3)]
-        fill = dict(models=models, http=ports[0], grpc=ports[1], metrics=ports[2], folder=tmp_path)
+        fill = dict(models=models, http=ports[0], grpc=ports[1], metrics=ports[2], directory=tmp_path)
         log = tmp_path / f"{len(servers)}.log"
         program = nereid if request.param == "nereid" else TRITON.server
         variables = dict(variables) if request.param == "nereid" else TRITON.variables | dict(variables)
@@ -70,7 +70,7 @@ STARTS = {  # what each of them asks for is nothing, or what there is anyway
         "--cuda-virtual-address-size=0:1000", "--cuda-virtual-address-size", "1:0", "--model-load-gpu-limit=0:0.5",
         "--cuda-memory-pool-byte-size=0:67108864", "--cuda-memory-pool-byte-size=1:-1", "--pinned-memory-pool-byte-size=-1",
         "--min-supported-compute-capability=8.0x", "--buffer-manager-thread-count=-1", "--enable-peer-access=FALSE"],
-    "folders that are not there": ["--repoagent-directory=/absent", "--cache-directory=/absent", "--model-config-name=absent"],
+    "directories that are not there": ["--repoagent-directory=/absent", "--cache-directory=/absent", "--model-config-name=absent"],
     "rate limiter, off": [
         "--rate-limit=OFF", "--rate-limit-resource=R:1", "--rate-limit-resource=R:-1:0", "--rate-limit-resource=:1",
         "--rate-limit-resource=R:1:-5"],
@@ -82,12 +82,12 @@ STARTS = {  # what each of them asks for is nothing, or what there is anyway
         "--grpc-keepalive-time=-1", "--grpc-keepalive-timeout=0", "--trace-count=-5", "--trace-config", "rate=-1"],
     "many threads": ["--model-load-thread-count=1500", "--http-thread-count=1500"],
     "things that cannot be used": [
-        "--log-file={folder}/absent/log", "--http-header-forward-pattern=[", "--grpc-header-forward-pattern=(",
+        "--log-file={directory}/absent/log", "--http-header-forward-pattern=[", "--grpc-header-forward-pattern=(",
         "--trace-config", "what=1", "--trace-config=triton,what=1", "--trace-config=opentelemetry,resource=x"],
     "spellings": [
         "--id", "x", "--id=y", "--exit-on-err=1", "--strict-read", "ON", "--log-info=TRUE", "--log-verb=false", "--disable-auto",
         "--model-control-mode=EXPLICIT", "--grpc-infer-response-compression-level=HIGH", "--"],
-    "deprecated": ["--strict-model-config=false", "--trace-file={folder}/t", "--trace-level=MAX", "--trace-rate=5"],
+    "deprecated": ["--strict-model-config=false", "--trace-file={directory}/t", "--trace-level=MAX", "--trace-rate=5"],
     "a repository and a model twice": [
         "--model-repository={models}", "--model-store={models}", "--model-control-mode=explicit", "--load-model=*", "--load-model=*"],
     "backends that there are not": [
@@ -173,7 +173,7 @@ REFUSED = {  # words that both say
     "a model without explicit control": (["--load-model=x"], r"--load-model"),
     "all models and one": (["--model-control-mode=explicit", "--load-model=*", "--load-model=x"], r""),
     "an unknown category": (["--http-restricted-api=x:k=v"], r"unknown restricted api 'x'"),
-    "no repository": (["--model-repository={folder}/absent"], r""),
+    "no repository": (["--model-repository={directory}/absent"], r""),
 }
 
 

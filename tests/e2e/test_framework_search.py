@@ -28,11 +28,11 @@ def start_bare(nereid, backends, tmp_path):
 
 
 @pytest.fixture
-def folder(tmp_path):
-    """A folder that strangers cannot write below, whatever the umask is."""
-    folder = tmp_path / "pythons"
-    folder.mkdir(mode=0o755)
-    return folder
+def directory(tmp_path):
+    """A directory that strangers cannot write below, whatever the umask is."""
+    directory = tmp_path / "pythons"
+    directory.mkdir(mode=0o755)
+    return directory
 
 
 @pytest.fixture
@@ -41,94 +41,94 @@ def digits(repository):
     return repository
 
 
-def make_venv(folder, package=True):
+def make_venv(directory, package=True):
     """As `python3 -m venv` lays it out, with the package or without."""
-    site = folder / "lib/python3.11/site-packages"
+    site = directory / "lib/python3.11/site-packages"
     site.mkdir(parents=True)
-    (folder / "bin").mkdir()
-    (folder / "bin/python3").symlink_to(os.path.realpath("/bin/true"))  # whoever started it would get nothing
-    (folder / "pyvenv.cfg").write_text("home = /usr/bin\ninclude-system-site-packages = false\nversion = 3.11.2\n")
+    (directory / "bin").mkdir()
+    (directory / "bin/python3").symlink_to(os.path.realpath("/bin/true"))  # whoever started it would get nothing
+    (directory / "pyvenv.cfg").write_text("home = /usr/bin\ninclude-system-site-packages = false\nversion = 3.11.2\n")
     if package:
         (site / "onnxruntime/capi").mkdir(parents=True)
         library = next(PACKAGE.glob("capi/libonnxruntime.so*"))
         shutil.copyfile(library, site / "onnxruntime/capi" / library.name)
-    return folder
+    return directory
 
 
-def variables(folder, *folders):
-    return {"PATH": ":".join(map(str, folders)), "HOME": str(folder), "VIRTUAL_ENV": "", "NEREID_PYTHON_ENV": "", "CONDA_PREFIX": ""}
+def variables(directory, *directories):
+    return {"PATH": ":".join(map(str, directories)), "HOME": str(directory), "VIRTUAL_ENV": "", "NEREID_PYTHON_ENV": "", "CONDA_PREFIX": ""}
 
 
 def used(server):
     return re.search(r"using ONNX Runtime \S+ from ([^\"]*)", server.log).group(1)
 
 
-def test_the_python3_in_path_has_it(start_bare, digits, folder):
-    empty, venv = make_venv(folder / "empty", package=False), make_venv(folder / "venv")
-    server = start_bare(digits, flags=["--log-verbose=1"], variables=variables(folder, empty / "bin", venv / "bin"))
+def test_the_python3_in_path_has_it(start_bare, digits, directory):
+    empty, venv = make_venv(directory / "empty", package=False), make_venv(directory / "venv")
+    server = start_bare(digits, flags=["--log-verbose=1"], variables=variables(directory, empty / "bin", venv / "bin"))
     assert server.ask("/v2/models/digits/ready").status == 200
     assert used(server).startswith(f"{venv}/lib/python3.11/site-packages/onnxruntime/capi/libonnxruntime.so")
     assert f"'{empty}/bin/python3': this Python has no such package" in server.log  # verbose: what was passed by
 
 
 @pytest.mark.parametrize("flag", ["--backend-config=python,python-executable={}", "--backend-config=onnxruntime,python-executable={}"])
-def test_the_python_of_python_models_has_it(start_bare, digits, folder, flag):
-    venv = make_venv(folder / "venv")
-    server = start_bare(digits, flags=[flag.format(f"{venv}/bin/python3")], variables=variables(folder, "/absent"))
+def test_the_python_of_python_models_has_it(start_bare, digits, directory, flag):
+    venv = make_venv(directory / "venv")
+    server = start_bare(digits, flags=[flag.format(f"{venv}/bin/python3")], variables=variables(directory, "/absent"))
     assert used(server).startswith(f"{venv}/lib/")
 
 
-def test_a_users_environment_has_it(start_bare, digits, folder):
-    venv = make_venv(folder / "venv")
-    server = start_bare(digits, variables=variables(folder, "/absent") | {"CONDA_PREFIX": str(venv)})
+def test_a_users_environment_has_it(start_bare, digits, directory):
+    venv = make_venv(directory / "venv")
+    server = start_bare(digits, variables=variables(directory, "/absent") | {"CONDA_PREFIX": str(venv)})
     assert used(server).startswith(f"{venv}/lib/")
 
 
-def test_without_it_the_error_says_how_to_get_it_and_where_was_looked(start_bare, digits, folder):
+def test_without_it_the_error_says_how_to_get_it_and_where_was_looked(start_bare, digits, directory):
     """No Python is started for that: this one would leave a mark."""
     make_identity(digits, "other")
-    programs = folder / "programs"
+    programs = directory / "programs"
     programs.mkdir()
-    (programs / "python3").write_text(f"#!/bin/sh\ntouch {folder}/mark\n")
+    (programs / "python3").write_text(f"#!/bin/sh\ntouch {directory}/mark\n")
     (programs / "python3").chmod(0o755)
-    broken = make_venv(folder / "broken", package=False)
+    broken = make_venv(directory / "broken", package=False)
     capi = broken / "lib/python3.11/site-packages/onnxruntime/capi"
     capi.mkdir(parents=True)
     (capi / "libonnxruntime.so.1.1.0").write_bytes(b"\x7fELF\x02\x01\x01".ljust(18, b"\0") + b"\x16\0".ljust(46, b"\0"))  # s390
-    server = start_bare(digits, flags=["--exit-on-error=false"], ready=False, variables=variables(folder, programs, broken / "bin"))
+    server = start_bare(digits, flags=["--exit-on-error=false"], ready=False, variables=variables(directory, programs, broken / "bin"))
     wait_for("the start", lambda: "Serving 1 of 2 models" in server.log)
     reason = next(row["reason"] for row in json.loads(server.ask("/v2/repository/index", b"{}").text) if row["name"] == "digits")
     assert "ONNX Runtime was not found. Install it with 'pip install onnxruntime'" in reason
     assert "--backend-config=onnxruntime,library=PATH (looked in " in reason
     assert f"'{programs}/python3': a script, which is not followed" in reason
     assert re.search(rf"'{capi}/libonnxruntime.so.1.1.0': is for s390, and this machine is \w+", reason)
-    assert not (folder / "mark").exists()
+    assert not (directory / "mark").exists()
 
 
-def test_what_anybody_may_write_is_left_alone(start_bare, digits, folder):
-    venv = make_venv(folder / "venv")
+def test_what_anybody_may_write_is_left_alone(start_bare, digits, directory):
+    venv = make_venv(directory / "venv")
     site = venv / "lib/python3.11/site-packages"
     library = next((site / "onnxruntime/capi").iterdir())
-    server = start_bare(digits, variables=variables(folder, venv / "bin"))
+    server = start_bare(digits, variables=variables(directory, venv / "bin"))
     assert used(server) == str(library)
     server.stop()
     site.chmod(0o777)
-    server = start_bare(digits, wait=False, variables=variables(folder, venv / "bin"))
+    server = start_bare(digits, wait=False, variables=variables(directory, venv / "bin"))
     assert server.process.wait(DEADLINE) == 1
     assert f"'{library}': is left alone, since '{site}' may be written by anybody" in server.log
-    server = start_bare(digits, flags=[f"--backend-config=onnxruntime,python-environment={venv}"], variables=variables(folder, "/absent"))
+    server = start_bare(digits, flags=[f"--backend-config=onnxruntime,python-environment={venv}"], variables=variables(directory, "/absent"))
     assert used(server) == str(library)  # who names it answers for it
 
 
-def test_under_secure_what_others_own_is_left_alone(start_bare, digits, folder):
-    venv = make_venv(folder / "venv")
+def test_under_secure_what_others_own_is_left_alone(start_bare, digits, directory):
+    venv = make_venv(directory / "venv")
     library = next((venv / "lib/python3.11/site-packages/onnxruntime/capi").iterdir())
-    path, secure = variables(folder, venv / "bin"), ["--secure", "--allow-root"]
+    path, secure = variables(directory, venv / "bin"), ["--secure", "--allow-root"]
     server = start_bare(digits, flags=secure, variables=path)
     assert used(server) == str(library)
     server.stop()
     if os.geteuid() != 0:
-        return  # to give a folder away takes root
+        return  # to give a directory away takes root
     os.chown(venv / "lib", 12345, 12345)
     server = start_bare(digits, variables=path)
     assert used(server) == str(library)

@@ -47,10 +47,10 @@ def asked(*command, **variables):
     return json.loads(run.stdout)
 
 
-def installed(folder):
-    if not (folder / ".complete").exists():
-        pytest.skip(f"{folder.name}: scripts/setup --all could not install it, or was not run")
-    return folder
+def installed(directory):
+    if not (directory / ".complete").exists():
+        pytest.skip(f"{directory.name}: scripts/setup --all could not install it, or was not run")
+    return directory
 
 
 @pytest.fixture(scope="module")
@@ -63,18 +63,18 @@ def go_tools():
 @pytest.fixture(scope="module")
 def go_client(go_tools, tmp_path_factory):
     """Generated and built from what is here."""
-    folder = tmp_path_factory.mktemp("go")
+    directory = tmp_path_factory.mktemp("go")
     for file in (CLIENTS / "go").iterdir():
-        shutil.copy(file, folder)
+        shutil.copy(file, directory)
     generate = ["protoc", f"-I{ROOT}/src", *PROTOS]
     for plugin in ("go", "go-grpc"):
-        generate += [f"--plugin=protoc-gen-{plugin}={go_tools}/protoc-gen-{plugin}", f"--{plugin}_out={folder}",
+        generate += [f"--plugin=protoc-gen-{plugin}={go_tools}/protoc-gen-{plugin}", f"--{plugin}_out={directory}",
                      f"--{plugin}_opt=module=nereid.test/client",
                      *(f"--{plugin}_opt=M{proto}=nereid.test/client/inference" for proto in PROTOS)]
     subprocess.run(generate, check=True)
     # what setup brought is all that it gets
-    subprocess.run(["go", "build", "-o", "client", "."], cwd=folder, check=True, env=os.environ | {"GOPROXY": "off", "GOFLAGS": "-mod=readonly"})
-    return folder / "client"
+    subprocess.run(["go", "build", "-o", "client", "."], cwd=directory, check=True, env=os.environ | {"GOPROXY": "off", "GOFLAGS": "-mod=readonly"})
+    return directory / "client"
 
 
 def test_a_client_in_go(go_client, server):

@@ -55,13 +55,13 @@ def decoupled(r, **more):
 
 @pytest.fixture(scope="module")
 def models(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("storm")
-    make_identity(folder, "canary")
-    make_identity(folder, "t_fp32")
-    make_streaming(folder, "slow", decoupled=False, more="instance_group { count: 4 kind: KIND_CPU }")
-    make_streaming(folder, "decoupled", more="instance_group { count: 4 kind: KIND_CPU }")
-    shutil.copytree(ROOT / "tests/python_models/repeat", folder / "repeat")
-    return folder
+    directory = tmp_path_factory.mktemp("storm")
+    make_identity(directory, "canary")
+    make_identity(directory, "t_fp32")
+    make_streaming(directory, "slow", decoupled=False, more="instance_group { count: 4 kind: KIND_CPU }")
+    make_streaming(directory, "decoupled", more="instance_group { count: 4 kind: KIND_CPU }")
+    shutil.copytree(ROOT / "tests/python_models/repeat", directory / "repeat")
+    return directory
 
 
 @pytest.fixture(scope="module")

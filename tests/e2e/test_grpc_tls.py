@@ -15,27 +15,27 @@ REQUEST = message(infer_request())
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory):
+def directory(tmp_path_factory):
     return make_certificates(tmp_path_factory.mktemp("certificates"))
 
 
 @pytest.fixture
-def plain(start_server, targets, folder):
-    return start_server(targets, flags=[*EVERYTHING, "--grpc-handshake-timeout-ms=2000", *tls_flags(folder, protocol="grpc")])
+def plain(start_server, targets, directory):
+    return start_server(targets, flags=[*EVERYTHING, "--grpc-handshake-timeout-ms=2000", *tls_flags(directory, protocol="grpc")])
 
 
 @pytest.fixture
-def mutual(start_server, targets, folder):
-    return start_server(targets, flags=[*EVERYTHING, *tls_flags(folder, mutual=True, protocol="grpc")])
+def mutual(start_server, targets, directory):
+    return start_server(targets, flags=[*EVERYTHING, *tls_flags(directory, mutual=True, protocol="grpc")])
 
 
-def client(server, folder, name=None, authority="ca"):
-    more = {} if name is None else dict(private_key=f"{folder}/{name}.key", certificate_chain=f"{folder}/{name}.pem")
-    return triton.InferenceServerClient(address(server), ssl=True, root_certificates=f"{folder}/{authority}.pem", **more)
+def client(server, directory, name=None, authority="ca"):
+    more = {} if name is None else dict(private_key=f"{directory}/{name}.key", certificate_chain=f"{directory}/{name}.pem")
+    return triton.InferenceServerClient(address(server), ssl=True, root_certificates=f"{directory}/{authority}.pem", **more)
 
 
-def wrapped(folder, most=None, protocols=("h2",)):
-    context = ssl.create_default_context(cafile=f"{folder}/ca.pem")
+def wrapped(directory, most=None, protocols=("h2",)):
+    context = ssl.create_default_context(cafile=f"{directory}/ca.pem")
     context.set_alpn_protocols(list(protocols))
     if most:
         context.minimum_version, context.maximum_version = ssl.TLSVersion.TLSv1, most
@@ -43,39 +43,39 @@ def wrapped(folder, most=None, protocols=("h2",)):
     return lambda raw: context.wrap_socket(raw, server_hostname="localhost")
 
 
-def test_clients_that_trust_the_server_are_served(plain, folder):
+def test_clients_that_trust_the_server_are_served(plain, directory):
     large = np.random.default_rng(1).random((1, 2_000_000), np.float32)
-    with survives(plain), client(plain, folder) as honest:
+    with survives(plain), client(plain, directory) as honest:
         assert (infer(honest) == DATA).all()
         assert (infer(honest, large) == large).all()
 
 
-def test_clients_that_do_not_are_not(plain, folder):
+def test_clients_that_do_not_are_not(plain, directory):
     with survives(plain):
-        with client(plain, folder, authority="other_ca") as stranger, pytest.raises(InferenceServerException):
+        with client(plain, directory, authority="other_ca") as stranger, pytest.raises(InferenceServerException):
             infer(stranger, client_timeout=10)
         with triton.InferenceServerClient(address(plain)) as other, pytest.raises(InferenceServerException):
             infer(other, client_timeout=10)
 
 
-def test_a_client_must_have_a_certificate_where_that_is_wanted(mutual, folder):
+def test_a_client_must_have_a_certificate_where_that_is_wanted(mutual, directory):
     with survives(mutual):
-        with client(mutual, folder, "client") as known:
+        with client(mutual, directory, "client") as known:
             assert (infer(known) == DATA).all()
         for name in (None, "stranger"):
-            with client(mutual, folder, name) as unknown, pytest.raises(InferenceServerException):
+            with client(mutual, directory, name) as unknown, pytest.raises(InferenceServerException):
                 infer(unknown, client_timeout=10)
 
 
 @pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1, ssl.TLSVersion.TLSv1_1], ids=["1.0", "1.1"])
-def test_old_versions_are_refused(plain, folder, version):
+def test_old_versions_are_refused(plain, directory, version):
     with survives(plain), pytest.raises((ssl.SSLError, OSError)):
-        Connection(plain, wrap=wrapped(folder, version))
+        Connection(plain, wrap=wrapped(directory, version))
 
 
-def test_other_protocols_under_tls_are_refused(plain, folder):
+def test_other_protocols_under_tls_are_refused(plain, directory):
     with survives(plain), pytest.raises((ssl.SSLError, OSError)):
-        Connection(plain, wrap=wrapped(folder, protocols=("http/1.1",)))
+        Connection(plain, wrap=wrapped(directory, protocols=("http/1.1",)))
 
 
 @pytest.mark.parametrize("bytes", [b"", b"\x16\x03\x01\x02\x00", b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"],
@@ -86,9 +86,9 @@ def test_handshakes_that_do_not_end_are_ended(plain, bytes):
         connection.await_close()
 
 
-def test_many_handshakes_leave_nothing(plain, folder):
+def test_many_handshakes_leave_nothing(plain, directory):
     """Some end in the middle of it, and some in the middle of a call."""
-    wrap = wrapped(folder)
+    wrap = wrapped(directory)
     with survives(plain):
         for i in range(100):
             with Connection(plain, wrap=wrap) as connection:
@@ -101,9 +101,9 @@ def test_many_handshakes_leave_nothing(plain, folder):
 
 
 @pytest.mark.parametrize("flag, file", [("cert", "absent.pem"), ("key", "absent.key"), ("key", "client.key")])
-def test_a_certificate_that_is_none_is_told_at_the_start(start_server, targets, folder, flag, file):
-    flags = [f for f in tls_flags(folder, protocol="grpc") if f"--grpc-server-{flag}" not in f]
-    server = start_server(targets, flags=[*flags, f"--grpc-server-{flag}={folder}/{file}"], wait=False)
+def test_a_certificate_that_is_none_is_told_at_the_start(start_server, targets, directory, flag, file):
+    flags = [f for f in tls_flags(directory, protocol="grpc") if f"--grpc-server-{flag}" not in f]
+    server = start_server(targets, flags=[*flags, f"--grpc-server-{flag}={directory}/{file}"], wait=False)
     wait_for("the end", lambda: server.process.poll() is not None)
     assert server.process.returncode == 1
     assert f"--grpc-server-{flag}" in server.log or "--grpc-server-cert" in server.log, server.log[-500:]

@@ -77,9 +77,9 @@ def test_jumps_and_returns_are_guarded_where_the_processor_can():
 @pytest.mark.parametrize("file", FILES)
 def test_libraries_are_searched_beside_the_file_only(file):
     for path in re.findall(r"\((?:RPATH|RUNPATH)\) .*\[(.*)\]", dynamic(file)):
-        for folder in path.split(":"):  # an empty one is the working directory
-            assert folder.startswith("$ORIGIN"), path
-            beside = path_of(file).parent / folder.replace("$ORIGIN", ".")
+        for directory in path.split(":"):  # an empty one is the working directory
+            assert directory.startswith("$ORIGIN"), path
+            beside = path_of(file).parent / directory.replace("$ORIGIN", ".")
             assert RELEASE in beside.resolve().parents, path
 
 

@@ -35,9 +35,9 @@ GROUP = 'backend: "python" input { name: "IN" data_type: TYPE_INT32 dims: [-1] }
 
 def place(task):
     """(cores, memory policy) of a thread or process in /proc."""
-    folder = pathlib.Path(task if str(task).startswith("/") else f"/proc/{task}")
-    cores = re.search(r"^Cpus_allowed_list:\s(.*)", (folder / "status").read_text(), re.M)[1]
-    return cores, (folder / "numa_maps").read_text().split()[1]
+    directory = pathlib.Path(task if str(task).startswith("/") else f"/proc/{task}")
+    cores = re.search(r"^Cpus_allowed_list:\s(.*)", (directory / "status").read_text(), re.M)[1]
+    return cores, (directory / "numa_maps").read_text().split()[1]
 
 
 def threads(server, name):

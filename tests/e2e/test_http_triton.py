@@ -251,9 +251,9 @@ WORDS = {
 
 @contextlib.contextmanager
 def start_both(tmp_path_factory, *flags, make=make_models, backends_of=None):
-    """nereid and Triton, with the same models; backends_of(side, folder) lays out the backends."""
+    """nereid and Triton, with the same models; backends_of(side, directory) lays out the backends."""
     models = make(tmp_path_factory.mktemp("models"))
-    backends_of = backends_of or (lambda side, folder: side.backends(folder))
+    backends_of = backends_of or (lambda side, directory: side.backends(directory))
     starters = [SideStarter(side, backends_of(side, tmp_path_factory.mktemp("backends")), tmp_path_factory.mktemp(side.name))
                 for side in (NEREID, TRITON)]
     try:

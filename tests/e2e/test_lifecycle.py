@@ -199,10 +199,10 @@ def descriptor_of(server, connection):
     here, there = (f":{port:04X}" for port in (server.http_port, connection.getsockname()[1]))
     rows = [line.split() for line in open("/proc/net/tcp").readlines()[1:]]
     links = [f"socket:[{row[9]}]" for row in rows if row[1].endswith(here) and row[2].endswith(there)]
-    folder = f"/proc/{server.process.pid}/fd"
-    for number in os.listdir(folder):
+    directory = f"/proc/{server.process.pid}/fd"
+    for number in os.listdir(directory):
         with contextlib.suppress(FileNotFoundError):
-            if os.readlink(f"{folder}/{number}") in links:
+            if os.readlink(f"{directory}/{number}") in links:
                 return int(number)
     raise AssertionError(f"the server has no connection from {there}")
 

@@ -25,15 +25,15 @@ LATE = SLOW % 500 + "dynamic_batching { default_queue_policy { default_timeout_m
 TAGS = (("zone", "b"), ("", "empty"), ("version", r'blue\"\\\n,x=\"'), ("9", "nine"), ("empty", ""), ("le", "\\303\\274"), ("zone", "c"))
 
 
-def make(folder):
-    make_identity(folder, "m", "TYPE_INT32")
-    make_identity(folder, "unused", "TYPE_INT32")
-    make_identity(folder, "tagged", "TYPE_INT32", more="".join(f'metric_tags {{ key: "{key}" value: "{value}" }}' for key, value in TAGS))
-    make_identity(folder, "full", "TYPE_INT32", max_batch_size=1, more=FULL)
-    make_identity(folder, "late", "TYPE_INT32", max_batch_size=1, more=LATE)
-    make_identity(folder, "slow", "TYPE_INT32", more=SLOW % 30)
-    put_model(folder, "tell")
-    return folder
+def make(directory):
+    make_identity(directory, "m", "TYPE_INT32")
+    make_identity(directory, "unused", "TYPE_INT32")
+    make_identity(directory, "tagged", "TYPE_INT32", more="".join(f'metric_tags {{ key: "{key}" value: "{value}" }}' for key, value in TAGS))
+    make_identity(directory, "full", "TYPE_INT32", max_batch_size=1, more=FULL)
+    make_identity(directory, "late", "TYPE_INT32", max_batch_size=1, more=LATE)
+    make_identity(directory, "slow", "TYPE_INT32", more=SLOW % 30)
+    put_model(directory, "tell")
+    return directory
 
 
 @pytest.fixture(scope="module")
@@ -224,9 +224,9 @@ def test_a_model_s_error_is_a_failure_of_the_backend(both, parameters):
 
 def test_without_counters_of_latencies(tmp_path_factory):
     """Triton then stops all its counters; nereid leaves out what the setting is about and goes on counting."""
-    def make_one(folder):
-        make_identity(folder, "m", "TYPE_INT32")
-        return folder
+    def make_one(directory):
+        make_identity(directory, "m", "TYPE_INT32")
+        return directory
 
     flags = ("counter_latencies=true", "counter_latencies=false", "summary_latencies=TRUE")
     with start_both(tmp_path_factory, *(f"--metrics-config={flag}" for flag in flags), make=make_one) as servers:

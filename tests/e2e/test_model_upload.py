@@ -30,9 +30,9 @@ PYTHON_CONFIG = {"backend": "python", "input": [{"name": "IN", "data_type": "TYP
 
 @pytest.fixture
 def temporary(tmp_path):
-    folder = tmp_path / "temporary"
-    folder.mkdir()
-    return folder
+    directory = tmp_path / "temporary"
+    directory.mkdir()
+    return directory
 
 
 @pytest.fixture
@@ -48,19 +48,19 @@ def load(server, name, config=None, **files):
     return server.ask(f"/v2/repository/models/{name}/load", json.dumps({"parameters": parameters}).encode())
 
 
-def folders(temporary):
+def directories(temporary):
     return [path.name for path in temporary.iterdir()]
 
 
 def test_a_model_that_is_in_no_repository_is_served_and_leaves_nothing(server, temporary):
     with triton.InferenceServerClient(server.url) as client:
         client.load_model("sent", config=json.dumps({"backend": "onnxruntime"}), files={"file:7/model.onnx": DIGITS})
-        assert client.is_model_ready("sent", "7") and len(folders(temporary)) == 1
-        assert (temporary / folders(temporary)[0]).stat().st_mode & 0o777 == 0o700
+        assert client.is_model_ready("sent", "7") and len(directories(temporary)) == 1
+        assert (temporary / directories(temporary)[0]).stat().st_mode & 0o777 == 0o700
         image = triton.InferInput("image", [1, 64], "FP32").set_data_from_numpy(np.zeros((1, 64), np.float32))
         assert client.infer("sent", [image]).as_numpy("probabilities").shape == (1, 10)
         client.unload_model("sent")
-        wait_for("the folder to go", lambda: folders(temporary) == [])
+        wait_for("the directory to go", lambda: directories(temporary) == [])
 
 
 def test_a_python_model_keeps_its_files_as_long_as_it_is_served(server, temporary):
@@ -78,9 +78,9 @@ def test_a_python_model_keeps_its_files_as_long_as_it_is_served(server, temporar
     wait_for("the next worker", lambda: (said := say()) is not None and said[0] == "first" and said[1] != pid)
     assert load(server, "sent", PYTHON_CONFIG, **{"1/model.py": PYTHON, "words.txt": b"second"}).status == 200
     assert say()[0] == "second"
-    wait_for("the first folder to go", lambda: len(folders(temporary)) == 1)
+    wait_for("the first directory to go", lambda: len(directories(temporary)) == 1)
     server.stop()
-    assert folders(temporary) == []
+    assert directories(temporary) == []
 
 
 def test_the_repository_is_back_with_the_next_plain_load(server):
@@ -97,10 +97,10 @@ def test_the_repository_is_back_with_the_next_plain_load(server):
 
 
 @pytest.mark.parametrize("path", ["/etc/x", "../x", "1/../../x", "1/./x", "1//x", "1/", "", "/", "..", "x/" * 40 + "x", "1/" + "a" * 300])
-def test_a_path_that_leaves_the_folder_is_refused_and_leaves_nothing(server, temporary, path):
+def test_a_path_that_leaves_the_directory_is_refused_and_leaves_nothing(server, temporary, path):
     answer = load(server, "sent", {"backend": "identity"}, **{"1/fine": b"x", path: b"y"})
     assert answer.status == 400 and "failed to poll from model repository: Invalid file parameter" in answer.text
-    assert folders(temporary) == [] and server.ask("/v2/models/sent/ready").status != 200
+    assert directories(temporary) == [] and server.ask("/v2/models/sent/ready").status != 200
 
 
 def test_faults_of_an_upload_are_told(server, temporary):
@@ -112,15 +112,15 @@ def test_faults_of_an_upload_are_told(server, temporary):
     assert answer.status == 400 and "it is there twice" in answer.text
     answer = load(server, "sent", {"backend": "onnxruntime"}, **{"1/model.onnx": b"no model"})
     assert answer.status == 400 and "load failed for model 'sent'" in answer.text
-    assert folders(temporary) == []
+    assert directories(temporary) == []
 
 
-def test_a_folder_that_cannot_be_made_is_told(start_server, repository, tmp_path):
+def test_a_directory_that_cannot_be_made_is_told(start_server, repository, tmp_path):
     make_identity(repository, "m")
     absent = tmp_path / "absent"
     server = start_server(repository, flags=[*EXPLICIT, "--load-model=m"], variables={"TMPDIR": str(absent)})
     answer = load(server, "sent", {"backend": "identity"}, **{"1/x": b"x"})
-    assert answer.status == 503 and "failed to make a folder for a model's files" in answer.text
+    assert answer.status == 503 and "failed to make a directory for a model's files" in answer.text
     assert server.ask("/v2/models/m/ready").status == 200
 
 
@@ -133,4 +133,4 @@ def test_a_python_model_loads_another_with_files(start_server, repository, tempo
         """ % str(ROOT / "model_repository/digits/1/model.onnx"))
     server = start_server(repository, flags=[*EXPLICIT, "--load-model=loader"], variables={"TMPDIR": str(temporary)})
     assert infer(server, "loader") is not None
-    assert server.ask("/v2/models/sent/versions/4/ready").status == 200 and len(folders(temporary)) >= 1
+    assert server.ask("/v2/models/sent/versions/4/ready").status == 200 and len(directories(temporary)) >= 1

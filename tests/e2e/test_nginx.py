@@ -25,17 +25,17 @@ KEY = "Secret-1"
 CONFIGURATION = """
 daemon off;
 {user}
-pid {folder}/nginx.pid;
+pid {directory}/nginx.pid;
 error_log stderr warn;
 worker_processes 1;
 events {{ }}
 http {{
   access_log off;
-  client_body_temp_path {folder}/body;
-  proxy_temp_path {folder}/proxy;
-  fastcgi_temp_path {folder}/fastcgi;
-  uwsgi_temp_path {folder}/uwsgi;
-  scgi_temp_path {folder}/scgi;
+  client_body_temp_path {directory}/body;
+  proxy_temp_path {directory}/proxy;
+  fastcgi_temp_path {directory}/fastcgi;
+  uwsgi_temp_path {directory}/uwsgi;
+  scgi_temp_path {directory}/scgi;
   server {{
     listen {address}:{http_port};
     location / {{ proxy_pass http://{http}; }}
@@ -65,17 +65,17 @@ def message(method, path, body=None, fields=()):
 class Nginx:
     """A running nginx; `ways` are the ports of those that lead to HTTP at the address `http`."""
 
-    def __init__(self, folder, address, http, grpc_port):
-        self.folder, self.address, self.log = folder, address, folder / "nginx.log"
+    def __init__(self, directory, address, http, grpc_port):
+        self.directory, self.address, self.log = directory, address, directory / "nginx.log"
         user = "user root;" if os.geteuid() == 0 else ""
         while True:  # it cannot take a port that the kernel chooses, and somebody else may have taken ours meanwhile
             self.ways = {way: free_port() for way in WAYS}
             ports = {f"{way}_port": port for way, port in self.ways.items()} | {"grpc_port": free_port()}
             self.grpc = f"{address}:{ports['grpc_port']}"
-            text = CONFIGURATION.format(folder=folder, user=user, address=address, http=http, grpc=grpc_port, **ports)
-            (folder / "nginx.conf").write_text(text)
+            text = CONFIGURATION.format(directory=directory, user=user, address=address, http=http, grpc=grpc_port, **ports)
+            (directory / "nginx.conf").write_text(text)
             with self.log.open("w") as out:
-                self.process = subprocess.Popen([NGINX, "-e", "stderr", "-c", folder / "nginx.conf"], stdout=out, stderr=subprocess.STDOUT)
+                self.process = subprocess.Popen([NGINX, "-e", "stderr", "-c", directory / "nginx.conf"], stdout=out, stderr=subprocess.STDOUT)
             wait_for("nginx", lambda: self.process.poll() is not None or self.listens())
             if self.process.poll() is None:
                 return
@@ -83,7 +83,7 @@ class Nginx:
 
     def listens(self):
         """It writes the file when all its ports are open."""
-        file = self.folder / "nginx.pid"
+        file = self.directory / "nginx.pid"
         return file.exists() and file.read_text().strip() == str(self.process.pid)
 
     def talk(self, way, *parts):
@@ -102,15 +102,15 @@ class Nginx:
 class Site:
     """A nereid and the nginx in front of it."""
 
-    def __init__(self, starter, repository, folder, address, *flags, unix=False):
-        folder.mkdir()
-        self.operator, self.admin_grpc, http = folder / "admin.sock", f"unix:{folder}/admin-grpc.sock", f"unix:{folder}/http.sock"
+    def __init__(self, starter, repository, directory, address, *flags, unix=False):
+        directory.mkdir()
+        self.operator, self.admin_grpc, http = directory / "admin.sock", f"unix:{directory}/admin-grpc.sock", f"unix:{directory}/http.sock"
         own = [f"--admin-address=unix:{self.operator}", f"--admin-grpc-address={self.admin_grpc}", "--metrics-address=127.0.0.1"]
         front = f"--http-address={http if unix else '127.0.0.1'}"
         self.server = starter(repository, flags=[*EXPLICIT, front, *own, *flags], wait=not unix)
         wait_for("the operator's socket", lambda: "Started admin GRPC service" in self.server.log)
         wait_for("readiness", self.is_ready)
-        self.nginx = Nginx(folder, address, f"{http}:" if unix else f"127.0.0.1:{self.server.http_port}", self.server.grpc_port)
+        self.nginx = Nginx(directory, address, f"{http}:" if unix else f"127.0.0.1:{self.server.http_port}", self.server.grpc_port)
 
     def is_ready(self):
         return self.operate("/v2/health/ready", "-o", "/dev/null", "-w", "%{http_code}") == "200"
@@ -126,15 +126,15 @@ class Site:
 @pytest.fixture(scope="module")
 def sites(nereid, backends, tmp_path_factory, machine_address):
     """Makes sites with flags of their own."""
-    folder = tmp_path_factory.mktemp("nginx")
+    directory = tmp_path_factory.mktemp("nginx")
     made = []
-    starter = Starter(nereid, backends, folder)
-    repository = folder / "models"
+    starter = Starter(nereid, backends, directory)
+    repository = directory / "models"
     for name in ("identity", "spare"):
         make_identity(repository, name)
 
     def make(*flags, unix=False):
-        made.append(Site(starter, repository, folder / str(len(made)), machine_address, *flags, unix=unix))
+        made.append(Site(starter, repository, directory / str(len(made)), machine_address, *flags, unix=unix))
         return made[-1]
 
     yield make

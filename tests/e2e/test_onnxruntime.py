@@ -20,12 +20,12 @@ def save(repository, name, nodes, inputs, outputs, config=None, opset=13):
         [helper.make_tensor_value_info(*i) for i in inputs],
         [helper.make_tensor_value_info(*o) for o in outputs],
     )
-    folder = repository / name
-    (folder / "1").mkdir(parents=True)
-    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=8), folder / "1/model.onnx")
+    directory = repository / name
+    (directory / "1").mkdir(parents=True)
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=8), directory / "1/model.onnx")
     if config:
-        (folder / "config.pbtxt").write_text(config)
-    return folder
+        (directory / "config.pbtxt").write_text(config)
+    return directory
 
 
 def identity(repository, name, kind, shape=("batch", "n"), config=None):

@@ -68,11 +68,11 @@ def make_models(repository):
     return repository
 
 
-def start(side, python_backends, folder, *flags):
-    starter = SideStarter(side, python_backends, folder)
+def start(side, python_backends, directory, *flags):
+    starter = SideStarter(side, python_backends, directory)
     ours = () if side.core.is_relative_to(SIDES["nereid-in-triton"].core.parent) else ("--allow-client-shm=true",)
-    (folder / "models").mkdir()
-    return starter, starter(make_models(folder / "models"), flags=["--load-model=*", *ours, *flags])
+    (directory / "models").mkdir()
+    return starter, starter(make_models(directory / "models"), flags=["--load-model=*", *ours, *flags])
 
 
 @pytest.fixture(scope="module")

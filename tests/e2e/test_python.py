@@ -111,7 +111,7 @@ def test_a_request_tells_and_a_response_takes_parameters(start_server, repositor
 
 
 def test_initialize_is_told_who_and_where_it_is(start_server, repository):
-    folder = make_python(repository, "who", """
+    directory = make_python(repository, "who", """
         def initialize(self, args):
             config = json.loads(args.pop("model_config"))
             print("told", json.dumps(dict(args, name=config["name"], dims=config["input"][0]["dims"],
@@ -125,7 +125,7 @@ def test_initialize_is_told_who_and_where_it_is(start_server, repository):
     threads = int(told[0].pop("threads"))
     assert 1 <= threads <= max(1, len(os.sched_getaffinity(0)) // 2)  # fewer where a control group says so
     assert told[0] == {
-        "model_instance_kind": "CPU", "model_instance_device_id": "0", "model_repository": str(folder), "model_version": "1",
+        "model_instance_kind": "CPU", "model_instance_device_id": "0", "model_repository": str(directory), "model_version": "1",
         "model_name": "who", "name": "who", "dims": [-1], "more": True,
     }
 
@@ -203,12 +203,12 @@ def test_instances_are_processes(start_server, repository):
     # Both are at work at once: each waits for the other.
     make_python(repository, "pair", """
         def execute(self, requests):
-            open(f"{self.folder}/{os.getpid()}", "w").close()
-            while len(os.listdir(self.folder)) < 2:
+            open(f"{self.directory}/{os.getpid()}", "w").close()
+            while len(os.listdir(self.directory)) < 2:
                 time.sleep(0.01)
             return [answer(np.array([os.getpid()], np.int32)) for _ in requests]
         def initialize(self, args):
-            self.folder = os.path.join(args["model_repository"], "here")
+            self.directory = os.path.join(args["model_repository"], "here")
         """, count=2)
     (repository / "pair/here").mkdir()
     server = start_server(repository)

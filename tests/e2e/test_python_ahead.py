@@ -20,17 +20,17 @@ AHEAD = ["--backend-config=python,hand-ahead-us=600000000"]
 # Tells the number that it was given, and stays there while the test holds that number.
 HOLDS = """
 def initialize(self, args):
-    self.folder, self.took = args["model_repository"], 0.0
+    self.directory, self.took = args["model_repository"], 0.0
 def execute(self, requests):
     began = time.monotonic()
     number = int(value(requests[0]).flat[0])
-    with open(f"{self.folder}/entered", "a") as file:
+    with open(f"{self.directory}/entered", "a") as file:
         file.write(f"{number} ")
-    while os.path.exists(f"{self.folder}/hold-{number}"):
+    while os.path.exists(f"{self.directory}/hold-{number}"):
         time.sleep(0.005)
     result = self.result(requests, number)
     self.took += time.monotonic() - began
-    with open(f"{self.folder}/took", "w") as file:
+    with open(f"{self.directory}/took", "w") as file:
         file.write(str(self.took))
     return [answer(np.full_like(value(request), result)) for request in requests]
 def result(self, requests, number):
@@ -43,24 +43,24 @@ class Crowd:
     is handed over behind it; when it is let go the worker is given as many as there can be."""
 
     def __init__(self, start_server, repository, code="", flags=AHEAD, **model):
-        self.folder = make_python(repository, "crowd", HOLDS + code, **model)
+        self.directory = make_python(repository, "crowd", HOLDS + code, **model)
         self.server = start_server(repository, flags=flags)
         (self.worker,) = children(self.server.process.pid)
         self.replies, self.threads = {}, {}
         self.shape = [1, 1] if "max_batch_size" in model else [1]
 
     def entered(self):
-        path = self.folder / "entered"
+        path = self.directory / "entered"
         return list(map(int, path.read_text().split())) if path.exists() else []
 
     def pending(self):
         return Counters.of(self.server)["crowd"]["pending"]
 
     def hold(self, number):
-        (self.folder / f"hold-{number}").touch()
+        (self.directory / f"hold-{number}").touch()
 
     def let_go(self, number):
-        (self.folder / f"hold-{number}").unlink()
+        (self.directory / f"hold-{number}").unlink()
 
     def body(self, number):
         return json.dumps({"inputs": [{"name": "IN", "datatype": "INT32", "shape": self.shape, "data": [number]}]}).encode()
@@ -185,7 +185,7 @@ def result(self, requests, number):
     seconds = {name: stats[name]["ns"] / 1e9 for name in ("success", "queue", "compute_input", "compute_infer", "compute_output")}
     # The n-th of those behind waits for n others that take 0.1 s: all these waits are 2.8 s.
     waits = sum(range(1, behind + 1)) * 0.1
-    took = float((crowd.folder / "took").read_text())
+    took = float((crowd.directory / "took").read_text())
     assert seconds["queue"] >= waits
     assert took <= seconds["compute_infer"] < took + waits / 2
     assert seconds["compute_input"] < waits / 2

@@ -15,7 +15,7 @@ from python_models import ask, await_gone, infer, make_python, together
 # time `times`.
 CALLS = """
 def initialize(self, args):
-    self.folder, self.name, self.times = args["model_repository"], %(name)r, %(times)d
+    self.directory, self.name, self.times = args["model_repository"], %(name)r, %(times)d
     self.inside = self.most = 0
 def call(self, data):
     made = pb_utils.InferenceRequest(model_name=self.name, requested_output_names=["OUT"],
@@ -182,8 +182,8 @@ def make_streams(repository):
             return answer(np.concatenate([response.output_tensors()[0].as_numpy() for response in given]))
         """}
     for name, body in bodies.items():
-        folder = make_python(repository, name, body, more="model_transaction_policy { decoupled: true }" if name == "stream" else "")
-        model = folder / "1/model.py"
+        directory = make_python(repository, name, body, more="model_transaction_policy { decoupled: true }" if name == "stream" else "")
+        model = directory / "1/model.py"
         model.write_text(model.read_text().replace("class TritonPythonModel", WALK + "\nclass TritonPythonModel"))
 
 
@@ -199,8 +199,8 @@ def test_a_decoupled_model_walks_through_its_own_responses(start_server, reposit
 
 
 def test_an_error_at_the_bottom_comes_up(start_server, repository):
-    folder = make_calls(repository, "own")
-    model = folder / "1/model.py"
+    directory = make_calls(repository, "own")
+    model = directory / "1/model.py"
     model.write_text(model.read_text().replace("depth = int(data.flat[0])", "depth = int(data.flat[0])\n        if depth == 0:\n"
                                                "            raise ValueError('the bottom')"))
     server = start_server(repository)
@@ -210,35 +210,35 @@ def test_an_error_at_the_bottom_comes_up(start_server, repository):
     assert statistics(server, "own")["inference_stats"]["fail"]["count"] == 18
 
 
-# While a file `hold` is in the model's folder, the innermost execution waits.
+# While a file `hold` is in the model's directory, the innermost execution waits.
 def make_held(repository, name="own", callee=None):
-    folder = make_calls(repository, name, callee)
-    model = folder / "1/model.py"
+    directory = make_calls(repository, name, callee)
+    model = directory / "1/model.py"
     model.write_text(model.read_text().replace("depth = int(data.flat[0])", """depth = int(data.flat[0])
         if depth == 0:
-            with open(f"{self.folder}/new", "w") as told:
+            with open(f"{self.directory}/new", "w") as told:
                 told.write(str(os.getpid()))
-            os.rename(f"{self.folder}/new", f"{self.folder}/entered")
-            while os.path.exists(f"{self.folder}/hold"):
+            os.rename(f"{self.directory}/new", f"{self.directory}/entered")
+            while os.path.exists(f"{self.directory}/hold"):
                 time.sleep(0.01)"""))
-    return folder
+    return directory
 
 
 @pytest.mark.parametrize("callee", ["own", "other"])
 def test_a_kill_in_the_middle_of_a_circle_answers_all_that_were_in_it(start_server, repository, callee):
-    folder = make_held(repository, "own", callee)
+    directory = make_held(repository, "own", callee)
     if callee == "other":
         make_calls(repository, "other", "own")
     server = start_server(repository)
-    (folder / "hold").touch()
+    (directory / "hold").touch()
     replies = []
     clients = [threading.Thread(target=lambda: replies.append(ask(server, "own", [4]))) for _ in range(4)]
     for client in clients:
         client.start()
-    wait_for("the bottom", (folder / "entered").exists)
-    pid = int((folder / "entered").read_text())
+    wait_for("the bottom", (directory / "entered").exists)
+    pid = int((directory / "entered").read_text())
     os.kill(pid, signal.SIGKILL)
-    (folder / "hold").unlink()
+    (directory / "hold").unlink()
     for client in clients:
         client.join(60)
     await_gone(pid)
@@ -249,32 +249,32 @@ def test_a_kill_in_the_middle_of_a_circle_answers_all_that_were_in_it(start_serv
 
 
 def test_a_client_that_goes_leaves_the_circle_as_it_is(start_server, repository):
-    folder = make_held(repository)
+    directory = make_held(repository)
     server = start_server(repository)
-    (folder / "hold").touch()
+    (directory / "hold").touch()
     data = json.dumps({"inputs": [{"name": "IN", "datatype": "INT32", "shape": [1], "data": [3]}]}).encode()
     with socket.create_connection(("localhost", server.http_port)) as client:
         client.sendall(b"POST /v2/models/own/infer HTTP/1.1\r\nHost: h\r\nContent-Length: %d\r\n\r\n" % len(data) + data)
-        wait_for("the bottom", (folder / "entered").exists)
-    (folder / "hold").unlink()
+        wait_for("the bottom", (directory / "entered").exists)
+    (directory / "hold").unlink()
     assert infer(server, "own", [3]).tolist() == [4]
     assert statistics(server, "own")["execution_count"] == 8
 
 
 def test_an_unload_in_the_middle_lets_the_circle_end(start_server, repository):
-    folder = make_held(repository)
-    model = folder / "1/model.py"  # a second call after the unload has begun
+    directory = make_held(repository)
+    model = directory / "1/model.py"  # a second call after the unload has begun
     model.write_text(model.read_text().replace("range(self.times)", "range(2 if depth == 2 else 1)"))
     server = start_server(repository, flags=["--model-control-mode=explicit", "--load-model=own"])
-    (folder / "hold").touch()
+    (directory / "hold").touch()
     replies = []
     client = threading.Thread(target=lambda: replies.append(ask(server, "own", [3])))
     client.start()
-    wait_for("the bottom", (folder / "entered").exists)
+    wait_for("the bottom", (directory / "entered").exists)
     unload = threading.Thread(target=server.ask, args=["/v2/repository/models/own/unload", b"{}"])
     unload.start()
     wait_for("the unload", lambda: server.ask("/v2/models/own/ready").status != 200)
-    (folder / "hold").unlink()
+    (directory / "hold").unlink()
     client.join(60)
     unload.join(60)
     [(status, reply)] = replies  # its second call came when the model was on its way out
@@ -284,8 +284,8 @@ def test_an_unload_in_the_middle_lets_the_circle_end(start_server, repository):
 
 
 def test_readiness_is_told_while_a_model_waits(start_server, repository):
-    folder = make_held(repository)
-    model = folder / "1/model.py"
+    directory = make_held(repository)
+    model = directory / "1/model.py"
     model.write_text(model.read_text() + "\n    def is_ready(self):\n        return True\n")
     server = start_server(repository)
     assert infer(server, "own", [5]).tolist() == [6]
@@ -293,11 +293,11 @@ def test_readiness_is_told_while_a_model_waits(start_server, repository):
 
 
 def test_a_version_calls_itself(start_server, repository):
-    folder = make_calls(repository, "own", more="version_policy { all {} }")
-    text = (folder / "1/model.py").read_text()
-    (folder / "2").mkdir()
-    (folder / "2/model.py").write_text(text)  # asks for the newest
-    (folder / "1/model.py").write_text(text.replace("model_name=self.name,", "model_name=self.name, model_version=1,"))
+    directory = make_calls(repository, "own", more="version_policy { all {} }")
+    text = (directory / "1/model.py").read_text()
+    (directory / "2").mkdir()
+    (directory / "2/model.py").write_text(text)  # asks for the newest
+    (directory / "1/model.py").write_text(text.replace("model_name=self.name,", "model_name=self.name, model_version=1,"))
     server = start_server(repository)
     for version in "12":
         assert infer(server, "own", [5], model_version=version).tolist() == [6]

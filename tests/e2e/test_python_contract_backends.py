@@ -30,11 +30,11 @@ class TritonPythonModel:
 
 @pytest.fixture
 def times(python_backends):
-    folder = python_backends / "times"
-    folder.mkdir()
-    (folder / "model.py").write_text(TIMES)
-    yield folder
-    shutil.rmtree(folder)
+    directory = python_backends / "times"
+    directory.mkdir()
+    (directory / "model.py").write_text(TIMES)
+    yield directory
+    shutil.rmtree(directory)
 
 
 def make_model(repository, name, times, config='backend: "times"'):

@@ -36,8 +36,8 @@ def test_a_configuration_that_is_half_there_is_completed(server):
     ],
 )
 def test_a_model_refuses_a_configuration(start_python, repository, config, reason):
-    folder = put_model(repository, "completed")
-    with (folder / "config.pbtxt").open("a") as file:
+    directory = put_model(repository, "completed")
+    with (directory / "config.pbtxt").open("a") as file:
         file.write(config)
     server = start_python(repository)
     answer = server.ask("/v2/repository/models/completed/load", b"")

@@ -1,4 +1,4 @@
-"""Which Python a model gets: folders, archives, settings; archives that are hostile (row 32) leave nothing behind."""
+"""Which Python a model gets: directories, archives, settings; archives that are hostile (row 32) leave nothing behind."""
 import bz2
 import gzip
 import io
@@ -24,7 +24,7 @@ TELL = """
 def execute(self, requests):
     import shutil, subprocess
     told = {"prefix": sys.prefix, "virtual": os.environ.get("VIRTUAL_ENV"), "python": shutil.which("python3"), "marks": self.marks(),
-            "conda": os.environ.get("CONDA_PREFIX"), "libraries": os.environ.get("LD_LIBRARY_PATH"), "folder": os.getcwd(),
+            "conda": os.environ.get("CONDA_PREFIX"), "libraries": os.environ.get("LD_LIBRARY_PATH"), "directory": os.getcwd(),
             "child": subprocess.run(["python3", "-c", "import sys; print(sys.prefix)"], capture_output=True, text=True).stdout}
     return [answer(np.array([json.dumps(told).encode()], dtype=np.object_)) for request in requests]
 
@@ -40,14 +40,14 @@ def marks(self):
 @pytest.fixture(scope="session")
 def virtual(tmp_path_factory):
     """A virtual environment that has numpy and a module nereid_mark."""
-    folder = tmp_path_factory.mktemp("virtual") / "env"
+    directory = tmp_path_factory.mktemp("virtual") / "env"
     python = ROOT / ".venv/bin/python"
-    subprocess.run([python, "-m", "venv", "--without-pip", "--symlinks", folder], check=True)
+    subprocess.run([python, "-m", "venv", "--without-pip", "--symlinks", directory], check=True)
     numpy = subprocess.run([python, "-c", "import numpy; print(numpy.__path__[0])"], check=True, capture_output=True, text=True)
-    packages, = folder.glob("lib/python*/site-packages")
+    packages, = directory.glob("lib/python*/site-packages")
     (packages / "more.pth").write_text(str(pathlib.Path(numpy.stdout.strip()).parent) + "\n")
     (packages / "nereid_mark.py").write_text("MARK = 'virtual'\n")
-    return folder
+    return directory
 
 
 def make_model(repository, name, environment=None, body=TELL):
@@ -71,9 +71,9 @@ def cached(cache):
 
 @pytest.fixture
 def cache(tmp_path):
-    folder = tmp_path / "cache"
-    folder.mkdir()
-    return folder
+    directory = tmp_path / "cache"
+    directory.mkdir()
+    return directory
 
 
 @pytest.fixture
@@ -83,32 +83,32 @@ def start(start_server, repository, cache):
     return run
 
 
-# ---- folders
+# ---- directories
 
 
-def test_a_folder_is_used_as_it_is(start, repository, cache, virtual):
+def test_a_directory_is_used_as_it_is(start, repository, cache, virtual):
     shutil.copytree(virtual, make_model(repository, "own", "$$TRITON_MODEL_DIRECTORY/env") / "env", symlinks=True)
     make_model(repository, "far", virtual)
     server = start("--load-model=own", "--load-model=far")
-    for name, folder in ("own", repository / "own/env"), ("far", virtual):
+    for name, directory in ("own", repository / "own/env"), ("far", virtual):
         answer = told(server, name)
-        assert answer["prefix"] == answer["virtual"] == answer["child"].strip() == str(folder)
-        assert answer["python"] == str(folder / "bin/python3")
+        assert answer["prefix"] == answer["virtual"] == answer["child"].strip() == str(directory)
+        assert answer["python"] == str(directory / "bin/python3")
         assert answer["marks"] == "virtual" and answer["conda"] is None
     assert cached(cache) == []
 
 
 def test_a_conda_environment_brings_its_libraries(start, repository, virtual, tmp_path):
-    folder = tmp_path / "conda"
-    (folder / "bin").mkdir(parents=True)
-    (folder / "conda-meta").mkdir()
-    (folder / "bin/python3").write_text(f'#!/bin/sh\nexec {virtual}/bin/python3 "$@"\n')
-    (folder / "bin/python3").chmod(0o755)
-    make_model(repository, "conda", folder)
+    directory = tmp_path / "conda"
+    (directory / "bin").mkdir(parents=True)
+    (directory / "conda-meta").mkdir()
+    (directory / "bin/python3").write_text(f'#!/bin/sh\nexec {virtual}/bin/python3 "$@"\n')
+    (directory / "bin/python3").chmod(0o755)
+    make_model(repository, "conda", directory)
     server = start("--load-model=conda", variables={"LD_LIBRARY_PATH": "/elsewhere"})
     answer = told(server, "conda")
-    assert answer["conda"] == str(folder) and answer["virtual"] is None
-    assert answer["libraries"] == f"{folder}/lib:/elsewhere"
+    assert answer["conda"] == str(directory) and answer["virtual"] is None
+    assert answer["libraries"] == f"{directory}/lib:/elsewhere"
 
 
 def test_without_one_the_setting_counts(start, repository, virtual):
@@ -121,16 +121,16 @@ def test_without_one_the_setting_counts(start, repository, virtual):
 # ---- archives
 
 
-def tar(folder, path, mode):
+def tar(directory, path, mode):
     with tarfile.open(path, mode) as archive:
-        archive.add(folder, ".")
+        archive.add(directory, ".")
     return path
 
 
-def zip_(folder, path):
+def zip_(directory, path):
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
-        for file in sorted(folder.rglob("*")):
-            info = zipfile.ZipInfo(str(file.relative_to(folder)) + "/" * (file.is_dir() and not file.is_symlink()))
+        for file in sorted(directory.rglob("*")):
+            info = zipfile.ZipInfo(str(file.relative_to(directory)) + "/" * (file.is_dir() and not file.is_symlink()))
             info.create_system, info.external_attr = 3, file.lstat().st_mode << 16
             archive.writestr(info, os.readlink(file) if file.is_symlink() else b"" if file.is_dir() else file.read_bytes())
     return path
@@ -161,7 +161,7 @@ def test_models_share_what_is_unpacked_until_the_last_is_gone(start, repository,
         control(server, "unload_model", f"m{i}")
     assert told(server, "m3")["prefix"] == str(unpacked)
     control(server, "unload_model", "m3")
-    wait_for("the end of the folder", lambda: cached(cache) == [])
+    wait_for("the end of the directory", lambda: cached(cache) == [])
 
 
 def test_an_archive_that_has_changed_is_unpacked_anew(start, repository, cache, virtual, tmp_path):
@@ -197,9 +197,9 @@ def test_a_backend_made_of_python_brings_its_environment(start, repository, cach
     (backends / "python").symlink_to(BUILD / "backends/python")
     shutil.copy(make_model(tmp_path, "source", body=TELL) / "1/model.py", backends / "teller/model.py")
     tar(virtual, backends / "teller/pb_exec_env_model.py.tar.gz", "w:gz")
-    folder = make_model(repository, "m")
-    (folder / "1/model.py").unlink()
-    (folder / "config.pbtxt").write_text((folder / "config.pbtxt").read_text().replace('"python"', '"teller"'))
+    directory = make_model(repository, "m")
+    (directory / "1/model.py").unlink()
+    (directory / "config.pbtxt").write_text((directory / "config.pbtxt").read_text().replace('"python"', '"teller"'))
     # the environment's numpy is elsewhere, as its .pth file says
     more = f"--backend-config=python,worker-read-paths={pathlib.Path(np.__file__).parent.parent}"
     server = start("--load-model=m", f"--backend-directory={backends}", f"--worker-sandbox={level}", more)
@@ -257,7 +257,7 @@ def crowd():
 
 OUT = "leads out of the environment"
 NAME = "the name is absolute, has"
-KIND = "neither a file, a folder nor a link"
+KIND = "neither a file, a directory nor a link"
 
 HOSTILE = {
     "up": (tar_of(entry("../canary")), NAME),
@@ -296,7 +296,7 @@ HOSTILE = {
     "text": (b"this is no archive\n" * 100, "cannot be read"),
     "empty": (tar_of(), "the archive is empty"),
     "no_python": (tar_of(entry("bin/perl", mode=0o755)), "neither bin/python3 nor bin/python"),
-    "python_is_a_folder": (tar_of(entry("bin/python3", tarfile.DIRTYPE, mode=0o755)), "neither bin/python3 nor bin/python"),
+    "python_is_a_directory": (tar_of(entry("bin/python3", tarfile.DIRTYPE, mode=0o755)), "neither bin/python3 nor bin/python"),
 }
 
 

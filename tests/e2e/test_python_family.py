@@ -11,8 +11,8 @@ from python_models import ask, await_gone, children, guard_of, has_ended, infer,
 # IN[0] from 2 on: how to let go of the server.
 LETS_GO = """
 def initialize(self, args):
-    self.folder = args["model_repository"]
-    if os.path.exists(self.folder + "/fork"):
+    self.directory = args["model_repository"]
+    if os.path.exists(self.directory + "/fork"):
         self.child = os.fork()
         while self.child == 0:
             time.sleep(1000)
@@ -32,9 +32,9 @@ LET_GO = "it let go of its connection to the server, as by os.exec, and was ende
 
 @pytest.mark.parametrize("way, forks", [(2, False), (3, False), (4, False), (2, True)])
 def test_a_worker_that_becomes_another_program_fails_its_requests_and_is_started_again(start_server, repository, way, forks):
-    folder = make_python(repository, "leaves", LETS_GO)
+    directory = make_python(repository, "leaves", LETS_GO)
     if forks:
-        (folder / "fork").touch()
+        (directory / "fork").touch()
     server = start_server(repository)
     first = worker_of(server, "leaves")
     status, reply = ask(server, "leaves", [way])
@@ -99,15 +99,15 @@ def test_an_end_by_itself_is_not_taken_for_a_lost_connection(start_server, repos
 # A daemon as people write them: its own session, and no parent. It writes its number where it is told.
 DAEMONS = """
 def initialize(self, args):
-    self.folder = args["model_repository"]
-    if os.path.exists(self.folder + "/daemon"):
+    self.directory = args["model_repository"]
+    if os.path.exists(self.directory + "/daemon"):
         self.start_daemon()
 def start_daemon(self):
     import subprocess
     script = ("import os, sys, time\\nif os.fork(): os._exit(0)\\nos.setsid()\\nif os.fork(): os._exit(0)\\n"
               "with open(sys.argv[1], 'w') as out: print(os.getpid(), file=out)\\n"
               "sys.stdout.write('here'); sys.stdout.flush(); os.close(1); time.sleep(1000)")
-    pids = f"{self.folder}/pid{time.monotonic_ns()}"
+    pids = f"{self.directory}/pid{time.monotonic_ns()}"
     subprocess.run([sys.executable, "-c", script, pids], stdout=subprocess.PIPE, start_new_session=True, check=True)
     with open(pids) as file:
         return int(file.read())
@@ -119,7 +119,7 @@ def execute(self, requests):
 @pytest.fixture(params=["standard", "strict"])
 def daemons(request, start_server, repository):
     """A server with a model that has started three daemons; the worker, and all that it has started."""
-    body = DAEMONS if request.param == "standard" else DAEMONS.replace('f"{self.folder}/pid', 'f"/dev/shm/pid')
+    body = DAEMONS if request.param == "standard" else DAEMONS.replace('f"{self.directory}/pid', 'f"/dev/shm/pid')
     make_python(repository, "parent", body)
     server = start_server(repository, flags=["--model-control-mode=explicit", "--load-model=*", f"--worker-sandbox={request.param}"])
     started = [infer(server, "parent").tolist() for _ in range(3)]
@@ -155,11 +155,11 @@ def test_daemons_of_a_model_end_when_the_server_is_killed(daemons):
 
 
 def test_daemons_of_a_model_that_does_not_start_end(start_server, repository):
-    folder = make_python(repository, "fails", DAEMONS.replace("self.start_daemon()\n", "self.start_daemon(); raise ValueError('no')\n", 1))
-    (folder / "daemon").touch()
+    directory = make_python(repository, "fails", DAEMONS.replace("self.start_daemon()\n", "self.start_daemon(); raise ValueError('no')\n", 1))
+    (directory / "daemon").touch()
     start_server(repository, flags=["--exit-on-error=false"], ready=False)
-    wait_for("the daemon", lambda: [path for path in folder.glob("pid*") if path.read_text().strip()])
-    (path,) = folder.glob("pid*")
+    wait_for("the daemon", lambda: [path for path in directory.glob("pid*") if path.read_text().strip()])
+    (path,) = directory.glob("pid*")
     await_ends([int(path.read_text())])
 
 

@@ -13,13 +13,13 @@ from conftest import ROOT, wait_for
 from faults import Faults, descriptors
 from python_models import ECHO, PID, ask, await_gone, children, gone, has_ended, infer, make_python, together, worker_of
 
-# Gives its process's number; while a file `hold` is in the model's folder, execute waits.
+# Gives its process's number; while a file `hold` is in the model's directory, execute waits.
 HOLDS = """
 def initialize(self, args):
-    self.folder = args["model_repository"]
+    self.directory = args["model_repository"]
 def execute(self, requests):
-    open(f"{self.folder}/entered", "w").close()
-    while os.path.exists(f"{self.folder}/hold"):
+    open(f"{self.directory}/entered", "w").close()
+    while os.path.exists(f"{self.directory}/hold"):
         time.sleep(0.01)
     return [answer(np.full_like(value(request), os.getpid())) for request in requests]
 """
@@ -36,12 +36,12 @@ def zombies(server):
 
 
 def test_kill_under_load_costs_the_requests_under_way_and_no_others(start_server, repository):
-    folder = make_python(repository, "victim", HOLDS)
+    directory = make_python(repository, "victim", HOLDS)
     make_python(repository, "other")
     server = start_server(repository)
     first = worker_of(server, "victim")
-    (folder / "entered").unlink()
-    (folder / "hold").touch()
+    (directory / "entered").unlink()
+    (directory / "hold").touch()
     replies = {}
 
     def request(name):
@@ -49,7 +49,7 @@ def test_kill_under_load_costs_the_requests_under_way_and_no_others(start_server
 
     under_way = threading.Thread(target=request, args=["under way"])
     under_way.start()
-    wait_for("execute", (folder / "entered").exists)
+    wait_for("execute", (directory / "entered").exists)
     queued = threading.Thread(target=request, args=["queued"])
     queued.start()
     failures = []
@@ -65,7 +65,7 @@ def test_kill_under_load_costs_the_requests_under_way_and_no_others(start_server
     others.start()
     os.kill(first, signal.SIGKILL)
     under_way.join(60)
-    (folder / "hold").unlink()
+    (directory / "hold").unlink()
     queued.join(60)
     stop.set()
     others.join(60)
@@ -168,30 +168,30 @@ def test_a_crash_loop_makes_the_model_unavailable_with_growing_pauses(start_serv
 
 
 def test_a_restart_that_fails_is_tried_again(start_server, repository):
-    folder = make_python(repository, "flaky", """
+    directory = make_python(repository, "flaky", """
         def initialize(self, args):
             if os.path.exists(args["model_repository"] + "/broken"):
                 raise RuntimeError("not today")
         """ + PID.replace("\n", "\n        "))
     server = start_server(repository)
     pid = worker_of(server, "flaky")
-    (folder / "broken").touch()
+    (directory / "broken").touch()
     os.kill(pid, signal.SIGKILL)
     wait_for("the failed start", lambda: "not today" in server.log)
     assert ask(server, "flaky")[0] in (500, 503)
-    (folder / "broken").unlink()
+    (directory / "broken").unlink()
     wait_for("the next worker", lambda: ask(server, "flaky")[0] == 200)
     assert worker_of(server, "flaky") != pid
 
 
 def test_open_requests_of_coroutines_fail_when_the_worker_dies(start_server, repository):
-    folder = make_python(repository, "waits", """
+    directory = make_python(repository, "waits", """
         def initialize(self, args):
-            self.folder, self.count = args["model_repository"], 0
+            self.directory, self.count = args["model_repository"], 0
         async def execute(self, requests):
             self.count += len(requests)
             if self.count == 5:
-                open(f"{self.folder}/five", "w").close()
+                open(f"{self.directory}/five", "w").close()
             if self.count == 6:
                 os._exit(6)
             await __import__("asyncio").sleep(1000)
@@ -200,7 +200,7 @@ def test_open_requests_of_coroutines_fail_when_the_worker_dies(start_server, rep
 
     def one(i):
         if i == 5:
-            wait_for("five under way", (folder / "five").exists)
+            wait_for("five under way", (directory / "five").exists)
         return ask(server, "waits", [i])
 
     replies = together(6, one)
@@ -228,14 +228,14 @@ def test_children_of_a_worker_end_with_it(start_server, repository):
 
 
 def test_a_model_that_never_returns_does_not_hold_the_exit(start_server, repository):
-    folder = make_python(repository, "endless", HOLDS)
+    directory = make_python(repository, "endless", HOLDS)
     server = start_server(repository, flags=["--exit-timeout-secs=1"])
     pid = worker_of(server, "endless")
-    (folder / "entered").unlink()
-    (folder / "hold").touch()
+    (directory / "entered").unlink()
+    (directory / "hold").touch()
     client = threading.Thread(target=lambda: pytest.raises(Exception, ask, server, "endless"))
     client.start()
-    wait_for("execute", (folder / "entered").exists)
+    wait_for("execute", (directory / "entered").exists)
     server.process.send_signal(signal.SIGTERM)
     server.process.wait(30)
     wait_for("the worker's end", lambda: has_ended(pid))
@@ -294,7 +294,7 @@ def memory(server):
 
 
 def test_a_server_that_is_killed_takes_its_workers_along(start_server, repository):
-    folder = make_python(repository, "idle", PID, count=2)
+    directory = make_python(repository, "idle", PID, count=2)
     busy = make_python(repository, "busy", HOLDS)
     server = start_server(repository)
     worker_of(server, "busy")
@@ -304,7 +304,7 @@ def test_a_server_that_is_killed_takes_its_workers_along(start_server, repositor
     client.start()
     wait_for("execute", (busy / "entered").exists)
     pids = list(children(server.process.pid))
-    assert len(pids) == 3 and folder.exists()
+    assert len(pids) == 3 and directory.exists()
     server.process.kill()
     server.process.wait()
     killed = time.monotonic()
@@ -318,8 +318,8 @@ def test_a_server_that_is_killed_takes_its_workers_along(start_server, repositor
 # first is a process with 4 and a thread with 9; with TSan, which keeps posix_spawn to itself, a thread.
 @pytest.mark.parametrize("allowed", [4, 9])
 def test_more_instances_than_processes_are_allowed_fail_the_load(start_server, repository, tmp_path, allowed):
-    folder = make_python(repository, "many", count=8)
-    shutil.move(folder, tmp_path / "many")
+    directory = make_python(repository, "many", count=8)
+    shutil.move(directory, tmp_path / "many")
     faults = Faults(tmp_path / "control")
     python = tmp_path / "python"  # the faults are the server's, not the workers'
     python.write_text(f'#!/bin/sh\nunset LD_PRELOAD\nexec {ROOT}/.venv/bin/python "$@"\n')
@@ -329,7 +329,7 @@ def test_more_instances_than_processes_are_allowed_fail_the_load(start_server, r
         flags=["--model-control-mode=explicit", f"--backend-config=python,python-executable={python}"],
     )
     before = descriptors(server)
-    shutil.move(tmp_path / "many", folder)
+    shutil.move(tmp_path / "many", directory)
     faults.arm(["threads"], at=allowed, count=1000)
     reply = server.ask("/v2/repository/models/many/load", b"{}")
     assert faults.failed > 0
@@ -364,19 +364,19 @@ def test_an_idle_worker_uses_no_processor(start_release, repository):
 def test_replies_that_find_no_room_come_when_there_is_room(start_server, repository):
     signs = make_python(repository, "later", """
         def initialize(self, args):
-            self.folder, self.senders = args["model_repository"], []
+            self.directory, self.senders = args["model_repository"], []
         def execute(self, requests):
             self.senders += [request.get_response_sender() for request in requests]
             if len(self.senders) == 1500:
                 threading.Thread(target=self.finish).start()
         def finish(self):
-            open(f"{self.folder}/all", "w").close()
-            while not os.path.exists(f"{self.folder}/go"):
+            open(f"{self.directory}/all", "w").close()
+            while not os.path.exists(f"{self.directory}/go"):
                 time.sleep(0.01)
             for sender in self.senders[1:]:
                 sender.send(flags=pb_utils.TRITONSERVER_RESPONSE_COMPLETE_FINAL)
             self.senders[0].is_cancelled()  # when it is answered, the server has dealt with what was before
-            open(f"{self.folder}/sent", "w").close()
+            open(f"{self.directory}/sent", "w").close()
             self.senders[0].send(flags=pb_utils.TRITONSERVER_RESPONSE_COMPLETE_FINAL)
         """, more="model_transaction_policy { decoupled: true }")
     make_python(repository, "caller", """

@@ -79,16 +79,16 @@ def test_random_bytes_in_shared_memory_harm_their_writer_alone(start_server, rep
 # Breaks all rings once the model is loaded, and stops, so that what it says does not mend them.
 BREAKS = """
 def initialize(self, args):
-    self.folder = args["model_repository"]
-    if not os.path.exists(self.folder + "/broken"):
+    self.directory = args["model_repository"]
+    if not os.path.exists(self.directory + "/broken"):
         threading.Thread(target=self.break_rings).start()
 def break_rings(self):
     import ctypes
     (start,) = [line.split("-")[0] for line in open("/proc/self/maps") if "memfd" in line and " rw-s 00000000 " in line]
-    while not os.path.exists(self.folder + "/break"):
+    while not os.path.exists(self.directory + "/break"):
         time.sleep(0.01)
     ctypes.memset(int(start, 16) + 64, 0xff, 4096 - 64)
-    open(self.folder + "/broken", "w").close()
+    open(self.directory + "/broken", "w").close()
     os.kill(os.getpid(), 19)
 def execute(self, requests):
     return [answer(value(request)) for request in requests]
@@ -110,14 +110,14 @@ def slow_to_see_ends(server):
 
 
 def test_the_end_of_a_worker_that_breaks_its_rings_holds_no_other_clients_up(start_release, repository):
-    folder = make_python(repository, "breaks", BREAKS)
+    directory = make_python(repository, "breaks", BREAKS)
     make_python(repository, "other")
     server = start_release(repository, flags=["--http-thread-count=1", "--model-control-mode=explicit", "--load-model=breaks"])
     (worker,) = children(server.process.pid)
     guard = guard_of(worker)
     assert server.ask("/v2/repository/models/other/load", b"{}").status == 200
     assert ask(server, "breaks", [1])[0] == 200  # from the second on the loop begins what is not known to be slow
-    (folder / "break").touch()
+    (directory / "break").touch()
     wait_for("broken rings", lambda: children(server.process.pid)[worker] == "T")
     replies = []
     client = threading.Thread(target=lambda: replies.append(ask(server, "breaks", [1])))

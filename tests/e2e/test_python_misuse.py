@@ -117,12 +117,12 @@ def test_a_coroutine_that_stops_its_loop_does_not_stop_the_model(start_server, r
 
 def test_a_readiness_check_that_hangs_holds_up_nobody_elses(start_server, repository):
     """Forty clients ask; the server has a handful of threads for that, and each question may take five seconds."""
-    folder = make_python(repository, "hangs", """
+    directory = make_python(repository, "hangs", """
         def initialize(self, args):
-            self.folder, self.asked = args["model_repository"], 0
+            self.directory, self.asked = args["model_repository"], 0
         def is_ready(self):
             self.asked += 1
-            while os.path.exists(self.folder + "/hold"):
+            while os.path.exists(self.directory + "/hold"):
                 time.sleep(0.01)
             return True
         def execute(self, requests):
@@ -131,9 +131,9 @@ def test_a_readiness_check_that_hangs_holds_up_nobody_elses(start_server, reposi
     server = start_server(repository)
     assert server.ask("/v2/models/hangs/ready").status == 200
     before = infer(server, "hangs")[0]
-    (folder / "hold").touch()
+    (directory / "hold").touch()
     statuses = together(40, lambda _: server.ask("/v2/models/hangs/ready").status)
-    (folder / "hold").unlink()
+    (directory / "hold").unlink()
     assert set(statuses) <= {200, 400} and 400 in statuses
     wait_for("readiness", lambda: server.ask("/v2/models/hangs/ready").status == 200)
     assert infer(server, "hangs")[0] - before < 6, "all asked the model, one after the other"

@@ -11,11 +11,11 @@ from streaming import events
 
 
 def test_a_model_says_whether_it_is_ready(start_server, repository):
-    folder = make_python(repository, "moody", """
+    directory = make_python(repository, "moody", """
         def initialize(self, args):
-            self.folder = args["model_repository"]
+            self.directory = args["model_repository"]
         def is_ready(self):
-            return not os.path.exists(f"{self.folder}/asleep")
+            return not os.path.exists(f"{self.directory}/asleep")
         def execute(self, requests):
             return [answer(value(request)) for request in requests]
         """)
@@ -23,9 +23,9 @@ def test_a_model_says_whether_it_is_ready(start_server, repository):
     readiness = ["/v2/models/moody/ready", "/v2/health/ready"]
     for is_asleep in (False, True, False):
         if is_asleep:
-            pathlib.Path(folder / "asleep").touch()
+            pathlib.Path(directory / "asleep").touch()
         else:
-            (folder / "asleep").unlink(missing_ok=True)
+            (directory / "asleep").unlink(missing_ok=True)
         assert [server.ask(path).status == 200 for path in readiness] == [not is_asleep] * 2
         assert infer(server, "moody").tolist() == [1]
 

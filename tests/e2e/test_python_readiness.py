@@ -8,13 +8,13 @@ from python_models import ECHO, PID, infer, make_python, worker_of
 
 
 def test_readiness_follows_the_worker_and_the_models_own_word(start_server, repository):
-    folder = make_python(repository, "moody", """
+    directory = make_python(repository, "moody", """
         def initialize(self, args):
-            self.folder = args["model_repository"]
-            if os.path.exists(self.folder + "/broken"):
+            self.directory = args["model_repository"]
+            if os.path.exists(self.directory + "/broken"):
                 raise RuntimeError("not today")
         def is_ready(self):
-            return not os.path.exists(self.folder + "/busy")
+            return not os.path.exists(self.directory + "/busy")
         """ + PID.replace("\n", "\n        "))
     make_python(repository, "other")
     server = start_server(repository)
@@ -23,24 +23,24 @@ def test_readiness_follows_the_worker_and_the_models_own_word(start_server, repo
         return [server.ask(f"/v2/{path}/ready").status for path in ("models/moody", "health", "models/other")]
 
     assert ready() == [200, 200, 200]
-    (folder / "busy").touch()
+    (directory / "busy").touch()
     assert ready() == [400, 400, 200]
-    (folder / "busy").unlink()
+    (directory / "busy").unlink()
     assert ready() == [200, 200, 200]
-    (folder / "broken").touch()
+    (directory / "broken").touch()
     os.kill(worker_of(server, "moody"), signal.SIGKILL)
     wait_for("not ready", lambda: ready() == [400, 400, 200])
-    (folder / "broken").unlink()
+    (directory / "broken").unlink()
     wait_for("ready", lambda: ready() == [200, 200, 200])
 
 
 def test_a_model_that_is_slow_to_say_whether_it_is_ready_holds_up_no_calls(start_server, repository):
     slow = make_python(repository, "slow", """
         def initialize(self, args):
-            self.folder = args["model_repository"]
+            self.directory = args["model_repository"]
         def is_ready(self):
-            open(f"{self.folder}/asked", "w").close()
-            while os.path.exists(f"{self.folder}/hold"):
+            open(f"{self.directory}/asked", "w").close()
+            while os.path.exists(f"{self.directory}/hold"):
                 time.sleep(0.01)
             return True
         """ + ECHO.replace("\n", "\n        "))
@@ -62,11 +62,11 @@ def test_a_model_that_is_slow_to_say_whether_it_is_ready_holds_up_no_calls(start
 
 
 def test_a_model_that_says_that_it_is_not_ready_can_be_called_as_by_clients(start_server, repository):
-    folder = make_python(repository, "moody", """
+    directory = make_python(repository, "moody", """
         def initialize(self, args):
-            self.folder = args["model_repository"]
+            self.directory = args["model_repository"]
         def is_ready(self):
-            return not os.path.exists(self.folder + "/busy")
+            return not os.path.exists(self.directory + "/busy")
         """ + ECHO.replace("\n", "\n        "))
     make_python(repository, "caller", """
         def execute(self, requests):
@@ -78,29 +78,29 @@ def test_a_model_that_says_that_it_is_not_ready_can_be_called_as_by_clients(star
             return [answer(response.output_tensors()[0].as_numpy())]
         """)
     server = start_server(repository)
-    (folder / "busy").touch()
+    (directory / "busy").touch()
     assert server.ask("/v2/models/moody/ready").status == 400
     assert infer(server, "moody", [7]).tolist() == [7]
     assert infer(server, "caller", [7]).tolist() == [7]
 
 
 def test_a_model_that_has_not_said_whether_it_is_ready_is_not_asked_again(start_server, repository):
-    folder = make_python(repository, "slow", """
+    directory = make_python(repository, "slow", """
         def initialize(self, args):
-            self.folder = args["model_repository"]
+            self.directory = args["model_repository"]
         def is_ready(self):
-            with open(f"{self.folder}/asked", "a") as file:
+            with open(f"{self.directory}/asked", "a") as file:
                 file.write("x")
-            while os.path.exists(f"{self.folder}/hold"):
+            while os.path.exists(f"{self.directory}/hold"):
                 time.sleep(0.01)
             return True
         """)
     server = start_server(repository)
-    asked = folder / "asked"
+    asked = directory / "asked"
     asked.unlink(missing_ok=True)
-    (folder / "hold").touch()
+    (directory / "hold").touch()
     assert server.ask("/v2/models/slow/ready").status == 400
-    (folder / "hold").unlink()
+    (directory / "hold").unlink()
     assert server.ask("/v2/models/slow/ready").status == 200  # the answer to the first question
     assert asked.read_text() == "x"
     assert server.ask("/v2/models/slow/ready").status == 200

@@ -117,8 +117,8 @@ def fill_descriptors(self):
         for descriptor in held:
             os.close(descriptor)
 
-def fill_disk(self, folder):
-    path = os.path.join(os.environ.get("TMPDIR", folder), "large")
+def fill_disk(self, directory):
+    path = os.path.join(os.environ.get("TMPDIR", directory), "large")
     try:
         with open(path, "wb", buffering=0) as file:
             for _ in range(64):
@@ -229,7 +229,7 @@ def test_attempts_are_refused(start_probe, attempts, level, left):
     assert probe("variable", "PATH").startswith("done: '/")
 
 
-def test_strict_leaves_a_private_folder_that_is_bounded_and_ends_with_the_worker(start_probe):
+def test_strict_leaves_a_private_directory_that_is_bounded_and_ends_with_the_worker(start_probe):
     before = set(os.listdir("/dev/shm"))
     probe = start_probe("strict")
     assert probe("home") == "done: ('/dev/shm', '/dev/shm', 'x')"
@@ -298,7 +298,7 @@ def launch(*arguments, before=(), **options):
     (["--surprise", "--", "/bin/true"], 125, "unknown option"),
     ([], 125, "no program"),
     (["--parent=1", "--", "/bin/true"], 125, "the server has ended"),
-    pytest.param(["--sandbox=strict", "--read=/absent/folder", "--", "/bin/true"], 125, "--read: '/absent/folder': No such file", id="strict"),
+    pytest.param(["--sandbox=strict", "--read=/absent/directory", "--", "/bin/true"], 125, "--read: '/absent/directory': No such file", id="strict"),
     # inside of another sandbox there are no namespaces to be had
     (["--", LAUNCHER, "--sandbox=strict", "--", "/bin/true"], 125, "needs "),
 ])
@@ -332,13 +332,13 @@ def test_an_interpreter_that_lacks_what_it_needs_is_told_from_one_that_is_absent
     assert "No such file or directory (it is a link to what is not there)" in launch("--", link).stderr
 
 
-# Runs a command where a folder is empty. Where the system permits no mounts the folder stays as it is.
+# Runs a command where a directory is empty. Where the system permits no mounts the directory stays as it is.
 HIDDEN = "mount -t tmpfs none {0} || true; exec \"$@\""
 
 
-def without(folder):
+def without(directory):
     permitted = subprocess.run(["unshare", "--mount", "true"]).returncode == 0
-    return ["unshare", "--mount", "sh", "-c", HIDDEN.format(folder), "sh"] if permitted else []
+    return ["unshare", "--mount", "sh", "-c", HIDDEN.format(directory), "sh"] if permitted else []
 
 
 def test_a_program_starts_where_proc_is_hidden():
@@ -359,7 +359,7 @@ def test_a_launcher_that_cannot_be_run_is_named_with_what_to_do(start_server, re
     make_python(repository, "echo")
     backend = tmp_path / "backends/python"
     backend.mkdir(parents=True)
-    shutil.copy(BUILD / "backends/python/libtriton_python.so", backend)  # a link would lead out of the folder
+    shutil.copy(BUILD / "backends/python/libtriton_python.so", backend)  # a link would lead out of the directory
     (backend / "worker").symlink_to(BUILD / "backends/python/worker")
     flags = [f"--backend-directory={backend.parent}", "--model-control-mode=explicit"]
     server = start_server(repository, flags=flags)

@@ -5,9 +5,9 @@ import pytest
 from python_sides import MODELS, Nereid, SideStarter, Triton, infer, output
 
 
-def surface(side, folder):
+def surface(side, directory):
     """What a model sees of the module."""
-    starter = SideStarter(side, side.backends(folder), folder)
+    starter = SideStarter(side, side.backends(directory), directory)
     try:
         return json.loads(output(infer(starter(MODELS, flags=["--load-model=surface"]), "surface", [1]))[0])
     finally:

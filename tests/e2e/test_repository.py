@@ -1,6 +1,6 @@
 """Repositories as operators have them: on nereid and on NVIDIA's server of 2.51, both with nereid's backends.
 
-Links of all kinds, names of all kinds, and folders that are no models: what the one serves, the other serves.
+Links of all kinds, names of all kinds, and directories that are no models: what the one serves, the other serves.
 """
 import json
 import os
@@ -37,9 +37,9 @@ def start(grpc_side, tmp_path):
 @pytest.fixture
 def store(repository):
     """Where the files are that links lead to: beside the repository."""
-    folder = repository.parent / "store"
-    folder.mkdir()
-    return folder
+    directory = repository.parent / "store"
+    directory.mkdir()
+    return directory
 
 
 # ---- layouts that are served ----
@@ -69,8 +69,8 @@ def link(path, target, relative=False):
     path.symlink_to(os.path.relpath(target, path.parent) if relative else target)
 
 
-def make_versionless(folder, name):
-    (make_identity(folder, name) / "1").rmdir()
+def make_versionless(directory, name):
+    (make_identity(directory, name) / "1").rmdir()
 
 
 def link_of_model(r, s):
@@ -110,7 +110,7 @@ def cache_of_blobs(r, s):
 
 
 def config_map(r, s):
-    """As Kubernetes mounts a ConfigMap: the names lead to a link that leads to a folder."""
+    """As Kubernetes mounts a ConfigMap: the names lead to a link that leads to a directory."""
     make_identity(r / "..2026_11_22_10_00_00.1234", "config_map")
     link(r / "..data", "..2026_11_22_10_00_00.1234")
     link(r / "config_map", "..data/config_map")
@@ -127,12 +127,12 @@ def labels_of_a_neighbour(r, s):
 
 
 def labeled(r, name, file):
-    folder = make_identity(r, name)
-    config = folder / "config.pbtxt"
+    directory = make_identity(r, name)
+    config = directory / "config.pbtxt"
     text = re.sub(r'(name: "OUTPUT0".*?) \}', r'\1 label_filename: "%s" }' % file, config.read_text())
     assert file in text
     config.write_text(text)
-    return folder
+    return directory
 
 
 def file_of_a_neighbour(r, s):
@@ -146,47 +146,47 @@ def only_a_file(r, s):
     put_adder(r / "only_a_file/1/model.onnx")
 
 
-def a_folder_of_the_files_name(r, s):
-    put_adder(r / "a_folder_of_the_files_name/1/model.onnx/model.onnx", data="weights")
+def a_directory_of_the_files_name(r, s):
+    put_adder(r / "a_directory_of_the_files_name/1/model.onnx/model.onnx", data="weights")
 
 
 def versions_and_more(r, s):
-    """What lies about in a model's folder: older versions, warmup data, other configurations, editors' and file managers' files."""
-    folder = make_identity(r, "versions_and_more", versions=(1, 2, 3))
+    """What lies about in a model's directory: older versions, warmup data, other configurations, editors' and file managers' files."""
+    directory = make_identity(r, "versions_and_more", versions=(1, 2, 3))
     for name in ("01", "warmup", "configs", "initial_state", "2.old", ".ipynb_checkpoints"):
-        (folder / name).mkdir()
+        (directory / name).mkdir()
     for name in (".DS_Store", "config.pbtxt~", "config.pbtxt.bak", ".config.pbtxt.swp", "warmup/raw_data", "configs/gpu.pbtxt", "1/.keep"):
-        (folder / name).write_text("}} nothing to read here")
+        (directory / name).write_text("}} nothing to read here")
 
 
 def read_only(r, s):
-    folder = make_identity(r, "read_only")
-    (folder / "config.pbtxt").chmod(0o400)
-    (folder / "1").chmod(0o500)
-    folder.chmod(0o500)
+    directory = make_identity(r, "read_only")
+    (directory / "config.pbtxt").chmod(0o400)
+    (directory / "1").chmod(0o500)
+    directory.chmod(0o500)
 
 
 LAYOUTS = [link_of_model, relative_link_of_model, chain_of_links, link_of_version, link_of_config, cache_of_blobs, config_map, link_of_labels,
-           labels_of_a_neighbour, file_of_a_neighbour, only_a_file, a_folder_of_the_files_name, versions_and_more, read_only]
+           labels_of_a_neighbour, file_of_a_neighbour, only_a_file, a_directory_of_the_files_name, versions_and_more, read_only]
 NAMES = ["with spaces  in it", "größe-模型-😀", "v1.2:latest", "x" * 255, "ä" * 127, ".hidden"]
 
 
 @pytest.fixture(scope="module")
 def served(grpc_side, tmp_path_factory):
     """A server of all layouts, whose repository itself is a link, and which is given by a path that is relative."""
-    folder = tmp_path_factory.mktemp("layouts")
-    repository, files = folder / "real", folder / "store"
+    directory = tmp_path_factory.mktemp("layouts")
+    repository, files = directory / "real", directory / "store"
     repository.mkdir()
     files.mkdir()
     for layout in LAYOUTS:
         layout(repository, files)
     for name in NAMES:
         make_identity(repository, name)
-    (folder / "models").symlink_to("real")
-    (folder / "backends").mkdir()
-    starter = SideStarter(grpc_side, grpc_side.backends(folder / "backends"), folder)
+    (directory / "models").symlink_to("real")
+    (directory / "backends").mkdir()
+    starter = SideStarter(grpc_side, grpc_side.backends(directory / "backends"), directory)
     try:
-        yield starter(os.path.relpath(folder / "models"))
+        yield starter(os.path.relpath(directory / "models"))
     finally:
         stop(starter)
 
@@ -208,7 +208,7 @@ def test_a_layout_is_served(served, name):
         rows = [row for row in client.get_model_repository_index().models if row.name == name]
     version = {"link_of_version": "3", "versions_and_more": "3"}.get(name, "1")
     assert [(row.version, row.state) for row in rows if row.state == "READY"] == [(version, "READY")]
-    is_onnx = name in ("cache_of_blobs", "file_of_a_neighbour", "only_a_file", "a_folder_of_the_files_name")
+    is_onnx = name in ("cache_of_blobs", "file_of_a_neighbour", "only_a_file", "a_directory_of_the_files_name")
     assert answer_of(served, name) == (12 if is_onnx else 7)
 
 
@@ -232,7 +232,7 @@ def test_external_data_may_lie_beside_the_file_that_a_link_leads_to(start_server
 
 
 def test_a_python_model_that_is_a_link_imports_what_lies_beside_the_link(start_server, repository, store):
-    folder = make_python(repository, "linked", """
+    directory = make_python(repository, "linked", """
         def execute(self, requests):
             import sibling
             import os
@@ -242,11 +242,11 @@ def test_a_python_model_that_is_a_link_imports_what_lies_beside_the_link(start_s
         def initialize(self, arguments):
             self.arguments = arguments
         """)
-    shutil.move(folder / "1/model.py", store / "code.py")
-    link(folder / "1/model.py", store / "code.py")
-    (folder / "1/sibling.py").write_text("NUMBER = 30")
-    shutil.move(folder, store / "elsewhere")
-    link(folder, store / "elsewhere")
+    shutil.move(directory / "1/model.py", store / "code.py")
+    link(directory / "1/model.py", store / "code.py")
+    (directory / "1/sibling.py").write_text("NUMBER = 30")
+    shutil.move(directory, store / "elsewhere")
+    link(directory, store / "elsewhere")
     server = start_server(repository)
     body = b'{"inputs":[{"name":"IN","shape":[1],"datatype":"INT32","data":[4]}]}'
     answer = server.ask("/v2/models/linked/infer", body)
@@ -371,20 +371,20 @@ def test_a_request_names_what_the_operator_named_and_nothing_else_outside(start_
             "EXECUTION_ENV_PATH": with_environment("/opt/strangers"),
         }.items():
             answer = load(sent)
-            assert answer.status == 400 and f"'{field}' of model 'labels_of_a_neighbour' leads out of the model's folder" in answer.text, answer.text
+            assert answer.status == 400 and f"'{field}' of model 'labels_of_a_neighbour' leads out of the model's directory" in answer.text, answer.text
         assert load(with_environment("$$TRITON_MODEL_DIRECTORY/../x")).status == 400
 
 
-# ---- folders that are no models ----
+# ---- directories that are no models ----
 
 NO_MODELS = {"lost+found": (), "__pycache__": ("a.pyc",), "scripts": ("run.sh",), "empty": (), "texts": ("README.md", "LICENSE")}
 
 
 def put_no_models(repository):
-    for folder, files in NO_MODELS.items():
-        (repository / folder).mkdir()
+    for directory, files in NO_MODELS.items():
+        (repository / directory).mkdir()
         for file in files:
-            (repository / folder / file).write_text("x")
+            (repository / directory / file).write_text("x")
     (repository / "README").write_text("x")
 
 
@@ -392,7 +392,7 @@ def state_of(server, name):
     return [row.get("state") for row in json.loads(server.ask("/v2/repository/index", b"").body) if row["name"] == name]
 
 
-def test_folders_that_are_no_models_are_listed_and_keep_nothing_from_being_ready(start, repository):
+def test_directories_that_are_no_models_are_listed_and_keep_nothing_from_being_ready(start, repository):
     make_identity(repository, "m")
     put_no_models(repository)
     server = start(repository, flags=["--load-model=*", "--exit-on-error=false"])
@@ -439,8 +439,8 @@ def end_of(starter, repository, *flags):
 FAILED_STARTS = {  # what is in the repository, flags
     "a configuration that cannot be read": lambda r: make_identity(r, "bad").joinpath("config.pbtxt").write_text("}}}"),
     "a model without versions": lambda r: make_versionless(r, "versionless"),
-    "a link to nothing": lambda r: link(r / "gone", "/no/such/folder"),
-    "no model in any folder": lambda r: (shutil.rmtree(r / "m"), put_no_models(r)),
+    "a link to nothing": lambda r: link(r / "gone", "/no/such/directory"),
+    "no model in any directory": lambda r: (shutil.rmtree(r / "m"), put_no_models(r)),
     "no repository": lambda r: shutil.rmtree(r),
     "a file for a repository": lambda r: (shutil.rmtree(r), r.write_text("x")),
 }
@@ -455,10 +455,10 @@ def test_a_start_that_fails_has_status_1_and_says_why(start, grpc_side, reposito
     if grpc_side is NEREID:
         assert {"a configuration that cannot be read": "config.pbtxt:1:1: Expected identifier",
                 "a model without versions": "at least one version must be available under the version policy of model 'versionless'",
-                "a link to nothing": "'gone' is a link to '/no/such/folder', which does not exist",
-                "no model in any folder": "no folder of the model repositories is a model",
-                "no repository": f"failed to open folder '{repository}': No such file or directory",
-                "a file for a repository": f"failed to open folder '{repository}': Not a directory"}[what] in said, said
+                "a link to nothing": "'gone' is a link to '/no/such/directory', which does not exist",
+                "no model in any directory": "no directory of the model repositories is a model",
+                "no repository": f"failed to open directory '{repository}': No such file or directory",
+                "a file for a repository": f"failed to open directory '{repository}': Not a directory"}[what] in said, said
 
 
 # ---- what is gone ----
@@ -482,14 +482,14 @@ def test_the_reason_why_a_model_cannot_be_loaded_again_is_told(start, grpc_side,
     assert failure() in (None, f": model not found in any model repository: in '{repository.name}': 'm' is a link to 'nowhere', which does not exist")
     (repository / "m").unlink()
     shutil.move(repository, repository.parent / "moved_too")
-    assert failure() in (None, f": failed to read model repository '{repository}': failed to open folder '{repository}': No such file or directory")
+    assert failure() in (None, f": failed to read model repository '{repository}': failed to open directory '{repository}': No such file or directory")
     shutil.move(repository.parent / "moved_too", repository)
     shutil.move(repository.parent / "moved", repository / "m")
     (repository / "m/1/new").write_text("x")
     assert server.ask("/v2/repository/models/m/load", b"").status == 200
 
 
-def test_a_python_model_whose_folder_is_gone_names_it_when_its_worker_has_to_start_again(start_server, repository):
+def test_a_python_model_whose_directory_is_gone_names_it_when_its_worker_has_to_start_again(start_server, repository):
     make_python(repository, "m", """
         def execute(self, requests):
             os._exit(3)

@@ -17,26 +17,26 @@ BODY = json.dumps({"log_verbose_level": 3, "parameters": {"config": config(max_b
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory):
+def directory(tmp_path_factory):
     return tmp_path_factory.mktemp("admin")
 
 
 @pytest.fixture(scope="module")
-def server(nereid, backends, folder):
+def server(nereid, backends, directory):
     """--secure; a key for model-repository alone."""
-    starter = Starter(nereid, backends, folder)
+    starter = Starter(nereid, backends, directory)
     for name in ("identity", "spare"):
-        make_identity(folder / "models", name)
-    flags = [f"--admin-address=unix:{folder}/admin.sock", f"--restricted-api=model-repository:the-key={KEY}"]
-    yield starter(folder / "models", flags=[*SECURE, *flags])
+        make_identity(directory / "models", name)
+    flags = [f"--admin-address=unix:{directory}/admin.sock", f"--restricted-api=model-repository:the-key={KEY}"]
+    yield starter(directory / "models", flags=[*SECURE, *flags])
     starter.stop_all()
 
 
 @pytest.fixture(autouse=True)
-def unchanged(server, folder):
+def unchanged(server, directory):
     """Whatever a test writes, the operator finds everything as it was."""
     yield
-    operator = str(folder / "admin.sock")
+    operator = str(directory / "admin.sock")
     index = json.loads(ask(operator, None, "POST", INDEX, b"")[1])
     assert {model["name"]: model.get("state") for model in index} == {"identity": "READY", "spare": None}
     assert json.loads(ask(operator, None, "GET", "/v2/logging")[1])["log_verbose_level"] == 0

@@ -92,10 +92,10 @@ WAYS = {  # ways of a request through the core
 
 
 def make(repository, name="faulty", fault="", more=""):
-    folder = make_faulty(repository, name, fault)
-    config = (folder / "config.pbtxt").read_text().replace("INPUT0", "X").replace("OUTPUT0", "Y")
-    (folder / "config.pbtxt").write_text(config + ("max_batch_size: 4\n" if more else "") + more)
-    return folder
+    directory = make_faulty(repository, name, fault)
+    config = (directory / "config.pbtxt").read_text().replace("INPUT0", "X").replace("OUTPUT0", "Y")
+    (directory / "config.pbtxt").write_text(config + ("max_batch_size: 4\n" if more else "") + more)
+    return directory
 
 
 def ask(client, fault, **parameters):

@@ -61,7 +61,7 @@ IDENTITY = json.dumps({"backend": "identity", "max_batch_size": 8})
 
 @pytest.mark.parametrize("order", ["config first", "file first"])
 def test_uploaded_files_of_any_size_and_form_leave_nothing_cve_2024_53880(start_server, repository, tmp_path, order):
-    """What is no base64 is refused, other files are a model's; nothing is left in the folder for temporary files."""
+    """What is no base64 is refused, other files are a model's; nothing is left in the directory for temporary files."""
     make_identity(repository, "m")
     temporary = tmp_path / "temporary"
     temporary.mkdir()
@@ -74,9 +74,9 @@ def test_uploaded_files_of_any_size_and_form_leave_nothing_cve_2024_53880(start_
             answer = client.ask("/v2/repository/models/sent/load", body)
             assert answer.status in (200, 400), (what, answer.status, answer.text)
             assert client.ask("/v2/models/m/infer", tensor()).status == 200
-            wait_for("folders of earlier loads to go", lambda: len(list(temporary.iterdir())) <= 1)
+            wait_for("directories of earlier loads to go", lambda: len(list(temporary.iterdir())) <= 1)
         assert client.ask("/v2/repository/models/sent/unload", b"{}").status == 200
-        wait_for("the last folder to go", lambda: list(temporary.iterdir()) == [])
+        wait_for("the last directory to go", lambda: list(temporary.iterdir()) == [])
     assert tree(repository) == before
 
 

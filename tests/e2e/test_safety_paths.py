@@ -24,13 +24,13 @@ SECURE = [*EXPLICIT, "--secure", "--allow-root", "--restricted-api=model-reposit
 
 @pytest.fixture
 def outside(tmp_path):
-    """What must not be opened: a folder beside the repository and one whose name begins like the repository's."""
-    for folder in ("outside", "models_evil"):
-        make_identity(tmp_path / folder, "m", max_batch_size=77)
-        copy_model(tmp_path / folder, "digits")
-        (tmp_path / folder / "libtriton_evil.so").write_bytes(b"no library")
-        (tmp_path / folder / "labels.txt").write_text("a\nb\n")
-        (tmp_path / folder / "secret").write_text("secret")
+    """What must not be opened: a directory beside the repository and one whose name begins like the repository's."""
+    for directory in ("outside", "models_evil"):
+        make_identity(tmp_path / directory, "m", max_batch_size=77)
+        copy_model(tmp_path / directory, "digits")
+        (tmp_path / directory / "libtriton_evil.so").write_bytes(b"no library")
+        (tmp_path / directory / "labels.txt").write_text("a\nb\n")
+        (tmp_path / directory / "secret").write_text("secret")
     return tmp_path / "outside"
 
 
@@ -50,25 +50,25 @@ def leaks(audit, repository, backends):
         if re.fullmatch(r"/tmp/tsan\.rodata\.\d+", normal):
             continue  # ThreadSanitizer's own, at its start
         if re.fullmatch(r"/tmp/nereid-upload-\w{6}(/m(/.*)?)?", normal, re.S):
-            continue  # the private folder of uploaded files, and what is below it without ".."
+            continue  # the private directory of uploaded files, and what is below it without ".."
         if not normal.startswith("/") or any(normal == root or normal.startswith(root + "/") for root in roots):
             continue  # a socket, a pipe, or allowed
         if any(root.startswith(normal + "/") for root in roots):
-            continue  # a folder on the way
+            continue  # a directory on the way
         found.add(path)
     return found
 
 
-def vectors(folder, count=500):
-    """`count` paths that would lead to a file in `folder` or beside it if anyone believed them; the same at each run."""
+def vectors(directory, count=500):
+    """`count` paths that would lead to a file in `directory` or beside it if anyone believed them; the same at each run."""
     files = ["secret", "m/config.pbtxt", "digits/1/model.onnx", "libtriton_evil.so", "labels.txt", ""]
-    sibling = folder.parent / "models_evil"
+    sibling = directory.parent / "models_evil"
     climbs = ["../", "./../", "..//", "../././", "x/../../", "1/../../", "....//", "..\\", "..%2f", "%2e%2e/", "%2e%2e%2f", "..%252f",
               "..%c0%af", "..;/", "．．/", "‥/", "..\x00/", "..\n/", ".. /", " ../", "..%00/", "..../", ".%00./", "..\\/"]
     absolute = ["", "/", "//", "file://", "file:", "/proc/self/root", "/proc/self/cwd/../../../../../..", "/proc/1/root", "/./", "/..",
                 "~", "~root", "$HOME", "//./", "\\\\?", "C:", "/dev/fd/../..", "/proc/thread-self/root"]
     made = {"/etc/passwd", "/proc/self/environ", "/dev/zero", "/dev/stdin", "..", "../", "...", "/", ".", "../../../../../../etc/passwd"}
-    for target in (folder, sibling):
+    for target in (directory, sibling):
         for file in files:
             made.update(f"{a}{target}/{file}" for a in absolute)
             made.update(climb * depth + f"{target.name}/{file}" for climb in climbs for depth in range(1, 7))
@@ -111,8 +111,8 @@ def raw(vector):
     return "".join(c if "!" <= c <= "~" and c not in "?#" else quote(c) for c in vector)
 
 
-def tree(folder):
-    return sorted((str(p), p.lstat().st_mtime_ns) for p in folder.rglob("*"))
+def tree(directory):
+    return sorted((str(p), p.lstat().st_mtime_ns) for p in directory.rglob("*"))
 
 
 def test_500_vectors_in_every_field_open_nothing_outside_cve_2023_31036_2026_24147_24209(start_server, backends, repository, outside):
@@ -158,8 +158,8 @@ def test_the_name_of_configurations_leads_nowhere(start_server, backends, reposi
 
 
 LINKS = {  # what is replaced by a link, and what it leads to
-    "the model's folder": ("digits", "digits"),
-    "the version's folder": ("digits/1", "digits/1"),
+    "the model's directory": ("digits", "digits"),
+    "the version's directory": ("digits/1", "digits/1"),
     "the model's file": ("digits/1/model.onnx", "digits/1/model.onnx"),
     "the configuration": ("m/config.pbtxt", "m/config.pbtxt"),
     "the library": ("m/libtriton_evil.so", "libtriton_evil.so"),
@@ -167,14 +167,14 @@ LINKS = {  # what is replaced by a link, and what it leads to
 
 
 @pytest.mark.parametrize("way", ["absolute", "relative"])
-@pytest.mark.parametrize("folder", ["outside", "models_evil"])
-def test_links_that_lead_out_are_not_followed_under_secure_cve_2026_47606_47630(start_server, backends, repository, outside, folder, way):
+@pytest.mark.parametrize("directory", ["outside", "models_evil"])
+def test_links_that_lead_out_are_not_followed_under_secure_cve_2026_47606_47630(start_server, backends, repository, outside, directory, way):
     """`models_evil` begins as the repository `models` does: a comparison of texts would take it for a part of it."""
     for case, (place, target) in enumerate(LINKS.values()):
         root = repository / f"r{case}"
         make_identity(root, "m", more='runtime: "libtriton_evil.so"' if "evil" in target else "")
         copy_model(root, "digits")
-        link, end = root / place, outside.parent / folder / target
+        link, end = root / place, outside.parent / directory / target
         if link.is_dir():
             link.rename(root.parent / f"moved{case}")
         else:
@@ -191,43 +191,43 @@ def test_links_that_lead_out_are_not_followed_under_secure_cve_2026_47606_47630(
         assert leaks(audit, root, backends) == set(), what
 
 
-def test_links_inside_the_repository_and_to_allowed_folders_are_followed_under_secure(start_server, repository, outside):
+def test_links_inside_the_repository_and_to_allowed_directories_are_followed_under_secure(start_server, repository, outside):
     for name, target in (("again", "../../digits/1/model.onnx"), ("allowed", outside / "digits/1/model.onnx"),
                          ("evil", outside.parent / "models_evil/digits/1/model.onnx")):
         copy_model(repository, "digits") if name == "again" else None
         (repository / name / "1").mkdir(parents=True)
         (repository / name / "1/model.onnx").symlink_to(target)
         (repository / name / "config.pbtxt").write_text('backend: "onnxruntime"')
-    (repository / "folder").symlink_to(outside / "digits")
-    (repository / "evil_folder").symlink_to(outside.parent / "models_evil/digits")
+    (repository / "directory").symlink_to(outside / "digits")
+    (repository / "evil_directory").symlink_to(outside.parent / "models_evil/digits")
     server, audit = start_audited(start_server, repository, flags=[*SECURE, f"--model-repository-allow={outside}"])
     with Client(server, KEY) as client:
         rows = json.loads(client.ask("/v2/repository/index", b"").body)
-        assert [row for row in rows if row["name"] == "evil_folder"] == [
-            {"name": "evil_folder", "state": "UNAVAILABLE",
-             "reason": f"'evil_folder' is a link to '{outside.parent}/models_evil/digits', which leads out of its folder"}]
-        assert {name: client.load(name).status for name in ("again", "allowed", "folder", "evil", "evil_folder")} == {
-            "again": 200, "allowed": 200, "folder": 200, "evil": 400, "evil_folder": 500}
+        assert [row for row in rows if row["name"] == "evil_directory"] == [
+            {"name": "evil_directory", "state": "UNAVAILABLE",
+             "reason": f"'evil_directory' is a link to '{outside.parent}/models_evil/digits', which leads out of its directory"}]
+        assert {name: client.load(name).status for name in ("again", "allowed", "directory", "evil", "evil_directory")} == {
+            "again": 200, "allowed": 200, "directory": 200, "evil": 400, "evil_directory": 500}
     assert "a link in '" in server.log and "is not followed: 'model.onnx' is a link to '" in server.log
     server.stop()
     assert not any("models_evil" in path for path in audit.opened())
 
 
 def test_of_many_links_that_are_not_followed_the_first_are_told(start_server, repository, outside):
-    folder = make_identity(repository, "m")
+    directory = make_identity(repository, "m")
     for i in range(30):
-        (folder / f"1/{i}").symlink_to(outside / "digits/1/model.onnx")
+        (directory / f"1/{i}").symlink_to(outside / "digits/1/model.onnx")
     server = start_server(repository, flags=["--secure", "--allow-root"])
     assert server.log.count("a link in '") == 8
-    assert f"22 more links in '{folder}' are not followed" in server.log
+    assert f"22 more links in '{directory}' are not followed" in server.log
     server.stop()
 
 
-def test_a_folder_to_allow_that_is_not_there_is_told(nereid, repository):
+def test_a_directory_to_allow_that_is_not_there_is_told(nereid, repository):
     make_identity(repository, "m")
-    flags = [f"--model-repository={repository}", "--secure", "--allow-root", "--model-repository-allow=/no/such/folder"]
+    flags = [f"--model-repository={repository}", "--secure", "--allow-root", "--model-repository-allow=/no/such/directory"]
     result = subprocess.run([nereid, *flags], capture_output=True, text=True, timeout=60)
-    assert result.returncode == 1 and "failed to open folder '/no/such/folder': No such file or directory" in result.stderr + result.stdout
+    assert result.returncode == 1 and "failed to open directory '/no/such/directory': No such file or directory" in result.stderr + result.stdout
 
 
 RENAME_EXCHANGE = 2
@@ -239,7 +239,7 @@ def exchange(a, b):
     libc.renameat2(-100, os.fsencode(a), -100, os.fsencode(b), RENAME_EXCHANGE)
 
 
-@pytest.mark.parametrize("what", ["the model's folder", "the version's folder", "the model's file", "the configuration"])
+@pytest.mark.parametrize("what", ["the model's directory", "the version's directory", "the model's file", "the configuration"])
 def test_a_link_that_is_exchanged_during_loads_leads_nowhere_under_secure_cve_2026_47606_47630(start_server, backends, repository, outside, what):
     place, target = LINKS[what]
     name = place.split("/")[0]

@@ -69,8 +69,8 @@ def newer(path, clock=[4_000_000_000]):
 def change(kind, repository, i):
     """A reason to load `m` again: new files, or other instances alone."""
     count = 1 + i % 3 if kind == "instances" else 1
-    folder = make_identity(repository, "m", more="instance_group { count: %d }" % count)
-    newer(folder / "1" if kind == "files" else folder)
+    directory = make_identity(repository, "m", more="instance_group { count: %d }" % count)
+    newer(directory / "1" if kind == "files" else directory)
     return count
 
 

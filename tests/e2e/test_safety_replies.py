@@ -45,14 +45,14 @@ class Place:
 
 @pytest.fixture(scope="module")
 def places(nereid, backends, targets, tmp_path_factory):
-    folder = tmp_path_factory.mktemp("places")
-    starter = Starter(nereid, backends, folder)
-    certificates = make_certificates(folder)
+    directory = tmp_path_factory.mktemp("places")
+    starter = Starter(nereid, backends, directory)
+    certificates = make_certificates(directory)
     context = ssl.create_default_context(cafile=certificates / "ca.pem")
     context.check_hostname = False
     try:
         plain = starter(targets, flags=EVERYTHING)
-        path = folder / "socket"
+        path = directory / "socket"
         local = starter(targets, flags=[*EVERYTHING, "--metrics-address=127.0.0.1", f"--http-address=unix:{path}"], wait=False)
         wait_for("the socket", lambda: "Started HTTPService" in local.log)
         secure = starter(targets, flags=[*EVERYTHING, *tls_flags(certificates)], ready=False)

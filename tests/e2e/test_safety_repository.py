@@ -39,9 +39,9 @@ def adder(number):
 
 
 def make_adder(repository, number, name="adder", version=1):
-    folder = repository / name / str(version)
-    folder.mkdir(parents=True, exist_ok=True)
-    (folder / "model.onnx").write_bytes(adder(number))
+    directory = repository / name / str(version)
+    directory.mkdir(parents=True, exist_ok=True)
+    (directory / "model.onnx").write_bytes(adder(number))
     return repository / name
 
 
@@ -92,9 +92,9 @@ def as_fifo(path):
 
 def as_socket(path):
     end = socket.socket(socket.AF_UNIX)
-    folder = os.open(path.parent, os.O_RDONLY)  # the path itself may be too long for a socket
-    end.bind(f"/proc/self/fd/{folder}/{path.name}")
-    os.close(folder)
+    directory = os.open(path.parent, os.O_RDONLY)  # the path itself may be too long for a socket
+    end.bind(f"/proc/self/fd/{directory}/{path.name}")
+    os.close(directory)
 
 
 def as_sparse(path, content=b""):
@@ -114,7 +114,7 @@ BAD = {  # what is put in the place of a good file; `content` is the good one's
     "a text": lambda path, content: path.write_text("version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 1\n"),
     "4 GiB of nothing": lambda path, content: as_sparse(path),
     "4 GiB after a good model": lambda path, content: as_sparse(path, content),
-    "a folder": lambda path, content: path.mkdir(),
+    "a directory": lambda path, content: path.mkdir(),
     "a FIFO": lambda path, content: as_fifo(path),
     "a socket": lambda path, content: as_socket(path),
     "a device": lambda path, content: path.symlink_to("/dev/zero"),
@@ -181,14 +181,14 @@ def test_a_model_cut_at_100_places_is_refused(start_server, repository, place):
 # ---- row 35: what serves goes away ----
 
 GONE = {  # what happens to the repository, and how it is undone
-    "the version's folder is removed": lambda r: replace(r / "adder/1"),
-    "the model's folder is removed": lambda r: replace(r / "adder"),
+    "the version's directory is removed": lambda r: replace(r / "adder/1"),
+    "the model's directory is removed": lambda r: replace(r / "adder"),
     "the repository is removed": lambda r: replace(r),
-    "the version's folder is unreadable": lambda r: close(r / "adder/1"),
-    "the model's folder is unreadable": lambda r: close(r / "adder"),
+    "the version's directory is unreadable": lambda r: close(r / "adder/1"),
+    "the model's directory is unreadable": lambda r: close(r / "adder"),
     "the repository is unreadable": lambda r: close(r),
-    "the version's folder is a file": lambda r: replace(r / "adder/1", lambda p: p.write_text("x")),
-    "the model's folder is a file": lambda r: replace(r / "adder", lambda p: p.write_text("x")),
+    "the version's directory is a file": lambda r: replace(r / "adder/1", lambda p: p.write_text("x")),
+    "the model's directory is a file": lambda r: replace(r / "adder", lambda p: p.write_text("x")),
     "the repository is a file": lambda r: replace(r, lambda p: p.write_text("x")),
     "the repository is a loop": lambda r: replace(r, lambda p: p.symlink_to(p.name)),
 }

@@ -114,9 +114,9 @@ def test_a_socket_in_use_is_left_alone(start_server, models, path):
     assert os.stat(path).st_ino == file and is_ready(path)
 
 
-@pytest.mark.parametrize("kind", ["file", "folder", "link"])
+@pytest.mark.parametrize("kind", ["file", "directory", "link"])
 def test_what_is_no_socket_is_left_alone(start_server, models, path, kind):
-    {"file": lambda: open(path, "w").close(), "folder": lambda: os.mkdir(path), "link": lambda: os.symlink("/no/such", path)}[kind]()
+    {"file": lambda: open(path, "w").close(), "directory": lambda: os.mkdir(path), "link": lambda: os.symlink("/no/such", path)}[kind]()
     before = os.lstat(path)
     log = refusal(start_server, models, "--metrics-address=127.0.0.1", f"--http-address=unix:{path}")
     assert f"Socket 'unix:{path}' already in use " in log
@@ -257,7 +257,7 @@ MISTAKES = {
     "no path": (["--http-address=unix:", "--allow-metrics=false"], "'unix:' is no address to listen on"),
     "no name": (["--http-address=unix:@", "--allow-metrics=false"], "'unix:@' is no address to listen on"),
     "long path": (["--http-address=unix:/" + "x" * 200, "--allow-metrics=false"], "of less than 108 bytes"),
-    "no folder": (["--http-address=unix:/no/such/x", "--allow-metrics=false"], "cannot listen on 'unix:/no/such/x': No such file"),
+    "no directory": (["--http-address=unix:/no/such/x", "--allow-metrics=false"], "cannot listen on 'unix:/no/such/x': No such file"),
     "no address": (["--http-address=1.2.3.4.5", "--allow-metrics=false"], "'1.2.3.4.5' is no address to listen on"),
     "not ours": (["--http-address=192.0.2.1", "--allow-metrics=false"], "cannot listen on '192.0.2.1:8000': Cannot assign"),
     "mode": (["--unix-socket-mode=rw"], "--unix-socket-mode: invalid value 'rw', expected three octal digits"),

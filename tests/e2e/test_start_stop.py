@@ -186,12 +186,12 @@ FAULTS = {  # flags, words of the one line
     "no address": (["--http-address=no such host"], "'no such host' is no address"),
     "no address of gRPC": (["--grpc-address=no such host"], "'no such host' is no address"),
     "no address of metrics": (["--metrics-address=no such host"], "'no such host' is no address"),
-    "no repository": (["--model-repository={folder}/absent"], "{folder}/absent"),
-    "a file as repository": (["--model-repository={folder}/file"], "{folder}/file"),
-    "no folder for the access log": (["--access-log={folder}/absent/log"], "--access-log: "),
+    "no repository": (["--model-repository={directory}/absent"], "{directory}/absent"),
+    "a file as repository": (["--model-repository={directory}/file"], "{directory}/file"),
+    "no directory for the access log": (["--access-log={directory}/absent/log"], "--access-log: "),
     "no level of traces": (["--trace-config=level=ALL"], "--trace-config: level: invalid value 'ALL'"),
     "an old flag of traces": (["--trace-rate=often"], "--trace-rate: rate: invalid value 'often'"),
-    "no file of flags": (["--config={folder}/absent"], "{folder}/absent"),
+    "no file of flags": (["--config={directory}/absent"], "{directory}/absent"),
     "bad backend setting": (["--backend-config=onnxruntime"], "--backend-config"),
     "bad value": (["--http-port=many"], "--http-port: invalid value 'many'"),
     "unknown flag": (["--htp-port=1"], "unrecognized option '--htp-port'"),
@@ -203,7 +203,7 @@ def test_a_start_that_cannot_be_ends_with_one_line(start_server, repository, tmp
     """Before any model loads."""
     make_identity(repository, "m")
     (tmp_path / "file").write_text("")
-    fill = {"taken": taken, "folder": tmp_path}
+    fill = {"taken": taken, "directory": tmp_path}
     flags, words = FAULTS[case]
     before = sorted(tmp_path.rglob("*"))
     server = start_server(repository, flags=[flag.format(**fill) for flag in flags], wait=False)
@@ -216,9 +216,9 @@ def test_a_start_that_cannot_be_ends_with_one_line(start_server, repository, tmp
 
 
 def test_a_start_without_the_backend_names_it(start_server, repository):
-    folder = make_identity(repository, "m")
-    text = (folder / "config.pbtxt").read_text()
-    (folder / "config.pbtxt").write_text(text.replace('"identity"', '"absent"'))
+    directory = make_identity(repository, "m")
+    text = (directory / "config.pbtxt").read_text()
+    (directory / "config.pbtxt").write_text(text.replace('"identity"', '"absent"'))
     server = start_server(repository, wait=False)
     assert server.process.wait(DEADLINE) == 1
     assert "libtriton_absent.so" in server.log and "failed to load 'm'" in server.log

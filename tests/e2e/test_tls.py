@@ -329,7 +329,7 @@ MISTAKES = {
     "no root": ([MUTUAL, CERT + "server.pem", KEY + "server.key"], ["--http-use-ssl-mutual needs --http-root-cert"]),
     "absent certificate": ([USE, CERT + "absent", KEY + "server.key"], ["--http-server-cert", "/absent", "No such file or directory"]),
     "absent key": ([USE, CERT + "server.pem", KEY + "absent"], ["--http-server-key", "/absent", "No such file or directory"]),
-    "folder": ([USE, CERT + ".", KEY + "server.key"], ["--http-server-cert", "/."]),
+    "directory": ([USE, CERT + ".", KEY + "server.key"], ["--http-server-cert", "/."]),
     "noise": ([USE, CERT + "noise.pem", KEY + "server.key"], ["--http-server-cert", "/noise.pem"]),
     "empty": ([USE, CERT + "empty.pem", KEY + "server.key"], ["--http-server-cert", "/empty.pem"]),
     "noise for a key": ([USE, CERT + "server.pem", KEY + "noise.pem"], ["--http-server-key", "/noise.pem"]),

@@ -295,7 +295,7 @@ def test_a_disk_without_room_costs_traces_and_nothing_else(start_server, models,
     assert len(re.findall(r"cannot write traces to '.*trace.json': File too large", server.log)) == 1
 
 
-def test_a_folder_that_is_not_there_costs_traces_and_nothing_else(start_server, models, tmp_path):
+def test_a_directory_that_is_not_there_costs_traces_and_nothing_else(start_server, models, tmp_path):
     server = start_server(models, flags=[*ON, to_file(tmp_path / "nowhere/trace.json"), "--trace-config=triton,log-frequency=1"])
     for _ in range(3):
         infer(server)

@@ -149,10 +149,10 @@ CLIENT_OF_TRACES = {"OTEL_EXPORTER_OTLP_TRACES_CLIENT_CERTIFICATE": "client.pem"
 ], ids=["system", "authority", "other_authority", "no_certificate", "stranger", "client"])
 def test_a_collector_with_https(start_server, repository, tmp_path, variables, mutual, arrives):
     make_identity(repository, "m")
-    folder = make_certificates(tmp_path)
-    tls = {"cert_file": f"{folder}/server.pem", "key_file": f"{folder}/server.key"} | ({"client_ca_file": f"{folder}/ca.pem"} if mutual else {})
+    directory = make_certificates(tmp_path)
+    tls = {"cert_file": f"{directory}/server.pem", "key_file": f"{directory}/server.key"} | ({"client_ca_file": f"{directory}/ca.pem"} if mutual else {})
     with RealCollector(tmp_path, tls) as collector:
-        variables = {name: str(folder / file) for name, file in variables.items()}
+        variables = {name: str(directory / file) for name, file in variables.items()}
         server = start_server(repository, flags=[*ON, *collector.flags()], variables=variables)
         infer(server)
         if arrives:

@@ -22,14 +22,14 @@ def system_python_version():
     return subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True).stdout.strip()
 
 
-def lay_out(folder, core=PYTHON_BUILD / "lib/libtritonserver.so"):
+def lay_out(directory, core=PYTHON_BUILD / "lib/libtritonserver.so"):
     """Makes a backend directory with Triton's `python` in it; the stub is the one for the system's Python."""
     version = system_python_version()
-    libraries = folder / "nvidia_pytriton.libs"
+    libraries = directory / "nvidia_pytriton.libs"
     libraries.mkdir()
     for library in (TRITON / "nvidia_pytriton.libs").iterdir():
         (libraries / library.name).symlink_to(core if library.name.startswith("libtritonserver-") else library)
-    backends = folder / "pytriton/tritonserver/backends"
+    backends = directory / "pytriton/tritonserver/backends"
     python = backends / "python"
     python.mkdir(parents=True)
     parts = TRITON / "pytriton/tritonserver"
@@ -38,6 +38,6 @@ def lay_out(folder, core=PYTHON_BUILD / "lib/libtritonserver.so"):
         shutil.copy(part, python)
     for package in (ROOT / f".deps/numpy-1.26.4-python{version}").glob("numpy*"):
         (python / package.name).symlink_to(package)
-    link = folder / "backends"  # the backend takes a folder that is not this very name for one with a model.py of its own
+    link = directory / "backends"  # the backend takes a directory that is not this very name for one with a model.py of its own
     link.symlink_to(backends)
     return link

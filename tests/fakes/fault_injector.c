@@ -533,11 +533,11 @@ PLAIN(getaddrinfo, SET_NET, ENOMEM, EAI_MEMORY, int,
 PLAIN(fopen, SET_FILES, EMFILE, NULL, FILE *, (const char *path, const char *mode), (path, mode))
 PLAIN(opendir, SET_FILES, EMFILE, NULL, DIR *, (const char *path), (path))
 PLAIN(fdopendir, SET_FILES, ENOMEM, NULL, DIR *, (int fd), (fd))
-PLAIN(readdir, SET_FILES, EIO, NULL, struct dirent *, (DIR * folder), (folder))
+PLAIN(readdir, SET_FILES, EIO, NULL, struct dirent *, (DIR * dir), (dir))
 PLAIN(getdents64, SET_FILES, EIO, -1, ssize_t, (int fd, void *entries, size_t size),
       (fd, entries, size))
-PLAIN(fstatat, SET_FILES, EIO, -1, int,
-      (int folder, const char *path, struct stat *status, int flags), (folder, path, status, flags))
+PLAIN(fstatat, SET_FILES, EIO, -1, int, (int dir, const char *path, struct stat *status, int flags),
+      (dir, path, status, flags))
 PLAIN(fstat, SET_FILES, EIO, -1, int, (int fd, struct stat *status), (fd, status))
 PLAIN(stat, SET_FILES, EIO, -1, int, (const char *path, struct stat *status), (path, status))
 PLAIN(readlink, SET_FILES, EIO, -1, ssize_t, (const char *path, char *text, size_t size),
@@ -573,13 +573,13 @@ EXPORT int open(const char *path, int flags, ...)
   return FAILS(SET_FILES, EMFILE, "open") ? -1 : NEXT(open)(path, flags, mode);
 }
 
-EXPORT int openat(int folder, const char *path, int flags, ...)
+EXPORT int openat(int dir, const char *path, int flags, ...)
 {
   va_list arguments;
   va_start(arguments, flags);
   mode_t mode = (flags & (O_CREAT | O_TMPFILE)) != 0 ? va_arg(arguments, mode_t) : 0;
   va_end(arguments);
-  return FAILS(SET_FILES, EMFILE, "openat") ? -1 : NEXT(openat)(folder, path, flags, mode);
+  return FAILS(SET_FILES, EMFILE, "openat") ? -1 : NEXT(openat)(dir, path, flags, mode);
 }
 
 EXPORT int fcntl(int fd, int command, ...)

@@ -1,4 +1,4 @@
-// Runs a fuzz target on every file of the folders that it is given.
+// Runs a fuzz target on every file of the directories that it is given.
 #include <dirent.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -24,20 +24,20 @@ static int replay(const char *path)
   return 1;
 }
 
-int main(int count, char **folders)
+int main(int count, char **dirs)
 {
   int replayed = 0;
   for (int i = 1; i < count; i++) {
-    DIR *folder = opendir(folders[i]);
-    if (folder == NULL)
+    DIR *dir = opendir(dirs[i]);
+    if (dir == NULL)
       return 1;
-    for (struct dirent *entry; (entry = readdir(folder)) != NULL;) {
+    for (struct dirent *entry; (entry = readdir(dir)) != NULL;) {
       char path[4096];
-      snprintf(path, sizeof(path), "%s/%s", folders[i], entry->d_name);
+      snprintf(path, sizeof(path), "%s/%s", dirs[i], entry->d_name);
       if (entry->d_name[0] != '.')
         replayed += replay(path);
     }
-    closedir(folder);
+    closedir(dir);
   }
   printf("%d inputs\n", replayed);
   return replayed > 0 ? 0 : 1;

@@ -1,7 +1,7 @@
 // Any bytes as the archive of an environment, or as the entries of a sound one: mutations of a tar
-// fail at its checksums. Whatever is in it: what it leaves lies in the folder, is bounded, and
+// fail at its checksums. Whatever is in it: what it leaves lies in the directory, is bounded, and
 // leads nowhere else.
-#include "folder.h"
+#include "dir.h"
 #include "fuzz.h"
 #include "unpack.h"
 
@@ -17,7 +17,7 @@
 
 static const unpack_limits LIMITS = {.bytes = 1 << 20, .entries = 200};
 
-static char place[64]; // holds the folder `in`, and the file `out`, which nobody may touch
+static char place[64]; // holds the directory `in`, and the file `out`, which nobody may touch
 static char inside[80];
 static bool is_whole; // of the archive that was unpacked last
 static uint64_t bytes, entries;
@@ -37,7 +37,7 @@ static void make_place(void)
 static void remove_place(void)
 {
   int root = open("/dev/shm", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  CHECK(folder_remove(root, strrchr(place, '/') + 1));
+  CHECK(dir_remove(root, strrchr(place, '/') + 1));
   close(root);
 }
 
@@ -65,12 +65,12 @@ static int look_at(const char *path, const struct stat *status, int type, struct
 static void check_outside(int parent)
 {
   struct stat status;
-  DIR *folder = opendir(place);
+  DIR *dir = opendir(place);
   int count = 0;
-  CHECK(folder != NULL);
-  while (readdir(folder) != NULL)
+  CHECK(dir != NULL);
+  while (readdir(dir) != NULL)
     count++;
-  closedir(folder);
+  closedir(dir);
   CHECK(count == 4); // ".", "..", "in" and "out"
   CHECK(fstatat(parent, "out", &status, AT_SYMLINK_NOFOLLOW) == 0);
   CHECK(S_ISREG(status.st_mode) && status.st_size == 1 && status.st_nlink == 1);
@@ -132,19 +132,19 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
   CHECK(lseek(archive, 0, SEEK_SET) == 0);
   int parent = open(place, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   CHECK(mkdirat(parent, "in", 0700) == 0);
-  int folder = openat(parent, "in", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  TRITONSERVER_Error *error = unpack_archive(archive, "archive", folder, &LIMITS);
+  int dir = openat(parent, "in", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  TRITONSERVER_Error *error = unpack_archive(archive, "archive", dir, &LIMITS);
   is_whole = error == NULL;
   CHECK(error == NULL || *TRITONSERVER_ErrorMessage(error) != '\0');
   TRITONSERVER_ErrorDelete(error);
-  close(folder);
+  close(dir);
   close(archive);
   bytes = entries = 0;
   CHECK(nftw(inside, look_at, 16, FTW_PHYS) == 0);
   CHECK(bytes <= LIMITS.bytes);
-  CHECK(entries <= 1 + LIMITS.entries * FOLDER_MOST_DEEP); // each may need the folders above it
+  CHECK(entries <= 1 + LIMITS.entries * MAX_DIR_DEPTH); // each may need the directories above it
   check_outside(parent);
-  CHECK(folder_remove(parent, "in"));
+  CHECK(dir_remove(parent, "in"));
   close(parent);
   return 0;
 }

@@ -9,14 +9,14 @@ from host import Host
 
 @pytest.fixture
 def write_model(tmp_path):
-    """Writes a model.py and gives the model's folder."""
+    """Writes a model.py and gives the model's directory."""
 
     def write(code, name="m"):
-        folder = tmp_path / name
-        (folder / "1").mkdir(parents=True, exist_ok=True)
+        directory = tmp_path / name
+        (directory / "1").mkdir(parents=True, exist_ok=True)
         source = "import numpy as np\nimport triton_python_backend_utils as pb_utils\n" + textwrap.dedent(code)
-        (folder / "1" / "model.py").write_text(source)
-        return folder
+        (directory / "1" / "model.py").write_text(source)
+        return directory
 
     return write
 

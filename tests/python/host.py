@@ -219,13 +219,13 @@ class Host:
             raise RuntimeError(answer.text(), answer.text())
         return answer
 
-    def load(self, folder, version="1", instance="m_0_0", search=None, module=None):
-        """`folder`: the model's, with <version>/model.py."""
-        folder, self.instance = pathlib.Path(folder), instance
-        search = [str(folder / version), str(folder)] if search is None else search
+    def load(self, directory, version="1", instance="m_0_0", search=None, module=None):
+        """`directory`: the model's, with <version>/model.py."""
+        directory, self.instance = pathlib.Path(directory), instance
+        search = [str(directory / version), str(directory)] if search is None else search
         description = {
-            "model_name": folder.name, "model_version": version, "instance_name": instance, "model_path": str(folder),
-            "model_file": str(folder / version / "model.py"), "module": module or f"{version}.model", "search": search,
+            "model_name": directory.name, "model_version": version, "instance_name": instance, "model_path": str(directory),
+            "model_file": str(directory / version / "model.py"), "module": module or f"{version}.model", "search": search,
         }  # fmt: skip
         answer = self.ask(LOAD, text(json.dumps(description)))
         return answer.get("BBB")
@@ -234,8 +234,8 @@ class Host:
         arguments.setdefault("model_config", "{}")
         self.ask(INITIALIZE, text(json.dumps(arguments)) + text(self.instance))
 
-    def start(self, folder, **arguments):
-        self.load(folder)
+    def start(self, directory, **arguments):
+        self.load(directory)
         self.initialize(**arguments)
 
     def _put_tensors(self, tensors, places):

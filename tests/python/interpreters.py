@@ -17,8 +17,8 @@ PLACE = pathlib.Path(__file__).resolve().parents[2] / "build/pythons"
 def _candidates():
     pyenv = pathlib.Path(os.environ.get("PYENV_ROOT", pathlib.Path.home() / ".pyenv"))
     yield from sorted(pyenv.glob("versions/*/bin/python3"))
-    for folder in ["/usr/bin", "/usr/local/bin", *os.environ.get("PATH", "").split(os.pathsep)]:
-        for path in sorted(pathlib.Path(folder).glob("python3*")):
+    for directory in ["/usr/bin", "/usr/local/bin", *os.environ.get("PATH", "").split(os.pathsep)]:
+        for path in sorted(pathlib.Path(directory).glob("python3*")):
             if re.fullmatch(r"python3(\.\d+)?", path.name):
                 yield path
 

@@ -62,8 +62,8 @@ def test_a_missing_numpy_is_named_with_its_interpreter(write_model):
     assert f"(Python {'.'.join(map(str, sys.version_info[:3]))}) cannot import it: No module named 'numpy'" in reason
 
 
-def test_initialize_gets_its_arguments_and_the_model_its_folders(write_model):
-    folder = write_model("""
+def test_initialize_gets_its_arguments_and_the_model_its_directories(write_model):
+    directory = write_model("""
         import helper, sys
 
         class TritonPythonModel:
@@ -75,14 +75,14 @@ def test_initialize_gets_its_arguments_and_the_model_its_folders(write_model):
             def initialize(self, args):
                 print(args, pb_utils.get_model_dir(), __name__, sys.modules["triton_python_backend_utils"] is pb_utils)
     """)
-    (folder / "1" / "helper.py").write_text("")
+    (directory / "1" / "helper.py").write_text("")
     with Host() as host:
-        assert host.load(folder) == (1, 0, 0)
+        assert host.load(directory) == (1, 0, 0)
         completed = host.ask(testing.AUTO_COMPLETE, text('{"name": "m", "input": []}')).text()
         assert completed == '{"name": "m", "input": [{"name": "A", "data_type": "TYPE_FP32", "dims": [1]}]}'
         host.initialize(model_name="m", model_config="{}")
         said = host.output()
-    assert said == f"{{'model_name': 'm', 'model_config': '{{}}', 'model_instance_name': 'm_0_0'}} {folder}/1 1.model True\n"
+    assert said == f"{{'model_name': 'm', 'model_config': '{{}}', 'model_instance_name': 'm_0_0'}} {directory}/1 1.model True\n"
 
 
 def test_is_ready_is_the_models_word(started):

@@ -13,7 +13,7 @@ import seeds
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 WORK = ROOT / "build/seeded"
-TREE = WORK / "tree"  # the copy, with build folders of its own
+TREE = WORK / "tree"  # the copy, with build directories of its own
 SHARED = (".venv", ".deps")
 TEST_SECONDS = 600  # a test that hangs has failed
 Outcome = collections.namedtuple("Outcome", "seed result seconds")
@@ -41,8 +41,8 @@ def copy_changed():
         shutil.copyfile(source, copy)
         shutil.copymode(source, copy)
     known = {TREE / name for name in wanted}
-    for folder in {path.parts[0] for path in map(pathlib.Path, wanted) if len(path.parts) > 1}:
-        for path in (TREE / folder).rglob("*"):
+    for directory in {path.parts[0] for path in map(pathlib.Path, wanted) if len(path.parts) > 1}:
+        for path in (TREE / directory).rglob("*"):
             if path.is_file() and "__pycache__" not in path.parts and path not in known:
                 path.unlink()
     for name in SHARED:

@@ -31,16 +31,16 @@ static void read_data(const char *name, const char *suffix, buffer *content)
 {
   char file[64];
   snprintf(file, sizeof(file), "%s%s", name, suffix);
-  AUTO_ROOT file_root folder = FILE_ROOT_CLOSED;
-  assert_null(files_open_root(CONFIG_DATA, &file_policy_anywhere, &folder));
-  AUTO_ERROR error *e = files_read(&folder, file, 1 << 20, content);
+  AUTO_ROOT file_root dir = FILE_ROOT_CLOSED;
+  assert_null(files_open_root(CONFIG_DATA, &file_policy_anywhere, &dir));
+  AUTO_ERROR error *e = files_read(&dir, file, 1 << 20, content);
   if (e != NULL)
     fail_msg("%s: %s", file, error_message(e));
   while (content->size > 0 && content->data[content->size - 1] == '\n')
     content->size--;
 }
 
-// The configuration of a document as the server completes it, in a model folder without files.
+// The configuration of a document as the server completes it, in a model directory without files.
 static Inference__ModelConfig *completed(const char *name)
 {
   AUTO_BUFFER buffer text = BUFFER_EMPTY;
@@ -49,9 +49,9 @@ static Inference__ModelConfig *completed(const char *name)
   error *e = config_read_text(buffer_view(&text), name, &config);
   if (e != NULL)
     fail_msg("%s", error_message(e));
-  AUTO_ROOT file_root folder = FILE_ROOT_CLOSED;
-  assert_null(files_open_root(CONFIG_DATA, &file_policy_anywhere, &folder));
-  assert_null(config_set_defaults(config, name, &folder));
+  AUTO_ROOT file_root dir = FILE_ROOT_CLOSED;
+  assert_null(files_open_root(CONFIG_DATA, &file_policy_anywhere, &dir));
+  assert_null(config_set_defaults(config, name, &dir));
   assert_null(config_normalize_instance_groups(config, NULL, 0, (config_gpus){0}));
   return config;
 }

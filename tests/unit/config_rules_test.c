@@ -31,24 +31,24 @@ static Inference__ModelConfig *read_text(const char *text)
 
 // ---- finding the backend ----
 
-// A model's folder with the paths in `entries` (those that end in / are folders), separated by
-// spaces.
-typedef struct model_folder {
+// A model's directory with the paths in `entries` (those that end in / are directories), separated
+// by spaces.
+typedef struct model_dir {
   char path[64];
   file_root root;
-} model_folder;
+} model_dir;
 
-static model_folder make_folder(const char *entries)
+static model_dir make_dir(const char *entries)
 {
-  model_folder folder = {.path = "/tmp/nereid_config_XXXXXX"};
-  assert_non_null(mkdtemp(folder.path));
+  model_dir dir = {.path = "/tmp/nereid_config_XXXXXX"};
+  assert_non_null(mkdtemp(dir.path));
   char *list AUTO_FREE = strdup(entries);
   char *rest = NULL;
   for (char *entry = strtok_r(list, " ", &rest); entry != NULL;
        entry = strtok_r(NULL, " ", &rest)) {
     char path[256];
-    snprintf(path, sizeof(path), "%s/%s", folder.path, entry);
-    for (char *slash = strchr(path + strlen(folder.path) + 1, '/'); slash != NULL;
+    snprintf(path, sizeof(path), "%s/%s", dir.path, entry);
+    for (char *slash = strchr(path + strlen(dir.path) + 1, '/'); slash != NULL;
          slash = strchr(slash + 1, '/')) {
       *slash = '\0';
       mkdir(path, 0700);
@@ -60,29 +60,28 @@ static model_folder make_folder(const char *entries)
       close(file);
     }
   }
-  assert_null(files_open_root(folder.path, &file_policy_anywhere, &folder.root));
-  return folder;
+  assert_null(files_open_root(dir.path, &file_policy_anywhere, &dir.root));
+  return dir;
 }
 
-static void remove_folder(int parent, const char *name)
+static void remove_dir(int parent, const char *name)
 {
-  file_root folder = {openat(parent, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC),
-                      &file_policy_anywhere};
+  file_root dir = {openat(parent, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC), &file_policy_anywhere};
   string_list names = {0};
-  AUTO_ERROR error *e = files_list(&folder, ".", &names);
+  AUTO_ERROR error *e = files_list(&dir, ".", &names);
   for (size_t i = 0; i < names.count; i++) {
-    if (unlinkat(folder.descriptor, names.items[i], 0) != 0)
-      remove_folder(folder.descriptor, names.items[i]);
+    if (unlinkat(dir.descriptor, names.items[i], 0) != 0)
+      remove_dir(dir.descriptor, names.items[i]);
   }
   string_list_fini(&names);
-  file_root_close(&folder);
+  file_root_close(&dir);
   unlinkat(parent, name, AT_REMOVEDIR);
 }
 
-static void free_folder(model_folder *folder)
+static void free_dir(model_dir *dir)
 {
-  file_root_close(&folder->root);
-  remove_folder(AT_FDCWD, folder->path);
+  file_root_close(&dir->root);
+  remove_dir(AT_FDCWD, dir->path);
 }
 
 static void backend_platform_and_file_are_found_from_each_other_and_from_the_files(void **state)
@@ -123,9 +122,9 @@ static void backend_platform_and_file_are_found_from_each_other_and_from_the_fil
   };
   for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
     AUTO_CONFIG Inference__ModelConfig *config = read_text(cases[i].text);
-    model_folder folder = make_folder(cases[i].files);
-    AUTO_ERROR error *e = config_infer_backend(config, cases[i].model, &folder.root);
-    free_folder(&folder);
+    model_dir dir = make_dir(cases[i].files);
+    AUTO_ERROR error *e = config_infer_backend(config, cases[i].model, &dir.root);
+    free_dir(&dir);
     assert_null(e);
     assert_string_equal(config->backend, cases[i].backend);
     assert_string_equal(config->platform, cases[i].platform);
@@ -136,12 +135,12 @@ static void backend_platform_and_file_are_found_from_each_other_and_from_the_fil
 static void a_model_that_nothing_tells_about_has_no_backend(void **state)
 {
   (void)state;
-  const char *folders[] = {"", "1/", "1/model.graphdef/", "configs/model.onnx", "model.onnx"};
-  for (size_t i = 0; i < sizeof(folders) / sizeof(folders[0]); i++) {
+  const char *dirs[] = {"", "1/", "1/model.graphdef/", "configs/model.onnx", "model.onnx"};
+  for (size_t i = 0; i < sizeof(dirs) / sizeof(dirs[0]); i++) {
     AUTO_CONFIG Inference__ModelConfig *config = config_new();
-    model_folder folder = make_folder(folders[i]);
-    AUTO_ERROR error *e = config_set_defaults(config, "m", &folder.root);
-    free_folder(&folder);
+    model_dir dir = make_dir(dirs[i]);
+    AUTO_ERROR error *e = config_set_defaults(config, "m", &dir.root);
+    free_dir(&dir);
     assert_non_null(e);
     assert_int_equal(error_get_code(e), ERROR_INVALID_ARG);
     assert_string_equal(error_message(e),
@@ -512,7 +511,7 @@ static void rules_for_instance_groups_are_kept(void **state)
   }
 }
 
-static void the_name_must_be_the_folders(void **state)
+static void the_name_must_be_the_dirs(void **state)
 {
   (void)state;
   AUTO_CONFIG Inference__ModelConfig *config = read_text("name: 'm'");
@@ -609,7 +608,7 @@ int main(void)
       cmocka_unit_test(what_nereid_cannot_do_yet_is_refused_by_its_name),
       cmocka_unit_test(rules_for_tensors_are_kept),
       cmocka_unit_test(rules_for_instance_groups_are_kept),
-      cmocka_unit_test(the_name_must_be_the_folders),
+      cmocka_unit_test(the_name_must_be_the_dirs),
       cmocka_unit_test(a_version_policy_selects_from_what_is_there),
       cmocka_unit_test(every_datatype_has_one_row_that_agrees_with_the_proto),
       cmocka_unit_test(an_element_count_is_checked_for_overflow),

@@ -15,7 +15,7 @@
 
 #include <cmocka.h>
 
-// The tests' folder: `inside` is the root, `allowed` and `outside` are beside it.
+// The tests' directory: `inside` is the root, `allowed` and `outside` are beside it.
 static char base[64];
 
 static const char *path_of(const char *name)
@@ -47,19 +47,19 @@ static void put_link(const char *name, const char *target)
 static int set_up(void **state)
 {
   (void)state;
-  static const char *folders[] = {"inside",         "inside/folder", "allowed",
-                                  "allowed/folder", "allowed_evil",  "outside",
-                                  "outside/folder"};
+  static const char *dirs[] = {
+      "inside",       "inside/directory", "allowed",          "allowed/directory",
+      "allowed_evil", "outside",          "outside/directory"};
   strcpy(base, "/tmp/nereid-files-XXXXXX");
   assert_non_null(mkdtemp(base));
-  for (size_t i = 0; i < sizeof(folders) / sizeof(folders[0]); i++)
-    assert_int_equal(mkdir(path_of(folders[i]), 0700), 0);
+  for (size_t i = 0; i < sizeof(dirs) / sizeof(dirs[0]); i++)
+    assert_int_equal(mkdir(path_of(dirs[i]), 0700), 0);
   put("inside/file", "inside");
-  put("inside/folder/file", "inside");
+  put("inside/directory/file", "inside");
   put("allowed/file", "allowed");
   put("allowed_evil/file", "evil");
   put("outside/file", "outside");
-  put("outside/folder/file", "outside");
+  put("outside/directory/file", "outside");
   return 0;
 }
 
@@ -106,15 +106,15 @@ static file_kind kind_of(const file_root *root, const char *name)
 
 static void put_all_links(void)
 {
-  put_link("inside/near", "folder/file");
-  put_link("inside/near_folder", "@inside/folder");
+  put_link("inside/near", "directory/file");
+  put_link("inside/near_dir", "@inside/directory");
   put_link("inside/allowed", "../allowed/file");
-  put_link("inside/allowed_folder", "@allowed/folder");
+  put_link("inside/allowed_dir", "@allowed/directory");
   put_link("inside/evil", "@allowed_evil/file");
   put_link("inside/out", "@outside/file");
-  put_link("inside/out_folder", "../outside/folder");
+  put_link("inside/out_dir", "../outside/directory");
   put_link("allowed/out", "../outside/file");
-  put_link("inside/chain", "@allowed/out"); // through the allowed folder and out of it again
+  put_link("inside/chain", "@allowed/out"); // through the allowed directory and out of it again
 }
 
 static void operators_links_lead_anywhere(void **state)
@@ -122,10 +122,10 @@ static void operators_links_lead_anywhere(void **state)
   (void)state;
   put_all_links();
   AUTO_ROOT file_root root = open_inside(&file_policy_anywhere);
-  assert_true(reads(&root, "near", "inside") && reads(&root, "near_folder/file", "inside"));
+  assert_true(reads(&root, "near", "inside") && reads(&root, "near_dir/file", "inside"));
   assert_true(reads(&root, "allowed", "allowed") && reads(&root, "out", "outside"));
-  assert_true(reads(&root, "out_folder/file", "outside") && reads(&root, "chain", "outside"));
-  assert_int_equal(kind_of(&root, "out_folder"), FILE_FOLDER);
+  assert_true(reads(&root, "out_dir/file", "outside") && reads(&root, "chain", "outside"));
+  assert_int_equal(kind_of(&root, "out_dir"), FILE_FOLDER);
   assert_false(reads(&root, path_of("outside/file"), "outside")); // a name is never absolute
 }
 
@@ -137,27 +137,28 @@ static void kept_links_lead_below_the_roots_only(void **state)
   assert_null(file_policy_add_root(&policy, path_of("inside")));
   assert_null(file_policy_add_root(&policy, path_of("allowed")));
   AUTO_ROOT file_root root = open_inside(&policy);
-  assert_true(reads(&root, "near", "inside") && reads(&root, "near_folder/file", "inside"));
+  assert_true(reads(&root, "near", "inside") && reads(&root, "near_dir/file", "inside"));
   assert_true(reads(&root, "allowed", "allowed"));
-  assert_int_equal(kind_of(&root, "allowed_folder"), FILE_FOLDER);
+  assert_int_equal(kind_of(&root, "allowed_dir"), FILE_FOLDER);
   static const char *refused[] = {
-      "evil", "out", "out_folder/file", "chain", "../outside/file", "folder/../../outside/file",
+      "evil", "out", "out_dir/file", "chain", "../outside/file", "directory/../../outside/file",
       ".."};
   for (size_t i = 0; i < sizeof(refused) / sizeof(refused[0]); i++) {
     assert_false(reads(&root, refused[i], ""));
     assert_int_equal(kind_of(&root, refused[i]), FILE_ABSENT);
   }
-  AUTO_ERROR error *e = files_check_link(&root, "out_folder");
+  AUTO_ERROR error *e = files_check_link(&root, "out_dir");
   assert_non_null(e);
   assert_string_equal(
       error_message(e),
-      "'out_folder' is a link to '../outside/folder', which leads out of its folder");
+      "'out_dir' is a link to '../outside/directory', which leads out of its directory");
   assert_null(files_check_link(&root, "allowed"));
-  // Below a folder that was opened, too, and where the link leads up to a neighbour of the folder.
-  put_link("inside/folder/up", "../file");
-  AUTO_ROOT file_root folder = FILE_ROOT_CLOSED;
-  assert_null(files_open_folder(&root, "folder", &folder));
-  assert_true(reads(&folder, "up", "inside"));
+  // Below a directory that was opened, too, and where the link leads up to a neighbour of the
+  // directory.
+  put_link("inside/directory/up", "../file");
+  AUTO_ROOT file_root dir = FILE_ROOT_CLOSED;
+  assert_null(files_open_dir(&root, "directory", &dir));
+  assert_true(reads(&dir, "up", "inside"));
   file_policy_fini(&policy);
 }
 
@@ -166,9 +167,9 @@ static void strangers_links_lead_nowhere(void **state)
   (void)state;
   put_all_links();
   AUTO_ROOT file_root root = open_inside(&file_policy_no_links);
-  assert_true(reads(&root, "file", "inside") && reads(&root, "folder/file", "inside"));
-  static const char *refused[] = {"near", "near_folder/file", "allowed",
-                                  "out",  "out_folder/file",  "../outside/file"};
+  assert_true(reads(&root, "file", "inside") && reads(&root, "directory/file", "inside"));
+  static const char *refused[] = {"near", "near_dir/file", "allowed",
+                                  "out",  "out_dir/file",  "../outside/file"};
   for (size_t i = 0; i < sizeof(refused) / sizeof(refused[0]); i++)
     assert_false(reads(&root, refused[i], ""));
 }
@@ -201,7 +202,7 @@ static void what_is_no_file_is_never_opened(void **state)
       {"fifo", FILE_OTHER, "'fifo' is not a regular file"},
       {"to_fifo", FILE_OTHER, "'to_fifo' is not a regular file"},
       {"device", FILE_OTHER, "'device' is not a regular file"},
-      {"folder", FILE_FOLDER, "'folder' is not a regular file"},
+      {"directory", FILE_FOLDER, "'directory' is not a regular file"},
       {"gone", FILE_ABSENT, "'gone' is a link to 'nowhere', which does not exist"},
       {"loop", FILE_ABSENT,
        "failed to open 'loop', a link to 'loop': Too many levels of symbolic "
@@ -216,9 +217,9 @@ static void what_is_no_file_is_never_opened(void **state)
     assert_string_equal(error_message(e), cases[i].message);
     assert_int_equal(kind_of(&root, cases[i].name), cases[i].kind);
   }
-  AUTO_ROOT file_root folder = FILE_ROOT_CLOSED;
-  AUTO_ERROR error *e = files_open_folder(&root, "file", &folder);
-  assert_string_equal(error_message(e), "'file' is not a folder");
+  AUTO_ROOT file_root dir = FILE_ROOT_CLOSED;
+  AUTO_ERROR error *e = files_open_dir(&root, "file", &dir);
+  assert_string_equal(error_message(e), "'file' is not a directory");
   assert_true(files_exists(&root, "gone"));
   assert_false(files_exists(&root, "absent"));
 }
@@ -268,54 +269,54 @@ static bool changes(const char *name, file_stamp *last)
 static void changes_are_seen_through_links(void **state)
 {
   (void)state;
-  put_link("inside/folder/data", "@outside/file");
-  put_link("inside/folder/more", "@outside/folder");
+  put_link("inside/directory/data", "@outside/file");
+  put_link("inside/directory/more", "@outside/directory");
   await_tick();
   file_stamp last = {0};
-  assert_true(changes("folder", &last));
-  assert_false(changes("folder", &last));
+  assert_true(changes("directory", &last));
+  assert_false(changes("directory", &last));
   put("outside/file", "other");
-  assert_true(changes("folder", &last));
+  assert_true(changes("directory", &last));
   put("outside/new", "outside");
   make_old("outside/new");
-  assert_false(changes("folder", &last)); // it is nobody's
+  assert_false(changes("directory", &last)); // it is nobody's
   assert_int_equal(rename(path_of("outside/new"), path_of("outside/file")), 0);
-  assert_true(changes("folder", &last)); // an old file in the place of a newer one
-  put("outside/folder/new", "x");
-  assert_true(changes("folder", &last));
-  assert_int_equal(unlink(path_of("outside/folder/new")), 0);
-  assert_true(changes("folder", &last));
-  put_link("inside/folder/data", "@allowed/file");
-  assert_true(changes("folder", &last));
-  assert_false(changes("folder", &last));
+  assert_true(changes("directory", &last)); // an old file in the place of a newer one
+  put("outside/directory/new", "x");
+  assert_true(changes("directory", &last));
+  assert_int_equal(unlink(path_of("outside/directory/new")), 0);
+  assert_true(changes("directory", &last));
+  put_link("inside/directory/data", "@allowed/file");
+  assert_true(changes("directory", &last));
+  assert_false(changes("directory", &last));
 }
 
 static void a_link_on_the_way_that_leads_elsewhere_is_a_change(void **state)
 {
   (void)state;
-  put_link("outside/current", "folder");
-  put_link("inside/folder/data", "@outside/current/file");
+  put_link("outside/current", "directory");
+  put_link("inside/directory/data", "@outside/current/file");
   assert_int_equal(mkdir(path_of("outside/older"), 0700), 0);
   put("outside/older/file", "older");
   await_tick();
-  file_stamp last = stamp_of("folder");
-  assert_false(changes("folder", &last));
+  file_stamp last = stamp_of("directory");
+  assert_false(changes("directory", &last));
   put_link("outside/current", "older"); // no newer file is to be seen from inside
-  assert_true(changes("folder", &last));
-  put_link("outside/current", "folder");
-  assert_true(changes("folder", &last));
+  assert_true(changes("directory", &last));
+  put_link("outside/current", "directory");
+  assert_true(changes("directory", &last));
 }
 
-static void another_folder_of_the_name_is_a_change_though_it_is_older(void **state)
+static void another_dir_of_the_name_is_a_change_though_it_is_older(void **state)
 {
   (void)state;
-  put_link("inside/current", "@outside/folder");
+  put_link("inside/current", "@outside/directory");
   put_link("inside/version", "current"); // not the link that is exchanged
   await_tick();
   file_stamp last = stamp_of("version");
-  put_link("inside/current", "@allowed/folder");
+  put_link("inside/current", "@allowed/directory");
   assert_true(changes("version", &last));
-  put_link("inside/current", "@outside/folder");
+  put_link("inside/current", "@outside/directory");
   assert_true(changes("version", &last));
   assert_false(changes("version", &last));
 }
@@ -326,19 +327,19 @@ static void links_in_a_circle_come_to_an_end(void **state)
   static const char *names[] = {"a", "b", "c", "d", "e", "f", "g", "h"};
   char link[64], target[64];
   for (int i = 0; i < 8; i++) {
-    snprintf(link, sizeof(link), "inside/folder/%s", names[i]);
+    snprintf(link, sizeof(link), "inside/directory/%s", names[i]);
     assert_int_equal(mkdir(path_of(link), 0700), 0);
   }
   for (int i = 0; i < 8; i++)
-    for (int k = 0; k < 8; k++) { // ways of 32 folders: 8 to the 32nd power, if all were gone
-      snprintf(link, sizeof(link), "inside/folder/%s/%d", names[i], k);
-      snprintf(target, sizeof(target), "../../folder/%s", names[k]);
+    for (int k = 0; k < 8; k++) { // ways of 32 directories: 8 to the 32nd power, if all were gone
+      snprintf(link, sizeof(link), "inside/directory/%s/%d", names[i], k);
+      snprintf(target, sizeof(target), "../../directory/%s", names[k]);
       put_link(link, target);
     }
   file_stamp last = {0};
-  assert_true(changes("folder", &last));
-  put("inside/folder/h/new", "x");
-  assert_true(changes("folder", &last));
+  assert_true(changes("directory", &last));
+  put("inside/directory/h/new", "x");
+  assert_true(changes("directory", &last));
 }
 
 #define FILES_TEST(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
@@ -353,7 +354,7 @@ int main(void)
       FILES_TEST(what_is_no_file_is_never_opened),
       FILES_TEST(changes_are_seen_through_links),
       FILES_TEST(a_link_on_the_way_that_leads_elsewhere_is_a_change),
-      FILES_TEST(another_folder_of_the_name_is_a_change_though_it_is_older),
+      FILES_TEST(another_dir_of_the_name_is_a_change_though_it_is_older),
       FILES_TEST(links_in_a_circle_come_to_an_end),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

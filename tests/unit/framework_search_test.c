@@ -1,4 +1,4 @@
-// Frameworks are found where people have them: trees made up below a folder that stands for "/".
+// Frameworks are found where people have them: trees made up below a directory that stands for "/".
 #include "framework_search.h"
 
 #include <elf.h>
@@ -21,7 +21,7 @@ static const framework onnx = {
     .name = "ONNX Runtime",
     .backend = "onnxruntime",
     .package = "onnxruntime",
-    .folder = "onnxruntime/capi",
+    .dir = "onnxruntime/capi",
     .library = "libonnxruntime.so",
     .loader_names = {"libonnxruntime.so.1", NULL},
 };
@@ -70,10 +70,10 @@ static int make_tree(void **state)
   free(looked);
   looked = NULL;
   machine = (framework_system){
-      .root = root, .folder = "/home/me/project", .variable = variable, .has_avx = true};
+      .root = root, .dir = "/home/me/project", .variable = variable, .has_avx = true};
   search = (framework_search){.framework = &onnx,
                               .system = &machine,
-                              .own_folder = "/usr/lib/nereid/backends/onnxruntime",
+                              .own_dir = "/usr/lib/nereid/backends/onnxruntime",
                               .open = open_library,
                               .context = root};
   return mkdtemp(root) == NULL;
@@ -102,7 +102,7 @@ static const char *full(const char *path)
   return text;
 }
 
-static void folder(const char *path)
+static void dir(const char *path)
 {
   char text[PATH_MAX];
   snprintf(text, sizeof text, "%s", full(path));
@@ -119,7 +119,7 @@ static void bytes(const char *path, const void *data, size_t size, mode_t mode)
   char above[PATH_MAX];
   snprintf(above, sizeof above, "%s", path);
   *strrchr(above, '/') = '\0';
-  folder(above);
+  dir(above);
   FILE *file = fopen(full(path), "w");
   assert_non_null(file);
   assert_int_equal(fwrite(data, 1, size, file), size);
@@ -153,7 +153,7 @@ static void symbolic(const char *target, const char *path)
   char above[PATH_MAX];
   snprintf(above, sizeof above, "%s", path);
   *strrchr(above, '/') = '\0';
-  folder(above);
+  dir(above);
   assert_int_equal(symlink(target, full(path)), 0);
 }
 
@@ -297,7 +297,7 @@ static void a_venv_that_sees_the_systems_packages_does(void **state)
   symbolic("/opt/base/bin/python3", "/venv/bin/python3");
   binary("/opt/base/bin/python3");
   package("/opt/base/lib/python3.10/site-packages");
-  folder("/venv/lib/python3.10/site-packages");
+  dir("/venv/lib/python3.10/site-packages");
   text("/venv/pyvenv.cfg", "home=/opt/base/bin\nversion_info = 3.10.4.final.0\n");
   assert_not_found("'/venv/bin/python3': this Python has no such package");
   text("/venv/pyvenv.cfg", "home=/opt/base/bin\r\nInclude-System-Site-Packages = True\r\n");
@@ -309,7 +309,7 @@ static void of_several_pythons_the_newest_with_the_package_is_taken(void **state
   (void)state;
   search.python_environment = "/env";
   package("/env/lib/python3.9/site-packages");
-  folder("/env/lib/python3.12/site-packages");
+  dir("/env/lib/python3.12/site-packages");
   assert_found("/env/lib/python3.9/site-packages/onnxruntime/capi/libonnxruntime.so.1.20.1");
   package("/env/lib/python3.10/site-packages");
   assert_found("/env/lib/python3.10/site-packages/onnxruntime/capi/libonnxruntime.so.1.20.1");
@@ -371,7 +371,7 @@ static void what_is_no_interpreter_is_named(void **state)
   set("PATH", "/a:/b:/c");
   text("/a/python3", "#!/bin/sh\nexec /opt/python3\n");
   symbolic("python3", "/b/python3");
-  folder("/c/python3");
+  dir("/c/python3");
   assert_not_found("'/a/python3': a script, which is not followed");
   search.python_executable = "/b/python3";
   assert_not_found("'/b/python3': links that lead in a circle");
@@ -389,7 +389,7 @@ static void the_reason_of_each_that_does_not_serve_is_told(void **state)
   set("PATH", "/a/bin");
   binary("/a/bin/python3");
   const char *library = "/a/lib/python3.11/site-packages/onnxruntime/capi/libonnxruntime.so.1.20.1";
-  folder("/a/lib/python3.11/site-packages/onnxruntime/capi");
+  dir("/a/lib/python3.11/site-packages/onnxruntime/capi");
   assert_not_found("'/a/lib/python3.11/site-packages/onnxruntime/capi': has no libonnxruntime.so");
   binary_for(library, EM_S390);
   assert_not_found("is for s390, and this machine is");
@@ -474,16 +474,16 @@ static void the_same_search_serves_other_frameworks(void **state)
 {
   (void)state;
   static const framework others[] = {
-      {.library = "libopenvino_c.so", .folder = "openvino/libs"},
-      {.library = "libtensorflow_cc.so", .folder = "tensorflow", .needs_avx = true},
-      {.library = "libtorch.so", .folder = "torch/lib"},
-      {.library = "libtreelite.so", .folder = "treelite/lib"},
+      {.library = "libopenvino_c.so", .dir = "openvino/libs"},
+      {.library = "libtensorflow_cc.so", .dir = "tensorflow", .needs_avx = true},
+      {.library = "libtorch.so", .dir = "torch/lib"},
+      {.library = "libtreelite.so", .dir = "treelite/lib"},
   };
   set("PATH", "/a/bin");
   binary("/a/bin/python3");
   for (size_t i = 0; i < sizeof others / sizeof others[0]; i++) {
     char path[256];
-    snprintf(path, sizeof path, "/a/lib/python3.11/site-packages/%s/%s.2", others[i].folder,
+    snprintf(path, sizeof path, "/a/lib/python3.11/site-packages/%s/%s.2", others[i].dir,
              others[i].library);
     binary(path);
     search.framework = &others[i];
@@ -511,7 +511,7 @@ static void what_is_told_is_bounded(void **state)
   for (int i = 0; i < 400; i++) {
     char path[64];
     snprintf(path, sizeof path, "/env/lib/python3.%d/site-packages/onnxruntime/capi", i);
-    folder(path);
+    dir(path);
   }
   search.python_environment = "/env";
   set("PATH", "/env/bin");

@@ -1,5 +1,5 @@
 // The server as a program that embeds it sees it: models come, change and go through the north
-// seam, with real backends from the build folder and repositories in a temporary folder.
+// seam, with real backends from the build directory and repositories in a temporary directory.
 #include "triton/core/tritonserver.h"
 
 #include <fcntl.h>
@@ -44,7 +44,7 @@ static int remove_root(void **state)
   return nftw(root, remove_one, 16, FTW_DEPTH | FTW_PHYS);
 }
 
-static void make_folder(const char *relative)
+static void make_dir(const char *relative)
 {
   char path[512];
   snprintf(path, sizeof(path), "%s/%s", root, relative);
@@ -81,9 +81,9 @@ static void make_identity(const char *name, const char *more)
 {
   char path[256];
   char config[1024];
-  make_folder(name);
+  make_dir(name);
   snprintf(path, sizeof(path), "%s/1", name);
-  make_folder(path);
+  make_dir(path);
   snprintf(path, sizeof(path), "%s/config.pbtxt", name);
   snprintf(config, sizeof(config), "backend: 'identity' " IDENTITY_TENSORS "%s", more);
   write_file(path, config, 1000000000);
@@ -93,9 +93,9 @@ static void make_faulty(const char *name, const char *fault)
 {
   char path[256];
   char config[1024];
-  make_folder(name);
+  make_dir(name);
   snprintf(path, sizeof(path), "%s/1", name);
-  make_folder(path);
+  make_dir(path);
   snprintf(path, sizeof(path), "%s/config.pbtxt", name);
   snprintf(config, sizeof(config),
            "backend: 'faulty' runtime: 'libtriton_faulty.so' " IDENTITY_TENSORS
@@ -403,13 +403,13 @@ static void a_failed_load_says_why_and_can_be_repeated(void **state)
              "backend: 'faulty' runtime: 'libtriton_faulty.so' instance_group { count: 2 }"
              "parameters { key: 'fault' value { string_value: 'second_instance_initialize' } }",
              1000000000);
-  make_folder("broken");
-  make_folder("broken/1");
+  make_dir("broken");
+  make_dir("broken/1");
   write_file("broken/config.pbtxt", "backend: 'identity' input { name: }", 1000000000);
-  make_folder("versionless");
+  make_dir("versionless");
   write_file("versionless/config.pbtxt", "backend: 'identity'", 1000000000);
-  make_folder("nowhere");
-  make_folder("nowhere/1");
+  make_dir("nowhere");
+  make_dir("nowhere/1");
   write_file("nowhere/config.pbtxt", "backend: 'no_such_backend'", 1000000000);
   TRITONSERVER_Server *server = start_explicit();
   for (int i = 0; i < 2; i++)
@@ -450,7 +450,7 @@ static void a_changed_model_is_swapped_and_an_unchanged_one_is_left_alone(void *
   TRITONSERVER_Server *server = start_explicit();
   ok(TRITONSERVER_ServerLoadModel(server, "m"));
   ok(TRITONSERVER_ServerLoadModel(server, "m"));
-  make_folder("m/2");
+  make_dir("m/2");
   touch_far_ahead("m/2");
   ok(TRITONSERVER_ServerLoadModel(server, "m"));
   await_index(server, "[{\"name\":\"m\",\"version\":\"1\",\"state\":\"UNAVAILABLE\",\"reason\":"
@@ -468,11 +468,11 @@ static void version_policies_choose(void **state)
 {
   (void)state;
   make_identity("m", "version_policy { specific { versions: [ 1, 3 ] } }");
-  make_folder("m/2");
-  make_folder("m/3");
-  make_folder("m/03");
-  make_folder("m/3x");
-  make_folder("m/99999999999999999999999");
+  make_dir("m/2");
+  make_dir("m/3");
+  make_dir("m/03");
+  make_dir("m/3x");
+  make_dir("m/99999999999999999999999");
   TRITONSERVER_Server *server = start_explicit();
   ok(TRITONSERVER_ServerLoadModel(server, "m"));
   expect_index(server, "[{\"name\":\"m\",\"version\":\"1\",\"state\":\"READY\"},"
@@ -494,7 +494,7 @@ static void version_policies_choose(void **state)
   ok(TRITONSERVER_ServerDelete(server));
 }
 
-static void a_plain_load_after_an_override_goes_back_to_the_folder(void **state)
+static void a_plain_load_after_an_override_goes_back_to_the_dir(void **state)
 {
   (void)state;
   make_identity("m", "");
@@ -637,8 +637,9 @@ static void impossible_options_are_refused_by_name(void **state)
   fails(TRITONSERVER_ServerNew(&server, options), TRITONSERVER_ERROR_INVALID_ARG, "--load-model=x");
   ok(TRITONSERVER_ServerOptionsDelete(options));
   options = options_for(TRITONSERVER_MODEL_CONTROL_NONE, NULL);
-  ok(TRITONSERVER_ServerOptionsSetModelRepositoryPath(options, "/no/such/folder"));
-  fails(TRITONSERVER_ServerNew(&server, options), TRITONSERVER_ERROR_NOT_FOUND, "/no/such/folder");
+  ok(TRITONSERVER_ServerOptionsSetModelRepositoryPath(options, "/no/such/directory"));
+  fails(TRITONSERVER_ServerNew(&server, options), TRITONSERVER_ERROR_NOT_FOUND,
+        "/no/such/directory");
   ok(TRITONSERVER_ServerOptionsDelete(options));
   ok(TRITONSERVER_ServerOptionsNew(&options));
   fails(TRITONSERVER_ServerNew(&server, options), TRITONSERVER_ERROR_INVALID_ARG,
@@ -650,8 +651,8 @@ static void a_name_in_two_repositories_is_served_from_none(void **state)
 {
   (void)state;
   char path[512];
-  make_folder("one");
-  make_folder("two");
+  make_dir("one");
+  make_dir("two");
   make_identity("one/m", "");
   make_identity("two/m", "");
   make_identity("two/n", "");
@@ -708,7 +709,7 @@ int main(void)
       lifecycle_case(a_failed_load_says_why_and_can_be_repeated),
       lifecycle_case(a_changed_model_is_swapped_and_an_unchanged_one_is_left_alone),
       lifecycle_case(version_policies_choose),
-      lifecycle_case(a_plain_load_after_an_override_goes_back_to_the_folder),
+      lifecycle_case(a_plain_load_after_an_override_goes_back_to_the_dir),
       lifecycle_case(no_request_is_lost_while_a_model_is_swapped),
       lifecycle_case(many_threads_may_load_and_unload_one_model),
       lifecycle_case(a_stopped_server_says_so),

@@ -188,7 +188,7 @@ static void the_same_path_again_is_a_new_file(void **state)
   assert_null(log_set_file(path));
   log_write(LOG_LEVEL_INFO, "x.c", 1, NULL, SLICE("new"));
   assert_int_equal(count_lines(take_written()), 1);
-  error *e = log_set_file("/no/such/folder/log");
+  error *e = log_set_file("/no/such/directory/log");
   assert_int_equal(error_get_code(e), ERROR_INVALID_ARG);
   error_free(e);
   log_get_file(now);

@@ -193,7 +193,7 @@ static void only_plain_names_are_keys(void **state)
   shared_memory_free(m);
 }
 
-static void a_fifo_or_folder_is_no_object(void **state)
+static void a_fifo_or_dir_is_no_object(void **state)
 {
   (void)state;
   char path[128];
@@ -489,7 +489,7 @@ int main(void)
       cmocka_unit_test(spans_are_taken_iff_they_are_inside),
       cmocka_unit_test(regions_are_taken_iff_they_are_inside_the_object),
       cmocka_unit_test(only_plain_names_are_keys),
-      cmocka_unit_test(a_fifo_or_folder_is_no_object),
+      cmocka_unit_test(a_fifo_or_dir_is_no_object),
       cmocka_unit_test(nothing_is_registered_where_clients_may_not),
       cmocka_unit_test(a_region_in_use_goes_with_its_last_user),
       cmocka_unit_test(there_is_a_limit_of_regions),

@@ -91,7 +91,7 @@ static void test_strict_passes_known_names_without_secrets(void **state)
 static void test_a_virtual_environment_is_active(void **state)
 {
   (void)state;
-  python_environment virtual = {.kind = ENVIRONMENT_VIRTUAL, .folder = env};
+  python_environment virtual = {.kind = ENVIRONMENT_VIRTUAL, .dir = env};
   for (int strict = 0; strict < 2; strict++) {
     char **worker = worker_environment_new(&virtual, 1, strict);
     assert_value(worker, "PATH", "/env/bin:/bin");
@@ -106,12 +106,12 @@ static void test_a_virtual_environment_is_active(void **state)
 static void test_a_conda_environment_is_active(void **state)
 {
   (void)state;
-  python_environment conda = {.kind = ENVIRONMENT_CONDA, .folder = env};
+  python_environment conda = {.kind = ENVIRONMENT_CONDA, .dir = env};
   char **worker = worker_environment_new(&conda, 1, false);
   assert_value(worker, "PATH", "/env/bin:/bin");
   assert_value(worker, "CONDA_PREFIX", "/env");
   assert_value(worker, "LD_LIBRARY_PATH",
-               "/env/lib"); // no empty entry: it would be the current folder
+               "/env/lib"); // no empty entry: it would be the current directory
   assert_value(worker, "VIRTUAL_ENV", NULL);
   worker_environment_free(worker);
   setenv("LD_LIBRARY_PATH", "/more", 1);

@@ -19,13 +19,13 @@ enum {
   TRIES = 8
 };
 
-// The group in which this process is, as a folder: that of the old pids controller, or of the
+// The group in which this process is, as a directory: that of the old pids controller, or of the
 // unified hierarchy. The caller frees it.
 static char *own_group(void)
 {
-  char line[PATH_MAX], *folder = NULL;
+  char line[PATH_MAX], *dir = NULL;
   FILE *file = fopen("/proc/self/cgroup", "re");
-  while (file != NULL && folder == NULL && fgets(line, sizeof line, file) != NULL) {
+  while (file != NULL && dir == NULL && fgets(line, sizeof line, file) != NULL) {
     line[strcspn(line, "\n")] = '\0';
     const char *path = strstr(line, ":pids:"), *mount = "/sys/fs/cgroup/pids";
     size_t skipped = strlen(":pids:");
@@ -34,35 +34,35 @@ static char *own_group(void)
       skipped = 3;
       mount = "/sys/fs/cgroup";
     }
-    if (path != NULL && asprintf(&folder, "%s%s", mount, path + skipped) < 0)
-      folder = NULL;
-    if (folder != NULL && access(folder, W_OK) != 0) {
-      free(folder);
-      folder = NULL;
+    if (path != NULL && asprintf(&dir, "%s%s", mount, path + skipped) < 0)
+      dir = NULL;
+    if (dir != NULL && access(dir, W_OK) != 0) {
+      free(dir);
+      dir = NULL;
     }
   }
   if (file != NULL)
     fclose(file);
-  return folder;
+  return dir;
 }
 
-static bool write_in(const char *folder, const char *name, const char *text)
+static bool write_in(const char *dir, const char *name, const char *text)
 {
   char path[PATH_MAX];
-  return snprintf(path, sizeof path, "%s/%s", folder, name) < (int)sizeof path &&
+  return snprintf(path, sizeof path, "%s/%s", dir, name) < (int)sizeof path &&
          launcher_write(path, text);
 }
 
 // Groups of servers whose guards were killed. One with a process in it stays.
 static void remove_old(const char *parent)
 {
-  DIR *folder = opendir(parent);
+  DIR *dir = opendir(parent);
   struct dirent *entry;
-  while (folder != NULL && (entry = readdir(folder)) != NULL)
+  while (dir != NULL && (entry = readdir(dir)) != NULL)
     if (strncmp(entry->d_name, PREFIX, strlen(PREFIX)) == 0)
-      unlinkat(dirfd(folder), entry->d_name, AT_REMOVEDIR);
-  if (folder != NULL)
-    closedir(folder);
+      unlinkat(dirfd(dir), entry->d_name, AT_REMOVEDIR);
+  if (dir != NULL)
+    closedir(dir);
 }
 
 // Another worker's launcher may remove the group while it is empty, so this is tried again.

@@ -75,16 +75,16 @@ static bool read_facts(const char *process, process_facts *facts)
 static void kill_children(void)
 {
   pid_t self = getpid();
-  DIR *folder = opendir("/proc");
+  DIR *dir = opendir("/proc");
   struct dirent *entry;
   process_facts facts;
   uint64_t number;
-  while (folder != NULL && (entry = readdir(folder)) != NULL)
+  while (dir != NULL && (entry = readdir(dir)) != NULL)
     if (launcher_number(entry->d_name, &number) && read_facts(entry->d_name, &facts) &&
         facts.parent == self)
       kill((pid_t)number, SIGKILL);
-  if (folder != NULL)
-    closedir(folder);
+  if (dir != NULL)
+    closedir(dir);
 }
 
 // Each sweep makes the children of those that it ends ours.

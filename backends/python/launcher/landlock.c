@@ -91,7 +91,7 @@ static int new_ruleset(const ruleset_attributes *wanted, int version)
   return ruleset;
 }
 
-// Rights that are for folders only are left out for a file. False: there is no such path.
+// Rights that are for directories only are left out for a file. False: there is no such path.
 static bool allow(int ruleset, const char *path, uint64_t rights, uint64_t handled)
 {
   struct stat status;
@@ -127,7 +127,7 @@ static void restrict_standard(int version)
   ruleset_attributes wanted = {0};
   if (version >= WITH_SCOPES)
     wanted.scoped = SIGNALS;
-  else // renaming between folders must be named, or it is refused
+  else // renaming between directories must be named, or it is refused
     wanted.files = MAKE_BLOCK | REFER;
   int ruleset = new_ruleset(&wanted, version);
   if (wanted.files != 0 && !allow(ruleset, "/", wanted.files, wanted.files))

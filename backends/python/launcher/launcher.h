@@ -16,7 +16,7 @@ enum {
   LAUNCHER_NOT_FOUND = 127
 };
 
-// At level strict the worker's temporary folder is mounted here: every machine has it, and
+// At level strict the worker's temporary directory is mounted here: every machine has it, and
 // libraries expect to write there.
 #define LAUNCHER_SCRATCH "/dev/shm"
 
@@ -38,7 +38,7 @@ typedef struct launcher_options {
   uint64_t descriptors;   // of one process
   uint64_t memory_bytes;  // of one process, as RLIMIT_DATA counts
   uint64_t file_bytes;    // of one file
-  uint64_t scratch_bytes; // strict: the temporary folder
+  uint64_t scratch_bytes; // strict: the temporary directory
   char **command;         // NULL-terminated
 } launcher_options;
 

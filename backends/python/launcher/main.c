@@ -166,7 +166,7 @@ static const char *explain(const char *program, int failure)
 {
   if (failure == EACCES)
     return " (the server's user must be permitted to execute it: see its rights, those of the "
-           "folders above it, and whether they are mounted noexec)";
+           "directories above it, and whether they are mounted noexec)";
   if (failure == ENOEXEC)
     return " (it is no program of this machine)";
   if (failure != ENOENT)

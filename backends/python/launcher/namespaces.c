@@ -20,7 +20,7 @@ static void map_user(const char *file, unsigned id)
     launcher_fail(errno, "sandbox strict cannot write %s", file);
 }
 
-// The folder is memory: it counts as the worker's, and is bounded.
+// The directory is memory: it counts as the worker's, and is bounded.
 static void mount_scratch(uint64_t bytes)
 {
   char options[64];
@@ -28,7 +28,8 @@ static void mount_scratch(uint64_t bytes)
   if (mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) != 0)
     launcher_fail(errno, "sandbox strict cannot detach its mounts");
   if (mount("tmpfs", LAUNCHER_SCRATCH, "tmpfs", MS_NOSUID | MS_NODEV, options) != 0)
-    launcher_fail(errno, "sandbox strict cannot mount a temporary folder at %s", LAUNCHER_SCRATCH);
+    launcher_fail(errno, "sandbox strict cannot mount a temporary directory at %s",
+                  LAUNCHER_SCRATCH);
 }
 
 void launcher_enter_namespaces(const launcher_options *options)

@@ -1,4 +1,4 @@
-"""Run by the Python backend as `python3 <this folder>`, with a socket to it as descriptor 3."""
+"""Run by the Python backend as `python3 <this directory>`, with a socket to it as descriptor 3."""
 
 if __name__ == "__main__":
     from nereid_worker.main import main

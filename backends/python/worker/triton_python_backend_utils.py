@@ -62,7 +62,7 @@ for _public in (
 
 
 def get_model_dir():
-    """The folder of the model's version."""
+    """The directory of the model's version."""
     return _model_dir
 
 

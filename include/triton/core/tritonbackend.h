@@ -49,7 +49,7 @@ typedef struct TRITONBACKEND_Batcher TRITONBACKEND_Batcher;
 TRITONBACKEND_DECLSPEC TRITONSERVER_Error *TRITONBACKEND_ApiVersion(uint32_t *major,
                                                                     uint32_t *minor);
 
-/// How a location is to be understood. FILESYSTEM: a path of a folder.
+/// How a location is to be understood. FILESYSTEM: a path of a directory.
 typedef enum TRITONBACKEND_artifacttype_enum {
   TRITONBACKEND_ARTIFACT_FILESYSTEM
 } TRITONBACKEND_ArtifactType;
@@ -326,7 +326,7 @@ TRITONBACKEND_DECLSPEC TRITONSERVER_Error *
 TRITONBACKEND_BackendSetExecutionPolicy(TRITONBACKEND_Backend *backend,
                                         TRITONBACKEND_ExecutionPolicy policy);
 
-/// The folder that the backend's library came from; borrowed.
+/// The directory that the backend's library came from; borrowed.
 TRITONBACKEND_DECLSPEC TRITONSERVER_Error *
 TRITONBACKEND_BackendArtifacts(TRITONBACKEND_Backend *backend,
                                TRITONBACKEND_ArtifactType *artifact_type, const char **location);
@@ -354,8 +354,8 @@ TRITONBACKEND_DECLSPEC TRITONSERVER_Error *TRITONBACKEND_ModelName(TRITONBACKEND
 TRITONBACKEND_DECLSPEC TRITONSERVER_Error *TRITONBACKEND_ModelVersion(TRITONBACKEND_Model *model,
                                                                       uint64_t *version);
 
-/// The model's folder (the one that holds config.pbtxt and the versions); borrowed. It may be a
-/// copy of the folder in the repository.
+/// The model's directory (the one that holds config.pbtxt and the versions); borrowed. It may be a
+/// copy of the directory in the repository.
 TRITONBACKEND_DECLSPEC TRITONSERVER_Error *
 TRITONBACKEND_ModelRepository(TRITONBACKEND_Model *model, TRITONBACKEND_ArtifactType *artifact_type,
                               const char **location);

@@ -28,7 +28,7 @@ typedef struct TRITONREPOAGENT_AgentModel TRITONREPOAGENT_AgentModel;
 TRITONREPOAGENT_DECLSPEC TRITONSERVER_Error *TRITONREPOAGENT_ApiVersion(uint32_t *major,
                                                                         uint32_t *minor);
 
-/// Where a model's files are. FILESYSTEM: a folder of this machine. REMOTE_FILESYSTEM: an
+/// Where a model's files are. FILESYSTEM: a directory of this machine. REMOTE_FILESYSTEM: an
 /// address that the server can read.
 typedef enum TRITONREPOAGENT_artifacttype_enum {
   TRITONREPOAGENT_ARTIFACT_FILESYSTEM,

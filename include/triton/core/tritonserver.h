@@ -781,7 +781,7 @@ TRITONSERVER_ServerOptionsSetStartupModel(TRITONSERVER_ServerOptions *options,
 TRITONSERVER_DECLSPEC TRITONSERVER_Error *
 TRITONSERVER_ServerOptionsSetStrictModelConfig(TRITONSERVER_ServerOptions *options, bool strict);
 
-/// Names an alternative configuration: configs/NAME.pbtxt of a model's folder is used where it
+/// Names an alternative configuration: configs/NAME.pbtxt of a model's directory is used where it
 /// exists ("").
 TRITONSERVER_DECLSPEC TRITONSERVER_Error *
 TRITONSERVER_ServerOptionsSetModelConfigName(TRITONSERVER_ServerOptions *options,
@@ -988,7 +988,7 @@ TRITONSERVER_DECLSPEC TRITONSERVER_Error *
 TRITONSERVER_ServerSetExitTimeout(TRITONSERVER_Server *server, unsigned int timeout);
 
 /// Adds a repository while the server runs, with EXPLICIT control only (else UNSUPPORTED).
-/// `name_mapping` has string parameters whose name is a folder's and whose value is the model's
+/// `name_mapping` has string parameters whose name is a directory's and whose value is the model's
 /// name. ALREADY_EXISTS when the path or a model's name is taken.
 TRITONSERVER_DECLSPEC TRITONSERVER_Error *
 TRITONSERVER_ServerRegisterModelRepository(TRITONSERVER_Server *server, const char *repository_path,
@@ -1060,7 +1060,7 @@ TRITONSERVER_DECLSPEC TRITONSERVER_Error *
 TRITONSERVER_ServerModelIndex(TRITONSERVER_Server *server, uint32_t flags,
                               TRITONSERVER_Message **model_index);
 
-/// Loads a model, or loads it again with what its folder holds now. Returns when it is ready or
+/// Loads a model, or loads it again with what its directory holds now. Returns when it is ready or
 /// has failed; requests to the old state of it are not disturbed. Needs EXPLICIT control, else
 /// UNAVAILABLE.
 TRITONSERVER_DECLSPEC TRITONSERVER_Error *TRITONSERVER_ServerLoadModel(TRITONSERVER_Server *server,

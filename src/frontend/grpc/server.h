@@ -1,4 +1,4 @@
-// What the files of this folder share of a running listener.
+// What the files of this directory share of a running listener.
 #ifndef NEREID_FRONTEND_GRPC_SERVER_H
 #define NEREID_FRONTEND_GRPC_SERVER_H
 

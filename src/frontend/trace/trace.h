@@ -4,7 +4,7 @@
 //
 // A front end asks trace_begin for each request, hands the trace to TRITONSERVER_ServerInferAsync,
 // notes its own moments, and ends the trace with the reply. What was recorded is then written or
-// sent by a thread of this folder ("trace-export"), never by a request's.
+// sent by a thread of this directory ("trace-export"), never by a request's.
 #ifndef NEREID_FRONTEND_TRACE_TRACE_H
 #define NEREID_FRONTEND_TRACE_TRACE_H
 

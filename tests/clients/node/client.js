@@ -1,5 +1,5 @@
 // A client of Node's, @grpc/grpc-js, which reads the public proto as it runs. Asks the server at the address that is its first
-// argument (the second is the folder that the proto's imports begin at) and prints the answers as one JSON object, which
+// argument (the second is the directory that the proto's imports begin at) and prints the answers as one JSON object, which
 // tests/e2e/test_grpc_languages.py judges.
 const path = require("path");
 const grpc = require("@grpc/grpc-js");

@@ -1,5 +1,5 @@
-// The server behind the listener: models of the folder models, which answer at once (identity) or
-// when they are told to (held; loose, which is decoupled).
+// The server behind the listener: models of the directory models, which answer at once (identity)
+// or when they are told to (held; loose, which is decoupled).
 #ifndef NEREID_TESTS_GRPC_CORE_H
 #define NEREID_TESTS_GRPC_CORE_H
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Writes the first seeds of grpc_session, sessions as lists of steps (grpc_session_fuzz.c), one file for each:
-tests/fuzz/grpc_session/seeds.py FOLDER"""
+tests/fuzz/grpc_session/seeds.py DIRECTORY"""
 import pathlib
 import struct
 import sys
@@ -144,12 +144,12 @@ OPTIONS = {"silence_keepalive": (1 | 2, passes(10) * 2 + passes(15)), "old": (4,
            "greeting": (NO_GREETING, raw(PREFACE) + frame(SETTINGS) + simple("live")),
            "http1": (NO_GREETING, raw(b"GET / HTTP/1.1\r\n\r\n")), "no_greeting": (NO_GREETING, passes(14))}
 
-folder = pathlib.Path(sys.argv[1])
+directory = pathlib.Path(sys.argv[1])
 for name, steps in SEEDS.items():
-    (folder / name).write_bytes(bytes([0, 0]) + steps)
+    (directory / name).write_bytes(bytes([0, 0]) + steps)
 for name, (options, steps) in OPTIONS.items():
-    (folder / name).write_bytes(bytes([options, 0]) + steps)
+    (directory / name).write_bytes(bytes([options, 0]) + steps)
 for name in [name for name in SEEDS if "large" in name or "packed" in name or "deflated" in name]:
-    (folder / f"{name}_wide").write_bytes(bytes([WIDE, 0]) + SEEDS[name])
+    (directory / f"{name}_wide").write_bytes(bytes([WIDE, 0]) + SEEDS[name])
 for name in ("infer", "stream", "infer_packed", "method_index"):
-    (folder / f"{name}_in_bytes").write_bytes(bytes([0, 1]) + SEEDS[name])
+    (directory / f"{name}_in_bytes").write_bytes(bytes([0, 1]) + SEEDS[name])

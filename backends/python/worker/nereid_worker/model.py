@@ -45,8 +45,8 @@ class Loaded:
         self.file = about["model_file"]
         self.utils = import_utils()
         self.utils._model_dir = os.path.join(about["model_path"], about["model_version"])
-        for folder in about["search"]:
-            sys.path.append(folder)
+        for directory in about["search"]:
+            sys.path.append(directory)
         sys.path.append("")  # the server's working directory
         os.stat(self.file)  # says which file is missing, and why; the import names the module only
         importlib.invalidate_caches()

@@ -1,5 +1,5 @@
-// openat2, and what is done beneath the folders that it opens. Any thread.
-#include "folder.h"
+// openat2, and what is done beneath the directories that it opens. Any thread.
+#include "dir.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -13,27 +13,27 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-static const int FOLDER_FLAGS = O_PATH | O_DIRECTORY;
+static const int DIR_FLAGS = O_PATH | O_DIRECTORY;
 
-static int open_beneath(int folder, const char *path, int flags, mode_t mode)
+static int open_beneath(int dir, const char *path, int flags, mode_t mode)
 {
   struct open_how how = {.flags = (uint64_t)(flags | O_CLOEXEC | O_NOFOLLOW),
                          .mode = mode,
                          .resolve = RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS};
-  return (int)syscall(SYS_openat2, folder, path, &how, sizeof how);
+  return (int)syscall(SYS_openat2, dir, path, &how, sizeof how);
 }
 
-bool folder_make(int folder, const char *path)
+bool dir_make(int dir, const char *path)
 {
   char part[PATH_MAX];
-  int last = strlen(path) < sizeof part ? fcntl(folder, F_DUPFD_CLOEXEC, 0) : -1;
+  int last = strlen(path) < sizeof part ? fcntl(dir, F_DUPFD_CLOEXEC, 0) : -1;
   for (const char *at = path; last >= 0 && *at != '\0';) {
     size_t length = strcspn(at, "/");
     memcpy(part, at, length);
     part[length] = '\0';
     int next = -1;
     if (mkdirat(last, part, 0700) == 0 || errno == EEXIST)
-      next = open_beneath(last, part, FOLDER_FLAGS, 0);
+      next = open_beneath(last, part, DIR_FLAGS, 0);
     int failure = errno;
     close(last);
     errno = failure;
@@ -45,14 +45,14 @@ bool folder_make(int folder, const char *path)
   return last >= 0;
 }
 
-// Opens the folder in which `path` is, and gives the last part of it.
-static int open_parent(int folder, const char *path, const char **name)
+// Opens the directory in which `path` is, and gives the last part of it.
+static int open_parent(int dir, const char *path, const char **name)
 {
   char above[PATH_MAX];
   const char *slash = strrchr(path, '/');
   *name = slash == NULL ? path : slash + 1;
   if (slash == NULL)
-    return fcntl(folder, F_DUPFD_CLOEXEC, 0);
+    return fcntl(dir, F_DUPFD_CLOEXEC, 0);
   size_t length = (size_t)(slash - path);
   if (length >= sizeof above) {
     errno = ENAMETOOLONG;
@@ -60,9 +60,9 @@ static int open_parent(int folder, const char *path, const char **name)
   }
   memcpy(above, path, length);
   above[length] = '\0';
-  int parent = open_beneath(folder, above, FOLDER_FLAGS, 0);
-  if (parent < 0 && errno == ENOENT && folder_make(folder, above))
-    parent = open_beneath(folder, above, FOLDER_FLAGS, 0);
+  int parent = open_beneath(dir, above, DIR_FLAGS, 0);
+  if (parent < 0 && errno == ENOENT && dir_make(dir, above))
+    parent = open_beneath(dir, above, DIR_FLAGS, 0);
   return parent;
 }
 
@@ -73,10 +73,10 @@ static void close_keeping_errno(int descriptor)
   errno = failure;
 }
 
-int folder_open(int folder, const char *path, int flags, mode_t mode)
+int dir_open(int dir, const char *path, int flags, mode_t mode)
 {
   const char *name;
-  int parent = open_parent(folder, path, &name);
+  int parent = open_parent(dir, path, &name);
   if (parent < 0)
     return -1;
   int file = open_beneath(parent, name, flags, mode);
@@ -84,10 +84,10 @@ int folder_open(int folder, const char *path, int flags, mode_t mode)
   return file;
 }
 
-bool folder_link_to(int folder, const char *path, const char *target)
+bool dir_link_to(int dir, const char *path, const char *target)
 {
   const char *name;
-  int parent = open_parent(folder, path, &name);
+  int parent = open_parent(dir, path, &name);
   if (parent < 0)
     return false;
   int result = symlinkat(target, parent, name);
@@ -95,14 +95,14 @@ bool folder_link_to(int folder, const char *path, const char *target)
   return result == 0;
 }
 
-bool folder_share_file(int folder, const char *from, const char *path)
+bool dir_share_file(int dir, const char *from, const char *path)
 {
   const char *from_name, *name;
-  int result = -1, from_parent = open_parent(folder, from, &from_name);
+  int result = -1, from_parent = open_parent(dir, from, &from_name);
   struct stat status;
   if (from_parent < 0)
     return false;
-  int parent = open_parent(folder, path, &name);
+  int parent = open_parent(dir, path, &name);
   if (parent >= 0) {
     result = fstatat(from_parent, from_name, &status, AT_SYMLINK_NOFOLLOW);
     if (result == 0 && !S_ISREG(status.st_mode)) { // a link leads elsewhere from another place
@@ -117,21 +117,21 @@ bool folder_share_file(int folder, const char *from, const char *path)
   return result == 0;
 }
 
-void folder_remove_file(int folder, const char *path)
+void dir_remove_file(int dir, const char *path)
 {
   const char *name;
-  int parent = open_parent(folder, path, &name);
+  int parent = open_parent(dir, path, &name);
   if (parent < 0)
     return;
   unlinkat(parent, name, 0);
   close(parent);
 }
 
-bool folder_resolves(int folder, const char *path)
+bool dir_resolves(int dir, const char *path)
 {
   struct open_how how = {.flags = O_PATH | O_CLOEXEC,
                          .resolve = RESOLVE_BENEATH | RESOLVE_NO_MAGICLINKS};
-  int file = (int)syscall(SYS_openat2, folder, path, &how, sizeof how);
+  int file = (int)syscall(SYS_openat2, dir, path, &how, sizeof how);
   if (file >= 0)
     close(file);
   return file >= 0 || errno == ENOENT || errno == ENOTDIR;
@@ -146,11 +146,11 @@ static bool is_entry(const char *name)
   return strcmp(name, ".") != 0 && strcmp(name, "..") != 0;
 }
 
-// A folder whose content can be listed and removed, whatever its mode was.
+// A directory whose content can be listed and removed, whatever its mode was.
 static int open_readable(int parent, const char *name)
 {
   char path[32];
-  int place = open_beneath(parent, name, FOLDER_FLAGS, 0);
+  int place = open_beneath(parent, name, DIR_FLAGS, 0);
   if (place < 0)
     return -1;
   snprintf(path, sizeof path, "/proc/self/fd/%d", place);
@@ -163,17 +163,17 @@ static bool remove_content(int parent, const char *name, int depth)
 {
   bool removed = true;
   int descriptor = open_readable(parent, name);
-  DIR *folder = descriptor < 0 ? NULL : fdopendir(descriptor);
-  if (folder == NULL) {
+  DIR *dir = descriptor < 0 ? NULL : fdopendir(descriptor);
+  if (dir == NULL) {
     if (descriptor >= 0)
       close_keeping_errno(descriptor);
     return false;
   }
   struct dirent *entry;
-  while ((entry = readdir(folder)) != NULL)
+  while ((entry = readdir(dir)) != NULL)
     if (is_entry(entry->d_name))
       removed = remove_at(descriptor, entry->d_name, depth) && removed;
-  closedir(folder);
+  closedir(dir);
   return removed;
 }
 
@@ -184,12 +184,12 @@ static bool remove_at(int parent, const char *name, int depth)
     return true;
   if (errno != EISDIR && errno != EPERM)
     return false;
-  if (depth > 2 * FOLDER_MOST_DEEP)
+  if (depth > 2 * MAX_DIR_DEPTH)
     return false;
   return remove_content(parent, name, depth + 1) && unlinkat(parent, name, AT_REMOVEDIR) == 0;
 }
 
-bool folder_remove(int parent, const char *name)
+bool dir_remove(int parent, const char *name)
 {
   return remove_at(parent, name, 0);
 }

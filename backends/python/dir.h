@@ -1,0 +1,30 @@
+// A directory that others have filled, or will: every path is taken beneath it by the kernel
+// (openat2), and no link on the way is followed. Functions that give a bool set errno.
+#ifndef NEREID_PYTHON_FOLDER_H
+#define NEREID_PYTHON_FOLDER_H
+
+#include <stdbool.h>
+#include <sys/types.h>
+
+enum {
+  MAX_DIR_DEPTH = 64
+};
+
+// Opens `path`, whose directories are made where they are not there. A descriptor, or -1.
+int dir_open(int dir, const char *path, int flags, mode_t mode);
+
+// Makes the directory `path` and those above it; one that is there is right.
+bool dir_make(int dir, const char *path);
+
+bool dir_link_to(int dir, const char *path, const char *target);  // symbolic
+bool dir_share_file(int dir, const char *from, const char *path); // a second name
+void dir_remove_file(int dir, const char *path); // a file or a link, if it is there
+
+// Whether the links on the way to `path` stay beneath the directory. One that leads to nothing
+// does.
+bool dir_resolves(int dir, const char *path);
+
+// Removes `name` in `parent` with all that is in it. False when something is left.
+bool dir_remove(int parent, const char *name);
+
+#endif
