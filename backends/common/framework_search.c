@@ -14,7 +14,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define MOST_LOOKED_BYTES 4096 // further places are not told
+#define MAX_LOOKED_BYTES 4096 // further places are not told
 
 static const char *process_variable(const char *name)
 {
@@ -48,7 +48,7 @@ static void tell(hunt *h, const char *where, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 static void tell(hunt *h, const char *where, const char *format, ...)
 {
-  if (h->looked == NULL || ftell(h->looked) > MOST_LOOKED_BYTES)
+  if (h->looked == NULL || ftell(h->looked) > MAX_LOOKED_BYTES)
     return;
   va_list arguments;
   va_start(arguments, format);

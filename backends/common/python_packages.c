@@ -14,10 +14,10 @@
 #include <unistd.h>
 
 enum {
-  MOST_LINKS = 16,         // from one to the next
-  MOST_PYTHONS = 16,       // in one lib directory
-  MOST_TEXT_BYTES = 4096,  // of pyvenv.cfg, .python-version
-  MOST_VERSION_BYTES = 256 // of a version's name in them
+  MAX_LINKS = 16,         // from one to the next
+  MAX_PYTHONS = 16,       // in one lib directory
+  MAX_TEXT_BYTES = 4096,  // of pyvenv.cfg, .python-version
+  MAX_VERSION_BYTES = 256 // of a version's name in them
 };
 
 // False when the path is too long to be one.
@@ -55,13 +55,13 @@ static bool is_dir(const framework_system *s, const char *path)
 }
 
 // The beginning of a file, with an end of text behind it; the number of bytes, -1 without a file.
-static ssize_t read_start(const framework_system *s, const char *path, char text[MOST_TEXT_BYTES])
+static ssize_t read_start(const framework_system *s, const char *path, char text[MAX_TEXT_BYTES])
 {
   char full[PATH_MAX];
   if (!put(full, "%s%s", s->root, path))
     return -1;
   int file = open(full, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-  ssize_t size = file < 0 ? -1 : read(file, text, MOST_TEXT_BYTES - 1);
+  ssize_t size = file < 0 ? -1 : read(file, text, MAX_TEXT_BYTES - 1);
   if (file >= 0)
     close(file);
   if (size >= 0)
@@ -117,7 +117,7 @@ static bool visit_prefix(const package_walk *w, const char *prefix, const char *
   if (version[0] != '\0' && put(path, "python%s", version))
     done = visit_python(w, prefix, path);
   for (size_t i = 0; version[0] == '\0' && i < sizeof dirs / sizeof dirs[0]; i++) {
-    for (size_t nth = 0; !done && nth < MOST_PYTHONS; nth++) {
+    for (size_t nth = 0; !done && nth < MAX_PYTHONS; nth++) {
       char *name = put(path, "%s/%s", prefix, dirs[i])
                        ? python_packages_nth_newest(w->system, path, "python3.", nth)
                        : NULL;
@@ -181,7 +181,7 @@ static void short_version(const char *text, char version[PATH_MAX])
 
 // The directory of the virtual environment that the interpreter at `path` belongs to.
 static bool find_venv(const framework_system *s, const char *path, char dir[PATH_MAX],
-                      char text[MOST_TEXT_BYTES])
+                      char text[MAX_TEXT_BYTES])
 {
   char file[PATH_MAX];
   if (!put(dir, "%s", path) || !go_up(dir))
@@ -232,7 +232,7 @@ static bool visit_pyenv_versions(const package_walk *w, const char *root, const 
     return false;
   for (const char *at = text; !done && *at != '\0';) {
     size_t size = strcspn(at, ":\r\n \t");
-    char name[MOST_VERSION_BYTES];
+    char name[MAX_VERSION_BYTES];
     if (size > 0 && size < sizeof name && memchr(at, '/', size) == NULL && *at != '#' &&
         *at != '.') {
       snprintf(name, sizeof name, "%.*s", (int)size, at);
@@ -251,13 +251,13 @@ static bool visit_pyenv_versions(const package_walk *w, const char *root, const 
 
 // The text that chooses a version: PYENV_VERSION, the nearest .python-version, the global one.
 static bool read_pyenv_choice(const framework_system *s, const char *root,
-                              char text[MOST_TEXT_BYTES])
+                              char text[MAX_TEXT_BYTES])
 {
   const char *version = s->variable("PYENV_VERSION");
   char dir[PATH_MAX];
   char path[PATH_MAX];
   if (version != NULL && *version != '\0')
-    return snprintf(text, MOST_TEXT_BYTES, "%s", version) < MOST_TEXT_BYTES;
+    return snprintf(text, MAX_TEXT_BYTES, "%s", version) < MAX_TEXT_BYTES;
   bool up = put(dir, "%s", s->dir);
   while (up) {
     if (put(path, "%s/.python-version", dir) && read_start(s, path, text) >= 0)
@@ -270,7 +270,7 @@ static bool read_pyenv_choice(const framework_system *s, const char *root,
 static bool visit_shim(const package_walk *w, const char *path, int depth, const char **why_not)
 {
   char root[PATH_MAX];
-  char text[MOST_TEXT_BYTES];
+  char text[MAX_TEXT_BYTES];
   *why_not = "a shim of pyenv, and no version of pyenv is chosen";
   if (!put(root, "%s", path) || !go_up(root) || !go_up(root) ||
       !read_pyenv_choice(w->system, root, text))
@@ -303,7 +303,7 @@ static bool follow(const framework_system *s, char path[PATH_MAX])
 
 static bool visit_installation(const package_walk *w, char path[PATH_MAX], const char **why_not)
 {
-  char text[MOST_TEXT_BYTES];
+  char text[MAX_TEXT_BYTES];
   char version[PATH_MAX];
   ssize_t size = read_start(w->system, path, text);
   *why_not = size < 0 ? "it cannot be read" : "a script, which is not followed";
@@ -321,11 +321,11 @@ static bool visit_interpreter(const package_walk *w, const char *path, int depth
 {
   char at[PATH_MAX];
   char dir[PATH_MAX];
-  char text[MOST_TEXT_BYTES];
+  char text[MAX_TEXT_BYTES];
   *why_not = "links that lead in a circle";
   if (depth > 2 || !put(at, "%s", path))
     return false;
-  for (int links = 0; links < MOST_LINKS; links++) {
+  for (int links = 0; links < MAX_LINKS; links++) {
     *why_not = NULL;
     if (find_venv(w->system, at, dir, text))
       return visit_venv(w, dir, text, depth, why_not);

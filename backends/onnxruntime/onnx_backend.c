@@ -14,7 +14,7 @@
 
 enum {
   DEFAULT_MAX_BATCH_SIZE = 4,
-  MOST_THREADS = 4096
+  MAX_THREADS = 4096
 };
 
 typedef struct runtime_entry {
@@ -45,8 +45,8 @@ static TRITONSERVER_Error *read_settings(onnx_backend *self, const json_t *setti
     int64_t *value;
   } numbers[] = {
       {"default-max-batch-size", INT32_MAX, &self->default_max_batch_size},
-      {"intra_op_thread_count", MOST_THREADS, &self->settings.intra_op_threads},
-      {"inter_op_thread_count", MOST_THREADS, &self->settings.inter_op_threads},
+      {"intra_op_thread_count", MAX_THREADS, &self->settings.intra_op_threads},
+      {"inter_op_thread_count", MAX_THREADS, &self->settings.inter_op_threads},
   };
   for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++)
     BACKEND_RETURN_IF_ERROR(backend_read_integer(

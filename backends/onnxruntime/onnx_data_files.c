@@ -14,7 +14,7 @@
 #include <unistd.h>
 
 enum {
-  FILES_MOST = 4096 // a directory of blobs may have more than the kernel maps
+  MAX_FILES = 4096 // a directory of blobs may have more than the kernel maps
 };
 
 static bool has(const onnx_data_files *self, const char *name)
@@ -82,7 +82,7 @@ static TRITONSERVER_Error *add_dir(onnx_data_files *self, TRITONBACKEND_Model *m
   }
   TRITONSERVER_Error *error = NULL;
   struct dirent *entry;
-  while (error == NULL && self->count < FILES_MOST && (entry = readdir(listing)) != NULL) {
+  while (error == NULL && self->count < MAX_FILES && (entry = readdir(listing)) != NULL) {
     const char *name = entry->d_name;
     if (strcmp(name, ".") == 0 || strcmp(name, "..") == 0 ||
         (path == NULL && entry->d_type != DT_REG && entry->d_type != DT_UNKNOWN))

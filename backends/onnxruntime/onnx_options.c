@@ -11,7 +11,7 @@
 #include <string.h>
 
 enum {
-  MOST_THREADS = 4096
+  MAX_THREADS = 4096
 };
 
 // Parameters with these prefixes go to ONNX Runtime as they are.
@@ -76,8 +76,8 @@ static TRITONSERVER_Error *set_threads(const onnx_model *model, ort_session_opti
   int64_t intra = 0, inter = 0;
   if (runtime->global_threads)
     return ort_error(runtime, runtime->api.DisablePerSessionThreads(options));
-  BACKEND_RETURN_IF_ERROR(read_count(model, "intra_op_thread_count", MOST_THREADS, &intra));
-  BACKEND_RETURN_IF_ERROR(read_count(model, "inter_op_thread_count", MOST_THREADS, &inter));
+  BACKEND_RETURN_IF_ERROR(read_count(model, "intra_op_thread_count", MAX_THREADS, &intra));
+  BACKEND_RETURN_IF_ERROR(read_count(model, "inter_op_thread_count", MAX_THREADS, &inter));
   int cores = backend_cpu_count();
   ORT_RETURN_IF_ERROR(runtime,
                       runtime->api.SetIntraOpNumThreads(options, intra > 0 ? (int)intra : cores));

@@ -209,7 +209,7 @@ static circle_member *shallowest(const python_model *model)
 // The word to lend comes before the reply, which circle_reply announces under the same lock.
 static bool lend(circle_member *self)
 {
-  if (self->depth >= CIRCLE_DEPTH_MOST)
+  if (self->depth >= MAX_CIRCLE_DEPTH)
     return false;
   circle_call *call = self->waits_for;
   assert(call != NULL && call->member == self && !call->lent);

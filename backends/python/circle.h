@@ -11,7 +11,7 @@
 #include "worker_link.h"
 
 enum {
-  CIRCLE_DEPTH_MOST = 64 // executions of one worker that wait below the one that runs
+  MAX_CIRCLE_DEPTH = 64 // executions of one worker that wait below the one that runs
 };
 
 // A worker, in its keeper. All of it is guarded by the table's lock.
@@ -84,7 +84,7 @@ void circle_forget(circle_member *self);
 void circle_open(circle_call *self, circle_member *member, bool waits);
 
 // The call is about to be queued as `request`. False: it must not, since that would need executions
-// deeper than CIRCLE_DEPTH_MOST. From here on it may be cancelled.
+// deeper than MAX_CIRCLE_DEPTH. From here on it may be cancelled.
 bool circle_submit(circle_call *self, TRITONSERVER_InferenceRequest *request, int64_t version);
 
 // Whether it is to be cancelled, since nobody could be lent for it.

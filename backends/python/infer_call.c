@@ -218,7 +218,7 @@ static TRITONSERVER_Error *too_deep(const infer_call *self)
   return backend_error(TRITONSERVER_ERROR_INTERNAL,
                        "the recursion is too deep: %d executions by one instance wait for calls "
                        "that lead to model '%s'",
-                       CIRCLE_DEPTH_MOST, self->model);
+                       MAX_CIRCLE_DEPTH, self->model);
 }
 
 // After the reply for which the worker was lent. The ring has room for as many as there can be,

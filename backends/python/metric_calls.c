@@ -21,10 +21,10 @@ static TRITONSERVER_Error *new_entry(metric_table *self, metric_entry **entry)
       *entry = &self->entries[i];
       return NULL;
     }
-  if (self->count == METRICS_MOST)
+  if (self->count == MAX_METRICS)
     return backend_error(TRITONSERVER_ERROR_UNAVAILABLE,
                          "a model instance can have at most %d metric families and metrics",
-                         METRICS_MOST);
+                         MAX_METRICS);
   if (self->count == self->room) {
     size_t room = self->room == 0 ? 16 : self->room * 2;
     metric_entry *entries = reallocarray(self->entries, room, sizeof *entries);

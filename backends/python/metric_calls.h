@@ -8,7 +8,7 @@
 #include "triton/core/tritonserver.h"
 
 enum {
-  METRICS_MOST = 65536 // families and metrics of one worker
+  MAX_METRICS = 65536 // families and metrics of one worker
 };
 
 // One entry is a family or a metric of one, or free (both NULL). Zero-initialised is empty.

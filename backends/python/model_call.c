@@ -10,8 +10,8 @@
 #include <string.h>
 
 enum {
-  FILES_MOST = 4096,
-  CALLS_MOST = 64 // of a worker, at a time
+  MAX_FILES = 4096,
+  MAX_CALLS = 64 // of a worker, at a time
 };
 
 typedef struct model_call {
@@ -67,7 +67,7 @@ static bool read_file(model_call *self, wire_reader *control)
 static bool read_load(model_call *self, wire_reader *control)
 {
   uint32_t count = wire_get_count(control, 2 * sizeof(uint32_t));
-  if (count > FILES_MOST)
+  if (count > MAX_FILES)
     return false;
   self->parameters = calloc((size_t)count + 1, sizeof(*self->parameters));
   self->contents = calloc((size_t)count + 1, sizeof(*self->contents));
@@ -123,7 +123,7 @@ static TRITONSERVER_Error *perform(const model_call *self, bool *ready)
 static bool count_in(calls *calls)
 {
   pthread_mutex_lock(&calls->lock);
-  bool room = calls->model_calls < CALLS_MOST;
+  bool room = calls->model_calls < MAX_CALLS;
   calls->model_calls += room;
   pthread_mutex_unlock(&calls->lock);
   return room;
@@ -157,7 +157,7 @@ static TRITONSERVER_Error *start_thread(model_call *self)
   if (!count_in(self->calls))
     return backend_error(TRITONSERVER_ERROR_UNAVAILABLE,
                          "a model instance can have at most %d calls for model control under way",
-                         CALLS_MOST);
+                         MAX_CALLS);
   int failure = host_thread_start(&thread, "py model call", run, self);
   if (failure == 0) {
     pthread_detach(thread);

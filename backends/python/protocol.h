@@ -22,8 +22,8 @@ enum {
   PROTOCOL_TOLD_SIGNAL =
       64, // by which the server tells a guard to end its program, and by which the guard ends
           // then; no program ends so by itself, and whoever ends servers sends others
-  PROTOCOL_CONTROL_MOST = 64 << 20, // bytes of a control part
-  PROTOCOL_NAME_MOST = 255          // bytes of a tensor's name, which has no NUL
+  MAX_PROTOCOL_CONTROL = 64 << 20, // bytes of a control part
+  MAX_PROTOCOL_NAME = 255          // bytes of a tensor's name, which has no NUL
 };
 
 enum response_kind {

@@ -29,8 +29,8 @@ static const python_setting UNNEEDED[] = {
 static const python_setting TIMEOUT = {
     "stub-timeout-seconds", 1, "stub-timeout-seconds can't be smaller than or equal to zero."};
 
-#define MOST_ENVIRONMENT_BYTES   (INT64_C(8) << 30)
-#define MOST_ENVIRONMENT_ENTRIES 1000000
+#define MAX_ENVIRONMENT_BYTES   (INT64_C(8) << 30)
+#define MAX_ENVIRONMENT_ENTRIES 1000000
 
 // Not Triton's. Executions that take longer have nothing to gain.
 static const python_setting HAND_AHEAD = {"hand-ahead-us", 0,
@@ -107,11 +107,11 @@ static void tell_of_keys(const python_backend *self, json_t *settings)
 
 static TRITONSERVER_Error *read_environments(python_backend *self, const json_t *settings)
 {
-  int64_t most = MOST_ENVIRONMENT_BYTES;
+  int64_t most = MAX_ENVIRONMENT_BYTES;
   BACKEND_RETURN_IF_ERROR(backend_read_integer(
       "setting", "environment-most-bytes",
       json_string_value(json_object_get(settings, "environment-most-bytes")), 1, INT64_MAX, &most));
-  const unpack_limits limits = {.bytes = (uint64_t)most, .entries = MOST_ENVIRONMENT_ENTRIES};
+  const unpack_limits limits = {.bytes = (uint64_t)most, .entries = MAX_ENVIRONMENT_ENTRIES};
   return environment_cache_new(json_string_value(json_object_get(settings, "environment-cache")),
                                &limits, &self->environments);
 }

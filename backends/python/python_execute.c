@@ -18,8 +18,8 @@
 #define REQUEST_IDS_BYTES 256 // in a line of the log
 
 enum {
-  EXECUTIONS_MOST = 8, // that a worker is given, with the one that it runs
-  CROWDED_FOR = 16     // executions, after one that was some of many
+  MAX_EXECUTIONS = 8, // that a worker is given, with the one that it runs
+  CROWDED_FOR = 16    // executions, after one that was some of many
 };
 
 // ---- setting up
@@ -680,7 +680,7 @@ uint32_t python_executions_most(worker_keeper *keeper)
   if (before == NULL || before->link == NULL || usual == 0 || usual / 1000 > most_us ||
       !worker_keeper_may_join(keeper, before->link))
     return 1;
-  return EXECUTIONS_MOST;
+  return MAX_EXECUTIONS;
 }
 
 void python_execute_end(worker_keeper *keeper, int64_t timeout_us, bool *pending)

@@ -19,7 +19,7 @@
 enum {
   QUIET_MS = 1000,
   REAP_MS = 20, // between looks at processes that could not be watched
-  EVENTS_MOST = 64
+  MAX_EVENTS = 64
 };
 
 // What the quiet timer does: off until something is touched, then each interval goes from TOUCHED
@@ -265,7 +265,7 @@ static void tick(supervisor *self)
 static void *run(void *argument)
 {
   supervisor *self = argument;
-  struct epoll_event events[EVENTS_MOST];
+  struct epoll_event events[MAX_EVENTS];
   uint64_t next_tick = 0;
   while (take_orders(self) || self->unwatched != NULL) {
     reap_unwatched(self);
@@ -276,7 +276,7 @@ static void *run(void *argument)
       int rest = next_tick > now ? (int)(next_tick - now) : 0;
       timeout = timeout < 0 || rest < timeout ? rest : timeout;
     }
-    int count = epoll_wait(self->epoll, events, EVENTS_MOST, timeout);
+    int count = epoll_wait(self->epoll, events, MAX_EVENTS, timeout);
     dispatch(self, events, count);
     if (next_tick != 0 && backend_now_ns() / 1000000 >= next_tick) {
       next_tick = 0;

@@ -12,7 +12,7 @@ static void read_name(wire_reader *reader, char *name)
 {
   size_t length;
   const char *text = wire_get_text(reader, &length);
-  if (length == 0 || length > PROTOCOL_NAME_MOST || memchr(text, '\0', length) != NULL) {
+  if (length == 0 || length > MAX_PROTOCOL_NAME || memchr(text, '\0', length) != NULL) {
     reader->bad = true;
     length = 0;
   }

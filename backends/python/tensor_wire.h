@@ -12,14 +12,14 @@
 #include "triton/core/tritonserver.h"
 
 typedef struct wire_tensor {
-  char name[PROTOCOL_NAME_MOST + 1];
+  char name[MAX_PROTOCOL_NAME + 1];
   TRITONSERVER_DataType datatype;
   backend_shape shape;
   const void *data; // in the worker's region: it can change at any time
   size_t byte_size;
 } wire_tensor;
 
-// Sets reader->bad when there is no tensor that can be: a name of 1 to PROTOCOL_NAME_MOST bytes
+// Sets reader->bad when there is no tensor that can be: a name of 1 to MAX_PROTOCOL_NAME bytes
 // without NUL, a known datatype, no negative dimension, data inside the worker's region.
 void wire_tensor_read(wire_reader *reader, const channel *channel, wire_tensor *tensor);
 

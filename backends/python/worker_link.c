@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 enum {
-  KEPT_MOST = 1 << 16
+  MAX_KEPT = 1 << 16
 };
 
 struct worker_link {
@@ -86,7 +86,7 @@ bool control_part_copy(control_part *self, const worker_link *link, const channe
   *self = (control_part){0};
   if (message->size == 0)
     return true;
-  if (message->size > PROTOCOL_CONTROL_MOST)
+  if (message->size > MAX_PROTOCOL_CONTROL)
     return false;
   const void *theirs = channel_other(link->channel, message->offset, message->size);
   if (theirs == NULL || (self->bytes = malloc(message->size)) == NULL)
@@ -130,7 +130,7 @@ static bool make_room(worker_link *self)
   }
   size_t room = self->kept_room == 0 ? 64 : self->kept_room * 2;
   channel_message *kept =
-      room > KEPT_MOST ? NULL : reallocarray(self->kept, room, sizeof *self->kept);
+      room > MAX_KEPT ? NULL : reallocarray(self->kept, room, sizeof *self->kept);
   if (kept == NULL)
     return false;
   self->kept = kept;

@@ -8,14 +8,14 @@
 
 enum {
   PIECE = 16384, // read at a time, so that no worker keeps the others waiting
-  DRAIN_MOST = 1 << 20
+  MAX_DRAIN = 1 << 20
 };
 
 bool worker_output_init(worker_output *self, int descriptor, worker_output_line *take_line,
                         void *user)
 {
   *self = (worker_output){.descriptor = -1, .take_line = take_line, .user = user};
-  self->line = malloc(WORKER_LINE_MOST);
+  self->line = malloc(MAX_WORKER_LINE);
   if (self->line == NULL)
     return false;
   self->descriptor = descriptor;
@@ -51,7 +51,7 @@ static void end_line(worker_output *self)
 
 static void take(worker_output *self, const char *bytes, size_t count)
 {
-  size_t room = WORKER_LINE_MOST - self->length;
+  size_t room = MAX_WORKER_LINE - self->length;
   if (count > room) {
     self->cut = true;
     count = room;
@@ -97,7 +97,7 @@ bool worker_output_read(worker_output *self)
 void worker_output_drain(worker_output *self)
 {
   ssize_t total = 0, got;
-  while (self->descriptor >= 0 && total < DRAIN_MOST && (got = read_piece(self)) > 0)
+  while (self->descriptor >= 0 && total < MAX_DRAIN && (got = read_piece(self)) > 0)
     total += got;
   if (self->length > 0)
     end_line(self);

@@ -6,17 +6,17 @@
 #include <stddef.h>
 
 enum {
-  WORKER_LINE_MOST = 8192 // bytes; what is longer is cut
+  MAX_WORKER_LINE = 8192 // bytes; what is longer is cut
 };
 
-// Takes a line without its end. `cut`: it was longer than WORKER_LINE_MOST.
+// Takes a line without its end. `cut`: it was longer than MAX_WORKER_LINE.
 typedef void worker_output_line(void *user, const char *text, size_t length, bool cut);
 
 typedef struct worker_output {
   int descriptor; // -1: closed
   worker_output_line *take_line;
   void *user;
-  char *line; // WORKER_LINE_MOST bytes; the line so far
+  char *line; // MAX_WORKER_LINE bytes; the line so far
   size_t length;
   bool cut;       // the rest of the line is passed over
   char last[200]; // the last line that was not empty, for the cause of an end

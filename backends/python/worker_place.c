@@ -11,7 +11,7 @@ void worker_place_get(worker_place *place)
 {
   worker_place now = {.mode = MPOL_DEFAULT}, memory = {0};
   // A container may not be allowed to ask; then nobody there has set another one.
-  if (syscall(SYS_get_mempolicy, &memory.mode, memory.nodes, PLACE_NODES_MOST, NULL, 0) == 0)
+  if (syscall(SYS_get_mempolicy, &memory.mode, memory.nodes, MAX_PLACE_NODES, NULL, 0) == 0)
     now = memory;
   now.known = sched_getaffinity(0, sizeof now.cores, &now.cores) == 0;
   *place = now;
@@ -36,7 +36,7 @@ static int set_memory(const worker_place *place)
 {
   bool usual = place->mode == MPOL_DEFAULT;
   return (int)syscall(SYS_set_mempolicy, place->mode, usual ? NULL : place->nodes,
-                      usual ? 0 : PLACE_NODES_MOST);
+                      usual ? 0 : MAX_PLACE_NODES);
 }
 
 int worker_place_enter(const worker_place *place)

@@ -9,14 +9,14 @@
 #include <stdbool.h>
 
 enum {
-  PLACE_NODES_MOST = 1024 // of a machine, as the kernel has them at most
+  MAX_PLACE_NODES = 1024 // of a machine, as the kernel has them at most
 };
 
 typedef struct worker_place {
   bool known; // false: anywhere
   cpu_set_t cores;
   int mode; // of memory
-  unsigned long nodes[PLACE_NODES_MOST / (8 * sizeof(unsigned long))];
+  unsigned long nodes[MAX_PLACE_NODES / (8 * sizeof(unsigned long))];
 } worker_place;
 
 // The calling thread's.

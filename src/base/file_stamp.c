@@ -8,9 +8,9 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
-#define DEPTH_MOST   32      // directories below a model; deeper ones do not count as changes
-#define ENTRIES_MOST 1000000 // of one walk; further ones do not count either
-#define LINKS_TOLD   8       // of one walk; how many more there are is told in one line
+#define MAX_DEPTH   32      // directories below a model; deeper ones do not count as changes
+#define MAX_ENTRIES 1000000 // of one walk; further ones do not count either
+#define LINKS_TOLD  8       // of one walk; how many more there are is told in one line
 
 typedef struct walk {
   const char *dir;
@@ -73,10 +73,10 @@ static error *walk_entry(walk *w, const file_root *root, const char *name, int d
   bool enters = depth > 0;
   RETURN_IF_ERROR(files_look(root, name, &entry));
   *kind = entry.kind;
-  if (++w->entries > ENTRIES_MOST) {
-    if (w->entries == ENTRIES_MOST + 1)
+  if (++w->entries > MAX_ENTRIES) {
+    if (w->entries == MAX_ENTRIES + 1)
       log_warning("'%s' has more than %d files: changes of further ones are not seen", w->dir,
-                  ENTRIES_MOST);
+                  MAX_ENTRIES);
     return NULL;
   }
   if (entry.is_link && entry.kind == FILE_ABSENT)
@@ -110,7 +110,7 @@ error *file_stamp_take(const file_root *root, const char *name, const char *dir,
   *stamp = (file_stamp){0};
   RETURN_IF_ERROR(files_look(root, name, &itself)); // another one of this name may be older
   w.stamp.targets = itself.identity;
-  error *e = walk_entry(&w, root, name, DEPTH_MOST, kind);
+  error *e = walk_entry(&w, root, name, MAX_DEPTH, kind);
   if (w.unfollowed > LINKS_TOLD)
     log_warning("%zu more links in '%s' are not followed", w.unfollowed - LINKS_TOLD, dir);
   *stamp = w.stamp;

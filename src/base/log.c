@@ -30,7 +30,7 @@ static _Atomic log_format line_format;
 enum { // columns
   TABLE_WIDTH = 120,
   LEAST_TABLE_WIDTH = 80,
-  MOST_TABLE_WIDTH = 200
+  MAX_TABLE_WIDTH = 200
 };
 
 static _Atomic uint64_t dropped_lines;
@@ -276,9 +276,9 @@ size_t log_table_width(void)
     width = 0;
   if (width == 0)
     return TABLE_WIDTH;
-  return width < LEAST_TABLE_WIDTH  ? LEAST_TABLE_WIDTH
-         : width > MOST_TABLE_WIDTH ? MOST_TABLE_WIDTH
-                                    : width;
+  return width < LEAST_TABLE_WIDTH ? LEAST_TABLE_WIDTH
+         : width > MAX_TABLE_WIDTH ? MAX_TABLE_WIDTH
+                                   : width;
 }
 
 void log_format_message(log_level level, const char *file, int line, const log_subject *subject,

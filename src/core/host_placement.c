@@ -77,21 +77,21 @@ bool host_placement_equal(const host_placement *a, const host_placement *b)
 
 static bool bind_memory(int node)
 {
-  unsigned long nodes[HOST_NODES_MOST / (8 * sizeof(unsigned long))] = {0};
+  unsigned long nodes[MAX_HOST_NODES / (8 * sizeof(unsigned long))] = {0};
   const int bits = 8 * sizeof(*nodes);
-  if (node < 0 || node >= HOST_NODES_MOST) {
+  if (node < 0 || node >= MAX_HOST_NODES) {
     errno = EINVAL;
     return false;
   }
   nodes[node / bits] = 1UL << (node % bits);
-  return syscall(SYS_set_mempolicy, MPOL_BIND, nodes, HOST_NODES_MOST) == 0;
+  return syscall(SYS_set_mempolicy, MPOL_BIND, nodes, MAX_HOST_NODES) == 0;
 }
 
 static bool get_place(const host_placement *p, host_place *before)
 {
   return (!p->has_cores || sched_getaffinity(0, sizeof(before->cores), &before->cores) == 0) &&
          (!p->has_node ||
-          syscall(SYS_get_mempolicy, &before->mode, before->nodes, HOST_NODES_MOST, NULL, 0) == 0);
+          syscall(SYS_get_mempolicy, &before->mode, before->nodes, MAX_HOST_NODES, NULL, 0) == 0);
 }
 
 static error *refused(const char *what, const char *reason)
@@ -127,7 +127,7 @@ void host_placement_leave(const host_placement *p, const host_place *before)
     log_warning("failed to set a thread's cores back: %s", strerror(errno));
   if (p->has_node &&
       syscall(SYS_set_mempolicy, before->mode, before->mode == MPOL_DEFAULT ? NULL : before->nodes,
-              before->mode == MPOL_DEFAULT ? 0 : HOST_NODES_MOST) != 0)
+              before->mode == MPOL_DEFAULT ? 0 : MAX_HOST_NODES) != 0)
     log_warning("failed to set a thread's memory policy back: %s", strerror(errno));
 }
 

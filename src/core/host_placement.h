@@ -10,7 +10,7 @@
 #include <sched.h>
 #include <stdbool.h>
 
-#define HOST_NODES_MOST 1024 // of a machine, as the kernel has them at most
+#define MAX_HOST_NODES 1024 // of a machine, as the kernel has them at most
 
 typedef struct host_placement {
   bool has_cores; // "cpu-cores" is set
@@ -22,7 +22,7 @@ typedef struct host_placement {
 // What a thread had before: of those two that were set.
 typedef struct host_place {
   cpu_set_t cores;
-  unsigned long nodes[HOST_NODES_MOST / (8 * sizeof(unsigned long))];
+  unsigned long nodes[MAX_HOST_NODES / (8 * sizeof(unsigned long))];
   int mode; // of memory
 } host_place;
 

@@ -304,7 +304,7 @@ void infer_execute(instance *i, size_t count)
 // Begins an execution behind those that have not ended.
 static void begin_execution(instance *i, queue_item *const *items, size_t count)
 {
-  size_t at = (i->first_begun + i->begun_count) % INSTANCE_BEGUN_MOST;
+  size_t at = (i->first_begun + i->begun_count) % MAX_INSTANCE_BEGUN;
   uint32_t kept = collect_batch(i, at, items, count);
   if (kept == 0)
     return;
@@ -333,7 +333,7 @@ static bool end_execution(instance *i, int64_t timeout_us)
   i->ended_ns = clock_monotonic_ns();
   note_duration(i->model, i->ended_ns - from_ns);
   i->begun_count--;
-  i->first_begun = i->begun_count == 0 ? 0 : (i->first_begun + 1) % INSTANCE_BEGUN_MOST;
+  i->first_begun = i->begun_count == 0 ? 0 : (i->first_begun + 1) % MAX_INSTANCE_BEGUN;
   return true;
 }
 
@@ -343,7 +343,7 @@ static void begin_ahead(instance *i)
   uint32_t (*most)(TRITONBACKEND_ModelInstance *) =
       i->model->backend->functions.model_instance_executions_most;
   scheduler *s = i->model->scheduler;
-  while (most != NULL && i->begun_count < INSTANCE_BEGUN_MOST && scheduler_pending(s) > 0 &&
+  while (most != NULL && i->begun_count < MAX_INSTANCE_BEGUN && scheduler_pending(s) > 0 &&
          i->begun_count < most((TRITONBACKEND_ModelInstance *)i)) {
     queue_item *item = scheduler_take_ahead(s, i->model->instance_count - 1);
     if (item == NULL)

@@ -194,9 +194,9 @@ static void free_batch(instance *i)
 static error *make_batch(instance *i)
 {
   uint32_t rows = model_max_batch_size(i->model);
-  i->batch_capacity = rows < INSTANCE_BEGUN_MOST ? INSTANCE_BEGUN_MOST
-                      : rows < MAX_REQUESTS      ? rows
-                                                 : MAX_REQUESTS;
+  i->batch_capacity = rows < MAX_INSTANCE_BEGUN ? MAX_INSTANCE_BEGUN
+                      : rows < MAX_REQUESTS     ? rows
+                                                : MAX_REQUESTS;
   i->batch = calloc(i->batch_capacity, sizeof(*i->batch));
   i->executing = calloc(i->batch_capacity, sizeof(*i->executing));
   i->items = calloc(i->batch_capacity, sizeof(*i->items));

@@ -17,7 +17,7 @@
 typedef struct model model;
 
 // Executions in two parts (backend_extension.h) that an instance may have begun at once.
-#define INSTANCE_BEGUN_MOST 16
+#define MAX_INSTANCE_BEGUN 16
 
 #define HOST_POLICY_BYTES 1024 // of a policy's name, with its end
 
@@ -43,7 +43,7 @@ typedef struct instance {
   // There is more than one only where each has one request.
   size_t first_begun;
   size_t begun_count;
-  uint64_t begun_ns[INSTANCE_BEGUN_MOST];
+  uint64_t begun_ns[MAX_INSTANCE_BEGUN];
   uint64_t ended_ns;     // when the last one ended
   unsigned regroup_skip; // executions until the next pause for clients; its thread only, like:
   unsigned regroup_vain; // how many are skipped after a pause in vain, as pauses went of late

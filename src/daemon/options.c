@@ -13,8 +13,8 @@
 #include <strings.h>
 #include <unistd.h>
 
-#define MOST_DOUBLE  1e15 // becomes an integer in places
-#define MOST_RETRIES 1000000
+#define MAX_DOUBLE  1e15 // becomes an integer in places
+#define MAX_RETRIES 1000000
 
 static void *field_of(daemon_options *options, const option *o)
 {
@@ -144,8 +144,8 @@ static error *set_double(daemon_options *options, const option *o, const char *t
   const char *rest;
   if (!text_begins_double(text, &value, &rest))
     return bad_value(o, text, "a number");
-  *field = fmax(0, fmin(value, MOST_DOUBLE));
-  bool as_given = *rest == '\0' && value >= 0 && value <= MOST_DOUBLE;
+  *field = fmax(0, fmin(value, MAX_DOUBLE));
+  bool as_given = *rest == '\0' && value >= 0 && value <= MAX_DOUBLE;
   return as_given ? NULL : warn(options, o, text, "%g", *field);
 }
 
@@ -384,7 +384,7 @@ static error *read_all(daemon_options *options, bool secure, const char *file,
   RETURN_IF_ERROR(apply(options, arguments, count));
   read_grpc_tls(options, arguments, count);
   if (options->model_load_retry_count < 0) // for ever, as in Triton
-    options->model_load_retry_count = MOST_RETRIES;
+    options->model_load_retry_count = MAX_RETRIES;
   options->secure = options->secure || strcmp(options->security, "strict") == 0;
   return read_vertex_ai_storage(options);
 }

@@ -7,8 +7,8 @@
 #include <jansson.h>
 #include <string.h>
 
-#define MOST_NAMES      5   // of models that failed
-#define MOST_NAME_BYTES 100 // of one of them
+#define MAX_NAMES      5   // of models that failed
+#define MAX_NAME_BYTES 100 // of one of them
 
 // What the index says: names to nothing, in order.
 typedef struct counted {
@@ -82,9 +82,9 @@ static void print_failed(const counted *c, buffer *out)
   buffer_append_text(out, " (failed: ");
   json_object_foreach(c->failed, name, nothing)
   {
-    if (named == MOST_NAMES)
+    if (named == MAX_NAMES)
       break;
-    int shown = (int)strnlen(name, MOST_NAME_BYTES);
+    int shown = (int)strnlen(name, MAX_NAME_BYTES);
     while (((unsigned char)name[shown] & 0xc0) == 0x80) // within a character
       shown--;
     buffer_append_format(out, "%s%.*s%s", named++ > 0 ? ", " : "", shown, name,

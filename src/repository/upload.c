@@ -19,7 +19,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define DEPTH_MOST   32
+#define MAX_DEPTH    32
 #define OPEN_FOLDERS 16 // of nftw
 
 struct upload {
@@ -51,7 +51,7 @@ static error *check_path(const char *path)
     size_t size = strcspn(at, "/");
     if (!is_name(at, size))
       return bad_path(path, "expected <version>/<file> below the model's directory");
-    if (++depth > DEPTH_MOST)
+    if (++depth > MAX_DEPTH)
       return bad_path(path, "it has too many directories");
     at += size;
     if (*at == '\0')

@@ -45,9 +45,9 @@ error *parameter_list_set(arena *memory, parameter **list, uint32_t *count, uint
   uint32_t place = 0;
   while (place < *count && strcmp((*list)[place].name, name) != 0)
     place++;
-  if (place == PARAMETER_LIST_MOST)
+  if (place == MAX_PARAMETER_LIST)
     return error_new(ERROR_INVALID_ARG, "expected at most %d parameters, '%.100s' is one more",
-                     PARAMETER_LIST_MOST, name);
+                     MAX_PARAMETER_LIST, name);
   if (place == *count) {
     void *array = *list;
     if (!arena_array_reserve(memory, &array, *count, capacity, sizeof(**list)))

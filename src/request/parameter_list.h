@@ -12,7 +12,7 @@ bool arena_array_reserve(arena *memory, void **array, uint32_t count, uint32_t *
                          size_t size);
 
 enum {
-  PARAMETER_LIST_MOST = 4096 // each is compared with those before
+  MAX_PARAMETER_LIST = 4096 // each is compared with those before
 };
 
 // Copies name and value into the arena; replaces a parameter of the same name.

@@ -15,7 +15,7 @@ from wire import CANARY, CANARY_BODY, connect, receive_reply
 
 MIB = 1 << 20
 JOB_THREADS = {"http-job", "grpc-job"}
-MOST_JOB_THREADS = 16 + 4  # of each: for control calls and for readiness
+MAX_JOB_THREADS = 16 + 4  # of each: for control calls and for readiness
 SERVER_THREADS = {
     "nereid", "life", "startup", "load", "undertaker", "timekeeper", "http-loop", "http-watch", "access-log", "grpc-loop",
     "MHD-single", *JOB_THREADS,
@@ -61,7 +61,7 @@ def resources(server):
             with open(f"/proc/{pid}/task/{task}/comm") as file:
                 threads.append(file.read().strip())
     jobs, own = sum(name in JOB_THREADS for name in threads), sum(name in SERVER_THREADS for name in threads)
-    assert jobs <= 2 * MOST_JOB_THREADS + os.cpu_count(), f"{jobs} job threads"
+    assert jobs <= 2 * MAX_JOB_THREADS + os.cpu_count(), f"{jobs} job threads"
     return {"descriptors": len(os.listdir(f"/proc/{pid}/fd")), "threads": own - jobs, "children": children}
 
 

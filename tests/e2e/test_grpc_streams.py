@@ -5,7 +5,7 @@ from oracle import MIB, survives
 from streaming import make_streaming
 from tritonclient.grpc import service_pb2
 
-MOST_IN_FLIGHT = 4096
+MAX_IN_FLIGHT = 4096
 
 
 def test_what_a_full_stream_did_not_read_is_the_connection_s_again(start_server, repository):
@@ -20,7 +20,7 @@ def test_what_a_full_stream_did_not_read_is_the_connection_s_again(start_server,
         for _ in range(2):
             stream = connection.call(STREAM_INFER, [large], end=False)
             connection.read_until(lambda: len(connection.streams[stream].messages) == 1 if stream in connection.streams else False)
-            connection.upload(stream, endless * (MOST_IN_FLIGHT + 1))
+            connection.upload(stream, endless * (MAX_IN_FLIGHT + 1))
             connection.ping()
             connection.upload(stream, bytes(min(connection.sendable[0], connection.window_of(stream))))
             connection.ping()
@@ -40,7 +40,7 @@ def test_requests_beyond_those_in_flight_are_answered_in_their_turn(start_server
         request.id = name
         return message(request.SerializeToString())
 
-    names = [str(i) for i in range(MOST_IN_FLIGHT + 3000)]
+    names = [str(i) for i in range(MAX_IN_FLIGHT + 3000)]
     first = numbered(names[0], streaming_request("slow", delay_us=1_000_000))
     others = [numbered(name, infer_request(shape=(1, 25), raw=[bytes(100)])) for name in names[1:]]
     with survives(server, singing=False), Connection(server) as connection:

@@ -14,7 +14,7 @@ from wire import (
 
 INFER = "/v2/models/t_fp32/infer"
 RAW = ["Inference-Header-Content-Length: 0"]
-MOST_CHUNKS = 65536
+MAX_CHUNKS = 65536
 BODY_ROUTES = [
     INFER, "/v2/models/t_fp32/versions/1/infer", "/v2/models/t_fp32/generate", "/v2/models/t_fp32/generate_stream",
     "/v2/repository/index", "/v2/repository/r/index", "/v2/repository/models/t_fp32/load", "/v2/repository/models/t_fp32/unload",
@@ -44,7 +44,7 @@ def test_65536_chunks_are_taken_and_one_more_is_not(target):
         send(connection, chunked("POST", "/v2/models/t_uint8/infer", [bytes([b]) for b in body], RAW))
         reply = receive_reply(connection)
         assert reply.status == 200 and reply.body.endswith(body)
-        send(connection, chunked("POST", "/v2/models/t_uint8/infer", [b"x"] * (MOST_CHUNKS + 1), RAW))
+        send(connection, chunked("POST", "/v2/models/t_uint8/infer", [b"x"] * (MAX_CHUNKS + 1), RAW))
         reply = receive_reply(connection)
         assert reply.status == 400 and "maximum of 65536 non-empty chunks" in check_error(reply)
         survival.count("t_uint8", 200)

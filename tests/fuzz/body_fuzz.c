@@ -9,7 +9,7 @@
 
 #include <zlib.h>
 
-#define MOST_BYTES ((size_t)1 << 20)
+#define MAX_BYTES ((size_t)1 << 20)
 
 typedef struct plan {
   size_t max_size;
@@ -73,7 +73,7 @@ static bool unpack(slice text, content_coding coding, Bytef *to, size_t room, si
 
 static void check_unpacked(body *b, slice packed, const plan *p)
 {
-  static Bytef expected[MOST_BYTES];
+  static Bytef expected[MAX_BYTES];
   size_t size;
   const body_result result = body_inflate(b, p->coding);
   if (!unpack(packed, p->coding, expected, sizeof(expected), &size)) {

@@ -9,7 +9,7 @@
 
 enum {
   REGION = 16 * 4096,
-  MOST_STEPS = 4000
+  MAX_STEPS = 4000
 };
 
 typedef struct host {
@@ -170,7 +170,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
   CHECK(at.map != MAP_FAILED);
   at.shared = (channel_header *)at.map;
   at.slots = (channel_slot *)(at.map + CHANNEL_HEADER_BYTES);
-  for (int steps = 0; input.size > 0 && steps < MOST_STEPS; steps++)
+  for (int steps = 0; input.size > 0 && steps < MAX_STEPS; steps++)
     step(&at, &input);
   channel_close(at.self);
   munmap(at.map, at.map_size);

@@ -16,10 +16,10 @@
 #include <nghttp2/nghttp2.h>
 #include <sys/socket.h>
 
-#define MOST_SENT  ((size_t)2 << 20) // bytes of one input
-#define MOST_STEPS 1000
-#define BUDGET     ((size_t)8 << 20)
-#define MS         UINT64_C(1000000)
+#define MAX_SENT  ((size_t)2 << 20) // bytes of one input
+#define MAX_STEPS 1000
+#define BUDGET    ((size_t)8 << 20)
+#define MS        UINT64_C(1000000)
 
 typedef struct session {
   client client;
@@ -141,7 +141,7 @@ static void send_again(session *s)
 {
   AUTO_BUFFER buffer many = BUFFER_EMPTY;
   size_t times = (size_t)fuzz_byte(&s->input) * 16;
-  for (size_t i = 0; i < times && many.size < MOST_SENT / 4; i++)
+  for (size_t i = 0; i < times && many.size < MAX_SENT / 4; i++)
     buffer_append_slice(&many, buffer_view(&s->last));
   client_send(&s->client, buffer_view(&many));
 }
@@ -203,10 +203,10 @@ static void (*const steps[])(session *s) = {send_raw,      send_frame, open_call
 static void be_hostile(fuzz_input input, unsigned how, size_t piece)
 {
   session s = {.input = input};
-  client_open(&s.client, piece, MOST_SENT);
+  client_open(&s.client, piece, MAX_SENT);
   if ((how & 32) == 0)
     client_greet(&s.client, (how & 64) != 0);
-  for (int i = 0; i < MOST_STEPS && s.input.size > 0; i++)
+  for (int i = 0; i < MAX_STEPS && s.input.size > 0; i++)
     steps[fuzz_byte(&s.input) % (sizeof(steps) / sizeof(steps[0]))](&s);
   client_end(&s.client);
   buffer_fini(&s.last);

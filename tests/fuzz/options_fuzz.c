@@ -8,7 +8,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#define MOST_WORDS 64
+#define MAX_WORDS 64
 
 static const void *field_of(const daemon_options *options, const option *o)
 {
@@ -39,10 +39,10 @@ static bool names_a_file(const char *word)
 
 static error *read_words(daemon_options *options, fuzz_input input)
 {
-  char *words[MOST_WORDS] = {0};
+  char *words[MAX_WORDS] = {0};
   int count = 1;
   words[0] = fuzz_copy(SLICE("nereid"), 0);
-  while (input.size > 0 && count < MOST_WORDS) {
+  while (input.size > 0 && count < MAX_WORDS) {
     char *word = fuzz_copy(fuzz_take_until(&input, '\n'), 0);
     if (names_a_file(word))
       free(word);

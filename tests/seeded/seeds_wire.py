@@ -230,7 +230,7 @@ ACCESS = [
          "      status.st_ino == l->file)", "      true)",
          e2e("test_sockets.py", "only_its_own_file")),
     Seed("many_parts_in_place", "replies: a response of many binary outputs ends the server beside a long head",
-         f"{HTTP}/infer_response.c", "#define PARTS_MOST 6", "#define PARTS_MOST 100000",
+         f"{HTTP}/infer_response.c", "#define MAX_PARTS 6", "#define MAX_PARTS 100000",
          e2e("test_outputs.py", "any_head and not triton")),
     Seed("route_of_another_category", "authorisation: a route has the wrong category (2026-24206)", f"{HTTP}/routes.c",
          "{POST, \"/v2/repository/index\", CATEGORY_MODEL_REPOSITORY,", "{POST, \"/v2/repository/index\", CATEGORY_METADATA,",

@@ -11,7 +11,7 @@
 
 enum {
   REGION = 64 << 20,
-  MOST_BLOCKS = 3000,
+  MAX_BLOCKS = 3000,
   STEPS = 60000,
   LARGE = 64 << 10,
   PAGE = 4096
@@ -63,12 +63,12 @@ static void blocks_never_overlap(void **state)
 {
   (void)state;
   channel *self = new_channel(REGION);
-  static block blocks[MOST_BLOCKS];
+  static block blocks[MAX_BLOCKS];
   size_t count = 0, sum = 0, used, kept;
   uint64_t random = 88172645463325252;
   for (int step = 0; step < STEPS; step++) {
     const bool grow = random_next(&random) % 100 < (step / 4000 % 2 == 0 ? 70 : 30);
-    if (grow && count < MOST_BLOCKS) {
+    if (grow && count < MAX_BLOCKS) {
       const uint64_t size = random_size(&random), rounded = size == 0 ? 64 : (size + 63) / 64 * 64;
       uint64_t offset;
       if (!channel_allocate(self, size, &offset))

@@ -343,7 +343,7 @@ static void a_call_that_needs_too_deep_a_stack_is_not_submitted(void **state)
   circle_member one = {0};
   circle_call first;
   circle_join(&one, &a);
-  circle_count(&one, CIRCLE_DEPTH_MOST);
+  circle_count(&one, MAX_CIRCLE_DEPTH);
   assert_false(call(&first, 1, &one, "a"));
   assert_int_equal(lends + cancels, 0);
   assert_false(circle_reply(&first, true));
@@ -359,8 +359,8 @@ static void a_queued_call_for_which_nobody_can_be_lent_is_cancelled(void **state
   circle_call to_b, to_a;
   circle_join(&of_a, &a);
   circle_join(&of_b, &b);
-  circle_count(&of_a, CIRCLE_DEPTH_MOST);
-  circle_count(&of_b, CIRCLE_DEPTH_MOST);
+  circle_count(&of_a, MAX_CIRCLE_DEPTH);
+  circle_count(&of_b, MAX_CIRCLE_DEPTH);
   open_call(&to_a, 1, &of_b, "a", false);
   assert_true(circle_submit(&to_a, request_of(1), 1));
   assert_true(call(&to_b, 2, &of_a, "b"));

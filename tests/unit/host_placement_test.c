@@ -129,7 +129,7 @@ static void what_the_kernel_refuses_leaves_the_thread_where_it_was(void **state)
   for (int i = 0; CPU_COUNT(&no_memory.cores) == 0; i++)
     if (CPU_ISSET(i, &all))
       CPU_SET(i, &no_memory.cores);
-  const int nodes[] = {-1, HOST_NODES_MOST};
+  const int nodes[] = {-1, MAX_HOST_NODES};
   for (size_t i = 0; i < 2; i++) {
     no_memory.node = nodes[i];
     e = host_placement_enter(&no_memory, NULL);

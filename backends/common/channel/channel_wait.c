@@ -32,7 +32,7 @@
 enum {
   LOOK_NS = 40 * 1000, // about what sleeping and being woken costs
   LOOKS_PER_CLOCK = 16,
-  PENALTY_MOST = 127, // waits
+  MAX_PENALTY = 127, // waits
   FALLBACK_SLEEP_NS = 100 * 1000 * 1000,
   WORD_32 = 2,       // FUTEX_32, and
   WORD_PRIVATE = 128 // FUTEX_PRIVATE_FLAG: system headers may be older than the kernel
@@ -116,9 +116,9 @@ static bool may_look(const channel_end *end, channel_waits *waits)
 static void judge_look(channel_waits *waits, bool in_vain)
 {
   const uint32_t penalty = atomic_load_explicit(&waits->penalty, memory_order_relaxed);
-  const uint32_t next = !in_vain                         ? penalty / 2
-                        : penalty * 2 + 1 < PENALTY_MOST ? penalty * 2 + 1
-                                                         : PENALTY_MOST;
+  const uint32_t next = !in_vain                        ? penalty / 2
+                        : penalty * 2 + 1 < MAX_PENALTY ? penalty * 2 + 1
+                                                        : MAX_PENALTY;
   atomic_store_explicit(&waits->penalty, next, memory_order_relaxed);
   atomic_store_explicit(&waits->blind, in_vain ? next : 0, memory_order_relaxed);
 }

@@ -21,7 +21,7 @@
 #include <unistd.h>
 
 enum {
-  SWEEPS_MOST = 5000, // a program that makes processes faster than they are ended wins, after 5 s
+  MAX_SWEEPS = 5000, // a program that makes processes faster than they are ended wins, after 5 s
   SWEEP_PAUSE_NS = 1000000,
   EXITING = 0x4 // PF_EXITING of the kernel
 };
@@ -91,7 +91,7 @@ static void kill_children(void)
 static void end_family(void)
 {
   const struct timespec pause = {.tv_nsec = SWEEP_PAUSE_NS};
-  for (int i = 0; i < SWEEPS_MOST; i++) {
+  for (int i = 0; i < MAX_SWEEPS; i++) {
     pid_t ended;
     while ((ended = waitpid(-1, NULL, WNOHANG | __WALL)) > 0)
       ;

@@ -14,7 +14,7 @@
 
 enum {
   OUT_OF_MEMORY_ADD = 500,
-  OUT_OF_MEMORY_MOST = 1000
+  MAX_OUT_OF_MEMORY = 1000
 };
 
 // Never above what the server has; LAUNCHER_AS_SERVER leaves it so.
@@ -45,10 +45,10 @@ static void order_for_out_of_memory(const launcher_options *options)
   if (file >= 0)
     close(file);
   bool negative = text[0] == '-';
-  if (length <= 0 || !launcher_number(text + negative, &amount) || amount > OUT_OF_MEMORY_MOST)
+  if (length <= 0 || !launcher_number(text + negative, &amount) || amount > MAX_OUT_OF_MEMORY)
     launcher_fail(errno, "cannot read /proc/self/oom_score_adj");
   int value = (negative ? -(int)amount : (int)amount) + OUT_OF_MEMORY_ADD;
-  snprintf(text, sizeof text, "%d", value > OUT_OF_MEMORY_MOST ? OUT_OF_MEMORY_MOST : value);
+  snprintf(text, sizeof text, "%d", value > MAX_OUT_OF_MEMORY ? MAX_OUT_OF_MEMORY : value);
   if (!launcher_write("/proc/self/oom_score_adj", text))
     launcher_fail(errno, "cannot write /proc/self/oom_score_adj");
 }

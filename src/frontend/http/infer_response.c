@@ -20,7 +20,7 @@
 // libmicrohttpd keeps 16 bytes for each part of a reply in the memory of the connection, which the
 // request's head may have taken. When there is no room for them it ends the program. There is
 // where the reply's head was just before: with an INFERENCE_HEADER that has more than 100 bytes.
-#define PARTS_MOST 6
+#define MAX_PARTS 6
 
 // A reply while it is made. Lists are in the exchange's arena.
 typedef struct infer_reply_parts {
@@ -111,7 +111,7 @@ static void join_parts(infer_reply_parts *reply)
 // Sends the parts from where they are, but for a large number of them.
 static struct MHD_Response *reply_from_parts(exchange *x, inference *i, infer_reply_parts *reply)
 {
-  if (reply->part_count > PARTS_MOST)
+  if (reply->part_count > MAX_PARTS)
     join_parts(reply);
   reply_memory *memory = reply->text.failed ? NULL : hold(x, &reply->text);
   if (memory == NULL || reply->part_count == 1)

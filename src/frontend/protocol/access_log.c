@@ -18,7 +18,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#define MOST_BYTES     (4u << 20)           // that wait to be written
+#define MAX_BYTES      (4u << 20)           // that wait to be written
 #define ENOUGH_BYTES   (64u << 10)          // for a write of their own
 #define KEPT_BYTES     (256u << 10)         // of a buffer between two writes
 #define GATHER_NS      UINT64_C(20000000)   // how long lines may wait for others
@@ -112,7 +112,7 @@ static bool put(access_log *log, slice line)
 {
   LOCK_SCOPE(&log->mutex);
   size_t before = log->pending.size;
-  if (line.size > MOST_BYTES - before)
+  if (line.size > MAX_BYTES - before)
     return false;
   buffer_append_slice(&log->pending, line);
   if (log->pending.failed) { // what was there still is

@@ -3,20 +3,20 @@
 
 #include "frontend/protocol/front_log.h"
 
-#define NAMES_MOST 8
+#define MAX_NAMES  8
 #define NAME_BYTES 64
 
 void ignored_settings_add(ignored_settings *ignored, const char *name)
 {
-  if (++ignored->count <= NAMES_MOST)
+  if (++ignored->count <= MAX_NAMES)
     buffer_append_format(&ignored->names, "%s'%.*s'", ignored->count > 1 ? ", " : "", NAME_BYTES,
                          name);
 }
 
 void ignored_settings_warn(ignored_settings *ignored, const char *what)
 {
-  if (ignored->count > NAMES_MOST)
-    buffer_append_format(&ignored->names, " and %zu more", ignored->count - NAMES_MOST);
+  if (ignored->count > MAX_NAMES)
+    buffer_append_format(&ignored->names, " and %zu more", ignored->count - MAX_NAMES);
   buffer_append_char(&ignored->names, '\0');
   if (ignored->count > 0 && !ignored->names.failed)
     front_log_warning(

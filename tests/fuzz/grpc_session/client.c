@@ -9,10 +9,10 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#define MOST_PIECES 4096 // then it is sent at once
-#define FRAME_MOST  16384
-#define WIDE_BYTES  INT32_MAX
-#define PREFACE     "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
+#define MAX_PIECES 4096 // then it is sent at once
+#define MAX_FRAME  16384
+#define WIDE_BYTES INT32_MAX
+#define PREFACE    "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 
 // ---- the socket ----
 
@@ -37,7 +37,7 @@ void client_send(client *c, slice bytes)
   c->most -= bytes.size;
   int refused = 0;
   while (bytes.size > 0 && c->fd >= 0 && refused < 2) {
-    size_t most = c->pieces++ < MOST_PIECES ? c->piece : SIZE_MAX;
+    size_t most = c->pieces++ < MAX_PIECES ? c->piece : SIZE_MAX;
     size_t size = bytes.size < most ? bytes.size : most;
     ssize_t taken = send(c->fd, bytes.data, size, MSG_NOSIGNAL);
     CHECK(taken >= 0 || errno == EAGAIN || errno == EPIPE || errno == ECONNRESET);
@@ -150,7 +150,7 @@ void put_message(buffer *to, uint32_t stream, uint8_t flags, uint8_t packed, sli
   put_number(&whole, payload.size, 4);
   buffer_append_slice(&whole, payload);
   for (slice left = buffer_view(&whole); left.size > 0;) {
-    size_t size = left.size < FRAME_MOST ? left.size : FRAME_MOST;
+    size_t size = left.size < MAX_FRAME ? left.size : MAX_FRAME;
     left.size -= size;
     put_frame(to, NGHTTP2_DATA, left.size == 0 ? flags : 0, stream, (slice){left.data, size});
     left.data += size;

@@ -119,9 +119,9 @@ static bool fill_tensor(PyObject *tensor, wire_reader *reader, block *in)
     return false;
   uint32_t datatype = wire_get_u32(reader);
   uint32_t rank = wire_get_u32(reader);
-  if (rank > NATIVE_RANK_MOST || datatype == 0 || datatype >= DATATYPE_COUNT)
+  if (rank > MAX_NATIVE_RANK || datatype == 0 || datatype >= DATATYPE_COUNT)
     return malformed() != NULL;
-  int64_t dims[NATIVE_RANK_MOST] = {0};
+  int64_t dims[MAX_NATIVE_RANK] = {0};
   for (uint32_t i = 0; i < rank; i++)
     dims[i] = wire_get_i64(reader);
   uint64_t offset = wire_get_u64(reader);

@@ -39,7 +39,7 @@ typedef struct given {
   dl_managed managed;
   PyObject *keeps; // NULL: the data is a copy
   void *copy;
-  int64_t shape[NATIVE_RANK_MOST];
+  int64_t shape[MAX_NATIVE_RANK];
 } given;
 
 static void delete_given(dl_managed *self)
@@ -86,7 +86,7 @@ static PyObject *give_array(PyObject *array, unsigned datatype)
   if (keeps == NULL)
     return NULL;
   given *made = calloc(1, sizeof *made);
-  if (made == NULL || described->nd > NATIVE_RANK_MOST) {
+  if (made == NULL || described->nd > MAX_NATIVE_RANK) {
     free(made);
     Py_DECREF(keeps);
     return PyErr_NoMemory();
@@ -176,10 +176,10 @@ static PyObject *from_dlpack(PyObject *module, PyObject *capsule)
   if (tensor->device_type != DEVICE_CPU && tensor->device_type != DEVICE_CUDA_HOST)
     return PyErr_Format(classes.exception, "DLDevice type %d is not support by Python backend.",
                         (int)tensor->device_type);
-  if (tensor->rank > NATIVE_RANK_MOST)
+  if (tensor->rank > MAX_NATIVE_RANK)
     return PyErr_Format(classes.exception,
                         "DLPack tensor has %d dimensions, at most %d are possible.",
-                        (int)tensor->rank, NATIVE_RANK_MOST);
+                        (int)tensor->rank, MAX_NATIVE_RANK);
   if (!is_contiguous(tensor))
     return PyErr_Format(classes.exception,
                         "DLPack tensor is not contiguous. Only contiguous DLPack "

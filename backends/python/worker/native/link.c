@@ -109,9 +109,9 @@ static bool make_plain(outgoing *made, const char *bytes, Py_ssize_t size)
   *made = (outgoing){.control_size = (uint64_t)size, .loan = {.offset = UINT64_MAX}};
   if (size == 0)
     return true;
-  if (size > PROTOCOL_CONTROL_MOST) {
+  if (size > MAX_PROTOCOL_CONTROL) {
     PyErr_Format(PyExc_ValueError, "a message to the server has %zd bytes, at most %d can be sent",
-                 size, PROTOCOL_CONTROL_MOST);
+                 size, MAX_PROTOCOL_CONTROL);
     return false;
   }
   if (!region_allocate((size_t)size, &made->loan.offset))

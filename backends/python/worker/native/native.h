@@ -45,7 +45,7 @@ extern const datatype_row datatype_rows[DATATYPE_COUNT];
 
 // The most dimensions that a tensor has here; NumPy's own bound is 32 (64 from 2.0 on).
 enum {
-  NATIVE_RANK_MOST = 32
+  MAX_NATIVE_RANK = 32
 };
 
 // NumPy's array interface: what `__array_struct__` gives in a capsule.

@@ -25,7 +25,7 @@ enum {
   SET_HANDLER = 304, // places in numpy's table of functions
   GET_HANDLER = 305,
   LEAST = 64 << 10,        // smaller arrays are copied sooner than placed
-  ZEROED_MOST = 64 << 20,  // zeroed arrays beyond this may be meant to stay untouched
+  MAX_ZEROED = 64 << 20,   // zeroed arrays beyond this may be meant to stay untouched
   HEAD = CHANNEL_ALIGNMENT // before the data
 };
 
@@ -82,7 +82,7 @@ static void *allocate_zeroed(void *context, size_t count, size_t size)
 {
   (void)context;
   size_t total;
-  if (__builtin_mul_overflow(count, size, &total) || total > ZEROED_MOST)
+  if (__builtin_mul_overflow(count, size, &total) || total > MAX_ZEROED)
     return usual.allocate_zeroed(usual.context, count, size);
   void *taken = take(total);
   return taken != NULL ? memset(taken, 0, total)

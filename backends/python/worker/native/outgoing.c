@@ -42,8 +42,8 @@ static outgoing_tensor *next_tensor(outgoing *self)
 
 static bool set_shape(outgoing_tensor *tensor, unsigned rank, const Py_intptr_t *shape)
 {
-  if (rank > NATIVE_RANK_MOST) {
-    PyErr_Format(PyExc_ValueError, "a tensor has at most %d dimensions, not %u", NATIVE_RANK_MOST,
+  if (rank > MAX_NATIVE_RANK) {
+    PyErr_Format(PyExc_ValueError, "a tensor has at most %d dimensions, not %u", MAX_NATIVE_RANK,
                  rank);
     return false;
   }
@@ -91,11 +91,11 @@ static PyObject *name_bytes(PyObject *name)
   if (bytes == NULL)
     return NULL;
   size_t length = (size_t)PyBytes_Size(bytes);
-  if (length <= PROTOCOL_NAME_MOST && memchr(PyBytes_AsString(bytes), '\0', length) == NULL)
+  if (length <= MAX_PROTOCOL_NAME && memchr(PyBytes_AsString(bytes), '\0', length) == NULL)
     return bytes;
   Py_DECREF(bytes);
   PyErr_Format(PyExc_ValueError, "a tensor's name has at most %d bytes and no NUL: %.100R of %zu",
-               PROTOCOL_NAME_MOST, name, length);
+               MAX_PROTOCOL_NAME, name, length);
   return NULL;
 }
 
@@ -193,7 +193,7 @@ static bool make(outgoing *self, void (*put)(wire_writer *, const outgoing *, co
 {
   wire_writer counting = {.to = NULL};
   put(&counting, self, context);
-  if (counting.size > PROTOCOL_CONTROL_MOST) {
+  if (counting.size > MAX_PROTOCOL_CONTROL) {
     PyErr_SetString(PyExc_ValueError, "names and texts of a message are too long");
     return false;
   }

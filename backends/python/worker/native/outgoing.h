@@ -16,7 +16,7 @@ typedef struct outgoing_tensor {
   bool is_named;   // is in the region already
   unsigned datatype;
   unsigned rank;
-  int64_t dims[NATIVE_RANK_MOST];
+  int64_t dims[MAX_NATIVE_RANK];
 } outgoing_tensor;
 
 typedef struct outgoing {
