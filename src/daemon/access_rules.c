@@ -2,7 +2,7 @@
 #include "daemon/access_rules.h"
 
 #include "base/cleanup.h"
-#include "frontend/protocol/front_log.h"
+#include "frontend/protocol/frontend_log.h"
 
 #include <string.h>
 
@@ -107,8 +107,9 @@ static void warn_of_open(const restrictions *closed, const restrictions *open, c
   restrictions_list_open(closed, open, &names);
   if (names.size == 0 || names.failed)
     return;
-  front_log_warning("%s wants no key for %.*s, as %s does: --restricted-api is for all listeners",
-                    listener, (int)names.size, names.data, other);
+  frontend_log_warning(
+      "%s wants no key for %.*s, as %s does: --restricted-api is for all listeners", listener,
+      (int)names.size, names.data, other);
 }
 
 void access_rules_warn(const daemon_options *options, const access_rules *rules)

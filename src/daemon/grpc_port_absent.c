@@ -1,14 +1,14 @@
 // Stands in for grpc_port.c in a build without gRPC.
 #include "daemon/grpc_port.h"
 
-#include "frontend/protocol/front_log.h"
+#include "frontend/protocol/frontend_log.h"
 
 error *grpc_port_open(const grpc_port_parts *parts, bool admin, grpc_server **result)
 {
   (void)parts;
   (void)admin;
   *result = NULL;
-  front_log_warning("gRPC is not served: %s", "this build is without it (NEREID_GRPC=OFF)");
+  frontend_log_warning("gRPC is not served: %s", "this build is without it (NEREID_GRPC=OFF)");
   return NULL;
 }
 

@@ -13,7 +13,7 @@
 #include "frontend/http/http_server.h"
 #include "frontend/http/metrics_server.h"
 #include "frontend/protocol/access_log.h"
-#include "frontend/protocol/front_log.h"
+#include "frontend/protocol/frontend_log.h"
 #include "frontend/protocol/seam_error.h"
 #include "frontend/protocol/shared_memory.h"
 #include "nereid/nereid.h"
@@ -67,7 +67,7 @@ static int fail(const char *what, error *e)
 {
   const char *code = error_code_text(error_get_code(e));
   if (logs_json())
-    front_log_error("%s: %s - %s", what, code, error_message(e));
+    frontend_log_error("%s: %s - %s", what, code, error_message(e));
   else
     fprintf(stderr, "error: %s: %s - %s\n", what, code, error_message(e));
   error_free(e);
@@ -94,7 +94,7 @@ static void reopen_logs(life *l)
           ? NULL
           : error_from_seam(TRITONSERVER_ServerOptionsSetLogFile(NULL, l->options->log_file));
   if (e != NULL)
-    front_log_error("%s", error_message(e));
+    frontend_log_error("%s", error_message(e));
   error_free(e);
   if (l->access_log != NULL)
     access_log_reopen(l->access_log);
@@ -256,10 +256,10 @@ static void drain_ports(life *l, uint64_t deadline_ns)
   grpc_port_drain(l->admin_grpc, 0);
   size_t left = drain_http(l->http, deadline_ns) + drain_http(l->admin_http, deadline_ns);
   if (left > 0)
-    front_log_warning("%zu HTTP requests were not answered in time", left);
+    frontend_log_warning("%zu HTTP requests were not answered in time", left);
   left = grpc_port_drain(l->grpc, deadline_ns) + grpc_port_drain(l->admin_grpc, deadline_ns);
   if (left > 0)
-    front_log_warning("%zu gRPC calls were not over in time", left);
+    frontend_log_warning("%zu gRPC calls were not over in time", left);
 }
 
 // Answers what was accepted, at most until the exit timeout; metrics stay up meanwhile. A stop that
@@ -316,7 +316,7 @@ static int await_event(life *l, size_t *reports)
 static void note_signal(int number)
 {
   if (logs_json())
-    front_log_info("Signal (%d) received.", number);
+    frontend_log_info("Signal (%d) received.", number);
   else
     fprintf(stderr, "Signal (%d) received.\n", number);
 }
@@ -335,7 +335,7 @@ static int stop(life *l, bool startup_runs)
   error *e = start_helper(l, drain);
   bool helped = e == NULL;
   if (!helped) {
-    front_log_warning("%s: a second signal is not heard while it stops", error_message(e));
+    frontend_log_warning("%s: a second signal is not heard while it stops", error_message(e));
     error_free(e);
     drain(l);
   }
@@ -346,7 +346,7 @@ static int stop(life *l, bool startup_runs)
       continue;
     note_signal(number);
     if (logs_json())
-      front_log_error("%s", "stopped at once by the second signal");
+      frontend_log_error("%s", "stopped at once by the second signal");
     else
       fprintf(stderr, "error: stopped at once by the second signal\n");
     _exit(EXIT_FAILURE);
@@ -408,8 +408,8 @@ static int serve(life *l)
     return give_up(l, l->startup_outcome);
   }
   if (l->startup_outcome != NULL)
-    front_log_warning("%s; serving the others (--exit-on-error=false)",
-                      error_message(l->startup_outcome));
+    frontend_log_warning("%s; serving the others (--exit-on-error=false)",
+                         error_message(l->startup_outcome));
   error_free(l->startup_outcome);
   log_summary(l, gives_up);
   notify_service_manager("READY=1");
@@ -440,7 +440,7 @@ int life_run(const daemon_options *options, const access_rules *rules)
   if (e == NULL)
     e = server_setup(options, &l.server); // which sets the log up, too
   for (size_t i = 0; i < options->warnings.count; i++)
-    front_log_warning("%s", options->warnings.items[i]);
+    frontend_log_warning("%s", options->warnings.items[i]);
   if (e != NULL)
     return fail("creating server", e);
   const char *what = "creating shared memory's registry";

@@ -2,7 +2,7 @@
 #include "daemon/server_setup.h"
 
 #include "base/text.h"
-#include "frontend/protocol/front_log.h"
+#include "frontend/protocol/frontend_log.h"
 #include "frontend/protocol/log_settings.h"
 #include "frontend/protocol/seam_error.h"
 
@@ -164,7 +164,7 @@ static error *set_logging(TRITONSERVER_ServerOptions *s, const daemon_options *o
     return NULL;
   AUTO_ERROR error *e = error_from_seam(TRITONSERVER_ServerOptionsSetLogFile(s, o->log_file));
   if (e != NULL) // Triton serves on, too
-    front_log_warning("--log-file: %s; lines go to standard output and error", error_message(e));
+    frontend_log_warning("--log-file: %s; lines go to standard output and error", error_message(e));
   return NULL;
 }
 
@@ -210,8 +210,9 @@ static error *set_links(TRITONSERVER_ServerOptions *s, const daemon_options *o)
 {
   static const char setting[] = "nereid-repository-allow";
   if (!o->secure && o->model_repository_allows.count > 0)
-    front_log_warning("--model-repository-allow has no effect without --secure: links are followed "
-                      "wherever they lead");
+    frontend_log_warning(
+        "--model-repository-allow has no effect without --secure: links are followed "
+        "wherever they lead");
   if (!o->secure)
     return NULL;
   TRY(TRITONSERVER_ServerOptionsSetBackendConfig(s, "", setting, ""));

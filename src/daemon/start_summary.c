@@ -1,7 +1,7 @@
 // Reads the repository index; see start_summary.h.
 #include "daemon/start_summary.h"
 
-#include "frontend/protocol/front_log.h"
+#include "frontend/protocol/frontend_log.h"
 
 #include <inttypes.h>
 #include <jansson.h>
@@ -153,14 +153,14 @@ void start_summary_log(const start_summary *s, TRITONSERVER_Server *server)
   if (e == NULL)
     e = TRITONSERVER_MessageSerializeToJson(message, &index, &size);
   if (e != NULL) {
-    front_log_failure(NULL, "repository index", e);
+    frontend_log_failure(NULL, "repository index", e);
   } else {
     AUTO_BUFFER buffer line = BUFFER_EMPTY;
     bool well = start_summary_print(s, index, size, &line);
     if (well && !line.failed)
-      front_log_info("%.*s", (int)line.size, line.data);
+      frontend_log_info("%.*s", (int)line.size, line.data);
     else if (!line.failed)
-      front_log_warning("%.*s", (int)line.size, line.data);
+      frontend_log_warning("%.*s", (int)line.size, line.data);
   }
   if (message != NULL)
     TRITONSERVER_ErrorDelete(TRITONSERVER_MessageDelete(message));

@@ -2,7 +2,7 @@
 #include "daemon/trace_setup.h"
 
 #include "base/text.h"
-#include "frontend/protocol/front_log.h"
+#include "frontend/protocol/frontend_log.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -28,7 +28,7 @@ static error *set(trace_config *c, const char *text)
   error *e = trace_config_set(c, text);
   if (e == NULL || error_get_code(e) != ERROR_NOT_FOUND)
     return e == NULL ? NULL : error_wrap(e, "--trace-config");
-  front_log_warning("--trace-config: %s; it is ignored", error_message(e)); // as in Triton
+  frontend_log_warning("--trace-config: %s; it is ignored", error_message(e)); // as in Triton
   error_free(e);
   return NULL;
 }

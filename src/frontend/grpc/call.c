@@ -13,7 +13,7 @@
 #include "frontend/grpc/server.h"
 #include "frontend/grpc/session.h"
 #include "frontend/grpc/timeout.h"
-#include "frontend/protocol/front_log.h"
+#include "frontend/protocol/frontend_log.h"
 
 #include <stdarg.h>
 #include <stddef.h>
@@ -680,8 +680,8 @@ outgoing *call_make_outgoing(call *c, const slice *parts, size_t count, buffer *
   if (memory_owned != NULL)
     arena_fini(memory_owned);
   if (response_owned != NULL)
-    front_log_failure(NULL, "deleting a response",
-                      TRITONSERVER_InferenceResponseDelete(response_owned));
+    frontend_log_failure(NULL, "deleting a response",
+                         TRITONSERVER_InferenceResponseDelete(response_owned));
   return made;
 }
 

@@ -6,7 +6,7 @@
 #include "frontend/grpc/loop.h"
 #include "frontend/grpc/server.h"
 #include "frontend/grpc/session.h"
-#include "frontend/protocol/front_log.h"
+#include "frontend/protocol/frontend_log.h"
 #include "frontend/protocol/peer.h"
 
 #include <errno.h>
@@ -212,7 +212,7 @@ static void look_after(timer *elapsed)
     return;
   const char *why = overdue(c, now);
   if (why != NULL) {
-    front_log_verbose("the connection of %s is closed: %s", c->peer, why);
+    frontend_log_verbose("the connection of %s is closed: %s", c->peer, why);
     grpc_connection_close(c);
     return;
   }
@@ -279,7 +279,8 @@ void grpc_connection_readable(grpc_connection *c)
     c->heard_ns = grpc_loop_now_ns(c->loop);
     ssize_t taken = http2.session_mem_recv(c->session, (const uint8_t *)buffer, (size_t)size);
     if (taken < 0) {
-      front_log_verbose("the connection of %s is closed: %s", c->peer, http2.strerror((int)taken));
+      frontend_log_verbose("the connection of %s is closed: %s", c->peer,
+                           http2.strerror((int)taken));
       if (taken == NGHTTP2_ERR_BAD_CLIENT_MAGIC)
         grpc_loop_note_protocol(c->loop);
       c->failed = true; // what nghttp2 has to say about it is still sent

@@ -5,7 +5,7 @@
 #include "config/message_json.h"
 #include "frontend/grpc/call.h"
 #include "frontend/grpc/proto_unpack.h"
-#include "frontend/protocol/front_log.h"
+#include "frontend/protocol/frontend_log.h"
 
 #include <stdint.h>
 
@@ -50,6 +50,6 @@ void control_reply_json(call *c, TRITONSERVER_Message *answer_owned,
   size_t size;
   if (!call_fail_if(c, TRITONSERVER_MessageSerializeToJson(answer_owned, &text, &size)))
     reply(c, (slice){text, size}, type, member);
-  front_log_failure(NULL, "deleting an answer of the core",
-                    TRITONSERVER_MessageDelete(answer_owned));
+  frontend_log_failure(NULL, "deleting an answer of the core",
+                       TRITONSERVER_MessageDelete(answer_owned));
 }

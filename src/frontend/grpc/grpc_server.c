@@ -7,7 +7,7 @@
 #include "frontend/grpc/server.h"
 #include "frontend/grpc/session.h"
 #include "frontend/grpc/wire.h"
-#include "frontend/protocol/front_log.h"
+#include "frontend/protocol/frontend_log.h"
 #include "frontend/protocol/infer_tensors.h"
 #include "frontend/protocol/listener_limits.h"
 
@@ -44,8 +44,8 @@ static void unref(grpc_server *g)
   if (!refcount_drop(&g->references))
     return;
   if (g->allocator != NULL)
-    front_log_failure(NULL, "releasing the output allocator",
-                      TRITONSERVER_ResponseAllocatorDelete(g->allocator));
+    frontend_log_failure(NULL, "releasing the output allocator",
+                         TRITONSERVER_ResponseAllocatorDelete(g->allocator));
   grpc_loops_free(g->loops);
   session_free_shared(g->callbacks, g->session_options);
   tls_context_free(g->tls);
@@ -131,9 +131,9 @@ error *grpc_server_new(const grpc_server_options *options, TRITONSERVER_Server *
     grpc_server_free(g);
     return failure;
   }
-  front_log_info("Started %s at %s%s",
-                 g->options.access->is_admin ? "admin GRPC service" : "GRPCInferenceService",
-                 g->listener.where, g->tls != NULL ? " with TLS" : "");
+  frontend_log_info("Started %s at %s%s",
+                    g->options.access->is_admin ? "admin GRPC service" : "GRPCInferenceService",
+                    g->listener.where, g->tls != NULL ? " with TLS" : "");
   reach_log(&g->reach, &g->listener);
   *result = g;
   return NULL;

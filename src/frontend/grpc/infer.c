@@ -12,7 +12,7 @@
 #include "frontend/grpc/loop.h"
 #include "frontend/grpc/model_version.h"
 #include "frontend/grpc/server.h"
-#include "frontend/protocol/front_log.h"
+#include "frontend/protocol/frontend_log.h"
 #include "frontend/protocol/jobs.h"
 #include "frontend/protocol/load_metrics.h"
 #include "frontend/protocol/request_parameter.h"
@@ -133,8 +133,8 @@ static void drop_request(grpc_inference *i)
 {
   if (!request_users_leave(&i->users))
     return;
-  front_log_failure(NULL, "deleting an inference request",
-                    TRITONSERVER_InferenceRequestDelete(i->request));
+  frontend_log_failure(NULL, "deleting an inference request",
+                       TRITONSERVER_InferenceRequestDelete(i->request));
   grpc_inference_unref(i);
 }
 
@@ -142,8 +142,8 @@ void grpc_inference_cancel(grpc_inference *i)
 {
   if (!request_users_cancel(&i->users))
     return;
-  front_log_failure(NULL, "cancelling an inference request",
-                    TRITONSERVER_InferenceRequestCancel(i->request));
+  frontend_log_failure(NULL, "cancelling an inference request",
+                       TRITONSERVER_InferenceRequestCancel(i->request));
   drop_request(i);
 }
 
@@ -181,7 +181,8 @@ static void push(grpc_inference *i, answer *a)
 static void lose(TRITONSERVER_InferenceResponse *response)
 {
   if (response != NULL)
-    front_log_failure(NULL, "deleting a response", TRITONSERVER_InferenceResponseDelete(response));
+    frontend_log_failure(NULL, "deleting a response",
+                         TRITONSERVER_InferenceResponseDelete(response));
 }
 
 // One response, of which the first counts.

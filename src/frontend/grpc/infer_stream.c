@@ -8,7 +8,7 @@
 #include "frontend/grpc/infer.h"
 #include "frontend/grpc/loop.h"
 #include "frontend/grpc/server.h"
-#include "frontend/protocol/front_log.h"
+#include "frontend/protocol/frontend_log.h"
 
 #include <stdlib.h>
 

@@ -12,7 +12,7 @@
 #include "frontend/grpc/connection.h"
 #include "frontend/grpc/server.h"
 #include "frontend/protocol/busy_poll.h"
-#include "frontend/protocol/front_log.h"
+#include "frontend/protocol/frontend_log.h"
 #include "frontend/protocol/listener_limits.h"
 
 #include <errno.h>
@@ -251,7 +251,7 @@ static void take_on(grpc_loop *l, const arrival *a)
 {
   grpc_connection *c = grpc_connection_open(l, a->socket_fd, &a->address);
   if (c == NULL) {
-    front_log_warning("a connection was dropped: %s", "out of memory");
+    frontend_log_warning("a connection was dropped: %s", "out of memory");
     grpc_server_connection_ended(l->all->server);
     return;
   }
@@ -261,7 +261,7 @@ static void take_on(grpc_loop *l, const arrival *a)
   l->connections = c;
   struct epoll_event event = {.events = EPOLLIN, .data.ptr = c};
   if (epoll_ctl(l->epoll_fd, EPOLL_CTL_ADD, a->socket_fd, &event) != 0) {
-    front_log_warning("a connection was dropped: %s", strerror(errno));
+    frontend_log_warning("a connection was dropped: %s", strerror(errno));
     grpc_connection_close(c);
   } else if (l->is_draining) {
     grpc_connection_leave(c);

@@ -4,7 +4,7 @@
 #include "base/checked.h"
 #include "frontend/grpc/call.h"
 #include "frontend/grpc/server.h"
-#include "frontend/protocol/front_log.h"
+#include "frontend/protocol/frontend_log.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -54,8 +54,8 @@ void outgoing_unref(outgoing *o)
   if (!refcount_drop(&o->references))
     return;
   if (o->response != NULL)
-    front_log_failure(NULL, "deleting a response",
-                      TRITONSERVER_InferenceResponseDelete(o->response));
+    frontend_log_failure(NULL, "deleting a response",
+                         TRITONSERVER_InferenceResponseDelete(o->response));
   if (o->reserved > 0)
     budget_give_back(&o->call->server->budget, o->reserved);
   buffer_fini(&o->text);

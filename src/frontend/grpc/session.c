@@ -8,7 +8,7 @@
 #include "frontend/grpc/connection.h"
 #include "frontend/grpc/loop.h"
 #include "frontend/grpc/server.h"
-#include "frontend/protocol/front_log.h"
+#include "frontend/protocol/frontend_log.h"
 #include "frontend/protocol/load_metrics.h"
 
 #include <stdio.h>
@@ -35,7 +35,7 @@ void session_send_away(grpc_connection *c, const char *why)
 {
   if (c->failed)
     return;
-  front_log_verbose("the connection of %s is closed: %s", c->peer, why);
+  frontend_log_verbose("the connection of %s is closed: %s", c->peer, why);
   http2.submit_goaway(c->session, NGHTTP2_FLAG_NONE,
                       http2.session_get_last_proc_stream_id(c->session), NGHTTP2_ENHANCE_YOUR_CALM,
                       (const uint8_t *)why, strlen(why));
@@ -173,7 +173,7 @@ static int invalid_frame_came(nghttp2_session *session, const nghttp2_frame *fra
 {
   IGNORED(session);
   IGNORED(frame);
-  front_log_verbose("a frame that is none: %s", http2.strerror(error_code));
+  frontend_log_verbose("a frame that is none: %s", http2.strerror(error_code));
   session_charge(pointer, INVALID_COST);
   return 0;
 }

@@ -2,7 +2,7 @@
 #include "frontend/http/log.h"
 
 #include "frontend/http/exchange.h"
-#include "frontend/protocol/front_log.h"
+#include "frontend/protocol/frontend_log.h"
 
 #include <stdarg.h>
 
@@ -14,7 +14,7 @@ void http_log_message(TRITONSERVER_LogLevel level, const char *file, int line, c
     about = exchange_subject(x);
   va_list arguments;
   va_start(arguments, format);
-  front_log_message_va(level, file, line, &about, format, arguments);
+  frontend_log_message_va(level, file, line, &about, format, arguments);
   va_end(arguments);
 }
 

@@ -8,7 +8,7 @@
 #include "base/number.h"
 #include "base/thread.h"
 #include "frontend/protocol/front_counter.h"
-#include "frontend/protocol/front_log.h"
+#include "frontend/protocol/frontend_log.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -159,7 +159,7 @@ static void write_out(access_log *log, slice lines)
   log->cut = log->cut || (written > 0 && lines.data[written - 1] != '\n');
   front_counter_add(&log->dropped, lost);
   if (!log->failing)
-    front_log_error("the access log cannot be written, lines are dropped: %s", strerror(reason));
+    frontend_log_error("the access log cannot be written, lines are dropped: %s", strerror(reason));
   log->failing = true;
 }
 
@@ -185,7 +185,7 @@ static void open_again(access_log *log)
 {
   int file = open_file(log->path);
   if (file < 0) {
-    front_log_error("the access log cannot be opened again: %s", strerror(errno));
+    frontend_log_error("the access log cannot be opened again: %s", strerror(errno));
     return;
   }
   close_file(log);
@@ -305,6 +305,6 @@ void access_log_close(access_log *log)
     release(log);
   } else { // it waits in a write, and ends with the process
     pthread_detach(log->thread);
-    front_log_error("the access log cannot be closed: %s", strerror(EAGAIN));
+    frontend_log_error("the access log cannot be closed: %s", strerror(EAGAIN));
   }
 }

@@ -1,7 +1,7 @@
 // Gathers names for one line of the log. Called where requests for settings are read.
 #include "frontend/protocol/ignored_settings.h"
 
-#include "frontend/protocol/front_log.h"
+#include "frontend/protocol/frontend_log.h"
 
 #define MAX_NAMES  8
 #define NAME_BYTES 64
@@ -19,7 +19,7 @@ void ignored_settings_warn(ignored_settings *ignored, const char *what)
     buffer_append_format(&ignored->names, " and %zu more", ignored->count - MAX_NAMES);
   buffer_append_char(&ignored->names, '\0');
   if (ignored->count > 0 && !ignored->names.failed)
-    front_log_warning(
+    frontend_log_warning(
         "a request for %s settings names what cannot be set there, which is ignored: %s", what,
         ignored->names.data);
   buffer_fini(&ignored->names);

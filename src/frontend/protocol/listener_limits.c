@@ -3,7 +3,7 @@
 
 #include "base/clock.h"
 #include "base/machine.h"
-#include "frontend/protocol/front_log.h"
+#include "frontend/protocol/frontend_log.h"
 
 #include <limits.h>
 #include <stdatomic.h>
@@ -26,8 +26,9 @@ unsigned listener_connection_limit(const char *what, unsigned wanted, size_t oth
   if (wanted != 0 && wanted <= most)
     return wanted;
   if (wanted != 0)
-    front_log_warning("%s: at most %zu connections, not %u: the process may open %zu descriptors",
-                      what, most, wanted, descriptors);
+    frontend_log_warning(
+        "%s: at most %zu connections, not %u: the process may open %zu descriptors", what, most,
+        wanted, descriptors);
   return most < UINT_MAX ? (unsigned)most : UINT_MAX;
 }
 
@@ -42,15 +43,16 @@ static bool is_due(_Atomic uint64_t *told_ns)
 void listener_note_waiting(_Atomic uint64_t *told_ns, const char *what, const char *reason)
 {
   if (is_due(told_ns))
-    front_log_warning("new %s connections wait: %s", what, reason);
+    frontend_log_warning("new %s connections wait: %s", what, reason);
 }
 
 void listener_note_protocol(_Atomic uint64_t *told_ns, const char *what, const char *spoken)
 {
   if (is_due(told_ns))
-    front_log_warning("a client of the %s port was refused, which takes %s: HTTP and gRPC have a "
-                      "port each",
-                      what, spoken);
+    frontend_log_warning(
+        "a client of the %s port was refused, which takes %s: HTTP and gRPC have a "
+        "port each",
+        what, spoken);
 }
 
 size_t listener_byte_limit(size_t wanted)

@@ -3,7 +3,7 @@
 
 #include "base/number.h"
 #include "base/text.h"
-#include "frontend/protocol/front_log.h"
+#include "frontend/protocol/frontend_log.h"
 
 #include <inttypes.h>
 #include <string.h>
@@ -101,7 +101,7 @@ bool load_metrics_write(TRITONSERVER_Server *server, slice format, buffer *text)
   if (metrics != NULL)
     TRITONSERVER_ErrorDelete(TRITONSERVER_MetricsDelete(metrics));
   if (!written)
-    front_log_verbose("a load report was asked for, and there is none: %s",
-                      "its metrics are missing, or the format is neither text nor json");
+    frontend_log_verbose("a load report was asked for, and there is none: %s",
+                         "its metrics are missing, or the format is neither text nor json");
   return written;
 }

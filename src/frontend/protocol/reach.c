@@ -3,7 +3,7 @@
 
 #include "base/buffer.h"
 #include "base/error.h"
-#include "frontend/protocol/front_log.h"
+#include "frontend/protocol/frontend_log.h"
 #include "frontend/protocol/peer.h"
 
 #include <sys/socket.h>
@@ -59,20 +59,21 @@ static const char *find_open(const reach *r, buffer *names)
 void reach_log(const reach *r, const listener *l)
 {
   if (r->policy->is_admin) {
-    front_log_info("Admin requests are taken at %s from whoever may write to that file", l->where);
+    frontend_log_info("Admin requests are taken at %s from whoever may write to that file",
+                      l->where);
     return;
   }
   AUTO_BUFFER buffer names = BUFFER_EMPTY;
   const char *why = find_open(r, &names);
   const char *advice = why == NULL ? " (--secure wants a key for them)" : "";
   slice text = why == NULL ? buffer_view(&names) : slice_of(why);
-  front_log_info("Admin categories that strangers can reach at %s: %.*s%s", l->where,
-                 (int)text.size, text.data, advice);
+  frontend_log_info("Admin categories that strangers can reach at %s: %.*s%s", l->where,
+                    (int)text.size, text.data, advice);
   if (!r->loopback_only && brings_code(r) && r->policy->allow_model_upload)
-    front_log_warning("strangers can bring code: %s", "--allow-model-upload is given");
+    frontend_log_warning("strangers can bring code: %s", "--allow-model-upload is given");
   if (!r->loopback_only && is_open(r, CATEGORY_SHARED_MEMORY))
-    front_log_warning("strangers can have memory objects of this machine mapped: %s",
-                      "--allow-client-shm is given");
+    frontend_log_warning("strangers can have memory objects of this machine mapped: %s",
+                         "--allow-client-shm is given");
 }
 
 // Does a proxy on this machine open to strangers what they do not have without it?
@@ -95,7 +96,8 @@ void reach_log_proxy(const reach *const *listeners, size_t count)
                                        : route_category_name((route_category)what));
   }
   if (names.size > 0 && !names.failed)
-    front_log_info("A proxy on this machine would open to strangers besides: %.*s (--secure wants "
-                   "a key for it)",
-                   (int)names.size, names.data);
+    frontend_log_info(
+        "A proxy on this machine would open to strangers besides: %.*s (--secure wants "
+        "a key for it)",
+        (int)names.size, names.data);
 }

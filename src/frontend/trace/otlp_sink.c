@@ -1,7 +1,7 @@
 // OTLP over HTTP with protobuf bodies. What the collector does not take is lost: it is counted, and
 // one line is logged until it takes something again. The exporter's thread.
 #include "base/text.h"
-#include "frontend/protocol/front_log.h"
+#include "frontend/protocol/frontend_log.h"
 #include "frontend/trace/exporter.h"
 #include "frontend/trace/http_post.h"
 #include "frontend/trace/spans.h"
@@ -37,8 +37,8 @@ static bool send_spans(otlp_sink *o, const span_list *spans, arena *memory)
   AUTO_ERROR error *e =
       body.failed ? error_no_memory() : http_post_send(o->post, buffer_view(&body));
   if (e != NULL && !o->failed)
-    front_log_error("cannot send traces to '%s': %s; they are dropped until it takes some", o->url,
-                    error_message(e));
+    frontend_log_error("cannot send traces to '%s': %s; they are dropped until it takes some",
+                       o->url, error_message(e));
   o->failed = e != NULL;
   return e == NULL;
 }

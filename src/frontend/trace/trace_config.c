@@ -4,7 +4,7 @@
 #include "base/buffer.h"
 #include "base/slice.h"
 #include "base/text.h"
-#include "frontend/protocol/front_log.h"
+#include "frontend/protocol/frontend_log.h"
 #include "triton/core/tritonserver.h"
 
 #include <inttypes.h>
@@ -25,7 +25,7 @@ static error *read_number(const char *name, const char *text, int64_t least, int
 {
   if (text_to_int64(slice_of(text), value) && *value <= most) {
     if (*value < least) { // which Triton takes
-      front_log_warning("%s: '%s' is read as %" PRId64, name, text, least);
+      frontend_log_warning("%s: '%s' is read as %" PRId64, name, text, least);
       *value = least;
     }
     return NULL;
@@ -123,7 +123,8 @@ static error *add_resource(trace_config *c, const char *value)
 {
   const char *equals = strchr(value, '=');
   if (equals == NULL || equals == value) { // which Triton takes
-    front_log_warning("resource: invalid value '%s', expected <key>=<value>; it is ignored", value);
+    frontend_log_warning("resource: invalid value '%s', expected <key>=<value>; it is ignored",
+                         value);
     return NULL;
   }
   return string_list_add(&c->resources, value) ? NULL : error_no_memory();
