@@ -12,9 +12,9 @@
 #include "daemon/trace_setup.h"
 #include "frontend/http/http_server.h"
 #include "frontend/http/metrics_server.h"
+#include "frontend/protocol/abi_error.h"
 #include "frontend/protocol/access_log.h"
 #include "frontend/protocol/frontend_log.h"
-#include "frontend/protocol/seam_error.h"
 #include "frontend/protocol/shared_memory.h"
 #include "nereid/nereid.h"
 
@@ -89,10 +89,9 @@ static error *open_access_log(life *l)
 // Whoever rotates logs has moved the files away.
 static void reopen_logs(life *l)
 {
-  error *e =
-      l->options->log_file[0] == '\0'
-          ? NULL
-          : error_from_seam(TRITONSERVER_ServerOptionsSetLogFile(NULL, l->options->log_file));
+  error *e = l->options->log_file[0] == '\0'
+                 ? NULL
+                 : error_from_abi(TRITONSERVER_ServerOptionsSetLogFile(NULL, l->options->log_file));
   if (e != NULL)
     frontend_log_error("%s", error_message(e));
   error_free(e);
@@ -228,7 +227,7 @@ static void report(life *l)
 static void *await_startup(void *pointer)
 {
   life *l = pointer;
-  l->startup_outcome = error_from_seam(TRITONSERVER_ServerPollModelRepository(l->server));
+  l->startup_outcome = error_from_abi(TRITONSERVER_ServerPollModelRepository(l->server));
   report(l);
   return NULL;
 }
@@ -274,7 +273,7 @@ static void *drain(void *pointer)
   uint64_t now = clock_monotonic_ns();
   uint64_t rest = deadline > now ? (deadline - now + NS_PER_SECOND - 1) / NS_PER_SECOND : 0;
   TRITONSERVER_ErrorDelete(TRITONSERVER_ServerSetExitTimeout(l->server, (unsigned)rest));
-  l->stop_outcome = error_from_seam(TRITONSERVER_ServerStop(l->server));
+  l->stop_outcome = error_from_abi(TRITONSERVER_ServerStop(l->server));
   if (l->stop_outcome != NULL)
     drain_ports(l, clock_monotonic_ns() + LAST_ANSWERS_NS);
   assert(!atomic_load(&l->drained));

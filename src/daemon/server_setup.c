@@ -2,9 +2,9 @@
 #include "daemon/server_setup.h"
 
 #include "base/text.h"
+#include "frontend/protocol/abi_error.h"
 #include "frontend/protocol/frontend_log.h"
 #include "frontend/protocol/log_settings.h"
-#include "frontend/protocol/seam_error.h"
 
 #include <limits.h>
 #include <stdio.h>
@@ -12,7 +12,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#define TRY(call) RETURN_IF_ERROR(error_from_seam(call))
+#define TRY(call) RETURN_IF_ERROR(error_from_abi(call))
 
 // ---- values with a form of their own ----
 
@@ -46,7 +46,7 @@ static error *set_grouped(TRITONSERVER_ServerOptions *options, const grouped_fla
   char *name = text_copy((slice){text + name_start, head_size - name_start});
   error *e = group == NULL || name == NULL
                  ? error_no_memory()
-                 : error_from_seam(flag->set(options, group, name, text + head_size + 1));
+                 : error_from_abi(flag->set(options, group, name, text + head_size + 1));
   free(group);
   free(name);
   return e;
@@ -80,7 +80,7 @@ static error *add_resource(TRITONSERVER_ServerOptions *options, const char *text
     return bad_form("rate-limit-resource", text, "<name>:<count>[:<device>]");
   char *name = text_copy((slice){text, (size_t)(colon - text)});
   error *e = name == NULL ? error_no_memory()
-                          : error_from_seam(TRITONSERVER_ServerOptionsAddRateLimiterResource(
+                          : error_from_abi(TRITONSERVER_ServerOptionsAddRateLimiterResource(
                                 options, name, count > 0 ? (size_t)count : 0, device_of(device)));
   free(name);
   return e;
@@ -105,7 +105,7 @@ static error *add_device_bytes(TRITONSERVER_ServerOptions *options, const char *
   const char *number, *rest;
   if (!read_device(text, &device, &number) || !text_begins_int64(number, &bytes, &rest))
     return bad_form(flag, text, "<device>:<bytes>");
-  return error_from_seam(set(options, device_of(device), bytes > 0 ? (size_t)bytes : 0));
+  return error_from_abi(set(options, device_of(device), bytes > 0 ? (size_t)bytes : 0));
 }
 
 static error *add_load_limit(TRITONSERVER_ServerOptions *options, const char *text)
@@ -115,7 +115,7 @@ static error *add_load_limit(TRITONSERVER_ServerOptions *options, const char *te
   const char *number, *rest;
   if (!read_device(text, &device, &number) || !text_begins_double(number, &fraction, &rest))
     return bad_form("model-load-gpu-limit", text, "<device>:<fraction>");
-  error *e = error_from_seam(TRITONSERVER_ServerOptionsSetModelLoadDeviceLimit(
+  error *e = error_from_abi(TRITONSERVER_ServerOptionsSetModelLoadDeviceLimit(
       options, TRITONSERVER_INSTANCEGROUPKIND_GPU, device_of(device), fraction));
   return e == NULL ? NULL : error_wrap(e, "--model-load-gpu-limit");
 }
@@ -143,9 +143,9 @@ static error *set_backend_directory(TRITONSERVER_ServerOptions *options, const c
 {
   char path[PATH_MAX];
   if (chosen[0] != '\0')
-    return error_from_seam(TRITONSERVER_ServerOptionsSetBackendDirectory(options, chosen));
+    return error_from_abi(TRITONSERVER_ServerOptionsSetBackendDirectory(options, chosen));
   if (beside_executable(INSTALLED_BACKENDS, path) || beside_executable("../backends", path))
-    return error_from_seam(TRITONSERVER_ServerOptionsSetBackendDirectory(options, path));
+    return error_from_abi(TRITONSERVER_ServerOptionsSetBackendDirectory(options, path));
   return NULL; // Triton's own default
 }
 
@@ -162,7 +162,7 @@ static error *set_logging(TRITONSERVER_ServerOptions *s, const daemon_options *o
   TRY(TRITONSERVER_ServerOptionsSetLogFormat(s, (TRITONSERVER_LogFormat)format));
   if (o->log_file[0] == '\0')
     return NULL;
-  AUTO_ERROR error *e = error_from_seam(TRITONSERVER_ServerOptionsSetLogFile(s, o->log_file));
+  AUTO_ERROR error *e = error_from_abi(TRITONSERVER_ServerOptionsSetLogFile(s, o->log_file));
   if (e != NULL) // Triton serves on, too
     frontend_log_warning("--log-file: %s; lines go to standard output and error", error_message(e));
   return NULL;
@@ -188,7 +188,7 @@ static error *set_repository(TRITONSERVER_ServerOptions *s, const daemon_options
   TRY(TRITONSERVER_ServerOptionsSetModelConfigName(s, o->model_config_name));
   TRY(TRITONSERVER_ServerOptionsSetModelLoadThreadCount(s, (unsigned)o->model_load_thread_count));
   TRY(TRITONSERVER_ServerOptionsSetModelLoadRetryCount(s, (unsigned)o->model_load_retry_count));
-  return error_from_seam(TRITONSERVER_ServerOptionsSetModelNamespacing(s, o->model_namespacing));
+  return error_from_abi(TRITONSERVER_ServerOptionsSetModelNamespacing(s, o->model_namespacing));
 }
 
 // Frameworks are looked for among the packages of the Python that runs Python models, too; under
@@ -242,7 +242,7 @@ static error *set_backends(TRITONSERVER_ServerOptions *s, const daemon_options *
                                                               : TRITONSERVER_RATE_LIMIT_OFF));
   for (size_t i = 0; i < o->rate_limit_resources.count; i++)
     RETURN_IF_ERROR(add_resource(s, o->rate_limit_resources.items[i]));
-  return error_from_seam(
+  return error_from_abi(
       TRITONSERVER_ServerOptionsSetBackendConfig(s, "", "nereid-background-load", "true"));
 }
 
@@ -261,7 +261,7 @@ static error *set_memory(TRITONSERVER_ServerOptions *s, const daemon_options *o)
     RETURN_IF_ERROR(add_load_limit(s, o->model_load_gpu_limits.items[i]));
   TRY(TRITONSERVER_ServerOptionsSetMinSupportedComputeCapability(s, o->min_compute_capability));
   TRY(TRITONSERVER_ServerOptionsSetEnablePeerAccess(s, o->enable_peer_access));
-  return error_from_seam(TRITONSERVER_ServerOptionsSetBufferManagerThreadCount(
+  return error_from_abi(TRITONSERVER_ServerOptionsSetBufferManagerThreadCount(
       s, (unsigned)o->buffer_manager_thread_count));
 }
 
@@ -295,7 +295,7 @@ error *server_setup(const daemon_options *o, TRITONSERVER_Server **server)
   TRY(TRITONSERVER_ServerOptionsNew(&s));
   error *e = set_all(s, o);
   if (e == NULL)
-    e = error_from_seam(TRITONSERVER_ServerNew(server, s));
+    e = error_from_abi(TRITONSERVER_ServerNew(server, s));
   TRITONSERVER_ErrorDelete(TRITONSERVER_ServerOptionsDelete(s));
   return e;
 }

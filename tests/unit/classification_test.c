@@ -15,7 +15,7 @@
 
 #include <cmocka.h>
 
-#include "seam_errors.h"
+#include "abi_errors.h"
 
 // ---- the seam: a response whose first output has labels for classes 1 and 2 ----
 

@@ -11,7 +11,7 @@
 
 #include <cmocka.h>
 
-#include "seam_errors.h"
+#include "abi_errors.h"
 
 // ---- the seam: it notes what a request is given ----
 

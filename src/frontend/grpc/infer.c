@@ -12,11 +12,11 @@
 #include "frontend/grpc/loop.h"
 #include "frontend/grpc/model_version.h"
 #include "frontend/grpc/server.h"
+#include "frontend/protocol/abi_error.h"
 #include "frontend/protocol/frontend_log.h"
 #include "frontend/protocol/jobs.h"
 #include "frontend/protocol/load_metrics.h"
 #include "frontend/protocol/request_parameter.h"
-#include "frontend/protocol/seam_error.h"
 #include "nereid/nereid.h"
 
 #include <inttypes.h>
@@ -260,11 +260,11 @@ static error *apply_parameters(grpc_inference *i, const infer_request_proto *rea
   uint32_t flags = 0;
   for (size_t k = 0; k < read->parameter_count; k++)
     RETURN_IF_ERROR(
-        error_from_seam(request_parameter_apply(i->request, &read->parameters[k], &flags)));
+        error_from_abi(request_parameter_apply(i->request, &read->parameters[k], &flags)));
   if (i->message->size <= JOBS_LOOP_BYTES &&
       infer_tensors_shared_bytes(&i->tensors) <= JOBS_LOOP_BYTES && !i->decoupled)
     flags |= NEREID_REQUEST_FLAG_RUN_HERE;
-  return error_from_seam(TRITONSERVER_InferenceRequestSetFlags(i->request, flags));
+  return error_from_abi(TRITONSERVER_InferenceRequestSetFlags(i->request, flags));
 }
 
 // Binary metadata is base64 on the wire. As a parameter it ends at its first zero, as in Triton.
@@ -295,7 +295,7 @@ static error *forward_metadata(grpc_inference *i)
       continue;
     const char *text;
     RETURN_IF_ERROR(read_metadata(i, &c->metadata[k], &text));
-    RETURN_IF_ERROR(error_from_seam(TRITONSERVER_InferenceRequestSetStringParameter(
+    RETURN_IF_ERROR(error_from_abi(TRITONSERVER_InferenceRequestSetStringParameter(
         i->request, c->metadata[k].name.data, text)));
   }
   return NULL;
@@ -305,14 +305,14 @@ static error *make_request(grpc_inference *i, bool streamed)
 {
   TRITONSERVER_Server *server = i->call->server->server;
   uint32_t transactions = 0;
-  RETURN_IF_ERROR(error_from_seam(TRITONSERVER_ServerModelTransactionProperties(
+  RETURN_IF_ERROR(error_from_abi(TRITONSERVER_ServerModelTransactionProperties(
       server, i->model_name, i->model_version, &transactions, NULL)));
   i->decoupled = (transactions & TRITONSERVER_TXN_DECOUPLED) != 0;
   if (i->decoupled && !streamed)
     return error_new(ERROR_UNSUPPORTED,
                      "ModelInfer RPC doesn't support models with decoupled transaction policy");
   i->tensors.many_responses = i->decoupled;
-  RETURN_IF_ERROR(error_from_seam(
+  RETURN_IF_ERROR(error_from_abi(
       TRITONSERVER_InferenceRequestNew(&i->request, server, i->model_name, i->model_version)));
   request_users_init(&i->users);
   grpc_inference_ref(i); // for the request
@@ -356,15 +356,15 @@ static error *fill(grpc_inference *i, bool streamed)
   i->wants_empty_final = read.empty_final_response;
   RETURN_IF_ERROR(make_request(i, streamed));
   if (read.id[0] != '\0')
-    RETURN_IF_ERROR(error_from_seam(TRITONSERVER_InferenceRequestSetId(i->request, read.id)));
+    RETURN_IF_ERROR(error_from_abi(TRITONSERVER_InferenceRequestSetId(i->request, read.id)));
   RETURN_IF_ERROR(infer_tensors_add(&i->tensors, i->call->server->server, i->model_name,
                                     i->model_version, read.inputs, read.input_count, read.outputs,
                                     read.output_count));
   RETURN_IF_ERROR(apply_parameters(i, &read));
   RETURN_IF_ERROR(forward_metadata(i));
-  RETURN_IF_ERROR(error_from_seam(
+  RETURN_IF_ERROR(error_from_abi(
       TRITONSERVER_InferenceRequestSetReleaseCallback(i->request, request_released, i)));
-  return error_from_seam(TRITONSERVER_InferenceRequestSetResponseCallback(
+  return error_from_abi(TRITONSERVER_InferenceRequestSetResponseCallback(
       i->request, i->call->server->allocator, &i->tensors, response_complete, i));
 }
 
@@ -428,7 +428,7 @@ error *grpc_inference_submit(grpc_inference *i, bool *at_once)
   begin_trace(i);
   TRITONSERVER_InferenceTrace *trace = i->trace == NULL ? NULL : trace_hand_over(i->trace);
   error *failure =
-      error_from_seam(TRITONSERVER_ServerInferAsync(i->call->server->server, i->request, trace));
+      error_from_abi(TRITONSERVER_ServerInferAsync(i->call->server->server, i->request, trace));
   if (failure != NULL) {
     if (i->decoupled)
       drop_request(i);

@@ -3,8 +3,8 @@
 
 #include "base/blocks.h"
 #include "base/checked.h"
+#include "frontend/protocol/abi_error.h"
 #include "frontend/protocol/classification.h"
-#include "frontend/protocol/seam_error.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -56,19 +56,19 @@ static error *add_shared_data(infer_tensors *t, const infer_json_input *input)
     if (base == NULL)
       return error_no_memory();
   }
-  return error_from_seam(TRITONSERVER_InferenceRequestAppendInputData(
+  return error_from_abi(TRITONSERVER_InferenceRequestAppendInputData(
       t->request, input->name, base, span->byte_size, span->memory_type, span->memory_type_id));
 }
 
 static error *add_input(infer_tensors *t, const infer_json_input *input)
 {
-  RETURN_IF_ERROR(error_from_seam(TRITONSERVER_InferenceRequestAddInput(
+  RETURN_IF_ERROR(error_from_abi(TRITONSERVER_InferenceRequestAddInput(
       t->request, input->name, input->datatype, input->shape, input->shape_count)));
   if (input->shared_memory.region != NULL)
     return add_shared_data(t, input);
   if (input->data_size == 0)
     return NULL;
-  return error_from_seam(TRITONSERVER_InferenceRequestAppendInputData(
+  return error_from_abi(TRITONSERVER_InferenceRequestAppendInputData(
       t->request, input->name, input->data, input->data_size, TRITONSERVER_MEMORY_CPU, 0));
 }
 
@@ -90,7 +90,7 @@ static error *add_output(infer_tensors *t, const infer_json_output *output)
   *choice = (output_choice){
       .name = output->name, .binary = output->binary, .classification = output->classification};
   RETURN_IF_ERROR(
-      error_from_seam(TRITONSERVER_InferenceRequestAddRequestedOutput(t->request, output->name)));
+      error_from_abi(TRITONSERVER_InferenceRequestAddRequestedOutput(t->request, output->name)));
   return m->region == NULL ? NULL
                            : shared_tensors_take_output(&t->shared, m->region, m->offset,
                                                         m->byte_size, &choice->span);
@@ -101,7 +101,7 @@ static error *read_rows(infer_tensors *t, TRITONSERVER_Server *server, const cha
                         int64_t model_version)
 {
   uint32_t flags = 0;
-  RETURN_IF_ERROR(error_from_seam(
+  RETURN_IF_ERROR(error_from_abi(
       TRITONSERVER_ServerModelBatchProperties(server, model_name, model_version, &flags, NULL)));
   t->has_rows = (flags & TRITONSERVER_BATCH_FIRST_DIM) != 0;
   return NULL;
@@ -286,8 +286,8 @@ static TRITONSERVER_Error *query(TRITONSERVER_ResponseAllocator *allocator, void
 error *infer_tensors_make_allocator(TRITONSERVER_ResponseAllocator **allocator)
 {
   RETURN_IF_ERROR(
-      error_from_seam(TRITONSERVER_ResponseAllocatorNew(allocator, allocate, release, NULL)));
-  return error_from_seam(TRITONSERVER_ResponseAllocatorSetQueryFunction(*allocator, query));
+      error_from_abi(TRITONSERVER_ResponseAllocatorNew(allocator, allocate, release, NULL)));
+  return error_from_abi(TRITONSERVER_ResponseAllocatorSetQueryFunction(*allocator, query));
 }
 
 // ---- responses ----
@@ -296,7 +296,7 @@ static error *read_parameter(TRITONSERVER_InferenceResponse *response, uint32_t 
                              json_parameter *p)
 {
   const void *value;
-  RETURN_IF_ERROR(error_from_seam(
+  RETURN_IF_ERROR(error_from_abi(
       TRITONSERVER_InferenceResponseParameter(response, index, &p->name, &p->type, &value)));
   if (p->type == TRITONSERVER_PARAMETER_INT)
     p->value.integer = *(const int64_t *)value;
@@ -313,7 +313,7 @@ static error *read_parameters(TRITONSERVER_InferenceResponse *response, arena *a
                               infer_response_json *json)
 {
   uint32_t count;
-  RETURN_IF_ERROR(error_from_seam(TRITONSERVER_InferenceResponseParameterCount(response, &count)));
+  RETURN_IF_ERROR(error_from_abi(TRITONSERVER_InferenceResponseParameterCount(response, &count)));
   json_parameter *parameters = arena_allocate_array(a, (size_t)count + 1, sizeof(*parameters));
   if (parameters == NULL)
     return error_no_memory();
@@ -357,7 +357,7 @@ static error *classify(infer_tensors *t, arena *a, TRITONSERVER_InferenceRespons
                                .data = o->data,
                                .size = o->data_size};
   class_strings strings = {0};
-  error *e = error_from_seam(classification_make(&scores, class_count, &strings));
+  error *e = error_from_abi(classification_make(&scores, class_count, &strings));
   if (e == NULL)
     e = take_classes(t, a, &strings, o);
   buffer_fini(&strings.elements);
@@ -371,7 +371,7 @@ static error *read_output(infer_tensors *t, TRITONSERVER_InferenceResponse *resp
   TRITONSERVER_MemoryType memory_type;
   int64_t memory_id;
   void *tag;
-  RETURN_IF_ERROR(error_from_seam(TRITONSERVER_InferenceResponseOutput(
+  RETURN_IF_ERROR(error_from_abi(TRITONSERVER_InferenceResponseOutput(
       response, index, &o->name, &o->datatype, &o->shape, &dim_count, &o->data, &o->data_size,
       &memory_type, &memory_id, &tag)));
   const output_buffer *memory = tag; // NULL when the backend never asked for the buffer
@@ -391,7 +391,7 @@ static error *read_outputs(infer_tensors *t, TRITONSERVER_InferenceResponse *res
                            infer_response_json *json)
 {
   uint32_t count;
-  RETURN_IF_ERROR(error_from_seam(TRITONSERVER_InferenceResponseOutputCount(response, &count)));
+  RETURN_IF_ERROR(error_from_abi(TRITONSERVER_InferenceResponseOutputCount(response, &count)));
   response_output_json *outputs = arena_allocate_array(a, (size_t)count + 1, sizeof(*outputs));
   if (outputs == NULL)
     return error_no_memory();
@@ -405,11 +405,11 @@ static error *read_outputs(infer_tensors *t, TRITONSERVER_InferenceResponse *res
 error *infer_tensors_read(infer_tensors *t, TRITONSERVER_InferenceResponse *response, arena *a,
                           infer_response_json *json)
 {
-  RETURN_IF_ERROR(error_from_seam(
+  RETURN_IF_ERROR(error_from_abi(
       TRITONSERVER_InferenceResponseModel(response, &json->model_name, &json->model_version)));
-  RETURN_IF_ERROR(error_from_seam(TRITONSERVER_InferenceResponseId(response, &json->id)));
+  RETURN_IF_ERROR(error_from_abi(TRITONSERVER_InferenceResponseId(response, &json->id)));
   RETURN_IF_ERROR(shared_tensors_check(&t->shared));
-  RETURN_IF_ERROR(error_from_seam(TRITONSERVER_InferenceResponseError(response)));
+  RETURN_IF_ERROR(error_from_abi(TRITONSERVER_InferenceResponseError(response)));
   RETURN_IF_ERROR(read_parameters(response, a, json));
   return read_outputs(t, response, a, json);
 }

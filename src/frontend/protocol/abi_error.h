@@ -6,7 +6,7 @@
 #include "triton/core/tritonserver.h"
 
 // The same code and text; releases it. NULL for NULL.
-static inline error *error_from_seam(TRITONSERVER_Error *failure_owned)
+static inline error *error_from_abi(TRITONSERVER_Error *failure_owned)
 {
   if (failure_owned == NULL)
     return NULL;
