@@ -144,7 +144,7 @@ static error *read_attribute(backend *b)
   return NULL;
 }
 
-static error *load_backend(const backend_place *place, const char *config_json, backend **result)
+static error *load_backend(const backend_location *place, const char *config_json, backend **result)
 {
   backend *b = calloc(1, sizeof(*b));
   error *e = b == NULL ? error_no_memory() : message_new(slice_of(config_json), &b->config);
@@ -170,7 +170,7 @@ static error *load_backend(const backend_place *place, const char *config_json, 
   return NULL;
 }
 
-error *backend_registry_get(backend_registry *registry, const backend_place *place,
+error *backend_registry_get(backend_registry *registry, const backend_location *place,
                             const char *config_json, backend **b)
 {
   LOCK_SCOPE(&registry->lock);

@@ -62,12 +62,12 @@ typedef struct backend_registry {
 } backend_registry;
 
 // Where a backend is.
-typedef struct backend_place {
+typedef struct backend_location {
   const char *name;
   const char *library; // path of the .so
   const char *dir;     // see backend.directory
   const char *key;     // the file that makes it the backend that it is: the library or a model.py
-} backend_place;
+} backend_location;
 
 void backend_registry_init(backend_registry *registry);
 // Calls every backend's Finalize. No model may be left.
@@ -76,7 +76,7 @@ void backend_registry_fini(backend_registry *registry);
 // The backend in `place`, loaded and initialised by the first caller. `config_json` is what
 // TRITONBACKEND_BackendConfig shows. The backend stays the registry's. Errors: NOT_FOUND/INTERNAL
 // from the loader, or what the backend's Initialize says.
-error *backend_registry_get(backend_registry *registry, const backend_place *place,
+error *backend_registry_get(backend_registry *registry, const backend_location *place,
                             const char *config_json, backend **b);
 
 typedef void backend_visitor(void *context, const backend *b);

@@ -188,7 +188,7 @@ static bool climbs(const char *name)
   return name[0] == '/' || strstr(name, "..") != NULL;
 }
 
-static error *get_backend(const search *s, const backend_place *place, const char *settings_of,
+static error *get_backend(const search *s, const backend_location *place, const char *settings_of,
                           backend **b)
 {
   AUTO_FREE char *config = NULL;
@@ -207,10 +207,10 @@ static error *get_python_backend(search *s, const char *script, backend **b)
     return not_found(s, PYTHON_LIBRARY, PLACES);
   RETURN_IF_ERROR(look_in(s, PLACE_BACKEND, PYTHON_ENVIRONMENT, &environment));
   RETURN_IF_ERROR(config_set_python_runtime(config, PYTHON_RUNTIME, environment));
-  const backend_place place = {.name = config->backend,
-                               .library = found.library,
-                               .dir = s->places[PLACE_BACKEND].dir,
-                               .key = script};
+  const backend_location place = {.name = config->backend,
+                                  .library = found.library,
+                                  .dir = s->places[PLACE_BACKEND].dir,
+                                  .key = script};
   return get_backend(s, &place, "python", b);
 }
 
@@ -254,9 +254,9 @@ error *backend_search(const model_environment *environment, const model_source *
   RETURN_IF_ERROR(find_library(s, &found, &script));
   if (script != NULL)
     return get_python_backend(s, script, b);
-  const backend_place place = {.name = source->config_owned->backend,
-                               .library = found.library,
-                               .dir = s->places[found.place].dir,
-                               .key = found.library};
+  const backend_location place = {.name = source->config_owned->backend,
+                                  .library = found.library,
+                                  .dir = s->places[found.place].dir,
+                                  .key = found.library};
   return get_backend(s, &place, place.name, b);
 }

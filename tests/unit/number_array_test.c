@@ -81,7 +81,7 @@ static error *read_array(const array *a, TRITONSERVER_DataType datatype, size_t 
   memcpy(text + a->text.size, zeroes, sizeof(zeroes));
   json_cursor c = {
       .begin = text, .at = text, .end = text + a->text.size, .arena = memory, .host = &host};
-  const json_place place = {.key = "data", .key_size = 4};
+  const json_path place = {.key = "data", .key_size = 4};
   size_t size;
   parts_run = 0;
   *released = 0;

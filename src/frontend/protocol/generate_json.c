@@ -14,7 +14,7 @@
 
 // ---- the model's inputs ----
 
-static error *visit_metadata_dimension(void *context, json_cursor *c, const json_place *place)
+static error *visit_metadata_dimension(void *context, json_cursor *c, const json_path *place)
 {
   generate_input *input = context;
   int64_t *shape =
@@ -25,7 +25,7 @@ static error *visit_metadata_dimension(void *context, json_cursor *c, const json
   return json_i64(c, place, &shape[input->shape_count++]);
 }
 
-static error *visit_metadata_input_member(void *context, json_cursor *c, const json_place *place,
+static error *visit_metadata_input_member(void *context, json_cursor *c, const json_path *place,
                                           slice key)
 {
   generate_input *input = context;
@@ -41,7 +41,7 @@ static error *visit_metadata_input_member(void *context, json_cursor *c, const j
   return NULL;
 }
 
-static error *visit_metadata_input(void *context, json_cursor *c, const json_place *place)
+static error *visit_metadata_input(void *context, json_cursor *c, const json_path *place)
 {
   generate_inputs *inputs = context;
   generate_input *items =
@@ -54,7 +54,7 @@ static error *visit_metadata_input(void *context, json_cursor *c, const json_pla
   return json_members(c, place, visit_metadata_input_member, input);
 }
 
-static error *visit_metadata(void *context, json_cursor *c, const json_place *place, slice key)
+static error *visit_metadata(void *context, json_cursor *c, const json_path *place, slice key)
 {
   return slice_equal_text(key, "inputs") ? json_elements(c, place, visit_metadata_input, context)
                                          : json_skip(c, place);
@@ -79,7 +79,7 @@ typedef struct generate_context {
   bool nested; // in `parameters`
 } generate_context;
 
-static error *count_element(void *count, json_cursor *c, const json_place *place)
+static error *count_element(void *count, json_cursor *c, const json_path *place)
 {
   ++*(uint64_t *)count;
   return json_skip(c, place);
@@ -130,7 +130,7 @@ static error *check_size(const generate_context *g, const char *name, size_t siz
                    before, name, size, g->max_data_size);
 }
 
-static error *read_value(generate_context *g, json_cursor *c, const json_place *place,
+static error *read_value(generate_context *g, json_cursor *c, const json_path *place,
                          const generate_input *from, infer_json_input *input)
 {
   if (from->datatype == TRITONSERVER_TYPE_INVALID)
@@ -163,7 +163,7 @@ static const generate_input *find_input(const generate_inputs *inputs, slice nam
   return NULL;
 }
 
-static error *read_input(generate_context *g, json_cursor *c, const json_place *place,
+static error *read_input(generate_context *g, json_cursor *c, const json_path *place,
                          const generate_input *from)
 {
   infer_request_json *r = g->request;
@@ -171,14 +171,14 @@ static error *read_input(generate_context *g, json_cursor *c, const json_place *
     if (r->inputs[i].name == from->name)
       return error_new(ERROR_INVALID_ARG, "[request id: %s] input '%s' already exists in request",
                        r->id[0] != '\0' ? r->id : "<id_unknown>", from->name);
-  json_place value = *place;
+  json_path value = *place;
   value.known_as = "data";
   return read_value(g, c, &value, from, &r->inputs[r->input_count++]);
 }
 
-static error *visit_member(void *context, json_cursor *c, const json_place *place, slice key);
+static error *visit_member(void *context, json_cursor *c, const json_path *place, slice key);
 
-static error *read_nested(generate_context *g, json_cursor *c, const json_place *place,
+static error *read_nested(generate_context *g, json_cursor *c, const json_path *place,
                           const generate_input *same_name)
 {
   if (same_name != NULL)
@@ -195,7 +195,7 @@ static error *read_nested(generate_context *g, json_cursor *c, const json_place 
   return e == NULL ? NULL : error_wrap(e, "Converting keyword: '" NESTED "'");
 }
 
-static error *visit_member(void *context, json_cursor *c, const json_place *place, slice key)
+static error *visit_member(void *context, json_cursor *c, const json_path *place, slice key)
 {
   generate_context *g = context;
   const generate_input *input = find_input(g->inputs, key);

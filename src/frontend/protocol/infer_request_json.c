@@ -16,7 +16,7 @@
 // ---- names of tensors ----
 
 // They stand whole in errors, so they must be short.
-static error *read_name(json_cursor *c, const json_place *place, const char **name)
+static error *read_name(json_cursor *c, const json_path *place, const char **name)
 {
   RETURN_IF_ERROR(json_text(c, place, name));
   return strlen(*name) <= REQUEST_NAME_MAX_BYTES
@@ -27,7 +27,7 @@ static error *read_name(json_cursor *c, const json_place *place, const char **na
 // ---- parameters ----
 
 // Takes the value of a parameter that the protocol defines; *known says whether it does.
-typedef error *known_parameter(void *context, json_cursor *c, const json_place *place, slice key,
+typedef error *known_parameter(void *context, json_cursor *c, const json_path *place, slice key,
                                bool *known);
 
 typedef struct parameters_context {
@@ -53,12 +53,12 @@ static bool note(unsigned *seen, unsigned key)
   return first;
 }
 
-static error *twice(const json_place *place)
+static error *twice(const json_path *place)
 {
   return json_fail_text(place, "expected this member once");
 }
 
-static error *note_protocol_key(parameters_context *p, const json_place *place, slice key)
+static error *note_protocol_key(parameters_context *p, const json_path *place, slice key)
 {
   for (size_t i = 0; i < sizeof(protocol_keys) / sizeof(protocol_keys[0]); i++)
     if (slice_equal_text(key, protocol_keys[i]))
@@ -66,7 +66,7 @@ static error *note_protocol_key(parameters_context *p, const json_place *place, 
   return NULL;
 }
 
-static error *visit_parameter(void *context, json_cursor *c, const json_place *place, slice key)
+static error *visit_parameter(void *context, json_cursor *c, const json_path *place, slice key)
 {
   parameters_context *p = context;
   bool known = false;
@@ -79,15 +79,15 @@ static error *visit_parameter(void *context, json_cursor *c, const json_place *p
 
 // Those of a tensor that the protocol does not define mean nothing, and what is no object is as
 // good as none: some clients send what they leave out as null.
-static error *read_tensor_parameters(json_cursor *c, const json_place *place,
-                                     known_parameter *known, void *context)
+static error *read_tensor_parameters(json_cursor *c, const json_path *place, known_parameter *known,
+                                     void *context)
 {
   parameters_context p = {.known = known, .context = context};
   return json_peek(c) == '{' ? json_members(c, place, visit_parameter, &p) : json_skip(c, place);
 }
 
 // As json_u64, where Triton refuses it in other words.
-static error *read_u64_as(json_cursor *c, const json_place *place, const char *words,
+static error *read_u64_as(json_cursor *c, const json_path *place, const char *words,
                           const char *expected, uint64_t *value)
 {
   json_peek(c);
@@ -100,7 +100,7 @@ static error *read_u64_as(json_cursor *c, const json_place *place, const char *w
 }
 
 // The three keys of a tensor in shared memory.
-static error *read_shared_memory(json_shared_memory *m, json_cursor *c, const json_place *place,
+static error *read_shared_memory(json_shared_memory *m, json_cursor *c, const json_path *place,
                                  slice key, bool *known)
 {
   *known = true;
@@ -135,7 +135,7 @@ typedef struct input_context {
   json_cursor late_data;  // data that came before what tells how to read it; at NULL: none
 } input_context;
 
-static error *known_input_parameter(void *context, json_cursor *c, const json_place *place,
+static error *known_input_parameter(void *context, json_cursor *c, const json_path *place,
                                     slice key, bool *known)
 {
   infer_json_input *input = context;
@@ -150,7 +150,7 @@ static error *known_input_parameter(void *context, json_cursor *c, const json_pl
 }
 
 // One that is none is refused when the input's name is known.
-static error *read_datatype(input_context *in, json_cursor *c, const json_place *place)
+static error *read_datatype(input_context *in, json_cursor *c, const json_path *place)
 {
   slice text;
   RETURN_IF_ERROR(json_string_view(c, place, &text));
@@ -160,7 +160,7 @@ static error *read_datatype(input_context *in, json_cursor *c, const json_place 
   return NULL;
 }
 
-static error *visit_dimension(void *context, json_cursor *c, const json_place *place)
+static error *visit_dimension(void *context, json_cursor *c, const json_path *place)
 {
   input_context *in = context;
   if (in->shape_count == REQUEST_DIMENSIONS_MAX)
@@ -184,7 +184,7 @@ static error *visit_dimension(void *context, json_cursor *c, const json_place *p
   return NULL;
 }
 
-static error *read_shape(input_context *in, json_cursor *c, const json_place *place)
+static error *read_shape(input_context *in, json_cursor *c, const json_path *place)
 {
   in->input->element_count = 1;
   in->shape = arena_allocate(c->arena, 0); // never NULL, as a shape of no dimensions is one
@@ -194,7 +194,7 @@ static error *read_shape(input_context *in, json_cursor *c, const json_place *pl
   return NULL;
 }
 
-static error *check_data_size(const input_context *in, const json_place *place, size_t size)
+static error *check_data_size(const input_context *in, const json_path *place, size_t size)
 {
   if (size <= in->max_data_size - in->request->json_data_size)
     return NULL;
@@ -208,7 +208,7 @@ static error *check_data_size(const input_context *in, const json_place *place, 
 }
 
 // Numbers are weighed before there is memory for them, strings when it is known how long they are.
-static error *read_tensor(input_context *in, json_cursor *c, const json_place *place)
+static error *read_tensor(input_context *in, json_cursor *c, const json_path *place)
 {
   infer_json_input *input = in->input;
   size_t size;
@@ -225,7 +225,7 @@ static error *read_tensor(input_context *in, json_cursor *c, const json_place *p
   return NULL;
 }
 
-static error *read_data(input_context *in, json_cursor *c, const json_place *place)
+static error *read_data(input_context *in, json_cursor *c, const json_path *place)
 {
   const unsigned needed = SEEN_DATATYPE | SEEN_SHAPE;
   if ((in->seen & needed) == needed && in->invalid_datatype.data == NULL)
@@ -234,7 +234,7 @@ static error *read_data(input_context *in, json_cursor *c, const json_place *pla
   return json_skip(c, place);
 }
 
-static error *visit_input_member(void *context, json_cursor *c, const json_place *place, slice key)
+static error *visit_input_member(void *context, json_cursor *c, const json_path *place, slice key)
 {
   input_context *in = context;
   if (slice_equal_text(key, "name"))
@@ -252,19 +252,19 @@ static error *visit_input_member(void *context, json_cursor *c, const json_place
   return json_skip(c, place);
 }
 
-static error *missing(const json_place *outer, const char *key)
+static error *missing(const json_path *outer, const char *key)
 {
-  const json_place place = {.outer = outer, .key = key, .key_size = strlen(key)};
+  const json_path place = {.outer = outer, .key = key, .key_size = strlen(key)};
   char words[96];
   snprintf(words, sizeof(words),
            "Unable to parse '%s': attempt to access non-existing object member '%s'", key, key);
   return json_fail_words(&place, words, "this member is missing");
 }
 
-static error *check_datatype(const input_context *in, const json_place *outer)
+static error *check_datatype(const input_context *in, const json_path *outer)
 {
   const slice text = in->invalid_datatype;
-  const json_place place = {.outer = outer, .key = "datatype", .key_size = 8};
+  const json_path place = {.outer = outer, .key = "datatype", .key_size = 8};
   char words[REQUEST_NAME_MAX_BYTES + 64];
   if (text.data == NULL)
     return NULL;
@@ -280,7 +280,7 @@ static error *check_datatype(const input_context *in, const json_place *outer)
   "'shared_memory_region' in 'parameters'."
 
 // Exactly one of JSON data, binary data and shared memory; a tensor without elements needs none.
-static error *check_data(const input_context *in, const json_place *place)
+static error *check_data(const input_context *in, const json_path *place)
 {
   const infer_json_input *input = in->input;
   bool json = (in->seen & SEEN_DATA) != 0;
@@ -297,7 +297,7 @@ static error *check_data(const input_context *in, const json_place *place)
   return json_fail_words(place, words, "input '%s' has more than one", input->name);
 }
 
-static error *finish_input(input_context *in, const json_place *place)
+static error *finish_input(input_context *in, const json_path *place)
 {
   if ((in->seen & SEEN_NAME) == 0)
     return missing(place, "name");
@@ -309,7 +309,7 @@ static error *finish_input(input_context *in, const json_place *place)
   RETURN_IF_ERROR(check_data(in, place));
   if (in->late_data.at == NULL)
     return NULL;
-  const json_place data = {.outer = place, .key = "data", .key_size = 4};
+  const json_path data = {.outer = place, .key = "data", .key_size = 4};
   return read_tensor(in, &in->late_data, &data);
 }
 
@@ -318,7 +318,7 @@ typedef struct inputs_context {
   size_t max_data_size;
 } inputs_context;
 
-static error *visit_input(void *context, json_cursor *c, const json_place *place)
+static error *visit_input(void *context, json_cursor *c, const json_path *place)
 {
   inputs_context *list = context;
   infer_request_json *r = list->request;
@@ -344,7 +344,7 @@ typedef struct output_context {
   bool classified; // classification was given, whatever it is
 } output_context;
 
-static error *known_output_parameter(void *context, json_cursor *c, const json_place *place,
+static error *known_output_parameter(void *context, json_cursor *c, const json_path *place,
                                      slice key, bool *known)
 {
   output_context *out = context;
@@ -361,7 +361,7 @@ static error *known_output_parameter(void *context, json_cursor *c, const json_p
   return read_shared_memory(&out->output->shared_memory, c, place, key, known);
 }
 
-static error *visit_output_member(void *context, json_cursor *c, const json_place *place, slice key)
+static error *visit_output_member(void *context, json_cursor *c, const json_path *place, slice key)
 {
   output_context *out = context;
   if (slice_equal_text(key, "name"))
@@ -373,7 +373,7 @@ static error *visit_output_member(void *context, json_cursor *c, const json_plac
   return json_skip(c, place);
 }
 
-static error *check_output(const output_context *out, const json_place *place)
+static error *check_output(const output_context *out, const json_path *place)
 {
   const infer_json_output *o = out->output;
   if (o->name == NULL)
@@ -388,7 +388,7 @@ static error *check_output(const output_context *out, const json_place *place)
   return NULL;
 }
 
-static error *visit_output(void *context, json_cursor *c, const json_place *place)
+static error *visit_output(void *context, json_cursor *c, const json_path *place)
 {
   infer_request_json *r = context;
   if (r->output_count == REQUEST_TENSORS_MAX)
@@ -422,7 +422,7 @@ typedef struct request_context {
   inputs_context inputs;
 } request_context;
 
-static error *known_request_parameter(void *context, json_cursor *c, const json_place *place,
+static error *known_request_parameter(void *context, json_cursor *c, const json_path *place,
                                       slice key, bool *known)
 {
   infer_request_json *r = context;
@@ -454,8 +454,7 @@ static error *known_request_parameter(void *context, json_cursor *c, const json_
   return NULL;
 }
 
-static error *read_request_parameters(infer_request_json *r, json_cursor *c,
-                                      const json_place *place)
+static error *read_request_parameters(infer_request_json *r, json_cursor *c, const json_path *place)
 {
   parameters_context p = {.parameters = &r->parameters,
                           .count = &r->parameter_count,
@@ -468,8 +467,7 @@ static error *read_request_parameters(infer_request_json *r, json_cursor *c,
   return json_members(c, place, visit_parameter, &p);
 }
 
-static error *visit_request_member(void *context, json_cursor *c, const json_place *place,
-                                   slice key)
+static error *visit_request_member(void *context, json_cursor *c, const json_path *place, slice key)
 {
   request_context *r = context;
   if (slice_equal_text(key, "id"))

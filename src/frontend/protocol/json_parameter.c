@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
-static error *invalid_parameter(const json_place *place, slice key)
+static error *invalid_parameter(const json_path *place, slice key)
 {
   char words[192];
   snprintf(words, sizeof(words),
@@ -18,7 +18,7 @@ static error *invalid_parameter(const json_place *place, slice key)
 }
 
 // An integer where it is written as one and fits into 64 bits with its sign, else a double.
-static error *read_number_parameter(json_cursor *c, const json_place *place, slice key,
+static error *read_number_parameter(json_cursor *c, const json_path *place, slice key,
                                     json_parameter *p)
 {
   const char *end;
@@ -38,7 +38,7 @@ static error *read_number_parameter(json_cursor *c, const json_place *place, sli
   return NULL;
 }
 
-error *json_parameter_read(json_cursor *c, const json_place *place, slice key, size_t *count,
+error *json_parameter_read(json_cursor *c, const json_path *place, slice key, size_t *count,
                            json_parameters *list)
 {
   if ((*count)++ == REQUEST_PARAMETERS_MAX)
@@ -62,7 +62,7 @@ error *json_parameter_read(json_cursor *c, const json_place *place, slice key, s
 }
 
 // The id goes along with the request and comes back: it is kept several times.
-error *json_id_read(json_cursor *c, const json_place *place, const char **id)
+error *json_id_read(json_cursor *c, const json_path *place, const char **id)
 {
   RETURN_IF_ERROR(json_text(c, place, id));
   return strlen(*id) <= REQUEST_ID_MAX_BYTES

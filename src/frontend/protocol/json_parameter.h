@@ -13,7 +13,7 @@
 #include <stdint.h>
 
 typedef struct json_cursor json_cursor; // json_scan.h
-typedef struct json_place json_place;
+typedef struct json_path json_path;
 
 // A scalar. Names and strings are NUL-terminated, in the arena.
 typedef struct json_parameter {
@@ -34,13 +34,13 @@ typedef struct json_parameters {
 
 // Takes the value of the parameter `key` and appends it to `list`. `count` is that of the whole
 // request, which has a limit.
-error *json_parameter_read(json_cursor *c, const json_place *place, slice key, size_t *count,
+error *json_parameter_read(json_cursor *c, const json_path *place, slice key, size_t *count,
                            json_parameters *list);
 
 // Appends "name":value.
 void json_parameter_append(buffer *out, const json_parameter *p);
 
 // Takes the id of a request.
-error *json_id_read(json_cursor *c, const json_place *place, const char **id);
+error *json_id_read(json_cursor *c, const json_path *place, const char **id);
 
 #endif

@@ -23,7 +23,7 @@ char json_peek(json_cursor *c)
 
 // ---- errors ----
 
-static void print_place(const json_place *place, buffer *out)
+static void print_place(const json_path *place, buffer *out)
 {
   if (place == NULL)
     return;
@@ -38,7 +38,7 @@ static void print_place(const json_place *place, buffer *out)
 }
 
 // The member that the place is in or is.
-static const char *member_of(const json_place *place, size_t *size)
+static const char *member_of(const json_path *place, size_t *size)
 {
   while (place != NULL && place->key == NULL && place->known_as == NULL)
     place = place->outer;
@@ -51,7 +51,7 @@ static const char *member_of(const json_place *place, size_t *size)
   return place->key;
 }
 
-error *json_fail_words(const json_place *place, const char *words, const char *format, ...)
+error *json_fail_words(const json_path *place, const char *words, const char *format, ...)
 {
   AUTO_BUFFER buffer text = BUFFER_EMPTY;
   va_list arguments;
@@ -64,7 +64,7 @@ error *json_fail_words(const json_place *place, const char *words, const char *f
                    text.size == 0 ? "" : text.data, text.size == 0 ? "" : ": ", reason);
 }
 
-error *json_fail_text(const json_place *place, const char *format, ...)
+error *json_fail_text(const json_path *place, const char *format, ...)
 {
   AUTO_BUFFER buffer text = BUFFER_EMPTY;
   va_list arguments;
@@ -105,14 +105,14 @@ static void describe(const json_cursor *c, const char *expected, char *out, size
              kept < left ? "…" : "", (size_t)(c->at - c->begin));
 }
 
-error *json_fail(const json_cursor *c, const json_place *place, const char *expected)
+error *json_fail(const json_cursor *c, const json_path *place, const char *expected)
 {
   char description[DESCRIPTION_BYTES];
   describe(c, expected, description, sizeof(description));
   return json_fail_text(place, "%s", description);
 }
 
-error *json_fail_syntax(const json_cursor *c, const json_place *place, const char *expected)
+error *json_fail_syntax(const json_cursor *c, const json_path *place, const char *expected)
 {
   AUTO_BUFFER buffer where = BUFFER_EMPTY;
   char description[DESCRIPTION_BYTES];
@@ -144,7 +144,7 @@ static bool begins_value(const json_cursor *c)
   return c->at < c->end && *c->at != '\0' && strchr("{[\"-0123456789", *c->at) != NULL;
 }
 
-error *json_fail_kind_as(const json_cursor *c, const json_place *place, const char *words,
+error *json_fail_kind_as(const json_cursor *c, const json_path *place, const char *words,
                          const char *expected)
 {
   char description[DESCRIPTION_BYTES];
@@ -154,7 +154,7 @@ error *json_fail_kind_as(const json_cursor *c, const json_place *place, const ch
   return json_fail_words(place, words, "%s", description);
 }
 
-error *json_fail_kind(const json_cursor *c, const json_place *place, const char *access,
+error *json_fail_kind(const json_cursor *c, const json_path *place, const char *access,
                       const char *expected)
 {
   size_t size;
@@ -167,7 +167,7 @@ error *json_fail_kind(const json_cursor *c, const json_place *place, const char 
 
 // ---- containers ----
 
-error *json_elements(json_cursor *c, const json_place *place, json_visit_element *visit,
+error *json_elements(json_cursor *c, const json_path *place, json_visit_element *visit,
                      void *context)
 {
   if (json_peek(c) != '[')
@@ -178,7 +178,7 @@ error *json_elements(json_cursor *c, const json_place *place, json_visit_element
     return NULL;
   }
   for (size_t i = 0;; i++) {
-    const json_place element = {.outer = place, .index = i};
+    const json_path element = {.outer = place, .index = i};
     RETURN_IF_ERROR(visit(context, c, &element));
     char next = json_peek(c);
     if (next != ',' && next != ']')
@@ -189,8 +189,7 @@ error *json_elements(json_cursor *c, const json_place *place, json_visit_element
   }
 }
 
-error *json_members(json_cursor *c, const json_place *place, json_visit_member *visit,
-                    void *context)
+error *json_members(json_cursor *c, const json_path *place, json_visit_member *visit, void *context)
 {
   if (json_peek(c) != '{')
     return json_fail_kind(c, place, "non-object as object", "an object");
@@ -207,7 +206,7 @@ error *json_members(json_cursor *c, const json_place *place, json_visit_member *
     if (json_peek(c) != ':')
       return json_fail_syntax(c, place, "':'");
     c->at++;
-    const json_place member = {.outer = place, .key = key.data, .key_size = key.size};
+    const json_path member = {.outer = place, .key = key.data, .key_size = key.size};
     RETURN_IF_ERROR(visit(context, c, &member, key));
     char next = json_peek(c);
     if (next != ',' && next != '}')
@@ -237,7 +236,7 @@ static size_t escape_size(const char *at, const char *end)
 
 // Finds the closing quote; the cursor is on the opening one and does not move. What is no text of
 // ours, the data of tensors and members that nobody reads, need not be UTF-8.
-static error *find_end(const json_cursor *c, const json_place *place, bool utf8, const char **close,
+static error *find_end(const json_cursor *c, const json_path *place, bool utf8, const char **close,
                        bool *escaped)
 {
   json_cursor at = *c;
@@ -332,7 +331,7 @@ static size_t copy_unescaped(const char *at, const char *close, char *out)
 }
 
 // Finds the string that is due: *close is its closing quote.
-static error *find_string(json_cursor *c, const json_place *place, bool utf8, const char **close,
+static error *find_string(json_cursor *c, const json_path *place, bool utf8, const char **close,
                           bool *escaped)
 {
   if (json_peek(c) != '"')
@@ -341,7 +340,7 @@ static error *find_string(json_cursor *c, const json_place *place, bool utf8, co
 }
 
 // Takes the string that ends at `close`; `out` has room for its text.
-static error *copy_string(json_cursor *c, const json_place *place, const char *close, bool escaped,
+static error *copy_string(json_cursor *c, const json_path *place, const char *close, bool escaped,
                           char *out, size_t *size)
 {
   const char *open = c->at + 1;
@@ -356,7 +355,7 @@ static error *copy_string(json_cursor *c, const json_place *place, const char *c
   return NULL;
 }
 
-error *json_string_copy(json_cursor *c, const json_place *place, char *out, size_t *size)
+error *json_string_copy(json_cursor *c, const json_path *place, char *out, size_t *size)
 {
   const char *close;
   bool escaped;
@@ -364,7 +363,7 @@ error *json_string_copy(json_cursor *c, const json_place *place, char *out, size
   return copy_string(c, place, close, escaped, out, size);
 }
 
-static error *take_string(json_cursor *c, const json_place *place, bool view_allowed, slice *text)
+static error *take_string(json_cursor *c, const json_path *place, bool view_allowed, slice *text)
 {
   const char *close;
   bool escaped;
@@ -383,12 +382,12 @@ static error *take_string(json_cursor *c, const json_place *place, bool view_all
   return NULL;
 }
 
-error *json_string_view(json_cursor *c, const json_place *place, slice *text)
+error *json_string_view(json_cursor *c, const json_path *place, slice *text)
 {
   return take_string(c, place, true, text);
 }
 
-error *json_text(json_cursor *c, const json_place *place, const char **result)
+error *json_text(json_cursor *c, const json_path *place, const char **result)
 {
   slice text;
   RETURN_IF_ERROR(take_string(c, place, false, &text));
@@ -400,7 +399,7 @@ error *json_text(json_cursor *c, const json_place *place, const char **result)
 
 // ---- scalars ----
 
-error *json_bool(json_cursor *c, const json_place *place, bool *value)
+error *json_bool(json_cursor *c, const json_path *place, bool *value)
 {
   json_peek(c);
   *value = take_word(c, "true");
@@ -409,7 +408,7 @@ error *json_bool(json_cursor *c, const json_place *place, bool *value)
              : json_fail_kind(c, place, "non-boolean as boolean", "true or false");
 }
 
-error *json_u64(json_cursor *c, const json_place *place, uint64_t *value)
+error *json_u64(json_cursor *c, const json_path *place, uint64_t *value)
 {
   const char *end;
   json_peek(c);
@@ -420,7 +419,7 @@ error *json_u64(json_cursor *c, const json_place *place, uint64_t *value)
   return NULL;
 }
 
-error *json_i64(json_cursor *c, const json_place *place, int64_t *value)
+error *json_i64(json_cursor *c, const json_path *place, int64_t *value)
 {
   const char *end;
   json_peek(c);
@@ -433,7 +432,7 @@ error *json_i64(json_cursor *c, const json_place *place, int64_t *value)
 
 // ---- skipping ----
 
-static error *skip_scalar(json_cursor *c, const json_place *place)
+static error *skip_scalar(json_cursor *c, const json_path *place)
 {
   const char *end;
   double number;
@@ -447,7 +446,7 @@ static error *skip_scalar(json_cursor *c, const json_place *place)
 }
 
 // Takes a member's name and its colon.
-static error *skip_name(json_cursor *c, const json_place *place)
+static error *skip_name(json_cursor *c, const json_path *place)
 {
   const char *close;
   bool escaped;
@@ -461,7 +460,7 @@ static error *skip_name(json_cursor *c, const json_place *place)
   return NULL;
 }
 
-static error *skip_string(json_cursor *c, const json_place *place)
+static error *skip_string(json_cursor *c, const json_path *place)
 {
   const char *close;
   bool escaped;
@@ -470,7 +469,7 @@ static error *skip_string(json_cursor *c, const json_place *place)
   return NULL;
 }
 
-error *json_skip(json_cursor *c, const json_place *place)
+error *json_skip(json_cursor *c, const json_path *place)
 {
   char closers[JSON_MAX_DEPTH]; // what closes each open container
   size_t depth = 0;

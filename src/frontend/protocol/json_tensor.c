@@ -226,7 +226,7 @@ typedef struct nesting {
 
 #define WRONG_SHAPE "Unable to parse 'data': Shape does not match true shape of 'data' field"
 
-static error *wrong_count(const json_place *place, const nesting *n, const char *got)
+static error *wrong_count(const json_path *place, const nesting *n, const char *got)
 {
   return json_fail_words(place, WRONG_SHAPE, "expected %" PRIu64 " elements, got %s%" PRIu64,
                          n->limit, got, n->count);
@@ -234,7 +234,7 @@ static error *wrong_count(const json_place *place, const nesting *n, const char 
 
 // Takes what stands before the next element: ']' and ',' when the cursor is `behind_one`, then '['.
 // *done: the outermost array has ended.
-static error *seek_element(json_cursor *c, const json_place *place, nesting *n, bool behind_one,
+static error *seek_element(json_cursor *c, const json_path *place, nesting *n, bool behind_one,
                            bool *done)
 {
   for (;; behind_one = true) { // once more behind each empty array
@@ -265,7 +265,7 @@ static error *seek_element(json_cursor *c, const json_place *place, nesting *n, 
   return wrong_count(place, n, "at least ");
 }
 
-static error *element_error(const json_cursor *c, const json_place *place,
+static error *element_error(const json_cursor *c, const json_path *place,
                             TRITONSERVER_DataType datatype)
 {
   return json_fail_kind(c, place, types[datatype].access, types[datatype].expected);
@@ -273,7 +273,7 @@ static error *element_error(const json_cursor *c, const json_place *place,
 
 #define RELEASE_BYTES ((ptrdiff_t)4 << 20) // of text, from which on it is worth the call
 
-static error *read_numbers(json_cursor *c, const json_place *place, nesting *n,
+static error *read_numbers(json_cursor *c, const json_path *place, nesting *n,
                            TRITONSERVER_DataType datatype, char *out)
 {
   const json_host *host = c->host;
@@ -288,7 +288,7 @@ static error *read_numbers(json_cursor *c, const json_place *place, nesting *n,
   while (!done) {
     const char *end;
     json_peek(c);
-    const json_place element = {.outer = place, .index = n->count};
+    const json_path element = {.outer = place, .index = n->count};
     size_t taken = number_array_read(&reader, c->at, c->end, out, n->limit - n->count, &end);
     if (taken == 0 &&
         (c->at >= c->end || form->read(c->at, &end, out) != NUMBER_READ_OK || end > c->end))
@@ -307,7 +307,7 @@ static error *read_numbers(json_cursor *c, const json_place *place, nesting *n,
 }
 
 // Writes length and bytes behind each other and moves *out past them.
-static error *read_string(json_cursor *c, const json_place *place, char **out)
+static error *read_string(json_cursor *c, const json_path *place, char **out)
 {
   size_t length;
   if (json_peek(c) != '"')
@@ -323,14 +323,14 @@ static error *read_string(json_cursor *c, const json_place *place, char **out)
   return NULL;
 }
 
-static error *read_strings(json_cursor *c, const json_place *place, nesting *n, char *out,
+static error *read_strings(json_cursor *c, const json_path *place, nesting *n, char *out,
                            size_t *size)
 {
   char *start = out;
   bool done = false;
   RETURN_IF_ERROR(seek_element(c, place, n, false, &done));
   while (!done) {
-    const json_place element = {.outer = place, .index = n->count};
+    const json_path element = {.outer = place, .index = n->count};
     RETURN_IF_ERROR(read_string(c, &element, &out));
     n->count++;
     RETURN_IF_ERROR(seek_element(c, place, n, true, &done));
@@ -350,7 +350,7 @@ static char *allocate_aligned(arena *a, size_t size)
 
 // Strings have their own sizes: their end is looked for first. They need their lengths too, and are
 // no longer than their text.
-static error *read_string_tensor(json_cursor *c, const json_place *place, uint64_t element_count,
+static error *read_string_tensor(json_cursor *c, const json_path *place, uint64_t element_count,
                                  const void **data, size_t *size)
 {
   json_cursor rest = *c;
@@ -369,7 +369,7 @@ static error *read_string_tensor(json_cursor *c, const json_place *place, uint64
   return NULL;
 }
 
-error *json_tensor_read(json_cursor *c, const json_place *place, TRITONSERVER_DataType datatype,
+error *json_tensor_read(json_cursor *c, const json_path *place, TRITONSERVER_DataType datatype,
                         uint64_t element_count, const void **data, size_t *size)
 {
   if (json_peek(c) != '[')
@@ -390,7 +390,7 @@ error *json_tensor_read(json_cursor *c, const json_place *place, TRITONSERVER_Da
   return read_numbers(c, place, &n, datatype, out);
 }
 
-error *json_element_read(json_cursor *c, const json_place *place, TRITONSERVER_DataType datatype,
+error *json_element_read(json_cursor *c, const json_path *place, TRITONSERVER_DataType datatype,
                          const void **data, size_t *size)
 {
   bool is_string = datatype == TRITONSERVER_TYPE_BYTES;
