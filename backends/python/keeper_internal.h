@@ -43,7 +43,7 @@ struct worker_keeper {
   pthread_t listener;
   atomic_uint_fast64_t next_id;
   execution_queue begun;      // worker_keeper_begun
-  _Atomic uint64_t usual_ns;  // worker_keeper_usual_ns
+  _Atomic uint64_t ewma_ns;   // worker_keeper_ewma_ns
   _Atomic(const char *) name; // one of own_names
   char *own_names[2];         // of the start, of the instance
 

@@ -331,7 +331,7 @@ static void take_times(execution *self, uint64_t begun_ns, uint64_t ended_ns)
     self->compute_start_ns = begun_ns;
   }
   self->compute_end_ns = ended_ns;
-  _Atomic uint64_t *usual = worker_keeper_usual_ns(self->keeper);
+  _Atomic uint64_t *usual = worker_keeper_ewma_ns(self->keeper);
   const uint64_t before = atomic_load_explicit(usual, memory_order_relaxed);
   const uint64_t took = ended_ns - begun_ns;
   // One that is slow is believed at once.
@@ -675,7 +675,7 @@ TRITONSERVER_Error *python_execute_begin(worker_keeper *keeper, TRITONBACKEND_Re
 uint32_t python_executions_most(worker_keeper *keeper)
 {
   const execution *before = worker_keeper_begun(keeper)->last;
-  const uint64_t usual = atomic_load_explicit(worker_keeper_usual_ns(keeper), memory_order_relaxed);
+  const uint64_t usual = atomic_load_explicit(worker_keeper_ewma_ns(keeper), memory_order_relaxed);
   const uint64_t most_us = (uint64_t)worker_keeper_model(keeper)->backend->hand_ahead_us;
   if (before == NULL || before->link == NULL || usual == 0 || usual / 1000 > most_us ||
       !worker_keeper_may_join(keeper, before->link))

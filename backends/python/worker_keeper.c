@@ -592,9 +592,9 @@ execution_queue *worker_keeper_begun(worker_keeper *self)
   return &self->begun;
 }
 
-_Atomic uint64_t *worker_keeper_usual_ns(worker_keeper *self)
+_Atomic uint64_t *worker_keeper_ewma_ns(worker_keeper *self)
 {
-  return &self->usual_ns;
+  return &self->ewma_ns;
 }
 
 void worker_keeper_end_work(worker_keeper *self, worker_link *link)

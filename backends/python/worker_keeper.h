@@ -64,7 +64,7 @@ typedef struct execution_queue {
 execution_queue *worker_keeper_begun(worker_keeper *self);
 
 // How long `execute` takes of late, by the worker's word; 0: not known yet.
-_Atomic uint64_t *worker_keeper_usual_ns(worker_keeper *self);
+_Atomic uint64_t *worker_keeper_ewma_ns(worker_keeper *self);
 
 // Those that nobody waits for (aside.h).
 struct aside_list *worker_keeper_aside(worker_keeper *self);

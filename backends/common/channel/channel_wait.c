@@ -88,15 +88,15 @@ void channel_position_wake(channel_position *position)
 void channel_waits_init(channel_waits *waits)
 {
   pthread_mutex_init(&waits->lock, NULL);
-  atomic_init(&waits->usual_ns, 2 * LOOK_NS);
+  atomic_init(&waits->ewma_ns, 2 * LOOK_NS);
 }
 
 // A long wait counts as twice what we would look: one of them does not end looking, three do.
 static void remember(channel_waits *waits, int64_t took_ns)
 {
-  const int64_t usual = atomic_load_explicit(&waits->usual_ns, memory_order_relaxed);
+  const int64_t usual = atomic_load_explicit(&waits->ewma_ns, memory_order_relaxed);
   const int64_t counted = took_ns < 2 * LOOK_NS ? took_ns : 2 * LOOK_NS;
-  atomic_store_explicit(&waits->usual_ns, usual + (counted - usual) / 4, memory_order_relaxed);
+  atomic_store_explicit(&waits->ewma_ns, usual + (counted - usual) / 4, memory_order_relaxed);
 }
 
 // Whether the next wait looks: waits are short, and looking is not in vain. It is in vain when
@@ -105,7 +105,7 @@ static void remember(channel_waits *waits, int64_t took_ns)
 static bool may_look(const channel_end *end, channel_waits *waits)
 {
   if (end->alone || atomic_load_explicit(&waits->never_look, memory_order_relaxed) ||
-      atomic_load_explicit(&waits->usual_ns, memory_order_relaxed) >= LOOK_NS)
+      atomic_load_explicit(&waits->ewma_ns, memory_order_relaxed) >= LOOK_NS)
     return false;
   const uint32_t blind = atomic_load_explicit(&waits->blind, memory_order_relaxed);
   if (blind > 0)

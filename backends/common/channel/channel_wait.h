@@ -20,7 +20,7 @@ typedef struct channel_position {
 typedef struct channel_waits {
   pthread_mutex_t lock; // held while `asleep` is written
   // A lost update of these does no harm.
-  _Atomic int64_t usual_ns; // what waits lately took
+  _Atomic int64_t ewma_ns;  // what waits lately took
   _Atomic uint32_t blind;   // so many waits are not to look
   _Atomic uint32_t penalty; // what `blind` became when looking was in vain the last time
   _Atomic bool never_look;  // the user's wish
