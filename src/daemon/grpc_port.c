@@ -72,9 +72,9 @@ error *grpc_port_open(const grpc_port_parts *parts, bool admin, grpc_server **re
   return grpc_server_new(&grpc, parts->server, result);
 }
 
-const reach *grpc_port_reach(const grpc_server *g)
+const exposure *grpc_port_exposure(const grpc_server *g)
 {
-  return g == NULL ? NULL : grpc_server_reach(g);
+  return g == NULL ? NULL : grpc_server_exposure(g);
 }
 
 const char *grpc_port_where(const grpc_server *g)

@@ -5,7 +5,7 @@
 #include "base/error.h"
 #include "daemon/access_rules.h"
 #include "daemon/options.h"
-#include "frontend/protocol/reach.h"
+#include "frontend/protocol/exposure.h"
 #include "frontend/protocol/shared_memory.h"
 #include "frontend/trace/trace.h"
 #include "triton/core/tritonserver.h"
@@ -31,7 +31,7 @@ typedef struct grpc_port_parts {
 error *grpc_port_open(const grpc_port_parts *parts, bool admin, grpc_server **result);
 
 // As the functions of grpc_server.h, with NULL for a listener that there is not.
-const reach *grpc_port_reach(const grpc_server *g);
+const exposure *grpc_port_exposure(const grpc_server *g);
 const char *grpc_port_where(const grpc_server *g); // NULL for NULL
 void grpc_port_announce_stop(grpc_server *g);
 size_t grpc_port_drain(grpc_server *g, uint64_t deadline_ns);

@@ -12,7 +12,7 @@ error *grpc_port_open(const grpc_port_parts *parts, bool admin, grpc_server **re
   return NULL;
 }
 
-const reach *grpc_port_reach(const grpc_server *g)
+const exposure *grpc_port_exposure(const grpc_server *g)
 {
   (void)g;
   return NULL;

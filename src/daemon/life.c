@@ -178,9 +178,9 @@ static error *open_admin(life *l)
 
 static void log_proxy(const life *l)
 {
-  const reach *const listeners[] = {l->http != NULL ? http_server_reach(l->http) : NULL,
-                                    grpc_port_reach(l->grpc)};
-  reach_log_proxy(listeners, sizeof(listeners) / sizeof(listeners[0]));
+  const exposure *const listeners[] = {l->http != NULL ? http_server_exposure(l->http) : NULL,
+                                       grpc_port_exposure(l->grpc)};
+  exposure_log_proxy(listeners, sizeof(listeners) / sizeof(listeners[0]));
 }
 
 // *what: how Triton calls what failed.

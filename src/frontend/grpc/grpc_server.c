@@ -124,7 +124,7 @@ error *grpc_server_new(const grpc_server_options *options, TRITONSERVER_Server *
   if (failure == NULL)
     failure = listen_open(&where, &g->listener);
   if (failure == NULL) {
-    g->reach = reach_of(g->options.access, g->options.shared_memory, &g->listener);
+    g->exposure = exposure_of(g->options.access, g->options.shared_memory, &g->listener);
     failure = start(g, g->listener.socket_fd);
   }
   if (failure != NULL) {
@@ -134,14 +134,14 @@ error *grpc_server_new(const grpc_server_options *options, TRITONSERVER_Server *
   frontend_log_info("Started %s at %s%s",
                     g->options.access->is_admin ? "admin GRPC service" : "GRPCInferenceService",
                     g->listener.where, g->tls != NULL ? " with TLS" : "");
-  reach_log(&g->reach, &g->listener);
+  exposure_log(&g->exposure, &g->listener);
   *result = g;
   return NULL;
 }
 
-const reach *grpc_server_reach(const grpc_server *g)
+const exposure *grpc_server_exposure(const grpc_server *g)
 {
-  return &g->reach;
+  return &g->exposure;
 }
 
 const char *grpc_server_where(const grpc_server *g)

@@ -18,7 +18,7 @@
 
 typedef struct access_log access_log;
 typedef struct grpc_server grpc_server;
-typedef struct reach reach;
+typedef struct exposure exposure;
 
 // A limit or timeout of 0 is off, unless the field says otherwise.
 typedef struct grpc_server_options {
@@ -64,8 +64,8 @@ void grpc_server_options_init(grpc_server_options *options);
 error *grpc_server_new(const grpc_server_options *options, TRITONSERVER_Server *server,
                        grpc_server **result);
 
-// As http_server_reach.
-const reach *grpc_server_reach(const grpc_server *g);
+// As http_server_exposure.
+const exposure *grpc_server_exposure(const grpc_server *g);
 // As http_server_where.
 const char *grpc_server_where(const grpc_server *g);
 

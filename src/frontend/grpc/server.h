@@ -7,9 +7,9 @@
 #include "frontend/grpc/http2.h"
 #include "frontend/protocol/budget.h"
 #include "frontend/protocol/drain.h"
+#include "frontend/protocol/exposure.h"
 #include "frontend/protocol/jobs.h"
 #include "frontend/protocol/listen.h"
-#include "frontend/protocol/reach.h"
 
 #include <stdatomic.h>
 
@@ -20,7 +20,7 @@ struct grpc_server {
   grpc_server_options options; // without the texts
   TRITONSERVER_Server *server; // borrowed
   listener listener;           // without the descriptor, which the loops have
-  reach reach;                 // of it
+  exposure exposure;           // of it
   grpc_loops *loops;
   jobs *jobs;    // calls that may block for long, such as loads
   jobs *probes;  // readiness: not to wait behind loads

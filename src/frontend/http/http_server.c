@@ -165,7 +165,8 @@ error *http_server_new(const http_server_options *options, TRITONSERVER_Server *
                                 options->backlog, options->unix_mode};
   error *failure = listen_open(&where, &http->listener);
   if (failure == NULL) {
-    http->reach = reach_of(http->options.access, http->options.shared_memory, &http->listener);
+    http->exposure =
+        exposure_of(http->options.access, http->options.shared_memory, &http->listener);
     failure = start(http, http->listener.socket_fd);
   }
   if (failure != NULL) {
@@ -175,14 +176,14 @@ error *http_server_new(const http_server_options *options, TRITONSERVER_Server *
   http_log_info("Started %s at %s%s",
                 http->options.access->is_admin ? "admin HTTP service" : "HTTPService",
                 http->listener.where, http->options.tls->certificate != NULL ? " with TLS" : "");
-  reach_log(&http->reach, &http->listener);
+  exposure_log(&http->exposure, &http->listener);
   *result = http;
   return NULL;
 }
 
-const reach *http_server_reach(const http_server *http)
+const exposure *http_server_exposure(const http_server *http)
 {
-  return &http->reach;
+  return &http->exposure;
 }
 
 const char *http_server_where(const http_server *http)

@@ -16,7 +16,7 @@
 
 typedef struct access_log access_log; // frontend/protocol/access_log.h
 typedef struct http_server http_server;
-typedef struct reach reach;                 // frontend/protocol/reach.h
+typedef struct exposure exposure;           // frontend/protocol/exposure.h
 typedef struct trace_service trace_service; // frontend/trace/trace.h
 
 // A limit or timeout of 0 is off, unless the field says otherwise.
@@ -71,7 +71,7 @@ error *http_server_new(const http_server_options *options, TRITONSERVER_Server *
                        http_server **result);
 
 // What strangers can do at it; lives as long as the listener.
-const reach *http_server_reach(const http_server *http);
+const exposure *http_server_exposure(const http_server *http);
 // "<address>:<port>" or "unix:…"; lives as long as the listener.
 const char *http_server_where(const http_server *http);
 

@@ -9,9 +9,9 @@
 #include "frontend/http/http_server.h"
 #include "frontend/http/loop.h"
 #include "frontend/protocol/drain.h"
+#include "frontend/protocol/exposure.h"
 #include "frontend/protocol/jobs.h"
 #include "frontend/protocol/listen.h"
-#include "frontend/protocol/reach.h"
 
 #include <microhttpd.h>
 #include <stdatomic.h>
@@ -20,7 +20,7 @@ struct http_server {
   http_server_options options; // without the address
   TRITONSERVER_Server *server; // borrowed
   listener listener;           // the descriptor is the connections'
-  reach reach;                 // of it
+  exposure exposure;           // of it
   loops *loops;
   connections *connections;
   jobs *jobs;                                // calls that may block for long, such as loads

@@ -1,5 +1,5 @@
 // Reads the listener's rules, as access.c of each front end applies them.
-#include "frontend/protocol/reach.h"
+#include "frontend/protocol/exposure.h"
 
 #include "base/buffer.h"
 #include "base/error.h"
@@ -18,14 +18,14 @@ static bool is_loopback_only(const listener *l)
          peer_is_local((struct sockaddr *)&where);
 }
 
-reach reach_of(const access_policy *policy, const shared_memory *memory, const listener *l)
+exposure exposure_of(const access_policy *policy, const shared_memory *memory, const listener *l)
 {
   AUTO_ERROR error *no_regions = memory == NULL ? NULL : shared_memory_allowed(memory);
-  return (reach){policy, memory != NULL && no_regions == NULL, is_loopback_only(l)};
+  return (exposure){policy, memory != NULL && no_regions == NULL, is_loopback_only(l)};
 }
 
 // Can clients without a key use the admin category at the listener?
-static bool is_open(const reach *r, route_category category)
+static bool is_open(const exposure *r, route_category category)
 {
   return route_category_is_admin(category) && !r->policy->is_admin && !r->policy->secure &&
          r->policy->restricted.of[category].header == NULL &&
@@ -33,7 +33,7 @@ static bool is_open(const reach *r, route_category category)
 }
 
 // Can clients without a key bring code, as far as they may be where they are?
-static bool brings_code(const reach *r)
+static bool brings_code(const exposure *r)
 {
   return r->policy->loads_models && is_open(r, CATEGORY_MODEL_REPOSITORY);
 }
@@ -44,7 +44,7 @@ static void append_name(buffer *names, const char *name)
 }
 
 // Why there are none; NULL: there are some, named in `names`.
-static const char *find_open(const reach *r, buffer *names)
+static const char *find_open(const exposure *r, buffer *names)
 {
   if (r->loopback_only)
     return "none, the address is this machine's only";
@@ -56,7 +56,7 @@ static const char *find_open(const reach *r, buffer *names)
   return names->size == 0 ? "none, they want a key" : NULL;
 }
 
-void reach_log(const reach *r, const listener *l)
+void exposure_log(const exposure *r, const listener *l)
 {
   if (r->policy->is_admin) {
     frontend_log_info("Admin requests are taken at %s from whoever may write to that file",
@@ -77,14 +77,14 @@ void reach_log(const reach *r, const listener *l)
 }
 
 // Does a proxy on this machine open to strangers what they do not have without it?
-static bool does_proxy_open(const reach *r, size_t what)
+static bool does_proxy_open(const exposure *r, size_t what)
 {
   if (what != CODE)
     return r->loopback_only && is_open(r, (route_category)what);
   return brings_code(r) && (r->loopback_only || !r->policy->allow_model_upload);
 }
 
-void reach_log_proxy(const reach *const *listeners, size_t count)
+void exposure_log_proxy(const exposure *const *listeners, size_t count)
 {
   AUTO_BUFFER buffer names = BUFFER_EMPTY;
   for (size_t what = 0; what <= CODE; what++) {

@@ -10,22 +10,22 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-typedef struct reach reach;
-struct reach {
+typedef struct exposure exposure;
+struct exposure {
   const access_policy *policy; // borrowed
   bool shares_memory;          // with clients
   bool loopback_only;          // the address leaves out clients on other machines
 };
 
 // To be made while the listener's socket is open. `memory` may be NULL.
-reach reach_of(const access_policy *policy, const shared_memory *memory, const listener *l);
+exposure exposure_of(const access_policy *policy, const shared_memory *memory, const listener *l);
 
 // Logs a line with the admin categories that strangers can use without a key at the listener, and
 // warnings where these include code or memory. Of the admin address it says who gets to it.
-void reach_log(const reach *r, const listener *l);
+void exposure_log(const exposure *r, const listener *l);
 
 // Logs one line with what strangers could do besides, if a proxy on this machine stood in front of
 // these listeners. None when there is nothing. NULL stands for no listener.
-void reach_log_proxy(const reach *const *listeners, size_t count);
+void exposure_log_proxy(const exposure *const *listeners, size_t count);
 
 #endif
