@@ -1,8 +1,8 @@
 // nereid, the daemon: reads its flags and lives until it is told to stop.
 #include "base/buffer.h"
 #include "daemon/access_rules.h"
-#include "daemon/life.h"
 #include "daemon/options.h"
+#include "daemon/run.h"
 
 #include <malloc.h>
 #include <signal.h>

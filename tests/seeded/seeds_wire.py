@@ -205,7 +205,7 @@ ACCESS = [
     Seed("loopback_proves_under_secure", "authorisation: --secure lets loopback do admin requests (a proxy's)",
          f"{PROTOCOL}/access_policy.c", "  return policy->secure && !policy->is_admin", "  return false && !policy->is_admin",
          e2e("test_nginx.py", "strangers_behind_nginx")),
-    Seed("admin_socket_for_all", "authorisation: anybody on the machine may write to the admin socket", "src/daemon/life.c",
+    Seed("admin_socket_for_all", "authorisation: anybody on the machine may write to the admin socket", "src/daemon/run.c",
          "  options_unix_mode(l->options->admin_socket_mode, &http->unix_mode);", "  options_unix_mode(\"666\", &http->unix_mode);",
          e2e("test_admin_address.py", "only_its_owner")),
     Seed("beginning_of_a_key", "authorisation: the beginning of a claimed key suffices", f"{PROTOCOL}/restricted.c",

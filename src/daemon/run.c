@@ -1,6 +1,6 @@
 // Main waits for two things: signals, and what its helper thread reports (start-up is over, the
 // drain is over). So it can always hear the second signal.
-#include "daemon/life.h"
+#include "daemon/server_run.h"
 
 #include "base/clock.h"
 #include "base/thread.h"
@@ -33,7 +33,7 @@
 // How long the answers that are given at the exit timeout may take to leave.
 #define LAST_ANSWERS_NS NS_PER_SECOND
 
-typedef struct life {
+typedef struct server_run {
   const daemon_options *options;
   const access_rules *rules;
   TRITONSERVER_Server *server;
@@ -52,7 +52,7 @@ typedef struct life {
   error *startup_outcome; // of await_startup
   error *stop_outcome;    // of drain
   atomic_bool drained;    // stop_outcome is there
-} life;
+} server_run;
 
 static bool logs_json(void)
 {
@@ -76,7 +76,7 @@ static int fail(const char *what, error *e)
 
 // ---- the logs' files ----
 
-static error *open_access_log(life *l)
+static error *open_access_log(server_run *l)
 {
   const daemon_options *o = l->options;
   if (o->access_log[0] == '\0')
@@ -87,7 +87,7 @@ static error *open_access_log(life *l)
 }
 
 // Whoever rotates logs has moved the files away.
-static void reopen_logs(life *l)
+static void reopen_logs(server_run *l)
 {
   error *e = l->options->log_file[0] == '\0'
                  ? NULL
@@ -102,7 +102,7 @@ static void reopen_logs(life *l)
 // ---- ports ----
 
 // Where clients come in, and by what rules.
-static void set_http_front(http_server_options *http, const life *l)
+static void set_http_front(http_server_options *http, const server_run *l)
 {
   const daemon_options *o = l->options;
   http->address = o->http_address;
@@ -116,7 +116,7 @@ static void set_http_front(http_server_options *http, const life *l)
   http->access = &l->rules->http.access;
 }
 
-static void set_http_admin(http_server_options *http, const life *l)
+static void set_http_admin(http_server_options *http, const server_run *l)
 {
   http->address = l->options->admin_address;
   options_unix_mode(l->options->admin_socket_mode, &http->unix_mode);
@@ -126,7 +126,7 @@ static void set_http_admin(http_server_options *http, const life *l)
   http->access = &l->rules->admin;
 }
 
-static error *open_http(life *l, bool admin, http_server **result)
+static error *open_http(server_run *l, bool admin, http_server **result)
 {
   const daemon_options *o = l->options;
   http_server_options http;
@@ -151,7 +151,7 @@ static error *open_http(life *l, bool admin, http_server **result)
   return http_server_new(&http, l->server, result);
 }
 
-static error *open_metrics(life *l)
+static error *open_metrics(server_run *l)
 {
   const daemon_options *o = l->options;
   metrics_server_options metrics = {
@@ -162,21 +162,21 @@ static error *open_metrics(life *l)
   return metrics_server_new(&metrics, l->server, &l->metrics);
 }
 
-static error *open_grpc(life *l, bool admin, grpc_server **result)
+static error *open_grpc(server_run *l, bool admin, grpc_server **result)
 {
   const grpc_port_parts parts = {l->options, l->rules,      l->shared_memory,
                                  l->server,  l->access_log, l->trace};
   return grpc_port_open(&parts, admin, result);
 }
 
-static error *open_admin(life *l)
+static error *open_admin(server_run *l)
 {
   if (l->options->admin_address[0] != '\0')
     RETURN_IF_ERROR(open_http(l, true, &l->admin_http));
   return l->options->admin_grpc_address[0] != '\0' ? open_grpc(l, true, &l->admin_grpc) : NULL;
 }
 
-static void log_proxy(const life *l)
+static void log_proxy(const server_run *l)
 {
   const exposure *const listeners[] = {l->http != NULL ? http_server_exposure(l->http) : NULL,
                                        grpc_port_exposure(l->grpc)};
@@ -184,7 +184,7 @@ static void log_proxy(const life *l)
 }
 
 // *what: how Triton calls what failed.
-static error *open_ports(life *l, const char **what)
+static error *open_ports(server_run *l, const char **what)
 {
   *what = "opening the access log";
   RETURN_IF_ERROR(open_access_log(l));
@@ -206,7 +206,7 @@ static error *open_ports(life *l, const char **what)
 
 // The last requests end with the ports; what was traced of them is written before the server goes,
 // which counts what is lost.
-static void close_ports(life *l)
+static void close_ports(server_run *l)
 {
   grpc_port_close(l->admin_grpc);
   http_server_free(l->admin_http);
@@ -219,20 +219,20 @@ static void close_ports(life *l)
 
 // ---- the helper thread ----
 
-static void report(life *l)
+static void report(server_run *l)
 {
   wakeup_signal(l->report);
 }
 
 static void *await_startup(void *pointer)
 {
-  life *l = pointer;
+  server_run *l = pointer;
   l->startup_outcome = error_from_abi(TRITONSERVER_ServerPollModelRepository(l->server));
   report(l);
   return NULL;
 }
 
-static void serve_on(life *l, uint64_t seconds)
+static void serve_on(server_run *l, uint64_t seconds)
 {
   if (l->http != NULL)
     http_server_announce_stop(l->http);
@@ -249,7 +249,7 @@ static size_t drain_http(http_server *http, uint64_t deadline_ns)
 }
 
 // Waits for answers on all ports at once, until that moment of clock_monotonic_ns.
-static void drain_ports(life *l, uint64_t deadline_ns)
+static void drain_ports(server_run *l, uint64_t deadline_ns)
 {
   grpc_port_drain(l->grpc, 0); // begins
   grpc_port_drain(l->admin_grpc, 0);
@@ -265,7 +265,7 @@ static void drain_ports(life *l, uint64_t deadline_ns)
 // fails refuses what is still queued: these answers have a moment of their own to be sent in.
 static void *drain(void *pointer)
 {
-  life *l = pointer;
+  server_run *l = pointer;
   serve_on(l, (uint64_t)l->options->shutdown_delay_seconds);
   uint64_t timeout = (uint64_t)l->options->exit_timeout_seconds;
   uint64_t deadline = clock_monotonic_ns() + timeout * NS_PER_SECOND;
@@ -282,7 +282,7 @@ static void *drain(void *pointer)
   return NULL;
 }
 
-static error *start_helper(life *l, void *(*run)(void *))
+static error *start_helper(server_run *l, void *(*run)(void *))
 {
   return thread_start(&l->helper, "life", run, l);
 }
@@ -290,7 +290,7 @@ static error *start_helper(life *l, void *(*run)(void *))
 // ---- waiting ----
 
 // The signal that came, or 0 when helper threads are done; how many is added to *reports.
-static int await_event(life *l, size_t *reports)
+static int await_event(server_run *l, size_t *reports)
 {
   struct pollfd events[] = {{.fd = l->signals, .events = POLLIN},
                             {.fd = l->report, .events = POLLIN}};
@@ -321,13 +321,13 @@ static void note_signal(int number)
 }
 
 // The time is over. Start-up may still be at work, in a backend that never returns.
-static bool stop_failed(const life *l)
+static bool stop_failed(const server_run *l)
 {
   return atomic_load(&l->drained) && l->stop_outcome != NULL;
 }
 
 // Drains and stops. What does not end in time is left to the process's end.
-static int stop(life *l, bool startup_runs)
+static int stop(server_run *l, bool startup_runs)
 {
   pthread_t startup = l->helper;
   notify_service_manager("STOPPING=1");
@@ -367,14 +367,14 @@ static int stop(life *l, bool startup_runs)
 }
 
 // The start-up models did not all load, and that is not to be.
-static int give_up(life *l, error *e)
+static int give_up(server_run *l, error *e)
 {
   close_ports(l);
   TRITONSERVER_ErrorDelete(TRITONSERVER_ServerDelete(l->server));
   return fail("creating server", e);
 }
 
-static void log_summary(const life *l, bool gives_up)
+static void log_summary(const server_run *l, bool gives_up)
 {
   const start_summary summary = {
       .wanted = &l->options->load_models,
@@ -389,7 +389,7 @@ static void log_summary(const life *l, bool gives_up)
   start_summary_log(&summary, l->server);
 }
 
-static int serve(life *l)
+static int serve(server_run *l)
 {
   error *e = start_helper(l, await_startup);
   if (e != NULL)
@@ -417,7 +417,7 @@ static int serve(life *l)
   return stop(l, false);
 }
 
-static error *open_events(life *l)
+static error *open_events(server_run *l)
 {
   sigset_t set;
   sigemptyset(&set);
@@ -433,7 +433,7 @@ static error *open_events(life *l)
 
 int life_run(const daemon_options *options, const access_rules *rules)
 {
-  life l = {.options = options, .rules = rules, .report = -1, .signals = -1};
+  server_run l = {.options = options, .rules = rules, .report = -1, .signals = -1};
   l.started_ns = clock_monotonic_ns();
   error *e = open_events(&l);
   if (e == NULL)
