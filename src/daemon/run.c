@@ -1,6 +1,6 @@
 // Main waits for two things: signals, and what its helper thread reports (start-up is over, the
 // drain is over). So it can always hear the second signal.
-#include "daemon/server_run.h"
+#include "daemon/run.h"
 
 #include "base/clock.h"
 #include "base/thread.h"
