@@ -1,6 +1,6 @@
 // The entry points of the python backend. The server calls them on load threads (models,
 // instances) and instance threads (execute, ready).
-#include "python_execute.h"
+#include "instance/python_execute.h"
 
 #include "backend_error.h"
 #include "backend_extension.h"

@@ -3,10 +3,10 @@
 #ifndef NEREID_PYTHON_BACKEND_H
 #define NEREID_PYTHON_BACKEND_H
 
-#include "calls.h"
-#include "environment_cache.h"
-#include "supervisor.h"
-#include "worker_sandbox.h"
+#include "calls/calls.h"
+#include "process/supervisor.h"
+#include "process/worker_sandbox.h"
+#include "pyenv/environment_cache.h"
 
 #include "triton/core/tritonbackend.h"
 

@@ -2,7 +2,7 @@
 #include "daemon/access_rules.h"
 
 #include "base/cleanup.h"
-#include "frontend/protocol/frontend_log.h"
+#include "frontend/common/observe/frontend_log.h"
 
 #include <string.h>
 

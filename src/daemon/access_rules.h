@@ -4,9 +4,9 @@
 #define NEREID_DAEMON_ACCESS_RULES_H
 
 #include "daemon/options.h"
-#include "frontend/protocol/access_policy.h"
-#include "frontend/protocol/header_forward.h"
-#include "frontend/protocol/tls.h"
+#include "frontend/common/net/tls.h"
+#include "frontend/common/policy/access_policy.h"
+#include "frontend/common/policy/header_forward.h"
 
 #define ADMIN_CONNECTIONS 32 // at an admin address
 

@@ -5,8 +5,8 @@
 #include "base/error.h"
 #include "daemon/access_rules.h"
 #include "daemon/options.h"
-#include "frontend/protocol/exposure.h"
-#include "frontend/protocol/shared_memory.h"
+#include "frontend/common/policy/exposure.h"
+#include "frontend/common/tensor/shared_memory.h"
 #include "frontend/trace/trace.h"
 #include "triton/core/tritonserver.h"
 

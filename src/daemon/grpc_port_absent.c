@@ -1,7 +1,7 @@
 // Stands in for grpc_port.c in a build without gRPC.
 #include "daemon/grpc_port.h"
 
-#include "frontend/protocol/frontend_log.h"
+#include "frontend/common/observe/frontend_log.h"
 
 error *grpc_port_open(const grpc_port_parts *parts, bool admin, grpc_server **result)
 {

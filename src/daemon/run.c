@@ -10,12 +10,12 @@
 #include "daemon/server_setup.h"
 #include "daemon/start_summary.h"
 #include "daemon/trace_setup.h"
+#include "frontend/common/observe/abi_error.h"
+#include "frontend/common/observe/access_log.h"
+#include "frontend/common/observe/frontend_log.h"
+#include "frontend/common/tensor/shared_memory.h"
 #include "frontend/http/http_server.h"
-#include "frontend/http/metrics_server.h"
-#include "frontend/protocol/abi_error.h"
-#include "frontend/protocol/access_log.h"
-#include "frontend/protocol/frontend_log.h"
-#include "frontend/protocol/shared_memory.h"
+#include "frontend/http/service/metrics_server.h"
 #include "nereid/nereid.h"
 
 #include <assert.h>

@@ -2,9 +2,9 @@
 #include "daemon/server_setup.h"
 
 #include "base/text.h"
-#include "frontend/protocol/abi_error.h"
-#include "frontend/protocol/frontend_log.h"
-#include "frontend/protocol/log_settings.h"
+#include "frontend/common/observe/abi_error.h"
+#include "frontend/common/observe/frontend_log.h"
+#include "frontend/common/observe/log_settings.h"
 
 #include <limits.h>
 #include <stdio.h>

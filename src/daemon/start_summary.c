@@ -1,7 +1,7 @@
 // Reads the repository index; see start_summary.h.
 #include "daemon/start_summary.h"
 
-#include "frontend/protocol/frontend_log.h"
+#include "frontend/common/observe/frontend_log.h"
 
 #include <inttypes.h>
 #include <jansson.h>

@@ -2,7 +2,7 @@
 #include "daemon/trace_setup.h"
 
 #include "base/text.h"
-#include "frontend/protocol/frontend_log.h"
+#include "frontend/common/observe/frontend_log.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -6,7 +6,7 @@ import subprocess
 import pytest
 from conftest import BUILD
 
-REPLACED = {"gnutls_record_send"}  # on purpose: src/frontend/http/error_page.c
+REPLACED = {"gnutls_record_send"}  # on purpose: src/frontend/http/transport/error_page.c
 
 
 def names(file, *flags):

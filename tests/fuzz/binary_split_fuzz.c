@@ -2,7 +2,7 @@
 // over HTTP. Inputs that are accepted must share the binary part out in order, each byte once.
 #include "base/arena.h"
 #include "base/error.h"
-#include "frontend/protocol/infer_request_json.h"
+#include "frontend/common/json/infer_request_json.h"
 #include "fuzz.h"
 
 #include <string.h>

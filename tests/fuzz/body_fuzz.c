@@ -3,8 +3,8 @@
 // is left is the body; pieces have the sizes that its bytes say.
 #include "base/arena.h"
 #include "base/buffer.h"
-#include "frontend/http/body.h"
-#include "frontend/http/compress.h"
+#include "frontend/http/exchange/body.h"
+#include "frontend/http/transport/compress.h"
 #include "fuzz.h"
 
 #include <zlib.h>

@@ -3,8 +3,8 @@
 #include "base/arena.h"
 #include "base/buffer.h"
 #include "base/error.h"
-#include "frontend/protocol/infer_response_json.h"
-#include "frontend/protocol/json_tensor.h"
+#include "frontend/common/json/infer_response_json.h"
+#include "frontend/common/json/json_tensor.h"
 #include "fuzz.h"
 
 #include <string.h>

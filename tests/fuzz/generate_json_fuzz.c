@@ -4,8 +4,8 @@
 #include "base/arena.h"
 #include "base/buffer.h"
 #include "base/error.h"
-#include "frontend/protocol/datatype.h"
-#include "frontend/protocol/generate_json.h"
+#include "frontend/common/json/datatype.h"
+#include "frontend/common/json/generate_json.h"
 #include "fuzz.h"
 
 #include <string.h>

@@ -1,6 +1,6 @@
 // Any bytes as the request messages of a gRPC call. Whatever pieces they come in, the messages and
 // the fault are the same; what was taken from the budget comes back.
-#include "frontend/grpc/message.h"
+#include "frontend/grpc/call/message.h"
 #include "fuzz.h"
 
 #define BUDGET_BYTES ((size_t)16 << 20)

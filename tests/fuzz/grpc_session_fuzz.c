@@ -3,10 +3,10 @@
 // jobs go on when the input says so. An input is a list of steps, so that mutations of it are still
 // frames and messages; RAW has bytes of any kind. What the server sends must be HTTP/2 and gRPC;
 // afterwards nothing is left, and an honest client gets the answer that the first one got.
-#include "frontend/grpc/message.h"
-#include "frontend/grpc/methods.h"
-#include "frontend/protocol/header_forward.h"
-#include "frontend/protocol/shared_memory.h"
+#include "frontend/common/policy/header_forward.h"
+#include "frontend/common/tensor/shared_memory.h"
+#include "frontend/grpc/call/message.h"
+#include "frontend/grpc/call/methods.h"
 #include "frontend/trace/trace.h"
 #include "fuzz.h"
 #include "grpc_session/client.h"

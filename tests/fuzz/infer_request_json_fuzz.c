@@ -3,9 +3,9 @@
 #include "base/arena.h"
 #include "base/buffer.h"
 #include "base/error.h"
-#include "frontend/protocol/datatype.h"
-#include "frontend/protocol/infer_request_json.h"
-#include "frontend/protocol/json_tensor.h"
+#include "frontend/common/json/datatype.h"
+#include "frontend/common/json/infer_request_json.h"
+#include "frontend/common/json/json_tensor.h"
 #include "fuzz.h"
 
 #include <string.h>

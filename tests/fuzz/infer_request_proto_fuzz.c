@@ -2,10 +2,10 @@
 // and protobuf-c must accept it too and find the same in it.
 #include "base/arena.h"
 #include "base/error.h"
-#include "frontend/grpc/infer_request_proto.h"
+#include "frontend/common/json/datatype.h"
+#include "frontend/common/net/request_limits.h"
+#include "frontend/grpc/codec/infer_request_proto.h"
 #include "frontend/grpc/proto/grpc_service.pb-c.h"
-#include "frontend/protocol/datatype.h"
-#include "frontend/protocol/request_limits.h"
 #include "fuzz.h"
 
 #include <string.h>

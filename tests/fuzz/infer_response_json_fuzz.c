@@ -5,8 +5,8 @@
 #include "base/error.h"
 #include "base/number.h"
 #include "base/text.h"
-#include "frontend/protocol/datatype.h"
-#include "frontend/protocol/infer_response_json.h"
+#include "frontend/common/json/datatype.h"
+#include "frontend/common/json/infer_response_json.h"
 #include "fuzz.h"
 
 #include <jansson.h>

@@ -2,9 +2,9 @@
 // read to the same bytes again; texts are whole; little becomes no more than it may.
 #include "base/arena.h"
 #include "base/error.h"
+#include "frontend/grpc/codec/proto_unpack.h"
 #include "frontend/grpc/proto/grpc_service.pb-c.h"
 #include "frontend/grpc/proto/health.pb-c.h"
-#include "frontend/grpc/proto_unpack.h"
 #include "fuzz.h"
 
 static const ProtobufCMessageDescriptor *const types[] = {

@@ -1,8 +1,8 @@
 // A path, then header fields, one a line: what a client can say before anything is decided. Both
 // are read a second time here, in the plainest way.
-#include "frontend/http/headers.h"
-#include "frontend/http/routes.h"
-#include "frontend/protocol/peer.h"
+#include "frontend/common/net/peer.h"
+#include "frontend/http/service/routes.h"
+#include "frontend/http/transport/headers.h"
 #include "fuzz.h"
 
 #include <arpa/inet.h>

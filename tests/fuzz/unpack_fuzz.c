@@ -1,9 +1,9 @@
 // Any bytes as the archive of an environment, or as the entries of a sound one: mutations of a tar
 // fail at its checksums. Whatever is in it: what it leaves lies in the directory, is bounded, and
 // leads nowhere else.
-#include "dir.h"
 #include "fuzz.h"
-#include "unpack.h"
+#include "pyenv/dir.h"
+#include "pyenv/unpack.h"
 
 #include <archive.h>
 #include <archive_entry.h>

@@ -1,56 +1,55 @@
 """Bugs in what clients and workers share with the server, and in what is made of outputs."""
 from seed import Seed, e2e, unit
 
-PROTOCOL = "src/frontend/protocol"
 SAFETY = "test_safety_shared_memory.py"
 
 BOUNDS = [
-    Seed("offset_twice", "memory of clients: a region's offset is counted twice (2025-23328)", f"{PROTOCOL}/shared_memory.c",
+    Seed("offset_twice", "memory of clients: a region's offset is counted twice (2025-23328)", "src/frontend/common/tensor/shared_memory.c",
          "(char *)r->mapping.base + offset,", "(char *)r->mapping.base + offset + r->offset,",
          unit("shared_memory_test")),
-    Seed("span_wraps", "memory of clients: the end of a span wraps around (2024-0088)", f"{PROTOCOL}/shared_memory.c",
+    Seed("span_wraps", "memory of clients: the end of a span wraps around (2024-0088)", "src/frontend/common/tensor/shared_memory.c",
          "if (!checked_add_size(offset, byte_size, &end))", "if (end = offset + byte_size, false)",
          unit("shared_memory_test")),
     Seed("region_beyond_its_object", "memory of clients: a region may be larger than its object (2024-0088)",
-         f"{PROTOCOL}/shared_mapping.c", " || end > (size_t)file.st_size", "",
+         "src/frontend/common/tensor/shared_mapping.c", " || end > (size_t)file.st_size", "",
          unit("shared_memory_test")),
-    Seed("slashes_in_keys", "memory of clients: leading slashes of a key are skipped (2025-23329)", f"{PROTOCOL}/shared_mapping.c",
+    Seed("slashes_in_keys", "memory of clients: leading slashes of a key are skipped (2025-23329)", "src/frontend/common/tensor/shared_mapping.c",
          "key + (key[0] == '/');", "key + strspn(key, \"/\");",
          unit("shared_memory_test")),
-    Seed("output_beyond_its_span", "memory of clients: an output larger than its span (2025-23328)", f"{PROTOCOL}/infer_tensors.c",
+    Seed("output_beyond_its_span", "memory of clients: an output larger than its span (2025-23328)", "src/frontend/common/tensor/infer_tensors.c",
          "if (byte_size <= choice->span->byte_size)", "if (byte_size > 0)",
          e2e("test_shared_memory.py", "one_place_for_each_tensor")),
 ]
 
 LIFE = [
-    Seed("unmapped_in_use", "memory of clients: unregistering unmaps what requests use (2024-0116)", f"{PROTOCOL}/shared_memory.c",
+    Seed("unmapped_in_use", "memory of clients: unregistering unmaps what requests use (2024-0116)", "src/frontend/common/tensor/shared_memory.c",
          "if (r->users > 0)", "if (r->users > 1000)",
          unit("shared_memory_test")),
-    Seed("descriptor_of_a_region", "stale descriptor: that of a region stays open (2026-47478)", f"{PROTOCOL}/shared_mapping.c",
+    Seed("descriptor_of_a_region", "stale descriptor: that of a region stays open (2026-47478)", "src/frontend/common/tensor/shared_mapping.c",
          "AUTO_CLOSE int descriptor", "int descriptor",
          e2e(SAFETY, "thousand_names")),
-    Seed("regions_forever", "leak: a region that broke stays registered (row 26)", f"{PROTOCOL}/shared_memory.c",
+    Seed("regions_forever", "leak: a region that broke stays registered (row 26)", "src/frontend/common/tensor/shared_memory.c",
          "r->leaving = r->leaving || guarded_range_is_broken(r->mapping.guard);", "",
          unit("shared_memory_test")),
     Seed("sigbus_blocked", "memory of clients: threads block SIGBUS (row 26)", "src/base/thread.c",
          "  sigdelset(&all, SIGBUS);", "",
          e2e(SAFETY, "gone_for_good")),
-    Seed("broken_untold", "memory of clients: what was read where nothing is is an answer (row 26)", f"{PROTOCOL}/infer_tensors.c",
+    Seed("broken_untold", "memory of clients: what was read where nothing is is an answer (row 26)", "src/frontend/common/tensor/infer_tensors.c",
          "  RETURN_IF_ERROR(shared_tensors_check(&t->shared));\n", "",
          e2e(SAFETY, "gone_for_good")),
 ]
 
 USE = [
-    Seed("lengths_read_twice", "memory of clients: BYTES are checked and used where they can change (row 27)", f"{PROTOCOL}/shared_tensors.c",
+    Seed("lengths_read_twice", "memory of clients: BYTES are checked and used where they can change (row 27)", "src/frontend/common/tensor/shared_tensors.c",
          "  case TRITONSERVER_TYPE_UINT8:\n", "  case TRITONSERVER_TYPE_UINT8:\n  case TRITONSERVER_TYPE_BYTES:\n",
          e2e(SAFETY, "lengths_that_change")),
-    Seed("output_over_input", "memory of clients: an output is written over the input that is read", f"{PROTOCOL}/shared_tensors.c",
+    Seed("output_over_input", "memory of clients: an output is written over the input that is read", "src/frontend/common/tensor/shared_tensors.c",
          "!may_change(datatype) || is_overwritten(t, *span)", "!may_change(datatype)",
          e2e(SAFETY, "0088")),
-    Seed("classes_of_anything", "missing check: types that are no numbers are classified (2025-23321)", f"{PROTOCOL}/classification.c",
+    Seed("classes_of_anything", "missing check: types that are no numbers are classified (2025-23321)", "src/frontend/common/json/classification.c",
          "if (kind_of(s->datatype) == KIND_NONE)", "if (false)",
          unit("classification_test")),
-    Seed("classes_unlimited", "limit not applied: elements of a classified output (2026-24146)", f"{PROTOCOL}/classification.c",
+    Seed("classes_unlimited", "limit not applied: elements of a classified output (2026-24146)", "src/frontend/common/json/classification.c",
          "element_count > CLASSIFICATION_MAX_ELEMENTS ||", "",
          unit("classification_test")),
 ]
@@ -60,10 +59,10 @@ WORKERS = [
          "backends/python/worker/native/writable.c", "MADV_DONTNEED", "MADV_NORMAL",
          e2e("test_python_contract.py", "writes_stays_with_it and not triton")),
     Seed("let_go_twice", "a count below zero: an execution that cannot be put aside is let go of twice",
-         "backends/python/aside.c", "    let_go_locked(self); // from here on the listener may end it\n  }\n",
+         "backends/python/instance/aside.c", "    let_go_locked(self); // from here on the listener may end it\n  }\n",
          "  }\n  let_go_locked(self);\n", unit("aside_test")),
     Seed("cancelled_with_the_lock", "a lock held across a call to the server: circles cancel a call",
-         "backends/python/circle.c",
+         "backends/python/instance/circle.c",
          "  pthread_mutex_unlock(&lock);\n  caller->cancel(calls, id);\n  pthread_mutex_lock(&lock);\n",
          "  caller->cancel(calls, id);\n", unit("circle_test")),
 ]

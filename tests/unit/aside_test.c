@@ -7,9 +7,9 @@
 
 #include <cmocka.h>
 
-#include "aside.h"
 #include "backend_error.h"
-#include "protocol.h"
+#include "codec/protocol.h"
+#include "instance/aside.h"
 
 #include <pthread.h>
 #include <stdatomic.h>

@@ -7,8 +7,8 @@
 
 #include <cmocka.h>
 
-#include "circle.h"
-#include "protocol.h"
+#include "codec/protocol.h"
+#include "instance/circle.h"
 
 #include <pthread.h>
 #include <stdatomic.h>

@@ -1,8 +1,8 @@
 // Classification of outputs: against a plain sort, for all types, counts and sizes.
-#include "frontend/protocol/classification.h"
+#include "frontend/common/json/classification.h"
 
 #include "base/number.h"
-#include "frontend/protocol/datatype.h"
+#include "frontend/common/json/datatype.h"
 
 #include <math.h>
 #include <setjmp.h>

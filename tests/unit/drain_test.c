@@ -2,7 +2,7 @@
 // haste.
 #include "base/clock.h"
 #include "base/thread.h"
-#include "frontend/protocol/drain.h"
+#include "frontend/common/net/drain.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

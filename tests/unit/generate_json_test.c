@@ -2,7 +2,7 @@
 #include "base/arena.h"
 #include "base/buffer.h"
 #include "base/error.h"
-#include "frontend/protocol/generate_json.h"
+#include "frontend/common/json/generate_json.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

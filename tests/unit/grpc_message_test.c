@@ -1,8 +1,8 @@
 // Request messages of gRPC put together from pieces: however they are cut, packed or announced, and
 // what of it counts for the budget.
 #include "base/buffer.h"
-#include "frontend/grpc/message.h"
-#include "frontend/protocol/jobs.h"
+#include "frontend/common/net/jobs.h"
+#include "frontend/grpc/call/message.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

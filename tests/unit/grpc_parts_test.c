@@ -1,9 +1,9 @@
 // What a gRPC connection is made of: timers, deadlines, statuses, output.
-#include "frontend/grpc/outgoing.h"
-#include "frontend/grpc/output.h"
-#include "frontend/grpc/status.h"
-#include "frontend/grpc/timeout.h"
-#include "frontend/grpc/timers.h"
+#include "frontend/grpc/call/outgoing.h"
+#include "frontend/grpc/transport/output.h"
+#include "frontend/grpc/transport/status.h"
+#include "frontend/grpc/transport/timeout.h"
+#include "frontend/grpc/transport/timers.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

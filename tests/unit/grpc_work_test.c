@@ -4,9 +4,9 @@
 #include "../fuzz/grpc_session/client.h"
 #include "../fuzz/grpc_session/core.h"
 #include "../fuzz/grpc_session/listener.h"
-#include "frontend/grpc/message.h"
-#include "frontend/protocol/jobs.h"
-#include "frontend/protocol/shared_memory.h"
+#include "frontend/common/net/jobs.h"
+#include "frontend/common/tensor/shared_memory.h"
+#include "frontend/grpc/call/message.h"
 
 #include <nghttp2/nghttp2.h>
 #include <setjmp.h>

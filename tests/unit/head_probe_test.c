@@ -1,6 +1,6 @@
 // The start's look at how libmicrohttpd keeps the heads of requests: the one that is installed
 // passes, one that keeps them in another way is named.
-#include "frontend/http/head_probe.h"
+#include "frontend/http/transport/head_probe.h"
 
 #include <dlfcn.h>
 #include <microhttpd.h>

@@ -1,7 +1,7 @@
 // Header fields: which ones a pattern forwards, what a pattern may not cost; the load report in a
 // reply.
-#include "frontend/protocol/header_forward.h"
-#include "frontend/protocol/load_metrics.h"
+#include "frontend/common/observe/load_metrics.h"
+#include "frontend/common/policy/header_forward.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

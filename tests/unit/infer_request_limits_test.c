@@ -1,5 +1,5 @@
 // Inference requests in protobuf's wire format that cannot be, and how much one may hold.
-#include "frontend/protocol/request_limits.h"
+#include "frontend/common/net/request_limits.h"
 #include "proto_request.h"
 
 // ---- shared memory and classification ----

@@ -1,6 +1,6 @@
 // Inference requests in protobuf's wire format: what protobuf-c packs must read back the same, and
 // what it cannot pack (pieces, unknown fields, broken messages) is written by hand.
-#include "frontend/grpc/model_version.h"
+#include "frontend/grpc/codec/model_version.h"
 #include "proto_request.h"
 
 // ---- the request ----

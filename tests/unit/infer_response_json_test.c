@@ -3,9 +3,9 @@
 #include "base/buffer.h"
 #include "base/error.h"
 #include "base/number.h"
-#include "frontend/protocol/datatype.h"
-#include "frontend/protocol/infer_response_json.h"
-#include "frontend/protocol/json_tensor.h"
+#include "frontend/common/json/datatype.h"
+#include "frontend/common/json/infer_response_json.h"
+#include "frontend/common/json/json_tensor.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,7 +1,7 @@
 // Inference replies in protobuf's wire format: protobuf-c must read what was written, and large
 // tensors must be sent from where they are.
 #include "base/arena.h"
-#include "frontend/grpc/infer_response_proto.h"
+#include "frontend/grpc/codec/infer_response_proto.h"
 #include "frontend/grpc/proto/grpc_service.pb-c.h"
 
 #include <setjmp.h>

@@ -5,8 +5,8 @@
 #include "base/arena.h"
 #include "base/buffer.h"
 #include "base/error.h"
-#include "frontend/protocol/datatype.h"
-#include "frontend/protocol/infer_request_json.h"
+#include "frontend/common/json/datatype.h"
+#include "frontend/common/json/infer_request_json.h"
 
 #include <math.h>
 #include <setjmp.h>

@@ -1,6 +1,6 @@
 // The log's settings as both protocols change them, and the access log's lines.
-#include "frontend/protocol/access_log.h"
-#include "frontend/protocol/log_settings.h"
+#include "frontend/common/observe/access_log.h"
+#include "frontend/common/observe/log_settings.h"
 
 #include <jansson.h>
 #include <setjmp.h>

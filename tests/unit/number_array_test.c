@@ -4,8 +4,8 @@
 #include "base/buffer.h"
 #include "base/error.h"
 #include "base/number.h"
-#include "frontend/protocol/json_tensor.h"
-#include "frontend/protocol/number_array.h"
+#include "frontend/common/json/json_tensor.h"
+#include "frontend/common/json/number_array.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,9 +1,9 @@
 // Who may do what: the route table against the checked-in page of what each route answers
 // (tests/e2e/posture.txt, walked by tests/e2e/test_posture.py), and who counts as local.
-#include "frontend/http/access.h"
-#include "frontend/http/routes.h"
-#include "frontend/protocol/access_policy.h"
-#include "frontend/protocol/peer.h"
+#include "frontend/common/net/peer.h"
+#include "frontend/common/policy/access_policy.h"
+#include "frontend/http/exchange/access.h"
+#include "frontend/http/service/routes.h"
 
 #include <arpa/inet.h>
 #include <setjmp.h>

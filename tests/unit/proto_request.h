@@ -5,9 +5,9 @@
 #include "base/arena.h"
 #include "base/buffer.h"
 #include "base/error.h"
-#include "frontend/grpc/infer_request_proto.h"
+#include "frontend/grpc/codec/infer_request_proto.h"
+#include "frontend/grpc/codec/proto_wire.h"
 #include "frontend/grpc/proto/grpc_service.pb-c.h"
-#include "frontend/grpc/proto_wire.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

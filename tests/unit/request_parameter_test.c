@@ -1,5 +1,5 @@
 // Named parameters of requests: each kind of value under each name.
-#include "frontend/protocol/request_parameter.h"
+#include "frontend/common/json/request_parameter.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

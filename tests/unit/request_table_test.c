@@ -7,7 +7,7 @@
 
 #include <cmocka.h>
 
-#include "request_table.h"
+#include "instance/request_table.h"
 
 #include <pthread.h>
 #include <stdatomic.h>

@@ -1,6 +1,6 @@
 // The registry of client memory: bounds against arithmetic of 128 bits, keys, life, and memory that
 // its owner takes away.
-#include "frontend/protocol/shared_memory.h"
+#include "frontend/common/tensor/shared_memory.h"
 
 #include "base/thread.h"
 

@@ -7,7 +7,7 @@
 
 #include <cmocka.h>
 
-#include "supervisor.h"
+#include "process/supervisor.h"
 
 #include <errno.h>
 #include <fcntl.h>

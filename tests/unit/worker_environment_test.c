@@ -1,5 +1,5 @@
 // Which variables a worker gets, at both levels and in every kind of environment.
-#include "worker_environment.h"
+#include "process/worker_environment.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

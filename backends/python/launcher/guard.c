@@ -5,7 +5,7 @@
 // what it was asked answered: who sends it to all processes of a service means no other.
 #include "launcher.h"
 
-#include "protocol.h"
+#include "codec/protocol.h"
 
 #include <dirent.h>
 #include <errno.h>

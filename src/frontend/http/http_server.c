@@ -4,14 +4,14 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/machine.h"
-#include "frontend/http/access.h"
-#include "frontend/http/exchange.h"
-#include "frontend/http/head_probe.h"
-#include "frontend/http/log.h"
-#include "frontend/http/loop.h"
-#include "frontend/http/server.h"
-#include "frontend/protocol/infer_tensors.h"
-#include "frontend/protocol/listener_limits.h"
+#include "frontend/common/net/listener_limits.h"
+#include "frontend/common/tensor/infer_tensors.h"
+#include "frontend/http/exchange/access.h"
+#include "frontend/http/exchange/exchange.h"
+#include "frontend/http/exchange/log.h"
+#include "frontend/http/exchange/server.h"
+#include "frontend/http/transport/head_probe.h"
+#include "frontend/http/transport/loop.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -5,18 +5,18 @@
 #define NEREID_FRONTEND_HTTP_HTTP_SERVER_H
 
 #include "base/error.h"
-#include "frontend/protocol/access_policy.h"
-#include "frontend/protocol/header_forward.h"
-#include "frontend/protocol/tls.h"
+#include "frontend/common/net/tls.h"
+#include "frontend/common/policy/access_policy.h"
+#include "frontend/common/policy/header_forward.h"
 #include "triton/core/tritonserver.h"
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
-typedef struct access_log access_log; // frontend/protocol/access_log.h
+typedef struct access_log access_log; // frontend/common/observe/access_log.h
 typedef struct http_server http_server;
-typedef struct exposure exposure;           // frontend/protocol/exposure.h
+typedef struct exposure exposure;           // frontend/common/policy/exposure.h
 typedef struct trace_service trace_service; // frontend/trace/trace.h
 
 // A limit or timeout of 0 is off, unless the field says otherwise.

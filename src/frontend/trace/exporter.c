@@ -4,7 +4,7 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/thread.h"
-#include "frontend/protocol/front_counter.h"
+#include "frontend/common/observe/front_counter.h"
 
 #include <pthread.h>
 #include <stdlib.h>

@@ -3,7 +3,7 @@
 // in `path`. That file is an array at any time: its last byte, "]", moves. It is written when
 // FLUSH_BYTES have come, when a setting is replaced and at the end; what is to be a file of its own
 // is kept until it is complete, HELD_BYTES at most. The exporter's thread.
-#include "frontend/protocol/frontend_log.h"
+#include "frontend/common/observe/frontend_log.h"
 #include "frontend/trace/exporter.h"
 
 #include <errno.h>

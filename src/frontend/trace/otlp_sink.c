@@ -1,7 +1,7 @@
 // OTLP over HTTP with protobuf bodies. What the collector does not take is lost: it is counted, and
 // one line is logged until it takes something again. The exporter's thread.
 #include "base/text.h"
-#include "frontend/protocol/frontend_log.h"
+#include "frontend/common/observe/frontend_log.h"
 #include "frontend/trace/exporter.h"
 #include "frontend/trace/http_post.h"
 #include "frontend/trace/spans.h"

@@ -4,7 +4,7 @@
 #include "base/buffer.h"
 #include "base/slice.h"
 #include "base/text.h"
-#include "frontend/protocol/frontend_log.h"
+#include "frontend/common/observe/frontend_log.h"
 #include "triton/core/tritonserver.h"
 
 #include <inttypes.h>

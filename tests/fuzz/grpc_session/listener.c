@@ -3,11 +3,11 @@
 #include "../fuzz.h"
 #include "base/clock.h"
 #include "base/thread.h"
-#include "frontend/grpc/call_life.h"
-#include "frontend/grpc/connection.h"
-#include "frontend/grpc/loop.h"
-#include "frontend/grpc/session.h"
-#include "frontend/protocol/infer_tensors.h"
+#include "frontend/common/tensor/infer_tensors.h"
+#include "frontend/grpc/call/call_life.h"
+#include "frontend/grpc/transport/connection.h"
+#include "frontend/grpc/transport/loop.h"
+#include "frontend/grpc/transport/session.h"
 
 #include <errno.h>
 #include <netinet/in.h>

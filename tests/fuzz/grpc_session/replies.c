@@ -1,7 +1,7 @@
 #include "replies.h"
 
 #include "../fuzz.h"
-#include "frontend/grpc/connection.h"
+#include "frontend/grpc/transport/connection.h"
 
 #define FRAME_BYTES 9
 

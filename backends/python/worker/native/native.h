@@ -10,7 +10,7 @@
 
 #include "channel/channel.h"
 #include "channel/wire.h"
-#include "protocol.h"
+#include "codec/protocol.h"
 
 // The channel to the host; NULL before attach().
 extern channel *native_channel;

@@ -1,0 +1,253 @@
+// Asks the ABI for all that it says of a request, then writes the batch's block.
+#include "codec/request_wire.h"
+
+#include "backend_config.h"
+#include "backend_error.h"
+#include "codec/parameter_json.h"
+#include "codec/tensor_wire.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+// ---- gathering
+
+static TRITONSERVER_Error *parameter_json(TRITONBACKEND_Request *request, uint32_t index,
+                                          const char **key, json_t **value)
+{
+  TRITONSERVER_ParameterType type;
+  const void *data;
+  BACKEND_RETURN_IF_ERROR(TRITONBACKEND_RequestParameter(request, index, key, &type, &data));
+  *value = parameter_to_json(type, data);
+  if (*value == NULL && type == TRITONSERVER_PARAMETER_BYTES)
+    return backend_error(TRITONSERVER_ERROR_INVALID_ARG,
+                         "Unsupported parameter type for parameter '%s'.", *key);
+  return *value != NULL ? NULL
+                        : backend_error(TRITONSERVER_ERROR_INVALID_ARG,
+                                        "parameter '%s' cannot be told in JSON", *key);
+}
+
+static TRITONSERVER_Error *add_parameters(TRITONBACKEND_Request *request, uint32_t count,
+                                          json_t *object)
+{
+  for (uint32_t i = 0; i < count; i++) {
+    const char *key;
+    json_t *value = NULL;
+    BACKEND_RETURN_IF_ERROR(parameter_json(request, i, &key, &value));
+    if (json_object_set_new(object, key, value) != 0)
+      return backend_error_no_memory("a request's parameters");
+  }
+  return NULL;
+}
+
+static TRITONSERVER_Error *read_parameters(TRITONBACKEND_Request *request, char **text)
+{
+  uint32_t count = 0;
+  BACKEND_RETURN_IF_ERROR(TRITONBACKEND_RequestParameterCount(request, &count));
+  if (count == 0)
+    return NULL;
+  json_t *object = json_object();
+  TRITONSERVER_Error *error = object == NULL ? backend_error_no_memory("a request's parameters")
+                                             : add_parameters(request, count, object);
+  if (error == NULL && (*text = json_dumps(object, JSON_COMPACT)) == NULL)
+    error = backend_error_no_memory("a request's parameters");
+  json_decref(object);
+  return error;
+}
+
+// Servers without tracing say so by an error.
+static void read_trace(TRITONBACKEND_Request *request, request_facts *facts)
+{
+  TRITONSERVER_Error *error = TRITONBACKEND_RequestTrace(request, &facts->traced_by);
+  if (error == NULL && facts->traced_by != NULL)
+    error = TRITONSERVER_InferenceTraceContext(facts->traced_by, &facts->trace);
+  TRITONSERVER_ErrorDelete(error);
+}
+
+static TRITONSERVER_Error *read_correlation(TRITONBACKEND_Request *request, request_facts *facts)
+{
+  TRITONSERVER_Error *error = TRITONBACKEND_RequestCorrelationId(request, &facts->correlation);
+  if (error == NULL)
+    return NULL;
+  TRITONSERVER_ErrorDelete(error); // it is a text
+  return TRITONBACKEND_RequestCorrelationIdString(request, &facts->correlation_text);
+}
+
+static TRITONSERVER_Error *read_inputs(TRITONBACKEND_Request *request, const char *host_policy,
+                                       request_facts *facts)
+{
+  uint32_t count = 0;
+  BACKEND_RETURN_IF_ERROR(TRITONBACKEND_RequestInputCount(request, &count));
+  facts->inputs = calloc(count > 0 ? count : 1, sizeof *facts->inputs);
+  if (facts->inputs == NULL)
+    return backend_error_no_memory("a request's inputs");
+  facts->input_count = count;
+  for (uint32_t i = 0; i < count; i++) {
+    const char *name;
+    BACKEND_RETURN_IF_ERROR(TRITONBACKEND_RequestInputName(request, i, &name));
+    BACKEND_RETURN_IF_ERROR(backend_input_find(request, name, host_policy, &facts->inputs[i]));
+  }
+  return NULL;
+}
+
+static TRITONSERVER_Error *read_all(TRITONBACKEND_Request *request, const char *host_policy,
+                                    request_facts *facts)
+{
+  BACKEND_RETURN_IF_ERROR(TRITONBACKEND_RequestId(request, &facts->id));
+  BACKEND_RETURN_IF_ERROR(read_correlation(request, facts));
+  BACKEND_RETURN_IF_ERROR(TRITONBACKEND_RequestFlags(request, &facts->flags));
+  BACKEND_RETURN_IF_ERROR(
+      TRITONBACKEND_InferenceRequestTimeoutMicroseconds(request, &facts->timeout_us));
+  BACKEND_RETURN_IF_ERROR(TRITONBACKEND_RequestOutputCount(request, &facts->output_count));
+  BACKEND_RETURN_IF_ERROR(read_parameters(request, &facts->parameters));
+  read_trace(request, facts);
+  return read_inputs(request, host_policy, facts);
+}
+
+TRITONSERVER_Error *request_facts_read(TRITONBACKEND_Request *request, const char *host_policy,
+                                       request_facts *facts)
+{
+  *facts = (request_facts){.request = request};
+  TRITONSERVER_Error *error = read_all(request, host_policy, facts);
+  if (error != NULL)
+    request_facts_fini(facts);
+  return error;
+}
+
+void request_facts_fini(request_facts *facts)
+{
+  free(facts->parameters);
+  free(facts->inputs);
+  facts->parameters = NULL;
+  facts->inputs = NULL;
+}
+
+// ---- writing
+
+// Where the next input's data goes, in the region.
+typedef struct data_place {
+  uint64_t next;
+} data_place;
+
+static uint64_t place_input(data_place *place, const backend_input *input)
+{
+  uint64_t offset = channel_place(place->next, input->byte_size);
+  place->next = offset + channel_aligned(input->byte_size);
+  return input->byte_size == 0 ? 0 : offset;
+}
+
+static void put_text(wire_writer *writer, const char *text)
+{
+  wire_put_text(writer, text == NULL ? "" : text, text == NULL ? 0 : strlen(text));
+}
+
+static void put_correlation(wire_writer *writer, const request_facts *facts)
+{
+  wire_put_u8(writer, facts->correlation_text != NULL);
+  if (facts->correlation_text != NULL)
+    put_text(writer, facts->correlation_text);
+  else
+    wire_put_u64(writer, facts->correlation);
+}
+
+static void put_outputs(wire_writer *writer, const request_facts *facts)
+{
+  wire_put_u32(writer, facts->output_count);
+  for (uint32_t i = 0; i < facts->output_count; i++) {
+    const char *name = NULL;
+    TRITONSERVER_ErrorDelete(TRITONBACKEND_RequestOutputName(facts->request, i, &name));
+    put_text(writer, name);
+  }
+}
+
+static void put_request(wire_writer *writer, const request_facts *facts, data_place *place)
+{
+  wire_put_u64(writer, facts->handle);
+  put_text(writer, facts->id);
+  put_correlation(writer, facts);
+  wire_put_u32(writer, facts->flags);
+  wire_put_u64(writer, facts->timeout_us);
+  put_text(writer, facts->parameters);
+  put_text(writer, facts->trace);
+  put_outputs(writer, facts);
+  wire_put_u32(writer, facts->input_count);
+  for (uint32_t i = 0; i < facts->input_count; i++) {
+    const backend_input *input = &facts->inputs[i];
+    wire_tensor_write(writer, input->name, input->datatype, input->dims, input->rank,
+                      place_input(place, input), input->byte_size);
+  }
+}
+
+static void put_all(wire_writer *writer, const request_facts *requests, uint32_t count,
+                    data_place *place)
+{
+  wire_put_u32(writer, count);
+  for (uint32_t i = 0; i < count; i++)
+    put_request(writer, &requests[i], place);
+}
+
+// The block's size: the control part's, and behind it the inputs'.
+static bool block_size(const request_facts *requests, uint32_t count, size_t control, size_t *size)
+{
+  *size = control;
+  for (uint32_t i = 0; i < count; i++)
+    for (uint32_t k = 0; k < requests[i].input_count; k++) {
+      uint64_t bytes = requests[i].inputs[k].byte_size;
+      if (bytes > SIZE_MAX / 4 || *size > SIZE_MAX / 4)
+        return false;
+      *size = channel_place(*size, bytes) + channel_aligned(bytes);
+    }
+  return true;
+}
+
+static TRITONSERVER_Error *copy_input(const backend_input *input, void *to)
+{
+  BACKEND_RETURN_IF_ERROR(backend_input_copy(input, to));
+  if (input->datatype == TRITONSERVER_TYPE_BYTES &&
+      !wire_bytes_fit(to, input->byte_size, input->element_count))
+    return backend_error(TRITONSERVER_ERROR_INVALID_ARG,
+                         "input '%s' is not the BYTES elements of its shape", input->name);
+  return NULL;
+}
+
+// In the order and at the places that put_all gave; the first place is at `first` or later.
+static TRITONSERVER_Error *copy_inputs(const channel *channel, const request_facts *requests,
+                                       uint32_t count, uint64_t first, uint32_t *culprit)
+{
+  data_place place = {.next = first};
+  for (*culprit = 0; *culprit < count; ++*culprit)
+    for (uint32_t k = 0; k < requests[*culprit].input_count; k++) {
+      const backend_input *input = &requests[*culprit].inputs[k];
+      BACKEND_RETURN_IF_ERROR(copy_input(input, channel_own(channel, place_input(&place, input))));
+    }
+  return NULL;
+}
+
+TRITONSERVER_Error *request_wire_write(worker_link *link, const request_facts *requests,
+                                       uint32_t count, channel_message *work, uint32_t *culprit)
+{
+  channel *channel = worker_link_channel(link);
+  wire_writer writer = {0};
+  data_place place = {0};
+  size_t total;
+  uint64_t block;
+  *culprit = count;
+  put_all(&writer, requests, count, &place);
+  size_t control = channel_aligned(writer.size);
+  if (!block_size(requests, count, control, &total) || !channel_allocate(channel, total, &block))
+    return backend_error(TRITONSERVER_ERROR_UNAVAILABLE,
+                         "no room for the inputs of %u requests in the memory that is shared with "
+                         "the Python worker: they are too large, or the model keeps too many "
+                         "(--backend-config=python,worker-shared-bytes)",
+                         count);
+  writer = (wire_writer){.to = channel_own(channel, block), .room = writer.size};
+  place.next = block + control;
+  put_all(&writer, requests, count, &place);
+  TRITONSERVER_Error *error = copy_inputs(channel, requests, count, block + control, culprit);
+  if (error != NULL) {
+    channel_release(channel, block);
+    return error;
+  }
+  work->offset = block;
+  work->size = writer.size;
+  return NULL;
+}

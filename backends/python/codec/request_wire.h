@@ -1,0 +1,38 @@
+// Requests as the block of a WORK_EXECUTE: what the server knows of them is gathered, then written
+// into the host's region, with their input data behind. The instance's thread.
+#ifndef NEREID_PYTHON_REQUEST_WIRE_H
+#define NEREID_PYTHON_REQUEST_WIRE_H
+
+#include "backend_tensor.h"
+#include "process/worker_link.h"
+
+// What is said of one request. Pointers belong to the request, but for `parameters`.
+typedef struct request_facts {
+  TRITONBACKEND_Request *request;
+  uint64_t handle;
+  const char *id;
+  const char *correlation_text; // NULL: the number
+  uint64_t correlation;
+  uint32_t flags;
+  uint64_t timeout_us;
+  char *parameters;                       // JSON, for free(); NULL: none
+  TRITONSERVER_InferenceTrace *traced_by; // NULL: nobody
+  const char *trace;                      // its context
+  uint32_t output_count;
+  backend_input *inputs; // for free()
+  uint32_t input_count;
+} request_facts;
+
+// Looks up all of one request, with the input data for `host_policy`, which must stay as long. On
+// an error nothing is held.
+TRITONSERVER_Error *request_facts_read(TRITONBACKEND_Request *request, const char *host_policy,
+                                       request_facts *facts);
+void request_facts_fini(request_facts *facts);
+
+// Writes all requests into one block and names it in `work`: offset and size are the control
+// part's, which begins the block. When an input is at fault, `*culprit` is the number of its
+// request, else `count`.
+TRITONSERVER_Error *request_wire_write(worker_link *link, const request_facts *requests,
+                                       uint32_t count, channel_message *work, uint32_t *culprit);
+
+#endif

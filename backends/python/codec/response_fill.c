@@ -1,0 +1,114 @@
+// Checks and copies what a worker answered. The thread that has the request.
+#include "codec/response_fill.h"
+
+#include "backend_error.h"
+#include "backend_tensor.h"
+
+#include <string.h>
+
+static TRITONSERVER_Error *unreadable(const python_model *model)
+{
+  return backend_error(TRITONSERVER_ERROR_INTERNAL,
+                       "the Python worker of model '%s' gave a response that cannot be read",
+                       model->name);
+}
+
+static TRITONSERVER_Error *add_tensor(TRITONBACKEND_Response *response, const python_model *model,
+                                      const wire_tensor *tensor)
+{
+  void *data = NULL;
+  size_t count = 0;
+  if (!python_model_has_output(model, tensor->name))
+    return backend_output_leave_out(response, tensor->name);
+  if (!wire_tensor_size_fits(tensor))
+    return backend_error(TRITONSERVER_ERROR_INTERNAL,
+                         "output '%s' of model '%s' has %zu bytes, which is not what its shape "
+                         "needs",
+                         tensor->name, model->name, tensor->byte_size);
+  BACKEND_RETURN_IF_ERROR(backend_output_new(response, tensor->name, tensor->datatype,
+                                             tensor->shape.dims, (uint32_t)tensor->shape.rank,
+                                             tensor->byte_size, &data));
+  if (tensor->byte_size > 0)
+    memcpy(data, tensor->data, tensor->byte_size);
+  // Looked at in the copy, which the worker cannot change any more.
+  if (tensor->datatype == TRITONSERVER_TYPE_BYTES &&
+      (!backend_element_count(tensor->shape.dims, tensor->shape.rank, &count) ||
+       !wire_bytes_fit(data, tensor->byte_size, count)))
+    return backend_error(TRITONSERVER_ERROR_INTERNAL,
+                         "output '%s' of model '%s' is not the BYTES elements of its shape",
+                         tensor->name, model->name);
+  return NULL;
+}
+
+static TRITONSERVER_Error *add_parameter(TRITONBACKEND_Response *response, const char *key,
+                                         const json_t *value)
+{
+  switch (json_typeof(value)) {
+  case JSON_STRING:
+    return TRITONBACKEND_ResponseSetStringParameter(response, key, json_string_value(value));
+  case JSON_INTEGER:
+    return TRITONBACKEND_ResponseSetIntParameter(response, key, json_integer_value(value));
+  case JSON_TRUE:
+  case JSON_FALSE:
+    return TRITONBACKEND_ResponseSetBoolParameter(response, key, json_is_true(value));
+  case JSON_REAL:
+    return TRITONBACKEND_ResponseSetDoubleParameter(response, key, json_real_value(value));
+  default:
+    return backend_error(TRITONSERVER_ERROR_INVALID_ARG,
+                         "Expected key or value to be a string, integer, boolean or number in the "
+                         "response parameter '%s'",
+                         key);
+  }
+}
+
+static TRITONSERVER_Error *add_parameters(TRITONBACKEND_Response *response, const char *text,
+                                          size_t length)
+{
+  if (length == 0)
+    return NULL;
+  json_error_t problem;
+  json_t *parameters = json_loadb(text, length, 0, &problem);
+  if (!json_is_object(parameters)) {
+    json_decref(parameters);
+    return backend_error(TRITONSERVER_ERROR_INTERNAL,
+                         "the parameters of a response are no JSON object");
+  }
+  TRITONSERVER_Error *error = NULL;
+  const char *key;
+  json_t *value;
+  json_object_foreach(parameters, key, value)
+  {
+    if (error == NULL)
+      error = add_parameter(response, key, value);
+  }
+  json_decref(parameters);
+  return error;
+}
+
+TRITONSERVER_Error *response_fill(TRITONBACKEND_Response *response, const python_model *model,
+                                  const channel *channel, wire_reader *reader,
+                                  const wire_response *head)
+{
+  if (reader->bad)
+    return unreadable(model);
+  if (head->kind == RESPONSE_ERROR)
+    return backend_error(head->code, "%.*s", (int)head->text_length, head->text);
+  TRITONSERVER_Error *error = add_parameters(response, head->text, head->text_length);
+  for (uint32_t i = 0; i < head->tensor_count && !reader->bad; i++) {
+    wire_tensor tensor;
+    wire_tensor_read(reader, channel, &tensor);
+    if (!reader->bad && error == NULL)
+      error = add_tensor(response, model, &tensor);
+  }
+  if (reader->bad && error == NULL)
+    error = unreadable(model);
+  return error;
+}
+
+void response_skip(const channel *channel, wire_reader *reader, const wire_response *head)
+{
+  for (uint32_t i = 0; i < head->tensor_count && !reader->bad; i++) {
+    wire_tensor tensor;
+    wire_tensor_read(reader, channel, &tensor);
+  }
+}

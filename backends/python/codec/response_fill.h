@@ -1,0 +1,19 @@
+// A worker's response as the server's: its tensors are checked against the model's configuration
+// and copied once, into the memory that the server gives.
+#ifndef NEREID_PYTHON_RESPONSE_FILL_H
+#define NEREID_PYTHON_RESPONSE_FILL_H
+
+#include "codec/tensor_wire.h"
+#include "model/python_model.h"
+
+// Reads what follows `head` in the control part and adds it to `response`. The error, which may be
+// the model's own, is to be sent with the response. Whatever is wrong with a tensor, the reader is
+// past it afterwards; when reader->bad is set nothing after it can be read.
+TRITONSERVER_Error *response_fill(TRITONBACKEND_Response *response, const python_model *model,
+                                  const channel *channel, wire_reader *reader,
+                                  const wire_response *head);
+
+// Passes over what follows `head`.
+void response_skip(const channel *channel, wire_reader *reader, const wire_response *head);
+
+#endif

@@ -1,0 +1,52 @@
+// Tensors and responses in control parts (protocol.h): how the host reads and writes them. What is
+// read was written by a worker and is checked here as far as it can be without the model's
+// configuration.
+#ifndef NEREID_PYTHON_TENSOR_WIRE_H
+#define NEREID_PYTHON_TENSOR_WIRE_H
+
+#include "backend_shape.h"
+#include "channel.h"
+#include "codec/protocol.h"
+#include "wire.h"
+
+#include "triton/core/tritonserver.h"
+
+typedef struct wire_tensor {
+  char name[MAX_PROTOCOL_NAME + 1];
+  TRITONSERVER_DataType datatype;
+  backend_shape shape;
+  const void *data; // in the worker's region: it can change at any time
+  size_t byte_size;
+} wire_tensor;
+
+// Sets reader->bad when there is no tensor that can be: a name of 1 to MAX_PROTOCOL_NAME bytes
+// without NUL, a known datatype, no negative dimension, data inside the worker's region.
+void wire_tensor_read(wire_reader *reader, const channel *channel, wire_tensor *tensor);
+
+void wire_tensor_write(wire_writer *writer, const char *name, TRITONSERVER_DataType datatype,
+                       const int64_t *dims, uint64_t rank, uint64_t offset, uint64_t byte_size);
+
+// Whether byte_size is that of the shape. BYTES: always true, see wire_bytes_fit.
+bool wire_tensor_size_fits(const wire_tensor *tensor);
+
+// Whether `data`, which nobody else can change, is `count` elements of BYTES: each a little-endian
+// uint32_t and as many bytes.
+bool wire_bytes_fit(const void *data, size_t byte_size, size_t count);
+
+// A response up to its tensors, which follow in the reader. `text` (the error's message, or the
+// parameters as JSON) points into the control part and is not terminated.
+typedef struct wire_response {
+  enum response_kind kind;
+  TRITONSERVER_Error_Code code;
+  const char *text;
+  size_t text_length;
+  uint32_t tensor_count;
+} wire_response;
+
+void wire_response_read(wire_reader *reader, wire_response *response);
+
+// An error as a response, or as the control part of a reply that failed (without the kind).
+void wire_error_response_write(wire_writer *writer, TRITONSERVER_Error *error);
+void wire_error_write(wire_writer *writer, TRITONSERVER_Error *error);
+
+#endif

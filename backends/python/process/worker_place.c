@@ -1,0 +1,51 @@
+// By system calls: libnuma is not needed for that.
+#include "process/worker_place.h"
+
+#include <errno.h>
+#include <linux/mempolicy.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+void worker_place_get(worker_place *place)
+{
+  worker_place now = {.mode = MPOL_DEFAULT}, memory = {0};
+  // A container may not be allowed to ask; then nobody there has set another one.
+  if (syscall(SYS_get_mempolicy, &memory.mode, memory.nodes, MAX_PLACE_NODES, NULL, 0) == 0)
+    now = memory;
+  now.known = sched_getaffinity(0, sizeof now.cores, &now.cores) == 0;
+  *place = now;
+}
+
+static bool same_cores(const worker_place *a, const worker_place *b)
+{
+  return CPU_EQUAL(&a->cores, &b->cores);
+}
+
+static bool same_memory(const worker_place *a, const worker_place *b)
+{
+  return a->mode == b->mode && memcmp(a->nodes, b->nodes, sizeof a->nodes) == 0;
+}
+
+bool worker_place_equal(const worker_place *a, const worker_place *b)
+{
+  return !a->known || !b->known || (same_cores(a, b) && same_memory(a, b));
+}
+
+static int set_memory(const worker_place *place)
+{
+  bool usual = place->mode == MPOL_DEFAULT;
+  return (int)syscall(SYS_set_mempolicy, place->mode, usual ? NULL : place->nodes,
+                      usual ? 0 : MAX_PLACE_NODES);
+}
+
+int worker_place_enter(const worker_place *place)
+{
+  worker_place now;
+  worker_place_get(&now);
+  if (worker_place_equal(place, &now))
+    return 0;
+  if (!same_cores(place, &now) && sched_setaffinity(0, sizeof place->cores, &place->cores) != 0)
+    return errno;
+  return same_memory(place, &now) || set_memory(place) == 0 ? 0 : errno;
+}

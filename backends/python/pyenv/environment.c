@@ -1,0 +1,188 @@
+// From what the configuration names to an interpreter. Load threads.
+#include "pyenv/environment.h"
+
+#include "backend_config.h"
+#include "backend_error.h"
+
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static const char MODEL_FOLDER[] = "$$TRITON_MODEL_DIRECTORY";
+
+static bool is_program(const char *path)
+{
+  struct stat status;
+  return stat(path, &status) == 0 && S_ISREG(status.st_mode) && access(path, X_OK) == 0;
+}
+
+// A relative path is the server's; the worker runs elsewhere.
+static char *absolute(const char *path)
+{
+  char *dir = *path == '/' ? NULL : getcwd(NULL, 0);
+  char *result = NULL;
+  if (*path == '/')
+    return strdup(path);
+  if (dir != NULL && asprintf(&result, "%s/%s", dir, path) < 0)
+    result = NULL;
+  free(dir);
+  return result;
+}
+
+// Looks for `name` in the directories of PATH that are absolute. Gives NULL when it is in none.
+static char *search(const char *name)
+{
+  const char *dirs = getenv("PATH");
+  for (const char *at = dirs == NULL ? "/usr/local/bin:/usr/bin:/bin" : dirs; *at != '\0';) {
+    size_t length = strcspn(at, ":");
+    char *path = NULL;
+    if (*at == '/' && asprintf(&path, "%.*s/%s", (int)length, at, name) < 0)
+      return NULL;
+    if (path != NULL && is_program(path))
+      return path;
+    free(path);
+    at += length + (at[length] == ':');
+  }
+  return NULL;
+}
+
+// ---- what the backend's settings name
+
+static TRITONSERVER_Error *find_installed(const char *setting, char **interpreter)
+{
+  const char *wanted = setting == NULL ? "python3" : setting;
+  *interpreter = NULL;
+  if (strchr(wanted, '/') == NULL)
+    *interpreter = search(wanted);
+  else if (is_program(wanted))
+    *interpreter = absolute(wanted);
+  if (*interpreter != NULL)
+    return NULL;
+  if (setting != NULL)
+    return backend_error(TRITONSERVER_ERROR_UNAVAILABLE,
+                         "no Python interpreter '%s' "
+                         "(--backend-config=python,python-executable)",
+                         setting);
+  return backend_error(TRITONSERVER_ERROR_UNAVAILABLE,
+                       "no python3 in PATH; name an interpreter with "
+                       "--backend-config=python,python-executable=PATH");
+}
+
+// ---- environments
+
+static bool has(const char *dir, const char *name)
+{
+  char *path;
+  if (asprintf(&path, "%s/%s", dir, name) < 0)
+    return false;
+  bool found = access(path, F_OK) == 0;
+  free(path);
+  return found;
+}
+
+// An interpreter that is given by its path may be that of an environment.
+static TRITONSERVER_Error *find_dir_of(python_environment *self)
+{
+  char *dir = strdup(self->interpreter);
+  if (dir == NULL)
+    return backend_error_no_memory("a Python environment");
+  for (int i = 0; i < 2; i++) {
+    char *slash = strrchr(dir, '/');
+    if (slash != NULL)
+      *slash = '\0';
+  }
+  if (has(dir, "pyvenv.cfg"))
+    self->kind = ENVIRONMENT_VIRTUAL;
+  else if (has(dir, "conda-meta"))
+    self->kind = ENVIRONMENT_CONDA;
+  if (self->kind != ENVIRONMENT_NONE)
+    self->dir = dir;
+  else
+    free(dir);
+  return NULL;
+}
+
+static TRITONSERVER_Error *find_in_dir(python_environment *self, const char *path)
+{
+  static const char *const programs[] = {"bin/python3", "bin/python"};
+  for (size_t i = 0; i < 2 && self->interpreter == NULL; i++) {
+    char *program;
+    if (asprintf(&program, "%s/%s", self->dir, programs[i]) < 0)
+      return backend_error_no_memory("a Python environment");
+    if (is_program(program))
+      self->interpreter = program;
+    else
+      free(program);
+  }
+  if (self->interpreter == NULL)
+    return backend_error(TRITONSERVER_ERROR_INVALID_ARG,
+                         "execution environment '%s' has neither bin/python3 nor bin/python", path);
+  self->kind = has(self->dir, "pyvenv.cfg") ? ENVIRONMENT_VIRTUAL : ENVIRONMENT_CONDA;
+  return NULL;
+}
+
+// The path of EXECUTION_ENV_PATH, for free().
+static char *expand(const char *path, const char *model_dir)
+{
+  const char *at = strstr(path, MODEL_FOLDER);
+  char *result;
+  if (at == NULL)
+    return absolute(path);
+  return asprintf(&result, "%.*s%s%s", (int)(at - path), path, model_dir,
+                  at + strlen(MODEL_FOLDER)) < 0
+             ? NULL
+             : result;
+}
+
+static TRITONSERVER_Error *use_named(python_environment *self, const char *path)
+{
+  struct stat status;
+  char *resolved = realpath(path, NULL);
+  TRITONSERVER_Error *error = NULL;
+  if (resolved == NULL || stat(resolved, &status) != 0)
+    error = backend_error(TRITONSERVER_ERROR_INTERNAL, "Failed to get the canonical path for %s.",
+                          path);
+  else if (!S_ISDIR(status.st_mode))
+    error = environment_cache_take(self->cache, resolved, &self->archive);
+  if (error == NULL) {
+    self->dir = self->archive == NULL ? resolved : strdup(cached_environment_dir(self->archive));
+    resolved = self->archive == NULL ? NULL : resolved;
+    error = self->dir == NULL ? backend_error_no_memory("a Python environment")
+                              : find_in_dir(self, path);
+  }
+  free(resolved);
+  return error;
+}
+
+TRITONSERVER_Error *python_environment_init(python_environment *self, environment_cache *cache,
+                                            const char *setting, const json_t *model_config,
+                                            const char *model_dir)
+{
+  *self = (python_environment){.cache = cache};
+  const char *named = backend_parameter(model_config, "EXECUTION_ENV_PATH");
+  TRITONSERVER_Error *error;
+  if (named == NULL || *named == '\0') {
+    error = find_installed(setting, &self->interpreter);
+    if (error == NULL)
+      error = find_dir_of(self);
+  } else {
+    char *path = expand(named, model_dir);
+    error = path == NULL ? backend_error_no_memory("a Python environment") : use_named(self, path);
+    free(path);
+  }
+  if (error != NULL)
+    python_environment_fini(self);
+  return error;
+}
+
+void python_environment_fini(python_environment *self)
+{
+  if (self->archive != NULL)
+    environment_cache_release(self->cache, self->archive);
+  free(self->dir);
+  free(self->interpreter);
+  *self = (python_environment){0};
+}

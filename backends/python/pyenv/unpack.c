@@ -1,0 +1,284 @@
+// Reads an archive by libarchive, and checks each entry before it is made.
+#include "pyenv/unpack.h"
+
+#include "backend_error.h"
+#include "pyenv/dir.h"
+
+#include <archive.h>
+#include <archive_entry.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum {
+  BLOCK_BYTES = 1 << 16,
+  SET_ID = S_ISUID | S_ISGID
+};
+
+static const char TOO_LARGE[] = "there are more bytes than are allowed (environment-most-bytes)";
+static const char LEADS_OUT[] = "the link leads out of the environment";
+static const char INTERPRETER[] = "bin/python"; // how its name begins
+
+typedef struct unpacking {
+  struct archive *archive;
+  const char *path;
+  int dir;
+  const unpack_limits *limits;
+  uint64_t bytes, entries;
+  char **links; // names of symbolic links
+  size_t link_count;
+} unpacking;
+
+static TRITONSERVER_Error *refuse(const unpacking *self, const char *entry, const char *why)
+{
+  return backend_error(TRITONSERVER_ERROR_INVALID_ARG, "archive '%s': '%.200s': %s", self->path,
+                       entry, why);
+}
+
+static TRITONSERVER_Error *unreadable(const unpacking *self)
+{
+  const char *why = archive_error_string(self->archive);
+  return backend_error(TRITONSERVER_ERROR_INVALID_ARG, "archive '%s' cannot be read: %s",
+                       self->path, why == NULL ? "unknown fault" : why);
+}
+
+// ---- names
+
+// "./a//b/" becomes "a/b"; "" is the directory itself. NULL for what is absolute, has "..", or is
+// too long or deep. The kernel would refuse the first two anyway, but not say which it is.
+static const char *clean_name(const char *name, char *clean)
+{
+  size_t length = 0;
+  int depth = 0;
+  if (name == NULL || *name == '/')
+    return NULL;
+  for (const char *at = name; *at != '\0';) {
+    size_t part = strcspn(at, "/");
+    if (part == 2 && strncmp(at, "..", 2) == 0)
+      return NULL;
+    if (part != 0 && !(part == 1 && *at == '.')) {
+      if (length + part + 2 > PATH_MAX || part > NAME_MAX || ++depth > MAX_DIR_DEPTH)
+        return NULL;
+      if (length != 0)
+        clean[length++] = '/';
+      memcpy(clean + length, at, part);
+      length += part;
+    }
+    at += part + (at[part] == '/');
+  }
+  clean[length] = '\0';
+  return clean;
+}
+
+// Whether a link at `name` to `target` stays inside, going up as far as the link is deep at most.
+static bool stays_inside(const char *name, const char *target)
+{
+  int depth = 0;
+  for (const char *at = name; *at != '\0'; at++)
+    depth += *at == '/';
+  if (*target == '/')
+    return false;
+  for (const char *at = target; *at != '\0';) {
+    size_t part = strcspn(at, "/");
+    if (part == 2 && strncmp(at, "..", 2) == 0)
+      depth--;
+    else if (part != 0 && !(part == 1 && *at == '.'))
+      depth++;
+    if (depth < 0)
+      return false;
+    at += part + (at[part] == '/');
+  }
+  return true;
+}
+
+// A virtual environment's interpreter is a link to that of the machine, which is only executed.
+static bool is_interpreter(const char *name)
+{
+  size_t length = strlen(INTERPRETER);
+  return strncmp(name, INTERPRETER, length) == 0 && strchr(name + length, '/') == NULL;
+}
+
+static bool is_interpreter_link(const char *name, const char *target)
+{
+  const char *last = strrchr(target, '/');
+  return is_interpreter(name) && *target == '/' && strncmp(last, "/python", strlen("/python")) == 0;
+}
+
+// ---- entries
+
+static TRITONSERVER_Error *write_block(unpacking *self, const char *name, int file,
+                                       const void *data, size_t size, int64_t offset, uint64_t *end)
+{
+  if (offset < 0 || (uint64_t)offset > self->limits->bytes || size > self->limits->bytes)
+    return refuse(self, name, TOO_LARGE);
+  uint64_t last = (uint64_t)offset + size; // both are at most what is allowed
+  if (last > *end) {
+    self->bytes += last - *end;
+    *end = last;
+  }
+  if (self->bytes > self->limits->bytes)
+    return refuse(self, name, TOO_LARGE);
+  const char *from = data;
+  while (size > 0) {
+    ssize_t written = pwrite(file, from, size, offset);
+    if (written < 0 && errno != EINTR)
+      return refuse(self, name, strerror(errno));
+    if (written > 0) {
+      from += written;
+      offset += written;
+      size -= (size_t)written;
+    }
+  }
+  return NULL;
+}
+
+static TRITONSERVER_Error *write_content(unpacking *self, const char *name, int file)
+{
+  uint64_t end = 0;
+  for (;;) {
+    const void *data;
+    size_t size;
+    la_int64_t offset;
+    int result = archive_read_data_block(self->archive, &data, &size, &offset);
+    if (result == ARCHIVE_EOF)
+      break;
+    if (result == ARCHIVE_RETRY)
+      continue;
+    if (result < ARCHIVE_WARN)
+      return unreadable(self);
+    BACKEND_RETURN_IF_ERROR(write_block(self, name, file, data, size, offset, &end));
+  }
+  return ftruncate(file, (off_t)end) == 0 ? NULL : refuse(self, name, strerror(errno));
+}
+
+// Python takes compiled files only when the time of the source is what it was.
+static TRITONSERVER_Error *make_file(unpacking *self, const char *name, struct archive_entry *entry)
+{
+  mode_t mode = (archive_entry_mode(entry) & 0111) != 0 ? 0700 : 0600;
+  struct timespec times[2] = {
+      {.tv_nsec = UTIME_OMIT},
+      {.tv_sec = archive_entry_mtime(entry), .tv_nsec = archive_entry_mtime_nsec(entry)}};
+  dir_remove_file(self->dir, name); // the later of two entries counts
+  int file = dir_open(self->dir, name, O_WRONLY | O_CREAT | O_EXCL, mode);
+  if (file < 0)
+    return refuse(self, name, strerror(errno));
+  TRITONSERVER_Error *error = write_content(self, name, file);
+  if (error == NULL && archive_entry_mtime_is_set(entry) && futimens(file, times) != 0)
+    error = refuse(self, name, strerror(errno));
+  close(file);
+  return error;
+}
+
+static bool remember_link(unpacking *self, const char *name)
+{
+  if ((self->link_count & (self->link_count - 1)) == 0) {
+    size_t room = self->link_count == 0 ? 1 : 2 * self->link_count;
+    char **grown = reallocarray(self->links, room, sizeof *grown);
+    if (grown == NULL)
+      return false;
+    self->links = grown;
+  }
+  self->links[self->link_count] = strdup(name);
+  return self->links[self->link_count] != NULL && ++self->link_count != 0;
+}
+
+static TRITONSERVER_Error *make_symbolic_link(unpacking *self, const char *name, const char *target)
+{
+  if (target == NULL || *target == '\0' ||
+      (!stays_inside(name, target) && !is_interpreter_link(name, target)))
+    return refuse(self, name, LEADS_OUT);
+  if (!remember_link(self, name))
+    return backend_error_no_memory("an archive");
+  dir_remove_file(self->dir, name);
+  return dir_link_to(self->dir, name, target) ? NULL : refuse(self, name, strerror(errno));
+}
+
+static TRITONSERVER_Error *make_hard_link(const unpacking *self, const char *name,
+                                          const char *target)
+{
+  char clean[PATH_MAX];
+  if (clean_name(target, clean) == NULL || *clean == '\0')
+    return refuse(self, name, LEADS_OUT);
+  if (strcmp(clean, name) == 0)
+    return NULL;
+  dir_remove_file(self->dir, name);
+  return dir_share_file(self->dir, clean, name) ? NULL : refuse(self, name, strerror(errno));
+}
+
+static TRITONSERVER_Error *make_entry(unpacking *self, struct archive_entry *entry)
+{
+  char clean[PATH_MAX];
+  const char *given = archive_entry_pathname(entry);
+  const char *name = clean_name(given, clean);
+  if (++self->entries > self->limits->entries)
+    return refuse(self, given == NULL ? "" : given, "there are more entries than are allowed");
+  if (name == NULL)
+    return refuse(self, given == NULL ? "" : given,
+                  "the name is absolute, has \"..\", or is too long or too deep");
+  if (archive_entry_hardlink(entry) != NULL)
+    return make_hard_link(self, name, archive_entry_hardlink(entry));
+  mode_t type = archive_entry_filetype(entry);
+  if (type == S_IFDIR)
+    return dir_make(self->dir, name) ? NULL : refuse(self, name, strerror(errno));
+  if (*name == '\0')
+    return refuse(self, ".", "it is no directory");
+  if (type == S_IFLNK)
+    return make_symbolic_link(self, name, archive_entry_symlink(entry));
+  if (type != S_IFREG)
+    return refuse(self, name, "it is neither a file, a directory nor a link");
+  if ((archive_entry_mode(entry) & SET_ID) != 0)
+    return refuse(self, name, "it is setuid or setgid");
+  return make_file(self, name, entry);
+}
+
+static TRITONSERVER_Error *make_entries(unpacking *self)
+{
+  for (;;) {
+    struct archive_entry *entry;
+    int result = archive_read_next_header(self->archive, &entry);
+    if (result == ARCHIVE_EOF)
+      return self->entries > 0 ? NULL : refuse(self, "", "the archive is empty");
+    if (result == ARCHIVE_RETRY)
+      continue;
+    if (result < ARCHIVE_WARN)
+      return unreadable(self);
+    BACKEND_RETURN_IF_ERROR(make_entry(self, entry));
+  }
+}
+
+// Links that stay inside one by one can lead out together.
+static TRITONSERVER_Error *check_links(const unpacking *self)
+{
+  for (size_t i = 0; i < self->link_count; i++)
+    if (!is_interpreter(self->links[i]) && !dir_resolves(self->dir, self->links[i]))
+      return refuse(self, self->links[i], LEADS_OUT);
+  return NULL;
+}
+
+TRITONSERVER_Error *unpack_archive(int file, const char *path, int dir, const unpack_limits *limits)
+{
+  unpacking self = {.archive = archive_read_new(), .path = path, .dir = dir, .limits = limits};
+  if (self.archive == NULL)
+    return backend_error_no_memory("an archive");
+  archive_read_support_filter_gzip(self.archive);
+  archive_read_support_filter_bzip2(self.archive);
+  archive_read_support_filter_xz(self.archive);
+  archive_read_support_filter_zstd(self.archive);
+  archive_read_support_format_tar(self.archive);
+  archive_read_support_format_zip(self.archive);
+  TRITONSERVER_Error *error = archive_read_open_fd(self.archive, file, BLOCK_BYTES) == ARCHIVE_OK
+                                  ? make_entries(&self)
+                                  : unreadable(&self);
+  archive_read_free(self.archive);
+  if (error == NULL)
+    error = check_links(&self);
+  for (size_t i = 0; i < self.link_count; i++)
+    free(self.links[i]);
+  free(self.links);
+  return error;
+}

@@ -1,0 +1,315 @@
+// The generate extension between text and tensors.
+#include "frontend/common/json/generate_json.h"
+
+#include "frontend/common/json/datatype.h"
+#include "frontend/common/json/json_scan.h"
+#include "frontend/common/json/json_tensor.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define NESTED "parameters"
+
+// ---- the model's inputs ----
+
+static error *visit_metadata_dimension(void *context, json_cursor *c, const json_path *place)
+{
+  generate_input *input = context;
+  int64_t *shape =
+      arena_grow_array(c->arena, (void *)input->shape, input->shape_count, sizeof(*shape));
+  if (shape == NULL)
+    return error_no_memory();
+  input->shape = shape;
+  return json_i64(c, place, &shape[input->shape_count++]);
+}
+
+static error *visit_metadata_input_member(void *context, json_cursor *c, const json_path *place,
+                                          slice key)
+{
+  generate_input *input = context;
+  if (slice_equal_text(key, "name"))
+    return json_text(c, place, &input->name);
+  if (slice_equal_text(key, "shape"))
+    return json_elements(c, place, visit_metadata_dimension, input);
+  if (!slice_equal_text(key, "datatype"))
+    return json_skip(c, place);
+  slice text;
+  RETURN_IF_ERROR(json_string_view(c, place, &text));
+  input->datatype = protocol_datatype(text);
+  return NULL;
+}
+
+static error *visit_metadata_input(void *context, json_cursor *c, const json_path *place)
+{
+  generate_inputs *inputs = context;
+  generate_input *items =
+      arena_grow_array(c->arena, inputs->items, inputs->count, sizeof(*inputs->items));
+  if (items == NULL)
+    return error_no_memory();
+  inputs->items = items;
+  generate_input *input = &items[inputs->count++];
+  *input = (generate_input){.name = ""};
+  return json_members(c, place, visit_metadata_input_member, input);
+}
+
+static error *visit_metadata(void *context, json_cursor *c, const json_path *place, slice key)
+{
+  return slice_equal_text(key, "inputs") ? json_elements(c, place, visit_metadata_input, context)
+                                         : json_skip(c, place);
+}
+
+error *generate_inputs_read(slice metadata, arena *a, generate_inputs *out)
+{
+  *out = (generate_inputs){0};
+  json_cursor c = {.begin = metadata.data,
+                   .at = metadata.data,
+                   .end = metadata.data + metadata.size,
+                   .arena = a};
+  return json_members(&c, NULL, visit_metadata, out);
+}
+
+// ---- requests ----
+
+typedef struct generate_context {
+  const generate_inputs *inputs;
+  infer_request_json *request;
+  size_t max_data_size;
+  bool nested; // in `parameters`
+} generate_context;
+
+static error *count_element(void *count, json_cursor *c, const json_path *place)
+{
+  ++*(uint64_t *)count;
+  return json_skip(c, place);
+}
+
+static error *wrong_shape(const char *name)
+{
+  return error_new(ERROR_INVALID_ARG,
+                   "The schema can not convert input '%s' to tensor with proper shape", name);
+}
+
+// Spreads `count` elements over the input's shape, as Triton: those of an empty list over the last
+// dimension that may be any.
+static error *choose_shape(const generate_input *from, uint64_t count, arena *a,
+                           infer_json_input *input)
+{
+  int64_t *shape = arena_allocate_array(a, from->shape_count + 1, sizeof(*shape));
+  if (shape == NULL)
+    return error_no_memory();
+  for (size_t i = 0; i < from->shape_count; i++) {
+    if (from->shape[i] < 0)
+      continue;
+    if (from->shape[i] == 0 || count % (uint64_t)from->shape[i] != 0)
+      return wrong_shape(from->name);
+    count /= (uint64_t)from->shape[i];
+  }
+  for (size_t i = from->shape_count; i-- > 0;) {
+    shape[i] = from->shape[i];
+    if (shape[i] >= 0)
+      continue;
+    shape[i] = (int64_t)count;
+    count = 1;
+  }
+  input->shape = shape;
+  input->shape_count = from->shape_count;
+  return count == 1 ? NULL : wrong_shape(from->name);
+}
+
+static error *check_size(const generate_context *g, const char *name, size_t size)
+{
+  size_t before = g->request->json_data_size;
+  if (size <= g->max_data_size - before)
+    return NULL;
+  return error_new(ERROR_INVALID_ARG,
+                   "request size of %zu bytes with input '%s' of size %zu bytes exceeds the "
+                   "maximum allowed input size of %zu. Use --http-max-input-size to increase the "
+                   "limit.",
+                   before, name, size, g->max_data_size);
+}
+
+static error *read_value(generate_context *g, json_cursor *c, const json_path *place,
+                         const generate_input *from, infer_json_input *input)
+{
+  if (from->datatype == TRITONSERVER_TYPE_INVALID)
+    return error_new(ERROR_INVALID_ARG, "input '%s' has unsupported datatype", from->name);
+  bool is_array = json_peek(c) == '[';
+  uint64_t count = is_array ? 0 : 1;
+  json_cursor ahead = *c;
+  if (is_array)
+    RETURN_IF_ERROR(json_elements(&ahead, place, count_element, &count));
+  *input =
+      (infer_json_input){.name = from->name, .datatype = from->datatype, .element_count = count};
+  RETURN_IF_ERROR(choose_shape(from, count, c->arena, input));
+  // An array's text has two characters for each element: the product cannot overflow.
+  RETURN_IF_ERROR(check_size(g, from->name, count * protocol_datatype_size(from->datatype)));
+  if (is_array)
+    RETURN_IF_ERROR(
+        json_tensor_read(c, place, from->datatype, count, &input->data, &input->data_size));
+  else
+    RETURN_IF_ERROR(json_element_read(c, place, from->datatype, &input->data, &input->data_size));
+  RETURN_IF_ERROR(check_size(g, from->name, input->data_size));
+  g->request->json_data_size += input->data_size;
+  return NULL;
+}
+
+static const generate_input *find_input(const generate_inputs *inputs, slice name)
+{
+  for (size_t i = 0; i < inputs->count; i++)
+    if (slice_equal_text(name, inputs->items[i].name))
+      return &inputs->items[i];
+  return NULL;
+}
+
+static error *read_input(generate_context *g, json_cursor *c, const json_path *place,
+                         const generate_input *from)
+{
+  infer_request_json *r = g->request;
+  for (size_t i = 0; i < r->input_count; i++)
+    if (r->inputs[i].name == from->name)
+      return error_new(ERROR_INVALID_ARG, "[request id: %s] input '%s' already exists in request",
+                       r->id[0] != '\0' ? r->id : "<id_unknown>", from->name);
+  json_path value = *place;
+  value.known_as = "data";
+  return read_value(g, c, &value, from, &r->inputs[r->input_count++]);
+}
+
+static error *visit_member(void *context, json_cursor *c, const json_path *place, slice key);
+
+static error *read_nested(generate_context *g, json_cursor *c, const json_path *place,
+                          const generate_input *same_name)
+{
+  if (same_name != NULL)
+    return error_new(ERROR_INVALID_ARG,
+                     "Keyword '" NESTED "' for nested schema also given as input tensor name");
+  if (json_peek(c) != '{')
+    return json_fail_kind_as(c, place,
+                             "Expected JSON object for keyword: '" NESTED
+                             "': attempt to access JSON non-object as object",
+                             "an object");
+  generate_context inner = *g;
+  inner.nested = true;
+  error *e = json_members(c, place, visit_member, &inner);
+  return e == NULL ? NULL : error_wrap(e, "Converting keyword: '" NESTED "'");
+}
+
+static error *visit_member(void *context, json_cursor *c, const json_path *place, slice key)
+{
+  generate_context *g = context;
+  const generate_input *input = find_input(g->inputs, key);
+  if (!g->nested && slice_equal_text(key, NESTED))
+    return read_nested(g, c, place, input);
+  if (!g->nested && slice_equal_text(key, "id")) {
+    json_cursor ahead = *c;
+    RETURN_IF_ERROR(json_id_read(&ahead, place, &g->request->id));
+  }
+  if (input != NULL)
+    return read_input(g, c, place, input);
+  return json_parameter_read(c, place, key, &g->request->parameter_count, &g->request->parameters);
+}
+
+error *generate_request_json_read(slice text, const generate_inputs *inputs, size_t max_data_size,
+                                  arena *a, infer_request_json *out)
+{
+  *out = (infer_request_json){.id = ""};
+  out->inputs = arena_allocate_array(a, inputs->count + 1, sizeof(*out->inputs));
+  if (out->inputs == NULL)
+    return error_no_memory();
+  if (text.size == 0)
+    return NULL;
+  json_cursor c = {.begin = text.data, .at = text.data, .end = text.data + text.size, .arena = a};
+  generate_context g = {.inputs = inputs, .request = out, .max_data_size = max_data_size};
+  json_begin(&c);
+  if (json_peek(&c) != '{')
+    return json_fail_kind_as(&c, NULL, "attempt to get members for non-object", "an object");
+  RETURN_IF_ERROR(json_members(&c, NULL, visit_member, &g));
+  return json_finish(&c);
+}
+
+// ---- replies ----
+
+// A member of the reply, one of the three.
+typedef struct generate_member {
+  const char *name;
+  size_t order; // in which it was listed
+  json_parameter text;
+  const json_parameter *parameter;
+  const response_output_json *output;
+} generate_member;
+
+static int compare_members(const void *left, const void *right)
+{
+  const generate_member *a = left, *b = right;
+  int order = strcmp(a->name, b->name);
+  return order != 0 ? order : (a->order > b->order) - (a->order < b->order);
+}
+
+static void list_text(generate_member *members, size_t *count, const char *name, const char *value)
+{
+  members[*count] = (generate_member){
+      .name = name,
+      .order = *count,
+      .text = {.name = name, .type = TRITONSERVER_PARAMETER_STRING, .value.string = value}};
+  ++*count;
+}
+
+static size_t list_members(const infer_response_json *r, const char *version,
+                           generate_member *members)
+{
+  size_t count = 0;
+  if (r->id != NULL && r->id[0] != '\0')
+    list_text(members, &count, "id", r->id);
+  list_text(members, &count, "model_name", r->model_name);
+  list_text(members, &count, "model_version", version);
+  for (size_t i = 0; i < r->parameter_count; i++, count++)
+    members[count] = (generate_member){
+        .name = r->parameters[i].name, .order = count, .parameter = &r->parameters[i]};
+  for (size_t i = 0; i < r->output_count; i++, count++)
+    members[count] =
+        (generate_member){.name = r->outputs[i].name, .order = count, .output = &r->outputs[i]};
+  qsort(members, count, sizeof(*members), compare_members);
+  return count;
+}
+
+static error *append_output(const response_output_json *o, buffer *out)
+{
+  buffer_append_json_string(out, slice_of(o->name));
+  buffer_append_char(out, ':');
+  uint64_t count;
+  if (!response_output_count(o, &count))
+    return error_new(ERROR_INTERNAL, "output '%s': its shape has an invalid dimension", o->name);
+  error *e = count == 1 ? json_element_write(o->datatype, o->data, o->data_size, out)
+                        : json_tensor_write(o->datatype, o->data, o->data_size, count, NULL, out);
+  return e == NULL ? NULL : error_wrap(e, "output '%s'", o->name);
+}
+
+static error *append_member(const generate_member *m, buffer *out)
+{
+  if (m->output != NULL)
+    return append_output(m->output, out);
+  json_parameter_append(out, m->parameter != NULL ? m->parameter : &m->text);
+  return NULL;
+}
+
+error *generate_response_json_write(const infer_response_json *r, arena *a, buffer *out)
+{
+  char version[32];
+  snprintf(version, sizeof(version), "%" PRId64, r->model_version);
+  generate_member *members =
+      arena_allocate_array(a, 3 + r->parameter_count + r->output_count, sizeof(*members));
+  if (members == NULL)
+    return error_no_memory();
+  size_t count = list_members(r, version, members);
+  buffer_append_char(out, '{');
+  for (size_t i = 0; i < count; i++) {
+    if (i > 0 && strcmp(members[i].name, members[i - 1].name) == 0)
+      continue;
+    if (i > 0)
+      buffer_append_char(out, ',');
+    RETURN_IF_ERROR(append_member(&members[i], out));
+  }
+  buffer_append_char(out, '}');
+  return out->failed ? error_no_memory() : NULL;
+}

@@ -1,0 +1,53 @@
+// The JSON part of an inference reply (KServe v2). Appends to a buffer; numbers are printed
+// straight from the tensors. Pure functions; any thread.
+#ifndef NEREID_FRONTEND_PROTOCOL_INFER_RESPONSE_JSON_H
+#define NEREID_FRONTEND_PROTOCOL_INFER_RESPONSE_JSON_H
+
+#include "base/buffer.h"
+#include "base/error.h"
+#include "base/parallel.h"
+#include "frontend/common/json/infer_request_json.h"
+#include "triton/core/tritonserver.h"
+
+#include <stddef.h>
+#include <stdint.h>
+
+// How an output appears in the JSON part.
+typedef enum response_data_form {
+  RESPONSE_DATA_JSON,          // "data": [flat]
+  RESPONSE_DATA_BINARY,        // parameters.binary_data_size
+  RESPONSE_DATA_SHARED_MEMORY, // not at all: the client knows where it is
+} response_data_form;
+
+typedef struct response_output_json {
+  const char *name;
+  TRITONSERVER_DataType datatype;
+  const int64_t *shape;
+  size_t shape_count;
+  const void *data; // borrowed; host memory
+  size_t data_size; // bytes
+  response_data_form form;
+} response_output_json;
+
+typedef struct infer_response_json {
+  const char *id; // "" or NULL: left out
+  const char *model_name;
+  int64_t model_version;
+  const json_parameter *parameters;
+  size_t parameter_count;
+  const response_output_json *outputs;
+  size_t output_count;
+} infer_response_json;
+
+// The product of the shape. False when a dimension is negative or the product does not fit.
+bool response_output_count(const response_output_json *output, uint64_t *count);
+
+// Appends the JSON text; `p` prints long tensors, or is NULL. Floats are the shortest text that
+// reads back to the same value of their type; NaN and infinities are bare tokens; FP16 and BF16 are
+// numbers; bytes of a BYTES element that are no UTF-8 are an error. Errors: INTERNAL naming the
+// output when its size does not fit its shape or a BYTES tensor is malformed; UNAVAILABLE when
+// memory is short.
+error *infer_response_json_write(const infer_response_json *response, const parallel *p,
+                                 buffer *out);
+
+#endif

@@ -1,0 +1,519 @@
+// The scanner. The text ends where it ends, whatever bytes follow: each token is checked against
+// the end once it is taken.
+#include "frontend/common/json/json_scan.h"
+
+#include "base/buffer.h"
+#include "base/number.h"
+#include "base/text.h"
+
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#define EXCERPT_BYTES     24
+#define DESCRIPTION_BYTES 320
+
+char json_peek(json_cursor *c)
+{
+  while (c->at < c->end && (*c->at == ' ' || *c->at == '\n' || *c->at == '\t' || *c->at == '\r'))
+    c->at++;
+  return c->at < c->end ? *c->at : '\0';
+}
+
+// ---- errors ----
+
+static void print_place(const json_path *place, buffer *out)
+{
+  if (place == NULL)
+    return;
+  print_place(place->outer, out);
+  if (place->key == NULL) {
+    buffer_append_format(out, "[%zu]", place->index);
+    return;
+  }
+  if (out->size > 0)
+    buffer_append_char(out, '.');
+  buffer_append(out, place->key, place->key_size < 64 ? place->key_size : 64);
+}
+
+// The member that the place is in or is.
+static const char *member_of(const json_path *place, size_t *size)
+{
+  while (place != NULL && place->key == NULL && place->known_as == NULL)
+    place = place->outer;
+  if (place == NULL || place->known_as != NULL) {
+    const char *name = place == NULL ? "request JSON" : place->known_as;
+    *size = strlen(name);
+    return name;
+  }
+  *size = place->key_size < 64 ? place->key_size : 64;
+  return place->key;
+}
+
+error *json_fail_words(const json_path *place, const char *words, const char *format, ...)
+{
+  AUTO_BUFFER buffer text = BUFFER_EMPTY;
+  va_list arguments;
+  char reason[512];
+  va_start(arguments, format);
+  vsnprintf(reason, sizeof(reason), format, arguments);
+  va_end(arguments);
+  print_place(place, &text);
+  return error_new(ERROR_INVALID_ARG, "%s: %.*s%s%s", words, (int)text.size,
+                   text.size == 0 ? "" : text.data, text.size == 0 ? "" : ": ", reason);
+}
+
+error *json_fail_text(const json_path *place, const char *format, ...)
+{
+  AUTO_BUFFER buffer text = BUFFER_EMPTY;
+  va_list arguments;
+  char reason[512];
+  va_start(arguments, format);
+  vsnprintf(reason, sizeof(reason), format, arguments);
+  va_end(arguments);
+  print_place(place, &text);
+  if (text.size == 0)
+    buffer_append_text(&text, "request JSON");
+  return error_new(ERROR_INVALID_ARG, "Unable to parse '%.*s': %s", (int)text.size, text.data,
+                   reason);
+}
+
+// "expected <what>, got <what stands at the cursor> at byte <n>"
+static void describe(const json_cursor *c, const char *expected, char *out, size_t out_size)
+{
+  char excerpt[EXCERPT_BYTES + 1];
+  size_t left = c->at < c->end ? (size_t)(c->end - c->at) : 0;
+  size_t size = left < EXCERPT_BYTES ? left : EXCERPT_BYTES;
+  size_t kept = 0;
+  while (kept < size) { // whole characters only, none that could break a line
+    size_t length = text_utf8_length(c->at + kept, size - kept);
+    if (length == 0 || (unsigned char)c->at[kept] < ' ')
+      break;
+    memcpy(excerpt + kept, c->at + kept, length);
+    kept += length;
+  }
+  excerpt[kept] = '\0';
+  if (left == 0)
+    snprintf(out, out_size, "expected %s, got the end of the text at byte %zu", expected,
+             (size_t)(c->end - c->begin));
+  else if (kept == 0)
+    snprintf(out, out_size, "expected %s, got byte 0x%02x at byte %zu", expected,
+             (unsigned char)*c->at, (size_t)(c->at - c->begin));
+  else
+    snprintf(out, out_size, "expected %s, got '%s%s' at byte %zu", expected, excerpt,
+             kept < left ? "…" : "", (size_t)(c->at - c->begin));
+}
+
+error *json_fail(const json_cursor *c, const json_path *place, const char *expected)
+{
+  char description[DESCRIPTION_BYTES];
+  describe(c, expected, description, sizeof(description));
+  return json_fail_text(place, "%s", description);
+}
+
+error *json_fail_syntax(const json_cursor *c, const json_path *place, const char *expected)
+{
+  AUTO_BUFFER buffer where = BUFFER_EMPTY;
+  char description[DESCRIPTION_BYTES];
+  describe(c, expected, description, sizeof(description));
+  print_place(place, &where);
+  if (where.size == 0)
+    return error_new(ERROR_INVALID_ARG, "failed to parse the request JSON buffer: %s", description);
+  return error_new(ERROR_INVALID_ARG, "failed to parse the request JSON buffer: in '%.*s': %s",
+                   (int)where.size, where.data, description);
+}
+
+static bool take_word(json_cursor *c, const char *word)
+{
+  size_t size = strlen(word);
+  if ((size_t)(c->end - c->at) < size || memcmp(c->at, word, size) != 0)
+    return false;
+  c->at += size;
+  return true;
+}
+
+// Whether a value, of whatever kind, stands there.
+static bool begins_value(const json_cursor *c)
+{
+  static const char *const words[] = {"true", "false", "null", "NaN", "Infinity"};
+  json_cursor ahead = *c;
+  for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++)
+    if (take_word(&ahead, words[i]))
+      return true;
+  return c->at < c->end && *c->at != '\0' && strchr("{[\"-0123456789", *c->at) != NULL;
+}
+
+error *json_fail_kind_as(const json_cursor *c, const json_path *place, const char *words,
+                         const char *expected)
+{
+  char description[DESCRIPTION_BYTES];
+  if (!begins_value(c))
+    return json_fail_syntax(c, place, expected);
+  describe(c, expected, description, sizeof(description));
+  return json_fail_words(place, words, "%s", description);
+}
+
+error *json_fail_kind(const json_cursor *c, const json_path *place, const char *access,
+                      const char *expected)
+{
+  size_t size;
+  char words[192];
+  const char *member = member_of(place, &size);
+  snprintf(words, sizeof(words), "Unable to parse '%.*s': attempt to access JSON %s", (int)size,
+           member, access);
+  return json_fail_kind_as(c, place, words, expected);
+}
+
+// ---- containers ----
+
+error *json_elements(json_cursor *c, const json_path *place, json_visit_element *visit,
+                     void *context)
+{
+  if (json_peek(c) != '[')
+    return json_fail_kind(c, place, "non-array as array", "an array");
+  c->at++;
+  if (json_peek(c) == ']') {
+    c->at++;
+    return NULL;
+  }
+  for (size_t i = 0;; i++) {
+    const json_path element = {.outer = place, .index = i};
+    RETURN_IF_ERROR(visit(context, c, &element));
+    char next = json_peek(c);
+    if (next != ',' && next != ']')
+      return json_fail_syntax(c, place, "',' or ']'");
+    c->at++;
+    if (next == ']')
+      return NULL;
+  }
+}
+
+error *json_members(json_cursor *c, const json_path *place, json_visit_member *visit, void *context)
+{
+  if (json_peek(c) != '{')
+    return json_fail_kind(c, place, "non-object as object", "an object");
+  c->at++;
+  if (json_peek(c) == '}') {
+    c->at++;
+    return NULL;
+  }
+  for (;;) {
+    slice key;
+    if (json_peek(c) != '"')
+      return json_fail_syntax(c, place, "a member's name in quotes");
+    RETURN_IF_ERROR(json_string_view(c, place, &key));
+    if (json_peek(c) != ':')
+      return json_fail_syntax(c, place, "':'");
+    c->at++;
+    const json_path member = {.outer = place, .key = key.data, .key_size = key.size};
+    RETURN_IF_ERROR(visit(context, c, &member, key));
+    char next = json_peek(c);
+    if (next != ',' && next != '}')
+      return json_fail_syntax(c, place, "',' or '}'");
+    c->at++;
+    if (next == '}')
+      return NULL;
+  }
+}
+
+// ---- strings ----
+
+// Length of the escape at `at`, 0 when it is none.
+static size_t escape_size(const char *at, const char *end)
+{
+  if (end - at < 2)
+    return 0;
+  if (strchr("\"\\/bfnrt", at[1]) != NULL && at[1] != '\0')
+    return 2;
+  if (at[1] != 'u' || end - at < 6)
+    return 0;
+  for (int i = 2; i < 6; i++)
+    if (strchr("0123456789abcdefABCDEF", at[i]) == NULL || at[i] == '\0')
+      return 0;
+  return 6;
+}
+
+// Finds the closing quote; the cursor is on the opening one and does not move. What is no text of
+// ours, the data of tensors and members that nobody reads, need not be UTF-8.
+static error *find_end(const json_cursor *c, const json_path *place, bool utf8, const char **close,
+                       bool *escaped)
+{
+  json_cursor at = *c;
+  *escaped = false;
+  for (at.at++; at.at < at.end && *at.at != '"';) {
+    unsigned char byte = (unsigned char)*at.at;
+    size_t length = 1;
+    if (byte == '\\') {
+      *escaped = true;
+      length = escape_size(at.at, at.end);
+    } else if (byte < ' ') {
+      length = 0;
+    } else if (byte >= 0x80 && utf8) {
+      length = text_utf8_length(at.at, (size_t)(at.end - at.at));
+    }
+    if (length == 0)
+      return json_fail_syntax(&at, place, byte == '\\' ? "an escape of JSON" : "UTF-8 in a string");
+    at.at += length;
+  }
+  if (at.at >= at.end)
+    return json_fail_syntax(&at, place, "'\"'");
+  *close = at.at;
+  return NULL;
+}
+
+static uint32_t hex4(const char *text)
+{
+  uint32_t value = 0;
+  for (int i = 0; i < 4; i++) {
+    char c = text[i];
+    value = value << 4 | (uint32_t)(c <= '9' ? c - '0' : (c | 0x20) - 'a' + 10);
+  }
+  return value;
+}
+
+static size_t put_utf8(char *out, uint32_t code)
+{
+  if (code < 0x80) {
+    out[0] = (char)code;
+    return 1;
+  }
+  size_t length = code < 0x800 ? 2 : code < 0x10000 ? 3 : 4;
+  for (size_t i = length - 1; i > 0; i--, code >>= 6)
+    out[i] = (char)(0x80 | (code & 0x3f));
+  out[0] = (char)((0xf00u >> length) | code);
+  return length;
+}
+
+// Takes \uXXXX, with its second half where it is a surrogate; a lone surrogate is an error.
+static bool take_unicode(const char **at, const char *end, uint32_t *code)
+{
+  *code = hex4(*at + 2);
+  *at += 6;
+  if (*code < 0xd800 || *code > 0xdfff)
+    return true;
+  if (*code >= 0xdc00 || end - *at < 6 || (*at)[0] != '\\' || (*at)[1] != 'u')
+    return false;
+  uint32_t low = hex4(*at + 2);
+  if (low < 0xdc00 || low > 0xdfff)
+    return false;
+  *code = 0x10000 + ((*code - 0xd800) << 10) + (low - 0xdc00);
+  *at += 6;
+  return true;
+}
+
+static char unescape(char c)
+{
+  static const char from[] = "bfnrt";
+  static const char to[] = "\b\f\n\r\t";
+  const char *found = strchr(from, c);
+  return found != NULL && c != '\0' ? to[found - from] : c;
+}
+
+// Copies [at, close) without escapes; returns the size, or SIZE_MAX for a lone surrogate.
+static size_t copy_unescaped(const char *at, const char *close, char *out)
+{
+  char *start = out;
+  while (at < close) {
+    uint32_t code;
+    if (*at != '\\') {
+      *out++ = *at++;
+    } else if (at[1] != 'u') {
+      *out++ = unescape(at[1]);
+      at += 2;
+    } else if (take_unicode(&at, close, &code)) {
+      out += put_utf8(out, code);
+    } else {
+      return SIZE_MAX;
+    }
+  }
+  return (size_t)(out - start);
+}
+
+// Finds the string that is due: *close is its closing quote.
+static error *find_string(json_cursor *c, const json_path *place, bool utf8, const char **close,
+                          bool *escaped)
+{
+  if (json_peek(c) != '"')
+    return json_fail_kind(c, place, "non-string as string", "a string");
+  return find_end(c, place, utf8, close, escaped);
+}
+
+// Takes the string that ends at `close`; `out` has room for its text.
+static error *copy_string(json_cursor *c, const json_path *place, const char *close, bool escaped,
+                          char *out, size_t *size)
+{
+  const char *open = c->at + 1;
+  *size = (size_t)(close - open);
+  if (escaped)
+    *size = copy_unescaped(open, close, out);
+  else
+    memcpy(out, open, *size);
+  if (*size == SIZE_MAX)
+    return json_fail_syntax(c, place, "a string without lone surrogates");
+  c->at = close + 1;
+  return NULL;
+}
+
+error *json_string_copy(json_cursor *c, const json_path *place, char *out, size_t *size)
+{
+  const char *close;
+  bool escaped;
+  RETURN_IF_ERROR(find_string(c, place, false, &close, &escaped));
+  return copy_string(c, place, close, escaped, out, size);
+}
+
+static error *take_string(json_cursor *c, const json_path *place, bool view_allowed, slice *text)
+{
+  const char *close;
+  bool escaped;
+  RETURN_IF_ERROR(find_string(c, place, true, &close, &escaped));
+  if (!escaped && view_allowed) {
+    *text = (slice){c->at + 1, (size_t)(close - c->at - 1)};
+    c->at = close + 1;
+    return NULL;
+  }
+  char *copy = arena_allocate(c->arena, (size_t)(close - c->at));
+  if (copy == NULL)
+    return error_no_memory();
+  RETURN_IF_ERROR(copy_string(c, place, close, escaped, copy, &text->size));
+  copy[text->size] = '\0';
+  text->data = copy;
+  return NULL;
+}
+
+error *json_string_view(json_cursor *c, const json_path *place, slice *text)
+{
+  return take_string(c, place, true, text);
+}
+
+error *json_text(json_cursor *c, const json_path *place, const char **result)
+{
+  slice text;
+  RETURN_IF_ERROR(take_string(c, place, false, &text));
+  if (memchr(text.data, '\0', text.size) != NULL)
+    return json_fail_text(place, "expected a string without \\u0000");
+  *result = text.data;
+  return NULL;
+}
+
+// ---- scalars ----
+
+error *json_bool(json_cursor *c, const json_path *place, bool *value)
+{
+  json_peek(c);
+  *value = take_word(c, "true");
+  return *value || take_word(c, "false")
+             ? NULL
+             : json_fail_kind(c, place, "non-boolean as boolean", "true or false");
+}
+
+error *json_u64(json_cursor *c, const json_path *place, uint64_t *value)
+{
+  const char *end;
+  json_peek(c);
+  if (c->at >= c->end || number_read_u64(c->at, &end, value) != NUMBER_READ_OK || end > c->end)
+    return json_fail_kind(c, place, "non-unsigned-integer as unsigned-integer",
+                          "an integer in [0, 18446744073709551615]");
+  c->at = end;
+  return NULL;
+}
+
+error *json_i64(json_cursor *c, const json_path *place, int64_t *value)
+{
+  const char *end;
+  json_peek(c);
+  if (c->at >= c->end || number_read_i64(c->at, &end, value) != NUMBER_READ_OK || end > c->end)
+    return json_fail_kind(c, place, "non-signed-integer as signed-integer",
+                          "an integer in [-9223372036854775808, 9223372036854775807]");
+  c->at = end;
+  return NULL;
+}
+
+// ---- skipping ----
+
+static error *skip_scalar(json_cursor *c, const json_path *place)
+{
+  const char *end;
+  double number;
+  if (take_word(c, "true") || take_word(c, "false") || take_word(c, "null"))
+    return NULL;
+  if (c->at >= c->end || number_read_f64(c->at, &end, &number) == NUMBER_READ_NOT_A_NUMBER ||
+      end > c->end)
+    return json_fail_syntax(c, place, "a value");
+  c->at = end;
+  return NULL;
+}
+
+// Takes a member's name and its colon.
+static error *skip_name(json_cursor *c, const json_path *place)
+{
+  const char *close;
+  bool escaped;
+  if (json_peek(c) != '"')
+    return json_fail_syntax(c, place, "a member's name in quotes");
+  RETURN_IF_ERROR(find_end(c, place, false, &close, &escaped));
+  c->at = close + 1;
+  if (json_peek(c) != ':')
+    return json_fail_syntax(c, place, "':'");
+  c->at++;
+  return NULL;
+}
+
+static error *skip_string(json_cursor *c, const json_path *place)
+{
+  const char *close;
+  bool escaped;
+  RETURN_IF_ERROR(find_end(c, place, false, &close, &escaped));
+  c->at = close + 1;
+  return NULL;
+}
+
+error *json_skip(json_cursor *c, const json_path *place)
+{
+  char closers[JSON_MAX_DEPTH]; // what closes each open container
+  size_t depth = 0;
+  for (;;) {
+    char next = json_peek(c);
+    if (next == '[' || next == '{') {
+      if (depth == JSON_MAX_DEPTH)
+        return json_fail_text(place, "JSON nesting depth exceeds maximum allowed limit (%d)",
+                              JSON_MAX_DEPTH);
+      closers[depth++] = next == '[' ? ']' : '}';
+      c->at++;
+      if (json_peek(c) != closers[depth - 1]) {
+        if (next == '{')
+          RETURN_IF_ERROR(skip_name(c, place));
+        continue; // its first value is due
+      }
+    } else if (next == '"') {
+      RETURN_IF_ERROR(skip_string(c, place));
+    } else {
+      RETURN_IF_ERROR(skip_scalar(c, place));
+    }
+    while (depth > 0 && json_peek(c) == closers[depth - 1]) {
+      c->at++;
+      depth--;
+    }
+    if (depth == 0)
+      return NULL;
+    if (json_peek(c) != ',')
+      return json_fail_syntax(c, place, closers[depth - 1] == ']' ? "',' or ']'" : "',' or '}'");
+    c->at++;
+    if (closers[depth - 1] == '}')
+      RETURN_IF_ERROR(skip_name(c, place));
+  }
+}
+
+void json_begin(json_cursor *c)
+{
+  take_word(c, "\xef\xbb\xbf");
+}
+
+error *json_finish(json_cursor *c)
+{
+  json_peek(c);
+  while (c->at < c->end && *c->at == '\0')
+    c->at++;
+  return c->at < c->end ? json_fail_syntax(c, NULL, "the end of the text") : NULL;
+}

@@ -1,0 +1,481 @@
+// Arrays of numbers, straight between text and a tensor's bytes.
+#include "frontend/common/json/json_tensor.h"
+
+#include "base/checked.h"
+#include "base/number.h"
+#include "frontend/common/json/datatype.h"
+#include "frontend/common/json/number_array.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+// ---- one element of each type ----
+
+#define SMALL_INTEGER(suffix, type, wide_suffix, wide, low, high)                                  \
+  static number_status read_##suffix(const char *text, const char **end, void *out)                \
+  {                                                                                                \
+    wide value = 0;                                                                                \
+    number_status status = number_read_##wide_suffix(text, end, &value);                           \
+    if (status == NUMBER_READ_OK && (value < (low) || value > (high)))                             \
+      return NUMBER_READ_OUT_OF_RANGE;                                                             \
+    type narrow = (type)value;                                                                     \
+    memcpy(out, &narrow, sizeof(narrow));                                                          \
+    return status;                                                                                 \
+  }                                                                                                \
+  static size_t print_##suffix(char *out, const void *in)                                          \
+  {                                                                                                \
+    type value;                                                                                    \
+    memcpy(&value, in, sizeof(value));                                                             \
+    return number_print_##wide_suffix(out, value);                                                 \
+  }
+
+SMALL_INTEGER(i8, int8_t, i64, int64_t, INT8_MIN, INT8_MAX)
+SMALL_INTEGER(i16, int16_t, i64, int64_t, INT16_MIN, INT16_MAX)
+SMALL_INTEGER(i32, int32_t, i64, int64_t, INT32_MIN, INT32_MAX)
+SMALL_INTEGER(i64, int64_t, i64, int64_t, INT64_MIN, INT64_MAX)
+SMALL_INTEGER(u8, uint8_t, i64, int64_t, 0, UINT8_MAX)
+SMALL_INTEGER(u16, uint16_t, i64, int64_t, 0, UINT16_MAX)
+SMALL_INTEGER(u32, uint32_t, i64, int64_t, 0, UINT32_MAX)
+
+static number_status read_u64(const char *text, const char **end, void *out)
+{
+  uint64_t value = 0;
+  number_status status = number_read_u64(text, end, &value);
+  memcpy(out, &value, sizeof(value));
+  return status;
+}
+
+static size_t print_u64(char *out, const void *in)
+{
+  uint64_t value;
+  memcpy(&value, in, sizeof(value));
+  return number_print_u64(out, value);
+}
+
+static number_status read_f32(const char *text, const char **end, void *out)
+{
+  float value = 0;
+  double wide;
+  number_status status = number_read_f32(text, end, &value);
+  if (status == NUMBER_READ_OUT_OF_RANGE &&
+      (status = number_read_f64(text, end, &wide)) == NUMBER_READ_OK)
+    value = (float)wide; // an infinity, as in Triton
+  memcpy(out, &value, sizeof(value));
+  return status;
+}
+
+static size_t read_f32_run(const char *text, const char *limit, void *out, size_t max_count,
+                           const char **end)
+{
+  return number_read_f32_run(text, limit, out, max_count, end);
+}
+
+static size_t read_f64_run(const char *text, const char *limit, void *out, size_t max_count,
+                           const char **end)
+{
+  return number_read_f64_run(text, limit, out, max_count, end);
+}
+
+static size_t read_no_run(const char *text, const char *limit, void *out, size_t max_count,
+                          const char **end)
+{
+  (void)text;
+  (void)limit;
+  (void)out;
+  (void)max_count;
+  (void)end;
+  return 0;
+}
+
+static size_t print_f32(char *out, const void *in)
+{
+  float value;
+  memcpy(&value, in, sizeof(value));
+  return number_print_f32(out, value);
+}
+
+static number_status read_f64(const char *text, const char **end, void *out)
+{
+  double value = 0;
+  number_status status = number_read_f64(text, end, &value);
+  memcpy(out, &value, sizeof(value));
+  return status;
+}
+
+static size_t print_f64(char *out, const void *in)
+{
+  double value;
+  memcpy(&value, in, sizeof(value));
+  return number_print_f64(out, value);
+}
+
+// The float next to `value` whose last bit is odd, unless one is exact: rounded to 16 bits, it
+// gives what `value` itself gives. The nearest float would be rounded twice.
+static float narrow_to_odd(double value)
+{
+  float narrow = (float)value;
+  if ((double)narrow == value || value != value)
+    return narrow;
+  uint32_t bits;
+  memcpy(&bits, &narrow, sizeof(bits));
+  bits -= fabs((double)narrow) > fabs(value); // towards zero, also from an infinity
+  bits |= 1;
+  memcpy(&narrow, &bits, sizeof(bits));
+  return narrow;
+}
+
+// A finite number that becomes an infinity is out of range.
+static number_status read_half(const char *text, const char **end, void *out,
+                               uint16_t (*convert)(float), uint16_t infinity)
+{
+  double value = 0;
+  number_status status = number_read_f64(text, end, &value);
+  uint16_t bits = convert(narrow_to_odd(value));
+  memcpy(out, &bits, sizeof(bits));
+  bool became_infinite = (bits & 0x7fff) == infinity && isfinite(value);
+  return status == NUMBER_READ_OK && became_infinite ? NUMBER_READ_OUT_OF_RANGE : status;
+}
+
+static number_status read_f16(const char *text, const char **end, void *out)
+{
+  return read_half(text, end, out, number_f32_to_f16, 0x7c00);
+}
+
+static number_status read_bf16(const char *text, const char **end, void *out)
+{
+  return read_half(text, end, out, number_f32_to_bf16, 0x7f80);
+}
+
+static size_t print_f16(char *out, const void *in)
+{
+  uint16_t bits;
+  memcpy(&bits, in, sizeof(bits));
+  return number_print_f16(out, bits);
+}
+
+static size_t print_bf16(char *out, const void *in)
+{
+  uint16_t bits;
+  memcpy(&bits, in, sizeof(bits));
+  return number_print_bf16(out, bits);
+}
+
+static number_status read_bool(const char *text, const char **end, void *out)
+{
+  bool value = strncmp(text, "true", 4) == 0;
+  bool is_word = value || strncmp(text, "false", 5) == 0;
+  *end = is_word ? text + (value ? 4 : 5) : text;
+  *(uint8_t *)out = value;
+  return is_word ? NUMBER_READ_OK : NUMBER_READ_NOT_A_NUMBER;
+}
+
+static size_t print_bool(char *out, const void *in)
+{
+  bool value = *(const uint8_t *)in != 0;
+  memcpy(out, value ? "true" : "false", value ? 4 : 5);
+  return value ? 4 : 5;
+}
+
+#define UNSIGNED "non-unsigned-integer as unsigned-integer"
+#define SIGNED   "non-signed-integer as signed-integer"
+#define NUMBER   "non-number as double"
+
+#define WITHOUT_RUNS(suffix)                                                                       \
+  {                                                                                                \
+    read_##suffix, read_no_run, print_##suffix                                                     \
+  }
+#define WITH_RUNS(suffix)                                                                          \
+  {                                                                                                \
+    read_##suffix, read_##suffix##_run, print_##suffix                                             \
+  }
+
+static const struct {
+  number_form form;
+  const char *access; // what a value of another kind is reported as
+  const char *expected;
+} types[] = {
+    [TRITONSERVER_TYPE_BOOL] = {WITHOUT_RUNS(bool), "non-boolean as boolean", "true or false"},
+    [TRITONSERVER_TYPE_UINT8] = {WITHOUT_RUNS(u8), UNSIGNED, "an integer in [0, 255]"},
+    [TRITONSERVER_TYPE_UINT16] = {WITHOUT_RUNS(u16), UNSIGNED, "an integer in [0, 65535]"},
+    [TRITONSERVER_TYPE_UINT32] = {WITHOUT_RUNS(u32), UNSIGNED, "an integer in [0, 4294967295]"},
+    [TRITONSERVER_TYPE_UINT64] = {WITHOUT_RUNS(u64), UNSIGNED,
+                                  "an integer in [0, 18446744073709551615]"},
+    [TRITONSERVER_TYPE_INT8] = {WITHOUT_RUNS(i8), SIGNED, "an integer in [-128, 127]"},
+    [TRITONSERVER_TYPE_INT16] = {WITHOUT_RUNS(i16), SIGNED, "an integer in [-32768, 32767]"},
+    [TRITONSERVER_TYPE_INT32] = {WITHOUT_RUNS(i32), SIGNED,
+                                 "an integer in [-2147483648, 2147483647]"},
+    [TRITONSERVER_TYPE_INT64] = {WITHOUT_RUNS(i64), SIGNED,
+                                 "an integer in [-9223372036854775808, 9223372036854775807]"},
+    [TRITONSERVER_TYPE_FP16] = {WITHOUT_RUNS(f16), NUMBER, "a number in the range of FP16"},
+    [TRITONSERVER_TYPE_FP32] = {WITH_RUNS(f32), NUMBER, "a number in the range of FP32"},
+    [TRITONSERVER_TYPE_FP64] = {WITH_RUNS(f64), NUMBER, "a number in the range of FP64"},
+    [TRITONSERVER_TYPE_BF16] = {WITHOUT_RUNS(bf16), NUMBER, "a number in the range of BF16"},
+};
+
+// ---- reading ----
+
+// Walks the brackets and commas of nested arrays.
+typedef struct nesting {
+  size_t depth;
+  uint64_t count; // elements so far
+  uint64_t limit;
+  bool counted_later; // by the core, which has Triton's words for strings: one too many is read
+} nesting;
+
+#define WRONG_SHAPE "Unable to parse 'data': Shape does not match true shape of 'data' field"
+
+static error *wrong_count(const json_path *place, const nesting *n, const char *got)
+{
+  return json_fail_words(place, WRONG_SHAPE, "expected %" PRIu64 " elements, got %s%" PRIu64,
+                         n->limit, got, n->count);
+}
+
+// Takes what stands before the next element: ']' and ',' when the cursor is `behind_one`, then '['.
+// *done: the outermost array has ended.
+static error *seek_element(json_cursor *c, const json_path *place, nesting *n, bool behind_one,
+                           bool *done)
+{
+  for (;; behind_one = true) { // once more behind each empty array
+    while (behind_one && json_peek(c) == ']') {
+      c->at++;
+      if (--n->depth > 0)
+        continue;
+      *done = true;
+      return n->count == n->limit || n->counted_later ? NULL : wrong_count(place, n, "");
+    }
+    if (behind_one && json_peek(c) != ',')
+      return json_fail_syntax(c, place, "',' or ']'");
+    c->at += behind_one;
+    bool opened = false;
+    for (; json_peek(c) == '['; opened = true, c->at++)
+      if (n->depth++ == JSON_MAX_DEPTH)
+        return json_fail_text(place, "JSON nesting depth exceeds maximum allowed limit (%d)",
+                              JSON_MAX_DEPTH);
+    if (!opened || json_peek(c) != ']')
+      break;
+  }
+  if (n->count < n->limit + n->counted_later)
+    return NULL;
+  *done = n->counted_later;
+  if (*done)
+    return NULL;
+  n->count++;
+  return wrong_count(place, n, "at least ");
+}
+
+static error *element_error(const json_cursor *c, const json_path *place,
+                            TRITONSERVER_DataType datatype)
+{
+  return json_fail_kind(c, place, types[datatype].access, types[datatype].expected);
+}
+
+#define RELEASE_BYTES ((ptrdiff_t)4 << 20) // of text, from which on it is worth the call
+
+static error *read_numbers(json_cursor *c, const json_path *place, nesting *n,
+                           TRITONSERVER_DataType datatype, char *out)
+{
+  const json_host *host = c->host;
+  const number_form *form = &types[datatype].form;
+  number_array_reader reader = {.form = form,
+                                .size = protocol_datatype_size(datatype),
+                                .parallel = host == NULL ? NULL : host->parallel};
+  const char *begin = c->at;
+  const char *released = begin;
+  bool done = false;
+  RETURN_IF_ERROR(seek_element(c, place, n, false, &done));
+  while (!done) {
+    const char *end;
+    json_peek(c);
+    const json_path element = {.outer = place, .index = n->count};
+    size_t taken = number_array_read(&reader, c->at, c->end, out, n->limit - n->count, &end);
+    if (taken == 0 &&
+        (c->at >= c->end || form->read(c->at, &end, out) != NUMBER_READ_OK || end > c->end))
+      return element_error(c, &element, datatype);
+    taken += taken == 0;
+    c->at = end;
+    out += taken * reader.size;
+    n->count += taken;
+    if (host != NULL && host->release_text != NULL && end - released >= RELEASE_BYTES) {
+      host->release_text(host->context, begin, end);
+      released = end;
+    }
+    RETURN_IF_ERROR(seek_element(c, place, n, true, &done));
+  }
+  return NULL;
+}
+
+// Writes length and bytes behind each other and moves *out past them.
+static error *read_string(json_cursor *c, const json_path *place, char **out)
+{
+  size_t length;
+  if (json_peek(c) != '"')
+    return json_fail_kind_as(
+        c, place, "Unable to parse JSON bytes array: attempt to access JSON non-string as string",
+        "a string");
+  RETURN_IF_ERROR(json_string_copy(c, place, *out + 4, &length));
+  if (length > UINT32_MAX)
+    return json_fail_text(place, "expected at most 4294967295 bytes");
+  for (int i = 0; i < 4; i++)
+    *(*out)++ = (char)(length >> 8 * i);
+  *out += length;
+  return NULL;
+}
+
+static error *read_strings(json_cursor *c, const json_path *place, nesting *n, char *out,
+                           size_t *size)
+{
+  char *start = out;
+  bool done = false;
+  RETURN_IF_ERROR(seek_element(c, place, n, false, &done));
+  while (!done) {
+    const json_path element = {.outer = place, .index = n->count};
+    RETURN_IF_ERROR(read_string(c, &element, &out));
+    n->count++;
+    RETURN_IF_ERROR(seek_element(c, place, n, true, &done));
+  }
+  *size = (size_t)(out - start);
+  return NULL;
+}
+
+static char *allocate_aligned(arena *a, size_t size)
+{
+  size_t bytes;
+  bool fits = checked_add_size(size, JSON_TENSOR_ALIGNMENT, &bytes);
+  char *memory = fits ? arena_allocate(a, bytes) : NULL;
+  uintptr_t misaligned = (uintptr_t)memory % JSON_TENSOR_ALIGNMENT;
+  return memory == NULL || misaligned == 0 ? memory : memory + JSON_TENSOR_ALIGNMENT - misaligned;
+}
+
+// Strings have their own sizes: their end is looked for first. They need their lengths too, and are
+// no longer than their text.
+static error *read_string_tensor(json_cursor *c, const json_path *place, uint64_t element_count,
+                                 const void **data, size_t *size)
+{
+  json_cursor rest = *c;
+  RETURN_IF_ERROR(json_skip(&rest, place));
+  size_t text_size = (size_t)(rest.at - c->at);
+  size_t most = text_size / 2 + 1; // an element and its comma are two characters or more
+  nesting n = {.limit = element_count, .counted_later = true};
+  size_t room = element_count < most ? (size_t)element_count + 1 : most;
+  bool fits = checked_array_size(text_size, room, sizeof(uint32_t), size);
+  char *out = fits ? allocate_aligned(c->arena, *size) : NULL;
+  if (out == NULL)
+    return error_no_memory();
+  *data = out;
+  RETURN_IF_ERROR(read_strings(c, place, &n, out, size));
+  c->at = rest.at;
+  return NULL;
+}
+
+error *json_tensor_read(json_cursor *c, const json_path *place, TRITONSERVER_DataType datatype,
+                        uint64_t element_count, const void **data, size_t *size)
+{
+  if (json_peek(c) != '[')
+    return json_fail_kind(c, place, "non-array as array", "an array");
+  if (datatype == TRITONSERVER_TYPE_BYTES)
+    return read_string_tensor(c, place, element_count, data, size);
+  size_t text_size = (size_t)(c->end - c->at);
+  nesting n = {.limit = element_count};
+  if (element_count > text_size / 2) // an element and its comma are two characters or more
+    return json_fail_words(place, WRONG_SHAPE,
+                           "expected %" PRIu64 " elements, got at most %zu in %zu bytes of text",
+                           element_count, text_size / 2, text_size);
+  bool fits = checked_multiply_size(element_count, protocol_datatype_size(datatype), size);
+  char *out = fits ? allocate_aligned(c->arena, *size) : NULL;
+  if (out == NULL)
+    return error_no_memory();
+  *data = out;
+  return read_numbers(c, place, &n, datatype, out);
+}
+
+error *json_element_read(json_cursor *c, const json_path *place, TRITONSERVER_DataType datatype,
+                         const void **data, size_t *size)
+{
+  bool is_string = datatype == TRITONSERVER_TYPE_BYTES;
+  json_cursor rest = *c;
+  if (is_string)
+    RETURN_IF_ERROR(json_skip(&rest, place));
+  json_peek(c);
+  *size =
+      is_string ? (size_t)(rest.at - c->at) + sizeof(uint32_t) : protocol_datatype_size(datatype);
+  char *out = allocate_aligned(c->arena, *size);
+  if (out == NULL)
+    return error_no_memory();
+  *data = out;
+  if (is_string) {
+    char *end = out;
+    RETURN_IF_ERROR(read_string(c, place, &end));
+    *size = (size_t)(end - out);
+    return NULL;
+  }
+  const char *end;
+  if (c->at >= c->end || types[datatype].form.read(c->at, &end, out) != NUMBER_READ_OK ||
+      end > c->end)
+    return element_error(c, place, datatype);
+  c->at = end;
+  return NULL;
+}
+
+// ---- writing ----
+
+static error *write_strings(const unsigned char *in, size_t size, uint64_t count, buffer *out)
+{
+  for (uint64_t i = 0; i < count; i++) {
+    if (size < 4)
+      return error_new(ERROR_INTERNAL,
+                       "expected %" PRIu64 " elements of BYTES, element %" PRIu64
+                       " has no length: %zu bytes are left",
+                       count, i, size);
+    uint32_t length = in[0] | (uint32_t)in[1] << 8 | (uint32_t)in[2] << 16 | (uint32_t)in[3] << 24;
+    in += 4;
+    size -= 4;
+    if (length > size)
+      return error_new(ERROR_INTERNAL,
+                       "element %" PRIu64 " of BYTES has length %" PRIu32
+                       ", but %zu bytes are left",
+                       i, length, size);
+    buffer_append_json_bytes(out, (slice){(const char *)in, length});
+    buffer_append_char(out, ',');
+    in += length;
+    size -= length;
+  }
+  if (size > 0)
+    return error_new(ERROR_INTERNAL, "expected %" PRIu64 " elements of BYTES, %zu bytes are left",
+                     count, size);
+  return NULL;
+}
+
+error *json_tensor_write(TRITONSERVER_DataType datatype, const void *data, size_t size,
+                         uint64_t element_count, const parallel *p, buffer *out)
+{
+  size_t element_size = protocol_datatype_size(datatype);
+  size_t expected;
+  buffer_append_char(out, '[');
+  if (datatype == TRITONSERVER_TYPE_BYTES) {
+    RETURN_IF_ERROR(write_strings(data, size, element_count, out));
+  } else if (element_size == 0 ||
+             !checked_multiply_size(element_size, (size_t)element_count, &expected) ||
+             expected != size) {
+    return error_new(ERROR_INTERNAL, "has %zu bytes, expected %" PRIu64 " elements of %zu bytes",
+                     size, element_count, element_size);
+  } else if (!number_array_print(&types[datatype].form, element_size, p, data, element_count,
+                                 out)) {
+    return error_no_memory();
+  }
+  if (element_count > 0 && !out->failed)
+    out->size--; // the last comma
+  buffer_append_char(out, ']');
+  return out->failed ? error_no_memory() : NULL;
+}
+
+error *json_element_write(TRITONSERVER_DataType datatype, const void *data, size_t size,
+                          buffer *out)
+{
+  size_t start = out->size;
+  RETURN_IF_ERROR(json_tensor_write(datatype, data, size, 1, NULL, out));
+  memmove(out->data + start, out->data + start + 1, out->size - start - 2);
+  out->size -= 2; // the brackets
+  return NULL;
+}

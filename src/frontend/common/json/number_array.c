@@ -1,0 +1,236 @@
+// Reading: a stretch of text is cut at commas. How many elements a part holds, and so where they
+// go, is known by its commas, which are counted first. Parts that turn out to hold anything but
+// plain elements end the stretch there: the caller goes on at that place. Printing: parts are
+// printed with room between them and then moved together.
+#include "frontend/common/json/number_array.h"
+
+#include <string.h>
+
+#define STRETCH_BYTES    (NUMBER_ARRAY_PARTS * NUMBER_ARRAY_PART_BYTES)
+#define STRETCH_ELEMENTS (NUMBER_ARRAY_PARTS * NUMBER_ARRAY_PART_ELEMENTS)
+#define BLOCK_ELEMENTS   256 // room for so many at a time is made for short arrays
+
+// ---- reading ----
+
+static bool begins_number(const char *text)
+{
+  return *text == '-' || (*text >= '0' && *text <= '9');
+}
+
+// The same as number_array_read, in one part.
+static size_t read_plain(const number_array_reader *r, const char *text, const char *limit,
+                         char *out, size_t max_count, const char **end)
+{
+  size_t count = 0;
+  *end = text;
+  while (count < max_count && text < limit) {
+    const char *stop;
+    size_t taken = r->form->read_run(text, limit, out, max_count - count, &stop);
+    if (taken == 0 && (r->form->read(text, &stop, out) != NUMBER_READ_OK || stop > limit))
+      break;
+    taken += taken == 0;
+    count += taken;
+    out += taken * r->size;
+    *end = stop;
+    // Behind the text are zeroes.
+    text = stop + 1 + (stop[0] == ',' && stop[1] == ' ');
+    if (*stop != ',' || text >= limit || !begins_number(text))
+      break;
+  }
+  return count;
+}
+
+typedef struct read_part {
+  const char *begin, *limit;
+  size_t max_count; // by its commas
+  char *out;
+  size_t count;
+  const char *end;
+} read_part;
+
+typedef struct read_stretch {
+  const number_array_reader *reader;
+  read_part parts[NUMBER_ARRAY_PARTS];
+  size_t part_count;
+} read_stretch;
+
+// Eight bytes at a time: each lane counts the commas among up to 255 bytes.
+static size_t count_commas(const char *text, const char *end)
+{
+  const uint64_t ones = 0x0101010101010101;
+  const uint64_t low_bits = 0x7f * ones;
+  size_t count = 0;
+  while (end - text >= 8) {
+    size_t words = (size_t)(end - text) / 8;
+    uint64_t lanes = 0;
+    for (size_t i = words < 255 ? words : 255; i > 0; i--, text += 8) {
+      uint64_t word;
+      memcpy(&word, text, 8);
+      word ^= ',' * ones; // a comma is a zero byte now; no carry leaves a byte
+      lanes += ~(((word & low_bits) + low_bits) | word | low_bits) >> 7;
+    }
+    for (; lanes != 0; lanes >>= 8)
+      count += lanes & 0xff;
+  }
+  for (; text < end; text++)
+    count += *text == ',';
+  return count;
+}
+
+static void count_part(void *context, size_t index)
+{
+  read_part *part = &((read_stretch *)context)->parts[index];
+  part->max_count = count_commas(part->begin, part->limit) + 1;
+}
+
+static void read_one_part(void *context, size_t index)
+{
+  const read_stretch *s = context;
+  read_part *part = &((read_stretch *)context)->parts[index];
+  part->count =
+      read_plain(s->reader, part->begin, part->limit, part->out, part->max_count, &part->end);
+}
+
+static void cut(read_stretch *s, const char *text, const char *limit)
+{
+  while (s->part_count < NUMBER_ARRAY_PARTS) {
+    read_part *part = &s->parts[s->part_count++];
+    part->begin = text;
+    part->limit = limit;
+    if ((size_t)(limit - text) <= NUMBER_ARRAY_PART_BYTES)
+      return;
+    text += NUMBER_ARRAY_PART_BYTES;
+    const char *comma = memchr(text, ',', (size_t)(limit - text));
+    if (comma == NULL)
+      return;
+    part->limit = comma;
+    text = comma + 1 + (comma[1] == ' ');
+    if (text >= limit)
+      return;
+  }
+}
+
+// Gives each part its place in `out`; parts beyond the room there are dropped.
+static void place(read_stretch *s, char *out, size_t room)
+{
+  for (size_t i = 0; i < s->part_count; i++) {
+    read_part *part = &s->parts[i];
+    if (part->max_count > room)
+      part->max_count = room;
+    if (room == 0) {
+      s->part_count = i;
+      return;
+    }
+    part->out = out;
+    out += part->max_count * s->reader->size;
+    room -= part->max_count;
+  }
+}
+
+static size_t read_parts(read_stretch *s, char *out, size_t max_count, const char **end)
+{
+  const parallel *p = s->reader->parallel;
+  parallel_run(p, s->part_count, count_part, s);
+  place(s, out, max_count);
+  parallel_run(p, s->part_count, read_one_part, s);
+  size_t count = 0;
+  for (size_t i = 0; i < s->part_count; i++) {
+    const read_part *part = &s->parts[i];
+    count += part->count;
+    if (part->count > 0)
+      *end = part->end;
+    if (part->count < part->max_count || part->end != part->limit)
+      break; // what follows does not join on
+  }
+  return count;
+}
+
+size_t number_array_read(number_array_reader *r, const char *text, const char *limit, char *out,
+                         size_t max_count, const char **end)
+{
+  *end = text;
+  if (limit - text > (ptrdiff_t)STRETCH_BYTES)
+    limit = text + STRETCH_BYTES;
+  if (r->plain || limit - text <= (ptrdiff_t)NUMBER_ARRAY_PART_BYTES)
+    return read_plain(r, text, limit, out, max_count, end);
+  const char *bracket = memchr(text, ']', (size_t)(limit - text));
+  if (bracket != NULL)
+    limit = bracket;
+  read_stretch s = {.reader = r};
+  cut(&s, text, limit);
+  size_t count = s.part_count > 1 ? read_parts(&s, out, max_count, end)
+                                  : read_plain(r, text, limit, out, max_count, end);
+  // Looking ahead must not cost more than it brings, whatever the text.
+  r->plain = (limit - *end) > (*end - text);
+  return count;
+}
+
+// ---- printing ----
+
+typedef struct print_stretch {
+  const number_form *form;
+  size_t size;
+  const char *in;
+  uint64_t count;
+  char *out;
+  size_t text_sizes[NUMBER_ARRAY_PARTS];
+} print_stretch;
+
+// Room for `count` elements in the worst case.
+static size_t room_for(size_t count)
+{
+  return count * (NUMBER_TEXT_BYTES + 1);
+}
+
+static size_t print_plain(const number_form *form, size_t size, const char *in, size_t count,
+                          char *out)
+{
+  char *at = out;
+  for (size_t i = 0; i < count; i++, in += size) {
+    at += form->print(at, in);
+    *at++ = ',';
+  }
+  return (size_t)(at - out);
+}
+
+static void print_part(void *context, size_t index)
+{
+  print_stretch *s = context;
+  size_t first = index * NUMBER_ARRAY_PART_ELEMENTS;
+  size_t count = s->count - first < NUMBER_ARRAY_PART_ELEMENTS ? (size_t)(s->count - first)
+                                                               : NUMBER_ARRAY_PART_ELEMENTS;
+  s->text_sizes[index] =
+      print_plain(s->form, s->size, s->in + first * s->size, count, s->out + room_for(first));
+}
+
+static size_t print_parts(print_stretch *s, const parallel *p)
+{
+  size_t parts = ((size_t)s->count + NUMBER_ARRAY_PART_ELEMENTS - 1) / NUMBER_ARRAY_PART_ELEMENTS;
+  parallel_run(p, parts, print_part, s);
+  size_t size = 0;
+  for (size_t i = 0; i < parts; i++) {
+    if (i > 0)
+      memmove(s->out + size, s->out + room_for(i * NUMBER_ARRAY_PART_ELEMENTS), s->text_sizes[i]);
+    size += s->text_sizes[i];
+  }
+  return size;
+}
+
+bool number_array_print(const number_form *form, size_t size, const parallel *p, const char *in,
+                        uint64_t count, buffer *out)
+{
+  // Room for a stretch is several times its text: only where the text is longer than that.
+  size_t stretch = count <= STRETCH_ELEMENTS ? BLOCK_ELEMENTS : STRETCH_ELEMENTS;
+  while (count > 0) {
+    size_t block = count < stretch ? (size_t)count : stretch;
+    char *start = buffer_reserve(out, room_for(block));
+    if (start == NULL)
+      return false;
+    print_stretch s = {.form = form, .size = size, .in = in, .count = block, .out = start};
+    out->size += block <= NUMBER_ARRAY_PART_ELEMENTS ? print_plain(form, size, in, block, start)
+                                                     : print_parts(&s, p);
+    in += block * size;
+    count -= block;
+  }
+  return true;
+}

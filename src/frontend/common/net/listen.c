@@ -1,0 +1,218 @@
+// Opens listening sockets. Called by whoever starts a listener.
+#include "frontend/common/net/listen.h"
+
+#include "base/buffer.h"
+#include "base/cleanup.h"
+#include "base/text.h"
+
+#include <errno.h>
+#include <netdb.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#define UNIX_PREFIX "unix:"
+
+bool listen_is_unix(const char *address)
+{
+  return text_starts_with(address, UNIX_PREFIX);
+}
+
+static error *cannot_listen(const char *where, int reason)
+{
+  if (reason == EADDRINUSE)
+    return error_new(ERROR_UNAVAILABLE, "Socket '%s' already in use ", where);
+  return error_new(ERROR_UNAVAILABLE, "cannot listen on '%s': %s", where, strerror(reason));
+}
+
+static error *out_of_memory_if(const void *missing)
+{
+  return missing == NULL ? error_no_memory() : NULL;
+}
+
+// ---- TCP ----
+
+// "ipv6:::1" and "[::1]" are other ways to write ::1.
+static char *host_of(const char *address)
+{
+  slice host = slice_of(address);
+  if (text_starts_with(address, "ipv4:") || text_starts_with(address, "ipv6:"))
+    host = slice_of(address + 5);
+  if (host.size > 2 && host.data[0] == '[' && host.data[host.size - 1] == ']')
+    host = (slice){host.data + 1, host.size - 2};
+  return text_copy(host);
+}
+
+static error *resolve(const char *address, uint16_t port, struct addrinfo **found)
+{
+  struct addrinfo hints = {
+      .ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM, .ai_flags = AI_PASSIVE | AI_NUMERICSERV};
+  char port_text[8];
+  AUTO_FREE char *host = host_of(address);
+  RETURN_IF_ERROR(out_of_memory_if(host));
+  snprintf(port_text, sizeof(port_text), "%u", port);
+  int failure = getaddrinfo(host, port_text, &hints, found);
+  if (failure != 0)
+    return error_new(ERROR_INVALID_ARG, "'%s' is no address to listen on: %s", address,
+                     gai_strerror(failure));
+  return NULL;
+}
+
+static bool bind_tcp(int socket_fd, const struct addrinfo *where, bool reuse_port)
+{
+  int on = 1;
+  if (setsockopt(socket_fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on)) != 0)
+    return false;
+  if (reuse_port && setsockopt(socket_fd, SOL_SOCKET, SO_REUSEPORT, &on, sizeof(on)) != 0)
+    return false;
+  setsockopt(socket_fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
+  return bind(socket_fd, where->ai_addr, where->ai_addrlen) == 0;
+}
+
+static bool get_port(int socket_fd, uint16_t *port)
+{
+  struct sockaddr_storage where;
+  socklen_t size = sizeof(where);
+  if (getsockname(socket_fd, (struct sockaddr *)&where, &size) != 0)
+    return false;
+  *port = ntohs(where.ss_family == AF_INET6 ? ((struct sockaddr_in6 *)&where)->sin6_port
+                                            : ((struct sockaddr_in *)&where)->sin_port);
+  return true;
+}
+
+static error *set_where(listener *l, const char *address, uint16_t port)
+{
+  AUTO_BUFFER buffer text = BUFFER_EMPTY;
+  free(l->where);
+  buffer_append_format(&text, "%s:%u", address, port);
+  l->where = buffer_take_text(&text);
+  return out_of_memory_if(l->where);
+}
+
+static error *open_tcp(const listen_options *options, listener *l)
+{
+  struct addrinfo *found;
+  RETURN_IF_ERROR(set_where(l, options->address, options->port));
+  RETURN_IF_ERROR(resolve(options->address, options->port, &found));
+  l->socket_fd = socket(found->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+  bool listening = l->socket_fd >= 0 && bind_tcp(l->socket_fd, found, options->reuse_port) &&
+                   listen(l->socket_fd, (int)options->backlog) == 0 &&
+                   get_port(l->socket_fd, &l->port);
+  int reason = errno;
+  freeaddrinfo(found);
+  return listening ? set_where(l, options->address, l->port) : cannot_listen(l->where, reason);
+}
+
+// ---- Unix ----
+
+static error *unix_address(const char *name, struct sockaddr_un *address, socklen_t *size)
+{
+  size_t length = strlen(name);
+  *address = (struct sockaddr_un){.sun_family = AF_UNIX};
+  if (length < 1 + (size_t)(name[0] == '@') || length >= sizeof(address->sun_path))
+    return error_new(ERROR_INVALID_ARG,
+                     "'" UNIX_PREFIX "%s' is no address to listen on: expected a path or @<name> "
+                     "of less than %zu bytes, it has %zu",
+                     name, sizeof(address->sun_path), length);
+  memcpy(address->sun_path, name, length);
+  *size = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + length);
+  if (name[0] == '@')
+    address->sun_path[0] = '\0';
+  else
+    *size += 1;
+  return NULL;
+}
+
+// Whether the file is a socket that nobody listens on: its server has ended without removing it.
+static bool is_stale(const struct sockaddr_un *address, socklen_t size)
+{
+  struct stat status;
+  AUTO_CLOSE int probe = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+  return lstat(address->sun_path, &status) == 0 && S_ISSOCK(status.st_mode) && probe >= 0 &&
+         connect(probe, (const struct sockaddr *)address, size) != 0 && errno == ECONNREFUSED;
+}
+
+static bool bind_unix(int socket_fd, const struct sockaddr_un *address, socklen_t size)
+{
+  const struct sockaddr *where = (const struct sockaddr *)address;
+  if (bind(socket_fd, where, size) == 0)
+    return true;
+  if (errno != EADDRINUSE || address->sun_path[0] == '\0')
+    return false;
+  bool replaced = is_stale(address, size) && unlink(address->sun_path) == 0;
+  errno = EADDRINUSE;
+  return replaced && bind(socket_fd, where, size) == 0;
+}
+
+// The file that was made, to be removed at the end.
+static error *note_file(listener *l)
+{
+  struct stat status;
+  if (stat(l->path, &status) != 0)
+    return cannot_listen(l->where, errno);
+  l->device = status.st_dev;
+  l->file = status.st_ino;
+  return NULL;
+}
+
+static error *open_unix(const listen_options *options, listener *l)
+{
+  const char *name = options->address + strlen(UNIX_PREFIX);
+  struct sockaddr_un address;
+  socklen_t size;
+  RETURN_IF_ERROR(unix_address(name, &address, &size));
+  l->where = text_copy(slice_of(options->address));
+  RETURN_IF_ERROR(out_of_memory_if(l->where));
+  l->socket_fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+  // The mode of a socket before it is bound is that of its file: it is never wider than asked for.
+  if (l->socket_fd < 0 ||
+      (options->unix_mode != 0 && fchmod(l->socket_fd, options->unix_mode) != 0) ||
+      !bind_unix(l->socket_fd, &address, size))
+    return cannot_listen(l->where, errno);
+  if (name[0] != '@') {
+    l->path = text_copy(slice_of(name));
+    RETURN_IF_ERROR(out_of_memory_if(l->path));
+    RETURN_IF_ERROR(note_file(l));
+    if (options->unix_mode != 0 && chmod(l->path, options->unix_mode) != 0)
+      return cannot_listen(l->where, errno);
+  }
+  return listen(l->socket_fd, (int)options->backlog) == 0 ? NULL : cannot_listen(l->where, errno);
+}
+
+// ---- all ----
+
+error *listen_open(const listen_options *options, listener *l)
+{
+  *l = (listener){.socket_fd = -1};
+  error *e = listen_is_unix(options->address) ? open_unix(options, l) : open_tcp(options, l);
+  if (e == NULL)
+    return NULL;
+  if (l->socket_fd >= 0)
+    close(l->socket_fd);
+  listen_fini(l);
+  return e;
+}
+
+void listen_remove(listener *l)
+{
+  struct stat status;
+  if (l->path != NULL && lstat(l->path, &status) == 0 && status.st_dev == l->device &&
+      status.st_ino == l->file)
+    unlink(l->path);
+  free(l->path);
+  l->path = NULL;
+}
+
+void listen_fini(listener *l)
+{
+  listen_remove(l);
+  free(l->where);
+  *l = (listener){.socket_fd = -1};
+}

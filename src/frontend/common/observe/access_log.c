@@ -1,0 +1,310 @@
+// Records become text on the thread that hands them in, and go into a buffer; the writer swaps it
+// for an empty one and writes it in one piece.
+#include "frontend/common/observe/access_log.h"
+
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "base/files.h"
+#include "base/number.h"
+#include "base/thread.h"
+#include "frontend/common/observe/front_counter.h"
+#include "frontend/common/observe/frontend_log.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#define MAX_BYTES      (4u << 20)           // that wait to be written
+#define ENOUGH_BYTES   (64u << 10)          // for a write of their own
+#define KEPT_BYTES     (256u << 10)         // of a buffer between two writes
+#define GATHER_NS      UINT64_C(20000000)   // how long lines may wait for others
+#define LINE_BYTES     512                  // of most lines
+#define TEXT_MAX_BYTES 256                  // of an id or a route
+#define CLOSE_NS       UINT64_C(5000000000) // for the last lines, if nobody takes them
+#define NS_PER_US      1000
+
+struct access_log {
+  const char *path; // NULL: standard output
+  bool json;
+  pthread_t thread;
+
+  pthread_mutex_t mutex; // guards what follows up to the blank line
+  pthread_cond_t changed;
+  buffer pending;
+  bool reopen;
+  bool stopping;
+  bool ended; // the writer has
+
+  front_counter dropped; // lines
+
+  // the writer's
+  int file;
+  bool cut;     // what was written last is the beginning of a line
+  bool failing; // the last write failed
+
+  char path_copy[];
+};
+
+// ---- a record as text ----
+
+static void append_key(buffer *line, bool json, const char *key)
+{
+  buffer_append_text(line, json ? ",\"" : " ");
+  buffer_append_text(line, key);
+  buffer_append_text(line, json ? "\":" : "=");
+}
+
+static void append_text(buffer *line, bool json, const char *key, const char *text)
+{
+  slice value = {text != NULL ? text : "", text != NULL ? strnlen(text, TEXT_MAX_BYTES) : 0};
+  append_key(line, json, key);
+  buffer_append_json_line(line, value);
+}
+
+static void append_number(buffer *line, bool json, const char *key, uint64_t value)
+{
+  append_key(line, json, key);
+  char *end = buffer_reserve(line, NUMBER_TEXT_BYTES);
+  if (end != NULL)
+    line->size += number_print_u64(end, value);
+}
+
+static void append_time(buffer *line, bool json, uint64_t time_ns)
+{
+  char text[64];
+  struct timespec moment = clock_timespec(time_ns);
+  struct tm utc;
+  gmtime_r(&moment.tv_sec, &utc);
+  size_t size = strftime(text, sizeof(text), json ? "{\"ts\":\"%FT%T" : "ts=%FT%T", &utc);
+  buffer_append(line, text, size);
+  snprintf(text, sizeof(text), json ? ".%06ldZ\"" : ".%06ldZ", moment.tv_nsec / NS_PER_US);
+  buffer_append_text(line, text);
+}
+
+void access_record_print(const access_record *r, uint64_t time_ns, bool json, buffer *line)
+{
+  buffer_reserve(line, LINE_BYTES);
+  append_time(line, json, time_ns);
+  append_text(line, json, "protocol", r->protocol);
+  append_text(line, json, "peer", r->peer);
+  append_text(line, json, "method", r->method);
+  append_text(line, json, "route", r->route);
+  append_number(line, json, "status", r->status);
+  append_text(line, json, "model", r->model);
+  append_number(line, json, "version", (uint64_t)r->version);
+  append_text(line, json, "request_id", r->request_id);
+  append_number(line, json, "batch", r->batch_size);
+  append_number(line, json, "queue_us", r->queue_ns / NS_PER_US);
+  append_number(line, json, "compute_us", r->compute_ns / NS_PER_US);
+  append_number(line, json, "total_us", r->total_ns / NS_PER_US);
+  append_number(line, json, "bytes_in", r->bytes_in);
+  append_number(line, json, "bytes_out", r->bytes_out);
+  buffer_append_text(line, json ? "}\n" : "\n");
+}
+
+// ---- handing in ----
+
+static bool put(access_log *log, slice line)
+{
+  LOCK_SCOPE(&log->mutex);
+  size_t before = log->pending.size;
+  if (line.size > MAX_BYTES - before)
+    return false;
+  buffer_append_slice(&log->pending, line);
+  if (log->pending.failed) { // what was there still is
+    log->pending.failed = false;
+    log->pending.size = before;
+    return false;
+  }
+  if (before == 0 || (before < ENOUGH_BYTES && log->pending.size >= ENOUGH_BYTES))
+    pthread_cond_signal(&log->changed);
+  return true;
+}
+
+void access_log_write(access_log *log, const access_record *record)
+{
+  AUTO_BUFFER buffer line = BUFFER_EMPTY;
+  access_record_print(record, clock_realtime_ns(), log->json, &line);
+  if (line.failed || !put(log, buffer_view(&line)))
+    front_counter_add(&log->dropped, 1);
+}
+
+void access_log_reopen(access_log *log)
+{
+  LOCK_SCOPE(&log->mutex);
+  log->reopen = true;
+  pthread_cond_signal(&log->changed);
+}
+
+// ---- the writer ----
+
+// What is lost is said once, until writing works again.
+static void write_out(access_log *log, slice lines)
+{
+  if (log->cut && files_write(log->file, "\n", 1))
+    log->cut = false;
+  size_t written = log->cut ? 0 : files_write_most(log->file, lines.data, lines.size);
+  if (written == lines.size) {
+    log->failing = false;
+    return;
+  }
+  int reason = errno;
+  uint64_t lost = 0;
+  for (size_t i = written; i < lines.size; i++)
+    lost += lines.data[i] == '\n';
+  log->cut = log->cut || (written > 0 && lines.data[written - 1] != '\n');
+  front_counter_add(&log->dropped, lost);
+  if (!log->failing)
+    frontend_log_error("the access log cannot be written, lines are dropped: %s", strerror(reason));
+  log->failing = true;
+}
+
+// A pipe that nobody reads is an error, not a reason to wait.
+static int open_file(const char *path)
+{
+  if (path == NULL)
+    return STDOUT_FILENO;
+  int file = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOCTTY | O_NONBLOCK, 0644);
+  if (file >= 0)
+    (void)fcntl(file, F_SETFL, O_APPEND); // only the writer waits for it from here on
+  return file;
+}
+
+static void close_file(const access_log *log)
+{
+  if (log->path != NULL && log->file >= 0)
+    close(log->file);
+}
+
+// The old file stays when the new one cannot be had.
+static void open_again(access_log *log)
+{
+  int file = open_file(log->path);
+  if (file < 0) {
+    frontend_log_error("the access log cannot be opened again: %s", strerror(errno));
+    return;
+  }
+  close_file(log);
+  log->file = file;
+  log->cut = false;
+}
+
+static bool is_urgent(const access_log *log)
+{
+  return log->stopping || log->reopen;
+}
+
+// Waits for lines or orders; takes the lines. False at the end.
+static bool take(access_log *log, buffer *lines, bool *reopen)
+{
+  LOCK_SCOPE(&log->mutex);
+  while (log->pending.size == 0 && !is_urgent(log))
+    pthread_cond_wait(&log->changed, &log->mutex);
+  uint64_t deadline_ns = clock_monotonic_ns() + GATHER_NS;
+  while (log->pending.size < ENOUGH_BYTES && !is_urgent(log) &&
+         thread_wait(&log->changed, &log->mutex, deadline_ns))
+    ;
+  buffer empty = *lines;
+  *lines = log->pending;
+  log->pending = empty;
+  *reopen = log->reopen;
+  log->reopen = false;
+  return lines->size > 0 || *reopen || !log->stopping;
+}
+
+static void *run(void *log_pointer)
+{
+  access_log *log = log_pointer;
+  AUTO_BUFFER buffer lines = BUFFER_EMPTY;
+  bool reopen;
+  while (take(log, &lines, &reopen)) {
+    if (lines.size > 0)
+      write_out(log, buffer_view(&lines));
+    if (reopen)
+      open_again(log);
+    if (lines.capacity > KEPT_BYTES)
+      buffer_fini(&lines);
+    lines.size = 0;
+  }
+  LOCK_SCOPE(&log->mutex);
+  log->ended = true;
+  pthread_cond_signal(&log->changed);
+  return NULL;
+}
+
+// ---- life ----
+
+static void release(access_log *log)
+{
+  front_counter_fini(&log->dropped);
+  close_file(log);
+  buffer_fini(&log->pending);
+  pthread_cond_destroy(&log->changed);
+  pthread_mutex_destroy(&log->mutex);
+  free(log);
+}
+
+static access_log *allocate(const char *path, bool json)
+{
+  size_t size = strlen(path) + 1;
+  access_log *log = calloc(1, sizeof(*log) + size);
+  if (log == NULL)
+    return NULL;
+  memcpy(log->path_copy, path, size);
+  log->path = strcmp(path, "-") == 0 ? NULL : log->path_copy;
+  log->json = json;
+  pthread_mutex_init(&log->mutex, NULL);
+  pthread_cond_init(&log->changed, NULL);
+  return log;
+}
+
+error *access_log_open(const char *path, bool json, access_log **result)
+{
+  access_log *log = allocate(path, json);
+  error *e = NULL;
+  if (log == NULL)
+    return error_no_memory();
+  log->file = open_file(log->path);
+  if (log->file < 0)
+    e = error_new(ERROR_INVALID_ARG, "cannot open access log '%s': %s", path, strerror(errno));
+  if (e == NULL) {
+    front_counter_init(&log->dropped, "nereid_access_log_dropped_lines_total",
+                       "Lines of the access log that could not be written");
+    e = thread_start(&log->thread, "access-log", run, log);
+  }
+  if (e != NULL) {
+    release(log);
+    return e;
+  }
+  *result = log;
+  return NULL;
+}
+
+// True when the writer has ended in time.
+static bool stop_writer(access_log *log)
+{
+  uint64_t deadline_ns = clock_monotonic_ns() + CLOSE_NS;
+  LOCK_SCOPE(&log->mutex);
+  log->stopping = true;
+  pthread_cond_signal(&log->changed);
+  while (!log->ended && thread_wait(&log->changed, &log->mutex, deadline_ns))
+    ;
+  return log->ended;
+}
+
+void access_log_close(access_log *log)
+{
+  if (log == NULL)
+    return;
+  if (stop_writer(log)) {
+    pthread_join(log->thread, NULL);
+    release(log);
+  } else { // it waits in a write, and ends with the process
+    pthread_detach(log->thread);
+    frontend_log_error("the access log cannot be closed: %s", strerror(EAGAIN));
+  }
+}

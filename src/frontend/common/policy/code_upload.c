@@ -1,0 +1,148 @@
+// Compares the code that a configuration names with the code that the model runs already.
+#include "frontend/common/policy/code_upload.h"
+
+#include "base/json_bounds.h"
+
+#include <ctype.h>
+#include <jansson.h>
+#include <stdio.h>
+#include <string.h>
+
+// Fields of the model configuration that choose what code runs, and keys of its `parameters` that
+// do.
+static const char *const code_fields[] = {"backend",           "platform",
+                                          "runtime",           "default_model_filename",
+                                          "model_operations",  "model_repository_agents",
+                                          "cc_model_filenames"};
+static const char *const code_parameters[] = {"EXECUTION_ENV_PATH", "TRITON_BATCH_STRATEGY_PATH",
+                                              "onnxruntime_library"};
+
+#define MAX_VALUES   65536 // in a configuration, as its reader takes
+#define COUNT(array) (sizeof(array) / sizeof((array)[0]))
+
+// The two spellings that the reader of configurations takes: op_library and opLibrary.
+static bool is_spelling_of(const char *key, const char *field)
+{
+  for (;; key++, field++) {
+    while (*key == '_')
+      key++;
+    while (*field == '_')
+      field++;
+    if (tolower((unsigned char)*key) != *field)
+      return false;
+    if (*field == '\0')
+      return true;
+  }
+}
+
+static bool is_empty(const json_t *value)
+{
+  return json_is_null(value) || (json_is_string(value) && json_string_length(value) == 0) ||
+         (json_is_object(value) && json_object_size(value) == 0) ||
+         (json_is_array(value) && json_array_size(value) == 0);
+}
+
+// The member of `config` that names other code than `now` (NULL: the model is not loaded); NULL
+// when none does.
+static const char *other_field(json_t *config, const json_t *now)
+{
+  const char *key;
+  json_t *value;
+  json_object_foreach(config, key, value)
+  {
+    for (size_t i = 0; i < COUNT(code_fields); i++)
+      if (is_spelling_of(key, code_fields[i]) && !is_empty(value) &&
+          !json_equal(value, json_object_get(now, code_fields[i])))
+        return code_fields[i];
+  }
+  return NULL;
+}
+
+// Is there a text in `value` that can name a file of the server's machine? What the parameters of a
+// backend of somebody else mean nobody knows here: libraries, programs and engines are files.
+static bool names_file(const json_t *value)
+{
+  const char *key;
+  size_t index;
+  json_t *member;
+  if (json_is_string(value))
+    return strchr(json_string_value(value), '/') != NULL ||
+           strstr(json_string_value(value), ".so") != NULL;
+  json_object_foreach((json_t *)value, key, member) if (names_file(member)) return true;
+  json_array_foreach(value, index, member) if (names_file(member)) return true;
+  return false;
+}
+
+// As other_field, of the model's parameters.
+static const char *other_parameter(json_t *config, const json_t *now)
+{
+  const json_t *parameters_now = json_object_get(now, "parameters");
+  const char *name;
+  json_t *value;
+  json_object_foreach(json_object_get(config, "parameters"), name, value)
+  {
+    if (json_equal(value, json_object_get(parameters_now, name)))
+      continue;
+    for (size_t i = 0; i < COUNT(code_parameters); i++)
+      if (strcmp(name, code_parameters[i]) == 0)
+        return code_parameters[i];
+    if (names_file(value))
+      return "parameters";
+  }
+  return NULL;
+}
+
+// As other_field: accelerators have parameters, too.
+static const char *other_accelerator(json_t *config, const json_t *now)
+{
+  const json_t *optimization = json_object_get(config, "optimization");
+  bool is_other =
+      names_file(optimization) && !json_equal(optimization, json_object_get(now, "optimization"));
+  return is_other ? "optimization" : NULL;
+}
+
+// The model's configuration; NULL when it has none now.
+static json_t *config_now(TRITONSERVER_Server *server, const char *model)
+{
+  TRITONSERVER_Message *message = NULL;
+  const char *text;
+  size_t size;
+  json_t *config = NULL;
+  TRITONSERVER_Error *failure = TRITONSERVER_ServerModelConfig(server, model, -1, 1, &message);
+  if (failure == NULL)
+    failure = TRITONSERVER_MessageSerializeToJson(message, &text, &size);
+  if (failure == NULL)
+    config = json_loadb(text, size, 0, NULL);
+  TRITONSERVER_ErrorDelete(failure);
+  if (message != NULL)
+    TRITONSERVER_ErrorDelete(TRITONSERVER_MessageDelete(message));
+  return config;
+}
+
+error *code_upload_find(TRITONSERVER_Server *server, const char *model, slice config_text,
+                        const char **field)
+{
+  json_error_t where;
+  RETURN_IF_ERROR(json_bounds_check(config_text, MAX_VALUES));
+  json_t *config = json_loadb(config_text.data, config_text.size, JSON_REJECT_DUPLICATES, &where);
+  if (config == NULL)
+    return error_new(ERROR_INVALID_ARG,
+                     "the content of load parameter 'config' is not JSON: %s at line %d column %d",
+                     where.text, where.line, where.column);
+  json_t *now = config_now(server, model);
+  *field = other_field(config, now);
+  if (*field == NULL)
+    *field = other_parameter(config, now);
+  if (*field == NULL)
+    *field = other_accelerator(config, now);
+  json_decref(config);
+  json_decref(now);
+  return NULL;
+}
+
+const char *code_upload_text(const char *field, char text[CODE_UPLOAD_TEXT_BYTES])
+{
+  snprintf(text, CODE_UPLOAD_TEXT_BYTES,
+           "a configuration that sets '%s' to what the model does not have now", field);
+  return text;
+}

@@ -1,0 +1,415 @@
+// Inputs and outputs of inferences.
+#include "frontend/common/tensor/infer_tensors.h"
+
+#include "base/blocks.h"
+#include "base/checked.h"
+#include "frontend/common/json/classification.h"
+#include "frontend/common/observe/abi_error.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define ARENA_MAX_BYTES 1024 // larger outputs have a block of their own
+#define UNCOUNTED_BYTES 4096 // of the inference's own arena: smaller copies do not count
+
+// An output's buffer, made by the allocator, released with the response.
+typedef struct output_buffer {
+  infer_tensors *tensors; // its owner is referenced; small buffers are in its arena
+  const output_choice *choice;
+  void *memory;    // a block, NULL when in the arena
+  size_t size;     // of the block
+  size_t reserved; // from the budget
+  bool separate;   // this object has memory of its own, too
+} output_buffer;
+
+// ---- inputs ----
+
+static error *reserve(infer_tensors *t, size_t size, const char *refusal)
+{
+  if (size < UNCOUNTED_BYTES)
+    return NULL;
+  if (!budget_take_work(t->budget, size))
+    return error_new(ERROR_UNAVAILABLE, "%s", refusal);
+  t->reserved += size;
+  return NULL;
+}
+
+error *infer_tensors_reserve(infer_tensors *t, size_t sum)
+{
+  return reserve(t, sum - t->reserved, BUDGET_REQUESTS_FULL);
+}
+
+static error *add_shared_data(infer_tensors *t, const infer_json_input *input)
+{
+  const json_shared_memory *m = &input->shared_memory;
+  const shared_span *span;
+  bool copied;
+  RETURN_IF_ERROR(shared_tensors_take_input(&t->shared, input->datatype, m->region, m->offset,
+                                            m->byte_size, &span, &copied));
+  const void *base = span->base;
+  if (span->byte_size == 0)
+    return NULL;
+  if (copied) {
+    RETURN_IF_ERROR(reserve(t, span->byte_size, BUDGET_REQUESTS_FULL));
+    base = shared_tensors_copy(&t->shared, span, t->arena);
+    if (base == NULL)
+      return error_no_memory();
+  }
+  return error_from_abi(TRITONSERVER_InferenceRequestAppendInputData(
+      t->request, input->name, base, span->byte_size, span->memory_type, span->memory_type_id));
+}
+
+static error *add_input(infer_tensors *t, const infer_json_input *input)
+{
+  RETURN_IF_ERROR(error_from_abi(TRITONSERVER_InferenceRequestAddInput(
+      t->request, input->name, input->datatype, input->shape, input->shape_count)));
+  if (input->shared_memory.region != NULL)
+    return add_shared_data(t, input);
+  if (input->data_size == 0)
+    return NULL;
+  return error_from_abi(TRITONSERVER_InferenceRequestAppendInputData(
+      t->request, input->name, input->data, input->data_size, TRITONSERVER_MEMORY_CPU, 0));
+}
+
+static size_t count_shared(const infer_json_input *inputs, size_t input_count,
+                           const infer_json_output *outputs, size_t output_count)
+{
+  size_t count = 0;
+  for (size_t k = 0; k < input_count; k++)
+    count += inputs[k].shared_memory.region != NULL;
+  for (size_t k = 0; k < output_count; k++)
+    count += outputs[k].shared_memory.region != NULL;
+  return count;
+}
+
+static error *add_output(infer_tensors *t, const infer_json_output *output)
+{
+  const json_shared_memory *m = &output->shared_memory;
+  output_choice *choice = &t->choices[t->choice_count++];
+  *choice = (output_choice){
+      .name = output->name, .binary = output->binary, .classification = output->classification};
+  RETURN_IF_ERROR(
+      error_from_abi(TRITONSERVER_InferenceRequestAddRequestedOutput(t->request, output->name)));
+  return m->region == NULL ? NULL
+                           : shared_tensors_take_output(&t->shared, m->region, m->offset,
+                                                        m->byte_size, &choice->span);
+}
+
+// Asked now, as the model may be unloaded when its answer comes.
+static error *read_rows(infer_tensors *t, TRITONSERVER_Server *server, const char *model_name,
+                        int64_t model_version)
+{
+  uint32_t flags = 0;
+  RETURN_IF_ERROR(error_from_abi(
+      TRITONSERVER_ServerModelBatchProperties(server, model_name, model_version, &flags, NULL)));
+  t->has_rows = (flags & TRITONSERVER_BATCH_FIRST_DIM) != 0;
+  return NULL;
+}
+
+error *infer_tensors_add(infer_tensors *t, TRITONSERVER_Server *server, const char *model_name,
+                         int64_t model_version, const infer_json_input *inputs, size_t input_count,
+                         const infer_json_output *outputs, size_t output_count)
+{
+  bool classifies = false;
+  size_t shared = count_shared(inputs, input_count, outputs, output_count);
+  RETURN_IF_ERROR(shared_tensors_init(&t->shared, t->memory, shared, t->arena));
+  t->choices = arena_allocate_array(t->arena, output_count + 1, sizeof(output_choice));
+  if (t->choices == NULL)
+    return error_no_memory();
+  // outputs first: an input that one of them is written over is copied
+  for (size_t k = 0; k < output_count; k++) {
+    classifies |= outputs[k].classification > 0;
+    RETURN_IF_ERROR(add_output(t, &outputs[k]));
+  }
+  for (size_t k = 0; k < input_count; k++)
+    RETURN_IF_ERROR(add_input(t, &inputs[k]));
+  return classifies ? read_rows(t, server, model_name, model_version) : NULL;
+}
+
+size_t infer_tensors_shared_bytes(const infer_tensors *t)
+{
+  size_t sum = 0;
+  for (size_t k = 0; k < t->shared.span_count; k++)
+    if (!checked_add_size(sum, t->shared.spans[k].byte_size, &sum))
+      return SIZE_MAX;
+  return sum;
+}
+
+void infer_tensors_fini(infer_tensors *t)
+{
+  shared_tensors_release(&t->shared);
+  if (t->reserved > 0)
+    budget_give_back(t->budget, t->reserved);
+  t->reserved = 0;
+}
+
+// ---- outputs ----
+
+static const output_choice *choose(const infer_tensors *t, const char *name)
+{
+  for (size_t k = 0; k < t->choice_count; k++)
+    if (strcmp(t->choices[k].name, name) == 0)
+      return &t->choices[k];
+  return &t->fallback;
+}
+
+// Triton's text.
+static TRITONSERVER_Error *check_span(const output_choice *choice, size_t byte_size)
+{
+  char text[512];
+  if (byte_size <= choice->span->byte_size)
+    return NULL;
+  snprintf(text, sizeof(text),
+           "shared memory size specified with the request for output '%s' (%zu bytes) should be at "
+           "least %zu bytes to hold the results",
+           choice->name, choice->span->byte_size, byte_size);
+  return TRITONSERVER_ErrorNew(TRITONSERVER_ERROR_INTERNAL, text);
+}
+
+// All zeroes: a model that does not fill its output must not show what another client left there.
+static void *allocate_memory(infer_tensors *t, output_buffer *output, size_t size)
+{
+  if (size <= ARENA_MAX_BYTES && !t->many_responses) {
+    char *memory = arena_allocate_array(t->arena, 1, size + BLOCK_ALIGNMENT);
+    uintptr_t misaligned = (uintptr_t)memory % BLOCK_ALIGNMENT;
+    return memory == NULL || misaligned == 0 ? memory : memory + BLOCK_ALIGNMENT - misaligned;
+  }
+  output->memory = block_allocate_zeroed(size);
+  output->size = size;
+  return output->memory;
+}
+
+// Gives the memory where the output is written; NULL without an error when there is none.
+static TRITONSERVER_Error *find_memory(infer_tensors *t, output_buffer *output,
+                                       const output_choice *choice, size_t byte_size, void **memory)
+{
+  if (choice->span != NULL) {
+    TRITONSERVER_Error *refused = check_span(choice, byte_size);
+    *memory = refused == NULL ? choice->span->base : NULL;
+    return refused;
+  }
+  if (byte_size >= BUDGET_LEAST_BYTES) {
+    if (!budget_take_work(t->budget, byte_size))
+      return TRITONSERVER_ErrorNew(TRITONSERVER_ERROR_UNAVAILABLE, BUDGET_ANSWERS_FULL);
+    output->reserved = byte_size;
+  }
+  *memory = allocate_memory(t, output, byte_size);
+  return NULL;
+}
+
+// Does more happen to the output than that it is sent from where it is?
+static bool is_converted(const infer_tensors *t, const output_choice *choice)
+{
+  return choice->span == NULL && (!choice->binary || choice->classification > 0 || t->packs);
+}
+
+static void drop_buffer(output_buffer *output)
+{
+  block_free(output->memory, output->size);
+  if (output->reserved > 0)
+    budget_give_back(output->tensors->budget, output->reserved);
+  if (output->separate)
+    free(output);
+}
+
+static TRITONSERVER_Error *allocate(TRITONSERVER_ResponseAllocator *allocator,
+                                    const char *tensor_name, size_t byte_size,
+                                    TRITONSERVER_MemoryType preferred_type, int64_t preferred_id,
+                                    void *tensors_pointer, void **buffer, void **buffer_userp,
+                                    TRITONSERVER_MemoryType *actual_type, int64_t *actual_id)
+{
+  (void)allocator;
+  (void)preferred_type;
+  (void)preferred_id;
+  infer_tensors *t = tensors_pointer;
+  // What comes again and again, maybe from several threads, must not pile up in the arena.
+  output_buffer *output = t->many_responses ? calloc(1, sizeof(*output))
+                                            : arena_allocate_array(t->arena, 1, sizeof(*output));
+  const output_choice *choice = choose(t, tensor_name);
+  void *memory = NULL;
+  TRITONSERVER_Error *refused = NULL;
+  if (output != NULL) {
+    output->tensors = t;
+    output->choice = choice;
+    output->separate = t->many_responses;
+    refused = find_memory(t, output, choice, byte_size, &memory);
+  }
+  if (memory == NULL) {
+    if (output != NULL)
+      drop_buffer(output);
+    return refused != NULL ? refused
+                           : TRITONSERVER_ErrorNew(TRITONSERVER_ERROR_UNAVAILABLE,
+                                                   "out of memory for an output");
+  }
+  if (is_converted(t, choice))
+    atomic_fetch_add_explicit(&t->converted_bytes, byte_size, memory_order_relaxed);
+  t->ref(t->owner); // a backend may keep a response longer than its request
+  *buffer = byte_size == 0 ? NULL : memory;
+  *buffer_userp = output;
+  *actual_type = TRITONSERVER_MEMORY_CPU;
+  *actual_id = 0;
+  return NULL;
+}
+
+static TRITONSERVER_Error *release(TRITONSERVER_ResponseAllocator *allocator, void *buffer,
+                                   void *buffer_userp, size_t byte_size,
+                                   TRITONSERVER_MemoryType type, int64_t id)
+{
+  (void)allocator;
+  (void)buffer;
+  (void)byte_size;
+  (void)type;
+  (void)id;
+  output_buffer *output = buffer_userp;
+  infer_tensors *t = output->tensors;
+  void (*unref)(void *) = t->unref;
+  void *owner = t->owner;
+  drop_buffer(output);
+  unref(owner); // and with it `output`, when that is in its arena
+  return NULL;
+}
+
+static TRITONSERVER_Error *query(TRITONSERVER_ResponseAllocator *allocator, void *tensors_pointer,
+                                 const char *tensor_name, size_t *byte_size,
+                                 TRITONSERVER_MemoryType *type, int64_t *id)
+{
+  (void)allocator;
+  (void)tensors_pointer;
+  (void)tensor_name;
+  (void)byte_size;
+  *type = TRITONSERVER_MEMORY_CPU;
+  *id = 0;
+  return NULL;
+}
+
+error *infer_tensors_make_allocator(TRITONSERVER_ResponseAllocator **allocator)
+{
+  RETURN_IF_ERROR(
+      error_from_abi(TRITONSERVER_ResponseAllocatorNew(allocator, allocate, release, NULL)));
+  return error_from_abi(TRITONSERVER_ResponseAllocatorSetQueryFunction(*allocator, query));
+}
+
+// ---- responses ----
+
+static error *read_parameter(TRITONSERVER_InferenceResponse *response, uint32_t index,
+                             json_parameter *p)
+{
+  const void *value;
+  RETURN_IF_ERROR(error_from_abi(
+      TRITONSERVER_InferenceResponseParameter(response, index, &p->name, &p->type, &value)));
+  if (p->type == TRITONSERVER_PARAMETER_INT)
+    p->value.integer = *(const int64_t *)value;
+  else if (p->type == TRITONSERVER_PARAMETER_BOOL)
+    p->value.boolean = *(const bool *)value;
+  else if (p->type == TRITONSERVER_PARAMETER_DOUBLE)
+    p->value.number = *(const double *)value;
+  else
+    p->value.string = value;
+  return NULL;
+}
+
+static error *read_parameters(TRITONSERVER_InferenceResponse *response, arena *a,
+                              infer_response_json *json)
+{
+  uint32_t count;
+  RETURN_IF_ERROR(error_from_abi(TRITONSERVER_InferenceResponseParameterCount(response, &count)));
+  json_parameter *parameters = arena_allocate_array(a, (size_t)count + 1, sizeof(*parameters));
+  if (parameters == NULL)
+    return error_no_memory();
+  for (uint32_t k = 0; k < count; k++)
+    RETURN_IF_ERROR(read_parameter(response, k, &parameters[k]));
+  json->parameters = parameters;
+  json->parameter_count = count;
+  return NULL;
+}
+
+// Puts the strings in the output's place; they are moved to the arena, where the reply finds them.
+static error *take_classes(infer_tensors *t, arena *a, const class_strings *strings,
+                           response_output_json *o)
+{
+  size_t size = strings->elements.size;
+  RETURN_IF_ERROR(reserve(t, size, BUDGET_ANSWERS_FULL));
+  char *data = arena_allocate(a, size);
+  int64_t *shape = arena_allocate_array(a, strings->shape_count, sizeof(*shape));
+  if (data == NULL || shape == NULL)
+    return error_no_memory();
+  if (size > 0)
+    memcpy(data, strings->elements.data, size);
+  memcpy(shape, strings->shape, strings->shape_count * sizeof(*shape));
+  o->datatype = TRITONSERVER_TYPE_BYTES;
+  o->shape = shape;
+  o->shape_count = strings->shape_count;
+  o->data = data;
+  o->data_size = size;
+  return NULL;
+}
+
+static error *classify(infer_tensors *t, arena *a, TRITONSERVER_InferenceResponse *response,
+                       uint32_t index, uint64_t class_count, response_output_json *o)
+{
+  const class_scores scores = {.response = response,
+                               .index = index,
+                               .datatype = o->datatype,
+                               .shape = o->shape,
+                               .shape_count = o->shape_count,
+                               .has_rows = t->has_rows,
+                               .data = o->data,
+                               .size = o->data_size};
+  class_strings strings = {0};
+  error *e = error_from_abi(classification_make(&scores, class_count, &strings));
+  if (e == NULL)
+    e = take_classes(t, a, &strings, o);
+  buffer_fini(&strings.elements);
+  return e;
+}
+
+static error *read_output(infer_tensors *t, TRITONSERVER_InferenceResponse *response,
+                          uint32_t index, arena *a, response_output_json *o)
+{
+  uint64_t dim_count;
+  TRITONSERVER_MemoryType memory_type;
+  int64_t memory_id;
+  void *tag;
+  RETURN_IF_ERROR(error_from_abi(TRITONSERVER_InferenceResponseOutput(
+      response, index, &o->name, &o->datatype, &o->shape, &dim_count, &o->data, &o->data_size,
+      &memory_type, &memory_id, &tag)));
+  const output_buffer *memory = tag; // NULL when the backend never asked for the buffer
+  o->shape_count = dim_count;
+  o->form = RESPONSE_DATA_JSON;
+  if (memory == NULL)
+    return NULL;
+  const output_choice *choice = memory->choice;
+  o->form = choice->span != NULL ? RESPONSE_DATA_SHARED_MEMORY
+            : choice->binary     ? RESPONSE_DATA_BINARY
+                                 : RESPONSE_DATA_JSON;
+  return choice->classification > 0 ? classify(t, a, response, index, choice->classification, o)
+                                    : NULL;
+}
+
+static error *read_outputs(infer_tensors *t, TRITONSERVER_InferenceResponse *response, arena *a,
+                           infer_response_json *json)
+{
+  uint32_t count;
+  RETURN_IF_ERROR(error_from_abi(TRITONSERVER_InferenceResponseOutputCount(response, &count)));
+  response_output_json *outputs = arena_allocate_array(a, (size_t)count + 1, sizeof(*outputs));
+  if (outputs == NULL)
+    return error_no_memory();
+  for (uint32_t k = 0; k < count; k++)
+    RETURN_IF_ERROR(read_output(t, response, k, a, &outputs[k]));
+  json->outputs = outputs;
+  json->output_count = count;
+  return NULL;
+}
+
+error *infer_tensors_read(infer_tensors *t, TRITONSERVER_InferenceResponse *response, arena *a,
+                          infer_response_json *json)
+{
+  RETURN_IF_ERROR(error_from_abi(
+      TRITONSERVER_InferenceResponseModel(response, &json->model_name, &json->model_version)));
+  RETURN_IF_ERROR(error_from_abi(TRITONSERVER_InferenceResponseId(response, &json->id)));
+  RETURN_IF_ERROR(shared_tensors_check(&t->shared));
+  RETURN_IF_ERROR(error_from_abi(TRITONSERVER_InferenceResponseError(response)));
+  RETURN_IF_ERROR(read_parameters(response, a, json));
+  return read_outputs(t, response, a, json);
+}

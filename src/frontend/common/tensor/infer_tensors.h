@@ -1,0 +1,76 @@
+// The tensors of one inference between a front end and the core: inputs as slices of its message or
+// in the client's memory, outputs where they are sent from or in the client's memory. Shared by all
+// front ends. Filled and read by the thread that has the inference; the allocator is called by
+// whatever thread runs the model.
+#ifndef NEREID_FRONTEND_PROTOCOL_INFER_TENSORS_H
+#define NEREID_FRONTEND_PROTOCOL_INFER_TENSORS_H
+
+#include "base/arena.h"
+#include "base/error.h"
+#include "frontend/common/json/infer_request_json.h"
+#include "frontend/common/json/infer_response_json.h"
+#include "frontend/common/net/budget.h"
+#include "frontend/common/tensor/shared_tensors.h"
+#include "triton/core/tritonserver.h"
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+// How one output goes out.
+typedef struct output_choice {
+  const char *name; // NULL: any output that the request does not list
+  bool binary;
+  uint64_t classification; // how many classes; 0: the tensor itself
+  const shared_span *span; // where it goes; NULL: into the reply
+} output_choice;
+
+typedef struct infer_tensors {
+  arena *arena; // of the inference, borrowed, as the next two
+  byte_budget *budget;
+  shared_memory *memory;
+  TRITONSERVER_InferenceRequest *request; // borrowed
+  void *owner;                            // what the arena is part of; each output refers to it
+  void (*ref)(void *owner);               // any thread
+  void (*unref)(void *owner);
+  bool many_responses; // outputs come again and again, maybe from several threads
+  bool packs;          // binary outputs are worked on before they are sent
+
+  output_choice fallback; // for outputs that the request does not list
+  output_choice *choices; // in the arena
+  size_t choice_count;
+  bool has_rows; // the first dimension of outputs is the batch; where they are classified
+
+  shared_tensors shared;
+  size_t reserved; // from the budget, for copies and classes
+
+  _Atomic size_t converted_bytes; // of outputs to be written as text, classified or packed
+} infer_tensors;
+
+// Takes on the request's lists. Errors: NOT_FOUND and INVALID_ARG for regions that are not there or
+// too small, UNAVAILABLE when memory or budget is short, and what the core says.
+error *infer_tensors_add(infer_tensors *t, TRITONSERVER_Server *server, const char *model_name,
+                         int64_t model_version, const infer_json_input *inputs, size_t input_count,
+                         const infer_json_output *outputs, size_t output_count);
+
+// Counts what the front end makes of inputs in the arena before they are added: `sum` bytes so far.
+// UNAVAILABLE when the budget is short.
+error *infer_tensors_reserve(infer_tensors *t, size_t sum);
+
+// Bytes in the client's memory; saturates.
+size_t infer_tensors_shared_bytes(const infer_tensors *t);
+
+// Gives back what is held beyond the arena; may be called again.
+void infer_tensors_fini(infer_tensors *t);
+
+// The allocator for the outputs of any inference whose callback argument is an infer_tensors.
+error *infer_tensors_make_allocator(TRITONSERVER_ResponseAllocator **allocator);
+
+// Reads a response, when nobody writes to the client's memory any more; lists and classes are in
+// the arena `a`, the rest are views of the response. The response's own error is returned like any
+// other.
+error *infer_tensors_read(infer_tensors *t, TRITONSERVER_InferenceResponse *response, arena *a,
+                          infer_response_json *json);
+
+#endif

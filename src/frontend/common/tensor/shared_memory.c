@@ -1,0 +1,277 @@
+// The registry. Counts of users are guarded by its lock, so that who finds a region can take it.
+#include "frontend/common/tensor/shared_memory.h"
+
+#include "base/checked.h"
+#include "base/cleanup.h"
+#include "base/string_map.h"
+#include "frontend/common/tensor/shared_mapping.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct shared_region {
+  shared_memory *memory;
+  char *name;
+  char *key;
+  uint64_t offset;
+  uint64_t byte_size;
+  shared_mapping mapping;
+  size_t users; // guarded by the registry's lock
+  bool leaving; // the same; it goes with its last user
+};
+
+struct shared_memory {
+  bool allow_clients;
+  pthread_mutex_t lock;
+  string_map regions; // name → shared_region; the lock guards all of this
+  uint64_t bytes;     // of all
+};
+
+shared_memory *shared_memory_new(bool allow_clients)
+{
+  shared_memory *m = calloc(1, sizeof(*m));
+  if (m == NULL)
+    return NULL;
+  m->allow_clients = allow_clients;
+  pthread_mutex_init(&m->lock, NULL);
+  return m;
+}
+
+static void free_region(shared_region *r)
+{
+  if (r == NULL)
+    return;
+  if (r->mapping.pages != NULL)
+    shared_mapping_close(&r->mapping);
+  free(r->name);
+  free(r->key);
+  free(r);
+}
+
+void shared_memory_free(shared_memory *m)
+{
+  if (m == NULL)
+    return;
+  string_map_entry *entry;
+  for (size_t i = 0; (entry = string_map_walk(&m->regions, &i)) != NULL;)
+    free_region(entry->value);
+  string_map_fini(&m->regions);
+  pthread_mutex_destroy(&m->lock);
+  free(m);
+}
+
+error *shared_memory_allowed(const shared_memory *m)
+{
+  return m->allow_clients
+             ? NULL
+             : error_new(ERROR_UNSUPPORTED, "Client shared memory is disabled. Start the server "
+                                            "with '--allow-client-shm=true' to enable.");
+}
+
+// ---- registering ----
+
+static error *make_region(shared_memory *m, const char *name, const char *key, uint64_t offset,
+                          uint64_t byte_size, shared_region **result)
+{
+  shared_region *r = calloc(1, sizeof(*r));
+  if (r == NULL)
+    return error_no_memory();
+  *r = (shared_region){.memory = m, .offset = offset, .byte_size = byte_size};
+  r->name = strdup(name);
+  r->key = strdup(key);
+  error *e = r->name == NULL || r->key == NULL
+                 ? error_no_memory()
+                 : shared_mapping_open(name, key, offset, byte_size,
+                                       SHARED_MEMORY_MAX_BYTES - m->bytes, &r->mapping);
+  if (e != NULL) {
+    r->mapping.pages = NULL;
+    free_region(r);
+    return e;
+  }
+  *result = r;
+  return NULL;
+}
+
+error *shared_memory_register_system(shared_memory *m, const char *name, const char *key,
+                                     uint64_t offset, uint64_t byte_size)
+{
+  shared_region *r = NULL;
+  RETURN_IF_ERROR(shared_memory_allowed(m));
+  if (strlen(name) > SHARED_MEMORY_NAME_MAX_BYTES)
+    return error_new(ERROR_INVALID_ARG,
+                     "expected a name of at most %d bytes for a shared memory region",
+                     SHARED_MEMORY_NAME_MAX_BYTES);
+  LOCK_SCOPE(&m->lock);
+  if (string_map_get(&m->regions, slice_of(name)) != NULL)
+    return error_new(ERROR_ALREADY_EXISTS, "shared memory region '%s' already in manager", name);
+  if (m->regions.live_count >= SHARED_MEMORY_MAX_REGIONS)
+    return error_new(ERROR_UNAVAILABLE,
+                     "failed to register shared memory region '%s': there are %d already", name,
+                     SHARED_MEMORY_MAX_REGIONS);
+  RETURN_IF_ERROR(make_region(m, name, key, offset, byte_size, &r));
+  if (!string_map_put(&m->regions, slice_of(name), r)) {
+    free_region(r);
+    return error_no_memory();
+  }
+  m->bytes += byte_size;
+  return NULL;
+}
+
+error *shared_memory_register_cuda(shared_memory *m, const char *name)
+{
+  RETURN_IF_ERROR(shared_memory_allowed(m));
+  return error_new(ERROR_INVALID_ARG,
+                   "failed to register CUDA shared memory region: '%.256s', GPUs not supported",
+                   name);
+}
+
+// ---- unregistering ----
+
+// Takes a region out of the registry unless somebody uses it. The lock is held; the caller frees
+// what this returns without it.
+static shared_region *remove_unused(shared_region *r)
+{
+  if (r->users > 0)
+    return NULL;
+  string_map_remove(&r->memory->regions, slice_of(r->name));
+  r->memory->bytes -= r->byte_size;
+  return r;
+}
+
+static shared_region *unregister_one(shared_memory *m, const char *name)
+{
+  LOCK_SCOPE(&m->lock);
+  shared_region *r = string_map_get(&m->regions, slice_of(name));
+  if (r == NULL)
+    return NULL;
+  r->leaving = true;
+  return remove_unused(r);
+}
+
+// NULL when there is nothing more to free.
+static shared_region *unregister_any(shared_memory *m)
+{
+  LOCK_SCOPE(&m->lock);
+  string_map_entry *entry;
+  for (size_t i = 0; (entry = string_map_walk(&m->regions, &i)) != NULL;) {
+    shared_region *r = entry->value;
+    r->leaving = true;
+    if (remove_unused(r) != NULL)
+      return r;
+  }
+  return NULL;
+}
+
+error *shared_memory_unregister(shared_memory *m, TRITONSERVER_MemoryType kind, const char *name)
+{
+  RETURN_IF_ERROR(shared_memory_allowed(m));
+  if (kind == TRITONSERVER_MEMORY_GPU)
+    return NULL; // there are none
+  if (name != NULL) {
+    free_region(unregister_one(m, name));
+    return NULL;
+  }
+  for (shared_region *r; (r = unregister_any(m)) != NULL;)
+    free_region(r);
+  return NULL;
+}
+
+// ---- status ----
+
+static void visit_region(const shared_region *r, shared_region_visit *visit, void *context)
+{
+  const shared_region_status status = {
+      .name = r->name, .key = r->key, .offset = r->offset, .byte_size = r->byte_size};
+  visit(context, &status);
+}
+
+static error *visit_one(shared_memory *m, TRITONSERVER_MemoryType kind, const char *name,
+                        shared_region_visit *visit, void *context)
+{
+  const shared_region *r = string_map_get(&m->regions, slice_of(name));
+  bool gpu = kind == TRITONSERVER_MEMORY_GPU;
+  if (r == NULL)
+    return error_new(ERROR_NOT_FOUND, "Unable to find %s shared memory region: '%.256s'",
+                     gpu ? "cuda" : "system", name);
+  if (gpu)
+    return error_new(ERROR_NOT_FOUND,
+                     "The region named '%s' is registered as system shared memory, not CUDA shared "
+                     "memory",
+                     name);
+  visit_region(r, visit, context);
+  return NULL;
+}
+
+error *shared_memory_status(shared_memory *m, TRITONSERVER_MemoryType kind, const char *name,
+                            shared_region_visit *visit, void *context)
+{
+  LOCK_SCOPE(&m->lock);
+  if (name != NULL)
+    return visit_one(m, kind, name, visit, context);
+  string_map_entry *entry;
+  for (size_t i = 0; (entry = string_map_walk(&m->regions, &i)) != NULL;)
+    if (kind == TRITONSERVER_MEMORY_CPU)
+      visit_region(entry->value, visit, context);
+  return NULL;
+}
+
+// ---- use ----
+
+static error *check_span(const shared_region *r, uint64_t offset, uint64_t byte_size)
+{
+  size_t end;
+  if (offset >= r->byte_size)
+    return error_new(ERROR_INVALID_ARG, "Invalid offset for shared memory region: '%s'", r->name);
+  if (!checked_add_size(offset, byte_size, &end))
+    return error_new(ERROR_INVALID_ARG,
+                     "Integer overflow detected: byte_size (%" PRIu64 ") + offset (%" PRIu64
+                     ") exceeds maximum value (%zu) for region '%s'",
+                     byte_size, offset, SIZE_MAX, r->name);
+  if (end > r->byte_size)
+    return error_new(ERROR_INVALID_ARG, "Invalid offset + byte size for shared memory region: '%s'",
+                     r->name);
+  return NULL;
+}
+
+error *shared_memory_take(shared_memory *m, const char *name, uint64_t offset, uint64_t byte_size,
+                          shared_span *span)
+{
+  LOCK_SCOPE(&m->lock);
+  shared_region *r = string_map_get(&m->regions, slice_of(name));
+  if (r == NULL)
+    return error_new(ERROR_NOT_FOUND, "Unable to find shared memory region: '%.256s'", name);
+  RETURN_IF_ERROR(check_span(r, offset, byte_size));
+  r->users++;
+  *span = (shared_span){.region = r,
+                        .base = (char *)r->mapping.base + offset,
+                        .byte_size = byte_size,
+                        .memory_type = TRITONSERVER_MEMORY_CPU};
+  return NULL;
+}
+
+error *shared_span_check(const shared_span *span)
+{
+  const shared_region *r = span->region;
+  if (!guarded_range_is_broken(r->mapping.guard))
+    return NULL;
+  return error_new(
+      ERROR_INVALID_ARG,
+      "shared memory region '%s' is unregistered: some of it was gone when it was used "
+      "(its file was made smaller, or there was no memory for it)",
+      r->name);
+}
+
+static shared_region *drop_user(shared_region *r)
+{
+  LOCK_SCOPE(&r->memory->lock);
+  r->users--;
+  r->leaving = r->leaving || guarded_range_is_broken(r->mapping.guard);
+  return r->leaving ? remove_unused(r) : NULL;
+}
+
+void shared_span_give_back(shared_span *span)
+{
+  free_region(drop_user(span->region));
+  span->region = NULL;
+}

@@ -1,0 +1,94 @@
+// Messages on their way through a call: requests that are put together from what HTTP/2 delivers,
+// and replies that wait until HTTP/2 and the socket take them. A message is prefixed by a flag
+// (compressed or not) and its size, 4 bytes, big-endian
+// (https://github.com/grpc/grpc/blob/master/doc/PROTOCOL-HTTP2.md). One owner at a time, no locks.
+#ifndef NEREID_FRONTEND_GRPC_MESSAGE_H
+#define NEREID_FRONTEND_GRPC_MESSAGE_H
+
+#include "base/buffer.h"
+#include "base/error.h"
+#include "base/slice.h"
+#include "frontend/common/net/budget.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define MESSAGE_PREFIX_BYTES 5
+#define MESSAGE_MAX_BYTES    INT32_MAX // Triton's limit, both ways
+#define MESSAGE_ALIGNMENT    64
+
+// A packed message may become so large, or so many times its size, whichever is more: zeroes pack
+// to a thousandth.
+#define MESSAGE_UNPACKED_BYTES ((size_t)64 << 20)
+#define MESSAGE_UNPACKED_TIMES 32
+
+typedef enum message_coding {
+  MESSAGE_IDENTITY,
+  MESSAGE_GZIP,
+  MESSAGE_DEFLATE,
+  MESSAGE_UNKNOWN, // one that the server does not speak
+} message_coding;
+
+// The coding of a grpc-encoding field.
+message_coding message_coding_of(slice name);
+
+// Does a grpc-accept-encoding field list the coding?
+bool message_coding_is_listed(slice list, message_coding coding);
+
+// A whole request message. Its end is aligned to MESSAGE_ALIGNMENT: tensors come last in a request,
+// so a tensor of a round size begins at a round address.
+typedef struct message {
+  char *data;
+  size_t size;
+  void *memory; // a block
+  size_t memory_size;
+  size_t reserved; // from the budget
+  byte_budget *budget;
+} message;
+
+void message_free(message *m); // NULL is allowed
+
+typedef enum message_fault {
+  MESSAGE_OK,
+  MESSAGE_TOO_LARGE,   // more than MESSAGE_MAX_BYTES, packed or unpacked
+  MESSAGE_OVER_BUDGET, // the server holds too much at this moment
+  MESSAGE_NO_MEMORY,
+  MESSAGE_BOMB,      // unpacked more than MESSAGE_UNPACKED_BYTES and _TIMES its size
+  MESSAGE_BAD_FLAG,  // neither 0 nor 1
+  MESSAGE_NO_CODING, // compressed, and no grpc-encoding says how
+  MESSAGE_CORRUPT,   // not what its coding says
+} message_fault;
+
+// Puts messages together. Zeroed is empty, but for the budget.
+typedef struct message_reader {
+  byte_budget *budget; // borrowed
+  message *current;    // owned, NULL between two messages
+  size_t received;     // bytes of it
+  unsigned char prefix[MESSAGE_PREFIX_BYTES];
+  unsigned prefix_size;
+  bool compressed;
+  struct unpacking *unpacking; // owned, NULL but for a packed message that is long
+} message_reader;
+
+void message_reader_fini(message_reader *r);
+
+// Takes bytes up to the end of a message. *taken tells how many; *complete is the message when it
+// is whole, and then the caller's, else NULL. A fault ends the reading; so does, for a while, a
+// packed message of which more than JOBS_LOOP_BYTES would be read or made.
+message_fault message_reader_take(message_reader *r, message_coding coding, const char *data,
+                                  size_t size, size_t *taken, message **complete);
+
+// Is there such a packed message? It is unpacked by message_reader_unpack, on any thread that has
+// the reader; then bytes may be taken again.
+bool message_reader_is_unpacking(const message_reader *r);
+message_fault message_reader_unpack(message_reader *r, message **complete);
+
+// Is the reader in the middle of a message?
+bool message_reader_is_inside(const message_reader *r);
+
+// Appends the parts, compressed into one, to `to`. `level` is zlib's. False when memory is short.
+bool message_deflate(message_coding coding, int level, const slice *parts, size_t count,
+                     buffer *to);
+
+#endif

@@ -1,0 +1,65 @@
+// Reply messages. Made by the thread that has the call, released by the loop.
+#include "frontend/grpc/call/outgoing.h"
+
+#include "base/checked.h"
+#include "frontend/common/observe/frontend_log.h"
+#include "frontend/grpc/call/call.h"
+#include "frontend/grpc/call/server.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+outgoing *outgoing_new(call *c, const slice *parts, size_t count, buffer *text_owned,
+                       TRITONSERVER_InferenceResponse *response_owned, arena *memory_owned,
+                       bool compressed)
+{
+  size_t bytes;
+  if (!checked_array_size(sizeof(outgoing) + sizeof(slice), count, sizeof(slice), &bytes))
+    return NULL;
+  outgoing *o = malloc(bytes);
+  if (o == NULL)
+    return NULL;
+  *o = (outgoing){.parts = (slice *)(o + 1), .part_count = count + 1, .response = response_owned};
+  refcount_init(&o->references);
+  size_t size = 0;
+  for (size_t i = 0; i < count; i++) {
+    o->parts[i + 1] = parts[i];
+    size += parts[i].size;
+  }
+  o->prefix[0] = compressed ? 1 : 0;
+  for (int i = 0; i < 4; i++)
+    o->prefix[i + 1] = (char)(size >> (24 - 8 * i));
+  o->parts[0] = (slice){o->prefix, sizeof(o->prefix)};
+  o->size = size + sizeof(o->prefix);
+  if (text_owned != NULL) {
+    o->text = *text_owned;
+    *text_owned = BUFFER_EMPTY;
+  }
+  if (memory_owned != NULL) {
+    o->memory = *memory_owned;
+    arena_init(memory_owned, NULL, 0);
+  }
+  o->call = c;
+  call_ref(c);
+  return o;
+}
+
+void outgoing_ref(outgoing *o)
+{
+  refcount_take(&o->references);
+}
+
+void outgoing_unref(outgoing *o)
+{
+  if (!refcount_drop(&o->references))
+    return;
+  if (o->response != NULL)
+    frontend_log_failure(NULL, "deleting a response",
+                         TRITONSERVER_InferenceResponseDelete(o->response));
+  if (o->reserved > 0)
+    budget_give_back(&o->call->server->budget, o->reserved);
+  buffer_fini(&o->text);
+  arena_fini(&o->memory);
+  call_unref(o->call);
+  free(o);
+}

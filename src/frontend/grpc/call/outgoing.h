@@ -1,0 +1,46 @@
+// A reply message on its way: prefix and parts, sent from where they are. Referenced by its call's
+// queue until HTTP/2 has taken it, and by what waits to be written.
+#ifndef NEREID_FRONTEND_GRPC_OUTGOING_H
+#define NEREID_FRONTEND_GRPC_OUTGOING_H
+
+#include "base/arena.h"
+#include "base/buffer.h"
+#include "base/refcount.h"
+#include "base/slice.h"
+#include "frontend/grpc/call/message.h"
+#include "triton/core/tritonserver.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+
+// What a message takes besides its tensors, roughly: this object, a response, memory of both.
+#define OUTGOING_COST_BYTES ((size_t)6 << 10)
+
+typedef struct call call;
+
+typedef struct outgoing {
+  struct outgoing *next; // of the call's queue
+  refcount references;
+  slice *parts; // the first is the prefix; in one block with this object
+  size_t part_count;
+  size_t part; // the first that is not taken yet
+  size_t part_taken;
+  size_t size; // of all parts
+  size_t taken;
+  buffer text;                              // what parts are views of
+  TRITONSERVER_InferenceResponse *response; // owned; what other parts are views of
+  arena memory;                             // the same
+  call *call;                               // referenced
+  size_t reserved;                          // from the budget
+  char prefix[MESSAGE_PREFIX_BYTES];
+} outgoing;
+
+// Makes a message of `count` parts, which stay where they are; text, response and arena (any may be
+// NULL) are released with it. NULL when memory is short: then the caller keeps them.
+outgoing *outgoing_new(call *c, const slice *parts, size_t count, buffer *text_owned,
+                       TRITONSERVER_InferenceResponse *response_owned, arena *memory_owned,
+                       bool compressed);
+void outgoing_ref(outgoing *o);
+void outgoing_unref(outgoing *o);
+
+#endif

@@ -1,0 +1,43 @@
+// inference.InferParameter in maps, and the parameters of tensors that mean something to the
+// server. Pure; any thread.
+#ifndef NEREID_FRONTEND_GRPC_INFER_PARAMETER_PROTO_H
+#define NEREID_FRONTEND_GRPC_INFER_PARAMETER_PROTO_H
+
+#include "base/arena.h"
+#include "base/error.h"
+#include "base/slice.h"
+#include "frontend/common/json/infer_request_json.h"
+#include "frontend/common/json/request_parameter.h"
+
+#include <stdint.h>
+
+enum { // an entry of a map
+  ENTRY_KEY = 1,
+  ENTRY_VALUE = 2,
+};
+
+enum { // InferParameter
+  BOOL_PARAM = 1,
+  INT64_PARAM = 2,
+  STRING_PARAM = 3,
+  DOUBLE_PARAM = 4,
+  UINT64_PARAM = 5,
+};
+
+// Reads an entry of map<string, InferParameter>. Texts are in the arena.
+error *infer_parameter_proto_read(slice entry, arena *a, request_parameter *p);
+
+// Those of a tensor; name NULL: not there.
+typedef struct tensor_parameters {
+  request_parameter region, offset, byte_size, classification;
+} tensor_parameters;
+
+// Keeps a parameter that has a meaning; the last one of a name counts.
+void tensor_parameters_note(tensor_parameters *t, const request_parameter *p);
+
+// INVALID_ARG in Triton's words for types and combinations that cannot be.
+error *tensor_parameters_shared_memory(const tensor_parameters *t, const char *tensor,
+                                       json_shared_memory *memory);
+error *tensor_parameters_classification(const tensor_parameters *t, uint64_t *classification);
+
+#endif

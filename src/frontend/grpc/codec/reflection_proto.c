@@ -1,0 +1,158 @@
+// Finds descriptors. Numbers are those of descriptor.proto and of the reflection service, which are
+// the same in its versions v1alpha and v1.
+#include "frontend/grpc/codec/reflection_proto.h"
+
+#include "frontend/grpc/codec/proto_wire.h"
+#include "frontend/grpc/transport/status.h"
+
+// FileDescriptorSet, FileDescriptorProto
+enum {
+  SET_FILE = 1,
+  FILE_NAME = 1,
+  FILE_PACKAGE = 2,
+  FILE_MESSAGE = 4,
+  FILE_ENUM = 5,
+  FILE_SERVICE = 6,
+  NAME = 1, // of messages, enums and services
+};
+
+// ServerReflectionRequest and -Response
+enum {
+  ASK_HOST = 1,
+  ASK_FILE = 3,
+  ASK_SYMBOL = 4,
+  ASK_SERVICES = 7,
+  ANSWER_HOST = 1,
+  ANSWER_REQUEST = 2,
+  ANSWER_FILES = 4,
+  ANSWER_SERVICES = 6,
+  ANSWER_ERROR = 7,
+  FILES_FILE = 1,
+  SERVICES_SERVICE = 1,
+  SERVICE_NAME = 1,
+  ERROR_CODE = 1,
+  ERROR_MESSAGE = 2,
+};
+
+// The first field of that number in a message; empty when there is none.
+static slice field_of(slice message, uint32_t number)
+{
+  proto_reader r = proto_reader_of(message);
+  proto_field field;
+  while (proto_next(&r, &field))
+    if (field.number == number && field.type == PROTO_BYTES)
+      return field.bytes;
+  return (slice){"", 0};
+}
+
+// "<package>.<name>", or what is behind it at a '.', is the symbol.
+static bool is_symbol(slice symbol, slice package, slice name)
+{
+  if (package.size > 0) {
+    if (symbol.size <= package.size || memcmp(symbol.data, package.data, package.size) != 0 ||
+        symbol.data[package.size] != '.')
+      return false;
+    symbol = (slice){symbol.data + package.size + 1, symbol.size - package.size - 1};
+  }
+  return symbol.size >= name.size && memcmp(symbol.data, name.data, name.size) == 0 &&
+         (symbol.size == name.size || symbol.data[name.size] == '.');
+}
+
+static bool has_symbol(slice file, slice symbol)
+{
+  slice package = field_of(file, FILE_PACKAGE);
+  proto_reader r = proto_reader_of(file);
+  proto_field field;
+  while (proto_next(&r, &field))
+    if ((field.number == FILE_MESSAGE || field.number == FILE_ENUM ||
+         field.number == FILE_SERVICE) &&
+        is_symbol(symbol, package, field_of(field.bytes, NAME)))
+      return true;
+  return false;
+}
+
+static bool has_name(slice file, slice name)
+{
+  return slice_equal(field_of(file, FILE_NAME), name);
+}
+
+static void append_error(buffer *answer, slice what)
+{
+  size_t error = proto_begin(answer, ANSWER_ERROR);
+  proto_append_integer(answer, ERROR_CODE, GRPC_NOT_FOUND);
+  size_t text = proto_begin(answer, ERROR_MESSAGE);
+  buffer_append_text(answer, "not found: ");
+  buffer_append(answer, what.data, what.size < 256 ? what.size : 256);
+  proto_end(answer, text);
+  proto_end(answer, error);
+}
+
+static void append_file(slice descriptors, slice what, bool (*is_it)(slice, slice), buffer *answer)
+{
+  proto_reader r = proto_reader_of(descriptors);
+  proto_field file;
+  while (proto_next(&r, &file)) {
+    if (file.number != SET_FILE || !is_it(file.bytes, what))
+      continue;
+    size_t files = proto_begin(answer, ANSWER_FILES);
+    proto_append_bytes(answer, FILES_FILE, file.bytes);
+    proto_end(answer, files);
+    return;
+  }
+  append_error(answer, what);
+}
+
+static void append_services_of(slice file, buffer *answer)
+{
+  slice package = field_of(file, FILE_PACKAGE);
+  proto_reader r = proto_reader_of(file);
+  proto_field field;
+  while (proto_next(&r, &field)) {
+    if (field.number != FILE_SERVICE)
+      continue;
+    size_t service = proto_begin(answer, SERVICES_SERVICE);
+    size_t name = proto_begin(answer, SERVICE_NAME);
+    buffer_append_slice(answer, package);
+    buffer_append_char(answer, '.');
+    buffer_append_slice(answer, field_of(field.bytes, NAME));
+    proto_end(answer, name);
+    proto_end(answer, service);
+  }
+}
+
+static void append_services(slice descriptors, buffer *answer)
+{
+  size_t services = proto_begin(answer, ANSWER_SERVICES);
+  proto_reader r = proto_reader_of(descriptors);
+  proto_field file;
+  while (proto_next(&r, &file))
+    if (file.number == SET_FILE)
+      append_services_of(file.bytes, answer);
+  proto_end(answer, services);
+}
+
+bool reflection_answer(slice descriptors, slice request, buffer *answer)
+{
+  proto_field field, asked = {0};
+  slice host = {"", 0};
+  proto_reader r = proto_reader_of(request);
+  while (proto_next(&r, &field)) {
+    if (field.number == ASK_HOST && field.type == PROTO_BYTES)
+      host = field.bytes;
+    else if (field.number >= ASK_FILE && field.number <= ASK_SERVICES && field.type == PROTO_BYTES)
+      asked = field;
+  }
+  if (r.broken)
+    return false;
+  proto_append_bytes(answer, ANSWER_HOST, host);
+  proto_append_bytes(answer, ANSWER_REQUEST, request);
+  if (asked.number == ASK_SERVICES)
+    append_services(descriptors, answer);
+  else if (asked.number == ASK_FILE)
+    append_file(descriptors, asked.bytes, has_name, answer);
+  else if (asked.number == ASK_SYMBOL)
+    append_file(descriptors, asked.bytes, has_symbol, answer);
+  else
+    append_error(answer, asked.bytes); // there are no extensions
+  return true;
+}

@@ -1,0 +1,119 @@
+// Health, metadata, configuration and statistics. Handlers run on loop threads.
+#include "frontend/grpc/call/call.h"
+#include "frontend/grpc/call/handlers.h"
+#include "frontend/grpc/call/server.h"
+#include "frontend/grpc/codec/control_message.h"
+#include "frontend/grpc/codec/model_version.h"
+#include "frontend/grpc/proto/grpc_service.pb-c.h"
+
+#include <stdatomic.h>
+
+#define CONFIG_VERSION 1 // of the JSON form of a model's configuration
+
+// ---- health ----
+
+void grpc_handle_server_live(call *c)
+{
+  Inference__ServerLiveResponse reply = INFERENCE__SERVER_LIVE_RESPONSE__INIT;
+  bool live = false;
+  if (call_fail_if(c, TRITONSERVER_ServerIsLive(c->server->server, &live)))
+    return;
+  reply.live = live;
+  call_reply_message(c, &reply.base);
+}
+
+static void reply_ready(call *c, bool ready)
+{
+  Inference__ServerReadyResponse reply = INFERENCE__SERVER_READY_RESPONSE__INIT;
+  reply.ready = ready;
+  call_reply_message(c, &reply.base);
+}
+
+static void ask_server(call *c)
+{
+  bool ready = false;
+  if (!call_fail_if(c, TRITONSERVER_ServerIsReady(c->server->server, &ready)))
+    reply_ready(c, ready);
+}
+
+// Backends are asked about their instances, and may take their time: the loop does not wait.
+void grpc_handle_server_ready(call *c)
+{
+  if (atomic_load_explicit(&c->server->leaving, memory_order_relaxed))
+    reply_ready(c, false);
+  else
+    call_run_job(c, c->server->probes, ask_server);
+}
+
+static void ask_model(call *c)
+{
+  int64_t version;
+  bool ready = false;
+  const Inference__ModelReadyRequest *request =
+      control_request(c, &inference__model_ready_request__descriptor);
+  if (request == NULL || call_fail_if_error(c, model_version_read(request->version, &version)) ||
+      call_fail_if(
+          c, TRITONSERVER_ServerModelIsReady(c->server->server, request->name, version, &ready)))
+    return;
+  Inference__ModelReadyResponse reply = INFERENCE__MODEL_READY_RESPONSE__INIT;
+  reply.ready = ready;
+  call_reply_message(c, &reply.base);
+}
+
+void grpc_handle_model_ready(call *c)
+{
+  call_run_job(c, c->server->probes, ask_model);
+}
+
+// ---- metadata and configuration ----
+
+void grpc_handle_server_metadata(call *c)
+{
+  TRITONSERVER_Message *answer;
+  if (!call_fail_if(c, TRITONSERVER_ServerMetadata(c->server->server, &answer)))
+    control_reply_json(c, answer, &inference__server_metadata_response__descriptor, NULL);
+}
+
+void grpc_handle_model_metadata(call *c)
+{
+  int64_t version;
+  TRITONSERVER_Message *answer;
+  const Inference__ModelMetadataRequest *request =
+      control_request(c, &inference__model_metadata_request__descriptor);
+  if (request != NULL && !call_fail_if_error(c, model_version_read(request->version, &version)) &&
+      !call_fail_if(
+          c, TRITONSERVER_ServerModelMetadata(c->server->server, request->name, version, &answer)))
+    control_reply_json(c, answer, &inference__model_metadata_response__descriptor, NULL);
+}
+
+void grpc_handle_model_config(call *c)
+{
+  int64_t version;
+  TRITONSERVER_Message *answer;
+  const Inference__ModelConfigRequest *request =
+      control_request(c, &inference__model_config_request__descriptor);
+  if (request != NULL && !call_fail_if_error(c, model_version_read(request->version, &version)) &&
+      !call_fail_if(c, TRITONSERVER_ServerModelConfig(c->server->server, request->name, version,
+                                                      CONFIG_VERSION, &answer)))
+    control_reply_json(c, answer, &inference__model_config_response__descriptor, "config");
+}
+
+// ---- statistics ----
+
+static void read_statistics(call *c)
+{
+  int64_t version;
+  TRITONSERVER_Message *answer;
+  const Inference__ModelStatisticsRequest *request =
+      control_request(c, &inference__model_statistics_request__descriptor);
+  if (request != NULL && !call_fail_if_error(c, model_version_read(request->version, &version)) &&
+      !call_fail_if(c, TRITONSERVER_ServerModelStatistics(c->server->server, request->name, version,
+                                                          &answer)))
+    control_reply_json(c, answer, &inference__model_statistics_response__descriptor, NULL);
+}
+
+// Of all models they are long: the loop does not wait, nor do they wait behind loads.
+void grpc_handle_model_statistics(call *c)
+{
+  call_run_job(c, c->server->probes, read_statistics);
+}

@@ -1,0 +1,35 @@
+// Server reflection: tools such as grpcurl ask which services and messages there are.
+#include "frontend/grpc/call/call.h"
+#include "frontend/grpc/call/call_life.h"
+#include "frontend/grpc/call/handlers.h"
+#include "frontend/grpc/codec/reflection_proto.h"
+#include "frontend/grpc/service/descriptors.h"
+
+static void take_message(call *c, message *message_owned)
+{
+  buffer text = BUFFER_EMPTY;
+  bool understood = reflection_answer(grpc_descriptors(),
+                                      (slice){message_owned->data, message_owned->size}, &text);
+  message_free(message_owned);
+  const slice whole = buffer_view(&text);
+  outgoing *reply =
+      understood && !text.failed ? call_make_outgoing(c, &whole, 1, &text, NULL, NULL) : NULL;
+  buffer_fini(&text); // unless it was moved
+  if (reply != NULL)
+    call_queue(c, reply);
+  else if (understood)
+    call_end_early(c, GRPC_RESOURCE_EXHAUSTED, "out of memory");
+  else
+    call_end_early(c, GRPC_INVALID_ARGUMENT, "the message is no ServerReflectionRequest");
+}
+
+static void half_close(call *c)
+{
+  c->finished = true; // all is answered
+}
+
+void grpc_handle_reflection(call *c)
+{
+  c->take_message = take_message;
+  c->half_close = half_close;
+}

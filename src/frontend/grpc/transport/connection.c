@@ -1,0 +1,374 @@
+// A connection from its socket to its session and back.
+#include "frontend/grpc/transport/connection.h"
+
+#include "frontend/common/net/peer.h"
+#include "frontend/common/observe/frontend_log.h"
+#include "frontend/grpc/call/call.h"
+#include "frontend/grpc/call/call_life.h"
+#include "frontend/grpc/call/server.h"
+#include "frontend/grpc/transport/loop.h"
+#include "frontend/grpc/transport/session.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define NS_PER_MS      UINT64_C(1000000)
+#define LEAVE_NS       UINT64_C(1000000000) // for calls that are on their way when it is asked to go
+#define READS_AT_ONCE  16                   // then other connections have their turn
+#define WRITES_AT_ONCE 16 // the same: a client that takes all at once may take a large reply
+
+static const uint8_t goodbye[8] = "goodbye";
+
+// ---- life ----
+
+void grpc_connection_ref(grpc_connection *c)
+{
+  refcount_take(&c->references);
+}
+
+void grpc_connection_unref(grpc_connection *c)
+{
+  if (!refcount_drop(&c->references))
+    return;
+  grpc_loop_freed(c->loop);
+  free(c);
+}
+
+static void look_after(timer *elapsed);
+
+grpc_connection *grpc_connection_open(grpc_loop *l, int socket_fd,
+                                      const struct sockaddr_storage *address)
+{
+  grpc_connection *c = calloc(1, sizeof(*c));
+  if (c == NULL) {
+    close(socket_fd);
+    return NULL;
+  }
+  refcount_init(&c->references);
+  c->loop = l;
+  c->server = grpc_loop_server(l);
+  c->timer.fire = look_after;
+  c->began_ns = c->heard_ns = c->moved_ns = grpc_loop_now_ns(l);
+  c->is_local = peer_is_local((const struct sockaddr *)address);
+  c->is_unix = address->ss_family == AF_UNIX;
+  peer_print((const struct sockaddr *)address, c->peer, sizeof(c->peer));
+  // The timer is due at once, when the loop knows the connection; from here on it has its room.
+  if (wire_init(&c->wire, socket_fd, c->server->tls) && session_begin(c) &&
+      timers_set(grpc_loop_timers(l), &c->timer, c->began_ns))
+    return c;
+  http2.session_del(c->session);
+  wire_fini(&c->wire);
+  free(c);
+  return NULL;
+}
+
+void grpc_connection_close(grpc_connection *c)
+{
+  if (c->closed)
+    return;
+  c->closed = true;
+  c->failed = true;
+  timers_cancel(grpc_loop_timers(c->loop), &c->timer);
+  while (c->calls != NULL)
+    call_close(c->calls);
+  http2.session_del(c->session);
+  c->session = NULL;
+  output_fini(&c->output);
+  grpc_loop_forget(c->loop, c);
+  wire_fini(&c->wire);
+}
+
+// ---- time ----
+
+static void wake_at(grpc_connection *c, uint64_t due_ns)
+{
+  if (c->timer.place == 0 || due_ns < c->timer.due_ns)
+    timers_set(grpc_loop_timers(c->loop), &c->timer, due_ns);
+}
+
+// When `since` is `timeout_ms` ago; UINT64_MAX for a timeout of 0.
+static uint64_t due(uint64_t since, uint64_t timeout_ms)
+{
+  return timeout_ms == 0 || timeout_ms > (UINT64_MAX - since) / NS_PER_MS
+             ? UINT64_MAX
+             : since + timeout_ms * NS_PER_MS;
+}
+
+// When the client is to be asked for a sign, or, asked, has to have given it.
+static uint64_t sign_due(const grpc_connection *c)
+{
+  const grpc_server_options *o = &c->server->options;
+  if (c->pinged_ns != 0)
+    return due(c->pinged_ns, o->keepalive_timeout_ms);
+  return c->call_count > 0 || o->keepalive_without_calls ? due(c->heard_ns, o->keepalive_time_ms)
+                                                         : UINT64_MAX;
+}
+
+// When one that was asked to go is closed whatever it has: it is old, and had its time.
+static uint64_t cut_due(const grpc_connection *c)
+{
+  const grpc_server_options *o = &c->server->options;
+  uint64_t old = due(c->began_ns, o->max_connection_age_ms);
+  uint64_t late = due(c->left_ns, o->max_connection_age_grace_ms);
+  return late < old ? old : late;
+}
+
+static uint64_t age_due(const grpc_connection *c)
+{
+  if (c->left_ns == 0)
+    return due(c->began_ns, c->server->options.max_connection_age_ms);
+  uint64_t gone = c->leaving ? UINT64_MAX : c->left_ns + LEAVE_NS;
+  uint64_t cut = cut_due(c);
+  return gone < cut ? gone : cut;
+}
+
+// Why the connection cannot stay; NULL when it can.
+static const char *overdue(const grpc_connection *c, uint64_t now)
+{
+  const grpc_server_options *o = &c->server->options;
+  if (!c->established && now >= due(c->began_ns, o->handshake_timeout_ms))
+    return "it did not begin in time";
+  if (c->waits && now >= due(c->moved_ns, o->write_timeout_ms))
+    return "it does not take what it is sent";
+  if (c->pinged_ns != 0 && now >= due(c->pinged_ns, o->keepalive_timeout_ms))
+    return "it gives no sign";
+  if (c->left_ns != 0 && now >= cut_due(c))
+    return "it is too old";
+  return NULL;
+}
+
+static void say_goodbye(grpc_connection *c)
+{
+  c->leaving = true;
+  http2.submit_goaway(c->session, NGHTTP2_FLAG_NONE,
+                      http2.session_get_last_proc_stream_id(c->session), NGHTTP2_NO_ERROR, NULL, 0);
+  grpc_loop_mark(c->loop, c);
+}
+
+void grpc_connection_leave(grpc_connection *c)
+{
+  if (c->left_ns != 0 || c->failed || c->ending)
+    return;
+  c->left_ns = grpc_loop_now_ns(c->loop);
+  if (!c->established) {
+    grpc_connection_close(c);
+    return;
+  }
+  // Calls that the client has sent already are taken: the ping comes back behind them.
+  http2.submit_shutdown_notice(c->session);
+  http2.submit_ping(c->session, NGHTTP2_FLAG_NONE, goodbye);
+  wake_at(c, c->left_ns + LEAVE_NS);
+  grpc_loop_mark(c->loop, c);
+}
+
+void grpc_connection_answered(grpc_connection *c)
+{
+  c->pinged_ns = 0;
+  if (c->left_ns != 0 && !c->leaving)
+    say_goodbye(c);
+}
+
+static void ask_for_sign(grpc_connection *c, uint64_t now)
+{
+  c->pinged_ns = now;
+  http2.submit_ping(c->session, NGHTTP2_FLAG_NONE, NULL);
+  grpc_loop_mark(c->loop, c);
+}
+
+// Ends the calls whose message does not come on, and gives when the next one would be.
+static uint64_t end_stalled(grpc_connection *c, uint64_t now)
+{
+  uint64_t first = UINT64_MAX;
+  call *next;
+  for (call *one = c->calls; one != NULL; one = next) {
+    next = one->next;
+    uint64_t end = call_is_receiving(one) ? due(one->moved_ns, c->server->options.body_timeout_ms)
+                                          : UINT64_MAX;
+    if (now >= end)
+      call_end_early(one, GRPC_DEADLINE_EXCEEDED, "the request's message does not come on");
+    else if (end < first)
+      first = end;
+  }
+  return first;
+}
+
+// Does what is due, and sets the timer to what is next.
+static void look_after(timer *elapsed)
+{
+  grpc_connection *c = (grpc_connection *)((char *)elapsed - offsetof(grpc_connection, timer));
+  const grpc_server_options *o = &c->server->options;
+  uint64_t now = grpc_loop_now_ns(c->loop);
+  if (c->ending) {
+    if (now >= c->ended_ns + LEAVE_NS)
+      grpc_connection_close(c);
+    else
+      wake_at(c, c->ended_ns + LEAVE_NS);
+    return;
+  }
+  if (c->failed) // the flush of this pass closes it, or begins its end
+    return;
+  const char *why = overdue(c, now);
+  if (why != NULL) {
+    frontend_log_verbose("the connection of %s is closed: %s", c->peer, why);
+    grpc_connection_close(c);
+    return;
+  }
+  if (c->pinged_ns == 0 && now >= sign_due(c))
+    ask_for_sign(c, now);
+  if (c->left_ns == 0 && now >= due(c->began_ns, o->max_connection_age_ms))
+    grpc_connection_leave(c);
+  if (c->closed)
+    return;
+  if (c->left_ns != 0 && !c->leaving && now >= c->left_ns + LEAVE_NS)
+    say_goodbye(c);
+  wake_at(c, end_stalled(c, now));
+  if (!c->established)
+    wake_at(c, due(c->began_ns, o->handshake_timeout_ms));
+  if (c->waits)
+    wake_at(c, due(c->moved_ns, o->write_timeout_ms));
+  wake_at(c, sign_due(c));
+  wake_at(c, age_due(c));
+}
+
+void grpc_connection_call_receives(grpc_connection *c)
+{
+  wake_at(c, due(grpc_loop_now_ns(c->loop), c->server->options.body_timeout_ms));
+}
+
+void grpc_connection_call_opened(grpc_connection *c)
+{
+  if (c->call_count == 1)
+    wake_at(c, sign_due(c));
+}
+
+// ---- input ----
+
+// Reads what nobody wants any more: closing with unread input would take from the client what it
+// has not read of its replies.
+static void drop_input(grpc_connection *c)
+{
+  for (int i = 0; i < READS_AT_ONCE; i++) {
+    ssize_t size = wire_read(&c->wire, grpc_loop_read_buffer(c->loop), LOOP_READ_BYTES);
+    if (size < 0 && errno == EAGAIN)
+      return;
+    if (size <= 0) {
+      grpc_connection_close(c);
+      return;
+    }
+  }
+}
+
+void grpc_connection_readable(grpc_connection *c)
+{
+  char *buffer = grpc_loop_read_buffer(c->loop);
+  if (c->ending) {
+    drop_input(c);
+    return;
+  }
+  for (int i = 0; i < READS_AT_ONCE && !c->failed; i++) {
+    ssize_t size = wire_read(&c->wire, buffer, LOOP_READ_BYTES);
+    if (size < 0 && errno == EAGAIN)
+      break;
+    if (size <= 0) { // nobody is there to send anything to
+      grpc_connection_close(c);
+      return;
+    }
+    c->heard_ns = grpc_loop_now_ns(c->loop);
+    ssize_t taken = http2.session_mem_recv(c->session, (const uint8_t *)buffer, (size_t)size);
+    if (taken < 0) {
+      frontend_log_verbose("the connection of %s is closed: %s", c->peer,
+                           http2.strerror((int)taken));
+      if (taken == NGHTTP2_ERR_BAD_CLIENT_MAGIC)
+        grpc_loop_note_protocol(c->loop);
+      c->failed = true; // what nghttp2 has to say about it is still sent
+    }
+    if ((size_t)size < LOOP_READ_BYTES && !wire_holds_input(&c->wire))
+      break;
+  }
+  grpc_loop_mark(c->loop, c);
+}
+
+// ---- output ----
+
+// Takes frames from HTTP/2 until enough wait for the socket. False when there cannot be more.
+static bool take_frames(grpc_connection *c)
+{
+  while (c->output.pending < OUTPUT_BYTES) {
+    const uint8_t *data;
+    ssize_t size = http2.session_mem_send(c->session, &data);
+    if (size <= 0)
+      return size == 0;
+    if (!output_copy(&c->output, data, (size_t)size))
+      return false;
+  }
+  return true;
+}
+
+static bool is_over(grpc_connection *c)
+{
+  return c->failed ||
+         (http2.session_want_read(c->session) == 0 && http2.session_want_write(c->session) == 0) ||
+         (c->leaving && c->call_count == 0);
+}
+
+void grpc_connection_writable(grpc_connection *c)
+{
+  if (c->wire.handshaking)
+    grpc_connection_readable(c);
+  grpc_loop_mark(c->loop, c);
+}
+
+// Says that nothing more comes, and waits a moment for the client to close.
+static void end(grpc_connection *c)
+{
+  c->ending = true;
+  c->ended_ns = grpc_loop_now_ns(c->loop);
+  while (c->calls != NULL)
+    call_close(c->calls);
+  wire_end(&c->wire);
+  if (c->watches_output && !grpc_loop_watch(c->loop, c, false)) {
+    grpc_connection_close(c);
+    return;
+  }
+  wake_at(c, c->ended_ns + LEAVE_NS);
+}
+
+void grpc_connection_flush(grpc_connection *c)
+{
+  if (c->ending)
+    return;
+  output_result result = OUTPUT_EMPTY;
+  bool moved = true, whole = true;
+  int writes = 0;
+  while (!c->wire.handshaking && moved && result == OUTPUT_EMPTY && writes++ < WRITES_AT_ONCE) {
+    whole = take_frames(c);
+    if (c->output.pending == 0)
+      break;
+    result = output_write(&c->output, &c->wire, &moved);
+    if (moved)
+      c->moved_ns = grpc_loop_now_ns(c->loop);
+  }
+  bool blocked = result == OUTPUT_BLOCKED || writes > WRITES_AT_ONCE;
+  // One that has failed is not read any more: it would be ready for that until the last byte is
+  // sent.
+  if (result == OUTPUT_FAILED || !whole || (blocked && c->failed)) {
+    grpc_connection_close(c);
+    return;
+  }
+  if (!blocked && !c->wire.handshaking && is_over(c)) {
+    end(c);
+    return;
+  }
+  bool waits = blocked || c->unsent > 0; // for the socket, or for a window
+  if (waits && !c->waits) {
+    c->moved_ns = grpc_loop_now_ns(c->loop);
+    wake_at(c, due(c->moved_ns, c->server->options.write_timeout_ms));
+  }
+  c->waits = waits;
+  bool watch = blocked || c->wire.wants_output;
+  if (watch != c->watches_output && !grpc_loop_watch(c->loop, c, watch))
+    grpc_connection_close(c);
+}

@@ -1,0 +1,426 @@
+// HTTP/2 below, calls above. nghttp2 checks frames and headers, keeps windows and windows' limits,
+// and ends connections that reset too many streams or send too many CONTINUATIONs; here it is told
+// what is taken and what is sent, and frames that cost without doing anything are counted.
+#include "frontend/grpc/transport/session.h"
+
+#include "frontend/common/observe/frontend_log.h"
+#include "frontend/common/observe/load_metrics.h"
+#include "frontend/grpc/call/call.h"
+#include "frontend/grpc/call/call_life.h"
+#include "frontend/grpc/call/server.h"
+#include "frontend/grpc/transport/connection.h"
+#include "frontend/grpc/transport/loop.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define RESET_BURST      1000 // streams that a client may reset at once
+#define RESET_RATE       33   // and each second after that
+#define MAX_QUEUED_ACKS  1000
+#define MAX_SETTINGS     32
+#define IDLE_FRAME_BURST 10000 // frames that do nothing
+#define IDLE_FRAME_RATE  330
+#define INVALID_COST     100                           // of a frame that is none
+#define RESET_COST       10                            // of a stream that the server had to reset
+#define BLOCK_MAX_BYTES  (4 * CONNECTION_HEADER_BYTES) // of a header that is still told why not
+#define FIELD_OVERHEAD   32                            // that HPACK counts for each field
+#define PER_CREDIT_BYTES 256 // sent for each frame more that may do nothing: window updates
+#define NS_PER_SECOND    1e9
+#define IGNORED(x)       (void)(x)
+
+// ---- frames that do nothing ----
+
+void session_send_away(grpc_connection *c, const char *why)
+{
+  if (c->failed)
+    return;
+  frontend_log_verbose("the connection of %s is closed: %s", c->peer, why);
+  http2.submit_goaway(c->session, NGHTTP2_FLAG_NONE,
+                      http2.session_get_last_proc_stream_id(c->session), NGHTTP2_ENHANCE_YOUR_CALM,
+                      (const uint8_t *)why, strlen(why));
+  c->leaving = true;
+  c->failed = true;
+}
+
+void session_charge(grpc_connection *c, unsigned cost)
+{
+  uint64_t now = grpc_loop_now_ns(c->loop);
+  c->credit += (double)(now - c->credit_ns) / NS_PER_SECOND * IDLE_FRAME_RATE;
+  c->credit_ns = now;
+  if (c->credit > IDLE_FRAME_BURST)
+    c->credit = IDLE_FRAME_BURST;
+  c->credit -= cost;
+  if (c->credit < 0)
+    session_send_away(c, "too_many_frames");
+}
+
+// A client that pings more often than it may is sent away, as gRPC does. Its strikes are forgotten
+// when data goes to it.
+static void note_ping(grpc_connection *c)
+{
+  const grpc_server_options *options = &c->server->options;
+  uint64_t now = grpc_loop_now_ns(c->loop);
+  bool too_soon = c->ping_came_ns != 0 &&
+                  now - c->ping_came_ns < options->min_ping_interval_ms * UINT64_C(1000000);
+  c->ping_came_ns = now;
+  if (options->max_ping_strikes > 0 && too_soon && ++c->strikes > options->max_ping_strikes)
+    session_send_away(c, "too_many_pings");
+}
+
+// ---- what comes ----
+
+static call *call_of(grpc_connection *c, int32_t stream_id)
+{
+  return http2.session_get_stream_user_data(c->session, stream_id);
+}
+
+static int begin_frame(nghttp2_session *session, const nghttp2_frame_hd *frame, void *pointer)
+{
+  IGNORED(session);
+  grpc_connection *c = pointer;
+  bool acknowledges = (frame->flags & NGHTTP2_FLAG_ACK) != 0;
+  bool useful = frame->type == NGHTTP2_HEADERS || frame->type == NGHTTP2_DATA ||
+                (frame->type == NGHTTP2_SETTINGS && acknowledges) ||
+                (frame->type == NGHTTP2_PING && acknowledges && c->pings > 0);
+  if (!useful)
+    session_charge(c, 1);
+  return 0;
+}
+
+static int begin_headers(nghttp2_session *session, const nghttp2_frame *frame, void *pointer)
+{
+  grpc_connection *c = pointer;
+  c->header_bytes = 0;
+  if (frame->hd.type != NGHTTP2_HEADERS || frame->headers.cat != NGHTTP2_HCAT_REQUEST)
+    return 0;
+  int32_t id = frame->hd.stream_id;
+  // What the core still has of streams that the client closed counts, too.
+  bool has_room = atomic_load_explicit(&c->alive, memory_order_relaxed) < CONNECTION_MAX_STREAMS;
+  call *made = has_room && !c->failed ? call_open(c, id) : NULL;
+  if (made == NULL) {
+    http2.submit_rst_stream(session, NGHTTP2_FLAG_NONE, id, NGHTTP2_REFUSED_STREAM);
+    return NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE; // its fields are not wanted
+  }
+  http2.session_set_stream_user_data(session, id, made);
+  return 0;
+}
+
+static int take_header(nghttp2_session *session, const nghttp2_frame *frame, const uint8_t *name,
+                       size_t name_size, const uint8_t *value, size_t value_size, uint8_t flags,
+                       void *pointer)
+{
+  IGNORED(session);
+  IGNORED(flags);
+  grpc_connection *connection = pointer;
+  // One byte can stand for a field of 4 KiB: such a header is not read to its end.
+  connection->header_bytes += name_size + value_size + FIELD_OVERHEAD;
+  if (connection->header_bytes > BLOCK_MAX_BYTES) {
+    session_charge(connection, INVALID_COST);
+    return NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE;
+  }
+  if (frame->hd.type != NGHTTP2_HEADERS || frame->headers.cat != NGHTTP2_HCAT_REQUEST)
+    return 0;
+  call *c = call_of(connection, frame->hd.stream_id);
+  if (c != NULL)
+    call_take_header(c, (slice){(const char *)name, name_size},
+                     (slice){(const char *)value, value_size});
+  return 0;
+}
+
+static int take_data(nghttp2_session *session, uint8_t flags, int32_t stream_id,
+                     const uint8_t *data, size_t size, void *pointer)
+{
+  IGNORED(flags);
+  call *c = call_of(pointer, stream_id);
+  if (c == NULL || call_take_data(c, (const char *)data, size))
+    http2.session_consume(session, stream_id, size);
+  return 0;
+}
+
+static int frame_came(nghttp2_session *session, const nghttp2_frame *frame, void *pointer)
+{
+  IGNORED(session);
+  grpc_connection *c = pointer;
+  if (frame->hd.type == NGHTTP2_PING) {
+    if ((frame->hd.flags & NGHTTP2_FLAG_ACK) == 0) {
+      note_ping(c);
+    } else if (c->pings > 0) {
+      c->pings--;
+      grpc_connection_answered(c);
+    }
+    return 0;
+  }
+  if (frame->hd.type == NGHTTP2_SETTINGS)
+    c->established = true;
+  if (frame->hd.type == NGHTTP2_DATA && frame->hd.length == frame->data.padlen &&
+      (frame->hd.flags & NGHTTP2_FLAG_END_STREAM) == 0)
+    session_charge(c, 1);
+  if (frame->hd.type != NGHTTP2_HEADERS && frame->hd.type != NGHTTP2_DATA)
+    return 0;
+  call *of_stream = call_of(c, frame->hd.stream_id);
+  if (of_stream == NULL)
+    return 0;
+  if (frame->hd.type == NGHTTP2_HEADERS && frame->headers.cat == NGHTTP2_HCAT_REQUEST)
+    call_begin(of_stream);
+  if ((frame->hd.flags & NGHTTP2_FLAG_END_STREAM) != 0)
+    call_half_close(of_stream);
+  return 0;
+}
+
+static int invalid_frame_came(nghttp2_session *session, const nghttp2_frame *frame, int error_code,
+                              void *pointer)
+{
+  IGNORED(session);
+  IGNORED(frame);
+  frontend_log_verbose("a frame that is none: %s", http2.strerror(error_code));
+  session_charge(pointer, INVALID_COST);
+  return 0;
+}
+
+static int stream_closed(nghttp2_session *session, int32_t stream_id, uint32_t error_code,
+                         void *pointer)
+{
+  IGNORED(session);
+  IGNORED(error_code);
+  call *c = call_of(pointer, stream_id);
+  if (c != NULL)
+    call_close(c);
+  return 0;
+}
+
+// ---- what goes ----
+
+// The client must not send on when nobody listens any more.
+static int frame_went(nghttp2_session *session, const nghttp2_frame *frame, void *pointer)
+{
+  grpc_connection *c = pointer;
+  if (frame->hd.type == NGHTTP2_HEADERS || frame->hd.type == NGHTTP2_DATA) {
+    c->strikes = 0;
+    c->credit += 1 + (double)frame->hd.length / PER_CREDIT_BYTES;
+  }
+  if (frame->hd.type == NGHTTP2_PING && (frame->hd.flags & NGHTTP2_FLAG_ACK) == 0)
+    c->pings++;
+  // Whatever the client did to have its stream reset: as if it had reset it.
+  if (frame->hd.type == NGHTTP2_RST_STREAM && frame->rst_stream.error_code != NGHTTP2_NO_ERROR)
+    session_charge(c, RESET_COST);
+  if ((frame->hd.type != NGHTTP2_HEADERS && frame->hd.type != NGHTTP2_DATA) ||
+      (frame->hd.flags & NGHTTP2_FLAG_END_STREAM) == 0)
+    return 0;
+  call *of_stream = call_of(c, frame->hd.stream_id);
+  if (of_stream != NULL && !of_stream->half_closed)
+    http2.submit_rst_stream(session, NGHTTP2_FLAG_NONE, frame->hd.stream_id, NGHTTP2_NO_ERROR);
+  return 0;
+}
+
+static ssize_t frame_size(nghttp2_session *session, uint8_t frame_type, int32_t stream_id,
+                          int32_t session_window, int32_t stream_window, uint32_t max_frame_size,
+                          void *pointer)
+{
+  IGNORED(session);
+  IGNORED(frame_type);
+  IGNORED(stream_id);
+  IGNORED(pointer);
+  int32_t size = session_window < stream_window ? session_window : stream_window;
+  int32_t most = max_frame_size > CONNECTION_FRAME_BYTES ? (int32_t)CONNECTION_FRAME_BYTES
+                                                         : (int32_t)max_frame_size;
+  return size < most ? size : most;
+}
+
+// The status as trailing fields. `to` has room for 3.
+static size_t status_fields(call *c, nghttp2_nv *to, char *number, size_t number_size)
+{
+  static const char status[] = "grpc-status", text[] = "grpc-message";
+  size_t count = 0;
+  int size = snprintf(number, number_size, "%d", (int)c->end_status);
+  to[count++] = (nghttp2_nv){(uint8_t *)status, (uint8_t *)number, sizeof(status) - 1, (size_t)size,
+                             NGHTTP2_NV_FLAG_NO_COPY_NAME};
+  if (c->end_failure != NULL)
+    to[count++] = (nghttp2_nv){(uint8_t *)text, (uint8_t *)c->end_failure, sizeof(text) - 1,
+                               strlen(c->end_failure),
+                               NGHTTP2_NV_FLAG_NO_COPY_NAME | NGHTTP2_NV_FLAG_NO_COPY_VALUE};
+  if (c->load_report != NULL)
+    to[count++] = (nghttp2_nv){(uint8_t *)LOAD_METRICS_REPLY_HEADER, (uint8_t *)c->load_report,
+                               sizeof(LOAD_METRICS_REPLY_HEADER) - 1, strlen(c->load_report),
+                               NGHTTP2_NV_FLAG_NO_COPY_NAME | NGHTTP2_NV_FLAG_NO_COPY_VALUE};
+  return count;
+}
+
+// nghttp2 asks how much there is for a stream; the bytes themselves are taken by send_data.
+static ssize_t measure_data(nghttp2_session *session, int32_t stream_id, uint8_t *buf,
+                            size_t length, uint32_t *flags, nghttp2_data_source *source,
+                            void *pointer)
+{
+  IGNORED(buf);
+  IGNORED(pointer);
+  call *c = source->ptr;
+  size_t size = c->outgoing_bytes < length ? c->outgoing_bytes : length;
+  *flags |= NGHTTP2_DATA_FLAG_NO_COPY;
+  if (size == 0 && !c->ended)
+    return NGHTTP2_ERR_DEFERRED;
+  if (size == c->outgoing_bytes && c->ended) {
+    nghttp2_nv fields[3];
+    char number[12];
+    size_t count = status_fields(c, fields, number, sizeof(number));
+    *flags |= NGHTTP2_DATA_FLAG_EOF | NGHTTP2_DATA_FLAG_NO_END_STREAM;
+    if (http2.submit_trailer(session, stream_id, fields, count) != 0)
+      return NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE;
+  }
+  return (ssize_t)size;
+}
+
+#define FRAME_HEADER_BYTES 9
+
+static int send_data(nghttp2_session *session, nghttp2_frame *frame, const uint8_t *header,
+                     size_t length, nghttp2_data_source *source, void *pointer)
+{
+  IGNORED(session);
+  IGNORED(frame);
+  grpc_connection *c = pointer;
+  bool taken = output_copy(&c->output, header, FRAME_HEADER_BYTES) &&
+               call_give_data(source->ptr, &c->output, length);
+  if (!taken)
+    return NGHTTP2_ERR_CALLBACK_FAILURE;
+  // Else nghttp2 goes on to the end of what the windows allow.
+  return c->output.pending < OUTPUT_BYTES ? 0 : NGHTTP2_ERR_PAUSE;
+}
+
+// ---- replies ----
+
+#define NAME_AND_TEXT(name, text)                                                                  \
+  {                                                                                                \
+    (uint8_t *)(name), (uint8_t *)(text), sizeof(name) - 1, sizeof(text) - 1,                      \
+        NGHTTP2_NV_FLAG_NO_COPY_NAME | NGHTTP2_NV_FLAG_NO_COPY_VALUE                               \
+  }
+
+static const nghttp2_nv ok_status = NAME_AND_TEXT(":status", "200");
+static const nghttp2_nv content_type = NAME_AND_TEXT("content-type", "application/grpc");
+static const nghttp2_nv codings = NAME_AND_TEXT("grpc-accept-encoding", "identity, deflate, gzip");
+static const nghttp2_nv packed_gzip = NAME_AND_TEXT("grpc-encoding", "gzip");
+static const nghttp2_nv packed_deflate = NAME_AND_TEXT("grpc-encoding", "deflate");
+static const nghttp2_nv unsupported_status = NAME_AND_TEXT(":status", "415");
+static const nghttp2_nv plain_text = NAME_AND_TEXT("content-type", "text/plain");
+static const char unsupported_text[] =
+    "This port serves gRPC: POST, content-type application/grpc\n";
+
+static ssize_t read_unsupported_text(nghttp2_session *session, int32_t stream_id, uint8_t *buf,
+                                     size_t length, uint32_t *flags, nghttp2_data_source *source,
+                                     void *pointer)
+{
+  IGNORED(session);
+  IGNORED(stream_id);
+  IGNORED(pointer);
+  call *c = source->ptr;
+  size_t left = sizeof(unsupported_text) - 1 - c->foreign_sent;
+  size_t size = left < length ? left : length;
+  memcpy(buf, unsupported_text + c->foreign_sent, size);
+  c->foreign_sent += size;
+  if (size == left)
+    *flags |= NGHTTP2_DATA_FLAG_EOF;
+  return (ssize_t)size;
+}
+
+// Not gRPC: HTTP's own status, and a line for people.
+static bool submit_unsupported(call *c)
+{
+  const nghttp2_nv fields[] = {unsupported_status, plain_text};
+  nghttp2_data_provider data = {.source.ptr = c, .read_callback = read_unsupported_text};
+  return http2.submit_response(c->connection->session, c->stream_id, fields, 2, &data) == 0;
+}
+
+bool session_submit_status_only(call *c)
+{
+  if (c->is_foreign)
+    return submit_unsupported(c);
+  nghttp2_nv fields[6] = {ok_status, content_type};
+  char number[12];
+  size_t count = 2;
+  if (c->coding == MESSAGE_UNKNOWN)
+    fields[count++] = codings;
+  count += status_fields(c, fields + count, number, sizeof(number));
+  return http2.submit_response(c->connection->session, c->stream_id, fields, count, NULL) == 0;
+}
+
+bool session_submit_header(call *c)
+{
+  nghttp2_nv fields[4] = {ok_status, content_type};
+  size_t count = 2;
+  if (c->reply_coding == MESSAGE_GZIP)
+    fields[count++] = packed_gzip;
+  else if (c->reply_coding == MESSAGE_DEFLATE)
+    fields[count++] = packed_deflate;
+  nghttp2_data_provider data = {.source.ptr = c, .read_callback = measure_data};
+  return http2.submit_response(c->connection->session, c->stream_id, fields, count, &data) == 0;
+}
+
+// The stream's window follows what was taken on, up to the connection's.
+void session_widen(call *c, size_t size)
+{
+  size_t window = size < CONNECTION_BYTES ? size : CONNECTION_BYTES;
+  if (window > CONNECTION_STREAM_BYTES)
+    http2.session_set_local_window_size(c->connection->session, NGHTTP2_FLAG_NONE, c->stream_id,
+                                        (int32_t)window);
+}
+
+void session_resume(call *c)
+{
+  http2.session_resume_data(c->connection->session, c->stream_id);
+}
+
+void session_reset(call *c, uint32_t http2_error)
+{
+  http2.submit_rst_stream(c->connection->session, NGHTTP2_FLAG_NONE, c->stream_id, http2_error);
+}
+
+// ---- a session ----
+
+error *session_make_shared(nghttp2_session_callbacks **callbacks, nghttp2_option **options)
+{
+  if (http2.session_callbacks_new(callbacks) != 0 || http2.option_new(options) != 0)
+    return error_no_memory();
+  nghttp2_session_callbacks *c = *callbacks;
+  http2.session_callbacks_set_on_begin_frame_callback(c, begin_frame);
+  http2.session_callbacks_set_on_begin_headers_callback(c, begin_headers);
+  http2.session_callbacks_set_on_header_callback(c, take_header);
+  http2.session_callbacks_set_on_data_chunk_recv_callback(c, take_data);
+  http2.session_callbacks_set_on_frame_recv_callback(c, frame_came);
+  http2.session_callbacks_set_on_invalid_frame_recv_callback(c, invalid_frame_came);
+  http2.session_callbacks_set_on_stream_close_callback(c, stream_closed);
+  http2.session_callbacks_set_on_frame_send_callback(c, frame_went);
+  http2.session_callbacks_set_data_source_read_length_callback(c, frame_size);
+  http2.session_callbacks_set_send_data_callback(c, send_data);
+  http2.option_set_no_auto_window_update(*options, 1);
+  http2.option_set_no_closed_streams(*options, 1);
+  // gRPC's clients send metadata with blanks around it, which HTTP/2 forbids.
+  http2.option_set_no_rfc9113_leading_and_trailing_ws_validation(*options, 1);
+  http2.option_set_max_outbound_ack(*options, MAX_QUEUED_ACKS);
+  http2.option_set_max_settings(*options, MAX_SETTINGS);
+  http2.option_set_stream_reset_rate_limit(*options, RESET_BURST, RESET_RATE);
+  return NULL;
+}
+
+void session_free_shared(nghttp2_session_callbacks *callbacks, nghttp2_option *options)
+{
+  if (callbacks != NULL)
+    http2.session_callbacks_del(callbacks);
+  if (options != NULL)
+    http2.option_del(options);
+}
+
+bool session_begin(grpc_connection *c)
+{
+  static const nghttp2_settings_entry settings[] = {
+      {NGHTTP2_SETTINGS_MAX_CONCURRENT_STREAMS, CONNECTION_MAX_STREAMS},
+      {NGHTTP2_SETTINGS_INITIAL_WINDOW_SIZE, CONNECTION_STREAM_BYTES},
+      {NGHTTP2_SETTINGS_MAX_FRAME_SIZE, CONNECTION_FRAME_BYTES},
+      {NGHTTP2_SETTINGS_MAX_HEADER_LIST_SIZE, CONNECTION_HEADER_BYTES},
+  };
+  c->credit = IDLE_FRAME_BURST;
+  c->credit_ns = grpc_loop_now_ns(c->loop);
+  return http2.session_server_new2(&c->session, c->server->callbacks, c,
+                                   c->server->session_options) == 0 &&
+         http2.submit_settings(c->session, NGHTTP2_FLAG_NONE, settings,
+                               sizeof(settings) / sizeof(settings[0])) == 0 &&
+         http2.session_set_local_window_size(c->session, NGHTTP2_FLAG_NONE, 0,
+                                             (int32_t)CONNECTION_BYTES) == 0;
+}

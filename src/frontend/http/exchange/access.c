@@ -1,0 +1,130 @@
+// Decides by address and headers.
+#include "frontend/http/exchange/access.h"
+
+#include "frontend/common/net/peer.h"
+#include "frontend/http/exchange/exchange.h"
+#include "frontend/http/exchange/server.h"
+
+#include <string.h>
+#include <strings.h>
+#include <sys/socket.h>
+
+bool access_is_same_site(slice origin, slice host)
+{
+  slice rest = origin;
+  const char *scheme_end = memmem(rest.data, rest.size, "://", 3);
+  if (scheme_end == NULL)
+    return false; // "null" is what a page without a site of its own sends
+  size_t skipped = (size_t)(scheme_end - rest.data) + 3;
+  rest = (slice){rest.data + skipped, rest.size - skipped};
+  return rest.size > 0 && rest.size == host.size &&
+         strncasecmp(rest.data, host.data, host.size) == 0;
+}
+
+// What the fields tell of where a request comes from.
+typedef struct origin_search {
+  bool is_proxied;
+  slice host;
+  slice origin; // the last one
+  size_t origins;
+} origin_search;
+
+static bool is_name(slice name, slice wanted)
+{
+  return name.size == wanted.size && strncasecmp(name.data, wanted.data, name.size) == 0;
+}
+
+static enum MHD_Result note_field(void *search_pointer, enum MHD_ValueKind kind, const char *name,
+                                  size_t name_size, const char *value, size_t value_size)
+{
+  (void)kind;
+  origin_search *search = search_pointer;
+  slice field = {name, name_size};
+  slice text = {value == NULL ? "" : value, value_size};
+  search->is_proxied = search->is_proxied || peer_is_proxy_field(field);
+  if (is_name(field, SLICE("Host")))
+    search->host = text;
+  if (is_name(field, SLICE("Origin"))) {
+    search->origin = text;
+    search->origins++;
+  }
+  return MHD_YES;
+}
+
+// Why the client does not count as being on this machine, or NULL.
+static const char *why_stranger(const exchange *x)
+{
+  const union MHD_ConnectionInfo *info =
+      MHD_get_connection_info(x->mhd, MHD_CONNECTION_INFO_CLIENT_ADDRESS);
+  if (info == NULL || !peer_is_local(info->client_addr))
+    return "the client's address is not a loopback address";
+  origin_search search = {0};
+  MHD_get_connection_values_n(x->mhd, MHD_HEADER_KIND, note_field, &search);
+  if (search.is_proxied)
+    return "a proxy forwarded it";
+  if (x->is_http_1_0) // clients that upload speak 1.1, nginx to those behind it 1.0
+    return "it is in HTTP/1.0, as proxies send it";
+  if (search.host.data != NULL && !peer_names_this_machine(search.host)) // none: it is no browser
+    return "its Host header does not name localhost";
+  if (search.origins > 1 ||
+      (search.origins == 1 && !access_is_same_site(search.origin, search.host)))
+    return "its Origin header names another site";
+  return NULL;
+}
+
+typedef struct field_search {
+  slice name;
+  slice value; // of the first
+  size_t count;
+} field_search;
+
+static enum MHD_Result count_field(void *search_pointer, enum MHD_ValueKind kind, const char *name,
+                                   size_t name_size, const char *value, size_t value_size)
+{
+  (void)kind;
+  field_search *search = search_pointer;
+  if (!is_name((slice){name, name_size}, search->name))
+    return MHD_YES;
+  if (search->count++ == 0)
+    search->value = (slice){value, value_size};
+  return MHD_YES;
+}
+
+static size_t look_up(void *exchange_pointer, const char *name, slice *value)
+{
+  const exchange *x = exchange_pointer;
+  field_search search = {.name = slice_of(name)};
+  MHD_get_connection_values_n(x->mhd, MHD_HEADER_KIND, count_field, &search);
+  *value = search.value;
+  return search.count;
+}
+
+bool access_check_key(exchange *x, route_category category)
+{
+  const restrictions *restricted = &x->http->options.access->restricted;
+  if (restrictions_admit(restricted, category, look_up, x))
+    return true;
+  exchange_fail(x, MHD_HTTP_FORBIDDEN, "This API is restricted, expecting header '%s'",
+                restricted->of[category].header);
+  return false;
+}
+
+bool access_admit(exchange *x)
+{
+  const access_policy *policy = x->http->options.access;
+  route_category category = x->route->category;
+  if (access_policy_is_closed(policy, category)) {
+    exchange_fail(x, MHD_HTTP_FORBIDDEN, ACCESS_CLOSED_FORMAT, route_category_name(category));
+    return false;
+  }
+  if (category == CATEGORY_MODEL_REPOSITORY && !access_policy_takes_code(policy))
+    x->stranger = why_stranger(x);
+  return true;
+}
+
+bool access_admit_upload(exchange *x, const char *what)
+{
+  if (x->stranger != NULL)
+    exchange_fail(x, MHD_HTTP_FORBIDDEN, ACCESS_NO_CODE_FORMAT, what, x->stranger);
+  return x->stranger == NULL;
+}

@@ -1,0 +1,27 @@
+// Who may use what (docs/security.md): decided on the loop thread from the connection and the
+// headers, before a body is taken.
+#ifndef NEREID_FRONTEND_HTTP_ACCESS_H
+#define NEREID_FRONTEND_HTTP_ACCESS_H
+
+#include "base/slice.h"
+#include "frontend/http/service/routes.h"
+
+#include <stdbool.h>
+
+typedef struct exchange exchange;
+
+// An Origin header belongs to the site that Host names, or is that of no site.
+bool access_is_same_site(slice origin, slice host);
+
+// Refuses (403) who does not have the key that the category wants.
+bool access_check_key(exchange *x, route_category category);
+
+// Refuses (403) what the listener wants a key for and has none, and notes in x->stranger why the
+// client may not bring code, or NULL. To be called when the route is known and the key was right.
+bool access_admit(exchange *x);
+
+// Refuses (403) code that comes with a request, which is named `what`, where it may not come. Any
+// thread that has the exchange.
+bool access_admit_upload(exchange *x, const char *what);
+
+#endif

@@ -1,0 +1,152 @@
+// One request and its reply, from the headers to the last byte sent. Referenced by its connection
+// until the reply is sent, by the core while it has the request, and by a reply that sends tensors
+// from its memory. All calls are made on the connection's loop thread unless they say otherwise.
+#ifndef NEREID_FRONTEND_HTTP_EXCHANGE_H
+#define NEREID_FRONTEND_HTTP_EXCHANGE_H
+
+#include "base/arena.h"
+#include "base/buffer.h"
+#include "base/error.h"
+#include "base/refcount.h"
+#include "frontend/common/net/jobs.h"
+#include "frontend/http/exchange/body.h"
+#include "frontend/http/service/routes.h"
+#include "frontend/http/transport/connections.h"
+#include "frontend/http/transport/headers.h"
+#include "frontend/http/transport/loop.h"
+#include "frontend/trace/trace.h"
+#include "nereid/nereid.h"
+#include "triton/core/tritonserver.h"
+
+#include <microhttpd.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+typedef struct http_server http_server;
+typedef struct inference inference; // infer.h
+typedef struct exchange exchange;
+typedef struct access_note access_note; // access_note.h
+
+#define EXCHANGE_ARENA_BYTES 6144
+
+typedef enum exchange_phase {
+  EXCHANGE_RECEIVING, // headers are here, the body is coming
+  EXCHANGE_DROPPING,  // refused; the rest of a small body is read and dropped
+  EXCHANGE_WAITING,   // the core or a job has it, the connection is suspended
+  EXCHANGE_ANSWERED,  // the reply is made
+} exchange_phase;
+
+// Continues an exchange on its loop thread after exchange_resume.
+typedef void (*exchange_step)(exchange *x);
+
+struct exchange {
+  http_server *http;
+  loop *loop;
+  connection *connection;
+  struct MHD_Connection *mhd;
+  refcount references;
+  exchange_phase phase;
+
+  unsigned method;  // route_method bit; 0: none that a route has
+  bool is_http_1_0; // not 1.1
+  const route *route;
+  const char *parameters[PARAMETER_COUNT]; // decoded; "" when the path has none
+  request_headers headers;
+  const char *stranger; // why its client may not bring code, else NULL; static
+  body body;
+
+  exchange_step next;       // what a resumed exchange does
+  void (*job)(exchange *x); // what a job thread does; see exchange_run_job
+  struct job queued;        // the same for jobs.h
+  inference *inference;     // of an infer request, else NULL
+  const char *request_id;   // of an infer request once its body is read, else NULL; for the logs
+  access_note *note;        // NULL without an access log
+  uint64_t received_ns;     // when the headers were there; 0 while nothing is traced
+  trace_record *trace;      // NULL: the request is not traced
+
+  unsigned status;            // of the reply
+  uint64_t reply_bytes;       // of the reply's body, so far as it is made
+  struct MHD_Response *reply; // NULL until made
+  bool last;                  // the connection is closed after the reply
+  const char *failure;        // the reply's text when it is an error, in the arena
+  const char *failure_header; // one more header of that reply, or NULL
+  const char *failure_value;
+
+  arena arena;
+  char arena_memory[]; // EXCHANGE_ARENA_BYTES
+};
+
+// --- Life, called by the loop (loop.c)
+
+// A request's first line came; gives the context that exchange_handle gets at first.
+void *exchange_began(const char *target);
+
+// libmicrohttpd's access handler.
+enum MHD_Result exchange_handle(void *loop_pointer, struct MHD_Connection *mhd, const char *url,
+                                const char *method, const char *version, const char *upload,
+                                size_t *upload_size, void **context);
+
+// libmicrohttpd's notice that a request is over, however it ended.
+void exchange_completed(void *loop_pointer, struct MHD_Connection *mhd, void **context,
+                        enum MHD_RequestTerminationCode reason);
+
+// libmicrohttpd is about to send a page of its own with `status` on the connection (error_page.h):
+// answers in its place. False when the reply is the one that was made here.
+bool exchange_answer_page(connection *c, unsigned status);
+
+void exchange_ref(exchange *x);   // any thread
+void exchange_unref(exchange *x); // any thread
+
+// The client has left: tells the core that nobody waits for the answer. Any thread that holds a
+// reference.
+void exchange_cancel(exchange *x);
+
+// --- For handlers
+
+// Suspends the connection until exchange_resume; `next` then runs on the loop thread.
+void exchange_suspend(exchange *x, exchange_step next);
+void exchange_resume(exchange *x); // any thread, once for each suspension
+
+// Runs `job` on a thread of one of the listener's pools (server.h) and then `next` on the loop
+// thread: for calls that may block, and for work that would hold the loop's other clients up.
+void exchange_run_job(exchange *x, jobs *pool, job_order order, void (*job)(exchange *x),
+                      exchange_step next);
+
+// Runs x->job on a thread of the pool, and then resumes the exchange, which is suspended.
+error *exchange_submit_job(exchange *x, jobs *pool, job_order order);
+
+// What a line of the log about this request is about. Any thread that has the exchange.
+NEREID_LogSubject exchange_subject(const exchange *x);
+
+// The client left while the exchange was suspended: no reply can be made, and it must not be
+// suspended again.
+bool exchange_is_abandoned(const exchange *x);
+
+// --- Replies: the first one made counts
+
+// {"error": "<text>"} with `status`.
+void exchange_fail(exchange *x, unsigned status, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+// The same from an error, with the status that its code stands for; releases it. The first of each
+// pair does nothing and returns false for NULL.
+bool exchange_fail_if(exchange *x, TRITONSERVER_Error *failure_owned);
+bool exchange_fail_if_error(exchange *x, error *failure_owned);
+// The same from what became of the body; returns false for BODY_OK.
+bool exchange_fail_if_body(exchange *x, body_result why);
+// The status of an error, and its text as in a failed reply.
+unsigned exchange_status_of(TRITONSERVER_Error_Code code);
+void exchange_append_failure(buffer *json, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+// One more header for the failure that was just made; both texts are static.
+void exchange_fail_header(exchange *x, const char *name, const char *value);
+
+// `status` without a body.
+void exchange_reply_empty(exchange *x, unsigned status);
+// 200 with the message as JSON; releases it.
+void exchange_reply_message(exchange *x, TRITONSERVER_Message *message_owned);
+// 200 with a reply that the handler made (x->reply_bytes is set by the handler); NULL: it could
+// not, which is 503 if it said nothing else.
+void exchange_reply_with(exchange *x, struct MHD_Response *response_owned);
+
+#endif

@@ -1,0 +1,101 @@
+// Health, metadata, configuration and statistics: questions that the core answers at once.
+// Handlers run on loop threads.
+#include "frontend/http/exchange/handlers.h"
+
+#include "frontend/http/exchange/exchange.h"
+#include "frontend/http/exchange/server.h"
+#include "frontend/http/exchange/version.h"
+
+#define CONFIG_VERSION 1 // of the JSON form of a model's configuration
+
+static void reply_made(exchange *x)
+{
+  (void)x; // by the job
+}
+
+static void reply_ready(exchange *x, TRITONSERVER_Error *failure_owned, bool ready)
+{
+  if (!exchange_fail_if(x, failure_owned))
+    exchange_reply_empty(x, ready ? MHD_HTTP_OK : MHD_HTTP_BAD_REQUEST);
+}
+
+void handle_server_live(exchange *x)
+{
+  bool live = false;
+  TRITONSERVER_Error *failure = TRITONSERVER_ServerIsLive(x->http->server, &live);
+  reply_ready(x, failure, live);
+}
+
+static void ask_server(exchange *x)
+{
+  bool ready = false;
+  TRITONSERVER_Error *failure = TRITONSERVER_ServerIsReady(x->http->server, &ready);
+  reply_ready(x, failure, ready);
+}
+
+// Backends are asked about their instances, and may take their time: the loop does not wait.
+void handle_server_ready(exchange *x)
+{
+  if (atomic_load_explicit(&x->http->leaving, memory_order_relaxed)) {
+    exchange_fail(x, MHD_HTTP_SERVICE_UNAVAILABLE, "the server is stopping");
+    return;
+  }
+  exchange_run_job(x, x->http->probes, JOB_BEGINS, ask_server, reply_made);
+}
+
+void handle_server_metadata(exchange *x)
+{
+  TRITONSERVER_Message *message = NULL;
+  if (!exchange_fail_if(x, TRITONSERVER_ServerMetadata(x->http->server, &message)))
+    exchange_reply_message(x, message);
+}
+
+static void ask_model(exchange *x)
+{
+  int64_t version;
+  bool ready = false;
+  if (!version_of(x, &version) ||
+      exchange_fail_if(x, TRITONSERVER_ServerModelIsReady(
+                              x->http->server, x->parameters[PARAMETER_MODEL], version, &ready)))
+    return;
+  if (ready)
+    exchange_reply_empty(x, MHD_HTTP_OK);
+  else
+    exchange_fail(x, MHD_HTTP_BAD_REQUEST, "Model version not ready");
+}
+
+void handle_model_ready(exchange *x)
+{
+  exchange_run_job(x, x->http->probes, JOB_BEGINS, ask_model, reply_made);
+}
+
+void handle_model_metadata(exchange *x)
+{
+  int64_t version;
+  TRITONSERVER_Message *message = NULL;
+  if (version_of(x, &version) &&
+      !exchange_fail_if(x, TRITONSERVER_ServerModelMetadata(
+                               x->http->server, x->parameters[PARAMETER_MODEL], version, &message)))
+    exchange_reply_message(x, message);
+}
+
+void handle_model_config(exchange *x)
+{
+  int64_t version;
+  TRITONSERVER_Message *message = NULL;
+  if (version_of(x, &version) &&
+      !exchange_fail_if(x, TRITONSERVER_ServerModelConfig(x->http->server,
+                                                          x->parameters[PARAMETER_MODEL], version,
+                                                          CONFIG_VERSION, &message)))
+    exchange_reply_message(x, message);
+}
+
+void handle_model_statistics(exchange *x)
+{
+  int64_t version;
+  TRITONSERVER_Message *message = NULL;
+  if (version_of(x, &version) &&
+      !exchange_fail_if(x, TRITONSERVER_ServerModelStatistics(
+                               x->http->server, x->parameters[PARAMETER_MODEL], version, &message)))
+    exchange_reply_message(x, message);
+}

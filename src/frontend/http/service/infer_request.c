@@ -1,0 +1,255 @@
+// From a body to a request of the core. Tensors are handed on as slices of the body, or of the
+// arena for those that came as JSON. Loop threads.
+#include "frontend/http/service/infer.h"
+
+#include "frontend/common/json/generate_json.h"
+#include "frontend/common/json/request_parameter.h"
+#include "frontend/http/exchange/exchange.h"
+#include "frontend/http/exchange/log.h"
+#include "frontend/http/exchange/server.h"
+#include "frontend/http/exchange/version.h"
+#include "nereid/nereid.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+#define RAW_INPUT "raw_input" // the core knows which input of the model it is
+
+// How much of the body is JSON. False when the header cannot be: the exchange has failed.
+static bool json_size_of(exchange *x, size_t *size)
+{
+  const header_number *number = &x->headers.inference_header_length;
+  const char *const name = "Inference-Header-Content-Length";
+  int text_size = number->text.size < 64 ? (int)number->text.size : 64;
+  *size = x->body.size;
+  switch (number->state) {
+  case NUMBER_ABSENT:
+    return true;
+  case NUMBER_MALFORMED:
+    exchange_fail(x, MHD_HTTP_BAD_REQUEST, "Unable to parse %s, got: %.*s", name, text_size,
+                  number->text.data);
+    return false;
+  case NUMBER_OUT_OF_RANGE:
+    exchange_fail(x, MHD_HTTP_BAD_REQUEST,
+                  "inference header size should be in range (0, %zu), got: %.*s", x->body.size,
+                  text_size, number->text.data);
+    return false;
+  case NUMBER_VALID:
+    break;
+  }
+  if (number->value < 0 || (uint64_t)number->value > x->body.size) {
+    exchange_fail(x, MHD_HTTP_BAD_REQUEST,
+                  "inference header size should be in range (0, %zu), got: %" PRId64, x->body.size,
+                  number->value);
+    return false;
+  }
+  *size = (size_t)number->value;
+  return true;
+}
+
+// ---- raw requests: the whole body is the only input ----
+
+static bool fill_raw(exchange *x, inference *i)
+{
+  i->tensors.fallback.binary = true;
+  return !exchange_fail_if(x, TRITONSERVER_InferenceRequestAddRawInput(i->request, RAW_INPUT)) &&
+         !exchange_fail_if(
+             x, TRITONSERVER_InferenceRequestAppendInputData(
+                    i->request, RAW_INPUT, x->body.data, x->body.size, TRITONSERVER_MEMORY_CPU, 0));
+}
+
+// ---- requests with a JSON part ----
+
+// Those with a meaning are members of an infer request already; generate knows none.
+static TRITONSERVER_Error *set_parameter(TRITONSERVER_InferenceRequest *request,
+                                         const json_parameter *p)
+{
+  request_parameter parameter = {.name = p->name};
+  switch (p->type) {
+  case TRITONSERVER_PARAMETER_INT:
+    parameter.type = REQUEST_PARAMETER_INT64;
+    parameter.value.integer = p->value.integer;
+    break;
+  case TRITONSERVER_PARAMETER_BOOL:
+    parameter.type = REQUEST_PARAMETER_BOOL;
+    parameter.value.boolean = p->value.boolean;
+    break;
+  case TRITONSERVER_PARAMETER_DOUBLE:
+    parameter.type = REQUEST_PARAMETER_DOUBLE;
+    parameter.value.real = p->value.number;
+    break;
+  default:
+    parameter.type = REQUEST_PARAMETER_STRING;
+    parameter.value.string = p->value.string;
+  }
+  return request_parameter_give(request, &parameter);
+}
+
+// Not for tensors of a size that a model cannot be through with in the time that a loop may take,
+// nor for answers without end.
+static uint32_t run_here_flag(const exchange *x)
+{
+  const inference *i = x->inference;
+  return x->body.size <= JOBS_LOOP_BYTES &&
+                 infer_tensors_shared_bytes(&i->tensors) <= JOBS_LOOP_BYTES && !i->decoupled
+             ? NEREID_REQUEST_FLAG_RUN_HERE
+             : 0;
+}
+
+static TRITONSERVER_Error *set_flags(const exchange *x, TRITONSERVER_InferenceRequest *request,
+                                     const infer_request_json *json)
+{
+  uint32_t flags = run_here_flag(x) |
+                   (json->sequence_start ? TRITONSERVER_REQUEST_FLAG_SEQUENCE_START : 0) |
+                   (json->sequence_end ? TRITONSERVER_REQUEST_FLAG_SEQUENCE_END : 0);
+  TRITONSERVER_Error *failure = TRITONSERVER_InferenceRequestSetFlags(request, flags);
+  if (failure == NULL && json->sequence_name != NULL)
+    return TRITONSERVER_InferenceRequestSetCorrelationIdString(request, json->sequence_name);
+  if (failure == NULL && json->sequence_id != 0)
+    return TRITONSERVER_InferenceRequestSetCorrelationId(request, json->sequence_id);
+  return failure;
+}
+
+static bool set_options(exchange *x, inference *i, const infer_request_json *json)
+{
+  x->request_id = json->id;
+  if (json->id[0] != '\0' &&
+      exchange_fail_if(x, TRITONSERVER_InferenceRequestSetId(i->request, json->id)))
+    return false;
+  if (exchange_fail_if(x, set_flags(x, i->request, json)))
+    return false;
+  if (json->priority != 0 && exchange_fail_if(x, TRITONSERVER_InferenceRequestSetPriorityUInt64(
+                                                     i->request, json->priority)))
+    return false;
+  if (json->timeout_us != 0 &&
+      exchange_fail_if(
+          x, TRITONSERVER_InferenceRequestSetTimeoutMicroseconds(i->request, json->timeout_us)))
+    return false;
+  for (size_t k = 0; k < json->parameters.count; k++)
+    if (exchange_fail_if(x, set_parameter(i->request, &json->parameters.items[k])))
+      return false;
+  return true;
+}
+
+// Tensors that came as JSON count like the body, but for those that the exchange's own memory
+// holds: most requests are small, and all threads share the count.
+static bool reserve_tensors(exchange *x, const infer_request_json *json)
+{
+  return json->json_data_size < EXCHANGE_ARENA_BYTES ||
+         !exchange_fail_if_body(x, body_reserve_work(&x->body, json->json_data_size));
+}
+
+static void release_text(void *exchange_pointer, const char *begin, const char *end)
+{
+  exchange *x = exchange_pointer;
+  body_discard(&x->body, (size_t)(begin - x->body.data), (size_t)(end - begin));
+}
+
+static bool add_tensors(exchange *x, inference *i, const infer_request_json *json)
+{
+  int64_t version;
+  i->tensors.fallback.binary = json->binary_output;
+  return version_of(x, &version) &&
+         !exchange_fail_if_error(x, infer_tensors_add(&i->tensors, x->http->server,
+                                                      x->parameters[PARAMETER_MODEL], version,
+                                                      json->inputs, json->input_count,
+                                                      json->outputs, json->output_count));
+}
+
+static bool fill_tensors(exchange *x, inference *i)
+{
+  size_t json_size;
+  infer_request_json json;
+  if (!json_size_of(x, &json_size))
+    return false;
+  if (json_size == 0)
+    return fill_raw(x, i);
+  const slice text = {x->body.data, json_size};
+  const slice binary = {x->body.data + json_size, x->body.size - json_size};
+  const json_host host = {
+      .parallel = &x->http->parallel, .release_text = release_text, .context = x};
+  if (exchange_fail_if_error(x, infer_request_json_read(text, x->http->options.max_input_size,
+                                                        &host, &x->arena, &json)) ||
+      !reserve_tensors(x, &json) ||
+      exchange_fail_if_error(x,
+                             binary_tensors_split(&json, x->parameters[PARAMETER_MODEL], binary)))
+    return false;
+  return add_tensors(x, i, &json) && set_options(x, i, &json);
+}
+
+typedef struct header_forwarding {
+  exchange *exchange;
+  TRITONSERVER_InferenceRequest *request;
+} header_forwarding;
+
+static enum MHD_Result forward_field(void *forwarding_pointer, enum MHD_ValueKind kind,
+                                     const char *name, size_t name_size, const char *value,
+                                     size_t value_size)
+{
+  (void)kind;
+  (void)value_size;
+  header_forwarding *f = forwarding_pointer;
+  bool matches;
+  if (exchange_fail_if_error(f->exchange,
+                             header_forward_matches(f->exchange->http->options.forward,
+                                                    (slice){name, name_size}, &matches)))
+    return MHD_NO;
+  if (matches)
+    exchange_fail_if(f->exchange,
+                     TRITONSERVER_InferenceRequestSetStringParameter(f->request, name, value));
+  return f->exchange->failure == NULL ? MHD_YES : MHD_NO;
+}
+
+static bool forward_headers(exchange *x, inference *i)
+{
+  header_forwarding f = {x, i->request};
+  if (x->http->options.forward != NULL)
+    MHD_get_connection_values_n(x->mhd, MHD_HEADER_KIND, forward_field, &f);
+  return x->failure == NULL;
+}
+
+bool infer_fill_request(exchange *x, inference *i)
+{
+  return fill_tensors(x, i) && forward_headers(x, i);
+}
+
+// ---- generate ----
+
+#define ZEROES_BEHIND 16 // what generate_inputs_read asks for
+
+// The inputs as the metadata of the model's version has them.
+static bool read_model_inputs(exchange *x, int64_t version, generate_inputs *inputs)
+{
+  TRITONSERVER_Message *message;
+  const char *text;
+  size_t size;
+  if (exchange_fail_if(x, TRITONSERVER_ServerModelMetadata(
+                              x->http->server, x->parameters[PARAMETER_MODEL], version, &message)))
+    return false;
+  if (!exchange_fail_if(x, TRITONSERVER_MessageSerializeToJson(message, &text, &size))) {
+    char *copy = arena_allocate_array(&x->arena, 1, size + ZEROES_BEHIND);
+    if (copy == NULL) {
+      exchange_fail(x, MHD_HTTP_SERVICE_UNAVAILABLE, "out of memory");
+    } else {
+      memcpy(copy, text, size);
+      exchange_fail_if_error(x, generate_inputs_read((slice){copy, size}, &x->arena, inputs));
+    }
+  }
+  http_log_failure(x, "deleting a model's metadata", TRITONSERVER_MessageDelete(message));
+  return x->failure == NULL;
+}
+
+bool generate_fill_request(exchange *x, inference *i)
+{
+  int64_t version;
+  generate_inputs inputs;
+  infer_request_json json;
+  const slice text = {x->body.data, x->body.size};
+  if (!version_of(x, &version) || !read_model_inputs(x, version, &inputs) ||
+      exchange_fail_if_error(x, generate_request_json_read(text, &inputs,
+                                                           x->http->options.max_input_size,
+                                                           &x->arena, &json)) ||
+      !reserve_tensors(x, &json))
+    return false;
+  return add_tensors(x, i, &json) && set_options(x, i, &json);
+}

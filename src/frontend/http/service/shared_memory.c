@@ -1,0 +1,175 @@
+// The shared memory extensions: status, register, unregister, for system and CUDA memory. Giving a
+// large region back takes the kernel long, so what changes regions runs on a worker thread.
+#include "frontend/common/tensor/shared_memory.h"
+
+#include "base/buffer.h"
+#include "frontend/http/exchange/exchange.h"
+#include "frontend/http/exchange/handlers.h"
+#include "frontend/http/exchange/json_body.h"
+#include "frontend/http/exchange/response.h"
+#include "frontend/http/exchange/server.h"
+
+#include <inttypes.h>
+
+// The region that the path names; NULL when it names none.
+static const char *region_of(const exchange *x)
+{
+  const char *name = x->parameters[PARAMETER_REGION];
+  return name[0] == '\0' ? NULL : name;
+}
+
+static void reply_empty(exchange *x)
+{
+  if (x->failure == NULL)
+    exchange_reply_empty(x, MHD_HTTP_OK);
+}
+
+// ---- status ----
+
+static void append_name(buffer *out, const shared_region_status *region)
+{
+  if (out->size > 1)
+    buffer_append_char(out, ',');
+  buffer_append_text(out, "{\"name\":");
+  buffer_append_json_string(out, slice_of(region->name));
+}
+
+static void append_system(void *out_pointer, const shared_region_status *region)
+{
+  buffer *out = out_pointer;
+  append_name(out, region);
+  buffer_append_text(out, ",\"key\":");
+  buffer_append_json_string(out, slice_of(region->key));
+  buffer_append_format(out, ",\"offset\":%" PRIu64 ",\"byte_size\":%" PRIu64 "}", region->offset,
+                       region->byte_size);
+}
+
+static void append_cuda(void *out_pointer, const shared_region_status *region)
+{
+  buffer *out = out_pointer;
+  append_name(out, region);
+  buffer_append_format(out, ",\"device_id\":%" PRId64 ",\"byte_size\":%" PRIu64 "}",
+                       region->device_id, region->byte_size);
+}
+
+static void reply_status(exchange *x, TRITONSERVER_MemoryType kind, shared_region_visit *append)
+{
+  buffer text = BUFFER_EMPTY;
+  buffer_append_char(&text, '[');
+  error *e =
+      shared_memory_status(x->http->options.shared_memory, kind, region_of(x), append, &text);
+  buffer_append_char(&text, ']');
+  if (e != NULL || text.failed) {
+    exchange_fail_if_error(x, e != NULL ? e : error_no_memory());
+    buffer_fini(&text);
+    return;
+  }
+  struct MHD_Response *response =
+      MHD_create_response_from_buffer(text.size, text.data, MHD_RESPMEM_MUST_FREE);
+  if (response == NULL)
+    buffer_fini(&text);
+  exchange_reply_with(x, response_with(response, MHD_HTTP_HEADER_CONTENT_TYPE, "application/json"));
+}
+
+void handle_system_memory_status(exchange *x)
+{
+  reply_status(x, TRITONSERVER_MEMORY_CPU, append_system);
+}
+
+void handle_cuda_memory_status(exchange *x)
+{
+  reply_status(x, TRITONSERVER_MEMORY_GPU, append_cuda);
+}
+
+// ---- register ----
+
+static bool require_region(exchange *x, const char *kind)
+{
+  if (region_of(x) == NULL)
+    exchange_fail(x, MHD_HTTP_BAD_REQUEST,
+                  "'region name' is necessary to register %s shared memory region", kind);
+  return x->failure == NULL;
+}
+
+// False when the member is there and cannot be: the exchange has failed.
+static bool read_size(exchange *x, const json_t *object, const char *name, uint64_t *value)
+{
+  const json_t *member = json_object_get(object, name);
+  *value = 0;
+  if (member == NULL)
+    return true;
+  if (!json_is_integer(member) || json_integer_value(member) < 0) {
+    exchange_fail(x, MHD_HTTP_BAD_REQUEST,
+                  "attempt to access JSON non-unsigned-integer as unsigned-integer: '%s' must be a "
+                  "number of bytes",
+                  name);
+    return false;
+  }
+  *value = (uint64_t)json_integer_value(member);
+  return true;
+}
+
+static void register_region(exchange *x, const json_t *object)
+{
+  const json_t *key = json_object_get(object, "key");
+  uint64_t offset, byte_size;
+  if (key == NULL) {
+    exchange_fail(x, MHD_HTTP_BAD_REQUEST, "Shared memory register request has no 'key' field");
+  } else if (!json_is_string(key)) {
+    exchange_fail(x, MHD_HTTP_BAD_REQUEST,
+                  "attempt to access JSON non-string as string: 'key' must be a string");
+  } else if (json_object_get(object, "byte_size") == NULL) {
+    exchange_fail(x, MHD_HTTP_BAD_REQUEST,
+                  "Shared memory register request has no 'byte_size' field");
+  } else if (read_size(x, object, "offset", &offset) &&
+             read_size(x, object, "byte_size", &byte_size)) {
+    exchange_fail_if_error(x, shared_memory_register_system(x->http->options.shared_memory,
+                                                            region_of(x), json_string_value(key),
+                                                            offset, byte_size));
+  }
+}
+
+static void register_system(exchange *x)
+{
+  json_t *object;
+  if (!json_body_parse(x, &object))
+    return;
+  register_region(x, object);
+  json_decref(object);
+}
+
+void handle_system_memory_register(exchange *x)
+{
+  if (!exchange_fail_if_error(x, shared_memory_allowed(x->http->options.shared_memory)) &&
+      require_region(x, "system"))
+    exchange_run_job(x, x->http->workers, JOB_BEGINS, register_system, reply_empty);
+}
+
+// Without a GPU nothing of the body counts, as in Triton.
+void handle_cuda_memory_register(exchange *x)
+{
+  if (!exchange_fail_if_error(x, shared_memory_allowed(x->http->options.shared_memory)) &&
+      require_region(x, "cuda"))
+    exchange_fail_if_error(
+        x, shared_memory_register_cuda(x->http->options.shared_memory, region_of(x)));
+}
+
+// ---- unregister ----
+
+static void unregister_system(exchange *x)
+{
+  exchange_fail_if_error(x, shared_memory_unregister(x->http->options.shared_memory,
+                                                     TRITONSERVER_MEMORY_CPU, region_of(x)));
+}
+
+void handle_system_memory_unregister(exchange *x)
+{
+  exchange_run_job(x, x->http->workers, JOB_BEGINS, unregister_system, reply_empty);
+}
+
+void handle_cuda_memory_unregister(exchange *x)
+{
+  exchange_fail_if_error(x, shared_memory_unregister(x->http->options.shared_memory,
+                                                     TRITONSERVER_MEMORY_GPU, region_of(x)));
+  reply_empty(x);
+}

@@ -1,0 +1,161 @@
+// Reads request header fields. Called on the loop threads, once for each request.
+#include "frontend/http/transport/headers.h"
+
+#include "base/text.h"
+
+#include <strings.h>
+
+static bool equals(slice text, const char *name)
+{
+  size_t size = strlen(name);
+  return text.size == size && strncasecmp(text.data, name, size) == 0;
+}
+
+static slice trim(slice text)
+{
+  while (text.size > 0 && (text.data[0] == ' ' || text.data[0] == '\t')) {
+    text.data++;
+    text.size--;
+  }
+  while (text.size > 0 && (text.data[text.size - 1] == ' ' || text.data[text.size - 1] == '\t'))
+    text.size--;
+  return text;
+}
+
+// Takes what stands before `separator` off the front of `rest`.
+static slice take_until(slice *rest, char separator)
+{
+  const char *end = rest->size == 0 ? NULL : memchr(rest->data, separator, rest->size);
+  size_t size = end == NULL ? rest->size : (size_t)(end - rest->data);
+  slice taken = {rest->data, size};
+  size_t skipped = end == NULL ? size : size + 1;
+  *rest = (slice){rest->data + skipped, rest->size - skipped};
+  return taken;
+}
+
+header_number headers_number(slice text)
+{
+  header_number number = {.state = NUMBER_MALFORMED, .text = text};
+  size_t digits = text.size > 0 && text.data[0] == '-' ? 1 : 0;
+  if (digits == text.size)
+    return number;
+  for (size_t i = digits; i < text.size; i++)
+    if (text.data[i] < '0' || text.data[i] > '9')
+      return number;
+  bool in_range = text_to_int64(text, &number.value);
+  number.state = in_range ? NUMBER_VALID : NUMBER_OUT_OF_RANGE;
+  return number;
+}
+
+static content_coding coding_of(slice name)
+{
+  if (name.size == 0 || equals(name, "identity"))
+    return CODING_IDENTITY;
+  if (equals(name, "gzip"))
+    return CODING_GZIP;
+  if (equals(name, "deflate"))
+    return CODING_DEFLATE;
+  return CODING_UNKNOWN;
+}
+
+// The weight of one element after its name: 1 without "q", negative when malformed.
+static double weight_of(slice parameters)
+{
+  double weight = 1;
+  while (parameters.size > 0) {
+    slice parameter = trim(take_until(&parameters, ';'));
+    slice name = trim(take_until(&parameter, '='));
+    slice value = trim(parameter);
+    if (!equals(name, "q"))
+      continue;
+    if (!text_to_double(value, &weight) || !(weight >= 0 && weight <= 1))
+      return -1;
+  }
+  return weight;
+}
+
+content_coding headers_accepted_coding(slice accept_encoding)
+{
+  content_coding best = CODING_IDENTITY;
+  double best_weight = 0;
+  while (accept_encoding.size > 0) {
+    slice element = take_until(&accept_encoding, ',');
+    slice name = trim(take_until(&element, ';'));
+    content_coding coding = coding_of(name);
+    double weight = weight_of(element);
+    if (name.size == 0 || coding == CODING_UNKNOWN || weight <= best_weight)
+      continue;
+    best = coding;
+    best_weight = weight;
+  }
+  return best;
+}
+
+static void add_number(request_headers *headers, header_number *number, slice value,
+                       const char *fault)
+{
+  if (number->state == NUMBER_ABSENT)
+    *number = headers_number(value);
+  else
+    headers->fault = fault;
+}
+
+void headers_add(request_headers *headers, slice name, slice value)
+{
+  headers->count++;
+  value = trim(value);
+  switch (name.size) { // most fields are none of ours: their length says so
+  case 4:
+    if (equals(name, "Host"))
+      headers->hosts++;
+    break;
+  case 6:
+    if (equals(name, "Expect"))
+      headers->expects_continue = equals(value, "100-continue");
+    break;
+  case 10:
+    if (equals(name, "tracestate"))
+      headers->parent.tracestate = value;
+    break;
+  case 11:
+    if (equals(name, "traceparent"))
+      headers->parent.traceparent = value;
+    break;
+  case 14:
+    if (equals(name, "Content-Length"))
+      add_number(headers, &headers->content_length, value,
+                 "the request has more than one Content-Length");
+    break;
+  case 15:
+    if (equals(name, "Accept-Encoding"))
+      headers->accepts = headers_accepted_coding(value);
+    break;
+  case 16:
+    if (equals(name, "Content-Encoding"))
+      headers->coding = headers->coding == CODING_IDENTITY ? coding_of(value) : CODING_UNKNOWN;
+    break;
+  case 17:
+    if (!equals(name, "Transfer-Encoding"))
+      break;
+    if (headers->chunked || !equals(value, "chunked"))
+      headers->fault = "the only Transfer-Encoding that the server takes is 'chunked', once";
+    headers->chunked = true;
+    break;
+  case 31:
+    if (equals(name, "Inference-Header-Content-Length"))
+      add_number(headers, &headers->inference_header_length, value,
+                 "the request has more than one Inference-Header-Content-Length");
+    break;
+  default:
+    break;
+  }
+}
+
+void headers_finish(request_headers *headers)
+{
+  if (headers->chunked && headers->content_length.state != NUMBER_ABSENT)
+    headers->fault = "the request has both Transfer-Encoding and Content-Length";
+  if (headers->content_length.state != NUMBER_ABSENT &&
+      (headers->content_length.state != NUMBER_VALID || headers->content_length.value < 0))
+    headers->fault = "the request's Content-Length is no length";
+}
