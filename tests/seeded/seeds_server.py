@@ -1,7 +1,6 @@
 """Bugs behind the front end: files, configurations, models, the way of a request, and what is shared by threads."""
 from seed import Seed, e2e, unit
 
-HTTP = "src/frontend/http"
 
 PATHS = [
     Seed("paths_not_beneath", "path control: paths may leave the repository under --secure (2023-31036, 2026-24147, 2026-47606)",

@@ -1,7 +1,6 @@
 """Bugs in what reads and answers requests: heads, bodies, JSON, access."""
 from seed import Seed, e2e, unit
 
-HTTP, PROTOCOL, GRPC = "src/frontend/http", "src/frontend/protocol", "src/frontend/grpc"
 
 FRAMING = [
     Seed("content_length_twice", "smuggling: a second Content-Length is taken (2025-33211)", "src/frontend/http/transport/headers.c",
