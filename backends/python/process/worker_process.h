@@ -4,7 +4,7 @@
 #ifndef NEREID_PYTHON_WORKER_PROCESS_H
 #define NEREID_PYTHON_WORKER_PROCESS_H
 
-#include "process/worker_output.h"
+#include "process/output.h"
 #include "process/worker_place.h"
 
 #include "triton/core/tritonserver.h"
