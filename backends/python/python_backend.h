@@ -5,7 +5,7 @@
 
 #include "calls/calls.h"
 #include "process/supervisor.h"
-#include "process/worker_sandbox.h"
+#include "process/sandbox.h"
 #include "pyenv/environment_cache.h"
 
 #include "triton/core/tritonbackend.h"

@@ -1,5 +1,5 @@
 // Reads the settings, and writes the launcher's command line from them.
-#include "process/worker_sandbox.h"
+#include "process/sandbox.h"
 
 #include "backend_config.h"
 #include "backend_error.h"

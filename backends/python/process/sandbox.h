@@ -1,7 +1,7 @@
 // What a worker is kept from, as the backend's settings say, and the command line by which it is
 // started so: see launcher/launcher.h.
-#ifndef NEREID_PYTHON_WORKER_SANDBOX_H
-#define NEREID_PYTHON_WORKER_SANDBOX_H
+#ifndef NEREID_PYTHON_SANDBOX_H
+#define NEREID_PYTHON_SANDBOX_H
 
 #include "pyenv/environment.h"
 
