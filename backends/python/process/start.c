@@ -1,5 +1,5 @@
 // Starts the launcher by posix_spawn, ends it, and tells how it ended.
-#include "process/worker_process.h"
+#include "process/start.h"
 
 #include "backend_config.h"
 #include "backend_error.h"

@@ -1,8 +1,8 @@
 // One worker process as the system sees it: how it is started, what it prints, how it ended. The
 // supervisor owns the descriptors and looks at them; see supervisor.h. What is started is the
 // launcher, which stays as the worker's guard and ends as the worker did (launcher/guard.c).
-#ifndef NEREID_PYTHON_WORKER_PROCESS_H
-#define NEREID_PYTHON_WORKER_PROCESS_H
+#ifndef NEREID_PYTHON_START_H
+#define NEREID_PYTHON_START_H
 
 #include "process/output.h"
 #include "process/worker_place.h"
