@@ -6,7 +6,7 @@
 #include "backend_error.h"
 #include "backend_file.h"
 #include "backend_log.h"
-#include "process/worker_environment.h"
+#include "process/variables.h"
 #include "process/worker_keeper.h"
 
 #include <stdlib.h>
@@ -195,7 +195,7 @@ static TRITONSERVER_Error *find_python(python_model *self)
                                                   backend->interpreter, self->config, self->dir));
   self->thread_count = backend_cpu_count() / instance_count(self->config);
   self->environment =
-      worker_environment_new(&self->python, self->thread_count, backend->sandbox.strict);
+      worker_variables_new(&self->python, self->thread_count, backend->sandbox.strict);
   if (self->environment == NULL)
     return backend_error_no_memory("the model");
   return worker_command_new(&backend->sandbox, &places, &self->python, &self->command);
@@ -262,7 +262,7 @@ void python_model_free(python_model *self)
   if (self == NULL)
     return;
   worker_keeper_stop(self->spare);
-  worker_environment_free(self->environment);
+  worker_variables_free(self->environment);
   worker_command_free(self->command);
   json_decref(self->config);
   free(self->config_text);

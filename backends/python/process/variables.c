@@ -1,5 +1,5 @@
 // Which variables pass, and which are added.
-#include "process/worker_environment.h"
+#include "process/variables.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -159,7 +159,7 @@ static bool add_thread_counts(int64_t threads, char **to, size_t *count)
   return true;
 }
 
-char **worker_environment_new(const python_environment *python, int64_t threads, bool strict)
+char **worker_variables_new(const python_environment *python, int64_t threads, bool strict)
 {
   size_t count = 0, kept = 0;
   while (environ[count] != NULL)
@@ -172,11 +172,11 @@ char **worker_environment_new(const python_environment *python, int64_t threads,
   if (complete && add_python_variables(python, result, &kept) &&
       add_thread_counts(threads, result, &kept))
     return result;
-  worker_environment_free(result);
+  worker_variables_free(result);
   return NULL;
 }
 
-void worker_environment_free(char **environment)
+void worker_variables_free(char **environment)
 {
   for (char **variable = environment; variable != NULL && *variable != NULL; variable++)
     free(*variable);
