@@ -5,7 +5,7 @@
 #define NEREID_PYTHON_START_H
 
 #include "process/output.h"
-#include "process/worker_place.h"
+#include "process/placement.h"
 
 #include "triton/core/tritonserver.h"
 
@@ -19,7 +19,7 @@ typedef struct worker_command {
   char *const *arguments;
   char *const *environment;
   int socket;
-  const worker_place *place;
+  const worker_placement *place;
   worker_output_line *take_line; // of what it prints
   void *user;
 } worker_command;

@@ -1,5 +1,5 @@
 // By system calls: libnuma is not needed for that.
-#include "process/worker_place.h"
+#include "process/placement.h"
 
 #include <errno.h>
 #include <linux/mempolicy.h>
@@ -7,43 +7,43 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-void worker_place_get(worker_place *place)
+void worker_placement_get(worker_placement *place)
 {
-  worker_place now = {.mode = MPOL_DEFAULT}, memory = {0};
+  worker_placement now = {.mode = MPOL_DEFAULT}, memory = {0};
   // A container may not be allowed to ask; then nobody there has set another one.
-  if (syscall(SYS_get_mempolicy, &memory.mode, memory.nodes, MAX_PLACE_NODES, NULL, 0) == 0)
+  if (syscall(SYS_get_mempolicy, &memory.mode, memory.nodes, MAX_PLACEMENT_NODES, NULL, 0) == 0)
     now = memory;
   now.known = sched_getaffinity(0, sizeof now.cores, &now.cores) == 0;
   *place = now;
 }
 
-static bool same_cores(const worker_place *a, const worker_place *b)
+static bool same_cores(const worker_placement *a, const worker_placement *b)
 {
   return CPU_EQUAL(&a->cores, &b->cores);
 }
 
-static bool same_memory(const worker_place *a, const worker_place *b)
+static bool same_memory(const worker_placement *a, const worker_placement *b)
 {
   return a->mode == b->mode && memcmp(a->nodes, b->nodes, sizeof a->nodes) == 0;
 }
 
-bool worker_place_equal(const worker_place *a, const worker_place *b)
+bool worker_placement_equal(const worker_placement *a, const worker_placement *b)
 {
   return !a->known || !b->known || (same_cores(a, b) && same_memory(a, b));
 }
 
-static int set_memory(const worker_place *place)
+static int set_memory(const worker_placement *place)
 {
   bool usual = place->mode == MPOL_DEFAULT;
   return (int)syscall(SYS_set_mempolicy, place->mode, usual ? NULL : place->nodes,
-                      usual ? 0 : MAX_PLACE_NODES);
+                      usual ? 0 : MAX_PLACEMENT_NODES);
 }
 
-int worker_place_enter(const worker_place *place)
+int worker_placement_enter(const worker_placement *place)
 {
-  worker_place now;
-  worker_place_get(&now);
-  if (worker_place_equal(place, &now))
+  worker_placement now;
+  worker_placement_get(&now);
+  if (worker_placement_equal(place, &now))
     return 0;
   if (!same_cores(place, &now) && sched_setaffinity(0, sizeof place->cores, &place->cores) != 0)
     return errno;
