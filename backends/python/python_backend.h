@@ -6,7 +6,7 @@
 #include "calls/calls.h"
 #include "process/supervisor.h"
 #include "process/sandbox.h"
-#include "pyenv/environment_cache.h"
+#include "pyenv/cache.h"
 
 #include "triton/core/tritonbackend.h"
 

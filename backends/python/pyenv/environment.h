@@ -4,7 +4,7 @@
 #ifndef NEREID_PYTHON_ENVIRONMENT_H
 #define NEREID_PYTHON_ENVIRONMENT_H
 
-#include "pyenv/environment_cache.h"
+#include "pyenv/cache.h"
 
 #include <jansson.h>
 

@@ -1,5 +1,5 @@
 // The table of unpacked archives, and the private directory that they are in.
-#include "pyenv/environment_cache.h"
+#include "pyenv/cache.h"
 
 #include "backend_error.h"
 #include "backend_log.h"

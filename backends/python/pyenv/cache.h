@@ -1,8 +1,8 @@
 // Unpacked archives of Python environments: one directory for each archive as it is now, shared by
 // the models that name it, unpacked once, removed with its last user. They are below a private
 // directory that ends with the cache. Load threads.
-#ifndef NEREID_PYTHON_ENVIRONMENT_CACHE_H
-#define NEREID_PYTHON_ENVIRONMENT_CACHE_H
+#ifndef NEREID_PYTHON_CACHE_H
+#define NEREID_PYTHON_CACHE_H
 
 #include "pyenv/unpack.h"
 
