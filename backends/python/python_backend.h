@@ -4,8 +4,8 @@
 #define NEREID_PYTHON_BACKEND_H
 
 #include "calls/calls.h"
-#include "process/supervisor.h"
 #include "process/sandbox.h"
+#include "process/supervisor.h"
 #include "pyenv/cache.h"
 
 #include "triton/core/tritonbackend.h"

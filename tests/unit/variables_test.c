@@ -58,7 +58,7 @@ static int set_variables(void **state)
 static void test_standard_drops_only_what_is_the_servers(void **state)
 {
   (void)state;
-  python_environment none = {.kind = ENVIRONMENT_NONE};
+  python_interpreter none = {.kind = ENVIRONMENT_NONE};
   char **worker = worker_variables_new(&none, 3, false);
   assert_value(worker, "PATH", "/bin");
   assert_value(worker, "PYTHONHOME", "/else");
@@ -75,7 +75,7 @@ static void test_standard_drops_only_what_is_the_servers(void **state)
 static void test_strict_passes_known_names_without_secrets(void **state)
 {
   (void)state;
-  python_environment none = {.kind = ENVIRONMENT_NONE};
+  python_interpreter none = {.kind = ENVIRONMENT_NONE};
   char **worker = worker_variables_new(&none, 0, true);
   assert_value(worker, "PATH", "/bin");
   assert_value(worker, "LC_ALL", "C");
@@ -91,7 +91,7 @@ static void test_strict_passes_known_names_without_secrets(void **state)
 static void test_a_virtual_environment_is_active(void **state)
 {
   (void)state;
-  python_environment virtual = {.kind = ENVIRONMENT_VIRTUAL, .dir = env};
+  python_interpreter virtual = {.kind = ENVIRONMENT_VIRTUAL, .dir = env};
   for (int strict = 0; strict < 2; strict++) {
     char **worker = worker_variables_new(&virtual, 1, strict);
     assert_value(worker, "PATH", "/env/bin:/bin");
@@ -106,7 +106,7 @@ static void test_a_virtual_environment_is_active(void **state)
 static void test_a_conda_environment_is_active(void **state)
 {
   (void)state;
-  python_environment conda = {.kind = ENVIRONMENT_CONDA, .dir = env};
+  python_interpreter conda = {.kind = ENVIRONMENT_CONDA, .dir = env};
   char **worker = worker_variables_new(&conda, 1, false);
   assert_value(worker, "PATH", "/env/bin:/bin");
   assert_value(worker, "CONDA_PREFIX", "/env");

@@ -187,18 +187,18 @@ static TRITONSERVER_Error *complete(python_model *self)
 static TRITONSERVER_Error *find_python(python_model *self)
 {
   const python_backend *backend = self->backend;
-  const worker_places places = {.backend = backend->dir,
-                                .backend_model = backend->model_dir,
-                                .model = self->dir,
-                                .model_file = self->path};
-  BACKEND_RETURN_IF_ERROR(python_environment_init(&self->python, backend->environments,
+  const worker_paths paths = {.backend = backend->dir,
+                              .backend_model = backend->model_dir,
+                              .model = self->dir,
+                              .model_file = self->path};
+  BACKEND_RETURN_IF_ERROR(python_interpreter_init(&self->python, backend->environments,
                                                   backend->interpreter, self->config, self->dir));
   self->thread_count = backend_cpu_count() / instance_count(self->config);
   self->environment =
       worker_variables_new(&self->python, self->thread_count, backend->sandbox.strict);
   if (self->environment == NULL)
     return backend_error_no_memory("the model");
-  return worker_command_new(&backend->sandbox, &places, &self->python, &self->command);
+  return worker_command_new(&backend->sandbox, &paths, &self->python, &self->command);
 }
 
 // Triton's parameter for inputs in GPU memory, which there are none of: it is checked, and nothing
@@ -267,7 +267,7 @@ void python_model_free(python_model *self)
   json_decref(self->config);
   free(self->config_text);
   free(self->outputs);
-  python_environment_fini(&self->python);
+  python_interpreter_fini(&self->python);
   free(self->path);
   free(self->dir);
   free(self->name);

@@ -4,7 +4,7 @@
 #define NEREID_PYTHON_MODEL_H
 
 #include "backend_config.h"
-#include "pyenv/environment.h"
+#include "pyenv/interpreter.h"
 #include "python_backend.h"
 
 #include <pthread.h>
@@ -19,7 +19,7 @@ typedef struct python_model {
   uint64_t version;
   char *dir;  // the model's, with its versions
   char *path; // directory/version/model.py, whether it is run or the backend's own
-  python_environment python;
+  python_interpreter python;
   char **command;     // starts a worker
   char **environment; // of its workers
   json_t *config;

@@ -7,14 +7,14 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-void worker_placement_get(worker_placement *place)
+void worker_placement_get(worker_placement *placement)
 {
   worker_placement now = {.mode = MPOL_DEFAULT}, memory = {0};
   // A container may not be allowed to ask; then nobody there has set another one.
   if (syscall(SYS_get_mempolicy, &memory.mode, memory.nodes, MAX_PLACEMENT_NODES, NULL, 0) == 0)
     now = memory;
   now.known = sched_getaffinity(0, sizeof now.cores, &now.cores) == 0;
-  *place = now;
+  *placement = now;
 }
 
 static bool same_cores(const worker_placement *a, const worker_placement *b)
@@ -32,20 +32,21 @@ bool worker_placement_equal(const worker_placement *a, const worker_placement *b
   return !a->known || !b->known || (same_cores(a, b) && same_memory(a, b));
 }
 
-static int set_memory(const worker_placement *place)
+static int set_memory(const worker_placement *placement)
 {
-  bool usual = place->mode == MPOL_DEFAULT;
-  return (int)syscall(SYS_set_mempolicy, place->mode, usual ? NULL : place->nodes,
+  bool usual = placement->mode == MPOL_DEFAULT;
+  return (int)syscall(SYS_set_mempolicy, placement->mode, usual ? NULL : placement->nodes,
                       usual ? 0 : MAX_PLACEMENT_NODES);
 }
 
-int worker_placement_enter(const worker_placement *place)
+int worker_placement_enter(const worker_placement *placement)
 {
   worker_placement now;
   worker_placement_get(&now);
-  if (worker_placement_equal(place, &now))
+  if (worker_placement_equal(placement, &now))
     return 0;
-  if (!same_cores(place, &now) && sched_setaffinity(0, sizeof place->cores, &place->cores) != 0)
+  if (!same_cores(placement, &now) &&
+      sched_setaffinity(0, sizeof placement->cores, &placement->cores) != 0)
     return errno;
-  return same_memory(place, &now) || set_memory(place) == 0 ? 0 : errno;
+  return same_memory(placement, &now) || set_memory(placement) == 0 ? 0 : errno;
 }

@@ -20,13 +20,13 @@ typedef struct worker_placement {
 } worker_placement;
 
 // The calling thread's.
-void worker_placement_get(worker_placement *place);
+void worker_placement_get(worker_placement *placement);
 
 // Places that are not known are equal to all.
 bool worker_placement_equal(const worker_placement *a, const worker_placement *b);
 
 // Puts the calling thread there, and so what it starts; does nothing where it is there already.
 // Gives an errno.
-int worker_placement_enter(const worker_placement *place);
+int worker_placement_enter(const worker_placement *placement);
 
 #endif

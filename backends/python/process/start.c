@@ -71,7 +71,7 @@ static int spawn_in_place(const worker_command *command, const posix_spawn_file_
 {
   worker_placement before;
   worker_placement_get(&before);
-  int failure = worker_placement_enter(command->place);
+  int failure = worker_placement_enter(command->placement);
   if (failure == 0)
     failure = posix_spawn(id, command->arguments[0], actions, attributes, command->arguments,
                           command->environment);

@@ -19,7 +19,7 @@ typedef struct worker_command {
   char *const *arguments;
   char *const *environment;
   int socket;
-  const worker_placement *place;
+  const worker_placement *placement;
   worker_output_line *take_line; // of what it prints
   void *user;
 } worker_command;

@@ -3,14 +3,14 @@
 #ifndef NEREID_PYTHON_VARIABLES_H
 #define NEREID_PYTHON_VARIABLES_H
 
-#include "pyenv/environment.h"
+#include "pyenv/interpreter.h"
 
 #include <stdbool.h>
 #include <stdint.h>
 
 // `threads` (at least 1 is taken) is for libraries whose variable the user has not set. With
 // `strict` only variables of known names are passed. NULL: no memory.
-char **worker_variables_new(const python_environment *python, int64_t threads, bool strict);
+char **worker_variables_new(const python_interpreter *python, int64_t threads, bool strict);
 void worker_variables_free(char **environment); // NULL does nothing
 
 #endif

@@ -9,8 +9,8 @@
 typedef struct environment_cache environment_cache;
 typedef struct cached_environment cached_environment; // a use of one
 
-// Directories are made in `place`, NULL: TMPDIR, or /tmp.
-TRITONSERVER_Error *environment_cache_new(const char *place, const unpack_limits *limits,
+// Directories are made in `parent`, NULL: TMPDIR, or /tmp.
+TRITONSERVER_Error *environment_cache_new(const char *parent, const unpack_limits *limits,
                                           environment_cache **result);
 
 // There is no use left. NULL does nothing.
