@@ -134,15 +134,11 @@ static TRITONSERVER_Error *read_config(python_model *self)
   const json_t *policy = json_object_get(self->config, "model_transaction_policy");
   self->max_batch_size = json_integer_value(json_object_get(self->config, "max_batch_size"));
   self->decoupled = json_is_true(json_object_get(policy, "decoupled"));
-  return backend_tensor_configs(self->config, "output", &self->outputs, &self->output_count);
-}
-
-bool python_model_has_output(const python_model *self, const char *name)
-{
-  for (size_t i = 0; i < self->output_count; i++)
-    if (strcmp(self->outputs[i].name, name) == 0)
-      return true;
-  return false;
+  BACKEND_RETURN_IF_ERROR(
+      backend_tensor_configs(self->config, "output", &self->outputs, &self->signature.count));
+  self->signature.model = self->name;
+  self->signature.outputs = self->outputs;
+  return NULL;
 }
 
 // Gives the configuration that the model's auto_complete_config returned to the server.
