@@ -2,7 +2,7 @@
 // request at a time, but for Cancel and IsCancelled.
 #include "request/request.h"
 #include "api/convert.h"
-#include "core/server.h"
+#include "core/server_status.h"
 #include "core/submit.h"
 #include "nereid/nereid.h"
 
