@@ -122,7 +122,7 @@ REQUESTS = [
          "  add_duration(&s->success, single_writer, ns[LATENCY_REQUEST]);\n"
          "  add_duration(&s->success, single_writer, ns[LATENCY_REQUEST]);",
          e2e("test_http.py", "statistics_count")),
-    Seed("failure_uncounted", "counter wrong: a refused request does not count", "src/core/infer.c",
+    Seed("failure_uncounted", "counter wrong: a refused request does not count", "src/core/submit.c",
          "  statistics_count_refusal(&r->target->shared_statistics, reason);\n  return e;", "  (void)reason;\n  return e;",
          e2e("test_metrics.py", "counters_count")),
     Seed("quantile_of_all_time", "summary wrong: what is old is not forgotten", "src/metrics/sliding_quantiles.c",
