@@ -57,7 +57,7 @@ void loop_core_join(loop_core *l)
 
 void loop_core_fini(loop_core *l)
 {
-  assert(!l->started && atomic_load(&l->arrived) == NULL);
+  assert(!l->started && mpsc_is_empty(&l->arrived));
   if (l->group == NULL)
     return; // zeroed
   if (l->epoll_fd >= 0)
@@ -91,17 +91,17 @@ int loop_core_sleep(loop_core *l, struct epoll_event *events, int max_events, in
 void loop_core_adopt(loop_core *l, arrival *a)
 {
   atomic_fetch_add(&l->group->arriving, 1);
-  a->next = atomic_load(&l->arrived);
-  while (!atomic_compare_exchange_weak(&l->arrived, &a->next, a))
-    ;
+  mpsc_push(&l->arrived, &a->node);
   loop_core_wake(l);
 }
 
-arrival *loop_core_take_arrivals(loop_core *l)
+arrival *loop_core_next_arrival(mpsc_node **taken)
 {
-  if (atomic_load(&l->arrived) == NULL)
+  mpsc_node *node = *taken;
+  if (node == NULL)
     return NULL;
-  return atomic_exchange(&l->arrived, NULL);
+  *taken = node->next;
+  return container_of(node, arrival, node);
 }
 
 void loop_core_arrived(loop_core *l, arrival *a)

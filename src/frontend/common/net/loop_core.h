@@ -5,6 +5,7 @@
 #define NEREID_FRONTEND_COMMON_NET_LOOP_CORE_H
 
 #include "base/error.h"
+#include "base/mpsc.h"
 #include "frontend/common/net/busy_poll.h"
 
 #include <assert.h>
@@ -18,7 +19,7 @@
 
 // An accepted, non-blocking socket on its way to its loop.
 typedef struct arrival {
-  struct arrival *next;
+  mpsc_node node;
   int socket_fd; // owned
   socklen_t address_size;
   struct sockaddr_storage address; // of the client
@@ -41,10 +42,10 @@ typedef struct loop_core {
   bool started;
   int epoll_fd; // sleeps in it; its events of wake_fd have this loop_core as data
   int wake_fd;
-  _Atomic bool awake;         // false: a waker must write wake_fd
-  _Atomic bool wanted;        // look again before sleeping
-  _Atomic(arrival *) arrived; // newest first
-  busy_poll poll;             // loop thread
+  _Atomic bool awake;  // false: a waker must write wake_fd
+  _Atomic bool wanted; // look again before sleeping
+  mpsc arrived;        // arrivals
+  busy_poll poll;      // loop thread
 } loop_core;
 
 // `wanted`: the number of loops; 0: one for each processor, 2 at least, 8 at most.
@@ -63,7 +64,7 @@ error *loop_core_start(loop_core *l, const char *thread_name, void *(*run)(void 
 // Ends the thread once the group is stopping. For a loop that was not started too.
 void loop_core_join(loop_core *l);
 
-// For a loop that is zeroed, too. What still arrives is the caller's (loop_core_take_arrivals).
+// For a loop that is zeroed, too. What still arrives is the caller's .
 void loop_core_fini(loop_core *l);
 
 // Has the loop look at its queues soon. Any thread.
@@ -87,8 +88,9 @@ static inline void loop_core_begin_pass(loop_core *l)
   atomic_store(&l->wanted, false);
 }
 
-// All sockets that arrived, linked by `next`; the caller owns them. Not before the pass has begun.
-arrival *loop_core_take_arrivals(loop_core *l);
+// Takes one socket that arrived out of `taken`, all of mpsc_take_all(&l->arrived); NULL: there is
+// none. Not before the pass has begun.
+arrival *loop_core_next_arrival(mpsc_node **taken);
 
 // Frees an arrival: its socket was taken on, or, for drop, nobody wants it, and it is closed.
 void loop_core_arrived(loop_core *l, arrival *arrival_owned);

@@ -37,7 +37,7 @@ struct grpc_loop {
   loop_core core;
   _Atomic(call *) woken; // newest first; each referenced
 
-  timers timers; // loop thread only, as what follows
+  conn_timers timers; // loop thread only, as what follows
   uint64_t now_ns;
   grpc_connection *connections; // list
   grpc_connection *marked;      // list
@@ -45,8 +45,8 @@ struct grpc_loop {
   bool is_draining;             // its connections were told
   size_t used;                  // by connections that are closed; see trim
   _Atomic size_t closed;        // connections that are, and of which there are still calls
-  timer trim;
-  timer give_back; // of large blocks
+  conn_timer trim;
+  conn_timer give_back; // of large blocks
 
   char read_buffer[LOOP_READ_BYTES];
 };
@@ -54,7 +54,7 @@ struct grpc_loop {
 struct grpc_loops {
   grpc_server *server;
   acceptor acceptor; // of the first loop's thread, as the next
-  timer accept_again;
+  conn_timer accept_again;
   loop_group group;
   _Atomic bool draining;
   grpc_loop loops[];
@@ -67,7 +67,7 @@ grpc_server *grpc_loop_server(const grpc_loop *l)
   return l->all->server;
 }
 
-timers *grpc_loop_timers(grpc_loop *l)
+conn_timers *grpc_loop_timers(grpc_loop *l)
 {
   return &l->timers;
 }
@@ -153,27 +153,27 @@ bool grpc_loop_watch(grpc_loop *l, grpc_connection *c, bool for_output)
 }
 
 // The allocator keeps what a burst had; the system gets it back a moment later.
-static void trim(timer *elapsed)
+static void trim(conn_timer *elapsed)
 {
-  grpc_loop *l = (grpc_loop *)((char *)elapsed - offsetof(grpc_loop, trim));
+  grpc_loop *l = container_of(elapsed, grpc_loop, trim);
   l->used = 0;
   malloc_trim(0);
   if (atomic_load_explicit(&l->closed, memory_order_relaxed) > 0) // some has yet to be freed
-    timers_set(&l->timers, &l->trim, l->now_ns + TRIM_PAUSE_NS);
+    conn_timer_set(&l->timers, &l->trim, l->now_ns + TRIM_PAUSE_NS);
 }
 
 // Large blocks are kept for a moment when they are freed (base/blocks.h).
-static void give_back_blocks(timer *elapsed)
+static void give_back_blocks(conn_timer *elapsed)
 {
-  grpc_loop *l = (grpc_loop *)((char *)elapsed - offsetof(grpc_loop, give_back));
+  grpc_loop *l = container_of(elapsed, grpc_loop, give_back);
   if (blocks_trim() || atomic_load(&l->all->server->calls) > 0) // whose blocks are still to come
-    timers_set(&l->timers, &l->give_back, l->now_ns + TRIM_PAUSE_NS);
+    conn_timer_set(&l->timers, &l->give_back, l->now_ns + TRIM_PAUSE_NS);
 }
 
 void grpc_loop_note_large(grpc_loop *l)
 {
-  if (l->give_back.place == 0)
-    timers_set(&l->timers, &l->give_back, l->now_ns + TRIM_PAUSE_NS);
+  if (!conn_timer_is_set(&l->give_back))
+    conn_timer_set(&l->timers, &l->give_back, l->now_ns + TRIM_PAUSE_NS);
 }
 
 void grpc_loop_freed(grpc_loop *l)
@@ -184,8 +184,8 @@ void grpc_loop_freed(grpc_loop *l)
 static void note_used(grpc_loop *l, const grpc_connection *c)
 {
   l->used += CONNECTION_USED + c->used;
-  if (l->used >= TRIM_USED && l->trim.place == 0)
-    timers_set(&l->timers, &l->trim, l->now_ns + TRIM_PAUSE_NS);
+  if (l->used >= TRIM_USED && !conn_timer_is_set(&l->trim))
+    conn_timer_set(&l->timers, &l->trim, l->now_ns + TRIM_PAUSE_NS);
 }
 
 void grpc_loop_forget(grpc_loop *l, grpc_connection *c)
@@ -239,9 +239,8 @@ static void take_on(grpc_loop *l, const arrival *a)
 
 static void take_arrivals(grpc_loop *l, bool wanted)
 {
-  arrival *next;
-  for (arrival *a = loop_core_take_arrivals(&l->core); a != NULL; a = next) {
-    next = a->next;
+  mpsc_node *taken = mpsc_take_all(&l->core.arrived);
+  for (arrival *a; (a = loop_core_next_arrival(&taken)) != NULL;) {
     if (wanted) {
       take_on(l, a);
       loop_core_arrived(&l->core, a);
@@ -265,17 +264,16 @@ static void flush_marked(grpc_loop *l)
 
 // ---- accepting, on the first loop ----
 
-static bool accept_later(grpc_loops *all)
+static void accept_later(grpc_loops *all)
 {
-  return timers_set(&all->loops[0].timers, &all->accept_again,
-                    all->loops[0].now_ns + ACCEPT_PAUSE_NS);
+  conn_timer_set(&all->loops[0].timers, &all->accept_again, all->loops[0].now_ns + ACCEPT_PAUSE_NS);
 }
 
-static void accept_again(timer *elapsed)
+static void accept_again(conn_timer *elapsed)
 {
-  grpc_loops *all = (grpc_loops *)((char *)elapsed - offsetof(grpc_loops, accept_again));
+  grpc_loops *all = container_of(elapsed, grpc_loops, accept_again);
   if (!acceptor_watch(&all->acceptor, true))
-    accept_later(all); // there is room for the timer that has just elapsed
+    accept_later(all);
 }
 
 // False when there is nothing more to accept now.
@@ -285,8 +283,10 @@ static bool accept_one(grpc_loops *all)
   bool waits;
   arrival *a = acceptor_take(&all->acceptor,
                              limit > 0 && atomic_load(&all->server->connections) >= limit, &waits);
-  if (waits && accept_later(all)) // else nobody would begin again
+  if (waits) {
+    accept_later(all);
     acceptor_watch(&all->acceptor, false);
+  }
   if (a == NULL)
     return false;
   atomic_fetch_add(&all->server->connections, 1);
@@ -304,7 +304,7 @@ static void stop_accepting(grpc_loops *all)
 {
   while (accept_one(all)) // what waits is taken, and told to go
     ;
-  timers_cancel(&all->loops[0].timers, &all->accept_again);
+  conn_timer_cancel(&all->loops[0].timers, &all->accept_again);
   acceptor_close(&all->acceptor);
 }
 
@@ -336,7 +336,7 @@ void grpc_loops_drain(grpc_loops *all)
 
 static int milliseconds_until(const grpc_loop *l)
 {
-  uint64_t due = timers_next(&l->timers);
+  uint64_t due = conn_timers_next(&l->timers);
   if (due == UINT64_MAX)
     return -1;
   uint64_t now = clock_monotonic_ns();
@@ -382,7 +382,7 @@ static bool pass(grpc_loop *l)
   for (int i = 0; i < count; i++)
     handle_event(l, &events[i]);
   run_woken(l);
-  timers_run(&l->timers, l->now_ns);
+  conn_timers_run(&l->timers, l->now_ns);
   flush_marked(l);
   drop_forgotten(l);
   return busy;
@@ -472,9 +472,7 @@ void grpc_loops_free(grpc_loops *all)
   if (all == NULL)
     return;
   grpc_loops_stop(all);
-  for (unsigned i = 0; i < all->group.count; i++) {
-    timers_fini(&all->loops[i].timers);
+  for (unsigned i = 0; i < all->group.count; i++)
     loop_core_fini(&all->loops[i].core);
-  }
   free(all);
 }

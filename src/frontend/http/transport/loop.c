@@ -93,9 +93,8 @@ size_t loops_arriving(loops *all)
 
 static void take_arrivals(loop *l, bool wanted)
 {
-  arrival *next;
-  for (arrival *a = loop_core_take_arrivals(&l->core); a != NULL; a = next) {
-    next = a->next;
+  mpsc_node *taken = mpsc_take_all(&l->core.arrived);
+  for (arrival *a; (a = loop_core_next_arrival(&taken)) != NULL;) {
     if (!wanted) {
       loop_core_drop(&l->core, a);
       continue;
