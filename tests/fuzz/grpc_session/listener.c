@@ -4,7 +4,7 @@
 #include "base/clock.h"
 #include "base/thread.h"
 #include "frontend/common/tensor/infer_tensors.h"
-#include "frontend/grpc/call/call_life.h"
+#include "frontend/grpc/call/call_parts.h"
 #include "frontend/grpc/transport/connection.h"
 #include "frontend/grpc/transport/loop.h"
 #include "frontend/grpc/transport/session.h"

@@ -4,7 +4,7 @@
 #include "frontend/common/net/peer.h"
 #include "frontend/common/observe/frontend_log.h"
 #include "frontend/grpc/call/call.h"
-#include "frontend/grpc/call/call_life.h"
+#include "frontend/grpc/call/call_parts.h"
 #include "frontend/grpc/call/server.h"
 #include "frontend/grpc/transport/loop.h"
 #include "frontend/grpc/transport/session.h"
@@ -185,8 +185,9 @@ static uint64_t end_stalled(grpc_connection *c, uint64_t now)
   call *next;
   for (call *one = c->calls; one != NULL; one = next) {
     next = one->next;
-    uint64_t end = call_is_receiving(one) ? due(one->moved_ns, c->server->options.body_timeout_ms)
-                                          : UINT64_MAX;
+    uint64_t end = call_is_receiving(one)
+                       ? due(one->body.moved_ns, c->server->options.body_timeout_ms)
+                       : UINT64_MAX;
     if (now >= end)
       call_end_early(one, GRPC_DEADLINE_EXCEEDED, "the request's message does not come on");
     else if (end < first)

@@ -6,7 +6,7 @@
 #include "frontend/common/observe/frontend_log.h"
 #include "frontend/common/observe/load_metrics.h"
 #include "frontend/grpc/call/call.h"
-#include "frontend/grpc/call/call_life.h"
+#include "frontend/grpc/call/call_parts.h"
 #include "frontend/grpc/call/server.h"
 #include "frontend/grpc/transport/connection.h"
 #include "frontend/grpc/transport/loop.h"
@@ -208,7 +208,7 @@ static int frame_went(nghttp2_session *session, const nghttp2_frame *frame, void
       (frame->hd.flags & NGHTTP2_FLAG_END_STREAM) == 0)
     return 0;
   call *of_stream = call_of(c, frame->hd.stream_id);
-  if (of_stream != NULL && !of_stream->half_closed)
+  if (of_stream != NULL && !of_stream->body.half_closed)
     http2.submit_rst_stream(session, NGHTTP2_FLAG_NONE, frame->hd.stream_id, NGHTTP2_NO_ERROR);
   return 0;
 }
@@ -232,12 +232,12 @@ static size_t status_fields(call *c, nghttp2_nv *to, char *number, size_t number
 {
   static const char status[] = "grpc-status", text[] = "grpc-message";
   size_t count = 0;
-  int size = snprintf(number, number_size, "%d", (int)c->end_status);
+  int size = snprintf(number, number_size, "%d", (int)c->replies.status);
   to[count++] = (nghttp2_nv){(uint8_t *)status, (uint8_t *)number, sizeof(status) - 1, (size_t)size,
                              NGHTTP2_NV_FLAG_NO_COPY_NAME};
-  if (c->end_failure != NULL)
-    to[count++] = (nghttp2_nv){(uint8_t *)text, (uint8_t *)c->end_failure, sizeof(text) - 1,
-                               strlen(c->end_failure),
+  if (c->replies.failure != NULL)
+    to[count++] = (nghttp2_nv){(uint8_t *)text, (uint8_t *)c->replies.failure, sizeof(text) - 1,
+                               strlen(c->replies.failure),
                                NGHTTP2_NV_FLAG_NO_COPY_NAME | NGHTTP2_NV_FLAG_NO_COPY_VALUE};
   if (c->load_report != NULL)
     to[count++] = (nghttp2_nv){(uint8_t *)LOAD_METRICS_REPLY_HEADER, (uint8_t *)c->load_report,
@@ -254,11 +254,11 @@ static ssize_t measure_data(nghttp2_session *session, int32_t stream_id, uint8_t
   IGNORED(buf);
   IGNORED(pointer);
   call *c = source->ptr;
-  size_t size = c->outgoing_bytes < length ? c->outgoing_bytes : length;
+  size_t size = c->replies.unsent_bytes < length ? c->replies.unsent_bytes : length;
   *flags |= NGHTTP2_DATA_FLAG_NO_COPY;
-  if (size == 0 && !c->ended)
+  if (size == 0 && !call_is_ended(c))
     return NGHTTP2_ERR_DEFERRED;
-  if (size == c->outgoing_bytes && c->ended) {
+  if (size == c->replies.unsent_bytes && call_is_ended(c)) {
     nghttp2_nv fields[3];
     char number[12];
     size_t count = status_fields(c, fields, number, sizeof(number));
@@ -311,10 +311,10 @@ static ssize_t read_unsupported_text(nghttp2_session *session, int32_t stream_id
   IGNORED(stream_id);
   IGNORED(pointer);
   call *c = source->ptr;
-  size_t left = sizeof(unsupported_text) - 1 - c->foreign_sent;
+  size_t left = sizeof(unsupported_text) - 1 - c->replies.foreign_sent;
   size_t size = left < length ? left : length;
-  memcpy(buf, unsupported_text + c->foreign_sent, size);
-  c->foreign_sent += size;
+  memcpy(buf, unsupported_text + c->replies.foreign_sent, size);
+  c->replies.foreign_sent += size;
   if (size == left)
     *flags |= NGHTTP2_DATA_FLAG_EOF;
   return (ssize_t)size;
@@ -330,7 +330,7 @@ static bool submit_unsupported(call *c)
 
 bool session_submit_status_only(call *c)
 {
-  if (c->is_foreign)
+  if (call_is_foreign(c))
     return submit_unsupported(c);
   nghttp2_nv fields[6] = {ok_status, content_type};
   char number[12];
