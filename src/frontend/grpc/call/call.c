@@ -123,7 +123,7 @@ void call_close(call *c)
   assert(connection->call_count > 0);
   connection->call_count--;
   c->connection = NULL;
-  timers_cancel(grpc_loop_timers(c->loop), &c->deadline);
+  conn_timer_cancel(grpc_loop_timers(c->loop), &c->deadline);
   bool unheard = c->state != CALL_ENDED || c->replies.unsent_bytes > 0;
   if (c->state != CALL_ENDED) {
     c->replies.status = GRPC_CANCELLED;
@@ -219,9 +219,9 @@ slice call_metadata(const call *c, const char *name)
   return (slice){NULL, 0};
 }
 
-static void deadline_passed(timer *elapsed)
+static void deadline_passed(conn_timer *elapsed)
 {
-  call *c = (call *)((char *)elapsed - offsetof(call, deadline));
+  call *c = container_of(elapsed, call, deadline);
   call_end_early(c, GRPC_DEADLINE_EXCEEDED, "Deadline Exceeded");
 }
 
@@ -255,10 +255,8 @@ void call_begin(call *c)
     return;
   }
   c->deadline.fire = deadline_passed;
-  if (c->deadline_ns != 0 && !timers_set(grpc_loop_timers(c->loop), &c->deadline, c->deadline_ns)) {
-    call_end_early(c, GRPC_RESOURCE_EXHAUSTED, "out of memory");
-    return;
-  }
+  if (c->deadline_ns != 0)
+    conn_timer_set(grpc_loop_timers(c->loop), &c->deadline, c->deadline_ns);
   if (c->server->options.compression_level == 0)
     c->reply_coding = MESSAGE_IDENTITY;
   if (c->method->streams) {

@@ -1,14 +1,14 @@
 // What other threads do for a call: jobs of methods that may block, and work on long messages.
+#include "base/container_of.h"
 #include "frontend/grpc/call/call_parts.h"
 #include "frontend/grpc/call/server.h"
 #include "frontend/grpc/transport/loop.h"
 
 #include <assert.h>
-#include <stddef.h>
 
 static void run_queued(job *queued)
 {
-  call *c = (call *)((char *)queued - offsetof(call, job.queued));
+  call *c = container_of(queued, call, job.queued);
   c->job.run(c);
   atomic_store(&c->job.state, CALL_JOB_DONE);
   grpc_loop_wake_call(c->loop, c);

@@ -155,7 +155,7 @@ static void submit_end(call *c, grpc_status status, const char *failure)
   call_set_state(c, CALL_ENDED);
   c->replies.status = status;
   c->replies.failure = failure;
-  timers_cancel(grpc_loop_timers(c->loop), &c->deadline);
+  conn_timer_cancel(grpc_loop_timers(c->loop), &c->deadline);
   if (c->replies.begun)
     session_resume(c);
   else if (!session_submit_status_only(c))

@@ -51,7 +51,7 @@ void grpc_handle_health_check(call *c)
 
 // Of the call, in its arena.
 typedef struct health_watch {
-  timer next; // when it is asked again
+  conn_timer next; // when it is asked again
   call *call;
   serving_status status; // now
   bool told;             // the client knows `said`
@@ -92,9 +92,8 @@ static void watch_heard(call *c)
     call_fail(c, GRPC_UNAVAILABLE, "the server is stopping");
     call_end(c);
   }
-  if (!call_is_ended(c) &&
-      !timers_set(grpc_loop_timers(c->loop), &w->next, grpc_loop_now_ns(c->loop) + ASK_EVERY_NS))
-    call_end_early(c, GRPC_RESOURCE_EXHAUSTED, "out of memory");
+  if (!call_is_ended(c))
+    conn_timer_set(grpc_loop_timers(c->loop), &w->next, grpc_loop_now_ns(c->loop) + ASK_EVERY_NS);
 }
 
 static void watch_again(call *c)
@@ -103,16 +102,16 @@ static void watch_again(call *c)
     call_end(c);
 }
 
-static void watch_elapsed(timer *elapsed)
+static void watch_elapsed(conn_timer *elapsed)
 {
-  watch_again(((health_watch *)((char *)elapsed - offsetof(health_watch, next)))->call);
+  watch_again(container_of(elapsed, health_watch, next)->call);
 }
 
 static void watch_stop(call *c)
 {
   health_watch *w = c->handler_data;
   if (w != NULL)
-    timers_cancel(grpc_loop_timers(c->loop), &w->next);
+    conn_timer_cancel(grpc_loop_timers(c->loop), &w->next);
 }
 
 // The client has said all.
