@@ -227,7 +227,6 @@ static void prepare(void)
   pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
   pthread_cond_init(&woken.changed, &attributes);
   pthread_condattr_destroy(&attributes);
-  CHECK(http2_load() == NULL);
   CHECK(session_make_shared(&server.callbacks, &server.session_options) == NULL);
   CHECK(infer_tensors_make_allocator(&server.allocator) == NULL);
   loop.now_ns = clock_monotonic_ns();

@@ -113,7 +113,7 @@ static void write_access_line(call *c)
 void call_close(call *c)
 {
   grpc_connection *connection = c->connection;
-  http2.session_set_stream_user_data(connection->session, c->stream_id, NULL);
+  nghttp2_session_set_stream_user_data(connection->session, c->stream_id, NULL);
   if (c->previous != NULL)
     c->previous->next = c->next;
   else

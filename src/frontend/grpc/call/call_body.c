@@ -128,7 +128,7 @@ bool call_is_paused(const call *c)
 void call_drop_held(call *c)
 {
   if (c->body.held_window > 0)
-    http2.session_consume_connection(c->kept_connection->session, c->body.held_window);
+    nghttp2_session_consume_connection(c->kept_connection->session, c->body.held_window);
   c->body.held_window = 0;
   c->body.held_read = 0;
   buffer_fini(&c->body.held);
@@ -160,7 +160,7 @@ void call_resume(call *c)
   c->body.held_read = 0;
   buffer_fini(&c->body.held);
   if (c->connection != NULL && c->body.held_window > 0) {
-    http2.session_consume(c->connection->session, c->stream_id, c->body.held_window);
+    nghttp2_session_consume(c->connection->session, c->stream_id, c->body.held_window);
     grpc_loop_mark(c->loop, c->connection);
   }
   c->body.held_window = 0;
