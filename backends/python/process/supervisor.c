@@ -206,7 +206,7 @@ static void read_output(const supervisor *self, supervised *process)
 static void cut_off_locked(const supervisor *self, supervised *process)
 {
   unwatch(self, process->connection);
-  process->process.cut_off = !process->process.told;
+  process->process.cut_off = !process->process.kill_sent;
   worker_process_kill(&process->process);
 }
 
