@@ -6,6 +6,7 @@
 #include "launcher.h"
 
 #include "codec/protocol.h"
+#include "util.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -152,6 +153,14 @@ static _Noreturn void guard(const launcher_options *options, pid_t program)
   end_family();
   launcher_remove_group(options);
   end_like(&end, kill_sent);
+}
+
+void launcher_end_with(pid_t parent, int number)
+{
+  if (prctl(PR_SET_PDEATHSIG, number, 0, 0, 0) != 0)
+    launcher_fail(errno, "cannot set the signal for the parent's end");
+  if (parent != 0 && getppid() != parent)
+    launcher_fail(0, "the server has ended");
 }
 
 void launcher_stay_as_guard(launcher_options *options)
