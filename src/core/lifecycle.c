@@ -7,7 +7,7 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/log.h"
-#include "core/server_internal.h"
+#include "core/server_state.h"
 
 #include <assert.h>
 #include <inttypes.h>
