@@ -8,12 +8,6 @@
 #include "frontend/grpc/service/infer.h"
 #include "frontend/grpc/transport/connection.h"
 
-void grpc_access_response(grpc_inference *i, TRITONSERVER_InferenceResponse *response)
-{
-  if (i->call->server->options.access_log != NULL && response != NULL)
-    access_times_note(&i->times, response);
-}
-
 static access_record record_of(const call *c, grpc_status status)
 {
   return (access_record){.protocol = "grpc",
@@ -24,9 +18,9 @@ static access_record record_of(const call *c, grpc_status status)
 
 static void add_inference(access_record *record, const grpc_inference *i)
 {
-  record->model = i->model_name;
-  record->request_id = i->id;
-  access_times_tell(&i->times, i->model_version, record);
+  record->model = i->life.model_name;
+  record->request_id = i->life.request_id;
+  access_times_tell(&i->life.times, i->life.model_version, record);
 }
 
 void grpc_access_inference(grpc_inference *i, grpc_status status)

@@ -65,7 +65,6 @@ void exchange_unref(exchange *x)
   http_server *http = x->http;
   if (x->inference != NULL)
     inference_fini(x->inference);
-  trace_end(x->trace);
   body_fini(&x->body);
   arena_fini(&x->arena);
   free(x);
@@ -98,6 +97,12 @@ static target_fault take_target_fault(void **context)
   return TARGET_GOOD;
 }
 
+static void note_moment(const exchange *x, const char *name)
+{
+  if (x->inference != NULL)
+    trace_note_now(x->inference->trace, name);
+}
+
 // The client left after the exchange was resumed and before it was handled again: its last step
 // releases what the core or a job gave, and the reply goes nowhere.
 static void finish_unsent(exchange *x)
@@ -125,7 +130,7 @@ void exchange_completed(void *loop_pointer, struct MHD_Connection *mhd, void **c
     connection_set_exchange(x->connection, NULL);
   bool unsent = x->phase == EXCHANGE_WAITING || x->status == 0;
   if (x->phase == EXCHANGE_ANSWERED)
-    trace_note_now(x->trace, TRACE_HTTP_SEND_END);
+    note_moment(x, TRACE_HTTP_SEND_END);
   if (x->phase == EXCHANGE_WAITING)
     finish_unsent(x);
   access_note_over(x, unsent ? STATUS_NOT_SENT : x->status);
@@ -140,8 +145,9 @@ NEREID_LogSubject exchange_subject(const exchange *x)
   const char *model = x->parameters[PARAMETER_MODEL];
   int64_t version = 0;
   text_to_int64(slice_of(x->parameters[PARAMETER_VERSION]), &version);
-  return (NEREID_LogSubject){
-      .request_id = x->request_id, .model = model[0] != '\0' ? model : NULL, .version = version};
+  return (NEREID_LogSubject){.request_id = x->inference != NULL ? x->inference->request_id : NULL,
+                             .model = model[0] != '\0' ? model : NULL,
+                             .version = version};
 }
 
 void exchange_cancel(exchange *x)
@@ -368,7 +374,7 @@ static enum MHD_Result send_reply(exchange *x)
   if (x->reply == NULL)
     return MHD_NO;
   x->phase = EXCHANGE_ANSWERED;
-  trace_note_now(x->trace, TRACE_HTTP_SEND_START);
+  note_moment(x, TRACE_HTTP_SEND_START);
   connection_enter(x->connection, CONNECTION_REPLY);
   bool last = x->last || atomic_load_explicit(&x->http->leaving, memory_order_relaxed);
   if (last && !is_shared(x))

@@ -14,7 +14,6 @@
 #include "frontend/http/transport/connections.h"
 #include "frontend/http/transport/headers.h"
 #include "frontend/http/transport/loop.h"
-#include "frontend/trace/trace.h"
 #include "nereid/nereid.h"
 #include "triton/core/tritonserver.h"
 
@@ -24,7 +23,7 @@
 #include <stdint.h>
 
 typedef struct http_server http_server;
-typedef struct inference inference; // infer.h
+typedef struct inference inference; // frontend/common/infer/inference.h
 typedef struct exchange exchange;
 typedef struct access_note access_note; // access_note.h
 
@@ -60,10 +59,8 @@ struct exchange {
   void (*job)(exchange *x); // what a job thread does; see exchange_run_job
   struct job queued;        // the same for jobs.h
   inference *inference;     // of an infer request, else NULL
-  const char *request_id;   // of an infer request once its body is read, else NULL; for the logs
   access_note *note;        // NULL without an access log
   uint64_t received_ns;     // when the headers were there; 0 while nothing is traced
-  trace_record *trace;      // NULL: the request is not traced
 
   unsigned status;            // of the reply
   uint64_t reply_bytes;       // of the reply's body, so far as it is made

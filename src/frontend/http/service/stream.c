@@ -213,23 +213,20 @@ static stream_item *put(stream *s, stream_item *item, bool final, const char **w
   return NULL;
 }
 
-void stream_response_complete(TRITONSERVER_InferenceResponse *response, uint32_t flags,
-                              void *inference_pointer)
+void stream_respond(stream *s, TRITONSERVER_InferenceResponse *response_owned, bool final)
 {
-  inference *i = inference_pointer;
-  stream *s = i->stream;
-  bool final = (flags & TRITONSERVER_RESPONSE_COMPLETE_FINAL) != 0;
+  exchange *x = s->exchange;
   const char *why = NULL;
   bool wake;
-  stream_item *item = response == NULL ? NULL : make_item(s, response, &why);
+  stream_item *item = response_owned == NULL ? NULL : make_item(s, response_owned, &why);
   stream_item *dropped = put(s, item, final, &why, &wake);
   free_items(s, dropped);
   if (why != NULL) {
-    http_log_warning_about(i->exchange, "the stream is cut: %s", why);
-    inference_cancel(i);
+    http_log_warning_about(x, "the stream is cut: %s", why);
+    inference_cancel(x->inference);
   }
   if (wake)
-    exchange_resume(i->exchange);
+    exchange_resume(x);
 }
 
 // ---- events ----
@@ -292,7 +289,7 @@ static void format(stream *s)
 
 static void format_job(exchange *x)
 {
-  format(x->inference->stream_of_reply);
+  format(http_inference_of(x->inference)->stream);
 }
 
 // ---- the loop ----
@@ -432,7 +429,7 @@ static void reply(exchange *x, stream *s)
 
 void stream_begin(exchange *x)
 {
-  stream *s = x->inference->stream_of_reply;
+  stream *s = http_inference_of(x->inference)->stream;
   if (exchange_is_abandoned(x))
     stream_abandon(s);
   else if (advance(s) != STREAM_WAIT)
