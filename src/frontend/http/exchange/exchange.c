@@ -6,9 +6,9 @@
 #include "base/buffer.h"
 #include "base/clock.h"
 #include "base/text.h"
+#include "frontend/common/observe/frontend_log.h"
 #include "frontend/http/exchange/access.h"
 #include "frontend/http/exchange/access_note.h"
-#include "frontend/http/exchange/log.h"
 #include "frontend/http/exchange/response.h"
 #include "frontend/http/exchange/server.h"
 #include "frontend/http/service/infer.h"
@@ -142,6 +142,8 @@ void exchange_completed(void *loop_pointer, struct MHD_Connection *mhd, void **c
 
 NEREID_LogSubject exchange_subject(const exchange *x)
 {
+  if (x == NULL)
+    return (NEREID_LogSubject){0};
   const char *model = x->parameters[PARAMETER_MODEL];
   int64_t version = 0;
   text_to_int64(slice_of(x->parameters[PARAMETER_VERSION]), &version);
@@ -358,6 +360,13 @@ void exchange_reply_message(exchange *x, TRITONSERVER_Message *message_owned)
                       response_of(text, size, "application/json", delete_message, message_owned));
 }
 
+void exchange_reply_json(exchange *x, buffer *json)
+{
+  x->reply_bytes = json->size;
+  buffer_append_char(json, '\0');
+  exchange_reply_with(x, json->failed ? NULL : response_of_json_copy(json->data));
+}
+
 static struct MHD_Response *failure_response(exchange *x)
 {
   x->reply_bytes = strlen(x->failure);
@@ -429,7 +438,7 @@ bool exchange_answer_page(connection *c, unsigned status)
   AUTO_BUFFER buffer json = BUFFER_EMPTY;
   exchange_append_failure(&json, "%s", why);
   buffer_append_char(&json, '\0');
-  http_log_verbose("HTTP request refused: %s", why);
+  frontend_log_verbose("HTTP request refused: %s", why);
   refuse_connection(c, status, "", json.failed ? "" : json.data, 0);
   return true;
 }
@@ -586,7 +595,7 @@ static enum MHD_Result begin(loop *l, struct MHD_Connection *mhd, const request_
   x->is_http_1_0 = strcmp(line->version, MHD_HTTP_VERSION_1_0) == 0;
   access_note_began(x, line->method, line->path);
   bool admitted = admit(x, line);
-  http_log_verbose_about(x, "HTTP request: %s %s", line->method, line->path);
+  exchange_log_verbose(x, "HTTP request: %s %s", line->method, line->path);
   if (admitted) {
     connection_enter(x->connection, has_body(&x->headers) ? CONNECTION_BODY : CONNECTION_RUNNING);
     return MHD_YES;

@@ -6,7 +6,6 @@
 #include "frontend/http/exchange/access_note.h"
 #include "frontend/http/exchange/exchange.h"
 #include "frontend/http/exchange/handlers.h"
-#include "frontend/http/exchange/log.h"
 #include "frontend/http/exchange/server.h"
 #include "frontend/http/exchange/version.h"
 #include "frontend/http/service/stream.h"

@@ -4,8 +4,8 @@
 
 #include "frontend/common/json/generate_json.h"
 #include "frontend/common/json/request_parameter.h"
+#include "frontend/common/observe/frontend_log.h"
 #include "frontend/http/exchange/exchange.h"
-#include "frontend/http/exchange/log.h"
 #include "frontend/http/exchange/server.h"
 
 #include <inttypes.h>
@@ -221,7 +221,7 @@ static bool read_model_inputs(exchange *x, int64_t version, generate_inputs *inp
       exchange_fail_if_error(x, generate_inputs_read((slice){copy, size}, &x->arena, inputs));
     }
   }
-  http_log_failure(x, "deleting a model's metadata", TRITONSERVER_MessageDelete(message));
+  frontend_log_failure(NULL, "deleting a model's metadata", TRITONSERVER_MessageDelete(message));
   return x->failure == NULL;
 }
 

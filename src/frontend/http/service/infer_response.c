@@ -5,7 +5,6 @@
 #include "base/buffer.h"
 #include "frontend/common/json/generate_json.h"
 #include "frontend/http/exchange/exchange.h"
-#include "frontend/http/exchange/log.h"
 #include "frontend/http/exchange/response.h"
 #include "frontend/http/exchange/server.h"
 #include "frontend/http/transport/compress.h"
@@ -66,9 +65,7 @@ static void release_memory(void *pointer)
   buffer_fini(&memory->text);
   if (memory->reserved > 0)
     budget_give_back(&x->http->budget, memory->reserved);
-  if (memory->response != NULL)
-    http_log_failure(x, "deleting a response",
-                     TRITONSERVER_InferenceResponseDelete(memory->response));
+  inference_delete_response(x->inference, memory->response);
   exchange_unref(x); // and with it `memory`
 }
 

@@ -3,7 +3,6 @@
 #include "frontend/http/exchange/exchange.h"
 #include "frontend/http/exchange/handlers.h"
 #include "frontend/http/exchange/json_body.h"
-#include "frontend/http/exchange/response.h"
 
 // A member of the request; what is null is as good as absent.
 static log_setting setting_of(const char *name, const json_t *value)
@@ -51,7 +50,5 @@ void handle_logging(exchange *x)
       return;
   }
   log_settings_print(&json);
-  x->reply_bytes = json.size;
-  buffer_append_char(&json, '\0');
-  exchange_reply_with(x, json.failed ? NULL : response_of_json_copy(json.data));
+  exchange_reply_json(x, &json);
 }

@@ -8,7 +8,6 @@
 #include "base/refcount.h"
 #include "frontend/common/json/generate_json.h"
 #include "frontend/http/exchange/exchange.h"
-#include "frontend/http/exchange/log.h"
 #include "frontend/http/exchange/response.h"
 #include "frontend/http/exchange/server.h"
 #include "frontend/http/service/infer.h"
@@ -64,8 +63,7 @@ typedef enum stream_step {
 
 static void free_item(stream *s, stream_item *item)
 {
-  http_log_failure(s->exchange, "deleting a response",
-                   TRITONSERVER_InferenceResponseDelete(item->response));
+  inference_delete_response(s->exchange->inference, item->response);
   budget_give_back(&s->exchange->http->budget, item->reserved);
   free(item);
 }
@@ -111,8 +109,7 @@ static stream_item *make_item(stream *s, TRITONSERVER_InferenceResponse *respons
   stream_item *item = calloc(1, sizeof(*item));
   if (item == NULL) {
     *why = "out of memory";
-    http_log_failure(s->exchange, "deleting a response",
-                     TRITONSERVER_InferenceResponseDelete(response_owned));
+    inference_delete_response(s->exchange->inference, response_owned);
     return NULL;
   }
   item->response = response_owned;
@@ -222,7 +219,7 @@ void stream_respond(stream *s, TRITONSERVER_InferenceResponse *response_owned, b
   stream_item *dropped = put(s, item, final, &why, &wake);
   free_items(s, dropped);
   if (why != NULL) {
-    http_log_warning_about(x, "the stream is cut: %s", why);
+    exchange_log_warning(x, "the stream is cut: %s", why);
     inference_cancel(x->inference);
   }
   if (wake)

@@ -8,8 +8,8 @@
 #include "base/thread.h"
 #include "base/wakeup.h"
 #include "frontend/common/net/listener_limits.h"
+#include "frontend/common/observe/frontend_log.h"
 #include "frontend/http/exchange/exchange.h"
-#include "frontend/http/exchange/log.h"
 #include "frontend/http/transport/linger.h"
 #include "frontend/http/transport/loop.h"
 
@@ -160,13 +160,13 @@ connection *connection_open(connections *all, loop *owner, int socket_fd, gnutls
     return NULL;
   }
   if (tls != NULL && !tls_wire_attach(&c->wire, tls, socket_fd, loop_tls(owner))) {
-    http_log_warning("a connection is closed: %s", strerror(errno));
+    frontend_log_warning("a connection is closed: %s", strerror(errno));
     shutdown(socket_fd, SHUT_RDWR);
   }
   struct epoll_event event = {.events = EPOLLRDHUP | EPOLLET,
                               .data.u64 = TAG(socket_fd, c->generation)};
   if (epoll_ctl(all->epoll_fd, EPOLL_CTL_ADD, socket_fd, &event) != 0)
-    http_log_verbose("cannot watch a connection for its end: %s", strerror(errno));
+    frontend_log_verbose("cannot watch a connection for its end: %s", strerror(errno));
   return c;
 }
 
@@ -486,7 +486,7 @@ static void handle_event(connections *all, const struct epoll_event *event)
   else if (event->data.u64 != TAG_WAKE)
     client_left(all, event->data.u64);
   else if (wakeup_take(all->wake_fd) == 0)
-    http_log_verbose("the watcher was woken without a reason");
+    frontend_log_verbose("the watcher was woken without a reason");
 }
 
 static int wait_ms(connections *all, uint64_t next_tick)
@@ -673,7 +673,7 @@ void connections_log_requests(connections *all)
     if (what == NULL)
       continue;
     LOCK_SCOPE(&c->exchange_mutex); // what runs a model is known; other requests are the loop's
-    http_log_warning_about(
+    exchange_log_warning(
         c->exchange, "not answered in time: a request that has waited for %s for %" PRIu64 " ms",
         what, now - atomic_load(&c->since_ms));
     left--;

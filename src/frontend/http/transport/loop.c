@@ -10,8 +10,8 @@
 #include "base/wakeup.h"
 #include "frontend/common/net/busy_poll.h"
 #include "frontend/common/net/listener_limits.h"
+#include "frontend/common/observe/frontend_log.h"
 #include "frontend/http/exchange/exchange.h"
-#include "frontend/http/exchange/log.h"
 #include "frontend/http/exchange/server.h"
 #include "frontend/http/transport/connections.h"
 #include "frontend/http/transport/error_page.h"
@@ -134,7 +134,7 @@ void loops_adopt(loops *all, int socket_fd, const void *address, unsigned addres
 {
   arrival *a = malloc(sizeof(*a));
   if (a == NULL || address_size > sizeof(a->address)) {
-    http_log_warning("a connection was dropped: %s", "out of memory");
+    frontend_log_warning("a connection was dropped: %s", "out of memory");
     free(a);
     close(socket_fd);
     return;
@@ -166,7 +166,7 @@ static void take_arrivals(loop *l, bool wanted)
       close(a->socket_fd);
     else if (MHD_add_connection(l->daemon, a->socket_fd, (struct sockaddr *)&a->address,
                                 a->address_size) != MHD_YES)
-      http_log_warning("a connection was dropped: %s", "libmicrohttpd cannot take it");
+      frontend_log_warning("a connection was dropped: %s", "libmicrohttpd cannot take it");
     atomic_fetch_sub(&l->all->arriving, 1);
     free(a);
   }
@@ -301,7 +301,7 @@ static void log_line(void *context, const char *format, va_list arguments)
   int size = vsnprintf(text, sizeof(text), format, arguments);
   if (size > 0 && size < (int)sizeof(text) && text[size - 1] == '\n')
     text[size - 1] = '\0';
-  http_log_verbose("libmicrohttpd: %s", text);
+  frontend_log_verbose("libmicrohttpd: %s", text);
 }
 
 static struct MHD_Daemon *start_daemon(loop *l)
