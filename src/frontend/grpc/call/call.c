@@ -716,7 +716,7 @@ static void job_is_done(call *c)
   settle(c);
 }
 
-void call_run_job(call *c, jobs *pool, void (*job)(call *c))
+void call_run_job(call *c, job_kind kind, void (*job)(call *c))
 {
   c->job = job;
   c->woken = job_is_done;
@@ -724,7 +724,7 @@ void call_run_job(call *c, jobs *pool, void (*job)(call *c))
   c->in_job = true;
   call_ref(c);
   grpc_loop_handed_over(c->loop);
-  error *failure = jobs_submit(pool, JOB_BEGINS, &c->queued);
+  error *failure = jobs_submit(c->server->options.jobs, kind, &c->queued);
   if (failure == NULL)
     return;
   c->in_job = false;
@@ -754,7 +754,7 @@ void call_run_work(call *c, void (*work)(call *c), void (*done)(call *c))
   call_pause(c);
   call_ref(c);
   grpc_loop_handed_over(c->loop);
-  error *failure = jobs_submit(c->server->workers, JOB_BEGINS, &c->queued);
+  error *failure = jobs_submit(c->server->options.jobs, JOB_COMPUTES, &c->queued);
   if (failure == NULL)
     return;
   error_free(failure); // there is no other thread than this

@@ -136,8 +136,8 @@ void call_fail(call *c, grpc_status status, const char *format, ...)
 bool call_fail_if(call *c, TRITONSERVER_Error *failure_owned);
 bool call_fail_if_error(call *c, error *failure_owned);
 
-// Runs `job` on a thread of the pool: for what may block. The call may be replied to in there. What
-// the handler does not do in a job must not take long.
-void call_run_job(call *c, jobs *pool, void (*job)(call *c));
+// Runs `job` on a thread for its kind: for what may block. The call may be replied to in there.
+// What the handler does not do in a job must not take long.
+void call_run_job(call *c, job_kind kind, void (*job)(call *c));
 
 #endif

@@ -45,7 +45,7 @@ static void check(call *c)
 void grpc_handle_health_check(call *c)
 {
   if (control_request(c, &grpc__health__v1__health_check_request__descriptor) != NULL)
-    call_run_job(c, c->server->probes, check);
+    call_run_job(c, JOB_PROBES, check);
 }
 
 // ---- Watch ----
@@ -99,7 +99,7 @@ static void watch_heard(call *c)
 
 static void watch_again(call *c)
 {
-  call_run_job(c, c->server->probes, watch_ask);
+  call_run_job(c, JOB_PROBES, watch_ask);
   c->woken = watch_heard; // not the reply of a unary call
   if (!c->in_job)
     call_end(c); // it has failed

@@ -153,7 +153,7 @@ static void finish(exchange *x)
 {
   if (x->failure == NULL && !exchange_is_abandoned(x)) {
     if (x->inference->tensors.converted_bytes > JOBS_LOOP_BYTES) {
-      exchange_run_job(x, x->http->workers, JOB_FINISHES, reply, delete_response);
+      exchange_run_job(x, JOB_FINISHES, reply, delete_response);
       return;
     }
     reply(x);
@@ -263,7 +263,7 @@ static void complete(exchange *x)
 {
   if (x->inference->tensors.shared.copy_bytes > JOBS_LOOP_BYTES && x->failure == NULL &&
       !exchange_is_abandoned(x)) {
-    exchange_run_job(x, x->http->workers, JOB_BEGINS, copy_shared, start);
+    exchange_run_job(x, JOB_COMPUTES, copy_shared, start);
     return;
   }
   copy_shared(x);
@@ -338,7 +338,7 @@ static void handle_way(exchange *x, const infer_way *way)
   x->inference = i;
   x->request_id = "";
   if (json_bytes(x) > JOBS_LOOP_BYTES) {
-    exchange_run_job(x, x->http->workers, JOB_BEGINS, fill, complete);
+    exchange_run_job(x, JOB_COMPUTES, fill, complete);
     return;
   }
   fill(x);
