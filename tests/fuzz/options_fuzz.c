@@ -2,6 +2,7 @@
 // file. Whatever is taken can be written as YAML and gives the same flags again.
 #include "base/text.h"
 #include "daemon/command_line.h"
+#include "daemon/yaml_config.h"
 #include "fuzz.h"
 
 #include <inttypes.h>
