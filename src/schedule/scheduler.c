@@ -3,6 +3,7 @@
 // lock is held for list operations only; callbacks and system calls come after it.
 #include "schedule/scheduler.h"
 
+#include "base/thread.h"
 #include "schedule/waiter.h"
 
 #include <assert.h>
@@ -143,6 +144,7 @@ static idle_worker *first_idle(const scheduler *s)
 
 static void unlist_worker(scheduler *s, idle_worker *w)
 {
+  assert(lock_is_held(&s->lock));
   list_remove(&w->node);
   if (s->leader == w)
     s->leader = NULL;
@@ -169,6 +171,7 @@ static bool exceeds_waking(const scheduler *s)
 // Whether an idle worker must come after the queue changed in any way; wakes at most one.
 static waiter *reconsider(scheduler *s)
 {
+  assert(lock_is_held(&s->lock));
   if (list_is_empty(&s->idle) || s->queue.count == 0)
     return NULL;
   if (!s->policy.batching || s->policy.max_delay_ns == 0)
@@ -198,6 +201,7 @@ static waiter *reconsider_arrival(scheduler *s, const queue_item *item)
 // The waiter of whoever awaits that many rows, to be woken.
 static waiter *end_linger(scheduler *s)
 {
+  assert(lock_is_held(&s->lock));
   waiter *w = s->lingering;
   if (w == NULL || s->queue.rows < s->linger_rows)
     return NULL;
@@ -218,6 +222,7 @@ static void wake(waiter *w)
 // delayed. Whether there was any. Locked.
 static bool expire(scheduler *s, uint64_t now_ns, list *expired)
 {
+  assert(lock_is_held(&s->lock));
   bool changed = false;
   list_init(expired);
   for (;;) {
@@ -259,6 +264,7 @@ static uint64_t on_timer(void *context, uint64_t now_ns)
 // Puts the item in. False: why not. Locked.
 static bool push(scheduler *s, queue_item *item, uint64_t now_ns, refusal *reason)
 {
+  assert(lock_is_held(&s->lock));
   if (s->stopped) {
     *reason = REFUSAL_STOPPED;
     return false;
@@ -299,6 +305,7 @@ bool scheduler_enqueue(scheduler *s, queue_item *item, refusal *reason)
 // Moves the first `count` items out of the queue. Locked.
 static void collect(scheduler *s, queue_item **items, size_t count, batch_close_reason reason)
 {
+  assert(lock_is_held(&s->lock));
   for (size_t i = 0; i < count; i++) {
     items[i] = request_queue_first(&s->queue);
     request_queue_remove(&s->queue, items[i]);
@@ -333,6 +340,7 @@ static void expire_before_decision(scheduler *s, uint64_t *now_ns)
 // One attempt, locked on entry. True: a batch was taken and the lock released.
 static bool try_take(scheduler *s, queue_item **items, size_t capacity, batch_decision *decision)
 {
+  assert(lock_is_held(&s->lock));
   uint64_t now_ns;
   expire_before_decision(s, &now_ns);
   *decision = batch_policy_decide(&s->policy, &s->queue, capacity, now_ns);
@@ -349,6 +357,7 @@ static bool try_take(scheduler *s, queue_item **items, size_t capacity, batch_de
 // Locked on entry and on return. True: what was begun in its place is its to end.
 static bool park(scheduler *s, void *owner, const batch_decision *decision)
 {
+  assert(lock_is_held(&s->lock));
   idle_worker self = {.owner = owner};
   waiter_reset(&self.waiter);
   list_prepend(&s->idle, &self.node);
@@ -361,10 +370,12 @@ static bool park(scheduler *s, void *owner, const batch_decision *decision)
   pthread_mutex_unlock(&s->lock);
   waiter_sleep(&self.waiter, until_ns);
   pthread_mutex_lock(&s->lock);
-  if (list_is_linked(&self.node))
+  if (list_is_linked(&self.node)) {
     unlist_worker(s, &self);
-  else if (!self.handed_off) // then nobody counts on it
+  } else if (!self.handed_off) { // then nobody counts on it
+    assert(s->waking > 0);
     s->waking--;
+  }
   return self.handed_off;
 }
 
@@ -461,6 +472,7 @@ void scheduler_release(scheduler *s, claimed_worker *claimed)
 void scheduler_hand_off(scheduler *s, claimed_worker *claimed)
 {
   pthread_mutex_lock(&s->lock);
+  assert(!list_is_linked(&claimed->node) && !claimed->handed_off);
   claimed->handed_off = true;
   waiter_signal(&claimed->waiter);
   pthread_mutex_unlock(&s->lock);

@@ -36,6 +36,7 @@ static error *make_timekeeper(clock_source clock, timekeeper **k)
 // Puts the timer into the heap, where it is not. Locked.
 static void insert(timekeeper *k, timer *t, uint64_t when_ns)
 {
+  assert(lock_is_held(&k->lock) && !t->firing);
   t->node.when_ns = when_ns;
   heap_insert(&k->heap, &t->node);
 }
@@ -43,7 +44,7 @@ static void insert(timekeeper *k, timer *t, uint64_t when_ns)
 // Runs the callback of a timer that was taken out of the heap. Locked on entry and on return.
 static void fire(timekeeper *k, timer *t, uint64_t now_ns)
 {
-  assert(!t->firing);
+  assert(lock_is_held(&k->lock) && !t->firing && !heap_is_linked(&t->node));
   t->firing = true;
   t->rearm_ns = CLOCK_NEVER;
   pthread_mutex_unlock(&k->lock);
