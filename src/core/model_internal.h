@@ -35,8 +35,7 @@ struct model {
   char *metric_labels; // rendered, without the braces; NULL where there are no metrics
   double load_seconds; // how long loading took; the rest is live_models'
   struct live_models *live;
-  model *live_previous, *live_next;
-  model *dead_next;
+  list_node live_node, dead_node;
   load_task burial;
 };
 
@@ -55,7 +54,7 @@ static inline model *model_of_target(request_target *target)
 
 static inline model *model_of_burial(load_task *burial)
 {
-  return (model *)((char *)burial - offsetof(model, burial));
+  return container_of(burial, model, burial);
 }
 
 #endif
