@@ -9,7 +9,7 @@
 #include <cmocka.h>
 
 #include "batch_reference.h"
-#include "schedule/scheduler.h"
+#include "schedule_inside.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -97,7 +97,7 @@ static void sim_expire(simulation *sim)
       m->delayed_order = sim->reference.delayed_orders++;
     }
   }
-  timekeeper_fire_due(sim->timekeeper);
+  fire_now(sim->timekeeper);
 }
 
 static void sim_arrive(simulation *sim, size_t i)
@@ -148,7 +148,7 @@ static void sim_poll(simulation *sim)
     queue_item *taken[MAX_ITEMS];
     batch_close_reason reason = BATCH_CLOSE_REASON_COUNT;
     uint64_t until_ns = 0;
-    size_t count = scheduler_try_take(sim->scheduler, taken, MAX_ITEMS, &reason, &until_ns);
+    size_t count = take_now(sim->scheduler, taken, MAX_ITEMS, &reason, &until_ns);
     CHECK(sim, count == expected.count);
     CHECK(sim, scheduler_pending(sim->scheduler) == waiting - count);
     unsigned rows = 0;
@@ -194,7 +194,7 @@ static void simulate(const setting *c, const arrival *arrivals, size_t count)
                                                           .allow_timeout_override = c->override,
                                                           .max_queue_size = c->max_queue}}};
   sim.now_ns = 1000 * TICK_NS;
-  assert_null(timekeeper_new_manual(clock, &sim.timekeeper));
+  assert_null(make_timekeeper(clock, &sim.timekeeper));
   assert_null(scheduler_new(&config, clock, sim.timekeeper, sim_refuse, &sim, &sim.scheduler));
 
   unsigned bound = arrivals[count - 1].at + c->delay + (unsigned)(count + 1) * c->service + 1;
@@ -524,8 +524,7 @@ static void expect_batches(unsigned delay, const arrival *arrivals, size_t count
     batch_close_reason reason;
     uint64_t until_ns;
     size_t taken_count;
-    while ((taken_count = scheduler_try_take(sim.scheduler, taken, MAX_ITEMS, &reason, &until_ns)) >
-           0) {
+    while ((taken_count = take_now(sim.scheduler, taken, MAX_ITEMS, &reason, &until_ns)) > 0) {
       unsigned rows = 0;
       for (size_t i = 0; i < taken_count; i++) {
         rows += rows_of(&arrivals[((sim_item *)taken[i])->index]);
@@ -608,7 +607,7 @@ static void what_waited_while_the_instance_was_busy_leaves_as_one_batch(void **s
   queue_item *taken[MAX_ITEMS];
   batch_close_reason reason;
   uint64_t until_ns;
-  assert_int_equal(scheduler_try_take(sim.scheduler, taken, MAX_ITEMS, &reason, &until_ns), 3);
+  assert_int_equal(take_now(sim.scheduler, taken, MAX_ITEMS, &reason, &until_ns), 3);
   assert_int_equal(reason, BATCH_CLOSED_FULL);
   assert_int_equal(scheduler_closed_batches(sim.scheduler, BATCH_CLOSED_FULL), 1);
   scheduler_free(sim.scheduler);
