@@ -21,7 +21,7 @@ TRITONSERVER_Error *backend_batch_begin(backend_batch *batch, TRITONBACKEND_Mode
   batch->count = count;
   batch->responses = batch->few;
   if (count > BACKEND_BATCH_INLINE) {
-    batch->responses = calloc(count, sizeof *batch->responses);
+    batch->responses = calloc(count, sizeof(*batch->responses));
     if (batch->responses == NULL)
       return backend_error_no_memory("a batch's responses");
   }

@@ -7,9 +7,7 @@
 #include "base/clock.h"
 #include "triton/core/tritonbackend.h"
 
-enum {
-  BACKEND_BATCH_INLINE = 16
-};
+#define BACKEND_BATCH_INLINE 16
 
 typedef struct backend_batch {
   TRITONBACKEND_ModelInstance *instance;

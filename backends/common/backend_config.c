@@ -113,7 +113,7 @@ TRITONSERVER_Error *backend_read_bool(const char *where, const char *key, const 
                {"false", false}, {"off", false}, {"0", false}};
   if (text == NULL)
     return NULL;
-  for (size_t i = 0; i < sizeof words / sizeof words[0]; i++) {
+  for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++) {
     if (strcasecmp(text, words[i].text) == 0) {
       *value = words[i].value;
       return NULL;
@@ -158,7 +158,7 @@ TRITONSERVER_Error *backend_tensor_configs(const json_t *config, const char *key
   *count = json_array_size(list);
   if (*count == 0)
     return NULL;
-  *tensors = calloc(*count, sizeof **tensors);
+  *tensors = calloc(*count, sizeof(**tensors));
   if (*tensors == NULL)
     return backend_error_no_memory("the model's tensors");
   for (size_t i = 0; i < *count; i++) {

@@ -17,7 +17,7 @@ TRITONSERVER_Error *backend_shape_set(backend_shape *shape, const int64_t *dims,
                          BACKEND_MAX_RANK);
   shape->rank = rank;
   if (rank > 0)
-    memcpy(shape->dims, dims, rank * sizeof *dims);
+    memcpy(shape->dims, dims, rank * sizeof(*dims));
   return NULL;
 }
 
@@ -52,8 +52,8 @@ const char *backend_shape_text(const backend_shape *shape, char *text)
   for (size_t i = 0; i < shape->rank; i++) {
     char number[24];
     int length =
-        snprintf(number, sizeof number, i == 0 ? "%lld" : ",%lld", (long long)shape->dims[i]);
-    if (used + (size_t)length + sizeof "...]" > BACKEND_SHAPE_TEXT) {
+        snprintf(number, sizeof(number), i == 0 ? "%lld" : ",%lld", (long long)shape->dims[i]);
+    if (used + (size_t)length + sizeof("...]") > BACKEND_SHAPE_TEXT) {
       memcpy(text + used, "...", 3);
       used += 3;
       break;

@@ -10,10 +10,8 @@
 
 #include "triton/core/tritonbackend.h"
 
-enum {
-  BACKEND_MAX_RANK = 64,
-  BACKEND_SHAPE_TEXT = 768
-};
+#define BACKEND_MAX_RANK   64
+#define BACKEND_SHAPE_TEXT 768
 
 typedef struct backend_shape {
   size_t rank;

@@ -11,9 +11,7 @@
 extern __typeof__(NEREID_ResponseUnconfiguredOutput) NEREID_ResponseUnconfiguredOutput
     __attribute__((weak));
 
-enum {
-  BUFFER_ALIGNMENT = 64
-};
+#define BUFFER_ALIGNMENT 64
 
 TRITONSERVER_Error *backend_buffer_reserve(backend_buffer *buffer, size_t size)
 {
@@ -194,7 +192,7 @@ TRITONSERVER_Error *backend_output_leave_out(TRITONBACKEND_Response *response, c
 TRITONSERVER_Error *backend_outputs_wanted(TRITONBACKEND_Request *request, const char *const *names,
                                            size_t name_count, bool *wanted)
 {
-  memset(wanted, 0, name_count * sizeof *wanted);
+  memset(wanted, 0, name_count * sizeof(*wanted));
   uint32_t count = 0;
   BACKEND_RETURN_IF_ERROR(TRITONBACKEND_RequestOutputCount(request, &count));
   for (uint32_t i = 0; i < count; i++) {

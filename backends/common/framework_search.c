@@ -25,7 +25,7 @@ void framework_system_init(framework_system *system)
 {
   static char dir[PATH_MAX]; // backends start one after the other
   *system = (framework_system){.root = "", .dir = "/", .variable = process_variable};
-  if (getcwd(dir, sizeof dir) != NULL)
+  if (getcwd(dir, sizeof(dir)) != NULL)
     system->dir = dir;
 #ifdef __x86_64__
   system->has_avx = __builtin_cpu_supports("avx") != 0;
@@ -61,7 +61,7 @@ static void report(search_state *h, const char *where, const char *format, ...)
 static bool is_reported(search_state *h, const char *where)
 {
   char quoted[PATH_MAX + 4];
-  snprintf(quoted, sizeof quoted, "'%s': ", where);
+  snprintf(quoted, sizeof(quoted), "'%s': ", where);
   return h->looked != NULL && fflush(h->looked) == 0 && strstr(h->text, quoted) != NULL;
 }
 
@@ -75,7 +75,7 @@ static const char *machine_name(unsigned machine, char name[32])
   } rows[] = {{EM_386, "x86"},         {EM_X86_64, "x86_64"}, {EM_ARM, "arm"},
               {EM_AARCH64, "aarch64"}, {EM_PPC64, "ppc64"},   {EM_S390, "s390"},
               {EM_RISCV, "riscv"}};
-  for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
+  for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
     if (rows[i].machine == machine)
       return rows[i].name;
   snprintf(name, 32, "machine %u", machine);
@@ -101,13 +101,13 @@ static bool is_loadable(search_state *h, const char *full, const char *path)
   char name[32];
   char own[32];
   int file = open(full, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-  ssize_t size = file < 0 ? -1 : read(file, &header, sizeof header);
+  ssize_t size = file < 0 ? -1 : read(file, &header, sizeof(header));
   int reason = errno;
   if (file >= 0)
     close(file);
   if (size < 0)
     report(h, path, "cannot be read: %s", strerror(reason));
-  else if (size < (ssize_t)sizeof header || memcmp(header.e_ident, ELFMAG, SELFMAG) != 0)
+  else if (size < (ssize_t)sizeof(header) || memcmp(header.e_ident, ELFMAG, SELFMAG) != 0)
     report(h, path, "is no library");
   else if (own_machine() != EM_NONE && header.e_machine != own_machine())
     report(h, path, "is for %s, and this machine is %s", machine_name(header.e_machine, name),
@@ -159,7 +159,7 @@ static bool try_library(search_state *h, const char *path)
   char full[PATH_MAX];
   char *why_not = NULL;
   if (is_reported(h, path) ||
-      snprintf(full, sizeof full, "%s%s", h->search->system->root, path) >= (int)sizeof full)
+      snprintf(full, sizeof(full), "%s%s", h->search->system->root, path) >= (int)sizeof(full))
     return false;
   if ((h->checks && !is_safe(h, full, path)) || !is_loadable(h, full, path))
     return false;
@@ -178,7 +178,8 @@ static bool try_dir(search_state *h, const char *dir, bool *has)
   const framework_search *s = h->search;
   char path[PATH_MAX];
   char *name = python_packages_nth_newest(s->system, dir, s->framework->library, 0);
-  bool found = name != NULL && snprintf(path, sizeof path, "%s/%s", dir, name) < (int)sizeof path &&
+  bool found = name != NULL &&
+               snprintf(path, sizeof(path), "%s/%s", dir, name) < (int)sizeof(path) &&
                try_library(h, path);
   *has = name != NULL;
   free(name);
@@ -189,7 +190,7 @@ static bool is_dir(const search_state *h, const char *path)
 {
   char full[PATH_MAX];
   struct stat status;
-  return snprintf(full, sizeof full, "%s%s", h->search->system->root, path) < (int)sizeof full &&
+  return snprintf(full, sizeof(full), "%s%s", h->search->system->root, path) < (int)sizeof(full) &&
          stat(full, &status) == 0 && S_ISDIR(status.st_mode);
 }
 
@@ -199,7 +200,7 @@ static bool try_packages(void *context, const char *dir)
   search_state *h = context;
   char path[PATH_MAX];
   bool has;
-  if (snprintf(path, sizeof path, "%s/%s", dir, h->search->framework->dir) >= (int)sizeof path ||
+  if (snprintf(path, sizeof(path), "%s/%s", dir, h->search->framework->dir) >= (int)sizeof(path) ||
       !is_dir(h, path))
     return false;
   h->any = true;
@@ -228,7 +229,7 @@ static bool try_environment(search_state *h, const char *dir)
   h->any = false;
   if (python_packages_of_environment(&walk, dir))
     return true;
-  if (snprintf(path, sizeof path, "%s/lib", dir) < (int)sizeof path && try_dir(h, path, &has))
+  if (snprintf(path, sizeof(path), "%s/lib", dir) < (int)sizeof(path) && try_dir(h, path, &has))
     return true;
   if (!h->any && !has && !is_reported(h, dir))
     report(h, dir, "%s",
@@ -255,7 +256,7 @@ static bool is_program(const search_state *h, const char *path)
 {
   char full[PATH_MAX];
   struct stat status;
-  if (snprintf(full, sizeof full, "%s%s", h->search->system->root, path) >= (int)sizeof full ||
+  if (snprintf(full, sizeof(full), "%s%s", h->search->system->root, path) >= (int)sizeof(full) ||
       lstat(full, &status) != 0)
     return false;
   return S_ISLNK(status.st_mode) || (S_ISREG(status.st_mode) && access(full, X_OK) == 0);
@@ -270,7 +271,7 @@ static bool try_path(search_state *h, const char *name)
   for (const char *at = dirs != NULL ? dirs : ""; *at != '\0';) {
     size_t size = strcspn(at, ":");
     if (*at == '/' &&
-        snprintf(path, sizeof path, "%.*s/%s", (int)size, at, name) < (int)sizeof path &&
+        snprintf(path, sizeof(path), "%.*s/%s", (int)size, at, name) < (int)sizeof(path) &&
         is_program(h, path)) {
       any = true;
       if (try_interpreter(h, path))
@@ -320,7 +321,7 @@ static bool try_variables(search_state *h)
 {
   static const char *const names[] = {"NEREID_PYTHON_ENV", "VIRTUAL_ENV", "CONDA_PREFIX",
                                       "PYTHONHOME"};
-  for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
+  for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
     if (try_environment(h, h->search->system->variable(names[i])))
       return true;
   return false;

@@ -13,12 +13,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum {
-  MAX_LINKS = 16,         // from one to the next
-  MAX_PYTHONS = 16,       // in one lib directory
-  MAX_TEXT_BYTES = 4096,  // of pyvenv.cfg, .python-version
-  MAX_VERSION_BYTES = 256 // of a version's name in them
-};
+#define MAX_LINKS         16   // from one to the next
+#define MAX_PYTHONS       16   // in one lib directory
+#define MAX_TEXT_BYTES    4096 // of pyvenv.cfg, .python-version
+#define MAX_VERSION_BYTES 256  // of a version's name in them
 
 // False when the path is too long to be one.
 static bool put(char path[PATH_MAX], const char *format, ...) __attribute__((format(printf, 2, 3)));
@@ -99,9 +97,10 @@ static bool visit_python(const package_walk *w, const char *prefix, const char *
                                         "local/lib/%s/dist-packages", "lib/%s/dist-packages"};
   char below[NAME_MAX + 64];
   char path[PATH_MAX];
-  for (size_t i = 0; i < sizeof layouts / sizeof layouts[0]; i++) {
+  for (size_t i = 0; i < sizeof(layouts) / sizeof(layouts[0]); i++) {
     const char *mark = strchr(layouts[i], '%');
-    snprintf(below, sizeof below, "%.*s%s%s", (int)(mark - layouts[i]), layouts[i], name, mark + 2);
+    snprintf(below, sizeof(below), "%.*s%s%s", (int)(mark - layouts[i]), layouts[i], name,
+             mark + 2);
     if (put(path, "%s/%s", prefix, below) && visit(w, path))
       return true;
   }
@@ -116,7 +115,7 @@ static bool visit_prefix(const package_walk *w, const char *prefix, const char *
   bool done = false;
   if (version[0] != '\0' && put(path, "python%s", version))
     done = visit_python(w, prefix, path);
-  for (size_t i = 0; version[0] == '\0' && i < sizeof dirs / sizeof dirs[0]; i++) {
+  for (size_t i = 0; version[0] == '\0' && i < sizeof(dirs) / sizeof(dirs[0]); i++) {
     for (size_t nth = 0; !done && nth < MAX_PYTHONS; nth++) {
       char *name = put(path, "%s/%s", prefix, dirs[i])
                        ? python_packages_nth_newest(w->system, path, "python3.", nth)
@@ -233,11 +232,11 @@ static bool visit_pyenv_versions(const package_walk *w, const char *root, const 
   for (const char *at = text; !done && *at != '\0';) {
     size_t size = strcspn(at, ":\r\n \t");
     char name[MAX_VERSION_BYTES];
-    if (size > 0 && size < sizeof name && memchr(at, '/', size) == NULL && *at != '#' &&
+    if (size > 0 && size < sizeof(name) && memchr(at, '/', size) == NULL && *at != '#' &&
         *at != '.') {
-      snprintf(name, sizeof name, "%.*s", (int)size, at);
+      snprintf(name, sizeof(name), "%.*s", (int)size, at);
       bool exact = put(path, "%s/%s", dir, name) && is_dir(w->system, path);
-      snprintf(name + size, sizeof name - size, "%s", exact ? "" : ".");
+      snprintf(name + size, sizeof(name) - size, "%s", exact ? "" : ".");
       char *entry = python_packages_nth_newest(w->system, dir, name, 0);
       if (exact || entry != NULL)
         done = put(path, "%s/%s/bin/python3", dir, exact ? name : entry) &&
@@ -292,7 +291,7 @@ static bool follow(const framework_system *s, char path[PATH_MAX])
 {
   char full[PATH_MAX];
   char target[PATH_MAX];
-  ssize_t size = put(full, "%s%s", s->root, path) ? readlink(full, target, sizeof target - 1) : -1;
+  ssize_t size = put(full, "%s%s", s->root, path) ? readlink(full, target, sizeof(target) - 1) : -1;
   if (size < 0)
     return false;
   target[size] = '\0';

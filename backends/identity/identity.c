@@ -14,9 +14,7 @@ const char NEREID_BackendComputes = 1;
 
 // The oldest backend API with all that is called here (response parameters, traces, parallel
 // loading of instances).
-enum {
-  API_MINOR_NEEDED = 13
-};
+#define API_MINOR_NEEDED 13
 
 // The metric is an extra: a server without metrics serves identity models all the same.
 static TRITONSERVER_MetricFamily *new_metric_family(void)
@@ -42,7 +40,7 @@ static TRITONSERVER_Error *add_metric(TRITONBACKEND_Model *model, identity_model
   if (family == NULL)
     return NULL;
   char text[24];
-  snprintf(text, sizeof text, "%llu", (unsigned long long)version);
+  snprintf(text, sizeof(text), "%llu", (unsigned long long)version);
   TRITONSERVER_Parameter *name =
       TRITONSERVER_ParameterNew("model", TRITONSERVER_PARAMETER_STRING, state->name);
   TRITONSERVER_Parameter *number =
@@ -134,7 +132,7 @@ TRITONSERVER_Error *TRITONBACKEND_ModelInstanceInitialize(TRITONBACKEND_ModelIns
                          "'identity' backend only supports CPU instances");
   BACKEND_RETURN_IF_ERROR(TRITONBACKEND_ModelInstanceModel(instance, &model));
   BACKEND_RETURN_IF_ERROR(TRITONBACKEND_ModelState(model, &state));
-  identity_instance *made = calloc(1, sizeof *made);
+  identity_instance *made = calloc(1, sizeof(*made));
   if (made == NULL)
     return backend_error_no_memory("a model instance");
   made->model = state;

@@ -15,9 +15,7 @@
 #pragma weak TRITONBACKEND_ResponseSetDoubleParameter
 #pragma weak TRITONSERVER_InferenceTraceReportActivity
 
-enum {
-  TRACE_SPAN_MS = 100
-};
+#define TRACE_SPAN_MS 100
 
 static void sleep_ms(int64_t milliseconds)
 {
@@ -53,14 +51,14 @@ static TRITONSERVER_Error *report_activities(const identity_model *model,
   BACKEND_RETURN_IF_ERROR(report(trace, "CUSTOM_SINGLE_ACTIVITY"));
   char activity[64];
   for (int64_t i = 0; i < model->nested_span_count; i++) {
-    snprintf(activity, sizeof activity, "CUSTOM_ACTIVITY%lld_START", (long long)i);
+    snprintf(activity, sizeof(activity), "CUSTOM_ACTIVITY%lld_START", (long long)i);
     BACKEND_RETURN_IF_ERROR(report(trace, activity));
     sleep_ms(TRACE_SPAN_MS);
     if (i % model->single_activity_frequency == 0)
       BACKEND_RETURN_IF_ERROR(report(trace, "CUSTOM_SINGLE_ACTIVITY"));
   }
   for (int64_t i = model->nested_span_count; i-- > 0;) {
-    snprintf(activity, sizeof activity, "CUSTOM_ACTIVITY%lld_END", (long long)i);
+    snprintf(activity, sizeof(activity), "CUSTOM_ACTIVITY%lld_END", (long long)i);
     BACKEND_RETURN_IF_ERROR(report(trace, activity));
   }
   return NULL;
@@ -86,7 +84,7 @@ static TRITONSERVER_Error *zero_output(const identity_pair *pair, int64_t batch_
   uint32_t rank = 0;
   if (batch_size > 0)
     dims[rank++] = batch_size;
-  memcpy(dims + rank, pair->absent_shape.dims, pair->absent_shape.rank * sizeof *dims);
+  memcpy(dims + rank, pair->absent_shape.dims, pair->absent_shape.rank * sizeof(*dims));
   rank += (uint32_t)pair->absent_shape.rank;
   size_t element_count, byte_size;
   // An empty string is four bytes of length.

@@ -12,7 +12,7 @@ static const char output_prefix[] = "OUTPUT";
 
 static bool same_shape(const backend_shape *a, const backend_shape *b)
 {
-  return a->rank == b->rank && memcmp(a->dims, b->dims, a->rank * sizeof *a->dims) == 0;
+  return a->rank == b->rank && memcmp(a->dims, b->dims, a->rank * sizeof(*a->dims)) == 0;
 }
 
 // The part of a tensor's name that says which pair it belongs to.
@@ -76,7 +76,7 @@ static TRITONSERVER_Error *match_tensors(identity_model *model, const backend_te
   if (input_count != output_count)
     return backend_error(TRITONSERVER_ERROR_INVALID_ARG,
                          "model configuration must have equal input/output pairs");
-  model->pairs = calloc(output_count + 1, sizeof *model->pairs);
+  model->pairs = calloc(output_count + 1, sizeof(*model->pairs));
   if (model->pairs == NULL)
     return backend_error_no_memory("the model's tensors");
   for (size_t i = 0; i < output_count; i++) {
@@ -119,8 +119,8 @@ static TRITONSERVER_Error *read_parameters(identity_model *model, const json_t *
       {"creation_delay_sec", 0, 86400, &model->creation_delay_sec},
   };
   char where[512];
-  snprintf(where, sizeof where, "model '%.256s': parameter", model->name);
-  for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++)
+  snprintf(where, sizeof(where), "model '%.256s': parameter", model->name);
+  for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++)
     BACKEND_RETURN_IF_ERROR(
         backend_read_integer(where, numbers[i].key, backend_parameter(config, numbers[i].key),
                              numbers[i].least, numbers[i].most, numbers[i].value));
@@ -141,7 +141,7 @@ TRITONSERVER_Error *identity_model_new(TRITONBACKEND_Model *model, const char *n
 {
   json_t *config;
   BACKEND_RETURN_IF_ERROR(backend_model_config(model, &config));
-  identity_model *made = calloc(1, sizeof *made);
+  identity_model *made = calloc(1, sizeof(*made));
   TRITONSERVER_Error *error = NULL;
   if (made == NULL || (made->name = strdup(name)) == NULL) {
     error = backend_error_no_memory("the model");

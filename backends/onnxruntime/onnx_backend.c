@@ -12,10 +12,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum {
-  DEFAULT_MAX_BATCH_SIZE = 4,
-  MAX_THREADS = 4096
-};
+#define DEFAULT_MAX_BATCH_SIZE 4
+#define MAX_THREADS            4096
 
 typedef struct runtime_entry {
   ort_runtime *runtime;
@@ -48,7 +46,7 @@ static TRITONSERVER_Error *read_settings(onnx_backend *self, const json_t *setti
       {"intra_op_thread_count", MAX_THREADS, &self->settings.intra_op_threads},
       {"inter_op_thread_count", MAX_THREADS, &self->settings.inter_op_threads},
   };
-  for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++)
+  for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++)
     BACKEND_RETURN_IF_ERROR(backend_read_integer(
         where, numbers[i].key, json_string_value(json_object_get(settings, numbers[i].key)), 0,
         numbers[i].most, numbers[i].value));
@@ -77,7 +75,7 @@ static TRITONSERVER_Error *open_path(onnx_backend *self, const char *path, ort_r
     if (strcmp(entry->runtime->path, path) == 0)
       *runtime = entry->runtime;
   if (*runtime == NULL) {
-    runtime_entry *entry = calloc(1, sizeof *entry);
+    runtime_entry *entry = calloc(1, sizeof(*entry));
     error = entry == NULL ? backend_error_no_memory("ONNX Runtime")
                           : ort_runtime_open(path, &self->settings, &entry->runtime);
     if (error == NULL) {
@@ -140,7 +138,7 @@ TRITONSERVER_Error *onnx_backend_new(TRITONBACKEND_Backend *backend, onnx_backen
   json_t *settings;
   BACKEND_RETURN_IF_ERROR(TRITONBACKEND_BackendArtifacts(backend, &artifact_type, &own_dir));
   BACKEND_RETURN_IF_ERROR(backend_settings(backend, &settings));
-  onnx_backend *made = calloc(1, sizeof *made);
+  onnx_backend *made = calloc(1, sizeof(*made));
   TRITONSERVER_Error *error = NULL;
   if (made == NULL) {
     error = backend_error_no_memory("the backend");

@@ -13,9 +13,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum {
-  MAX_FILES = 4096 // a directory of blobs may have more than the kernel maps
-};
+#define MAX_FILES 4096 // a directory of blobs may have more than the kernel maps
 
 static bool has(const onnx_data_files *self, const char *name)
 {
@@ -28,11 +26,11 @@ static bool has(const onnx_data_files *self, const char *name)
 static bool grow(onnx_data_files *self)
 {
   size_t room = self->count + 1;
-  char **names = reallocarray(self->names, room, sizeof *names);
+  char **names = reallocarray(self->names, room, sizeof(*names));
   self->names = names != NULL ? names : self->names;
-  char **contents = reallocarray(self->contents, room, sizeof *contents);
+  char **contents = reallocarray(self->contents, room, sizeof(*contents));
   self->contents = contents != NULL ? contents : self->contents;
-  size_t *sizes = reallocarray(self->sizes, room, sizeof *sizes);
+  size_t *sizes = reallocarray(self->sizes, room, sizeof(*sizes));
   self->sizes = sizes != NULL ? sizes : self->sizes;
   return names != NULL && contents != NULL && sizes != NULL;
 }

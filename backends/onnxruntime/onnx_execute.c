@@ -11,10 +11,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum {
-  TENSOR_ALIGNMENT = 16,        // more than any element needs
-  KEPT_BYTES = 8 * 1024 * 1024, // of a gather buffer, from one batch to the next
-};
+#define TENSOR_ALIGNMENT 16                // more than any element needs
+#define KEPT_BYTES       (8 * 1024 * 1024) // of a gather buffer, from one batch to the next
 
 struct onnx_executor {
   onnx_model *model;
@@ -42,11 +40,11 @@ typedef struct onnx_run {
 TRITONSERVER_Error *onnx_executor_new(onnx_model *model, TRITONBACKEND_ModelInstance *instance,
                                       onnx_executor **result)
 {
-  onnx_executor *self = calloc(1, sizeof *self);
+  onnx_executor *self = calloc(1, sizeof(*self));
   if (self == NULL)
     return backend_error_no_memory("a model instance");
   self->model = model;
-  self->gathered = calloc(model->feed_count + 1, sizeof *self->gathered);
+  self->gathered = calloc(model->feed_count + 1, sizeof(*self->gathered));
   TRITONSERVER_Error *error = self->gathered == NULL
                                   ? backend_error_no_memory("a model instance")
                                   : backend_host_policy(instance, &self->host_policy);
@@ -260,7 +258,7 @@ static TRITONSERVER_Error *read_strings(const ort_runtime *runtime, const ort_va
   size_t size = 0;
   ORT_RETURN_IF_ERROR(runtime, runtime->api.GetStringTensorDataLength(value, &size));
   output->strings = malloc(size + 1);
-  output->offsets = calloc(output->element_count + 1, sizeof *output->offsets);
+  output->offsets = calloc(output->element_count + 1, sizeof(*output->offsets));
   if (output->strings == NULL || output->offsets == NULL)
     return backend_error_no_memory("an output");
   ORT_RETURN_IF_ERROR(runtime,
@@ -394,12 +392,12 @@ static TRITONSERVER_Error *allocate(onnx_run *run)
 {
   const onnx_model *model = run->executor->model;
   uint32_t count = run->batch.count;
-  run->inputs = calloc(count, sizeof *run->inputs);
-  run->rows = calloc(count, sizeof *run->rows);
+  run->inputs = calloc(count, sizeof(*run->inputs));
+  run->rows = calloc(count, sizeof(*run->rows));
   run->wanted = calloc(count + 1u, model->fetch_count + 1); // a byte each
-  run->feed_names = calloc(model->feed_count + 1, sizeof *run->feed_names);
+  run->feed_names = calloc(model->feed_count + 1, sizeof(*run->feed_names));
   run->feeds = calloc(model->feed_count + 1, sizeof(ort_value *));
-  run->fetch_names = calloc(model->fetch_count + 1, sizeof *run->fetch_names);
+  run->fetch_names = calloc(model->fetch_count + 1, sizeof(*run->fetch_names));
   run->fetched = calloc(model->fetch_count + 1, sizeof(ort_value *));
   bool complete = run->inputs != NULL && run->rows != NULL && run->wanted != NULL &&
                   run->feed_names != NULL && run->feeds != NULL && run->fetch_names != NULL &&

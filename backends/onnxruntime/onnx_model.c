@@ -52,8 +52,8 @@ static int open_target_dir(int file, int named)
 {
   char link[64], path[PATH_MAX];
   struct stat here, there;
-  snprintf(link, sizeof link, "/proc/self/fd/%d", file);
-  ssize_t size = readlink(link, path, sizeof path - 1);
+  snprintf(link, sizeof(link), "/proc/self/fd/%d", file);
+  ssize_t size = readlink(link, path, sizeof(path) - 1);
   if (size <= 0)
     return -1;
   path[size] = '\0';
@@ -102,7 +102,7 @@ static TRITONSERVER_Error *add_file_options(const onnx_model *self, const onnx_f
                                             ort_session_options *options)
 {
   char dir[64];
-  snprintf(dir, sizeof dir, "/proc/self/fd/%d", file->dir);
+  snprintf(dir, sizeof(dir), "/proc/self/fd/%d", file->dir);
   const struct {
     const char *key;
     const char *value;
@@ -111,7 +111,7 @@ static TRITONSERVER_Error *add_file_options(const onnx_model *self, const onnx_f
       {"session.use_ort_model_bytes_for_initializers", "0"},
       {"session.model_external_initializers_file_dir_path", dir},
   };
-  for (size_t i = 0; i < sizeof entries / sizeof entries[0]; i++)
+  for (size_t i = 0; i < sizeof(entries) / sizeof(entries[0]); i++)
     ORT_RETURN_IF_ERROR(self->runtime, self->runtime->api.AddSessionConfigEntry(
                                            options, entries[i].key, entries[i].value));
   return data == NULL ? NULL : onnx_data_files_offer(data, self->runtime, options);
@@ -209,7 +209,7 @@ static TRITONSERVER_Error *load(TRITONBACKEND_Model *model, onnx_backend *backen
 TRITONSERVER_Error *onnx_model_new(TRITONBACKEND_Model *model, onnx_backend *backend,
                                    onnx_model **result)
 {
-  onnx_model *self = calloc(1, sizeof *self);
+  onnx_model *self = calloc(1, sizeof(*self));
   if (self == NULL)
     return backend_error_no_memory("the model");
   TRITONSERVER_Error *error = load(model, backend, self);

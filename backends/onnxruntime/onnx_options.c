@@ -10,9 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum {
-  MAX_THREADS = 4096
-};
+#define MAX_THREADS 4096
 
 // Parameters with these prefixes go to ONNX Runtime as they are.
 static const char *const config_prefixes[] = {"session.", "optimization.", "mlas.", "ep."};
@@ -31,7 +29,7 @@ static TRITONSERVER_Error *read_count(const onnx_model *model, const char *key, 
                                       int64_t *value)
 {
   char where[512];
-  snprintf(where, sizeof where, "model '%.256s': parameter", model->name);
+  snprintf(where, sizeof(where), "model '%.256s': parameter", model->name);
   return backend_read_integer(where, key, backend_parameter(model->config, key), 0, most, value);
 }
 
@@ -95,14 +93,14 @@ static TRITONSERVER_Error *set_switch(const onnx_model *model, ort_session_optio
     return NULL;
   char where[512];
   bool on = false;
-  snprintf(where, sizeof where, "model '%.256s': parameter", model->name);
+  snprintf(where, sizeof(where), "model '%.256s': parameter", model->name);
   BACKEND_RETURN_IF_ERROR(backend_read_bool(where, key, text, &on));
   return ort_error(model->runtime, on ? enable(options) : disable(options));
 }
 
 static bool is_config_key(const char *key)
 {
-  for (size_t i = 0; i < sizeof config_prefixes / sizeof config_prefixes[0]; i++)
+  for (size_t i = 0; i < sizeof(config_prefixes) / sizeof(config_prefixes[0]); i++)
     if (strncmp(key, config_prefixes[i], strlen(config_prefixes[i])) == 0)
       return true;
   return false;
@@ -111,7 +109,7 @@ static bool is_config_key(const char *key)
 static TRITONSERVER_Error *add_config_entries(const onnx_model *model, ort_session_options *options)
 {
   const ort_runtime *runtime = model->runtime;
-  for (size_t i = 0; i < sizeof config_defaults / sizeof config_defaults[0]; i++)
+  for (size_t i = 0; i < sizeof(config_defaults) / sizeof(config_defaults[0]); i++)
     ORT_RETURN_IF_ERROR(runtime, runtime->api.AddSessionConfigEntry(options, config_defaults[i].key,
                                                                     config_defaults[i].value));
   const char *key;
@@ -180,8 +178,8 @@ static TRITONSERVER_Error *append_provider(const onnx_model *model, ort_session_
                                            const char *provider, json_t *parameters)
 {
   size_t most = json_object_size(parameters), count = 0;
-  const char **keys = calloc(most + 1, sizeof *keys);
-  const char **values = calloc(most + 1, sizeof *values);
+  const char **keys = calloc(most + 1, sizeof(*keys));
+  const char **values = calloc(most + 1, sizeof(*values));
   const char *key;
   json_t *value;
   TRITONSERVER_Error *error = NULL;

@@ -26,9 +26,7 @@ static const struct {
     {ORT_ELEMENT_UINT64, TRITONSERVER_TYPE_UINT64, "TYPE_UINT64"},
     {ORT_ELEMENT_BFLOAT16, TRITONSERVER_TYPE_BF16, "TYPE_BF16"},
 };
-enum {
-  ELEMENT_TYPE_COUNT = sizeof element_types / sizeof element_types[0]
-};
+#define ELEMENT_TYPE_COUNT (sizeof(element_types) / sizeof(element_types[0]))
 
 TRITONSERVER_DataType onnx_datatype(ort_element_type type)
 {
@@ -92,7 +90,7 @@ static TRITONSERVER_Error *read_list(const ort_runtime *runtime, const ort_sessi
                                      const list_functions *functions, onnx_tensor_list *list)
 {
   ORT_RETURN_IF_ERROR(runtime, functions->count(session, &list->count));
-  list->tensors = calloc(list->count + 1, sizeof *list->tensors);
+  list->tensors = calloc(list->count + 1, sizeof(*list->tensors));
   if (list->tensors == NULL) {
     list->count = 0;
     return backend_error_no_memory("the model's tensors");
@@ -155,7 +153,7 @@ TRITONSERVER_Error *onnx_tensor_require(const onnx_tensor *tensor)
   if (tensor->kind == ORT_KIND_TENSOR)
     return NULL;
   const char *kind =
-      (size_t)tensor->kind < sizeof kinds / sizeof kinds[0] ? kinds[tensor->kind] : kinds[0];
+      (size_t)tensor->kind < sizeof(kinds) / sizeof(kinds[0]) ? kinds[tensor->kind] : kinds[0];
   return backend_error(TRITONSERVER_ERROR_UNSUPPORTED,
                        "Unsupported ONNX Type '%s' for I/O '%s', expected 'ONNX_TYPE_TENSOR'.",
                        kind, tensor->name);

@@ -74,7 +74,7 @@ static TRITONSERVER_Error *unknown_tensor(const onnx_model *model, const char *k
                                           const char *name, const onnx_tensor_list *known)
 {
   char names[512] = "";
-  append_names(known, names, sizeof names);
+  append_names(known, names, sizeof(names));
   return backend_error(TRITONSERVER_ERROR_INVALID_ARG,
                        "unable to load model '%s', unexpected inference %s '%s', allowed %ss are: "
                        "%s",
@@ -130,8 +130,8 @@ static TRITONSERVER_Error *add_all(onnx_model *model, const backend_tensor_confi
                                    size_t input_count, const backend_tensor_config *outputs,
                                    size_t output_count)
 {
-  model->feeds = calloc(input_count + 1, sizeof *model->feeds);
-  model->fetches = calloc(output_count + 1, sizeof *model->fetches);
+  model->feeds = calloc(input_count + 1, sizeof(*model->feeds));
+  model->fetches = calloc(output_count + 1, sizeof(*model->fetches));
   if (model->feeds == NULL || model->fetches == NULL)
     return backend_error_no_memory("the model's tensors");
   for (size_t i = 0; i < input_count; i++)

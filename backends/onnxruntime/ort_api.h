@@ -11,9 +11,7 @@
 #include <stdint.h>
 
 // The version of the table that has all rows: ONNX Runtime 1.15.
-enum {
-  ORT_API_VERSION_NEEDED = 15
-};
+#define ORT_API_VERSION_NEEDED 15
 
 typedef struct ort_status ort_status; // NULL is success
 typedef struct ort_env ort_env;
@@ -58,29 +56,19 @@ typedef enum ort_kind {
 } ort_kind;
 
 // GraphOptimizationLevel, ExecutionMode, OrtLoggingLevel, OrtAllocatorType, OrtMemType
-enum {
-  ORT_OPTIMIZE_NONE = 0,
-  ORT_OPTIMIZE_BASIC = 1,
-  ORT_OPTIMIZE_EXTENDED = 2,
-  ORT_OPTIMIZE_ALL = 99
-};
-enum {
-  ORT_RUN_SEQUENTIAL = 0,
-  ORT_RUN_PARALLEL = 1
-};
-enum {
-  ORT_LOG_VERBOSE = 0,
-  ORT_LOG_INFO = 1,
-  ORT_LOG_WARNING = 2,
-  ORT_LOG_ERROR = 3,
-  ORT_LOG_FATAL = 4
-};
-enum {
-  ORT_ALLOCATOR_ARENA = 1
-};
-enum {
-  ORT_MEMORY_DEFAULT = 0
-};
+#define ORT_OPTIMIZE_NONE     0
+#define ORT_OPTIMIZE_BASIC    1
+#define ORT_OPTIMIZE_EXTENDED 2
+#define ORT_OPTIMIZE_ALL      99
+#define ORT_RUN_SEQUENTIAL    0
+#define ORT_RUN_PARALLEL      1
+#define ORT_LOG_VERBOSE       0
+#define ORT_LOG_INFO          1
+#define ORT_LOG_WARNING       2
+#define ORT_LOG_ERROR         3
+#define ORT_LOG_FATAL         4
+#define ORT_ALLOCATOR_ARENA   1
+#define ORT_MEMORY_DEFAULT    0
 
 typedef void (*ort_log_function)(void *context, int severity, const char *category,
                                  const char *log_id, const char *code_location,

@@ -28,7 +28,7 @@ static void read_table(ort_api *api, const void *table)
 {
   const char *table_of_functions = table;
 #define ORT_READ(index, name, result, arguments)                                                   \
-  memcpy(&api->name, table_of_functions + (index) * sizeof(void *), sizeof api->name);
+  memcpy(&api->name, table_of_functions + (index) * sizeof(void *), sizeof(api->name));
   ORT_FUNCTIONS(ORT_READ)
 #undef ORT_READ
 }
@@ -38,7 +38,7 @@ static void read_newer(ort_runtime *runtime, const ort_api_base *base)
   const char *table_of_functions = base->GetApi(ORT_ADD_DATA_FILES_VERSION);
   if (table_of_functions != NULL)
     memcpy(&runtime->add_data_files, table_of_functions + ORT_ADD_DATA_FILES_INDEX * sizeof(void *),
-           sizeof runtime->add_data_files);
+           sizeof(runtime->add_data_files));
 }
 
 static TRITONSERVER_Error *load_functions(ort_runtime *runtime)
@@ -48,7 +48,7 @@ static TRITONSERVER_Error *load_functions(ort_runtime *runtime)
     return backend_error(TRITONSERVER_ERROR_NOT_FOUND, "%s", dlerror());
   const ort_api_base *(*get_base)(void) = NULL;
   void *symbol = dlsym(library, "OrtGetApiBase");
-  memcpy(&get_base, &symbol, sizeof get_base);
+  memcpy(&get_base, &symbol, sizeof(get_base));
   TRITONSERVER_Error *error = NULL;
   if (get_base == NULL) {
     error = backend_error(TRITONSERVER_ERROR_UNSUPPORTED,
@@ -113,7 +113,7 @@ static TRITONSERVER_Error *open_runtime(ort_runtime *runtime, const ort_runtime_
 TRITONSERVER_Error *ort_runtime_open(const char *path, const ort_runtime_settings *settings,
                                      ort_runtime **runtime)
 {
-  ort_runtime *made = calloc(1, sizeof *made);
+  ort_runtime *made = calloc(1, sizeof(*made));
   if (made == NULL)
     return backend_error_no_memory("ONNX Runtime");
   made->path = strdup(path);

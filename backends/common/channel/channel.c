@@ -20,9 +20,7 @@
 #define MFD_NOEXEC_SEAL 0x0008U
 #endif
 
-enum {
-  MESSAGE_WORDS = sizeof(channel_message) / sizeof(uint64_t)
-};
+#define MESSAGE_WORDS (sizeof(channel_message) / sizeof(uint64_t))
 
 // ---- what is private ----
 
@@ -328,7 +326,7 @@ static void write_slot(ring *at, uint64_t position, const channel_message *messa
   uint64_t words[MESSAGE_WORDS];
   memcpy(words, message, sizeof(words));
   channel_slot *to = &at->slots[position % CHANNEL_RING_SLOTS];
-  for (int i = 0; i < MESSAGE_WORDS; i++)
+  for (size_t i = 0; i < MESSAGE_WORDS; i++)
     atomic_store_explicit(&to->words[i], words[i], memory_order_relaxed);
 }
 
@@ -425,7 +423,7 @@ static void take(ring *at, channel_message *message)
   assert(!at->sender && at->done <= at->taken && at->taken < at->seen);
   const channel_slot *from = &at->slots[at->taken++ % CHANNEL_RING_SLOTS];
   uint64_t words[MESSAGE_WORDS];
-  for (int i = 0; i < MESSAGE_WORDS; i++)
+  for (size_t i = 0; i < MESSAGE_WORDS; i++)
     words[i] = atomic_load_explicit(&from->words[i], memory_order_relaxed);
   memcpy(message, words, sizeof(words));
 }

@@ -47,9 +47,7 @@ typedef enum channel_result {
   CHANNEL_BROKEN   // the other side wrote positions that cannot be
 } channel_result;
 
-enum {
-  CHANNEL_RING_SLOTS = 1024
-};
+#define CHANNEL_RING_SLOTS 1024
 
 // Where a tensor of `size` bytes begins that is to lie at `at` or later: a large one begins a page,
 // so that no two share one.

@@ -4,10 +4,8 @@
 
 #include <stddef.h>
 
-enum {
-  CHANNEL_ALIGNMENT = 64,  // of every block
-  CHANNEL_LARGE = 64 << 10 // from here on a block begins a page
-};
+#define CHANNEL_ALIGNMENT 64         // of every block
+#define CHANNEL_LARGE     (64 << 10) // from here on a block begins a page
 
 // `size` rounded up to CHANNEL_ALIGNMENT: where things lie one after the other in a block. The size
 // is at most SIZE_MAX - CHANNEL_ALIGNMENT.

@@ -14,12 +14,10 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-enum {
-  NONE = 0,
-  FIRST_EXTENTS = 64,
-  TRIM_AT_ONCE = 1 << 20, // bytes that are given back with the lock held
-  BITS = 64               // of a word of `touched`
-};
+#define NONE          0
+#define FIRST_EXTENTS 64
+#define TRIM_AT_ONCE  (1 << 20) // bytes that are given back with the lock held
+#define BITS          64        // of a word of `touched`
 
 struct channel_extent {
   uint64_t offset;

@@ -29,14 +29,12 @@
 #define SYS_futex_waitv 449 // the same number everywhere
 #endif
 
-enum {
-  LOOK_NS = 40 * 1000, // about what sleeping and being woken costs
-  LOOKS_PER_CLOCK = 16,
-  MAX_PENALTY = 127, // waits
-  FALLBACK_SLEEP_NS = 100 * 1000 * 1000,
-  WORD_32 = 2,       // FUTEX_32, and
-  WORD_PRIVATE = 128 // FUTEX_PRIVATE_FLAG: system headers may be older than the kernel
-};
+#define LOOK_NS           (40 * 1000) // about what sleeping and being woken costs
+#define LOOKS_PER_CLOCK   16
+#define MAX_PENALTY       127 // waits
+#define FALLBACK_SLEEP_NS (100 * 1000 * 1000)
+#define WORD_32           2   // FUTEX_32, and
+#define WORD_PRIVATE      128 // FUTEX_PRIVATE_FLAG: system headers may be older than the kernel
 
 // struct futex_waitv of the kernel.
 typedef struct watched_word {

@@ -32,9 +32,7 @@ typedef struct channel_end {
   bool alone;              // one processor: nobody moves anything while we look
 } channel_end;
 
-enum {
-  CHANNEL_WAIT_FOR_EVER = -1
-};
+#define CHANNEL_WAIT_FOR_EVER (-1)
 
 int64_t channel_now_ns(void);
 
