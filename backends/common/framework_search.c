@@ -16,24 +16,6 @@
 
 #define MAX_LOOKED_BYTES 4096 // further ones are not reported
 
-static const char *process_variable(const char *name)
-{
-  return getenv(name);
-}
-
-void framework_system_init(framework_system *system)
-{
-  static char dir[PATH_MAX]; // backends start one after the other
-  *system = (framework_system){.root = "", .dir = "/", .variable = process_variable};
-  if (getcwd(dir, sizeof(dir)) != NULL)
-    system->dir = dir;
-#ifdef __x86_64__
-  system->has_avx = __builtin_cpu_supports("avx") != 0;
-#else
-  system->has_avx = true; // nobody's framework asks for it there
-#endif
-}
-
 // A search under way.
 typedef struct search_state {
   const framework_search *search;
@@ -158,8 +140,7 @@ static bool try_library(search_state *h, const char *path)
 {
   char full[PATH_MAX];
   char *why_not = NULL;
-  if (is_reported(h, path) ||
-      snprintf(full, sizeof(full), "%s%s", h->search->system->root, path) >= (int)sizeof(full))
+  if (is_reported(h, path) || !framework_path(full, "%s%s", h->search->system->root, path))
     return false;
   if ((h->checks && !is_safe(h, full, path)) || !is_loadable(h, full, path))
     return false;
@@ -178,20 +159,10 @@ static bool try_dir(search_state *h, const char *dir, bool *has)
   const framework_search *s = h->search;
   char path[PATH_MAX];
   char *name = python_packages_nth_newest(s->system, dir, s->framework->library, 0);
-  bool found = name != NULL &&
-               snprintf(path, sizeof(path), "%s/%s", dir, name) < (int)sizeof(path) &&
-               try_library(h, path);
+  bool found = name != NULL && framework_path(path, "%s/%s", dir, name) && try_library(h, path);
   *has = name != NULL;
   free(name);
   return found;
-}
-
-static bool is_dir(const search_state *h, const char *path)
-{
-  char full[PATH_MAX];
-  struct stat status;
-  return snprintf(full, sizeof(full), "%s%s", h->search->system->root, path) < (int)sizeof(full) &&
-         stat(full, &status) == 0 && S_ISDIR(status.st_mode);
 }
 
 // One directory of a Python's packages.
@@ -200,8 +171,8 @@ static bool try_packages(void *context, const char *dir)
   search_state *h = context;
   char path[PATH_MAX];
   bool has;
-  if (snprintf(path, sizeof(path), "%s/%s", dir, h->search->framework->dir) >= (int)sizeof(path) ||
-      !is_dir(h, path))
+  if (!framework_path(path, "%s/%s", dir, h->search->framework->dir) ||
+      !framework_is_dir(h->search->system, path))
     return false;
   h->any = true;
   if (try_dir(h, path, &has))
@@ -229,11 +200,12 @@ static bool try_environment(search_state *h, const char *dir)
   h->any = false;
   if (python_packages_of_environment(&walk, dir))
     return true;
-  if (snprintf(path, sizeof(path), "%s/lib", dir) < (int)sizeof(path) && try_dir(h, path, &has))
+  if (framework_path(path, "%s/lib", dir) && try_dir(h, path, &has))
     return true;
   if (!h->any && !has && !is_reported(h, dir))
     report(h, dir, "%s",
-           is_dir(h, dir) ? "no such package in this environment" : "no such directory");
+           framework_is_dir(h->search->system, dir) ? "no such package in this environment"
+                                                    : "no such directory");
   return false;
 }
 
@@ -256,8 +228,7 @@ static bool is_program(const search_state *h, const char *path)
 {
   char full[PATH_MAX];
   struct stat status;
-  if (snprintf(full, sizeof(full), "%s%s", h->search->system->root, path) >= (int)sizeof(full) ||
-      lstat(full, &status) != 0)
+  if (!framework_path(full, "%s%s", h->search->system->root, path) || lstat(full, &status) != 0)
     return false;
   return S_ISLNK(status.st_mode) || (S_ISREG(status.st_mode) && access(full, X_OK) == 0);
 }
@@ -270,9 +241,7 @@ static bool try_path(search_state *h, const char *name)
   bool any = false;
   for (const char *at = dirs != NULL ? dirs : ""; *at != '\0';) {
     size_t size = strcspn(at, ":");
-    if (*at == '/' &&
-        snprintf(path, sizeof(path), "%.*s/%s", (int)size, at, name) < (int)sizeof(path) &&
-        is_program(h, path)) {
+    if (*at == '/' && framework_path(path, "%.*s/%s", (int)size, at, name) && is_program(h, path)) {
       any = true;
       if (try_interpreter(h, path))
         return true;

@@ -4,6 +4,8 @@
 #ifndef NEREID_FRAMEWORK_SEARCH_H
 #define NEREID_FRAMEWORK_SEARCH_H
 
+#include "framework_system.h"
+
 #include <stdbool.h>
 
 #define FRAMEWORK_LOADER_NAMES 2
@@ -18,17 +20,6 @@ typedef struct framework {
   const char *loader_names[FRAMEWORK_LOADER_NAMES]; // what the loader is asked for; NULL: nothing
   bool needs_avx;
 } framework;
-
-// The process and the machine, or what a test makes of them.
-typedef struct framework_system {
-  const char *root; // "", or the directory that stands for "/"
-  const char *dir;  // where the process is
-  const char *(*variable)(const char *name);
-  bool has_avx;
-  bool strict; // what other users own is left alone
-} framework_system;
-
-void framework_system_init(framework_system *system);
 
 // Opens the library at `path`, or what the loader finds by a name without a slash. False when it
 // does not serve: *why_not says why, for free().

@@ -1,33 +1,22 @@
 // Directories of packages; see python_packages.h.
 #include "python_packages.h"
 
+#include "base/cleanup.h"
+
 #include <dirent.h>
 #include <elf.h>
 #include <fcntl.h>
 #include <limits.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #define MAX_LINKS         16   // from one to the next
 #define MAX_PYTHONS       16   // in one lib directory
 #define MAX_TEXT_BYTES    4096 // of pyvenv.cfg, .python-version
 #define MAX_VERSION_BYTES 256  // of a version's name in them
-
-// False when the path is too long to be one.
-static bool put(char path[PATH_MAX], const char *format, ...) __attribute__((format(printf, 2, 3)));
-static bool put(char path[PATH_MAX], const char *format, ...)
-{
-  va_list arguments;
-  va_start(arguments, format);
-  int length = vsnprintf(path, PATH_MAX, format, arguments);
-  va_end(arguments);
-  return length >= 0 && length < PATH_MAX;
-}
 
 // Cuts the last component off; false when there is none.
 static bool go_up(char path[PATH_MAX])
@@ -45,23 +34,14 @@ static const char *last_of(const char *path)
   return slash != NULL ? slash + 1 : path;
 }
 
-static bool is_dir(const framework_system *s, const char *path)
-{
-  char full[PATH_MAX];
-  struct stat status;
-  return put(full, "%s%s", s->root, path) && stat(full, &status) == 0 && S_ISDIR(status.st_mode);
-}
-
 // The beginning of a file, with an end of text behind it; the number of bytes, -1 without a file.
 static ssize_t read_start(const framework_system *s, const char *path, char text[MAX_TEXT_BYTES])
 {
   char full[PATH_MAX];
-  if (!put(full, "%s%s", s->root, path))
+  if (!framework_path(full, "%s%s", s->root, path))
     return -1;
-  int file = open(full, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+  AUTO_CLOSE int file = open(full, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   ssize_t size = file < 0 ? -1 : read(file, text, MAX_TEXT_BYTES - 1);
-  if (file >= 0)
-    close(file);
   if (size >= 0)
     text[size] = '\0';
   return size;
@@ -72,7 +52,8 @@ char *python_packages_nth_newest(const framework_system *s, const char *dir, con
 {
   char full[PATH_MAX];
   struct dirent **entries = NULL;
-  int count = put(full, "%s%s", s->root, dir) ? scandir(full, &entries, NULL, versionsort) : -1;
+  int count =
+      framework_path(full, "%s%s", s->root, dir) ? scandir(full, &entries, NULL, versionsort) : -1;
   char *found = NULL;
   for (int i = count - 1; i >= 0; i--) {
     if (found == NULL && strncmp(entries[i]->d_name, prefix, strlen(prefix)) == 0 && nth-- == 0)
@@ -87,7 +68,7 @@ char *python_packages_nth_newest(const framework_system *s, const char *dir, con
 
 static bool visit(const package_walk *w, const char *dir)
 {
-  return is_dir(w->system, dir) && w->visit(w->context, dir);
+  return framework_is_dir(w->system, dir) && w->visit(w->context, dir);
 }
 
 // Of the Python whose directory in lib is `name`, such as python3.11.
@@ -101,7 +82,7 @@ static bool visit_python(const package_walk *w, const char *prefix, const char *
     const char *mark = strchr(layouts[i], '%');
     snprintf(below, sizeof(below), "%.*s%s%s", (int)(mark - layouts[i]), layouts[i], name,
              mark + 2);
-    if (put(path, "%s/%s", prefix, below) && visit(w, path))
+    if (framework_path(path, "%s/%s", prefix, below) && visit(w, path))
       return true;
   }
   return false;
@@ -113,18 +94,18 @@ static bool visit_prefix(const package_walk *w, const char *prefix, const char *
   static const char *const dirs[] = {"lib", "lib64"};
   char path[PATH_MAX];
   bool done = false;
-  if (version[0] != '\0' && put(path, "python%s", version))
+  if (version[0] != '\0' && framework_path(path, "python%s", version))
     done = visit_python(w, prefix, path);
   for (size_t i = 0; version[0] == '\0' && i < sizeof(dirs) / sizeof(dirs[0]); i++) {
     for (size_t nth = 0; !done && nth < MAX_PYTHONS; nth++) {
-      char *name = put(path, "%s/%s", prefix, dirs[i])
+      char *name = framework_path(path, "%s/%s", prefix, dirs[i])
                        ? python_packages_nth_newest(w->system, path, "python3.", nth)
                        : NULL;
       done = name != NULL && visit_python(w, prefix, name);
       free(name);
     }
   }
-  return done || (put(path, "%s/lib/python3/dist-packages", prefix) && visit(w, path));
+  return done || (framework_path(path, "%s/lib/python3/dist-packages", prefix) && visit(w, path));
 }
 
 // The user's own packages come before those of the installation.
@@ -137,8 +118,8 @@ static bool visit_user(const package_walk *w, const char *version)
   if (none != NULL && *none != '\0')
     return false;
   if (base != NULL && *base == '/')
-    return put(path, "%s", base) && visit_prefix(w, path, version);
-  return home != NULL && *home == '/' && put(path, "%s/.local", home) &&
+    return framework_path(path, "%s", base) && visit_prefix(w, path, version);
+  return home != NULL && *home == '/' && framework_path(path, "%s/.local", home) &&
          visit_prefix(w, path, version);
 }
 
@@ -161,7 +142,7 @@ static void read_setting(const char *text, const char *key, char value[PATH_MAX]
       name--;
     if (name == strlen(key) && strncasecmp(line, key, name) == 0) {
       const char *start = equals + 1 + strspn(equals + 1, " ");
-      put(value, "%.*s", (int)(line + size - start), start);
+      framework_path(value, "%.*s", (int)(line + size - start), start);
       return;
     }
     line += size + strspn(line + size, "\r\n");
@@ -175,7 +156,7 @@ static void short_version(const char *text, char version[PATH_MAX])
   size_t digits = start != NULL ? strspn(start + 2, "0123456789") : 0;
   version[0] = '\0';
   if (digits > 0)
-    put(version, "%.*s", (int)digits + 2, start);
+    framework_path(version, "%.*s", (int)digits + 2, start);
 }
 
 // The directory of the virtual environment that the interpreter at `path` belongs to.
@@ -183,10 +164,10 @@ static bool find_venv(const framework_system *s, const char *path, char dir[PATH
                       char text[MAX_TEXT_BYTES])
 {
   char file[PATH_MAX];
-  if (!put(dir, "%s", path) || !go_up(dir))
+  if (!framework_path(dir, "%s", path) || !go_up(dir))
     return false;
   for (int up = 0; up < 2; up++) {
-    if (put(file, "%s/pyvenv.cfg", dir) && read_start(s, file, text) >= 0)
+    if (framework_path(file, "%s/pyvenv.cfg", dir) && read_start(s, file, text) >= 0)
       return true;
     if (!go_up(dir))
       return false;
@@ -213,7 +194,7 @@ static bool visit_venv(const package_walk *w, const char *dir, const char *text,
     return false;
   char path[PATH_MAX];
   read_setting(text, "home", value);
-  return value[0] == '/' && put(path, "%s/python3", value) &&
+  return value[0] == '/' && framework_path(path, "%s/python3", value) &&
          visit_interpreter(w, path, depth + 1, why_not);
 }
 
@@ -227,7 +208,7 @@ static bool visit_pyenv_versions(const package_walk *w, const char *root, const 
   char dir[PATH_MAX];
   char path[PATH_MAX];
   bool done = false;
-  if (!put(dir, "%s/versions", root))
+  if (!framework_path(dir, "%s/versions", root))
     return false;
   for (const char *at = text; !done && *at != '\0';) {
     size_t size = strcspn(at, ":\r\n \t");
@@ -235,11 +216,11 @@ static bool visit_pyenv_versions(const package_walk *w, const char *root, const 
     if (size > 0 && size < sizeof(name) && memchr(at, '/', size) == NULL && *at != '#' &&
         *at != '.') {
       snprintf(name, sizeof(name), "%.*s", (int)size, at);
-      bool exact = put(path, "%s/%s", dir, name) && is_dir(w->system, path);
+      bool exact = framework_path(path, "%s/%s", dir, name) && framework_is_dir(w->system, path);
       snprintf(name + size, sizeof(name) - size, "%s", exact ? "" : ".");
       char *entry = python_packages_nth_newest(w->system, dir, name, 0);
       if (exact || entry != NULL)
-        done = put(path, "%s/%s/bin/python3", dir, exact ? name : entry) &&
+        done = framework_path(path, "%s/%s/bin/python3", dir, exact ? name : entry) &&
                visit_interpreter(w, path, depth + 1, why_not);
       free(entry);
     }
@@ -257,13 +238,13 @@ static bool read_pyenv_choice(const framework_system *s, const char *root,
   char path[PATH_MAX];
   if (version != NULL && *version != '\0')
     return snprintf(text, MAX_TEXT_BYTES, "%s", version) < MAX_TEXT_BYTES;
-  bool up = put(dir, "%s", s->dir);
+  bool up = framework_path(dir, "%s", s->dir);
   while (up) {
-    if (put(path, "%s/.python-version", dir) && read_start(s, path, text) >= 0)
+    if (framework_path(path, "%s/.python-version", dir) && read_start(s, path, text) >= 0)
       return true;
     up = go_up(dir);
   }
-  return put(path, "%s/version", root) && read_start(s, path, text) >= 0;
+  return framework_path(path, "%s/version", root) && read_start(s, path, text) >= 0;
 }
 
 static bool visit_shim(const package_walk *w, const char *path, int depth, const char **why_not)
@@ -271,7 +252,7 @@ static bool visit_shim(const package_walk *w, const char *path, int depth, const
   char root[PATH_MAX];
   char text[MAX_TEXT_BYTES];
   *why_not = "a shim of pyenv, and no version of pyenv is chosen";
-  if (!put(root, "%s", path) || !go_up(root) || !go_up(root) ||
+  if (!framework_path(root, "%s", path) || !go_up(root) || !go_up(root) ||
       !read_pyenv_choice(w->system, root, text))
     return false;
   *why_not = "a shim of pyenv, and the version that is chosen is not there";
@@ -283,7 +264,7 @@ static bool visit_shim(const package_walk *w, const char *path, int depth, const
 static bool is_shim(const char *path)
 {
   char dir[PATH_MAX];
-  return put(dir, "%s", path) && go_up(dir) && strcmp(last_of(dir), "shims") == 0;
+  return framework_path(dir, "%s", path) && go_up(dir) && strcmp(last_of(dir), "shims") == 0;
 }
 
 // Follows the link at `path`; false when it is none.
@@ -291,13 +272,15 @@ static bool follow(const framework_system *s, char path[PATH_MAX])
 {
   char full[PATH_MAX];
   char target[PATH_MAX];
-  ssize_t size = put(full, "%s%s", s->root, path) ? readlink(full, target, sizeof(target) - 1) : -1;
+  ssize_t size =
+      framework_path(full, "%s%s", s->root, path) ? readlink(full, target, sizeof(target) - 1) : -1;
   if (size < 0)
     return false;
   target[size] = '\0';
   if (target[0] == '/')
-    return put(path, "%s", target);
-  return put(full, "%s", path) && go_up(full) && put(path, "%s/%s", full, target);
+    return framework_path(path, "%s", target);
+  return framework_path(full, "%s", path) && go_up(full) &&
+         framework_path(path, "%s/%s", full, target);
 }
 
 static bool visit_installation(const package_walk *w, char path[PATH_MAX], const char **why_not)
@@ -322,7 +305,7 @@ static bool visit_interpreter(const package_walk *w, const char *path, int depth
   char dir[PATH_MAX];
   char text[MAX_TEXT_BYTES];
   *why_not = "links that lead in a circle";
-  if (depth > 2 || !put(at, "%s", path))
+  if (depth > 2 || !framework_path(at, "%s", path))
     return false;
   for (int links = 0; links < MAX_LINKS; links++) {
     *why_not = NULL;

@@ -3,7 +3,7 @@
 #ifndef NEREID_PYTHON_PACKAGES_H
 #define NEREID_PYTHON_PACKAGES_H
 
-#include "framework_search.h"
+#include "framework_system.h"
 
 #include <stddef.h>
 
