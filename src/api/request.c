@@ -3,6 +3,7 @@
 #include "request/request.h"
 #include "api/convert.h"
 #include "core/infer.h"
+#include "core/model_internal.h"
 #include "core/server.h"
 #include "nereid/nereid.h"
 
@@ -37,6 +38,11 @@ TRITONSERVER_Error *TRITONSERVER_InferenceRequestDelete(TRITONSERVER_InferenceRe
 {
   request_free(of(r));
   return NULL;
+}
+
+const struct TRITONBACKEND_Model *NEREID_InferenceRequestModel(TRITONSERVER_InferenceRequest *r)
+{
+  return (const struct TRITONBACKEND_Model *)model_of_target(of(r)->target);
 }
 
 TRITONSERVER_Error *TRITONSERVER_InferenceRequestId(TRITONSERVER_InferenceRequest *r,

@@ -40,7 +40,7 @@ void calls_count_await_none(calls_count *self)
 }
 
 TRITONSERVER_Error *calls_new(TRITONSERVER_Server *server, calls_count *count, const char *where,
-                              worker_link *link, circle_member *member, calls **made)
+                              worker_link *link, wait_node *node, calls **made)
 {
   calls *self = calloc(1, sizeof *self);
   if (self == NULL || (self->where = strdup(where)) == NULL) {
@@ -57,7 +57,7 @@ TRITONSERVER_Error *calls_new(TRITONSERVER_Server *server, calls_count *count, c
   pthread_mutex_init(&self->lock, NULL);
   self->server = server;
   self->count = count;
-  self->member = member;
+  self->node = node;
   self->link = worker_link_ref(link);
   count_live(count, true);
   *made = self;
@@ -92,7 +92,7 @@ void calls_end(calls *self)
   self->ended = true;
   infer_calls_cancel_all(self);
   pthread_mutex_unlock(&self->lock);
-  circle_forget(self->member);
+  wait_graph_forget(self->node);
   metric_table_fini(&self->metrics);
   calls_unref(self);
 }
@@ -197,7 +197,7 @@ bool calls_handle(calls *self, request_table *requests, const channel_message *m
   else if (message->kind == CALL_INFER_CANCEL)
     infer_call_cancel(self, message->id);
   else if (message->kind == CALL_INFER_WAIT)
-    infer_call_wait(self, message->id, message->value);
+    infer_call_wait(self, message, &control.reader);
   else if (message->kind < CALL_MODEL_LOAD)
     handle_metric(self, message, &control.reader);
   else

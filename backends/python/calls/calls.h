@@ -10,7 +10,7 @@
 #include <pthread.h>
 
 typedef struct calls calls;
-struct circle_member;
+struct wait_node;
 
 // How many objects a backend has; it lives longer than they.
 typedef struct calls_count {
@@ -25,9 +25,9 @@ void calls_count_fini(calls_count *self);
 // Waits until everything that was under way has ended.
 void calls_count_await_none(calls_count *self);
 
-// `where` names model and instance in log lines; copied. `member` is the worker's, until calls_end.
+// `where` names model and instance in log lines; copied. `node` is the instance's, until calls_end.
 TRITONSERVER_Error *calls_new(TRITONSERVER_Server *server, calls_count *count, const char *where,
-                              worker_link *link, struct circle_member *member, calls **made);
+                              worker_link *link, struct wait_node *node, calls **made);
 
 // Deals with the message if its kind belongs here; the caller does channel_done afterwards. Never
 // waits for the server: replies come from other threads. `requests` are the worker's, whose traces

@@ -6,7 +6,7 @@
 #include "calls/metric_calls.h"
 #include "codec/protocol.h"
 #include "codec/tensor_wire.h"
-#include "instance/circle.h"
+#include "instance/wait_graph.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -19,7 +19,7 @@ struct calls {
   calls_count *count;
   TRITONSERVER_ResponseAllocator *allocator;
   worker_link *link;
-  circle_member *member; // gone when `ended`
+  wait_node *node; // gone when `ended`
   char *where;
   metric_table metrics; // the listener's thread
   pthread_mutex_t lock; // guards what follows
@@ -51,7 +51,7 @@ char *calls_text(wire_reader *reader);
 void infer_call_start(calls *self, request_table *requests, const channel_message *message,
                       wire_reader *control);
 void infer_call_cancel(calls *self, uint64_t id);
-void infer_call_wait(calls *self, uint64_t id, uint64_t seen);
+void infer_call_wait(calls *self, const channel_message *message, wire_reader *control);
 void infer_calls_cancel_all(calls *self); // with the lock held
 
 TRITONSERVER_Error *infer_allocator_new(TRITONSERVER_ResponseAllocator **made);

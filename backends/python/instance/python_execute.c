@@ -1,14 +1,14 @@
 // The life of an execution: made of a batch, sent to the worker, ended by its answer or its
-// death. The instance's thread, or a loop of the server for its first part; what was put aside
-// goes on on the listener's (aside.c).
+// death. The instance's thread, or a loop of the server for its first part.
 #include "instance/python_execute.h"
+
+#include "instance/execution.h"
 
 #include "backend_batch.h"
 #include "backend_error.h"
 #include "backend_log.h"
 #include "codec/protocol.h"
 #include "codec/response_fill.h"
-#include "instance/aside.h"
 #include "instance/worker_calls.h"
 
 #include <stdatomic.h>
@@ -84,10 +84,8 @@ static execution *allocate(const execution *batch)
   return self;
 }
 
-void execution_free(execution *self)
+static void execution_free(execution *self)
 {
-  if (self->has_calls)
-    circle_executed(&self->work);
   for (uint32_t i = 0; i < self->count; i++)
     request_facts_fini(&self->facts[i]);
   free(self);
@@ -98,50 +96,6 @@ static void log_error_of(const execution *self, uint32_t index, TRITONSERVER_Err
 {
   backend_request_error_log(worker_keeper_instance(self->keeper), self->requests[index],
                             error_owned, doing);
-}
-
-static void move_request(execution *from, uint32_t index, execution *to, uint32_t place)
-{
-  request_facts facts = from->facts[index];
-  from->facts[index] = (request_facts){0};
-  to->requests[place] = from->requests[index];
-  to->facts[place] = facts;
-}
-
-static void count_rows(execution *self)
-{
-  self->batch_size = 0;
-  for (uint32_t i = 0; i < self->count; i++) {
-    uint64_t rows = 1;
-    if (self->model->max_batch_size > 0)
-      log_error_of(self, i, request_rows(self->requests[i], &rows), "read the rows of a request");
-    self->batch_size += rows;
-  }
-}
-
-execution *execution_split(execution *self)
-{
-  const execution batch = {.keeper = self->keeper,
-                           .model = self->model,
-                           .requests = self->requests,
-                           .count = self->count,
-                           .work_id = worker_keeper_number(self->keeper)};
-  uint32_t kept = 0;
-  for (uint32_t i = 0; i < self->count; i++)
-    kept += circle_has_call(&self->requests[i], 1);
-  execution *others = kept == self->count ? NULL : allocate(&batch);
-  if (others == NULL)
-    return NULL;
-  kept = others->count = 0;
-  for (uint32_t i = 0; i < batch.count; i++)
-    if (circle_has_call(&self->requests[i], 1))
-      move_request(self, i, self, kept++);
-    else
-      move_request(self, i, others, others->count++);
-  self->count = kept;
-  count_rows(self);
-  count_rows(others);
-  return others;
 }
 
 static void delete_factories(execution *self)
@@ -248,14 +202,14 @@ static void fail_all(execution *self, TRITONSERVER_Error *error_owned)
   TRITONSERVER_ErrorDelete(error);
 }
 
-void execution_fail(execution *self, TRITONSERVER_Error *error_owned)
+static void execution_fail(execution *self, TRITONSERVER_Error *error_owned)
 {
   if (self->opened)
     hold_all(self);
   fail_all(self, error_owned);
 }
 
-void execution_drop(execution *self, uint32_t index, TRITONSERVER_Error *error_owned)
+static void execution_drop(execution *self, uint32_t index, TRITONSERVER_Error *error_owned)
 {
   fail_one(self, index, error_owned);
   TRITONSERVER_ErrorDelete(error_owned);
@@ -424,7 +378,7 @@ static void send_answers(execution *self)
   }
 }
 
-void execution_take_answer(execution *self, const channel_message *message)
+static void execution_take_answer(execution *self, const channel_message *message)
 {
   channel *channel = worker_link_channel(self->link);
   control_part answer;
@@ -468,10 +422,10 @@ static TRITONSERVER_Error *write_requests(execution *self, channel_message *work
 }
 
 // A worker that cannot be sent to is gone; who waits for its answer is told why.
-static void send(execution *self, channel_message *work, uint32_t flags)
+static void send(execution *self, channel_message *work)
 {
   work->kind = WORK_EXECUTE;
-  work->flags = flags | log_flags() | (self->model->decoupled ? WORK_DECOUPLED : 0u) |
+  work->flags = log_flags() | (self->model->decoupled ? WORK_DECOUPLED : 0u) |
                 (self->is_crowded ? WORK_CROWDED : 0u);
   work->value = self->count;
   self->compute_start_ns = backend_now_ns();
@@ -484,7 +438,8 @@ static void send(execution *self, channel_message *work, uint32_t flags)
     channel_close(worker_link_channel(self->link));
 }
 
-bool execution_send(execution *self, uint32_t flags)
+// Opens the requests and sends them to the worker; does not wait. False: all have been answered.
+static bool execution_send(execution *self)
 {
   channel_message work = {0};
   TRITONSERVER_Error *error = open_requests(self);
@@ -496,83 +451,62 @@ bool execution_send(execution *self, uint32_t flags)
       return false;
   }
   if (error == NULL)
-    send(self, &work, flags);
+    send(self, &work);
   else
     fail_all(self, error);
   return error == NULL;
 }
 
-typedef enum progress {
-  ENDED,   // all requests have been answered, or will be by CALL_RESPONSE
-  PENDING, // the worker is at work
-  ASIDE    // it is not ours any more
-} progress;
-
-// Waits for the worker's answer and deals with it.
-static progress await_answer(execution *self, int64_t timeout_us)
+// Waits for the worker's answer and deals with it. False: the worker is at work.
+static bool await_answer(execution *self, int64_t timeout_us)
 {
   channel_message answer;
   TRITONSERVER_Error *error;
   channel_look(worker_link_channel(self->link), CHANNEL_ANSWERS, !self->is_crowded);
   if (!worker_keeper_poll(self->keeper, self->link, self->work_id, timeout_us, &answer, &error))
-    return PENDING;
+    return false;
   self->compute_end_ns = backend_now_ns();
   if (error != NULL) {
     execution_fail(self, error);
-  } else if ((answer.flags & ANSWER_LENT) != 0) {
-    channel_done(worker_link_channel(self->link), CHANNEL_ANSWERS);
-    if (aside_put_lent(self))
-      return ASIDE;
-    channel_close(worker_link_channel(self->link)); // its end has begun already
-    return await_answer(self, timeout_us);
   } else {
     execution_take_answer(self, &answer);
     channel_done(worker_link_channel(self->link), CHANNEL_ANSWERS);
   }
-  aside_let_go(worker_keeper_aside(self->keeper));
-  return ENDED;
-}
-
-static void end_work(execution *self)
-{
-  worker_keeper_end_work(self->keeper, self->link);
-  self->link = NULL;
-}
-
-// When it has its turn to work.
-static progress begin(execution *self)
-{
-  aside_list *aside = worker_keeper_aside(self->keeper);
-  if (aside_defer(self))
-    return ASIDE;
-  aside_hold(aside);
-  if (execution_send(self, 0))
-    return PENDING;
-  aside_let_go(aside);
-  return ENDED;
+  return true;
 }
 
 // From the beginning, waiting for whatever it takes.
-static progress run(execution *self)
+static void run(execution *self)
 {
   TRITONSERVER_Error *error = worker_keeper_begin_work(self->keeper, &self->link);
   if (error != NULL) {
     fail_all(self, error);
-    return ENDED;
+    return;
   }
   self->exec_start_ns = backend_now_ns(); // until now it was queued
-  progress reached = begin(self);
-  return reached == PENDING ? await_answer(self, -1) : reached;
+  if (execution_send(self))
+    await_answer(self, -1);
 }
 
-// After the turn, whose it was gives it to who waits aside.
-static void finish(worker_keeper *keeper, execution *self, progress reached)
+static void finish(execution *self)
 {
-  if (reached == ENDED && self->link != NULL)
-    end_work(self);
-  if (reached == ENDED)
-    execution_free(self);
-  aside_go_on(keeper);
+  if (self->link != NULL)
+    worker_keeper_end_work(self->keeper, self->link);
+  execution_free(self);
+}
+
+// Answers calls that would wait for themselves here.
+static void refuse_circles(execution *self)
+{
+  wait_node *node = worker_keeper_node(self->keeper);
+  for (uint32_t i = 0; i < self->count;) {
+    char *circle = wait_graph_give(node, self->work_id, self->requests[i]);
+    if (circle == NULL)
+      i++;
+    else
+      execution_drop(self, i, backend_error(TRITONSERVER_ERROR_INTERNAL, "%s", circle));
+    free(circle);
+  }
 }
 
 // An execution of requests that can be read. An error means that none was touched; `*made` NULL
@@ -590,8 +524,7 @@ static TRITONSERVER_Error *execution_new(worker_keeper *keeper, TRITONBACKEND_Re
   if (self == NULL)
     return backend_error_no_memory("a batch");
   self->work_id = worker_keeper_number(keeper);
-  self->has_calls = circle_executing(&self->work, worker_keeper_member(keeper), self->work_id,
-                                     self->requests, self->count);
+  refuse_circles(self);
   read_facts(self);
   if (self->count > 0)
     *made = self;
@@ -605,8 +538,10 @@ TRITONSERVER_Error *python_execute(worker_keeper *keeper, TRITONBACKEND_Request 
 {
   execution *self;
   BACKEND_RETURN_IF_ERROR(execution_new(keeper, requests, count, &self));
-  if (self != NULL)
-    finish(keeper, self, run(self));
+  if (self != NULL) {
+    run(self);
+    finish(self);
+  }
   return NULL;
 }
 
@@ -633,8 +568,7 @@ static bool try_begin(worker_keeper *keeper, const execution *before, execution 
 {
   if (before == NULL)
     return worker_keeper_try_begin_work(keeper, &self->link);
-  if (before->link == NULL || !aside_is_empty(worker_keeper_aside(keeper)) ||
-      !worker_keeper_join_work(keeper, before->link))
+  if (before->link == NULL || !worker_keeper_join_work(keeper, before->link))
     return false; // it comes after those before, and is sent when they have ended
   self->link = before->link;
   self->is_behind = true;
@@ -659,16 +593,13 @@ TRITONSERVER_Error *python_execute_begin(worker_keeper *keeper, TRITONBACKEND_Re
   BACKEND_RETURN_IF_ERROR(execution_new(keeper, requests, count, &self));
   if (self == NULL)
     return NULL;
-  progress reached = PENDING;
   bool has_turn = try_begin(keeper, begun->last, self);
   note_crowd(begun, self);
-  if (has_turn)
-    reached = begin(self);
-  *pending = reached == PENDING;
+  *pending = !has_turn || execution_send(self);
   if (*pending)
     append_begun(begun, self);
   else
-    finish(keeper, self, reached);
+    finish(self);
   return NULL;
 }
 
@@ -687,14 +618,14 @@ void python_execute_end(worker_keeper *keeper, int64_t timeout_us, bool *pending
 {
   execution_queue *begun = worker_keeper_begun(keeper);
   execution *self = begun->first;
-  execution *after = self->after; // it may be gone when it has been put aside
   *pending = true;
   if (self->link == NULL && timeout_us >= 0)
     return; // the worker was not free, and this thread must not wait
-  progress reached = self->link == NULL ? run(self) : await_answer(self, timeout_us);
-  if (reached == PENDING)
+  if (self->link == NULL)
+    run(self);
+  else if (!await_answer(self, timeout_us))
     return;
-  take_begun(begun, after);
+  take_begun(begun, self->after);
   *pending = false;
-  finish(keeper, self, reached);
+  finish(self);
 }

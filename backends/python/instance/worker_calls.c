@@ -7,7 +7,6 @@
 #include "backend_log.h"
 #include "codec/protocol.h"
 #include "codec/response_fill.h"
-#include "instance/aside.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -242,9 +241,6 @@ void worker_call_take(worker_keeper *keeper, calls *of_model, worker_link *link,
     break;
   case CALL_IS_CANCELLED:
     take_is_cancelled(keeper, link, call);
-    break;
-  case CALL_ANSWER:
-    aside_take_answer(keeper, call);
     break;
   default:
     if (calls_handle(of_model, worker_keeper_requests(keeper), call))

@@ -3,7 +3,6 @@
 #ifndef NEREID_PYTHON_KEEPER_INTERNAL_H
 #define NEREID_PYTHON_KEEPER_INTERNAL_H
 
-#include "instance/aside.h"
 #include "process/worker_keeper.h"
 
 #include <stdatomic.h>
@@ -38,8 +37,7 @@ struct worker_keeper {
   worker_place place;                    // of its workers
   char *host_policy;                     // the instance's
   request_table requests;
-  circle_member member;
-  aside_list aside;
+  wait_node node;
   pthread_t listener;
   atomic_uint_fast64_t next_id;
   execution_queue begun;      // worker_keeper_begun

@@ -452,11 +452,11 @@ static TRITONSERVER_Error *begin_check_locked(worker_keeper *self, uint64_t dead
 {
   *link = NULL;
   self->waiting++;
-  while (self->working > 0 && !circle_is_waiting(&self->member) &&
+  while (self->working > 0 && !wait_graph_is_waiting(&self->node) &&
          host_condition_wait(&self->changed, &self->lock, deadline))
     ;
   self->waiting--;
-  if (self->working > 0 && circle_is_waiting(&self->member))
+  if (self->working > 0 && wait_graph_is_waiting(&self->node))
     return NULL; // for another model's reply: it cannot be asked, and works
   if (!keeper_take_turn_locked(self, deadline))
     return not_in_time();
@@ -485,7 +485,6 @@ void worker_keeper_ask_ready(worker_keeper *self)
     return;
   send_question(self, link); // who awaits the answer is told what went wrong
   worker_keeper_end_work(self, link);
-  aside_go_on(self);
 }
 
 TRITONSERVER_Error *worker_keeper_check_ready(worker_keeper *self)
@@ -507,7 +506,6 @@ TRITONSERVER_Error *worker_keeper_check_ready(worker_keeper *self)
   if (link != NULL) {
     error = ask_is_ready(self, link, deadline);
     worker_keeper_end_work(self, link);
-    aside_go_on(self);
   }
   pthread_mutex_lock(&self->lock);
   self->checks--;

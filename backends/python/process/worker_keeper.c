@@ -58,14 +58,9 @@ request_table *worker_keeper_requests(worker_keeper *self)
   return &self->requests;
 }
 
-circle_member *worker_keeper_member(worker_keeper *self)
+wait_node *worker_keeper_node(worker_keeper *self)
 {
-  return &self->member;
-}
-
-aside_list *worker_keeper_aside(worker_keeper *self)
-{
-  return &self->aside;
+  return &self->node;
 }
 
 worker_link *keeper_link(worker_keeper *self)
@@ -185,7 +180,6 @@ static void bury(worker_keeper *self)
   if (goes_on)
     tell_of_death(self, pause);
   error = worker_call_explain(self, error);
-  aside_fail_all(self, error);
   fail_open_requests(self, error);
   TRITONSERVER_ErrorDelete(error);
 }
@@ -308,9 +302,8 @@ static void serve(worker_keeper *self)
   worker_link *link = keeper_link(self);
   calls *of_model;
   TRITONSERVER_Error *error = calls_new(self->model->server, &self->model->backend->calls,
-                                        worker_keeper_name(self), link, &self->member, &of_model);
+                                        worker_keeper_name(self), link, &self->node, &of_model);
   if (error == NULL) {
-    aside_open(&self->aside, link);
     serve_calls(self, of_model, link);
     calls_end(of_model);
   }
@@ -338,8 +331,7 @@ static void *listen_for_calls(void *argument)
 
 static void free_keeper(worker_keeper *self)
 {
-  circle_part(&self->member);
-  aside_fini(&self->aside);
+  wait_graph_leave(&self->node);
   request_table_fini(&self->requests);
   pthread_mutex_destroy(&self->lock);
   pthread_cond_destroy(&self->changed);
@@ -361,7 +353,6 @@ static worker_keeper *new_keeper(const python_model *model, const char *name)
   self->socket = -1;
   worker_place_get(&self->place);
   request_table_init(&self->requests);
-  aside_init(&self->aside);
   pthread_mutex_init(&self->lock, NULL);
   pthread_cond_init(&self->changed, NULL);
   self->own_names[0] = strdup(name);
@@ -406,12 +397,15 @@ TRITONSERVER_Error *worker_keeper_start(const python_model *model, const char *n
 }
 
 // A passive instance gets no requests: nobody waits for it.
-static TRITONSERVER_Error *join_circle(worker_keeper *self)
+static TRITONSERVER_Error *join_graph(worker_keeper *self)
 {
   bool passive;
   BACKEND_RETURN_IF_ERROR(TRITONBACKEND_ModelInstanceIsPassive(self->instance, &passive));
+  self->node.model = self->model->server_model;
+  self->node.name = self->model->name;
+  self->node.version = self->model->version;
   if (!passive)
-    circle_join(&self->member, self->model);
+    wait_graph_join(&self->node);
   return NULL;
 }
 
@@ -437,7 +431,7 @@ TRITONSERVER_Error *worker_keeper_initialize(worker_keeper *self,
   }
   worker_link_unref(link);
   if (error == NULL)
-    error = join_circle(self);
+    error = join_graph(self);
   if (error == NULL) {
     pthread_mutex_lock(&self->lock);
     self->arguments = own_arguments;

@@ -7,8 +7,8 @@
 #ifndef NEREID_PYTHON_WORKER_KEEPER_H
 #define NEREID_PYTHON_WORKER_KEEPER_H
 
-#include "instance/circle.h"
 #include "instance/request_table.h"
+#include "instance/wait_graph.h"
 #include "model/python_model.h"
 #include "process/worker_link.h"
 
@@ -66,9 +66,6 @@ execution_queue *worker_keeper_begun(worker_keeper *self);
 // How long `execute` takes of late, by the worker's word; 0: not known yet.
 _Atomic uint64_t *worker_keeper_ewma_ns(worker_keeper *self);
 
-// Those that nobody waits for (aside.h).
-struct aside_list *worker_keeper_aside(worker_keeper *self);
-
 // A number for work.
 uint64_t worker_keeper_number(worker_keeper *self);
 
@@ -111,6 +108,6 @@ TRITONBACKEND_ModelInstance *worker_keeper_instance(const worker_keeper *self);
 // What lines about it are about; a request's id may be added.
 NEREID_LogSubject worker_keeper_log_subject(const worker_keeper *self);
 request_table *worker_keeper_requests(worker_keeper *self);
-circle_member *worker_keeper_member(worker_keeper *self);
+wait_node *worker_keeper_node(worker_keeper *self);
 
 #endif
