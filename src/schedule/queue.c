@@ -168,7 +168,7 @@ queue_push_result request_queue_push(request_queue *q, queue_item *item, uint64_
   item->enqueued_ns = now_ns;
   item->deadline.when_ns = deadline_of(policy, item->timeout_us, now_ns);
   if (item->deadline.when_ns != CLOCK_NEVER)
-    deadline_heap_insert(&q->deadlines, &item->deadline);
+    heap_insert(&q->deadlines, &item->deadline);
   list_append(&level->queued, item);
   level->count++;
   q->count++;
@@ -180,7 +180,7 @@ static void forget_deadline(request_queue *q, queue_item *item)
 {
   if (item->deadline.when_ns == CLOCK_NEVER)
     return;
-  deadline_heap_remove(&q->deadlines, &item->deadline);
+  heap_remove(&q->deadlines, &item->deadline);
   item->deadline.when_ns = CLOCK_NEVER;
 }
 
@@ -205,14 +205,14 @@ void request_queue_remove(request_queue *q, queue_item *item)
 
 uint64_t request_queue_next_deadline(const request_queue *q)
 {
-  const deadline_node *first = deadline_heap_first(&q->deadlines);
+  const heap_node *first = heap_first(&q->deadlines);
   return first != NULL ? first->when_ns : CLOCK_NEVER;
 }
 
 queue_item *request_queue_expire(request_queue *q, uint64_t now_ns, bool *moved)
 {
   *moved = false;
-  deadline_node *first = deadline_heap_first(&q->deadlines);
+  heap_node *first = heap_first(&q->deadlines);
   if (first == NULL || first->when_ns > now_ns)
     return NULL;
   queue_item *item = (queue_item *)((char *)first - offsetof(queue_item, deadline));

@@ -5,8 +5,8 @@
 #ifndef NEREID_SCHEDULE_QUEUE_H
 #define NEREID_SCHEDULE_QUEUE_H
 
+#include "base/heap.h"
 #include "base/slice.h"
-#include "schedule/deadline_heap.h"
 #include "schedule/ordering.h"
 
 #include <stdbool.h>
@@ -36,7 +36,7 @@ typedef struct queue_item {
   queue_level *level;     // that holds it
   queue_item_state state; // guarded by the scheduler's lock
   uint64_t enqueued_ns;
-  deadline_node deadline; // in the queue's heap while it can expire (when_ns not CLOCK_NEVER)
+  heap_node deadline; // in the queue's heap while it can expire (when_ns not CLOCK_NEVER)
   // Set by the caller where preserve_ordering is on, else NULL: a zeroed slot that outlives the
   // item (it is in the response factory: a decoupled answer may come after the request is gone).
   // Reserved when taken.
@@ -93,7 +93,7 @@ typedef struct request_queue {
   size_t count;      // requests
   uint64_t rows;
   size_t delayed_count;
-  deadline_heap deadlines;
+  heap deadlines;
 } request_queue;
 
 typedef enum queue_push_result {

@@ -21,9 +21,9 @@ enum {
 
 bool worker_keeper_is_here(const worker_keeper *self)
 {
-  worker_place here;
-  worker_place_get(&here);
-  return worker_place_equal(&self->place, &here);
+  worker_placement here;
+  worker_placement_get(&here);
+  return worker_placement_equal(&self->place, &here);
 }
 
 const char *worker_keeper_name(const worker_keeper *self)
@@ -351,7 +351,7 @@ static worker_keeper *new_keeper(const python_model *model, const char *name)
     return NULL;
   self->model = model;
   self->socket = -1;
-  worker_place_get(&self->place);
+  worker_placement_get(&self->place);
   request_table_init(&self->requests);
   pthread_mutex_init(&self->lock, NULL);
   pthread_cond_init(&self->changed, NULL);

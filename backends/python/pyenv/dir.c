@@ -150,12 +150,12 @@ static bool is_entry(const char *name)
 static int open_readable(int parent, const char *name)
 {
   char path[32];
-  int place = open_beneath(parent, name, DIR_FLAGS, 0);
-  if (place < 0)
+  int found = open_beneath(parent, name, DIR_FLAGS, 0);
+  if (found < 0)
     return -1;
-  snprintf(path, sizeof path, "/proc/self/fd/%d", place);
+  snprintf(path, sizeof path, "/proc/self/fd/%d", found);
   int result = chmod(path, 0700) == 0 ? open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
-  close_keeping_errno(place);
+  close_keeping_errno(found);
   return result;
 }
 

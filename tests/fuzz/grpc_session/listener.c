@@ -19,7 +19,7 @@
 #define WAIT_NS UINT64_C(1000000)
 
 struct grpc_loop {
-  timers timers;
+  conn_timers timers;
   uint64_t now_ns;
   grpc_connection *connections; // list
   grpc_connection *marked;      // list
@@ -74,7 +74,7 @@ grpc_server *grpc_loop_server(const grpc_loop *l)
   return &server;
 }
 
-timers *grpc_loop_timers(grpc_loop *l)
+conn_timers *grpc_loop_timers(grpc_loop *l)
 {
   return &l->timers;
 }
@@ -204,7 +204,7 @@ void listener_pass(void)
     look_at_socket(c);
   }
   run_woken();
-  timers_run(&loop.timers, loop.now_ns);
+  conn_timers_run(&loop.timers, loop.now_ns);
   while ((c = loop.marked) != NULL) {
     loop.marked = c->next_marked;
     c->marked = false;
@@ -308,6 +308,6 @@ void listener_end(void)
   CHECK(listener_is_idle());
   CHECK(atomic_load(&server.connections) == 0 && atomic_load(&loop.closed) == 0);
   CHECK(loop.elsewhere == 0 && loop.marked == NULL && woken.first == NULL);
-  CHECK(timers_next(&loop.timers) == UINT64_MAX);
+  CHECK(conn_timers_next(&loop.timers) == UINT64_MAX);
   CHECK(atomic_load(&server.budget.used) == 0);
 }

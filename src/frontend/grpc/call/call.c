@@ -147,7 +147,7 @@ void call_close(call *c)
     c->next->previous = c->previous;
   connection->call_count--;
   c->connection = NULL;
-  timers_cancel(grpc_loop_timers(c->loop), &c->deadline);
+  conn_timer_cancel(grpc_loop_timers(c->loop), &c->deadline);
   bool unheard = !c->ended || c->outgoing_bytes > 0;
   if (!c->ended)
     c->end_status = GRPC_CANCELLED;
@@ -239,9 +239,9 @@ slice call_metadata(const call *c, const char *name)
   return (slice){NULL, 0};
 }
 
-static void deadline_passed(timer *elapsed)
+static void deadline_passed(conn_timer *elapsed)
 {
-  call *c = (call *)((char *)elapsed - offsetof(call, deadline));
+  call *c = container_of(elapsed, call, deadline);
   call_end_early(c, GRPC_DEADLINE_EXCEEDED, "Deadline Exceeded");
 }
 
@@ -290,10 +290,8 @@ void call_begin(call *c)
     return;
   }
   c->deadline.fire = deadline_passed;
-  if (c->deadline_ns != 0 && !timers_set(grpc_loop_timers(c->loop), &c->deadline, c->deadline_ns)) {
-    call_end_early(c, GRPC_RESOURCE_EXHAUSTED, "out of memory");
-    return;
-  }
+  if (c->deadline_ns != 0)
+    conn_timer_set(grpc_loop_timers(c->loop), &c->deadline, c->deadline_ns);
   if (c->server->options.compression_level == 0)
     c->reply_coding = MESSAGE_IDENTITY;
   if (c->method->streams) {
@@ -577,7 +575,7 @@ static void submit_end(call *c, grpc_status status, const char *failure)
   c->ended = true;
   c->end_status = status;
   c->end_failure = failure;
-  timers_cancel(grpc_loop_timers(c->loop), &c->deadline);
+  conn_timer_cancel(grpc_loop_timers(c->loop), &c->deadline);
   if (c->replied)
     session_resume(c);
   else if (!session_submit_status_only(c))

@@ -15,8 +15,8 @@
 #include "frontend/grpc/call/message.h"
 #include "frontend/grpc/call/methods.h"
 #include "frontend/grpc/call/outgoing.h"
+#include "frontend/grpc/transport/conn_timer.h"
 #include "frontend/grpc/transport/status.h"
-#include "frontend/grpc/transport/timers.h"
 #include "triton/core/tritonserver.h"
 
 #include <protobuf-c/protobuf-c.h>
@@ -57,7 +57,7 @@ struct call {
   message_coding coding; // of compressed request messages
   message_coding reply_coding;
   uint64_t deadline_ns; // on the monotonic clock; 0: none
-  timer deadline;
+  conn_timer deadline;
 
   message_reader reader; // puts request messages together
   message *message;      // the complete message of a unary call, owned

@@ -51,7 +51,7 @@ void grpc_handle_health_check(call *c)
 // ---- Watch ----
 
 struct health_watch {
-  timer next; // when it is asked again
+  conn_timer next; // when it is asked again
   call *call;
   serving_status status; // now
   bool told;             // the client knows `said`
@@ -93,9 +93,8 @@ static void watch_heard(call *c)
     call_fail(c, GRPC_UNAVAILABLE, "the server is stopping");
     call_end(c);
   }
-  if (!c->ended &&
-      !timers_set(grpc_loop_timers(c->loop), &w->next, grpc_loop_now_ns(c->loop) + ASK_EVERY_NS))
-    call_end_early(c, GRPC_RESOURCE_EXHAUSTED, "out of memory");
+  if (!c->ended)
+    conn_timer_set(grpc_loop_timers(c->loop), &w->next, grpc_loop_now_ns(c->loop) + ASK_EVERY_NS);
 }
 
 static void watch_again(call *c)
@@ -106,7 +105,7 @@ static void watch_again(call *c)
     call_end(c); // it has failed
 }
 
-static void watch_elapsed(timer *elapsed)
+static void watch_elapsed(conn_timer *elapsed)
 {
   watch_again(
       ((struct health_watch *)((char *)elapsed - offsetof(struct health_watch, next)))->call);
@@ -115,7 +114,7 @@ static void watch_elapsed(timer *elapsed)
 static void watch_stop(call *c)
 {
   if (c->watch != NULL)
-    timers_cancel(grpc_loop_timers(c->loop), &c->watch->next);
+    conn_timer_cancel(grpc_loop_timers(c->loop), &c->watch->next);
 }
 
 // The client has said all.

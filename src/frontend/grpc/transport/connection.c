@@ -37,7 +37,7 @@ void grpc_connection_unref(grpc_connection *c)
   free(c);
 }
 
-static void look_after(timer *elapsed);
+static void look_after(conn_timer *elapsed);
 
 grpc_connection *grpc_connection_open(grpc_loop *l, int socket_fd,
                                       const struct sockaddr_storage *address)
@@ -55,10 +55,10 @@ grpc_connection *grpc_connection_open(grpc_loop *l, int socket_fd,
   c->is_local = peer_is_local((const struct sockaddr *)address);
   c->is_unix = address->ss_family == AF_UNIX;
   peer_print((const struct sockaddr *)address, c->peer, sizeof(c->peer));
-  // The timer is due at once, when the loop knows the connection; from here on it has its room.
-  if (wire_init(&c->wire, socket_fd, c->server->tls) && session_begin(c) &&
-      timers_set(grpc_loop_timers(l), &c->timer, c->began_ns))
+  if (wire_init(&c->wire, socket_fd, c->server->tls) && session_begin(c)) {
+    conn_timer_set(grpc_loop_timers(l), &c->timer, c->began_ns); // at once: the loop knows it then
     return c;
+  }
   http2.session_del(c->session);
   wire_fini(&c->wire);
   free(c);
@@ -71,7 +71,7 @@ void grpc_connection_close(grpc_connection *c)
     return;
   c->closed = true;
   c->failed = true;
-  timers_cancel(grpc_loop_timers(c->loop), &c->timer);
+  conn_timer_cancel(grpc_loop_timers(c->loop), &c->timer);
   while (c->calls != NULL)
     call_close(c->calls);
   http2.session_del(c->session);
@@ -85,8 +85,8 @@ void grpc_connection_close(grpc_connection *c)
 
 static void wake_at(grpc_connection *c, uint64_t due_ns)
 {
-  if (c->timer.place == 0 || due_ns < c->timer.due_ns)
-    timers_set(grpc_loop_timers(c->loop), &c->timer, due_ns);
+  if (!conn_timer_is_set(&c->timer) || due_ns < c->timer.node.when_ns)
+    conn_timer_set(grpc_loop_timers(c->loop), &c->timer, due_ns);
 }
 
 // When `since` is `timeout_ms` ago; UINT64_MAX for a timeout of 0.
@@ -196,9 +196,9 @@ static uint64_t end_stalled(grpc_connection *c, uint64_t now)
 }
 
 // Does what is due, and sets the timer to what is next.
-static void look_after(timer *elapsed)
+static void look_after(conn_timer *elapsed)
 {
-  grpc_connection *c = (grpc_connection *)((char *)elapsed - offsetof(grpc_connection, timer));
+  grpc_connection *c = container_of(elapsed, grpc_connection, timer);
   const grpc_server_options *o = &c->server->options;
   uint64_t now = grpc_loop_now_ns(c->loop);
   if (c->ending) {

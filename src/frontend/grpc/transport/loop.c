@@ -53,7 +53,7 @@ struct grpc_loop {
   _Atomic(arrival *) arrived; // newest first
   _Atomic(call *) woken;      // newest first; each referenced
 
-  timers timers; // loop thread only, as what follows
+  conn_timers timers; // loop thread only, as what follows
   uint64_t now_ns;
   grpc_connection *connections; // list
   grpc_connection *marked;      // list
@@ -61,8 +61,8 @@ struct grpc_loop {
   bool is_draining;             // its connections were told
   size_t used;                  // by connections that are closed; see trim
   _Atomic size_t closed;        // connections that are, and of which there are still calls
-  timer trim;
-  timer give_back; // of large blocks
+  conn_timer trim;
+  conn_timer give_back; // of large blocks
 
   busy_poll poll;
 
@@ -73,7 +73,7 @@ struct grpc_loops {
   grpc_server *server;
   int listen_fd; // of the first loop's thread; -1 once it is closed
   bool accepts;  // it is watched; the same
-  timer accept_again;
+  conn_timer accept_again;
   _Atomic uint64_t told_ns;          // when the log was told that accepting is paused
   _Atomic uint64_t protocol_told_ns; // and of another protocol's client
   busy_poll_limits polling;
@@ -91,7 +91,7 @@ grpc_server *grpc_loop_server(const grpc_loop *l)
   return l->all->server;
 }
 
-timers *grpc_loop_timers(grpc_loop *l)
+conn_timers *grpc_loop_timers(grpc_loop *l)
 {
   return &l->timers;
 }
@@ -186,27 +186,27 @@ bool grpc_loop_watch(grpc_loop *l, grpc_connection *c, bool for_output)
 }
 
 // The allocator keeps what a burst had; the system gets it back a moment later.
-static void trim(timer *elapsed)
+static void trim(conn_timer *elapsed)
 {
-  grpc_loop *l = (grpc_loop *)((char *)elapsed - offsetof(grpc_loop, trim));
+  grpc_loop *l = container_of(elapsed, grpc_loop, trim);
   l->used = 0;
   malloc_trim(0);
   if (atomic_load_explicit(&l->closed, memory_order_relaxed) > 0) // some has yet to be freed
-    timers_set(&l->timers, &l->trim, l->now_ns + TRIM_PAUSE_NS);
+    conn_timer_set(&l->timers, &l->trim, l->now_ns + TRIM_PAUSE_NS);
 }
 
 // Large blocks are kept for a moment when they are freed (base/blocks.h).
-static void give_back_blocks(timer *elapsed)
+static void give_back_blocks(conn_timer *elapsed)
 {
-  grpc_loop *l = (grpc_loop *)((char *)elapsed - offsetof(grpc_loop, give_back));
+  grpc_loop *l = container_of(elapsed, grpc_loop, give_back);
   if (blocks_trim() || atomic_load(&l->all->server->calls) > 0) // whose blocks are still to come
-    timers_set(&l->timers, &l->give_back, l->now_ns + TRIM_PAUSE_NS);
+    conn_timer_set(&l->timers, &l->give_back, l->now_ns + TRIM_PAUSE_NS);
 }
 
 void grpc_loop_note_large(grpc_loop *l)
 {
-  if (l->give_back.place == 0)
-    timers_set(&l->timers, &l->give_back, l->now_ns + TRIM_PAUSE_NS);
+  if (!conn_timer_is_set(&l->give_back))
+    conn_timer_set(&l->timers, &l->give_back, l->now_ns + TRIM_PAUSE_NS);
 }
 
 void grpc_loop_freed(grpc_loop *l)
@@ -217,8 +217,8 @@ void grpc_loop_freed(grpc_loop *l)
 static void note_used(grpc_loop *l, const grpc_connection *c)
 {
   l->used += CONNECTION_USED + c->used;
-  if (l->used >= TRIM_USED && l->trim.place == 0)
-    timers_set(&l->timers, &l->trim, l->now_ns + TRIM_PAUSE_NS);
+  if (l->used >= TRIM_USED && !conn_timer_is_set(&l->trim))
+    conn_timer_set(&l->timers, &l->trim, l->now_ns + TRIM_PAUSE_NS);
 }
 
 void grpc_loop_forget(grpc_loop *l, grpc_connection *c)
@@ -313,24 +313,23 @@ static bool watch_listener(grpc_loops *all, bool accepts)
   return true;
 }
 
-static bool accept_later(grpc_loops *all)
+static void accept_later(grpc_loops *all)
 {
-  return timers_set(&all->loops[0].timers, &all->accept_again,
-                    all->loops[0].now_ns + ACCEPT_PAUSE_NS);
+  conn_timer_set(&all->loops[0].timers, &all->accept_again, all->loops[0].now_ns + ACCEPT_PAUSE_NS);
 }
 
-static void accept_again(timer *elapsed)
+static void accept_again(conn_timer *elapsed)
 {
-  grpc_loops *all = (grpc_loops *)((char *)elapsed - offsetof(grpc_loops, accept_again));
+  grpc_loops *all = container_of(elapsed, grpc_loops, accept_again);
   if (!watch_listener(all, true))
-    accept_later(all); // there is room for the timer that has just elapsed
+    accept_later(all);
 }
 
 static void pause_accepting(grpc_loops *all, const char *reason)
 {
   listener_note_waiting(&all->told_ns, "gRPC", reason);
-  if (accept_later(all)) // else nobody would begin again
-    watch_listener(all, false);
+  accept_later(all);
+  watch_listener(all, false);
 }
 
 // False when there is nothing more to accept now.
@@ -375,7 +374,7 @@ static void stop_accepting(grpc_loops *all)
   while (all->listen_fd >= 0 && accept_one(all)) // what waits is taken, and told to go
     ;
   watch_listener(all, false);
-  timers_cancel(&all->loops[0].timers, &all->accept_again);
+  conn_timer_cancel(&all->loops[0].timers, &all->accept_again);
   if (all->listen_fd >= 0)
     close(all->listen_fd);
   all->listen_fd = -1;
@@ -409,7 +408,7 @@ void grpc_loops_drain(grpc_loops *all)
 
 static int milliseconds_until(const grpc_loop *l)
 {
-  uint64_t due = timers_next(&l->timers);
+  uint64_t due = conn_timers_next(&l->timers);
   if (due == UINT64_MAX)
     return -1;
   uint64_t now = clock_monotonic_ns();
@@ -470,7 +469,7 @@ static bool pass(grpc_loop *l)
   for (int i = 0; i < count; i++)
     handle_event(l, &events[i]);
   run_woken(l);
-  timers_run(&l->timers, l->now_ns);
+  conn_timers_run(&l->timers, l->now_ns);
   flush_marked(l);
   drop_forgotten(l);
   return busy;
@@ -577,7 +576,6 @@ void grpc_loops_free(grpc_loops *all)
   grpc_loops_stop(all);
   for (unsigned i = 0; i < all->count; i++) {
     grpc_loop *l = &all->loops[i];
-    timers_fini(&l->timers);
     if (l->epoll_fd >= 0)
       close(l->epoll_fd);
     if (l->wake_fd >= 0)

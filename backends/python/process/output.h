@@ -1,6 +1,6 @@
 // What a worker prints: a pipe cut into lines. Used on the supervisor's thread.
-#ifndef NEREID_PYTHON_WORKER_OUTPUT_H
-#define NEREID_PYTHON_WORKER_OUTPUT_H
+#ifndef NEREID_PYTHON_OUTPUT_H
+#define NEREID_PYTHON_OUTPUT_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -1,16 +1,16 @@
 // Unpacked archives of Python environments: one directory for each archive as it is now, shared by
 // the models that name it, unpacked once, removed with its last user. They are below a private
 // directory that ends with the cache. Load threads.
-#ifndef NEREID_PYTHON_ENVIRONMENT_CACHE_H
-#define NEREID_PYTHON_ENVIRONMENT_CACHE_H
+#ifndef NEREID_PYTHON_CACHE_H
+#define NEREID_PYTHON_CACHE_H
 
 #include "pyenv/unpack.h"
 
 typedef struct environment_cache environment_cache;
 typedef struct cached_environment cached_environment; // a use of one
 
-// Directories are made in `place`, NULL: TMPDIR, or /tmp.
-TRITONSERVER_Error *environment_cache_new(const char *place, const unpack_limits *limits,
+// Directories are made in `parent`, NULL: TMPDIR, or /tmp.
+TRITONSERVER_Error *environment_cache_new(const char *parent, const unpack_limits *limits,
                                           environment_cache **result);
 
 // There is no use left. NULL does nothing.

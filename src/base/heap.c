@@ -1,23 +1,23 @@
 // The pairing heap of Fredman, Sedgewick, Sleator and Tarjan, with both passes as loops. Called
 // with the lock of whoever owns the heap.
-#include "schedule/deadline_heap.h"
+#include "base/heap.h"
 
-#include <stdbool.h>
+#include <assert.h>
 
-static bool is_before(const deadline_node *a, const deadline_node *b)
+static bool is_before(const heap_node *a, const heap_node *b)
 {
   return a->when_ns < b->when_ns || (a->when_ns == b->when_ns && a->sequence < b->sequence);
 }
 
 // Joins two trees without siblings into one.
-static deadline_node *meld(deadline_node *a, deadline_node *b)
+static heap_node *meld(heap_node *a, heap_node *b)
 {
   if (a == NULL)
     return b;
   if (b == NULL)
     return a;
   if (is_before(b, a)) {
-    deadline_node *swap = a;
+    heap_node *swap = a;
     a = b;
     b = swap;
   }
@@ -31,23 +31,23 @@ static deadline_node *meld(deadline_node *a, deadline_node *b)
 
 // Joins a list of siblings into one tree: pairs from left to right, then all pairs from right to
 // left.
-static deadline_node *meld_siblings(deadline_node *first)
+static heap_node *meld_siblings(heap_node *first)
 {
-  deadline_node *pairs = NULL; // the pairs made so far, last one first, linked by `next`
+  heap_node *pairs = NULL; // the pairs made so far, last one first, linked by `next`
   while (first != NULL) {
-    deadline_node *a = first;
-    deadline_node *b = a->next;
+    heap_node *a = first;
+    heap_node *b = a->next;
     first = b != NULL ? b->next : NULL;
     a->next = a->previous = NULL;
     if (b != NULL)
       b->next = b->previous = NULL;
-    deadline_node *pair = meld(a, b);
+    heap_node *pair = meld(a, b);
     pair->next = pairs;
     pairs = pair;
   }
-  deadline_node *root = NULL;
+  heap_node *root = NULL;
   while (pairs != NULL) {
-    deadline_node *rest = pairs->next;
+    heap_node *rest = pairs->next;
     pairs->next = NULL;
     root = meld(root, pairs);
     pairs = rest;
@@ -55,19 +55,27 @@ static deadline_node *meld_siblings(deadline_node *first)
   return root;
 }
 
-void deadline_heap_insert(deadline_heap *heap, deadline_node *node)
+static void set_root(heap *h, heap_node *root)
 {
-  node->sequence = heap->next_sequence++;
-  node->child = node->next = node->previous = NULL;
-  heap->root = meld(heap->root, node);
+  h->root = root;
+  if (root != NULL)
+    root->previous = root;
 }
 
-void deadline_heap_remove(deadline_heap *heap, deadline_node *node)
+void heap_insert(heap *h, heap_node *node)
 {
-  deadline_node *below = meld_siblings(node->child);
-  node->child = NULL;
-  if (node == heap->root) {
-    heap->root = below;
+  assert(!heap_is_linked(node));
+  node->sequence = h->next_sequence++;
+  node->child = node->next = NULL;
+  set_root(h, meld(h->root, node));
+}
+
+void heap_remove(heap *h, heap_node *node)
+{
+  assert(heap_is_linked(node) && (node->previous == node) == (node == h->root));
+  heap_node *below = meld_siblings(node->child);
+  if (node == h->root) {
+    set_root(h, below);
   } else {
     if (node->previous->child == node)
       node->previous->child = node->next;
@@ -75,7 +83,7 @@ void deadline_heap_remove(deadline_heap *heap, deadline_node *node)
       node->previous->next = node->next;
     if (node->next != NULL)
       node->next->previous = node->previous;
-    heap->root = meld(heap->root, below);
+    set_root(h, meld(h->root, below));
   }
-  node->next = node->previous = NULL;
+  node->child = node->next = node->previous = NULL;
 }

@@ -1,5 +1,5 @@
 // Reads the settings, and writes the launcher's command line from them.
-#include "process/worker_sandbox.h"
+#include "process/sandbox.h"
 
 #include "backend_config.h"
 #include "backend_error.h"
@@ -213,21 +213,21 @@ static void add_devices(arguments *self)
   globfree(&found);
 }
 
-static void add_strict(arguments *self, const worker_sandbox *sandbox, const worker_places *places,
-                       const python_environment *python)
+static void add_strict(arguments *self, const worker_sandbox *sandbox, const worker_paths *paths,
+                       const python_interpreter *python)
 {
   char *main_file;
   add(self, "--scratch=%" PRId64, sandbox->scratch_bytes);
-  add_interpreter(self, python->interpreter);
+  add_interpreter(self, python->path);
   if (python->dir != NULL)
     add_readable(self, python->dir);
-  add_readable(self, places->model);
-  add_version_dir(self, places->model_file);
-  add_dir_of(self, places->model_file);
-  if (places->backend_model != NULL)
-    add_readable(self, places->backend_model);
-  add(self, "--read=%s/worker", places->backend);
-  if (asprintf(&main_file, "%s/worker/__main__.py", places->backend) >= 0) {
+  add_readable(self, paths->model);
+  add_version_dir(self, paths->model_file);
+  add_dir_of(self, paths->model_file);
+  if (paths->backend_model != NULL)
+    add_readable(self, paths->backend_model);
+  add(self, "--read=%s/worker", paths->backend);
+  if (asprintf(&main_file, "%s/worker/__main__.py", paths->backend) >= 0) {
     add_dir_of(self, main_file); // in a build directory it is a link
     free(main_file);
   }
@@ -235,11 +235,11 @@ static void add_strict(arguments *self, const worker_sandbox *sandbox, const wor
   add_devices(self);
 }
 
-TRITONSERVER_Error *worker_command_new(const worker_sandbox *self, const worker_places *places,
-                                       const python_environment *python, char ***command)
+TRITONSERVER_Error *worker_command_new(const worker_sandbox *self, const worker_paths *paths,
+                                       const python_interpreter *python, char ***command)
 {
   arguments line = {0};
-  add(&line, "%s/nereid-worker-launcher", places->backend);
+  add(&line, "%s/nereid-worker-launcher", paths->backend);
   add(&line, "--sandbox=%s", self->strict ? "strict" : "standard");
   add(&line, "--parent=%d", (int)getpid());
   add_bound(&line, "processes", self->processes);
@@ -247,10 +247,10 @@ TRITONSERVER_Error *worker_command_new(const worker_sandbox *self, const worker_
   add_bound(&line, "memory", self->memory_bytes);
   add_bound(&line, "file", self->file_bytes);
   if (self->strict)
-    add_strict(&line, self, places, python);
+    add_strict(&line, self, paths, python);
   add(&line, "--");
-  add(&line, "%s", python->interpreter);
-  add(&line, "%s/worker", places->backend);
+  add(&line, "%s", python->path);
+  add(&line, "%s/worker", paths->backend);
   if (!line.failed) {
     *command = line.items;
     return NULL;

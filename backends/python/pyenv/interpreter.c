@@ -1,5 +1,5 @@
 // From what the configuration names to an interpreter. Load threads.
-#include "pyenv/environment.h"
+#include "pyenv/interpreter.h"
 
 #include "backend_config.h"
 #include "backend_error.h"
@@ -84,9 +84,9 @@ static bool has(const char *dir, const char *name)
 }
 
 // An interpreter that is given by its path may be that of an environment.
-static TRITONSERVER_Error *find_dir_of(python_environment *self)
+static TRITONSERVER_Error *find_dir_of(python_interpreter *self)
 {
-  char *dir = strdup(self->interpreter);
+  char *dir = strdup(self->path);
   if (dir == NULL)
     return backend_error_no_memory("a Python environment");
   for (int i = 0; i < 2; i++) {
@@ -105,19 +105,19 @@ static TRITONSERVER_Error *find_dir_of(python_environment *self)
   return NULL;
 }
 
-static TRITONSERVER_Error *find_in_dir(python_environment *self, const char *path)
+static TRITONSERVER_Error *find_in_dir(python_interpreter *self, const char *path)
 {
   static const char *const programs[] = {"bin/python3", "bin/python"};
-  for (size_t i = 0; i < 2 && self->interpreter == NULL; i++) {
+  for (size_t i = 0; i < 2 && self->path == NULL; i++) {
     char *program;
     if (asprintf(&program, "%s/%s", self->dir, programs[i]) < 0)
       return backend_error_no_memory("a Python environment");
     if (is_program(program))
-      self->interpreter = program;
+      self->path = program;
     else
       free(program);
   }
-  if (self->interpreter == NULL)
+  if (self->path == NULL)
     return backend_error(TRITONSERVER_ERROR_INVALID_ARG,
                          "execution environment '%s' has neither bin/python3 nor bin/python", path);
   self->kind = has(self->dir, "pyvenv.cfg") ? ENVIRONMENT_VIRTUAL : ENVIRONMENT_CONDA;
@@ -137,7 +137,7 @@ static char *expand(const char *path, const char *model_dir)
              : result;
 }
 
-static TRITONSERVER_Error *use_named(python_environment *self, const char *path)
+static TRITONSERVER_Error *use_named(python_interpreter *self, const char *path)
 {
   struct stat status;
   char *resolved = realpath(path, NULL);
@@ -157,15 +157,15 @@ static TRITONSERVER_Error *use_named(python_environment *self, const char *path)
   return error;
 }
 
-TRITONSERVER_Error *python_environment_init(python_environment *self, environment_cache *cache,
+TRITONSERVER_Error *python_interpreter_init(python_interpreter *self, environment_cache *cache,
                                             const char *setting, const json_t *model_config,
                                             const char *model_dir)
 {
-  *self = (python_environment){.cache = cache};
+  *self = (python_interpreter){.cache = cache};
   const char *named = backend_parameter(model_config, "EXECUTION_ENV_PATH");
   TRITONSERVER_Error *error;
   if (named == NULL || *named == '\0') {
-    error = find_installed(setting, &self->interpreter);
+    error = find_installed(setting, &self->path);
     if (error == NULL)
       error = find_dir_of(self);
   } else {
@@ -174,15 +174,15 @@ TRITONSERVER_Error *python_environment_init(python_environment *self, environmen
     free(path);
   }
   if (error != NULL)
-    python_environment_fini(self);
+    python_interpreter_fini(self);
   return error;
 }
 
-void python_environment_fini(python_environment *self)
+void python_interpreter_fini(python_interpreter *self)
 {
   if (self->archive != NULL)
     environment_cache_release(self->cache, self->archive);
   free(self->dir);
-  free(self->interpreter);
-  *self = (python_environment){0};
+  free(self->path);
+  *self = (python_interpreter){0};
 }

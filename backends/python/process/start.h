@@ -1,11 +1,11 @@
 // One worker process as the system sees it: how it is started, what it prints, how it ended. The
 // supervisor owns the descriptors and looks at them; see supervisor.h. What is started is the
 // launcher, which stays as the worker's guard and ends as the worker did (launcher/guard.c).
-#ifndef NEREID_PYTHON_WORKER_PROCESS_H
-#define NEREID_PYTHON_WORKER_PROCESS_H
+#ifndef NEREID_PYTHON_START_H
+#define NEREID_PYTHON_START_H
 
-#include "process/worker_output.h"
-#include "process/worker_place.h"
+#include "process/output.h"
+#include "process/placement.h"
 
 #include "triton/core/tritonserver.h"
 
@@ -19,7 +19,7 @@ typedef struct worker_command {
   char *const *arguments;
   char *const *environment;
   int socket;
-  const worker_place *place;
+  const worker_placement *placement;
   worker_output_line *take_line; // of what it prints
   void *user;
 } worker_command;

@@ -1,5 +1,5 @@
 // Cuts what comes out of a pipe into lines.
-#include "process/worker_output.h"
+#include "process/output.h"
 
 #include <errno.h>
 #include <stdlib.h>

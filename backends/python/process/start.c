@@ -1,5 +1,5 @@
 // Starts the launcher by posix_spawn, ends it, and tells how it ended.
-#include "process/worker_process.h"
+#include "process/start.h"
 
 #include "backend_config.h"
 #include "backend_error.h"
@@ -69,13 +69,13 @@ static int add_attributes(posix_spawnattr_t *attributes)
 static int spawn_in_place(const worker_command *command, const posix_spawn_file_actions_t *actions,
                           const posix_spawnattr_t *attributes, pid_t *id)
 {
-  worker_place before;
-  worker_place_get(&before);
-  int failure = worker_place_enter(command->place);
+  worker_placement before;
+  worker_placement_get(&before);
+  int failure = worker_placement_enter(command->placement);
   if (failure == 0)
     failure = posix_spawn(id, command->arguments[0], actions, attributes, command->arguments,
                           command->environment);
-  worker_place_enter(&before);
+  worker_placement_enter(&before);
   return failure;
 }
 

@@ -1,5 +1,5 @@
 // The table of unpacked archives, and the private directory that they are in.
-#include "pyenv/environment_cache.h"
+#include "pyenv/cache.h"
 
 #include "backend_error.h"
 #include "backend_log.h"
@@ -31,7 +31,7 @@ struct cached_environment {
 struct environment_cache {
   pthread_mutex_t lock; // guards all below
   pthread_cond_t unpacked;
-  char *place;
+  char *parent;
   unpack_limits limits;
   char *base; // NULL: not needed yet
   int base_dir;
@@ -42,27 +42,27 @@ struct environment_cache {
 // ---- the private directory
 
 // One that is locked belongs to a server that runs.
-static void remove_if_left(int place, const char *name)
+static void remove_if_left(int parent, const char *name)
 {
-  int dir = openat(place, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+  int dir = openat(parent, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
   struct stat status;
   if (dir < 0)
     return;
   if (fstat(dir, &status) == 0 && status.st_uid == geteuid() && flock(dir, LOCK_EX | LOCK_NB) == 0)
-    dir_remove(place, name);
+    dir_remove(parent, name);
   close(dir);
 }
 
 // What servers that were killed have left.
 static void remove_left(const char *path)
 {
-  DIR *place = opendir(path);
+  DIR *parent = opendir(path);
   struct dirent *entry;
-  while (place != NULL && (entry = readdir(place)) != NULL)
+  while (parent != NULL && (entry = readdir(parent)) != NULL)
     if (strncmp(entry->d_name, PREFIX, strlen(PREFIX)) == 0)
-      remove_if_left(dirfd(place), entry->d_name);
-  if (place != NULL)
-    closedir(place);
+      remove_if_left(dirfd(parent), entry->d_name);
+  if (parent != NULL)
+    closedir(parent);
 }
 
 // The lock says that the directory is in use. Another server may have removed it before.
@@ -87,9 +87,9 @@ static TRITONSERVER_Error *make_base(environment_cache *self)
   };
   if (self->base != NULL)
     return NULL;
-  remove_left(self->place);
+  remove_left(self->parent);
   for (int i = 0; i < TRIES; i++) {
-    if (asprintf(&self->base, "%s/%sXXXXXX", self->place, PREFIX) < 0) {
+    if (asprintf(&self->base, "%s/%sXXXXXX", self->parent, PREFIX) < 0) {
       self->base = NULL;
       return backend_error_no_memory("Python environments");
     }
@@ -99,18 +99,18 @@ static TRITONSERVER_Error *make_base(environment_cache *self)
     self->base = NULL;
   }
   return backend_error(TRITONSERVER_ERROR_UNAVAILABLE,
-                       "cannot make a directory for Python environments in '%s': %s", self->place,
+                       "cannot make a directory for Python environments in '%s': %s", self->parent,
                        strerror(errno));
 }
 
-TRITONSERVER_Error *environment_cache_new(const char *place, const unpack_limits *limits,
+TRITONSERVER_Error *environment_cache_new(const char *parent, const unpack_limits *limits,
                                           environment_cache **result)
 {
   const char *temporary = getenv("TMPDIR");
-  if (place == NULL)
-    place = temporary != NULL && *temporary == '/' ? temporary : "/tmp";
+  if (parent == NULL)
+    parent = temporary != NULL && *temporary == '/' ? temporary : "/tmp";
   environment_cache *self = calloc(1, sizeof *self);
-  if (self == NULL || (self->place = strdup(place)) == NULL) {
+  if (self == NULL || (self->parent = strdup(parent)) == NULL) {
     free(self);
     return backend_error_no_memory("Python environments");
   }
@@ -126,17 +126,17 @@ void environment_cache_free(environment_cache *self)
   if (self == NULL)
     return;
   if (self->base != NULL) {
-    int place = open(self->place, O_PATH | O_DIRECTORY | O_CLOEXEC);
-    if (place < 0 || !dir_remove(place, strrchr(self->base, '/') + 1))
+    int parent = open(self->parent, O_PATH | O_DIRECTORY | O_CLOEXEC);
+    if (parent < 0 || !dir_remove(parent, strrchr(self->base, '/') + 1))
       BACKEND_LOG_WARN("cannot remove '%s'", self->base);
-    if (place >= 0)
-      close(place);
+    if (parent >= 0)
+      close(parent);
     close(self->base_dir);
   }
   pthread_cond_destroy(&self->unpacked);
   pthread_mutex_destroy(&self->lock);
   free(self->base);
-  free(self->place);
+  free(self->parent);
   free(self);
 }
 

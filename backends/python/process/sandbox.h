@@ -1,9 +1,9 @@
 // What a worker is kept from, as the backend's settings say, and the command line by which it is
 // started so: see launcher/launcher.h.
-#ifndef NEREID_PYTHON_WORKER_SANDBOX_H
-#define NEREID_PYTHON_WORKER_SANDBOX_H
+#ifndef NEREID_PYTHON_SANDBOX_H
+#define NEREID_PYTHON_SANDBOX_H
 
-#include "pyenv/environment.h"
+#include "pyenv/interpreter.h"
 
 #include <stdbool.h>
 
@@ -21,16 +21,16 @@ void worker_sandbox_fini(worker_sandbox *self); // all zero: nothing
 bool worker_sandbox_has_setting(const char *key);
 
 // What a worker is made of: directories, but for the model's file.
-typedef struct worker_places {
+typedef struct worker_paths {
   const char *backend;       // the launcher and worker/
   const char *backend_model; // of a backend that is written in Python, or NULL
   const char *model;
   const char *model_file;
-} worker_places;
+} worker_paths;
 
 // The argument vector that starts a worker, for worker_command_free().
-TRITONSERVER_Error *worker_command_new(const worker_sandbox *self, const worker_places *places,
-                                       const python_environment *python, char ***command);
+TRITONSERVER_Error *worker_command_new(const worker_sandbox *self, const worker_paths *paths,
+                                       const python_interpreter *python, char ***command);
 void worker_command_free(char **command); // NULL does nothing
 
 #endif

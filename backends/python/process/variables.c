@@ -1,5 +1,5 @@
 // Which variables pass, and which are added.
-#include "process/worker_environment.h"
+#include "process/variables.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -91,7 +91,7 @@ static bool has_secret_word(const char *variable)
 }
 
 // Those that add_python_variables sets anew, or that would lead to another Python.
-static bool is_replaced(const char *variable, const python_environment *python)
+static bool is_replaced(const char *variable, const python_interpreter *python)
 {
   static const char *const names[] = {"PATH", "VIRTUAL_ENV", "CONDA_PREFIX", "PYTHONHOME"};
   if (python->kind == ENVIRONMENT_NONE)
@@ -100,7 +100,7 @@ static bool is_replaced(const char *variable, const python_environment *python)
          (python->kind == ENVIRONMENT_CONDA && is_named(variable, "LD_LIBRARY_PATH"));
 }
 
-static bool is_passed(const char *variable, const python_environment *python, bool strict)
+static bool is_passed(const char *variable, const python_interpreter *python, bool strict)
 {
   if (is_in(variable, DROPPED, COUNT(DROPPED)) || is_replaced(variable, python))
     return false;
@@ -127,7 +127,7 @@ static char *variable_of(const char *name, const char *value)
 }
 
 // As its script `activate` does.
-static bool add_python_variables(const python_environment *python, char **to, size_t *count)
+static bool add_python_variables(const python_interpreter *python, char **to, size_t *count)
 {
   if (python->kind == ENVIRONMENT_NONE)
     return true;
@@ -159,7 +159,7 @@ static bool add_thread_counts(int64_t threads, char **to, size_t *count)
   return true;
 }
 
-char **worker_environment_new(const python_environment *python, int64_t threads, bool strict)
+char **worker_variables_new(const python_interpreter *python, int64_t threads, bool strict)
 {
   size_t count = 0, kept = 0;
   while (environ[count] != NULL)
@@ -172,11 +172,11 @@ char **worker_environment_new(const python_environment *python, int64_t threads,
   if (complete && add_python_variables(python, result, &kept) &&
       add_thread_counts(threads, result, &kept))
     return result;
-  worker_environment_free(result);
+  worker_variables_free(result);
   return NULL;
 }
 
-void worker_environment_free(char **environment)
+void worker_variables_free(char **environment)
 {
   for (char **variable = environment; variable != NULL && *variable != NULL; variable++)
     free(*variable);

@@ -1,5 +1,5 @@
 // Which variables a worker gets, at both levels and in every kind of environment.
-#include "process/worker_environment.h"
+#include "process/variables.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -58,8 +58,8 @@ static int set_variables(void **state)
 static void test_standard_drops_only_what_is_the_servers(void **state)
 {
   (void)state;
-  python_environment none = {.kind = ENVIRONMENT_NONE};
-  char **worker = worker_environment_new(&none, 3, false);
+  python_interpreter none = {.kind = ENVIRONMENT_NONE};
+  char **worker = worker_variables_new(&none, 3, false);
   assert_value(worker, "PATH", "/bin");
   assert_value(worker, "PYTHONHOME", "/else");
   assert_value(worker, "VIRTUAL_ENV", "/old");
@@ -69,14 +69,14 @@ static void test_standard_drops_only_what_is_the_servers(void **state)
   assert_value(worker, "LISTEN_FDS_MORE", "1");
   assert_value(worker, "OMP_NUM_THREADS", "3");
   assert_value(worker, "MKL_NUM_THREADS", "7");
-  worker_environment_free(worker);
+  worker_variables_free(worker);
 }
 
 static void test_strict_passes_known_names_without_secrets(void **state)
 {
   (void)state;
-  python_environment none = {.kind = ENVIRONMENT_NONE};
-  char **worker = worker_environment_new(&none, 0, true);
+  python_interpreter none = {.kind = ENVIRONMENT_NONE};
+  char **worker = worker_variables_new(&none, 0, true);
   assert_value(worker, "PATH", "/bin");
   assert_value(worker, "LC_ALL", "C");
   assert_value(worker, "HF_HOME", "/models");
@@ -85,41 +85,41 @@ static void test_strict_passes_known_names_without_secrets(void **state)
   assert_value(worker, "AWS_SECRET_ACCESS_KEY", NULL);
   assert_value(worker, "LISTEN_FDS_MORE", NULL);
   assert_value(worker, "OMP_NUM_THREADS", "1");
-  worker_environment_free(worker);
+  worker_variables_free(worker);
 }
 
 static void test_a_virtual_environment_is_active(void **state)
 {
   (void)state;
-  python_environment virtual = {.kind = ENVIRONMENT_VIRTUAL, .dir = env};
+  python_interpreter virtual = {.kind = ENVIRONMENT_VIRTUAL, .dir = env};
   for (int strict = 0; strict < 2; strict++) {
-    char **worker = worker_environment_new(&virtual, 1, strict);
+    char **worker = worker_variables_new(&virtual, 1, strict);
     assert_value(worker, "PATH", "/env/bin:/bin");
     assert_value(worker, "VIRTUAL_ENV", "/env");
     assert_value(worker, "PYTHONHOME", NULL);
     assert_value(worker, "CONDA_PREFIX", NULL);
     assert_value(worker, "LD_LIBRARY_PATH", "");
-    worker_environment_free(worker);
+    worker_variables_free(worker);
   }
 }
 
 static void test_a_conda_environment_is_active(void **state)
 {
   (void)state;
-  python_environment conda = {.kind = ENVIRONMENT_CONDA, .dir = env};
-  char **worker = worker_environment_new(&conda, 1, false);
+  python_interpreter conda = {.kind = ENVIRONMENT_CONDA, .dir = env};
+  char **worker = worker_variables_new(&conda, 1, false);
   assert_value(worker, "PATH", "/env/bin:/bin");
   assert_value(worker, "CONDA_PREFIX", "/env");
   assert_value(worker, "LD_LIBRARY_PATH",
                "/env/lib"); // no empty entry: it would be the current directory
   assert_value(worker, "VIRTUAL_ENV", NULL);
-  worker_environment_free(worker);
+  worker_variables_free(worker);
   setenv("LD_LIBRARY_PATH", "/more", 1);
   unsetenv("PATH");
-  worker = worker_environment_new(&conda, 1, false);
+  worker = worker_variables_new(&conda, 1, false);
   assert_value(worker, "LD_LIBRARY_PATH", "/env/lib:/more");
   assert_value(worker, "PATH", "/env/bin");
-  worker_environment_free(worker);
+  worker_variables_free(worker);
 }
 
 int main(void)
