@@ -11,6 +11,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 // Which links below a directory are followed. None leads through the kernel's own ones
 // (/proc/self/fd).
@@ -94,6 +95,10 @@ error *files_enter(const file_root *root, const char *relative, file_root *dir);
 
 // The path of what `descriptor` is, links resolved, for free().
 error *files_path_of(int descriptor, char **path);
+
+// openat(2) with the rule `links` and close-on-exec: below `dir`, but for FILE_LINKS_ANYWHERE. -1
+// with errno.
+int files_open_at(int dir, const char *path, int flags, mode_t mode, file_links links);
 
 // Appends a regular file's content to `content`; more than `limit` bytes is INVALID_ARG.
 error *files_read(const file_root *root, const char *relative, size_t limit, buffer *content);
