@@ -5,6 +5,7 @@
 
 #include "backend_error.h"
 #include "backend_log.h"
+#include "base/refcount.h"
 #include "codec/parameter_json.h"
 
 #include "nereid/nereid.h"
@@ -25,7 +26,7 @@ typedef struct infer_call {
   char *model; // its name
   uint64_t id;
   bool decoupled;
-  atomic_uint parts;                      // users of it: the request, the responses, a function
+  refcount parts;                         // the request, the responses, a function
   TRITONSERVER_InferenceRequest *request; // calls->lock; NULL when it has been given back
   uint8_t *data; // the inputs, copied: the worker cannot change them any more
 } infer_call;
@@ -243,7 +244,7 @@ static void unlink_call(infer_call *self)
 
 static void end_part(infer_call *self)
 {
-  if (atomic_fetch_sub_explicit(&self->parts, 1, memory_order_acq_rel) != 1)
+  if (!refcount_drop(&self->parts))
     return;
   unlink_call(self);
   calls_unref(self->calls);
@@ -507,10 +508,12 @@ static TRITONSERVER_Error *submit(infer_call *self, infer_content *content, wire
   BACKEND_RETURN_IF_ERROR(fill_request(self, content, control));
   link_call(self); // its callbacks may run before the next calls return
   wait_graph_open(
-      &self->wait, self->calls->node, self->request,
+      &self->wait, &self->calls->instance->node, self->request,
       NEREID_InferenceRequestModel == NULL ? NULL : NEREID_InferenceRequestModel(self->request));
   TRITONSERVER_InferenceTrace *trace = content->trace;
-  content->trace = NULL; // it is the server's, whatever comes
+  content->trace = NULL;       // it is the server's, whatever comes
+  refcount_take(&self->parts); // the request
+  refcount_take(&self->parts); // the responses
   TRITONSERVER_Error *error = TRITONSERVER_ServerInferAsync(server, self->request, trace);
   if (error != NULL) {
     wait_graph_reply(&self->wait, true);
@@ -529,7 +532,7 @@ static infer_call *infer_call_new(calls *calls, const channel_message *message, 
   self->calls = calls_ref(calls);
   self->id = message->id;
   self->decoupled = (message->flags & INFER_DECOUPLED) != 0;
-  atomic_init(&self->parts, 3); // and whoever starts it
+  refcount_init(&self->parts); // the function that starts it
   return self;
 }
 
@@ -586,11 +589,10 @@ static void begin_wait(infer_call *self, const channel_message *message, uint64_
   infer_call_cancel(self->calls, self->id);
 }
 
-void infer_call_start(calls *self, request_table *requests, const channel_message *message,
-                      wire_reader *control)
+void infer_call_start(calls *self, const channel_message *message, wire_reader *control)
 {
   infer_content content = {0};
-  read_content(requests, control, &content);
+  read_content(&self->instance->requests, control, &content);
   infer_call *call = infer_call_new(self, message, content.model);
   TRITONSERVER_Error *error = call == NULL ? backend_error_no_memory("an inference request")
                                            : submit(call, &content, control);
@@ -612,11 +614,10 @@ static infer_call *find_call(calls *self, uint64_t id)
   infer_call *call = self->inferences;
   while (call != NULL && call->id != id)
     call = call->next;
-  unsigned parts = call == NULL ? 0 : atomic_load(&call->parts);
-  while (parts > 0 && !atomic_compare_exchange_weak(&call->parts, &parts, parts + 1))
-    ;
+  if (call != NULL && !refcount_try_take(&call->parts))
+    call = NULL;
   pthread_mutex_unlock(&self->lock);
-  return parts > 0 ? call : NULL;
+  return call;
 }
 
 void infer_call_wait(calls *self, const channel_message *message, wire_reader *control)
