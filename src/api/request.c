@@ -2,9 +2,8 @@
 // request at a time, but for Cancel and IsCancelled.
 #include "request/request.h"
 #include "api/convert.h"
-#include "core/infer.h"
-#include "core/model_internal.h"
-#include "core/server.h"
+#include "core/server_status.h"
+#include "core/submit.h"
 #include "nereid/nereid.h"
 
 #include <string.h>
@@ -42,7 +41,7 @@ TRITONSERVER_Error *TRITONSERVER_InferenceRequestDelete(TRITONSERVER_InferenceRe
 
 const struct TRITONBACKEND_Model *NEREID_InferenceRequestModel(TRITONSERVER_InferenceRequest *r)
 {
-  return (const struct TRITONBACKEND_Model *)model_of_target(of(r)->target);
+  return (const struct TRITONBACKEND_Model *)of(r)->target; // the model begins with it
 }
 
 TRITONSERVER_Error *TRITONSERVER_InferenceRequestId(TRITONSERVER_InferenceRequest *r,
@@ -113,7 +112,7 @@ TRITONSERVER_InferenceRequestSetCorrelationIdString(TRITONSERVER_InferenceReques
 
 TRITONSERVER_Error *TRITONSERVER_InferenceRequestCancel(TRITONSERVER_InferenceRequest *r)
 {
-  return error_to_abi(infer_cancel(of(r)));
+  return error_to_abi(submit_cancel(of(r)));
 }
 
 TRITONSERVER_Error *TRITONSERVER_InferenceRequestIsCancelled(TRITONSERVER_InferenceRequest *r,
@@ -303,5 +302,5 @@ TRITONSERVER_Error *TRITONSERVER_ServerInferAsync(TRITONSERVER_Server *s,
                                                   TRITONSERVER_InferenceTrace *trace)
 {
   (void)s;
-  return error_to_abi(infer_submit(of(r), (struct trace *)trace));
+  return error_to_abi(submit_request(of(r), (struct trace *)trace));
 }

@@ -349,26 +349,38 @@ error *files_enter(const file_root *root, const char *relative, file_root *dir)
   return dir->descriptor >= 0 || means_absent(errno) ? NULL : open_failure(root, relative, errno);
 }
 
+bool files_fill(int descriptor, void *data, size_t *size)
+{
+  size_t wanted = *size;
+  *size = 0;
+  while (*size < wanted) {
+    ssize_t got = read(descriptor, (char *)data + *size, wanted - *size);
+    if (got < 0 && errno == EINTR)
+      continue;
+    if (got <= 0)
+      return got == 0;
+    *size += (size_t)got;
+  }
+  return true;
+}
+
 static error *read_all(int file, const char *name, size_t limit, buffer *content)
 {
-  size_t total = 0;
-  for (;;) {
+  size_t total = 0, size;
+  do {
     char *end = buffer_reserve(content, READ_BYTES);
     if (end == NULL)
       return error_no_memory();
-    ssize_t got = read(file, end, READ_BYTES);
-    if (got < 0 && errno == EINTR)
-      continue;
-    if (got < 0)
+    size = READ_BYTES;
+    if (!files_fill(file, end, &size))
       return error_new(ERROR_INTERNAL, "failed to read '%s': %s", name, strerror(errno));
-    if (got == 0)
-      return NULL;
-    total += (size_t)got;
+    total += size;
     if (total > limit)
       return error_new(ERROR_INVALID_ARG, "'%s' is larger than the limit of %zu bytes", name,
                        limit);
-    content->size += (size_t)got;
-  }
+    content->size += size;
+  } while (size == READ_BYTES);
+  return NULL;
 }
 
 error *files_read(const file_root *root, const char *relative, size_t limit, buffer *content)

@@ -107,6 +107,10 @@ error *files_read(const file_root *root, const char *relative, size_t limit, buf
 // read. Errors name the path.
 error *files_read_path(const char *path, size_t limit, buffer *content);
 
+// Reads until `*size` bytes are there or the file ends, and says in *size how many. False with
+// errno when it cannot.
+bool files_fill(int descriptor, void *data, size_t *size);
+
 // Writes all of `data` to a descriptor. False with errno when it cannot: a part may be written
 // then.
 bool files_write(int descriptor, const void *data, size_t size);
