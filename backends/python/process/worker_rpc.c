@@ -1,5 +1,6 @@
-// What a keeper and its worker say to each other besides inference.
-#include "process/keeper_internal.h"
+// What is said to a worker and asked of it besides inference. Load threads, the starter, and
+// threads of the server that ask for readiness.
+#include "process/worker_internal.h"
 
 #include "backend_batch.h"
 #include "backend_error.h"
@@ -40,7 +41,7 @@ static void pass_channel(int socket, int descriptor)
 
 static void process_ended(void *user, char *cause)
 {
-  worker_keeper *self = user;
+  worker *self = user;
   pthread_mutex_lock(&self->lock);
   self->ended = self->number;
   free(self->cause);
@@ -50,8 +51,8 @@ static void process_ended(void *user, char *cause)
     self->cause = self->start_failure;
     self->start_failure = NULL;
   }
-  if (self->state != KEEPER_STOPPED)
-    self->state = KEEPER_DOWN;
+  if (self->state != WORKER_STOPPED)
+    worker_set_state(self, WORKER_DOWN);
   self->retry_ns = 0;
   channel_close(worker_link_channel(self->link));
   pthread_cond_broadcast(&self->changed);
@@ -60,7 +61,7 @@ static void process_ended(void *user, char *cause)
 
 static void process_quiet(void *user)
 {
-  worker_link *link = keeper_link(user);
+  worker_link *link = worker_current_link(user);
   if (link != NULL)
     channel_trim(worker_link_channel(link), KEPT_BYTES);
   worker_link_unref(link);
@@ -68,38 +69,36 @@ static void process_quiet(void *user)
 
 static void process_line(void *user, const char *text, size_t length, bool cut)
 {
-  const worker_keeper *self = user;
-  const NEREID_LogSubject about = worker_keeper_log_subject(self);
-  BACKEND_LOG_INFO_ABOUT(&about, "model '%s', instance '%s': %.*s%s", self->model->name,
-                         worker_keeper_name(self), (int)length, text, cut ? " [cut]" : "");
+  const worker *self = user;
+  const NEREID_LogSubject about = worker_log_subject(self);
+  BACKEND_LOG_INFO_ABOUT(&about, "model '%s', instance '%s': %.*s%s", self->settings->model,
+                         worker_name(self), (int)length, text, cut ? " [cut]" : "");
 }
 
 static const supervised_events EVENTS = {
     .line = process_line, .ended = process_ended, .quiet = process_quiet};
 
-static TRITONSERVER_Error *start_process(worker_keeper *self, const int ends[2],
-                                         supervised **process)
+static TRITONSERVER_Error *start_process(worker *self, const int ends[2], supervised **process)
 {
-  const python_model *model = self->model;
-  const worker_command command = {.arguments = model->command,
-                                  .environment = model->environment,
+  const worker_command command = {.arguments = self->settings->command,
+                                  .environment = self->settings->environment,
                                   .socket = ends[1],
-                                  .placement = &self->place};
-  return supervisor_start(model->backend->workers, &command, ends[0], &EVENTS, self, process);
+                                  .placement = &self->placement};
+  return supervisor_start(self->settings->supervisor, &command, ends[0], &EVENTS, self, process);
 }
 
 // The link is in place before the process is started, since it may end at once.
-static void enter(worker_keeper *self, worker_link *link, int socket)
+static void enter(worker *self, worker_link *link, int socket)
 {
   pthread_mutex_lock(&self->lock);
   self->number++;
-  self->checked = KEEPER_UNCHECKED;
+  self->checked = WORKER_UNCHECKED;
   self->link = link;
   self->socket = socket;
   pthread_mutex_unlock(&self->lock);
 }
 
-static void leave(worker_keeper *self)
+static void leave(worker *self)
 {
   pthread_mutex_lock(&self->lock);
   self->ended = self->number;
@@ -110,13 +109,12 @@ static void leave(worker_keeper *self)
   pthread_mutex_unlock(&self->lock);
 }
 
-TRITONSERVER_Error *keeper_spawn(worker_keeper *self)
+TRITONSERVER_Error *worker_spawn(worker *self)
 {
   worker_link *link;
   supervised *process = NULL;
   int ends[2];
-  BACKEND_RETURN_IF_ERROR(
-      worker_link_new((size_t)self->model->backend->sandbox.shared_bytes, &link));
+  BACKEND_RETURN_IF_ERROR(worker_link_new(self->settings->shared_bytes, &link));
   if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0) {
     worker_link_unref(link);
     return backend_error(TRITONSERVER_ERROR_UNAVAILABLE, "cannot make a socket pair: %s",
@@ -132,7 +130,7 @@ TRITONSERVER_Error *keeper_spawn(worker_keeper *self)
   pass_channel(ends[0], channel_descriptor(worker_link_channel(link)));
   pthread_mutex_lock(&self->lock);
   self->process = process;
-  if (self->state == KEEPER_STOPPED) // meanwhile; who stopped it could not kill this one
+  if (self->state == WORKER_STOPPED) // meanwhile; who stopped it could not kill this one
     supervised_kill(process);
   pthread_mutex_unlock(&self->lock);
   return NULL;
@@ -140,21 +138,21 @@ TRITONSERVER_Error *keeper_spawn(worker_keeper *self)
 
 // ---- asking
 
-uint64_t worker_keeper_number(worker_keeper *self)
+uint64_t worker_next_number(worker *self)
 {
-  return atomic_fetch_add(&self->next_id, 1) + 1;
+  return atomic_fetch_add(&self->next_number, 1) + 1;
 }
 
-bool worker_keeper_send(worker_link *link, const channel_message *work)
+static bool send_work(worker_link *link, const channel_message *work)
 {
   return channel_send(worker_link_channel(link), CHANNEL_WORK, work);
 }
 
-static TRITONSERVER_Error *time_over(const worker_keeper *self, int64_t seconds)
+static TRITONSERVER_Error *time_over(const worker *self, int64_t seconds)
 {
   return backend_error(TRITONSERVER_ERROR_UNAVAILABLE,
                        "the Python worker of model '%s' did not answer within %lld seconds",
-                       self->model->name, (long long)seconds);
+                       self->settings->model, (long long)seconds);
 }
 
 // An answer that came too late for whoever asked.
@@ -185,17 +183,17 @@ static channel_result receive_answer(worker_link *link, uint64_t id, int64_t tim
   }
 }
 
-bool worker_keeper_poll(worker_keeper *self, worker_link *link, uint64_t id, int64_t timeout_us,
-                        channel_message *answer, TRITONSERVER_Error **error)
+bool worker_await(worker *self, worker_link *link, uint64_t id, int64_t timeout_us,
+                  channel_message *answer, TRITONSERVER_Error **error)
 {
   channel_result result = receive_answer(link, id, timeout_us, answer);
   *error = NULL;
   if (result == CHANNEL_CLOSED)
-    *error = timeout_us < 0 ? worker_keeper_why_gone(self, link) : keeper_gone_already(self, link);
+    *error = timeout_us < 0 ? worker_why_gone(self, link) : worker_gone_already(self, link);
   return result == CHANNEL_MESSAGE || *error != NULL;
 }
 
-TRITONSERVER_Error *worker_keeper_await(worker_keeper *self, worker_link *link, uint64_t id,
+static TRITONSERVER_Error *await_answer(worker *self, worker_link *link, uint64_t id,
                                         int64_t seconds, channel_message *answer)
 {
   switch (receive_answer(link, id, seconds == 0 ? -1 : seconds * 1000000, answer)) {
@@ -204,7 +202,7 @@ TRITONSERVER_Error *worker_keeper_await(worker_keeper *self, worker_link *link, 
   case CHANNEL_TIMEOUT:
     return time_over(self, seconds);
   default:
-    return worker_keeper_why_gone(self, link);
+    return worker_why_gone(self, link);
   }
 }
 
@@ -213,15 +211,15 @@ static void put_text(wire_writer *writer, const void *text)
   wire_put_text(writer, text, strlen(text));
 }
 
-static TRITONSERVER_Error *unreadable(const worker_keeper *self)
+static TRITONSERVER_Error *unreadable(const worker *self)
 {
   return backend_error(TRITONSERVER_ERROR_INTERNAL,
                        "the Python worker of model '%s' gave an answer that cannot be read",
-                       self->model->name);
+                       self->settings->model);
 }
 
 // An answer that says no: the reason becomes the error, the traceback goes to the log.
-static TRITONSERVER_Error *refusal(worker_keeper *self, wire_reader *reader)
+static TRITONSERVER_Error *refusal(worker *self, wire_reader *reader)
 {
   size_t reason_length, trace_length;
   const char *reason = wire_get_text(reader, &reason_length);
@@ -229,12 +227,12 @@ static TRITONSERVER_Error *refusal(worker_keeper *self, wire_reader *reader)
   if (reader->bad)
     return unreadable(self);
   if (trace_length > 0)
-    BACKEND_LOG_ERROR("model '%s': %.*s", self->model->name, (int)trace_length, trace);
+    BACKEND_LOG_ERROR("model '%s': %.*s", self->settings->model, (int)trace_length, trace);
   return backend_error(TRITONSERVER_ERROR_INTERNAL, "%.*s", (int)reason_length, reason);
 }
 
 // Copies the answer and reads its first byte; what follows is left in `answer`.
-static TRITONSERVER_Error *take_answer(worker_keeper *self, worker_link *link,
+static TRITONSERVER_Error *take_answer(worker *self, worker_link *link,
                                        const channel_message *message, control_part *answer)
 {
   bool copied = control_part_copy(answer, link, message);
@@ -249,17 +247,17 @@ static TRITONSERVER_Error *take_answer(worker_keeper *self, worker_link *link,
 }
 
 // Sends `kind` with one text, or none, and waits for the answer; control_part_fini after success.
-static TRITONSERVER_Error *ask(worker_keeper *self, worker_link *link, uint32_t kind,
+static TRITONSERVER_Error *ask(worker *self, worker_link *link, uint32_t kind,
                                control_part_write *write, const void *what, int64_t seconds,
                                control_part *answer)
 {
-  channel_message work = {.kind = kind, .id = worker_keeper_number(self)}, message;
+  channel_message work = {.kind = kind, .id = worker_next_number(self)}, message;
   if (write != NULL && !control_part_make(link, write, what, &work))
     return backend_error_no_memory("a message to a Python worker");
   uint64_t block = work.offset;
-  TRITONSERVER_Error *error = worker_keeper_send(link, &work)
-                                  ? worker_keeper_await(self, link, work.id, seconds, &message)
-                                  : worker_keeper_why_gone(self, link);
+  TRITONSERVER_Error *error = send_work(link, &work)
+                                  ? await_answer(self, link, work.id, seconds, &message)
+                                  : worker_why_gone(self, link);
   if (error == NULL)
     error = take_answer(self, link, &message, answer);
   if (write != NULL)
@@ -269,18 +267,18 @@ static TRITONSERVER_Error *ask(worker_keeper *self, worker_link *link, uint32_t 
 
 // ---- what there is to say
 
-static TRITONSERVER_Error *await_hello(worker_keeper *self, worker_link *link)
+static TRITONSERVER_Error *await_hello(worker *self, worker_link *link)
 {
   channel_message message;
   control_part hello;
-  int64_t seconds = self->model->backend->timeout_s;
-  TRITONSERVER_Error *error = worker_keeper_await(self, link, 0, seconds, &message);
+  int64_t seconds = self->settings->timeout_s;
+  TRITONSERVER_Error *error = await_answer(self, link, 0, seconds, &message);
   if (error != NULL && TRITONSERVER_ErrorCode(error) == TRITONSERVER_ERROR_UNAVAILABLE) {
     TRITONSERVER_ErrorDelete(error);
     return backend_error(TRITONSERVER_ERROR_UNAVAILABLE,
                          "Python '%s' did not start within %lld seconds "
                          "(--backend-config=python,stub-timeout-seconds)",
-                         self->model->python.path, (long long)seconds);
+                         self->settings->interpreter, (long long)seconds);
   }
   BACKEND_RETURN_IF_ERROR(error);
   BACKEND_RETURN_IF_ERROR(take_answer(self, link, &message, &hello));
@@ -292,17 +290,17 @@ static TRITONSERVER_Error *await_hello(worker_keeper *self, worker_link *link)
                           "the Python worker is of another version (%u, expected %d)", version,
                           PROTOCOL_VERSION);
   else
-    BACKEND_LOG_VERBOSE("model '%s': Python %.*s runs at '%s'", self->model->name, (int)length,
-                        python, self->model->python.path);
+    BACKEND_LOG_VERBOSE("model '%s': Python %.*s runs at '%s'", self->settings->model, (int)length,
+                        python, self->settings->interpreter);
   control_part_fini(&hello);
   return error;
 }
 
-TRITONSERVER_Error *keeper_greet(worker_keeper *self, worker_link *link, const char *name)
+TRITONSERVER_Error *worker_greet(worker *self, worker_link *link, const char *name)
 {
   control_part answer;
   BACKEND_RETURN_IF_ERROR(await_hello(self, link));
-  char *load = python_model_load_text(self->model, name);
+  char *load = self->settings->load_text(self->settings->load_user, name);
   if (load == NULL)
     return backend_error_no_memory("a Python worker");
   TRITONSERVER_Error *error = ask(self, link, WORK_LOAD, put_text, load, 0, &answer);
@@ -319,14 +317,13 @@ TRITONSERVER_Error *keeper_greet(worker_keeper *self, worker_link *link, const c
   return NULL;
 }
 
-TRITONSERVER_Error *worker_keeper_complete(worker_keeper *self, const char *config,
-                                           char **completed)
+TRITONSERVER_Error *worker_complete(worker *self, const char *config, char **completed)
 {
   control_part answer;
   *completed = NULL;
   if (!self->has_complete)
     return NULL;
-  worker_link *link = keeper_link(self);
+  worker_link *link = worker_current_link(self);
   TRITONSERVER_Error *error = ask(self, link, WORK_AUTO_COMPLETE, put_text, config, 0, &answer);
   worker_link_unref(link);
   BACKEND_RETURN_IF_ERROR(error);
@@ -352,8 +349,8 @@ static void put_initialization(wire_writer *writer, const void *what)
   put_text(writer, self->name);
 }
 
-TRITONSERVER_Error *keeper_initialize(worker_keeper *self, worker_link *link, const char *name,
-                                      const char *arguments)
+TRITONSERVER_Error *worker_ask_initialize(worker *self, worker_link *link, const char *name,
+                                          const char *arguments)
 {
   control_part answer;
   initialization what = {.arguments = arguments, .name = name};
@@ -362,11 +359,11 @@ TRITONSERVER_Error *keeper_initialize(worker_keeper *self, worker_link *link, co
   return NULL;
 }
 
-void keeper_finalize(worker_keeper *self, worker_link *link)
+void worker_ask_finalize(worker *self, worker_link *link)
 {
   control_part answer;
   TRITONSERVER_Error *error =
-      ask(self, link, WORK_FINALIZE, NULL, NULL, self->model->backend->timeout_s, &answer);
+      ask(self, link, WORK_FINALIZE, NULL, NULL, self->settings->timeout_s, &answer);
   if (error == NULL)
     control_part_fini(&answer);
   else
@@ -377,23 +374,23 @@ void keeper_finalize(worker_keeper *self, worker_link *link)
 
 // A worker that has not answered the last question is not asked once more: questions would pile up
 // where nobody takes them. Its answer to that one will do.
-static bool send_question(worker_keeper *self, worker_link *link)
+static bool send_question(worker *self, worker_link *link)
 {
   uint64_t *question = worker_link_question(link);
-  channel_message work = {.kind = WORK_IS_READY, .id = worker_keeper_number(self)};
-  if (*question == 0 && worker_keeper_send(link, &work))
+  channel_message work = {.kind = WORK_IS_READY, .id = worker_next_number(self)};
+  if (*question == 0 && send_work(link, &work))
     *question = work.id;
   return *question != 0;
 }
 
-static TRITONSERVER_Error *ask_once(worker_keeper *self, worker_link *link, uint64_t deadline_ns,
+static TRITONSERVER_Error *ask_once(worker *self, worker_link *link, uint64_t deadline_ns,
                                     control_part *answer)
 {
   uint64_t *question = worker_link_question(link), now = backend_now_ns();
   int64_t left_us = deadline_ns > now ? (int64_t)((deadline_ns - now) / 1000) : 0;
   channel_message message;
   if (!send_question(self, link))
-    return worker_keeper_why_gone(self, link);
+    return worker_why_gone(self, link);
   switch (receive_answer(link, *question, left_us, &message)) {
   case CHANNEL_MESSAGE:
     *question = 0;
@@ -401,12 +398,11 @@ static TRITONSERVER_Error *ask_once(worker_keeper *self, worker_link *link, uint
   case CHANNEL_TIMEOUT:
     return time_over(self, READY_WAIT_S);
   default:
-    return worker_keeper_why_gone(self, link);
+    return worker_why_gone(self, link);
   }
 }
 
-static TRITONSERVER_Error *ask_is_ready(worker_keeper *self, worker_link *link,
-                                        uint64_t deadline_ns)
+static TRITONSERVER_Error *ask_is_ready(worker *self, worker_link *link, uint64_t deadline_ns)
 {
   control_part answer;
   BACKEND_RETURN_IF_ERROR(ask_once(self, link, deadline_ns, &answer));
@@ -415,15 +411,14 @@ static TRITONSERVER_Error *ask_is_ready(worker_keeper *self, worker_link *link,
   if (ready)
     return NULL;
   return backend_error(TRITONSERVER_ERROR_UNAVAILABLE,
-                       "Model '%s' is not ready (user-defined check failed).",
-                       worker_keeper_name(self));
+                       "Model '%s' is not ready (user-defined check failed).", worker_name(self));
 }
 
-static TRITONSERVER_Error *unhealthy_locked(const worker_keeper *self)
+static TRITONSERVER_Error *unhealthy_locked(const worker *self)
 {
-  return backend_error(TRITONSERVER_ERROR_INTERNAL, "Stub process '%s' is not healthy.%s%s",
-                       worker_keeper_name(self), self->cause == NULL ? "" : " It ended: ",
-                       self->cause == NULL ? "" : self->cause);
+  return backend_error(
+      TRITONSERVER_ERROR_INTERNAL, "Stub process '%s' is not healthy.%s%s", worker_name(self),
+      self->cause == NULL ? "" : " It ended: ", self->cause == NULL ? "" : self->cause);
 }
 
 static TRITONSERVER_Error *not_in_time(void)
@@ -434,37 +429,36 @@ static TRITONSERVER_Error *not_in_time(void)
 
 // Whether the worker need not be asked. While it is asked already others hear what was found
 // before: a model that hangs holds one of the server's threads up, not all of them.
-static bool is_known_locked(const worker_keeper *self, TRITONSERVER_Error **error)
+static bool is_known_locked(const worker *self, TRITONSERVER_Error **error)
 {
   *error = NULL;
-  if (self->state != KEEPER_READY)
+  if (self->state != WORKER_READY)
     *error = unhealthy_locked(self);
-  else if (self->has_is_ready && (self->checks == 0 || self->checked == KEEPER_UNCHECKED))
+  else if (self->has_is_ready && (self->checks == 0 || self->checked == WORKER_UNCHECKED))
     return false;
-  else if (self->has_is_ready && self->checked == KEEPER_CHECKED_BAD)
+  else if (self->has_is_ready && self->checked == WORKER_CHECKED_BAD)
     *error = not_in_time();
   return true;
 }
 
-// Takes the turn and gives the link to ask, or NULL.
-static TRITONSERVER_Error *begin_check_locked(worker_keeper *self, uint64_t deadline,
-                                              worker_link **link)
+// Takes the slot and gives the link to ask, or NULL.
+static TRITONSERVER_Error *begin_check_locked(worker *self, uint64_t deadline, worker_link **link)
 {
   *link = NULL;
   self->waiting++;
-  while (self->working > 0 && !circle_is_waiting(&self->member) &&
+  while (self->slot_users > 0 && !self->events->waits(self->user) &&
          thread_wait(&self->changed, &self->lock, deadline))
     ;
   self->waiting--;
-  if (self->working > 0 && circle_is_waiting(&self->member))
+  if (self->slot_users > 0 && self->events->waits(self->user))
     return NULL; // for another model's reply: it cannot be asked, and works
-  if (!keeper_take_turn_locked(self, deadline))
+  if (!worker_acquire_slot_locked(self, deadline))
     return not_in_time();
-  if (self->state == KEEPER_READY) {
+  if (self->state == WORKER_READY) {
     *link = worker_link_ref(self->link);
     return NULL;
   }
-  keeper_end_turn_locked(self);
+  worker_release_slot_locked(self);
   return unhealthy_locked(self);
 }
 
@@ -473,22 +467,21 @@ static uint64_t ready_deadline(void)
   return backend_now_ns() + (uint64_t)READY_WAIT_S * NS_PER_S;
 }
 
-void worker_keeper_ask_ready(worker_keeper *self)
+void worker_ask_ready(worker *self)
 {
   worker_link *link;
   pthread_mutex_lock(&self->lock);
-  bool wanted = self->state == KEEPER_READY && self->has_is_ready && self->checks == 0;
+  bool wanted = self->state == WORKER_READY && self->has_is_ready && self->checks == 0;
   if (wanted)
     self->ready_until_ns = ready_deadline();
   pthread_mutex_unlock(&self->lock);
-  if (!wanted || !worker_keeper_try_begin_work(self, &link))
+  if (!wanted || !worker_try_acquire_slot(self, &link))
     return;
   send_question(self, link); // who awaits the answer is told what went wrong
-  worker_keeper_end_work(self, link);
-  aside_go_on(self);
+  worker_release_slot(self, link);
 }
 
-TRITONSERVER_Error *worker_keeper_check_ready(worker_keeper *self)
+TRITONSERVER_Error *worker_check_ready(worker *self)
 {
   worker_link *link = NULL;
   TRITONSERVER_Error *error;
@@ -506,20 +499,19 @@ TRITONSERVER_Error *worker_keeper_check_ready(worker_keeper *self)
     return error;
   if (link != NULL) {
     error = ask_is_ready(self, link, deadline);
-    worker_keeper_end_work(self, link);
-    aside_go_on(self);
+    worker_release_slot(self, link);
   }
   pthread_mutex_lock(&self->lock);
   self->checks--;
-  self->checked = error == NULL ? KEEPER_CHECKED_GOOD : KEEPER_CHECKED_BAD;
+  self->checked = error == NULL ? WORKER_CHECKED_GOOD : WORKER_CHECKED_BAD;
   pthread_mutex_unlock(&self->lock);
   return error;
 }
 
-bool worker_keeper_has_fault(worker_keeper *self, char *text, size_t size)
+bool worker_has_fault(worker *self, char *text, size_t size)
 {
   pthread_mutex_lock(&self->lock);
-  TRITONSERVER_Error *error = self->state == KEEPER_READY ? NULL : unhealthy_locked(self);
+  TRITONSERVER_Error *error = self->state == WORKER_READY ? NULL : unhealthy_locked(self);
   pthread_mutex_unlock(&self->lock);
   if (error == NULL)
     return false;

@@ -1,5 +1,5 @@
 // A counted channel, and the replies that wait for room in it.
-#include "process/worker_link.h"
+#include "process/link.h"
 
 #include "backend_error.h"
 #include "backend_log.h"

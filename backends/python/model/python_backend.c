@@ -1,10 +1,11 @@
 // Reads --backend-config, finds the worker's files, and makes what all models share.
-#include "python_backend.h"
+#include "model/python_backend.h"
 
 #include "backend_config.h"
 #include "backend_error.h"
 #include "backend_log.h"
 
+#include <assert.h>
 #include <dlfcn.h>
 #include <limits.h>
 #include <stdlib.h>
@@ -186,7 +187,8 @@ TRITONSERVER_Error *python_backend_new(TRITONBACKEND_Backend *backend, python_ba
   python_backend *self = calloc(1, sizeof *self);
   if (self == NULL)
     return backend_error_no_memory("the backend");
-  calls_count_init(&self->calls);
+  pthread_mutex_init(&self->lock, NULL);
+  pthread_cond_init(&self->unused, NULL);
   TRITONSERVER_Error *error = set_up(self, backend);
   if (error != NULL) {
     python_backend_free(self);
@@ -196,12 +198,32 @@ TRITONSERVER_Error *python_backend_new(TRITONBACKEND_Backend *backend, python_ba
   return NULL;
 }
 
+void python_backend_ref(python_backend *self)
+{
+  pthread_mutex_lock(&self->lock);
+  self->users++;
+  pthread_mutex_unlock(&self->lock);
+}
+
+void python_backend_unref(python_backend *self)
+{
+  pthread_mutex_lock(&self->lock);
+  assert(self->users > 0);
+  if (--self->users == 0)
+    pthread_cond_broadcast(&self->unused);
+  pthread_mutex_unlock(&self->lock);
+}
+
 void python_backend_free(python_backend *self)
 {
   if (self == NULL)
     return;
-  calls_count_await_none(&self->calls);
-  calls_count_fini(&self->calls);
+  pthread_mutex_lock(&self->lock);
+  while (self->users > 0)
+    pthread_cond_wait(&self->unused, &self->lock);
+  pthread_mutex_unlock(&self->lock);
+  pthread_cond_destroy(&self->unused);
+  pthread_mutex_destroy(&self->lock);
   supervisor_free(self->workers);
   environment_cache_free(self->environments);
   worker_sandbox_fini(&self->sandbox);

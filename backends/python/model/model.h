@@ -4,12 +4,13 @@
 #define NEREID_PYTHON_MODEL_H
 
 #include "codec/response_fill.h"
+#include "model/python_backend.h"
+#include "process/worker.h"
 #include "pyenv/interpreter.h"
-#include "python_backend.h"
 
 #include <pthread.h>
 
-typedef struct worker_keeper worker_keeper;
+struct python_instance;
 
 typedef struct python_model {
   python_backend *backend;
@@ -29,18 +30,16 @@ typedef struct python_model {
   backend_tensor_config *outputs; // their texts are the configuration's
   output_signature signature;
   int64_t thread_count; // for the worker's numeric libraries
-  pthread_mutex_t lock; // guards `spare`
-  worker_keeper *spare; // that completed the configuration; the first instance takes it
+  worker_settings workers;
+  pthread_mutex_t lock;          // guards `spare`
+  struct python_instance *spare; // that completed the configuration; the first instance takes it
 } python_model;
 
 TRITONSERVER_Error *python_model_new(TRITONBACKEND_Model *model, python_backend *backend,
                                      python_model **result);
-void python_model_free(python_model *self);
+void python_model_free(python_model *self); // NULL does nothing; without spare
 
-// What WORK_LOAD tells a worker, for free(); NULL when there is no memory.
-char *python_model_load_text(const python_model *self, const char *instance_name);
-
-// The worker that is left from completing the configuration, which becomes the caller's, or NULL.
-worker_keeper *python_model_take_spare(python_model *self);
+// Reads what instances need from the configuration as the server has it now.
+TRITONSERVER_Error *python_model_read_config(python_model *self);
 
 #endif

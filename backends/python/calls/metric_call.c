@@ -1,5 +1,5 @@
 // A worker's metrics by number, and the calls on them. The listener's thread.
-#include "calls/metric_calls.h"
+#include "calls/metric_call.h"
 
 #include "backend_error.h"
 #include "calls/calls_internal.h"

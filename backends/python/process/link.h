@@ -21,7 +21,7 @@ void worker_link_unref(worker_link *self); // NULL does nothing
 channel *worker_link_channel(worker_link *self);
 
 // The id of a question for readiness that the worker has not answered yet; 0: none. Of the thread
-// whose turn to work it is.
+// that has the slot.
 uint64_t *worker_link_question(worker_link *self);
 
 // A private copy of a message's control part, which the worker cannot change while it is read.

@@ -1,42 +1,41 @@
-// Ends of requests, on any thread that took one out of the table, and the messages of
-// CHANNEL_CALLS, on the listener's.
-#include "instance/worker_calls.h"
+// Ends of requests, on any thread that took one out of the table, and what a worker says of its
+// requests on CHANNEL_CALLS, on the listener's.
+#include "instance/response_call.h"
 
 #include "backend_batch.h"
 #include "backend_error.h"
 #include "backend_log.h"
 #include "codec/protocol.h"
 #include "codec/response_fill.h"
-#include "instance/aside.h"
 
 #include <stdio.h>
 #include <string.h>
 
 // ---- ends of requests
 
-static void log_error_of(const worker_keeper *keeper, const open_request *request,
+static void log_error_of(const python_instance *instance, const open_request *request,
                          TRITONSERVER_Error *error_owned, const char *doing)
 {
-  backend_request_error_log(worker_keeper_instance(keeper), request->request, error_owned, doing);
+  backend_request_error_log(instance->server_instance, request->request, error_owned, doing);
 }
 
-static void report(worker_keeper *keeper, const open_request *request, bool success)
+static void report(python_instance *instance, const open_request *request, bool success)
 {
   uint64_t now = backend_now_ns();
-  log_error_of(keeper, request,
+  log_error_of(instance, request,
                TRITONBACKEND_ModelInstanceReportStatistics(
-                   worker_keeper_instance(keeper), request->request, success,
-                   request->exec_start_ns, request->compute_start_ns, now, now),
+                   instance->server_instance, request->request, success, request->exec_start_ns,
+                   request->compute_start_ns, now, now),
                "report request statistics");
 }
 
-static void release(const worker_keeper *keeper, const open_request *request)
+static void release(const python_instance *instance, const open_request *request)
 {
   if (request->factory != NULL)
-    log_error_of(keeper, request, TRITONBACKEND_ResponseFactoryDelete(request->factory),
+    log_error_of(instance, request, TRITONBACKEND_ResponseFactoryDelete(request->factory),
                  "delete a response factory");
   if (request->request != NULL)
-    log_error_of(keeper, request,
+    log_error_of(instance, request,
                  TRITONBACKEND_RequestRelease(request->request, TRITONSERVER_REQUEST_RELEASE_ALL),
                  "release a request");
 }
@@ -49,16 +48,16 @@ static TRITONSERVER_Error *new_response(const open_request *request,
                                   : TRITONBACKEND_ResponseNew(response, request->request);
 }
 
-static void send_response(const worker_keeper *keeper, const open_request *request,
+static void send_response(const python_instance *instance, const open_request *request,
                           TRITONBACKEND_Response *response, uint32_t flags,
                           TRITONSERVER_Error *error)
 {
-  log_error_of(keeper, request, TRITONBACKEND_ResponseSend(response, flags, error),
+  log_error_of(instance, request, TRITONBACKEND_ResponseSend(response, flags, error),
                "send a response");
 }
 
-TRITONSERVER_Error *worker_call_explain(const worker_keeper *keeper,
-                                        TRITONSERVER_Error *error_owned)
+TRITONSERVER_Error *python_instance_explain(const python_instance *instance,
+                                            TRITONSERVER_Error *error_owned)
 {
   static const char start[] = "Failed to process the request(s) for model instance '";
   const char *text = TRITONSERVER_ErrorMessage(error_owned);
@@ -66,27 +65,28 @@ TRITONSERVER_Error *worker_call_explain(const worker_keeper *keeper,
     return error_owned;
   TRITONSERVER_Error *error =
       backend_error(TRITONSERVER_ErrorCode(error_owned), "%s%s', message: %s", start,
-                    worker_keeper_name(keeper), text);
+                    worker_name(instance->worker), text);
   TRITONSERVER_ErrorDelete(error_owned);
   return error;
 }
 
-void worker_call_fail(worker_keeper *keeper, const open_request *request, TRITONSERVER_Error *error)
+void open_request_fail(python_instance *instance, const open_request *request,
+                       TRITONSERVER_Error *error)
 {
   TRITONBACKEND_Response *response;
   TRITONSERVER_Error *failure = new_response(request, &response);
   if (request->request != NULL)
-    report(keeper, request, false);
+    report(instance, request, false);
   if (failure == NULL)
-    send_response(keeper, request, response, TRITONSERVER_RESPONSE_COMPLETE_FINAL, error);
-  log_error_of(keeper, request, failure, "make an error response");
-  release(keeper, request);
+    send_response(instance, request, response, TRITONSERVER_RESPONSE_COMPLETE_FINAL, error);
+  log_error_of(instance, request, failure, "make an error response");
+  release(instance, request);
 }
 
 // ---- responses
 
 typedef struct response_call {
-  worker_keeper *keeper;
+  python_instance *instance;
   const channel *channel;
   wire_reader *reader;
   wire_response head;
@@ -96,7 +96,7 @@ typedef struct response_call {
 // The only response of a request of a model that is not decoupled.
 static void answer_once(response_call *self, const open_request *request)
 {
-  const python_model *model = worker_keeper_model(self->keeper);
+  const python_model *model = self->instance->model;
   TRITONBACKEND_Response *response;
   TRITONSERVER_Error *failure = new_response(request, &response);
   TRITONSERVER_Error *error = NULL;
@@ -105,12 +105,12 @@ static void answer_once(response_call *self, const open_request *request)
                           "model '%s' ended a request without a response", model->name);
   else if (failure == NULL)
     error = response_fill(response, &model->signature, self->channel, self->reader, &self->head);
-  report(self->keeper, request, failure == NULL && error == NULL);
+  report(self->instance, request, failure == NULL && error == NULL);
   if (failure == NULL)
-    send_response(self->keeper, request, response, TRITONSERVER_RESPONSE_COMPLETE_FINAL, error);
-  log_error_of(self->keeper, request, failure, "make a response");
+    send_response(self->instance, request, response, TRITONSERVER_RESPONSE_COMPLETE_FINAL, error);
+  log_error_of(self->instance, request, failure, "make a response");
   TRITONSERVER_ErrorDelete(error);
-  release(self->keeper, request);
+  release(self->instance, request);
 }
 
 // One of the responses of a decoupled model's request, or the word that there are no more.
@@ -120,27 +120,26 @@ static void answer_more(response_call *self, const open_request *request)
   TRITONBACKEND_Response *response;
   if (self->head.kind == RESPONSE_NONE) {
     if (self->final)
-      log_error_of(self->keeper, request,
+      log_error_of(self->instance, request,
                    TRITONBACKEND_ResponseFactorySendFlags(request->factory, flags),
                    "send the end of a response");
     return;
   }
   TRITONSERVER_Error *failure = new_response(request, &response);
   if (failure == NULL) {
-    TRITONSERVER_Error *error =
-        response_fill(response, &worker_keeper_model(self->keeper)->signature, self->channel,
-                      self->reader, &self->head);
-    send_response(self->keeper, request, response, flags, error);
+    TRITONSERVER_Error *error = response_fill(response, &self->instance->model->signature,
+                                              self->channel, self->reader, &self->head);
+    send_response(self->instance, request, response, flags, error);
     TRITONSERVER_ErrorDelete(error);
   }
-  log_error_of(self->keeper, request, failure, "make a response");
+  log_error_of(self->instance, request, failure, "make a response");
 }
 
-static void take_response(worker_keeper *keeper, worker_link *link, const channel_message *call,
+static void take_response(python_instance *instance, worker_link *link, const channel_message *call,
                           wire_reader *reader)
 {
-  request_table *requests = worker_keeper_requests(keeper);
-  response_call self = {.keeper = keeper,
+  request_table *requests = &instance->requests;
+  response_call self = {.instance = instance,
                         .channel = worker_link_channel(link),
                         .reader = reader,
                         .final = (call->flags & RESPONSE_FINAL) != 0};
@@ -155,7 +154,7 @@ static void take_response(worker_keeper *keeper, worker_link *link, const channe
     answer_more(&self, &request);
     request_table_end(requests, call->id, self.final);
     if (self.final)
-      release(keeper, &request);
+      release(instance, &request);
   } else if (self.head.kind == RESPONSE_NONE && !self.final) {
     request_table_end(requests, call->id, false);
   } else {
@@ -166,7 +165,8 @@ static void take_response(worker_keeper *keeper, worker_link *link, const channe
 
 // ---- other calls
 
-static void take_log(const worker_keeper *keeper, const channel_message *call, wire_reader *reader)
+static void take_log(const python_instance *instance, const channel_message *call,
+                     wire_reader *reader)
 {
   static const struct {
     uint32_t flag;
@@ -188,7 +188,7 @@ static void take_log(const worker_keeper *keeper, const channel_message *call, w
     i++;
   snprintf(file_name, sizeof file_name, "%.*s", (int)file_length, file);
   snprintf(ids_copy, sizeof ids_copy, "%.*s", (int)ids_length, ids);
-  NEREID_LogSubject about = worker_keeper_log_subject(keeper);
+  NEREID_LogSubject about = worker_log_subject(instance->worker);
   about.request_id = of_requests ? ids_copy : NULL;
   about.keys_only = (call->flags & LOG_OF_WORKER) == 0;
   if (TRITONSERVER_LogIsEnabled(levels[i].level))
@@ -206,9 +206,10 @@ static bool is_cancelled(const open_request *request)
   return cancelled;
 }
 
-static void take_is_cancelled(worker_keeper *keeper, worker_link *link, const channel_message *call)
+static void take_is_cancelled(python_instance *instance, worker_link *link,
+                              const channel_message *call)
 {
-  request_table *requests = worker_keeper_requests(keeper);
+  request_table *requests = &instance->requests;
   channel_message reply = {.kind = call->kind, .id = call->id, .flags = REPLY_FINAL};
   open_request request;
   if (request_table_begin(requests, call->value, &request)) {
@@ -218,40 +219,33 @@ static void take_is_cancelled(worker_keeper *keeper, worker_link *link, const ch
   worker_link_reply(link, &reply);
 }
 
-static void take_with_control(worker_keeper *keeper, worker_link *link, const channel_message *call)
+static void take_with_control(python_instance *instance, worker_link *link,
+                              const channel_message *call)
 {
   control_part control;
   if (!control_part_copy(&control, link, call))
     control.reader.bad = true;
   if (call->kind == CALL_RESPONSE)
-    take_response(keeper, link, call, &control.reader);
+    take_response(instance, link, call, &control.reader);
   else
-    take_log(keeper, call, &control.reader);
+    take_log(instance, call, &control.reader);
   control_part_fini(&control);
 }
 
-void worker_call_take(worker_keeper *keeper, calls *of_model, worker_link *link,
-                      const channel_message *call)
+bool response_call_take(python_instance *instance, worker_link *link, const channel_message *call)
 {
   switch (call->kind) {
   case CALL_RESPONSE:
   case CALL_LOG:
-    take_with_control(keeper, link, call);
-    break;
+    take_with_control(instance, link, call);
+    return true;
   case CALL_RELEASE:
     channel_release(worker_link_channel(link), call->value);
-    break;
+    return true;
   case CALL_IS_CANCELLED:
-    take_is_cancelled(keeper, link, call);
-    break;
-  case CALL_ANSWER:
-    aside_take_answer(keeper, call);
-    break;
+    take_is_cancelled(instance, link, call);
+    return true;
   default:
-    if (calls_handle(of_model, worker_keeper_requests(keeper), call))
-      worker_keeper_note_wait(keeper, call->kind == CALL_INFER);
-    else
-      BACKEND_LOG_WARN("model '%s': a Python worker made an unknown call",
-                       worker_keeper_model(keeper)->name);
+    return false;
   }
 }

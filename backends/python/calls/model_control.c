@@ -178,7 +178,7 @@ static model_call *model_call_new(calls *calls, const channel_message *message)
   return self;
 }
 
-void model_call_start(calls *self, const channel_message *message, wire_reader *control)
+void model_control_start(calls *self, const channel_message *message, wire_reader *control)
 {
   model_call *call = model_call_new(self, message);
   TRITONSERVER_Error *error;

@@ -1,6 +1,5 @@
-// Finds a model's files and interpreter, and reads its configuration, which a first worker
-// completes. Load threads.
-#include "model/python_model.h"
+// Finds a model's files and interpreter, and reads its configuration. Load threads.
+#include "model/model.h"
 
 #include "backend_cpu.h"
 #include "backend_error.h"
@@ -8,8 +7,8 @@
 #include "backend_log.h"
 #include "process/text_vector.h"
 #include "process/variables.h"
-#include "process/worker_keeper.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -91,8 +90,10 @@ static json_t *search_path(const python_model *self)
   return json_pack("[s%ss]", self->path, (size_t)(slash - self->path), self->dir, backend);
 }
 
-char *python_model_load_text(const python_model *self, const char *instance_name)
+// What WORK_LOAD tells a worker.
+static char *load_text(const void *model, const char *instance_name)
 {
+  const python_model *self = model;
   const char *dir = self->backend->model_dir;
   json_t *file = dir == NULL ? json_string(self->path) : json_sprintf("%s/model.py", dir);
   json_t *load = json_pack("{ss so ss ss so so so}", "model_name", self->name, "model_version",
@@ -119,8 +120,7 @@ static int64_t instance_count(const json_t *config)
   return total > 0 ? total : 1;
 }
 
-// Reads what instances need from the configuration as the server has it now.
-static TRITONSERVER_Error *read_config(python_model *self)
+TRITONSERVER_Error *python_model_read_config(python_model *self)
 {
   json_decref(self->config);
   free(self->config_text);
@@ -142,43 +142,6 @@ static TRITONSERVER_Error *read_config(python_model *self)
   return NULL;
 }
 
-// Gives the configuration that the model's auto_complete_config returned to the server.
-static TRITONSERVER_Error *set_completed(python_model *self, const char *completed)
-{
-  json_error_t problem;
-  json_t *config = json_loads(completed, JSON_ALLOW_NUL, &problem);
-  if (config == NULL)
-    return backend_error(TRITONSERVER_ERROR_INTERNAL, "Failed to parse auto-complete JSON.");
-  TRITONSERVER_Error *error = backend_model_set_config(self->server_model, config);
-  json_decref(config);
-  if (error == NULL || TRITONSERVER_ErrorCode(error) != TRITONSERVER_ERROR_INVALID_ARG)
-    return error;
-  // As in Triton: what is read, but makes no valid configuration, fails the load later.
-  BACKEND_LOG_WARN(
-      "model '%s': what auto_complete_config gave is no configuration and is left out, "
-      "the model is loaded without it: %s",
-      self->name, TRITONSERVER_ErrorMessage(error));
-  TRITONSERVER_ErrorDelete(error);
-  return NULL;
-}
-
-static TRITONSERVER_Error *complete(python_model *self)
-{
-  bool wanted = false;
-  BACKEND_RETURN_IF_ERROR(TRITONBACKEND_ModelAutoCompleteConfig(self->server_model, &wanted));
-  if (!wanted)
-    return NULL;
-  char *completed = NULL;
-  BACKEND_RETURN_IF_ERROR(worker_keeper_start(self, self->name, &self->spare));
-  BACKEND_RETURN_IF_ERROR(worker_keeper_complete(self->spare, self->config_text, &completed));
-  if (completed == NULL)
-    return NULL;
-  TRITONSERVER_Error *error = set_completed(self, completed);
-  free(completed);
-  BACKEND_RETURN_IF_ERROR(error);
-  return read_config(self);
-}
-
 // ---- what its workers are started with
 
 static TRITONSERVER_Error *find_python(python_model *self)
@@ -195,7 +158,19 @@ static TRITONSERVER_Error *find_python(python_model *self)
       worker_variables_new(&self->python, self->thread_count, backend->sandbox.strict);
   if (self->environment == NULL)
     return backend_error_no_memory("the model");
-  return worker_command_new(&backend->sandbox, &paths, &self->python, &self->command);
+  BACKEND_RETURN_IF_ERROR(
+      worker_command_new(&backend->sandbox, &paths, &self->python, &self->command));
+  self->workers = (worker_settings){.supervisor = backend->workers,
+                                    .model = self->name,
+                                    .version = self->version,
+                                    .command = self->command,
+                                    .environment = self->environment,
+                                    .interpreter = self->python.path,
+                                    .shared_bytes = (size_t)backend->sandbox.shared_bytes,
+                                    .timeout_s = backend->timeout_s,
+                                    .load_text = load_text,
+                                    .load_user = self};
+  return NULL;
 }
 
 // Triton's parameter for inputs in GPU memory, which there are none of: it is checked, and nothing
@@ -220,11 +195,10 @@ static TRITONSERVER_Error *load(python_model *self)
   self->name = strdup(name);
   if (self->name == NULL)
     return backend_error_no_memory("the model");
-  BACKEND_RETURN_IF_ERROR(read_config(self));
+  BACKEND_RETURN_IF_ERROR(python_model_read_config(self));
   BACKEND_RETURN_IF_ERROR(check_parameters(self));
   BACKEND_RETURN_IF_ERROR(find_files(self));
-  BACKEND_RETURN_IF_ERROR(find_python(self));
-  return complete(self);
+  return find_python(self);
 }
 
 TRITONSERVER_Error *python_model_new(TRITONBACKEND_Model *model, python_backend *backend,
@@ -245,20 +219,11 @@ TRITONSERVER_Error *python_model_new(TRITONBACKEND_Model *model, python_backend 
   return NULL;
 }
 
-worker_keeper *python_model_take_spare(python_model *self)
-{
-  pthread_mutex_lock(&self->lock);
-  worker_keeper *spare = self->spare;
-  self->spare = NULL;
-  pthread_mutex_unlock(&self->lock);
-  return spare;
-}
-
 void python_model_free(python_model *self)
 {
   if (self == NULL)
     return;
-  worker_keeper_stop(self->spare);
+  assert(self->spare == NULL);
   text_vector_free(self->environment);
   text_vector_free(self->command);
   json_decref(self->config);

@@ -3,12 +3,13 @@
 #ifndef NEREID_PYTHON_BACKEND_H
 #define NEREID_PYTHON_BACKEND_H
 
-#include "calls/calls.h"
 #include "process/sandbox.h"
 #include "process/supervisor.h"
 #include "pyenv/cache.h"
 
 #include "triton/core/tritonbackend.h"
+
+#include <pthread.h>
 
 typedef struct python_backend {
   char *name;            // "python", or that of a backend whose model.py is in `model_dir`
@@ -20,12 +21,18 @@ typedef struct python_backend {
   supervisor *workers;
   worker_sandbox sandbox;
   environment_cache *environments;
-  calls_count calls;
+  pthread_mutex_t lock; // guards what follows
+  pthread_cond_t unused;
+  size_t users; // what its models have under way with the server
 } python_backend;
 
 TRITONSERVER_Error *python_backend_new(TRITONBACKEND_Backend *backend, python_backend **result);
 
-// Waits for what its models have asked of the server.
+// What a model asks of the server may end after the model: it is counted in, and out.
+void python_backend_ref(python_backend *self);
+void python_backend_unref(python_backend *self);
+
+// Waits until all is counted out.
 void python_backend_free(python_backend *self);
 
 #endif
