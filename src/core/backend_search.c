@@ -4,7 +4,6 @@
 #include "base/buffer.h"
 #include "base/cleanup.h"
 #include "base/files.h"
-#include "base/text.h"
 #include "core/server_options.h"
 
 #include <errno.h>
@@ -34,7 +33,7 @@ static error *print_backend_config(const server_options *options, const char *na
   for (size_t g = 0; e == NULL && g < 2; g++) {
     for (size_t i = 0; e == NULL && i < options->backend_settings.count; i++) {
       const setting *s = &options->backend_settings.items[i];
-      if (strcmp(s->group, groups[g]) == 0 && !text_starts_with(s->name, "nereid-"))
+      if (strcmp(s->group, groups[g]) == 0)
         e = setting_list_put(&merged, "", s->name, s->value);
     }
   }
