@@ -53,15 +53,11 @@ static error *print_backend_config(const server_options *options, const char *na
   return e;
 }
 
-#define PYTHON_RUNTIME     "model.py"
-#define PYTHON_LIBRARY     "libtriton_python.so"
-#define PYTHON_ENVIRONMENT "pb_exec_env_" PYTHON_RUNTIME ".tar.gz"
-
 enum {
   PLACE_VERSION,
   PLACE_MODEL,
   PLACE_BACKEND,
-  PLACE_PYTHON, // of the backend `python`, which runs those made of Python
+  PLACE_RUNNER, // of the backend that runs others, made of a file instead of a library
   PLACES,
 };
 
@@ -76,6 +72,7 @@ typedef struct library_place {
 typedef struct search {
   const model_environment *environment;
   const model_source *source;
+  const backend_traits *runner;
   library_place places[PLACES];
 } search;
 
@@ -109,7 +106,7 @@ static error *list_places(search *s)
   const char *name = m->config_owned->backend;
   library_place *p = s->places;
   p[PLACE_VERSION].links = p[PLACE_MODEL].links = m->links;
-  p[PLACE_BACKEND].links = p[PLACE_PYTHON].links = &file_policy_anywhere;
+  p[PLACE_BACKEND].links = p[PLACE_RUNNER].links = &file_policy_anywhere;
   if (print_path(p[PLACE_VERSION].root, "%s", m->repository) &&
       print_path(p[PLACE_VERSION].path, "%s/%" PRId64 "/", m->name, m->version) &&
       print_path(p[PLACE_VERSION].dir, "%s/%" PRId64, m->dir, m->version) &&
@@ -118,8 +115,8 @@ static error *list_places(search *s)
       print_path(p[PLACE_MODEL].dir, "%s", m->dir) &&
       print_path(p[PLACE_BACKEND].root, "%s/%s", backends, name) &&
       print_path(p[PLACE_BACKEND].dir, "%s/%s", backends, name) &&
-      print_path(p[PLACE_PYTHON].root, "%s/python", backends) &&
-      print_path(p[PLACE_PYTHON].dir, "%s/python", backends))
+      print_path(p[PLACE_RUNNER].root, "%s/%s", backends, s->runner->name) &&
+      print_path(p[PLACE_RUNNER].dir, "%s/%s", backends, s->runner->name))
     return NULL;
   return error_new(ERROR_INVALID_ARG, "the path of backend '%s' for model '%s' is too long", name,
                    m->name);
@@ -195,22 +192,29 @@ static error *get_backend(const search *s, const backend_location *place, const 
   return backend_registry_get(s->environment->backends, place, config, b);
 }
 
-// A backend made of Python: its directory holds a model.py, which the backend `python` runs.
-static error *get_python_backend(search *s, const char *script, backend **b)
+static error *name_library(const char *backend, char **file)
+{
+  return asprintf(file, "libtriton_%s.so", backend) < 0 ? error_no_memory() : NULL;
+}
+
+// A backend that another one runs: its directory holds a file for that.
+static error *get_run_backend(search *s, const char *script, backend **b)
 {
   Inference__ModelConfig *config = s->source->config_owned;
   AUTO_FINDING finding found = {0};
   AUTO_FREE char *environment = NULL;
-  RETURN_IF_ERROR(look_for(s, PYTHON_LIBRARY, PLACES, &found));
+  AUTO_FREE char *library = NULL;
+  RETURN_IF_ERROR(name_library(s->runner->name, &library));
+  RETURN_IF_ERROR(look_for(s, library, PLACES, &found));
   if (found.library == NULL)
-    return not_found(s, PYTHON_LIBRARY, PLACES);
-  RETURN_IF_ERROR(look_in(s, PLACE_BACKEND, PYTHON_ENVIRONMENT, &environment));
-  RETURN_IF_ERROR(config_set_python_runtime(config, PYTHON_RUNTIME, environment));
+    return not_found(s, library, PLACES);
+  RETURN_IF_ERROR(look_in(s, PLACE_BACKEND, s->runner->environment, &environment));
+  RETURN_IF_ERROR(config_set_runner(config, s->runner, environment));
   const backend_location place = {.name = config->backend,
                                   .library = found.library,
                                   .dir = s->places[PLACE_BACKEND].dir,
                                   .key = script};
-  return get_backend(s, &place, "python", b);
+  return get_backend(s, &place, s->runner->name, b);
 }
 
 // What the configuration's `runtime` names, or libtriton_<backend>.so.
@@ -219,20 +223,21 @@ static error *find_library(const search *s, finding *found, char **script)
   const Inference__ModelConfig *config = s->source->config_owned;
   bool standard = config->runtime == NULL || config->runtime[0] == '\0';
   AUTO_FREE char *file = NULL;
-  if ((standard ? asprintf(&file, "libtriton_%s.so", config->backend)
-                : asprintf(&file, "%s", config->runtime)) < 0)
+  if (standard)
+    RETURN_IF_ERROR(name_library(config->backend, &file));
+  else if ((file = strdup(config->runtime)) == NULL)
     return error_no_memory();
   if (climbs(file) || climbs(config->backend))
     return error_new(ERROR_INVALID_ARG, "backend library name '%s' escapes backend directory",
                      climbs(file) ? file : config->backend);
-  bool python = strcmp(file, PYTHON_RUNTIME) == 0;
-  if (!python)
+  bool is_run = strcmp(file, s->runner->runtime) == 0;
+  if (!is_run)
     RETURN_IF_ERROR(look_for(s, file, PLACE_BACKEND + 1, found));
-  if (python || (standard && found->library == NULL))
-    RETURN_IF_ERROR(look_in(s, PLACE_BACKEND, PYTHON_RUNTIME, script));
+  if (is_run || (standard && found->library == NULL))
+    RETURN_IF_ERROR(look_in(s, PLACE_BACKEND, s->runner->runtime, script));
   if (found->library != NULL || *script != NULL)
     return NULL;
-  if (python)
+  if (is_run)
     return error_new(ERROR_INVALID_ARG,
                      "unable to find Python backend based backend library '%s' for model '%s', "
                      "searched: '%s/%s'",
@@ -249,10 +254,11 @@ error *backend_search(const model_environment *environment, const model_source *
     return error_no_memory();
   s->environment = environment;
   s->source = source;
+  s->runner = backend_traits_runner();
   RETURN_IF_ERROR(list_places(s));
   RETURN_IF_ERROR(find_library(s, &found, &script));
   if (script != NULL)
-    return get_python_backend(s, script, b);
+    return get_run_backend(s, script, b);
   const backend_location place = {.name = source->config_owned->backend,
                                   .library = found.library,
                                   .dir = s->places[found.place].dir,
