@@ -91,10 +91,9 @@ typedef struct request {
   uint32_t batch_size; // 0: the model does not batch
   queue_item item;
   request_times times;
-  _Atomic(struct request *)
-      *place;                // where an instance remembers it while a backend has it, or NULL
-  response_factory *factory; // referenced
-  bool may_answer;           // with the right to answer
+  _Atomic(struct request *) *slot; // where an instance remembers it while a backend has it, or NULL
+  response_factory *factory;       // referenced
+  bool may_answer;                 // with the right to answer
 
   struct TRITONSERVER_ResponseAllocator *allocator;
   void *allocator_context;

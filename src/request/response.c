@@ -290,18 +290,19 @@ static error *call_allocator(response_output *output, size_t byte_size,
 {
   response_factory *f = output->response->factory;
   struct TRITONSERVER_ResponseAllocator *allocator = f->allocator;
-  buffer_attributes *place = &output->attributes;
-  *place = (buffer_attributes){
+  buffer_attributes *attributes = &output->attributes;
+  *attributes = (buffer_attributes){
       .byte_size = byte_size, .memory_type = memory_type, .memory_type_id = memory_type_id};
-  error *e = (error *)allocator->allocate(
-      allocator, output->name.data, byte_size, memory_type, memory_type_id, f->allocator_context,
-      &output->buffer, &output->buffer_context, &place->memory_type, &place->memory_type_id);
+  error *e = (error *)allocator->allocate(allocator, output->name.data, byte_size, memory_type,
+                                          memory_type_id, f->allocator_context, &output->buffer,
+                                          &output->buffer_context, &attributes->memory_type,
+                                          &attributes->memory_type_id);
   if (e != NULL)
     return e;
   output->allocated = true;
   if (allocator->buffer_attributes == NULL)
     return NULL;
-  return (error *)allocator->buffer_attributes(allocator, output->name.data, place,
+  return (error *)allocator->buffer_attributes(allocator, output->name.data, attributes,
                                                f->allocator_context, output->buffer_context);
 }
 
