@@ -84,7 +84,7 @@ static error *init_links(server *s)
 
 static void model_unreferenced(server *s, model *m)
 {
-  live_models_died(&s->live, m);
+  live_models_queue_destroy(&s->live, m);
 }
 
 static void *run_startup(void *server_pointer)
@@ -212,7 +212,7 @@ static void stop_model(void *context, model *m)
   model_stop(m);
 }
 
-static void warn_of_cut(void *context, model *m)
+static void log_cut_off(void *context, model *m)
 {
   (void)context;
   uint64_t inside = model_inflight(m);
@@ -251,7 +251,7 @@ static bool drain(server *s, uint64_t deadline_ns)
 static void abandon_queues(server *s)
 {
   model *m = NULL;
-  live_models_visit(&s->live, warn_of_cut, NULL);
+  live_models_visit(&s->live, log_cut_off, NULL);
   while ((m = live_models_next(&s->live, m)) != NULL)
     model_abandon_queue(m);
 }

@@ -17,7 +17,7 @@ MIB = 1 << 20
 JOB_THREADS = {"http-job", "grpc-job"}
 MAX_JOB_THREADS = 16 + 4  # of each: for control calls and for readiness
 SERVER_THREADS = {
-    "nereid", "life", "startup", "load", "undertaker", "timekeeper", "http-loop", "http-watch", "access-log", "grpc-loop",
+    "nereid", "life", "startup", "load", "reaper", "timekeeper", "http-loop", "http-watch", "access-log", "grpc-loop",
     "MHD-single", *JOB_THREADS,
 }
 CANARY_PAUSE = 0.05  # 20 requests each second while an attack runs
