@@ -17,7 +17,7 @@ typedef struct backend_format {
   const char *platform; // NULL: the backend uses none
   const char *file;     // default_model_filename; NULL ends the formats
   model_file_kind kind;
-  bool platform_needs_file; // the backend alone does not tell the platform
+  bool platform_needs_file; // the backend alone does not say the platform
 } backend_format;
 
 #define MAX_BACKEND_FORMATS 4 // with the end

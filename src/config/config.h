@@ -68,7 +68,7 @@ error *config_set_defaults(Inference__ModelConfig *config, const char *model_nam
 
 // Finds backend, platform and default_model_filename from each other and from the files in the
 // first version directory, as Triton does; last comes a model name of the form x.<backend>.
-// INVALID_ARG when nothing tells.
+// INVALID_ARG when nothing says it.
 error *config_infer_backend(Inference__ModelConfig *config, const char *model_name,
                             const file_root *model_dir);
 

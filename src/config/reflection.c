@@ -13,7 +13,7 @@
 
 // ---- descriptors ----
 
-// What protobuf-c's descriptors do not tell of oneofs: their names, and where they are declared,
+// What protobuf-c's descriptors do not say of oneofs: their names, and where they are declared,
 // since the union is at the end of the struct whatever the .proto says. (A oneof of scalars stays
 // at the end: there protobuf's JSON form shows it.) No message has two.
 static const struct oneof {
@@ -357,7 +357,7 @@ ProtobufCMessage *reflection_put_message(ProtobufCMessage *message, field_ref fi
 
 // ---- maps ----
 
-// The bytes that tell one key from another.
+// The bytes in which one key differs from another.
 static slice key_bytes(const ProtobufCMessage *entry)
 {
   field_ref key = &entry->descriptor->fields[0];

@@ -1,4 +1,4 @@
-// nereid, the daemon: reads its flags and lives until it is told to stop.
+// nereid, the daemon: reads its flags and lives until a signal stops it.
 #include "base/buffer.h"
 #include "config/backend_traits.h"
 #include "daemon/access_rules.h"

@@ -28,7 +28,7 @@ static error *bad_form(const char *flag, const char *value, const char *form)
 // A flag of the form "<group>,<name>=<value>"; where the group may be missing, it is "" then.
 typedef struct grouped_flag {
   const char *name;
-  const char *form; // as it is told
+  const char *form; // as the error says it
   bool group_needed;
   setting_setter *set;
 } grouped_flag;
@@ -193,7 +193,7 @@ static error *set_repository(TRITONSERVER_ServerOptions *s, const daemon_options
 }
 
 // Frameworks are looked for among the packages of the Python that runs Python models, too; under
-// --secure, where strangers cannot have put them.
+// --secure, where no other user can have put them.
 static error *set_framework_search(TRITONSERVER_ServerOptions *s, const daemon_options *o)
 {
   static const char setting[] = "python,python-executable=";

@@ -69,8 +69,8 @@ typedef enum request_state {
 typedef struct request {
   request_target *target; // the model version; referenced
   _Atomic request_state state;
-  uint32_t flags;    // TRITONSERVER_RequestFlag
-  bool may_run_here; // on the thread that submits it
+  uint32_t flags;      // TRITONSERVER_RequestFlag
+  bool may_run_inline; // on the thread that submits it
   uint64_t correlation_id;
   const char *correlation_text; // NULL: the number counts
   uint64_t priority;

@@ -129,7 +129,7 @@ static error *claim_flags(response_factory *f, uint32_t flags)
   return NULL;
 }
 
-static void note_first_response(response_factory *f)
+static void record_first_response(response_factory *f)
 {
   if (f->target->first_response == NULL ||
       atomic_load_explicit(&f->first_response_ns, memory_order_relaxed) != 0)
@@ -357,7 +357,7 @@ error *response_send(response *r, uint32_t flags, error *failure_owned)
     return refused;
   }
   r->failure = failure_owned;
-  note_first_response(f);
+  record_first_response(f);
   if (f->trace != NULL)
     trace_report_outputs(f->trace, r);
   if ((flags & TRITONSERVER_RESPONSE_COMPLETE_FINAL) != 0) {
