@@ -10,7 +10,6 @@
 #include "frontend/common/observe/abi_error.h"
 #include "frontend/common/observe/load_metrics.h"
 #include "frontend/grpc/call/call.h"
-#include "frontend/grpc/call/call_life.h"
 #include "frontend/grpc/call/server.h"
 #include "frontend/grpc/codec/infer_request_proto.h"
 #include "frontend/grpc/codec/model_version.h"
@@ -186,7 +185,7 @@ static error *fill(grpc_inference *i, bool streamed)
   if (failure != NULL)
     return failure;
   // A stream may be open for ever: what comes on it once the server stops is refused.
-  if (streamed && i->call->late)
+  if (streamed && i->call->body.late)
     return error_new(ERROR_UNAVAILABLE,
                      "GRPC server is shutting down and has stopped accepting new requests.");
   RETURN_IF_ERROR(model_version_read(read.model_version, &i->life.model_version));
@@ -204,7 +203,7 @@ static error *fill(grpc_inference *i, bool streamed)
 
 static void make(call *c)
 {
-  grpc_inference *i = c->filling;
+  grpc_inference *i = c->job.data;
   i->failure = fill(i, c->method->streams);
   if (i->failure != NULL && i->life.request != NULL)
     inference_abandon(&i->life);
@@ -213,7 +212,8 @@ static void make(call *c)
 // What the request takes from the client's memory.
 static void copy_shared(call *c)
 {
-  shared_tensors_make_copies(&c->filling->life.tensors.shared);
+  grpc_inference *i = c->job.data;
+  shared_tensors_make_copies(&i->life.tensors.shared);
 }
 
 // Here if it is little, else by a worker; then `done`, here.
@@ -229,8 +229,8 @@ static void work_on(call *c, bool is_long, void (*work)(call *c), void (*done)(c
 
 static void made(call *c)
 {
-  grpc_inference *i = c->filling;
-  if (i->failure != NULL || c->ended)
+  grpc_inference *i = c->job.data;
+  if (i->failure != NULL || call_is_ended(c))
     i->filled(c);
   else
     work_on(c, i->life.tensors.shared.copy_bytes > JOBS_LOOP_BYTES, copy_shared, i->filled);
@@ -240,7 +240,7 @@ void grpc_inference_fill(grpc_inference *i, void (*filled)(call *c))
 {
   call *c = i->call;
   slice text = {i->message->data, i->message->size};
-  c->filling = i;
+  c->job.data = i;
   i->filled = filled;
   work_on(c, text.size > JOBS_LOOP_BYTES && infer_request_proto_is_long(text, JOBS_LOOP_BYTES),
           make, made);
@@ -249,7 +249,7 @@ void grpc_inference_fill(grpc_inference *i, void (*filled)(call *c))
 error *grpc_inference_submit(grpc_inference *i, bool *at_once)
 {
   *at_once = false;
-  if (i->call->ended) {
+  if (call_is_ended(i->call)) {
     inference_abandon(&i->life);
     return error_new(ERROR_CANCELLED, "the call ended while its message was read");
   }
@@ -324,30 +324,49 @@ static void add_load(call *c)
 
 static void reply(call *c)
 {
-  grpc_inference *i = c->inference;
+  grpc_inference *i = c->handler_data;
   uint32_t count = atomic_load(&i->life.response_count);
-  if (!c->ended && count != 1) {
+  if (!call_is_ended(c) && count != 1) {
     call_fail(c, GRPC_INTERNAL, "expected a single response, got %u", count);
-  } else if (!c->ended) {
-    call_fail_if_error(
-        c, grpc_inference_make_reply(i, inference_take_response(&i->life), false, true, &c->reply));
+  } else if (!call_is_ended(c)) {
+    if (!call_fail_if_error(c, grpc_inference_make_reply(i, inference_take_response(&i->life),
+                                                         false, true, &c->reply)))
+      c->status = GRPC_OK;
     add_load(c);
   }
   inference_settle(&i->life);
-  if (!c->ended)
+  if (!call_is_ended(c))
     call_end(c);
 }
 
-// The inference stays until the call is closed, for the access log.
+void grpc_inference_describe(const grpc_inference *i, access_record *record)
+{
+  record->model = i->life.model_name;
+  record->request_id = i->life.request_id;
+  access_times_tell(&i->life.times, i->life.model_version, record);
+}
+
+static void describe(call *c, access_record *record)
+{
+  if (c->handler_data != NULL)
+    grpc_inference_describe(c->handler_data, record);
+}
+
+// The inference stays until the call is closed, for the access log, and until it is over.
+static void closed(call *c)
+{
+  if (c->handler_data == NULL || c->cancelled != NULL)
+    return;
+  grpc_inference *i = c->handler_data;
+  grpc_inference_unref(&i->life);
+  c->handler_data = NULL;
+}
+
 static void settle(call *c)
 {
-  grpc_inference *i = c->inference;
   c->cancelled = NULL;
-  c->inference = NULL;
-  if (c->connection != NULL)
-    c->answered = i;
-  else
-    grpc_inference_unref(&i->life);
+  if (c->connection == NULL)
+    closed(c);
 }
 
 // The core is done.
@@ -360,15 +379,14 @@ static void woken(call *c)
 
 static void cancelled(call *c)
 {
-  inference_cancel(&c->inference->life);
+  inference_cancel(&((grpc_inference *)c->handler_data)->life);
 }
 
 static void filled(call *c)
 {
   bool at_once = false;
-  grpc_inference *i = c->inference = c->filling;
+  grpc_inference *i = c->handler_data = c->job.data;
   error *failure = i->failure;
-  c->filling = NULL;
   c->woken = woken;
   i->failure = NULL;
   if (failure == NULL)
@@ -389,18 +407,13 @@ void grpc_handle_model_infer(call *c)
 {
   static const inference_hooks hooks = {
       .ref = grpc_inference_ref, .unref = grpc_inference_unref, .done = wake};
-  grpc_inference *i = grpc_inference_new(c, c->message, &hooks);
+  grpc_inference *i = grpc_inference_new(c, c->body.message, &hooks);
   if (i == NULL) {
     call_fail(c, GRPC_RESOURCE_EXHAUSTED, GRPC_INFERENCE_REFUSED);
     return;
   }
-  c->message = NULL;
+  c->body.message = NULL;
+  c->describe = describe;
+  c->closed = closed;
   grpc_inference_fill(i, filled);
-}
-
-void grpc_drop_answered(call *c)
-{
-  if (c->answered != NULL)
-    grpc_inference_unref(&c->answered->life);
-  c->answered = NULL;
 }

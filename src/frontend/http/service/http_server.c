@@ -1,5 +1,5 @@
 // Starts, drains and stops the inference listener: libmicrohttpd's loops, the watcher, the jobs.
-#include "frontend/http/http_server.h"
+#include "frontend/http/service/http_server.h"
 
 #include "base/cleanup.h"
 #include "base/clock.h"
@@ -58,6 +58,7 @@ void http_server_unref(http_server *http)
   if (http->empty_json_reply != NULL)
     MHD_destroy_response(http->empty_json_reply);
   loops_free(http->loops);
+  connections_free(http->connections);
   listen_fini(&http->listener);
   drain_fini(&http->drain);
   free(http);
@@ -124,13 +125,6 @@ static http_server *allocate(const http_server_options *options, TRITONSERVER_Se
   return http;
 }
 
-static error *start_loops(http_server *http)
-{
-  loops_options options = {.count = http->options.thread_count,
-                           .busy_poll_us = http->options.busy_poll_us};
-  return loops_new(&options, http, &http->loops);
-}
-
 // The loops are there before anything is accepted; the socket listens meanwhile.
 static error *start(http_server *http, int listen_fd_owned)
 {
@@ -147,12 +141,14 @@ static error *start(http_server *http, int listen_fd_owned)
   if (failure == NULL)
     failure = infer_tensors_make_allocator(&http->allocator);
   if (failure == NULL)
-    failure = start_loops(http);
-  if (failure != NULL) {
-    close(listen_fd_owned);
-    return failure;
-  }
-  return connections_new(&http->options, listen_fd_owned, http->loops, &http->connections);
+    failure = connections_new(&http->options, &exchange_calls_of_loops, &http->connections);
+  if (failure == NULL)
+    failure =
+        loops_new(&http->options, &exchange_calls_of_loops, http, http->connections, &http->loops);
+  if (failure == NULL)
+    return watcher_new(http->connections, listen_fd_owned, http->loops, &http->watcher);
+  close(listen_fd_owned);
+  return failure;
 }
 
 error *http_server_new(const http_server_options *options, TRITONSERVER_Server *server,
@@ -200,12 +196,12 @@ size_t http_server_drain(http_server *http, uint64_t deadline_ns)
 {
   http_server_announce_stop(http);
   drain_begin(&http->drain);
-  if (http->connections == NULL)
+  if (http->watcher == NULL)
     return 0;
   listen_remove(&http->listener);
-  connections_stop_accepting(http->connections);
+  watcher_stop_accepting(http->watcher);
   // Each client is told with its next reply to close; who has none on its way is closed here.
-  while (connections_count_open(http->connections) > 0 && clock_monotonic_ns() < deadline_ns) {
+  while (watcher_count_open(http->watcher) > 0 && clock_monotonic_ns() < deadline_ns) {
     loops_close_idle(http->loops);
     if (drain_wait(&http->drain, &http->unanswered, deadline_ns) == 0)
       clock_sleep_until(clock_monotonic_ns() + DRAIN_PAUSE_NS);
@@ -224,14 +220,14 @@ void http_server_free(http_server *http)
   drain_begin(&http->drain);
   atomic_store(&http->stopping, true);
   listen_remove(&http->listener);
-  if (http->connections != NULL) {
-    connections_stop_accepting(http->connections);
+  if (http->watcher != NULL) {
+    watcher_stop_accepting(http->watcher);
     // libmicrohttpd must not be stopped while a connection is suspended.
     connections_cancel_all(http->connections);
     drain_wait(&http->drain, &http->busy, CLOCK_NEVER);
   }
   loops_stop(http->loops);
-  connections_free(http->connections);
+  watcher_free(http->watcher);
   jobs_free(http->jobs);
   jobs_free(http->probes);
   jobs_free(http->workers);
