@@ -7,9 +7,9 @@
 #include "frontend/common/observe/access_log.h"
 #include "frontend/grpc/call/access.h"
 #include "frontend/grpc/call/call_parts.h"
-#include "frontend/grpc/call/server.h"
 #include "frontend/grpc/transport/connection.h"
 #include "frontend/grpc/transport/loop.h"
+#include "frontend/grpc/transport/server.h"
 #include "frontend/grpc/transport/timeout.h"
 
 #include <assert.h>
@@ -36,7 +36,7 @@ void call_set_state(call *c, call_state to)
   c->state = to;
 }
 
-call *call_open(grpc_connection *connection, int32_t stream_id)
+static grpc_stream *open_call(grpc_connection *connection, int32_t stream_id)
 {
   call *c = malloc(sizeof(*c));
   if (c == NULL)
@@ -46,24 +46,17 @@ call *call_open(grpc_connection *connection, int32_t stream_id)
   refcount_init(&c->references);
   c->server = connection->server;
   c->loop = connection->loop;
-  c->connection = connection;
   c->kept_connection = connection;
-  c->stream_id = stream_id;
+  c->stream.id = stream_id;
   c->began_ns = grpc_loop_now_ns(c->loop);
   c->body.reader.budget = &c->server->budget;
   c->status = GRPC_UNDECIDED;
   grpc_connection_ref(connection);
   atomic_fetch_add_explicit(&connection->alive, 1, memory_order_relaxed);
   grpc_server_call_began(c->server);
-  c->next = connection->calls;
-  if (c->next != NULL)
-    c->next->previous = c;
-  connection->calls = c;
-  connection->call_count++;
-  connection->used++;
-  grpc_connection_call_opened(connection);
+  grpc_connection_add(connection, &c->stream);
   grpc_loop_request_began(c->loop);
-  return c;
+  return &c->stream;
 }
 
 void call_ref(call *c)
@@ -110,19 +103,10 @@ static void write_access_line(call *c)
   access_log_write(log, &record);
 }
 
-void call_close(call *c)
+static void close_call(grpc_stream *stream)
 {
-  grpc_connection *connection = c->connection;
-  nghttp2_session_set_stream_user_data(connection->session, c->stream_id, NULL);
-  if (c->previous != NULL)
-    c->previous->next = c->next;
-  else
-    connection->calls = c->next;
-  if (c->next != NULL)
-    c->next->previous = c->previous;
-  assert(connection->call_count > 0);
-  connection->call_count--;
-  c->connection = NULL;
+  call *c = call_of_stream(stream);
+  grpc_connection_remove(stream);
   conn_timer_cancel(grpc_loop_timers(c->loop), &c->deadline);
   bool unheard = c->state != CALL_ENDED || c->replies.unsent_bytes > 0;
   if (c->state != CALL_ENDED) {
@@ -191,8 +175,9 @@ static bool take_known(call *c, slice name, slice value)
   return true;
 }
 
-void call_take_header(call *c, slice name, slice value)
+static void take_header(grpc_stream *s, slice name, slice value)
 {
+  call *c = call_of_stream(s);
   c->metadata_bytes += name.size + value.size + FIELD_OVERHEAD;
   if (c->metadata_bytes > CONNECTION_HEADER_BYTES || take_known(c, name, value))
     return;
@@ -243,13 +228,14 @@ static bool is_refused(call *c)
   return c->status != GRPC_UNDECIDED;
 }
 
-void call_begin(call *c)
+static void begin(grpc_stream *s)
 {
+  call *c = call_of_stream(s);
   if (call_is_foreign(c)) { // it is told so when it has said everything
     c->status = GRPC_OK;
     return;
   }
-  c->method = methods_find(c->path);
+  c->method = c->server->find_method(c->path);
   if (is_refused(c)) {
     call_settle(c);
     return;
@@ -264,6 +250,18 @@ void call_begin(call *c)
     call_settle(c);
   }
 }
+const stream_handlers call_stream_handlers = {
+    .open = open_call,
+    .take_header = take_header,
+    .begin = begin,
+    .take_data = call_take_data,
+    .half_close = call_half_close,
+    .give_data = call_give_data,
+    .check = call_check,
+    .woken = call_woken,
+    .close = close_call,
+};
+
 // ---- for handlers ----
 
 void call_fail(call *c, grpc_status status, const char *format, ...)

@@ -13,10 +13,11 @@
 #include "base/slice.h"
 #include "frontend/common/net/jobs.h"
 #include "frontend/grpc/call/message.h"
-#include "frontend/grpc/call/methods.h"
+#include "frontend/grpc/call/method.h"
 #include "frontend/grpc/call/outgoing.h"
+#include "frontend/grpc/codec/status.h"
 #include "frontend/grpc/transport/conn_timer.h"
-#include "frontend/grpc/transport/status.h"
+#include "frontend/grpc/transport/stream.h"
 #include "triton/core/tritonserver.h"
 
 #include <protobuf-c/protobuf-c.h>
@@ -50,7 +51,6 @@ typedef struct call_body {
   message *message;      // the complete message of a unary call, owned
   message *unpacked;     // by a worker
   message_fault fault;   // of that
-  bool half_closed;      // the client sends no more
   bool paused;           // no more messages now: the method, or a worker, is busy
   bool late;             // the last message came when the server was stopping
   uint64_t moved_ns;     // when bytes of a message came last
@@ -88,16 +88,13 @@ typedef struct call_job {
 } call_job;
 
 struct call {
+  grpc_stream stream;
   grpc_server *server;
   grpc_loop *loop;                  // whose thread handles it
-  grpc_connection *connection;      // NULL once the stream is closed; loop thread
-  grpc_connection *kept_connection; // the same, referenced as long as the call lives
-  call *previous, *next;            // all of the connection
-  int32_t stream_id;
+  grpc_connection *kept_connection; // the stream's, referenced as long as the call lives
   refcount references;
   call_state state;   // see call_set_state
-  call *next_woken;   // list of the loop
-  atomic_bool wanted; // is in it
+  atomic_bool wanted; // it is among the loop's woken ones
   uint64_t began_ns;  // when the stream began
 
   const method *method; // NULL: there is none of that name
@@ -128,7 +125,7 @@ struct call {
   void *handler_data;
   void (*take_message)(call *c, message *message_owned); // of a streaming call
   void (*half_close)(call *c);                           // the same, after the last message
-  void (*woken)(call *c);                                // after grpc_loop_wake_call
+  void (*woken)(call *c);                                // after call_wake
   void (*cancelled)(call *c);                            // the client left or the deadline passed
   void (*describe)(call *c, access_record *record);      // adds to its line of the access log
   void (*closed)(call *c);                               // the stream is closed
@@ -139,6 +136,9 @@ struct call {
 
 void call_ref(call *c);   // any thread
 void call_unref(call *c); // any thread
+
+// Has the loop run c->woken soon, once for any number of wakes before that. Any thread.
+void call_wake(call *c);
 
 // The only way from one state to another. Loop thread, as the next.
 void call_set_state(call *c, call_state to);

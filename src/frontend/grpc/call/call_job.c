@@ -1,8 +1,9 @@
-// What other threads do for a call: jobs of methods that may block, and work on long messages.
+// What other threads do for a call: jobs of methods that may block, and work on long messages; and
+// how they wake it.
 #include "base/container_of.h"
 #include "frontend/grpc/call/call_parts.h"
-#include "frontend/grpc/call/server.h"
 #include "frontend/grpc/transport/loop.h"
+#include "frontend/grpc/transport/server.h"
 
 #include <assert.h>
 
@@ -11,7 +12,7 @@ static void run_queued(job *queued)
   call *c = container_of(queued, call, job.queued);
   c->job.run(c);
   atomic_store(&c->job.state, CALL_JOB_DONE);
-  grpc_loop_wake_call(c->loop, c);
+  call_wake(c);
   call_unref(c);
 }
 
@@ -65,11 +66,24 @@ static void end_job(call *c)
     call_resume(c);
 }
 
-void call_woken(call *c)
+// ---- waking ----
+
+void call_wake(call *c)
 {
+  if (atomic_exchange(&c->wanted, true))
+    return;
+  call_ref(c);
+  grpc_loop_wake_stream(c->loop, &c->stream);
+}
+
+void call_woken(grpc_stream *s)
+{
+  call *c = call_of_stream(s);
   void (*woken)(call * c) = c->woken; // not what the end of a job sets: nobody can wake that yet
+  atomic_store(&c->wanted, false);
   if (atomic_load(&c->job.state) == CALL_JOB_DONE)
     end_job(c);
   if (woken != NULL)
     woken(c);
+  call_unref(c);
 }

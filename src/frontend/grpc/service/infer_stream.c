@@ -3,11 +3,11 @@
 // request that fails is a message with its error, and the stream goes on; a client that sends the
 // metadata triton_grpc_error: true has the stream end with the error's status instead.
 #include "frontend/common/observe/frontend_log.h"
-#include "frontend/grpc/call/access_note.h"
 #include "frontend/grpc/call/call.h"
-#include "frontend/grpc/call/server.h"
+#include "frontend/grpc/service/access_note.h"
 #include "frontend/grpc/service/infer.h"
 #include "frontend/grpc/transport/loop.h"
+#include "frontend/grpc/transport/server.h"
 
 #include <stdlib.h>
 
@@ -48,7 +48,7 @@ static void tell(inference *life)
   i->next_news = atomic_load(&s->news);
   while (!atomic_compare_exchange_weak(&s->news, &i->next_news, i))
     ;
-  grpc_loop_wake_call(c->loop, c);
+  call_wake(c);
 }
 
 static void respond(inference *life, TRITONSERVER_InferenceResponse *response_owned, bool final)
@@ -223,7 +223,7 @@ static void send_in_order(call *c)
 static void end_if_done(call *c)
 {
   infer_stream *s = c->handler_data;
-  if (!c->body.half_closed || call_is_ended(c) || call_is_paused(c) || s->in_flight > 0)
+  if (!c->stream.half_closed || call_is_ended(c) || call_is_paused(c) || s->in_flight > 0)
     return;
   c->status = GRPC_OK;
   call_end(c);

@@ -4,13 +4,15 @@
 #ifndef NEREID_FRONTEND_GRPC_CONNECTION_H
 #define NEREID_FRONTEND_GRPC_CONNECTION_H
 
+#include "base/list.h"
 #include "base/refcount.h"
 #include "frontend/common/net/peer.h"
 #include "frontend/grpc/transport/conn_timer.h"
 #include "frontend/grpc/transport/output.h"
+#include "frontend/grpc/transport/stream.h"
 #include "frontend/grpc/transport/wire.h"
-#include <nghttp2/nghttp2.h>
 
+#include <nghttp2/nghttp2.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -22,19 +24,27 @@
 #define CONNECTION_FRAME_BYTES  (256u << 10)
 #define CONNECTION_HEADER_BYTES (16u << 10) // of one call's metadata
 
-typedef struct call call;
 typedef struct grpc_server grpc_server;
 typedef struct grpc_loop grpc_loop;
+
+typedef enum connection_state {
+  CONNECTION_BEGINS, // the client's preface and settings are to come
+  CONNECTION_OPEN,
+  CONNECTION_LEAVING, // the client was asked to go
+  CONNECTION_LEFT,    // it was told which calls are taken yet
+  CONNECTION_FAILED,  // nothing more is read; what HTTP/2 has to say about it is still sent
+  CONNECTION_ENDING,  // all is sent; what still comes is dropped until the client closes
+  CONNECTION_CLOSED,
+} connection_state;
 
 typedef struct grpc_connection grpc_connection;
 struct grpc_connection {
   grpc_server *server;
   grpc_loop *loop;
   refcount references;
-  grpc_connection *previous, *next; // all of the loop
-  grpc_connection *next_marked;     // those with something to send
-  bool marked;
-  bool closed;
+  connection_state state; // see connection_set_state
+  list_node node;         // of all of the loop, or of those closed in this pass
+  list_node marked;       // of those with something to send
   wire wire;
   nghttp2_session *session;
   output output;
@@ -44,19 +54,15 @@ struct grpc_connection {
   bool is_unix;               // at a Unix socket
   char peer[PEER_TEXT_BYTES]; // its address
 
-  call *calls; // list of the open ones
-  size_t call_count;
+  list streams; // open ones
+  size_t stream_count;
   size_t used;                 // calls, requests and replies it has had
   size_t unsent;               // bytes of replies that HTTP/2 has not taken yet, of all calls
   _Atomic uint32_t alive;      // calls that exist, closed streams' ones too
   _Atomic uint32_t inferences; // the same of inferences
 
-  bool established;  // the preface came
   uint64_t left_ns;  // when the client was asked to go; 0: it was not
-  bool leaving;      // it got to know which calls are taken yet
-  bool ending;       // all is sent; what still comes is dropped until the client closes
-  uint64_t ended_ns; // since then
-  bool failed;       // nothing more is read; what HTTP/2 has to say about it is still sent
+  uint64_t ended_ns; // when it was ENDING
   uint64_t began_ns;
   uint64_t heard_ns;     // when something came last
   bool waits;            // for the client to take output
@@ -88,11 +94,23 @@ void grpc_connection_leave(grpc_connection *c);
 // The client answered a ping.
 void grpc_connection_answered(grpc_connection *c);
 
-// One more call is open.
-void grpc_connection_call_opened(grpc_connection *c);
+// One more stream is open, or one less.
+void grpc_connection_add(grpc_connection *c, grpc_stream *s);
+void grpc_connection_remove(grpc_stream *s);
 
-// A call begins to receive a message.
-void grpc_connection_call_receives(grpc_connection *c);
+// A stream begins to receive a message: it is to be checked.
+void grpc_connection_stream_receives(grpc_connection *c);
+
+// The only way from one state to another.
+void connection_set_state(grpc_connection *c, connection_state to);
+
+// When `since` is `timeout_ms` ago; UINT64_MAX for a timeout of 0.
+uint64_t connection_due(uint64_t since, uint64_t timeout_ms);
+
+static inline bool connection_is_closed(const grpc_connection *c)
+{
+  return c->state == CONNECTION_CLOSED;
+}
 
 // Closes the socket, and ends the calls. The connection stays until the loop's pass is over.
 void grpc_connection_close(grpc_connection *c);

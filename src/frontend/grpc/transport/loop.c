@@ -10,10 +10,10 @@
 #include "frontend/common/net/listener_limits.h"
 #include "frontend/common/net/loop_core.h"
 #include "frontend/common/observe/frontend_log.h"
-#include "frontend/grpc/call/call_parts.h"
-#include "frontend/grpc/call/server.h"
 #include "frontend/grpc/transport/connection.h"
+#include "frontend/grpc/transport/server.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <limits.h>
 #include <malloc.h>
@@ -35,16 +35,16 @@
 struct grpc_loop {
   grpc_loops *all;
   loop_core core;
-  _Atomic(call *) woken; // newest first; each referenced
+  mpsc woken; // streams
 
   conn_timers timers; // loop thread only, as what follows
   uint64_t now_ns;
-  grpc_connection *connections; // list
-  grpc_connection *marked;      // list
-  grpc_connection *forgotten;   // list: closed in this pass
-  bool is_draining;             // its connections were told
-  size_t used;                  // by connections that are closed; see trim
-  _Atomic size_t closed;        // connections that are, and of which there are still calls
+  list connections;
+  list marked;           // those with something to send
+  list forgotten;        // those closed in this pass
+  bool is_draining;      // its connections were told
+  size_t used;           // by connections that are closed; see trim
+  _Atomic size_t closed; // connections that are, and of which there are still calls
   conn_timer trim;
   conn_timer give_back; // of large blocks
 
@@ -104,33 +104,18 @@ void grpc_loop_took_back(grpc_loop *l)
 
 // ---- waking ----
 
-void grpc_loop_wake_call(grpc_loop *l, call *c)
+void grpc_loop_wake_stream(grpc_loop *l, grpc_stream *s)
 {
-  if (atomic_exchange(&c->wanted, true))
-    return;
-  call_ref(c);
-  c->next_woken = atomic_load(&l->woken);
-  while (!atomic_compare_exchange_weak(&l->woken, &c->next_woken, c))
-    ;
+  mpsc_push(&l->woken, &s->woken);
   loop_core_wake(&l->core);
 }
 
 static void run_woken(grpc_loop *l)
 {
-  call *ordered = NULL;
-  call *next;
-  if (atomic_load(&l->woken) == NULL) // not before `wanted` was taken back
-    return;
-  for (call *c = atomic_exchange(&l->woken, NULL); c != NULL; c = next) {
-    next = c->next_woken;
-    c->next_woken = ordered;
-    ordered = c;
-  }
-  for (call *c = ordered; c != NULL; c = next) {
-    next = c->next_woken;
-    atomic_store(&c->wanted, false);
-    call_woken(c);
-    call_unref(c);
+  mpsc_node *next;
+  for (mpsc_node *node = mpsc_take_all(&l->woken); node != NULL; node = next) {
+    next = node->next;
+    l->all->server->handlers->woken(container_of(node, grpc_stream, woken));
   }
 }
 
@@ -138,11 +123,8 @@ static void run_woken(grpc_loop *l)
 
 void grpc_loop_mark(grpc_loop *l, grpc_connection *c)
 {
-  if (c->marked || c->closed)
-    return;
-  c->marked = true;
-  c->next_marked = l->marked;
-  l->marked = c;
+  if (!list_is_linked(&c->marked) && !connection_is_closed(c))
+    list_prepend(&l->marked, &c->marked);
 }
 
 bool grpc_loop_watch(grpc_loop *l, grpc_connection *c, bool for_output)
@@ -178,7 +160,9 @@ void grpc_loop_note_large(grpc_loop *l)
 
 void grpc_loop_freed(grpc_loop *l)
 {
-  atomic_fetch_sub_explicit(&l->closed, 1, memory_order_relaxed);
+  size_t before = atomic_fetch_sub_explicit(&l->closed, 1, memory_order_relaxed);
+  assert(before > 0);
+  (void)before;
 }
 
 static void note_used(grpc_loop *l, const grpc_connection *c)
@@ -192,26 +176,18 @@ void grpc_loop_forget(grpc_loop *l, grpc_connection *c)
 {
   note_used(l, c);
   atomic_fetch_add_explicit(&l->closed, 1, memory_order_relaxed);
-  if (c->previous != NULL)
-    c->previous->next = c->next;
-  else
-    l->connections = c->next;
-  if (c->next != NULL)
-    c->next->previous = c->previous;
   epoll_ctl(l->core.epoll_fd, EPOLL_CTL_DEL, c->wire.fd, NULL);
-  c->next = l->forgotten; // events of this pass may still name it
-  l->forgotten = c;
+  list_remove(&c->node);
+  list_prepend(&l->forgotten, &c->node); // events of this pass may still name it
+  if (list_is_linked(&c->marked))
+    list_remove(&c->marked);
   grpc_server_connection_ended(l->all->server);
 }
 
 static void drop_forgotten(grpc_loop *l)
 {
-  grpc_connection *next;
-  for (grpc_connection *c = l->forgotten; c != NULL; c = next) {
-    next = c->next;
-    grpc_connection_unref(c);
-  }
-  l->forgotten = NULL;
+  for (list_node *node; (node = list_take_first(&l->forgotten)) != NULL;)
+    grpc_connection_unref(container_of(node, grpc_connection, node));
 }
 
 static void take_on(grpc_loop *l, const arrival *a)
@@ -222,10 +198,7 @@ static void take_on(grpc_loop *l, const arrival *a)
     grpc_server_connection_ended(l->all->server);
     return;
   }
-  c->next = l->connections;
-  if (c->next != NULL)
-    c->next->previous = c;
-  l->connections = c;
+  list_prepend(&l->connections, &c->node);
   struct epoll_event event = {.events = EPOLLIN, .data.ptr = c};
   if (epoll_ctl(l->core.epoll_fd, EPOLL_CTL_ADD, a->socket_fd, &event) != 0) {
     frontend_log_warning("a connection was dropped: %s", strerror(errno));
@@ -253,13 +226,8 @@ static void take_arrivals(grpc_loop *l, bool wanted)
 
 static void flush_marked(grpc_loop *l)
 {
-  grpc_connection *c;
-  while ((c = l->marked) != NULL) {
-    l->marked = c->next_marked;
-    c->marked = false;
-    if (!c->closed)
-      grpc_connection_flush(c);
-  }
+  for (list_node *node; (node = list_take_first(&l->marked)) != NULL;)
+    grpc_connection_flush(container_of(node, grpc_connection, marked));
 }
 
 // ---- accepting, on the first loop ----
@@ -318,11 +286,8 @@ static void begin_draining(grpc_loop *l)
   if (l == l->all->loops)
     stop_accepting(l->all);
   take_arrivals(l, true);
-  grpc_connection *next;
-  for (grpc_connection *c = l->connections; c != NULL; c = next) {
-    next = c->next;
+  list_foreach_safe (grpc_connection, c, node, &l->connections)
     grpc_connection_leave(c);
-  }
 }
 
 void grpc_loops_drain(grpc_loops *all)
@@ -363,9 +328,9 @@ static void handle_event(grpc_loop *l, const struct epoll_event *event)
     return;
   }
   grpc_connection *c = event->data.ptr;
-  if (!c->closed && (event->events & EPOLLOUT) != 0)
+  if (!connection_is_closed(c) && (event->events & EPOLLOUT) != 0)
     grpc_connection_writable(c);
-  if (!c->closed && (event->events & (EPOLLIN | EPOLLHUP | EPOLLERR)) != 0)
+  if (!connection_is_closed(c) && (event->events & (EPOLLIN | EPOLLHUP | EPOLLERR)) != 0)
     grpc_connection_readable(c);
 }
 
@@ -376,7 +341,7 @@ static bool pass(grpc_loop *l)
   int count = wait_for_events(l, events);
   loop_core_begin_pass(&l->core);
   l->now_ns = clock_monotonic_ns();
-  bool busy = count > 0 || atomic_load_explicit(&l->woken, memory_order_relaxed) != NULL;
+  bool busy = count > 0 || !mpsc_is_empty(&l->woken);
   take_arrivals(l, true);
   begin_draining(l);
   for (int i = 0; i < count; i++)
@@ -427,6 +392,9 @@ error *grpc_loops_new(grpc_server *g, int listen_fd_owned, grpc_loops **result)
   all->accept_again.fire = accept_again;
   for (unsigned i = 0; i < count; i++) {
     all->loops[i].all = all;
+    list_init(&all->loops[i].connections);
+    list_init(&all->loops[i].marked);
+    list_init(&all->loops[i].forgotten);
     all->loops[i].trim.fire = trim;
     all->loops[i].give_back.fire = give_back_blocks;
   }
@@ -444,9 +412,8 @@ error *grpc_loops_new(grpc_server *g, int listen_fd_owned, grpc_loops **result)
 static void close_connections(grpc_loop *l)
 {
   take_arrivals(l, false);
-  while (l->connections != NULL)
-    grpc_connection_close(l->connections);
-  l->marked = NULL;
+  while (!list_is_empty(&l->connections))
+    grpc_connection_close(container_of(list_first(&l->connections), grpc_connection, node));
   drop_forgotten(l);
 }
 

@@ -3,7 +3,7 @@
 #ifndef NEREID_FRONTEND_GRPC_ACCESS_NOTE_H
 #define NEREID_FRONTEND_GRPC_ACCESS_NOTE_H
 
-#include "frontend/grpc/transport/status.h"
+#include "frontend/grpc/codec/status.h"
 
 typedef struct access_record access_record;
 typedef struct grpc_inference grpc_inference;

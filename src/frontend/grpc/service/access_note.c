@@ -1,11 +1,11 @@
 // Gathers what the access log says of a call.
-#include "frontend/grpc/call/access_note.h"
+#include "frontend/grpc/service/access_note.h"
 
 #include "base/clock.h"
 #include "frontend/common/observe/access_log.h"
 #include "frontend/grpc/call/call_parts.h"
-#include "frontend/grpc/call/server.h"
 #include "frontend/grpc/service/infer.h"
+#include "frontend/grpc/transport/server.h"
 
 void grpc_access_describe(const grpc_inference *i, access_record *record)
 {
