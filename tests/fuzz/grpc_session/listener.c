@@ -53,11 +53,6 @@ void grpc_server_call_ended(grpc_server *g)
   CHECK(atomic_fetch_sub(&g->calls, 1) > 0);
 }
 
-void grpc_server_connection_ended(grpc_server *g)
-{
-  CHECK(atomic_fetch_sub(&g->connections, 1) > 0);
-}
-
 error *jobs_submit(jobs *pool, job_order order, job *added)
 {
   (void)pool;

@@ -13,28 +13,14 @@
 #include "frontend/grpc/transport/timeout.h"
 
 #include <assert.h>
-#include <stdarg.h>
 #include <stddef.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#define FIELD_OVERHEAD 32   // that HPACK counts for each field
-#define FAILURE_BYTES  1024 // longer texts are cut
+#define FIELD_OVERHEAD 32 // that HPACK counts for each field
 #define FIRST_METADATA 16
 
 // ---- life ----
-
-void call_set_state(call *c, call_state to)
-{
-  static const unsigned next[] = {
-      [CALL_RECEIVING] = 1 << CALL_DISPATCHED | 1 << CALL_ENDED,
-      [CALL_DISPATCHED] = 1 << CALL_ENDED,
-      [CALL_ENDED] = 0,
-  };
-  assert((next[c->state] >> to & 1) != 0);
-  c->state = to;
-}
 
 static grpc_stream *open_call(grpc_connection *connection, int32_t stream_id)
 {
@@ -57,36 +43,6 @@ static grpc_stream *open_call(grpc_connection *connection, int32_t stream_id)
   grpc_connection_add(connection, &c->stream);
   grpc_loop_request_began(c->loop);
   return &c->stream;
-}
-
-void call_ref(call *c)
-{
-  refcount_take(&c->references);
-}
-void call_unref(call *c)
-{
-  if (!refcount_drop(&c->references))
-    return;
-  assert(c->state == CALL_ENDED && atomic_load(&c->job.state) != CALL_JOB_RUNS);
-  grpc_server *g = c->server;
-  message_reader_fini(&c->body.reader);
-  message_free(c->body.message);
-  buffer_fini(&c->body.held);
-  if (c->reply != NULL)
-    outgoing_unref(c->reply);
-  atomic_fetch_sub_explicit(&c->kept_connection->alive, 1, memory_order_relaxed);
-  grpc_connection_unref(c->kept_connection);
-  arena_fini(&c->arena);
-  free(c);
-  grpc_server_call_ended(g);
-}
-
-access_record call_access_record(const call *c, grpc_status status)
-{
-  return (access_record){.protocol = "grpc",
-                         .peer = c->kept_connection->peer,
-                         .route = c->path.data,
-                         .status = (unsigned)status};
 }
 
 static void write_access_line(call *c)
@@ -196,14 +152,6 @@ static void take_header(grpc_stream *s, slice name, slice value)
     c->metadata_count++;
 }
 
-slice call_metadata(const call *c, const char *name)
-{
-  for (size_t i = 0; i < c->metadata_count; i++)
-    if (slice_equal_text(c->metadata[i].name, name))
-      return c->metadata[i].value;
-  return (slice){NULL, 0};
-}
-
 static void deadline_passed(conn_timer *elapsed)
 {
   call *c = container_of(elapsed, call, deadline);
@@ -250,6 +198,31 @@ static void begin(grpc_stream *s)
     call_settle(c);
   }
 }
+// ---- waking ----
+
+static void end_job(call *c)
+{
+  call_take_back(c);
+  c->body.paused = false;
+  if (c->job.done != NULL)
+    c->job.done(c);
+  call_settle(c);
+  if (!c->body.paused)
+    call_resume(c);
+}
+
+static void woken(grpc_stream *s)
+{
+  call *c = call_of_stream(s);
+  void (*then)(call * c) = c->woken; // not what the end of a job sets: nobody can wake that yet
+  atomic_store(&c->wanted, false);
+  if (atomic_load(&c->job.state) == CALL_JOB_DONE)
+    end_job(c);
+  if (then != NULL)
+    then(c);
+  call_unref(c);
+}
+
 const stream_handlers call_stream_handlers = {
     .open = open_call,
     .take_header = take_header,
@@ -258,47 +231,6 @@ const stream_handlers call_stream_handlers = {
     .half_close = call_half_close,
     .give_data = call_give_data,
     .check = call_check,
-    .woken = call_woken,
+    .woken = woken,
     .close = close_call,
 };
-
-// ---- for handlers ----
-
-void call_fail(call *c, grpc_status status, const char *format, ...)
-{
-  char text[FAILURE_BYTES];
-  if (c->status != GRPC_UNDECIDED)
-    return;
-  va_list arguments;
-  va_start(arguments, format);
-  vsnprintf(text, sizeof(text), format, arguments);
-  va_end(arguments);
-  c->status = status;
-  slice whole = slice_of(text);
-  size_t most;
-  char *escaped =
-      checked_array_size(1, whole.size, 3, &most) ? arena_allocate(&c->arena, most) : NULL;
-  if (escaped != NULL)
-    escaped[grpc_status_escape(whole, escaped)] = '\0';
-  c->failure = escaped;
-}
-
-bool call_fail_if(call *c, TRITONSERVER_Error *failure_owned)
-{
-  if (failure_owned == NULL)
-    return false;
-  call_fail(c, grpc_status_of(TRITONSERVER_ErrorCode(failure_owned)), "%s",
-            TRITONSERVER_ErrorMessage(failure_owned));
-  TRITONSERVER_ErrorDelete(failure_owned);
-  return true;
-}
-
-bool call_fail_if_error(call *c, error *failure_owned)
-{
-  if (failure_owned == NULL)
-    return false;
-  call_fail(c, grpc_status_of((TRITONSERVER_Error_Code)error_get_code(failure_owned)), "%s",
-            error_message(failure_owned));
-  error_free(failure_owned);
-  return true;
-}

@@ -1,5 +1,4 @@
-// What other threads do for a call: jobs of methods that may block, and work on long messages; and
-// how they wake it.
+// What other threads do for a call: jobs of methods that may block, and work on long messages.
 #include "base/container_of.h"
 #include "frontend/grpc/call/call_parts.h"
 #include "frontend/grpc/transport/loop.h"
@@ -28,7 +27,7 @@ static error *submit(call *c, jobs *pool, void (*run)(call *c), void (*done)(cal
   return jobs_submit(pool, JOB_BEGINS, &c->job.queued);
 }
 
-static void take_back(call *c)
+void call_take_back(call *c)
 {
   assert(atomic_load(&c->job.state) != CALL_JOB_NONE);
   atomic_store(&c->job.state, CALL_JOB_NONE);
@@ -40,50 +39,17 @@ bool call_run_job(call *c, jobs *pool, void (*run)(call *c), void (*done)(call *
   error *failure = submit(c, pool, run, done);
   if (failure == NULL)
     return true;
-  take_back(c);
+  call_take_back(c);
   call_unref(c);
   return !call_fail_if_error(c, failure);
 }
 
 void call_run_work(call *c, void (*work)(call *c), void (*done)(call *c))
 {
-  call_pause(c);
+  c->body.paused = true;
   error *failure = submit(c, c->server->workers, work, done);
   if (failure == NULL)
     return;
   error_free(failure); // there is no other thread than this
   run_queued(&c->job.queued);
-}
-
-static void end_job(call *c)
-{
-  take_back(c);
-  c->body.paused = false;
-  if (c->job.done != NULL)
-    c->job.done(c);
-  call_settle(c);
-  if (!c->body.paused)
-    call_resume(c);
-}
-
-// ---- waking ----
-
-void call_wake(call *c)
-{
-  if (atomic_exchange(&c->wanted, true))
-    return;
-  call_ref(c);
-  grpc_loop_wake_stream(c->loop, &c->stream);
-}
-
-void call_woken(grpc_stream *s)
-{
-  call *c = call_of_stream(s);
-  void (*woken)(call * c) = c->woken; // not what the end of a job sets: nobody can wake that yet
-  atomic_store(&c->wanted, false);
-  if (atomic_load(&c->job.state) == CALL_JOB_DONE)
-    end_job(c);
-  if (woken != NULL)
-    woken(c);
-  call_unref(c);
 }

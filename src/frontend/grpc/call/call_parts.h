@@ -55,6 +55,7 @@ bool call_submit_header(call *c);
 
 // --- call_job.c
 
-void call_woken(grpc_stream *s);
+// The loop has seen that the job is done.
+void call_take_back(call *c);
 
 #endif

@@ -23,24 +23,6 @@ static const uint8_t goodbye[8] = "goodbye";
 
 // ---- life ----
 
-void connection_set_state(grpc_connection *c, connection_state to)
-{
-#define TO(state) (1u << CONNECTION_##state)
-  static const unsigned over = TO(FAILED) | TO(ENDING) | TO(CLOSED);
-  static const unsigned next[] = {
-      [CONNECTION_BEGINS] = TO(OPEN) | over,
-      [CONNECTION_OPEN] = TO(LEAVING) | over,
-      [CONNECTION_LEAVING] = TO(LEFT) | over,
-      [CONNECTION_LEFT] = over,
-      [CONNECTION_FAILED] = TO(ENDING) | TO(CLOSED),
-      [CONNECTION_ENDING] = TO(CLOSED),
-      [CONNECTION_CLOSED] = 0,
-  };
-#undef TO
-  assert((next[c->state] >> to & 1) != 0);
-  c->state = to;
-}
-
 void grpc_connection_ref(grpc_connection *c)
 {
   refcount_take(&c->references);
@@ -163,15 +145,6 @@ static const char *overdue(const grpc_connection *c, uint64_t now)
   return NULL;
 }
 
-static void say_goodbye(grpc_connection *c)
-{
-  connection_set_state(c, CONNECTION_LEFT);
-  nghttp2_submit_goaway(c->session, NGHTTP2_FLAG_NONE,
-                        nghttp2_session_get_last_proc_stream_id(c->session), NGHTTP2_NO_ERROR, NULL,
-                        0);
-  grpc_loop_mark(c->loop, c);
-}
-
 void grpc_connection_leave(grpc_connection *c)
 {
   if (c->state == CONNECTION_BEGINS)
@@ -185,13 +158,6 @@ void grpc_connection_leave(grpc_connection *c)
   nghttp2_submit_ping(c->session, NGHTTP2_FLAG_NONE, goodbye);
   wake_at(c, c->left_ns + LEAVE_NS);
   grpc_loop_mark(c->loop, c);
-}
-
-void grpc_connection_answered(grpc_connection *c)
-{
-  c->pinged_ns = 0;
-  if (c->state == CONNECTION_LEAVING)
-    say_goodbye(c);
 }
 
 static void ask_for_sign(grpc_connection *c, uint64_t now)
@@ -241,7 +207,7 @@ static void look_after(conn_timer *elapsed)
   if (connection_is_closed(c))
     return;
   if (c->state == CONNECTION_LEAVING && now >= c->left_ns + LEAVE_NS)
-    say_goodbye(c);
+    session_say_goodbye(c);
   wake_at(c, check_streams(c, now));
   if (c->state == CONNECTION_BEGINS)
     wake_at(c, connection_due(c->began_ns, o->handshake_timeout_ms));

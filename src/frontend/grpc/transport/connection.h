@@ -12,6 +12,7 @@
 #include "frontend/grpc/transport/stream.h"
 #include "frontend/grpc/transport/wire.h"
 
+#include <assert.h>
 #include <nghttp2/nghttp2.h>
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -91,9 +92,6 @@ void grpc_connection_flush(grpc_connection *c);
 // Asks the client to go; its calls go on.
 void grpc_connection_leave(grpc_connection *c);
 
-// The client answered a ping.
-void grpc_connection_answered(grpc_connection *c);
-
 // One more stream is open, or one less.
 void grpc_connection_add(grpc_connection *c, grpc_stream *s);
 void grpc_connection_remove(grpc_stream *s);
@@ -102,7 +100,23 @@ void grpc_connection_remove(grpc_stream *s);
 void grpc_connection_stream_receives(grpc_connection *c);
 
 // The only way from one state to another.
-void connection_set_state(grpc_connection *c, connection_state to);
+static inline void connection_set_state(grpc_connection *c, connection_state to)
+{
+#define TO(state) (1u << CONNECTION_##state)
+  static const unsigned over = TO(FAILED) | TO(ENDING) | TO(CLOSED);
+  static const unsigned next[] = {
+      [CONNECTION_BEGINS] = TO(OPEN) | over,
+      [CONNECTION_OPEN] = TO(LEAVING) | over,
+      [CONNECTION_LEAVING] = TO(LEFT) | over,
+      [CONNECTION_LEFT] = over,
+      [CONNECTION_FAILED] = TO(ENDING) | TO(CLOSED),
+      [CONNECTION_ENDING] = TO(CLOSED),
+      [CONNECTION_CLOSED] = 0,
+  };
+#undef TO
+  assert((next[c->state] >> to & 1) != 0);
+  c->state = to;
+}
 
 // When `since` is `timeout_ms` ago; UINT64_MAX for a timeout of 0.
 uint64_t connection_due(uint64_t since, uint64_t timeout_ms);

@@ -37,9 +37,3 @@ void grpc_server_call_ended(grpc_server *g)
   drain_count_down(&g->drain, &g->calls);
   grpc_server_unref(g);
 }
-
-void grpc_server_connection_ended(grpc_server *g)
-{
-  assert(atomic_load(&g->connections) > 0);
-  drain_count_down(&g->drain, &g->connections);
-}

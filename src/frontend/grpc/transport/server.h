@@ -11,6 +11,7 @@
 #include "frontend/grpc/transport/options.h"
 #include "frontend/grpc/transport/stream.h"
 
+#include <assert.h>
 #include <nghttp2/nghttp2.h>
 #include <stdatomic.h>
 
@@ -47,7 +48,11 @@ struct grpc_server {
 void grpc_server_call_began(grpc_server *g);
 void grpc_server_call_ended(grpc_server *g);
 
-void grpc_server_connection_ended(grpc_server *g);
+static inline void grpc_server_connection_ended(grpc_server *g)
+{
+  assert(atomic_load(&g->connections) > 0);
+  drain_count_down(&g->drain, &g->connections);
+}
 
 // Lets go of the owner's reference.
 void grpc_server_unref(grpc_server *g);

@@ -24,6 +24,17 @@
 #define NS_PER_SECOND    1e9
 #define IGNORED(x)       (void)(x)
 
+// ---- the end ----
+
+void session_say_goodbye(grpc_connection *c)
+{
+  connection_set_state(c, CONNECTION_LEFT);
+  nghttp2_submit_goaway(c->session, NGHTTP2_FLAG_NONE,
+                        nghttp2_session_get_last_proc_stream_id(c->session), NGHTTP2_NO_ERROR, NULL,
+                        0);
+  grpc_loop_mark(c->loop, c);
+}
+
 // ---- frames that do nothing ----
 
 void session_send_away(grpc_connection *c, const char *why)
@@ -143,7 +154,9 @@ static int frame_came(nghttp2_session *session, const nghttp2_frame *frame, void
       note_ping(c);
     } else if (c->pings > 0) {
       c->pings--;
-      grpc_connection_answered(c);
+      c->pinged_ns = 0;
+      if (c->state == CONNECTION_LEAVING)
+        session_say_goodbye(c);
     }
     return 0;
   }

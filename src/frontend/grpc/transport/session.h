@@ -19,6 +19,9 @@ bool session_begin(grpc_connection *c);
 // Counts `cost` frames that do nothing for anybody. A client that sends many of them is sent away.
 void session_charge(grpc_connection *c, unsigned cost);
 
+// LEAVING: tells the client which calls are taken yet, and that there will be no more.
+void session_say_goodbye(grpc_connection *c);
+
 // Sends a client away that does what none does in good faith.
 void session_send_away(grpc_connection *c, const char *why);
 

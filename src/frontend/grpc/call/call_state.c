@@ -1,0 +1,110 @@
+// A call's state, its references, and its outcome: what all else of a call is made on.
+#include "base/checked.h"
+#include "frontend/common/observe/access_log.h"
+#include "frontend/grpc/call/call_parts.h"
+#include "frontend/grpc/transport/connection.h"
+#include "frontend/grpc/transport/loop.h"
+#include "frontend/grpc/transport/server.h"
+
+#include <assert.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#define FAILURE_BYTES 1024 // longer texts are cut
+
+void call_set_state(call *c, call_state to)
+{
+  static const unsigned next[] = {
+      [CALL_RECEIVING] = 1 << CALL_DISPATCHED | 1 << CALL_ENDED,
+      [CALL_DISPATCHED] = 1 << CALL_ENDED,
+      [CALL_ENDED] = 0,
+  };
+  assert((next[c->state] >> to & 1) != 0);
+  c->state = to;
+}
+
+void call_ref(call *c)
+{
+  refcount_take(&c->references);
+}
+void call_unref(call *c)
+{
+  if (!refcount_drop(&c->references))
+    return;
+  assert(c->state == CALL_ENDED && atomic_load(&c->job.state) != CALL_JOB_RUNS);
+  grpc_server *g = c->server;
+  message_reader_fini(&c->body.reader);
+  message_free(c->body.message);
+  buffer_fini(&c->body.held);
+  if (c->reply != NULL)
+    output_source_unref(&c->reply->source);
+  atomic_fetch_sub_explicit(&c->kept_connection->alive, 1, memory_order_relaxed);
+  grpc_connection_unref(c->kept_connection);
+  arena_fini(&c->arena);
+  free(c);
+  grpc_server_call_ended(g);
+}
+
+access_record call_access_record(const call *c, grpc_status status)
+{
+  return (access_record){.protocol = "grpc",
+                         .peer = c->kept_connection->peer,
+                         .route = c->path.data,
+                         .status = (unsigned)status};
+}
+
+void call_wake(call *c)
+{
+  if (atomic_exchange(&c->wanted, true))
+    return;
+  call_ref(c);
+  grpc_loop_wake_stream(c->loop, &c->stream);
+}
+
+slice call_metadata(const call *c, const char *name)
+{
+  for (size_t i = 0; i < c->metadata_count; i++)
+    if (slice_equal_text(c->metadata[i].name, name))
+      return c->metadata[i].value;
+  return (slice){NULL, 0};
+}
+
+void call_fail(call *c, grpc_status status, const char *format, ...)
+{
+  char text[FAILURE_BYTES];
+  if (c->status != GRPC_UNDECIDED)
+    return;
+  va_list arguments;
+  va_start(arguments, format);
+  vsnprintf(text, sizeof(text), format, arguments);
+  va_end(arguments);
+  c->status = status;
+  slice whole = slice_of(text);
+  size_t most;
+  char *escaped =
+      checked_array_size(1, whole.size, 3, &most) ? arena_allocate(&c->arena, most) : NULL;
+  if (escaped != NULL)
+    escaped[grpc_status_escape(whole, escaped)] = '\0';
+  c->failure = escaped;
+}
+
+bool call_fail_if(call *c, TRITONSERVER_Error *failure_owned)
+{
+  if (failure_owned == NULL)
+    return false;
+  call_fail(c, grpc_status_of(TRITONSERVER_ErrorCode(failure_owned)), "%s",
+            TRITONSERVER_ErrorMessage(failure_owned));
+  TRITONSERVER_ErrorDelete(failure_owned);
+  return true;
+}
+
+bool call_fail_if_error(call *c, error *failure_owned)
+{
+  if (failure_owned == NULL)
+    return false;
+  call_fail(c, grpc_status_of((TRITONSERVER_Error_Code)error_get_code(failure_owned)), "%s",
+            error_message(failure_owned));
+  error_free(failure_owned);
+  return true;
+}
