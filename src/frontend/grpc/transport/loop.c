@@ -2,7 +2,7 @@
 #include "frontend/grpc/transport/loop.h"
 
 #include "base/blocks.h"
-#include "frontend/grpc/transport/connection.h"
+#include "frontend/grpc/transport/connection_state.h"
 #include "frontend/grpc/transport/loop_parts.h"
 #include "frontend/grpc/transport/server.h"
 
