@@ -53,10 +53,10 @@ void grpc_server_call_ended(grpc_server *g)
   CHECK(atomic_fetch_sub(&g->calls, 1) > 0);
 }
 
-error *jobs_submit(jobs *pool, job_order order, job *added)
+error *jobs_submit(jobs *pool, job_kind kind, job *added)
 {
   (void)pool;
-  (void)order;
+  (void)kind;
   added->next = NULL;
   *last_job = added;
   last_job = &added->next;

@@ -42,7 +42,7 @@ void grpc_handle_server_ready(call *c)
   if (atomic_load_explicit(&c->server->leaving, memory_order_relaxed))
     reply_ready(c, false);
   else
-    call_run_job(c, c->server->probes, ask_server, NULL);
+    call_run_job(c, JOB_PROBES, ask_server, NULL);
 }
 
 // Requests about a model are all alike. NULL when the call has failed.
@@ -70,7 +70,7 @@ static void ask_model(call *c)
 
 void grpc_handle_model_ready(call *c)
 {
-  call_run_job(c, c->server->probes, ask_model, NULL);
+  call_run_job(c, JOB_PROBES, ask_model, NULL);
 }
 
 // ---- metadata and configuration ----
@@ -118,5 +118,5 @@ static void read_statistics(call *c)
 // Of all models they are long: the loop does not wait, nor do they wait behind loads.
 void grpc_handle_model_statistics(call *c)
 {
-  call_run_job(c, c->server->probes, read_statistics, NULL);
+  call_run_job(c, JOB_PROBES, read_statistics, NULL);
 }

@@ -44,7 +44,7 @@ static void read_index(call *c)
 
 void grpc_handle_repository_index(call *c)
 {
-  call_run_job(c, c->server->jobs, read_index, NULL);
+  call_run_job(c, JOB_BLOCKS, read_index, NULL);
 }
 
 // ---- load ----
@@ -156,7 +156,7 @@ static void load(call *c)
 
 void grpc_handle_model_load(call *c)
 {
-  call_run_job(c, c->server->jobs, load, NULL);
+  call_run_job(c, JOB_BLOCKS, load, NULL);
 }
 
 // ---- unload ----
@@ -199,5 +199,5 @@ static void unload(call *c)
 
 void grpc_handle_model_unload(call *c)
 {
-  call_run_job(c, c->server->jobs, unload, NULL);
+  call_run_job(c, JOB_BLOCKS, unload, NULL);
 }

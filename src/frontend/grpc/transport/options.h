@@ -2,6 +2,7 @@
 #ifndef NEREID_FRONTEND_GRPC_OPTIONS_H
 #define NEREID_FRONTEND_GRPC_OPTIONS_H
 
+#include "frontend/common/net/jobs.h"
 #include "frontend/common/net/tls.h"
 
 #include <stdbool.h>
@@ -33,6 +34,7 @@ typedef struct grpc_server_options {
   access_log *access_log;        // NULL: none; lives as long as the listener, as the next two
   trace_service *trace;
   shared_memory *shared_memory; // of clients
+  jobs *jobs;                   // for calls that may block, and long messages
 
   unsigned compression_level; // of reply messages to clients that take it: 0 none to 3 high
 

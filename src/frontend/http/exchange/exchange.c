@@ -658,7 +658,7 @@ static bool handle(exchange *x)
     handle_inflated(x);
   } else {
     // A few bytes may unpack to many.
-    exchange_run_job(x, x->http->workers, JOB_BEGINS, inflate_body, handle_inflated);
+    exchange_run_job(x, JOB_COMPUTES, inflate_body, handle_inflated);
   }
   return true;
 }
@@ -723,18 +723,17 @@ static void run_queued(job *queued)
   exchange_resume(x);
 }
 
-error *exchange_submit_job(exchange *x, jobs *pool, job_order order)
+error *exchange_submit_job(exchange *x, job_kind kind)
 {
   x->queued.run = run_queued;
-  return jobs_submit(pool, order, &x->queued);
+  return jobs_submit(x->http->options.jobs, kind, &x->queued);
 }
 
-void exchange_run_job(exchange *x, jobs *pool, job_order order, void (*job)(exchange *x),
-                      exchange_step next)
+void exchange_run_job(exchange *x, job_kind kind, void (*job)(exchange *x), exchange_step next)
 {
   x->job = job;
   exchange_suspend(x, next);
-  if (!exchange_fail_if_error(x, exchange_submit_job(x, pool, order)))
+  if (!exchange_fail_if_error(x, exchange_submit_job(x, kind)))
     return;
   exchange_resume(x);
 }

@@ -89,13 +89,12 @@ void exchange_unref(exchange *x); // any thread
 void exchange_suspend(exchange *x, exchange_step next);
 void exchange_resume(exchange *x); // any thread, once for each suspension
 
-// Runs `job` on a thread of one of the listener's pools (server.h) and then `next` on the loop
+// Runs `job` on a thread for its kind and then `next` on the loop
 // thread: for calls that may block, and for work that would hold the loop's other clients up.
-void exchange_run_job(exchange *x, jobs *pool, job_order order, void (*job)(exchange *x),
-                      exchange_step next);
+void exchange_run_job(exchange *x, job_kind kind, void (*job)(exchange *x), exchange_step next);
 
-// Runs x->job on a thread of the pool, and then resumes the exchange, which is suspended.
-error *exchange_submit_job(exchange *x, jobs *pool, job_order order);
+// Runs x->job on a thread for its kind, and then resumes the exchange, which is suspended.
+error *exchange_submit_job(exchange *x, job_kind kind);
 
 // What a line of the log about this request is about; NULL is about none. Any thread that has the
 // exchange.

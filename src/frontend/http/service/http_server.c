@@ -1,9 +1,8 @@
-// Starts, drains and stops the inference listener: libmicrohttpd's loops, the watcher, the jobs.
+// Starts, drains and stops the inference listener: libmicrohttpd's loops and the watcher.
 #include "frontend/http/service/http_server.h"
 
 #include "base/cleanup.h"
 #include "base/clock.h"
-#include "base/machine.h"
 #include "frontend/common/net/listener_limits.h"
 #include "frontend/common/observe/frontend_log.h"
 #include "frontend/common/tensor/infer_tensors.h"
@@ -17,8 +16,6 @@
 #include <string.h>
 #include <sys/socket.h>
 
-#define JOB_THREADS       16
-#define PROBE_THREADS     4
 #define OTHER_DESCRIPTORS 64
 #define DRAIN_PAUSE_NS    UINT64_C(1000000)
 
@@ -129,13 +126,7 @@ static http_server *allocate(const http_server_options *options, TRITONSERVER_Se
 static error *start(http_server *http, int listen_fd_owned)
 {
   error *failure = head_probe();
-  if (failure == NULL)
-    failure = jobs_new("http-job", JOB_THREADS, &http->jobs);
-  if (failure == NULL)
-    failure = jobs_new("http-job", PROBE_THREADS, &http->probes);
-  if (failure == NULL)
-    failure = jobs_new("http-job", machine_cpus(), &http->workers);
-  http->parallel = (parallel){.run = jobs_run_parts, .pool = http->workers};
+  http->parallel = (parallel){.run = jobs_run_parts, .pool = http->options.jobs};
   if (failure == NULL)
     failure = make_shared_replies(http);
   if (failure == NULL)
@@ -228,8 +219,5 @@ void http_server_free(http_server *http)
   }
   loops_stop(http->loops);
   watcher_free(http->watcher);
-  jobs_free(http->jobs);
-  jobs_free(http->probes);
-  jobs_free(http->workers);
   http_server_unref(http);
 }

@@ -93,7 +93,7 @@ static void finish(exchange *x)
 {
   if (x->failure == NULL && !exchange_is_abandoned(x)) {
     if (x->inference->tensors.converted_bytes > JOBS_LOOP_BYTES) {
-      exchange_run_job(x, x->http->workers, JOB_FINISHES, reply, settle);
+      exchange_run_job(x, JOB_FINISHES, reply, settle);
       return;
     }
     reply(x);
@@ -167,7 +167,7 @@ static void complete(exchange *x)
 {
   if (x->inference->tensors.shared.copy_bytes > JOBS_LOOP_BYTES && x->failure == NULL &&
       !exchange_is_abandoned(x)) {
-    exchange_run_job(x, x->http->workers, JOB_BEGINS, copy_shared, start);
+    exchange_run_job(x, JOB_COMPUTES, copy_shared, start);
     return;
   }
   copy_shared(x);
@@ -223,7 +223,7 @@ static void handle(exchange *x, const infer_operation *operation)
   begin_trace(x, &i->life);
   x->inference = &i->life;
   if (json_bytes(x) > JOBS_LOOP_BYTES) {
-    exchange_run_job(x, x->http->workers, JOB_BEGINS, fill, complete);
+    exchange_run_job(x, JOB_COMPUTES, fill, complete);
     return;
   }
   fill(x);

@@ -73,7 +73,7 @@ static void reply_made(exchange *x)
 
 void handle_repository_index(exchange *x)
 {
-  exchange_run_job(x, x->http->jobs, JOB_BEGINS, read_index, reply_made);
+  exchange_run_job(x, JOB_BLOCKS, read_index, reply_made);
 }
 
 // --- Load
@@ -164,7 +164,7 @@ static void load(exchange *x)
 
 void handle_model_load(exchange *x)
 {
-  exchange_run_job(x, x->http->jobs, JOB_BEGINS, load, reply_empty);
+  exchange_run_job(x, JOB_BLOCKS, load, reply_empty);
 }
 
 // --- Unload
@@ -195,7 +195,7 @@ static void unload(exchange *x)
 
 void handle_model_unload(exchange *x)
 {
-  exchange_run_job(x, x->http->jobs, JOB_BEGINS, unload, reply_empty);
+  exchange_run_job(x, JOB_BLOCKS, unload, reply_empty);
 }
 
 void handle_named_repository(exchange *x)

@@ -101,7 +101,7 @@ void handle_system_memory_register(exchange *x)
 {
   if (!exchange_fail_if_error(x, shared_memory_allowed(x->http->options.shared_memory)) &&
       require_region(x, "system"))
-    exchange_run_job(x, x->http->workers, JOB_BEGINS, register_system, reply_empty);
+    exchange_run_job(x, JOB_COMPUTES, register_system, reply_empty);
 }
 
 // Without a GPU nothing of the body counts, as in Triton.
@@ -123,7 +123,7 @@ static void unregister_system(exchange *x)
 
 void handle_system_memory_unregister(exchange *x)
 {
-  exchange_run_job(x, x->http->workers, JOB_BEGINS, unregister_system, reply_empty);
+  exchange_run_job(x, JOB_COMPUTES, unregister_system, reply_empty);
 }
 
 void handle_cuda_memory_unregister(exchange *x)

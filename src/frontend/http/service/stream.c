@@ -348,7 +348,7 @@ static stream_step format_aside(stream *s)
     s->current = NULL;
     return STREAM_STOPPED;
   }
-  error *failure = exchange_submit_job(x, x->http->workers, JOB_FINISHES);
+  error *failure = exchange_submit_job(x, JOB_FINISHES);
   if (failure != NULL) {
     error_free(failure);
     format(s);

@@ -139,5 +139,5 @@ void handle_trace_setting(exchange *x)
   if (x->parameters[PARAMETER_MODEL][0] == '\0')
     answer(x);
   else
-    exchange_run_job(x, x->http->probes, JOB_BEGINS, answer_for_model, reply_made);
+    exchange_run_job(x, JOB_PROBES, answer_for_model, reply_made);
 }
