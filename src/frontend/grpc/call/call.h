@@ -12,6 +12,7 @@
 #include "base/refcount.h"
 #include "base/slice.h"
 #include "frontend/common/net/jobs.h"
+#include "frontend/common/observe/access_log.h"
 #include "frontend/grpc/call/message.h"
 #include "frontend/grpc/call/method.h"
 #include "frontend/grpc/call/outgoing.h"
@@ -27,7 +28,6 @@
 
 #define CALL_ARENA_BYTES 4096
 
-typedef struct access_record access_record;
 typedef struct call call;
 typedef struct grpc_connection grpc_connection;
 typedef struct grpc_server grpc_server;
@@ -150,6 +150,9 @@ static inline bool call_is_ended(const call *c)
 
 // The request's metadata of that name (lower case); size 0 and no data when absent.
 slice call_metadata(const call *c, const char *name);
+
+// What the access log says of any call; texts as long as the call.
+access_record call_access_record(const call *c, grpc_status status);
 
 // --- For handlers of unary methods: exactly one reply or failure; the first counts
 

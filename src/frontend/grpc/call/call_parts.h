@@ -2,7 +2,6 @@
 #ifndef NEREID_FRONTEND_GRPC_CALL_PARTS_H
 #define NEREID_FRONTEND_GRPC_CALL_PARTS_H
 
-#include "frontend/common/observe/access_log.h"
 #include "frontend/grpc/call/call.h"
 #include "frontend/grpc/transport/output.h"
 #include "frontend/grpc/transport/stream.h"
@@ -22,9 +21,6 @@ static inline bool call_is_foreign(const call *c)
 {
   return !c->is_post || !c->is_grpc;
 }
-
-// What the access log says of any call; texts as long as the call.
-access_record call_access_record(const call *c, grpc_status status);
 
 // --- call_body.c
 

@@ -2,7 +2,6 @@
 #include "frontend/common/observe/log_settings.h"
 #include "frontend/http/exchange/exchange.h"
 #include "frontend/http/exchange/json_body.h"
-#include "frontend/http/exchange/response.h"
 #include "frontend/http/service/handlers.h"
 
 // A member of the request; what is null is as good as absent.
