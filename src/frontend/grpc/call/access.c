@@ -4,8 +4,8 @@
 
 #include "frontend/common/net/peer.h"
 #include "frontend/grpc/call/call.h"
-#include "frontend/grpc/call/server.h"
 #include "frontend/grpc/transport/connection.h"
+#include "frontend/grpc/transport/server.h"
 
 static size_t look_up(void *call_pointer, const char *name, slice *value)
 {
