@@ -37,14 +37,13 @@ error *timekeeper_new_manual(clock_source clock, timekeeper **k)
 static void insert(timekeeper *k, timer *t, uint64_t when_ns)
 {
   t->node.when_ns = when_ns;
-  t->armed = true;
   heap_insert(&k->heap, &t->node);
 }
 
 // Runs the callback of a timer that was taken out of the heap. Locked on entry and on return.
 static void fire(timekeeper *k, timer *t, uint64_t now_ns)
 {
-  t->armed = false;
+  assert(!t->firing);
   t->firing = true;
   t->rearm_ns = CLOCK_NEVER;
   pthread_mutex_unlock(&k->lock);
@@ -65,7 +64,7 @@ static uint64_t fire_due(timekeeper *k)
   heap_node *node;
   while ((node = heap_first(&k->heap)) != NULL && node->when_ns <= now_ns) {
     heap_remove(&k->heap, node);
-    fire(k, (timer *)node, now_ns);
+    fire(k, container_of(node, timer, node), now_ns);
   }
   return node != NULL ? node->when_ns : CLOCK_NEVER;
 }
@@ -139,7 +138,7 @@ void timekeeper_arm(timekeeper *k, timer *t, uint64_t when_ns)
   if (t->firing) {
     if (when_ns < t->rearm_ns)
       t->rearm_ns = when_ns;
-  } else if (!t->armed) {
+  } else if (!heap_is_linked(&t->node)) {
     insert(k, t, when_ns);
   } else if (when_ns < t->node.when_ns) {
     heap_remove(&k->heap, &t->node);
@@ -155,9 +154,7 @@ void timekeeper_cancel(timekeeper *k, timer *t)
   pthread_mutex_lock(&k->lock);
   while (t->firing)
     pthread_cond_wait(&k->fired, &k->lock);
-  if (t->armed) {
+  if (heap_is_linked(&t->node))
     heap_remove(&k->heap, &t->node);
-    t->armed = false;
-  }
   pthread_mutex_unlock(&k->lock);
 }

@@ -100,7 +100,7 @@ REQUESTS = [
          "bool anywhere = !host_placement_is_set(&i->placement);", "bool anywhere = true;",
          e2e("test_host_policies.py", "own_thread", "release")),
     Seed("answers_out_of_order", "response to the wrong client: answers leave before their turn", "src/schedule/ordering.c",
-         "    o->head = slot->next;\n    if (o->head == NULL)\n      o->tail = NULL;", "    o->head = slot->next;",
+         "list_append(&o->slots,", "list_prepend(&o->slots,",
          unit("ordering_test")),
     Seed("second_answer", "response twice: a final answer does not end a request (2025-23322)", "src/request/response.c",
          "  if (was_finished)\n    return error_new(", "  if (false)\n    return error_new(",
@@ -122,7 +122,7 @@ REQUESTS = [
          "  add_duration(&s->success, single_writer, ns[LATENCY_REQUEST]);\n"
          "  add_duration(&s->success, single_writer, ns[LATENCY_REQUEST]);",
          e2e("test_http.py", "statistics_count")),
-    Seed("failure_uncounted", "counter wrong: a refused request does not count", "src/core/infer.c",
+    Seed("failure_uncounted", "counter wrong: a refused request does not count", "src/core/submit.c",
          "  statistics_count_refusal(&r->target->shared_statistics, reason);\n  return e;", "  (void)reason;\n  return e;",
          e2e("test_metrics.py", "counters_count")),
     Seed("quantile_of_all_time", "summary wrong: what is old is not forgotten", "src/metrics/sliding_quantiles.c",

@@ -4,8 +4,8 @@
 #include "backend_batch.h"
 #include "backend_error.h"
 #include "backend_log.h"
+#include "base/thread.h"
 #include "codec/protocol.h"
-#include "process/host_thread.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -453,7 +453,7 @@ static TRITONSERVER_Error *begin_check_locked(worker_keeper *self, uint64_t dead
   *link = NULL;
   self->waiting++;
   while (self->working > 0 && !circle_is_waiting(&self->member) &&
-         host_condition_wait(&self->changed, &self->lock, deadline))
+         thread_wait(&self->changed, &self->lock, deadline))
     ;
   self->waiting--;
   if (self->working > 0 && circle_is_waiting(&self->member))

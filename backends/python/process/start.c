@@ -159,7 +159,7 @@ static int spawn_with_pipes(worker_process *self, const worker_command *command,
   if (self->handle >= 0)
     return 0;
   failure = errno;
-  kill(self->id, PROTOCOL_TOLD_SIGNAL);
+  kill(self->id, PROTOCOL_KILL_SIGNAL);
   waitpid(self->id, NULL, 0);
   return failure;
 }
@@ -214,8 +214,8 @@ TRITONSERVER_Error *worker_process_start(worker_process *self, const worker_comm
 
 void worker_process_kill(worker_process *self)
 {
-  self->told = true;
-  syscall(SYS_pidfd_send_signal, self->handle, PROTOCOL_TOLD_SIGNAL, NULL, 0);
+  self->kill_sent = true;
+  syscall(SYS_pidfd_send_signal, self->handle, PROTOCOL_KILL_SIGNAL, NULL, 0);
   syscall(SYS_pidfd_send_signal, self->handle, SIGCONT, NULL, 0); // should somebody have stopped it
 }
 
@@ -246,10 +246,10 @@ static char *describe(const worker_process *self, const siginfo_t *end)
   const char *last_line = self->output[1].last;
   if (end->si_code == CLD_EXITED)
     snprintf(how, sizeof how, "it exited with status %d", end->si_status);
-  else if (end->si_status == PROTOCOL_TOLD_SIGNAL && self->cut_off)
+  else if (end->si_status == PROTOCOL_KILL_SIGNAL && self->cut_off)
     snprintf(how, sizeof how,
              "it let go of its connection to the server, as by os.exec, and was ended");
-  else if (end->si_status == PROTOCOL_TOLD_SIGNAL && self->told)
+  else if (end->si_status == PROTOCOL_KILL_SIGNAL && self->kill_sent)
     snprintf(how, sizeof how, "it was ended by the server");
   else if (end->si_code == CLD_KILLED || end->si_code == CLD_DUMPED)
     describe_signal(self, end->si_status, how, sizeof how);

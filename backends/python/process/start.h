@@ -29,8 +29,8 @@ typedef struct worker_process {
   int handle;                  // pidfd
   int64_t out_of_memory_kills; // of the system, when it started; -1: not known
   worker_output output[2];     // stdout, stderr
-  bool told;                   // to end
-  bool cut_off;                // it let go of its connection before
+  bool kill_sent;
+  bool cut_off; // it let go of its connection before
 } worker_process;
 
 // Starts the launcher in a session of its own, with no descriptor but stdin (/dev/null), stdout,

@@ -3,29 +3,34 @@
 
 #include "backend_error.h"
 #include "backend_log.h"
+#include "base/cleanup.h"
+#include "base/list.h"
 #include "pyenv/dir.h"
 
+#include <assert.h>
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <pthread.h>
-#include <stdbool.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 static const char PREFIX[] = "nereid-environments-";
 
+typedef enum entry_state {
+  ENTRY_UNPACKING,
+  ENTRY_READY,
+  ENTRY_FAILED // kept for those who waited
+} entry_state;
+
 struct cached_environment {
-  cached_environment *next;
+  list_node node;
   struct stat archive; // as it was
   char *dir;
-  const char *name; // the last part of `directory`
+  const char *name; // the last part of `dir`
   size_t users;
-  bool unpacking, failed;
+  entry_state state;
 };
 
 struct environment_cache {
@@ -36,7 +41,7 @@ struct environment_cache {
   char *base; // NULL: not needed yet
   int base_dir;
   uint64_t number;
-  cached_environment *first;
+  list entries;
 };
 
 // ---- the private directory
@@ -44,13 +49,11 @@ struct environment_cache {
 // One that is locked belongs to a server that runs.
 static void remove_if_left(int parent, const char *name)
 {
-  int dir = openat(parent, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+  AUTO_CLOSE int dir = openat(parent, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
   struct stat status;
-  if (dir < 0)
-    return;
-  if (fstat(dir, &status) == 0 && status.st_uid == geteuid() && flock(dir, LOCK_EX | LOCK_NB) == 0)
+  if (dir >= 0 && fstat(dir, &status) == 0 && status.st_uid == geteuid() &&
+      flock(dir, LOCK_EX | LOCK_NB) == 0)
     dir_remove(parent, name);
-  close(dir);
 }
 
 // What servers that were killed have left.
@@ -115,6 +118,7 @@ TRITONSERVER_Error *environment_cache_new(const char *parent, const unpack_limit
     return backend_error_no_memory("Python environments");
   }
   self->limits = *limits;
+  list_init(&self->entries);
   pthread_mutex_init(&self->lock, NULL);
   pthread_cond_init(&self->unpacked, NULL);
   *result = self;
@@ -125,12 +129,11 @@ void environment_cache_free(environment_cache *self)
 {
   if (self == NULL)
     return;
+  assert(list_is_empty(&self->entries));
   if (self->base != NULL) {
-    int parent = open(self->parent, O_PATH | O_DIRECTORY | O_CLOEXEC);
+    AUTO_CLOSE int parent = open(self->parent, O_PATH | O_DIRECTORY | O_CLOEXEC);
     if (parent < 0 || !dir_remove(parent, strrchr(self->base, '/') + 1))
       BACKEND_LOG_WARN("cannot remove '%s'", self->base);
-    if (parent >= 0)
-      close(parent);
     close(self->base_dir);
   }
   pthread_cond_destroy(&self->unpacked);
@@ -149,40 +152,41 @@ static bool is_same(const struct stat *one, const struct stat *other)
          one->st_mtim.tv_nsec == other->st_mtim.tv_nsec;
 }
 
+static void set_state(cached_environment *entry, entry_state state)
+{
+  assert(entry->state == ENTRY_UNPACKING && state != ENTRY_UNPACKING);
+  entry->state = state;
+}
+
 static cached_environment *find(const environment_cache *self, const struct stat *archive)
 {
-  cached_environment *entry = self->first;
-  while (entry != NULL && (entry->failed || !is_same(&entry->archive, archive)))
-    entry = entry->next;
-  return entry;
+  list_foreach (cached_environment, entry, node, &self->entries)
+    if (entry->state != ENTRY_FAILED && is_same(&entry->archive, archive))
+      return entry;
+  return NULL;
 }
 
 static cached_environment *add(environment_cache *self, const struct stat *archive)
 {
   cached_environment *entry = calloc(1, sizeof *entry);
-  if (entry == NULL)
-    return NULL;
-  if (asprintf(&entry->dir, "%s/%llu", self->base, (unsigned long long)++self->number) < 0) {
+  if (entry == NULL ||
+      asprintf(&entry->dir, "%s/%llu", self->base, (unsigned long long)++self->number) < 0) {
     free(entry);
     return NULL;
   }
   entry->name = strrchr(entry->dir, '/') + 1;
   entry->archive = *archive;
-  entry->unpacking = true;
-  entry->next = self->first;
-  self->first = entry;
+  list_prepend(&self->entries, &entry->node);
   return entry;
 }
 
 // Nobody uses it, so that nobody else sees the files go.
 static void drop(environment_cache *self, cached_environment *entry)
 {
-  cached_environment **link = &self->first;
+  assert(entry->users > 0 && entry->state != ENTRY_UNPACKING);
   if (--entry->users > 0)
     return;
-  while (*link != entry)
-    link = &(*link)->next;
-  *link = entry->next;
+  list_remove(&entry->node);
   pthread_mutex_unlock(&self->lock);
   if (!dir_remove(self->base_dir, entry->name))
     BACKEND_LOG_WARN("cannot remove all of the Python environment in '%s'", entry->dir);
@@ -198,13 +202,10 @@ static TRITONSERVER_Error *unpack(const environment_cache *self, const cached_en
   if (mkdirat(self->base_dir, entry->name, 0700) != 0)
     return backend_error(TRITONSERVER_ERROR_UNAVAILABLE, "cannot make '%s': %s", entry->dir,
                          strerror(errno));
-  int dir = openat(self->base_dir, entry->name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (dir < 0)
-    return backend_error(TRITONSERVER_ERROR_UNAVAILABLE, "cannot open '%s': %s", entry->dir,
-                         strerror(errno));
-  TRITONSERVER_Error *error = unpack_archive(file, path, dir, &self->limits);
-  close(dir);
-  return error;
+  AUTO_CLOSE int dir = openat(self->base_dir, entry->name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  return dir >= 0 ? unpack_archive(file, path, dir, &self->limits)
+                  : backend_error(TRITONSERVER_ERROR_UNAVAILABLE, "cannot open '%s': %s",
+                                  entry->dir, strerror(errno));
 }
 
 // Unpacks, or waits for who does. One that fails for somebody fails for those who wait.
@@ -215,9 +216,9 @@ static TRITONSERVER_Error *take(environment_cache *self, int file, const char *p
   cached_environment *entry = find(self, archive);
   if (entry != NULL) {
     entry->users++;
-    while (entry->unpacking)
+    while (entry->state == ENTRY_UNPACKING)
       pthread_cond_wait(&self->unpacked, &self->lock);
-    if (entry->failed)
+    if (entry->state == ENTRY_FAILED)
       error = backend_error(TRITONSERVER_ERROR_INVALID_ARG,
                             "archive '%s' could not be unpacked for another model", path);
   } else {
@@ -229,8 +230,7 @@ static TRITONSERVER_Error *take(environment_cache *self, int file, const char *p
     pthread_mutex_unlock(&self->lock);
     error = unpack(self, entry, file, path);
     pthread_mutex_lock(&self->lock);
-    entry->unpacking = false;
-    entry->failed = error != NULL;
+    set_state(entry, error == NULL ? ENTRY_READY : ENTRY_FAILED);
     pthread_cond_broadcast(&self->unpacked);
   }
   if (error != NULL)
@@ -244,19 +244,12 @@ TRITONSERVER_Error *environment_cache_take(environment_cache *self, const char *
                                            cached_environment **result)
 {
   struct stat archive;
-  int file = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-  if (file < 0 || fstat(file, &archive) != 0 || !S_ISREG(archive.st_mode)) {
-    int failure = file < 0 ? errno : EINVAL;
-    if (file >= 0)
-      close(file);
+  AUTO_CLOSE int file = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+  if (file < 0 || fstat(file, &archive) != 0 || !S_ISREG(archive.st_mode))
     return backend_error(TRITONSERVER_ERROR_UNAVAILABLE, "cannot read archive '%s': %s", path,
-                         strerror(failure));
-  }
-  pthread_mutex_lock(&self->lock);
-  TRITONSERVER_Error *error = take(self, file, path, &archive, result);
-  pthread_mutex_unlock(&self->lock);
-  close(file);
-  return error;
+                         strerror(file < 0 ? errno : EINVAL));
+  LOCK_SCOPE(&self->lock);
+  return take(self, file, path, &archive, result);
 }
 
 const char *cached_environment_dir(const cached_environment *self)
@@ -266,9 +259,6 @@ const char *cached_environment_dir(const cached_environment *self)
 
 void environment_cache_release(environment_cache *self, cached_environment *use)
 {
-  if (use == NULL)
-    return;
-  pthread_mutex_lock(&self->lock);
+  LOCK_SCOPE(&self->lock);
   drop(self, use);
-  pthread_mutex_unlock(&self->lock);
 }

@@ -20,6 +20,6 @@ void environment_cache_free(environment_cache *self);
 TRITONSERVER_Error *environment_cache_take(environment_cache *self, const char *path,
                                            cached_environment **result);
 const char *cached_environment_dir(const cached_environment *self);
-void environment_cache_release(environment_cache *self, cached_environment *use); // NULL: nothing
+void environment_cache_release(environment_cache *self, cached_environment *use);
 
 #endif

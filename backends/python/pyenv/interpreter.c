@@ -3,6 +3,7 @@
 
 #include "backend_config.h"
 #include "backend_error.h"
+#include "base/cleanup.h"
 
 #include <stdbool.h>
 #include <stdio.h>
@@ -11,7 +12,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-static const char MODEL_FOLDER[] = "$$TRITON_MODEL_DIRECTORY";
+static const char MODEL_DIR[] = "$$TRITON_MODEL_DIRECTORY";
 
 static bool is_program(const char *path)
 {
@@ -22,14 +23,11 @@ static bool is_program(const char *path)
 // A relative path is the server's; the worker runs elsewhere.
 static char *absolute(const char *path)
 {
-  char *dir = *path == '/' ? NULL : getcwd(NULL, 0);
-  char *result = NULL;
   if (*path == '/')
     return strdup(path);
-  if (dir != NULL && asprintf(&result, "%s/%s", dir, path) < 0)
-    result = NULL;
-  free(dir);
-  return result;
+  AUTO_FREE char *dir = getcwd(NULL, 0);
+  char *result;
+  return dir != NULL && asprintf(&result, "%s/%s", dir, path) >= 0 ? result : NULL;
 }
 
 // Looks for `name` in the directories of PATH that are absolute. Gives NULL when it is in none.
@@ -75,18 +73,14 @@ static TRITONSERVER_Error *find_installed(const char *setting, char **interprete
 
 static bool has(const char *dir, const char *name)
 {
-  char *path;
-  if (asprintf(&path, "%s/%s", dir, name) < 0)
-    return false;
-  bool found = access(path, F_OK) == 0;
-  free(path);
-  return found;
+  AUTO_FREE char *path = NULL;
+  return asprintf(&path, "%s/%s", dir, name) >= 0 && access(path, F_OK) == 0;
 }
 
 // An interpreter that is given by its path may be that of an environment.
 static TRITONSERVER_Error *find_dir_of(python_interpreter *self)
 {
-  char *dir = strdup(self->path);
+  AUTO_FREE char *dir = strdup(self->path);
   if (dir == NULL)
     return backend_error_no_memory("a Python environment");
   for (int i = 0; i < 2; i++) {
@@ -94,14 +88,13 @@ static TRITONSERVER_Error *find_dir_of(python_interpreter *self)
     if (slash != NULL)
       *slash = '\0';
   }
-  if (has(dir, "pyvenv.cfg"))
-    self->kind = ENVIRONMENT_VIRTUAL;
-  else if (has(dir, "conda-meta"))
-    self->kind = ENVIRONMENT_CONDA;
-  if (self->kind != ENVIRONMENT_NONE)
+  self->kind = has(dir, "pyvenv.cfg")   ? ENVIRONMENT_VIRTUAL
+               : has(dir, "conda-meta") ? ENVIRONMENT_CONDA
+                                        : ENVIRONMENT_NONE;
+  if (self->kind != ENVIRONMENT_NONE) {
     self->dir = dir;
-  else
-    free(dir);
+    dir = NULL;
+  }
   return NULL;
 }
 
@@ -127,34 +120,27 @@ static TRITONSERVER_Error *find_in_dir(python_interpreter *self, const char *pat
 // The path of EXECUTION_ENV_PATH, for free().
 static char *expand(const char *path, const char *model_dir)
 {
-  const char *at = strstr(path, MODEL_FOLDER);
+  const char *at = strstr(path, MODEL_DIR);
   char *result;
   if (at == NULL)
     return absolute(path);
-  return asprintf(&result, "%.*s%s%s", (int)(at - path), path, model_dir,
-                  at + strlen(MODEL_FOLDER)) < 0
-             ? NULL
-             : result;
+  int length =
+      asprintf(&result, "%.*s%s%s", (int)(at - path), path, model_dir, at + strlen(MODEL_DIR));
+  return length < 0 ? NULL : result;
 }
 
 static TRITONSERVER_Error *use_named(python_interpreter *self, const char *path)
 {
   struct stat status;
-  char *resolved = realpath(path, NULL);
-  TRITONSERVER_Error *error = NULL;
+  AUTO_FREE char *resolved = realpath(path, NULL);
   if (resolved == NULL || stat(resolved, &status) != 0)
-    error = backend_error(TRITONSERVER_ERROR_INTERNAL, "Failed to get the canonical path for %s.",
-                          path);
-  else if (!S_ISDIR(status.st_mode))
-    error = environment_cache_take(self->cache, resolved, &self->archive);
-  if (error == NULL) {
-    self->dir = self->archive == NULL ? resolved : strdup(cached_environment_dir(self->archive));
-    resolved = self->archive == NULL ? NULL : resolved;
-    error = self->dir == NULL ? backend_error_no_memory("a Python environment")
-                              : find_in_dir(self, path);
-  }
-  free(resolved);
-  return error;
+    return backend_error(TRITONSERVER_ERROR_INTERNAL, "Failed to get the canonical path for %s.",
+                         path);
+  if (!S_ISDIR(status.st_mode))
+    BACKEND_RETURN_IF_ERROR(environment_cache_take(self->cache, resolved, &self->archive));
+  self->dir = strdup(self->archive == NULL ? resolved : cached_environment_dir(self->archive));
+  return self->dir == NULL ? backend_error_no_memory("a Python environment")
+                           : find_in_dir(self, path);
 }
 
 TRITONSERVER_Error *python_interpreter_init(python_interpreter *self, environment_cache *cache,
@@ -169,9 +155,8 @@ TRITONSERVER_Error *python_interpreter_init(python_interpreter *self, environmen
     if (error == NULL)
       error = find_dir_of(self);
   } else {
-    char *path = expand(named, model_dir);
+    AUTO_FREE char *path = expand(named, model_dir);
     error = path == NULL ? backend_error_no_memory("a Python environment") : use_named(self, path);
-    free(path);
   }
   if (error != NULL)
     python_interpreter_fini(self);

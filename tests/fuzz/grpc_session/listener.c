@@ -4,7 +4,7 @@
 #include "base/clock.h"
 #include "base/thread.h"
 #include "frontend/common/tensor/infer_tensors.h"
-#include "frontend/grpc/call/call_life.h"
+#include "frontend/grpc/call/call_parts.h"
 #include "frontend/grpc/transport/connection.h"
 #include "frontend/grpc/transport/loop.h"
 #include "frontend/grpc/transport/session.h"
@@ -227,7 +227,6 @@ static void prepare(void)
   pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
   pthread_cond_init(&woken.changed, &attributes);
   pthread_condattr_destroy(&attributes);
-  CHECK(http2_load() == NULL);
   CHECK(session_make_shared(&server.callbacks, &server.session_options) == NULL);
   CHECK(infer_tensors_make_allocator(&server.allocator) == NULL);
   loop.now_ns = clock_monotonic_ns();

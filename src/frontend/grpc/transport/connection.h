@@ -7,9 +7,9 @@
 #include "base/refcount.h"
 #include "frontend/common/net/peer.h"
 #include "frontend/grpc/transport/conn_timer.h"
-#include "frontend/grpc/transport/http2.h"
 #include "frontend/grpc/transport/output.h"
 #include "frontend/grpc/transport/wire.h"
+#include <nghttp2/nghttp2.h>
 
 #include <stdatomic.h>
 #include <stdbool.h>

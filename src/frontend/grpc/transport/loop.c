@@ -10,7 +10,7 @@
 #include "frontend/common/net/listener_limits.h"
 #include "frontend/common/net/loop_core.h"
 #include "frontend/common/observe/frontend_log.h"
-#include "frontend/grpc/call/call_life.h"
+#include "frontend/grpc/call/call_parts.h"
 #include "frontend/grpc/call/server.h"
 #include "frontend/grpc/transport/connection.h"
 

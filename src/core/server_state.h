@@ -1,6 +1,6 @@
 // The inside of a server, shared by the files that make it, load its models and answer questions.
-#ifndef NEREID_CORE_SERVER_INTERNAL_H
-#define NEREID_CORE_SERVER_INTERNAL_H
+#ifndef NEREID_CORE_SERVER_STATE_H
+#define NEREID_CORE_SERVER_STATE_H
 
 #include "backend/backend.h"
 #include "core/live_models.h"
