@@ -1,22 +1,24 @@
-// ModelStreamInfer: requests as they come, many in flight. Answers of models that are not decoupled
-// go in the order of their requests, those of decoupled models as they come, as in Triton. A
-// request that fails is a message with its error, and the stream goes on; a client that sends the
-// metadata triton_grpc_error: true has the stream end with the error's status instead.
-#include "base/refcount.h"
-#include "frontend/common/observe/frontend_log.h"
-#include "frontend/grpc/call/call.h"
+// ModelStreamInfer: requests as they come, many in flight. Responses of models that are not
+// decoupled go in the order of their requests, those of decoupled models as they come, as in
+// Triton. A request that fails is a message with its error, and the stream goes on; a client that
+// sends the metadata triton_grpc_error: true has the stream end with the error's status instead.
+#include "base/clock.h"
+#include "frontend/common/observe/access_log.h"
+#include "frontend/grpc/call/call_parts.h"
 #include "frontend/grpc/call/server.h"
 #include "frontend/grpc/service/infer.h"
 #include "frontend/grpc/transport/loop.h"
+
+#include <stdlib.h>
 
 #define MAX_IN_FLIGHT 4096               // requests of a stream; then it is not read
 #define MAX_UNREAD    ((size_t)64 << 20) // bytes of replies that the client has not taken
 
 // Of the call, in its arena.
 typedef struct infer_stream {
-  _Atomic(grpc_inference *) news; // those with answers, newest first; each referenced
-  grpc_inference *first, *last;   // not decoupled, in the order of requests; each referenced
-  grpc_inference *loose;          // decoupled; each referenced
+  mpsc events;   // stream_event; each has a reference to its inference
+  list in_order; // inferences, each referenced: in the order of requests
+  list loose;    // the same, decoupled
   size_t in_flight;
   bool ends_with_errors; // triton_grpc_error
 } infer_stream;
@@ -26,26 +28,44 @@ static infer_stream *stream_of(const call *c)
   return c->handler_data;
 }
 
-// ---- answers ----
+// ---- events, from any thread ----
 
-static void heard(grpc_inference *i)
+static void push(grpc_inference *i, stream_event *e)
 {
   call *c = i->call;
-  infer_stream *s = c->handler_data;
-  if (atomic_exchange(&i->in_news, true))
-    return;
-  grpc_inference_ref(i);
-  i->next_news = atomic_load(&s->news);
-  while (!atomic_compare_exchange_weak(&s->news, &i->next_news, i))
-    ;
+  e->inference = i;
+  grpc_inference_ref(&i->life);
+  mpsc_push(&stream_of(c)->events, &e->node);
   grpc_loop_wake_call(c->loop, c);
 }
+
+static void done(inference *life)
+{
+  grpc_inference *i = grpc_inference_of(life);
+  push(i, &i->event);
+}
+
+static void respond(inference *life, TRITONSERVER_InferenceResponse *response_owned, bool final)
+{
+  grpc_inference *i = grpc_inference_of(life);
+  stream_event *e = malloc(sizeof(*e));
+  if (e != NULL) {
+    *e = (stream_event){.response = response_owned, .final = final};
+    push(i, e);
+    return;
+  }
+  inference_delete_response(life, response_owned);
+  if (!atomic_exchange(&i->lost, true))
+    push(i, &i->event);
+}
+
+// ---- messages ----
 
 // A model that is not decoupled waits when the client does not read (is_full). A decoupled one
 // answers as it likes: what it has to say is not kept for ever.
 static void queue(call *c, const grpc_inference *i, outgoing *message_owned)
 {
-  if (!i->decoupled || call_unsent(c) <= MAX_UNREAD) {
+  if (!i->is_loose || call_unsent(c) <= MAX_UNREAD) {
     call_queue(c, message_owned);
     return;
   }
@@ -61,8 +81,9 @@ static void send_note(call *c, const grpc_inference *i, const char *error_messag
   arena memory;
   arena_init(&memory, NULL, 0);
   message_parts_init(&parts, &memory);
-  const infer_response_json about = {
-      .id = i->id, .model_name = i->model_name, .model_version = i->model_version};
+  const infer_response_json about = {.id = i->life.request_id,
+                                     .model_name = i->life.model_name,
+                                     .model_version = i->life.model_version};
   infer_stream_response_proto_write(&about, final ? FINAL_RESPONSE_TRUE : FINAL_RESPONSE_FALSE,
                                     error_message, &parts);
   outgoing *made = message_parts_finish(&parts)
@@ -90,80 +111,87 @@ static void send_failure(call *c, grpc_inference *i, error *failure_owned, bool 
   error_free(failure_owned);
 }
 
-static void send_answer(call *c, grpc_inference *i, answer *a)
+static void send_response(call *c, grpc_inference *i,
+                          TRITONSERVER_InferenceResponse *response_owned, bool final)
 {
   outgoing *made = NULL;
-  if (!call_is_ended(c) && a->response != NULL) {
-    error *failure = grpc_inference_make_reply(i, a->response, true, a->final, &made);
-    a->response = NULL;
+  if (call_is_ended(c)) {
+    inference_delete_response(&i->life, response_owned);
+  } else if (response_owned != NULL) {
+    error *failure = grpc_inference_make_reply(i, response_owned, true, final, &made);
     if (failure != NULL)
-      send_failure(c, i, failure, a->final);
+      send_failure(c, i, failure, final);
     else
       queue(c, i, made);
-  } else if (!call_is_ended(c) && a->final && i->wants_empty_final) {
+  } else if (final && i->wants_empty_final) {
     send_note(c, i, "", true);
-  }
-  grpc_inference_free_answer(i, a);
-}
-
-static void send_answers(call *c, grpc_inference *i)
-{
-  answer *next;
-  for (answer *a = grpc_inference_take_answers(i); a != NULL; a = next) {
-    next = a->next;
-    i->over |= a->final;
-    send_answer(c, i, a);
-  }
-  if (atomic_load(&i->lost) && !i->over) {
-    i->over = true;
-    grpc_inference_cancel(i);
-    send_failure(c, i, error_no_memory(), true);
   }
 }
 
 // ---- requests in flight ----
 
+// Each has a line of its own in the access log.
+static void write_access_log(const call *c, const grpc_inference *i)
+{
+  access_log *log = c->server->options.access_log;
+  if (log == NULL)
+    return;
+  access_record record = call_access_record(c, i->status);
+  grpc_inference_describe(i, &record);
+  record.total_ns = clock_monotonic_ns() - i->began_ns;
+  record.bytes_in = i->message->size;
+  record.bytes_out = i->bytes_out;
+  access_log_write(log, &record);
+}
+
 static void forget(call *c, grpc_inference *i)
 {
   stream_of(c)->in_flight--;
-  grpc_inference_drop_answers(i);
-  grpc_access_inference(i, i->status);
-  shared_tensors_release(&i->tensors.shared);
+  list_remove(&i->node);
+  write_access_log(c, i);
+  inference_settle(&i->life);
   grpc_loop_took_back(c->loop);
-  grpc_inference_unref(i);
-}
-
-static void remove_loose(call *c, grpc_inference *i)
-{
-  if (i->previous != NULL)
-    i->previous->next = i->next;
-  else
-    stream_of(c)->loose = i->next;
-  if (i->next != NULL)
-    i->next->previous = i->previous;
-  forget(c, i);
+  grpc_inference_unref(&i->life);
 }
 
 // Sends what is at the front of the line. Of a model that is not decoupled and answers more than
 // once the first response counts, as in Triton.
 static void send_in_order(call *c)
 {
-  infer_stream *s = c->handler_data;
-  while (s->first != NULL && s->first->done) {
-    grpc_inference *i = s->first;
-    s->first = i->next;
-    if (s->first == NULL)
-      s->last = NULL;
+  list_node *node;
+  while ((node = list_first(&stream_of(c)->in_order)) != NULL) {
+    grpc_inference *i = container_of(node, grpc_inference, node);
     error *failure = i->failure;
+    if (!i->done)
+      return;
     i->failure = NULL;
     if (failure != NULL)
       send_failure(c, i, failure, true);
-    else if (atomic_load(&i->response_count) == 0)
+    else if (atomic_load(&i->life.response_count) == 0)
       send_failure(c, i, error_new(ERROR_INTERNAL, "expected a single response, got 0"), true);
     else
-      send_answers(c, i);
+      send_response(c, i, inference_take_response(&i->life), true);
     forget(c, i);
   }
+}
+
+// Of a decoupled model. What comes when it is over is dropped.
+static void take_response(call *c, grpc_inference *i, const stream_event *e)
+{
+  bool lost = e == &i->event;
+  if (i->over) {
+    inference_delete_response(&i->life, e->response);
+    return;
+  }
+  i->over = e->final || lost;
+  if (lost) {
+    inference_cancel(&i->life);
+    send_failure(c, i, error_no_memory(), true);
+  } else {
+    send_response(c, i, e->response, e->final);
+  }
+  if (i->over)
+    forget(c, i);
 }
 
 // The client sends no more, and all is answered.
@@ -183,20 +211,18 @@ static bool is_full(const call *c)
 
 static void woken(call *c)
 {
-  grpc_inference *next;
-  for (grpc_inference *i = atomic_exchange(&stream_of(c)->news, NULL); i != NULL; i = next) {
-    next = i->next_news;
-    atomic_store(&i->in_news, false);
-    if (!i->decoupled) {
+  mpsc_node *next;
+  for (mpsc_node *node = mpsc_take_all(&stream_of(c)->events); node != NULL; node = next) {
+    next = node->next;
+    stream_event *e = container_of(node, stream_event, node);
+    grpc_inference *i = e->inference;
+    if (i->is_loose)
+      take_response(c, i, e);
+    else
       i->done = true;
-    } else if (i->over) {
-      grpc_inference_drop_answers(i);
-    } else {
-      send_answers(c, i);
-      if (i->over)
-        remove_loose(c, i);
-    }
-    grpc_inference_unref(i);
+    if (e != &i->event)
+      free(e);
+    grpc_inference_unref(&i->life);
   }
   send_in_order(c);
   if (call_is_paused(c) && !is_full(c))
@@ -206,34 +232,18 @@ static void woken(call *c)
 
 // ---- the stream ----
 
-static void add(call *c, grpc_inference *i)
-{
-  infer_stream *s = c->handler_data;
-  s->in_flight++;
-  grpc_loop_handed_over(c->loop);
-  if (i->decoupled) {
-    i->next = s->loose;
-    if (i->next != NULL)
-      i->next->previous = i;
-    s->loose = i;
-  } else if (s->last == NULL) {
-    s->first = s->last = i;
-  } else {
-    s->last->next = i;
-    s->last = i;
-  }
-}
-
 static void filled(call *c)
 {
   bool at_once = false;
+  infer_stream *s = stream_of(c);
   grpc_inference *i = c->job.data;
   if (i->failure == NULL)
     i->failure = grpc_inference_submit(i, &at_once);
-  if (i->failure != NULL)
-    i->decoupled = false; // its error waits for its turn
+  i->is_loose = i->life.sends_each && i->failure == NULL; // an error waits for its turn
   i->done = at_once || i->failure != NULL;
-  add(c, i);
+  list_append(i->is_loose ? &s->loose : &s->in_order, &i->node);
+  s->in_flight++;
+  grpc_loop_handed_over(c->loop);
   send_in_order(c);
   if (is_full(c))
     call_pause(c);
@@ -241,7 +251,9 @@ static void filled(call *c)
 
 static void take_message(call *c, message *message_owned)
 {
-  grpc_inference *i = grpc_inference_new(c, message_owned, heard);
+  static const inference_hooks hooks = {
+      .ref = grpc_inference_ref, .unref = grpc_inference_unref, .done = done, .respond = respond};
+  grpc_inference *i = grpc_inference_new(c, message_owned, &hooks);
   if (i == NULL) {
     message_free(message_owned);
     call_end_early(c, GRPC_RESOURCE_EXHAUSTED, GRPC_INFERENCE_REFUSED);
@@ -256,12 +268,16 @@ static void half_close(call *c)
 }
 
 // Nobody takes answers any more; those that still come are dropped.
+static void cancel_all(const list *l)
+{
+  for (list_node *node = list_first(l); node != NULL; node = list_next(l, node))
+    inference_cancel(&container_of(node, grpc_inference, node)->life);
+}
+
 static void cancelled(call *c)
 {
-  for (grpc_inference *i = stream_of(c)->first; i != NULL; i = i->next)
-    grpc_inference_cancel(i);
-  for (grpc_inference *i = stream_of(c)->loose; i != NULL; i = i->next)
-    grpc_inference_cancel(i);
+  cancel_all(&stream_of(c)->in_order);
+  cancel_all(&stream_of(c)->loose);
 }
 
 void grpc_handle_model_stream_infer(call *c)
@@ -273,6 +289,8 @@ void grpc_handle_model_stream_infer(call *c)
   }
   *s = (infer_stream){.ends_with_errors =
                           slice_equal(call_metadata(c, "triton_grpc_error"), SLICE("true"))};
+  list_init(&s->in_order);
+  list_init(&s->loose);
   c->take_message = take_message;
   c->half_close = half_close;
   c->cancelled = cancelled;

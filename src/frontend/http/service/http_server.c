@@ -4,10 +4,10 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "frontend/common/net/listener_limits.h"
+#include "frontend/common/observe/frontend_log.h"
 #include "frontend/common/tensor/infer_tensors.h"
 #include "frontend/http/exchange/access.h"
 #include "frontend/http/exchange/exchange.h"
-#include "frontend/http/exchange/log.h"
 #include "frontend/http/exchange/server.h"
 #include "frontend/http/transport/head_probe.h"
 #include "frontend/http/transport/loop.h"
@@ -48,8 +48,8 @@ void http_server_unref(http_server *http)
   if (!refcount_drop(&http->references))
     return;
   if (http->allocator != NULL)
-    http_log_failure(NULL, "releasing the output allocator",
-                     TRITONSERVER_ResponseAllocatorDelete(http->allocator));
+    frontend_log_failure(NULL, "releasing the output allocator",
+                         TRITONSERVER_ResponseAllocatorDelete(http->allocator));
   if (http->empty_reply != NULL)
     MHD_destroy_response(http->empty_reply);
   if (http->empty_json_reply != NULL)
@@ -160,9 +160,9 @@ error *http_server_new(const http_server_options *options, TRITONSERVER_Server *
     http_server_free(http);
     return failure;
   }
-  http_log_info("Started %s at %s%s",
-                http->options.access->is_admin ? "admin HTTP service" : "HTTPService",
-                http->listener.where, http->options.tls->certificate != NULL ? " with TLS" : "");
+  frontend_log_info(
+      "Started %s at %s%s", http->options.access->is_admin ? "admin HTTP service" : "HTTPService",
+      http->listener.where, http->options.tls->certificate != NULL ? " with TLS" : "");
   exposure_log(&http->exposure, &http->listener);
   *result = http;
   return NULL;

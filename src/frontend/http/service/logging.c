@@ -2,7 +2,6 @@
 #include "frontend/common/observe/log_settings.h"
 #include "frontend/http/exchange/exchange.h"
 #include "frontend/http/exchange/json_body.h"
-#include "frontend/http/exchange/response.h"
 #include "frontend/http/service/handlers.h"
 
 // A member of the request; what is null is as good as absent.
@@ -51,7 +50,5 @@ void handle_logging(exchange *x)
       return;
   }
   log_settings_print(&json);
-  x->reply_bytes = json.size;
-  buffer_append_char(&json, '\0');
-  exchange_reply_with(x, json.failed ? NULL : response_of_json_copy(json.data));
+  exchange_reply_json(x, &json);
 }
