@@ -4,7 +4,7 @@
 #define NEREID_FRONTEND_HTTP_ACCESS_H
 
 #include "base/slice.h"
-#include "frontend/http/service/routes.h"
+#include "frontend/common/policy/restricted.h"
 
 #include <stdbool.h>
 
