@@ -84,7 +84,7 @@ LIMITS = [
          "if (o->text_sent > size)", "if (o->text_sent == SIZE_MAX)",
          unit("grpc_parts_test")),
     Seed("grpc_held_window", "lock-up: what a closed stream did not read is taken from the connection's window", "src/frontend/grpc/call/call_body.c",
-         "if (c->body.held_window > 0)\n    http2", "if (c->body.held_window == SIZE_MAX)\n    http2",
+         "if (c->body.held_window > 0)\n    nghttp2", "if (c->body.held_window == SIZE_MAX)\n    nghttp2",
          e2e("test_grpc_streams.py", "full_stream")),
     Seed("json_one_level_deeper", "memory corruption: bound off by one in the JSON depth (2025-23325)", "src/frontend/common/json/json_scan.c",
          "if (depth == JSON_MAX_DEPTH)", "if (depth == JSON_MAX_DEPTH + 1)",
