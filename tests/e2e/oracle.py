@@ -157,7 +157,7 @@ class Survival:
 
 def _await_resources(server, before):
     try:
-        wait_for("the resources of before", lambda: all(v <= before[k] for k, v in resources(server).items()), 30)
+        wait_for("the resources of before", lambda: all(v <= before[k] for k, v in resources(server).items()))
     except AssertionError:
         directory = f"/proc/{server.process.pid}/fd"
         names = [os.readlink(f"{directory}/{n}") for n in os.listdir(directory)]
@@ -215,6 +215,6 @@ def _settle(server):
 def check_growth(server, before, limit):
     """Memory goes back within a moment; what stays is growth."""
     try:
-        wait_for("memory", lambda: rss(server) - before <= limit, 15)
+        wait_for("memory", lambda: rss(server) - before <= limit)
     except AssertionError:
         raise AssertionError(f"memory grew by {(rss(server) - before) / MIB:.1f} MiB, {limit / MIB:.1f} are allowed") from None

@@ -18,10 +18,10 @@ FRAMING = [
     Seed("weight_unchecked", "weight of Accept-Encoding out of range is taken (2026-24175)", "src/frontend/http/transport/headers.c",
          " || !(weight >= 0 && weight <= 1)", "",
          e2e("test_safety_limits.py", "24175")),
-    Seed("zero_in_a_target", "path control: an encoded control byte in a URL is taken (2026-47480)", "src/frontend/http/service/routes.c",
+    Seed("zero_in_a_target", "path control: an encoded control byte in a URL is taken (2026-47480)", "src/frontend/http/exchange/routing.c",
          "if (c < 0x20 || c == 0x7f || c == '/')", "if (c == '/')",
          unit("fuzz_route")),
-    Seed("slash_in_a_name", "path control: an encoded slash in a URL is taken (2026-24208)", "src/frontend/http/service/routes.c",
+    Seed("slash_in_a_name", "path control: an encoded slash in a URL is taken (2026-24208)", "src/frontend/http/exchange/routing.c",
          "if (c < 0x20 || c == 0x7f || c == '/')", "if (c < 0x20 || c == 0x7f)",
          unit("fuzz_route")),
 ]

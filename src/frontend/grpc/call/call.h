@@ -78,7 +78,7 @@ typedef enum call_job_state {
   CALL_JOB_DONE, // which the loop has yet to see
 } call_job_state;
 
-// What a job thread does for the call: one at a time (call_job.c).
+// What a thread of a pool does for the call: one at a time (call_job.c).
 typedef struct call_job {
   struct job queued;
   _Atomic call_job_state state;
@@ -166,7 +166,7 @@ void call_fail(call *c, grpc_status status, const char *format, ...)
 bool call_fail_if(call *c, TRITONSERVER_Error *failure_owned);
 bool call_fail_if_error(call *c, error *failure_owned);
 
-// Runs `run` as a job, for what may block, and then `done` (NULL: nothing) on the
+// Runs `run` on a thread for its kind, for what may block, and then `done` (NULL: nothing) on the
 // loop's thread. The call may be replied to in `run`. What the handler does not do in a job must
 // not take long. False when there is no thread: the call has failed.
 bool call_run_job(call *c, job_kind kind, void (*run)(call *c), void (*done)(call *c));
