@@ -52,7 +52,7 @@ static enum MHD_Result note_field(void *search_pointer, enum MHD_ValueKind kind,
 }
 
 // Why the client does not count as being on this machine, or NULL.
-static const char *why_stranger(const exchange *x)
+static const char *find_remote_reason(const exchange *x)
 {
   const union MHD_ConnectionInfo *info =
       MHD_get_connection_info(x->mhd, MHD_CONNECTION_INFO_CLIENT_ADDRESS);
@@ -118,13 +118,13 @@ bool access_admit(exchange *x)
     return false;
   }
   if (category == CATEGORY_MODEL_REPOSITORY && !access_policy_takes_code(policy))
-    x->stranger = why_stranger(x);
+    x->remote_reason = find_remote_reason(x);
   return true;
 }
 
 bool access_admit_upload(exchange *x, const char *what)
 {
-  if (x->stranger != NULL)
-    exchange_fail(x, MHD_HTTP_FORBIDDEN, ACCESS_NO_CODE_FORMAT, what, x->stranger);
-  return x->stranger == NULL;
+  if (x->remote_reason != NULL)
+    exchange_fail(x, MHD_HTTP_FORBIDDEN, ACCESS_NO_CODE_FORMAT, what, x->remote_reason);
+  return x->remote_reason == NULL;
 }

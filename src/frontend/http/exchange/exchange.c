@@ -212,9 +212,9 @@ static bool handle(exchange *x)
   return true;
 }
 
-static enum MHD_Result handle_step(void *loop_pointer, struct MHD_Connection *mhd, const char *url,
-                                   const char *method, const char *version, const char *upload,
-                                   size_t *upload_size, void **context)
+static enum MHD_Result exchange_handle(void *loop_pointer, struct MHD_Connection *mhd,
+                                       const char *url, const char *method, const char *version,
+                                       const char *upload, size_t *upload_size, void **context)
 {
   loop_progressed(loop_pointer);
   request_line line = {.method = method, .path = url, .version = version};
@@ -284,7 +284,7 @@ void exchange_run_job(exchange *x, job_kind kind, void (*job)(exchange *x), exch
 
 const exchange_calls exchange_calls_of_loops = {
     .began = began,
-    .handle = handle_step,
+    .handle = exchange_handle,
     .completed = completed,
     .reply_page = exchange_reply_page,
     .ref = exchange_ref,

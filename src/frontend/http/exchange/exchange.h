@@ -53,7 +53,7 @@ struct exchange {
   const route *route;
   const char *parameters[PARAMETER_COUNT]; // decoded; "" when the path has none
   request_headers headers;
-  const char *stranger; // why its client may not bring code, else NULL; static
+  const char *remote_reason; // why its client may not bring code, else NULL; static
   body body;
 
   exchange_step next;       // what a resumed exchange does

@@ -83,7 +83,7 @@ static bool admit(exchange *x, const char *name, slice value)
 {
   const char *what;
   char text[CODE_UPLOAD_TEXT_BYTES];
-  if (x->stranger == NULL)
+  if (x->remote_reason == NULL)
     return true;
   return !exchange_fail_if_error(x,
                                  code_upload_find(x->http->server, x->parameters[PARAMETER_MODEL],
