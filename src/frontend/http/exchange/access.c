@@ -34,8 +34,8 @@ static bool is_name(slice name, slice wanted)
   return name.size == wanted.size && strncasecmp(name.data, wanted.data, name.size) == 0;
 }
 
-static enum MHD_Result note_field(void *search_pointer, enum MHD_ValueKind kind, const char *name,
-                                  size_t name_size, const char *value, size_t value_size)
+static enum MHD_Result record_field(void *search_pointer, enum MHD_ValueKind kind, const char *name,
+                                    size_t name_size, const char *value, size_t value_size)
 {
   (void)kind;
   origin_search *search = search_pointer;
@@ -59,7 +59,7 @@ static const char *find_remote_reason(const exchange *x)
   if (info == NULL || !peer_is_local(info->client_addr))
     return "the client's address is not a loopback address";
   origin_search search = {0};
-  MHD_get_connection_values_n(x->mhd, MHD_HEADER_KIND, note_field, &search);
+  MHD_get_connection_values_n(x->mhd, MHD_HEADER_KIND, record_field, &search);
   if (search.is_proxied)
     return "a proxy forwarded it";
   if (x->is_http_1_0) // clients that upload speak 1.1, nginx to those behind it 1.0

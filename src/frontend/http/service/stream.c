@@ -168,7 +168,7 @@ static void close_stream(stream *s)
   free_items(s, first);
   release_text(s);
   if (much)
-    connections_note_freed(s->exchange->http->connections);
+    connections_record_freed(s->exchange->http->connections);
   if (!over)
     inference_cancel(s->exchange->inference);
 }
