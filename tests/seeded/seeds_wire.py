@@ -34,13 +34,13 @@ PAGES = [
          "if (client->is_unix)", "if (false)",
          e2e("test_safety_replies.py", "unix")),
     Seed("binary_part_bounded", "--http-max-input-size bounds binary tensors, which Triton takes", "src/frontend/http/exchange/admission.c",
-         "most = x->body.max_size = x->http->options.max_inflight_bytes;", "most = x->http->options.max_input_size;",
+         "max_size = x->body.max_size = x->http->options.max_inflight_bytes;", "max_size = x->http->options.max_input_size;",
          e2e("test_large_bodies.py", "binary_tensors", "release")),
 ]
 
 LIMITS = [
     Seed("declared_body_unlimited", "limit not applied: announced body (2025-33201, 2026-47628)", "src/frontend/http/exchange/admission.c",
-         "if (size <= 0 || (uint64_t)size <= most)", "if (size <= 0 || most > 0)",
+         "if (size <= 0 || (uint64_t)size <= max_size)", "if (size <= 0 || max_size > 0)",
          e2e("test_safety_limits.py", "33201")),
     Seed("body_unlimited", "limit not applied: body without a length (2025-33201)", "src/frontend/http/exchange/body.c",
          "if (!checked_add_size(b->size, size, &needed) || needed > b->max_size)",

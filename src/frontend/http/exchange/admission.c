@@ -32,10 +32,10 @@ static void fail_too_large(exchange *x, const char *size)
     return;
   const unsigned status = MHD_HTTP_CONTENT_TOO_LARGE;
   const header_number *json_size = &x->headers.inference_header_length;
-  size_t most = x->http->options.max_input_size;
+  size_t max_size = x->http->options.max_input_size;
   bool tensors = x->route->body == BODY_TENSORS;
   bool whole = x->http->options.limit_whole_body || x->route->body == BODY_IGNORED;
-  if (has_unlimited_part(x) && (size_t)json_size->value <= most)
+  if (has_unlimited_part(x) && (size_t)json_size->value <= max_size)
     exchange_fail(
         x, status,
         "request body size of %s bytes exceeds what the server holds of all requests, %zu "
@@ -45,13 +45,13 @@ static void fail_too_large(exchange *x, const char *size)
     exchange_fail(x, status,
                   "Raw input has a byte_size (%s bytes) that exceeds the maximum allowed value of "
                   "%zu bytes. Use --http-max-input-size to increase the limit.",
-                  size, most);
+                  size, max_size);
   else
     exchange_fail(
         x, status,
         "request %s size of %s bytes exceeds the maximum allowed input size of %zu bytes. "
         "Use --http-max-input-size to increase the limit.",
-        whole ? "body" : "JSON", size, most);
+        whole ? "body" : "JSON", size, max_size);
 }
 
 bool exchange_fail_if_body(exchange *x, body_result why)
@@ -159,12 +159,12 @@ static bool check_size(exchange *x)
 {
   const request_headers *headers = &x->headers;
   int64_t size = headers->content_length.value;
-  size_t most = x->http->options.max_input_size;
-  if (has_unlimited_part(x) && (uint64_t)headers->inference_header_length.value > most)
+  size_t max_size = x->http->options.max_input_size;
+  if (has_unlimited_part(x) && (uint64_t)headers->inference_header_length.value > max_size)
     size = headers->inference_header_length.value;
   else if (has_unlimited_part(x))
-    most = x->body.max_size = x->http->options.max_inflight_bytes;
-  if (size <= 0 || (uint64_t)size <= most)
+    max_size = x->body.max_size = x->http->options.max_inflight_bytes;
+  if (size <= 0 || (uint64_t)size <= max_size)
     return true;
   char text[32];
   snprintf(text, sizeof(text), "%" PRId64, size);
