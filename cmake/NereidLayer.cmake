@@ -1,18 +1,22 @@
-# The rings of docs/architecture.md, enforced by the compiler.
+# The layers of docs/architecture.md, enforced by the compiler.
 #
-# nereid_layer(NAME DIRECTORY SOURCES... DEPENDS layers... LINK libraries...) makes the static library nereid_NAME from DIRECTORY's
-# sources. Its headers are visible as "DIRECTORY/x.h" through a directory that holds one link, so a target sees the headers of
+# nereid_layer(NAME DIRECTORY [ROOT root] SOURCES... DEPENDS layers... LINK libraries...) makes the static library nereid_NAME from
+# the sources in root/DIRECTORY, where root is src unless given. Its headers are visible as "DIRECTORY/x.h" through a directory that holds one link, so a target sees the headers of
 # the layers that it depends on and of no other: an include across a seam does not compile.
 
 function(nereid_layer name directory)
-  cmake_parse_arguments(LAYER "" "" "SOURCES;DEPENDS;LINK" ${ARGN})
+  cmake_parse_arguments(LAYER "" "ROOT" "SOURCES;DEPENDS;LINK" ${ARGN})
+  if(NOT LAYER_ROOT)
+    set(LAYER_ROOT src)
+  endif()
+  set(source ${PROJECT_SOURCE_DIR}/${LAYER_ROOT}/${directory})
   set(visible ${CMAKE_BINARY_DIR}/layers/${name})
   get_filename_component(parent ${visible}/${directory} DIRECTORY)
   file(MAKE_DIRECTORY ${parent})
-  file(CREATE_LINK ${PROJECT_SOURCE_DIR}/src/${directory} ${visible}/${directory} SYMBOLIC)
+  file(CREATE_LINK ${source} ${visible}/${directory} SYMBOLIC)
   set(target nereid_${name})
   if(LAYER_SOURCES)
-    list(TRANSFORM LAYER_SOURCES PREPEND ${PROJECT_SOURCE_DIR}/src/${directory}/)
+    list(TRANSFORM LAYER_SOURCES PREPEND ${source}/)
     add_library(${target} STATIC ${LAYER_SOURCES})
     target_compile_options(${target} PRIVATE ${nereid_warnings})
     set(scope PUBLIC)

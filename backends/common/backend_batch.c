@@ -4,14 +4,6 @@
 #include "backend_error.h"
 
 #include <stdlib.h>
-#include <time.h>
-
-uint64_t backend_now_ns(void)
-{
-  struct timespec now;
-  clock_gettime(CLOCK_MONOTONIC, &now);
-  return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
-}
 
 static void free_responses(backend_batch *batch)
 {
@@ -22,7 +14,7 @@ static void free_responses(backend_batch *batch)
 TRITONSERVER_Error *backend_batch_begin(backend_batch *batch, TRITONBACKEND_ModelInstance *instance,
                                         TRITONBACKEND_Request **requests, uint32_t count)
 {
-  batch->exec_start_ns = batch->compute_start_ns = batch->compute_end_ns = backend_now_ns();
+  batch->exec_start_ns = batch->compute_start_ns = batch->compute_end_ns = clock_monotonic_ns();
   batch->instance = instance;
   batch->requests = requests;
   batch->count = count;
@@ -74,7 +66,7 @@ void backend_batch_fail_all(backend_batch *batch, TRITONSERVER_Error *error_owne
 // Statistics come before the responses so that who has a response finds it counted.
 void backend_batch_finish(backend_batch *batch, uint64_t batch_size)
 {
-  uint64_t exec_end_ns = backend_now_ns();
+  uint64_t exec_end_ns = clock_monotonic_ns();
   for (uint32_t i = 0; i < batch->count; i++)
     backend_request_error_log(batch->instance, batch->requests[i],
                               TRITONBACKEND_ModelInstanceReportStatistics(

@@ -3,7 +3,6 @@
 
 #include "backend_error.h"
 
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
@@ -85,15 +84,6 @@ const char *backend_json_text(const json_t *object, const char *key)
   return text == NULL ? "" : text;
 }
 
-bool backend_integer(const char *text, int64_t *value, const char **rest)
-{
-  char *end;
-  errno = 0;
-  *value = strtoll(text, &end, 10);
-  *rest = end;
-  return end != text && errno == 0;
-}
-
 TRITONSERVER_Error *backend_read_integer(const char *where, const char *key, const char *text,
                                          int64_t least, int64_t most, int64_t *value)
 {
@@ -101,8 +91,8 @@ TRITONSERVER_Error *backend_read_integer(const char *where, const char *key, con
     return NULL;
   int64_t number;
   const char *rest;
-  bool fits = backend_integer(text, &number, &rest);
-  if (rest == text || *rest != '\0')
+  bool fits = text_begins_int64(text, &number, &rest);
+  if (rest == text || rest[-1] < '0' || rest[-1] > '9' || *rest != '\0')
     return backend_error(TRITONSERVER_ERROR_INVALID_ARG,
                          "%s '%s': failed to convert '%s' to integral number", where, key, text);
   if (!fits || number < least || number > most)

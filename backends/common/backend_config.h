@@ -4,6 +4,7 @@
 #define NEREID_BACKEND_CONFIG_H
 
 #include "backend_shape.h"
+#include "base/text.h"
 
 #include <jansson.h>
 
@@ -26,9 +27,8 @@ const char *backend_parameter(const json_t *config, const char *key);
 // Member `key` as text, "" when it is absent or no string.
 const char *backend_json_text(const json_t *object, const char *key);
 
-// Reads a decimal integer at the start of `text`, blanks before it allowed, and gives what follows
-// in *rest. False when there is none, or none that fits.
-bool backend_integer(const char *text, int64_t *value, const char **rest);
+// The Python backend's word.
+#define backend_integer text_begins_int64
 
 // Reads a number between `least` and `most`, or a boolean (true/false, on/off, 1/0, any case).
 // `where` and `key` name it in the error, e.g. "model 'm': parameter" and "execute_delay_ms".

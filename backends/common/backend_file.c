@@ -2,55 +2,34 @@
 #include "backend_file.h"
 
 #include "backend_error.h"
+#include "base/cleanup.h"
+#include "base/files.h"
 #include "nereid/nereid.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 // Only nereid has it.
 extern __typeof__(NEREID_ModelOpen) NEREID_ModelOpen __attribute__((weak));
 
-static TRITONSERVER_Error *open_failure(const char *path)
+static TRITONSERVER_Error *open_by_name(const char *dir, const char *path, const char *full,
+                                        bool is_dir, int *descriptor)
 {
-  switch (errno) {
-  case ENOENT:
-  case ENOTDIR:
-    return backend_error(TRITONSERVER_ERROR_UNAVAILABLE, "unable to find '%s'", path);
-  default:
-    return backend_error(TRITONSERVER_ERROR_INVALID_ARG, "unable to open '%s': %s", path,
-                         strerror(errno));
-  }
-}
-
-// Opens what `found`, a path descriptor, is, when it is of the kind that is wanted.
-static TRITONSERVER_Error *reopen(int found, const char *path, bool is_dir, int *descriptor)
-{
-  struct stat status;
-  char link[64];
-  if (fstat(found, &status) != 0)
-    return open_failure(path);
-  if (is_dir ? !S_ISDIR(status.st_mode) : !S_ISREG(status.st_mode))
-    return backend_error(TRITONSERVER_ERROR_INVALID_ARG, "'%s' is not a %s", path,
-                         is_dir ? "directory" : "regular file");
-  snprintf(link, sizeof link, "/proc/self/fd/%d", found);
-  *descriptor = open(link, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
-  return *descriptor >= 0 ? NULL : open_failure(path);
-}
-
-static TRITONSERVER_Error *open_by_name(const char *path, bool is_dir, int *descriptor)
-{
-  int found = open(path, O_PATH | O_CLOEXEC);
-  TRITONSERVER_Error *error =
-      found < 0 ? open_failure(path) : reopen(found, path, is_dir, descriptor);
-  if (found >= 0)
-    close(found);
-  return error;
+  file_root root AUTO_ROOT = FILE_ROOT_CLOSED;
+  AUTO_ERROR error *e = files_open_root(dir, &file_policy_anywhere, &root);
+  if (e == NULL)
+    e = files_open(&root, path, is_dir ? FILE_FOLDER : FILE_REGULAR, descriptor);
+  if (e == NULL)
+    return NULL;
+  if (error_get_code(e) == ERROR_NOT_FOUND)
+    return backend_error(TRITONSERVER_ERROR_UNAVAILABLE, "unable to find '%s': %s", full,
+                         error_message(e));
+  return backend_error(TRITONSERVER_ERROR_INVALID_ARG, "unable to open '%s': %s", full,
+                       error_message(e));
 }
 
 static TRITONSERVER_Error *ask_server(TRITONBACKEND_Model *model, const char *path,
@@ -71,16 +50,13 @@ static TRITONSERVER_Error *open_in_model(TRITONBACKEND_Model *model, const char 
 {
   TRITONBACKEND_ArtifactType type;
   const char *dir;
-  char *full = NULL;
+  char *full AUTO_FREE = NULL;
   *descriptor = -1;
   BACKEND_RETURN_IF_ERROR(TRITONBACKEND_ModelRepository(model, &type, &dir));
   if (asprintf(&full, "%s/%s", dir, path) < 0)
     return backend_error_no_memory("a path");
-  TRITONSERVER_Error *error = NEREID_ModelOpen == NULL
-                                  ? open_by_name(full, is_dir, descriptor)
+  return NEREID_ModelOpen == NULL ? open_by_name(dir, path, full, is_dir, descriptor)
                                   : ask_server(model, path, full, is_dir, descriptor);
-  free(full);
-  return error;
 }
 
 TRITONSERVER_Error *backend_version_path(TRITONBACKEND_Model *model, const char *file, char **path)
@@ -102,31 +78,14 @@ TRITONSERVER_Error *backend_open_dir(TRITONBACKEND_Model *model, const char *pat
   return open_in_model(model, path, true, descriptor);
 }
 
-static TRITONSERVER_Error *read_all(int descriptor, const char *path, char *data, size_t *size)
-{
-  size_t done = 0;
-  while (done < *size) {
-    ssize_t got = read(descriptor, data + done, *size - done);
-    if (got < 0 && errno == EINTR)
-      continue;
-    if (got < 0)
-      return backend_error(TRITONSERVER_ERROR_INTERNAL, "unable to read '%s': %s", path,
-                           strerror(errno));
-    if (got == 0)
-      break; // it became shorter
-    done += (size_t)got;
-  }
-  *size = done;
-  return NULL;
-}
-
 TRITONSERVER_Error *backend_read_file(int descriptor, const char *path, size_t most, void **data,
                                       size_t *size)
 {
   struct stat status;
   *data = NULL;
   if (fstat(descriptor, &status) != 0)
-    return open_failure(path);
+    return backend_error(TRITONSERVER_ERROR_INVALID_ARG, "unable to open '%s': %s", path,
+                         strerror(errno));
   if (status.st_size < 0 || (uint64_t)status.st_size > most)
     return backend_error(TRITONSERVER_ERROR_INVALID_ARG,
                          "'%s' has %lld bytes, expected at most %zu", path,
@@ -135,10 +94,11 @@ TRITONSERVER_Error *backend_read_file(int descriptor, const char *path, size_t m
   *data = malloc(*size + 1);
   if (*data == NULL)
     return backend_error_no_memory(path);
-  TRITONSERVER_Error *error = read_all(descriptor, path, *data, size);
-  if (error != NULL) {
-    free(*data);
-    *data = NULL;
-  }
+  if (files_fill(descriptor, *data, size)) // it may have become shorter
+    return NULL;
+  TRITONSERVER_Error *error =
+      backend_error(TRITONSERVER_ERROR_INTERNAL, "unable to read '%s': %s", path, strerror(errno));
+  free(*data);
+  *data = NULL;
   return error;
 }

@@ -1,8 +1,8 @@
 // Shapes as values; see backend_shape.h.
 #include "backend_shape.h"
 
-#include "backend_config.h"
 #include "backend_error.h"
+#include "base/text.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -28,8 +28,7 @@ static bool read_integer(const json_t *value, int64_t *integer)
     return true;
   }
   const char *text = json_string_value(value);
-  const char *rest;
-  return text != NULL && backend_integer(text, integer, &rest) && *rest == '\0';
+  return text != NULL && text_to_int64(slice_of(text), integer);
 }
 
 TRITONSERVER_Error *backend_shape_from_json(backend_shape *shape, const json_t *array,

@@ -36,7 +36,7 @@ static void delay_execution(const identity_model *model, unsigned instance_index
 
 static TRITONSERVER_Error *report(TRITONSERVER_InferenceTrace *trace, const char *activity)
 {
-  return TRITONSERVER_InferenceTraceReportActivity(trace, backend_now_ns(), activity);
+  return TRITONSERVER_InferenceTraceReportActivity(trace, clock_monotonic_ns(), activity);
 }
 
 // The activities that Triton's backend reports: a span, a single mark, then nested spans.
@@ -208,7 +208,7 @@ TRITONSERVER_Error *identity_execute(const identity_instance *self,
     if (error != NULL)
       backend_batch_fail(&batch, i, error);
   }
-  batch.compute_end_ns = backend_now_ns();
+  batch.compute_end_ns = clock_monotonic_ns();
   backend_batch_finish(&batch, total_batch_size);
   return NULL;
 }

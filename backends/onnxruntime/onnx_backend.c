@@ -2,9 +2,9 @@
 #include "onnx_backend.h"
 
 #include "backend_config.h"
-#include "backend_cpu.h"
 #include "backend_error.h"
 #include "backend_log.h"
+#include "base/machine.h"
 #include "framework_search.h"
 
 #include <pthread.h>
@@ -35,7 +35,7 @@ static TRITONSERVER_Error *read_settings(onnx_backend *self, const json_t *setti
 {
   static const char where[] = "--backend-config=onnxruntime";
   bool spin = false;
-  int cores = backend_cpu_count();
+  int cores = (int)machine_cpus();
   self->default_max_batch_size = DEFAULT_MAX_BATCH_SIZE;
   self->settings.intra_op_threads = 0;
   self->settings.inter_op_threads = 0;

@@ -453,13 +453,13 @@ static TRITONSERVER_Error *compute(onnx_run *run)
     if (is_wanted(run, k))
       run->fetch_names[kept++] = model->fetches[k].name;
   run->fetch_count = kept;
-  run->batch.compute_start_ns = backend_now_ns();
+  run->batch.compute_start_ns = clock_monotonic_ns();
   TRITONSERVER_Error *error =
       ort_error(model->runtime,
                 model->runtime->api.Run(model->session, run->executor->run_options, run->feed_names,
                                         (const ort_value *const *)run->feeds, run->feed_count,
                                         run->fetch_names, run->fetch_count, run->fetched));
-  run->batch.compute_end_ns = backend_now_ns();
+  run->batch.compute_end_ns = clock_monotonic_ns();
   return error;
 }
 

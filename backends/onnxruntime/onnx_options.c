@@ -2,9 +2,9 @@
 // in docs/backends.md.
 #include "onnx_model.h"
 
-#include "backend_cpu.h"
 #include "backend_error.h"
 #include "backend_log.h"
+#include "base/machine.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -78,7 +78,7 @@ static TRITONSERVER_Error *set_threads(const onnx_model *model, ort_session_opti
     return ort_error(runtime, runtime->api.DisablePerSessionThreads(options));
   BACKEND_RETURN_IF_ERROR(read_count(model, "intra_op_thread_count", MAX_THREADS, &intra));
   BACKEND_RETURN_IF_ERROR(read_count(model, "inter_op_thread_count", MAX_THREADS, &inter));
-  int cores = backend_cpu_count();
+  int cores = (int)machine_cpus();
   ORT_RETURN_IF_ERROR(runtime,
                       runtime->api.SetIntraOpNumThreads(options, intra > 0 ? (int)intra : cores));
   return ort_error(runtime,

@@ -4,9 +4,9 @@
 #define NEREID_PYTHON_BACKEND_H
 
 #include "calls/calls.h"
+#include "process/sandbox.h"
 #include "process/supervisor.h"
-#include "process/worker_sandbox.h"
-#include "pyenv/environment_cache.h"
+#include "pyenv/cache.h"
 
 #include "triton/core/tritonbackend.h"
 

@@ -3,8 +3,7 @@
 #include "api/convert.h"
 #include "base/clock.h"
 #include "core/instance.h"
-#include "core/model_internal.h"
-#include "core/server_options.h"
+#include "core/model.h"
 #include "nereid/nereid.h"
 #include "request/message.h"
 #include "request/request.h"
@@ -113,7 +112,7 @@ TRITONSERVER_Error *TRITONBACKEND_BackendAttributeSetParallelModelInstanceLoadin
 
 TRITONSERVER_Error *TRITONBACKEND_ModelName(TRITONBACKEND_Model *m, const char **name)
 {
-  *name = model_of(m)->name;
+  *name = model_name(model_of(m));
   return NULL;
 }
 
@@ -128,7 +127,7 @@ TRITONSERVER_Error *TRITONBACKEND_ModelRepository(TRITONBACKEND_Model *m,
                                                   const char **location)
 {
   *artifact_type = TRITONBACKEND_ARTIFACT_FILESYSTEM;
-  *location = model_of(m)->dir;
+  *location = model_dir(model_of(m));
   return NULL;
 }
 
@@ -149,21 +148,21 @@ static error *check_config_version(uint32_t version)
 }
 
 TRITONSERVER_Error *TRITONBACKEND_ModelConfig(TRITONBACKEND_Model *m, uint32_t config_version,
-                                              TRITONSERVER_Message **model_config)
+                                              TRITONSERVER_Message **result)
 {
   AUTO_BUFFER buffer text = BUFFER_EMPTY;
   error *e = check_config_version(config_version);
   if (e == NULL)
-    e = config_print_json(model_of(m)->config, &text);
+    e = config_print_json(model_config(model_of(m)), &text);
   if (e == NULL)
-    e = message_new_from_buffer(&text, model_config);
+    e = message_new_from_buffer(&text, result);
   return error_to_abi(e);
 }
 
 TRITONSERVER_Error *TRITONBACKEND_ModelAutoCompleteConfig(TRITONBACKEND_Model *m,
                                                           bool *auto_complete_config)
 {
-  *auto_complete_config = !model_of(m)->environment.options->strict_model_config;
+  *auto_complete_config = model_auto_completes(model_of(m));
   return NULL;
 }
 
@@ -172,38 +171,34 @@ TRITONSERVER_Error *TRITONBACKEND_ModelSetConfig(TRITONBACKEND_Model *m, uint32_
 {
   AUTO_CONFIG Inference__ModelConfig *completed = NULL;
   error *e = check_config_version(config_version);
-  if (e == NULL && !model_of(m)->completing)
-    e = error_new(ERROR_INVALID_ARG,
-                  "model '%s': the configuration can only be changed while the model initializes",
-                  model_of(m)->name);
   if (e == NULL)
     e = config_read_json(message_text(model_config), &completed);
   if (e == NULL)
-    e = config_apply_autocomplete(model_of(m)->config, completed);
+    e = model_complete_config(model_of(m), completed);
   return error_to_abi(e);
 }
 
 TRITONSERVER_Error *TRITONBACKEND_ModelServer(TRITONBACKEND_Model *m, TRITONSERVER_Server **server)
 {
-  *server = (TRITONSERVER_Server *)model_of(m)->environment.server;
+  *server = (TRITONSERVER_Server *)model_server(model_of(m));
   return NULL;
 }
 
 TRITONSERVER_Error *TRITONBACKEND_ModelBackend(TRITONBACKEND_Model *m, TRITONBACKEND_Backend **b)
 {
-  *b = (TRITONBACKEND_Backend *)model_of(m)->backend;
+  *b = (TRITONBACKEND_Backend *)model_backend(model_of(m));
   return NULL;
 }
 
 TRITONSERVER_Error *TRITONBACKEND_ModelState(TRITONBACKEND_Model *m, void **state)
 {
-  *state = model_of(m)->state;
+  *state = *model_backend_state(model_of(m));
   return NULL;
 }
 
 TRITONSERVER_Error *TRITONBACKEND_ModelSetState(TRITONBACKEND_Model *m, void *state)
 {
-  model_of(m)->state = state;
+  *model_backend_state(model_of(m)) = state;
   return NULL;
 }
 
@@ -290,7 +285,7 @@ TRITONBACKEND_ModelInstanceSecondaryDeviceProperties(TRITONBACKEND_ModelInstance
 TRITONSERVER_Error *TRITONBACKEND_ModelInstanceModel(TRITONBACKEND_ModelInstance *i,
                                                      TRITONBACKEND_Model **m)
 {
-  *m = (TRITONBACKEND_Model *)instance_of(i)->model;
+  *m = (TRITONBACKEND_Model *)instance_of(i)->shared->model;
   return NULL;
 }
 

@@ -2,7 +2,6 @@
 // one record on one thread at a time.
 #include "api/convert.h"
 #include "core/instance.h"
-#include "core/model_internal.h"
 #include "request/response.h"
 #include "triton/core/tritonbackend.h"
 
@@ -96,6 +95,6 @@ TRITONSERVER_Error *TRITONBACKEND_ModelInstanceReportResponseStatistics(handle *
                                   "factory"));
   uint64_t index =
       atomic_fetch_add_explicit(&r->factory->reported_responses, 1, memory_order_relaxed);
-  return error_to_abi(response_statistics_count(&r->instance->model->target.response_statistics,
+  return error_to_abi(response_statistics_count(&r->instance->shared->target->response_statistics,
                                                 index, outcome_of(r), &r->times));
 }

@@ -4,7 +4,7 @@
 
 #include "api/convert.h"
 #include "base/buffer.h"
-#include "core/server.h"
+#include "core/server_status.h"
 #include "request/parameter.h"
 
 #include <inttypes.h>

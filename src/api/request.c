@@ -2,8 +2,8 @@
 // request at a time, but for Cancel and IsCancelled.
 #include "request/request.h"
 #include "api/convert.h"
-#include "core/infer.h"
-#include "core/server.h"
+#include "core/server_status.h"
+#include "core/submit.h"
 #include "nereid/nereid.h"
 
 #include <string.h>
@@ -107,7 +107,7 @@ TRITONSERVER_InferenceRequestSetCorrelationIdString(TRITONSERVER_InferenceReques
 
 TRITONSERVER_Error *TRITONSERVER_InferenceRequestCancel(TRITONSERVER_InferenceRequest *r)
 {
-  return error_to_abi(infer_cancel(of(r)));
+  return error_to_abi(submit_cancel(of(r)));
 }
 
 TRITONSERVER_Error *TRITONSERVER_InferenceRequestIsCancelled(TRITONSERVER_InferenceRequest *r,
@@ -297,5 +297,5 @@ TRITONSERVER_Error *TRITONSERVER_ServerInferAsync(TRITONSERVER_Server *s,
                                                   TRITONSERVER_InferenceTrace *trace)
 {
   (void)s;
-  return error_to_abi(infer_submit(of(r), (struct trace *)trace));
+  return error_to_abi(submit_request(of(r), (struct trace *)trace));
 }

@@ -3,6 +3,7 @@
 #include "core/server.h"
 #include "api/convert.h"
 #include "base/cleanup.h"
+#include "core/server_status.h"
 #include "repository/upload.h"
 #include "request/parameter.h"
 

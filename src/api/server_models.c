@@ -4,6 +4,7 @@
 #include "base/buffer.h"
 #include "base/cleanup.h"
 #include "core/server.h"
+#include "core/server_status.h"
 #include "request/message.h"
 
 #include <inttypes.h>

@@ -22,13 +22,20 @@ const file_policy file_policy_no_links = {.links = FILE_LINKS_NONE};
 
 // ---- opening ----
 
-static int open_resolved(int dir, const char *path, int flags, uint64_t resolve)
+static const uint64_t LINK_RULES[] = {
+    [FILE_LINKS_ANYWHERE] = 0,
+    [FILE_LINKS_KEPT] = RESOLVE_BENEATH,
+    [FILE_LINKS_NONE] = RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS,
+};
+
+int files_open_at(int dir, const char *path, int flags, mode_t mode, file_links links)
 {
   if ((flags & O_PATH) == 0) // the kernel refuses these two beside O_PATH
     flags |= O_NOCTTY | O_NONBLOCK;
   struct open_how how = {
       .flags = (uint64_t)(unsigned)(flags | O_CLOEXEC),
-      .resolve = resolve | RESOLVE_NO_MAGICLINKS,
+      .mode = mode,
+      .resolve = LINK_RULES[links] | RESOLVE_NO_MAGICLINKS,
   };
   long result;
   do {
@@ -65,9 +72,9 @@ static int open_below_roots(const string_list *roots, const char *path, int flag
     const char *rest = below(path, roots->items[i]);
     AUTO_CLOSE int root =
         rest == NULL ? -1 : open(roots->items[i], O_PATH | O_DIRECTORY | O_CLOEXEC);
-    int result = root < 0 ? -1
-                          : open_resolved(root, rest[0] == '\0' ? "." : rest, flags,
-                                          RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS);
+    int result = root < 0
+                     ? -1
+                     : files_open_at(root, rest[0] == '\0' ? "." : rest, flags, 0, FILE_LINKS_NONE);
     if (result >= 0)
       return result;
   }
@@ -79,7 +86,7 @@ static int open_below_roots(const string_list *roots, const char *path, int flag
 static int open_elsewhere(const file_root *root, const char *relative, int flags)
 {
   char *path AUTO_FREE = NULL;
-  AUTO_CLOSE int found = open_resolved(root->descriptor, relative, O_PATH, 0);
+  AUTO_CLOSE int found = files_open_at(root->descriptor, relative, O_PATH, 0, FILE_LINKS_ANYWHERE);
   if (found < 0)
     return -1;
   AUTO_ERROR error *e = files_path_of(found, &path);
@@ -93,16 +100,11 @@ static int open_elsewhere(const file_root *root, const char *relative, int flags
 // policy forbids.
 static int open_path(const file_root *root, const char *relative, int flags)
 {
-  static const uint64_t rules[] = {
-      [FILE_LINKS_ANYWHERE] = 0,
-      [FILE_LINKS_KEPT] = RESOLVE_BENEATH,
-      [FILE_LINKS_NONE] = RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS,
-  };
   if (relative[0] == '/') {
     errno = EXDEV;
     return -1;
   }
-  int result = open_resolved(root->descriptor, relative, flags, rules[root->policy->links]);
+  int result = files_open_at(root->descriptor, relative, flags, 0, root->policy->links);
   if (result >= 0 || errno != EXDEV || root->policy->roots.count == 0 ||
       root->policy->links != FILE_LINKS_KEPT)
     return result;
@@ -347,26 +349,38 @@ error *files_enter(const file_root *root, const char *relative, file_root *dir)
   return dir->descriptor >= 0 || means_absent(errno) ? NULL : open_failure(root, relative, errno);
 }
 
+bool files_fill(int descriptor, void *data, size_t *size)
+{
+  size_t wanted = *size;
+  *size = 0;
+  while (*size < wanted) {
+    ssize_t got = read(descriptor, (char *)data + *size, wanted - *size);
+    if (got < 0 && errno == EINTR)
+      continue;
+    if (got <= 0)
+      return got == 0;
+    *size += (size_t)got;
+  }
+  return true;
+}
+
 static error *read_all(int file, const char *name, size_t limit, buffer *content)
 {
-  size_t total = 0;
-  for (;;) {
+  size_t total = 0, size;
+  do {
     char *end = buffer_reserve(content, READ_BYTES);
     if (end == NULL)
       return error_no_memory();
-    ssize_t got = read(file, end, READ_BYTES);
-    if (got < 0 && errno == EINTR)
-      continue;
-    if (got < 0)
+    size = READ_BYTES;
+    if (!files_fill(file, end, &size))
       return error_new(ERROR_INTERNAL, "failed to read '%s': %s", name, strerror(errno));
-    if (got == 0)
-      return NULL;
-    total += (size_t)got;
+    total += size;
     if (total > limit)
       return error_new(ERROR_INVALID_ARG, "'%s' is larger than the limit of %zu bytes", name,
                        limit);
-    content->size += (size_t)got;
-  }
+    content->size += size;
+  } while (size == READ_BYTES);
+  return NULL;
 }
 
 error *files_read(const file_root *root, const char *relative, size_t limit, buffer *content)

@@ -11,6 +11,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 // Which links below a directory are followed. None leads through the kernel's own ones
 // (/proc/self/fd).
@@ -95,12 +96,20 @@ error *files_enter(const file_root *root, const char *relative, file_root *dir);
 // The path of what `descriptor` is, links resolved, for free().
 error *files_path_of(int descriptor, char **path);
 
+// openat(2) with the rule `links` and close-on-exec: below `dir`, but for FILE_LINKS_ANYWHERE. -1
+// with errno.
+int files_open_at(int dir, const char *path, int flags, mode_t mode, file_links links);
+
 // Appends a regular file's content to `content`; more than `limit` bytes is INVALID_ARG.
 error *files_read(const file_root *root, const char *relative, size_t limit, buffer *content);
 
 // The same for the file at `path`, which is the operator's own and may be anything that can be
 // read. Errors name the path.
 error *files_read_path(const char *path, size_t limit, buffer *content);
+
+// Reads until `*size` bytes are there or the file ends, and says in *size how many. False with
+// errno when it cannot.
+bool files_fill(int descriptor, void *data, size_t *size);
 
 // Writes all of `data` to a descriptor. False with errno when it cannot: a part may be written
 // then.

@@ -4,6 +4,7 @@
 #include "base/checked.h"
 #include "base/text.h"
 
+#include <assert.h>
 #include <sched.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -12,23 +13,37 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#define MAX_PATH_BYTES 640
+#define NO_LIMIT       UINT64_MAX
+
 static unsigned affinity_count(void)
 {
   cpu_set_t set;
-  CPU_ZERO(&set);
-  if (sched_getaffinity(0, sizeof(set), &set) != 0)
-    return 1;
-  int count = CPU_COUNT(&set);
+  CPU_ZERO(&set); // too small on machines with more processors than it holds
+  long count = sched_getaffinity(0, sizeof(set), &set) == 0 ? CPU_COUNT(&set)
+                                                            : sysconf(_SC_NPROCESSORS_ONLN);
   return count < 1 ? 1 : (unsigned)count;
 }
 
+// Whether `list`, names with commas between them, has `name`; "" is in the empty list.
+static bool has_name(const char *list, const char *name)
+{
+  size_t size = strcspn(list, ",");
+  while (list[size] != '\0' && (size != strlen(name) || strncmp(list, name, size) != 0)) {
+    list += size + 1;
+    size = strcspn(list, ",");
+  }
+  return size == strlen(name) && strncmp(list, name, size) == 0;
+}
+
 // The own group's path: in the unified hierarchy (v2) when `controller` is "", else in that one's;
-// "" when there is none. Only the own group is looked at: in a container it has its limit.
-static void own_group(const char *controller, char *path, size_t capacity)
+// "" when there is none.
+static void own_group(const machine_groups *groups, const char *controller, char *path,
+                      size_t capacity)
 {
   char line[512];
   path[0] = '\0';
-  FILE *file = fopen("/proc/self/cgroup", "re");
+  FILE *file = fopen(groups->membership, "re");
   if (file == NULL)
     return;
   while (fgets(line, sizeof(line), file) != NULL) { // "<id>:<controllers>:<path>"
@@ -38,18 +53,26 @@ static void own_group(const char *controller, char *path, size_t capacity)
       continue;
     *group++ = '\0';
     group[strcspn(group, "\n")] = '\0';
-    if (strcmp(controllers + 1, controller) == 0)
+    if (has_name(controllers + 1, controller))
       snprintf(path, capacity, "%s", group);
   }
   fclose(file);
 }
 
-// Reads up to two whole numbers, apart by a space; returns how many there are ("max" and -1 are
-// none).
-static int read_numbers(const char *line, uint64_t numbers[2])
+// Reads up to two whole numbers, apart by a space, of a file's first line; returns how many there
+// are ("max" and -1 are none).
+static int read_numbers(const char *dir, const char *name, uint64_t numbers[2])
 {
+  char path[MAX_PATH_BYTES + 32];
+  char text[128];
+  snprintf(path, sizeof(path), "%s/%s", dir, name);
+  FILE *file = fopen(path, "re");
+  if (file == NULL)
+    return 0;
+  const char *line = fgets(text, sizeof(text), file);
+  fclose(file);
   int count = 0;
-  while (count < 2) {
+  while (line != NULL && count < 2) {
     size_t size = strcspn(line, " \n");
     if (!text_to_uint64((slice){line, size}, &numbers[count]))
       break;
@@ -59,44 +82,67 @@ static int read_numbers(const char *line, uint64_t numbers[2])
   return count;
 }
 
-// The same of the first line of a file of the own group.
-static int read_group_file(const char *controller, const char *name, uint64_t numbers[2])
-{
-  char group[512];
-  char path[640];
-  own_group(controller, group, sizeof(group));
-  snprintf(path, sizeof(path), "/sys/fs/cgroup/%s%s/%s", controller, group, name);
-  FILE *file = fopen(path, "re");
-  if (file == NULL) { // a container sees its own group as the root, under the path of its host
-    snprintf(path, sizeof(path), "/sys/fs/cgroup/%s/%s", controller, name);
-    file = fopen(path, "re");
-  }
-  if (file == NULL)
-    return 0;
-  char line[128];
-  int count = fgets(line, sizeof(line), file) == NULL ? 0 : read_numbers(line, numbers);
-  fclose(file);
-  return count;
-}
-
-// Processors' worth of time that the group may use; `count` when it may use all.
-static unsigned quota_count(unsigned count)
+// Processors' worth of time that a group is granted, rounded up.
+static uint64_t granted_cpus(const char *dir)
 {
   uint64_t quota[2] = {0}; // microseconds, and the microseconds that they are granted for
   uint64_t period[2];
-  if (read_group_file("", "cpu.max", quota) != 2) { // v1 has two files
-    bool limited = read_group_file("cpu", "cpu.cfs_quota_us", quota) == 1;
-    quota[1] = limited && read_group_file("cpu", "cpu.cfs_period_us", period) == 1 ? period[0] : 0;
+  if (read_numbers(dir, "cpu.max", quota) != 2) { // v1 has two files
+    bool limited = read_numbers(dir, "cpu.cfs_quota_us", quota) == 1;
+    quota[1] = limited && read_numbers(dir, "cpu.cfs_period_us", period) == 1 ? period[0] : 0;
   }
-  if (quota[1] == 0)
-    return count;
-  uint64_t granted = quota[0] / quota[1] + (quota[0] % quota[1] != 0);
-  return granted < 1 ? 1 : granted < count ? (unsigned)granted : count;
+  return quota[1] == 0 ? NO_LIMIT : quota[0] / quota[1] + (quota[0] % quota[1] != 0);
+}
+
+static uint64_t granted_memory(const char *dir)
+{
+  uint64_t bytes[2];
+  if (read_numbers(dir, "memory.max", bytes) > 0 ||
+      read_numbers(dir, "memory.limit_in_bytes", bytes) > 0)
+    return bytes[0];
+  return NO_LIMIT;
+}
+
+// The least that the own group and those above it are granted. A container often sees a path that
+// does not exist below its own mount, which is its group then.
+static uint64_t granted_in(const machine_groups *groups, const char *controller,
+                           uint64_t (*granted)(const char *dir))
+{
+  char group[512];
+  char dir[MAX_PATH_BYTES];
+  own_group(groups, controller, group, sizeof(group));
+  size_t root = (size_t)snprintf(dir, sizeof(dir), "%s/%s", groups->mount, controller);
+  assert(root < sizeof(dir));
+  snprintf(dir + root, sizeof(dir) - root, "%s", group);
+  uint64_t least = NO_LIMIT;
+  for (char *end = dir + strlen(dir); end != NULL && end >= dir + root; end = strrchr(dir, '/')) {
+    *end = '\0';
+    uint64_t here = granted(dir);
+    least = here < least ? here : least;
+  }
+  return least;
+}
+
+// In the unified hierarchy, and in the one of `controller`.
+static uint64_t granted_to(const machine_groups *groups, const char *controller,
+                           uint64_t (*granted)(const char *dir))
+{
+  uint64_t unified = granted_in(groups, "", granted);
+  uint64_t own = granted_in(groups, controller, granted);
+  return unified < own ? unified : own;
+}
+
+static const machine_groups system_groups = {"/proc/self/cgroup", "/sys/fs/cgroup"};
+
+unsigned machine_cpus_in(const machine_groups *groups, unsigned affinity)
+{
+  uint64_t granted = granted_to(groups, "cpu", granted_cpus);
+  return granted < 1 ? 1 : granted < affinity ? (unsigned)granted : affinity;
 }
 
 unsigned machine_cpus(void)
 {
-  return quota_count(affinity_count());
+  return machine_cpus_in(&system_groups, affinity_count());
 }
 
 size_t machine_memory(void)
@@ -107,11 +153,8 @@ size_t machine_memory(void)
   if (pages <= 0 || page_size <= 0 ||
       !checked_multiply_size((size_t)pages, (size_t)page_size, &bytes))
     bytes = SIZE_MAX;
-  uint64_t granted[2];
-  int found = read_group_file("", "memory.max", granted);
-  if (found == 0)
-    found = read_group_file("memory", "memory.limit_in_bytes", granted);
-  return found > 0 && granted[0] < bytes ? (size_t)granted[0] : bytes;
+  uint64_t granted = granted_to(&system_groups, "memory", granted_memory);
+  return granted < bytes ? (size_t)granted : bytes;
 }
 
 size_t machine_descriptors(void)

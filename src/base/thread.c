@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
-error *thread_start(pthread_t *thread, const char *name, void *(*run)(void *), void *argument)
+int thread_create(pthread_t *thread, const char *name, void *(*run)(void *), void *argument)
 {
   char short_name[16];
   sigset_t all, before;
@@ -17,10 +17,17 @@ error *thread_start(pthread_t *thread, const char *name, void *(*run)(void *), v
   pthread_sigmask(SIG_SETMASK, &all, &before);
   int failure = pthread_create(thread, NULL, run, argument);
   pthread_sigmask(SIG_SETMASK, &before, NULL);
-  if (failure != 0)
-    return error_new(ERROR_UNAVAILABLE, "failed to start thread '%s': %s", name, strerror(failure));
-  pthread_setname_np(*thread, short_name);
-  return NULL;
+  if (failure == 0)
+    pthread_setname_np(*thread, short_name);
+  return failure;
+}
+
+error *thread_start(pthread_t *thread, const char *name, void *(*run)(void *), void *argument)
+{
+  int failure = thread_create(thread, name, run, argument);
+  return failure == 0 ? NULL
+                      : error_new(ERROR_UNAVAILABLE, "failed to start thread '%s': %s", name,
+                                  strerror(failure));
 }
 
 bool thread_wait(pthread_cond_t *condition, pthread_mutex_t *lock, uint64_t deadline_ns)

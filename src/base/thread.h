@@ -14,6 +14,9 @@
 // reason.
 error *thread_start(pthread_t *thread, const char *name, void *(*run)(void *), void *argument);
 
+// The same. Gives 0 or an errno.
+int thread_create(pthread_t *thread, const char *name, void *(*run)(void *), void *argument);
+
 // Waits as pthread_cond_wait does, until `deadline_ns` of clock_monotonic_ns at the latest;
 // CLOCK_NEVER: without end. False: that moment has come.
 bool thread_wait(pthread_cond_t *condition, pthread_mutex_t *lock, uint64_t deadline_ns);

@@ -4,9 +4,7 @@
 
 #include "base/log.h"
 #include "base/thread.h"
-#include "core/infer.h"
-#include "core/model_internal.h"
-#include "core/server_options.h"
+#include "core/execute.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -39,7 +37,8 @@ static int32_t device_of(const Inference__ModelInstanceGroup *group, size_t gpu)
 }
 
 // Writes the policy's name and reads its settings.
-static error *find_placement(const model *m, const Inference__ModelInstanceGroup *group, size_t gpu,
+static error *find_placement(const setting_list *policies,
+                             const Inference__ModelInstanceGroup *group, size_t gpu,
                              char name[HOST_POLICY_BYTES], host_placement *placement)
 {
   TRITONSERVER_InstanceGroupKind kind = kind_of(group);
@@ -50,19 +49,20 @@ static error *find_placement(const model *m, const Inference__ModelInstanceGroup
   else
     snprintf(name, HOST_POLICY_BYTES, "%s",
              kind == TRITONSERVER_INSTANCEGROUPKIND_MODEL ? "model" : "cpu");
-  return host_placement_read(&m->environment.options->host_policies, name, placement);
+  return host_placement_read(policies, name, placement);
 }
 
-error *instance_common_placement(const model *m, host_placement *common)
+error *instance_common_placement(const setting_list *policies, const Inference__ModelConfig *config,
+                                 host_placement *common)
 {
   bool first = true;
   *common = (host_placement){0};
-  for (size_t g = 0; g < m->config->n_instance_group; g++) {
-    const Inference__ModelInstanceGroup *group = m->config->instance_group[g];
+  for (size_t g = 0; g < config->n_instance_group; g++) {
+    const Inference__ModelInstanceGroup *group = config->instance_group[g];
     for (size_t gpu = 0; gpu == 0 || gpu < group->n_gpus; gpu++) {
       char name[HOST_POLICY_BYTES];
       host_placement placement;
-      RETURN_IF_ERROR(find_placement(m, group, gpu, name, &placement));
+      RETURN_IF_ERROR(find_placement(policies, group, gpu, name, &placement));
       if (first)
         *common = placement;
       first = false;
@@ -75,18 +75,18 @@ error *instance_common_placement(const model *m, host_placement *common)
   return NULL;
 }
 
-static error *make_instance(model *m, const Inference__ModelInstanceGroup *group, size_t index,
-                            size_t gpu, instance **result)
+static error *make_instance(instance_shared *shared, const Inference__ModelInstanceGroup *group,
+                            size_t index, size_t gpu, instance **result)
 {
   instance *i = calloc(1, sizeof(*i));
   if (i == NULL)
     return error_no_memory();
   *result = i;
-  i->model = m;
+  i->shared = shared;
   i->group = group;
   i->kind = kind_of(group);
   i->device_id = device_of(group, gpu);
-  RETURN_IF_ERROR(find_placement(m, group, gpu, i->host_policy, &i->placement));
+  RETURN_IF_ERROR(find_placement(shared->host_policies, group, gpu, i->host_policy, &i->placement));
   return asprintf(&i->name, "%s_%zu", group->name, index) < 0 ? error_no_memory() : NULL;
 }
 
@@ -99,18 +99,18 @@ static error *initialize_in_place(instance *i)
   if (missing > 0)
     log_warning("instance '%s': this process may not use %d of the cores of host policy '%s'",
                 i->name, missing, i->host_policy);
-  error *e = (error *)i->model->backend->functions.model_instance_initialize(
+  error *e = (error *)i->shared->backend->functions.model_instance_initialize(
       (TRITONBACKEND_ModelInstance *)i);
   host_placement_leave(&i->placement, &before);
   return e;
 }
 
-error *instance_new(model *m, const Inference__ModelInstanceGroup *group, size_t index, size_t gpu,
-                    instance **result)
+error *instance_new(instance_shared *shared, const Inference__ModelInstanceGroup *group,
+                    size_t index, size_t gpu, instance **result)
 {
-  const backend_functions *functions = &m->backend->functions;
+  const backend_functions *functions = &shared->backend->functions;
   *result = NULL;
-  error *e = make_instance(m, group, index, gpu, result);
+  error *e = make_instance(shared, group, index, gpu, result);
   if (e == NULL && functions->model_instance_initialize != NULL)
     e = initialize_in_place(*result);
   if (e != NULL) {
@@ -144,7 +144,7 @@ static uint64_t count_rows(const instance *i, size_t count)
 // seldom.
 static void await_clients(instance *i, uint64_t rows)
 {
-  uint64_t typical = atomic_load_explicit(&i->model->typical_ns, memory_order_relaxed);
+  uint64_t typical = atomic_load_explicit(&i->shared->typical_ns, memory_order_relaxed);
   uint64_t pause =
       typical / REGROUP_PART < REGROUP_MOST_NS ? typical / REGROUP_PART : REGROUP_MOST_NS;
   if (typical < REGROUP_LEAST_NS)
@@ -153,7 +153,7 @@ static void await_clients(instance *i, uint64_t rows)
     i->regroup_skip--;
     return;
   }
-  if (scheduler_await_return(i->model->scheduler, rows, clock_monotonic_ns() + pause))
+  if (scheduler_await_return(i->shared->scheduler, rows, clock_monotonic_ns() + pause))
     i->regroup_vain = 0;
   else
     i->regroup_vain =
@@ -169,14 +169,14 @@ static void *run_instance(void *argument)
   AUTO_ERROR error *misplaced = host_placement_enter(&i->placement, NULL);
   if (misplaced != NULL)
     log_error("instance '%s': %s", i->name, error_message(misplaced));
-  while ((count = scheduler_take_lendable(i->model->scheduler, lendable(i), i->items,
+  while ((count = scheduler_take_lendable(i->shared->scheduler, lendable(i), i->items,
                                           i->batch_capacity, &reason)) > 0) {
     if (count == SCHEDULER_HANDED_OVER) {
-      infer_end(i);
+      execute_rest(i);
       continue;
     }
     uint64_t rows = count_rows(i, count); // they may be gone afterwards
-    infer_execute(i, count);
+    execute(i, count);
     await_clients(i, rows);
   }
   return NULL;
@@ -193,7 +193,7 @@ static void free_batch(instance *i)
 // What an instance needs to execute; an idle one goes without.
 static error *make_batch(instance *i)
 {
-  uint32_t rows = model_max_batch_size(i->model);
+  uint32_t rows = i->shared->max_batch_size;
   i->batch_capacity = rows < MAX_INSTANCE_BEGUN ? MAX_INSTANCE_BEGUN
                       : rows < MAX_REQUESTS     ? rows
                                                 : MAX_REQUESTS;
@@ -229,7 +229,7 @@ void instance_join(instance *i)
 
 void instance_free(instance *i)
 {
-  const backend_functions *functions = &i->model->backend->functions;
+  const backend_functions *functions = &i->shared->backend->functions;
   if (i->initialized && functions->model_instance_finalize != NULL) {
     AUTO_ERROR error *e =
         (error *)functions->model_instance_finalize((TRITONBACKEND_ModelInstance *)i);
@@ -243,7 +243,7 @@ void instance_free(instance *i)
 
 error *instance_ready(instance *i)
 {
-  const backend_functions *functions = &i->model->backend->functions;
+  const backend_functions *functions = &i->shared->backend->functions;
   if (functions->model_instance_ready == NULL)
     return NULL;
   return (error *)functions->model_instance_ready((TRITONBACKEND_ModelInstance *)i);
@@ -252,7 +252,7 @@ error *instance_ready(instance *i)
 error *instance_host_policy(instance *i, message **policy)
 {
   AUTO_BUFFER buffer text = BUFFER_EMPTY;
-  const setting_list *settings = &i->model->environment.options->host_policies;
+  const setting_list *settings = i->shared->host_policies;
   bool first = true;
   if (i->host_policy_message == NULL) {
     buffer_append_char(&text, '{');
@@ -277,5 +277,5 @@ error *instance_host_policy(instance *i, message **policy)
 statistics *instance_counters(instance *i, bool *single_writer)
 {
   *single_writer = i->running && pthread_equal(i->thread, pthread_self());
-  return *single_writer ? &i->counters : &i->model->target.shared_statistics;
+  return *single_writer ? &i->counters : &i->shared->target->shared_statistics;
 }

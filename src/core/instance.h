@@ -4,9 +4,11 @@
 #ifndef NEREID_CORE_INSTANCE_H
 #define NEREID_CORE_INSTANCE_H
 
+#include "backend/backend.h"
 #include "base/error.h"
 #include "config/config.h"
 #include "core/host_placement.h"
+#include "core/server_options.h"
 #include "request/message.h"
 #include "request/request.h"
 #include "request/statistics.h"
@@ -16,13 +18,29 @@
 
 typedef struct model model;
 
+// What a model is taken to need until it is known.
+#define INSTANCE_SLOW_NS UINT64_C(1000000)
+
 // Executions in two parts (backend_extension.h) that an instance may have begun at once.
 #define MAX_INSTANCE_BEGUN 16
 
 #define HOST_POLICY_BYTES 1024 // of a policy's name, with its end
 
+// What the instances of a model share: a part of the model, which fills it in before it makes them.
+typedef struct instance_shared {
+  model *model; // for backends that ask
+  request_target *target;
+  backend *backend; // the registry's
+  scheduler *scheduler;
+  ordering *ordering; // NULL unless preserve_ordering
+  const setting_list *host_policies;
+  uint32_t max_batch_size; // 0: the model does not batch
+  size_t instance_count;
+  _Atomic uint64_t typical_ns; // how long executions take of late
+} instance_shared;
+
 typedef struct instance {
-  model *model; // borrowed: the model owns its instances
+  instance_shared *shared;
   char *name;
   TRITONSERVER_InstanceGroupKind kind;
   int32_t device_id;
@@ -51,11 +69,12 @@ typedef struct instance {
 
 // Where the policies of all instances of a model want its threads, when they all want the same;
 // else anywhere. INVALID_ARG for a setting that cannot be read.
-error *instance_common_placement(const model *m, host_placement *common);
+error *instance_common_placement(const setting_list *host_policies,
+                                 const Inference__ModelConfig *config, host_placement *common);
 
 // Makes the instance number `index` of a group and calls the backend's ModelInstanceInitialize.
-error *instance_new(model *m, const Inference__ModelInstanceGroup *group, size_t index, size_t gpu,
-                    instance **result);
+error *instance_new(instance_shared *shared, const Inference__ModelInstanceGroup *group,
+                    size_t index, size_t gpu, instance **result);
 // Under the model's start_lock; does nothing when it was done before. A passive instance has no
 // thread. Errors: UNAVAILABLE.
 error *instance_start(instance *i);

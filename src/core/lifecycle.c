@@ -7,7 +7,7 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/log.h"
-#include "core/server_internal.h"
+#include "core/server_state.h"
 
 #include <assert.h>
 #include <inttypes.h>
@@ -20,7 +20,7 @@ static const file_stamp NEVER_CHANGED = {0};
 
 // The load of one version.
 typedef struct load_job {
-  load_task task; // first: the pool knows a job by it
+  load_task task;
   load_operation *operation;
   int64_t version;
   file_stamp stamp;
@@ -243,7 +243,7 @@ static void note_version_failure(load_job *job)
 
 static void run_job(load_task *task)
 {
-  load_job *job = (load_job *)task;
+  load_job *job = container_of(task, load_job, task);
   load_operation *o = job->operation;
   unsigned attempts = o->server->options.model_load_retry_count + 1;
   for (unsigned i = 0; i < attempts && job->loaded == NULL; i++) {
@@ -586,7 +586,7 @@ static bool all_are_found(const server *s, const repository_listing *listing)
 
 // One model's load at the start; a thread of the pool begins it.
 typedef struct startup_load {
-  load_task task; // first: the pool knows it by this
+  load_task task;
   server *server;
   const repository_model *found;
   load_operation *operation; // NULL: there is nothing to wait for
@@ -614,7 +614,7 @@ static bool is_no_model(const startup_load *l)
 
 static void begin_startup_load(load_task *task)
 {
-  startup_load *l = (startup_load *)task;
+  startup_load *l = container_of(task, startup_load, task);
   AUTO_ERROR error *e = NULL;
   l->no_model = is_no_model(l);
   if (!l->no_model && l->found->duplicate)

@@ -17,19 +17,13 @@
 static model *take_dead(live_models *live)
 {
   LOCK_SCOPE(&live->lock);
-  while (live->dead == NULL && !live->ending)
+  while (list_is_empty(&live->dead) && !live->ending)
     pthread_cond_wait(&live->died, &live->lock);
-  model *m = live->dead;
+  model *m = container_of(list_take_first(&live->dead), model, dead_node);
   if (m == NULL)
     return NULL;
-  live->dead = m->dead_next;
   assert(refcount_peek(&m->target.references) == 0);
-  if (m->live_previous != NULL)
-    m->live_previous->live_next = m->live_next;
-  else
-    live->first = m->live_next;
-  if (m->live_next != NULL)
-    m->live_next->live_previous = m->live_previous;
+  list_remove(&m->live_node);
   return m;
 }
 
@@ -63,6 +57,8 @@ static void *bury(void *list)
 error *live_models_init(live_models *live, model_gone *tell, void *context)
 {
   *live = (live_models){.tell = tell, .context = context};
+  list_init(&live->models);
+  list_init(&live->dead);
   pthread_mutex_init(&live->lock, NULL);
   pthread_cond_init(&live->died, NULL);
   pthread_cond_init(&live->gone, NULL);
@@ -99,26 +95,21 @@ void live_models_add(live_models *live, model *m, double load_seconds)
   LOCK_SCOPE(&live->lock);
   m->live = live;
   m->load_seconds = load_seconds;
-  m->live_previous = NULL;
-  m->live_next = live->first;
-  if (live->first != NULL)
-    live->first->live_previous = m;
-  live->first = m;
+  list_prepend(&live->models, &m->live_node);
   live->count++;
 }
 
 void live_models_died(live_models *live, model *m)
 {
   LOCK_SCOPE(&live->lock);
-  m->dead_next = live->dead;
-  live->dead = m;
+  list_append(&live->dead, &m->dead_node);
   pthread_cond_signal(&live->died);
 }
 
 void live_models_visit(live_models *live, void (*visit)(void *context, model *m), void *context)
 {
   LOCK_SCOPE(&live->lock);
-  for (model *m = live->first; m != NULL; m = m->live_next)
+  list_foreach (model, m, live_node, &live->models)
     visit(context, m);
 }
 
@@ -126,11 +117,15 @@ void live_models_visit(live_models *live, void (*visit)(void *context, model *m)
 static model *find_next(live_models *live, const model *m)
 {
   LOCK_SCOPE(&live->lock);
-  assert(live->first == NULL || live->count > 0);
-  model *next = m == NULL ? live->first : m->live_next;
-  while (next != NULL && !refcount_try_take(&next->target.references)) // waits for its undertaker
-    next = next->live_next;
-  return next;
+  assert(list_is_empty(&live->models) || live->count > 0);
+  list_node *next = m == NULL ? list_first(&live->models) : list_next(&live->models, &m->live_node);
+  while (next != NULL) {
+    model *found = container_of(next, model, live_node);
+    if (refcount_try_take(&found->target.references))
+      return found;
+    next = list_next(&live->models, next); // that one waits for its undertaker
+  }
+  return NULL;
 }
 
 model *live_models_next(live_models *live, model *m_owned)

@@ -5,6 +5,7 @@
 #define NEREID_CORE_LIVE_MODELS_H
 
 #include "base/error.h"
+#include "base/list.h"
 #include "core/load_pool.h"
 #include "core/model.h"
 
@@ -18,9 +19,9 @@ typedef void model_gone(void *context, const char *name, int64_t version, const 
 
 typedef struct live_models {
   pthread_mutex_t lock; // guards everything below
-  model *first;         // those that are not being destroyed
+  list models;          // those that are not being destroyed, the newest first
   size_t count;         // those and the ones being destroyed
-  model *dead;          // in `first` too, but without references: to be destroyed
+  list dead;            // in `models` too, but without references: to be destroyed
   bool ending;
   pthread_cond_t died; // for the undertaker
   pthread_cond_t gone; // count fell

@@ -5,12 +5,13 @@
 #include "base/log.h"
 #include "base/thread.h"
 
+#include <assert.h>
+
 void load_pool_init(load_pool *pool, const char *thread_name, size_t thread_limit)
 {
   pthread_mutex_init(&pool->lock, NULL);
   pthread_cond_init(&pool->ended, NULL);
-  pool->first = NULL;
-  pool->last = &pool->first;
+  list_init(&pool->tasks);
   pool->thread_count = 0;
   pool->thread_limit = thread_limit > 0 ? thread_limit : 1;
   pool->thread_name = thread_name;
@@ -23,6 +24,7 @@ void load_pool_fini(load_pool *pool)
   while (pool->thread_count > 0)
     pthread_cond_wait(&pool->ended, &pool->lock);
   pthread_mutex_unlock(&pool->lock);
+  assert(list_is_empty(&pool->tasks));
   if (pool->any_left)
     pthread_join(pool->left, NULL);
   pthread_cond_destroy(&pool->ended);
@@ -32,15 +34,10 @@ void load_pool_fini(load_pool *pool)
 // The next task, or NULL: then the calling thread no longer counts. The lock is held.
 static load_task *take_task(load_pool *pool)
 {
-  load_task *task = pool->first;
-  if (task == NULL) {
-    if (--pool->thread_count == 0)
-      pthread_cond_broadcast(&pool->ended);
-    return NULL;
-  }
-  pool->first = task->next;
-  if (pool->first == NULL)
-    pool->last = &pool->first;
+  load_task *task = container_of(list_take_first(&pool->tasks), load_task, node);
+  assert(pool->thread_count > 0);
+  if (task == NULL && --pool->thread_count == 0)
+    pthread_cond_broadcast(&pool->ended);
   return task;
 }
 
@@ -75,9 +72,7 @@ static void *run_thread(void *pool_pointer)
 void load_pool_add(load_pool *pool, load_task *task)
 {
   LOCK_SCOPE(&pool->lock); // a thread that is started does not leave before its handle is there
-  task->next = NULL;
-  *pool->last = task;
-  pool->last = &task->next;
+  list_append(&pool->tasks, &task->node);
   if (pool->thread_count == pool->thread_limit)
     return;
   pthread_t thread;

@@ -4,6 +4,7 @@
 #define NEREID_CORE_LOAD_POOL_H
 
 #include "base/error.h"
+#include "base/list.h"
 
 #include <pthread.h>
 #include <stdbool.h>
@@ -12,12 +13,12 @@
 // Embedded in what is to be done; the pool's until `run` is called.
 typedef struct load_task {
   void (*run)(struct load_task *task);
-  struct load_task *next;
+  list_node node; // zeroed by the caller
 } load_task;
 
 typedef struct load_pool {
   pthread_mutex_t lock; // guards everything below
-  load_task *first, **last;
+  list tasks;
   size_t thread_count; // running
   size_t thread_limit;
   const char *thread_name;

@@ -5,10 +5,10 @@
 #include "base/cleanup.h"
 #include "base/log.h"
 #include "core/backend_search.h"
-#include "core/infer.h"
 #include "core/labels.h"
 #include "core/model_internal.h"
 #include "core/model_measures.h"
+#include "core/refuse.h"
 #include "core/server_options.h"
 
 #include <stdlib.h>
@@ -27,6 +27,7 @@ static error *make_model(const model_environment *environment, model_source *sou
     return error_no_memory();
   *result = m;
   m->environment = *environment;
+  cancelled_requests_init(&m->cancelled, environment->timekeeper);
   m->config = source->config_owned;
   source->config_owned = NULL;
   m->upload = upload_ref(source->upload);
@@ -40,11 +41,12 @@ static error *make_model(const model_environment *environment, model_source *sou
   m->target.version = source->version;
   m->target.unreferenced = target_unreferenced;
   refcount_init(&m->target.references);
-  atomic_init(&m->typical_ns, INFER_SLOW_NS);
+  m->shared.model = m;
+  m->shared.target = &m->target;
+  m->shared.host_policies = &environment->options->host_policies;
+  atomic_init(&m->shared.typical_ns, INSTANCE_SLOW_NS);
   pthread_mutex_init(&m->start_lock, NULL);
-  pthread_mutex_init(&m->cancelled_lock, NULL);
   response_statistics_init(&m->target.response_statistics);
-  timer_init(&m->cancelled_timer, infer_answer_cancelled, m);
   return NULL;
 }
 
@@ -54,10 +56,10 @@ static error *initialize_in_place(model *m)
 {
   host_placement placement;
   host_place before;
-  RETURN_IF_ERROR(instance_common_placement(m, &placement));
+  RETURN_IF_ERROR(instance_common_placement(m->shared.host_policies, m->config, &placement));
   RETURN_IF_ERROR(host_placement_enter(&placement, &before));
   m->completing = true;
-  error *e = (error *)m->backend->functions.model_initialize((TRITONBACKEND_Model *)m);
+  error *e = (error *)m->shared.backend->functions.model_initialize((TRITONBACKEND_Model *)m);
   m->completing = false;
   host_placement_leave(&placement, &before);
   return e;
@@ -91,11 +93,11 @@ static error *read_labels(model *m)
 static error *initialize_model(model *m)
 {
   const config_gpus no_gpus = {NULL, 0};
-  const backend_attribute *prefers = &m->backend->attribute;
+  const backend_attribute *prefers = &m->shared.backend->attribute;
   RETURN_IF_ERROR(
       config_normalize_instance_groups(m->config, prefers->groups, prefers->group_count, no_gpus));
   RETURN_IF_ERROR(config_validate_instance_groups(m->config, no_gpus));
-  if (m->backend->functions.model_initialize != NULL)
+  if (m->shared.backend->functions.model_initialize != NULL)
     RETURN_IF_ERROR(initialize_in_place(m));
   m->initialized = true;
   return config_validate(m->config, no_gpus);
@@ -148,7 +150,7 @@ static error *make_dynamic_scheduler(model *m, const Inference__ModelDynamicBatc
   level_policy *levels = level_policies_of(batching);
   error *e = preferred == NULL || levels == NULL ? error_no_memory() : NULL;
   if (e == NULL && batching->preserve_ordering)
-    e = ordering_new(response_send_ordered, m, &m->ordering);
+    e = ordering_new(response_send_ordered, m, &m->shared.ordering);
   for (size_t i = 0; e == NULL && i < count; i++)
     preferred[i] = (uint32_t)batching->preferred_batch_size[i];
   if (e == NULL) {
@@ -166,10 +168,10 @@ static error *make_dynamic_scheduler(model *m, const Inference__ModelDynamicBatc
                 .level_policies = levels,
                 .level_policy_count = batching->n_priority_queue_policy,
             },
-        .ordering = m->ordering,
+        .ordering = m->shared.ordering,
     };
-    e = scheduler_new(&config, clock_system(), m->environment.timekeeper, infer_refused, m,
-                      &m->scheduler);
+    e = scheduler_new(&config, clock_system(), m->environment.timekeeper, refuse_item, NULL,
+                      &m->shared.scheduler);
   }
   free(preferred);
   free(levels);
@@ -178,12 +180,13 @@ static error *make_dynamic_scheduler(model *m, const Inference__ModelDynamicBatc
 
 static error *make_scheduler(model *m)
 {
+  m->shared.max_batch_size = model_max_batch_size(m);
   if (m->config->scheduling_choice_case ==
       INFERENCE__MODEL_CONFIG__SCHEDULING_CHOICE_DYNAMIC_BATCHING)
     return make_dynamic_scheduler(m, m->config->dynamic_batching);
   scheduler_config config = {.max_batch_size = model_max_batch_size(m)};
-  return scheduler_new(&config, clock_system(), m->environment.timekeeper, infer_refused, m,
-                       &m->scheduler);
+  return scheduler_new(&config, clock_system(), m->environment.timekeeper, refuse_item, NULL,
+                       &m->shared.scheduler);
 }
 
 static error *make_instances(model *m)
@@ -196,8 +199,9 @@ static error *make_instances(model *m)
     size_t count = config_group_instances(group);
     for (size_t i = 0; i < count; i++) {
       size_t gpu = group->n_gpus > 0 ? i % group->n_gpus : 0;
-      RETURN_IF_ERROR(instance_new(m, group, i, gpu, &m->instances[m->instance_count]));
-      m->instance_count++;
+      RETURN_IF_ERROR(
+          instance_new(&m->shared, group, i, gpu, &m->instances[m->shared.instance_count]));
+      m->shared.instance_count++;
     }
   }
   return NULL;
@@ -206,7 +210,7 @@ static error *make_instances(model *m)
 error *model_start(model *m)
 {
   LOCK_SCOPE(&m->start_lock);
-  for (size_t i = 0; i < m->instance_count; i++)
+  for (size_t i = 0; i < m->shared.instance_count; i++)
     RETURN_IF_ERROR(instance_start(m->instances[i]));
   atomic_store_explicit(&m->started, true, memory_order_release);
   return NULL;
@@ -219,7 +223,7 @@ error *model_load(const model_environment *environment, model_source *source, mo
   RETURN_IF_ERROR(backend_search(environment, source, &b));
   error *e = make_model(environment, source, &m);
   if (e == NULL) {
-    m->backend = b;
+    m->shared.backend = b;
     e = initialize_model(m);
   }
   if (e == NULL)
@@ -247,31 +251,30 @@ error *model_load(const model_environment *environment, model_source *source, mo
 
 void model_destroy(model *m)
 {
-  if (m->scheduler != NULL) {
-    scheduler_stop(m->scheduler);
-    timekeeper_cancel(m->environment.timekeeper, &m->cancelled_timer);
-  }
-  for (size_t i = 0; i < m->instance_count; i++)
+  if (m->shared.scheduler != NULL)
+    scheduler_stop(m->shared.scheduler);
+  cancelled_requests_fini(&m->cancelled);
+  for (size_t i = 0; i < m->shared.instance_count; i++)
     instance_join(m->instances[i]);
-  for (size_t i = 0; i < m->instance_count; i++)
+  for (size_t i = 0; i < m->shared.instance_count; i++)
     instance_free(m->instances[i]);
   free(m->instances);
-  if (m->initialized && m->backend->functions.model_finalize != NULL) {
-    AUTO_ERROR error *e = (error *)m->backend->functions.model_finalize((TRITONBACKEND_Model *)m);
+  if (m->initialized && m->shared.backend->functions.model_finalize != NULL) {
+    AUTO_ERROR error *e =
+        (error *)m->shared.backend->functions.model_finalize((TRITONBACKEND_Model *)m);
     if (e != NULL)
       log_error("failed to finalize model '%s': %s", m->name, error_message(e));
   }
-  if (m->scheduler != NULL)
-    scheduler_free(m->scheduler);
-  if (m->ordering != NULL)
-    ordering_free(m->ordering);
+  if (m->shared.scheduler != NULL)
+    scheduler_free(m->shared.scheduler);
+  if (m->shared.ordering != NULL)
+    ordering_free(m->shared.ordering);
   signature_fini(&m->target.signature);
   statistics_fini(&m->target.shared_statistics);
   model_measures_free(&m->target, m->metric_labels);
   config_free(m->config);
   pthread_mutex_destroy(&m->start_lock);
   response_statistics_fini(&m->target.response_statistics);
-  pthread_mutex_destroy(&m->cancelled_lock);
   upload_unref(m->upload);
   free(m->name);
   free(m->repository);
@@ -305,10 +308,45 @@ const Inference__ModelConfig *model_config(const model *m)
   return m->config;
 }
 
+const char *model_dir(const model *m)
+{
+  return m->dir;
+}
+
+backend *model_backend(const model *m)
+{
+  return m->shared.backend;
+}
+
+server *model_server(const model *m)
+{
+  return m->environment.server;
+}
+
+error *model_complete_config(model *m, const Inference__ModelConfig *found)
+{
+  if (!m->completing)
+    return error_new(
+        ERROR_INVALID_ARG,
+        "model '%s': the configuration can only be changed while the model initializes", m->name);
+  return config_apply_autocomplete(m->config, found);
+}
+
+bool model_auto_completes(const model *m)
+{
+  return !m->environment.options->strict_model_config;
+}
+
+void **model_backend_state(model *m)
+{
+  return &m->state;
+}
+
 void model_ask_health(const model *m)
 {
-  const backend_functions *functions = &m->backend->functions;
-  for (size_t i = 0; i < m->instance_count && functions->model_instance_ask_ready != NULL; i++)
+  const backend_functions *functions = &m->shared.backend->functions;
+  for (size_t i = 0; i < m->shared.instance_count && functions->model_instance_ask_ready != NULL;
+       i++)
     functions->model_instance_ask_ready((TRITONBACKEND_ModelInstance *)m->instances[i]);
 }
 
@@ -316,7 +354,7 @@ void model_ask_health(const model *m)
 bool model_is_healthy(model *m)
 {
   bool healthy = true;
-  for (size_t i = 0; i < m->instance_count; i++) {
+  for (size_t i = 0; i < m->shared.instance_count; i++) {
     AUTO_ERROR error *e = instance_ready(m->instances[i]);
     if (e != NULL)
       log_verbose(1, "instance '%s' is not ready: %s", m->instances[i]->name, error_message(e));
@@ -327,10 +365,10 @@ bool model_is_healthy(model *m)
 
 bool model_has_fault(const model *m, char *text, size_t size)
 {
-  const backend_functions *functions = &m->backend->functions;
+  const backend_functions *functions = &m->shared.backend->functions;
   if (functions->model_instance_fault == NULL)
     return false;
-  for (size_t i = 0; i < m->instance_count; i++)
+  for (size_t i = 0; i < m->shared.instance_count; i++)
     if (functions->model_instance_fault((TRITONBACKEND_ModelInstance *)m->instances[i], text, size))
       return true;
   return false;
@@ -343,17 +381,17 @@ uint64_t model_inflight(const model *m)
 
 uint64_t model_pending(const model *m)
 {
-  return scheduler_pending(m->scheduler);
+  return scheduler_pending(m->shared.scheduler);
 }
 
 void model_stop(model *m)
 {
-  scheduler_stop(m->scheduler);
+  scheduler_stop(m->shared.scheduler);
 }
 
 void model_abandon_queue(model *m)
 {
-  scheduler_abandon(m->scheduler);
+  scheduler_abandon(m->shared.scheduler);
 }
 
 void model_statistics(const model *m, statistics *sum)
@@ -361,7 +399,7 @@ void model_statistics(const model *m, statistics *sum)
   statistics_add(sum, &m->target.shared_statistics);
   if (!model_is_started(m))
     return;
-  for (size_t i = 0; i < m->instance_count; i++)
+  for (size_t i = 0; i < m->shared.instance_count; i++)
     statistics_add(sum, &m->instances[i]->counters);
 }
 
@@ -387,5 +425,5 @@ bool model_output_mismatches(const model *m, size_t index, const char **output, 
 
 uint64_t model_closed_batches(const model *m, batch_close_reason reason)
 {
-  return scheduler_closed_batches(m->scheduler, reason);
+  return scheduler_closed_batches(m->shared.scheduler, reason);
 }

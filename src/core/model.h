@@ -5,6 +5,7 @@
 #ifndef NEREID_CORE_MODEL_H
 #define NEREID_CORE_MODEL_H
 
+#include "backend/backend.h"
 #include "base/error.h"
 #include "base/files.h"
 #include "config/config.h"
@@ -19,7 +20,6 @@ typedef struct model model;
 typedef struct server server;                             // core/server.h
 typedef struct TRITONSERVER_ServerOptions server_options; // core/server_options.h
 typedef struct metric_settings metric_settings;           // core/metric_settings.h
-typedef struct backend_registry backend_registry;         // backend/backend.h
 
 // What a model needs from the server around it; outlives every model.
 typedef struct model_environment {
@@ -61,8 +61,17 @@ void model_destroy(model *m);
 
 const char *model_name(const model *m);
 int64_t model_version(const model *m);
+const char *model_dir(const model *m);
+backend *model_backend(const model *m);
+server *model_server(const model *m);
 const Inference__ModelConfig *
 model_config(const model *m); // normalised; valid as long as the model
+// Takes what the backend found, while ModelInitialize runs; else INVALID_ARG.
+error *model_complete_config(model *m, const Inference__ModelConfig *found);
+bool model_auto_completes(const model *m);
+
+// Where the backend keeps what is its own.
+void **model_backend_state(model *m);
 
 // Has all instances asked whether they are ready, without waiting; model_is_healthy is to follow.
 void model_ask_health(const model *m);

@@ -2,7 +2,7 @@
 #ifndef NEREID_CORE_MODEL_INTERNAL_H
 #define NEREID_CORE_MODEL_INTERNAL_H
 
-#include "backend/backend.h"
+#include "core/cancelled.h"
 #include "core/instance.h"
 #include "core/load_pool.h"
 #include "core/model.h"
@@ -24,26 +24,18 @@ struct model {
   upload *upload;           // its files, when they came with the load
   char *dir;
   Inference__ModelConfig *config; // owned
-  bool completing;  // ModelInitialize is running: the backend may change the configuration
-  bool initialized; // ModelInitialize succeeded: ModelFinalize is due
-  backend *backend; // the registry's
-  void *state;      // the backend's own
-  scheduler *scheduler;
-  ordering *ordering; // NULL unless preserve_ordering
-  pthread_mutex_t cancelled_lock;
-  queue_item *cancelled; // taken out of the queue by infer_cancel, not yet answered; guarded by
-                         // cancelled_lock
-  timer cancelled_timer; // answers them on the timekeeper's thread
+  bool completing;        // ModelInitialize is running: the backend may change the configuration
+  bool initialized;       // ModelInitialize succeeded: ModelFinalize is due
+  void *state;            // the backend's own
+  instance_shared shared; // its instances' backend, scheduler and so on, owned but for the backend
+  cancelled_requests cancelled;
   pthread_mutex_t start_lock; // held while threads start
   _Atomic bool started;       // all instances have their threads; never again false
   instance **instances;
-  size_t instance_count;
-  _Atomic uint64_t typical_ns; // how long executions take of late
-  char *metric_labels;         // rendered, without the braces; NULL where there are no metrics
-  double load_seconds;         // how long loading took; the rest is live_models'
+  char *metric_labels; // rendered, without the braces; NULL where there are no metrics
+  double load_seconds; // how long loading took; the rest is live_models'
   struct live_models *live;
-  model *live_previous, *live_next;
-  model *dead_next;
+  list_node live_node, dead_node;
   load_task burial;
 };
 
@@ -62,7 +54,7 @@ static inline model *model_of_target(request_target *target)
 
 static inline model *model_of_burial(load_task *burial)
 {
-  return (model *)((char *)burial - offsetof(model, burial));
+  return container_of(burial, model, burial);
 }
 
 #endif

@@ -8,7 +8,7 @@
 #include "core/model_internal.h"
 #include "core/model_rows.h"
 #include "core/output_counts.h"
-#include "core/server_internal.h"
+#include "core/server_state.h"
 #include "metrics/process_metrics.h"
 #include "metrics/registry.h"
 
@@ -405,7 +405,7 @@ static void collect(void *context, metrics_sheet *sheet)
 
 error *model_metrics_new(server *server, model_metrics **result)
 {
-  const server_options *options = server_options_of(server);
+  const server_options *options = &server->options;
   metrics_registry *registry = metrics_registry_global();
   model_metrics *metrics = calloc(1, sizeof(*metrics));
   if (metrics == NULL || registry == NULL) {

@@ -9,7 +9,7 @@
 #include "base/thread.h"
 #include "core/lifecycle.h"
 #include "core/model_metrics.h"
-#include "core/server_internal.h"
+#include "core/server_state.h"
 #include "core/server_tables.h"
 #include "repository/repository.h"
 
@@ -317,11 +317,6 @@ void server_free(server *s)
   pthread_cond_destroy(&s->changed);
   pthread_mutex_destroy(&s->lock);
   free(s);
-}
-
-const server_options *server_options_of(const server *s)
-{
-  return &s->options;
 }
 
 // ---- coming and going ----

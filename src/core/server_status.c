@@ -1,13 +1,19 @@
-// What a server says about itself and its models. Look-ups hold one entry's lock for a few
-// instructions; nothing here blocks but the index, which reads the repositories.
+// Answers from the table of models.
+#include "core/server_status.h"
+
 #include "base/cleanup.h"
 #include "base/log.h"
-#include "core/server_internal.h"
+#include "core/server_state.h"
 #include "repository/repository.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
+
+const server_options *server_options_of(const server *s)
+{
+  return &s->options;
+}
 
 const char *server_version(void)
 {

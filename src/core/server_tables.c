@@ -4,7 +4,8 @@
 #include "base/cleanup.h"
 #include "base/log.h"
 #include "base/table.h"
-#include "core/server_internal.h"
+#include "core/server_state.h"
+#include "core/server_status.h"
 
 #include <inttypes.h>
 #include <stdarg.h>

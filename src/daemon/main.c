@@ -1,7 +1,7 @@
 // nereid, the daemon: reads its flags and lives until it is told to stop.
 #include "base/buffer.h"
 #include "daemon/access_rules.h"
-#include "daemon/options.h"
+#include "daemon/command_line.h"
 #include "daemon/run.h"
 
 #include <malloc.h>
@@ -37,7 +37,7 @@ static void raise_descriptor_limit(void)
 static int print_help(void)
 {
   AUTO_BUFFER buffer text = BUFFER_EMPTY;
-  options_print_help(&text);
+  command_line_print_help(&text);
   bool written = !text.failed && fwrite(text.data, 1, text.size, stdout) == text.size;
   return written && fflush(stdout) == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
 }
@@ -61,7 +61,7 @@ int main(int argument_count, char **arguments)
   daemon_options options;
   access_rules rules = {0};
   int status = EXIT_FAILURE;
-  error *e = options_parse(&options, argument_count, arguments);
+  error *e = command_line_read(&options, argument_count, arguments);
   if (e == NULL && !options.help)
     e = options_check(&options);
   if (e == NULL && !options.help)

@@ -3,7 +3,6 @@
 #ifndef NEREID_DAEMON_OPTIONS_H
 #define NEREID_DAEMON_OPTIONS_H
 
-#include "base/buffer.h"
 #include "base/error.h"
 #include "base/string_list.h"
 
@@ -190,14 +189,12 @@ void daemon_options_fini(daemon_options *options);
 // The flag of this name, or NULL.
 const option *option_find(const char *name);
 
+// Where its value is.
+void *option_field(daemon_options *options, const option *o);
+
 // Sets one flag. INVALID_ARG naming flag, value and what was expected. What Triton takes though it
 // makes no sense is taken, with a line in `warnings`.
 error *option_set(daemon_options *options, const option *o, const char *value);
-
-// Reads the command line, and before it the --config file that it names: what the command line says
-// replaces what the file says, lists too. `options` needs no init, but fini, also after an error.
-// Errors name the flag.
-error *options_parse(daemon_options *options, int argument_count, char **arguments);
 
 // What only several flags together show, and what is not built yet: UNSUPPORTED, with what to do
 // instead.
@@ -213,11 +210,5 @@ bool options_unix_mode(const char *text, unsigned *mode);
 // What --http-max-input-size says: how many bytes, and whether of the whole body. False when it is
 // no number above 0.
 bool options_input_size(const daemon_options *options, int64_t *bytes, bool *whole_body);
-
-void options_print_help(buffer *out);
-
-// Sets flags from a YAML mapping of flag names to values; lists set a flag again and again. Errors
-// begin with "<path>:<line>: ".
-error *yaml_config_read(daemon_options *options, const char *path);
 
 #endif

@@ -14,7 +14,7 @@
 #include "frontend/common/observe/access_log.h"
 #include "frontend/common/observe/frontend_log.h"
 #include "frontend/common/tensor/shared_memory.h"
-#include "frontend/http/http_server.h"
+#include "frontend/http/service/http_server.h"
 #include "frontend/http/service/metrics_server.h"
 #include "nereid/nereid.h"
 

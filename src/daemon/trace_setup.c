@@ -1,6 +1,7 @@
 // Reads the trace flags: --trace-config, and its forerunners, which it overrides.
 #include "daemon/trace_setup.h"
 
+#include "base/buffer.h"
 #include "base/text.h"
 #include "frontend/common/observe/frontend_log.h"
 

@@ -1,5 +1,5 @@
 // --config files. Called once by the main thread.
-#include "daemon/options.h"
+#include "daemon/yaml_config.h"
 
 #include <errno.h>
 #include <stdio.h>

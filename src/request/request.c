@@ -316,6 +316,6 @@ void request_release(request *r, uint32_t release_flags)
     r->may_answer = false;
     response_factory_give_up_right(r->factory);
   }
-  atomic_store_explicit(&r->state, REQUEST_RELEASED, memory_order_release);
+  request_set_state(r, REQUEST_RELEASED);
   r->release_callback((struct TRITONSERVER_InferenceRequest *)r, release_flags, r->release_context);
 }

@@ -19,6 +19,8 @@
 #include "schedule/scheduler.h"
 #include "triton/core/tritonserver.h"
 
+#include <assert.h>
+
 typedef struct input_segment { // a run of a tensor's bytes, in the client's memory
   const void *base;
   size_t size;
@@ -161,6 +163,21 @@ static inline bool request_is_cancelled(const request *r)
 static inline request *request_of_item(queue_item *item)
 {
   return (request *)((char *)item - offsetof(request, item));
+}
+
+// Any thread that the request belongs to.
+static inline void request_set_state(request *r, request_state to)
+{
+  static const uint8_t allowed_from[] = {
+      [REQUEST_INITIALIZED] =
+          1 << REQUEST_INITIALIZED | 1 << REQUEST_PENDING | 1 << REQUEST_RELEASED,
+      [REQUEST_PENDING] = 1 << REQUEST_INITIALIZED | 1 << REQUEST_RELEASED,
+      [REQUEST_EXECUTING] = 1 << REQUEST_PENDING,
+      [REQUEST_RELEASED] = 1 << REQUEST_PENDING | 1 << REQUEST_EXECUTING,
+  };
+  assert(allowed_from[to] & 1 << atomic_load_explicit(&r->state, memory_order_relaxed));
+  (void)allowed_from;
+  atomic_store_explicit(&r->state, to, memory_order_release);
 }
 
 // An INVALID_ARG (or `code`) error that begins with "[request id: <id>] ".

@@ -373,7 +373,7 @@ error *response_send(response *r, uint32_t flags, error *failure_owned)
 void response_send_ordered(void *context, ordering_payload *payload_owned)
 {
   (void)context;
-  const ordered_answer *answer = (ordered_answer *)payload_owned;
+  const ordered_answer *answer = container_of(payload_owned, ordered_answer, payload);
   response_factory *f = answer->factory; // the answer is gone once the client has it
   f->callback((TRITONSERVER_InferenceResponse *)answer->response, answer->flags,
               f->callback_context);

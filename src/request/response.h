@@ -23,7 +23,7 @@ struct response_factory;
 
 // What goes to the client, in the model's order.
 typedef struct ordered_answer {
-  ordering_payload payload;  // first: the ordering knows an answer by it
+  ordering_payload payload;  // the ordering knows an answer by it
   struct response *response; // NULL: flags only
   struct response_factory *factory;
   uint32_t flags;

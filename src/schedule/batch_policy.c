@@ -39,11 +39,13 @@ static bool fits(walk *w, const batch_policy *policy, slice key, const queue_ite
   return !w->closed;
 }
 
-static walk walk_queue(const batch_policy *policy, const queue_item *first, size_t capacity)
+static walk walk_queue(const batch_policy *policy, const request_queue *queue, size_t capacity)
 {
+  const queue_item *first = request_queue_first(queue);
   walk w = {.oldest_ns = CLOCK_NEVER};
   size_t preferred = 0; // the first preferred size that is not passed yet
-  for (const queue_item *item = first; item != NULL && !w.closed; item = request_queue_next(item)) {
+  for (const queue_item *item = first; item != NULL && !w.closed;
+       item = request_queue_next(queue, item)) {
     if (w.count > 0 && !fits(&w, policy, first->batch_key, item))
       break;
     w.count++;
@@ -82,13 +84,12 @@ static uint64_t next_close(const batch_policy *policy, const walk *w, size_t cap
 batch_decision batch_policy_decide(const batch_policy *policy, const request_queue *queue,
                                    size_t capacity, uint64_t now_ns)
 {
-  const queue_item *first = request_queue_first(queue);
-  if (first == NULL)
+  if (queue->count == 0)
     return (batch_decision){.verdict = BATCH_EMPTY, .until_ns = CLOCK_NEVER};
   if (!policy->batching)
     return take(1, BATCH_CLOSED_FULL);
 
-  walk w = walk_queue(policy, first, capacity);
+  walk w = walk_queue(policy, queue, capacity);
   uint64_t due_ns; // when the oldest has waited long enough
   if (__builtin_add_overflow(w.oldest_ns, policy->max_delay_ns, &due_ns))
     due_ns = CLOCK_NEVER;

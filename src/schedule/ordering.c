@@ -10,8 +10,7 @@ struct ordering {
   ordering_send *send;
   void *context;
   pthread_mutex_t lock; // guards all below and the slots' lists
-  ordering_slot *head;
-  ordering_slot *tail;
+  list slots;
   bool sending; // a thread sends: whoever delivers meanwhile leaves it to that thread
 };
 
@@ -22,6 +21,7 @@ error *ordering_new(ordering_send *send, void *context, ordering **o)
     return error_no_memory();
   made->send = send;
   made->context = context;
+  list_init(&made->slots);
   pthread_mutex_init(&made->lock, NULL);
   *o = made;
   return NULL;
@@ -31,7 +31,7 @@ void ordering_free(ordering *o)
 {
   if (o == NULL)
     return;
-  assert(o->head == NULL && !o->sending);
+  assert(list_is_empty(&o->slots) && !o->sending);
   pthread_mutex_destroy(&o->lock);
   free(o);
 }
@@ -41,29 +41,20 @@ void ordering_reserve(ordering *o, ordering_slot *slot)
   pthread_mutex_lock(&o->lock);
   assert(!slot->reserved);
   *slot = (ordering_slot){.reserved = true};
-  if (o->tail != NULL)
-    o->tail->next = slot;
-  else
-    o->head = slot;
-  o->tail = slot;
+  list_init(&slot->payloads);
+  list_append(&o->slots, &slot->node);
   pthread_mutex_unlock(&o->lock);
 }
 
 // The next payload that may leave, or NULL. A slot is forgotten with its final payload. Locked.
 static ordering_payload *pop_ready(ordering *o)
 {
-  ordering_slot *slot = o->head;
-  if (slot == NULL || slot->first == NULL)
-    return NULL;
-  ordering_payload *payload = slot->first;
-  slot->first = payload->next;
-  if (slot->first == NULL)
-    slot->last = NULL;
-  if (payload->final) {
-    assert(slot->first == NULL);
-    o->head = slot->next;
-    if (o->head == NULL)
-      o->tail = NULL;
+  ordering_slot *slot = container_of(list_first(&o->slots), ordering_slot, node);
+  list_node *first = slot != NULL ? list_take_first(&slot->payloads) : NULL;
+  ordering_payload *payload = container_of(first, ordering_payload, node);
+  if (payload != NULL && payload->final) {
+    assert(list_is_empty(&slot->payloads));
+    list_remove(&slot->node);
     slot->reserved = false;
   }
   return payload;
@@ -71,15 +62,10 @@ static ordering_payload *pop_ready(ordering *o)
 
 void ordering_deliver(ordering *o, ordering_slot *slot, ordering_payload *payload_owned, bool final)
 {
-  payload_owned->next = NULL;
-  payload_owned->final = final;
+  *payload_owned = (ordering_payload){.final = final};
   pthread_mutex_lock(&o->lock);
   assert(slot->reserved);
-  if (slot->last != NULL)
-    slot->last->next = payload_owned;
-  else
-    slot->first = payload_owned;
-  slot->last = payload_owned;
+  list_append(&slot->payloads, &payload_owned->node);
   if (!o->sending) {
     o->sending = true;
     for (ordering_payload *ready; (ready = pop_ready(o)) != NULL;) {

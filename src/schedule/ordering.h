@@ -6,6 +6,7 @@
 #define NEREID_SCHEDULE_ORDERING_H
 
 #include "base/error.h"
+#include "base/list.h"
 
 #include <stdbool.h>
 
@@ -13,15 +14,14 @@ typedef struct ordering ordering;
 
 // One response on its way; the sender finds its own object around it.
 typedef struct ordering_payload {
-  struct ordering_payload *next; // the ordering's own
-  bool final;                    // set by ordering_deliver: the last one of its slot
+  list_node node; // the ordering's own
+  bool final;     // set by ordering_deliver: the last one of its slot
 } ordering_payload;
 
 // One request's place. All fields are the ordering's own; zeroed when no place is reserved.
 typedef struct ordering_slot {
-  struct ordering_slot *next;
-  ordering_payload *first;
-  ordering_payload *last;
+  list_node node;
+  list payloads;
   bool reserved;
 } ordering_slot;
 

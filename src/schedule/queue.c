@@ -20,6 +20,8 @@ bool request_queue_init(request_queue *q, const queue_config *config)
 {
   *q = (request_queue){.config = *config};
   q->config.level_policies = NULL;
+  list_init(&q->levels);
+  list_init(&q->spare);
   if (config->level_policy_count == 0)
     return true;
   q->own_policies = calloc(config->level_policy_count, sizeof(*q->own_policies));
@@ -34,11 +36,8 @@ bool request_queue_init(request_queue *q, const queue_config *config)
 void request_queue_fini(request_queue *q)
 {
   assert(q->count == 0);
-  while (q->free != NULL) {
-    queue_level *level = q->free;
-    q->free = level->next;
+  list_foreach_safe (queue_level, level, node, &q->spare)
     free(level);
-  }
   free(q->own_policies);
   *q = (request_queue){0};
 }
@@ -63,76 +62,29 @@ static const queue_policy *policy_of(const request_queue *q, uint64_t priority)
   return found != NULL ? &found->policy : &q->config.default_policy;
 }
 
-// The active level of this priority, or the one before its place (NULL: it would be first). Looks
-// from the end: there are few levels, or priorities that grow with time.
-static queue_level *find_level(const request_queue *q, uint64_t priority)
+// The active level of this priority; made when there is none, NULL when memory is short. Looks from
+// the end: there are few levels, or priorities that grow with time.
+static queue_level *get_level(request_queue *q, uint64_t priority)
 {
-  queue_level *level = q->last;
-  while (level != NULL && level->priority > priority)
-    level = level->previous;
-  return level;
-}
-
-// Makes `priority` an active level behind `before`. NULL when memory is short.
-static queue_level *add_level(request_queue *q, uint64_t priority, queue_level *before)
-{
-  queue_level *level = q->free;
-  if (level != NULL)
-    q->free = level->next;
-  else
-    level = malloc(sizeof(*level));
-  if (level == NULL)
+  list_node *next = &q->levels.ends; // of the level that is looked for
+  while (next->previous != &q->levels.ends) {
+    queue_level *level = container_of(next->previous, queue_level, node);
+    if (level->priority == priority)
+      return level;
+    if (level->priority < priority)
+      break;
+    next = &level->node;
+  }
+  queue_level *made = container_of(list_take_first(&q->spare), queue_level, node);
+  if (made == NULL)
+    made = malloc(sizeof(*made));
+  if (made == NULL)
     return NULL;
-  *level = (queue_level){.priority = priority, .policy = policy_of(q, priority)};
-  level->previous = before;
-  level->next = before != NULL ? before->next : q->first;
-  if (before != NULL)
-    before->next = level;
-  else
-    q->first = level;
-  if (level->next != NULL)
-    level->next->previous = level;
-  else
-    q->last = level;
-  return level;
-}
-
-static void retire_level(request_queue *q, queue_level *level)
-{
-  if (level->previous != NULL)
-    level->previous->next = level->next;
-  else
-    q->first = level->next;
-  if (level->next != NULL)
-    level->next->previous = level->previous;
-  else
-    q->last = level->previous;
-  level->next = q->free;
-  q->free = level;
-}
-
-static void list_append(item_list *list, queue_item *item)
-{
-  item->next = NULL;
-  item->previous = list->last;
-  if (list->last != NULL)
-    list->last->next = item;
-  else
-    list->first = item;
-  list->last = item;
-}
-
-static void list_remove(item_list *list, queue_item *item)
-{
-  if (item->previous != NULL)
-    item->previous->next = item->next;
-  else
-    list->first = item->next;
-  if (item->next != NULL)
-    item->next->previous = item->previous;
-  else
-    list->last = item->previous;
-  item->next = item->previous = NULL;
+  *made = (queue_level){.priority = priority, .policy = policy_of(q, priority)};
+  list_init(&made->queued);
+  list_init(&made->delayed);
+  list_insert_before(next, &made->node);
+  return made;
 }
 
 // A request's own timeout counts only where the policy allows it and only when it is shorter than
@@ -154,9 +106,7 @@ queue_push_result request_queue_push(request_queue *q, queue_item *item, uint64_
 {
   assert(item->state == ITEM_OUTSIDE);
   uint64_t priority = effective_priority(&q->config, item->priority);
-  queue_level *level = find_level(q, priority);
-  if (level == NULL || level->priority != priority)
-    level = add_level(q, priority, level);
+  queue_level *level = get_level(q, priority);
   if (level == NULL)
     return PUSH_NO_MEMORY;
   const queue_policy *policy = level->policy;
@@ -168,8 +118,8 @@ queue_push_result request_queue_push(request_queue *q, queue_item *item, uint64_
   item->enqueued_ns = now_ns;
   item->deadline.when_ns = deadline_of(policy, item->timeout_us, now_ns);
   if (item->deadline.when_ns != CLOCK_NEVER)
-    deadline_heap_insert(&q->deadlines, &item->deadline);
-  list_append(&level->queued, item);
+    heap_insert(&q->deadlines, &item->deadline);
+  list_append(&level->queued, &item->node);
   level->count++;
   q->count++;
   q->rows += queue_item_rows(item);
@@ -180,7 +130,7 @@ static void forget_deadline(request_queue *q, queue_item *item)
 {
   if (item->deadline.when_ns == CLOCK_NEVER)
     return;
-  deadline_heap_remove(&q->deadlines, &item->deadline);
+  heap_remove(&q->deadlines, &item->deadline);
   item->deadline.when_ns = CLOCK_NEVER;
 }
 
@@ -189,40 +139,39 @@ void request_queue_remove(request_queue *q, queue_item *item)
   queue_level *level = item->level;
   assert(item->state != ITEM_OUTSIDE);
   forget_deadline(q, item);
-  if (item->state == ITEM_DELAYED) {
-    list_remove(&level->delayed, item);
+  if (item->state == ITEM_DELAYED)
     q->delayed_count--;
-  } else {
-    list_remove(&level->queued, item);
-  }
+  list_remove(&item->node);
   item->state = ITEM_OUTSIDE;
   item->level = NULL;
   q->count--;
   q->rows -= queue_item_rows(item);
-  if (--level->count == 0)
-    retire_level(q, level);
+  if (--level->count == 0) {
+    list_remove(&level->node);
+    list_append(&q->spare, &level->node);
+  }
 }
 
 uint64_t request_queue_next_deadline(const request_queue *q)
 {
-  const deadline_node *first = deadline_heap_first(&q->deadlines);
+  const heap_node *first = heap_first(&q->deadlines);
   return first != NULL ? first->when_ns : CLOCK_NEVER;
 }
 
 queue_item *request_queue_expire(request_queue *q, uint64_t now_ns, bool *moved)
 {
   *moved = false;
-  deadline_node *first = deadline_heap_first(&q->deadlines);
+  heap_node *first = heap_first(&q->deadlines);
   if (first == NULL || first->when_ns > now_ns)
     return NULL;
-  queue_item *item = (queue_item *)((char *)first - offsetof(queue_item, deadline));
+  queue_item *item = container_of(first, queue_item, deadline);
   if (item->level->policy->action == TIMEOUT_REJECT) {
     request_queue_remove(q, item);
     return item;
   }
   forget_deadline(q, item);
-  list_remove(&item->level->queued, item);
-  list_append(&item->level->delayed, item);
+  list_remove(&item->node);
+  list_append(&item->level->delayed, &item->node);
   item->state = ITEM_DELAYED;
   q->delayed_count++;
   *moved = true;

@@ -5,8 +5,9 @@
 #ifndef NEREID_SCHEDULE_QUEUE_H
 #define NEREID_SCHEDULE_QUEUE_H
 
+#include "base/heap.h"
+#include "base/list.h"
 #include "base/slice.h"
-#include "schedule/deadline_heap.h"
 #include "schedule/ordering.h"
 
 #include <stdbool.h>
@@ -31,12 +32,12 @@ typedef struct queue_item {
                        // queued
   bool may_go_ahead;   // to a worker that is still busy with another item (scheduler_take_ahead)
   // Set by the scheduler; all of it zeroed before the first use:
-  struct queue_item *next;
-  struct queue_item *previous;
-  queue_level *level;     // that holds it
-  queue_item_state state; // guarded by the scheduler's lock
+  list_node node;          // of its level; of nobody while the item is outside
+  struct queue_item *next; // for whoever has it while it is outside
+  queue_level *level;      // that holds it
+  queue_item_state state;  // guarded by the scheduler's lock
   uint64_t enqueued_ns;
-  deadline_node deadline; // in the queue's heap while it can expire (when_ns not CLOCK_NEVER)
+  heap_node deadline; // in the queue's heap while it can expire (when_ns not CLOCK_NEVER)
   // Set by the caller where preserve_ordering is on, else NULL: a zeroed slot that outlives the
   // item (it is in the response factory: a decoupled answer may come after the request is gone).
   // Reserved when taken.
@@ -68,32 +69,25 @@ typedef struct queue_config {
   size_t level_policy_count;
 } queue_config;
 
-typedef struct item_list {
-  queue_item *first;
-  queue_item *last;
-} item_list;
-
 // A level that has items, or once had: emptied levels are kept for reuse.
 struct queue_level {
-  queue_level *next; // the following level that has items; or the next free level
-  queue_level *previous;
+  list_node node;
   uint64_t priority;
   const queue_policy *policy;
-  item_list queued;
-  item_list delayed;
+  list queued;
+  list delayed;
   uint32_t count; // requests in both lists
 };
 
 typedef struct request_queue {
   queue_config config;        // owns a copy of the level policies
   level_policy *own_policies; // ascending by level
-  queue_level *first;         // levels that have items, by priority
-  queue_level *last;
-  queue_level *free; // levels without items
-  size_t count;      // requests
+  list levels;                // that have items, by priority
+  list spare;                 // levels without items
+  size_t count;               // requests
   uint64_t rows;
   size_t delayed_count;
-  deadline_heap deadlines;
+  heap deadlines;
 } request_queue;
 
 typedef enum queue_push_result {
@@ -120,26 +114,31 @@ uint64_t request_queue_next_deadline(const request_queue *q);
 // is due.
 queue_item *request_queue_expire(request_queue *q, uint64_t now_ns, bool *moved);
 
+// The item served first of a level that has items.
+static inline queue_item *queue_level_first(const queue_level *level)
+{
+  const list *l = list_is_empty(&level->queued) ? &level->delayed : &level->queued;
+  return container_of(list_first(l), queue_item, node);
+}
+
 // The item served first, and the one after `item`; NULL at the end.
 static inline queue_item *request_queue_first(const request_queue *q)
 {
-  const queue_level *level = q->first;
-  if (level == NULL)
-    return NULL;
-  return level->queued.first != NULL ? level->queued.first : level->delayed.first;
+  const list_node *level = list_first(&q->levels);
+  return level != NULL ? queue_level_first(container_of(level, queue_level, node)) : NULL;
 }
 
-static inline queue_item *request_queue_next(const queue_item *item)
+static inline queue_item *request_queue_next(const request_queue *q, const queue_item *item)
 {
-  if (item->next != NULL)
-    return item->next;
   const queue_level *level = item->level;
-  if (item->state == ITEM_QUEUED && level->delayed.first != NULL)
-    return level->delayed.first;
-  level = level->next;
-  if (level == NULL)
-    return NULL;
-  return level->queued.first != NULL ? level->queued.first : level->delayed.first;
+  const list *within = item->state == ITEM_QUEUED ? &level->queued : &level->delayed;
+  const list_node *next = list_next(within, &item->node);
+  if (next == NULL && item->state == ITEM_QUEUED)
+    next = list_first(&level->delayed);
+  if (next != NULL)
+    return container_of(next, queue_item, node);
+  const list_node *following = list_next(&q->levels, &level->node);
+  return following != NULL ? queue_level_first(container_of(following, queue_level, node)) : NULL;
 }
 
 // Rows that an item counts for, everywhere.

@@ -14,10 +14,8 @@
 // An instance's thread that waits in scheduler_take; lives on its stack.
 typedef struct idle_worker {
   waiter waiter;
-  void *owner; // NULL: not lendable
-  struct idle_worker *next;
-  struct idle_worker *previous;
-  bool listed;      // false once somebody took it out to wake it, or to borrow it
+  void *owner;      // NULL: not lendable
+  list_node node;   // linked until somebody takes it out to wake it, or to borrow it
   bool handed_over; // it is woken to go on with what its borrower began
 } idle_worker;
 
@@ -34,7 +32,7 @@ struct scheduler {
   batch_policy policy;  // its delay becomes 0 when the scheduler stops
   request_queue queue;
   bool stopped;
-  idle_worker *idle;    // last in, first out: the warmest cache is used first
+  list idle;            // last in, first out: the warmest cache is used first
   idle_worker *leader;  // the idle worker that sleeps until the pending batch is due; or NULL
   waiter *regrouping;   // of the thread in scheduler_await_return; or NULL
   uint64_t return_rows; // rows in the queue that end its wait
@@ -102,6 +100,7 @@ error *scheduler_new(const scheduler_config *config, clock_source clock, timekee
   made->context = context;
   made->ordering = config->ordering;
   made->timer_at_ns = CLOCK_NEVER;
+  list_init(&made->idle);
   timer_init(&made->timer, on_timer, made);
   if (!init_policy(made, config) || !request_queue_init(&made->queue, queue)) {
     free(made->preferred_sizes);
@@ -123,7 +122,7 @@ void scheduler_free(scheduler *s)
     return;
   if (s->timekeeper != NULL)
     timekeeper_cancel(s->timekeeper, &s->timer);
-  assert(s->idle == NULL);
+  assert(list_is_empty(&s->idle));
   request_queue_fini(&s->queue);
   pthread_mutex_destroy(&s->lock);
   free(s->preferred_sizes);
@@ -137,33 +136,22 @@ static void publish_pending(scheduler *s)
 
 // --- Idle workers. All of it under the lock; whoever gets a waiter back wakes it after the lock.
 
-static void list_worker(scheduler *s, idle_worker *w)
+static idle_worker *first_idle(const scheduler *s)
 {
-  w->previous = NULL;
-  w->next = s->idle;
-  if (s->idle != NULL)
-    s->idle->previous = w;
-  s->idle = w;
-  w->listed = true;
+  return container_of(list_first(&s->idle), idle_worker, node);
 }
 
 static void unlist_worker(scheduler *s, idle_worker *w)
 {
-  if (w->previous != NULL)
-    w->previous->next = w->next;
-  else
-    s->idle = w->next;
-  if (w->next != NULL)
-    w->next->previous = w->previous;
+  list_remove(&w->node);
   if (s->leader == w)
     s->leader = NULL;
-  w->listed = false;
 }
 
 // Takes a worker out to wake it: the leader where there is one, since its decision is outdated.
 static waiter *summon(scheduler *s)
 {
-  idle_worker *w = s->leader != NULL ? s->leader : s->idle;
+  idle_worker *w = s->leader != NULL ? s->leader : first_idle(s);
   unlist_worker(s, w);
   s->waking++;
   waiter_signal(&w->waiter);
@@ -181,7 +169,7 @@ static bool exceeds_waking(const scheduler *s)
 // Whether an idle worker must come after the queue changed in any way; wakes at most one.
 static waiter *reconsider(scheduler *s)
 {
-  if (s->idle == NULL || s->queue.count == 0)
+  if (list_is_empty(&s->idle) || s->queue.count == 0)
     return NULL;
   if (!s->policy.batching || s->policy.max_delay_ns == 0)
     return exceeds_waking(s) ? summon(s) : NULL;
@@ -201,7 +189,7 @@ static waiter *reconsider(scheduler *s)
 static waiter *reconsider_arrival(scheduler *s, const queue_item *item)
 {
   if (s->leader != NULL && s->queue.rows < s->wake_rows && s->queue.delayed_count == 0 &&
-      s->queue.first == s->queue.last &&
+      list_first(&s->queue.levels) == list_last(&s->queue.levels) &&
       slice_equal(item->batch_key, request_queue_first(&s->queue)->batch_key))
     return NULL;
   return reconsider(s);
@@ -226,53 +214,43 @@ static void wake(waiter *w)
 
 // --- Expiry
 
-// Handles what has expired: expired items with the action REJECT are taken out and returned, linked
-// by `next`; the others become delayed. Locked.
-static queue_item *expire(scheduler *s, uint64_t now_ns, bool *changed)
+// Handles what has expired: items with the action REJECT are moved to `expired`, the others become
+// delayed. Whether there was any. Locked.
+static bool expire(scheduler *s, uint64_t now_ns, list *expired)
 {
-  item_list out = {0};
-  *changed = false;
+  bool changed = false;
+  list_init(expired);
   for (;;) {
     bool moved;
     queue_item *item = request_queue_expire(&s->queue, now_ns, &moved);
     if (item == NULL && !moved)
-      break;
-    *changed = true;
-    if (item == NULL)
-      continue;
-    if (out.last != NULL)
-      out.last->next = item;
-    else
-      out.first = item;
-    out.last = item;
+      return changed;
+    changed = true;
+    if (item != NULL)
+      list_append(expired, &item->node);
   }
-  return out.first;
 }
 
 // Gives items that nobody will execute back, oldest first. With no lock held.
-static void refuse_all(scheduler *s, queue_item *first, refusal reason)
+static void refuse_all(scheduler *s, list *items, refusal reason)
 {
-  while (first != NULL) {
-    queue_item *item = first;
-    first = item->next;
-    item->next = NULL;
-    s->refuse(s->context, item, reason);
-  }
+  list_node *first;
+  while ((first = list_take_first(items)) != NULL)
+    s->refuse(s->context, container_of(first, queue_item, node), reason);
 }
 
 static uint64_t on_timer(void *context, uint64_t now_ns)
 {
   scheduler *s = context;
   pthread_mutex_lock(&s->lock);
-  bool changed;
-  queue_item *expired = expire(s, now_ns, &changed);
-  waiter *w = changed ? reconsider(s) : NULL;
+  list expired;
+  waiter *w = expire(s, now_ns, &expired) ? reconsider(s) : NULL;
   uint64_t next_ns = request_queue_next_deadline(&s->queue);
   s->timer_at_ns = next_ns;
   publish_pending(s);
   pthread_mutex_unlock(&s->lock);
   wake(w);
-  refuse_all(s, expired, REFUSAL_TIMEOUT);
+  refuse_all(s, &expired, REFUSAL_TIMEOUT);
   return next_ns;
 }
 
@@ -309,7 +287,7 @@ bool scheduler_enqueue(scheduler *s, queue_item *item, refusal *reason)
   uint64_t arm_ns = CLOCK_NEVER;
   if (s->timekeeper != NULL && item->deadline.when_ns < s->timer_at_ns)
     arm_ns = s->timer_at_ns = item->deadline.when_ns;
-  waiter *w = s->idle != NULL ? reconsider_arrival(s, item) : all_returned(s);
+  waiter *w = list_is_empty(&s->idle) ? all_returned(s) : reconsider_arrival(s, item);
   publish_pending(s);
   pthread_mutex_unlock(&s->lock);
   wake(w);
@@ -340,13 +318,13 @@ static void expire_before_decision(scheduler *s, uint64_t *now_ns)
   if (s->policy.max_delay_ns != 0 || request_queue_next_deadline(&s->queue) != CLOCK_NEVER)
     *now_ns = clock_now(s->clock);
   while (request_queue_next_deadline(&s->queue) <= *now_ns) {
-    bool changed;
-    queue_item *expired = expire(s, *now_ns, &changed);
+    list expired;
+    expire(s, *now_ns, &expired);
     publish_pending(s);
-    if (expired == NULL)
+    if (list_is_empty(&expired))
       return;
     pthread_mutex_unlock(&s->lock);
-    refuse_all(s, expired, REFUSAL_TIMEOUT);
+    refuse_all(s, &expired, REFUSAL_TIMEOUT);
     pthread_mutex_lock(&s->lock);
     *now_ns = clock_now(s->clock);
   }
@@ -373,7 +351,7 @@ static bool park(scheduler *s, void *owner, const batch_decision *decision)
 {
   idle_worker self = {.owner = owner};
   waiter_reset(&self.waiter);
-  list_worker(s, &self);
+  list_prepend(&s->idle, &self.node);
   uint64_t until_ns = CLOCK_NEVER;
   if (decision->verdict == BATCH_WAIT && s->leader == NULL) {
     s->leader = &self;
@@ -383,7 +361,7 @@ static bool park(scheduler *s, void *owner, const batch_decision *decision)
   pthread_mutex_unlock(&s->lock);
   waiter_sleep(&self.waiter, until_ns);
   pthread_mutex_lock(&s->lock);
-  if (self.listed)
+  if (list_is_linked(&self.node))
     unlist_worker(s, &self);
   else if (!self.handed_over) // then nobody counts on it
     s->waking--;
@@ -417,8 +395,9 @@ size_t scheduler_take_lendable(scheduler *s, void *owner, queue_item **items, si
 // Whether a batch can grow by waiting: an idle worker would take what comes at once.
 static bool may_regroup(const scheduler *s)
 {
-  return !s->stopped && s->policy.batching && s->policy.max_delay_ns == 0 && s->idle == NULL &&
-         s->regrouping == NULL && s->queue.rows < s->policy.max_batch_size;
+  return !s->stopped && s->policy.batching && s->policy.max_delay_ns == 0 &&
+         list_is_empty(&s->idle) && s->regrouping == NULL &&
+         s->queue.rows < s->policy.max_batch_size;
 }
 
 bool scheduler_await_return(scheduler *s, uint64_t rows, uint64_t until_ns)
@@ -448,7 +427,8 @@ bool scheduler_await_return(scheduler *s, uint64_t rows, uint64_t until_ns)
 // A batch of one is what the policy says when nothing else waits and it never waits for more.
 static bool may_borrow(const scheduler *s)
 {
-  return !s->stopped && s->queue.count == 0 && s->idle != NULL && s->idle->owner != NULL &&
+  const idle_worker *w = first_idle(s);
+  return !s->stopped && s->queue.count == 0 && w != NULL && w->owner != NULL &&
          (!s->policy.batching || s->policy.max_delay_ns == 0);
 }
 
@@ -462,9 +442,9 @@ void *scheduler_borrow(scheduler *s, queue_item *item, scheduler_loan **loan)
     assert(decision.verdict == BATCH_TAKE && decision.count == 1);
     queue_item *taken;
     collect(s, &taken, 1, decision.reason);
-    *loan = s->idle;
-    owner = s->idle->owner;
-    unlist_worker(s, s->idle);
+    *loan = first_idle(s);
+    owner = (*loan)->owner;
+    unlist_worker(s, *loan);
   }
   pthread_mutex_unlock(&s->lock);
   return owner;
@@ -474,7 +454,7 @@ void scheduler_give_back(scheduler *s, scheduler_loan *loan)
 {
   waiter *w = NULL;
   pthread_mutex_lock(&s->lock);
-  list_worker(s, loan);
+  list_prepend(&s->idle, &loan->node);
   if (s->stopped)
     w = summon(s);
   else
@@ -542,26 +522,23 @@ void scheduler_stop(scheduler *s)
   pthread_mutex_lock(&s->lock);
   s->stopped = true;
   s->policy.max_delay_ns = 0; // nobody can join a batch any more
-  while (s->idle != NULL)
+  while (!list_is_empty(&s->idle))
     waiter_wake(summon(s));
   pthread_mutex_unlock(&s->lock);
 }
 
 void scheduler_abandon(scheduler *s)
 {
-  item_list out = {0};
+  list out;
+  list_init(&out);
   pthread_mutex_lock(&s->lock);
   for (queue_item *item; (item = request_queue_first(&s->queue)) != NULL;) {
     request_queue_remove(&s->queue, item);
-    if (out.last != NULL)
-      out.last->next = item;
-    else
-      out.first = item;
-    out.last = item;
+    list_append(&out, &item->node);
   }
   publish_pending(s);
   pthread_mutex_unlock(&s->lock);
-  refuse_all(s, out.first, REFUSAL_STOPPED);
+  refuse_all(s, &out, REFUSAL_STOPPED);
 }
 
 size_t scheduler_pending(const scheduler *s)

@@ -13,7 +13,7 @@ struct timekeeper {
   pthread_mutex_t lock;   // guards all below and every timer's fields
   pthread_cond_t changed; // for the thread: an earlier timer, or the end
   pthread_cond_t fired;   // for timekeeper_cancel: a callback returned
-  deadline_heap heap;
+  heap heap;
   uint64_t sleeping_until_ns; // what the thread waits for; 0 while it does not sleep
   bool stopped;
   bool has_thread;
@@ -37,14 +37,13 @@ error *timekeeper_new_manual(clock_source clock, timekeeper **k)
 static void insert(timekeeper *k, timer *t, uint64_t when_ns)
 {
   t->node.when_ns = when_ns;
-  t->armed = true;
-  deadline_heap_insert(&k->heap, &t->node);
+  heap_insert(&k->heap, &t->node);
 }
 
 // Runs the callback of a timer that was taken out of the heap. Locked on entry and on return.
 static void fire(timekeeper *k, timer *t, uint64_t now_ns)
 {
-  t->armed = false;
+  assert(!t->firing);
   t->firing = true;
   t->rearm_ns = CLOCK_NEVER;
   pthread_mutex_unlock(&k->lock);
@@ -62,10 +61,10 @@ static void fire(timekeeper *k, timer *t, uint64_t now_ns)
 static uint64_t fire_due(timekeeper *k)
 {
   uint64_t now_ns = clock_now(k->clock);
-  deadline_node *node;
-  while ((node = deadline_heap_first(&k->heap)) != NULL && node->when_ns <= now_ns) {
-    deadline_heap_remove(&k->heap, node);
-    fire(k, (timer *)node, now_ns);
+  heap_node *node;
+  while ((node = heap_first(&k->heap)) != NULL && node->when_ns <= now_ns) {
+    heap_remove(&k->heap, node);
+    fire(k, container_of(node, timer, node), now_ns);
   }
   return node != NULL ? node->when_ns : CLOCK_NEVER;
 }
@@ -119,7 +118,7 @@ void timekeeper_free(timekeeper *k)
     pthread_mutex_unlock(&k->lock);
     pthread_join(k->thread, NULL);
   }
-  assert(deadline_heap_first(&k->heap) == NULL);
+  assert(heap_first(&k->heap) == NULL);
   pthread_cond_destroy(&k->changed);
   pthread_cond_destroy(&k->fired);
   pthread_mutex_destroy(&k->lock);
@@ -139,10 +138,10 @@ void timekeeper_arm(timekeeper *k, timer *t, uint64_t when_ns)
   if (t->firing) {
     if (when_ns < t->rearm_ns)
       t->rearm_ns = when_ns;
-  } else if (!t->armed) {
+  } else if (!heap_is_linked(&t->node)) {
     insert(k, t, when_ns);
   } else if (when_ns < t->node.when_ns) {
-    deadline_heap_remove(&k->heap, &t->node);
+    heap_remove(&k->heap, &t->node);
     insert(k, t, when_ns);
   }
   if (when_ns < k->sleeping_until_ns)
@@ -155,9 +154,7 @@ void timekeeper_cancel(timekeeper *k, timer *t)
   pthread_mutex_lock(&k->lock);
   while (t->firing)
     pthread_cond_wait(&k->fired, &k->lock);
-  if (t->armed) {
-    deadline_heap_remove(&k->heap, &t->node);
-    t->armed = false;
-  }
+  if (heap_is_linked(&t->node))
+    heap_remove(&k->heap, &t->node);
   pthread_mutex_unlock(&k->lock);
 }

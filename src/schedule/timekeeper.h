@@ -6,7 +6,7 @@
 
 #include "base/clock.h"
 #include "base/error.h"
-#include "schedule/deadline_heap.h"
+#include "base/heap.h"
 
 #include <stdbool.h>
 
@@ -18,10 +18,9 @@ typedef uint64_t timer_callback(void *context, uint64_t now_ns);
 
 // Embedded in whatever has a deadline. All fields are the timekeeper's own.
 typedef struct timer {
-  deadline_node node; // first: a node of the heap is its timer
+  heap_node node; // linked: armed
   timer_callback *callback;
   void *context;
-  bool armed;        // in the heap
   bool firing;       // its callback runs
   uint64_t rearm_ns; // armed again while firing: when
 } timer;

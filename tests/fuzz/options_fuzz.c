@@ -1,7 +1,8 @@
 // The flags, as words of a command line (an input that begins with "--": one a line) or as a YAML
 // file. Whatever is taken can be written as YAML and gives the same flags again.
 #include "base/text.h"
-#include "daemon/options.h"
+#include "daemon/command_line.h"
+#include "daemon/yaml_config.h"
 #include "fuzz.h"
 
 #include <inttypes.h>
@@ -49,7 +50,7 @@ static error *read_words(daemon_options *options, fuzz_input input)
     else
       words[count++] = word;
   }
-  error *e = options_parse(options, count, words);
+  error *e = command_line_read(options, count, words);
   for (int i = 0; i < count; i++)
     free(words[i]);
   return e;

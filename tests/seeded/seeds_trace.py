@@ -4,7 +4,7 @@ from seed import Seed, e2e, unit
 TRACE = "src/frontend/trace"
 
 ALL = [
-    Seed("refused_trace_kept", "leak: a refused request's trace is not given back", "src/core/infer.c",
+    Seed("refused_trace_kept", "leak: a refused request's trace is not given back", "src/core/submit.c",
          "  if (e != NULL && t != NULL)\n    trace_release(t);", "",
          unit("trace_api_test")),
     Seed("parent_before_its_children", "use after free: a trace is given back while its children report", "src/request/trace.c",

@@ -11,6 +11,7 @@
 #include "base/cleanup.h"
 #include "base/error.h"
 #include "base/files.h"
+#include "base/machine.h"
 #include "base/refcount.h"
 #include "base/string_map.h"
 #include "base/text.h"
@@ -193,6 +194,53 @@ static void who_drops_the_last_reference_sees_what_the_others_wrote(void **state
   }
 }
 
+static char scratch[] = "/tmp/nereid-base-XXXXXX";
+
+static void write_scratch(const char *name, const char *text)
+{
+  char path[128];
+  snprintf(path, sizeof(path), "%s/%s", scratch, name);
+  for (char *slash = path + sizeof(scratch); (slash = strchr(slash, '/')) != NULL; slash++) {
+    *slash = '\0';
+    mkdir(path, 0755);
+    *slash = '/';
+  }
+  FILE *file = fopen(path, "w");
+  assert_non_null(file);
+  fputs(text, file);
+  fclose(file);
+}
+
+static void the_tightest_quota_from_the_own_control_group_up_counts(void **state)
+{
+  (void)state;
+  char mount[64], membership[64], command[64];
+  assert_non_null(mkdtemp(scratch));
+  snprintf(mount, sizeof(mount), "%s/cgroup", scratch);
+  snprintf(membership, sizeof(membership), "%s/membership", scratch);
+  const machine_groups groups = {membership, mount};
+  assert_int_equal(machine_cpus_in(&groups, 8), 8); // no groups at all
+  write_scratch("membership", "5:memory:/other\n3:cpuacct,cpu:/v1/a\n0::/v2/a\n");
+  write_scratch("cgroup/v2/a/cpu.max", "max 100000\n");
+  assert_int_equal(machine_cpus_in(&groups, 8), 8);
+  write_scratch("cgroup/v2/cpu.max", "650000 100000\n");
+  assert_int_equal(machine_cpus_in(&groups, 8), 7);
+  assert_int_equal(machine_cpus_in(&groups, 4), 4);
+  write_scratch("cgroup/cpu/v1/a/cpu.cfs_quota_us", "-1\n");
+  write_scratch("cgroup/cpu/v1/a/cpu.cfs_period_us", "100000\n");
+  assert_int_equal(machine_cpus_in(&groups, 8), 7);
+  write_scratch("cgroup/cpu/v1/cpu.cfs_quota_us", "300000\n");
+  write_scratch("cgroup/cpu/v1/cpu.cfs_period_us", "100000\n");
+  assert_int_equal(machine_cpus_in(&groups, 8), 3);
+  write_scratch("cgroup/cpu.max", "1000 100000\n"); // of the mount itself
+  assert_int_equal(machine_cpus_in(&groups, 8), 1);
+  write_scratch("membership", "0::/not/seen/here\n");
+  write_scratch("cgroup/cpu.max", "200000 100000\n");
+  assert_int_equal(machine_cpus_in(&groups, 8), 2);
+  snprintf(command, sizeof(command), "rm -r %s", scratch);
+  assert_int_equal(system(command), 0);
+}
+
 int main(void)
 {
   const struct CMUnitTest tests[] = {
@@ -203,6 +251,7 @@ int main(void)
       cmocka_unit_test(hexadecimal_digits_have_values_and_nothing_else_has),
       cmocka_unit_test(a_text_is_replaced_even_by_its_own_end),
       cmocka_unit_test(errors_keep_their_code_when_wrapped),
+      cmocka_unit_test(the_tightest_quota_from_the_own_control_group_up_counts),
       cmocka_unit_test(who_drops_the_last_reference_sees_what_the_others_wrote),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,9 +1,9 @@
 // What a gRPC connection is made of: timers, deadlines, statuses, output.
 #include "frontend/grpc/call/outgoing.h"
+#include "frontend/grpc/transport/conn_timer.h"
 #include "frontend/grpc/transport/output.h"
 #include "frontend/grpc/transport/status.h"
 #include "frontend/grpc/transport/timeout.h"
-#include "frontend/grpc/transport/timers.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -20,15 +20,15 @@
 
 #define TIMERS 500
 
-static timer clocks[TIMERS];
+static conn_timer clocks[TIMERS];
 static uint64_t last_fired_ns;
 static size_t fired;
 
-static void note_fired(timer *elapsed)
+static void note_fired(conn_timer *elapsed)
 {
-  assert_true(elapsed->due_ns >= last_fired_ns);
-  assert_int_equal(elapsed->place, 0);
-  last_fired_ns = elapsed->due_ns;
+  assert_true(elapsed->node.when_ns >= last_fired_ns);
+  assert_false(conn_timer_is_set(elapsed));
+  last_fired_ns = elapsed->node.when_ns;
   fired++;
 }
 
@@ -36,54 +36,52 @@ static void note_fired(timer *elapsed)
 static void timers_fire_in_order_however_they_are_moved(void **state)
 {
   (void)state;
-  timers all = {0};
+  conn_timers all = {0};
   unsigned seed = 42;
   for (size_t i = 0; i < TIMERS; i++)
-    clocks[i] = (timer){.fire = note_fired};
+    clocks[i] = (conn_timer){.fire = note_fired};
   for (int round = 0; round < 20000; round++) {
-    timer *t = &clocks[rand_r(&seed) % TIMERS];
+    conn_timer *t = &clocks[rand_r(&seed) % TIMERS];
     if (rand_r(&seed) % 3 == 0)
-      timers_cancel(&all, t);
+      conn_timer_cancel(&all, t);
     else
-      assert_true(timers_set(&all, t, 1 + (uint64_t)rand_r(&seed) % 1000));
-    size_t set = 0;
+      conn_timer_set(&all, t, 1 + (uint64_t)rand_r(&seed) % 1000);
     uint64_t soonest = UINT64_MAX;
-    for (size_t i = 0; i < TIMERS; i++) {
-      set += clocks[i].place != 0;
-      if (clocks[i].place != 0 && clocks[i].due_ns < soonest)
-        soonest = clocks[i].due_ns;
-    }
-    assert_int_equal(all.count, set);
-    assert_int_equal(timers_next(&all), soonest);
+    for (size_t i = 0; i < TIMERS; i++)
+      if (conn_timer_is_set(&clocks[i]) && clocks[i].node.when_ns < soonest)
+        soonest = clocks[i].node.when_ns;
+    assert_int_equal(conn_timers_next(&all), soonest);
   }
   size_t due = 0;
   for (size_t i = 0; i < TIMERS; i++)
-    due += clocks[i].place != 0 && clocks[i].due_ns <= 500;
-  timers_run(&all, 500);
+    due += conn_timer_is_set(&clocks[i]) && clocks[i].node.when_ns <= 500;
+  conn_timers_run(&all, 500);
   assert_int_equal(fired, due);
-  assert_true(timers_next(&all) > 500);
-  timers_fini(&all);
+  assert_true(conn_timers_next(&all) > 500);
 }
 
-static timers eager_timers;
+static conn_timers eager_timers;
 
-static void set_in_the_past(timer *elapsed)
+static void set_in_the_past(conn_timer *elapsed)
 {
   fired++;
-  assert_true(timers_set(&eager_timers, elapsed, 1));
+  conn_timer_set(&eager_timers, elapsed, 1);
 }
 
 static void a_timer_that_is_set_in_the_past_leaves_the_loop_its_pass(void **state)
 {
   (void)state;
-  timer eager = {.fire = set_in_the_past}, other = {.fire = note_fired};
-  assert_true(timers_set(&eager_timers, &eager, 1));
-  assert_true(timers_set(&eager_timers, &other, 2));
+  conn_timer eager = {.fire = set_in_the_past}, other = {.fire = note_fired};
+  conn_timer_set(&eager_timers, &eager, 1);
+  conn_timer_set(&eager_timers, &other, 2);
   fired = 0;
-  timers_run(&eager_timers, 5);
-  assert_int_equal(fired, 2); // one each, or one twice: both get their turn in time
-  assert_int_equal(timers_next(&eager_timers), 1);
-  timers_fini(&eager_timers);
+  last_fired_ns = 0;
+  conn_timers_run(&eager_timers, 5);
+  assert_int_equal(fired, 2);
+  assert_false(conn_timer_is_set(&other));
+  assert_int_equal(conn_timers_next(&eager_timers), 5);
+  conn_timers_run(&eager_timers, 5);
+  assert_int_equal(fired, 3);
 }
 
 // ---- deadlines ----

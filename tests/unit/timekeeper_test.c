@@ -115,36 +115,6 @@ static void a_callback_says_when_it_comes_again(void **state)
   timekeeper_free(k);
 }
 
-static void any_order_of_inserting_and_removing_keeps_the_heap_in_order(void **state)
-{
-  (void)state;
-  enum {
-    NODES = 200
-  };
-  static deadline_node nodes[NODES];
-  static bool inside[NODES];
-  memset(inside, 0, sizeof(inside));
-  deadline_heap heap = {0};
-  srand(7);
-  for (int step = 0; step < 50000; step++) {
-    int i = rand() % NODES;
-    if (inside[i]) {
-      deadline_heap_remove(&heap, &nodes[i]);
-    } else {
-      nodes[i].when_ns = (uint64_t)(rand() % 50);
-      deadline_heap_insert(&heap, &nodes[i]);
-    }
-    inside[i] = !inside[i];
-    const deadline_node *expected = NULL;
-    for (int j = 0; j < NODES; j++)
-      if (inside[j] &&
-          (expected == NULL || nodes[j].when_ns < expected->when_ns ||
-           (nodes[j].when_ns == expected->when_ns && nodes[j].sequence < expected->sequence)))
-        expected = &nodes[j];
-    assert_ptr_equal(deadline_heap_first(&heap), expected);
-  }
-}
-
 // --- With the thread
 
 typedef struct shared {
@@ -217,7 +187,6 @@ int main(void)
       cmocka_unit_test(timers_fire_in_order_of_their_moments_and_equal_ones_in_order_of_arming),
       cmocka_unit_test(arming_again_can_only_make_a_timer_earlier),
       cmocka_unit_test(a_callback_says_when_it_comes_again),
-      cmocka_unit_test(any_order_of_inserting_and_removing_keeps_the_heap_in_order),
       cmocka_unit_test(cancelling_waits_for_a_callback_that_runs),
       cmocka_unit_test(many_threads_arm_and_cancel_at_once),
   };

@@ -4,7 +4,7 @@
 
 #include "backend_config.h"
 #include "backend_error.h"
-#include "process/host_thread.h"
+#include "base/thread.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -158,7 +158,7 @@ static TRITONSERVER_Error *start_thread(model_call *self)
     return backend_error(TRITONSERVER_ERROR_UNAVAILABLE,
                          "a model instance can have at most %d calls for model control under way",
                          MAX_CALLS);
-  int failure = host_thread_start(&thread, "py model call", run, self);
+  int failure = thread_create(&thread, "py model call", run, self);
   if (failure == 0) {
     pthread_detach(thread);
     return NULL;

@@ -19,7 +19,7 @@ enum {
   PROTOCOL_VERSION = 3,
   PROTOCOL_SOCKET =
       3, // the worker's end of the socket pair: the memfd comes over it, its end means exit
-  PROTOCOL_TOLD_SIGNAL =
+  PROTOCOL_KILL_SIGNAL =
       64, // by which the server tells a guard to end its program, and by which the guard ends
           // then; no program ends so by itself, and whoever ends servers sends others
   MAX_PROTOCOL_CONTROL = 64 << 20, // bytes of a control part

@@ -124,14 +124,14 @@ void request_facts_fini(request_facts *facts)
 // ---- writing
 
 // Where the next input's data goes, in the region.
-typedef struct data_place {
+typedef struct data_cursor {
   uint64_t next;
-} data_place;
+} data_cursor;
 
-static uint64_t place_input(data_place *place, const backend_input *input)
+static uint64_t place_input(data_cursor *cursor, const backend_input *input)
 {
-  uint64_t offset = channel_place(place->next, input->byte_size);
-  place->next = offset + channel_aligned(input->byte_size);
+  uint64_t offset = channel_place(cursor->next, input->byte_size);
+  cursor->next = offset + channel_aligned(input->byte_size);
   return input->byte_size == 0 ? 0 : offset;
 }
 
@@ -159,7 +159,7 @@ static void put_outputs(wire_writer *writer, const request_facts *facts)
   }
 }
 
-static void put_request(wire_writer *writer, const request_facts *facts, data_place *place)
+static void put_request(wire_writer *writer, const request_facts *facts, data_cursor *cursor)
 {
   wire_put_u64(writer, facts->handle);
   put_text(writer, facts->id);
@@ -173,16 +173,16 @@ static void put_request(wire_writer *writer, const request_facts *facts, data_pl
   for (uint32_t i = 0; i < facts->input_count; i++) {
     const backend_input *input = &facts->inputs[i];
     wire_tensor_write(writer, input->name, input->datatype, input->dims, input->rank,
-                      place_input(place, input), input->byte_size);
+                      place_input(cursor, input), input->byte_size);
   }
 }
 
 static void put_all(wire_writer *writer, const request_facts *requests, uint32_t count,
-                    data_place *place)
+                    data_cursor *cursor)
 {
   wire_put_u32(writer, count);
   for (uint32_t i = 0; i < count; i++)
-    put_request(writer, &requests[i], place);
+    put_request(writer, &requests[i], cursor);
 }
 
 // The block's size: the control part's, and behind it the inputs'.
@@ -209,29 +209,28 @@ static TRITONSERVER_Error *copy_input(const backend_input *input, void *to)
   return NULL;
 }
 
-// In the order and at the places that put_all gave; the first place is at `first` or later.
+// In the order and where put_all said; the first is at `first` or later.
 static TRITONSERVER_Error *copy_inputs(const channel *channel, const request_facts *requests,
                                        uint32_t count, uint64_t first, uint32_t *culprit)
 {
-  data_place place = {.next = first};
+  data_cursor cursor = {.next = first};
   for (*culprit = 0; *culprit < count; ++*culprit)
     for (uint32_t k = 0; k < requests[*culprit].input_count; k++) {
       const backend_input *input = &requests[*culprit].inputs[k];
-      BACKEND_RETURN_IF_ERROR(copy_input(input, channel_own(channel, place_input(&place, input))));
+      BACKEND_RETURN_IF_ERROR(copy_input(input, channel_own(channel, place_input(&cursor, input))));
     }
   return NULL;
 }
 
-TRITONSERVER_Error *request_wire_write(worker_link *link, const request_facts *requests,
+TRITONSERVER_Error *request_wire_write(channel *channel, const request_facts *requests,
                                        uint32_t count, channel_message *work, uint32_t *culprit)
 {
-  channel *channel = worker_link_channel(link);
   wire_writer writer = {0};
-  data_place place = {0};
+  data_cursor cursor = {0};
   size_t total;
   uint64_t block;
   *culprit = count;
-  put_all(&writer, requests, count, &place);
+  put_all(&writer, requests, count, &cursor);
   size_t control = channel_aligned(writer.size);
   if (!block_size(requests, count, control, &total) || !channel_allocate(channel, total, &block))
     return backend_error(TRITONSERVER_ERROR_UNAVAILABLE,
@@ -240,8 +239,8 @@ TRITONSERVER_Error *request_wire_write(worker_link *link, const request_facts *r
                          "(--backend-config=python,worker-shared-bytes)",
                          count);
   writer = (wire_writer){.to = channel_own(channel, block), .room = writer.size};
-  place.next = block + control;
-  put_all(&writer, requests, count, &place);
+  cursor.next = block + control;
+  put_all(&writer, requests, count, &cursor);
   TRITONSERVER_Error *error = copy_inputs(channel, requests, count, block + control, culprit);
   if (error != NULL) {
     channel_release(channel, block);

@@ -4,7 +4,7 @@
 #define NEREID_PYTHON_REQUEST_WIRE_H
 
 #include "backend_tensor.h"
-#include "process/worker_link.h"
+#include "channel.h"
 
 // What is said of one request. Pointers belong to the request, but for `parameters`.
 typedef struct request_facts {
@@ -32,7 +32,7 @@ void request_facts_fini(request_facts *facts);
 // Writes all requests into one block and names it in `work`: offset and size are the control
 // part's, which begins the block. When an input is at fault, `*culprit` is the number of its
 // request, else `count`.
-TRITONSERVER_Error *request_wire_write(worker_link *link, const request_facts *requests,
+TRITONSERVER_Error *request_wire_write(channel *channel, const request_facts *requests,
                                        uint32_t count, channel_message *work, uint32_t *culprit);
 
 #endif

@@ -6,25 +6,33 @@
 
 #include <string.h>
 
-static TRITONSERVER_Error *unreadable(const python_model *model)
+static TRITONSERVER_Error *unreadable(const output_signature *signature)
 {
   return backend_error(TRITONSERVER_ERROR_INTERNAL,
                        "the Python worker of model '%s' gave a response that cannot be read",
-                       model->name);
+                       signature->model);
 }
 
-static TRITONSERVER_Error *add_tensor(TRITONBACKEND_Response *response, const python_model *model,
-                                      const wire_tensor *tensor)
+static bool has_output(const output_signature *signature, const char *name)
+{
+  for (size_t i = 0; i < signature->count; i++)
+    if (strcmp(signature->outputs[i].name, name) == 0)
+      return true;
+  return false;
+}
+
+static TRITONSERVER_Error *add_tensor(TRITONBACKEND_Response *response,
+                                      const output_signature *signature, const wire_tensor *tensor)
 {
   void *data = NULL;
   size_t count = 0;
-  if (!python_model_has_output(model, tensor->name))
+  if (!has_output(signature, tensor->name))
     return backend_output_leave_out(response, tensor->name);
   if (!wire_tensor_size_fits(tensor))
     return backend_error(TRITONSERVER_ERROR_INTERNAL,
                          "output '%s' of model '%s' has %zu bytes, which is not what its shape "
                          "needs",
-                         tensor->name, model->name, tensor->byte_size);
+                         tensor->name, signature->model, tensor->byte_size);
   BACKEND_RETURN_IF_ERROR(backend_output_new(response, tensor->name, tensor->datatype,
                                              tensor->shape.dims, (uint32_t)tensor->shape.rank,
                                              tensor->byte_size, &data));
@@ -36,7 +44,7 @@ static TRITONSERVER_Error *add_tensor(TRITONBACKEND_Response *response, const py
        !wire_bytes_fit(data, tensor->byte_size, count)))
     return backend_error(TRITONSERVER_ERROR_INTERNAL,
                          "output '%s' of model '%s' is not the BYTES elements of its shape",
-                         tensor->name, model->name);
+                         tensor->name, signature->model);
   return NULL;
 }
 
@@ -85,12 +93,12 @@ static TRITONSERVER_Error *add_parameters(TRITONBACKEND_Response *response, cons
   return error;
 }
 
-TRITONSERVER_Error *response_fill(TRITONBACKEND_Response *response, const python_model *model,
-                                  const channel *channel, wire_reader *reader,
-                                  const wire_response *head)
+TRITONSERVER_Error *response_fill(TRITONBACKEND_Response *response,
+                                  const output_signature *signature, const channel *channel,
+                                  wire_reader *reader, const wire_response *head)
 {
   if (reader->bad)
-    return unreadable(model);
+    return unreadable(signature);
   if (head->kind == RESPONSE_ERROR)
     return backend_error(head->code, "%.*s", (int)head->text_length, head->text);
   TRITONSERVER_Error *error = add_parameters(response, head->text, head->text_length);
@@ -98,10 +106,10 @@ TRITONSERVER_Error *response_fill(TRITONBACKEND_Response *response, const python
     wire_tensor tensor;
     wire_tensor_read(reader, channel, &tensor);
     if (!reader->bad && error == NULL)
-      error = add_tensor(response, model, &tensor);
+      error = add_tensor(response, signature, &tensor);
   }
   if (reader->bad && error == NULL)
-    error = unreadable(model);
+    error = unreadable(signature);
   return error;
 }
 

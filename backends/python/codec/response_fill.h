@@ -3,15 +3,22 @@
 #ifndef NEREID_PYTHON_RESPONSE_FILL_H
 #define NEREID_PYTHON_RESPONSE_FILL_H
 
+#include "backend_config.h"
 #include "codec/tensor_wire.h"
-#include "model/python_model.h"
+
+// The outputs that a model's configuration has. Borrowed.
+typedef struct output_signature {
+  const char *model; // its name
+  const backend_tensor_config *outputs;
+  size_t count;
+} output_signature;
 
 // Reads what follows `head` in the control part and adds it to `response`. The error, which may be
 // the model's own, is to be sent with the response. Whatever is wrong with a tensor, the reader is
 // past it afterwards; when reader->bad is set nothing after it can be read.
-TRITONSERVER_Error *response_fill(TRITONBACKEND_Response *response, const python_model *model,
-                                  const channel *channel, wire_reader *reader,
-                                  const wire_response *head);
+TRITONSERVER_Error *response_fill(TRITONBACKEND_Response *response,
+                                  const output_signature *signature, const channel *channel,
+                                  wire_reader *reader, const wire_response *head);
 
 // Passes over what follows `head`.
 void response_skip(const channel *channel, wire_reader *reader, const wire_response *head);

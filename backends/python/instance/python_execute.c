@@ -315,7 +315,7 @@ static void read_response(execution *self, uint32_t index, wire_reader *reader)
     self->responses[index] = NULL;
   else
     self->errors[index] =
-        response_fill(self->responses[index], self->model, channel, reader, &head);
+        response_fill(self->responses[index], &self->model->signature, channel, reader, &head);
 }
 
 // When `execute` began and ended, by the worker's word, as far as it is possible. One that was sent
@@ -458,8 +458,8 @@ static TRITONSERVER_Error *write_requests(execution *self, channel_message *work
 {
   while (self->count > 0) {
     uint32_t culprit;
-    TRITONSERVER_Error *error =
-        request_wire_write(self->link, self->facts, self->count, work, &culprit);
+    TRITONSERVER_Error *error = request_wire_write(worker_link_channel(self->link), self->facts,
+                                                   self->count, work, &culprit);
     if (error == NULL || culprit == self->count)
       return error;
     execution_drop(self, culprit, error);

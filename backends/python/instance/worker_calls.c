@@ -104,7 +104,7 @@ static void answer_once(response_call *self, const open_request *request)
     error = backend_error(TRITONSERVER_ERROR_INTERNAL,
                           "model '%s' ended a request without a response", model->name);
   else if (failure == NULL)
-    error = response_fill(response, model, self->channel, self->reader, &self->head);
+    error = response_fill(response, &model->signature, self->channel, self->reader, &self->head);
   report(self->keeper, request, failure == NULL && error == NULL);
   if (failure == NULL)
     send_response(self->keeper, request, response, TRITONSERVER_RESPONSE_COMPLETE_FINAL, error);
@@ -127,8 +127,9 @@ static void answer_more(response_call *self, const open_request *request)
   }
   TRITONSERVER_Error *failure = new_response(request, &response);
   if (failure == NULL) {
-    TRITONSERVER_Error *error = response_fill(response, worker_keeper_model(self->keeper),
-                                              self->channel, self->reader, &self->head);
+    TRITONSERVER_Error *error =
+        response_fill(response, &worker_keeper_model(self->keeper)->signature, self->channel,
+                      self->reader, &self->head);
     send_response(self->keeper, request, response, flags, error);
     TRITONSERVER_ErrorDelete(error);
   }

@@ -1,5 +1,6 @@
 // Which system calls a worker may make: all but those of the lists below.
 #include "launcher.h"
+#include "util.h"
 
 #include <errno.h>
 #include <sched.h>

@@ -1,6 +1,7 @@
 // Bounds the processes of workers when the server is root: RLIMIT_NPROC does not count root's. All
 // workers of a server are in one control group for that, if the host lets it make one.
 #include "launcher.h"
+#include "util.h"
 
 #include <dirent.h>
 #include <errno.h>

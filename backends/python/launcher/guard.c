@@ -1,11 +1,12 @@
 // The launcher stays beside the program as its guard. Whatever the program leaves behind, also in
 // sessions of its own, becomes the guard's child and ends with the program. The guard ends as the
-// program did, with everything when the server does (PROTOCOL_TOLD_SIGNAL, which the kernel sends
+// program did, with everything when the server does (PROTOCOL_KILL_SIGNAL, which the kernel sends
 // too), and is out of the program's reach: filter.c. SIGTERM is for the server, which first has
 // what it was asked answered: who sends it to all processes of a service means no other.
 #include "launcher.h"
 
 #include "codec/protocol.h"
+#include "util.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -31,7 +32,7 @@ static sigset_t heard_signals(void)
   sigset_t set;
   sigemptyset(&set);
   sigaddset(&set, SIGCHLD);
-  sigaddset(&set, PROTOCOL_TOLD_SIGNAL);
+  sigaddset(&set, PROTOCOL_KILL_SIGNAL);
   return set;
 }
 
@@ -116,11 +117,11 @@ static bool has_ended(pid_t program, siginfo_t *end)
 }
 
 // As the program ended, or by the signal that says that it had to.
-static _Noreturn void end_like(const siginfo_t *end, bool told)
+static _Noreturn void end_like(const siginfo_t *end, bool kill_sent)
 {
   if (end->si_code == CLD_EXITED)
     _exit(end->si_status);
-  int number = told && end->si_status == SIGKILL ? PROTOCOL_TOLD_SIGNAL : end->si_status;
+  int number = kill_sent && end->si_status == SIGKILL ? PROTOCOL_KILL_SIGNAL : end->si_status;
   sigset_t only;
   sigemptyset(&only);
   sigaddset(&only, number);
@@ -135,23 +136,31 @@ static _Noreturn void guard(const launcher_options *options, pid_t program)
 {
   sigset_t heard = heard_signals();
   siginfo_t end;
-  bool told = false;
+  bool kill_sent = false;
   char name[32];
   snprintf(name, sizeof name, "%d", (int)program);
   signal(SIGTERM, SIG_IGN);
   close_range(0, ~0U, 0); // the end of the connection and of the pipes is the program's
   while (!has_ended(program, &end)) {
     process_facts facts;
-    if (sigwaitinfo(&heard, NULL) != PROTOCOL_TOLD_SIGNAL)
+    if (sigwaitinfo(&heard, NULL) != PROTOCOL_KILL_SIGNAL)
       continue;
-    told = told || !read_facts(name, &facts) || !facts.exiting;
+    kill_sent = kill_sent || !read_facts(name, &facts) || !facts.exiting;
     kill(-program, SIGKILL);
     kill(program, SIGKILL);
   }
   kill(-program, SIGKILL);
   end_family();
   launcher_remove_group(options);
-  end_like(&end, told);
+  end_like(&end, kill_sent);
+}
+
+void launcher_end_with(pid_t parent, int number)
+{
+  if (prctl(PR_SET_PDEATHSIG, number, 0, 0, 0) != 0)
+    launcher_fail(errno, "cannot set the signal for the parent's end");
+  if (parent != 0 && getppid() != parent)
+    launcher_fail(0, "the server has ended");
 }
 
 void launcher_stay_as_guard(launcher_options *options)
@@ -160,7 +169,7 @@ void launcher_stay_as_guard(launcher_options *options)
   sigprocmask(SIG_BLOCK, &heard, &before);
   if (prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) != 0)
     launcher_fail(errno, "cannot become the parent of orphans");
-  launcher_end_with(options->parent, PROTOCOL_TOLD_SIGNAL);
+  launcher_end_with(options->parent, PROTOCOL_KILL_SIGNAL);
   options->guard = getpid();
   pid_t program = fork();
   if (program < 0)

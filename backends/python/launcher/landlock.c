@@ -2,6 +2,7 @@
 // system calls have no functions in the C library, and headers older than the kernel lack the newer
 // names, so they are here.
 #include "launcher.h"
+#include "util.h"
 
 #include <errno.h>
 #include <fcntl.h>

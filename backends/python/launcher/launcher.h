@@ -10,12 +10,6 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-enum {
-  LAUNCHER_SETUP_FAILED = 125, // exit statuses, as of env(1) and timeout(1)
-  LAUNCHER_NOT_EXECUTABLE = 126,
-  LAUNCHER_NOT_FOUND = 127
-};
-
 // At level strict the worker's temporary directory is mounted here: every machine has it, and
 // libraries expect to write there.
 #define LAUNCHER_SCRATCH "/dev/shm"
@@ -42,10 +36,6 @@ typedef struct launcher_options {
   char **command;         // NULL-terminated
 } launcher_options;
 
-// Ends the program; `number` is an errno, or 0 for none.
-_Noreturn void launcher_fail(int number, const char *format, ...)
-    __attribute__((format(printf, 2, 3)));
-
 // ---- steps, in this order
 
 // Returns in the process that becomes the program. The other one stays, and ends as the program
@@ -60,18 +50,12 @@ void launcher_restrict_files(const launcher_options *options);   // Landlock
 void launcher_drop_capabilities(const launcher_options *options);
 void launcher_filter_calls(const launcher_options *options); // seccomp
 
-// ---- for the steps
+// ---- for other steps
 
-// Has the kernel send the signal when the parent ends.
+// Has the kernel send the signal when the parent ends; ends the program when it has ended before.
 void launcher_end_with(pid_t parent, int number);
 
 // Removes the control group of the server's workers, if nothing is in it any more.
 void launcher_remove_group(const launcher_options *options);
-
-// Reads an unsigned decimal number that is all of a line.
-bool launcher_number(const char *text, uint64_t *value);
-
-// Writes `text` to a file of /proc or /sys; false sets errno.
-bool launcher_write(const char *path, const char *text);
 
 #endif

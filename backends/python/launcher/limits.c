@@ -1,5 +1,6 @@
 // What a worker may use: resource limits, capabilities, the number of its processes.
 #include "launcher.h"
+#include "util.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -1,11 +1,10 @@
 // Reads the command line and takes the steps of launcher.h in their order.
 #include "launcher.h"
+#include "util.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <getopt.h>
 #include <signal.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,43 +21,7 @@ static const char USAGE[] =
     "[--scratch=BYTES] "
     "-- PROGRAM [ARGUMENT]...";
 
-_Noreturn void launcher_fail(int number, const char *format, ...)
-{
-  char text[1024];
-  va_list arguments;
-  va_start(arguments, format);
-  vsnprintf(text, sizeof text, format, arguments);
-  va_end(arguments);
-  dprintf(STDERR_FILENO, "nereid-worker-launcher: %s%s%s\n", text, number == 0 ? "" : ": ",
-          number == 0 ? "" : strerror(number));
-  _exit(LAUNCHER_SETUP_FAILED);
-}
-
-bool launcher_write(const char *path, const char *text)
-{
-  int file = open(path, O_WRONLY | O_CLOEXEC);
-  if (file < 0)
-    return false;
-  size_t length = strlen(text);
-  ssize_t written = write(file, text, length);
-  int failure = errno;
-  close(file);
-  errno = failure;
-  return written == (ssize_t)length;
-}
-
 // ---- the command line
-
-bool launcher_number(const char *text, uint64_t *value)
-{
-  const char *at = text;
-  *value = 0;
-  for (; *at >= '0' && *at <= '9'; at++)
-    if (__builtin_mul_overflow(*value, 10, value) ||
-        __builtin_add_overflow(*value, (uint64_t)(*at - '0'), value))
-      return false;
-  return at != text && (*at == '\0' || *at == '\n');
-}
 
 static uint64_t number(const char *text, const char *option)
 {
@@ -150,15 +113,6 @@ static void enter_session(void)
 {
   if (setsid() < 0)
     launcher_fail(errno, "cannot start a session");
-}
-
-// The parent may have ended before.
-void launcher_end_with(pid_t parent, int number)
-{
-  if (prctl(PR_SET_PDEATHSIG, number, 0, 0, 0) != 0)
-    launcher_fail(errno, "cannot set the signal for the parent's end");
-  if (parent != 0 && getppid() != parent)
-    launcher_fail(0, "the server has ended");
 }
 
 // Why the program cannot be run, and what is to be done about it.

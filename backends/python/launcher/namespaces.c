@@ -1,6 +1,7 @@
 // At level strict a worker has users, mounts, network and System V IPC of its own. They end with
 // it, and so does what it has written. At level standard root's has mounts of its own.
 #include "launcher.h"
+#include "util.h"
 
 #include <errno.h>
 #include <inttypes.h>

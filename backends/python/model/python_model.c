@@ -6,7 +6,7 @@
 #include "backend_error.h"
 #include "backend_file.h"
 #include "backend_log.h"
-#include "process/worker_environment.h"
+#include "process/variables.h"
 #include "process/worker_keeper.h"
 
 #include <stdlib.h>
@@ -134,15 +134,11 @@ static TRITONSERVER_Error *read_config(python_model *self)
   const json_t *policy = json_object_get(self->config, "model_transaction_policy");
   self->max_batch_size = json_integer_value(json_object_get(self->config, "max_batch_size"));
   self->decoupled = json_is_true(json_object_get(policy, "decoupled"));
-  return backend_tensor_configs(self->config, "output", &self->outputs, &self->output_count);
-}
-
-bool python_model_has_output(const python_model *self, const char *name)
-{
-  for (size_t i = 0; i < self->output_count; i++)
-    if (strcmp(self->outputs[i].name, name) == 0)
-      return true;
-  return false;
+  BACKEND_RETURN_IF_ERROR(
+      backend_tensor_configs(self->config, "output", &self->outputs, &self->signature.count));
+  self->signature.model = self->name;
+  self->signature.outputs = self->outputs;
+  return NULL;
 }
 
 // Gives the configuration that the model's auto_complete_config returned to the server.
@@ -187,18 +183,18 @@ static TRITONSERVER_Error *complete(python_model *self)
 static TRITONSERVER_Error *find_python(python_model *self)
 {
   const python_backend *backend = self->backend;
-  const worker_places places = {.backend = backend->dir,
-                                .backend_model = backend->model_dir,
-                                .model = self->dir,
-                                .model_file = self->path};
-  BACKEND_RETURN_IF_ERROR(python_environment_init(&self->python, backend->environments,
+  const worker_paths paths = {.backend = backend->dir,
+                              .backend_model = backend->model_dir,
+                              .model = self->dir,
+                              .model_file = self->path};
+  BACKEND_RETURN_IF_ERROR(python_interpreter_init(&self->python, backend->environments,
                                                   backend->interpreter, self->config, self->dir));
   self->thread_count = backend_cpu_count() / instance_count(self->config);
   self->environment =
-      worker_environment_new(&self->python, self->thread_count, backend->sandbox.strict);
+      worker_variables_new(&self->python, self->thread_count, backend->sandbox.strict);
   if (self->environment == NULL)
     return backend_error_no_memory("the model");
-  return worker_command_new(&backend->sandbox, &places, &self->python, &self->command);
+  return worker_command_new(&backend->sandbox, &paths, &self->python, &self->command);
 }
 
 // Triton's parameter for inputs in GPU memory, which there are none of: it is checked, and nothing
@@ -262,12 +258,12 @@ void python_model_free(python_model *self)
   if (self == NULL)
     return;
   worker_keeper_stop(self->spare);
-  worker_environment_free(self->environment);
+  worker_variables_free(self->environment);
   worker_command_free(self->command);
   json_decref(self->config);
   free(self->config_text);
   free(self->outputs);
-  python_environment_fini(&self->python);
+  python_interpreter_fini(&self->python);
   free(self->path);
   free(self->dir);
   free(self->name);

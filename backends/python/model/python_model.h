@@ -3,8 +3,8 @@
 #ifndef NEREID_PYTHON_MODEL_H
 #define NEREID_PYTHON_MODEL_H
 
-#include "backend_config.h"
-#include "pyenv/environment.h"
+#include "codec/response_fill.h"
+#include "pyenv/interpreter.h"
 #include "python_backend.h"
 
 #include <pthread.h>
@@ -19,7 +19,7 @@ typedef struct python_model {
   uint64_t version;
   char *dir;  // the model's, with its versions
   char *path; // directory/version/model.py, whether it is run or the backend's own
-  python_environment python;
+  python_interpreter python;
   char **command;     // starts a worker
   char **environment; // of its workers
   json_t *config;
@@ -27,7 +27,7 @@ typedef struct python_model {
   int64_t max_batch_size;
   bool decoupled;
   backend_tensor_config *outputs; // their texts are the configuration's
-  size_t output_count;
+  output_signature signature;
   int64_t thread_count; // for the worker's numeric libraries
   pthread_mutex_t lock; // guards `spare`
   worker_keeper *spare; // that completed the configuration; the first instance takes it
@@ -42,8 +42,5 @@ char *python_model_load_text(const python_model *self, const char *instance_name
 
 // The worker that is left from completing the configuration, which becomes the caller's, or NULL.
 worker_keeper *python_model_take_spare(python_model *self);
-
-// Whether the configuration has an output `name`.
-bool python_model_has_output(const python_model *self, const char *name);
 
 #endif

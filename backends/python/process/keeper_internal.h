@@ -35,7 +35,7 @@ typedef enum keeper_check {
 struct worker_keeper {
   const python_model *model;
   TRITONBACKEND_ModelInstance *instance; // set before the worker is ready
-  worker_place place;                    // of its workers
+  worker_placement place;                // of its workers
   char *host_policy;                     // the instance's
   request_table requests;
   circle_member member;

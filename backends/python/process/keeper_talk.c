@@ -4,8 +4,8 @@
 #include "backend_batch.h"
 #include "backend_error.h"
 #include "backend_log.h"
+#include "base/thread.h"
 #include "codec/protocol.h"
-#include "process/host_thread.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -84,7 +84,7 @@ static TRITONSERVER_Error *start_process(worker_keeper *self, const int ends[2],
   const worker_command command = {.arguments = model->command,
                                   .environment = model->environment,
                                   .socket = ends[1],
-                                  .place = &self->place};
+                                  .placement = &self->place};
   return supervisor_start(model->backend->workers, &command, ends[0], &EVENTS, self, process);
 }
 
@@ -280,7 +280,7 @@ static TRITONSERVER_Error *await_hello(worker_keeper *self, worker_link *link)
     return backend_error(TRITONSERVER_ERROR_UNAVAILABLE,
                          "Python '%s' did not start within %lld seconds "
                          "(--backend-config=python,stub-timeout-seconds)",
-                         self->model->python.interpreter, (long long)seconds);
+                         self->model->python.path, (long long)seconds);
   }
   BACKEND_RETURN_IF_ERROR(error);
   BACKEND_RETURN_IF_ERROR(take_answer(self, link, &message, &hello));
@@ -293,7 +293,7 @@ static TRITONSERVER_Error *await_hello(worker_keeper *self, worker_link *link)
                           PROTOCOL_VERSION);
   else
     BACKEND_LOG_VERBOSE("model '%s': Python %.*s runs at '%s'", self->model->name, (int)length,
-                        python, self->model->python.interpreter);
+                        python, self->model->python.path);
   control_part_fini(&hello);
   return error;
 }
@@ -453,7 +453,7 @@ static TRITONSERVER_Error *begin_check_locked(worker_keeper *self, uint64_t dead
   *link = NULL;
   self->waiting++;
   while (self->working > 0 && !circle_is_waiting(&self->member) &&
-         host_condition_wait(&self->changed, &self->lock, deadline))
+         thread_wait(&self->changed, &self->lock, deadline))
     ;
   self->waiting--;
   if (self->working > 0 && circle_is_waiting(&self->member))

@@ -4,7 +4,7 @@
 
 #include "backend_batch.h"
 #include "backend_error.h"
-#include "process/host_thread.h"
+#include "base/thread.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -206,7 +206,7 @@ static void read_output(const supervisor *self, supervised *process)
 static void cut_off_locked(const supervisor *self, supervised *process)
 {
   unwatch(self, process->connection);
-  process->process.cut_off = !process->process.told;
+  process->process.cut_off = !process->process.kill_sent;
   worker_process_kill(&process->process);
 }
 
@@ -363,7 +363,7 @@ TRITONSERVER_Error *supervisor_new(supervisor **made)
   pthread_mutex_init(&self->lock, NULL);
   pthread_cond_init(&self->done, NULL);
   TRITONSERVER_Error *error = open_descriptors(self);
-  int failure = error != NULL ? 0 : host_thread_start(&self->thread, "py supervisor", run, self);
+  int failure = error != NULL ? 0 : thread_create(&self->thread, "py supervisor", run, self);
   if (failure != 0)
     error = backend_error(TRITONSERVER_ERROR_UNAVAILABLE, "cannot start a thread: %s",
                           strerror(failure));

@@ -4,7 +4,7 @@
 #ifndef NEREID_PYTHON_SUPERVISOR_H
 #define NEREID_PYTHON_SUPERVISOR_H
 
-#include "process/worker_process.h"
+#include "process/start.h"
 
 typedef struct supervisor supervisor;
 typedef struct supervised supervised; // one process

@@ -4,8 +4,8 @@
 #include "backend_batch.h"
 #include "backend_error.h"
 #include "backend_log.h"
+#include "base/thread.h"
 #include "instance/worker_calls.h"
-#include "process/host_thread.h"
 
 #include <assert.h>
 #include <stdlib.h>
@@ -21,9 +21,9 @@ enum {
 
 bool worker_keeper_is_here(const worker_keeper *self)
 {
-  worker_place here;
-  worker_place_get(&here);
-  return worker_place_equal(&self->place, &here);
+  worker_placement here;
+  worker_placement_get(&here);
+  return worker_placement_equal(&self->place, &here);
 }
 
 const char *worker_keeper_name(const worker_keeper *self)
@@ -106,7 +106,7 @@ TRITONSERVER_Error *worker_keeper_why_gone(worker_keeper *self, worker_link *lin
   if (!has_ended_locked(self, link))
     kill_locked(self); // who breaks the rings cannot be talked to any more
   while (!has_ended_locked(self, link))
-    if (!host_condition_wait(&self->changed, &self->lock, deadline))
+    if (!thread_wait(&self->changed, &self->lock, deadline))
       break;
   TRITONSERVER_Error *error = gone_locked(self);
   pthread_mutex_unlock(&self->lock);
@@ -239,7 +239,7 @@ static bool await_turn(worker_keeper *self)
   while (self->arguments == NULL && self->state != KEEPER_STOPPED)
     pthread_cond_wait(&self->changed, &self->lock);
   while (self->state == KEEPER_DOWN && backend_now_ns() < self->retry_ns)
-    host_condition_wait(&self->changed, &self->lock, self->retry_ns);
+    thread_wait(&self->changed, &self->lock, self->retry_ns);
   bool wanted = self->state != KEEPER_STOPPED;
   if (wanted)
     self->state = KEEPER_STARTING;
@@ -271,7 +271,7 @@ static bool revive(worker_keeper *self, pthread_t *starter)
       note_failed_start(self, error);
       continue;
     }
-    if (host_thread_start(starter, "py starter", bring_up, self) == 0)
+    if (thread_create(starter, "py starter", bring_up, self) == 0)
       return true;
     bury(self);
     let_go(self);
@@ -359,7 +359,7 @@ static worker_keeper *new_keeper(const python_model *model, const char *name)
     return NULL;
   self->model = model;
   self->socket = -1;
-  worker_place_get(&self->place);
+  worker_placement_get(&self->place);
   request_table_init(&self->requests);
   aside_init(&self->aside);
   pthread_mutex_init(&self->lock, NULL);
@@ -384,7 +384,7 @@ TRITONSERVER_Error *worker_keeper_start(const python_model *model, const char *n
     free_keeper(self);
     return error;
   }
-  int failure = host_thread_start(&self->listener, "py listener", listen_for_calls, self);
+  int failure = thread_create(&self->listener, "py listener", listen_for_calls, self);
   if (failure != 0) {
     pthread_mutex_lock(&self->lock);
     self->state = KEEPER_STOPPED;
@@ -460,7 +460,7 @@ static void await_exit(worker_keeper *self)
   uint64_t deadline = backend_now_ns() + (uint64_t)self->model->backend->timeout_s * NS_PER_S;
   pthread_mutex_lock(&self->lock);
   while (self->ended < self->number)
-    if (!host_condition_wait(&self->changed, &self->lock, deadline))
+    if (!thread_wait(&self->changed, &self->lock, deadline))
       break;
   pthread_mutex_unlock(&self->lock);
 }
@@ -496,7 +496,7 @@ void worker_keeper_stop(worker_keeper *self)
 bool keeper_take_turn_locked(worker_keeper *self, uint64_t deadline_ns)
 {
   self->waiting++;
-  while (self->working > 0 && host_condition_wait(&self->changed, &self->lock, deadline_ns))
+  while (self->working > 0 && thread_wait(&self->changed, &self->lock, deadline_ns))
     ;
   self->waiting--;
   if (self->working > 0)
@@ -527,8 +527,7 @@ static void await_ready_locked(worker_keeper *self)
   uint64_t deadline = backend_now_ns() + (uint64_t)START_WAIT_S * NS_PER_S;
   while (self->state == KEEPER_STARTING ||
          (self->state == KEEPER_DOWN && self->retry_ns <= backend_now_ns()))
-    if (self->death_count >= DEATHS_MANY ||
-        !host_condition_wait(&self->changed, &self->lock, deadline))
+    if (self->death_count >= DEATHS_MANY || !thread_wait(&self->changed, &self->lock, deadline))
       return;
 }
 

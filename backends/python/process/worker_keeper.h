@@ -14,7 +14,7 @@
 
 #include "nereid/nereid.h"
 
-// Starts a worker where the calling thread is (worker_place.h) and has it import the model. Until
+// Starts a worker where the calling thread is (placement.h) and has it import the model. Until
 // worker_keeper_initialize its end is final.
 TRITONSERVER_Error *worker_keeper_start(const python_model *model, const char *name,
                                         worker_keeper **made);

@@ -2,6 +2,8 @@
 #include "pyenv/unpack.h"
 
 #include "backend_error.h"
+#include "base/cleanup.h"
+#include "base/string_list.h"
 #include "pyenv/dir.h"
 
 #include <archive.h>
@@ -10,7 +12,6 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <stdbool.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -30,8 +31,7 @@ typedef struct unpacking {
   int dir;
   const unpack_limits *limits;
   uint64_t bytes, entries;
-  char **links; // names of symbolic links
-  size_t link_count;
+  string_list links; // names of symbolic ones
 } unpacking;
 
 static TRITONSERVER_Error *refuse(const unpacking *self, const char *entry, const char *why)
@@ -49,27 +49,39 @@ static TRITONSERVER_Error *unreadable(const unpacking *self)
 
 // ---- names
 
+// Steps over the next part of a path that is not ".", and gives its length, 0 at the end.
+static size_t next_part(const char **path, const char **part)
+{
+  for (;;) {
+    *part = *path + strspn(*path, "/");
+    size_t length = strcspn(*part, "/");
+    *path = *part + length;
+    if (length != 1 || **part != '.')
+      return length;
+  }
+}
+
+static bool is_up(const char *part, size_t length)
+{
+  return length == 2 && strncmp(part, "..", 2) == 0;
+}
+
 // "./a//b/" becomes "a/b"; "" is the directory itself. NULL for what is absolute, has "..", or is
 // too long or deep. The kernel would refuse the first two anyway, but not say which it is.
 static const char *clean_name(const char *name, char *clean)
 {
-  size_t length = 0;
-  int depth = 0;
+  size_t length = 0, added;
+  const char *part;
   if (name == NULL || *name == '/')
     return NULL;
-  for (const char *at = name; *at != '\0';) {
-    size_t part = strcspn(at, "/");
-    if (part == 2 && strncmp(at, "..", 2) == 0)
+  for (int depth = 1; (added = next_part(&name, &part)) > 0; depth++) {
+    if (is_up(part, added) || length + added + 2 > PATH_MAX || added > NAME_MAX ||
+        depth > MAX_DIR_DEPTH)
       return NULL;
-    if (part != 0 && !(part == 1 && *at == '.')) {
-      if (length + part + 2 > PATH_MAX || part > NAME_MAX || ++depth > MAX_DIR_DEPTH)
-        return NULL;
-      if (length != 0)
-        clean[length++] = '/';
-      memcpy(clean + length, at, part);
-      length += part;
-    }
-    at += part + (at[part] == '/');
+    if (length != 0)
+      clean[length++] = '/';
+    memcpy(clean + length, part, added);
+    length += added;
   }
   clean[length] = '\0';
   return clean;
@@ -79,21 +91,15 @@ static const char *clean_name(const char *name, char *clean)
 static bool stays_inside(const char *name, const char *target)
 {
   int depth = 0;
+  size_t length;
+  const char *part;
   for (const char *at = name; *at != '\0'; at++)
     depth += *at == '/';
   if (*target == '/')
     return false;
-  for (const char *at = target; *at != '\0';) {
-    size_t part = strcspn(at, "/");
-    if (part == 2 && strncmp(at, "..", 2) == 0)
-      depth--;
-    else if (part != 0 && !(part == 1 && *at == '.'))
-      depth++;
-    if (depth < 0)
-      return false;
-    at += part + (at[part] == '/');
-  }
-  return true;
+  while (depth >= 0 && (length = next_part(&target, &part)) > 0)
+    depth += is_up(part, length) ? -1 : 1;
+  return depth >= 0;
 }
 
 // A virtual environment's interpreter is a link to that of the machine, which is only executed.
@@ -123,16 +129,12 @@ static TRITONSERVER_Error *write_block(unpacking *self, const char *name, int fi
   }
   if (self->bytes > self->limits->bytes)
     return refuse(self, name, TOO_LARGE);
-  const char *from = data;
-  while (size > 0) {
-    ssize_t written = pwrite(file, from, size, offset);
+  for (size_t done = 0; done < size;) {
+    ssize_t written =
+        pwrite(file, (const char *)data + done, size - done, (off_t)((uint64_t)offset + done));
     if (written < 0 && errno != EINTR)
       return refuse(self, name, strerror(errno));
-    if (written > 0) {
-      from += written;
-      offset += written;
-      size -= (size_t)written;
-    }
+    done += written > 0 ? (size_t)written : 0;
   }
   return NULL;
 }
@@ -164,27 +166,13 @@ static TRITONSERVER_Error *make_file(unpacking *self, const char *name, struct a
       {.tv_nsec = UTIME_OMIT},
       {.tv_sec = archive_entry_mtime(entry), .tv_nsec = archive_entry_mtime_nsec(entry)}};
   dir_remove_file(self->dir, name); // the later of two entries counts
-  int file = dir_open(self->dir, name, O_WRONLY | O_CREAT | O_EXCL, mode);
+  AUTO_CLOSE int file = dir_open(self->dir, name, O_WRONLY | O_CREAT | O_EXCL, mode);
   if (file < 0)
     return refuse(self, name, strerror(errno));
-  TRITONSERVER_Error *error = write_content(self, name, file);
-  if (error == NULL && archive_entry_mtime_is_set(entry) && futimens(file, times) != 0)
-    error = refuse(self, name, strerror(errno));
-  close(file);
-  return error;
-}
-
-static bool remember_link(unpacking *self, const char *name)
-{
-  if ((self->link_count & (self->link_count - 1)) == 0) {
-    size_t room = self->link_count == 0 ? 1 : 2 * self->link_count;
-    char **grown = reallocarray(self->links, room, sizeof *grown);
-    if (grown == NULL)
-      return false;
-    self->links = grown;
-  }
-  self->links[self->link_count] = strdup(name);
-  return self->links[self->link_count] != NULL && ++self->link_count != 0;
+  BACKEND_RETURN_IF_ERROR(write_content(self, name, file));
+  if (archive_entry_mtime_is_set(entry) && futimens(file, times) != 0)
+    return refuse(self, name, strerror(errno));
+  return NULL;
 }
 
 static TRITONSERVER_Error *make_symbolic_link(unpacking *self, const char *name, const char *target)
@@ -192,7 +180,7 @@ static TRITONSERVER_Error *make_symbolic_link(unpacking *self, const char *name,
   if (target == NULL || *target == '\0' ||
       (!stays_inside(name, target) && !is_interpreter_link(name, target)))
     return refuse(self, name, LEADS_OUT);
-  if (!remember_link(self, name))
+  if (!string_list_add(&self->links, name))
     return backend_error_no_memory("an archive");
   dir_remove_file(self->dir, name);
   return dir_link_to(self->dir, name, target) ? NULL : refuse(self, name, strerror(errno));
@@ -214,12 +202,11 @@ static TRITONSERVER_Error *make_entry(unpacking *self, struct archive_entry *ent
 {
   char clean[PATH_MAX];
   const char *given = archive_entry_pathname(entry);
-  const char *name = clean_name(given, clean);
+  const char *name = clean_name(given, clean), *shown = given == NULL ? "" : given;
   if (++self->entries > self->limits->entries)
-    return refuse(self, given == NULL ? "" : given, "there are more entries than are allowed");
+    return refuse(self, shown, "there are more entries than are allowed");
   if (name == NULL)
-    return refuse(self, given == NULL ? "" : given,
-                  "the name is absolute, has \"..\", or is too long or too deep");
+    return refuse(self, shown, "the name is absolute, has \"..\", or is too long or too deep");
   if (archive_entry_hardlink(entry) != NULL)
     return make_hard_link(self, name, archive_entry_hardlink(entry));
   mode_t type = archive_entry_filetype(entry);
@@ -254,9 +241,11 @@ static TRITONSERVER_Error *make_entries(unpacking *self)
 // Links that stay inside one by one can lead out together.
 static TRITONSERVER_Error *check_links(const unpacking *self)
 {
-  for (size_t i = 0; i < self->link_count; i++)
-    if (!is_interpreter(self->links[i]) && !dir_resolves(self->dir, self->links[i]))
-      return refuse(self, self->links[i], LEADS_OUT);
+  for (size_t i = 0; i < self->links.count; i++) {
+    const char *name = self->links.items[i];
+    if (!is_interpreter(name) && !dir_resolves(self->dir, name))
+      return refuse(self, name, LEADS_OUT);
+  }
   return NULL;
 }
 
@@ -277,8 +266,6 @@ TRITONSERVER_Error *unpack_archive(int file, const char *path, int dir, const un
   archive_read_free(self.archive);
   if (error == NULL)
     error = check_links(&self);
-  for (size_t i = 0; i < self.link_count; i++)
-    free(self.links[i]);
-  free(self.links);
+  string_list_fini(&self.links);
   return error;
 }

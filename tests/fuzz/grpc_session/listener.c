@@ -4,7 +4,7 @@
 #include "base/clock.h"
 #include "base/thread.h"
 #include "frontend/common/tensor/infer_tensors.h"
-#include "frontend/grpc/call/call_life.h"
+#include "frontend/grpc/call/call_parts.h"
 #include "frontend/grpc/transport/connection.h"
 #include "frontend/grpc/transport/loop.h"
 #include "frontend/grpc/transport/session.h"
@@ -19,7 +19,7 @@
 #define WAIT_NS UINT64_C(1000000)
 
 struct grpc_loop {
-  timers timers;
+  conn_timers timers;
   uint64_t now_ns;
   grpc_connection *connections; // list
   grpc_connection *marked;      // list
@@ -74,7 +74,7 @@ grpc_server *grpc_loop_server(const grpc_loop *l)
   return &server;
 }
 
-timers *grpc_loop_timers(grpc_loop *l)
+conn_timers *grpc_loop_timers(grpc_loop *l)
 {
   return &l->timers;
 }
@@ -204,7 +204,7 @@ void listener_pass(void)
     look_at_socket(c);
   }
   run_woken();
-  timers_run(&loop.timers, loop.now_ns);
+  conn_timers_run(&loop.timers, loop.now_ns);
   while ((c = loop.marked) != NULL) {
     loop.marked = c->next_marked;
     c->marked = false;
@@ -227,7 +227,6 @@ static void prepare(void)
   pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
   pthread_cond_init(&woken.changed, &attributes);
   pthread_condattr_destroy(&attributes);
-  CHECK(http2_load() == NULL);
   CHECK(session_make_shared(&server.callbacks, &server.session_options) == NULL);
   CHECK(infer_tensors_make_allocator(&server.allocator) == NULL);
   loop.now_ns = clock_monotonic_ns();
@@ -308,6 +307,6 @@ void listener_end(void)
   CHECK(listener_is_idle());
   CHECK(atomic_load(&server.connections) == 0 && atomic_load(&loop.closed) == 0);
   CHECK(loop.elsewhere == 0 && loop.marked == NULL && woken.first == NULL);
-  CHECK(timers_next(&loop.timers) == UINT64_MAX);
+  CHECK(conn_timers_next(&loop.timers) == UINT64_MAX);
   CHECK(atomic_load(&server.budget.used) == 0);
 }

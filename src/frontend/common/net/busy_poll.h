@@ -26,7 +26,7 @@ typedef struct busy_poll_limits {
 // Of one loop, on its thread.
 typedef struct busy_poll {
   unsigned begun;       // requests that began in this pass
-  unsigned elsewhere;   // requests that the core or a job has
+  unsigned in_flight;   // requests that the core or a job has
   uint64_t worked_ns;   // when there last was progress
   bool clients_hurried; // the client came back within the polling time, and was the only one
 } busy_poll;
@@ -53,13 +53,13 @@ static inline void busy_poll_asleep(busy_poll_limits *limits)
 
 static inline bool busy_poll_is_worth_it(const busy_poll *p, const busy_poll_limits *limits)
 {
-  return p->clients_hurried && p->elsewhere == 0 &&
+  return p->clients_hurried && p->in_flight == 0 &&
          atomic_load_explicit(&limits->awake, memory_order_relaxed) <= limits->most_awake &&
          clock_monotonic_ns() - p->worked_ns < limits->longest_ns;
 }
 
 // After a pass in which there was something to do.
-static inline void busy_poll_note_progress(busy_poll *p, const busy_poll_limits *limits)
+static inline void busy_poll_record_progress(busy_poll *p, const busy_poll_limits *limits)
 {
   if (limits->longest_ns == 0)
     return;

@@ -9,7 +9,7 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 
-#define TOLD_AGAIN_NS (60 * UINT64_C(1000000000))
+#define LOG_AGAIN_NS (60 * UINT64_C(1000000000))
 
 unsigned listener_loop_count(unsigned wanted)
 {
@@ -32,23 +32,23 @@ unsigned listener_connection_limit(const char *what, unsigned wanted, size_t oth
   return most < UINT_MAX ? (unsigned)most : UINT_MAX;
 }
 
-static bool is_due(_Atomic uint64_t *told_ns)
+static bool is_due(_Atomic uint64_t *last_logged_ns)
 {
   uint64_t now = clock_monotonic_ns();
-  uint64_t before = atomic_load(told_ns);
-  bool due = before == 0 || now - before >= TOLD_AGAIN_NS;
-  return due && atomic_compare_exchange_strong(told_ns, &before, now);
+  uint64_t before = atomic_load(last_logged_ns);
+  bool due = before == 0 || now - before >= LOG_AGAIN_NS;
+  return due && atomic_compare_exchange_strong(last_logged_ns, &before, now);
 }
 
-void listener_note_waiting(_Atomic uint64_t *told_ns, const char *what, const char *reason)
+void listener_log_waiting(_Atomic uint64_t *last_logged_ns, const char *what, const char *reason)
 {
-  if (is_due(told_ns))
+  if (is_due(last_logged_ns))
     frontend_log_warning("new %s connections wait: %s", what, reason);
 }
 
-void listener_note_protocol(_Atomic uint64_t *told_ns, const char *what, const char *spoken)
+void listener_log_protocol(_Atomic uint64_t *last_logged_ns, const char *what, const char *spoken)
 {
-  if (is_due(told_ns))
+  if (is_due(last_logged_ns))
     frontend_log_warning(
         "a client of the %s port was refused, which takes %s: HTTP and gRPC have a "
         "port each",

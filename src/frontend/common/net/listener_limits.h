@@ -10,17 +10,17 @@
 unsigned listener_loop_count(unsigned wanted);
 
 // Open connections: `wanted`, or fewer where the process may not open as many descriptors and have
-// `others` left for models, other listeners and the like, which the log is told of; for 0 as many
+// `others` left for models, other listeners and the like, which is logged; for 0 as many
 // as that allows. `what` names them.
 unsigned listener_connection_limit(const char *what, unsigned wanted, size_t others);
 
-// Tells the log that new connections of `what` wait, and why: at most once a minute, since clients
-// that come and go at a limit would fill it. *told_ns is when it was last told, 0 at first. Any
-// thread.
-void listener_note_waiting(_Atomic uint64_t *told_ns, const char *what, const char *reason);
+// Logs that new connections of `what` wait, and why: at most once a minute, since clients
+// that come and go at a limit would fill it. *last_logged_ns is when it was last logged, 0 at
+// first. Any thread.
+void listener_log_waiting(_Atomic uint64_t *last_logged_ns, const char *what, const char *reason);
 
 // The same for a client of another protocol than those that are `spoken`.
-void listener_note_protocol(_Atomic uint64_t *told_ns, const char *what, const char *spoken);
+void listener_log_protocol(_Atomic uint64_t *last_logged_ns, const char *what, const char *spoken);
 
 // Bytes that requests may hold: `wanted`, or for 0 a quarter of the memory.
 size_t listener_byte_limit(size_t wanted);

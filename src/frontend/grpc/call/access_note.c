@@ -3,10 +3,9 @@
 
 #include "base/clock.h"
 #include "frontend/common/observe/access_log.h"
-#include "frontend/grpc/call/call.h"
+#include "frontend/grpc/call/call_parts.h"
 #include "frontend/grpc/call/server.h"
 #include "frontend/grpc/service/infer.h"
-#include "frontend/grpc/transport/connection.h"
 
 void grpc_access_response(grpc_inference *i, TRITONSERVER_InferenceResponse *response)
 {
@@ -14,15 +13,7 @@ void grpc_access_response(grpc_inference *i, TRITONSERVER_InferenceResponse *res
     access_times_note(&i->times, response);
 }
 
-static access_record record_of(const call *c, grpc_status status)
-{
-  return (access_record){.protocol = "grpc",
-                         .peer = c->kept_connection->peer,
-                         .route = c->path.data,
-                         .status = (unsigned)status};
-}
-
-static void add_inference(access_record *record, const grpc_inference *i)
+void grpc_access_describe(const grpc_inference *i, access_record *record)
 {
   record->model = i->model_name;
   record->request_id = i->id;
@@ -34,24 +25,10 @@ void grpc_access_inference(grpc_inference *i, grpc_status status)
   call *c = i->call;
   if (c->server->options.access_log == NULL)
     return;
-  access_record record = record_of(c, status);
-  add_inference(&record, i);
+  access_record record = call_access_record(c, status);
+  grpc_access_describe(i, &record);
   record.total_ns = clock_monotonic_ns() - i->began_ns;
   record.bytes_in = i->message->size;
   record.bytes_out = i->bytes_out;
-  access_log_write(c->server->options.access_log, &record);
-}
-
-void grpc_access_call(call *c)
-{
-  if (c->server->options.access_log == NULL)
-    return;
-  access_record record = record_of(c, c->end_status);
-  const grpc_inference *i = c->inference != NULL ? c->inference : c->answered;
-  if (i != NULL)
-    add_inference(&record, i);
-  record.total_ns = clock_monotonic_ns() - c->began_ns;
-  record.bytes_in = c->bytes_in;
-  record.bytes_out = c->bytes_out;
   access_log_write(c->server->options.access_log, &record);
 }

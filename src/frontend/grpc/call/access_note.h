@@ -1,21 +1,21 @@
-// Lines of the access log for calls: one for each call, and for each request of a ModelStreamInfer.
-// Without an access log all of it is one test. Loop threads, but for the times of a response.
+// What inferences add to the access log: to the line of their call (call.c), and a line for each
+// request of a ModelStreamInfer. Loop threads, but for the times of a response.
 #ifndef NEREID_FRONTEND_GRPC_ACCESS_NOTE_H
 #define NEREID_FRONTEND_GRPC_ACCESS_NOTE_H
 
 #include "frontend/grpc/transport/status.h"
 #include "triton/core/tritonserver.h"
 
-typedef struct call call;
+typedef struct access_record access_record;
 typedef struct grpc_inference grpc_inference;
 
 // A response is there. Any thread.
 void grpc_access_response(grpc_inference *i, TRITONSERVER_InferenceResponse *response);
 
-// The inference of a call is over, or one of a stream, which has a line of its own.
-void grpc_access_inference(grpc_inference *i, grpc_status status);
+// Adds to the line what is known of the inference.
+void grpc_access_describe(const grpc_inference *i, access_record *record);
 
-// The call is over.
-void grpc_access_call(call *c);
+// An inference of a stream is over: it has a line of its own.
+void grpc_access_inference(grpc_inference *i, grpc_status status);
 
 #endif

@@ -15,8 +15,8 @@
 #include "frontend/grpc/call/message.h"
 #include "frontend/grpc/call/methods.h"
 #include "frontend/grpc/call/outgoing.h"
+#include "frontend/grpc/transport/conn_timer.h"
 #include "frontend/grpc/transport/status.h"
-#include "frontend/grpc/transport/timers.h"
 #include "triton/core/tritonserver.h"
 
 #include <protobuf-c/protobuf-c.h>
@@ -26,6 +26,7 @@
 
 #define CALL_ARENA_BYTES 4096
 
+typedef struct access_record access_record;
 typedef struct call call;
 typedef struct grpc_connection grpc_connection;
 typedef struct grpc_server grpc_server;
@@ -37,14 +38,67 @@ typedef struct metadata {
   slice value;
 } metadata;
 
+typedef enum call_state {
+  CALL_RECEIVING,  // its header and messages come; a streaming method has them as they come
+  CALL_DISPATCHED, // the method has the whole request: nothing more is read
+  CALL_ENDED,      // the status is given to HTTP/2, or nobody would get it
+} call_state;
+
+// The request's messages (call_body.c).
+typedef struct call_body {
+  message_reader reader; // puts them together
+  message *message;      // the complete message of a unary call, owned
+  message *unpacked;     // by a worker
+  message_fault fault;   // of that
+  bool half_closed;      // the client sends no more
+  bool paused;           // no more messages now: the method, or a worker, is busy
+  bool late;             // the last message came when the server was stopping
+  uint64_t moved_ns;     // when bytes of a message came last
+  buffer held;           // what came nevertheless; the window does not know of it yet
+  size_t held_read;      // bytes of it that were
+  size_t held_window;    // bytes
+  size_t bytes;          // of all messages
+} call_body;
+
+// The replies' messages, and the end (call_reply.c).
+typedef struct call_replies {
+  outgoing *first, *last; // that HTTP/2 has not taken yet
+  size_t unsent_bytes;    // of them
+  size_t unsent_count;
+  size_t bytes;        // of all messages
+  bool begun;          // the header is given to HTTP/2
+  size_t foreign_sent; // bytes of the text that says that this is no gRPC
+  grpc_status status;  // of the end, in CALL_ENDED
+  const char *failure; // escaped; NULL: none
+} call_replies;
+
+typedef enum call_job_state {
+  CALL_JOB_NONE,
+  CALL_JOB_RUNS, // or waits for its thread
+  CALL_JOB_DONE, // which the loop has yet to see
+} call_job_state;
+
+// What a thread of a pool does for the call: one at a time (call_job.c).
+typedef struct call_job {
+  struct job queued;
+  _Atomic call_job_state state;
+  void (*run)(call *c);
+  void (*done)(call *c); // NULL: nothing is left to do
+  void *data;            // of both
+} call_job;
+
 struct call {
   grpc_server *server;
   grpc_loop *loop;                  // whose thread handles it
   grpc_connection *connection;      // NULL once the stream is closed; loop thread
   grpc_connection *kept_connection; // the same, referenced as long as the call lives
+  call *previous, *next;            // all of the connection
   int32_t stream_id;
   refcount references;
-  call *next_woken; // list of the loop
+  call_state state;   // see call_set_state
+  call *next_woken;   // list of the loop
+  atomic_bool wanted; // is in it
+  uint64_t began_ns;  // when the stream began
 
   const method *method; // NULL: there is none of that name
   metadata *metadata;
@@ -54,62 +108,30 @@ struct call {
   slice authority;
   bool is_post;
   bool is_grpc;          // by its content-type
+  slice odd_coding;      // grpc-encoding, if it is none that is known
   message_coding coding; // of compressed request messages
   message_coding reply_coding;
   uint64_t deadline_ns; // on the monotonic clock; 0: none
-  timer deadline;
+  conn_timer deadline;
 
-  message_reader reader; // puts request messages together
-  message *message;      // the complete message of a unary call, owned
-  void (*take_message)(call *c, message *message_owned); // of a streaming call
-  void (*half_close)(call *c);                           // the same, after the last message
-  outgoing *first_outgoing;                              // replies that HTTP/2 has not taken yet
-  outgoing *last_outgoing;
-  size_t outgoing_bytes; // of them
-  size_t outgoing_count;
-  bool paused;         // of a streaming call: no more messages now
-  uint64_t moved_ns;   // when bytes of a request message came last
-  size_t held_window;  // bytes
-  buffer held;         // what came nevertheless; the window does not know of it yet
-  size_t held_read;    // bytes of it that were
-  bool is_foreign;     // it is HTTP, but not gRPC
-  size_t foreign_sent; // bytes of the text that says so
-  slice odd_coding;    // grpc-encoding, if it is none that is known
-  bool half_closed;    // the client sends no more
-  bool replied;        // the header is given to HTTP/2
-  bool ended;          // the status is given to HTTP/2, or nobody would get it
-  grpc_status end_status;
-  const char *end_failure; // escaped
-  bool dispatched;         // the handler ran
-  bool refused;            // messages that still come are dropped
+  call_body body;
+  call_replies replies;
+  call_job job;
 
-  bool in_job;             // what follows is the job's
-  grpc_status status;      // of the end
+  // The outcome, by whoever handles the call: a job's thread, too.
+  grpc_status status;      // GRPC_UNDECIDED before
   const char *failure;     // its text, escaped, in the arena; NULL: none
   const char *load_report; // of ORCA, sent with the status; in the arena, or NULL
-  bool finished;           // status is decided
   outgoing *reply;         // of a unary call, NULL until made
 
-  call *previous, *next; // all of the connection
-  struct job queued;
-  void (*job)(call *c);
-  void (*woken)(call *c);     // what the loop does once it is woken (grpc_loop_wake_call)
-  bool late;                  // its last message came when the server was stopping
-  bool working;               // a worker has a message of it
-  atomic_bool worked;         // no longer
-  void (*work_done)(call *c); // what the loop does then
-  message *unpacked;          // by a worker
-  message_fault unpack_fault;
-  struct grpc_inference *filling;   // its message is being read
-  atomic_bool wanted;               // is in the loop's list
-  struct grpc_inference *inference; // of ModelInfer
-  struct grpc_inference *answered;  // the same, when it is over
-  struct infer_stream *stream;      // of ModelStreamInfer
-  struct health_watch *watch;       // of Watch, in the arena
-  void (*cancelled)(call *c); // the client left or the deadline passed; NULL: nothing to cancel
-  uint64_t began_ns;          // when the stream began
-  size_t bytes_in;            // of request messages
-  size_t bytes_out;           // of reply messages
+  // The method's, which sets them; any may be NULL. Loop thread.
+  void *handler_data;
+  void (*take_message)(call *c, message *message_owned); // of a streaming call
+  void (*half_close)(call *c);                           // the same, after the last message
+  void (*woken)(call *c);                                // after grpc_loop_wake_call
+  void (*cancelled)(call *c);                            // the client left or the deadline passed
+  void (*describe)(call *c, access_record *record);      // adds to its line of the access log
+  void (*closed)(call *c);                               // the stream is closed
 
   arena arena;
   char arena_memory[CALL_ARENA_BYTES];
@@ -117,6 +139,14 @@ struct call {
 
 void call_ref(call *c);   // any thread
 void call_unref(call *c); // any thread
+
+// The only way from one state to another. Loop thread, as the next.
+void call_set_state(call *c, call_state to);
+
+static inline bool call_is_ended(const call *c)
+{
+  return c->state == CALL_ENDED;
+}
 
 // The request's metadata of that name (lower case); size 0 and no data when absent.
 slice call_metadata(const call *c, const char *name);
@@ -136,8 +166,38 @@ void call_fail(call *c, grpc_status status, const char *format, ...)
 bool call_fail_if(call *c, TRITONSERVER_Error *failure_owned);
 bool call_fail_if_error(call *c, error *failure_owned);
 
-// Runs `job` on a thread of the pool: for what may block. The call may be replied to in there. What
-// the handler does not do in a job must not take long.
-void call_run_job(call *c, jobs *pool, void (*job)(call *c));
+// Runs `run` on a thread of the pool, for what may block, and then `done` (NULL: nothing) on the
+// loop's thread. The call may be replied to in `run`. What the handler does not do in a job must
+// not take long. False when there is no thread: the call has failed.
+bool call_run_job(call *c, jobs *pool, void (*run)(call *c), void (*done)(call *c));
+
+// --- For streaming methods and inferences
+
+// Has a worker do `work` with a message, and then the loop `done`; the client waits with more
+// messages meanwhile. The call may have ended when it is done.
+void call_run_work(call *c, void (*work)(call *c), void (*done)(call *c));
+
+// Packs a reply message where client and server agreed on that; else gives it as it is. Text,
+// response and arena (may be NULL, where the parts have memory of the first kind only) are moved.
+// NULL when memory is short: then they are released.
+outgoing *call_make_outgoing(call *c, const slice *parts, size_t count, buffer *text_owned,
+                             TRITONSERVER_InferenceResponse *response_owned, arena *memory_owned);
+
+// Queues a reply message, which is owned.
+void call_queue(call *c, outgoing *message_owned);
+
+// What queued messages take until the client reads them: bytes.
+size_t call_unsent(const call *c);
+
+// Ends the call with c->status and c->failure once what is queued is sent.
+void call_end(call *c);
+
+// Ends it now, whoever has it; `text` is static. What its handler says later is not heard.
+void call_end_early(call *c, grpc_status status, const char *text);
+
+// Has the client wait with more messages, and what came already, until call_resume.
+void call_pause(call *c);
+bool call_is_paused(const call *c);
+void call_resume(call *c);
 
 #endif

@@ -114,7 +114,6 @@ static error *start(grpc_server *g, int listen_fd_owned)
 error *grpc_server_new(const grpc_server_options *options, TRITONSERVER_Server *server,
                        grpc_server **result)
 {
-  RETURN_IF_ERROR(http2_load());
   grpc_server *g = allocate(options, server);
   if (g == NULL)
     return error_no_memory();

@@ -9,7 +9,7 @@
 #include "frontend/common/net/listen.h"
 #include "frontend/common/policy/exposure.h"
 #include "frontend/grpc/call/grpc_server.h"
-#include "frontend/grpc/transport/http2.h"
+#include <nghttp2/nghttp2.h>
 
 #include <stdatomic.h>
 

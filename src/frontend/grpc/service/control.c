@@ -42,7 +42,7 @@ void grpc_handle_server_ready(call *c)
   if (atomic_load_explicit(&c->server->leaving, memory_order_relaxed))
     reply_ready(c, false);
   else
-    call_run_job(c, c->server->probes, ask_server);
+    call_run_job(c, c->server->probes, ask_server, NULL);
 }
 
 static void ask_model(call *c)
@@ -62,7 +62,7 @@ static void ask_model(call *c)
 
 void grpc_handle_model_ready(call *c)
 {
-  call_run_job(c, c->server->probes, ask_model);
+  call_run_job(c, c->server->probes, ask_model, NULL);
 }
 
 // ---- metadata and configuration ----
@@ -115,5 +115,5 @@ static void read_statistics(call *c)
 // Of all models they are long: the loop does not wait, nor do they wait behind loads.
 void grpc_handle_model_statistics(call *c)
 {
-  call_run_job(c, c->server->probes, read_statistics);
+  call_run_job(c, c->server->probes, read_statistics, NULL);
 }

@@ -3,7 +3,6 @@
 // asks.
 #include "base/buffer.h"
 #include "frontend/grpc/call/call.h"
-#include "frontend/grpc/call/call_life.h"
 #include "frontend/grpc/call/handlers.h"
 #include "frontend/grpc/call/server.h"
 #include "frontend/grpc/codec/control_message.h"
@@ -45,18 +44,19 @@ static void check(call *c)
 void grpc_handle_health_check(call *c)
 {
   if (control_request(c, &grpc__health__v1__health_check_request__descriptor) != NULL)
-    call_run_job(c, c->server->probes, check);
+    call_run_job(c, c->server->probes, check, NULL);
 }
 
 // ---- Watch ----
 
-struct health_watch {
-  timer next; // when it is asked again
+// Of the call, in its arena.
+typedef struct health_watch {
+  conn_timer next; // when it is asked again
   call *call;
   serving_status status; // now
   bool told;             // the client knows `said`
   serving_status said;
-};
+} health_watch;
 
 static void tell(call *c, serving_status status)
 {
@@ -75,15 +75,14 @@ static void tell(call *c, serving_status status)
 
 static void watch_ask(call *c)
 {
-  TRITONSERVER_ErrorDelete(ask(c, &c->watch->status));
+  health_watch *w = c->handler_data;
+  TRITONSERVER_ErrorDelete(ask(c, &w->status));
 }
 
 static void watch_heard(call *c)
 {
-  struct health_watch *w = c->watch;
-  c->in_job = false;
-  grpc_loop_took_back(c->loop);
-  if (c->ended)
+  health_watch *w = c->handler_data;
+  if (call_is_ended(c))
     return;
   if (!w->told || w->said != w->status)
     tell(c, w->status);
@@ -93,47 +92,45 @@ static void watch_heard(call *c)
     call_fail(c, GRPC_UNAVAILABLE, "the server is stopping");
     call_end(c);
   }
-  if (!c->ended &&
-      !timers_set(grpc_loop_timers(c->loop), &w->next, grpc_loop_now_ns(c->loop) + ASK_EVERY_NS))
-    call_end_early(c, GRPC_RESOURCE_EXHAUSTED, "out of memory");
+  if (!call_is_ended(c))
+    conn_timer_set(grpc_loop_timers(c->loop), &w->next, grpc_loop_now_ns(c->loop) + ASK_EVERY_NS);
 }
 
 static void watch_again(call *c)
 {
-  call_run_job(c, c->server->probes, watch_ask);
-  c->woken = watch_heard; // not the reply of a unary call
-  if (!c->in_job)
-    call_end(c); // it has failed
+  if (!call_run_job(c, c->server->probes, watch_ask, watch_heard))
+    call_end(c);
 }
 
-static void watch_elapsed(timer *elapsed)
+static void watch_elapsed(conn_timer *elapsed)
 {
-  watch_again(
-      ((struct health_watch *)((char *)elapsed - offsetof(struct health_watch, next)))->call);
+  watch_again(container_of(elapsed, health_watch, next)->call);
 }
 
 static void watch_stop(call *c)
 {
-  if (c->watch != NULL)
-    timers_cancel(grpc_loop_timers(c->loop), &c->watch->next);
+  health_watch *w = c->handler_data;
+  if (w != NULL)
+    conn_timer_cancel(grpc_loop_timers(c->loop), &w->next);
 }
 
 // The client has said all.
 static void watch_begin(call *c)
 {
-  c->dispatched = true;
-  if (c->message == NULL) {
+  call_set_state(c, CALL_DISPATCHED);
+  if (c->body.message == NULL) {
     call_fail(c, GRPC_INTERNAL, "the call has no message");
     return;
   }
-  c->watch = control_request(c, &grpc__health__v1__health_check_request__descriptor) != NULL
-                 ? arena_allocate_array(&c->arena, 1, sizeof(*c->watch))
-                 : NULL;
-  if (c->watch == NULL) {
+  health_watch *w = NULL;
+  if (control_request(c, &grpc__health__v1__health_check_request__descriptor) != NULL)
+    w = arena_allocate_array(&c->arena, 1, sizeof(*w));
+  if (w == NULL) {
     call_fail(c, GRPC_RESOURCE_EXHAUSTED, "out of memory"); // unless it has failed
     return;
   }
-  *c->watch = (struct health_watch){.call = c, .next.fire = watch_elapsed};
+  c->handler_data = w;
+  *w = (health_watch){.call = c, .next.fire = watch_elapsed};
   watch_again(c);
 }
 

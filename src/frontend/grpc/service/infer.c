@@ -11,7 +11,6 @@
 #include "frontend/common/observe/frontend_log.h"
 #include "frontend/common/observe/load_metrics.h"
 #include "frontend/grpc/call/call.h"
-#include "frontend/grpc/call/call_life.h"
 #include "frontend/grpc/call/server.h"
 #include "frontend/grpc/codec/infer_request_proto.h"
 #include "frontend/grpc/codec/model_version.h"
@@ -349,7 +348,7 @@ static error *fill(grpc_inference *i, bool streamed)
   if (failure != NULL)
     return failure;
   // A stream may be open for ever: what comes on it once the server stops is refused.
-  if (streamed && i->call->late)
+  if (streamed && i->call->body.late)
     return error_new(ERROR_UNAVAILABLE,
                      "GRPC server is shutting down and has stopped accepting new requests.");
   RETURN_IF_ERROR(model_version_read(read.model_version, &i->model_version));
@@ -370,7 +369,7 @@ static error *fill(grpc_inference *i, bool streamed)
 
 static void make(call *c)
 {
-  grpc_inference *i = c->filling;
+  grpc_inference *i = c->job.data;
   i->failure = fill(i, c->method->streams);
   if (i->failure != NULL && i->request != NULL)
     drop_request(i);
@@ -379,7 +378,8 @@ static void make(call *c)
 // What the request takes from the client's memory.
 static void copy_shared(call *c)
 {
-  shared_tensors_make_copies(&c->filling->tensors.shared);
+  grpc_inference *i = c->job.data;
+  shared_tensors_make_copies(&i->tensors.shared);
 }
 
 // Here if it is little, else by a worker; then `done`, here.
@@ -395,8 +395,8 @@ static void work_on(call *c, bool is_long, void (*work)(call *c), void (*done)(c
 
 static void made(call *c)
 {
-  grpc_inference *i = c->filling;
-  if (i->failure != NULL || c->ended)
+  grpc_inference *i = c->job.data;
+  if (i->failure != NULL || call_is_ended(c))
     i->filled(c);
   else
     work_on(c, i->tensors.shared.copy_bytes > JOBS_LOOP_BYTES, copy_shared, i->filled);
@@ -406,7 +406,7 @@ void grpc_inference_fill(grpc_inference *i, void (*filled)(call *c))
 {
   call *c = i->call;
   slice text = {i->message->data, i->message->size};
-  c->filling = i;
+  c->job.data = i;
   i->filled = filled;
   work_on(c, text.size > JOBS_LOOP_BYTES && infer_request_proto_is_long(text, JOBS_LOOP_BYTES),
           make, made);
@@ -416,7 +416,7 @@ error *grpc_inference_submit(grpc_inference *i, bool *at_once)
 {
   int open = HANDOVER_OPEN;
   *at_once = false;
-  if (i->call->ended) {
+  if (call_is_ended(i->call)) {
     drop_request(i);
     return error_new(ERROR_CANCELLED, "the call ended while its message was read");
   }
@@ -508,9 +508,9 @@ static void add_load(call *c)
 
 static void reply(call *c)
 {
-  grpc_inference *i = c->inference;
+  grpc_inference *i = c->handler_data;
   answer *a = grpc_inference_take_answers(i);
-  if (c->ended) {
+  if (call_is_ended(c)) {
     if (a != NULL)
       grpc_inference_free_answer(i, a);
     return;
@@ -521,7 +521,8 @@ static void reply(call *c)
   } else {
     TRITONSERVER_InferenceResponse *response = a->response;
     a->response = NULL;
-    call_fail_if_error(c, grpc_inference_make_reply(i, response, false, true, &c->reply));
+    if (!call_fail_if_error(c, grpc_inference_make_reply(i, response, false, true, &c->reply)))
+      c->status = GRPC_OK;
     add_load(c);
   }
   if (a != NULL)
@@ -530,16 +531,26 @@ static void reply(call *c)
   call_end(c);
 }
 
-// The inference stays until the call is closed, for the access log.
+static void describe(call *c, access_record *record)
+{
+  if (c->handler_data != NULL)
+    grpc_access_describe(c->handler_data, record);
+}
+
+// The inference stays until the call is closed, for the access log, and until it is over.
+static void closed(call *c)
+{
+  if (c->handler_data == NULL || c->cancelled != NULL)
+    return;
+  grpc_inference_unref(c->handler_data);
+  c->handler_data = NULL;
+}
+
 static void settle(call *c)
 {
-  grpc_inference *i = c->inference;
   c->cancelled = NULL;
-  c->inference = NULL;
-  if (c->connection != NULL)
-    c->answered = i;
-  else
-    grpc_inference_unref(i);
+  if (c->connection == NULL)
+    closed(c);
 }
 
 // The core is done.
@@ -552,15 +563,14 @@ static void woken(call *c)
 
 static void cancelled(call *c)
 {
-  grpc_inference_cancel(c->inference);
+  grpc_inference_cancel(c->handler_data);
 }
 
 static void filled(call *c)
 {
   bool at_once = false;
-  grpc_inference *i = c->inference = c->filling;
+  grpc_inference *i = c->handler_data = c->job.data;
   error *failure = i->failure;
-  c->filling = NULL;
   c->woken = woken;
   i->failure = NULL;
   if (failure == NULL)
@@ -579,18 +589,13 @@ static void filled(call *c)
 
 void grpc_handle_model_infer(call *c)
 {
-  grpc_inference *i = grpc_inference_new(c, c->message, heard);
+  grpc_inference *i = grpc_inference_new(c, c->body.message, heard);
   if (i == NULL) {
     call_fail(c, GRPC_RESOURCE_EXHAUSTED, GRPC_INFERENCE_REFUSED);
     return;
   }
-  c->message = NULL;
+  c->body.message = NULL;
+  c->describe = describe;
+  c->closed = closed;
   grpc_inference_fill(i, filled);
-}
-
-void grpc_drop_answered(call *c)
-{
-  if (c->answered != NULL)
-    grpc_inference_unref(c->answered);
-  c->answered = NULL;
 }

@@ -84,7 +84,7 @@ void grpc_inference_ref(grpc_inference *i);   // any thread
 void grpc_inference_unref(grpc_inference *i); // any thread
 
 // Reads the message into a request of the core, here or, if it is long, on a worker's thread; then
-// calls `filled` on the loop's thread, which finds the inference in c->filling, whose `failure`
+// calls `filled` on the loop's thread, which finds the inference in c->job.data, whose `failure`
 // says whether it can be. Loop thread.
 void grpc_inference_fill(grpc_inference *i, void (*filled)(call *c));
 
@@ -105,12 +105,6 @@ void grpc_inference_drop_answers(grpc_inference *i);
 // Makes the message of a response, which is moved; or gives its error. Loop thread.
 error *grpc_inference_make_reply(grpc_inference *i, TRITONSERVER_InferenceResponse *response_owned,
                                  bool streamed, bool final, outgoing **reply);
-
-typedef struct infer_stream infer_stream;
-void infer_stream_free(infer_stream *s); // NULL is allowed
-
-// Lets go of the inference that a closed call has answered.
-void grpc_drop_answered(call *c);
 
 // ModelInfer and ModelStreamInfer.
 void grpc_handle_model_infer(call *c);

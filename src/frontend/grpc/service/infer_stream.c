@@ -5,30 +5,33 @@
 #include "base/refcount.h"
 #include "frontend/common/observe/frontend_log.h"
 #include "frontend/grpc/call/call.h"
-#include "frontend/grpc/call/call_life.h"
 #include "frontend/grpc/call/server.h"
 #include "frontend/grpc/service/infer.h"
 #include "frontend/grpc/transport/loop.h"
 
-#include <stdlib.h>
-
 #define MAX_IN_FLIGHT 4096               // requests of a stream; then it is not read
 #define MAX_UNREAD    ((size_t)64 << 20) // bytes of replies that the client has not taken
 
-struct infer_stream {
+// Of the call, in its arena.
+typedef struct infer_stream {
   _Atomic(grpc_inference *) news; // those with answers, newest first; each referenced
   grpc_inference *first, *last;   // not decoupled, in the order of requests; each referenced
   grpc_inference *loose;          // decoupled; each referenced
   size_t in_flight;
   bool ends_with_errors; // triton_grpc_error
-};
+} infer_stream;
+
+static infer_stream *stream_of(const call *c)
+{
+  return c->handler_data;
+}
 
 // ---- answers ----
 
 static void heard(grpc_inference *i)
 {
   call *c = i->call;
-  infer_stream *s = c->stream;
+  infer_stream *s = c->handler_data;
   if (atomic_exchange(&i->in_news, true))
     return;
   grpc_inference_ref(i);
@@ -38,16 +41,11 @@ static void heard(grpc_inference *i)
   grpc_loop_wake_call(c->loop, c);
 }
 
-static size_t unread(const call *c)
-{
-  return c->outgoing_bytes + c->outgoing_count * OUTGOING_COST_BYTES;
-}
-
 // A model that is not decoupled waits when the client does not read (is_full). A decoupled one
 // answers as it likes: what it has to say is not kept for ever.
 static void queue(call *c, const grpc_inference *i, outgoing *message_owned)
 {
-  if (!i->decoupled || c->first_outgoing == NULL || unread(c) <= MAX_UNREAD) {
+  if (!i->decoupled || call_unsent(c) <= MAX_UNREAD) {
     call_queue(c, message_owned);
     return;
   }
@@ -82,7 +80,7 @@ static void send_note(call *c, const grpc_inference *i, const char *error_messag
 static void send_failure(call *c, grpc_inference *i, error *failure_owned, bool final)
 {
   i->status = grpc_status_of((TRITONSERVER_Error_Code)error_get_code(failure_owned));
-  if (c->stream->ends_with_errors && !c->ended) {
+  if (stream_of(c)->ends_with_errors && !call_is_ended(c)) {
     call_fail_if_error(c, failure_owned);
     call_end(c);
     c->cancelled(c);
@@ -95,14 +93,14 @@ static void send_failure(call *c, grpc_inference *i, error *failure_owned, bool 
 static void send_answer(call *c, grpc_inference *i, answer *a)
 {
   outgoing *made = NULL;
-  if (!c->ended && a->response != NULL) {
+  if (!call_is_ended(c) && a->response != NULL) {
     error *failure = grpc_inference_make_reply(i, a->response, true, a->final, &made);
     a->response = NULL;
     if (failure != NULL)
       send_failure(c, i, failure, a->final);
     else
       queue(c, i, made);
-  } else if (!c->ended && a->final && i->wants_empty_final) {
+  } else if (!call_is_ended(c) && a->final && i->wants_empty_final) {
     send_note(c, i, "", true);
   }
   grpc_inference_free_answer(i, a);
@@ -127,7 +125,7 @@ static void send_answers(call *c, grpc_inference *i)
 
 static void forget(call *c, grpc_inference *i)
 {
-  c->stream->in_flight--;
+  stream_of(c)->in_flight--;
   grpc_inference_drop_answers(i);
   grpc_access_inference(i, i->status);
   shared_tensors_release(&i->tensors.shared);
@@ -140,7 +138,7 @@ static void remove_loose(call *c, grpc_inference *i)
   if (i->previous != NULL)
     i->previous->next = i->next;
   else
-    c->stream->loose = i->next;
+    stream_of(c)->loose = i->next;
   if (i->next != NULL)
     i->next->previous = i->previous;
   forget(c, i);
@@ -150,7 +148,7 @@ static void remove_loose(call *c, grpc_inference *i)
 // once the first response counts, as in Triton.
 static void send_in_order(call *c)
 {
-  infer_stream *s = c->stream;
+  infer_stream *s = c->handler_data;
   while (s->first != NULL && s->first->done) {
     grpc_inference *i = s->first;
     s->first = i->next;
@@ -171,22 +169,22 @@ static void send_in_order(call *c)
 // The client sends no more, and all is answered.
 static void end_if_done(call *c)
 {
-  infer_stream *s = c->stream;
-  if (!c->half_closed || c->ended || call_is_paused(c) || s->in_flight > 0)
+  infer_stream *s = c->handler_data;
+  if (!c->body.half_closed || call_is_ended(c) || call_is_paused(c) || s->in_flight > 0)
     return;
-  c->finished = true;
+  c->status = GRPC_OK;
   call_end(c);
 }
 
 static bool is_full(const call *c)
 {
-  return c->stream->in_flight >= MAX_IN_FLIGHT || unread(c) >= MAX_UNREAD;
+  return stream_of(c)->in_flight >= MAX_IN_FLIGHT || call_unsent(c) >= MAX_UNREAD;
 }
 
 static void woken(call *c)
 {
   grpc_inference *next;
-  for (grpc_inference *i = atomic_exchange(&c->stream->news, NULL); i != NULL; i = next) {
+  for (grpc_inference *i = atomic_exchange(&stream_of(c)->news, NULL); i != NULL; i = next) {
     next = i->next_news;
     atomic_store(&i->in_news, false);
     if (!i->decoupled) {
@@ -210,7 +208,7 @@ static void woken(call *c)
 
 static void add(call *c, grpc_inference *i)
 {
-  infer_stream *s = c->stream;
+  infer_stream *s = c->handler_data;
   s->in_flight++;
   grpc_loop_handed_over(c->loop);
   if (i->decoupled) {
@@ -229,8 +227,7 @@ static void add(call *c, grpc_inference *i)
 static void filled(call *c)
 {
   bool at_once = false;
-  grpc_inference *i = c->filling;
-  c->filling = NULL;
+  grpc_inference *i = c->job.data;
   if (i->failure == NULL)
     i->failure = grpc_inference_submit(i, &at_once);
   if (i->failure != NULL)
@@ -261,25 +258,21 @@ static void half_close(call *c)
 // Nobody takes answers any more; those that still come are dropped.
 static void cancelled(call *c)
 {
-  for (grpc_inference *i = c->stream->first; i != NULL; i = i->next)
+  for (grpc_inference *i = stream_of(c)->first; i != NULL; i = i->next)
     grpc_inference_cancel(i);
-  for (grpc_inference *i = c->stream->loose; i != NULL; i = i->next)
+  for (grpc_inference *i = stream_of(c)->loose; i != NULL; i = i->next)
     grpc_inference_cancel(i);
-}
-
-void infer_stream_free(infer_stream *s)
-{
-  free(s);
 }
 
 void grpc_handle_model_stream_infer(call *c)
 {
-  c->stream = calloc(1, sizeof(*c->stream));
-  if (c->stream == NULL) {
+  infer_stream *s = c->handler_data = arena_allocate_array(&c->arena, 1, sizeof(*s));
+  if (s == NULL) {
     call_fail(c, GRPC_RESOURCE_EXHAUSTED, "out of memory");
     return;
   }
-  c->stream->ends_with_errors = slice_equal(call_metadata(c, "triton_grpc_error"), SLICE("true"));
+  *s = (infer_stream){.ends_with_errors =
+                          slice_equal(call_metadata(c, "triton_grpc_error"), SLICE("true"))};
   c->take_message = take_message;
   c->half_close = half_close;
   c->cancelled = cancelled;

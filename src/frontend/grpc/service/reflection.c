@@ -1,6 +1,5 @@
 // Server reflection: tools such as grpcurl ask which services and messages there are.
 #include "frontend/grpc/call/call.h"
-#include "frontend/grpc/call/call_life.h"
 #include "frontend/grpc/call/handlers.h"
 #include "frontend/grpc/codec/reflection_proto.h"
 #include "frontend/grpc/service/descriptors.h"
@@ -25,7 +24,7 @@ static void take_message(call *c, message *message_owned)
 
 static void half_close(call *c)
 {
-  c->finished = true; // all is answered
+  c->status = GRPC_OK; // all is answered
 }
 
 void grpc_handle_reflection(call *c)

@@ -43,7 +43,7 @@ static void read_index(call *c)
 
 void grpc_handle_repository_index(call *c)
 {
-  call_run_job(c, c->server->jobs, read_index);
+  call_run_job(c, c->server->jobs, read_index, NULL);
 }
 
 // ---- load ----
@@ -157,7 +157,7 @@ static void load(call *c)
 
 void grpc_handle_model_load(call *c)
 {
-  call_run_job(c, c->server->jobs, load);
+  call_run_job(c, c->server->jobs, load, NULL);
 }
 
 // ---- unload ----
@@ -203,5 +203,5 @@ static void unload(call *c)
 
 void grpc_handle_model_unload(call *c)
 {
-  call_run_job(c, c->server->jobs, unload);
+  call_run_job(c, c->server->jobs, unload, NULL);
 }

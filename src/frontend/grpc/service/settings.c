@@ -154,7 +154,7 @@ static void trace_setting(call *c)
 // A model's backend is asked whether it is ready, which may take long.
 void grpc_handle_trace_setting(call *c)
 {
-  call_run_job(c, c->server->probes, trace_setting);
+  call_run_job(c, c->server->probes, trace_setting, NULL);
 }
 
 // ---- the log: the request ----

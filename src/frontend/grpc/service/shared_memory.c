@@ -150,7 +150,7 @@ static void register_system(call *c)
 void grpc_handle_system_memory_register(call *c)
 {
   if (is_admitted(c))
-    call_run_job(c, c->server->probes, register_system);
+    call_run_job(c, c->server->probes, register_system, NULL);
 }
 
 // Without a GPU nothing else of the request counts, as in Triton.
@@ -185,7 +185,7 @@ static void unregister_system(call *c)
 
 void grpc_handle_system_memory_unregister(call *c)
 {
-  call_run_job(c, c->server->probes, unregister_system);
+  call_run_job(c, c->server->probes, unregister_system, NULL);
 }
 
 void grpc_handle_cuda_memory_unregister(call *c)

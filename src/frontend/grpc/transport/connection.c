@@ -4,7 +4,7 @@
 #include "frontend/common/net/peer.h"
 #include "frontend/common/observe/frontend_log.h"
 #include "frontend/grpc/call/call.h"
-#include "frontend/grpc/call/call_life.h"
+#include "frontend/grpc/call/call_parts.h"
 #include "frontend/grpc/call/server.h"
 #include "frontend/grpc/transport/loop.h"
 #include "frontend/grpc/transport/session.h"
@@ -37,7 +37,7 @@ void grpc_connection_unref(grpc_connection *c)
   free(c);
 }
 
-static void look_after(timer *elapsed);
+static void look_after(conn_timer *elapsed);
 
 grpc_connection *grpc_connection_open(grpc_loop *l, int socket_fd,
                                       const struct sockaddr_storage *address)
@@ -55,11 +55,11 @@ grpc_connection *grpc_connection_open(grpc_loop *l, int socket_fd,
   c->is_local = peer_is_local((const struct sockaddr *)address);
   c->is_unix = address->ss_family == AF_UNIX;
   peer_print((const struct sockaddr *)address, c->peer, sizeof(c->peer));
-  // The timer is due at once, when the loop knows the connection; from here on it has its room.
-  if (wire_init(&c->wire, socket_fd, c->server->tls) && session_begin(c) &&
-      timers_set(grpc_loop_timers(l), &c->timer, c->began_ns))
+  if (wire_init(&c->wire, socket_fd, c->server->tls) && session_begin(c)) {
+    conn_timer_set(grpc_loop_timers(l), &c->timer, c->began_ns); // at once: the loop knows it then
     return c;
-  http2.session_del(c->session);
+  }
+  nghttp2_session_del(c->session);
   wire_fini(&c->wire);
   free(c);
   return NULL;
@@ -71,10 +71,10 @@ void grpc_connection_close(grpc_connection *c)
     return;
   c->closed = true;
   c->failed = true;
-  timers_cancel(grpc_loop_timers(c->loop), &c->timer);
+  conn_timer_cancel(grpc_loop_timers(c->loop), &c->timer);
   while (c->calls != NULL)
     call_close(c->calls);
-  http2.session_del(c->session);
+  nghttp2_session_del(c->session);
   c->session = NULL;
   output_fini(&c->output);
   grpc_loop_forget(c->loop, c);
@@ -85,8 +85,8 @@ void grpc_connection_close(grpc_connection *c)
 
 static void wake_at(grpc_connection *c, uint64_t due_ns)
 {
-  if (c->timer.place == 0 || due_ns < c->timer.due_ns)
-    timers_set(grpc_loop_timers(c->loop), &c->timer, due_ns);
+  if (!conn_timer_is_set(&c->timer) || due_ns < c->timer.node.when_ns)
+    conn_timer_set(grpc_loop_timers(c->loop), &c->timer, due_ns);
 }
 
 // When `since` is `timeout_ms` ago; UINT64_MAX for a timeout of 0.
@@ -143,8 +143,9 @@ static const char *overdue(const grpc_connection *c, uint64_t now)
 static void say_goodbye(grpc_connection *c)
 {
   c->leaving = true;
-  http2.submit_goaway(c->session, NGHTTP2_FLAG_NONE,
-                      http2.session_get_last_proc_stream_id(c->session), NGHTTP2_NO_ERROR, NULL, 0);
+  nghttp2_submit_goaway(c->session, NGHTTP2_FLAG_NONE,
+                        nghttp2_session_get_last_proc_stream_id(c->session), NGHTTP2_NO_ERROR, NULL,
+                        0);
   grpc_loop_mark(c->loop, c);
 }
 
@@ -158,8 +159,8 @@ void grpc_connection_leave(grpc_connection *c)
     return;
   }
   // Calls that the client has sent already are taken: the ping comes back behind them.
-  http2.submit_shutdown_notice(c->session);
-  http2.submit_ping(c->session, NGHTTP2_FLAG_NONE, goodbye);
+  nghttp2_submit_shutdown_notice(c->session);
+  nghttp2_submit_ping(c->session, NGHTTP2_FLAG_NONE, goodbye);
   wake_at(c, c->left_ns + LEAVE_NS);
   grpc_loop_mark(c->loop, c);
 }
@@ -174,7 +175,7 @@ void grpc_connection_answered(grpc_connection *c)
 static void ask_for_sign(grpc_connection *c, uint64_t now)
 {
   c->pinged_ns = now;
-  http2.submit_ping(c->session, NGHTTP2_FLAG_NONE, NULL);
+  nghttp2_submit_ping(c->session, NGHTTP2_FLAG_NONE, NULL);
   grpc_loop_mark(c->loop, c);
 }
 
@@ -185,8 +186,9 @@ static uint64_t end_stalled(grpc_connection *c, uint64_t now)
   call *next;
   for (call *one = c->calls; one != NULL; one = next) {
     next = one->next;
-    uint64_t end = call_is_receiving(one) ? due(one->moved_ns, c->server->options.body_timeout_ms)
-                                          : UINT64_MAX;
+    uint64_t end = call_is_receiving(one)
+                       ? due(one->body.moved_ns, c->server->options.body_timeout_ms)
+                       : UINT64_MAX;
     if (now >= end)
       call_end_early(one, GRPC_DEADLINE_EXCEEDED, "the request's message does not come on");
     else if (end < first)
@@ -196,9 +198,9 @@ static uint64_t end_stalled(grpc_connection *c, uint64_t now)
 }
 
 // Does what is due, and sets the timer to what is next.
-static void look_after(timer *elapsed)
+static void look_after(conn_timer *elapsed)
 {
-  grpc_connection *c = (grpc_connection *)((char *)elapsed - offsetof(grpc_connection, timer));
+  grpc_connection *c = container_of(elapsed, grpc_connection, timer);
   const grpc_server_options *o = &c->server->options;
   uint64_t now = grpc_loop_now_ns(c->loop);
   if (c->ending) {
@@ -277,10 +279,10 @@ void grpc_connection_readable(grpc_connection *c)
       return;
     }
     c->heard_ns = grpc_loop_now_ns(c->loop);
-    ssize_t taken = http2.session_mem_recv(c->session, (const uint8_t *)buffer, (size_t)size);
+    ssize_t taken = nghttp2_session_mem_recv(c->session, (const uint8_t *)buffer, (size_t)size);
     if (taken < 0) {
       frontend_log_verbose("the connection of %s is closed: %s", c->peer,
-                           http2.strerror((int)taken));
+                           nghttp2_strerror((int)taken));
       if (taken == NGHTTP2_ERR_BAD_CLIENT_MAGIC)
         grpc_loop_note_protocol(c->loop);
       c->failed = true; // what nghttp2 has to say about it is still sent
@@ -298,7 +300,7 @@ static bool take_frames(grpc_connection *c)
 {
   while (c->output.pending < OUTPUT_BYTES) {
     const uint8_t *data;
-    ssize_t size = http2.session_mem_send(c->session, &data);
+    ssize_t size = nghttp2_session_mem_send(c->session, &data);
     if (size <= 0)
       return size == 0;
     if (!output_copy(&c->output, data, (size_t)size))
@@ -310,7 +312,8 @@ static bool take_frames(grpc_connection *c)
 static bool is_over(grpc_connection *c)
 {
   return c->failed ||
-         (http2.session_want_read(c->session) == 0 && http2.session_want_write(c->session) == 0) ||
+         (nghttp2_session_want_read(c->session) == 0 &&
+          nghttp2_session_want_write(c->session) == 0) ||
          (c->leaving && c->call_count == 0);
 }
 

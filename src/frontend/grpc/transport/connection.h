@@ -6,10 +6,10 @@
 
 #include "base/refcount.h"
 #include "frontend/common/net/peer.h"
-#include "frontend/grpc/transport/http2.h"
+#include "frontend/grpc/transport/conn_timer.h"
 #include "frontend/grpc/transport/output.h"
-#include "frontend/grpc/transport/timers.h"
 #include "frontend/grpc/transport/wire.h"
+#include <nghttp2/nghttp2.h>
 
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -68,7 +68,7 @@ struct grpc_connection {
   size_t header_bytes;   // of the header that is coming, as HPACK counts them
   double credit;         // of frames that do nothing
   uint64_t credit_ns;    // when it was counted
-  timer timer;           // the next thing to look after
+  conn_timer timer;      // the next thing to look after
 };
 
 // Takes on an accepted, non-blocking socket, which it owns whatever happens. NULL when it cannot.

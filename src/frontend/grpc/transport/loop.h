@@ -5,7 +5,7 @@
 #define NEREID_FRONTEND_GRPC_LOOP_H
 
 #include "base/error.h"
-#include "frontend/grpc/transport/timers.h"
+#include "frontend/grpc/transport/conn_timer.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -41,7 +41,7 @@ void grpc_loop_wake_call(grpc_loop *l, call *c);
 // --- On the loop's thread
 
 grpc_server *grpc_loop_server(const grpc_loop *l);
-timers *grpc_loop_timers(grpc_loop *l);
+conn_timers *grpc_loop_timers(grpc_loop *l);
 uint64_t grpc_loop_now_ns(const grpc_loop *l); // when this pass began
 char *grpc_loop_read_buffer(grpc_loop *l);     // LOOP_READ_BYTES
 void grpc_loop_note_protocol(grpc_loop *l);    // a client speaks another one

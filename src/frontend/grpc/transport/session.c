@@ -6,7 +6,7 @@
 #include "frontend/common/observe/frontend_log.h"
 #include "frontend/common/observe/load_metrics.h"
 #include "frontend/grpc/call/call.h"
-#include "frontend/grpc/call/call_life.h"
+#include "frontend/grpc/call/call_parts.h"
 #include "frontend/grpc/call/server.h"
 #include "frontend/grpc/transport/connection.h"
 #include "frontend/grpc/transport/loop.h"
@@ -36,9 +36,9 @@ void session_send_away(grpc_connection *c, const char *why)
   if (c->failed)
     return;
   frontend_log_verbose("the connection of %s is closed: %s", c->peer, why);
-  http2.submit_goaway(c->session, NGHTTP2_FLAG_NONE,
-                      http2.session_get_last_proc_stream_id(c->session), NGHTTP2_ENHANCE_YOUR_CALM,
-                      (const uint8_t *)why, strlen(why));
+  nghttp2_submit_goaway(c->session, NGHTTP2_FLAG_NONE,
+                        nghttp2_session_get_last_proc_stream_id(c->session),
+                        NGHTTP2_ENHANCE_YOUR_CALM, (const uint8_t *)why, strlen(why));
   c->leaving = true;
   c->failed = true;
 }
@@ -72,7 +72,7 @@ static void note_ping(grpc_connection *c)
 
 static call *call_of(grpc_connection *c, int32_t stream_id)
 {
-  return http2.session_get_stream_user_data(c->session, stream_id);
+  return nghttp2_session_get_stream_user_data(c->session, stream_id);
 }
 
 static int begin_frame(nghttp2_session *session, const nghttp2_frame_hd *frame, void *pointer)
@@ -99,10 +99,10 @@ static int begin_headers(nghttp2_session *session, const nghttp2_frame *frame, v
   bool has_room = atomic_load_explicit(&c->alive, memory_order_relaxed) < CONNECTION_MAX_STREAMS;
   call *made = has_room && !c->failed ? call_open(c, id) : NULL;
   if (made == NULL) {
-    http2.submit_rst_stream(session, NGHTTP2_FLAG_NONE, id, NGHTTP2_REFUSED_STREAM);
+    nghttp2_submit_rst_stream(session, NGHTTP2_FLAG_NONE, id, NGHTTP2_REFUSED_STREAM);
     return NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE; // its fields are not wanted
   }
-  http2.session_set_stream_user_data(session, id, made);
+  nghttp2_session_set_stream_user_data(session, id, made);
   return 0;
 }
 
@@ -134,7 +134,7 @@ static int take_data(nghttp2_session *session, uint8_t flags, int32_t stream_id,
   IGNORED(flags);
   call *c = call_of(pointer, stream_id);
   if (c == NULL || call_take_data(c, (const char *)data, size))
-    http2.session_consume(session, stream_id, size);
+    nghttp2_session_consume(session, stream_id, size);
   return 0;
 }
 
@@ -173,7 +173,7 @@ static int invalid_frame_came(nghttp2_session *session, const nghttp2_frame *fra
 {
   IGNORED(session);
   IGNORED(frame);
-  frontend_log_verbose("a frame that is none: %s", http2.strerror(error_code));
+  frontend_log_verbose("a frame that is none: %s", nghttp2_strerror(error_code));
   session_charge(pointer, INVALID_COST);
   return 0;
 }
@@ -208,8 +208,8 @@ static int frame_went(nghttp2_session *session, const nghttp2_frame *frame, void
       (frame->hd.flags & NGHTTP2_FLAG_END_STREAM) == 0)
     return 0;
   call *of_stream = call_of(c, frame->hd.stream_id);
-  if (of_stream != NULL && !of_stream->half_closed)
-    http2.submit_rst_stream(session, NGHTTP2_FLAG_NONE, frame->hd.stream_id, NGHTTP2_NO_ERROR);
+  if (of_stream != NULL && !of_stream->body.half_closed)
+    nghttp2_submit_rst_stream(session, NGHTTP2_FLAG_NONE, frame->hd.stream_id, NGHTTP2_NO_ERROR);
   return 0;
 }
 
@@ -232,12 +232,12 @@ static size_t status_fields(call *c, nghttp2_nv *to, char *number, size_t number
 {
   static const char status[] = "grpc-status", text[] = "grpc-message";
   size_t count = 0;
-  int size = snprintf(number, number_size, "%d", (int)c->end_status);
+  int size = snprintf(number, number_size, "%d", (int)c->replies.status);
   to[count++] = (nghttp2_nv){(uint8_t *)status, (uint8_t *)number, sizeof(status) - 1, (size_t)size,
                              NGHTTP2_NV_FLAG_NO_COPY_NAME};
-  if (c->end_failure != NULL)
-    to[count++] = (nghttp2_nv){(uint8_t *)text, (uint8_t *)c->end_failure, sizeof(text) - 1,
-                               strlen(c->end_failure),
+  if (c->replies.failure != NULL)
+    to[count++] = (nghttp2_nv){(uint8_t *)text, (uint8_t *)c->replies.failure, sizeof(text) - 1,
+                               strlen(c->replies.failure),
                                NGHTTP2_NV_FLAG_NO_COPY_NAME | NGHTTP2_NV_FLAG_NO_COPY_VALUE};
   if (c->load_report != NULL)
     to[count++] = (nghttp2_nv){(uint8_t *)LOAD_METRICS_REPLY_HEADER, (uint8_t *)c->load_report,
@@ -254,16 +254,16 @@ static ssize_t measure_data(nghttp2_session *session, int32_t stream_id, uint8_t
   IGNORED(buf);
   IGNORED(pointer);
   call *c = source->ptr;
-  size_t size = c->outgoing_bytes < length ? c->outgoing_bytes : length;
+  size_t size = c->replies.unsent_bytes < length ? c->replies.unsent_bytes : length;
   *flags |= NGHTTP2_DATA_FLAG_NO_COPY;
-  if (size == 0 && !c->ended)
+  if (size == 0 && !call_is_ended(c))
     return NGHTTP2_ERR_DEFERRED;
-  if (size == c->outgoing_bytes && c->ended) {
+  if (size == c->replies.unsent_bytes && call_is_ended(c)) {
     nghttp2_nv fields[3];
     char number[12];
     size_t count = status_fields(c, fields, number, sizeof(number));
     *flags |= NGHTTP2_DATA_FLAG_EOF | NGHTTP2_DATA_FLAG_NO_END_STREAM;
-    if (http2.submit_trailer(session, stream_id, fields, count) != 0)
+    if (nghttp2_submit_trailer(session, stream_id, fields, count) != 0)
       return NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE;
   }
   return (ssize_t)size;
@@ -311,10 +311,10 @@ static ssize_t read_unsupported_text(nghttp2_session *session, int32_t stream_id
   IGNORED(stream_id);
   IGNORED(pointer);
   call *c = source->ptr;
-  size_t left = sizeof(unsupported_text) - 1 - c->foreign_sent;
+  size_t left = sizeof(unsupported_text) - 1 - c->replies.foreign_sent;
   size_t size = left < length ? left : length;
-  memcpy(buf, unsupported_text + c->foreign_sent, size);
-  c->foreign_sent += size;
+  memcpy(buf, unsupported_text + c->replies.foreign_sent, size);
+  c->replies.foreign_sent += size;
   if (size == left)
     *flags |= NGHTTP2_DATA_FLAG_EOF;
   return (ssize_t)size;
@@ -325,12 +325,12 @@ static bool submit_unsupported(call *c)
 {
   const nghttp2_nv fields[] = {unsupported_status, plain_text};
   nghttp2_data_provider data = {.source.ptr = c, .read_callback = read_unsupported_text};
-  return http2.submit_response(c->connection->session, c->stream_id, fields, 2, &data) == 0;
+  return nghttp2_submit_response(c->connection->session, c->stream_id, fields, 2, &data) == 0;
 }
 
 bool session_submit_status_only(call *c)
 {
-  if (c->is_foreign)
+  if (call_is_foreign(c))
     return submit_unsupported(c);
   nghttp2_nv fields[6] = {ok_status, content_type};
   char number[12];
@@ -338,7 +338,7 @@ bool session_submit_status_only(call *c)
   if (c->coding == MESSAGE_UNKNOWN)
     fields[count++] = codings;
   count += status_fields(c, fields + count, number, sizeof(number));
-  return http2.submit_response(c->connection->session, c->stream_id, fields, count, NULL) == 0;
+  return nghttp2_submit_response(c->connection->session, c->stream_id, fields, count, NULL) == 0;
 }
 
 bool session_submit_header(call *c)
@@ -350,7 +350,7 @@ bool session_submit_header(call *c)
   else if (c->reply_coding == MESSAGE_DEFLATE)
     fields[count++] = packed_deflate;
   nghttp2_data_provider data = {.source.ptr = c, .read_callback = measure_data};
-  return http2.submit_response(c->connection->session, c->stream_id, fields, count, &data) == 0;
+  return nghttp2_submit_response(c->connection->session, c->stream_id, fields, count, &data) == 0;
 }
 
 // The stream's window follows what was taken on, up to the connection's.
@@ -358,53 +358,53 @@ void session_widen(call *c, size_t size)
 {
   size_t window = size < CONNECTION_BYTES ? size : CONNECTION_BYTES;
   if (window > CONNECTION_STREAM_BYTES)
-    http2.session_set_local_window_size(c->connection->session, NGHTTP2_FLAG_NONE, c->stream_id,
-                                        (int32_t)window);
+    nghttp2_session_set_local_window_size(c->connection->session, NGHTTP2_FLAG_NONE, c->stream_id,
+                                          (int32_t)window);
 }
 
 void session_resume(call *c)
 {
-  http2.session_resume_data(c->connection->session, c->stream_id);
+  nghttp2_session_resume_data(c->connection->session, c->stream_id);
 }
 
 void session_reset(call *c, uint32_t http2_error)
 {
-  http2.submit_rst_stream(c->connection->session, NGHTTP2_FLAG_NONE, c->stream_id, http2_error);
+  nghttp2_submit_rst_stream(c->connection->session, NGHTTP2_FLAG_NONE, c->stream_id, http2_error);
 }
 
 // ---- a session ----
 
 error *session_make_shared(nghttp2_session_callbacks **callbacks, nghttp2_option **options)
 {
-  if (http2.session_callbacks_new(callbacks) != 0 || http2.option_new(options) != 0)
+  if (nghttp2_session_callbacks_new(callbacks) != 0 || nghttp2_option_new(options) != 0)
     return error_no_memory();
   nghttp2_session_callbacks *c = *callbacks;
-  http2.session_callbacks_set_on_begin_frame_callback(c, begin_frame);
-  http2.session_callbacks_set_on_begin_headers_callback(c, begin_headers);
-  http2.session_callbacks_set_on_header_callback(c, take_header);
-  http2.session_callbacks_set_on_data_chunk_recv_callback(c, take_data);
-  http2.session_callbacks_set_on_frame_recv_callback(c, frame_came);
-  http2.session_callbacks_set_on_invalid_frame_recv_callback(c, invalid_frame_came);
-  http2.session_callbacks_set_on_stream_close_callback(c, stream_closed);
-  http2.session_callbacks_set_on_frame_send_callback(c, frame_went);
-  http2.session_callbacks_set_data_source_read_length_callback(c, frame_size);
-  http2.session_callbacks_set_send_data_callback(c, send_data);
-  http2.option_set_no_auto_window_update(*options, 1);
-  http2.option_set_no_closed_streams(*options, 1);
+  nghttp2_session_callbacks_set_on_begin_frame_callback(c, begin_frame);
+  nghttp2_session_callbacks_set_on_begin_headers_callback(c, begin_headers);
+  nghttp2_session_callbacks_set_on_header_callback(c, take_header);
+  nghttp2_session_callbacks_set_on_data_chunk_recv_callback(c, take_data);
+  nghttp2_session_callbacks_set_on_frame_recv_callback(c, frame_came);
+  nghttp2_session_callbacks_set_on_invalid_frame_recv_callback(c, invalid_frame_came);
+  nghttp2_session_callbacks_set_on_stream_close_callback(c, stream_closed);
+  nghttp2_session_callbacks_set_on_frame_send_callback(c, frame_went);
+  nghttp2_session_callbacks_set_data_source_read_length_callback(c, frame_size);
+  nghttp2_session_callbacks_set_send_data_callback(c, send_data);
+  nghttp2_option_set_no_auto_window_update(*options, 1);
+  nghttp2_option_set_no_closed_streams(*options, 1);
   // gRPC's clients send metadata with blanks around it, which HTTP/2 forbids.
-  http2.option_set_no_rfc9113_leading_and_trailing_ws_validation(*options, 1);
-  http2.option_set_max_outbound_ack(*options, MAX_QUEUED_ACKS);
-  http2.option_set_max_settings(*options, MAX_SETTINGS);
-  http2.option_set_stream_reset_rate_limit(*options, RESET_BURST, RESET_RATE);
+  nghttp2_option_set_no_rfc9113_leading_and_trailing_ws_validation(*options, 1);
+  nghttp2_option_set_max_outbound_ack(*options, MAX_QUEUED_ACKS);
+  nghttp2_option_set_max_settings(*options, MAX_SETTINGS);
+  nghttp2_option_set_stream_reset_rate_limit(*options, RESET_BURST, RESET_RATE);
   return NULL;
 }
 
 void session_free_shared(nghttp2_session_callbacks *callbacks, nghttp2_option *options)
 {
   if (callbacks != NULL)
-    http2.session_callbacks_del(callbacks);
+    nghttp2_session_callbacks_del(callbacks);
   if (options != NULL)
-    http2.option_del(options);
+    nghttp2_option_del(options);
 }
 
 bool session_begin(grpc_connection *c)
@@ -417,10 +417,10 @@ bool session_begin(grpc_connection *c)
   };
   c->credit = IDLE_FRAME_BURST;
   c->credit_ns = grpc_loop_now_ns(c->loop);
-  return http2.session_server_new2(&c->session, c->server->callbacks, c,
-                                   c->server->session_options) == 0 &&
-         http2.submit_settings(c->session, NGHTTP2_FLAG_NONE, settings,
-                               sizeof(settings) / sizeof(settings[0])) == 0 &&
-         http2.session_set_local_window_size(c->session, NGHTTP2_FLAG_NONE, 0,
-                                             (int32_t)CONNECTION_BYTES) == 0;
+  return nghttp2_session_server_new2(&c->session, c->server->callbacks, c,
+                                     c->server->session_options) == 0 &&
+         nghttp2_submit_settings(c->session, NGHTTP2_FLAG_NONE, settings,
+                                 sizeof(settings) / sizeof(settings[0])) == 0 &&
+         nghttp2_session_set_local_window_size(c->session, NGHTTP2_FLAG_NONE, 0,
+                                               (int32_t)CONNECTION_BYTES) == 0;
 }

@@ -3,7 +3,7 @@
 #define NEREID_FRONTEND_GRPC_SESSION_H
 
 #include "base/error.h"
-#include "frontend/grpc/transport/http2.h"
+#include <nghttp2/nghttp2.h>
 
 #include <stdbool.h>
 

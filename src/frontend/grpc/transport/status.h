@@ -8,6 +8,7 @@
 #include <stddef.h>
 
 typedef enum grpc_status {
+  GRPC_UNDECIDED = -1, // none yet
   GRPC_OK = 0,
   GRPC_CANCELLED = 1,
   GRPC_UNKNOWN = 2,

@@ -81,7 +81,7 @@ static bool is_shared(const exchange *x)
 // its target.
 static char target_faults[TARGET_MALFORMED + 1];
 
-void *exchange_began(const char *target)
+static void *began(const char *target)
 {
   target_fault fault = target == NULL ? TARGET_GOOD : head_check_target(target);
   return fault == TARGET_GOOD ? NULL : &target_faults[fault];
@@ -110,8 +110,8 @@ static void finish_unsent(exchange *x)
   http_server_handling_ended(x->http);
 }
 
-void exchange_completed(void *loop_pointer, struct MHD_Connection *mhd, void **context,
-                        enum MHD_RequestTerminationCode reason)
+static void completed(void *loop_pointer, struct MHD_Connection *mhd, void **context,
+                      enum MHD_RequestTerminationCode reason)
 {
   (void)mhd;
   (void)reason;
@@ -144,7 +144,9 @@ NEREID_LogSubject exchange_subject(const exchange *x)
       .request_id = x->request_id, .model = model[0] != '\0' ? model : NULL, .version = version};
 }
 
-void exchange_cancel(exchange *x)
+// The client has left: tells the core that nobody waits for the response. Any thread that holds a
+// reference.
+static void cancel(exchange *x)
 {
   if (x->inference != NULL)
     inference_cancel(x->inference);
@@ -405,7 +407,7 @@ static enum MHD_Result refuse(exchange *x)
   return MHD_NO;
 }
 
-bool exchange_answer_page(connection *c, unsigned status)
+static bool reply_page(connection *c, unsigned status)
 {
   exchange *x = connection_request(c);
   if (x != NULL && x->phase == EXCHANGE_ANSWERED)
@@ -646,9 +648,9 @@ static bool handle(exchange *x)
   return true;
 }
 
-enum MHD_Result exchange_handle(void *loop_pointer, struct MHD_Connection *mhd, const char *url,
-                                const char *method, const char *version, const char *upload,
-                                size_t *upload_size, void **context)
+static enum MHD_Result handle_step(void *loop_pointer, struct MHD_Connection *mhd, const char *url,
+                                   const char *method, const char *version, const char *upload,
+                                   size_t *upload_size, void **context)
 {
   loop_progressed(loop_pointer);
   request_line line = {.method = method, .path = url, .version = version};
@@ -721,3 +723,14 @@ void exchange_run_job(exchange *x, jobs *pool, job_order order, void (*job)(exch
     return;
   exchange_resume(x);
 }
+
+const exchange_calls exchange_calls_of_loops = {
+    .began = began,
+    .handle = handle_step,
+    .completed = completed,
+    .reply_page = reply_page,
+    .ref = exchange_ref,
+    .unref = exchange_unref,
+    .cancel = cancel,
+    .subject = exchange_subject,
+};

@@ -77,30 +77,13 @@ struct exchange {
   char arena_memory[]; // EXCHANGE_ARENA_BYTES
 };
 
-// --- Life, called by the loop (loop.c)
+// --- Life
 
-// A request's first line came; gives the context that exchange_handle gets at first.
-void *exchange_began(const char *target);
-
-// libmicrohttpd's access handler.
-enum MHD_Result exchange_handle(void *loop_pointer, struct MHD_Connection *mhd, const char *url,
-                                const char *method, const char *version, const char *upload,
-                                size_t *upload_size, void **context);
-
-// libmicrohttpd's notice that a request is over, however it ended.
-void exchange_completed(void *loop_pointer, struct MHD_Connection *mhd, void **context,
-                        enum MHD_RequestTerminationCode reason);
-
-// libmicrohttpd is about to send a page of its own with `status` on the connection (error_page.h):
-// answers in its place. False when the reply is the one that was made here.
-bool exchange_answer_page(connection *c, unsigned status);
+// For the loops and the connections.
+extern const exchange_calls exchange_calls_of_loops;
 
 void exchange_ref(exchange *x);   // any thread
 void exchange_unref(exchange *x); // any thread
-
-// The client has left: tells the core that nobody waits for the answer. Any thread that holds a
-// reference.
-void exchange_cancel(exchange *x);
 
 // --- For handlers
 

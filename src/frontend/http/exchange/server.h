@@ -9,9 +9,10 @@
 #include "frontend/common/net/listen.h"
 #include "frontend/common/policy/exposure.h"
 #include "frontend/http/exchange/body.h"
-#include "frontend/http/http_server.h"
 #include "frontend/http/transport/connections.h"
 #include "frontend/http/transport/loop.h"
+#include "frontend/http/transport/options.h"
+#include "frontend/http/transport/watcher.h"
 
 #include <microhttpd.h>
 #include <stdatomic.h>
@@ -19,10 +20,11 @@
 struct http_server {
   http_server_options options; // without the address
   TRITONSERVER_Server *server; // borrowed
-  listener listener;           // the descriptor is the connections'
+  listener listener;           // the descriptor is the watcher's
   exposure exposure;           // of it
-  loops *loops;
   connections *connections;
+  loops *loops;
+  watcher *watcher;
   jobs *jobs;                                // calls that may block for long, such as loads
   jobs *probes;                              // readiness: not to wait behind loads
   jobs *workers;                             // long computations: one thread for each processor

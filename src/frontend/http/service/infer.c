@@ -5,10 +5,10 @@
 #include "base/clock.h"
 #include "frontend/http/exchange/access_note.h"
 #include "frontend/http/exchange/exchange.h"
-#include "frontend/http/exchange/handlers.h"
 #include "frontend/http/exchange/log.h"
 #include "frontend/http/exchange/server.h"
 #include "frontend/http/exchange/version.h"
+#include "frontend/http/service/handlers.h"
 #include "frontend/http/service/stream.h"
 
 static bool read_transactions(exchange *x, uint32_t *flags)

@@ -1,6 +1,6 @@
 // The repository extension: index, load, unload. All of it may take long, so the work is done on a
 // job thread; only its start and its reply are made on the loop thread.
-#include "frontend/http/exchange/handlers.h"
+#include "frontend/http/service/handlers.h"
 
 #include "base/base64.h"
 #include "base/text.h"

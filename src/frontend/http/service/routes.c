@@ -2,7 +2,7 @@
 #include "frontend/http/service/routes.h"
 
 #include "base/text.h"
-#include "frontend/http/exchange/handlers.h"
+#include "frontend/http/service/handlers.h"
 
 #include <stdint.h>
 #include <string.h>

@@ -4,10 +4,10 @@
 
 #include "base/buffer.h"
 #include "frontend/http/exchange/exchange.h"
-#include "frontend/http/exchange/handlers.h"
 #include "frontend/http/exchange/json_body.h"
 #include "frontend/http/exchange/response.h"
 #include "frontend/http/exchange/server.h"
+#include "frontend/http/service/handlers.h"
 
 #include <inttypes.h>
 

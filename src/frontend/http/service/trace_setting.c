@@ -5,10 +5,10 @@
 
 #include "frontend/common/observe/ignored_settings.h"
 #include "frontend/http/exchange/exchange.h"
-#include "frontend/http/exchange/handlers.h"
 #include "frontend/http/exchange/json_body.h"
 #include "frontend/http/exchange/response.h"
 #include "frontend/http/exchange/server.h"
+#include "frontend/http/service/handlers.h"
 
 // --- What the client wants
 

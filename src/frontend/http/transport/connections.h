@@ -1,16 +1,11 @@
-// The open connections of a listener and the thread that watches them ("http-watch"): it accepts,
-// hands each connection to libmicrohttpd's loops, notices clients that leave while their request
-// runs, enforces the timeouts, and takes leave of clients that were refused in the middle of a
-// body.
-//
-// libmicrohttpd itself could accept and time out, but it wakes every loop for each new connection,
-// cannot stop accepting without a race, does not see a client leave while the connection is
-// suspended, and knows one timeout for everything.
+// The open connections of a listener: what each waits for, and which request it is in. Calls are
+// made on the connection's loop thread unless they say otherwise.
 #ifndef NEREID_FRONTEND_HTTP_CONNECTIONS_H
 #define NEREID_FRONTEND_HTTP_CONNECTIONS_H
 
 #include "base/error.h"
-#include "frontend/http/http_server.h"
+#include "frontend/http/transport/exchange_calls.h"
+#include "frontend/http/transport/options.h"
 #include "frontend/http/transport/tls_wire.h"
 
 #include <gnutls/gnutls.h>
@@ -19,10 +14,10 @@
 #include <stdint.h>
 
 typedef struct connections connections;
-typedef struct connection connection;
-typedef struct exchange exchange;
 typedef struct loop loop;
-typedef struct loops loops;
+
+// Connections beyond the limit that are still accepted: for health and admin requests.
+#define CONNECTIONS_RESERVED 32
 
 // What a connection waits for; decides which timeout holds.
 typedef enum connection_state {
@@ -34,48 +29,39 @@ typedef enum connection_state {
   CONNECTION_CLOSED,  // for nothing: connections_close_idle has shut it down
 } connection_state;
 
-// Makes the registry and starts its thread. `listen_fd_owned` is closed by
-// connections_stop_accepting or connections_free; the options are copied. Accepted sockets go to
-// `adopters`.
-error *connections_new(const http_server_options *options, int listen_fd_owned, loops *adopters,
+// --- The registry
+
+// `options` and `calls` are borrowed.
+error *connections_new(const http_server_options *options, const exchange_calls *calls,
                        connections **result);
 
-// Closes the listening socket once what waits there is accepted. The watcher does it soon.
-// Thread-safe, idempotent.
-void connections_stop_accepting(connections *all);
-
-// How many connections may still begin a request or are in one: 0 only after
-// connections_stop_accepting. Thread-safe.
-size_t connections_count_open(connections *all);
-
-// Cancels what every connection's request has in the core.
-void connections_cancel_all(connections *all);
-
-// Stops the thread. Every connection must be closed.
+// Every connection must be closed. NULL is allowed.
 void connections_free(connections *all);
 
-size_t connections_count(connections *all);
+// Cancels what every connection's request has in the core. Any thread.
+void connections_cancel_all(connections *all);
 
 // A connection has freed much memory in small blocks: the watcher gives it back to the system soon.
-// Thread-safe.
+// Any thread.
 void connections_note_freed(connections *all);
 
-// Logs what each request that is not over waits for, some of them if they are many. Thread-safe.
+// Logs what each request that is not over waits for, some of them if they are many. Any thread.
 void connections_log_requests(connections *all);
-
-// Connections beyond the limit that are still accepted: for health and admin requests.
-#define CONNECTIONS_RESERVED 32
-
-// The calls below are made on the connection's loop thread.
-
-// Begins to watch a connection that libmicrohttpd has taken on for the loop `owner`, and whose TLS
-// session is libmicrohttpd's (NULL: none); NULL when memory is short.
-connection *connection_open(connections *all, loop *owner, int socket_fd, gnutls_session_t tls);
-void connection_close(connection *c);
 
 // Closes those connections of a loop that have no request, and none on its way. Between two passes
 // of libmicrohttpd: nobody else knows what it has read and not yet told.
 void connections_close_idle(connections *all, const loop *owner);
+
+// The open connection of that socket, or NULL. On its loop's thread.
+connection *connections_find(connections *all, int socket_fd);
+
+// --- A connection
+
+// Begins to watch a connection that libmicrohttpd has taken on for the loop `owner`, and whose TLS
+// session is libmicrohttpd's (NULL: none); NULL when memory is short.
+connection *connection_open(connections *all, const loop *owner, int socket_fd,
+                            gnutls_session_t tls, tls_loop *tls_owner);
+void connection_close(connection *c);
 
 // Says what the connection waits for from now on; repeating a state counts as progress. False when
 // connections_close_idle has closed it, so that nobody may see this request begin.
@@ -88,9 +74,6 @@ void connection_received(connection *c, size_t size);
 // the client has left already (a client that closes only its sending side counts as gone).
 bool connection_set_exchange(connection *c, exchange *x);
 
-// The open connection of that socket, or NULL. On its loop's thread.
-connection *connections_find(connections *all, int socket_fd);
-
 // The request that the connection is in, NULL between two; borrowed.
 void connection_set_request(connection *c, exchange *x);
 exchange *connection_request(const connection *c);
@@ -98,7 +81,7 @@ exchange *connection_request(const connection *c);
 // The connection was opened beyond the limit, and there are still as many.
 bool connection_is_surplus(connection *c);
 
-// Answers a request whose body is still coming with `text` (a complete HTTP reply), reads for a
+// Replies to a request whose body is still coming with `text` (a complete HTTP reply), reads for a
 // while what the client still sends, so that it gets to see the reply, and closes. `announced`: the
 // body's length, 0 when it is not known. To be followed at once by refusing the connection to
 // libmicrohttpd.

@@ -7,26 +7,23 @@
 #define NEREID_FRONTEND_HTTP_LOOP_H
 
 #include "base/error.h"
+#include "frontend/common/net/loop_core.h"
+#include "frontend/http/transport/connections.h"
+#include "frontend/http/transport/exchange_calls.h"
+#include "frontend/http/transport/options.h"
 
 #include <stddef.h>
-#include <stdint.h>
 
 typedef struct http_server http_server;
-typedef struct loop loop;
-typedef struct tls_loop tls_loop;
 typedef struct loops loops;
 
-typedef struct loops_options {
-  unsigned count;        // threads; 0: one for each processor, 2 at least, 8 at most
-  unsigned busy_poll_us; // longest time a loop polls before it sleeps; 0: never
-} loops_options;
+// Starts the loops, `http` being whom loop_server names to the calls; all but the result is
+// borrowed. UNAVAILABLE when a daemon or a thread cannot be started.
+error *loops_new(const http_server_options *options, const exchange_calls *calls, http_server *http,
+                 connections *connections, loops **result);
 
-// Starts the loops. UNAVAILABLE when a daemon or a thread cannot be started.
-error *loops_new(const loops_options *options, http_server *http, loops **result);
-
-// Gives an accepted, non-blocking socket to one of the loops; owns and closes it whatever happens.
-// Any thread.
-void loops_adopt(loops *all, int socket_fd, const void *address, unsigned address_size);
+// Gives a socket to one of the loops. Any thread.
+void loops_adopt(loops *all, arrival *arrival_owned);
 
 // Sockets that were adopted and are not yet connections.
 size_t loops_arriving(loops *all);
@@ -53,8 +50,5 @@ void loop_handed_over(loop *l);
 void loop_took_back(loop *l);
 
 http_server *loop_server(const loop *l);
-
-// What it shares with the TLS sessions of its connections. On the loop's thread.
-tls_loop *loop_tls(loop *l);
 
 #endif

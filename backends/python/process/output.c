@@ -1,0 +1,104 @@
+// Cuts what comes out of a pipe into lines.
+#include "process/output.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum {
+  PIECE = 16384, // read at a time, so that no worker keeps the others waiting
+  MAX_DRAIN = 1 << 20
+};
+
+bool worker_output_init(worker_output *self, int descriptor, worker_output_line *take_line,
+                        void *user)
+{
+  *self = (worker_output){.descriptor = -1, .take_line = take_line, .user = user};
+  self->line = malloc(MAX_WORKER_LINE);
+  if (self->line == NULL)
+    return false;
+  self->descriptor = descriptor;
+  return true;
+}
+
+void worker_output_fini(worker_output *self)
+{
+  if (self->descriptor >= 0)
+    close(self->descriptor);
+  free(self->line);
+  self->descriptor = -1;
+  self->line = NULL;
+  self->length = 0;
+}
+
+static void end_line(worker_output *self)
+{
+  size_t length = self->length;
+  if (length > 0 && self->line[length - 1] == '\r')
+    length--;
+  for (char *nul = self->line; (nul = memchr(nul, '\0', length - (size_t)(nul - self->line)));)
+    *nul = ' '; // what is a text for people ends at one
+  self->take_line(self->user, self->line, length, self->cut);
+  if (length > 0) {
+    size_t kept = length < sizeof self->last ? length : sizeof self->last - 1;
+    memcpy(self->last, self->line, kept);
+    self->last[kept] = '\0';
+  }
+  self->length = 0;
+  self->cut = false;
+}
+
+static void take(worker_output *self, const char *bytes, size_t count)
+{
+  size_t room = MAX_WORKER_LINE - self->length;
+  if (count > room) {
+    self->cut = true;
+    count = room;
+  }
+  memcpy(self->line + self->length, bytes, count);
+  self->length += count;
+}
+
+static void split(worker_output *self, const char *bytes, size_t count)
+{
+  while (count > 0) {
+    const char *end = memchr(bytes, '\n', count);
+    size_t length = end == NULL ? count : (size_t)(end - bytes);
+    take(self, bytes, length);
+    if (end == NULL)
+      return;
+    end_line(self);
+    bytes += length + 1;
+    count -= length + 1;
+  }
+}
+
+// The bytes read, 0 when nothing is there yet, -1 at the end.
+static ssize_t read_piece(worker_output *self)
+{
+  char piece[PIECE];
+  ssize_t got;
+  do
+    got = read(self->descriptor, piece, sizeof piece);
+  while (got < 0 && errno == EINTR);
+  if (got > 0)
+    split(self, piece, (size_t)got);
+  if (got == 0)
+    return -1;
+  return got < 0 && errno == EAGAIN ? 0 : got;
+}
+
+bool worker_output_read(worker_output *self)
+{
+  return self->descriptor >= 0 && read_piece(self) >= 0;
+}
+
+void worker_output_drain(worker_output *self)
+{
+  ssize_t total = 0, got;
+  while (self->descriptor >= 0 && total < MAX_DRAIN && (got = read_piece(self)) > 0)
+    total += got;
+  if (self->length > 0)
+    end_line(self);
+}

@@ -1,0 +1,173 @@
+// From what the configuration names to an interpreter. Load threads.
+#include "pyenv/interpreter.h"
+
+#include "backend_config.h"
+#include "backend_error.h"
+#include "base/cleanup.h"
+
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static const char MODEL_DIR[] = "$$TRITON_MODEL_DIRECTORY";
+
+static bool is_program(const char *path)
+{
+  struct stat status;
+  return stat(path, &status) == 0 && S_ISREG(status.st_mode) && access(path, X_OK) == 0;
+}
+
+// A relative path is the server's; the worker runs elsewhere.
+static char *absolute(const char *path)
+{
+  if (*path == '/')
+    return strdup(path);
+  AUTO_FREE char *dir = getcwd(NULL, 0);
+  char *result;
+  return dir != NULL && asprintf(&result, "%s/%s", dir, path) >= 0 ? result : NULL;
+}
+
+// Looks for `name` in the directories of PATH that are absolute. Gives NULL when it is in none.
+static char *search(const char *name)
+{
+  const char *dirs = getenv("PATH");
+  for (const char *at = dirs == NULL ? "/usr/local/bin:/usr/bin:/bin" : dirs; *at != '\0';) {
+    size_t length = strcspn(at, ":");
+    char *path = NULL;
+    if (*at == '/' && asprintf(&path, "%.*s/%s", (int)length, at, name) < 0)
+      return NULL;
+    if (path != NULL && is_program(path))
+      return path;
+    free(path);
+    at += length + (at[length] == ':');
+  }
+  return NULL;
+}
+
+// ---- what the backend's settings name
+
+static TRITONSERVER_Error *find_installed(const char *setting, char **interpreter)
+{
+  const char *wanted = setting == NULL ? "python3" : setting;
+  *interpreter = NULL;
+  if (strchr(wanted, '/') == NULL)
+    *interpreter = search(wanted);
+  else if (is_program(wanted))
+    *interpreter = absolute(wanted);
+  if (*interpreter != NULL)
+    return NULL;
+  if (setting != NULL)
+    return backend_error(TRITONSERVER_ERROR_UNAVAILABLE,
+                         "no Python interpreter '%s' "
+                         "(--backend-config=python,python-executable)",
+                         setting);
+  return backend_error(TRITONSERVER_ERROR_UNAVAILABLE,
+                       "no python3 in PATH; name an interpreter with "
+                       "--backend-config=python,python-executable=PATH");
+}
+
+// ---- environments
+
+static bool has(const char *dir, const char *name)
+{
+  AUTO_FREE char *path = NULL;
+  return asprintf(&path, "%s/%s", dir, name) >= 0 && access(path, F_OK) == 0;
+}
+
+// An interpreter that is given by its path may be that of an environment.
+static TRITONSERVER_Error *find_dir_of(python_interpreter *self)
+{
+  AUTO_FREE char *dir = strdup(self->path);
+  if (dir == NULL)
+    return backend_error_no_memory("a Python environment");
+  for (int i = 0; i < 2; i++) {
+    char *slash = strrchr(dir, '/');
+    if (slash != NULL)
+      *slash = '\0';
+  }
+  self->kind = has(dir, "pyvenv.cfg")   ? ENVIRONMENT_VIRTUAL
+               : has(dir, "conda-meta") ? ENVIRONMENT_CONDA
+                                        : ENVIRONMENT_NONE;
+  if (self->kind != ENVIRONMENT_NONE) {
+    self->dir = dir;
+    dir = NULL;
+  }
+  return NULL;
+}
+
+static TRITONSERVER_Error *find_in_dir(python_interpreter *self, const char *path)
+{
+  static const char *const programs[] = {"bin/python3", "bin/python"};
+  for (size_t i = 0; i < 2 && self->path == NULL; i++) {
+    char *program;
+    if (asprintf(&program, "%s/%s", self->dir, programs[i]) < 0)
+      return backend_error_no_memory("a Python environment");
+    if (is_program(program))
+      self->path = program;
+    else
+      free(program);
+  }
+  if (self->path == NULL)
+    return backend_error(TRITONSERVER_ERROR_INVALID_ARG,
+                         "execution environment '%s' has neither bin/python3 nor bin/python", path);
+  self->kind = has(self->dir, "pyvenv.cfg") ? ENVIRONMENT_VIRTUAL : ENVIRONMENT_CONDA;
+  return NULL;
+}
+
+// The path of EXECUTION_ENV_PATH, for free().
+static char *expand(const char *path, const char *model_dir)
+{
+  const char *at = strstr(path, MODEL_DIR);
+  char *result;
+  if (at == NULL)
+    return absolute(path);
+  int length =
+      asprintf(&result, "%.*s%s%s", (int)(at - path), path, model_dir, at + strlen(MODEL_DIR));
+  return length < 0 ? NULL : result;
+}
+
+static TRITONSERVER_Error *use_named(python_interpreter *self, const char *path)
+{
+  struct stat status;
+  AUTO_FREE char *resolved = realpath(path, NULL);
+  if (resolved == NULL || stat(resolved, &status) != 0)
+    return backend_error(TRITONSERVER_ERROR_INTERNAL, "Failed to get the canonical path for %s.",
+                         path);
+  if (!S_ISDIR(status.st_mode))
+    BACKEND_RETURN_IF_ERROR(environment_cache_take(self->cache, resolved, &self->archive));
+  self->dir = strdup(self->archive == NULL ? resolved : cached_environment_dir(self->archive));
+  return self->dir == NULL ? backend_error_no_memory("a Python environment")
+                           : find_in_dir(self, path);
+}
+
+TRITONSERVER_Error *python_interpreter_init(python_interpreter *self, environment_cache *cache,
+                                            const char *setting, const json_t *model_config,
+                                            const char *model_dir)
+{
+  *self = (python_interpreter){.cache = cache};
+  const char *named = backend_parameter(model_config, "EXECUTION_ENV_PATH");
+  TRITONSERVER_Error *error;
+  if (named == NULL || *named == '\0') {
+    error = find_installed(setting, &self->path);
+    if (error == NULL)
+      error = find_dir_of(self);
+  } else {
+    AUTO_FREE char *path = expand(named, model_dir);
+    error = path == NULL ? backend_error_no_memory("a Python environment") : use_named(self, path);
+  }
+  if (error != NULL)
+    python_interpreter_fini(self);
+  return error;
+}
+
+void python_interpreter_fini(python_interpreter *self)
+{
+  if (self->archive != NULL)
+    environment_cache_release(self->cache, self->archive);
+  free(self->dir);
+  free(self->path);
+  *self = (python_interpreter){0};
+}

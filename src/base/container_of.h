@@ -1,0 +1,17 @@
+// From a member to what it is part of: for list.h, mpsc.h, heap.h and callbacks that get a member.
+#ifndef NEREID_BASE_CONTAINER_OF_H
+#define NEREID_BASE_CONTAINER_OF_H
+
+#include <stddef.h>
+
+// The `type` whose `member` is at `pointer`; NULL for NULL. Of another type than the member's, the
+// pointer is a compiler's warning.
+#define container_of(pointer, type, member)                                                        \
+  ((type *)container_at(1 ? (pointer) : &((type *)0)->member, offsetof(type, member)))
+
+static inline void *container_at(const void *member, size_t offset)
+{
+  return member != NULL ? (char *)member - offset : NULL;
+}
+
+#endif

@@ -1,0 +1,51 @@
+// A queue into which any thread pushes without a lock, and of which one thread takes all that is
+// there. Nodes are part of what is queued. All operations are sequentially consistent, so that a
+// producer may push and then look whether the consumer sleeps, while the consumer says that it will
+// sleep and then looks for what was pushed.
+#ifndef NEREID_BASE_MPSC_H
+#define NEREID_BASE_MPSC_H
+
+#include "base/container_of.h"
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+
+typedef struct mpsc_node {
+  struct mpsc_node *next;
+} mpsc_node;
+
+typedef struct mpsc { // zeroed: empty
+  _Atomic(mpsc_node *) newest;
+} mpsc;
+
+static inline bool mpsc_is_empty(mpsc *q)
+{
+  return atomic_load(&q->newest) == NULL;
+}
+
+// Any thread. `node` is the queue's until mpsc_take_all has returned it and its `next` was read.
+static inline void mpsc_push(mpsc *q, mpsc_node *node)
+{
+  node->next = atomic_load(&q->newest);
+  while (!atomic_compare_exchange_weak(&q->newest, &node->next, node))
+    ;
+}
+
+// All that is there, the oldest first, linked by `next`; NULL when there is nothing.
+static inline mpsc_node *mpsc_take_all(mpsc *q)
+{
+  mpsc_node *oldest = NULL;
+  if (mpsc_is_empty(q)) // without a write, which the producers would have to wait for
+    return NULL;
+  mpsc_node *newest = atomic_exchange(&q->newest, NULL);
+  while (newest != NULL) {
+    mpsc_node *next = newest->next;
+    newest->next = oldest;
+    oldest = newest;
+    newest = next;
+  }
+  return oldest;
+}
+
+#endif

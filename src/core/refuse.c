@@ -1,0 +1,53 @@
+// What the core says itself in place of a backend.
+#include "core/refuse.h"
+
+#include "base/clock.h"
+#include "base/log.h"
+
+error *refusal_error(const request *r, refusal reason)
+{
+  switch (reason) {
+  case REFUSAL_QUEUE_FULL:
+    return request_error(r, ERROR_UNAVAILABLE, "Exceeds maximum queue size");
+  case REFUSAL_NO_MEMORY:
+    return error_no_memory();
+  case REFUSAL_TIMEOUT:
+    return error_new(ERROR_UNAVAILABLE, "Request timeout expired");
+  case REFUSAL_CANCELLED:
+    return error_new(ERROR_CANCELLED, "Request was cancelled");
+  case REFUSAL_STOPPED:
+    break;
+  }
+  return request_error(
+      r, ERROR_UNAVAILABLE,
+      "Server is stopping, scheduler for model has stopped accepting new inference requests");
+}
+
+void refuse_request(request *r, error *failure_owned, failure_reason reason)
+{
+  response *answer;
+  r->times.end = clock_monotonic_ns();
+  statistics_count_failure(&r->target->shared_statistics, false, reason, &r->times);
+  error *e = response_new(r->factory, &answer);
+  if (e == NULL) {
+    e = response_send(answer, TRITONSERVER_RESPONSE_COMPLETE_FINAL, failure_owned);
+  } else {
+    const log_subject subject = {
+        .request_id = r->id.data, .model = r->target->name, .version = r->target->version};
+    log_error_about(&subject, "failed to answer (%s) with the error: %s", error_message(e),
+                    error_message(failure_owned));
+    error_free(failure_owned);
+    error_free(e);
+    e = response_factory_send_flags(r->factory, TRITONSERVER_RESPONSE_COMPLETE_FINAL);
+  }
+  error_free(e); // answered before: nothing is lost
+  request_release(r, TRITONSERVER_REQUEST_RELEASE_ALL);
+}
+
+void refuse_item(void *context, queue_item *item_owned, refusal reason)
+{
+  (void)context;
+  request *r = request_of_item(item_owned);
+  refuse_request(r, refusal_error(r, reason),
+                 reason == REFUSAL_CANCELLED ? FAILURE_CANCELED : FAILURE_REJECTED);
+}

@@ -1,0 +1,55 @@
+// The inside of a server, shared by the files that make it, load its models and answer questions.
+#ifndef NEREID_CORE_SERVER_STATE_H
+#define NEREID_CORE_SERVER_STATE_H
+
+#include "backend/backend.h"
+#include "core/live_models.h"
+#include "core/load_pool.h"
+#include "core/metric_settings.h"
+#include "core/server.h"
+#include "repository/repository.h"
+#include "schedule/timekeeper.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+typedef enum server_state {
+  SERVER_STARTING, // start-up models are being loaded
+  SERVER_READY,
+  SERVER_EXITING,
+} server_state;
+
+struct server {
+  server_options options;
+  metric_settings metric_settings;
+  model_environment environment;
+  file_policy links; // of the repositories; does not change
+  repository_set repositories;
+  backend_registry backends;
+  timekeeper *timekeeper;
+  model_table models;
+  live_models live;
+  load_pool pool;
+  struct model_metrics *metrics; // NULL when there are to be none
+  _Atomic server_state state;
+  _Atomic unsigned int exit_timeout_seconds;
+
+  pthread_t startup_thread;
+  pthread_mutex_t lock; // guards what follows and `done` of all load_operations
+  pthread_cond_t changed;
+  bool startup_running; // the thread was started and is not joined
+  bool startup_done;
+  char *startup_failure; // NULL: all models are in
+};
+
+static inline const repository_set *server_repositories(const server *s)
+{
+  return &s->repositories;
+}
+
+static inline server_state server_state_of(const server *s)
+{
+  return atomic_load_explicit(&s->state, memory_order_acquire);
+}
+
+#endif

@@ -1,0 +1,148 @@
+// Checks of flags against each other.
+#include "daemon/options.h"
+
+#include "base/text.h"
+
+#include <inttypes.h>
+#include <string.h>
+#include <unistd.h>
+
+typedef struct listening {
+  const char *name; // as in its flags
+  bool allowed;
+  const char *address;
+  int64_t port;
+} listening;
+
+static error *check_two(const listening *a, const listening *b)
+{
+  if (!a->allowed || !b->allowed || strcmp(a->address, b->address) != 0)
+    return NULL;
+  if (text_starts_with(b->address, "unix:"))
+    return error_new(ERROR_INVALID_ARG,
+                     "--%s-address is a Unix socket: --%s-address must be another one or an "
+                     "address, or --allow-%s=false",
+                     a->name, b->name, b->name);
+  if (a->port == b->port && a->port != 0)
+    return error_new(ERROR_INVALID_ARG,
+                     "--%s-port and --%s-port are both %" PRId64 ", expected two ports", a->name,
+                     b->name, a->port);
+  return NULL;
+}
+
+// A file's permissions say who is an operator: neither ports nor abstract names have any. What else
+// listens there would give everybody those rights.
+static error *check_admin(const daemon_options *o, const char *flag, const char *address)
+{
+  if (address[0] == '\0')
+    return NULL;
+  if (!text_starts_with(address, "unix:/"))
+    return error_new(ERROR_INVALID_ARG,
+                     "--%s: invalid value '%s', expected unix:/<path>: the file's permissions say "
+                     "who gets to it",
+                     flag, address);
+  const char *const others[] = {o->http_address, o->grpc_address, o->metrics_address};
+  for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++)
+    if (strcmp(address, others[i]) == 0)
+      return error_new(ERROR_INVALID_ARG,
+                       "--%s: '%s' is another listener's address too, expected a socket of its own",
+                       flag, address);
+  return NULL;
+}
+
+// Two listeners in one place.
+static error *check_addresses(const daemon_options *o)
+{
+  const listening http = {"http", o->allow_http, o->http_address, o->http_port};
+  const listening grpc = {"grpc", o->allow_grpc, o->grpc_address, o->grpc_port};
+  const listening metrics = {"metrics", o->allow_metrics, options_metrics_address(o),
+                             o->metrics_port};
+  RETURN_IF_ERROR(check_two(&http, &grpc));
+  RETURN_IF_ERROR(check_two(&http, &metrics));
+  RETURN_IF_ERROR(check_two(&grpc, &metrics));
+  RETURN_IF_ERROR(check_admin(o, "admin-address", o->admin_address));
+  RETURN_IF_ERROR(check_admin(o, "admin-grpc-address", o->admin_grpc_address));
+  if (o->admin_address[0] != '\0' && strcmp(o->admin_address, o->admin_grpc_address) == 0)
+    return error_new(ERROR_INVALID_ARG,
+                     "--admin-address and --admin-grpc-address are both '%s', expected two sockets",
+                     o->admin_address);
+  return NULL;
+}
+
+static error *check_mode(const char *flag, const char *text)
+{
+  unsigned mode;
+  if (options_unix_mode(text, &mode))
+    return NULL;
+  return error_new(ERROR_INVALID_ARG,
+                   "--%s: invalid value '%s', expected three octal digits such as 660", flag, text);
+}
+
+// "<cache>,size=0" asks for nothing.
+static error *check_cache_config(const char *text)
+{
+  const char *comma = strchr(text, ',');
+  const char *equals = comma == NULL ? NULL : strchr(comma, '=');
+  if (equals == NULL || comma == text || equals == comma + 1 || equals[1] == '\0')
+    return error_new(ERROR_INVALID_ARG,
+                     "--cache-config: invalid value '%s', expected <cache>,<setting>=<value>",
+                     text);
+  if (strcmp(comma, ",size=0") == 0)
+    return NULL;
+  return error_new(ERROR_UNSUPPORTED,
+                   "--cache-config is not supported by nereid yet: leave it out, then each answer "
+                   "is computed");
+}
+
+static error *check_cache(const daemon_options *o)
+{
+  for (size_t i = 0; i < o->cache_configs.count; i++)
+    RETURN_IF_ERROR(check_cache_config(o->cache_configs.items[i]));
+  if (o->response_cache_bytes == 0)
+    return NULL;
+  return error_new(ERROR_UNSUPPORTED,
+                   "--response-cache-byte-size=%" PRId64 " is not supported by nereid yet: leave "
+                   "it out, or give 0, then each answer is computed",
+                   o->response_cache_bytes);
+}
+
+// Where Triton has something that is not there yet: what to do instead.
+static error *check_absent(const daemon_options *o)
+{
+  if (o->allow_sagemaker)
+    return error_new(ERROR_UNSUPPORTED,
+                     "--allow-sagemaker is not supported by nereid yet: leave it out, and have a "
+                     "proxy send /ping to /v2/health/ready and /invocations to "
+                     "/v2/models/<model>/infer");
+  if (o->allow_vertex_ai)
+    return error_new(ERROR_UNSUPPORTED,
+                     "--allow-vertex-ai (which AIP_MODE=PREDICTION gives) is not supported by "
+                     "nereid yet: give --allow-vertex-ai=false --allow-http=true --http-port=<that "
+                     "of AIP_HTTP_PORT>, and as routes /v2/health/ready and "
+                     "/v2/models/<model>/infer");
+  return check_cache(o);
+}
+
+error *options_check(const daemon_options *o)
+{
+  RETURN_IF_ERROR(check_absent(o));
+  if (o->model_repositories.count == 0)
+    return error_new(ERROR_INVALID_ARG,
+                     "--model-repository must be specified: the directory that holds the models");
+  if (o->secure && !o->allow_root && geteuid() == 0)
+    return error_new(ERROR_INVALID_ARG,
+                     "--secure does not run as root: start nereid as another user, or give "
+                     "--allow-root");
+  if (o->unix_socket_mode[0] != '\0')
+    RETURN_IF_ERROR(check_mode("unix-socket-mode", o->unix_socket_mode));
+  RETURN_IF_ERROR(check_mode("admin-socket-mode", o->admin_socket_mode));
+  int64_t bytes;
+  bool whole_body;
+  if (!options_input_size(o, &bytes, &whole_body))
+    return error_new(
+        ERROR_INVALID_ARG,
+        "--http-max-input-size: invalid value '%s', expected an integer from 1, or one "
+        "behind total:",
+        o->http_max_input_size);
+  return check_addresses(o);
+}

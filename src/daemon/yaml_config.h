@@ -1,0 +1,11 @@
+// --config files.
+#ifndef NEREID_DAEMON_YAML_CONFIG_H
+#define NEREID_DAEMON_YAML_CONFIG_H
+
+#include "daemon/options.h"
+
+// Sets flags from a YAML mapping of flag names to values; lists set a flag again and again. Errors
+// begin with "<path>:<line>: ".
+error *yaml_config_read(daemon_options *options, const char *path);
+
+#endif

@@ -1,0 +1,60 @@
+// Accepting, and saying why not. See acceptor.h.
+#include "frontend/common/net/acceptor.h"
+
+#include "frontend/common/net/listener_limits.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+bool acceptor_watch(acceptor *a, bool watched)
+{
+  if (!acceptor_is_open(a) || a->watched == watched)
+    return true;
+  struct epoll_event event = {.events = EPOLLIN, .data.ptr = a};
+  if (epoll_ctl(a->epoll_fd, watched ? EPOLL_CTL_ADD : EPOLL_CTL_DEL, a->listen_fd, &event) != 0)
+    return false;
+  a->watched = watched;
+  return true;
+}
+
+static arrival *wait(acceptor *a, const char *reason, bool *waits)
+{
+  listener_log_waiting(&a->last_logged_ns, a->protocol, reason);
+  *waits = true;
+  return NULL;
+}
+
+arrival *acceptor_take(acceptor *a, bool is_full, bool *waits)
+{
+  *waits = false;
+  if (!acceptor_is_open(a))
+    return NULL;
+  if (is_full)
+    return wait(a, "the limit of open connections is reached", waits);
+  arrival *taken = calloc(1, sizeof(*taken));
+  if (taken == NULL)
+    return wait(a, strerror(ENOMEM), waits);
+  do {
+    taken->address_size = sizeof(taken->address);
+    taken->socket_fd = accept4(a->listen_fd, (struct sockaddr *)&taken->address,
+                               &taken->address_size, SOCK_NONBLOCK | SOCK_CLOEXEC);
+  } while (taken->socket_fd < 0 && (errno == EINTR || errno == ECONNABORTED));
+  if (taken->socket_fd >= 0)
+    return taken;
+  int reason = errno;
+  free(taken);
+  if (reason == EMFILE || reason == ENFILE || reason == ENOBUFS || reason == ENOMEM)
+    return wait(a, strerror(reason), waits);
+  return NULL;
+}
+
+void acceptor_close(acceptor *a)
+{
+  if (!acceptor_is_open(a))
+    return;
+  acceptor_watch(a, false);
+  close(a->listen_fd);
+  a->listen_fd = -1;
+}

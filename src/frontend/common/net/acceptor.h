@@ -1,0 +1,35 @@
+// Accepts connections from a listening socket, in somebody's epoll set; whoever owns it says when
+// there are as many as there may be. One thread, but for acceptor_init.
+#ifndef NEREID_FRONTEND_COMMON_NET_ACCEPTOR_H
+#define NEREID_FRONTEND_COMMON_NET_ACCEPTOR_H
+
+#include "frontend/common/net/loop_core.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+typedef struct acceptor {
+  const char *protocol;            // static
+  int listen_fd;                   // owned; -1 once it is closed
+  int epoll_fd;                    // borrowed; its events of the socket have the acceptor as data
+  bool watched;                    // the socket is in it
+  _Atomic uint64_t last_logged_ns; // that new connections wait
+} acceptor;
+
+static inline bool acceptor_is_open(const acceptor *a)
+{
+  return a->listen_fd >= 0;
+}
+
+// Watches the socket, or no longer. False when the kernel has no room for that; errno says so.
+bool acceptor_watch(acceptor *a, bool watched);
+
+// Takes one connection; NULL: there is none now. When *waits comes back true, none can be taken for
+// a while, for which the log has a reason: there are as many as there may be (`is_full`), or no
+// descriptors or memory. Whoever then stops watching sees to it that it is asked again.
+arrival *acceptor_take(acceptor *a, bool is_full, bool *waits);
+
+// May be called again, and for one that was not opened (-1).
+void acceptor_close(acceptor *a);
+
+#endif

@@ -1,0 +1,119 @@
+// Waking and sleeping, and sockets on their way. See loop_core.h.
+#include "frontend/common/net/loop_core.h"
+
+#include "base/clock.h"
+#include "base/thread.h"
+#include "base/wakeup.h"
+#include "frontend/common/net/listener_limits.h"
+
+#include <stdlib.h>
+#include <unistd.h>
+
+void loop_group_init(loop_group *g, const char *protocol, const char *versions, unsigned wanted,
+                     unsigned busy_poll_us)
+{
+  g->protocol = protocol;
+  g->versions = versions;
+  g->count = listener_loop_count(wanted);
+  busy_poll_limits_init(&g->polling, busy_poll_us);
+}
+
+void loop_group_log_protocol(loop_group *g)
+{
+  listener_log_protocol(&g->last_logged_ns, g->protocol, g->versions);
+}
+
+bool loop_core_open(loop_core *l, loop_group *g)
+{
+  l->group = g;
+  atomic_init(&l->awake, true);
+  l->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+  l->wake_fd = wakeup_new();
+  // Edge-triggered, so that it need not be read.
+  struct epoll_event event = {.events = EPOLLIN | EPOLLET, .data.ptr = l};
+  return l->epoll_fd >= 0 && l->wake_fd >= 0 &&
+         epoll_ctl(l->epoll_fd, EPOLL_CTL_ADD, l->wake_fd, &event) == 0;
+}
+
+error *loop_core_start(loop_core *l, const char *thread_name, void *(*run)(void *), void *argument)
+{
+  assert(!l->started);
+  l->poll.worked_ns = clock_monotonic_ns();
+  RETURN_IF_ERROR(thread_start(&l->thread, thread_name, run, argument));
+  l->started = true;
+  busy_poll_awake(&l->group->polling);
+  return NULL;
+}
+
+void loop_core_join(loop_core *l)
+{
+  if (!l->started)
+    return;
+  assert(atomic_load(&l->group->stopping));
+  loop_core_wake(l);
+  pthread_join(l->thread, NULL);
+  l->started = false;
+}
+
+void loop_core_fini(loop_core *l)
+{
+  assert(!l->started && mpsc_is_empty(&l->arrived));
+  if (l->group == NULL)
+    return; // zeroed
+  if (l->epoll_fd >= 0)
+    close(l->epoll_fd);
+  if (l->wake_fd >= 0)
+    close(l->wake_fd);
+}
+
+void loop_core_wake(loop_core *l)
+{
+  // Sequentially consistent against loop_core_sleep: either it sees `wanted`, or this thread sees
+  // it asleep.
+  atomic_store(&l->wanted, true);
+  if (!atomic_exchange(&l->awake, true))
+    wakeup_signal(l->wake_fd);
+}
+
+int loop_core_sleep(loop_core *l, struct epoll_event *events, int max_events, int timeout_ms)
+{
+  int count = -1;
+  atomic_store(&l->awake, false);
+  if (!atomic_load(&l->wanted)) {
+    busy_poll_asleep(&l->group->polling);
+    count = epoll_wait(l->epoll_fd, events, max_events, timeout_ms);
+    busy_poll_awake(&l->group->polling);
+  }
+  atomic_store(&l->awake, true);
+  return count;
+}
+
+void loop_core_adopt(loop_core *l, arrival *a)
+{
+  atomic_fetch_add(&l->group->arriving, 1);
+  mpsc_push(&l->arrived, &a->node);
+  loop_core_wake(l);
+}
+
+arrival *loop_core_next_arrival(mpsc_node **taken)
+{
+  mpsc_node *node = *taken;
+  if (node == NULL)
+    return NULL;
+  *taken = node->next;
+  return container_of(node, arrival, node);
+}
+
+void loop_core_arrived(loop_core *l, arrival *a)
+{
+  size_t arriving = atomic_fetch_sub(&l->group->arriving, 1);
+  assert(arriving > 0);
+  (void)arriving;
+  free(a);
+}
+
+void loop_core_drop(loop_core *l, arrival *a)
+{
+  close(a->socket_fd);
+  loop_core_arrived(l, a);
+}

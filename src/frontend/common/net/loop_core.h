@@ -1,0 +1,132 @@
+// What the loops of all listeners do alike, whatever they speak: sockets come to them, threads wake
+// them, and they poll for a moment before they sleep (busy_poll.h). A loop of a protocol has one of
+// these as its member `core`, and its loops share a loop_group.
+#ifndef NEREID_FRONTEND_COMMON_NET_LOOP_CORE_H
+#define NEREID_FRONTEND_COMMON_NET_LOOP_CORE_H
+
+#include "base/error.h"
+#include "base/mpsc.h"
+#include "frontend/common/net/busy_poll.h"
+
+#include <assert.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+
+// An accepted, non-blocking socket on its way to its loop.
+typedef struct arrival {
+  mpsc_node node;
+  int socket_fd; // owned
+  socklen_t address_size;
+  struct sockaddr_storage address; // of the client
+} arrival;
+
+typedef struct loop_group {
+  const char *protocol; // "HTTP"; static, as what follows
+  const char *versions; // of it that are spoken, for clients that speak another
+  busy_poll_limits polling;
+  unsigned count;                  // of loops
+  _Atomic unsigned turn;           // whose turn to get a connection it is
+  _Atomic size_t arriving;         // sockets that no loop has taken on yet
+  _Atomic bool stopping;           // the threads end
+  _Atomic uint64_t last_logged_ns; // of a client of another protocol
+} loop_group;
+
+typedef struct loop_core {
+  loop_group *group;
+  pthread_t thread;
+  bool started;
+  int epoll_fd; // sleeps in it; its events of wake_fd have this loop_core as data
+  int wake_fd;
+  _Atomic bool awake;  // false: a waker must write wake_fd
+  _Atomic bool wanted; // look again before sleeping
+  mpsc arrived;        // arrivals
+  busy_poll poll;      // loop thread
+} loop_core;
+
+// `wanted`: the number of loops; 0: one for each processor, 2 at least, 8 at most.
+void loop_group_init(loop_group *g, const char *protocol, const char *versions, unsigned wanted,
+                     unsigned busy_poll_us);
+
+// Tells the log, now and then, that a client speaks another protocol.
+void loop_group_log_protocol(loop_group *g);
+
+// Makes the descriptors. False and errno when there are none; loop_core_fini whatever happens.
+bool loop_core_open(loop_core *l, loop_group *g);
+
+// Starts the thread, UNAVAILABLE when it cannot.
+error *loop_core_start(loop_core *l, const char *thread_name, void *(*run)(void *), void *argument);
+
+// Ends the thread once the group is stopping. For a loop that was not started too.
+void loop_core_join(loop_core *l);
+
+// For a loop that is zeroed, too. What still arrives is the caller's .
+void loop_core_fini(loop_core *l);
+
+// Has the loop look at its queues soon. Any thread.
+void loop_core_wake(loop_core *l);
+
+// Which loop gets the next connection.
+static inline unsigned loop_group_next(loop_group *g)
+{
+  return atomic_fetch_add(&g->turn, 1) % g->count;
+}
+
+// Gives the socket to the loop. Any thread.
+void loop_core_adopt(loop_core *l, arrival *arrival_owned);
+
+// --- On the loop's thread
+
+// A pass begins: what is queued from now on is seen in the next one, or in this.
+static inline void loop_core_begin_pass(loop_core *l)
+{
+  l->poll.begun = 0;
+  atomic_store(&l->wanted, false);
+}
+
+// Takes one socket that arrived out of `taken`, all of mpsc_take_all(&l->arrived); NULL: there is
+// none. Not before the pass has begun.
+arrival *loop_core_next_arrival(mpsc_node **taken);
+
+// Frees an arrival: its socket was taken on, or, for drop, nobody wants it, and it is closed.
+void loop_core_arrived(loop_core *l, arrival *arrival_owned);
+void loop_core_drop(loop_core *l, arrival *arrival_owned);
+
+// Whether to look again instead of sleeping.
+static inline bool loop_core_polls(const loop_core *l)
+{
+  return busy_poll_is_worth_it(&l->poll, &l->group->polling);
+}
+
+// Sleeps until there are events, the time is over (-1: never), or somebody wakes the loop. Returns
+// how many events there are; -1 when the loop is wanted already.
+int loop_core_sleep(loop_core *l, struct epoll_event *events, int max_events, int timeout_ms);
+
+// The pass had something to do.
+static inline void loop_core_progressed(loop_core *l)
+{
+  busy_poll_record_progress(&l->poll, &l->group->polling);
+}
+
+// A request began; it is waited for from now on, since the core or a job has it; or no longer.
+static inline void loop_core_request_began(loop_core *l)
+{
+  l->poll.begun++;
+}
+
+static inline void loop_core_handed_over(loop_core *l)
+{
+  l->poll.in_flight++;
+}
+
+static inline void loop_core_took_back(loop_core *l)
+{
+  assert(l->poll.in_flight > 0);
+  l->poll.in_flight--;
+}
+
+#endif

@@ -1,0 +1,199 @@
+// A call's request messages: put together from what HTTP/2 delivers, held while the method is busy,
+// and handed to it. Loop thread; a worker unpacks what is long.
+#include "frontend/grpc/call/call_parts.h"
+#include "frontend/grpc/call/server.h"
+#include "frontend/grpc/transport/connection.h"
+#include "frontend/grpc/transport/loop.h"
+#include "frontend/grpc/transport/session.h"
+
+#include <assert.h>
+#include <string.h>
+
+static void fail_message(call *c, message_fault fault)
+{
+  switch (fault) {
+  case MESSAGE_TOO_LARGE:
+    call_end_early(c, GRPC_RESOURCE_EXHAUSTED,
+                   "Received message larger than max (2147483647 bytes)");
+    break;
+  case MESSAGE_OVER_BUDGET:
+    call_end_early(c, GRPC_RESOURCE_EXHAUSTED, BUDGET_REQUESTS_FULL);
+    break;
+  case MESSAGE_NO_MEMORY:
+    call_end_early(c, GRPC_RESOURCE_EXHAUSTED, "out of memory for a message");
+    break;
+  case MESSAGE_BOMB:
+    call_end_early(c, GRPC_RESOURCE_EXHAUSTED,
+                   "a message unpacks to more than 64 MiB and more than 32 times its size");
+    break;
+  case MESSAGE_BAD_FLAG:
+    call_end_early(c, GRPC_INTERNAL, "a message's compression flag is neither 0 nor 1");
+    break;
+  case MESSAGE_NO_CODING:
+    call_end_early(c, GRPC_INTERNAL, "a message is compressed, but there is no grpc-encoding");
+    break;
+  default:
+    call_end_early(c, GRPC_INTERNAL, "a message is not what its grpc-encoding says");
+  }
+}
+
+static void take_message(call *c, message *complete_owned)
+{
+  c->body.bytes += complete_owned->size;
+  if (c->method->streams && c->take_message != NULL) {
+    c->take_message(c, complete_owned);
+  } else if (c->body.message == NULL) {
+    c->body.message = complete_owned;
+  } else {
+    message_free(complete_owned);
+    call_end_early(c, GRPC_INTERNAL, "a unary call has more than one message");
+  }
+}
+
+static void unpack(call *c)
+{
+  c->body.fault = message_reader_unpack(&c->body.reader, &c->body.unpacked);
+}
+
+static void unpacked(call *c)
+{
+  message *complete = c->body.unpacked;
+  c->body.unpacked = NULL;
+  if (complete == NULL)
+    fail_message(c, c->body.fault);
+  else if (call_is_ended(c))
+    message_free(complete);
+  else
+    take_message(c, complete);
+}
+
+// Takes messages until there are no more bytes, or the method wants no more now. Returns how many
+// bytes are left.
+static size_t parse(call *c, const char *data, size_t size)
+{
+  while (size > 0 && c->state == CALL_RECEIVING && !c->body.paused && !call_is_foreign(c)) {
+    size_t taken;
+    message *complete;
+    bool between = c->body.reader.current == NULL;
+    message_fault fault =
+        message_reader_take(&c->body.reader, c->coding, data, size, &taken, &complete);
+    if (between && c->body.reader.current != NULL) {
+      session_widen(c, c->body.reader.current->size);
+      grpc_connection_call_receives(c->connection);
+      grpc_loop_note_large(c->loop);
+    }
+    data += taken;
+    size -= taken;
+    if (complete != NULL || message_reader_is_unpacking(&c->body.reader))
+      c->body.late = drain_has_begun(&c->server->drain);
+    if (complete != NULL)
+      take_message(c, complete);
+    if (fault != MESSAGE_OK)
+      fail_message(c, fault);
+    else if (message_reader_is_unpacking(&c->body.reader))
+      call_run_work(c, unpack, unpacked);
+  }
+  return c->body.paused && !call_is_ended(c) ? size : 0;
+}
+
+bool call_take_data(call *c, const char *data, size_t size)
+{
+  c->body.moved_ns = grpc_loop_now_ns(c->loop);
+  size_t left = c->body.held.size > 0 && !call_is_ended(c) ? size : parse(c, data, size);
+  if (left == 0)
+    return true;
+  buffer_append(&c->body.held, data + size - left, left);
+  if (c->body.held.failed)
+    call_end_early(c, GRPC_RESOURCE_EXHAUSTED, "out of memory");
+  // The whole piece counts as not taken: it is, when what is held of it has been.
+  c->body.held_window += size;
+  return false;
+}
+
+void call_pause(call *c)
+{
+  c->body.paused = true;
+}
+
+bool call_is_receiving(const call *c)
+{
+  return !c->body.paused && !call_is_ended(c) && message_reader_is_inside(&c->body.reader);
+}
+
+bool call_is_paused(const call *c)
+{
+  return c->body.paused;
+}
+
+void call_drop_held(call *c)
+{
+  if (c->body.held_window > 0)
+    nghttp2_session_consume_connection(c->kept_connection->session, c->body.held_window);
+  c->body.held_window = 0;
+  c->body.held_read = 0;
+  buffer_fini(&c->body.held);
+}
+
+// The rest moves to the front when it is the smaller part: one message may be all that was read.
+static void keep_unread(call *c, size_t left)
+{
+  c->body.held_read = c->body.held.size - left;
+  if (c->body.held_read < left)
+    return;
+  memmove(c->body.held.data, c->body.held.data + c->body.held_read, left);
+  c->body.held.size = left;
+  c->body.held_read = 0;
+}
+
+void call_resume(call *c)
+{
+  if (atomic_load(&c->job.state) != CALL_JOB_NONE)
+    return;
+  c->body.paused = false;
+  c->body.moved_ns = grpc_loop_now_ns(c->loop); // it is not the client that did not go on
+  size_t unread = c->body.held.size - c->body.held_read;
+  size_t left = unread == 0 ? 0 : parse(c, c->body.held.data + c->body.held_read, unread);
+  if (left > 0) {
+    keep_unread(c, left);
+    return;
+  }
+  c->body.held_read = 0;
+  buffer_fini(&c->body.held);
+  if (c->connection != NULL && c->body.held_window > 0) {
+    nghttp2_session_consume(c->connection->session, c->stream_id, c->body.held_window);
+    grpc_loop_mark(c->loop, c->connection);
+  }
+  c->body.held_window = 0;
+  if (c->body.half_closed)
+    call_half_close(c);
+}
+
+// The last message may be complete with nothing in it, which call_take_data does not get to see.
+void call_half_close(call *c)
+{
+  c->body.half_closed = true;
+  if (call_is_foreign(c))
+    call_settle(c);
+  if (c->state != CALL_RECEIVING || c->body.paused)
+    return;
+  if (message_reader_is_inside(&c->body.reader)) {
+    call_end_early(c, GRPC_INTERNAL, "the client's last message is not complete");
+    return;
+  }
+  if (c->method->streams) {
+    if (c->half_close != NULL)
+      c->half_close(c);
+  } else if (c->body.message == NULL) {
+    call_end_early(c, GRPC_INTERNAL, "a unary call has no message");
+    return;
+  } else {
+    call_set_state(c, CALL_DISPATCHED);
+    c->method->handle(c);
+  }
+  call_settle(c);
+}
+
+slice call_request(const call *c)
+{
+  return (slice){c->body.message->data, c->body.message->size};
+}

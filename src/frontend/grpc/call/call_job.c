@@ -1,0 +1,75 @@
+// What other threads do for a call: jobs of methods that may block, and work on long messages.
+#include "base/container_of.h"
+#include "frontend/grpc/call/call_parts.h"
+#include "frontend/grpc/call/server.h"
+#include "frontend/grpc/transport/loop.h"
+
+#include <assert.h>
+
+static void run_queued(job *queued)
+{
+  call *c = container_of(queued, call, job.queued);
+  c->job.run(c);
+  atomic_store(&c->job.state, CALL_JOB_DONE);
+  grpc_loop_wake_call(c->loop, c);
+  call_unref(c);
+}
+
+static error *submit(call *c, jobs *pool, void (*run)(call *c), void (*done)(call *c))
+{
+  assert(atomic_load(&c->job.state) == CALL_JOB_NONE);
+  atomic_store(&c->job.state, CALL_JOB_RUNS);
+  c->job.run = run;
+  c->job.done = done;
+  c->job.queued.run = run_queued;
+  call_ref(c);
+  grpc_loop_handed_over(c->loop);
+  return jobs_submit(pool, JOB_BEGINS, &c->job.queued);
+}
+
+static void take_back(call *c)
+{
+  assert(atomic_load(&c->job.state) != CALL_JOB_NONE);
+  atomic_store(&c->job.state, CALL_JOB_NONE);
+  grpc_loop_took_back(c->loop);
+}
+
+bool call_run_job(call *c, jobs *pool, void (*run)(call *c), void (*done)(call *c))
+{
+  error *failure = submit(c, pool, run, done);
+  if (failure == NULL)
+    return true;
+  take_back(c);
+  call_unref(c);
+  return !call_fail_if_error(c, failure);
+}
+
+void call_run_work(call *c, void (*work)(call *c), void (*done)(call *c))
+{
+  call_pause(c);
+  error *failure = submit(c, c->server->workers, work, done);
+  if (failure == NULL)
+    return;
+  error_free(failure); // there is no other thread than this
+  run_queued(&c->job.queued);
+}
+
+static void end_job(call *c)
+{
+  take_back(c);
+  c->body.paused = false;
+  if (c->job.done != NULL)
+    c->job.done(c);
+  call_settle(c);
+  if (!c->body.paused)
+    call_resume(c);
+}
+
+void call_woken(call *c)
+{
+  void (*woken)(call * c) = c->woken; // not what the end of a job sets: nobody can wake that yet
+  if (atomic_load(&c->job.state) == CALL_JOB_DONE)
+    end_job(c);
+  if (woken != NULL)
+    woken(c);
+}

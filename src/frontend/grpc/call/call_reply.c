@@ -1,0 +1,251 @@
+// A call's reply messages and its end: made, queued, and given to HTTP/2. Loop thread; a reply is
+// made by the thread that has the call.
+#include "base/checked.h"
+#include "frontend/common/observe/frontend_log.h"
+#include "frontend/grpc/call/call_parts.h"
+#include "frontend/grpc/call/server.h"
+#include "frontend/grpc/transport/connection.h"
+#include "frontend/grpc/transport/loop.h"
+#include "frontend/grpc/transport/session.h"
+
+#include <assert.h>
+
+#define PACK_LEAST_BYTES 64 // shorter replies are not worth packing
+
+static const int zlib_levels[] = {0, 1, 6, 9}; // by grpc_server_options.compression_level
+
+// ---- the queue ----
+
+// Of the queue, and of all queues of the connection.
+static void count_added(call *c, size_t bytes)
+{
+  c->replies.unsent_bytes += bytes;
+  c->kept_connection->unsent += bytes;
+}
+
+static void count_removed(call *c, size_t bytes)
+{
+  assert(bytes <= c->replies.unsent_bytes && bytes <= c->kept_connection->unsent);
+  c->replies.unsent_bytes -= bytes;
+  c->kept_connection->unsent -= bytes;
+}
+// Messages of which nothing is on its way yet.
+static void drop_unsent(call *c)
+{
+  outgoing *kept =
+      c->replies.first != NULL && c->replies.first->taken > 0 ? c->replies.first : NULL;
+  outgoing *o = kept != NULL ? kept->next : c->replies.first;
+  while (o != NULL) {
+    outgoing *next = o->next;
+    count_removed(c, o->size);
+    c->replies.unsent_count--;
+    outgoing_unref(o);
+    o = next;
+  }
+  c->replies.first = c->replies.last = kept;
+  if (kept != NULL)
+    kept->next = NULL;
+}
+
+void call_drop_replies(call *c)
+{
+  outgoing *next;
+  for (outgoing *o = c->replies.first; o != NULL; o = next) {
+    next = o->next;
+    outgoing_unref(o);
+  }
+  c->replies.first = c->replies.last = NULL;
+  c->replies.unsent_count = 0;
+  count_removed(c, c->replies.unsent_bytes);
+}
+// Replies that a client leaves unread count for the budget; large tensors do so already.
+static bool reserve(const call *c, outgoing *o)
+{
+  if (c->connection->unsent < BUDGET_LEAST_BYTES)
+    return true;
+  size_t bytes = OUTGOING_COST_BYTES + (o->size < BUDGET_LEAST_BYTES ? o->size : 0);
+  if (!budget_take_work(&c->server->budget, bytes))
+    return false;
+  o->reserved = bytes;
+  return true;
+}
+
+size_t call_unsent(const call *c)
+{
+  return c->replies.unsent_bytes + c->replies.unsent_count * OUTGOING_COST_BYTES;
+}
+
+void call_queue(call *c, outgoing *message_owned)
+{
+  if (call_is_ended(c)) {
+    outgoing_unref(message_owned);
+    return;
+  }
+  if (!reserve(c, message_owned)) {
+    outgoing_unref(message_owned);
+    call_end_early(c, GRPC_RESOURCE_EXHAUSTED, BUDGET_ANSWERS_FULL);
+    return;
+  }
+  message_owned->next = NULL;
+  if (c->replies.last == NULL)
+    c->replies.first = message_owned;
+  else
+    c->replies.last->next = message_owned;
+  c->replies.last = message_owned;
+  c->replies.unsent_count++;
+  c->connection->used++;
+  count_added(c, message_owned->size);
+  c->replies.bytes += message_owned->size - MESSAGE_PREFIX_BYTES;
+  if (c->replies.begun)
+    session_resume(c);
+  else if (!session_submit_header(c))
+    session_reset(c, NGHTTP2_INTERNAL_ERROR);
+  c->replies.begun = true;
+  grpc_loop_mark(c->loop, c->connection);
+}
+
+// Takes `size` bytes off the front of the queue's first message.
+static bool give_part(outgoing *o, output *to, size_t size)
+{
+  bool done = true;
+  o->taken += size;
+  while (size > 0 && done) {
+    slice part = o->parts[o->part];
+    size_t left = part.size - o->part_taken;
+    size_t step = size < left ? size : left;
+    done = output_refer(to, part.data + o->part_taken, step, o);
+    o->part_taken += step;
+    size -= step;
+    if (o->part_taken == part.size) {
+      o->part++;
+      o->part_taken = 0;
+    }
+  }
+  return done;
+}
+
+bool call_give_data(call *c, output *to, size_t size)
+{
+  bool done = true;
+  count_removed(c, size);
+  while (done && c->replies.first != NULL) {
+    outgoing *o = c->replies.first;
+    size_t left = o->size - o->taken;
+    size_t step = size < left ? size : left;
+    done = give_part(o, to, step);
+    size -= step;
+    if (o->taken < o->size)
+      break;
+    c->replies.first = o->next;
+    if (c->replies.first == NULL)
+      c->replies.last = NULL;
+    c->replies.unsent_count--;
+    outgoing_unref(o);
+  }
+  if (c->body.paused) // there may be room for answers again
+    grpc_loop_wake_call(c->loop, c);
+  return done && size == 0;
+}
+
+// Gives the status to HTTP/2, behind what is queued.
+static void submit_end(call *c, grpc_status status, const char *failure)
+{
+  if (call_is_ended(c))
+    return;
+  call_set_state(c, CALL_ENDED);
+  c->replies.status = status;
+  c->replies.failure = failure;
+  conn_timer_cancel(grpc_loop_timers(c->loop), &c->deadline);
+  if (c->replies.begun)
+    session_resume(c);
+  else if (!session_submit_status_only(c))
+    session_reset(c, NGHTTP2_INTERNAL_ERROR);
+  grpc_loop_mark(c->loop, c->connection);
+}
+
+void call_end(call *c)
+{
+  assert(c->status != GRPC_UNDECIDED);
+  if (c->reply != NULL && c->status == GRPC_OK) {
+    outgoing *reply = c->reply;
+    c->reply = NULL;
+    call_queue(c, reply);
+  }
+  submit_end(c, c->status, c->failure);
+}
+
+void call_end_early(call *c, grpc_status status, const char *text)
+{
+  if (call_is_ended(c))
+    return;
+  drop_unsent(c);
+  submit_end(c, status, text);
+  if (c->cancelled != NULL)
+    c->cancelled(c);
+}
+// A reply that a job made while its call ended otherwise is nobody's: it refers to the call.
+void call_settle(call *c)
+{
+  if (c->status == GRPC_UNDECIDED || atomic_load(&c->job.state) != CALL_JOB_NONE)
+    return;
+  if (!call_is_ended(c))
+    call_end(c);
+  if (c->reply != NULL)
+    outgoing_unref(c->reply);
+  c->reply = NULL;
+}
+
+// Packs the parts into one. False when memory is short.
+static bool pack(call *c, const slice *parts, size_t count, buffer *packed)
+{
+  return message_deflate(c->reply_coding, zlib_levels[c->server->options.compression_level], parts,
+                         count, packed);
+}
+
+// A packed reply needs nothing of what it was made of.
+static outgoing *make_packed(call *c, const slice *parts, size_t count)
+{
+  AUTO_BUFFER buffer packed = BUFFER_EMPTY;
+  if (!pack(c, parts, count, &packed))
+    return NULL;
+  slice whole = buffer_view(&packed);
+  return outgoing_new(c, &whole, 1, &packed, NULL, NULL, true);
+}
+
+outgoing *call_make_outgoing(call *c, const slice *parts, size_t count, buffer *text_owned,
+                             TRITONSERVER_InferenceResponse *response_owned, arena *memory_owned)
+{
+  size_t size = 0;
+  for (size_t i = 0; i < count; i++)
+    size += parts[i].size;
+  bool packs = c->reply_coding != MESSAGE_IDENTITY && size >= PACK_LEAST_BYTES;
+  outgoing *made =
+      packs ? make_packed(c, parts, count)
+            : outgoing_new(c, parts, count, text_owned, response_owned, memory_owned, false);
+  if (made != NULL && !packs)
+    return made;
+  buffer_fini(text_owned);
+  if (memory_owned != NULL)
+    arena_fini(memory_owned);
+  if (response_owned != NULL)
+    frontend_log_failure(NULL, "deleting a response",
+                         TRITONSERVER_InferenceResponseDelete(response_owned));
+  return made;
+}
+
+void call_reply_message(call *c, const ProtobufCMessage *reply)
+{
+  AUTO_BUFFER buffer text = BUFFER_EMPTY;
+  size_t size = protobuf_c_message_get_packed_size(reply);
+  char *to = buffer_reserve(&text, size + 1);
+  if (c->status != GRPC_UNDECIDED)
+    return;
+  if (to != NULL)
+    text.size = protobuf_c_message_pack(reply, (uint8_t *)to);
+  slice whole = buffer_view(&text);
+  c->reply = to == NULL ? NULL : call_make_outgoing(c, &whole, 1, &text, NULL, NULL);
+  if (c->reply == NULL)
+    call_fail(c, GRPC_RESOURCE_EXHAUSTED, "out of memory for a reply");
+  else
+    c->status = GRPC_OK;
+}

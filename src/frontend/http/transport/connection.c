@@ -1,0 +1,119 @@
+// One connection: what it waits for, which request it is in, how it is refused. Its loop's thread.
+#include "frontend/http/transport/registry.h"
+
+#include "base/cleanup.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <sys/socket.h>
+
+#define MAX_LINGER_BYTES  (UINT64_C(1) << 30)
+#define LINGER_MORE_BYTES (64u << 10)
+
+#ifndef NDEBUG
+#define TO(state) (1u << CONNECTION_##state)
+
+// The states that may follow one, bit by bit. CONNECTION_CLOSED is set by connections_close_idle.
+static const unsigned followers[] = {
+    [CONNECTION_IDLE] = TO(HEADERS),
+    [CONNECTION_HEADERS] = TO(HEADERS) | TO(BODY),
+    [CONNECTION_BODY] = TO(BODY) | TO(RUNNING) | TO(REPLY) | TO(IDLE),
+    [CONNECTION_RUNNING] = TO(RUNNING) | TO(REPLY) | TO(IDLE),
+    [CONNECTION_REPLY] = TO(REPLY) | TO(IDLE),
+    [CONNECTION_CLOSED] = 0,
+};
+#endif
+
+bool connection_enter(connection *c, connection_state state)
+{
+  connection_state before = atomic_load_explicit(&c->state, memory_order_relaxed);
+  c->received_bytes = 0;
+  atomic_store_explicit(&c->since_ms, connections_now_ms(), memory_order_relaxed);
+  if (before == CONNECTION_CLOSED)
+    return false;
+  assert((followers[before] & 1u << state) != 0);
+  atomic_store_explicit(&c->state, state, memory_order_release);
+  return true;
+}
+
+uint64_t connection_min_bytes(const http_server_options *options, unsigned timeout_ms)
+{
+  uint64_t bytes = (uint64_t)options->min_rate * timeout_ms / 1000;
+  return bytes > 0 ? bytes : 1;
+}
+
+void connection_received(connection *c, size_t size)
+{
+  const http_server_options *options = c->all->options;
+  c->received_bytes += size;
+  if (c->received_bytes < connection_min_bytes(options, options->body_timeout_ms))
+    return;
+  c->received_bytes = 0;
+  atomic_store_explicit(&c->since_ms, connections_now_ms(), memory_order_relaxed);
+}
+
+bool connection_set_exchange(connection *c, exchange *x)
+{
+  LOCK_SCOPE(&c->exchange_mutex);
+  c->exchange = x;
+  return c->left;
+}
+
+void connection_set_request(connection *c, exchange *x)
+{
+  tls_wire_established(&c->wire);
+  c->request = x;
+}
+
+exchange *connection_request(const connection *c)
+{
+  return c->request;
+}
+
+bool connection_is_surplus(connection *c)
+{
+  if (c->surplus)
+    c->surplus = connections_count(c->all) > c->all->options->connection_limit;
+  return c->surplus;
+}
+
+#define INTERRUPTED (-2)
+
+// How many bytes went out, INTERRUPTED, or another negative number.
+static ssize_t send_some(const connection *c, const char *text, size_t size)
+{
+  if (c->tls != NULL) {
+    ssize_t sent = gnutls_record_send(c->tls, text, size);
+    return sent == GNUTLS_E_INTERRUPTED ? INTERRUPTED : sent < 0 ? -1 : sent;
+  }
+  ssize_t sent = send(c->socket_fd, text, size, MSG_DONTWAIT | MSG_NOSIGNAL);
+  return sent < 0 && errno == EINTR ? INTERRUPTED : sent;
+}
+
+// How much of a refused client is read: of a length that was announced all of it, unless that is
+// absurd. TLS makes it a little more.
+static uint64_t lingering_bytes(const connection *c, uint64_t announced)
+{
+  bool known = announced > 0 && announced <= MAX_LINGER_BYTES;
+  return known ? announced + announced / 64 + LINGER_MORE_BYTES
+               : 2 * (uint64_t)c->all->options->max_input_size;
+}
+
+void connection_refuse(connection *c, const char *text, size_t size, uint64_t announced)
+{
+  atomic_store(&c->closing, true);
+  while (size > 0) {
+    ssize_t sent = send_some(c, text, size);
+    if (sent == INTERRUPTED)
+      continue;
+    if (sent <= 0)
+      return; // a client that did not even read what came before
+    text += sent;
+    size -= (size_t)sent;
+  }
+  if (c->tls != NULL)
+    gnutls_bye(c->tls, GNUTLS_SHUT_WR); // before the stream ends, or the reply seems cut off
+  if (linger_add(c->all->lingering, c->socket_fd, lingering_bytes(c, announced),
+                 connections_now_ms()))
+    connections_wake(c->all);
+}

@@ -1,0 +1,300 @@
+// Which connections there are: opened and closed by loop threads, looked through by the watcher.
+#include "frontend/http/transport/registry.h"
+
+#include "base/cleanup.h"
+#include "base/wakeup.h"
+#include "frontend/common/observe/frontend_log.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <time.h>
+#include <unistd.h>
+
+#define MAX_LOGGED_REQUESTS 20
+#define CONNECTION_TAG(fd, generation)                                                             \
+  (UINT64_C(1) << 63 | (uint64_t)((generation)&INT32_MAX) << 32 | (uint32_t)(fd))
+
+uint64_t connections_now_ms(void)
+{
+  struct timespec now;
+  clock_gettime(CLOCK_MONOTONIC_COARSE, &now);
+  return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
+}
+
+void connections_wake(connections *all)
+{
+  wakeup_signal(all->wake_fd);
+}
+
+// --- Opening and closing, on loop threads
+
+// Makes by_fd long enough for `fd`; the mutex is held.
+static bool make_room(connections *all, int fd)
+{
+  size_t needed = (size_t)fd + 1;
+  if (needed <= all->by_fd_count)
+    return true;
+  size_t grown = needed < 64 ? 64 : needed * 2;
+  connection **by_fd = reallocarray(all->by_fd, grown, sizeof(connection *));
+  if (by_fd == NULL)
+    return false;
+  memset(by_fd + all->by_fd_count, 0, (grown - all->by_fd_count) * sizeof(connection *));
+  all->by_fd = by_fd;
+  all->by_fd_count = grown;
+  return true;
+}
+
+static bool add(connections *all, connection *c)
+{
+  LOCK_SCOPE(&all->mutex);
+  if (!make_room(all, c->socket_fd))
+    return false;
+  c->tag = CONNECTION_TAG(c->socket_fd, all->generation++);
+  c->next = all->newest;
+  if (c->next != NULL)
+    c->next->previous = c;
+  all->newest = c;
+  all->by_fd[c->socket_fd] = c;
+  c->surplus = all->options->connection_limit != 0 && all->count >= all->options->connection_limit;
+  if (all->count++ == 0)
+    connections_wake(all); // the watcher sleeps without end while there are none
+  return true;
+}
+
+connection *connection_open(connections *all, const loop *owner, int socket_fd,
+                            gnutls_session_t tls, tls_loop *tls_owner)
+{
+  connection *c = calloc(1, sizeof(*c));
+  if (c == NULL)
+    return NULL;
+  c->all = all;
+  c->socket_fd = socket_fd;
+  c->tls = tls;
+  c->owner = owner;
+  atomic_init(&c->state, CONNECTION_HEADERS);
+  atomic_init(&c->since_ms, connections_now_ms());
+  pthread_mutex_init(&c->exchange_mutex, NULL);
+  if (!add(all, c)) {
+    pthread_mutex_destroy(&c->exchange_mutex);
+    free(c);
+    return NULL;
+  }
+  if (tls != NULL && !tls_wire_attach(&c->wire, tls, socket_fd, tls_owner)) {
+    frontend_log_warning("a connection is closed: %s", strerror(errno));
+    shutdown(socket_fd, SHUT_RDWR);
+  }
+  struct epoll_event event = {.events = EPOLLRDHUP | EPOLLET, .data.u64 = c->tag};
+  if (epoll_ctl(all->epoll_fd, EPOLL_CTL_ADD, socket_fd, &event) != 0)
+    frontend_log_verbose("cannot watch a connection for its end: %s", strerror(errno));
+  return c;
+}
+
+void connection_close(connection *c)
+{
+  connections *all = c->all;
+  tls_wire_established(&c->wire);
+  epoll_ctl(all->epoll_fd, EPOLL_CTL_DEL, c->socket_fd, NULL);
+  pthread_mutex_lock(&all->mutex);
+  if (c->previous != NULL)
+    c->previous->next = c->next;
+  else
+    all->newest = c->next;
+  if (c->next != NULL)
+    c->next->previous = c->previous;
+  all->by_fd[c->socket_fd] = NULL;
+  assert(all->count > 0);
+  all->count--;
+  pthread_mutex_unlock(&all->mutex);
+  pthread_mutex_destroy(&c->exchange_mutex);
+  free(c);
+  if (atomic_load_explicit(&all->crowded, memory_order_relaxed))
+    connections_wake(all);
+}
+
+connection *connections_find(connections *all, int socket_fd)
+{
+  LOCK_SCOPE(&all->mutex);
+  return socket_fd >= 0 && (size_t)socket_fd < all->by_fd_count ? all->by_fd[socket_fd] : NULL;
+}
+
+size_t connections_count(connections *all)
+{
+  LOCK_SCOPE(&all->mutex);
+  return all->count;
+}
+
+// --- Clients that leave
+
+// Marks the client of the connection that an event speaks of as gone. Gives a reference to the
+// exchange that nobody waits for now, or NULL.
+static exchange *mark_left(connections *all, uint64_t tag)
+{
+  uint32_t fd = (uint32_t)tag;
+  LOCK_SCOPE(&all->mutex);
+  connection *c = fd < all->by_fd_count ? all->by_fd[fd] : NULL;
+  if (c == NULL || c->tag != tag || atomic_load(&c->closing))
+    return NULL;
+  LOCK_SCOPE(&c->exchange_mutex);
+  c->left = true;
+  if (c->exchange != NULL)
+    all->calls->ref(c->exchange);
+  return c->exchange;
+}
+
+void connections_client_left(connections *all, uint64_t tag)
+{
+  exchange *x = mark_left(all, tag);
+  if (x == NULL)
+    return;
+  all->calls->cancel(x);
+  all->calls->unref(x);
+}
+
+// Takes references to exchanges of connections that were not asked before.
+static size_t take_exchanges(connections *all, exchange *taken[], size_t max_count)
+{
+  size_t count = 0;
+  LOCK_SCOPE(&all->mutex);
+  for (connection *c = all->newest; c != NULL && count < max_count; c = c->next) {
+    LOCK_SCOPE(&c->exchange_mutex);
+    if (c->exchange == NULL || c->left)
+      continue;
+    c->left = true;
+    all->calls->ref(c->exchange);
+    taken[count++] = c->exchange;
+  }
+  return count;
+}
+
+void connections_cancel_all(connections *all)
+{
+  exchange *taken[64];
+  size_t count;
+  while ((count = take_exchanges(all, taken, 64)) > 0) {
+    for (size_t i = 0; i < count; i++) { // without the locks: the core may answer at once
+      all->calls->cancel(taken[i]);
+      all->calls->unref(taken[i]);
+    }
+  }
+}
+
+// --- The end of a listener
+
+static bool has_unread_bytes(const connection *c)
+{
+  char byte;
+  return (c->tls != NULL && gnutls_record_check_pending(c->tls) > 0) ||
+         recv(c->socket_fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) > 0;
+}
+
+static void close_idle(connection *c)
+{
+  connection_state state = atomic_load(&c->state);
+  if ((state != CONNECTION_IDLE && state != CONNECTION_HEADERS) || has_unread_bytes(c))
+    return;
+  atomic_store(&c->state, CONNECTION_CLOSED);
+  atomic_store(&c->closing, true);
+  shutdown(c->socket_fd, SHUT_RDWR);
+}
+
+void connections_close_idle(connections *all, const loop *owner)
+{
+  LOCK_SCOPE(&all->mutex);
+  for (connection *c = all->newest; c != NULL; c = c->next)
+    if (c->owner == owner)
+      close_idle(c);
+}
+
+size_t connections_count_open(connections *all)
+{
+  size_t open = 0;
+  LOCK_SCOPE(&all->mutex);
+  for (connection *c = all->newest; c != NULL; c = c->next)
+    open += atomic_load(&c->state) != CONNECTION_CLOSED;
+  return open;
+}
+
+static const char *awaited(connection_state state)
+{
+  switch (state) {
+  case CONNECTION_BODY:
+    return "the rest of its body";
+  case CONNECTION_RUNNING:
+    return "its model or the server";
+  case CONNECTION_REPLY:
+    return "its client to take the reply";
+  default:
+    return NULL;
+  }
+}
+
+void connections_log_requests(connections *all)
+{
+  size_t left = MAX_LOGGED_REQUESTS;
+  uint64_t now = connections_now_ms();
+  LOCK_SCOPE(&all->mutex);
+  for (connection *c = all->newest; c != NULL && left > 0; c = c->next) {
+    const char *what = awaited(atomic_load(&c->state));
+    if (what == NULL)
+      continue;
+    LOCK_SCOPE(&c->exchange_mutex); // what runs a model is known; other requests are the loop's
+    NEREID_LogSubject about = {0};
+    if (c->exchange != NULL)
+      about = all->calls->subject(c->exchange);
+    FRONTEND_LOG_AT(TRITONSERVER_LOG_WARN, &about,
+                    "not answered in time: a request that has waited for %s for %" PRIu64 " ms",
+                    what, now - atomic_load(&c->since_ms));
+    left--;
+  }
+}
+
+// --- Life
+
+error *connections_new(const http_server_options *options, const exchange_calls *calls,
+                       connections **result)
+{
+  connections *all = calloc(1, sizeof(*all));
+  if (all == NULL)
+    return error_no_memory();
+  all->options = options;
+  all->calls = calls;
+  pthread_mutex_init(&all->mutex, NULL);
+  all->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+  all->wake_fd = wakeup_new();
+  all->lingering = linger_new();
+  error *failure = NULL;
+  if (all->epoll_fd < 0 || all->wake_fd < 0)
+    failure = error_new(ERROR_UNAVAILABLE, "cannot watch connections: %s", strerror(errno));
+  else if (all->lingering == NULL)
+    failure = error_no_memory();
+  if (failure == NULL)
+    *result = all;
+  else
+    connections_free(all);
+  return failure;
+}
+
+void connections_free(connections *all)
+{
+  if (all == NULL)
+    return;
+  assert(all->count == 0 && all->newest == NULL);
+  if (all->epoll_fd >= 0)
+    close(all->epoll_fd);
+  if (all->wake_fd >= 0)
+    close(all->wake_fd);
+  linger_free(all->lingering);
+  free(all->by_fd);
+  pthread_mutex_destroy(&all->mutex);
+  free(all);
+}
+
+void connections_note_freed(connections *all)
+{
+  atomic_store(&all->freed, true);
+}

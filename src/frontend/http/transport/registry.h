@@ -1,0 +1,74 @@
+// The registry of connections from within: for registry.c, connection.c and the watcher.
+#ifndef NEREID_FRONTEND_HTTP_REGISTRY_H
+#define NEREID_FRONTEND_HTTP_REGISTRY_H
+
+#include "frontend/http/transport/connections.h"
+#include "frontend/http/transport/linger.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+struct connection {
+  connections *all;
+  connection *previous; // list of all, guarded by all->mutex
+  connection *next;
+  int socket_fd;
+  const loop *owner;
+  gnutls_session_t tls; // libmicrohttpd's, or NULL; loop thread
+  tls_wire wire;        // moves its bytes
+  // Of its events: the descriptor, and a number that tells an event that was fetched before the
+  // descriptor was closed and reused. Never the address of something.
+  uint64_t tag;
+  _Atomic connection_state state; // set on the loop thread
+  _Atomic uint64_t since_ms;      // when the state was entered or last made progress
+  uint64_t received_bytes;        // of a body, since it last made progress; loop thread
+  _Atomic bool closing;           // this side wants it closed: a client's leaving means nothing
+  uint64_t acknowledged_bytes;    // of the reply, at the last look; watcher only
+  int unsent_bytes;               // the same for Unix sockets: what waits for the client
+  pthread_mutex_t exchange_mutex; // guards what follows
+  exchange *exchange;
+  bool left;         // the client has
+  exchange *request; // that it is in; loop thread
+  bool surplus;      // there were as many as the limit when it was opened; loop thread
+};
+
+struct connections {
+  const http_server_options *options;
+  const exchange_calls *calls;
+  int epoll_fd;           // the watcher's
+  int wake_fd;            // a wakeup of the watcher: something of what follows has changed
+  linger_list *lingering; // watcher and loop threads
+
+  pthread_mutex_t mutex; // guards what follows up to the blank line
+  connection *newest;
+  connection **by_fd; // index: descriptor
+  size_t by_fd_count;
+  size_t count;
+  uint32_t generation; // of the next connection
+
+  _Atomic bool crowded; // accepting was paused because of a limit
+  _Atomic bool freed;   // connections_note_freed was called
+};
+
+// Coarse: a few milliseconds old, a few nanoseconds to get.
+uint64_t connections_now_ms(void);
+
+void connections_wake(connections *all);
+size_t connections_count(connections *all);
+
+// How many may still begin a request or are in one.
+size_t connections_count_open(connections *all);
+
+// --- Watcher thread
+
+// The client of the connection that the event speaks of has left: cancels what nobody waits for
+// now.
+void connections_client_left(connections *all, uint64_t tag);
+
+// Shuts down what has waited too long. `is_unix`: clients come over a Unix socket.
+void connections_check_timeouts(connections *all, bool is_unix);
+
+// What must move in a whole timeout to count as progress.
+uint64_t connection_min_bytes(const http_server_options *options, unsigned timeout_ms);
+
+#endif
