@@ -84,7 +84,7 @@ error *output_repeated(const request_target *target, const tensor_signature *out
   return judge(target, &text, first, "both are sent");
 }
 
-// Whether to tell this name: a model may make up any number of them, and only the first are logged.
+// Whether to log this name: a model may make up any number of them, and only the first are logged.
 static bool is_new_name(output_mismatches *mismatches, const char *name)
 {
   char *copy AUTO_FREE = NULL;
