@@ -6,6 +6,7 @@
 
 #include "process/worker.h"
 
+#include <pthread.h>
 #include <stdatomic.h>
 
 enum {
