@@ -68,7 +68,7 @@ TRITONSERVER_Error *TRITONSERVER_InferenceRequestSetFlags(TRITONSERVER_Inference
                                                           uint32_t flags)
 {
   of(r)->flags = flags & ~NEREID_REQUEST_FLAG_RUN_HERE;
-  of(r)->may_run_here = (flags & NEREID_REQUEST_FLAG_RUN_HERE) != 0;
+  of(r)->may_run_inline = (flags & NEREID_REQUEST_FLAG_RUN_HERE) != 0;
   return NULL;
 }
 

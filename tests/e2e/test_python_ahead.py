@@ -93,7 +93,7 @@ class Crowd:
 
     def join(self):
         for thread in self.threads.values():
-            thread.join(60)
+            thread.join(300)
         return [self.replies[number] for number in sorted(self.threads)]
 
     def values(self):

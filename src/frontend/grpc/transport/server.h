@@ -1,4 +1,4 @@
-// What the files of this directory share of a running listener.
+// What the layers of a running gRPC listener share.
 #ifndef NEREID_FRONTEND_GRPC_SERVER_H
 #define NEREID_FRONTEND_GRPC_SERVER_H
 
@@ -8,19 +8,24 @@
 #include "frontend/common/net/jobs.h"
 #include "frontend/common/net/listen.h"
 #include "frontend/common/policy/exposure.h"
-#include "frontend/grpc/call/grpc_server.h"
-#include <nghttp2/nghttp2.h>
+#include "frontend/grpc/transport/options.h"
+#include "frontend/grpc/transport/stream.h"
 
+#include <assert.h>
+#include <nghttp2/nghttp2.h>
 #include <stdatomic.h>
 
 typedef struct grpc_loops grpc_loops;
+typedef struct grpc_server grpc_server;
 typedef struct tls_context tls_context;
 
 struct grpc_server {
-  grpc_server_options options; // without the texts
-  TRITONSERVER_Server *server; // borrowed
-  listener listener;           // without the descriptor, which the loops have
-  exposure exposure;           // of it
+  const stream_handlers *handlers;                 // the calls'
+  const struct method *(*find_method)(slice path); // the services': NULL when there is none
+  grpc_server_options options;                     // without the texts
+  TRITONSERVER_Server *server;                     // borrowed
+  listener listener;                               // without the descriptor, which the loops have
+  exposure exposure;                               // of it
   grpc_loops *loops;
   nghttp2_session_callbacks *callbacks;
   nghttp2_option *session_options;
@@ -40,6 +45,13 @@ struct grpc_server {
 void grpc_server_call_began(grpc_server *g);
 void grpc_server_call_ended(grpc_server *g);
 
-void grpc_server_connection_ended(grpc_server *g);
+static inline void grpc_server_connection_ended(grpc_server *g)
+{
+  assert(atomic_load(&g->connections) > 0);
+  drain_count_down(&g->drain, &g->connections);
+}
+
+// Lets go of the owner's reference.
+void grpc_server_unref(grpc_server *g);
 
 #endif

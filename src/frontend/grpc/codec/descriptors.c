@@ -1,5 +1,5 @@
 // Takes the file in.
-#include "frontend/grpc/service/descriptors.h"
+#include "frontend/grpc/codec/descriptors.h"
 
 __asm__(".pushsection .rodata\n"
         ".hidden grpc_descriptor_bytes\n"

@@ -1,12 +1,14 @@
 // Starts, drains and stops the gRPC listener.
-#include "frontend/grpc/call/grpc_server.h"
+#include "frontend/grpc/grpc_server.h"
 
 #include "base/clock.h"
 #include "frontend/common/net/listener_limits.h"
 #include "frontend/common/observe/frontend_log.h"
 #include "frontend/common/tensor/infer_tensors.h"
-#include "frontend/grpc/call/server.h"
+#include "frontend/grpc/call/call_parts.h"
+#include "frontend/grpc/service/methods.h"
 #include "frontend/grpc/transport/loop.h"
+#include "frontend/grpc/transport/server.h"
 #include "frontend/grpc/transport/session.h"
 #include "frontend/grpc/transport/wire.h"
 
@@ -34,42 +36,6 @@ void grpc_server_options_init(grpc_server_options *options)
   };
 }
 
-// --- Counting
-
-static void unref(grpc_server *g)
-{
-  if (!refcount_drop(&g->references))
-    return;
-  if (g->allocator != NULL)
-    frontend_log_failure(NULL, "releasing the output allocator",
-                         TRITONSERVER_ResponseAllocatorDelete(g->allocator));
-  grpc_loops_free(g->loops);
-  session_free_shared(g->callbacks, g->session_options);
-  tls_context_free(g->tls);
-  listen_fini(&g->listener);
-  drain_fini(&g->drain);
-  free(g);
-}
-
-void grpc_server_call_began(grpc_server *g)
-{
-  refcount_take(&g->references);
-  atomic_fetch_add(&g->calls, 1);
-}
-
-void grpc_server_call_ended(grpc_server *g)
-{
-  drain_count_down(&g->drain, &g->calls);
-  unref(g);
-}
-
-void grpc_server_connection_ended(grpc_server *g)
-{
-  drain_count_down(&g->drain, &g->connections);
-}
-
-// --- Life
-
 static grpc_server *allocate(const grpc_server_options *options, TRITONSERVER_Server *server)
 {
   static const access_policy open;
@@ -84,6 +50,8 @@ static grpc_server *allocate(const grpc_server_options *options, TRITONSERVER_Se
   g->options.connection_limit =
       listener_connection_limit("gRPC", options->connection_limit, OTHER_DESCRIPTORS);
   g->server = server;
+  g->handlers = &call_stream_handlers;
+  g->find_method = methods_find;
   g->budget.limit = listener_byte_limit(options->max_inflight_bytes);
   refcount_init(&g->references);
   drain_init(&g->drain);
@@ -167,5 +135,5 @@ void grpc_server_free(grpc_server *g)
     grpc_loops_run_woken(g->loops);
     drain_wait(&g->drain, &g->calls, clock_monotonic_ns() + PAUSE_NS);
   }
-  unref(g);
+  grpc_server_unref(g);
 }

@@ -1,7 +1,7 @@
 // Inference first: a call is looked up row by row.
-#include "frontend/grpc/call/methods.h"
+#include "frontend/grpc/service/methods.h"
 
-#include "frontend/grpc/call/handlers.h"
+#include "frontend/grpc/service/handlers.h"
 #include "frontend/grpc/service/infer.h"
 
 #define INFERENCE "/inference.GRPCInferenceService/"

@@ -1,5 +1,5 @@
 // Maps codes, and writes texts as HTTP/2 header fields may carry them.
-#include "frontend/grpc/transport/status.h"
+#include "frontend/grpc/codec/status.h"
 
 grpc_status grpc_status_of(TRITONSERVER_Error_Code code)
 {

@@ -1,5 +1,5 @@
 // Both ways are driven by protobuf-c's descriptors.
-#include "frontend/grpc/codec/control_message.h"
+#include "frontend/grpc/service/control_message.h"
 
 #include "base/buffer.h"
 #include "config/message_json.h"
