@@ -8,7 +8,7 @@ import signal
 import threading
 
 import numpy as np
-from conftest import wait_for
+from conftest import make_identity, wait_for
 from oracle import Counters
 from python_models import ask, await_gone, children, infer, make_python
 from safety import on_threads
@@ -215,17 +215,17 @@ def result(self, requests, number):
 
 
 def test_a_first_call_goes_on_with_others_behind_it(start_server, repository):
-    make_python(repository, "callee", "def execute(self, requests):\n    return [answer(value(r) + 100) for r in requests]\n")
+    make_identity(repository, "callee", type="TYPE_INT32", max_batch_size=0)
     crowd = Crowd(start_server, repository, code="""
 def result(self, requests, number):
     if number == 0:
         return number
-    called = pb_utils.InferenceRequest(model_name="callee", requested_output_names=["OUT"],
-                                       inputs=[pb_utils.Tensor("IN", np.array([number], np.int32))])
+    called = pb_utils.InferenceRequest(model_name="callee", requested_output_names=["OUTPUT0"],
+                                       inputs=[pb_utils.Tensor("INPUT0", np.array([number + 100], np.int32))])
     response = called.exec()
     if response.has_error():
         raise pb_utils.TritonModelException(response.error().message())
-    return pb_utils.get_output_tensor_by_name(response, "OUT").as_numpy()[0]
+    return pb_utils.get_output_tensor_by_name(response, "OUTPUT0").as_numpy()[0]
 """)
     count = 1 + MOST + 3
     crowd.gather(count)

@@ -27,7 +27,7 @@ def refused(write_model, code):
 def test_a_worker_says_hello_with_its_python():
     with Host() as host:
         said = host.hello
-        assert said.get("BI") == (1, 3)
+        assert said.get("BI") == (1, 4)
         assert said.text() == ".".join(map(str, sys.version_info[:3]))
         assert said.text() == sys.executable
 

@@ -58,6 +58,12 @@ WORKERS = [
     Seed("written_inputs_stay", "memory of workers: what a model has written to an input is the next one's",
          "backends/python/worker/native/writable.c", "MADV_DONTNEED", "MADV_NORMAL",
          e2e("test_python_contract.py", "writes_stays_with_it and not triton")),
+    Seed("circle_of_one_instance", "a circle where there is none: one instance of the called model that waits is taken for all",
+         "backends/python/instance/wait_graph.c", "      if (n->waits_for == NULL || (stuck && !n->waits_for->is_stuck))\n        return false;\n      any = true;",
+         "      any = any || n->waits_for != NULL;", unit("wait_graph_test")),
+    Seed("circle_of_what_was_answered", "a circle where there is none: a wait in a later execution keeps an earlier one's answer",
+         "backends/python/instance/wait_graph.c", "wait->execution < call->at_execution;", "wait->execution != call->at_execution;",
+         unit("wait_graph_test")),
 ]
 
 ALL = BOUNDS + LIFE + USE + WORKERS

@@ -17,11 +17,11 @@
 
 enum {
   PROTOCOL_VERSION = 4,
-  PROTOCOL_SOCKET =
-      3, // the worker's end of the socket pair: the memfd comes over it, its end means exit
-  PROTOCOL_KILL_SIGNAL =
-      64, // by which the server tells a guard to end its program, and by which the guard ends
-          // then; no program ends so by itself, and whoever ends servers sends others
+  // The worker's end of the socket pair: the memfd comes over it, its end means exit.
+  PROTOCOL_SOCKET = 3,
+  // By which the server tells a guard to end its program, and by which the guard ends then; no
+  // program ends so by itself, and whoever ends servers sends others.
+  PROTOCOL_KILL_SIGNAL = 64,
   MAX_PROTOCOL_CONTROL = 64 << 20, // bytes of a control part
   MAX_PROTOCOL_NAME = 255          // bytes of a tensor's name, which has no NUL
 };

@@ -5,7 +5,7 @@
 
 // The least that a tensor takes in a control part: name, datatype, rank, offset, size.
 enum {
-  TENSOR_LEAST = 4 + 4 + 4 + 8 + 8
+  MIN_TENSOR_BYTES = 4 + 4 + 4 + 8 + 8
 };
 
 static void read_name(wire_reader *reader, char *name)
@@ -98,7 +98,7 @@ void wire_response_read(wire_reader *reader, wire_response *response)
   }
   case RESPONSE_TENSORS:
     response->text = wire_get_text(reader, &response->text_length);
-    response->tensor_count = wire_get_count(reader, TENSOR_LEAST);
+    response->tensor_count = wire_get_count(reader, MIN_TENSOR_BYTES);
     return;
   }
   reader->bad = true;

@@ -67,10 +67,10 @@ static void remove_old(const char *parent)
 }
 
 // Another worker's launcher may remove the group while it is empty, so this is tried again.
-static bool enter(const char *group, const char *most, bool *made)
+static bool enter(const char *group, const char *limit, bool *made)
 {
   *made = mkdir(group, 0700) == 0 || *made;
-  return write_in(group, "pids.max", most) && write_in(group, "cgroup.procs", "0");
+  return write_in(group, "pids.max", limit) && write_in(group, "cgroup.procs", "0");
 }
 
 static bool name_group(char name[PATH_MAX], const char *parent, const launcher_options *options)
@@ -80,13 +80,13 @@ static bool name_group(char name[PATH_MAX], const char *parent, const launcher_o
 
 static bool enter_below(const char *parent, const launcher_options *options)
 {
-  char group[PATH_MAX], most[32];
+  char group[PATH_MAX], limit[32];
   bool made = false, entered = false;
   if (!name_group(group, parent, options))
     return false;
-  snprintf(most, sizeof most, "%" PRIu64, options->processes);
+  snprintf(limit, sizeof limit, "%" PRIu64, options->processes);
   for (int i = 0; i < TRIES && !entered; i++)
-    entered = enter(group, most, &made);
+    entered = enter(group, limit, &made);
   if (made && entered)
     remove_old(parent);
   else if (made)

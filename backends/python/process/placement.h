@@ -22,7 +22,7 @@ typedef struct worker_placement {
 // The calling thread's.
 void worker_placement_get(worker_placement *placement);
 
-// Places that are not known are equal to all.
+// A placement that is not known is equal to all.
 bool worker_placement_equal(const worker_placement *a, const worker_placement *b);
 
 // Puts the calling thread there, and so what it starts; does nothing where it is there already.

@@ -29,7 +29,7 @@ enum {
 static const struct {
   const char *key;
   size_t field;
-  int64_t least;
+  int64_t min;
   int64_t usual[2]; // at level standard, strict
 } NUMBERS[] = {
     {"worker-processes", FIELD(processes), 16, {AS_SERVER, 8192}},
@@ -66,7 +66,7 @@ static TRITONSERVER_Error *read_numbers(worker_sandbox *self, const json_t *sett
     int64_t *value = (int64_t *)((char *)self + NUMBERS[i].field);
     *value = usual_number(NUMBERS[i].usual[self->strict]);
     BACKEND_RETURN_IF_ERROR(
-        backend_read_integer("setting", NUMBERS[i].key, text, NUMBERS[i].least, INT64_MAX, value));
+        backend_read_integer("setting", NUMBERS[i].key, text, NUMBERS[i].min, INT64_MAX, value));
   }
   return NULL;
 }

@@ -18,11 +18,9 @@
 
 static void set_state(worker_process *self, process_state state)
 {
-  static const process_state after[] = {[PROCESS_RUNNING] = PROCESS_NONE,
-                                        [PROCESS_KILLED] = PROCESS_RUNNING,
-                                        [PROCESS_CUT_OFF] = PROCESS_RUNNING};
-  assert(state == PROCESS_ENDED ? self->state != PROCESS_NONE && self->state != PROCESS_ENDED
-                                : state != PROCESS_NONE && self->state == after[state]);
+  assert(state == PROCESS_RUNNING ? self->state == PROCESS_NONE
+         : state == PROCESS_ENDED ? self->state != PROCESS_NONE && self->state != PROCESS_ENDED
+                                  : state != PROCESS_NONE && self->state == PROCESS_RUNNING);
   self->state = state;
 }
 

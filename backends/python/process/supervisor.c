@@ -101,7 +101,7 @@ static void stop_watching(const supervisor *self, const supervised *process)
   unwatch(self, process->process.output[1].descriptor);
 }
 
-// What cannot be watched is not left running. Nobody is told of it any more.
+// What cannot be watched is not left running. Nobody hears of it any more.
 static TRITONSERVER_Error *start_watching(supervisor *self, supervised *process)
 {
   worker_process *started = &process->process;

@@ -5,10 +5,13 @@
 #include "backend_error.h"
 #include "backend_log.h"
 #include "base/thread.h"
+#include "codec/protocol.h"
 
 #include <assert.h>
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 enum {
@@ -16,96 +19,129 @@ enum {
   REPLIES_LOOK_US = 20000  // while others may find it full
 };
 
-// ---- parts
+// ---- starting
 
-bool worker_is_here(const worker *self)
+// Passes the channel's memory through `socket`. A worker that is gone already is noticed by its
+// end.
+static void pass_channel(int socket, int descriptor)
 {
-  worker_placement here;
-  worker_placement_get(&here);
-  return worker_placement_equal(&self->placement, &here);
+  char byte = 0;
+  struct iovec part = {.iov_base = &byte, .iov_len = 1};
+  union {
+    char bytes[CMSG_SPACE(sizeof(int))];
+    struct cmsghdr header;
+  } control = {0};
+  struct msghdr message = {.msg_iov = &part,
+                           .msg_iovlen = 1,
+                           .msg_control = &control,
+                           .msg_controllen = sizeof control.bytes};
+  control.header.cmsg_level = SOL_SOCKET;
+  control.header.cmsg_type = SCM_RIGHTS;
+  control.header.cmsg_len = CMSG_LEN(sizeof(int));
+  memcpy(CMSG_DATA(&control.header), &descriptor, sizeof descriptor);
+  while (sendmsg(socket, &message, MSG_NOSIGNAL) < 0 && errno == EINTR)
+    ;
 }
 
-const char *worker_name(const worker *self)
+static void process_ended(void *user, char *cause)
 {
-  return atomic_load(&self->name);
-}
-
-NEREID_LogSubject worker_log_subject(const worker *self)
-{
-  return (NEREID_LogSubject){.model = self->settings->model,
-                             .version = (int64_t)self->settings->version,
-                             .instance = worker_name(self)};
-}
-
-void worker_set_state(worker *self, worker_state state)
-{
-  static const unsigned before[] = {
-      // each state's, as bits
-      [WORKER_STARTING] = 1 << WORKER_DOWN,
-      [WORKER_READY] = 1 << WORKER_STARTING,
-      [WORKER_DOWN] = 1 << WORKER_STARTING | 1 << WORKER_READY,
-      [WORKER_STOPPED] = 1 << WORKER_STARTING | 1 << WORKER_READY | 1 << WORKER_DOWN};
-  assert((before[state] & 1u << self->state) != 0);
-  self->state = state;
+  worker *self = user;
+  pthread_mutex_lock(&self->lock);
+  self->ended = self->number;
+  free(self->cause);
+  self->cause = cause;
+  if (self->start_failure != NULL) {
+    free(cause);
+    self->cause = self->start_failure;
+    self->start_failure = NULL;
+  }
+  if (self->state != WORKER_STOPPED)
+    worker_set_state(self, WORKER_DOWN);
+  self->retry_ns = 0;
+  channel_close(worker_link_channel(self->link));
   pthread_cond_broadcast(&self->changed);
+  pthread_mutex_unlock(&self->lock);
 }
 
-worker_link *worker_current_link(worker *self)
+static void process_quiet(void *user)
+{
+  worker_link *link = worker_current_link(user);
+  if (link != NULL)
+    channel_trim(worker_link_channel(link), KEPT_BYTES);
+  worker_link_unref(link);
+}
+
+static void process_line(void *user, const char *text, size_t length, bool cut)
+{
+  const worker *self = user;
+  const NEREID_LogSubject about = worker_log_subject(self);
+  BACKEND_LOG_INFO_ABOUT(&about, "model '%s', instance '%s': %.*s%s", self->settings->model,
+                         worker_name(self), (int)length, text, cut ? " [cut]" : "");
+}
+
+static const supervised_events EVENTS = {
+    .line = process_line, .ended = process_ended, .quiet = process_quiet};
+
+static TRITONSERVER_Error *start_process(worker *self, const int ends[2], supervised **process)
+{
+  const worker_command command = {.arguments = self->settings->command,
+                                  .environment = self->settings->environment,
+                                  .socket = ends[1],
+                                  .placement = &self->placement};
+  return supervisor_start(self->settings->supervisor, &command, ends[0], &EVENTS, self, process);
+}
+
+// The link is in place before the process is started, since it may end at once.
+static void enter(worker *self, worker_link *link, int socket)
 {
   pthread_mutex_lock(&self->lock);
-  worker_link *link = self->link == NULL ? NULL : worker_link_ref(self->link);
+  self->number++;
+  self->checked = WORKER_UNCHECKED;
+  self->link = link;
+  self->socket = socket;
   pthread_mutex_unlock(&self->lock);
-  return link;
 }
 
-// ---- the end of a worker; the lock is held where a function's name ends in _locked
-
-static void kill_locked(worker *self)
+static void leave(worker *self)
 {
-  if (self->process != NULL)
-    supervised_kill(self->process);
-}
-
-static TRITONSERVER_Error *gone_locked(const worker *self)
-{
-  bool often = self->death_count >= DEATHS_MANY;
-  return backend_error(
-      often ? TRITONSERVER_ERROR_UNAVAILABLE : TRITONSERVER_ERROR_INTERNAL,
-      "Stub process '%s' is not healthy. The Python worker of model '%s' ended: %s",
-      worker_name(self), self->settings->model,
-      self->cause == NULL ? "it is not known how" : self->cause);
-}
-
-static bool has_ended_locked(const worker *self, const worker_link *link)
-{
-  return link == NULL || self->link != link || self->ended >= self->number;
-}
-
-TRITONSERVER_Error *worker_why_gone(worker *self, worker_link *link)
-{
-  uint64_t deadline = backend_now_ns() + (uint64_t)START_WAIT_S * NS_PER_S;
   pthread_mutex_lock(&self->lock);
-  if (!has_ended_locked(self, link))
-    kill_locked(self); // who breaks the rings cannot be talked to any more
-  while (!has_ended_locked(self, link))
-    if (!thread_wait(&self->changed, &self->lock, deadline))
-      break;
-  TRITONSERVER_Error *error = gone_locked(self);
+  self->ended = self->number;
+  worker_link_unref(self->link);
+  self->link = NULL;
+  close(self->socket);
+  self->socket = -1;
   pthread_mutex_unlock(&self->lock);
-  return error;
 }
 
-TRITONSERVER_Error *worker_gone_already(worker *self, worker_link *link)
+// Starts the process of a new worker, without talking to it.
+static TRITONSERVER_Error *spawn(worker *self)
 {
-  TRITONSERVER_Error *error = NULL;
+  worker_link *link;
+  supervised *process = NULL;
+  int ends[2];
+  BACKEND_RETURN_IF_ERROR(worker_link_new(self->settings->shared_bytes, &link));
+  if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0) {
+    worker_link_unref(link);
+    return backend_error(TRITONSERVER_ERROR_UNAVAILABLE, "cannot make a socket pair: %s",
+                         strerror(errno));
+  }
+  enter(self, link, ends[0]);
+  TRITONSERVER_Error *error = start_process(self, ends, &process);
+  close(ends[1]);
+  if (error != NULL) {
+    leave(self);
+    return error;
+  }
+  pass_channel(ends[0], channel_descriptor(worker_link_channel(link)));
   pthread_mutex_lock(&self->lock);
-  if (has_ended_locked(self, link))
-    error = gone_locked(self);
-  else
-    kill_locked(self);
+  self->process = process;
+  if (self->state == WORKER_STOPPED) // meanwhile; who stopped it could not kill this one
+    supervised_kill(process);
   pthread_mutex_unlock(&self->lock);
-  return error;
+  return NULL;
 }
+
+// ---- the end of a worker
 
 // How many of the last ends were lately, and the pause before the next start: none, 1, 2, 4 … s.
 static unsigned count_death_locked(worker *self)
@@ -145,12 +181,12 @@ static void reap(worker *self)
 {
   pthread_mutex_lock(&self->lock);
   channel_close(worker_link_channel(self->link));
-  kill_locked(self);
+  worker_kill_locked(self);
   while (self->ended < self->number)
     pthread_cond_wait(&self->changed, &self->lock);
   bool goes_on = self->arguments != NULL && self->state != WORKER_STOPPED;
   unsigned pause = goes_on ? count_death_locked(self) : 0;
-  TRITONSERVER_Error *error = gone_locked(self);
+  TRITONSERVER_Error *error = worker_gone_locked(self);
   pthread_cond_broadcast(&self->changed);
   pthread_mutex_unlock(&self->lock);
   if (goes_on)
@@ -192,7 +228,7 @@ static void *bring_up(void *argument)
   }
   if (error != NULL && self->ended < self->number) {
     self->start_failure = strdup(TRITONSERVER_ErrorMessage(error));
-    kill_locked(self);
+    worker_kill_locked(self);
   }
   pthread_cond_broadcast(&self->changed);
   pthread_mutex_unlock(&self->lock);
@@ -233,7 +269,7 @@ static void note_failed_start(worker *self, TRITONSERVER_Error *error_owned)
 static bool revive(worker *self, pthread_t *starter)
 {
   while (await_restart(self)) {
-    TRITONSERVER_Error *error = worker_spawn(self);
+    TRITONSERVER_Error *error = spawn(self);
     if (error != NULL) {
       note_failed_start(self, error);
       continue;
@@ -336,7 +372,7 @@ void worker_free(worker *self)
 
 TRITONSERVER_Error *worker_start(worker *self)
 {
-  BACKEND_RETURN_IF_ERROR(worker_spawn(self));
+  BACKEND_RETURN_IF_ERROR(spawn(self));
   int failure = thread_create(&self->listener, "py listener", listen_for_calls, self);
   if (failure != 0) {
     pthread_mutex_lock(&self->lock);
@@ -406,7 +442,7 @@ void worker_stop(worker *self)
   bool finalizes = self->state == WORKER_READY;
   worker_set_state(self, WORKER_STOPPED);
   if (!finalizes)
-    kill_locked(self);
+    worker_kill_locked(self);
   pthread_mutex_unlock(&self->lock);
   if (finalizes) {
     worker_link *link = worker_current_link(self);
@@ -416,111 +452,8 @@ void worker_stop(worker *self)
     }
     worker_link_unref(link);
     pthread_mutex_lock(&self->lock);
-    kill_locked(self);
+    worker_kill_locked(self);
     pthread_mutex_unlock(&self->lock);
   }
   pthread_join(self->listener, NULL);
-}
-
-// ---- the slot
-
-bool worker_acquire_slot_locked(worker *self, uint64_t deadline_ns)
-{
-  self->waiting++;
-  while (self->slot_users > 0 && thread_wait(&self->changed, &self->lock, deadline_ns))
-    ;
-  self->waiting--;
-  if (self->slot_users > 0)
-    return false;
-  self->slot_users = 1;
-  return true;
-}
-
-void worker_release_slot_locked(worker *self)
-{
-  assert(self->slot_users > 0);
-  self->slot_users--;
-  if (self->waiting > 0 && self->slot_users == 0)
-    pthread_cond_broadcast(&self->changed);
-}
-
-void worker_note_call(worker *self, bool is_of_model)
-{
-  pthread_mutex_lock(&self->lock);
-  self->calls_models = self->calls_models || is_of_model;
-  if (self->waiting > 0)
-    pthread_cond_broadcast(&self->changed);
-  pthread_mutex_unlock(&self->lock);
-}
-
-static void await_ready_locked(worker *self)
-{
-  uint64_t deadline = backend_now_ns() + (uint64_t)START_WAIT_S * NS_PER_S;
-  while (self->state == WORKER_STARTING ||
-         (self->state == WORKER_DOWN && self->retry_ns <= backend_now_ns()))
-    if (self->death_count >= DEATHS_MANY || !thread_wait(&self->changed, &self->lock, deadline))
-      return;
-}
-
-TRITONSERVER_Error *worker_acquire_slot(worker *self, worker_link **link)
-{
-  TRITONSERVER_Error *error = NULL;
-  pthread_mutex_lock(&self->lock);
-  while (!worker_acquire_slot_locked(self, backend_now_ns() + (uint64_t)PAUSE_MOST_S * NS_PER_S))
-    ;
-  await_ready_locked(self);
-  if (self->state == WORKER_READY) {
-    *link = worker_link_ref(self->link);
-  } else {
-    error = gone_locked(self);
-    worker_release_slot_locked(self);
-  }
-  pthread_mutex_unlock(&self->lock);
-  return error;
-}
-
-bool worker_try_acquire_slot(worker *self, worker_link **link)
-{
-  pthread_mutex_lock(&self->lock);
-  bool acquired = self->state == WORKER_READY && self->slot_users == 0 && self->waiting == 0;
-  if (acquired) {
-    self->slot_users = 1;
-    *link = worker_link_ref(self->link);
-  }
-  pthread_mutex_unlock(&self->lock);
-  return acquired;
-}
-
-static bool may_share_locked(const worker *self, const worker_link *link)
-{
-  return self->link == link && self->state == WORKER_READY && self->slot_users > 0 &&
-         self->waiting == 0 && !self->calls_models;
-}
-
-bool worker_may_share_slot(worker *self, const worker_link *link)
-{
-  pthread_mutex_lock(&self->lock);
-  bool may = may_share_locked(self, link);
-  pthread_mutex_unlock(&self->lock);
-  return may;
-}
-
-bool worker_share_slot(worker *self, worker_link *link)
-{
-  pthread_mutex_lock(&self->lock);
-  bool shared = may_share_locked(self, link);
-  if (shared) {
-    self->slot_users++;
-    worker_link_ref(link);
-  }
-  pthread_mutex_unlock(&self->lock);
-  return shared;
-}
-
-void worker_release_slot(worker *self, worker_link *link)
-{
-  worker_link_unref(link);
-  pthread_mutex_lock(&self->lock);
-  worker_release_slot_locked(self);
-  pthread_mutex_unlock(&self->lock);
 }

@@ -1,10 +1,12 @@
-// The parts of a worker; see worker.h. worker.c has its life and its listener, worker_rpc.c what is
-// said to it and asked of it besides inference.
+// The parts of a worker; see worker.h. worker_slot.c has its state and the slot; above it
+// worker_rpc.c what is said to it and asked of it besides inference; above both worker.c its life
+// and its listener.
 #ifndef NEREID_PYTHON_WORKER_INTERNAL_H
 #define NEREID_PYTHON_WORKER_INTERNAL_H
 
 #include "process/worker.h"
 
+#include <pthread.h>
 #include <stdatomic.h>
 
 enum {
@@ -70,9 +72,6 @@ struct worker {
   unsigned death_count;
 };
 
-// Starts the process of a new worker, without talking to it. The lock is not held.
-TRITONSERVER_Error *worker_spawn(worker *self);
-
 // Waits until the worker says that it runs, and has it import the model.
 TRITONSERVER_Error *worker_greet(worker *self, worker_link *link, const char *name);
 
@@ -86,6 +85,11 @@ void worker_ask_finalize(worker *self, worker_link *link);
 // Waits for the slot; the lock is held. False: `deadline_ns` came first.
 bool worker_acquire_slot_locked(worker *self, uint64_t deadline_ns);
 void worker_release_slot_locked(worker *self);
+
+// Has the guard end the process, if there is one.
+void worker_kill_locked(worker *self);
+// How the last worker ended.
+TRITONSERVER_Error *worker_gone_locked(const worker *self);
 
 // Why the worker behind `link` is gone. Waits a moment for its end to be seen.
 TRITONSERVER_Error *worker_why_gone(worker *self, worker_link *link);

@@ -24,7 +24,7 @@ typedef struct data_handler {
 enum {
   SET_HANDLER = 304, // places in numpy's table of functions
   GET_HANDLER = 305,
-  LEAST = 64 << 10,        // smaller arrays are copied sooner than placed
+  MIN_BYTES = 64 << 10,    // smaller arrays are copied sooner than placed
   MAX_ZEROED = 64 << 20,   // zeroed arrays beyond this may be meant to stay untouched
   HEAD = CHANNEL_ALIGNMENT // before the data
 };
@@ -44,7 +44,7 @@ static data_allocator usual; // NumPy's own, for all that is not in the region
 static void *take(size_t size)
 {
   uint64_t offset;
-  if (size < LEAST || size > SIZE_MAX - HEAD ||
+  if (size < MIN_BYTES || size > SIZE_MAX - HEAD ||
       !channel_allocate(native_channel, size + HEAD, &offset))
     return NULL;
   uint8_t *block = channel_own(native_channel, offset);

@@ -10,7 +10,7 @@ import _nereid
 from .texts import Named, as_text, shown
 
 _CALL_LOG = 3
-_MOST = 1 << 20  # bytes of a message
+_MAX_MESSAGE = 1 << 20  # bytes of a message
 _MOST_IDS = 255  # and of ids
 
 
@@ -39,8 +39,8 @@ def _write(level_bit, message, frame, about=None):
     ids = ", ".join(request.request_id() for request in about[:16])
     ids = ids.encode("utf-8", "backslashreplace")[:_MOST_IDS]
     text = shown(as_text(message, "a log message")).encode("utf-8", "backslashreplace")
-    if len(text) > _MOST:
-        text = text[:_MOST].decode("utf-8", "ignore").encode() + b" [cut]"
+    if len(text) > _MAX_MESSAGE:
+        text = text[:_MAX_MESSAGE].decode("utf-8", "ignore").encode() + b" [cut]"
     file = os.path.basename(frame.f_code.co_filename).encode("utf-8", "backslashreplace")
     control = b"".join(
         (struct.pack("=I", len(text)), text, struct.pack("=I", len(file)), file, struct.pack("=I", frame.f_lineno),

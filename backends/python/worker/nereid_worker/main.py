@@ -11,7 +11,7 @@ from .model import Loaded, reason_and_traceback
 from .texts import shown
 
 _SOCKET = 3
-_ANSWER_MOST = 64 << 20
+_MAX_ANSWER = 64 << 20
 _HELLO, _LOAD, _AUTO_COMPLETE, _INITIALIZE, _EXECUTE, _IS_READY, _FINALIZE = range(1, 8)
 
 
@@ -96,8 +96,8 @@ class Worker:
     def _answer_of(self, kind, payload):
         try:
             answer = b"\x01" + self._TASKS[kind](self, payload)
-            if len(answer) > _ANSWER_MOST:
-                raise ValueError(f"the answer has {len(answer)} bytes, at most {_ANSWER_MOST} can be sent")
+            if len(answer) > _MAX_ANSWER:
+                raise ValueError(f"the answer has {len(answer)} bytes, at most {_MAX_ANSWER} can be sent")
             return answer
         except BaseException as problem:
             reason, full = reason_and_traceback(problem)

@@ -7,7 +7,7 @@ import sys
 
 import _nereid
 
-_SAID_MOST = 1 << 20  # characters of an exception
+_MAX_TEXT = 1 << 20  # characters of an exception
 _WORKER = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 
 
@@ -70,13 +70,13 @@ class Loaded:
         return json.dumps(described._model_config)
 
     def initialize(self, arguments):
-        told = json.loads(arguments)
-        told.setdefault("model_instance_name", self.instance_name)
-        outputs = json.loads(told["model_config"]).get("output", [])
+        args = json.loads(arguments)
+        args.setdefault("model_instance_name", self.instance_name)
+        outputs = json.loads(args["model_config"]).get("output", [])
         _nereid.set_outputs(frozenset(output["name"] for output in outputs))
         self.instance = self.kind()
         if hasattr(self.instance, "initialize"):
-            self.instance.initialize(told)
+            self.instance.initialize(args)
 
     def is_ready(self):
         if not hasattr(self.instance, "is_ready"):
@@ -104,7 +104,7 @@ def _own_frames_left_out(problem):
 def _said(problem):
     """str() of an exception of which nothing is known."""
     try:
-        return str(problem)[:_SAID_MOST]
+        return str(problem)[:_MAX_TEXT]
     except BaseException as another:
         return f"<{type(another).__name__} in its __str__>"
 
@@ -121,7 +121,7 @@ def reason_and_traceback(problem):
     if isinstance(problem, LoadFailed):
         return str(problem), str(problem)
     lines = traceback.format_exception(type(problem), problem, _own_frames_left_out(problem))
-    return _headline(problem), "".join(lines)[:_SAID_MOST]
+    return _headline(problem), "".join(lines)[:_MAX_TEXT]
 
 
 def execution_error(problem):
@@ -133,6 +133,6 @@ def execution_error(problem):
         if frame.f_code.co_filename.startswith(_WORKER):
             continue
         text += f"  {frame.f_code.co_filename}({line}): {frame.f_code.co_name}\n"
-        if len(text) > _SAID_MOST:
+        if len(text) > _MAX_TEXT:
             break
     return f"{_headline(problem)}\n\nAt:\n{text}" if text else _headline(problem)

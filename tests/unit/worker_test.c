@@ -1,0 +1,165 @@
+// A worker's states, its slot, and readiness as far as nobody is asked (process/worker_slot.c,
+// worker_rpc.c). No process is started: the states are set as worker.c does.
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "process/worker_internal.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static bool is_waiting; // for a model's reply
+
+static bool waits(const void *user)
+{
+  (void)user;
+  return is_waiting;
+}
+
+static const worker_events EVENTS = {.waits = waits};
+static const worker_settings SETTINGS = {.model = "played", .version = 3};
+
+static worker *made;
+
+static void set_state(worker_state state)
+{
+  pthread_mutex_lock(&made->lock);
+  worker_set_state(made, state);
+  pthread_mutex_unlock(&made->lock);
+}
+
+static int begin(void **state)
+{
+  (void)state;
+  is_waiting = false;
+  made = worker_new(&SETTINGS, "played_0", &EVENTS, NULL);
+  assert_non_null(made);
+  TRITONSERVER_Error *error = worker_link_new(1 << 20, &made->link);
+  assert_null(error);
+  made->number = 1;
+  return 0;
+}
+
+static int end(void **state)
+{
+  (void)state;
+  worker_link_unref(made->link);
+  made->link = NULL;
+  worker_free(made);
+  return 0;
+}
+
+static void assert_error(TRITONSERVER_Error *error, const char *text)
+{
+  assert_non_null(error);
+  assert_string_equal(TRITONSERVER_ErrorMessage(error), text);
+  TRITONSERVER_ErrorDelete(error);
+}
+
+static void only_one_has_the_slot(void **state)
+{
+  (void)state;
+  worker_link *link, *other;
+  assert_false(worker_try_acquire_slot(made, &link)); // it is starting
+  set_state(WORKER_READY);
+  assert_true(worker_try_acquire_slot(made, &link));
+  assert_ptr_equal(link, made->link);
+  assert_false(worker_try_acquire_slot(made, &other));
+  worker_release_slot(made, link);
+  assert_null(worker_acquire_slot(made, &link));
+  worker_release_slot(made, link);
+}
+
+static void the_slot_is_shared_behind_the_same_worker_only(void **state)
+{
+  (void)state;
+  worker_link *link;
+  set_state(WORKER_READY);
+  assert_false(worker_share_slot(made, made->link)); // nobody has it
+  assert_true(worker_try_acquire_slot(made, &link));
+  assert_false(worker_may_share_slot(made, NULL));
+  assert_true(worker_may_share_slot(made, link));
+  assert_true(worker_share_slot(made, link));
+  worker_release_slot(made, link);
+  assert_false(worker_try_acquire_slot(made, &link)); // the other one has it still
+  made->waiting = 1;
+  assert_false(worker_may_share_slot(made, link)); // somebody waits
+  made->waiting = 0;
+  worker_note_call(made, false);
+  assert_true(worker_may_share_slot(made, link));
+  worker_note_call(made, true);
+  assert_false(worker_may_share_slot(made, link)); // it calls other models
+  worker_release_slot(made, link);
+}
+
+static void who_wants_a_worker_that_is_gone_is_told_how_it_ended(void **state)
+{
+  (void)state;
+  worker_link *link;
+  char text[128];
+  set_state(WORKER_READY);
+  assert_false(worker_has_fault(made, text, sizeof text));
+  set_state(WORKER_DOWN);
+  made->ended = 1;
+  made->retry_ns = UINT64_MAX; // in its pause
+  made->cause = strdup("it was ended by signal SIGKILL");
+  assert_error(
+      worker_acquire_slot(made, &link),
+      "Stub process 'played_0' is not healthy. The Python worker of model 'played' ended: it was "
+      "ended by signal SIGKILL");
+  assert_error(
+      worker_why_gone(made, made->link),
+      "Stub process 'played_0' is not healthy. The Python worker of model 'played' ended: it was "
+      "ended by signal SIGKILL");
+  assert_true(worker_has_fault(made, text, sizeof text));
+  assert_string_equal(
+      text, "Stub process 'played_0' is not healthy. It ended: it was ended by signal SIGKILL");
+  assert_error(worker_check_ready(made), text);
+}
+
+static void a_worker_that_need_not_be_asked_is_ready_at_once(void **state)
+{
+  (void)state;
+  worker_link *link;
+  set_state(WORKER_READY);
+  assert_true(worker_try_acquire_slot(made, &link));
+  assert_null(worker_check_ready(made)); // it has no is_ready
+  made->has_is_ready = is_waiting = true;
+  assert_null(worker_check_ready(made)); // it waits for another model's reply, so it works
+  assert_int_equal(made->checked, WORKER_CHECKED_GOOD);
+  made->checks = 1; // while it is asked others hear what was found before
+  assert_null(worker_check_ready(made));
+  made->checked = WORKER_CHECKED_BAD;
+  assert_error(worker_check_ready(made), "Timed out waiting for in-flight is_ready() response");
+  made->checks = 0;
+  worker_release_slot(made, link);
+}
+
+static void it_tells_what_lines_are_about(void **state)
+{
+  (void)state;
+  const NEREID_LogSubject about = worker_log_subject(made);
+  assert_string_equal(about.model, "played");
+  assert_int_equal(about.version, 3);
+  assert_string_equal(about.instance, "played_0");
+  assert_true(worker_is_here(made));
+  const uint64_t number = worker_next_number(made);
+  assert_true(worker_next_number(made) == number + 1);
+}
+
+int main(void)
+{
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test_setup_teardown(only_one_has_the_slot, begin, end),
+      cmocka_unit_test_setup_teardown(the_slot_is_shared_behind_the_same_worker_only, begin, end),
+      cmocka_unit_test_setup_teardown(who_wants_a_worker_that_is_gone_is_told_how_it_ended, begin,
+                                      end),
+      cmocka_unit_test_setup_teardown(a_worker_that_need_not_be_asked_is_ready_at_once, begin, end),
+      cmocka_unit_test_setup_teardown(it_tells_what_lines_are_about, begin, end),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
