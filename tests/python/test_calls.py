@@ -51,6 +51,61 @@ def test_an_inference_says_all_that_its_request_says(started):
     }  # fmt: skip
 
 
+CALLS = """
+import asyncio
+import threading
+
+class TritonPythonModel:
+    def call(self):
+        return pb_utils.InferenceRequest(model_name="o", inputs=[], requested_output_names=[])
+
+    {async_}def execute(self, requests):
+        {body}
+        return [pb_utils.InferenceResponse([])]
+
+    async def other_task(self):
+        await self.call().async_exec()
+
+    def shared(self, request):
+        self.sender, self.is_over = request.get_response_sender(), threading.Event()
+        thread = threading.Thread(target=self.is_over.wait)
+        thread.start()
+        self.call().exec()
+        self.is_over.set()
+        thread.join()
+
+    def on_thread(self):
+        thread = threading.Thread(target=self.call().exec)
+        thread.start()
+        thread.join()
+"""
+
+
+@pytest.mark.parametrize(
+    "body,flags",
+    [
+        ("self.call().exec()", 2),
+        ("list(self.call().exec(decoupled=True))", 1),
+        ("await self.call().async_exec()", 4),
+        ("await asyncio.ensure_future(self.other_task())", 0),
+        ("self.on_thread()", 0),
+        ("self.sender = requests[0].get_response_sender(); self.call().exec()", 2),
+        ("self.shared(requests[0])", 10),
+    ],
+)
+def test_a_call_says_which_execution_waits_for_it(started, body, flags):
+    """INFER_DECOUPLED 1, INFER_WAITS 2, INFER_AWAITS 4, INFER_SHARED 8: other threads may answer."""
+
+    def serve(host, call):
+        if call.kind == 5:
+            host.reply(call, b"\2" + struct.pack("=I", 2) + text("unknown model"))
+
+    host = started(CALLS.format(async_="async " if "await" in body else "", body=body), on_call=serve)
+    host.execute([{}])
+    call = host.await_call(lambda call: call.kind == 5)
+    assert (call.flags, call.value != 0) == (flags, flags & 6 != 0)
+
+
 def test_errors_of_an_inference_are_responses(started):
     def serve(host, call):
         if call.kind == 5:
