@@ -3,6 +3,7 @@
 // lock is held for list operations only; callbacks and system calls come after it.
 #include "schedule/scheduler.h"
 
+#include "base/cleanup.h"
 #include "schedule/waiter.h"
 
 #include <assert.h>
@@ -122,7 +123,7 @@ void scheduler_free(scheduler *s)
     return;
   if (s->timekeeper != NULL)
     timekeeper_cancel(s->timekeeper, &s->timer);
-  assert(list_is_empty(&s->idle));
+  assert(list_is_empty(&s->idle) && s->leader == NULL && s->lingering == NULL && s->waking == 0);
   request_queue_fini(&s->queue);
   pthread_mutex_destroy(&s->lock);
   free(s->preferred_sizes);
@@ -131,6 +132,7 @@ void scheduler_free(scheduler *s)
 
 static void publish_pending(scheduler *s)
 {
+  ASSERT_LOCKED(&s->lock);
   atomic_store_explicit(&s->pending, s->queue.count, memory_order_relaxed);
 }
 
@@ -151,6 +153,7 @@ static void unlist_worker(scheduler *s, idle_worker *w)
 // Takes a worker out to wake it: the leader where there is one, since its decision is outdated.
 static waiter *summon(scheduler *s)
 {
+  ASSERT_LOCKED(&s->lock);
   idle_worker *w = s->leader != NULL ? s->leader : first_idle(s);
   unlist_worker(s, w);
   s->waking++;
@@ -161,6 +164,7 @@ static waiter *summon(scheduler *s)
 // More work than the workers that are on their way will take, where nothing waits for a delay.
 static bool exceeds_waking(const scheduler *s)
 {
+  ASSERT_LOCKED(&s->lock);
   if (!s->policy.batching)
     return s->queue.count > s->waking;
   return s->queue.rows > s->waking * s->policy.max_batch_size;
@@ -169,6 +173,7 @@ static bool exceeds_waking(const scheduler *s)
 // Whether an idle worker must come after the queue changed in any way; wakes at most one.
 static waiter *reconsider(scheduler *s)
 {
+  ASSERT_LOCKED(&s->lock);
   if (list_is_empty(&s->idle) || s->queue.count == 0)
     return NULL;
   if (!s->policy.batching || s->policy.max_delay_ns == 0)
@@ -198,6 +203,7 @@ static waiter *reconsider_arrival(scheduler *s, const queue_item *item)
 // The waiter of whoever awaits that many rows, to be woken.
 static waiter *end_linger(scheduler *s)
 {
+  ASSERT_LOCKED(&s->lock);
   waiter *w = s->lingering;
   if (w == NULL || s->queue.rows < s->linger_rows)
     return NULL;
@@ -219,6 +225,7 @@ static void wake(waiter *w)
 static bool expire(scheduler *s, uint64_t now_ns, list *expired)
 {
   bool changed = false;
+  ASSERT_LOCKED(&s->lock);
   list_init(expired);
   for (;;) {
     bool moved;
@@ -259,6 +266,7 @@ static uint64_t on_timer(void *context, uint64_t now_ns)
 // Puts the item in. False: why not. Locked.
 static bool push(scheduler *s, queue_item *item, uint64_t now_ns, refusal *reason)
 {
+  ASSERT_LOCKED(&s->lock);
   if (s->stopped) {
     *reason = REFUSAL_STOPPED;
     return false;
@@ -299,6 +307,7 @@ bool scheduler_enqueue(scheduler *s, queue_item *item, refusal *reason)
 // Moves the first `count` items out of the queue. Locked.
 static void collect(scheduler *s, queue_item **items, size_t count, batch_close_reason reason)
 {
+  ASSERT_LOCKED(&s->lock);
   for (size_t i = 0; i < count; i++) {
     items[i] = request_queue_first(&s->queue);
     request_queue_remove(&s->queue, items[i]);
@@ -314,6 +323,7 @@ static void collect(scheduler *s, queue_item **items, size_t count, batch_close_
 // given back; *now_ns is the moment that the decision may use.
 static void expire_before_decision(scheduler *s, uint64_t *now_ns)
 {
+  ASSERT_LOCKED(&s->lock);
   *now_ns = 0; // not looked at where neither delay nor deadlines exist
   if (s->policy.max_delay_ns != 0 || request_queue_next_deadline(&s->queue) != CLOCK_NEVER)
     *now_ns = clock_now(s->clock);
@@ -363,8 +373,10 @@ static bool park(scheduler *s, void *owner, const batch_decision *decision)
   pthread_mutex_lock(&s->lock);
   if (list_is_linked(&self.node))
     unlist_worker(s, &self);
-  else if (!self.handed_off) // then nobody counts on it
+  else if (!self.handed_off) { // then nobody counts on it
+    assert(s->waking > 0);
     s->waking--;
+  }
   return self.handed_off;
 }
 
@@ -390,6 +402,7 @@ size_t scheduler_take(scheduler *s, void *owner, queue_item **items, size_t capa
 // Whether a batch can grow by waiting: an idle worker would take what comes at once.
 static bool may_linger(const scheduler *s)
 {
+  ASSERT_LOCKED(&s->lock);
   return !s->stopped && s->policy.batching && s->policy.max_delay_ns == 0 &&
          list_is_empty(&s->idle) && s->lingering == NULL &&
          s->queue.rows < s->policy.max_batch_size;
@@ -422,6 +435,7 @@ bool scheduler_linger(scheduler *s, uint64_t rows, uint64_t until_ns)
 // A batch of one is what the policy says when nothing else waits and it never waits for more.
 static bool may_claim(const scheduler *s)
 {
+  ASSERT_LOCKED(&s->lock);
   const idle_worker *w = first_idle(s);
   return !s->stopped && s->queue.count == 0 && w != NULL && w->owner != NULL &&
          (!s->policy.batching || s->policy.max_delay_ns == 0);
@@ -449,6 +463,7 @@ void scheduler_release(scheduler *s, claimed_worker *claimed)
 {
   waiter *w = NULL;
   pthread_mutex_lock(&s->lock);
+  assert(!claimed->handed_off);
   list_prepend(&s->idle, &claimed->node);
   if (s->stopped)
     w = summon(s);
@@ -461,6 +476,7 @@ void scheduler_release(scheduler *s, claimed_worker *claimed)
 void scheduler_hand_off(scheduler *s, claimed_worker *claimed)
 {
   pthread_mutex_lock(&s->lock);
+  assert(!claimed->handed_off && !list_is_linked(&claimed->node));
   claimed->handed_off = true;
   waiter_signal(&claimed->waiter);
   pthread_mutex_unlock(&s->lock);
@@ -469,6 +485,7 @@ void scheduler_hand_off(scheduler *s, claimed_worker *claimed)
 
 static bool may_take_ahead(const scheduler *s, size_t others)
 {
+  ASSERT_LOCKED(&s->lock);
   return !s->policy.batching && s->queue.count > s->waking + others &&
          request_queue_first(&s->queue)->may_go_ahead;
 }

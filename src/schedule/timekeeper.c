@@ -2,6 +2,7 @@
 // woken only by a timer that comes earlier.
 #include "schedule/timekeeper.h"
 
+#include "base/cleanup.h"
 #include "base/thread.h"
 
 #include <assert.h>
@@ -36,6 +37,8 @@ static error *make_timekeeper(clock_source clock, timekeeper **k)
 // Puts the timer into the heap, where it is not. Locked.
 static void insert(timekeeper *k, timer *t, uint64_t when_ns)
 {
+  ASSERT_LOCKED(&k->lock);
+  assert(!heap_is_linked(&t->node) && !t->firing);
   t->node.when_ns = when_ns;
   heap_insert(&k->heap, &t->node);
 }
@@ -43,6 +46,7 @@ static void insert(timekeeper *k, timer *t, uint64_t when_ns)
 // Runs the callback of a timer that was taken out of the heap. Locked on entry and on return.
 static void fire(timekeeper *k, timer *t, uint64_t now_ns)
 {
+  ASSERT_LOCKED(&k->lock);
   assert(!t->firing);
   t->firing = true;
   t->rearm_ns = CLOCK_NEVER;
@@ -60,6 +64,7 @@ static void fire(timekeeper *k, timer *t, uint64_t now_ns)
 // Locked on entry and on return.
 static uint64_t fire_due(timekeeper *k)
 {
+  ASSERT_LOCKED(&k->lock);
   uint64_t now_ns = clock_now(k->clock);
   heap_node *node;
   while ((node = heap_first(&k->heap)) != NULL && node->when_ns <= now_ns) {

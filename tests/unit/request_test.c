@@ -468,6 +468,7 @@ static void a_second_final_response_is_dropped(void **state)
   e = response_factory_send_flags(r->factory, TRITONSERVER_RESPONSE_COMPLETE_FINAL);
   assert_non_null(e);
   error_free(e);
+  request_set_state(r, REQUEST_PENDING);
   request_release(r, TRITONSERVER_REQUEST_RELEASE_ALL);
   assert_int_equal(f->released, 1);
   request_free(r);
@@ -556,6 +557,7 @@ static void an_answer_without_an_end_gets_one_although_the_client_keeps_it(void 
   assert_null(response_new(r->factory, &answer));
   assert_null(response_send(answer, 0, NULL));
   assert_ptr_equal(kept, answer);
+  request_set_state(r, REQUEST_PENDING);
   request_release(r, TRITONSERVER_REQUEST_RELEASE_ALL);
   request_free(r);
   assert_false(factory->finished); // the backend may still end it
@@ -586,6 +588,7 @@ static void a_request_that_nobody_can_answer_any_more_is_answered_with_an_error(
   char *answer = NULL;
   request *r = make_owed_request(&f, &answer);
   response_factory *kept = response_factory_ref(r->factory);
+  request_set_state(r, REQUEST_PENDING);
   request_release(r, TRITONSERVER_REQUEST_RELEASE_ALL);
   request_free(r);
   assert_null(answer); // the backend may still answer through its factory
@@ -605,6 +608,7 @@ static void a_released_request_can_be_cancelled_but_not_answer(void **state)
   char *answer = NULL;
   request *r = make_owed_request(&f, &answer);
   response_factory *backends = response_factory_ref(r->factory);
+  request_set_state(r, REQUEST_PENDING);
   request_release(r, TRITONSERVER_REQUEST_RELEASE_ALL);
   atomic_store(&r->factory->cancelled, true); // the client keeps the request for this
   assert_true(response_factory_is_cancelled(backends));
@@ -614,6 +618,7 @@ static void a_released_request_can_be_cancelled_but_not_answer(void **state)
   free(answer);
   assert_null(request_prepare(r)); // and may be sent again
   assert_false(request_is_cancelled(r));
+  request_set_state(r, REQUEST_PENDING);
   request_release(r, TRITONSERVER_REQUEST_RELEASE_ALL);
   request_free(r);
   free_fixture(f);
