@@ -2,8 +2,6 @@
 #ifndef NEREID_BASE_CLEANUP_H
 #define NEREID_BASE_CLEANUP_H
 
-#include <assert.h>
-#include <errno.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -28,9 +26,6 @@ static inline void cleanup_unlock(pthread_mutex_t **mutex)
 #define AUTO_CLOSE __attribute__((cleanup(cleanup_close)))
 
 // Locks `mutex` until the end of the enclosing scope.
-// In builds with asserts: somebody holds the mutex. For functions whose callers hold it.
-#define ASSERT_LOCKED(mutex) assert(pthread_mutex_trylock((pthread_mutex_t *)(mutex)) == EBUSY)
-
 #define LOCK_SCOPE(mutex)                                                                          \
   __attribute__((cleanup(cleanup_unlock), unused)) pthread_mutex_t *LOCK_SCOPE_NAME(__LINE__) =    \
       (pthread_mutex_lock(mutex), (mutex))

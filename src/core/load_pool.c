@@ -34,10 +34,10 @@ void load_pool_fini(load_pool *pool)
 // The next task, or NULL: then the calling thread no longer counts. The lock is held.
 static load_task *take_task(load_pool *pool)
 {
-  ASSERT_LOCKED(&pool->lock);
+  assert(lock_is_held(&pool->lock));
   assert(pool->thread_count > 0);
   load_task *task = container_of(list_take_first(&pool->tasks), load_task, node);
-  assert(pool->thread_count > 0);
+  assert(lock_is_held(&pool->lock) && pool->thread_count > 0);
   if (task == NULL && --pool->thread_count == 0)
     pthread_cond_broadcast(&pool->ended);
   return task;

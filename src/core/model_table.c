@@ -3,6 +3,7 @@
 
 #include "base/cleanup.h"
 #include "base/string_map.h"
+#include "base/thread.h"
 
 #include <assert.h>
 #include <stdlib.h>
@@ -144,7 +145,7 @@ void model_entry_release(model_entry *entry)
 
 version_slot *model_entry_version(model_entry *entry, int64_t version)
 {
-  ASSERT_LOCKED(&entry->lock);
+  assert(lock_is_held(&entry->lock));
   for (size_t i = 0; i < entry->version_count; i++)
     if (entry->versions[i].version == version)
       return &entry->versions[i];

@@ -3,7 +3,7 @@
 // lock is held for list operations only; callbacks and system calls come after it.
 #include "schedule/scheduler.h"
 
-#include "base/cleanup.h"
+#include "base/thread.h"
 #include "schedule/waiter.h"
 
 #include <assert.h>
@@ -132,7 +132,7 @@ void scheduler_free(scheduler *s)
 
 static void publish_pending(scheduler *s)
 {
-  ASSERT_LOCKED(&s->lock);
+  assert(lock_is_held(&s->lock));
   atomic_store_explicit(&s->pending, s->queue.count, memory_order_relaxed);
 }
 
@@ -145,6 +145,7 @@ static idle_worker *first_idle(const scheduler *s)
 
 static void unlist_worker(scheduler *s, idle_worker *w)
 {
+  assert(lock_is_held(&s->lock));
   list_remove(&w->node);
   if (s->leader == w)
     s->leader = NULL;
@@ -153,7 +154,7 @@ static void unlist_worker(scheduler *s, idle_worker *w)
 // Takes a worker out to wake it: the leader where there is one, since its decision is outdated.
 static waiter *summon(scheduler *s)
 {
-  ASSERT_LOCKED(&s->lock);
+  assert(lock_is_held(&s->lock));
   idle_worker *w = s->leader != NULL ? s->leader : first_idle(s);
   unlist_worker(s, w);
   s->waking++;
@@ -164,7 +165,7 @@ static waiter *summon(scheduler *s)
 // More work than the workers that are on their way will take, where nothing waits for a delay.
 static bool exceeds_waking(const scheduler *s)
 {
-  ASSERT_LOCKED(&s->lock);
+  assert(lock_is_held(&s->lock));
   if (!s->policy.batching)
     return s->queue.count > s->waking;
   return s->queue.rows > s->waking * s->policy.max_batch_size;
@@ -173,7 +174,7 @@ static bool exceeds_waking(const scheduler *s)
 // Whether an idle worker must come after the queue changed in any way; wakes at most one.
 static waiter *reconsider(scheduler *s)
 {
-  ASSERT_LOCKED(&s->lock);
+  assert(lock_is_held(&s->lock));
   if (list_is_empty(&s->idle) || s->queue.count == 0)
     return NULL;
   if (!s->policy.batching || s->policy.max_delay_ns == 0)
@@ -203,7 +204,7 @@ static waiter *reconsider_arrival(scheduler *s, const queue_item *item)
 // The waiter of whoever awaits that many rows, to be woken.
 static waiter *end_linger(scheduler *s)
 {
-  ASSERT_LOCKED(&s->lock);
+  assert(lock_is_held(&s->lock));
   waiter *w = s->lingering;
   if (w == NULL || s->queue.rows < s->linger_rows)
     return NULL;
@@ -224,8 +225,8 @@ static void wake(waiter *w)
 // delayed. Whether there was any. Locked.
 static bool expire(scheduler *s, uint64_t now_ns, list *expired)
 {
+  assert(lock_is_held(&s->lock));
   bool changed = false;
-  ASSERT_LOCKED(&s->lock);
   list_init(expired);
   for (;;) {
     bool moved;
@@ -266,7 +267,7 @@ static uint64_t on_timer(void *context, uint64_t now_ns)
 // Puts the item in. False: why not. Locked.
 static bool push(scheduler *s, queue_item *item, uint64_t now_ns, refusal *reason)
 {
-  ASSERT_LOCKED(&s->lock);
+  assert(lock_is_held(&s->lock));
   if (s->stopped) {
     *reason = REFUSAL_STOPPED;
     return false;
@@ -307,7 +308,7 @@ bool scheduler_enqueue(scheduler *s, queue_item *item, refusal *reason)
 // Moves the first `count` items out of the queue. Locked.
 static void collect(scheduler *s, queue_item **items, size_t count, batch_close_reason reason)
 {
-  ASSERT_LOCKED(&s->lock);
+  assert(lock_is_held(&s->lock));
   for (size_t i = 0; i < count; i++) {
     items[i] = request_queue_first(&s->queue);
     request_queue_remove(&s->queue, items[i]);
@@ -323,7 +324,7 @@ static void collect(scheduler *s, queue_item **items, size_t count, batch_close_
 // given back; *now_ns is the moment that the decision may use.
 static void expire_before_decision(scheduler *s, uint64_t *now_ns)
 {
-  ASSERT_LOCKED(&s->lock);
+  assert(lock_is_held(&s->lock));
   *now_ns = 0; // not looked at where neither delay nor deadlines exist
   if (s->policy.max_delay_ns != 0 || request_queue_next_deadline(&s->queue) != CLOCK_NEVER)
     *now_ns = clock_now(s->clock);
@@ -343,6 +344,7 @@ static void expire_before_decision(scheduler *s, uint64_t *now_ns)
 // One attempt, locked on entry. True: a batch was taken and the lock released.
 static bool try_take(scheduler *s, queue_item **items, size_t capacity, batch_decision *decision)
 {
+  assert(lock_is_held(&s->lock));
   uint64_t now_ns;
   expire_before_decision(s, &now_ns);
   *decision = batch_policy_decide(&s->policy, &s->queue, capacity, now_ns);
@@ -359,6 +361,7 @@ static bool try_take(scheduler *s, queue_item **items, size_t capacity, batch_de
 // Locked on entry and on return. True: what was begun in its place is its to end.
 static bool park(scheduler *s, void *owner, const batch_decision *decision)
 {
+  assert(lock_is_held(&s->lock));
   idle_worker self = {.owner = owner};
   waiter_reset(&self.waiter);
   list_prepend(&s->idle, &self.node);
@@ -371,9 +374,9 @@ static bool park(scheduler *s, void *owner, const batch_decision *decision)
   pthread_mutex_unlock(&s->lock);
   waiter_sleep(&self.waiter, until_ns);
   pthread_mutex_lock(&s->lock);
-  if (list_is_linked(&self.node))
+  if (list_is_linked(&self.node)) {
     unlist_worker(s, &self);
-  else if (!self.handed_off) { // then nobody counts on it
+  } else if (!self.handed_off) { // then nobody counts on it
     assert(s->waking > 0);
     s->waking--;
   }
@@ -402,7 +405,7 @@ size_t scheduler_take(scheduler *s, void *owner, queue_item **items, size_t capa
 // Whether a batch can grow by waiting: an idle worker would take what comes at once.
 static bool may_linger(const scheduler *s)
 {
-  ASSERT_LOCKED(&s->lock);
+  assert(lock_is_held(&s->lock));
   return !s->stopped && s->policy.batching && s->policy.max_delay_ns == 0 &&
          list_is_empty(&s->idle) && s->lingering == NULL &&
          s->queue.rows < s->policy.max_batch_size;
@@ -435,7 +438,7 @@ bool scheduler_linger(scheduler *s, uint64_t rows, uint64_t until_ns)
 // A batch of one is what the policy says when nothing else waits and it never waits for more.
 static bool may_claim(const scheduler *s)
 {
-  ASSERT_LOCKED(&s->lock);
+  assert(lock_is_held(&s->lock));
   const idle_worker *w = first_idle(s);
   return !s->stopped && s->queue.count == 0 && w != NULL && w->owner != NULL &&
          (!s->policy.batching || s->policy.max_delay_ns == 0);
@@ -476,7 +479,7 @@ void scheduler_release(scheduler *s, claimed_worker *claimed)
 void scheduler_hand_off(scheduler *s, claimed_worker *claimed)
 {
   pthread_mutex_lock(&s->lock);
-  assert(!claimed->handed_off && !list_is_linked(&claimed->node));
+  assert(!list_is_linked(&claimed->node) && !claimed->handed_off);
   claimed->handed_off = true;
   waiter_signal(&claimed->waiter);
   pthread_mutex_unlock(&s->lock);
@@ -485,7 +488,7 @@ void scheduler_hand_off(scheduler *s, claimed_worker *claimed)
 
 static bool may_take_ahead(const scheduler *s, size_t others)
 {
-  ASSERT_LOCKED(&s->lock);
+  assert(lock_is_held(&s->lock));
   return !s->policy.batching && s->queue.count > s->waking + others &&
          request_queue_first(&s->queue)->may_go_ahead;
 }

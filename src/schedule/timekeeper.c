@@ -2,7 +2,6 @@
 // woken only by a timer that comes earlier.
 #include "schedule/timekeeper.h"
 
-#include "base/cleanup.h"
 #include "base/thread.h"
 
 #include <assert.h>
@@ -37,8 +36,7 @@ static error *make_timekeeper(clock_source clock, timekeeper **k)
 // Puts the timer into the heap, where it is not. Locked.
 static void insert(timekeeper *k, timer *t, uint64_t when_ns)
 {
-  ASSERT_LOCKED(&k->lock);
-  assert(!heap_is_linked(&t->node) && !t->firing);
+  assert(lock_is_held(&k->lock) && !t->firing);
   t->node.when_ns = when_ns;
   heap_insert(&k->heap, &t->node);
 }
@@ -46,8 +44,7 @@ static void insert(timekeeper *k, timer *t, uint64_t when_ns)
 // Runs the callback of a timer that was taken out of the heap. Locked on entry and on return.
 static void fire(timekeeper *k, timer *t, uint64_t now_ns)
 {
-  ASSERT_LOCKED(&k->lock);
-  assert(!t->firing);
+  assert(lock_is_held(&k->lock) && !t->firing && !heap_is_linked(&t->node));
   t->firing = true;
   t->rearm_ns = CLOCK_NEVER;
   pthread_mutex_unlock(&k->lock);
@@ -64,7 +61,7 @@ static void fire(timekeeper *k, timer *t, uint64_t now_ns)
 // Locked on entry and on return.
 static uint64_t fire_due(timekeeper *k)
 {
-  ASSERT_LOCKED(&k->lock);
+  assert(lock_is_held(&k->lock));
   uint64_t now_ns = clock_now(k->clock);
   heap_node *node;
   while ((node = heap_first(&k->heap)) != NULL && node->when_ns <= now_ns) {

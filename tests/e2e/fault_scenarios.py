@@ -43,7 +43,7 @@ class Reply:
 
 
 def connect(port):
-    return http.client.HTTPConnection("127.0.0.1", port, timeout=20)
+    return http.client.HTTPConnection("127.0.0.1", port, timeout=60)
 
 
 def ask(server, right, path, body=None, headers=(), port=None):

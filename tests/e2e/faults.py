@@ -140,7 +140,7 @@ def listening_ports(pid):
 def await_descriptors(server, count):
     """Closed connections leave a moment after their clients know."""
     try:
-        wait_for("closed descriptors", lambda: descriptors(server) <= count, deadline=15)
+        wait_for("closed descriptors", lambda: descriptors(server) <= count)
     except AssertionError:
         directory = f"/proc/{server.process.pid}/fd"
         raise AssertionError(f"{count} descriptors became {[os.readlink(f'{directory}/{n}') for n in os.listdir(directory)]}")

@@ -9,7 +9,7 @@ import time
 import urllib.parse
 
 import hpack
-from conftest import DEADLINE
+from conftest import DEADLINE, PATIENCE
 
 PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 DATA, HEADERS, PRIORITY, RST_STREAM, SETTINGS, PUSH_PROMISE, PING, GOAWAY, WINDOW_UPDATE, CONTINUATION = range(10)
@@ -214,7 +214,7 @@ class Connection:
     def ask(self, path=INFER, messages=(), more=()):
         return self.result(self.call(path, messages, more))
 
-    def read_until(self, condition, deadline=DEADLINE):
+    def read_until(self, condition, deadline=PATIENCE):
         end = time.monotonic() + deadline
         while not condition():
             left = end - time.monotonic()
@@ -227,7 +227,7 @@ class Connection:
         pending = getattr(self.socket, "pending", lambda: 0)
         return pending() > 0 or select.select([self.socket], [], [], seconds)[0]
 
-    def await_close(self, deadline=DEADLINE):
+    def await_close(self, deadline=PATIENCE):
         """What the server said last: (code, text) of its GOAWAY, or None."""
         self.read_until(lambda: self.closed, deadline)
         return self.goaway

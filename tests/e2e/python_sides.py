@@ -86,7 +86,7 @@ class SideStarter(Starter):
         flags = ["--model-control-mode=explicit", *self.side.flags(self.mark), *flags]
         server = super().__call__(repository, flags=flags, variables=self.side.variables, ready=False, **more)
         # Triton's library takes half a second and more for each process.
-        wait_for("readiness", lambda: server.ask("/v2/health/ready").status == 200, deadline=60)
+        wait_for("readiness", lambda: server.ask("/v2/health/ready").status == 200)
         return server
 
     def left_in_memory(self):

@@ -8,7 +8,7 @@ import subprocess
 import threading
 import urllib.parse
 
-from conftest import DEADLINE, Answer, Server, environment, wait_for
+from conftest import DEADLINE, PATIENCE, Answer, Server, environment, wait_for
 from oracle import SERVER_THREADS
 
 
@@ -72,7 +72,7 @@ def instances(server):
     return sorted(set(names) - SERVER_THREADS)
 
 
-def on_threads(count, work, deadline=DEADLINE):
+def on_threads(count, work, deadline=PATIENCE):
     """Runs work(0) … work(count - 1) at once; what one raises is raised here, and so is a thread that hangs."""
     failures = []
 

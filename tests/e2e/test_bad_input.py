@@ -144,7 +144,7 @@ RAW = {
 
 @pytest.mark.parametrize("case", RAW)
 def test_broken_framing_is_refused(server, case):
-    with socket.create_connection(("localhost", server.http_port), timeout=30) as connection:
+    with socket.create_connection(("localhost", server.http_port), timeout=60) as connection:
         connection.sendall(RAW[case])
         connection.shutdown(socket.SHUT_WR)
         reply = b""

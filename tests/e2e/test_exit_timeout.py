@@ -83,7 +83,7 @@ def assert_refused(answers, count):
 
 @pytest.mark.parametrize("leaving", [None, "unload", "reload"])
 def test_what_is_queued_at_the_exit_timeout_gets_its_refusal(start_server, repository, leaving):
-    make_identity(repository, "slow", "TYPE_INT32", more=SLOW % 20000)
+    make_identity(repository, "slow", "TYPE_INT32", more=SLOW % 600000)
     server = start_server(repository, flags=FLAGS, variables=LEAVES_THREADS)
     waiting = Waiting(server, "slow")
     waiting.fill([over_grpc, over_http, over_grpc])

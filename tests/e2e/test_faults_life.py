@@ -39,7 +39,7 @@ class Life:
             answer = ask(self.server, None, "/v2/health/ready").answer
             return answer is not None and answer[0] == 200 and "ready"
 
-        return wait_for("the end or readiness", ended_or_ready, deadline=15) == "ready"
+        return wait_for("the end or readiness", ended_or_ready) == "ready"
 
     def tell_ports(self, ports):
         """Which is which: the log may lack the lines that say so, for want of memory."""

@@ -19,7 +19,7 @@ def infer_over_tls(certificates):
     context.load_cert_chain(certificates / "client.pem", certificates / "client.key")
 
     def act(server):
-        client = http.client.HTTPSConnection("localhost", server.http_port, timeout=20, context=context)
+        client = http.client.HTTPSConnection("localhost", server.http_port, timeout=60, context=context)
         with contextlib.closing(client):
             try:
                 return [ask_on(client, gives_back(DATA), "/v2/models/m/infer", json_body(DATA, "FP32"))]

@@ -188,7 +188,7 @@ def test_a_request_is_cancelled(grpc_server, client):
 
 def test_a_client_s_deadline_cancels(grpc_server, client):
     answers = Answers()
-    begin_patient(grpc_server, client, "late", answers, client_timeout=4)
+    begin_patient(grpc_server, client, "late", answers, client_timeout=8)
     assert answers.error().status() == "StatusCode.DEADLINE_EXCEEDED"
     wait_for("what the model sees", lambda: "patient: cancelled late" in grpc_server.log)
 

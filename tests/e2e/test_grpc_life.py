@@ -167,13 +167,13 @@ def test_other_protocols_are_closed_at_once(target, bytes):
 
 
 def test_a_client_that_gives_no_sign_is_closed(start_server, targets):
-    flags = ["--grpc-keepalive-time=300", "--grpc-keepalive-timeout=300", "--grpc-keepalive-permit-without-calls=true"]
+    flags = ["--grpc-keepalive-time=200", "--grpc-keepalive-timeout=2000", "--grpc-keepalive-permit-without-calls=true"]
     server = start_server(targets, flags=[*EVERYTHING, *flags])
     with survives(server), Connection(server, mute=True) as silent:
         assert silent.ask(messages=[REQUEST]).status == OK
         silent.await_close()
     with survives(server), Connection(server) as alive:
-        alive.read_until(lambda: alive.questions >= 3)
+        alive.read_until(lambda: alive.questions >= 12)  # longer than the timeout
         assert alive.ask(messages=[REQUEST]).status == OK
 
 
@@ -199,9 +199,10 @@ def test_a_client_that_pings_too_often_is_sent_away(target):
 
 def test_a_connection_that_is_old_is_asked_to_go(start_server, targets):
     """Calls under way are finished, and what does not end is cut when the grace is over."""
-    flags = ["--grpc-max-connection-age=500", "--grpc-max-connection-age-grace=1000"]
+    flags = ["--grpc-max-connection-age=1500", "--grpc-max-connection-age-grace=5000"]
     server = start_server(targets, flags=[*EVERYTHING, *flags])
-    with survives(server):
+    with survives(server), Connection(server) as endless:
+        endless.call(STREAM_INFER, [REQUEST], end=False)
         with Connection(server) as idle:
             assert idle.ask(messages=[REQUEST]).status == OK
             assert idle.await_close() == (0, "")
@@ -212,21 +213,20 @@ def test_a_connection_that_is_old_is_asked_to_go(start_server, targets):
             assert busy.result(stream).status == OK
             assert len(busy.streams[stream].messages) == 2
             busy.await_close()
-        with Connection(server) as endless:
-            endless.call(STREAM_INFER, [REQUEST], end=False)
-            endless.await_close()
+        endless.await_close()
 
 
 # --- a server that stops
 
 
-def hammer(connection, payload, stop):
+def hammer(connection, payload, stop, begun):
     """Keeps 20 calls open until it is told not to send more by a GOAWAY."""
     calls = []
     while connection.goaway is None and not connection.closed:
         calls.append(connection.call(messages=[payload]))
         window = calls[-20:]
         connection.read_until(lambda: connection.closed or connection.goaway or any(connection.is_over(s) for s in window))
+        begun.set()
         if len(calls) > 200_000 or stop.is_set():
             break
     wait_for("the end", lambda: read_some(connection))
@@ -250,7 +250,9 @@ def test_a_server_that_stops_under_load_loses_no_call(start_server, repository, 
     held = [Connection(server) for _ in range(len(payloads) + 20)]
     with concurrent.futures.ThreadPoolExecutor(len(payloads)) as pool:
         stop = threading.Event()
-        done = [pool.submit(hammer, connection, payload, stop) for connection, payload in zip(held, payloads)]
+        begun = [threading.Event() for _ in payloads]
+        done = [pool.submit(hammer, connection, payload, stop, event) for connection, payload, event in zip(held, payloads, begun)]
+        assert all(event.wait(60) for event in begun)
         stop.wait(delay)
         server.process.send_signal(signal.SIGTERM)
         for connection, future in zip(held, done):

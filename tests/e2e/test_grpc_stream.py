@@ -219,7 +219,7 @@ def test_a_stream_is_cancelled(grpc_server):
 
 def test_a_stream_s_deadline_cancels(grpc_server):
     with client_of(grpc_server) as client:
-        answers, before = begin_endless(grpc_server, client, stream_timeout=4)
+        answers, before = begin_endless(grpc_server, client, stream_timeout=8)
         await_given_up(grpc_server, before)
         error = last_error(answers)
         assert isinstance(error, InferenceServerException) and error.status() == "StatusCode.DEADLINE_EXCEEDED"

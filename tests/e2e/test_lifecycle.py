@@ -13,6 +13,7 @@ import time
 import pytest
 from conftest import DEADLINE, make_faulty, make_identity, wait_for
 from faults import OWN, PAUSE, Faults
+from python_models import make_python
 
 BODY = b'{"inputs":[{"name":"INPUT0","shape":[1,1],"datatype":"FP32","data":[7]}]}'
 ACCEPTED = "HTTP request: POST /v2/models/m/infer"  # of the verbose log
@@ -33,8 +34,23 @@ def in_background(call):
     return result
 
 
+def make_held(repository, name):
+    """An identity that does not come to the end of its load while the file is there that this gives."""
+    make_identity(repository, name)
+    config = (repository / name / "config.pbtxt").read_text().replace('"identity"', '"python"')
+    hold = make_python(repository, name, """
+        def initialize(self, args):
+            while os.path.exists(args["model_repository"] + "/hold"):
+                time.sleep(0.01)
+        def execute(self, requests):
+            return [answer(value(request, "INPUT0"), "OUTPUT0") for request in requests]
+        """, config=config) / "hold"
+    hold.touch()
+    return hold
+
+
 def test_ports_are_open_while_models_load(start_server, repository):
-    make_identity(repository, "slow", more=SLOW_START)
+    hold = make_held(repository, "slow")
     make_identity(repository, "quick")
     server = start_server(repository, ready=False)
     assert server.ask("/v2/health/live").status == 200
@@ -47,6 +63,7 @@ def test_ports_are_open_while_models_load(start_server, repository):
     wait_for("the quick model", lambda: server.ask("/v2/models/quick/infer", BODY).status == 200)
     assert server.ask("/v2/health/ready").status == 400
     assert server.ask("/v2/models/slow/infer", BODY).status == 404
+    hold.unlink()
     server.await_ready()
     assert server.ask("/v2/models/slow/infer", BODY).status == 200
 
@@ -83,7 +100,7 @@ def test_a_signal_drains_what_was_accepted(start_server, repository, number):
     begin = time.monotonic()
     server.process.send_signal(number)
     assert server.stop(number=0) == 0
-    assert time.monotonic() - begin < 10
+    assert time.monotonic() - begin < 25  # less than the exit timeout
     assert answer().status == 200
     assert idle.recv(1) == b""
     assert "successfully unloaded 'm' version 1" in server.log
@@ -91,14 +108,14 @@ def test_a_signal_drains_what_was_accepted(start_server, repository, number):
 
 def test_the_second_signal_ends_at_once(start_server, repository):
     make_identity(repository, "m", more=SLOW % 30000)
-    server = start_server(repository)
+    server = start_server(repository, flags=["--log-verbose=1"])
     with socket.create_connection(("localhost", server.http_port)) as connection:
         connection.sendall(b"POST /v2/models/m/infer HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n" % len(BODY) + BODY)
-        wait_for("the request", lambda: 'nv_inference_pending_request_count{model="m",version="1"} 0' in server.ask("/metrics", port=server.metrics_port).text)
+        wait_for("the request", lambda: ACCEPTED in server.log)
         server.process.send_signal(signal.SIGTERM)
         wait_for("the first signal", lambda: "Signal (15) received." in server.log)
         server.process.send_signal(signal.SIGTERM)
-        assert server.process.wait(10) == 1
+        assert server.process.wait(25) == 1  # less than the exit timeout
     assert "second signal" in server.log
 
 
@@ -109,7 +126,7 @@ def test_the_exit_timeout_ends_what_does_not_end(start_server, repository):
         connection.sendall(b"POST /v2/models/m/infer HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n" % len(BODY) + BODY)
         wait_for("the request", lambda: ACCEPTED in server.log)
         server.process.send_signal(signal.SIGTERM)
-        assert server.process.wait(15) == 1
+        assert server.process.wait(DEADLINE) == 1
     assert "Exit timeout expired. Exiting immediately." in server.log
     assert "a request that has waited for its model or the server for" in server.log  # what was cut
 
@@ -176,7 +193,7 @@ def test_an_instance_that_is_slow_to_say_that_it_is_ready_holds_nobody_else_up(s
 
 
 def test_a_client_that_leaves_cancels_what_still_waits(start_server, repository):
-    make_identity(repository, "m", more=SLOW % 1000)
+    make_identity(repository, "m", more=SLOW % 5000)
     server = start_server(repository)
     connections = []
     for _ in range(4):
@@ -256,21 +273,21 @@ def test_a_client_that_leaves_cancels_nothing_of_whom_its_descriptor_is_next(sta
 
 
 def test_timeouts_are_answered_on_time_while_the_instance_is_busy(start_server, repository):
-    make_identity(repository, "m", more=SLOW % 3000 + """
+    make_identity(repository, "m", more=SLOW % 8000 + """
         dynamic_batching { max_queue_delay_microseconds: 0
-          default_queue_policy { default_timeout_microseconds: 200000 max_queue_size: 2 } }""")
+          default_queue_policy { default_timeout_microseconds: 4000000 max_queue_size: 2 } }""")
     server = start_server(repository)
-    busy = in_background(lambda: server.ask("/v2/models/m/infer", BODY))
+    executed = threading.Event()
+    busy = in_background(lambda: (server.ask("/v2/models/m/infer", BODY), executed.set())[0])
     closed = 'nereid_batch_closed_total{model="m",reason="idle",version="1"} 1'
     wait_for("the execution", lambda: closed in server.ask("/metrics", port=server.metrics_port).text)
-    begin = time.monotonic()
     late = [in_background(lambda: server.ask("/v2/models/m/infer", BODY)) for _ in range(2)]
     wait_for("the queue", lambda: 'nv_inference_pending_request_count{model="m",version="1"} 2' in server.ask("/metrics", port=server.metrics_port).text)
     full = server.ask("/v2/models/m/infer", BODY)
     assert full.status == 503 and "Exceeds maximum queue size" in full.text
     for answer in late:
         assert answer().status == 503 and "Request timeout expired" in answer().text
-    assert time.monotonic() - begin < 2.5  # the instance is still busy
+    assert not executed.is_set()  # the instance is still busy
     assert busy().status == 200
 
 
@@ -299,4 +316,4 @@ def test_clients_that_reset_their_connections_leave_nothing_behind(start_server,
     assert server.ask("/v2/models/m/infer", BODY).status == 200
     begin = time.monotonic()
     assert server.stop() == 0
-    assert "Found 0 in-flight inferences" in server.log and time.monotonic() - begin < 10
+    assert "Found 0 in-flight inferences" in server.log and time.monotonic() - begin < 25  # less than the exit timeout

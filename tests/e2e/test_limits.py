@@ -79,7 +79,7 @@ def test_few_descriptors_lower_the_limit_of_connections(start_server, repository
 
 def test_bytes_beyond_the_budget_are_refused(start_server, repository):
     """Bodies and the tensors that come out of JSON are counted together; small requests go on."""
-    slow = 'parameters { key: "execute_delay_ms" value { string_value: "500" } }'
+    slow = 'parameters { key: "execute_delay_ms" value { string_value: "2000" } }'
     make_identity(repository, "slow", more=slow)
     make_identity(repository, "m")
     server = start_server(repository, flags=["--http-max-inflight-bytes=1000000"])

@@ -272,7 +272,7 @@ def test_a_timeout_that_is_given_counts_under_secure(start_server, models):
     """A request without an end: what the flag gives it counts, not the 5 s of --secure."""
     server = start_server(models, flags=[*SECURE, "--http-header-timeout-ms=300"])
     with socket.create_connection(("127.0.0.1", server.http_port)) as silent:
-        silent.settimeout(20)
+        silent.settimeout(60)
         silent.sendall(b"GET /v2 HTTP/1.1\r\n")
         assert silent.recv(100) == b""  # closed
 

@@ -166,7 +166,7 @@ def attack_on_threads(server, port, count):
     return {status: sum(s.get(status, 0) for s in statuses) for status in set().union(*statuses)}
 
 
-FAST = [f"--http-{what}-timeout-ms=200" for what in ("header", "body", "write", "idle")]
+FAST = [f"--http-{what}-timeout-ms=200" for what in ("header", "body", "write")]  # not "idle": the canary may be late
 
 
 def test_cve_2025_23317_mutated_requests(start_server, targets):

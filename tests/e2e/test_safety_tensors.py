@@ -12,12 +12,13 @@ SIZED = {name: size for name, size in ELEMENT_SIZES.items() if size > 0}
 
 
 class Client:
-    """A connection that is kept, and what its server should have counted."""
+    """A connection that is kept from its first request on, and what its server should have counted."""
 
     def __init__(self, server, survival):
-        self.connection, self.survival = connect(server), survival
+        self.server, self.connection, self.survival = server, None, survival
 
     def infer(self, model, body, *headers):
+        self.connection = self.connection or connect(self.server)
         send(self.connection, request("POST", f"/v2/models/{model}/infer", body, headers))
         reply = receive_reply(self.connection)
         self.survival.count(model, reply.status)
@@ -37,7 +38,8 @@ class Client:
         return self
 
     def __exit__(self, *_):
-        self.connection.close()
+        if self.connection:
+            self.connection.close()
 
 
 def binary_of(reply):

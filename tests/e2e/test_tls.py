@@ -162,7 +162,7 @@ def test_other_protocols_are_refused(server, certificates):
 
 
 def test_a_slow_handshake_is_cut(start_server, repository, certificates, context):
-    server = start(start_server, repository, [*tls_flags(certificates), "--http-header-timeout-ms=1000"], context)
+    server = start(start_server, repository, [*tls_flags(certificates), "--http-header-timeout-ms=3000"], context)
     with socket.create_connection(("localhost", server.http_port), DEADLINE) as silent:
         assert silent.recv(1) == b""  # or the deadline passes
     with socket.create_connection(("localhost", server.http_port), DEADLINE) as begun:

@@ -39,6 +39,10 @@ def models(repository):
     return repository
 
 
+def is_whole(file):
+    return file.exists() and file.read_text().endswith("]")
+
+
 # ---- the file ----
 
 
@@ -159,7 +163,7 @@ def test_what_was_traced_is_written_when_settings_change(start_server, models, f
     client = start_server(models, flags=[*ON, to_file(file)])
     infer(client, id="before")
     assert client.ask("/v2/trace/setting", b'{"trace_level": ["OFF"]}').status == 200
-    wait_for("the trace", lambda: file.exists() and file.read_text().endswith("]"))
+    wait_for("the trace", lambda: is_whole(file))
     infer(client, id="off")
     assert client.ask("/v2/trace/setting", b'{"trace_level": null}').status == 200
     infer(client, id="after")
@@ -279,7 +283,7 @@ def test_a_disk_without_room_costs_traces_and_nothing_else(start_server, models,
     for _ in range(20):
         infer(server, id="kept")
     assert server.ask("/v2/trace/setting", b'{"trace_rate": "1"}').status == 200  # writes what there is
-    wait_for("the first traces", lambda: file.exists() and file.read_text().endswith("]"))
+    wait_for("the first traces", lambda: is_whole(file) and len(read_traces(file)) == 20)
     before = file.read_text()
     soft, hard = resource.prlimit(server.process.pid, resource.RLIMIT_FSIZE)
     resource.prlimit(server.process.pid, resource.RLIMIT_FSIZE, (len(before) + 100, hard))

@@ -13,17 +13,26 @@ ONLY_ALL = {
 }
 OTHER_SIDE = re.compile(r"\btriton\b|two years old|\breal\b")  # in a test's parameters: NVIDIA's server, an old library, a real collector
 
-# Their clients have timeouts of a fraction of a second, or they compare times: what runs beside them would be measured too.
+# They measure the processor's time: what runs beside them would be measured too. All else passes on a machine that is loaded.
 ALONE = {
-    "test_generate_limits.py", "test_grpc_frames.py", "test_grpc_life.py", "test_grpc_long.py", "test_large_json.py",
-    "test_metrics_triton.py",
-    "test_safety_backend.py", "test_safety_bodies.py", "test_safety_clients.py", "test_safety_mutations.py", "test_safety_pause.py",
-    "test_safety_reload.py", "test_tls.py",
+    "test_a_flood_costs_little", "test_new_fields_in_each_call_cost_no_memory", "test_descriptors_that_run_out_cost_no_processor",
+    "test_json_takes_time_in_proportion_to_its_size", "test_honest_clients_hardly_notice_slow_ones",
+    "test_a_full_descriptor_table_costs_no_cpu", "test_handshakes_that_wait_cost_no_processor", "test_an_idle_worker_uses_no_processor",
 }
+
+# They take a minute and more, so they begin first. The others follow by name.
+LONG = [
+    "test_faults.py", "test_safety_shared_memory.py", "test_python_contract_examples.py", "test_python_contract_control.py", "test_faults_life.py",
+    "test_safety_bodies.py", "test_grpc_frames.py", "test_safety_repository.py", "test_generate_limits.py",
+]
 
 
 def is_alone(item):
-    return item.path.name in ALONE
+    return item.originalname in ALONE
+
+
+def order(item):
+    return LONG.index(item.path.name) if item.path.name in LONG else len(LONG)
 
 
 def is_quick(item):

@@ -191,8 +191,8 @@ RESOURCES = [
 
 RACES = [
     Seed("reference_order", "race: the last reference does not see what others wrote", "src/base/refcount.h",
-         "atomic_fetch_sub_explicit(&r->count, 1, memory_order_acq_rel) == 1",
-         "atomic_fetch_sub_explicit(&r->count, 1, memory_order_relaxed) == 1",
+         "atomic_fetch_sub_explicit(&r->count, 1, memory_order_acq_rel)",
+         "atomic_fetch_sub_explicit(&r->count, 1, memory_order_relaxed)",
          unit("base_test", "tsan")),
     Seed("loads_at_once", "race: two threads load one model (2025-33238)", "src/core/model_table.c",
          "  while (entry->busy)\n    pthread_cond_wait(&entry->idle, &entry->lock);\n", "",
@@ -215,7 +215,7 @@ BLOCKING = [
          "    load_pool_add(&live->helpers, &m->reap_task);", "    destroy(&m->reap_task);",
          e2e("test_start_stop.py", "take_their_time")),
     Seed("readiness_on_the_loop", "availability: a backend that is asked about its health holds all clients up", "src/frontend/http/service/control.c",
-         "  exchange_run_job(x, x->http->probes, JOB_BEGINS, ask_model, reply_made);", "  ask_model(x);",
+         "  exchange_run_job(x, JOB_PROBES, ask_model, reply_made);", "  ask_model(x);",
          e2e("test_lifecycle.py", "slow_to_say")),
 ]
 
