@@ -22,11 +22,11 @@ int thread_create(pthread_t *thread, const char *name, void *(*run)(void *), voi
 bool thread_wait(pthread_cond_t *condition, pthread_mutex_t *lock, uint64_t deadline_ns);
 
 // For asserts: whether somebody holds `lock`, as the caller should.
-static inline bool lock_is_held(pthread_mutex_t *lock)
+static inline bool lock_is_held(const pthread_mutex_t *lock)
 {
-  if (pthread_mutex_trylock(lock) != 0)
+  if (pthread_mutex_trylock((pthread_mutex_t *)lock) != 0)
     return true;
-  pthread_mutex_unlock(lock);
+  pthread_mutex_unlock((pthread_mutex_t *)lock);
   return false;
 }
 

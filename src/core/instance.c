@@ -6,6 +6,8 @@
 #include "base/thread.h"
 #include "core/execute.h"
 
+#include <assert.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -75,6 +77,19 @@ error *instance_common_placement(const setting_list *policies, const Inference__
   return NULL;
 }
 
+static void set_stage(instance *i, instance_stage to)
+{
+  instance_stage from = atomic_load_explicit(&i->stage, memory_order_relaxed);
+  assert(from + 1 == to || (from == INSTANCE_RUNNING && to == INSTANCE_INITIALIZED));
+  (void)from;
+  atomic_store_explicit(&i->stage, to, memory_order_relaxed);
+}
+
+static bool is_running(const instance *i)
+{
+  return atomic_load_explicit(&i->stage, memory_order_relaxed) == INSTANCE_RUNNING;
+}
+
 static error *make_instance(instance_shared *shared, const Inference__ModelInstanceGroup *group,
                             size_t index, size_t gpu, instance **result)
 {
@@ -119,7 +134,7 @@ error *instance_new(instance_shared *shared, const Inference__ModelInstanceGroup
     *result = NULL;
     return e;
   }
-  (*result)->initialized = true;
+  set_stage(*result, INSTANCE_INITIALIZED);
   return NULL;
 }
 
@@ -206,30 +221,32 @@ static error *make_batch(instance *i)
 
 error *instance_start(instance *i)
 {
-  if (i->group->passive || i->running)
+  if (i->group->passive || is_running(i))
     return NULL;
   error *e = make_batch(i);
   if (e == NULL)
     e = thread_start(&i->thread, i->name, run_instance, i);
   if (e != NULL)
     free_batch(i);
-  i->running = e == NULL;
+  else
+    set_stage(i, INSTANCE_RUNNING);
   return e;
 }
 
 void instance_join(instance *i)
 {
-  if (i->running) {
+  if (is_running(i)) {
     pthread_join(i->thread, NULL);
     free_batch(i);
+    set_stage(i, INSTANCE_INITIALIZED);
   }
-  i->running = false;
 }
 
 void instance_free(instance *i)
 {
   const backend_functions *functions = &i->shared->backend->functions;
-  if (i->initialized && functions->model_instance_finalize != NULL) {
+  assert(!is_running(i) && i->begun_count == 0);
+  if (i->stage == INSTANCE_INITIALIZED && functions->model_instance_finalize != NULL) {
     AUTO_ERROR error *e =
         (error *)functions->model_instance_finalize((TRITONBACKEND_ModelInstance *)i);
     if (e != NULL)
@@ -275,6 +292,6 @@ error *instance_host_policy(instance *i, message **policy)
 
 statistics *instance_counters(instance *i, bool *single_writer)
 {
-  *single_writer = i->running && pthread_equal(i->thread, pthread_self());
+  *single_writer = is_running(i) && pthread_equal(i->thread, pthread_self());
   return *single_writer ? &i->counters : &i->shared->target->shared_statistics;
 }

@@ -45,6 +45,12 @@ typedef struct batch_linger {
   unsigned idle_passes; // how many to skip from now on, after it lingered for nobody
 } batch_linger;
 
+typedef enum instance_stage {
+  INSTANCE_MADE,
+  INSTANCE_INITIALIZED, // ModelInstanceInitialize succeeded: ModelInstanceFinalize is due
+  INSTANCE_RUNNING,     // so is the thread: join it
+} instance_stage;
+
 typedef struct instance {
   instance_shared *shared;
   char *name;
@@ -55,8 +61,7 @@ typedef struct instance {
   const Inference__ModelInstanceGroup *group; // borrowed from the model's configuration
   message *host_policy_message;               // made when the backend asks
   void *state;                                // the backend's own
-  bool initialized; // ModelInstanceInitialize succeeded: ModelInstanceFinalize is due
-  bool running;     // the thread was started: join it
+  _Atomic instance_stage stage;               // its threads ask whether it runs
   pthread_t thread;
   statistics counters;           // this and the batch from its start on
   request **batch;               // what the backend gets and may write to; room for batch_capacity

@@ -3,6 +3,7 @@
 
 #include "base/cleanup.h"
 #include "base/string_map.h"
+#include "base/thread.h"
 
 #include <assert.h>
 #include <stdlib.h>
@@ -144,6 +145,7 @@ void model_entry_release(model_entry *entry)
 
 version_slot *model_entry_version(model_entry *entry, int64_t version)
 {
+  assert(lock_is_held(&entry->lock));
   for (size_t i = 0; i < entry->version_count; i++)
     if (entry->versions[i].version == version)
       return &entry->versions[i];
@@ -167,8 +169,23 @@ version_slot *model_entry_add_version(model_entry *entry, int64_t version)
   return &grown[at];
 }
 
+#define FROM(state) (1u << (state))
+
+// From which states a version comes to this one.
+static const unsigned came_from[] = {
+    [VERSION_UNKNOWN] = 0, // a new slot is
+    [VERSION_LOADING] = FROM(VERSION_UNKNOWN) | FROM(VERSION_UNAVAILABLE) | FROM(VERSION_UNLOADING),
+    [VERSION_READY] = FROM(VERSION_LOADING) | FROM(VERSION_READY),
+    [VERSION_UNLOADING] = FROM(VERSION_READY) | FROM(VERSION_LOADING),
+    [VERSION_UNAVAILABLE] =
+        FROM(VERSION_LOADING) | FROM(VERSION_UNLOADING) | FROM(VERSION_UNAVAILABLE),
+};
+
 void version_slot_set(version_slot *v, version_state state, const char *reason)
 {
+  assert(came_from[state] & FROM(v->state));
+  assert((state == VERSION_READY) == (v->ready != NULL));
+  (void)came_from;
   free(v->reason);
   v->reason = reason != NULL ? strdup(reason) : NULL;
   v->state = state;

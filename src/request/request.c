@@ -6,6 +6,7 @@
 #include "base/clock.h"
 #include "request/parameter_list.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -301,6 +302,7 @@ slice request_output_name(const request *r, uint32_t index)
 
 void request_release(request *r, uint32_t release_flags)
 {
+  assert(r->factory != NULL && r->release_callback != NULL);
   if (r->slot != NULL) {
     request *self = r; // by now the instance may have another one there
     atomic_compare_exchange_strong_explicit(r->slot, &self, NULL, memory_order_acq_rel,

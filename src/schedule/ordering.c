@@ -76,6 +76,7 @@ void ordering_deliver(ordering *o, ordering_slot *slot, ordering_payload *payloa
       o->send(o->context, ready);
       pthread_mutex_lock(&o->lock);
     }
+    assert(o->sending);
     o->sending = false;
   }
   pthread_mutex_unlock(&o->lock);

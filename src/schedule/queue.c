@@ -102,6 +102,13 @@ static uint64_t deadline_of(const queue_policy *policy, uint64_t request_timeout
   return deadline_ns;
 }
 
+// Outside → queued → (delayed →) outside.
+static void set_state(queue_item *item, queue_item_state state)
+{
+  assert(state == ITEM_OUTSIDE ? item->state != ITEM_OUTSIDE : item->state + 1 == state);
+  item->state = state;
+}
+
 queue_push_result request_queue_push(request_queue *q, queue_item *item, uint64_t now_ns)
 {
   assert(item->state == ITEM_OUTSIDE);
@@ -114,7 +121,7 @@ queue_push_result request_queue_push(request_queue *q, queue_item *item, uint64_
     return PUSH_FULL;
 
   item->level = level;
-  item->state = ITEM_QUEUED;
+  set_state(item, ITEM_QUEUED);
   item->enqueued_ns = now_ns;
   item->deadline.when_ns = deadline_of(policy, item->timeout_us, now_ns);
   if (item->deadline.when_ns != CLOCK_NEVER)
@@ -137,12 +144,14 @@ static void forget_deadline(request_queue *q, queue_item *item)
 void request_queue_remove(request_queue *q, queue_item *item)
 {
   queue_level *level = item->level;
-  assert(item->state != ITEM_OUTSIDE);
+  assert(level->count > 0 && q->count >= level->count && q->rows >= queue_item_rows(item));
   forget_deadline(q, item);
-  if (item->state == ITEM_DELAYED)
+  if (item->state == ITEM_DELAYED) {
+    assert(q->delayed_count > 0);
     q->delayed_count--;
+  }
   list_remove(&item->node);
-  item->state = ITEM_OUTSIDE;
+  set_state(item, ITEM_OUTSIDE);
   item->level = NULL;
   assert(q->count > 0 && q->rows >= queue_item_rows(item) && level->count > 0);
   q->count--;
@@ -175,7 +184,7 @@ queue_item *request_queue_expire(request_queue *q, uint64_t now_ns, bool *moved)
   assert(item->state == ITEM_QUEUED);
   list_remove(&item->node);
   list_append(&item->level->delayed, &item->node);
-  item->state = ITEM_DELAYED;
+  set_state(item, ITEM_DELAYED);
   q->delayed_count++;
   *moved = true;
   return NULL;

@@ -123,7 +123,7 @@ void scheduler_free(scheduler *s)
     return;
   if (s->timekeeper != NULL)
     timekeeper_cancel(s->timekeeper, &s->timer);
-  assert(list_is_empty(&s->idle));
+  assert(list_is_empty(&s->idle) && s->leader == NULL && s->lingering == NULL && s->waking == 0);
   request_queue_fini(&s->queue);
   pthread_mutex_destroy(&s->lock);
   free(s->preferred_sizes);
@@ -132,6 +132,7 @@ void scheduler_free(scheduler *s)
 
 static void publish_pending(scheduler *s)
 {
+  assert(lock_is_held(&s->lock));
   atomic_store_explicit(&s->pending, s->queue.count, memory_order_relaxed);
 }
 
@@ -153,6 +154,7 @@ static void unlist_worker(scheduler *s, idle_worker *w)
 // Takes a worker out to wake it: the leader where there is one, since its decision is outdated.
 static waiter *summon(scheduler *s)
 {
+  assert(lock_is_held(&s->lock));
   idle_worker *w = s->leader != NULL ? s->leader : first_idle(s);
   unlist_worker(s, w);
   s->waking++;
@@ -163,6 +165,7 @@ static waiter *summon(scheduler *s)
 // More work than the workers that are on their way will take, where nothing waits for a delay.
 static bool exceeds_waking(const scheduler *s)
 {
+  assert(lock_is_held(&s->lock));
   if (!s->policy.batching)
     return s->queue.count > s->waking;
   return s->queue.rows > s->waking * s->policy.max_batch_size;
@@ -321,6 +324,7 @@ static void collect(scheduler *s, queue_item **items, size_t count, batch_close_
 // given back; *now_ns is the moment that the decision may use.
 static void expire_before_decision(scheduler *s, uint64_t *now_ns)
 {
+  assert(lock_is_held(&s->lock));
   *now_ns = 0; // not looked at where neither delay nor deadlines exist
   if (s->policy.max_delay_ns != 0 || request_queue_next_deadline(&s->queue) != CLOCK_NEVER)
     *now_ns = clock_now(s->clock);
@@ -401,6 +405,7 @@ size_t scheduler_take(scheduler *s, void *owner, queue_item **items, size_t capa
 // Whether a batch can grow by waiting: an idle worker would take what comes at once.
 static bool may_linger(const scheduler *s)
 {
+  assert(lock_is_held(&s->lock));
   return !s->stopped && s->policy.batching && s->policy.max_delay_ns == 0 &&
          list_is_empty(&s->idle) && s->lingering == NULL &&
          s->queue.rows < s->policy.max_batch_size;
@@ -433,6 +438,7 @@ bool scheduler_linger(scheduler *s, uint64_t rows, uint64_t until_ns)
 // A batch of one is what the policy says when nothing else waits and it never waits for more.
 static bool may_claim(const scheduler *s)
 {
+  assert(lock_is_held(&s->lock));
   const idle_worker *w = first_idle(s);
   return !s->stopped && s->queue.count == 0 && w != NULL && w->owner != NULL &&
          (!s->policy.batching || s->policy.max_delay_ns == 0);
@@ -460,6 +466,7 @@ void scheduler_release(scheduler *s, claimed_worker *claimed)
 {
   waiter *w = NULL;
   pthread_mutex_lock(&s->lock);
+  assert(!claimed->handed_off);
   list_prepend(&s->idle, &claimed->node);
   if (s->stopped)
     w = summon(s);
@@ -481,6 +488,7 @@ void scheduler_hand_off(scheduler *s, claimed_worker *claimed)
 
 static bool may_take_ahead(const scheduler *s, size_t others)
 {
+  assert(lock_is_held(&s->lock));
   return !s->policy.batching && s->queue.count > s->waking + others &&
          request_queue_first(&s->queue)->may_go_ahead;
 }

@@ -61,6 +61,7 @@ static void fire(timekeeper *k, timer *t, uint64_t now_ns)
 // Locked on entry and on return.
 static uint64_t fire_due(timekeeper *k)
 {
+  assert(lock_is_held(&k->lock));
   uint64_t now_ns = clock_now(k->clock);
   heap_node *node;
   while ((node = heap_first(&k->heap)) != NULL && node->when_ns <= now_ns) {
