@@ -80,6 +80,11 @@ TRITONSERVER_DECLSPEC void NEREID_InferenceResponseTimes(TRITONSERVER_InferenceR
 struct TRITONBACKEND_Model;
 struct TRITONBACKEND_Response;
 
+// The version of a model that will serve the request, which was chosen when it was made. For
+// comparing: it lives as long as the request.
+TRITONSERVER_DECLSPEC const struct TRITONBACKEND_Model *
+NEREID_InferenceRequestModel(TRITONSERVER_InferenceRequest *request);
+
 // Says that the model made an output that its configuration does not have, which the backend leaves
 // out: it is told once and counted. An error, which the response is to have then, where the model's
 // outputs are strict.

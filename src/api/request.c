@@ -39,6 +39,11 @@ TRITONSERVER_Error *TRITONSERVER_InferenceRequestDelete(TRITONSERVER_InferenceRe
   return NULL;
 }
 
+const struct TRITONBACKEND_Model *NEREID_InferenceRequestModel(TRITONSERVER_InferenceRequest *r)
+{
+  return (const struct TRITONBACKEND_Model *)of(r)->target; // the model begins with it
+}
+
 TRITONSERVER_Error *TRITONSERVER_InferenceRequestId(TRITONSERVER_InferenceRequest *r,
                                                     const char **id)
 {

@@ -88,7 +88,7 @@ error *output_repeated(const request_target *target, const tensor_signature *out
 static bool is_new_name(output_mismatches *mismatches, const char *name)
 {
   char *copy AUTO_FREE = NULL;
-  for (size_t i = 0; i < OUTPUT_NAMES_TOLD; i++) {
+  for (size_t i = 0; i < OUTPUT_NAMES_LOGGED; i++) {
     char *logged = atomic_load(&mismatches->names_logged[i]);
     if (logged == NULL && copy == NULL && (copy = strdup(name)) == NULL)
       return false;
