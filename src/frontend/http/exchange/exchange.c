@@ -8,7 +8,7 @@
 #include "base/text.h"
 #include "frontend/common/observe/frontend_log.h"
 #include "frontend/http/exchange/access.h"
-#include "frontend/http/exchange/access_note.h"
+#include "frontend/http/exchange/access_entry.h"
 #include "frontend/http/exchange/response.h"
 #include "frontend/http/exchange/server.h"
 #include "frontend/http/service/infer.h"
@@ -100,7 +100,7 @@ static target_fault take_target_fault(void **context)
 static void note_moment(const exchange *x, const char *name)
 {
   if (x->inference != NULL)
-    trace_note_now(x->inference->trace, name);
+    trace_record_now(x->inference->trace, name);
 }
 
 // The client left after the exchange was resumed and before it was handled again: its last step
@@ -133,7 +133,7 @@ static void completed(void *loop_pointer, struct MHD_Connection *mhd, void **con
     note_moment(x, TRACE_HTTP_SEND_END);
   if (x->phase == EXCHANGE_WAITING)
     finish_unsent(x);
-  access_note_over(x, unsent ? STATUS_NOT_SENT : x->status);
+  access_entry_end(x, unsent ? STATUS_NOT_SENT : x->status);
   connection_set_request(x->connection, NULL);
   connection_enter(x->connection, CONNECTION_IDLE);
   http_server_request_ended(x->http);
@@ -595,7 +595,7 @@ static enum MHD_Result begin(loop *l, struct MHD_Connection *mhd, const request_
     return MHD_NO;
   x->method = route_method_of(line->method);
   x->is_http_1_0 = strcmp(line->version, MHD_HTTP_VERSION_1_0) == 0;
-  access_note_began(x, line->method, line->path);
+  access_entry_begin(x, line->method, line->path);
   bool admitted = admit(x, line);
   exchange_log_verbose(x, "HTTP request: %s %s", line->method, line->path);
   if (admitted) {
@@ -614,7 +614,7 @@ static enum MHD_Result begin(loop *l, struct MHD_Connection *mhd, const request_
 static enum MHD_Result receive(exchange *x, const char *data, size_t size)
 {
   connection_received(x->connection, size);
-  access_note_received(x, size);
+  access_entry_add_bytes(x, size);
   body_result taken = BODY_OK;
   if (x->phase != EXCHANGE_DROPPING && x->route->body != BODY_IGNORED)
     taken = body_append(&x->body, data, size);

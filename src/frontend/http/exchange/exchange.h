@@ -26,7 +26,7 @@
 typedef struct http_server http_server;
 typedef struct inference inference; // frontend/common/infer/inference.h
 typedef struct exchange exchange;
-typedef struct access_note access_note; // access_note.h
+typedef struct access_entry access_entry; // access_entry.h
 
 #define EXCHANGE_ARENA_BYTES 6144
 
@@ -60,7 +60,7 @@ struct exchange {
   void (*job)(exchange *x); // what a job thread does; see exchange_run_job
   struct job queued;        // the same for jobs.h
   inference *inference;     // of an infer request, else NULL
-  access_note *note;        // NULL without an access log
+  access_entry *access;     // NULL without an access log
   uint64_t received_ns;     // when the headers were there; 0 while nothing is traced
 
   unsigned status;            // of the reply
