@@ -109,7 +109,8 @@ static void finish_unsent(exchange *x)
 {
   x->phase = EXCHANGE_ANSWERED;
   loop_took_back(x->loop);
-  x->next(x);
+  if (x->next != NULL)
+    x->next(x);
   if (x->reply != NULL && !is_shared(x))
     MHD_destroy_response(x->reply);
   http_server_handling_ended(x->http);
@@ -341,6 +342,12 @@ void exchange_reply_empty(exchange *x, unsigned status)
   x->status = status;
   x->reply =
       x->route->category == CATEGORY_HEALTH ? x->http->empty_reply : x->http->empty_json_reply;
+}
+
+void exchange_reply_ok(exchange *x)
+{
+  if (x->failure == NULL)
+    exchange_reply_empty(x, MHD_HTTP_OK);
 }
 
 static void delete_message(void *message)
@@ -685,7 +692,8 @@ static enum MHD_Result handle_step(void *loop_pointer, struct MHD_Connection *mh
   if (x->phase == EXCHANGE_WAITING) {
     x->phase = EXCHANGE_RECEIVING;
     loop_took_back(x->loop);
-    x->next(x);
+    if (x->next != NULL)
+      x->next(x);
   } else if (!handle(x)) {
     return MHD_NO;
   }
