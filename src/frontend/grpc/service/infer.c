@@ -9,12 +9,13 @@
 #include "frontend/common/net/jobs.h"
 #include "frontend/common/observe/abi_error.h"
 #include "frontend/common/observe/load_metrics.h"
+#include "frontend/common/policy/header_forward.h"
 #include "frontend/grpc/call/call.h"
-#include "frontend/grpc/call/server.h"
 #include "frontend/grpc/codec/infer_request_proto.h"
 #include "frontend/grpc/codec/model_version.h"
 #include "frontend/grpc/transport/connection.h"
 #include "frontend/grpc/transport/loop.h"
+#include "frontend/grpc/transport/server.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -309,7 +310,7 @@ error *grpc_inference_make_reply(grpc_inference *i, TRITONSERVER_InferenceRespon
 static void wake(inference *life)
 {
   call *c = grpc_inference_of(life)->call;
-  grpc_loop_wake_call(c->loop, c);
+  call_wake(c);
 }
 
 // The load report of ORCA as trailing metadata, for clients that ask for it.
@@ -365,7 +366,7 @@ static void closed(call *c)
 static void settle(call *c)
 {
   c->cancelled = NULL;
-  if (c->connection == NULL)
+  if (c->stream.connection == NULL)
     closed(c);
 }
 

@@ -13,7 +13,7 @@
 #include "frontend/grpc/call/message.h"
 #include "frontend/grpc/call/outgoing.h"
 #include "frontend/grpc/codec/infer_response_proto.h"
-#include "frontend/grpc/transport/status.h"
+#include "frontend/grpc/codec/status.h"
 
 #include <stdatomic.h>
 #include <stdbool.h>

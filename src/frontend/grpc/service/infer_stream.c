@@ -4,10 +4,10 @@
 // sends the metadata triton_grpc_error: true has the stream end with the error's status instead.
 #include "base/clock.h"
 #include "frontend/common/observe/access_log.h"
-#include "frontend/grpc/call/call_parts.h"
-#include "frontend/grpc/call/server.h"
+#include "frontend/grpc/call/call.h"
 #include "frontend/grpc/service/infer.h"
 #include "frontend/grpc/transport/loop.h"
+#include "frontend/grpc/transport/server.h"
 
 #include <stdlib.h>
 
@@ -36,7 +36,7 @@ static void push(grpc_inference *i, stream_event *e)
   e->inference = i;
   grpc_inference_ref(&i->life);
   mpsc_push(&stream_of(c)->events, &e->node);
-  grpc_loop_wake_call(c->loop, c);
+  call_wake(c);
 }
 
 static void done(inference *life)
@@ -198,7 +198,7 @@ static void take_response(call *c, grpc_inference *i, const stream_event *e)
 static void end_if_done(call *c)
 {
   infer_stream *s = c->handler_data;
-  if (!c->body.half_closed || call_is_ended(c) || call_is_paused(c) || s->in_flight > 0)
+  if (!c->stream.half_closed || call_is_ended(c) || call_is_paused(c) || s->in_flight > 0)
     return;
   c->status = GRPC_OK;
   call_end(c);
