@@ -31,14 +31,14 @@ static void count_removed(call *c, size_t bytes)
 // Messages of which nothing is on its way yet.
 static void drop_unsent(call *c)
 {
-  outgoing *kept =
+  grpc_reply *kept =
       c->replies.first != NULL && c->replies.first->taken > 0 ? c->replies.first : NULL;
-  outgoing *o = kept != NULL ? kept->next : c->replies.first;
+  grpc_reply *o = kept != NULL ? kept->next : c->replies.first;
   while (o != NULL) {
-    outgoing *next = o->next;
+    grpc_reply *next = o->next;
     count_removed(c, o->size);
     c->replies.unsent_count--;
-    outgoing_unref(o);
+    grpc_reply_unref(o);
     o = next;
   }
   c->replies.first = c->replies.last = kept;
@@ -48,21 +48,21 @@ static void drop_unsent(call *c)
 
 void call_drop_replies(call *c)
 {
-  outgoing *next;
-  for (outgoing *o = c->replies.first; o != NULL; o = next) {
+  grpc_reply *next;
+  for (grpc_reply *o = c->replies.first; o != NULL; o = next) {
     next = o->next;
-    outgoing_unref(o);
+    grpc_reply_unref(o);
   }
   c->replies.first = c->replies.last = NULL;
   c->replies.unsent_count = 0;
   count_removed(c, c->replies.unsent_bytes);
 }
 // Replies that a client leaves unread count for the budget; large tensors do so already.
-static bool reserve(const call *c, outgoing *o)
+static bool reserve(const call *c, grpc_reply *o)
 {
   if (c->stream.connection->unsent < BUDGET_LEAST_BYTES)
     return true;
-  size_t bytes = OUTGOING_COST_BYTES + (o->size < BUDGET_LEAST_BYTES ? o->size : 0);
+  size_t bytes = REPLY_COST_BYTES + (o->size < BUDGET_LEAST_BYTES ? o->size : 0);
   if (!budget_take_work(&c->server->budget, bytes))
     return false;
   o->reserved = bytes;
@@ -71,7 +71,7 @@ static bool reserve(const call *c, outgoing *o)
 
 size_t call_unsent(const call *c)
 {
-  return c->replies.unsent_bytes + c->replies.unsent_count * OUTGOING_COST_BYTES;
+  return c->replies.unsent_bytes + c->replies.unsent_count * REPLY_COST_BYTES;
 }
 
 // HTTP/2 cannot have what is sent: the stream ends at once.
@@ -81,14 +81,14 @@ static void reset(call *c)
                             NGHTTP2_INTERNAL_ERROR);
 }
 
-void call_queue(call *c, outgoing *message_owned)
+void call_queue(call *c, grpc_reply *message_owned)
 {
   if (call_is_ended(c)) {
-    outgoing_unref(message_owned);
+    grpc_reply_unref(message_owned);
     return;
   }
   if (!reserve(c, message_owned)) {
-    outgoing_unref(message_owned);
+    grpc_reply_unref(message_owned);
     call_end_early(c, GRPC_RESOURCE_EXHAUSTED, BUDGET_ANSWERS_FULL);
     return;
   }
@@ -111,7 +111,7 @@ void call_queue(call *c, outgoing *message_owned)
 }
 
 // Takes `size` bytes off the front of the queue's first message.
-static bool give_part(outgoing *o, output *to, size_t size)
+static bool give_part(grpc_reply *o, output *to, size_t size)
 {
   bool done = true;
   o->taken += size;
@@ -136,7 +136,7 @@ bool call_give_data(grpc_stream *s, output *to, size_t size)
   bool done = true;
   count_removed(c, size);
   while (done && c->replies.first != NULL) {
-    outgoing *o = c->replies.first;
+    grpc_reply *o = c->replies.first;
     size_t left = o->size - o->taken;
     size_t step = size < left ? size : left;
     done = give_part(o, to, step);
@@ -147,7 +147,7 @@ bool call_give_data(grpc_stream *s, output *to, size_t size)
     if (c->replies.first == NULL)
       c->replies.last = NULL;
     c->replies.unsent_count--;
-    outgoing_unref(o);
+    grpc_reply_unref(o);
   }
   if (c->body.paused) // there may be room for answers again
     call_wake(c);
@@ -174,7 +174,7 @@ void call_end(call *c)
 {
   assert(c->status != GRPC_UNDECIDED);
   if (c->reply != NULL && c->status == GRPC_OK) {
-    outgoing *reply = c->reply;
+    grpc_reply *reply = c->reply;
     c->reply = NULL;
     call_queue(c, reply);
   }
@@ -198,7 +198,7 @@ void call_settle(call *c)
   if (!call_is_ended(c))
     call_end(c);
   if (c->reply != NULL)
-    outgoing_unref(c->reply);
+    grpc_reply_unref(c->reply);
   c->reply = NULL;
 }
 
@@ -210,25 +210,25 @@ static bool pack(call *c, const slice *parts, size_t count, buffer *packed)
 }
 
 // A packed reply needs nothing of what it was made of.
-static outgoing *make_packed(call *c, const slice *parts, size_t count)
+static grpc_reply *make_packed(call *c, const slice *parts, size_t count)
 {
   AUTO_BUFFER buffer packed = BUFFER_EMPTY;
   if (!pack(c, parts, count, &packed))
     return NULL;
   slice whole = buffer_view(&packed);
-  return outgoing_new(c, &whole, 1, &packed, NULL, NULL, true);
+  return grpc_reply_new(c, &whole, 1, &packed, NULL, NULL, true);
 }
 
-outgoing *call_make_outgoing(call *c, const slice *parts, size_t count, buffer *text_owned,
-                             TRITONSERVER_InferenceResponse *response_owned, arena *memory_owned)
+grpc_reply *call_make_reply(call *c, const slice *parts, size_t count, buffer *text_owned,
+                            TRITONSERVER_InferenceResponse *response_owned, arena *memory_owned)
 {
   size_t size = 0;
   for (size_t i = 0; i < count; i++)
     size += parts[i].size;
   bool packs = c->reply_coding != MESSAGE_IDENTITY && size >= PACK_LEAST_BYTES;
-  outgoing *made =
+  grpc_reply *made =
       packs ? make_packed(c, parts, count)
-            : outgoing_new(c, parts, count, text_owned, response_owned, memory_owned, false);
+            : grpc_reply_new(c, parts, count, text_owned, response_owned, memory_owned, false);
   if (made != NULL && !packs)
     return made;
   buffer_fini(text_owned);
@@ -250,7 +250,7 @@ void call_reply_message(call *c, const ProtobufCMessage *reply)
   if (to != NULL)
     text.size = protobuf_c_message_pack(reply, (uint8_t *)to);
   slice whole = buffer_view(&text);
-  c->reply = to == NULL ? NULL : call_make_outgoing(c, &whole, 1, &text, NULL, NULL);
+  c->reply = to == NULL ? NULL : call_make_reply(c, &whole, 1, &text, NULL, NULL);
   if (c->reply == NULL)
     call_fail(c, GRPC_RESOURCE_EXHAUSTED, "out of memory for a reply");
   else
