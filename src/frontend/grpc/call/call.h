@@ -62,8 +62,8 @@ typedef struct call_body {
 
 // The replies' messages, and the end (call_reply.c).
 typedef struct call_replies {
-  grpc_reply *first, *last; // that HTTP/2 has not taken yet
-  size_t unsent_bytes;      // of them
+  list unsent;         // grpc_reply that HTTP/2 has not taken yet
+  size_t unsent_bytes; // of them
   size_t unsent_count;
   size_t bytes;        // of all messages
   bool begun;          // the header is given to HTTP/2

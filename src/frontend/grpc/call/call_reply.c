@@ -9,7 +9,7 @@
 
 #include <assert.h>
 
-#define PACK_LEAST_BYTES 64 // shorter replies are not worth packing
+#define MIN_PACKED_BYTES 64 // shorter replies are not worth packing
 
 static const int zlib_levels[] = {0, 1, 6, 9}; // by grpc_server_options.compression_level
 
@@ -28,35 +28,31 @@ static void count_removed(call *c, size_t bytes)
   c->replies.unsent_bytes -= bytes;
   c->kept_connection->unsent -= bytes;
 }
+
+static void drop(call *c, grpc_reply *r)
+{
+  assert(c->replies.unsent_count > 0);
+  list_remove(&r->node);
+  c->replies.unsent_count--;
+  count_removed(c, r->size - r->taken);
+  grpc_reply_unref(r);
+}
+
 // Messages of which nothing is on its way yet.
 static void drop_unsent(call *c)
 {
-  grpc_reply *kept =
-      c->replies.first != NULL && c->replies.first->taken > 0 ? c->replies.first : NULL;
-  grpc_reply *o = kept != NULL ? kept->next : c->replies.first;
-  while (o != NULL) {
-    grpc_reply *next = o->next;
-    count_removed(c, o->size);
-    c->replies.unsent_count--;
-    grpc_reply_unref(o);
-    o = next;
-  }
-  c->replies.first = c->replies.last = kept;
-  if (kept != NULL)
-    kept->next = NULL;
+  list_foreach_safe (grpc_reply, r, node, &c->replies.unsent)
+    if (r->taken == 0)
+      drop(c, r);
 }
 
 void call_drop_replies(call *c)
 {
-  grpc_reply *next;
-  for (grpc_reply *o = c->replies.first; o != NULL; o = next) {
-    next = o->next;
-    grpc_reply_unref(o);
-  }
-  c->replies.first = c->replies.last = NULL;
-  c->replies.unsent_count = 0;
-  count_removed(c, c->replies.unsent_bytes);
+  list_foreach_safe (grpc_reply, r, node, &c->replies.unsent)
+    drop(c, r);
+  assert(c->replies.unsent_bytes == 0 && c->replies.unsent_count == 0);
 }
+
 // Replies that a client leaves unread count for the budget; large tensors do so already.
 static bool reserve(const call *c, grpc_reply *o)
 {
@@ -92,12 +88,7 @@ void call_queue(call *c, grpc_reply *message_owned)
     call_end_early(c, GRPC_RESOURCE_EXHAUSTED, BUDGET_ANSWERS_FULL);
     return;
   }
-  message_owned->next = NULL;
-  if (c->replies.last == NULL)
-    c->replies.first = message_owned;
-  else
-    c->replies.last->next = message_owned;
-  c->replies.last = message_owned;
+  list_append(&c->replies.unsent, &message_owned->node);
   c->replies.unsent_count++;
   c->stream.connection->used++;
   count_added(c, message_owned->size);
@@ -135,21 +126,17 @@ bool call_give_data(grpc_stream *s, output *to, size_t size)
   call *c = call_of_stream(s);
   bool done = true;
   count_removed(c, size);
-  while (done && c->replies.first != NULL) {
-    grpc_reply *o = c->replies.first;
-    size_t left = o->size - o->taken;
+  for (list_node *node; done && (node = list_first(&c->replies.unsent)) != NULL;) {
+    grpc_reply *r = container_of(node, grpc_reply, node);
+    size_t left = r->size - r->taken;
     size_t step = size < left ? size : left;
-    done = give_part(o, to, step);
+    done = give_part(r, to, step);
     size -= step;
-    if (o->taken < o->size)
+    if (r->taken < r->size)
       break;
-    c->replies.first = o->next;
-    if (c->replies.first == NULL)
-      c->replies.last = NULL;
-    c->replies.unsent_count--;
-    grpc_reply_unref(o);
+    drop(c, r);
   }
-  if (c->body.paused) // there may be room for answers again
+  if (c->body.paused) // there may be room for replies again
     call_wake(c);
   return done && size == 0;
 }
@@ -190,10 +177,11 @@ void call_end_early(call *c, grpc_status status, const char *text)
   if (c->cancelled != NULL)
     c->cancelled(c);
 }
+
 // A reply that a job made while its call ended otherwise is nobody's: it refers to the call.
 void call_settle(call *c)
 {
-  if (c->status == GRPC_UNDECIDED || atomic_load(&c->job.state) != CALL_JOB_NONE)
+  if (atomic_load(&c->job.state) != CALL_JOB_NONE || c->status == GRPC_UNDECIDED)
     return;
   if (!call_is_ended(c))
     call_end(c);
@@ -225,7 +213,7 @@ grpc_reply *call_make_reply(call *c, const slice *parts, size_t count, buffer *t
   size_t size = 0;
   for (size_t i = 0; i < count; i++)
     size += parts[i].size;
-  bool packs = c->reply_coding != MESSAGE_IDENTITY && size >= PACK_LEAST_BYTES;
+  bool packs = c->reply_coding != MESSAGE_IDENTITY && size >= MIN_PACKED_BYTES;
   grpc_reply *made =
       packs ? make_packed(c, parts, count)
             : grpc_reply_new(c, parts, count, text_owned, response_owned, memory_owned, false);

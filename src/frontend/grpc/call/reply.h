@@ -5,6 +5,7 @@
 
 #include "base/arena.h"
 #include "base/buffer.h"
+#include "base/list.h"
 #include "base/slice.h"
 #include "frontend/grpc/call/message.h"
 #include "frontend/grpc/transport/output.h"
@@ -19,7 +20,7 @@
 typedef struct call call;
 
 typedef struct grpc_reply {
-  struct grpc_reply *next; // of the call's queue
+  list_node node; // of the call's queue
   output_source source;
   slice *parts; // the first is the prefix; in one block with this object
   size_t part_count;
