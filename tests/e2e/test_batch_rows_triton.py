@@ -10,7 +10,7 @@ from conftest import make_identity, wait_for
 from grpc_bad_requests import request, typed
 from grpc_sides import NEREID, TRITON, client_of, tensor
 from oracle import Counters
-from test_http_triton import answer, infer, start_both
+from test_http_triton import answer, infer, servers, side  # noqa: F401 - fixtures
 
 ASKED = 60  # requests of each client
 PATH = "/v2/models/batched/infer"
@@ -21,17 +21,6 @@ def make(directory):
     make_identity(directory, "batched", "TYPE_INT32", more="dynamic_batching { max_queue_delay_microseconds: 2000 }")
     make_identity(directory, "canary")
     return directory
-
-
-@pytest.fixture(scope="module")
-def both(tmp_path_factory):
-    with start_both(tmp_path_factory, make=make) as servers:
-        yield dict(zip((NEREID, TRITON), servers))
-
-
-@pytest.fixture(params=(NEREID, TRITON), ids=lambda side: side.name)
-def side(request):
-    return request.param
 
 
 def rows(count, columns=2):
@@ -66,17 +55,21 @@ def refused_requests(server):
     return sum(int(count) for count in re.findall(r'^nereid_inference_refused_total{[^}]*model="batched"[^}]*} (\d+)$', text, re.M))
 
 
+def of_batches(found):
+    return sum(batch["batch_size"] * batch["compute_infer"]["count"] for batch in found["batch_stats"])
+
+
 def successes_after(server, expected):
     """Statistics once they have so many successes: a request is counted when its response is on its way."""
     def counted():
         found = statistics(server)
-        return found["inference_stats"]["success"]["count"] >= expected and found
+        return found["inference_stats"]["success"]["count"] >= expected and of_batches(found) == found["inference_count"] and found
 
     return wait_for("all successes", counted)
 
 
-def test_innocent_requests_beside_those_without_rows_never_fail(both, side):
-    server = both[side]
+def test_innocent_requests_beside_those_without_rows_never_fail(servers, side):
+    server = servers[side]
     before, counters, refused, refusals = statistics(server), Counters.of(server), refused_requests(server), []
 
     def work(number):
@@ -100,13 +93,14 @@ def test_innocent_requests_beside_those_without_rows_never_fail(both, side):
     clients(work, 6)
     asked, inferred = 5 * ASKED, (1 + 1 + 2 + 3 + 4) * ASKED
     after = successes_after(server, before["inference_stats"]["success"]["count"] + asked)
+    wait_for("the same in metrics", lambda: Counters.of(server).since(counters, "batched")["success"] >= asked)
     gained = Counters.of(server).since(counters, "batched")
     assert after["inference_count"] - before["inference_count"] == inferred
     assert gained["success"] == asked and gained["pending"] == 0
     # What never got into the queue is no failed request; nereid has a counter of its own for it.
     assert after["inference_stats"]["fail"]["count"] == before["inference_stats"]["fail"]["count"] and gained["failed"] == 0
     assert side is TRITON or refused_requests(server) - refused == len(refusals) == 3 * ASKED
-    assert sum(batch["batch_size"] * batch["compute_infer"]["count"] for batch in after["batch_stats"]) == after["inference_count"]
+    assert of_batches(after) == after["inference_count"]
 
 
 def refusal(server, message):
@@ -115,8 +109,8 @@ def refusal(server, message):
     return caught.value.code().name, caught.value.details()
 
 
-def test_no_way_leads_past_it(both, side):
-    server = both[side]
+def test_no_way_leads_past_it(servers, side):
+    server = servers[side]
     for message in (request("batched", shape=(0, 2), raw=b""), typed("int_contents", [], model="batched", shape=(0, 2))):
         code, text = refusal(server, message)
         assert code == "INVALID_ARGUMENT" and text.startswith(MISMATCH)
@@ -125,8 +119,8 @@ def test_no_way_leads_past_it(both, side):
     assert status == 400 and body["error"].startswith(MISMATCH)
 
 
-def test_nothing_of_shared_memory_is_no_row(both):
-    server = both[NEREID]
+def test_nothing_of_shared_memory_is_no_row(servers):
+    server = servers[NEREID]
     with region() as made:
         assert register(server, "rows", made.key, made.size).status == 200
         for size, words in ((0, "Expected 8, got 0"), (8, "inference request batch-size must be >= 1 for 'batched', got 0")):
@@ -136,8 +130,8 @@ def test_nothing_of_shared_memory_is_no_row(both):
         assert server.ask(f"{BASE}/region/rows/unregister", b"").status == 200
 
 
-def test_what_triton_hands_on_without_its_first_dimension_is_refused(both):
+def test_what_triton_hands_on_without_its_first_dimension_is_refused(servers):
     """[0, 0], and bytes for [0, 2]: Triton 2.51 executes them with the shapes [0] and [2], in the batches of others."""
     for message in (request("batched", shape=(0, 0), raw=b""), request("batched", shape=(0, 2))):
-        assert refusal(both[NEREID], message) == (
+        assert refusal(servers[NEREID], message) == (
             "INVALID_ARGUMENT", "[request id: <id_unknown>] inference request batch-size must be >= 1 for 'batched', got 0 for input 'INPUT0'")

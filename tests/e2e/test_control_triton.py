@@ -8,7 +8,7 @@ import grpc
 import pytest
 from conftest import make_identity
 from grpc_sides import NEREID, TRITON, client_of
-from test_http_triton import answer, post, start_both
+from test_http_triton import answer, post, servers, side  # noqa: F401 - fixtures
 from tritonclient.grpc import service_pb2, service_pb2_grpc
 
 LOAD = "/v2/repository/models/{}/load"
@@ -23,17 +23,6 @@ def make(directory):
     make_identity(directory, "versions", versions=(1, 3), more="version_policy { all {} }")
     make_identity(directory, "later", more=LATER)
     return directory
-
-
-@pytest.fixture(scope="module")
-def both(tmp_path_factory):
-    with start_both(tmp_path_factory, make=make) as servers:
-        yield dict(zip((NEREID, TRITON), servers))
-
-
-@pytest.fixture(params=(NEREID, TRITON), ids=lambda side: side.name)
-def side(request):
-    return request.param
 
 
 # ---- words ----
@@ -112,15 +101,15 @@ def refusal(server, method, message):
 
 
 @pytest.mark.parametrize("name", WORDS)
-def test_nereid_begins_with_tritons_words(both, name):
-    ours, theirs = (refusal(server, *WORDS[name]) for server in both.values())
+def test_nereid_begins_with_tritons_words(servers, name):
+    ours, theirs = (refusal(server, *WORDS[name]) for server in servers.values())
     assert ours[1].startswith(theirs[1])
     assert ours[0] == theirs[0] or (ours[0], theirs[0]) == ("INVALID_ARGUMENT", "INTERNAL")
 
 
 @pytest.mark.parametrize("version", ["1x", "1.0", " 1", "+1", "01"])
-def test_a_version_ends_with_its_digits(both, side, version):
-    with client_of(both[side]) as client:
+def test_a_version_ends_with_its_digits(servers, side, version):
+    with client_of(servers[side]) as client:
         assert client.get_model_metadata("canary", version).versions == ["1"]
         assert client.is_model_ready("canary", version)
 
@@ -153,8 +142,8 @@ def served(server):
 
 
 @pytest.mark.parametrize("load", [load_over_http, load_over_grpc])
-def test_a_plain_load_after_an_override_goes_back_to_the_directory(both, side, load):
-    server = both[side]
+def test_a_plain_load_after_an_override_goes_back_to_the_directory(servers, side, load):
+    server = servers[side]
     directory = (8, {"all": {}}, 1, {}, ["1", "3"])
     override = (4, {"latest": {"num_versions": 1}}, 2, {"x": {"string_value": "y"}}, ["3"])
     assert served(server) == directory
@@ -170,17 +159,17 @@ def test_a_plain_load_after_an_override_goes_back_to_the_directory(both, side, l
     assert served(server) == directory
 
 
-def test_a_plain_load_of_what_did_not_change_leaves_it(both):
+def test_a_plain_load_of_what_did_not_change_leaves_it(servers):
     """The same model goes on: its statistics are not new."""
-    server = both[NEREID]
+    server = servers[NEREID]
     body = b'{"inputs":[{"name":"INPUT0","shape":[1,1],"datatype":"FP32","data":[7]}]}'
     assert answer(server, "/v2/models/batched/infer", body)[0] == 200
     assert answer(server, LOAD.format("batched"), b"")[0] == 200
     assert answer(server, "/v2/models/batched/stats")[-1]["model_stats"][0]["inference_count"] == 1
 
 
-def test_a_model_that_asks_for_a_cache_and_for_warming_up_is_served(both, side):
-    server = both[side]
+def test_a_model_that_asks_for_a_cache_and_for_warming_up_is_served(servers, side):
+    server = servers[side]
     body = b'{"inputs":[{"name":"INPUT0","shape":[1,1],"datatype":"FP32","data":[7]}]}'
     status, _, content = answer(server, "/v2/models/later/infer", body)
     assert status == 200 and content["outputs"][0]["data"] == [7]

@@ -116,7 +116,7 @@ def test_an_instance_with_a_policy_is_run_by_its_own_thread_alone(start_python, 
         for _ in range(100):
             client.infer("m", [tensor])
     assert [place(task) for task in threads(server, "m_0")] == [ON_CPU]
-    assert switches(server, "m_0") - before > 80  # it sleeps between them; else it would sleep on
+    assert switches(server, "m_0") - before > 20  # it sleeps between most of them; else it would sleep on
 
 
 # Settings that cannot be: what a load that needs them says.

@@ -270,6 +270,18 @@ def both(tmp_path_factory):
         yield servers
 
 
+@pytest.fixture(scope="module")
+def servers(request, tmp_path_factory):
+    """The two by their sides, with the models that the test's module makes."""
+    with start_both(tmp_path_factory, make=request.module.make) as servers:
+        yield dict(zip((NEREID, TRITON), servers))
+
+
+@pytest.fixture(params=(NEREID, TRITON), ids=lambda side: side.name)
+def side(request):
+    return request.param
+
+
 def answer(server, path, body=None, headers=None):
     reply = server.ask(path, body, headers=headers)
     try:

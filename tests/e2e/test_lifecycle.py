@@ -13,6 +13,7 @@ import time
 import pytest
 from conftest import DEADLINE, make_faulty, make_identity, wait_for
 from faults import OWN, PAUSE, Faults
+from oracle import Counters, resources
 from python_models import make_python
 
 BODY = b'{"inputs":[{"name":"INPUT0","shape":[1,1],"datatype":"FP32","data":[7]}]}'
@@ -158,6 +159,7 @@ def test_no_request_is_lost_while_a_model_is_reloaded(start_server, repository):
     for thread in threads:
         thread.start()
     for i in range(20):
+        wait_for("more answers", lambda: len(statuses) > 2 * i)
         make_identity(repository, "m", more="instance_group { count: %d }" % (1 + i % 3))
         os.utime(repository / "m", ns=(0, (4_000_000_000 + i) * 10**9))
         assert server.ask("/v2/repository/models/m/load", b"").status == 200
@@ -307,12 +309,15 @@ def test_clients_that_reset_their_connections_leave_nothing_behind(start_server,
     make_identity(repository, "m")
     server = start_server(repository)
     request = b"POST /v2/models/m/infer HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n" % len(BODY) + BODY
+    before = resources(server)["descriptors"]
     for i in range(300):
         connection = socket.create_connection(("localhost", server.http_port))
         if i % 2:  # close with a reset
             connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         connection.sendall(request if i % 3 else request[: 40 + i % 60])
         connection.close()
+    wait_for("the end of all connections", lambda: resources(server)["descriptors"] <= before)
+    wait_for("the end of what was queued", lambda: Counters.of(server)["m"]["pending"] == 0)
     assert server.ask("/v2/models/m/infer", BODY).status == 200
     begin = time.monotonic()
     assert server.stop() == 0

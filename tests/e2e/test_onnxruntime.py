@@ -98,7 +98,7 @@ def test_strings_of_several_requests_share_a_batch(start_server, repository):
 def test_requests_of_one_shape_share_a_batch_and_others_do_not(start_server, repository):
     identity(repository, "m", TensorProto.FLOAT, ("batch", "n"), """
         max_batch_size: 8
-        dynamic_batching { preferred_batch_size: [ 4 ] max_queue_delay_microseconds: 200000 }
+        dynamic_batching { preferred_batch_size: [ 4 ] max_queue_delay_microseconds: 2000000 }
         """)
     server = start_server(repository)
     with triton.InferenceServerClient(server.url, concurrency=8) as client:

@@ -329,7 +329,7 @@ class Host:
                 self.has_calls.notify_all()
             _channel.channel_done(self._self, CALLS)
 
-    def await_call(self, condition, deadline=20):
+    def await_call(self, condition, deadline=60):
         """The first call that meets the condition."""
         def found():
             return next((call for call in self.calls if condition(call)), None)

@@ -189,7 +189,7 @@ static TRITONSERVER_Error *find_memory(infer_tensors *t, output_buffer *output,
     *memory = refused == NULL ? choice->span->base : NULL;
     return refused;
   }
-  if (byte_size >= BUDGET_LEAST_BYTES) {
+  if (byte_size >= BUDGET_MIN_BYTES) {
     if (!budget_take_work(t->budget, byte_size))
       return TRITONSERVER_ErrorNew(TRITONSERVER_ERROR_UNAVAILABLE, BUDGET_ANSWERS_FULL);
     output->reserved = byte_size;

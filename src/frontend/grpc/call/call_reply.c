@@ -56,9 +56,9 @@ void call_drop_replies(call *c)
 // Replies that a client leaves unread count for the budget; large tensors do so already.
 static bool reserve(const call *c, grpc_reply *o)
 {
-  if (c->stream.connection->unsent < BUDGET_LEAST_BYTES)
+  if (c->stream.connection->unsent < BUDGET_MIN_BYTES)
     return true;
-  size_t bytes = REPLY_COST_BYTES + (o->size < BUDGET_LEAST_BYTES ? o->size : 0);
+  size_t bytes = REPLY_COST_BYTES + (o->size < BUDGET_MIN_BYTES ? o->size : 0);
   if (!budget_take_work(&c->server->budget, bytes))
     return false;
   o->reserved = bytes;

@@ -35,11 +35,6 @@ static inline http_inference *http_inference_of(inference *i)
   return container_of(i, http_inference, life);
 }
 
-// Header time: the model must exist and answer each request once, for generate it must exist only.
-// Fails the exchange otherwise.
-void infer_admit(exchange *x);
-void generate_admit(exchange *x);
-
 // Members of infer_operation. Loop and worker threads.
 bool infer_fill_request(exchange *x, http_inference *i);
 bool generate_fill_request(exchange *x, http_inference *i);
