@@ -282,7 +282,7 @@ static error *write_reply(grpc_inference *i, TRITONSERVER_InferenceResponse *res
 }
 
 error *grpc_inference_make_reply(grpc_inference *i, TRITONSERVER_InferenceResponse *response_owned,
-                                 bool streamed, bool final, outgoing **reply)
+                                 bool streamed, bool final, grpc_reply **reply)
 {
   arena memory;
   message_parts parts;
@@ -294,7 +294,7 @@ error *grpc_inference_make_reply(grpc_inference *i, TRITONSERVER_InferenceRespon
   if (failure == NULL) {
     i->bytes_out += parts.size;
     *reply =
-        call_make_outgoing(i->call, parts.items, parts.count, &parts.text, response_owned, &memory);
+        call_make_reply(i->call, parts.items, parts.count, &parts.text, response_owned, &memory);
     if (*reply == NULL)
       failure = error_no_memory();
   } else {
