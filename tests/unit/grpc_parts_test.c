@@ -23,7 +23,7 @@ static conn_timer clocks[TIMERS];
 static uint64_t last_fired_ns;
 static size_t fired;
 
-static void note_fired(conn_timer *elapsed)
+static void record_fired(conn_timer *elapsed)
 {
   assert_true(elapsed->node.when_ns >= last_fired_ns);
   assert_false(conn_timer_is_set(elapsed));
@@ -38,7 +38,7 @@ static void timers_fire_in_order_however_they_are_moved(void **state)
   conn_timers all = {0};
   unsigned seed = 42;
   for (size_t i = 0; i < TIMERS; i++)
-    clocks[i] = (conn_timer){.fire = note_fired};
+    clocks[i] = (conn_timer){.fire = record_fired};
   for (int round = 0; round < 20000; round++) {
     conn_timer *t = &clocks[rand_r(&seed) % TIMERS];
     if (rand_r(&seed) % 3 == 0)
@@ -70,7 +70,7 @@ static void set_in_the_past(conn_timer *elapsed)
 static void a_timer_that_is_set_in_the_past_leaves_the_loop_its_pass(void **state)
 {
   (void)state;
-  conn_timer eager = {.fire = set_in_the_past}, other = {.fire = note_fired};
+  conn_timer eager = {.fire = set_in_the_past}, other = {.fire = record_fired};
   conn_timer_set(&eager_timers, &eager, 1);
   conn_timer_set(&eager_timers, &other, 2);
   fired = 0;
@@ -159,8 +159,8 @@ static void output_arrives_in_order_and_once(void **state)
   int small = 4096;
   assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, ends), 0);
   setsockopt(ends[0], SOL_SOCKET, SO_SNDBUF, &small, sizeof(small));
-  wire w;
-  assert_true(wire_init(&w, ends[0], NULL));
+  conn_wire w;
+  assert_true(conn_wire_init(&w, ends[0], NULL));
   char *large = malloc(LONG_BYTES);
   memset(large, 'L', LONG_BYTES);
   output_source held = {0}; // never freed: one reference is this function's
@@ -196,7 +196,7 @@ static void output_arrives_in_order_and_once(void **state)
   assert_true(output_copy(&o, "x", 1));
   assert_int_equal(output_write(&o, &w, &moved), OUTPUT_FAILED);
   output_fini(&o);
-  wire_fini(&w);
+  conn_wire_fini(&w);
   free(large);
 }
 
@@ -211,8 +211,8 @@ static void output_that_is_never_empty_does_not_grow(void **state)
   int small = 4096;
   assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, ends), 0);
   setsockopt(ends[0], SOL_SOCKET, SO_SNDBUF, &small, sizeof(small));
-  wire w;
-  assert_true(wire_init(&w, ends[0], NULL));
+  conn_wire w;
+  assert_true(conn_wire_init(&w, ends[0], NULL));
   static char large[OUTPUT_COPY_BYTES + 1], buffer[10000];
   memset(large, 'L', sizeof(large));
   output_source held = {0};
@@ -239,7 +239,7 @@ static void output_that_is_never_empty_does_not_grow(void **state)
   assert_in_range(o.text.capacity, 1, 4096); // of 20,000 bytes
   output_fini(&o);
   close(ends[1]);
-  wire_fini(&w);
+  conn_wire_fini(&w);
 }
 
 int main(void)

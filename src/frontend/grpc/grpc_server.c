@@ -7,10 +7,10 @@
 #include "frontend/common/tensor/infer_tensors.h"
 #include "frontend/grpc/call/call_parts.h"
 #include "frontend/grpc/service/methods.h"
+#include "frontend/grpc/transport/conn_wire.h"
 #include "frontend/grpc/transport/loop.h"
 #include "frontend/grpc/transport/server.h"
 #include "frontend/grpc/transport/session.h"
-#include "frontend/grpc/transport/wire.h"
 
 #include <stdlib.h>
 #include <unistd.h>

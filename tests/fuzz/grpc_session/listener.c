@@ -84,12 +84,12 @@ char *grpc_loop_read_buffer(grpc_loop *l)
   return l->read_buffer;
 }
 
-void grpc_loop_note_protocol(grpc_loop *l)
+void grpc_loop_record_protocol(grpc_loop *l)
 {
   (void)l; // the log is nobody's business here
 }
 
-void grpc_loop_note_large(grpc_loop *l)
+void grpc_loop_record_large(grpc_loop *l)
 {
   (void)l;
 }

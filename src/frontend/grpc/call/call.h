@@ -15,7 +15,7 @@
 #include "frontend/common/observe/access_log.h"
 #include "frontend/grpc/call/message.h"
 #include "frontend/grpc/call/method.h"
-#include "frontend/grpc/call/outgoing.h"
+#include "frontend/grpc/call/reply.h"
 #include "frontend/grpc/codec/status.h"
 #include "frontend/grpc/transport/conn_timer.h"
 #include "frontend/grpc/transport/stream.h"
@@ -62,8 +62,8 @@ typedef struct call_body {
 
 // The replies' messages, and the end (call_reply.c).
 typedef struct call_replies {
-  outgoing *first, *last; // that HTTP/2 has not taken yet
-  size_t unsent_bytes;    // of them
+  list unsent;         // grpc_reply that HTTP/2 has not taken yet
+  size_t unsent_bytes; // of them
   size_t unsent_count;
   size_t bytes;        // of all messages
   bool begun;          // the header is given to HTTP/2
@@ -119,7 +119,7 @@ struct call {
   grpc_status status;      // GRPC_UNDECIDED before
   const char *failure;     // its text, escaped, in the arena; NULL: none
   const char *load_report; // of ORCA, sent with the status; in the arena, or NULL
-  outgoing *reply;         // of a unary call, NULL until made
+  grpc_reply *reply;       // of a unary call, NULL until made
 
   // The method's, which sets them; any may be NULL. Loop thread.
   void *handler_data;
@@ -183,11 +183,11 @@ void call_run_work(call *c, void (*work)(call *c), void (*done)(call *c));
 // Packs a reply message where client and server agreed on that; else gives it as it is. Text,
 // response and arena (may be NULL, where the parts have memory of the first kind only) are moved.
 // NULL when memory is short: then they are released.
-outgoing *call_make_outgoing(call *c, const slice *parts, size_t count, buffer *text_owned,
-                             TRITONSERVER_InferenceResponse *response_owned, arena *memory_owned);
+grpc_reply *call_make_reply(call *c, const slice *parts, size_t count, buffer *text_owned,
+                            TRITONSERVER_InferenceResponse *response_owned, arena *memory_owned);
 
 // Queues a reply message, which is owned.
-void call_queue(call *c, outgoing *message_owned);
+void call_queue(call *c, grpc_reply *message_owned);
 
 // What queued messages take until the client reads them: bytes.
 size_t call_unsent(const call *c);

@@ -89,7 +89,7 @@ static size_t parse(call *c, const char *data, size_t size)
     if (between && c->body.reader.current != NULL) {
       widen(c, c->body.reader.current->size);
       grpc_connection_stream_receives(c->stream.connection);
-      grpc_loop_note_large(c->loop);
+      grpc_loop_record_large(c->loop);
     }
     data += taken;
     size -= taken;

@@ -9,7 +9,7 @@
 
 #include <assert.h>
 
-#define PACK_LEAST_BYTES 64 // shorter replies are not worth packing
+#define MIN_PACKED_BYTES 64 // shorter replies are not worth packing
 
 static const int zlib_levels[] = {0, 1, 6, 9}; // by grpc_server_options.compression_level
 
@@ -28,41 +28,37 @@ static void count_removed(call *c, size_t bytes)
   c->replies.unsent_bytes -= bytes;
   c->kept_connection->unsent -= bytes;
 }
+
+static void drop(call *c, grpc_reply *r)
+{
+  assert(c->replies.unsent_count > 0);
+  list_remove(&r->node);
+  c->replies.unsent_count--;
+  count_removed(c, r->size - r->taken);
+  grpc_reply_unref(r);
+}
+
 // Messages of which nothing is on its way yet.
 static void drop_unsent(call *c)
 {
-  outgoing *kept =
-      c->replies.first != NULL && c->replies.first->taken > 0 ? c->replies.first : NULL;
-  outgoing *o = kept != NULL ? kept->next : c->replies.first;
-  while (o != NULL) {
-    outgoing *next = o->next;
-    count_removed(c, o->size);
-    c->replies.unsent_count--;
-    outgoing_unref(o);
-    o = next;
-  }
-  c->replies.first = c->replies.last = kept;
-  if (kept != NULL)
-    kept->next = NULL;
+  list_foreach_safe (grpc_reply, r, node, &c->replies.unsent)
+    if (r->taken == 0)
+      drop(c, r);
 }
 
 void call_drop_replies(call *c)
 {
-  outgoing *next;
-  for (outgoing *o = c->replies.first; o != NULL; o = next) {
-    next = o->next;
-    outgoing_unref(o);
-  }
-  c->replies.first = c->replies.last = NULL;
-  c->replies.unsent_count = 0;
-  count_removed(c, c->replies.unsent_bytes);
+  list_foreach_safe (grpc_reply, r, node, &c->replies.unsent)
+    drop(c, r);
+  assert(c->replies.unsent_bytes == 0 && c->replies.unsent_count == 0);
 }
+
 // Replies that a client leaves unread count for the budget; large tensors do so already.
-static bool reserve(const call *c, outgoing *o)
+static bool reserve(const call *c, grpc_reply *o)
 {
   if (c->stream.connection->unsent < BUDGET_MIN_BYTES)
     return true;
-  size_t bytes = OUTGOING_COST_BYTES + (o->size < BUDGET_MIN_BYTES ? o->size : 0);
+  size_t bytes = REPLY_COST_BYTES + (o->size < BUDGET_MIN_BYTES ? o->size : 0);
   if (!budget_take_work(&c->server->budget, bytes))
     return false;
   o->reserved = bytes;
@@ -71,7 +67,7 @@ static bool reserve(const call *c, outgoing *o)
 
 size_t call_unsent(const call *c)
 {
-  return c->replies.unsent_bytes + c->replies.unsent_count * OUTGOING_COST_BYTES;
+  return c->replies.unsent_bytes + c->replies.unsent_count * REPLY_COST_BYTES;
 }
 
 // HTTP/2 cannot have what is sent: the stream ends at once.
@@ -81,23 +77,18 @@ static void reset(call *c)
                             NGHTTP2_INTERNAL_ERROR);
 }
 
-void call_queue(call *c, outgoing *message_owned)
+void call_queue(call *c, grpc_reply *message_owned)
 {
   if (call_is_ended(c)) {
-    outgoing_unref(message_owned);
+    grpc_reply_unref(message_owned);
     return;
   }
   if (!reserve(c, message_owned)) {
-    outgoing_unref(message_owned);
+    grpc_reply_unref(message_owned);
     call_end_early(c, GRPC_RESOURCE_EXHAUSTED, BUDGET_ANSWERS_FULL);
     return;
   }
-  message_owned->next = NULL;
-  if (c->replies.last == NULL)
-    c->replies.first = message_owned;
-  else
-    c->replies.last->next = message_owned;
-  c->replies.last = message_owned;
+  list_append(&c->replies.unsent, &message_owned->node);
   c->replies.unsent_count++;
   c->stream.connection->used++;
   count_added(c, message_owned->size);
@@ -111,7 +102,7 @@ void call_queue(call *c, outgoing *message_owned)
 }
 
 // Takes `size` bytes off the front of the queue's first message.
-static bool give_part(outgoing *o, output *to, size_t size)
+static bool give_part(grpc_reply *o, output *to, size_t size)
 {
   bool done = true;
   o->taken += size;
@@ -135,21 +126,17 @@ bool call_give_data(grpc_stream *s, output *to, size_t size)
   call *c = call_of_stream(s);
   bool done = true;
   count_removed(c, size);
-  while (done && c->replies.first != NULL) {
-    outgoing *o = c->replies.first;
-    size_t left = o->size - o->taken;
+  for (list_node *node; done && (node = list_first(&c->replies.unsent)) != NULL;) {
+    grpc_reply *r = container_of(node, grpc_reply, node);
+    size_t left = r->size - r->taken;
     size_t step = size < left ? size : left;
-    done = give_part(o, to, step);
+    done = give_part(r, to, step);
     size -= step;
-    if (o->taken < o->size)
+    if (r->taken < r->size)
       break;
-    c->replies.first = o->next;
-    if (c->replies.first == NULL)
-      c->replies.last = NULL;
-    c->replies.unsent_count--;
-    outgoing_unref(o);
+    drop(c, r);
   }
-  if (c->body.paused) // there may be room for answers again
+  if (c->body.paused) // there may be room for replies again
     call_wake(c);
   return done && size == 0;
 }
@@ -174,7 +161,7 @@ void call_end(call *c)
 {
   assert(c->status != GRPC_UNDECIDED);
   if (c->reply != NULL && c->status == GRPC_OK) {
-    outgoing *reply = c->reply;
+    grpc_reply *reply = c->reply;
     c->reply = NULL;
     call_queue(c, reply);
   }
@@ -190,15 +177,16 @@ void call_end_early(call *c, grpc_status status, const char *text)
   if (c->cancelled != NULL)
     c->cancelled(c);
 }
+
 // A reply that a job made while its call ended otherwise is nobody's: it refers to the call.
 void call_settle(call *c)
 {
-  if (c->status == GRPC_UNDECIDED || atomic_load(&c->job.state) != CALL_JOB_NONE)
+  if (atomic_load(&c->job.state) != CALL_JOB_NONE || c->status == GRPC_UNDECIDED)
     return;
   if (!call_is_ended(c))
     call_end(c);
   if (c->reply != NULL)
-    outgoing_unref(c->reply);
+    grpc_reply_unref(c->reply);
   c->reply = NULL;
 }
 
@@ -210,25 +198,25 @@ static bool pack(call *c, const slice *parts, size_t count, buffer *packed)
 }
 
 // A packed reply needs nothing of what it was made of.
-static outgoing *make_packed(call *c, const slice *parts, size_t count)
+static grpc_reply *make_packed(call *c, const slice *parts, size_t count)
 {
   AUTO_BUFFER buffer packed = BUFFER_EMPTY;
   if (!pack(c, parts, count, &packed))
     return NULL;
   slice whole = buffer_view(&packed);
-  return outgoing_new(c, &whole, 1, &packed, NULL, NULL, true);
+  return grpc_reply_new(c, &whole, 1, &packed, NULL, NULL, true);
 }
 
-outgoing *call_make_outgoing(call *c, const slice *parts, size_t count, buffer *text_owned,
-                             TRITONSERVER_InferenceResponse *response_owned, arena *memory_owned)
+grpc_reply *call_make_reply(call *c, const slice *parts, size_t count, buffer *text_owned,
+                            TRITONSERVER_InferenceResponse *response_owned, arena *memory_owned)
 {
   size_t size = 0;
   for (size_t i = 0; i < count; i++)
     size += parts[i].size;
-  bool packs = c->reply_coding != MESSAGE_IDENTITY && size >= PACK_LEAST_BYTES;
-  outgoing *made =
+  bool packs = c->reply_coding != MESSAGE_IDENTITY && size >= MIN_PACKED_BYTES;
+  grpc_reply *made =
       packs ? make_packed(c, parts, count)
-            : outgoing_new(c, parts, count, text_owned, response_owned, memory_owned, false);
+            : grpc_reply_new(c, parts, count, text_owned, response_owned, memory_owned, false);
   if (made != NULL && !packs)
     return made;
   buffer_fini(text_owned);
@@ -250,7 +238,7 @@ void call_reply_message(call *c, const ProtobufCMessage *reply)
   if (to != NULL)
     text.size = protobuf_c_message_pack(reply, (uint8_t *)to);
   slice whole = buffer_view(&text);
-  c->reply = to == NULL ? NULL : call_make_outgoing(c, &whole, 1, &text, NULL, NULL);
+  c->reply = to == NULL ? NULL : call_make_reply(c, &whole, 1, &text, NULL, NULL);
   if (c->reply == NULL)
     call_fail(c, GRPC_RESOURCE_EXHAUSTED, "out of memory for a reply");
   else

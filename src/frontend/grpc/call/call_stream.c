@@ -34,6 +34,7 @@ static grpc_stream *open_call(grpc_connection *connection, int32_t stream_id)
   c->began_ns = grpc_loop_now_ns(c->loop);
   c->body.reader.budget = &c->server->budget;
   c->status = GRPC_UNDECIDED;
+  list_init(&c->replies.unsent);
   grpc_connection_ref(connection);
   atomic_fetch_add_explicit(&connection->alive, 1, memory_order_relaxed);
   grpc_server_call_began(c->server);

@@ -184,7 +184,7 @@ static error *take_tensor_parameter(reading *r, slice entry, tensor_parameters *
   request_parameter p;
   RETURN_IF_ERROR(count_parameter(r));
   RETURN_IF_ERROR(infer_parameter_proto_read(entry, r->arena, &p));
-  tensor_parameters_note(parameters, &p);
+  tensor_parameters_record(parameters, &p);
   return NULL;
 }
 
@@ -196,7 +196,7 @@ static error *take_name(reading *r, slice bytes, const char **name)
   return proto_text(bytes, r->arena, name);
 }
 
-static error *note_name(slice bytes, slice *name)
+static error *record_name(slice bytes, slice *name)
 {
   *name = bytes;
   return proto_check_text(bytes);
@@ -216,7 +216,7 @@ static error *take_output(reading *r, slice message)
     if (f.type != PROTO_BYTES)
       continue;
     if (f.number == OUTPUT_NAME)
-      RETURN_IF_ERROR(note_name(f.bytes, &name));
+      RETURN_IF_ERROR(record_name(f.bytes, &name));
     else if (f.number == OUTPUT_PARAMETERS)
       RETURN_IF_ERROR(take_tensor_parameter(r, f.bytes, &parameters));
   }
@@ -275,7 +275,7 @@ static error *count_input_field(reading *r, const proto_field *f, infer_json_inp
     return NULL;
   switch (f->number) {
   case INPUT_NAME:
-    return note_name(f->bytes, &parts->name);
+    return record_name(f->bytes, &parts->name);
   case INPUT_DATATYPE:
     RETURN_IF_ERROR(proto_check_text(f->bytes));
     input->datatype = protocol_datatype(f->bytes);

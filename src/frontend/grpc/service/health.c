@@ -66,7 +66,7 @@ static void tell(call *c, serving_status status)
   char *to = buffer_reserve(&text, protobuf_c_message_get_packed_size(&reply.base) + 1);
   text.size = to == NULL ? 0 : protobuf_c_message_pack(&reply.base, (uint8_t *)to);
   const slice whole = buffer_view(&text);
-  outgoing *message = to == NULL ? NULL : call_make_outgoing(c, &whole, 1, &text, NULL, NULL);
+  grpc_reply *message = to == NULL ? NULL : call_make_reply(c, &whole, 1, &text, NULL, NULL);
   if (message == NULL)
     call_end_early(c, GRPC_RESOURCE_EXHAUSTED, "out of memory");
   else

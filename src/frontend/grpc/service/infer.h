@@ -11,7 +11,7 @@
 #include "base/refcount.h"
 #include "frontend/common/infer/inference.h"
 #include "frontend/grpc/call/message.h"
-#include "frontend/grpc/call/outgoing.h"
+#include "frontend/grpc/call/reply.h"
 #include "frontend/grpc/codec/infer_response_proto.h"
 #include "frontend/grpc/codec/status.h"
 
@@ -82,7 +82,7 @@ error *grpc_inference_submit(grpc_inference *i, bool *at_once);
 
 // Makes the message of a response, which is moved; or gives its error. Loop thread.
 error *grpc_inference_make_reply(grpc_inference *i, TRITONSERVER_InferenceResponse *response_owned,
-                                 bool streamed, bool final, outgoing **reply);
+                                 bool streamed, bool final, grpc_reply **reply);
 
 // Adds to a line of the access log. Loop thread.
 void grpc_inference_describe(const grpc_inference *i, access_record *record);

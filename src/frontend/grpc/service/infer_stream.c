@@ -63,13 +63,13 @@ static void respond(inference *life, TRITONSERVER_InferenceResponse *response_ow
 
 // A model that is not decoupled waits when the client does not read (is_full). A decoupled one
 // answers as it likes: what it has to say is not kept for ever.
-static void queue(call *c, const grpc_inference *i, outgoing *message_owned)
+static void queue(call *c, const grpc_inference *i, grpc_reply *message_owned)
 {
   if (!i->is_loose || call_unsent(c) <= MAX_UNREAD) {
     call_queue(c, message_owned);
     return;
   }
-  outgoing_unref(message_owned);
+  grpc_reply_unref(message_owned);
   call_end_early(c, GRPC_RESOURCE_EXHAUSTED,
                  "the client left too many bytes of responses unread: its requests were cancelled");
 }
@@ -86,9 +86,9 @@ static void send_note(call *c, const grpc_inference *i, const char *error_messag
                                      .model_version = i->life.model_version};
   infer_stream_response_proto_write(&about, final ? FINAL_RESPONSE_TRUE : FINAL_RESPONSE_FALSE,
                                     error_message, &parts);
-  outgoing *made = message_parts_finish(&parts)
-                       ? call_make_outgoing(c, parts.items, parts.count, &parts.text, NULL, &memory)
-                       : NULL;
+  grpc_reply *made = message_parts_finish(&parts)
+                         ? call_make_reply(c, parts.items, parts.count, &parts.text, NULL, &memory)
+                         : NULL;
   if (made != NULL)
     queue(c, i, made);
   else
@@ -114,7 +114,7 @@ static void send_failure(call *c, grpc_inference *i, error *failure_owned, bool 
 static void send_response(call *c, grpc_inference *i,
                           TRITONSERVER_InferenceResponse *response_owned, bool final)
 {
-  outgoing *made = NULL;
+  grpc_reply *made = NULL;
   if (call_is_ended(c)) {
     inference_delete_response(&i->life, response_owned);
   } else if (response_owned != NULL) {

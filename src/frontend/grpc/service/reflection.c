@@ -11,8 +11,8 @@ static void take_message(call *c, message *message_owned)
                                       (slice){message_owned->data, message_owned->size}, &text);
   message_free(message_owned);
   const slice whole = buffer_view(&text);
-  outgoing *reply =
-      understood && !text.failed ? call_make_outgoing(c, &whole, 1, &text, NULL, NULL) : NULL;
+  grpc_reply *reply =
+      understood && !text.failed ? call_make_reply(c, &whole, 1, &text, NULL, NULL) : NULL;
   buffer_fini(&text); // unless it was moved
   if (reply != NULL)
     call_queue(c, reply);

@@ -55,12 +55,12 @@ grpc_connection *grpc_connection_open(grpc_loop *l, int socket_fd,
   c->is_local = peer_is_local((const struct sockaddr *)address);
   c->is_unix = address->ss_family == AF_UNIX;
   peer_print((const struct sockaddr *)address, c->peer, sizeof(c->peer));
-  if (wire_init(&c->wire, socket_fd, c->server->tls) && session_begin(c)) {
+  if (conn_wire_init(&c->wire, socket_fd, c->server->tls) && session_begin(c)) {
     conn_timer_set(grpc_loop_timers(l), &c->timer, c->began_ns); // at once: the loop knows it then
     return c;
   }
   nghttp2_session_del(c->session);
-  wire_fini(&c->wire);
+  conn_wire_fini(&c->wire);
   free(c);
   return NULL;
 }
@@ -83,7 +83,7 @@ void grpc_connection_close(grpc_connection *c)
   c->session = NULL;
   output_fini(&c->output);
   grpc_loop_forget(c->loop, c);
-  wire_fini(&c->wire);
+  conn_wire_fini(&c->wire);
 }
 
 // ---- time ----
@@ -248,7 +248,7 @@ void grpc_connection_remove(grpc_stream *s)
 static void drop_input(grpc_connection *c)
 {
   for (int i = 0; i < READS_AT_ONCE; i++) {
-    ssize_t size = wire_read(&c->wire, grpc_loop_read_buffer(c->loop), LOOP_READ_BYTES);
+    ssize_t size = conn_wire_read(&c->wire, grpc_loop_read_buffer(c->loop), LOOP_READ_BYTES);
     if (size < 0 && errno == EAGAIN)
       return;
     if (size <= 0) {
@@ -266,7 +266,7 @@ void grpc_connection_readable(grpc_connection *c)
     return;
   }
   for (int i = 0; i < READS_AT_ONCE && c->state < CONNECTION_FAILED; i++) {
-    ssize_t size = wire_read(&c->wire, buffer, LOOP_READ_BYTES);
+    ssize_t size = conn_wire_read(&c->wire, buffer, LOOP_READ_BYTES);
     if (size < 0 && errno == EAGAIN)
       break;
     if (size <= 0) { // nobody is there to send anything to
@@ -279,11 +279,11 @@ void grpc_connection_readable(grpc_connection *c)
       frontend_log_verbose("the connection of %s is closed: %s", c->peer,
                            nghttp2_strerror((int)taken));
       if (taken == NGHTTP2_ERR_BAD_CLIENT_MAGIC)
-        grpc_loop_note_protocol(c->loop);
+        grpc_loop_record_protocol(c->loop);
       if (c->state < CONNECTION_FAILED)
         connection_set_state(c, CONNECTION_FAILED);
     }
-    if ((size_t)size < LOOP_READ_BYTES && !wire_holds_input(&c->wire))
+    if ((size_t)size < LOOP_READ_BYTES && !conn_wire_holds_input(&c->wire))
       break;
   }
   grpc_loop_mark(c->loop, c);
@@ -326,7 +326,7 @@ static void end(grpc_connection *c)
   connection_set_state(c, CONNECTION_ENDING);
   c->ended_ns = grpc_loop_now_ns(c->loop);
   close_streams(c);
-  wire_end(&c->wire);
+  conn_wire_end(&c->wire);
   if (c->watches_output && !grpc_loop_watch(c->loop, c, false)) {
     grpc_connection_close(c);
     return;

@@ -6,9 +6,9 @@
 #include "base/refcount.h"
 #include "frontend/common/net/peer.h"
 #include "frontend/grpc/transport/conn_timer.h"
+#include "frontend/grpc/transport/conn_wire.h"
 #include "frontend/grpc/transport/output.h"
 #include "frontend/grpc/transport/stream.h"
-#include "frontend/grpc/transport/wire.h"
 
 #include <assert.h>
 #include <nghttp2/nghttp2.h>
@@ -44,7 +44,7 @@ struct grpc_connection {
   connection_state state; // see connection_set_state
   list_node node;         // of all of the loop, or of those closed in this pass
   list_node marked;       // of those with something to send
-  wire wire;
+  conn_wire wire;
   nghttp2_session *session;
   output output;
   bool watches_output;

@@ -32,7 +32,7 @@ uint64_t grpc_loop_now_ns(const grpc_loop *l)
   return l->now_ns;
 }
 
-void grpc_loop_note_protocol(grpc_loop *l)
+void grpc_loop_record_protocol(grpc_loop *l)
 {
   loop_group_log_protocol(&l->all->group);
 }
@@ -98,7 +98,7 @@ void grpc_loop_give_back(conn_timer *elapsed)
     conn_timer_set(&l->timers, &l->give_back, l->now_ns + TRIM_PAUSE_NS);
 }
 
-void grpc_loop_note_large(grpc_loop *l)
+void grpc_loop_record_large(grpc_loop *l)
 {
   if (!conn_timer_is_set(&l->give_back))
     conn_timer_set(&l->timers, &l->give_back, l->now_ns + TRIM_PAUSE_NS);
@@ -111,7 +111,7 @@ void grpc_loop_freed(grpc_loop *l)
   (void)before;
 }
 
-static void note_used(grpc_loop *l, const grpc_connection *c)
+static void record_used(grpc_loop *l, const grpc_connection *c)
 {
   l->used += CONNECTION_USED + c->used;
   if (l->used >= TRIM_USED && !conn_timer_is_set(&l->trim))
@@ -120,7 +120,7 @@ static void note_used(grpc_loop *l, const grpc_connection *c)
 
 void grpc_loop_forget(grpc_loop *l, grpc_connection *c)
 {
-  note_used(l, c);
+  record_used(l, c);
   atomic_fetch_add_explicit(&l->closed, 1, memory_order_relaxed);
   epoll_ctl(l->core.epoll_fd, EPOLL_CTL_DEL, c->wire.fd, NULL);
   list_remove(&c->node);

@@ -45,13 +45,13 @@ grpc_server *grpc_loop_server(const grpc_loop *l);
 conn_timers *grpc_loop_timers(grpc_loop *l);
 uint64_t grpc_loop_now_ns(const grpc_loop *l); // when this pass began
 char *grpc_loop_read_buffer(grpc_loop *l);     // LOOP_READ_BYTES
-void grpc_loop_note_protocol(grpc_loop *l);    // a client speaks another one
+void grpc_loop_record_protocol(grpc_loop *l);  // a client speaks another one
 
 // The connection has something to send or to hand to HTTP/2: seen to at the end of the pass.
 void grpc_loop_mark(grpc_loop *l, grpc_connection *c);
 
 // A large message came: what its memory leaves behind is given back a moment later.
-void grpc_loop_note_large(grpc_loop *l);
+void grpc_loop_record_large(grpc_loop *l);
 
 // The connection is closed: nobody calls it any more.
 void grpc_loop_forget(grpc_loop *l, grpc_connection *c);

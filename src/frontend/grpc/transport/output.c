@@ -116,12 +116,12 @@ static void drop_sent(output *o, size_t sent)
   make_room(o);
 }
 
-output_result output_write(output *o, wire *w, bool *moved)
+output_result output_write(output *o, conn_wire *w, bool *moved)
 {
   struct iovec parts[WRITE_PARTS];
   *moved = false;
   while (o->pending > 0) {
-    ssize_t sent = wire_write(w, parts, list_parts(o, parts));
+    ssize_t sent = conn_wire_write(w, parts, list_parts(o, parts));
     if (sent < 0)
       return errno == EAGAIN ? OUTPUT_BLOCKED : OUTPUT_FAILED;
     *moved = true;

@@ -6,7 +6,7 @@
 #include "base/buffer.h"
 #include "base/refcount.h"
 #include "base/slice.h"
-#include "frontend/grpc/transport/wire.h"
+#include "frontend/grpc/transport/conn_wire.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -58,6 +58,6 @@ typedef enum output_result {
 } output_result;
 
 // Writes what the socket takes; *moved says whether it took anything.
-output_result output_write(output *o, wire *w, bool *moved);
+output_result output_write(output *o, conn_wire *w, bool *moved);
 
 #endif

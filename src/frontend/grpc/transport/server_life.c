@@ -2,9 +2,9 @@
 #include "frontend/grpc/transport/server.h"
 
 #include "frontend/common/observe/frontend_log.h"
+#include "frontend/grpc/transport/conn_wire.h"
 #include "frontend/grpc/transport/loop.h"
 #include "frontend/grpc/transport/session.h"
-#include "frontend/grpc/transport/wire.h"
 
 #include <assert.h>
 #include <stdlib.h>

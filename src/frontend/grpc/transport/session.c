@@ -62,7 +62,7 @@ void session_charge(grpc_connection *c, unsigned cost)
 
 // A client that pings more often than it may is sent away, as gRPC does. Its strikes are forgotten
 // when data goes to it.
-static void note_ping(grpc_connection *c)
+static void record_ping(grpc_connection *c)
 {
   const grpc_server_options *options = &c->server->options;
   uint64_t now = grpc_loop_now_ns(c->loop);
@@ -151,7 +151,7 @@ static int frame_came(nghttp2_session *session, const nghttp2_frame *frame, void
   grpc_connection *c = pointer;
   if (frame->hd.type == NGHTTP2_PING) {
     if ((frame->hd.flags & NGHTTP2_FLAG_ACK) == 0) {
-      note_ping(c);
+      record_ping(c);
     } else if (c->pings > 0) {
       c->pings--;
       c->pinged_ns = 0;

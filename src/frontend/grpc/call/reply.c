@@ -1,5 +1,5 @@
 // Reply messages. Made by the thread that has the call, released by the loop.
-#include "frontend/grpc/call/outgoing.h"
+#include "frontend/grpc/call/reply.h"
 
 #include "base/checked.h"
 #include "base/container_of.h"
@@ -10,9 +10,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-static void free_outgoing(output_source *source)
+static void free_reply(output_source *source)
 {
-  outgoing *o = container_of(source, outgoing, source);
+  grpc_reply *o = container_of(source, grpc_reply, source);
   if (o->response != NULL)
     frontend_log_failure(NULL, "deleting a response",
                          TRITONSERVER_InferenceResponseDelete(o->response));
@@ -24,19 +24,19 @@ static void free_outgoing(output_source *source)
   free(o);
 }
 
-outgoing *outgoing_new(call *c, const slice *parts, size_t count, buffer *text_owned,
-                       TRITONSERVER_InferenceResponse *response_owned, arena *memory_owned,
-                       bool compressed)
+grpc_reply *grpc_reply_new(call *c, const slice *parts, size_t count, buffer *text_owned,
+                           TRITONSERVER_InferenceResponse *response_owned, arena *memory_owned,
+                           bool compressed)
 {
   size_t bytes;
-  if (!checked_array_size(sizeof(outgoing) + sizeof(slice), count, sizeof(slice), &bytes))
+  if (!checked_array_size(sizeof(grpc_reply) + sizeof(slice), count, sizeof(slice), &bytes))
     return NULL;
-  outgoing *o = malloc(bytes);
+  grpc_reply *o = malloc(bytes);
   if (o == NULL)
     return NULL;
-  *o = (outgoing){.parts = (slice *)(o + 1), .part_count = count + 1, .response = response_owned};
+  *o = (grpc_reply){.parts = (slice *)(o + 1), .part_count = count + 1, .response = response_owned};
   refcount_init(&o->source.references);
-  o->source.free = free_outgoing;
+  o->source.free = free_reply;
   size_t size = 0;
   for (size_t i = 0; i < count; i++) {
     o->parts[i + 1] = parts[i];
@@ -60,7 +60,7 @@ outgoing *outgoing_new(call *c, const slice *parts, size_t count, buffer *text_o
   return o;
 }
 
-void outgoing_unref(outgoing *o)
+void grpc_reply_unref(grpc_reply *o)
 {
   output_source_unref(&o->source);
 }

@@ -1,5 +1,5 @@
 // Plain sockets by the system's calls, TLS by GnuTLS, which libmicrohttpd brings along already.
-#include "frontend/grpc/transport/wire.h"
+#include "frontend/grpc/transport/conn_wire.h"
 
 #include <errno.h>
 #include <gnutls/gnutls.h>
@@ -68,7 +68,7 @@ void tls_context_free(tls_context *tls)
   free(tls);
 }
 
-static bool start_tls(wire *w, tls_context *tls)
+static bool start_tls(conn_wire *w, tls_context *tls)
 {
   static const gnutls_datum_t protocol = {(unsigned char *)"h2", 2};
   if (gnutls_init(&w->tls, GNUTLS_SERVER | GNUTLS_NONBLOCK | GNUTLS_NO_SIGNAL) < 0)
@@ -86,7 +86,7 @@ static bool start_tls(wire *w, tls_context *tls)
 
 // ---- TLS: input and output ----
 
-static ssize_t result_of(wire *w, ssize_t result)
+static ssize_t result_of(conn_wire *w, ssize_t result)
 {
   w->wants_output = false;
   if (result >= 0)
@@ -100,8 +100,8 @@ static ssize_t result_of(wire *w, ssize_t result)
   return -1;
 }
 
-// 0: done; else as wire_read.
-static ssize_t shake_hands(wire *w)
+// 0: done; else as conn_wire_read.
+static ssize_t shake_hands(conn_wire *w)
 {
   int result;
   do
@@ -112,7 +112,7 @@ static ssize_t shake_hands(wire *w)
   return result_of(w, result);
 }
 
-static ssize_t read_tls(wire *w, void *to, size_t size)
+static ssize_t read_tls(conn_wire *w, void *to, size_t size)
 {
   if (w->handshaking && shake_hands(w) < 0)
     return -1;
@@ -126,7 +126,7 @@ static ssize_t read_tls(wire *w, void *to, size_t size)
 }
 
 // Puts short parts together, so that they share a record.
-static ssize_t write_tls(wire *w, const struct iovec *parts, int count)
+static ssize_t write_tls(conn_wire *w, const struct iovec *parts, int count)
 {
   char piece[TLS_PIECE_BYTES];
   size_t size = 0;
@@ -147,29 +147,29 @@ static ssize_t write_tls(wire *w, const struct iovec *parts, int count)
 
 // ---- either ----
 
-bool wire_init(wire *w, int socket_fd, tls_context *tls)
+bool conn_wire_init(conn_wire *w, int socket_fd, tls_context *tls)
 {
-  *w = (wire){.fd = socket_fd};
+  *w = (conn_wire){.fd = socket_fd};
   return tls == NULL || start_tls(w, tls);
 }
 
-void wire_end(wire *w)
+void conn_wire_end(conn_wire *w)
 {
   if (w->tls != NULL && !w->handshaking)
     gnutls_bye(w->tls, GNUTLS_SHUT_WR); // as far as it goes without waiting
   shutdown(w->fd, SHUT_WR);
 }
 
-void wire_fini(wire *w)
+void conn_wire_fini(conn_wire *w)
 {
   if (w->tls != NULL)
     gnutls_deinit(w->tls);
   if (w->fd >= 0)
     close(w->fd);
-  *w = (wire){.fd = -1};
+  *w = (conn_wire){.fd = -1};
 }
 
-ssize_t wire_read(wire *w, void *to, size_t size)
+ssize_t conn_wire_read(conn_wire *w, void *to, size_t size)
 {
   if (w->tls != NULL)
     return read_tls(w, to, size);
@@ -180,7 +180,7 @@ ssize_t wire_read(wire *w, void *to, size_t size)
   return result;
 }
 
-ssize_t wire_write(wire *w, const struct iovec *parts, int count)
+ssize_t conn_wire_write(conn_wire *w, const struct iovec *parts, int count)
 {
   if (w->tls != NULL)
     return write_tls(w, parts, count);
@@ -192,7 +192,7 @@ ssize_t wire_write(wire *w, const struct iovec *parts, int count)
   return result;
 }
 
-bool wire_holds_input(const wire *w)
+bool conn_wire_holds_input(const conn_wire *w)
 {
   return w->tls != NULL && !w->handshaking && gnutls_record_check_pending(w->tls) > 0;
 }

@@ -1,10 +1,11 @@
 // A reply message on its way: prefix and parts, sent from where they are. Referenced by its call's
 // queue until HTTP/2 has taken it, and by what waits to be written.
-#ifndef NEREID_FRONTEND_GRPC_OUTGOING_H
-#define NEREID_FRONTEND_GRPC_OUTGOING_H
+#ifndef NEREID_FRONTEND_GRPC_REPLY_H
+#define NEREID_FRONTEND_GRPC_REPLY_H
 
 #include "base/arena.h"
 #include "base/buffer.h"
+#include "base/list.h"
 #include "base/slice.h"
 #include "frontend/grpc/call/message.h"
 #include "frontend/grpc/transport/output.h"
@@ -14,12 +15,12 @@
 #include <stddef.h>
 
 // What a message takes besides its tensors, roughly: this object, a response, memory of both.
-#define OUTGOING_COST_BYTES ((size_t)6 << 10)
+#define REPLY_COST_BYTES ((size_t)6 << 10)
 
 typedef struct call call;
 
-typedef struct outgoing {
-  struct outgoing *next; // of the call's queue
+typedef struct grpc_reply {
+  list_node node; // of the call's queue
   output_source source;
   slice *parts; // the first is the prefix; in one block with this object
   size_t part_count;
@@ -33,13 +34,13 @@ typedef struct outgoing {
   call *call;                               // referenced
   size_t reserved;                          // from the budget
   char prefix[MESSAGE_PREFIX_BYTES];
-} outgoing;
+} grpc_reply;
 
 // Makes a message of `count` parts, which stay where they are; text, response and arena (any may be
 // NULL) are released with it. NULL when memory is short: then the caller keeps them.
-outgoing *outgoing_new(call *c, const slice *parts, size_t count, buffer *text_owned,
-                       TRITONSERVER_InferenceResponse *response_owned, arena *memory_owned,
-                       bool compressed);
-void outgoing_unref(outgoing *o);
+grpc_reply *grpc_reply_new(call *c, const slice *parts, size_t count, buffer *text_owned,
+                           TRITONSERVER_InferenceResponse *response_owned, arena *memory_owned,
+                           bool compressed);
+void grpc_reply_unref(grpc_reply *o);
 
 #endif
