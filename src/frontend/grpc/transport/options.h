@@ -25,7 +25,7 @@ typedef struct grpc_server_options {
 
   unsigned thread_count;     // loop threads; 0: one for each processor, 2 at least, 8 at most
   unsigned connection_limit; // open connections; further ones wait in the backlog
-  size_t max_inflight_bytes; // of all requests at one time, and as much again of their answers;
+  size_t max_inflight_bytes; // of all requests at one time, and as much again of their replies;
                              // 0: a quarter of the memory
 
   const tls_identity *tls;       // borrowed until grpc_server_new returns
