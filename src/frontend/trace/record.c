@@ -271,7 +271,7 @@ TRITONSERVER_InferenceTrace *trace_hand_over(trace_record *r)
   return trace;
 }
 
-void trace_note(trace_record *r, const char *name, uint64_t moment_ns)
+void trace_record_moment(trace_record *r, const char *name, uint64_t moment_ns)
 {
   if (r == NULL || !r->takes_moments)
     return;
@@ -280,10 +280,10 @@ void trace_note(trace_record *r, const char *name, uint64_t moment_ns)
             (trace_event){.activity = MOMENT_OF_FRONT_END, .name = name, .moment_ns = moment_ns});
 }
 
-void trace_note_now(trace_record *r, const char *name)
+void trace_record_now(trace_record *r, const char *name)
 {
   if (r != NULL)
-    trace_note(r, name, clock_monotonic_ns());
+    trace_record_moment(r, name, clock_monotonic_ns());
 }
 
 void trace_end(trace_record *r)

@@ -46,8 +46,8 @@ trace_record *trace_begin(trace_service *s, const char *model, const trace_paren
 TRITONSERVER_InferenceTrace *trace_hand_over(trace_record *r);
 
 // A moment of the front end, with a static name. NULL is allowed. Any thread.
-void trace_note(trace_record *r, const char *name, uint64_t moment_ns);
-void trace_note_now(trace_record *r, const char *name);
+void trace_record_moment(trace_record *r, const char *name, uint64_t moment_ns);
+void trace_record_now(trace_record *r, const char *name);
 
 // The reply is sent, or nobody waits for it. NULL is allowed.
 void trace_end(trace_record *r);

@@ -114,8 +114,8 @@ static void response_complete(TRITONSERVER_InferenceResponse *response, const ui
   bool decoupled = i->decoupled; // else `i` may be gone once the end is counted
   if (response != NULL) {
     if (i->is_timed)
-      access_times_note(&i->times, response);
-    trace_note_now(i->trace, TRACE_INFER_RESPONSE_COMPLETE);
+      access_times_record(&i->times, response);
+    trace_record_now(i->trace, TRACE_INFER_RESPONSE_COMPLETE);
   }
   if (i->sends_each)
     i->hooks->respond(i, response, final);
@@ -203,8 +203,8 @@ void inference_begin_trace(inference *i, trace_service *service, const trace_par
                            const char *const names[2], uint64_t began_ns, uint64_t ended_ns)
 {
   i->trace = trace_begin(service, i->model_name, parent);
-  trace_note(i->trace, names[0], began_ns);
-  trace_note(i->trace, names[1], ended_ns);
+  trace_record_moment(i->trace, names[0], began_ns);
+  trace_record_moment(i->trace, names[1], ended_ns);
 }
 
 void inference_abandon(inference *i)

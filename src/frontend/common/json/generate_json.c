@@ -14,7 +14,7 @@
 
 // ---- the model's inputs ----
 
-static error *visit_metadata_dimension(void *context, json_cursor *c, const json_path *place)
+static error *visit_metadata_dimension(void *context, json_cursor *c, const json_path *path)
 {
   generate_input *input = context;
   int64_t *shape =
@@ -22,26 +22,26 @@ static error *visit_metadata_dimension(void *context, json_cursor *c, const json
   if (shape == NULL)
     return error_no_memory();
   input->shape = shape;
-  return json_i64(c, place, &shape[input->shape_count++]);
+  return json_i64(c, path, &shape[input->shape_count++]);
 }
 
-static error *visit_metadata_input_member(void *context, json_cursor *c, const json_path *place,
+static error *visit_metadata_input_member(void *context, json_cursor *c, const json_path *path,
                                           slice key)
 {
   generate_input *input = context;
   if (slice_equal_text(key, "name"))
-    return json_text(c, place, &input->name);
+    return json_text(c, path, &input->name);
   if (slice_equal_text(key, "shape"))
-    return json_elements(c, place, visit_metadata_dimension, input);
+    return json_elements(c, path, visit_metadata_dimension, input);
   if (!slice_equal_text(key, "datatype"))
-    return json_skip(c, place);
+    return json_skip(c, path);
   slice text;
-  RETURN_IF_ERROR(json_string_view(c, place, &text));
+  RETURN_IF_ERROR(json_string_view(c, path, &text));
   input->datatype = protocol_datatype(text);
   return NULL;
 }
 
-static error *visit_metadata_input(void *context, json_cursor *c, const json_path *place)
+static error *visit_metadata_input(void *context, json_cursor *c, const json_path *path)
 {
   generate_inputs *inputs = context;
   generate_input *items =
@@ -51,13 +51,13 @@ static error *visit_metadata_input(void *context, json_cursor *c, const json_pat
   inputs->items = items;
   generate_input *input = &items[inputs->count++];
   *input = (generate_input){.name = ""};
-  return json_members(c, place, visit_metadata_input_member, input);
+  return json_members(c, path, visit_metadata_input_member, input);
 }
 
-static error *visit_metadata(void *context, json_cursor *c, const json_path *place, slice key)
+static error *visit_metadata(void *context, json_cursor *c, const json_path *path, slice key)
 {
-  return slice_equal_text(key, "inputs") ? json_elements(c, place, visit_metadata_input, context)
-                                         : json_skip(c, place);
+  return slice_equal_text(key, "inputs") ? json_elements(c, path, visit_metadata_input, context)
+                                         : json_skip(c, path);
 }
 
 error *generate_inputs_read(slice metadata, arena *a, generate_inputs *out)
@@ -79,10 +79,10 @@ typedef struct generate_context {
   bool nested; // in `parameters`
 } generate_context;
 
-static error *count_element(void *count, json_cursor *c, const json_path *place)
+static error *count_element(void *count, json_cursor *c, const json_path *path)
 {
   ++*(uint64_t *)count;
-  return json_skip(c, place);
+  return json_skip(c, path);
 }
 
 static error *wrong_shape(const char *name)
@@ -130,7 +130,7 @@ static error *check_size(const generate_context *g, const char *name, size_t siz
                    before, name, size, g->max_data_size);
 }
 
-static error *read_value(generate_context *g, json_cursor *c, const json_path *place,
+static error *read_value(generate_context *g, json_cursor *c, const json_path *path,
                          const generate_input *from, infer_json_input *input)
 {
   if (from->datatype == TRITONSERVER_TYPE_INVALID)
@@ -139,7 +139,7 @@ static error *read_value(generate_context *g, json_cursor *c, const json_path *p
   uint64_t count = is_array ? 0 : 1;
   json_cursor ahead = *c;
   if (is_array)
-    RETURN_IF_ERROR(json_elements(&ahead, place, count_element, &count));
+    RETURN_IF_ERROR(json_elements(&ahead, path, count_element, &count));
   *input =
       (infer_json_input){.name = from->name, .datatype = from->datatype, .element_count = count};
   RETURN_IF_ERROR(choose_shape(from, count, c->arena, input));
@@ -147,9 +147,9 @@ static error *read_value(generate_context *g, json_cursor *c, const json_path *p
   RETURN_IF_ERROR(check_size(g, from->name, count * protocol_datatype_size(from->datatype)));
   if (is_array)
     RETURN_IF_ERROR(
-        json_tensor_read(c, place, from->datatype, count, &input->data, &input->data_size));
+        json_tensor_read(c, path, from->datatype, count, &input->data, &input->data_size));
   else
-    RETURN_IF_ERROR(json_element_read(c, place, from->datatype, &input->data, &input->data_size));
+    RETURN_IF_ERROR(json_element_read(c, path, from->datatype, &input->data, &input->data_size));
   RETURN_IF_ERROR(check_size(g, from->name, input->data_size));
   g->request->json_data_size += input->data_size;
   return NULL;
@@ -163,7 +163,7 @@ static const generate_input *find_input(const generate_inputs *inputs, slice nam
   return NULL;
 }
 
-static error *read_input(generate_context *g, json_cursor *c, const json_path *place,
+static error *read_input(generate_context *g, json_cursor *c, const json_path *path,
                          const generate_input *from)
 {
   infer_request_json *r = g->request;
@@ -171,43 +171,43 @@ static error *read_input(generate_context *g, json_cursor *c, const json_path *p
     if (r->inputs[i].name == from->name)
       return error_new(ERROR_INVALID_ARG, "[request id: %s] input '%s' already exists in request",
                        r->id[0] != '\0' ? r->id : "<id_unknown>", from->name);
-  json_path value = *place;
+  json_path value = *path;
   value.known_as = "data";
   return read_value(g, c, &value, from, &r->inputs[r->input_count++]);
 }
 
-static error *visit_member(void *context, json_cursor *c, const json_path *place, slice key);
+static error *visit_member(void *context, json_cursor *c, const json_path *path, slice key);
 
-static error *read_nested(generate_context *g, json_cursor *c, const json_path *place,
+static error *read_nested(generate_context *g, json_cursor *c, const json_path *path,
                           const generate_input *same_name)
 {
   if (same_name != NULL)
     return error_new(ERROR_INVALID_ARG,
                      "Keyword '" NESTED "' for nested schema also given as input tensor name");
   if (json_peek(c) != '{')
-    return json_fail_kind_as(c, place,
+    return json_fail_kind_as(c, path,
                              "Expected JSON object for keyword: '" NESTED
                              "': attempt to access JSON non-object as object",
                              "an object");
   generate_context inner = *g;
   inner.nested = true;
-  error *e = json_members(c, place, visit_member, &inner);
+  error *e = json_members(c, path, visit_member, &inner);
   return e == NULL ? NULL : error_wrap(e, "Converting keyword: '" NESTED "'");
 }
 
-static error *visit_member(void *context, json_cursor *c, const json_path *place, slice key)
+static error *visit_member(void *context, json_cursor *c, const json_path *path, slice key)
 {
   generate_context *g = context;
   const generate_input *input = find_input(g->inputs, key);
   if (!g->nested && slice_equal_text(key, NESTED))
-    return read_nested(g, c, place, input);
+    return read_nested(g, c, path, input);
   if (!g->nested && slice_equal_text(key, "id")) {
     json_cursor ahead = *c;
-    RETURN_IF_ERROR(json_id_read(&ahead, place, &g->request->id));
+    RETURN_IF_ERROR(json_id_read(&ahead, path, &g->request->id));
   }
   if (input != NULL)
-    return read_input(g, c, place, input);
-  return json_parameter_read(c, place, key, &g->request->parameter_count, &g->request->parameters);
+    return read_input(g, c, path, input);
+  return json_parameter_read(c, path, key, &g->request->parameter_count, &g->request->parameters);
 }
 
 error *generate_request_json_read(slice text, const generate_inputs *inputs, size_t max_data_size,

@@ -64,7 +64,7 @@ typedef struct infer_request_json {
 // end in 16 zeroes (body_finish puts them there): a number is read to its end before that is
 // compared with the end of the text. The tensors that are given as JSON may have `max_data_size`
 // bytes together: a text can describe a multiple of its own size. Errors are INVALID_ARG and name
-// the place, the value and what was expected: "inputs[0].data[17]: …"; UNAVAILABLE when memory is
+// the path, the value and what was expected: "inputs[0].data[17]: …"; UNAVAILABLE when memory is
 // short. What the arena holds then is garbage. `host` may be NULL. Names that stand twice are left
 // to the core, and so is the number of strings: `data` may hold fewer than the shape says, or one
 // more.

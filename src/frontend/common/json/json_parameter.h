@@ -21,13 +21,13 @@ typedef struct json_parameters {
 
 // Takes the value of the parameter `key` and appends it to `list`. `count` is that of the whole
 // request, which has a limit.
-error *json_parameter_read(json_cursor *c, const json_path *place, slice key, size_t *count,
+error *json_parameter_read(json_cursor *c, const json_path *path, slice key, size_t *count,
                            json_parameters *list);
 
 // Appends "name":value.
 void json_parameter_append(buffer *out, const request_parameter *p);
 
 // Takes the id of a request.
-error *json_id_read(json_cursor *c, const json_path *place, const char **id);
+error *json_id_read(json_cursor *c, const json_path *path, const char **id);
 
 #endif

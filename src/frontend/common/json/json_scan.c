@@ -23,35 +23,35 @@ char json_peek(json_cursor *c)
 
 // ---- errors ----
 
-static void print_place(const json_path *place, buffer *out)
+static void print_path(const json_path *path, buffer *out)
 {
-  if (place == NULL)
+  if (path == NULL)
     return;
-  print_place(place->outer, out);
-  if (place->key == NULL) {
-    buffer_append_format(out, "[%zu]", place->index);
+  print_path(path->outer, out);
+  if (path->key == NULL) {
+    buffer_append_format(out, "[%zu]", path->index);
     return;
   }
   if (out->size > 0)
     buffer_append_char(out, '.');
-  buffer_append(out, place->key, place->key_size < 64 ? place->key_size : 64);
+  buffer_append(out, path->key, path->key_size < 64 ? path->key_size : 64);
 }
 
-// The member that the place is in or is.
-static const char *member_of(const json_path *place, size_t *size)
+// The member that the path is in or is.
+static const char *member_of(const json_path *path, size_t *size)
 {
-  while (place != NULL && place->key == NULL && place->known_as == NULL)
-    place = place->outer;
-  if (place == NULL || place->known_as != NULL) {
-    const char *name = place == NULL ? "request JSON" : place->known_as;
+  while (path != NULL && path->key == NULL && path->known_as == NULL)
+    path = path->outer;
+  if (path == NULL || path->known_as != NULL) {
+    const char *name = path == NULL ? "request JSON" : path->known_as;
     *size = strlen(name);
     return name;
   }
-  *size = place->key_size < 64 ? place->key_size : 64;
-  return place->key;
+  *size = path->key_size < 64 ? path->key_size : 64;
+  return path->key;
 }
 
-error *json_fail_words(const json_path *place, const char *words, const char *format, ...)
+error *json_fail_words(const json_path *path, const char *words, const char *format, ...)
 {
   AUTO_BUFFER buffer where = BUFFER_EMPTY;
   va_list arguments;
@@ -59,7 +59,7 @@ error *json_fail_words(const json_path *place, const char *words, const char *fo
   va_start(arguments, format);
   vsnprintf(text, sizeof(text), format, arguments);
   va_end(arguments);
-  print_place(place, &where);
+  print_path(path, &where);
   if (words != NULL)
     return error_new(ERROR_INVALID_ARG, "%s: %.*s%s%s", words, (int)where.size,
                      where.size == 0 ? "" : where.data, where.size == 0 ? "" : ": ", text);
@@ -95,19 +95,19 @@ static void describe(const json_cursor *c, const char *expected, char *out, size
              kept < left ? "…" : "", (size_t)(c->at - c->begin));
 }
 
-error *json_fail(const json_cursor *c, const json_path *place, const char *expected)
+error *json_fail(const json_cursor *c, const json_path *path, const char *expected)
 {
   char description[DESCRIPTION_BYTES];
   describe(c, expected, description, sizeof(description));
-  return json_fail_text(place, "%s", description);
+  return json_fail_text(path, "%s", description);
 }
 
-error *json_fail_syntax(const json_cursor *c, const json_path *place, const char *expected)
+error *json_fail_syntax(const json_cursor *c, const json_path *path, const char *expected)
 {
   AUTO_BUFFER buffer where = BUFFER_EMPTY;
   char description[DESCRIPTION_BYTES];
   describe(c, expected, description, sizeof(description));
-  print_place(place, &where);
+  print_path(path, &where);
   if (where.size == 0)
     return error_new(ERROR_INVALID_ARG, "failed to parse the request JSON buffer: %s", description);
   return error_new(ERROR_INVALID_ARG, "failed to parse the request JSON buffer: in '%.*s': %s",
@@ -134,55 +134,55 @@ static bool begins_value(const json_cursor *c)
   return c->at < c->end && *c->at != '\0' && strchr("{[\"-0123456789", *c->at) != NULL;
 }
 
-error *json_fail_kind_as(const json_cursor *c, const json_path *place, const char *words,
+error *json_fail_kind_as(const json_cursor *c, const json_path *path, const char *words,
                          const char *expected)
 {
   char description[DESCRIPTION_BYTES];
   if (!begins_value(c))
-    return json_fail_syntax(c, place, expected);
+    return json_fail_syntax(c, path, expected);
   describe(c, expected, description, sizeof(description));
-  return json_fail_words(place, words, "%s", description);
+  return json_fail_words(path, words, "%s", description);
 }
 
-error *json_fail_kind(const json_cursor *c, const json_path *place, const char *access,
+error *json_fail_kind(const json_cursor *c, const json_path *path, const char *access,
                       const char *expected)
 {
   size_t size;
   char words[192];
-  const char *member = member_of(place, &size);
+  const char *member = member_of(path, &size);
   snprintf(words, sizeof(words), "Unable to parse '%.*s': attempt to access JSON %s", (int)size,
            member, access);
-  return json_fail_kind_as(c, place, words, expected);
+  return json_fail_kind_as(c, path, words, expected);
 }
 
 // ---- containers ----
 
-error *json_elements(json_cursor *c, const json_path *place, json_visit_element *visit,
+error *json_elements(json_cursor *c, const json_path *path, json_visit_element *visit,
                      void *context)
 {
   if (json_peek(c) != '[')
-    return json_fail_kind(c, place, "non-array as array", "an array");
+    return json_fail_kind(c, path, "non-array as array", "an array");
   c->at++;
   if (json_peek(c) == ']') {
     c->at++;
     return NULL;
   }
   for (size_t i = 0;; i++) {
-    const json_path element = {.outer = place, .index = i};
+    const json_path element = {.outer = path, .index = i};
     RETURN_IF_ERROR(visit(context, c, &element));
     char next = json_peek(c);
     if (next != ',' && next != ']')
-      return json_fail_syntax(c, place, "',' or ']'");
+      return json_fail_syntax(c, path, "',' or ']'");
     c->at++;
     if (next == ']')
       return NULL;
   }
 }
 
-error *json_members(json_cursor *c, const json_path *place, json_visit_member *visit, void *context)
+error *json_members(json_cursor *c, const json_path *path, json_visit_member *visit, void *context)
 {
   if (json_peek(c) != '{')
-    return json_fail_kind(c, place, "non-object as object", "an object");
+    return json_fail_kind(c, path, "non-object as object", "an object");
   c->at++;
   if (json_peek(c) == '}') {
     c->at++;
@@ -191,16 +191,16 @@ error *json_members(json_cursor *c, const json_path *place, json_visit_member *v
   for (;;) {
     slice key;
     if (json_peek(c) != '"')
-      return json_fail_syntax(c, place, "a member's name in quotes");
-    RETURN_IF_ERROR(json_string_view(c, place, &key));
+      return json_fail_syntax(c, path, "a member's name in quotes");
+    RETURN_IF_ERROR(json_string_view(c, path, &key));
     if (json_peek(c) != ':')
-      return json_fail_syntax(c, place, "':'");
+      return json_fail_syntax(c, path, "':'");
     c->at++;
-    const json_path member = {.outer = place, .key = key.data, .key_size = key.size};
+    const json_path member = {.outer = path, .key = key.data, .key_size = key.size};
     RETURN_IF_ERROR(visit(context, c, &member, key));
     char next = json_peek(c);
     if (next != ',' && next != '}')
-      return json_fail_syntax(c, place, "',' or '}'");
+      return json_fail_syntax(c, path, "',' or '}'");
     c->at++;
     if (next == '}')
       return NULL;
@@ -226,7 +226,7 @@ static size_t escape_size(const char *at, const char *end)
 
 // Finds the closing quote; the cursor is on the opening one and does not move. What is no text of
 // ours, the data of tensors and members that nobody reads, need not be UTF-8.
-static error *find_end(const json_cursor *c, const json_path *place, bool utf8, const char **close,
+static error *find_end(const json_cursor *c, const json_path *path, bool utf8, const char **close,
                        bool *escaped)
 {
   json_cursor at = *c;
@@ -243,11 +243,11 @@ static error *find_end(const json_cursor *c, const json_path *place, bool utf8, 
       length = text_utf8_length(at.at, (size_t)(at.end - at.at));
     }
     if (length == 0)
-      return json_fail_syntax(&at, place, byte == '\\' ? "an escape of JSON" : "UTF-8 in a string");
+      return json_fail_syntax(&at, path, byte == '\\' ? "an escape of JSON" : "UTF-8 in a string");
     at.at += length;
   }
   if (at.at >= at.end)
-    return json_fail_syntax(&at, place, "'\"'");
+    return json_fail_syntax(&at, path, "'\"'");
   *close = at.at;
   return NULL;
 }
@@ -321,16 +321,16 @@ static size_t copy_unescaped(const char *at, const char *close, char *out)
 }
 
 // Finds the string that is due: *close is its closing quote.
-static error *find_string(json_cursor *c, const json_path *place, bool utf8, const char **close,
+static error *find_string(json_cursor *c, const json_path *path, bool utf8, const char **close,
                           bool *escaped)
 {
   if (json_peek(c) != '"')
-    return json_fail_kind(c, place, "non-string as string", "a string");
-  return find_end(c, place, utf8, close, escaped);
+    return json_fail_kind(c, path, "non-string as string", "a string");
+  return find_end(c, path, utf8, close, escaped);
 }
 
 // Takes the string that ends at `close`; `out` has room for its text.
-static error *copy_string(json_cursor *c, const json_path *place, const char *close, bool escaped,
+static error *copy_string(json_cursor *c, const json_path *path, const char *close, bool escaped,
                           char *out, size_t *size)
 {
   const char *open = c->at + 1;
@@ -340,24 +340,24 @@ static error *copy_string(json_cursor *c, const json_path *place, const char *cl
   else
     memcpy(out, open, *size);
   if (*size == SIZE_MAX)
-    return json_fail_syntax(c, place, "a string without lone surrogates");
+    return json_fail_syntax(c, path, "a string without lone surrogates");
   c->at = close + 1;
   return NULL;
 }
 
-error *json_string_copy(json_cursor *c, const json_path *place, char *out, size_t *size)
+error *json_string_copy(json_cursor *c, const json_path *path, char *out, size_t *size)
 {
   const char *close;
   bool escaped;
-  RETURN_IF_ERROR(find_string(c, place, false, &close, &escaped));
-  return copy_string(c, place, close, escaped, out, size);
+  RETURN_IF_ERROR(find_string(c, path, false, &close, &escaped));
+  return copy_string(c, path, close, escaped, out, size);
 }
 
-static error *take_string(json_cursor *c, const json_path *place, bool view_allowed, slice *text)
+static error *take_string(json_cursor *c, const json_path *path, bool view_allowed, slice *text)
 {
   const char *close;
   bool escaped;
-  RETURN_IF_ERROR(find_string(c, place, true, &close, &escaped));
+  RETURN_IF_ERROR(find_string(c, path, true, &close, &escaped));
   if (!escaped && view_allowed) {
     *text = (slice){c->at + 1, (size_t)(close - c->at - 1)};
     c->at = close + 1;
@@ -366,55 +366,55 @@ static error *take_string(json_cursor *c, const json_path *place, bool view_allo
   char *copy = arena_allocate(c->arena, (size_t)(close - c->at));
   if (copy == NULL)
     return error_no_memory();
-  RETURN_IF_ERROR(copy_string(c, place, close, escaped, copy, &text->size));
+  RETURN_IF_ERROR(copy_string(c, path, close, escaped, copy, &text->size));
   copy[text->size] = '\0';
   text->data = copy;
   return NULL;
 }
 
-error *json_string_view(json_cursor *c, const json_path *place, slice *text)
+error *json_string_view(json_cursor *c, const json_path *path, slice *text)
 {
-  return take_string(c, place, true, text);
+  return take_string(c, path, true, text);
 }
 
-error *json_text(json_cursor *c, const json_path *place, const char **result)
+error *json_text(json_cursor *c, const json_path *path, const char **result)
 {
   slice text;
-  RETURN_IF_ERROR(take_string(c, place, false, &text));
+  RETURN_IF_ERROR(take_string(c, path, false, &text));
   if (memchr(text.data, '\0', text.size) != NULL)
-    return json_fail_text(place, "expected a string without \\u0000");
+    return json_fail_text(path, "expected a string without \\u0000");
   *result = text.data;
   return NULL;
 }
 
 // ---- scalars ----
 
-error *json_bool(json_cursor *c, const json_path *place, bool *value)
+error *json_bool(json_cursor *c, const json_path *path, bool *value)
 {
   json_peek(c);
   *value = take_word(c, "true");
   return *value || take_word(c, "false")
              ? NULL
-             : json_fail_kind(c, place, "non-boolean as boolean", "true or false");
+             : json_fail_kind(c, path, "non-boolean as boolean", "true or false");
 }
 
-error *json_u64(json_cursor *c, const json_path *place, uint64_t *value)
+error *json_u64(json_cursor *c, const json_path *path, uint64_t *value)
 {
   const char *end;
   json_peek(c);
   if (c->at >= c->end || number_read_u64(c->at, &end, value) != NUMBER_READ_OK || end > c->end)
-    return json_fail_kind(c, place, "non-unsigned-integer as unsigned-integer",
+    return json_fail_kind(c, path, "non-unsigned-integer as unsigned-integer",
                           "an integer in [0, 18446744073709551615]");
   c->at = end;
   return NULL;
 }
 
-error *json_i64(json_cursor *c, const json_path *place, int64_t *value)
+error *json_i64(json_cursor *c, const json_path *path, int64_t *value)
 {
   const char *end;
   json_peek(c);
   if (c->at >= c->end || number_read_i64(c->at, &end, value) != NUMBER_READ_OK || end > c->end)
-    return json_fail_kind(c, place, "non-signed-integer as signed-integer",
+    return json_fail_kind(c, path, "non-signed-integer as signed-integer",
                           "an integer in [-9223372036854775808, 9223372036854775807]");
   c->at = end;
   return NULL;
@@ -422,7 +422,7 @@ error *json_i64(json_cursor *c, const json_path *place, int64_t *value)
 
 // ---- skipping ----
 
-static error *skip_scalar(json_cursor *c, const json_path *place)
+static error *skip_scalar(json_cursor *c, const json_path *path)
 {
   const char *end;
   double number;
@@ -430,36 +430,36 @@ static error *skip_scalar(json_cursor *c, const json_path *place)
     return NULL;
   if (c->at >= c->end || number_read_f64(c->at, &end, &number) == NUMBER_READ_NOT_A_NUMBER ||
       end > c->end)
-    return json_fail_syntax(c, place, "a value");
+    return json_fail_syntax(c, path, "a value");
   c->at = end;
   return NULL;
 }
 
 // Takes a member's name and its colon.
-static error *skip_name(json_cursor *c, const json_path *place)
+static error *skip_name(json_cursor *c, const json_path *path)
 {
   const char *close;
   bool escaped;
   if (json_peek(c) != '"')
-    return json_fail_syntax(c, place, "a member's name in quotes");
-  RETURN_IF_ERROR(find_end(c, place, false, &close, &escaped));
+    return json_fail_syntax(c, path, "a member's name in quotes");
+  RETURN_IF_ERROR(find_end(c, path, false, &close, &escaped));
   c->at = close + 1;
   if (json_peek(c) != ':')
-    return json_fail_syntax(c, place, "':'");
+    return json_fail_syntax(c, path, "':'");
   c->at++;
   return NULL;
 }
 
-static error *skip_string(json_cursor *c, const json_path *place)
+static error *skip_string(json_cursor *c, const json_path *path)
 {
   const char *close;
   bool escaped;
-  RETURN_IF_ERROR(find_end(c, place, false, &close, &escaped));
+  RETURN_IF_ERROR(find_end(c, path, false, &close, &escaped));
   c->at = close + 1;
   return NULL;
 }
 
-error *json_skip(json_cursor *c, const json_path *place)
+error *json_skip(json_cursor *c, const json_path *path)
 {
   char closers[JSON_MAX_DEPTH]; // what closes each open container
   size_t depth = 0;
@@ -467,19 +467,19 @@ error *json_skip(json_cursor *c, const json_path *place)
     char next = json_peek(c);
     if (next == '[' || next == '{') {
       if (depth == JSON_MAX_DEPTH)
-        return json_fail_text(place, "JSON nesting depth exceeds maximum allowed limit (%d)",
+        return json_fail_text(path, "JSON nesting depth exceeds maximum allowed limit (%d)",
                               JSON_MAX_DEPTH);
       closers[depth++] = next == '[' ? ']' : '}';
       c->at++;
       if (json_peek(c) != closers[depth - 1]) {
         if (next == '{')
-          RETURN_IF_ERROR(skip_name(c, place));
+          RETURN_IF_ERROR(skip_name(c, path));
         continue; // its first value is due
       }
     } else if (next == '"') {
-      RETURN_IF_ERROR(skip_string(c, place));
+      RETURN_IF_ERROR(skip_string(c, path));
     } else {
-      RETURN_IF_ERROR(skip_scalar(c, place));
+      RETURN_IF_ERROR(skip_scalar(c, path));
     }
     while (depth > 0 && json_peek(c) == closers[depth - 1]) {
       c->at++;
@@ -488,10 +488,10 @@ error *json_skip(json_cursor *c, const json_path *place)
     if (depth == 0)
       return NULL;
     if (json_peek(c) != ',')
-      return json_fail_syntax(c, place, closers[depth - 1] == ']' ? "',' or ']'" : "',' or '}'");
+      return json_fail_syntax(c, path, closers[depth - 1] == ']' ? "',' or ']'" : "',' or '}'");
     c->at++;
     if (closers[depth - 1] == '}')
-      RETURN_IF_ERROR(skip_name(c, place));
+      RETURN_IF_ERROR(skip_name(c, path));
   }
 }
 

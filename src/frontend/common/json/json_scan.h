@@ -1,5 +1,5 @@
 // A cursor over JSON text (RFC 8259, and the number words of base/number.h): no tree, values are
-// visited where they stand. Errors are INVALID_ARG and name the place, what was expected and what
+// visited where they stand. Errors are INVALID_ARG and name the path, what was expected and what
 // stands there. Pure functions; behind the text there must be readable memory that ends in 16
 // zeroes, as infer_request_json.h says.
 #ifndef NEREID_FRONTEND_PROTOCOL_JSON_SCAN_H
@@ -37,52 +37,51 @@ typedef struct json_path {
 // The next character that is no blank, not taken; '\0' at the end.
 char json_peek(json_cursor *c);
 
-// "Unable to parse '<place>': expected <what>, got <what stands at the cursor> at byte <n>".
-error *json_fail(const json_cursor *c, const json_path *place, const char *expected);
-// The same for text that is no JSON: "failed to parse the request JSON buffer: in '<place>': …".
-error *json_fail_syntax(const json_cursor *c, const json_path *place, const char *expected);
+// "Unable to parse '<path>': expected <what>, got <what stands at the cursor> at byte <n>".
+error *json_fail(const json_cursor *c, const json_path *path, const char *expected);
+// The same for text that is no JSON: "failed to parse the request JSON buffer: in '<path>': …".
+error *json_fail_syntax(const json_cursor *c, const json_path *path, const char *expected);
 // The same for a value of another kind, in Triton's words first, which name the member only:
 // "Unable to parse 'data': attempt to access JSON <access>: inputs[0].data[17]: expected …", where
 // access is as in "non-array as array".
-error *json_fail_kind(const json_cursor *c, const json_path *place, const char *access,
+error *json_fail_kind(const json_cursor *c, const json_path *path, const char *access,
                       const char *expected);
-// The same where Triton's words are others: "<words>: <place>: expected …".
-error *json_fail_kind_as(const json_cursor *c, const json_path *place, const char *words,
+// The same where Triton's words are others: "<words>: <path>: expected …".
+error *json_fail_kind_as(const json_cursor *c, const json_path *path, const char *words,
                          const char *expected);
-// "<words>: <place>: <text>", for what Triton refuses in these words; NULL: "Unable to parse
-// '<place>': <text>".
-error *json_fail_words(const json_path *place, const char *words, const char *format, ...)
+// "<words>: <path>: <text>", for what Triton refuses in these words; NULL: "Unable to parse
+// '<path>': <text>".
+error *json_fail_words(const json_path *path, const char *words, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
-#define json_fail_text(place, ...) json_fail_words(place, NULL, __VA_ARGS__)
+#define json_fail_text(path, ...) json_fail_words(path, NULL, __VA_ARGS__)
 
 // Called with the cursor on a member's value or an element; must take it.
-typedef error *json_visit_member(void *context, json_cursor *c, const json_path *place, slice key);
-typedef error *json_visit_element(void *context, json_cursor *c, const json_path *place);
+typedef error *json_visit_member(void *context, json_cursor *c, const json_path *path, slice key);
+typedef error *json_visit_element(void *context, json_cursor *c, const json_path *path);
 
-error *json_members(json_cursor *c, const json_path *place, json_visit_member *visit,
-                    void *context);
-error *json_elements(json_cursor *c, const json_path *place, json_visit_element *visit,
+error *json_members(json_cursor *c, const json_path *path, json_visit_member *visit, void *context);
+error *json_elements(json_cursor *c, const json_path *path, json_visit_element *visit,
                      void *context);
 
 // Takes a string, which must be UTF-8. `json_text` gives a NUL-terminated copy in the arena and
 // refuses \u0000; `json_string_view` gives a view of the text where nothing is escaped, else of the
 // arena.
-error *json_text(json_cursor *c, const json_path *place, const char **text);
-error *json_string_view(json_cursor *c, const json_path *place, slice *text);
+error *json_text(json_cursor *c, const json_path *path, const char **text);
+error *json_string_view(json_cursor *c, const json_path *path, slice *text);
 
 // Takes a string of any bytes, as in a tensor, and writes it to `out`, which has room for as many
 // bytes as the text has left.
-error *json_string_copy(json_cursor *c, const json_path *place, char *out, size_t *size);
+error *json_string_copy(json_cursor *c, const json_path *path, char *out, size_t *size);
 
-error *json_bool(json_cursor *c, const json_path *place, bool *value);
-error *json_u64(json_cursor *c, const json_path *place, uint64_t *value);
-error *json_i64(json_cursor *c, const json_path *place, int64_t *value);
+error *json_bool(json_cursor *c, const json_path *path, bool *value);
+error *json_u64(json_cursor *c, const json_path *path, uint64_t *value);
+error *json_i64(json_cursor *c, const json_path *path, int64_t *value);
 
 // Begins to read: a byte order mark is passed over, as in Triton.
 void json_begin(json_cursor *c);
 
 // Takes any value. Its strings may be of any bytes.
-error *json_skip(json_cursor *c, const json_path *place);
+error *json_skip(json_cursor *c, const json_path *path);
 
 // Nothing but blanks may follow, and zeroes: clients send those that end their strings.
 error *json_finish(json_cursor *c);

@@ -226,15 +226,15 @@ typedef struct nesting {
 
 #define WRONG_SHAPE "Unable to parse 'data': Shape does not match true shape of 'data' field"
 
-static error *wrong_count(const json_path *place, const nesting *n, const char *got)
+static error *wrong_count(const json_path *path, const nesting *n, const char *got)
 {
-  return json_fail_words(place, WRONG_SHAPE, "expected %" PRIu64 " elements, got %s%" PRIu64,
+  return json_fail_words(path, WRONG_SHAPE, "expected %" PRIu64 " elements, got %s%" PRIu64,
                          n->limit, got, n->count);
 }
 
 // Takes what stands before the next element: ']' and ',' when the cursor is `behind_one`, then '['.
 // *done: the outermost array has ended.
-static error *seek_element(json_cursor *c, const json_path *place, nesting *n, bool behind_one,
+static error *seek_element(json_cursor *c, const json_path *path, nesting *n, bool behind_one,
                            bool *done)
 {
   for (;; behind_one = true) { // once more behind each empty array
@@ -243,15 +243,15 @@ static error *seek_element(json_cursor *c, const json_path *place, nesting *n, b
       if (--n->depth > 0)
         continue;
       *done = true;
-      return n->count == n->limit || n->counted_later ? NULL : wrong_count(place, n, "");
+      return n->count == n->limit || n->counted_later ? NULL : wrong_count(path, n, "");
     }
     if (behind_one && json_peek(c) != ',')
-      return json_fail_syntax(c, place, "',' or ']'");
+      return json_fail_syntax(c, path, "',' or ']'");
     c->at += behind_one;
     bool opened = false;
     for (; json_peek(c) == '['; opened = true, c->at++)
       if (n->depth++ == JSON_MAX_DEPTH)
-        return json_fail_text(place, "JSON nesting depth exceeds maximum allowed limit (%d)",
+        return json_fail_text(path, "JSON nesting depth exceeds maximum allowed limit (%d)",
                               JSON_MAX_DEPTH);
     if (!opened || json_peek(c) != ']')
       break;
@@ -262,18 +262,18 @@ static error *seek_element(json_cursor *c, const json_path *place, nesting *n, b
   if (*done)
     return NULL;
   n->count++;
-  return wrong_count(place, n, "at least ");
+  return wrong_count(path, n, "at least ");
 }
 
-static error *element_error(const json_cursor *c, const json_path *place,
+static error *element_error(const json_cursor *c, const json_path *path,
                             TRITONSERVER_DataType datatype)
 {
-  return json_fail_kind(c, place, types[datatype].access, types[datatype].expected);
+  return json_fail_kind(c, path, types[datatype].access, types[datatype].expected);
 }
 
 #define RELEASE_BYTES ((ptrdiff_t)4 << 20) // of text, from which on it is worth the call
 
-static error *read_numbers(json_cursor *c, const json_path *place, nesting *n,
+static error *read_numbers(json_cursor *c, const json_path *path, nesting *n,
                            TRITONSERVER_DataType datatype, char *out)
 {
   const json_host *host = c->host;
@@ -284,11 +284,11 @@ static error *read_numbers(json_cursor *c, const json_path *place, nesting *n,
   const char *begin = c->at;
   const char *released = begin;
   bool done = false;
-  RETURN_IF_ERROR(seek_element(c, place, n, false, &done));
+  RETURN_IF_ERROR(seek_element(c, path, n, false, &done));
   while (!done) {
     const char *end;
     json_peek(c);
-    const json_path element = {.outer = place, .index = n->count};
+    const json_path element = {.outer = path, .index = n->count};
     size_t taken = number_array_read(&reader, c->at, c->end, out, n->limit - n->count, &end);
     if (taken == 0 &&
         (c->at >= c->end || form->read(c->at, &end, out) != NUMBER_READ_OK || end > c->end))
@@ -301,39 +301,39 @@ static error *read_numbers(json_cursor *c, const json_path *place, nesting *n,
       host->release_text(host->context, begin, end);
       released = end;
     }
-    RETURN_IF_ERROR(seek_element(c, place, n, true, &done));
+    RETURN_IF_ERROR(seek_element(c, path, n, true, &done));
   }
   return NULL;
 }
 
 // Writes length and bytes behind each other and moves *out past them.
-static error *read_string(json_cursor *c, const json_path *place, char **out)
+static error *read_string(json_cursor *c, const json_path *path, char **out)
 {
   size_t length;
   if (json_peek(c) != '"')
     return json_fail_kind_as(
-        c, place, "Unable to parse JSON bytes array: attempt to access JSON non-string as string",
+        c, path, "Unable to parse JSON bytes array: attempt to access JSON non-string as string",
         "a string");
-  RETURN_IF_ERROR(json_string_copy(c, place, *out + 4, &length));
+  RETURN_IF_ERROR(json_string_copy(c, path, *out + 4, &length));
   if (length > UINT32_MAX)
-    return json_fail_text(place, "expected at most 4294967295 bytes");
+    return json_fail_text(path, "expected at most 4294967295 bytes");
   for (int i = 0; i < 4; i++)
     *(*out)++ = (char)(length >> 8 * i);
   *out += length;
   return NULL;
 }
 
-static error *read_strings(json_cursor *c, const json_path *place, nesting *n, char *out,
+static error *read_strings(json_cursor *c, const json_path *path, nesting *n, char *out,
                            size_t *size)
 {
   char *start = out;
   bool done = false;
-  RETURN_IF_ERROR(seek_element(c, place, n, false, &done));
+  RETURN_IF_ERROR(seek_element(c, path, n, false, &done));
   while (!done) {
-    const json_path element = {.outer = place, .index = n->count};
+    const json_path element = {.outer = path, .index = n->count};
     RETURN_IF_ERROR(read_string(c, &element, &out));
     n->count++;
-    RETURN_IF_ERROR(seek_element(c, place, n, true, &done));
+    RETURN_IF_ERROR(seek_element(c, path, n, true, &done));
   }
   *size = (size_t)(out - start);
   return NULL;
@@ -350,11 +350,11 @@ static char *allocate_aligned(arena *a, size_t size)
 
 // Strings have their own sizes: their end is looked for first. They need their lengths too, and are
 // no longer than their text.
-static error *read_string_tensor(json_cursor *c, const json_path *place, uint64_t element_count,
+static error *read_string_tensor(json_cursor *c, const json_path *path, uint64_t element_count,
                                  const void **data, size_t *size)
 {
   json_cursor rest = *c;
-  RETURN_IF_ERROR(json_skip(&rest, place));
+  RETURN_IF_ERROR(json_skip(&rest, path));
   size_t text_size = (size_t)(rest.at - c->at);
   size_t most = text_size / 2 + 1; // an element and its comma are two characters or more
   nesting n = {.limit = element_count, .counted_later = true};
@@ -364,22 +364,22 @@ static error *read_string_tensor(json_cursor *c, const json_path *place, uint64_
   if (out == NULL)
     return error_no_memory();
   *data = out;
-  RETURN_IF_ERROR(read_strings(c, place, &n, out, size));
+  RETURN_IF_ERROR(read_strings(c, path, &n, out, size));
   c->at = rest.at;
   return NULL;
 }
 
-error *json_tensor_read(json_cursor *c, const json_path *place, TRITONSERVER_DataType datatype,
+error *json_tensor_read(json_cursor *c, const json_path *path, TRITONSERVER_DataType datatype,
                         uint64_t element_count, const void **data, size_t *size)
 {
   if (json_peek(c) != '[')
-    return json_fail_kind(c, place, "non-array as array", "an array");
+    return json_fail_kind(c, path, "non-array as array", "an array");
   if (datatype == TRITONSERVER_TYPE_BYTES)
-    return read_string_tensor(c, place, element_count, data, size);
+    return read_string_tensor(c, path, element_count, data, size);
   size_t text_size = (size_t)(c->end - c->at);
   nesting n = {.limit = element_count};
   if (element_count > text_size / 2) // an element and its comma are two characters or more
-    return json_fail_words(place, WRONG_SHAPE,
+    return json_fail_words(path, WRONG_SHAPE,
                            "expected %" PRIu64 " elements, got at most %zu in %zu bytes of text",
                            element_count, text_size / 2, text_size);
   bool fits = checked_multiply_size(element_count, protocol_datatype_size(datatype), size);
@@ -387,16 +387,16 @@ error *json_tensor_read(json_cursor *c, const json_path *place, TRITONSERVER_Dat
   if (out == NULL)
     return error_no_memory();
   *data = out;
-  return read_numbers(c, place, &n, datatype, out);
+  return read_numbers(c, path, &n, datatype, out);
 }
 
-error *json_element_read(json_cursor *c, const json_path *place, TRITONSERVER_DataType datatype,
+error *json_element_read(json_cursor *c, const json_path *path, TRITONSERVER_DataType datatype,
                          const void **data, size_t *size)
 {
   bool is_string = datatype == TRITONSERVER_TYPE_BYTES;
   json_cursor rest = *c;
   if (is_string)
-    RETURN_IF_ERROR(json_skip(&rest, place));
+    RETURN_IF_ERROR(json_skip(&rest, path));
   json_peek(c);
   *size =
       is_string ? (size_t)(rest.at - c->at) + sizeof(uint32_t) : protocol_datatype_size(datatype);
@@ -406,14 +406,14 @@ error *json_element_read(json_cursor *c, const json_path *place, TRITONSERVER_Da
   *data = out;
   if (is_string) {
     char *end = out;
-    RETURN_IF_ERROR(read_string(c, place, &end));
+    RETURN_IF_ERROR(read_string(c, path, &end));
     *size = (size_t)(end - out);
     return NULL;
   }
   const char *end;
   if (c->at >= c->end || types[datatype].form.read(c->at, &end, out) != NUMBER_READ_OK ||
       end > c->end)
-    return element_error(c, place, datatype);
+    return element_error(c, path, datatype);
   c->at = end;
   return NULL;
 }

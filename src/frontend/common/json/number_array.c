@@ -111,7 +111,7 @@ static void cut(read_stretch *s, const char *text, const char *limit)
 }
 
 // Gives each part its place in `out`; parts beyond the room there are dropped.
-static void place(read_stretch *s, char *out, size_t room)
+static void put_stretch(read_stretch *s, char *out, size_t room)
 {
   for (size_t i = 0; i < s->part_count; i++) {
     read_part *part = &s->parts[i];
@@ -131,7 +131,7 @@ static size_t read_parts(read_stretch *s, char *out, size_t max_count, const cha
 {
   const parallel *p = s->reader->parallel;
   parallel_run(p, s->part_count, count_part, s);
-  place(s, out, max_count);
+  put_stretch(s, out, max_count);
   parallel_run(p, s->part_count, read_one_part, s);
   size_t count = 0;
   for (size_t i = 0; i < s->part_count; i++) {

@@ -4,7 +4,7 @@
 #include "base/clock.h"
 #include "nereid/nereid.h"
 
-void access_times_note(access_times *t, TRITONSERVER_InferenceResponse *response)
+void access_times_record(access_times *t, TRITONSERVER_InferenceResponse *response)
 {
   NEREID_ResponseTimes times;
   const char *model;
@@ -19,7 +19,7 @@ void access_times_note(access_times *t, TRITONSERVER_InferenceResponse *response
   atomic_store_explicit(&t->version, version, memory_order_relaxed);
 }
 
-void access_times_tell(const access_times *t, int64_t version, access_record *record)
+void access_times_print(const access_times *t, int64_t version, access_record *record)
 {
   int64_t answered = atomic_load_explicit(&t->version, memory_order_relaxed);
   record->version = answered > 0 ? answered : version > 0 ? version : 0;

@@ -17,10 +17,10 @@ typedef struct access_times {
 } access_times;
 
 // The response is there. Any thread.
-void access_times_note(access_times *t, TRITONSERVER_InferenceResponse *response);
+void access_times_record(access_times *t, TRITONSERVER_InferenceResponse *response);
 
 // Puts them into a record. `version` is the one that was asked for, 0 or less for any: it stands
 // where nobody answered.
-void access_times_tell(const access_times *t, int64_t version, access_record *record);
+void access_times_print(const access_times *t, int64_t version, access_record *record);
 
 #endif

@@ -76,7 +76,7 @@ static const struct {
     {"classification", offsetof(tensor_parameters, classification)},
 };
 
-void tensor_parameters_note(tensor_parameters *t, const request_parameter *p)
+void tensor_parameters_record(tensor_parameters *t, const request_parameter *p)
 {
   for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++)
     if (strcmp(p->name, known[i].name) == 0)

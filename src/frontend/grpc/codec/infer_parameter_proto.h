@@ -33,7 +33,7 @@ typedef struct tensor_parameters {
 } tensor_parameters;
 
 // Keeps a parameter that has a meaning; the last one of a name counts.
-void tensor_parameters_note(tensor_parameters *t, const request_parameter *p);
+void tensor_parameters_record(tensor_parameters *t, const request_parameter *p);
 
 // INVALID_ARG in Triton's words for types and combinations that cannot be.
 error *tensor_parameters_shared_memory(const tensor_parameters *t, const char *tensor,

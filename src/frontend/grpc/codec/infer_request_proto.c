@@ -184,7 +184,7 @@ static error *take_tensor_parameter(reading *r, slice entry, tensor_parameters *
   request_parameter p;
   RETURN_IF_ERROR(count_parameter(r));
   RETURN_IF_ERROR(infer_parameter_proto_read(entry, r->arena, &p));
-  tensor_parameters_note(parameters, &p);
+  tensor_parameters_record(parameters, &p);
   return NULL;
 }
 

@@ -77,30 +77,30 @@ void grpc_handle_model_ready(call *c)
 
 void grpc_handle_server_metadata(call *c)
 {
-  TRITONSERVER_Message *answer;
-  if (!call_fail_if(c, TRITONSERVER_ServerMetadata(c->server->server, &answer)))
-    control_reply_json(c, answer, &inference__server_metadata_response__descriptor, NULL);
+  TRITONSERVER_Message *response;
+  if (!call_fail_if(c, TRITONSERVER_ServerMetadata(c->server->server, &response)))
+    control_reply_json(c, response, &inference__server_metadata_response__descriptor, NULL);
 }
 
 void grpc_handle_model_metadata(call *c)
 {
   int64_t version;
-  TRITONSERVER_Message *answer;
+  TRITONSERVER_Message *response;
   const char *model = read_model(c, &version);
   if (model != NULL && !call_fail_if(c, TRITONSERVER_ServerModelMetadata(c->server->server, model,
-                                                                         version, &answer)))
-    control_reply_json(c, answer, &inference__model_metadata_response__descriptor, NULL);
+                                                                         version, &response)))
+    control_reply_json(c, response, &inference__model_metadata_response__descriptor, NULL);
 }
 
 void grpc_handle_model_config(call *c)
 {
   int64_t version;
-  TRITONSERVER_Message *answer;
+  TRITONSERVER_Message *response;
   const char *model = read_model(c, &version);
   if (model != NULL &&
       !call_fail_if(c, TRITONSERVER_ServerModelConfig(c->server->server, model, version,
-                                                      CONFIG_VERSION, &answer)))
-    control_reply_json(c, answer, &inference__model_config_response__descriptor, "config");
+                                                      CONFIG_VERSION, &response)))
+    control_reply_json(c, response, &inference__model_config_response__descriptor, "config");
 }
 
 // ---- statistics ----
@@ -108,11 +108,11 @@ void grpc_handle_model_config(call *c)
 static void read_statistics(call *c)
 {
   int64_t version;
-  TRITONSERVER_Message *answer;
+  TRITONSERVER_Message *response;
   const char *model = read_model(c, &version);
   if (model != NULL && !call_fail_if(c, TRITONSERVER_ServerModelStatistics(c->server->server, model,
-                                                                           version, &answer)))
-    control_reply_json(c, answer, &inference__model_statistics_response__descriptor, NULL);
+                                                                           version, &response)))
+    control_reply_json(c, response, &inference__model_statistics_response__descriptor, NULL);
 }
 
 // Of all models they are long: the loop does not wait, nor do they wait behind loads.

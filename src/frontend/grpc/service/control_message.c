@@ -17,9 +17,9 @@ void *control_request(call *c, const ProtobufCMessageDescriptor *type)
                                                                                          : message;
 }
 
-// The core's own answer has as many values as there are models.
-static error *read_answer(slice json, const ProtobufCMessageDescriptor *type, const char *member,
-                          ProtobufCMessage **reply)
+// The core's own response has as many values as there are models.
+static error *read_response(slice json, const ProtobufCMessageDescriptor *type, const char *member,
+                            ProtobufCMessage **reply)
 {
   if (member == NULL)
     return message_read_json(json, type, SIZE_MAX, reply);
@@ -34,7 +34,7 @@ static error *read_answer(slice json, const ProtobufCMessageDescriptor *type, co
 static void reply(call *c, slice json, const ProtobufCMessageDescriptor *type, const char *member)
 {
   ProtobufCMessage *message;
-  error *e = read_answer(json, type, member, &message);
+  error *e = read_response(json, type, member, &message);
   if (e != NULL) {
     call_fail(c, GRPC_INTERNAL, "%s", error_message(e)); // not the client's fault
     error_free(e);
@@ -60,13 +60,13 @@ void control_reply_empty(call *c, error *failure_owned)
     call_reply_message(c, &empty.base);
 }
 
-void control_reply_json(call *c, TRITONSERVER_Message *answer_owned,
+void control_reply_json(call *c, TRITONSERVER_Message *response_owned,
                         const ProtobufCMessageDescriptor *type, const char *member)
 {
   const char *text;
   size_t size;
-  if (!call_fail_if(c, TRITONSERVER_MessageSerializeToJson(answer_owned, &text, &size)))
+  if (!call_fail_if(c, TRITONSERVER_MessageSerializeToJson(response_owned, &text, &size)))
     reply(c, (slice){text, size}, type, member);
-  frontend_log_failure(NULL, "deleting an answer of the core",
-                       TRITONSERVER_MessageDelete(answer_owned));
+  frontend_log_failure(NULL, "deleting a response of the core",
+                       TRITONSERVER_MessageDelete(response_owned));
 }

@@ -14,8 +14,8 @@ typedef struct call call;
 void *control_request(call *c, const ProtobufCMessageDescriptor *type);
 
 // Replies with what the core answered in JSON, as a message of that type: the members are its
-// fields. With `member`, the answer is the value of that one field.
-void control_reply_json(call *c, TRITONSERVER_Message *answer_owned,
+// fields. With `member`, the response is the value of that one field.
+void control_reply_json(call *c, TRITONSERVER_Message *response_owned,
                         const ProtobufCMessageDescriptor *type, const char *member);
 
 // The same with a text of ours.

@@ -88,7 +88,7 @@ void grpc_inference_unref(inference *life)
     return;
   call *c = i->call;
   if (i->bytes_out > 0) // else there was no reply whose sending began
-    trace_note_now(life->trace, TRACE_GRPC_SEND_END);
+    trace_record_now(life->trace, TRACE_GRPC_SEND_END);
   inference_fini(life);
   error_free(i->failure);
   message_free(i->message);
@@ -289,7 +289,7 @@ error *grpc_inference_make_reply(grpc_inference *i, TRITONSERVER_InferenceRespon
   arena_init(&memory, NULL, 0);
   arena *a = i->life.decoupled ? &memory : &i->arena;
   message_parts_init(&parts, a);
-  trace_note_now(i->life.trace, TRACE_GRPC_SEND_START);
+  trace_record_now(i->life.trace, TRACE_GRPC_SEND_START);
   error *failure = write_reply(i, response_owned, streamed, final, a, &parts);
   if (failure == NULL) {
     i->bytes_out += parts.size;
@@ -344,7 +344,7 @@ void grpc_inference_describe(const grpc_inference *i, access_record *record)
 {
   record->model = i->life.model_name;
   record->request_id = i->life.request_id;
-  access_times_tell(&i->life.times, i->life.model_version, record);
+  access_times_print(&i->life.times, i->life.model_version, record);
 }
 
 static void describe(call *c, access_record *record)

@@ -32,14 +32,14 @@ static int type_of(const value_message *value)
 
 static void read_index(call *c)
 {
-  TRITONSERVER_Message *answer;
+  TRITONSERVER_Message *response;
   const Inference__RepositoryIndexRequest *request =
       control_request(c, &inference__repository_index_request__descriptor);
   if (request == NULL || is_named(c, request->repository_name))
     return;
   uint32_t flags = request->ready ? TRITONSERVER_INDEX_FLAG_READY : 0;
-  if (!call_fail_if(c, TRITONSERVER_ServerModelIndex(c->server->server, flags, &answer)))
-    control_reply_json(c, answer, &inference__repository_index_response__descriptor, "models");
+  if (!call_fail_if(c, TRITONSERVER_ServerModelIndex(c->server->server, flags, &response)))
+    control_reply_json(c, response, &inference__repository_index_response__descriptor, "models");
 }
 
 void grpc_handle_repository_index(call *c)

@@ -6,7 +6,7 @@
 #include "base/clock.h"
 #include "frontend/common/infer/inference.h"
 #include "frontend/common/observe/frontend_log.h"
-#include "frontend/http/exchange/access_note.h"
+#include "frontend/http/exchange/access_entry.h"
 #include "frontend/http/exchange/server.h"
 #include "frontend/http/transport/head.h"
 
@@ -88,7 +88,8 @@ static void finish_unsent(exchange *x)
 {
   exchange_enter(x, EXCHANGE_REPLIED);
   loop_took_back(x->loop);
-  x->next(x);
+  if (x->next != NULL)
+    x->next(x);
   exchange_drop_reply(x);
   http_server_handling_ended(x->http);
 }
@@ -111,7 +112,7 @@ static void completed(void *loop_pointer, struct MHD_Connection *mhd, void **con
     exchange_record_moment(x, TRACE_HTTP_SEND_END);
   if (x->phase == EXCHANGE_WAITING)
     finish_unsent(x);
-  access_note_over(x, unsent ? STATUS_NOT_SENT : x->status);
+  access_entry_end(x, unsent ? STATUS_NOT_SENT : x->status);
   connection_set_request(x->connection, NULL);
   connection_enter(x->connection, CONNECTION_IDLE);
   http_server_request_ended(x->http);
@@ -144,7 +145,7 @@ static enum MHD_Result begin(loop *l, struct MHD_Connection *mhd, const request_
     return MHD_NO;
   x->method = route_method_of(line->method);
   x->is_http_1_0 = strcmp(line->version, MHD_HTTP_VERSION_1_0) == 0;
-  access_note_began(x, line->method, line->path);
+  access_entry_begin(x, line->method, line->path);
   bool admitted = exchange_admit(x, line);
   exchange_log_verbose(x, "HTTP request: %s %s", line->method, line->path);
   if (admitted) {
@@ -163,7 +164,7 @@ static enum MHD_Result begin(loop *l, struct MHD_Connection *mhd, const request_
 static enum MHD_Result receive(exchange *x, const char *data, size_t size)
 {
   connection_received(x->connection, size);
-  access_note_received(x, size);
+  access_entry_add_bytes(x, size);
   body_result taken = BODY_OK;
   if (x->phase != EXCHANGE_DROPPING && x->route->body != BODY_IGNORED)
     taken = body_append(&x->body, data, size);
@@ -234,7 +235,8 @@ static enum MHD_Result exchange_handle(void *loop_pointer, struct MHD_Connection
   if (x->phase == EXCHANGE_WAITING) {
     exchange_enter(x, EXCHANGE_RECEIVING);
     loop_took_back(x->loop);
-    x->next(x);
+    if (x->next != NULL)
+      x->next(x);
   } else if (!handle(x)) {
     return MHD_NO;
   }

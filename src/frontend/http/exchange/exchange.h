@@ -26,7 +26,7 @@
 typedef struct http_server http_server;
 typedef struct inference inference; // frontend/common/infer/inference.h
 typedef struct exchange exchange;
-typedef struct access_note access_note; // access_note.h
+typedef struct access_entry access_entry; // access_entry.h
 
 #define EXCHANGE_ARENA_BYTES 6144
 
@@ -56,11 +56,11 @@ struct exchange {
   const char *remote_reason; // why its client may not bring code, else NULL; static
   body body;
 
-  exchange_step next;       // what a resumed exchange does
+  exchange_step next;       // what a resumed exchange does; NULL: it replies
   void (*job)(exchange *x); // what a job thread does; see exchange_run_job
   struct job queued;        // the same for jobs.h
   inference *inference;     // of an infer request, else NULL
-  access_note *note;        // NULL without an access log
+  access_entry *access;     // NULL without an access log
   uint64_t received_ns;     // when the headers were there; 0 while nothing is traced
 
   unsigned status;            // of the reply
@@ -91,6 +91,7 @@ void exchange_resume(exchange *x); // any thread, once for each suspension
 
 // Runs `job` on a thread for its kind and then `next` on the loop
 // thread: for calls that may block, and for work that would hold the loop's other clients up.
+// `next` is NULL where `job` made the reply.
 void exchange_run_job(exchange *x, job_kind kind, void (*job)(exchange *x), exchange_step next);
 
 // Runs x->job on a thread for its kind, and then resumes the exchange, which is suspended.
@@ -133,6 +134,8 @@ void exchange_append_failure(buffer *json, const char *format, ...)
 // One more header for the failure that was just made; both texts are static.
 void exchange_fail_header(exchange *x, const char *name, const char *value);
 
+// 200 without a body, unless it has failed.
+void exchange_reply_ok(exchange *x);
 // `status` without a body.
 void exchange_reply_empty(exchange *x, unsigned status);
 // 200 with the message as JSON; releases it.

@@ -44,5 +44,5 @@ NEREID_LogSubject exchange_subject(const exchange *x)
 void exchange_record_moment(const exchange *x, const char *name)
 {
   if (x->inference != NULL)
-    trace_note_now(x->inference->trace, name);
+    trace_record_now(x->inference->trace, name);
 }

@@ -124,6 +124,12 @@ void exchange_reply_empty(exchange *x, unsigned status)
       x->route->category == CATEGORY_HEALTH ? x->http->empty_reply : x->http->empty_json_reply;
 }
 
+void exchange_reply_ok(exchange *x)
+{
+  if (x->failure == NULL)
+    exchange_reply_empty(x, MHD_HTTP_OK);
+}
+
 static void delete_message(void *message)
 {
   TRITONSERVER_ErrorDelete(TRITONSERVER_MessageDelete(message));

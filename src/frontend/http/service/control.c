@@ -8,11 +8,6 @@
 
 #define CONFIG_VERSION 1 // of the JSON form of a model's configuration
 
-static void reply_made(exchange *x)
-{
-  (void)x; // by the job
-}
-
 static void reply_ready(exchange *x, TRITONSERVER_Error *failure_owned, bool ready)
 {
   if (!exchange_fail_if(x, failure_owned))
@@ -40,7 +35,7 @@ void handle_server_ready(exchange *x)
     exchange_fail(x, MHD_HTTP_SERVICE_UNAVAILABLE, "the server is stopping");
     return;
   }
-  exchange_run_job(x, JOB_PROBES, ask_server, reply_made);
+  exchange_run_job(x, JOB_PROBES, ask_server, NULL);
 }
 
 void handle_server_metadata(exchange *x)
@@ -66,7 +61,7 @@ static void ask_model(exchange *x)
 
 void handle_model_ready(exchange *x)
 {
-  exchange_run_job(x, JOB_PROBES, ask_model, reply_made);
+  exchange_run_job(x, JOB_PROBES, ask_model, NULL);
 }
 
 void handle_model_metadata(exchange *x)

@@ -3,7 +3,7 @@
 #include "frontend/http/service/infer.h"
 
 #include "base/clock.h"
-#include "frontend/http/exchange/access_note.h"
+#include "frontend/http/exchange/access_entry.h"
 #include "frontend/http/exchange/exchange.h"
 #include "frontend/http/exchange/server.h"
 #include "frontend/http/exchange/version.h"
@@ -58,7 +58,7 @@ static void stream_response(inference *life, TRITONSERVER_InferenceResponse *res
 {
   http_inference *i = http_inference_of(life);
   if (response_owned == NULL)
-    trace_note_now(life->trace, TRACE_INFER_RESPONSE_COMPLETE); // of the end, too
+    trace_record_now(life->trace, TRACE_INFER_RESPONSE_COMPLETE); // of the end, too
   stream_respond(i->stream, response_owned, final);
   if (final)
     stream_unref(i->stream);
@@ -205,7 +205,7 @@ static http_inference *make_inference(exchange *x, const infer_operation *operat
   *i = (http_inference){.exchange = x, .operation = operation};
   inference_init(&i->life, &hooks, &x->arena, &x->http->budget, x->http->options.shared_memory);
   i->life.model_name = x->parameters[PARAMETER_MODEL];
-  i->life.is_timed = x->note != NULL;
+  i->life.is_timed = x->access != NULL;
   i->life.sends_each = operation->reply == NULL;
   i->life.tensors.packs = x->headers.accepts != CODING_IDENTITY;
   if (!version_of(x, &i->life.model_version) ||

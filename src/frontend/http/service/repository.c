@@ -41,12 +41,6 @@ static bool take_parameters(exchange *x, const json_t *object, json_t **paramete
   return false;
 }
 
-static void reply_empty(exchange *x)
-{
-  if (x->failure == NULL)
-    exchange_reply_empty(x, MHD_HTTP_OK);
-}
-
 // --- Index
 
 static void read_index(exchange *x)
@@ -65,15 +59,9 @@ static void read_index(exchange *x)
     exchange_reply_message(x, message);
 }
 
-// The job made the reply already.
-static void reply_made(exchange *x)
-{
-  (void)x;
-}
-
 void handle_repository_index(exchange *x)
 {
-  exchange_run_job(x, JOB_BLOCKS, read_index, reply_made);
+  exchange_run_job(x, JOB_BLOCKS, read_index, NULL);
 }
 
 // --- Load
@@ -164,7 +152,7 @@ static void load(exchange *x)
 
 void handle_model_load(exchange *x)
 {
-  exchange_run_job(x, JOB_BLOCKS, load, reply_empty);
+  exchange_run_job(x, JOB_BLOCKS, load, exchange_reply_ok);
 }
 
 // --- Unload
@@ -195,7 +183,7 @@ static void unload(exchange *x)
 
 void handle_model_unload(exchange *x)
 {
-  exchange_run_job(x, JOB_BLOCKS, unload, reply_empty);
+  exchange_run_job(x, JOB_BLOCKS, unload, exchange_reply_ok);
 }
 
 void handle_named_repository(exchange *x)

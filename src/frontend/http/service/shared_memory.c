@@ -14,12 +14,6 @@ static const char *region_of(const exchange *x)
   return name[0] == '\0' ? NULL : name;
 }
 
-static void reply_empty(exchange *x)
-{
-  if (x->failure == NULL)
-    exchange_reply_empty(x, MHD_HTTP_OK);
-}
-
 // ---- status ----
 
 static void reply_status(exchange *x, TRITONSERVER_MemoryType kind)
@@ -101,7 +95,7 @@ void handle_system_memory_register(exchange *x)
 {
   if (!exchange_fail_if_error(x, shared_memory_allowed(x->http->options.shared_memory)) &&
       require_region(x, "system"))
-    exchange_run_job(x, JOB_COMPUTES, register_system, reply_empty);
+    exchange_run_job(x, JOB_COMPUTES, register_system, exchange_reply_ok);
 }
 
 // Without a GPU nothing of the body counts, as in Triton.
@@ -123,12 +117,12 @@ static void unregister_system(exchange *x)
 
 void handle_system_memory_unregister(exchange *x)
 {
-  exchange_run_job(x, JOB_COMPUTES, unregister_system, reply_empty);
+  exchange_run_job(x, JOB_COMPUTES, unregister_system, exchange_reply_ok);
 }
 
 void handle_cuda_memory_unregister(exchange *x)
 {
   exchange_fail_if_error(x, shared_memory_unregister(x->http->options.shared_memory,
                                                      TRITONSERVER_MEMORY_GPU, region_of(x)));
-  reply_empty(x);
+  exchange_reply_ok(x);
 }

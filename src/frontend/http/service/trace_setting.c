@@ -106,7 +106,7 @@ static void append_setting(void *context, const char *key, const char *const *va
     buffer_append_char(json, ']');
 }
 
-static void answer(exchange *x)
+static void reply(exchange *x)
 {
   AUTO_BUFFER buffer json = BUFFER_EMPTY;
   if (x->method == METHOD_POST && !update(x))
@@ -117,27 +117,22 @@ static void answer(exchange *x)
   exchange_reply_json(x, &json);
 }
 
-static void answer_for_model(exchange *x)
+static void reply_for_model(exchange *x)
 {
   bool ready = false;
   const char *model = x->parameters[PARAMETER_MODEL];
   if (exchange_fail_if(x, TRITONSERVER_ServerModelIsReady(x->http->server, model, -1, &ready)))
     return;
   if (ready)
-    answer(x);
+    reply(x);
   else
     exchange_fail(x, MHD_HTTP_BAD_REQUEST, "Request for unknown model : %s", model);
-}
-
-static void reply_made(exchange *x)
-{
-  (void)x; // by the job
 }
 
 void handle_trace_setting(exchange *x)
 {
   if (x->parameters[PARAMETER_MODEL][0] == '\0')
-    answer(x);
+    reply(x);
   else
-    exchange_run_job(x, JOB_PROBES, answer_for_model, reply_made);
+    exchange_run_job(x, JOB_PROBES, reply_for_model, NULL);
 }

@@ -1,5 +1,5 @@
-// The note lies in the exchange's arena; x->note is NULL without an access log.
-#include "frontend/http/exchange/access_note.h"
+// The entry lies in the exchange's arena; x->access is NULL without an access log.
+#include "frontend/http/exchange/access_entry.h"
 
 #include "base/clock.h"
 #include "frontend/common/infer/inference.h"
@@ -14,7 +14,7 @@
 #define PEER_BYTES   PEER_TEXT_BYTES
 #define TARGET_BYTES 256 // of a path that is no route
 
-struct access_note {
+struct access_entry {
   uint64_t began_ns;
   char method[16];
   char target[TARGET_BYTES];
@@ -30,47 +30,47 @@ static void print_peer(struct MHD_Connection *mhd, char peer[PEER_BYTES])
     peer_print(info->client_addr, peer, PEER_BYTES);
 }
 
-void access_note_began(exchange *x, const char *method, const char *path)
+void access_entry_begin(exchange *x, const char *method, const char *path)
 {
   if (x->http->options.access_log == NULL)
     return;
-  access_note *note = arena_allocate_array(&x->arena, 1, sizeof(*note));
-  if (note == NULL)
+  access_entry *entry = arena_allocate_array(&x->arena, 1, sizeof(*entry));
+  if (entry == NULL)
     return;
-  memset(note, 0, sizeof(*note));
-  note->began_ns = clock_monotonic_ns();
-  snprintf(note->method, sizeof(note->method), "%s", method);
-  snprintf(note->target, sizeof(note->target), "%s", path);
-  print_peer(x->mhd, note->peer);
-  x->note = note;
+  memset(entry, 0, sizeof(*entry));
+  entry->began_ns = clock_monotonic_ns();
+  snprintf(entry->method, sizeof(entry->method), "%s", method);
+  snprintf(entry->target, sizeof(entry->target), "%s", path);
+  print_peer(x->mhd, entry->peer);
+  x->access = entry;
 }
 
-void access_note_received(exchange *x, size_t size)
+void access_entry_add_bytes(exchange *x, size_t size)
 {
-  if (x->note != NULL)
-    x->note->bytes_in += size;
+  if (x->access != NULL)
+    x->access->bytes_in += size;
 }
 
-void access_note_over(exchange *x, unsigned status)
+void access_entry_end(exchange *x, unsigned status)
 {
-  const access_note *note = x->note;
-  if (note == NULL)
+  const access_entry *entry = x->access;
+  if (entry == NULL)
     return;
   NEREID_LogSubject subject = exchange_subject(x);
   access_record record = {
       .protocol = "http",
-      .peer = note->peer,
-      .method = note->method,
-      .route = x->route != NULL ? x->route->path : note->target,
+      .peer = entry->peer,
+      .method = entry->method,
+      .route = x->route != NULL ? x->route->path : entry->target,
       .status = status,
       .model = subject.model,
       .version = subject.version,
       .request_id = subject.request_id,
-      .total_ns = clock_monotonic_ns() - note->began_ns,
-      .bytes_in = note->bytes_in,
-      .bytes_out = strcmp(note->method, "HEAD") == 0 ? 0 : x->reply_bytes,
+      .total_ns = clock_monotonic_ns() - entry->began_ns,
+      .bytes_in = entry->bytes_in,
+      .bytes_out = strcmp(entry->method, "HEAD") == 0 ? 0 : x->reply_bytes,
   };
   if (x->inference != NULL)
-    access_times_tell(&x->inference->times, subject.version, &record);
+    access_times_print(&x->inference->times, subject.version, &record);
   access_log_write(x->http->options.access_log, &record);
 }
