@@ -1,6 +1,6 @@
 // Sends inference requests through the core. Requests are made and replies are formatted on loop
 // threads; the two callbacks come from threads of the core.
-#include "frontend/http/service/infer.h"
+#include "frontend/http/service/http_inference.h"
 
 #include "base/clock.h"
 #include "frontend/http/exchange/access_entry.h"

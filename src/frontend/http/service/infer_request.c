@@ -1,6 +1,6 @@
 // From a body to a request of the core. Tensors are handed on as slices of the body, or of the
 // arena for those that came as JSON. Loop threads.
-#include "frontend/http/service/infer.h"
+#include "frontend/http/service/http_inference.h"
 
 #include "frontend/common/json/generate_json.h"
 #include "frontend/common/json/request_parameter.h"

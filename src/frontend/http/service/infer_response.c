@@ -1,6 +1,6 @@
 // From the core's response to a reply. Binary outputs are sent from where the model wrote them; the
 // response and the exchange live until the last byte is gone. Loop threads.
-#include "frontend/http/service/infer.h"
+#include "frontend/http/service/http_inference.h"
 
 #include "base/buffer.h"
 #include "frontend/common/json/generate_json.h"

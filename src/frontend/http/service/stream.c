@@ -10,7 +10,7 @@
 #include "frontend/http/exchange/exchange.h"
 #include "frontend/http/exchange/response.h"
 #include "frontend/http/exchange/server.h"
-#include "frontend/http/service/infer.h"
+#include "frontend/http/service/http_inference.h"
 #include "frontend/http/transport/connections.h"
 
 #include <pthread.h>
