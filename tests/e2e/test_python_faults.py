@@ -162,6 +162,7 @@ def test_a_crash_loop_makes_the_model_unavailable_with_growing_pauses(start_serv
     (row,) = json.loads(server.ask("/v2/repository/index", b"{}").body)
     assert row["state"] == "UNAVAILABLE" and "'loop_0_0' is not healthy. It ended: it exited with status 1" in row["reason"]
     assert server.ask("/v2/models/loop/ready").status == 400
+    wait_for("the pauses", lambda: server.log.count("the next one starts in ") == 5)
     pauses = [int(line.split("the next one starts in ")[1].split(" ")[0]) for line in server.log.splitlines()
               if "the next one starts in " in line]
     assert pauses == [0, 1, 2, 4, 8]
