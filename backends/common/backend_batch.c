@@ -3,6 +3,7 @@
 
 #include "backend_error.h"
 
+#include <assert.h>
 #include <stdlib.h>
 
 static void free_responses(backend_batch *batch)
@@ -40,6 +41,7 @@ TRITONSERVER_Error *backend_batch_begin(backend_batch *batch, TRITONBACKEND_Mode
 
 static void send_error(backend_batch *batch, uint32_t index, TRITONSERVER_Error *error)
 {
+  assert(index < batch->count);
   TRITONBACKEND_Response *response = batch->responses[index];
   if (response == NULL)
     return;
@@ -67,6 +69,7 @@ void backend_batch_fail_all(backend_batch *batch, TRITONSERVER_Error *error_owne
 void backend_batch_finish(backend_batch *batch, uint64_t batch_size)
 {
   uint64_t exec_end_ns = clock_monotonic_ns();
+  assert(batch->exec_start_ns <= batch->compute_start_ns);
   for (uint32_t i = 0; i < batch->count; i++)
     backend_request_error_log(batch->instance, batch->requests[i],
                               TRITONBACKEND_ModelInstanceReportStatistics(

@@ -7,6 +7,7 @@
 #include "backend_error.h"
 #include "backend_log.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -176,6 +177,7 @@ static TRITONSERVER_Error *make_feed(onnx_run *run, size_t index)
   BACKEND_RETURN_IF_ERROR(tensor_shape(run, feed, &shape));
   BACKEND_RETURN_IF_ERROR(backend_gather(&run->batch, run->inputs, TENSOR_ALIGNMENT,
                                          &self->gathered[index], &data, &size));
+  assert(run->feed_count <= index);
   ort_value **value = &run->feeds[run->feed_count];
   run->feed_names[run->feed_count++] = feed->name;
   if (feed->datatype == TRITONSERVER_TYPE_BYTES)
@@ -382,6 +384,7 @@ static TRITONSERVER_Error *give_outputs(onnx_run *run)
     if (error != NULL)
       return error;
   }
+  assert(at == run->fetch_count);
   return NULL;
 }
 

@@ -5,6 +5,7 @@
 #include "base/blocks.h"
 #include "base/checked.h"
 
+#include <assert.h>
 #include <stdint.h>
 #include <string.h>
 
@@ -64,6 +65,7 @@ static void *allocate_in_new_block(arena *a, size_t size)
 void *arena_allocate(arena *a, size_t size)
 {
   if (a->next != NULL) {
+    assert(a->next <= a->end);
     char *start = align_up(a->next);
     if (start <= a->end && size <= (size_t)(a->end - start)) {
       a->next = start + size;

@@ -3,7 +3,9 @@
 
 #include "base/checked.h"
 #include "base/cleanup.h"
+#include "base/thread.h"
 
+#include <assert.h>
 #include <pthread.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -51,6 +53,7 @@ static bool round_up(size_t size, size_t *rounded)
 // Removes a block from the list; the mutex is held.
 static void *remove_kept(size_t i)
 {
+  assert(lock_is_held(&kept.mutex) && i < kept.count && kept.bytes >= kept.blocks[i].size);
   void *memory = kept.blocks[i].memory;
   kept.bytes -= kept.blocks[i].size;
   kept.blocks[i] = kept.blocks[--kept.count];
@@ -68,6 +71,7 @@ static bool has_room(size_t more)
 // many. The mutex is held.
 static void count_used(size_t before, size_t now)
 {
+  assert(lock_is_held(&kept.mutex) && kept.used >= before);
   kept.used = kept.used - before + now;
   while (kept.count > 0 && !has_room(0)) {
     size_t size = kept.blocks[kept.count - 1].size;

@@ -5,6 +5,7 @@
 #include "base/checked.h"
 #include "base/text.h"
 
+#include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -58,6 +59,7 @@ static bool buffer_grow(buffer *b, size_t needed)
 char *buffer_reserve(buffer *b, size_t size)
 {
   size_t needed;
+  assert(b->size <= b->capacity);
   if (b->failed)
     return NULL;
   if (!checked_add_size(b->size, size, &needed) ||

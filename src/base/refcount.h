@@ -4,6 +4,7 @@
 #ifndef NEREID_BASE_REFCOUNT_H
 #define NEREID_BASE_REFCOUNT_H
 
+#include <assert.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -19,7 +20,9 @@ static inline void refcount_init(refcount *r)
 
 static inline void refcount_take(refcount *r)
 {
-  atomic_fetch_add_explicit(&r->count, 1, memory_order_relaxed);
+  uint32_t before = atomic_fetch_add_explicit(&r->count, 1, memory_order_relaxed);
+  assert(before > 0);
+  (void)before;
 }
 
 // Takes one unless the last is gone already; for whoever finds the object in a list that outlives
@@ -37,7 +40,9 @@ static inline bool refcount_try_take(refcount *r)
 // True for exactly one caller: the one that dropped the last reference and must destroy the object.
 static inline bool refcount_drop(refcount *r)
 {
-  return atomic_fetch_sub_explicit(&r->count, 1, memory_order_acq_rel) == 1;
+  uint32_t before = atomic_fetch_sub_explicit(&r->count, 1, memory_order_acq_rel);
+  assert(before > 0);
+  return before == 1;
 }
 
 static inline uint32_t refcount_peek(const refcount *r)

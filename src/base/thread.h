@@ -21,4 +21,13 @@ int thread_create(pthread_t *thread, const char *name, void *(*run)(void *), voi
 // CLOCK_NEVER: without end. False: that moment has come.
 bool thread_wait(pthread_cond_t *condition, pthread_mutex_t *lock, uint64_t deadline_ns);
 
+// For asserts: whether somebody holds `lock`, as the caller should.
+static inline bool lock_is_held(pthread_mutex_t *lock)
+{
+  if (pthread_mutex_trylock(lock) != 0)
+    return true;
+  pthread_mutex_unlock(lock);
+  return false;
+}
+
 #endif

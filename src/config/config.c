@@ -32,16 +32,11 @@ error *config_copy(const Inference__ModelConfig *config, Inference__ModelConfig 
   return *copy != NULL ? NULL : error_no_memory();
 }
 
-// The bytes of a configuration without its version policy, and without its groups when `groups` is
-// false; both are cut off a copy.
-static error *pack_for_comparison(const Inference__ModelConfig *config, bool groups, buffer *out)
+// The bytes of a configuration without its version policy, which is cut off a copy.
+static error *pack_for_comparison(const Inference__ModelConfig *config, buffer *out)
 {
   AUTO_CONFIG Inference__ModelConfig *rest = NULL;
   RETURN_IF_ERROR(config_copy(config, &rest));
-  for (size_t i = 0; !groups && i < rest->n_instance_group; i++)
-    inference__model_instance_group__free_unpacked(rest->instance_group[i], NULL);
-  if (!groups)
-    rest->n_instance_group = 0;
   if (rest->version_policy != NULL)
     inference__model_version_policy__free_unpacked(rest->version_policy, NULL);
   rest->version_policy = NULL;
@@ -53,24 +48,14 @@ static error *pack_for_comparison(const Inference__ModelConfig *config, bool gro
   return NULL;
 }
 
-static bool equal(const Inference__ModelConfig *a, const Inference__ModelConfig *b, bool groups)
+bool config_equal_but_policy(const Inference__ModelConfig *a, const Inference__ModelConfig *b)
 {
   AUTO_BUFFER buffer first = BUFFER_EMPTY;
   AUTO_BUFFER buffer second = BUFFER_EMPTY;
-  AUTO_ERROR error *e = pack_for_comparison(a, groups, &first);
+  AUTO_ERROR error *e = pack_for_comparison(a, &first);
   if (e == NULL)
-    e = pack_for_comparison(b, groups, &second);
+    e = pack_for_comparison(b, &second);
   return e == NULL && slice_equal(buffer_view(&first), buffer_view(&second));
-}
-
-bool config_equal_but_instances(const Inference__ModelConfig *a, const Inference__ModelConfig *b)
-{
-  return equal(a, b, false);
-}
-
-bool config_equal_but_policy(const Inference__ModelConfig *a, const Inference__ModelConfig *b)
-{
-  return equal(a, b, true);
 }
 
 // ---- versions ----
@@ -180,24 +165,6 @@ const char *config_kind_name(Inference__ModelInstanceGroup__Kind kind)
   const ProtobufCEnumValue *value = protobuf_c_enum_descriptor_get_value(
       &inference__model_instance_group__kind__descriptor, (int)kind);
   return value != NULL ? value->name : "KIND_AUTO";
-}
-
-const Inference__ModelInput *config_input(const Inference__ModelConfig *config, const char *name)
-{
-  for (size_t i = 0; i < config->n_input; i++) {
-    if (strcmp(config->input[i]->name, name) == 0)
-      return config->input[i];
-  }
-  return NULL;
-}
-
-const Inference__ModelOutput *config_output(const Inference__ModelConfig *config, const char *name)
-{
-  for (size_t i = 0; i < config->n_output; i++) {
-    if (strcmp(config->output[i]->name, name) == 0)
-      return config->output[i];
-  }
-  return NULL;
 }
 
 bool config_element_count(const int64_t *dims, size_t count, int64_t *elements)

@@ -57,10 +57,6 @@ error *config_read_json(slice json, Inference__ModelConfig **config);
 // unset message or oneof; the 64-bit fields that Triton shows as strings are strings here too.
 error *config_print_json(const Inference__ModelConfig *config, buffer *out);
 
-// Appends the text form, two spaces a level, without what is unset or zero; config_read_text reads
-// it back to the same configuration.
-error *config_print_text(const Inference__ModelConfig *config, buffer *out);
-
 // ---- completing ----
 
 // Fills what is missing and does not need the model itself: the name (the directory's), backend,
@@ -154,17 +150,9 @@ size_t config_instances(const Inference__ModelConfig *config);
 // "KIND_CPU" and so on.
 const char *config_kind_name(Inference__ModelInstanceGroup__Kind kind);
 
-// The tensor of that name, borrowed, or NULL.
-const Inference__ModelInput *config_input(const Inference__ModelConfig *config, const char *name);
-const Inference__ModelOutput *config_output(const Inference__ModelConfig *config, const char *name);
-
 // Number of elements: the product of `dims`; -1 when one is variable, 1 when there are none. False
 // on overflow of int64 or a dimension below -1.
 bool config_element_count(const int64_t *dims, size_t count, int64_t *elements);
-
-// True when two configurations differ only in instance_group and version_policy, or not at all: the
-// change needs no reload.
-bool config_equal_but_instances(const Inference__ModelConfig *a, const Inference__ModelConfig *b);
 
 // True when two configurations differ only in version_policy, or not at all: versions that run
 // already may stay.

@@ -3,7 +3,7 @@
 
 #include <stddef.h>
 
-const datatype datatype_rows[] = {
+static const datatype rows[] = {
     {1, "TYPE_BOOL", "BOOL", 1},     {2, "TYPE_UINT8", "UINT8", 1},
     {3, "TYPE_UINT16", "UINT16", 2}, {4, "TYPE_UINT32", "UINT32", 4},
     {5, "TYPE_UINT64", "UINT64", 8}, {6, "TYPE_INT8", "INT8", 1},
@@ -12,29 +12,10 @@ const datatype datatype_rows[] = {
     {11, "TYPE_FP32", "FP32", 4},    {12, "TYPE_FP64", "FP64", 8},
     {13, "TYPE_STRING", "BYTES", 0}, {14, "TYPE_BF16", "BF16", 2},
 };
-const size_t datatype_row_count = sizeof(datatype_rows) / sizeof(datatype_rows[0]);
 
 const datatype *datatype_by_value(int value)
 {
-  if (value < 1 || (size_t)value > datatype_row_count)
+  if (value < 1 || (size_t)value > sizeof(rows) / sizeof(rows[0]))
     return NULL;
-  return &datatype_rows[value - 1];
-}
-
-const datatype *datatype_by_config_name(slice name)
-{
-  for (size_t i = 0; i < datatype_row_count; i++) {
-    if (slice_equal_text(name, datatype_rows[i].config_name))
-      return &datatype_rows[i];
-  }
-  return NULL;
-}
-
-const datatype *datatype_by_wire_name(slice name)
-{
-  for (size_t i = 0; i < datatype_row_count; i++) {
-    if (slice_equal_text(name, datatype_rows[i].wire_name))
-      return &datatype_rows[i];
-  }
-  return NULL;
+  return &rows[value - 1];
 }

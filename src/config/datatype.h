@@ -13,13 +13,7 @@ typedef struct datatype {
   uint32_t byte_size;      // of one element; 0 for BYTES, whose elements carry their own lengths
 } datatype;
 
-// The row of a type, or NULL when there is no such type (TYPE_INVALID has none).
+// The row of a type, 1 to 14, or NULL when there is no such type (TYPE_INVALID has none).
 const datatype *datatype_by_value(int value);
-const datatype *datatype_by_config_name(slice name); // exact spelling
-const datatype *datatype_by_wire_name(slice name);   // exact spelling
-
-// All rows in order of their numbers, 1 to 14.
-extern const datatype datatype_rows[];
-extern const size_t datatype_row_count;
 
 #endif

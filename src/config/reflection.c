@@ -72,15 +72,15 @@ bool reflection_is_oneof(field_ref field)
   return (field->flags & PROTOBUF_C_FIELD_FLAG_ONEOF) != 0;
 }
 
-const ProtobufCMessageDescriptor *reflection_message_type(field_ref field)
-{
-  assert(field->type == PROTOBUF_C_TYPE_MESSAGE);
-  return field->descriptor;
-}
-
 const ProtobufCEnumDescriptor *reflection_enum_type(field_ref field)
 {
   assert(field->type == PROTOBUF_C_TYPE_ENUM);
+  return field->descriptor;
+}
+
+static const ProtobufCMessageDescriptor *message_type(field_ref field)
+{
+  assert(field->type == PROTOBUF_C_TYPE_MESSAGE);
   return field->descriptor;
 }
 
@@ -89,7 +89,7 @@ bool reflection_is_map(field_ref field)
   if (field->label != PROTOBUF_C_LABEL_REPEATED || field->type != PROTOBUF_C_TYPE_MESSAGE)
     return false;
   // protoc-c makes a message <Field>Entry of a map; no other message of the schema ends so.
-  const ProtobufCMessageDescriptor *entry = reflection_message_type(field);
+  const ProtobufCMessageDescriptor *entry = message_type(field);
   size_t length = strlen(entry->short_name);
   return entry->n_fields == 2 && length > 5 && strcmp(entry->short_name + length - 5, "Entry") == 0;
 }
@@ -343,7 +343,7 @@ bool reflection_put(ProtobufCMessage *message, field_ref field, scalar value_own
 
 ProtobufCMessage *reflection_put_message(ProtobufCMessage *message, field_ref field)
 {
-  ProtobufCMessage *child = reflection_new(reflection_message_type(field));
+  ProtobufCMessage *child = reflection_new(message_type(field));
   if (child == NULL)
     return NULL;
   void *slot = slot_for(message, field);

@@ -39,8 +39,7 @@ size_t reflection_declared_fields(const ProtobufCMessageDescriptor *descriptor,
 
 bool reflection_is_map(field_ref field); // a repeated message of key and value
 bool reflection_is_oneof(field_ref field);
-const ProtobufCMessageDescriptor *reflection_message_type(field_ref field); // MESSAGE only
-const ProtobufCEnumDescriptor *reflection_enum_type(field_ref field);       // ENUM only
+const ProtobufCEnumDescriptor *reflection_enum_type(field_ref field); // ENUM only
 
 // The member of the field's oneof that is set in `message`, or NULL.
 field_ref reflection_oneof_member(const ProtobufCMessage *message, field_ref field);

@@ -10,11 +10,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-// The pause for clients that come back (docs/scheduling.md): a part of an execution's time.
-#define REGROUP_PART         8
-#define REGROUP_LEAST_NS     UINT64_C(500000)  // executions that are shorter are over as soon
-#define REGROUP_MOST_NS      UINT64_C(2000000) // clients that need longer are not waiting for us
-#define REGROUP_MOST_SKIPPED 63                // executions without a pause after one in vain
+// Lingering for clients that come back (docs/scheduling.md): a part of an execution's time.
+#define LINGER_PART     8
+#define LINGER_MIN_NS   UINT64_C(500000)  // executions that are shorter are over as soon
+#define LINGER_MAX_NS   UINT64_C(2000000) // clients that need longer are not waiting for us
+#define LINGER_MAX_SKIP 63                // executions without lingering, where nobody came
 
 #define MAX_REQUESTS 65536 // of one execution; a configuration may name any batch size
 
@@ -124,7 +124,7 @@ error *instance_new(instance_shared *shared, const Inference__ModelInstanceGroup
 }
 
 // Threads of others may run an instance that uses nothing but CPUs, and any of them.
-static void *lendable(instance *i)
+static void *claimable(instance *i)
 {
   bool anywhere = !host_placement_is_set(&i->placement);
   return i->kind == TRITONSERVER_INSTANCEGROUPKIND_CPU && anywhere ? i : NULL;
@@ -142,23 +142,22 @@ static uint64_t count_rows(const instance *i, size_t count)
 // batch: while some are executed the others wait, and the other way round. A pause that is short
 // against the execution lets them come together. Where they do not come, it is made ever more
 // seldom.
-static void await_clients(instance *i, uint64_t rows)
+static void linger_for_batch(instance *i, uint64_t rows)
 {
+  batch_linger *l = &i->linger;
   uint64_t typical = atomic_load_explicit(&i->shared->typical_ns, memory_order_relaxed);
-  uint64_t pause =
-      typical / REGROUP_PART < REGROUP_MOST_NS ? typical / REGROUP_PART : REGROUP_MOST_NS;
-  if (typical < REGROUP_LEAST_NS)
+  uint64_t pause = typical / LINGER_PART < LINGER_MAX_NS ? typical / LINGER_PART : LINGER_MAX_NS;
+  if (typical < LINGER_MIN_NS)
     return;
-  if (i->regroup_skip > 0) {
-    i->regroup_skip--;
+  if (l->skip > 0) {
+    l->skip--;
     return;
   }
-  if (scheduler_await_return(i->shared->scheduler, rows, clock_monotonic_ns() + pause))
-    i->regroup_vain = 0;
-  else
-    i->regroup_vain =
-        i->regroup_vain < REGROUP_MOST_SKIPPED ? 2 * i->regroup_vain + 1 : i->regroup_vain;
-  i->regroup_skip = i->regroup_vain;
+  if (scheduler_linger(i->shared->scheduler, rows, clock_monotonic_ns() + pause))
+    l->idle_passes = 0;
+  else if (l->idle_passes < LINGER_MAX_SKIP)
+    l->idle_passes = 2 * l->idle_passes + 1;
+  l->skip = l->idle_passes;
 }
 
 static void *run_instance(void *argument)
@@ -169,15 +168,15 @@ static void *run_instance(void *argument)
   AUTO_ERROR error *misplaced = host_placement_enter(&i->placement, NULL);
   if (misplaced != NULL)
     log_error("instance '%s': %s", i->name, error_message(misplaced));
-  while ((count = scheduler_take_lendable(i->shared->scheduler, lendable(i), i->items,
-                                          i->batch_capacity, &reason)) > 0) {
-    if (count == SCHEDULER_HANDED_OVER) {
+  while ((count = scheduler_take(i->shared->scheduler, claimable(i), i->items, i->batch_capacity,
+                                 &reason)) > 0) {
+    if (count == SCHEDULER_HANDED_OFF) {
       execute_rest(i);
       continue;
     }
     uint64_t rows = count_rows(i, count); // they may be gone afterwards
     execute(i, count);
-    await_clients(i, rows);
+    linger_for_batch(i, rows);
   }
   return NULL;
 }

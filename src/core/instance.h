@@ -39,6 +39,12 @@ typedef struct instance_shared {
   _Atomic uint64_t typical_ns; // how long executions take of late
 } instance_shared;
 
+// How an instance lingers between batches, for its thread only.
+typedef struct batch_linger {
+  unsigned skip;        // executions until it lingers again
+  unsigned idle_passes; // how many to skip from now on, after it lingered for nobody
+} batch_linger;
+
 typedef struct instance {
   instance_shared *shared;
   char *name;
@@ -62,9 +68,8 @@ typedef struct instance {
   size_t first_begun;
   size_t begun_count;
   uint64_t begun_ns[MAX_INSTANCE_BEGUN];
-  uint64_t ended_ns;     // when the last one ended
-  unsigned regroup_skip; // executions until the next pause for clients; its thread only, like:
-  unsigned regroup_vain; // how many are skipped after a pause in vain, as pauses went of late
+  uint64_t ended_ns; // when the last one ended
+  batch_linger linger;
 } instance;
 
 // Where the policies of all instances of a model want its threads, when they all want the same;

@@ -35,7 +35,7 @@ void load_pool_fini(load_pool *pool)
 static load_task *take_task(load_pool *pool)
 {
   load_task *task = container_of(list_take_first(&pool->tasks), load_task, node);
-  assert(pool->thread_count > 0);
+  assert(lock_is_held(&pool->lock) && pool->thread_count > 0);
   if (task == NULL && --pool->thread_count == 0)
     pthread_cond_broadcast(&pool->ended);
   return task;

@@ -52,16 +52,16 @@ static bool may_run_here(const model *m, const request *r)
 static bool run_here(model *m, request *r)
 {
   scheduler *s = m->shared.scheduler;
-  scheduler_loan *loan;
-  instance *i = may_run_here(m, r) ? scheduler_borrow(s, &r->item, &loan) : NULL;
+  claimed_worker *claimed;
+  instance *i = may_run_here(m, r) ? scheduler_claim(s, &r->item, &claimed) : NULL;
   if (i == NULL)
     return false;
   model_ref(m); // the request's reference may go with it
   i->items[0] = &r->item;
   if (execute_briefly(i))
-    scheduler_give_back(s, loan);
+    scheduler_release(s, claimed);
   else
-    scheduler_hand_over(s, loan);
+    scheduler_hand_off(s, claimed);
   model_unref(m);
   return true;
 }

@@ -69,6 +69,7 @@ error *grpc_port_open(const grpc_port_parts *parts, bool admin, grpc_server **re
   grpc.access_log = parts->access_log;
   grpc.shared_memory = parts->shared_memory;
   grpc.trace = parts->trace;
+  grpc.jobs = parts->jobs;
   return grpc_server_new(&grpc, parts->server, result);
 }
 

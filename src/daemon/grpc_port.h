@@ -5,6 +5,7 @@
 #include "base/error.h"
 #include "daemon/access_rules.h"
 #include "daemon/options.h"
+#include "frontend/common/net/jobs.h"
 #include "frontend/common/policy/exposure.h"
 #include "frontend/common/tensor/shared_memory.h"
 #include "frontend/trace/trace.h"
@@ -24,6 +25,7 @@ typedef struct grpc_port_parts {
   TRITONSERVER_Server *server;
   access_log *access_log;
   trace_service *trace;
+  jobs *jobs;
 } grpc_port_parts;
 
 // As grpc_server_new; `admin`: at the admin address. In a build without gRPC *result is NULL, and a

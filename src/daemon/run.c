@@ -44,6 +44,7 @@ typedef struct server_run {
   http_server *admin_http; // at the admin addresses
   grpc_server *admin_grpc;
   shared_memory *shared_memory; // of clients, for all front ends
+  jobs *jobs;                   // the same
   metrics_server *metrics;
   uint64_t started_ns;
   int report;  // wakeup: the helper thread is done
@@ -147,6 +148,7 @@ static error *open_http(server_run *l, bool admin, http_server **result)
   http.shared_memory = l->shared_memory;
   http.access_log = l->access_log;
   http.trace = l->trace;
+  http.jobs = l->jobs;
   http.forward = l->rules->http.forward;
   return http_server_new(&http, l->server, result);
 }
@@ -164,8 +166,8 @@ static error *open_metrics(server_run *l)
 
 static error *open_grpc(server_run *l, bool admin, grpc_server **result)
 {
-  const grpc_port_parts parts = {l->options, l->rules,      l->shared_memory,
-                                 l->server,  l->access_log, l->trace};
+  const grpc_port_parts parts = {l->options,    l->rules, l->shared_memory, l->server,
+                                 l->access_log, l->trace, l->jobs};
   return grpc_port_open(&parts, admin, result);
 }
 
@@ -191,6 +193,8 @@ static error *open_ports(server_run *l, const char **what)
   *what = "setting up tracing";
   RETURN_IF_ERROR(trace_setup(l->options, &l->trace));
   access_rules_warn(l->options, l->rules);
+  *what = "starting jobs";
+  RETURN_IF_ERROR(jobs_new(&l->jobs));
   *what = "failed to start HTTP service";
   if (l->options->allow_http)
     RETURN_IF_ERROR(open_http(l, false, &l->http));
@@ -213,6 +217,7 @@ static void close_ports(server_run *l)
   grpc_port_close(l->grpc);
   http_server_free(l->http);
   metrics_server_free(l->metrics);
+  jobs_free(l->jobs);
   access_log_close(l->access_log);
   trace_service_free(l->trace);
 }

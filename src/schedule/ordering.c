@@ -2,6 +2,8 @@
 // by instances' threads (deliver) and by the scheduler (reserve).
 #include "schedule/ordering.h"
 
+#include "base/thread.h"
+
 #include <assert.h>
 #include <pthread.h>
 #include <stdlib.h>
@@ -49,6 +51,7 @@ void ordering_reserve(ordering *o, ordering_slot *slot)
 // The next payload that may leave, or NULL. A slot is forgotten with its final payload. Locked.
 static ordering_payload *pop_ready(ordering *o)
 {
+  assert(lock_is_held(&o->lock) && o->sending);
   ordering_slot *slot = container_of(list_first(&o->slots), ordering_slot, node);
   list_node *first = slot != NULL ? list_take_first(&slot->payloads) : NULL;
   ordering_payload *payload = container_of(first, ordering_payload, node);

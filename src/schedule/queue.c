@@ -144,9 +144,11 @@ void request_queue_remove(request_queue *q, queue_item *item)
   list_remove(&item->node);
   item->state = ITEM_OUTSIDE;
   item->level = NULL;
+  assert(q->count > 0 && q->rows >= queue_item_rows(item) && level->count > 0);
   q->count--;
   q->rows -= queue_item_rows(item);
   if (--level->count == 0) {
+    assert(list_is_empty(&level->queued) && list_is_empty(&level->delayed));
     list_remove(&level->node);
     list_append(&q->spare, &level->node);
   }
@@ -170,6 +172,7 @@ queue_item *request_queue_expire(request_queue *q, uint64_t now_ns, bool *moved)
     return item;
   }
   forget_deadline(q, item);
+  assert(item->state == ITEM_QUEUED);
   list_remove(&item->node);
   list_append(&item->level->delayed, &item->node);
   item->state = ITEM_DELAYED;

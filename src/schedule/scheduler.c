@@ -3,6 +3,7 @@
 // lock is held for list operations only; callbacks and system calls come after it.
 #include "schedule/scheduler.h"
 
+#include "base/thread.h"
 #include "schedule/waiter.h"
 
 #include <assert.h>
@@ -14,9 +15,9 @@
 // An instance's thread that waits in scheduler_take; lives on its stack.
 typedef struct idle_worker {
   waiter waiter;
-  void *owner;      // NULL: not lendable
-  list_node node;   // linked until somebody takes it out to wake it, or to borrow it
-  bool handed_over; // it is woken to go on with what its borrower began
+  void *owner;     // NULL: cannot be claimed
+  list_node node;  // linked until somebody takes it out to wake it, or to claim it
+  bool handed_off; // it is woken to go on with what was begun in its place
 } idle_worker;
 
 struct scheduler {
@@ -34,8 +35,8 @@ struct scheduler {
   bool stopped;
   list idle;            // last in, first out: the warmest cache is used first
   idle_worker *leader;  // the idle worker that sleeps until the pending batch is due; or NULL
-  waiter *regrouping;   // of the thread in scheduler_await_return; or NULL
-  uint64_t return_rows; // rows in the queue that end its wait
+  waiter *lingering;    // of the thread in scheduler_linger; or NULL
+  uint64_t linger_rows; // rows in the queue that end its wait
   uint64_t waking;      // workers taken out of `idle` that are not back under the lock yet
   uint64_t wake_rows;   // while there is a leader: batch_decision.wake_rows of its decision
   uint64_t timer_at_ns; // when the timer fires at the latest
@@ -143,6 +144,7 @@ static idle_worker *first_idle(const scheduler *s)
 
 static void unlist_worker(scheduler *s, idle_worker *w)
 {
+  assert(lock_is_held(&s->lock));
   list_remove(&w->node);
   if (s->leader == w)
     s->leader = NULL;
@@ -169,6 +171,7 @@ static bool exceeds_waking(const scheduler *s)
 // Whether an idle worker must come after the queue changed in any way; wakes at most one.
 static waiter *reconsider(scheduler *s)
 {
+  assert(lock_is_held(&s->lock));
   if (list_is_empty(&s->idle) || s->queue.count == 0)
     return NULL;
   if (!s->policy.batching || s->policy.max_delay_ns == 0)
@@ -196,12 +199,13 @@ static waiter *reconsider_arrival(scheduler *s, const queue_item *item)
 }
 
 // The waiter of whoever awaits that many rows, to be woken.
-static waiter *all_returned(scheduler *s)
+static waiter *end_linger(scheduler *s)
 {
-  waiter *w = s->regrouping;
-  if (w == NULL || s->queue.rows < s->return_rows)
+  assert(lock_is_held(&s->lock));
+  waiter *w = s->lingering;
+  if (w == NULL || s->queue.rows < s->linger_rows)
     return NULL;
-  s->regrouping = NULL;
+  s->lingering = NULL;
   waiter_signal(w);
   return w;
 }
@@ -218,6 +222,7 @@ static void wake(waiter *w)
 // delayed. Whether there was any. Locked.
 static bool expire(scheduler *s, uint64_t now_ns, list *expired)
 {
+  assert(lock_is_held(&s->lock));
   bool changed = false;
   list_init(expired);
   for (;;) {
@@ -259,6 +264,7 @@ static uint64_t on_timer(void *context, uint64_t now_ns)
 // Puts the item in. False: why not. Locked.
 static bool push(scheduler *s, queue_item *item, uint64_t now_ns, refusal *reason)
 {
+  assert(lock_is_held(&s->lock));
   if (s->stopped) {
     *reason = REFUSAL_STOPPED;
     return false;
@@ -287,7 +293,7 @@ bool scheduler_enqueue(scheduler *s, queue_item *item, refusal *reason)
   uint64_t arm_ns = CLOCK_NEVER;
   if (s->timekeeper != NULL && item->deadline.when_ns < s->timer_at_ns)
     arm_ns = s->timer_at_ns = item->deadline.when_ns;
-  waiter *w = list_is_empty(&s->idle) ? all_returned(s) : reconsider_arrival(s, item);
+  waiter *w = list_is_empty(&s->idle) ? end_linger(s) : reconsider_arrival(s, item);
   publish_pending(s);
   pthread_mutex_unlock(&s->lock);
   wake(w);
@@ -299,6 +305,7 @@ bool scheduler_enqueue(scheduler *s, queue_item *item, refusal *reason)
 // Moves the first `count` items out of the queue. Locked.
 static void collect(scheduler *s, queue_item **items, size_t count, batch_close_reason reason)
 {
+  assert(lock_is_held(&s->lock));
   for (size_t i = 0; i < count; i++) {
     items[i] = request_queue_first(&s->queue);
     request_queue_remove(&s->queue, items[i]);
@@ -333,6 +340,7 @@ static void expire_before_decision(scheduler *s, uint64_t *now_ns)
 // One attempt, locked on entry. True: a batch was taken and the lock released.
 static bool try_take(scheduler *s, queue_item **items, size_t capacity, batch_decision *decision)
 {
+  assert(lock_is_held(&s->lock));
   uint64_t now_ns;
   expire_before_decision(s, &now_ns);
   *decision = batch_policy_decide(&s->policy, &s->queue, capacity, now_ns);
@@ -346,9 +354,10 @@ static bool try_take(scheduler *s, queue_item **items, size_t capacity, batch_de
 }
 
 // Sleeps until woken, or until the pending batch is due where no other worker waits for that.
-// Locked on entry and on return. True: what a borrower began is its to end.
+// Locked on entry and on return. True: what was begun in its place is its to end.
 static bool park(scheduler *s, void *owner, const batch_decision *decision)
 {
+  assert(lock_is_held(&s->lock));
   idle_worker self = {.owner = owner};
   waiter_reset(&self.waiter);
   list_prepend(&s->idle, &self.node);
@@ -361,20 +370,17 @@ static bool park(scheduler *s, void *owner, const batch_decision *decision)
   pthread_mutex_unlock(&s->lock);
   waiter_sleep(&self.waiter, until_ns);
   pthread_mutex_lock(&s->lock);
-  if (list_is_linked(&self.node))
+  if (list_is_linked(&self.node)) {
     unlist_worker(s, &self);
-  else if (!self.handed_over) // then nobody counts on it
+  } else if (!self.handed_off) { // then nobody counts on it
+    assert(s->waking > 0);
     s->waking--;
-  return self.handed_over;
+  }
+  return self.handed_off;
 }
 
-size_t scheduler_take(scheduler *s, queue_item **items, size_t capacity, batch_close_reason *reason)
-{
-  return scheduler_take_lendable(s, NULL, items, capacity, reason);
-}
-
-size_t scheduler_take_lendable(scheduler *s, void *owner, queue_item **items, size_t capacity,
-                               batch_close_reason *reason)
+size_t scheduler_take(scheduler *s, void *owner, queue_item **items, size_t capacity,
+                      batch_close_reason *reason)
 {
   batch_decision decision;
   pthread_mutex_lock(&s->lock);
@@ -385,7 +391,7 @@ size_t scheduler_take_lendable(scheduler *s, void *owner, queue_item **items, si
     }
     if (park(s, owner, &decision)) {
       pthread_mutex_unlock(&s->lock);
-      return SCHEDULER_HANDED_OVER;
+      return SCHEDULER_HANDED_OFF;
     }
   }
   *reason = decision.reason;
@@ -393,18 +399,18 @@ size_t scheduler_take_lendable(scheduler *s, void *owner, queue_item **items, si
 }
 
 // Whether a batch can grow by waiting: an idle worker would take what comes at once.
-static bool may_regroup(const scheduler *s)
+static bool may_linger(const scheduler *s)
 {
   return !s->stopped && s->policy.batching && s->policy.max_delay_ns == 0 &&
-         list_is_empty(&s->idle) && s->regrouping == NULL &&
+         list_is_empty(&s->idle) && s->lingering == NULL &&
          s->queue.rows < s->policy.max_batch_size;
 }
 
-bool scheduler_await_return(scheduler *s, uint64_t rows, uint64_t until_ns)
+bool scheduler_linger(scheduler *s, uint64_t rows, uint64_t until_ns)
 {
   waiter self;
   pthread_mutex_lock(&s->lock);
-  if (!may_regroup(s)) {
+  if (!may_linger(s)) {
     pthread_mutex_unlock(&s->lock);
     return true;
   }
@@ -412,49 +418,49 @@ bool scheduler_await_return(scheduler *s, uint64_t rows, uint64_t until_ns)
   uint64_t room = s->policy.max_batch_size - before;
   uint64_t awaited = rows < room ? rows : room;
   waiter_reset(&self);
-  s->regrouping = &self;
-  s->return_rows = before + awaited;
+  s->lingering = &self;
+  s->linger_rows = before + awaited;
   pthread_mutex_unlock(&s->lock);
   waiter_sleep(&self, until_ns);
   pthread_mutex_lock(&s->lock);
-  if (s->regrouping == &self)
-    s->regrouping = NULL;
-  bool returned = s->queue.rows >= before + awaited / 2;
+  if (s->lingering == &self)
+    s->lingering = NULL;
+  bool returned = s->queue.rows >= before + (awaited + 1) / 2;
   pthread_mutex_unlock(&s->lock);
   return returned;
 }
 
 // A batch of one is what the policy says when nothing else waits and it never waits for more.
-static bool may_borrow(const scheduler *s)
+static bool may_claim(const scheduler *s)
 {
   const idle_worker *w = first_idle(s);
   return !s->stopped && s->queue.count == 0 && w != NULL && w->owner != NULL &&
          (!s->policy.batching || s->policy.max_delay_ns == 0);
 }
 
-void *scheduler_borrow(scheduler *s, queue_item *item, scheduler_loan **loan)
+void *scheduler_claim(scheduler *s, queue_item *item, claimed_worker **claimed)
 {
   void *owner = NULL;
   uint64_t now_ns = clock_now(s->clock);
   pthread_mutex_lock(&s->lock);
-  if (may_borrow(s) && request_queue_push(&s->queue, item, now_ns) == PUSH_DONE) {
+  if (may_claim(s) && request_queue_push(&s->queue, item, now_ns) == PUSH_DONE) {
     batch_decision decision = batch_policy_decide(&s->policy, &s->queue, SIZE_MAX, now_ns);
     assert(decision.verdict == BATCH_TAKE && decision.count == 1);
     queue_item *taken;
     collect(s, &taken, 1, decision.reason);
-    *loan = first_idle(s);
-    owner = (*loan)->owner;
-    unlist_worker(s, *loan);
+    *claimed = first_idle(s);
+    owner = (*claimed)->owner;
+    unlist_worker(s, *claimed);
   }
   pthread_mutex_unlock(&s->lock);
   return owner;
 }
 
-void scheduler_give_back(scheduler *s, scheduler_loan *loan)
+void scheduler_release(scheduler *s, claimed_worker *claimed)
 {
   waiter *w = NULL;
   pthread_mutex_lock(&s->lock);
-  list_prepend(&s->idle, &loan->node);
+  list_prepend(&s->idle, &claimed->node);
   if (s->stopped)
     w = summon(s);
   else
@@ -463,27 +469,14 @@ void scheduler_give_back(scheduler *s, scheduler_loan *loan)
   wake(w);
 }
 
-void scheduler_hand_over(scheduler *s, scheduler_loan *loan)
+void scheduler_hand_off(scheduler *s, claimed_worker *claimed)
 {
   pthread_mutex_lock(&s->lock);
-  loan->handed_over = true;
-  waiter_signal(&loan->waiter);
+  assert(!list_is_linked(&claimed->node) && !claimed->handed_off);
+  claimed->handed_off = true;
+  waiter_signal(&claimed->waiter);
   pthread_mutex_unlock(&s->lock);
-  waiter_wake(&loan->waiter);
-}
-
-size_t scheduler_try_take(scheduler *s, queue_item **items, size_t capacity,
-                          batch_close_reason *reason, uint64_t *until_ns)
-{
-  batch_decision decision;
-  pthread_mutex_lock(&s->lock);
-  if (try_take(s, items, capacity, &decision)) {
-    *reason = decision.reason;
-    return decision.count;
-  }
-  pthread_mutex_unlock(&s->lock);
-  *until_ns = decision.until_ns;
-  return 0;
+  waiter_wake(&claimed->waiter);
 }
 
 static bool may_take_ahead(const scheduler *s, size_t others)

@@ -56,36 +56,28 @@ bool scheduler_enqueue(scheduler *s, queue_item *item, refusal *reason);
 
 // Blocks until there is a batch and takes it: fills `items` (room for `capacity`, at least 1) in
 // queue order and returns how many; 0 means that the scheduler was stopped and nothing is left. Any
-// number of threads may wait at once; each batch goes to exactly one.
-size_t scheduler_take(scheduler *s, queue_item **items, size_t capacity,
+// number of threads may wait at once; each batch goes to exactly one. `owner` is what
+// scheduler_claim gives a thread that claims this one while it sleeps in here; NULL: it cannot be
+// claimed. SCHEDULER_HANDED_OFF: who claimed it did not finish, and handed the rest off.
+#define SCHEDULER_HANDED_OFF SIZE_MAX
+size_t scheduler_take(scheduler *s, void *owner, queue_item **items, size_t capacity,
                       batch_close_reason *reason);
-
-// The same for a worker that may be lent: `owner` is what scheduler_borrow gives the borrower while
-// this thread sleeps in here. SCHEDULER_HANDED_OVER: the borrower did not finish and handed over.
-#define SCHEDULER_HANDED_OVER SIZE_MAX
-size_t scheduler_take_lendable(scheduler *s, void *owner, queue_item **items, size_t capacity,
-                               batch_close_reason *reason);
 
 // For an instance between two batches: waits until those whose requests it has just answered have
 // come back with the next ones, `rows` more than wait now, or until `until_ns`. Returns at once
-// where that cannot make a larger batch, or where the policy has a delay of its own. False: at
-// least half of the rows did not come, and the wait was in vain.
-bool scheduler_await_return(scheduler *s, uint64_t rows, uint64_t until_ns);
+// where that cannot make a larger batch, or where the policy has a delay of its own. False: less
+// than half of the rows came, and the wait was idle.
+bool scheduler_linger(scheduler *s, uint64_t rows, uint64_t until_ns);
 
-typedef struct idle_worker scheduler_loan;
+typedef struct idle_worker claimed_worker;
 
-// Takes `item` as a batch of its own in place of an idle lendable worker, without queueing it: when
-// nothing waits and waiting for more would be against the policy. Gives that worker's owner, which
-// is the caller's until scheduler_give_back, and *loan. NULL: not now; the item is untouched.
-void *scheduler_borrow(scheduler *s, queue_item *item, scheduler_loan **loan);
-// The loan ends with one of these: the worker is idle again, or goes on with what was begun.
-void scheduler_give_back(scheduler *s, scheduler_loan *loan);
-void scheduler_hand_over(scheduler *s, scheduler_loan *loan);
-
-// As scheduler_take, but returns at once: 0 and *until_ns when there is no batch now (CLOCK_NEVER:
-// not before something comes in).
-size_t scheduler_try_take(scheduler *s, queue_item **items, size_t capacity,
-                          batch_close_reason *reason, uint64_t *until_ns);
+// Takes `item` as a batch of its own in place of an idle worker that has an owner, without queueing
+// it: when nothing waits and waiting for more would be against the policy. Gives that owner, which
+// is the caller's until scheduler_release, and *claimed. NULL: not now; the item is untouched.
+void *scheduler_claim(scheduler *s, queue_item *item, claimed_worker **claimed);
+// The claim ends with one of these: the worker is idle again, or goes on with what was begun.
+void scheduler_release(scheduler *s, claimed_worker *claimed);
+void scheduler_hand_off(scheduler *s, claimed_worker *claimed);
 
 // For a worker that has a batch and can be given the next one already: takes the item that is next
 // where no other worker would come to it sooner, which is when more than `others` items wait beyond

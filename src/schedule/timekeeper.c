@@ -20,7 +20,7 @@ struct timekeeper {
   pthread_t thread;
 };
 
-error *timekeeper_new_manual(clock_source clock, timekeeper **k)
+static error *make_timekeeper(clock_source clock, timekeeper **k)
 {
   timekeeper *made = calloc(1, sizeof(*made));
   if (made == NULL)
@@ -36,6 +36,7 @@ error *timekeeper_new_manual(clock_source clock, timekeeper **k)
 // Puts the timer into the heap, where it is not. Locked.
 static void insert(timekeeper *k, timer *t, uint64_t when_ns)
 {
+  assert(lock_is_held(&k->lock) && !t->firing);
   t->node.when_ns = when_ns;
   heap_insert(&k->heap, &t->node);
 }
@@ -43,7 +44,7 @@ static void insert(timekeeper *k, timer *t, uint64_t when_ns)
 // Runs the callback of a timer that was taken out of the heap. Locked on entry and on return.
 static void fire(timekeeper *k, timer *t, uint64_t now_ns)
 {
-  assert(!t->firing);
+  assert(lock_is_held(&k->lock) && !t->firing && !heap_is_linked(&t->node));
   t->firing = true;
   t->rearm_ns = CLOCK_NEVER;
   pthread_mutex_unlock(&k->lock);
@@ -69,14 +70,6 @@ static uint64_t fire_due(timekeeper *k)
   return node != NULL ? node->when_ns : CLOCK_NEVER;
 }
 
-uint64_t timekeeper_fire_due(timekeeper *k)
-{
-  pthread_mutex_lock(&k->lock);
-  uint64_t next_ns = fire_due(k);
-  pthread_mutex_unlock(&k->lock);
-  return next_ns;
-}
-
 static void *run(void *argument)
 {
   timekeeper *k = argument;
@@ -96,7 +89,7 @@ static void *run(void *argument)
 error *timekeeper_new(clock_source clock, timekeeper **k)
 {
   timekeeper *made;
-  RETURN_IF_ERROR(timekeeper_new_manual(clock, &made));
+  RETURN_IF_ERROR(make_timekeeper(clock, &made));
   error *failure = thread_start(&made->thread, "timekeeper", run, made);
   if (failure != NULL) {
     timekeeper_free(made);

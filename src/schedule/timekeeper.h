@@ -27,8 +27,6 @@ typedef struct timer {
 
 // Starts the thread. `clock` must be CLOCK_MONOTONIC's: the thread sleeps on it.
 error *timekeeper_new(clock_source clock, timekeeper **k);
-// The same without a thread, for tests: time passes when the test calls timekeeper_fire_due.
-error *timekeeper_new_manual(clock_source clock, timekeeper **k);
 // Stops and joins the thread. No timer may be armed.
 void timekeeper_free(timekeeper *k);
 
@@ -41,8 +39,5 @@ void timekeeper_arm(timekeeper *k, timer *t, uint64_t when_ns);
 // After this the callback does not run and will not run. Waits for one that is running; must not be
 // called from the timer's own callback. Idempotent.
 void timekeeper_cancel(timekeeper *k, timer *t);
-
-// Runs every callback that is due, on the calling thread; returns when the next one is.
-uint64_t timekeeper_fire_due(timekeeper *k);
 
 #endif

@@ -14,11 +14,10 @@ from conftest import SANITIZER_REPORT, wait_for
 from wire import CANARY, CANARY_BODY, connect, receive_reply
 
 MIB = 1 << 20
-JOB_THREADS = {"http-job", "grpc-job"}
-MAX_JOB_THREADS = 16 + 4  # of each: for control calls and for readiness
+MAX_JOB_THREADS = 16 + 4  # for control calls and for readiness, besides one for each processor
 SERVER_THREADS = {
     "nereid", "life", "startup", "load", "undertaker", "timekeeper", "http-loop", "http-watch", "access-log", "grpc-loop",
-    "MHD-single", *JOB_THREADS,
+    "MHD-single", "job",
 }
 CANARY_PAUSE = 0.05  # 20 requests each second while an attack runs
 COUNTER = re.compile(r'^(nv_inference_\w+)\{([^}]*)\} ([-+.\deE]+)$', re.M)
@@ -51,7 +50,7 @@ def peak(server):
 
 
 def resources(server):
-    """Threads without those that start when they are needed, stay, and have a limit: the two job pools and instances."""
+    """Threads without those that start when they are needed, stay, and have a limit: jobs and instances."""
     pid = server.process.pid
     children, threads = 0, []
     for task in os.listdir(f"/proc/{pid}/task"):
@@ -60,8 +59,8 @@ def resources(server):
                 children += len(file.read().split())
             with open(f"/proc/{pid}/task/{task}/comm") as file:
                 threads.append(file.read().strip())
-    jobs, own = sum(name in JOB_THREADS for name in threads), sum(name in SERVER_THREADS for name in threads)
-    assert jobs <= 2 * MAX_JOB_THREADS + os.cpu_count(), f"{jobs} job threads"
+    jobs, own = threads.count("job"), sum(name in SERVER_THREADS for name in threads)
+    assert jobs <= MAX_JOB_THREADS + os.cpu_count(), f"{jobs} job threads"
     return {"descriptors": len(os.listdir(f"/proc/{pid}/fd")), "threads": own - jobs, "children": children}
 
 

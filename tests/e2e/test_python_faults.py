@@ -26,9 +26,9 @@ def execute(self, requests):
 
 
 def threads(server):
-    """But for those of HTTP's jobs: one more is there for each job that once came before all others were back."""
+    """But for those of jobs: one more is there for each job that once came before all others were back."""
     names = [path.read_text() for path in pathlib.Path(f"/proc/{server.process.pid}/task").glob("*/comm")]
-    return len(names) - names.count("http-job\n")
+    return len(names) - names.count("job\n")
 
 
 def zombies(server):

@@ -1,5 +1,6 @@
 // A configuration as JSON, as clients send it to override a model's. What can be read must print,
 // and read back to the same; and as text too.
+#include "../unit/config_print_text.h"
 #include "config/config.h"
 #include "fuzz.h"
 
@@ -31,7 +32,7 @@ static void check_completing(Inference__ModelConfig *config)
 {
   AUTO_CONFIG Inference__ModelConfig *copy = NULL;
   CHECK(config_copy(config, &copy) == NULL);
-  CHECK(config_equal_but_instances(config, copy) && config_equal_but_policy(config, copy));
+  CHECK(config_equal_but_policy(config, copy));
   error *e = config_apply_autocomplete(copy, config);
   if (e == NULL)
     error_free(config_validate_model(copy));

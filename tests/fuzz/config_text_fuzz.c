@@ -1,4 +1,5 @@
 // A configuration as protobuf's text. What can be read must print, and read back to the same.
+#include "../unit/config_print_text.h"
 #include "config/config.h"
 #include "fuzz.h"
 

@@ -96,7 +96,7 @@ REQUESTS = [
     Seed("misfit_unseen", "output: another shape than configured is not noticed", "src/request/output_check.c",
          "signature_dims_match(wanted, dims + batch, wanted_count)", "signature_dims_match(wanted, dims + batch, 0)",
          unit("request_test")),
-    Seed("placed_instance_lent", "host policy: the thread that brings a request runs an instance that is placed elsewhere", "src/core/instance.c",
+    Seed("placed_instance_claimed", "host policy: the thread that brings a request runs an instance that is placed elsewhere", "src/core/instance.c",
          "bool anywhere = !host_placement_is_set(&i->placement);", "bool anywhere = true;",
          e2e("test_host_policies.py", "own_thread", "release")),
     Seed("answers_out_of_order", "response to the wrong client: answers leave before their turn", "src/schedule/ordering.c",
@@ -191,8 +191,8 @@ RESOURCES = [
 
 RACES = [
     Seed("reference_order", "race: the last reference does not see what others wrote", "src/base/refcount.h",
-         "atomic_fetch_sub_explicit(&r->count, 1, memory_order_acq_rel) == 1",
-         "atomic_fetch_sub_explicit(&r->count, 1, memory_order_relaxed) == 1",
+         "atomic_fetch_sub_explicit(&r->count, 1, memory_order_acq_rel)",
+         "atomic_fetch_sub_explicit(&r->count, 1, memory_order_relaxed)",
          unit("base_test", "tsan")),
     Seed("loads_at_once", "race: two threads load one model (2025-33238)", "src/core/model_table.c",
          "  while (entry->busy)\n    pthread_cond_wait(&entry->idle, &entry->lock);\n", "",
@@ -215,7 +215,7 @@ BLOCKING = [
          "    load_pool_add(&live->helpers, &m->burial);", "    destroy(&m->burial);",
          e2e("test_start_stop.py", "take_their_time")),
     Seed("readiness_on_the_loop", "availability: a backend that is asked about its health holds all clients up", "src/frontend/http/service/control.c",
-         "  exchange_run_job(x, x->http->probes, JOB_BEGINS, ask_model, reply_made);", "  ask_model(x);",
+         "  exchange_run_job(x, JOB_PROBES, ask_model, reply_made);", "  ask_model(x);",
          e2e("test_lifecycle.py", "slow_to_say")),
 ]
 

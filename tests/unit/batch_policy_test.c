@@ -8,191 +8,20 @@
 
 #include <cmocka.h>
 
-#include "schedule/scheduler.h"
+#include "batch_reference.h"
+#include "schedule_inside.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #define TICK_NS     1000u // one tick is a microsecond: delays and timeouts are given in those
-#define MAX_ITEMS   8
 #define MAX_WORKERS 2
-
-// --- One history
-
-typedef struct arrival {
-  unsigned at;       // tick
-  unsigned rows;     // 0 is legal
-  char key;          // 'A' or 'B'
-  unsigned priority; // 0: default
-  unsigned timeout;  // ticks; 0: none
-  unsigned cancel;   // tick; 0: never
-} arrival;
-
-typedef struct setting {
-  const char *name;
-  unsigned max_batch;
-  unsigned preferred[3]; // ascending, 0 ends; none: [max_batch]
-  unsigned delay;        // ticks
-  unsigned levels;       // 0: no priorities
-  unsigned default_level;
-  unsigned timeout; // default timeout, ticks
-  bool override;
-  timeout_action action;
-  unsigned max_queue;
-  unsigned workers;
-  unsigned service;       // ticks that an execution takes
-  bool poll_each_arrival; // idle instances look after each arrival, or after all of a tick
-} setting;
 
 #define AT(tick, rows_, key_)                                                                      \
   {                                                                                                \
     .at = (tick), .rows = (rows_), .key = (key_)                                                   \
   }
-
-// --- The promises, stated again: sets of prefixes instead of a walk.
-
-typedef enum fate {
-  WAITING,
-  DELAYED,
-  EXECUTED,
-  TIMED_OUT,
-  CANCELLED,
-  FULL
-} fate;
-
-typedef struct model_item {
-  const arrival *arrival;
-  fate fate;
-  unsigned delayed_order;
-} model_item;
-
-typedef struct reference {
-  const setting *setting;
-  model_item items[MAX_ITEMS];
-  size_t count;
-  unsigned delayed_orders;
-} reference;
-
-static bool is_waiting(const model_item *item)
-{
-  return item->arrival != NULL && (item->fate == WAITING || item->fate == DELAYED);
-}
-
-static unsigned level_of(const setting *c, const arrival *a)
-{
-  if (c->levels == 0)
-    return 0;
-  return a->priority == 0 || a->priority > c->levels ? c->default_level : a->priority;
-}
-
-static unsigned rows_of(const arrival *a)
-{
-  return a->rows > 1 ? a->rows : 1;
-}
-
-// The tick at which the item expires; 0: never.
-static unsigned expiry_of(const setting *c, const arrival *a)
-{
-  unsigned timeout = c->timeout;
-  if (c->override && a->timeout != 0 && a->timeout < timeout)
-    timeout = a->timeout;
-  return timeout == 0 ? 0 : a->at + timeout;
-}
-
-// Whether x is served before y.
-static bool is_served_before(const reference *r, size_t x, size_t y)
-{
-  const model_item *a = &r->items[x], *b = &r->items[y];
-  unsigned la = level_of(r->setting, a->arrival), lb = level_of(r->setting, b->arrival);
-  if (la != lb)
-    return la < lb;
-  if (a->fate != b->fate)
-    return a->fate == WAITING;
-  if (a->fate == DELAYED)
-    return a->delayed_order < b->delayed_order;
-  return x < y;
-}
-
-static size_t reference_order(const reference *r, size_t *order)
-{
-  size_t n = 0;
-  for (size_t i = 0; i < r->count; i++) {
-    if (!is_waiting(&r->items[i]))
-      continue;
-    size_t place = 0; // how many waiting items are served before this one
-    for (size_t j = 0; j < r->count; j++)
-      place += is_waiting(&r->items[j]) && j != i && is_served_before(r, j, i);
-    order[place] = i;
-    n++;
-  }
-  return n;
-}
-
-typedef struct promise {
-  size_t count;   // taken now
-  unsigned until; // when count is 0 and something waits
-} promise;
-
-static bool in_preferred(const setting *c, unsigned rows)
-{
-  if (c->preferred[0] == 0)
-    return rows == c->max_batch;
-  return rows == c->preferred[0] || rows == c->preferred[1] || rows == c->preferred[2];
-}
-
-static unsigned largest_preferred(const setting *c)
-{
-  unsigned largest = c->max_batch;
-  for (size_t i = 0; i < 3 && c->preferred[i] != 0; i++)
-    largest = c->preferred[i];
-  return largest;
-}
-
-static promise reference_promise(const reference *r, unsigned now)
-{
-  const setting *c = r->setting;
-  size_t order[MAX_ITEMS];
-  size_t n = reference_order(r, order);
-  if (n == 0)
-    return (promise){0};
-
-  unsigned sum[MAX_ITEMS + 1] = {0};
-  for (size_t k = 1; k <= n; k++)
-    sum[k] = sum[k - 1] + rows_of(r->items[order[k - 1]].arrival);
-
-  size_t longest = 1; // the longest prefix that makes a batch
-  for (size_t k = 2; k <= n; k++) {
-    bool equal = true;
-    for (size_t i = 0; i < k; i++)
-      equal = equal && r->items[order[i]].arrival->key == r->items[order[0]].arrival->key;
-    if (equal && sum[k] <= c->max_batch)
-      longest = k;
-  }
-  unsigned oldest = UINT32_MAX;
-  for (size_t k = 0; k < longest; k++)
-    if (r->items[order[k]].arrival->at < oldest)
-      oldest = r->items[order[k]].arrival->at;
-
-  // Rule 1: after the delay everything that fits leaves.
-  if (c->delay != 0 && now >= oldest + c->delay)
-    return (promise){longest, 0};
-  // Rule 2: the largest preferred size that can be formed leaves at once.
-  for (size_t k = longest; k > 0; k--)
-    if (in_preferred(c, sum[k]))
-      return (promise){k, 0};
-  // Rule 3: where the requests pass the largest preferred size without meeting one, those before
-  // that point leave at once.
-  for (size_t k = 1; k < n && k <= longest; k++)
-    if (sum[k + 1] > largest_preferred(c))
-      return (promise){k, 0};
-  if (sum[1] > largest_preferred(c))
-    return (promise){1, 0};
-  // Rule 4: what cannot grow leaves at once, and without a delay everything does.
-  if (longest < n || c->delay == 0)
-    return (promise){longest, 0};
-  return (promise){0, oldest + c->delay};
-}
 
 // --- The simulation
 
@@ -268,7 +97,7 @@ static void sim_expire(simulation *sim)
       m->delayed_order = sim->reference.delayed_orders++;
     }
   }
-  timekeeper_fire_due(sim->timekeeper);
+  fire_now(sim->timekeeper);
 }
 
 static void sim_arrive(simulation *sim, size_t i)
@@ -319,7 +148,7 @@ static void sim_poll(simulation *sim)
     queue_item *taken[MAX_ITEMS];
     batch_close_reason reason = BATCH_CLOSE_REASON_COUNT;
     uint64_t until_ns = 0;
-    size_t count = scheduler_try_take(sim->scheduler, taken, MAX_ITEMS, &reason, &until_ns);
+    size_t count = take_now(sim->scheduler, taken, MAX_ITEMS, &reason, &until_ns);
     CHECK(sim, count == expected.count);
     CHECK(sim, scheduler_pending(sim->scheduler) == waiting - count);
     unsigned rows = 0;
@@ -365,7 +194,7 @@ static void simulate(const setting *c, const arrival *arrivals, size_t count)
                                                           .allow_timeout_override = c->override,
                                                           .max_queue_size = c->max_queue}}};
   sim.now_ns = 1000 * TICK_NS;
-  assert_null(timekeeper_new_manual(clock, &sim.timekeeper));
+  assert_null(make_timekeeper(clock, &sim.timekeeper));
   assert_null(scheduler_new(&config, clock, sim.timekeeper, sim_refuse, &sim, &sim.scheduler));
 
   unsigned bound = arrivals[count - 1].at + c->delay + (unsigned)(count + 1) * c->service + 1;
@@ -695,8 +524,7 @@ static void expect_batches(unsigned delay, const arrival *arrivals, size_t count
     batch_close_reason reason;
     uint64_t until_ns;
     size_t taken_count;
-    while ((taken_count = scheduler_try_take(sim.scheduler, taken, MAX_ITEMS, &reason, &until_ns)) >
-           0) {
+    while ((taken_count = take_now(sim.scheduler, taken, MAX_ITEMS, &reason, &until_ns)) > 0) {
       unsigned rows = 0;
       for (size_t i = 0; i < taken_count; i++) {
         rows += rows_of(&arrivals[((sim_item *)taken[i])->index]);
@@ -779,7 +607,7 @@ static void what_waited_while_the_instance_was_busy_leaves_as_one_batch(void **s
   queue_item *taken[MAX_ITEMS];
   batch_close_reason reason;
   uint64_t until_ns;
-  assert_int_equal(scheduler_try_take(sim.scheduler, taken, MAX_ITEMS, &reason, &until_ns), 3);
+  assert_int_equal(take_now(sim.scheduler, taken, MAX_ITEMS, &reason, &until_ns), 3);
   assert_int_equal(reason, BATCH_CLOSED_FULL);
   assert_int_equal(scheduler_closed_batches(sim.scheduler, BATCH_CLOSED_FULL), 1);
   scheduler_free(sim.scheduler);

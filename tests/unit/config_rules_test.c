@@ -161,7 +161,7 @@ static void normalising_twice_changes_nothing_more(void **state)
   AUTO_CONFIG Inference__ModelConfig *once = NULL;
   assert_null(config_copy(config, &once));
   assert_null(config_normalize(config));
-  assert_true(config_equal_but_instances(config, once));
+  assert_true(config_equal_but_policy(config, once));
   assert_int_equal(config->dynamic_batching->n_preferred_batch_size, 1);
   assert_int_equal(config->dynamic_batching->preferred_batch_size[0], 8);
   assert_int_equal(config->version_policy->latest->num_versions, 1);
@@ -279,9 +279,10 @@ static void a_backend_completes_tensors_batching_and_scheduler_and_nothing_else(
   assert_string_equal(base->backend, "x");
   assert_int_equal(base->max_batch_size, 4);
   assert_int_equal(base->n_input, 2);
-  assert_non_null(config_input(base, "b"));
-  assert_null(config_input(base, "old"));
-  assert_null(config_output(base, "out"));
+  for (size_t i = 0; i < base->n_input; i++)
+    assert_string_not_equal(base->input[i]->name, "old");
+  assert_string_equal(base->input[1]->name, "b");
+  assert_int_equal(base->n_output, 0);
   assert_int_equal(base->dynamic_batching->preferred_batch_size[0], 4);
   assert_true(config_is_decoupled(base));
   assert_int_equal(base->n_instance_group, 0);
@@ -556,23 +557,18 @@ static void a_version_policy_selects_from_what_is_there(void **state)
 static void every_datatype_has_one_row_that_agrees_with_the_proto(void **state)
 {
   (void)state;
-  assert_int_equal(datatype_row_count, 14);
   for (int value = 1; value <= 14; value++) {
     const datatype *row = datatype_by_value(value);
     assert_int_equal(row->value, value);
     const ProtobufCEnumValue *named =
         protobuf_c_enum_descriptor_get_value(&inference__data_type__descriptor, value);
     assert_string_equal(row->config_name, named->name);
-    assert_ptr_equal(datatype_by_config_name(slice_of(row->config_name)), row);
-    assert_ptr_equal(datatype_by_wire_name(slice_of(row->wire_name)), row);
   }
   assert_null(datatype_by_value(0));
   assert_null(datatype_by_value(15));
   assert_null(datatype_by_value(-1));
-  assert_null(datatype_by_wire_name(SLICE("fp32")));
-  assert_null(datatype_by_wire_name(SLICE("STRING")));
-  assert_string_equal(datatype_by_config_name(SLICE("TYPE_STRING"))->wire_name, "BYTES");
-  assert_int_equal(datatype_by_wire_name(SLICE("BF16"))->byte_size, 2);
+  assert_string_equal(datatype_by_value(INFERENCE__DATA_TYPE__TYPE_STRING)->wire_name, "BYTES");
+  assert_int_equal(datatype_by_value(INFERENCE__DATA_TYPE__TYPE_BF16)->byte_size, 2);
 }
 
 static void an_element_count_is_checked_for_overflow(void **state)

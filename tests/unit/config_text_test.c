@@ -4,6 +4,7 @@
 #include "base/cleanup.h"
 #include "base/error.h"
 #include "config/config.h"
+#include "config_print_text.h"
 
 #include <math.h>
 #include <setjmp.h>

@@ -450,6 +450,13 @@ static void strict_outputs_refuse_what_is_not_as_configured(void **state)
   free_fixture(f);
 }
 
+// Releases a request as if it had been queued.
+static void release_sent(request *r)
+{
+  request_set_state(r, REQUEST_PENDING);
+  request_release(r, TRITONSERVER_REQUEST_RELEASE_ALL);
+}
+
 static void a_second_final_response_is_dropped(void **state)
 {
   (void)state;
@@ -468,7 +475,7 @@ static void a_second_final_response_is_dropped(void **state)
   e = response_factory_send_flags(r->factory, TRITONSERVER_RESPONSE_COMPLETE_FINAL);
   assert_non_null(e);
   error_free(e);
-  request_release(r, TRITONSERVER_REQUEST_RELEASE_ALL);
+  release_sent(r);
   assert_int_equal(f->released, 1);
   request_free(r);
   free_fixture(f);
@@ -556,7 +563,7 @@ static void an_answer_without_an_end_gets_one_although_the_client_keeps_it(void 
   assert_null(response_new(r->factory, &answer));
   assert_null(response_send(answer, 0, NULL));
   assert_ptr_equal(kept, answer);
-  request_release(r, TRITONSERVER_REQUEST_RELEASE_ALL);
+  release_sent(r);
   request_free(r);
   assert_false(factory->finished); // the backend may still end it
   response_factory_unref(factory);
@@ -586,7 +593,7 @@ static void a_request_that_nobody_can_answer_any_more_is_answered_with_an_error(
   char *answer = NULL;
   request *r = make_owed_request(&f, &answer);
   response_factory *kept = response_factory_ref(r->factory);
-  request_release(r, TRITONSERVER_REQUEST_RELEASE_ALL);
+  release_sent(r);
   request_free(r);
   assert_null(answer); // the backend may still answer through its factory
   response_factory_unref(kept);
@@ -605,7 +612,7 @@ static void a_released_request_can_be_cancelled_but_not_answer(void **state)
   char *answer = NULL;
   request *r = make_owed_request(&f, &answer);
   response_factory *backends = response_factory_ref(r->factory);
-  request_release(r, TRITONSERVER_REQUEST_RELEASE_ALL);
+  release_sent(r);
   atomic_store(&r->factory->cancelled, true); // the client keeps the request for this
   assert_true(response_factory_is_cancelled(backends));
   assert_null(answer);
@@ -614,7 +621,7 @@ static void a_released_request_can_be_cancelled_but_not_answer(void **state)
   free(answer);
   assert_null(request_prepare(r)); // and may be sent again
   assert_false(request_is_cancelled(r));
-  request_release(r, TRITONSERVER_REQUEST_RELEASE_ALL);
+  release_sent(r);
   request_free(r);
   free_fixture(f);
 }

@@ -8,7 +8,7 @@
 #include <cmocka.h>
 
 #include "base/thread.h"
-#include "schedule/scheduler.h"
+#include "schedule_inside.h"
 
 #include <sched.h>
 #include <stdatomic.h>
@@ -51,11 +51,11 @@ static void enqueue(scheduler *s, queue_item *item)
   assert_true(scheduler_enqueue(s, item, &reason));
 }
 
-static size_t try_take(scheduler *s, queue_item **items)
+static size_t take_up_to_16(scheduler *s, queue_item **items)
 {
   batch_close_reason reason;
   uint64_t until_ns;
-  return scheduler_try_take(s, items, 16, &reason, &until_ns);
+  return take_now(s, items, 16, &reason, &until_ns);
 }
 
 static void the_default_scheduler_gives_one_request_at_a_time_in_order(void **state)
@@ -76,10 +76,10 @@ static void the_default_scheduler_gives_one_request_at_a_time_in_order(void **st
   assert_int_equal(scheduler_pending(s), 3);
   queue_item *taken[16];
   for (int i = 0; i < 3; i++) {
-    assert_int_equal(try_take(s, taken), 1);
+    assert_int_equal(take_up_to_16(s, taken), 1);
     assert_ptr_equal(taken[0], &items[i]);
   }
-  assert_int_equal(try_take(s, taken), 0);
+  assert_int_equal(take_up_to_16(s, taken), 0);
   assert_int_equal(scheduler_pending(s), 0);
   scheduler_free(s);
 }
@@ -106,14 +106,14 @@ static void a_full_level_refuses_and_others_do_not(void **state)
       assert_int_equal(reason, REFUSAL_QUEUE_FULL);
   }
   queue_item *taken[16];
-  assert_int_equal(try_take(s, taken), 4);
+  assert_int_equal(take_up_to_16(s, taken), 4);
   assert_ptr_equal(taken[0], &items[2]);
   assert_ptr_equal(taken[1], &items[3]);
   assert_ptr_equal(taken[2], &items[0]);
   assert_ptr_equal(taken[3], &items[5]);
   refusal reason;
   assert_true(scheduler_enqueue(s, &items[1], &reason)); // there is room again
-  assert_int_equal(try_take(s, taken), 1);
+  assert_int_equal(take_up_to_16(s, taken), 1);
   scheduler_free(s);
 }
 
@@ -142,7 +142,7 @@ static void a_level_without_memory_is_told_as_that_and_not_as_a_full_queue(void 
   assert_int_equal(scheduler_pending(s), 0);
   queue_item *taken[16];
   enqueue(s, &item); // it is the caller's still
-  assert_int_equal(try_take(s, taken), 1);
+  assert_int_equal(take_up_to_16(s, taken), 1);
   scheduler_free(s);
 }
 
@@ -150,7 +150,7 @@ static void a_deadline_fires_on_time_while_every_instance_is_busy(void **state)
 {
   (void)state;
   timekeeper *k;
-  assert_null(timekeeper_new_manual(test_clock, &k));
+  assert_null(make_timekeeper(test_clock, &k));
   scheduler_config config = {
       .dynamic_batching = true,
       .max_batch_size = 8,
@@ -159,15 +159,15 @@ static void a_deadline_fires_on_time_while_every_instance_is_busy(void **state)
   queue_item items[3] = {{.timeout_us = 0}, {.timeout_us = 30}, {.timeout_us = 500}};
   for (int i = 0; i < 3; i++)
     enqueue(s, &items[i]);
-  assert_int_equal(timekeeper_fire_due(k), test_now + 30000);
+  assert_int_equal(fire_now(k), test_now + 30000);
   test_now += 30000;
-  assert_int_equal(timekeeper_fire_due(k), test_now + 70000);
+  assert_int_equal(fire_now(k), test_now + 70000);
   assert_int_equal(refused_count, 1);
   assert_ptr_equal(refused[0], &items[1]);
   assert_int_equal(refused_why[0], REFUSAL_TIMEOUT);
   assert_false(scheduler_cancel(s, &items[1]));
   test_now += 70000;
-  timekeeper_fire_due(k);
+  fire_now(k);
   assert_int_equal(refused_count, 3); // the longer timeout of the third does not count
   assert_int_equal(scheduler_pending(s), 0);
   scheduler_free(s);
@@ -187,7 +187,7 @@ static void an_expired_request_is_never_taken_even_without_a_timekeeper(void **s
   enqueue(s, &second);
   test_now += 50000;
   queue_item *taken[16];
-  assert_int_equal(try_take(s, taken), 1);
+  assert_int_equal(take_up_to_16(s, taken), 1);
   assert_ptr_equal(taken[0], &second);
   assert_int_equal(refused_count, 1);
   assert_ptr_equal(refused[0], &first);
@@ -198,7 +198,7 @@ static void the_timer_is_cancelled_with_the_scheduler(void **state)
 {
   (void)state;
   timekeeper *k;
-  assert_null(timekeeper_new_manual(test_clock, &k));
+  assert_null(make_timekeeper(test_clock, &k));
   scheduler_config config = {.dynamic_batching = true,
                              .max_batch_size = 8,
                              .queue.default_policy = {.default_timeout_us = 100}};
@@ -207,7 +207,7 @@ static void the_timer_is_cancelled_with_the_scheduler(void **state)
   enqueue(s, &item);
   assert_true(scheduler_cancel(s, &item));
   scheduler_free(s);
-  assert_int_equal(timekeeper_fire_due(k), CLOCK_NEVER);
+  assert_int_equal(fire_now(k), CLOCK_NEVER);
   timekeeper_free(k);
 }
 
@@ -220,15 +220,15 @@ static void stopping_serves_what_is_queued_without_delay_and_refuses_the_rest(vo
   queue_item first = {0}, second = {0};
   enqueue(s, &first);
   queue_item *taken[16];
-  assert_int_equal(try_take(s, taken), 0);
+  assert_int_equal(take_up_to_16(s, taken), 0);
   scheduler_stop(s);
   refusal reason;
   assert_false(scheduler_enqueue(s, &second, &reason));
   assert_int_equal(reason, REFUSAL_STOPPED);
   batch_close_reason closed;
-  assert_int_equal(scheduler_take(s, taken, 16, &closed), 1);
+  assert_int_equal(scheduler_take(s, NULL, taken, 16, &closed), 1);
   assert_ptr_equal(taken[0], &first);
-  assert_int_equal(scheduler_take(s, taken, 16, &closed), 0);
+  assert_int_equal(scheduler_take(s, NULL, taken, 16, &closed), 0);
   scheduler_free(s);
 }
 
@@ -249,7 +249,7 @@ static void abandoning_gives_every_queued_request_back(void **state)
   assert_int_equal(refused_why[2], REFUSAL_STOPPED);
   queue_item *taken[16];
   batch_close_reason reason;
-  assert_int_equal(scheduler_take(s, taken, 16, &reason), 0);
+  assert_int_equal(scheduler_take(s, NULL, taken, 16, &reason), 0);
   scheduler_free(s);
 }
 
@@ -278,7 +278,7 @@ static void preserved_order_is_the_order_in_which_requests_leave_the_queue(void 
     enqueue(s, &items[i]);
   }
   for (int i = 0; i < 3; i++)
-    assert_int_equal(try_take(s, taken), 1);
+    assert_int_equal(take_up_to_16(s, taken), 1);
   sent_count = 0;
   for (int i = 2; i >= 0; i--)
     ordering_deliver(order, &slots[i], &payloads[i], true);
@@ -355,7 +355,7 @@ static void *execute(void *argument)
   stage *t = argument;
   queue_item *items[16];
   batch_close_reason reason;
-  for (size_t count; (count = scheduler_take(t->scheduler, items, 16, &reason)) > 0;) {
+  for (size_t count; (count = scheduler_take(t->scheduler, NULL, items, 16, &reason)) > 0;) {
     uint64_t rows = 0;
     for (size_t i = 0; i < count; i++) {
       work_item *w = (work_item *)items[i];
@@ -449,7 +449,7 @@ static void *serve_until_stopped(void *argument)
   stage *t = argument;
   queue_item *items[16];
   batch_close_reason reason;
-  for (size_t count; (count = scheduler_take(t->scheduler, items, 16, &reason)) > 0;) {
+  for (size_t count; (count = scheduler_take(t->scheduler, NULL, items, 16, &reason)) > 0;) {
     for (size_t i = 0; i < count; i++) {
       uint64_t age_ns = clock_monotonic_ns() - items[i]->enqueued_ns;
       if (age_ns < t->delay_ns && reason == BATCH_CLOSED_DELAY)
@@ -537,99 +537,99 @@ static void a_batch_that_becomes_complete_ends_the_wait(void **state)
   scheduler_free(t.scheduler);
 }
 
-// A worker that may be lent, and what it was given to do itself.
-typedef struct lendable_worker {
+// A worker that may be claimed, and what it was given to do itself.
+typedef struct claimable_worker {
   scheduler *scheduler;
   _Atomic size_t taken;
-  _Atomic size_t handed_over;
+  _Atomic size_t handed_off;
   pthread_t thread;
-} lendable_worker;
+} claimable_worker;
 
 static void *take_until_stopped(void *pointer)
 {
-  lendable_worker *w = pointer;
+  claimable_worker *w = pointer;
   queue_item *items[16];
   batch_close_reason reason;
-  for (size_t count; (count = scheduler_take_lendable(w->scheduler, w, items, 16, &reason)) > 0;)
-    if (count == SCHEDULER_HANDED_OVER)
-      atomic_fetch_add(&w->handed_over, 1);
+  for (size_t count; (count = scheduler_take(w->scheduler, w, items, 16, &reason)) > 0;)
+    if (count == SCHEDULER_HANDED_OFF)
+      atomic_fetch_add(&w->handed_off, 1);
     else
       atomic_fetch_add(&w->taken, count);
   return NULL;
 }
 
-// A scheduler with one worker that may be lent.
-static scheduler *start_lendable(const scheduler_config *config, lendable_worker *worker)
+// A scheduler with one worker that may be claimed.
+static scheduler *start_claimable(const scheduler_config *config, claimable_worker *worker)
 {
-  *worker = (lendable_worker){0};
+  *worker = (claimable_worker){0};
   assert_null(scheduler_new(config, clock_system(), NULL, note_refusal, NULL, &worker->scheduler));
-  assert_null(thread_start(&worker->thread, "lendable", take_until_stopped, worker));
+  assert_null(thread_start(&worker->thread, "claimable", take_until_stopped, worker));
   return worker->scheduler;
 }
 
-static void *borrow_when_idle(scheduler *s, queue_item *item, scheduler_loan **loan)
+static void *claim_when_idle(scheduler *s, queue_item *item, claimed_worker **claimed)
 {
   void *owner;
-  while ((owner = scheduler_borrow(s, item, loan)) == NULL)
+  while ((owner = scheduler_claim(s, item, claimed)) == NULL)
     sched_yield(); // the worker is on its way to sleep
   return owner;
 }
 
-static void an_idle_worker_is_lent_and_what_came_meanwhile_is_its_own(void **state)
+static void an_idle_worker_is_claimed_and_what_came_meanwhile_is_its_own(void **state)
 {
   (void)state;
   scheduler_config config = {.dynamic_batching = true, .max_batch_size = 4};
-  lendable_worker worker;
-  scheduler *s = start_lendable(&config, &worker);
+  claimable_worker worker;
+  scheduler *s = start_claimable(&config, &worker);
   for (int i = 0; i < 200; i++) {
     queue_item first = {.batch_size = 1}, second = {.batch_size = 1}, third = {.batch_size = 1};
-    scheduler_loan *loan, *none;
-    assert_ptr_equal(borrow_when_idle(s, &first, &loan), &worker);
+    claimed_worker *claimed, *none;
+    assert_ptr_equal(claim_when_idle(s, &first, &claimed), &worker);
     assert_int_equal(first.state, ITEM_OUTSIDE);
-    assert_null(scheduler_borrow(s, &second, &none)); // nobody else is idle
+    assert_null(scheduler_claim(s, &second, &none)); // nobody else is idle
     enqueue(s, &third);
     assert_int_equal(worker.taken, i);
-    assert_null(scheduler_borrow(s, &second, &none)); // and something waits
-    scheduler_give_back(s, loan);
+    assert_null(scheduler_claim(s, &second, &none)); // and something waits
+    scheduler_release(s, claimed);
     while (atomic_load(&worker.taken) == (size_t)i)
       sched_yield();
   }
   assert_int_equal(scheduler_pending(s), 0);
   queue_item last = {.batch_size = 1};
-  scheduler_loan *loan, *none;
-  assert_ptr_equal(borrow_when_idle(s, &last, &loan), &worker);
-  scheduler_stop(s); // the lent worker hears of it when it is back
+  claimed_worker *claimed, *none;
+  assert_ptr_equal(claim_when_idle(s, &last, &claimed), &worker);
+  scheduler_stop(s); // the claimed worker hears of it when it is back
   queue_item late = {.batch_size = 1};
-  assert_null(scheduler_borrow(s, &late, &none));
-  scheduler_give_back(s, loan);
+  assert_null(scheduler_claim(s, &late, &none));
+  scheduler_release(s, claimed);
   pthread_join(worker.thread, NULL);
   assert_int_equal(worker.taken, 200);
   scheduler_free(s);
 }
 
-static void a_borrower_that_hands_over_wakes_the_worker_it_borrowed(void **state)
+static void who_hands_off_wakes_the_worker_that_it_claimed(void **state)
 {
   (void)state;
   scheduler_config config = {.dynamic_batching = true, .max_batch_size = 4};
-  lendable_worker worker;
-  scheduler *s = start_lendable(&config, &worker);
+  claimable_worker worker;
+  scheduler *s = start_claimable(&config, &worker);
   for (int i = 0; i < 200; i++) {
     queue_item first = {.batch_size = 1}, second = {.batch_size = 1};
-    scheduler_loan *loan;
-    assert_ptr_equal(borrow_when_idle(s, &first, &loan), &worker);
+    claimed_worker *claimed;
+    assert_ptr_equal(claim_when_idle(s, &first, &claimed), &worker);
     enqueue(s, &second); // nobody else can take it
-    scheduler_hand_over(s, loan);
+    scheduler_hand_off(s, claimed);
     while (atomic_load(&worker.taken) == (size_t)i)
       sched_yield();
-    assert_int_equal(atomic_load(&worker.handed_over), i + 1);
+    assert_int_equal(atomic_load(&worker.handed_off), i + 1);
   }
   queue_item last = {.batch_size = 1};
-  scheduler_loan *loan;
-  borrow_when_idle(s, &last, &loan);
+  claimed_worker *claimed;
+  claim_when_idle(s, &last, &claimed);
   scheduler_stop(s);
-  scheduler_hand_over(s, loan);
+  scheduler_hand_off(s, claimed);
   pthread_join(worker.thread, NULL);
-  assert_int_equal(atomic_load(&worker.handed_over), 201);
+  assert_int_equal(atomic_load(&worker.handed_off), 201);
   scheduler_free(s);
 }
 
@@ -674,17 +674,17 @@ static void nothing_is_taken_ahead_where_batches_are_made(void **state)
   scheduler_free(s);
 }
 
-static void nobody_is_lent_where_the_policy_waits_for_more(void **state)
+static void nobody_is_claimed_where_the_policy_waits_for_more(void **state)
 {
   (void)state;
   scheduler_config config = {
       .dynamic_batching = true, .max_batch_size = 4, .max_queue_delay_us = 1};
-  lendable_worker worker;
-  scheduler *s = start_lendable(&config, &worker);
+  claimable_worker worker;
+  scheduler *s = start_claimable(&config, &worker);
   queue_item item = {.batch_size = 1};
-  scheduler_loan *loan;
+  claimed_worker *claimed;
   for (int i = 0; i < 1000; i++)
-    assert_null(scheduler_borrow(s, &item, &loan));
+    assert_null(scheduler_claim(s, &item, &claimed));
   scheduler_stop(s);
   pthread_join(worker.thread, NULL);
   scheduler_free(s);
@@ -703,7 +703,7 @@ typedef struct await_call {
 static void *await_return(void *argument)
 {
   await_call *call = argument;
-  call->returned = scheduler_await_return(call->s, call->rows, call->until_ns);
+  call->returned = scheduler_linger(call->s, call->rows, call->until_ns);
   atomic_store(&call->over, true);
   return NULL;
 }
@@ -724,7 +724,7 @@ static void who_awaits_returning_rows_wakes_when_they_are_all_there(void **state
   enqueue(s, &items[2]);
   assert_int_equal(pthread_join(thread, NULL), 0);
   assert_true(call.returned);
-  assert_int_equal(try_take(s, taken), 3);
+  assert_int_equal(take_up_to_16(s, taken), 3);
   scheduler_free(s);
 }
 
@@ -735,8 +735,9 @@ static void a_wait_for_rows_that_do_not_return_ends_in_time(void **state)
   queue_item item = {.batch_size = 1};
   queue_item *taken[16];
   enqueue(s, &item);
-  assert_false(scheduler_await_return(s, 4, clock_monotonic_ns() + 1000000));
-  assert_int_equal(try_take(s, taken), 1);
+  assert_false(scheduler_linger(s, 4, clock_monotonic_ns() + 1000000));
+  assert_false(scheduler_linger(s, 1, clock_monotonic_ns() + 1000000)); // nor half of one
+  assert_int_equal(take_up_to_16(s, taken), 1);
   scheduler_free(s);
 }
 
@@ -753,14 +754,14 @@ static void rows_are_not_awaited_where_the_batch_would_not_grow(void **state)
     queue_item item = {.batch_size = 1};
     queue_item *taken[16];
     enqueue(s, &item);
-    assert_true(scheduler_await_return(s, 1, CLOCK_NEVER)); // returns, so it did not wait
+    assert_true(scheduler_linger(s, 1, CLOCK_NEVER)); // returns, so it did not wait
     test_now += 1000000;
-    assert_int_equal(try_take(s, taken), 1);
+    assert_int_equal(take_up_to_16(s, taken), 1);
     scheduler_free(s);
   }
   scheduler *s = make(&(scheduler_config){.dynamic_batching = true, .max_batch_size = 8}, NULL);
   scheduler_stop(s);
-  assert_true(scheduler_await_return(s, 1, CLOCK_NEVER));
+  assert_true(scheduler_linger(s, 1, CLOCK_NEVER));
   scheduler_free(s);
 }
 
@@ -780,11 +781,11 @@ int main(void)
       cmocka_unit_test(stopping_among_producers_brings_every_request_back_exactly_once),
       cmocka_unit_test(one_request_at_a_time_is_always_noticed),
       cmocka_unit_test(a_batch_that_becomes_complete_ends_the_wait),
-      cmocka_unit_test(an_idle_worker_is_lent_and_what_came_meanwhile_is_its_own),
-      cmocka_unit_test(a_borrower_that_hands_over_wakes_the_worker_it_borrowed),
+      cmocka_unit_test(an_idle_worker_is_claimed_and_what_came_meanwhile_is_its_own),
+      cmocka_unit_test(who_hands_off_wakes_the_worker_that_it_claimed),
       cmocka_unit_test(a_busy_worker_takes_ahead_what_no_other_would_come_to_sooner),
       cmocka_unit_test(nothing_is_taken_ahead_where_batches_are_made),
-      cmocka_unit_test(nobody_is_lent_where_the_policy_waits_for_more),
+      cmocka_unit_test(nobody_is_claimed_where_the_policy_waits_for_more),
       cmocka_unit_test(who_awaits_returning_rows_wakes_when_they_are_all_there),
       cmocka_unit_test(a_wait_for_rows_that_do_not_return_ends_in_time),
       cmocka_unit_test(rows_are_not_awaited_where_the_batch_would_not_grow),

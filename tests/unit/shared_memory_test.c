@@ -60,17 +60,23 @@ static void assert_ok(error *e)
     fail_msg("refused: %s", error_message(e));
 }
 
-static void count_region(void *count, const shared_region_status *status)
-{
-  (void)status;
-  ++*(size_t *)count;
-}
-
 static size_t region_count(shared_memory *m)
 {
+  AUTO_BUFFER buffer json = BUFFER_EMPTY;
   size_t count = 0;
-  assert_ok(shared_memory_status(m, TRITONSERVER_MEMORY_CPU, NULL, count_region, &count));
+  assert_ok(shared_memory_print(m, TRITONSERVER_MEMORY_CPU, NULL, false, &json));
+  for (size_t i = 0; i < json.size; i++)
+    count += json.data[i] == '{';
   return count;
+}
+
+static void expect_print(shared_memory *m, TRITONSERVER_MemoryType kind, const char *name,
+                         bool by_name, const char *expected)
+{
+  AUTO_BUFFER buffer json = BUFFER_EMPTY;
+  assert_ok(shared_memory_print(m, kind, name, by_name, &json));
+  buffer_append_char(&json, '\0');
+  assert_string_equal(json.data, expected);
 }
 
 // Mappings of this process whose file is the object's.
@@ -307,20 +313,24 @@ static void there_is_a_limit_of_bytes(void **state)
 static void gpu_memory_is_refused(void **state)
 {
   (void)state;
-  size_t count = 0;
+  AUTO_BUFFER buffer json = BUFFER_EMPTY;
   object o;
   object_init(&o, "gpu", PAGE);
   shared_memory *m = shared_memory_new(true);
   assert_ok(shared_memory_register_system(m, "r", o.key, 0, 1));
   assert_error(shared_memory_register_cuda(m, "c"), ERROR_INVALID_ARG,
                "failed to register CUDA shared memory region: 'c', GPUs not supported");
-  assert_error(shared_memory_status(m, TRITONSERVER_MEMORY_GPU, "c", count_region, &count),
-               ERROR_NOT_FOUND, "Unable to find cuda shared memory region: 'c'");
+  assert_error(shared_memory_print(m, TRITONSERVER_MEMORY_GPU, "c", false, &json), ERROR_NOT_FOUND,
+               "Unable to find cuda shared memory region: 'c'");
   assert_error(
-      shared_memory_status(m, TRITONSERVER_MEMORY_GPU, "r", count_region, &count), ERROR_NOT_FOUND,
+      shared_memory_print(m, TRITONSERVER_MEMORY_GPU, "r", false, &json), ERROR_NOT_FOUND,
       "The region named 'r' is registered as system shared memory, not CUDA shared memory");
-  assert_ok(shared_memory_status(m, TRITONSERVER_MEMORY_GPU, NULL, count_region, &count));
-  assert_int_equal(count, 0);
+  expect_print(m, TRITONSERVER_MEMORY_GPU, NULL, false, "[]");
+  expect_print(m, TRITONSERVER_MEMORY_GPU, NULL, true, "{}");
+  char row[256];
+  snprintf(row, sizeof(row), "{\"r\":{\"name\":\"r\",\"key\":\"%s\",\"offset\":0,\"byte_size\":1}}",
+           o.key);
+  expect_print(m, TRITONSERVER_MEMORY_CPU, "r", true, row);
   assert_ok(shared_memory_unregister(m, TRITONSERVER_MEMORY_GPU, "r")); // of the other kind
   assert_int_equal(region_count(m), 1);
   shared_memory_free(m);

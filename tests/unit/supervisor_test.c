@@ -41,15 +41,16 @@ int epoll_ctl(int set, int operation, int descriptor, struct epoll_event *event)
 
 TRITONSERVER_Error *worker_process_start(worker_process *self, const worker_command *command)
 {
-  *self = (worker_process){.id = next, .handle = lives[next][0]};
+  *self = (worker_process){.state = PROCESS_RUNNING, .id = next, .handle = lives[next][0]};
   for (int i = 0; i < 2; i++)
     self->output[i] = (worker_output){.descriptor = dup(command->socket)};
   next++;
   return NULL;
 }
 
-void worker_process_kill(worker_process *self)
+void worker_process_kill(worker_process *self, process_state why)
 {
+  self->state = why;
   atomic_fetch_add(&killed[self->id], 1);
 }
 
@@ -60,6 +61,7 @@ char *worker_process_reap(worker_process *self)
   atomic_fetch_add(&looks[id], 1);
   if (read(lives[id][0], &byte, 1) != 1)
     return NULL;
+  self->state = PROCESS_ENDED;
   atomic_fetch_add(&reaped[id], 1);
   worker_output_fini(&self->output[0]);
   worker_output_fini(&self->output[1]);

@@ -7,7 +7,7 @@
 #include <cmocka.h>
 
 #include "base/thread.h"
-#include "schedule/timekeeper.h"
+#include "schedule_inside.h"
 
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -54,7 +54,7 @@ static void timers_fire_in_order_of_their_moments_and_equal_ones_in_order_of_arm
   test_now = 0;
   fired_count = 0;
   timekeeper *k;
-  assert_null(timekeeper_new_manual(test_clock, &k));
+  assert_null(make_timekeeper(test_clock, &k));
   static const uint64_t moments[] = {50, 10, 30, 10, 40, 30, 20, 10};
   static const int expected[] = {1, 3, 7, 6, 2, 5, 4, 0};
   record records[8];
@@ -62,13 +62,13 @@ static void timers_fire_in_order_of_their_moments_and_equal_ones_in_order_of_arm
     init_record(&records[i], i);
     timekeeper_arm(k, &records[i].timer, moments[i]);
   }
-  assert_int_equal(timekeeper_fire_due(k), 10);
+  assert_int_equal(fire_now(k), 10);
   assert_int_equal(fired_count, 0);
   test_now = 35;
-  assert_int_equal(timekeeper_fire_due(k), 40);
+  assert_int_equal(fire_now(k), 40);
   assert_int_equal(fired_count, 6);
   test_now = 100;
-  assert_int_equal(timekeeper_fire_due(k), CLOCK_NEVER);
+  assert_int_equal(fire_now(k), CLOCK_NEVER);
   assert_memory_equal(fired, expected, sizeof(expected));
   timekeeper_free(k);
 }
@@ -79,20 +79,20 @@ static void arming_again_can_only_make_a_timer_earlier(void **state)
   test_now = 0;
   fired_count = 0;
   timekeeper *k;
-  assert_null(timekeeper_new_manual(test_clock, &k));
+  assert_null(make_timekeeper(test_clock, &k));
   record r;
   init_record(&r, 1);
   timekeeper_arm(k, &r.timer, 50);
   timekeeper_arm(k, &r.timer, 70);
-  assert_int_equal(timekeeper_fire_due(k), 50);
+  assert_int_equal(fire_now(k), 50);
   timekeeper_arm(k, &r.timer, 20);
-  assert_int_equal(timekeeper_fire_due(k), 20);
+  assert_int_equal(fire_now(k), 20);
   timekeeper_arm(k, &r.timer, CLOCK_NEVER);
-  assert_int_equal(timekeeper_fire_due(k), 20);
+  assert_int_equal(fire_now(k), 20);
   timekeeper_cancel(k, &r.timer);
   timekeeper_cancel(k, &r.timer);
   test_now = 100;
-  assert_int_equal(timekeeper_fire_due(k), CLOCK_NEVER);
+  assert_int_equal(fire_now(k), CLOCK_NEVER);
   assert_int_equal(fired_count, 0);
   timekeeper_free(k);
 }
@@ -103,14 +103,14 @@ static void a_callback_says_when_it_comes_again(void **state)
   test_now = 10;
   fired_count = 0;
   timekeeper *k;
-  assert_null(timekeeper_new_manual(test_clock, &k));
+  assert_null(make_timekeeper(test_clock, &k));
   record r;
   init_record(&r, 1);
   r.again_at = 30;
   timekeeper_arm(k, &r.timer, 5);
-  assert_int_equal(timekeeper_fire_due(k), 30);
+  assert_int_equal(fire_now(k), 30);
   test_now = 30;
-  assert_int_equal(timekeeper_fire_due(k), CLOCK_NEVER);
+  assert_int_equal(fire_now(k), CLOCK_NEVER);
   assert_int_equal(fired_count, 2);
   timekeeper_free(k);
 }

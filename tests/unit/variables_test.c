@@ -1,4 +1,5 @@
 // Which variables a worker gets, at both levels and in every kind of environment.
+#include "process/text_vector.h"
 #include "process/variables.h"
 
 #include <setjmp.h>
@@ -69,7 +70,7 @@ static void test_standard_drops_only_what_is_the_servers(void **state)
   assert_value(worker, "LISTEN_FDS_MORE", "1");
   assert_value(worker, "OMP_NUM_THREADS", "3");
   assert_value(worker, "MKL_NUM_THREADS", "7");
-  worker_variables_free(worker);
+  text_vector_free(worker);
 }
 
 static void test_strict_passes_known_names_without_secrets(void **state)
@@ -85,7 +86,7 @@ static void test_strict_passes_known_names_without_secrets(void **state)
   assert_value(worker, "AWS_SECRET_ACCESS_KEY", NULL);
   assert_value(worker, "LISTEN_FDS_MORE", NULL);
   assert_value(worker, "OMP_NUM_THREADS", "1");
-  worker_variables_free(worker);
+  text_vector_free(worker);
 }
 
 static void test_a_virtual_environment_is_active(void **state)
@@ -99,7 +100,7 @@ static void test_a_virtual_environment_is_active(void **state)
     assert_value(worker, "PYTHONHOME", NULL);
     assert_value(worker, "CONDA_PREFIX", NULL);
     assert_value(worker, "LD_LIBRARY_PATH", "");
-    worker_variables_free(worker);
+    text_vector_free(worker);
   }
 }
 
@@ -113,13 +114,13 @@ static void test_a_conda_environment_is_active(void **state)
   assert_value(worker, "LD_LIBRARY_PATH",
                "/env/lib"); // no empty entry: it would be the current directory
   assert_value(worker, "VIRTUAL_ENV", NULL);
-  worker_variables_free(worker);
+  text_vector_free(worker);
   setenv("LD_LIBRARY_PATH", "/more", 1);
   unsetenv("PATH");
   worker = worker_variables_new(&conda, 1, false);
   assert_value(worker, "LD_LIBRARY_PATH", "/env/lib:/more");
   assert_value(worker, "PATH", "/env/bin");
-  worker_variables_free(worker);
+  text_vector_free(worker);
 }
 
 int main(void)

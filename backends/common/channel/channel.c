@@ -6,6 +6,7 @@
 #include "channel_layout.h"
 #include "channel_memory.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <pthread.h>
 #include <sched.h>
@@ -341,6 +342,7 @@ static bool send_now(channel *self, ring *at, const channel_message *message, ui
   *full_at = atomic_load(&at->finished);
   if (sent - *full_at >= CHANNEL_RING_SLOTS)
     *full_at = look_at_finished(at);
+  assert(*full_at <= sent && sent - *full_at <= CHANNEL_RING_SLOTS);
   const bool room = sent - *full_at < CHANNEL_RING_SLOTS;
   bool asleep = false;
   if (room) {
@@ -420,6 +422,7 @@ static channel_result look_at_arrived(const channel *self, ring *at)
 
 static void take(ring *at, channel_message *message)
 {
+  assert(!at->sender && at->done <= at->taken && at->taken < at->seen);
   const channel_slot *from = &at->slots[at->taken++ % CHANNEL_RING_SLOTS];
   uint64_t words[MESSAGE_WORDS];
   for (int i = 0; i < MESSAGE_WORDS; i++)
@@ -458,6 +461,7 @@ void channel_done(channel *self, channel_ring number)
   ring *at = &self->rings[number];
   if (at->sender || is_child(self) || at->done == at->taken)
     return;
+  assert(at->done < at->taken);
   at->done++;
   if (channel_position_move(at->shared_done, at->done - 1, at->done))
     channel_position_wake(at->shared_done);

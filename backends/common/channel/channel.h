@@ -12,6 +12,8 @@
 #ifndef NEREID_CHANNEL_H
 #define NEREID_CHANNEL_H
 
+#include "channel_align.h"
+
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -46,17 +48,8 @@ typedef enum channel_result {
 } channel_result;
 
 enum {
-  CHANNEL_RING_SLOTS = 1024,
-  CHANNEL_ALIGNMENT = 64,  // of every block
-  CHANNEL_LARGE = 64 << 10 // from here on a block begins a page
+  CHANNEL_RING_SLOTS = 1024
 };
-
-// `size` rounded up to CHANNEL_ALIGNMENT: where things lie one after the other in a block. The size
-// is at most SIZE_MAX - CHANNEL_ALIGNMENT.
-static inline size_t channel_aligned(size_t size)
-{
-  return (size + CHANNEL_ALIGNMENT - 1) & ~(size_t)(CHANNEL_ALIGNMENT - 1);
-}
 
 // Where a tensor of `size` bytes begins that is to lie at `at` or later: a large one begins a page,
 // so that no two share one.

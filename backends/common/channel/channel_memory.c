@@ -5,8 +5,9 @@
 // never touched.
 #include "channel_memory.h"
 
-#include "channel.h"
+#include "channel_align.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,7 +17,6 @@
 enum {
   NONE = 0,
   FIRST_EXTENTS = 64,
-  LARGE_BLOCK = CHANNEL_LARGE,
   TRIM_AT_ONCE = 1 << 20, // bytes that are given back with the lock held
   BITS = 64               // of a word of `touched`
 };
@@ -115,7 +115,7 @@ static void refresh_path(channel_memory_map *map, uint32_t at, uint64_t offset)
 
 static uint64_t begin_in(const channel_memory_map *map, const channel_extent *extent, uint64_t size)
 {
-  const uint64_t alignment = size >= LARGE_BLOCK ? map->page : CHANNEL_ALIGNMENT;
+  const uint64_t alignment = size >= CHANNEL_LARGE ? map->page : CHANNEL_ALIGNMENT;
   return (extent->offset + alignment - 1) & ~(alignment - 1);
 }
 
@@ -167,6 +167,7 @@ static bool reserve_two(channel_memory_map *map)
 static void add(channel_memory_map *map, uint64_t offset, uint64_t size, bool in_block)
 {
   const uint32_t at = map->unused;
+  assert(at != NONE && size > 0);
   map->unused = map->extents[at].left;
   map->random ^= map->random << 13;
   map->random ^= map->random >> 17;
@@ -216,6 +217,7 @@ static void touch(channel_memory_map *map, uint64_t offset, uint64_t size)
 
 static void untouch(channel_memory_map *map, size_t page, size_t end)
 {
+  assert(page <= end && map->touched_pages >= end - page);
   map->touched_pages -= end - page;
   for (; page < end; page++)
     map->touched[page / BITS] &= ~(UINT64_C(1) << page % BITS);
@@ -285,6 +287,7 @@ static bool allocate(channel_memory_map *map, uint64_t size, uint64_t *offset)
     add(map, begin + size, end - begin - size, false);
   touch(map, begin, size);
   map->used += size;
+  assert(map->used <= map->most_used && end <= map->size);
   *offset = begin;
   return true;
 }
@@ -312,6 +315,7 @@ void channel_memory_limit(channel_memory_map *map, size_t most_used)
 static void release(channel_memory_map *map, uint32_t at)
 {
   channel_extent *extent = &map->extents[at];
+  assert(extent->in_block && map->used >= extent->size);
   map->used -= extent->size;
   extent->in_block = false;
   const uint32_t behind = find(map, extent->offset + extent->size);

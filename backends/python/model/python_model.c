@@ -6,6 +6,7 @@
 #include "backend_error.h"
 #include "backend_file.h"
 #include "backend_log.h"
+#include "process/text_vector.h"
 #include "process/variables.h"
 #include "process/worker_keeper.h"
 
@@ -258,8 +259,8 @@ void python_model_free(python_model *self)
   if (self == NULL)
     return;
   worker_keeper_stop(self->spare);
-  worker_variables_free(self->environment);
-  worker_command_free(self->command);
+  text_vector_free(self->environment);
+  text_vector_free(self->command);
   json_decref(self->config);
   free(self->config_text);
   free(self->outputs);

@@ -3,10 +3,11 @@
 
 #include "backend_config.h"
 #include "backend_error.h"
+#include "base/cleanup.h"
+#include "process/text_vector.h"
 
 #include <glob.h>
 #include <inttypes.h>
-#include <stdarg.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -115,122 +116,84 @@ void worker_sandbox_fini(worker_sandbox *self)
 
 // ---- the command line
 
-typedef struct arguments {
-  char **items;
-  size_t count;
-  bool failed;
-} arguments;
-
-__attribute__((format(printf, 2, 3))) static void add(arguments *self, const char *format, ...)
-{
-  char *text;
-  va_list values;
-  va_start(values, format);
-  int length = vasprintf(&text, format, values);
-  va_end(values);
-  char **grown =
-      length < 0 ? NULL : reallocarray(self->items, self->count + 2, sizeof *self->items);
-  if (grown == NULL) {
-    if (length >= 0)
-      free(text);
-    self->failed = true;
-    return;
-  }
-  self->items = grown;
-  self->items[self->count++] = text;
-  self->items[self->count] = NULL;
-}
-
-static void add_bound(arguments *self, const char *option, int64_t bound)
+static void add_bound(text_vector *self, const char *option, int64_t bound)
 {
   if (bound != AS_SERVER)
-    add(self, "--%s=%" PRId64, option, bound);
+    text_vector_add(self, "--%s=%" PRId64, option, bound);
 }
 
-// Where the path leads; one that is not there is passed over.
-static void add_readable(arguments *self, const char *path)
+static void cut_last_part(char *path)
 {
-  char *resolved = realpath(path, NULL);
-  if (resolved != NULL && strcmp(resolved, "/") != 0)
-    add(self, "--read=%s", resolved);
-  free(resolved);
-}
-
-// The directory in which the file is, links resolved: its neighbours are read too.
-static void add_dir_of(arguments *self, const char *path)
-{
-  char *resolved = realpath(path, NULL);
-  char *slash = resolved == NULL ? NULL : strrchr(resolved, '/');
-  if (slash != NULL && slash != resolved) {
+  char *slash = strrchr(path, '/');
+  if (slash != NULL)
     *slash = '\0';
-    add(self, "--read=%s", resolved);
-  }
-  free(resolved);
 }
 
-// The directory in which the file's name is: where that is a link, its neighbours are here.
-static void add_version_dir(arguments *self, const char *path)
+// Where the path leads, or the directory of that; what is not there is passed over, and so is the
+// root.
+static void add_readable(text_vector *self, const char *path, bool dir_of)
 {
-  char *dir = strndup(path, (size_t)(strrchr(path, '/') - path));
-  if (dir != NULL)
-    add_readable(self, dir);
-  free(dir);
+  AUTO_FREE char *resolved = realpath(path, NULL);
+  if (resolved != NULL && dir_of)
+    cut_last_part(resolved);
+  if (resolved != NULL && *resolved != '\0' && strcmp(resolved, "/") != 0)
+    text_vector_add(self, "--read=%s", resolved);
 }
 
 // An interpreter PREFIX/bin/python3 has its library in PREFIX/lib.
-static void add_interpreter(arguments *self, const char *interpreter)
+static void add_interpreter(text_vector *self, const char *interpreter)
 {
-  char *prefix = realpath(interpreter, NULL), *library = NULL;
-  add_readable(self, interpreter);
-  for (int i = 0; i < 2 && prefix != NULL; i++) {
-    char *slash = strrchr(prefix, '/');
-    if (slash != NULL)
-      *slash = '\0';
-  }
-  if (prefix != NULL && *prefix != '\0' && asprintf(&library, "%s/lib", prefix) >= 0 &&
-      access(library, F_OK) == 0)
-    add_readable(self, prefix);
-  free(library);
-  free(prefix);
+  AUTO_FREE char *library = NULL, *prefix = realpath(interpreter, NULL);
+  add_readable(self, interpreter, false);
+  if (prefix == NULL)
+    return;
+  cut_last_part(prefix);
+  cut_last_part(prefix);
+  if (*prefix != '\0' && asprintf(&library, "%s/lib", prefix) >= 0 && access(library, F_OK) == 0)
+    add_readable(self, prefix, false);
 }
 
-static void add_list(arguments *self, const char *paths)
+static void add_list(text_vector *self, const char *paths)
 {
   while (paths != NULL && *paths != '\0') {
     size_t length = strcspn(paths, ":");
-    add(self, "--read=%.*s", (int)length, paths);
+    text_vector_add(self, "--read=%.*s", (int)length, paths);
     paths += length + (paths[length] == ':');
   }
 }
 
-static void add_devices(arguments *self)
+static void add_devices(text_vector *self)
 {
   glob_t found;
   if (glob("/dev/nvidia*", 0, NULL, &found) != 0)
     return;
   for (size_t i = 0; i < found.gl_pathc; i++)
-    add(self, "--device=%s", found.gl_pathv[i]);
+    text_vector_add(self, "--device=%s", found.gl_pathv[i]);
   globfree(&found);
 }
 
-static void add_strict(arguments *self, const worker_sandbox *sandbox, const worker_paths *paths,
+// Of the model's file the neighbours too: those of its name and, where that is a link, those of
+// where it leads. In a build directory the worker's own files are links.
+static void add_strict(text_vector *self, const worker_sandbox *sandbox, const worker_paths *paths,
                        const python_interpreter *python)
 {
-  char *main_file;
-  add(self, "--scratch=%" PRId64, sandbox->scratch_bytes);
+  AUTO_FREE char *main_file = NULL, *version_dir = strdup(paths->model_file);
+  if (version_dir == NULL || asprintf(&main_file, "%s/worker/__main__.py", paths->backend) < 0) {
+    self->failed = true;
+    return;
+  }
+  cut_last_part(version_dir);
+  text_vector_add(self, "--scratch=%" PRId64, sandbox->scratch_bytes);
   add_interpreter(self, python->path);
   if (python->dir != NULL)
-    add_readable(self, python->dir);
-  add_readable(self, paths->model);
-  add_version_dir(self, paths->model_file);
-  add_dir_of(self, paths->model_file);
+    add_readable(self, python->dir, false);
+  add_readable(self, paths->model, false);
+  add_readable(self, version_dir, false);
+  add_readable(self, paths->model_file, true);
   if (paths->backend_model != NULL)
-    add_readable(self, paths->backend_model);
-  add(self, "--read=%s/worker", paths->backend);
-  if (asprintf(&main_file, "%s/worker/__main__.py", paths->backend) >= 0) {
-    add_dir_of(self, main_file); // in a build directory it is a link
-    free(main_file);
-  }
+    add_readable(self, paths->backend_model, false);
+  text_vector_add(self, "--read=%s/worker", paths->backend);
+  add_readable(self, main_file, true);
   add_list(self, sandbox->read_paths);
   add_devices(self);
 }
@@ -238,30 +201,19 @@ static void add_strict(arguments *self, const worker_sandbox *sandbox, const wor
 TRITONSERVER_Error *worker_command_new(const worker_sandbox *self, const worker_paths *paths,
                                        const python_interpreter *python, char ***command)
 {
-  arguments line = {0};
-  add(&line, "%s/nereid-worker-launcher", paths->backend);
-  add(&line, "--sandbox=%s", self->strict ? "strict" : "standard");
-  add(&line, "--parent=%d", (int)getpid());
+  text_vector line = {0};
+  text_vector_add(&line, "%s/nereid-worker-launcher", paths->backend);
+  text_vector_add(&line, "--sandbox=%s", self->strict ? "strict" : "standard");
+  text_vector_add(&line, "--parent=%d", (int)getpid());
   add_bound(&line, "processes", self->processes);
   add_bound(&line, "descriptors", self->descriptors);
   add_bound(&line, "memory", self->memory_bytes);
   add_bound(&line, "file", self->file_bytes);
   if (self->strict)
     add_strict(&line, self, paths, python);
-  add(&line, "--");
-  add(&line, "%s", python->path);
-  add(&line, "%s/worker", paths->backend);
-  if (!line.failed) {
-    *command = line.items;
-    return NULL;
-  }
-  worker_command_free(line.items);
-  return backend_error_no_memory("a Python worker");
-}
-
-void worker_command_free(char **command)
-{
-  for (char **argument = command; argument != NULL && *argument != NULL; argument++)
-    free(*argument);
-  free(command);
+  text_vector_add(&line, "--");
+  text_vector_add(&line, "%s", python->path);
+  text_vector_add(&line, "%s/worker", paths->backend);
+  *command = text_vector_take(&line);
+  return *command != NULL ? NULL : backend_error_no_memory("a Python worker");
 }

@@ -28,9 +28,8 @@ typedef struct worker_paths {
   const char *model_file;
 } worker_paths;
 
-// The argument vector that starts a worker, for worker_command_free().
+// The argument vector that starts a worker, for text_vector_free().
 TRITONSERVER_Error *worker_command_new(const worker_sandbox *self, const worker_paths *paths,
                                        const python_interpreter *python, char ***command);
-void worker_command_free(char **command); // NULL does nothing
 
 #endif

@@ -1,19 +1,30 @@
 // Starts the launcher by posix_spawn, ends it, and tells how it ended.
 #include "process/start.h"
 
-#include "backend_config.h"
 #include "backend_error.h"
+#include "base/cleanup.h"
+#include "base/files.h"
+#include "base/text.h"
 #include "codec/protocol.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <spawn.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
-#include <unistd.h>
+
+static void set_state(worker_process *self, process_state state)
+{
+  static const process_state after[] = {[PROCESS_RUNNING] = PROCESS_NONE,
+                                        [PROCESS_KILLED] = PROCESS_RUNNING,
+                                        [PROCESS_CUT_OFF] = PROCESS_RUNNING};
+  assert(state == PROCESS_ENDED ? self->state != PROCESS_NONE && self->state != PROCESS_ENDED
+                                : state != PROCESS_NONE && self->state == after[state]);
+  self->state = state;
+}
 
 // What is to be done about it.
 static const char *advice(int number)
@@ -99,32 +110,29 @@ static int spawn(const worker_command *command, const int *sources, pid_t *id)
   return failure;
 }
 
-// A pipe whose ends are above the descriptors that the worker gets, the reading end non-blocking.
-static bool open_pipe(int ends[2])
-{
-  int raw[2];
-  ends[0] = ends[1] = -1;
-  if (pipe2(raw, O_CLOEXEC) != 0)
-    return false;
-  for (int i = 0; i < 2; i++) {
-    ends[i] = fcntl(raw[i], F_DUPFD_CLOEXEC, PROTOCOL_SOCKET + 1);
-    close(raw[i]);
-  }
-  if (ends[0] >= 0 && ends[1] >= 0 && fcntl(ends[0], F_SETFL, O_NONBLOCK) == 0)
-    return true;
-  for (int i = 0; i < 2; i++)
-    if (ends[i] >= 0)
-      close(ends[i]);
-  return false;
-}
-
+// A copy of `descriptor`, which is closed, above those that the worker gets. -1 with errno.
 static int above_standard(int descriptor)
 {
-  if (descriptor < 0)
-    return -1;
-  int moved = fcntl(descriptor, F_DUPFD_CLOEXEC, PROTOCOL_SOCKET + 1);
-  close(descriptor);
+  int moved = descriptor < 0 ? -1 : fcntl(descriptor, F_DUPFD_CLOEXEC, PROTOCOL_SOCKET + 1);
+  cleanup_close(&descriptor);
   return moved;
+}
+
+// Makes the pipe whose reading end is `output` and whose writing end the worker gets. Gives 0 or an
+// errno; *writing is closed by the caller in any case.
+static int open_output(worker_output *output, const worker_command *command, int *writing)
+{
+  int ends[2];
+  if (pipe2(ends, O_CLOEXEC) != 0)
+    return errno;
+  int reading = above_standard(ends[0]);
+  *writing = above_standard(ends[1]);
+  if (reading >= 0 && *writing >= 0 && fcntl(reading, F_SETFL, O_NONBLOCK) == 0 &&
+      worker_output_init(output, reading, command->take_line, command->user))
+    return 0;
+  int failure = errno;
+  cleanup_close(&reading);
+  return failure;
 }
 
 // What a worker reads as its input: nothing. Not every system has a /dev.
@@ -137,22 +145,14 @@ static int open_nothing(void)
   return ends[0];
 }
 
-static void close_if_open(int descriptor)
+// Spawns with the writing ends of both pipes; gives 0 or an errno.
+static int spawn_with_pipes(worker_process *self, const worker_command *command, int out, int error)
 {
-  if (descriptor >= 0)
-    close(descriptor);
-}
-
-// Spawns with the writing ends of both pipes; gives an errno.
-static int spawn_with_pipes(worker_process *self, const worker_command *command,
-                            const int writing[2])
-{
-  int sources[PROTOCOL_SOCKET + 1] = {above_standard(open_nothing()), writing[0], writing[1],
-                                      fcntl(command->socket, F_DUPFD_CLOEXEC, PROTOCOL_SOCKET + 1)};
-  int failure =
-      sources[0] < 0 || sources[PROTOCOL_SOCKET] < 0 ? errno : spawn(command, sources, &self->id);
-  close_if_open(sources[0]);
-  close_if_open(sources[PROTOCOL_SOCKET]);
+  AUTO_CLOSE int input = above_standard(open_nothing());
+  AUTO_CLOSE int socket = fcntl(command->socket, F_DUPFD_CLOEXEC, PROTOCOL_SOCKET + 1);
+  if (input < 0 || socket < 0)
+    return errno;
+  int failure = spawn(command, (const int[]){input, out, error, socket}, &self->id);
   if (failure != 0)
     return failure;
   self->handle = (int)syscall(SYS_pidfd_open, self->id, 0);
@@ -168,53 +168,40 @@ static int spawn_with_pipes(worker_process *self, const worker_command *command,
 // say.
 static int64_t out_of_memory_kills(void)
 {
-  char text[16384];
-  int file = open("/proc/vmstat", O_RDONLY | O_CLOEXEC);
-  if (file < 0)
+  AUTO_BUFFER buffer text = BUFFER_EMPTY;
+  AUTO_ERROR error *e = files_read_path("/proc/vmstat", 1 << 20, &text);
+  buffer_append_char(&text, '\0');
+  if (e != NULL || text.failed)
     return -1;
-  size_t length = 0;
-  ssize_t got;
-  while ((got = read(file, text + length, sizeof text - 1 - length)) > 0)
-    length += (size_t)got;
-  close(file);
-  text[length] = '\0';
-  const char *key = "\noom_kill ", *at = strstr(text, key), *rest;
+  const char *key = "\noom_kill ", *at = strstr(text.data, key), *rest;
   int64_t count;
-  return at != NULL && backend_integer(at + strlen(key), &count, &rest) ? count : -1;
+  return at != NULL && text_begins_int64(at + strlen(key), &count, &rest) ? count : -1;
 }
 
 TRITONSERVER_Error *worker_process_start(worker_process *self, const worker_command *command)
 {
   *self = (worker_process){.handle = -1, .output = {{.descriptor = -1}, {.descriptor = -1}}};
   self->out_of_memory_kills = out_of_memory_kills();
-  int writing[2] = {-1, -1};
-  int failure = 0;
-  for (int i = 0; i < 2 && failure == 0; i++) {
-    int ends[2];
-    if (!open_pipe(ends)) {
-      failure = errno;
-    } else {
-      writing[i] = ends[1];
-      if (!worker_output_init(&self->output[i], ends[0], command->take_line, command->user)) {
-        close(ends[0]);
-        failure = ENOMEM;
-      }
-    }
-  }
+  AUTO_CLOSE int out = -1, error = -1;
+  int failure = open_output(&self->output[0], command, &out);
   if (failure == 0)
-    failure = spawn_with_pipes(self, command, writing);
-  close_if_open(writing[0]);
-  close_if_open(writing[1]);
+    failure = open_output(&self->output[1], command, &error);
   if (failure == 0)
+    failure = spawn_with_pipes(self, command, out, error);
+  if (failure == 0) {
+    set_state(self, PROCESS_RUNNING);
     return NULL;
+  }
   worker_output_fini(&self->output[0]);
   worker_output_fini(&self->output[1]);
   return failed(command->arguments[0], failure);
 }
 
-void worker_process_kill(worker_process *self)
+void worker_process_kill(worker_process *self, process_state why)
 {
-  self->kill_sent = true;
+  assert(self->state != PROCESS_NONE && self->state != PROCESS_ENDED);
+  if (self->state == PROCESS_RUNNING)
+    set_state(self, why);
   syscall(SYS_pidfd_send_signal, self->handle, PROTOCOL_KILL_SIGNAL, NULL, 0);
   syscall(SYS_pidfd_send_signal, self->handle, SIGCONT, NULL, 0); // should somebody have stopped it
 }
@@ -246,10 +233,10 @@ static char *describe(const worker_process *self, const siginfo_t *end)
   const char *last_line = self->output[1].last;
   if (end->si_code == CLD_EXITED)
     snprintf(how, sizeof how, "it exited with status %d", end->si_status);
-  else if (end->si_status == PROTOCOL_KILL_SIGNAL && self->cut_off)
+  else if (end->si_status == PROTOCOL_KILL_SIGNAL && self->state == PROCESS_CUT_OFF)
     snprintf(how, sizeof how,
              "it let go of its connection to the server, as by os.exec, and was ended");
-  else if (end->si_status == PROTOCOL_KILL_SIGNAL && self->kill_sent)
+  else if (end->si_status == PROTOCOL_KILL_SIGNAL && self->state == PROCESS_KILLED)
     snprintf(how, sizeof how, "it was ended by the server");
   else if (end->si_code == CLD_KILLED || end->si_code == CLD_DUMPED)
     describe_signal(self, end->si_status, how, sizeof how);
@@ -271,6 +258,7 @@ char *worker_process_reap(worker_process *self)
   for (int i = 0; i < 2; i++)
     worker_output_drain(&self->output[i]);
   char *cause = describe(self, &end);
+  set_state(self, PROCESS_ENDED);
   close(self->handle);
   self->handle = -1;
   worker_output_fini(&self->output[0]);

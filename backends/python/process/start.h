@@ -24,21 +24,29 @@ typedef struct worker_command {
   void *user;
 } worker_command;
 
+typedef enum process_state {
+  PROCESS_NONE, // not started
+  PROCESS_RUNNING,
+  PROCESS_KILLED,  // the server has had it killed
+  PROCESS_CUT_OFF, // the same, after it had let go of its connection
+  PROCESS_ENDED    // reaped
+} process_state;
+
 typedef struct worker_process {
+  process_state state;
   pid_t id;
   int handle;                  // pidfd
   int64_t out_of_memory_kills; // of the system, when it started; -1: not known
   worker_output output[2];     // stdout, stderr
-  bool kill_sent;
-  bool cut_off; // it let go of its connection before
 } worker_process;
 
 // Starts the launcher in a session of its own, with no descriptor but stdin (/dev/null), stdout,
 // stderr and the socket. The supervisor's thread.
 TRITONSERVER_Error *worker_process_start(worker_process *self, const worker_command *command);
 
-// Has the guard end the worker and all that it has started. It must not have been reaped yet.
-void worker_process_kill(worker_process *self);
+// Has the guard end the worker and all that it has started; the first reason, PROCESS_KILLED or
+// PROCESS_CUT_OFF, is kept. It must not have been reaped yet.
+void worker_process_kill(worker_process *self, process_state why);
 
 // After the pidfd became readable: reads what is left in the pipes, reaps the process. Gives how it
 // ended, e.g. "it was ended by signal SIGKILL", for free(). NULL when it has not ended.

@@ -2,19 +2,20 @@
 // orders and wait.
 #include "process/supervisor.h"
 
-#include "backend_batch.h"
 #include "backend_error.h"
+#include "base/cleanup.h"
+#include "base/clock.h"
+#include "base/container_of.h"
+#include "base/list.h"
+#include "base/refcount.h"
 #include "base/thread.h"
+#include "base/wakeup.h"
 
 #include <assert.h>
 #include <errno.h>
-#include <pthread.h>
 #include <stdatomic.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
-#include <sys/eventfd.h>
-#include <unistd.h>
 
 enum {
   QUIET_MS = 1000,
@@ -34,11 +35,10 @@ struct supervised {
   worker_process process;
   const supervised_events *events;
   void *user;
-  int connection;          // the owner's
-  struct supervised *next; // the supervisor's list
-  atomic_uint references;  // the supervisor's and the starter's
-  pthread_mutex_t lock;    // guards `ended`, so that nobody kills what is reaped
-  bool ended;
+  int connection;       // the owner's
+  list_node node;       // in one of the supervisor's lists
+  refcount references;  // the supervisor's and the starter's
+  pthread_mutex_t lock; // guards process.state, so that nobody kills what is reaped
 };
 
 // A start that is asked for.
@@ -47,45 +47,36 @@ typedef struct start_order {
   supervised *process;
   TRITONSERVER_Error *error;
   bool done;
-  struct start_order *next;
+  list_node node;
 } start_order;
 
 struct supervisor {
   pthread_t thread;
   int epoll;
-  int wakeup; // eventfd
-  atomic_int quiet;
-  supervised *processes; // the thread's own, like the next
-  supervised *unwatched; // killed, and reaped from time to time
-  pthread_mutex_t lock;  // guards what follows
+  int wakeup;
+  atomic_int quiet;     // quiet_state
+  list processes;       // the thread's own, like the next
+  list unwatched;       // killed, and reaped from time to time
+  pthread_mutex_t lock; // guards what follows
   pthread_cond_t done;
-  start_order *orders;
+  list orders;
   bool stopping;
 };
 
-static void wake(supervisor *self)
-{
-  uint64_t one = 1;
-  while (write(self->wakeup, &one, sizeof one) < 0 && errno == EINTR)
-    ;
-}
-
 void supervised_release(supervised *process)
 {
-  if (process == NULL ||
-      atomic_fetch_sub_explicit(&process->references, 1, memory_order_acq_rel) != 1)
+  if (process == NULL || !refcount_drop(&process->references))
     return;
-  assert(process->ended || process->process.handle < 0);
+  assert(process->process.state == PROCESS_ENDED || process->process.state == PROCESS_NONE);
   pthread_mutex_destroy(&process->lock);
   free(process);
 }
 
 void supervised_kill(supervised *process)
 {
-  pthread_mutex_lock(&process->lock);
-  if (!process->ended)
-    worker_process_kill(&process->process);
-  pthread_mutex_unlock(&process->lock);
+  LOCK_SCOPE(&process->lock);
+  if (process->process.state != PROCESS_ENDED)
+    worker_process_kill(&process->process, PROCESS_KILLED);
 }
 
 // ---- on the thread
@@ -122,54 +113,30 @@ static TRITONSERVER_Error *start_watching(supervisor *self, supervised *process)
   TRITONSERVER_Error *error = backend_error(TRITONSERVER_ERROR_UNAVAILABLE,
                                             "cannot watch a Python worker: %s", strerror(errno));
   stop_watching(self, process);
-  worker_process_kill(started);
+  worker_process_kill(started, PROCESS_KILLED);
   worker_output_fini(&started->output[0]);
   worker_output_fini(&started->output[1]);
-  atomic_fetch_add_explicit(&process->references, 1, memory_order_relaxed);
-  process->next = self->unwatched;
-  self->unwatched = process;
   return error;
 }
 
-// Its guard may take some seconds to end all that it has started.
-static void reap_unwatched(supervisor *self)
-{
-  supervised **at = &self->unwatched;
-  while (*at != NULL) {
-    supervised *process = *at;
-    char *cause = worker_process_reap(&process->process);
-    if (cause == NULL) {
-      at = &process->next;
-      continue;
-    }
-    free(cause);
-    *at = process->next;
-    process->ended = true;
-    supervised_release(process);
-  }
-}
-
-static void carry_out(supervisor *self, start_order *order)
+static TRITONSERVER_Error *start(supervisor *self, const start_order *order)
 {
   supervised *process = order->process;
-  order->error = worker_process_start(&process->process, &order->command);
-  if (order->error == NULL)
-    order->error = start_watching(self, process);
-  if (order->error != NULL)
-    return;
-  atomic_fetch_add_explicit(&process->references, 1, memory_order_relaxed);
-  process->next = self->processes;
-  self->processes = process;
+  BACKEND_RETURN_IF_ERROR(worker_process_start(&process->process, &order->command));
+  TRITONSERVER_Error *error = start_watching(self, process);
+  refcount_take(&process->references);
+  list_prepend(error == NULL ? &self->processes : &self->unwatched, &process->node);
+  return error;
 }
 
 static bool take_orders(supervisor *self)
 {
   pthread_mutex_lock(&self->lock);
-  start_order *order;
-  while ((order = self->orders) != NULL) {
-    self->orders = order->next;
+  list_node *node;
+  while ((node = list_take_first(&self->orders)) != NULL) {
+    start_order *order = container_of(node, start_order, node);
     pthread_mutex_unlock(&self->lock);
-    carry_out(self, order);
+    order->error = start(self, order);
     pthread_mutex_lock(&self->lock);
     order->done = true;
     pthread_cond_broadcast(&self->done);
@@ -179,14 +146,17 @@ static bool take_orders(supervisor *self)
   return !stopping;
 }
 
-static void forget(supervisor *self, const supervised *process)
+// Its guard may take some seconds to end all that it has started.
+static void reap_unwatched(supervisor *self)
 {
-  supervised **at = &self->processes;
-  while (*at != process) {
-    assert(*at != NULL);
-    at = &(*at)->next;
+  list_foreach_safe (supervised, process, node, &self->unwatched) {
+    char *cause = worker_process_reap(&process->process);
+    if (cause == NULL)
+      continue;
+    free(cause);
+    list_remove(&process->node);
+    supervised_release(process);
   }
-  *at = process->next;
 }
 
 static void read_output(const supervisor *self, supervised *process)
@@ -202,33 +172,27 @@ static void read_output(const supervisor *self, supervised *process)
   }
 }
 
-// It has become another program, or is on its way to its end, as its guard can tell.
-static void cut_off_locked(const supervisor *self, supervised *process)
-{
-  unwatch(self, process->connection);
-  process->process.cut_off = !process->process.kill_sent;
-  worker_process_kill(&process->process);
-}
-
-// Looks at a process of which a descriptor is ready. Other events of the same round may name it
-// too, so its memory goes later: see dispatch.
-static bool has_ended(supervisor *self, supervised *process, uint32_t events)
+// Looks at a process of which a descriptor is ready. Without its connection it has become another
+// program, or is on its way to its end, as its guard can tell.
+static void look_at(supervisor *self, supervised *process, uint32_t events)
 {
   read_output(self, process);
   pthread_mutex_lock(&process->lock);
   char *cause = worker_process_reap(&process->process);
-  process->ended = cause != NULL;
-  if (cause == NULL && (events & EPOLLRDHUP) != 0)
-    cut_off_locked(self, process);
+  if (cause == NULL && (events & EPOLLRDHUP) != 0) {
+    unwatch(self, process->connection);
+    worker_process_kill(&process->process, PROCESS_CUT_OFF);
+  }
   pthread_mutex_unlock(&process->lock);
   if (cause == NULL)
-    return false;
+    return;
   unwatch(self, process->connection);
-  forget(self, process);
+  list_remove(&process->node);
   process->events->ended(process->user, cause);
-  return true;
+  supervised_release(process);
 }
 
+// Several events of a round may name a process that ends with the first.
 static void drop_from(struct epoll_event *events, int from, int count, const supervised *process)
 {
   for (int i = from; i < count; i++)
@@ -241,13 +205,10 @@ static void dispatch(supervisor *self, struct epoll_event *events, int count)
   for (int i = 0; i < count; i++) {
     void *whom = events[i].data.ptr;
     if (whom == self) {
-      uint64_t ignored;
-      (void)!read(self->wakeup, &ignored, sizeof ignored);
+      wakeup_take(self->wakeup);
     } else if (whom != NULL) {
-      supervised *process = whom;
-      drop_from(events, i + 1, count, process);
-      if (has_ended(self, process, events[i].events))
-        supervised_release(process);
+      drop_from(events, i + 1, count, whom);
+      look_at(self, whom, events[i].events);
     }
   }
 }
@@ -258,8 +219,13 @@ static void tick(supervisor *self)
   if (atomic_compare_exchange_strong(&self->quiet, &touched, QUIET_ARMED) ||
       !atomic_compare_exchange_strong(&self->quiet, &armed, QUIET_OFF))
     return;
-  for (supervised *process = self->processes; process != NULL; process = process->next)
+  list_foreach (supervised, process, node, &self->processes)
     process->events->quiet(process->user);
+}
+
+static uint64_t now_ms(void)
+{
+  return clock_monotonic_ns() / 1000000;
 }
 
 static void *run(void *argument)
@@ -267,23 +233,23 @@ static void *run(void *argument)
   supervisor *self = argument;
   struct epoll_event events[MAX_EVENTS];
   uint64_t next_tick = 0;
-  while (take_orders(self) || self->unwatched != NULL) {
+  while (take_orders(self) || !list_is_empty(&self->unwatched)) {
     reap_unwatched(self);
-    int timeout = self->unwatched == NULL ? -1 : REAP_MS;
+    int timeout = list_is_empty(&self->unwatched) ? -1 : REAP_MS;
     if (atomic_load(&self->quiet) != QUIET_OFF) {
-      uint64_t now = backend_now_ns() / 1000000;
+      uint64_t now = now_ms();
       next_tick = next_tick == 0 ? now + QUIET_MS : next_tick;
       int rest = next_tick > now ? (int)(next_tick - now) : 0;
       timeout = timeout < 0 || rest < timeout ? rest : timeout;
     }
     int count = epoll_wait(self->epoll, events, MAX_EVENTS, timeout);
     dispatch(self, events, count);
-    if (next_tick != 0 && backend_now_ns() / 1000000 >= next_tick) {
+    if (next_tick != 0 && now_ms() >= next_tick) {
       next_tick = 0;
       tick(self);
     }
   }
-  assert(self->processes == NULL);
+  assert(list_is_empty(&self->processes));
   return NULL;
 }
 
@@ -294,7 +260,7 @@ void supervisor_touch(supervisor *self)
   if (atomic_load_explicit(&self->quiet, memory_order_relaxed) == QUIET_TOUCHED)
     return;
   if (atomic_exchange(&self->quiet, QUIET_TOUCHED) == QUIET_OFF)
-    wake(self);
+    wakeup_signal(self->wakeup);
 }
 
 static supervised *new_process(const supervised_events *events, void *user)
@@ -304,7 +270,7 @@ static supervised *new_process(const supervised_events *events, void *user)
     return NULL;
   process->events = events;
   process->user = user;
-  atomic_init(&process->references, 1);
+  refcount_init(&process->references);
   pthread_mutex_init(&process->lock, NULL);
   return process;
 }
@@ -320,9 +286,9 @@ TRITONSERVER_Error *supervisor_start(supervisor *self, const worker_command *com
     return backend_error_no_memory("a Python worker");
   order.process->connection = connection;
   pthread_mutex_lock(&self->lock);
-  order.next = self->orders;
-  self->orders = &order;
-  wake(self);
+  assert(!self->stopping);
+  list_append(&self->orders, &order.node);
+  wakeup_signal(self->wakeup);
   while (!order.done)
     pthread_cond_wait(&self->done, &self->lock);
   pthread_mutex_unlock(&self->lock);
@@ -336,7 +302,7 @@ TRITONSERVER_Error *supervisor_start(supervisor *self, const worker_command *com
 static TRITONSERVER_Error *open_descriptors(supervisor *self)
 {
   self->epoll = epoll_create1(EPOLL_CLOEXEC);
-  self->wakeup = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+  self->wakeup = wakeup_new();
   if (self->epoll >= 0 && self->wakeup >= 0 && watch(self, self->wakeup, EPOLLIN, self))
     return NULL;
   return backend_error(TRITONSERVER_ERROR_UNAVAILABLE, "cannot watch Python workers: %s",
@@ -345,10 +311,8 @@ static TRITONSERVER_Error *open_descriptors(supervisor *self)
 
 static void free_parts(supervisor *self)
 {
-  if (self->epoll >= 0)
-    close(self->epoll);
-  if (self->wakeup >= 0)
-    close(self->wakeup);
+  cleanup_close(&self->epoll);
+  cleanup_close(&self->wakeup);
   pthread_cond_destroy(&self->done);
   pthread_mutex_destroy(&self->lock);
   free(self);
@@ -360,6 +324,9 @@ TRITONSERVER_Error *supervisor_new(supervisor **made)
   if (self == NULL)
     return backend_error_no_memory("the Python workers' supervisor");
   self->epoll = self->wakeup = -1;
+  list_init(&self->processes);
+  list_init(&self->unwatched);
+  list_init(&self->orders);
   pthread_mutex_init(&self->lock, NULL);
   pthread_cond_init(&self->done, NULL);
   TRITONSERVER_Error *error = open_descriptors(self);
@@ -382,7 +349,7 @@ void supervisor_free(supervisor *self)
   pthread_mutex_lock(&self->lock);
   self->stopping = true;
   pthread_mutex_unlock(&self->lock);
-  wake(self);
+  wakeup_signal(self->wakeup);
   pthread_join(self->thread, NULL);
   free_parts(self);
 }

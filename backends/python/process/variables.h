@@ -9,8 +9,7 @@
 #include <stdint.h>
 
 // `threads` (at least 1 is taken) is for libraries whose variable the user has not set. With
-// `strict` only variables of known names are passed. NULL: no memory.
+// `strict` only variables of known names are passed. For text_vector_free(); NULL: no memory.
 char **worker_variables_new(const python_interpreter *python, int64_t threads, bool strict);
-void worker_variables_free(char **environment); // NULL does nothing
 
 #endif

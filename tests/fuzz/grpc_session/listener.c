@@ -58,10 +58,10 @@ void grpc_server_connection_ended(grpc_server *g)
   CHECK(atomic_fetch_sub(&g->connections, 1) > 0);
 }
 
-error *jobs_submit(jobs *pool, job_order order, job *added)
+error *jobs_submit(jobs *pool, job_kind kind, job *added)
 {
   (void)pool;
-  (void)order;
+  (void)kind;
   added->next = NULL;
   *last_job = added;
   last_job = &added->next;

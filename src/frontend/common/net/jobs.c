@@ -1,10 +1,14 @@
 // Queues of jobs, the threads that run them, and parts of what another thread does.
+//
+// Each thread takes whatever may run. There are as many as all kinds together may take, so that a
+// job whose kind has a thread left always gets one.
 #include "frontend/common/net/jobs.h"
 
-#include "base/checked.h"
 #include "base/cleanup.h"
+#include "base/machine.h"
 #include "base/thread.h"
 
+#include <assert.h>
 #include <stdbool.h>
 #include <stdlib.h>
 
@@ -12,6 +16,27 @@ typedef struct job_queue {
   job *first;
   job *last;
 } job_queue;
+
+// Kinds of jobs that share a number of threads.
+typedef struct job_class {
+  size_t queued;
+  size_t running;
+  size_t max_running;
+} job_class;
+
+typedef enum {
+  CLASS_COMPUTES,
+  CLASS_PROBES,
+  CLASS_BLOCKS,
+  CLASSES
+} class_index;
+
+static const class_index class_of[JOB_KINDS] = {
+    [JOB_FINISHES] = CLASS_COMPUTES,
+    [JOB_COMPUTES] = CLASS_COMPUTES,
+    [JOB_PROBES] = CLASS_PROBES,
+    [JOB_BLOCKS] = CLASS_BLOCKS,
+};
 
 // Work in parts, on the stack of the thread that wants it done.
 typedef struct parts {
@@ -25,52 +50,87 @@ typedef struct parts {
 } parts;
 
 struct jobs {
-  const char *thread_name;
   pthread_mutex_t mutex; // guards what follows
   pthread_cond_t arrived;
-  job_queue queues[JOB_ORDERS]; // by job_order
-  size_t queued_count;
+  job_queue queues[JOB_KINDS];
+  job_class classes[CLASSES];
   parts *parts; // that have one to take
   size_t idle_count;
   size_t thread_count;
-  size_t max_threads;
   bool stopping;
-  pthread_t threads[];
+  size_t max_threads; // as many as all classes may have running
+  pthread_t *threads;
 };
 
-error *jobs_new(const char *thread_name, size_t max_threads, jobs **result)
+error *jobs_new(jobs **result)
 {
-  size_t size;
-  bool fits = checked_array_size(sizeof(jobs), max_threads, sizeof(pthread_t), &size);
-  jobs *j = fits ? calloc(1, size) : NULL;
+  jobs *j = calloc(1, sizeof(*j));
   if (j == NULL)
     return error_no_memory();
-  j->thread_name = thread_name;
-  j->max_threads = max_threads;
+  j->classes[CLASS_COMPUTES].max_running = machine_cpus();
+  j->classes[CLASS_PROBES].max_running = JOBS_MAX_PROBES;
+  j->classes[CLASS_BLOCKS].max_running = JOBS_MAX_BLOCKING;
+  for (size_t i = 0; i < CLASSES; i++)
+    j->max_threads += j->classes[i].max_running;
+  j->threads = calloc(j->max_threads, sizeof(pthread_t));
+  if (j->threads == NULL) {
+    free(j);
+    return error_no_memory();
+  }
   pthread_mutex_init(&j->mutex, NULL);
   pthread_cond_init(&j->arrived, NULL);
   *result = j;
   return NULL;
 }
 
-// The mutex is held, and given up meanwhile, as in run_part.
-static void run_job(jobs *j)
+// ---- what may run; the mutex is held ----
+
+static bool has_room(const job_class *c)
 {
-  job_queue *queue = j->queues;
-  while (queue->first == NULL)
-    queue++;
+  assert(c->running <= c->max_running);
+  return c->running < c->max_running;
+}
+
+// Of the queued jobs those that a thread may take now.
+static size_t count_runnable(const jobs *j)
+{
+  size_t count = 0;
+  for (size_t i = 0; i < CLASSES; i++) {
+    const job_class *c = &j->classes[i];
+    size_t room = c->max_running - c->running;
+    count += c->queued < room ? c->queued : room;
+  }
+  return count;
+}
+
+// Runs a job, if there is one that may; the mutex is given up meanwhile, as in run_part.
+static bool run_job(jobs *j)
+{
+  job_kind kind = 0;
+  while (kind < JOB_KINDS &&
+         (j->queues[kind].first == NULL || !has_room(&j->classes[class_of[kind]])))
+    kind++;
+  if (kind == JOB_KINDS)
+    return false;
+  job_queue *queue = &j->queues[kind];
+  job_class *class = &j->classes[class_of[kind]];
   job *next = queue->first;
-  j->queued_count--;
   queue->first = next->next;
   if (queue->first == NULL)
     queue->last = NULL;
+  assert(class->queued > 0);
+  class->queued--;
+  class->running++;
   pthread_mutex_unlock(&j->mutex);
   next->run(next);
   pthread_mutex_lock(&j->mutex);
+  class->running--;
+  return true;
 }
 
 static void run_part(jobs *j, parts *p)
 {
+  assert(p->taken < p->count);
   size_t index = p->taken++;
   p->running++;
   if (p->taken == p->count) { // nothing more to take
@@ -86,60 +146,68 @@ static void run_part(jobs *j, parts *p)
     pthread_cond_signal(&p->done);
 }
 
+static bool run_part_of_another(jobs *j)
+{
+  job_class *class = &j->classes[CLASS_COMPUTES];
+  if (j->parts == NULL || !has_room(class))
+    return false;
+  class->running++;
+  run_part(j, j->parts);
+  class->running--;
+  return true;
+}
+
+// ---- threads ----
+
 static void *run(void *argument)
 {
   jobs *j = argument;
   pthread_mutex_lock(&j->mutex);
-  while (j->queued_count > 0 || j->parts != NULL || !j->stopping) {
-    if (j->queued_count > 0) {
-      run_job(j);
-    } else if (j->parts != NULL) {
-      run_part(j, j->parts);
-    } else {
-      j->idle_count++;
-      pthread_cond_wait(&j->arrived, &j->mutex);
-      j->idle_count--;
-    }
+  for (;;) {
+    if (run_job(j) || run_part_of_another(j))
+      continue;
+    if (j->stopping)
+      break;
+    j->idle_count++;
+    pthread_cond_wait(&j->arrived, &j->mutex);
+    j->idle_count--;
   }
   pthread_mutex_unlock(&j->mutex);
   return NULL;
 }
 
-// The mutex is held, as in make_room.
+// The mutex is held.
 static error *add_thread(jobs *j)
 {
-  error *failure = thread_start(&j->threads[j->thread_count], j->thread_name, run, j);
+  assert(j->thread_count < j->max_threads);
+  error *failure = thread_start(&j->threads[j->thread_count], "job", run, j);
   if (failure == NULL)
     j->thread_count++;
   return failure;
 }
 
-// Starts a thread when every idle one has a job to take already and one more is allowed.
-static error *make_room(jobs *j)
-{
-  if (j->idle_count > j->queued_count || j->thread_count == j->max_threads)
-    return NULL;
-  error *failure = add_thread(j);
-  if (failure != NULL && j->thread_count > 0) { // the others get to it
-    error_free(failure);
-    failure = NULL;
-  }
-  return failure;
-}
-
-error *jobs_submit(jobs *j, job_order order, job *added)
+error *jobs_submit(jobs *j, job_kind kind, job *added)
 {
   LOCK_SCOPE(&j->mutex);
-  RETURN_IF_ERROR(make_room(j));
-  job_queue *queue = &j->queues[order];
+  assert(!j->stopping);
+  job_class *class = &j->classes[class_of[kind]];
+  job_queue *queue = &j->queues[kind];
+  bool runnable = class->queued < class->max_running - class->running;
+  if (runnable && j->idle_count <= count_runnable(j)) { // every idle one has a job to take already
+    error *failure = add_thread(j);
+    if (failure != NULL && j->thread_count == 0)
+      return failure;
+    error_free(failure); // the others get to it
+  }
   added->next = NULL;
   if (queue->last == NULL)
     queue->first = added;
   else
     queue->last->next = added;
   queue->last = added;
-  j->queued_count++;
-  pthread_cond_signal(&j->arrived);
+  class->queued++;
+  if (runnable)
+    pthread_cond_signal(&j->arrived);
   return NULL;
 }
 
@@ -153,8 +221,9 @@ void jobs_run_parts(void *jobs_pointer, size_t count, parallel_part *part, void 
   pthread_mutex_lock(&j->mutex);
   p.next = j->parts;
   j->parts = &p;
-  size_t most = j->stopping ? 0 : j->max_threads;
-  for (size_t i = j->idle_count + 1; i < count && j->thread_count < most; i++)
+  const job_class *class = &j->classes[CLASS_COMPUTES];
+  size_t most = j->stopping ? 0 : class->max_running - class->running;
+  for (size_t i = j->idle_count; i + 1 < count && i < most && j->thread_count < j->max_threads; i++)
     error_free(add_thread(j)); // fewer do as well
   pthread_cond_broadcast(&j->arrived);
   while (p.taken < p.count)
@@ -177,5 +246,6 @@ void jobs_free(jobs *j)
     pthread_join(j->threads[i], NULL);
   pthread_cond_destroy(&j->arrived);
   pthread_mutex_destroy(&j->mutex);
+  free(j->threads);
   free(j);
 }

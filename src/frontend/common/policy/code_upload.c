@@ -2,6 +2,7 @@
 #include "frontend/common/policy/code_upload.h"
 
 #include "base/json_bounds.h"
+#include "base/text.h"
 
 #include <ctype.h>
 #include <jansson.h>
@@ -119,8 +120,9 @@ static json_t *config_now(TRITONSERVER_Server *server, const char *model)
   return config;
 }
 
-error *code_upload_find(TRITONSERVER_Server *server, const char *model, slice config_text,
-                        const char **field)
+// The field of a configuration; NULL when there is none.
+static error *find_field(TRITONSERVER_Server *server, const char *model, slice config_text,
+                         const char **field)
 {
   json_error_t where;
   RETURN_IF_ERROR(json_bounds_check(config_text, MAX_VALUES));
@@ -140,9 +142,17 @@ error *code_upload_find(TRITONSERVER_Server *server, const char *model, slice co
   return NULL;
 }
 
-const char *code_upload_text(const char *field, char text[CODE_UPLOAD_TEXT_BYTES])
+error *code_upload_find(TRITONSERVER_Server *server, const char *model, const char *name,
+                        slice value, char text[CODE_UPLOAD_TEXT_BYTES], const char **what)
 {
+  const char *field = NULL;
+  *what = text_starts_with(name, "file:") ? "a file of a model" : NULL;
+  if (strcmp(name, "config") != 0)
+    return NULL;
+  RETURN_IF_ERROR(find_field(server, model, value, &field));
   snprintf(text, CODE_UPLOAD_TEXT_BYTES,
-           "a configuration that sets '%s' to what the model does not have now", field);
-  return text;
+           "a configuration that sets '%s' to what the model does not have now",
+           field == NULL ? "" : field);
+  *what = field == NULL ? NULL : text;
+  return NULL;
 }

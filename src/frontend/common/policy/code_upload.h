@@ -9,12 +9,10 @@
 
 #define CODE_UPLOAD_TEXT_BYTES 128
 
-// Finds in a configuration in JSON what names other code than the model has now: *field is static,
-// NULL when there is nothing. INVALID_ARG when the text is no JSON.
-error *code_upload_find(TRITONSERVER_Server *server, const char *model, slice config,
-                        const char **field);
-
-// Says in `text` what such a configuration does, for the error; returns it.
-const char *code_upload_text(const char *field, char text[CODE_UPLOAD_TEXT_BYTES]);
+// What of the load parameter `name` ("config", "file:<path>") brings other code than the model has
+// now: *what says so, for the error, in `text` or static; NULL when nothing does. INVALID_ARG for a
+// configuration that is no JSON.
+error *code_upload_find(TRITONSERVER_Server *server, const char *model, const char *name,
+                        slice value, char text[CODE_UPLOAD_TEXT_BYTES], const char **what);
 
 #endif

@@ -179,18 +179,33 @@ error *shared_memory_unregister(shared_memory *m, TRITONSERVER_MemoryType kind, 
 
 // ---- status ----
 
-static void visit_region(const shared_region *r, shared_region_visit *visit, void *context)
+static void print_region(const shared_region *r, bool by_name, buffer *json)
 {
-  const shared_region_status status = {
-      .name = r->name, .key = r->key, .offset = r->offset, .byte_size = r->byte_size};
-  visit(context, &status);
+  if (json->size > 1)
+    buffer_append_char(json, ',');
+  if (by_name) {
+    buffer_append_json_string(json, slice_of(r->name));
+    buffer_append_char(json, ':');
+  }
+  buffer_append_text(json, "{\"name\":");
+  buffer_append_json_string(json, slice_of(r->name));
+  buffer_append_text(json, ",\"key\":");
+  buffer_append_json_string(json, slice_of(r->key));
+  buffer_append_format(json, ",\"offset\":%" PRIu64 ",\"byte_size\":%" PRIu64 "}", r->offset,
+                       r->byte_size);
 }
 
-static error *visit_one(shared_memory *m, TRITONSERVER_MemoryType kind, const char *name,
-                        shared_region_visit *visit, void *context)
+// There is no memory of a GPU.
+static error *print_regions(shared_memory *m, bool gpu, const char *name, bool by_name,
+                            buffer *json)
 {
+  LOCK_SCOPE(&m->lock);
+  string_map_entry *entry;
+  for (size_t i = 0; name == NULL && !gpu && (entry = string_map_walk(&m->regions, &i)) != NULL;)
+    print_region(entry->value, by_name, json);
+  if (name == NULL)
+    return NULL;
   const shared_region *r = string_map_get(&m->regions, slice_of(name));
-  bool gpu = kind == TRITONSERVER_MEMORY_GPU;
   if (r == NULL)
     return error_new(ERROR_NOT_FOUND, "Unable to find %s shared memory region: '%.256s'",
                      gpu ? "cuda" : "system", name);
@@ -199,21 +214,17 @@ static error *visit_one(shared_memory *m, TRITONSERVER_MemoryType kind, const ch
                      "The region named '%s' is registered as system shared memory, not CUDA shared "
                      "memory",
                      name);
-  visit_region(r, visit, context);
+  print_region(r, by_name, json);
   return NULL;
 }
 
-error *shared_memory_status(shared_memory *m, TRITONSERVER_MemoryType kind, const char *name,
-                            shared_region_visit *visit, void *context)
+error *shared_memory_print(shared_memory *m, TRITONSERVER_MemoryType kind, const char *name,
+                           bool by_name, buffer *json)
 {
-  LOCK_SCOPE(&m->lock);
-  if (name != NULL)
-    return visit_one(m, kind, name, visit, context);
-  string_map_entry *entry;
-  for (size_t i = 0; (entry = string_map_walk(&m->regions, &i)) != NULL;)
-    if (kind == TRITONSERVER_MEMORY_CPU)
-      visit_region(entry->value, visit, context);
-  return NULL;
+  buffer_append_char(json, by_name ? '{' : '[');
+  RETURN_IF_ERROR(print_regions(m, kind == TRITONSERVER_MEMORY_GPU, name, by_name, json));
+  buffer_append_char(json, by_name ? '}' : ']');
+  return json->failed ? error_no_memory() : NULL;
 }
 
 // ---- use ----

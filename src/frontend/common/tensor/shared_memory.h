@@ -9,6 +9,7 @@
 #ifndef NEREID_FRONTEND_PROTOCOL_SHARED_MEMORY_H
 #define NEREID_FRONTEND_PROTOCOL_SHARED_MEMORY_H
 
+#include "base/buffer.h"
 #include "base/error.h"
 #include "triton/core/tritonserver.h"
 
@@ -31,15 +32,6 @@ typedef struct shared_span {
   TRITONSERVER_MemoryType memory_type;
   int64_t memory_type_id;
 } shared_span;
-
-// What a client may know of a region.
-typedef struct shared_region_status {
-  const char *name;
-  const char *key;   // of system memory, else ""
-  uint64_t offset;   // of system memory
-  int64_t device_id; // of CUDA memory
-  uint64_t byte_size;
-} shared_region_status;
 
 // `allow_clients`: else nothing can be registered or unregistered, and so there is nothing. NULL
 // when memory is short.
@@ -66,11 +58,11 @@ error *shared_memory_register_cuda(shared_memory *memory, const char *name);
 error *shared_memory_unregister(shared_memory *memory, TRITONSERVER_MemoryType kind,
                                 const char *name);
 
-// Calls `visit` for the region `name` of this kind, or for all with NULL, in the order in which
-// they came. NOT_FOUND when there is none of that name. `visit` is called with the lock held.
-typedef void shared_region_visit(void *context, const shared_region_status *status);
-error *shared_memory_status(shared_memory *memory, TRITONSERVER_MemoryType kind, const char *name,
-                            shared_region_visit *visit, void *context);
+// Prints into an empty buffer what clients may know, as JSON, of the region `name` of this kind, or
+// of all with NULL, in the order in which they came: a list of objects, or with `by_name` an object
+// of them. NOT_FOUND when there is none of that name.
+error *shared_memory_print(shared_memory *memory, TRITONSERVER_MemoryType kind, const char *name,
+                           bool by_name, buffer *json);
 
 // Takes a span for a request. Errors: NOT_FOUND, INVALID_ARG when it is not within the region.
 error *shared_memory_take(shared_memory *memory, const char *name, uint64_t offset,

@@ -7,17 +7,11 @@
 #include "frontend/grpc/call/server.h"
 #include "frontend/grpc/service/infer.h"
 
-void grpc_access_response(grpc_inference *i, TRITONSERVER_InferenceResponse *response)
-{
-  if (i->call->server->options.access_log != NULL && response != NULL)
-    access_times_note(&i->times, response);
-}
-
 void grpc_access_describe(const grpc_inference *i, access_record *record)
 {
-  record->model = i->model_name;
-  record->request_id = i->id;
-  access_times_tell(&i->times, i->model_version, record);
+  record->model = i->life.model_name;
+  record->request_id = i->life.request_id;
+  access_times_tell(&i->life.times, i->life.model_version, record);
 }
 
 void grpc_access_inference(grpc_inference *i, grpc_status status)

@@ -1,16 +1,12 @@
 // What inferences add to the access log: to the line of their call (call.c), and a line for each
-// request of a ModelStreamInfer. Loop threads, but for the times of a response.
+// request of a ModelStreamInfer. Loop threads.
 #ifndef NEREID_FRONTEND_GRPC_ACCESS_NOTE_H
 #define NEREID_FRONTEND_GRPC_ACCESS_NOTE_H
 
 #include "frontend/grpc/transport/status.h"
-#include "triton/core/tritonserver.h"
 
 typedef struct access_record access_record;
 typedef struct grpc_inference grpc_inference;
-
-// A response is there. Any thread.
-void grpc_access_response(grpc_inference *i, TRITONSERVER_InferenceResponse *response);
 
 // Adds to the line what is known of the inference.
 void grpc_access_describe(const grpc_inference *i, access_record *record);

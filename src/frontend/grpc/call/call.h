@@ -166,10 +166,10 @@ void call_fail(call *c, grpc_status status, const char *format, ...)
 bool call_fail_if(call *c, TRITONSERVER_Error *failure_owned);
 bool call_fail_if_error(call *c, error *failure_owned);
 
-// Runs `run` on a thread of the pool, for what may block, and then `done` (NULL: nothing) on the
+// Runs `run` on a thread for its kind, for what may block, and then `done` (NULL: nothing) on the
 // loop's thread. The call may be replied to in `run`. What the handler does not do in a job must
 // not take long. False when there is no thread: the call has failed.
-bool call_run_job(call *c, jobs *pool, void (*run)(call *c), void (*done)(call *c));
+bool call_run_job(call *c, job_kind kind, void (*run)(call *c), void (*done)(call *c));
 
 // --- For streaming methods and inferences
 

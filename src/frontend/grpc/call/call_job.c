@@ -15,7 +15,7 @@ static void run_queued(job *queued)
   call_unref(c);
 }
 
-static error *submit(call *c, jobs *pool, void (*run)(call *c), void (*done)(call *c))
+static error *submit(call *c, job_kind kind, void (*run)(call *c), void (*done)(call *c))
 {
   assert(atomic_load(&c->job.state) == CALL_JOB_NONE);
   atomic_store(&c->job.state, CALL_JOB_RUNS);
@@ -24,7 +24,7 @@ static error *submit(call *c, jobs *pool, void (*run)(call *c), void (*done)(cal
   c->job.queued.run = run_queued;
   call_ref(c);
   grpc_loop_handed_over(c->loop);
-  return jobs_submit(pool, JOB_BEGINS, &c->job.queued);
+  return jobs_submit(c->server->options.jobs, kind, &c->job.queued);
 }
 
 static void take_back(call *c)
@@ -34,9 +34,9 @@ static void take_back(call *c)
   grpc_loop_took_back(c->loop);
 }
 
-bool call_run_job(call *c, jobs *pool, void (*run)(call *c), void (*done)(call *c))
+bool call_run_job(call *c, job_kind kind, void (*run)(call *c), void (*done)(call *c))
 {
-  error *failure = submit(c, pool, run, done);
+  error *failure = submit(c, kind, run, done);
   if (failure == NULL)
     return true;
   take_back(c);
@@ -47,7 +47,7 @@ bool call_run_job(call *c, jobs *pool, void (*run)(call *c), void (*done)(call *
 void call_run_work(call *c, void (*work)(call *c), void (*done)(call *c))
 {
   call_pause(c);
-  error *failure = submit(c, c->server->workers, work, done);
+  error *failure = submit(c, JOB_COMPUTES, work, done);
   if (failure == NULL)
     return;
   error_free(failure); // there is no other thread than this

@@ -2,7 +2,6 @@
 #include "frontend/grpc/call/grpc_server.h"
 
 #include "base/clock.h"
-#include "base/machine.h"
 #include "frontend/common/net/listener_limits.h"
 #include "frontend/common/observe/frontend_log.h"
 #include "frontend/common/tensor/infer_tensors.h"
@@ -14,8 +13,6 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#define JOB_THREADS       16
-#define PROBE_THREADS     4
 #define OTHER_DESCRIPTORS 96
 #define PAUSE_NS          UINT64_C(1000000)
 
@@ -98,12 +95,6 @@ static error *start(grpc_server *g, int listen_fd_owned)
 {
   error *failure = session_make_shared(&g->callbacks, &g->session_options);
   if (failure == NULL)
-    failure = jobs_new("grpc-job", JOB_THREADS, &g->jobs);
-  if (failure == NULL)
-    failure = jobs_new("grpc-job", PROBE_THREADS, &g->probes);
-  if (failure == NULL)
-    failure = jobs_new("grpc-job", machine_cpus(), &g->workers);
-  if (failure == NULL)
     failure = infer_tensors_make_allocator(&g->allocator);
   if (failure == NULL)
     return grpc_loops_new(g, listen_fd_owned, &g->loops);
@@ -176,8 +167,5 @@ void grpc_server_free(grpc_server *g)
     grpc_loops_run_woken(g->loops);
     drain_wait(&g->drain, &g->calls, clock_monotonic_ns() + PAUSE_NS);
   }
-  jobs_free(g->jobs);
-  jobs_free(g->probes);
-  jobs_free(g->workers);
   unref(g);
 }

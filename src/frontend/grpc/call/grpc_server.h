@@ -5,6 +5,7 @@
 #define NEREID_FRONTEND_GRPC_GRPC_SERVER_H
 
 #include "base/error.h"
+#include "frontend/common/net/jobs.h"
 #include "frontend/common/net/tls.h"
 #include "frontend/common/policy/access_policy.h"
 #include "frontend/common/policy/header_forward.h"
@@ -39,6 +40,7 @@ typedef struct grpc_server_options {
   access_log *access_log;        // NULL: none; lives as long as the listener, as the next two
   trace_service *trace;
   shared_memory *shared_memory; // of clients
+  jobs *jobs;                   // for calls that may block, and long messages
 
   unsigned compression_level; // of reply messages to clients that take it: 0 none to 3 high
 

@@ -22,9 +22,6 @@ struct grpc_server {
   listener listener;           // without the descriptor, which the loops have
   exposure exposure;           // of it
   grpc_loops *loops;
-  jobs *jobs;    // calls that may block for long, such as loads
-  jobs *probes;  // readiness: not to wait behind loads
-  jobs *workers; // long messages: one thread for each processor
   nghttp2_session_callbacks *callbacks;
   nghttp2_option *session_options;
   tls_context *tls;                          // NULL: plain

@@ -6,6 +6,7 @@
 #include "frontend/common/observe/frontend_log.h"
 #include "frontend/grpc/call/call.h"
 #include "frontend/grpc/codec/proto_unpack.h"
+#include "frontend/grpc/proto/grpc_service.pb-c.h"
 
 #include <stdint.h>
 
@@ -41,6 +42,22 @@ static void reply(call *c, slice json, const ProtobufCMessageDescriptor *type, c
   }
   call_reply_message(c, message);
   protobuf_c_message_free_unpacked(message, NULL);
+}
+
+void control_reply_text(call *c, const buffer *json, const ProtobufCMessageDescriptor *type,
+                        const char *member)
+{
+  if (!json->failed || !call_fail_if_error(c, error_no_memory()))
+    reply(c, buffer_view(json), type, member);
+}
+
+// The bytes are the same whatever its type.
+void control_reply_empty(call *c, error *failure_owned)
+{
+  const Inference__RepositoryModelLoadResponse empty =
+      INFERENCE__REPOSITORY_MODEL_LOAD_RESPONSE__INIT;
+  if (!call_fail_if_error(c, failure_owned))
+    call_reply_message(c, &empty.base);
 }
 
 void control_reply_json(call *c, TRITONSERVER_Message *answer_owned,

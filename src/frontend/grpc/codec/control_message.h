@@ -2,6 +2,8 @@
 #ifndef NEREID_FRONTEND_GRPC_CONTROL_MESSAGE_H
 #define NEREID_FRONTEND_GRPC_CONTROL_MESSAGE_H
 
+#include "base/buffer.h"
+#include "base/error.h"
 #include "triton/core/tritonserver.h"
 
 #include <protobuf-c/protobuf-c.h>
@@ -15,5 +17,12 @@ void *control_request(call *c, const ProtobufCMessageDescriptor *type);
 // fields. With `member`, the answer is the value of that one field.
 void control_reply_json(call *c, TRITONSERVER_Message *answer_owned,
                         const ProtobufCMessageDescriptor *type, const char *member);
+
+// The same with a text of ours.
+void control_reply_text(call *c, const buffer *json, const ProtobufCMessageDescriptor *type,
+                        const char *member);
+
+// Replies with an empty message, or fails the call; the error is released.
+void control_reply_empty(call *c, error *failure_owned);
 
 #endif

@@ -42,18 +42,26 @@ void grpc_handle_server_ready(call *c)
   if (atomic_load_explicit(&c->server->leaving, memory_order_relaxed))
     reply_ready(c, false);
   else
-    call_run_job(c, c->server->probes, ask_server, NULL);
+    call_run_job(c, JOB_PROBES, ask_server, NULL);
+}
+
+// Requests about a model are all alike. NULL when the call has failed.
+static const char *read_model(call *c, int64_t *version)
+{
+  const Inference__ModelReadyRequest *request =
+      control_request(c, &inference__model_ready_request__descriptor);
+  return request == NULL || call_fail_if_error(c, model_version_read(request->version, version))
+             ? NULL
+             : request->name;
 }
 
 static void ask_model(call *c)
 {
   int64_t version;
   bool ready = false;
-  const Inference__ModelReadyRequest *request =
-      control_request(c, &inference__model_ready_request__descriptor);
-  if (request == NULL || call_fail_if_error(c, model_version_read(request->version, &version)) ||
-      call_fail_if(
-          c, TRITONSERVER_ServerModelIsReady(c->server->server, request->name, version, &ready)))
+  const char *model = read_model(c, &version);
+  if (model == NULL ||
+      call_fail_if(c, TRITONSERVER_ServerModelIsReady(c->server->server, model, version, &ready)))
     return;
   Inference__ModelReadyResponse reply = INFERENCE__MODEL_READY_RESPONSE__INIT;
   reply.ready = ready;
@@ -62,7 +70,7 @@ static void ask_model(call *c)
 
 void grpc_handle_model_ready(call *c)
 {
-  call_run_job(c, c->server->probes, ask_model, NULL);
+  call_run_job(c, JOB_PROBES, ask_model, NULL);
 }
 
 // ---- metadata and configuration ----
@@ -78,11 +86,9 @@ void grpc_handle_model_metadata(call *c)
 {
   int64_t version;
   TRITONSERVER_Message *answer;
-  const Inference__ModelMetadataRequest *request =
-      control_request(c, &inference__model_metadata_request__descriptor);
-  if (request != NULL && !call_fail_if_error(c, model_version_read(request->version, &version)) &&
-      !call_fail_if(
-          c, TRITONSERVER_ServerModelMetadata(c->server->server, request->name, version, &answer)))
+  const char *model = read_model(c, &version);
+  if (model != NULL && !call_fail_if(c, TRITONSERVER_ServerModelMetadata(c->server->server, model,
+                                                                         version, &answer)))
     control_reply_json(c, answer, &inference__model_metadata_response__descriptor, NULL);
 }
 
@@ -90,10 +96,9 @@ void grpc_handle_model_config(call *c)
 {
   int64_t version;
   TRITONSERVER_Message *answer;
-  const Inference__ModelConfigRequest *request =
-      control_request(c, &inference__model_config_request__descriptor);
-  if (request != NULL && !call_fail_if_error(c, model_version_read(request->version, &version)) &&
-      !call_fail_if(c, TRITONSERVER_ServerModelConfig(c->server->server, request->name, version,
+  const char *model = read_model(c, &version);
+  if (model != NULL &&
+      !call_fail_if(c, TRITONSERVER_ServerModelConfig(c->server->server, model, version,
                                                       CONFIG_VERSION, &answer)))
     control_reply_json(c, answer, &inference__model_config_response__descriptor, "config");
 }
@@ -104,16 +109,14 @@ static void read_statistics(call *c)
 {
   int64_t version;
   TRITONSERVER_Message *answer;
-  const Inference__ModelStatisticsRequest *request =
-      control_request(c, &inference__model_statistics_request__descriptor);
-  if (request != NULL && !call_fail_if_error(c, model_version_read(request->version, &version)) &&
-      !call_fail_if(c, TRITONSERVER_ServerModelStatistics(c->server->server, request->name, version,
-                                                          &answer)))
+  const char *model = read_model(c, &version);
+  if (model != NULL && !call_fail_if(c, TRITONSERVER_ServerModelStatistics(c->server->server, model,
+                                                                           version, &answer)))
     control_reply_json(c, answer, &inference__model_statistics_response__descriptor, NULL);
 }
 
 // Of all models they are long: the loop does not wait, nor do they wait behind loads.
 void grpc_handle_model_statistics(call *c)
 {
-  call_run_job(c, c->server->probes, read_statistics, NULL);
+  call_run_job(c, JOB_PROBES, read_statistics, NULL);
 }

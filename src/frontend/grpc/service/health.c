@@ -44,7 +44,7 @@ static void check(call *c)
 void grpc_handle_health_check(call *c)
 {
   if (control_request(c, &grpc__health__v1__health_check_request__descriptor) != NULL)
-    call_run_job(c, c->server->probes, check, NULL);
+    call_run_job(c, JOB_PROBES, check, NULL);
 }
 
 // ---- Watch ----
@@ -98,7 +98,7 @@ static void watch_heard(call *c)
 
 static void watch_again(call *c)
 {
-  if (!call_run_job(c, c->server->probes, watch_ask, watch_heard))
+  if (!call_run_job(c, JOB_PROBES, watch_ask, watch_heard))
     call_end(c);
 }
 

@@ -2,12 +2,14 @@
 // go in the order of their requests, those of decoupled models as they come, as in Triton. A
 // request that fails is a message with its error, and the stream goes on; a client that sends the
 // metadata triton_grpc_error: true has the stream end with the error's status instead.
-#include "base/refcount.h"
 #include "frontend/common/observe/frontend_log.h"
+#include "frontend/grpc/call/access_note.h"
 #include "frontend/grpc/call/call.h"
 #include "frontend/grpc/call/server.h"
 #include "frontend/grpc/service/infer.h"
 #include "frontend/grpc/transport/loop.h"
+
+#include <stdlib.h>
 
 #define MAX_IN_FLIGHT 4096               // requests of a stream; then it is not read
 #define MAX_UNREAD    ((size_t)64 << 20) // bytes of replies that the client has not taken
@@ -26,26 +28,74 @@ static infer_stream *stream_of(const call *c)
   return c->handler_data;
 }
 
-// ---- answers ----
+// A response on its way from the thread that made it to the loop.
+struct stream_response {
+  stream_response *next;
+  TRITONSERVER_InferenceResponse *response; // owned; NULL: an end without a response
+  bool final;
+};
 
-static void heard(grpc_inference *i)
+// ---- responses come ----
+
+static void tell(inference *life)
 {
+  grpc_inference *i = grpc_inference_of(life);
   call *c = i->call;
   infer_stream *s = c->handler_data;
   if (atomic_exchange(&i->in_news, true))
     return;
-  grpc_inference_ref(i);
+  grpc_inference_ref(life);
   i->next_news = atomic_load(&s->news);
   while (!atomic_compare_exchange_weak(&s->news, &i->next_news, i))
     ;
   grpc_loop_wake_call(c->loop, c);
 }
 
+static void respond(inference *life, TRITONSERVER_InferenceResponse *response_owned, bool final)
+{
+  grpc_inference *i = grpc_inference_of(life);
+  stream_response *r = malloc(sizeof(*r));
+  if (r == NULL) {
+    inference_delete_response(life, response_owned);
+    atomic_store(&i->lost, true);
+  } else {
+    *r = (stream_response){atomic_load(&i->responses), response_owned, final};
+    while (!atomic_compare_exchange_weak(&i->responses, &r->next, r))
+      ;
+  }
+  tell(life);
+}
+
+// Those that came since the last time, oldest first.
+static stream_response *take_responses(grpc_inference *i)
+{
+  stream_response *ordered = NULL;
+  stream_response *next;
+  for (stream_response *r = atomic_exchange(&i->responses, NULL); r != NULL; r = next) {
+    next = r->next;
+    r->next = ordered;
+    ordered = r;
+  }
+  return ordered;
+}
+
+static void drop_responses(grpc_inference *i)
+{
+  stream_response *next;
+  for (stream_response *r = take_responses(i); r != NULL; r = next) {
+    next = r->next;
+    inference_delete_response(&i->life, r->response);
+    free(r);
+  }
+}
+
+// ---- messages ----
+
 // A model that is not decoupled waits when the client does not read (is_full). A decoupled one
 // answers as it likes: what it has to say is not kept for ever.
 static void queue(call *c, const grpc_inference *i, outgoing *message_owned)
 {
-  if (!i->decoupled || call_unsent(c) <= MAX_UNREAD) {
+  if (!i->is_loose || call_unsent(c) <= MAX_UNREAD) {
     call_queue(c, message_owned);
     return;
   }
@@ -61,8 +111,9 @@ static void send_note(call *c, const grpc_inference *i, const char *error_messag
   arena memory;
   arena_init(&memory, NULL, 0);
   message_parts_init(&parts, &memory);
-  const infer_response_json about = {
-      .id = i->id, .model_name = i->model_name, .model_version = i->model_version};
+  const infer_response_json about = {.id = i->life.request_id,
+                                     .model_name = i->life.model_name,
+                                     .model_version = i->life.model_version};
   infer_stream_response_proto_write(&about, final ? FINAL_RESPONSE_TRUE : FINAL_RESPONSE_FALSE,
                                     error_message, &parts);
   outgoing *made = message_parts_finish(&parts)
@@ -90,33 +141,35 @@ static void send_failure(call *c, grpc_inference *i, error *failure_owned, bool 
   error_free(failure_owned);
 }
 
-static void send_answer(call *c, grpc_inference *i, answer *a)
+static void send_response(call *c, grpc_inference *i,
+                          TRITONSERVER_InferenceResponse *response_owned, bool final)
 {
   outgoing *made = NULL;
-  if (!call_is_ended(c) && a->response != NULL) {
-    error *failure = grpc_inference_make_reply(i, a->response, true, a->final, &made);
-    a->response = NULL;
+  if (call_is_ended(c)) {
+    inference_delete_response(&i->life, response_owned);
+  } else if (response_owned != NULL) {
+    error *failure = grpc_inference_make_reply(i, response_owned, true, final, &made);
     if (failure != NULL)
-      send_failure(c, i, failure, a->final);
+      send_failure(c, i, failure, final);
     else
       queue(c, i, made);
-  } else if (!call_is_ended(c) && a->final && i->wants_empty_final) {
+  } else if (final && i->wants_empty_final) {
     send_note(c, i, "", true);
   }
-  grpc_inference_free_answer(i, a);
 }
 
-static void send_answers(call *c, grpc_inference *i)
+static void send_responses(call *c, grpc_inference *i)
 {
-  answer *next;
-  for (answer *a = grpc_inference_take_answers(i); a != NULL; a = next) {
-    next = a->next;
-    i->over |= a->final;
-    send_answer(c, i, a);
+  stream_response *next;
+  for (stream_response *r = take_responses(i); r != NULL; r = next) {
+    next = r->next;
+    i->over |= r->final;
+    send_response(c, i, r->response, r->final);
+    free(r);
   }
   if (atomic_load(&i->lost) && !i->over) {
     i->over = true;
-    grpc_inference_cancel(i);
+    inference_cancel(&i->life);
     send_failure(c, i, error_no_memory(), true);
   }
 }
@@ -126,11 +179,11 @@ static void send_answers(call *c, grpc_inference *i)
 static void forget(call *c, grpc_inference *i)
 {
   stream_of(c)->in_flight--;
-  grpc_inference_drop_answers(i);
+  drop_responses(i);
   grpc_access_inference(i, i->status);
-  shared_tensors_release(&i->tensors.shared);
+  inference_settle(&i->life);
   grpc_loop_took_back(c->loop);
-  grpc_inference_unref(i);
+  grpc_inference_unref(&i->life);
 }
 
 static void remove_loose(call *c, grpc_inference *i)
@@ -158,10 +211,10 @@ static void send_in_order(call *c)
     i->failure = NULL;
     if (failure != NULL)
       send_failure(c, i, failure, true);
-    else if (atomic_load(&i->response_count) == 0)
+    else if (atomic_load(&i->life.response_count) == 0)
       send_failure(c, i, error_new(ERROR_INTERNAL, "expected a single response, got 0"), true);
     else
-      send_answers(c, i);
+      send_response(c, i, inference_take_response(&i->life), true);
     forget(c, i);
   }
 }
@@ -187,16 +240,16 @@ static void woken(call *c)
   for (grpc_inference *i = atomic_exchange(&stream_of(c)->news, NULL); i != NULL; i = next) {
     next = i->next_news;
     atomic_store(&i->in_news, false);
-    if (!i->decoupled) {
+    if (!i->is_loose) {
       i->done = true;
     } else if (i->over) {
-      grpc_inference_drop_answers(i);
+      drop_responses(i);
     } else {
-      send_answers(c, i);
+      send_responses(c, i);
       if (i->over)
         remove_loose(c, i);
     }
-    grpc_inference_unref(i);
+    grpc_inference_unref(&i->life);
   }
   send_in_order(c);
   if (call_is_paused(c) && !is_full(c))
@@ -211,7 +264,7 @@ static void add(call *c, grpc_inference *i)
   infer_stream *s = c->handler_data;
   s->in_flight++;
   grpc_loop_handed_over(c->loop);
-  if (i->decoupled) {
+  if (i->is_loose) {
     i->next = s->loose;
     if (i->next != NULL)
       i->next->previous = i;
@@ -230,8 +283,7 @@ static void filled(call *c)
   grpc_inference *i = c->job.data;
   if (i->failure == NULL)
     i->failure = grpc_inference_submit(i, &at_once);
-  if (i->failure != NULL)
-    i->decoupled = false; // its error waits for its turn
+  i->is_loose = i->life.sends_each && i->failure == NULL; // an error waits for its turn
   i->done = at_once || i->failure != NULL;
   add(c, i);
   send_in_order(c);
@@ -241,7 +293,9 @@ static void filled(call *c)
 
 static void take_message(call *c, message *message_owned)
 {
-  grpc_inference *i = grpc_inference_new(c, message_owned, heard);
+  static const inference_hooks hooks = {
+      .ref = grpc_inference_ref, .unref = grpc_inference_unref, .done = tell, .respond = respond};
+  grpc_inference *i = grpc_inference_new(c, message_owned, &hooks);
   if (i == NULL) {
     message_free(message_owned);
     call_end_early(c, GRPC_RESOURCE_EXHAUSTED, GRPC_INFERENCE_REFUSED);
@@ -259,9 +313,9 @@ static void half_close(call *c)
 static void cancelled(call *c)
 {
   for (grpc_inference *i = stream_of(c)->first; i != NULL; i = i->next)
-    grpc_inference_cancel(i);
+    inference_cancel(&i->life);
   for (grpc_inference *i = stream_of(c)->loose; i != NULL; i = i->next)
-    grpc_inference_cancel(i);
+    inference_cancel(&i->life);
 }
 
 void grpc_handle_model_stream_infer(call *c)

@@ -1,5 +1,6 @@
 // The repository extension: index, load, unload. All of it may take long, so it is done in jobs.
 #include "base/text.h"
+#include "frontend/common/observe/abi_error.h"
 #include "frontend/common/policy/code_upload.h"
 #include "frontend/grpc/call/access.h"
 #include "frontend/grpc/call/call.h"
@@ -43,23 +44,23 @@ static void read_index(call *c)
 
 void grpc_handle_repository_index(call *c)
 {
-  call_run_job(c, c->server->jobs, read_index, NULL);
+  call_run_job(c, JOB_BLOCKS, read_index, NULL);
 }
 
 // ---- load ----
 
 typedef Inference__RepositoryModelLoadRequest load_request;
 
-static bool admit_config(call *c, const load_request *request, const char *text)
+// May this client bring the parameter? When not, the call has failed.
+static bool admit(call *c, const load_request *request, const char *name, slice value)
 {
-  const char *field;
+  const char *what;
+  char text[CODE_UPLOAD_TEXT_BYTES];
   if (!grpc_access_is_code_refused(c))
     return true;
-  if (call_fail_if_error(
-          c, code_upload_find(c->server->server, request->model_name, slice_of(text), &field)))
-    return false;
-  char what[CODE_UPLOAD_TEXT_BYTES];
-  return field == NULL || grpc_access_admit_code(c, code_upload_text(field, what));
+  return !call_fail_if_error(c, code_upload_find(c->server->server, request->model_name, name,
+                                                 value, text, &what)) &&
+         (what == NULL || grpc_access_admit_code(c, what));
 }
 
 static TRITONSERVER_Parameter *make_config(call *c, const load_request *request,
@@ -70,19 +71,20 @@ static TRITONSERVER_Parameter *make_config(call *c, const load_request *request,
               "invalid value type for load parameter 'config', expected string_param.");
     return NULL;
   }
-  if (!admit_config(c, request, value->string_param))
+  if (!admit(c, request, "config", slice_of(value->string_param)))
     return NULL;
   return TRITONSERVER_ParameterNew("config", TRITONSERVER_PARAMETER_STRING, value->string_param);
 }
 
-static TRITONSERVER_Parameter *make_file(call *c, const char *name, const value_message *value)
+static TRITONSERVER_Parameter *make_file(call *c, const load_request *request, const char *name,
+                                         const value_message *value)
 {
   if (type_of(value) != INFERENCE__MODEL_REPOSITORY_PARAMETER__PARAMETER_CHOICE_BYTES_PARAM) {
     call_fail(c, GRPC_INVALID_ARGUMENT,
               "invalid value type for load parameter '%s', expected bytes_param.", name);
     return NULL;
   }
-  if (!grpc_access_admit_code(c, "a file of a model"))
+  if (!admit(c, request, name, (slice){0}))
     return NULL;
   return TRITONSERVER_ParameterBytesNew(name, value->bytes_param.data, value->bytes_param.len);
 }
@@ -95,7 +97,7 @@ static TRITONSERVER_Parameter *make_parameter(call *c, const load_request *reque
   if (strcmp(name, "config") == 0)
     parameter = make_config(c, request, value);
   else if (text_starts_with(name, "file:"))
-    parameter = make_file(c, name, value);
+    parameter = make_file(c, request, name, value);
   else
     call_fail(c, GRPC_INVALID_ARGUMENT, "unrecognized load parameter '%s'.", name);
   if (parameter == NULL)
@@ -131,12 +133,9 @@ static void load_with(call *c, const load_request *request,
                       const TRITONSERVER_Parameter **parameters)
 {
   size_t count = 0;
-  if (make_parameters(c, request, parameters, &count) &&
-      !call_fail_if(c, TRITONSERVER_ServerLoadModelWithParameters(
-                           c->server->server, request->model_name, parameters, count))) {
-    Inference__RepositoryModelLoadResponse reply = INFERENCE__REPOSITORY_MODEL_LOAD_RESPONSE__INIT;
-    call_reply_message(c, &reply.base);
-  }
+  if (make_parameters(c, request, parameters, &count))
+    control_reply_empty(c, error_from_abi(TRITONSERVER_ServerLoadModelWithParameters(
+                               c->server->server, request->model_name, parameters, count)));
   for (size_t i = 0; i < count; i++)
     TRITONSERVER_ParameterDelete((TRITONSERVER_Parameter *)parameters[i]);
 }
@@ -157,7 +156,7 @@ static void load(call *c)
 
 void grpc_handle_model_load(call *c)
 {
-  call_run_job(c, c->server->jobs, load, NULL);
+  call_run_job(c, JOB_BLOCKS, load, NULL);
 }
 
 // ---- unload ----
@@ -190,18 +189,15 @@ static void unload(call *c)
   const unload_request *request =
       control_request(c, &inference__repository_model_unload_request__descriptor);
   if (request == NULL || is_named(c, request->repository_name) ||
-      !read_dependents(c, request, &dependents) ||
-      call_fail_if(c, dependents
-                          ? TRITONSERVER_ServerUnloadModelAndDependents(c->server->server,
-                                                                        request->model_name)
-                          : TRITONSERVER_ServerUnloadModel(c->server->server, request->model_name)))
+      !read_dependents(c, request, &dependents))
     return;
-  Inference__RepositoryModelUnloadResponse reply =
-      INFERENCE__REPOSITORY_MODEL_UNLOAD_RESPONSE__INIT;
-  call_reply_message(c, &reply.base);
+  control_reply_empty(c, error_from_abi(dependents ? TRITONSERVER_ServerUnloadModelAndDependents(
+                                                         c->server->server, request->model_name)
+                                                   : TRITONSERVER_ServerUnloadModel(
+                                                         c->server->server, request->model_name)));
 }
 
 void grpc_handle_model_unload(call *c)
 {
-  call_run_job(c, c->server->jobs, unload, NULL);
+  call_run_job(c, JOB_BLOCKS, unload, NULL);
 }

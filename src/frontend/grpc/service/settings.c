@@ -10,6 +10,7 @@
 #include "frontend/grpc/proto/grpc_service.pb-c.h"
 #include "frontend/trace/trace.h"
 
+#include <inttypes.h>
 #include <string.h>
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
@@ -67,67 +68,27 @@ static error *update_traces(trace_service *traces, const trace_request *request)
 
 // ---- traces: the reply ----
 
-typedef Inference__TraceSettingResponse__SettingsEntry trace_entry;
-typedef Inference__TraceSettingResponse__SettingValue trace_value;
-
-// What the reply's map is made of, in the call's arena.
-typedef struct trace_list {
-  arena *arena;
-  trace_entry **entries;
-  size_t count;
-  bool failed; // memory was short
-} trace_list;
-
-typedef struct trace_row {
-  trace_entry entry;
-  trace_value value;
-} trace_row;
-
-static char **copy_texts(arena *a, const char *const *texts, size_t count)
+static void append_setting(void *json_pointer, const char *key, const char *const *values,
+                           size_t count)
 {
-  char **copies = arena_allocate_array(a, count, sizeof(char *));
-  for (size_t i = 0; copies != NULL && i < count; i++) {
-    copies[i] = arena_copy_text(a, slice_of(texts[i]));
-    if (copies[i] == NULL)
-      return NULL;
+  buffer *json = json_pointer;
+  buffer_append_char(json, json->size == 0 ? '{' : ',');
+  buffer_append_json_string(json, slice_of(key));
+  buffer_append_text(json, ":{\"value\":[");
+  for (size_t i = 0; i < count; i++) {
+    if (i > 0)
+      buffer_append_char(json, ',');
+    buffer_append_json_string(json, slice_of(values[i]));
   }
-  return copies;
-}
-
-static void add_setting(void *list_pointer, const char *key, const char *const *values,
-                        size_t count)
-{
-  trace_list *list = list_pointer;
-  if (list->failed)
-    return;
-  list->entries = arena_grow_array(list->arena, list->entries, list->count, sizeof(*list->entries));
-  trace_row *row = arena_allocate_array(list->arena, 1, sizeof(*row));
-  char **texts = copy_texts(list->arena, values, count);
-  char *name = arena_copy_text(list->arena, slice_of(key));
-  list->failed = list->entries == NULL || row == NULL || texts == NULL || name == NULL;
-  if (list->failed)
-    return;
-  inference__trace_setting_response__settings_entry__init(&row->entry);
-  inference__trace_setting_response__setting_value__init(&row->value);
-  row->value.value = texts;
-  row->value.n_value = count;
-  row->entry.key = name;
-  row->entry.value = &row->value;
-  list->entries[list->count++] = &row->entry;
+  buffer_append_text(json, "]}");
 }
 
 static void reply_traces(call *c, const char *model)
 {
-  trace_list list = {.arena = &c->arena};
-  Inference__TraceSettingResponse reply = INFERENCE__TRACE_SETTING_RESPONSE__INIT;
-  trace_service_visit(c->server->options.trace, model, add_setting, &list);
-  if (list.failed) {
-    call_fail_if_error(c, error_no_memory());
-    return;
-  }
-  reply.settings = list.entries;
-  reply.n_settings = list.count;
-  call_reply_message(c, &reply.base);
+  AUTO_BUFFER buffer json = BUFFER_EMPTY;
+  trace_service_visit(c->server->options.trace, model, append_setting, &json);
+  buffer_append_char(&json, '}');
+  control_reply_text(c, &json, &inference__trace_setting_response__descriptor, "settings");
 }
 
 // Unlike Triton, which drops the error and answers OK with nothing.
@@ -154,7 +115,7 @@ static void trace_setting(call *c)
 // A model's backend is asked whether it is ready, which may take long.
 void grpc_handle_trace_setting(call *c)
 {
-  call_run_job(c, c->server->probes, trace_setting, NULL);
+  call_run_job(c, JOB_PROBES, trace_setting, NULL);
 }
 
 // ---- the log: the request ----
@@ -222,61 +183,26 @@ static error *change_log(const log_request *request, arena *a)
 
 // ---- the log: the reply ----
 
-typedef Inference__LogSettingsResponse__SettingsEntry log_entry;
-typedef Inference__LogSettingsResponse__SettingValue log_reply_value;
-
-enum {
-  LOG_FILE,
-  LOG_INFO,
-  LOG_WARNING,
-  LOG_ERROR,
-  LOG_VERBOSE_LEVEL,
-  LOG_FORMAT,
-  LOG_SETTINGS,
-};
-
-static void set_bool(log_reply_value *value, bool boolean)
+static const char *word(bool value)
 {
-  value->parameter_choice_case =
-      INFERENCE__LOG_SETTINGS_RESPONSE__SETTING_VALUE__PARAMETER_CHOICE_BOOL_PARAM;
-  value->bool_param = boolean;
-}
-
-// `text` is borrowed until the reply is packed.
-static void set_text(log_reply_value *value, const char *text)
-{
-  value->parameter_choice_case =
-      INFERENCE__LOG_SETTINGS_RESPONSE__SETTING_VALUE__PARAMETER_CHOICE_STRING_PARAM;
-  value->string_param = (char *)text;
+  return value ? "true" : "false";
 }
 
 static void reply_log(call *c)
 {
-  static const char *const names[LOG_SETTINGS] = {"log_file",  "log_info",          "log_warning",
-                                                  "log_error", "log_verbose_level", "log_format"};
   NEREID_LogSettings now;
-  log_reply_value values[LOG_SETTINGS];
-  log_entry rows[LOG_SETTINGS], *list[LOG_SETTINGS];
-  for (size_t i = 0; i < LOG_SETTINGS; i++) {
-    inference__log_settings_response__setting_value__init(&values[i]);
-    inference__log_settings_response__settings_entry__init(&rows[i]);
-    rows[i].key = (char *)names[i];
-    rows[i].value = &values[i];
-    list[i] = &rows[i];
-  }
+  AUTO_BUFFER buffer json = BUFFER_EMPTY;
   NEREID_LogGetSettings(&now);
-  set_text(&values[LOG_FILE], now.file);
-  set_bool(&values[LOG_INFO], now.info);
-  set_bool(&values[LOG_WARNING], now.warning);
-  set_bool(&values[LOG_ERROR], now.error);
-  values[LOG_VERBOSE_LEVEL].parameter_choice_case =
-      INFERENCE__LOG_SETTINGS_RESPONSE__SETTING_VALUE__PARAMETER_CHOICE_UINT32_PARAM;
-  values[LOG_VERBOSE_LEVEL].uint32_param = now.verbose_level;
-  set_text(&values[LOG_FORMAT], log_settings_format_name(now.format));
-  Inference__LogSettingsResponse reply = INFERENCE__LOG_SETTINGS_RESPONSE__INIT;
-  reply.settings = list;
-  reply.n_settings = LOG_SETTINGS;
-  call_reply_message(c, &reply.base);
+  buffer_append_text(&json, "{\"log_file\":{\"string_param\":");
+  buffer_append_json_string(&json, slice_of(now.file));
+  buffer_append_format(&json,
+                       "},\"log_info\":{\"bool_param\":%s},\"log_warning\":{\"bool_param\":%s},"
+                       "\"log_error\":{\"bool_param\":%s},"
+                       "\"log_verbose_level\":{\"uint32_param\":%" PRIu32 "},"
+                       "\"log_format\":{\"string_param\":\"%s\"}}",
+                       word(now.info), word(now.warning), word(now.error), now.verbose_level,
+                       log_settings_format_name(now.format));
+  control_reply_text(c, &json, &inference__log_settings_response__descriptor, "settings");
 }
 
 void grpc_handle_log_settings(call *c)

@@ -2,9 +2,9 @@
 #include "frontend/http/exchange/access_note.h"
 
 #include "base/clock.h"
+#include "frontend/common/infer/inference.h"
 #include "frontend/common/net/peer.h"
 #include "frontend/common/observe/access_log.h"
-#include "frontend/common/observe/access_times.h"
 #include "frontend/http/exchange/exchange.h"
 #include "frontend/http/exchange/server.h"
 
@@ -20,7 +20,6 @@ struct access_note {
   char target[TARGET_BYTES];
   char peer[PEER_BYTES];
   uint64_t bytes_in;
-  access_times times;
 };
 
 static void print_peer(struct MHD_Connection *mhd, char peer[PEER_BYTES])
@@ -52,12 +51,6 @@ void access_note_received(exchange *x, size_t size)
     x->note->bytes_in += size;
 }
 
-void access_note_response(exchange *x, TRITONSERVER_InferenceResponse *response)
-{
-  if (x->note != NULL && response != NULL)
-    access_times_note(&x->note->times, response);
-}
-
 void access_note_over(exchange *x, unsigned status)
 {
   const access_note *note = x->note;
@@ -71,11 +64,13 @@ void access_note_over(exchange *x, unsigned status)
       .route = x->route != NULL ? x->route->path : note->target,
       .status = status,
       .model = subject.model,
+      .version = subject.version,
       .request_id = subject.request_id,
       .total_ns = clock_monotonic_ns() - note->began_ns,
       .bytes_in = note->bytes_in,
       .bytes_out = strcmp(note->method, "HEAD") == 0 ? 0 : x->reply_bytes,
   };
-  access_times_tell(&note->times, subject.version, &record);
+  if (x->inference != NULL)
+    access_times_tell(&x->inference->times, subject.version, &record);
   access_log_write(x->http->options.access_log, &record);
 }

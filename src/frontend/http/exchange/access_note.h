@@ -1,9 +1,7 @@
 // What the access log says of an HTTP request, gathered while it lives. All of it is left out, for
-// one test, when there is no access log. Loop threads, but for the note of a response.
+// one test, when there is no access log. Loop threads.
 #ifndef NEREID_FRONTEND_HTTP_ACCESS_NOTE_H
 #define NEREID_FRONTEND_HTTP_ACCESS_NOTE_H
-
-#include "triton/core/tritonserver.h"
 
 #include <stddef.h>
 
@@ -14,9 +12,6 @@ void access_note_began(exchange *x, const char *method, const char *path);
 
 // `size` bytes of the body came.
 void access_note_received(exchange *x, size_t size);
-
-// The model's response is there; of several the last one counts. Any thread.
-void access_note_response(exchange *x, TRITONSERVER_InferenceResponse *response);
 
 // The request is over with this status: the line is written.
 void access_note_over(exchange *x, unsigned status);

@@ -6,9 +6,9 @@
 #include "base/buffer.h"
 #include "base/clock.h"
 #include "base/text.h"
+#include "frontend/common/observe/frontend_log.h"
 #include "frontend/http/exchange/access.h"
 #include "frontend/http/exchange/access_note.h"
-#include "frontend/http/exchange/log.h"
 #include "frontend/http/exchange/response.h"
 #include "frontend/http/exchange/server.h"
 #include "frontend/http/service/infer.h"
@@ -65,7 +65,6 @@ void exchange_unref(exchange *x)
   http_server *http = x->http;
   if (x->inference != NULL)
     inference_fini(x->inference);
-  trace_end(x->trace);
   body_fini(&x->body);
   arena_fini(&x->arena);
   free(x);
@@ -98,6 +97,12 @@ static target_fault take_target_fault(void **context)
   return TARGET_GOOD;
 }
 
+static void note_moment(const exchange *x, const char *name)
+{
+  if (x->inference != NULL)
+    trace_note_now(x->inference->trace, name);
+}
+
 // The client left after the exchange was resumed and before it was handled again: its last step
 // releases what the core or a job gave, and the reply goes nowhere.
 static void finish_unsent(exchange *x)
@@ -125,7 +130,7 @@ static void completed(void *loop_pointer, struct MHD_Connection *mhd, void **con
     connection_set_exchange(x->connection, NULL);
   bool unsent = x->phase == EXCHANGE_WAITING || x->status == 0;
   if (x->phase == EXCHANGE_ANSWERED)
-    trace_note_now(x->trace, TRACE_HTTP_SEND_END);
+    note_moment(x, TRACE_HTTP_SEND_END);
   if (x->phase == EXCHANGE_WAITING)
     finish_unsent(x);
   access_note_over(x, unsent ? STATUS_NOT_SENT : x->status);
@@ -137,11 +142,14 @@ static void completed(void *loop_pointer, struct MHD_Connection *mhd, void **con
 
 NEREID_LogSubject exchange_subject(const exchange *x)
 {
+  if (x == NULL)
+    return (NEREID_LogSubject){0};
   const char *model = x->parameters[PARAMETER_MODEL];
   int64_t version = 0;
   text_to_int64(slice_of(x->parameters[PARAMETER_VERSION]), &version);
-  return (NEREID_LogSubject){
-      .request_id = x->request_id, .model = model[0] != '\0' ? model : NULL, .version = version};
+  return (NEREID_LogSubject){.request_id = x->inference != NULL ? x->inference->request_id : NULL,
+                             .model = model[0] != '\0' ? model : NULL,
+                             .version = version};
 }
 
 // The client has left: tells the core that nobody waits for the response. Any thread that holds a
@@ -354,6 +362,13 @@ void exchange_reply_message(exchange *x, TRITONSERVER_Message *message_owned)
                       response_of(text, size, "application/json", delete_message, message_owned));
 }
 
+void exchange_reply_json(exchange *x, buffer *json)
+{
+  x->reply_bytes = json->size;
+  buffer_append_char(json, '\0');
+  exchange_reply_with(x, json->failed ? NULL : response_of_json_copy(json->data));
+}
+
 static struct MHD_Response *failure_response(exchange *x)
 {
   x->reply_bytes = strlen(x->failure);
@@ -370,7 +385,7 @@ static enum MHD_Result send_reply(exchange *x)
   if (x->reply == NULL)
     return MHD_NO;
   x->phase = EXCHANGE_ANSWERED;
-  trace_note_now(x->trace, TRACE_HTTP_SEND_START);
+  note_moment(x, TRACE_HTTP_SEND_START);
   connection_enter(x->connection, CONNECTION_REPLY);
   bool last = x->last || atomic_load_explicit(&x->http->leaving, memory_order_relaxed);
   if (last && !is_shared(x))
@@ -425,7 +440,7 @@ static bool reply_page(connection *c, unsigned status)
   AUTO_BUFFER buffer json = BUFFER_EMPTY;
   exchange_append_failure(&json, "%s", why);
   buffer_append_char(&json, '\0');
-  http_log_verbose("HTTP request refused: %s", why);
+  frontend_log_verbose("HTTP request refused: %s", why);
   refuse_connection(c, status, "", json.failed ? "" : json.data, 0);
   return true;
 }
@@ -582,7 +597,7 @@ static enum MHD_Result begin(loop *l, struct MHD_Connection *mhd, const request_
   x->is_http_1_0 = strcmp(line->version, MHD_HTTP_VERSION_1_0) == 0;
   access_note_began(x, line->method, line->path);
   bool admitted = admit(x, line);
-  http_log_verbose_about(x, "HTTP request: %s %s", line->method, line->path);
+  exchange_log_verbose(x, "HTTP request: %s %s", line->method, line->path);
   if (admitted) {
     connection_enter(x->connection, has_body(&x->headers) ? CONNECTION_BODY : CONNECTION_RUNNING);
     return MHD_YES;
@@ -643,7 +658,7 @@ static bool handle(exchange *x)
     handle_inflated(x);
   } else {
     // A few bytes may unpack to many.
-    exchange_run_job(x, x->http->workers, JOB_BEGINS, inflate_body, handle_inflated);
+    exchange_run_job(x, JOB_COMPUTES, inflate_body, handle_inflated);
   }
   return true;
 }
@@ -708,18 +723,17 @@ static void run_queued(job *queued)
   exchange_resume(x);
 }
 
-error *exchange_submit_job(exchange *x, jobs *pool, job_order order)
+error *exchange_submit_job(exchange *x, job_kind kind)
 {
   x->queued.run = run_queued;
-  return jobs_submit(pool, order, &x->queued);
+  return jobs_submit(x->http->options.jobs, kind, &x->queued);
 }
 
-void exchange_run_job(exchange *x, jobs *pool, job_order order, void (*job)(exchange *x),
-                      exchange_step next)
+void exchange_run_job(exchange *x, job_kind kind, void (*job)(exchange *x), exchange_step next)
 {
   x->job = job;
   exchange_suspend(x, next);
-  if (!exchange_fail_if_error(x, exchange_submit_job(x, pool, order)))
+  if (!exchange_fail_if_error(x, exchange_submit_job(x, kind)))
     return;
   exchange_resume(x);
 }

@@ -9,12 +9,12 @@
 #include "base/error.h"
 #include "base/refcount.h"
 #include "frontend/common/net/jobs.h"
+#include "frontend/common/observe/frontend_log.h"
 #include "frontend/http/exchange/body.h"
 #include "frontend/http/service/routes.h"
 #include "frontend/http/transport/connections.h"
 #include "frontend/http/transport/headers.h"
 #include "frontend/http/transport/loop.h"
-#include "frontend/trace/trace.h"
 #include "nereid/nereid.h"
 #include "triton/core/tritonserver.h"
 
@@ -24,7 +24,7 @@
 #include <stdint.h>
 
 typedef struct http_server http_server;
-typedef struct inference inference; // infer.h
+typedef struct inference inference; // frontend/common/infer/inference.h
 typedef struct exchange exchange;
 typedef struct access_note access_note; // access_note.h
 
@@ -60,10 +60,8 @@ struct exchange {
   void (*job)(exchange *x); // what a job thread does; see exchange_run_job
   struct job queued;        // the same for jobs.h
   inference *inference;     // of an infer request, else NULL
-  const char *request_id;   // of an infer request once its body is read, else NULL; for the logs
   access_note *note;        // NULL without an access log
   uint64_t received_ns;     // when the headers were there; 0 while nothing is traced
-  trace_record *trace;      // NULL: the request is not traced
 
   unsigned status;            // of the reply
   uint64_t reply_bytes;       // of the reply's body, so far as it is made
@@ -91,16 +89,27 @@ void exchange_unref(exchange *x); // any thread
 void exchange_suspend(exchange *x, exchange_step next);
 void exchange_resume(exchange *x); // any thread, once for each suspension
 
-// Runs `job` on a thread of one of the listener's pools (server.h) and then `next` on the loop
+// Runs `job` on a thread for its kind and then `next` on the loop
 // thread: for calls that may block, and for work that would hold the loop's other clients up.
-void exchange_run_job(exchange *x, jobs *pool, job_order order, void (*job)(exchange *x),
-                      exchange_step next);
+void exchange_run_job(exchange *x, job_kind kind, void (*job)(exchange *x), exchange_step next);
 
-// Runs x->job on a thread of the pool, and then resumes the exchange, which is suspended.
-error *exchange_submit_job(exchange *x, jobs *pool, job_order order);
+// Runs x->job on a thread for its kind, and then resumes the exchange, which is suspended.
+error *exchange_submit_job(exchange *x, job_kind kind);
 
-// What a line of the log about this request is about. Any thread that has the exchange.
+// What a line of the log about this request is about; NULL is about none. Any thread that has the
+// exchange.
 NEREID_LogSubject exchange_subject(const exchange *x);
+
+// A line of the log about the exchange, which may be NULL.
+#define EXCHANGE_LOG_AT(level, x, ...)                                                             \
+  do {                                                                                             \
+    if (TRITONSERVER_LogIsEnabled(level)) {                                                        \
+      const NEREID_LogSubject about_ = exchange_subject(x);                                        \
+      frontend_log_message(level, __FILE_NAME__, __LINE__, &about_, __VA_ARGS__);                  \
+    }                                                                                              \
+  } while (0)
+#define exchange_log_warning(x, ...) EXCHANGE_LOG_AT(TRITONSERVER_LOG_WARN, x, __VA_ARGS__)
+#define exchange_log_verbose(x, ...) EXCHANGE_LOG_AT(TRITONSERVER_LOG_VERBOSE, x, __VA_ARGS__)
 
 // The client left while the exchange was suspended: no reply can be made, and it must not be
 // suspended again.
@@ -128,6 +137,8 @@ void exchange_fail_header(exchange *x, const char *name, const char *value);
 void exchange_reply_empty(exchange *x, unsigned status);
 // 200 with the message as JSON; releases it.
 void exchange_reply_message(exchange *x, TRITONSERVER_Message *message_owned);
+// 200 with that text.
+void exchange_reply_json(exchange *x, buffer *json);
 // 200 with a reply that the handler made (x->reply_bytes is set by the handler); NULL: it could
 // not, which is 503 if it said nothing else.
 void exchange_reply_with(exchange *x, struct MHD_Response *response_owned);

@@ -5,7 +5,6 @@
 #include "base/parallel.h"
 #include "base/refcount.h"
 #include "frontend/common/net/drain.h"
-#include "frontend/common/net/jobs.h"
 #include "frontend/common/net/listen.h"
 #include "frontend/common/policy/exposure.h"
 #include "frontend/http/exchange/body.h"
@@ -25,10 +24,7 @@ struct http_server {
   connections *connections;
   loops *loops;
   watcher *watcher;
-  jobs *jobs;                                // calls that may block for long, such as loads
-  jobs *probes;                              // readiness: not to wait behind loads
-  jobs *workers;                             // long computations: one thread for each processor
-  parallel parallel;                         // parts of them, on the same threads
+  parallel parallel;                         // parts of long computations, as jobs
   TRITONSERVER_ResponseAllocator *allocator; // for outputs
   struct MHD_Response *empty_reply;          // shared by all replies without a body
   struct MHD_Response *empty_json_reply;     // the same with application/json

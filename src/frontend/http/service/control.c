@@ -40,7 +40,7 @@ void handle_server_ready(exchange *x)
     exchange_fail(x, MHD_HTTP_SERVICE_UNAVAILABLE, "the server is stopping");
     return;
   }
-  exchange_run_job(x, x->http->probes, JOB_BEGINS, ask_server, reply_made);
+  exchange_run_job(x, JOB_PROBES, ask_server, reply_made);
 }
 
 void handle_server_metadata(exchange *x)
@@ -66,7 +66,7 @@ static void ask_model(exchange *x)
 
 void handle_model_ready(exchange *x)
 {
-  exchange_run_job(x, x->http->probes, JOB_BEGINS, ask_model, reply_made);
+  exchange_run_job(x, JOB_PROBES, ask_model, reply_made);
 }
 
 void handle_model_metadata(exchange *x)

@@ -1,14 +1,13 @@
-// Starts, drains and stops the inference listener: libmicrohttpd's loops, the watcher, the jobs.
+// Starts, drains and stops the inference listener: libmicrohttpd's loops and the watcher.
 #include "frontend/http/service/http_server.h"
 
 #include "base/cleanup.h"
 #include "base/clock.h"
-#include "base/machine.h"
 #include "frontend/common/net/listener_limits.h"
+#include "frontend/common/observe/frontend_log.h"
 #include "frontend/common/tensor/infer_tensors.h"
 #include "frontend/http/exchange/access.h"
 #include "frontend/http/exchange/exchange.h"
-#include "frontend/http/exchange/log.h"
 #include "frontend/http/exchange/server.h"
 #include "frontend/http/transport/head_probe.h"
 #include "frontend/http/transport/loop.h"
@@ -17,8 +16,6 @@
 #include <string.h>
 #include <sys/socket.h>
 
-#define JOB_THREADS       16
-#define PROBE_THREADS     4
 #define OTHER_DESCRIPTORS 64
 #define DRAIN_PAUSE_NS    UINT64_C(1000000)
 
@@ -51,8 +48,8 @@ void http_server_unref(http_server *http)
   if (!refcount_drop(&http->references))
     return;
   if (http->allocator != NULL)
-    http_log_failure(NULL, "releasing the output allocator",
-                     TRITONSERVER_ResponseAllocatorDelete(http->allocator));
+    frontend_log_failure(NULL, "releasing the output allocator",
+                         TRITONSERVER_ResponseAllocatorDelete(http->allocator));
   if (http->empty_reply != NULL)
     MHD_destroy_response(http->empty_reply);
   if (http->empty_json_reply != NULL)
@@ -129,13 +126,7 @@ static http_server *allocate(const http_server_options *options, TRITONSERVER_Se
 static error *start(http_server *http, int listen_fd_owned)
 {
   error *failure = head_probe();
-  if (failure == NULL)
-    failure = jobs_new("http-job", JOB_THREADS, &http->jobs);
-  if (failure == NULL)
-    failure = jobs_new("http-job", PROBE_THREADS, &http->probes);
-  if (failure == NULL)
-    failure = jobs_new("http-job", machine_cpus(), &http->workers);
-  http->parallel = (parallel){.run = jobs_run_parts, .pool = http->workers};
+  http->parallel = (parallel){.run = jobs_run_parts, .pool = http->options.jobs};
   if (failure == NULL)
     failure = make_shared_replies(http);
   if (failure == NULL)
@@ -169,9 +160,9 @@ error *http_server_new(const http_server_options *options, TRITONSERVER_Server *
     http_server_free(http);
     return failure;
   }
-  http_log_info("Started %s at %s%s",
-                http->options.access->is_admin ? "admin HTTP service" : "HTTPService",
-                http->listener.where, http->options.tls->certificate != NULL ? " with TLS" : "");
+  frontend_log_info(
+      "Started %s at %s%s", http->options.access->is_admin ? "admin HTTP service" : "HTTPService",
+      http->listener.where, http->options.tls->certificate != NULL ? " with TLS" : "");
   exposure_log(&http->exposure, &http->listener);
   *result = http;
   return NULL;
@@ -228,8 +219,5 @@ void http_server_free(http_server *http)
   }
   loops_stop(http->loops);
   watcher_free(http->watcher);
-  jobs_free(http->jobs);
-  jobs_free(http->probes);
-  jobs_free(http->workers);
   http_server_unref(http);
 }

@@ -5,7 +5,6 @@
 #include "base/clock.h"
 #include "frontend/http/exchange/access_note.h"
 #include "frontend/http/exchange/exchange.h"
-#include "frontend/http/exchange/log.h"
 #include "frontend/http/exchange/server.h"
 #include "frontend/http/exchange/version.h"
 #include "frontend/http/service/handlers.h"
@@ -16,9 +15,9 @@ static bool read_transactions(exchange *x, uint32_t *flags)
   int64_t version;
   *flags = 0;
   return version_of(x, &version) &&
-         !exchange_fail_if(
-             x, TRITONSERVER_ServerModelTransactionProperties(
-                    x->http->server, x->parameters[PARAMETER_MODEL], version, flags, NULL));
+         !exchange_fail_if_error(x, inference_read_transactions(x->http->server,
+                                                                x->parameters[PARAMETER_MODEL],
+                                                                version, flags));
 }
 
 void infer_admit(exchange *x)
@@ -37,220 +36,125 @@ void generate_admit(exchange *x)
                   "Unsupported content-encoding, only 'identity' is supported.");
 }
 
-// --- The request's life in the core
+// --- Hooks of the inference's life
 
-// The answer may come inside ServerInferAsync (NEREID_REQUEST_FLAG_RUN_HERE), at once from another
-// thread, or later: whoever comes second, it or the suspension, resumes the connection.
-enum {
-  HANDOVER_OPEN,
-  HANDOVER_SUSPENDED,
-  HANDOVER_DONE,
-};
-
-static void drop_request(inference *i)
+static void ref(inference *life)
 {
-  if (!request_users_leave(&i->users))
-    return;
-  http_log_failure(i->exchange, "deleting an inference request",
-                   TRITONSERVER_InferenceRequestDelete(i->request));
-  exchange_unref(i->exchange); // and with it `i`
+  exchange_ref(http_inference_of(life)->exchange);
 }
 
-void inference_cancel(inference *i)
+static void unref(inference *life)
 {
-  if (!request_users_cancel(&i->users))
-    return;
-  http_log_failure(i->exchange, "cancelling an inference request",
-                   TRITONSERVER_InferenceRequestCancel(i->request));
-  drop_request(i);
+  exchange_unref(http_inference_of(life)->exchange); // and with it `life`
 }
 
-// The last of what a single reply waits for lets it be made; see await_answer.
-static void note_event(inference *i)
+static void resume(inference *life)
 {
-  if (atomic_fetch_sub_explicit(&i->awaited, 1, memory_order_acq_rel) == 1 &&
-      atomic_exchange(&i->handover, HANDOVER_DONE) == HANDOVER_SUSPENDED)
-    exchange_resume(i->exchange); // from here on it is the loop thread's
+  exchange_resume(http_inference_of(life)->exchange);
 }
 
-static void request_released(TRITONSERVER_InferenceRequest *request, const uint32_t flags,
-                             void *inference_pointer)
+static void stream_response(inference *life, TRITONSERVER_InferenceResponse *response_owned,
+                            bool final)
 {
-  inference *i = inference_pointer;
-  (void)request;
-  if ((flags & TRITONSERVER_REQUEST_RELEASE_ALL) == 0)
-    return;
-  if (i->tensors.shared.span_count > 0)
-    note_event(i);
-  drop_request(i);
+  http_inference *i = http_inference_of(life);
+  if (response_owned == NULL)
+    trace_note_now(life->trace, TRACE_INFER_RESPONSE_COMPLETE); // of the end, too
+  stream_respond(i->stream, response_owned, final);
+  if (final)
+    stream_unref(i->stream);
 }
 
-// A single reply has the first response; the other ones are counted.
-static void keep_response(inference *i, TRITONSERVER_InferenceResponse *response)
-{
-  if (atomic_fetch_add_explicit(&i->response_count, 1, memory_order_relaxed) == 0) {
-    i->response = response;
-    return;
-  }
-  http_log_failure(i->exchange, "deleting a surplus response",
-                   TRITONSERVER_InferenceResponseDelete(response));
-  inference_cancel(i); // the reply is an error already
-}
-
-static void response_complete(TRITONSERVER_InferenceResponse *response, const uint32_t flags,
-                              void *inference_pointer)
-{
-  inference *i = inference_pointer;
-  bool decoupled = i->decoupled; // else `i` may be gone with the last line
-  access_note_response(i->exchange, response);
-  if (response != NULL) {
-    trace_note_now(i->exchange->trace, TRACE_INFER_RESPONSE_COMPLETE);
-    keep_response(i, response);
-  }
-  if ((flags & TRITONSERVER_RESPONSE_COMPLETE_FINAL) == 0)
-    return;
-  note_event(i);
-  if (decoupled)
-    drop_request(i);
-}
-
-static void streamed_response_complete(TRITONSERVER_InferenceResponse *response,
-                                       const uint32_t flags, void *inference_pointer)
-{
-  inference *i = inference_pointer;
-  access_note_response(i->exchange, response);
-  trace_note_now(i->exchange->trace, TRACE_INFER_RESPONSE_COMPLETE);
-  stream_response_complete(response, flags, i);
-  if ((flags & TRITONSERVER_RESPONSE_COMPLETE_FINAL) == 0)
-    return;
-  stream_unref(i->stream);
-  drop_request(i);
-}
+static const inference_hooks hooks = {.ref = ref,
+                                      .unref = unref,
+                                      .done = resume,
+                                      .respond = stream_response,
+                                      .cancels_surplus = true};
 
 // --- Handler
 
+static http_inference *inference_of(const exchange *x)
+{
+  return http_inference_of(x->inference);
+}
+
 static void reply(exchange *x)
 {
-  x->inference->way->reply(x, x->inference);
+  http_inference *i = inference_of(x);
+  i->operation->reply(x, i);
 }
 
-static void delete_response(exchange *x)
+static void settle(exchange *x)
 {
-  inference *i = x->inference;
-  if (i->response != NULL)
-    http_log_failure(x, "deleting a response", TRITONSERVER_InferenceResponseDelete(i->response));
-  i->response = NULL;
-  shared_tensors_release(&i->tensors.shared);
+  inference_settle(x->inference);
 }
 
-void inference_fini(inference *i)
-{
-  infer_tensors_fini(&i->tensors);
-}
-
-// The core is done, or never got the request: the exchange has failed then.
+// The core is done: the reply is made, where it is long by a worker.
 static void finish(exchange *x)
 {
   if (x->failure == NULL && !exchange_is_abandoned(x)) {
     if (x->inference->tensors.converted_bytes > JOBS_LOOP_BYTES) {
-      exchange_run_job(x, x->http->workers, JOB_FINISHES, reply, delete_response);
+      exchange_run_job(x, JOB_FINISHES, reply, settle);
       return;
     }
     reply(x);
   }
-  delete_response(x);
+  settle(x);
 }
 
-static bool set_callbacks(exchange *x, inference *i)
+// Waits for the response without holding the loop up, if it is not there already.
+static void await_response(exchange *x)
 {
-  return !exchange_fail_if(
-             x, TRITONSERVER_InferenceRequestSetReleaseCallback(i->request, request_released, i)) &&
-         !exchange_fail_if(
-             x, TRITONSERVER_InferenceRequestSetResponseCallback(
-                    i->request, x->http->allocator, &i->tensors,
-                    i->way->reply == NULL ? streamed_response_complete : response_complete, i));
-}
-
-// Makes what receives the answer. False when the exchange has failed.
-static bool prepare_answer(exchange *x, inference *i)
-{
-  if (i->way->reply == NULL) {
-    i->stream = i->stream_of_reply = stream_new(x);
-    if (i->stream == NULL) {
-      exchange_fail(x, MHD_HTTP_SERVICE_UNAVAILABLE, "out of memory");
-      return false;
-    }
-  }
-  if (i->decoupled)
-    request_users_join(&i->users); // for its responses
-  atomic_store_explicit(&i->awaited, i->tensors.shared.span_count > 0 ? 2 : 1,
-                        memory_order_relaxed);
-  return true;
-}
-
-// Gives the request to the core. False when the core did not take it: the exchange has failed.
-static bool submit(exchange *x, inference *i)
-{
-  if (!prepare_answer(x, i)) {
-    drop_request(i);
-    return false;
-  }
-  TRITONSERVER_InferenceTrace *trace = x->trace == NULL ? NULL : trace_hand_over(x->trace);
-  TRITONSERVER_Error *failure = TRITONSERVER_ServerInferAsync(x->http->server, i->request, trace);
-  if (!exchange_fail_if(x, failure))
-    return true;
-  if (i->stream != NULL) {
-    stream_unref(i->stream);
-    stream_unref(i->stream_of_reply);
-  }
-  if (i->decoupled)
-    drop_request(i);
-  drop_request(i);
-  return false;
-}
-
-// Waits for the answer without holding the loop up, if it is not there already.
-static void await_answer(exchange *x, inference *i)
-{
-  int open = HANDOVER_OPEN;
-  if (atomic_load(&i->handover) == HANDOVER_DONE) {
+  if (inference_is_done(x->inference)) {
     finish(x);
     return;
   }
   exchange_suspend(x, finish);
-  if (!atomic_compare_exchange_strong(&i->handover, &open, HANDOVER_SUSPENDED))
+  if (!inference_wait(x->inference))
     exchange_resume(x);
 }
 
-// The body is read: i->request is complete, or the exchange has failed.
-static void start(exchange *x)
+// Makes what receives the responses. False when the exchange has failed.
+static bool make_stream(exchange *x, http_inference *i)
 {
-  inference *i = x->inference;
-  if (x->failure != NULL || exchange_is_abandoned(x)) {
-    drop_request(i);
-    return;
-  }
-  // One more user, so that the request outlives a client's leaving that is seen just now.
-  request_users_join(&i->users);
-  bool left = connection_set_exchange(x->connection, x);
-  if (submit(x, i)) {
-    bool unwanted = request_users_submitted(&i->users) || left;
-    if (unwanted && atomic_load(&i->handover) != HANDOVER_DONE)
-      inference_cancel(i);
-    if (i->stream_of_reply != NULL)
-      stream_begin(x);
-    else
-      await_answer(x, i);
-  }
-  drop_request(i);
+  if (!i->life.sends_each)
+    return true;
+  i->stream = stream_new(x);
+  if (i->stream == NULL)
+    exchange_fail(x, MHD_HTTP_SERVICE_UNAVAILABLE, "out of memory");
+  return i->stream != NULL;
 }
 
-// Reads the body into i->request.
+static void submit(exchange *x, http_inference *i)
+{
+  if (connection_set_exchange(x->connection, x)) // the client left
+    inference_cancel(&i->life);
+  if (!exchange_fail_if_error(x, inference_submit(&i->life, x->http->server))) {
+    if (i->stream != NULL)
+      stream_begin(x);
+    else
+      await_response(x);
+  } else if (i->stream != NULL) {
+    stream_unref(i->stream);
+    stream_unref(i->stream);
+  }
+}
+
+// The body is read: the request is complete, or the exchange has failed.
+static void start(exchange *x)
+{
+  http_inference *i = inference_of(x);
+  if (x->failure != NULL || exchange_is_abandoned(x) || !make_stream(x, i))
+    inference_abandon(&i->life);
+  else
+    submit(x, i);
+}
+
+// Reads the body into the request.
 static void fill(exchange *x)
 {
-  inference *i = x->inference;
-  if (i->way->fill(x, i))
-    set_callbacks(x, i);
+  http_inference *i = inference_of(x);
+  if (i->operation->fill(x, i))
+    exchange_fail_if_error(x, inference_set_callbacks(&i->life, x->http->allocator));
 }
 
 static void copy_shared(exchange *x)
@@ -263,7 +167,7 @@ static void complete(exchange *x)
 {
   if (x->inference->tensors.shared.copy_bytes > JOBS_LOOP_BYTES && x->failure == NULL &&
       !exchange_is_abandoned(x)) {
-    exchange_run_job(x, x->http->workers, JOB_BEGINS, copy_shared, start);
+    exchange_run_job(x, JOB_COMPUTES, copy_shared, start);
     return;
   }
   copy_shared(x);
@@ -279,66 +183,47 @@ static size_t json_bytes(const exchange *x)
              : x->body.size;
 }
 
-static void begin_trace(exchange *x)
+static void begin_trace(exchange *x, inference *life)
 {
+  static const char *const names[] = {TRACE_HTTP_RECV_START, TRACE_HTTP_RECV_END};
   if (!trace_service_is_on(x->http->options.trace))
     return;
   uint64_t now = clock_monotonic_ns();
-  x->trace =
-      trace_begin(x->http->options.trace, x->parameters[PARAMETER_MODEL], &x->headers.parent);
-  trace_note(x->trace, TRACE_HTTP_RECV_START, x->received_ns == 0 ? now : x->received_ns);
-  trace_note(x->trace, TRACE_HTTP_RECV_END, now);
+  inference_begin_trace(life, x->http->options.trace, &x->headers.parent, names,
+                        x->received_ns == 0 ? now : x->received_ns, now);
 }
 
-static void ref_owner(void *exchange_pointer)
+// Outputs are in the exchange's arena, or refer to it. NULL: the exchange has failed.
+static http_inference *make_inference(exchange *x, const infer_operation *operation)
 {
-  exchange_ref(exchange_pointer);
-}
-
-static void unref_owner(void *exchange_pointer)
-{
-  exchange_unref(exchange_pointer);
-}
-
-// Outputs are in the exchange's arena, or refer to it.
-static void init_tensors(exchange *x, inference *i)
-{
-  i->tensors = (infer_tensors){.arena = &x->arena,
-                               .budget = &x->http->budget,
-                               .memory = x->http->options.shared_memory,
-                               .request = i->request,
-                               .owner = x,
-                               .ref = ref_owner,
-                               .unref = unref_owner,
-                               .many_responses = i->decoupled,
-                               .packs = x->headers.accepts != CODING_IDENTITY};
-}
-
-static void handle_way(exchange *x, const infer_way *way)
-{
-  int64_t version;
   uint32_t flags = 0;
-  inference *i = arena_allocate_array(&x->arena, 1, sizeof(*i));
+  http_inference *i = arena_allocate_array(&x->arena, 1, sizeof(*i));
   if (i == NULL) {
     exchange_fail(x, MHD_HTTP_SERVICE_UNAVAILABLE, "out of memory");
-    return;
+    return NULL;
   }
-  if (!version_of(x, &version) || (way->takes_decoupled && !read_transactions(x, &flags)) ||
-      exchange_fail_if(x,
-                       TRITONSERVER_InferenceRequestNew(&i->request, x->http->server,
-                                                        x->parameters[PARAMETER_MODEL], version)))
+  *i = (http_inference){.exchange = x, .operation = operation};
+  inference_init(&i->life, &hooks, &x->arena, &x->http->budget, x->http->options.shared_memory);
+  i->life.model_name = x->parameters[PARAMETER_MODEL];
+  i->life.is_timed = x->note != NULL;
+  i->life.sends_each = operation->reply == NULL;
+  i->life.tensors.packs = x->headers.accepts != CODING_IDENTITY;
+  if (!version_of(x, &i->life.model_version) ||
+      (operation->takes_decoupled && !read_transactions(x, &flags)))
+    return NULL;
+  i->life.decoupled = i->life.sends_each || (flags & TRITONSERVER_TXN_DECOUPLED) != 0;
+  return exchange_fail_if_error(x, inference_make_request(&i->life, x->http->server)) ? NULL : i;
+}
+
+static void handle(exchange *x, const infer_operation *operation)
+{
+  http_inference *i = make_inference(x, operation);
+  if (i == NULL)
     return;
-  begin_trace(x);
-  i->way = way;
-  i->decoupled = way->reply == NULL || (flags & TRITONSERVER_TXN_DECOUPLED) != 0;
-  i->exchange = x;
-  init_tensors(x, i);
-  exchange_ref(x); // for the request
-  request_users_init(&i->users);
-  x->inference = i;
-  x->request_id = "";
+  begin_trace(x, &i->life);
+  x->inference = &i->life;
   if (json_bytes(x) > JOBS_LOOP_BYTES) {
-    exchange_run_job(x, x->http->workers, JOB_BEGINS, fill, complete);
+    exchange_run_job(x, JOB_COMPUTES, fill, complete);
     return;
   }
   fill(x);
@@ -347,18 +232,18 @@ static void handle_way(exchange *x, const infer_way *way)
 
 void handle_infer(exchange *x)
 {
-  static const infer_way way = {infer_fill_request, infer_reply, false};
-  handle_way(x, &way);
+  static const infer_operation operation = {infer_fill_request, infer_reply, false};
+  handle(x, &operation);
 }
 
 void handle_generate(exchange *x)
 {
-  static const infer_way way = {generate_fill_request, generate_reply, true};
-  handle_way(x, &way);
+  static const infer_operation operation = {generate_fill_request, generate_reply, true};
+  handle(x, &operation);
 }
 
 void handle_generate_stream(exchange *x)
 {
-  static const infer_way way = {generate_fill_request, NULL, true};
-  handle_way(x, &way);
+  static const infer_operation operation = {generate_fill_request, NULL, true};
+  handle(x, &operation);
 }

@@ -4,11 +4,9 @@
 
 #include "frontend/common/json/generate_json.h"
 #include "frontend/common/json/request_parameter.h"
+#include "frontend/common/observe/frontend_log.h"
 #include "frontend/http/exchange/exchange.h"
-#include "frontend/http/exchange/log.h"
 #include "frontend/http/exchange/server.h"
-#include "frontend/http/exchange/version.h"
-#include "nereid/nereid.h"
 
 #include <inttypes.h>
 #include <string.h>
@@ -49,13 +47,14 @@ static bool json_size_of(exchange *x, size_t *size)
 
 // ---- raw requests: the whole body is the only input ----
 
-static bool fill_raw(exchange *x, inference *i)
+static bool fill_raw(exchange *x, http_inference *i)
 {
-  i->tensors.fallback.binary = true;
-  return !exchange_fail_if(x, TRITONSERVER_InferenceRequestAddRawInput(i->request, RAW_INPUT)) &&
-         !exchange_fail_if(
-             x, TRITONSERVER_InferenceRequestAppendInputData(
-                    i->request, RAW_INPUT, x->body.data, x->body.size, TRITONSERVER_MEMORY_CPU, 0));
+  i->life.tensors.fallback.binary = true;
+  return !exchange_fail_if(x,
+                           TRITONSERVER_InferenceRequestAddRawInput(i->life.request, RAW_INPUT)) &&
+         !exchange_fail_if(x, TRITONSERVER_InferenceRequestAppendInputData(
+                                  i->life.request, RAW_INPUT, x->body.data, x->body.size,
+                                  TRITONSERVER_MEMORY_CPU, 0));
 }
 
 // ---- requests with a JSON part ----
@@ -85,21 +84,10 @@ static TRITONSERVER_Error *set_parameter(TRITONSERVER_InferenceRequest *request,
   return request_parameter_give(request, &parameter);
 }
 
-// Not for tensors of a size that a model cannot be through with in the time that a loop may take,
-// nor for answers without end.
-static uint32_t run_here_flag(const exchange *x)
-{
-  const inference *i = x->inference;
-  return x->body.size <= JOBS_LOOP_BYTES &&
-                 infer_tensors_shared_bytes(&i->tensors) <= JOBS_LOOP_BYTES && !i->decoupled
-             ? NEREID_REQUEST_FLAG_RUN_HERE
-             : 0;
-}
-
 static TRITONSERVER_Error *set_flags(const exchange *x, TRITONSERVER_InferenceRequest *request,
                                      const infer_request_json *json)
 {
-  uint32_t flags = run_here_flag(x) |
+  uint32_t flags = inference_run_here_flag(x->inference, x->body.size) |
                    (json->sequence_start ? TRITONSERVER_REQUEST_FLAG_SEQUENCE_START : 0) |
                    (json->sequence_end ? TRITONSERVER_REQUEST_FLAG_SEQUENCE_END : 0);
   TRITONSERVER_Error *failure = TRITONSERVER_InferenceRequestSetFlags(request, flags);
@@ -110,23 +98,23 @@ static TRITONSERVER_Error *set_flags(const exchange *x, TRITONSERVER_InferenceRe
   return failure;
 }
 
-static bool set_options(exchange *x, inference *i, const infer_request_json *json)
+static bool set_options(exchange *x, http_inference *i, const infer_request_json *json)
 {
-  x->request_id = json->id;
+  i->life.request_id = json->id;
   if (json->id[0] != '\0' &&
-      exchange_fail_if(x, TRITONSERVER_InferenceRequestSetId(i->request, json->id)))
+      exchange_fail_if(x, TRITONSERVER_InferenceRequestSetId(i->life.request, json->id)))
     return false;
-  if (exchange_fail_if(x, set_flags(x, i->request, json)))
+  if (exchange_fail_if(x, set_flags(x, i->life.request, json)))
     return false;
   if (json->priority != 0 && exchange_fail_if(x, TRITONSERVER_InferenceRequestSetPriorityUInt64(
-                                                     i->request, json->priority)))
+                                                     i->life.request, json->priority)))
     return false;
   if (json->timeout_us != 0 &&
-      exchange_fail_if(
-          x, TRITONSERVER_InferenceRequestSetTimeoutMicroseconds(i->request, json->timeout_us)))
+      exchange_fail_if(x, TRITONSERVER_InferenceRequestSetTimeoutMicroseconds(i->life.request,
+                                                                              json->timeout_us)))
     return false;
   for (size_t k = 0; k < json->parameters.count; k++)
-    if (exchange_fail_if(x, set_parameter(i->request, &json->parameters.items[k])))
+    if (exchange_fail_if(x, set_parameter(i->life.request, &json->parameters.items[k])))
       return false;
   return true;
 }
@@ -145,18 +133,16 @@ static void release_text(void *exchange_pointer, const char *begin, const char *
   body_discard(&x->body, (size_t)(begin - x->body.data), (size_t)(end - begin));
 }
 
-static bool add_tensors(exchange *x, inference *i, const infer_request_json *json)
+static bool add_tensors(exchange *x, http_inference *i, const infer_request_json *json)
 {
-  int64_t version;
-  i->tensors.fallback.binary = json->binary_output;
-  return version_of(x, &version) &&
-         !exchange_fail_if_error(x, infer_tensors_add(&i->tensors, x->http->server,
-                                                      x->parameters[PARAMETER_MODEL], version,
+  i->life.tensors.fallback.binary = json->binary_output;
+  return !exchange_fail_if_error(x, infer_tensors_add(&i->life.tensors, x->http->server,
+                                                      i->life.model_name, i->life.model_version,
                                                       json->inputs, json->input_count,
                                                       json->outputs, json->output_count));
 }
 
-static bool fill_tensors(exchange *x, inference *i)
+static bool fill_tensors(exchange *x, http_inference *i)
 {
   size_t json_size;
   infer_request_json json;
@@ -200,15 +186,15 @@ static enum MHD_Result forward_field(void *forwarding_pointer, enum MHD_ValueKin
   return f->exchange->failure == NULL ? MHD_YES : MHD_NO;
 }
 
-static bool forward_headers(exchange *x, inference *i)
+static bool forward_headers(exchange *x, http_inference *i)
 {
-  header_forwarding f = {x, i->request};
+  header_forwarding f = {x, i->life.request};
   if (x->http->options.forward != NULL)
     MHD_get_connection_values_n(x->mhd, MHD_HEADER_KIND, forward_field, &f);
   return x->failure == NULL;
 }
 
-bool infer_fill_request(exchange *x, inference *i)
+bool infer_fill_request(exchange *x, http_inference *i)
 {
   return fill_tensors(x, i) && forward_headers(x, i);
 }
@@ -235,17 +221,16 @@ static bool read_model_inputs(exchange *x, int64_t version, generate_inputs *inp
       exchange_fail_if_error(x, generate_inputs_read((slice){copy, size}, &x->arena, inputs));
     }
   }
-  http_log_failure(x, "deleting a model's metadata", TRITONSERVER_MessageDelete(message));
+  frontend_log_failure(NULL, "deleting a model's metadata", TRITONSERVER_MessageDelete(message));
   return x->failure == NULL;
 }
 
-bool generate_fill_request(exchange *x, inference *i)
+bool generate_fill_request(exchange *x, http_inference *i)
 {
-  int64_t version;
   generate_inputs inputs;
   infer_request_json json;
   const slice text = {x->body.data, x->body.size};
-  if (!version_of(x, &version) || !read_model_inputs(x, version, &inputs) ||
+  if (!read_model_inputs(x, i->life.model_version, &inputs) ||
       exchange_fail_if_error(x, generate_request_json_read(text, &inputs,
                                                            x->http->options.max_input_size,
                                                            &x->arena, &json)) ||

@@ -5,7 +5,6 @@
 #include "base/buffer.h"
 #include "frontend/common/json/generate_json.h"
 #include "frontend/http/exchange/exchange.h"
-#include "frontend/http/exchange/log.h"
 #include "frontend/http/exchange/response.h"
 #include "frontend/http/exchange/server.h"
 #include "frontend/http/transport/compress.h"
@@ -66,9 +65,7 @@ static void release_memory(void *pointer)
   buffer_fini(&memory->text);
   if (memory->reserved > 0)
     budget_give_back(&x->http->budget, memory->reserved);
-  if (memory->response != NULL)
-    http_log_failure(x, "deleting a response",
-                     TRITONSERVER_InferenceResponseDelete(memory->response));
+  inference_delete_response(x->inference, memory->response);
   exchange_unref(x); // and with it `memory`
 }
 
@@ -109,7 +106,8 @@ static void join_parts(infer_reply_parts *reply)
 }
 
 // Sends the parts from where they are, but for a large number of them.
-static struct MHD_Response *reply_from_parts(exchange *x, inference *i, infer_reply_parts *reply)
+static struct MHD_Response *reply_from_parts(exchange *x, http_inference *i,
+                                             infer_reply_parts *reply)
 {
   if (reply->part_count > MAX_PARTS)
     join_parts(reply);
@@ -124,8 +122,7 @@ static struct MHD_Response *reply_from_parts(exchange *x, inference *i, infer_re
   if (response == NULL) {
     release_memory(memory);
   } else if (reply->binary) {
-    memory->response = i->response; // moved
-    i->response = NULL;
+    memory->response = inference_take_response(&i->life);
   }
   return response;
 }
@@ -157,16 +154,16 @@ static struct MHD_Response *with_headers(struct MHD_Response *response, bool bin
   return response_with(response, INFERENCE_HEADER, size);
 }
 
-void infer_reply(exchange *x, inference *i)
+void infer_reply(exchange *x, http_inference *i)
 {
   infer_reply_parts reply = {0};
-  if (i->response_count != 1) {
+  if (i->life.response_count != 1) {
     exchange_fail(x, MHD_HTTP_INTERNAL_SERVER_ERROR, "expected a single response, got %u",
-                  i->response_count);
+                  i->life.response_count);
     return;
   }
-  if (exchange_fail_if_error(x,
-                             infer_tensors_read(&i->tensors, i->response, &x->arena, &reply.json)))
+  if (exchange_fail_if_error(
+          x, infer_tensors_read(&i->life.tensors, i->life.response, &x->arena, &reply.json)))
     return;
   if (!exchange_fail_if_error(
           x, infer_response_json_write(&reply.json, &x->http->parallel, &reply.text))) {
@@ -180,17 +177,18 @@ void infer_reply(exchange *x, inference *i)
   buffer_fini(&reply.text);
 }
 
-void generate_reply(exchange *x, inference *i)
+void generate_reply(exchange *x, http_inference *i)
 {
   infer_response_json json = {0};
   AUTO_BUFFER buffer text = BUFFER_EMPTY;
-  if (i->response_count != 1) {
+  if (i->life.response_count != 1) {
     exchange_fail(x, MHD_HTTP_INTERNAL_SERVER_ERROR,
                   "generate expects model to produce exactly 1 response, use generate stream for "
                   "model that generates various number of responses");
     return;
   }
-  if (exchange_fail_if_error(x, infer_tensors_read(&i->tensors, i->response, &x->arena, &json)) ||
+  if (exchange_fail_if_error(
+          x, infer_tensors_read(&i->life.tensors, i->life.response, &x->arena, &json)) ||
       exchange_fail_if_error(x, generate_response_json_write(&json, &x->arena, &text)))
     return;
   reply_memory *memory = hold(x, &text);

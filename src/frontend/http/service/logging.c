@@ -51,7 +51,5 @@ void handle_logging(exchange *x)
       return;
   }
   log_settings_print(&json);
-  x->reply_bytes = json.size;
-  buffer_append_char(&json, '\0');
-  exchange_reply_with(x, json.failed ? NULL : response_of_json_copy(json.data));
+  exchange_reply_json(x, &json);
 }

@@ -5,7 +5,7 @@
 #include "base/cleanup.h"
 #include "base/error.h"
 #include "frontend/common/net/listen.h"
-#include "frontend/http/exchange/log.h"
+#include "frontend/common/observe/frontend_log.h"
 #include "frontend/http/exchange/response.h"
 #include "frontend/http/transport/compress.h"
 #include "frontend/http/transport/error_page.h"
@@ -89,7 +89,7 @@ static struct MHD_Response *metrics_response(metrics_server *m, struct MHD_Conne
                              : plain_response(metrics, text),
                          MHD_HTTP_HEADER_VARY, MHD_HTTP_HEADER_ACCEPT_ENCODING);
   }
-  http_log_failure(NULL, "cannot give the metrics", failure);
+  frontend_log_failure(NULL, "cannot give the metrics", failure);
   if (metrics != NULL)
     delete_metrics(metrics);
   *status = MHD_HTTP_SERVICE_UNAVAILABLE;
@@ -198,7 +198,7 @@ error *metrics_server_new(const metrics_server_options *options, TRITONSERVER_Se
     free(m);
     return failure;
   }
-  http_log_info("Started Metrics Service at %s", m->listener.where);
+  frontend_log_info("Started Metrics Service at %s", m->listener.where);
   *result = m;
   return NULL;
 }

@@ -4,14 +4,14 @@
 
 #include "base/base64.h"
 #include "base/text.h"
+#include "frontend/common/policy/code_upload.h"
+#include "frontend/http/exchange/access.h"
 #include "frontend/http/exchange/exchange.h"
 #include "frontend/http/exchange/json_body.h"
-#include "frontend/http/exchange/log.h"
 #include "frontend/http/exchange/server.h"
-#include "frontend/http/service/upload.h"
 
 #include <jansson.h>
-#include <stdlib.h>
+#include <string.h>
 
 // --- The request's JSON
 
@@ -73,107 +73,82 @@ static void reply_made(exchange *x)
 
 void handle_repository_index(exchange *x)
 {
-  exchange_run_job(x, x->http->jobs, JOB_BEGINS, read_index, reply_made);
+  exchange_run_job(x, JOB_BLOCKS, read_index, reply_made);
 }
 
 // --- Load
 
-// Parameters for TRITONSERVER_ServerLoadModelWithParameters and what they point to.
-typedef struct load_parameters {
-  const TRITONSERVER_Parameter **items; // each owned
-  char **contents;                      // decoded files, each owned, NULL for others
-  size_t count;
-} load_parameters;
-
-static void load_parameters_fini(load_parameters *p)
+// May this client bring the parameter? When not, the exchange has failed.
+static bool admit(exchange *x, const char *name, slice value)
 {
-  for (size_t i = 0; i < p->count; i++) {
-    TRITONSERVER_ParameterDelete((TRITONSERVER_Parameter *)p->items[i]);
-    free(p->contents[i]);
-  }
-  free(p->items);
-  free(p->contents);
+  const char *what;
+  char text[CODE_UPLOAD_TEXT_BYTES];
+  if (x->stranger == NULL)
+    return true;
+  return !exchange_fail_if_error(x,
+                                 code_upload_find(x->http->server, x->parameters[PARAMETER_MODEL],
+                                                  name, value, text, &what)) &&
+         (what == NULL || access_admit_upload(x, what));
 }
 
-static bool load_parameters_init(load_parameters *p, size_t capacity)
+// The content of a file, in the arena.
+static TRITONSERVER_Parameter *make_file(exchange *x, const char *name, slice text)
 {
-  *p = (load_parameters){0};
-  p->items = calloc(capacity, sizeof(*p->items));
-  p->contents = calloc(capacity, sizeof(*p->contents));
-  return p->items != NULL && p->contents != NULL;
-}
-
-// A file's content; NULL when it cannot be had: the exchange has failed.
-static char *decode_file(exchange *x, const char *name, slice text, size_t *size)
-{
-  char *content = malloc(base64_decoded_size(text.size) + 1);
-  if (content == NULL) {
-    exchange_fail(x, MHD_HTTP_SERVICE_UNAVAILABLE, "out of memory");
-    return NULL;
-  }
-  if (base64_decode(text, content, size))
-    return content;
-  free(content);
-  exchange_fail(x, MHD_HTTP_BAD_REQUEST, "the content of load parameter '%.256s' is not base64",
-                name);
+  size_t size;
+  char *content = arena_allocate(&x->arena, base64_decoded_size(text.size) + 1);
+  if (content != NULL && base64_decode(text, content, &size))
+    return TRITONSERVER_ParameterBytesNew(name, content, size);
+  if (content != NULL)
+    exchange_fail(x, MHD_HTTP_BAD_REQUEST, "the content of load parameter '%.256s' is not base64",
+                  name);
   return NULL;
 }
 
-static bool add_parameter(exchange *x, load_parameters *p, const char *name, const json_t *value)
+// NULL: the exchange has failed.
+static TRITONSERVER_Parameter *make_parameter(exchange *x, const char *name, const json_t *value)
 {
-  if (!json_is_string(value)) {
+  slice text = {json_string_value(value), json_string_length(value)};
+  TRITONSERVER_Parameter *parameter = NULL;
+  if (!json_is_string(value))
     exchange_fail(x, MHD_HTTP_BAD_REQUEST,
                   "attempt to access JSON non-string as string: load parameter '%.256s' must be a "
                   "JSON string",
                   name);
-    return false;
-  }
-  slice text = {json_string_value(value), json_string_length(value)};
-  TRITONSERVER_Parameter *parameter = NULL;
-  char *content = NULL;
-  if (!upload_admit(x, name, text))
-    return false;
-  if (strcmp(name, "config") == 0) {
+  else if (!admit(x, name, text))
+    return NULL;
+  else if (strcmp(name, "config") == 0)
     parameter = TRITONSERVER_ParameterNew(name, TRITONSERVER_PARAMETER_STRING, text.data);
-  } else if (text_starts_with(name, "file:")) {
-    size_t size;
-    content = decode_file(x, name, text, &size);
-    if (content == NULL)
-      return false;
-    parameter = TRITONSERVER_ParameterBytesNew(name, content, size);
-  } else {
+  else if (text_starts_with(name, "file:"))
+    parameter = make_file(x, name, text);
+  else
     exchange_fail(x, MHD_HTTP_BAD_REQUEST,
                   "unexpected error on creating Triton parameter: unexpected load parameter "
                   "'%.256s', expected 'config' or 'file:<path>'",
                   name);
-    return false;
-  }
-  if (parameter == NULL) {
-    free(content);
-    exchange_fail(x, MHD_HTTP_SERVICE_UNAVAILABLE, "out of memory");
-    return false;
-  }
-  p->items[p->count] = parameter;
-  p->contents[p->count++] = content;
-  return true;
+  if (parameter == NULL)
+    exchange_fail(x, MHD_HTTP_SERVICE_UNAVAILABLE, "out of memory"); // unless it has failed already
+  return parameter;
 }
 
 static void load_with(exchange *x, json_t *parameters)
 {
-  load_parameters p;
-  bool valid = load_parameters_init(&p, json_object_size(parameters) + 1);
-  if (!valid)
-    exchange_fail(x, MHD_HTTP_SERVICE_UNAVAILABLE, "out of memory");
   const char *name;
   json_t *value;
-  if (valid) {
-    json_object_foreach(parameters, name, value) if (valid) valid =
-        add_parameter(x, &p, name, value);
+  size_t count = 0;
+  const TRITONSERVER_Parameter **items =
+      arena_allocate_array(&x->arena, json_object_size(parameters) + 1, sizeof(*items));
+  if (items == NULL)
+    exchange_fail(x, MHD_HTTP_SERVICE_UNAVAILABLE, "out of memory");
+  json_object_foreach(parameters, name, value)
+  {
+    if (x->failure == NULL && (items[count] = make_parameter(x, name, value)) != NULL)
+      count++;
   }
-  if (valid)
+  if (x->failure == NULL)
     exchange_fail_if(x, TRITONSERVER_ServerLoadModelWithParameters(
-                            x->http->server, x->parameters[PARAMETER_MODEL], p.items, p.count));
-  load_parameters_fini(&p);
+                            x->http->server, x->parameters[PARAMETER_MODEL], items, count));
+  for (size_t i = 0; i < count; i++)
+    TRITONSERVER_ParameterDelete((TRITONSERVER_Parameter *)items[i]);
 }
 
 static void load(exchange *x)
@@ -189,7 +164,7 @@ static void load(exchange *x)
 
 void handle_model_load(exchange *x)
 {
-  exchange_run_job(x, x->http->jobs, JOB_BEGINS, load, reply_empty);
+  exchange_run_job(x, JOB_BLOCKS, load, reply_empty);
 }
 
 // --- Unload
@@ -201,7 +176,7 @@ static bool wants_dependents(exchange *x)
   json_t *object;
   error *e = json_body_read(x, &object);
   if (e != NULL)
-    http_log_warning_about(x, "the body of an unload is passed over: %s", error_message(e));
+    exchange_log_warning(x, "the body of an unload is passed over: %s", error_message(e));
   error_free(e);
   const json_t *parameters = json_object_get(object, "parameters");
   bool wants = json_is_true(json_object_get(parameters, "unload_dependents"));
@@ -220,7 +195,7 @@ static void unload(exchange *x)
 
 void handle_model_unload(exchange *x)
 {
-  exchange_run_job(x, x->http->jobs, JOB_BEGINS, unload, reply_empty);
+  exchange_run_job(x, JOB_BLOCKS, unload, reply_empty);
 }
 
 void handle_named_repository(exchange *x)

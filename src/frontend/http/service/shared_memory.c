@@ -2,14 +2,10 @@
 // large region back takes the kernel long, so what changes regions runs on a worker thread.
 #include "frontend/common/tensor/shared_memory.h"
 
-#include "base/buffer.h"
 #include "frontend/http/exchange/exchange.h"
 #include "frontend/http/exchange/json_body.h"
-#include "frontend/http/exchange/response.h"
 #include "frontend/http/exchange/server.h"
 #include "frontend/http/service/handlers.h"
-
-#include <inttypes.h>
 
 // The region that the path names; NULL when it names none.
 static const char *region_of(const exchange *x)
@@ -26,59 +22,22 @@ static void reply_empty(exchange *x)
 
 // ---- status ----
 
-static void append_name(buffer *out, const shared_region_status *region)
+static void reply_status(exchange *x, TRITONSERVER_MemoryType kind)
 {
-  if (out->size > 1)
-    buffer_append_char(out, ',');
-  buffer_append_text(out, "{\"name\":");
-  buffer_append_json_string(out, slice_of(region->name));
-}
-
-static void append_system(void *out_pointer, const shared_region_status *region)
-{
-  buffer *out = out_pointer;
-  append_name(out, region);
-  buffer_append_text(out, ",\"key\":");
-  buffer_append_json_string(out, slice_of(region->key));
-  buffer_append_format(out, ",\"offset\":%" PRIu64 ",\"byte_size\":%" PRIu64 "}", region->offset,
-                       region->byte_size);
-}
-
-static void append_cuda(void *out_pointer, const shared_region_status *region)
-{
-  buffer *out = out_pointer;
-  append_name(out, region);
-  buffer_append_format(out, ",\"device_id\":%" PRId64 ",\"byte_size\":%" PRIu64 "}",
-                       region->device_id, region->byte_size);
-}
-
-static void reply_status(exchange *x, TRITONSERVER_MemoryType kind, shared_region_visit *append)
-{
-  buffer text = BUFFER_EMPTY;
-  buffer_append_char(&text, '[');
-  error *e =
-      shared_memory_status(x->http->options.shared_memory, kind, region_of(x), append, &text);
-  buffer_append_char(&text, ']');
-  if (e != NULL || text.failed) {
-    exchange_fail_if_error(x, e != NULL ? e : error_no_memory());
-    buffer_fini(&text);
-    return;
-  }
-  struct MHD_Response *response =
-      MHD_create_response_from_buffer(text.size, text.data, MHD_RESPMEM_MUST_FREE);
-  if (response == NULL)
-    buffer_fini(&text);
-  exchange_reply_with(x, response_with(response, MHD_HTTP_HEADER_CONTENT_TYPE, "application/json"));
+  AUTO_BUFFER buffer json = BUFFER_EMPTY;
+  if (!exchange_fail_if_error(
+          x, shared_memory_print(x->http->options.shared_memory, kind, region_of(x), false, &json)))
+    exchange_reply_json(x, &json);
 }
 
 void handle_system_memory_status(exchange *x)
 {
-  reply_status(x, TRITONSERVER_MEMORY_CPU, append_system);
+  reply_status(x, TRITONSERVER_MEMORY_CPU);
 }
 
 void handle_cuda_memory_status(exchange *x)
 {
-  reply_status(x, TRITONSERVER_MEMORY_GPU, append_cuda);
+  reply_status(x, TRITONSERVER_MEMORY_GPU);
 }
 
 // ---- register ----
@@ -142,7 +101,7 @@ void handle_system_memory_register(exchange *x)
 {
   if (!exchange_fail_if_error(x, shared_memory_allowed(x->http->options.shared_memory)) &&
       require_region(x, "system"))
-    exchange_run_job(x, x->http->workers, JOB_BEGINS, register_system, reply_empty);
+    exchange_run_job(x, JOB_COMPUTES, register_system, reply_empty);
 }
 
 // Without a GPU nothing of the body counts, as in Triton.
@@ -164,7 +123,7 @@ static void unregister_system(exchange *x)
 
 void handle_system_memory_unregister(exchange *x)
 {
-  exchange_run_job(x, x->http->workers, JOB_BEGINS, unregister_system, reply_empty);
+  exchange_run_job(x, JOB_COMPUTES, unregister_system, reply_empty);
 }
 
 void handle_cuda_memory_unregister(exchange *x)

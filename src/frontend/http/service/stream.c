@@ -8,7 +8,6 @@
 #include "base/refcount.h"
 #include "frontend/common/json/generate_json.h"
 #include "frontend/http/exchange/exchange.h"
-#include "frontend/http/exchange/log.h"
 #include "frontend/http/exchange/response.h"
 #include "frontend/http/exchange/server.h"
 #include "frontend/http/service/infer.h"
@@ -64,8 +63,7 @@ typedef enum stream_step {
 
 static void free_item(stream *s, stream_item *item)
 {
-  http_log_failure(s->exchange, "deleting a response",
-                   TRITONSERVER_InferenceResponseDelete(item->response));
+  inference_delete_response(s->exchange->inference, item->response);
   budget_give_back(&s->exchange->http->budget, item->reserved);
   free(item);
 }
@@ -111,8 +109,7 @@ static stream_item *make_item(stream *s, TRITONSERVER_InferenceResponse *respons
   stream_item *item = calloc(1, sizeof(*item));
   if (item == NULL) {
     *why = "out of memory";
-    http_log_failure(s->exchange, "deleting a response",
-                     TRITONSERVER_InferenceResponseDelete(response_owned));
+    inference_delete_response(s->exchange->inference, response_owned);
     return NULL;
   }
   item->response = response_owned;
@@ -213,23 +210,20 @@ static stream_item *put(stream *s, stream_item *item, bool final, const char **w
   return NULL;
 }
 
-void stream_response_complete(TRITONSERVER_InferenceResponse *response, uint32_t flags,
-                              void *inference_pointer)
+void stream_respond(stream *s, TRITONSERVER_InferenceResponse *response_owned, bool final)
 {
-  inference *i = inference_pointer;
-  stream *s = i->stream;
-  bool final = (flags & TRITONSERVER_RESPONSE_COMPLETE_FINAL) != 0;
+  exchange *x = s->exchange;
   const char *why = NULL;
   bool wake;
-  stream_item *item = response == NULL ? NULL : make_item(s, response, &why);
+  stream_item *item = response_owned == NULL ? NULL : make_item(s, response_owned, &why);
   stream_item *dropped = put(s, item, final, &why, &wake);
   free_items(s, dropped);
   if (why != NULL) {
-    http_log_warning_about(i->exchange, "the stream is cut: %s", why);
-    inference_cancel(i);
+    exchange_log_warning(x, "the stream is cut: %s", why);
+    inference_cancel(x->inference);
   }
   if (wake)
-    exchange_resume(i->exchange);
+    exchange_resume(x);
 }
 
 // ---- events ----
@@ -292,7 +286,7 @@ static void format(stream *s)
 
 static void format_job(exchange *x)
 {
-  format(x->inference->stream_of_reply);
+  format(http_inference_of(x->inference)->stream);
 }
 
 // ---- the loop ----
@@ -354,7 +348,7 @@ static stream_step format_aside(stream *s)
     s->current = NULL;
     return STREAM_STOPPED;
   }
-  error *failure = exchange_submit_job(x, x->http->workers, JOB_FINISHES);
+  error *failure = exchange_submit_job(x, JOB_FINISHES);
   if (failure != NULL) {
     error_free(failure);
     format(s);
@@ -432,7 +426,7 @@ static void reply(exchange *x, stream *s)
 
 void stream_begin(exchange *x)
 {
-  stream *s = x->inference->stream_of_reply;
+  stream *s = http_inference_of(x->inference)->stream;
   if (exchange_is_abandoned(x))
     stream_abandon(s);
   else if (advance(s) != STREAM_WAIT)

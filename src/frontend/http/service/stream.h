@@ -6,6 +6,7 @@
 
 #include "triton/core/tritonserver.h"
 
+#include <stdbool.h>
 #include <stddef.h>
 
 typedef struct exchange exchange;
@@ -22,9 +23,8 @@ typedef struct stream stream;
 stream *stream_new(exchange *x);
 void stream_unref(stream *s);
 
-// The core's callback for responses, with the inference. Any thread.
-void stream_response_complete(TRITONSERVER_InferenceResponse *response, uint32_t flags,
-                              void *inference_pointer);
+// Takes a response on (NULL: an end without one). Any thread.
+void stream_respond(stream *s, TRITONSERVER_InferenceResponse *response_owned, bool final);
 
 // Makes the reply when the first response is there, which decides its status, and waits for that
 // by suspending the connection. Gives the reply's reference to it. Loop thread.

@@ -6,7 +6,6 @@
 #include "frontend/common/observe/ignored_settings.h"
 #include "frontend/http/exchange/exchange.h"
 #include "frontend/http/exchange/json_body.h"
-#include "frontend/http/exchange/response.h"
 #include "frontend/http/exchange/server.h"
 #include "frontend/http/service/handlers.h"
 
@@ -115,8 +114,7 @@ static void answer(exchange *x)
   trace_service_visit(x->http->options.trace, x->parameters[PARAMETER_MODEL], append_setting,
                       &json);
   buffer_append_char(&json, '}');
-  buffer_append_char(&json, '\0');
-  exchange_reply_with(x, json.failed ? NULL : response_of_json_copy(json.data));
+  exchange_reply_json(x, &json);
 }
 
 static void answer_for_model(exchange *x)
@@ -141,5 +139,5 @@ void handle_trace_setting(exchange *x)
   if (x->parameters[PARAMETER_MODEL][0] == '\0')
     answer(x);
   else
-    exchange_run_job(x, x->http->probes, JOB_BEGINS, answer_for_model, reply_made);
+    exchange_run_job(x, JOB_PROBES, answer_for_model, reply_made);
 }

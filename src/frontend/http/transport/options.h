@@ -2,6 +2,7 @@
 #ifndef NEREID_FRONTEND_HTTP_OPTIONS_H
 #define NEREID_FRONTEND_HTTP_OPTIONS_H
 
+#include "frontend/common/net/jobs.h"
 #include "frontend/common/net/tls.h"
 #include "frontend/common/policy/access_policy.h"
 #include "frontend/common/policy/header_forward.h"
@@ -51,6 +52,8 @@ typedef struct http_server_options {
   access_log *access_log; // NULL: none; borrowed, must live as long as the listener
 
   trace_service *trace; // borrowed; which requests are traced, and the trace extension
+
+  jobs *jobs; // borrowed; for calls that may block, and long computations
 
   unsigned busy_poll_us; // how long a loop polls for clients that come back at once
 } http_server_options;

@@ -1,5 +1,8 @@
 // Prints a configuration in protobuf's text format, as one would write it: no unset field, two
-// spaces a level. For --print-config and for logs; called on any thread that owns the message.
+// spaces a level. What config_read_text reads back must be the same. For tests and fuzz targets.
+#ifndef NEREID_TESTS_CONFIG_PRINT_TEXT_H
+#define NEREID_TESTS_CONFIG_PRINT_TEXT_H
+
 #include "config/config.h"
 #include "config/number_print.h"
 #include "config/reflection.h"
@@ -75,7 +78,7 @@ static void indent(buffer *out, int depth)
   buffer_append_format(out, "%*s", depth * 2, "");
 }
 
-static void print_message(buffer *out, const ProtobufCMessage *message, int depth);
+static void print_text_message(buffer *out, const ProtobufCMessage *message, int depth);
 
 static void print_scalars(buffer *out, const ProtobufCMessage *message, field_ref field,
                           size_t count, int depth)
@@ -91,19 +94,19 @@ static void print_scalars(buffer *out, const ProtobufCMessage *message, field_re
   buffer_append_text(out, list ? "]\n" : "\n");
 }
 
-static void print_messages(buffer *out, const ProtobufCMessage *message, field_ref field,
-                           size_t count, int depth)
+static void print_text_messages(buffer *out, const ProtobufCMessage *message, field_ref field,
+                                size_t count, int depth)
 {
   for (size_t i = 0; i < count; i++) {
     indent(out, depth);
     buffer_append_format(out, "%s {\n", field->name);
-    print_message(out, reflection_get_message(message, field, i), depth + 1);
+    print_text_message(out, reflection_get_message(message, field, i), depth + 1);
     indent(out, depth);
     buffer_append_text(out, "}\n");
   }
 }
 
-static void print_message(buffer *out, const ProtobufCMessage *message, int depth)
+static void print_text_message(buffer *out, const ProtobufCMessage *message, int depth)
 {
   field_ref fields[REFLECTION_MAX_FIELDS];
   size_t field_count = reflection_declared_fields(message->descriptor, fields);
@@ -112,14 +115,16 @@ static void print_message(buffer *out, const ProtobufCMessage *message, int dept
     if (count == 0)
       continue;
     if (fields[i]->type == PROTOBUF_C_TYPE_MESSAGE)
-      print_messages(out, message, fields[i], count, depth);
+      print_text_messages(out, message, fields[i], count, depth);
     else
       print_scalars(out, message, fields[i], count, depth);
   }
 }
 
-error *config_print_text(const Inference__ModelConfig *config, buffer *out)
+static error *config_print_text(const Inference__ModelConfig *config, buffer *out)
 {
-  print_message(out, &config->base, 0);
+  print_text_message(out, &config->base, 0);
   return out->failed ? error_no_memory() : NULL;
 }
+
+#endif

@@ -1,0 +1,275 @@
+// The way of a request through the core. What may happen when is in `allowed`; who needs the
+// request is counted in i->users.
+#include "frontend/common/infer/inference.h"
+
+#include "frontend/common/net/jobs.h"
+#include "frontend/common/observe/abi_error.h"
+#include "frontend/common/observe/frontend_log.h"
+#include "nereid/nereid.h"
+
+#include <assert.h>
+
+#define BIT(state) (1u << (state))
+
+// ---- state ----
+
+// Enters a state, but what is DONE stays so. Returns the state before.
+static inference_state enter(inference *i, inference_state to)
+{
+  static const unsigned allowed[] = {
+      [INFERENCE_FILLING] = BIT(INFERENCE_SUBMITTING) | BIT(INFERENCE_REFUSED),
+      [INFERENCE_SUBMITTING] =
+          BIT(INFERENCE_RUNNING) | BIT(INFERENCE_DONE) | BIT(INFERENCE_REFUSED),
+      [INFERENCE_RUNNING] = BIT(INFERENCE_WAITING) | BIT(INFERENCE_DONE),
+      [INFERENCE_WAITING] = BIT(INFERENCE_DONE),
+      [INFERENCE_DONE] = BIT(INFERENCE_RUNNING) | BIT(INFERENCE_WAITING), // who comes too late
+      [INFERENCE_REFUSED] = 0,
+  };
+  (void)allowed; // where nothing is asserted
+  int from = atomic_load(&i->state);
+  do
+    assert((allowed[from] & BIT(to)) != 0);
+  while (from != INFERENCE_DONE && !atomic_compare_exchange_weak(&i->state, &from, to));
+  return (inference_state)from;
+}
+
+static void log_failure(const inference *i, const char *what, TRITONSERVER_Error *failure_owned)
+{
+  if (failure_owned == NULL)
+    return;
+  const NEREID_LogSubject about = {.request_id = i->request_id,
+                                   .model = i->model_name,
+                                   .version = i->model_version > 0 ? i->model_version : 0};
+  frontend_log_failure(&about, what, failure_owned);
+}
+
+// ---- users of the request ----
+
+// False when the request is deleted or about to be.
+static bool join(inference *i)
+{
+  uint32_t users = atomic_load_explicit(&i->users, memory_order_relaxed);
+  while (users > 0)
+    if (atomic_compare_exchange_weak_explicit(&i->users, &users, users + 1, memory_order_acquire,
+                                              memory_order_relaxed))
+      return true;
+  return false;
+}
+
+static void leave(inference *i)
+{
+  uint32_t before = atomic_fetch_sub_explicit(&i->users, 1, memory_order_acq_rel);
+  assert(before > 0);
+  if (before > 1)
+    return;
+  log_failure(i, "deleting an inference request", TRITONSERVER_InferenceRequestDelete(i->request));
+  i->hooks->unref(i);
+}
+
+// ---- callbacks of the core ----
+
+// Something that the front end waits for came. A backend may have released the request before: once
+// the loop can see the end, nobody else keeps what the hook needs.
+static void count_down(inference *i)
+{
+  int before = atomic_fetch_sub_explicit(&i->awaited, 1, memory_order_acq_rel);
+  assert(before > 0);
+  if (before > 1)
+    return;
+  i->hooks->ref(i);
+  if (enter(i, INFERENCE_DONE) == INFERENCE_WAITING)
+    i->hooks->done(i);
+  i->hooks->unref(i);
+}
+
+static void request_released(TRITONSERVER_InferenceRequest *request, const uint32_t flags,
+                             void *inference_pointer)
+{
+  inference *i = inference_pointer;
+  (void)request;
+  if ((flags & TRITONSERVER_REQUEST_RELEASE_ALL) == 0)
+    return;
+  if (i->awaits_release)
+    count_down(i);
+  leave(i);
+}
+
+// One response is sent, the first; others are counted.
+static void keep_response(inference *i, TRITONSERVER_InferenceResponse *response_owned)
+{
+  if (atomic_fetch_add_explicit(&i->response_count, 1, memory_order_relaxed) == 0) {
+    i->response = response_owned;
+    return;
+  }
+  inference_delete_response(i, response_owned);
+  if (i->hooks->cancels_surplus)
+    inference_cancel(i);
+}
+
+static void response_complete(TRITONSERVER_InferenceResponse *response, const uint32_t flags,
+                              void *inference_pointer)
+{
+  inference *i = inference_pointer;
+  bool final = (flags & TRITONSERVER_RESPONSE_COMPLETE_FINAL) != 0;
+  bool decoupled = i->decoupled; // else `i` may be gone once the end is counted
+  if (response != NULL) {
+    if (i->is_timed)
+      access_times_note(&i->times, response);
+    trace_note_now(i->trace, TRACE_INFER_RESPONSE_COMPLETE);
+  }
+  if (i->sends_each)
+    i->hooks->respond(i, response, final);
+  else if (response != NULL)
+    keep_response(i, response);
+  if (final)
+    count_down(i);
+  if (final && decoupled)
+    leave(i);
+}
+
+// ---- life ----
+
+static void ref_owner(void *inference_pointer)
+{
+  inference *i = inference_pointer;
+  i->hooks->ref(i);
+}
+
+static void unref_owner(void *inference_pointer)
+{
+  inference *i = inference_pointer;
+  i->hooks->unref(i);
+}
+
+void inference_init(inference *i, const inference_hooks *hooks, arena *arena, byte_budget *budget,
+                    shared_memory *memory)
+{
+  *i = (inference){.hooks = hooks,
+                   .model_name = "",
+                   .request_id = "",
+                   .model_version = -1,
+                   .tensors = {.arena = arena,
+                               .budget = budget,
+                               .memory = memory,
+                               .owner = i,
+                               .ref = ref_owner,
+                               .unref = unref_owner}};
+}
+
+void inference_fini(inference *i)
+{
+  assert(atomic_load(&i->users) == 0);
+  inference_settle(i);
+  trace_end(i->trace);
+  infer_tensors_fini(&i->tensors);
+}
+
+error *inference_read_transactions(TRITONSERVER_Server *server, const char *model, int64_t version,
+                                   uint32_t *flags)
+{
+  return error_from_abi(
+      TRITONSERVER_ServerModelTransactionProperties(server, model, version, flags, NULL));
+}
+
+error *inference_make_request(inference *i, TRITONSERVER_Server *server)
+{
+  assert(i->state == INFERENCE_FILLING && i->request == NULL);
+  RETURN_IF_ERROR(error_from_abi(
+      TRITONSERVER_InferenceRequestNew(&i->request, server, i->model_name, i->model_version)));
+  i->tensors.request = i->request;
+  i->tensors.many_responses = i->decoupled;
+  atomic_store_explicit(&i->users, 1, memory_order_relaxed);
+  i->hooks->ref(i); // for the request
+  return NULL;
+}
+
+uint32_t inference_run_here_flag(const inference *i, size_t size)
+{
+  return size <= JOBS_LOOP_BYTES && infer_tensors_shared_bytes(&i->tensors) <= JOBS_LOOP_BYTES &&
+                 !i->decoupled
+             ? NEREID_REQUEST_FLAG_RUN_HERE
+             : 0;
+}
+
+error *inference_set_callbacks(inference *i, TRITONSERVER_ResponseAllocator *allocator)
+{
+  RETURN_IF_ERROR(error_from_abi(
+      TRITONSERVER_InferenceRequestSetReleaseCallback(i->request, request_released, i)));
+  return error_from_abi(TRITONSERVER_InferenceRequestSetResponseCallback(
+      i->request, allocator, &i->tensors, response_complete, i));
+}
+
+void inference_begin_trace(inference *i, trace_service *service, const trace_parent *parent,
+                           const char *const names[2], uint64_t began_ns, uint64_t ended_ns)
+{
+  i->trace = trace_begin(service, i->model_name, parent);
+  trace_note(i->trace, names[0], began_ns);
+  trace_note(i->trace, names[1], ended_ns);
+}
+
+void inference_abandon(inference *i)
+{
+  enter(i, INFERENCE_REFUSED);
+  leave(i);
+}
+
+error *inference_submit(inference *i, TRITONSERVER_Server *server)
+{
+  enter(i, INFERENCE_SUBMITTING);
+  i->awaits_release = i->tensors.shared.span_count > 0;
+  atomic_store_explicit(&i->awaited, i->awaits_release ? 2 : 1, memory_order_relaxed);
+  // One for this function, and one for the responses.
+  uint32_t more = i->decoupled ? 2 : 1;
+  atomic_fetch_add_explicit(&i->users, more, memory_order_relaxed);
+  TRITONSERVER_InferenceTrace *trace = i->trace == NULL ? NULL : trace_hand_over(i->trace);
+  error *failure = error_from_abi(TRITONSERVER_ServerInferAsync(server, i->request, trace));
+  if (failure != NULL) {
+    enter(i, INFERENCE_REFUSED);
+    atomic_fetch_sub_explicit(&i->users, more, memory_order_relaxed);
+  } else if (enter(i, INFERENCE_RUNNING) != INFERENCE_DONE && atomic_load(&i->cancel_wanted)) {
+    inference_cancel(i);
+  }
+  leave(i);
+  return failure;
+}
+
+bool inference_is_done(const inference *i)
+{
+  return atomic_load(&i->state) == INFERENCE_DONE;
+}
+
+bool inference_wait(inference *i)
+{
+  return enter(i, INFERENCE_WAITING) != INFERENCE_DONE;
+}
+
+// Whoever sees both that the core has the request and that nobody waits cancels it; see submit.
+void inference_cancel(inference *i)
+{
+  atomic_store(&i->cancel_wanted, true);
+  int state = atomic_load(&i->state);
+  if ((state != INFERENCE_RUNNING && state != INFERENCE_WAITING) || !join(i))
+    return;
+  log_failure(i, "cancelling an inference request",
+              TRITONSERVER_InferenceRequestCancel(i->request));
+  leave(i);
+}
+
+TRITONSERVER_InferenceResponse *inference_take_response(inference *i)
+{
+  TRITONSERVER_InferenceResponse *response = i->response;
+  i->response = NULL;
+  return response;
+}
+
+void inference_delete_response(const inference *i, TRITONSERVER_InferenceResponse *response_owned)
+{
+  if (response_owned != NULL)
+    log_failure(i, "deleting a response", TRITONSERVER_InferenceResponseDelete(response_owned));
+}
+
+void inference_settle(inference *i)
+{
+  inference_delete_response(i, inference_take_response(i));
+  shared_tensors_release(&i->tensors.shared);
+}
