@@ -14,7 +14,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define MAX_LOOKED_BYTES 4096 // further places are not told
+#define MAX_LOOKED_BYTES 4096 // further ones are not reported
 
 static const char *process_variable(const char *name)
 {
@@ -35,18 +35,18 @@ void framework_system_init(framework_system *system)
 }
 
 // A search under way.
-typedef struct hunt {
+typedef struct search_state {
   const framework_search *search;
   FILE *looked;
   char *text; // of `looked`
   size_t size;
   bool any;    // the Python that is looked at has the package
   bool checks; // who may write there: not of what the operator has named
-} hunt;
+} search_state;
 
-static void tell(hunt *h, const char *where, const char *format, ...)
+static void report(search_state *h, const char *where, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
-static void tell(hunt *h, const char *where, const char *format, ...)
+static void report(search_state *h, const char *where, const char *format, ...)
 {
   if (h->looked == NULL || ftell(h->looked) > MAX_LOOKED_BYTES)
     return;
@@ -57,8 +57,8 @@ static void tell(hunt *h, const char *where, const char *format, ...)
   va_end(arguments);
 }
 
-// It was told of before: a library may be in several places' reach.
-static bool is_told(hunt *h, const char *where)
+// A library may be found in several ways.
+static bool is_reported(search_state *h, const char *where)
 {
   char quoted[PATH_MAX + 4];
   snprintf(quoted, sizeof quoted, "'%s': ", where);
@@ -95,7 +95,7 @@ static unsigned own_machine(void)
 }
 
 // Whether the file is a library for this machine: what the loader says of others names no cause.
-static bool is_loadable(hunt *h, const char *full, const char *path)
+static bool is_loadable(search_state *h, const char *full, const char *path)
 {
   Elf64_Ehdr header = {0};
   char name[32];
@@ -106,14 +106,14 @@ static bool is_loadable(hunt *h, const char *full, const char *path)
   if (file >= 0)
     close(file);
   if (size < 0)
-    tell(h, path, "cannot be read: %s", strerror(reason));
+    report(h, path, "cannot be read: %s", strerror(reason));
   else if (size < (ssize_t)sizeof header || memcmp(header.e_ident, ELFMAG, SELFMAG) != 0)
-    tell(h, path, "is no library");
+    report(h, path, "is no library");
   else if (own_machine() != EM_NONE && header.e_machine != own_machine())
-    tell(h, path, "is for %s, and this machine is %s", machine_name(header.e_machine, name),
-         machine_name(own_machine(), own));
+    report(h, path, "is for %s, and this machine is %s", machine_name(header.e_machine, name),
+           machine_name(own_machine(), own));
   else if (h->search->framework->needs_avx && !h->search->system->has_avx)
-    tell(h, path, "needs AVX, which this processor does not have");
+    report(h, path, "needs AVX, which this processor does not have");
   else
     return true;
   return false;
@@ -137,7 +137,7 @@ static const char *why_unsafe(const struct stat *status, bool strict)
 }
 
 // Whether strangers cannot have put there what is at `full`: it, and all directories above it.
-static bool is_safe(hunt *h, const char *full, const char *path)
+static bool is_safe(search_state *h, const char *full, const char *path)
 {
   char *at = realpath(full, NULL);
   const char *why = at == NULL ? "cannot be reached" : NULL;
@@ -149,23 +149,23 @@ static bool is_safe(hunt *h, const char *full, const char *path)
       *strrchr(at, '/') = '\0';
   }
   if (why != NULL)
-    tell(h, path, "is left alone, since '%s' %s", at != NULL ? at : full, why);
+    report(h, path, "is left alone, since '%s' %s", at != NULL ? at : full, why);
   free(at);
   return why == NULL;
 }
 
-static bool try_library(hunt *h, const char *path)
+static bool try_library(search_state *h, const char *path)
 {
   char full[PATH_MAX];
   char *why_not = NULL;
-  if (is_told(h, path) ||
+  if (is_reported(h, path) ||
       snprintf(full, sizeof full, "%s%s", h->search->system->root, path) >= (int)sizeof full)
     return false;
   if ((h->checks && !is_safe(h, full, path)) || !is_loadable(h, full, path))
     return false;
   if (h->search->open(h->search->context, full, &why_not))
     return true;
-  tell(h, path, "%s", why_not != NULL ? why_not : "does not open");
+  report(h, path, "%s", why_not != NULL ? why_not : "does not open");
   free(why_not);
   return false;
 }
@@ -173,7 +173,7 @@ static bool try_library(hunt *h, const char *path)
 // ---- one directory ----
 
 // The newest library in `directory`; *has: there is one.
-static bool try_dir(hunt *h, const char *dir, bool *has)
+static bool try_dir(search_state *h, const char *dir, bool *has)
 {
   const framework_search *s = h->search;
   char path[PATH_MAX];
@@ -185,7 +185,7 @@ static bool try_dir(hunt *h, const char *dir, bool *has)
   return found;
 }
 
-static bool is_dir(const hunt *h, const char *path)
+static bool is_dir(const search_state *h, const char *path)
 {
   char full[PATH_MAX];
   struct stat status;
@@ -196,7 +196,7 @@ static bool is_dir(const hunt *h, const char *path)
 // One directory of a Python's packages.
 static bool try_packages(void *context, const char *dir)
 {
-  hunt *h = context;
+  search_state *h = context;
   char path[PATH_MAX];
   bool has;
   if (snprintf(path, sizeof path, "%s/%s", dir, h->search->framework->dir) >= (int)sizeof path ||
@@ -205,20 +205,20 @@ static bool try_packages(void *context, const char *dir)
   h->any = true;
   if (try_dir(h, path, &has))
     return true;
-  if (!has && !is_told(h, path))
-    tell(h, path, "has no %s", h->search->framework->library);
+  if (!has && !is_reported(h, path))
+    report(h, path, "has no %s", h->search->framework->library);
   return false;
 }
 
 // ---- Pythons ----
 
-static package_walk walk_of(hunt *h)
+static package_walk walk_of(search_state *h)
 {
   return (package_walk){h->search->system, try_packages, h};
 }
 
 // An environment: its packages, and a library that conda has installed without Python.
-static bool try_environment(hunt *h, const char *dir)
+static bool try_environment(search_state *h, const char *dir)
 {
   package_walk walk = walk_of(h);
   char path[PATH_MAX];
@@ -230,28 +230,28 @@ static bool try_environment(hunt *h, const char *dir)
     return true;
   if (snprintf(path, sizeof path, "%s/lib", dir) < (int)sizeof path && try_dir(h, path, &has))
     return true;
-  if (!h->any && !has && !is_told(h, dir))
-    tell(h, dir, "%s",
-         is_dir(h, dir) ? "no such package in this environment" : "no such directory");
+  if (!h->any && !has && !is_reported(h, dir))
+    report(h, dir, "%s",
+           is_dir(h, dir) ? "no such package in this environment" : "no such directory");
   return false;
 }
 
-static bool try_interpreter(hunt *h, const char *path)
+static bool try_interpreter(search_state *h, const char *path)
 {
   package_walk walk = walk_of(h);
   const char *why_not = NULL;
   h->any = false;
-  if (is_told(h, path))
+  if (is_reported(h, path))
     return false;
   if (python_packages_of_interpreter(&walk, path, &why_not))
     return true;
   if (!h->any)
-    tell(h, path, "%s", why_not != NULL ? why_not : "this Python has no such package");
+    report(h, path, "%s", why_not != NULL ? why_not : "this Python has no such package");
   return false;
 }
 
 // Whether there is a program at `path`, or a link, which is followed later.
-static bool is_program(const hunt *h, const char *path)
+static bool is_program(const search_state *h, const char *path)
 {
   char full[PATH_MAX];
   struct stat status;
@@ -262,7 +262,7 @@ static bool is_program(const hunt *h, const char *path)
 }
 
 // Every `name` in PATH, in its order.
-static bool try_path(hunt *h, const char *name)
+static bool try_path(search_state *h, const char *name)
 {
   const char *dirs = h->search->system->variable("PATH");
   char path[PATH_MAX];
@@ -279,11 +279,11 @@ static bool try_path(hunt *h, const char *name)
     at += size + (at[size] == ':');
   }
   if (!any)
-    tell(h, name, "not in PATH");
+    report(h, name, "not in PATH");
   return false;
 }
 
-static bool try_executable(hunt *h, const char *named)
+static bool try_executable(search_state *h, const char *named)
 {
   if (named == NULL || *named == '\0')
     return false;
@@ -292,19 +292,19 @@ static bool try_executable(hunt *h, const char *named)
 
 // ---- the order ----
 
-static bool try_loader(hunt *h, const char *name)
+static bool try_loader(search_state *h, const char *name)
 {
   char *why_not = NULL;
   if (name == NULL)
     return false;
   if (h->search->open(h->search->context, name, &why_not))
     return true;
-  tell(h, name, "%s", why_not != NULL ? why_not : "not in the loader's path");
+  report(h, name, "%s", why_not != NULL ? why_not : "not in the loader's path");
   free(why_not);
   return false;
 }
 
-static bool try_near(hunt *h)
+static bool try_near(search_state *h)
 {
   const framework *f = h->search->framework;
   bool has;
@@ -316,7 +316,7 @@ static bool try_near(hunt *h)
   return false;
 }
 
-static bool try_variables(hunt *h)
+static bool try_variables(search_state *h)
 {
   static const char *const names[] = {"NEREID_PYTHON_ENV", "VIRTUAL_ENV", "CONDA_PREFIX",
                                       "PYTHONHOME"};
@@ -327,7 +327,7 @@ static bool try_variables(hunt *h)
 }
 
 // What was asked for, then what lies nearest: the order of docs/backends.md.
-static bool go(hunt *h)
+static bool go(search_state *h)
 {
   const framework_search *s = h->search;
   if (s->library != NULL) // who names a library gets that one or none
@@ -346,7 +346,7 @@ static bool go(hunt *h)
 
 bool framework_find(const framework_search *search, char **looked)
 {
-  hunt h = {.search = search};
+  search_state h = {.search = search};
   h.looked = open_memstream(&h.text, &h.size);
   bool found = go(&h);
   if (h.looked != NULL)

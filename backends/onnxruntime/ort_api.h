@@ -1,8 +1,8 @@
 // What is used of ONNX Runtime's C API, declared here so that building needs no ONNX Runtime.
 //
 // The library exports OrtGetApiBase; from there a program asks for a table of functions that only
-// ever grows at its end: a function keeps its place in all later versions. Each row below is a
-// place in that table, the function's name in ONNX Runtime's documentation (onnxruntime.ai, "C
+// ever grows at its end: a function keeps its index in all later versions. Each row below is a
+// index in that table, the function's name in ONNX Runtime's documentation (onnxruntime.ai, "C
 // API", struct OrtApi) and its signature. Names and numbers of this file are ONNX Runtime's.
 #ifndef NEREID_ORT_API_H
 #define NEREID_ORT_API_H
@@ -179,14 +179,14 @@ typedef void (*ort_log_function)(void *context, int severity, const char *catego
     (ort_value *value, size_t index, size_t byte_size, char **data))
 // clang-format on
 
-// Since version 18, at this place.
+// Since version 18, at this index.
 #define ORT_ADD_DATA_FILES_VERSION 18
-#define ORT_ADD_DATA_FILES_PLACE   279
+#define ORT_ADD_DATA_FILES_INDEX   279
 typedef ort_status *ort_add_data_files(ort_session_options *options, const char *const *names,
                                        char *const *contents, const size_t *sizes, size_t count);
 
 typedef struct ort_api {
-#define ORT_MEMBER(place, name, result, arguments) result(*name) arguments;
+#define ORT_MEMBER(index, name, result, arguments) result(*name) arguments;
   ORT_FUNCTIONS(ORT_MEMBER)
 #undef ORT_MEMBER
 } ort_api;

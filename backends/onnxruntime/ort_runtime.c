@@ -26,18 +26,18 @@ static void log_message(void *context, int severity, const char *category, const
 
 static void read_table(ort_api *api, const void *table)
 {
-  const char *places = table;
-#define ORT_READ(place, name, result, arguments)                                                   \
-  memcpy(&api->name, places + (place) * sizeof(void *), sizeof api->name);
+  const char *table_of_functions = table;
+#define ORT_READ(index, name, result, arguments)                                                   \
+  memcpy(&api->name, table_of_functions + (index) * sizeof(void *), sizeof api->name);
   ORT_FUNCTIONS(ORT_READ)
 #undef ORT_READ
 }
 
 static void read_newer(ort_runtime *runtime, const ort_api_base *base)
 {
-  const char *places = base->GetApi(ORT_ADD_DATA_FILES_VERSION);
-  if (places != NULL)
-    memcpy(&runtime->add_data_files, places + ORT_ADD_DATA_FILES_PLACE * sizeof(void *),
+  const char *table_of_functions = base->GetApi(ORT_ADD_DATA_FILES_VERSION);
+  if (table_of_functions != NULL)
+    memcpy(&runtime->add_data_files, table_of_functions + ORT_ADD_DATA_FILES_INDEX * sizeof(void *),
            sizeof runtime->add_data_files);
 }
 

@@ -1,6 +1,10 @@
 // The entry points of the python backend. The server calls them on load threads (models,
 // instances) and instance threads (execute, ready).
-#include "instance/python_execute.h"
+#include "calls/calls.h"
+#include "instance/execution_ahead.h"
+#include "instance/execution_run.h"
+#include "instance/instance.h"
+#include "instance/model_load.h"
 
 #include "backend_error.h"
 #include "backend_extension.h"
@@ -39,6 +43,12 @@ TRITONBACKEND_GetBackendAttribute(TRITONBACKEND_Backend *backend,
   return TRITONBACKEND_BackendAttributeSetParallelModelInstanceLoading(backend_attributes, true);
 }
 
+static void free_model(python_model *self)
+{
+  python_instance_stop(python_model_take_spare(self));
+  python_model_free(self);
+}
+
 TRITONSERVER_Error *TRITONBACKEND_ModelInitialize(TRITONBACKEND_Model *model)
 {
   TRITONBACKEND_Backend *backend;
@@ -47,11 +57,14 @@ TRITONSERVER_Error *TRITONBACKEND_ModelInitialize(TRITONBACKEND_Model *model)
   BACKEND_RETURN_IF_ERROR(TRITONBACKEND_ModelBackend(model, &backend));
   BACKEND_RETURN_IF_ERROR(TRITONBACKEND_BackendState(backend, &state));
   BACKEND_RETURN_IF_ERROR(python_model_new(model, state, &self));
-  BACKEND_LOG_INFO("TRITONBACKEND_ModelInitialize: %s (version %llu)", self->name,
-                   (unsigned long long)self->version);
-  TRITONSERVER_Error *error = TRITONBACKEND_ModelSetState(model, self);
+  TRITONSERVER_Error *error = python_model_complete(self, &CALLS);
+  if (error == NULL) {
+    BACKEND_LOG_INFO("TRITONBACKEND_ModelInitialize: %s (version %llu)", self->name,
+                     (unsigned long long)self->version);
+    error = TRITONBACKEND_ModelSetState(model, self);
+  }
   if (error != NULL)
-    python_model_free(self);
+    free_model(self);
   return error;
 }
 
@@ -59,7 +72,7 @@ TRITONSERVER_Error *TRITONBACKEND_ModelFinalize(TRITONBACKEND_Model *model)
 {
   void *state = NULL;
   BACKEND_RETURN_IF_ERROR(TRITONBACKEND_ModelState(model, &state));
-  python_model_free(state);
+  free_model(state);
   return NULL;
 }
 
@@ -80,7 +93,7 @@ static char *initialize_arguments(const python_model *model, TRITONSERVER_Instan
 }
 
 static TRITONSERVER_Error *
-start_instance(python_model *model, TRITONBACKEND_ModelInstance *instance, worker_keeper **result)
+start_instance(python_model *model, TRITONBACKEND_ModelInstance *instance, python_instance **result)
 {
   const char *name;
   TRITONSERVER_InstanceGroupKind kind;
@@ -94,22 +107,22 @@ start_instance(python_model *model, TRITONBACKEND_ModelInstance *instance, worke
     return backend_error(TRITONSERVER_ERROR_UNSUPPORTED,
                          "'%s' backend does not support GPU instances yet: instance '%s'",
                          model->backend->name, name);
-  worker_keeper *keeper = python_model_take_spare(model);
-  if (keeper != NULL && !worker_keeper_is_here(keeper)) {
-    worker_keeper_stop(keeper); // the instance's host policy is another than the model's load had
-    keeper = NULL;
+  python_instance *self = python_model_take_spare(model);
+  if (self != NULL && !worker_is_here(self->worker)) {
+    python_instance_stop(self); // the instance's host policy is another than the model's load had
+    self = NULL;
   }
-  if (keeper == NULL)
-    BACKEND_RETURN_IF_ERROR(worker_keeper_start(model, name, &keeper));
+  if (self == NULL)
+    BACKEND_RETURN_IF_ERROR(python_instance_start(model, name, &CALLS, &self));
   char *arguments = initialize_arguments(model, kind, device);
   TRITONSERVER_Error *error = arguments == NULL
                                   ? backend_error_no_memory("a model instance")
-                                  : worker_keeper_initialize(keeper, instance, name, arguments);
+                                  : python_instance_initialize(self, instance, name, arguments);
   free(arguments);
   if (error == NULL)
-    *result = keeper;
+    *result = self;
   else
-    worker_keeper_stop(keeper);
+    python_instance_stop(self);
   return error;
 }
 
@@ -117,13 +130,13 @@ TRITONSERVER_Error *TRITONBACKEND_ModelInstanceInitialize(TRITONBACKEND_ModelIns
 {
   TRITONBACKEND_Model *model;
   void *state = NULL;
-  worker_keeper *keeper;
+  python_instance *self;
   BACKEND_RETURN_IF_ERROR(TRITONBACKEND_ModelInstanceModel(instance, &model));
   BACKEND_RETURN_IF_ERROR(TRITONBACKEND_ModelState(model, &state));
-  BACKEND_RETURN_IF_ERROR(start_instance(state, instance, &keeper));
-  TRITONSERVER_Error *error = TRITONBACKEND_ModelInstanceSetState(instance, keeper);
+  BACKEND_RETURN_IF_ERROR(start_instance(state, instance, &self));
+  TRITONSERVER_Error *error = TRITONBACKEND_ModelInstanceSetState(instance, self);
   if (error != NULL)
-    worker_keeper_stop(keeper);
+    python_instance_stop(self);
   return error;
 }
 
@@ -131,7 +144,7 @@ TRITONSERVER_Error *TRITONBACKEND_ModelInstanceFinalize(TRITONBACKEND_ModelInsta
 {
   void *state = NULL;
   BACKEND_RETURN_IF_ERROR(TRITONBACKEND_ModelInstanceState(instance, &state));
-  worker_keeper_stop(state);
+  python_instance_stop(state);
   return NULL;
 }
 
@@ -141,14 +154,19 @@ TRITONSERVER_Error *TRITONBACKEND_ModelInstanceExecute(TRITONBACKEND_ModelInstan
 {
   void *state = NULL;
   BACKEND_RETURN_IF_ERROR(TRITONBACKEND_ModelInstanceState(instance, &state));
-  return python_execute(state, requests, request_count);
+  return python_instance_execute(state, requests, request_count);
+}
+
+static worker *worker_of(void *state)
+{
+  return ((python_instance *)state)->worker;
 }
 
 TRITONSERVER_Error *TRITONBACKEND_ModelInstanceReady(TRITONBACKEND_ModelInstance *instance)
 {
   void *state = NULL;
   BACKEND_RETURN_IF_ERROR(TRITONBACKEND_ModelInstanceState(instance, &state));
-  return worker_keeper_check_ready(state);
+  return worker_check_ready(worker_of(state));
 }
 
 void NEREID_ModelInstanceAskReady(TRITONBACKEND_ModelInstance *instance)
@@ -156,7 +174,7 @@ void NEREID_ModelInstanceAskReady(TRITONBACKEND_ModelInstance *instance)
   void *state = NULL;
   TRITONSERVER_Error *error = TRITONBACKEND_ModelInstanceState(instance, &state);
   if (error == NULL)
-    worker_keeper_ask_ready(state);
+    worker_ask_ready(worker_of(state));
   backend_error_log(error, "ask for readiness");
 }
 
@@ -166,7 +184,7 @@ TRITONSERVER_Error *NEREID_ModelInstanceExecuteBegin(TRITONBACKEND_ModelInstance
 {
   void *state = NULL;
   BACKEND_RETURN_IF_ERROR(TRITONBACKEND_ModelInstanceState(instance, &state));
-  return python_execute_begin(state, requests, request_count, pending);
+  return python_instance_execute_begin(state, requests, request_count, pending);
 }
 
 void NEREID_ModelInstanceExecuteEnd(TRITONBACKEND_ModelInstance *instance, int64_t timeout_us,
@@ -174,7 +192,7 @@ void NEREID_ModelInstanceExecuteEnd(TRITONBACKEND_ModelInstance *instance, int64
 {
   void *state = NULL;
   backend_error_log(TRITONBACKEND_ModelInstanceState(instance, &state), "end an execution");
-  python_execute_end(state, timeout_us, pending);
+  python_instance_execute_end(state, timeout_us, pending);
 }
 
 uint32_t NEREID_ModelInstanceExecutionsMost(TRITONBACKEND_ModelInstance *instance)
@@ -182,7 +200,7 @@ uint32_t NEREID_ModelInstanceExecutionsMost(TRITONBACKEND_ModelInstance *instanc
   void *state = NULL;
   TRITONSERVER_Error *error = TRITONBACKEND_ModelInstanceState(instance, &state);
   TRITONSERVER_ErrorDelete(error);
-  return error == NULL ? python_executions_most(state) : 1;
+  return error == NULL ? python_instance_max_executions(state) : 1;
 }
 
 bool NEREID_ModelInstanceFault(TRITONBACKEND_ModelInstance *instance, char *text, size_t size)
@@ -190,5 +208,5 @@ bool NEREID_ModelInstanceFault(TRITONBACKEND_ModelInstance *instance, char *text
   void *state = NULL;
   TRITONSERVER_Error *error = TRITONBACKEND_ModelInstanceState(instance, &state);
   TRITONSERVER_ErrorDelete(error);
-  return error == NULL && worker_keeper_has_fault(state, text, size);
+  return error == NULL && worker_has_fault(worker_of(state), text, size);
 }

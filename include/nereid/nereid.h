@@ -16,6 +16,18 @@ extern "C" {
 // the model. The caller must hold no lock that its callbacks take. Backends do not see the flag.
 #define NEREID_REQUEST_FLAG_RUN_HERE 0x40000000u
 
+// --- Options
+
+// With `background`, TRITONSERVER_ServerNew loads no model: TRITONSERVER_ServerPollModelRepository
+// does, and waits for them, so that whatever else can fail at the start can do so before.
+TRITONSERVER_DECLSPEC TRITONSERVER_Error *
+NEREID_ServerOptionsSetBackgroundLoad(TRITONSERVER_ServerOptions *options, bool background);
+
+// Links in model repositories are followed only into the repositories, and into `dir` unless it is
+// NULL; to be called once for each such directory.
+TRITONSERVER_DECLSPEC TRITONSERVER_Error *
+NEREID_ServerOptionsKeepLinks(TRITONSERVER_ServerOptions *options, const char *dir);
+
 // --- Log
 
 // A third value for TRITONSERVER_ServerOptionsSetLogFormat: each line is one JSON object
@@ -67,6 +79,11 @@ TRITONSERVER_DECLSPEC void NEREID_InferenceResponseTimes(TRITONSERVER_InferenceR
 
 struct TRITONBACKEND_Model;
 struct TRITONBACKEND_Response;
+
+// The version of a model that will serve the request, which was chosen when it was made. For
+// comparing: it lives as long as the request.
+TRITONSERVER_DECLSPEC const struct TRITONBACKEND_Model *
+NEREID_InferenceRequestModel(TRITONSERVER_InferenceRequest *request);
 
 // Says that the model made an output that its configuration does not have, which the backend leaves
 // out: it is told once and counted. An error, which the response is to have then, where the model's

@@ -39,6 +39,11 @@ TRITONSERVER_Error *TRITONSERVER_InferenceRequestDelete(TRITONSERVER_InferenceRe
   return NULL;
 }
 
+const struct TRITONBACKEND_Model *NEREID_InferenceRequestModel(TRITONSERVER_InferenceRequest *r)
+{
+  return (const struct TRITONBACKEND_Model *)of(r)->target; // the model begins with it
+}
+
 TRITONSERVER_Error *TRITONSERVER_InferenceRequestId(TRITONSERVER_InferenceRequest *r,
                                                     const char **id)
 {
@@ -63,7 +68,7 @@ TRITONSERVER_Error *TRITONSERVER_InferenceRequestSetFlags(TRITONSERVER_Inference
                                                           uint32_t flags)
 {
   of(r)->flags = flags & ~NEREID_REQUEST_FLAG_RUN_HERE;
-  of(r)->may_run_here = (flags & NEREID_REQUEST_FLAG_RUN_HERE) != 0;
+  of(r)->may_run_inline = (flags & NEREID_REQUEST_FLAG_RUN_HERE) != 0;
   return NULL;
 }
 

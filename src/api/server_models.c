@@ -1,4 +1,4 @@
-// What a server tells about itself and its models as JSON: metadata, configuration, statistics,
+// What a server says about itself and its models as JSON: metadata, configuration, statistics,
 // index. The texts are printed here, at the seam. Any thread.
 #include "api/convert.h"
 #include "base/buffer.h"
@@ -105,7 +105,7 @@ static error *append_all_ready(buffer *out, server *s, const char *name)
   return NULL;
 }
 
-// Who asks for a version is told of that one.
+// Who asks for a version gets that one.
 static error *append_versions(buffer *out, server *s, const char *name, int64_t asked)
 {
   error *e = NULL;

@@ -56,13 +56,10 @@ TRITONSERVER_Error *TRITONSERVER_ServerOptionsDelete(TRITONSERVER_ServerOptions 
   X(ExitOnError, bool, exit_on_error)                                                              \
   X(StrictReadiness, bool, strict_readiness)                                                       \
   X(ExitTimeout, unsigned int, exit_timeout_seconds)                                               \
-  X(BufferManagerThreadCount, unsigned int, buffer_manager_thread_count)                           \
   X(ModelLoadThreadCount, unsigned int, model_load_thread_count)                                   \
   X(ModelLoadRetryCount, unsigned int, model_load_retry_count)                                     \
   X(ModelNamespacing, bool, model_namespacing)                                                     \
-  X(EnablePeerAccess, bool, enable_peer_access)                                                    \
   X(Metrics, bool, metrics)                                                                        \
-  X(GpuMetrics, bool, gpu_metrics)                                                                 \
   X(CpuMetrics, bool, cpu_metrics)                                                                 \
   X(MetricsInterval, uint64_t, metrics_interval_ms)
 
@@ -79,9 +76,7 @@ VALUE_SETTERS(DEFINE_VALUE_SETTER)
 #define TEXT_SETTERS(X)                                                                            \
   X(ServerId, server_id)                                                                           \
   X(ModelConfigName, model_config_name)                                                            \
-  X(CacheDirectory, cache_directory)                                                               \
-  X(BackendDirectory, backend_directory)                                                           \
-  X(RepoAgentDirectory, repository_agent_directory)
+  X(BackendDirectory, backend_directory)
 
 #define DEFINE_TEXT_SETTER(name, field)                                                            \
   TRITONSERVER_Error *TRITONSERVER_ServerOptionsSet##name(TRITONSERVER_ServerOptions *options,     \
@@ -90,6 +85,23 @@ VALUE_SETTERS(DEFINE_VALUE_SETTER)
     return set_text(&options->field, value);                                                       \
   }
 TEXT_SETTERS(DEFINE_TEXT_SETTER)
+
+// Setters of what is not there: GPUs, caches and agents have no use for it.
+#define IGNORED_SETTERS(X)                                                                         \
+  X(BufferManagerThreadCount, unsigned int)                                                        \
+  X(EnablePeerAccess, bool)                                                                        \
+  X(GpuMetrics, bool)                                                                              \
+  X(CacheDirectory, const char *)                                                                  \
+  X(RepoAgentDirectory, const char *)
+
+#define DEFINE_IGNORED_SETTER(name, type)                                                          \
+  TRITONSERVER_Error *TRITONSERVER_ServerOptionsSet##name(TRITONSERVER_ServerOptions *options,     \
+                                                          type value)                              \
+  {                                                                                                \
+    (void)options, (void)value;                                                                    \
+    return NULL;                                                                                   \
+  }
+IGNORED_SETTERS(DEFINE_IGNORED_SETTER)
 
 TRITONSERVER_Error *
 TRITONSERVER_ServerOptionsSetModelRepositoryPath(TRITONSERVER_ServerOptions *options,
@@ -129,40 +141,40 @@ TRITONSERVER_ServerOptionsAddRateLimiterResource(TRITONSERVER_ServerOptions *opt
                                                  const char *resource_name, size_t resource_count,
                                                  int device)
 {
-  return error_to_abi(rate_limiter_resource_list_add(&options->rate_limiter_resources,
-                                                     resource_name, resource_count, device));
+  (void)options, (void)resource_name, (void)resource_count, (void)device;
+  return NULL; // the mode that they are for is refused
 }
 
 TRITONSERVER_Error *
 TRITONSERVER_ServerOptionsSetCudaMemoryPoolByteSize(TRITONSERVER_ServerOptions *options,
                                                     int gpu_device, uint64_t size)
 {
-  return error_to_abi(device_size_list_put(&options->cuda_memory_pools, gpu_device, size));
+  (void)options, (void)gpu_device, (void)size;
+  return NULL;
 }
 
 TRITONSERVER_Error *TRITONSERVER_ServerOptionsSetCudaVirtualAddressSize(
     TRITONSERVER_ServerOptions *options, int gpu_device, size_t cuda_virtual_address_size)
 {
-  return error_to_abi(device_size_list_put(&options->cuda_virtual_address_sizes, gpu_device,
-                                           cuda_virtual_address_size));
+  (void)options, (void)gpu_device, (void)cuda_virtual_address_size;
+  return NULL;
 }
 
 TRITONSERVER_Error *TRITONSERVER_ServerOptionsSetCacheConfig(TRITONSERVER_ServerOptions *options,
                                                              const char *cache_name,
                                                              const char *config_json)
 {
-  return error_to_abi(setting_list_put(&options->cache_configs, cache_name, "", config_json));
+  (void)cache_name, (void)config_json;
+  options->has_cache = true; // the server refuses it
+  return NULL;
 }
 
 TRITONSERVER_Error *
 TRITONSERVER_ServerOptionsSetResponseCacheByteSize(TRITONSERVER_ServerOptions *options,
                                                    uint64_t size)
 {
-  if (size == 0)
-    return NULL;
-  char config[sizeof("{\"size\": 18446744073709551615}")];
-  snprintf(config, sizeof(config), "{\"size\": %llu}", (unsigned long long)size);
-  return TRITONSERVER_ServerOptionsSetCacheConfig(options, "local", config);
+  options->has_cache = options->has_cache || size > 0;
+  return NULL;
 }
 
 TRITONSERVER_Error *TRITONSERVER_ServerOptionsSetLogFile(TRITONSERVER_ServerOptions *options,
@@ -262,4 +274,18 @@ TRITONSERVER_Error *TRITONSERVER_ServerOptionsSetMetricsConfig(TRITONSERVER_Serv
                                                                const char *value)
 {
   return error_to_abi(setting_list_add(&options->metrics_settings, group, name, value));
+}
+
+TRITONSERVER_Error *NEREID_ServerOptionsSetBackgroundLoad(TRITONSERVER_ServerOptions *options,
+                                                          bool background)
+{
+  options->background_load = background;
+  return NULL;
+}
+
+TRITONSERVER_Error *NEREID_ServerOptionsKeepLinks(TRITONSERVER_ServerOptions *options,
+                                                  const char *dir)
+{
+  options->keeps_links = true;
+  return dir == NULL ? NULL : add_once(&options->link_dirs, dir);
 }

@@ -1,5 +1,5 @@
 // Exported functions that are not implemented yet: each returns UNSUPPORTED with its own name, so
-// that a program or plug-in that needs one is told which. Whoever implements a function deletes its
+// that a program or plug-in that needs one sees which. Whoever implements a function deletes its
 // line here; docs/abi.md is made from what is left (tests/abi/abi.py). The definitions are weak, so
 // that a line too many does not break the link but a test (abi_exports).
 #include "api/convert.h"

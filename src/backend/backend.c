@@ -67,7 +67,7 @@ static error *find_functions(backend *b)
   backend_functions *f = &b->functions;
   const struct {
     const char *symbol;
-    void *place;
+    void *function;
   } table[] = {
       {"TRITONBACKEND_Initialize", &f->initialize},
       {"TRITONBACKEND_Finalize", &f->finalize},
@@ -85,7 +85,7 @@ static error *find_functions(backend *b)
       {"NEREID_ModelInstanceFault", &f->model_instance_fault},
   };
   for (size_t i = 0; i < sizeof(table) / sizeof(table[0]); i++)
-    find_function(b->handle, table[i].symbol, table[i].place);
+    find_function(b->handle, table[i].symbol, table[i].function);
   b->computes = dlsym(b->handle, "NEREID_BackendComputes") != NULL;
   if (f->model_instance_execute == NULL)
     return error_new(ERROR_NOT_FOUND,
@@ -107,8 +107,8 @@ static bool is_cut(const char *library)
     return false; // dlopen has the better words
   for (size_t i = 0; i < header.e_phnum; i++) {
     ElfW(Phdr) segment;
-    off_t place = (off_t)(header.e_phoff + i * sizeof(segment));
-    if (pread(file, &segment, sizeof(segment), place) != sizeof(segment) ||
+    off_t offset = (off_t)(header.e_phoff + i * sizeof(segment));
+    if (pread(file, &segment, sizeof(segment), offset) != sizeof(segment) ||
         (segment.p_type == PT_LOAD && (segment.p_offset > (uint64_t)status.st_size ||
                                        segment.p_filesz > status.st_size - segment.p_offset)))
       return true;
@@ -144,14 +144,15 @@ static error *read_attribute(backend *b)
   return NULL;
 }
 
-static error *load_backend(const backend_location *place, const char *config_json, backend **result)
+static error *load_backend(const backend_location *location, const char *config_json,
+                           backend **result)
 {
   backend *b = calloc(1, sizeof(*b));
   error *e = b == NULL ? error_no_memory() : message_new(slice_of(config_json), &b->config);
   if (e == NULL) {
-    b->name = strdup(place->name);
-    b->library = strdup(place->library);
-    b->dir = strdup(place->dir);
+    b->name = strdup(location->name);
+    b->library = strdup(location->library);
+    b->dir = strdup(location->dir);
     if (b->name == NULL || b->library == NULL || b->dir == NULL)
       e = error_no_memory();
   }
@@ -170,15 +171,15 @@ static error *load_backend(const backend_location *place, const char *config_jso
   return NULL;
 }
 
-error *backend_registry_get(backend_registry *registry, const backend_location *place,
+error *backend_registry_get(backend_registry *registry, const backend_location *location,
                             const char *config_json, backend **b)
 {
   LOCK_SCOPE(&registry->lock);
-  *b = string_map_get(&registry->backends, slice_of(place->key));
+  *b = string_map_get(&registry->backends, slice_of(location->key));
   if (*b != NULL)
     return NULL;
-  RETURN_IF_ERROR(load_backend(place, config_json, b));
-  if (string_map_put(&registry->backends, slice_of(place->key), *b))
+  RETURN_IF_ERROR(load_backend(location, config_json, b));
+  if (string_map_put(&registry->backends, slice_of(location->key), *b))
     return NULL;
   end_backend(*b);
   return error_no_memory();

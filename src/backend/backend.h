@@ -73,10 +73,10 @@ void backend_registry_init(backend_registry *registry);
 // Calls every backend's Finalize. No model may be left.
 void backend_registry_fini(backend_registry *registry);
 
-// The backend in `place`, loaded and initialised by the first caller. `config_json` is what
+// The backend at `location`, loaded and initialised by the first caller. `config_json` is what
 // TRITONBACKEND_BackendConfig shows. The backend stays the registry's. Errors: NOT_FOUND/INTERNAL
 // from the loader, or what the backend's Initialize says.
-error *backend_registry_get(backend_registry *registry, const backend_location *place,
+error *backend_registry_get(backend_registry *registry, const backend_location *location,
                             const char *config_json, backend **b);
 
 typedef void backend_visitor(void *context, const backend *b);

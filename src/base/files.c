@@ -83,7 +83,7 @@ static int open_below_roots(const string_list *roots, const char *path, int flag
 }
 
 // What left the directory may be below one of the roots.
-static int open_elsewhere(const file_root *root, const char *relative, int flags)
+static int open_below_policy_roots(const file_root *root, const char *relative, int flags)
 {
   char *path AUTO_FREE = NULL;
   AUTO_CLOSE int found = files_open_at(root->descriptor, relative, O_PATH, 0, FILE_LINKS_ANYWHERE);
@@ -108,7 +108,7 @@ static int open_path(const file_root *root, const char *relative, int flags)
   if (result >= 0 || errno != EXDEV || root->policy->roots.count == 0 ||
       root->policy->links != FILE_LINKS_KEPT)
     return result;
-  return open_elsewhere(root, relative, flags);
+  return open_below_policy_roots(root, relative, flags);
 }
 
 bool files_stays_below(const char *path)

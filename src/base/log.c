@@ -119,38 +119,38 @@ static bool escaping(void)
 // ---- lines ----
 
 // Where and when.
-typedef struct log_place {
+typedef struct log_origin {
   log_level level;
   char file[FILE_BYTES];
   int line;
   struct timespec time;
   struct tm utc;
-} log_place;
+} log_origin;
 
 // The file may be a model's, with any name.
-static log_place place_now(log_level level, const char *file, int line)
+static log_origin origin_now(log_level level, const char *file, int line)
 {
-  log_place place = {.level = level, .line = line};
+  log_origin origin = {.level = level, .line = line};
   for (size_t i = 0; i + 1 < FILE_BYTES && file[i] != '\0'; i++)
-    place.file[i] = (unsigned char)file[i] < ' ' || file[i] == 0x7f ? '?' : file[i];
-  clock_gettime(CLOCK_REALTIME, &place.time);
-  gmtime_r(&place.time.tv_sec, &place.utc);
-  return place;
+    origin.file[i] = (unsigned char)file[i] < ' ' || file[i] == 0x7f ? '?' : file[i];
+  clock_gettime(CLOCK_REALTIME, &origin.time);
+  gmtime_r(&origin.time.tv_sec, &origin.utc);
+  return origin;
 }
 
-static void append_prefix(buffer *line, const log_place *place)
+static void append_prefix(buffer *line, const log_origin *origin)
 {
   static const char letters[] = {'I', 'W', 'E', 'I'};
-  const struct tm *utc = &place->utc;
-  char letter = letters[place->level];
+  const struct tm *utc = &origin->utc;
+  char letter = letters[origin->level];
   if (log_get_format() == LOG_FORMAT_ISO8601)
     buffer_append_format(line, "%04d-%02d-%02dT%02d:%02d:%02dZ %c %d %s:%d] ", utc->tm_year + 1900,
                          utc->tm_mon + 1, utc->tm_mday, utc->tm_hour, utc->tm_min, utc->tm_sec,
-                         letter, getpid(), place->file, place->line);
+                         letter, getpid(), origin->file, origin->line);
   else
     buffer_append_format(line, "%c%02d%02d %02d:%02d:%02d.%06ld %d %s:%d] ", letter,
                          utc->tm_mon + 1, utc->tm_mday, utc->tm_hour, utc->tm_min, utc->tm_sec,
-                         place->time.tv_nsec / 1000, getpid(), place->file, place->line);
+                         origin->time.tv_nsec / 1000, getpid(), origin->file, origin->line);
 }
 
 static slice shortened(const char *id)
@@ -178,16 +178,17 @@ static void append_member(buffer *line, const char *key, slice text)
   buffer_append_json_line(line, text);
 }
 
-static void append_json(buffer *line, const log_place *place, const log_subject *subject,
+static void append_json(buffer *line, const log_origin *origin, const log_subject *subject,
                         slice text)
 {
   static const char *const levels[] = {"info", "warning", "error", "verbose"};
-  const struct tm *utc = &place->utc;
+  const struct tm *utc = &origin->utc;
   char source[FILE_BYTES + 16];
   buffer_append_format(line, "{\"ts\":\"%04d-%02d-%02dT%02d:%02d:%02d.%06ldZ\",\"level\":\"%s\"",
                        utc->tm_year + 1900, utc->tm_mon + 1, utc->tm_mday, utc->tm_hour,
-                       utc->tm_min, utc->tm_sec, place->time.tv_nsec / 1000, levels[place->level]);
-  snprintf(source, sizeof(source), "%s:%d", place->file, place->line);
+                       utc->tm_min, utc->tm_sec, origin->time.tv_nsec / 1000,
+                       levels[origin->level]);
+  snprintf(source, sizeof(source), "%s:%d", origin->file, origin->line);
   buffer_append_format(line, ",\"pid\":%d", getpid());
   append_member(line, "source", slice_of(source));
   append_member(line, "message", text);
@@ -226,9 +227,9 @@ void log_write(log_level level, const char *file, int number, const log_subject 
 {
   AUTO_BUFFER buffer line = BUFFER_EMPTY;
   AUTO_BUFFER buffer full = BUFFER_EMPTY;
-  log_place place = place_now(level, file, number);
+  log_origin origin = origin_now(level, file, number);
   if (log_get_format() == LOG_FORMAT_JSON) {
-    append_json(&line, &place, subject, text);
+    append_json(&line, &origin, subject, text);
     emit(level, &line);
     return;
   }
@@ -238,7 +239,7 @@ void log_write(log_level level, const char *file, int number, const log_subject 
     text = buffer_view(&full);
     line.failed = full.failed;
   }
-  append_prefix(&line, &place);
+  append_prefix(&line, &origin);
   if (escaping())
     buffer_append_json_line(&line, text);
   else
@@ -253,8 +254,8 @@ void log_write_table(log_level level, const char *file, int number, slice table)
     log_write(level, file, number, NULL, table);
     return;
   }
-  log_place place = place_now(level, file, number);
-  append_prefix(&line, &place);
+  log_origin origin = origin_now(level, file, number);
+  append_prefix(&line, &origin);
   buffer_append_char(&line, '\n');
   buffer_append_slice(&line, table);
   emit(level, &line);

@@ -139,13 +139,13 @@ char *text_copy(slice text)
   return copy;
 }
 
-bool text_replace(char **place, const char *text)
+bool text_replace(char **target, const char *text)
 {
   char *copy = strdup(text);
   if (copy == NULL)
     return false;
-  free(*place);
-  *place = copy;
+  free(*target);
+  *target = copy;
   return true;
 }
 

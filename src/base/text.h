@@ -29,9 +29,9 @@ bool text_begins_double(const char *text, double *value, const char **rest);
 // A copy that the caller frees; NULL when memory is short.
 char *text_copy(slice text);
 
-// Frees the text at `place`, NULL or from malloc, and puts a copy of `text` there; `text` may lie
+// Frees the text at `target`, NULL or from malloc, and puts a copy of `text` there; `text` may lie
 // in what is freed. False, and nothing changes, when memory is short.
-bool text_replace(char **place, const char *text);
+bool text_replace(char **target, const char *text);
 
 // The value of a hexadecimal digit, -1 for any other character.
 int text_hex_digit(char c);

@@ -8,12 +8,7 @@
 
 #include <limits.h>
 
-enum {
-  SEQUENCE_IDLE_DEFAULT_US = 1000000,
-  DEFAULT_CPU_INSTANCES = 2, // of the backends below: they gain from overlapping two executions
-};
-
-static const char *const backends_with_two_instances[] = {"onnxruntime", "tensorflow"};
+#define SEQUENCE_IDLE_DEFAULT_US 1000000
 
 // Makes a message of `descriptor` in *field where there is none.
 static bool ensure(void *field, const ProtobufCMessageDescriptor *descriptor)
@@ -209,12 +204,8 @@ static int32_t default_count(const Inference__ModelInstanceGroup *group, const c
 {
   if (group->kind != INFERENCE__MODEL_INSTANCE_GROUP__KIND__KIND_CPU)
     return 1;
-  size_t count = sizeof(backends_with_two_instances) / sizeof(backends_with_two_instances[0]);
-  for (size_t i = 0; i < count; i++) {
-    if (strcmp(backend, backends_with_two_instances[i]) == 0)
-      return DEFAULT_CPU_INSTANCES;
-  }
-  return 1;
+  int32_t count = backend_traits_of(backend)->cpu_instances;
+  return count > 0 ? count : 1;
 }
 
 static error *name_group(Inference__ModelInstanceGroup *group, const char *model_name, size_t index)
@@ -303,7 +294,7 @@ error *config_apply_autocomplete(Inference__ModelConfig *base,
   return config_normalize(base);
 }
 
-// ---- backends made of Python ----
+// ---- backends that another one runs ----
 
 static error *add_parameter(Inference__ModelConfig *config, const char *key, const char *value)
 {
@@ -317,11 +308,11 @@ static error *add_parameter(Inference__ModelConfig *config, const char *key, con
   return strings_set(&entry->value->string_value, value);
 }
 
-error *config_set_python_runtime(Inference__ModelConfig *config, const char *runtime,
-                                 const char *environment)
+error *config_set_runner(Inference__ModelConfig *config, const backend_traits *runner,
+                         const char *environment)
 {
-  static const char key[] = "EXECUTION_ENV_PATH";
-  RETURN_IF_ERROR(strings_set(&config->runtime, runtime));
+  const char *key = runner->environment_parameter;
+  RETURN_IF_ERROR(strings_set(&config->runtime, runner->runtime));
   if (environment == NULL || config_parameter(config, key) != NULL)
     return NULL;
   return add_parameter(config, key, environment);

@@ -20,6 +20,7 @@
 #include "base/error.h"
 #include "base/files.h"
 #include "base/slice.h"
+#include "config/backend_traits.h"
 #include "config/datatype.h"
 #include "config/model_config.pb-c.h" // IWYU pragma: export
 
@@ -67,7 +68,7 @@ error *config_set_defaults(Inference__ModelConfig *config, const char *model_nam
 
 // Finds backend, platform and default_model_filename from each other and from the files in the
 // first version directory, as Triton does; last comes a model name of the form x.<backend>.
-// INVALID_ARG when nothing tells.
+// INVALID_ARG when nothing says it.
 error *config_infer_backend(Inference__ModelConfig *config, const char *model_name,
                             const file_root *model_dir);
 
@@ -94,10 +95,10 @@ error *config_normalize_instance_groups(Inference__ModelConfig *config,
                                         const config_preferred_group *preferred,
                                         size_t preferred_count, config_gpus gpus);
 
-// Says that the model runs on a backend made of the Python file `runtime`; `environment`, a file or
-// NULL, is its execution environment unless the configuration names one.
-error *config_set_python_runtime(Inference__ModelConfig *config, const char *runtime,
-                                 const char *environment);
+// Says that the model's backend is run by `runner`; `environment`, a file or NULL, is the backend's
+// environment unless the configuration names one.
+error *config_set_runner(Inference__ModelConfig *config, const backend_traits *runner,
+                         const char *environment);
 
 // Takes over what a backend may complete (max_batch_size, inputs, outputs, decoupled, and the
 // scheduler where `base` has none), then normalises `base`. INTERNAL when the backend wants another

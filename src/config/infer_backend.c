@@ -8,33 +8,6 @@
 
 #include <stdio.h>
 
-typedef enum wanted_file {
-  WANTED_FILE,
-  WANTED_FOLDER,
-  WANTED_ANY,
-} wanted_file;
-
-// What belongs together. The first row that fits wins.
-typedef struct backend_rule {
-  const char *backend;
-  const char *platform; // NULL: the backend uses none
-  const char *file;     // default_model_filename
-  wanted_file kind;
-  bool platform_needs_file; // the backend alone does not tell the platform
-} backend_rule;
-
-static const backend_rule rules[] = {
-    {"tensorflow", "tensorflow_graphdef", "model.graphdef", WANTED_FILE, true},
-    {"tensorflow", "tensorflow_savedmodel", "model.savedmodel", WANTED_FOLDER, true},
-    {"tensorrt", "tensorrt_plan", "model.plan", WANTED_FILE, false},
-    {"onnxruntime", "onnxruntime_onnx", "model.onnx", WANTED_ANY, false},
-    {"openvino", NULL, "model.xml", WANTED_ANY, false},
-    {"pytorch", "pytorch_libtorch", "model.pt", WANTED_FILE, false},
-    {"pytorch", "torch_aoti", "model.pt2", WANTED_FILE, true},
-    {"pytorch", "libtorch", "model.pt", WANTED_FILE, true},
-    {"python", NULL, "model.py", WANTED_ANY, false},
-};
-
 static bool is_set(const char *text)
 {
   return text[0] != '\0';
@@ -63,21 +36,21 @@ static error *list_versions(const file_root *model_dir, string_list *versions)
   return e;
 }
 
-static error *has_file(const backend_rule *rule, const file_root *model_dir, string_list *versions,
-                       bool *found)
+static error *has_file(const backend_format *format, const file_root *model_dir,
+                       string_list *versions, bool *found)
 {
   *found = false;
   if (versions->count == 0)
     RETURN_IF_ERROR(list_versions(model_dir, versions));
   for (size_t i = 0; i < versions->count; i++) {
     char path[512];
-    int length = snprintf(path, sizeof(path), "%s/%s", versions->items[i], rule->file);
+    int length = snprintf(path, sizeof(path), "%s/%s", versions->items[i], format->file);
     if (length < 0 || (size_t)length >= sizeof(path))
       continue;
     file_kind kind;
     RETURN_IF_ERROR(files_kind(model_dir, path, &kind));
-    if ((kind == FILE_REGULAR && rule->kind != WANTED_FOLDER) ||
-        (kind == FILE_FOLDER && rule->kind != WANTED_FILE)) {
+    if ((kind == FILE_REGULAR && format->kind != MODEL_FILE_DIRECTORY) ||
+        (kind == FILE_FOLDER && format->kind != MODEL_FILE_REGULAR)) {
       *found = true;
       return NULL;
     }
@@ -85,23 +58,24 @@ static error *has_file(const backend_rule *rule, const file_root *model_dir, str
   return NULL;
 }
 
-// Whether the rule speaks of this model: by the platform or the file that are named, by the backend
+// Whether this is the model's format: by the platform or the file that are named, by the backend
 // where that is enough, or, where nothing is named, by a file that is there.
-static error *applies(const backend_rule *rule, const Inference__ModelConfig *config,
-                      const file_root *model_dir, string_list *versions, bool *result)
+static error *applies(const backend_traits *backend, const backend_format *format,
+                      const Inference__ModelConfig *config, const file_root *model_dir,
+                      string_list *versions, bool *result)
 {
-  *result = !is_set(config->backend) || is(config->backend, rule->backend);
+  *result = !is_set(config->backend) || is(config->backend, backend->name);
   if (!*result)
     return NULL;
   if (is_set(config->platform))
-    *result = is(config->platform, rule->platform) ||
-              (rule->platform == NULL && is(config->backend, rule->backend));
-  else if (is_set(config->backend) && !rule->platform_needs_file)
+    *result = is(config->platform, format->platform) ||
+              (format->platform == NULL && is(config->backend, backend->name));
+  else if (is_set(config->backend) && !format->platform_needs_file)
     *result = true;
   else if (is_set(config->default_model_filename))
-    *result = is(config->default_model_filename, rule->file);
+    *result = is(config->default_model_filename, format->file);
   else
-    return has_file(rule, model_dir, versions, result);
+    return has_file(format, model_dir, versions, result);
   return NULL;
 }
 
@@ -131,17 +105,31 @@ static error *infer_from_name(Inference__ModelConfig *config, const char *model_
   return fill(&config->default_model_filename, file.data);
 }
 
+// The first format that fits wins.
+static error *find_format(const Inference__ModelConfig *config, const file_root *model_dir,
+                          string_list *versions, const backend_traits **backend,
+                          const backend_format **format)
+{
+  for (*backend = backend_table; (*backend)->name != NULL; (*backend)++)
+    for (*format = (*backend)->formats; (*format)->file != NULL; (*format)++) {
+      bool found;
+      RETURN_IF_ERROR(applies(*backend, *format, config, model_dir, versions, &found));
+      if (found)
+        return NULL;
+    }
+  return NULL;
+}
+
 static error *infer(Inference__ModelConfig *config, const char *model_name,
                     const file_root *model_dir, string_list *versions)
 {
-  for (size_t i = 0; i < sizeof(rules) / sizeof(rules[0]); i++) {
-    bool applicable;
-    RETURN_IF_ERROR(applies(&rules[i], config, model_dir, versions, &applicable));
-    if (!applicable)
-      continue;
-    RETURN_IF_ERROR(fill(&config->backend, rules[i].backend));
-    RETURN_IF_ERROR(fill(&config->platform, rules[i].platform));
-    return fill(&config->default_model_filename, rules[i].file);
+  const backend_traits *backend;
+  const backend_format *format;
+  RETURN_IF_ERROR(find_format(config, model_dir, versions, &backend, &format));
+  if (backend->name != NULL) {
+    RETURN_IF_ERROR(fill(&config->backend, backend->name));
+    RETURN_IF_ERROR(fill(&config->platform, format->platform));
+    return fill(&config->default_model_filename, format->file);
   }
   if (is_set(config->backend) || is_set(config->platform) || is_set(config->default_model_filename))
     return NULL; // a backend of somebody's own

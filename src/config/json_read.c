@@ -18,26 +18,26 @@ enum {
 };
 
 // Where in the document a value stands: a list from the value up to the root, on the C stack.
-typedef struct place {
-  const struct place *parent;
+typedef struct json_path {
+  const struct json_path *parent;
   const char *name; // member; NULL for an element of an array
   size_t index;
-} place;
+} json_path;
 
-static void print_place(buffer *out, const place *at)
+static void print_path(buffer *out, const json_path *at)
 {
   if (at->parent != NULL)
-    print_place(out, at->parent);
+    print_path(out, at->parent);
   if (at->name == NULL)
     buffer_append_format(out, "[%zu]", at->index);
   else
     buffer_append_format(out, "%s%.*s", at->parent != NULL ? "." : "", MAX_SHOWN, at->name);
 }
 
-static error *refuse(const place *at, const char *format, ...)
+static error *refuse(const json_path *at, const char *format, ...)
     __attribute__((format(printf, 2, 3), warn_unused_result));
 
-static error *refuse(const place *at, const char *format, ...)
+static error *refuse(const json_path *at, const char *format, ...)
 {
   va_list arguments;
   va_start(arguments, format);
@@ -46,7 +46,7 @@ static error *refuse(const place *at, const char *format, ...)
   if (at == NULL)
     return e;
   AUTO_BUFFER buffer text = BUFFER_EMPTY;
-  print_place(&text, at);
+  print_path(&text, at);
   buffer_append_char(&text, '\0');
   return text.failed ? e : error_wrap(e, "%s", text.data);
 }
@@ -61,7 +61,7 @@ static const char *kind_name(const json_t *value)
   return names[json_typeof(value)];
 }
 
-static error *refuse_kind(const place *at, const char *wanted, const json_t *value)
+static error *refuse_kind(const json_path *at, const char *wanted, const json_t *value)
 {
   if (json_is_string(value))
     return refuse(at, "expected %s, got \"%.*s\"", wanted, MAX_SHOWN, json_string_value(value));
@@ -121,7 +121,7 @@ static bool unsigned_value(const json_t *from, uint64_t *value)
   return true;
 }
 
-static error *read_integer(const place *at, field_ref field, const json_t *from, scalar *value)
+static error *read_integer(const json_path *at, field_ref field, const json_t *from, scalar *value)
 {
   bool ok;
   if (field->type == PROTOBUF_C_TYPE_UINT64 || field->type == PROTOBUF_C_TYPE_UINT32) {
@@ -142,7 +142,7 @@ static error *read_integer(const place *at, field_ref field, const json_t *from,
   return refuse_kind(at, integer_name(field), from);
 }
 
-static error *read_real(const place *at, const json_t *from, scalar *value)
+static error *read_real(const json_path *at, const json_t *from, scalar *value)
 {
   if (json_is_number(from)) {
     value->real = json_number_value(from);
@@ -163,7 +163,7 @@ static error *read_real(const place *at, const json_t *from, scalar *value)
   return refuse_kind(at, "a number", from);
 }
 
-static error *read_bool(const place *at, const json_t *from, scalar *value)
+static error *read_bool(const json_path *at, const json_t *from, scalar *value)
 {
   bool is_true =
       json_is_true(from) || (json_is_string(from) && slice_equal_text(string_slice(from), "true"));
@@ -175,7 +175,7 @@ static error *read_bool(const place *at, const json_t *from, scalar *value)
   return NULL;
 }
 
-static error *read_enum(const place *at, field_ref field, const json_t *from, scalar *value)
+static error *read_enum(const json_path *at, field_ref field, const json_t *from, scalar *value)
 {
   const ProtobufCEnumDescriptor *type = reflection_enum_type(field);
   if (json_is_string(from)) {
@@ -200,7 +200,7 @@ static error *read_enum(const place *at, field_ref field, const json_t *from, sc
   return NULL;
 }
 
-static error *read_string(const place *at, const json_t *from, scalar *value)
+static error *read_string(const json_path *at, const json_t *from, scalar *value)
 {
   if (!json_is_string(from))
     return refuse_kind(at, "a string", from);
@@ -208,7 +208,7 @@ static error *read_string(const place *at, const json_t *from, scalar *value)
   return value->text != NULL ? NULL : error_no_memory();
 }
 
-static error *read_scalar(const place *at, field_ref field, const json_t *from, scalar *value)
+static error *read_scalar(const json_path *at, field_ref field, const json_t *from, scalar *value)
 {
   switch (field->type) {
   case PROTOBUF_C_TYPE_STRING:
@@ -227,9 +227,10 @@ static error *read_scalar(const place *at, field_ref field, const json_t *from, 
 
 // ---- messages ----
 
-static error *read_members(const place *at, json_t *object, ProtobufCMessage *message);
+static error *read_members(const json_path *at, json_t *object, ProtobufCMessage *message);
 
-static error *read_value(const place *at, json_t *from, ProtobufCMessage *message, field_ref field)
+static error *read_value(const json_path *at, json_t *from, ProtobufCMessage *message,
+                         field_ref field)
 {
   if (field->type != PROTOBUF_C_TYPE_MESSAGE) {
     scalar value = {0};
@@ -244,7 +245,8 @@ static error *read_value(const place *at, json_t *from, ProtobufCMessage *messag
   return read_members(at, from, child);
 }
 
-static error *read_list(const place *at, json_t *array, ProtobufCMessage *message, field_ref field)
+static error *read_list(const json_path *at, json_t *array, ProtobufCMessage *message,
+                        field_ref field)
 {
   if (!json_is_array(array))
     return refuse_kind(at, "an array", array);
@@ -252,13 +254,14 @@ static error *read_list(const place *at, json_t *array, ProtobufCMessage *messag
   json_t *element;
   json_array_foreach(array, index, element)
   {
-    place here = {at, NULL, index};
+    json_path here = {at, NULL, index};
     RETURN_IF_ERROR(read_value(&here, element, message, field));
   }
   return NULL;
 }
 
-static error *read_map(const place *at, json_t *object, ProtobufCMessage *message, field_ref field)
+static error *read_map(const json_path *at, json_t *object, ProtobufCMessage *message,
+                       field_ref field)
 {
   if (!json_is_object(object))
     return refuse_kind(at, "an object", object);
@@ -266,7 +269,7 @@ static error *read_map(const place *at, json_t *object, ProtobufCMessage *messag
   json_t *element;
   json_object_foreach(object, name, element)
   {
-    place here = {at, name, 0};
+    json_path here = {at, name, 0};
     ProtobufCMessage *entry = reflection_put_message(message, field);
     json_t *key = json_string(name);
     if (entry == NULL || key == NULL) {
@@ -308,7 +311,7 @@ static field_ref find_member(const ProtobufCMessageDescriptor *descriptor, const
 }
 
 // A field may stand under both of its names, a oneof may have two members: both are errors.
-static error *check_first(const place *at, field_ref field, uint64_t *seen,
+static error *check_first(const json_path *at, field_ref field, uint64_t *seen,
                           const ProtobufCMessage *message)
 {
   uint64_t bit = (uint64_t)1 << (field - message->descriptor->fields);
@@ -322,7 +325,8 @@ static error *check_first(const place *at, field_ref field, uint64_t *seen,
   return NULL;
 }
 
-static error *read_member(const place *at, json_t *value, ProtobufCMessage *message, uint64_t *seen)
+static error *read_member(const json_path *at, json_t *value, ProtobufCMessage *message,
+                          uint64_t *seen)
 {
   field_ref field = find_member(message->descriptor, at->name);
   if (field == NULL) {
@@ -342,14 +346,14 @@ static error *read_member(const place *at, json_t *value, ProtobufCMessage *mess
   return read_list(at, value, message, field);
 }
 
-static error *read_members(const place *at, json_t *object, ProtobufCMessage *message)
+static error *read_members(const json_path *at, json_t *object, ProtobufCMessage *message)
 {
   uint64_t seen = 0; // a bit for each field; reflection_declared_fields asserts that 64 suffice
   const char *name;
   json_t *value;
   json_object_foreach(object, name, value)
   {
-    place here = {at, name, 0};
+    json_path here = {at, name, 0};
     RETURN_IF_ERROR(read_member(&here, value, message, &seen));
   }
   return NULL;

@@ -13,17 +13,17 @@
 
 // ---- descriptors ----
 
-// What protobuf-c's descriptors do not tell of oneofs: their names, and where they are declared,
+// What protobuf-c's descriptors do not say of oneofs: their names, and where they are declared,
 // since the union is at the end of the struct whatever the .proto says. (A oneof of scalars stays
 // at the end: there protobuf's JSON form shows it.) No message has two.
 static const struct oneof {
   const ProtobufCMessageDescriptor *message;
   const char *name;
-  enum oneof_place {
+  enum oneof_position {
     ONEOF_FIRST,
     ONEOF_AFTER,
     ONEOF_LAST
-  } place;
+  } position;
   const char *after; // the field declared just before
 } oneofs[] = {
     {&inference__model_version_policy__descriptor, "policy_choice", ONEOF_LAST, NULL},
@@ -98,9 +98,9 @@ bool reflection_is_map(field_ref field)
 static size_t declared_position(const ProtobufCMessageDescriptor *descriptor, field_ref field)
 {
   const struct oneof *oneof = reflection_is_oneof(field) ? oneof_of(descriptor) : NULL;
-  if (oneof == NULL || oneof->place == ONEOF_LAST)
+  if (oneof == NULL || oneof->position == ONEOF_LAST)
     return (size_t)field->offset * 2;
-  if (oneof->place == ONEOF_FIRST)
+  if (oneof->position == ONEOF_FIRST)
     return 0;
   return (size_t)reflection_field(descriptor, slice_of(oneof->after))->offset * 2 + 1;
 }
@@ -357,7 +357,7 @@ ProtobufCMessage *reflection_put_message(ProtobufCMessage *message, field_ref fi
 
 // ---- maps ----
 
-// The bytes that tell one key from another.
+// The bytes in which one key differs from another.
 static slice key_bytes(const ProtobufCMessage *entry)
 {
   field_ref key = &entry->descriptor->fields[0];
@@ -369,24 +369,24 @@ static slice key_bytes(const ProtobufCMessage *entry)
 
 static bool unite_equal_keys(ProtobufCMessage *message, field_ref field)
 {
-  string_map places = {0}; // key → index of its entry + 1
+  string_map kept_at = {0}; // key → index of its entry + 1
   size_t *count = at_offset(message, field->quantifier_offset);
   ProtobufCMessage **entries = *(ProtobufCMessage ***)at_offset(message, field->offset);
   size_t kept = 0;
   bool ok = true;
   for (size_t i = 0; i < *count; i++) {
     ProtobufCMessage *entry = entries[i];
-    uintptr_t place = ok ? (uintptr_t)string_map_get(&places, key_bytes(entry)) : 0;
-    if (place != 0) {
-      protobuf_c_message_free_unpacked(entries[place - 1], NULL);
-      entries[place - 1] = entry;
+    uintptr_t kept_index = ok ? (uintptr_t)string_map_get(&kept_at, key_bytes(entry)) : 0;
+    if (kept_index != 0) {
+      protobuf_c_message_free_unpacked(entries[kept_index - 1], NULL);
+      entries[kept_index - 1] = entry;
       continue;
     }
     entries[kept++] = entry;
-    ok = ok && string_map_put(&places, key_bytes(entry), (void *)(uintptr_t)kept);
+    ok = ok && string_map_put(&kept_at, key_bytes(entry), (void *)(uintptr_t)kept);
   }
   *count = kept;
-  string_map_fini(&places);
+  string_map_fini(&kept_at);
   return ok;
 }
 

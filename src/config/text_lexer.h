@@ -36,7 +36,7 @@ typedef struct text_lexer {
 
 void text_lexer_init(text_lexer *lexer, slice text, const char *file_name);
 
-// Moves to the next token. An error tells where the text cannot be cut into tokens.
+// Moves to the next token. An error says where the text cannot be cut into tokens.
 error *text_lexer_next(text_lexer *lexer);
 
 // An INVALID_ARG error "<file>:<line>:<column>: <text>" at token `at`.

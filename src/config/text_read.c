@@ -34,7 +34,7 @@ static bool at_symbol(const text_reader *reader, char symbol)
   return current(reader)->kind == TOKEN_SYMBOL && current(reader)->text.data[0] == symbol;
 }
 
-// Steps over `symbol` if it is next; *found tells.
+// Steps over `symbol` if it is next; *found says whether.
 static error *take_if(text_reader *reader, char symbol, bool *found)
 {
   *found = at_symbol(reader, symbol);

@@ -4,7 +4,6 @@
 #include "base/buffer.h"
 #include "base/cleanup.h"
 #include "base/files.h"
-#include "base/text.h"
 #include "core/server_options.h"
 
 #include <errno.h>
@@ -34,7 +33,7 @@ static error *print_backend_config(const server_options *options, const char *na
   for (size_t g = 0; e == NULL && g < 2; g++) {
     for (size_t i = 0; e == NULL && i < options->backend_settings.count; i++) {
       const setting *s = &options->backend_settings.items[i];
-      if (strcmp(s->group, groups[g]) == 0 && !text_starts_with(s->name, "nereid-"))
+      if (strcmp(s->group, groups[g]) == 0)
         e = setting_list_put(&merged, "", s->name, s->value);
     }
   }
@@ -54,36 +53,33 @@ static error *print_backend_config(const server_options *options, const char *na
   return e;
 }
 
-#define PYTHON_RUNTIME     "model.py"
-#define PYTHON_LIBRARY     "libtriton_python.so"
-#define PYTHON_ENVIRONMENT "pb_exec_env_" PYTHON_RUNTIME ".tar.gz"
-
 enum {
-  PLACE_VERSION,
-  PLACE_MODEL,
-  PLACE_BACKEND,
-  PLACE_PYTHON, // of the backend `python`, which runs those made of Python
-  PLACES,
+  IN_VERSION,
+  IN_MODEL,
+  IN_BACKEND,
+  IN_RUNNER, // of the backend that runs others, made of a file instead of a library
+  SEARCHED_DIRS,
 };
 
 // A directory that may hold the library.
-typedef struct library_place {
+typedef struct library_dir {
   char root[PATH_MAX]; // the operator's own path
   const file_policy *links;
   char path[PATH_MAX]; // below it, up to the file: "model/1/"
   char dir[PATH_MAX];  // the directory as the operator would write it
-} library_place;
+} library_dir;
 
 typedef struct search {
   const model_environment *environment;
   const model_source *source;
-  library_place places[PLACES];
+  const backend_traits *runner;
+  library_dir dirs[SEARCHED_DIRS];
 } search;
 
 // What was found.
 typedef struct finding {
   char *library; // NULL: nothing
-  size_t place;
+  size_t dir;
 } finding;
 
 static void cleanup_finding(finding *f)
@@ -103,40 +99,38 @@ static bool print_path(char path[PATH_MAX], const char *format, ...)
   return size >= 0 && size < PATH_MAX;
 }
 
-static error *list_places(search *s)
+static error *list_dirs(search *s)
 {
   const model_source *m = s->source;
   const char *backends = s->environment->options->backend_directory;
   const char *name = m->config_owned->backend;
-  library_place *p = s->places;
-  p[PLACE_VERSION].links = p[PLACE_MODEL].links = m->links;
-  p[PLACE_BACKEND].links = p[PLACE_PYTHON].links = &file_policy_anywhere;
-  if (print_path(p[PLACE_VERSION].root, "%s", m->repository) &&
-      print_path(p[PLACE_VERSION].path, "%s/%" PRId64 "/", m->name, m->version) &&
-      print_path(p[PLACE_VERSION].dir, "%s/%" PRId64, m->dir, m->version) &&
-      print_path(p[PLACE_MODEL].root, "%s", m->repository) &&
-      print_path(p[PLACE_MODEL].path, "%s/", m->name) &&
-      print_path(p[PLACE_MODEL].dir, "%s", m->dir) &&
-      print_path(p[PLACE_BACKEND].root, "%s/%s", backends, name) &&
-      print_path(p[PLACE_BACKEND].dir, "%s/%s", backends, name) &&
-      print_path(p[PLACE_PYTHON].root, "%s/python", backends) &&
-      print_path(p[PLACE_PYTHON].dir, "%s/python", backends))
+  library_dir *p = s->dirs;
+  p[IN_VERSION].links = p[IN_MODEL].links = m->links;
+  p[IN_BACKEND].links = p[IN_RUNNER].links = &file_policy_anywhere;
+  if (print_path(p[IN_VERSION].root, "%s", m->repository) &&
+      print_path(p[IN_VERSION].path, "%s/%" PRId64 "/", m->name, m->version) &&
+      print_path(p[IN_VERSION].dir, "%s/%" PRId64, m->dir, m->version) &&
+      print_path(p[IN_MODEL].root, "%s", m->repository) &&
+      print_path(p[IN_MODEL].path, "%s/", m->name) && print_path(p[IN_MODEL].dir, "%s", m->dir) &&
+      print_path(p[IN_BACKEND].root, "%s/%s", backends, name) &&
+      print_path(p[IN_BACKEND].dir, "%s/%s", backends, name) &&
+      print_path(p[IN_RUNNER].root, "%s/%s", backends, s->runner->name) &&
+      print_path(p[IN_RUNNER].dir, "%s/%s", backends, s->runner->name))
     return NULL;
   return error_new(ERROR_INVALID_ARG, "the path of backend '%s' for model '%s' is too long", name,
                    m->name);
 }
 
-// The path of the regular file `name` in `place` as the kernel resolved it; NULL when it is not
+// The path of the regular file `name` in `in` as the kernel resolved it; NULL when it is not
 // there.
-static error *find_in(const library_place *place, const char *name, char **library,
-                      error **leads_out)
+static error *find_in(const library_dir *in, const char *name, char **library, error **leads_out)
 {
   AUTO_ROOT file_root root = FILE_ROOT_CLOSED;
   AUTO_CLOSE int file = -1;
   char *below AUTO_FREE = NULL;
-  if (asprintf(&below, "%s%s", place->path, name) < 0)
+  if (asprintf(&below, "%s%s", in->path, name) < 0)
     return error_no_memory();
-  error *e = files_open_root(place->root, place->links, &root);
+  error *e = files_open_root(in->root, in->links, &root);
   if (e == NULL)
     e = files_open(&root, below, FILE_REGULAR, &file);
   if (e != NULL) {
@@ -151,14 +145,14 @@ static error *find_in(const library_place *place, const char *name, char **libra
   return files_path_of(file, library);
 }
 
-// Looks for the file in the first `count` places.
+// Looks for the file in the first `count` directories.
 static error *look_for(const search *s, const char *file, size_t count, finding *found)
 {
   error *leads_out = NULL;
   error *e = NULL;
   for (size_t i = 0; e == NULL && found->library == NULL && i < count; i++) {
-    e = find_in(&s->places[i], file, &found->library, &leads_out);
-    found->place = i;
+    e = find_in(&s->dirs[i], file, &found->library, &leads_out);
+    found->dir = i;
   }
   if (e == NULL && found->library == NULL && leads_out != NULL)
     return leads_out;
@@ -166,17 +160,17 @@ static error *look_for(const search *s, const char *file, size_t count, finding 
   return e;
 }
 
-static error *look_in(const search *s, size_t place, const char *file, char **path)
+static error *look_in(const search *s, size_t dir, const char *file, char **path)
 {
   error *leads_out = NULL; // not set: a name without a slash leads nowhere
-  return find_in(&s->places[place], file, path, &leads_out);
+  return find_in(&s->dirs[dir], file, path, &leads_out);
 }
 
 static error *not_found(const search *s, const char *file, size_t count)
 {
   AUTO_BUFFER buffer searched = BUFFER_EMPTY;
   for (size_t i = 0; i < count; i++)
-    buffer_append_format(&searched, "%s%s", i > 0 ? ", " : "", s->places[i].dir);
+    buffer_append_format(&searched, "%s%s", i > 0 ? ", " : "", s->dirs[i].dir);
   buffer_append_char(&searched, '\0');
   return error_new(ERROR_INVALID_ARG,
                    "unable to find backend library '%s' for model '%s', searched: %s", file,
@@ -188,30 +182,37 @@ static bool climbs(const char *name)
   return name[0] == '/' || strstr(name, "..") != NULL;
 }
 
-static error *get_backend(const search *s, const backend_location *place, const char *settings_of,
-                          backend **b)
+static error *get_backend(const search *s, const backend_location *location,
+                          const char *settings_of, backend **b)
 {
   AUTO_FREE char *config = NULL;
   RETURN_IF_ERROR(print_backend_config(s->environment->options, settings_of, &config));
-  return backend_registry_get(s->environment->backends, place, config, b);
+  return backend_registry_get(s->environment->backends, location, config, b);
 }
 
-// A backend made of Python: its directory holds a model.py, which the backend `python` runs.
-static error *get_python_backend(search *s, const char *script, backend **b)
+static error *name_library(const char *backend, char **file)
+{
+  return asprintf(file, "libtriton_%s.so", backend) < 0 ? error_no_memory() : NULL;
+}
+
+// A backend that another one runs: its directory holds a file for that.
+static error *get_run_backend(search *s, const char *script, backend **b)
 {
   Inference__ModelConfig *config = s->source->config_owned;
   AUTO_FINDING finding found = {0};
   AUTO_FREE char *environment = NULL;
-  RETURN_IF_ERROR(look_for(s, PYTHON_LIBRARY, PLACES, &found));
+  AUTO_FREE char *library = NULL;
+  RETURN_IF_ERROR(name_library(s->runner->name, &library));
+  RETURN_IF_ERROR(look_for(s, library, SEARCHED_DIRS, &found));
   if (found.library == NULL)
-    return not_found(s, PYTHON_LIBRARY, PLACES);
-  RETURN_IF_ERROR(look_in(s, PLACE_BACKEND, PYTHON_ENVIRONMENT, &environment));
-  RETURN_IF_ERROR(config_set_python_runtime(config, PYTHON_RUNTIME, environment));
-  const backend_location place = {.name = config->backend,
-                                  .library = found.library,
-                                  .dir = s->places[PLACE_BACKEND].dir,
-                                  .key = script};
-  return get_backend(s, &place, "python", b);
+    return not_found(s, library, SEARCHED_DIRS);
+  RETURN_IF_ERROR(look_in(s, IN_BACKEND, s->runner->environment, &environment));
+  RETURN_IF_ERROR(config_set_runner(config, s->runner, environment));
+  const backend_location location = {.name = config->backend,
+                                     .library = found.library,
+                                     .dir = s->dirs[IN_BACKEND].dir,
+                                     .key = script};
+  return get_backend(s, &location, s->runner->name, b);
 }
 
 // What the configuration's `runtime` names, or libtriton_<backend>.so.
@@ -220,25 +221,26 @@ static error *find_library(const search *s, finding *found, char **script)
   const Inference__ModelConfig *config = s->source->config_owned;
   bool standard = config->runtime == NULL || config->runtime[0] == '\0';
   AUTO_FREE char *file = NULL;
-  if ((standard ? asprintf(&file, "libtriton_%s.so", config->backend)
-                : asprintf(&file, "%s", config->runtime)) < 0)
+  if (standard)
+    RETURN_IF_ERROR(name_library(config->backend, &file));
+  else if ((file = strdup(config->runtime)) == NULL)
     return error_no_memory();
   if (climbs(file) || climbs(config->backend))
     return error_new(ERROR_INVALID_ARG, "backend library name '%s' escapes backend directory",
                      climbs(file) ? file : config->backend);
-  bool python = strcmp(file, PYTHON_RUNTIME) == 0;
-  if (!python)
-    RETURN_IF_ERROR(look_for(s, file, PLACE_BACKEND + 1, found));
-  if (python || (standard && found->library == NULL))
-    RETURN_IF_ERROR(look_in(s, PLACE_BACKEND, PYTHON_RUNTIME, script));
+  bool is_run = strcmp(file, s->runner->runtime) == 0;
+  if (!is_run)
+    RETURN_IF_ERROR(look_for(s, file, IN_BACKEND + 1, found));
+  if (is_run || (standard && found->library == NULL))
+    RETURN_IF_ERROR(look_in(s, IN_BACKEND, s->runner->runtime, script));
   if (found->library != NULL || *script != NULL)
     return NULL;
-  if (python)
+  if (is_run)
     return error_new(ERROR_INVALID_ARG,
                      "unable to find Python backend based backend library '%s' for model '%s', "
                      "searched: '%s/%s'",
-                     file, s->source->name, s->places[PLACE_BACKEND].dir, file);
-  return not_found(s, file, PLACE_BACKEND + 1);
+                     file, s->source->name, s->dirs[IN_BACKEND].dir, file);
+  return not_found(s, file, IN_BACKEND + 1);
 }
 
 error *backend_search(const model_environment *environment, const model_source *source, backend **b)
@@ -250,13 +252,14 @@ error *backend_search(const model_environment *environment, const model_source *
     return error_no_memory();
   s->environment = environment;
   s->source = source;
-  RETURN_IF_ERROR(list_places(s));
+  s->runner = backend_traits_runner();
+  RETURN_IF_ERROR(list_dirs(s));
   RETURN_IF_ERROR(find_library(s, &found, &script));
   if (script != NULL)
-    return get_python_backend(s, script, b);
-  const backend_location place = {.name = source->config_owned->backend,
-                                  .library = found.library,
-                                  .dir = s->places[found.place].dir,
-                                  .key = found.library};
-  return get_backend(s, &place, place.name, b);
+    return get_run_backend(s, script, b);
+  const backend_location location = {.name = source->config_owned->backend,
+                                     .library = found.library,
+                                     .dir = s->dirs[found.dir].dir,
+                                     .key = found.library};
+  return get_backend(s, &location, location.name, b);
 }

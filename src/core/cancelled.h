@@ -3,6 +3,7 @@
 #ifndef NEREID_CORE_CANCELLED_H
 #define NEREID_CORE_CANCELLED_H
 
+#include "base/list.h"
 #include "schedule/queue.h"
 #include "schedule/timekeeper.h"
 
@@ -10,7 +11,7 @@
 
 typedef struct cancelled_requests {
   pthread_mutex_t lock;
-  queue_item *first; // taken out of the queue, not yet answered; guarded by lock
+  list items; // taken out of the queue, not yet answered; guarded by lock
   timekeeper *timekeeper;
   timer timer;
 } cancelled_requests;

@@ -34,8 +34,8 @@ static uint32_t collect_batch(instance *i, size_t first, queue_item *const *item
       continue;
     }
     assert(first + kept < i->batch_capacity);
-    r->place = &i->executing[first + kept];
-    atomic_store_explicit(r->place, r, memory_order_relaxed);
+    r->slot = &i->executing[first + kept];
+    atomic_store_explicit(r->slot, r, memory_order_relaxed);
     i->batch[first + kept++] = r;
     rows += request_rows(r);
   }

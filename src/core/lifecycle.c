@@ -226,7 +226,7 @@ static error *load_version(load_job *job)
   return e;
 }
 
-static void note_version_failure(load_job *job)
+static void record_version_failure(load_job *job)
 {
   model_entry *entry = job->operation->entry;
   const char *code = error_code_text(error_get_code(job->failure));
@@ -251,14 +251,14 @@ static void run_job(load_task *task)
     job->failure = load_version(job);
   }
   if (job->failure != NULL)
-    note_version_failure(job);
+    record_version_failure(job);
   drop_remaining(o);
 }
 
 // ---- the beginning of a load ----
 
-// The operator's own configuration tells which paths are the operator's; one that came with the
-// request or cannot be read tells none.
+// The operator's own configuration says which paths are the operator's; one that came with the
+// request or cannot be read says none.
 static error *check_request_paths(const server *s, const repository_dir *dir,
                                   const Inference__ModelConfig *config)
 {
@@ -358,7 +358,7 @@ static error *make_jobs(load_operation *o, const repository_dir *dir)
 
 // A model without any version says why it has none. As in Triton, a directory or configuration that
 // cannot be read does not count against the server's readiness.
-static void note_failure(model_entry *entry, const char *reason, bool counts)
+static void record_failure(model_entry *entry, const char *reason, bool counts)
 {
   LOCK_SCOPE(&entry->lock);
   free(entry->failure);
@@ -370,12 +370,12 @@ static void note_failure(model_entry *entry, const char *reason, bool counts)
   entry->failure_counts = counts;
 }
 
-static void note_no_version(model_entry *entry, const char *reason)
+static void record_no_version(model_entry *entry, const char *reason)
 {
   log_error("failed to load model '%s': at least one version must be available under the version "
             "policy of model '%s'",
             entry->name, entry->name);
-  note_failure(entry, reason, true);
+  record_failure(entry, reason, true);
 }
 
 // In Triton's words. A configuration that came with the request is its client's mistake.
@@ -413,7 +413,7 @@ static error *plan(load_operation *o, const repository_model *found, const char 
     e = with_refused(&dir, read_config(o->server, found->name, &dir, config_json, &o->config));
   if (e != NULL) {
     log_error("Poll failed for model directory '%s': %s", found->name, error_message(e));
-    note_failure(o->entry, error_message(e), false);
+    record_failure(o->entry, error_message(e), false);
     e = poll_failure(found->name, is_open && config_json != NULL, e);
   } else if (!*unchanged) {
     o->stamp = config_json != NULL ? NEVER_CHANGED : dir.stamp;
@@ -421,7 +421,7 @@ static error *plan(load_operation *o, const repository_model *found, const char 
     dir.path = NULL;
     e = select_versions(o, &dir);
     if (e != NULL)
-      note_no_version(o->entry, error_message(e));
+      record_no_version(o->entry, error_message(e));
     else {
       config_warn_of_missing(o->config);
       e = make_jobs(o, &dir);

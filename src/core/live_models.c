@@ -1,4 +1,4 @@
-// The undertaker, its helpers and its list.
+// The reaper, its helpers and its list.
 #include "core/live_models.h"
 
 #include "base/cleanup.h"
@@ -12,14 +12,14 @@
 
 #define HELPERS 16
 
-// Waits for a dead model and takes it off the list; NULL when the end was asked for and there is
-// none.
-static model *take_dead(live_models *live)
+// Waits for a model without references and takes it off the list; NULL when the end was asked for
+// and there is none.
+static model *take_unreferenced(live_models *live)
 {
   LOCK_SCOPE(&live->lock);
-  while (list_is_empty(&live->dead) && !live->ending)
-    pthread_cond_wait(&live->died, &live->lock);
-  model *m = container_of(list_take_first(&live->dead), model, dead_node);
+  while (list_is_empty(&live->destroy_queue) && !live->ending)
+    pthread_cond_wait(&live->queued, &live->lock);
+  model *m = container_of(list_take_first(&live->destroy_queue), model, destroy_node);
   if (m == NULL)
     return NULL;
   assert(refcount_peek(&m->target.references) == 0);
@@ -27,14 +27,14 @@ static model *take_dead(live_models *live)
   return m;
 }
 
-static void destroy(load_task *burial)
+static void destroy(load_task *reap_task)
 {
-  model *m = model_of_burial(burial);
+  model *m = model_of_reap_task(reap_task);
   live_models *live = m->live;
   char *name AUTO_FREE = strdup(m->name);
   int64_t version = m->target.version;
   model_destroy(m);
-  live->tell(live->context, name != NULL ? name : "", version, m);
+  live->on_gone(live->context, name != NULL ? name : "", version, m);
   LOCK_SCOPE(&live->lock);
   assert(live->count > 0);
   live->count--;
@@ -43,31 +43,31 @@ static void destroy(load_task *burial)
 
 // A backend may take a second for each model, so several are destroyed at a time; where no thread
 // can be had, this one does it.
-static void *bury(void *list)
+static void *reap(void *list)
 {
   live_models *live = list;
   model *m;
-  while ((m = take_dead(live)) != NULL) {
-    m->burial.run = destroy;
-    load_pool_add(&live->helpers, &m->burial);
+  while ((m = take_unreferenced(live)) != NULL) {
+    m->reap_task.run = destroy;
+    load_pool_add(&live->helpers, &m->reap_task);
   }
   return NULL;
 }
 
-error *live_models_init(live_models *live, model_gone *tell, void *context)
+error *live_models_init(live_models *live, model_gone *on_gone, void *context)
 {
-  *live = (live_models){.tell = tell, .context = context};
+  *live = (live_models){.on_gone = on_gone, .context = context};
   list_init(&live->models);
-  list_init(&live->dead);
+  list_init(&live->destroy_queue);
   pthread_mutex_init(&live->lock, NULL);
-  pthread_cond_init(&live->died, NULL);
+  pthread_cond_init(&live->queued, NULL);
   pthread_cond_init(&live->gone, NULL);
-  load_pool_init(&live->helpers, "undertaker", HELPERS);
-  error *e = thread_start(&live->undertaker, "undertaker", bury, live);
+  load_pool_init(&live->helpers, "reaper", HELPERS);
+  error *e = thread_start(&live->reaper, "reaper", reap, live);
   if (e != NULL) {
     load_pool_fini(&live->helpers);
     pthread_cond_destroy(&live->gone);
-    pthread_cond_destroy(&live->died);
+    pthread_cond_destroy(&live->queued);
     pthread_mutex_destroy(&live->lock);
   }
   return e;
@@ -78,14 +78,14 @@ bool live_models_fini(live_models *live)
   pthread_mutex_lock(&live->lock);
   bool left = live->count > 0;
   live->ending = true;
-  pthread_cond_signal(&live->died);
+  pthread_cond_signal(&live->queued);
   pthread_mutex_unlock(&live->lock);
   if (left)
-    return false; // the undertaker may be inside a backend
-  pthread_join(live->undertaker, NULL);
+    return false; // the reaper may be inside a backend
+  pthread_join(live->reaper, NULL);
   load_pool_fini(&live->helpers);
   pthread_cond_destroy(&live->gone);
-  pthread_cond_destroy(&live->died);
+  pthread_cond_destroy(&live->queued);
   pthread_mutex_destroy(&live->lock);
   return true;
 }
@@ -99,11 +99,11 @@ void live_models_add(live_models *live, model *m, double load_seconds)
   live->count++;
 }
 
-void live_models_died(live_models *live, model *m)
+void live_models_queue_destroy(live_models *live, model *m)
 {
   LOCK_SCOPE(&live->lock);
-  list_append(&live->dead, &m->dead_node);
-  pthread_cond_signal(&live->died);
+  list_append(&live->destroy_queue, &m->destroy_node);
+  pthread_cond_signal(&live->queued);
 }
 
 void live_models_visit(live_models *live, void (*visit)(void *context, model *m), void *context)
@@ -123,7 +123,7 @@ static model *find_next(live_models *live, const model *m)
     model *found = container_of(next, model, live_node);
     if (refcount_try_take(&found->target.references))
       return found;
-    next = list_next(&live->models, next); // that one waits for its undertaker
+    next = list_next(&live->models, next); // that one waits for its reaper
   }
   return NULL;
 }

@@ -1,5 +1,5 @@
 // Every model version that exists in a server, from its loading to its destruction, and the threads
-// that destroy those that nobody refers to any more (the undertaker and its helpers), since
+// that destroy those that nobody refers to any more (the reaper and its helpers), since
 // destroying joins threads and calls backends.
 #ifndef NEREID_CORE_LIVE_MODELS_H
 #define NEREID_CORE_LIVE_MODELS_H
@@ -21,22 +21,22 @@ typedef struct live_models {
   pthread_mutex_t lock; // guards everything below
   list models;          // those that are not being destroyed, the newest first
   size_t count;         // those and the ones being destroyed
-  list dead;            // in `models` too, but without references: to be destroyed
+  list destroy_queue;   // in `models` too, but without references: to be destroyed
   bool ending;
-  pthread_cond_t died; // for the undertaker
-  pthread_cond_t gone; // count fell
-  model_gone *tell;
+  pthread_cond_t queued; // for the reaper
+  pthread_cond_t gone;   // count fell
+  model_gone *on_gone;
   void *context;
-  pthread_t undertaker;
+  pthread_t reaper;
   load_pool helpers;
 } live_models;
 
-error *live_models_init(live_models *live, model_gone *tell, void *context);
+error *live_models_init(live_models *live, model_gone *on_gone, void *context);
 // Ends the threads. False when models are left, which then stay for ever.
 bool live_models_fini(live_models *live);
 
 void live_models_add(live_models *live, model *m, double load_seconds);
-void live_models_died(live_models *live, model *m); // model_environment.unreferenced
+void live_models_queue_destroy(live_models *live, model *m); // model_environment.unreferenced
 
 // Calls `visit` for each model with the lock held: it must not block nor drop references.
 void live_models_visit(live_models *live, void (*visit)(void *context, model *m), void *context);

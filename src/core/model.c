@@ -1,5 +1,5 @@
 // Loading and ending of a model version. Loading runs on a load thread, ending on the server's
-// undertaker.
+// reaper.
 #include "core/model.h"
 
 #include "base/cleanup.h"

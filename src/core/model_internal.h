@@ -35,8 +35,8 @@ struct model {
   char *metric_labels; // rendered, without the braces; NULL where there are no metrics
   double load_seconds; // how long loading took; the rest is live_models'
   struct live_models *live;
-  list_node live_node, dead_node;
-  load_task burial;
+  list_node live_node, destroy_node;
+  load_task reap_task;
 };
 
 // Gives the instances the threads that they lack. Errors: UNAVAILABLE; the next call tries again.
@@ -52,9 +52,9 @@ static inline model *model_of_target(request_target *target)
   return (model *)target;
 }
 
-static inline model *model_of_burial(load_task *burial)
+static inline model *model_of_reap_task(load_task *reap_task)
 {
-  return container_of(burial, model, burial);
+  return container_of(reap_task, model, reap_task);
 }
 
 #endif

@@ -31,7 +31,7 @@ typedef struct version_slot {
   char *reason;         // owned; NULL when there is none
   model *ready;         // one reference, while READY
   model *retired;       // one reference, until the holder of the entry has dropped it
-  const model *leaving; // while UNLOADING: tells whose end it is, never followed
+  const model *leaving; // while UNLOADING: says whose end it is, never followed
   file_stamp stamp;     // of its directory when it was loaded
 } version_slot;
 

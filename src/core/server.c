@@ -48,7 +48,7 @@ static error *check_options(const server_options *o)
         ERROR_UNSUPPORTED,
         "--rate-limit is not supported by nereid yet, expected off: each instance then "
         "takes requests as soon as it is idle");
-  if (o->cache_configs.count > 0)
+  if (o->has_cache)
     return error_new(ERROR_UNSUPPORTED, "--cache-config is not supported by nereid yet");
   return NULL;
 }
@@ -63,29 +63,28 @@ static error *check_repositories(const server_options *o)
   return e;
 }
 
-// Links are followed wherever they lead, unless the setting is there: then to the repositories and
-// to the directories that it names.
+static error *add_link_roots(file_policy *links, const string_list *dirs)
+{
+  for (size_t i = 0; i < dirs->count; i++)
+    RETURN_IF_ERROR(file_policy_add_root(links, dirs->items[i]));
+  return NULL;
+}
+
+// Links are followed wherever they lead, unless they are kept.
 static error *init_links(server *s)
 {
   const server_options *o = &s->options;
-  for (size_t i = 0; i < o->backend_settings.count; i++) {
-    const setting *kept = &o->backend_settings.items[i];
-    if (strcmp(kept->group, "") != 0 || strcmp(kept->name, "nereid-repository-allow") != 0)
-      continue;
-    s->links.links = FILE_LINKS_KEPT;
-    if (kept->value[0] != '\0')
-      RETURN_IF_ERROR(file_policy_add_root(&s->links, kept->value));
-  }
-  for (size_t i = 0; i < o->model_repositories.count; i++)
-    if (s->links.links == FILE_LINKS_KEPT)
-      RETURN_IF_ERROR(file_policy_add_root(&s->links, o->model_repositories.items[i]));
   s->repositories = (repository_set){&o->model_repositories, &s->links};
-  return NULL;
+  if (!o->keeps_links)
+    return NULL;
+  s->links.links = FILE_LINKS_KEPT;
+  RETURN_IF_ERROR(add_link_roots(&s->links, &o->link_dirs));
+  return add_link_roots(&s->links, &o->model_repositories);
 }
 
 static void model_unreferenced(server *s, model *m)
 {
-  live_models_died(&s->live, m);
+  live_models_queue_destroy(&s->live, m);
 }
 
 static void *run_startup(void *server_pointer)
@@ -101,12 +100,6 @@ static void *run_startup(void *server_pointer)
   s->startup_done = true;
   pthread_cond_broadcast(&s->changed);
   return NULL;
-}
-
-static bool loads_in_background(const server_options *o)
-{
-  const char *value = setting_list_get(&o->backend_settings, "", "nereid-background-load");
-  return value != NULL && strcmp(value, "true") == 0;
 }
 
 static error *init_threads(server *s)
@@ -196,7 +189,7 @@ error *server_new(const server_options *options, server **result)
   RETURN_IF_ERROR(check_repositories(options));
   RETURN_IF_ERROR(make_server(options, &s));
   error *e = options->metrics ? model_metrics_new(s, &s->metrics) : NULL;
-  if (e == NULL && !loads_in_background(&s->options))
+  if (e == NULL && !s->options.background_load)
     e = start_up(s);
   if (e != NULL) {
     server_free(s);
@@ -219,7 +212,7 @@ static void stop_model(void *context, model *m)
   model_stop(m);
 }
 
-static void warn_of_cut(void *context, model *m)
+static void log_cut_off(void *context, model *m)
 {
   (void)context;
   uint64_t inside = model_inflight(m);
@@ -258,7 +251,7 @@ static bool drain(server *s, uint64_t deadline_ns)
 static void abandon_queues(server *s)
 {
   model *m = NULL;
-  live_models_visit(&s->live, warn_of_cut, NULL);
+  live_models_visit(&s->live, log_cut_off, NULL);
   while ((m = live_models_next(&s->live, m)) != NULL)
     model_abandon_queue(m);
 }

@@ -13,9 +13,9 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-// Makes the server and loads the start-up models. When the backend setting
-// ("", "nereid-background-load") is "true" that begins with server_await_startup, so that whatever
-// else can fail at the start can do so before. Options are copied. Errors: INVALID_ARG and
+// Makes the server and loads the start-up models; with options->background_load that begins with
+// server_await_startup, so that whatever else can fail at the start can do so before. Options are
+// copied. Errors: INVALID_ARG and
 // UNSUPPORTED for options that cannot be; INTERNAL "failed to load all models" when
 // options->exit_on_error is set and a start-up model failed: there is no server then.
 error *server_new(const server_options *options, server **result);

@@ -83,64 +83,6 @@ static error *setting_list_copy(setting_list *copy, const setting_list *list)
   return NULL;
 }
 
-error *device_size_list_put(device_size_list *list, int device, uint64_t byte_size)
-{
-  for (size_t i = 0; i < list->count; i++) {
-    if (list->items[i].device == device) {
-      list->items[i].byte_size = byte_size;
-      return NULL;
-    }
-  }
-  if (!grow((void **)&list->items, list->count, &list->capacity, sizeof(list->items[0])))
-    return error_no_memory();
-  list->items[list->count++] = (device_size){device, byte_size};
-  return NULL;
-}
-
-static error *device_size_list_copy(device_size_list *copy, const device_size_list *list)
-{
-  for (size_t i = 0; i < list->count; i++)
-    RETURN_IF_ERROR(device_size_list_put(copy, list->items[i].device, list->items[i].byte_size));
-  return NULL;
-}
-
-error *rate_limiter_resource_list_add(rate_limiter_resource_list *list, const char *name,
-                                      size_t count, int device)
-{
-  for (size_t i = 0; i < list->count; i++) {
-    rate_limiter_resource *known = &list->items[i];
-    if (known->device == device && strcmp(known->name, name) == 0) {
-      if (count < known->count)
-        known->count = count;
-      return NULL;
-    }
-  }
-  if (!grow((void **)&list->items, list->count, &list->capacity, sizeof(list->items[0])))
-    return error_no_memory();
-  rate_limiter_resource added = {strdup(name), count, device};
-  if (added.name == NULL)
-    return error_no_memory();
-  list->items[list->count++] = added;
-  return NULL;
-}
-
-static void rate_limiter_resource_list_fini(rate_limiter_resource_list *list)
-{
-  for (size_t i = 0; i < list->count; i++)
-    free(list->items[i].name);
-  free(list->items);
-}
-
-static error *rate_limiter_resource_list_copy(rate_limiter_resource_list *copy,
-                                              const rate_limiter_resource_list *list)
-{
-  for (size_t i = 0; i < list->count; i++) {
-    const rate_limiter_resource *r = &list->items[i];
-    RETURN_IF_ERROR(rate_limiter_resource_list_add(copy, r->name, r->count, r->device));
-  }
-  return NULL;
-}
-
 static error *string_list_copy(string_list *copy, const string_list *list)
 {
   for (size_t i = 0; i < list->count; i++) {
@@ -154,9 +96,7 @@ static error *string_list_copy(string_list *copy, const string_list *list)
 #define TEXTS(X)                                                                                   \
   X(server_id, "triton")                                                                           \
   X(model_config_name, "")                                                                         \
-  X(backend_directory, "/opt/tritonserver/backends")                                               \
-  X(repository_agent_directory, "/opt/tritonserver/repoagents")                                    \
-  X(cache_directory, "/opt/tritonserver/caches")
+  X(backend_directory, "/opt/tritonserver/backends")
 
 static error *texts_copy(server_options *copy, const server_options *options)
 {
@@ -174,15 +114,10 @@ static error *lists_copy(server_options *copy, const server_options *options)
 {
   RETURN_IF_ERROR(string_list_copy(&copy->model_repositories, &options->model_repositories));
   RETURN_IF_ERROR(string_list_copy(&copy->startup_models, &options->startup_models));
-  RETURN_IF_ERROR(rate_limiter_resource_list_copy(&copy->rate_limiter_resources,
-                                                  &options->rate_limiter_resources));
-  RETURN_IF_ERROR(device_size_list_copy(&copy->cuda_memory_pools, &options->cuda_memory_pools));
-  RETURN_IF_ERROR(device_size_list_copy(&copy->cuda_virtual_address_sizes,
-                                        &options->cuda_virtual_address_sizes));
+  RETURN_IF_ERROR(string_list_copy(&copy->link_dirs, &options->link_dirs));
   RETURN_IF_ERROR(setting_list_copy(&copy->metrics_settings, &options->metrics_settings));
   RETURN_IF_ERROR(setting_list_copy(&copy->backend_settings, &options->backend_settings));
-  RETURN_IF_ERROR(setting_list_copy(&copy->host_policies, &options->host_policies));
-  return setting_list_copy(&copy->cache_configs, &options->cache_configs);
+  return setting_list_copy(&copy->host_policies, &options->host_policies);
 }
 
 error *server_options_copy(server_options *copy, const server_options *options)
@@ -193,13 +128,10 @@ error *server_options_copy(server_options *copy, const server_options *options)
 #undef CLEAR
   copy->model_repositories = (string_list){0};
   copy->startup_models = (string_list){0};
-  copy->rate_limiter_resources = (rate_limiter_resource_list){0};
-  copy->cuda_memory_pools = (device_size_list){0};
-  copy->cuda_virtual_address_sizes = (device_size_list){0};
+  copy->link_dirs = (string_list){0};
   copy->metrics_settings = (setting_list){0};
   copy->backend_settings = (setting_list){0};
   copy->host_policies = (setting_list){0};
-  copy->cache_configs = (setting_list){0};
   error *failure = texts_copy(copy, options);
   if (failure == NULL)
     failure = lists_copy(copy, options);
@@ -223,7 +155,6 @@ error *server_options_init(server_options *options)
       .rate_limiter_mode = TRITONSERVER_RATE_LIMIT_OFF,
       .pinned_memory_pool_bytes = UINT64_C(256) << 20,
       .metrics = true,
-      .gpu_metrics = true,
       .cpu_metrics = true,
       .metrics_interval_ms = 2000,
   };
@@ -237,11 +168,8 @@ void server_options_fini(server_options *options)
 #undef RELEASE
   string_list_fini(&options->model_repositories);
   string_list_fini(&options->startup_models);
-  rate_limiter_resource_list_fini(&options->rate_limiter_resources);
-  free(options->cuda_memory_pools.items);
-  free(options->cuda_virtual_address_sizes.items);
+  string_list_fini(&options->link_dirs);
   setting_list_fini(&options->metrics_settings);
   setting_list_fini(&options->backend_settings);
   setting_list_fini(&options->host_policies);
-  setting_list_fini(&options->cache_configs);
 }

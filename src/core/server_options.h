@@ -26,31 +26,6 @@ typedef struct setting_list {
   size_t capacity;
 } setting_list;
 
-// A size for one GPU.
-typedef struct device_size {
-  int device;
-  uint64_t byte_size;
-} device_size;
-
-typedef struct device_size_list {
-  device_size *items; // one for a device
-  size_t count;
-  size_t capacity;
-} device_size_list;
-
-// How many of a rate limiter's resource exist.
-typedef struct rate_limiter_resource {
-  char *name; // owned
-  size_t count;
-  int device; // -1: shared by the whole server
-} rate_limiter_resource;
-
-typedef struct rate_limiter_resource_list {
-  rate_limiter_resource *items; // one for a name and device
-  size_t count;
-  size_t capacity;
-} rate_limiter_resource_list;
-
 struct TRITONSERVER_ServerOptions {
   char *server_id; // every char * is owned and never NULL
 
@@ -65,30 +40,25 @@ struct TRITONSERVER_ServerOptions {
 
   bool exit_on_error;
   bool strict_readiness;
+  bool background_load; // server_await_startup begins to load the start-up models
   unsigned int exit_timeout_seconds;
-  unsigned int buffer_manager_thread_count;
+
+  bool keeps_links; // of the repositories: followed into them and into link_dirs only
+  string_list link_dirs;
 
   TRITONSERVER_RateLimitMode rate_limiter_mode;
-  rate_limiter_resource_list rate_limiter_resources;
-
-  uint64_t pinned_memory_pool_bytes;
-  device_size_list cuda_memory_pools;
-  device_size_list cuda_virtual_address_sizes;
+  bool has_cache;
+  uint64_t pinned_memory_pool_bytes; // printed
   double min_compute_capability;
-  bool enable_peer_access;
 
   bool metrics;
-  bool gpu_metrics;
   bool cpu_metrics;
   uint64_t metrics_interval_ms;
   setting_list metrics_settings;
 
   char *backend_directory;
-  char *repository_agent_directory;
-  char *cache_directory;
   setting_list backend_settings;
   setting_list host_policies;
-  setting_list cache_configs; // group: the cache's name; name ""; value: JSON
 };
 
 // Sets the defaults, which are Triton's.
@@ -105,11 +75,5 @@ error *setting_list_add(setting_list *list, const char *group, const char *name,
 error *setting_list_put(setting_list *list, const char *group, const char *name, const char *value);
 // The value, or NULL.
 const char *setting_list_get(const setting_list *list, const char *group, const char *name);
-
-error *device_size_list_put(device_size_list *list, int device, uint64_t byte_size);
-
-// Of several statements about a resource of a device the smallest counts.
-error *rate_limiter_resource_list_add(rate_limiter_resource_list *list, const char *name,
-                                      size_t count, int device);
 
 #endif

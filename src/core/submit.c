@@ -7,7 +7,8 @@
 #include "core/model_internal.h"
 #include "core/refuse.h"
 
-#define RUN_HERE_NS 50000 // models that take longer would keep the submitting thread from its work
+#define RUN_INLINE_NS                                                                              \
+  50000 // models that take longer would keep the submitting thread from its work
 
 // Of a submission: time-outs and cancellations come to what is queued.
 static refused_reason refused_of(refusal reason)
@@ -40,20 +41,20 @@ static bool enqueue(model *m, request *r, error **e, refused_reason *why)
   return false;
 }
 
-static bool may_run_here(const model *m, const request *r)
+static bool may_run_inline(const model *m, const request *r)
 {
   const backend *b = m->shared.backend;
-  return r->may_run_here && (b->computes || b->functions.model_instance_execute_begin != NULL) &&
-         atomic_load_explicit(&m->shared.typical_ns, memory_order_relaxed) <= RUN_HERE_NS;
+  return r->may_run_inline && (b->computes || b->functions.model_instance_execute_begin != NULL) &&
+         atomic_load_explicit(&m->shared.typical_ns, memory_order_relaxed) <= RUN_INLINE_NS;
 }
 
 // Runs a request on the calling thread in place of an idle instance's. False: queue it. What turns
 // out to take long, where the backend lets us leave it, is ended by the instance's own thread.
-static bool run_here(model *m, request *r)
+static bool run_inline(model *m, request *r)
 {
   scheduler *s = m->shared.scheduler;
   claimed_worker *claimed;
-  instance *i = may_run_here(m, r) ? scheduler_claim(s, &r->item, &claimed) : NULL;
+  instance *i = may_run_inline(m, r) ? scheduler_claim(s, &r->item, &claimed) : NULL;
   if (i == NULL)
     return false;
   model_ref(m); // the request's reference may go with it
@@ -95,11 +96,11 @@ static error *submit(request *r, trace *t)
   response_factory *f = r->factory;
   f->start_ns = r->times.start;
   r->item.slot = m->shared.ordering != NULL ? &f->slot : NULL;
-  r->item.may_go_ahead = r->may_run_here; // by the same reasons: a client's, and not large
+  r->item.may_go_ahead = r->may_run_inline; // by the same reasons: a client's, and not large
   f->answer_owed = true;
   request_set_state(r, REQUEST_PENDING);
   refused_reason why;
-  if (run_here(m, r) || enqueue(m, r, &e, &why))
+  if (run_inline(m, r) || enqueue(m, r, &e, &why))
     return NULL;
   f->answer_owed = false;
   f->trace = NULL;

@@ -1,7 +1,7 @@
 // Opens the gRPC listener.
 #include "daemon/grpc_port.h"
 
-#include "frontend/grpc/call/grpc_server.h"
+#include "frontend/grpc/grpc_server.h"
 
 #include <string.h>
 

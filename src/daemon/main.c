@@ -1,5 +1,6 @@
-// nereid, the daemon: reads its flags and lives until it is told to stop.
+// nereid, the daemon: reads its flags and lives until a signal stops it.
 #include "base/buffer.h"
+#include "config/backend_traits.h"
 #include "daemon/access_rules.h"
 #include "daemon/command_line.h"
 #include "daemon/run.h"
@@ -53,7 +54,9 @@ static void set_allocator(void)
 // own value stays.
 static void set_environment(void)
 {
-  setenv("ORT_DISABLE_TELEMETRY", "1", 0); // why: backends/onnxruntime/onnxruntime.c
+  for (const backend_traits *t = backend_table; t->name != NULL; t++)
+    if (t->variable != NULL)
+      setenv(t->variable, t->variable_value, 0);
 }
 
 int main(int argument_count, char **arguments)

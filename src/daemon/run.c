@@ -317,7 +317,7 @@ static int await_event(server_run *l, size_t *reports)
   }
 }
 
-static void note_signal(int number)
+static void log_signal(int number)
 {
   if (logs_json())
     frontend_log_info("Signal (%d) received.", number);
@@ -348,7 +348,7 @@ static int stop(server_run *l, bool startup_runs)
     int number = await_event(l, &reports);
     if (number == 0)
       continue;
-    note_signal(number);
+    log_signal(number);
     if (logs_json())
       frontend_log_error("%s", "stopped at once by the second signal");
     else
@@ -402,7 +402,7 @@ static int serve(server_run *l)
   size_t reports = 0;
   int number = await_event(l, &reports);
   if (number != 0) {
-    note_signal(number);
+    log_signal(number);
     return stop(l, true);
   }
   pthread_join(l->helper, NULL);
@@ -418,7 +418,7 @@ static int serve(server_run *l)
   log_summary(l, gives_up);
   notify_service_manager("READY=1");
   number = await_event(l, &reports);
-  note_signal(number);
+  log_signal(number);
   return stop(l, false);
 }
 

@@ -5,6 +5,7 @@
 #include "frontend/common/observe/abi_error.h"
 #include "frontend/common/observe/frontend_log.h"
 #include "frontend/common/observe/log_settings.h"
+#include "nereid/nereid.h"
 
 #include <limits.h>
 #include <stdio.h>
@@ -27,7 +28,7 @@ static error *bad_form(const char *flag, const char *value, const char *form)
 // A flag of the form "<group>,<name>=<value>"; where the group may be missing, it is "" then.
 typedef struct grouped_flag {
   const char *name;
-  const char *form; // as it is told
+  const char *form; // as the error says it
   bool group_needed;
   setting_setter *set;
 } grouped_flag;
@@ -192,7 +193,7 @@ static error *set_repository(TRITONSERVER_ServerOptions *s, const daemon_options
 }
 
 // Frameworks are looked for among the packages of the Python that runs Python models, too; under
-// --secure, where strangers cannot have put them.
+// --secure, where no other user can have put them.
 static error *set_framework_search(TRITONSERVER_ServerOptions *s, const daemon_options *o)
 {
   static const char setting[] = "python,python-executable=";
@@ -208,17 +209,15 @@ static error *set_framework_search(TRITONSERVER_ServerOptions *s, const daemon_o
 // Keeps links to the repositories and to these directories.
 static error *set_links(TRITONSERVER_ServerOptions *s, const daemon_options *o)
 {
-  static const char setting[] = "nereid-repository-allow";
   if (!o->secure && o->model_repository_allows.count > 0)
     frontend_log_warning(
         "--model-repository-allow has no effect without --secure: links are followed "
         "wherever they lead");
   if (!o->secure)
     return NULL;
-  TRY(TRITONSERVER_ServerOptionsSetBackendConfig(s, "", setting, ""));
+  TRY(NEREID_ServerOptionsKeepLinks(s, NULL));
   for (size_t i = 0; i < o->model_repository_allows.count; i++)
-    TRY(TRITONSERVER_ServerOptionsSetBackendConfig(s, "", setting,
-                                                   o->model_repository_allows.items[i]));
+    TRY(NEREID_ServerOptionsKeepLinks(s, o->model_repository_allows.items[i]));
   return NULL;
 }
 
@@ -242,8 +241,7 @@ static error *set_backends(TRITONSERVER_ServerOptions *s, const daemon_options *
                                                               : TRITONSERVER_RATE_LIMIT_OFF));
   for (size_t i = 0; i < o->rate_limit_resources.count; i++)
     RETURN_IF_ERROR(add_resource(s, o->rate_limit_resources.items[i]));
-  return error_from_abi(
-      TRITONSERVER_ServerOptionsSetBackendConfig(s, "", "nereid-background-load", "true"));
+  return error_from_abi(NEREID_ServerOptionsSetBackgroundLoad(s, true));
 }
 
 static error *set_memory(TRITONSERVER_ServerOptions *s, const daemon_options *o)

@@ -34,7 +34,7 @@ static bool has_failed(const json_t *row)
          strcmp(text_of(row, "reason"), "unloaded") != 0;
 }
 
-static void note_failure(counted *c, const char *model, const char *version)
+static void record_failure(counted *c, const char *model, const char *version)
 {
   AUTO_BUFFER buffer name = BUFFER_EMPTY;
   bool serves = json_object_get(c->ready, model) != NULL;
@@ -63,11 +63,11 @@ static void count(counted *c, const json_t *index, const string_list *wanted)
   json_array_foreach(index, i, row)
   {
     if (has_failed(row))
-      note_failure(c, text_of(row, "name"), text_of(row, "version"));
+      record_failure(c, text_of(row, "name"), text_of(row, "version"));
   }
   for (i = 0; i < wanted->count; i++) // in no repository
     if (strcmp(wanted->items[i], "*") != 0 && json_object_get(known, wanted->items[i]) == NULL)
-      note_failure(c, wanted->items[i], "");
+      record_failure(c, wanted->items[i], "");
   json_decref(known);
 }
 

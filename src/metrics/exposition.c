@@ -147,7 +147,7 @@ bool metrics_render_labels(buffer *text, const metric_label *labels, size_t coun
 
 // How many bytes of rendered labels belong to names that come before `name`, with the comma behind
 // them. Only what stands between quotes can hold a quote or a comma, and there a quote is escaped.
-static size_t find_place(slice labels, const char *name)
+static size_t find_label_position(slice labels, const char *name)
 {
   size_t size = strlen(name), at = 0;
   while (at < labels.size) {
@@ -243,17 +243,17 @@ void metrics_family_add_with(metrics_family *family, slice labels, metric_label 
   if (family == NULL)
     return;
   buffer *b = &family->samples;
-  size_t place = find_place(labels, more.name);
-  bool last = place == labels.size;
+  size_t position = find_label_position(labels, more.name);
+  bool last = position == labels.size;
   buffer_append_text(b, family->name);
   buffer_append_char(b, '{');
-  buffer_append(b, labels.data, place);
-  if (last && place > 0)
+  buffer_append(b, labels.data, position);
+  if (last && position > 0)
     buffer_append_char(b, ',');
   append_label(b, more);
   if (!last)
     buffer_append_char(b, ',');
-  buffer_append(b, labels.data + place, labels.size - place);
+  buffer_append(b, labels.data + position, labels.size - position);
   buffer_append_text(b, "} ");
   append_integer(b, value);
 }

@@ -122,12 +122,12 @@ void metrics_registry_remove_collector(metrics_registry *registry,
   if (collector_owned == NULL)
     return;
   pthread_mutex_lock(&registry->collector_lock);
-  metrics_collector **place = &registry->collectors;
-  while (*place != collector_owned)
-    place = &(*place)->next;
-  *place = collector_owned->next;
+  metrics_collector **link = &registry->collectors;
+  while (*link != collector_owned)
+    link = &(*link)->next;
+  *link = collector_owned->next;
   if (registry->collectors_end == &collector_owned->next)
-    registry->collectors_end = place;
+    registry->collectors_end = link;
   pthread_mutex_unlock(&registry->collector_lock);
   free(collector_owned);
 }

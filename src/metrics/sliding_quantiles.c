@@ -75,15 +75,15 @@ static bool enter(quantile_slice *slice, uint64_t epoch)
 }
 
 // NULL when memory is short: the observation is lost then.
-static quantile_block *get_block(_Atomic(quantile_block *) *place)
+static quantile_block *get_block(_Atomic(quantile_block *) *slot)
 {
-  quantile_block *block = atomic_load_explicit(place, memory_order_acquire);
+  quantile_block *block = atomic_load_explicit(slot, memory_order_acquire);
   if (block != NULL)
     return block;
   quantile_block *made = calloc(1, sizeof(*made));
   if (made == NULL)
     return NULL;
-  if (atomic_compare_exchange_strong_explicit(place, &block, made, memory_order_acq_rel,
+  if (atomic_compare_exchange_strong_explicit(slot, &block, made, memory_order_acq_rel,
                                               memory_order_acquire))
     return made;
   free(made); // another thread was first

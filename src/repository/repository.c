@@ -88,7 +88,7 @@ static bool init_model(repository_model *m, const char *repository, const char *
 
 // A link that cannot be followed may have been a model; a hidden one is somebody's own affair.
 // Neither costs the whole repository, nor does a directory that the disk does not give: its load
-// tells the reason.
+// says the reason.
 static error *look_at_entry(const file_root *root, const char *name, bool *found, error **fault)
 {
   file_kind kind;

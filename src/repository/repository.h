@@ -47,7 +47,7 @@ void repository_model_fini(repository_model *model);
 
 // Whether somebody meant the directory that was found to be a model, in any of the repositories: it
 // has a config.pbtxt, a version, or a file model.<something>. True when it cannot be looked into,
-// for its load tells the reason; but false for lost+found and hidden ones then.
+// for its load says the reason; but false for lost+found and hidden ones then.
 error *repository_is_model(const repository_set *repositories, const repository_model *found,
                            bool *is_model);
 

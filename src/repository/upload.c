@@ -99,9 +99,9 @@ static error *write_file(int model_dir, const uploaded_file *from)
   return e;
 }
 
-static int remove_one(const char *path, const struct stat *status, int kind, struct FTW *place)
+static int remove_one(const char *path, const struct stat *status, int kind, struct FTW *walk)
 {
-  (void)status, (void)kind, (void)place;
+  (void)status, (void)kind, (void)walk;
   return remove(path) == 0 || errno == ENOENT ? 0 : -1;
 }
 

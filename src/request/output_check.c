@@ -84,19 +84,20 @@ error *output_repeated(const request_target *target, const tensor_signature *out
   return judge(target, &text, first, "both are sent");
 }
 
-// Whether to tell this name: a model may make up any number of them, and only the first are told.
+// Whether to log this name: a model may make up any number of them, and only the first are logged.
 static bool is_new_name(output_mismatches *mismatches, const char *name)
 {
   char *copy AUTO_FREE = NULL;
-  for (size_t i = 0; i < OUTPUT_NAMES_TOLD; i++) {
-    char *told = atomic_load(&mismatches->names_told[i]);
-    if (told == NULL && copy == NULL && (copy = strdup(name)) == NULL)
+  for (size_t i = 0; i < OUTPUT_NAMES_LOGGED; i++) {
+    char *logged = atomic_load(&mismatches->names_logged[i]);
+    if (logged == NULL && copy == NULL && (copy = strdup(name)) == NULL)
       return false;
-    if (told == NULL && atomic_compare_exchange_strong(&mismatches->names_told[i], &told, copy)) {
+    if (logged == NULL &&
+        atomic_compare_exchange_strong(&mismatches->names_logged[i], &logged, copy)) {
       copy = NULL;
       return true;
     }
-    if (strcmp(told, name) == 0)
+    if (strcmp(logged, name) == 0)
       return false;
   }
   return false;

@@ -1,6 +1,6 @@
 // Outputs that are not what the model's configuration says: they are sent as the model made them,
-// as Triton does, told once and counted; a model with strict outputs is refused them. Called by the
-// backend's thread that makes a response.
+// as Triton does, logged once and counted; a model with strict outputs is refused them. Called by
+// the backend's thread that makes a response.
 #ifndef NEREID_REQUEST_OUTPUT_CHECK_H
 #define NEREID_REQUEST_OUTPUT_CHECK_H
 

@@ -42,24 +42,24 @@ static bool copy_value(arena *memory, parameter *value)
 error *parameter_list_set(arena *memory, parameter **list, uint32_t *count, uint32_t *capacity,
                           const char *name, parameter value)
 {
-  uint32_t place = 0;
-  while (place < *count && strcmp((*list)[place].name, name) != 0)
-    place++;
-  if (place == MAX_PARAMETER_LIST)
+  uint32_t index = 0;
+  while (index < *count && strcmp((*list)[index].name, name) != 0)
+    index++;
+  if (index == MAX_PARAMETER_LIST)
     return error_new(ERROR_INVALID_ARG, "expected at most %d parameters, '%.100s' is one more",
                      MAX_PARAMETER_LIST, name);
-  if (place == *count) {
+  if (index == *count) {
     void *array = *list;
     if (!arena_array_reserve(memory, &array, *count, capacity, sizeof(**list)))
       return error_no_memory();
     *list = array;
     value.name = arena_copy_text(memory, slice_of(name));
   } else {
-    value.name = (*list)[place].name;
+    value.name = (*list)[index].name;
   }
   if (value.name == NULL || !copy_value(memory, &value))
     return error_no_memory();
-  (*list)[place] = value;
-  *count += place == *count;
+  (*list)[index] = value;
+  *count += index == *count;
   return NULL;
 }

@@ -248,10 +248,10 @@ error *request_remove_input_data(request *r, const char *name)
 
 static uint32_t find_output(const request *r, slice name)
 {
-  uint32_t place = 0;
-  while (place < r->requested_output_count && !slice_equal(r->requested_outputs[place], name))
-    place++;
-  return place;
+  uint32_t index = 0;
+  while (index < r->requested_output_count && !slice_equal(r->requested_outputs[index], name))
+    index++;
+  return index;
 }
 
 error *request_add_output(request *r, const char *name)
@@ -273,12 +273,12 @@ error *request_add_output(request *r, const char *name)
 
 error *request_remove_output(request *r, const char *name)
 {
-  uint32_t place = find_output(r, slice_of(name));
-  if (place == r->requested_output_count)
+  uint32_t index = find_output(r, slice_of(name));
+  if (index == r->requested_output_count)
     return NULL;
   r->requested_output_count--;
-  memmove(&r->requested_outputs[place], &r->requested_outputs[place + 1],
-          (r->requested_output_count - place) * sizeof(*r->requested_outputs));
+  memmove(&r->requested_outputs[index], &r->requested_outputs[index + 1],
+          (r->requested_output_count - index) * sizeof(*r->requested_outputs));
   return NULL;
 }
 
@@ -301,11 +301,11 @@ slice request_output_name(const request *r, uint32_t index)
 
 void request_release(request *r, uint32_t release_flags)
 {
-  if (r->place != NULL) {
+  if (r->slot != NULL) {
     request *self = r; // by now the instance may have another one there
-    atomic_compare_exchange_strong_explicit(r->place, &self, NULL, memory_order_acq_rel,
+    atomic_compare_exchange_strong_explicit(r->slot, &self, NULL, memory_order_acq_rel,
                                             memory_order_relaxed);
-    r->place = NULL;
+    r->slot = NULL;
   }
   trace *t = r->may_answer ? r->factory->trace : NULL;
   if (t != NULL)

@@ -69,8 +69,8 @@ typedef enum request_state {
 typedef struct request {
   request_target *target; // the model version; referenced
   _Atomic request_state state;
-  uint32_t flags;    // TRITONSERVER_RequestFlag
-  bool may_run_here; // on the thread that submits it
+  uint32_t flags;      // TRITONSERVER_RequestFlag
+  bool may_run_inline; // on the thread that submits it
   uint64_t correlation_id;
   const char *correlation_text; // NULL: the number counts
   uint64_t priority;
@@ -91,10 +91,9 @@ typedef struct request {
   uint32_t batch_size; // 0: the model does not batch
   queue_item item;
   request_times times;
-  _Atomic(struct request *)
-      *place;                // where an instance remembers it while a backend has it, or NULL
-  response_factory *factory; // referenced
-  bool may_answer;           // with the right to answer
+  _Atomic(struct request *) *slot; // where an instance remembers it while a backend has it, or NULL
+  response_factory *factory;       // referenced
+  bool may_answer;                 // with the right to answer
 
   struct TRITONSERVER_ResponseAllocator *allocator;
   void *allocator_context;

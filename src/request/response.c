@@ -129,7 +129,7 @@ static error *claim_flags(response_factory *f, uint32_t flags)
   return NULL;
 }
 
-static void note_first_response(response_factory *f)
+static void record_first_response(response_factory *f)
 {
   if (f->target->first_response == NULL ||
       atomic_load_explicit(&f->first_response_ns, memory_order_relaxed) != 0)
@@ -290,18 +290,19 @@ static error *call_allocator(response_output *output, size_t byte_size,
 {
   response_factory *f = output->response->factory;
   struct TRITONSERVER_ResponseAllocator *allocator = f->allocator;
-  buffer_attributes *place = &output->attributes;
-  *place = (buffer_attributes){
+  buffer_attributes *attributes = &output->attributes;
+  *attributes = (buffer_attributes){
       .byte_size = byte_size, .memory_type = memory_type, .memory_type_id = memory_type_id};
-  error *e = (error *)allocator->allocate(
-      allocator, output->name.data, byte_size, memory_type, memory_type_id, f->allocator_context,
-      &output->buffer, &output->buffer_context, &place->memory_type, &place->memory_type_id);
+  error *e = (error *)allocator->allocate(allocator, output->name.data, byte_size, memory_type,
+                                          memory_type_id, f->allocator_context, &output->buffer,
+                                          &output->buffer_context, &attributes->memory_type,
+                                          &attributes->memory_type_id);
   if (e != NULL)
     return e;
   output->allocated = true;
   if (allocator->buffer_attributes == NULL)
     return NULL;
-  return (error *)allocator->buffer_attributes(allocator, output->name.data, place,
+  return (error *)allocator->buffer_attributes(allocator, output->name.data, attributes,
                                                f->allocator_context, output->buffer_context);
 }
 
@@ -356,7 +357,7 @@ error *response_send(response *r, uint32_t flags, error *failure_owned)
     return refused;
   }
   r->failure = failure_owned;
-  note_first_response(f);
+  record_first_response(f);
   if (f->trace != NULL)
     trace_report_outputs(f->trace, r);
   if ((flags & TRITONSERVER_RESPONSE_COMPLETE_FINAL) != 0) {

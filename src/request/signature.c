@@ -171,8 +171,8 @@ error *signature_init(model_signature *s, const Inference__ModelConfig *config)
 
 void signature_fini(model_signature *s)
 {
-  for (size_t i = 0; s->output_mismatches != NULL && i < OUTPUT_NAMES_TOLD; i++)
-    free(s->output_mismatches->names_told[i]);
+  for (size_t i = 0; s->output_mismatches != NULL && i < OUTPUT_NAMES_LOGGED; i++)
+    free(s->output_mismatches->names_logged[i]);
   s->output_mismatches = NULL; // it is in the arena
   string_map_fini(&s->input_index);
   string_map_fini(&s->output_index);

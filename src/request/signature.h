@@ -34,12 +34,12 @@ typedef struct tensor_signature {
                              // equal
 } tensor_signature;
 
-#define OUTPUT_NAMES_TOLD 16
+#define OUTPUT_NAMES_LOGGED 16
 
 // Outputs that were not as configured (output_check.h).
 typedef struct output_mismatches {
-  _Atomic(char *) names_told[OUTPUT_NAMES_TOLD]; // of those that are not configured; owned
-  _Atomic uint64_t counts[];                     // of each output, then of those not configured
+  _Atomic(char *) names_logged[OUTPUT_NAMES_LOGGED]; // of those that are not configured; owned
+  _Atomic uint64_t counts[];                         // of each output, then of those not configured
 } output_mismatches;
 
 typedef struct model_signature {

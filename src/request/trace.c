@@ -126,9 +126,9 @@ const char *trace_context(const trace *t)
   return text_or_empty(t->context);
 }
 
-static error *replace(char **place, const char *text)
+static error *replace(char **field, const char *text)
 {
-  return text_replace(place, text) ? NULL : error_no_memory();
+  return text_replace(field, text) ? NULL : error_no_memory();
 }
 
 error *trace_set_context(trace *t, const char *context)

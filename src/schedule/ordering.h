@@ -18,7 +18,7 @@ typedef struct ordering_payload {
   bool final;     // set by ordering_deliver: the last one of its slot
 } ordering_payload;
 
-// One request's place. All fields are the ordering's own; zeroed when no place is reserved.
+// One request's slot. All fields are the ordering's own; zeroed when no slot is reserved.
 typedef struct ordering_slot {
   list_node node;
   list payloads;
@@ -32,7 +32,7 @@ typedef void ordering_send(void *context, ordering_payload *payload_owned);
 error *ordering_new(ordering_send *send, void *context, ordering **o);
 void ordering_free(ordering *o); // no slot reserved, nobody in ordering_deliver
 
-// Reserves the next place. The scheduler calls this under its lock, in queue order.
+// Reserves the next slot. The scheduler calls this under its lock, in queue order.
 void ordering_reserve(ordering *o, ordering_slot *slot);
 
 // Hands in the next response of a slot; exactly one of a slot is final, and nothing follows it.

@@ -32,10 +32,9 @@ typedef struct queue_item {
                        // queued
   bool may_go_ahead;   // to a worker that is still busy with another item (scheduler_take_ahead)
   // Set by the scheduler; all of it zeroed before the first use:
-  list_node node;          // of its level; of nobody while the item is outside
-  struct queue_item *next; // for whoever has it while it is outside
-  queue_level *level;      // that holds it
-  queue_item_state state;  // guarded by the scheduler's lock
+  list_node node;         // of its level; for whoever has the item while it is outside
+  queue_level *level;     // that holds it
+  queue_item_state state; // guarded by the scheduler's lock
   uint64_t enqueued_ns;
   heap_node deadline; // in the queue's heap while it can expire (when_ns not CLOCK_NEVER)
   // Set by the caller where preserve_ordering is on, else NULL: a zeroed slot that outlives the

@@ -188,7 +188,7 @@ static waiter *reconsider(scheduler *s)
   return NULL;
 }
 
-// The same after `item` came in: usually the leader's decision tells without a new walk.
+// The same after `item` came in: usually the leader's decision says so without a new walk.
 static waiter *reconsider_arrival(scheduler *s, const queue_item *item)
 {
   if (s->leader != NULL && s->queue.rows < s->wake_rows && s->queue.delayed_count == 0 &&

@@ -16,7 +16,7 @@ from wire import CANARY, CANARY_BODY, connect, receive_reply
 MIB = 1 << 20
 MAX_JOB_THREADS = 16 + 4  # for control calls and for readiness, besides one for each processor
 SERVER_THREADS = {
-    "nereid", "life", "startup", "load", "undertaker", "timekeeper", "http-loop", "http-watch", "access-log", "grpc-loop",
+    "nereid", "life", "startup", "load", "reaper", "timekeeper", "http-loop", "http-watch", "access-log", "grpc-loop",
     "MHD-single", "job",
 }
 CANARY_PAUSE = 0.05  # 20 requests each second while an attack runs

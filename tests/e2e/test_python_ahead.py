@@ -216,13 +216,14 @@ def result(self, requests, number):
     assert crowd.entered() == [0, 1, 2, 3]
 
 
-def test_a_first_call_of_a_model_by_itself_goes_on_with_others_behind_it(start_server, repository):
+def test_a_first_call_goes_on_with_others_behind_it(start_server, repository):
+    make_python(repository, "callee", "def execute(self, requests):\n    return [answer(value(r) + 100) for r in requests]\n")
     crowd = Crowd(start_server, repository, code="""
 def result(self, requests, number):
-    if not 0 < number < 100:
+    if number == 0:
         return number
-    called = pb_utils.InferenceRequest(model_name="crowd", requested_output_names=["OUT"],
-                                       inputs=[pb_utils.Tensor("IN", np.array([number + 100], np.int32))])
+    called = pb_utils.InferenceRequest(model_name="callee", requested_output_names=["OUT"],
+                                       inputs=[pb_utils.Tensor("IN", np.array([number], np.int32))])
     response = called.exec()
     if response.has_error():
         raise pb_utils.TritonModelException(response.error().message())
@@ -231,7 +232,23 @@ def result(self, requests, number):
     count = 1 + MOST + 3
     crowd.gather(count)
     assert crowd.values() == [0] + [number + 100 for number in range(1, count)]
-    assert sorted(crowd.entered()) == sorted([*range(count), *range(101, 100 + count)])
+    assert crowd.entered() == [*range(count)]
+
+
+def test_a_call_of_a_model_by_itself_is_told_of_the_circle_with_others_behind_it(start_server, repository):
+    crowd = Crowd(start_server, repository, code="""
+def result(self, requests, number):
+    if number == 0:
+        return number
+    called = pb_utils.InferenceRequest(model_name="crowd", requested_output_names=["OUT"],
+                                       inputs=[pb_utils.Tensor("IN", np.array([0], np.int32))])
+    response = called.exec()
+    return -1 if "crowd (version 1) -> crowd (version 1);" in response.error().message() else 0
+""")
+    count = 1 + MOST + 3
+    crowd.gather(count)
+    assert crowd.values() == [0] + [-1] * (count - 1)
+    assert crowd.entered() == [*range(count)]
 
 
 def test_a_question_for_readiness_gets_its_turn_in_a_crowd(start_server, repository):

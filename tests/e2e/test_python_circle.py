@@ -1,8 +1,7 @@
-"""Models that call themselves, and each other in a circle, with one instance each."""
+"""Models that call themselves, and each other in a circle: the call that would close the circle fails and names it."""
 import json
 import os
 import signal
-import socket
 import threading
 
 import numpy as np
@@ -11,12 +10,11 @@ import tritonclient.http as triton
 from conftest import wait_for
 from python_models import ask, await_gone, infer, make_python, together
 
-# The first number says how deep; the answer is how often a model was entered on the way. `name` is whom it calls, each
-# time `times`.
+# The number says how deep; the answer is how often a model was entered on the way. `name` is whom it calls, each time
+# `times`.
 CALLS = """
 def initialize(self, args):
     self.directory, self.name, self.times = args["model_repository"], %(name)r, %(times)d
-    self.inside = self.most = 0
 def call(self, data):
     made = pb_utils.InferenceRequest(model_name=self.name, requested_output_names=["OUT"],
                                      inputs=[pb_utils.Tensor("IN", data)])
@@ -48,86 +46,69 @@ def statistics(server, name):
         return client.get_inference_statistics(name)["model_stats"][0]
 
 
-@pytest.mark.parametrize("depth", [1, 5, 40])
-def test_a_model_calls_itself(start_server, repository, depth):
+def circle(*names):
+    """What the error says."""
+    way = " -> ".join(f"{name} (version 1)" for name in names)
+    return f"model '{names[0]}' would wait for itself: {way}; each time that a call comes back to a model takes one more " \
+        "instance of it (instance_group)"
+
+
+def assert_circle(server, asked, depth, *names):
+    status, reply = ask(server, asked, [depth])
+    assert (status, circle(*names) in reply.get("error", "")) == (500, True), reply
+
+
+def test_a_model_that_calls_itself_is_told_and_serves_on(start_server, repository):
     make_calls(repository, "own")
     server = start_server(repository)
     for _ in range(3):
-        assert infer(server, "own", [depth]).tolist() == [depth + 1]
-    counted = statistics(server, "own")
-    assert (counted["inference_count"], counted["execution_count"]) == (3 * (depth + 1), 3 * (depth + 1))
-    assert counted["inference_stats"]["success"]["count"] == 3 * (depth + 1)
+        assert_circle(server, "own", 1, "own", "own")
+        assert infer(server, "own", [0]).tolist() == [1]
+    counted = statistics(server, "own")["inference_stats"]
+    assert (counted["success"]["count"], counted["fail"]["count"]) == (3, 6)  # the calls were cancelled in the queue
     server.stop()
 
 
-def test_one_execution_makes_many_calls(start_server, repository):
-    make_calls(repository, "own", times=2)
-    server = start_server(repository)
-    assert infer(server, "own", [6]).tolist() == [2**7 - 1]
-
-
-def test_recursion_without_end_gets_its_error_and_the_model_serves_on(start_server, repository):
-    make_calls(repository, "own")
+def test_more_instances_let_a_call_come_back_as_often(start_server, repository):
+    make_calls(repository, "own", count=3)
     server = start_server(repository)
     for _ in range(3):
-        status, reply = ask(server, "own", [1000])
-        assert status == 500 and "the recursion is too deep: 64 executions" in reply["error"], reply
-        assert infer(server, "own", [50]).tolist() == [51]
+        assert infer(server, "own", [2]).tolist() == [3]
+        assert_circle(server, "own", 3, "own", "own")
 
 
-@pytest.mark.parametrize("circle,counts", [("ab", (1, 1)), ("ab", (1, 2)), ("ab", (2, 3)), ("abcd", (1, 1, 1, 1))])
-def test_models_call_each_other_in_a_circle(start_server, repository, circle, counts):
-    for name, callee, count in zip(circle, circle[1:] + circle[0], counts):
-        make_calls(repository, name, callee, count=count)
+@pytest.mark.parametrize("models", ["ab", "abc", "abcd"])
+def test_models_that_call_each_other_are_named_in_their_order(start_server, repository, models):
+    for name, callee in zip(models, models[1:] + models[0]):
+        make_calls(repository, name, callee)
     server = start_server(repository)
-    for depth in (1, 2, 5, 40):
-        assert infer(server, "a", [depth]).tolist() == [depth + 1]
-    replies = together(8, lambda i: infer(server, circle[i % len(circle)], [20 + i]).tolist())
-    assert replies == [[21 + i] for i in range(8)]
+    for _ in range(3):
+        assert infer(server, "a", [len(models) - 1]).tolist() == [len(models)]  # a chain
+        assert_circle(server, "a", len(models), models[-1], *models)
+    replies = together(8, lambda i: ask(server, models[i % len(models)], [20]))
+    assert {status for status, _ in replies} == {500}
+    assert all("would wait for itself" in reply["error"] for _, reply in replies)
+    assert infer(server, "a", [0]).tolist() == [1]
 
 
-@pytest.mark.parametrize("clients,depth", [(2, 5), (8, 40)])
-@pytest.mark.parametrize("batches", [False, True])
-def test_many_clients_recurse_at_once(start_server, repository, clients, depth, batches):
-    make_calls(repository, "own", **(dict(max_batch_size=4, more="dynamic_batching {}") if batches else {}))
+def test_clients_that_call_a_chain_never_hear_of_circles(start_server, repository):
+    make_calls(repository, "a", "b", count=2)
+    make_calls(repository, "b", "c", times=2)
+    make_calls(repository, "c", "a")
     server = start_server(repository)
-    data = np.array([[depth]] if batches else [depth], np.int32)
-    assert together(clients, lambda i: [infer(server, "own", data).tolist() for _ in range(3)]) == [
-        [(data + 1).tolist()] * 3
-    ] * clients
+    assert together(8, lambda i: [infer(server, "a", [2]).tolist() for _ in range(20)]) == [[[4]] * 20] * 8
 
 
-# IN is (client, depth). Whoever finds another client's execution below its own says so.
-NOTES = """
-def initialize(self, args):
-    self.below, self.met = [], 0
-def execute(self, requests):
-    return [self.one(r) for r in requests]
-def one(self, request):
-    client, depth = map(int, value(request))
-    self.met += bool(self.below) and self.below[-1] != client
-    self.below.append(client)
-    if depth > 0:
-        made = pb_utils.InferenceRequest(model_name=%r, requested_output_names=["OUT"],
-                                         inputs=[pb_utils.Tensor("IN", np.array([client, depth - 1], np.int32))])
-        response = made.exec()
-        assert not response.has_error(), response.error().message()
-    self.below.pop()
-    return answer(np.array([self.met], np.int32))
-"""
-
-
-@pytest.mark.parametrize("callee", ["own", "other"])
-def test_a_model_is_entered_again_by_its_own_calls_only(start_server, repository, callee):
-    make_python(repository, "own", NOTES % callee)
-    make_python(repository, "other", "def execute(self, requests):\n    time.sleep(0.002)\n    return [answer(value(r)) "
-                "for r in requests]\n")
+def test_a_call_waits_while_its_model_has_others_to_serve(start_server, repository):
+    make_calls(repository, "outer", "inner")
+    make_python(repository, "inner", "def execute(self, requests):\n    time.sleep(0.002)\n"
+                "    return [answer(np.ones_like(value(r))) for r in requests]\n")
     server = start_server(repository)
-    together(8, lambda i: [infer(server, "own", [i, 3]) for _ in range(10)])
-    assert infer(server, "own", [9, 0]).tolist() == [0]
+    replies = together(8, lambda i: [infer(server, "outer" if i % 2 else "inner", [1]).tolist() for _ in range(20)])
+    assert replies == [[[2 if i % 2 else 1]] * 20 for i in range(8)]
 
 
-def test_a_circle_through_coroutines(start_server, repository):
+def test_a_circle_through_a_coroutine(start_server, repository):
     make_calls(repository, "a", "b")
     make_python(repository, "b", """
         async def execute(self, requests):
@@ -143,12 +124,13 @@ def test_a_circle_through_coroutines(start_server, repository):
             return answer(1 + pb_utils.get_output_tensor_by_name(response, "OUT").as_numpy())
         """)
     server = start_server(repository)
-    for depth in (1, 2, 5, 20):
-        assert infer(server, "a", [depth]).tolist() == [depth + 1]
-    assert together(8, lambda i: infer(server, "ab"[i % 2], [10 + i]).tolist()) == [[11 + i] for i in range(8)]
+    assert infer(server, "a", [1]).tolist() == [2]
+    assert infer(server, "b", [2]).tolist() == [3]  # its worker does not wait
+    assert_circle(server, "a", 2, "b", "a", "b")
+    assert together(8, lambda i: infer(server, "b", [2]).tolist()) == [[3]] * 8
 
 
-# A decoupled model: depth, depth - 1, … 0, of which all but the first come from itself.
+# A decoupled model: depth, depth - 1, … 0, of which all but the first come from `callee`.
 STREAM = """
 def execute(self, requests):
     for request in requests:
@@ -156,63 +138,78 @@ def execute(self, requests):
         sender = request.get_response_sender()
         sender.send(answer(np.array([depth], np.int32)))
         if depth > 0:
-            for given in walk(depth - 1):
-                sender.send(given)
+            made = pb_utils.InferenceRequest(model_name="{callee}", requested_output_names=["OUT"],
+                                             inputs=[pb_utils.Tensor("IN", np.array([depth - 1], np.int32))])
+            for response in made.exec(decoupled=True):
+                if response.has_error() or response.output_tensors():
+                    sender.send(response)
         sender.send(flags=pb_utils.TRITONSERVER_RESPONSE_COMPLETE_FINAL)
 """
 
-WALK = """
-def walk(depth):
-    made = pb_utils.InferenceRequest(model_name="stream", requested_output_names=["OUT"],
-                                     inputs=[pb_utils.Tensor("IN", np.array([depth], np.int32))])
-    for response in made.exec(decoupled=True):
-        if response.has_error() or response.output_tensors():
-            yield response
-"""
+
+def stream(server, name, depth):
+    """The numbers, and the error that ended them, if one did."""
+    data = json.dumps({"IN": [depth]}).encode()
+    lines = server.ask(f"/v2/models/{name}/generate_stream", data).body.decode().split("\n\n")
+    given = [json.loads(line[len("data: "):]) for line in lines if line]
+    return [each["OUT"] for each in given if "OUT" in each], [each["error"] for each in given if "error" in each]
 
 
-def make_streams(repository):
-    bodies = {"stream": STREAM, "collect": """
-        def execute(self, requests):
-            return [self.one(int(value(r)[0])) for r in requests]
-        def one(self, depth):
-            given = list(walk(depth))
-            if given[-1].has_error():
-                return pb_utils.InferenceResponse(error=given[-1].error())
-            return answer(np.concatenate([response.output_tensors()[0].as_numpy() for response in given]))
-        """}
-    for name, body in bodies.items():
-        directory = make_python(repository, name, body, more="model_transaction_policy { decoupled: true }" if name == "stream" else "")
-        model = directory / "1/model.py"
-        model.write_text(model.read_text().replace("class TritonPythonModel", WALK + "\nclass TritonPythonModel"))
-
-
-def test_a_decoupled_model_walks_through_its_own_responses(start_server, repository):
-    make_streams(repository)
+@pytest.mark.parametrize("callees", [{"s": "s"}, {"s": "t", "t": "s"}])
+def test_a_circle_through_the_responses_of_decoupled_models(start_server, repository, callees):
+    for name, callee in callees.items():
+        make_python(repository, name, STREAM.format(callee=callee), more="model_transaction_policy { decoupled: true }")
     server = start_server(repository)
-    for depth in (1, 5, 30):
-        assert infer(server, "collect", [depth]).tolist() == list(range(depth, -1, -1))
-    assert together(4, lambda i: infer(server, "collect", [5 + i]).tolist()) == [list(range(5 + i, -1, -1)) for i in range(4)]
-    status, reply = ask(server, "collect", [100])
-    assert status == 500 and "the recursion is too deep" in reply["error"], reply
-    assert infer(server, "collect", [3]).tolist() == [3, 2, 1, 0]
-
-
-def test_an_error_at_the_bottom_comes_up(start_server, repository):
-    directory = make_calls(repository, "own")
-    model = directory / "1/model.py"
-    model.write_text(model.read_text().replace("depth = int(data.flat[0])", "depth = int(data.flat[0])\n        if depth == 0:\n"
-                                               "            raise ValueError('the bottom')"))
-    server = start_server(repository)
+    models = list(callees)
     for _ in range(3):
-        status, reply = ask(server, "own", [5])
-        assert status == 500 and "the bottom" in reply["error"], reply
-    assert statistics(server, "own")["inference_stats"]["fail"]["count"] == 18
+        last = len(models) - 1
+        assert stream(server, "s", last) == (list(range(last, -1, -1)), [])
+        numbers, [error] = stream(server, "s", last + 1)
+        assert numbers == list(range(last + 1, 0, -1))
+        assert circle(models[-1], *models) in error or circle(*models, models[0]) in error, error  # who waits last
 
 
-# While a file `hold` is in the model's directory, the innermost execution waits.
-def make_held(repository, name="own", callee=None):
-    directory = make_calls(repository, name, callee)
+def test_a_thread_that_answers_keeps_a_model_out_of_the_circle(start_server, repository):
+    """`b` answers the call of `a` from a thread, while its execute waits for `a`."""
+    make_calls(repository, "a", "b")
+    make_python(repository, "b", """
+        def execute(self, requests):
+            for request in requests:
+                sender, depth = request.get_response_sender(), int(value(request)[0])
+                thread = threading.Thread(target=self.answer_later, args=(sender,))
+                thread.start()
+                made = pb_utils.InferenceRequest(model_name="a", requested_output_names=["OUT"],
+                                                 inputs=[pb_utils.Tensor("IN", np.array([0], np.int32))])
+                response = made.exec()
+                assert not response.has_error(), response.error().message()
+                thread.join()
+        def answer_later(self, sender):
+            time.sleep(0.2)
+            sender.send(answer(np.array([7], np.int32)), pb_utils.TRITONSERVER_RESPONSE_COMPLETE_FINAL)
+        """)
+    model = repository / "b/1/model.py"
+    model.write_text("import threading\n" + model.read_text())
+    server = start_server(repository)
+    assert [infer(server, "a", [1]).tolist() for _ in range(3)] == [[8]] * 3
+    assert statistics(server, "b")["inference_stats"]["fail"]["count"] == 0
+
+
+def test_a_version_may_call_another_and_not_itself(start_server, repository):
+    directory = make_calls(repository, "own", more="version_policy { all {} }")
+    text = (directory / "1/model.py").read_text()
+    (directory / "2").mkdir()
+    (directory / "2/model.py").write_text(text)  # asks for the newest
+    server = start_server(repository)
+    assert infer(server, "own", [1], model_version="1").tolist() == [2]
+    status, reply = ask(server, "own", [1])
+    assert status == 500 and "own (version 2) -> own (version 2);" in reply["error"], reply
+    status, reply = ask(server, "own", [2])
+    assert status == 500 and "own (version 2) -> own (version 2);" in reply["error"], reply
+
+
+# While a file `hold` is in the model's directory, an execution of depth 0 waits.
+def make_held(repository, name):
+    directory = make_calls(repository, name)
     model = directory / "1/model.py"
     model.write_text(model.read_text().replace("depth = int(data.flat[0])", """depth = int(data.flat[0])
         if depth == 0:
@@ -224,18 +221,16 @@ def make_held(repository, name="own", callee=None):
     return directory
 
 
-@pytest.mark.parametrize("callee", ["own", "other"])
-def test_a_kill_in_the_middle_of_a_circle_answers_all_that_were_in_it(start_server, repository, callee):
-    directory = make_held(repository, "own", callee)
-    if callee == "other":
-        make_calls(repository, "other", "own")
+def test_a_kill_of_who_is_waited_for_answers_all_that_wait(start_server, repository):
+    make_calls(repository, "outer", "own")
+    directory = make_held(repository, "own")
     server = start_server(repository)
     (directory / "hold").touch()
     replies = []
-    clients = [threading.Thread(target=lambda: replies.append(ask(server, "own", [4]))) for _ in range(4)]
+    clients = [threading.Thread(target=lambda: replies.append(ask(server, "outer", [1]))) for _ in range(4)]
     for client in clients:
         client.start()
-    wait_for("the bottom", (directory / "entered").exists)
+    wait_for("the inner one", (directory / "entered").exists)
     pid = int((directory / "entered").read_text())
     os.kill(pid, signal.SIGKILL)
     (directory / "hold").unlink()
@@ -244,61 +239,22 @@ def test_a_kill_in_the_middle_of_a_circle_answers_all_that_were_in_it(start_serv
     await_gone(pid)
     assert len(replies) == 4 and {status for status, _ in replies} <= {200, 500}
     assert any("SIGKILL" in reply.get("error", "") for _, reply in replies), replies
-    wait_for("an answer", lambda: ask(server, "own", [4])[0] == 200)
+    wait_for("an answer", lambda: ask(server, "outer", [1])[0] == 200)
     server.stop()
 
 
-def test_a_client_that_goes_leaves_the_circle_as_it_is(start_server, repository):
-    directory = make_held(repository)
-    server = start_server(repository)
-    (directory / "hold").touch()
-    data = json.dumps({"inputs": [{"name": "IN", "datatype": "INT32", "shape": [1], "data": [3]}]}).encode()
-    with socket.create_connection(("localhost", server.http_port)) as client:
-        client.sendall(b"POST /v2/models/own/infer HTTP/1.1\r\nHost: h\r\nContent-Length: %d\r\n\r\n" % len(data) + data)
-        wait_for("the bottom", (directory / "entered").exists)
-    (directory / "hold").unlink()
-    assert infer(server, "own", [3]).tolist() == [4]
-    assert statistics(server, "own")["execution_count"] == 8
-
-
-def test_an_unload_in_the_middle_lets_the_circle_end(start_server, repository):
-    directory = make_held(repository)
-    model = directory / "1/model.py"  # a second call after the unload has begun
-    model.write_text(model.read_text().replace("range(self.times)", "range(2 if depth == 2 else 1)"))
-    server = start_server(repository, flags=["--model-control-mode=explicit", "--load-model=own"])
-    (directory / "hold").touch()
-    replies = []
-    client = threading.Thread(target=lambda: replies.append(ask(server, "own", [3])))
-    client.start()
-    wait_for("the bottom", (directory / "entered").exists)
-    unload = threading.Thread(target=server.ask, args=["/v2/repository/models/own/unload", b"{}"])
-    unload.start()
-    wait_for("the unload", lambda: server.ask("/v2/models/own/ready").status != 200)
-    (directory / "hold").unlink()
-    client.join(60)
-    unload.join(60)
-    [(status, reply)] = replies  # its second call came when the model was on its way out
-    assert status == 500 and "Model 'own' is not ready" in reply["error"], reply
-    assert server.ask("/v2/repository/models/own/load", b"{}").status == 200
-    assert infer(server, "own", [3]).tolist() == [6]
-
-
-def test_readiness_is_told_while_a_model_waits(start_server, repository):
-    directory = make_held(repository)
+def test_readiness_is_told_while_a_model_waits_for_another(start_server, repository):
+    directory = make_calls(repository, "outer", "own")
     model = directory / "1/model.py"
     model.write_text(model.read_text() + "\n    def is_ready(self):\n        return True\n")
+    held = make_held(repository, "own")
     server = start_server(repository)
-    assert infer(server, "own", [5]).tolist() == [6]
-    assert server.ask("/v2/models/own/ready").status == 200
-
-
-def test_a_version_calls_itself(start_server, repository):
-    directory = make_calls(repository, "own", more="version_policy { all {} }")
-    text = (directory / "1/model.py").read_text()
-    (directory / "2").mkdir()
-    (directory / "2/model.py").write_text(text)  # asks for the newest
-    (directory / "1/model.py").write_text(text.replace("model_name=self.name,", "model_name=self.name, model_version=1,"))
-    server = start_server(repository)
-    for version in "12":
-        assert infer(server, "own", [5], model_version=version).tolist() == [6]
-    assert together(6, lambda i: infer(server, "own", [9], model_version="12"[i % 2]).tolist()) == [[10]] * 6
+    (held / "hold").touch()
+    replies = []
+    client = threading.Thread(target=lambda: replies.append(ask(server, "outer", [1])))
+    client.start()
+    wait_for("the inner one", (held / "entered").exists)
+    assert server.ask("/v2/models/outer/ready").status == 200
+    (held / "hold").unlink()
+    client.join(60)
+    assert replies[0][0] == 200, replies

@@ -6,7 +6,7 @@
 #include "frontend/common/policy/header_forward.h"
 #include "frontend/common/tensor/shared_memory.h"
 #include "frontend/grpc/call/message.h"
-#include "frontend/grpc/call/methods.h"
+#include "frontend/grpc/service/methods.h"
 #include "frontend/trace/trace.h"
 #include "fuzz.h"
 #include "grpc_session/client.h"

@@ -57,10 +57,10 @@ static void check_input(const infer_json_input *input)
 static void check_parameters(const json_parameters *parameters)
 {
   for (size_t i = 0; i < parameters->count; i++) {
-    const json_parameter *p = &parameters->items[i];
+    const request_parameter *p = &parameters->items[i];
     CHECK(p->name != NULL);
-    CHECK(p->type != TRITONSERVER_PARAMETER_STRING || p->value.string != NULL);
-    CHECK(p->type != TRITONSERVER_PARAMETER_BYTES);
+    CHECK(p->type != REQUEST_PARAMETER_STRING || p->value.string != NULL);
+    CHECK(p->type != REQUEST_PARAMETER_NONE);
   }
 }
 

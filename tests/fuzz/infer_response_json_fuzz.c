@@ -39,21 +39,21 @@ static void check_text(const json_t *value, const char *text)
   CHECK(slice_equal(found, buffer_view(&expected)));
 }
 
-static void check_parameter(const json_t *reply, const json_parameter *p)
+static void check_parameter(const json_t *reply, const request_parameter *p)
 {
   AUTO_BUFFER buffer name = BUFFER_EMPTY;
   append_clean(&name, p->name);
   buffer_append_char(&name, '\0');
   const json_t *value = json_object_get(json_object_get(reply, "parameters"), name.data);
   switch (p->type) {
-  case TRITONSERVER_PARAMETER_BOOL:
+  case REQUEST_PARAMETER_BOOL:
     CHECK(json_is_boolean(value) && json_is_true(value) == p->value.boolean);
     break;
-  case TRITONSERVER_PARAMETER_INT:
+  case REQUEST_PARAMETER_INT64:
     CHECK(json_number_value(value) == (double)p->value.integer);
     break;
-  case TRITONSERVER_PARAMETER_DOUBLE:
-    CHECK(json_is_number(value) && json_number_value(value) == p->value.number);
+  case REQUEST_PARAMETER_DOUBLE:
+    CHECK(json_is_number(value) && json_number_value(value) == p->value.real);
     break;
   default:
     check_text(value, p->value.string);
@@ -180,8 +180,7 @@ static bool is_no_json(const infer_response_json *r)
 {
   const response_output_json *o = &r->outputs[0];
   const size_t size = protocol_datatype_size(o->datatype);
-  if (r->parameters[0].type == TRITONSERVER_PARAMETER_DOUBLE &&
-      !isfinite(r->parameters[0].value.number))
+  if (r->parameters[0].type == REQUEST_PARAMETER_DOUBLE && !isfinite(r->parameters[0].value.real))
     return true;
   if (o->form == RESPONSE_DATA_JSON && size == 0 && !is_utf8(o->data, o->data_size))
     return true;
@@ -219,23 +218,23 @@ static void check_reply(const infer_response_json *r)
 
 // ---- inputs ----
 
-static json_parameter make_parameter(uint8_t kind, const fuzz_input *input, char *name, char *text)
+static request_parameter make_parameter(uint8_t kind, const fuzz_input *input, char *name,
+                                        char *text)
 {
-  static const TRITONSERVER_ParameterType types[] = {
-      TRITONSERVER_PARAMETER_STRING, TRITONSERVER_PARAMETER_INT, TRITONSERVER_PARAMETER_BOOL,
-      TRITONSERVER_PARAMETER_DOUBLE};
-  json_parameter p = {.name = name, .type = types[kind % 4]};
+  static const request_parameter_type types[] = {REQUEST_PARAMETER_STRING, REQUEST_PARAMETER_INT64,
+                                                 REQUEST_PARAMETER_BOOL, REQUEST_PARAMETER_DOUBLE};
+  request_parameter p = {.name = name, .type = types[kind % 4]};
   const fuzz_input value = *input;
   const uint64_t bits = little_endian(value.data, value.size < 8 ? value.size : 8);
   switch (p.type) {
-  case TRITONSERVER_PARAMETER_INT:
+  case REQUEST_PARAMETER_INT64:
     p.value.integer = (int64_t)bits;
     break;
-  case TRITONSERVER_PARAMETER_BOOL:
+  case REQUEST_PARAMETER_BOOL:
     p.value.boolean = bits & 1;
     break;
-  case TRITONSERVER_PARAMETER_DOUBLE:
-    memcpy(&p.value.number, &bits, sizeof(bits));
+  case REQUEST_PARAMETER_DOUBLE:
+    memcpy(&p.value.real, &bits, sizeof(bits));
     break;
   default:
     p.value.string = text;
@@ -246,7 +245,7 @@ static json_parameter make_parameter(uint8_t kind, const fuzz_input *input, char
 static void check_input(fuzz_input input, char *lines[5])
 {
   const uint8_t kind = fuzz_byte(&input);
-  const json_parameter parameter = make_parameter(kind, &input, lines[3], lines[4]);
+  const request_parameter parameter = make_parameter(kind, &input, lines[3], lines[4]);
   const TRITONSERVER_DataType type = (TRITONSERVER_DataType)(1 + fuzz_byte(&input) % 14);
   const uint8_t count = fuzz_byte(&input);
   const size_t size = protocol_datatype_size(type);

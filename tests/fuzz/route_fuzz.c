@@ -57,8 +57,8 @@ static bool path_matches(const char *pattern_text, slice path)
 // The methods of the first pattern that matches.
 static unsigned methods_of(slice path)
 {
-  size_t count;
-  const route *rows = routes_all(&count);
+  const size_t count = http_routes.count;
+  const route *rows = http_routes.rows;
   const char *pattern = NULL;
   unsigned methods = 0;
   for (size_t i = 0; i < count; i++) {
@@ -100,7 +100,7 @@ static void check_path(slice path)
 {
   const unsigned methods = methods_of(path);
   for (unsigned method = 0; method <= METHOD_POST; method++) {
-    const route_match found = routes_find(method, path);
+    const route_match found = route_find(&http_routes, method, path);
     CHECK((found.route != NULL) == ((methods & method) != 0));
     CHECK(found.route != NULL || found.methods == methods);
     CHECK(found.route == NULL || path_matches(found.route->path, path));

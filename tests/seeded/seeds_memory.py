@@ -58,13 +58,6 @@ WORKERS = [
     Seed("written_inputs_stay", "memory of workers: what a model has written to an input is the next one's",
          "backends/python/worker/native/writable.c", "MADV_DONTNEED", "MADV_NORMAL",
          e2e("test_python_contract.py", "writes_stays_with_it and not triton")),
-    Seed("let_go_twice", "a count below zero: an execution that cannot be put aside is let go of twice",
-         "backends/python/instance/aside.c", "    let_go_locked(self); // from here on the listener may end it\n  }\n",
-         "  }\n  let_go_locked(self);\n", unit("aside_test")),
-    Seed("cancelled_with_the_lock", "a lock held across a call to the server: circles cancel a call",
-         "backends/python/instance/circle.c",
-         "  pthread_mutex_unlock(&lock);\n  caller->cancel(calls, id);\n  pthread_mutex_lock(&lock);\n",
-         "  caller->cancel(calls, id);\n", unit("circle_test")),
 ]
 
 ALL = BOUNDS + LIFE + USE + WORKERS

@@ -212,7 +212,7 @@ RACES = [
 
 BLOCKING = [
     Seed("destroyed_in_turn", "availability: models are destroyed one after the other", "src/core/live_models.c",
-         "    load_pool_add(&live->helpers, &m->burial);", "    destroy(&m->burial);",
+         "    load_pool_add(&live->helpers, &m->reap_task);", "    destroy(&m->reap_task);",
          e2e("test_start_stop.py", "take_their_time")),
     Seed("readiness_on_the_loop", "availability: a backend that is asked about its health holds all clients up", "src/frontend/http/service/control.c",
          "  exchange_run_job(x, JOB_PROBES, ask_model, reply_made);", "  ask_model(x);",

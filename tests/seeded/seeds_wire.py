@@ -18,10 +18,10 @@ FRAMING = [
     Seed("weight_unchecked", "weight of Accept-Encoding out of range is taken (2026-24175)", "src/frontend/http/transport/headers.c",
          " || !(weight >= 0 && weight <= 1)", "",
          e2e("test_safety_limits.py", "24175")),
-    Seed("zero_in_a_target", "path control: an encoded control byte in a URL is taken (2026-47480)", "src/frontend/http/service/routes.c",
+    Seed("zero_in_a_target", "path control: an encoded control byte in a URL is taken (2026-47480)", "src/frontend/http/exchange/routing.c",
          "if (c < 0x20 || c == 0x7f || c == '/')", "if (c == '/')",
          unit("fuzz_route")),
-    Seed("slash_in_a_name", "path control: an encoded slash in a URL is taken (2026-24208)", "src/frontend/http/service/routes.c",
+    Seed("slash_in_a_name", "path control: an encoded slash in a URL is taken (2026-24208)", "src/frontend/http/exchange/routing.c",
          "if (c < 0x20 || c == 0x7f || c == '/')", "if (c < 0x20 || c == 0x7f)",
          unit("fuzz_route")),
 ]
@@ -33,14 +33,14 @@ PAGES = [
     Seed("refused_and_reset", "who is refused on a Unix socket is reset and never reads why", "src/frontend/http/transport/linger.c",
          "if (client->is_unix)", "if (false)",
          e2e("test_safety_replies.py", "unix")),
-    Seed("binary_part_bounded", "--http-max-input-size bounds binary tensors, which Triton takes", "src/frontend/http/exchange/exchange.c",
-         "most = x->body.max_size = x->http->options.max_inflight_bytes;", "most = x->http->options.max_input_size;",
+    Seed("binary_part_bounded", "--http-max-input-size bounds binary tensors, which Triton takes", "src/frontend/http/exchange/admission.c",
+         "max_size = x->body.max_size = x->http->options.max_inflight_bytes;", "max_size = x->http->options.max_input_size;",
          e2e("test_large_bodies.py", "binary_tensors", "release")),
 ]
 
 LIMITS = [
-    Seed("declared_body_unlimited", "limit not applied: announced body (2025-33201, 2026-47628)", "src/frontend/http/exchange/exchange.c",
-         "if (size <= 0 || (uint64_t)size <= most)", "if (size <= 0 || most > 0)",
+    Seed("declared_body_unlimited", "limit not applied: announced body (2025-33201, 2026-47628)", "src/frontend/http/exchange/admission.c",
+         "if (size <= 0 || (uint64_t)size <= max_size)", "if (size <= 0 || max_size > 0)",
          e2e("test_safety_limits.py", "33201")),
     Seed("body_unlimited", "limit not applied: body without a length (2025-33201)", "src/frontend/http/exchange/body.c",
          "if (!checked_add_size(b->size, size, &needed) || needed > b->max_size)",
@@ -49,7 +49,7 @@ LIMITS = [
     Seed("one_chunk_more", "limit off by one: chunks of a body (2025-23310, 2026-47476)", "src/frontend/http/exchange/body.c",
          "++b->pieces > BODY_MAX_CHUNKS", "++b->pieces > BODY_MAX_CHUNKS + 1",
          e2e("test_safety_limits.py", "65536_chunks")),
-    Seed("chunks_of_packed_bodies", "limit not applied: chunks of a compressed body (2025-33202)", "src/frontend/http/exchange/exchange.c",
+    Seed("chunks_of_packed_bodies", "limit not applied: chunks of a compressed body (2025-33202)", "src/frontend/http/exchange/admission.c",
          "x->body.chunked = headers->chunked;", "x->body.chunked = headers->chunked && headers->coding == CODING_IDENTITY;",
          e2e("test_safety_limits.py", "33202")),
     Seed("bomb", "limit not applied: unpacked size (2026-24158)", "src/frontend/http/exchange/body.c",
@@ -177,7 +177,7 @@ PARSING = [
 ]
 
 ACCESS = [
-    Seed("admin_for_all", "authorisation: the check of admin routes is skipped (2026-24206, 2026-24207)", "src/frontend/http/exchange/exchange.c",
+    Seed("admin_for_all", "authorisation: the check of admin routes is skipped (2026-24206, 2026-24207)", "src/frontend/http/exchange/admission.c",
          "      !access_admit(x) || !check_room(x)", "      !check_room(x)",
          e2e("test_posture.py", "each_route")),
     Seed("code_from_strangers", "authorisation: strangers upload files (2023-31036)", "src/frontend/common/policy/code_upload.c",
@@ -213,7 +213,7 @@ ACCESS = [
     Seed("key_among_others", "authorisation: a right key beside a wrong one suffices", "src/frontend/common/policy/restricted.c",
          "is_secret(r->value, value) && count == 1", "is_secret(r->value, value)",
          e2e("test_restricted.py", "without_the_whole_key")),
-    Seed("key_asked_for_late", "authorisation: the method is looked at before the key", "src/frontend/http/exchange/exchange.c",
+    Seed("key_asked_for_late", "authorisation: the method is looked at before the key", "src/frontend/http/exchange/admission.c",
          "  if (!access_check_key(x, match.category))", "  if (match.route != NULL && !access_check_key(x, match.category))",
          e2e("test_restricted.py", "before_the_method")),
     Seed("certificate_not_required", "authorisation: TLS without a client's certificate is taken", "src/frontend/http/transport/loop.c",

@@ -155,7 +155,7 @@ static void other_members_are_parameters(void **state)
   assert_string_equal(p->items[1].value.string, "x");
   assert_true(p->items[2].value.boolean);
   assert_string_equal(p->items[3].name, "id");
-  assert_true(p->items[4].value.number == 1.5);
+  assert_true(p->items[4].value.real == 1.5);
   assert_string_equal(r.request.id, "");
   finish(&r);
 }
@@ -279,8 +279,8 @@ static void members_are_sorted_and_one_element_is_a_scalar(void **state)
        .data_size = 6},
       {.name = "empty", .datatype = TRITONSERVER_TYPE_FP32, .shape = none, .shape_count = 1},
   };
-  const json_parameter parameter = {
-      .name = "n", .type = TRITONSERVER_PARAMETER_DOUBLE, .value.number = 0.5};
+  const request_parameter parameter = {
+      .name = "n", .type = REQUEST_PARAMETER_DOUBLE, .value.real = 0.5};
   const infer_response_json response = {.id = "7",
                                         .model_name = "m",
                                         .model_version = 3,
@@ -310,8 +310,8 @@ static void of_equal_names_the_first_is_kept(void **state)
        .data = numbers,
        .data_size = 4},
   };
-  const json_parameter parameter = {
-      .name = "n", .type = TRITONSERVER_PARAMETER_BOOL, .value.boolean = true};
+  const request_parameter parameter = {
+      .name = "n", .type = REQUEST_PARAMETER_BOOL, .value.boolean = true};
   const infer_response_json response = {.model_name = "m",
                                         .model_version = 1,
                                         .parameters = &parameter,

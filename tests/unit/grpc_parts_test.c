@@ -1,8 +1,7 @@
 // What a gRPC connection is made of: timers, deadlines, statuses, output.
-#include "frontend/grpc/call/outgoing.h"
+#include "frontend/grpc/codec/status.h"
 #include "frontend/grpc/transport/conn_timer.h"
 #include "frontend/grpc/transport/output.h"
-#include "frontend/grpc/transport/status.h"
 #include "frontend/grpc/transport/timeout.h"
 
 #include <setjmp.h>
@@ -164,7 +163,7 @@ static void output_arrives_in_order_and_once(void **state)
   assert_true(wire_init(&w, ends[0], NULL));
   char *large = malloc(LONG_BYTES);
   memset(large, 'L', LONG_BYTES);
-  outgoing held = {0}; // never freed: one reference is this function's
+  output_source held = {0}; // never freed: one reference is this function's
   refcount_init(&held.references);
   output o = {0};
   size_t sent = 0, received = 0;
@@ -216,7 +215,7 @@ static void output_that_is_never_empty_does_not_grow(void **state)
   assert_true(wire_init(&w, ends[0], NULL));
   static char large[OUTPUT_COPY_BYTES + 1], buffer[10000];
   memset(large, 'L', sizeof(large));
-  outgoing held = {0};
+  output_source held = {0};
   refcount_init(&held.references);
   output o = {0};
   const size_t round = 10 + sizeof(large);

@@ -388,22 +388,22 @@ static void other_parameters_keep_their_types(void **state)
 {
   (void)state;
   reading all = read_good(everything);
-  const json_parameter *p = all.request.parameters.items;
+  const request_parameter *p = all.request.parameters.items;
   assert_int_equal(all.request.parameters.count, 4);
   assert_string_equal(p[0].name, "text");
-  assert_int_equal(p[0].type, TRITONSERVER_PARAMETER_STRING);
+  assert_int_equal(p[0].type, REQUEST_PARAMETER_STRING);
   assert_string_equal(p[0].value.string, "s");
-  assert_int_equal(p[1].type, TRITONSERVER_PARAMETER_INT);
+  assert_int_equal(p[1].type, REQUEST_PARAMETER_INT64);
   assert_int_equal(p[1].value.integer, -5);
-  assert_int_equal(p[2].type, TRITONSERVER_PARAMETER_BOOL);
+  assert_int_equal(p[2].type, REQUEST_PARAMETER_BOOL);
   assert_false(p[2].value.boolean);
-  assert_int_equal(p[3].type, TRITONSERVER_PARAMETER_DOUBLE);
-  assert_true(p[3].value.number == 1.5);
+  assert_int_equal(p[3].type, REQUEST_PARAMETER_DOUBLE);
+  assert_true(p[3].value.real == 1.5);
   finish(&all);
   all = read_good("{\"inputs\":[],\"parameters\":{\"p\":9223372036854775808}}");
   p = all.request.parameters.items;
-  assert_int_equal(p[0].type, TRITONSERVER_PARAMETER_DOUBLE);
-  assert_true(p[0].value.number == 0x1p63);
+  assert_int_equal(p[0].type, REQUEST_PARAMETER_DOUBLE);
+  assert_true(p[0].value.real == 0x1p63);
   finish(&all);
 }
 

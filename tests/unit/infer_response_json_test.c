@@ -63,11 +63,11 @@ static void assert_refused(const response_output_json *output, error_code code, 
 static void members_stand_in_tritons_order(void **state)
 {
   (void)state;
-  const json_parameter parameters[] = {
-      {.name = "text", .type = TRITONSERVER_PARAMETER_STRING, .value.string = "a\"b"},
-      {.name = "whole", .type = TRITONSERVER_PARAMETER_INT, .value.integer = INT64_MIN},
-      {.name = "flag", .type = TRITONSERVER_PARAMETER_BOOL, .value.boolean = true},
-      {.name = "real", .type = TRITONSERVER_PARAMETER_DOUBLE, .value.number = 0.1},
+  const request_parameter parameters[] = {
+      {.name = "text", .type = REQUEST_PARAMETER_STRING, .value.string = "a\"b"},
+      {.name = "whole", .type = REQUEST_PARAMETER_INT64, .value.integer = INT64_MIN},
+      {.name = "flag", .type = REQUEST_PARAMETER_BOOL, .value.boolean = true},
+      {.name = "real", .type = REQUEST_PARAMETER_DOUBLE, .value.real = 0.1},
   };
   const response_output_json outputs[] = {
       {"o", TRITONSERVER_TYPE_UINT8, SHAPE(1, 2), BYTES(1, 2), RESPONSE_DATA_JSON},

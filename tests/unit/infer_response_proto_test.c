@@ -77,11 +77,11 @@ static Inference__ModelStreamInferResponse *written_stream(fixture *f)
 static void names_parameters_and_outputs_read_back(void **state)
 {
   fixture *f = *state;
-  const json_parameter parameters[] = {
-      {"b", TRITONSERVER_PARAMETER_BOOL, {.boolean = false}},
-      {"i", TRITONSERVER_PARAMETER_INT, {.integer = -5}},
-      {"s", TRITONSERVER_PARAMETER_STRING, {.string = ""}},
-      {"d", TRITONSERVER_PARAMETER_DOUBLE, {.number = 2.5}},
+  const request_parameter parameters[] = {
+      {"b", REQUEST_PARAMETER_BOOL, {.boolean = false}},
+      {"i", REQUEST_PARAMETER_INT64, {.integer = -5}},
+      {"s", REQUEST_PARAMETER_STRING, {.string = ""}},
+      {"d", REQUEST_PARAMETER_DOUBLE, {.real = 2.5}},
   };
   const response_output_json outputs[] = {
       {.name = "one",

@@ -182,7 +182,7 @@ static void expect_index(TRITONSERVER_Server *server, const char *text)
   expect_json(index, text);
 }
 
-// Waits for a state that the undertaker brings about.
+// Waits for a state that the reaper brings about.
 static void await_index(TRITONSERVER_Server *server, const char *text)
 {
   for (int i = 0; i < 1000; i++) {

@@ -94,9 +94,9 @@ void channel_waits_init(channel_waits *waits)
 // A long wait counts as twice what we would look: one of them does not end looking, three do.
 static void remember(channel_waits *waits, int64_t took_ns)
 {
-  const int64_t usual = atomic_load_explicit(&waits->ewma_ns, memory_order_relaxed);
+  const int64_t ewma = atomic_load_explicit(&waits->ewma_ns, memory_order_relaxed);
   const int64_t counted = took_ns < 2 * LOOK_NS ? took_ns : 2 * LOOK_NS;
-  atomic_store_explicit(&waits->ewma_ns, usual + (counted - usual) / 4, memory_order_relaxed);
+  atomic_store_explicit(&waits->ewma_ns, ewma + (counted - ewma) / 4, memory_order_relaxed);
 }
 
 // Whether the next wait looks: waits are short, and looking is not in vain. It is in vain when
@@ -113,14 +113,14 @@ static bool may_look(const channel_end *end, channel_waits *waits)
   return blind == 0;
 }
 
-static void judge_look(channel_waits *waits, bool in_vain)
+static void judge_look(channel_waits *waits, bool missed)
 {
   const uint32_t penalty = atomic_load_explicit(&waits->penalty, memory_order_relaxed);
-  const uint32_t next = !in_vain                        ? penalty / 2
+  const uint32_t next = !missed                         ? penalty / 2
                         : penalty * 2 + 1 < MAX_PENALTY ? penalty * 2 + 1
                                                         : MAX_PENALTY;
   atomic_store_explicit(&waits->penalty, next, memory_order_relaxed);
-  atomic_store_explicit(&waits->blind, in_vain ? next : 0, memory_order_relaxed);
+  atomic_store_explicit(&waits->blind, missed ? next : 0, memory_order_relaxed);
 }
 
 // How long the wait would have been without sleeping: until the writer's wake, which it says

@@ -2,31 +2,30 @@
 #ifndef NEREID_PYTHON_CALLS_INTERNAL_H
 #define NEREID_PYTHON_CALLS_INTERNAL_H
 
-#include "calls/calls.h"
-#include "calls/metric_calls.h"
+#include "calls/metric_call.h"
 #include "codec/protocol.h"
 #include "codec/tensor_wire.h"
-#include "instance/circle.h"
+#include "instance/python_instance.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
 
 struct infer_call;
 
-struct calls {
+typedef struct calls {
   atomic_uint references;
   TRITONSERVER_Server *server;
-  calls_count *count;
+  python_backend *backend; // counts it
   TRITONSERVER_ResponseAllocator *allocator;
   worker_link *link;
-  circle_member *member; // gone when `ended`
+  python_instance *instance; // gone when `ended`
   char *where;
   metric_table metrics; // the listener's thread
   pthread_mutex_t lock; // guards what follows
   bool ended;
   struct infer_call *inferences; // under way
-  unsigned model_calls;          // threads of model_call.c
-};
+  unsigned model_calls;          // threads of model_control.c
+} calls;
 
 calls *calls_ref(calls *self);
 void calls_unref(calls *self);
@@ -48,14 +47,13 @@ char *calls_text(wire_reader *reader);
 
 // --- The kinds of calls
 
-void infer_call_start(calls *self, request_table *requests, const channel_message *message,
-                      wire_reader *control);
+void infer_call_start(calls *self, const channel_message *message, wire_reader *control);
 void infer_call_cancel(calls *self, uint64_t id);
-void infer_call_wait(calls *self, uint64_t id, uint64_t seen);
+void infer_call_wait(calls *self, const channel_message *message, wire_reader *control);
 void infer_calls_cancel_all(calls *self); // with the lock held
 
 TRITONSERVER_Error *infer_allocator_new(TRITONSERVER_ResponseAllocator **made);
 
-void model_call_start(calls *self, const channel_message *message, wire_reader *control);
+void model_control_start(calls *self, const channel_message *message, wire_reader *control);
 
 #endif

@@ -5,11 +5,16 @@
 
 #include "backend_error.h"
 #include "backend_log.h"
+#include "base/refcount.h"
 #include "codec/parameter_json.h"
+
+#include "nereid/nereid.h"
 
 #include <jansson.h>
 #include <stdlib.h>
 #include <string.h>
+
+extern __typeof__(NEREID_InferenceRequestModel) NEREID_InferenceRequestModel __attribute__((weak));
 
 // One call under way. It ends when the server has given back the request and the final response has
 // come, in whatever order, on whatever threads.
@@ -17,11 +22,11 @@ typedef struct infer_call {
   struct infer_call *next; // calls->lock
   struct infer_call **from;
   calls *calls; // a reference
-  circle_call circle;
+  wait_call wait;
   char *model; // its name
   uint64_t id;
   bool decoupled;
-  atomic_uint parts;                      // the request, the responses
+  refcount parts;                         // the request, the responses, a function
   TRITONSERVER_InferenceRequest *request; // calls->lock; NULL when it has been given back
   uint8_t *data; // the inputs, copied: the worker cannot change them any more
 } infer_call;
@@ -213,22 +218,16 @@ static void reply_error(calls *self, channel_message *reply, TRITONSERVER_Error 
   worker_link_reply(self->link, reply);
 }
 
-static TRITONSERVER_Error *too_deep(const infer_call *self)
+// The final reply of a call that failed on this side. `error_owned` is put into Triton's words.
+static void reply_failure(calls *self, uint64_t id, const char *model,
+                          TRITONSERVER_Error *error_owned)
 {
-  return backend_error(TRITONSERVER_ERROR_INTERNAL,
-                       "the recursion is too deep: %d executions by one instance wait for calls "
-                       "that lead to model '%s'",
-                       MAX_CIRCLE_DEPTH, self->model);
-}
-
-// After the reply for which the worker was lent. The ring has room for as many as there can be,
-// unless the worker does not read it.
-static void resume(const infer_call *self)
-{
-  const channel_message word = {.kind = WORK_RESUME, .id = self->id};
-  channel *channel = worker_link_channel(self->calls->link);
-  if (!channel_try_send(channel, CHANNEL_WORK, &word))
-    channel_close(channel);
+  channel_message reply = {.kind = CALL_INFER, .id = id, .flags = REPLY_FINAL};
+  reply_error(self, &reply,
+              backend_error(TRITONSERVER_ErrorCode(error_owned),
+                            "Model %s - Error when running inference: %s",
+                            model == NULL ? "" : model, TRITONSERVER_ErrorMessage(error_owned)));
+  TRITONSERVER_ErrorDelete(error_owned);
 }
 
 static void unlink_call(infer_call *self)
@@ -245,7 +244,7 @@ static void unlink_call(infer_call *self)
 
 static void end_part(infer_call *self)
 {
-  if (atomic_fetch_sub_explicit(&self->parts, 1, memory_order_acq_rel) != 1)
+  if (!refcount_drop(&self->parts))
     return;
   unlink_call(self);
   calls_unref(self->calls);
@@ -260,7 +259,7 @@ static void request_released(TRITONSERVER_InferenceRequest *request, uint32_t fl
   infer_call *self = userp;
   if ((flags & TRITONSERVER_REQUEST_RELEASE_ALL) == 0)
     return;
-  circle_released(&self->circle);
+  wait_graph_released(&self->wait);
   pthread_mutex_lock(&self->calls->lock);
   self->request = NULL;
   pthread_mutex_unlock(&self->calls->lock);
@@ -273,12 +272,10 @@ static void response_completed(TRITONSERVER_InferenceResponse *response, uint32_
 {
   infer_call *self = userp;
   bool final = (flags & TRITONSERVER_RESPONSE_COMPLETE_FINAL) != 0;
-  bool lent = (response != NULL || final) && circle_reply(&self->circle, final);
+  bool wanted = (response != NULL || final) && wait_graph_reply(&self->wait, final);
   channel_message reply = {.kind = CALL_INFER, .id = self->id, .flags = final ? REPLY_FINAL : 0};
-  if (calls_have_ended(self->calls)) {
+  if (!wanted || calls_have_ended(self->calls)) {
     // nobody waits for it
-  } else if (final && self->circle.refused) {
-    reply_error(self->calls, &reply, too_deep(self));
   } else if (response != NULL) {
     TRITONSERVER_Error *error = make_tensors(self, response, &reply);
     if (error == NULL)
@@ -291,8 +288,6 @@ static void response_completed(TRITONSERVER_InferenceResponse *response, uint32_
   } else if (final) {
     worker_link_reply(self->calls->link, &reply);
   }
-  if (lent)
-    resume(self);
   if (response != NULL)
     backend_error_log(TRITONSERVER_InferenceResponseDelete(response), "delete a response");
   if (final)
@@ -512,36 +507,20 @@ static TRITONSERVER_Error *submit(infer_call *self, infer_content *content, wire
       TRITONSERVER_InferenceRequestNew(&self->request, server, content->model, content->version));
   BACKEND_RETURN_IF_ERROR(fill_request(self, content, control));
   link_call(self); // its callbacks may run before the next calls return
-  if (!circle_submit(&self->circle, self->request, content->version)) {
-    unlink_call(self);
-    return too_deep(self);
-  }
+  wait_graph_open(
+      &self->wait, &self->calls->instance->node, self->request,
+      NEREID_InferenceRequestModel == NULL ? NULL : NEREID_InferenceRequestModel(self->request));
   TRITONSERVER_InferenceTrace *trace = content->trace;
-  content->trace = NULL; // it is the server's, whatever comes
-  atomic_fetch_add_explicit(&self->parts, 1, memory_order_relaxed); // this function
+  content->trace = NULL;       // it is the server's, whatever comes
+  refcount_take(&self->parts); // the request
+  refcount_take(&self->parts); // the responses
   TRITONSERVER_Error *error = TRITONSERVER_ServerInferAsync(server, self->request, trace);
   if (error != NULL) {
+    wait_graph_reply(&self->wait, true);
     unlink_call(self);
-    return error;
   }
-  if (circle_is_refused(&self->circle)) // perhaps before the server could be asked to cancel it
-    infer_call_cancel(self->calls, self->id);
-  end_part(self);
-  return NULL;
+  return error;
 }
-
-static void hold_calls(calls *self)
-{
-  calls_ref(self);
-}
-
-static void cancel_refused(calls *self, uint64_t id)
-{
-  infer_call_cancel(self, id);
-  calls_unref(self);
-}
-
-static const circle_caller CALLER = {hold_calls, cancel_refused};
 
 static infer_call *infer_call_new(calls *calls, const channel_message *message, const char *model)
 {
@@ -551,16 +530,9 @@ static infer_call *infer_call_new(calls *calls, const channel_message *message, 
     return NULL;
   }
   self->calls = calls_ref(calls);
-  self->circle = (circle_call){.caller = &CALLER,
-                               .calls = calls,
-                               .server = calls->server,
-                               .model = self->model,
-                               .link = calls->link,
-                               .id = message->id,
-                               .execution = message->value};
   self->id = message->id;
   self->decoupled = (message->flags & INFER_DECOUPLED) != 0;
-  atomic_init(&self->parts, 2);
+  refcount_init(&self->parts); // the function that starts it
   return self;
 }
 
@@ -576,42 +548,6 @@ static void infer_call_free(infer_call *self)
   free(self->model);
   free(self->data);
   free(self);
-}
-
-// Replies with the error of a call that never reached the server.
-static void fail_start(calls *self, const channel_message *message, infer_call *call,
-                       const char *model, TRITONSERVER_Error *error_owned)
-{
-  bool lent = call != NULL && circle_reply(&call->circle, true);
-  channel_message reply = {.kind = CALL_INFER, .id = message->id, .flags = REPLY_FINAL};
-  reply_error(self, &reply,
-              backend_error(TRITONSERVER_ErrorCode(error_owned),
-                            "Model %s - Error when running inference: %s",
-                            model == NULL ? "" : model, TRITONSERVER_ErrorMessage(error_owned)));
-  if (lent)
-    resume(call);
-  TRITONSERVER_ErrorDelete(error_owned);
-  infer_call_free(call);
-}
-
-void infer_call_start(calls *self, request_table *requests, const channel_message *message,
-                      wire_reader *control)
-{
-  infer_content content = {0};
-  read_content(requests, control, &content);
-  infer_call *call = infer_call_new(self, message, content.model);
-  if (call != NULL)
-    circle_open(&call->circle, self->member, (message->flags & INFER_WAITS) != 0);
-  TRITONSERVER_Error *error = call == NULL ? backend_error_no_memory("an inference request")
-                                           : submit(call, &content, control);
-  if (error != NULL)
-    fail_start(self, message, call, content.model, error);
-  infer_content_fini(&content);
-}
-
-void infer_call_wait(calls *self, uint64_t id, uint64_t seen)
-{
-  circle_wait(self->member, id, seen);
 }
 
 static void cancel(infer_call *self)
@@ -634,4 +570,62 @@ void infer_calls_cancel_all(calls *self)
 {
   for (infer_call *call = self->inferences; call != NULL; call = call->next)
     cancel(call);
+}
+
+// ---- Waiting
+
+// The worker waits for the call's next reply. A circle is its error, and the server's answer is
+// dropped.
+static void begin_wait(infer_call *self, const channel_message *message, uint64_t seen)
+{
+  const wait_kind kind = (message->flags & INFER_WAITS) != 0 ? WAIT_THREAD : WAIT_COROUTINE;
+  char *circle = wait_graph_wait(&self->wait, kind, message->value,
+                                 (message->flags & INFER_SHARED) != 0, seen);
+  if (circle == NULL)
+    return;
+  reply_failure(self->calls, self->id, self->model,
+                backend_error(TRITONSERVER_ERROR_INTERNAL, "%s", circle));
+  free(circle);
+  infer_call_cancel(self->calls, self->id);
+}
+
+void infer_call_start(calls *self, const channel_message *message, wire_reader *control)
+{
+  infer_content content = {0};
+  read_content(&self->instance->requests, control, &content);
+  infer_call *call = infer_call_new(self, message, content.model);
+  TRITONSERVER_Error *error = call == NULL ? backend_error_no_memory("an inference request")
+                                           : submit(call, &content, control);
+  if (error != NULL) {
+    reply_failure(self, message->id, content.model, error);
+    infer_call_free(call);
+  } else {
+    if ((message->flags & (INFER_WAITS | INFER_AWAITS)) != 0)
+      begin_wait(call, message, 0);
+    end_part(call);
+  }
+  infer_content_fini(&content);
+}
+
+// Call `id`, with a part in it. NULL: there is none, or it has ended but for its memory.
+static infer_call *find_call(calls *self, uint64_t id)
+{
+  pthread_mutex_lock(&self->lock);
+  infer_call *call = self->inferences;
+  while (call != NULL && call->id != id)
+    call = call->next;
+  if (call != NULL && !refcount_try_take(&call->parts))
+    call = NULL;
+  pthread_mutex_unlock(&self->lock);
+  return call;
+}
+
+void infer_call_wait(calls *self, const channel_message *message, wire_reader *control)
+{
+  const uint64_t seen = wire_get_u64(control);
+  infer_call *call = control->bad ? NULL : find_call(self, message->id);
+  if (call == NULL)
+    return;
+  begin_wait(call, message, seen);
+  end_part(call);
 }

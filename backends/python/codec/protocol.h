@@ -16,7 +16,7 @@
 #define NEREID_PYTHON_PROTOCOL_H
 
 enum {
-  PROTOCOL_VERSION = 3,
+  PROTOCOL_VERSION = 4,
   PROTOCOL_SOCKET =
       3, // the worker's end of the socket pair: the memfd comes over it, its end means exit
   PROTOCOL_KILL_SIGNAL =
@@ -62,10 +62,7 @@ enum work_kind {
   // Answer: u8 1, u8 ready (the model's is_ready; 1 when it has none).
   WORK_IS_READY,
   // The worker calls finalize, answers u8 1, and exits with status 0.
-  WORK_FINALIZE,
-  // id: that of a call for which the worker was lent (REPLY_LEND); its reply is there, or about to
-  // be. No answer. What the worker took meanwhile it ends first.
-  WORK_RESUME
+  WORK_FINALIZE
 };
 
 enum work_flags {
@@ -74,8 +71,7 @@ enum work_flags {
   WORK_LOG_ERROR = 4,
   WORK_LOG_VERBOSE = 8,
   WORK_DECOUPLED = 16, // the model's transaction policy
-  WORK_LATE = 32,      // the answer is sent as CALL_ANSWER
-  WORK_CROWDED = 64    // there are many: who waits for the next one sleeps
+  WORK_CROWDED = 32    // there are many: who waits for the next one sleeps
 };
 
 enum log_flags {
@@ -83,10 +79,7 @@ enum log_flags {
 };
 
 enum answer_flags {
-  ANSWER_RELEASED = 1, // the work's block is no longer used
-  // Of WORK_EXECUTE: the worker is lent while `execute` waits for a call. No control part. The
-  // answer itself comes as CALL_ANSWER.
-  ANSWER_LENT = 2
+  ANSWER_RELEASED = 1 // the work's block is no longer used
 };
 
 // CHANNEL_CALLS, worker → host. Calls marked (reply) have an `id` that the worker chose, unique
@@ -104,13 +97,13 @@ enum call_kind {
   CALL_LOG,
   // (reply) value: the handle of a request. Reply: value 1 when it is cancelled.
   CALL_IS_CANCELLED,
-  // (reply) An inference. flags: INFER_DECOUPLED, INFER_WAITS; value: the id of the WORK_EXECUTE
-  // whose thread makes the call, 0 when another thread does. Control: text model, i64 version (-1
-  // newest), text id, correlation, u32 flags, u64 timeout (µs), u64 priority, text parameters
-  // (JSON), u64 parent (handle of the request whose trace it continues, or 0), u32 count and text[]
-  // requested outputs, u32 count and tensor[] inputs. Replies: control is a response; REPLY_FINAL
-  // is set in the last, and in it RESPONSE_NONE may stand. Without INFER_DECOUPLED there is exactly
-  // one; a decoupled model is then refused.
+  // (reply) An inference. flags: of call_flags; value: the id of the WORK_EXECUTE that waits for
+  // the reply, with INFER_WAITS or INFER_AWAITS. Control: text model, i64 version (-1 newest), text
+  // id, correlation, u32 flags, u64 timeout (µs), u64 priority, text parameters (JSON), u64 parent
+  // (handle of the request whose trace it continues, or 0), u32 count and text[] requested outputs,
+  // u32 count and tensor[] inputs. Replies: control is a response; REPLY_FINAL is set in the last,
+  // and in it RESPONSE_NONE may stand. Without INFER_DECOUPLED there is exactly one; a decoupled
+  // model is then refused.
   CALL_INFER,
   // id: that of a CALL_INFER under way, or one that has ended (nothing happens).
   CALL_INFER_CANCEL,
@@ -130,17 +123,17 @@ enum call_kind {
   CALL_MODEL_UNLOAD, // control: text model; flags: UNLOAD_DEPENDENTS
   CALL_MODEL_IS_READY, // control: text model, text version (may be empty). Reply: value 1 when
                        // ready
-  // id: that of a CALL_INFER with INFER_DECOUPLED; value: how many of its replies have come. The
-  // thread of execute waits for the next one.
-  CALL_INFER_WAIT,
-  // An answer on this ring: id, flags and control as on CHANNEL_ANSWERS.
-  CALL_ANSWER
+  // id: that of a CALL_INFER with INFER_DECOUPLED. The thread of execute waits for the next reply.
+  // flags, value: as of a CALL_INFER that it waits for. Control: u64 how many replies have come.
+  CALL_INFER_WAIT
 };
 
 enum call_flags {
   RESPONSE_FINAL = 1,    // CALL_RESPONSE
   INFER_DECOUPLED = 1,   // CALL_INFER
   INFER_WAITS = 2,       // CALL_INFER: the thread of execute waits for the reply
+  INFER_AWAITS = 4,      // the coroutine that `execute` returned does
+  INFER_SHARED = 8,      // with INFER_WAITS: other threads may answer the requests meanwhile
   UNLOAD_DEPENDENTS = 1, // CALL_MODEL_UNLOAD
 };
 
@@ -151,10 +144,7 @@ enum call_flags {
 enum reply_flags {
   REPLY_FINAL = 1,
   // control: u32 code, text message. Not for CALL_INFER, whose errors are responses.
-  REPLY_FAILED = 2,
-  // No reply yet: the thread that waits for this CALL_INFER is to take further work. It answers
-  // the work under way with ANSWER_LENT, unless it has done so, and takes work until WORK_RESUME.
-  REPLY_LEND = 4
+  REPLY_FAILED = 2
 };
 
 #endif

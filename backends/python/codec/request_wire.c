@@ -11,32 +11,23 @@
 
 // ---- gathering
 
-static TRITONSERVER_Error *parameter_json(TRITONBACKEND_Request *request, uint32_t index,
-                                          const char **key, json_t **value)
+static TRITONSERVER_Error *add_parameter(TRITONBACKEND_Request *request, uint32_t index,
+                                         json_t *object)
 {
   TRITONSERVER_ParameterType type;
+  const char *key;
   const void *data;
-  BACKEND_RETURN_IF_ERROR(TRITONBACKEND_RequestParameter(request, index, key, &type, &data));
-  *value = parameter_to_json(type, data);
-  if (*value == NULL && type == TRITONSERVER_PARAMETER_BYTES)
+  BACKEND_RETURN_IF_ERROR(TRITONBACKEND_RequestParameter(request, index, &key, &type, &data));
+  json_t *value = parameter_to_json(type, data);
+  if (value == NULL)
     return backend_error(TRITONSERVER_ERROR_INVALID_ARG,
-                         "Unsupported parameter type for parameter '%s'.", *key);
-  return *value != NULL ? NULL
-                        : backend_error(TRITONSERVER_ERROR_INVALID_ARG,
-                                        "parameter '%s' cannot be told in JSON", *key);
-}
-
-static TRITONSERVER_Error *add_parameters(TRITONBACKEND_Request *request, uint32_t count,
-                                          json_t *object)
-{
-  for (uint32_t i = 0; i < count; i++) {
-    const char *key;
-    json_t *value = NULL;
-    BACKEND_RETURN_IF_ERROR(parameter_json(request, i, &key, &value));
-    if (json_object_set_new(object, key, value) != 0)
-      return backend_error_no_memory("a request's parameters");
-  }
-  return NULL;
+                         type == TRITONSERVER_PARAMETER_BYTES
+                             ? "Unsupported parameter type for parameter '%s'."
+                             : "parameter '%s' cannot be told in JSON",
+                         key);
+  return json_object_set_new(object, key, value) == 0
+             ? NULL
+             : backend_error_no_memory("a request's parameters");
 }
 
 static TRITONSERVER_Error *read_parameters(TRITONBACKEND_Request *request, char **text)
@@ -46,8 +37,9 @@ static TRITONSERVER_Error *read_parameters(TRITONBACKEND_Request *request, char 
   if (count == 0)
     return NULL;
   json_t *object = json_object();
-  TRITONSERVER_Error *error = object == NULL ? backend_error_no_memory("a request's parameters")
-                                             : add_parameters(request, count, object);
+  TRITONSERVER_Error *error = NULL;
+  for (uint32_t i = 0; i < count && error == NULL; i++)
+    error = add_parameter(request, i, object);
   if (error == NULL && (*text = json_dumps(object, JSON_COMPACT)) == NULL)
     error = backend_error_no_memory("a request's parameters");
   json_decref(object);
@@ -123,15 +115,11 @@ void request_facts_fini(request_facts *facts)
 
 // ---- writing
 
-// Where the next input's data goes, in the region.
-typedef struct data_cursor {
-  uint64_t next;
-} data_cursor;
-
-static uint64_t place_input(data_cursor *cursor, const backend_input *input)
+// Where the next input's data goes in the region, of which *next is the end so far.
+static uint64_t place_input(uint64_t *next, const backend_input *input)
 {
-  uint64_t offset = channel_place(cursor->next, input->byte_size);
-  cursor->next = offset + channel_aligned(input->byte_size);
+  uint64_t offset = channel_place(*next, input->byte_size);
+  *next = offset + channel_aligned(input->byte_size);
   return input->byte_size == 0 ? 0 : offset;
 }
 
@@ -159,7 +147,7 @@ static void put_outputs(wire_writer *writer, const request_facts *facts)
   }
 }
 
-static void put_request(wire_writer *writer, const request_facts *facts, data_cursor *cursor)
+static void put_request(wire_writer *writer, const request_facts *facts, uint64_t *next)
 {
   wire_put_u64(writer, facts->handle);
   put_text(writer, facts->id);
@@ -173,16 +161,16 @@ static void put_request(wire_writer *writer, const request_facts *facts, data_cu
   for (uint32_t i = 0; i < facts->input_count; i++) {
     const backend_input *input = &facts->inputs[i];
     wire_tensor_write(writer, input->name, input->datatype, input->dims, input->rank,
-                      place_input(cursor, input), input->byte_size);
+                      place_input(next, input), input->byte_size);
   }
 }
 
 static void put_all(wire_writer *writer, const request_facts *requests, uint32_t count,
-                    data_cursor *cursor)
+                    uint64_t *next)
 {
   wire_put_u32(writer, count);
   for (uint32_t i = 0; i < count; i++)
-    put_request(writer, &requests[i], cursor);
+    put_request(writer, &requests[i], next);
 }
 
 // The block's size: the control part's, and behind it the inputs'.
@@ -209,15 +197,14 @@ static TRITONSERVER_Error *copy_input(const backend_input *input, void *to)
   return NULL;
 }
 
-// In the order and where put_all said; the first is at `first` or later.
+// In the order and where put_all said; the first is at `next` or later.
 static TRITONSERVER_Error *copy_inputs(const channel *channel, const request_facts *requests,
-                                       uint32_t count, uint64_t first, uint32_t *culprit)
+                                       uint32_t count, uint64_t next, uint32_t *culprit)
 {
-  data_cursor cursor = {.next = first};
   for (*culprit = 0; *culprit < count; ++*culprit)
     for (uint32_t k = 0; k < requests[*culprit].input_count; k++) {
       const backend_input *input = &requests[*culprit].inputs[k];
-      BACKEND_RETURN_IF_ERROR(copy_input(input, channel_own(channel, place_input(&cursor, input))));
+      BACKEND_RETURN_IF_ERROR(copy_input(input, channel_own(channel, place_input(&next, input))));
     }
   return NULL;
 }
@@ -226,11 +213,10 @@ TRITONSERVER_Error *request_wire_write(channel *channel, const request_facts *re
                                        uint32_t count, channel_message *work, uint32_t *culprit)
 {
   wire_writer writer = {0};
-  data_cursor cursor = {0};
   size_t total;
-  uint64_t block;
+  uint64_t block, next = 0;
   *culprit = count;
-  put_all(&writer, requests, count, &cursor);
+  put_all(&writer, requests, count, &next);
   size_t control = channel_aligned(writer.size);
   if (!block_size(requests, count, control, &total) || !channel_allocate(channel, total, &block))
     return backend_error(TRITONSERVER_ERROR_UNAVAILABLE,
@@ -239,8 +225,8 @@ TRITONSERVER_Error *request_wire_write(channel *channel, const request_facts *re
                          "(--backend-config=python,worker-shared-bytes)",
                          count);
   writer = (wire_writer){.to = channel_own(channel, block), .room = writer.size};
-  cursor.next = block + control;
-  put_all(&writer, requests, count, &cursor);
+  next = block + control;
+  put_all(&writer, requests, count, &next);
   TRITONSERVER_Error *error = copy_inputs(channel, requests, count, block + control, culprit);
   if (error != NULL) {
     channel_release(channel, block);

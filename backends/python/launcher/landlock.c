@@ -31,7 +31,7 @@ enum {
 #define RIGHT(bit) (UINT64_C(1) << (bit))
 
 static const uint64_t EXECUTE = RIGHT(0), WRITE_FILE = RIGHT(1), READ_FILE = RIGHT(2),
-                      READ_FOLDER = RIGHT(3), MAKE_CHARACTER = RIGHT(6), MAKE_BLOCK = RIGHT(11),
+                      READ_DIR = RIGHT(3), MAKE_CHARACTER = RIGHT(6), MAKE_BLOCK = RIGHT(11),
                       REFER = RIGHT(13), TRUNCATE = RIGHT(14), DEVICE_IOCTL = RIGHT(15);
 static const uint64_t ALL_OF_VERSION_3 = RIGHT(15) - 1, BIND_AND_CONNECT = 3,
                       ABSTRACT_SOCKETS = RIGHT(0), SIGNALS = RIGHT(1);
@@ -45,19 +45,19 @@ enum {
 };
 
 // What programs and libraries look for on any machine. Those that are missing are passed over.
-static const char *const SYSTEM_FOLDERS[] = {"/usr",
-                                             "/bin",
-                                             "/sbin",
-                                             "/lib",
-                                             "/lib32",
-                                             "/lib64",
-                                             "/libx32",
-                                             "/etc/alternatives",
-                                             "/etc/fonts",
-                                             "/etc/ssl/certs",
-                                             "/etc/ld.so.conf.d",
-                                             "/sys/devices/system/cpu",
-                                             "/sys/devices/system/node"};
+static const char *const SYSTEM_DIRS[] = {"/usr",
+                                          "/bin",
+                                          "/sbin",
+                                          "/lib",
+                                          "/lib32",
+                                          "/lib64",
+                                          "/libx32",
+                                          "/etc/alternatives",
+                                          "/etc/fonts",
+                                          "/etc/ssl/certs",
+                                          "/etc/ld.so.conf.d",
+                                          "/sys/devices/system/cpu",
+                                          "/sys/devices/system/node"};
 static const char *const SYSTEM_FILES[] = {"/etc/ld.so.cache",
                                            "/etc/ld.so.conf",
                                            "/etc/ld.so.preload",
@@ -140,15 +140,15 @@ static void restrict_standard(int version)
 
 static void allow_system(int ruleset, uint64_t handled)
 {
-  const uint64_t reading = EXECUTE | READ_FILE | READ_FOLDER;
+  const uint64_t reading = EXECUTE | READ_FILE | READ_DIR;
   char own[32];
-  for (size_t i = 0; i < sizeof SYSTEM_FOLDERS / sizeof SYSTEM_FOLDERS[0]; i++)
-    allow(ruleset, SYSTEM_FOLDERS[i], reading, handled);
+  for (size_t i = 0; i < sizeof SYSTEM_DIRS / sizeof SYSTEM_DIRS[0]; i++)
+    allow(ruleset, SYSTEM_DIRS[i], reading, handled);
   for (size_t i = 0; i < sizeof SYSTEM_FILES / sizeof SYSTEM_FILES[0]; i++)
     allow(ruleset, SYSTEM_FILES[i], READ_FILE, handled);
   // its own number stays the same; names of threads are written here
   snprintf(own, sizeof own, "/proc/%d", (int)getpid());
-  if (!allow(ruleset, own, READ_FILE | READ_FOLDER | WRITE_FILE | TRUNCATE, handled))
+  if (!allow(ruleset, own, READ_FILE | READ_DIR | WRITE_FILE | TRUNCATE, handled))
     launcher_fail(0, "sandbox strict needs /proc");
   allow(ruleset, "/dev/null", READ_FILE | WRITE_FILE | TRUNCATE, handled);
 }
@@ -169,11 +169,11 @@ static void restrict_strict(const launcher_options *options, int version)
   int ruleset = new_ruleset(&wanted, version);
   allow_system(ruleset, wanted.files);
   for (size_t i = 0; i < options->read.count; i++)
-    if (!allow(ruleset, options->read.items[i], EXECUTE | READ_FILE | READ_FOLDER, wanted.files))
+    if (!allow(ruleset, options->read.items[i], EXECUTE | READ_FILE | READ_DIR, wanted.files))
       launcher_fail(ENOENT, "--read: '%s'", options->read.items[i]);
   for (size_t i = 0; i < options->devices.count; i++)
-    if (!allow(ruleset, options->devices.items[i],
-               READ_FILE | READ_FOLDER | WRITE_FILE | DEVICE_IOCTL, wanted.files))
+    if (!allow(ruleset, options->devices.items[i], READ_FILE | READ_DIR | WRITE_FILE | DEVICE_IOCTL,
+               wanted.files))
       launcher_fail(ENOENT, "--device: '%s'", options->devices.items[i]);
   if (!allow(ruleset, LAUNCHER_SCRATCH, wanted.files & ~(EXECUTE | MAKE_BLOCK | MAKE_CHARACTER),
              wanted.files))

@@ -17,11 +17,6 @@ void worker_placement_get(worker_placement *placement)
   *placement = now;
 }
 
-static bool same_cores(const worker_placement *a, const worker_placement *b)
-{
-  return CPU_EQUAL(&a->cores, &b->cores);
-}
-
 static bool same_memory(const worker_placement *a, const worker_placement *b)
 {
   return a->mode == b->mode && memcmp(a->nodes, b->nodes, sizeof a->nodes) == 0;
@@ -29,7 +24,7 @@ static bool same_memory(const worker_placement *a, const worker_placement *b)
 
 bool worker_placement_equal(const worker_placement *a, const worker_placement *b)
 {
-  return !a->known || !b->known || (same_cores(a, b) && same_memory(a, b));
+  return !a->known || !b->known || (CPU_EQUAL(&a->cores, &b->cores) && same_memory(a, b));
 }
 
 static int set_memory(const worker_placement *placement)
@@ -45,7 +40,7 @@ int worker_placement_enter(const worker_placement *placement)
   worker_placement_get(&now);
   if (worker_placement_equal(placement, &now))
     return 0;
-  if (!same_cores(placement, &now) &&
+  if (!CPU_EQUAL(&placement->cores, &now.cores) &&
       sched_setaffinity(0, sizeof placement->cores, &placement->cores) != 0)
     return errno;
   return same_memory(placement, &now) || set_memory(placement) == 0 ? 0 : errno;

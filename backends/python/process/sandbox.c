@@ -24,30 +24,20 @@ enum {
   QUARTER_OF_MEMORY = -4
 };
 
+#define FIELD(name) offsetof(worker_sandbox, name)
+
 static const struct {
   const char *key;
   size_t field;
   int64_t least;
   int64_t usual[2]; // at level standard, strict
 } NUMBERS[] = {
-    {"worker-processes", offsetof(worker_sandbox, processes), 16, {AS_SERVER, 8192}},
-    {"worker-descriptors", offsetof(worker_sandbox, descriptors), 64, {AS_SERVER, AS_SERVER}},
-    {"worker-memory-bytes",
-     offsetof(worker_sandbox, memory_bytes),
-     INT64_C(64) << 20,
-     {AS_SERVER, MACHINE_MEMORY}},
-    {"worker-shared-bytes",
-     offsetof(worker_sandbox, shared_bytes),
-     1 << 20,
-     {QUARTER_OF_MEMORY, QUARTER_OF_MEMORY}},
-    {"worker-file-bytes",
-     offsetof(worker_sandbox, file_bytes),
-     1 << 20,
-     {AS_SERVER, 64 * GIBIBYTE}},
-    {"worker-scratch-bytes",
-     offsetof(worker_sandbox, scratch_bytes),
-     1 << 20,
-     {GIBIBYTE, GIBIBYTE}},
+    {"worker-processes", FIELD(processes), 16, {AS_SERVER, 8192}},
+    {"worker-descriptors", FIELD(descriptors), 64, {AS_SERVER, AS_SERVER}},
+    {"worker-memory-bytes", FIELD(memory_bytes), 64 << 20, {AS_SERVER, MACHINE_MEMORY}},
+    {"worker-shared-bytes", FIELD(shared_bytes), 1 << 20, {QUARTER_OF_MEMORY, QUARTER_OF_MEMORY}},
+    {"worker-file-bytes", FIELD(file_bytes), 1 << 20, {AS_SERVER, 64 * GIBIBYTE}},
+    {"worker-scratch-bytes", FIELD(scratch_bytes), 1 << 20, {GIBIBYTE, GIBIBYTE}},
 };
 
 static const char LEVEL[] = "worker-sandbox", READ_PATHS[] = "worker-read-paths";

@@ -43,12 +43,6 @@ static const char *advice(int number)
   return "";
 }
 
-static TRITONSERVER_Error *failed(const char *path, int number)
-{
-  return backend_error(TRITONSERVER_ERROR_UNAVAILABLE, "cannot start a Python worker by '%s': %s%s",
-                       path, strerror(number), advice(number));
-}
-
 // stdout and stderr are the writing ends; 4 and more are closed. Descriptors that are moved to
 // 0..3 come from above 3: see above_standard.
 static int add_descriptors(posix_spawn_file_actions_t *actions, const int *sources)
@@ -61,19 +55,17 @@ static int add_descriptors(posix_spawn_file_actions_t *actions, const int *sourc
   return failure;
 }
 
-// Signals as a new process has them, whatever the server blocks or ignores.
-static int add_attributes(posix_spawnattr_t *attributes)
+// Signals as a new process has them, whatever the server blocks or ignores. None of these can fail.
+static void set_attributes(posix_spawnattr_t *attributes)
 {
   sigset_t all, none;
   sigfillset(&all);
   sigemptyset(&none);
-  int failure = posix_spawnattr_setsigdefault(attributes, &all);
-  if (failure == 0)
-    failure = posix_spawnattr_setsigmask(attributes, &none);
-  if (failure == 0)
-    failure = posix_spawnattr_setflags(attributes, POSIX_SPAWN_SETSID | POSIX_SPAWN_SETSIGDEF |
-                                                       POSIX_SPAWN_SETSIGMASK);
-  return failure;
+  posix_spawnattr_init(attributes);
+  posix_spawnattr_setsigdefault(attributes, &all);
+  posix_spawnattr_setsigmask(attributes, &none);
+  posix_spawnattr_setflags(attributes,
+                           POSIX_SPAWN_SETSID | POSIX_SPAWN_SETSIGDEF | POSIX_SPAWN_SETSIGMASK);
 }
 
 // From where it is to be: it is there from its first moment on.
@@ -97,15 +89,11 @@ static int spawn(const worker_command *command, const int *sources, pid_t *id)
   int failure = posix_spawn_file_actions_init(&actions);
   if (failure != 0)
     return failure;
-  failure = posix_spawnattr_init(&attributes);
-  if (failure == 0) {
-    failure = add_descriptors(&actions, sources);
-    if (failure == 0)
-      failure = add_attributes(&attributes);
-    if (failure == 0)
-      failure = spawn_in_place(command, &actions, &attributes, id);
-    posix_spawnattr_destroy(&attributes);
-  }
+  set_attributes(&attributes);
+  failure = add_descriptors(&actions, sources);
+  if (failure == 0)
+    failure = spawn_in_place(command, &actions, &attributes, id);
+  posix_spawnattr_destroy(&attributes);
   posix_spawn_file_actions_destroy(&actions);
   return failure;
 }
@@ -194,7 +182,8 @@ TRITONSERVER_Error *worker_process_start(worker_process *self, const worker_comm
   }
   worker_output_fini(&self->output[0]);
   worker_output_fini(&self->output[1]);
-  return failed(command->arguments[0], failure);
+  return backend_error(TRITONSERVER_ERROR_UNAVAILABLE, "cannot start a Python worker by '%s': %s%s",
+                       command->arguments[0], strerror(failure), advice(failure));
 }
 
 void worker_process_kill(worker_process *self, process_state why)
@@ -217,51 +206,45 @@ static const char *describe_kill(const worker_process *self)
              : ", and the kernel has killed for lack of memory meanwhile";
 }
 
-static void describe_signal(const worker_process *self, int number, char *text, size_t room)
+static void describe(const worker_process *self, const siginfo_t *end, char *how, size_t room)
 {
+  int number = end->si_status;
   const char *name = sigabbrev_np(number);
-  const char *more = number == SIGKILL ? describe_kill(self) : "";
-  if (name != NULL)
-    snprintf(text, room, "it was ended by signal SIG%s%s", name, more);
-  else
-    snprintf(text, room, "it was ended by signal %d", number);
-}
-
-static char *describe(const worker_process *self, const siginfo_t *end)
-{
-  char how[128] = "it ended, it is not known how";
-  const char *last_line = self->output[1].last;
   if (end->si_code == CLD_EXITED)
-    snprintf(how, sizeof how, "it exited with status %d", end->si_status);
-  else if (end->si_status == PROTOCOL_KILL_SIGNAL && self->state == PROCESS_CUT_OFF)
-    snprintf(how, sizeof how,
-             "it let go of its connection to the server, as by os.exec, and was ended");
-  else if (end->si_status == PROTOCOL_KILL_SIGNAL && self->state == PROCESS_KILLED)
-    snprintf(how, sizeof how, "it was ended by the server");
-  else if (end->si_code == CLD_KILLED || end->si_code == CLD_DUMPED)
-    describe_signal(self, end->si_status, how, sizeof how);
-  char *cause;
-  int length = *last_line == '\0' ? asprintf(&cause, "%s", how)
-                                  : asprintf(&cause, "%s; it last printed: %s", how, last_line);
-  return length < 0 ? NULL : cause;
+    snprintf(how, room, "it exited with status %d", number);
+  else if (number == PROTOCOL_KILL_SIGNAL && self->state == PROCESS_CUT_OFF)
+    snprintf(how, room, "it let go of its connection to the server, as by os.exec, and was ended");
+  else if (number == PROTOCOL_KILL_SIGNAL && self->state == PROCESS_KILLED)
+    snprintf(how, room, "it was ended by the server");
+  else if (end->si_code != CLD_KILLED && end->si_code != CLD_DUMPED)
+    snprintf(how, room, "it ended, it is not known how");
+  else if (name != NULL)
+    snprintf(how, room, "it was ended by signal SIG%s%s", name,
+             number == SIGKILL ? describe_kill(self) : "");
+  else
+    snprintf(how, room, "it was ended by signal %d", number);
 }
 
 char *worker_process_reap(worker_process *self)
 {
   siginfo_t end = {0};
+  char how[128], *cause;
+  const char *last_line = self->output[1].last;
   int found;
   do
     found = waitid(P_PIDFD, (id_t)self->handle, &end, WEXITED | WNOHANG);
   while (found != 0 && errno == EINTR);
   if (found == 0 && end.si_pid == 0)
     return NULL;
-  for (int i = 0; i < 2; i++)
+  for (int i = 0; i < 2; i++) {
     worker_output_drain(&self->output[i]);
-  char *cause = describe(self, &end);
+    worker_output_fini(&self->output[i]);
+  }
+  describe(self, &end, how, sizeof how);
   set_state(self, PROCESS_ENDED);
   close(self->handle);
   self->handle = -1;
-  worker_output_fini(&self->output[0]);
-  worker_output_fini(&self->output[1]);
-  return cause != NULL ? cause : strdup("it ended");
+  int length =
+      asprintf(&cause, "%s%s%s", how, *last_line == '\0' ? "" : "; it last printed: ", last_line);
+  return length >= 0 ? cause : strdup("it ended");
 }

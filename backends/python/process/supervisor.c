@@ -263,28 +263,18 @@ void supervisor_touch(supervisor *self)
     wakeup_signal(self->wakeup);
 }
 
-static supervised *new_process(const supervised_events *events, void *user)
-{
-  supervised *process = calloc(1, sizeof *process);
-  if (process == NULL)
-    return NULL;
-  process->events = events;
-  process->user = user;
-  refcount_init(&process->references);
-  pthread_mutex_init(&process->lock, NULL);
-  return process;
-}
-
 TRITONSERVER_Error *supervisor_start(supervisor *self, const worker_command *command,
                                      int connection, const supervised_events *events, void *user,
                                      supervised **started)
 {
-  start_order order = {.command = *command, .process = new_process(events, user)};
-  order.command.take_line = events->line;
-  order.command.user = user;
+  start_order order = {.command = *command, .process = calloc(1, sizeof *order.process)};
   if (order.process == NULL)
     return backend_error_no_memory("a Python worker");
-  order.process->connection = connection;
+  order.command.take_line = events->line;
+  order.command.user = user;
+  *order.process = (supervised){.events = events, .user = user, .connection = connection};
+  refcount_init(&order.process->references);
+  pthread_mutex_init(&order.process->lock, NULL);
   pthread_mutex_lock(&self->lock);
   assert(!self->stopping);
   list_append(&self->orders, &order.node);
@@ -297,16 +287,6 @@ TRITONSERVER_Error *supervisor_start(supervisor *self, const worker_command *com
   else
     *started = order.process;
   return order.error;
-}
-
-static TRITONSERVER_Error *open_descriptors(supervisor *self)
-{
-  self->epoll = epoll_create1(EPOLL_CLOEXEC);
-  self->wakeup = wakeup_new();
-  if (self->epoll >= 0 && self->wakeup >= 0 && watch(self, self->wakeup, EPOLLIN, self))
-    return NULL;
-  return backend_error(TRITONSERVER_ERROR_UNAVAILABLE, "cannot watch Python workers: %s",
-                       strerror(errno));
 }
 
 static void free_parts(supervisor *self)
@@ -323,23 +303,23 @@ TRITONSERVER_Error *supervisor_new(supervisor **made)
   supervisor *self = calloc(1, sizeof *self);
   if (self == NULL)
     return backend_error_no_memory("the Python workers' supervisor");
-  self->epoll = self->wakeup = -1;
   list_init(&self->processes);
   list_init(&self->unwatched);
   list_init(&self->orders);
   pthread_mutex_init(&self->lock, NULL);
   pthread_cond_init(&self->done, NULL);
-  TRITONSERVER_Error *error = open_descriptors(self);
-  int failure = error != NULL ? 0 : thread_create(&self->thread, "py supervisor", run, self);
-  if (failure != 0)
-    error = backend_error(TRITONSERVER_ERROR_UNAVAILABLE, "cannot start a thread: %s",
-                          strerror(failure));
-  if (error != NULL) {
-    free_parts(self);
-    return error;
+  self->epoll = epoll_create1(EPOLL_CLOEXEC);
+  self->wakeup = wakeup_new();
+  bool watched = self->epoll >= 0 && self->wakeup >= 0 && watch(self, self->wakeup, EPOLLIN, self);
+  int failure = watched ? thread_create(&self->thread, "py supervisor", run, self) : errno;
+  if (failure == 0) {
+    *made = self;
+    return NULL;
   }
-  *made = self;
-  return NULL;
+  free_parts(self);
+  return backend_error(TRITONSERVER_ERROR_UNAVAILABLE,
+                       watched ? "cannot start a thread: %s" : "cannot watch Python workers: %s",
+                       strerror(failure));
 }
 
 void supervisor_free(supervisor *self)

@@ -40,7 +40,7 @@ struct environment_cache {
   unpack_limits limits;
   char *base; // NULL: not needed yet
   int base_dir;
-  uint64_t number;
+  uint64_t number; // of the next directory
   list entries;
 };
 
@@ -83,6 +83,13 @@ static bool lock_base(environment_cache *self)
   return false;
 }
 
+// With the reason in errno.
+static TRITONSERVER_Error *failure(const char *doing, const char *path)
+{
+  return backend_error(TRITONSERVER_ERROR_UNAVAILABLE, "cannot %s '%s': %s", doing, path,
+                       strerror(errno));
+}
+
 static TRITONSERVER_Error *make_base(environment_cache *self)
 {
   enum {
@@ -101,9 +108,7 @@ static TRITONSERVER_Error *make_base(environment_cache *self)
     free(self->base);
     self->base = NULL;
   }
-  return backend_error(TRITONSERVER_ERROR_UNAVAILABLE,
-                       "cannot make a directory for Python environments in '%s': %s", self->parent,
-                       strerror(errno));
+  return failure("make a directory for Python environments in", self->parent);
 }
 
 TRITONSERVER_Error *environment_cache_new(const char *parent, const unpack_limits *limits,
@@ -200,12 +205,9 @@ static TRITONSERVER_Error *unpack(const environment_cache *self, const cached_en
 {
   BACKEND_LOG_VERBOSE("unpacking Python environment '%s' into '%s'", path, entry->dir);
   if (mkdirat(self->base_dir, entry->name, 0700) != 0)
-    return backend_error(TRITONSERVER_ERROR_UNAVAILABLE, "cannot make '%s': %s", entry->dir,
-                         strerror(errno));
+    return failure("make", entry->dir);
   AUTO_CLOSE int dir = openat(self->base_dir, entry->name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  return dir >= 0 ? unpack_archive(file, path, dir, &self->limits)
-                  : backend_error(TRITONSERVER_ERROR_UNAVAILABLE, "cannot open '%s': %s",
-                                  entry->dir, strerror(errno));
+  return dir >= 0 ? unpack_archive(file, path, dir, &self->limits) : failure("open", entry->dir);
 }
 
 // Unpacks, or waits for who does. One that fails for somebody fails for those who wait.
@@ -245,9 +247,11 @@ TRITONSERVER_Error *environment_cache_take(environment_cache *self, const char *
 {
   struct stat archive;
   AUTO_CLOSE int file = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-  if (file < 0 || fstat(file, &archive) != 0 || !S_ISREG(archive.st_mode))
-    return backend_error(TRITONSERVER_ERROR_UNAVAILABLE, "cannot read archive '%s': %s", path,
-                         strerror(file < 0 ? errno : EINVAL));
+  if (file < 0)
+    return failure("read archive", path);
+  errno = EINVAL;
+  if (fstat(file, &archive) != 0 || !S_ISREG(archive.st_mode))
+    return failure("read archive", path);
   LOCK_SCOPE(&self->lock);
   return take(self, file, path, &archive, result);
 }

@@ -1,7 +1,7 @@
 // A directory that others have filled, or will: every path is taken beneath it by the kernel
 // (openat2), and no link on the way is followed. Functions that give a bool set errno.
-#ifndef NEREID_PYTHON_FOLDER_H
-#define NEREID_PYTHON_FOLDER_H
+#ifndef NEREID_PYTHON_DIR_H
+#define NEREID_PYTHON_DIR_H
 
 #include <stdbool.h>
 #include <sys/types.h>

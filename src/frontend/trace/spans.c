@@ -70,12 +70,12 @@ static void add_text(builder *b, Otlp__KeyValue ***list, size_t *count, const ch
                      const char *text)
 {
   Otlp__KeyValue *pair = make_attribute(b, key);
-  void **place = pair == NULL ? NULL : grow(b, list, count);
-  if (place == NULL)
+  void **slot = pair == NULL ? NULL : grow(b, list, count);
+  if (slot == NULL)
     return;
   pair->value->value_case = OTLP__ANY_VALUE__VALUE_STRING_VALUE;
   pair->value->string_value = (char *)text;
-  *place = pair;
+  *slot = pair;
 }
 
 // A copy in protobuf's UTF-8: names of models and requests may be any bytes. NULL: no memory.
@@ -103,12 +103,12 @@ static void add_slice(builder *b, Otlp__KeyValue ***list, size_t *count, const c
 static void add_integer(builder *b, Otlp__Span *span, const char *key, int64_t number)
 {
   Otlp__KeyValue *pair = make_attribute(b, key);
-  void **place = pair == NULL ? NULL : grow(b, &span->attributes, &span->n_attributes);
-  if (place == NULL)
+  void **slot = pair == NULL ? NULL : grow(b, &span->attributes, &span->n_attributes);
+  if (slot == NULL)
     return;
   pair->value->value_case = OTLP__ANY_VALUE__VALUE_INT_VALUE;
   pair->value->int_value = number;
-  *place = pair;
+  *slot = pair;
 }
 
 // ---- spans
@@ -120,10 +120,10 @@ static Otlp__Span *open_inner(builder *b, open_span **top, const char *name, spa
   Otlp__Span *span = take(b, sizeof(*span));
   open_span *frame = take(b, sizeof(*frame));
   uint8_t *ids = take(b, 2 * sizeof(id));
-  void **place = b->failed ? NULL : grow(b, &b->list->items, &b->list->count);
-  if (place == NULL)
+  void **slot = b->failed ? NULL : grow(b, &b->list->items, &b->list->count);
+  if (slot == NULL)
     return NULL;
-  *place = span;
+  *slot = span;
   *span = (Otlp__Span)OTLP__SPAN__INIT;
   memcpy(ids, id.bytes, sizeof(id));
   memcpy(ids + sizeof(id), parent.bytes, sizeof(parent));
@@ -153,10 +153,10 @@ static void close_top(const builder *b, open_span **top, uint64_t moment_ns)
 static void add_event(builder *b, Otlp__Span *span, const trace_event *event)
 {
   Otlp__Event *made = take(b, sizeof(*made));
-  void **place = made == NULL ? NULL : grow(b, &span->events, &span->n_events);
-  if (place == NULL)
+  void **slot = made == NULL ? NULL : grow(b, &span->events, &span->n_events);
+  if (slot == NULL)
     return;
-  *place = made;
+  *slot = made;
   *made = (Otlp__Event)OTLP__EVENT__INIT;
   made->time_unix_nano = real_time(b, event->moment_ns);
   made->name = (char *)event->name;
@@ -305,8 +305,8 @@ void spans_encode(const span_list *list, const string_list *resources, arena *me
   Otlp__ExportTraceServiceRequest request = OTLP__EXPORT_TRACE_SERVICE_REQUEST__INIT;
   request.n_resource_spans = 1;
   request.resource_spans = all;
-  char *place = buffer_reserve(out, otlp__export_trace_service_request__get_packed_size(&request));
-  if (place != NULL)
-    out->size += otlp__export_trace_service_request__pack(&request, (uint8_t *)place);
+  char *slot = buffer_reserve(out, otlp__export_trace_service_request__get_packed_size(&request));
+  if (slot != NULL)
+    out->size += otlp__export_trace_service_request__pack(&request, (uint8_t *)slot);
   out->failed = out->failed || b.failed;
 }

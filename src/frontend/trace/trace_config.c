@@ -15,9 +15,9 @@
 
 #define DEFAULT_URL "http://localhost:4318/v1/traces"
 
-static error *replace(char **place, const char *text)
+static error *replace(char **target, const char *text)
 {
-  return text_replace(place, text) ? NULL : error_no_memory();
+  return text_replace(target, text) ? NULL : error_no_memory();
 }
 
 static error *read_number(const char *name, const char *text, int64_t least, int64_t most,
@@ -35,11 +35,11 @@ static error *read_number(const char *name, const char *text, int64_t least, int
                    name, text, least, most);
 }
 
-static error *set_u32(const char *name, const char *text, uint32_t least, uint32_t *place)
+static error *set_u32(const char *name, const char *text, uint32_t least, uint32_t *target)
 {
   int64_t value;
   RETURN_IF_ERROR(read_number(name, text, least, UINT32_MAX, &value));
-  *place = (uint32_t)value;
+  *target = (uint32_t)value;
   return NULL;
 }
 

@@ -5,8 +5,10 @@
 #include "base/thread.h"
 #include "frontend/common/tensor/infer_tensors.h"
 #include "frontend/grpc/call/call_parts.h"
+#include "frontend/grpc/service/methods.h"
 #include "frontend/grpc/transport/connection.h"
 #include "frontend/grpc/transport/loop.h"
+#include "frontend/grpc/transport/server.h"
 #include "frontend/grpc/transport/session.h"
 
 #include <errno.h>
@@ -21,10 +23,8 @@
 struct grpc_loop {
   conn_timers timers;
   uint64_t now_ns;
-  grpc_connection *connections; // list
-  grpc_connection *marked;      // list
-  grpc_connection *forgotten;   // list
-  _Atomic size_t closed;        // that still have calls
+  list connections, marked, forgotten;
+  _Atomic size_t closed; // that still have calls
   size_t elsewhere;
   char read_buffer[LOOP_READ_BYTES];
 };
@@ -38,7 +38,7 @@ static const access_policy open_to_all;
 static struct {
   pthread_mutex_t mutex;
   pthread_cond_t changed;
-  call *first; // newest first; each referenced
+  mpsc all; // streams
 } woken = {.mutex = PTHREAD_MUTEX_INITIALIZER};
 
 // ---- what the listener is asked ----
@@ -51,11 +51,6 @@ void grpc_server_call_began(grpc_server *g)
 void grpc_server_call_ended(grpc_server *g)
 {
   CHECK(atomic_fetch_sub(&g->calls, 1) > 0);
-}
-
-void grpc_server_connection_ended(grpc_server *g)
-{
-  CHECK(atomic_fetch_sub(&g->connections, 1) > 0);
 }
 
 error *jobs_submit(jobs *pool, job_kind kind, job *added)
@@ -116,11 +111,8 @@ void grpc_loop_took_back(grpc_loop *l)
 
 void grpc_loop_mark(grpc_loop *l, grpc_connection *c)
 {
-  if (c->marked || c->closed)
-    return;
-  c->marked = true;
-  c->next_marked = l->marked;
-  l->marked = c;
+  if (!list_is_linked(&c->marked) && !connection_is_closed(c))
+    list_prepend(&l->marked, &c->marked);
 }
 
 bool grpc_loop_watch(grpc_loop *l, grpc_connection *c, bool for_output)
@@ -132,14 +124,10 @@ bool grpc_loop_watch(grpc_loop *l, grpc_connection *c, bool for_output)
 
 void grpc_loop_forget(grpc_loop *l, grpc_connection *c)
 {
-  if (c->previous != NULL)
-    c->previous->next = c->next;
-  else
-    l->connections = c->next;
-  if (c->next != NULL)
-    c->next->previous = c->previous;
-  c->next = l->forgotten;
-  l->forgotten = c;
+  list_remove(&c->node);
+  list_prepend(&l->forgotten, &c->node);
+  if (list_is_linked(&c->marked))
+    list_remove(&c->marked);
   atomic_fetch_add(&l->closed, 1);
   grpc_server_connection_ended(&server);
 }
@@ -149,15 +137,11 @@ void grpc_loop_freed(grpc_loop *l)
   CHECK(atomic_fetch_sub(&l->closed, 1) > 0);
 }
 
-void grpc_loop_wake_call(grpc_loop *l, call *c)
+void grpc_loop_wake_stream(grpc_loop *l, grpc_stream *stream)
 {
   (void)l;
-  if (atomic_exchange(&c->wanted, true))
-    return;
-  call_ref(c);
   pthread_mutex_lock(&woken.mutex);
-  c->next_woken = woken.first;
-  woken.first = c;
+  mpsc_push(&woken.all, &stream->woken);
   pthread_cond_signal(&woken.changed);
   pthread_mutex_unlock(&woken.mutex);
 }
@@ -166,21 +150,10 @@ void grpc_loop_wake_call(grpc_loop *l, call *c)
 
 static void run_woken(void)
 {
-  call *ordered = NULL, *next;
-  pthread_mutex_lock(&woken.mutex);
-  call *c = woken.first;
-  woken.first = NULL;
-  pthread_mutex_unlock(&woken.mutex);
-  for (; c != NULL; c = next) {
-    next = c->next_woken;
-    c->next_woken = ordered;
-    ordered = c;
-  }
-  for (c = ordered; c != NULL; c = next) {
-    next = c->next_woken;
-    atomic_store(&c->wanted, false);
-    call_woken(c);
-    call_unref(c);
+  mpsc_node *next;
+  for (mpsc_node *node = mpsc_take_all(&woken.all); node != NULL; node = next) {
+    next = node->next;
+    server.handlers->woken(container_of(node, grpc_stream, woken));
   }
 }
 
@@ -192,30 +165,21 @@ static void look_at_socket(grpc_connection *c)
     return;
   if ((about.revents & POLLOUT) != 0)
     grpc_connection_writable(c);
-  if (!c->closed && (about.revents & (POLLIN | POLLHUP | POLLERR)) != 0)
+  if (!connection_is_closed(c) && (about.revents & (POLLIN | POLLHUP | POLLERR)) != 0)
     grpc_connection_readable(c);
 }
 
 void listener_pass(void)
 {
-  grpc_connection *c, *next;
-  for (c = loop.connections; c != NULL; c = next) {
-    next = c->next;
+  list_foreach_safe (grpc_connection, c, node, &loop.connections)
     look_at_socket(c);
-  }
   run_woken();
   conn_timers_run(&loop.timers, loop.now_ns);
-  while ((c = loop.marked) != NULL) {
-    loop.marked = c->next_marked;
-    c->marked = false;
-    if (!c->closed)
-      grpc_connection_flush(c);
-  }
-  for (c = loop.forgotten; c != NULL; c = next) {
-    next = c->next;
-    grpc_connection_unref(c);
-  }
-  loop.forgotten = NULL;
+  list_node *node;
+  while ((node = list_take_first(&loop.marked)) != NULL)
+    grpc_connection_flush(container_of(node, grpc_connection, marked));
+  while ((node = list_take_first(&loop.forgotten)) != NULL)
+    grpc_connection_unref(container_of(node, grpc_connection, node));
 }
 
 // ---- what the program does ----
@@ -229,6 +193,11 @@ static void prepare(void)
   pthread_condattr_destroy(&attributes);
   CHECK(session_make_shared(&server.callbacks, &server.session_options) == NULL);
   CHECK(infer_tensors_make_allocator(&server.allocator) == NULL);
+  server.handlers = &call_stream_handlers;
+  server.find_method = methods_find;
+  list_init(&loop.connections);
+  list_init(&loop.marked);
+  list_init(&loop.forgotten);
   loop.now_ns = clock_monotonic_ns();
 }
 
@@ -254,10 +223,7 @@ int listener_connect(void)
   atomic_fetch_add(&server.connections, 1);
   grpc_connection *c = grpc_connection_open(&loop, ends[0], &address);
   CHECK(c != NULL);
-  c->next = loop.connections;
-  if (c->next != NULL)
-    c->next->previous = c;
-  loop.connections = c;
+  list_prepend(&loop.connections, &c->node);
   grpc_loop_mark(&loop, c);
   return ends[1];
 }
@@ -281,32 +247,29 @@ bool listener_run_job(void)
 
 void listener_leave(void)
 {
-  grpc_connection *next;
-  for (grpc_connection *c = loop.connections; c != NULL; c = next) {
-    next = c->next;
+  list_foreach_safe (grpc_connection, c, node, &loop.connections)
     grpc_connection_leave(c);
-  }
 }
 
 void listener_wait(void)
 {
   struct timespec deadline = clock_timespec(clock_monotonic_ns() + WAIT_NS);
   pthread_mutex_lock(&woken.mutex);
-  if (woken.first == NULL)
+  if (mpsc_is_empty(&woken.all))
     pthread_cond_timedwait(&woken.changed, &woken.mutex, &deadline);
   pthread_mutex_unlock(&woken.mutex);
 }
 
 bool listener_is_idle(void)
 {
-  return loop.connections == NULL && atomic_load(&server.calls) == 0 && first_job == NULL;
+  return list_is_empty(&loop.connections) && atomic_load(&server.calls) == 0 && first_job == NULL;
 }
 
 void listener_end(void)
 {
   CHECK(listener_is_idle());
   CHECK(atomic_load(&server.connections) == 0 && atomic_load(&loop.closed) == 0);
-  CHECK(loop.elsewhere == 0 && loop.marked == NULL && woken.first == NULL);
+  CHECK(loop.elsewhere == 0 && list_is_empty(&loop.marked) && mpsc_is_empty(&woken.all));
   CHECK(conn_timers_next(&loop.timers) == UINT64_MAX);
   CHECK(atomic_load(&server.budget.used) == 0);
 }

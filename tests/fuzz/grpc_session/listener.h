@@ -4,7 +4,7 @@
 #ifndef NEREID_TESTS_GRPC_LISTENER_H
 #define NEREID_TESTS_GRPC_LISTENER_H
 
-#include "frontend/grpc/call/server.h"
+#include "frontend/grpc/transport/server.h"
 
 #include <stdbool.h>
 #include <stddef.h>

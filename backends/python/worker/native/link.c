@@ -180,34 +180,16 @@ static PyObject *answer(PyObject *module, PyObject *args)
   unsigned kind;
   unsigned long long id;
   PyObject *control;
-  int late;
-  if (!PyArg_ParseTuple(args, "IKOp", &kind, &id, &control, &late))
+  if (!PyArg_ParseTuple(args, "IKO", &kind, &id, &control))
     return NULL;
-  channel_message sent = {.kind = late ? CALL_ANSWER : kind, .id = id};
+  channel_message sent = {.kind = kind, .id = id};
   if (work_block != NULL) {
     if (block_unref_silently(work_block))
       sent.flags = ANSWER_RELEASED;
     work_block = NULL;
   }
   work_begun_ns = 0;
-  return done(send_control(late ? CHANNEL_CALLS : CHANNEL_ANSWERS, &sent, control));
-}
-
-// The execution under way is answered later: its block is released when its arrays are gone.
-static PyObject *lend(PyObject *module, PyObject *args)
-{
-  (void)module;
-  unsigned long long id;
-  int late;
-  if (!PyArg_ParseTuple(args, "Kp", &id, &late))
-    return NULL;
-  if (work_block != NULL)
-    block_unref(work_block);
-  work_block = NULL;
-  work_begun_ns = 0;
-  channel_message sent = {
-      .kind = late ? CALL_ANSWER : WORK_EXECUTE, .id = id, .flags = ANSWER_LENT};
-  return done(region_send_plain(late ? CHANNEL_CALLS : CHANNEL_ANSWERS, &sent));
+  return done(send_control(CHANNEL_ANSWERS, &sent, control));
 }
 
 static PyObject *call(PyObject *module, PyObject *args)
@@ -361,8 +343,7 @@ PyMethodDef link_functions[] = {
     {"receive_work", receive_work, METH_NOARGS,
      "The next work: [kind, flags, id, value, payload]."},
     {"receive_reply", receive_reply, METH_NOARGS, "The next reply, in the same form."},
-    {"answer", answer, METH_VARARGS, "answer(kind, id, control, late)"},
-    {"lend", lend, METH_VARARGS, "lend(id, late): the answer to execution `id` comes later"},
+    {"answer", answer, METH_VARARGS, "answer(kind, id, control)"},
     {"call", call, METH_VARARGS, "call(kind, flags, id, value, control)"},
     {"make_answer", make_answer, METH_VARARGS, "make_answer(requests, responses): a Message"},
     {"make_response", make_response, METH_VARARGS, "make_response(requested, response): a Message"},

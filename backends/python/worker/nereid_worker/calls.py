@@ -6,10 +6,11 @@ import os
 import struct
 import sys
 import threading
+import weakref
 
 import _nereid
 
-from . import lending
+from . import logger
 from .errors import TritonModelException
 from .texts import as_text
 
@@ -32,8 +33,7 @@ from .texts import as_text
     MODEL_UNLOAD,
     MODEL_IS_READY,
     INFER_WAIT,
-    ANSWER,
-) = range(1, 20)
+) = range(1, 19)
 
 FINAL = 1
 FAILED = 2
@@ -45,6 +45,22 @@ _sinks = {}
 _start_lock = threading.Lock()
 _is_started = False
 _receiver = None  # the number of the receiving thread
+
+execution = 0  # the number of the one that runs on the thread of work; 0: none
+own_threads = 0  # beside the main thread, as far as they are not the model's
+_thread_of_work = _thread.get_ident()
+# The execution that a task is: what such a task calls it awaits, before it answers.
+coroutines = weakref.WeakKeyDictionary()
+
+
+def waits():
+    """The execution that a wait of the calling thread keeps from its end; 0: none."""
+    return execution if _thread.get_ident() == _thread_of_work else 0
+
+
+def is_shared():
+    """Whether another thread may answer the requests of that execution meanwhile."""
+    return _thread._count() > own_threads and any(request._sender for request in logger.requests)
 
 
 def text(value):
@@ -85,10 +101,11 @@ def _receive_all():
 
 def register(sink):
     """A number for a call whose replies go to `sink`."""
-    global _is_started
+    global _is_started, own_threads
     if not _is_started:
         with _start_lock:
             if not _is_started:
+                own_threads += 1
                 threading.Thread(target=_receive_all, name="replies", daemon=True).start()
                 _is_started = True
     id = next(_ids)
@@ -103,28 +120,19 @@ def forget(id):
 class Waiter:
     """Takes one reply, for a thread that waits for it."""
 
-    __slots__ = ("_lock", "_reply", "_lends", "id")
+    __slots__ = ("_lock", "_reply", "id")
 
     def __init__(self):
         self._reply = None
-        self._lends = False
         self._lock = _thread.allocate_lock()
         self._lock.acquire()
 
     def __call__(self, flags, value, payload):
-        if flags & lending.LEND:
-            self._lends = True
-        else:
-            self._reply = (flags, value, payload)
-        if self._lock.locked():  # else who waits has yet to see that it was lent
-            self._lock.release()
+        self._reply = (flags, value, payload)
+        self._lock.release()
 
     def wait(self):
-        while self._reply is None:
-            self._lock.acquire()
-            if self._lends:
-                self._lends = False
-                lending.lend(self.id)
+        self._lock.acquire()
         return self._reply
 
 

@@ -5,7 +5,7 @@ import types
 
 import _nereid
 
-from . import calls, lending, logger
+from . import calls, logger
 from .errors import TritonError
 from .model import execution_error
 from .response import InferenceResponse
@@ -31,8 +31,8 @@ class Executor:
         requests = work.pop()
         kind, flags, id, value = work
         logger.levels = flags & 15
-        below, lending.current = lending.current, lending.Execution(id, flags)
-        above, logger.requests = logger.requests, requests
+        calls.execution = id
+        logger.requests = requests
         try:
             # Looked up each time: a model may put another in its place. What it does to its list is its affair.
             execute = getattr(self._loaded.instance, "execute", None)
@@ -44,14 +44,14 @@ class Executor:
             elif type(responses) is list:
                 self._check(requests, responses, flags)
             else:
-                responses = self._other_returned(requests, responses, flags)
+                responses = self._other_returned(requests, responses, flags, id)
             message = _nereid.make_answer(requests, responses)
         except BaseException as problem:
             message = _nereid.make_answer(requests, self._failed(requests, problem))
         requests = responses = None
-        logger.requests = above
-        is_late, lending.current = lending.current.late, below
-        _nereid.answer(kind, id, message, is_late)
+        logger.requests = ()
+        calls.execution = 0
+        _nereid.answer(kind, id, message)
 
     def _none_returned(self, requests):
         """Every response comes by a sender. The end of the last reference to a request is the end of its sender."""
@@ -59,9 +59,9 @@ class Executor:
             request.get_response_sender()
         return [None] * len(requests)
 
-    def _other_returned(self, requests, returned, flags):
+    def _other_returned(self, requests, returned, flags, id):
         if isinstance(returned, types.CoroutineType):
-            self._start(requests, returned, flags)
+            self._start(requests, returned, flags, id)
             return [None] * len(requests)
         self._refuse_decoupled(flags)
         if isinstance(returned, list):
@@ -118,15 +118,16 @@ class Executor:
 
     # --- Coroutines: they run on a loop of their own, and their responses are sent when they are there.
 
-    def _start(self, requests, coroutine, flags):
+    def _start(self, requests, coroutine, flags, id):
         import asyncio  # costs as much to import as half of NumPy
 
         if self._loop is None:
             self._loop = asyncio.new_event_loop()
+            calls.own_threads += 1
             threading.Thread(target=self._run_loop, name="event-loop", daemon=True).start()
         for request in requests:
             request.get_response_sender()
-        future = asyncio.run_coroutine_threadsafe(self._finish(list(requests), coroutine, flags), self._loop)
+        future = asyncio.run_coroutine_threadsafe(self._finish(list(requests), coroutine, flags, id), self._loop)
         self._running.add(future)
         future.add_done_callback(self._running.discard)
 
@@ -137,7 +138,10 @@ class Executor:
         while not self._is_stopped:  # a model may stop it
             self._loop.run_forever()
 
-    async def _finish(self, requests, coroutine, flags):
+    async def _finish(self, requests, coroutine, flags, id):
+        import asyncio
+
+        calls.coroutines[asyncio.current_task()] = id
         try:
             responses = await coroutine
             if responses is None:

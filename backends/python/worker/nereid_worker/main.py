@@ -7,13 +7,12 @@ import sys
 
 import _nereid
 
-from . import lending
 from .model import Loaded, reason_and_traceback
 from .texts import shown
 
 _SOCKET = 3
 _ANSWER_MOST = 64 << 20
-_HELLO, _LOAD, _AUTO_COMPLETE, _INITIALIZE, _EXECUTE, _IS_READY, _FINALIZE, _RESUME = range(1, 9)
+_HELLO, _LOAD, _AUTO_COMPLETE, _INITIALIZE, _EXECUTE, _IS_READY, _FINALIZE = range(1, 8)
 
 
 def _text(value):
@@ -85,22 +84,14 @@ class Worker:
     }
 
     def serve(self):
-        lending.serve_one = self._serve_one
-        while self._serve_one():
-            pass
-
-    def _serve_one(self):
-        """Does a piece of work. False: it was the last one."""
-        work = _nereid.receive_work()
-        if work[0] == _EXECUTE:
-            self._executor.run(work)
-            return True
-        kind, flags, id, value, payload = work
-        if kind == _RESUME:
-            lending.resume(id)
-        else:
-            _nereid.answer(kind, id, self._answer_of(kind, payload), False)
-        return kind != _FINALIZE
+        kind = 0
+        while kind != _FINALIZE:
+            work = _nereid.receive_work()
+            kind = work[0]
+            if kind == _EXECUTE:
+                self._executor.run(work)
+            else:
+                _nereid.answer(kind, work[2], self._answer_of(kind, work[4]))
 
     def _answer_of(self, kind, payload):
         try:
@@ -132,7 +123,7 @@ def main():
         stream.reconfigure(line_buffering=True)
     _nereid.attach(_SOCKET)
     hello = struct.pack("=BI", 1, _nereid.PROTOCOL_VERSION) + _text(sys.version.split()[0]) + _text(sys.executable)
-    _nereid.answer(_HELLO, 0, hello, False)
+    _nereid.answer(_HELLO, 0, hello)
     try:
         Worker().serve()
     except ConnectionError:

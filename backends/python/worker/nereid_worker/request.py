@@ -5,7 +5,7 @@ import struct
 
 import _nereid
 
-from . import calls, lending
+from . import calls
 from .errors import TritonError, TritonModelException
 from .response import InferenceResponse, parameters_text
 from .sender import InferenceResponseSender
@@ -16,6 +16,8 @@ RELEASE_ALL = 1
 
 _DECOUPLED = 1  # flags of a call
 _WAITS = 2
+_AWAITS = 4
+_SHARED = 8
 
 MEMORY_GPU = 0
 MEMORY_CPU = 1
@@ -169,12 +171,11 @@ class InferenceRequest:
 
     def exec(self, decoupled=False):
         """The response of another model, or with decoupled=True an iterator of its responses. Errors are responses."""
-        if lending.waits() and lending.is_full():
-            raise TritonModelException("the recursion is too deep: the stack of the thread has no room for more")
         if decoupled:
             return self._start(ResponseIterator(), _DECOUPLED)
         calls.check_may_wait()
-        return _response_of(*self._start(calls.Waiter(), _WAITS if lending.waits() else 0).wait())
+        execution = calls.waits()
+        return _response_of(*self._start(calls.Waiter(), _waits(execution), execution).wait())
 
     def async_exec(self, decoupled=False):
         """The same as an awaitable. Calls that are under way together run together."""
@@ -185,16 +186,18 @@ class InferenceRequest:
             future = loop.create_future()
             future.set_result(self._start(ResponseIterator(), _DECOUPLED))
             return future
-        return self._start(_Awaited(loop), 0).future
+        execution = calls.coroutines.get(asyncio.current_task(), 0)
+        return self._start(_Awaited(loop), _AWAITS if execution else 0, execution).future
 
-    def _start(self, sink, flags):
-        """Sends the inference, whose replies go to `sink`. The inputs are the caller's again when it returns."""
+    def _start(self, sink, flags, execution=0):
+        """Sends the inference, whose replies go to `sink` and for which `execution` waits, if any. The inputs are the
+        caller's again when it returns."""
         if not may_call:
             raise TritonModelException("BLS is only supported during the 'execute' function.")
         message = _nereid.make_infer(self._head(), self._inputs)
         sink.id = calls.register(sink)
         try:
-            _nereid.call(calls.INFER, flags, sink.id, lending.current.id if lending.waits() else 0, message)
+            _nereid.call(calls.INFER, flags, sink.id, execution, message)
         except BaseException:
             calls.forget(sink.id)
             raise
@@ -227,6 +230,11 @@ class InferenceRequest:
         ]
         parts.extend(map(calls.text, self._requested))
         return b"".join(parts)
+
+
+def _waits(execution):
+    """Flags of a call that execute's thread waits for."""
+    return (_WAITS | _SHARED if calls.is_shared() else _WAITS) if execution else 0
 
 
 class _Awaited:
@@ -270,10 +278,7 @@ class ResponseIterator:
         self.id = 0
 
     def __call__(self, flags, value, payload):
-        if flags & lending.LEND:
-            self._queue.put(None)
-        else:
-            self._queue.put((_response_of(flags, value, payload), bool(flags & calls.FINAL)))
+        self._queue.put((_response_of(flags, value, payload), bool(flags & calls.FINAL)))
 
     def __iter__(self):
         if self._is_finished and self._next >= len(self._seen):
@@ -288,19 +293,13 @@ class ResponseIterator:
             self._next += 1
             return response
         calls.check_may_wait()
-        response, self._is_finished = self._take()
+        execution = calls.waits()
+        if execution and self._queue.empty():
+            _nereid.call(calls.INFER_WAIT, _waits(execution), self.id, execution, struct.pack("=Q", len(self._seen)))
+        response, self._is_finished = self._queue.get()
         self._seen.append(response)
         self._next = len(self._seen)
         return response
-
-    def _take(self):
-        if self._queue.empty() and lending.waits():
-            _nereid.call(calls.INFER_WAIT, 0, self.id, len(self._seen), None)
-        while True:
-            reply = self._queue.get()
-            if reply is not None:
-                return reply
-            lending.lend(self.id)
 
     def cancel(self):
         """Asks the model to stop; responses that it sends nevertheless still come."""

@@ -234,8 +234,8 @@ error *generate_request_json_read(slice text, const generate_inputs *inputs, siz
 typedef struct generate_member {
   const char *name;
   size_t order; // in which it was listed
-  json_parameter text;
-  const json_parameter *parameter;
+  request_parameter text;
+  const request_parameter *parameter;
   const response_output_json *output;
 } generate_member;
 
@@ -251,7 +251,7 @@ static void list_text(generate_member *members, size_t *count, const char *name,
   members[*count] = (generate_member){
       .name = name,
       .order = *count,
-      .text = {.name = name, .type = TRITONSERVER_PARAMETER_STRING, .value.string = value}};
+      .text = {.name = name, .type = REQUEST_PARAMETER_STRING, .value.string = value}};
   ++*count;
 }
 

@@ -26,7 +26,7 @@ static void append_text(buffer *out, slice before, const char *text)
   buffer_append_json_string(out, slice_of(text));
 }
 
-static void append_parameters(buffer *out, const json_parameter *parameters, size_t count)
+static void append_parameters(buffer *out, const request_parameter *parameters, size_t count)
 {
   buffer_append_text(out, ",\"parameters\":{");
   for (size_t i = 0; i < count; i++) {

@@ -33,7 +33,7 @@ typedef struct infer_response_json {
   const char *id; // "" or NULL: left out
   const char *model_name;
   int64_t model_version;
-  const json_parameter *parameters;
+  const request_parameter *parameters;
   size_t parameter_count;
   const response_output_json *outputs;
   size_t output_count;

@@ -19,21 +19,21 @@ static error *invalid_parameter(const json_path *place, slice key)
 
 // An integer where it is written as one and fits into 64 bits with its sign, else a double.
 static error *read_number_parameter(json_cursor *c, const json_path *place, slice key,
-                                    json_parameter *p)
+                                    request_parameter *p)
 {
   const char *end;
   const char *start = c->at;
-  if (number_read_f64(start, &end, &p->value.number) != NUMBER_READ_OK || end > c->end)
+  if (number_read_f64(start, &end, &p->value.real) != NUMBER_READ_OK || end > c->end)
     return invalid_parameter(place, key);
   c->at = end;
-  p->type = TRITONSERVER_PARAMETER_DOUBLE;
+  p->type = REQUEST_PARAMETER_DOUBLE;
   for (const char *t = start; t < end; t++)
     if (strchr(".eENI", *t) != NULL)
       return NULL;
   int64_t integer;
   if (number_read_i64(start, &end, &integer) != NUMBER_READ_OK)
     return NULL;
-  p->type = TRITONSERVER_PARAMETER_INT;
+  p->type = REQUEST_PARAMETER_INT64;
   p->value.integer = integer;
   return NULL;
 }
@@ -43,19 +43,19 @@ error *json_parameter_read(json_cursor *c, const json_path *place, slice key, si
 {
   if ((*count)++ == REQUEST_PARAMETERS_MAX)
     return json_fail_text(place, "expected at most %d parameters", REQUEST_PARAMETERS_MAX);
-  list->items = arena_grow_array(c->arena, list->items, list->count, sizeof(json_parameter));
+  list->items = arena_grow_array(c->arena, list->items, list->count, sizeof(request_parameter));
   char *name = arena_copy_text(c->arena, key);
   if (list->items == NULL || name == NULL)
     return error_no_memory();
-  json_parameter *p = &list->items[list->count++];
+  request_parameter *p = &list->items[list->count++];
   p->name = name;
   char next = json_peek(c);
   if (next == '"') {
-    p->type = TRITONSERVER_PARAMETER_STRING;
+    p->type = REQUEST_PARAMETER_STRING;
     return json_text(c, place, &p->value.string);
   }
   if (next == 't' || next == 'f') {
-    p->type = TRITONSERVER_PARAMETER_BOOL;
+    p->type = REQUEST_PARAMETER_BOOL;
     return json_bool(c, place, &p->value.boolean);
   }
   return read_number_parameter(c, place, key, p);
@@ -70,20 +70,20 @@ error *json_id_read(json_cursor *c, const json_path *place, const char **id)
              : json_fail_text(place, "expected an id of at most %d bytes", REQUEST_ID_MAX_BYTES);
 }
 
-void json_parameter_append(buffer *out, const json_parameter *p)
+void json_parameter_append(buffer *out, const request_parameter *p)
 {
   char number[NUMBER_TEXT_BYTES];
   buffer_append_json_string(out, slice_of(p->name));
   buffer_append_char(out, ':');
   switch (p->type) {
-  case TRITONSERVER_PARAMETER_BOOL:
+  case REQUEST_PARAMETER_BOOL:
     buffer_append_text(out, p->value.boolean ? "true" : "false");
     return;
-  case TRITONSERVER_PARAMETER_INT:
+  case REQUEST_PARAMETER_INT64:
     buffer_append(out, number, number_print_i64(number, p->value.integer));
     return;
-  case TRITONSERVER_PARAMETER_DOUBLE:
-    buffer_append(out, number, number_print_f64(number, p->value.number));
+  case REQUEST_PARAMETER_DOUBLE:
+    buffer_append(out, number, number_print_f64(number, p->value.real));
     return;
   default:
     buffer_append_json_string(out, slice_of(p->value.string));

@@ -6,29 +6,16 @@
 #include "base/buffer.h"
 #include "base/error.h"
 #include "base/slice.h"
-#include "triton/core/tritonserver.h"
+#include "frontend/common/json/request_parameter.h"
 
-#include <stdbool.h>
 #include <stddef.h>
-#include <stdint.h>
 
 typedef struct json_cursor json_cursor; // json_scan.h
 typedef struct json_path json_path;
 
-// A scalar. Names and strings are NUL-terminated, in the arena.
-typedef struct json_parameter {
-  const char *name;
-  TRITONSERVER_ParameterType type; // STRING, INT, BOOL or DOUBLE
-  union {
-    const char *string;
-    int64_t integer;
-    bool boolean;
-    double number;
-  } value;
-} json_parameter;
-
+// Names and strings are in the arena.
 typedef struct json_parameters {
-  json_parameter *items;
+  request_parameter *items;
   size_t count;
 } json_parameters;
 
@@ -38,7 +25,7 @@ error *json_parameter_read(json_cursor *c, const json_path *place, slice key, si
                            json_parameters *list);
 
 // Appends "name":value.
-void json_parameter_append(buffer *out, const json_parameter *p);
+void json_parameter_append(buffer *out, const request_parameter *p);
 
 // Takes the id of a request.
 error *json_id_read(json_cursor *c, const json_path *place, const char **id);

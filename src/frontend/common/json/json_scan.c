@@ -53,30 +53,20 @@ static const char *member_of(const json_path *place, size_t *size)
 
 error *json_fail_words(const json_path *place, const char *words, const char *format, ...)
 {
-  AUTO_BUFFER buffer text = BUFFER_EMPTY;
+  AUTO_BUFFER buffer where = BUFFER_EMPTY;
   va_list arguments;
-  char reason[512];
+  char text[512];
   va_start(arguments, format);
-  vsnprintf(reason, sizeof(reason), format, arguments);
+  vsnprintf(text, sizeof(text), format, arguments);
   va_end(arguments);
-  print_place(place, &text);
-  return error_new(ERROR_INVALID_ARG, "%s: %.*s%s%s", words, (int)text.size,
-                   text.size == 0 ? "" : text.data, text.size == 0 ? "" : ": ", reason);
-}
-
-error *json_fail_text(const json_path *place, const char *format, ...)
-{
-  AUTO_BUFFER buffer text = BUFFER_EMPTY;
-  va_list arguments;
-  char reason[512];
-  va_start(arguments, format);
-  vsnprintf(reason, sizeof(reason), format, arguments);
-  va_end(arguments);
-  print_place(place, &text);
-  if (text.size == 0)
-    buffer_append_text(&text, "request JSON");
-  return error_new(ERROR_INVALID_ARG, "Unable to parse '%.*s': %s", (int)text.size, text.data,
-                   reason);
+  print_place(place, &where);
+  if (words != NULL)
+    return error_new(ERROR_INVALID_ARG, "%s: %.*s%s%s", words, (int)where.size,
+                     where.size == 0 ? "" : where.data, where.size == 0 ? "" : ": ", text);
+  if (where.size == 0)
+    buffer_append_text(&where, "request JSON");
+  return error_new(ERROR_INVALID_ARG, "Unable to parse '%.*s': %s", (int)where.size, where.data,
+                   text);
 }
 
 // "expected <what>, got <what stands at the cursor> at byte <n>"

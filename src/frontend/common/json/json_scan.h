@@ -49,12 +49,11 @@ error *json_fail_kind(const json_cursor *c, const json_path *place, const char *
 // The same where Triton's words are others: "<words>: <place>: expected …".
 error *json_fail_kind_as(const json_cursor *c, const json_path *place, const char *words,
                          const char *expected);
-// "Unable to parse '<place>': <text>"
-error *json_fail_text(const json_path *place, const char *format, ...)
-    __attribute__((format(printf, 2, 3)));
-// "<words>: <place>: <text>", for what Triton refuses in these words.
+// "<words>: <place>: <text>", for what Triton refuses in these words; NULL: "Unable to parse
+// '<place>': <text>".
 error *json_fail_words(const json_path *place, const char *words, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
+#define json_fail_text(place, ...) json_fail_words(place, NULL, __VA_ARGS__)
 
 // Called with the cursor on a member's value or an element; must take it.
 typedef error *json_visit_member(void *context, json_cursor *c, const json_path *place, slice key);

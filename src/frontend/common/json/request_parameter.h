@@ -1,5 +1,5 @@
-// Named parameters of a request, as every front end has them: those that the protocol defines and
-// all others. Pure but for the request; any thread that owns it.
+// Named parameters of requests and responses, as every front end has them: those that the protocol
+// defines and all others. Pure but for the request; any thread that owns it.
 #ifndef NEREID_FRONTEND_PROTOCOL_REQUEST_PARAMETER_H
 #define NEREID_FRONTEND_PROTOCOL_REQUEST_PARAMETER_H
 

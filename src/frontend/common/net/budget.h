@@ -11,8 +11,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-// Smaller blocks of an answer are not counted: all threads share the count.
-#define BUDGET_LEAST_BYTES (64u << 10)
+// Smaller blocks of a reply are not counted: all threads share the count.
+#define BUDGET_MIN_BYTES (64u << 10)
 
 // What clients are told when there is no room.
 #define BUDGET_REQUESTS_FULL "the server holds as many bytes of requests as it may, try again later"

@@ -18,8 +18,8 @@
 
 // What the loops of a listener share.
 typedef struct busy_poll_limits {
-  uint64_t longest_ns;    // 0: never
-  unsigned most_awake;    // a loop polls only while at most so many loops are awake
+  uint64_t max_ns;        // 0: never
+  unsigned max_awake;     // a loop polls only while at most so many loops are awake
   _Atomic unsigned awake; // loops that do not sleep
 } busy_poll_limits;
 
@@ -31,12 +31,12 @@ typedef struct busy_poll {
   bool clients_hurried; // the client came back within the polling time, and was the only one
 } busy_poll;
 
-static inline void busy_poll_limits_init(busy_poll_limits *limits, unsigned longest_us)
+static inline void busy_poll_limits_init(busy_poll_limits *limits, unsigned max_us)
 {
   unsigned cpus = machine_cpus();
   // Where there is one processor, polling would keep it from whoever is waited for.
-  limits->longest_ns = cpus > 1 ? (uint64_t)longest_us * 1000 : 0;
-  limits->most_awake = cpus / 2;
+  limits->max_ns = cpus > 1 ? (uint64_t)max_us * 1000 : 0;
+  limits->max_awake = cpus / 2;
   atomic_init(&limits->awake, 0);
 }
 
@@ -54,17 +54,17 @@ static inline void busy_poll_asleep(busy_poll_limits *limits)
 static inline bool busy_poll_is_worth_it(const busy_poll *p, const busy_poll_limits *limits)
 {
   return p->clients_hurried && p->in_flight == 0 &&
-         atomic_load_explicit(&limits->awake, memory_order_relaxed) <= limits->most_awake &&
-         clock_monotonic_ns() - p->worked_ns < limits->longest_ns;
+         atomic_load_explicit(&limits->awake, memory_order_relaxed) <= limits->max_awake &&
+         clock_monotonic_ns() - p->worked_ns < limits->max_ns;
 }
 
 // After a pass in which there was something to do.
 static inline void busy_poll_record_progress(busy_poll *p, const busy_poll_limits *limits)
 {
-  if (limits->longest_ns == 0)
+  if (limits->max_ns == 0)
     return;
   uint64_t now = clock_monotonic_ns();
-  p->clients_hurried = p->begun < 2 && now - p->worked_ns < 2 * limits->longest_ns;
+  p->clients_hurried = p->begun < 2 && now - p->worked_ns < 2 * limits->max_ns;
   p->worked_ns = now;
 }
 

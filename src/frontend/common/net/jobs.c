@@ -222,8 +222,9 @@ void jobs_run_parts(void *jobs_pointer, size_t count, parallel_part *part, void 
   p.next = j->parts;
   j->parts = &p;
   const job_class *class = &j->classes[CLASS_COMPUTES];
-  size_t most = j->stopping ? 0 : class->max_running - class->running;
-  for (size_t i = j->idle_count; i + 1 < count && i < most && j->thread_count < j->max_threads; i++)
+  size_t max_helpers = j->stopping ? 0 : class->max_running - class->running;
+  for (size_t i = j->idle_count;
+       i + 1 < count && i < max_helpers && j->thread_count < j->max_threads; i++)
     error_free(add_thread(j)); // fewer do as well
   pthread_cond_broadcast(&j->arrived);
   while (p.taken < p.count)

@@ -152,7 +152,7 @@ static bool bind_unix(int socket_fd, const struct sockaddr_un *address, socklen_
 }
 
 // The file that was made, to be removed at the end.
-static error *note_file(listener *l)
+static error *record_file(listener *l)
 {
   struct stat status;
   if (stat(l->path, &status) != 0)
@@ -179,7 +179,7 @@ static error *open_unix(const listen_options *options, listener *l)
   if (name[0] != '@') {
     l->path = text_copy(slice_of(name));
     RETURN_IF_ERROR(out_of_memory_if(l->path));
-    RETURN_IF_ERROR(note_file(l));
+    RETURN_IF_ERROR(record_file(l));
     if (options->unix_mode != 0 && chmod(l->path, options->unix_mode) != 0)
       return cannot_listen(l->where, errno);
   }

@@ -22,14 +22,14 @@ unsigned listener_loop_count(unsigned wanted)
 unsigned listener_connection_limit(const char *what, unsigned wanted, size_t others)
 {
   size_t descriptors = machine_descriptors();
-  size_t most = descriptors > 2 * others ? descriptors - others : descriptors / 2;
-  if (wanted != 0 && wanted <= most)
+  size_t max_connections = descriptors > 2 * others ? descriptors - others : descriptors / 2;
+  if (wanted != 0 && wanted <= max_connections)
     return wanted;
   if (wanted != 0)
     frontend_log_warning(
-        "%s: at most %zu connections, not %u: the process may open %zu descriptors", what, most,
-        wanted, descriptors);
-  return most < UINT_MAX ? (unsigned)most : UINT_MAX;
+        "%s: at most %zu connections, not %u: the process may open %zu descriptors", what,
+        max_connections, wanted, descriptors);
+  return max_connections < UINT_MAX ? (unsigned)max_connections : UINT_MAX;
 }
 
 static bool is_due(_Atomic uint64_t *last_logged_ns)

@@ -76,7 +76,7 @@ void exposure_log(const exposure *r, const listener *l)
                          "--allow-client-shm is given");
 }
 
-// Does a proxy on this machine open to strangers what they do not have without it?
+// Does a proxy on this machine open to remote clients what they do not have without it?
 static bool does_proxy_open(const exposure *r, size_t what)
 {
   if (what != CODE)

@@ -1,4 +1,4 @@
-// What strangers, clients on other machines, can do at a listener, said in the log when it starts
+// What remote clients, on other machines, can do at a listener, said in the log when it starts
 // (docs/security.md). The thread that starts the listener.
 #ifndef NEREID_FRONTEND_PROTOCOL_REACH_H
 #define NEREID_FRONTEND_PROTOCOL_REACH_H
@@ -20,12 +20,12 @@ struct exposure {
 // To be made while the listener's socket is open. `memory` may be NULL.
 exposure exposure_of(const access_policy *policy, const shared_memory *memory, const listener *l);
 
-// Logs a line with the admin categories that strangers can use without a key at the listener, and
-// warnings where these include code or memory. Of the admin address it says who gets to it.
+// Logs a line with the admin categories that remote clients can use without a key at the listener,
+// and warnings where these include code or memory. Of the admin address it says who gets to it.
 void exposure_log(const exposure *r, const listener *l);
 
-// Logs one line with what strangers could do besides, if a proxy on this machine stood in front of
-// these listeners. None when there is nothing. NULL stands for no listener.
+// Logs one line with what remote clients could do besides, if a proxy on this machine stood in
+// front of these listeners. None when there is nothing. NULL stands for no listener.
 void exposure_log_proxy(const exposure *const *listeners, size_t count);
 
 #endif

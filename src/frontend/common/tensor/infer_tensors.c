@@ -189,7 +189,7 @@ static TRITONSERVER_Error *find_memory(infer_tensors *t, output_buffer *output,
     *memory = refused == NULL ? choice->span->base : NULL;
     return refused;
   }
-  if (byte_size >= BUDGET_LEAST_BYTES) {
+  if (byte_size >= BUDGET_MIN_BYTES) {
     if (!budget_take_work(t->budget, byte_size))
       return TRITONSERVER_ErrorNew(TRITONSERVER_ERROR_UNAVAILABLE, BUDGET_ANSWERS_FULL);
     output->reserved = byte_size;
@@ -293,19 +293,20 @@ error *infer_tensors_make_allocator(TRITONSERVER_ResponseAllocator **allocator)
 // ---- responses ----
 
 static error *read_parameter(TRITONSERVER_InferenceResponse *response, uint32_t index,
-                             json_parameter *p)
+                             request_parameter *p)
 {
   const void *value;
+  const char *name;
+  TRITONSERVER_ParameterType type;
   RETURN_IF_ERROR(error_from_abi(
-      TRITONSERVER_InferenceResponseParameter(response, index, &p->name, &p->type, &value)));
-  if (p->type == TRITONSERVER_PARAMETER_INT)
-    p->value.integer = *(const int64_t *)value;
-  else if (p->type == TRITONSERVER_PARAMETER_BOOL)
-    p->value.boolean = *(const bool *)value;
-  else if (p->type == TRITONSERVER_PARAMETER_DOUBLE)
-    p->value.number = *(const double *)value;
-  else
-    p->value.string = value;
+      TRITONSERVER_InferenceResponseParameter(response, index, &name, &type, &value)));
+  *p = (request_parameter){name, REQUEST_PARAMETER_STRING, {.string = value}};
+  if (type == TRITONSERVER_PARAMETER_INT)
+    *p = (request_parameter){name, REQUEST_PARAMETER_INT64, {.integer = *(const int64_t *)value}};
+  else if (type == TRITONSERVER_PARAMETER_BOOL)
+    *p = (request_parameter){name, REQUEST_PARAMETER_BOOL, {.boolean = *(const bool *)value}};
+  else if (type == TRITONSERVER_PARAMETER_DOUBLE)
+    *p = (request_parameter){name, REQUEST_PARAMETER_DOUBLE, {.real = *(const double *)value}};
   return NULL;
 }
 
@@ -314,7 +315,7 @@ static error *read_parameters(TRITONSERVER_InferenceResponse *response, arena *a
 {
   uint32_t count;
   RETURN_IF_ERROR(error_from_abi(TRITONSERVER_InferenceResponseParameterCount(response, &count)));
-  json_parameter *parameters = arena_allocate_array(a, (size_t)count + 1, sizeof(*parameters));
+  request_parameter *parameters = arena_allocate_array(a, (size_t)count + 1, sizeof(*parameters));
   if (parameters == NULL)
     return error_no_memory();
   for (uint32_t k = 0; k < count; k++)

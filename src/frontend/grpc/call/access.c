@@ -4,8 +4,8 @@
 
 #include "frontend/common/net/peer.h"
 #include "frontend/grpc/call/call.h"
-#include "frontend/grpc/call/server.h"
 #include "frontend/grpc/transport/connection.h"
+#include "frontend/grpc/transport/server.h"
 
 static size_t look_up(void *call_pointer, const char *name, slice *value)
 {
@@ -19,7 +19,7 @@ static size_t look_up(void *call_pointer, const char *name, slice *value)
 
 // Why the client does not count as being on this machine, or NULL. At a Unix socket the authority
 // is the path, or whatever the client's library has put there.
-static const char *why_stranger(const call *c)
+static const char *find_remote_reason(const call *c)
 {
   static const char other_host[] = "its authority does not name localhost";
   const grpc_connection *connection = c->kept_connection;
@@ -48,13 +48,13 @@ void grpc_access_admit(call *c)
 
 bool grpc_access_is_code_refused(const call *c)
 {
-  return !access_policy_takes_code(c->server->options.access) && why_stranger(c) != NULL;
+  return !access_policy_takes_code(c->server->options.access) && find_remote_reason(c) != NULL;
 }
 
 bool grpc_access_admit_code(call *c, const char *what)
 {
   if (!grpc_access_is_code_refused(c))
     return true;
-  call_fail(c, GRPC_PERMISSION_DENIED, ACCESS_NO_CODE_FORMAT, what, why_stranger(c));
+  call_fail(c, GRPC_PERMISSION_DENIED, ACCESS_NO_CODE_FORMAT, what, find_remote_reason(c));
   return false;
 }

@@ -12,11 +12,13 @@
 #include "base/refcount.h"
 #include "base/slice.h"
 #include "frontend/common/net/jobs.h"
+#include "frontend/common/observe/access_log.h"
 #include "frontend/grpc/call/message.h"
-#include "frontend/grpc/call/methods.h"
+#include "frontend/grpc/call/method.h"
 #include "frontend/grpc/call/outgoing.h"
+#include "frontend/grpc/codec/status.h"
 #include "frontend/grpc/transport/conn_timer.h"
-#include "frontend/grpc/transport/status.h"
+#include "frontend/grpc/transport/stream.h"
 #include "triton/core/tritonserver.h"
 
 #include <protobuf-c/protobuf-c.h>
@@ -26,7 +28,6 @@
 
 #define CALL_ARENA_BYTES 4096
 
-typedef struct access_record access_record;
 typedef struct call call;
 typedef struct grpc_connection grpc_connection;
 typedef struct grpc_server grpc_server;
@@ -50,7 +51,6 @@ typedef struct call_body {
   message *message;      // the complete message of a unary call, owned
   message *unpacked;     // by a worker
   message_fault fault;   // of that
-  bool half_closed;      // the client sends no more
   bool paused;           // no more messages now: the method, or a worker, is busy
   bool late;             // the last message came when the server was stopping
   uint64_t moved_ns;     // when bytes of a message came last
@@ -88,16 +88,13 @@ typedef struct call_job {
 } call_job;
 
 struct call {
+  grpc_stream stream;
   grpc_server *server;
   grpc_loop *loop;                  // whose thread handles it
-  grpc_connection *connection;      // NULL once the stream is closed; loop thread
-  grpc_connection *kept_connection; // the same, referenced as long as the call lives
-  call *previous, *next;            // all of the connection
-  int32_t stream_id;
+  grpc_connection *kept_connection; // the stream's, referenced as long as the call lives
   refcount references;
   call_state state;   // see call_set_state
-  call *next_woken;   // list of the loop
-  atomic_bool wanted; // is in it
+  atomic_bool wanted; // it is among the loop's woken ones
   uint64_t began_ns;  // when the stream began
 
   const method *method; // NULL: there is none of that name
@@ -128,7 +125,7 @@ struct call {
   void *handler_data;
   void (*take_message)(call *c, message *message_owned); // of a streaming call
   void (*half_close)(call *c);                           // the same, after the last message
-  void (*woken)(call *c);                                // after grpc_loop_wake_call
+  void (*woken)(call *c);                                // after call_wake
   void (*cancelled)(call *c);                            // the client left or the deadline passed
   void (*describe)(call *c, access_record *record);      // adds to its line of the access log
   void (*closed)(call *c);                               // the stream is closed
@@ -140,6 +137,9 @@ struct call {
 void call_ref(call *c);   // any thread
 void call_unref(call *c); // any thread
 
+// Has the loop run c->woken soon, once for any number of wakes before that. Any thread.
+void call_wake(call *c);
+
 // The only way from one state to another. Loop thread, as the next.
 void call_set_state(call *c, call_state to);
 
@@ -150,6 +150,9 @@ static inline bool call_is_ended(const call *c)
 
 // The request's metadata of that name (lower case); size 0 and no data when absent.
 slice call_metadata(const call *c, const char *name);
+
+// What the access log says of any call; texts as long as the call.
+access_record call_access_record(const call *c, grpc_status status);
 
 // --- For handlers of unary methods: exactly one reply or failure; the first counts
 

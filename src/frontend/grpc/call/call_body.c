@@ -1,10 +1,9 @@
 // A call's request messages: put together from what HTTP/2 delivers, held while the method is busy,
 // and handed to it. Loop thread; a worker unpacks what is long.
 #include "frontend/grpc/call/call_parts.h"
-#include "frontend/grpc/call/server.h"
 #include "frontend/grpc/transport/connection.h"
 #include "frontend/grpc/transport/loop.h"
-#include "frontend/grpc/transport/session.h"
+#include "frontend/grpc/transport/server.h"
 
 #include <assert.h>
 #include <string.h>
@@ -67,6 +66,16 @@ static void unpacked(call *c)
     take_message(c, complete);
 }
 
+// The client need not wait for windows while it sends a message of that size: the stream's follows
+// what was taken on, up to the connection's.
+static void widen(call *c, size_t size)
+{
+  size_t window = size < CONNECTION_BYTES ? size : CONNECTION_BYTES;
+  if (window > CONNECTION_STREAM_BYTES)
+    nghttp2_session_set_local_window_size(c->stream.connection->session, NGHTTP2_FLAG_NONE,
+                                          c->stream.id, (int32_t)window);
+}
+
 // Takes messages until there are no more bytes, or the method wants no more now. Returns how many
 // bytes are left.
 static size_t parse(call *c, const char *data, size_t size)
@@ -78,8 +87,8 @@ static size_t parse(call *c, const char *data, size_t size)
     message_fault fault =
         message_reader_take(&c->body.reader, c->coding, data, size, &taken, &complete);
     if (between && c->body.reader.current != NULL) {
-      session_widen(c, c->body.reader.current->size);
-      grpc_connection_call_receives(c->connection);
+      widen(c, c->body.reader.current->size);
+      grpc_connection_stream_receives(c->stream.connection);
       grpc_loop_note_large(c->loop);
     }
     data += taken;
@@ -96,8 +105,9 @@ static size_t parse(call *c, const char *data, size_t size)
   return c->body.paused && !call_is_ended(c) ? size : 0;
 }
 
-bool call_take_data(call *c, const char *data, size_t size)
+bool call_take_data(grpc_stream *s, const char *data, size_t size)
 {
+  call *c = call_of_stream(s);
   c->body.moved_ns = grpc_loop_now_ns(c->loop);
   size_t left = c->body.held.size > 0 && !call_is_ended(c) ? size : parse(c, data, size);
   if (left == 0)
@@ -115,9 +125,16 @@ void call_pause(call *c)
   c->body.paused = true;
 }
 
-bool call_is_receiving(const call *c)
+uint64_t call_check(grpc_stream *s, uint64_t now_ns)
 {
-  return !c->body.paused && !call_is_ended(c) && message_reader_is_inside(&c->body.reader);
+  call *c = call_of_stream(s);
+  if (c->body.paused || call_is_ended(c) || !message_reader_is_inside(&c->body.reader))
+    return UINT64_MAX;
+  uint64_t end_ns = connection_due(c->body.moved_ns, c->server->options.body_timeout_ms);
+  if (now_ns < end_ns)
+    return end_ns;
+  call_end_early(c, GRPC_DEADLINE_EXCEEDED, "the request's message does not come on");
+  return UINT64_MAX;
 }
 
 bool call_is_paused(const call *c)
@@ -159,19 +176,20 @@ void call_resume(call *c)
   }
   c->body.held_read = 0;
   buffer_fini(&c->body.held);
-  if (c->connection != NULL && c->body.held_window > 0) {
-    nghttp2_session_consume(c->connection->session, c->stream_id, c->body.held_window);
-    grpc_loop_mark(c->loop, c->connection);
+  if (c->stream.connection != NULL && c->body.held_window > 0) {
+    nghttp2_session_consume(c->stream.connection->session, c->stream.id, c->body.held_window);
+    grpc_loop_mark(c->loop, c->stream.connection);
   }
   c->body.held_window = 0;
-  if (c->body.half_closed)
-    call_half_close(c);
+  if (c->stream.half_closed)
+    call_half_close(&c->stream);
 }
 
 // The last message may be complete with nothing in it, which call_take_data does not get to see.
-void call_half_close(call *c)
+void call_half_close(grpc_stream *s)
 {
-  c->body.half_closed = true;
+  call *c = call_of_stream(s);
+  c->stream.half_closed = true;
   if (call_is_foreign(c))
     call_settle(c);
   if (c->state != CALL_RECEIVING || c->body.paused)

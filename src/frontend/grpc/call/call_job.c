@@ -1,8 +1,8 @@
 // What other threads do for a call: jobs of methods that may block, and work on long messages.
 #include "base/container_of.h"
 #include "frontend/grpc/call/call_parts.h"
-#include "frontend/grpc/call/server.h"
 #include "frontend/grpc/transport/loop.h"
+#include "frontend/grpc/transport/server.h"
 
 #include <assert.h>
 
@@ -11,7 +11,7 @@ static void run_queued(job *queued)
   call *c = container_of(queued, call, job.queued);
   c->job.run(c);
   atomic_store(&c->job.state, CALL_JOB_DONE);
-  grpc_loop_wake_call(c->loop, c);
+  call_wake(c);
   call_unref(c);
 }
 
@@ -27,7 +27,7 @@ static error *submit(call *c, job_kind kind, void (*run)(call *c), void (*done)(
   return jobs_submit(c->server->options.jobs, kind, &c->job.queued);
 }
 
-static void take_back(call *c)
+void call_take_back(call *c)
 {
   assert(atomic_load(&c->job.state) != CALL_JOB_NONE);
   atomic_store(&c->job.state, CALL_JOB_NONE);
@@ -39,37 +39,17 @@ bool call_run_job(call *c, job_kind kind, void (*run)(call *c), void (*done)(cal
   error *failure = submit(c, kind, run, done);
   if (failure == NULL)
     return true;
-  take_back(c);
+  call_take_back(c);
   call_unref(c);
   return !call_fail_if_error(c, failure);
 }
 
 void call_run_work(call *c, void (*work)(call *c), void (*done)(call *c))
 {
-  call_pause(c);
+  c->body.paused = true;
   error *failure = submit(c, JOB_COMPUTES, work, done);
   if (failure == NULL)
     return;
   error_free(failure); // there is no other thread than this
   run_queued(&c->job.queued);
-}
-
-static void end_job(call *c)
-{
-  take_back(c);
-  c->body.paused = false;
-  if (c->job.done != NULL)
-    c->job.done(c);
-  call_settle(c);
-  if (!c->body.paused)
-    call_resume(c);
-}
-
-void call_woken(call *c)
-{
-  void (*woken)(call * c) = c->woken; // not what the end of a job sets: nobody can wake that yet
-  if (atomic_load(&c->job.state) == CALL_JOB_DONE)
-    end_job(c);
-  if (woken != NULL)
-    woken(c);
 }

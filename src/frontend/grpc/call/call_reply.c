@@ -3,10 +3,9 @@
 #include "base/checked.h"
 #include "frontend/common/observe/frontend_log.h"
 #include "frontend/grpc/call/call_parts.h"
-#include "frontend/grpc/call/server.h"
 #include "frontend/grpc/transport/connection.h"
 #include "frontend/grpc/transport/loop.h"
-#include "frontend/grpc/transport/session.h"
+#include "frontend/grpc/transport/server.h"
 
 #include <assert.h>
 
@@ -61,9 +60,9 @@ void call_drop_replies(call *c)
 // Replies that a client leaves unread count for the budget; large tensors do so already.
 static bool reserve(const call *c, outgoing *o)
 {
-  if (c->connection->unsent < BUDGET_LEAST_BYTES)
+  if (c->stream.connection->unsent < BUDGET_MIN_BYTES)
     return true;
-  size_t bytes = OUTGOING_COST_BYTES + (o->size < BUDGET_LEAST_BYTES ? o->size : 0);
+  size_t bytes = OUTGOING_COST_BYTES + (o->size < BUDGET_MIN_BYTES ? o->size : 0);
   if (!budget_take_work(&c->server->budget, bytes))
     return false;
   o->reserved = bytes;
@@ -73,6 +72,13 @@ static bool reserve(const call *c, outgoing *o)
 size_t call_unsent(const call *c)
 {
   return c->replies.unsent_bytes + c->replies.unsent_count * OUTGOING_COST_BYTES;
+}
+
+// HTTP/2 cannot have what is sent: the stream ends at once.
+static void reset(call *c)
+{
+  nghttp2_submit_rst_stream(c->stream.connection->session, NGHTTP2_FLAG_NONE, c->stream.id,
+                            NGHTTP2_INTERNAL_ERROR);
 }
 
 void call_queue(call *c, outgoing *message_owned)
@@ -93,15 +99,15 @@ void call_queue(call *c, outgoing *message_owned)
     c->replies.last->next = message_owned;
   c->replies.last = message_owned;
   c->replies.unsent_count++;
-  c->connection->used++;
+  c->stream.connection->used++;
   count_added(c, message_owned->size);
   c->replies.bytes += message_owned->size - MESSAGE_PREFIX_BYTES;
   if (c->replies.begun)
-    session_resume(c);
-  else if (!session_submit_header(c))
-    session_reset(c, NGHTTP2_INTERNAL_ERROR);
+    nghttp2_session_resume_data(c->stream.connection->session, c->stream.id);
+  else if (!call_submit_header(c))
+    reset(c);
   c->replies.begun = true;
-  grpc_loop_mark(c->loop, c->connection);
+  grpc_loop_mark(c->loop, c->stream.connection);
 }
 
 // Takes `size` bytes off the front of the queue's first message.
@@ -113,7 +119,7 @@ static bool give_part(outgoing *o, output *to, size_t size)
     slice part = o->parts[o->part];
     size_t left = part.size - o->part_taken;
     size_t step = size < left ? size : left;
-    done = output_refer(to, part.data + o->part_taken, step, o);
+    done = output_refer(to, part.data + o->part_taken, step, &o->source);
     o->part_taken += step;
     size -= step;
     if (o->part_taken == part.size) {
@@ -124,8 +130,9 @@ static bool give_part(outgoing *o, output *to, size_t size)
   return done;
 }
 
-bool call_give_data(call *c, output *to, size_t size)
+bool call_give_data(grpc_stream *s, output *to, size_t size)
 {
+  call *c = call_of_stream(s);
   bool done = true;
   count_removed(c, size);
   while (done && c->replies.first != NULL) {
@@ -143,7 +150,7 @@ bool call_give_data(call *c, output *to, size_t size)
     outgoing_unref(o);
   }
   if (c->body.paused) // there may be room for answers again
-    grpc_loop_wake_call(c->loop, c);
+    call_wake(c);
   return done && size == 0;
 }
 
@@ -157,10 +164,10 @@ static void submit_end(call *c, grpc_status status, const char *failure)
   c->replies.failure = failure;
   conn_timer_cancel(grpc_loop_timers(c->loop), &c->deadline);
   if (c->replies.begun)
-    session_resume(c);
-  else if (!session_submit_status_only(c))
-    session_reset(c, NGHTTP2_INTERNAL_ERROR);
-  grpc_loop_mark(c->loop, c->connection);
+    nghttp2_session_resume_data(c->stream.connection->session, c->stream.id);
+  else if (!call_submit_status(c))
+    reset(c);
+  grpc_loop_mark(c->loop, c->stream.connection);
 }
 
 void call_end(call *c)

@@ -2,12 +2,27 @@
 #include "frontend/grpc/call/outgoing.h"
 
 #include "base/checked.h"
+#include "base/container_of.h"
 #include "frontend/common/observe/frontend_log.h"
 #include "frontend/grpc/call/call.h"
-#include "frontend/grpc/call/server.h"
+#include "frontend/grpc/transport/server.h"
 
 #include <stdlib.h>
 #include <string.h>
+
+static void free_outgoing(output_source *source)
+{
+  outgoing *o = container_of(source, outgoing, source);
+  if (o->response != NULL)
+    frontend_log_failure(NULL, "deleting a response",
+                         TRITONSERVER_InferenceResponseDelete(o->response));
+  if (o->reserved > 0)
+    budget_give_back(&o->call->server->budget, o->reserved);
+  buffer_fini(&o->text);
+  arena_fini(&o->memory);
+  call_unref(o->call);
+  free(o);
+}
 
 outgoing *outgoing_new(call *c, const slice *parts, size_t count, buffer *text_owned,
                        TRITONSERVER_InferenceResponse *response_owned, arena *memory_owned,
@@ -20,7 +35,8 @@ outgoing *outgoing_new(call *c, const slice *parts, size_t count, buffer *text_o
   if (o == NULL)
     return NULL;
   *o = (outgoing){.parts = (slice *)(o + 1), .part_count = count + 1, .response = response_owned};
-  refcount_init(&o->references);
+  refcount_init(&o->source.references);
+  o->source.free = free_outgoing;
   size_t size = 0;
   for (size_t i = 0; i < count; i++) {
     o->parts[i + 1] = parts[i];
@@ -44,22 +60,7 @@ outgoing *outgoing_new(call *c, const slice *parts, size_t count, buffer *text_o
   return o;
 }
 
-void outgoing_ref(outgoing *o)
-{
-  refcount_take(&o->references);
-}
-
 void outgoing_unref(outgoing *o)
 {
-  if (!refcount_drop(&o->references))
-    return;
-  if (o->response != NULL)
-    frontend_log_failure(NULL, "deleting a response",
-                         TRITONSERVER_InferenceResponseDelete(o->response));
-  if (o->reserved > 0)
-    budget_give_back(&o->call->server->budget, o->reserved);
-  buffer_fini(&o->text);
-  arena_fini(&o->memory);
-  call_unref(o->call);
-  free(o);
+  output_source_unref(&o->source);
 }

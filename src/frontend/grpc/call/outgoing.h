@@ -5,9 +5,9 @@
 
 #include "base/arena.h"
 #include "base/buffer.h"
-#include "base/refcount.h"
 #include "base/slice.h"
 #include "frontend/grpc/call/message.h"
+#include "frontend/grpc/transport/output.h"
 #include "triton/core/tritonserver.h"
 
 #include <stdbool.h>
@@ -20,7 +20,7 @@ typedef struct call call;
 
 typedef struct outgoing {
   struct outgoing *next; // of the call's queue
-  refcount references;
+  output_source source;
   slice *parts; // the first is the prefix; in one block with this object
   size_t part_count;
   size_t part; // the first that is not taken yet
@@ -40,7 +40,6 @@ typedef struct outgoing {
 outgoing *outgoing_new(call *c, const slice *parts, size_t count, buffer *text_owned,
                        TRITONSERVER_InferenceResponse *response_owned, arena *memory_owned,
                        bool compressed);
-void outgoing_ref(outgoing *o);
 void outgoing_unref(outgoing *o);
 
 #endif

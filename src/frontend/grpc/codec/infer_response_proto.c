@@ -27,24 +27,24 @@ enum { // ModelStreamInferResponse
   INFER_RESPONSE = 2,
 };
 
-static void append_value(buffer *out, const json_parameter *p)
+static void append_value(buffer *out, const request_parameter *p)
 {
   switch (p->type) { // a oneof's member is there even if it is zero
-  case TRITONSERVER_PARAMETER_BOOL:
+  case REQUEST_PARAMETER_BOOL:
     proto_append_integer(out, BOOL_PARAM, p->value.boolean);
     return;
-  case TRITONSERVER_PARAMETER_INT:
+  case REQUEST_PARAMETER_INT64:
     proto_append_integer(out, INT64_PARAM, (uint64_t)p->value.integer);
     return;
-  case TRITONSERVER_PARAMETER_DOUBLE:
-    proto_append_double(out, DOUBLE_PARAM, p->value.number);
+  case REQUEST_PARAMETER_DOUBLE:
+    proto_append_double(out, DOUBLE_PARAM, p->value.real);
     return;
   default:
     proto_append_bytes(out, STRING_PARAM, slice_of(p->value.string));
   }
 }
 
-static void append_parameter(buffer *out, const json_parameter *p)
+static void append_parameter(buffer *out, const request_parameter *p)
 {
   size_t entry = proto_begin(out, PARAMETERS);
   proto_append_text(out, ENTRY_KEY, p->name);
@@ -58,9 +58,9 @@ static void append_parameters(buffer *out, const infer_response_json *r, final_r
 {
   for (size_t i = 0; i < r->parameter_count; i++)
     append_parameter(out, &r->parameters[i]);
-  const json_parameter said = {.name = "triton_final_response",
-                               .type = TRITONSERVER_PARAMETER_BOOL,
-                               .value.boolean = final == FINAL_RESPONSE_TRUE};
+  const request_parameter said = {.name = "triton_final_response",
+                                  .type = REQUEST_PARAMETER_BOOL,
+                                  .value.boolean = final == FINAL_RESPONSE_TRUE};
   if (final != FINAL_RESPONSE_UNSAID)
     append_parameter(out, &said);
 }

@@ -3,7 +3,7 @@
 #include "frontend/grpc/codec/reflection_proto.h"
 
 #include "frontend/grpc/codec/proto_wire.h"
-#include "frontend/grpc/transport/status.h"
+#include "frontend/grpc/codec/status.h"
 
 // FileDescriptorSet, FileDescriptorProto
 enum {

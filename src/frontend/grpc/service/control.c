@@ -1,10 +1,10 @@
 // Health, metadata, configuration and statistics. Handlers run on loop threads.
 #include "frontend/grpc/call/call.h"
-#include "frontend/grpc/call/handlers.h"
-#include "frontend/grpc/call/server.h"
-#include "frontend/grpc/codec/control_message.h"
 #include "frontend/grpc/codec/model_version.h"
 #include "frontend/grpc/proto/grpc_service.pb-c.h"
+#include "frontend/grpc/service/control_message.h"
+#include "frontend/grpc/service/handlers.h"
+#include "frontend/grpc/transport/server.h"
 
 #include <stdatomic.h>
 

@@ -3,11 +3,11 @@
 // asks.
 #include "base/buffer.h"
 #include "frontend/grpc/call/call.h"
-#include "frontend/grpc/call/handlers.h"
-#include "frontend/grpc/call/server.h"
-#include "frontend/grpc/codec/control_message.h"
 #include "frontend/grpc/proto/health.pb-c.h"
+#include "frontend/grpc/service/control_message.h"
+#include "frontend/grpc/service/handlers.h"
 #include "frontend/grpc/transport/loop.h"
+#include "frontend/grpc/transport/server.h"
 
 #include <stdatomic.h>
 #include <stddef.h>

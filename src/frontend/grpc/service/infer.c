@@ -9,13 +9,13 @@
 #include "frontend/common/net/jobs.h"
 #include "frontend/common/observe/abi_error.h"
 #include "frontend/common/observe/load_metrics.h"
-#include "frontend/grpc/call/access_note.h"
+#include "frontend/common/policy/header_forward.h"
 #include "frontend/grpc/call/call.h"
-#include "frontend/grpc/call/server.h"
 #include "frontend/grpc/codec/infer_request_proto.h"
 #include "frontend/grpc/codec/model_version.h"
 #include "frontend/grpc/transport/connection.h"
 #include "frontend/grpc/transport/loop.h"
+#include "frontend/grpc/transport/server.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -310,7 +310,7 @@ error *grpc_inference_make_reply(grpc_inference *i, TRITONSERVER_InferenceRespon
 static void wake(inference *life)
 {
   call *c = grpc_inference_of(life)->call;
-  grpc_loop_wake_call(c->loop, c);
+  call_wake(c);
 }
 
 // The load report of ORCA as trailing metadata, for clients that ask for it.
@@ -330,8 +330,8 @@ static void reply(call *c)
   if (!call_is_ended(c) && count != 1) {
     call_fail(c, GRPC_INTERNAL, "expected a single response, got %u", count);
   } else if (!call_is_ended(c)) {
-    TRITONSERVER_InferenceResponse *response = inference_take_response(&i->life);
-    if (!call_fail_if_error(c, grpc_inference_make_reply(i, response, false, true, &c->reply)))
+    if (!call_fail_if_error(c, grpc_inference_make_reply(i, inference_take_response(&i->life),
+                                                         false, true, &c->reply)))
       c->status = GRPC_OK;
     add_load(c);
   }
@@ -340,10 +340,17 @@ static void reply(call *c)
     call_end(c);
 }
 
+void grpc_inference_describe(const grpc_inference *i, access_record *record)
+{
+  record->model = i->life.model_name;
+  record->request_id = i->life.request_id;
+  access_times_tell(&i->life.times, i->life.model_version, record);
+}
+
 static void describe(call *c, access_record *record)
 {
   if (c->handler_data != NULL)
-    grpc_access_describe(c->handler_data, record);
+    grpc_inference_describe(c->handler_data, record);
 }
 
 // The inference stays until the call is closed, for the access log, and until it is over.
@@ -359,7 +366,7 @@ static void closed(call *c)
 static void settle(call *c)
 {
   c->cancelled = NULL;
-  if (c->connection == NULL)
+  if (c->stream.connection == NULL)
     closed(c);
 }
 
@@ -373,8 +380,7 @@ static void woken(call *c)
 
 static void cancelled(call *c)
 {
-  grpc_inference *i = c->handler_data;
-  inference_cancel(&i->life);
+  inference_cancel(&((grpc_inference *)c->handler_data)->life);
 }
 
 static void filled(call *c)

@@ -6,12 +6,14 @@
 
 #include "base/arena.h"
 #include "base/error.h"
+#include "base/list.h"
+#include "base/mpsc.h"
 #include "base/refcount.h"
 #include "frontend/common/infer/inference.h"
 #include "frontend/grpc/call/message.h"
 #include "frontend/grpc/call/outgoing.h"
 #include "frontend/grpc/codec/infer_response_proto.h"
-#include "frontend/grpc/transport/status.h"
+#include "frontend/grpc/codec/status.h"
 
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -22,7 +24,14 @@
 
 typedef struct call call;
 typedef struct grpc_inference grpc_inference;
-typedef struct stream_response stream_response; // infer_stream.c
+
+// What a stream's loop is told of an inference: a response (decoupled), or that all is there.
+typedef struct stream_event {
+  mpsc_node node;
+  grpc_inference *inference;
+  TRITONSERVER_InferenceResponse *response; // owned; NULL: an end without a response
+  bool final;
+} stream_event;
 
 struct grpc_inference {
   inference life;
@@ -37,12 +46,9 @@ struct grpc_inference {
   void (*filled)(call *c); // what the loop does once the request is made
 
   // Of a stream (infer_stream.c).
-  _Atomic(stream_response *) responses; // newest first
-  grpc_inference *next;                 // of a list
-  grpc_inference *previous;             // the same, where it is decoupled
-  grpc_inference *next_news;
-  _Atomic bool in_news;
-  _Atomic bool lost;  // memory was short for a response
+  list_node node;
+  stream_event event; // the model is done, or memory was short for a response
+  _Atomic bool lost;  // the latter
   bool is_loose;      // decoupled: its responses go as they come
   bool done;          // else: its response may go
   bool over;          // loose: nothing more comes
@@ -54,7 +60,7 @@ struct grpc_inference {
 
 static inline grpc_inference *grpc_inference_of(inference *i)
 {
-  return (grpc_inference *)((char *)i - offsetof(grpc_inference, life));
+  return container_of(i, grpc_inference, life);
 }
 
 // Owns the message. NULL when memory is short, or the server has as many requests as it may: then
@@ -77,6 +83,9 @@ error *grpc_inference_submit(grpc_inference *i, bool *at_once);
 // Makes the message of a response, which is moved; or gives its error. Loop thread.
 error *grpc_inference_make_reply(grpc_inference *i, TRITONSERVER_InferenceResponse *response_owned,
                                  bool streamed, bool final, outgoing **reply);
+
+// Adds to a line of the access log. Loop thread.
+void grpc_inference_describe(const grpc_inference *i, access_record *record);
 
 // ModelInfer and ModelStreamInfer.
 void grpc_handle_model_infer(call *c);

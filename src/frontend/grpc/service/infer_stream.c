@@ -1,13 +1,13 @@
-// ModelStreamInfer: requests as they come, many in flight. Answers of models that are not decoupled
-// go in the order of their requests, those of decoupled models as they come, as in Triton. A
-// request that fails is a message with its error, and the stream goes on; a client that sends the
-// metadata triton_grpc_error: true has the stream end with the error's status instead.
-#include "frontend/common/observe/frontend_log.h"
-#include "frontend/grpc/call/access_note.h"
+// ModelStreamInfer: requests as they come, many in flight. Responses of models that are not
+// decoupled go in the order of their requests, those of decoupled models as they come, as in
+// Triton. A request that fails is a message with its error, and the stream goes on; a client that
+// sends the metadata triton_grpc_error: true has the stream end with the error's status instead.
+#include "base/clock.h"
+#include "frontend/common/observe/access_log.h"
 #include "frontend/grpc/call/call.h"
-#include "frontend/grpc/call/server.h"
 #include "frontend/grpc/service/infer.h"
 #include "frontend/grpc/transport/loop.h"
+#include "frontend/grpc/transport/server.h"
 
 #include <stdlib.h>
 
@@ -16,9 +16,9 @@
 
 // Of the call, in its arena.
 typedef struct infer_stream {
-  _Atomic(grpc_inference *) news; // those with answers, newest first; each referenced
-  grpc_inference *first, *last;   // not decoupled, in the order of requests; each referenced
-  grpc_inference *loose;          // decoupled; each referenced
+  mpsc events;   // stream_event; each has a reference to its inference
+  list in_order; // inferences, each referenced: in the order of requests
+  list loose;    // the same, decoupled
   size_t in_flight;
   bool ends_with_errors; // triton_grpc_error
 } infer_stream;
@@ -28,65 +28,35 @@ static infer_stream *stream_of(const call *c)
   return c->handler_data;
 }
 
-// A response on its way from the thread that made it to the loop.
-struct stream_response {
-  stream_response *next;
-  TRITONSERVER_InferenceResponse *response; // owned; NULL: an end without a response
-  bool final;
-};
+// ---- events, from any thread ----
 
-// ---- responses come ----
+static void push(grpc_inference *i, stream_event *e)
+{
+  call *c = i->call;
+  e->inference = i;
+  grpc_inference_ref(&i->life);
+  mpsc_push(&stream_of(c)->events, &e->node);
+  call_wake(c);
+}
 
-static void tell(inference *life)
+static void done(inference *life)
 {
   grpc_inference *i = grpc_inference_of(life);
-  call *c = i->call;
-  infer_stream *s = c->handler_data;
-  if (atomic_exchange(&i->in_news, true))
-    return;
-  grpc_inference_ref(life);
-  i->next_news = atomic_load(&s->news);
-  while (!atomic_compare_exchange_weak(&s->news, &i->next_news, i))
-    ;
-  grpc_loop_wake_call(c->loop, c);
+  push(i, &i->event);
 }
 
 static void respond(inference *life, TRITONSERVER_InferenceResponse *response_owned, bool final)
 {
   grpc_inference *i = grpc_inference_of(life);
-  stream_response *r = malloc(sizeof(*r));
-  if (r == NULL) {
-    inference_delete_response(life, response_owned);
-    atomic_store(&i->lost, true);
-  } else {
-    *r = (stream_response){atomic_load(&i->responses), response_owned, final};
-    while (!atomic_compare_exchange_weak(&i->responses, &r->next, r))
-      ;
+  stream_event *e = malloc(sizeof(*e));
+  if (e != NULL) {
+    *e = (stream_event){.response = response_owned, .final = final};
+    push(i, e);
+    return;
   }
-  tell(life);
-}
-
-// Those that came since the last time, oldest first.
-static stream_response *take_responses(grpc_inference *i)
-{
-  stream_response *ordered = NULL;
-  stream_response *next;
-  for (stream_response *r = atomic_exchange(&i->responses, NULL); r != NULL; r = next) {
-    next = r->next;
-    r->next = ordered;
-    ordered = r;
-  }
-  return ordered;
-}
-
-static void drop_responses(grpc_inference *i)
-{
-  stream_response *next;
-  for (stream_response *r = take_responses(i); r != NULL; r = next) {
-    next = r->next;
-    inference_delete_response(&i->life, r->response);
-    free(r);
-  }
+  inference_delete_response(life, response_owned);
+  if (!atomic_exchange(&i->lost, true))
+    push(i, &i->event);
 }
 
 // ---- messages ----
@@ -158,56 +128,42 @@ static void send_response(call *c, grpc_inference *i,
   }
 }
 
-static void send_responses(call *c, grpc_inference *i)
-{
-  stream_response *next;
-  for (stream_response *r = take_responses(i); r != NULL; r = next) {
-    next = r->next;
-    i->over |= r->final;
-    send_response(c, i, r->response, r->final);
-    free(r);
-  }
-  if (atomic_load(&i->lost) && !i->over) {
-    i->over = true;
-    inference_cancel(&i->life);
-    send_failure(c, i, error_no_memory(), true);
-  }
-}
-
 // ---- requests in flight ----
+
+// Each has a line of its own in the access log.
+static void write_access_log(const call *c, const grpc_inference *i)
+{
+  access_log *log = c->server->options.access_log;
+  if (log == NULL)
+    return;
+  access_record record = call_access_record(c, i->status);
+  grpc_inference_describe(i, &record);
+  record.total_ns = clock_monotonic_ns() - i->began_ns;
+  record.bytes_in = i->message->size;
+  record.bytes_out = i->bytes_out;
+  access_log_write(log, &record);
+}
 
 static void forget(call *c, grpc_inference *i)
 {
   stream_of(c)->in_flight--;
-  drop_responses(i);
-  grpc_access_inference(i, i->status);
+  list_remove(&i->node);
+  write_access_log(c, i);
   inference_settle(&i->life);
   grpc_loop_took_back(c->loop);
   grpc_inference_unref(&i->life);
-}
-
-static void remove_loose(call *c, grpc_inference *i)
-{
-  if (i->previous != NULL)
-    i->previous->next = i->next;
-  else
-    stream_of(c)->loose = i->next;
-  if (i->next != NULL)
-    i->next->previous = i->previous;
-  forget(c, i);
 }
 
 // Sends what is at the front of the line. Of a model that is not decoupled and answers more than
 // once the first response counts, as in Triton.
 static void send_in_order(call *c)
 {
-  infer_stream *s = c->handler_data;
-  while (s->first != NULL && s->first->done) {
-    grpc_inference *i = s->first;
-    s->first = i->next;
-    if (s->first == NULL)
-      s->last = NULL;
+  list_node *node;
+  while ((node = list_first(&stream_of(c)->in_order)) != NULL) {
+    grpc_inference *i = container_of(node, grpc_inference, node);
     error *failure = i->failure;
+    if (!i->done)
+      return;
     i->failure = NULL;
     if (failure != NULL)
       send_failure(c, i, failure, true);
@@ -219,11 +175,30 @@ static void send_in_order(call *c)
   }
 }
 
+// Of a decoupled model. What comes when it is over is dropped.
+static void take_response(call *c, grpc_inference *i, const stream_event *e)
+{
+  bool lost = e == &i->event;
+  if (i->over) {
+    inference_delete_response(&i->life, e->response);
+    return;
+  }
+  i->over = e->final || lost;
+  if (lost) {
+    inference_cancel(&i->life);
+    send_failure(c, i, error_no_memory(), true);
+  } else {
+    send_response(c, i, e->response, e->final);
+  }
+  if (i->over)
+    forget(c, i);
+}
+
 // The client sends no more, and all is answered.
 static void end_if_done(call *c)
 {
   infer_stream *s = c->handler_data;
-  if (!c->body.half_closed || call_is_ended(c) || call_is_paused(c) || s->in_flight > 0)
+  if (!c->stream.half_closed || call_is_ended(c) || call_is_paused(c) || s->in_flight > 0)
     return;
   c->status = GRPC_OK;
   call_end(c);
@@ -236,19 +211,17 @@ static bool is_full(const call *c)
 
 static void woken(call *c)
 {
-  grpc_inference *next;
-  for (grpc_inference *i = atomic_exchange(&stream_of(c)->news, NULL); i != NULL; i = next) {
-    next = i->next_news;
-    atomic_store(&i->in_news, false);
-    if (!i->is_loose) {
+  mpsc_node *next;
+  for (mpsc_node *node = mpsc_take_all(&stream_of(c)->events); node != NULL; node = next) {
+    next = node->next;
+    stream_event *e = container_of(node, stream_event, node);
+    grpc_inference *i = e->inference;
+    if (i->is_loose)
+      take_response(c, i, e);
+    else
       i->done = true;
-    } else if (i->over) {
-      drop_responses(i);
-    } else {
-      send_responses(c, i);
-      if (i->over)
-        remove_loose(c, i);
-    }
+    if (e != &i->event)
+      free(e);
     grpc_inference_unref(&i->life);
   }
   send_in_order(c);
@@ -259,33 +232,18 @@ static void woken(call *c)
 
 // ---- the stream ----
 
-static void add(call *c, grpc_inference *i)
-{
-  infer_stream *s = c->handler_data;
-  s->in_flight++;
-  grpc_loop_handed_over(c->loop);
-  if (i->is_loose) {
-    i->next = s->loose;
-    if (i->next != NULL)
-      i->next->previous = i;
-    s->loose = i;
-  } else if (s->last == NULL) {
-    s->first = s->last = i;
-  } else {
-    s->last->next = i;
-    s->last = i;
-  }
-}
-
 static void filled(call *c)
 {
   bool at_once = false;
+  infer_stream *s = stream_of(c);
   grpc_inference *i = c->job.data;
   if (i->failure == NULL)
     i->failure = grpc_inference_submit(i, &at_once);
   i->is_loose = i->life.sends_each && i->failure == NULL; // an error waits for its turn
   i->done = at_once || i->failure != NULL;
-  add(c, i);
+  list_append(i->is_loose ? &s->loose : &s->in_order, &i->node);
+  s->in_flight++;
+  grpc_loop_handed_over(c->loop);
   send_in_order(c);
   if (is_full(c))
     call_pause(c);
@@ -294,7 +252,7 @@ static void filled(call *c)
 static void take_message(call *c, message *message_owned)
 {
   static const inference_hooks hooks = {
-      .ref = grpc_inference_ref, .unref = grpc_inference_unref, .done = tell, .respond = respond};
+      .ref = grpc_inference_ref, .unref = grpc_inference_unref, .done = done, .respond = respond};
   grpc_inference *i = grpc_inference_new(c, message_owned, &hooks);
   if (i == NULL) {
     message_free(message_owned);
@@ -310,12 +268,16 @@ static void half_close(call *c)
 }
 
 // Nobody takes answers any more; those that still come are dropped.
+static void cancel_all(const list *l)
+{
+  for (list_node *node = list_first(l); node != NULL; node = list_next(l, node))
+    inference_cancel(&container_of(node, grpc_inference, node)->life);
+}
+
 static void cancelled(call *c)
 {
-  for (grpc_inference *i = stream_of(c)->first; i != NULL; i = i->next)
-    inference_cancel(&i->life);
-  for (grpc_inference *i = stream_of(c)->loose; i != NULL; i = i->next)
-    inference_cancel(&i->life);
+  cancel_all(&stream_of(c)->in_order);
+  cancel_all(&stream_of(c)->loose);
 }
 
 void grpc_handle_model_stream_infer(call *c)
@@ -327,6 +289,8 @@ void grpc_handle_model_stream_infer(call *c)
   }
   *s = (infer_stream){.ends_with_errors =
                           slice_equal(call_metadata(c, "triton_grpc_error"), SLICE("true"))};
+  list_init(&s->in_order);
+  list_init(&s->loose);
   c->take_message = take_message;
   c->half_close = half_close;
   c->cancelled = cancelled;

@@ -1,8 +1,8 @@
 // Server reflection: tools such as grpcurl ask which services and messages there are.
 #include "frontend/grpc/call/call.h"
-#include "frontend/grpc/call/handlers.h"
+#include "frontend/grpc/codec/descriptors.h"
 #include "frontend/grpc/codec/reflection_proto.h"
-#include "frontend/grpc/service/descriptors.h"
+#include "frontend/grpc/service/handlers.h"
 
 static void take_message(call *c, message *message_owned)
 {

@@ -4,10 +4,10 @@
 #include "frontend/common/observe/ignored_settings.h"
 #include "frontend/common/observe/log_settings.h"
 #include "frontend/grpc/call/call.h"
-#include "frontend/grpc/call/handlers.h"
-#include "frontend/grpc/call/server.h"
-#include "frontend/grpc/codec/control_message.h"
 #include "frontend/grpc/proto/grpc_service.pb-c.h"
+#include "frontend/grpc/service/control_message.h"
+#include "frontend/grpc/service/handlers.h"
+#include "frontend/grpc/transport/server.h"
 #include "frontend/trace/trace.h"
 
 #include <inttypes.h>

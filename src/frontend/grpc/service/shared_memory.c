@@ -3,10 +3,10 @@
 #include "frontend/common/tensor/shared_memory.h"
 
 #include "frontend/grpc/call/call.h"
-#include "frontend/grpc/call/handlers.h"
-#include "frontend/grpc/call/server.h"
-#include "frontend/grpc/codec/control_message.h"
 #include "frontend/grpc/proto/grpc_service.pb-c.h"
+#include "frontend/grpc/service/control_message.h"
+#include "frontend/grpc/service/handlers.h"
+#include "frontend/grpc/transport/server.h"
 
 static shared_memory *memory_of(const call *c)
 {

@@ -3,12 +3,11 @@
 
 #include "frontend/common/net/peer.h"
 #include "frontend/common/observe/frontend_log.h"
-#include "frontend/grpc/call/call.h"
-#include "frontend/grpc/call/call_parts.h"
-#include "frontend/grpc/call/server.h"
 #include "frontend/grpc/transport/loop.h"
+#include "frontend/grpc/transport/server.h"
 #include "frontend/grpc/transport/session.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -48,6 +47,7 @@ grpc_connection *grpc_connection_open(grpc_loop *l, int socket_fd,
     return NULL;
   }
   refcount_init(&c->references);
+  list_init(&c->streams);
   c->loop = l;
   c->server = grpc_loop_server(l);
   c->timer.fire = look_after;
@@ -65,15 +65,20 @@ grpc_connection *grpc_connection_open(grpc_loop *l, int socket_fd,
   return NULL;
 }
 
+static void close_streams(grpc_connection *c)
+{
+  while (!list_is_empty(&c->streams))
+    c->server->handlers->close(container_of(list_first(&c->streams), grpc_stream, node));
+  assert(c->stream_count == 0);
+}
+
 void grpc_connection_close(grpc_connection *c)
 {
-  if (c->closed)
+  if (connection_is_closed(c))
     return;
-  c->closed = true;
-  c->failed = true;
+  connection_set_state(c, CONNECTION_CLOSED);
   conn_timer_cancel(grpc_loop_timers(c->loop), &c->timer);
-  while (c->calls != NULL)
-    call_close(c->calls);
+  close_streams(c);
   nghttp2_session_del(c->session);
   c->session = NULL;
   output_fini(&c->output);
@@ -89,8 +94,7 @@ static void wake_at(grpc_connection *c, uint64_t due_ns)
     conn_timer_set(grpc_loop_timers(c->loop), &c->timer, due_ns);
 }
 
-// When `since` is `timeout_ms` ago; UINT64_MAX for a timeout of 0.
-static uint64_t due(uint64_t since, uint64_t timeout_ms)
+uint64_t connection_due(uint64_t since, uint64_t timeout_ms)
 {
   return timeout_ms == 0 || timeout_ms > (UINT64_MAX - since) / NS_PER_MS
              ? UINT64_MAX
@@ -102,25 +106,26 @@ static uint64_t sign_due(const grpc_connection *c)
 {
   const grpc_server_options *o = &c->server->options;
   if (c->pinged_ns != 0)
-    return due(c->pinged_ns, o->keepalive_timeout_ms);
-  return c->call_count > 0 || o->keepalive_without_calls ? due(c->heard_ns, o->keepalive_time_ms)
-                                                         : UINT64_MAX;
+    return connection_due(c->pinged_ns, o->keepalive_timeout_ms);
+  return c->stream_count > 0 || o->keepalive_without_calls
+             ? connection_due(c->heard_ns, o->keepalive_time_ms)
+             : UINT64_MAX;
 }
 
 // When one that was asked to go is closed whatever it has: it is old, and had its time.
 static uint64_t cut_due(const grpc_connection *c)
 {
   const grpc_server_options *o = &c->server->options;
-  uint64_t old = due(c->began_ns, o->max_connection_age_ms);
-  uint64_t late = due(c->left_ns, o->max_connection_age_grace_ms);
+  uint64_t old = connection_due(c->began_ns, o->max_connection_age_ms);
+  uint64_t late = connection_due(c->left_ns, o->max_connection_age_grace_ms);
   return late < old ? old : late;
 }
 
 static uint64_t age_due(const grpc_connection *c)
 {
   if (c->left_ns == 0)
-    return due(c->began_ns, c->server->options.max_connection_age_ms);
-  uint64_t gone = c->leaving ? UINT64_MAX : c->left_ns + LEAVE_NS;
+    return connection_due(c->began_ns, c->server->options.max_connection_age_ms);
+  uint64_t gone = c->state == CONNECTION_LEFT ? UINT64_MAX : c->left_ns + LEAVE_NS;
   uint64_t cut = cut_due(c);
   return gone < cut ? gone : cut;
 }
@@ -129,47 +134,30 @@ static uint64_t age_due(const grpc_connection *c)
 static const char *overdue(const grpc_connection *c, uint64_t now)
 {
   const grpc_server_options *o = &c->server->options;
-  if (!c->established && now >= due(c->began_ns, o->handshake_timeout_ms))
+  if (c->state == CONNECTION_BEGINS && now >= connection_due(c->began_ns, o->handshake_timeout_ms))
     return "it did not begin in time";
-  if (c->waits && now >= due(c->moved_ns, o->write_timeout_ms))
+  if (c->waits && now >= connection_due(c->moved_ns, o->write_timeout_ms))
     return "it does not take what it is sent";
-  if (c->pinged_ns != 0 && now >= due(c->pinged_ns, o->keepalive_timeout_ms))
+  if (c->pinged_ns != 0 && now >= connection_due(c->pinged_ns, o->keepalive_timeout_ms))
     return "it gives no sign";
   if (c->left_ns != 0 && now >= cut_due(c))
     return "it is too old";
   return NULL;
 }
 
-static void say_goodbye(grpc_connection *c)
-{
-  c->leaving = true;
-  nghttp2_submit_goaway(c->session, NGHTTP2_FLAG_NONE,
-                        nghttp2_session_get_last_proc_stream_id(c->session), NGHTTP2_NO_ERROR, NULL,
-                        0);
-  grpc_loop_mark(c->loop, c);
-}
-
 void grpc_connection_leave(grpc_connection *c)
 {
-  if (c->left_ns != 0 || c->failed || c->ending)
-    return;
-  c->left_ns = grpc_loop_now_ns(c->loop);
-  if (!c->established) {
+  if (c->state == CONNECTION_BEGINS)
     grpc_connection_close(c);
+  if (c->state != CONNECTION_OPEN)
     return;
-  }
+  connection_set_state(c, CONNECTION_LEAVING);
+  c->left_ns = grpc_loop_now_ns(c->loop);
   // Calls that the client has sent already are taken: the ping comes back behind them.
   nghttp2_submit_shutdown_notice(c->session);
   nghttp2_submit_ping(c->session, NGHTTP2_FLAG_NONE, goodbye);
   wake_at(c, c->left_ns + LEAVE_NS);
   grpc_loop_mark(c->loop, c);
-}
-
-void grpc_connection_answered(grpc_connection *c)
-{
-  c->pinged_ns = 0;
-  if (c->left_ns != 0 && !c->leaving)
-    say_goodbye(c);
 }
 
 static void ask_for_sign(grpc_connection *c, uint64_t now)
@@ -179,20 +167,14 @@ static void ask_for_sign(grpc_connection *c, uint64_t now)
   grpc_loop_mark(c->loop, c);
 }
 
-// Ends the calls whose message does not come on, and gives when the next one would be.
-static uint64_t end_stalled(grpc_connection *c, uint64_t now)
+// Has the streams checked, and gives when the next one is to be.
+static uint64_t check_streams(grpc_connection *c, uint64_t now)
 {
   uint64_t first = UINT64_MAX;
-  call *next;
-  for (call *one = c->calls; one != NULL; one = next) {
-    next = one->next;
-    uint64_t end = call_is_receiving(one)
-                       ? due(one->body.moved_ns, c->server->options.body_timeout_ms)
-                       : UINT64_MAX;
-    if (now >= end)
-      call_end_early(one, GRPC_DEADLINE_EXCEEDED, "the request's message does not come on");
-    else if (end < first)
-      first = end;
+  list_foreach_safe (grpc_stream, s, node, &c->streams) {
+    uint64_t next = c->server->handlers->check(s, now);
+    if (next < first)
+      first = next;
   }
   return first;
 }
@@ -203,14 +185,14 @@ static void look_after(conn_timer *elapsed)
   grpc_connection *c = container_of(elapsed, grpc_connection, timer);
   const grpc_server_options *o = &c->server->options;
   uint64_t now = grpc_loop_now_ns(c->loop);
-  if (c->ending) {
+  if (c->state == CONNECTION_ENDING) {
     if (now >= c->ended_ns + LEAVE_NS)
       grpc_connection_close(c);
     else
       wake_at(c, c->ended_ns + LEAVE_NS);
     return;
   }
-  if (c->failed) // the flush of this pass closes it, or begins its end
+  if (c->state == CONNECTION_FAILED) // the flush of this pass closes it, or begins its end
     return;
   const char *why = overdue(c, now);
   if (why != NULL) {
@@ -220,30 +202,43 @@ static void look_after(conn_timer *elapsed)
   }
   if (c->pinged_ns == 0 && now >= sign_due(c))
     ask_for_sign(c, now);
-  if (c->left_ns == 0 && now >= due(c->began_ns, o->max_connection_age_ms))
+  if (c->left_ns == 0 && now >= connection_due(c->began_ns, o->max_connection_age_ms))
     grpc_connection_leave(c);
-  if (c->closed)
+  if (connection_is_closed(c))
     return;
-  if (c->left_ns != 0 && !c->leaving && now >= c->left_ns + LEAVE_NS)
-    say_goodbye(c);
-  wake_at(c, end_stalled(c, now));
-  if (!c->established)
-    wake_at(c, due(c->began_ns, o->handshake_timeout_ms));
+  if (c->state == CONNECTION_LEAVING && now >= c->left_ns + LEAVE_NS)
+    session_say_goodbye(c);
+  wake_at(c, check_streams(c, now));
+  if (c->state == CONNECTION_BEGINS)
+    wake_at(c, connection_due(c->began_ns, o->handshake_timeout_ms));
   if (c->waits)
-    wake_at(c, due(c->moved_ns, o->write_timeout_ms));
+    wake_at(c, connection_due(c->moved_ns, o->write_timeout_ms));
   wake_at(c, sign_due(c));
   wake_at(c, age_due(c));
 }
 
-void grpc_connection_call_receives(grpc_connection *c)
+void grpc_connection_stream_receives(grpc_connection *c)
 {
-  wake_at(c, due(grpc_loop_now_ns(c->loop), c->server->options.body_timeout_ms));
+  wake_at(c, connection_due(grpc_loop_now_ns(c->loop), c->server->options.body_timeout_ms));
 }
 
-void grpc_connection_call_opened(grpc_connection *c)
+void grpc_connection_add(grpc_connection *c, grpc_stream *s)
 {
-  if (c->call_count == 1)
+  s->connection = c;
+  list_prepend(&c->streams, &s->node);
+  c->used++;
+  if (++c->stream_count == 1)
     wake_at(c, sign_due(c));
+}
+
+void grpc_connection_remove(grpc_stream *s)
+{
+  grpc_connection *c = s->connection;
+  assert(c->stream_count > 0);
+  nghttp2_session_set_stream_user_data(c->session, s->id, NULL);
+  list_remove(&s->node);
+  c->stream_count--;
+  s->connection = NULL;
 }
 
 // ---- input ----
@@ -266,11 +261,11 @@ static void drop_input(grpc_connection *c)
 void grpc_connection_readable(grpc_connection *c)
 {
   char *buffer = grpc_loop_read_buffer(c->loop);
-  if (c->ending) {
+  if (c->state == CONNECTION_ENDING) {
     drop_input(c);
     return;
   }
-  for (int i = 0; i < READS_AT_ONCE && !c->failed; i++) {
+  for (int i = 0; i < READS_AT_ONCE && c->state < CONNECTION_FAILED; i++) {
     ssize_t size = wire_read(&c->wire, buffer, LOOP_READ_BYTES);
     if (size < 0 && errno == EAGAIN)
       break;
@@ -285,7 +280,8 @@ void grpc_connection_readable(grpc_connection *c)
                            nghttp2_strerror((int)taken));
       if (taken == NGHTTP2_ERR_BAD_CLIENT_MAGIC)
         grpc_loop_note_protocol(c->loop);
-      c->failed = true; // what nghttp2 has to say about it is still sent
+      if (c->state < CONNECTION_FAILED)
+        connection_set_state(c, CONNECTION_FAILED);
     }
     if ((size_t)size < LOOP_READ_BYTES && !wire_holds_input(&c->wire))
       break;
@@ -311,10 +307,10 @@ static bool take_frames(grpc_connection *c)
 
 static bool is_over(grpc_connection *c)
 {
-  return c->failed ||
+  return c->state == CONNECTION_FAILED ||
          (nghttp2_session_want_read(c->session) == 0 &&
           nghttp2_session_want_write(c->session) == 0) ||
-         (c->leaving && c->call_count == 0);
+         (c->state == CONNECTION_LEFT && c->stream_count == 0);
 }
 
 void grpc_connection_writable(grpc_connection *c)
@@ -327,10 +323,9 @@ void grpc_connection_writable(grpc_connection *c)
 // Says that nothing more comes, and waits a moment for the client to close.
 static void end(grpc_connection *c)
 {
-  c->ending = true;
+  connection_set_state(c, CONNECTION_ENDING);
   c->ended_ns = grpc_loop_now_ns(c->loop);
-  while (c->calls != NULL)
-    call_close(c->calls);
+  close_streams(c);
   wire_end(&c->wire);
   if (c->watches_output && !grpc_loop_watch(c->loop, c, false)) {
     grpc_connection_close(c);
@@ -341,7 +336,7 @@ static void end(grpc_connection *c)
 
 void grpc_connection_flush(grpc_connection *c)
 {
-  if (c->ending)
+  if (c->state == CONNECTION_ENDING)
     return;
   output_result result = OUTPUT_EMPTY;
   bool moved = true, whole = true;
@@ -357,7 +352,7 @@ void grpc_connection_flush(grpc_connection *c)
   bool blocked = result == OUTPUT_BLOCKED || writes > WRITES_AT_ONCE;
   // One that has failed is not read any more: it would be ready for that until the last byte is
   // sent.
-  if (result == OUTPUT_FAILED || !whole || (blocked && c->failed)) {
+  if (result == OUTPUT_FAILED || !whole || (blocked && c->state == CONNECTION_FAILED)) {
     grpc_connection_close(c);
     return;
   }
@@ -368,7 +363,7 @@ void grpc_connection_flush(grpc_connection *c)
   bool waits = blocked || c->unsent > 0; // for the socket, or for a window
   if (waits && !c->waits) {
     c->moved_ns = grpc_loop_now_ns(c->loop);
-    wake_at(c, due(c->moved_ns, c->server->options.write_timeout_ms));
+    wake_at(c, connection_due(c->moved_ns, c->server->options.write_timeout_ms));
   }
   c->waits = waits;
   bool watch = blocked || c->wire.wants_output;

@@ -1,64 +1,19 @@
-// Loop threads: wait, handle what is ready, send. A loop alternates between handling what is ready,
-// polling for a moment when its clients come back at once, and sleeping until a socket is ready, a
-// timer is due, or somebody wakes it.
+// What a loop does for its connections and for those who wake them.
 #include "frontend/grpc/transport/loop.h"
 
 #include "base/blocks.h"
-#include "base/checked.h"
-#include "base/clock.h"
-#include "frontend/common/net/acceptor.h"
-#include "frontend/common/net/listener_limits.h"
-#include "frontend/common/net/loop_core.h"
-#include "frontend/common/observe/frontend_log.h"
-#include "frontend/grpc/call/call_parts.h"
-#include "frontend/grpc/call/server.h"
-#include "frontend/grpc/transport/connection.h"
+#include "frontend/grpc/transport/connection_state.h"
+#include "frontend/grpc/transport/loop_parts.h"
+#include "frontend/grpc/transport/server.h"
 
-#include <errno.h>
-#include <limits.h>
+#include <assert.h>
 #include <malloc.h>
-#include <stdatomic.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/epoll.h>
-#include <sys/socket.h>
-#include <unistd.h>
 
-#define EVENTS_AT_ONCE  64
-#define ACCEPTS_AT_ONCE 64
 #define NS_PER_MS       UINT64_C(1000000)
-#define ACCEPT_PAUSE_NS (100 * NS_PER_MS) // when there are no descriptors, or enough connections
 #define TRIM_PAUSE_NS   (1000 * NS_PER_MS)
 #define TRIM_USED       1000 // calls and replies of closed connections, after which memory goes back
 #define CONNECTION_USED 16   // what a connection itself counts for
-
-struct grpc_loop {
-  grpc_loops *all;
-  loop_core core;
-  _Atomic(call *) woken; // newest first; each referenced
-
-  conn_timers timers; // loop thread only, as what follows
-  uint64_t now_ns;
-  grpc_connection *connections; // list
-  grpc_connection *marked;      // list
-  grpc_connection *forgotten;   // list: closed in this pass
-  bool is_draining;             // its connections were told
-  size_t used;                  // by connections that are closed; see trim
-  _Atomic size_t closed;        // connections that are, and of which there are still calls
-  conn_timer trim;
-  conn_timer give_back; // of large blocks
-
-  char read_buffer[LOOP_READ_BYTES];
-};
-
-struct grpc_loops {
-  grpc_server *server;
-  acceptor acceptor; // of the first loop's thread, as the next
-  conn_timer accept_again;
-  loop_group group;
-  _Atomic bool draining;
-  grpc_loop loops[];
-};
 
 // ---- what the loop's thread may ask ----
 
@@ -104,45 +59,18 @@ void grpc_loop_took_back(grpc_loop *l)
 
 // ---- waking ----
 
-void grpc_loop_wake_call(grpc_loop *l, call *c)
+void grpc_loop_wake_stream(grpc_loop *l, grpc_stream *s)
 {
-  if (atomic_exchange(&c->wanted, true))
-    return;
-  call_ref(c);
-  c->next_woken = atomic_load(&l->woken);
-  while (!atomic_compare_exchange_weak(&l->woken, &c->next_woken, c))
-    ;
+  mpsc_push(&l->woken, &s->woken);
   loop_core_wake(&l->core);
-}
-
-static void run_woken(grpc_loop *l)
-{
-  call *ordered = NULL;
-  call *next;
-  if (atomic_load(&l->woken) == NULL) // not before `wanted` was taken back
-    return;
-  for (call *c = atomic_exchange(&l->woken, NULL); c != NULL; c = next) {
-    next = c->next_woken;
-    c->next_woken = ordered;
-    ordered = c;
-  }
-  for (call *c = ordered; c != NULL; c = next) {
-    next = c->next_woken;
-    atomic_store(&c->wanted, false);
-    call_woken(c);
-    call_unref(c);
-  }
 }
 
 // ---- connections ----
 
 void grpc_loop_mark(grpc_loop *l, grpc_connection *c)
 {
-  if (c->marked || c->closed)
-    return;
-  c->marked = true;
-  c->next_marked = l->marked;
-  l->marked = c;
+  if (!list_is_linked(&c->marked) && !connection_is_closed(c))
+    list_prepend(&l->marked, &c->marked);
 }
 
 bool grpc_loop_watch(grpc_loop *l, grpc_connection *c, bool for_output)
@@ -153,7 +81,7 @@ bool grpc_loop_watch(grpc_loop *l, grpc_connection *c, bool for_output)
 }
 
 // The allocator keeps what a burst had; the system gets it back a moment later.
-static void trim(conn_timer *elapsed)
+void grpc_loop_trim(conn_timer *elapsed)
 {
   grpc_loop *l = container_of(elapsed, grpc_loop, trim);
   l->used = 0;
@@ -163,7 +91,7 @@ static void trim(conn_timer *elapsed)
 }
 
 // Large blocks are kept for a moment when they are freed (base/blocks.h).
-static void give_back_blocks(conn_timer *elapsed)
+void grpc_loop_give_back(conn_timer *elapsed)
 {
   grpc_loop *l = container_of(elapsed, grpc_loop, give_back);
   if (blocks_trim() || atomic_load(&l->all->server->calls) > 0) // whose blocks are still to come
@@ -178,7 +106,9 @@ void grpc_loop_note_large(grpc_loop *l)
 
 void grpc_loop_freed(grpc_loop *l)
 {
-  atomic_fetch_sub_explicit(&l->closed, 1, memory_order_relaxed);
+  size_t before = atomic_fetch_sub_explicit(&l->closed, 1, memory_order_relaxed);
+  assert(before > 0);
+  (void)before;
 }
 
 static void note_used(grpc_loop *l, const grpc_connection *c)
@@ -192,287 +122,10 @@ void grpc_loop_forget(grpc_loop *l, grpc_connection *c)
 {
   note_used(l, c);
   atomic_fetch_add_explicit(&l->closed, 1, memory_order_relaxed);
-  if (c->previous != NULL)
-    c->previous->next = c->next;
-  else
-    l->connections = c->next;
-  if (c->next != NULL)
-    c->next->previous = c->previous;
   epoll_ctl(l->core.epoll_fd, EPOLL_CTL_DEL, c->wire.fd, NULL);
-  c->next = l->forgotten; // events of this pass may still name it
-  l->forgotten = c;
+  list_remove(&c->node);
+  list_prepend(&l->forgotten, &c->node); // events of this pass may still name it
+  if (list_is_linked(&c->marked))
+    list_remove(&c->marked);
   grpc_server_connection_ended(l->all->server);
-}
-
-static void drop_forgotten(grpc_loop *l)
-{
-  grpc_connection *next;
-  for (grpc_connection *c = l->forgotten; c != NULL; c = next) {
-    next = c->next;
-    grpc_connection_unref(c);
-  }
-  l->forgotten = NULL;
-}
-
-static void take_on(grpc_loop *l, const arrival *a)
-{
-  grpc_connection *c = grpc_connection_open(l, a->socket_fd, &a->address);
-  if (c == NULL) {
-    frontend_log_warning("a connection was dropped: %s", "out of memory");
-    grpc_server_connection_ended(l->all->server);
-    return;
-  }
-  c->next = l->connections;
-  if (c->next != NULL)
-    c->next->previous = c;
-  l->connections = c;
-  struct epoll_event event = {.events = EPOLLIN, .data.ptr = c};
-  if (epoll_ctl(l->core.epoll_fd, EPOLL_CTL_ADD, a->socket_fd, &event) != 0) {
-    frontend_log_warning("a connection was dropped: %s", strerror(errno));
-    grpc_connection_close(c);
-  } else if (l->is_draining) {
-    grpc_connection_leave(c);
-  } else {
-    grpc_loop_mark(l, c);
-  }
-}
-
-static void take_arrivals(grpc_loop *l, bool wanted)
-{
-  mpsc_node *taken = mpsc_take_all(&l->core.arrived);
-  for (arrival *a; (a = loop_core_next_arrival(&taken)) != NULL;) {
-    if (wanted) {
-      take_on(l, a);
-      loop_core_arrived(&l->core, a);
-    } else {
-      loop_core_drop(&l->core, a);
-      grpc_server_connection_ended(l->all->server);
-    }
-  }
-}
-
-static void flush_marked(grpc_loop *l)
-{
-  grpc_connection *c;
-  while ((c = l->marked) != NULL) {
-    l->marked = c->next_marked;
-    c->marked = false;
-    if (!c->closed)
-      grpc_connection_flush(c);
-  }
-}
-
-// ---- accepting, on the first loop ----
-
-static void accept_later(grpc_loops *all)
-{
-  conn_timer_set(&all->loops[0].timers, &all->accept_again, all->loops[0].now_ns + ACCEPT_PAUSE_NS);
-}
-
-static void accept_again(conn_timer *elapsed)
-{
-  grpc_loops *all = container_of(elapsed, grpc_loops, accept_again);
-  if (!acceptor_watch(&all->acceptor, true))
-    accept_later(all);
-}
-
-// False when there is nothing more to accept now.
-static bool accept_one(grpc_loops *all)
-{
-  const unsigned limit = all->server->options.connection_limit;
-  bool waits;
-  arrival *a = acceptor_take(&all->acceptor,
-                             limit > 0 && atomic_load(&all->server->connections) >= limit, &waits);
-  if (waits) {
-    accept_later(all);
-    acceptor_watch(&all->acceptor, false);
-  }
-  if (a == NULL)
-    return false;
-  atomic_fetch_add(&all->server->connections, 1);
-  loop_core_adopt(&all->loops[loop_group_next(&all->group)].core, a);
-  return true;
-}
-
-static void accept_some(grpc_loops *all)
-{
-  for (int i = 0; i < ACCEPTS_AT_ONCE && accept_one(all); i++)
-    ;
-}
-
-static void stop_accepting(grpc_loops *all)
-{
-  while (accept_one(all)) // what waits is taken, and told to go
-    ;
-  conn_timer_cancel(&all->loops[0].timers, &all->accept_again);
-  acceptor_close(&all->acceptor);
-}
-
-// ---- stopping ----
-
-static void begin_draining(grpc_loop *l)
-{
-  if (l->is_draining || !atomic_load(&l->all->draining))
-    return;
-  l->is_draining = true;
-  if (l == l->all->loops)
-    stop_accepting(l->all);
-  take_arrivals(l, true);
-  grpc_connection *next;
-  for (grpc_connection *c = l->connections; c != NULL; c = next) {
-    next = c->next;
-    grpc_connection_leave(c);
-  }
-}
-
-void grpc_loops_drain(grpc_loops *all)
-{
-  atomic_store(&all->draining, true);
-  for (unsigned i = 0; i < all->group.count; i++)
-    loop_core_wake(&all->loops[i].core);
-}
-
-// ---- the thread ----
-
-static int milliseconds_until(const grpc_loop *l)
-{
-  uint64_t due = conn_timers_next(&l->timers);
-  if (due == UINT64_MAX)
-    return -1;
-  uint64_t now = clock_monotonic_ns();
-  uint64_t left = due > now ? (due - now + NS_PER_MS - 1) / NS_PER_MS : 0;
-  return left > INT_MAX ? INT_MAX : (int)left;
-}
-
-// Sockets are looked at in each pass: models that answer without a pause must not keep it from
-// them.
-static int wait_for_events(grpc_loop *l, struct epoll_event *events)
-{
-  int count = -1;
-  if (!loop_core_polls(&l->core))
-    count = loop_core_sleep(&l->core, events, EVENTS_AT_ONCE, milliseconds_until(l));
-  return count >= 0 ? count : epoll_wait(l->core.epoll_fd, events, EVENTS_AT_ONCE, 0);
-}
-
-static void handle_event(grpc_loop *l, const struct epoll_event *event)
-{
-  if (event->data.ptr == &l->core) // it was woken
-    return;
-  if (event->data.ptr == &l->all->acceptor) {
-    accept_some(l->all);
-    return;
-  }
-  grpc_connection *c = event->data.ptr;
-  if (!c->closed && (event->events & EPOLLOUT) != 0)
-    grpc_connection_writable(c);
-  if (!c->closed && (event->events & (EPOLLIN | EPOLLHUP | EPOLLERR)) != 0)
-    grpc_connection_readable(c);
-}
-
-// One pass. Returns whether there was anything to do.
-static bool pass(grpc_loop *l)
-{
-  struct epoll_event events[EVENTS_AT_ONCE];
-  int count = wait_for_events(l, events);
-  loop_core_begin_pass(&l->core);
-  l->now_ns = clock_monotonic_ns();
-  bool busy = count > 0 || atomic_load_explicit(&l->woken, memory_order_relaxed) != NULL;
-  take_arrivals(l, true);
-  begin_draining(l);
-  for (int i = 0; i < count; i++)
-    handle_event(l, &events[i]);
-  run_woken(l);
-  conn_timers_run(&l->timers, l->now_ns);
-  flush_marked(l);
-  drop_forgotten(l);
-  return busy;
-}
-
-static void *run(void *loop_pointer)
-{
-  grpc_loop *l = loop_pointer;
-  while (!atomic_load(&l->all->group.stopping))
-    if (pass(l))
-      loop_core_progressed(&l->core);
-  return NULL;
-}
-
-// ---- life ----
-
-static error *start_loop(grpc_loop *l)
-{
-  bool accepts = l == l->all->loops;
-  bool opened = loop_core_open(&l->core, &l->all->group);
-  if (accepts)
-    l->all->acceptor.epoll_fd = l->core.epoll_fd;
-  if (!opened || (accepts && !acceptor_watch(&l->all->acceptor, true)))
-    return error_new(ERROR_UNAVAILABLE, "cannot start a gRPC loop: %s", strerror(errno));
-  return loop_core_start(&l->core, "grpc-loop", run, l);
-}
-
-error *grpc_loops_new(grpc_server *g, int listen_fd_owned, grpc_loops **result)
-{
-  unsigned count = listener_loop_count(g->options.thread_count);
-  size_t size;
-  grpc_loops *all = checked_array_size(sizeof(grpc_loops), count, sizeof(grpc_loop), &size)
-                        ? calloc(1, size)
-                        : NULL;
-  if (all == NULL) {
-    close(listen_fd_owned);
-    return error_no_memory();
-  }
-  all->server = g;
-  loop_group_init(&all->group, "gRPC", "HTTP/2", count, g->options.busy_poll_us);
-  all->acceptor = (acceptor){.protocol = "gRPC", .listen_fd = listen_fd_owned};
-  all->accept_again.fire = accept_again;
-  for (unsigned i = 0; i < count; i++) {
-    all->loops[i].all = all;
-    all->loops[i].trim.fire = trim;
-    all->loops[i].give_back.fire = give_back_blocks;
-  }
-  error *failure = NULL;
-  for (unsigned i = count; i > 0 && failure == NULL; i--) // the first, which accepts, is last
-    failure = start_loop(&all->loops[i - 1]);
-  if (failure != NULL)
-    grpc_loops_free(all);
-  else
-    *result = all;
-  return failure;
-}
-
-// The threads are gone; closing cancels what the core has.
-static void close_connections(grpc_loop *l)
-{
-  take_arrivals(l, false);
-  while (l->connections != NULL)
-    grpc_connection_close(l->connections);
-  l->marked = NULL;
-  drop_forgotten(l);
-}
-
-void grpc_loops_stop(grpc_loops *all)
-{
-  if (all == NULL || atomic_exchange(&all->group.stopping, true))
-    return;
-  for (unsigned i = 0; i < all->group.count; i++)
-    loop_core_join(&all->loops[i].core);
-  for (unsigned i = 0; i < all->group.count; i++)
-    close_connections(&all->loops[i]);
-  acceptor_close(&all->acceptor);
-}
-
-void grpc_loops_run_woken(grpc_loops *all)
-{
-  for (unsigned i = 0; i < all->group.count; i++)
-    run_woken(&all->loops[i]);
-}
-
-void grpc_loops_free(grpc_loops *all)
-{
-  if (all == NULL)
-    return;
-  grpc_loops_stop(all);
-  for (unsigned i = 0; i < all->group.count; i++)
-    loop_core_fini(&all->loops[i].core);
-  free(all);
 }

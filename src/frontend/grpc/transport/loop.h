@@ -13,7 +13,7 @@
 
 typedef struct grpc_server grpc_server;
 typedef struct grpc_connection grpc_connection;
-typedef struct call call;
+typedef struct grpc_stream grpc_stream;
 typedef struct grpc_loop grpc_loop;
 typedef struct grpc_loops grpc_loops;
 
@@ -32,11 +32,12 @@ void grpc_loops_stop(grpc_loops *all);
 // Runs what was woken since the threads have stopped.
 void grpc_loops_run_woken(grpc_loops *all);
 
-// Frees what grpc_loop_wake_call touches, once nobody can call it any more. NULL is allowed.
+// Frees what grpc_loop_wake_stream touches, once nobody can call it any more. NULL is allowed.
 void grpc_loops_free(grpc_loops *all);
 
-// Has the loop call call_woken soon, once for any number of wakes before that. Any thread.
-void grpc_loop_wake_call(grpc_loop *l, call *c);
+// Has the loop call handlers->woken soon. Not again before that, and the stream is referenced until
+// then. Any thread.
+void grpc_loop_wake_stream(grpc_loop *l, grpc_stream *s);
 
 // --- On the loop's thread
 

@@ -2,7 +2,6 @@
 #include "frontend/grpc/transport/output.h"
 
 #include "base/checked.h"
-#include "frontend/grpc/call/outgoing.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -13,8 +12,8 @@
 void output_fini(output *o)
 {
   for (size_t i = o->first; i < o->count; i++)
-    if (o->segments[i].held != NULL)
-      outgoing_unref(o->segments[i].held);
+    if (o->segments[i].source != NULL)
+      output_source_unref(o->segments[i].source);
   free(o->segments);
   buffer_fini(&o->text);
   *o = (output){0};
@@ -51,15 +50,15 @@ bool output_copy(output *o, const void *data, size_t size)
   return !o->text.failed;
 }
 
-bool output_refer(output *o, const char *data, size_t size, outgoing *held)
+bool output_refer(output *o, const char *data, size_t size, output_source *source)
 {
   if (size <= OUTPUT_COPY_BYTES)
     return output_copy(o, data, size);
   segment *added = add_segment(o);
   if (added == NULL)
     return false;
-  outgoing_ref(held);
-  *added = (segment){data, size, held};
+  refcount_take(&source->references);
+  *added = (segment){data, size, source};
   o->pending += size;
   return true;
 }
@@ -110,8 +109,8 @@ static void drop_sent(output *o, size_t sent)
       o->text_sent += step;
     if (s->size > 0)
       break;
-    if (s->held != NULL)
-      outgoing_unref(s->held);
+    if (s->source != NULL)
+      output_source_unref(s->source);
     o->first++;
   }
   make_room(o);

@@ -4,6 +4,7 @@
 #define NEREID_FRONTEND_GRPC_OUTPUT_H
 
 #include "base/buffer.h"
+#include "base/refcount.h"
 #include "base/slice.h"
 #include "frontend/grpc/transport/wire.h"
 
@@ -15,12 +16,23 @@
 
 #define OUTPUT_COPY_BYTES ((size_t)4 << 10) // up to here a piece is copied
 
-typedef struct outgoing outgoing; // outgoing.h
+// What long pieces are part of: referenced until they are sent.
+typedef struct output_source output_source;
+struct output_source {
+  refcount references;
+  void (*free)(output_source *s); // the last reference is gone
+};
+
+static inline void output_source_unref(output_source *s)
+{
+  if (refcount_drop(&s->references))
+    s->free(s);
+}
 
 typedef struct segment {
   const char *data; // NULL: the next `size` bytes of the text
   size_t size;
-  outgoing *held; // referenced, for `data`
+  output_source *source; // referenced, for `data`
 } segment;
 
 typedef struct output {
@@ -36,8 +48,8 @@ void output_fini(output *o);
 // Appends a copy. False when memory is short, and then nothing more may be sent.
 bool output_copy(output *o, const void *data, size_t size);
 
-// Appends bytes of a message, which is referenced until they are sent.
-bool output_refer(output *o, const char *data, size_t size, outgoing *held);
+// Appends bytes of the source, which is referenced until they are sent.
+bool output_refer(output *o, const char *data, size_t size, output_source *source);
 
 typedef enum output_result {
   OUTPUT_EMPTY,   // all is written

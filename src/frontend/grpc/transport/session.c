@@ -4,15 +4,10 @@
 #include "frontend/grpc/transport/session.h"
 
 #include "frontend/common/observe/frontend_log.h"
-#include "frontend/common/observe/load_metrics.h"
-#include "frontend/grpc/call/call.h"
-#include "frontend/grpc/call/call_parts.h"
-#include "frontend/grpc/call/server.h"
-#include "frontend/grpc/transport/connection.h"
+#include "frontend/grpc/transport/connection_state.h"
 #include "frontend/grpc/transport/loop.h"
+#include "frontend/grpc/transport/server.h"
 
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #define RESET_BURST      1000 // streams that a client may reset at once
@@ -29,18 +24,28 @@
 #define NS_PER_SECOND    1e9
 #define IGNORED(x)       (void)(x)
 
+// ---- the end ----
+
+void session_say_goodbye(grpc_connection *c)
+{
+  connection_set_state(c, CONNECTION_LEFT);
+  nghttp2_submit_goaway(c->session, NGHTTP2_FLAG_NONE,
+                        nghttp2_session_get_last_proc_stream_id(c->session), NGHTTP2_NO_ERROR, NULL,
+                        0);
+  grpc_loop_mark(c->loop, c);
+}
+
 // ---- frames that do nothing ----
 
 void session_send_away(grpc_connection *c, const char *why)
 {
-  if (c->failed)
+  if (c->state >= CONNECTION_FAILED)
     return;
   frontend_log_verbose("the connection of %s is closed: %s", c->peer, why);
   nghttp2_submit_goaway(c->session, NGHTTP2_FLAG_NONE,
                         nghttp2_session_get_last_proc_stream_id(c->session),
                         NGHTTP2_ENHANCE_YOUR_CALM, (const uint8_t *)why, strlen(why));
-  c->leaving = true;
-  c->failed = true;
+  connection_set_state(c, CONNECTION_FAILED);
 }
 
 void session_charge(grpc_connection *c, unsigned cost)
@@ -70,7 +75,7 @@ static void note_ping(grpc_connection *c)
 
 // ---- what comes ----
 
-static call *call_of(grpc_connection *c, int32_t stream_id)
+static grpc_stream *stream_of(grpc_connection *c, int32_t stream_id)
 {
   return nghttp2_session_get_stream_user_data(c->session, stream_id);
 }
@@ -97,7 +102,8 @@ static int begin_headers(nghttp2_session *session, const nghttp2_frame *frame, v
   int32_t id = frame->hd.stream_id;
   // What the core still has of streams that the client closed counts, too.
   bool has_room = atomic_load_explicit(&c->alive, memory_order_relaxed) < CONNECTION_MAX_STREAMS;
-  call *made = has_room && !c->failed ? call_open(c, id) : NULL;
+  bool takes = has_room && c->state < CONNECTION_FAILED;
+  grpc_stream *made = takes ? c->server->handlers->open(c, id) : NULL;
   if (made == NULL) {
     nghttp2_submit_rst_stream(session, NGHTTP2_FLAG_NONE, id, NGHTTP2_REFUSED_STREAM);
     return NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE; // its fields are not wanted
@@ -121,10 +127,10 @@ static int take_header(nghttp2_session *session, const nghttp2_frame *frame, con
   }
   if (frame->hd.type != NGHTTP2_HEADERS || frame->headers.cat != NGHTTP2_HCAT_REQUEST)
     return 0;
-  call *c = call_of(connection, frame->hd.stream_id);
-  if (c != NULL)
-    call_take_header(c, (slice){(const char *)name, name_size},
-                     (slice){(const char *)value, value_size});
+  grpc_stream *s = stream_of(connection, frame->hd.stream_id);
+  if (s != NULL)
+    connection->server->handlers->take_header(s, (slice){(const char *)name, name_size},
+                                              (slice){(const char *)value, value_size});
   return 0;
 }
 
@@ -132,8 +138,9 @@ static int take_data(nghttp2_session *session, uint8_t flags, int32_t stream_id,
                      const uint8_t *data, size_t size, void *pointer)
 {
   IGNORED(flags);
-  call *c = call_of(pointer, stream_id);
-  if (c == NULL || call_take_data(c, (const char *)data, size))
+  grpc_connection *c = pointer;
+  grpc_stream *s = stream_of(c, stream_id);
+  if (s == NULL || c->server->handlers->take_data(s, (const char *)data, size))
     nghttp2_session_consume(session, stream_id, size);
   return 0;
 }
@@ -147,24 +154,26 @@ static int frame_came(nghttp2_session *session, const nghttp2_frame *frame, void
       note_ping(c);
     } else if (c->pings > 0) {
       c->pings--;
-      grpc_connection_answered(c);
+      c->pinged_ns = 0;
+      if (c->state == CONNECTION_LEAVING)
+        session_say_goodbye(c);
     }
     return 0;
   }
-  if (frame->hd.type == NGHTTP2_SETTINGS)
-    c->established = true;
+  if (frame->hd.type == NGHTTP2_SETTINGS && c->state == CONNECTION_BEGINS)
+    connection_set_state(c, CONNECTION_OPEN);
   if (frame->hd.type == NGHTTP2_DATA && frame->hd.length == frame->data.padlen &&
       (frame->hd.flags & NGHTTP2_FLAG_END_STREAM) == 0)
     session_charge(c, 1);
   if (frame->hd.type != NGHTTP2_HEADERS && frame->hd.type != NGHTTP2_DATA)
     return 0;
-  call *of_stream = call_of(c, frame->hd.stream_id);
-  if (of_stream == NULL)
+  grpc_stream *s = stream_of(c, frame->hd.stream_id);
+  if (s == NULL)
     return 0;
   if (frame->hd.type == NGHTTP2_HEADERS && frame->headers.cat == NGHTTP2_HCAT_REQUEST)
-    call_begin(of_stream);
+    c->server->handlers->begin(s);
   if ((frame->hd.flags & NGHTTP2_FLAG_END_STREAM) != 0)
-    call_half_close(of_stream);
+    c->server->handlers->half_close(s);
   return 0;
 }
 
@@ -183,9 +192,10 @@ static int stream_closed(nghttp2_session *session, int32_t stream_id, uint32_t e
 {
   IGNORED(session);
   IGNORED(error_code);
-  call *c = call_of(pointer, stream_id);
-  if (c != NULL)
-    call_close(c);
+  grpc_connection *c = pointer;
+  grpc_stream *s = stream_of(c, stream_id);
+  if (s != NULL)
+    c->server->handlers->close(s);
   return 0;
 }
 
@@ -207,8 +217,8 @@ static int frame_went(nghttp2_session *session, const nghttp2_frame *frame, void
   if ((frame->hd.type != NGHTTP2_HEADERS && frame->hd.type != NGHTTP2_DATA) ||
       (frame->hd.flags & NGHTTP2_FLAG_END_STREAM) == 0)
     return 0;
-  call *of_stream = call_of(c, frame->hd.stream_id);
-  if (of_stream != NULL && !of_stream->body.half_closed)
+  grpc_stream *s = stream_of(c, frame->hd.stream_id);
+  if (s != NULL && !s->half_closed)
     nghttp2_submit_rst_stream(session, NGHTTP2_FLAG_NONE, frame->hd.stream_id, NGHTTP2_NO_ERROR);
   return 0;
 }
@@ -227,48 +237,6 @@ static ssize_t frame_size(nghttp2_session *session, uint8_t frame_type, int32_t 
   return size < most ? size : most;
 }
 
-// The status as trailing fields. `to` has room for 3.
-static size_t status_fields(call *c, nghttp2_nv *to, char *number, size_t number_size)
-{
-  static const char status[] = "grpc-status", text[] = "grpc-message";
-  size_t count = 0;
-  int size = snprintf(number, number_size, "%d", (int)c->replies.status);
-  to[count++] = (nghttp2_nv){(uint8_t *)status, (uint8_t *)number, sizeof(status) - 1, (size_t)size,
-                             NGHTTP2_NV_FLAG_NO_COPY_NAME};
-  if (c->replies.failure != NULL)
-    to[count++] = (nghttp2_nv){(uint8_t *)text, (uint8_t *)c->replies.failure, sizeof(text) - 1,
-                               strlen(c->replies.failure),
-                               NGHTTP2_NV_FLAG_NO_COPY_NAME | NGHTTP2_NV_FLAG_NO_COPY_VALUE};
-  if (c->load_report != NULL)
-    to[count++] = (nghttp2_nv){(uint8_t *)LOAD_METRICS_REPLY_HEADER, (uint8_t *)c->load_report,
-                               sizeof(LOAD_METRICS_REPLY_HEADER) - 1, strlen(c->load_report),
-                               NGHTTP2_NV_FLAG_NO_COPY_NAME | NGHTTP2_NV_FLAG_NO_COPY_VALUE};
-  return count;
-}
-
-// nghttp2 asks how much there is for a stream; the bytes themselves are taken by send_data.
-static ssize_t measure_data(nghttp2_session *session, int32_t stream_id, uint8_t *buf,
-                            size_t length, uint32_t *flags, nghttp2_data_source *source,
-                            void *pointer)
-{
-  IGNORED(buf);
-  IGNORED(pointer);
-  call *c = source->ptr;
-  size_t size = c->replies.unsent_bytes < length ? c->replies.unsent_bytes : length;
-  *flags |= NGHTTP2_DATA_FLAG_NO_COPY;
-  if (size == 0 && !call_is_ended(c))
-    return NGHTTP2_ERR_DEFERRED;
-  if (size == c->replies.unsent_bytes && call_is_ended(c)) {
-    nghttp2_nv fields[3];
-    char number[12];
-    size_t count = status_fields(c, fields, number, sizeof(number));
-    *flags |= NGHTTP2_DATA_FLAG_EOF | NGHTTP2_DATA_FLAG_NO_END_STREAM;
-    if (nghttp2_submit_trailer(session, stream_id, fields, count) != 0)
-      return NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE;
-  }
-  return (ssize_t)size;
-}
-
 #define FRAME_HEADER_BYTES 9
 
 static int send_data(nghttp2_session *session, nghttp2_frame *frame, const uint8_t *header,
@@ -278,98 +246,11 @@ static int send_data(nghttp2_session *session, nghttp2_frame *frame, const uint8
   IGNORED(frame);
   grpc_connection *c = pointer;
   bool taken = output_copy(&c->output, header, FRAME_HEADER_BYTES) &&
-               call_give_data(source->ptr, &c->output, length);
+               c->server->handlers->give_data(source->ptr, &c->output, length);
   if (!taken)
     return NGHTTP2_ERR_CALLBACK_FAILURE;
   // Else nghttp2 goes on to the end of what the windows allow.
   return c->output.pending < OUTPUT_BYTES ? 0 : NGHTTP2_ERR_PAUSE;
-}
-
-// ---- replies ----
-
-#define NAME_AND_TEXT(name, text)                                                                  \
-  {                                                                                                \
-    (uint8_t *)(name), (uint8_t *)(text), sizeof(name) - 1, sizeof(text) - 1,                      \
-        NGHTTP2_NV_FLAG_NO_COPY_NAME | NGHTTP2_NV_FLAG_NO_COPY_VALUE                               \
-  }
-
-static const nghttp2_nv ok_status = NAME_AND_TEXT(":status", "200");
-static const nghttp2_nv content_type = NAME_AND_TEXT("content-type", "application/grpc");
-static const nghttp2_nv codings = NAME_AND_TEXT("grpc-accept-encoding", "identity, deflate, gzip");
-static const nghttp2_nv packed_gzip = NAME_AND_TEXT("grpc-encoding", "gzip");
-static const nghttp2_nv packed_deflate = NAME_AND_TEXT("grpc-encoding", "deflate");
-static const nghttp2_nv unsupported_status = NAME_AND_TEXT(":status", "415");
-static const nghttp2_nv plain_text = NAME_AND_TEXT("content-type", "text/plain");
-static const char unsupported_text[] =
-    "This port serves gRPC: POST, content-type application/grpc\n";
-
-static ssize_t read_unsupported_text(nghttp2_session *session, int32_t stream_id, uint8_t *buf,
-                                     size_t length, uint32_t *flags, nghttp2_data_source *source,
-                                     void *pointer)
-{
-  IGNORED(session);
-  IGNORED(stream_id);
-  IGNORED(pointer);
-  call *c = source->ptr;
-  size_t left = sizeof(unsupported_text) - 1 - c->replies.foreign_sent;
-  size_t size = left < length ? left : length;
-  memcpy(buf, unsupported_text + c->replies.foreign_sent, size);
-  c->replies.foreign_sent += size;
-  if (size == left)
-    *flags |= NGHTTP2_DATA_FLAG_EOF;
-  return (ssize_t)size;
-}
-
-// Not gRPC: HTTP's own status, and a line for people.
-static bool submit_unsupported(call *c)
-{
-  const nghttp2_nv fields[] = {unsupported_status, plain_text};
-  nghttp2_data_provider data = {.source.ptr = c, .read_callback = read_unsupported_text};
-  return nghttp2_submit_response(c->connection->session, c->stream_id, fields, 2, &data) == 0;
-}
-
-bool session_submit_status_only(call *c)
-{
-  if (call_is_foreign(c))
-    return submit_unsupported(c);
-  nghttp2_nv fields[6] = {ok_status, content_type};
-  char number[12];
-  size_t count = 2;
-  if (c->coding == MESSAGE_UNKNOWN)
-    fields[count++] = codings;
-  count += status_fields(c, fields + count, number, sizeof(number));
-  return nghttp2_submit_response(c->connection->session, c->stream_id, fields, count, NULL) == 0;
-}
-
-bool session_submit_header(call *c)
-{
-  nghttp2_nv fields[4] = {ok_status, content_type};
-  size_t count = 2;
-  if (c->reply_coding == MESSAGE_GZIP)
-    fields[count++] = packed_gzip;
-  else if (c->reply_coding == MESSAGE_DEFLATE)
-    fields[count++] = packed_deflate;
-  nghttp2_data_provider data = {.source.ptr = c, .read_callback = measure_data};
-  return nghttp2_submit_response(c->connection->session, c->stream_id, fields, count, &data) == 0;
-}
-
-// The stream's window follows what was taken on, up to the connection's.
-void session_widen(call *c, size_t size)
-{
-  size_t window = size < CONNECTION_BYTES ? size : CONNECTION_BYTES;
-  if (window > CONNECTION_STREAM_BYTES)
-    nghttp2_session_set_local_window_size(c->connection->session, NGHTTP2_FLAG_NONE, c->stream_id,
-                                          (int32_t)window);
-}
-
-void session_resume(call *c)
-{
-  nghttp2_session_resume_data(c->connection->session, c->stream_id);
-}
-
-void session_reset(call *c, uint32_t http2_error)
-{
-  nghttp2_submit_rst_stream(c->connection->session, NGHTTP2_FLAG_NONE, c->stream_id, http2_error);
 }
 
 // ---- a session ----

@@ -3,11 +3,10 @@
 #define NEREID_FRONTEND_GRPC_SESSION_H
 
 #include "base/error.h"
-#include <nghttp2/nghttp2.h>
 
+#include <nghttp2/nghttp2.h>
 #include <stdbool.h>
 
-typedef struct call call;
 typedef struct grpc_connection grpc_connection;
 
 // Callbacks and limits that all sessions of a listener share.
@@ -20,20 +19,10 @@ bool session_begin(grpc_connection *c);
 // Counts `cost` frames that do nothing for anybody. A client that sends many of them is sent away.
 void session_charge(grpc_connection *c, unsigned cost);
 
+// LEAVING: tells the client which calls are taken yet, and that there will be no more.
+void session_say_goodbye(grpc_connection *c);
+
 // Sends a client away that does what none does in good faith.
 void session_send_away(grpc_connection *c, const char *why);
-
-// --- Replies of a call; false when memory is short: the stream is reset then
-
-// The header, and no message: only a status.
-bool session_submit_status_only(call *c);
-// The header; messages and, at last, the status follow from the call's queue.
-bool session_submit_header(call *c);
-// A message of that size is coming: the client need not wait for windows while it sends it.
-void session_widen(call *c, size_t size);
-// The queue has something more to send.
-void session_resume(call *c);
-// Ends the stream at once.
-void session_reset(call *c, uint32_t http2_error);
 
 #endif

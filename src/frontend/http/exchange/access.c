@@ -34,8 +34,8 @@ static bool is_name(slice name, slice wanted)
   return name.size == wanted.size && strncasecmp(name.data, wanted.data, name.size) == 0;
 }
 
-static enum MHD_Result note_field(void *search_pointer, enum MHD_ValueKind kind, const char *name,
-                                  size_t name_size, const char *value, size_t value_size)
+static enum MHD_Result record_field(void *search_pointer, enum MHD_ValueKind kind, const char *name,
+                                    size_t name_size, const char *value, size_t value_size)
 {
   (void)kind;
   origin_search *search = search_pointer;
@@ -52,14 +52,14 @@ static enum MHD_Result note_field(void *search_pointer, enum MHD_ValueKind kind,
 }
 
 // Why the client does not count as being on this machine, or NULL.
-static const char *why_stranger(const exchange *x)
+static const char *find_remote_reason(const exchange *x)
 {
   const union MHD_ConnectionInfo *info =
       MHD_get_connection_info(x->mhd, MHD_CONNECTION_INFO_CLIENT_ADDRESS);
   if (info == NULL || !peer_is_local(info->client_addr))
     return "the client's address is not a loopback address";
   origin_search search = {0};
-  MHD_get_connection_values_n(x->mhd, MHD_HEADER_KIND, note_field, &search);
+  MHD_get_connection_values_n(x->mhd, MHD_HEADER_KIND, record_field, &search);
   if (search.is_proxied)
     return "a proxy forwarded it";
   if (x->is_http_1_0) // clients that upload speak 1.1, nginx to those behind it 1.0
@@ -118,13 +118,13 @@ bool access_admit(exchange *x)
     return false;
   }
   if (category == CATEGORY_MODEL_REPOSITORY && !access_policy_takes_code(policy))
-    x->stranger = why_stranger(x);
+    x->remote_reason = find_remote_reason(x);
   return true;
 }
 
 bool access_admit_upload(exchange *x, const char *what)
 {
-  if (x->stranger != NULL)
-    exchange_fail(x, MHD_HTTP_FORBIDDEN, ACCESS_NO_CODE_FORMAT, what, x->stranger);
-  return x->stranger == NULL;
+  if (x->remote_reason != NULL)
+    exchange_fail(x, MHD_HTTP_FORBIDDEN, ACCESS_NO_CODE_FORMAT, what, x->remote_reason);
+  return x->remote_reason == NULL;
 }

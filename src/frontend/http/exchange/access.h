@@ -4,7 +4,7 @@
 #define NEREID_FRONTEND_HTTP_ACCESS_H
 
 #include "base/slice.h"
-#include "frontend/http/service/routes.h"
+#include "frontend/common/policy/restricted.h"
 
 #include <stdbool.h>
 
@@ -16,8 +16,9 @@ bool access_is_same_site(slice origin, slice host);
 // Refuses (403) who does not have the key that the category wants.
 bool access_check_key(exchange *x, route_category category);
 
-// Refuses (403) what the listener wants a key for and has none, and notes in x->stranger why the
-// client may not bring code, or NULL. To be called when the route is known and the key was right.
+// Refuses (403) what the listener wants a key for and has none, and notes in x->remote_reason why
+// the client may not bring code, or NULL. To be called when the route is known and the key was
+// right.
 bool access_admit(exchange *x);
 
 // Refuses (403) code that comes with a request, which is named `what`, where it may not come. Any

@@ -9,7 +9,7 @@
 
 #define ARENA_MAX_BYTES   2048 // larger bodies have a block of their own
 #define FIRST_BYTES       (16u << 10)
-#define RESERVE_BYTES     (2u << 20) // the least that is taken from the budget: a large page
+#define RESERVE_BYTES     (2u << 20) // at least so much is taken from the budget: a large page
 #define SHORT_PIECE_BYTES 1024       // a longer piece may be part of a chunk: it is not counted
 
 void body_init(body *b, byte_budget *budget, arena *a, size_t max_size)
@@ -32,9 +32,9 @@ static body_result cover(body *b, size_t needed)
   if (b->memory == NULL || needed <= b->reserved_for)
     return BODY_OK;
   size_t more = needed - b->reserved_for;
-  size_t most = b->capacity - b->reserved_for;
+  size_t room = b->capacity - b->reserved_for;
   if (more < RESERVE_BYTES)
-    more = most < RESERVE_BYTES ? most : RESERVE_BYTES;
+    more = room < RESERVE_BYTES ? room : RESERVE_BYTES;
   if (!budget_take_input(b->budget, more))
     return BODY_OVER_BUDGET;
   b->reserved += more;

@@ -11,7 +11,7 @@
 #include "frontend/common/net/jobs.h"
 #include "frontend/common/observe/frontend_log.h"
 #include "frontend/http/exchange/body.h"
-#include "frontend/http/service/routes.h"
+#include "frontend/http/exchange/routing.h"
 #include "frontend/http/transport/connections.h"
 #include "frontend/http/transport/headers.h"
 #include "frontend/http/transport/loop.h"
@@ -34,7 +34,7 @@ typedef enum exchange_phase {
   EXCHANGE_RECEIVING, // headers are here, the body is coming
   EXCHANGE_DROPPING,  // refused; the rest of a small body is read and dropped
   EXCHANGE_WAITING,   // the core or a job has it, the connection is suspended
-  EXCHANGE_ANSWERED,  // the reply is made
+  EXCHANGE_REPLIED,   // the reply is made
 } exchange_phase;
 
 // Continues an exchange on its loop thread after exchange_resume.
@@ -53,7 +53,7 @@ struct exchange {
   const route *route;
   const char *parameters[PARAMETER_COUNT]; // decoded; "" when the path has none
   request_headers headers;
-  const char *stranger; // why its client may not bring code, else NULL; static
+  const char *remote_reason; // why its client may not bring code, else NULL; static
   body body;
 
   exchange_step next;       // what a resumed exchange does

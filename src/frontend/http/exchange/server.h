@@ -1,4 +1,4 @@
-// What the files of this directory share of a running listener.
+// What exchanges and handlers share of a running listener.
 #ifndef NEREID_FRONTEND_HTTP_SERVER_H
 #define NEREID_FRONTEND_HTTP_SERVER_H
 
@@ -8,6 +8,7 @@
 #include "frontend/common/net/listen.h"
 #include "frontend/common/policy/exposure.h"
 #include "frontend/http/exchange/body.h"
+#include "frontend/http/exchange/routing.h"
 #include "frontend/http/transport/connections.h"
 #include "frontend/http/transport/loop.h"
 #include "frontend/http/transport/options.h"
@@ -19,8 +20,9 @@
 struct http_server {
   http_server_options options; // without the address
   TRITONSERVER_Server *server; // borrowed
-  listener listener;           // the descriptor is the watcher's
-  exposure exposure;           // of it
+  const route_table *routes;
+  listener listener; // the descriptor is the watcher's
+  exposure exposure; // of it
   connections *connections;
   loops *loops;
   watcher *watcher;

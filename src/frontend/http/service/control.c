@@ -1,6 +1,6 @@
 // Health, metadata, configuration and statistics: questions that the core answers at once.
 // Handlers run on loop threads.
-#include "frontend/http/service/handlers.h"
+#include "frontend/http/service/routes.h"
 
 #include "frontend/http/exchange/exchange.h"
 #include "frontend/http/exchange/server.h"

@@ -9,6 +9,7 @@
 #include "frontend/http/exchange/access.h"
 #include "frontend/http/exchange/exchange.h"
 #include "frontend/http/exchange/server.h"
+#include "frontend/http/service/routes.h"
 #include "frontend/http/transport/head_probe.h"
 #include "frontend/http/transport/loop.h"
 
@@ -36,57 +37,6 @@ void http_server_options_init(http_server_options *options)
   };
 }
 
-// --- Counting
-
-void http_server_ref(http_server *http)
-{
-  refcount_take(&http->references);
-}
-
-void http_server_unref(http_server *http)
-{
-  if (!refcount_drop(&http->references))
-    return;
-  if (http->allocator != NULL)
-    frontend_log_failure(NULL, "releasing the output allocator",
-                         TRITONSERVER_ResponseAllocatorDelete(http->allocator));
-  if (http->empty_reply != NULL)
-    MHD_destroy_response(http->empty_reply);
-  if (http->empty_json_reply != NULL)
-    MHD_destroy_response(http->empty_json_reply);
-  loops_free(http->loops);
-  connections_free(http->connections);
-  listen_fini(&http->listener);
-  drain_fini(&http->drain);
-  free(http);
-}
-
-void http_server_request_began(http_server *http)
-{
-  atomic_fetch_add(&http->unanswered, 1);
-}
-
-void http_server_request_ended(http_server *http)
-{
-  drain_count_down(&http->drain, &http->unanswered);
-}
-
-bool http_server_handling_began(http_server *http)
-{
-  atomic_fetch_add(&http->busy, 1);
-  if (!atomic_load(&http->stopping))
-    return true;
-  drain_count_down(&http->drain, &http->busy);
-  return false;
-}
-
-void http_server_handling_ended(http_server *http)
-{
-  drain_count_down(&http->drain, &http->busy);
-}
-
-// --- Life
-
 static error *make_shared_replies(http_server *http)
 {
   static char nothing[1];
@@ -113,6 +63,7 @@ static http_server *allocate(const http_server_options *options, TRITONSERVER_Se
   if (http->options.tls == NULL)
     http->options.tls = &plain;
   http->server = server;
+  http->routes = &http_routes;
   refcount_init(&http->references);
   http->options.connection_limit = listener_connection_limit(
       "HTTP", options->connection_limit, OTHER_DESCRIPTORS + CONNECTIONS_RESERVED);

@@ -20,7 +20,7 @@ typedef struct exposure exposure; // frontend/common/policy/exposure.h
 error *http_server_new(const http_server_options *options, TRITONSERVER_Server *server,
                        http_server **result);
 
-// What strangers can do at it; lives as long as the listener.
+// What remote clients can do at it; lives as long as the listener.
 const exposure *http_server_exposure(const http_server *http);
 // "<address>:<port>" or "unix:…"; lives as long as the listener.
 const char *http_server_where(const http_server *http);

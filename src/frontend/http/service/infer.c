@@ -7,7 +7,7 @@
 #include "frontend/http/exchange/exchange.h"
 #include "frontend/http/exchange/server.h"
 #include "frontend/http/exchange/version.h"
-#include "frontend/http/service/handlers.h"
+#include "frontend/http/service/routes.h"
 #include "frontend/http/service/stream.h"
 
 static bool read_transactions(exchange *x, uint32_t *flags)

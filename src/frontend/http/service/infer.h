@@ -3,10 +3,10 @@
 #ifndef NEREID_FRONTEND_HTTP_INFER_H
 #define NEREID_FRONTEND_HTTP_INFER_H
 
+#include "base/container_of.h"
 #include "frontend/common/infer/inference.h"
 
 #include <stdbool.h>
-#include <stddef.h>
 
 typedef struct exchange exchange;
 typedef struct http_inference http_inference;
@@ -32,13 +32,8 @@ struct http_inference {
 
 static inline http_inference *http_inference_of(inference *i)
 {
-  return (http_inference *)((char *)i - offsetof(http_inference, life));
+  return container_of(i, http_inference, life);
 }
-
-// Header time: the model must exist and answer each request once, for generate it must exist only.
-// Fails the exchange otherwise.
-void infer_admit(exchange *x);
-void generate_admit(exchange *x);
 
 // Members of infer_operation. Loop and worker threads.
 bool infer_fill_request(exchange *x, http_inference *i);

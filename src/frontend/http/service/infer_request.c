@@ -59,31 +59,6 @@ static bool fill_raw(exchange *x, http_inference *i)
 
 // ---- requests with a JSON part ----
 
-// Those with a meaning are members of an infer request already; generate knows none.
-static TRITONSERVER_Error *set_parameter(TRITONSERVER_InferenceRequest *request,
-                                         const json_parameter *p)
-{
-  request_parameter parameter = {.name = p->name};
-  switch (p->type) {
-  case TRITONSERVER_PARAMETER_INT:
-    parameter.type = REQUEST_PARAMETER_INT64;
-    parameter.value.integer = p->value.integer;
-    break;
-  case TRITONSERVER_PARAMETER_BOOL:
-    parameter.type = REQUEST_PARAMETER_BOOL;
-    parameter.value.boolean = p->value.boolean;
-    break;
-  case TRITONSERVER_PARAMETER_DOUBLE:
-    parameter.type = REQUEST_PARAMETER_DOUBLE;
-    parameter.value.real = p->value.number;
-    break;
-  default:
-    parameter.type = REQUEST_PARAMETER_STRING;
-    parameter.value.string = p->value.string;
-  }
-  return request_parameter_give(request, &parameter);
-}
-
 static TRITONSERVER_Error *set_flags(const exchange *x, TRITONSERVER_InferenceRequest *request,
                                      const infer_request_json *json)
 {
@@ -113,8 +88,9 @@ static bool set_options(exchange *x, http_inference *i, const infer_request_json
       exchange_fail_if(x, TRITONSERVER_InferenceRequestSetTimeoutMicroseconds(i->life.request,
                                                                               json->timeout_us)))
     return false;
+  // Those with a meaning are members of an infer request already; generate knows none.
   for (size_t k = 0; k < json->parameters.count; k++)
-    if (exchange_fail_if(x, set_parameter(i->life.request, &json->parameters.items[k])))
+    if (exchange_fail_if(x, request_parameter_give(i->life.request, &json->parameters.items[k])))
       return false;
   return true;
 }

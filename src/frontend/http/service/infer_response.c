@@ -74,7 +74,7 @@ static void release_memory(void *pointer)
 static reply_memory *hold(exchange *x, buffer *text)
 {
   reply_memory *memory = arena_allocate_array(&x->arena, 1, sizeof(*memory));
-  size_t reserved = text->size < BUDGET_LEAST_BYTES ? 0 : text->size;
+  size_t reserved = text->size < BUDGET_MIN_BYTES ? 0 : text->size;
   if (memory == NULL)
     return NULL;
   if (reserved > 0 && !budget_take_work(&x->http->budget, reserved)) {

@@ -2,8 +2,7 @@
 #include "frontend/common/observe/log_settings.h"
 #include "frontend/http/exchange/exchange.h"
 #include "frontend/http/exchange/json_body.h"
-#include "frontend/http/exchange/response.h"
-#include "frontend/http/service/handlers.h"
+#include "frontend/http/service/routes.h"
 
 // A member of the request; what is null is as good as absent.
 static log_setting setting_of(const char *name, const json_t *value)

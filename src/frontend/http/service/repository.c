@@ -1,6 +1,6 @@
 // The repository extension: index, load, unload. All of it may take long, so the work is done on a
 // job thread; only its start and its reply are made on the loop thread.
-#include "frontend/http/service/handlers.h"
+#include "frontend/http/service/routes.h"
 
 #include "base/base64.h"
 #include "base/text.h"
@@ -83,7 +83,7 @@ static bool admit(exchange *x, const char *name, slice value)
 {
   const char *what;
   char text[CODE_UPLOAD_TEXT_BYTES];
-  if (x->stranger == NULL)
+  if (x->remote_reason == NULL)
     return true;
   return !exchange_fail_if_error(x,
                                  code_upload_find(x->http->server, x->parameters[PARAMETER_MODEL],

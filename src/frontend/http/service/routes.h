@@ -1,74 +1,47 @@
-// The one table of everything that the inference port answers: methods, path, category, body. The
-// connection code asks it before a byte of a body is taken, the documentation and the tests are
-// made from it. Pure functions, any thread.
+// The one table of everything that the inference port answers, and the functions behind it
+// (route_handler in routing.h). The documentation and the tests are made from it.
 #ifndef NEREID_FRONTEND_HTTP_ROUTES_H
 #define NEREID_FRONTEND_HTTP_ROUTES_H
 
-#include "base/slice.h"
-#include "frontend/common/policy/restricted.h"
+#include "frontend/http/exchange/routing.h"
 
-#include <stdbool.h>
-#include <stddef.h>
+extern const route_table http_routes;
 
-typedef struct exchange exchange;
+// control.c
+void handle_server_metadata(exchange *x);
+void handle_server_live(exchange *x);
+void handle_server_ready(exchange *x);
+void handle_model_metadata(exchange *x);
+void handle_model_ready(exchange *x);
+void handle_model_config(exchange *x);
+void handle_model_statistics(exchange *x);
 
-typedef enum route_body {
-  BODY_IGNORED,  // read and dropped
-  BODY_JSON,     // empty or one JSON object
-  BODY_GENERATE, // generate: one JSON object, not compressed
-  BODY_TENSORS,  // infer: JSON, JSON with tensors behind it, or one raw tensor
-} route_body;
+// repository.c: may take long
+void handle_repository_index(exchange *x);
+void handle_model_load(exchange *x);
+void handle_model_unload(exchange *x);
+void handle_named_repository(exchange *x);
 
-typedef enum route_method { // bits
-  METHOD_GET = 1,           // and HEAD, which is GET without the reply's body
-  METHOD_POST = 2,
-} route_method;
+// shared_memory.c
+void handle_system_memory_status(exchange *x);
+void handle_system_memory_register(exchange *x);
+void handle_system_memory_unregister(exchange *x);
+void handle_cuda_memory_status(exchange *x);
+void handle_cuda_memory_register(exchange *x);
+void handle_cuda_memory_unregister(exchange *x);
+// logging.c
+void handle_logging(exchange *x);
+// trace_setting.c
+void handle_trace_setting(exchange *x);
 
-// Parts of a path that vary.
-typedef enum route_parameter {
-  PARAMETER_MODEL,
-  PARAMETER_VERSION, // decimal digits
-  PARAMETER_REPOSITORY,
-  PARAMETER_REGION,
-  PARAMETER_COUNT,
-} route_parameter;
+// infer.c
+void handle_infer(exchange *x);
+void handle_generate(exchange *x);
+void handle_generate_stream(exchange *x);
 
-// Makes the reply, or hands the exchange to somebody who will (exchange.h). Loop thread.
-typedef void (*route_handler)(exchange *x);
-
-typedef struct route {
-  unsigned methods; // route_method bits
-  const char *path; // with {model}, {version}, {repository}, {region} as whole segments
-  route_category category;
-  route_body body;
-  route_handler handle;
-} route;
-
-typedef struct route_match {
-  const route *route;                // NULL: no row has the method
-  unsigned methods;                  // all methods of the rows with this path; 0: no such path
-  route_category category;           // of the path, whatever the method
-  slice parameters[PARAMETER_COUNT]; // views of the path, still percent-encoded; size 0: absent
-} route_match;
-
-// Finds the row for `path` (up to the query, not decoded: a fixed segment matches byte for byte).
-// The row is the one that has `method` (a bit, or 0 for a method that no row has), else NULL while
-// `methods` tells which ones the path has.
-route_match routes_find(unsigned method, slice path);
-
-// The path of a request's target: clients that take the server for a proxy send a whole URL
-// (RFC 9112, 3.2.2), whose host says nothing here.
-slice routes_path_of(const char *target);
-
-// All rows, for tests and documentation.
-const route *routes_all(size_t *count);
-
-// The bit of a method's name; 0 for one that no route has.
-unsigned route_method_of(const char *name);
-
-// Decodes %XX of a path parameter into `to` (of at least `from.size` + 1 bytes, NUL-terminated).
-// False for a malformed escape and for one that hides '/', NUL or another control character: such
-// a name never passes.
-bool route_decode(slice from, char *to);
+// Header time: the model must exist and reply to each request once, for generate it must exist
+// only. Fails the exchange otherwise.
+void infer_admit(exchange *x);
+void generate_admit(exchange *x);
 
 #endif

@@ -5,7 +5,7 @@
 #include "frontend/http/exchange/exchange.h"
 #include "frontend/http/exchange/json_body.h"
 #include "frontend/http/exchange/server.h"
-#include "frontend/http/service/handlers.h"
+#include "frontend/http/service/routes.h"
 
 // The region that the path names; NULL when it names none.
 static const char *region_of(const exchange *x)

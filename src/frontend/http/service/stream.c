@@ -77,7 +77,7 @@ static void free_items(stream *s, stream_item *first)
   }
 }
 
-// Weighs the outputs; those from BUDGET_LEAST_BYTES on are in the budget since they were allocated.
+// Weighs the outputs; those from BUDGET_MIN_BYTES on are in the budget since they were allocated.
 static void weigh(stream_item *item)
 {
   uint32_t count = 0;
@@ -97,7 +97,7 @@ static void weigh(stream_item *item)
                                                                   &shape, &dim_count, &data, &size,
                                                                   &memory, &memory_id, &tag));
     item->bytes += size;
-    if (size < BUDGET_LEAST_BYTES)
+    if (size < BUDGET_MIN_BYTES)
       item->reserved += size;
   }
 }
@@ -168,7 +168,7 @@ static void close_stream(stream *s)
   free_items(s, first);
   release_text(s);
   if (much)
-    connections_note_freed(s->exchange->http->connections);
+    connections_record_freed(s->exchange->http->connections);
   if (!over)
     inference_cancel(s->exchange->inference);
 }
@@ -275,7 +275,7 @@ static void format(stream *s)
   write_response(s, item->response, &a);
   arena_fini(&a);
   free_item(s, item);
-  size_t size = s->text.size < BUDGET_LEAST_BYTES ? 0 : s->text.size;
+  size_t size = s->text.size < BUDGET_MIN_BYTES ? 0 : s->text.size;
   if (s->text.failed)
     end_with(s, "out of memory");
   else if (size > 0 && !budget_take_work(&s->exchange->http->budget, size))

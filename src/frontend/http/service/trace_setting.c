@@ -7,7 +7,7 @@
 #include "frontend/http/exchange/exchange.h"
 #include "frontend/http/exchange/json_body.h"
 #include "frontend/http/exchange/server.h"
-#include "frontend/http/service/handlers.h"
+#include "frontend/http/service/routes.h"
 
 // --- What the client wants
 

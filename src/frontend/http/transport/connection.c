@@ -19,7 +19,7 @@ static const unsigned followers[] = {
     [CONNECTION_HEADERS] = TO(HEADERS) | TO(BODY),
     [CONNECTION_BODY] = TO(BODY) | TO(RUNNING) | TO(REPLY) | TO(IDLE),
     [CONNECTION_RUNNING] = TO(RUNNING) | TO(REPLY) | TO(IDLE),
-    [CONNECTION_REPLY] = TO(REPLY) | TO(IDLE),
+    [CONNECTION_REPLY] = TO(REPLY) | TO(RUNNING) | TO(IDLE), // a stream waits for its model again
     [CONNECTION_CLOSED] = 0,
 };
 #endif

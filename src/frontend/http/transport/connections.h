@@ -43,7 +43,7 @@ void connections_cancel_all(connections *all);
 
 // A connection has freed much memory in small blocks: the watcher gives it back to the system soon.
 // Any thread.
-void connections_note_freed(connections *all);
+void connections_record_freed(connections *all);
 
 // Logs what each request that is not over waits for, some of them if they are many. Any thread.
 void connections_log_requests(connections *all);

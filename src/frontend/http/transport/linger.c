@@ -80,12 +80,12 @@ static void drop(linger_list *list, size_t i)
   list->clients[i] = list->clients[--list->count];
 }
 
-static ssize_t drop_some(linger_list *list, const lingering *client, size_t most)
+static ssize_t drop_some(linger_list *list, const lingering *client, size_t max_bytes)
 {
   if (client->is_unix)
-    return recv(client->socket_fd, list->scratch, most < SCRATCH_BYTES ? most : SCRATCH_BYTES,
-                MSG_DONTWAIT);
-  return recv(client->socket_fd, NULL, most, MSG_TRUNC | MSG_DONTWAIT);
+    return recv(client->socket_fd, list->scratch,
+                max_bytes < SCRATCH_BYTES ? max_bytes : SCRATCH_BYTES, MSG_DONTWAIT);
+  return recv(client->socket_fd, NULL, max_bytes, MSG_TRUNC | MSG_DONTWAIT);
 }
 
 // True when the client has ended, failed, or sent as much as it may.

@@ -294,7 +294,7 @@ void connections_free(connections *all)
   free(all);
 }
 
-void connections_note_freed(connections *all)
+void connections_record_freed(connections *all)
 {
   atomic_store(&all->freed, true);
 }

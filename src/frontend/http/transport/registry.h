@@ -47,7 +47,7 @@ struct connections {
   uint32_t generation; // of the next connection
 
   _Atomic bool crowded; // accepting was paused because of a limit
-  _Atomic bool freed;   // connections_note_freed was called
+  _Atomic bool freed;   // connections_record_freed was called
 };
 
 // Coarse: a few milliseconds old, a few nanoseconds to get.

@@ -1,0 +1,197 @@
+// Model control that a model asks for. Loading and unloading take long, and so may readiness, which
+// a worker is asked for: each call runs on a thread of its own, which replies when it is done.
+#include "calls/calls_internal.h"
+
+#include "backend_config.h"
+#include "backend_error.h"
+#include "base/thread.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+  MAX_FILES = 4096,
+  MAX_CALLS = 64 // of a worker, at a time
+};
+
+typedef struct model_call {
+  calls *calls; // a reference
+  channel_message message;
+  char *model;
+  char *text; // load: configuration or ""; is ready: version or ""
+  TRITONSERVER_Parameter **parameters;
+  uint32_t parameter_count;
+  void **contents; // of the files, which the parameters point to
+  uint32_t content_count;
+} model_call;
+
+static void model_call_free(model_call *self)
+{
+  for (uint32_t i = 0; i < self->parameter_count; i++)
+    TRITONSERVER_ParameterDelete(self->parameters[i]);
+  for (uint32_t i = 0; i < self->content_count; i++)
+    free(self->contents[i]);
+  free(self->parameters);
+  free(self->contents);
+  free(self->model);
+  free(self->text);
+  calls_unref(self->calls);
+  free(self);
+}
+
+static bool add_parameter(model_call *self, TRITONSERVER_Parameter *parameter)
+{
+  if (parameter == NULL)
+    return false;
+  self->parameters[self->parameter_count++] = parameter;
+  return true;
+}
+
+static bool read_file(model_call *self, wire_reader *control)
+{
+  char *path = calls_text(control);
+  size_t size;
+  const char *bytes = wire_get_text(control, &size);
+  void *copy = control->bad ? NULL : malloc(size + 1);
+  if (copy == NULL) {
+    free(path);
+    return false;
+  }
+  memcpy(copy, bytes, size);
+  self->contents[self->content_count++] = copy;
+  bool added = add_parameter(self, TRITONSERVER_ParameterBytesNew(path, copy, size));
+  free(path);
+  return added;
+}
+
+static bool read_load(model_call *self, wire_reader *control)
+{
+  uint32_t count = wire_get_count(control, 2 * sizeof(uint32_t));
+  if (count > MAX_FILES)
+    return false;
+  self->parameters = calloc((size_t)count + 1, sizeof(*self->parameters));
+  self->contents = calloc((size_t)count + 1, sizeof(*self->contents));
+  if (self->parameters == NULL || self->contents == NULL)
+    return false;
+  if (self->text[0] != '\0' &&
+      !add_parameter(
+          self, TRITONSERVER_ParameterNew("config", TRITONSERVER_PARAMETER_STRING, self->text)))
+    return false;
+  for (uint32_t i = 0; i < count; i++)
+    if (!read_file(self, control))
+      return false;
+  return true;
+}
+
+static bool read_call(model_call *self, wire_reader *control)
+{
+  self->model = calls_text(control);
+  if (self->message.kind != CALL_MODEL_UNLOAD)
+    self->text = calls_text(control);
+  if (control->bad)
+    return false;
+  return self->message.kind != CALL_MODEL_LOAD || read_load(self, control);
+}
+
+static TRITONSERVER_Error *ask_readiness(const model_call *self, bool *ready)
+{
+  int64_t version = -1;
+  const char *rest = "";
+  if (self->text[0] != '\0' &&
+      (!backend_integer(self->text, &version, &rest) || rest[0] != '\0' || version < 0))
+    return backend_error(TRITONSERVER_ERROR_INVALID_ARG,
+                         "failed to get model version from specified version string '%s', "
+                         "version should be an integral value > 0",
+                         self->text);
+  return TRITONSERVER_ServerModelIsReady(self->calls->server, self->model, version, ready);
+}
+
+static TRITONSERVER_Error *perform(const model_call *self, bool *ready)
+{
+  TRITONSERVER_Server *server = self->calls->server;
+  if (self->message.kind == CALL_MODEL_IS_READY)
+    return ask_readiness(self, ready);
+  if (self->message.kind == CALL_MODEL_LOAD)
+    return TRITONSERVER_ServerLoadModelWithParameters(
+        server, self->model, (const TRITONSERVER_Parameter **)self->parameters,
+        self->parameter_count);
+  if ((self->message.flags & UNLOAD_DEPENDENTS) != 0)
+    return TRITONSERVER_ServerUnloadModelAndDependents(server, self->model);
+  return TRITONSERVER_ServerUnloadModel(server, self->model);
+}
+
+static bool count_in(calls *calls)
+{
+  pthread_mutex_lock(&calls->lock);
+  bool room = calls->model_calls < MAX_CALLS;
+  calls->model_calls += room;
+  pthread_mutex_unlock(&calls->lock);
+  return room;
+}
+
+static void count_out(calls *calls)
+{
+  pthread_mutex_lock(&calls->lock);
+  calls->model_calls--;
+  pthread_mutex_unlock(&calls->lock);
+}
+
+static void *run(void *argument)
+{
+  model_call *self = argument;
+  bool ready = false;
+  TRITONSERVER_Error *error = perform(self, &ready);
+  if (error != NULL)
+    calls_reply_error(self->calls, &self->message, error);
+  else
+    calls_reply(self->calls, &self->message, ready);
+  count_out(self->calls);
+  model_call_free(self);
+  return NULL;
+}
+
+// The thread lets go of itself; the backend's end waits for what it does.
+static TRITONSERVER_Error *start_thread(model_call *self)
+{
+  pthread_t thread;
+  if (!count_in(self->calls))
+    return backend_error(TRITONSERVER_ERROR_UNAVAILABLE,
+                         "a model instance can have at most %d calls for model control under way",
+                         MAX_CALLS);
+  int failure = thread_create(&thread, "py model call", run, self);
+  if (failure == 0) {
+    pthread_detach(thread);
+    return NULL;
+  }
+  count_out(self->calls);
+  return backend_error(TRITONSERVER_ERROR_UNAVAILABLE, "no thread for a call for model control: %s",
+                       strerror(failure));
+}
+
+static model_call *model_call_new(calls *calls, const channel_message *message)
+{
+  model_call *self = calloc(1, sizeof *self);
+  if (self == NULL)
+    return NULL;
+  self->calls = calls_ref(calls);
+  self->message = *message;
+  return self;
+}
+
+void model_control_start(calls *self, const channel_message *message, wire_reader *control)
+{
+  model_call *call = model_call_new(self, message);
+  TRITONSERVER_Error *error;
+  if (call == NULL)
+    error = backend_error_no_memory("a call for model control");
+  else if (!read_call(call, control))
+    error =
+        backend_error(TRITONSERVER_ERROR_INVALID_ARG, "a call for model control cannot be read");
+  else
+    error = start_thread(call);
+  if (error == NULL)
+    return; // the thread replies
+  if (call != NULL)
+    model_call_free(call);
+  calls_reply_error(self, message, error);
+}

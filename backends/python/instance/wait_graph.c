@@ -1,0 +1,331 @@
+// The table of nodes and calls, and the search for circles in it. A call is stuck while it waits
+// for calls that are: what is stuck after a new wait, and was not before, is so by that wait.
+#include "instance/wait_graph.h"
+
+#include <assert.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+  BUCKETS = 1024
+};
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; // guards all that follows
+static wait_node *nodes;
+static wait_call *buckets[BUCKETS];
+static _Atomic size_t open_count; // calls in the table; read without the lock to save it
+
+// ---- calls by their request; from here on the lock is held, unless said otherwise
+
+static wait_call **bucket_of(const void *request)
+{
+  uintptr_t bits = (uintptr_t)request;
+  return &buckets[(bits >> 4 ^ bits >> 14) % BUCKETS];
+}
+
+static wait_call *find_request(const void *request)
+{
+  wait_call *call = *bucket_of(request);
+  while (call != NULL && call->request != request)
+    call = call->next_in_bucket;
+  return call;
+}
+
+static void leave_bucket(wait_call *self)
+{
+  if (self->request == NULL)
+    return;
+  wait_call **at = bucket_of(self->request);
+  while (*at != self) {
+    assert(*at != NULL);
+    at = &(*at)->next_in_bucket;
+  }
+  *at = self->next_in_bucket;
+  self->request = NULL;
+}
+
+static void end_wait(wait_call *self)
+{
+  assert(self->kind != WAIT_THREAD || self->node->waits_for == self);
+  if (self->kind == WAIT_THREAD)
+    self->node->waits_for = NULL;
+  self->kind = WAIT_NONE;
+}
+
+static void drop(wait_call *self)
+{
+  assert(self->node != NULL);
+  end_wait(self);
+  leave_bucket(self);
+  *self->from = self->next;
+  if (self->next != NULL)
+    self->next->from = self->from;
+  self->node = self->at = NULL;
+  size_t before = atomic_fetch_sub_explicit(&open_count, 1, memory_order_relaxed);
+  assert(before > 0);
+  (void)before;
+}
+
+// ---- what leads to what
+
+static bool is_queued(const wait_call *self)
+{
+  return self->at == NULL && self->request != NULL;
+}
+
+// Whether `call`, given to the node that made `wait`, cannot be answered while that wait lasts. A
+// worker's thread takes its executions in the order of their numbers.
+static bool blocks(const wait_call *wait, const wait_call *call)
+{
+  if (wait->kind == WAIT_COROUTINE || wait->execution == call->at_execution)
+    return wait->kind != WAIT_NONE && wait->execution == call->at_execution && !wait->is_shared;
+  return wait->kind == WAIT_THREAD && wait->execution < call->at_execution;
+}
+
+// Whether all instances of the model that a queued call is for are kept by a wait that is stuck.
+static bool all_are_stuck(const wait_call *call, bool stuck)
+{
+  bool any = false;
+  for (const wait_node *n = nodes; n != NULL; n = n->next)
+    if (n->model == call->target) {
+      if (n->waits_for == NULL || (stuck && !n->waits_for->is_stuck))
+        return false;
+      any = true;
+    }
+  return any;
+}
+
+static bool remains_stuck(const wait_call *self)
+{
+  if (self->at == NULL)
+    return is_queued(self) && all_are_stuck(self, true);
+  for (const wait_call *w = self->at->calls; w != NULL; w = w->next)
+    if (w->is_stuck && blocks(w, self))
+      return true;
+  return false;
+}
+
+// A quick look before the long one. False: whoever is to serve the call can do so.
+static bool may_be_stuck(const wait_call *self)
+{
+  return self->at == NULL ? is_queued(self) && all_are_stuck(self, false) : self->at->calls != NULL;
+}
+
+static bool strike_out(wait_node *node)
+{
+  bool changed = false;
+  for (wait_call *call = node->calls; call != NULL; call = call->next)
+    if (call->is_stuck && !remains_stuck(call)) {
+      call->is_stuck = false;
+      changed = true;
+    }
+  return changed;
+}
+
+// Finds the largest set of waits each of which waits for others in it.
+static bool is_in_circle(wait_call *self)
+{
+  if (!may_be_stuck(self))
+    return false;
+  for (wait_node *n = nodes; n != NULL; n = n->next)
+    for (wait_call *call = n->calls; call != NULL; call = call->next) {
+      call->is_stuck = call->kind != WAIT_NONE;
+      call->path = NULL;
+      call->distance = 0;
+    }
+  for (bool changed = true; changed && self->is_stuck;) {
+    changed = false;
+    for (wait_node *n = nodes; n != NULL; n = n->next)
+      changed = strike_out(n) || changed;
+  }
+  return self->is_stuck;
+}
+
+// ---- the text
+
+// A wait that keeps `call` from being answered, at `distance` from the goal. NULL: none.
+static wait_call *next_on_path(const wait_call *call, unsigned distance)
+{
+  for (wait_call *w = call->at == NULL ? NULL : call->at->calls; w != NULL; w = w->next)
+    if (w->is_stuck && w->distance == distance && blocks(w, call))
+      return w;
+  for (wait_node *n = call->at == NULL ? nodes : NULL; n != NULL; n = n->next)
+    if (n->model == call->target && n->waits_for->distance == distance)
+      return n->waits_for;
+  return NULL;
+}
+
+// The `path` of each wait becomes the one after it on the shortest way back to `goal`.
+static void find_path(wait_call *goal)
+{
+  goal->distance = 1;
+  for (unsigned distance = 1; goal->path == NULL && distance != 0;) {
+    bool found = false;
+    for (wait_node *n = nodes; n != NULL; n = n->next)
+      for (wait_call *call = n->calls; call != NULL; call = call->next)
+        if (call->is_stuck && call->path == NULL &&
+            (call->path = next_on_path(call, distance)) != NULL) {
+          found = true;
+          call->distance = call == goal ? 1 : distance + 1;
+        }
+    distance = found ? distance + 1 : 0;
+  }
+}
+
+// NULL: no memory.
+static char *describe(wait_call *self)
+{
+  char *text = NULL;
+  size_t size;
+  FILE *out = open_memstream(&text, &size);
+  if (out == NULL)
+    return NULL;
+  find_path(self);
+  fprintf(out, "model '%s' would wait for itself: %s (version %llu)", self->node->name,
+          self->node->name, (unsigned long long)self->node->version);
+  for (const wait_call *at = self->path; at != NULL; at = at == self ? NULL : at->path)
+    fprintf(out, " -> %s (version %llu)", at->node->name, (unsigned long long)at->node->version);
+  fputs("; each time that a call comes back to a model takes one more instance of it "
+        "(instance_group)",
+        out);
+  fclose(out);
+  return text;
+}
+
+// ---- what is called from outside; the lock is not held
+
+void wait_graph_join(wait_node *self)
+{
+  pthread_mutex_lock(&lock);
+  assert(self->calls == NULL && self->waits_for == NULL);
+  self->next = nodes;
+  nodes = self;
+  pthread_mutex_unlock(&lock);
+}
+
+static void forget(wait_node *self)
+{
+  while (self->calls != NULL)
+    drop(self->calls);
+  assert(self->waits_for == NULL);
+}
+
+void wait_graph_forget(wait_node *self)
+{
+  pthread_mutex_lock(&lock);
+  forget(self);
+  pthread_mutex_unlock(&lock);
+}
+
+void wait_graph_leave(wait_node *self)
+{
+  pthread_mutex_lock(&lock);
+  forget(self);
+  for (wait_node **at = &nodes; *at != NULL; at = &(*at)->next)
+    if (*at == self) {
+      *at = self->next;
+      break;
+    }
+  for (wait_node *n = nodes; n != NULL; n = n->next)
+    for (wait_call *call = n->calls; call != NULL; call = call->next)
+      if (call->at == self) { // the server has been told what became of it, the caller not yet
+        leave_bucket(call);
+        call->at = NULL;
+      }
+  pthread_mutex_unlock(&lock);
+}
+
+void wait_graph_open(wait_call *self, wait_node *node, const void *request,
+                     const struct TRITONBACKEND_Model *target)
+{
+  pthread_mutex_lock(&lock);
+  assert(self->node == NULL && request != NULL);
+  self->node = node;
+  self->target = target;
+  self->request = request;
+  wait_call **bucket = bucket_of(request);
+  self->next_in_bucket = *bucket;
+  *bucket = self;
+  self->from = &node->calls;
+  self->next = node->calls;
+  if (self->next != NULL)
+    self->next->from = &self->next;
+  node->calls = self;
+  atomic_fetch_add_explicit(&open_count, 1, memory_order_relaxed);
+  pthread_mutex_unlock(&lock);
+}
+
+char *wait_graph_wait(wait_call *self, wait_kind kind, uint64_t execution, bool is_shared,
+                      uint64_t seen)
+{
+  char *text = NULL;
+  pthread_mutex_lock(&lock);
+  const bool is_wait = self->node != NULL && self->kind == WAIT_NONE && self->replies == seen &&
+                       !self->is_refused && (kind != WAIT_THREAD || self->node->waits_for == NULL);
+  if (is_wait) {
+    self->kind = kind;
+    self->execution = execution;
+    self->is_shared = is_shared;
+    if (kind == WAIT_THREAD)
+      self->node->waits_for = self;
+    if (is_in_circle(self))
+      text = describe(self);
+    self->is_refused = text != NULL;
+    if (self->is_refused)
+      end_wait(self);
+  }
+  pthread_mutex_unlock(&lock);
+  return text;
+}
+
+bool wait_graph_reply(wait_call *self, bool final)
+{
+  pthread_mutex_lock(&lock);
+  bool refused = self->is_refused;
+  self->replies++;
+  if (self->node != NULL) {
+    end_wait(self);
+    if (final)
+      drop(self);
+  }
+  pthread_mutex_unlock(&lock);
+  return !refused;
+}
+
+void wait_graph_released(wait_call *self)
+{
+  pthread_mutex_lock(&lock);
+  leave_bucket(self);
+  pthread_mutex_unlock(&lock);
+}
+
+// A call is in the table before its request comes to any execution.
+char *wait_graph_give(wait_node *node, uint64_t execution, const void *request)
+{
+  char *text = NULL;
+  if (atomic_load_explicit(&open_count, memory_order_relaxed) == 0)
+    return NULL;
+  pthread_mutex_lock(&lock);
+  wait_call *call = find_request(request);
+  if (call != NULL) {
+    assert(call->node != NULL);
+    call->at = node;
+    call->at_execution = execution;
+    if (call->kind != WAIT_NONE && is_in_circle(call))
+      text = describe(call);
+  }
+  pthread_mutex_unlock(&lock);
+  return text;
+}
+
+bool wait_graph_is_waiting(const wait_node *self)
+{
+  pthread_mutex_lock(&lock);
+  bool waiting = self->waits_for != NULL;
+  pthread_mutex_unlock(&lock);
+  return waiting;
+}

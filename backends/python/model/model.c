@@ -1,0 +1,238 @@
+// Finds a model's files and interpreter, and reads its configuration. Load threads.
+#include "model/model.h"
+
+#include "backend_cpu.h"
+#include "backend_error.h"
+#include "backend_file.h"
+#include "backend_log.h"
+#include "process/text_vector.h"
+#include "process/variables.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static const char *file_name(const python_model *self)
+{
+  const char *given = backend_json_text(self->config, "default_model_filename");
+  return *given == '\0' ? "model.py" : given;
+}
+
+// ---- files
+
+// The model's file must be there; links are the server's to judge.
+static TRITONSERVER_Error *check_file(const python_model *self)
+{
+  struct stat status;
+  char *below = NULL;
+  int file = -1;
+  if (stat(self->path, &status) != 0)
+    return backend_error(TRITONSERVER_ERROR_INTERNAL, "Python model file not found in '%s'",
+                         self->path);
+  size_t length = strlen(self->path);
+  if (length < 3 || strcmp(self->path + length - 3, ".py") != 0)
+    return backend_error(TRITONSERVER_ERROR_INTERNAL,
+                         "Model name must end with '.py'. Model name is \"%s\".", file_name(self));
+  BACKEND_RETURN_IF_ERROR(backend_version_path(self->server_model, file_name(self), &below));
+  TRITONSERVER_Error *error = backend_open_file(self->server_model, below, &file);
+  if (file >= 0)
+    close(file);
+  free(below);
+  return error;
+}
+
+// As the operator named it: the last part is the model's name, also where that is a link.
+static char *absolute(const char *dir)
+{
+  char *result = NULL, *current = dir[0] == '/' ? NULL : getcwd(NULL, 0);
+  if (dir[0] == '/')
+    return strdup(dir);
+  if (current != NULL && asprintf(&result, "%s/%s", current, dir) < 0)
+    result = NULL;
+  free(current);
+  return result;
+}
+
+static TRITONSERVER_Error *find_files(python_model *self)
+{
+  TRITONBACKEND_ArtifactType type;
+  const char *dir;
+  BACKEND_RETURN_IF_ERROR(TRITONBACKEND_ModelRepository(self->server_model, &type, &dir));
+  if (type != TRITONBACKEND_ARTIFACT_FILESYSTEM)
+    return backend_error(TRITONSERVER_ERROR_UNSUPPORTED, "unsupported artifact type for model '%s'",
+                         self->name);
+  self->dir = absolute(dir);
+  if (self->dir == NULL || asprintf(&self->path, "%s/%llu/%s", self->dir,
+                                    (unsigned long long)self->version, file_name(self)) < 0)
+    return backend_error(TRITONSERVER_ERROR_INTERNAL, "cannot find the directory of model '%s'",
+                         self->name);
+  return self->backend->model_dir != NULL ? NULL : check_file(self);
+}
+
+// The name by which the file is imported: without ".py", below the version's package.
+static json_t *module_name(const python_model *self)
+{
+  if (self->backend->model_dir != NULL)
+    return json_string("model");
+  const char *file = file_name(self);
+  return json_sprintf("%llu.%.*s", (unsigned long long)self->version, (int)(strlen(file) - 3),
+                      file);
+}
+
+static json_t *search_path(const python_model *self)
+{
+  const char *backend = self->backend->dir;
+  if (self->backend->model_dir != NULL)
+    return json_pack("[ss]", self->backend->model_dir, backend);
+  const char *slash = strrchr(self->path, '/');
+  return json_pack("[s%ss]", self->path, (size_t)(slash - self->path), self->dir, backend);
+}
+
+// What WORK_LOAD tells a worker.
+static char *load_text(const void *model, const char *instance_name)
+{
+  const python_model *self = model;
+  const char *dir = self->backend->model_dir;
+  json_t *file = dir == NULL ? json_string(self->path) : json_sprintf("%s/model.py", dir);
+  json_t *load = json_pack("{ss so ss ss so so so}", "model_name", self->name, "model_version",
+                           json_sprintf("%llu", (unsigned long long)self->version), "instance_name",
+                           instance_name, "model_path", self->dir, "model_file", file, "module",
+                           module_name(self), "search", search_path(self));
+  char *text = load == NULL ? NULL : json_dumps(load, JSON_COMPACT);
+  json_decref(load);
+  return text;
+}
+
+// ---- configuration
+
+static int64_t instance_count(const json_t *config)
+{
+  int64_t total = 0;
+  size_t i;
+  json_t *group;
+  json_array_foreach(json_object_get(config, "instance_group"), i, group)
+  {
+    int64_t count = json_integer_value(json_object_get(group, "count"));
+    total += count > 0 ? count : 1;
+  }
+  return total > 0 ? total : 1;
+}
+
+TRITONSERVER_Error *python_model_read_config(python_model *self)
+{
+  json_decref(self->config);
+  free(self->config_text);
+  free(self->outputs);
+  self->config = NULL;
+  self->config_text = NULL;
+  self->outputs = NULL;
+  BACKEND_RETURN_IF_ERROR(backend_model_config(self->server_model, &self->config));
+  self->config_text = json_dumps(self->config, JSON_COMPACT);
+  if (self->config_text == NULL)
+    return backend_error_no_memory("the model's configuration");
+  const json_t *policy = json_object_get(self->config, "model_transaction_policy");
+  self->max_batch_size = json_integer_value(json_object_get(self->config, "max_batch_size"));
+  self->decoupled = json_is_true(json_object_get(policy, "decoupled"));
+  BACKEND_RETURN_IF_ERROR(
+      backend_tensor_configs(self->config, "output", &self->outputs, &self->signature.count));
+  self->signature.model = self->name;
+  self->signature.outputs = self->outputs;
+  return NULL;
+}
+
+// ---- what its workers are started with
+
+static TRITONSERVER_Error *find_python(python_model *self)
+{
+  const python_backend *backend = self->backend;
+  const worker_paths paths = {.backend = backend->dir,
+                              .backend_model = backend->model_dir,
+                              .model = self->dir,
+                              .model_file = self->path};
+  BACKEND_RETURN_IF_ERROR(python_interpreter_init(&self->python, backend->environments,
+                                                  backend->interpreter, self->config, self->dir));
+  self->thread_count = backend_cpu_count() / instance_count(self->config);
+  self->environment =
+      worker_variables_new(&self->python, self->thread_count, backend->sandbox.strict);
+  if (self->environment == NULL)
+    return backend_error_no_memory("the model");
+  BACKEND_RETURN_IF_ERROR(
+      worker_command_new(&backend->sandbox, &paths, &self->python, &self->command));
+  self->workers = (worker_settings){.supervisor = backend->workers,
+                                    .model = self->name,
+                                    .version = self->version,
+                                    .command = self->command,
+                                    .environment = self->environment,
+                                    .interpreter = self->python.path,
+                                    .shared_bytes = (size_t)backend->sandbox.shared_bytes,
+                                    .timeout_s = backend->timeout_s,
+                                    .load_text = load_text,
+                                    .load_user = self};
+  return NULL;
+}
+
+// Triton's parameter for inputs in GPU memory, which there are none of: it is checked, and nothing
+// more.
+static TRITONSERVER_Error *check_parameters(const python_model *self)
+{
+  const char *given = backend_parameter(self->config, "FORCE_CPU_ONLY_INPUT_TENSORS");
+  if (given == NULL || strcmp(given, "yes") == 0 || strcmp(given, "no") == 0)
+    return NULL;
+  return backend_error(TRITONSERVER_ERROR_UNSUPPORTED,
+                       "Incorrect value for FORCE_CPU_ONLY_INPUT_TENSORS: '%s'", given);
+}
+
+// ---- life
+
+static TRITONSERVER_Error *load(python_model *self)
+{
+  const char *name;
+  BACKEND_RETURN_IF_ERROR(TRITONBACKEND_ModelName(self->server_model, &name));
+  BACKEND_RETURN_IF_ERROR(TRITONBACKEND_ModelVersion(self->server_model, &self->version));
+  BACKEND_RETURN_IF_ERROR(TRITONBACKEND_ModelServer(self->server_model, &self->server));
+  self->name = strdup(name);
+  if (self->name == NULL)
+    return backend_error_no_memory("the model");
+  BACKEND_RETURN_IF_ERROR(python_model_read_config(self));
+  BACKEND_RETURN_IF_ERROR(check_parameters(self));
+  BACKEND_RETURN_IF_ERROR(find_files(self));
+  return find_python(self);
+}
+
+TRITONSERVER_Error *python_model_new(TRITONBACKEND_Model *model, python_backend *backend,
+                                     python_model **result)
+{
+  python_model *self = calloc(1, sizeof *self);
+  if (self == NULL)
+    return backend_error_no_memory("the model");
+  self->backend = backend;
+  self->server_model = model;
+  pthread_mutex_init(&self->lock, NULL);
+  TRITONSERVER_Error *error = load(self);
+  if (error != NULL) {
+    python_model_free(self);
+    return error;
+  }
+  *result = self;
+  return NULL;
+}
+
+void python_model_free(python_model *self)
+{
+  if (self == NULL)
+    return;
+  assert(self->spare == NULL);
+  text_vector_free(self->environment);
+  text_vector_free(self->command);
+  json_decref(self->config);
+  free(self->config_text);
+  free(self->outputs);
+  python_interpreter_fini(&self->python);
+  free(self->path);
+  free(self->dir);
+  free(self->name);
+  pthread_mutex_destroy(&self->lock);
+  free(self);
+}

@@ -1,0 +1,45 @@
+// A loaded version of a Python model: where its files are, which interpreter runs it, what its
+// configuration says of outputs. Made in TRITONBACKEND_ModelInitialize; its instances read it.
+#ifndef NEREID_PYTHON_MODEL_H
+#define NEREID_PYTHON_MODEL_H
+
+#include "codec/response_fill.h"
+#include "model/python_backend.h"
+#include "process/worker.h"
+#include "pyenv/interpreter.h"
+
+#include <pthread.h>
+
+struct python_instance;
+
+typedef struct python_model {
+  python_backend *backend;
+  TRITONBACKEND_Model *server_model;
+  TRITONSERVER_Server *server;
+  char *name;
+  uint64_t version;
+  char *dir;  // the model's, with its versions
+  char *path; // directory/version/model.py, whether it is run or the backend's own
+  python_interpreter python;
+  char **command;     // starts a worker
+  char **environment; // of its workers
+  json_t *config;
+  char *config_text;
+  int64_t max_batch_size;
+  bool decoupled;
+  backend_tensor_config *outputs; // their texts are the configuration's
+  output_signature signature;
+  int64_t thread_count; // for the worker's numeric libraries
+  worker_settings workers;
+  pthread_mutex_t lock;          // guards `spare`
+  struct python_instance *spare; // that completed the configuration; the first instance takes it
+} python_model;
+
+TRITONSERVER_Error *python_model_new(TRITONBACKEND_Model *model, python_backend *backend,
+                                     python_model **result);
+void python_model_free(python_model *self); // NULL does nothing; without spare
+
+// Reads what instances need from the configuration as the server has it now.
+TRITONSERVER_Error *python_model_read_config(python_model *self);
+
+#endif

@@ -1,0 +1,51 @@
+// The channel to one worker process, shared by all who use it: the instance, its listener,
+// inferences that the model has under way. When the worker dies the instance makes a new link; the
+// old one lives until the last user lets go of it. Any thread, unless said otherwise.
+#ifndef NEREID_PYTHON_WORKER_LINK_H
+#define NEREID_PYTHON_WORKER_LINK_H
+
+#include "channel.h"
+#include "wire.h"
+
+#include "triton/core/tritonbackend.h"
+
+typedef struct worker_link worker_link;
+
+// Makes a channel whose regions have as much address space as the machine has memory, 64 GiB at
+// most. `shared_most` bytes at a time are in blocks of the host's.
+TRITONSERVER_Error *worker_link_new(size_t shared_most, worker_link **made);
+worker_link *worker_link_ref(worker_link *self);
+void worker_link_unref(worker_link *self); // NULL does nothing
+
+// The channel, as long as the reference is held.
+channel *worker_link_channel(worker_link *self);
+
+// The id of a question for readiness that the worker has not answered yet; 0: none. Of the thread
+// that has the slot.
+uint64_t *worker_link_question(worker_link *self);
+
+// A private copy of a message's control part, which the worker cannot change while it is read.
+typedef struct control_part {
+  uint8_t *bytes;
+  wire_reader reader;
+} control_part;
+
+// False: no memory, beyond the region, or longer than MAX_PROTOCOL_CONTROL. A message without
+// control part gives an empty one.
+bool control_part_copy(control_part *self, const worker_link *link, const channel_message *message);
+void control_part_fini(control_part *self);
+
+// Writes a control part into a block of the host's region and names it in `message`. `write` is
+// called twice with the same `what`: to count and to write. False: no room.
+typedef void control_part_write(wire_writer *writer, const void *what);
+bool control_part_make(worker_link *link, control_part_write *write, const void *what,
+                       channel_message *message);
+
+// Sends on CHANNEL_REPLIES and never waits: what finds the ring full is kept and sent in order
+// later. A worker that leaves 65,536 replies unread is cut off (channel_close).
+void worker_link_reply(worker_link *self, const channel_message *reply);
+
+// Sends what was kept. True when some is left: call it again soon. The listener's thread.
+bool worker_link_flush(worker_link *self);
+
+#endif

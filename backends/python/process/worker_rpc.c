@@ -1,0 +1,521 @@
+// What is said to a worker and asked of it besides inference. Load threads, the starter, and
+// threads of the server that ask for readiness.
+#include "process/worker_internal.h"
+
+#include "backend_batch.h"
+#include "backend_error.h"
+#include "backend_log.h"
+#include "base/thread.h"
+#include "codec/protocol.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+// ---- starting
+
+// Passes the channel's memory through `socket`. A worker that is gone already is noticed by its
+// end.
+static void pass_channel(int socket, int descriptor)
+{
+  char byte = 0;
+  struct iovec part = {.iov_base = &byte, .iov_len = 1};
+  union {
+    char bytes[CMSG_SPACE(sizeof(int))];
+    struct cmsghdr header;
+  } control = {0};
+  struct msghdr message = {.msg_iov = &part,
+                           .msg_iovlen = 1,
+                           .msg_control = &control,
+                           .msg_controllen = sizeof control.bytes};
+  control.header.cmsg_level = SOL_SOCKET;
+  control.header.cmsg_type = SCM_RIGHTS;
+  control.header.cmsg_len = CMSG_LEN(sizeof(int));
+  memcpy(CMSG_DATA(&control.header), &descriptor, sizeof descriptor);
+  while (sendmsg(socket, &message, MSG_NOSIGNAL) < 0 && errno == EINTR)
+    ;
+}
+
+static void process_ended(void *user, char *cause)
+{
+  worker *self = user;
+  pthread_mutex_lock(&self->lock);
+  self->ended = self->number;
+  free(self->cause);
+  self->cause = cause;
+  if (self->start_failure != NULL) {
+    free(cause);
+    self->cause = self->start_failure;
+    self->start_failure = NULL;
+  }
+  if (self->state != WORKER_STOPPED)
+    worker_set_state(self, WORKER_DOWN);
+  self->retry_ns = 0;
+  channel_close(worker_link_channel(self->link));
+  pthread_cond_broadcast(&self->changed);
+  pthread_mutex_unlock(&self->lock);
+}
+
+static void process_quiet(void *user)
+{
+  worker_link *link = worker_current_link(user);
+  if (link != NULL)
+    channel_trim(worker_link_channel(link), KEPT_BYTES);
+  worker_link_unref(link);
+}
+
+static void process_line(void *user, const char *text, size_t length, bool cut)
+{
+  const worker *self = user;
+  const NEREID_LogSubject about = worker_log_subject(self);
+  BACKEND_LOG_INFO_ABOUT(&about, "model '%s', instance '%s': %.*s%s", self->settings->model,
+                         worker_name(self), (int)length, text, cut ? " [cut]" : "");
+}
+
+static const supervised_events EVENTS = {
+    .line = process_line, .ended = process_ended, .quiet = process_quiet};
+
+static TRITONSERVER_Error *start_process(worker *self, const int ends[2], supervised **process)
+{
+  const worker_command command = {.arguments = self->settings->command,
+                                  .environment = self->settings->environment,
+                                  .socket = ends[1],
+                                  .placement = &self->placement};
+  return supervisor_start(self->settings->supervisor, &command, ends[0], &EVENTS, self, process);
+}
+
+// The link is in place before the process is started, since it may end at once.
+static void enter(worker *self, worker_link *link, int socket)
+{
+  pthread_mutex_lock(&self->lock);
+  self->number++;
+  self->checked = WORKER_UNCHECKED;
+  self->link = link;
+  self->socket = socket;
+  pthread_mutex_unlock(&self->lock);
+}
+
+static void leave(worker *self)
+{
+  pthread_mutex_lock(&self->lock);
+  self->ended = self->number;
+  worker_link_unref(self->link);
+  self->link = NULL;
+  close(self->socket);
+  self->socket = -1;
+  pthread_mutex_unlock(&self->lock);
+}
+
+TRITONSERVER_Error *worker_spawn(worker *self)
+{
+  worker_link *link;
+  supervised *process = NULL;
+  int ends[2];
+  BACKEND_RETURN_IF_ERROR(worker_link_new(self->settings->shared_bytes, &link));
+  if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0) {
+    worker_link_unref(link);
+    return backend_error(TRITONSERVER_ERROR_UNAVAILABLE, "cannot make a socket pair: %s",
+                         strerror(errno));
+  }
+  enter(self, link, ends[0]);
+  TRITONSERVER_Error *error = start_process(self, ends, &process);
+  close(ends[1]);
+  if (error != NULL) {
+    leave(self);
+    return error;
+  }
+  pass_channel(ends[0], channel_descriptor(worker_link_channel(link)));
+  pthread_mutex_lock(&self->lock);
+  self->process = process;
+  if (self->state == WORKER_STOPPED) // meanwhile; who stopped it could not kill this one
+    supervised_kill(process);
+  pthread_mutex_unlock(&self->lock);
+  return NULL;
+}
+
+// ---- asking
+
+uint64_t worker_next_number(worker *self)
+{
+  return atomic_fetch_add(&self->next_number, 1) + 1;
+}
+
+static bool send_work(worker_link *link, const channel_message *work)
+{
+  return channel_send(worker_link_channel(link), CHANNEL_WORK, work);
+}
+
+static TRITONSERVER_Error *time_over(const worker *self, int64_t seconds)
+{
+  return backend_error(TRITONSERVER_ERROR_UNAVAILABLE,
+                       "the Python worker of model '%s' did not answer within %lld seconds",
+                       self->settings->model, (long long)seconds);
+}
+
+// An answer that came too late for whoever asked.
+static void pass_over(worker_link *link, const channel_message *late)
+{
+  uint64_t *question = worker_link_question(link);
+  if (late->id == *question)
+    *question = 0;
+  channel_done(worker_link_channel(link), CHANNEL_ANSWERS);
+}
+
+// CHANNEL_CLOSED stands for CHANNEL_BROKEN too.
+static channel_result receive_answer(worker_link *link, uint64_t id, int64_t timeout_us,
+                                     channel_message *answer)
+{
+  uint64_t end_ns = timeout_us < 0 ? 0 : backend_now_ns() + (uint64_t)timeout_us * 1000;
+  int64_t left_us = timeout_us;
+  for (;;) {
+    channel_result result =
+        channel_receive(worker_link_channel(link), CHANNEL_ANSWERS, left_us, answer);
+    if (result == CHANNEL_BROKEN)
+      return CHANNEL_CLOSED;
+    if (result != CHANNEL_MESSAGE || answer->id == id)
+      return result;
+    pass_over(link, answer);
+    uint64_t now = timeout_us < 0 ? 0 : backend_now_ns();
+    left_us = timeout_us < 0 ? -1 : now < end_ns ? (int64_t)((end_ns - now) / 1000) : 0;
+  }
+}
+
+bool worker_await(worker *self, worker_link *link, uint64_t id, int64_t timeout_us,
+                  channel_message *answer, TRITONSERVER_Error **error)
+{
+  channel_result result = receive_answer(link, id, timeout_us, answer);
+  *error = NULL;
+  if (result == CHANNEL_CLOSED)
+    *error = timeout_us < 0 ? worker_why_gone(self, link) : worker_gone_already(self, link);
+  return result == CHANNEL_MESSAGE || *error != NULL;
+}
+
+static TRITONSERVER_Error *await_answer(worker *self, worker_link *link, uint64_t id,
+                                        int64_t seconds, channel_message *answer)
+{
+  switch (receive_answer(link, id, seconds == 0 ? -1 : seconds * 1000000, answer)) {
+  case CHANNEL_MESSAGE:
+    return NULL;
+  case CHANNEL_TIMEOUT:
+    return time_over(self, seconds);
+  default:
+    return worker_why_gone(self, link);
+  }
+}
+
+static void put_text(wire_writer *writer, const void *text)
+{
+  wire_put_text(writer, text, strlen(text));
+}
+
+static TRITONSERVER_Error *unreadable(const worker *self)
+{
+  return backend_error(TRITONSERVER_ERROR_INTERNAL,
+                       "the Python worker of model '%s' gave an answer that cannot be read",
+                       self->settings->model);
+}
+
+// An answer that says no: the reason becomes the error, the traceback goes to the log.
+static TRITONSERVER_Error *refusal(worker *self, wire_reader *reader)
+{
+  size_t reason_length, trace_length;
+  const char *reason = wire_get_text(reader, &reason_length);
+  const char *trace = wire_get_text(reader, &trace_length);
+  if (reader->bad)
+    return unreadable(self);
+  if (trace_length > 0)
+    BACKEND_LOG_ERROR("model '%s': %.*s", self->settings->model, (int)trace_length, trace);
+  return backend_error(TRITONSERVER_ERROR_INTERNAL, "%.*s", (int)reason_length, reason);
+}
+
+// Copies the answer and reads its first byte; what follows is left in `answer`.
+static TRITONSERVER_Error *take_answer(worker *self, worker_link *link,
+                                       const channel_message *message, control_part *answer)
+{
+  bool copied = control_part_copy(answer, link, message);
+  channel_done(worker_link_channel(link), CHANNEL_ANSWERS);
+  if (!copied)
+    return backend_error_no_memory("a Python worker's answer");
+  if (wire_get_u8(&answer->reader) != 0)
+    return NULL;
+  TRITONSERVER_Error *error = refusal(self, &answer->reader);
+  control_part_fini(answer);
+  return error;
+}
+
+// Sends `kind` with one text, or none, and waits for the answer; control_part_fini after success.
+static TRITONSERVER_Error *ask(worker *self, worker_link *link, uint32_t kind,
+                               control_part_write *write, const void *what, int64_t seconds,
+                               control_part *answer)
+{
+  channel_message work = {.kind = kind, .id = worker_next_number(self)}, message;
+  if (write != NULL && !control_part_make(link, write, what, &work))
+    return backend_error_no_memory("a message to a Python worker");
+  uint64_t block = work.offset;
+  TRITONSERVER_Error *error = send_work(link, &work)
+                                  ? await_answer(self, link, work.id, seconds, &message)
+                                  : worker_why_gone(self, link);
+  if (error == NULL)
+    error = take_answer(self, link, &message, answer);
+  if (write != NULL)
+    channel_release(worker_link_channel(link), block);
+  return error;
+}
+
+// ---- what there is to say
+
+static TRITONSERVER_Error *await_hello(worker *self, worker_link *link)
+{
+  channel_message message;
+  control_part hello;
+  int64_t seconds = self->settings->timeout_s;
+  TRITONSERVER_Error *error = await_answer(self, link, 0, seconds, &message);
+  if (error != NULL && TRITONSERVER_ErrorCode(error) == TRITONSERVER_ERROR_UNAVAILABLE) {
+    TRITONSERVER_ErrorDelete(error);
+    return backend_error(TRITONSERVER_ERROR_UNAVAILABLE,
+                         "Python '%s' did not start within %lld seconds "
+                         "(--backend-config=python,stub-timeout-seconds)",
+                         self->settings->interpreter, (long long)seconds);
+  }
+  BACKEND_RETURN_IF_ERROR(error);
+  BACKEND_RETURN_IF_ERROR(take_answer(self, link, &message, &hello));
+  uint32_t version = wire_get_u32(&hello.reader);
+  size_t length;
+  const char *python = wire_get_text(&hello.reader, &length);
+  if (version != PROTOCOL_VERSION)
+    error = backend_error(TRITONSERVER_ERROR_INTERNAL,
+                          "the Python worker is of another version (%u, expected %d)", version,
+                          PROTOCOL_VERSION);
+  else
+    BACKEND_LOG_VERBOSE("model '%s': Python %.*s runs at '%s'", self->settings->model, (int)length,
+                        python, self->settings->interpreter);
+  control_part_fini(&hello);
+  return error;
+}
+
+TRITONSERVER_Error *worker_greet(worker *self, worker_link *link, const char *name)
+{
+  control_part answer;
+  BACKEND_RETURN_IF_ERROR(await_hello(self, link));
+  char *load = self->settings->load_text(self->settings->load_user, name);
+  if (load == NULL)
+    return backend_error_no_memory("a Python worker");
+  TRITONSERVER_Error *error = ask(self, link, WORK_LOAD, put_text, load, 0, &answer);
+  free(load);
+  BACKEND_RETURN_IF_ERROR(error);
+  bool has_complete = wire_get_u8(&answer.reader) != 0;
+  wire_get_u8(&answer.reader); // whether execute is a coroutine function: its worker cares alone
+  bool has_is_ready = wire_get_u8(&answer.reader) != 0;
+  control_part_fini(&answer);
+  pthread_mutex_lock(&self->lock);
+  self->has_complete = has_complete;
+  self->has_is_ready = has_is_ready;
+  pthread_mutex_unlock(&self->lock);
+  return NULL;
+}
+
+TRITONSERVER_Error *worker_complete(worker *self, const char *config, char **completed)
+{
+  control_part answer;
+  *completed = NULL;
+  if (!self->has_complete)
+    return NULL;
+  worker_link *link = worker_current_link(self);
+  TRITONSERVER_Error *error = ask(self, link, WORK_AUTO_COMPLETE, put_text, config, 0, &answer);
+  worker_link_unref(link);
+  BACKEND_RETURN_IF_ERROR(error);
+  size_t length;
+  const char *text = wire_get_text(&answer.reader, &length);
+  if (answer.reader.bad)
+    error = unreadable(self);
+  else if ((*completed = strndup(text, length)) == NULL)
+    error = backend_error_no_memory("the completed configuration");
+  control_part_fini(&answer);
+  return error;
+}
+
+typedef struct initialization {
+  const char *arguments;
+  const char *name;
+} initialization;
+
+static void put_initialization(wire_writer *writer, const void *what)
+{
+  const initialization *self = what;
+  put_text(writer, self->arguments);
+  put_text(writer, self->name);
+}
+
+TRITONSERVER_Error *worker_ask_initialize(worker *self, worker_link *link, const char *name,
+                                          const char *arguments)
+{
+  control_part answer;
+  initialization what = {.arguments = arguments, .name = name};
+  BACKEND_RETURN_IF_ERROR(ask(self, link, WORK_INITIALIZE, put_initialization, &what, 0, &answer));
+  control_part_fini(&answer);
+  return NULL;
+}
+
+void worker_ask_finalize(worker *self, worker_link *link)
+{
+  control_part answer;
+  TRITONSERVER_Error *error =
+      ask(self, link, WORK_FINALIZE, NULL, NULL, self->settings->timeout_s, &answer);
+  if (error == NULL)
+    control_part_fini(&answer);
+  else
+    backend_error_log(error, "finalize a Python model");
+}
+
+// ---- readiness
+
+// A worker that has not answered the last question is not asked once more: questions would pile up
+// where nobody takes them. Its answer to that one will do.
+static bool send_question(worker *self, worker_link *link)
+{
+  uint64_t *question = worker_link_question(link);
+  channel_message work = {.kind = WORK_IS_READY, .id = worker_next_number(self)};
+  if (*question == 0 && send_work(link, &work))
+    *question = work.id;
+  return *question != 0;
+}
+
+static TRITONSERVER_Error *ask_once(worker *self, worker_link *link, uint64_t deadline_ns,
+                                    control_part *answer)
+{
+  uint64_t *question = worker_link_question(link), now = backend_now_ns();
+  int64_t left_us = deadline_ns > now ? (int64_t)((deadline_ns - now) / 1000) : 0;
+  channel_message message;
+  if (!send_question(self, link))
+    return worker_why_gone(self, link);
+  switch (receive_answer(link, *question, left_us, &message)) {
+  case CHANNEL_MESSAGE:
+    *question = 0;
+    return take_answer(self, link, &message, answer);
+  case CHANNEL_TIMEOUT:
+    return time_over(self, READY_WAIT_S);
+  default:
+    return worker_why_gone(self, link);
+  }
+}
+
+static TRITONSERVER_Error *ask_is_ready(worker *self, worker_link *link, uint64_t deadline_ns)
+{
+  control_part answer;
+  BACKEND_RETURN_IF_ERROR(ask_once(self, link, deadline_ns, &answer));
+  bool ready = wire_get_u8(&answer.reader) != 0;
+  control_part_fini(&answer);
+  if (ready)
+    return NULL;
+  return backend_error(TRITONSERVER_ERROR_UNAVAILABLE,
+                       "Model '%s' is not ready (user-defined check failed).", worker_name(self));
+}
+
+static TRITONSERVER_Error *unhealthy_locked(const worker *self)
+{
+  return backend_error(
+      TRITONSERVER_ERROR_INTERNAL, "Stub process '%s' is not healthy.%s%s", worker_name(self),
+      self->cause == NULL ? "" : " It ended: ", self->cause == NULL ? "" : self->cause);
+}
+
+static TRITONSERVER_Error *not_in_time(void)
+{
+  return backend_error(TRITONSERVER_ERROR_UNAVAILABLE,
+                       "Timed out waiting for in-flight is_ready() response");
+}
+
+// Whether the worker need not be asked. While it is asked already others hear what was found
+// before: a model that hangs holds one of the server's threads up, not all of them.
+static bool is_known_locked(const worker *self, TRITONSERVER_Error **error)
+{
+  *error = NULL;
+  if (self->state != WORKER_READY)
+    *error = unhealthy_locked(self);
+  else if (self->has_is_ready && (self->checks == 0 || self->checked == WORKER_UNCHECKED))
+    return false;
+  else if (self->has_is_ready && self->checked == WORKER_CHECKED_BAD)
+    *error = not_in_time();
+  return true;
+}
+
+// Takes the slot and gives the link to ask, or NULL.
+static TRITONSERVER_Error *begin_check_locked(worker *self, uint64_t deadline, worker_link **link)
+{
+  *link = NULL;
+  self->waiting++;
+  while (self->slot_users > 0 && !self->events->waits(self->user) &&
+         thread_wait(&self->changed, &self->lock, deadline))
+    ;
+  self->waiting--;
+  if (self->slot_users > 0 && self->events->waits(self->user))
+    return NULL; // for another model's reply: it cannot be asked, and works
+  if (!worker_acquire_slot_locked(self, deadline))
+    return not_in_time();
+  if (self->state == WORKER_READY) {
+    *link = worker_link_ref(self->link);
+    return NULL;
+  }
+  worker_release_slot_locked(self);
+  return unhealthy_locked(self);
+}
+
+static uint64_t ready_deadline(void)
+{
+  return backend_now_ns() + (uint64_t)READY_WAIT_S * NS_PER_S;
+}
+
+void worker_ask_ready(worker *self)
+{
+  worker_link *link;
+  pthread_mutex_lock(&self->lock);
+  bool wanted = self->state == WORKER_READY && self->has_is_ready && self->checks == 0;
+  if (wanted)
+    self->ready_until_ns = ready_deadline();
+  pthread_mutex_unlock(&self->lock);
+  if (!wanted || !worker_try_acquire_slot(self, &link))
+    return;
+  send_question(self, link); // who awaits the answer is told what went wrong
+  worker_release_slot(self, link);
+}
+
+TRITONSERVER_Error *worker_check_ready(worker *self)
+{
+  worker_link *link = NULL;
+  TRITONSERVER_Error *error;
+  uint64_t deadline = ready_deadline();
+  pthread_mutex_lock(&self->lock);
+  bool known = is_known_locked(self, &error);
+  if (!known) {
+    self->checks++;
+    deadline = self->ready_until_ns != 0 ? self->ready_until_ns : deadline;
+    self->ready_until_ns = 0;
+    error = begin_check_locked(self, deadline, &link);
+  }
+  pthread_mutex_unlock(&self->lock);
+  if (known)
+    return error;
+  if (link != NULL) {
+    error = ask_is_ready(self, link, deadline);
+    worker_release_slot(self, link);
+  }
+  pthread_mutex_lock(&self->lock);
+  self->checks--;
+  self->checked = error == NULL ? WORKER_CHECKED_GOOD : WORKER_CHECKED_BAD;
+  pthread_mutex_unlock(&self->lock);
+  return error;
+}
+
+bool worker_has_fault(worker *self, char *text, size_t size)
+{
+  pthread_mutex_lock(&self->lock);
+  TRITONSERVER_Error *error = self->state == WORKER_READY ? NULL : unhealthy_locked(self);
+  pthread_mutex_unlock(&self->lock);
+  if (error == NULL)
+    return false;
+  snprintf(text, size, "%s", TRITONSERVER_ErrorMessage(error));
+  TRITONSERVER_ErrorDelete(error);
+  return true;
+}

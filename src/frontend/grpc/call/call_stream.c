@@ -1,0 +1,233 @@
+// A call as its stream drives it: from the header to the method, and its end. What a method does is
+// in the files that service/methods.c names. Loop thread.
+#include "base/clock.h"
+#include "frontend/common/observe/access_log.h"
+#include "frontend/grpc/call/access.h"
+#include "frontend/grpc/call/call_parts.h"
+#include "frontend/grpc/transport/connection.h"
+#include "frontend/grpc/transport/loop.h"
+#include "frontend/grpc/transport/server.h"
+#include "frontend/grpc/transport/timeout.h"
+
+#include <assert.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define FIELD_OVERHEAD 32 // that HPACK counts for each field
+#define FIRST_METADATA 16
+
+// ---- life ----
+
+static grpc_stream *open_call(grpc_connection *connection, int32_t stream_id)
+{
+  call *c = malloc(sizeof(*c));
+  if (c == NULL)
+    return NULL;
+  memset(c, 0, offsetof(call, arena));
+  arena_init(&c->arena, c->arena_memory, sizeof(c->arena_memory));
+  refcount_init(&c->references);
+  c->server = connection->server;
+  c->loop = connection->loop;
+  c->kept_connection = connection;
+  c->stream.id = stream_id;
+  c->began_ns = grpc_loop_now_ns(c->loop);
+  c->body.reader.budget = &c->server->budget;
+  c->status = GRPC_UNDECIDED;
+  grpc_connection_ref(connection);
+  atomic_fetch_add_explicit(&connection->alive, 1, memory_order_relaxed);
+  grpc_server_call_began(c->server);
+  grpc_connection_add(connection, &c->stream);
+  grpc_loop_request_began(c->loop);
+  return &c->stream;
+}
+
+static void write_access_line(call *c)
+{
+  access_log *log = c->server->options.access_log;
+  if (log == NULL)
+    return;
+  access_record record = call_access_record(c, c->replies.status);
+  if (c->describe != NULL)
+    c->describe(c, &record);
+  record.total_ns = clock_monotonic_ns() - c->began_ns;
+  record.bytes_in = c->body.bytes;
+  record.bytes_out = c->replies.bytes;
+  access_log_write(log, &record);
+}
+
+static void close_call(grpc_stream *stream)
+{
+  call *c = call_of_stream(stream);
+  grpc_connection_remove(stream);
+  conn_timer_cancel(grpc_loop_timers(c->loop), &c->deadline);
+  bool unheard = c->state != CALL_ENDED || c->replies.unsent_bytes > 0;
+  if (c->state != CALL_ENDED) {
+    c->replies.status = GRPC_CANCELLED;
+    call_set_state(c, CALL_ENDED);
+  }
+  write_access_line(c);
+  call_drop_replies(c);
+  call_drop_held(c);
+  if (unheard && c->cancelled != NULL)
+    c->cancelled(c);
+  if (c->closed != NULL)
+    c->closed(c);
+  call_unref(c);
+}
+
+// ---- the header ----
+
+// False when memory is short: the call has failed.
+static bool copy_field(call *c, slice from, slice *to)
+{
+  char *copy = arena_copy_text(&c->arena, from);
+  *to = (slice){copy, from.size};
+  if (copy == NULL)
+    call_fail(c, GRPC_RESOURCE_EXHAUSTED, "out of memory");
+  return copy != NULL;
+}
+
+// "application/grpc", "application/grpc+proto"; "application/grpc-web" has other messages.
+static bool is_grpc(slice content_type)
+{
+  const slice name = SLICE("application/grpc");
+  return content_type.size >= name.size && memcmp(content_type.data, name.data, name.size) == 0 &&
+         (content_type.size == name.size || content_type.data[name.size] == '+' ||
+          content_type.data[name.size] == ';');
+}
+
+static void take_coding(call *c, slice value)
+{
+  c->coding = message_coding_of(value);
+  if (c->coding == MESSAGE_UNKNOWN)
+    copy_field(c, value, &c->odd_coding);
+}
+
+// Fields that steer the call; false for those that are the client's own.
+static bool take_known(call *c, slice name, slice value)
+{
+  if (slice_equal(name, SLICE(":path")))
+    copy_field(c, value, &c->path);
+  else if (slice_equal(name, SLICE(":method")))
+    c->is_post = slice_equal(value, SLICE("POST"));
+  else if (slice_equal(name, SLICE(":authority")))
+    copy_field(c, value, &c->authority);
+  else if (slice_equal(name, SLICE("content-type")))
+    c->is_grpc = is_grpc(value);
+  else if (slice_equal(name, SLICE("grpc-timeout")))
+    c->deadline_ns = timeout_deadline(value, grpc_loop_now_ns(c->loop));
+  else if (slice_equal(name, SLICE("grpc-encoding")))
+    take_coding(c, value);
+  else if (slice_equal(name, SLICE("grpc-accept-encoding")))
+    c->reply_coding = message_coding_is_listed(value, MESSAGE_GZIP)      ? MESSAGE_GZIP
+                      : message_coding_is_listed(value, MESSAGE_DEFLATE) ? MESSAGE_DEFLATE
+                                                                         : MESSAGE_IDENTITY;
+  else
+    return slice_equal(name, SLICE("te")) || (name.size > 0 && name.data[0] == ':');
+  return true;
+}
+
+static void take_header(grpc_stream *s, slice name, slice value)
+{
+  call *c = call_of_stream(s);
+  c->metadata_bytes += name.size + value.size + FIELD_OVERHEAD;
+  if (c->metadata_bytes > CONNECTION_HEADER_BYTES || take_known(c, name, value))
+    return;
+  metadata *fields =
+      c->metadata_count == 0 ? arena_allocate_array(&c->arena, FIRST_METADATA, sizeof(metadata))
+      : c->metadata_count < FIRST_METADATA
+          ? c->metadata
+          : arena_grow_array(&c->arena, c->metadata, c->metadata_count, sizeof(metadata));
+  if (fields == NULL) {
+    call_fail(c, GRPC_RESOURCE_EXHAUSTED, "out of memory");
+    return;
+  }
+  c->metadata = fields;
+  metadata *added = &fields[c->metadata_count];
+  if (copy_field(c, name, &added->name) && copy_field(c, value, &added->value))
+    c->metadata_count++;
+}
+
+static void deadline_passed(conn_timer *elapsed)
+{
+  call *c = container_of(elapsed, call, deadline);
+  call_end_early(c, GRPC_DEADLINE_EXCEEDED, "Deadline Exceeded");
+}
+
+// True when the call cannot be: it has failed then, and the text says why.
+static bool is_refused(call *c)
+{
+  if (c->metadata_bytes > CONNECTION_HEADER_BYTES)
+    call_fail(c, GRPC_RESOURCE_EXHAUSTED, "received metadata of %zu bytes, at most %u are taken",
+              c->metadata_bytes, CONNECTION_HEADER_BYTES);
+  else if (c->coding == MESSAGE_UNKNOWN)
+    call_fail(c, GRPC_UNIMPLEMENTED,
+              "grpc-encoding '%.*s' is not supported, expected identity, deflate or gzip",
+              (int)(c->odd_coding.size < 256 ? c->odd_coding.size : 256), c->odd_coding.data);
+  else if (c->method == NULL)
+    call_fail(c, GRPC_UNIMPLEMENTED, "unknown method '%.*s'",
+              (int)(c->path.size < 256 ? c->path.size : 256), c->path.data);
+  else
+    grpc_access_admit(c);
+  return c->status != GRPC_UNDECIDED;
+}
+
+static void begin(grpc_stream *s)
+{
+  call *c = call_of_stream(s);
+  if (call_is_foreign(c)) { // it is told so when it has said everything
+    c->status = GRPC_OK;
+    return;
+  }
+  c->method = c->server->find_method(c->path);
+  if (is_refused(c)) {
+    call_settle(c);
+    return;
+  }
+  c->deadline.fire = deadline_passed;
+  if (c->deadline_ns != 0)
+    conn_timer_set(grpc_loop_timers(c->loop), &c->deadline, c->deadline_ns);
+  if (c->server->options.compression_level == 0)
+    c->reply_coding = MESSAGE_IDENTITY;
+  if (c->method->streams) {
+    c->method->handle(c);
+    call_settle(c);
+  }
+}
+// ---- waking ----
+
+static void end_job(call *c)
+{
+  call_take_back(c);
+  c->body.paused = false;
+  if (c->job.done != NULL)
+    c->job.done(c);
+  call_settle(c);
+  if (!c->body.paused)
+    call_resume(c);
+}
+
+static void woken(grpc_stream *s)
+{
+  call *c = call_of_stream(s);
+  void (*then)(call * c) = c->woken; // not what the end of a job sets: nobody can wake that yet
+  atomic_store(&c->wanted, false);
+  if (atomic_load(&c->job.state) == CALL_JOB_DONE)
+    end_job(c);
+  if (then != NULL)
+    then(c);
+  call_unref(c);
+}
+
+const stream_handlers call_stream_handlers = {
+    .open = open_call,
+    .take_header = take_header,
+    .begin = begin,
+    .take_data = call_take_data,
+    .half_close = call_half_close,
+    .give_data = call_give_data,
+    .check = call_check,
+    .woken = woken,
+    .close = close_call,
+};

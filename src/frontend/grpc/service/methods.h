@@ -1,0 +1,16 @@
+// The one table of methods: what the gRPC port answers. Pure, any thread.
+#ifndef NEREID_FRONTEND_GRPC_METHODS_H
+#define NEREID_FRONTEND_GRPC_METHODS_H
+
+#include "base/slice.h"
+#include "frontend/grpc/call/method.h"
+
+#include <stddef.h>
+
+// The method of a call's :path, or NULL.
+const method *methods_find(slice path);
+
+// All rows; for the fuzz target of whole sessions.
+const method *methods_all(size_t *count);
+
+#endif

@@ -1,0 +1,41 @@
+// A stream of HTTP/2 as its connection knows it, and what the connection tells it: a call is built
+// around each (call.h). Loop thread.
+#ifndef NEREID_FRONTEND_GRPC_STREAM_H
+#define NEREID_FRONTEND_GRPC_STREAM_H
+
+#include "base/list.h"
+#include "base/mpsc.h"
+#include "base/slice.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+typedef struct grpc_connection grpc_connection;
+typedef struct output output;
+
+typedef struct grpc_stream {
+  list_node node;              // of the connection's
+  mpsc_node woken;             // of the loop's that are woken
+  grpc_connection *connection; // NULL once it is closed
+  int32_t id;
+  bool half_closed; // the client sends no more
+} grpc_stream;
+
+typedef struct stream_handlers {
+  // A stream began. NULL when memory is short.
+  grpc_stream *(*open)(grpc_connection *c, int32_t id);
+  void (*take_header)(grpc_stream *s, slice name, slice value);
+  void (*begin)(grpc_stream *s); // the header is complete
+  // False when the bytes are to count as not taken yet: the client waits.
+  bool (*take_data)(grpc_stream *s, const char *data, size_t size);
+  void (*half_close)(grpc_stream *s);
+  // Moves `size` bytes of replies to `to`. False when memory is short.
+  bool (*give_data)(grpc_stream *s, output *to, size_t size);
+  // Ends one whose request does not come on. When it is to be looked at again; UINT64_MAX: never.
+  uint64_t (*check)(grpc_stream *s, uint64_t now_ns);
+  void (*woken)(grpc_stream *s); // grpc_loop_wake_stream
+  void (*close)(grpc_stream *s); // the last that it hears
+} stream_handlers;
+
+#endif

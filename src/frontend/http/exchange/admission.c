@@ -1,0 +1,202 @@
+// Admission: what the headers of a request decide before a byte of its body is taken, and how large
+// a body may be. Loop thread.
+#include "frontend/http/exchange/exchange_parts.h"
+
+#include "frontend/http/exchange/access.h"
+#include "frontend/http/exchange/server.h"
+#include "frontend/http/transport/head.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#define MAX_NAME_BYTES 255 // of a model, a repository or a region
+
+// --- Sizes
+
+// Binary tensors behind a JSON part: --http-max-input-size is not about them.
+static bool has_unlimited_part(const exchange *x)
+{
+  const request_headers *headers = &x->headers;
+  const header_number *json_size = &headers->inference_header_length;
+  return x->route->body == BODY_TENSORS && headers->coding == CODING_IDENTITY &&
+         !x->http->options.limit_whole_body && json_size->state == NUMBER_VALID &&
+         json_size->value > 0 &&
+         (headers->chunked || json_size->value <= headers->content_length.value);
+}
+
+// In Triton's words, as far as it has any. `size` says how many bytes there are.
+static void fail_too_large(exchange *x, const char *size)
+{
+  if (x->failure != NULL) // of a request that may have no route
+    return;
+  const unsigned status = MHD_HTTP_CONTENT_TOO_LARGE;
+  const header_number *json_size = &x->headers.inference_header_length;
+  size_t max_size = x->http->options.max_input_size;
+  bool tensors = x->route->body == BODY_TENSORS;
+  bool whole = x->http->options.limit_whole_body || x->route->body == BODY_IGNORED;
+  if (has_unlimited_part(x) && (size_t)json_size->value <= max_size)
+    exchange_fail(
+        x, status,
+        "request body size of %s bytes exceeds what the server holds of all requests, %zu "
+        "bytes. Use --http-max-inflight-bytes to increase the limit.",
+        size, x->http->options.max_inflight_bytes);
+  else if (tensors && json_size->state == NUMBER_VALID && json_size->value == 0)
+    exchange_fail(x, status,
+                  "Raw input has a byte_size (%s bytes) that exceeds the maximum allowed value of "
+                  "%zu bytes. Use --http-max-input-size to increase the limit.",
+                  size, max_size);
+  else
+    exchange_fail(
+        x, status,
+        "request %s size of %s bytes exceeds the maximum allowed input size of %zu bytes. "
+        "Use --http-max-input-size to increase the limit.",
+        whole ? "body" : "JSON", size, max_size);
+}
+
+bool exchange_fail_if_body(exchange *x, body_result why)
+{
+  char size[40];
+  switch (why) {
+  case BODY_OK:
+    break;
+  case BODY_TOO_LARGE:
+    snprintf(size, sizeof(size), "more than %zu", x->body.max_size);
+    fail_too_large(x, size);
+    break;
+  case BODY_OVER_BUDGET:
+    exchange_fail(x, MHD_HTTP_SERVICE_UNAVAILABLE, BUDGET_REQUESTS_FULL);
+    break;
+  case BODY_NO_MEMORY:
+    exchange_fail(x, MHD_HTTP_SERVICE_UNAVAILABLE, "out of memory");
+    break;
+  case BODY_TOO_MANY_CHUNKS:
+    exchange_fail(x, MHD_HTTP_BAD_REQUEST,
+                  "Chunked request body exceeds maximum of %d non-empty chunks. Send fewer or "
+                  "larger HTTP chunks.",
+                  BODY_MAX_CHUNKS);
+    break;
+  case BODY_CORRUPT:
+    exchange_fail(x, MHD_HTTP_BAD_REQUEST, "the request body is not valid %s data",
+                  x->headers.coding == CODING_GZIP ? "gzip" : "deflate");
+    break;
+  }
+  return why != BODY_OK;
+}
+
+// --- Heads
+
+static bool check_head(exchange *x, const request_line *line)
+{
+  request_headers *headers = &x->headers;
+  head_read_fields(x->mhd, headers);
+  x->body.chunked = headers->chunked;
+  if (line->fault == TARGET_MALFORMED)
+    headers->fault = "the request's URL has a byte that must be encoded";
+  if (line->fault == TARGET_TOO_LONG)
+    exchange_fail(x, MHD_HTTP_URI_TOO_LONG, "the request's URL has more than %d bytes",
+                  HEAD_MAX_TARGET_BYTES);
+  else if (headers->fault != NULL)
+    exchange_fail(x, MHD_HTTP_BAD_REQUEST, "%s", headers->fault);
+  return x->failure == NULL;
+}
+
+static bool find_route(exchange *x, const char *method, slice path)
+{
+  route_match match = route_find(x->http->routes, route_method_of(method), path);
+  if (match.methods == 0) {
+    exchange_fail(x, MHD_HTTP_NOT_FOUND, "Not Found");
+    return false;
+  }
+  if (!access_check_key(x, match.category)) // as Triton does, before it looks at the method
+    return false;
+  if (match.route == NULL) {
+    static const char *const allowed[] = {[METHOD_GET] = "GET, HEAD",
+                                          [METHOD_POST] = "POST",
+                                          [METHOD_GET | METHOD_POST] = "GET, HEAD, POST"};
+    exchange_fail(x, MHD_HTTP_METHOD_NOT_ALLOWED, "Method Not Allowed");
+    exchange_fail_header(x, MHD_HTTP_HEADER_ALLOW, allowed[match.methods]);
+    return false;
+  }
+  x->route = match.route;
+  for (size_t i = 0; i < PARAMETER_COUNT; i++) {
+    if (match.parameters[i].size == 0)
+      continue;
+    char *decoded = arena_allocate(&x->arena, match.parameters[i].size + 1);
+    if (decoded == NULL) {
+      exchange_fail(x, MHD_HTTP_SERVICE_UNAVAILABLE, "out of memory");
+      return false;
+    }
+    if (!route_decode(match.parameters[i], decoded)) {
+      exchange_fail(x, MHD_HTTP_NOT_FOUND, "Not Found");
+      return false;
+    }
+    if (strlen(decoded) > MAX_NAME_BYTES) {
+      exchange_fail(x, MHD_HTTP_BAD_REQUEST, "the URL has a name of more than %d bytes",
+                    MAX_NAME_BYTES);
+      return false;
+    }
+    x->parameters[i] = decoded;
+  }
+  return true;
+}
+
+// When all connections are taken, those that came later are for whoever looks after the server.
+static bool check_room(exchange *x)
+{
+  if (!connection_is_surplus(x->connection) || x->route->category == CATEGORY_HEALTH ||
+      route_category_is_admin(x->route->category))
+    return true;
+  x->last = true;
+  exchange_fail(x, MHD_HTTP_SERVICE_UNAVAILABLE,
+                "the server has as many connections as it may (%u), try again later",
+                x->http->options.connection_limit);
+  return false;
+}
+
+// Is the body as large as it may be? What comes without a length is told how large that is.
+static bool check_size(exchange *x)
+{
+  const request_headers *headers = &x->headers;
+  int64_t size = headers->content_length.value;
+  size_t max_size = x->http->options.max_input_size;
+  if (has_unlimited_part(x) && (uint64_t)headers->inference_header_length.value > max_size)
+    size = headers->inference_header_length.value;
+  else if (has_unlimited_part(x))
+    max_size = x->body.max_size = x->http->options.max_inflight_bytes;
+  if (size <= 0 || (uint64_t)size <= max_size)
+    return true;
+  char text[32];
+  snprintf(text, sizeof(text), "%" PRId64, size);
+  fail_too_large(x, text);
+  return false;
+}
+
+static bool check_body(exchange *x)
+{
+  const request_headers *headers = &x->headers;
+  if (!check_size(x))
+    return false;
+  if (headers->coding == CODING_UNKNOWN && x->route->body != BODY_IGNORED &&
+      x->route->body != BODY_GENERATE) {
+    exchange_fail(x, MHD_HTTP_NOT_IMPLEMENTED, "Unsupported compression type");
+    exchange_fail_header(x, MHD_HTTP_HEADER_ACCEPT_ENCODING, "gzip, deflate");
+  } else if (x->http->routes->admit[x->route->body] != NULL) {
+    x->http->routes->admit[x->route->body](x);
+  }
+  return x->failure == NULL;
+}
+
+bool exchange_admit(exchange *x, const request_line *line)
+{
+  if (!check_head(x, line) || !find_route(x, line->method, route_path_of(line->path)) ||
+      !access_admit(x) || !check_room(x) || !check_body(x))
+    return false;
+  if (!exchange_has_body(x) || x->route->body == BODY_IGNORED)
+    return true;
+  bool compressed = x->headers.coding != CODING_IDENTITY;
+  int64_t json_size = compressed ? 0 : x->headers.inference_header_length.value;
+  exchange_fail_if_body(x, body_begin(&x->body, (size_t)x->headers.content_length.value,
+                                      json_size > 0 ? (size_t)json_size : 0));
+  return x->failure == NULL;
+}

@@ -1,0 +1,43 @@
+// What the files of an exchange share: its life (exchange.c), admission by its headers
+// (admission.c), and its replies (reply.c). Loop thread.
+#ifndef NEREID_FRONTEND_HTTP_EXCHANGE_PARTS_H
+#define NEREID_FRONTEND_HTTP_EXCHANGE_PARTS_H
+
+#include "frontend/http/exchange/exchange.h"
+#include "frontend/http/transport/head.h"
+
+// What the first line says.
+typedef struct request_line {
+  const char *method;
+  const char *path;
+  const char *version;
+  target_fault fault;
+} request_line;
+
+// The only way to another phase: asserts that it may follow.
+void exchange_enter(exchange *x, exchange_phase phase);
+
+// A moment of the inference's trace, if it has one.
+void exchange_record_moment(const exchange *x, const char *name);
+
+static inline bool exchange_has_body(const exchange *x)
+{
+  return x->headers.chunked || x->headers.content_length.value > 0;
+}
+
+// Finds the route and makes room for the body. False when the exchange has failed.
+bool exchange_admit(exchange *x, const request_line *line);
+
+// Hands the reply to libmicrohttpd.
+enum MHD_Result exchange_send_reply(exchange *x);
+
+// Releases a reply that libmicrohttpd has, or that is not sent.
+void exchange_drop_reply(exchange *x);
+
+// Sends the failure while the request is still coming, and gives the connection up (MHD_NO).
+enum MHD_Result exchange_refuse(exchange *x);
+
+// exchange_calls.reply_page
+bool exchange_reply_page(connection *c, unsigned status);
+
+#endif

@@ -1,0 +1,48 @@
+// What an exchange is at: its phases, and what the log and a trace say of it.
+#include "frontend/http/exchange/exchange_parts.h"
+
+#include "base/text.h"
+#include "frontend/common/infer/inference.h"
+
+#include <assert.h>
+
+#ifndef NDEBUG
+#define TO(phase) (1u << EXCHANGE_##phase)
+
+// The phases that may follow one, bit by bit.
+static const unsigned followers[] = {
+    [EXCHANGE_RECEIVING] = TO(DROPPING) | TO(WAITING) | TO(REPLIED),
+    [EXCHANGE_DROPPING] = TO(REPLIED),
+    [EXCHANGE_WAITING] = TO(RECEIVING) | TO(REPLIED),
+    [EXCHANGE_REPLIED] = 0,
+};
+#endif
+
+void exchange_enter(exchange *x, exchange_phase phase)
+{
+  assert((followers[x->phase] & 1u << phase) != 0);
+  x->phase = phase;
+}
+
+bool exchange_is_abandoned(const exchange *x)
+{
+  return x->phase == EXCHANGE_REPLIED;
+}
+
+NEREID_LogSubject exchange_subject(const exchange *x)
+{
+  if (x == NULL)
+    return (NEREID_LogSubject){0};
+  const char *model = x->parameters[PARAMETER_MODEL];
+  int64_t version = 0;
+  text_to_int64(slice_of(x->parameters[PARAMETER_VERSION]), &version);
+  return (NEREID_LogSubject){.request_id = x->inference != NULL ? x->inference->request_id : NULL,
+                             .model = model[0] != '\0' ? model : NULL,
+                             .version = version};
+}
+
+void exchange_record_moment(const exchange *x, const char *name)
+{
+  if (x->inference != NULL)
+    trace_note_now(x->inference->trace, name);
+}

@@ -1,0 +1,236 @@
+// Replies of an exchange: failures, JSON, and how each is sent. Loop thread, but failures and
+// replies are made by jobs, too.
+#include "frontend/http/exchange/exchange_parts.h"
+
+#include "base/buffer.h"
+#include "frontend/common/observe/frontend_log.h"
+#include "frontend/http/exchange/response.h"
+#include "frontend/http/exchange/server.h"
+#include "frontend/http/transport/error_page.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+
+#define MAX_FAILURE_BYTES 2048 // of an error's text: it may repeat what the client sent
+
+// Cuts a text off before byte `size`, behind a whole character.
+static void cut_text(char *text, size_t size)
+{
+  while (size > 0 && ((unsigned char)text[size] & 0xc0) == 0x80)
+    size--;
+  memcpy(text + size, "…", sizeof("…"));
+}
+
+static void append_failure_va(buffer *json, const char *format, va_list arguments)
+    __attribute__((format(printf, 2, 0)));
+static void append_failure_va(buffer *json, const char *format, va_list arguments)
+{
+  char text[MAX_FAILURE_BYTES + sizeof("…")];
+  if (vsnprintf(text, sizeof(text), format, arguments) >= (int)sizeof(text))
+    cut_text(text, MAX_FAILURE_BYTES);
+  buffer_append_text(json, "{\"error\":");
+  buffer_append_json_string(json, slice_of(text));
+  buffer_append_char(json, '}');
+}
+
+void exchange_append_failure(buffer *json, const char *format, ...)
+{
+  va_list arguments;
+  va_start(arguments, format);
+  append_failure_va(json, format, arguments);
+  va_end(arguments);
+}
+
+static void fail_va(exchange *x, unsigned status, const char *format, va_list arguments)
+    __attribute__((format(printf, 3, 0)));
+static void fail_va(exchange *x, unsigned status, const char *format, va_list arguments)
+{
+  if (x->reply != NULL || x->failure != NULL)
+    return;
+  AUTO_BUFFER buffer json = BUFFER_EMPTY;
+  append_failure_va(&json, format, arguments);
+  x->status = status;
+  x->failure = json.failed ? NULL : arena_copy_text(&x->arena, buffer_view(&json));
+  if (x->failure != NULL)
+    return;
+  x->status = MHD_HTTP_SERVICE_UNAVAILABLE; // nobody can tell what else there was to say
+  x->failure = "{\"error\":\"out of memory\"}";
+}
+
+void exchange_fail(exchange *x, unsigned status, const char *format, ...)
+{
+  va_list arguments;
+  va_start(arguments, format);
+  fail_va(x, status, format, arguments);
+  va_end(arguments);
+}
+
+void exchange_fail_header(exchange *x, const char *name, const char *value)
+{
+  x->failure_header = name;
+  x->failure_value = value;
+}
+
+unsigned exchange_status_of(TRITONSERVER_Error_Code code)
+{
+  switch (code) {
+  case TRITONSERVER_ERROR_INTERNAL:
+    return MHD_HTTP_INTERNAL_SERVER_ERROR;
+  case TRITONSERVER_ERROR_NOT_FOUND:
+    return MHD_HTTP_NOT_FOUND;
+  case TRITONSERVER_ERROR_UNAVAILABLE:
+    return MHD_HTTP_SERVICE_UNAVAILABLE;
+  case TRITONSERVER_ERROR_UNSUPPORTED:
+    return MHD_HTTP_NOT_IMPLEMENTED;
+  default:
+    return MHD_HTTP_BAD_REQUEST;
+  }
+}
+
+bool exchange_fail_if(exchange *x, TRITONSERVER_Error *failure_owned)
+{
+  if (failure_owned == NULL)
+    return false;
+  exchange_fail(x, exchange_status_of(TRITONSERVER_ErrorCode(failure_owned)), "%s",
+                TRITONSERVER_ErrorMessage(failure_owned));
+  TRITONSERVER_ErrorDelete(failure_owned);
+  return true;
+}
+
+bool exchange_fail_if_error(exchange *x, error *failure_owned)
+{
+  if (failure_owned == NULL)
+    return false;
+  exchange_fail(x, exchange_status_of((TRITONSERVER_Error_Code)error_get_code(failure_owned)), "%s",
+                error_message(failure_owned));
+  error_free(failure_owned);
+  return true;
+}
+
+void exchange_reply_with(exchange *x, struct MHD_Response *response_owned)
+{
+  if (response_owned == NULL) {
+    exchange_fail(x, MHD_HTTP_SERVICE_UNAVAILABLE, "out of memory");
+    return;
+  }
+  x->status = MHD_HTTP_OK;
+  x->reply = response_owned;
+}
+
+void exchange_reply_empty(exchange *x, unsigned status)
+{
+  x->status = status;
+  x->reply =
+      x->route->category == CATEGORY_HEALTH ? x->http->empty_reply : x->http->empty_json_reply;
+}
+
+static void delete_message(void *message)
+{
+  TRITONSERVER_ErrorDelete(TRITONSERVER_MessageDelete(message));
+}
+
+void exchange_reply_message(exchange *x, TRITONSERVER_Message *message_owned)
+{
+  const char *text;
+  size_t size;
+  if (exchange_fail_if(x, TRITONSERVER_MessageSerializeToJson(message_owned, &text, &size))) {
+    delete_message(message_owned);
+    return;
+  }
+  x->reply_bytes = size;
+  // The text is the message's: the reply is sent from there.
+  exchange_reply_with(x,
+                      response_of(text, size, "application/json", delete_message, message_owned));
+}
+
+void exchange_reply_json(exchange *x, buffer *json)
+{
+  x->reply_bytes = json->size;
+  buffer_append_char(json, '\0');
+  exchange_reply_with(x, json->failed ? NULL : response_of_json_copy(json->data));
+}
+
+static bool is_shared(const exchange *x)
+{
+  return x->reply == x->http->empty_reply || x->reply == x->http->empty_json_reply;
+}
+
+void exchange_drop_reply(exchange *x)
+{
+  if (x->reply != NULL && !is_shared(x))
+    MHD_destroy_response(x->reply);
+}
+
+static struct MHD_Response *failure_response(exchange *x)
+{
+  x->reply_bytes = strlen(x->failure);
+  struct MHD_Response *response = response_of_json_copy(x->failure);
+  return x->failure_header == NULL ? response
+                                   : response_with(response, x->failure_header, x->failure_value);
+}
+
+enum MHD_Result exchange_send_reply(exchange *x)
+{
+  if (x->reply == NULL)
+    x->reply = failure_response(x);
+  if (x->reply == NULL)
+    return MHD_NO;
+  exchange_enter(x, EXCHANGE_REPLIED);
+  exchange_record_moment(x, TRACE_HTTP_SEND_START);
+  connection_enter(x->connection, CONNECTION_REPLY);
+  bool last = x->last || atomic_load_explicit(&x->http->leaving, memory_order_relaxed);
+  if (last && !is_shared(x))
+    MHD_add_response_header(x->reply, MHD_HTTP_HEADER_CONNECTION, "close");
+  enum MHD_Result queued = MHD_queue_response(x->mhd, x->status, x->reply);
+  exchange_drop_reply(x); // libmicrohttpd has its own reference
+  return queued;
+}
+
+// Replies while the request is still coming and gives the connection up. `more`: further fields, as
+// lines; `announced`: its body's length, 0 when it is not known.
+static void refuse_connection(connection *c, unsigned status, const char *more, const char *json,
+                              uint64_t announced)
+{
+  char text[8 * MAX_FAILURE_BYTES]; // each byte may be escaped with six
+  int size = snprintf(text, sizeof(text),
+                      "HTTP/1.1 %u %s\r\nConnection: close\r\nContent-Type: application/json\r\n"
+                      "Content-Length: %zu\r\n%s\r\n%s",
+                      status, MHD_get_reason_phrase_for(status), strlen(json), more, json);
+  if (size > 0 && size < (int)sizeof(text))
+    connection_refuse(c, text, (size_t)size, announced);
+}
+
+enum MHD_Result exchange_refuse(exchange *x)
+{
+  char more[128] = "";
+  x->reply_bytes = strlen(x->failure);
+  if (x->failure_header != NULL)
+    snprintf(more, sizeof(more), "%s: %s\r\n", x->failure_header, x->failure_value);
+  int64_t announced = x->headers.content_length.value;
+  refuse_connection(x->connection, x->status, more, x->failure,
+                    announced > 0 ? (uint64_t)announced : 0);
+  return MHD_NO;
+}
+
+bool exchange_reply_page(connection *c, unsigned status)
+{
+  exchange *x = connection_request(c);
+  if (x != NULL && x->phase == EXCHANGE_REPLIED)
+    return false;
+  bool in_chunk = x != NULL && status == MHD_HTTP_CONTENT_TOO_LARGE && x->body.chunked;
+  bool in_body = x != NULL && status == MHD_HTTP_BAD_REQUEST;
+  const char *why = in_chunk  ? "a chunk of the request's body is longer than fits in 64 bits"
+                    : in_body ? "a chunk of the request's body is malformed, or a field behind it"
+                              : error_page_text(status);
+  if (x != NULL) {
+    exchange_fail(x, status, "%s", why);
+    exchange_refuse(x);
+    return true;
+  }
+  AUTO_BUFFER buffer json = BUFFER_EMPTY;
+  exchange_append_failure(&json, "%s", why);
+  buffer_append_char(&json, '\0');
+  frontend_log_verbose("HTTP request refused: %s", why);
+  refuse_connection(c, status, "", json.failed ? "" : json.data, 0);
+  return true;
+}
