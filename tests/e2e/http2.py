@@ -148,7 +148,7 @@ class Connection:
 
     def send(self, *parts):
         """False when the server closed before all of it went out. Reads what comes meanwhile, so that nobody waits for ever."""
-        view, end = memoryview(b"".join(parts)), time.monotonic() + DEADLINE
+        view, end = memoryview(b"".join(parts)), time.monotonic() + PATIENCE
         self.writing = True  # what the server asks for meanwhile is answered between frames
         while len(view) > 0:
             readable, writable, _ = select.select([] if self.closed else [self.socket], [self.socket], [], 1)

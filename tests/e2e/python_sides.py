@@ -52,7 +52,8 @@ class Triton(Nereid):
         return link_backends(lay_out(directory), self.build)
 
     def flags(self, mark):
-        return [f"--backend-config=python,shm-region-prefix-name={mark}"]
+        # One load at a time: on a busy machine the library takes a process for dead that has not begun after a second.
+        return [f"--backend-config=python,shm-region-prefix-name={mark}", "--model-load-thread-count=1"]
 
     def left_in_memory(self, mark):
         return list(pathlib.Path("/dev/shm").glob(f"{mark}*"))

@@ -3,7 +3,7 @@ import re
 import subprocess
 
 import pytest
-from conftest import ROOT, make_identity
+from conftest import ROOT, make_identity, wait_for
 from start_output import row_of
 
 
@@ -88,6 +88,7 @@ def test_under_vertex_ai_the_start_says_what_to_do(nereid):
 def test_a_setting_without_a_backend_is_for_all(start_server, repository):
     make_identity(repository, "m")
     server = start_server(repository, flags=["--backend-config=mine=1,2", "--backend-config=identity,own=3", "--backend-config=other,no=4"])
+    wait_for("the tables", lambda: "Serving " in server.log)
     row = row_of(server.log, "identity")
     assert '"mine":"1,2"' in row and '"own":"3"' in row and '"no"' not in row
 

@@ -294,6 +294,7 @@ def test_every_byte_makes_one_line_cve_2024_0095(start_server, repository, tmp_p
     make_identity(repository, "m")
     file, access = tmp_path / "log", tmp_path / "access"
     server = start_server(repository, flags=[f"--log-format={form}", "--log-verbose=1", f"--access-log={access}"])
+    wait_for("the last line of the start", lambda: "Serving " in server.log)
     before = len(server.log_path.read_bytes().splitlines())
     asked = len(wait_for("the requests so far", lambda: access.read_bytes().splitlines()))
     sent = 0

@@ -119,6 +119,7 @@ def test_initialize_is_told_who_and_where_it_is(start_server, repository):
                                           == [str] * len(args))))
         """ + ECHO.replace("\n", "\n        "), count=2, more="version_policy { all {} }")
     server = start_server(repository)
+    wait_for("what they print", lambda: server.log.count("told ") == 2)
     told = [json.loads(line.split("told ")[1].rstrip('"').replace('\\"', '"')) for line in server.log.splitlines() if "told " in line]
     assert len(told) == 2
     assert sorted(each.pop("model_instance_name") for each in told) == ["who_0_0", "who_0_1"]
@@ -152,7 +153,8 @@ def test_the_worker_that_completes_the_configuration_becomes_the_first_instance(
     server = start_server(repository)
     config = json.loads(server.ask("/v2/models/auto/config").body)
     assert [i["name"] for i in config["input"] + config["output"]] == ["IN", "OUT"]
-    assert f"completed by {worker_of(server, 'auto')}" in server.log
+    pid = worker_of(server, "auto")
+    wait_for("what it prints", lambda: f"completed by {pid}" in server.log)
     assert len(children(server.process.pid)) == 1
 
 
@@ -305,7 +307,7 @@ def test_what_ends_a_load_is_its_reason(start_server, repository):
         wait_for(f"the reason of {name}", lambda: reason(server, name))
         assert text in reason(server, name), (name, reason(server, name))
     wait_for("sound", lambda: ask(server, "sound")[0] == 200)
-    assert "Traceback (most recent call last)" in server.log and "no weights here" in server.log
+    wait_for("the traceback", lambda: "Traceback (most recent call last)" in server.log and "no weights here" in server.log)
     wait_for("the ends of the others' workers", lambda: len(children(server.process.pid)) == 1)
 
 

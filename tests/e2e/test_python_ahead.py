@@ -119,6 +119,7 @@ def test_a_kill_fails_those_that_the_worker_was_given_and_no_others(start_server
         for text in ("Failed to process the request(s) for model instance 'crowd_0_0', message: ",
                      "Stub process 'crowd_0_0' is not healthy.", "SIGKILL"):
             assert text in reply["error"], reply
+    wait_for("its line", lambda: "the Python worker ended" in crowd.server.log)
     assert crowd.server.log.count("the Python worker ended") == 1
     counted = Counters.of(crowd.server)["crowd"]
     assert (counted["success"], counted["failed"], counted["pending"]) == (statuses.count(200), statuses.count(500), 0)
@@ -145,6 +146,7 @@ def result(self, requests, number):
     assert statuses[:4] == [200, 200, 200, 500] and statuses[-MOST:] == [200] * MOST
     failed = [reply["error"] for status, reply in replies if status == 500]
     assert 1 <= len(failed) <= MOST and all("it exited with status 3" in text for text in failed)
+    wait_for("its line", lambda: "the Python worker ended" in crowd.server.log)
     assert crowd.server.log.count("the Python worker ended") == 1
 
 

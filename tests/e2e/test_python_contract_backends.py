@@ -4,6 +4,7 @@ import re
 import shutil
 
 import pytest
+from conftest import wait_for
 from python_sides import in_nereid, infer, output, python_backends, side, start_python  # noqa: F401
 
 TIMES = """
@@ -55,6 +56,7 @@ def test_models_of_a_backend_made_of_python(start_python, repository, times):
         config = json.loads(server.ask(f"/v2/models/{model}/config").body)
         assert (config["backend"], config["runtime"]) == ("times", "model.py")
         assert "EXECUTION_ENV_PATH" not in config["parameters"]
+    wait_for("the table", lambda: "| times " in server.log)
     assert len(re.findall(r"^\| times +\|", server.log, re.M)) == 1, "one row among the backends, none for each model"
 
 

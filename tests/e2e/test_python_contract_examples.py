@@ -42,7 +42,7 @@ def test_a_model_refuses_a_configuration(start_python, repository, config, reaso
     server = start_python(repository)
     answer = server.ask("/v2/repository/models/completed/load", b"")
     assert answer.status == 400
-    assert reason in server.log
+    wait_for("the reason", lambda: reason in server.log)
     server.stop()
     start_python.clear_memory()
 

@@ -14,7 +14,7 @@ import zipfile
 import numpy as np
 import pytest
 import tritonclient.http as triton
-from conftest import BUILD, ROOT
+from conftest import BUILD, PATIENCE, ROOT
 from python_models import infer, make_python, reason, together, wait_for
 
 EXPLICIT = ["--model-control-mode=explicit"]
@@ -60,7 +60,7 @@ def told(server, model):
 
 
 def control(server, what, name):
-    with triton.InferenceServerClient(server.url, network_timeout=60) as client:
+    with triton.InferenceServerClient(server.url, network_timeout=PATIENCE) as client:
         getattr(client, what)(name)
 
 

@@ -9,7 +9,7 @@ import time
 
 import pytest
 import tritonclient.http as triton
-from conftest import DEADLINE, ROOT, wait_for
+from conftest import DEADLINE, PATIENCE, ROOT, wait_for
 from faults import Faults, descriptors
 from python_models import ECHO, PID, ask, await_gone, children, gone, has_ended, infer, make_python, together, worker_of
 
@@ -92,7 +92,7 @@ def test_dozens_of_kills_leave_nothing_behind(start_server, repository):
 
     # Pauses between starts grow with each kill, and are forgotten when the model is loaded anew.
     def reload():
-        with triton.InferenceServerClient(server.url, network_timeout=60) as client:
+        with triton.InferenceServerClient(server.url, network_timeout=PATIENCE) as client:
             client.unload_model("victim")
             wait_for("the unload", lambda: not children(server.process.pid))
             client.load_model("victim")
@@ -162,6 +162,7 @@ def test_a_crash_loop_makes_the_model_unavailable_with_growing_pauses(start_serv
     (row,) = json.loads(server.ask("/v2/repository/index", b"{}").body)
     assert row["state"] == "UNAVAILABLE" and "'loop_0_0' is not healthy. It ended: it exited with status 1" in row["reason"]
     assert server.ask("/v2/models/loop/ready").status == 400
+    wait_for("the pauses", lambda: server.log.count("the next one starts in ") == 5)
     pauses = [int(line.split("the next one starts in ")[1].split(" ")[0]) for line in server.log.splitlines()
               if "the next one starts in " in line]
     assert pauses == [0, 1, 2, 4, 8]

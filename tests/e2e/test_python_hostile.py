@@ -65,7 +65,7 @@ def test_random_bytes_in_shared_memory_harm_their_writer_alone(start_server, rep
     while time.monotonic() < end:
         assert ask(server, "other", [5])[1]["outputs"][0]["data"] == [5]
     stop.set()
-    if pid in children(server.process.pid):
+    with contextlib.suppress(ProcessLookupError):  # it may have ended by itself
         os.kill(pid, signal.SIGKILL)
     for client in clients:
         client.join(60)

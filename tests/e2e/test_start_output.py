@@ -61,7 +61,7 @@ def test_a_thousand_models_are_one_line(start_server, repository):
     for i in range(1000):
         make_identity(repository, f"m{i}")
     (repository / "m7/config.pbtxt").write_text("nonsense")
-    server = start_server(repository, flags=["--exit-on-error=false"], ready=False)
+    server = start_server(repository, flags=["--exit-on-error=false", "--exit-timeout-secs=300"], ready=False)
     line = await_summary(server)
     assert line.startswith("Serving 999 of 1000 models after ") and "(failed: m7): HTTP at " in line
     rows = [line for line in tables(server.log) if re.match(r"\| m\d+ +\| 1 +\| READY +\|$", line)]

@@ -181,6 +181,7 @@ void call_end_early(call *c, grpc_status status, const char *text)
 // A reply that a job made while its call ended otherwise is nobody's: it refers to the call.
 void call_settle(call *c)
 {
+  // While a job runs, the status is its own: the job's state is looked at first.
   if (atomic_load(&c->job.state) != CALL_JOB_NONE || c->status == GRPC_UNDECIDED)
     return;
   if (!call_is_ended(c))
