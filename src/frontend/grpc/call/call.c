@@ -23,6 +23,7 @@ void call_set_state(call *c, call_state to)
       [CALL_ENDED] = 0,
   };
   assert((next[c->state] >> to & 1) != 0);
+  (void)next; // where nothing is asserted
   c->state = to;
 }
 
