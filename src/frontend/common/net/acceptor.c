@@ -33,21 +33,21 @@ arrival *acceptor_take(acceptor *a, bool is_full, bool *waits)
     return NULL;
   if (is_full)
     return wait(a, "the limit of open connections is reached", waits);
-  arrival *taken = calloc(1, sizeof(*taken));
-  if (taken == NULL)
-    return wait(a, strerror(ENOMEM), waits);
+  arrival next = {.socket_fd = -1};
   do {
-    taken->address_size = sizeof(taken->address);
-    taken->socket_fd = accept4(a->listen_fd, (struct sockaddr *)&taken->address,
-                               &taken->address_size, SOCK_NONBLOCK | SOCK_CLOEXEC);
-  } while (taken->socket_fd < 0 && (errno == EINTR || errno == ECONNABORTED));
-  if (taken->socket_fd >= 0)
-    return taken;
-  int reason = errno;
-  free(taken);
-  if (reason == EMFILE || reason == ENFILE || reason == ENOBUFS || reason == ENOMEM)
-    return wait(a, strerror(reason), waits);
-  return NULL;
+    next.address_size = sizeof(next.address);
+    next.socket_fd = accept4(a->listen_fd, (struct sockaddr *)&next.address, &next.address_size,
+                             SOCK_NONBLOCK | SOCK_CLOEXEC);
+  } while (next.socket_fd < 0 && (errno == EINTR || errno == ECONNABORTED));
+  if (next.socket_fd < 0 &&
+      (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM))
+    return wait(a, strerror(errno), waits);
+  arrival *taken = next.socket_fd < 0 ? NULL : malloc(sizeof(*taken));
+  if (taken != NULL)
+    *taken = next;
+  else if (next.socket_fd >= 0)
+    close(next.socket_fd); // no memory for it: its client sees that at once
+  return taken;
 }
 
 void acceptor_close(acceptor *a)

@@ -26,7 +26,8 @@ bool acceptor_watch(acceptor *a, bool watched);
 
 // Takes one connection; NULL: there is none now. When *waits comes back true, none can be taken for
 // a while, for which the log has a reason: there are as many as there may be (`is_full`), or no
-// descriptors or memory. Whoever then stops watching sees to it that it is asked again.
+// descriptors. One for which there is no memory is closed. Whoever then stops watching sees to it
+// that it is asked again.
 arrival *acceptor_take(acceptor *a, bool is_full, bool *waits);
 
 // May be called again, and for one that was not opened (-1).
