@@ -3,6 +3,7 @@
 #include "frontend/common/net/jobs.h"
 
 #include <pthread.h>
+#include <sched.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdatomic.h>
@@ -149,6 +150,25 @@ static void each_part_is_done_once_also_when_all_threads_are_taken(void **state)
   await(f, &f->done, cpus);
 }
 
+// On one processor what is started comes to its work late: this thread has all of them started.
+static void a_job_needs_no_thread_while_the_last_ones_are_starting(void **state)
+{
+  fixture *f = *state;
+  static atomic_uint counts[MAX_JOBS];
+  gated one;
+  cpu_set_t before, single;
+  CPU_ZERO(&single);
+  CPU_SET((size_t)sched_getcpu(), &single);
+  assert_int_equal(pthread_getaffinity_np(pthread_self(), sizeof(before), &before), 0);
+  assert_int_equal(pthread_setaffinity_np(pthread_self(), sizeof(single), &single), 0);
+  for (int i = 0; i < JOBS_MAX_BLOCKING + JOBS_MAX_PROBES + MAX_JOBS; i++)
+    jobs_run_parts(f->jobs, MAX_JOBS, count_part, counts);
+  submit(f, &one, JOB_BLOCKS, 0);
+  assert_int_equal(pthread_setaffinity_np(pthread_self(), sizeof(before), &before), 0);
+  open_gate(f);
+  await(f, &f->done, 1);
+}
+
 int main(void)
 {
   const struct CMUnitTest tests[] = {
@@ -156,6 +176,8 @@ int main(void)
                                       end),
       cmocka_unit_test_setup_teardown(what_finishes_a_request_goes_first, begin, end),
       cmocka_unit_test_setup_teardown(each_part_is_done_once_also_when_all_threads_are_taken, begin,
+                                      end),
+      cmocka_unit_test_setup_teardown(a_job_needs_no_thread_while_the_last_ones_are_starting, begin,
                                       end),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

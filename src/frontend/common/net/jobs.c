@@ -193,7 +193,8 @@ error *jobs_submit(jobs *j, job_kind kind, job *added)
   job_class *class = &j->classes[class_of[kind]];
   job_queue *queue = &j->queues[kind];
   bool runnable = class->queued < class->max_running - class->running;
-  if (runnable && j->idle_count <= count_runnable(j)) { // every idle one has a job to take already
+  // Every idle one has a job to take already. Where all are there, one of them is just starting.
+  if (runnable && j->idle_count <= count_runnable(j) && j->thread_count < j->max_threads) {
     error *failure = add_thread(j);
     if (failure != NULL && j->thread_count == 0)
       return failure;

@@ -79,7 +79,8 @@ int loop_core_sleep(loop_core *l, struct epoll_event *events, int max_events, in
 {
   int count = -1;
   atomic_store(&l->awake, false);
-  if (!atomic_load(&l->wanted)) {
+  // The wake of the end may have come before this pass took `wanted` back.
+  if (!atomic_load(&l->wanted) && !atomic_load(&l->group->stopping)) {
     busy_poll_asleep(&l->group->polling);
     count = epoll_wait(l->epoll_fd, events, max_events, timeout_ms);
     busy_poll_awake(&l->group->polling);

@@ -64,7 +64,7 @@ error *loop_core_start(loop_core *l, const char *thread_name, void *(*run)(void 
 // Ends the thread once the group is stopping. For a loop that was not started too.
 void loop_core_join(loop_core *l);
 
-// For a loop that is zeroed, too. What still arrives is the caller's .
+// For a loop that is zeroed, too. What still arrives is the caller's.
 void loop_core_fini(loop_core *l);
 
 // Has the loop look at its queues soon. Any thread.

@@ -83,7 +83,7 @@ static void close_call(grpc_stream *stream)
 static bool copy_field(call *c, slice from, slice *to)
 {
   char *copy = arena_copy_text(&c->arena, from);
-  *to = (slice){copy, from.size};
+  *to = (slice){copy, copy == NULL ? 0 : from.size};
   if (copy == NULL)
     call_fail(c, GRPC_RESOURCE_EXHAUSTED, "out of memory");
   return copy != NULL;

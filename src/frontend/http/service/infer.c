@@ -165,12 +165,13 @@ static void copy_shared(exchange *x)
 // What the request takes from the client's memory is copied, here if it is little.
 static void complete(exchange *x)
 {
-  if (x->inference->tensors.shared.copy_bytes > JOBS_LOOP_BYTES && x->failure == NULL &&
-      !exchange_is_abandoned(x)) {
-    exchange_run_job(x, JOB_COMPUTES, copy_shared, start);
-    return;
+  if (x->failure == NULL && !exchange_is_abandoned(x)) {
+    if (x->inference->tensors.shared.copy_bytes > JOBS_LOOP_BYTES) {
+      exchange_run_job(x, JOB_COMPUTES, copy_shared, start);
+      return;
+    }
+    copy_shared(x);
   }
-  copy_shared(x);
   start(x);
 }
 
