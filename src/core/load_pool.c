@@ -34,10 +34,8 @@ void load_pool_fini(load_pool *pool)
 // The next task, or NULL: then the calling thread no longer counts. The lock is held.
 static load_task *take_task(load_pool *pool)
 {
-  assert(lock_is_held(&pool->lock));
-  assert(pool->thread_count > 0);
-  load_task *task = container_of(list_take_first(&pool->tasks), load_task, node);
   assert(lock_is_held(&pool->lock) && pool->thread_count > 0);
+  load_task *task = container_of(list_take_first(&pool->tasks), load_task, node);
   if (task == NULL && --pool->thread_count == 0)
     pthread_cond_broadcast(&pool->ended);
   return task;

@@ -234,6 +234,24 @@ static void what_a_worker_had_under_way_goes_with_it(void **state)
   wait_graph_leave(&a), wait_graph_leave(&b);
 }
 
+// As in auto_complete_config, and in instances that are given no requests.
+static void a_call_of_who_has_not_joined_is_not_in_the_graph(void **state)
+{
+  (void)state;
+  wait_node a = {.model = model_of(0), .name = names[0], .version = 1}, b;
+  wait_call calls[2] = {0};
+  join(&b, 1);
+  assert_null(wait_for(&calls[0], 0, &a, 1, 1));
+  assert_false(wait_graph_is_waiting(&a));
+  assert_null(wait_graph_give(&b, 1, &requests[0]));
+  wait_graph_join(&a);
+  assert_null(wait_for(&calls[1], 1, &b, 1, 0)); // it waits for nothing that b has
+  wait_graph_leave(&b);
+  assert_null(wait_graph_wait(&calls[0], WAIT_THREAD, 2, false, 0));
+  end(&calls[0]), end(&calls[1]);
+  wait_graph_leave(&a);
+}
+
 static void *call_in_turn(void *argument)
 {
   wait_node *a = argument, own;
@@ -277,6 +295,7 @@ int main(void)
       cmocka_unit_test(coroutines_wait_for_their_own_execution),
       cmocka_unit_test(a_call_that_is_given_to_who_waits_for_it_is_told),
       cmocka_unit_test(what_a_worker_had_under_way_goes_with_it),
+      cmocka_unit_test(a_call_of_who_has_not_joined_is_not_in_the_graph),
       cmocka_unit_test(threads_may_do_all_that_at_once),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

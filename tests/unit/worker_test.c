@@ -121,6 +121,21 @@ static void who_wants_a_worker_that_is_gone_is_told_how_it_ended(void **state)
   assert_error(worker_check_ready(made), text);
 }
 
+static void a_worker_that_ended_after_its_greeting_completes_nothing(void **state)
+{
+  (void)state;
+  char *completed;
+  set_state(WORKER_DOWN);
+  made->has_complete = true;
+  made->ended = 1;
+  worker_link_unref(made->link);
+  made->link = NULL;
+  assert_error(worker_complete(made, "{}", &completed),
+               "Stub process 'played_0' is not healthy. The Python worker of model 'played' ended: "
+               "it is not known how");
+  assert_null(completed);
+}
+
 static void a_worker_that_need_not_be_asked_is_ready_at_once(void **state)
 {
   (void)state;
@@ -158,6 +173,8 @@ int main(void)
       cmocka_unit_test_setup_teardown(the_slot_is_shared_behind_the_same_worker_only, begin, end),
       cmocka_unit_test_setup_teardown(who_wants_a_worker_that_is_gone_is_told_how_it_ended, begin,
                                       end),
+      cmocka_unit_test_setup_teardown(a_worker_that_ended_after_its_greeting_completes_nothing,
+                                      begin, end),
       cmocka_unit_test_setup_teardown(a_worker_that_need_not_be_asked_is_ready_at_once, begin, end),
       cmocka_unit_test_setup_teardown(it_tells_what_lines_are_about, begin, end),
   };

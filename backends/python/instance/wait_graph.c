@@ -201,7 +201,8 @@ static char *describe(wait_call *self)
 void wait_graph_join(wait_node *self)
 {
   pthread_mutex_lock(&lock);
-  assert(self->calls == NULL && self->waits_for == NULL);
+  assert(!self->is_joined && self->calls == NULL && self->waits_for == NULL);
+  self->is_joined = true;
   self->next = nodes;
   nodes = self;
   pthread_mutex_unlock(&lock);
@@ -230,6 +231,7 @@ void wait_graph_leave(wait_node *self)
       *at = self->next;
       break;
     }
+  self->is_joined = false;
   for (wait_node *n = nodes; n != NULL; n = n->next)
     for (wait_call *call = n->calls; call != NULL; call = call->next)
       if (call->at == self) { // the server has been told what became of it, the caller not yet
@@ -239,11 +241,9 @@ void wait_graph_leave(wait_node *self)
   pthread_mutex_unlock(&lock);
 }
 
-void wait_graph_open(wait_call *self, wait_node *node, const void *request,
-                     const struct TRITONBACKEND_Model *target)
+static void enter(wait_call *self, wait_node *node, const void *request,
+                  const struct TRITONBACKEND_Model *target)
 {
-  pthread_mutex_lock(&lock);
-  assert(self->node == NULL && request != NULL);
   self->node = node;
   self->target = target;
   self->request = request;
@@ -256,6 +256,15 @@ void wait_graph_open(wait_call *self, wait_node *node, const void *request,
     self->next->from = &self->next;
   node->calls = self;
   atomic_fetch_add_explicit(&open_count, 1, memory_order_relaxed);
+}
+
+void wait_graph_open(wait_call *self, wait_node *node, const void *request,
+                     const struct TRITONBACKEND_Model *target)
+{
+  pthread_mutex_lock(&lock);
+  assert(self->node == NULL && request != NULL);
+  if (node->is_joined)
+    enter(self, node, request, target);
   pthread_mutex_unlock(&lock);
 }
 

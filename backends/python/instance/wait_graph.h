@@ -22,6 +22,7 @@ typedef struct wait_node {
   const struct TRITONBACKEND_Model *model;
   const char *name; // of the model
   uint64_t version;
+  bool is_joined;
   struct wait_node *next;
   struct wait_call *calls;     // that its worker has under way
   struct wait_call *waits_for; // that of kind WAIT_THREAD, if any
@@ -54,7 +55,8 @@ void wait_graph_leave(wait_node *self);
 void wait_graph_forget(wait_node *self);
 
 // A call is about to be submitted as `request`, for an instance of `target`. The server's requests
-// and the backend's are the same objects.
+// and the backend's are the same objects. Where `node` has not joined, nobody waits for it, and the
+// call is not in the graph.
 void wait_graph_open(wait_call *self, wait_node *node, const void *request,
                      const struct TRITONBACKEND_Model *target);
 

@@ -200,6 +200,8 @@ TRITONSERVER_Error *worker_complete(worker *self, const char *config, char **com
   if (!self->has_complete)
     return NULL;
   worker_link *link = worker_current_link(self);
+  if (link == NULL) // it ended since it was greeted
+    return worker_why_gone(self, NULL);
   TRITONSERVER_Error *error = ask(self, link, WORK_AUTO_COMPLETE, put_text, config, 0, &answer);
   worker_link_unref(link);
   BACKEND_RETURN_IF_ERROR(error);

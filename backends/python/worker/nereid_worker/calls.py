@@ -49,7 +49,7 @@ _receiver = None  # the number of the receiving thread
 execution = 0  # the number of the one that runs on the thread of work; 0: none
 own_threads = 0  # beside the main thread, as far as they are not the model's
 _thread_of_work = _thread.get_ident()
-# The execution that a task is: what such a task calls it awaits, before it answers.
+# The execution that a task is, and its requests: what such a task calls it awaits, before it answers.
 coroutines = weakref.WeakKeyDictionary()
 
 
@@ -61,6 +61,15 @@ def waits():
 def is_shared():
     """Whether another thread may answer the requests of that execution meanwhile."""
     return _thread._count() > own_threads and any(request._sender for request in logger.requests)
+
+
+def is_shared_coroutine(requests):
+    """The same of an execution that is a coroutine, where another task may answer too."""
+    if not any(request._sender and request._sender._is_taken for request in requests):
+        return False
+    import asyncio  # its caller has done so
+
+    return _thread._count() > own_threads or any(task not in coroutines for task in asyncio.all_tasks())
 
 
 def text(value):

@@ -56,7 +56,7 @@ class Executor:
     def _none_returned(self, requests):
         """Every response comes by a sender. The end of the last reference to a request is the end of its sender."""
         for request in requests:
-            request.get_response_sender()
+            request._own_sender()
         return [None] * len(requests)
 
     def _other_returned(self, requests, returned, flags, id):
@@ -92,7 +92,7 @@ class Executor:
                 )
         for request, response in zip(requests, responses):
             if response is None:
-                request.get_response_sender()
+                request._own_sender()
             elif request._sender:
                 request._sender._count(True, FINAL)
             else:
@@ -126,7 +126,7 @@ class Executor:
             calls.own_threads += 1
             threading.Thread(target=self._run_loop, name="event-loop", daemon=True).start()
         for request in requests:
-            request.get_response_sender()
+            request._own_sender()
         future = asyncio.run_coroutine_threadsafe(self._finish(list(requests), coroutine, flags, id), self._loop)
         self._running.add(future)
         future.add_done_callback(self._running.discard)
@@ -141,7 +141,7 @@ class Executor:
     async def _finish(self, requests, coroutine, flags, id):
         import asyncio
 
-        calls.coroutines[asyncio.current_task()] = id
+        calls.coroutines[asyncio.current_task()] = id, requests
         try:
             responses = await coroutine
             if responses is None:

@@ -156,6 +156,11 @@ class InferenceRequest:
             raise TritonModelException("rescheduling of requests is not supported by nereid yet")
 
     def get_response_sender(self):
+        sender = self._own_sender()
+        sender._is_taken = True
+        return sender
+
+    def _own_sender(self):
         sender = self._sender
         if not sender:
             made = InferenceResponseSender(self._handle, self._requested, self._decoupled)
@@ -186,8 +191,11 @@ class InferenceRequest:
             future = loop.create_future()
             future.set_result(self._start(ResponseIterator(), _DECOUPLED))
             return future
-        execution = calls.coroutines.get(asyncio.current_task(), 0)
-        return self._start(_Awaited(loop), _AWAITS if execution else 0, execution).future
+        execution, requests = calls.coroutines.get(asyncio.current_task(), (0, ()))
+        flags = _AWAITS if execution else 0
+        if calls.is_shared_coroutine(requests):
+            flags |= _SHARED
+        return self._start(_Awaited(loop), flags, execution).future
 
     def _start(self, sink, flags, execution=0):
         """Sends the inference, whose replies go to `sink` and for which `execution` waits, if any. The inputs are the

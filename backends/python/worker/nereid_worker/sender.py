@@ -14,7 +14,7 @@ _state = _thread.allocate_lock()  # guards the counters of all senders: held for
 
 
 class InferenceResponseSender:
-    __slots__ = ("_handle", "_requested", "_decoupled", "_closed", "_sent", "__weakref__")
+    __slots__ = ("_handle", "_requested", "_decoupled", "_closed", "_sent", "_is_taken", "__weakref__")
 
     def __init__(self, handle, requested, decoupled):
         self._handle = handle
@@ -22,6 +22,7 @@ class InferenceResponseSender:
         self._decoupled = decoupled
         self._closed = False
         self._sent = 0
+        self._is_taken = False  # by the model
 
     def send(self, response=None, flags=0):
         """Sends a response, or none, with flags: TRITONSERVER_RESPONSE_COMPLETE_FINAL says that no more come."""
