@@ -2,8 +2,8 @@
 // end fills, through the core, to the responses that the front end prints.
 // docs/internals/inference.md has its states, who runs what, and what fails how. The front end
 // embeds it in its own object and is called back through hooks.
-#ifndef NEREID_FRONTEND_INFERENCE_H
-#define NEREID_FRONTEND_INFERENCE_H
+#ifndef NEREID_FRONTEND_COMMON_INFER_INFERENCE_H
+#define NEREID_FRONTEND_COMMON_INFER_INFERENCE_H
 
 #include "base/arena.h"
 #include "base/error.h"

@@ -1,8 +1,8 @@
 // Classification: instead of an output, the strings "value:index" or "value:index:label" of its
 // largest elements. Shared by all front ends. Pure but for the labels, which the response's model
 // has; any thread that owns the response.
-#ifndef NEREID_FRONTEND_PROTOCOL_CLASSIFICATION_H
-#define NEREID_FRONTEND_PROTOCOL_CLASSIFICATION_H
+#ifndef NEREID_FRONTEND_COMMON_JSON_CLASSIFICATION_H
+#define NEREID_FRONTEND_COMMON_JSON_CLASSIFICATION_H
 
 #include "base/buffer.h"
 #include "triton/core/tritonserver.h"

@@ -1,6 +1,6 @@
 // The element types on the wire. Values that never change.
-#ifndef NEREID_FRONTEND_PROTOCOL_DATATYPE_H
-#define NEREID_FRONTEND_PROTOCOL_DATATYPE_H
+#ifndef NEREID_FRONTEND_COMMON_JSON_DATATYPE_H
+#define NEREID_FRONTEND_COMMON_JSON_DATATYPE_H
 
 #include "base/slice.h"
 #include "triton/core/tritonserver.h"

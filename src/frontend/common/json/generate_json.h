@@ -1,8 +1,8 @@
 // The JSON of the generate extension: one flat object each way. A member with the name of an input
 // is that input's value, any other one is a parameter of the request; the object `parameters` holds
 // more of both. Pure functions: memory comes from the caller's arena. Any thread.
-#ifndef NEREID_FRONTEND_PROTOCOL_GENERATE_JSON_H
-#define NEREID_FRONTEND_PROTOCOL_GENERATE_JSON_H
+#ifndef NEREID_FRONTEND_COMMON_JSON_GENERATE_JSON_H
+#define NEREID_FRONTEND_COMMON_JSON_GENERATE_JSON_H
 
 #include "base/arena.h"
 #include "base/buffer.h"

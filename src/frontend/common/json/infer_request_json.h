@@ -1,8 +1,8 @@
 // The JSON part of an inference request (KServe v2), read in one pass without a tree. Shared by the
 // front ends that speak JSON. Pure functions: memory comes from the caller's arena, names and plain
 // strings may be views of the text. Any thread; keeps no state.
-#ifndef NEREID_FRONTEND_PROTOCOL_INFER_REQUEST_JSON_H
-#define NEREID_FRONTEND_PROTOCOL_INFER_REQUEST_JSON_H
+#ifndef NEREID_FRONTEND_COMMON_JSON_INFER_REQUEST_JSON_H
+#define NEREID_FRONTEND_COMMON_JSON_INFER_REQUEST_JSON_H
 
 #include "base/arena.h"
 #include "base/error.h"

@@ -1,7 +1,7 @@
 // The JSON part of an inference reply (KServe v2). Appends to a buffer; numbers are printed
 // straight from the tensors. Pure functions; any thread.
-#ifndef NEREID_FRONTEND_PROTOCOL_INFER_RESPONSE_JSON_H
-#define NEREID_FRONTEND_PROTOCOL_INFER_RESPONSE_JSON_H
+#ifndef NEREID_FRONTEND_COMMON_JSON_INFER_RESPONSE_JSON_H
+#define NEREID_FRONTEND_COMMON_JSON_INFER_RESPONSE_JSON_H
 
 #include "base/buffer.h"
 #include "base/error.h"

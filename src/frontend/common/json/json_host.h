@@ -1,6 +1,6 @@
 // What whoever has a JSON text read lends for it.
-#ifndef NEREID_FRONTEND_PROTOCOL_JSON_HOST_H
-#define NEREID_FRONTEND_PROTOCOL_JSON_HOST_H
+#ifndef NEREID_FRONTEND_COMMON_JSON_JSON_HOST_H
+#define NEREID_FRONTEND_COMMON_JSON_JSON_HOST_H
 
 #include "base/parallel.h"
 

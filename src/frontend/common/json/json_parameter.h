@@ -1,7 +1,7 @@
 // What requests and replies in JSON have in common beside tensors: parameters and the request's id.
 // Pure functions.
-#ifndef NEREID_FRONTEND_PROTOCOL_JSON_PARAMETER_H
-#define NEREID_FRONTEND_PROTOCOL_JSON_PARAMETER_H
+#ifndef NEREID_FRONTEND_COMMON_JSON_JSON_PARAMETER_H
+#define NEREID_FRONTEND_COMMON_JSON_JSON_PARAMETER_H
 
 #include "base/buffer.h"
 #include "base/error.h"

@@ -2,8 +2,8 @@
 // visited where they stand. Errors are INVALID_ARG and name the path, what was expected and what
 // stands there. Pure functions; behind the text there must be readable memory that ends in 16
 // zeroes, as infer_request_json.h says.
-#ifndef NEREID_FRONTEND_PROTOCOL_JSON_SCAN_H
-#define NEREID_FRONTEND_PROTOCOL_JSON_SCAN_H
+#ifndef NEREID_FRONTEND_COMMON_JSON_JSON_SCAN_H
+#define NEREID_FRONTEND_COMMON_JSON_JSON_SCAN_H
 
 #include "base/arena.h"
 #include "base/error.h"

@@ -1,6 +1,6 @@
 // A JSON array, or a single element, as a tensor's bytes. Pure functions.
-#ifndef NEREID_FRONTEND_PROTOCOL_JSON_TENSOR_H
-#define NEREID_FRONTEND_PROTOCOL_JSON_TENSOR_H
+#ifndef NEREID_FRONTEND_COMMON_JSON_JSON_TENSOR_H
+#define NEREID_FRONTEND_COMMON_JSON_JSON_TENSOR_H
 
 #include "base/buffer.h"
 #include "base/error.h"

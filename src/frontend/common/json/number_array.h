@@ -1,7 +1,7 @@
 // Long rows of numbers between text and a tensor's bytes, in parts of a fixed size that several
 // threads work on at once. What comes out does not depend on the parts.
-#ifndef NEREID_FRONTEND_PROTOCOL_NUMBER_ARRAY_H
-#define NEREID_FRONTEND_PROTOCOL_NUMBER_ARRAY_H
+#ifndef NEREID_FRONTEND_COMMON_JSON_NUMBER_ARRAY_H
+#define NEREID_FRONTEND_COMMON_JSON_NUMBER_ARRAY_H
 
 #include "base/buffer.h"
 #include "base/number.h"

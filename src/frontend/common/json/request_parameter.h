@@ -1,7 +1,7 @@
 // Named parameters of requests and responses, as every front end has them: those that the protocol
 // defines and all others. Pure but for the request; any thread that owns it.
-#ifndef NEREID_FRONTEND_PROTOCOL_REQUEST_PARAMETER_H
-#define NEREID_FRONTEND_PROTOCOL_REQUEST_PARAMETER_H
+#ifndef NEREID_FRONTEND_COMMON_JSON_REQUEST_PARAMETER_H
+#define NEREID_FRONTEND_COMMON_JSON_REQUEST_PARAMETER_H
 
 #include "base/slice.h"
 #include "triton/core/tritonserver.h"

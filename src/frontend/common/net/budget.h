@@ -1,8 +1,8 @@
 // The bytes that all requests of a listener hold at one time. Bodies are taken on up to the limit;
 // what is made of them (tensors out of JSON, outputs, replies) may take as much again, so that what
 // was taken on can be answered. Thread-safe.
-#ifndef NEREID_FRONTEND_PROTOCOL_BUDGET_H
-#define NEREID_FRONTEND_PROTOCOL_BUDGET_H
+#ifndef NEREID_FRONTEND_COMMON_NET_BUDGET_H
+#define NEREID_FRONTEND_COMMON_NET_BUDGET_H
 
 #include "base/checked.h"
 

@@ -6,8 +6,8 @@
 // other loops are at work, the next request is never far, and the processor is better used by them.
 // What another thread does takes longer than polling lasts, or it would have been done right here,
 // and that thread wants the processor.
-#ifndef NEREID_FRONTEND_PROTOCOL_BUSY_POLL_H
-#define NEREID_FRONTEND_PROTOCOL_BUSY_POLL_H
+#ifndef NEREID_FRONTEND_COMMON_NET_BUSY_POLL_H
+#define NEREID_FRONTEND_COMMON_NET_BUSY_POLL_H
 
 #include "base/clock.h"
 #include "base/machine.h"

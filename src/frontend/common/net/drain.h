@@ -1,7 +1,7 @@
 // The end of a listener: waiting until counts of its own, of connections or requests, are 0. Until
 // then counting is all that they cost.
-#ifndef NEREID_FRONTEND_PROTOCOL_DRAIN_H
-#define NEREID_FRONTEND_PROTOCOL_DRAIN_H
+#ifndef NEREID_FRONTEND_COMMON_NET_DRAIN_H
+#define NEREID_FRONTEND_COMMON_NET_DRAIN_H
 
 #include <pthread.h>
 #include <stdatomic.h>

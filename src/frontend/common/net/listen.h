@@ -1,8 +1,8 @@
 // Opens listening sockets, for all listeners: TCP and Unix. An address is that of a machine
 // ("0.0.0.0", "::", "[::1]", a host's name), "unix:<path>" or "unix:@<name>" (abstract: a name
 // without a file).
-#ifndef NEREID_FRONTEND_PROTOCOL_LISTEN_H
-#define NEREID_FRONTEND_PROTOCOL_LISTEN_H
+#ifndef NEREID_FRONTEND_COMMON_NET_LISTEN_H
+#define NEREID_FRONTEND_COMMON_NET_LISTEN_H
 
 #include "base/error.h"
 

@@ -1,7 +1,7 @@
 // What a listener takes for itself where its options leave it open, and what it says at its limit.
 // But for those that note these read files: at the start.
-#ifndef NEREID_FRONTEND_PROTOCOL_LISTENER_LIMITS_H
-#define NEREID_FRONTEND_PROTOCOL_LISTENER_LIMITS_H
+#ifndef NEREID_FRONTEND_COMMON_NET_LISTENER_LIMITS_H
+#define NEREID_FRONTEND_COMMON_NET_LISTENER_LIMITS_H
 
 #include <stddef.h>
 #include <stdint.h>

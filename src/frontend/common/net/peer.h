@@ -1,7 +1,7 @@
 // Who is at the other end of a socket, and what a request tells of a way that led through others:
 // for all listeners (docs/security.md). Pure.
-#ifndef NEREID_FRONTEND_PROTOCOL_PEER_H
-#define NEREID_FRONTEND_PROTOCOL_PEER_H
+#ifndef NEREID_FRONTEND_COMMON_NET_PEER_H
+#define NEREID_FRONTEND_COMMON_NET_PEER_H
 
 #include "base/slice.h"
 

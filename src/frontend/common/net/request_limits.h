@@ -1,6 +1,6 @@
 // What one inference request may have of each thing, whatever front end it comes through.
-#ifndef NEREID_FRONTEND_PROTOCOL_REQUEST_LIMITS_H
-#define NEREID_FRONTEND_PROTOCOL_REQUEST_LIMITS_H
+#ifndef NEREID_FRONTEND_COMMON_NET_REQUEST_LIMITS_H
+#define NEREID_FRONTEND_COMMON_NET_REQUEST_LIMITS_H
 
 #define REQUEST_TENSORS_MAX    4096 // inputs, and outputs: their names are compared pair by pair
 #define REQUEST_DIMENSIONS_MAX 64   // of a tensor

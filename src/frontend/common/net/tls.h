@@ -1,7 +1,7 @@
 // TLS of a listener: the flags (alike for HTTP and gRPC) and the files that they name, read and
 // checked before a port is opened.
-#ifndef NEREID_FRONTEND_PROTOCOL_TLS_H
-#define NEREID_FRONTEND_PROTOCOL_TLS_H
+#ifndef NEREID_FRONTEND_COMMON_NET_TLS_H
+#define NEREID_FRONTEND_COMMON_NET_TLS_H
 
 #include "base/error.h"
 

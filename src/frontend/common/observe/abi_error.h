@@ -1,6 +1,6 @@
 // Errors of the north seam as the front ends' own.
-#ifndef NEREID_FRONTEND_PROTOCOL_SEAM_ERROR_H
-#define NEREID_FRONTEND_PROTOCOL_SEAM_ERROR_H
+#ifndef NEREID_FRONTEND_COMMON_OBSERVE_ABI_ERROR_H
+#define NEREID_FRONTEND_COMMON_OBSERVE_ABI_ERROR_H
 
 #include "base/error.h"
 #include "triton/core/tritonserver.h"

@@ -5,8 +5,8 @@
 //
 // The daemon makes it before the front ends and closes it after them. NULL is no access log: who
 // would fill a record asks for that first.
-#ifndef NEREID_FRONTEND_PROTOCOL_ACCESS_LOG_H
-#define NEREID_FRONTEND_PROTOCOL_ACCESS_LOG_H
+#ifndef NEREID_FRONTEND_COMMON_OBSERVE_ACCESS_LOG_H
+#define NEREID_FRONTEND_COMMON_OBSERVE_ACCESS_LOG_H
 
 #include "base/buffer.h"
 #include "base/error.h"

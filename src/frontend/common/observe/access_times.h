@@ -1,7 +1,7 @@
 // When a request waited and ran, as its responses tell, for the access log. Responses come on any
 // thread; of several the last one counts. Zeroed is nothing known.
-#ifndef NEREID_FRONTEND_PROTOCOL_ACCESS_TIMES_H
-#define NEREID_FRONTEND_PROTOCOL_ACCESS_TIMES_H
+#ifndef NEREID_FRONTEND_COMMON_OBSERVE_ACCESS_TIMES_H
+#define NEREID_FRONTEND_COMMON_OBSERVE_ACCESS_TIMES_H
 
 #include "frontend/common/observe/access_log.h"
 #include "triton/core/tritonserver.h"

@@ -1,6 +1,6 @@
 // A counter among the server's metrics that a front end counts itself. Any thread may add.
-#ifndef NEREID_FRONTEND_PROTOCOL_FRONT_COUNTER_H
-#define NEREID_FRONTEND_PROTOCOL_FRONT_COUNTER_H
+#ifndef NEREID_FRONTEND_COMMON_OBSERVE_FRONT_COUNTER_H
+#define NEREID_FRONTEND_COMMON_OBSERVE_FRONT_COUNTER_H
 
 #include "triton/core/tritonserver.h"
 

@@ -1,6 +1,6 @@
 // The front ends' lines in the server's log, through the north seam. Any thread.
-#ifndef NEREID_FRONTEND_PROTOCOL_FRONT_LOG_H
-#define NEREID_FRONTEND_PROTOCOL_FRONT_LOG_H
+#ifndef NEREID_FRONTEND_COMMON_OBSERVE_FRONTEND_LOG_H
+#define NEREID_FRONTEND_COMMON_OBSERVE_FRONTEND_LOG_H
 
 #include "nereid/nereid.h"
 #include "triton/core/tritonserver.h"

@@ -1,7 +1,7 @@
 // Members of a request for settings that no setting has: the request succeeds, as Triton's does,
 // and the log names them. Any thread, one at a time.
-#ifndef NEREID_FRONTEND_PROTOCOL_IGNORED_SETTINGS_H
-#define NEREID_FRONTEND_PROTOCOL_IGNORED_SETTINGS_H
+#ifndef NEREID_FRONTEND_COMMON_OBSERVE_IGNORED_SETTINGS_H
+#define NEREID_FRONTEND_COMMON_OBSERVE_IGNORED_SETTINGS_H
 
 #include "base/buffer.h"
 

@@ -1,7 +1,7 @@
 // The load report of ORCA (Open Request Cost Aggregation), as Triton gives it for models of
 // TensorRT-LLM: how full the cache of keys and values is. Any thread.
-#ifndef NEREID_FRONTEND_PROTOCOL_LOAD_METRICS_H
-#define NEREID_FRONTEND_PROTOCOL_LOAD_METRICS_H
+#ifndef NEREID_FRONTEND_COMMON_OBSERVE_LOAD_METRICS_H
+#define NEREID_FRONTEND_COMMON_OBSERVE_LOAD_METRICS_H
 
 #include "base/buffer.h"
 #include "base/slice.h"

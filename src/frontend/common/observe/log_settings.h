@@ -1,7 +1,7 @@
 // The log's settings as clients see and change them: what HTTP's /v2/logging and gRPC's LogSettings
 // have in common. Any thread.
-#ifndef NEREID_FRONTEND_PROTOCOL_LOG_SETTINGS_H
-#define NEREID_FRONTEND_PROTOCOL_LOG_SETTINGS_H
+#ifndef NEREID_FRONTEND_COMMON_OBSERVE_LOG_SETTINGS_H
+#define NEREID_FRONTEND_COMMON_OBSERVE_LOG_SETTINGS_H
 
 #include "base/buffer.h"
 #include "base/error.h"

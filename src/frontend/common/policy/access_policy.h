@@ -1,7 +1,7 @@
 // Who may do what at a listener, as the flags say it (docs/security.md): for all front ends. Made
 // once at the start and never changed then: any thread may ask.
-#ifndef NEREID_FRONTEND_PROTOCOL_ACCESS_POLICY_H
-#define NEREID_FRONTEND_PROTOCOL_ACCESS_POLICY_H
+#ifndef NEREID_FRONTEND_COMMON_POLICY_ACCESS_POLICY_H
+#define NEREID_FRONTEND_COMMON_POLICY_ACCESS_POLICY_H
 
 #include "frontend/common/policy/restricted.h"
 

@@ -1,7 +1,7 @@
 // Configurations that come with a load request, and the code that they would have the model run
 // (docs/security.md): for all front ends. Threads that may wait for a model's configuration.
-#ifndef NEREID_FRONTEND_PROTOCOL_CODE_UPLOAD_H
-#define NEREID_FRONTEND_PROTOCOL_CODE_UPLOAD_H
+#ifndef NEREID_FRONTEND_COMMON_POLICY_CODE_UPLOAD_H
+#define NEREID_FRONTEND_COMMON_POLICY_CODE_UPLOAD_H
 
 #include "base/error.h"
 #include "base/slice.h"

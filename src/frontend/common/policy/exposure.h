@@ -1,7 +1,7 @@
 // What remote clients, on other machines, can do at a listener, said in the log when it starts
 // (docs/security.md). The thread that starts the listener.
-#ifndef NEREID_FRONTEND_PROTOCOL_REACH_H
-#define NEREID_FRONTEND_PROTOCOL_REACH_H
+#ifndef NEREID_FRONTEND_COMMON_POLICY_EXPOSURE_H
+#define NEREID_FRONTEND_COMMON_POLICY_EXPOSURE_H
 
 #include "frontend/common/net/listen.h"
 #include "frontend/common/policy/access_policy.h"

@@ -1,8 +1,8 @@
 // Which header (or metadata) fields of an inference become parameters of the request:
 // --http-header-forward-pattern and --grpc-header-forward-pattern. A pattern is compiled once; any
 // thread may ask.
-#ifndef NEREID_FRONTEND_PROTOCOL_HEADER_FORWARD_H
-#define NEREID_FRONTEND_PROTOCOL_HEADER_FORWARD_H
+#ifndef NEREID_FRONTEND_COMMON_POLICY_HEADER_FORWARD_H
+#define NEREID_FRONTEND_COMMON_POLICY_HEADER_FORWARD_H
 
 #include "base/error.h"
 #include "base/slice.h"

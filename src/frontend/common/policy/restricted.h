@@ -1,8 +1,8 @@
 // Which parts of the server want a key, for all listeners: the categories that Triton's flags name,
 // and for each of them the header (or metadata) field that a request must have, with its value.
 // Made once from the flags and never changed then: any thread may ask.
-#ifndef NEREID_FRONTEND_PROTOCOL_RESTRICTED_H
-#define NEREID_FRONTEND_PROTOCOL_RESTRICTED_H
+#ifndef NEREID_FRONTEND_COMMON_POLICY_RESTRICTED_H
+#define NEREID_FRONTEND_COMMON_POLICY_RESTRICTED_H
 
 #include "base/buffer.h"
 #include "base/error.h"

@@ -2,8 +2,8 @@
 // in the client's memory, outputs where they are sent from or in the client's memory. Shared by all
 // front ends. Filled and read by the thread that has the inference; the allocator is called by
 // whatever thread runs the model.
-#ifndef NEREID_FRONTEND_PROTOCOL_INFER_TENSORS_H
-#define NEREID_FRONTEND_PROTOCOL_INFER_TENSORS_H
+#ifndef NEREID_FRONTEND_COMMON_TENSOR_INFER_TENSORS_H
+#define NEREID_FRONTEND_COMMON_TENSOR_INFER_TENSORS_H
 
 #include "base/arena.h"
 #include "base/error.h"

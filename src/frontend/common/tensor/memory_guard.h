@@ -6,8 +6,8 @@
 //
 // Threads must not block SIGBUS: the kernel ends a process that touches such a page with it blocked
 // (base/thread.h).
-#ifndef NEREID_FRONTEND_PROTOCOL_MEMORY_GUARD_H
-#define NEREID_FRONTEND_PROTOCOL_MEMORY_GUARD_H
+#ifndef NEREID_FRONTEND_COMMON_TENSOR_MEMORY_GUARD_H
+#define NEREID_FRONTEND_COMMON_TENSOR_MEMORY_GUARD_H
 
 #include "base/error.h"
 

@@ -1,7 +1,7 @@
 // One mapped POSIX shared memory object: what the kernel does for the registry (shared_memory.h).
 // A value; its owner unmaps it.
-#ifndef NEREID_FRONTEND_PROTOCOL_SHARED_MAPPING_H
-#define NEREID_FRONTEND_PROTOCOL_SHARED_MAPPING_H
+#ifndef NEREID_FRONTEND_COMMON_TENSOR_SHARED_MAPPING_H
+#define NEREID_FRONTEND_COMMON_TENSOR_SHARED_MAPPING_H
 
 #include "base/error.h"
 #include "frontend/common/tensor/memory_guard.h"

@@ -6,8 +6,8 @@
 // A region belongs to its client, who may write to it and make it smaller at any time. Reading and
 // writing a span is safe all the same (memory_guard.h); whether all of it was there, the region
 // tells afterwards. What is read twice may differ.
-#ifndef NEREID_FRONTEND_PROTOCOL_SHARED_MEMORY_H
-#define NEREID_FRONTEND_PROTOCOL_SHARED_MEMORY_H
+#ifndef NEREID_FRONTEND_COMMON_TENSOR_SHARED_MEMORY_H
+#define NEREID_FRONTEND_COMMON_TENSOR_SHARED_MEMORY_H
 
 #include "base/buffer.h"
 #include "base/error.h"

@@ -5,8 +5,8 @@
 // A backend reads and writes the client's memory itself, except where a client could harm others
 // with it: see shared_tensors.c. Order of calls: init, outputs, inputs, make_copies, the inference,
 // check, release.
-#ifndef NEREID_FRONTEND_PROTOCOL_SHARED_TENSORS_H
-#define NEREID_FRONTEND_PROTOCOL_SHARED_TENSORS_H
+#ifndef NEREID_FRONTEND_COMMON_TENSOR_SHARED_TENSORS_H
+#define NEREID_FRONTEND_COMMON_TENSOR_SHARED_TENSORS_H
 
 #include "base/arena.h"
 #include "base/error.h"

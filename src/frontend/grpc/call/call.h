@@ -3,8 +3,8 @@
 // a job, and by reply messages until they are sent. A call is handled on the loop thread of its
 // connection, or by a job on the thread that runs it while the loop waits; functions say so where
 // other threads may call them.
-#ifndef NEREID_FRONTEND_GRPC_CALL_H
-#define NEREID_FRONTEND_GRPC_CALL_H
+#ifndef NEREID_FRONTEND_GRPC_CALL_CALL_H
+#define NEREID_FRONTEND_GRPC_CALL_CALL_H
 
 #include "base/arena.h"
 #include "base/buffer.h"

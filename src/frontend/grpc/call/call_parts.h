@@ -1,6 +1,6 @@
 // What the files of a call share, and what its connection drives. Loop thread.
-#ifndef NEREID_FRONTEND_GRPC_CALL_PARTS_H
-#define NEREID_FRONTEND_GRPC_CALL_PARTS_H
+#ifndef NEREID_FRONTEND_GRPC_CALL_CALL_PARTS_H
+#define NEREID_FRONTEND_GRPC_CALL_CALL_PARTS_H
 
 #include "frontend/grpc/call/call.h"
 #include "frontend/grpc/transport/output.h"

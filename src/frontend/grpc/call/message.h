@@ -2,8 +2,8 @@
 // and replies that wait until HTTP/2 and the socket take them. A message is prefixed by a flag
 // (compressed or not) and its size, 4 bytes, big-endian
 // (https://github.com/grpc/grpc/blob/master/doc/PROTOCOL-HTTP2.md). One owner at a time, no locks.
-#ifndef NEREID_FRONTEND_GRPC_MESSAGE_H
-#define NEREID_FRONTEND_GRPC_MESSAGE_H
+#ifndef NEREID_FRONTEND_GRPC_CALL_MESSAGE_H
+#define NEREID_FRONTEND_GRPC_CALL_MESSAGE_H
 
 #include "base/buffer.h"
 #include "base/error.h"

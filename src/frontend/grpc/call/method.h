@@ -1,6 +1,6 @@
 // A row of the table of methods (service/methods.c).
-#ifndef NEREID_FRONTEND_GRPC_METHOD_H
-#define NEREID_FRONTEND_GRPC_METHOD_H
+#ifndef NEREID_FRONTEND_GRPC_CALL_METHOD_H
+#define NEREID_FRONTEND_GRPC_CALL_METHOD_H
 
 #include "frontend/common/policy/restricted.h"
 

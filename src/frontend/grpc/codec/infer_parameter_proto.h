@@ -1,7 +1,7 @@
 // inference.InferParameter in maps, and the parameters of tensors that mean something to the
 // server. Pure; any thread.
-#ifndef NEREID_FRONTEND_GRPC_INFER_PARAMETER_PROTO_H
-#define NEREID_FRONTEND_GRPC_INFER_PARAMETER_PROTO_H
+#ifndef NEREID_FRONTEND_GRPC_CODEC_INFER_PARAMETER_PROTO_H
+#define NEREID_FRONTEND_GRPC_CODEC_INFER_PARAMETER_PROTO_H
 
 #include "base/arena.h"
 #include "base/error.h"

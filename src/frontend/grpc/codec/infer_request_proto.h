@@ -1,7 +1,7 @@
 // inference.ModelInferRequest, read without copying tensors. protobuf-c would copy them, and make
 // much of little: see docs/grpc.md. Pure functions; any thread.
-#ifndef NEREID_FRONTEND_GRPC_INFER_REQUEST_PROTO_H
-#define NEREID_FRONTEND_GRPC_INFER_REQUEST_PROTO_H
+#ifndef NEREID_FRONTEND_GRPC_CODEC_INFER_REQUEST_PROTO_H
+#define NEREID_FRONTEND_GRPC_CODEC_INFER_REQUEST_PROTO_H
 
 #include "base/arena.h"
 #include "base/error.h"

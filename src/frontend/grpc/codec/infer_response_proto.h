@@ -1,7 +1,7 @@
 // inference.ModelInferResponse and ModelStreamInferResponse, written without copying tensors. Pure
 // functions; any thread.
-#ifndef NEREID_FRONTEND_GRPC_INFER_RESPONSE_PROTO_H
-#define NEREID_FRONTEND_GRPC_INFER_RESPONSE_PROTO_H
+#ifndef NEREID_FRONTEND_GRPC_CODEC_INFER_RESPONSE_PROTO_H
+#define NEREID_FRONTEND_GRPC_CODEC_INFER_RESPONSE_PROTO_H
 
 #include "frontend/common/json/infer_response_json.h"
 #include "frontend/grpc/codec/message_parts.h"

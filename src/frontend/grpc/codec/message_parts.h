@@ -1,7 +1,7 @@
 // A message in parts: text of its own, and between it bytes of others, which are sent from where
 // they are. One owner. What appends to it does not fail: message_parts_finish tells, once.
-#ifndef NEREID_FRONTEND_GRPC_MESSAGE_PARTS_H
-#define NEREID_FRONTEND_GRPC_MESSAGE_PARTS_H
+#ifndef NEREID_FRONTEND_GRPC_CODEC_MESSAGE_PARTS_H
+#define NEREID_FRONTEND_GRPC_CODEC_MESSAGE_PARTS_H
 
 #include "base/arena.h"
 #include "base/buffer.h"

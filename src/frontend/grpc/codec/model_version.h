@@ -1,6 +1,6 @@
 // The version of a model as requests name it. Pure, any thread.
-#ifndef NEREID_FRONTEND_GRPC_MODEL_VERSION_H
-#define NEREID_FRONTEND_GRPC_MODEL_VERSION_H
+#ifndef NEREID_FRONTEND_GRPC_CODEC_MODEL_VERSION_H
+#define NEREID_FRONTEND_GRPC_CODEC_MODEL_VERSION_H
 
 #include "base/error.h"
 

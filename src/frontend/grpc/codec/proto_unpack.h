@@ -1,6 +1,6 @@
 // Request messages of control calls, read by protobuf-c. Pure; any thread.
-#ifndef NEREID_FRONTEND_GRPC_PROTO_UNPACK_H
-#define NEREID_FRONTEND_GRPC_PROTO_UNPACK_H
+#ifndef NEREID_FRONTEND_GRPC_CODEC_PROTO_UNPACK_H
+#define NEREID_FRONTEND_GRPC_CODEC_PROTO_UNPACK_H
 
 #include "base/arena.h"
 #include "base/error.h"

@@ -1,7 +1,7 @@
 // Protobuf's wire format (https://protobuf.dev/programming-guides/encoding): taking a message apart
 // without copying it, and putting one together. Pure functions.
-#ifndef NEREID_FRONTEND_GRPC_PROTO_WIRE_H
-#define NEREID_FRONTEND_GRPC_PROTO_WIRE_H
+#ifndef NEREID_FRONTEND_GRPC_CODEC_PROTO_WIRE_H
+#define NEREID_FRONTEND_GRPC_CODEC_PROTO_WIRE_H
 
 #include "base/arena.h"
 #include "base/buffer.h"

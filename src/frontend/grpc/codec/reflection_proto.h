@@ -1,7 +1,7 @@
 // Server reflection (https://github.com/grpc/grpc/blob/master/doc/server-reflection.md): a question
 // about schemas and its answer. Pure; any thread.
-#ifndef NEREID_FRONTEND_GRPC_REFLECTION_PROTO_H
-#define NEREID_FRONTEND_GRPC_REFLECTION_PROTO_H
+#ifndef NEREID_FRONTEND_GRPC_CODEC_REFLECTION_PROTO_H
+#define NEREID_FRONTEND_GRPC_CODEC_REFLECTION_PROTO_H
 
 #include "base/buffer.h"
 #include "base/slice.h"

@@ -1,6 +1,6 @@
 // Status codes of gRPC (https://grpc.io/docs/guides/status-codes) and what stands for them here.
-#ifndef NEREID_FRONTEND_GRPC_STATUS_H
-#define NEREID_FRONTEND_GRPC_STATUS_H
+#ifndef NEREID_FRONTEND_GRPC_CODEC_STATUS_H
+#define NEREID_FRONTEND_GRPC_CODEC_STATUS_H
 
 #include "base/slice.h"
 #include "triton/core/tritonserver.h"

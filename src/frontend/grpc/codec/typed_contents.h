@@ -1,7 +1,7 @@
 // inference.InferTensorContents: a tensor whose elements are fields of a message, by type. Read
 // twice, to count them and to write them, as a field may stand in any number of pieces. Pure.
-#ifndef NEREID_FRONTEND_GRPC_TYPED_CONTENTS_H
-#define NEREID_FRONTEND_GRPC_TYPED_CONTENTS_H
+#ifndef NEREID_FRONTEND_GRPC_CODEC_TYPED_CONTENTS_H
+#define NEREID_FRONTEND_GRPC_CODEC_TYPED_CONTENTS_H
 
 #include "base/error.h"
 #include "base/slice.h"

@@ -1,6 +1,6 @@
 // Messages of control calls, between the wire and the core. The thread that has the call.
-#ifndef NEREID_FRONTEND_GRPC_CONTROL_MESSAGE_H
-#define NEREID_FRONTEND_GRPC_CONTROL_MESSAGE_H
+#ifndef NEREID_FRONTEND_GRPC_SERVICE_CONTROL_MESSAGE_H
+#define NEREID_FRONTEND_GRPC_SERVICE_CONTROL_MESSAGE_H
 
 #include "base/buffer.h"
 #include "base/error.h"

@@ -1,7 +1,7 @@
 // The functions behind the table of methods (methods.c), but for inference (infer.h). Loop threads;
 // what may block goes on in a job.
-#ifndef NEREID_FRONTEND_GRPC_HANDLERS_H
-#define NEREID_FRONTEND_GRPC_HANDLERS_H
+#ifndef NEREID_FRONTEND_GRPC_SERVICE_HANDLERS_H
+#define NEREID_FRONTEND_GRPC_SERVICE_HANDLERS_H
 
 typedef struct call call;
 

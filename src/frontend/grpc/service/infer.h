@@ -1,8 +1,8 @@
 // One inference over gRPC: from a message to a request of the core, through the core, and its
 // responses as messages. ModelInfer has one; ModelStreamInfer has any number (infer_stream.c).
 // Referenced by its call, by the core while it has the request, and by each output.
-#ifndef NEREID_FRONTEND_GRPC_INFER_H
-#define NEREID_FRONTEND_GRPC_INFER_H
+#ifndef NEREID_FRONTEND_GRPC_SERVICE_INFER_H
+#define NEREID_FRONTEND_GRPC_SERVICE_INFER_H
 
 #include "base/arena.h"
 #include "base/error.h"

@@ -1,6 +1,6 @@
 // The one table of methods: what the gRPC port answers. Pure, any thread.
-#ifndef NEREID_FRONTEND_GRPC_METHODS_H
-#define NEREID_FRONTEND_GRPC_METHODS_H
+#ifndef NEREID_FRONTEND_GRPC_SERVICE_METHODS_H
+#define NEREID_FRONTEND_GRPC_SERVICE_METHODS_H
 
 #include "base/slice.h"
 #include "frontend/grpc/call/method.h"

@@ -1,7 +1,7 @@
 // Moments at which a loop has something to do, soonest first. A timer is part of what it is about.
 // One thread.
-#ifndef NEREID_FRONTEND_GRPC_CONN_TIMER_H
-#define NEREID_FRONTEND_GRPC_CONN_TIMER_H
+#ifndef NEREID_FRONTEND_GRPC_TRANSPORT_CONN_TIMER_H
+#define NEREID_FRONTEND_GRPC_TRANSPORT_CONN_TIMER_H
 
 #include "base/heap.h"
 

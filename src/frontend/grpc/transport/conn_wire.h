@@ -1,6 +1,6 @@
 // A socket, plain or under TLS. One thread.
-#ifndef NEREID_FRONTEND_GRPC_CONN_WIRE_H
-#define NEREID_FRONTEND_GRPC_CONN_WIRE_H
+#ifndef NEREID_FRONTEND_GRPC_TRANSPORT_CONN_WIRE_H
+#define NEREID_FRONTEND_GRPC_TRANSPORT_CONN_WIRE_H
 
 #include "base/error.h"
 #include "frontend/common/net/tls.h"

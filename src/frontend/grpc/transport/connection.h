@@ -1,8 +1,8 @@
 // A client's connection: socket, TLS, HTTP/2 session (nghttp2), and what waits to be sent. Loop
 // thread, unless a function says otherwise. Referenced by its loop until it is closed, and by its
 // calls, which may outlive it.
-#ifndef NEREID_FRONTEND_GRPC_CONNECTION_H
-#define NEREID_FRONTEND_GRPC_CONNECTION_H
+#ifndef NEREID_FRONTEND_GRPC_TRANSPORT_CONNECTION_H
+#define NEREID_FRONTEND_GRPC_TRANSPORT_CONNECTION_H
 
 #include "frontend/grpc/transport/connection_state.h"
 

@@ -1,6 +1,6 @@
 // What a connection is: its members, its states, its bounds. Loop thread.
-#ifndef NEREID_FRONTEND_GRPC_CONNECTION_STATE_H
-#define NEREID_FRONTEND_GRPC_CONNECTION_STATE_H
+#ifndef NEREID_FRONTEND_GRPC_TRANSPORT_CONNECTION_STATE_H
+#define NEREID_FRONTEND_GRPC_TRANSPORT_CONNECTION_STATE_H
 
 #include "base/list.h"
 #include "base/refcount.h"

@@ -1,8 +1,8 @@
 // The loop threads ("grpc-loop"): each waits for the sockets of its connections, for calls that
 // other threads woke, and for timers, and handles all of them. A loop whose clients come back at
 // once polls for a moment before it sleeps (docs/performance.md).
-#ifndef NEREID_FRONTEND_GRPC_LOOP_H
-#define NEREID_FRONTEND_GRPC_LOOP_H
+#ifndef NEREID_FRONTEND_GRPC_TRANSPORT_LOOP_H
+#define NEREID_FRONTEND_GRPC_TRANSPORT_LOOP_H
 
 #include "base/error.h"
 #include "frontend/grpc/transport/conn_timer.h"

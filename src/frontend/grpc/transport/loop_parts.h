@@ -1,6 +1,6 @@
 // A loop and its siblings, for the two files that they are in (loop.c, loops.c).
-#ifndef NEREID_FRONTEND_GRPC_LOOP_PARTS_H
-#define NEREID_FRONTEND_GRPC_LOOP_PARTS_H
+#ifndef NEREID_FRONTEND_GRPC_TRANSPORT_LOOP_PARTS_H
+#define NEREID_FRONTEND_GRPC_TRANSPORT_LOOP_PARTS_H
 
 #include "base/list.h"
 #include "base/mpsc.h"

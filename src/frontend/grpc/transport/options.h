@@ -1,6 +1,6 @@
 // What a gRPC listener is made with (docs/flags.md). Read by all that is of it, never written.
-#ifndef NEREID_FRONTEND_GRPC_OPTIONS_H
-#define NEREID_FRONTEND_GRPC_OPTIONS_H
+#ifndef NEREID_FRONTEND_GRPC_TRANSPORT_OPTIONS_H
+#define NEREID_FRONTEND_GRPC_TRANSPORT_OPTIONS_H
 
 #include "frontend/common/net/jobs.h"
 #include "frontend/common/net/tls.h"

@@ -1,7 +1,7 @@
 // What waits to be written to a socket: short pieces are copied into one buffer, long ones are sent
 // from where they are. One thread.
-#ifndef NEREID_FRONTEND_GRPC_OUTPUT_H
-#define NEREID_FRONTEND_GRPC_OUTPUT_H
+#ifndef NEREID_FRONTEND_GRPC_TRANSPORT_OUTPUT_H
+#define NEREID_FRONTEND_GRPC_TRANSPORT_OUTPUT_H
 
 #include "base/buffer.h"
 #include "base/refcount.h"

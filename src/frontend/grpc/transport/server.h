@@ -1,6 +1,6 @@
 // What the layers of a running gRPC listener share.
-#ifndef NEREID_FRONTEND_GRPC_SERVER_H
-#define NEREID_FRONTEND_GRPC_SERVER_H
+#ifndef NEREID_FRONTEND_GRPC_TRANSPORT_SERVER_H
+#define NEREID_FRONTEND_GRPC_TRANSPORT_SERVER_H
 
 #include "base/refcount.h"
 #include "frontend/common/net/budget.h"

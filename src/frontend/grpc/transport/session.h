@@ -1,6 +1,6 @@
 // What HTTP/2 tells a connection: nghttp2's callbacks and the settings of a session. Loop threads.
-#ifndef NEREID_FRONTEND_GRPC_SESSION_H
-#define NEREID_FRONTEND_GRPC_SESSION_H
+#ifndef NEREID_FRONTEND_GRPC_TRANSPORT_SESSION_H
+#define NEREID_FRONTEND_GRPC_TRANSPORT_SESSION_H
 
 #include "base/error.h"
 

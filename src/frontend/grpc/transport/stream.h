@@ -1,7 +1,7 @@
 // A stream of HTTP/2 as its connection knows it, and what the connection tells it: a call is built
 // around each (call.h). Loop thread.
-#ifndef NEREID_FRONTEND_GRPC_STREAM_H
-#define NEREID_FRONTEND_GRPC_STREAM_H
+#ifndef NEREID_FRONTEND_GRPC_TRANSPORT_STREAM_H
+#define NEREID_FRONTEND_GRPC_TRANSPORT_STREAM_H
 
 #include "base/list.h"
 #include "base/mpsc.h"

@@ -1,6 +1,6 @@
 // A call's deadline as its client sends it: grpc-timeout. Pure.
-#ifndef NEREID_FRONTEND_GRPC_TIMEOUT_H
-#define NEREID_FRONTEND_GRPC_TIMEOUT_H
+#ifndef NEREID_FRONTEND_GRPC_TRANSPORT_TIMEOUT_H
+#define NEREID_FRONTEND_GRPC_TRANSPORT_TIMEOUT_H
 
 #include "base/slice.h"
 

@@ -1,7 +1,7 @@
 // Who may use what (docs/security.md): decided on the loop thread from the connection and the
 // headers, before a body is taken.
-#ifndef NEREID_FRONTEND_HTTP_ACCESS_H
-#define NEREID_FRONTEND_HTTP_ACCESS_H
+#ifndef NEREID_FRONTEND_HTTP_EXCHANGE_ACCESS_H
+#define NEREID_FRONTEND_HTTP_EXCHANGE_ACCESS_H
 
 #include "base/slice.h"
 #include "frontend/common/policy/restricted.h"

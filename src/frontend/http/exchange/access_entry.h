@@ -1,7 +1,7 @@
 // What the access log says of an HTTP request, gathered while it lives. All of it is left out, for
 // one test, when there is no access log. Loop threads.
-#ifndef NEREID_FRONTEND_HTTP_ACCESS_ENTRY_H
-#define NEREID_FRONTEND_HTTP_ACCESS_ENTRY_H
+#ifndef NEREID_FRONTEND_HTTP_EXCHANGE_ACCESS_ENTRY_H
+#define NEREID_FRONTEND_HTTP_EXCHANGE_ACCESS_ENTRY_H
 
 #include <stddef.h>
 

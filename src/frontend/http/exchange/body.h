@@ -1,8 +1,8 @@
 // A request's body in one buffer. Tensors are handed to the core as slices of it, so it starts such
 // that what follows the JSON part is aligned, and it lives as long as its exchange. One owner at a
 // time, no locks, except for the budget, which all bodies of a listener share.
-#ifndef NEREID_FRONTEND_HTTP_BODY_H
-#define NEREID_FRONTEND_HTTP_BODY_H
+#ifndef NEREID_FRONTEND_HTTP_EXCHANGE_BODY_H
+#define NEREID_FRONTEND_HTTP_EXCHANGE_BODY_H
 
 #include "base/arena.h"
 #include "base/slice.h"

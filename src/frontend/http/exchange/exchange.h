@@ -1,8 +1,8 @@
 // One request and its reply, from the headers to the last byte sent. Referenced by its connection
 // until the reply is sent, by the core while it has the request, and by a reply that sends tensors
 // from its memory. All calls are made on the connection's loop thread unless they say otherwise.
-#ifndef NEREID_FRONTEND_HTTP_EXCHANGE_H
-#define NEREID_FRONTEND_HTTP_EXCHANGE_H
+#ifndef NEREID_FRONTEND_HTTP_EXCHANGE_EXCHANGE_H
+#define NEREID_FRONTEND_HTTP_EXCHANGE_EXCHANGE_H
 
 #include "base/arena.h"
 #include "base/buffer.h"

@@ -1,7 +1,7 @@
 // What the files of an exchange share: its life (exchange.c), admission by its headers
 // (admission.c), and its replies (reply.c). Loop thread.
-#ifndef NEREID_FRONTEND_HTTP_EXCHANGE_PARTS_H
-#define NEREID_FRONTEND_HTTP_EXCHANGE_PARTS_H
+#ifndef NEREID_FRONTEND_HTTP_EXCHANGE_EXCHANGE_PARTS_H
+#define NEREID_FRONTEND_HTTP_EXCHANGE_EXCHANGE_PARTS_H
 
 #include "frontend/http/exchange/exchange.h"
 #include "frontend/http/transport/head.h"

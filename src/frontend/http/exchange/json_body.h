@@ -1,6 +1,6 @@
 // A request's body as a JSON tree, for the control endpoints. Job and loop threads.
-#ifndef NEREID_FRONTEND_HTTP_JSON_BODY_H
-#define NEREID_FRONTEND_HTTP_JSON_BODY_H
+#ifndef NEREID_FRONTEND_HTTP_EXCHANGE_JSON_BODY_H
+#define NEREID_FRONTEND_HTTP_EXCHANGE_JSON_BODY_H
 
 #include "base/error.h"
 

@@ -1,7 +1,7 @@
 // libmicrohttpd's responses, made whole or not at all: a reply that lacks a header for want of
 // memory would be read wrongly.
-#ifndef NEREID_FRONTEND_HTTP_RESPONSE_H
-#define NEREID_FRONTEND_HTTP_RESPONSE_H
+#ifndef NEREID_FRONTEND_HTTP_EXCHANGE_RESPONSE_H
+#define NEREID_FRONTEND_HTTP_EXCHANGE_RESPONSE_H
 
 #include "triton/core/tritonserver.h"
 

@@ -1,7 +1,7 @@
 // Rows of a route table: methods, path, category, body, handler; and how a request's row is found.
 // Pure functions, any thread.
-#ifndef NEREID_FRONTEND_HTTP_ROUTING_H
-#define NEREID_FRONTEND_HTTP_ROUTING_H
+#ifndef NEREID_FRONTEND_HTTP_EXCHANGE_ROUTING_H
+#define NEREID_FRONTEND_HTTP_EXCHANGE_ROUTING_H
 
 #include "base/slice.h"
 #include "frontend/common/policy/restricted.h"

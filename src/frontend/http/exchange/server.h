@@ -1,6 +1,6 @@
 // What exchanges and handlers share of a running listener.
-#ifndef NEREID_FRONTEND_HTTP_SERVER_H
-#define NEREID_FRONTEND_HTTP_SERVER_H
+#ifndef NEREID_FRONTEND_HTTP_EXCHANGE_SERVER_H
+#define NEREID_FRONTEND_HTTP_EXCHANGE_SERVER_H
 
 #include "base/parallel.h"
 #include "base/refcount.h"

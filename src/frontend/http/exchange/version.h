@@ -1,6 +1,6 @@
 // The model version that a path names.
-#ifndef NEREID_FRONTEND_HTTP_VERSION_H
-#define NEREID_FRONTEND_HTTP_VERSION_H
+#ifndef NEREID_FRONTEND_HTTP_EXCHANGE_VERSION_H
+#define NEREID_FRONTEND_HTTP_EXCHANGE_VERSION_H
 
 #include <stdbool.h>
 #include <stdint.h>

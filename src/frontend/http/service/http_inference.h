@@ -1,7 +1,7 @@
 // One inference over HTTP: from the body to a request of the core (infer_request.c), through the
 // core and back (infer.c), and from its outputs to the reply (infer_response.c).
-#ifndef NEREID_FRONTEND_HTTP_INFERENCE_H
-#define NEREID_FRONTEND_HTTP_INFERENCE_H
+#ifndef NEREID_FRONTEND_HTTP_SERVICE_HTTP_INFERENCE_H
+#define NEREID_FRONTEND_HTTP_SERVICE_HTTP_INFERENCE_H
 
 #include "base/container_of.h"
 #include "frontend/common/infer/inference.h"

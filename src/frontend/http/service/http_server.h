@@ -1,8 +1,8 @@
 // The HTTP listener: KServe v2 on one port (docs/http.md). The daemon makes it from options and a
 // server of the north seam, and stops it before it stops that server. Its threads are its own: the
 // loops (loop.h) and one watcher (connections.h).
-#ifndef NEREID_FRONTEND_HTTP_HTTP_SERVER_H
-#define NEREID_FRONTEND_HTTP_HTTP_SERVER_H
+#ifndef NEREID_FRONTEND_HTTP_SERVICE_HTTP_SERVER_H
+#define NEREID_FRONTEND_HTTP_SERVICE_HTTP_SERVER_H
 
 #include "base/error.h"
 #include "frontend/http/transport/options.h"

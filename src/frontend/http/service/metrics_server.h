@@ -1,7 +1,7 @@
 // The Prometheus listener: GET /metrics on a port of its own, so that it answers when the inference
 // port is full and stays up while that one drains. Made by the daemon; one loop thread of its own.
-#ifndef NEREID_FRONTEND_HTTP_METRICS_SERVER_H
-#define NEREID_FRONTEND_HTTP_METRICS_SERVER_H
+#ifndef NEREID_FRONTEND_HTTP_SERVICE_METRICS_SERVER_H
+#define NEREID_FRONTEND_HTTP_SERVICE_METRICS_SERVER_H
 
 #include "base/error.h"
 #include "triton/core/tritonserver.h"

@@ -1,7 +1,7 @@
 // The one table of everything that the inference port answers, and the functions behind it
 // (route_handler in routing.h). The documentation and the tests are made from it.
-#ifndef NEREID_FRONTEND_HTTP_ROUTES_H
-#define NEREID_FRONTEND_HTTP_ROUTES_H
+#ifndef NEREID_FRONTEND_HTTP_SERVICE_ROUTES_H
+#define NEREID_FRONTEND_HTTP_SERVICE_ROUTES_H
 
 #include "frontend/http/exchange/routing.h"
 

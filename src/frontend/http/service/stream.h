@@ -1,8 +1,8 @@
 // A reply that is made while the model still answers: server-sent events, one for each response.
 // Responses come from the backend's threads into a queue with a limit, so that no backend ever
 // waits for a client; the loop takes one at a time, when the client has read what was before.
-#ifndef NEREID_FRONTEND_HTTP_STREAM_H
-#define NEREID_FRONTEND_HTTP_STREAM_H
+#ifndef NEREID_FRONTEND_HTTP_SERVICE_STREAM_H
+#define NEREID_FRONTEND_HTTP_SERVICE_STREAM_H
 
 #include "triton/core/tritonserver.h"
 

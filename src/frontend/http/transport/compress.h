@@ -1,6 +1,6 @@
 // Compresses replies. Pure; any thread.
-#ifndef NEREID_FRONTEND_HTTP_COMPRESS_H
-#define NEREID_FRONTEND_HTTP_COMPRESS_H
+#ifndef NEREID_FRONTEND_HTTP_TRANSPORT_COMPRESS_H
+#define NEREID_FRONTEND_HTTP_TRANSPORT_COMPRESS_H
 
 #include "base/buffer.h"
 #include "frontend/http/transport/headers.h"

@@ -1,7 +1,7 @@
 // The open connections of a listener: what each waits for, and which request it is in. Calls are
 // made on the connection's loop thread unless they say otherwise.
-#ifndef NEREID_FRONTEND_HTTP_CONNECTIONS_H
-#define NEREID_FRONTEND_HTTP_CONNECTIONS_H
+#ifndef NEREID_FRONTEND_HTTP_TRANSPORT_CONNECTIONS_H
+#define NEREID_FRONTEND_HTTP_TRANSPORT_CONNECTIONS_H
 
 #include "base/error.h"
 #include "frontend/http/transport/exchange_calls.h"

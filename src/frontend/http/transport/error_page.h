@@ -3,8 +3,8 @@
 // no setting for that and tells nobody. So the calls by which it sends (send, sendmsg,
 // gnutls_record_send) lead here first, in the whole program: a thread that runs libmicrohttpd says
 // who looks at the heads of errors, and all other threads and bytes go straight on.
-#ifndef NEREID_FRONTEND_HTTP_ERROR_PAGE_H
-#define NEREID_FRONTEND_HTTP_ERROR_PAGE_H
+#ifndef NEREID_FRONTEND_HTTP_TRANSPORT_ERROR_PAGE_H
+#define NEREID_FRONTEND_HTTP_TRANSPORT_ERROR_PAGE_H
 
 #include "base/slice.h"
 

@@ -1,7 +1,7 @@
 // What the loops and the watcher call of the layer above, which has the exchanges: given at the
 // start, so that nothing here knows what an exchange is.
-#ifndef NEREID_FRONTEND_HTTP_EXCHANGE_CALLS_H
-#define NEREID_FRONTEND_HTTP_EXCHANGE_CALLS_H
+#ifndef NEREID_FRONTEND_HTTP_TRANSPORT_EXCHANGE_CALLS_H
+#define NEREID_FRONTEND_HTTP_TRANSPORT_EXCHANGE_CALLS_H
 
 #include "nereid/nereid.h"
 

@@ -1,8 +1,8 @@
 // What libmicrohttpd takes in the head of a request and HTTP does not: two servers on one way could
 // read such a request differently, one request as two among others. Loop threads, once for each
 // request.
-#ifndef NEREID_FRONTEND_HTTP_HEAD_H
-#define NEREID_FRONTEND_HTTP_HEAD_H
+#ifndef NEREID_FRONTEND_HTTP_TRANSPORT_HEAD_H
+#define NEREID_FRONTEND_HTTP_TRANSPORT_HEAD_H
 
 #include "frontend/http/transport/headers.h"
 

@@ -1,7 +1,7 @@
 // What the listener needs to know of a request's header fields, read once when they are complete.
 // Pure functions on text; the loop thread that owns the request calls them.
-#ifndef NEREID_FRONTEND_HTTP_HEADERS_H
-#define NEREID_FRONTEND_HTTP_HEADERS_H
+#ifndef NEREID_FRONTEND_HTTP_TRANSPORT_HEADERS_H
+#define NEREID_FRONTEND_HTTP_TRANSPORT_HEADERS_H
 
 #include "base/slice.h"
 #include "frontend/trace/trace.h"

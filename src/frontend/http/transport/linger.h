@@ -2,8 +2,8 @@
 // unread data in it resets the connection, and the client may never see the reply. So what the
 // client still sends is read and dropped, up to a size and for a while: many clients
 // write all of their request before they read.
-#ifndef NEREID_FRONTEND_HTTP_LINGER_H
-#define NEREID_FRONTEND_HTTP_LINGER_H
+#ifndef NEREID_FRONTEND_HTTP_TRANSPORT_LINGER_H
+#define NEREID_FRONTEND_HTTP_TRANSPORT_LINGER_H
 
 #include <stdbool.h>
 #include <stddef.h>

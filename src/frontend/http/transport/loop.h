@@ -3,8 +3,8 @@
 // once, write a pipe for each resumed connection, and always sleep between two requests: waking a
 // processor costs more than the rest of a small request, so a loop whose clients come back at once
 // polls for a moment first (docs/performance.md).
-#ifndef NEREID_FRONTEND_HTTP_LOOP_H
-#define NEREID_FRONTEND_HTTP_LOOP_H
+#ifndef NEREID_FRONTEND_HTTP_TRANSPORT_LOOP_H
+#define NEREID_FRONTEND_HTTP_TRANSPORT_LOOP_H
 
 #include "base/error.h"
 #include "frontend/common/net/loop_core.h"

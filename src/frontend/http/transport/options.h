@@ -1,6 +1,6 @@
 // What an HTTP listener is told: the daemon fills it in.
-#ifndef NEREID_FRONTEND_HTTP_OPTIONS_H
-#define NEREID_FRONTEND_HTTP_OPTIONS_H
+#ifndef NEREID_FRONTEND_HTTP_TRANSPORT_OPTIONS_H
+#define NEREID_FRONTEND_HTTP_TRANSPORT_OPTIONS_H
 
 #include "frontend/common/net/jobs.h"
 #include "frontend/common/net/tls.h"

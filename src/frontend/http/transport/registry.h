@@ -1,6 +1,6 @@
 // The registry of connections from within: for registry.c, connection.c and the watcher.
-#ifndef NEREID_FRONTEND_HTTP_REGISTRY_H
-#define NEREID_FRONTEND_HTTP_REGISTRY_H
+#ifndef NEREID_FRONTEND_HTTP_TRANSPORT_REGISTRY_H
+#define NEREID_FRONTEND_HTTP_TRANSPORT_REGISTRY_H
 
 #include "frontend/http/transport/connections.h"
 #include "frontend/http/transport/linger.h"

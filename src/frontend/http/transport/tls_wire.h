@@ -3,8 +3,8 @@
 // and again, and does not wait for its socket: so the loop must know whether anything moved, and be
 // woken by the socket. And a client that waits for an acknowledgement of its last step gets one at
 // once: else Nagle's algorithm holds its first request back for 40 ms. Loop thread.
-#ifndef NEREID_FRONTEND_HTTP_TLS_WIRE_H
-#define NEREID_FRONTEND_HTTP_TLS_WIRE_H
+#ifndef NEREID_FRONTEND_HTTP_TRANSPORT_TLS_WIRE_H
+#define NEREID_FRONTEND_HTTP_TRANSPORT_TLS_WIRE_H
 
 #include <gnutls/gnutls.h>
 #include <stdbool.h>

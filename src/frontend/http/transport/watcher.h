@@ -5,8 +5,8 @@
 // libmicrohttpd itself could accept and time out, but it wakes every loop for each new connection,
 // cannot stop accepting without a race, does not see a client leave while the connection is
 // suspended, and knows one timeout for everything.
-#ifndef NEREID_FRONTEND_HTTP_WATCHER_H
-#define NEREID_FRONTEND_HTTP_WATCHER_H
+#ifndef NEREID_FRONTEND_HTTP_TRANSPORT_WATCHER_H
+#define NEREID_FRONTEND_HTTP_TRANSPORT_WATCHER_H
 
 #include "base/error.h"
 #include "frontend/http/transport/connections.h"
