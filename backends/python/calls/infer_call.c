@@ -583,10 +583,10 @@ static void begin_wait(infer_call *self, const channel_message *message, uint64_
                                  (message->flags & INFER_SHARED) != 0, seen);
   if (circle == NULL)
     return;
+  infer_call_cancel(self->calls, self->id); // before the worker is free to take it
   reply_failure(self->calls, self->id, self->model,
                 backend_error(TRITONSERVER_ERROR_INTERNAL, "%s", circle));
   free(circle);
-  infer_call_cancel(self->calls, self->id);
 }
 
 void infer_call_start(calls *self, const channel_message *message, wire_reader *control)
