@@ -43,8 +43,11 @@ TRITONBACKEND_GetBackendAttribute(TRITONBACKEND_Backend *backend,
   return TRITONBACKEND_BackendAttributeSetParallelModelInstanceLoading(backend_attributes, true);
 }
 
+// NULL is allowed: Triton finalizes models that could not be initialized.
 static void free_model(python_model *self)
 {
+  if (self == NULL)
+    return;
   python_instance_stop(python_model_take_spare(self));
   python_model_free(self);
 }
