@@ -3,6 +3,7 @@
 Found: pyenv's versions, /usr/bin and PATH. The environments are made once, in build/pythons, with pip.
 """
 
+import fcntl
 import os
 import pathlib
 import re
@@ -70,14 +71,17 @@ def name(value):
 
 
 def with_numpy(version, path, numpy="numpy"):
-    """The python of an environment of that interpreter that has NumPy; made when it is not there."""
+    """The python of an environment of that interpreter that has NumPy; made, by one process at a time, when it is not there."""
     place = PLACE / f"{version[0]}.{version[1]}-{re.sub('[^a-z0-9.]+', '-', numpy)}"
     python = place / "bin/python"
-    if not (place / "complete").exists():
-        shutil.rmtree(place, ignore_errors=True)
-        subprocess.run([path, "-m", "venv", place], check=True)
-        subprocess.run([python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", numpy], check=True)
-        (place / "complete").touch()
+    PLACE.mkdir(parents=True, exist_ok=True)
+    with open(f"{place}.lock", "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not (place / "complete").exists():
+            shutil.rmtree(place, ignore_errors=True)
+            subprocess.run([path, "-m", "venv", place], check=True)
+            subprocess.run([python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", numpy], check=True)
+            (place / "complete").touch()
     return python
 
 
