@@ -147,7 +147,7 @@ class Host:
         ours.sendmsg([b"m"], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, rights)])
         self.calls, self.releases = [], []
         self.has_calls = threading.Condition()
-        self._on_call = on_call
+        self._on_call, self._is_ending = on_call, False
         self._listener = threading.Thread(target=self._listen, daemon=True)
         self._listener.start()
         self._watcher = threading.Thread(target=self._watch, daemon=True)
@@ -164,6 +164,12 @@ class Host:
         used, kept = ctypes.c_size_t(), ctypes.c_size_t()
         _channel.channel_memory(self._self, ctypes.byref(used), ctypes.byref(kept))
         return used.value
+
+    def await_unused(self, deadline=60):
+        """Until the worker has given back all that it was sent. It does so when the last array goes, which a thread or a
+        coroutine of the model lets happen after its answer."""
+        with self.has_calls:
+            assert self.has_calls.wait_for(lambda: self.used() == 0, deadline), f"{self.used()} bytes are still used"
 
     def region_pages(self):
         """What the channel holds of the machine's memory, both regions, in units of 512 bytes."""
@@ -345,13 +351,19 @@ class Host:
             places = [self._block(lambda _, raw=raw: raw.data)[0] if raw.data else 0 for _, raw in tensors]
             control = b"\1" + text("") + self._put_tensors(tensors, places)
         block = self._block(lambda _: control) if control else (0, 0)
-        self.send(REPLIES, call.kind, call.id, flags, value, block)
+        try:
+            self.send(REPLIES, call.kind, call.id, flags, value, block)
+        except ConnectionError:  # a worker that ends does not wait for replies
+            if not self._is_ending:
+                raise
 
     def output(self):
         size = os.fstat(self._output).st_size
         return os.pread(self._output, size, 0).decode(errors="replace")
 
     def finalize(self):
+        """The status that the worker ends with."""
+        self._is_ending = True
         self.ask(FINALIZE)
         return self.process.wait(60)
 

@@ -74,5 +74,5 @@ def test_a_model_that_uses_everything_runs_under(version, path, numpy, write_mod
         assert (response.outputs["CALLED"] == np.arange(3.0) * 6).all()
         log = host.await_call(lambda call: call.kind == 3)
         assert log.flags == 1 and log.control.text() == "hello the id" and log.control.text() == "model.py"
+        host.await_unused()
         assert host.finalize() == 0, host.output()
-        assert host.used() == 0
