@@ -20,12 +20,6 @@ typedef struct backend_batch {
   uint64_t compute_end_ns;
 } backend_batch;
 
-// The Python backend's word for the clock that statistics are told in.
-static inline uint64_t backend_now_ns(void)
-{
-  return clock_monotonic_ns();
-}
-
 // Makes a response for each request. On an error nothing is held and the requests stay the
 // server's: return the error from the entry point. After success backend_batch_finish must be
 // called.

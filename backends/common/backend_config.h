@@ -27,9 +27,6 @@ const char *backend_parameter(const json_t *config, const char *key);
 // Member `key` as text, "" when it is absent or no string.
 const char *backend_json_text(const json_t *object, const char *key);
 
-// The Python backend's word.
-#define backend_integer text_begins_int64
-
 // Reads a number between `least` and `most`, or a boolean (true/false, on/off, 1/0, any case).
 // `where` and `key` name it in the error, e.g. "model 'm': parameter" and "execute_delay_ms".
 // With `text` NULL the value stays as it is.

@@ -4,6 +4,7 @@
 
 #include "backend_config.h"
 #include "backend_error.h"
+#include "base/text.h"
 #include "base/thread.h"
 
 #include <stdlib.h>
@@ -98,7 +99,7 @@ static TRITONSERVER_Error *ask_readiness(const model_call *self, bool *ready)
   int64_t version = -1;
   const char *rest = "";
   if (self->text[0] != '\0' &&
-      (!backend_integer(self->text, &version, &rest) || rest[0] != '\0' || version < 0))
+      (!text_begins_int64(self->text, &version, &rest) || rest[0] != '\0' || version < 0))
     return backend_error(TRITONSERVER_ERROR_INVALID_ARG,
                          "failed to get model version from specified version string '%s', "
                          "version should be an integral value > 0",

@@ -3,8 +3,8 @@
 #include "instance/execution.h"
 #include "instance/response_call.h"
 
-#include "backend_batch.h"
 #include "backend_error.h"
+#include "base/clock.h"
 
 #include <assert.h>
 #include <string.h>
@@ -29,7 +29,7 @@ void execution_report(execution *self, uint32_t index, bool success)
                       TRITONBACKEND_ModelInstanceReportStatistics(
                           self->instance->server_instance, self->requests[index], success,
                           self->exec_start_ns, self->compute_start_ns, self->compute_end_ns,
-                          backend_now_ns()),
+                          clock_monotonic_ns()),
                       "report request statistics");
 }
 
@@ -40,7 +40,7 @@ void execution_report_batch(execution *self)
                               TRITONBACKEND_ModelInstanceReportBatchStatistics(
                                   self->instance->server_instance, self->batch_size,
                                   self->exec_start_ns, self->compute_start_ns, self->compute_end_ns,
-                                  backend_now_ns()),
+                                  clock_monotonic_ns()),
                               "report batch statistics");
 }
 

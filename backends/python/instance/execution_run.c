@@ -87,7 +87,7 @@ TRITONSERVER_Error *execution_new(python_instance *instance, TRITONBACKEND_Reque
   execution batch = {.instance = instance, .requests = requests, .count = count};
   *made = NULL;
   supervisor_touch(instance->model->backend->workers);
-  batch.exec_start_ns = batch.compute_start_ns = batch.compute_end_ns = backend_now_ns();
+  batch.exec_start_ns = batch.compute_start_ns = batch.compute_end_ns = clock_monotonic_ns();
   BACKEND_RETURN_IF_ERROR(check_batch(&batch));
   execution *self = execution_allocate(&batch);
   if (self == NULL)
@@ -133,7 +133,7 @@ static void send(execution *self, channel_message *work)
   work->flags = log_flags() | (self->instance->model->decoupled ? WORK_DECOUPLED : 0u) |
                 (self->is_crowded ? WORK_CROWDED : 0u);
   work->value = self->count;
-  self->compute_start_ns = backend_now_ns();
+  self->compute_start_ns = clock_monotonic_ns();
   for (uint32_t i = 0; i < self->count; i++)
     request_table_start(&self->instance->requests, self->handles[i], self->compute_start_ns);
   self->block = work->offset;
@@ -167,7 +167,7 @@ bool execution_await(execution *self, int64_t timeout_us)
   channel_look(worker_link_channel(self->link), CHANNEL_ANSWERS, !self->is_crowded);
   if (!worker_await(self->instance->worker, self->link, self->work_id, timeout_us, &answer, &error))
     return false;
-  self->compute_end_ns = backend_now_ns();
+  self->compute_end_ns = clock_monotonic_ns();
   if (error != NULL) {
     execution_fail(self, error);
   } else {
@@ -185,7 +185,7 @@ void execution_run(execution *self)
     execution_fail(self, error);
     return;
   }
-  self->exec_start_ns = backend_now_ns(); // until now it was queued
+  self->exec_start_ns = clock_monotonic_ns(); // until now it was queued
   if (execution_send(self))
     execution_await(self, -1);
 }

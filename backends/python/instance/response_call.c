@@ -2,9 +2,9 @@
 // requests on CHANNEL_CALLS, on the listener's.
 #include "instance/response_call.h"
 
-#include "backend_batch.h"
 #include "backend_error.h"
 #include "backend_log.h"
+#include "base/clock.h"
 #include "codec/protocol.h"
 #include "codec/response_fill.h"
 
@@ -21,7 +21,7 @@ static void log_error_of(const python_instance *instance, const open_request *re
 
 static void report(python_instance *instance, const open_request *request, bool success)
 {
-  uint64_t now = backend_now_ns();
+  uint64_t now = clock_monotonic_ns();
   log_error_of(instance, request,
                TRITONBACKEND_ModelInstanceReportStatistics(
                    instance->server_instance, request->request, success, request->exec_start_ns,

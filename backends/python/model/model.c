@@ -1,10 +1,10 @@
 // Finds a model's files and interpreter, and reads its configuration. Load threads.
 #include "model/model.h"
 
-#include "backend_cpu.h"
 #include "backend_error.h"
 #include "backend_file.h"
 #include "backend_log.h"
+#include "base/machine.h"
 #include "process/text_vector.h"
 #include "process/variables.h"
 
@@ -153,7 +153,7 @@ static TRITONSERVER_Error *find_python(python_model *self)
                               .model_file = self->path};
   BACKEND_RETURN_IF_ERROR(python_interpreter_init(&self->python, backend->environments,
                                                   backend->interpreter, self->config, self->dir));
-  self->thread_count = backend_cpu_count() / instance_count(self->config);
+  self->thread_count = (int)machine_cpus() / instance_count(self->config);
   self->environment =
       worker_variables_new(&self->python, self->thread_count, backend->sandbox.strict);
   if (self->environment == NULL)

@@ -4,6 +4,7 @@
 #include "backend_config.h"
 #include "backend_error.h"
 #include "backend_log.h"
+#include "base/text.h"
 
 #include <assert.h>
 #include <dlfcn.h>
@@ -53,7 +54,7 @@ static TRITONSERVER_Error *read_setting(const json_t *settings, const python_set
   const char *rest;
   if (text == NULL)
     return NULL;
-  if (!backend_integer(text, value, &rest))
+  if (!text_begins_int64(text, value, &rest))
     return backend_error(TRITONSERVER_ERROR_INVALID_ARG, "%s: '%s' is not an integer", setting->key,
                          text);
   if (*value < setting->least)

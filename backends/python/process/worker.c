@@ -1,9 +1,9 @@
 // The life of a worker: its start, its end, the next one. See worker.h.
 #include "process/worker_internal.h"
 
-#include "backend_batch.h"
 #include "backend_error.h"
 #include "backend_log.h"
+#include "base/clock.h"
 #include "base/thread.h"
 #include "codec/protocol.h"
 
@@ -146,7 +146,7 @@ static TRITONSERVER_Error *spawn(worker *self)
 // How many of the last ends were lately, and the pause before the next start: none, 1, 2, 4 … s.
 static unsigned count_death_locked(worker *self)
 {
-  uint64_t now = backend_now_ns(), window = (uint64_t)DEATHS_WINDOW_S * NS_PER_S;
+  uint64_t now = clock_monotonic_ns(), window = (uint64_t)DEATHS_WINDOW_S * NS_PER_S;
   if (self->ready_ns != 0 && now - self->ready_ns >= window)
     self->failures = 0;
   self->ready_ns = 0;
@@ -224,7 +224,7 @@ static void *bring_up(void *argument)
   pthread_mutex_lock(&self->lock);
   if (error == NULL && self->state == WORKER_STARTING) {
     worker_set_state(self, WORKER_READY);
-    self->ready_ns = backend_now_ns();
+    self->ready_ns = clock_monotonic_ns();
   }
   if (error != NULL && self->ended < self->number) {
     self->start_failure = strdup(TRITONSERVER_ErrorMessage(error));
@@ -242,7 +242,7 @@ static bool await_restart(worker *self)
   pthread_mutex_lock(&self->lock);
   while (self->arguments == NULL && self->state != WORKER_STOPPED)
     pthread_cond_wait(&self->changed, &self->lock);
-  while (self->state == WORKER_DOWN && backend_now_ns() < self->retry_ns)
+  while (self->state == WORKER_DOWN && clock_monotonic_ns() < self->retry_ns)
     thread_wait(&self->changed, &self->lock, self->retry_ns);
   bool wanted = self->state != WORKER_STOPPED;
   if (wanted)
@@ -415,7 +415,7 @@ TRITONSERVER_Error *worker_initialize(worker *self, const char *name, const char
     own_arguments = NULL;
     if (self->ended < self->number) {
       worker_set_state(self, WORKER_READY);
-      self->ready_ns = backend_now_ns();
+      self->ready_ns = clock_monotonic_ns();
     }
     pthread_cond_broadcast(&self->changed);
     pthread_mutex_unlock(&self->lock);
@@ -428,7 +428,7 @@ TRITONSERVER_Error *worker_initialize(worker *self, const char *name, const char
 // Waits for the process to end by itself; else it is killed.
 static void await_exit(worker *self)
 {
-  uint64_t deadline = backend_now_ns() + (uint64_t)self->settings->timeout_s * NS_PER_S;
+  uint64_t deadline = clock_monotonic_ns() + (uint64_t)self->settings->timeout_s * NS_PER_S;
   pthread_mutex_lock(&self->lock);
   while (self->ended < self->number)
     if (!thread_wait(&self->changed, &self->lock, deadline))

@@ -2,9 +2,9 @@
 // threads of the server that ask for readiness.
 #include "process/worker_internal.h"
 
-#include "backend_batch.h"
 #include "backend_error.h"
 #include "backend_log.h"
+#include "base/clock.h"
 #include "base/thread.h"
 #include "codec/protocol.h"
 
@@ -44,7 +44,7 @@ static void pass_over(worker_link *link, const channel_message *late)
 static channel_result receive_answer(worker_link *link, uint64_t id, int64_t timeout_us,
                                      channel_message *answer)
 {
-  uint64_t end_ns = timeout_us < 0 ? 0 : backend_now_ns() + (uint64_t)timeout_us * 1000;
+  uint64_t end_ns = timeout_us < 0 ? 0 : clock_monotonic_ns() + (uint64_t)timeout_us * 1000;
   int64_t left_us = timeout_us;
   for (;;) {
     channel_result result =
@@ -54,7 +54,7 @@ static channel_result receive_answer(worker_link *link, uint64_t id, int64_t tim
     if (result != CHANNEL_MESSAGE || answer->id == id)
       return result;
     pass_over(link, answer);
-    uint64_t now = timeout_us < 0 ? 0 : backend_now_ns();
+    uint64_t now = timeout_us < 0 ? 0 : clock_monotonic_ns();
     left_us = timeout_us < 0 ? -1 : now < end_ns ? (int64_t)((end_ns - now) / 1000) : 0;
   }
 }
@@ -264,7 +264,7 @@ static bool send_question(worker *self, worker_link *link)
 static TRITONSERVER_Error *ask_once(worker *self, worker_link *link, uint64_t deadline_ns,
                                     control_part *answer)
 {
-  uint64_t *question = worker_link_question(link), now = backend_now_ns();
+  uint64_t *question = worker_link_question(link), now = clock_monotonic_ns();
   int64_t left_us = deadline_ns > now ? (int64_t)((deadline_ns - now) / 1000) : 0;
   channel_message message;
   if (!send_question(self, link))
@@ -342,7 +342,7 @@ static TRITONSERVER_Error *begin_check_locked(worker *self, uint64_t deadline, w
 
 static uint64_t ready_deadline(void)
 {
-  return backend_now_ns() + (uint64_t)READY_WAIT_S * NS_PER_S;
+  return clock_monotonic_ns() + (uint64_t)READY_WAIT_S * NS_PER_S;
 }
 
 void worker_ask_ready(worker *self)

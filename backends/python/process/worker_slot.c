@@ -1,8 +1,8 @@
 // What a worker is at the moment, and the slot: who may send to it. See worker.h. Any thread.
 #include "process/worker_internal.h"
 
-#include "backend_batch.h"
 #include "backend_error.h"
+#include "base/clock.h"
 #include "base/thread.h"
 
 #include <assert.h>
@@ -75,7 +75,7 @@ static bool has_ended_locked(const worker *self, const worker_link *link)
 
 TRITONSERVER_Error *worker_why_gone(worker *self, worker_link *link)
 {
-  uint64_t deadline = backend_now_ns() + (uint64_t)START_WAIT_S * NS_PER_S;
+  uint64_t deadline = clock_monotonic_ns() + (uint64_t)START_WAIT_S * NS_PER_S;
   pthread_mutex_lock(&self->lock);
   if (!has_ended_locked(self, link))
     worker_kill_locked(self); // who breaks the rings cannot be talked to any more
@@ -132,9 +132,9 @@ void worker_note_call(worker *self, bool is_of_model)
 
 static void await_ready_locked(worker *self)
 {
-  uint64_t deadline = backend_now_ns() + (uint64_t)START_WAIT_S * NS_PER_S;
+  uint64_t deadline = clock_monotonic_ns() + (uint64_t)START_WAIT_S * NS_PER_S;
   while (self->state == WORKER_STARTING ||
-         (self->state == WORKER_DOWN && self->retry_ns <= backend_now_ns()))
+         (self->state == WORKER_DOWN && self->retry_ns <= clock_monotonic_ns()))
     if (self->death_count >= DEATHS_MANY || !thread_wait(&self->changed, &self->lock, deadline))
       return;
 }
@@ -143,7 +143,8 @@ TRITONSERVER_Error *worker_acquire_slot(worker *self, worker_link **link)
 {
   TRITONSERVER_Error *error = NULL;
   pthread_mutex_lock(&self->lock);
-  while (!worker_acquire_slot_locked(self, backend_now_ns() + (uint64_t)PAUSE_MOST_S * NS_PER_S))
+  while (
+      !worker_acquire_slot_locked(self, clock_monotonic_ns() + (uint64_t)PAUSE_MOST_S * NS_PER_S))
     ;
   await_ready_locked(self);
   if (self->state == WORKER_READY) {
