@@ -14,11 +14,6 @@ static request *of(TRITONBACKEND_Request *r)
   return (request *)r;
 }
 
-static request_input *input_of(TRITONBACKEND_Input *input)
-{
-  return (request_input *)input;
-}
-
 static TRITONSERVER_Error *out_of_bounds(const char *what, uint32_t index, uint32_t count)
 {
   return error_to_abi(error_new(ERROR_INVALID_ARG,
@@ -40,13 +35,13 @@ TRITONSERVER_Error *TRITONBACKEND_RequestIsCancelled(TRITONBACKEND_Request *r, b
 
 TRITONSERVER_Error *TRITONBACKEND_RequestCorrelationId(TRITONBACKEND_Request *r, uint64_t *id)
 {
-  return TRITONSERVER_InferenceRequestCorrelationId((TRITONSERVER_InferenceRequest *)r, id);
+  return TRITONSERVER_InferenceRequestCorrelationId(of(r), id);
 }
 
 TRITONSERVER_Error *TRITONBACKEND_RequestCorrelationIdString(TRITONBACKEND_Request *r,
                                                              const char **id)
 {
-  return TRITONSERVER_InferenceRequestCorrelationIdString((TRITONSERVER_InferenceRequest *)r, id);
+  return TRITONSERVER_InferenceRequestCorrelationIdString(of(r), id);
 }
 
 TRITONSERVER_Error *TRITONBACKEND_InferenceRequestTimeoutMicroseconds(TRITONBACKEND_Request *r,
@@ -101,7 +96,7 @@ TRITONSERVER_Error *TRITONBACKEND_RequestInputName(TRITONBACKEND_Request *r, uin
 TRITONSERVER_Error *TRITONBACKEND_RequestInput(TRITONBACKEND_Request *r, const char *name,
                                                TRITONBACKEND_Input **input)
 {
-  *input = (TRITONBACKEND_Input *)request_find_input(of(r), name);
+  *input = request_find_input(of(r), name);
   if (*input == NULL)
     return error_to_abi(
         request_error(of(r), ERROR_INVALID_ARG, "unknown request input name %s", name));
@@ -114,7 +109,7 @@ TRITONSERVER_Error *TRITONBACKEND_RequestInputByIndex(TRITONBACKEND_Request *r, 
   *input = NULL;
   if (index >= of(r)->input_count)
     return out_of_bounds("inputs", index, of(r)->input_count);
-  *input = (TRITONBACKEND_Input *)&of(r)->inputs[index];
+  *input = &of(r)->inputs[index];
   return NULL;
 }
 
@@ -160,7 +155,7 @@ TRITONSERVER_Error *TRITONBACKEND_RequestRelease(TRITONBACKEND_Request *r, uint3
 TRITONSERVER_Error *TRITONBACKEND_RequestTrace(TRITONBACKEND_Request *r,
                                                TRITONSERVER_InferenceTrace **trace)
 {
-  *trace = (TRITONSERVER_InferenceTrace *)of(r)->factory->trace;
+  *trace = of(r)->factory->trace;
   return NULL;
 }
 
@@ -169,7 +164,7 @@ TRITONSERVER_Error *TRITONBACKEND_InputProperties(TRITONBACKEND_Input *input, co
                                                   const int64_t **shape, uint32_t *dims_count,
                                                   uint64_t *byte_size, uint32_t *buffer_count)
 {
-  const request_input *i = input_of(input);
+  const request_input *i = input;
   if (name != NULL)
     *name = i->name.data;
   if (type != NULL)
@@ -191,7 +186,7 @@ TRITONBACKEND_InputPropertiesForHostPolicy(TRITONBACKEND_Input *input, const cha
                                            const int64_t **shape, uint32_t *dims_count,
                                            uint64_t *byte_size, uint32_t *buffer_count)
 {
-  const policy_data *data = request_input_policy_data(input_of(input), host_policy_name);
+  const policy_data *data = request_input_policy_data(input, host_policy_name);
   TRITONSERVER_Error *error =
       TRITONBACKEND_InputProperties(input, name, type, shape, dims_count, byte_size, buffer_count);
   if (data != NULL && byte_size != NULL)
@@ -221,7 +216,7 @@ TRITONSERVER_Error *TRITONBACKEND_InputBufferForHostPolicy(
     TRITONBACKEND_Input *input, const char *host_policy_name, uint32_t index, const void **buffer,
     uint64_t *buffer_byte_size, TRITONSERVER_MemoryType *memory_type, int64_t *memory_type_id)
 {
-  const request_input *i = input_of(input);
+  const request_input *i = input;
   const policy_data *data = request_input_policy_data(i, host_policy_name);
   const input_segment segment = data != NULL
                                     ? segment_at(data->segments, data->segment_count, index)
@@ -237,7 +232,7 @@ TRITONSERVER_Error *TRITONBACKEND_InputBufferAttributes(TRITONBACKEND_Input *inp
                                                         const void **buffer,
                                                         TRITONSERVER_BufferAttributes **attributes)
 {
-  request_input *i = input_of(input);
+  request_input *i = input;
   const input_segment segment = segment_at(i->segments, i->segment_count, index);
   i->attributes = (buffer_attributes){.byte_size = segment.size,
                                       .memory_type = segment.memory_type,

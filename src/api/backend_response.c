@@ -9,11 +9,6 @@
 
 #include <string.h>
 
-static response_factory *factory_of(TRITONBACKEND_ResponseFactory *f)
-{
-  return (response_factory *)f;
-}
-
 static response *of(TRITONBACKEND_Response *r)
 {
   return (response *)r;
@@ -22,26 +17,26 @@ static response *of(TRITONBACKEND_Response *r)
 TRITONSERVER_Error *TRITONBACKEND_ResponseFactoryNew(TRITONBACKEND_ResponseFactory **factory,
                                                      TRITONBACKEND_Request *r)
 {
-  *factory = (TRITONBACKEND_ResponseFactory *)response_factory_ref(((request *)r)->factory);
+  *factory = response_factory_ref(((request *)r)->factory);
   return NULL;
 }
 
 TRITONSERVER_Error *TRITONBACKEND_ResponseFactoryDelete(TRITONBACKEND_ResponseFactory *factory)
 {
-  response_factory_unref(factory_of(factory));
+  response_factory_unref(factory);
   return NULL;
 }
 
 TRITONSERVER_Error *TRITONBACKEND_ResponseFactorySendFlags(TRITONBACKEND_ResponseFactory *factory,
                                                            uint32_t send_flags)
 {
-  return error_to_abi(response_factory_send_flags(factory_of(factory), send_flags));
+  return error_to_abi(response_factory_send_flags(factory, send_flags));
 }
 
 TRITONSERVER_Error *TRITONBACKEND_ResponseFactoryIsCancelled(TRITONBACKEND_ResponseFactory *factory,
                                                              bool *is_cancelled)
 {
-  *is_cancelled = response_factory_is_cancelled(factory_of(factory));
+  *is_cancelled = response_factory_is_cancelled(factory);
   return NULL;
 }
 
@@ -54,7 +49,7 @@ TRITONSERVER_Error *TRITONBACKEND_ResponseNew(TRITONBACKEND_Response **r,
 TRITONSERVER_Error *TRITONBACKEND_ResponseNewFromFactory(TRITONBACKEND_Response **r,
                                                          TRITONBACKEND_ResponseFactory *factory)
 {
-  return error_to_abi(response_new(factory_of(factory), (response **)r));
+  return error_to_abi(response_new(factory, (response **)r));
 }
 
 TRITONSERVER_Error *TRITONBACKEND_ResponseDelete(TRITONBACKEND_Response *r)
@@ -92,8 +87,7 @@ TRITONSERVER_Error *TRITONBACKEND_ResponseOutput(TRITONBACKEND_Response *r,
                                                  TRITONSERVER_DataType type, const int64_t *shape,
                                                  uint32_t dims_count)
 {
-  return error_to_abi(
-      response_add_output(of(r), name, type, shape, dims_count, (response_output **)output));
+  return error_to_abi(response_add_output(of(r), name, type, shape, dims_count, output));
 }
 
 TRITONSERVER_Error *NEREID_ResponseUnconfiguredOutput(TRITONBACKEND_Response *r, const char *name)
@@ -114,13 +108,13 @@ TRITONSERVER_Error *TRITONBACKEND_OutputBuffer(TRITONBACKEND_Output *output, voi
                                                TRITONSERVER_MemoryType *memory_type,
                                                int64_t *memory_type_id)
 {
-  return error_to_abi(response_output_allocate((response_output *)output, buffer_byte_size,
-                                               memory_type, memory_type_id, buffer));
+  return error_to_abi(
+      response_output_allocate(output, buffer_byte_size, memory_type, memory_type_id, buffer));
 }
 
 TRITONSERVER_Error *TRITONBACKEND_OutputBufferAttributes(TRITONBACKEND_Output *output,
                                                          TRITONSERVER_BufferAttributes **attributes)
 {
-  *attributes = &((response_output *)output)->attributes;
+  *attributes = &output->attributes;
   return NULL;
 }

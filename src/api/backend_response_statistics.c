@@ -38,7 +38,7 @@ TRITONSERVER_Error *
 TRITONBACKEND_ModelInstanceResponseStatisticsSetModelInstance(handle *h,
                                                               TRITONBACKEND_ModelInstance *i)
 {
-  of(h)->instance = (instance *)i;
+  of(h)->instance = i;
   return NULL;
 }
 
@@ -46,7 +46,7 @@ TRITONSERVER_Error *
 TRITONBACKEND_ModelInstanceResponseStatisticsSetResponseFactory(handle *h,
                                                                 TRITONBACKEND_ResponseFactory *f)
 {
-  of(h)->factory = (response_factory *)f;
+  of(h)->factory = f;
   return NULL;
 }
 

@@ -20,7 +20,7 @@ struct TRITONSERVER_Metrics {
 TRITONSERVER_Error *TRITONSERVER_ServerMetrics(TRITONSERVER_Server *s,
                                                TRITONSERVER_Metrics **metrics)
 {
-  if (!server_options_of((const server *)s)->metrics)
+  if (!server_options_of(s)->metrics)
     return error_to_abi(error_new(ERROR_UNSUPPORTED, "metrics not supported"));
   *metrics = calloc(1, sizeof(**metrics));
   return *metrics == NULL ? error_to_abi(error_no_memory()) : NULL;

@@ -13,7 +13,7 @@
 
 #define OLD_LEVELS ((uint32_t)(TRITONSERVER_TRACE_LEVEL_MIN | TRITONSERVER_TRACE_LEVEL_MAX))
 
-struct trace {
+struct TRITONSERVER_InferenceTrace {
   uint32_t level;
   uint64_t id;
   uint64_t parent_id;
@@ -26,11 +26,6 @@ struct trace {
   char *request_id; // owned or NULL
   char *context;    // owned or NULL
 };
-
-static TRITONSERVER_InferenceTrace *handle_of(trace *t)
-{
-  return (TRITONSERVER_InferenceTrace *)t;
-}
 
 error *trace_new(uint32_t level, uint64_t parent_id, const trace_functions *functions,
                  trace **result)
@@ -73,7 +68,7 @@ static void drop_user(trace *t)
   if (t->deleted)
     destroy(t);
   else
-    t->functions.release(handle_of(t), t->functions.context);
+    t->functions.release(t, t->functions.context);
 }
 
 void trace_free(trace *t)
@@ -146,7 +141,7 @@ error *trace_follow(trace *t, const request *r)
 void trace_report(trace *t, TRITONSERVER_InferenceTraceActivity activity, uint64_t moment_ns)
 {
   if ((t->level & TRITONSERVER_TRACE_LEVEL_TIMESTAMPS) != 0 && t->functions.activity != NULL)
-    t->functions.activity(handle_of(t), activity, moment_ns, t->functions.context);
+    t->functions.activity(t, activity, moment_ns, t->functions.context);
 }
 
 // Adds a member to the context; what is no object makes way.
@@ -210,9 +205,9 @@ static void report_input(trace *t, const request_input *input)
       return;
     all = (input_segment){copy, input->byte_size, TRITONSERVER_MEMORY_CPU, 0};
   }
-  t->functions.tensor(handle_of(t), TRITONSERVER_TRACE_TENSOR_QUEUE_INPUT, input->name.data,
-                      input->datatype, all.base, all.size, input->dims, input->dim_count,
-                      all.memory_type, all.memory_type_id, t->functions.context);
+  t->functions.tensor(t, TRITONSERVER_TRACE_TENSOR_QUEUE_INPUT, input->name.data, input->datatype,
+                      all.base, all.size, input->dims, input->dim_count, all.memory_type,
+                      all.memory_type_id, t->functions.context);
   free(copy);
 }
 
@@ -228,8 +223,8 @@ void trace_report_outputs(trace *t, const response *r)
     return;
   for (const response_output *o = r->outputs; o != NULL; o = o->next)
     if (o->allocated)
-      t->functions.tensor(handle_of(t), TRITONSERVER_TRACE_TENSOR_BACKEND_OUTPUT, o->name.data,
-                          o->datatype, o->buffer, o->attributes.byte_size, o->dims, o->dim_count,
+      t->functions.tensor(t, TRITONSERVER_TRACE_TENSOR_BACKEND_OUTPUT, o->name.data, o->datatype,
+                          o->buffer, o->attributes.byte_size, o->dims, o->dim_count,
                           o->attributes.memory_type, o->attributes.memory_type_id,
                           t->functions.context);
 }

@@ -14,9 +14,9 @@
 
 #include <stdint.h>
 
-typedef struct trace trace;
-typedef struct request request;
-typedef struct response response;
+typedef struct TRITONSERVER_InferenceTrace trace;
+typedef struct TRITONSERVER_InferenceRequest request;
+typedef struct TRITONSERVER_InferenceResponse response;
 
 typedef struct trace_functions {
   TRITONSERVER_InferenceTraceActivityFn_t activity;
