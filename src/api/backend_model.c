@@ -13,25 +13,10 @@
 
 // ---- backend ----
 
-TRITONSERVER_Error *TRITONBACKEND_BackendName(TRITONBACKEND_Backend *b, const char **name)
-{
-  *name = b->name;
-  return NULL;
-}
-
-TRITONSERVER_Error *TRITONBACKEND_BackendConfig(TRITONBACKEND_Backend *b,
-                                                TRITONSERVER_Message **backend_config)
-{
-  *backend_config = b->config;
-  return NULL;
-}
-
-TRITONSERVER_Error *TRITONBACKEND_BackendExecutionPolicy(TRITONBACKEND_Backend *b,
-                                                         TRITONBACKEND_ExecutionPolicy *policy)
-{
-  *policy = b->policy;
-  return NULL;
-}
+API_GET(TRITONBACKEND_BackendName, TRITONBACKEND_Backend, const char *, self->name)
+API_GET(TRITONBACKEND_BackendConfig, TRITONBACKEND_Backend, TRITONSERVER_Message *, self->config)
+API_GET(TRITONBACKEND_BackendExecutionPolicy, TRITONBACKEND_Backend, TRITONBACKEND_ExecutionPolicy,
+        self->policy)
 
 TRITONSERVER_Error *TRITONBACKEND_BackendSetExecutionPolicy(TRITONBACKEND_Backend *b,
                                                             TRITONBACKEND_ExecutionPolicy policy)
@@ -56,17 +41,8 @@ TRITONSERVER_Error *TRITONBACKEND_BackendMemoryManager(TRITONBACKEND_Backend *b,
   return NULL;
 }
 
-TRITONSERVER_Error *TRITONBACKEND_BackendState(TRITONBACKEND_Backend *b, void **state)
-{
-  *state = b->state;
-  return NULL;
-}
-
-TRITONSERVER_Error *TRITONBACKEND_BackendSetState(TRITONBACKEND_Backend *b, void *state)
-{
-  b->state = state;
-  return NULL;
-}
+API_GET(TRITONBACKEND_BackendState, TRITONBACKEND_Backend, void *, self->state)
+API_SET(TRITONBACKEND_BackendSetState, TRITONBACKEND_Backend, void *, state)
 
 TRITONSERVER_Error *TRITONBACKEND_BackendAttributeAddPreferredInstanceGroup(
     TRITONBACKEND_BackendAttribute *attribute, TRITONSERVER_InstanceGroupKind kind, uint64_t count,
@@ -94,17 +70,8 @@ TRITONSERVER_Error *TRITONBACKEND_BackendAttributeSetParallelModelInstanceLoadin
 
 // ---- model ----
 
-TRITONSERVER_Error *TRITONBACKEND_ModelName(TRITONBACKEND_Model *m, const char **name)
-{
-  *name = m->name;
-  return NULL;
-}
-
-TRITONSERVER_Error *TRITONBACKEND_ModelVersion(TRITONBACKEND_Model *m, uint64_t *version)
-{
-  *version = (uint64_t)m->target.version;
-  return NULL;
-}
+API_GET(TRITONBACKEND_ModelName, TRITONBACKEND_Model, const char *, self->name)
+API_GET(TRITONBACKEND_ModelVersion, TRITONBACKEND_Model, uint64_t, (uint64_t)self->target.version)
 
 TRITONSERVER_Error *TRITONBACKEND_ModelRepository(TRITONBACKEND_Model *m,
                                                   TRITONBACKEND_ArtifactType *artifact_type,
@@ -143,12 +110,8 @@ TRITONSERVER_Error *TRITONBACKEND_ModelConfig(TRITONBACKEND_Model *m, uint32_t c
   return error_to_abi(e);
 }
 
-TRITONSERVER_Error *TRITONBACKEND_ModelAutoCompleteConfig(TRITONBACKEND_Model *m,
-                                                          bool *auto_complete_config)
-{
-  *auto_complete_config = !m->environment.options->strict_model_config;
-  return NULL;
-}
+API_GET(TRITONBACKEND_ModelAutoCompleteConfig, TRITONBACKEND_Model, bool,
+        !self->environment.options->strict_model_config)
 
 TRITONSERVER_Error *TRITONBACKEND_ModelSetConfig(TRITONBACKEND_Model *m, uint32_t config_version,
                                                  TRITONSERVER_Message *model_config)
@@ -162,52 +125,19 @@ TRITONSERVER_Error *TRITONBACKEND_ModelSetConfig(TRITONBACKEND_Model *m, uint32_
   return error_to_abi(e);
 }
 
-TRITONSERVER_Error *TRITONBACKEND_ModelServer(TRITONBACKEND_Model *m, TRITONSERVER_Server **server)
-{
-  *server = m->environment.server;
-  return NULL;
-}
-
-TRITONSERVER_Error *TRITONBACKEND_ModelBackend(TRITONBACKEND_Model *m, TRITONBACKEND_Backend **b)
-{
-  *b = m->shared.backend;
-  return NULL;
-}
-
-TRITONSERVER_Error *TRITONBACKEND_ModelState(TRITONBACKEND_Model *m, void **state)
-{
-  *state = m->state;
-  return NULL;
-}
-
-TRITONSERVER_Error *TRITONBACKEND_ModelSetState(TRITONBACKEND_Model *m, void *state)
-{
-  m->state = state;
-  return NULL;
-}
+API_GET(TRITONBACKEND_ModelServer, TRITONBACKEND_Model, TRITONSERVER_Server *,
+        self->environment.server)
+API_GET(TRITONBACKEND_ModelBackend, TRITONBACKEND_Model, TRITONBACKEND_Backend *,
+        self->shared.backend)
+API_GET(TRITONBACKEND_ModelState, TRITONBACKEND_Model, void *, self->state)
+API_SET(TRITONBACKEND_ModelSetState, TRITONBACKEND_Model, void *, state)
 
 // ---- instance ----
 
-TRITONSERVER_Error *TRITONBACKEND_ModelInstanceName(TRITONBACKEND_ModelInstance *i,
-                                                    const char **name)
-{
-  *name = i->name;
-  return NULL;
-}
-
-TRITONSERVER_Error *TRITONBACKEND_ModelInstanceKind(TRITONBACKEND_ModelInstance *i,
-                                                    TRITONSERVER_InstanceGroupKind *kind)
-{
-  *kind = i->kind;
-  return NULL;
-}
-
-TRITONSERVER_Error *TRITONBACKEND_ModelInstanceDeviceId(TRITONBACKEND_ModelInstance *i,
-                                                        int32_t *device_id)
-{
-  *device_id = i->device_id;
-  return NULL;
-}
+API_GET(TRITONBACKEND_ModelInstanceName, TRITONBACKEND_ModelInstance, const char *, self->name)
+API_GET(TRITONBACKEND_ModelInstanceKind, TRITONBACKEND_ModelInstance,
+        TRITONSERVER_InstanceGroupKind, self->kind)
+API_GET(TRITONBACKEND_ModelInstanceDeviceId, TRITONBACKEND_ModelInstance, int32_t, self->device_id)
 
 TRITONSERVER_Error *TRITONBACKEND_ModelInstanceHostPolicy(TRITONBACKEND_ModelInstance *i,
                                                           TRITONSERVER_Message **host_policy)
@@ -215,19 +145,10 @@ TRITONSERVER_Error *TRITONBACKEND_ModelInstanceHostPolicy(TRITONBACKEND_ModelIns
   return error_to_abi(instance_host_policy(i, host_policy));
 }
 
-TRITONSERVER_Error *TRITONBACKEND_ModelInstanceIsPassive(TRITONBACKEND_ModelInstance *i,
-                                                         bool *is_passive)
-{
-  *is_passive = i->group->passive;
-  return NULL;
-}
-
-TRITONSERVER_Error *TRITONBACKEND_ModelInstanceProfileCount(TRITONBACKEND_ModelInstance *i,
-                                                            uint32_t *count)
-{
-  *count = (uint32_t)i->group->n_profile;
-  return NULL;
-}
+API_GET(TRITONBACKEND_ModelInstanceIsPassive, TRITONBACKEND_ModelInstance, bool,
+        self->group->passive)
+API_GET(TRITONBACKEND_ModelInstanceProfileCount, TRITONBACKEND_ModelInstance, uint32_t,
+        (uint32_t)self->group->n_profile)
 
 TRITONSERVER_Error *TRITONBACKEND_ModelInstanceProfileName(TRITONBACKEND_ModelInstance *i,
                                                            uint32_t index,
@@ -244,12 +165,8 @@ TRITONSERVER_Error *TRITONBACKEND_ModelInstanceProfileName(TRITONBACKEND_ModelIn
   return NULL;
 }
 
-TRITONSERVER_Error *TRITONBACKEND_ModelInstanceSecondaryDeviceCount(TRITONBACKEND_ModelInstance *i,
-                                                                    uint32_t *count)
-{
-  *count = (uint32_t)i->group->n_secondary_devices;
-  return NULL;
-}
+API_GET(TRITONBACKEND_ModelInstanceSecondaryDeviceCount, TRITONBACKEND_ModelInstance, uint32_t,
+        (uint32_t)self->group->n_secondary_devices)
 
 TRITONSERVER_Error *
 TRITONBACKEND_ModelInstanceSecondaryDeviceProperties(TRITONBACKEND_ModelInstance *i, uint32_t index,
@@ -266,24 +183,10 @@ TRITONBACKEND_ModelInstanceSecondaryDeviceProperties(TRITONBACKEND_ModelInstance
   return NULL;
 }
 
-TRITONSERVER_Error *TRITONBACKEND_ModelInstanceModel(TRITONBACKEND_ModelInstance *i,
-                                                     TRITONBACKEND_Model **m)
-{
-  *m = i->shared->model;
-  return NULL;
-}
-
-TRITONSERVER_Error *TRITONBACKEND_ModelInstanceState(TRITONBACKEND_ModelInstance *i, void **state)
-{
-  *state = i->state;
-  return NULL;
-}
-
-TRITONSERVER_Error *TRITONBACKEND_ModelInstanceSetState(TRITONBACKEND_ModelInstance *i, void *state)
-{
-  i->state = state;
-  return NULL;
-}
+API_GET(TRITONBACKEND_ModelInstanceModel, TRITONBACKEND_ModelInstance, TRITONBACKEND_Model *,
+        self->shared->model)
+API_GET(TRITONBACKEND_ModelInstanceState, TRITONBACKEND_ModelInstance, void *, self->state)
+API_SET(TRITONBACKEND_ModelInstanceSetState, TRITONBACKEND_ModelInstance, void *, state)
 
 // The backend's word for a moment: not before the one that came before it, nor in the future.
 static uint64_t moment(uint64_t before, uint64_t ns, uint64_t now)

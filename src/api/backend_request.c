@@ -21,17 +21,9 @@ static TRITONSERVER_Error *out_of_bounds(const char *what, uint32_t index, uint3
                                 index, count, what));
 }
 
-TRITONSERVER_Error *TRITONBACKEND_RequestId(TRITONBACKEND_Request *r, const char **id)
-{
-  *id = of(r)->id.data;
-  return NULL;
-}
-
-TRITONSERVER_Error *TRITONBACKEND_RequestIsCancelled(TRITONBACKEND_Request *r, bool *is_cancelled)
-{
-  *is_cancelled = request_is_cancelled(of(r));
-  return NULL;
-}
+API_GET(TRITONBACKEND_RequestId, TRITONBACKEND_Request, const char *, of(self)->id.data)
+API_GET(TRITONBACKEND_RequestIsCancelled, TRITONBACKEND_Request, bool,
+        request_is_cancelled(of(self)))
 
 TRITONSERVER_Error *TRITONBACKEND_RequestCorrelationId(TRITONBACKEND_Request *r, uint64_t *id)
 {
@@ -44,24 +36,11 @@ TRITONSERVER_Error *TRITONBACKEND_RequestCorrelationIdString(TRITONBACKEND_Reque
   return TRITONSERVER_InferenceRequestCorrelationIdString(of(r), id);
 }
 
-TRITONSERVER_Error *TRITONBACKEND_InferenceRequestTimeoutMicroseconds(TRITONBACKEND_Request *r,
-                                                                      uint64_t *timeout_us)
-{
-  *timeout_us = of(r)->timeout_us;
-  return NULL;
-}
-
-TRITONSERVER_Error *TRITONBACKEND_RequestFlags(TRITONBACKEND_Request *r, uint32_t *flags)
-{
-  *flags = of(r)->flags;
-  return NULL;
-}
-
-TRITONSERVER_Error *TRITONBACKEND_RequestParameterCount(TRITONBACKEND_Request *r, uint32_t *count)
-{
-  *count = of(r)->parameter_count;
-  return NULL;
-}
+API_GET(TRITONBACKEND_InferenceRequestTimeoutMicroseconds, TRITONBACKEND_Request, uint64_t,
+        of(self)->timeout_us)
+API_GET(TRITONBACKEND_RequestFlags, TRITONBACKEND_Request, uint32_t, of(self)->flags)
+API_GET(TRITONBACKEND_RequestParameterCount, TRITONBACKEND_Request, uint32_t,
+        of(self)->parameter_count)
 
 TRITONSERVER_Error *TRITONBACKEND_RequestParameter(TRITONBACKEND_Request *r, uint32_t index,
                                                    const char **key,
@@ -77,11 +56,7 @@ TRITONSERVER_Error *TRITONBACKEND_RequestParameter(TRITONBACKEND_Request *r, uin
   return NULL;
 }
 
-TRITONSERVER_Error *TRITONBACKEND_RequestInputCount(TRITONBACKEND_Request *r, uint32_t *count)
-{
-  *count = of(r)->input_count;
-  return NULL;
-}
+API_GET(TRITONBACKEND_RequestInputCount, TRITONBACKEND_Request, uint32_t, of(self)->input_count)
 
 TRITONSERVER_Error *TRITONBACKEND_RequestInputName(TRITONBACKEND_Request *r, uint32_t index,
                                                    const char **name)
@@ -113,11 +88,8 @@ TRITONSERVER_Error *TRITONBACKEND_RequestInputByIndex(TRITONBACKEND_Request *r, 
   return NULL;
 }
 
-TRITONSERVER_Error *TRITONBACKEND_RequestOutputCount(TRITONBACKEND_Request *r, uint32_t *count)
-{
-  *count = request_output_count(of(r));
-  return NULL;
-}
+API_GET(TRITONBACKEND_RequestOutputCount, TRITONBACKEND_Request, uint32_t,
+        request_output_count(of(self)))
 
 TRITONSERVER_Error *TRITONBACKEND_RequestOutputName(TRITONBACKEND_Request *r, uint32_t index,
                                                     const char **name)
@@ -152,12 +124,8 @@ TRITONSERVER_Error *TRITONBACKEND_RequestRelease(TRITONBACKEND_Request *r, uint3
   return NULL;
 }
 
-TRITONSERVER_Error *TRITONBACKEND_RequestTrace(TRITONBACKEND_Request *r,
-                                               TRITONSERVER_InferenceTrace **trace)
-{
-  *trace = of(r)->factory->trace;
-  return NULL;
-}
+API_GET(TRITONBACKEND_RequestTrace, TRITONBACKEND_Request, TRITONSERVER_InferenceTrace *,
+        of(self)->factory->trace)
 
 TRITONSERVER_Error *TRITONBACKEND_InputProperties(TRITONBACKEND_Input *input, const char **name,
                                                   TRITONSERVER_DataType *type,

@@ -33,12 +33,8 @@ TRITONSERVER_Error *TRITONBACKEND_ResponseFactorySendFlags(TRITONBACKEND_Respons
   return error_to_abi(response_factory_send_flags(factory, send_flags));
 }
 
-TRITONSERVER_Error *TRITONBACKEND_ResponseFactoryIsCancelled(TRITONBACKEND_ResponseFactory *factory,
-                                                             bool *is_cancelled)
-{
-  *is_cancelled = response_factory_is_cancelled(factory);
-  return NULL;
-}
+API_GET(TRITONBACKEND_ResponseFactoryIsCancelled, TRITONBACKEND_ResponseFactory, bool,
+        response_factory_is_cancelled(self))
 
 TRITONSERVER_Error *TRITONBACKEND_ResponseNew(TRITONBACKEND_Response **r,
                                               TRITONBACKEND_Request *from)
@@ -58,29 +54,14 @@ TRITONSERVER_Error *TRITONBACKEND_ResponseDelete(TRITONBACKEND_Response *r)
   return NULL;
 }
 
-TRITONSERVER_Error *TRITONBACKEND_ResponseSetStringParameter(TRITONBACKEND_Response *r,
-                                                             const char *name, const char *value)
-{
-  return error_to_abi(response_set_parameter(of(r), name, parameter_of_string(value)));
-}
-
-TRITONSERVER_Error *TRITONBACKEND_ResponseSetIntParameter(TRITONBACKEND_Response *r,
-                                                          const char *name, int64_t value)
-{
-  return error_to_abi(response_set_parameter(of(r), name, parameter_of_int(value)));
-}
-
-TRITONSERVER_Error *TRITONBACKEND_ResponseSetBoolParameter(TRITONBACKEND_Response *r,
-                                                           const char *name, bool value)
-{
-  return error_to_abi(response_set_parameter(of(r), name, parameter_of_bool(value)));
-}
-
-TRITONSERVER_Error *TRITONBACKEND_ResponseSetDoubleParameter(TRITONBACKEND_Response *r,
-                                                             const char *name, double value)
-{
-  return error_to_abi(response_set_parameter(of(r), name, parameter_of_double(value)));
-}
+API_SET_PARAMETER(TRITONBACKEND_ResponseSetStringParameter, TRITONBACKEND_Response, const char *,
+                  response_set_parameter(of(self), name, parameter_of_string(value)))
+API_SET_PARAMETER(TRITONBACKEND_ResponseSetIntParameter, TRITONBACKEND_Response, int64_t,
+                  response_set_parameter(of(self), name, parameter_of_int(value)))
+API_SET_PARAMETER(TRITONBACKEND_ResponseSetBoolParameter, TRITONBACKEND_Response, bool,
+                  response_set_parameter(of(self), name, parameter_of_bool(value)))
+API_SET_PARAMETER(TRITONBACKEND_ResponseSetDoubleParameter, TRITONBACKEND_Response, double,
+                  response_set_parameter(of(self), name, parameter_of_double(value)))
 
 TRITONSERVER_Error *TRITONBACKEND_ResponseOutput(TRITONBACKEND_Response *r,
                                                  TRITONBACKEND_Output **output, const char *name,
@@ -112,9 +93,5 @@ TRITONSERVER_Error *TRITONBACKEND_OutputBuffer(TRITONBACKEND_Output *output, voi
       response_output_allocate(output, buffer_byte_size, memory_type, memory_type_id, buffer));
 }
 
-TRITONSERVER_Error *TRITONBACKEND_OutputBufferAttributes(TRITONBACKEND_Output *output,
-                                                         TRITONSERVER_BufferAttributes **attributes)
-{
-  *attributes = &output->attributes;
-  return NULL;
-}
+API_GET(TRITONBACKEND_OutputBufferAttributes, TRITONBACKEND_Output, TRITONSERVER_BufferAttributes *,
+        &self->attributes)

@@ -39,12 +39,7 @@ const struct TRITONBACKEND_Model *NEREID_InferenceRequestModel(TRITONSERVER_Infe
   return (const struct TRITONBACKEND_Model *)r->target; // the model begins with it
 }
 
-TRITONSERVER_Error *TRITONSERVER_InferenceRequestId(TRITONSERVER_InferenceRequest *r,
-                                                    const char **id)
-{
-  *id = r->id.data;
-  return NULL;
-}
+API_GET(TRITONSERVER_InferenceRequestId, TRITONSERVER_InferenceRequest, const char *, self->id.data)
 
 TRITONSERVER_Error *TRITONSERVER_InferenceRequestSetId(TRITONSERVER_InferenceRequest *r,
                                                        const char *id)
@@ -52,12 +47,7 @@ TRITONSERVER_Error *TRITONSERVER_InferenceRequestSetId(TRITONSERVER_InferenceReq
   return error_to_abi(request_set_id(r, id));
 }
 
-TRITONSERVER_Error *TRITONSERVER_InferenceRequestFlags(TRITONSERVER_InferenceRequest *r,
-                                                       uint32_t *flags)
-{
-  *flags = r->flags;
-  return NULL;
-}
+API_GET(TRITONSERVER_InferenceRequestFlags, TRITONSERVER_InferenceRequest, uint32_t, self->flags)
 
 TRITONSERVER_Error *TRITONSERVER_InferenceRequestSetFlags(TRITONSERVER_InferenceRequest *r,
                                                           uint32_t flags)
@@ -110,56 +100,19 @@ TRITONSERVER_Error *TRITONSERVER_InferenceRequestCancel(TRITONSERVER_InferenceRe
   return error_to_abi(submit_cancel(r));
 }
 
-TRITONSERVER_Error *TRITONSERVER_InferenceRequestIsCancelled(TRITONSERVER_InferenceRequest *r,
-                                                             bool *is_cancelled)
-{
-  *is_cancelled = request_is_cancelled(r);
-  return NULL;
-}
-
-TRITONSERVER_Error *TRITONSERVER_InferenceRequestPriority(TRITONSERVER_InferenceRequest *r,
-                                                          uint32_t *priority)
-{
-  *priority = (uint32_t)r->priority;
-  return NULL;
-}
-
-TRITONSERVER_Error *TRITONSERVER_InferenceRequestPriorityUInt64(TRITONSERVER_InferenceRequest *r,
-                                                                uint64_t *priority)
-{
-  *priority = r->priority;
-  return NULL;
-}
-
-TRITONSERVER_Error *TRITONSERVER_InferenceRequestSetPriority(TRITONSERVER_InferenceRequest *r,
-                                                             uint32_t priority)
-{
-  r->priority = priority;
-  return NULL;
-}
-
-TRITONSERVER_Error *TRITONSERVER_InferenceRequestSetPriorityUInt64(TRITONSERVER_InferenceRequest *r,
-                                                                   uint64_t priority)
-{
-  r->priority = priority;
-  return NULL;
-}
-
-TRITONSERVER_Error *
-TRITONSERVER_InferenceRequestTimeoutMicroseconds(TRITONSERVER_InferenceRequest *r,
-                                                 uint64_t *timeout_us)
-{
-  *timeout_us = r->timeout_us;
-  return NULL;
-}
-
-TRITONSERVER_Error *
-TRITONSERVER_InferenceRequestSetTimeoutMicroseconds(TRITONSERVER_InferenceRequest *r,
-                                                    uint64_t timeout_us)
-{
-  r->timeout_us = timeout_us;
-  return NULL;
-}
+API_GET(TRITONSERVER_InferenceRequestIsCancelled, TRITONSERVER_InferenceRequest, bool,
+        request_is_cancelled(self))
+API_GET(TRITONSERVER_InferenceRequestPriority, TRITONSERVER_InferenceRequest, uint32_t,
+        (uint32_t)self->priority)
+API_GET(TRITONSERVER_InferenceRequestPriorityUInt64, TRITONSERVER_InferenceRequest, uint64_t,
+        self->priority)
+API_SET(TRITONSERVER_InferenceRequestSetPriority, TRITONSERVER_InferenceRequest, uint32_t, priority)
+API_SET(TRITONSERVER_InferenceRequestSetPriorityUInt64, TRITONSERVER_InferenceRequest, uint64_t,
+        priority)
+API_GET(TRITONSERVER_InferenceRequestTimeoutMicroseconds, TRITONSERVER_InferenceRequest, uint64_t,
+        self->timeout_us)
+API_SET(TRITONSERVER_InferenceRequestSetTimeoutMicroseconds, TRITONSERVER_InferenceRequest,
+        uint64_t, timeout_us)
 
 TRITONSERVER_Error *TRITONSERVER_InferenceRequestAddInput(TRITONSERVER_InferenceRequest *r,
                                                           const char *name,
@@ -265,31 +218,14 @@ TRITONSERVER_Error *TRITONSERVER_InferenceRequestSetResponseCallback(
   return NULL;
 }
 
-TRITONSERVER_Error *
-TRITONSERVER_InferenceRequestSetStringParameter(TRITONSERVER_InferenceRequest *r, const char *key,
-                                                const char *value)
-{
-  return error_to_abi(request_set_parameter(r, key, parameter_of_string(value)));
-}
-
-TRITONSERVER_Error *TRITONSERVER_InferenceRequestSetIntParameter(TRITONSERVER_InferenceRequest *r,
-                                                                 const char *key, int64_t value)
-{
-  return error_to_abi(request_set_parameter(r, key, parameter_of_int(value)));
-}
-
-TRITONSERVER_Error *TRITONSERVER_InferenceRequestSetBoolParameter(TRITONSERVER_InferenceRequest *r,
-                                                                  const char *key, bool value)
-{
-  return error_to_abi(request_set_parameter(r, key, parameter_of_bool(value)));
-}
-
-TRITONSERVER_Error *
-TRITONSERVER_InferenceRequestSetDoubleParameter(TRITONSERVER_InferenceRequest *r, const char *key,
-                                                double value)
-{
-  return error_to_abi(request_set_parameter(r, key, parameter_of_double(value)));
-}
+API_SET_PARAMETER(TRITONSERVER_InferenceRequestSetStringParameter, TRITONSERVER_InferenceRequest,
+                  const char *, request_set_parameter(self, name, parameter_of_string(value)))
+API_SET_PARAMETER(TRITONSERVER_InferenceRequestSetIntParameter, TRITONSERVER_InferenceRequest,
+                  int64_t, request_set_parameter(self, name, parameter_of_int(value)))
+API_SET_PARAMETER(TRITONSERVER_InferenceRequestSetBoolParameter, TRITONSERVER_InferenceRequest,
+                  bool, request_set_parameter(self, name, parameter_of_bool(value)))
+API_SET_PARAMETER(TRITONSERVER_InferenceRequestSetDoubleParameter, TRITONSERVER_InferenceRequest,
+                  double, request_set_parameter(self, name, parameter_of_double(value)))
 
 TRITONSERVER_Error *TRITONSERVER_ServerInferAsync(TRITONSERVER_Server *s,
                                                   TRITONSERVER_InferenceRequest *r,

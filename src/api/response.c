@@ -45,19 +45,10 @@ TRITONSERVER_Error *TRITONSERVER_InferenceResponseModel(TRITONSERVER_InferenceRe
   return NULL;
 }
 
-TRITONSERVER_Error *TRITONSERVER_InferenceResponseId(TRITONSERVER_InferenceResponse *r,
-                                                     const char **request_id)
-{
-  *request_id = r->factory->id;
-  return NULL;
-}
-
-TRITONSERVER_Error *TRITONSERVER_InferenceResponseParameterCount(TRITONSERVER_InferenceResponse *r,
-                                                                 uint32_t *count)
-{
-  *count = r->parameter_count;
-  return NULL;
-}
+API_GET(TRITONSERVER_InferenceResponseId, TRITONSERVER_InferenceResponse, const char *,
+        self->factory->id)
+API_GET(TRITONSERVER_InferenceResponseParameterCount, TRITONSERVER_InferenceResponse, uint32_t,
+        self->parameter_count)
 
 TRITONSERVER_Error *TRITONSERVER_InferenceResponseParameter(TRITONSERVER_InferenceResponse *r,
                                                             uint32_t index, const char **name,
@@ -75,12 +66,8 @@ TRITONSERVER_Error *TRITONSERVER_InferenceResponseParameter(TRITONSERVER_Inferen
   return NULL;
 }
 
-TRITONSERVER_Error *TRITONSERVER_InferenceResponseOutputCount(TRITONSERVER_InferenceResponse *r,
-                                                              uint32_t *count)
-{
-  *count = r->output_count;
-  return NULL;
-}
+API_GET(TRITONSERVER_InferenceResponseOutputCount, TRITONSERVER_InferenceResponse, uint32_t,
+        self->output_count)
 
 TRITONSERVER_Error *TRITONSERVER_InferenceResponseOutput(TRITONSERVER_InferenceResponse *r,
                                                          uint32_t index, const char **name,

@@ -37,39 +37,14 @@ TRITONSERVER_Error *TRITONSERVER_InferenceTraceReportActivity(TRITONSERVER_Infer
   return t == NULL ? NULL : error_to_abi(trace_report_custom(t, timestamp, activity_name));
 }
 
-TRITONSERVER_Error *TRITONSERVER_InferenceTraceId(TRITONSERVER_InferenceTrace *t, uint64_t *id)
-{
-  *id = trace_id(t);
-  return NULL;
-}
-
-TRITONSERVER_Error *TRITONSERVER_InferenceTraceParentId(TRITONSERVER_InferenceTrace *t,
-                                                        uint64_t *parent_id)
-{
-  *parent_id = trace_parent_id(t);
-  return NULL;
-}
-
-TRITONSERVER_Error *TRITONSERVER_InferenceTraceModelName(TRITONSERVER_InferenceTrace *t,
-                                                         const char **model_name)
-{
-  *model_name = trace_model_name(t);
-  return NULL;
-}
-
-TRITONSERVER_Error *TRITONSERVER_InferenceTraceModelVersion(TRITONSERVER_InferenceTrace *t,
-                                                            int64_t *model_version)
-{
-  *model_version = trace_model_version(t);
-  return NULL;
-}
-
-TRITONSERVER_Error *TRITONSERVER_InferenceTraceRequestId(TRITONSERVER_InferenceTrace *t,
-                                                         const char **request_id)
-{
-  *request_id = trace_request_id(t);
-  return NULL;
-}
+API_GET(TRITONSERVER_InferenceTraceId, TRITONSERVER_InferenceTrace, uint64_t, self->id)
+API_GET(TRITONSERVER_InferenceTraceParentId, TRITONSERVER_InferenceTrace, uint64_t, self->parent_id)
+API_GET(TRITONSERVER_InferenceTraceModelName, TRITONSERVER_InferenceTrace, const char *,
+        trace_text(self->model_name))
+API_GET(TRITONSERVER_InferenceTraceModelVersion, TRITONSERVER_InferenceTrace, int64_t,
+        self->model_version)
+API_GET(TRITONSERVER_InferenceTraceRequestId, TRITONSERVER_InferenceTrace, const char *,
+        trace_text(self->request_id))
 
 TRITONSERVER_Error *
 TRITONSERVER_InferenceTraceSpawnChildTrace(TRITONSERVER_InferenceTrace *t,
@@ -85,9 +60,5 @@ TRITONSERVER_Error *TRITONSERVER_InferenceTraceSetContext(TRITONSERVER_Inference
   return error_to_abi(trace_set_context(t, trace_context));
 }
 
-TRITONSERVER_Error *TRITONSERVER_InferenceTraceContext(TRITONSERVER_InferenceTrace *t,
-                                                       const char **context)
-{
-  *context = trace_context(t);
-  return NULL;
-}
+API_GET(TRITONSERVER_InferenceTraceContext, TRITONSERVER_InferenceTrace, const char *,
+        trace_text(self->context))

@@ -2,7 +2,6 @@
 #include "request/trace.h"
 
 #include "base/buffer.h"
-#include "base/refcount.h"
 #include "base/text.h"
 #include "request/request.h"
 
@@ -12,20 +11,6 @@
 #include <string.h>
 
 #define OLD_LEVELS ((uint32_t)(TRITONSERVER_TRACE_LEVEL_MIN | TRITONSERVER_TRACE_LEVEL_MAX))
-
-struct TRITONSERVER_InferenceTrace {
-  uint32_t level;
-  uint64_t id;
-  uint64_t parent_id;
-  trace_functions functions;
-  trace *parent;    // NULL: it was not spawned
-  refcount users;   // who submits it or has it, and its children: they report to the same maker
-  bool deleted;     // by its maker, without being released
-  char *model_name; // owned; NULL before the trace was submitted
-  int64_t model_version;
-  char *request_id; // owned or NULL
-  char *context;    // owned or NULL
-};
 
 error *trace_new(uint32_t level, uint64_t parent_id, const trace_functions *functions,
                  trace **result)
@@ -86,41 +71,6 @@ void trace_free(trace *t)
     drop_user(parent);
 }
 
-uint64_t trace_id(const trace *t)
-{
-  return t->id;
-}
-
-uint64_t trace_parent_id(const trace *t)
-{
-  return t->parent_id;
-}
-
-static const char *text_or_empty(const char *text)
-{
-  return text == NULL ? "" : text;
-}
-
-const char *trace_model_name(const trace *t)
-{
-  return text_or_empty(t->model_name);
-}
-
-int64_t trace_model_version(const trace *t)
-{
-  return t->model_version;
-}
-
-const char *trace_request_id(const trace *t)
-{
-  return text_or_empty(t->request_id);
-}
-
-const char *trace_context(const trace *t)
-{
-  return text_or_empty(t->context);
-}
-
 static error *replace(char **field, const char *text)
 {
   return text_replace(field, text) ? NULL : error_no_memory();
@@ -148,7 +98,7 @@ void trace_report(trace *t, TRITONSERVER_InferenceTraceActivity activity, uint64
 static error *name_in_context(trace *t, uint64_t moment_ns, const char *name)
 {
   AUTO_BUFFER buffer text = BUFFER_EMPTY;
-  const char *old = trace_context(t);
+  const char *old = trace_text(t->context);
   size_t size = strlen(old);
   bool is_object = size > 2 && old[0] == '{' && old[size - 1] == '}';
   if (is_object)
