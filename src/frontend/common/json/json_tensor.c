@@ -339,15 +339,6 @@ static error *read_strings(json_cursor *c, const json_path *path, nesting *n, ch
   return NULL;
 }
 
-static char *allocate_aligned(arena *a, size_t size)
-{
-  size_t bytes;
-  bool fits = checked_add_size(size, JSON_TENSOR_ALIGNMENT, &bytes);
-  char *memory = fits ? arena_allocate(a, bytes) : NULL;
-  uintptr_t misaligned = (uintptr_t)memory % JSON_TENSOR_ALIGNMENT;
-  return memory == NULL || misaligned == 0 ? memory : memory + JSON_TENSOR_ALIGNMENT - misaligned;
-}
-
 // Strings have their own sizes: their end is looked for first. They need their lengths too, and are
 // no longer than their text.
 static error *read_string_tensor(json_cursor *c, const json_path *path, uint64_t element_count,
@@ -360,7 +351,7 @@ static error *read_string_tensor(json_cursor *c, const json_path *path, uint64_t
   nesting n = {.limit = element_count, .counted_later = true};
   size_t room = element_count < most ? (size_t)element_count + 1 : most;
   bool fits = checked_array_size(text_size, room, sizeof(uint32_t), size);
-  char *out = fits ? allocate_aligned(c->arena, *size) : NULL;
+  char *out = fits ? arena_allocate_tensor(c->arena, *size) : NULL;
   if (out == NULL)
     return error_no_memory();
   *data = out;
@@ -383,7 +374,7 @@ error *json_tensor_read(json_cursor *c, const json_path *path, TRITONSERVER_Data
                            "expected %" PRIu64 " elements, got at most %zu in %zu bytes of text",
                            element_count, text_size / 2, text_size);
   bool fits = checked_multiply_size(element_count, protocol_datatype_size(datatype), size);
-  char *out = fits ? allocate_aligned(c->arena, *size) : NULL;
+  char *out = fits ? arena_allocate_tensor(c->arena, *size) : NULL;
   if (out == NULL)
     return error_no_memory();
   *data = out;
@@ -400,7 +391,7 @@ error *json_element_read(json_cursor *c, const json_path *path, TRITONSERVER_Dat
   json_peek(c);
   *size =
       is_string ? (size_t)(rest.at - c->at) + sizeof(uint32_t) : protocol_datatype_size(datatype);
-  char *out = allocate_aligned(c->arena, *size);
+  char *out = arena_allocate_tensor(c->arena, *size);
   if (out == NULL)
     return error_no_memory();
   *data = out;
