@@ -47,7 +47,7 @@ USE = [
          "!may_change(input->datatype) || is_overwritten(t, span)", "!may_change(input->datatype)",
          e2e(SAFETY, "0088")),
     Seed("classes_of_anything", "missing check: types that are no numbers are classified (2025-23321)", "src/frontend/common/json/classification.c",
-         "if (kind_of(s->datatype) == KIND_NONE)", "if (false)",
+         "if (form.kind == KIND_NONE)", "if (false)",
          unit("classification_test")),
     Seed("classes_unlimited", "limit not applied: elements of a classified output (2026-24146)", "src/frontend/common/json/classification.c",
          "element_count > CLASSIFICATION_MAX_ELEMENTS ||", "",

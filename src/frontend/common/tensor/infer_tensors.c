@@ -378,44 +378,27 @@ static error *read_parameters(TRITONSERVER_InferenceResponse *response, arena *a
   return NULL;
 }
 
-// Puts the strings in the output's place; they are moved to the arena, where the reply finds them.
-static error *take_classes(infer_tensors *t, arena *a, const class_strings *strings,
-                           response_output_json *o)
+// Puts strings in the output's place; they are moved to the arena, where the reply finds them.
+static error *classify(infer_tensors *t, arena *a, const class_scores *scores, uint64_t class_count,
+                       response_output_json *o)
 {
-  size_t size = strings->elements.size;
-  RETURN_IF_ERROR(reserve(t, size, BUDGET_ANSWERS_FULL));
-  char *data = arena_allocate(a, size);
-  int64_t *shape = arena_allocate_array(a, strings->shape_count, sizeof(*shape));
-  if (data == NULL || shape == NULL)
+  class_strings *strings = arena_allocate_array(a, 1, sizeof(*strings));
+  if (strings == NULL)
     return error_no_memory();
-  if (size > 0)
-    memcpy(data, strings->elements.data, size);
-  memcpy(shape, strings->shape, strings->shape_count * sizeof(*shape));
-  o->datatype = TRITONSERVER_TYPE_BYTES;
-  o->shape = shape;
-  o->shape_count = strings->shape_count;
-  o->data = data;
-  o->data_size = size;
-  return NULL;
-}
-
-static error *classify(infer_tensors *t, arena *a, TRITONSERVER_InferenceResponse *response,
-                       uint32_t index, uint64_t class_count, response_output_json *o)
-{
-  const class_scores scores = {.response = response,
-                               .index = index,
-                               .datatype = o->datatype,
-                               .shape = o->shape,
-                               .shape_count = o->shape_count,
-                               .has_rows = t->has_rows,
-                               .data = o->data,
-                               .size = o->data_size};
-  class_strings strings = {0};
-  error *e = error_from_abi(classification_make(&scores, class_count, &strings));
+  error *e = classification_make(scores, class_count, strings);
+  AUTO_BUFFER buffer elements = strings->elements;
   if (e == NULL)
-    e = take_classes(t, a, &strings, o);
-  buffer_fini(&strings.elements);
-  return e;
+    e = reserve(t, elements.size, BUDGET_ANSWERS_FULL);
+  if (e != NULL)
+    return e;
+  *o = (response_output_json){.name = o->name,
+                              .datatype = TRITONSERVER_TYPE_BYTES,
+                              .shape = strings->shape,
+                              .shape_count = strings->shape_count,
+                              .data = arena_copy_text(a, buffer_view(&elements)),
+                              .data_size = elements.size,
+                              .form = o->form};
+  return o->data != NULL ? NULL : error_no_memory();
 }
 
 static error *read_output(infer_tensors *t, TRITONSERVER_InferenceResponse *response,
@@ -437,8 +420,8 @@ static error *read_output(infer_tensors *t, TRITONSERVER_InferenceResponse *resp
   o->form = choice->span != NULL ? RESPONSE_DATA_SHARED_MEMORY
             : choice->binary     ? RESPONSE_DATA_BINARY
                                  : RESPONSE_DATA_JSON;
-  return choice->classification > 0 ? classify(t, a, response, index, choice->classification, o)
-                                    : NULL;
+  const class_scores scores = {response, index, t->has_rows, *o};
+  return choice->classification > 0 ? classify(t, a, &scores, choice->classification, o) : NULL;
 }
 
 static error *read_outputs(infer_tensors *t, TRITONSERVER_InferenceResponse *response, arena *a,

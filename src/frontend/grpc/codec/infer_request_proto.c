@@ -278,7 +278,7 @@ static error *count_input_field(reading *r, const proto_field *f, infer_json_inp
     return record_name(f->bytes, &parts->name);
   case INPUT_DATATYPE:
     RETURN_IF_ERROR(proto_check_text(f->bytes));
-    input->datatype = protocol_datatype(f->bytes);
+    input->datatype = datatype_named(f->bytes);
     return NULL;
   case INPUT_PARAMETERS:
     return take_tensor_parameter(r, f->bytes, &parts->parameters);
