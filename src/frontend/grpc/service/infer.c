@@ -213,7 +213,7 @@ static void make(call *c)
 static void copy_shared(call *c)
 {
   grpc_inference *i = c->job.data;
-  shared_tensors_make_copies(&i->life.tensors.shared);
+  infer_tensors_make_copies(&i->life.tensors);
 }
 
 // Here if it is little, else by a worker; then `done`, here.
@@ -233,7 +233,7 @@ static void made(call *c)
   if (i->failure != NULL || call_is_ended(c))
     i->filled(c);
   else
-    work_on(c, i->life.tensors.shared.copy_bytes > JOBS_LOOP_BYTES, copy_shared, i->filled);
+    work_on(c, i->life.tensors.copy_bytes > JOBS_LOOP_BYTES, copy_shared, i->filled);
 }
 
 void grpc_inference_fill(grpc_inference *i, void (*filled)(call *c))
