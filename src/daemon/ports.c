@@ -82,9 +82,9 @@ static bool read_options(const ports *p, port which, listener_options *to)
   case PORT_ADMIN_GRPC:
     return set_admin(to, o->admin_grpc_address, p);
   default:
-    to->listen.address = options_metrics_address(o);
-    to->listen.port = o->metrics.port;
-    to->listen.reuse_port = false;
+    *to = (listener_options){.listen = {.address = options_metrics_address(o),
+                                        .port = o->metrics.port,
+                                        .unix_mode = to->listen.unix_mode}};
     return o->allow_metrics;
   }
 }
@@ -102,7 +102,7 @@ static error *open_port(ports *p, port which, exposure *exposed)
   }
   RETURN_IF_ERROR(listener_new(row->protocol, &options, p->server, &p->open[which]));
   const listen_socket *socket = &p->open[which]->socket;
-  bool tls = which != PORT_METRICS && options.tls->certificate != NULL;
+  bool tls = options.tls != NULL && options.tls->certificate != NULL;
   frontend_log_info("Started %s at %s%s", row->service, socket->where, tls ? " with TLS" : "");
   if (which == PORT_METRICS)
     return NULL;
