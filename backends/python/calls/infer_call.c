@@ -324,13 +324,13 @@ static void infer_content_fini(infer_content *self)
 static TRITONSERVER_InferenceTrace *child_of(request_table *requests, uint64_t handle)
 {
   TRITONSERVER_InferenceTrace *child = NULL;
-  open_request parent;
-  if (handle == 0 || !request_table_begin(requests, handle, &parent))
+  open_request *parent = handle == 0 ? NULL : request_table_begin(requests, handle);
+  if (parent == NULL)
     return NULL;
-  if (parent.trace != NULL)
-    backend_error_log(TRITONSERVER_InferenceTraceSpawnChildTrace(parent.trace, &child),
+  if (parent->trace != NULL)
+    backend_error_log(TRITONSERVER_InferenceTraceSpawnChildTrace(parent->trace, &child),
                       "continue a trace");
-  request_table_end(requests, handle, false);
+  request_table_end(requests, parent);
   return child;
 }
 
