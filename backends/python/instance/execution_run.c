@@ -86,7 +86,7 @@ TRITONSERVER_Error *execution_new(python_instance *instance, TRITONBACKEND_Reque
 {
   execution batch = {.instance = instance, .requests = requests, .count = count};
   *made = NULL;
-  supervisor_touch(instance->model->backend->workers);
+  worker_touch(instance->worker);
   batch.exec_start_ns = batch.compute_start_ns = batch.compute_end_ns = clock_monotonic_ns();
   BACKEND_RETURN_IF_ERROR(check_batch(&batch));
   execution *self = execution_allocate(&batch);

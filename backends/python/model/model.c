@@ -160,8 +160,7 @@ static TRITONSERVER_Error *find_python(python_model *self)
     return backend_error_no_memory("the model");
   BACKEND_RETURN_IF_ERROR(
       worker_command_new(&backend->sandbox, &paths, &self->python, &self->command));
-  self->workers = (worker_settings){.supervisor = backend->workers,
-                                    .model = self->name,
+  self->workers = (worker_settings){.model = self->name,
                                     .version = self->version,
                                     .command = self->command,
                                     .environment = self->environment,
