@@ -164,7 +164,7 @@ void NEREID_ModelInstanceExecuteEnd(TRITONBACKEND_ModelInstance *instance, int64
   python_instance_execute_end(instance_of(instance), timeout_us, pending);
 }
 
-uint32_t NEREID_ModelInstanceExecutionsMost(TRITONBACKEND_ModelInstance *instance)
+uint32_t NEREID_ModelInstanceMaxExecutions(TRITONBACKEND_ModelInstance *instance)
 {
   return python_instance_max_executions(instance_of(instance));
 }
