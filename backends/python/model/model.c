@@ -149,16 +149,15 @@ static TRITONSERVER_Error *find_python(python_model *self)
     return backend_error_no_memory("the model");
   BACKEND_RETURN_IF_ERROR(
       worker_command_new(&backend->sandbox, &paths, &self->python, &self->command));
-  self->workers =
-      (worker_settings){.model = self->name,
-                        .version = self->version,
-                        .command = self->command,
-                        .environment = self->environment,
-                        .interpreter = self->python.path,
-                        .shared_bytes = (size_t)backend->sandbox.shared_bytes,
-                        .timeout_s = backend->timeout_s,
-                        .load_text = load_text,
-                        .load_user = self};
+  self->workers = (worker_settings){.model = self->name,
+                                    .version = self->version,
+                                    .command = self->command,
+                                    .environment = self->environment,
+                                    .interpreter = self->python.path,
+                                    .shared_bytes = (size_t)backend->sandbox.shared_bytes,
+                                    .timeout_s = backend->timeout_s,
+                                    .load_text = load_text,
+                                    .load_user = self};
   return NULL;
 }
 

@@ -27,29 +27,15 @@ static void end_line(worker_output *self)
   self->cut = false;
 }
 
-static void take(worker_output *self, const char *bytes, size_t count)
-{
-  size_t room = MAX_WORKER_LINE - self->length;
-  if (count > room) {
-    self->cut = true;
-    count = room;
-  }
-  memcpy(self->line + self->length, bytes, count);
-  self->length += count;
-}
-
 static void split(worker_output *self, const char *bytes, size_t count)
 {
-  while (count > 0) {
-    const char *end = memchr(bytes, '\n', count);
-    size_t length = end == NULL ? count : (size_t)(end - bytes);
-    take(self, bytes, length);
-    if (end == NULL)
-      return;
-    end_line(self);
-    bytes += length + 1;
-    count -= length + 1;
-  }
+  for (const char *end = bytes + count; bytes < end; bytes++)
+    if (*bytes == '\n')
+      end_line(self);
+    else if (self->length < MAX_WORKER_LINE)
+      self->line[self->length++] = *bytes;
+    else
+      self->cut = true;
 }
 
 // The bytes read, 0 when nothing is there yet, -1 at the end.

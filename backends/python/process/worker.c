@@ -43,8 +43,9 @@ static void pass_channel(int socket, int descriptor)
     ;
 }
 
-static void note_end(worker *self, char *cause_owned)
+static void process_ended(void *user, char *cause_owned)
 {
+  worker *self = user;
   LOCK_SCOPE(&self->lock);
   self->ended = self->number;
   free(self->cause);
@@ -60,11 +61,6 @@ static void note_end(worker *self, char *cause_owned)
   if (self->link != NULL)
     channel_close(worker_link_channel(self->link));
   pthread_cond_broadcast(&self->changed);
-}
-
-static void process_ended(void *user, char *cause)
-{
-  note_end(user, cause);
 }
 
 static void set_quiet_timer(const worker *self)
@@ -263,7 +259,7 @@ static bool revive(worker *self, pthread_t *starter)
     if (error == NULL && thread_create(starter, "py starter", bring_up, self) == 0)
       return true;
     if (error != NULL)
-      note_end(self, strdup(TRITONSERVER_ErrorMessage(error)));
+      process_ended(self, strdup(TRITONSERVER_ErrorMessage(error)));
     TRITONSERVER_ErrorDelete(error);
     reap(self);
     let_go(self);
@@ -380,7 +376,7 @@ TRITONSERVER_Error *worker_start(worker *self)
 {
   TRITONSERVER_Error *error = start(self);
   if (error != NULL) {
-    note_end(self, NULL);
+    process_ended(self, NULL);
     let_go(self);
     return error;
   }

@@ -108,14 +108,6 @@ static void put_texts(wire_writer *writer, const void *texts)
     wire_put_string(writer, *text);
 }
 
-static TRITONSERVER_Error *ask_behind(worker *self, worker_link *link, channel_message *work,
-                                      int64_t seconds, control_part *answer)
-{
-  if (work->kind != WORK_HELLO && !channel_send(worker_link_channel(link), CHANNEL_WORK, work))
-    return worker_why_gone(self, link, true);
-  return await_answer(self, link, work->id, seconds == 0 ? -1 : seconds * 1000000, seconds, answer);
-}
-
 // Sends `kind` with the texts, NULL: none, and waits `seconds`, 0: for ever, for the answer.
 // WORK_HELLO is not sent, since it is answered unasked. control_part_fini after success.
 static TRITONSERVER_Error *ask(worker *self, uint32_t kind, const char *const *texts,
@@ -126,13 +118,16 @@ static TRITONSERVER_Error *ask(worker *self, uint32_t kind, const char *const *t
   worker_link *link = worker_current_link(self);
   if (link == NULL) // it has ended
     return worker_why_gone(self, NULL, true);
-  if (texts == NULL) {
-    error = ask_behind(self, link, &work, seconds, answer);
-  } else if (!control_part_make(link, put_texts, texts, &work)) {
+  if (texts != NULL && !control_part_make(link, put_texts, texts, &work)) {
     error = backend_error_no_memory("a message to a Python worker");
   } else {
-    error = ask_behind(self, link, &work, seconds, answer);
-    channel_release(worker_link_channel(link), work.offset);
+    channel *channel = worker_link_channel(link);
+    error = kind == WORK_HELLO || channel_send(channel, CHANNEL_WORK, &work)
+                ? await_answer(self, link, work.id, seconds == 0 ? -1 : seconds * 1000000, seconds,
+                               answer)
+                : worker_why_gone(self, link, true);
+    if (texts != NULL)
+      channel_release(channel, work.offset);
   }
   worker_link_unref(link);
   return error;
