@@ -171,7 +171,7 @@ static void write_tensors(wire_writer *writer, const void *what)
   const reply_content *content = what;
   const char *parameters = content->parameters == NULL ? "" : content->parameters;
   wire_put_u8(writer, RESPONSE_TENSORS);
-  wire_put_text(writer, parameters, strlen(parameters));
+  wire_put_string(writer, parameters);
   wire_put_u32(writer, content->output_count);
   for (uint32_t i = 0; i < content->output_count && *content->error == NULL; i++)
     *content->error = write_output(content, i, writer);
