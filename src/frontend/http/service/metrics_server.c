@@ -15,7 +15,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <unistd.h>
 
 #define CONNECTION_LIMIT        100 // libmicrohttpd loses events when 128 come at once
 #define CONNECTION_MEMORY_BYTES (16u << 10)
@@ -26,7 +25,7 @@
 
 typedef struct metrics_server {
   listener listener;
-  struct MHD_Daemon *daemon; // has the socket's descriptor
+  struct MHD_Daemon *daemon;
 } metrics_server;
 
 static void delete_metrics(void *metrics)
@@ -171,10 +170,10 @@ static error *start(listener *l)
       (size_t)CONNECTION_MEMORY_BYTES, MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)TIMEOUT_SECONDS,
       MHD_OPTION_NOTIFY_CONNECTION, connection_changed, m, MHD_OPTION_UNESCAPE_CALLBACK,
       head_leave_encoded, NULL, MHD_OPTION_END);
-  if (m->daemon != NULL)
-    return NULL;
-  close(l->socket.socket_fd);
-  return error_new(ERROR_UNAVAILABLE, "cannot start the thread for metrics");
+  if (m->daemon == NULL)
+    return error_new(ERROR_UNAVAILABLE, "cannot start the thread for metrics");
+  l->socket.socket_fd = -1; // the daemon closes it
+  return NULL;
 }
 
 static void stop(listener *l)
