@@ -181,7 +181,7 @@ error *shared_memory_unregister(shared_memory *m, TRITONSERVER_MemoryType kind, 
 
 static void print_region(const shared_region *r, bool by_name, buffer *json)
 {
-  if (json->size > 1)
+  if (!json->failed && json->data[json->size - 1] == '}')
     buffer_append_char(json, ',');
   if (by_name) {
     buffer_append_json_string(json, slice_of(r->name));

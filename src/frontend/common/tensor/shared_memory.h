@@ -58,7 +58,7 @@ error *shared_memory_register_cuda(shared_memory *memory, const char *name);
 error *shared_memory_unregister(shared_memory *memory, TRITONSERVER_MemoryType kind,
                                 const char *name);
 
-// Prints into an empty buffer what clients may know, as JSON, of the region `name` of this kind, or
+// Appends what clients may know, as JSON, of the region `name` of this kind, or
 // of all with NULL, in the order in which they came: a list of objects, or with `by_name` an object
 // of them. NOT_FOUND when there is none of that name.
 error *shared_memory_print(shared_memory *memory, TRITONSERVER_MemoryType kind, const char *name,

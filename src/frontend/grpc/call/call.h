@@ -21,7 +21,6 @@
 #include "frontend/grpc/transport/stream.h"
 #include "triton/core/tritonserver.h"
 
-#include <protobuf-c/protobuf-c.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -159,8 +158,8 @@ access_record call_access_record(const call *c, grpc_status status);
 // The request message, which lives as long as the call.
 slice call_request(const call *c);
 
-// Replies with the packed message and OK.
-void call_reply_message(call *c, const ProtobufCMessage *reply);
+// Replies with a packed message, which is moved, and OK.
+void call_reply_packed(call *c, buffer *message_owned);
 
 // Ends the call with a status and a text, which is cut and escaped as errors are.
 void call_fail(call *c, grpc_status status, const char *format, ...)
@@ -188,6 +187,8 @@ grpc_reply *call_make_reply(call *c, const slice *parts, size_t count, buffer *t
 
 // Queues a reply message, which is owned.
 void call_queue(call *c, grpc_reply *message_owned);
+// The same with a packed one, which is moved; where memory is short the call ends.
+void call_queue_packed(call *c, buffer *message_owned);
 
 // What queued messages take until the client reads them: bytes.
 size_t call_unsent(const call *c);

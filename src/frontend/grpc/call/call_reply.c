@@ -229,19 +229,29 @@ grpc_reply *call_make_reply(call *c, const slice *parts, size_t count, buffer *t
   return made;
 }
 
-void call_reply_message(call *c, const ProtobufCMessage *reply)
+// NULL when memory is short.
+static grpc_reply *reply_of(call *c, buffer *message_owned)
 {
-  AUTO_BUFFER buffer text = BUFFER_EMPTY;
-  size_t size = protobuf_c_message_get_packed_size(reply);
-  char *to = buffer_reserve(&text, size + 1);
+  const slice whole = buffer_view(message_owned);
+  return message_owned->failed ? NULL : call_make_reply(c, &whole, 1, message_owned, NULL, NULL);
+}
+
+void call_reply_packed(call *c, buffer *message_owned)
+{
   if (c->status != GRPC_UNDECIDED)
     return;
-  if (to != NULL)
-    text.size = protobuf_c_message_pack(reply, (uint8_t *)to);
-  slice whole = buffer_view(&text);
-  c->reply = to == NULL ? NULL : call_make_reply(c, &whole, 1, &text, NULL, NULL);
+  c->reply = reply_of(c, message_owned);
   if (c->reply == NULL)
     call_fail(c, GRPC_RESOURCE_EXHAUSTED, "out of memory for a reply");
   else
     c->status = GRPC_OK;
+}
+
+void call_queue_packed(call *c, buffer *message_owned)
+{
+  grpc_reply *made = reply_of(c, message_owned);
+  if (made != NULL)
+    call_queue(c, made);
+  else
+    call_end_early(c, GRPC_RESOURCE_EXHAUSTED, "out of memory");
 }

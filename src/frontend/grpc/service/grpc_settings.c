@@ -1,78 +1,50 @@
 // Settings of traces and of the log: what is set is checked and kept by frontend/trace and
 // frontend/common, for all front ends.
 #include "base/arena.h"
-#include "frontend/common/observe/ignored_settings.h"
+#include "frontend/common/admin/trace_admin.h"
+#include "frontend/common/observe/abi_error.h"
 #include "frontend/common/observe/log_settings.h"
 #include "frontend/grpc/call/call.h"
 #include "frontend/grpc/proto/grpc_service.pb-c.h"
-#include "frontend/grpc/service/control_message.h"
 #include "frontend/grpc/service/handlers.h"
 #include "frontend/grpc/transport/server.h"
-#include "frontend/trace/trace.h"
 
 #include <inttypes.h>
 #include <string.h>
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 
-// ---- traces: the request ----
+// ---- traces ----
 
 typedef Inference__TraceSettingRequest trace_request;
-typedef Inference__TraceSettingRequest__SettingsEntry trace_request_entry;
 
-// The last entry of that key counts; NULL when there is none.
-static const trace_request_entry *find_setting(const trace_request *request, const char *name)
+static error *update_traces(const call *c, const trace_request *request, arena *a)
 {
-  for (size_t i = request->n_settings; i > 0; i--)
-    if (strcmp(request->settings[i - 1]->key, name) == 0)
-      return request->settings[i - 1];
-  return NULL;
-}
-
-static error *read_setting(const trace_request *request, trace_key key, trace_update *update)
-{
-  slice values[TRACE_VALUES_MAX];
-  const trace_request_entry *entry = find_setting(request, trace_key_name(key));
-  if (entry == NULL)
-    return NULL;
-  size_t count = entry->value == NULL ? 0 : entry->value->n_value;
-  if (count > TRACE_VALUES_MAX)
-    return error_new(ERROR_INVALID_ARG, "'%s' has more than %d values", entry->key,
-                     TRACE_VALUES_MAX);
-  for (size_t i = 0; i < count; i++)
-    values[i] = slice_of(entry->value->value[i]);
-  return trace_update_read(update, key, values, count);
-}
-
-static void warn_of_unknown(const trace_request *request)
-{
-  ignored_settings ignored = {0};
-  for (size_t i = 0; i < request->n_settings; i++)
-    if (!trace_key_is_known(request->settings[i]->key))
-      ignored_settings_add(&ignored, request->settings[i]->key);
-  ignored_settings_warn(&ignored, "trace");
-}
-
-static error *update_traces(trace_service *traces, const trace_request *request)
-{
-  trace_update update = {0};
   if (request->n_settings == 0)
     return NULL;
-  if (find_setting(request, "trace_file") != NULL)
-    return trace_file_refused();
-  for (size_t key = 0; key < TRACE_KEY_COUNT_OF_KEYS; key++)
-    RETURN_IF_ERROR(read_setting(request, (trace_key)key, &update));
-  warn_of_unknown(request);
-  return trace_service_update(traces, request->model_name, &update);
+  trace_member *members = arena_allocate_array(a, request->n_settings, sizeof(*members));
+  if (members == NULL)
+    return error_no_memory();
+  for (size_t i = 0; i < request->n_settings; i++) {
+    const Inference__TraceSettingRequest__SettingValue *value = request->settings[i]->value;
+    const size_t count = value == NULL ? 0 : value->n_value;
+    slice *values = arena_allocate_array(a, count, sizeof(*values));
+    if (values == NULL)
+      return error_no_memory();
+    for (size_t k = 0; k < count; k++)
+      values[k] = slice_of(value->value[k]);
+    members[i] = (trace_member){request->settings[i]->key, values, count};
+  }
+  return trace_admin_change(c->server->options.trace, request->model_name, members,
+                            request->n_settings);
 }
-
-// ---- traces: the reply ----
 
 static void append_setting(void *json_pointer, const char *key, const char *const *values,
                            size_t count)
 {
   buffer *json = json_pointer;
-  buffer_append_char(json, json->size == 0 ? '{' : ',');
+  if (!json->failed && json->data[json->size - 1] == '}')
+    buffer_append_char(json, ',');
   buffer_append_json_string(json, slice_of(key));
   buffer_append_text(json, ":{\"value\":[");
   for (size_t i = 0; i < count; i++) {
@@ -83,39 +55,25 @@ static void append_setting(void *json_pointer, const char *key, const char *cons
   buffer_append_text(json, "]}");
 }
 
-static void reply_traces(call *c, const char *model)
-{
-  AUTO_BUFFER buffer json = BUFFER_EMPTY;
-  trace_service_visit(c->server->options.trace, model, append_setting, &json);
-  buffer_append_char(&json, '}');
-  control_reply_text(c, &json, &inference__trace_setting_response__descriptor, "settings");
-}
-
 // Unlike Triton, which drops the error and answers OK with nothing.
-static bool is_known_model(call *c, const char *model)
+static error *check_model(const call *c, const char *model)
 {
-  bool ready = false;
-  if (model[0] == '\0')
-    return true;
-  if (call_fail_if(c, TRITONSERVER_ServerModelIsReady(c->server->server, model, -1, &ready)))
-    return false;
+  bool ready = model[0] == '\0';
   if (!ready)
-    call_fail(c, GRPC_NOT_FOUND, "Request for unknown model : %s", model);
-  return ready;
+    RETURN_IF_ERROR(
+        error_from_abi(TRITONSERVER_ServerModelIsReady(c->server->server, model, -1, &ready)));
+  return ready ? NULL : error_new(ERROR_NOT_FOUND, "Request for unknown model : %s", model);
 }
 
-static void trace_setting(call *c)
+error *grpc_trace_setting(call *c, const void *request_pointer, buffer *json)
 {
-  const trace_request *request = control_request(c, &inference__trace_setting_request__descriptor);
-  if (request != NULL && is_known_model(c, request->model_name) &&
-      !call_fail_if_error(c, update_traces(c->server->options.trace, request)))
-    reply_traces(c, request->model_name);
-}
-
-// A model's backend is asked whether it is ready, which may take long.
-void grpc_handle_trace_setting(call *c)
-{
-  call_run_job(c, JOB_PROBES, trace_setting, NULL);
+  const trace_request *request = request_pointer;
+  RETURN_IF_ERROR(check_model(c, request->model_name));
+  RETURN_IF_ERROR(update_traces(c, request, &c->arena));
+  buffer_append_char(json, '{');
+  trace_service_visit(c->server->options.trace, request->model_name, append_setting, json);
+  buffer_append_char(json, '}');
+  return NULL;
 }
 
 // ---- the log: the request ----
@@ -188,26 +146,19 @@ static const char *word(bool value)
   return value ? "true" : "false";
 }
 
-static void reply_log(call *c)
+error *grpc_log_settings(call *c, const void *request, buffer *json)
 {
   NEREID_LogSettings now;
-  AUTO_BUFFER buffer json = BUFFER_EMPTY;
+  RETURN_IF_ERROR(change_log(request, &c->arena));
   NEREID_LogGetSettings(&now);
-  buffer_append_text(&json, "{\"log_file\":{\"string_param\":");
-  buffer_append_json_string(&json, slice_of(now.file));
-  buffer_append_format(&json,
+  buffer_append_text(json, "{\"log_file\":{\"string_param\":");
+  buffer_append_json_string(json, slice_of(now.file));
+  buffer_append_format(json,
                        "},\"log_info\":{\"bool_param\":%s},\"log_warning\":{\"bool_param\":%s},"
                        "\"log_error\":{\"bool_param\":%s},"
                        "\"log_verbose_level\":{\"uint32_param\":%" PRIu32 "},"
                        "\"log_format\":{\"string_param\":\"%s\"}}",
                        word(now.info), word(now.warning), word(now.error), now.verbose_level,
                        log_settings_format_name(now.format));
-  control_reply_text(c, &json, &inference__log_settings_response__descriptor, "settings");
-}
-
-void grpc_handle_log_settings(call *c)
-{
-  const log_request *request = control_request(c, &inference__log_settings_request__descriptor);
-  if (request != NULL && !call_fail_if_error(c, change_log(request, &c->arena)))
-    reply_log(c);
+  return NULL;
 }
