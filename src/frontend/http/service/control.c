@@ -5,7 +5,6 @@
 #include "frontend/common/admin/model_admin.h"
 #include "frontend/http/exchange/exchange.h"
 #include "frontend/http/exchange/server.h"
-#include "frontend/http/exchange/version.h"
 
 static void reply_ready(exchange *x, TRITONSERVER_Error *failure_owned, bool ready)
 {
@@ -46,11 +45,9 @@ void handle_server_metadata(exchange *x)
 
 static void ask_model(exchange *x)
 {
-  int64_t version;
   bool ready = false;
-  if (!version_of(x, &version) ||
-      exchange_fail_if(x, TRITONSERVER_ServerModelIsReady(
-                              x->http->server, x->parameters[PARAMETER_MODEL], version, &ready)))
+  if (exchange_fail_if(x, TRITONSERVER_ServerModelIsReady(
+                              x->http->server, x->parameters[PARAMETER_MODEL], x->version, &ready)))
     return;
   if (ready)
     exchange_reply_empty(x, MHD_HTTP_OK);
@@ -68,10 +65,9 @@ typedef TRITONSERVER_Error *model_question(TRITONSERVER_Server *server, const ch
 
 static void reply_about_model(exchange *x, model_question *ask)
 {
-  int64_t version;
   TRITONSERVER_Message *message = NULL;
-  if (version_of(x, &version) &&
-      !exchange_fail_if(x, ask(x->http->server, x->parameters[PARAMETER_MODEL], version, &message)))
+  if (!exchange_fail_if(x,
+                        ask(x->http->server, x->parameters[PARAMETER_MODEL], x->version, &message)))
     exchange_reply_message(x, message);
 }
 
