@@ -256,7 +256,7 @@ error *grpc_inference_submit(grpc_inference *i, bool *at_once)
   }
   begin_trace(i);
   RETURN_IF_ERROR(inference_submit(&i->life, i->call->server->server));
-  *at_once = !i->life.sends_each && !inference_wait(&i->life);
+  *at_once = !inference_wait(&i->life);
   return NULL;
 }
 
@@ -323,9 +323,14 @@ static void add_load(call *c)
   c->load_report = arena_copy_text(&c->arena, buffer_view(&text));
 }
 
+static grpc_inference *inference_of(const call *c)
+{
+  return c->handler_data;
+}
+
 static void reply(call *c)
 {
-  grpc_inference *i = c->handler_data;
+  grpc_inference *i = inference_of(c);
   uint32_t count = atomic_load(&i->life.response_count);
   if (!call_is_ended(c) && count != 1) {
     call_fail(c, GRPC_INTERNAL, "expected a single response, got %u", count);
@@ -349,25 +354,13 @@ void grpc_inference_describe(const grpc_inference *i, access_record *record)
 
 static void describe(call *c, access_record *record)
 {
-  if (c->handler_data != NULL)
-    grpc_inference_describe(c->handler_data, record);
+  grpc_inference_describe(inference_of(c), record);
 }
 
-// The inference stays until the call is closed, for the access log, and until it is over.
+// For the access log the inference stayed until here.
 static void closed(call *c)
 {
-  if (c->handler_data == NULL || c->cancelled != NULL)
-    return;
-  grpc_inference *i = c->handler_data;
-  grpc_inference_unref(&i->life);
-  c->handler_data = NULL;
-}
-
-static void settle(call *c)
-{
-  c->cancelled = NULL;
-  if (c->stream.connection == NULL)
-    closed(c);
+  grpc_inference_unref(&inference_of(c)->life);
 }
 
 // The core is done.
@@ -375,19 +368,20 @@ static void woken(call *c)
 {
   grpc_loop_took_back(c->loop);
   reply(c);
-  settle(c);
+  grpc_inference_unref(&inference_of(c)->life);
 }
 
 static void cancelled(call *c)
 {
-  inference_cancel(&((grpc_inference *)c->handler_data)->life);
+  inference_cancel(&inference_of(c)->life);
 }
 
 static void filled(call *c)
 {
   bool at_once = false;
-  grpc_inference *i = c->handler_data = c->job.data;
+  grpc_inference *i = inference_of(c);
   error *failure = i->failure;
+  c->describe = describe; // not before: the message was being read
   c->woken = woken;
   i->failure = NULL;
   if (failure == NULL)
@@ -397,11 +391,9 @@ static void filled(call *c)
     grpc_loop_handed_over(c->loop);
     return;
   }
-  if (failure != NULL)
-    call_fail_if_error(c, failure);
-  else
+  if (!call_fail_if_error(c, failure))
     reply(c);
-  settle(c);
+  grpc_inference_unref(&i->life);
 }
 
 void grpc_handle_model_infer(call *c)
@@ -414,7 +406,8 @@ void grpc_handle_model_infer(call *c)
     return;
   }
   c->body.message = NULL;
-  c->describe = describe;
+  c->handler_data = i;
   c->closed = closed;
+  grpc_inference_ref(&i->life); // one for `closed`, one until the reply is made
   grpc_inference_fill(i, filled);
 }

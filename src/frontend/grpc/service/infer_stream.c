@@ -55,8 +55,8 @@ static void respond(inference *life, TRITONSERVER_InferenceResponse *response_ow
     return;
   }
   inference_delete_response(life, response_owned);
-  if (!atomic_exchange(&i->lost, true))
-    push(i, &i->event);
+  atomic_store(&i->lost, true);
+  inference_cancel(life);
 }
 
 // ---- messages ----
@@ -175,23 +175,28 @@ static void send_in_order(call *c)
   }
 }
 
-// Of a decoupled model. What comes when it is over is dropped.
+// Of a decoupled model. What comes when it is over is dropped, and so is what comes after a
+// response that was lost.
 static void take_response(call *c, grpc_inference *i, const stream_event *e)
 {
-  bool lost = e == &i->event;
-  if (i->over) {
+  if (i->over || atomic_load(&i->lost)) {
     inference_delete_response(&i->life, e->response);
     return;
   }
-  i->over = e->final || lost;
-  if (lost) {
-    inference_cancel(&i->life);
+  i->over = e->final;
+  send_response(c, i, e->response, e->final);
+}
+
+// A decoupled model may read its inputs, which may be in the client's memory, after its final
+// response: the inference stays until the core is done.
+static void forget_if_over(call *c, grpc_inference *i)
+{
+  if (!list_is_linked(&i->node) || !i->done || (!i->over && !atomic_load(&i->lost)))
+    return;
+  if (!i->over)
     send_failure(c, i, error_no_memory(), true);
-  } else {
-    send_response(c, i, e->response, e->final);
-  }
-  if (i->over)
-    forget(c, i);
+  i->over = true;
+  forget(c, i);
 }
 
 // The client sends no more, and all is answered.
@@ -216,12 +221,14 @@ static void woken(call *c)
     next = node->next;
     stream_event *e = container_of(node, stream_event, node);
     grpc_inference *i = e->inference;
-    if (i->is_loose)
-      take_response(c, i, e);
-    else
+    if (e == &i->event) {
       i->done = true;
-    if (e != &i->event)
+    } else {
+      take_response(c, i, e);
       free(e);
+    }
+    if (i->is_loose)
+      forget_if_over(c, i);
     grpc_inference_unref(&i->life);
   }
   send_in_order(c);
@@ -244,6 +251,8 @@ static void filled(call *c)
   list_append(i->is_loose ? &s->loose : &s->in_order, &i->node);
   s->in_flight++;
   grpc_loop_handed_over(c->loop);
+  if (i->is_loose)
+    forget_if_over(c, i);
   send_in_order(c);
   if (is_full(c))
     call_pause(c);
