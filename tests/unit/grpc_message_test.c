@@ -1,6 +1,7 @@
 // Request messages of gRPC put together from pieces: however they are cut, packed or announced, and
 // what of it counts for the budget.
 #include "base/buffer.h"
+#include "frontend/common/net/compress.h"
 #include "frontend/common/net/jobs.h"
 #include "frontend/grpc/call/message.h"
 
@@ -27,7 +28,7 @@ static void append_message(buffer *to, unsigned char flag, uint32_t announced, s
 static void append_packed(buffer *to, message_coding coding, slice payload)
 {
   AUTO_BUFFER buffer packed = BUFFER_EMPTY;
-  assert_true(message_deflate(coding, 1, &payload, 1, &packed));
+  assert_true(compress_parts(coding == MESSAGE_GZIP, 1, &payload, 1, &packed));
   append_message(to, 1, (uint32_t)packed.size, buffer_view(&packed));
 }
 

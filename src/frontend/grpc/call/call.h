@@ -179,11 +179,9 @@ bool call_run_job(call *c, job_kind kind, void (*run)(call *c), void (*done)(cal
 // messages meanwhile. The call may have ended when it is done.
 void call_run_work(call *c, void (*work)(call *c), void (*done)(call *c));
 
-// Packs a reply message where client and server agreed on that; else gives it as it is. Text,
-// response and arena (may be NULL, where the parts have memory of the first kind only) are moved.
-// NULL when memory is short: then they are released.
-grpc_reply *call_make_reply(call *c, const slice *parts, size_t count, buffer *text_owned,
-                            TRITONSERVER_InferenceResponse *response_owned, arena *memory_owned);
+// Makes a reply message of parts, which are views of `from` (and of what lives as long as the
+// call); packs it where client and server agreed on that. NULL when memory is short.
+grpc_reply *call_make_reply(call *c, const slice *parts, size_t count, reply_sources *from_owned);
 
 // Queues a reply message, which is owned.
 void call_queue(call *c, grpc_reply *message_owned);

@@ -87,8 +87,4 @@ message_fault message_reader_unpack(message_reader *r, message **complete);
 // Is the reader in the middle of a message?
 bool message_reader_is_inside(const message_reader *r);
 
-// Appends the parts, compressed into one, to `to`. `level` is zlib's. False when memory is short.
-bool message_deflate(message_coding coding, int level, const slice *parts, size_t count,
-                     buffer *to);
-
 #endif

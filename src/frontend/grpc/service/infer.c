@@ -284,25 +284,20 @@ static error *write_reply(grpc_inference *i, TRITONSERVER_InferenceResponse *res
 error *grpc_inference_make_reply(grpc_inference *i, TRITONSERVER_InferenceResponse *response_owned,
                                  bool streamed, bool final, grpc_reply **reply)
 {
-  arena memory;
   message_parts parts;
-  arena_init(&memory, NULL, 0);
-  arena *a = i->life.decoupled ? &memory : &i->arena;
+  reply_sources from = {.response = response_owned};
+  arena *a = i->life.decoupled ? &from.memory : &i->arena;
   message_parts_init(&parts, a);
   trace_record_now(i->life.trace, TRACE_GRPC_SEND_START);
   error *failure = write_reply(i, response_owned, streamed, final, a, &parts);
-  if (failure == NULL) {
-    i->bytes_out += parts.size;
-    *reply =
-        call_make_reply(i->call, parts.items, parts.count, &parts.text, response_owned, &memory);
-    if (*reply == NULL)
-      failure = error_no_memory();
-  } else {
-    inference_delete_response(&i->life, response_owned);
+  from.text = parts.text;
+  if (failure != NULL) {
+    reply_sources_fini(&from);
+    return failure;
   }
-  message_parts_fini(&parts);
-  arena_fini(&memory);
-  return failure;
+  i->bytes_out += parts.size;
+  *reply = call_make_reply(i->call, parts.items, parts.count, &from);
+  return *reply == NULL ? error_no_memory() : NULL;
 }
 
 // ---- ModelInfer ----

@@ -78,23 +78,22 @@ static void queue(call *c, const grpc_inference *i, grpc_reply *message_owned)
 static void send_note(call *c, const grpc_inference *i, const char *error_message, bool final)
 {
   message_parts parts;
-  arena memory;
-  arena_init(&memory, NULL, 0);
-  message_parts_init(&parts, &memory);
+  reply_sources from = {0};
+  message_parts_init(&parts, &from.memory);
   const infer_response_json about = {.id = i->life.request_id,
                                      .model_name = i->life.model_name,
                                      .model_version = i->life.model_version};
   infer_stream_response_proto_write(&about, final ? FINAL_RESPONSE_TRUE : FINAL_RESPONSE_FALSE,
                                     error_message, &parts);
-  grpc_reply *made = message_parts_finish(&parts)
-                         ? call_make_reply(c, parts.items, parts.count, &parts.text, NULL, &memory)
-                         : NULL;
+  const bool whole = message_parts_finish(&parts);
+  from.text = parts.text;
+  grpc_reply *made = whole ? call_make_reply(c, parts.items, parts.count, &from) : NULL;
   if (made != NULL)
     queue(c, i, made);
   else
     call_end_early(c, GRPC_RESOURCE_EXHAUSTED, "out of memory");
-  message_parts_fini(&parts);
-  arena_fini(&memory);
+  if (!whole)
+    reply_sources_fini(&from);
 }
 
 // A decoupled model may send more after an error: `final` says whether this is the end.

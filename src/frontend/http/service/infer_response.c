@@ -4,10 +4,10 @@
 
 #include "base/buffer.h"
 #include "frontend/common/json/generate_json.h"
+#include "frontend/common/net/compress.h"
 #include "frontend/http/exchange/exchange.h"
 #include "frontend/http/exchange/response.h"
 #include "frontend/http/exchange/server.h"
-#include "frontend/http/transport/compress.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -135,7 +135,8 @@ static struct MHD_Response *reply_compressed(exchange *x, const infer_reply_part
     return NULL;
   for (size_t k = 0; k < reply->part_count; k++)
     parts[k] = (slice){reply->parts[k].iov_base, reply->parts[k].iov_len};
-  if (!compress_parts(x->headers.accepts, parts, reply->part_count, &packed))
+  if (!compress_parts(x->headers.accepts == CODING_GZIP, HTTP_COMPRESSION_LEVEL, parts,
+                      reply->part_count, &packed))
     return NULL;
   reply_memory *memory = hold(x, &packed);
   return memory == NULL ? NULL

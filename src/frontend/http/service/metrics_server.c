@@ -4,10 +4,10 @@
 #include "base/buffer.h"
 #include "base/cleanup.h"
 #include "base/error.h"
+#include "frontend/common/net/compress.h"
 #include "frontend/common/net/listen.h"
 #include "frontend/common/observe/frontend_log.h"
 #include "frontend/http/exchange/response.h"
-#include "frontend/http/transport/compress.h"
 #include "frontend/http/transport/error_page.h"
 #include "frontend/http/transport/head.h"
 #include "frontend/http/transport/headers.h"
@@ -54,7 +54,8 @@ static struct MHD_Response *packed_response(TRITONSERVER_Metrics *metrics_owned,
                                             content_coding coding)
 {
   buffer *packed = calloc(1, sizeof(*packed));
-  if (packed == NULL || !compress_parts(coding, &text, 1, packed)) {
+  if (packed == NULL ||
+      !compress_parts(coding == CODING_GZIP, HTTP_COMPRESSION_LEVEL, &text, 1, packed)) {
     if (packed != NULL)
       free_packed(packed);
     return plain_response(metrics_owned, text);

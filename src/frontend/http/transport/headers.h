@@ -17,6 +17,9 @@ typedef enum content_coding {
   CODING_UNKNOWN, // one that the server does not speak, or several on top of each other
 } content_coding;
 
+// Of replies: speed before size, a loop's thread serves other clients too.
+#define HTTP_COMPRESSION_LEVEL 1
+
 // A number in a field, as far as the field allows one to be read.
 typedef struct header_number {
   enum {
