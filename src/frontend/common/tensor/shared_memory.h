@@ -29,8 +29,7 @@ typedef struct shared_span {
   shared_region *region;
   void *base;
   size_t byte_size;
-  TRITONSERVER_MemoryType memory_type;
-  int64_t memory_type_id;
+  void *copy; // the user's, that is used in its place; else NULL
 } shared_span;
 
 // `allow_clients`: else nothing can be registered or unregistered, and so there is nothing. NULL
@@ -58,7 +57,7 @@ error *shared_memory_register_cuda(shared_memory *memory, const char *name);
 error *shared_memory_unregister(shared_memory *memory, TRITONSERVER_MemoryType kind,
                                 const char *name);
 
-// Appends what clients may know, as JSON, of the region `name` of this kind, or
+// Prints into an empty buffer what clients may know, as JSON, of the region `name` of this kind, or
 // of all with NULL, in the order in which they came: a list of objects, or with `by_name` an object
 // of them. NOT_FOUND when there is none of that name.
 error *shared_memory_print(shared_memory *memory, TRITONSERVER_MemoryType kind, const char *name,

@@ -8,11 +8,20 @@
 #include "frontend/grpc/codec/proto_unpack.h"
 #include "frontend/grpc/codec/proto_wire.h"
 
-static error *pack(slice json, const ProtobufCMessageDescriptor *type, buffer *packed)
+static error *pack(slice json, const method *m, buffer *packed)
 {
   ProtobufCMessage *message;
+  AUTO_BUFFER buffer text = BUFFER_EMPTY;
+  if (m->member != NULL) {
+    buffer_append_format(&text, "{\"%s\":", m->member);
+    buffer_append_slice(&text, json);
+    buffer_append_char(&text, '}');
+    json = buffer_view(&text);
+  }
+  if (text.failed)
+    return error_no_memory();
   // The core's own response has as many values as there are models.
-  RETURN_IF_ERROR(message_read_json(json, type, SIZE_MAX, &message));
+  RETURN_IF_ERROR(message_read_json(json, m->reply, SIZE_MAX, &message));
   char *to = buffer_reserve(packed, protobuf_c_message_get_packed_size(message) + 1);
   if (to != NULL)
     packed->size = protobuf_c_message_pack(message, (uint8_t *)to);
@@ -27,7 +36,7 @@ static void reply(call *c, const buffer *json)
     call_fail_if_error(c, error_no_memory());
     return;
   }
-  error *e = json->size == 0 ? NULL : pack(buffer_view(json), c->method->reply, &packed);
+  error *e = json->size == 0 ? NULL : pack(buffer_view(json), c->method, &packed);
   if (e == NULL)
     call_reply_packed(c, &packed);
   else
@@ -43,12 +52,8 @@ void control_method_run(call *c)
   if (m->request->n_fields > 0 &&
       call_fail_if_error(c, proto_unpack(call_request(c), m->request, &c->arena, &request)))
     return;
-  if (m->member != NULL)
-    buffer_append_format(&json, "{\"%s\":", m->member);
   if (call_fail_if_error(c, m->run(c, request, &json)) || c->status != GRPC_UNDECIDED)
     return;
-  if (m->member != NULL)
-    buffer_append_char(&json, '}');
   reply(c, &json);
 }
 
