@@ -15,7 +15,6 @@
 #include "frontend/common/observe/frontend_log.h"
 #include "frontend/common/tensor/shared_memory.h"
 #include "frontend/http/service/http_server.h"
-#include "frontend/http/service/metrics_server.h"
 #include "nereid/nereid.h"
 
 #include <assert.h>
@@ -31,7 +30,8 @@
 
 #define NS_PER_SECOND UINT64_C(1000000000)
 // How long the answers that are given at the exit timeout may take to leave.
-#define LAST_ANSWERS_NS NS_PER_SECOND
+#define LAST_ANSWERS_NS     NS_PER_SECOND
+#define METRICS_CONNECTIONS 100
 
 typedef struct server_run {
   const daemon_options *options;
@@ -41,11 +41,11 @@ typedef struct server_run {
   trace_service *trace;
   http_server *http;
   grpc_server *grpc;
+  http_server *metrics;
   http_server *admin_http; // at the admin addresses
   grpc_server *admin_grpc;
   shared_memory *shared_memory; // of clients, for all front ends
   jobs *jobs;                   // the same
-  metrics_server *metrics;
   uint64_t started_ns;
   int report;  // wakeup: the helper thread is done
   int signals; // signalfd
@@ -156,12 +156,16 @@ static error *open_http(server_run *l, bool admin, http_server **result)
 static error *open_metrics(server_run *l)
 {
   const daemon_options *o = l->options;
-  metrics_server_options metrics = {
-      .address = options_metrics_address(o),
-      .port = (uint16_t)o->metrics_port,
-  };
+  http_server_options metrics;
+  http_server_options_init(&metrics);
+  metrics.only_metrics = true;
+  metrics.address = options_metrics_address(o);
+  metrics.port = (uint16_t)o->metrics_port;
+  metrics.thread_count = 1;
+  metrics.connection_limit = METRICS_CONNECTIONS;
+  metrics.busy_poll_us = 0;
   options_unix_mode(o->unix_socket_mode, &metrics.unix_mode);
-  return metrics_server_new(&metrics, l->server, &l->metrics);
+  return http_server_new(&metrics, l->server, &l->metrics);
 }
 
 static error *open_grpc(server_run *l, bool admin, grpc_server **result)
@@ -216,7 +220,7 @@ static void close_ports(server_run *l)
   http_server_free(l->admin_http);
   grpc_port_close(l->grpc);
   http_server_free(l->http);
-  metrics_server_free(l->metrics);
+  http_server_free(l->metrics);
   jobs_free(l->jobs);
   access_log_close(l->access_log);
   trace_service_free(l->trace);
@@ -385,7 +389,7 @@ static void log_summary(const server_run *l, bool gives_up)
       .wanted = &l->options->load_models,
       .http = l->http != NULL ? http_server_where(l->http) : NULL,
       .grpc = grpc_port_where(l->grpc),
-      .metrics = l->metrics != NULL ? metrics_server_where(l->metrics) : NULL,
+      .metrics = l->metrics != NULL ? http_server_where(l->metrics) : NULL,
       .http_tls = l->rules->http.tls.certificate != NULL,
       .grpc_tls = l->rules->grpc.tls.certificate != NULL,
       .seconds = (double)(clock_monotonic_ns() - l->started_ns) / (double)NS_PER_SECOND,

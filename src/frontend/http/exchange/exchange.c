@@ -6,14 +6,55 @@
 #include "base/clock.h"
 #include "frontend/common/infer/inference.h"
 #include "frontend/common/observe/frontend_log.h"
-#include "frontend/http/exchange/access_entry.h"
 #include "frontend/http/exchange/server.h"
 #include "frontend/http/transport/head.h"
 
+#include <assert.h>
 #include <stdlib.h>
 
 #define STATUS_NOT_SENT    499   // in the access log: the client left before the reply was made
 #define DROPPED_BODY_BYTES 65536 // a refused request's body up to this size is read and dropped
+
+// --- Phases, and what the log and a trace say of them
+
+#ifndef NDEBUG
+#define TO(phase) (1u << EXCHANGE_##phase)
+
+// The phases that may follow one, bit by bit.
+static const unsigned followers[] = {
+    [EXCHANGE_RECEIVING] = TO(DROPPING) | TO(WAITING) | TO(REPLIED),
+    [EXCHANGE_DROPPING] = TO(REPLIED),
+    [EXCHANGE_WAITING] = TO(RECEIVING) | TO(REPLIED),
+    [EXCHANGE_REPLIED] = 0,
+};
+#endif
+
+void exchange_enter(exchange *x, exchange_phase phase)
+{
+  assert((followers[x->phase] & 1u << phase) != 0);
+  x->phase = phase;
+}
+
+bool exchange_is_over(const exchange *x)
+{
+  return x->failure != NULL || x->phase == EXCHANGE_REPLIED;
+}
+
+NEREID_LogSubject exchange_subject(const exchange *x)
+{
+  if (x == NULL)
+    return (NEREID_LogSubject){0};
+  const char *model = x->parameters[PARAMETER_MODEL];
+  return (NEREID_LogSubject){.request_id = x->inference != NULL ? x->inference->request_id : NULL,
+                             .model = model[0] != '\0' ? model : NULL,
+                             .version = x->version > 0 ? x->version : 0};
+}
+
+void exchange_record_moment(const exchange *x, const char *name)
+{
+  if (x->inference != NULL)
+    trace_record_now(x->inference->trace, name);
+}
 
 // --- Memory
 
@@ -56,6 +97,7 @@ void exchange_unref(exchange *x)
   http_server *http = x->http;
   if (x->inference != NULL)
     inference_fini(x->inference);
+  exchange_drop_text(x);
   body_fini(&x->body);
   arena_fini(&x->arena);
   free(x);
@@ -146,7 +188,7 @@ static enum MHD_Result begin(loop *l, struct MHD_Connection *mhd, const request_
     return MHD_NO;
   x->method = route_method_of(line->method);
   x->is_http_1_0 = strcmp(line->version, MHD_HTTP_VERSION_1_0) == 0;
-  access_entry_begin(x, line->method, line->path);
+  access_entry_begin(x, line);
   bool admitted = exchange_admit(x, line);
   exchange_log_verbose(x, "HTTP request: %s %s", line->method, line->path);
   if (admitted) {
@@ -165,7 +207,7 @@ static enum MHD_Result begin(loop *l, struct MHD_Connection *mhd, const request_
 static enum MHD_Result receive(exchange *x, const char *data, size_t size)
 {
   connection_received(x->connection, size);
-  access_entry_add_bytes(x, size);
+  x->received_bytes += size;
   body_result taken = BODY_OK;
   if (x->phase != EXCHANGE_DROPPING && x->route->body != BODY_IGNORED)
     taken = body_append(&x->body, data, size);
@@ -177,8 +219,12 @@ static enum MHD_Result receive(exchange *x, const char *data, size_t size)
   return exchange_refuse(x);
 }
 
-static void inflate_body(exchange *x)
+static void complete_body(exchange *x)
 {
+  if (x->headers.coding == CODING_IDENTITY) {
+    exchange_fail_if_body(x, body_finish(&x->body));
+    return;
+  }
   int64_t json_size = x->headers.inference_header_length.value;
   x->body.aligned_at = json_size > 0 ? (size_t)json_size : 0;
   body_result unpacked = body_inflate(&x->body, x->headers.coding);
@@ -190,9 +236,9 @@ static void inflate_body(exchange *x)
   exchange_fail_if_body(x, unpacked);
 }
 
-static void handle_inflated(exchange *x)
+static void handle_body(exchange *x)
 {
-  if (x->failure == NULL && !exchange_is_abandoned(x))
+  if (!exchange_is_over(x))
     x->route->handle(x);
 }
 
@@ -202,15 +248,11 @@ static bool handle(exchange *x)
   if (!http_server_handling_began(x->http))
     return false;
   connection_enter(x->connection, CONNECTION_RUNNING);
-  if (x->route->body == BODY_IGNORED) {
+  if (x->route->body == BODY_IGNORED)
     x->route->handle(x);
-  } else if (x->headers.coding == CODING_IDENTITY) {
-    exchange_fail_if_body(x, body_finish(&x->body));
-    handle_inflated(x);
-  } else {
-    // A few bytes may unpack to many.
-    exchange_run_job(x, JOB_COMPUTES, inflate_body, handle_inflated);
-  }
+  else // a few packed bytes may become many
+    exchange_run(x, x->headers.coding == CODING_IDENTITY ? 0 : SIZE_MAX, JOB_COMPUTES,
+                 complete_body, handle_body);
   return true;
 }
 
@@ -283,6 +325,19 @@ void exchange_run_job(exchange *x, job_kind kind, void (*job)(exchange *x), exch
   if (!exchange_fail_if_error(x, exchange_submit_job(x, kind)))
     return;
   exchange_resume(x);
+}
+
+void exchange_run(exchange *x, size_t bytes, job_kind kind, void (*job)(exchange *x),
+                  exchange_step next)
+{
+  bool over = exchange_is_over(x);
+  if (!over && bytes > JOBS_LOOP_BYTES) {
+    exchange_run_job(x, kind, job, next);
+    return;
+  }
+  if (!over)
+    job(x);
+  next(x);
 }
 
 const exchange_calls exchange_calls_of_loops = {

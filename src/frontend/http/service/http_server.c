@@ -63,7 +63,7 @@ static http_server *allocate(const http_server_options *options, TRITONSERVER_Se
   if (http->options.tls == NULL)
     http->options.tls = &plain;
   http->server = server;
-  http->routes = &http_routes;
+  http->routes = options->only_metrics ? &metrics_routes : &http_routes;
   refcount_init(&http->references);
   http->options.connection_limit = listener_connection_limit(
       "HTTP", options->connection_limit, OTHER_DESCRIPTORS + CONNECTIONS_RESERVED);
@@ -111,10 +111,13 @@ error *http_server_new(const http_server_options *options, TRITONSERVER_Server *
     http_server_free(http);
     return failure;
   }
-  frontend_log_info(
-      "Started %s at %s%s", http->options.access->is_admin ? "admin HTTP service" : "HTTPService",
-      http->listener.where, http->options.tls->certificate != NULL ? " with TLS" : "");
-  exposure_log(&http->exposure, &http->listener);
+  const char *what = options->only_metrics            ? "Metrics Service"
+                     : http->options.access->is_admin ? "admin HTTP service"
+                                                      : "HTTPService";
+  frontend_log_info("Started %s at %s%s", what, http->listener.where,
+                    http->options.tls->certificate != NULL ? " with TLS" : "");
+  if (!options->only_metrics)
+    exposure_log(&http->exposure, &http->listener);
   *result = http;
   return NULL;
 }

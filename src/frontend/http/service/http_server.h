@@ -1,6 +1,6 @@
-// The HTTP listener: KServe v2 on one port (docs/http.md). The daemon makes it from options and a
-// server of the north seam, and stops it before it stops that server. Its threads are its own: the
-// loops (loop.h) and one watcher (connections.h).
+// An HTTP listener: KServe v2 on one port (docs/http.md), or the metrics on another. The daemon
+// makes it from options and a server of the north seam, and stops it before it stops that server.
+// Its threads are its own: the loops (loop.h) and one watcher (connections.h).
 #ifndef NEREID_FRONTEND_HTTP_SERVICE_HTTP_SERVER_H
 #define NEREID_FRONTEND_HTTP_SERVICE_HTTP_SERVER_H
 

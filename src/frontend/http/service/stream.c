@@ -1,16 +1,12 @@
-// Streamed replies. The queue is shared by the backend's threads and the loop; the rest is the
-// loop's, or that of the worker that it waits for.
-#include "frontend/http/service/stream.h"
+// Streamed replies. The queue is shared by the backend's threads and the loop; the rest, and the
+// exchange's text, which is an event, is the loop's, or that of the worker that it waits for.
+#include "frontend/http/service/http_inference.h"
 
 #include "base/arena.h"
-#include "base/buffer.h"
 #include "base/cleanup.h"
-#include "base/refcount.h"
 #include "frontend/common/json/generate_json.h"
 #include "frontend/http/exchange/exchange.h"
-#include "frontend/http/exchange/response.h"
 #include "frontend/http/exchange/server.h"
-#include "frontend/http/service/http_inference.h"
 #include "frontend/http/transport/connections.h"
 
 #include <pthread.h>
@@ -19,6 +15,12 @@
 
 #define BLOCK_BYTES (16u << 10) // of text that libmicrohttpd asks for at once
 #define MUCH_UNREAD (1u << 20)  // what malloc should not keep
+
+// Bytes of responses that wait for a client. One response more and the request is cancelled: the
+// client gets what waits, then an event with an error.
+#define STREAM_MAX_UNREAD_BYTES (64u << 20)
+// What a response counts beside its outputs: the objects that it is made of.
+#define STREAM_RESPONSE_BYTES 1024
 
 // A response that waits for its client.
 typedef struct stream_item {
@@ -29,8 +31,7 @@ typedef struct stream_item {
 } stream_item;
 
 struct stream {
-  refcount references;
-  exchange *exchange; // referenced by the inference and by the reply
+  exchange *exchange; // referenced by the request until the final response, and by the reply
 
   pthread_mutex_t mutex; // guards what follows up to the blank line
   stream_item *first, *last;
@@ -42,9 +43,7 @@ struct stream {
   const char *cut; // why what came behind the items was dropped; NULL: nothing was
 
   stream_item *current; // to be made into text
-  buffer text;          // an event
-  size_t sent;          // bytes of it
-  size_t reserved;      // from the budget, for it
+  size_t sent;          // bytes of the exchange's text
   bool began;           // the status is said
   bool last_event;      // the text is the end of the stream, whatever the core says
   bool suspended;       // since the reply began
@@ -61,19 +60,13 @@ typedef enum stream_step {
 
 // ---- items ----
 
-static void free_item(stream *s, stream_item *item)
-{
-  inference_delete_response(s->exchange->inference, item->response);
-  budget_give_back(&s->exchange->http->budget, item->reserved);
-  free(item);
-}
-
 static void free_items(stream *s, stream_item *first)
 {
-  while (first != NULL) {
-    stream_item *next = first->next;
-    free_item(s, first);
-    first = next;
+  for (stream_item *item = first, *next; item != NULL; item = next) {
+    next = item->next;
+    inference_delete_response(s->exchange->inference, item->response);
+    budget_give_back(&s->exchange->http->budget, item->reserved);
+    free(item);
   }
 }
 
@@ -118,7 +111,7 @@ static stream_item *make_item(stream *s, TRITONSERVER_InferenceResponse *respons
     return item;
   *why = BUDGET_ANSWERS_FULL;
   item->reserved = 0;
-  free_item(s, item);
+  free_items(s, item);
   return NULL;
 }
 
@@ -126,33 +119,16 @@ static stream_item *make_item(stream *s, TRITONSERVER_InferenceResponse *respons
 
 stream *stream_new(exchange *x)
 {
-  stream *s = calloc(1, sizeof(*s));
-  if (s == NULL)
-    return NULL;
-  refcount_init(&s->references);
-  refcount_take(&s->references);
-  s->exchange = x;
-  s->status = MHD_HTTP_OK;
-  pthread_mutex_init(&s->mutex, NULL);
+  stream *s = arena_allocate_array(&x->arena, 1, sizeof(*s));
+  if (s != NULL)
+    *s = (stream){.exchange = x, .mutex = PTHREAD_MUTEX_INITIALIZER, .status = MHD_HTTP_OK};
   return s;
 }
 
-void stream_unref(stream *s)
+static void drop_text(stream *s)
 {
-  if (!refcount_drop(&s->references))
-    return;
-  pthread_mutex_destroy(&s->mutex);
-  free(s);
-}
-
-static void release_text(stream *s)
-{
-  buffer_fini(&s->text);
-  s->text = BUFFER_EMPTY;
+  exchange_drop_text(s->exchange);
   s->sent = 0;
-  if (s->reserved > 0)
-    budget_give_back(&s->exchange->http->budget, s->reserved);
-  s->reserved = 0;
 }
 
 // Nobody reads any more: the request is cancelled if it is not over.
@@ -166,17 +142,11 @@ static void close_stream(stream *s)
   s->waiting = false;
   pthread_mutex_unlock(&s->mutex);
   free_items(s, first);
-  release_text(s);
+  drop_text(s);
   if (much)
     connections_record_freed(s->exchange->http->connections);
   if (!over)
     inference_cancel(s->exchange->inference);
-}
-
-void stream_abandon(stream *s)
-{
-  close_stream(s);
-  stream_unref(s);
 }
 
 // ---- responses come ----
@@ -210,14 +180,16 @@ static stream_item *put(stream *s, stream_item *item, bool final, const char **w
   return NULL;
 }
 
-void stream_respond(stream *s, TRITONSERVER_InferenceResponse *response_owned, bool final)
+void stream_respond(inference *life, TRITONSERVER_InferenceResponse *response_owned, bool final)
 {
+  stream *s = http_inference_of(life)->stream;
   exchange *x = s->exchange;
   const char *why = NULL;
   bool wake;
+  if (response_owned == NULL)
+    trace_record_now(life->trace, TRACE_INFER_RESPONSE_COMPLETE); // of the end, too
   stream_item *item = response_owned == NULL ? NULL : make_item(s, response_owned, &why);
-  stream_item *dropped = put(s, item, final, &why, &wake);
-  free_items(s, dropped);
+  free_items(s, put(s, item, final, &why, &wake));
   if (why != NULL) {
     exchange_log_warning(x, "the stream is cut: %s", why);
     inference_cancel(x->inference);
@@ -231,10 +203,11 @@ void stream_respond(stream *s, TRITONSERVER_InferenceResponse *response_owned, b
 // The stream's last event.
 static void write_failure(stream *s, unsigned status, const char *text)
 {
-  release_text(s);
-  buffer_append_text(&s->text, "data: ");
-  exchange_append_failure(&s->text, "%s", text);
-  buffer_append_text(&s->text, "\n\n");
+  buffer *event = &s->exchange->text;
+  drop_text(s);
+  buffer_append_text(event, "data: ");
+  exchange_append_failure(event, "%s", text);
+  buffer_append_text(event, "\n\n");
   if (!s->began)
     s->status = status;
 }
@@ -245,43 +218,34 @@ static void end_with(stream *s, const char *why)
   s->last_event = true;
 }
 
-// An error of the response, or of writing it, is its event.
-static void write_response(stream *s, TRITONSERVER_InferenceResponse *response, arena *a)
+static error *write_response(stream *s, TRITONSERVER_InferenceResponse *response, arena *a)
 {
+  exchange *x = s->exchange;
   infer_response_json json = {0};
-  AUTO_ERROR error *failure =
-      infer_tensors_read(&s->exchange->inference->tensors, response, a, &json);
-  if (failure != NULL) {
-    write_failure(s, exchange_status_of((TRITONSERVER_Error_Code)error_get_code(failure)),
-                  error_message(failure));
-    return;
-  }
-  buffer_append_text(&s->text, "data: ");
-  AUTO_ERROR error *e = generate_response_json_write(&json, a, &s->text);
-  buffer_append_text(&s->text, "\n\n");
-  if (e != NULL)
-    write_failure(s, exchange_status_of((TRITONSERVER_Error_Code)error_get_code(e)),
-                  error_message(e));
+  RETURN_IF_ERROR(infer_tensors_read(&x->inference->tensors, response, a, &json));
+  buffer_append_text(&x->text, "data: ");
+  RETURN_IF_ERROR(generate_response_json_write(&json, a, &x->text));
+  buffer_append_text(&x->text, "\n\n");
+  return NULL;
 }
 
-// Makes s->current into text.
+// Makes s->current into text. An error of the response, or of writing it, is its event.
 static void format(stream *s)
 {
   arena a;
   char memory[1024];
-  stream_item *item = s->current;
-  s->current = NULL;
   arena_init(&a, memory, sizeof(memory));
-  write_response(s, item->response, &a);
+  AUTO_ERROR error *failure = write_response(s, s->current->response, &a);
+  if (failure != NULL)
+    write_failure(s, exchange_status_of((TRITONSERVER_Error_Code)error_get_code(failure)),
+                  error_message(failure));
   arena_fini(&a);
-  free_item(s, item);
-  size_t size = s->text.size < BUDGET_MIN_BYTES ? 0 : s->text.size;
-  if (s->text.failed)
+  free_items(s, s->current);
+  s->current = NULL;
+  if (s->exchange->text.failed)
     end_with(s, "out of memory");
-  else if (size > 0 && !budget_take_work(&s->exchange->http->budget, size))
+  else if (!exchange_count_text(s->exchange))
     end_with(s, BUDGET_ANSWERS_FULL);
-  else
-    s->reserved = size;
 }
 
 static void format_job(exchange *x)
@@ -344,7 +308,7 @@ static stream_step format_aside(stream *s)
   exchange *x = s->exchange;
   x->job = format_job;
   if (!suspend(s)) {
-    free_item(s, s->current);
+    free_items(s, s->current);
     s->current = NULL;
     return STREAM_STOPPED;
   }
@@ -359,11 +323,11 @@ static stream_step format_aside(stream *s)
 
 static stream_step advance(stream *s)
 {
-  if (s->sent < s->text.size)
+  if (s->sent < s->exchange->text.size)
     return STREAM_TEXT;
   if (s->last_event)
     return STREAM_END;
-  release_text(s);
+  drop_text(s);
   stream_step step = take(s);
   if (step != STREAM_TEXT || s->current == NULL)
     return step;
@@ -389,9 +353,10 @@ static ssize_t read_text(void *stream_pointer, uint64_t position, char *to, size
   case STREAM_TEXT:
     break;
   }
-  size_t left = s->text.size - s->sent;
+  const buffer *text = &s->exchange->text;
+  size_t left = text->size - s->sent;
   size_t size = left < room ? left : room;
-  memcpy(to, s->text.data + s->sent, size);
+  memcpy(to, text->data + s->sent, size);
   s->sent += size;
   s->exchange->reply_bytes += size;
   connection_enter(s->exchange->connection, CONNECTION_REPLY);
@@ -401,10 +366,9 @@ static ssize_t read_text(void *stream_pointer, uint64_t position, char *to, size
 static void reply_gone(void *stream_pointer)
 {
   stream *s = stream_pointer;
-  exchange *x = s->exchange;
   resumed(s);
-  stream_abandon(s);
-  exchange_unref(x);
+  close_stream(s);
+  exchange_unref(s->exchange); // and maybe `s`
 }
 
 static void reply(exchange *x, stream *s)
@@ -415,10 +379,10 @@ static void reply(exchange *x, stream *s)
   struct MHD_Response *response =
       MHD_create_response_from_callback(MHD_SIZE_UNKNOWN, BLOCK_BYTES, read_text, s, reply_gone);
   if (response == NULL)
-    reply_gone(s); // and maybe the stream
+    reply_gone(s);
   response =
       response_with(response, MHD_HTTP_HEADER_CONTENT_TYPE, "text/event-stream; charset=utf-8");
-  response = response_with_load(response, x->http->server, x->mhd);
+  response = response_with_load(response, x);
   exchange_reply_with(x, response);
   if (response != NULL)
     x->status = status;
@@ -427,8 +391,8 @@ static void reply(exchange *x, stream *s)
 void stream_begin(exchange *x)
 {
   stream *s = http_inference_of(x->inference)->stream;
-  if (exchange_is_abandoned(x))
-    stream_abandon(s);
+  if (exchange_is_over(x))
+    close_stream(s);
   else if (advance(s) != STREAM_WAIT)
     reply(x, s);
 }

@@ -108,13 +108,12 @@ static void append_setting(void *context, const char *key, const char *const *va
 
 static void reply(exchange *x)
 {
-  AUTO_BUFFER buffer json = BUFFER_EMPTY;
   if (x->method == METHOD_POST && !update(x))
     return;
   trace_service_visit(x->http->options.trace, x->parameters[PARAMETER_MODEL], append_setting,
-                      &json);
-  buffer_append_char(&json, '}');
-  exchange_reply_json(x, &json);
+                      &x->text);
+  buffer_append_char(&x->text, '}');
+  exchange_reply_json(x);
 }
 
 static void reply_for_model(exchange *x)

@@ -21,6 +21,7 @@ typedef struct http_server_options {
   bool reuse_port;     // share the port with other processes (SO_REUSEPORT)
   unsigned backlog;    // connections that wait to be accepted
   unsigned unix_mode;  // permissions of a Unix socket's file; 0: as the umask says
+  bool only_metrics;   // GET /metrics and nothing else
 
   unsigned thread_count; // loop threads; 0: one for each processor, 2 at least, 8 at most
   // Open connections; 0: as many as there are descriptors. The first further ones are for health
