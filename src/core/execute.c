@@ -117,7 +117,7 @@ static bool end(instance *i, int64_t timeout_us)
 static void begin_ahead(instance *i)
 {
   uint32_t (*most)(TRITONBACKEND_ModelInstance *) =
-      i->shared->backend->functions.model_instance_executions_most;
+      i->shared->backend->functions.model_instance_max_executions;
   scheduler *s = i->shared->scheduler;
   while (most != NULL && i->begun_count < MAX_INSTANCE_BEGUN && scheduler_pending(s) > 0 &&
          i->begun_count < most((TRITONBACKEND_ModelInstance *)i)) {

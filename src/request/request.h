@@ -11,6 +11,7 @@
 #include "base/arena.h"
 #include "base/error.h"
 #include "base/slice.h"
+#include "base/state.h"
 #include "request/parameter.h"
 #include "request/response.h"
 #include "request/statistics.h"
@@ -18,8 +19,6 @@
 #include "request/trace.h"
 #include "schedule/scheduler.h"
 #include "triton/core/tritonserver.h"
-
-#include <assert.h>
 
 typedef struct input_segment { // a run of a tensor's bytes, in the client's memory
   const void *base;
@@ -167,15 +166,14 @@ static inline request *request_of_item(queue_item *item)
 // Any thread that the request belongs to.
 static inline void request_set_state(request *r, request_state to)
 {
-  static const uint8_t allowed_from[] = {
-      [REQUEST_INITIALIZED] =
-          1 << REQUEST_INITIALIZED | 1 << REQUEST_PENDING | 1 << REQUEST_RELEASED,
-      [REQUEST_PENDING] = 1 << REQUEST_INITIALIZED | 1 << REQUEST_RELEASED,
-      [REQUEST_EXECUTING] = 1 << REQUEST_PENDING,
-      [REQUEST_RELEASED] = 1 << REQUEST_PENDING | 1 << REQUEST_EXECUTING,
+  static const unsigned allowed[] = {
+      [REQUEST_INITIALIZED] = STATE_BIT(REQUEST_INITIALIZED) | STATE_BIT(REQUEST_PENDING),
+      [REQUEST_PENDING] = STATE_BIT(REQUEST_EXECUTING) | STATE_BIT(REQUEST_INITIALIZED) |
+                          STATE_BIT(REQUEST_RELEASED),
+      [REQUEST_EXECUTING] = STATE_BIT(REQUEST_RELEASED),
+      [REQUEST_RELEASED] = STATE_BIT(REQUEST_INITIALIZED) | STATE_BIT(REQUEST_PENDING),
   };
-  assert(allowed_from[to] & 1 << atomic_load_explicit(&r->state, memory_order_relaxed));
-  (void)allowed_from;
+  state_assert(allowed, atomic_load_explicit(&r->state, memory_order_relaxed), to);
   atomic_store_explicit(&r->state, to, memory_order_release);
 }
 

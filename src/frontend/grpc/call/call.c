@@ -2,6 +2,7 @@
 #include "frontend/grpc/call/call.h"
 
 #include "base/checked.h"
+#include "base/state.h"
 #include "frontend/common/observe/access_log.h"
 #include "frontend/grpc/call/call_parts.h"
 #include "frontend/grpc/transport/connection.h"
@@ -17,13 +18,12 @@
 
 void call_set_state(call *c, call_state to)
 {
-  static const unsigned next[] = {
-      [CALL_RECEIVING] = 1 << CALL_DISPATCHED | 1 << CALL_ENDED,
-      [CALL_DISPATCHED] = 1 << CALL_ENDED,
+  static const unsigned allowed[] = {
+      [CALL_RECEIVING] = STATE_BIT(CALL_DISPATCHED) | STATE_BIT(CALL_ENDED),
+      [CALL_DISPATCHED] = STATE_BIT(CALL_ENDED),
       [CALL_ENDED] = 0,
   };
-  assert((next[c->state] >> to & 1) != 0);
-  (void)next; // where nothing is asserted
+  state_assert(allowed, c->state, to);
   c->state = to;
 }
 

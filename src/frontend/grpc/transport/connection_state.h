@@ -4,13 +4,13 @@
 
 #include "base/list.h"
 #include "base/refcount.h"
+#include "base/state.h"
 #include "frontend/common/net/peer.h"
 #include "frontend/grpc/transport/conn_timer.h"
 #include "frontend/grpc/transport/conn_wire.h"
 #include "frontend/grpc/transport/output.h"
 #include "frontend/grpc/transport/stream.h"
 
-#include <assert.h>
 #include <nghttp2/nghttp2.h>
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -79,9 +79,9 @@ struct grpc_connection {
 // The only way from one state to another.
 static inline void connection_set_state(grpc_connection *c, connection_state to)
 {
-#define TO(state) (1u << CONNECTION_##state)
+#define TO(state) STATE_BIT(CONNECTION_##state)
   static const unsigned over = TO(FAILED) | TO(ENDING) | TO(CLOSED);
-  static const unsigned next[] = {
+  static const unsigned allowed[] = {
       [CONNECTION_BEGINS] = TO(OPEN) | over,
       [CONNECTION_OPEN] = TO(LEAVING) | over,
       [CONNECTION_LEAVING] = TO(LEFT) | over,
@@ -91,8 +91,7 @@ static inline void connection_set_state(grpc_connection *c, connection_state to)
       [CONNECTION_CLOSED] = 0,
   };
 #undef TO
-  assert((next[c->state] >> to & 1) != 0);
-  (void)next; // where nothing is asserted
+  state_assert(allowed, c->state, to);
   c->state = to;
 }
 

@@ -4,12 +4,12 @@
 #include "frontend/http/exchange/exchange_parts.h"
 
 #include "base/clock.h"
+#include "base/state.h"
 #include "frontend/common/infer/inference.h"
 #include "frontend/common/observe/frontend_log.h"
 #include "frontend/http/exchange/server.h"
 #include "frontend/http/transport/head.h"
 
-#include <assert.h>
 #include <stdlib.h>
 
 #define STATUS_NOT_SENT    499   // in the access log: the client left before the reply was made
@@ -17,21 +17,19 @@
 
 // --- Phases, and what the log and a trace say of them
 
-#ifndef NDEBUG
-#define TO(phase) (1u << EXCHANGE_##phase)
+#define TO(phase) STATE_BIT(EXCHANGE_##phase)
 
 // The phases that may follow one, bit by bit.
-static const unsigned followers[] = {
+static const unsigned allowed[] = {
     [EXCHANGE_RECEIVING] = TO(DROPPING) | TO(WAITING) | TO(REPLIED),
     [EXCHANGE_DROPPING] = TO(REPLIED),
     [EXCHANGE_WAITING] = TO(RECEIVING) | TO(REPLIED),
     [EXCHANGE_REPLIED] = 0,
 };
-#endif
 
 void exchange_enter(exchange *x, exchange_phase phase)
 {
-  assert((followers[x->phase] & 1u << phase) != 0);
+  state_assert(allowed, x->phase, phase);
   x->phase = phase;
 }
 
