@@ -194,8 +194,8 @@ void call_settle(call *c)
 // Packs the parts into one. False when memory is short.
 static bool pack(call *c, const slice *parts, size_t count, buffer *packed)
 {
-  return message_deflate(c->reply_coding, zlib_levels[c->server->options.compression_level], parts,
-                         count, packed);
+  return compress_parts(c->reply_coding, zlib_levels[c->server->options.compression_level], parts,
+                        count, packed);
 }
 
 // A packed reply needs nothing of what it was made of.
@@ -214,7 +214,7 @@ grpc_reply *call_make_reply(call *c, const slice *parts, size_t count, buffer *t
   size_t size = 0;
   for (size_t i = 0; i < count; i++)
     size += parts[i].size;
-  bool packs = c->reply_coding != MESSAGE_IDENTITY && size >= MIN_PACKED_BYTES;
+  bool packs = c->reply_coding != CODING_IDENTITY && size >= MIN_PACKED_BYTES;
   grpc_reply *made =
       packs ? make_packed(c, parts, count)
             : grpc_reply_new(c, parts, count, text_owned, response_owned, memory_owned, false);

@@ -3,9 +3,9 @@
 #include "frontend/http/service/http_inference.h"
 
 #include "frontend/common/json/generate_json.h"
+#include "frontend/common/net/compress.h"
 #include "frontend/http/exchange/exchange.h"
 #include "frontend/http/exchange/server.h"
-#include "frontend/http/transport/compress.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -50,7 +50,7 @@ static void join_parts(exchange *x, const slice *parts, size_t count, content_co
     for (size_t k = 0; k < count; k++)
       buffer_append_slice(&joined, parts[k]);
   else
-    joined.failed = !compress_parts(coding, parts, count, &joined);
+    joined.failed = !compress_parts(coding, COMPRESS_FAST, parts, count, &joined);
   buffer_fini(&x->text);
   x->text = joined;
 }

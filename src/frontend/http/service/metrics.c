@@ -1,10 +1,10 @@
 // GET /metrics: the routes of a listener of its own, which answers when the inference port is full
 // and stays up while that one drains. Its loop's thread.
+#include "frontend/common/net/compress.h"
 #include "frontend/common/observe/frontend_log.h"
 #include "frontend/http/exchange/exchange.h"
 #include "frontend/http/exchange/server.h"
 #include "frontend/http/service/routes.h"
-#include "frontend/http/transport/compress.h"
 
 #define TEXT_TYPE "text/plain; charset=utf-8"
 
@@ -18,7 +18,7 @@ static struct MHD_Response *make_response(exchange *x, TRITONSERVER_Metrics *met
                                           slice text)
 {
   content_coding coding = x->headers.accepts;
-  if (coding == CODING_IDENTITY || !compress_parts(coding, &text, 1, &x->text))
+  if (coding == CODING_IDENTITY || !compress_parts(coding, COMPRESS_FAST, &text, 1, &x->text))
     return response_of(text, TEXT_TYPE, delete_metrics, metrics_owned);
   delete_metrics(metrics_owned);
   return response_with(response_of_text(x, TEXT_TYPE), MHD_HTTP_HEADER_CONTENT_ENCODING,
