@@ -115,13 +115,13 @@ static void fill(exchange *x)
 
 static void copy_shared(exchange *x)
 {
-  shared_tensors_make_copies(&x->inference->tensors.shared);
+  infer_tensors_make_copies(&x->inference->tensors);
 }
 
 // What the request takes from the client's memory is copied, here if it is little.
 static void complete(exchange *x)
 {
-  exchange_run(x, x->inference->tensors.shared.copy_bytes, JOB_COMPUTES, copy_shared, submit);
+  exchange_run(x, x->inference->tensors.copy_bytes, JOB_COMPUTES, copy_shared, submit);
 }
 
 static size_t json_bytes(const exchange *x)

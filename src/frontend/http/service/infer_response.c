@@ -117,8 +117,8 @@ void infer_reply(exchange *x, http_inference *i)
                   i->life.response_count);
   else if (!exchange_fail_if_error(
                x, infer_tensors_read(&i->life.tensors, i->life.response, &x->arena, &json)) &&
-           !exchange_fail_if_error(x,
-                                   infer_response_json_write(&json, &x->http->parallel, &x->text)))
+           !exchange_fail_if_error(
+               x, infer_response_json_write(&json, &http_server_of(x->http)->parallel, &x->text)))
     exchange_reply_with(x, make_response(x, i, &json));
 }
 

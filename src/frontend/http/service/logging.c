@@ -48,6 +48,6 @@ void handle_logging(exchange *x)
     if (x->failure != NULL)
       return;
   }
-  log_settings_print(&x->text);
+  log_settings_print(&x->text, false);
   exchange_reply_json(x);
 }
