@@ -309,19 +309,13 @@ static void run_queued(job *queued)
   exchange_resume(x);
 }
 
-error *exchange_submit_job(exchange *x, job_kind kind)
-{
-  x->queued.run = run_queued;
-  return jobs_submit(x->http->options.jobs, kind, &x->queued);
-}
-
 void exchange_run_job(exchange *x, job_kind kind, void (*job)(exchange *x), exchange_step next)
 {
   x->job = job;
+  x->queued.run = run_queued;
   exchange_suspend(x, next);
-  if (!exchange_fail_if_error(x, exchange_submit_job(x, kind)))
-    return;
-  exchange_resume(x);
+  if (exchange_fail_if_error(x, jobs_submit(x->http->options.jobs, kind, &x->queued)))
+    exchange_resume(x);
 }
 
 void exchange_run(exchange *x, size_t bytes, job_kind kind, void (*job)(exchange *x),

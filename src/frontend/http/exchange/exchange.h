@@ -103,9 +103,6 @@ void exchange_run_job(exchange *x, job_kind kind, void (*job)(exchange *x), exch
 void exchange_run(exchange *x, size_t bytes, job_kind kind, void (*job)(exchange *x),
                   exchange_step next);
 
-// Runs x->job on a thread for its kind, and then resumes the exchange, which is suspended.
-error *exchange_submit_job(exchange *x, job_kind kind);
-
 // What a line of the log about this request is about; NULL is about none. Any thread that has the
 // exchange.
 NEREID_LogSubject exchange_subject(const exchange *x);
