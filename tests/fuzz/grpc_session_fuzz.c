@@ -3,7 +3,6 @@
 // jobs go on when the input says so. An input is a list of steps, so that mutations of it are still
 // frames and messages; RAW has bytes of any kind. What the server sends must be HTTP/2 and gRPC;
 // afterwards nothing is left, and an honest client gets the answer that the first one got.
-#include "frontend/common/net/compress.h"
 #include "frontend/common/policy/header_forward.h"
 #include "frontend/common/tensor/shared_memory.h"
 #include "frontend/grpc/call/message.h"
@@ -90,8 +89,8 @@ static void put_packed(session *s, uint32_t stream, unsigned how, slice payload)
   buffer bytes = BUFFER_EMPTY;
   AUTO_BUFFER buffer packed = BUFFER_EMPTY;
   bool packs = (how & (MESSAGE_GZIPPED | MESSAGE_DEFLATED)) != 0;
-  message_coding coding = (how & MESSAGE_GZIPPED) != 0 ? MESSAGE_GZIP : MESSAGE_DEFLATE;
-  CHECK(!packs || compress_parts(coding == MESSAGE_GZIP, 1, &payload, 1, &packed));
+  content_coding coding = (how & MESSAGE_GZIPPED) != 0 ? CODING_GZIP : CODING_DEFLATE;
+  CHECK(!packs || compress_parts(coding, 1, &payload, 1, &packed));
   put_message(&bytes, stream, (how & MESSAGE_LAST) != 0 ? CLIENT_END_STREAM : 0,
               packs || (how & MESSAGE_CLAIMS) != 0, packs ? buffer_view(&packed) : payload);
   send_owned(s, &bytes);

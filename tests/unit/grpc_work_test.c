@@ -4,7 +4,6 @@
 #include "../fuzz/grpc_session/client.h"
 #include "../fuzz/grpc_session/core.h"
 #include "../fuzz/grpc_session/listener.h"
-#include "frontend/common/net/compress.h"
 #include "frontend/common/net/jobs.h"
 #include "frontend/common/tensor/shared_memory.h"
 #include "frontend/grpc/call/message.h"
@@ -68,7 +67,7 @@ static void send_infer(client *c, uint32_t stream, uint8_t flags, const char *id
   put_infer(&request, "identity", id, count, typed);
   slice text = buffer_view(&request);
   if (packed)
-    assert_true(compress_parts(true, 1, &text, 1, &small));
+    assert_true(compress_parts(CODING_GZIP, 1, &text, 1, &small));
   put_message(&bytes, stream, flags, packed, packed ? buffer_view(&small) : text);
   client_send(c, buffer_view(&bytes));
 }
@@ -273,7 +272,7 @@ static void long_messages_that_cannot_be_are_refused(void **state)
   open_call(&c, INFER, 1, 0);
   put_message(&bytes, 1, CLIENT_END_STREAM, 0, buffer_view(&text));
   slice whole = buffer_view(&text);
-  assert_true(compress_parts(true, 1, &whole, 1, &packed));
+  assert_true(compress_parts(CODING_GZIP, 1, &whole, 1, &packed));
   packed.data[packed.size - 1] ^= 1; // the length at its end is wrong
   client_send(&c, buffer_view(&bytes));
   bytes.size = 0;

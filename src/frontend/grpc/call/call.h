@@ -102,8 +102,8 @@ struct call {
   bool is_post;
   bool is_grpc;          // by its content-type
   slice odd_coding;      // grpc-encoding, if it is none that is known
-  message_coding coding; // of compressed request messages
-  message_coding reply_coding;
+  content_coding coding; // of compressed request messages
+  content_coding reply_coding;
   uint64_t deadline_ns; // on the monotonic clock; 0: none
   conn_timer deadline;
 

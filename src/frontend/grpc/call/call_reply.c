@@ -194,7 +194,7 @@ static bool pack(const call *c, reply_sources *from, slice *whole, const slice *
 {
   buffer packed = BUFFER_EMPTY;
   const int level = zlib_levels[c->server->options.compression_level];
-  const bool done = compress_parts(c->reply_coding == MESSAGE_GZIP, level, parts, count, &packed);
+  const bool done = compress_parts(c->reply_coding, level, parts, count, &packed);
   reply_sources_fini(from); // a packed reply needs nothing of what it was made of
   *from = (reply_sources){.text = packed};
   *whole = buffer_view(&packed);
@@ -207,7 +207,7 @@ grpc_reply *call_make_reply(call *c, const slice *parts, size_t count, reply_sou
   slice whole;
   for (size_t i = 0; i < count; i++)
     size += parts[i].size;
-  if (c->reply_coding == MESSAGE_IDENTITY || size < MIN_PACKED_BYTES)
+  if (c->reply_coding == CODING_IDENTITY || size < MIN_PACKED_BYTES)
     return grpc_reply_new(c, parts, count, from_owned, false);
   if (pack(c, from_owned, &whole, parts, count))
     return grpc_reply_new(c, &whole, 1, from_owned, true);

@@ -1,4 +1,4 @@
-// Starts, drains and stops the inference listener: libmicrohttpd's loops and the watcher.
+// Starts, drains and stops listeners of HTTP: libmicrohttpd's loops and the watcher.
 #include "frontend/http/service/http_server.h"
 
 #include "base/clock.h"
@@ -25,10 +25,10 @@ static error *make_shared_replies(http_server *http)
 }
 
 // The loops are there before anything is accepted; the socket listens meanwhile.
-static error *start(listener *l)
+static error *start(listener *l, const route_table *routes)
 {
   http_server *http = http_server_of(l);
-  http->routes = &http_routes;
+  http->routes = routes;
   http->parallel = (parallel){.run = jobs_run_parts, .pool = l->options.jobs};
   error *failure = head_probe();
   if (failure == NULL)
@@ -43,6 +43,16 @@ static error *start(listener *l)
     return watcher_new(http->connections, l->socket.socket_fd, http->loops, &http->watcher);
   close(l->socket.socket_fd);
   return failure;
+}
+
+static error *start_http(listener *l)
+{
+  return start(l, &http_routes);
+}
+
+static error *start_metrics(listener *l)
+{
+  return start(l, &metrics_routes);
 }
 
 static size_t drain_until(listener *l, uint64_t deadline_ns)
@@ -88,7 +98,13 @@ static void free_parts(listener *l)
 
 const listener_protocol http_protocol = {.name = "HTTP",
                                          .size = sizeof(http_server),
-                                         .start = start,
+                                         .start = start_http,
                                          .drain = drain_until,
                                          .stop = stop,
                                          .free = free_parts};
+
+const listener_protocol metrics_protocol = {.name = "metrics",
+                                            .size = sizeof(http_server),
+                                            .start = start_metrics,
+                                            .stop = stop,
+                                            .free = free_parts};

@@ -18,10 +18,9 @@ static const char *region_of(const exchange *x)
 
 static void reply_status(exchange *x, TRITONSERVER_MemoryType kind)
 {
-  AUTO_BUFFER buffer json = BUFFER_EMPTY;
-  if (!exchange_fail_if_error(
-          x, shared_memory_print(x->http->options.shared_memory, kind, region_of(x), false, &json)))
-    exchange_reply_json(x, &json);
+  if (!exchange_fail_if_error(x, shared_memory_print(x->http->options.shared_memory, kind,
+                                                     region_of(x), false, &x->text)))
+    exchange_reply_json(x);
 }
 
 void handle_system_memory_status(exchange *x)

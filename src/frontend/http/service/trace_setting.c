@@ -72,11 +72,10 @@ static bool update(exchange *x)
 
 static void reply(exchange *x)
 {
-  AUTO_BUFFER buffer json = BUFFER_EMPTY;
   if (x->method == METHOD_POST && !update(x))
     return;
-  trace_service_print(x->http->options.trace, x->parameters[PARAMETER_MODEL], false, &json);
-  exchange_reply_json(x, &json);
+  trace_service_print(x->http->options.trace, x->parameters[PARAMETER_MODEL], false, &x->text);
+  exchange_reply_json(x);
 }
 
 static void reply_for_model(exchange *x)
