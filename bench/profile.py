@@ -2,7 +2,8 @@
 
     .venv/bin/python bench/profile.py [--requests 2000] [--keep FILE]
 
-One loop and one connection, the identity model "small", the release build. What the kernel does is not in it.
+One loop and one connection, the identity model "small", the release build. What the kernel does is not in it. Under callgrind a model takes
+longer, so that the server may take it for one that it does not execute on the loop's thread: then other threads execute.
 """
 import argparse
 import http.client
@@ -10,6 +11,7 @@ import pathlib
 import re
 import shutil
 import subprocess
+import sys
 import tempfile
 
 import numpy
@@ -18,15 +20,22 @@ import load
 import models
 import sides
 
+ALL = "PROGRAM TOTALS"
+LOOP = "http/transport/loop.c:run"
+HANDLE = "http/exchange/exchange.c:exchange_handle"
+ADMIT = "http/exchange/admission.c:exchange_admit"
+FILL = "http/service/infer.c:fill"
+SUBMIT = "api/request.c:TRITONSERVER_ServerInferAsync"
+REPLY = "http/service/infer_response.c:infer_reply"
 MEMSET = "__memset_avx2_unaligned_erms"
-INFER = "TRITONSERVER_ServerInferAsync"
 STAGES = {  # functions whose counts, with what they call, are added, and those that are taken off
-    "libmicrohttpd: reading, headers, sending": (["run"], ["exchange_handle", MEMSET]),
-    "headers, route, admission": (["exchange_handle"], ["handle_infer"]),
-    "read the JSON, make the request": (["fill"], []),
-    "queue, execute, answer": ([INFER], []),
-    "format the reply": (["infer_reply"], []),
-    "the rest of the inference": (["handle_infer"], ["fill", INFER, "infer_reply"]),
+    "libmicrohttpd: reading, headers, sending": ([LOOP], [HANDLE, MEMSET]),
+    "headers, route, admission": ([ADMIT], []),
+    "read the JSON, make the request": ([FILL], []),
+    "queue, or execute and answer": ([SUBMIT], []),
+    "other threads: execute and answer what was queued": ([ALL], [LOOP]),
+    "format the reply": ([REPLY], []),
+    "the rest of the exchange and its inference": ([HANDLE], [ADMIT, FILL, SUBMIT, REPLY]),
 }
 
 
@@ -62,14 +71,17 @@ def record(directory, requests):
 
 
 def counts(out):
-    """Instructions by function, with what it calls."""
+    """Instructions by "directory/file:function" as in STAGES, with what it calls."""
     text = subprocess.run(
         ["callgrind_annotate", "--inclusive=yes", "--threshold=100", "--auto=no", out], check=True, capture_output=True, text=True
     ).stdout
+    lines = [(int(number.replace(",", "")), name) for number, name in re.findall(r"^ *([\d,]+) \([ \d.]+%\)  (.+?)(?: \[|$)", text, re.M)]
     found = {}
-    for number, name in re.findall(r"^ *([\d,]+) \([ \d.]+%\)  \S*?:(\w+)(?: \[|$)", text, re.M):
+    for wanted in {function for parts in STAGES.values() for part in parts for function in part}:
         # what was inlined into a function out of a header has a line of its own
-        found[name] = max(found.get(name, 0), int(number.replace(",", "")))
+        found[wanted] = max((number for number, name in lines if re.search(rf"(^|[/:]){re.escape(wanted)}$", name)), default=0)
+        if found[wanted] == 0:
+            sys.exit(f"callgrind counted nothing for {wanted}, of which a stage is made: STAGES names a function that is not there")
     return found
 
 
@@ -87,6 +99,9 @@ def main():
         stage: (sum(found[f] for f in added) - sum(found[f] for f in taken)) / arguments.requests
         for stage, (added, taken) in STAGES.items()
     }
+    for stage, number in rows.items():
+        if number < 0:
+            sys.exit(f"the stage {stage!r} has {number:,.0f} instructions: what is taken off is no part of it")
     total = sum(rows.values())
     print("| stage | instructions a request | share |\n|---|---|---|")
     for stage, number in rows.items():

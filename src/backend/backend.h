@@ -30,19 +30,19 @@ typedef struct backend_functions {
                                                       TRITONBACKEND_Request **, uint32_t, bool *);
   void (*model_instance_execute_end)(TRITONBACKEND_ModelInstance *, int64_t, bool *);
   void (*model_instance_ask_ready)(TRITONBACKEND_ModelInstance *);
-  uint32_t (*model_instance_executions_most)(TRITONBACKEND_ModelInstance *); // of the extension too
+  uint32_t (*model_instance_max_executions)(TRITONBACKEND_ModelInstance *); // of the extension too
   bool (*model_instance_fault)(TRITONBACKEND_ModelInstance *, char *,
                                size_t); // likewise
 } backend_functions;
 
-// TRITONBACKEND_BackendAttribute: what the backend prefers.
-typedef struct backend_attribute {
+// What the backend prefers.
+typedef struct TRITONBACKEND_BackendAttribute {
   config_preferred_group *groups; // owned
   size_t group_count;
   bool parallel_instance_loading;
 } backend_attribute;
 
-typedef struct backend {
+typedef struct TRITONBACKEND_Backend {
   char *name;
   char *library;   // path of the .so
   char *dir;       // of its files, as the operator named it: TRITONBACKEND_BackendArtifacts

@@ -2,6 +2,7 @@
 #include "core/model_table.h"
 
 #include "base/cleanup.h"
+#include "base/state.h"
 #include "base/string_map.h"
 #include "base/thread.h"
 
@@ -169,23 +170,20 @@ version_slot *model_entry_add_version(model_entry *entry, int64_t version)
   return &grown[at];
 }
 
-#define FROM(state) (1u << (state))
+#define TO(state) STATE_BIT(VERSION_##state)
 
-// From which states a version comes to this one.
-static const unsigned came_from[] = {
-    [VERSION_UNKNOWN] = 0, // a new slot is
-    [VERSION_LOADING] = FROM(VERSION_UNKNOWN) | FROM(VERSION_UNAVAILABLE) | FROM(VERSION_UNLOADING),
-    [VERSION_READY] = FROM(VERSION_LOADING) | FROM(VERSION_READY),
-    [VERSION_UNLOADING] = FROM(VERSION_READY) | FROM(VERSION_LOADING),
-    [VERSION_UNAVAILABLE] =
-        FROM(VERSION_LOADING) | FROM(VERSION_UNLOADING) | FROM(VERSION_UNAVAILABLE),
+static const unsigned allowed[] = {
+    [VERSION_UNKNOWN] = TO(LOADING), // a new slot is
+    [VERSION_LOADING] = TO(READY) | TO(UNLOADING) | TO(UNAVAILABLE),
+    [VERSION_READY] = TO(READY) | TO(UNLOADING),
+    [VERSION_UNLOADING] = TO(LOADING) | TO(UNAVAILABLE),
+    [VERSION_UNAVAILABLE] = TO(LOADING) | TO(UNAVAILABLE),
 };
 
 void version_slot_set(version_slot *v, version_state state, const char *reason)
 {
-  assert(came_from[state] & FROM(v->state));
+  state_assert(allowed, v->state, state);
   assert((state == VERSION_READY) == (v->ready != NULL));
-  (void)came_from;
   free(v->reason);
   v->reason = reason != NULL ? strdup(reason) : NULL;
   v->state = state;

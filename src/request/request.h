@@ -11,6 +11,7 @@
 #include "base/arena.h"
 #include "base/error.h"
 #include "base/slice.h"
+#include "base/state.h"
 #include "request/parameter.h"
 #include "request/response.h"
 #include "request/statistics.h"
@@ -18,8 +19,6 @@
 #include "request/trace.h"
 #include "schedule/scheduler.h"
 #include "triton/core/tritonserver.h"
-
-#include <assert.h>
 
 typedef struct input_segment { // a run of a tensor's bytes, in the client's memory
   const void *base;
@@ -38,8 +37,7 @@ typedef struct policy_data {
   struct policy_data *next;
 } policy_data;
 
-// TRITONBACKEND_Input
-typedef struct request_input {
+typedef struct TRITONBACKEND_Input {
   slice name; // NUL-terminated
   TRITONSERVER_DataType datatype;
   bool raw;                  // a raw binary request: datatype and shape come from the model
@@ -66,7 +64,7 @@ typedef enum request_state {
   REQUEST_RELEASED,    // given back: the client's again
 } request_state;
 
-typedef struct request {
+struct TRITONSERVER_InferenceRequest {
   request_target *target; // the model version; referenced
   _Atomic request_state state;
   uint32_t flags;      // TRITONSERVER_RequestFlag
@@ -91,9 +89,9 @@ typedef struct request {
   uint32_t batch_size; // 0: the model does not batch
   queue_item item;
   request_times times;
-  _Atomic(struct request *) *slot; // where an instance remembers it while a backend has it, or NULL
-  response_factory *factory;       // referenced
-  bool may_answer;                 // with the right to answer
+  _Atomic(request *) *slot;  // where an instance remembers it while a backend has it, or NULL
+  response_factory *factory; // referenced
+  bool may_answer;           // with the right to answer
 
   struct TRITONSERVER_ResponseAllocator *allocator;
   void *allocator_context;
@@ -105,7 +103,7 @@ typedef struct request {
   arena memory;       // identity, parameters, outputs
   arena input_memory; // inputs; emptied by request_remove_inputs
   _Alignas(16) char initial_memory[];
-} request;
+};
 
 // Takes a reference to `target`.
 error *request_new(request_target *target, request **r);
@@ -167,15 +165,14 @@ static inline request *request_of_item(queue_item *item)
 // Any thread that the request belongs to.
 static inline void request_set_state(request *r, request_state to)
 {
-  static const uint8_t allowed_from[] = {
-      [REQUEST_INITIALIZED] =
-          1 << REQUEST_INITIALIZED | 1 << REQUEST_PENDING | 1 << REQUEST_RELEASED,
-      [REQUEST_PENDING] = 1 << REQUEST_INITIALIZED | 1 << REQUEST_RELEASED,
-      [REQUEST_EXECUTING] = 1 << REQUEST_PENDING,
-      [REQUEST_RELEASED] = 1 << REQUEST_PENDING | 1 << REQUEST_EXECUTING,
+  static const unsigned allowed[] = {
+      [REQUEST_INITIALIZED] = STATE_BIT(REQUEST_INITIALIZED) | STATE_BIT(REQUEST_PENDING),
+      [REQUEST_PENDING] = STATE_BIT(REQUEST_EXECUTING) | STATE_BIT(REQUEST_INITIALIZED) |
+                          STATE_BIT(REQUEST_RELEASED),
+      [REQUEST_EXECUTING] = STATE_BIT(REQUEST_RELEASED),
+      [REQUEST_RELEASED] = STATE_BIT(REQUEST_INITIALIZED) | STATE_BIT(REQUEST_PENDING),
   };
-  assert(allowed_from[to] & 1 << atomic_load_explicit(&r->state, memory_order_relaxed));
-  (void)allowed_from;
+  state_assert(allowed, atomic_load_explicit(&r->state, memory_order_relaxed), to);
   atomic_store_explicit(&r->state, to, memory_order_release);
 }
 

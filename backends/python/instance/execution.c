@@ -5,6 +5,7 @@
 #include "backend_batch.h"
 #include "backend_error.h"
 #include "backend_log.h"
+#include "base/state.h"
 
 #include <assert.h>
 #include <stdlib.h>
@@ -12,13 +13,13 @@
 
 void execution_set_state(execution *self, execution_state state)
 {
-  static const unsigned before[] = {
-      // each state's, as bits
-      [EXECUTION_OPEN] = 1 << EXECUTION_MADE | 1 << EXECUTION_SENT,
-      [EXECUTION_SENT] = 1 << EXECUTION_OPEN,
-      [EXECUTION_ENDED] = 1 << EXECUTION_MADE | 1 << EXECUTION_OPEN | 1 << EXECUTION_SENT};
-  assert((before[state] & 1u << self->state) != 0);
-  (void)before; // where nothing is asserted
+  static const unsigned allowed[] = {
+      [EXECUTION_MADE] = STATE_BIT(EXECUTION_OPEN) | STATE_BIT(EXECUTION_ENDED),
+      [EXECUTION_OPEN] = STATE_BIT(EXECUTION_SENT) | STATE_BIT(EXECUTION_ENDED),
+      [EXECUTION_SENT] = STATE_BIT(EXECUTION_OPEN) | STATE_BIT(EXECUTION_ENDED),
+      [EXECUTION_ENDED] = 0,
+  };
+  state_assert(allowed, self->state, state);
   self->state = state;
 }
 

@@ -4,6 +4,7 @@
 #include "backend_error.h"
 #include "base/cleanup.h"
 #include "base/files.h"
+#include "base/state.h"
 #include "base/text.h"
 #include "codec/protocol.h"
 
@@ -18,9 +19,15 @@
 
 static void set_state(worker_process *self, process_state state)
 {
-  assert(state == PROCESS_RUNNING ? self->state == PROCESS_NONE
-         : state == PROCESS_ENDED ? self->state != PROCESS_NONE && self->state != PROCESS_ENDED
-                                  : state != PROCESS_NONE && self->state == PROCESS_RUNNING);
+  static const unsigned allowed[] = {
+      [PROCESS_NONE] = STATE_BIT(PROCESS_RUNNING),
+      [PROCESS_RUNNING] =
+          STATE_BIT(PROCESS_KILLED) | STATE_BIT(PROCESS_CUT_OFF) | STATE_BIT(PROCESS_ENDED),
+      [PROCESS_KILLED] = STATE_BIT(PROCESS_ENDED),
+      [PROCESS_CUT_OFF] = STATE_BIT(PROCESS_ENDED),
+      [PROCESS_ENDED] = 0,
+  };
+  state_assert(allowed, self->state, state);
   self->state = state;
 }
 

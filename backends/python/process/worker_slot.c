@@ -3,6 +3,7 @@
 
 #include "backend_error.h"
 #include "base/clock.h"
+#include "base/state.h"
 #include "base/thread.h"
 
 #include <assert.h>
@@ -30,14 +31,14 @@ NEREID_LogSubject worker_log_subject(const worker *self)
 
 void worker_set_state(worker *self, worker_state state)
 {
-  static const unsigned before[] = {
-      // each state's, as bits
-      [WORKER_STARTING] = 1 << WORKER_DOWN,
-      [WORKER_READY] = 1 << WORKER_STARTING,
-      [WORKER_DOWN] = 1 << WORKER_STARTING | 1 << WORKER_READY,
-      [WORKER_STOPPED] = 1 << WORKER_STARTING | 1 << WORKER_READY | 1 << WORKER_DOWN};
-  assert((before[state] & 1u << self->state) != 0);
-  (void)before; // where nothing is asserted
+  static const unsigned allowed[] = {
+      [WORKER_STARTING] =
+          STATE_BIT(WORKER_READY) | STATE_BIT(WORKER_DOWN) | STATE_BIT(WORKER_STOPPED),
+      [WORKER_READY] = STATE_BIT(WORKER_DOWN) | STATE_BIT(WORKER_STOPPED),
+      [WORKER_DOWN] = STATE_BIT(WORKER_STARTING) | STATE_BIT(WORKER_STOPPED),
+      [WORKER_STOPPED] = 0,
+  };
+  state_assert(allowed, self->state, state);
   self->state = state;
   pthread_cond_broadcast(&self->changed);
 }

@@ -15,10 +15,13 @@
 
 #define FLUSH_BYTES (1u << 20)
 #define HELD_BYTES  (64u << 20)
+#define QUEUE_BYTES (64u << 20) // of records that wait for the thread
+#define WAKE_BYTES  (1u << 20)
+#define WAIT_NS     UINT64_C(100000000)
 
 typedef struct file_sink {
   trace_sink sink;
-  char *path;          // owned
+  const char *path;    // the configuration's
   int descriptor;      // of `path`; -1: not begun
   uint64_t size;       // of its text, without the "]"
   uint32_t next_index; // of the next file of its own
@@ -137,17 +140,18 @@ static bool is_complete(const trace_setting *s)
 static size_t take_record(file_sink *f, const trace_record *r)
 {
   trace_setting *s = r->setting;
+  const int64_t frequency = s->values[TRACE_KEY_LOG_FREQUENCY];
   if (s->in_text > 0)
     buffer_append_char(&s->text, ',');
   record_print(r, &s->text);
   s->in_text++;
   s->collected++;
-  bool full = s->log_frequency != 0 && s->in_text >= s->log_frequency;
+  bool full = frequency != 0 && s->in_text >= frequency;
   if (full || is_complete(s))
     return flush(f, s, true);
-  size_t most = s->log_frequency != 0 || s->counted ? HELD_BYTES : FLUSH_BYTES;
+  size_t most = frequency != 0 || s->counted ? HELD_BYTES : FLUSH_BYTES;
   if (s->retired || s->text.size >= most)
-    return flush(f, s, s->log_frequency != 0);
+    return flush(f, s, frequency != 0);
   return 0;
 }
 
@@ -162,7 +166,7 @@ static size_t write_all(trace_sink *sink, const trace_record *first)
 static size_t retire(trace_sink *sink, trace_setting *s)
 {
   s->retired = true;
-  return flush(of(sink), s, s->log_frequency != 0);
+  return flush(of(sink), s, s->values[TRACE_KEY_LOG_FREQUENCY] != 0);
 }
 
 static size_t weigh(const trace_record *r)
@@ -175,20 +179,17 @@ static void free_sink(trace_sink *sink)
   file_sink *f = of(sink);
   if (f->descriptor >= 0)
     close(f->descriptor);
-  free(f->path);
   free(f);
 }
 
-error *file_sink_new(const char *path, trace_sink **sink)
+error *file_sink_new(const trace_config *config, trace_sink **sink)
 {
   file_sink *f = calloc(1, sizeof(*f));
-  char *copy = strdup(path);
-  if (f == NULL || copy == NULL) {
-    free(f);
-    free(copy);
+  if (f == NULL)
     return error_no_memory();
-  }
-  *f = (file_sink){.sink = {weigh, write_all, retire, free_sink}, .path = copy, .descriptor = -1};
+  *f = (file_sink){.sink = {QUEUE_BYTES, WAKE_BYTES, WAIT_NS, weigh, write_all, retire, free_sink},
+                   .path = config->file,
+                   .descriptor = -1};
   *sink = &f->sink;
   return NULL;
 }

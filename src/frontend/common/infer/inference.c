@@ -2,6 +2,7 @@
 // request is counted in i->users.
 #include "frontend/common/infer/inference.h"
 
+#include "base/state.h"
 #include "frontend/common/net/jobs.h"
 #include "frontend/common/observe/abi_error.h"
 #include "frontend/common/observe/frontend_log.h"
@@ -9,26 +10,24 @@
 
 #include <assert.h>
 
-#define BIT(state) (1u << (state))
-
 // ---- state ----
 
 // Enters a state, but what is DONE stays so. Returns the state before.
 static inference_state enter(inference *i, inference_state to)
 {
   static const unsigned allowed[] = {
-      [INFERENCE_FILLING] = BIT(INFERENCE_SUBMITTING) | BIT(INFERENCE_REFUSED),
+      [INFERENCE_FILLING] = STATE_BIT(INFERENCE_SUBMITTING) | STATE_BIT(INFERENCE_REFUSED),
       [INFERENCE_SUBMITTING] =
-          BIT(INFERENCE_RUNNING) | BIT(INFERENCE_DONE) | BIT(INFERENCE_REFUSED),
-      [INFERENCE_RUNNING] = BIT(INFERENCE_WAITING) | BIT(INFERENCE_DONE),
-      [INFERENCE_WAITING] = BIT(INFERENCE_DONE),
-      [INFERENCE_DONE] = BIT(INFERENCE_RUNNING) | BIT(INFERENCE_WAITING), // who comes too late
+          STATE_BIT(INFERENCE_RUNNING) | STATE_BIT(INFERENCE_DONE) | STATE_BIT(INFERENCE_REFUSED),
+      [INFERENCE_RUNNING] = STATE_BIT(INFERENCE_WAITING) | STATE_BIT(INFERENCE_DONE),
+      [INFERENCE_WAITING] = STATE_BIT(INFERENCE_DONE),
+      [INFERENCE_DONE] =
+          STATE_BIT(INFERENCE_RUNNING) | STATE_BIT(INFERENCE_WAITING), // who comes too late
       [INFERENCE_REFUSED] = 0,
   };
-  (void)allowed; // where nothing is asserted
   int from = atomic_load(&i->state);
   do
-    assert((allowed[from] & BIT(to)) != 0);
+    state_assert(allowed, from, to);
   while (from != INFERENCE_DONE && !atomic_compare_exchange_weak(&i->state, &from, to));
   return (inference_state)from;
 }

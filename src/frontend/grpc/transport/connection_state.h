@@ -4,13 +4,12 @@
 
 #include "base/list.h"
 #include "base/refcount.h"
+#include "base/state.h"
 #include "frontend/common/net/peer.h"
-#include "frontend/grpc/transport/conn_timer.h"
 #include "frontend/grpc/transport/conn_wire.h"
+#include "frontend/grpc/transport/loop.h"
 #include "frontend/grpc/transport/output.h"
-#include "frontend/grpc/transport/stream.h"
 
-#include <assert.h>
 #include <nghttp2/nghttp2.h>
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -22,9 +21,6 @@
 #define CONNECTION_BYTES        (16u << 20) // window of all of them
 #define CONNECTION_FRAME_BYTES  (256u << 10)
 #define CONNECTION_HEADER_BYTES (16u << 10) // of one call's metadata
-
-typedef struct grpc_server grpc_server;
-typedef struct grpc_loop grpc_loop;
 
 typedef enum connection_state {
   CONNECTION_BEGINS, // the client's preface and settings are to come
@@ -38,7 +34,6 @@ typedef enum connection_state {
 
 typedef struct grpc_connection grpc_connection;
 struct grpc_connection {
-  grpc_server *server;
   grpc_loop *loop;
   refcount references;
   connection_state state; // see connection_set_state
@@ -79,9 +74,9 @@ struct grpc_connection {
 // The only way from one state to another.
 static inline void connection_set_state(grpc_connection *c, connection_state to)
 {
-#define TO(state) (1u << CONNECTION_##state)
+#define TO(state) STATE_BIT(CONNECTION_##state)
   static const unsigned over = TO(FAILED) | TO(ENDING) | TO(CLOSED);
-  static const unsigned next[] = {
+  static const unsigned allowed[] = {
       [CONNECTION_BEGINS] = TO(OPEN) | over,
       [CONNECTION_OPEN] = TO(LEAVING) | over,
       [CONNECTION_LEAVING] = TO(LEFT) | over,
@@ -91,8 +86,7 @@ static inline void connection_set_state(grpc_connection *c, connection_state to)
       [CONNECTION_CLOSED] = 0,
   };
 #undef TO
-  assert((next[c->state] >> to & 1) != 0);
-  (void)next; // where nothing is asserted
+  state_assert(allowed, c->state, to);
   c->state = to;
 }
 

@@ -1,26 +1,22 @@
 // What an exchange is at: its phases, and what the log and a trace say of it.
 #include "frontend/http/exchange/exchange_parts.h"
 
-#include "base/text.h"
+#include "base/state.h"
 #include "frontend/common/infer/inference.h"
 
-#include <assert.h>
-
-#ifndef NDEBUG
-#define TO(phase) (1u << EXCHANGE_##phase)
+#define TO(phase) STATE_BIT(EXCHANGE_##phase)
 
 // The phases that may follow one, bit by bit.
-static const unsigned followers[] = {
+static const unsigned allowed[] = {
     [EXCHANGE_RECEIVING] = TO(DROPPING) | TO(WAITING) | TO(REPLIED),
     [EXCHANGE_DROPPING] = TO(REPLIED),
     [EXCHANGE_WAITING] = TO(RECEIVING) | TO(REPLIED),
     [EXCHANGE_REPLIED] = 0,
 };
-#endif
 
 void exchange_enter(exchange *x, exchange_phase phase)
 {
-  assert((followers[x->phase] & 1u << phase) != 0);
+  state_assert(allowed, x->phase, phase);
   x->phase = phase;
 }
 
@@ -34,11 +30,9 @@ NEREID_LogSubject exchange_subject(const exchange *x)
   if (x == NULL)
     return (NEREID_LogSubject){0};
   const char *model = x->parameters[PARAMETER_MODEL];
-  int64_t version = 0;
-  text_to_int64(slice_of(x->parameters[PARAMETER_VERSION]), &version);
   return (NEREID_LogSubject){.request_id = x->inference != NULL ? x->inference->request_id : NULL,
                              .model = model[0] != '\0' ? model : NULL,
-                             .version = version};
+                             .version = x->version > 0 ? x->version : 0};
 }
 
 void exchange_record_moment(const exchange *x, const char *name)

@@ -2,19 +2,18 @@
 #include "frontend/http/transport/registry.h"
 
 #include "base/cleanup.h"
+#include "base/state.h"
 
-#include <assert.h>
 #include <errno.h>
 #include <sys/socket.h>
 
 #define MAX_LINGER_BYTES  (UINT64_C(1) << 30)
 #define LINGER_MORE_BYTES (64u << 10)
 
-#ifndef NDEBUG
-#define TO(state) (1u << CONNECTION_##state)
+#define TO(state) STATE_BIT(CONNECTION_##state)
 
 // The states that may follow one, bit by bit. CONNECTION_CLOSED is set by connections_close_idle.
-static const unsigned followers[] = {
+static const unsigned allowed[] = {
     [CONNECTION_IDLE] = TO(HEADERS),
     [CONNECTION_HEADERS] = TO(HEADERS) | TO(BODY),
     [CONNECTION_BODY] = TO(BODY) | TO(RUNNING) | TO(REPLY) | TO(IDLE),
@@ -22,7 +21,6 @@ static const unsigned followers[] = {
     [CONNECTION_REPLY] = TO(REPLY) | TO(RUNNING) | TO(IDLE), // a stream waits for its model again
     [CONNECTION_CLOSED] = 0,
 };
-#endif
 
 bool connection_enter(connection *c, connection_state state)
 {
@@ -31,12 +29,12 @@ bool connection_enter(connection *c, connection_state state)
   atomic_store_explicit(&c->since_ms, connections_now_ms(), memory_order_relaxed);
   if (before == CONNECTION_CLOSED)
     return false;
-  assert((followers[before] & 1u << state) != 0);
+  state_assert(allowed, before, state);
   atomic_store_explicit(&c->state, state, memory_order_release);
   return true;
 }
 
-uint64_t connection_min_bytes(const http_server_options *options, unsigned timeout_ms)
+uint64_t connection_min_bytes(const listener_options *options, unsigned timeout_ms)
 {
   uint64_t bytes = (uint64_t)options->min_rate * timeout_ms / 1000;
   return bytes > 0 ? bytes : 1;
@@ -44,7 +42,7 @@ uint64_t connection_min_bytes(const http_server_options *options, unsigned timeo
 
 void connection_received(connection *c, size_t size)
 {
-  const http_server_options *options = c->all->options;
+  const listener_options *options = c->all->options;
   c->received_bytes += size;
   if (c->received_bytes < connection_min_bytes(options, options->body_timeout_ms))
     return;
