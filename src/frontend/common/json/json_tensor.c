@@ -249,19 +249,16 @@ static error *read_string(json_cursor *c, const json_path *path, char **out)
   return NULL;
 }
 
-static error *read_strings(json_cursor *c, const json_path *path, nesting *n, char *out,
-                           size_t *size)
+static error *read_strings(json_cursor *c, const json_path *path, nesting *n, char **out)
 {
-  char *start = out;
   bool done = false;
   RETURN_IF_ERROR(seek_element(c, path, n, false, &done));
   while (!done) {
     const json_path element = {.outer = path, .index = n->count};
-    RETURN_IF_ERROR(read_string(c, &element, &out));
+    RETURN_IF_ERROR(read_string(c, &element, out));
     n->count++;
     RETURN_IF_ERROR(seek_element(c, path, n, true, &done));
   }
-  *size = (size_t)(out - start);
   return NULL;
 }
 
@@ -270,6 +267,7 @@ static error *read_strings(json_cursor *c, const json_path *path, nesting *n, ch
 static error *read_string_tensor(json_cursor *c, const json_path *path, uint64_t element_count,
                                  const void **data, size_t *size)
 {
+  bool is_array = json_peek(c) == '[';
   json_cursor rest = *c;
   RETURN_IF_ERROR(json_skip(&rest, path));
   size_t text_size = (size_t)(rest.at - c->at);
@@ -281,7 +279,9 @@ static error *read_string_tensor(json_cursor *c, const json_path *path, uint64_t
   if (out == NULL)
     return error_no_memory();
   *data = out;
-  RETURN_IF_ERROR(read_strings(c, path, &n, out, size));
+  char *end = out;
+  RETURN_IF_ERROR(is_array ? read_strings(c, path, &n, &end) : read_string(c, path, &end));
+  *size = (size_t)(end - out);
   c->at = rest.at;
   return NULL;
 }
@@ -289,13 +289,13 @@ static error *read_string_tensor(json_cursor *c, const json_path *path, uint64_t
 error *json_tensor_read(json_cursor *c, const json_path *path, TRITONSERVER_DataType datatype,
                         uint64_t element_count, const void **data, size_t *size)
 {
-  if (json_peek(c) != '[')
-    return json_fail_kind(c, path, "non-array as array", "an array");
   if (datatype == TRITONSERVER_TYPE_BYTES)
     return read_string_tensor(c, path, element_count, data, size);
+  bool is_array = json_peek(c) == '[';
   size_t text_size = (size_t)(c->end - c->at);
   nesting n = {.limit = element_count};
-  if (element_count > text_size / 2) // an element and its comma are two characters or more
+  if (is_array &&
+      element_count > text_size / 2) // an element and its comma are two characters or more
     return json_fail_words(path, WRONG_SHAPE,
                            "expected %" PRIu64 " elements, got at most %zu in %zu bytes of text",
                            element_count, text_size / 2, text_size);
@@ -304,30 +304,7 @@ error *json_tensor_read(json_cursor *c, const json_path *path, TRITONSERVER_Data
   if (out == NULL)
     return error_no_memory();
   *data = out;
-  return read_numbers(c, path, &n, datatype, out);
-}
-
-error *json_element_read(json_cursor *c, const json_path *path, TRITONSERVER_DataType datatype,
-                         const void **data, size_t *size)
-{
-  bool is_string = datatype == TRITONSERVER_TYPE_BYTES;
-  json_cursor rest = *c;
-  if (is_string)
-    RETURN_IF_ERROR(json_skip(&rest, path));
-  json_peek(c);
-  *size = is_string ? (size_t)(rest.at - c->at) + sizeof(uint32_t)
-                    : TRITONSERVER_DataTypeByteSize(datatype);
-  char *out = arena_allocate_tensor(c->arena, *size);
-  if (out == NULL)
-    return error_no_memory();
-  *data = out;
-  if (is_string) {
-    char *end = out;
-    RETURN_IF_ERROR(read_string(c, path, &end));
-    *size = (size_t)(end - out);
-    return NULL;
-  }
-  return read_number(c, path, datatype, out);
+  return is_array ? read_numbers(c, path, &n, datatype, out) : read_number(c, path, datatype, out);
 }
 
 // ---- writing ----
