@@ -14,7 +14,7 @@ struct exporter {
   pthread_t thread;
   pthread_mutex_t lock; // guards what follows up to the blank line
   pthread_cond_t changed;
-  trace_record *first, *last;
+  trace_record *first, **end;
   size_t weight;
   uint64_t oldest_ns;      // when the first record came
   trace_setting *replaced; // each referenced
@@ -79,7 +79,8 @@ static bool run_once(exporter *e)
   trace_record *first = e->first;
   trace_setting *replaced = e->replaced;
   bool stopping = e->stopping;
-  e->first = e->last = NULL;
+  e->first = NULL;
+  e->end = &e->first;
   e->weight = 0;
   e->replaced = NULL;
   pthread_mutex_unlock(&e->lock);
@@ -106,17 +107,13 @@ static trace_record *take(exporter *e, trace_record *r)
     return r;
   bool was_below = e->weight < e->sink->wake_at;
   e->weight += weight;
-  r->next = NULL;
-  if (e->first == NULL) {
-    e->first = r;
+  if (e->first == NULL)
     e->oldest_ns = clock_monotonic_ns();
+  if (e->first == NULL || (was_below && e->weight >= e->sink->wake_at))
     pthread_cond_signal(&e->changed);
-  } else {
-    e->last->next = r;
-    if (was_below && e->weight >= e->sink->wake_at)
-      pthread_cond_signal(&e->changed);
-  }
-  e->last = r;
+  r->next = NULL;
+  *e->end = r;
+  e->end = &r->next;
   return NULL;
 }
 
@@ -151,6 +148,7 @@ error *exporter_new(trace_sink *sink, exporter **result)
     return error_no_memory();
   }
   e->sink = sink;
+  e->end = &e->first;
   pthread_mutex_init(&e->lock, NULL);
   pthread_cond_init(&e->changed, NULL);
   front_counter_init(&e->dropped, "nereid_trace_dropped_total", "Traces that were lost");

@@ -3,6 +3,7 @@
 // in `path`. That file is an array at any time: its last byte, "]", moves. It is written when
 // FLUSH_BYTES have come, when a setting is replaced and at the end; what is to be a file of its own
 // is kept until it is complete, HELD_BYTES at most. The exporter's thread.
+#include "base/files.h"
 #include "frontend/common/observe/frontend_log.h"
 #include "frontend/trace/exporter.h"
 
@@ -35,16 +36,8 @@ static file_sink *of(trace_sink *sink)
 
 static bool write_at(int descriptor, slice text, uint64_t offset)
 {
-  while (text.size > 0) {
-    ssize_t written = pwrite(descriptor, text.data, text.size, (off_t)offset);
-    if (written < 0 && errno == EINTR)
-      continue;
-    if (written <= 0)
-      return false;
-    text = (slice){text.data + written, text.size - (size_t)written};
-    offset += (uint64_t)written;
-  }
-  return true;
+  return lseek(descriptor, (off_t)offset, SEEK_SET) >= 0 &&
+         files_write(descriptor, text.data, text.size);
 }
 
 // Of a pipe that nobody reads the opening fails: the server's end would wait for it.
@@ -92,9 +85,8 @@ static bool write_own(const char *path, const buffer *text)
   int descriptor = open_file(path);
   if (descriptor < 0)
     return false;
-  bool written = write_at(descriptor, SLICE("["), 0) &&
-                 write_at(descriptor, buffer_view(text), 1) &&
-                 write_at(descriptor, SLICE("]"), text->size + 1);
+  bool written = files_write(descriptor, "[", 1) &&
+                 files_write(descriptor, text->data, text->size) && files_write(descriptor, "]", 1);
   int reason = errno;
   close(descriptor);
   if (!written)
@@ -141,8 +133,6 @@ static size_t take_record(file_sink *f, const trace_record *r)
 {
   trace_setting *s = r->setting;
   const int64_t frequency = s->values[TRACE_KEY_LOG_FREQUENCY];
-  if (s->in_text > 0)
-    buffer_append_char(&s->text, ',');
   record_print(r, &s->text);
   s->in_text++;
   s->collected++;

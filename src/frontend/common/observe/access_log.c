@@ -9,6 +9,7 @@
 #include "base/thread.h"
 #include "frontend/common/observe/front_counter.h"
 #include "frontend/common/observe/frontend_log.h"
+#include "nereid/nereid.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -28,7 +29,7 @@
 #define NS_PER_US      1000
 
 struct access_log {
-  const char *path; // NULL: standard output
+  char *path; // owned; "-": standard output
   bool json;
   pthread_t thread;
 
@@ -45,8 +46,6 @@ struct access_log {
   int file;
   bool cut;     // what was written last is the beginning of a line
   bool failing; // the last write failed
-
-  char path_copy[];
 };
 
 // ---- a record as text ----
@@ -104,6 +103,32 @@ void access_record_print(const access_record *r, uint64_t time_ns, bool json, bu
   append_number(line, json, "bytes_in", r->bytes_in);
   append_number(line, json, "bytes_out", r->bytes_out);
   buffer_append_text(line, json ? "}\n" : "\n");
+}
+
+// ---- times ----
+
+void access_times_record(access_times *t, TRITONSERVER_InferenceResponse *response)
+{
+  NEREID_ResponseTimes times;
+  const char *model;
+  int64_t version = 0;
+  NEREID_InferenceResponseTimes(response, &times);
+  TRITONSERVER_ErrorDelete(TRITONSERVER_InferenceResponseModel(response, &model, &version));
+  uint64_t now = clock_monotonic_ns();
+  uint64_t started = times.started_ns != 0 ? times.started_ns : now; // refused: it waited, no more
+  atomic_store_explicit(&t->queue_ns, started - times.submitted_ns, memory_order_relaxed);
+  atomic_store_explicit(&t->compute_ns, now - started, memory_order_relaxed);
+  atomic_store_explicit(&t->batch_size, times.batch_size, memory_order_relaxed);
+  atomic_store_explicit(&t->version, version, memory_order_relaxed);
+}
+
+void access_times_print(const access_times *t, int64_t version, access_record *record)
+{
+  int64_t answered = atomic_load_explicit(&t->version, memory_order_relaxed);
+  record->version = answered > 0 ? answered : version > 0 ? version : 0;
+  record->batch_size = atomic_load_explicit(&t->batch_size, memory_order_relaxed);
+  record->queue_ns = atomic_load_explicit(&t->queue_ns, memory_order_relaxed);
+  record->compute_ns = atomic_load_explicit(&t->compute_ns, memory_order_relaxed);
 }
 
 // ---- handing in ----
@@ -166,7 +191,7 @@ static void write_out(access_log *log, slice lines)
 // A pipe that nobody reads is an error, not a reason to wait.
 static int open_file(const char *path)
 {
-  if (path == NULL)
+  if (strcmp(path, "-") == 0)
     return STDOUT_FILENO;
   int file = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOCTTY | O_NONBLOCK, 0644);
   if (file >= 0)
@@ -176,7 +201,7 @@ static int open_file(const char *path)
 
 static void close_file(const access_log *log)
 {
-  if (log->path != NULL && log->file >= 0)
+  if (strcmp(log->path, "-") != 0 && log->file >= 0)
     close(log->file);
 }
 
@@ -245,30 +270,25 @@ static void release(access_log *log)
   buffer_fini(&log->pending);
   pthread_cond_destroy(&log->changed);
   pthread_mutex_destroy(&log->mutex);
+  free(log->path);
   free(log);
-}
-
-static access_log *allocate(const char *path, bool json)
-{
-  size_t size = strlen(path) + 1;
-  access_log *log = calloc(1, sizeof(*log) + size);
-  if (log == NULL)
-    return NULL;
-  memcpy(log->path_copy, path, size);
-  log->path = strcmp(path, "-") == 0 ? NULL : log->path_copy;
-  log->json = json;
-  pthread_mutex_init(&log->mutex, NULL);
-  pthread_cond_init(&log->changed, NULL);
-  return log;
 }
 
 error *access_log_open(const char *path, bool json, access_log **result)
 {
-  access_log *log = allocate(path, json);
-  error *e = NULL;
-  if (log == NULL)
+  access_log *log = calloc(1, sizeof(*log));
+  char *copy = strdup(path);
+  if (log == NULL || copy == NULL) {
+    free(log);
+    free(copy);
     return error_no_memory();
+  }
+  log->path = copy;
+  log->json = json;
   log->file = open_file(log->path);
+  pthread_mutex_init(&log->mutex, NULL);
+  pthread_cond_init(&log->changed, NULL);
+  error *e = NULL;
   if (log->file < 0)
     e = error_new(ERROR_INVALID_ARG, "cannot open access log '%s': %s", path, strerror(errno));
   if (e == NULL) {
@@ -276,12 +296,11 @@ error *access_log_open(const char *path, bool json, access_log **result)
                        "Lines of the access log that could not be written");
     e = thread_start(&log->thread, "access-log", run, log);
   }
-  if (e != NULL) {
+  if (e != NULL)
     release(log);
-    return e;
-  }
-  *result = log;
-  return NULL;
+  else
+    *result = log;
+  return e;
 }
 
 // True when the writer has ended in time.

@@ -4,6 +4,8 @@
 #include <stdio.h>
 
 #define LINE_BYTES 2048 // longer lines are cut
+#define MAX_NAMES  8    // of settings, in one line
+#define NAME_BYTES 64
 
 void frontend_log_message_va(TRITONSERVER_LogLevel level, const char *file, int line,
                              const NEREID_LogSubject *about, const char *format, va_list arguments)
@@ -32,4 +34,23 @@ void frontend_log_failure(const NEREID_LogSubject *about, const char *what,
   FRONTEND_LOG_AT(TRITONSERVER_LOG_ERROR, about, "%s: %s", what,
                   TRITONSERVER_ErrorMessage(failure_owned));
   TRITONSERVER_ErrorDelete(failure_owned);
+}
+
+void ignored_settings_add(ignored_settings *ignored, const char *name)
+{
+  if (++ignored->count <= MAX_NAMES)
+    buffer_append_format(&ignored->names, "%s'%.*s'", ignored->count > 1 ? ", " : "", NAME_BYTES,
+                         name);
+}
+
+void ignored_settings_warn(ignored_settings *ignored, const char *what)
+{
+  if (ignored->count > MAX_NAMES)
+    buffer_append_format(&ignored->names, " and %zu more", ignored->count - MAX_NAMES);
+  buffer_append_char(&ignored->names, '\0');
+  if (ignored->count > 0 && !ignored->names.failed)
+    frontend_log_warning(
+        "a request for %s settings names what cannot be set there, which is ignored: %s", what,
+        ignored->names.data);
+  buffer_fini(&ignored->names);
 }

@@ -1,7 +1,7 @@
 // Settings of traces and of the log: what is set is checked and kept by frontend/trace and
 // frontend/common, for all front ends.
 #include "base/arena.h"
-#include "frontend/common/observe/ignored_settings.h"
+#include "frontend/common/observe/frontend_log.h"
 #include "frontend/common/observe/log_settings.h"
 #include "frontend/grpc/call/call.h"
 #include "frontend/grpc/proto/grpc_service.pb-c.h"

@@ -3,7 +3,7 @@
 // ready, on a thread that may wait for that.
 #include "frontend/trace/trace.h"
 
-#include "frontend/common/observe/ignored_settings.h"
+#include "frontend/common/observe/frontend_log.h"
 #include "frontend/http/exchange/exchange.h"
 #include "frontend/http/exchange/json_body.h"
 #include "frontend/http/exchange/server.h"
