@@ -21,18 +21,13 @@
 #define WAIT_NS     UINT64_C(100000000)
 
 typedef struct file_sink {
-  trace_sink sink;
+  exporter exporter;
   const char *path;    // the configuration's
   int descriptor;      // of `path`; -1: not begun
   uint64_t size;       // of its text, without the "]"
   uint32_t next_index; // of the next file of its own
   bool failed;         // the last write did, and it was said
 } file_sink;
-
-static file_sink *of(trace_sink *sink)
-{
-  return (file_sink *)sink;
-}
 
 static bool write_at(int descriptor, slice text, uint64_t offset)
 {
@@ -145,18 +140,19 @@ static size_t take_record(file_sink *f, const trace_record *r)
   return 0;
 }
 
-static size_t write_all(trace_sink *sink, const trace_record *first)
+static size_t write_all(exporter *e, const trace_record *first)
 {
+  file_sink *f = (file_sink *)e;
   size_t lost = 0;
   for (const trace_record *r = first; r != NULL; r = r->next)
-    lost += take_record(of(sink), r);
+    lost += take_record(f, r);
   return lost;
 }
 
-static size_t retire(trace_sink *sink, trace_setting *s)
+static size_t retire(exporter *e, trace_setting *s)
 {
   s->retired = true;
-  return flush(of(sink), s, s->values[TRACE_KEY_LOG_FREQUENCY] != 0);
+  return flush((file_sink *)e, s, s->values[TRACE_KEY_LOG_FREQUENCY] != 0);
 }
 
 static size_t weigh(const trace_record *r)
@@ -164,22 +160,28 @@ static size_t weigh(const trace_record *r)
   return sizeof(*r) + r->bytes;
 }
 
-static void free_sink(trace_sink *sink)
+static void free_sink(exporter *e)
 {
-  file_sink *f = of(sink);
+  file_sink *f = (file_sink *)e;
   if (f->descriptor >= 0)
     close(f->descriptor);
   free(f);
 }
 
-error *file_sink_new(const trace_config *config, trace_sink **sink)
+error *file_exporter_new(const trace_config *config, exporter **result)
 {
   file_sink *f = calloc(1, sizeof(*f));
   if (f == NULL)
     return error_no_memory();
-  *f = (file_sink){.sink = {QUEUE_BYTES, WAKE_BYTES, WAIT_NS, weigh, write_all, retire, free_sink},
-                   .path = config->file,
-                   .descriptor = -1};
-  *sink = &f->sink;
+  *f = (file_sink){
+      .exporter = {.writer = {.most = QUEUE_BYTES, .enough = WAKE_BYTES, .wait_ns = WAIT_NS},
+                   .weigh = weigh,
+                   .write = write_all,
+                   .retire = retire,
+                   .free = free_sink},
+      .path = config->file,
+      .descriptor = -1,
+  };
+  *result = &f->exporter;
   return NULL;
 }

@@ -1,14 +1,14 @@
-// Records become text on the thread that hands them in, and go into a buffer; the writer swaps it
-// for an empty one and writes it in one piece.
+// Records become text on the thread that hands them in, and go into a buffer; the writer's thread
+// swaps it for an empty one and writes it in one piece.
 #include "frontend/common/observe/access_log.h"
 
 #include "base/cleanup.h"
 #include "base/clock.h"
+#include "base/container_of.h"
 #include "base/files.h"
 #include "base/number.h"
-#include "base/thread.h"
-#include "frontend/common/observe/front_counter.h"
 #include "frontend/common/observe/frontend_log.h"
+#include "frontend/common/observe/writer.h"
 #include "nereid/nereid.h"
 
 #include <errno.h>
@@ -31,18 +31,12 @@
 struct access_log {
   char *path; // owned; "-": standard output
   bool json;
-  pthread_t thread;
-
-  pthread_mutex_t mutex; // guards what follows up to the blank line
-  pthread_cond_t changed;
+  writer writer; // its weights are bytes, its lock guards what follows up to the blank line
   buffer pending;
   bool reopen;
-  bool stopping;
-  bool ended; // the writer has
-
-  front_counter dropped; // lines
 
   // the writer's
+  buffer lines; // what it writes; between two writes it keeps the memory
   int file;
   bool cut;     // what was written last is the beginning of a line
   bool failing; // the last write failed
@@ -135,19 +129,15 @@ void access_times_print(const access_times *t, int64_t version, access_record *r
 
 static bool put(access_log *log, slice line)
 {
-  LOCK_SCOPE(&log->mutex);
-  size_t before = log->pending.size;
-  if (line.size > MAX_BYTES - before)
+  LOCK_SCOPE(&log->writer.lock);
+  if (!writer_admit(&log->writer, line.size))
     return false;
-  buffer_append_slice(&log->pending, line);
-  if (log->pending.failed) { // what was there still is
-    log->pending.failed = false;
-    log->pending.size = before;
-    return false;
-  }
-  if (before == 0 || (before < ENOUGH_BYTES && log->pending.size >= ENOUGH_BYTES))
-    pthread_cond_signal(&log->changed);
-  return true;
+  bool room = buffer_reserve(&log->pending, line.size) != NULL;
+  if (!room)
+    log->writer.weight -= line.size;
+  log->pending.failed = false; // what was there still is
+  buffer_append(&log->pending, line.data, room ? line.size : 0);
+  return room;
 }
 
 void access_log_write(access_log *log, const access_record *record)
@@ -155,14 +145,14 @@ void access_log_write(access_log *log, const access_record *record)
   AUTO_BUFFER buffer line = BUFFER_EMPTY;
   access_record_print(record, clock_realtime_ns(), log->json, &line);
   if (line.failed || !put(log, buffer_view(&line)))
-    front_counter_add(&log->dropped, 1);
+    writer_count_lost(&log->writer, 1);
 }
 
 void access_log_reopen(access_log *log)
 {
-  LOCK_SCOPE(&log->mutex);
+  LOCK_SCOPE(&log->writer.lock);
   log->reopen = true;
-  pthread_cond_signal(&log->changed);
+  writer_urge(&log->writer);
 }
 
 // ---- the writer ----
@@ -182,7 +172,7 @@ static void write_out(access_log *log, slice lines)
   for (size_t i = written; i < lines.size; i++)
     lost += lines.data[i] == '\n';
   log->cut = log->cut || (written > 0 && lines.data[written - 1] != '\n');
-  front_counter_add(&log->dropped, lost);
+  writer_count_lost(&log->writer, lost);
   if (!log->failing)
     frontend_log_error("the access log cannot be written, lines are dropped: %s", strerror(reason));
   log->failing = true;
@@ -218,58 +208,32 @@ static void open_again(access_log *log)
   log->cut = false;
 }
 
-static bool is_urgent(const access_log *log)
+static void work(writer *w)
 {
-  return log->stopping || log->reopen;
-}
-
-// Waits for lines or orders; takes the lines. False at the end.
-static bool take(access_log *log, buffer *lines, bool *reopen)
-{
-  LOCK_SCOPE(&log->mutex);
-  while (log->pending.size == 0 && !is_urgent(log))
-    pthread_cond_wait(&log->changed, &log->mutex);
-  uint64_t deadline_ns = clock_monotonic_ns() + GATHER_NS;
-  while (log->pending.size < ENOUGH_BYTES && !is_urgent(log) &&
-         thread_wait(&log->changed, &log->mutex, deadline_ns))
-    ;
-  buffer empty = *lines;
-  *lines = log->pending;
+  access_log *log = container_of(w, access_log, writer);
+  bool reopen = log->reopen;
+  buffer empty = log->lines;
+  log->lines = log->pending;
   log->pending = empty;
-  *reopen = log->reopen;
   log->reopen = false;
-  return lines->size > 0 || *reopen || !log->stopping;
-}
-
-static void *run(void *log_pointer)
-{
-  access_log *log = log_pointer;
-  AUTO_BUFFER buffer lines = BUFFER_EMPTY;
-  bool reopen;
-  while (take(log, &lines, &reopen)) {
-    if (lines.size > 0)
-      write_out(log, buffer_view(&lines));
-    if (reopen)
-      open_again(log);
-    if (lines.capacity > KEPT_BYTES)
-      buffer_fini(&lines);
-    lines.size = 0;
-  }
-  LOCK_SCOPE(&log->mutex);
-  log->ended = true;
-  pthread_cond_signal(&log->changed);
-  return NULL;
+  pthread_mutex_unlock(&w->lock);
+  if (log->lines.size > 0)
+    write_out(log, buffer_view(&log->lines));
+  if (reopen)
+    open_again(log);
+  if (log->lines.capacity > KEPT_BYTES)
+    buffer_fini(&log->lines);
+  log->lines.size = 0;
+  pthread_mutex_lock(&w->lock);
 }
 
 // ---- life ----
 
 static void release(access_log *log)
 {
-  front_counter_fini(&log->dropped);
   close_file(log);
   buffer_fini(&log->pending);
-  pthread_cond_destroy(&log->changed);
-  pthread_mutex_destroy(&log->mutex);
+  buffer_fini(&log->lines);
   free(log->path);
   free(log);
 }
@@ -283,19 +247,16 @@ error *access_log_open(const char *path, bool json, access_log **result)
     free(copy);
     return error_no_memory();
   }
-  log->path = copy;
-  log->json = json;
-  log->file = open_file(log->path);
-  pthread_mutex_init(&log->mutex, NULL);
-  pthread_cond_init(&log->changed, NULL);
-  error *e = NULL;
-  if (log->file < 0)
-    e = error_new(ERROR_INVALID_ARG, "cannot open access log '%s': %s", path, strerror(errno));
-  if (e == NULL) {
-    front_counter_init(&log->dropped, "nereid_access_log_dropped_lines_total",
-                       "Lines of the access log that could not be written");
-    e = thread_start(&log->thread, "access-log", run, log);
-  }
+  *log = (access_log){
+      .path = copy,
+      .json = json,
+      .writer = {.most = MAX_BYTES, .enough = ENOUGH_BYTES, .wait_ns = GATHER_NS, .work = work},
+      .file = open_file(path)};
+  error *e =
+      log->file < 0
+          ? error_new(ERROR_INVALID_ARG, "cannot open access log '%s': %s", path, strerror(errno))
+          : writer_start(&log->writer, "access-log", "nereid_access_log_dropped_lines_total",
+                         "Lines of the access log that could not be written");
   if (e != NULL)
     release(log);
   else
@@ -303,27 +264,14 @@ error *access_log_open(const char *path, bool json, access_log **result)
   return e;
 }
 
-// True when the writer has ended in time.
-static bool stop_writer(access_log *log)
-{
-  uint64_t deadline_ns = clock_monotonic_ns() + CLOSE_NS;
-  LOCK_SCOPE(&log->mutex);
-  log->stopping = true;
-  pthread_cond_signal(&log->changed);
-  while (!log->ended && thread_wait(&log->changed, &log->mutex, deadline_ns))
-    ;
-  return log->ended;
-}
-
 void access_log_close(access_log *log)
 {
   if (log == NULL)
     return;
-  if (stop_writer(log)) {
-    pthread_join(log->thread, NULL);
+  if (writer_stop(&log->writer, clock_monotonic_ns() + CLOSE_NS)) {
+    writer_fini(&log->writer);
     release(log);
   } else { // it waits in a write, and ends with the process
-    pthread_detach(log->thread);
     frontend_log_error("the access log cannot be closed: %s", strerror(EAGAIN));
   }
 }
