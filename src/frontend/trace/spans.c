@@ -8,51 +8,33 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum {
-  REQUEST_RESOURCE_SPANS = 1
-};
-enum {
-  RESOURCE_SPANS_RESOURCE = 1,
-  RESOURCE_SPANS_SCOPE_SPANS = 2
-};
-enum {
-  RESOURCE_ATTRIBUTES = 1
-};
-enum {
-  SCOPE_SPANS_SCOPE = 1,
-  SCOPE_SPANS_SPANS = 2
-};
-enum {
-  SCOPE_NAME = 1
-};
-enum {
-  SPAN_TRACE_ID = 1,
-  SPAN_ID = 2,
-  SPAN_TRACE_STATE = 3,
-  SPAN_PARENT_ID = 4,
-  SPAN_NAME = 5,
-  SPAN_KIND = 6,
-  SPAN_START = 7,
-  SPAN_END = 8,
-  SPAN_ATTRIBUTES = 9,
-  SPAN_EVENTS = 11,
-};
-enum {
-  EVENT_TIME = 1,
-  EVENT_NAME = 2,
-  EVENT_ATTRIBUTES = 3
-};
-enum {
-  ATTRIBUTE_KEY = 1,
-  ATTRIBUTE_VALUE = 2
-};
-enum {
-  VALUE_TEXT = 1,
-  VALUE_INTEGER = 3
-};
+#define REQUEST_RESOURCE_SPANS     1
+#define RESOURCE_SPANS_RESOURCE    1
+#define RESOURCE_SPANS_SCOPE_SPANS 2
+#define RESOURCE_ATTRIBUTES        1
+#define SCOPE_SPANS_SCOPE          1
+#define SCOPE_SPANS_SPANS          2
+#define SCOPE_NAME                 1
+#define SPAN_TRACE_ID              1
+#define SPAN_ID                    2
+#define SPAN_TRACE_STATE           3
+#define SPAN_PARENT_ID             4
+#define SPAN_NAME                  5
+#define SPAN_KIND                  6 // an enum
+#define SPAN_KIND_SERVER           2
+#define SPAN_START                 7
+#define SPAN_END                   8
+#define SPAN_ATTRIBUTES            9
+#define SPAN_EVENTS                11
+#define EVENT_TIME                 1
+#define EVENT_NAME                 2
+#define EVENT_ATTRIBUTES           3
+#define ATTRIBUTE_KEY              1
+#define ATTRIBUTE_VALUE            2
+#define VALUE_TEXT                 1
+#define VALUE_INTEGER              3
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
-#define KIND_SERVER  2
 
 typedef struct span {
   struct span *outer; // of those that are not over
@@ -241,7 +223,7 @@ static void print_span(const trace_record *r, const span *s, buffer *out)
     proto_append_bytes(out, SPAN_PARENT_ID,
                        (slice){(const char *)s->parent.bytes, sizeof(s->parent)});
   append_clean(out, SPAN_NAME, s->name);
-  proto_append_integer(out, SPAN_KIND, KIND_SERVER);
+  proto_append_integer(out, SPAN_KIND, SPAN_KIND_SERVER);
   proto_append_fixed64(out, SPAN_START, real_time(r, s->start_ns));
   proto_append_fixed64(out, SPAN_END, real_time(r, s->end_ns));
   buffer_append_slice(out, buffer_view(&s->content));

@@ -15,11 +15,9 @@ static bool any_set(const uint8_t *bytes, size_t count)
 }
 
 // "00-<32 digits>-<16 digits>-01": where things stand.
-enum {
-  TRACE_AT = 3,
-  SPAN_AT = 36,
-  TRACEPARENT_BYTES = 55
-};
+#define TRACE_AT          3
+#define SPAN_AT           36
+#define TRACEPARENT_BYTES 55
 
 // Lower case only, as the standard has it.
 static bool is_hex(slice text)

@@ -1,29 +1,24 @@
-// Passes lines on.
+// Passes lines on, and gathers what is said in one.
 #include "frontend/common/observe/frontend_log.h"
 
+#include <stdarg.h>
 #include <stdio.h>
 
 #define LINE_BYTES 2048 // longer lines are cut
 #define MAX_NAMES  8    // of settings, in one line
 #define NAME_BYTES 64
 
-void frontend_log_message_va(TRITONSERVER_LogLevel level, const char *file, int line,
-                             const NEREID_LogSubject *about, const char *format, va_list arguments)
-{
-  static const NEREID_LogSubject nothing;
-  char text[LINE_BYTES];
-  vsnprintf(text, sizeof(text), format, arguments);
-  TRITONSERVER_ErrorDelete(
-      NEREID_LogMessageAbout(level, file, line, about == NULL ? &nothing : about, text));
-}
-
 void frontend_log_message(TRITONSERVER_LogLevel level, const char *file, int line,
                           const NEREID_LogSubject *about, const char *format, ...)
 {
+  static const NEREID_LogSubject nothing;
+  char text[LINE_BYTES];
   va_list arguments;
   va_start(arguments, format);
-  frontend_log_message_va(level, file, line, about, format, arguments);
+  vsnprintf(text, sizeof(text), format, arguments);
   va_end(arguments);
+  TRITONSERVER_ErrorDelete(
+      NEREID_LogMessageAbout(level, file, line, about == NULL ? &nothing : about, text));
 }
 
 void frontend_log_failure(const NEREID_LogSubject *about, const char *what,

@@ -6,12 +6,7 @@
 #include "nereid/nereid.h"
 #include "triton/core/tritonserver.h"
 
-#include <stdarg.h>
-
 // `about` is the request that the line is about, or NULL. Lines of more than 2 KiB are cut.
-void frontend_log_message_va(TRITONSERVER_LogLevel level, const char *file, int line,
-                             const NEREID_LogSubject *about, const char *format, va_list arguments)
-    __attribute__((format(printf, 5, 0)));
 void frontend_log_message(TRITONSERVER_LogLevel level, const char *file, int line,
                           const NEREID_LogSubject *about, const char *format, ...)
     __attribute__((format(printf, 5, 6)));
