@@ -5,7 +5,7 @@
 #include "base/refcount.h"
 #include "codec/protocol.h"
 #include "codec/tensor_wire.h"
-#include "instance/python_instance.h"
+#include "instance/instance.h"
 
 #include <pthread.h>
 

@@ -101,7 +101,7 @@ static TRITONSERVER_Error *request_rows(TRITONBACKEND_Request *request, uint64_t
   BACKEND_RETURN_IF_ERROR(TRITONBACKEND_RequestInputByIndex(request, 0, &input));
   BACKEND_RETURN_IF_ERROR(
       TRITONBACKEND_InputProperties(input, NULL, NULL, &dims, &rank, NULL, NULL));
-  *rows = rank > 0 ? (uint64_t)dims[0] : 1;
+  *rows += rank > 0 ? (uint64_t)dims[0] : 1;
   return NULL;
 }
 
@@ -112,17 +112,13 @@ static TRITONSERVER_Error *check_batch(const python_instance *instance,
 {
   const char *name = worker_name(instance->worker);
   const int64_t max_batch_size = instance->model->max_batch_size;
-  *batch_size = 0;
   for (uint32_t i = 0; i < count; i++)
     if (requests[i] == NULL)
       return backend_error(TRITONSERVER_ERROR_INTERNAL,
                            "null request given to Python backend for '%s'", name);
-  for (uint32_t i = 0; i < count; i++) {
-    uint64_t rows = 1;
-    if (max_batch_size > 0)
-      BACKEND_RETURN_IF_ERROR(request_rows(requests[i], &rows));
-    *batch_size += rows;
-  }
+  *batch_size = max_batch_size > 0 ? 0 : count;
+  for (uint32_t i = 0; max_batch_size > 0 && i < count; i++)
+    BACKEND_RETURN_IF_ERROR(request_rows(requests[i], batch_size));
   if (*batch_size > 1 && *batch_size > (uint64_t)max_batch_size)
     return backend_error(TRITONSERVER_ERROR_INTERNAL,
                          "batch size %llu for '%s', max allowed is %lld",
@@ -130,30 +126,23 @@ static TRITONSERVER_Error *check_batch(const python_instance *instance,
   return NULL;
 }
 
-// Not one that would wait for itself here, nor one that cannot be read.
-static TRITONSERVER_Error *admit(execution *self, TRITONBACKEND_Request *request)
+// A call that would wait for itself here is answered, and so is what cannot be read.
+static void admit(execution *self, TRITONBACKEND_Request *request)
 {
   python_instance *instance = self->instance;
   char *circle = wait_graph_give(&instance->node, self->work_id, request);
-  if (circle == NULL)
-    return request_facts_read(request, instance->host_policy, &self->facts[self->count]);
-  TRITONSERVER_Error *error = backend_error(TRITONSERVER_ERROR_INTERNAL, "%s", circle);
+  TRITONSERVER_Error *error =
+      circle != NULL
+          ? backend_error(TRITONSERVER_ERROR_INTERNAL, "%s", circle)
+          : request_facts_read(request, instance->host_policy, &self->facts[self->count]);
   free(circle);
-  return error;
-}
-
-static void admit_all(execution *self, TRITONBACKEND_Request **requests, uint32_t count)
-{
-  for (uint32_t i = 0; i < count; i++) {
-    TRITONSERVER_Error *error = admit(self, requests[i]);
-    if (error == NULL) {
-      self->count++;
-      continue;
-    }
-    open_request refused = request_of(self, requests[i]);
-    open_request_fail(self->instance, &refused, error);
-    TRITONSERVER_ErrorDelete(error);
+  if (error == NULL) {
+    self->count++;
+    return;
   }
+  open_request refused = request_of(self, request);
+  open_request_fail(instance, &refused, error);
+  TRITONSERVER_ErrorDelete(error);
 }
 
 TRITONSERVER_Error *execution_new(python_instance *instance, TRITONBACKEND_Request **requests,
@@ -173,7 +162,8 @@ TRITONSERVER_Error *execution_new(python_instance *instance, TRITONBACKEND_Reque
   self->batch_size = batch_size;
   self->exec_start_ns = self->compute_start_ns = self->compute_end_ns = now;
   self->work_id = worker_next_number(instance->worker);
-  admit_all(self, requests, count);
+  for (uint32_t i = 0; i < count; i++)
+    admit(self, requests[i]);
   if (self->count > 0) {
     *made = self;
     return NULL;
@@ -196,47 +186,48 @@ void execution_end(execution *self)
 // ---- sending it, and its answer
 
 // Decoupled: the request is released when execute returns, its factory lives until the final
-// response. Else the request stays until its response.
-static TRITONSERVER_Error *open_one(execution *self, uint32_t index)
-{
-  request_facts *facts = &self->facts[index];
-  open_request *open = self->open[index];
-  facts->handle = open->handle;
-  open->trace = facts->traced_by;
-  open->exec_start_ns = open->compute_start_ns = self->exec_start_ns;
-  if (self->instance->model->decoupled)
-    return TRITONBACKEND_ResponseFactoryNew(&open->factory, facts->request);
-  open->request = facts->request;
-  return NULL;
-}
-
-// An error: none is open.
+// response. Else the request stays until its response. An error: none is open.
 static TRITONSERVER_Error *open_all(execution *self)
 {
   request_table *requests = &self->instance->requests;
   TRITONSERVER_Error *error = NULL;
   if (!request_table_add(requests, self->open, self->count))
     return backend_error_no_memory("a batch");
-  uint32_t opened = 0;
-  while (opened < self->count && (error = open_one(self, opened)) == NULL)
-    opened++;
-  for (uint32_t i = 0; error != NULL && i < self->count; i++) {
-    open_request closed = request_table_close(requests, self->open[i]);
-    if (i < opened)
-      open_request_release(self->instance, &closed);
+  for (uint32_t i = 0; i < self->count; i++) {
+    request_facts *facts = &self->facts[i];
+    open_request *open = self->open[i];
+    facts->handle = open->handle;
+    open->trace = facts->traced_by;
+    open->exec_start_ns = open->compute_start_ns = self->exec_start_ns;
+    if (!self->instance->model->decoupled)
+      open->request = facts->request;
+    else if (error == NULL)
+      error = TRITONBACKEND_ResponseFactoryNew(&open->factory, facts->request);
+  }
+  if (error == NULL) {
+    execution_set_state(self, EXECUTION_OPEN);
+    return NULL;
+  }
+  for (uint32_t i = 0; i < self->count; i++) {
+    const open_request closed = request_table_close(requests, self->open[i]);
+    open_request_release(self->instance, &closed);
     self->open[i] = NULL;
   }
-  if (error == NULL)
-    execution_set_state(self, EXECUTION_OPEN);
   return error;
 }
 
-static uint32_t log_flags(void)
+static uint32_t work_flags(const execution *self)
 {
-  return (TRITONSERVER_LogIsEnabled(TRITONSERVER_LOG_INFO) ? WORK_LOG_INFO : 0u) |
-         (TRITONSERVER_LogIsEnabled(TRITONSERVER_LOG_WARN) ? WORK_LOG_WARN : 0u) |
-         (TRITONSERVER_LogIsEnabled(TRITONSERVER_LOG_ERROR) ? WORK_LOG_ERROR : 0u) |
-         (TRITONSERVER_LogIsEnabled(TRITONSERVER_LOG_VERBOSE) ? WORK_LOG_VERBOSE : 0u);
+  static const uint32_t logs[] = {[TRITONSERVER_LOG_INFO] = WORK_LOG_INFO,
+                                  [TRITONSERVER_LOG_WARN] = WORK_LOG_WARN,
+                                  [TRITONSERVER_LOG_ERROR] = WORK_LOG_ERROR,
+                                  [TRITONSERVER_LOG_VERBOSE] = WORK_LOG_VERBOSE};
+  uint32_t flags = (self->instance->model->decoupled ? WORK_DECOUPLED : 0u) |
+                   (self->is_crowded ? WORK_CROWDED : 0u);
+  for (unsigned level = 0; level < sizeof logs / sizeof *logs; level++)
+    if (TRITONSERVER_LogIsEnabled((TRITONSERVER_LogLevel)level))
+      flags |= logs[level];
+  return flags;
 }
 
 // Writes the requests; those whose inputs are at fault are answered, and left out.
@@ -257,8 +248,7 @@ static TRITONSERVER_Error *write_requests(execution *self, channel_message *work
 static void send(execution *self, channel_message *work)
 {
   work->kind = WORK_EXECUTE;
-  work->flags = log_flags() | (self->instance->model->decoupled ? WORK_DECOUPLED : 0u) |
-                (self->is_crowded ? WORK_CROWDED : 0u);
+  work->flags = work_flags(self);
   work->value = self->count;
   work->id = self->work_id;
   self->block = work->offset;

@@ -4,7 +4,7 @@
 #define NEREID_PYTHON_EXECUTION_H
 
 #include "codec/request_wire.h"
-#include "instance/python_instance.h"
+#include "instance/instance.h"
 
 // ---- what the server asks for. An error means that no request was touched.
 

@@ -46,10 +46,10 @@ static TRITONSERVER_Error *check_file(const python_model *self)
 // As the operator named it: the last part is the model's name, also where that is a link.
 static char *absolute(const char *dir)
 {
-  char *result = NULL, *current = dir[0] == '/' ? NULL : getcwd(NULL, 0);
+  char *result = NULL, *current = getcwd(NULL, 0);
   if (dir[0] == '/')
-    return strdup(dir);
-  if (current != NULL && asprintf(&result, "%s/%s", current, dir) < 0)
+    result = strdup(dir);
+  else if (current != NULL && asprintf(&result, "%s/%s", current, dir) < 0)
     result = NULL;
   free(current);
   return result;
@@ -120,7 +120,7 @@ static int64_t instance_count(const json_t *config)
   return total > 0 ? total : 1;
 }
 
-TRITONSERVER_Error *python_model_read_config(python_model *self)
+static void free_config(python_model *self)
 {
   json_decref(self->config);
   free(self->config_text);
@@ -128,6 +128,11 @@ TRITONSERVER_Error *python_model_read_config(python_model *self)
   self->config = NULL;
   self->config_text = NULL;
   self->outputs = NULL;
+}
+
+TRITONSERVER_Error *python_model_read_config(python_model *self)
+{
+  free_config(self);
   BACKEND_RETURN_IF_ERROR(backend_model_config(self->server_model, &self->config));
   self->config_text = json_dumps(self->config, JSON_COMPACT);
   if (self->config_text == NULL)
@@ -209,7 +214,6 @@ TRITONSERVER_Error *python_model_new(TRITONBACKEND_Model *model, python_backend 
     return backend_error_no_memory("the model");
   self->backend = backend;
   self->server_model = model;
-  pthread_mutex_init(&self->lock, NULL);
   TRITONSERVER_Error *error = load(self);
   if (error != NULL) {
     python_model_free(self);
@@ -226,13 +230,10 @@ void python_model_free(python_model *self)
   assert(self->spare == NULL);
   text_vector_free(self->environment);
   text_vector_free(self->command);
-  json_decref(self->config);
-  free(self->config_text);
-  free(self->outputs);
+  free_config(self);
   python_interpreter_fini(&self->python);
   free(self->path);
   free(self->dir);
   free(self->name);
-  pthread_mutex_destroy(&self->lock);
   free(self);
 }
