@@ -2,6 +2,7 @@
 #ifndef NEREID_PYTHON_CALLS_INTERNAL_H
 #define NEREID_PYTHON_CALLS_INTERNAL_H
 
+#include "base/cleanup.h"
 #include "base/refcount.h"
 #include "codec/protocol.h"
 #include "codec/tensor_wire.h"

@@ -5,6 +5,7 @@
 #include "backend_config.h"
 #include "backend_error.h"
 #include "backend_log.h"
+#include "base/cleanup.h"
 #include "codec/protocol.h"
 #include "instance/open_request.h"
 
@@ -131,12 +132,10 @@ void python_instance_stop(python_instance *self)
 // Gives the configuration that the model's auto_complete_config returned to the server.
 static TRITONSERVER_Error *set_completed(python_model *self, const char *completed)
 {
-  json_error_t problem;
-  json_t *config = json_loads(completed, JSON_ALLOW_NUL, &problem);
+  json_auto_t *config = json_loads(completed, JSON_ALLOW_NUL, NULL);
   if (config == NULL)
     return backend_error(TRITONSERVER_ERROR_INTERNAL, "Failed to parse auto-complete JSON.");
   TRITONSERVER_Error *error = backend_model_set_config(self->server_model, config);
-  json_decref(config);
   if (error == NULL || TRITONSERVER_ErrorCode(error) != TRITONSERVER_ERROR_INVALID_ARG)
     return error;
   // As in Triton: what is read, but makes no valid configuration, fails the load later.
@@ -154,16 +153,14 @@ TRITONSERVER_Error *python_model_complete(python_model *self, const instance_cal
   BACKEND_RETURN_IF_ERROR(TRITONBACKEND_ModelAutoCompleteConfig(self->server_model, &wanted));
   if (!wanted)
     return NULL;
-  char *completed = NULL;
+  AUTO_FREE char *completed = NULL;
   python_instance *first;
   BACKEND_RETURN_IF_ERROR(python_instance_start(self, self->name, calls_kind, &first));
   atomic_store(&self->spare, first);
   BACKEND_RETURN_IF_ERROR(worker_complete(first->worker, self->config_text, &completed));
   if (completed == NULL)
     return NULL;
-  TRITONSERVER_Error *error = set_completed(self, completed);
-  free(completed);
-  BACKEND_RETURN_IF_ERROR(error);
+  BACKEND_RETURN_IF_ERROR(set_completed(self, completed));
   return python_model_read_config(self);
 }
 

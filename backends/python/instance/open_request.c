@@ -73,22 +73,17 @@ void open_request_release(const python_instance *instance, const open_request *s
         "release a request");
 }
 
-static void send(const python_instance *instance, open_request *self, uint32_t flags,
-                 TRITONSERVER_Error *error)
-{
-  open_request_log_error(instance, self, TRITONBACKEND_ResponseSend(self->response, flags, error),
-                         "send a response");
-  self->response = NULL;
-}
-
 void open_request_send(const python_instance *instance, open_request *self, uint32_t flags)
 {
-  if (self->response != NULL) {
-    send(instance, self, flags, self->error);
-    TRITONSERVER_ErrorDelete(self->error);
-  } else {
+  if (self->response == NULL) {
     open_request_log_error(instance, self, self->error, "make a response");
+  } else {
+    open_request_log_error(instance, self,
+                           TRITONBACKEND_ResponseSend(self->response, flags, self->error),
+                           "send a response");
+    TRITONSERVER_ErrorDelete(self->error);
   }
+  self->response = NULL;
   self->error = NULL;
 }
 
@@ -112,7 +107,10 @@ void open_request_fail(const python_instance *instance, open_request *self,
   if (self->request != NULL)
     open_request_report(instance, self, false);
   if (failure == NULL)
-    send(instance, self, TRITONSERVER_RESPONSE_COMPLETE_FINAL, error);
+    open_request_log_error(
+        instance, self,
+        TRITONBACKEND_ResponseSend(self->response, TRITONSERVER_RESPONSE_COMPLETE_FINAL, error),
+        "send a response");
   open_request_log_error(instance, self, failure, "make an error response");
   open_request_release(instance, self);
 }
@@ -186,9 +184,10 @@ static void take_response(python_instance *instance, worker_link *link, const ch
 
 // ---- other calls
 
-static void take_log(const python_instance *instance, const channel_message *call,
+static void take_log(python_instance *instance, worker_link *link, const channel_message *call,
                      wire_reader *reader)
 {
+  (void)link;
   const TRITONSERVER_LogLevel level = (call->flags & WORK_LOG_ERROR) != 0  ? TRITONSERVER_LOG_ERROR
                                       : (call->flags & WORK_LOG_WARN) != 0 ? TRITONSERVER_LOG_WARN
                                       : (call->flags & WORK_LOG_VERBOSE) != 0
@@ -212,50 +211,34 @@ static void take_log(const python_instance *instance, const channel_message *cal
     backend_log(level, file_name, (int)line, &about, "%.*s", (int)length, text);
 }
 
-static bool is_cancelled(const open_request *request)
-{
-  bool cancelled = false;
-  TRITONSERVER_Error *error =
-      request->factory != NULL
-          ? TRITONBACKEND_ResponseFactoryIsCancelled(request->factory, &cancelled)
-          : TRITONBACKEND_RequestIsCancelled(request->request, &cancelled);
-  backend_error_log(error, "ask whether a request is cancelled");
-  return cancelled;
-}
-
 static void take_is_cancelled(python_instance *instance, worker_link *link,
                               const channel_message *call)
 {
-  request_table *requests = &instance->requests;
-  channel_message reply = {.kind = call->kind, .id = call->id, .flags = REPLY_FINAL};
-  open_request *request = request_table_begin(requests, call->value);
+  open_request *request = request_table_begin(&instance->requests, call->value);
+  bool cancelled = false;
   if (request != NULL) {
-    reply.value = is_cancelled(request);
-    request_table_end(requests, request);
+    backend_error_log(request->factory != NULL
+                          ? TRITONBACKEND_ResponseFactoryIsCancelled(request->factory, &cancelled)
+                          : TRITONBACKEND_RequestIsCancelled(request->request, &cancelled),
+                      "ask whether a request is cancelled");
+    request_table_end(&instance->requests, request);
   }
-  worker_link_reply(link, &reply);
-}
-
-static void take_with_control(python_instance *instance, worker_link *link,
-                              const channel_message *call)
-{
-  control_part control;
-  if (!control_part_copy(&control, link, call))
-    control.reader.bad = true;
-  if (call->kind == CALL_RESPONSE)
-    take_response(instance, link, call, &control.reader);
-  else
-    take_log(instance, call, &control.reader);
-  control_part_fini(&control);
+  worker_link_reply(
+      link, &(channel_message){
+                .kind = call->kind, .id = call->id, .flags = REPLY_FINAL, .value = cancelled});
 }
 
 bool open_request_take_call(python_instance *instance, worker_link *link,
                             const channel_message *call)
 {
+  control_part control = {0};
   switch (call->kind) {
   case CALL_RESPONSE:
   case CALL_LOG:
-    take_with_control(instance, link, call);
+    if (!control_part_copy(&control, link, call))
+      control.reader.bad = true;
+    (call->kind == CALL_RESPONSE ? take_response : take_log)(instance, link, call, &control.reader);
+    control_part_fini(&control);
     return true;
   case CALL_RELEASE:
     channel_release(worker_link_channel(link), call->value);

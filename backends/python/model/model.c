@@ -4,6 +4,7 @@
 #include "backend_error.h"
 #include "backend_file.h"
 #include "backend_log.h"
+#include "base/cleanup.h"
 #include "base/machine.h"
 #include "process/text_vector.h"
 #include "process/variables.h"
@@ -26,8 +27,8 @@ static const char *file_name(const python_model *self)
 static TRITONSERVER_Error *check_file(const python_model *self)
 {
   struct stat status;
-  char *below = NULL;
-  int file = -1;
+  AUTO_FREE char *below = NULL;
+  AUTO_CLOSE int file = -1;
   if (stat(self->path, &status) != 0)
     return backend_error(TRITONSERVER_ERROR_INTERNAL, "Python model file not found in '%s'",
                          self->path);
@@ -36,23 +37,17 @@ static TRITONSERVER_Error *check_file(const python_model *self)
     return backend_error(TRITONSERVER_ERROR_INTERNAL,
                          "Model name must end with '.py'. Model name is \"%s\".", file_name(self));
   BACKEND_RETURN_IF_ERROR(backend_version_path(self->server_model, file_name(self), &below));
-  TRITONSERVER_Error *error = backend_open_file(self->server_model, below, &file);
-  if (file >= 0)
-    close(file);
-  free(below);
-  return error;
+  return backend_open_file(self->server_model, below, &file);
 }
 
 // As the operator named it: the last part is the model's name, also where that is a link.
 static char *absolute(const char *dir)
 {
-  char *result = NULL, *current = getcwd(NULL, 0);
+  AUTO_FREE char *current = getcwd(NULL, 0);
+  char *result;
   if (dir[0] == '/')
-    result = strdup(dir);
-  else if (current != NULL && asprintf(&result, "%s/%s", current, dir) < 0)
-    result = NULL;
-  free(current);
-  return result;
+    return strdup(dir);
+  return current != NULL && asprintf(&result, "%s/%s", current, dir) >= 0 ? result : NULL;
 }
 
 static TRITONSERVER_Error *find_files(python_model *self)
@@ -96,13 +91,12 @@ static char *load_text(const void *model, const char *instance_name)
   const python_model *self = model;
   const char *dir = self->backend->model_dir;
   json_t *file = dir == NULL ? json_string(self->path) : json_sprintf("%s/model.py", dir);
-  json_t *load = json_pack("{ss so ss ss so so so}", "model_name", self->name, "model_version",
-                           json_sprintf("%llu", (unsigned long long)self->version), "instance_name",
-                           instance_name, "model_path", self->dir, "model_file", file, "module",
-                           module_name(self), "search", search_path(self));
-  char *text = load == NULL ? NULL : json_dumps(load, JSON_COMPACT);
-  json_decref(load);
-  return text;
+  json_auto_t *load =
+      json_pack("{ss so ss ss so so so}", "model_name", self->name, "model_version",
+                json_sprintf("%llu", (unsigned long long)self->version), "instance_name",
+                instance_name, "model_path", self->dir, "model_file", file, "module",
+                module_name(self), "search", search_path(self));
+  return load == NULL ? NULL : json_dumps(load, JSON_COMPACT);
 }
 
 // ---- configuration

@@ -4,6 +4,7 @@
 #include "backend_config.h"
 #include "backend_error.h"
 #include "backend_log.h"
+#include "base/cleanup.h"
 #include "base/text.h"
 
 #include <assert.h>
@@ -158,11 +159,9 @@ static TRITONSERVER_Error *set_up(python_backend *self, TRITONBACKEND_Backend *b
     return backend_error_no_memory("the backend");
   BACKEND_RETURN_IF_ERROR(find_dir(self));
   BACKEND_RETURN_IF_ERROR(find_model_dir(self, backend));
-  json_t *settings;
+  json_auto_t *settings = NULL;
   BACKEND_RETURN_IF_ERROR(backend_settings(backend, &settings));
-  TRITONSERVER_Error *error = read_settings(self, settings);
-  json_decref(settings);
-  BACKEND_RETURN_IF_ERROR(error);
+  BACKEND_RETURN_IF_ERROR(read_settings(self, settings));
   return supervisor_new(&self->workers);
 }
 
@@ -184,18 +183,16 @@ TRITONSERVER_Error *python_backend_new(TRITONBACKEND_Backend *backend, python_ba
 
 void python_backend_ref(python_backend *self)
 {
-  pthread_mutex_lock(&self->lock);
+  LOCK_SCOPE(&self->lock);
   self->users++;
-  pthread_mutex_unlock(&self->lock);
 }
 
 void python_backend_unref(python_backend *self)
 {
-  pthread_mutex_lock(&self->lock);
+  LOCK_SCOPE(&self->lock);
   assert(self->users > 0);
   if (--self->users == 0)
     pthread_cond_broadcast(&self->unused);
-  pthread_mutex_unlock(&self->lock);
 }
 
 void python_backend_free(python_backend *self)
