@@ -138,7 +138,7 @@ void response_skip(const channel *channel, wire_reader *reader, const wire_respo
 static uint8_t answer[256];
 static size_t answer_size;
 
-void supervisor_touch(supervisor *self)
+void worker_touch(worker *self)
 {
   (void)self;
 }

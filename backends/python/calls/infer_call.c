@@ -106,7 +106,7 @@ TRITONSERVER_Error *infer_allocator_new(TRITONSERVER_ResponseAllocator **made)
 typedef struct reply_content {
   TRITONSERVER_InferenceResponse *response;
   uint32_t output_count;
-  const char *parameters; // JSON
+  const char *parameters; // JSON; NULL: none
   const channel *channel;
   TRITONSERVER_Error **error; // that came up while it was written
 } reply_content;
@@ -167,7 +167,7 @@ static void write_tensors(wire_writer *writer, const void *what)
 {
   const reply_content *content = what;
   wire_put_u8(writer, RESPONSE_TENSORS);
-  wire_put_text(writer, content->parameters, strlen(content->parameters));
+  wire_put_string(writer, content->parameters);
   wire_put_u32(writer, content->output_count);
   for (uint32_t i = 0; i < content->output_count && *content->error == NULL; i++)
     *content->error = write_output(content, i, writer);
@@ -182,10 +182,8 @@ static TRITONSERVER_Error *make_tensors(infer_call *self, TRITONSERVER_Inference
   channel *channel = worker_link_channel(self->calls->link);
   BACKEND_RETURN_IF_ERROR(TRITONSERVER_InferenceResponseError(response));
   BACKEND_RETURN_IF_ERROR(print_parameters(response, &parameters));
-  reply_content content = {.response = response,
-                           .parameters = parameters == NULL ? "" : parameters,
-                           .channel = channel,
-                           .error = &error};
+  reply_content content = {
+      .response = response, .parameters = parameters, .channel = channel, .error = &error};
   BACKEND_RETURN_IF_ERROR(
       TRITONSERVER_InferenceResponseOutputCount(response, &content.output_count));
   if (!control_part_make(self->calls->link, write_tensors, &content, reply))

@@ -151,7 +151,7 @@ TRITONSERVER_Error *execution_new(python_instance *instance, TRITONBACKEND_Reque
   uint64_t batch_size;
   const uint64_t now = clock_monotonic_ns();
   *made = NULL;
-  supervisor_touch(instance->model->backend->workers);
+  worker_touch(instance->worker);
   BACKEND_RETURN_IF_ERROR(check_batch(instance, requests, count, &batch_size));
   execution *self =
       calloc(1, sizeof *self + count * (sizeof *self->facts + sizeof(open_request *)));

@@ -161,8 +161,7 @@ static TRITONSERVER_Error *set_up(python_backend *self, TRITONBACKEND_Backend *b
   BACKEND_RETURN_IF_ERROR(find_model_dir(self, backend));
   json_auto_t *settings = NULL;
   BACKEND_RETURN_IF_ERROR(backend_settings(backend, &settings));
-  BACKEND_RETURN_IF_ERROR(read_settings(self, settings));
-  return supervisor_new(&self->workers);
+  return read_settings(self, settings);
 }
 
 TRITONSERVER_Error *python_backend_new(TRITONBACKEND_Backend *backend, python_backend **result)
@@ -205,7 +204,6 @@ void python_backend_free(python_backend *self)
   pthread_mutex_unlock(&self->lock);
   pthread_cond_destroy(&self->unused);
   pthread_mutex_destroy(&self->lock);
-  supervisor_free(self->workers);
   environment_cache_free(self->environments);
   worker_sandbox_fini(&self->sandbox);
   free(self->interpreter);
