@@ -485,20 +485,14 @@ static infer_call *find_call(calls *self, uint64_t id)
   return NULL;
 }
 
-static void cancel_locked(infer_call *self)
-{
-  LOCK_SCOPE(&self->calls->lock);
-  cancel(self);
-}
-
 void infer_call_cancel(calls *self, const channel_message *message, wire_reader *control)
 {
   (void)control;
-  infer_call *call = find_call(self, message->id);
-  if (call == NULL)
-    return;
-  cancel_locked(call);
-  end_part(call);
+  LOCK_SCOPE(&self->lock);
+  list_foreach (infer_call, call, node, &self->inferences) {
+    if (call->id == message->id)
+      cancel(call);
+  }
 }
 
 // ---- Waiting
@@ -512,7 +506,7 @@ static void begin_wait(infer_call *self, const channel_message *message, uint64_
                                            (message->flags & INFER_SHARED) != 0, seen);
   if (circle == NULL)
     return;
-  cancel_locked(self); // before the worker is free to take it
+  infer_call_cancel(self->calls, message, NULL); // before the worker is free to take it
   send_failure(self, backend_error(TRITONSERVER_ERROR_INTERNAL, "%s", circle));
 }
 

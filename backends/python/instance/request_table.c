@@ -57,7 +57,7 @@ static bool add_all(request_table *self, open_request **requests, uint32_t count
     open_request *slot = requests[i] = self->free_slot;
     assert(slot->state == REQUEST_FREE);
     self->free_slot = slot->next_free;
-    *slot = (open_request){.handle = slot->handle, .state = REQUEST_USED};
+    *slot = (open_request){.handle = slot->handle, .state = REQUEST_NEW};
   }
   self->open_count += count;
   return true;
@@ -72,7 +72,7 @@ static open_request *begin(request_table *self, uint64_t handle)
     pthread_cond_wait(&self->unused, &self->lock);
     self->waiting--;
   }
-  if (slot == NULL || slot->handle != handle || slot->state == REQUEST_FREE)
+  if (slot == NULL || slot->handle != handle || slot->state != REQUEST_OPEN)
     return NULL;
   slot->state = REQUEST_USED;
   return slot;
@@ -80,7 +80,7 @@ static open_request *begin(request_table *self, uint64_t handle)
 
 static void end(request_table *self, open_request *request)
 {
-  assert(request->state == REQUEST_USED);
+  assert(request->state == REQUEST_USED || request->state == REQUEST_NEW);
   request->state = REQUEST_OPEN;
   if (self->waiting > 0)
     pthread_cond_broadcast(&self->unused);

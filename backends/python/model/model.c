@@ -57,37 +57,24 @@ static TRITONSERVER_Error *find_files(python_model *self)
   return self->backend->model_dir != NULL ? NULL : check_file(self);
 }
 
-// The name by which the file is imported: without ".py", below the version's package.
-static json_t *module_name(const python_model *self)
-{
-  if (self->backend->model_dir != NULL)
-    return json_string("model");
-  const char *file = file_name(self);
-  return json_sprintf("%llu.%.*s", (unsigned long long)self->version, (int)(strlen(file) - 3),
-                      file);
-}
-
-static json_t *search_path(const python_model *self)
-{
-  const char *backend = self->backend->dir;
-  if (self->backend->model_dir != NULL)
-    return json_pack("[ss]", self->backend->model_dir, backend);
-  const char *slash = strrchr(self->path, '/');
-  return json_pack("[s%ss]", self->path, (size_t)(slash - self->path), self->dir, backend);
-}
-
-// What WORK_LOAD tells a worker.
+// What WORK_LOAD tells a worker. The file is imported by its name without ".py", below the
+// version's package.
 static char *load_text(const void *model, const char *instance_name)
 {
   const python_model *self = model;
-  const char *dir = self->backend->model_dir;
-  json_t *file = dir == NULL ? json_string(self->path) : json_sprintf("%s/model.py", dir);
-  json_auto_t *load =
-      json_pack("{ss so ss ss so so so}", "model_name", self->name, "model_version",
-                json_sprintf("%llu", (unsigned long long)self->version), "instance_name",
-                instance_name, "model_path", self->dir, "model_file", file, "module",
-                module_name(self), "search", search_path(self));
-  return load == NULL ? NULL : json_dumps(load, JSON_COMPACT);
+  const char *dir = self->backend->model_dir, *file = file_name(self);
+  json_auto_t *load = json_pack("{ss so ss ss}", "model_name", self->name, "model_version",
+                                json_sprintf("%llu", (unsigned long long)self->version),
+                                "instance_name", instance_name, "model_path", self->dir);
+  json_t *from =
+      dir != NULL ? json_pack("{so ss s[ss]}", "model_file", json_sprintf("%s/model.py", dir),
+                              "module", "model", "search", dir, self->backend->dir)
+                  : json_pack("{ss so s[s%ss]}", "model_file", self->path, "module",
+                              json_sprintf("%llu.%.*s", (unsigned long long)self->version,
+                                           (int)(strlen(file) - 3), file),
+                              "search", self->path, (size_t)(strrchr(self->path, '/') - self->path),
+                              self->dir, self->backend->dir);
+  return json_object_update_new(load, from) == 0 ? json_dumps(load, JSON_COMPACT) : NULL;
 }
 
 // ---- configuration
