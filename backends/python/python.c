@@ -1,8 +1,7 @@
 // The entry points of the python backend. The server calls them on load threads (models,
 // instances) and instance threads (execute, ready).
 #include "calls/calls.h"
-#include "instance/execution_ahead.h"
-#include "instance/execution_run.h"
+#include "instance/execution.h"
 #include "instance/instance.h"
 #include "instance/model_load.h"
 

@@ -11,48 +11,17 @@
 
 #include <inttypes.h>
 
-static backend *backend_of(TRITONBACKEND_Backend *b)
-{
-  return (backend *)b;
-}
-
-static model *model_of(TRITONBACKEND_Model *m)
-{
-  return (model *)m;
-}
-
-static instance *instance_of(TRITONBACKEND_ModelInstance *i)
-{
-  return (instance *)i;
-}
-
 // ---- backend ----
 
-TRITONSERVER_Error *TRITONBACKEND_BackendName(TRITONBACKEND_Backend *b, const char **name)
-{
-  *name = backend_of(b)->name;
-  return NULL;
-}
-
-TRITONSERVER_Error *TRITONBACKEND_BackendConfig(TRITONBACKEND_Backend *b,
-                                                TRITONSERVER_Message **backend_config)
-{
-  *backend_config = backend_of(b)->config;
-  return NULL;
-}
-
-TRITONSERVER_Error *TRITONBACKEND_BackendExecutionPolicy(TRITONBACKEND_Backend *b,
-                                                         TRITONBACKEND_ExecutionPolicy *policy)
-{
-  *policy = backend_of(b)->policy;
-  return NULL;
-}
+API_GET(TRITONBACKEND_BackendName, TRITONBACKEND_Backend, const char *, self->name)
+API_GET(TRITONBACKEND_BackendConfig, TRITONBACKEND_Backend, TRITONSERVER_Message *, self->config)
+API_GET(TRITONBACKEND_BackendExecutionPolicy, TRITONBACKEND_Backend, TRITONBACKEND_ExecutionPolicy,
+        self->policy)
 
 TRITONSERVER_Error *TRITONBACKEND_BackendSetExecutionPolicy(TRITONBACKEND_Backend *b,
                                                             TRITONBACKEND_ExecutionPolicy policy)
 {
-  backend_of(b)->policy =
-      policy; // every instance has a thread of its own, which satisfies both policies
+  b->policy = policy; // every instance has a thread of its own, which satisfies both policies
   return NULL;
 }
 
@@ -61,7 +30,7 @@ TRITONSERVER_Error *TRITONBACKEND_BackendArtifacts(TRITONBACKEND_Backend *b,
                                                    const char **location)
 {
   *artifact_type = TRITONBACKEND_ARTIFACT_FILESYSTEM;
-  *location = backend_of(b)->dir;
+  *location = b->dir;
   return NULL;
 }
 
@@ -72,17 +41,8 @@ TRITONSERVER_Error *TRITONBACKEND_BackendMemoryManager(TRITONBACKEND_Backend *b,
   return NULL;
 }
 
-TRITONSERVER_Error *TRITONBACKEND_BackendState(TRITONBACKEND_Backend *b, void **state)
-{
-  *state = backend_of(b)->state;
-  return NULL;
-}
-
-TRITONSERVER_Error *TRITONBACKEND_BackendSetState(TRITONBACKEND_Backend *b, void *state)
-{
-  backend_of(b)->state = state;
-  return NULL;
-}
+API_GET(TRITONBACKEND_BackendState, TRITONBACKEND_Backend, void *, self->state)
+API_SET(TRITONBACKEND_BackendSetState, TRITONBACKEND_Backend, void *, state)
 
 TRITONSERVER_Error *TRITONBACKEND_BackendAttributeAddPreferredInstanceGroup(
     TRITONBACKEND_BackendAttribute *attribute, TRITONSERVER_InstanceGroupKind kind, uint64_t count,
@@ -97,44 +57,35 @@ TRITONSERVER_Error *TRITONBACKEND_BackendAttributeAddPreferredInstanceGroup(
   if ((size_t)kind >= sizeof(kinds) / sizeof(kinds[0]))
     return error_to_abi(
         error_new(ERROR_INVALID_ARG, "instance group kind %d is not one of the API", (int)kind));
-  return error_to_abi(backend_attribute_add_group((backend_attribute *)attribute, kinds[kind],
-                                                  count, device_ids, id_count));
+  return error_to_abi(
+      backend_attribute_add_group(attribute, kinds[kind], count, device_ids, id_count));
 }
 
 TRITONSERVER_Error *TRITONBACKEND_BackendAttributeSetParallelModelInstanceLoading(
     TRITONBACKEND_BackendAttribute *attribute, bool enabled)
 {
-  ((backend_attribute *)attribute)->parallel_instance_loading = enabled;
+  attribute->parallel_instance_loading = enabled;
   return NULL;
 }
 
 // ---- model ----
 
-TRITONSERVER_Error *TRITONBACKEND_ModelName(TRITONBACKEND_Model *m, const char **name)
-{
-  *name = model_name(model_of(m));
-  return NULL;
-}
-
-TRITONSERVER_Error *TRITONBACKEND_ModelVersion(TRITONBACKEND_Model *m, uint64_t *version)
-{
-  *version = (uint64_t)model_version(model_of(m));
-  return NULL;
-}
+API_GET(TRITONBACKEND_ModelName, TRITONBACKEND_Model, const char *, self->name)
+API_GET(TRITONBACKEND_ModelVersion, TRITONBACKEND_Model, uint64_t, (uint64_t)self->target.version)
 
 TRITONSERVER_Error *TRITONBACKEND_ModelRepository(TRITONBACKEND_Model *m,
                                                   TRITONBACKEND_ArtifactType *artifact_type,
                                                   const char **location)
 {
   *artifact_type = TRITONBACKEND_ARTIFACT_FILESYSTEM;
-  *location = model_dir(model_of(m));
+  *location = m->dir;
   return NULL;
 }
 
 TRITONSERVER_Error *NEREID_ModelOpen(TRITONBACKEND_Model *m, const char *path, bool is_dir,
                                      int *descriptor)
 {
-  return error_to_abi(model_open(model_of(m), path, is_dir, descriptor));
+  return error_to_abi(model_open(m, path, is_dir, descriptor));
 }
 
 static error *check_config_version(uint32_t version)
@@ -153,18 +104,14 @@ TRITONSERVER_Error *TRITONBACKEND_ModelConfig(TRITONBACKEND_Model *m, uint32_t c
   AUTO_BUFFER buffer text = BUFFER_EMPTY;
   error *e = check_config_version(config_version);
   if (e == NULL)
-    e = config_print_json(model_config(model_of(m)), &text);
+    e = config_print_json(m->config, &text);
   if (e == NULL)
     e = message_new_from_buffer(&text, result);
   return error_to_abi(e);
 }
 
-TRITONSERVER_Error *TRITONBACKEND_ModelAutoCompleteConfig(TRITONBACKEND_Model *m,
-                                                          bool *auto_complete_config)
-{
-  *auto_complete_config = model_auto_completes(model_of(m));
-  return NULL;
-}
+API_GET(TRITONBACKEND_ModelAutoCompleteConfig, TRITONBACKEND_Model, bool,
+        !self->environment.options->strict_model_config)
 
 TRITONSERVER_Error *TRITONBACKEND_ModelSetConfig(TRITONBACKEND_Model *m, uint32_t config_version,
                                                  TRITONSERVER_Message *model_config)
@@ -174,82 +121,40 @@ TRITONSERVER_Error *TRITONBACKEND_ModelSetConfig(TRITONBACKEND_Model *m, uint32_
   if (e == NULL)
     e = config_read_json(message_text(model_config), &completed);
   if (e == NULL)
-    e = model_complete_config(model_of(m), completed);
+    e = model_complete_config(m, completed);
   return error_to_abi(e);
 }
 
-TRITONSERVER_Error *TRITONBACKEND_ModelServer(TRITONBACKEND_Model *m, TRITONSERVER_Server **server)
-{
-  *server = (TRITONSERVER_Server *)model_server(model_of(m));
-  return NULL;
-}
-
-TRITONSERVER_Error *TRITONBACKEND_ModelBackend(TRITONBACKEND_Model *m, TRITONBACKEND_Backend **b)
-{
-  *b = (TRITONBACKEND_Backend *)model_backend(model_of(m));
-  return NULL;
-}
-
-TRITONSERVER_Error *TRITONBACKEND_ModelState(TRITONBACKEND_Model *m, void **state)
-{
-  *state = *model_backend_state(model_of(m));
-  return NULL;
-}
-
-TRITONSERVER_Error *TRITONBACKEND_ModelSetState(TRITONBACKEND_Model *m, void *state)
-{
-  *model_backend_state(model_of(m)) = state;
-  return NULL;
-}
+API_GET(TRITONBACKEND_ModelServer, TRITONBACKEND_Model, TRITONSERVER_Server *,
+        self->environment.server)
+API_GET(TRITONBACKEND_ModelBackend, TRITONBACKEND_Model, TRITONBACKEND_Backend *,
+        self->shared.backend)
+API_GET(TRITONBACKEND_ModelState, TRITONBACKEND_Model, void *, self->state)
+API_SET(TRITONBACKEND_ModelSetState, TRITONBACKEND_Model, void *, state)
 
 // ---- instance ----
 
-TRITONSERVER_Error *TRITONBACKEND_ModelInstanceName(TRITONBACKEND_ModelInstance *i,
-                                                    const char **name)
-{
-  *name = instance_of(i)->name;
-  return NULL;
-}
-
-TRITONSERVER_Error *TRITONBACKEND_ModelInstanceKind(TRITONBACKEND_ModelInstance *i,
-                                                    TRITONSERVER_InstanceGroupKind *kind)
-{
-  *kind = instance_of(i)->kind;
-  return NULL;
-}
-
-TRITONSERVER_Error *TRITONBACKEND_ModelInstanceDeviceId(TRITONBACKEND_ModelInstance *i,
-                                                        int32_t *device_id)
-{
-  *device_id = instance_of(i)->device_id;
-  return NULL;
-}
+API_GET(TRITONBACKEND_ModelInstanceName, TRITONBACKEND_ModelInstance, const char *, self->name)
+API_GET(TRITONBACKEND_ModelInstanceKind, TRITONBACKEND_ModelInstance,
+        TRITONSERVER_InstanceGroupKind, self->kind)
+API_GET(TRITONBACKEND_ModelInstanceDeviceId, TRITONBACKEND_ModelInstance, int32_t, self->device_id)
 
 TRITONSERVER_Error *TRITONBACKEND_ModelInstanceHostPolicy(TRITONBACKEND_ModelInstance *i,
                                                           TRITONSERVER_Message **host_policy)
 {
-  return error_to_abi(instance_host_policy(instance_of(i), host_policy));
+  return error_to_abi(instance_host_policy(i, host_policy));
 }
 
-TRITONSERVER_Error *TRITONBACKEND_ModelInstanceIsPassive(TRITONBACKEND_ModelInstance *i,
-                                                         bool *is_passive)
-{
-  *is_passive = instance_of(i)->group->passive;
-  return NULL;
-}
-
-TRITONSERVER_Error *TRITONBACKEND_ModelInstanceProfileCount(TRITONBACKEND_ModelInstance *i,
-                                                            uint32_t *count)
-{
-  *count = (uint32_t)instance_of(i)->group->n_profile;
-  return NULL;
-}
+API_GET(TRITONBACKEND_ModelInstanceIsPassive, TRITONBACKEND_ModelInstance, bool,
+        self->group->passive)
+API_GET(TRITONBACKEND_ModelInstanceProfileCount, TRITONBACKEND_ModelInstance, uint32_t,
+        (uint32_t)self->group->n_profile)
 
 TRITONSERVER_Error *TRITONBACKEND_ModelInstanceProfileName(TRITONBACKEND_ModelInstance *i,
                                                            uint32_t index,
                                                            const char **profile_name)
 {
-  const Inference__ModelInstanceGroup *group = instance_of(i)->group;
+  const Inference__ModelInstanceGroup *group = i->group;
   *profile_name = NULL;
   if (index >= group->n_profile)
     return error_to_abi(error_new(ERROR_INVALID_ARG,
@@ -260,18 +165,14 @@ TRITONSERVER_Error *TRITONBACKEND_ModelInstanceProfileName(TRITONBACKEND_ModelIn
   return NULL;
 }
 
-TRITONSERVER_Error *TRITONBACKEND_ModelInstanceSecondaryDeviceCount(TRITONBACKEND_ModelInstance *i,
-                                                                    uint32_t *count)
-{
-  *count = (uint32_t)instance_of(i)->group->n_secondary_devices;
-  return NULL;
-}
+API_GET(TRITONBACKEND_ModelInstanceSecondaryDeviceCount, TRITONBACKEND_ModelInstance, uint32_t,
+        (uint32_t)self->group->n_secondary_devices)
 
 TRITONSERVER_Error *
 TRITONBACKEND_ModelInstanceSecondaryDeviceProperties(TRITONBACKEND_ModelInstance *i, uint32_t index,
                                                      const char **kind, int64_t *id)
 {
-  const Inference__ModelInstanceGroup *group = instance_of(i)->group;
+  const Inference__ModelInstanceGroup *group = i->group;
   if (index >= group->n_secondary_devices)
     return error_to_abi(error_new(ERROR_INVALID_ARG,
                                   "out of bounds index %" PRIu32
@@ -282,24 +183,10 @@ TRITONBACKEND_ModelInstanceSecondaryDeviceProperties(TRITONBACKEND_ModelInstance
   return NULL;
 }
 
-TRITONSERVER_Error *TRITONBACKEND_ModelInstanceModel(TRITONBACKEND_ModelInstance *i,
-                                                     TRITONBACKEND_Model **m)
-{
-  *m = (TRITONBACKEND_Model *)instance_of(i)->shared->model;
-  return NULL;
-}
-
-TRITONSERVER_Error *TRITONBACKEND_ModelInstanceState(TRITONBACKEND_ModelInstance *i, void **state)
-{
-  *state = instance_of(i)->state;
-  return NULL;
-}
-
-TRITONSERVER_Error *TRITONBACKEND_ModelInstanceSetState(TRITONBACKEND_ModelInstance *i, void *state)
-{
-  instance_of(i)->state = state;
-  return NULL;
-}
+API_GET(TRITONBACKEND_ModelInstanceModel, TRITONBACKEND_ModelInstance, TRITONBACKEND_Model *,
+        self->shared->model)
+API_GET(TRITONBACKEND_ModelInstanceState, TRITONBACKEND_ModelInstance, void *, self->state)
+API_SET(TRITONBACKEND_ModelInstanceSetState, TRITONBACKEND_ModelInstance, void *, state)
 
 // The backend's word for a moment: not before the one that came before it, nor in the future.
 static uint64_t moment(uint64_t before, uint64_t ns, uint64_t now)
@@ -323,7 +210,7 @@ TRITONSERVER_Error *TRITONBACKEND_ModelInstanceReportStatistics(
 {
   request *of = (request *)r;
   bool single_writer;
-  statistics *counters = instance_counters(instance_of(i), &single_writer);
+  statistics *counters = instance_counters(i, &single_writer);
   request_times *times = &of->times;
   times->end = clock_monotonic_ns();
   times->compute_start = moment(times->queue_start, exec_start_ns, times->end);
@@ -347,7 +234,7 @@ TRITONSERVER_Error *TRITONBACKEND_ModelInstanceReportBatchStatistics(
     uint64_t compute_start_ns, uint64_t compute_end_ns, uint64_t exec_end_ns)
 {
   bool single_writer;
-  statistics *counters = instance_counters(instance_of(i), &single_writer);
+  statistics *counters = instance_counters(i, &single_writer);
   uint64_t now = clock_monotonic_ns();
   uint64_t start = moment(0, exec_start_ns, now);
   uint64_t input_end = moment(start, compute_start_ns, now);

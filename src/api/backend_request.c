@@ -14,11 +14,6 @@ static request *of(TRITONBACKEND_Request *r)
   return (request *)r;
 }
 
-static request_input *input_of(TRITONBACKEND_Input *input)
-{
-  return (request_input *)input;
-}
-
 static TRITONSERVER_Error *out_of_bounds(const char *what, uint32_t index, uint32_t count)
 {
   return error_to_abi(error_new(ERROR_INVALID_ARG,
@@ -26,47 +21,26 @@ static TRITONSERVER_Error *out_of_bounds(const char *what, uint32_t index, uint3
                                 index, count, what));
 }
 
-TRITONSERVER_Error *TRITONBACKEND_RequestId(TRITONBACKEND_Request *r, const char **id)
-{
-  *id = of(r)->id.data;
-  return NULL;
-}
-
-TRITONSERVER_Error *TRITONBACKEND_RequestIsCancelled(TRITONBACKEND_Request *r, bool *is_cancelled)
-{
-  *is_cancelled = request_is_cancelled(of(r));
-  return NULL;
-}
+API_GET(TRITONBACKEND_RequestId, TRITONBACKEND_Request, const char *, of(self)->id.data)
+API_GET(TRITONBACKEND_RequestIsCancelled, TRITONBACKEND_Request, bool,
+        request_is_cancelled(of(self)))
 
 TRITONSERVER_Error *TRITONBACKEND_RequestCorrelationId(TRITONBACKEND_Request *r, uint64_t *id)
 {
-  return TRITONSERVER_InferenceRequestCorrelationId((TRITONSERVER_InferenceRequest *)r, id);
+  return TRITONSERVER_InferenceRequestCorrelationId(of(r), id);
 }
 
 TRITONSERVER_Error *TRITONBACKEND_RequestCorrelationIdString(TRITONBACKEND_Request *r,
                                                              const char **id)
 {
-  return TRITONSERVER_InferenceRequestCorrelationIdString((TRITONSERVER_InferenceRequest *)r, id);
+  return TRITONSERVER_InferenceRequestCorrelationIdString(of(r), id);
 }
 
-TRITONSERVER_Error *TRITONBACKEND_InferenceRequestTimeoutMicroseconds(TRITONBACKEND_Request *r,
-                                                                      uint64_t *timeout_us)
-{
-  *timeout_us = of(r)->timeout_us;
-  return NULL;
-}
-
-TRITONSERVER_Error *TRITONBACKEND_RequestFlags(TRITONBACKEND_Request *r, uint32_t *flags)
-{
-  *flags = of(r)->flags;
-  return NULL;
-}
-
-TRITONSERVER_Error *TRITONBACKEND_RequestParameterCount(TRITONBACKEND_Request *r, uint32_t *count)
-{
-  *count = of(r)->parameter_count;
-  return NULL;
-}
+API_GET(TRITONBACKEND_InferenceRequestTimeoutMicroseconds, TRITONBACKEND_Request, uint64_t,
+        of(self)->timeout_us)
+API_GET(TRITONBACKEND_RequestFlags, TRITONBACKEND_Request, uint32_t, of(self)->flags)
+API_GET(TRITONBACKEND_RequestParameterCount, TRITONBACKEND_Request, uint32_t,
+        of(self)->parameter_count)
 
 TRITONSERVER_Error *TRITONBACKEND_RequestParameter(TRITONBACKEND_Request *r, uint32_t index,
                                                    const char **key,
@@ -82,11 +56,7 @@ TRITONSERVER_Error *TRITONBACKEND_RequestParameter(TRITONBACKEND_Request *r, uin
   return NULL;
 }
 
-TRITONSERVER_Error *TRITONBACKEND_RequestInputCount(TRITONBACKEND_Request *r, uint32_t *count)
-{
-  *count = of(r)->input_count;
-  return NULL;
-}
+API_GET(TRITONBACKEND_RequestInputCount, TRITONBACKEND_Request, uint32_t, of(self)->input_count)
 
 TRITONSERVER_Error *TRITONBACKEND_RequestInputName(TRITONBACKEND_Request *r, uint32_t index,
                                                    const char **name)
@@ -101,7 +71,7 @@ TRITONSERVER_Error *TRITONBACKEND_RequestInputName(TRITONBACKEND_Request *r, uin
 TRITONSERVER_Error *TRITONBACKEND_RequestInput(TRITONBACKEND_Request *r, const char *name,
                                                TRITONBACKEND_Input **input)
 {
-  *input = (TRITONBACKEND_Input *)request_find_input(of(r), name);
+  *input = request_find_input(of(r), name);
   if (*input == NULL)
     return error_to_abi(
         request_error(of(r), ERROR_INVALID_ARG, "unknown request input name %s", name));
@@ -114,15 +84,12 @@ TRITONSERVER_Error *TRITONBACKEND_RequestInputByIndex(TRITONBACKEND_Request *r, 
   *input = NULL;
   if (index >= of(r)->input_count)
     return out_of_bounds("inputs", index, of(r)->input_count);
-  *input = (TRITONBACKEND_Input *)&of(r)->inputs[index];
+  *input = &of(r)->inputs[index];
   return NULL;
 }
 
-TRITONSERVER_Error *TRITONBACKEND_RequestOutputCount(TRITONBACKEND_Request *r, uint32_t *count)
-{
-  *count = request_output_count(of(r));
-  return NULL;
-}
+API_GET(TRITONBACKEND_RequestOutputCount, TRITONBACKEND_Request, uint32_t,
+        request_output_count(of(self)))
 
 TRITONSERVER_Error *TRITONBACKEND_RequestOutputName(TRITONBACKEND_Request *r, uint32_t index,
                                                     const char **name)
@@ -157,19 +124,15 @@ TRITONSERVER_Error *TRITONBACKEND_RequestRelease(TRITONBACKEND_Request *r, uint3
   return NULL;
 }
 
-TRITONSERVER_Error *TRITONBACKEND_RequestTrace(TRITONBACKEND_Request *r,
-                                               TRITONSERVER_InferenceTrace **trace)
-{
-  *trace = (TRITONSERVER_InferenceTrace *)of(r)->factory->trace;
-  return NULL;
-}
+API_GET(TRITONBACKEND_RequestTrace, TRITONBACKEND_Request, TRITONSERVER_InferenceTrace *,
+        of(self)->factory->trace)
 
 TRITONSERVER_Error *TRITONBACKEND_InputProperties(TRITONBACKEND_Input *input, const char **name,
                                                   TRITONSERVER_DataType *type,
                                                   const int64_t **shape, uint32_t *dims_count,
                                                   uint64_t *byte_size, uint32_t *buffer_count)
 {
-  const request_input *i = input_of(input);
+  const request_input *i = input;
   if (name != NULL)
     *name = i->name.data;
   if (type != NULL)
@@ -191,7 +154,7 @@ TRITONBACKEND_InputPropertiesForHostPolicy(TRITONBACKEND_Input *input, const cha
                                            const int64_t **shape, uint32_t *dims_count,
                                            uint64_t *byte_size, uint32_t *buffer_count)
 {
-  const policy_data *data = request_input_policy_data(input_of(input), host_policy_name);
+  const policy_data *data = request_input_policy_data(input, host_policy_name);
   TRITONSERVER_Error *error =
       TRITONBACKEND_InputProperties(input, name, type, shape, dims_count, byte_size, buffer_count);
   if (data != NULL && byte_size != NULL)
@@ -221,7 +184,7 @@ TRITONSERVER_Error *TRITONBACKEND_InputBufferForHostPolicy(
     TRITONBACKEND_Input *input, const char *host_policy_name, uint32_t index, const void **buffer,
     uint64_t *buffer_byte_size, TRITONSERVER_MemoryType *memory_type, int64_t *memory_type_id)
 {
-  const request_input *i = input_of(input);
+  const request_input *i = input;
   const policy_data *data = request_input_policy_data(i, host_policy_name);
   const input_segment segment = data != NULL
                                     ? segment_at(data->segments, data->segment_count, index)
@@ -237,7 +200,7 @@ TRITONSERVER_Error *TRITONBACKEND_InputBufferAttributes(TRITONBACKEND_Input *inp
                                                         const void **buffer,
                                                         TRITONSERVER_BufferAttributes **attributes)
 {
-  request_input *i = input_of(input);
+  request_input *i = input;
   const input_segment segment = segment_at(i->segments, i->segment_count, index);
   i->attributes = (buffer_attributes){.byte_size = segment.size,
                                       .memory_type = segment.memory_type,

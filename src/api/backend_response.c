@@ -9,11 +9,6 @@
 
 #include <string.h>
 
-static response_factory *factory_of(TRITONBACKEND_ResponseFactory *f)
-{
-  return (response_factory *)f;
-}
-
 static response *of(TRITONBACKEND_Response *r)
 {
   return (response *)r;
@@ -22,28 +17,24 @@ static response *of(TRITONBACKEND_Response *r)
 TRITONSERVER_Error *TRITONBACKEND_ResponseFactoryNew(TRITONBACKEND_ResponseFactory **factory,
                                                      TRITONBACKEND_Request *r)
 {
-  *factory = (TRITONBACKEND_ResponseFactory *)response_factory_ref(((request *)r)->factory);
+  *factory = response_factory_ref(((request *)r)->factory);
   return NULL;
 }
 
 TRITONSERVER_Error *TRITONBACKEND_ResponseFactoryDelete(TRITONBACKEND_ResponseFactory *factory)
 {
-  response_factory_unref(factory_of(factory));
+  response_factory_unref(factory);
   return NULL;
 }
 
 TRITONSERVER_Error *TRITONBACKEND_ResponseFactorySendFlags(TRITONBACKEND_ResponseFactory *factory,
                                                            uint32_t send_flags)
 {
-  return error_to_abi(response_factory_send_flags(factory_of(factory), send_flags));
+  return error_to_abi(response_factory_send_flags(factory, send_flags));
 }
 
-TRITONSERVER_Error *TRITONBACKEND_ResponseFactoryIsCancelled(TRITONBACKEND_ResponseFactory *factory,
-                                                             bool *is_cancelled)
-{
-  *is_cancelled = response_factory_is_cancelled(factory_of(factory));
-  return NULL;
-}
+API_GET(TRITONBACKEND_ResponseFactoryIsCancelled, TRITONBACKEND_ResponseFactory, bool,
+        response_factory_is_cancelled(self))
 
 TRITONSERVER_Error *TRITONBACKEND_ResponseNew(TRITONBACKEND_Response **r,
                                               TRITONBACKEND_Request *from)
@@ -54,7 +45,7 @@ TRITONSERVER_Error *TRITONBACKEND_ResponseNew(TRITONBACKEND_Response **r,
 TRITONSERVER_Error *TRITONBACKEND_ResponseNewFromFactory(TRITONBACKEND_Response **r,
                                                          TRITONBACKEND_ResponseFactory *factory)
 {
-  return error_to_abi(response_new(factory_of(factory), (response **)r));
+  return error_to_abi(response_new(factory, (response **)r));
 }
 
 TRITONSERVER_Error *TRITONBACKEND_ResponseDelete(TRITONBACKEND_Response *r)
@@ -63,37 +54,21 @@ TRITONSERVER_Error *TRITONBACKEND_ResponseDelete(TRITONBACKEND_Response *r)
   return NULL;
 }
 
-TRITONSERVER_Error *TRITONBACKEND_ResponseSetStringParameter(TRITONBACKEND_Response *r,
-                                                             const char *name, const char *value)
-{
-  return error_to_abi(response_set_parameter(of(r), name, parameter_of_string(value)));
-}
-
-TRITONSERVER_Error *TRITONBACKEND_ResponseSetIntParameter(TRITONBACKEND_Response *r,
-                                                          const char *name, int64_t value)
-{
-  return error_to_abi(response_set_parameter(of(r), name, parameter_of_int(value)));
-}
-
-TRITONSERVER_Error *TRITONBACKEND_ResponseSetBoolParameter(TRITONBACKEND_Response *r,
-                                                           const char *name, bool value)
-{
-  return error_to_abi(response_set_parameter(of(r), name, parameter_of_bool(value)));
-}
-
-TRITONSERVER_Error *TRITONBACKEND_ResponseSetDoubleParameter(TRITONBACKEND_Response *r,
-                                                             const char *name, double value)
-{
-  return error_to_abi(response_set_parameter(of(r), name, parameter_of_double(value)));
-}
+API_SET_PARAMETER(TRITONBACKEND_ResponseSetStringParameter, TRITONBACKEND_Response, const char *,
+                  response_set_parameter(of(self), name, parameter_of_string(value)))
+API_SET_PARAMETER(TRITONBACKEND_ResponseSetIntParameter, TRITONBACKEND_Response, int64_t,
+                  response_set_parameter(of(self), name, parameter_of_int(value)))
+API_SET_PARAMETER(TRITONBACKEND_ResponseSetBoolParameter, TRITONBACKEND_Response, bool,
+                  response_set_parameter(of(self), name, parameter_of_bool(value)))
+API_SET_PARAMETER(TRITONBACKEND_ResponseSetDoubleParameter, TRITONBACKEND_Response, double,
+                  response_set_parameter(of(self), name, parameter_of_double(value)))
 
 TRITONSERVER_Error *TRITONBACKEND_ResponseOutput(TRITONBACKEND_Response *r,
                                                  TRITONBACKEND_Output **output, const char *name,
                                                  TRITONSERVER_DataType type, const int64_t *shape,
                                                  uint32_t dims_count)
 {
-  return error_to_abi(
-      response_add_output(of(r), name, type, shape, dims_count, (response_output **)output));
+  return error_to_abi(response_add_output(of(r), name, type, shape, dims_count, output));
 }
 
 TRITONSERVER_Error *NEREID_ResponseUnconfiguredOutput(TRITONBACKEND_Response *r, const char *name)
@@ -114,13 +89,9 @@ TRITONSERVER_Error *TRITONBACKEND_OutputBuffer(TRITONBACKEND_Output *output, voi
                                                TRITONSERVER_MemoryType *memory_type,
                                                int64_t *memory_type_id)
 {
-  return error_to_abi(response_output_allocate((response_output *)output, buffer_byte_size,
-                                               memory_type, memory_type_id, buffer));
+  return error_to_abi(
+      response_output_allocate(output, buffer_byte_size, memory_type, memory_type_id, buffer));
 }
 
-TRITONSERVER_Error *TRITONBACKEND_OutputBufferAttributes(TRITONBACKEND_Output *output,
-                                                         TRITONSERVER_BufferAttributes **attributes)
-{
-  *attributes = &((response_output *)output)->attributes;
-  return NULL;
-}
+API_GET(TRITONBACKEND_OutputBufferAttributes, TRITONBACKEND_Output, TRITONSERVER_BufferAttributes *,
+        &self->attributes)

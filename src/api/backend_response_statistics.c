@@ -7,76 +7,36 @@
 
 #include <stdlib.h>
 
-// TRITONBACKEND_ModelInstanceResponseStatistics
-typedef struct record {
+typedef struct TRITONBACKEND_ModelInstanceResponseStatistics {
   instance *instance;        // borrowed
   response_factory *factory; // borrowed
   response_times times;
   TRITONSERVER_Error *failure; // borrowed
 } record;
 
-typedef TRITONBACKEND_ModelInstanceResponseStatistics handle;
-
-static record *of(handle *h)
+TRITONSERVER_Error *TRITONBACKEND_ModelInstanceResponseStatisticsNew(record **result)
 {
-  return (record *)h;
-}
-
-TRITONSERVER_Error *TRITONBACKEND_ModelInstanceResponseStatisticsNew(handle **result)
-{
-  *result = (handle *)calloc(1, sizeof(record));
+  *result = calloc(1, sizeof(record));
   return *result == NULL ? error_to_abi(error_no_memory()) : NULL;
 }
 
-TRITONSERVER_Error *TRITONBACKEND_ModelInstanceResponseStatisticsDelete(handle *h)
+TRITONSERVER_Error *TRITONBACKEND_ModelInstanceResponseStatisticsDelete(record *h)
 {
-  free(of(h));
+  free(h);
   return NULL;
 }
 
-TRITONSERVER_Error *
-TRITONBACKEND_ModelInstanceResponseStatisticsSetModelInstance(handle *h,
-                                                              TRITONBACKEND_ModelInstance *i)
-{
-  of(h)->instance = (instance *)i;
-  return NULL;
-}
-
-TRITONSERVER_Error *
-TRITONBACKEND_ModelInstanceResponseStatisticsSetResponseFactory(handle *h,
-                                                                TRITONBACKEND_ResponseFactory *f)
-{
-  of(h)->factory = (response_factory *)f;
-  return NULL;
-}
-
-TRITONSERVER_Error *TRITONBACKEND_ModelInstanceResponseStatisticsSetResponseStart(handle *h,
-                                                                                  uint64_t ns)
-{
-  of(h)->times.start = ns;
-  return NULL;
-}
-
-TRITONSERVER_Error *TRITONBACKEND_ModelInstanceResponseStatisticsSetComputeOutputStart(handle *h,
-                                                                                       uint64_t ns)
-{
-  of(h)->times.output_start = ns;
-  return NULL;
-}
-
-TRITONSERVER_Error *TRITONBACKEND_ModelInstanceResponseStatisticsSetResponseEnd(handle *h,
-                                                                                uint64_t ns)
-{
-  of(h)->times.end = ns;
-  return NULL;
-}
-
-TRITONSERVER_Error *
-TRITONBACKEND_ModelInstanceResponseStatisticsSetError(handle *h, TRITONSERVER_Error *failure)
-{
-  of(h)->failure = failure;
-  return NULL;
-}
+API_SET(TRITONBACKEND_ModelInstanceResponseStatisticsSetModelInstance, record,
+        TRITONBACKEND_ModelInstance *, instance)
+API_SET(TRITONBACKEND_ModelInstanceResponseStatisticsSetResponseFactory, record,
+        TRITONBACKEND_ResponseFactory *, factory)
+API_SET(TRITONBACKEND_ModelInstanceResponseStatisticsSetResponseStart, record, uint64_t,
+        times.start)
+API_SET(TRITONBACKEND_ModelInstanceResponseStatisticsSetComputeOutputStart, record, uint64_t,
+        times.output_start)
+API_SET(TRITONBACKEND_ModelInstanceResponseStatisticsSetResponseEnd, record, uint64_t, times.end)
+API_SET(TRITONBACKEND_ModelInstanceResponseStatisticsSetError, record, TRITONSERVER_Error *,
+        failure)
 
 static response_outcome outcome_of(const record *r)
 {
@@ -86,9 +46,9 @@ static response_outcome outcome_of(const record *r)
                                                                             : RESPONSE_FAIL;
 }
 
-TRITONSERVER_Error *TRITONBACKEND_ModelInstanceReportResponseStatistics(handle *h)
+TRITONSERVER_Error *TRITONBACKEND_ModelInstanceReportResponseStatistics(record *h)
 {
-  const record *r = of(h);
+  const record *r = h;
   if (r->instance == NULL || r->factory == NULL)
     return error_to_abi(error_new(ERROR_INVALID_ARG,
                                   "response statistics need a model instance and a response "

@@ -18,21 +18,10 @@ TRITONSERVER_Error *TRITONSERVER_BufferAttributesDelete(TRITONSERVER_BufferAttri
   return NULL;
 }
 
-TRITONSERVER_Error *
-TRITONSERVER_BufferAttributesSetMemoryTypeId(TRITONSERVER_BufferAttributes *attributes,
-                                             int64_t memory_type_id)
-{
-  attributes->memory_type_id = memory_type_id;
-  return NULL;
-}
-
-TRITONSERVER_Error *
-TRITONSERVER_BufferAttributesSetMemoryType(TRITONSERVER_BufferAttributes *attributes,
-                                           TRITONSERVER_MemoryType memory_type)
-{
-  attributes->memory_type = memory_type;
-  return NULL;
-}
+API_SET(TRITONSERVER_BufferAttributesSetMemoryTypeId, TRITONSERVER_BufferAttributes, int64_t,
+        memory_type_id)
+API_SET(TRITONSERVER_BufferAttributesSetMemoryType, TRITONSERVER_BufferAttributes,
+        TRITONSERVER_MemoryType, memory_type)
 
 TRITONSERVER_Error *
 TRITONSERVER_BufferAttributesSetCudaIpcHandle(TRITONSERVER_BufferAttributes *attributes,
@@ -43,41 +32,12 @@ TRITONSERVER_BufferAttributesSetCudaIpcHandle(TRITONSERVER_BufferAttributes *att
   return NULL;
 }
 
-TRITONSERVER_Error *
-TRITONSERVER_BufferAttributesSetByteSize(TRITONSERVER_BufferAttributes *attributes,
-                                         size_t byte_size)
-{
-  attributes->byte_size = byte_size;
-  return NULL;
-}
-
-TRITONSERVER_Error *
-TRITONSERVER_BufferAttributesMemoryTypeId(TRITONSERVER_BufferAttributes *attributes,
-                                          int64_t *memory_type_id)
-{
-  *memory_type_id = attributes->memory_type_id;
-  return NULL;
-}
-
-TRITONSERVER_Error *
-TRITONSERVER_BufferAttributesMemoryType(TRITONSERVER_BufferAttributes *attributes,
-                                        TRITONSERVER_MemoryType *memory_type)
-{
-  *memory_type = attributes->memory_type;
-  return NULL;
-}
-
-TRITONSERVER_Error *
-TRITONSERVER_BufferAttributesCudaIpcHandle(TRITONSERVER_BufferAttributes *attributes,
-                                           void **cuda_ipc_handle)
-{
-  *cuda_ipc_handle = attributes->has_cuda_ipc_handle ? attributes->cuda_ipc_handle : NULL;
-  return NULL;
-}
-
-TRITONSERVER_Error *TRITONSERVER_BufferAttributesByteSize(TRITONSERVER_BufferAttributes *attributes,
-                                                          size_t *byte_size)
-{
-  *byte_size = attributes->byte_size;
-  return NULL;
-}
+API_SET(TRITONSERVER_BufferAttributesSetByteSize, TRITONSERVER_BufferAttributes, size_t, byte_size)
+API_GET(TRITONSERVER_BufferAttributesMemoryTypeId, TRITONSERVER_BufferAttributes, int64_t,
+        self->memory_type_id)
+API_GET(TRITONSERVER_BufferAttributesMemoryType, TRITONSERVER_BufferAttributes,
+        TRITONSERVER_MemoryType, self->memory_type)
+API_GET(TRITONSERVER_BufferAttributesCudaIpcHandle, TRITONSERVER_BufferAttributes, void *,
+        self->has_cuda_ipc_handle ? self->cuda_ipc_handle : NULL)
+API_GET(TRITONSERVER_BufferAttributesByteSize, TRITONSERVER_BufferAttributes, size_t,
+        self->byte_size)

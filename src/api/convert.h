@@ -1,5 +1,8 @@
+// What the functions of the ABI are made with. Included by api/*.c only.
+//
 // The one place where the core's errors and the ABI's are the same thing: TRITONSERVER_Error is
-// never defined, a pointer to it is a pointer to `error`. Included by api/*.c only.
+// never defined, a pointer to it is a pointer to `error`. Of other handles the core defines the
+// structures.
 #ifndef NEREID_API_CONVERT_H
 #define NEREID_API_CONVERT_H
 
@@ -25,5 +28,25 @@ static inline error *error_from_abi(TRITONSERVER_Error *e)
 {
   return (error *)e;
 }
+
+// A function that gives `value`, or stores one in a member. The handle is `self`.
+#define API_GET(function, handle, type, value)                                                     \
+  TRITONSERVER_Error *function(handle *self, type *result)                                         \
+  {                                                                                                \
+    *result = (value);                                                                             \
+    return NULL;                                                                                   \
+  }
+#define API_SET(function, handle, type, member)                                                    \
+  TRITONSERVER_Error *function(handle *self, type value)                                           \
+  {                                                                                                \
+    self->member = value;                                                                          \
+    return NULL;                                                                                   \
+  }
+// One that sets the parameter `name` by a call that may fail.
+#define API_SET_PARAMETER(function, handle, type, call)                                            \
+  TRITONSERVER_Error *function(handle *self, const char *name, type value)                         \
+  {                                                                                                \
+    return error_to_abi(call);                                                                     \
+  }
 
 #endif

@@ -20,7 +20,7 @@ struct TRITONSERVER_Metrics {
 TRITONSERVER_Error *TRITONSERVER_ServerMetrics(TRITONSERVER_Server *s,
                                                TRITONSERVER_Metrics **metrics)
 {
-  if (!server_options_of((const server *)s)->metrics)
+  if (!server_options_of(s)->metrics)
     return error_to_abi(error_new(ERROR_UNSUPPORTED, "metrics not supported"));
   *metrics = calloc(1, sizeof(**metrics));
   return *metrics == NULL ? error_to_abi(error_no_memory()) : NULL;
@@ -67,12 +67,8 @@ TRITONSERVER_Error *TRITONSERVER_MetricFamilyDelete(TRITONSERVER_MetricFamily *f
   return error_to_abi(metric_family_free(family));
 }
 
-TRITONSERVER_Error *TRITONSERVER_GetMetricFamilyKind(TRITONSERVER_MetricFamily *family,
-                                                     TRITONSERVER_MetricKind *kind)
-{
-  *kind = (TRITONSERVER_MetricKind)metric_family_get_kind(family);
-  return NULL;
-}
+API_GET(TRITONSERVER_GetMetricFamilyKind, TRITONSERVER_MetricFamily, TRITONSERVER_MetricKind,
+        (TRITONSERVER_MetricKind)metric_family_get_kind(self))
 
 struct TRITONSERVER_MetricArgs {
   double *bounds; // owned; NULL until set
@@ -166,9 +162,5 @@ TRITONSERVER_Error *TRITONSERVER_MetricObserve(TRITONSERVER_Metric *m, double va
   return error_to_abi(metric_observe(m, value));
 }
 
-TRITONSERVER_Error *TRITONSERVER_GetMetricKind(TRITONSERVER_Metric *m,
-                                               TRITONSERVER_MetricKind *kind)
-{
-  *kind = (TRITONSERVER_MetricKind)metric_get_kind(m);
-  return NULL;
-}
+API_GET(TRITONSERVER_GetMetricKind, TRITONSERVER_Metric, TRITONSERVER_MetricKind,
+        (TRITONSERVER_MetricKind)metric_get_kind(self))

@@ -8,11 +8,6 @@
 
 #include <string.h>
 
-static request *of(TRITONSERVER_InferenceRequest *r)
-{
-  return (request *)r;
-}
-
 static TRITONSERVER_Error *unknown_input(const request *r, const char *name)
 {
   return error_to_abi(
@@ -25,78 +20,68 @@ TRITONSERVER_InferenceRequestNew(TRITONSERVER_InferenceRequest **inference_reque
                                  int64_t model_version)
 {
   model *m;
-  error *e = server_find_model((server *)s, model_name, model_version, &m);
+  error *e = server_find_model(s, model_name, model_version, &m);
   if (e != NULL)
     return error_to_abi(e);
-  e = request_new((request_target *)m, (request **)inference_request);
+  e = request_new(&m->target, inference_request);
   model_unref(m);
   return error_to_abi(e);
 }
 
 TRITONSERVER_Error *TRITONSERVER_InferenceRequestDelete(TRITONSERVER_InferenceRequest *r)
 {
-  request_free(of(r));
+  request_free(r);
   return NULL;
 }
 
 const struct TRITONBACKEND_Model *NEREID_InferenceRequestModel(TRITONSERVER_InferenceRequest *r)
 {
-  return (const struct TRITONBACKEND_Model *)of(r)->target; // the model begins with it
+  return (const struct TRITONBACKEND_Model *)r->target; // the model begins with it
 }
 
-TRITONSERVER_Error *TRITONSERVER_InferenceRequestId(TRITONSERVER_InferenceRequest *r,
-                                                    const char **id)
-{
-  *id = of(r)->id.data;
-  return NULL;
-}
+API_GET(TRITONSERVER_InferenceRequestId, TRITONSERVER_InferenceRequest, const char *, self->id.data)
 
 TRITONSERVER_Error *TRITONSERVER_InferenceRequestSetId(TRITONSERVER_InferenceRequest *r,
                                                        const char *id)
 {
-  return error_to_abi(request_set_id(of(r), id));
+  return error_to_abi(request_set_id(r, id));
 }
 
-TRITONSERVER_Error *TRITONSERVER_InferenceRequestFlags(TRITONSERVER_InferenceRequest *r,
-                                                       uint32_t *flags)
-{
-  *flags = of(r)->flags;
-  return NULL;
-}
+API_GET(TRITONSERVER_InferenceRequestFlags, TRITONSERVER_InferenceRequest, uint32_t, self->flags)
 
 TRITONSERVER_Error *TRITONSERVER_InferenceRequestSetFlags(TRITONSERVER_InferenceRequest *r,
                                                           uint32_t flags)
 {
-  of(r)->flags = flags & ~NEREID_REQUEST_FLAG_RUN_HERE;
-  of(r)->may_run_inline = (flags & NEREID_REQUEST_FLAG_RUN_HERE) != 0;
+  r->flags = flags & ~NEREID_REQUEST_FLAG_RUN_HERE;
+  r->may_run_inline = (flags & NEREID_REQUEST_FLAG_RUN_HERE) != 0;
   return NULL;
 }
 
 TRITONSERVER_Error *TRITONSERVER_InferenceRequestCorrelationId(TRITONSERVER_InferenceRequest *r,
                                                                uint64_t *id)
 {
-  if (of(r)->correlation_text != NULL)
-    return error_to_abi(request_error(of(r), ERROR_INVALID_ARG,
+  if (r->correlation_text != NULL)
+    return error_to_abi(request_error(r, ERROR_INVALID_ARG,
                                       "given request's correlation id is not an unsigned int"));
-  *id = of(r)->correlation_id;
+  *id = r->correlation_id;
   return NULL;
 }
 
 TRITONSERVER_Error *
 TRITONSERVER_InferenceRequestCorrelationIdString(TRITONSERVER_InferenceRequest *r, const char **id)
 {
-  if (of(r)->correlation_text == NULL)
+  if (r->correlation_text == NULL)
     return error_to_abi(
-        request_error(of(r), ERROR_INVALID_ARG, "given request's correlation id is not a string"));
-  *id = of(r)->correlation_text;
+        request_error(r, ERROR_INVALID_ARG, "given request's correlation id is not a string"));
+  *id = r->correlation_text;
   return NULL;
 }
 
 TRITONSERVER_Error *TRITONSERVER_InferenceRequestSetCorrelationId(TRITONSERVER_InferenceRequest *r,
                                                                   uint64_t id)
 {
-  of(r)->correlation_id = id;
-  of(r)->correlation_text = NULL;
+  r->correlation_id = id;
+  r->correlation_text = NULL;
   return NULL;
 }
 
@@ -107,92 +92,54 @@ TRITONSERVER_InferenceRequestSetCorrelationIdString(TRITONSERVER_InferenceReques
   if (strlen(id) > 128)
     return error_to_abi(
         error_new(ERROR_UNSUPPORTED, "string correlation ID cannot be longer than 128 characters"));
-  return error_to_abi(request_set_correlation_text(of(r), id));
+  return error_to_abi(request_set_correlation_text(r, id));
 }
 
 TRITONSERVER_Error *TRITONSERVER_InferenceRequestCancel(TRITONSERVER_InferenceRequest *r)
 {
-  return error_to_abi(submit_cancel(of(r)));
+  return error_to_abi(submit_cancel(r));
 }
 
-TRITONSERVER_Error *TRITONSERVER_InferenceRequestIsCancelled(TRITONSERVER_InferenceRequest *r,
-                                                             bool *is_cancelled)
-{
-  *is_cancelled = request_is_cancelled(of(r));
-  return NULL;
-}
-
-TRITONSERVER_Error *TRITONSERVER_InferenceRequestPriority(TRITONSERVER_InferenceRequest *r,
-                                                          uint32_t *priority)
-{
-  *priority = (uint32_t)of(r)->priority;
-  return NULL;
-}
-
-TRITONSERVER_Error *TRITONSERVER_InferenceRequestPriorityUInt64(TRITONSERVER_InferenceRequest *r,
-                                                                uint64_t *priority)
-{
-  *priority = of(r)->priority;
-  return NULL;
-}
-
-TRITONSERVER_Error *TRITONSERVER_InferenceRequestSetPriority(TRITONSERVER_InferenceRequest *r,
-                                                             uint32_t priority)
-{
-  of(r)->priority = priority;
-  return NULL;
-}
-
-TRITONSERVER_Error *TRITONSERVER_InferenceRequestSetPriorityUInt64(TRITONSERVER_InferenceRequest *r,
-                                                                   uint64_t priority)
-{
-  of(r)->priority = priority;
-  return NULL;
-}
-
-TRITONSERVER_Error *
-TRITONSERVER_InferenceRequestTimeoutMicroseconds(TRITONSERVER_InferenceRequest *r,
-                                                 uint64_t *timeout_us)
-{
-  *timeout_us = of(r)->timeout_us;
-  return NULL;
-}
-
-TRITONSERVER_Error *
-TRITONSERVER_InferenceRequestSetTimeoutMicroseconds(TRITONSERVER_InferenceRequest *r,
-                                                    uint64_t timeout_us)
-{
-  of(r)->timeout_us = timeout_us;
-  return NULL;
-}
+API_GET(TRITONSERVER_InferenceRequestIsCancelled, TRITONSERVER_InferenceRequest, bool,
+        request_is_cancelled(self))
+API_GET(TRITONSERVER_InferenceRequestPriority, TRITONSERVER_InferenceRequest, uint32_t,
+        (uint32_t)self->priority)
+API_GET(TRITONSERVER_InferenceRequestPriorityUInt64, TRITONSERVER_InferenceRequest, uint64_t,
+        self->priority)
+API_SET(TRITONSERVER_InferenceRequestSetPriority, TRITONSERVER_InferenceRequest, uint32_t, priority)
+API_SET(TRITONSERVER_InferenceRequestSetPriorityUInt64, TRITONSERVER_InferenceRequest, uint64_t,
+        priority)
+API_GET(TRITONSERVER_InferenceRequestTimeoutMicroseconds, TRITONSERVER_InferenceRequest, uint64_t,
+        self->timeout_us)
+API_SET(TRITONSERVER_InferenceRequestSetTimeoutMicroseconds, TRITONSERVER_InferenceRequest,
+        uint64_t, timeout_us)
 
 TRITONSERVER_Error *TRITONSERVER_InferenceRequestAddInput(TRITONSERVER_InferenceRequest *r,
                                                           const char *name,
                                                           TRITONSERVER_DataType type,
                                                           const int64_t *shape, uint64_t dim_count)
 {
-  return error_to_abi(request_add_input(of(r), name, type, shape, dim_count, false));
+  return error_to_abi(request_add_input(r, name, type, shape, dim_count, false));
 }
 
 TRITONSERVER_Error *TRITONSERVER_InferenceRequestAddRawInput(TRITONSERVER_InferenceRequest *r,
                                                              const char *name)
 {
-  if (of(r)->input_count > 0)
-    return error_to_abi(request_error(of(r), ERROR_INVALID_ARG,
-                                      "raw input '%s' can't be added to request with other inputs",
-                                      name));
-  return error_to_abi(request_add_input(of(r), name, TRITONSERVER_TYPE_INVALID, NULL, 0, true));
+  if (r->input_count > 0)
+    return error_to_abi(request_error(
+        r, ERROR_INVALID_ARG, "raw input '%s' can't be added to request with other inputs", name));
+  return error_to_abi(request_add_input(r, name, TRITONSERVER_TYPE_INVALID, NULL, 0, true));
 }
 
 TRITONSERVER_Error *TRITONSERVER_InferenceRequestRemoveInput(TRITONSERVER_InferenceRequest *r,
                                                              const char *name)
 {
-  return error_to_abi(request_remove_input(of(r), name));
+  return error_to_abi(request_remove_input(r, name));
 }
 
 TRITONSERVER_Error *TRITONSERVER_InferenceRequestRemoveAllInputs(TRITONSERVER_InferenceRequest *r)
 {
-  request_remove_inputs(of(r));
+  request_remove_inputs(r);
   return NULL;
 }
 
@@ -201,7 +148,7 @@ TRITONSERVER_Error *TRITONSERVER_InferenceRequestAppendInputData(
     TRITONSERVER_MemoryType memory_type, int64_t memory_type_id)
 {
   const input_segment segment = {base, byte_size, memory_type, memory_type_id};
-  return error_to_abi(request_append_input_data(of(r), name, segment));
+  return error_to_abi(request_append_input_data(r, name, segment));
 }
 
 TRITONSERVER_Error *TRITONSERVER_InferenceRequestAppendInputDataWithBufferAttributes(
@@ -210,7 +157,7 @@ TRITONSERVER_Error *TRITONSERVER_InferenceRequestAppendInputDataWithBufferAttrib
 {
   const input_segment segment = {base, attributes->byte_size, attributes->memory_type,
                                  attributes->memory_type_id};
-  return error_to_abi(request_append_input_data(of(r), name, segment));
+  return error_to_abi(request_append_input_data(r, name, segment));
 }
 
 TRITONSERVER_Error *TRITONSERVER_InferenceRequestAppendInputDataWithHostPolicy(
@@ -218,34 +165,34 @@ TRITONSERVER_Error *TRITONSERVER_InferenceRequestAppendInputDataWithHostPolicy(
     TRITONSERVER_MemoryType memory_type, int64_t memory_type_id, const char *host_policy_name)
 {
   const input_segment segment = {base, byte_size, memory_type, memory_type_id};
-  return error_to_abi(request_append_policy_data(of(r), name, segment, host_policy_name));
+  return error_to_abi(request_append_policy_data(r, name, segment, host_policy_name));
 }
 
 TRITONSERVER_Error *
 TRITONSERVER_InferenceRequestRemoveAllInputData(TRITONSERVER_InferenceRequest *r, const char *name)
 {
-  if (request_find_input(of(r), name) == NULL)
-    return unknown_input(of(r), name);
-  return error_to_abi(request_remove_input_data(of(r), name));
+  if (request_find_input(r, name) == NULL)
+    return unknown_input(r, name);
+  return error_to_abi(request_remove_input_data(r, name));
 }
 
 TRITONSERVER_Error *
 TRITONSERVER_InferenceRequestAddRequestedOutput(TRITONSERVER_InferenceRequest *r, const char *name)
 {
-  return error_to_abi(request_add_output(of(r), name));
+  return error_to_abi(request_add_output(r, name));
 }
 
 TRITONSERVER_Error *
 TRITONSERVER_InferenceRequestRemoveRequestedOutput(TRITONSERVER_InferenceRequest *r,
                                                    const char *name)
 {
-  return error_to_abi(request_remove_output(of(r), name));
+  return error_to_abi(request_remove_output(r, name));
 }
 
 TRITONSERVER_Error *
 TRITONSERVER_InferenceRequestRemoveAllRequestedOutputs(TRITONSERVER_InferenceRequest *r)
 {
-  request_remove_outputs(of(r));
+  request_remove_outputs(r);
   return NULL;
 }
 
@@ -254,8 +201,8 @@ TRITONSERVER_InferenceRequestSetReleaseCallback(TRITONSERVER_InferenceRequest *r
                                                 TRITONSERVER_InferenceRequestReleaseFn_t release,
                                                 void *context)
 {
-  of(r)->release_callback = release;
-  of(r)->release_context = context;
+  r->release_callback = release;
+  r->release_context = context;
   return NULL;
 }
 
@@ -264,43 +211,26 @@ TRITONSERVER_Error *TRITONSERVER_InferenceRequestSetResponseCallback(
     void *allocator_context, TRITONSERVER_InferenceResponseCompleteFn_t complete,
     void *complete_context)
 {
-  of(r)->allocator = allocator;
-  of(r)->allocator_context = allocator_context;
-  of(r)->response_callback = complete;
-  of(r)->response_context = complete_context;
+  r->allocator = allocator;
+  r->allocator_context = allocator_context;
+  r->response_callback = complete;
+  r->response_context = complete_context;
   return NULL;
 }
 
-TRITONSERVER_Error *
-TRITONSERVER_InferenceRequestSetStringParameter(TRITONSERVER_InferenceRequest *r, const char *key,
-                                                const char *value)
-{
-  return error_to_abi(request_set_parameter(of(r), key, parameter_of_string(value)));
-}
-
-TRITONSERVER_Error *TRITONSERVER_InferenceRequestSetIntParameter(TRITONSERVER_InferenceRequest *r,
-                                                                 const char *key, int64_t value)
-{
-  return error_to_abi(request_set_parameter(of(r), key, parameter_of_int(value)));
-}
-
-TRITONSERVER_Error *TRITONSERVER_InferenceRequestSetBoolParameter(TRITONSERVER_InferenceRequest *r,
-                                                                  const char *key, bool value)
-{
-  return error_to_abi(request_set_parameter(of(r), key, parameter_of_bool(value)));
-}
-
-TRITONSERVER_Error *
-TRITONSERVER_InferenceRequestSetDoubleParameter(TRITONSERVER_InferenceRequest *r, const char *key,
-                                                double value)
-{
-  return error_to_abi(request_set_parameter(of(r), key, parameter_of_double(value)));
-}
+API_SET_PARAMETER(TRITONSERVER_InferenceRequestSetStringParameter, TRITONSERVER_InferenceRequest,
+                  const char *, request_set_parameter(self, name, parameter_of_string(value)))
+API_SET_PARAMETER(TRITONSERVER_InferenceRequestSetIntParameter, TRITONSERVER_InferenceRequest,
+                  int64_t, request_set_parameter(self, name, parameter_of_int(value)))
+API_SET_PARAMETER(TRITONSERVER_InferenceRequestSetBoolParameter, TRITONSERVER_InferenceRequest,
+                  bool, request_set_parameter(self, name, parameter_of_bool(value)))
+API_SET_PARAMETER(TRITONSERVER_InferenceRequestSetDoubleParameter, TRITONSERVER_InferenceRequest,
+                  double, request_set_parameter(self, name, parameter_of_double(value)))
 
 TRITONSERVER_Error *TRITONSERVER_ServerInferAsync(TRITONSERVER_Server *s,
                                                   TRITONSERVER_InferenceRequest *r,
                                                   TRITONSERVER_InferenceTrace *trace)
 {
   (void)s;
-  return error_to_abi(submit_request(of(r), (struct trace *)trace));
+  return error_to_abi(submit_request(r, trace));
 }

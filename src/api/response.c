@@ -7,11 +7,6 @@
 
 #include <inttypes.h>
 
-static response *of(TRITONSERVER_InferenceResponse *r)
-{
-  return (response *)r;
-}
-
 static response_output *output_at(const response *r, uint32_t index)
 {
   response_output *output = r->outputs;
@@ -29,13 +24,13 @@ static error *no_such_output(const response *r, uint32_t index)
 
 TRITONSERVER_Error *TRITONSERVER_InferenceResponseDelete(TRITONSERVER_InferenceResponse *r)
 {
-  response_free(of(r));
+  response_free(r);
   return NULL;
 }
 
 TRITONSERVER_Error *TRITONSERVER_InferenceResponseError(TRITONSERVER_InferenceResponse *r)
 {
-  const error *failure = of(r)->failure;
+  const error *failure = r->failure;
   return failure == NULL
              ? NULL
              : error_to_abi(error_new(error_get_code(failure), "%s", error_message(failure)));
@@ -45,47 +40,34 @@ TRITONSERVER_Error *TRITONSERVER_InferenceResponseModel(TRITONSERVER_InferenceRe
                                                         const char **model_name,
                                                         int64_t *model_version)
 {
-  *model_name = of(r)->factory->target->name;
-  *model_version = of(r)->factory->target->version;
+  *model_name = r->factory->target->name;
+  *model_version = r->factory->target->version;
   return NULL;
 }
 
-TRITONSERVER_Error *TRITONSERVER_InferenceResponseId(TRITONSERVER_InferenceResponse *r,
-                                                     const char **request_id)
-{
-  *request_id = of(r)->factory->id;
-  return NULL;
-}
-
-TRITONSERVER_Error *TRITONSERVER_InferenceResponseParameterCount(TRITONSERVER_InferenceResponse *r,
-                                                                 uint32_t *count)
-{
-  *count = of(r)->parameter_count;
-  return NULL;
-}
+API_GET(TRITONSERVER_InferenceResponseId, TRITONSERVER_InferenceResponse, const char *,
+        self->factory->id)
+API_GET(TRITONSERVER_InferenceResponseParameterCount, TRITONSERVER_InferenceResponse, uint32_t,
+        self->parameter_count)
 
 TRITONSERVER_Error *TRITONSERVER_InferenceResponseParameter(TRITONSERVER_InferenceResponse *r,
                                                             uint32_t index, const char **name,
                                                             TRITONSERVER_ParameterType *type,
                                                             const void **value)
 {
-  if (index >= of(r)->parameter_count)
+  if (index >= r->parameter_count)
     return error_to_abi(error_new(
         ERROR_INVALID_ARG, "out of bounds index %" PRIu32 ": response has %" PRIu32 " parameters",
-        index, of(r)->parameter_count));
-  const parameter *p = &of(r)->parameters[index];
+        index, r->parameter_count));
+  const parameter *p = &r->parameters[index];
   *name = p->name;
   *type = p->type;
   *value = parameter_value(p);
   return NULL;
 }
 
-TRITONSERVER_Error *TRITONSERVER_InferenceResponseOutputCount(TRITONSERVER_InferenceResponse *r,
-                                                              uint32_t *count)
-{
-  *count = of(r)->output_count;
-  return NULL;
-}
+API_GET(TRITONSERVER_InferenceResponseOutputCount, TRITONSERVER_InferenceResponse, uint32_t,
+        self->output_count)
 
 TRITONSERVER_Error *TRITONSERVER_InferenceResponseOutput(TRITONSERVER_InferenceResponse *r,
                                                          uint32_t index, const char **name,
@@ -95,9 +77,9 @@ TRITONSERVER_Error *TRITONSERVER_InferenceResponseOutput(TRITONSERVER_InferenceR
                                                          TRITONSERVER_MemoryType *memory_type,
                                                          int64_t *memory_type_id, void **context)
 {
-  const response_output *output = output_at(of(r), index);
+  const response_output *output = output_at(r, index);
   if (output == NULL)
-    return error_to_abi(no_such_output(of(r), index));
+    return error_to_abi(no_such_output(r, index));
   *name = output->name.data;
   *type = output->datatype;
   *shape = output->dims;
@@ -114,11 +96,10 @@ TRITONSERVER_Error *TRITONSERVER_InferenceResponseOutputClassificationLabel(
     TRITONSERVER_InferenceResponse *r, const uint32_t index, const size_t class_index,
     const char **label)
 {
-  const response_output *output = output_at(of(r), index);
+  const response_output *output = output_at(r, index);
   if (output == NULL)
-    return error_to_abi(no_such_output(of(r), index));
-  const tensor_signature *t =
-      signature_find_output(&of(r)->factory->target->signature, output->name);
+    return error_to_abi(no_such_output(r, index));
+  const tensor_signature *t = signature_find_output(&r->factory->target->signature, output->name);
   bool named = t != NULL && class_index < t->label_count && t->labels[class_index][0] != '\0';
   *label = named ? t->labels[class_index] : NULL;
   return NULL;
@@ -126,7 +107,7 @@ TRITONSERVER_Error *TRITONSERVER_InferenceResponseOutputClassificationLabel(
 
 void NEREID_InferenceResponseTimes(TRITONSERVER_InferenceResponse *r, NEREID_ResponseTimes *times)
 {
-  const response_factory *f = of(r)->factory;
+  const response_factory *f = r->factory;
   *times = (NEREID_ResponseTimes){
       .submitted_ns = f->start_ns, .started_ns = f->executed_ns, .batch_size = f->executed_rows};
 }

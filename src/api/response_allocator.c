@@ -27,13 +27,8 @@ TRITONSERVER_Error *TRITONSERVER_ResponseAllocatorSetBufferAttributesFunction(
   return NULL;
 }
 
-TRITONSERVER_Error *
-TRITONSERVER_ResponseAllocatorSetQueryFunction(TRITONSERVER_ResponseAllocator *allocator,
-                                               TRITONSERVER_ResponseAllocatorQueryFn_t query_fn)
-{
-  allocator->query = query_fn;
-  return NULL;
-}
+API_SET(TRITONSERVER_ResponseAllocatorSetQueryFunction, TRITONSERVER_ResponseAllocator,
+        TRITONSERVER_ResponseAllocatorQueryFn_t, query)
 
 TRITONSERVER_Error *TRITONSERVER_ResponseAllocatorDelete(TRITONSERVER_ResponseAllocator *allocator)
 {

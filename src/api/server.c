@@ -9,53 +9,48 @@
 
 #include <string.h>
 
-static server *of(TRITONSERVER_Server *s)
-{
-  return (server *)s;
-}
-
 TRITONSERVER_Error *TRITONSERVER_ServerNew(TRITONSERVER_Server **s,
                                            TRITONSERVER_ServerOptions *options)
 {
-  return error_to_abi(server_new(options, (server **)s));
+  return error_to_abi(server_new(options, s));
 }
 
 TRITONSERVER_Error *TRITONSERVER_ServerDelete(TRITONSERVER_Server *s)
 {
-  server_free(of(s));
+  server_free(s);
   return NULL;
 }
 
 TRITONSERVER_Error *TRITONSERVER_ServerStop(TRITONSERVER_Server *s)
 {
-  return error_to_abi(server_stop(of(s)));
+  return error_to_abi(server_stop(s));
 }
 
 TRITONSERVER_Error *TRITONSERVER_ServerSetExitTimeout(TRITONSERVER_Server *s, unsigned int timeout)
 {
-  server_set_exit_timeout(of(s), timeout);
+  server_set_exit_timeout(s, timeout);
   return NULL;
 }
 
 TRITONSERVER_Error *TRITONSERVER_ServerPollModelRepository(TRITONSERVER_Server *s)
 {
-  return error_to_abi(server_await_startup(of(s)));
+  return error_to_abi(server_await_startup(s));
 }
 
 TRITONSERVER_Error *TRITONSERVER_ServerIsLive(TRITONSERVER_Server *s, bool *live)
 {
-  return error_to_abi(server_is_live(of(s), live));
+  return error_to_abi(server_is_live(s, live));
 }
 
 TRITONSERVER_Error *TRITONSERVER_ServerIsReady(TRITONSERVER_Server *s, bool *ready)
 {
-  return error_to_abi(server_is_ready(of(s), ready));
+  return error_to_abi(server_is_ready(s, ready));
 }
 
 TRITONSERVER_Error *TRITONSERVER_ServerModelIsReady(TRITONSERVER_Server *s, const char *model_name,
                                                     int64_t model_version, bool *ready)
 {
-  return error_to_abi(server_model_is_ready(of(s), model_name, model_version, ready));
+  return error_to_abi(server_model_is_ready(s, model_name, model_version, ready));
 }
 
 TRITONSERVER_Error *TRITONSERVER_ServerModelBatchProperties(TRITONSERVER_Server *s,
@@ -66,10 +61,10 @@ TRITONSERVER_Error *TRITONSERVER_ServerModelBatchProperties(TRITONSERVER_Server 
   model *m;
   if (voidp != NULL)
     *voidp = NULL;
-  error *e = server_find_model(of(s), model_name, model_version, &m);
+  error *e = server_find_model(s, model_name, model_version, &m);
   if (e != NULL)
     return error_to_abi(e);
-  *flags = model_max_batch_size(m) > 0 ? TRITONSERVER_BATCH_FIRST_DIM : TRITONSERVER_BATCH_UNKNOWN;
+  *flags = m->shared.max_batch_size > 0 ? TRITONSERVER_BATCH_FIRST_DIM : TRITONSERVER_BATCH_UNKNOWN;
   model_unref(m);
   return NULL;
 }
@@ -82,18 +77,18 @@ TRITONSERVER_Error *TRITONSERVER_ServerModelTransactionProperties(TRITONSERVER_S
   model *m;
   if (voidp != NULL)
     *voidp = NULL;
-  error *e = server_find_model(of(s), model_name, model_version, &m);
+  error *e = server_find_model(s, model_name, model_version, &m);
   if (e != NULL)
     return error_to_abi(e);
-  *txn_flags = config_is_decoupled(model_config(m)) ? TRITONSERVER_TXN_DECOUPLED
-                                                    : TRITONSERVER_TXN_ONE_TO_ONE;
+  *txn_flags =
+      config_is_decoupled(m->config) ? TRITONSERVER_TXN_DECOUPLED : TRITONSERVER_TXN_ONE_TO_ONE;
   model_unref(m);
   return NULL;
 }
 
 TRITONSERVER_Error *TRITONSERVER_ServerLoadModel(TRITONSERVER_Server *s, const char *model_name)
 {
-  return error_to_abi(server_load_model(of(s), model_name, NULL));
+  return error_to_abi(server_load_model(s, model_name, NULL));
 }
 
 // What a load's parameters say: the text of "config", NULL when there is none, and files.
@@ -135,17 +130,17 @@ TRITONSERVER_ServerLoadModelWithParameters(TRITONSERVER_Server *s, const char *m
                                            const TRITONSERVER_Parameter **parameters,
                                            uint64_t parameter_count)
 {
-  return error_to_abi(load_with(of(s), model_name, parameters, parameter_count));
+  return error_to_abi(load_with(s, model_name, parameters, parameter_count));
 }
 
 TRITONSERVER_Error *TRITONSERVER_ServerUnloadModel(TRITONSERVER_Server *s, const char *model_name)
 {
-  return error_to_abi(server_unload_model(of(s), model_name));
+  return error_to_abi(server_unload_model(s, model_name));
 }
 
 // No model is loaded because of another one yet, so there are no dependents.
 TRITONSERVER_Error *TRITONSERVER_ServerUnloadModelAndDependents(TRITONSERVER_Server *s,
                                                                 const char *model_name)
 {
-  return error_to_abi(server_unload_model(of(s), model_name));
+  return error_to_abi(server_unload_model(s, model_name));
 }

@@ -12,11 +12,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-static server *of(TRITONSERVER_Server *s)
-{
-  return (server *)s;
-}
-
 static TRITONSERVER_Error *finish(buffer *text, error *e, TRITONSERVER_Message **m)
 {
   if (e == NULL)
@@ -64,7 +59,7 @@ TRITONSERVER_Error *TRITONSERVER_ServerMetadata(TRITONSERVER_Server *s, TRITONSE
 {
   buffer out = BUFFER_EMPTY;
   buffer_append_char(&out, '{');
-  append_string(&out, "name", server_options_of(of(s))->server_id);
+  append_string(&out, "name", server_options_of(s)->server_id);
   append_string(&out, "version", server_version());
   append_key(&out, "extensions");
   buffer_append_char(&out, '[');
@@ -124,15 +119,15 @@ TRITONSERVER_Error *TRITONSERVER_ServerModelMetadata(TRITONSERVER_Server *s, con
                                                      TRITONSERVER_Message **message)
 {
   model *m;
-  error *e = server_find_model(of(s), model_name, model_version, &m);
+  error *e = server_find_model(s, model_name, model_version, &m);
   if (e != NULL)
     return error_to_abi(e);
-  const Inference__ModelConfig *config = model_config(m);
+  const Inference__ModelConfig *config = m->config;
   bool batched = config->max_batch_size > 0;
   buffer out = BUFFER_EMPTY;
   buffer_append_char(&out, '{');
   append_string(&out, "name", model_name);
-  e = append_versions(&out, of(s), model_name, model_version);
+  e = append_versions(&out, s, model_name, model_version);
   append_string(&out, "platform", config->platform[0] != '\0' ? config->platform : config->backend);
   append_key(&out, "inputs");
   buffer_append_char(&out, '[');
@@ -161,11 +156,11 @@ TRITONSERVER_Error *TRITONSERVER_ServerModelConfig(TRITONSERVER_Server *s, const
                                   " not supported, supported "
                                   "versions are: 1",
                                   config_version));
-  error *e = server_find_model(of(s), model_name, model_version, &m);
+  error *e = server_find_model(s, model_name, model_version, &m);
   if (e != NULL)
     return error_to_abi(e);
   buffer out = BUFFER_EMPTY;
-  e = config_print_json(model_config(m), &out);
+  e = config_print_json(m->config, &out);
   model_unref(m);
   return finish(&out, e, message);
 }
@@ -211,7 +206,7 @@ static void append_batches(buffer *out, const statistics *sum)
 static void append_responses(buffer *out, model *m)
 {
   size_t count;
-  response_counters *rows = model_response_statistics(m, &count);
+  response_counters *rows = response_statistics_copy(&m->target.response_statistics, &count);
   append_key(out, "response_stats");
   buffer_append_char(out, '{');
   for (size_t i = 0; i < count; i++) {
@@ -236,8 +231,8 @@ static void append_statistics(buffer *out, model *m, const statistics *sum)
 {
   next_element(out);
   buffer_append_char(out, '{');
-  append_string(out, "name", model_name(m));
-  append_version(out, model_version(m));
+  append_string(out, "name", m->name);
+  append_version(out, m->target.version);
   append_number(out, "last_inference", load(&sum->last_inference_ms));
   append_number(out, "inference_count", load(&sum->inference_count));
   append_number(out, "execution_count", load(&sum->execution_count));
@@ -268,7 +263,7 @@ static error *append_model(buffer *out, server *s, const char *name, int64_t ver
     error_free(e);
     return NULL;
   }
-  e = statistics_init(&sum, model_max_batch_size(m));
+  e = statistics_init(&sum, m->shared.max_batch_size);
   if (e == NULL) {
     model_statistics(m, &sum);
     append_statistics(out, m, &sum);
@@ -307,9 +302,9 @@ TRITONSERVER_Error *TRITONSERVER_ServerModelStatistics(TRITONSERVER_Server *s,
                                                        TRITONSERVER_Message **message)
 {
   statistics_walk walk = {
-      .server = of(s), .name = model_name, .version = model_version, .out = BUFFER_EMPTY};
+      .server = s, .name = model_name, .version = model_version, .out = BUFFER_EMPTY};
   buffer_append_text(&walk.out, "{\"model_stats\":[");
-  error *e = server_visit_ready(of(s), visit_for_statistics, &walk);
+  error *e = server_visit_ready(s, visit_for_statistics, &walk);
   if (e == NULL)
     e = walk.failure;
   else
@@ -345,8 +340,7 @@ TRITONSERVER_Error *TRITONSERVER_ServerModelIndex(TRITONSERVER_Server *s, uint32
 {
   buffer out = BUFFER_EMPTY;
   buffer_append_char(&out, '[');
-  error *e =
-      server_index(of(s), (flags & TRITONSERVER_INDEX_FLAG_READY) != 0, visit_for_index, &out);
+  error *e = server_index(s, (flags & TRITONSERVER_INDEX_FLAG_READY) != 0, visit_for_index, &out);
   buffer_append_char(&out, ']');
   return finish(&out, e, message);
 }

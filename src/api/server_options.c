@@ -184,29 +184,17 @@ TRITONSERVER_Error *TRITONSERVER_ServerOptionsSetLogFile(TRITONSERVER_ServerOpti
   return error_to_abi(log_set_file(file));
 }
 
-TRITONSERVER_Error *TRITONSERVER_ServerOptionsSetLogInfo(TRITONSERVER_ServerOptions *options,
-                                                         bool log)
-{
-  (void)options;
-  log_enable(LOG_LEVEL_INFO, log);
-  return NULL;
-}
-
-TRITONSERVER_Error *TRITONSERVER_ServerOptionsSetLogWarn(TRITONSERVER_ServerOptions *options,
-                                                         bool log)
-{
-  (void)options;
-  log_enable(LOG_LEVEL_WARNING, log);
-  return NULL;
-}
-
-TRITONSERVER_Error *TRITONSERVER_ServerOptionsSetLogError(TRITONSERVER_ServerOptions *options,
-                                                          bool log)
-{
-  (void)options;
-  log_enable(LOG_LEVEL_ERROR, log);
-  return NULL;
-}
+#define DEFINE_LOG_SETTER(name, level)                                                             \
+  TRITONSERVER_Error *TRITONSERVER_ServerOptionsSetLog##name(TRITONSERVER_ServerOptions *options,  \
+                                                             bool on)                              \
+  {                                                                                                \
+    (void)options;                                                                                 \
+    log_enable(level, on);                                                                         \
+    return NULL;                                                                                   \
+  }
+DEFINE_LOG_SETTER(Info, LOG_LEVEL_INFO)
+DEFINE_LOG_SETTER(Warn, LOG_LEVEL_WARNING)
+DEFINE_LOG_SETTER(Error, LOG_LEVEL_ERROR)
 
 TRITONSERVER_Error *TRITONSERVER_ServerOptionsSetLogVerbose(TRITONSERVER_ServerOptions *options,
                                                             int level)
@@ -276,12 +264,7 @@ TRITONSERVER_Error *TRITONSERVER_ServerOptionsSetMetricsConfig(TRITONSERVER_Serv
   return error_to_abi(setting_list_add(&options->metrics_settings, group, name, value));
 }
 
-TRITONSERVER_Error *NEREID_ServerOptionsSetBackgroundLoad(TRITONSERVER_ServerOptions *options,
-                                                          bool background)
-{
-  options->background_load = background;
-  return NULL;
-}
+API_SET(NEREID_ServerOptionsSetBackgroundLoad, TRITONSERVER_ServerOptions, bool, background_load)
 
 TRITONSERVER_Error *NEREID_ServerOptionsKeepLinks(TRITONSERVER_ServerOptions *options,
                                                   const char *dir)

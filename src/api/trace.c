@@ -2,11 +2,6 @@
 #include "request/trace.h"
 #include "api/convert.h"
 
-static trace *of(TRITONSERVER_InferenceTrace *t)
-{
-  return (trace *)t;
-}
-
 TRITONSERVER_Error *TRITONSERVER_InferenceTraceTensorNew(
     TRITONSERVER_InferenceTrace **t, TRITONSERVER_InferenceTraceLevel level, uint64_t parent_id,
     TRITONSERVER_InferenceTraceActivityFn_t activity_fn,
@@ -16,7 +11,7 @@ TRITONSERVER_Error *TRITONSERVER_InferenceTraceTensorNew(
   if (release_fn == NULL)
     return error_to_abi(error_new(ERROR_INVALID_ARG, "a trace needs a release function"));
   const trace_functions functions = {activity_fn, tensor_activity_fn, release_fn, trace_userp};
-  return error_to_abi(trace_new((uint32_t)level, parent_id, &functions, (trace **)t));
+  return error_to_abi(trace_new((uint32_t)level, parent_id, &functions, t));
 }
 
 TRITONSERVER_Error *
@@ -31,7 +26,7 @@ TRITONSERVER_InferenceTraceNew(TRITONSERVER_InferenceTrace **t,
 
 TRITONSERVER_Error *TRITONSERVER_InferenceTraceDelete(TRITONSERVER_InferenceTrace *t)
 {
-  trace_free(of(t));
+  trace_free(t);
   return NULL;
 }
 
@@ -39,60 +34,31 @@ TRITONSERVER_Error *TRITONSERVER_InferenceTraceReportActivity(TRITONSERVER_Infer
                                                               uint64_t timestamp,
                                                               const char *activity_name)
 {
-  return t == NULL ? NULL : error_to_abi(trace_report_custom(of(t), timestamp, activity_name));
+  return t == NULL ? NULL : error_to_abi(trace_report_custom(t, timestamp, activity_name));
 }
 
-TRITONSERVER_Error *TRITONSERVER_InferenceTraceId(TRITONSERVER_InferenceTrace *t, uint64_t *id)
-{
-  *id = trace_id(of(t));
-  return NULL;
-}
-
-TRITONSERVER_Error *TRITONSERVER_InferenceTraceParentId(TRITONSERVER_InferenceTrace *t,
-                                                        uint64_t *parent_id)
-{
-  *parent_id = trace_parent_id(of(t));
-  return NULL;
-}
-
-TRITONSERVER_Error *TRITONSERVER_InferenceTraceModelName(TRITONSERVER_InferenceTrace *t,
-                                                         const char **model_name)
-{
-  *model_name = trace_model_name(of(t));
-  return NULL;
-}
-
-TRITONSERVER_Error *TRITONSERVER_InferenceTraceModelVersion(TRITONSERVER_InferenceTrace *t,
-                                                            int64_t *model_version)
-{
-  *model_version = trace_model_version(of(t));
-  return NULL;
-}
-
-TRITONSERVER_Error *TRITONSERVER_InferenceTraceRequestId(TRITONSERVER_InferenceTrace *t,
-                                                         const char **request_id)
-{
-  *request_id = trace_request_id(of(t));
-  return NULL;
-}
+API_GET(TRITONSERVER_InferenceTraceId, TRITONSERVER_InferenceTrace, uint64_t, self->id)
+API_GET(TRITONSERVER_InferenceTraceParentId, TRITONSERVER_InferenceTrace, uint64_t, self->parent_id)
+API_GET(TRITONSERVER_InferenceTraceModelName, TRITONSERVER_InferenceTrace, const char *,
+        trace_text(self->model_name))
+API_GET(TRITONSERVER_InferenceTraceModelVersion, TRITONSERVER_InferenceTrace, int64_t,
+        self->model_version)
+API_GET(TRITONSERVER_InferenceTraceRequestId, TRITONSERVER_InferenceTrace, const char *,
+        trace_text(self->request_id))
 
 TRITONSERVER_Error *
 TRITONSERVER_InferenceTraceSpawnChildTrace(TRITONSERVER_InferenceTrace *t,
                                            TRITONSERVER_InferenceTrace **child_trace)
 {
   *child_trace = NULL;
-  return t == NULL ? NULL : error_to_abi(trace_spawn(of(t), (trace **)child_trace));
+  return t == NULL ? NULL : error_to_abi(trace_spawn(t, child_trace));
 }
 
 TRITONSERVER_Error *TRITONSERVER_InferenceTraceSetContext(TRITONSERVER_InferenceTrace *t,
                                                           const char *trace_context)
 {
-  return error_to_abi(trace_set_context(of(t), trace_context));
+  return error_to_abi(trace_set_context(t, trace_context));
 }
 
-TRITONSERVER_Error *TRITONSERVER_InferenceTraceContext(TRITONSERVER_InferenceTrace *t,
-                                                       const char **context)
-{
-  *context = trace_context(of(t));
-  return NULL;
-}
+API_GET(TRITONSERVER_InferenceTraceContext, TRITONSERVER_InferenceTrace, const char *,
+        trace_text(self->context))

@@ -5,30 +5,15 @@
 #include "triton/core/tritonrepoagent.h"
 #include "triton/core/tritonserver.h"
 
-TRITONSERVER_Error *TRITONSERVER_ApiVersion(uint32_t *major, uint32_t *minor)
-{
-  *major = TRITONSERVER_API_VERSION_MAJOR;
-  *minor = TRITONSERVER_API_VERSION_MINOR;
-  return NULL;
-}
+#define API_VERSION(function, prefix)                                                              \
+  TRITONSERVER_Error *function(uint32_t *major, uint32_t *minor)                                   \
+  {                                                                                                \
+    *major = prefix##_API_VERSION_MAJOR;                                                           \
+    *minor = prefix##_API_VERSION_MINOR;                                                           \
+    return NULL;                                                                                   \
+  }
 
-TRITONSERVER_Error *TRITONBACKEND_ApiVersion(uint32_t *major, uint32_t *minor)
-{
-  *major = TRITONBACKEND_API_VERSION_MAJOR;
-  *minor = TRITONBACKEND_API_VERSION_MINOR;
-  return NULL;
-}
-
-TRITONSERVER_Error *TRITONCACHE_ApiVersion(uint32_t *major, uint32_t *minor)
-{
-  *major = TRITONCACHE_API_VERSION_MAJOR;
-  *minor = TRITONCACHE_API_VERSION_MINOR;
-  return NULL;
-}
-
-TRITONSERVER_Error *TRITONREPOAGENT_ApiVersion(uint32_t *major, uint32_t *minor)
-{
-  *major = TRITONREPOAGENT_API_VERSION_MAJOR;
-  *minor = TRITONREPOAGENT_API_VERSION_MINOR;
-  return NULL;
-}
+API_VERSION(TRITONSERVER_ApiVersion, TRITONSERVER)
+API_VERSION(TRITONBACKEND_ApiVersion, TRITONBACKEND)
+API_VERSION(TRITONCACHE_ApiVersion, TRITONCACHE)
+API_VERSION(TRITONREPOAGENT_ApiVersion, TRITONREPOAGENT)

@@ -37,7 +37,7 @@ static void free_backend(backend *b)
 static void end_backend(backend *b)
 {
   if (b->initialized && b->functions.finalize != NULL) {
-    AUTO_ERROR error *e = (error *)b->functions.finalize((TRITONBACKEND_Backend *)b);
+    AUTO_ERROR error *e = (error *)b->functions.finalize(b);
     if (e != NULL)
       log_error("failed finalizing backend '%s': %s", b->name, error_message(e));
   }
@@ -131,7 +131,7 @@ static error *open_library(backend *b)
 static error *initialize_backend(backend *b)
 {
   if (b->functions.initialize != NULL)
-    RETURN_IF_ERROR((error *)b->functions.initialize((TRITONBACKEND_Backend *)b));
+    RETURN_IF_ERROR((error *)b->functions.initialize(b));
   b->initialized = true;
   return NULL;
 }
@@ -139,8 +139,7 @@ static error *initialize_backend(backend *b)
 static error *read_attribute(backend *b)
 {
   if (b->functions.get_attribute != NULL)
-    return (error *)b->functions.get_attribute((TRITONBACKEND_Backend *)b,
-                                               (TRITONBACKEND_BackendAttribute *)&b->attribute);
+    return (error *)b->functions.get_attribute(b, &b->attribute);
   return NULL;
 }
 

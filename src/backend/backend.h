@@ -35,14 +35,14 @@ typedef struct backend_functions {
                                size_t); // likewise
 } backend_functions;
 
-// TRITONBACKEND_BackendAttribute: what the backend prefers.
-typedef struct backend_attribute {
+// What the backend prefers.
+typedef struct TRITONBACKEND_BackendAttribute {
   config_preferred_group *groups; // owned
   size_t group_count;
   bool parallel_instance_loading;
 } backend_attribute;
 
-typedef struct backend {
+typedef struct TRITONBACKEND_Backend {
   char *name;
   char *library;   // path of the .so
   char *dir;       // of its files, as the operator named it: TRITONBACKEND_BackendArtifacts

@@ -64,7 +64,7 @@ static void execute_at_once(instance *i, size_t count)
     return;
   uint64_t begin = clock_monotonic_ns();
   error *e = (error *)i->shared->backend->functions.model_instance_execute(
-      (TRITONBACKEND_ModelInstance *)i, (TRITONBACKEND_Request **)i->batch, kept);
+      i, (TRITONBACKEND_Request **)i->batch, kept);
   record_duration(i->shared, clock_monotonic_ns() - begin);
   if (e != NULL)
     fail_batch(i, 0, kept, e);
@@ -86,7 +86,7 @@ static void begin(instance *i, queue_item *const *items, size_t count)
   bool pending = false;
   i->begun_ns[at] = clock_monotonic_ns();
   error *e = (error *)i->shared->backend->functions.model_instance_execute_begin(
-      (TRITONBACKEND_ModelInstance *)i, (TRITONBACKEND_Request **)&i->batch[at], kept, &pending);
+      i, (TRITONBACKEND_Request **)&i->batch[at], kept, &pending);
   if (e != NULL)
     fail_batch(i, at, kept, e);
   else if (pending)
@@ -100,8 +100,7 @@ static bool end(instance *i, int64_t timeout_us)
 {
   bool pending = true;
   assert(i->begun_count > 0);
-  i->shared->backend->functions.model_instance_execute_end((TRITONBACKEND_ModelInstance *)i,
-                                                           timeout_us, &pending);
+  i->shared->backend->functions.model_instance_execute_end(i, timeout_us, &pending);
   if (pending)
     return false;
   uint64_t begun_ns = i->begun_ns[i->first_begun];
@@ -116,11 +115,10 @@ static bool end(instance *i, int64_t timeout_us)
 // Begins what waits, as far as the backend takes it before it has ended the execution under way.
 static void begin_ahead(instance *i)
 {
-  uint32_t (*most)(TRITONBACKEND_ModelInstance *) =
-      i->shared->backend->functions.model_instance_max_executions;
+  uint32_t (*most)(instance *) = i->shared->backend->functions.model_instance_max_executions;
   scheduler *s = i->shared->scheduler;
   while (most != NULL && i->begun_count < MAX_INSTANCE_BEGUN && scheduler_pending(s) > 0 &&
-         i->begun_count < most((TRITONBACKEND_ModelInstance *)i)) {
+         i->begun_count < most(i)) {
     queue_item *item = scheduler_take_ahead(s, i->shared->instance_count - 1);
     if (item == NULL)
       return;

@@ -3,6 +3,7 @@
 #include "core/instance.h"
 
 #include "base/log.h"
+#include "base/state.h"
 #include "base/thread.h"
 #include "core/execute.h"
 
@@ -79,9 +80,12 @@ error *instance_common_placement(const setting_list *policies, const Inference__
 
 static void set_stage(instance *i, instance_stage to)
 {
-  instance_stage from = atomic_load_explicit(&i->stage, memory_order_relaxed);
-  assert(from + 1 == to || (from == INSTANCE_RUNNING && to == INSTANCE_INITIALIZED));
-  (void)from;
+  static const unsigned allowed[] = {
+      [INSTANCE_MADE] = STATE_BIT(INSTANCE_INITIALIZED),
+      [INSTANCE_INITIALIZED] = STATE_BIT(INSTANCE_RUNNING),
+      [INSTANCE_RUNNING] = STATE_BIT(INSTANCE_INITIALIZED),
+  };
+  state_assert(allowed, atomic_load_explicit(&i->stage, memory_order_relaxed), to);
   atomic_store_explicit(&i->stage, to, memory_order_relaxed);
 }
 
@@ -114,8 +118,7 @@ static error *initialize_in_place(instance *i)
   if (missing > 0)
     log_warning("instance '%s': this process may not use %d of the cores of host policy '%s'",
                 i->name, missing, i->host_policy);
-  error *e = (error *)i->shared->backend->functions.model_instance_initialize(
-      (TRITONBACKEND_ModelInstance *)i);
+  error *e = (error *)i->shared->backend->functions.model_instance_initialize(i);
   host_placement_leave(&i->placement, &before);
   return e;
 }
@@ -247,8 +250,7 @@ void instance_free(instance *i)
   const backend_functions *functions = &i->shared->backend->functions;
   assert(!is_running(i) && i->begun_count == 0);
   if (i->stage == INSTANCE_INITIALIZED && functions->model_instance_finalize != NULL) {
-    AUTO_ERROR error *e =
-        (error *)functions->model_instance_finalize((TRITONBACKEND_ModelInstance *)i);
+    AUTO_ERROR error *e = (error *)functions->model_instance_finalize(i);
     if (e != NULL)
       log_error("failed to finalize instance '%s': %s", i->name, error_message(e));
   }
@@ -262,7 +264,7 @@ error *instance_ready(instance *i)
   const backend_functions *functions = &i->shared->backend->functions;
   if (functions->model_instance_ready == NULL)
     return NULL;
-  return (error *)functions->model_instance_ready((TRITONBACKEND_ModelInstance *)i);
+  return (error *)functions->model_instance_ready(i);
 }
 
 error *instance_host_policy(instance *i, message **policy)

@@ -16,7 +16,7 @@
 #include <pthread.h>
 #include <stdbool.h>
 
-typedef struct model model;
+typedef struct TRITONBACKEND_Model model;
 
 // What a model is taken to need until it is known.
 #define INSTANCE_SLOW_NS UINT64_C(1000000)
@@ -51,7 +51,7 @@ typedef enum instance_stage {
   INSTANCE_RUNNING,     // so is the thread: join it
 } instance_stage;
 
-typedef struct instance {
+typedef struct TRITONBACKEND_ModelInstance {
   instance_shared *shared;
   char *name;
   TRITONSERVER_InstanceGroupKind kind;

@@ -4,7 +4,7 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/thread.h"
-#include "core/model_internal.h"
+#include "core/model.h"
 
 #include <assert.h>
 #include <stdlib.h>
@@ -29,7 +29,7 @@ static model *take_unreferenced(live_models *live)
 
 static void destroy(load_task *reap_task)
 {
-  model *m = model_of_reap_task(reap_task);
+  model *m = container_of(reap_task, model, reap_task);
   live_models *live = m->live;
   char *name AUTO_FREE = strdup(m->name);
   int64_t version = m->target.version;

@@ -4,15 +4,27 @@
 
 #include "base/cleanup.h"
 #include "base/log.h"
+#include "base/state.h"
 #include "core/backend_search.h"
 #include "core/labels.h"
-#include "core/model_internal.h"
 #include "core/model_measures.h"
 #include "core/refuse.h"
 #include "core/server_options.h"
 
 #include <stdlib.h>
 #include <string.h>
+
+static void set_stage(model *m, model_stage to)
+{
+  static const unsigned allowed[] = {
+      [MODEL_MADE] = STATE_BIT(MODEL_COMPLETING) | STATE_BIT(MODEL_INITIALIZED),
+      [MODEL_COMPLETING] = STATE_BIT(MODEL_MADE) | STATE_BIT(MODEL_INITIALIZED),
+      [MODEL_INITIALIZED] = STATE_BIT(MODEL_STARTED),
+      [MODEL_STARTED] = STATE_BIT(MODEL_STARTED), // two callers wanted it
+  };
+  state_assert(allowed, atomic_load_explicit(&m->stage, memory_order_relaxed), to);
+  atomic_store_explicit(&m->stage, to, memory_order_release);
+}
 
 static void target_unreferenced(request_target *target)
 {
@@ -58,9 +70,9 @@ static error *initialize_in_place(model *m)
   host_place before;
   RETURN_IF_ERROR(instance_common_placement(m->shared.host_policies, m->config, &placement));
   RETURN_IF_ERROR(host_placement_enter(&placement, &before));
-  m->completing = true;
-  error *e = (error *)m->shared.backend->functions.model_initialize((TRITONBACKEND_Model *)m);
-  m->completing = false;
+  set_stage(m, MODEL_COMPLETING);
+  error *e = (error *)m->shared.backend->functions.model_initialize(m);
+  set_stage(m, e == NULL ? MODEL_INITIALIZED : MODEL_MADE);
   host_placement_leave(&placement, &before);
   return e;
 }
@@ -99,8 +111,11 @@ static error *initialize_model(model *m)
   RETURN_IF_ERROR(config_validate_instance_groups(m->config, no_gpus));
   if (m->shared.backend->functions.model_initialize != NULL)
     RETURN_IF_ERROR(initialize_in_place(m));
-  m->initialized = true;
-  return config_validate(m->config, no_gpus);
+  else
+    set_stage(m, MODEL_INITIALIZED);
+  RETURN_IF_ERROR(config_validate(m->config, no_gpus));
+  m->shared.max_batch_size = (uint32_t)m->config->max_batch_size;
+  return NULL;
 }
 
 // The model's parameter counts before the server's setting.
@@ -156,7 +171,7 @@ static error *make_dynamic_scheduler(model *m, const Inference__ModelDynamicBatc
   if (e == NULL) {
     scheduler_config config = {
         .dynamic_batching = true,
-        .max_batch_size = model_max_batch_size(m),
+        .max_batch_size = m->shared.max_batch_size,
         .preferred_batch_sizes = preferred,
         .preferred_batch_size_count = count,
         .max_queue_delay_us = batching->max_queue_delay_microseconds,
@@ -180,11 +195,10 @@ static error *make_dynamic_scheduler(model *m, const Inference__ModelDynamicBatc
 
 static error *make_scheduler(model *m)
 {
-  m->shared.max_batch_size = model_max_batch_size(m);
   if (m->config->scheduling_choice_case ==
       INFERENCE__MODEL_CONFIG__SCHEDULING_CHOICE_DYNAMIC_BATCHING)
     return make_dynamic_scheduler(m, m->config->dynamic_batching);
-  scheduler_config config = {.max_batch_size = model_max_batch_size(m)};
+  scheduler_config config = {.max_batch_size = m->shared.max_batch_size};
   return scheduler_new(&config, clock_system(), m->environment.timekeeper, refuse_item, NULL,
                        &m->shared.scheduler);
 }
@@ -212,7 +226,7 @@ error *model_start(model *m)
   LOCK_SCOPE(&m->start_lock);
   for (size_t i = 0; i < m->shared.instance_count; i++)
     RETURN_IF_ERROR(instance_start(m->instances[i]));
-  atomic_store_explicit(&m->started, true, memory_order_release);
+  set_stage(m, MODEL_STARTED);
   return NULL;
 }
 
@@ -233,7 +247,7 @@ error *model_load(const model_environment *environment, model_source *source, mo
   if (e == NULL)
     e = read_labels(m);
   if (e == NULL)
-    e = statistics_init(&m->target.shared_statistics, model_max_batch_size(m));
+    e = statistics_init(&m->target.shared_statistics, m->shared.max_batch_size);
   if (e == NULL)
     e = model_measures_make(environment->metric_settings, m->config, &m->target, &m->metric_labels);
   if (e == NULL)
@@ -259,9 +273,8 @@ void model_destroy(model *m)
   for (size_t i = 0; i < m->shared.instance_count; i++)
     instance_free(m->instances[i]);
   free(m->instances);
-  if (m->initialized && m->shared.backend->functions.model_finalize != NULL) {
-    AUTO_ERROR error *e =
-        (error *)m->shared.backend->functions.model_finalize((TRITONBACKEND_Model *)m);
+  if (m->stage >= MODEL_INITIALIZED && m->shared.backend->functions.model_finalize != NULL) {
+    AUTO_ERROR error *e = (error *)m->shared.backend->functions.model_finalize(m);
     if (e != NULL)
       log_error("failed to finalize model '%s': %s", m->name, error_message(e));
   }
@@ -293,53 +306,13 @@ void model_unref(model *m)
   request_target_unref(&m->target);
 }
 
-const char *model_name(const model *m)
-{
-  return m->name;
-}
-
-int64_t model_version(const model *m)
-{
-  return m->target.version;
-}
-
-const Inference__ModelConfig *model_config(const model *m)
-{
-  return m->config;
-}
-
-const char *model_dir(const model *m)
-{
-  return m->dir;
-}
-
-backend *model_backend(const model *m)
-{
-  return m->shared.backend;
-}
-
-server *model_server(const model *m)
-{
-  return m->environment.server;
-}
-
 error *model_complete_config(model *m, const Inference__ModelConfig *found)
 {
-  if (!m->completing)
+  if (m->stage != MODEL_COMPLETING)
     return error_new(
         ERROR_INVALID_ARG,
         "model '%s': the configuration can only be changed while the model initializes", m->name);
   return config_apply_autocomplete(m->config, found);
-}
-
-bool model_auto_completes(const model *m)
-{
-  return !m->environment.options->strict_model_config;
-}
-
-void **model_backend_state(model *m)
-{
-  return &m->state;
 }
 
 void model_ask_health(const model *m)
@@ -347,7 +320,7 @@ void model_ask_health(const model *m)
   const backend_functions *functions = &m->shared.backend->functions;
   for (size_t i = 0; i < m->shared.instance_count && functions->model_instance_ask_ready != NULL;
        i++)
-    functions->model_instance_ask_ready((TRITONBACKEND_ModelInstance *)m->instances[i]);
+    functions->model_instance_ask_ready(m->instances[i]);
 }
 
 // All are heard: the answer of one that was asked must not wait for the next question.
@@ -369,29 +342,9 @@ bool model_has_fault(const model *m, char *text, size_t size)
   if (functions->model_instance_fault == NULL)
     return false;
   for (size_t i = 0; i < m->shared.instance_count; i++)
-    if (functions->model_instance_fault((TRITONBACKEND_ModelInstance *)m->instances[i], text, size))
+    if (functions->model_instance_fault(m->instances[i], text, size))
       return true;
   return false;
-}
-
-uint64_t model_inflight(const model *m)
-{
-  return atomic_load_explicit(&m->target.inflight, memory_order_acquire);
-}
-
-uint64_t model_pending(const model *m)
-{
-  return scheduler_pending(m->shared.scheduler);
-}
-
-void model_stop(model *m)
-{
-  scheduler_stop(m->shared.scheduler);
-}
-
-void model_abandon_queue(model *m)
-{
-  scheduler_abandon(m->shared.scheduler);
 }
 
 void model_statistics(const model *m, statistics *sum)
@@ -401,29 +354,4 @@ void model_statistics(const model *m, statistics *sum)
     return;
   for (size_t i = 0; i < m->shared.instance_count; i++)
     statistics_add(sum, &m->instances[i]->counters);
-}
-
-response_counters *model_response_statistics(model *m, size_t *count)
-{
-  return response_statistics_copy(&m->target.response_statistics, count);
-}
-
-uint32_t model_max_batch_size(const model *m)
-{
-  return m->config->max_batch_size > 0 ? (uint32_t)m->config->max_batch_size : 0;
-}
-
-bool model_output_mismatches(const model *m, size_t index, const char **output, uint64_t *count)
-{
-  const model_signature *s = &m->target.signature;
-  if (index > s->output_count)
-    return false;
-  *output = index < s->output_count ? s->outputs[index].name.data : "(not configured)";
-  *count = atomic_load_explicit(&s->output_mismatches->counts[index], memory_order_relaxed);
-  return true;
-}
-
-uint64_t model_closed_batches(const model *m, batch_close_reason reason)
-{
-  return scheduler_closed_batches(m->shared.scheduler, reason);
 }

@@ -1,25 +1,19 @@
 // One loaded version of a model: a value with a lifetime. It is made aside, published by its owner
 // (the lifecycle), referenced by every request that it serves, and destroyed when the last
 // reference goes. It owns its configuration, signature, instances with their threads, its queue and
-// its statistics. This is TRITONBACKEND_Model of the C ABI.
+// its statistics.
 #ifndef NEREID_CORE_MODEL_H
 #define NEREID_CORE_MODEL_H
 
-#include "backend/backend.h"
-#include "base/error.h"
 #include "base/files.h"
-#include "config/config.h"
-#include "request/response_statistics.h"
-#include "request/statistics.h"
-#include "schedule/scheduler.h"
+#include "core/cancelled.h"
+#include "core/instance.h"
+#include "core/load_pool.h"
+#include "repository/upload.h"
+#include "schedule/timekeeper.h"
 
-#include <stdbool.h>
-#include <stdint.h>
-
-typedef struct model model;
-typedef struct server server;                             // core/server.h
-typedef struct TRITONSERVER_ServerOptions server_options; // core/server_options.h
-typedef struct metric_settings metric_settings;           // core/metric_settings.h
+typedef struct TRITONSERVER_Server server;
+typedef struct metric_settings metric_settings; // core/metric_settings.h
 
 // What a model needs from the server around it; outlives every model.
 typedef struct model_environment {
@@ -46,6 +40,35 @@ typedef struct model_source {
       *config_owned; // read and with defaults set, not yet auto-completed, normalised or validated
 } model_source;
 
+typedef enum model_stage {
+  MODEL_MADE,
+  MODEL_COMPLETING,  // ModelInitialize is running: the backend may change the configuration
+  MODEL_INITIALIZED, // ModelInitialize succeeded: ModelFinalize is due
+  MODEL_STARTED,     // so did the threads: each instance has its own
+} model_stage;
+
+struct TRITONBACKEND_Model {
+  request_target target; // first: requests know a model by it
+  model_environment environment;
+  char *name;
+  char *repository;
+  const file_policy *links; // which of its directory are followed
+  upload *upload;           // its files, when they came with the load
+  char *dir;
+  Inference__ModelConfig *config; // owned; normalised once it is loaded
+  _Atomic model_stage stage;
+  void *state;            // the backend's own
+  instance_shared shared; // its instances' backend, scheduler and so on, owned but for the backend
+  cancelled_requests cancelled;
+  pthread_mutex_t start_lock; // held while threads start
+  instance **instances;
+  char *metric_labels; // rendered, without the braces; NULL where there are no metrics
+  double load_seconds; // how long loading took; the rest is live_models'
+  struct live_models *live;
+  list_node live_node, destroy_node;
+  load_task reap_task;
+};
+
 // Loads the backend library, calls ModelInitialize (auto-complete), normalises and validates the
 // configuration, makes all instances and starts their threads. Blocks as long as the backend takes;
 // call on a load thread. On success *m holds one reference. Errors: whatever the backend or the
@@ -59,19 +82,15 @@ model *model_ref(model *m);
 void model_unref(model *m); // the last one leads to environment->unreferenced
 void model_destroy(model *m);
 
-const char *model_name(const model *m);
-int64_t model_version(const model *m);
-const char *model_dir(const model *m);
-backend *model_backend(const model *m);
-server *model_server(const model *m);
-const Inference__ModelConfig *
-model_config(const model *m); // normalised; valid as long as the model
 // Takes what the backend found, while ModelInitialize runs; else INVALID_ARG.
 error *model_complete_config(model *m, const Inference__ModelConfig *found);
-bool model_auto_completes(const model *m);
+// Gives the instances the threads that they lack. Errors: UNAVAILABLE; the next call tries again.
+error *model_start(model *m);
 
-// Where the backend keeps what is its own.
-void **model_backend_state(model *m);
+static inline bool model_is_started(const model *m)
+{
+  return atomic_load_explicit(&m->stage, memory_order_acquire) == MODEL_STARTED;
+}
 
 // Has all instances asked whether they are ready, without waiting; model_is_healthy is to follow.
 void model_ask_health(const model *m);
@@ -81,27 +100,11 @@ bool model_is_healthy(model *m);
 // Whether an instance is known to be out of order, and which, without asking anybody.
 bool model_has_fault(const model *m, char *text, size_t size);
 
-// Requests inside: queued or executing. 0 means idle.
-uint64_t model_inflight(const model *m);
-// Requests waiting for an instance: nv_inference_pending_request_count.
-uint64_t model_pending(const model *m);
-
-// Refuses new requests from now on with UNAVAILABLE; those accepted are served. Idempotent.
-void model_stop(model *m);
-// Answers everything that is still queued with UNAVAILABLE; for the end of --exit-timeout-secs.
-void model_abandon_queue(model *m);
-
 // Adds the counters of all instances to `sum`, as statistics_add does.
 void model_statistics(const model *m, statistics *sum);
-// As response_statistics_copy.
-response_counters *model_response_statistics(model *m, size_t *count);
-uint32_t model_max_batch_size(const model *m);
-
-// How many outputs were not as configured: of output number `index`, the last one is all that are
-// not configured. False: there is no such number.
-bool model_output_mismatches(const model *m, size_t index, const char **output, uint64_t *count);
-
-// How many batches the scheduler closed for this reason.
-uint64_t model_closed_batches(const model *m, batch_close_reason reason);
+static inline model *model_of_target(request_target *target)
+{
+  return (model *)target;
+}
 
 #endif

@@ -5,9 +5,9 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/log.h"
-#include "core/model_internal.h"
+#include "base/string_map.h"
+#include "core/model.h"
 #include "core/model_rows.h"
-#include "core/output_counts.h"
 #include "core/server_state.h"
 #include "metrics/process_metrics.h"
 #include "metrics/registry.h"
@@ -130,13 +130,26 @@ static void collect_batches(const model_rows *rows, metrics_sheet *sheet)
                                                 "Batches by the reason that closed them");
   for (size_t i = 0; i < rows->count; i++) {
     const model_row *row = &rows->items[i];
-    bool batches = model_config(row->copies[0].m)->scheduling_choice_case ==
+    bool batches = row->copies[0].m->config->scheduling_choice_case ==
                    INFERENCE__MODEL_CONFIG__SCHEDULING_CHOICE_DYNAMIC_BATCHING;
     for (int r = 0; batches && r < BATCH_CLOSE_REASON_COUNT; r++)
       if (row->closed[r] > 0)
         metrics_family_add_with(family, row->labels, (metric_label){"reason", reasons[r]},
                                 row->closed[r]);
   }
+}
+
+// Adds, by output, how many were not as configured. False: memory is short.
+static bool add_mismatches(const model *m, string_map *sums)
+{
+  const model_signature *s = &m->target.signature;
+  for (size_t i = 0; i <= s->output_count; i++) {
+    slice output = i < s->output_count ? s->outputs[i].name : SLICE("(not configured)");
+    uint64_t sum = (uintptr_t)string_map_get(sums, output) + load(&s->output_mismatches->counts[i]);
+    if (sum > 0 && !string_map_put(sums, output, (void *)(uintptr_t)sum))
+      return false;
+  }
+  return true;
 }
 
 // Shown from the first one on. A version whose memory is short is left out.
@@ -147,14 +160,15 @@ static void collect_mismatches(const model_rows *rows, metrics_sheet *sheet)
                            "Outputs that were not as the model's configuration says");
   for (size_t i = 0; i < rows->count; i++) {
     const model_row *row = &rows->items[i];
-    output_counts counts = {0};
+    string_map sums = {0};
     bool complete = true;
     for (size_t c = 0; c < row->copy_count; c++)
-      complete &= output_counts_add(&counts, row->copies[c].m);
-    for (size_t k = 0; complete && k < counts.count; k++)
-      metrics_family_add_with(family, row->labels, (metric_label){"output", counts.items[k].output},
-                              counts.items[k].count);
-    output_counts_fini(&counts);
+      complete &= add_mismatches(row->copies[c].m, &sums);
+    const string_map_entry *sum;
+    for (size_t at = 0; complete && (sum = string_map_walk(&sums, &at)) != NULL;)
+      metrics_family_add_with(family, row->labels, (metric_label){"output", sum->key},
+                              (uintptr_t)sum->value);
+    string_map_fini(&sums);
   }
 }
 

@@ -1,7 +1,7 @@
 // Finds the copies of each model version and sums their counters. Runs on the scraper's thread.
 #include "core/model_rows.h"
 
-#include "core/model_internal.h"
+#include "core/model.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -24,9 +24,10 @@ static void add_copy(model_rows *rows, model *m)
 
 static int compare_versions(const model *a, const model *b)
 {
-  int names = strcmp(model_name(a), model_name(b));
-  return names != 0 ? names
-                    : (model_version(a) > model_version(b)) - (model_version(a) < model_version(b));
+  int names = strcmp(a->name, b->name);
+  return names != 0
+             ? names
+             : (a->target.version > b->target.version) - (a->target.version < b->target.version);
 }
 
 static int compare_copies(const void *a, const void *b)
@@ -55,9 +56,10 @@ static void add_row(model_rows *rows, const model_copy *copies, size_t copy_coun
   row->labels = slice_of(copies[0].m->metric_labels);
   for (size_t c = 0; c < copy_count; c++) {
     model_statistics(copies[c].m, &row->sum);
-    row->pending += model_pending(copies[c].m);
+    row->pending += scheduler_pending(copies[c].m->shared.scheduler);
     for (int reason = 0; reason < BATCH_CLOSE_REASON_COUNT; reason++)
-      row->closed[reason] += model_closed_batches(copies[c].m, (batch_close_reason)reason);
+      row->closed[reason] +=
+          scheduler_closed_batches(copies[c].m->shared.scheduler, (batch_close_reason)reason);
   }
   row->was_used = was_used(row);
 }

@@ -13,6 +13,7 @@
 #include "core/server_tables.h"
 #include "repository/repository.h"
 
+#include <assert.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
@@ -87,6 +88,12 @@ static void model_unreferenced(server *s, model *m)
   live_models_queue_destroy(&s->live, m);
 }
 
+static void set_startup(server *s, startup_state to)
+{
+  assert(lock_is_held(&s->lock) && s->startup + 1 == to);
+  s->startup = to;
+}
+
 static void *run_startup(void *server_pointer)
 {
   server *s = server_pointer;
@@ -97,7 +104,7 @@ static void *run_startup(void *server_pointer)
     atomic_compare_exchange_strong(&s->state, &expected, SERVER_READY);
   LOCK_SCOPE(&s->lock);
   s->startup_failure = e != NULL ? strdup(error_message(e)) : NULL;
-  s->startup_done = true;
+  set_startup(s, STARTUP_OVER);
   pthread_cond_broadcast(&s->changed);
   return NULL;
 }
@@ -149,19 +156,20 @@ static error *make_server(const server_options *options, server **result)
 static error *begin_startup(server *s)
 {
   LOCK_SCOPE(&s->lock);
-  if (s->startup_running)
+  if (s->startup != STARTUP_DUE)
     return NULL;
   if (server_state_of(s) == SERVER_EXITING)
     return error_new(ERROR_UNAVAILABLE, "Server exiting");
   error *e = thread_start(&s->startup_thread, "startup", run_startup, s);
-  s->startup_running = e == NULL;
+  if (e == NULL)
+    set_startup(s, STARTUP_RUNNING);
   return e;
 }
 
 static error *await_startup(server *s)
 {
   LOCK_SCOPE(&s->lock);
-  while (!s->startup_done)
+  while (s->startup != STARTUP_OVER)
     pthread_cond_wait(&s->changed, &s->lock);
   return s->startup_failure == NULL ? NULL : error_new(ERROR_INTERNAL, "%s", s->startup_failure);
 }
@@ -209,22 +217,22 @@ void server_set_exit_timeout(server *s, unsigned int seconds)
 static void stop_model(void *context, model *m)
 {
   (void)context;
-  model_stop(m);
+  scheduler_stop(m->shared.scheduler);
 }
 
 static void log_cut_off(void *context, model *m)
 {
   (void)context;
-  uint64_t inside = model_inflight(m);
+  uint64_t inside = atomic_load_explicit(&m->target.inflight, memory_order_acquire);
   if (inside > 0)
     log_warning("model '%s' (version %" PRId64 ") has %" PRIu64
                 " in-flight inferences that are cut off",
-                model_name(m), model_version(m), inside);
+                m->name, m->target.version, inside);
 }
 
 static void count_inflight(void *context, model *m)
 {
-  *(uint64_t *)context += model_inflight(m);
+  *(uint64_t *)context += atomic_load_explicit(&m->target.inflight, memory_order_acquire);
 }
 
 static uint64_t inflight(server *s)
@@ -253,16 +261,16 @@ static void abandon_queues(server *s)
   model *m = NULL;
   live_models_visit(&s->live, log_cut_off, NULL);
   while ((m = live_models_next(&s->live, m)) != NULL)
-    model_abandon_queue(m);
+    scheduler_abandon(m->shared.scheduler);
 }
 
 // Waits for the start-up thread, whose loads fail early now; false when the time is over.
 static bool await_startup_until(server *s, uint64_t deadline_ns)
 {
   LOCK_SCOPE(&s->lock);
-  while (s->startup_running && !s->startup_done && thread_wait(&s->changed, &s->lock, deadline_ns))
+  while (s->startup == STARTUP_RUNNING && thread_wait(&s->changed, &s->lock, deadline_ns))
     ;
-  return !s->startup_running || s->startup_done;
+  return s->startup != STARTUP_RUNNING;
 }
 
 error *server_stop(server *s)
@@ -297,7 +305,7 @@ void server_free(server *s)
   // After a stop that ran out of time a backend may still be at work with all of this.
   if (e != NULL || !live_models_fini(&s->live))
     return;
-  if (s->startup_running)
+  if (s->startup != STARTUP_DUE)
     pthread_join(s->startup_thread, NULL);
   load_pool_fini(&s->pool);
   backend_registry_fini(&s->backends);

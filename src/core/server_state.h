@@ -19,7 +19,13 @@ typedef enum server_state {
   SERVER_EXITING,
 } server_state;
 
-struct server {
+typedef enum startup_state {
+  STARTUP_DUE,
+  STARTUP_RUNNING, // its thread was started and is not joined
+  STARTUP_OVER,    // the same, but it has done its work
+} startup_state;
+
+struct TRITONSERVER_Server {
   server_options options;
   metric_settings metric_settings;
   model_environment environment;
@@ -37,9 +43,8 @@ struct server {
   pthread_t startup_thread;
   pthread_mutex_t lock; // guards what follows and `done` of all load_operations
   pthread_cond_t changed;
-  bool startup_running; // the thread was started and is not joined
-  bool startup_done;
-  char *startup_failure; // NULL: all models are in
+  startup_state startup;
+  char *startup_failure; // once it is over; NULL: all models are in
 };
 
 static inline const repository_set *server_repositories(const server *s)

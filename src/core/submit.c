@@ -4,7 +4,7 @@
 
 #include "base/clock.h"
 #include "core/execute.h"
-#include "core/model_internal.h"
+#include "core/model.h"
 #include "core/refuse.h"
 
 #define RUN_INLINE_NS                                                                              \

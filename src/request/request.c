@@ -319,5 +319,5 @@ void request_release(request *r, uint32_t release_flags)
     response_factory_give_up_right(r->factory);
   }
   request_set_state(r, REQUEST_RELEASED);
-  r->release_callback((struct TRITONSERVER_InferenceRequest *)r, release_flags, r->release_context);
+  r->release_callback(r, release_flags, r->release_context);
 }

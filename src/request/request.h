@@ -37,8 +37,7 @@ typedef struct policy_data {
   struct policy_data *next;
 } policy_data;
 
-// TRITONBACKEND_Input
-typedef struct request_input {
+typedef struct TRITONBACKEND_Input {
   slice name; // NUL-terminated
   TRITONSERVER_DataType datatype;
   bool raw;                  // a raw binary request: datatype and shape come from the model
@@ -65,7 +64,7 @@ typedef enum request_state {
   REQUEST_RELEASED,    // given back: the client's again
 } request_state;
 
-typedef struct request {
+struct TRITONSERVER_InferenceRequest {
   request_target *target; // the model version; referenced
   _Atomic request_state state;
   uint32_t flags;      // TRITONSERVER_RequestFlag
@@ -90,9 +89,9 @@ typedef struct request {
   uint32_t batch_size; // 0: the model does not batch
   queue_item item;
   request_times times;
-  _Atomic(struct request *) *slot; // where an instance remembers it while a backend has it, or NULL
-  response_factory *factory;       // referenced
-  bool may_answer;                 // with the right to answer
+  _Atomic(request *) *slot;  // where an instance remembers it while a backend has it, or NULL
+  response_factory *factory; // referenced
+  bool may_answer;           // with the right to answer
 
   struct TRITONSERVER_ResponseAllocator *allocator;
   void *allocator_context;
@@ -104,7 +103,7 @@ typedef struct request {
   arena memory;       // identity, parameters, outputs
   arena input_memory; // inputs; emptied by request_remove_inputs
   _Alignas(16) char initial_memory[];
-} request;
+};
 
 // Takes a reference to `target`.
 error *request_new(request_target *target, request **r);

@@ -339,7 +339,7 @@ static void deliver(response *r, uint32_t flags)
 {
   response_factory *f = r->factory;
   if (f->ordering == NULL) {
-    f->callback((TRITONSERVER_InferenceResponse *)r, flags, f->callback_context);
+    f->callback(r, flags, f->callback_context);
     return;
   }
   r->answer = (ordered_answer){.response = r, .factory = response_factory_ref(f), .flags = flags};
@@ -376,7 +376,6 @@ void response_send_ordered(void *context, ordering_payload *payload_owned)
   (void)context;
   const ordered_answer *answer = container_of(payload_owned, ordered_answer, payload);
   response_factory *f = answer->factory; // the answer is gone once the client has it
-  f->callback((TRITONSERVER_InferenceResponse *)answer->response, answer->flags,
-              f->callback_context);
+  f->callback(answer->response, answer->flags, f->callback_context);
   response_factory_unref(f);
 }

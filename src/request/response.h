@@ -18,19 +18,17 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-struct response;
-struct response_factory;
+typedef struct TRITONBACKEND_ResponseFactory response_factory;
 
 // What goes to the client, in the model's order.
 typedef struct ordered_answer {
-  ordering_payload payload;  // the ordering knows an answer by it
-  struct response *response; // NULL: flags only
-  struct response_factory *factory;
+  ordering_payload payload; // the ordering knows an answer by it
+  response *response;       // NULL: flags only
+  response_factory *factory;
   uint32_t flags;
 } ordered_answer;
 
-// TRITONBACKEND_ResponseFactory
-typedef struct response_factory {
+struct TRITONBACKEND_ResponseFactory {
   _Atomic uint64_t holders; // low half: references; high half: those that may still answer
   request_target *target;   // referenced
   struct TRITONSERVER_ResponseAllocator *allocator;
@@ -51,11 +49,10 @@ typedef struct response_factory {
   trace *trace;                // owned or NULL; whoever may answer may use it
   size_t id_size;
   char id[]; // NUL-terminated
-} response_factory;
+};
 
-// TRITONBACKEND_Output
-typedef struct response_output {
-  struct response *response;
+typedef struct TRITONBACKEND_Output {
+  response *response;
   slice name; // NUL-terminated
   TRITONSERVER_DataType datatype;
   int64_t *dims;
@@ -64,11 +61,11 @@ typedef struct response_output {
   void *buffer; // from the client's allocator
   void *buffer_context;
   buffer_attributes attributes; // size and place of the buffer
-  struct response_output *next;
+  struct TRITONBACKEND_Output *next;
 } response_output;
 
-// TRITONBACKEND_Response and TRITONSERVER_InferenceResponse
-typedef struct response {
+// TRITONBACKEND_Response, too
+struct TRITONSERVER_InferenceResponse {
   response_factory *factory; // referenced
   bool sent;                 // more may come, but not from it: its reference is no right to answer
   error *failure;            // owned; NULL: a good answer
@@ -81,7 +78,7 @@ typedef struct response {
   ordered_answer answer; // itself, while it waits for its place in the order
   arena memory;
   _Alignas(16) char initial_memory[];
-} response;
+};
 
 // Takes a reference to `target` and copies the id.
 response_factory *response_factory_new(request_target *target, slice id);

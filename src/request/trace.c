@@ -2,7 +2,6 @@
 #include "request/trace.h"
 
 #include "base/buffer.h"
-#include "base/refcount.h"
 #include "base/text.h"
 #include "request/request.h"
 
@@ -12,25 +11,6 @@
 #include <string.h>
 
 #define OLD_LEVELS ((uint32_t)(TRITONSERVER_TRACE_LEVEL_MIN | TRITONSERVER_TRACE_LEVEL_MAX))
-
-struct trace {
-  uint32_t level;
-  uint64_t id;
-  uint64_t parent_id;
-  trace_functions functions;
-  trace *parent;    // NULL: it was not spawned
-  refcount users;   // who submits it or has it, and its children: they report to the same maker
-  bool deleted;     // by its maker, without being released
-  char *model_name; // owned; NULL before the trace was submitted
-  int64_t model_version;
-  char *request_id; // owned or NULL
-  char *context;    // owned or NULL
-};
-
-static TRITONSERVER_InferenceTrace *handle_of(trace *t)
-{
-  return (TRITONSERVER_InferenceTrace *)t;
-}
 
 error *trace_new(uint32_t level, uint64_t parent_id, const trace_functions *functions,
                  trace **result)
@@ -73,7 +53,7 @@ static void drop_user(trace *t)
   if (t->deleted)
     destroy(t);
   else
-    t->functions.release(handle_of(t), t->functions.context);
+    t->functions.release(t, t->functions.context);
 }
 
 void trace_free(trace *t)
@@ -89,41 +69,6 @@ void trace_free(trace *t)
     drop_user(t);
   if (parent != NULL)
     drop_user(parent);
-}
-
-uint64_t trace_id(const trace *t)
-{
-  return t->id;
-}
-
-uint64_t trace_parent_id(const trace *t)
-{
-  return t->parent_id;
-}
-
-static const char *text_or_empty(const char *text)
-{
-  return text == NULL ? "" : text;
-}
-
-const char *trace_model_name(const trace *t)
-{
-  return text_or_empty(t->model_name);
-}
-
-int64_t trace_model_version(const trace *t)
-{
-  return t->model_version;
-}
-
-const char *trace_request_id(const trace *t)
-{
-  return text_or_empty(t->request_id);
-}
-
-const char *trace_context(const trace *t)
-{
-  return text_or_empty(t->context);
 }
 
 static error *replace(char **field, const char *text)
@@ -146,14 +91,14 @@ error *trace_follow(trace *t, const request *r)
 void trace_report(trace *t, TRITONSERVER_InferenceTraceActivity activity, uint64_t moment_ns)
 {
   if ((t->level & TRITONSERVER_TRACE_LEVEL_TIMESTAMPS) != 0 && t->functions.activity != NULL)
-    t->functions.activity(handle_of(t), activity, moment_ns, t->functions.context);
+    t->functions.activity(t, activity, moment_ns, t->functions.context);
 }
 
 // Adds a member to the context; what is no object makes way.
 static error *name_in_context(trace *t, uint64_t moment_ns, const char *name)
 {
   AUTO_BUFFER buffer text = BUFFER_EMPTY;
-  const char *old = trace_context(t);
+  const char *old = trace_text(t->context);
   size_t size = strlen(old);
   bool is_object = size > 2 && old[0] == '{' && old[size - 1] == '}';
   if (is_object)
@@ -210,9 +155,9 @@ static void report_input(trace *t, const request_input *input)
       return;
     all = (input_segment){copy, input->byte_size, TRITONSERVER_MEMORY_CPU, 0};
   }
-  t->functions.tensor(handle_of(t), TRITONSERVER_TRACE_TENSOR_QUEUE_INPUT, input->name.data,
-                      input->datatype, all.base, all.size, input->dims, input->dim_count,
-                      all.memory_type, all.memory_type_id, t->functions.context);
+  t->functions.tensor(t, TRITONSERVER_TRACE_TENSOR_QUEUE_INPUT, input->name.data, input->datatype,
+                      all.base, all.size, input->dims, input->dim_count, all.memory_type,
+                      all.memory_type_id, t->functions.context);
   free(copy);
 }
 
@@ -228,8 +173,8 @@ void trace_report_outputs(trace *t, const response *r)
     return;
   for (const response_output *o = r->outputs; o != NULL; o = o->next)
     if (o->allocated)
-      t->functions.tensor(handle_of(t), TRITONSERVER_TRACE_TENSOR_BACKEND_OUTPUT, o->name.data,
-                          o->datatype, o->buffer, o->attributes.byte_size, o->dims, o->dim_count,
+      t->functions.tensor(t, TRITONSERVER_TRACE_TENSOR_BACKEND_OUTPUT, o->name.data, o->datatype,
+                          o->buffer, o->attributes.byte_size, o->dims, o->dim_count,
                           o->attributes.memory_type, o->attributes.memory_type_id,
                           t->functions.context);
 }

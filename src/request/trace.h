@@ -10,13 +10,15 @@
 #define NEREID_REQUEST_TRACE_H
 
 #include "base/error.h"
+#include "base/refcount.h"
 #include "triton/core/tritonserver.h"
 
+#include <stdbool.h>
 #include <stdint.h>
 
-typedef struct trace trace;
-typedef struct request request;
-typedef struct response response;
+typedef struct TRITONSERVER_InferenceTrace trace;
+typedef struct TRITONSERVER_InferenceRequest request;
+typedef struct TRITONSERVER_InferenceResponse response;
 
 typedef struct trace_functions {
   TRITONSERVER_InferenceTraceActivityFn_t activity;
@@ -25,18 +27,31 @@ typedef struct trace_functions {
   void *context;
 } trace_functions;
 
+struct TRITONSERVER_InferenceTrace {
+  uint32_t level;
+  uint64_t id;
+  uint64_t parent_id;
+  trace_functions functions;
+  trace *parent;    // NULL: it was not spawned
+  refcount users;   // who submits it or has it, and its children: they report to the same maker
+  bool deleted;     // by its maker, without being released
+  char *model_name; // owned; NULL before the trace was submitted
+  int64_t model_version;
+  char *request_id; // owned or NULL
+  char *context;    // owned or NULL; borrowed by readers until the next one is set
+};
+
+static inline const char *trace_text(const char *text)
+{
+  return text == NULL ? "" : text;
+}
+
 error *trace_new(uint32_t level, uint64_t parent_id, const trace_functions *functions,
                  trace **result);
 // The child has the parent's functions; the parent is given back after its children.
 error *trace_spawn(trace *parent, trace **child);
 void trace_free(trace *t); // NULL is allowed
 
-uint64_t trace_id(const trace *t);
-uint64_t trace_parent_id(const trace *t);
-const char *trace_model_name(const trace *t); // borrowed; "" before the trace was submitted
-int64_t trace_model_version(const trace *t);
-const char *trace_request_id(const trace *t);
-const char *trace_context(const trace *t); // borrowed until the next one is set
 error *trace_set_context(trace *t, const char *context);
 
 // Names what the trace follows; its request is about to be submitted.

@@ -104,13 +104,14 @@ void wire_response_read(wire_reader *reader, wire_response *response)
   reader->bad = true;
 }
 
-void wire_error_write(wire_writer *writer, TRITONSERVER_Error *error)
+void wire_error_write(wire_writer *writer, const void *what)
 {
+  TRITONSERVER_Error *error = (TRITONSERVER_Error *)what; // which the ABI only reads
   wire_put_u32(writer, TRITONSERVER_ErrorCode(error));
   wire_put_string(writer, TRITONSERVER_ErrorMessage(error));
 }
 
-void wire_error_response_write(wire_writer *writer, TRITONSERVER_Error *error)
+void wire_error_response_write(wire_writer *writer, const void *error)
 {
   wire_put_u8(writer, RESPONSE_ERROR);
   wire_error_write(writer, error);
