@@ -7,6 +7,7 @@
 
 #include <glob.h>
 #include <inttypes.h>
+#include <libgen.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -111,21 +112,14 @@ static void add_bound(string_list *self, const char *option, int64_t bound)
     string_list_add_format(self, "--%s=%" PRId64, option, bound);
 }
 
-static void cut_last_part(char *path)
-{
-  char *slash = strrchr(path, '/');
-  if (slash != NULL)
-    *slash = '\0';
-}
-
 // Where the path leads, or the directory of that; what is not there is passed over, and so is the
 // root.
 static void add_readable(string_list *self, const char *path, bool dir_of)
 {
   AUTO_FREE char *resolved = realpath(path, NULL);
   if (resolved != NULL && dir_of)
-    cut_last_part(resolved);
-  if (resolved != NULL && *resolved != '\0' && strcmp(resolved, "/") != 0)
+    dirname(resolved);
+  if (resolved != NULL && strcmp(resolved, "/") != 0)
     string_list_add_format(self, "--read=%s", resolved);
 }
 
@@ -134,11 +128,8 @@ static void add_interpreter(string_list *self, const char *interpreter)
 {
   AUTO_FREE char *library = NULL, *prefix = realpath(interpreter, NULL);
   add_readable(self, interpreter, false);
-  if (prefix == NULL)
-    return;
-  cut_last_part(prefix);
-  cut_last_part(prefix);
-  if (*prefix != '\0' && asprintf(&library, "%s/lib", prefix) >= 0 && access(library, F_OK) == 0)
+  if (prefix != NULL && asprintf(&library, "%s/lib", dirname(dirname(prefix))) >= 0 &&
+      access(library, F_OK) == 0)
     add_readable(self, prefix, false);
 }
 
@@ -171,13 +162,12 @@ static void add_strict(string_list *self, const worker_sandbox *sandbox, const w
     self->failed = true;
     return;
   }
-  cut_last_part(version_dir);
   string_list_add_format(self, "--scratch=%" PRId64, sandbox->scratch_bytes);
   add_interpreter(self, python->path);
   if (python->dir != NULL)
     add_readable(self, python->dir, false);
   add_readable(self, paths->model, false);
-  add_readable(self, version_dir, false);
+  add_readable(self, dirname(version_dir), false);
   add_readable(self, paths->model_file, true);
   if (paths->backend_model != NULL)
     add_readable(self, paths->backend_model, false);
