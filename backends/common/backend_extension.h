@@ -31,7 +31,7 @@ TRITONBACKEND_ISPEC void NEREID_ModelInstanceAskReady(TRITONBACKEND_ModelInstanc
 // known now; asked by the instance's thread before it begins another one. End ends the one that was
 // begun first. Without this function it is one.
 TRITONBACKEND_ISPEC uint32_t
-NEREID_ModelInstanceExecutionsMost(TRITONBACKEND_ModelInstance *instance);
+NEREID_ModelInstanceMaxExecutions(TRITONBACKEND_ModelInstance *instance);
 
 // Whether the instance cannot serve right now, and why: writes a text of up to `size` bytes with
 // its end. Tells what is known, asks nobody and does not wait: it is called for each row of the

@@ -198,7 +198,7 @@ void NEREID_ModelInstanceExecuteEnd(TRITONBACKEND_ModelInstance *instance, int64
   python_instance_execute_end(state, timeout_us, pending);
 }
 
-uint32_t NEREID_ModelInstanceExecutionsMost(TRITONBACKEND_ModelInstance *instance)
+uint32_t NEREID_ModelInstanceMaxExecutions(TRITONBACKEND_ModelInstance *instance)
 {
   void *state = NULL;
   TRITONSERVER_Error *error = TRITONBACKEND_ModelInstanceState(instance, &state);

@@ -81,7 +81,7 @@ static error *find_functions(backend *b)
       {"NEREID_ModelInstanceExecuteBegin", &f->model_instance_execute_begin},
       {"NEREID_ModelInstanceExecuteEnd", &f->model_instance_execute_end},
       {"NEREID_ModelInstanceAskReady", &f->model_instance_ask_ready},
-      {"NEREID_ModelInstanceExecutionsMost", &f->model_instance_executions_most},
+      {"NEREID_ModelInstanceMaxExecutions", &f->model_instance_max_executions},
       {"NEREID_ModelInstanceFault", &f->model_instance_fault},
   };
   for (size_t i = 0; i < sizeof(table) / sizeof(table[0]); i++)

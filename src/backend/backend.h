@@ -30,7 +30,7 @@ typedef struct backend_functions {
                                                       TRITONBACKEND_Request **, uint32_t, bool *);
   void (*model_instance_execute_end)(TRITONBACKEND_ModelInstance *, int64_t, bool *);
   void (*model_instance_ask_ready)(TRITONBACKEND_ModelInstance *);
-  uint32_t (*model_instance_executions_most)(TRITONBACKEND_ModelInstance *); // of the extension too
+  uint32_t (*model_instance_max_executions)(TRITONBACKEND_ModelInstance *); // of the extension too
   bool (*model_instance_fault)(TRITONBACKEND_ModelInstance *, char *,
                                size_t); // likewise
 } backend_functions;

@@ -115,7 +115,7 @@ static bool end(instance *i, int64_t timeout_us)
 // Begins what waits, as far as the backend takes it before it has ended the execution under way.
 static void begin_ahead(instance *i)
 {
-  uint32_t (*most)(instance *) = i->shared->backend->functions.model_instance_executions_most;
+  uint32_t (*most)(instance *) = i->shared->backend->functions.model_instance_max_executions;
   scheduler *s = i->shared->scheduler;
   while (most != NULL && i->begun_count < MAX_INSTANCE_BEGUN && scheduler_pending(s) > 0 &&
          i->begun_count < most(i)) {

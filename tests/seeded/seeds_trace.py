@@ -14,7 +14,7 @@ ALL = [
          "    (void)write_at(f->descriptor, SLICE(\"]\"), f->size);", "    f->size += 0;",
          e2e("test_trace.py", "without_room")),
     Seed("traces_without_bound", "memory: what waits for a collector has no bound", f"{TRACE}/exporter.c",
-         "      e->weight > e->limits.most - weight)", "      false)",
+         " || e->weight > e->sink->most - weight)", ")",
          e2e("test_trace_opentelemetry.py", "full_queue")),
     Seed("requests_without_bound", "lost: collectors refuse what is sent to them as too large", f"{TRACE}/otlp_sink.c",
          " || bytes + planned * SPAN_BYTES > REQUEST_MAX_BYTES)", ")",

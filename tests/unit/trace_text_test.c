@@ -1,8 +1,8 @@
 // What traces look like: contexts, tensors, entries of the JSON file, spans.
-#include "frontend/trace/otlp.pb-c.h"
 #include "frontend/trace/record.h"
 #include "frontend/trace/spans.h"
 #include "frontend/trace/tensor_text.h"
+#include "otlp.pb-c.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -178,16 +178,14 @@ static void spans_nest_and_end_with_the_record_at_the_latest(void **state)
 {
   (void)state;
   sample s;
-  arena memory;
-  span_list list = {0};
-  buffer out = BUFFER_EMPTY;
+  AUTO_BUFFER buffer list = BUFFER_EMPTY;
+  AUTO_BUFFER buffer out = BUFFER_EMPTY;
   string_list resources = {0};
   make_sample(&s);
-  arena_init(&memory, NULL, 0);
-  assert_true(spans_add(&list, &s.record, &memory));
+  spans_append(&list, &s.record);
   assert_true(string_list_add(&resources, "a=1") && string_list_add(&resources, "a=2"));
-  spans_encode(&list, &resources, &memory, &out);
-  arena_fini(&memory);
+  spans_encode(&list, &resources, &out);
+  assert_false(out.failed);
   Otlp__ExportTraceServiceRequest *request =
       otlp__export_trace_service_request__unpack(NULL, out.size, (const uint8_t *)out.data);
   assert_non_null(request);
@@ -207,7 +205,6 @@ static void spans_nest_and_end_with_the_record_at_the_latest(void **state)
                       "r?"); // protobuf has UTF-8 only
   otlp__export_trace_service_request__free_unpacked(request, NULL);
   string_list_fini(&resources);
-  buffer_fini(&out);
 }
 
 int main(void)

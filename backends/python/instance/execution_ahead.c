@@ -11,7 +11,7 @@ enum {
   CROWDED_FOR = 16    // executions, after one that was some of many
 };
 
-static void note_duration(ahead_queue *self, uint64_t took_ns)
+static void record_duration(ahead_queue *self, uint64_t took_ns)
 {
   const uint64_t before = atomic_load_explicit(&self->ewma_ns, memory_order_relaxed);
   // One that is slow is believed at once.
@@ -47,7 +47,7 @@ static bool try_begin(python_instance *instance, const execution *before, execut
   return true;
 }
 
-static void note_crowd(ahead_queue *begun, execution *self)
+static void record_crowd(ahead_queue *begun, execution *self)
 {
   if (self->is_behind || self->count > 1)
     begun->crowded = CROWDED_FOR;
@@ -67,7 +67,7 @@ TRITONSERVER_Error *python_instance_execute_begin(python_instance *instance,
   if (self == NULL)
     return NULL;
   bool has_slot = try_begin(instance, begun->last, self);
-  note_crowd(begun, self);
+  record_crowd(begun, self);
   *pending = !has_slot || execution_send(self);
   if (*pending)
     append(begun, self);
@@ -99,7 +99,7 @@ void python_instance_execute_end(python_instance *instance, int64_t timeout_us, 
   else if (!execution_await(self, timeout_us))
     return;
   if (self->took_ns > 0)
-    note_duration(begun, self->took_ns);
+    record_duration(begun, self->took_ns);
   take_first(begun, self->after);
   *pending = false;
   execution_end(self);

@@ -9,21 +9,15 @@
 #include <pthread.h>
 #include <stdlib.h>
 
-typedef struct retired { // a setting in the queue; a list
-  struct retired *next;
-  trace_setting *setting; // referenced
-} retired;
-
 struct exporter {
   trace_sink *sink; // owned
-  exporter_limits limits;
   pthread_t thread;
   pthread_mutex_t lock; // guards what follows up to the blank line
   pthread_cond_t changed;
   trace_record *first, *last;
   size_t weight;
-  uint64_t oldest_ns; // when the first record came
-  retired *replaced;
+  uint64_t oldest_ns;      // when the first record came
+  trace_setting *replaced; // each referenced
   bool stopping;
 
   front_counter dropped;
@@ -40,13 +34,13 @@ static void free_record(trace_record *r)
 // Whether there is something to do now; else waits for it, or for the end. With the lock.
 static bool is_due(exporter *e)
 {
-  if (e->replaced != NULL || e->stopping || e->weight >= e->limits.wake_at)
+  if (e->replaced != NULL || e->stopping || e->weight >= e->sink->wake_at)
     return true;
   if (e->first == NULL) {
     pthread_cond_wait(&e->changed, &e->lock);
     return false;
   }
-  uint64_t due = e->oldest_ns + e->limits.wait_ns;
+  uint64_t due = e->oldest_ns + e->sink->wait_ns;
   if (clock_monotonic_ns() >= due)
     return true;
   thread_wait(&e->changed, &e->lock, due);
@@ -65,13 +59,13 @@ static void write_records(exporter *e, trace_record *first)
   }
 }
 
-static void retire_settings(exporter *e, retired *first)
+static void retire_settings(exporter *e, trace_setting *first)
 {
   while (first != NULL) {
-    retired *next = first->next;
-    front_counter_add(&e->dropped, e->sink->retire(e->sink, first->setting));
-    trace_setting_unref(first->setting);
-    free(first);
+    trace_setting *next = first->next_replaced;
+    if (e->sink->retire != NULL)
+      front_counter_add(&e->dropped, e->sink->retire(e->sink, first));
+    trace_setting_unref(first);
     first = next;
   }
 }
@@ -83,7 +77,7 @@ static bool run_once(exporter *e)
   while (!is_due(e))
     continue;
   trace_record *first = e->first;
-  retired *replaced = e->replaced;
+  trace_setting *replaced = e->replaced;
   bool stopping = e->stopping;
   e->first = e->last = NULL;
   e->weight = 0;
@@ -108,10 +102,9 @@ static trace_record *take(exporter *e, trace_record *r)
 {
   size_t weight = e->sink->weigh(r);
   LOCK_SCOPE(&e->lock);
-  if (e->stopping || r->incomplete || weight > e->limits.most ||
-      e->weight > e->limits.most - weight)
+  if (e->stopping || r->incomplete || weight > e->sink->most || e->weight > e->sink->most - weight)
     return r;
-  bool was_below = e->weight < e->limits.wake_at;
+  bool was_below = e->weight < e->sink->wake_at;
   e->weight += weight;
   r->next = NULL;
   if (e->first == NULL) {
@@ -120,7 +113,7 @@ static trace_record *take(exporter *e, trace_record *r)
     pthread_cond_signal(&e->changed);
   } else {
     e->last->next = r;
-    if (was_below && e->weight >= e->limits.wake_at)
+    if (was_below && e->weight >= e->sink->wake_at)
       pthread_cond_signal(&e->changed);
   }
   e->last = r;
@@ -140,23 +133,17 @@ void exporter_add(exporter *e, trace_record *r)
 
 void exporter_retire(exporter *e, trace_setting *s)
 {
-  retired *item = malloc(sizeof(*item));
-  if (item == NULL) { // what it holds is lost with it
-    trace_setting_unref(s);
-    return;
-  }
-  *item = (retired){.setting = s};
   LOCK_SCOPE(&e->lock);
-  retired **end = &e->replaced;
+  trace_setting **end = &e->replaced;
   while (*end != NULL)
-    end = &(*end)->next;
-  *end = item;
+    end = &(*end)->next_replaced;
+  *end = s;
   pthread_cond_signal(&e->changed);
 }
 
 // ---- life
 
-error *exporter_new(trace_sink *sink, const exporter_limits *limits, exporter **result)
+error *exporter_new(trace_sink *sink, exporter **result)
 {
   exporter *e = calloc(1, sizeof(*e));
   if (e == NULL) {
@@ -164,7 +151,6 @@ error *exporter_new(trace_sink *sink, const exporter_limits *limits, exporter **
     return error_no_memory();
   }
   e->sink = sink;
-  e->limits = *limits;
   pthread_mutex_init(&e->lock, NULL);
   pthread_cond_init(&e->changed, NULL);
   front_counter_init(&e->dropped, "nereid_trace_dropped_total", "Traces that were lost");

@@ -15,10 +15,13 @@
 
 #define FLUSH_BYTES (1u << 20)
 #define HELD_BYTES  (64u << 20)
+#define QUEUE_BYTES (64u << 20) // of records that wait for the thread
+#define WAKE_BYTES  (1u << 20)
+#define WAIT_NS     UINT64_C(100000000)
 
 typedef struct file_sink {
   trace_sink sink;
-  char *path;          // owned
+  const char *path;    // the configuration's
   int descriptor;      // of `path`; -1: not begun
   uint64_t size;       // of its text, without the "]"
   uint32_t next_index; // of the next file of its own
@@ -175,20 +178,17 @@ static void free_sink(trace_sink *sink)
   file_sink *f = of(sink);
   if (f->descriptor >= 0)
     close(f->descriptor);
-  free(f->path);
   free(f);
 }
 
-error *file_sink_new(const char *path, trace_sink **sink)
+error *file_sink_new(const trace_config *config, trace_sink **sink)
 {
   file_sink *f = calloc(1, sizeof(*f));
-  char *copy = strdup(path);
-  if (f == NULL || copy == NULL) {
-    free(f);
-    free(copy);
+  if (f == NULL)
     return error_no_memory();
-  }
-  *f = (file_sink){.sink = {weigh, write_all, retire, free_sink}, .path = copy, .descriptor = -1};
+  *f = (file_sink){.sink = {QUEUE_BYTES, WAKE_BYTES, WAIT_NS, weigh, write_all, retire, free_sink},
+                   .path = config->file,
+                   .descriptor = -1};
   *sink = &f->sink;
   return NULL;
 }

@@ -1,11 +1,18 @@
 // OTLP over HTTP with protobuf bodies. What the collector does not take is lost: it is counted, and
 // one line is logged until it takes something again. The exporter's thread.
+//
+// libcurl sends. It is opened with the first sink and stays; linked, it would bring 19 more
+// libraries into each server, traced or not, and half as much memory again while idle
+// (docs/tracing.md).
 #include "base/text.h"
 #include "frontend/common/observe/frontend_log.h"
 #include "frontend/trace/exporter.h"
-#include "frontend/trace/http_post.h"
 #include "frontend/trace/spans.h"
 
+#include <curl/curl.h>
+#include <dlfcn.h>
+#include <pthread.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -14,12 +21,14 @@
 #define REQUEST_MAX_BYTES (16u << 20)
 #define SPAN_BYTES        1024
 
+#define TIMEOUT_MS   10000L
 #define CONTENT_TYPE "Content-Type: application/x-protobuf"
 
 typedef struct otlp_sink {
   trace_sink sink;
-  http_post *post;
-  char *url;             // owned
+  const char *url; // the configuration's
+  CURL *handle;
+  struct curl_slist *headers;
   string_list resources; // the first of equal keys counts
   size_t batch_size;     // spans
   bool failed;           // the last request did, and it was said
@@ -30,12 +39,68 @@ static otlp_sink *of(trace_sink *sink)
   return (otlp_sink *)sink;
 }
 
-static bool send_spans(otlp_sink *o, const span_list *spans, arena *memory)
+// ---- libcurl
+
+#define LIBRARY "libcurl.so.4"
+
+// The functions that are used, by their names without "curl_".
+#define FUNCTIONS(X)                                                                               \
+  X(global_init)                                                                                   \
+  X(easy_init)                                                                                     \
+  X(easy_setopt)                                                                                   \
+  X(easy_perform)                                                                                  \
+  X(easy_getinfo)                                                                                  \
+  X(easy_strerror)                                                                                 \
+  X(easy_cleanup)                                                                                  \
+  X(slist_append)                                                                                  \
+  X(slist_free_all)
+
+static struct {
+#define MEMBER(name) __typeof__(&curl_##name) name;
+  FUNCTIONS(MEMBER)
+#undef MEMBER
+  char failure[256]; // why the library cannot be used; "": it can
+} curl;
+
+static void open_library(void)
+{
+  void *library = dlopen(LIBRARY, RTLD_NOW | RTLD_LOCAL);
+  const char *reason = library == NULL ? dlerror() : NULL;
+#define LOAD(name)                                                                                 \
+  if (reason == NULL) {                                                                            \
+    *(void **)&curl.name = dlsym(library, "curl_" #name);                                          \
+    reason = curl.name == NULL ? "it has no curl_" #name : NULL;                                   \
+  }
+  FUNCTIONS(LOAD)
+#undef LOAD
+  if (reason == NULL && curl.global_init(CURL_GLOBAL_DEFAULT) != CURLE_OK)
+    reason = "it cannot be initialized";
+  if (reason != NULL)
+    snprintf(curl.failure, sizeof(curl.failure), "%s", reason);
+}
+
+// ---- sending
+
+// Waits for the answer, TIMEOUT_MS at most.
+static error *post(const otlp_sink *o, slice body)
+{
+  long status = 0;
+  curl.easy_setopt(o->handle, CURLOPT_POSTFIELDS, body.data);
+  curl.easy_setopt(o->handle, CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)body.size);
+  CURLcode code = curl.easy_perform(o->handle);
+  if (code != CURLE_OK)
+    return error_new(ERROR_UNAVAILABLE, "%s", curl.easy_strerror(code));
+  curl.easy_getinfo(o->handle, CURLINFO_RESPONSE_CODE, &status);
+  if (status < 200 || status > 299)
+    return error_new(ERROR_UNAVAILABLE, "its answer has status %ld", status);
+  return NULL;
+}
+
+static bool send_spans(otlp_sink *o, const buffer *spans)
 {
   AUTO_BUFFER buffer body = BUFFER_EMPTY;
-  spans_encode(spans, &o->resources, memory, &body);
-  AUTO_ERROR error *e =
-      body.failed ? error_no_memory() : http_post_send(o->post, buffer_view(&body));
+  spans_encode(spans, &o->resources, &body);
+  AUTO_ERROR error *e = body.failed ? error_no_memory() : post(o, buffer_view(&body));
   if (e != NULL && !o->failed)
     frontend_log_error("cannot send traces to '%s': %s; they are dropped until it takes some",
                        o->url, error_message(e));
@@ -47,24 +112,19 @@ static bool send_spans(otlp_sink *o, const span_list *spans, arena *memory)
 // *first behind them. False: they are lost.
 static bool send_batch(otlp_sink *o, const trace_record **first, size_t *count)
 {
-  arena memory;
-  span_list spans = {0};
+  AUTO_BUFFER buffer spans = BUFFER_EMPTY;
   size_t planned = 0, bytes = 0;
-  bool whole = true;
   *count = 0;
-  arena_init(&memory, NULL, 0);
   for (const trace_record *r = *first; r != NULL; r = r->next) {
     planned += record_span_count(r);
     bytes += r->bytes;
     if (*count > 0 && (planned > o->batch_size || bytes + planned * SPAN_BYTES > REQUEST_MAX_BYTES))
       break;
-    whole = spans_add(&spans, r, &memory) && whole;
+    spans_append(&spans, r);
     *first = r->next;
     (*count)++;
   }
-  bool sent = send_spans(o, &spans, &memory) && whole;
-  arena_fini(&memory);
-  return sent;
+  return send_spans(o, &spans);
 }
 
 // After a failure the others of the same call are given up: they would wait for nothing.
@@ -81,26 +141,10 @@ static size_t write_all(trace_sink *sink, const trace_record *first)
   return lost;
 }
 
-static size_t retire(trace_sink *sink, trace_setting *setting)
-{
-  (void)sink;
-  (void)setting;
-  return 0;
-}
-
-static void free_sink(trace_sink *sink)
-{
-  otlp_sink *o = of(sink);
-  http_post_free(o->post);
-  string_list_fini(&o->resources);
-  free(o->url);
-  free(o);
-}
-
 // ---- making one
 
 // Adds what stands between commas in a variable of the environment; `separator` takes the place of
-// the first "=" of each, 0 leaves it.
+// the first "=" of each.
 static bool add_pairs(string_list *list, const char *variable, const char *separator)
 {
   const char *text = getenv(variable);
@@ -132,53 +176,101 @@ static bool add_resources(string_list *list, const trace_config *c)
          add_pairs(list, "OTEL_RESOURCE_ATTRIBUTES", "=");
 }
 
-// A path from the environment; NULL: there is none.
-static const char *file_of(const char *variable_of_traces, const char *variable)
+static bool add_headers(otlp_sink *o)
 {
-  const char *path = getenv(variable_of_traces);
-  if (path == NULL)
-    path = getenv(variable);
-  return path == NULL || *path == '\0' ? NULL : path;
-}
-
-static error *make_post(const char *url, http_post **post)
-{
-  const http_post_tls tls = {
-      .authorities =
-          file_of("OTEL_EXPORTER_OTLP_TRACES_CERTIFICATE", "OTEL_EXPORTER_OTLP_CERTIFICATE"),
-      .certificate = file_of("OTEL_EXPORTER_OTLP_TRACES_CLIENT_CERTIFICATE",
-                             "OTEL_EXPORTER_OTLP_CLIENT_CERTIFICATE"),
-      .key = file_of("OTEL_EXPORTER_OTLP_TRACES_CLIENT_KEY", "OTEL_EXPORTER_OTLP_CLIENT_KEY"),
-  };
   string_list lines = {0};
-  error *e = error_no_memory();
-  if (string_list_add(&lines, CONTENT_TYPE) &&
-      add_pairs(&lines, "OTEL_EXPORTER_OTLP_HEADERS", ": ") &&
-      add_pairs(&lines, "OTEL_EXPORTER_OTLP_TRACES_HEADERS", ": ")) {
-    const char **headers = calloc(lines.count + 1, sizeof(*headers));
-    for (size_t i = 0; headers != NULL && i < lines.count; i++)
-      headers[i] = lines.items[i];
-    if (headers != NULL)
-      e = http_post_new(url, headers, &tls, post);
-    free(headers);
+  bool whole = string_list_add(&lines, CONTENT_TYPE) &&
+               add_pairs(&lines, "OTEL_EXPORTER_OTLP_HEADERS", ": ") &&
+               add_pairs(&lines, "OTEL_EXPORTER_OTLP_TRACES_HEADERS", ": ");
+  for (size_t i = 0; i < lines.count && whole; i++) {
+    struct curl_slist *longer = curl.slist_append(o->headers, lines.items[i]);
+    whole = longer != NULL;
+    o->headers = whole ? longer : o->headers;
   }
   string_list_fini(&lines);
-  return e;
+  return whole;
+}
+
+// PEM files, read with each connection. Authorities that are named are trusted instead of the
+// system's, which libcurl has in two places.
+static bool set_tls(const otlp_sink *o)
+{
+  static const struct {
+    CURLoption option;
+    const char *of_traces, *of_all; // variables of the environment
+  } files[] = {
+      {CURLOPT_CAINFO, "OTEL_EXPORTER_OTLP_TRACES_CERTIFICATE", "OTEL_EXPORTER_OTLP_CERTIFICATE"},
+      {CURLOPT_SSLCERT, "OTEL_EXPORTER_OTLP_TRACES_CLIENT_CERTIFICATE",
+       "OTEL_EXPORTER_OTLP_CLIENT_CERTIFICATE"},
+      {CURLOPT_SSLKEY, "OTEL_EXPORTER_OTLP_TRACES_CLIENT_KEY", "OTEL_EXPORTER_OTLP_CLIENT_KEY"}};
+  bool taken = true;
+  for (size_t i = 0; i < sizeof(files) / sizeof(files[0]) && taken; i++) {
+    const char *own = getenv(files[i].of_traces);
+    const char *path = own != NULL ? own : getenv(files[i].of_all);
+    if (path == NULL || *path == '\0')
+      continue;
+    taken = curl.easy_setopt(o->handle, files[i].option, path) == CURLE_OK &&
+            (files[i].option != CURLOPT_CAINFO ||
+             curl.easy_setopt(o->handle, CURLOPT_CAPATH, NULL) == CURLE_OK);
+  }
+  return taken;
+}
+
+static size_t drop(char *data, size_t size, size_t count, void *context)
+{
+  (void)data;
+  (void)context;
+  return size * count;
+}
+
+static bool set_options(otlp_sink *o)
+{
+  o->handle = curl.easy_init();
+  return o->handle != NULL && curl.easy_setopt(o->handle, CURLOPT_URL, o->url) == CURLE_OK &&
+         curl.easy_setopt(o->handle, CURLOPT_PROTOCOLS_STR, "http,https") == CURLE_OK &&
+         curl.easy_setopt(o->handle, CURLOPT_NOSIGNAL, 1L) == CURLE_OK &&
+         curl.easy_setopt(o->handle, CURLOPT_TIMEOUT_MS, TIMEOUT_MS) == CURLE_OK &&
+         curl.easy_setopt(o->handle, CURLOPT_HTTPHEADER, o->headers) == CURLE_OK &&
+         curl.easy_setopt(o->handle, CURLOPT_WRITEFUNCTION, drop) == CURLE_OK && set_tls(o);
+}
+
+static void free_sink(trace_sink *sink)
+{
+  otlp_sink *o = of(sink);
+  if (o->handle != NULL)
+    curl.easy_cleanup(o->handle);
+  if (o->headers != NULL)
+    curl.slist_free_all(o->headers);
+  string_list_fini(&o->resources);
+  free(o);
 }
 
 error *otlp_sink_new(const trace_config *c, trace_sink **sink)
 {
+  static pthread_once_t once = PTHREAD_ONCE_INIT;
+  pthread_once(&once, open_library);
+  if (curl.failure[0] != '\0')
+    return error_new(ERROR_UNAVAILABLE, "%s is needed to send traces: %s", LIBRARY, curl.failure);
   otlp_sink *o = calloc(1, sizeof(*o));
   if (o == NULL)
     return error_no_memory();
-  o->sink = (trace_sink){record_span_count, write_all, retire, free_sink};
-  o->url = strdup(c->url);
-  o->batch_size = c->batch_size;
-  error *e = o->url != NULL && add_resources(&o->resources, c) ? make_post(c->url, &o->post)
-                                                               : error_no_memory();
-  if (e != NULL)
-    free_sink(&o->sink);
-  else
-    *sink = &o->sink;
-  return e;
+  *o = (otlp_sink){
+      .sink = {.most = c->queue_size,
+               .wake_at = c->batch_size,
+               .wait_ns = c->delay_ms * UINT64_C(1000000),
+               .weigh = record_span_count,
+               .write = write_all,
+               .free = free_sink},
+      .url = c->url,
+      .batch_size = c->batch_size,
+  };
+  *sink = &o->sink;
+  if (!add_resources(&o->resources, c) || !add_headers(o)) {
+    free_sink(*sink);
+    return error_no_memory();
+  }
+  if (set_options(o))
+    return NULL;
+  free_sink(*sink);
+  return error_new(ERROR_UNAVAILABLE, "cannot send traces to '%s' with %s", c->url, LIBRARY);
 }

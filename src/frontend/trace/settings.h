@@ -31,6 +31,7 @@ struct trace_setting {
   _Atomic uint64_t created; // traces that are not lost
 
   // The exporter's.
+  trace_setting *next_replaced;
   buffer text; // entries that are not in a file yet
   uint32_t in_text;
   uint64_t collected;

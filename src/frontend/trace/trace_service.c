@@ -14,10 +14,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#define FILE_QUEUE_BYTES (64u << 20)
-#define FILE_WAKE_BYTES  (1u << 20)
-#define FILE_WAIT_NS     UINT64_C(100000000)
-
 struct trace_service {
   refcount references; // the owner's, and one for each record that is not with the exporter
   trace_config config;
@@ -50,16 +46,10 @@ static void retire(void *context, trace_setting *old)
 
 static error *make_exporter(trace_service *s)
 {
-  const trace_config *c = &s->config;
-  bool files = c->mode == TRACE_MODE_TRITON;
-  const exporter_limits limits = {
-      .most = files ? FILE_QUEUE_BYTES : c->queue_size,
-      .wake_at = files ? FILE_WAKE_BYTES : c->batch_size,
-      .wait_ns = files ? FILE_WAIT_NS : c->delay_ms * UINT64_C(1000000),
-  };
   trace_sink *sink;
-  RETURN_IF_ERROR(files ? file_sink_new(c->file, &sink) : otlp_sink_new(c, &sink));
-  return exporter_new(sink, &limits, &s->exporter);
+  RETURN_IF_ERROR(s->config.mode == TRACE_MODE_TRITON ? file_sink_new(&s->config, &sink)
+                                                      : otlp_sink_new(&s->config, &sink));
+  return exporter_new(sink, &s->exporter);
 }
 
 // After each change of the settings.

@@ -25,21 +25,23 @@ static error *visit_metadata_dimension(void *context, json_cursor *c, const json
   return json_i64(c, path, &shape[input->shape_count++]);
 }
 
-static error *visit_metadata_input_member(void *context, json_cursor *c, const json_path *path,
-                                          slice key)
+static error *read_metadata_shape(void *input, json_cursor *c, const json_path *path)
 {
-  generate_input *input = context;
-  if (slice_equal_text(key, "name"))
-    return json_text(c, path, &input->name);
-  if (slice_equal_text(key, "shape"))
-    return json_elements(c, path, visit_metadata_dimension, input);
-  if (!slice_equal_text(key, "datatype"))
-    return json_skip(c, path);
+  return json_elements(c, path, visit_metadata_dimension, input);
+}
+
+static error *read_metadata_datatype(void *input, json_cursor *c, const json_path *path)
+{
   slice text;
   RETURN_IF_ERROR(json_string_view(c, path, &text));
-  input->datatype = protocol_datatype(text);
+  ((generate_input *)input)->datatype = protocol_datatype(text);
   return NULL;
 }
+
+static const json_object metadata_input = {
+    .members = {{SLICE("name"), NULL, JSON_TEXT, offsetof(generate_input, name)},
+                {SLICE("datatype"), read_metadata_datatype},
+                {SLICE("shape"), read_metadata_shape}}};
 
 static error *visit_metadata_input(void *context, json_cursor *c, const json_path *path)
 {
@@ -51,23 +53,23 @@ static error *visit_metadata_input(void *context, json_cursor *c, const json_pat
   inputs->items = items;
   generate_input *input = &items[inputs->count++];
   *input = (generate_input){.name = ""};
-  return json_members(c, path, visit_metadata_input_member, input);
+  unsigned seen = 0;
+  return json_object_read(c, path, &metadata_input, input, &seen);
 }
 
-static error *visit_metadata(void *context, json_cursor *c, const json_path *path, slice key)
+static error *read_metadata_inputs(void *inputs, json_cursor *c, const json_path *path)
 {
-  return slice_equal_text(key, "inputs") ? json_elements(c, path, visit_metadata_input, context)
-                                         : json_skip(c, path);
+  return json_elements(c, path, visit_metadata_input, inputs);
 }
+
+static const json_object model_metadata = {.members = {{SLICE("inputs"), read_metadata_inputs}}};
 
 error *generate_inputs_read(slice metadata, arena *a, generate_inputs *out)
 {
   *out = (generate_inputs){0};
-  json_cursor c = {.begin = metadata.data,
-                   .at = metadata.data,
-                   .end = metadata.data + metadata.size,
-                   .arena = a};
-  return json_members(&c, NULL, visit_metadata, out);
+  json_cursor c = json_begin(metadata, NULL, a);
+  unsigned seen = 0;
+  return json_object_read(&c, NULL, &model_metadata, out, &seen);
 }
 
 // ---- requests ----
@@ -75,7 +77,6 @@ error *generate_inputs_read(slice metadata, arena *a, generate_inputs *out)
 typedef struct generate_context {
   const generate_inputs *inputs;
   infer_request_json *request;
-  size_t max_data_size;
   bool nested; // in `parameters`
 } generate_context;
 
@@ -121,13 +122,13 @@ static error *choose_shape(const generate_input *from, uint64_t count, arena *a,
 static error *check_size(const generate_context *g, const char *name, size_t size)
 {
   size_t before = g->request->json_data_size;
-  if (size <= g->max_data_size - before)
+  if (size <= g->request->max_data_size - before)
     return NULL;
   return error_new(ERROR_INVALID_ARG,
                    "request size of %zu bytes with input '%s' of size %zu bytes exceeds the "
                    "maximum allowed input size of %zu. Use --http-max-input-size to increase the "
                    "limit.",
-                   before, name, size, g->max_data_size);
+                   before, name, size, g->request->max_data_size);
 }
 
 static error *read_value(generate_context *g, json_cursor *c, const json_path *path,
@@ -207,21 +208,20 @@ static error *visit_member(void *context, json_cursor *c, const json_path *path,
   }
   if (input != NULL)
     return read_input(g, c, path, input);
-  return json_parameter_read(c, path, key, &g->request->parameter_count, &g->request->parameters);
+  return json_parameter_read(c, path, key, &g->request->parameters);
 }
 
 error *generate_request_json_read(slice text, const generate_inputs *inputs, size_t max_data_size,
                                   arena *a, infer_request_json *out)
 {
-  *out = (infer_request_json){.id = ""};
+  *out = (infer_request_json){.id = "", .max_data_size = max_data_size};
   out->inputs = arena_allocate_array(a, inputs->count + 1, sizeof(*out->inputs));
   if (out->inputs == NULL)
     return error_no_memory();
   if (text.size == 0)
     return NULL;
-  json_cursor c = {.begin = text.data, .at = text.data, .end = text.data + text.size, .arena = a};
-  generate_context g = {.inputs = inputs, .request = out, .max_data_size = max_data_size};
-  json_begin(&c);
+  json_cursor c = json_begin(text, NULL, a);
+  generate_context g = {.inputs = inputs, .request = out};
   if (json_peek(&c) != '{')
     return json_fail_kind_as(&c, NULL, "attempt to get members for non-object", "an object");
   RETURN_IF_ERROR(json_members(&c, NULL, visit_member, &g));

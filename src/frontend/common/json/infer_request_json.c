@@ -3,7 +3,6 @@
 #include "frontend/common/json/infer_request_json.h"
 
 #include "base/checked.h"
-#include "base/number.h"
 #include "frontend/common/json/datatype.h"
 #include "frontend/common/json/json_scan.h"
 #include "frontend/common/json/json_tensor.h"
@@ -13,9 +12,9 @@
 #include <stdio.h>
 #include <string.h>
 
-// ---- names of tensors ----
+// ---- members that several objects have ----
 
-// They stand whole in errors, so they must be short.
+// Names stand whole in errors, so they must be short.
 static error *read_name(json_cursor *c, const json_path *path, const char **name)
 {
   RETURN_IF_ERROR(json_text(c, path, name));
@@ -24,134 +23,68 @@ static error *read_name(json_cursor *c, const json_path *path, const char **name
              : json_fail_text(path, "expected a name of at most %d bytes", REQUEST_NAME_MAX_BYTES);
 }
 
-// ---- parameters ----
-
-// Takes the value of a parameter that the protocol defines; *known says whether it does.
-typedef error *known_parameter(void *context, json_cursor *c, const json_path *path, slice key,
-                               bool *known);
-
-typedef struct parameters_context {
-  json_parameters *parameters;
-  size_t *count; // of the whole request
-  unsigned seen; // a bit for each row of protocol_keys
-  known_parameter *known;
-  void *context;
-} parameters_context;
-
-// Each may stand once in an object.
-static const char *const protocol_keys[] = {
-    "sequence_id",    "sequence_start",       "sequence_end",         "priority",
-    "timeout",        "binary_data_output",   "binary_data_size",     "binary_data",
-    "classification", "shared_memory_region", "shared_memory_offset", "shared_memory_byte_size",
-};
-
-// Notes a key in the bits of `seen`; false when it was there before.
-static bool note(unsigned *seen, unsigned key)
-{
-  bool first = (*seen & key) == 0;
-  *seen |= key;
-  return first;
-}
-
-static error *twice(const json_path *path)
-{
-  return json_fail_text(path, "expected this member once");
-}
-
-static error *note_protocol_key(parameters_context *p, const json_path *path, slice key)
-{
-  for (size_t i = 0; i < sizeof(protocol_keys) / sizeof(protocol_keys[0]); i++)
-    if (slice_equal_text(key, protocol_keys[i]))
-      return note(&p->seen, 1u << i) ? NULL : twice(path);
-  return NULL;
-}
-
-static error *visit_parameter(void *context, json_cursor *c, const json_path *path, slice key)
-{
-  parameters_context *p = context;
-  bool known = false;
-  RETURN_IF_ERROR(p->known(p->context, c, path, key, &known));
-  if (known)
-    return note_protocol_key(p, path, key);
-  return p->parameters == NULL ? json_skip(c, path)
-                               : json_parameter_read(c, path, key, p->count, p->parameters);
-}
-
-// Those of a tensor that the protocol does not define mean nothing, and what is no object is as
+// Of a tensor: those that the protocol does not define mean nothing, and what is no object is as
 // good as none: some clients send what they leave out as null.
-static error *read_tensor_parameters(json_cursor *c, const json_path *path, known_parameter *known,
-                                     void *context)
+static error *read_tensor_parameters(json_cursor *c, const json_path *path,
+                                     const json_object *object, void *tensor, unsigned *seen)
 {
-  parameters_context p = {.known = known, .context = context};
-  return json_peek(c) == '{' ? json_members(c, path, visit_parameter, &p) : json_skip(c, path);
+  return json_peek(c) == '{' ? json_object_read(c, path, object, tensor, seen) : json_skip(c, path);
 }
 
-// As json_u64, where Triton refuses it in other words.
-static error *read_u64_as(json_cursor *c, const json_path *path, const char *words,
-                          const char *expected, uint64_t *value)
+#define SHARED_MEMORY_MEMBERS(type)                                                                \
+  {SLICE("shared_memory_region"), NULL, JSON_TEXT, offsetof(type, shared_memory.region)},          \
+      {SLICE("shared_memory_offset"), NULL, JSON_U64, offsetof(type, shared_memory.offset)},       \
+  {                                                                                                \
+    SLICE("shared_memory_byte_size"), NULL, JSON_U64, offsetof(type, shared_memory.byte_size)      \
+  }
+
+static json_path member_path(const json_path *outer, const char *key)
 {
-  json_peek(c);
-  const json_cursor before = *c;
-  error *e = json_u64(c, path, value);
-  if (e == NULL)
-    return NULL;
-  error_free(e);
-  return json_fail_kind_as(&before, path, words, expected);
+  return (json_path){.outer = outer, .key = key, .key_size = strlen(key)};
 }
 
-// The three keys of a tensor in shared memory.
-static error *read_shared_memory(json_shared_memory *m, json_cursor *c, const json_path *path,
-                                 slice key, bool *known)
+static error *missing(const json_path *outer, const char *key)
 {
-  *known = true;
-  if (slice_equal_text(key, "shared_memory_region"))
-    return json_text(c, path, &m->region);
-  if (slice_equal_text(key, "shared_memory_offset"))
-    return json_u64(c, path, &m->offset);
-  if (slice_equal_text(key, "shared_memory_byte_size"))
-    return json_u64(c, path, &m->byte_size);
-  *known = false;
-  return NULL;
+  const json_path path = member_path(outer, key);
+  char words[96];
+  snprintf(words, sizeof(words),
+           "Unable to parse '%s': attempt to access non-existing object member '%s'", key, key);
+  return json_fail_words(&path, words, "this member is missing");
 }
 
 // ---- inputs ----
 
 enum {
-  SEEN_NAME = 1,
-  SEEN_DATATYPE = 2,
-  SEEN_SHAPE = 4,
-  SEEN_PARAMETERS = 8,
-  SEEN_DATA = 16,
+  INPUT_NAME,
+  INPUT_DATATYPE,
+  INPUT_SHAPE,
+  INPUT_PARAMETERS,
+  INPUT_DATA,
 };
 
 typedef struct input_context {
   infer_request_json *request;
   infer_json_input *input;
-  size_t max_data_size; // of all inputs
-  unsigned seen;
-  size_t shape_count;
   int64_t *shape;
+  unsigned seen;
   slice invalid_datatype; // what stands there instead of one; at NULL: nothing
   json_cursor late_data;  // data that came before what tells how to read it; at NULL: none
 } input_context;
 
-static error *known_input_parameter(void *context, json_cursor *c, const json_path *path, slice key,
-                                    bool *known)
+static bool has(const input_context *in, unsigned member)
 {
-  infer_json_input *input = context;
-  if (!slice_equal_text(key, "binary_data_size"))
-    return read_shared_memory(&input->shared_memory, c, path, key, known);
-  uint64_t size;
-  *known = true;
-  RETURN_IF_ERROR(json_u64(c, path, &size));
-  input->binary = true;
-  input->binary_size = (size_t)size;
-  return NULL;
+  return (in->seen & 1u << member) != 0;
+}
+
+static error *read_input_name(void *context, json_cursor *c, const json_path *path)
+{
+  return read_name(c, path, &((input_context *)context)->input->name);
 }
 
 // One that is none is refused when the input's name is known.
-static error *read_datatype(input_context *in, json_cursor *c, const json_path *path)
+static error *read_datatype(void *context, json_cursor *c, const json_path *path)
 {
+  input_context *in = context;
   slice text;
   RETURN_IF_ERROR(json_string_view(c, path, &text));
   in->input->datatype = protocol_datatype(text);
@@ -163,46 +96,60 @@ static error *read_datatype(input_context *in, json_cursor *c, const json_path *
 static error *visit_dimension(void *context, json_cursor *c, const json_path *path)
 {
   input_context *in = context;
-  if (in->shape_count == REQUEST_DIMENSIONS_MAX)
+  infer_json_input *input = in->input;
+  if (input->shape_count == REQUEST_DIMENSIONS_MAX)
     return json_fail_text(path->outer, "expected at most %d dimensions", REQUEST_DIMENSIONS_MAX);
-  in->shape = arena_grow_array(c->arena, in->shape, in->shape_count, sizeof(int64_t));
+  in->shape = arena_grow_array(c->arena, in->shape, input->shape_count, sizeof(int64_t));
   if (in->shape == NULL)
     return error_no_memory();
-  int64_t *dimension = &in->shape[in->shape_count++];
   json_peek(c);
   const json_cursor before = *c;
-  uint64_t value;
-  RETURN_IF_ERROR(json_u64(c, path, &value));
-  if (value > INT64_MAX)
+  uint64_t dimension;
+  RETURN_IF_ERROR(json_u64(c, path, &dimension));
+  if (dimension > INT64_MAX)
     return json_fail_kind(&before, path, "non-unsigned-integer as unsigned-integer",
                           "an integer in [0, 9223372036854775807]");
-  *dimension = (int64_t)value;
-  uint64_t *count = &in->input->element_count;
-  if (__builtin_mul_overflow(*count, (uint64_t)*dimension, count) || *count > INT64_MAX)
+  in->shape[input->shape_count++] = (int64_t)dimension;
+  uint64_t *count = &input->element_count;
+  if (__builtin_mul_overflow(*count, dimension, count) || *count > INT64_MAX)
     return json_fail_text(
         path->outer, "causes total element count to exceed maximum size of %" PRId64, INT64_MAX);
   return NULL;
 }
 
-static error *read_shape(input_context *in, json_cursor *c, const json_path *path)
+static error *read_shape(void *context, json_cursor *c, const json_path *path)
 {
+  input_context *in = context;
   in->input->element_count = 1;
   in->shape = arena_allocate(c->arena, 0); // never NULL, as a shape of no dimensions is one
   RETURN_IF_ERROR(json_elements(c, path, visit_dimension, in));
   in->input->shape = in->shape;
-  in->input->shape_count = in->shape_count;
   return NULL;
+}
+
+static const json_object input_parameters = {.members = {{SLICE("binary_data_size"), NULL, JSON_U64,
+                                                          offsetof(infer_json_input, binary_size)},
+                                                         SHARED_MEMORY_MEMBERS(infer_json_input)}};
+
+static error *read_input_parameters(void *context, json_cursor *c, const json_path *path)
+{
+  infer_json_input *input = ((input_context *)context)->input;
+  unsigned seen = 0;
+  error *e = read_tensor_parameters(c, path, &input_parameters, input, &seen);
+  input->binary = (seen & 1) != 0;
+  return e;
 }
 
 static error *check_data_size(const input_context *in, const json_path *path, size_t size)
 {
-  if (size <= in->max_data_size - in->request->json_data_size)
+  const infer_request_json *r = in->request;
+  if (size <= r->max_data_size - r->json_data_size)
     return NULL;
   char words[REQUEST_NAME_MAX_BYTES + 160];
   snprintf(words, sizeof(words),
            "JSON input '%s' has a byte_size (%zu bytes) that exceeds the maximum allowed value of "
            "%zu bytes",
-           in->input->name != NULL ? in->input->name : "", size, in->max_data_size);
+           in->input->name != NULL ? in->input->name : "", size, r->max_data_size);
   return json_fail_words(
       path, words, "all inputs together count. Use --http-max-input-size to increase the limit.");
 }
@@ -225,46 +172,26 @@ static error *read_tensor(input_context *in, json_cursor *c, const json_path *pa
   return NULL;
 }
 
-static error *read_data(input_context *in, json_cursor *c, const json_path *path)
+static error *read_data(void *context, json_cursor *c, const json_path *path)
 {
-  const unsigned needed = SEEN_DATATYPE | SEEN_SHAPE;
-  if ((in->seen & needed) == needed && in->invalid_datatype.data == NULL)
+  input_context *in = context;
+  if (has(in, INPUT_DATATYPE) && has(in, INPUT_SHAPE) && in->invalid_datatype.data == NULL)
     return read_tensor(in, c, path);
   in->late_data = *c;
   return json_skip(c, path);
 }
 
-static error *visit_input_member(void *context, json_cursor *c, const json_path *path, slice key)
-{
-  input_context *in = context;
-  if (slice_equal_text(key, "name"))
-    return note(&in->seen, SEEN_NAME) ? read_name(c, path, &in->input->name) : twice(path);
-  if (slice_equal_text(key, "datatype"))
-    return note(&in->seen, SEEN_DATATYPE) ? read_datatype(in, c, path) : twice(path);
-  if (slice_equal_text(key, "shape"))
-    return note(&in->seen, SEEN_SHAPE) ? read_shape(in, c, path) : twice(path);
-  if (slice_equal_text(key, "parameters"))
-    return note(&in->seen, SEEN_PARAMETERS)
-               ? read_tensor_parameters(c, path, known_input_parameter, in->input)
-               : twice(path);
-  if (slice_equal_text(key, "data"))
-    return note(&in->seen, SEEN_DATA) ? read_data(in, c, path) : twice(path);
-  return json_skip(c, path);
-}
-
-static error *missing(const json_path *outer, const char *key)
-{
-  const json_path path = {.outer = outer, .key = key, .key_size = strlen(key)};
-  char words[96];
-  snprintf(words, sizeof(words),
-           "Unable to parse '%s': attempt to access non-existing object member '%s'", key, key);
-  return json_fail_words(&path, words, "this member is missing");
-}
+static const json_object input_object = {
+    .members = {[INPUT_NAME] = {SLICE("name"), read_input_name},
+                [INPUT_DATATYPE] = {SLICE("datatype"), read_datatype},
+                [INPUT_SHAPE] = {SLICE("shape"), read_shape},
+                [INPUT_PARAMETERS] = {SLICE("parameters"), read_input_parameters},
+                [INPUT_DATA] = {SLICE("data"), read_data}}};
 
 static error *check_datatype(const input_context *in, const json_path *outer)
 {
   const slice text = in->invalid_datatype;
-  const json_path path = {.outer = outer, .key = "datatype", .key_size = 8};
+  const json_path path = member_path(outer, "datatype");
   char words[REQUEST_NAME_MAX_BYTES + 64];
   if (text.data == NULL)
     return NULL;
@@ -283,7 +210,7 @@ static error *check_datatype(const input_context *in, const json_path *outer)
 static error *check_data(const input_context *in, const json_path *path)
 {
   const infer_json_input *input = in->input;
-  bool json = (in->seen & SEEN_DATA) != 0;
+  bool json = has(in, INPUT_DATA);
   bool shared = input->shared_memory.region != NULL;
   int count = json + input->binary + shared;
   if (count == 1 || (count == 0 && input->element_count == 0))
@@ -299,93 +226,78 @@ static error *check_data(const input_context *in, const json_path *path)
 
 static error *finish_input(input_context *in, const json_path *path)
 {
-  if ((in->seen & SEEN_NAME) == 0)
-    return missing(path, "name");
-  if ((in->seen & SEEN_DATATYPE) == 0)
-    return missing(path, "datatype");
-  if ((in->seen & SEEN_SHAPE) == 0)
-    return missing(path, "shape");
+  for (unsigned member = INPUT_NAME; member <= INPUT_SHAPE; member++)
+    if (!has(in, member))
+      return missing(path, input_object.members[member].name.data);
   RETURN_IF_ERROR(check_datatype(in, path));
   RETURN_IF_ERROR(check_data(in, path));
-  if (in->late_data.at == NULL)
-    return NULL;
-  const json_path data = {.outer = path, .key = "data", .key_size = 4};
-  return read_tensor(in, &in->late_data, &data);
+  const json_path data = member_path(path, "data");
+  return in->late_data.at == NULL ? NULL : read_tensor(in, &in->late_data, &data);
 }
-
-typedef struct inputs_context {
-  infer_request_json *request;
-  size_t max_data_size;
-} inputs_context;
 
 static error *visit_input(void *context, json_cursor *c, const json_path *path)
 {
-  inputs_context *list = context;
-  infer_request_json *r = list->request;
+  infer_request_json *r = context;
   if (r->input_count == REQUEST_TENSORS_MAX)
     return json_fail_text(path, "expected at most %d inputs", REQUEST_TENSORS_MAX);
   r->inputs = arena_grow_array(c->arena, r->inputs, r->input_count, sizeof(infer_json_input));
   if (r->inputs == NULL)
     return error_no_memory();
-  infer_json_input *input = &r->inputs[r->input_count++];
-  *input = (infer_json_input){0};
+  input_context in = {.request = r, .input = &r->inputs[r->input_count++]};
+  *in.input = (infer_json_input){0};
   if (json_peek(c) != '{')
     return json_fail_kind_as(c, path, ONE_FIELD " But no field is set", "an object");
-  input_context in = {.request = r, .input = input, .max_data_size = list->max_data_size};
-  RETURN_IF_ERROR(json_members(c, path, visit_input_member, &in));
+  RETURN_IF_ERROR(json_object_read(c, path, &input_object, &in, &in.seen));
   return finish_input(&in, path);
 }
 
 // ---- outputs ----
 
+static error *read_classification(void *output, json_cursor *c, const json_path *path)
+{
+  return json_take_u64(c, &((infer_json_output *)output)->classification)
+             ? NULL
+             : json_fail_kind_as(c, path,
+                                 "Unable to set 'classification': attempt to access JSON "
+                                 "non-unsigned-integer as unsigned-integer",
+                                 "an integer in [0, 18446744073709551615]");
+}
+
+static const json_object output_parameters = {
+    .members = {{SLICE("classification"), read_classification},
+                {SLICE("binary_data"), NULL, JSON_BOOL, offsetof(infer_json_output, binary)},
+                SHARED_MEMORY_MEMBERS(infer_json_output)}};
+
 typedef struct output_context {
   infer_json_output *output;
-  unsigned seen;
-  bool classified; // classification was given, whatever it is
+  unsigned parameters; // bits of those that were given
 } output_context;
 
-static error *known_output_parameter(void *context, json_cursor *c, const json_path *path,
-                                     slice key, bool *known)
+static error *read_output_name(void *context, json_cursor *c, const json_path *path)
 {
-  output_context *out = context;
-  *known = true;
-  if (slice_equal_text(key, "binary_data"))
-    return json_bool(c, path, &out->output->binary);
-  if (slice_equal_text(key, "classification")) {
-    out->classified = true;
-    return read_u64_as(c, path,
-                       "Unable to set 'classification': attempt to access JSON "
-                       "non-unsigned-integer as unsigned-integer",
-                       "an integer in [0, 18446744073709551615]", &out->output->classification);
-  }
-  return read_shared_memory(&out->output->shared_memory, c, path, key, known);
+  return read_name(c, path, &((output_context *)context)->output->name);
 }
 
-static error *visit_output_member(void *context, json_cursor *c, const json_path *path, slice key)
+static error *read_output_parameters(void *context, json_cursor *c, const json_path *path)
 {
   output_context *out = context;
-  if (slice_equal_text(key, "name"))
-    return note(&out->seen, SEEN_NAME) ? read_name(c, path, &out->output->name) : twice(path);
-  if (slice_equal_text(key, "parameters"))
-    return note(&out->seen, SEEN_PARAMETERS)
-               ? read_tensor_parameters(c, path, known_output_parameter, out)
-               : twice(path);
-  return json_skip(c, path);
+  return read_tensor_parameters(c, path, &output_parameters, out->output, &out->parameters);
 }
+
+static const json_object output_object = {
+    .members = {{SLICE("name"), read_output_name}, {SLICE("parameters"), read_output_parameters}}};
 
 static error *check_output(const output_context *out, const json_path *path)
 {
   const infer_json_output *o = out->output;
+  const char *other = (out->parameters & 1) != 0 ? "classification" : "binary_data";
+  char words[96];
   if (o->name == NULL)
     return missing(path, "name");
-  if (o->shared_memory.region != NULL && out->classified)
-    return json_fail_words(path,
-                           "Output can't set both 'shared_memory_region' and 'classification'",
-                           "expected one of the two in its parameters");
-  if (o->shared_memory.region != NULL && o->binary)
-    return json_fail_words(path, "Output can't set both 'shared_memory_region' and 'binary_data'",
-                           "expected one of the two in its parameters");
-  return NULL;
+  if (o->shared_memory.region == NULL || ((out->parameters & 1) == 0 && !o->binary))
+    return NULL;
+  snprintf(words, sizeof(words), "Output can't set both 'shared_memory_region' and '%s'", other);
+  return json_fail_words(path, words, "expected one of the two in its parameters");
 }
 
 static error *visit_output(void *context, json_cursor *c, const json_path *path)
@@ -396,109 +308,98 @@ static error *visit_output(void *context, json_cursor *c, const json_path *path)
   r->outputs = arena_grow_array(c->arena, r->outputs, r->output_count, sizeof(infer_json_output));
   if (r->outputs == NULL)
     return error_no_memory();
-  infer_json_output *output = &r->outputs[r->output_count++];
-  *output = (infer_json_output){0};
+  output_context out = {.output = &r->outputs[r->output_count++]};
+  *out.output = (infer_json_output){0};
   if (json_peek(c) != '{')
     return json_fail_kind_as(
         c, path, "Unable to parse 'name': attempt to access non-existing object member 'name'",
         "an object");
-  output_context out = {.output = output};
-  RETURN_IF_ERROR(json_members(c, path, visit_output_member, &out));
+  unsigned seen = 0;
+  RETURN_IF_ERROR(json_object_read(c, path, &output_object, &out, &seen));
   return check_output(&out, path);
 }
 
 // ---- the request ----
 
-enum {
-  SEEN_ID = 1,
-  SEEN_INPUTS = 2,
-  SEEN_OUTPUTS = 4,
-  SEEN_REQUEST_PARAMETERS = 8,
-};
-
-typedef struct request_context {
-  infer_request_json *request;
-  unsigned seen;
-  inputs_context inputs;
-} request_context;
-
-static error *known_request_parameter(void *context, json_cursor *c, const json_path *path,
-                                      slice key, bool *known)
+static error *read_sequence_id(void *request, json_cursor *c, const json_path *path)
 {
-  infer_request_json *r = context;
-  *known = true;
-  if (slice_equal_text(key, "sequence_id"))
-    return json_peek(c) == '"'
-               ? json_text(c, path, &r->sequence_name)
-               : read_u64_as(c, path,
-                             "Unable to parse 'sequence_id': attempt to access JSON non-string as "
-                             "string",
-                             "a string or an integer in [0, 18446744073709551615]",
-                             &r->sequence_id);
-  if (slice_equal_text(key, "sequence_start"))
-    return json_bool(c, path, &r->sequence_start);
-  if (slice_equal_text(key, "sequence_end"))
-    return json_bool(c, path, &r->sequence_end);
-  if (slice_equal_text(key, "priority"))
-    return json_u64(c, path, &r->priority);
-  if (slice_equal_text(key, "timeout"))
-    return json_u64(c, path, &r->timeout_us);
-  if (slice_equal_text(key, "binary_data_output"))
-    return json_bool(c, path, &r->binary_output);
-  *known = false;
+  infer_request_json *r = request;
+  if (json_peek(c) == '"')
+    return json_text(c, path, &r->sequence_name);
+  return json_take_u64(c, &r->sequence_id)
+             ? NULL
+             : json_fail_kind_as(c, path,
+                                 "Unable to parse 'sequence_id': attempt to access JSON non-string "
+                                 "as string",
+                                 "a string or an integer in [0, 18446744073709551615]");
+}
+
+static error *visit_parameter(void *request, json_cursor *c, const json_path *path, slice key)
+{
   if (key.size >= 7 && memcmp(key.data, "triton_", 7) == 0)
     return json_fail_words(path,
                            "parameter keys starting with 'triton_' are reserved for Triton usage "
                            "and should not be specified.",
                            "expected another name");
-  return NULL;
+  return json_parameter_read(c, path, key, &((infer_request_json *)request)->parameters);
 }
 
-static error *read_request_parameters(infer_request_json *r, json_cursor *c, const json_path *path)
+#define REQUEST_FIELD(name, kind, field)                                                           \
+  {                                                                                                \
+    SLICE(name), NULL, kind, offsetof(infer_request_json, field)                                   \
+  }
+static const json_object request_parameters = {
+    .members = {{SLICE("sequence_id"), read_sequence_id},
+                REQUEST_FIELD("sequence_start", JSON_BOOL, sequence_start),
+                REQUEST_FIELD("sequence_end", JSON_BOOL, sequence_end),
+                REQUEST_FIELD("priority", JSON_U64, priority),
+                REQUEST_FIELD("timeout", JSON_U64, timeout_us),
+                REQUEST_FIELD("binary_data_output", JSON_BOOL, binary_output)},
+    .visit_other = visit_parameter};
+
+static error *read_parameters(void *request, json_cursor *c, const json_path *path)
 {
-  parameters_context p = {.parameters = &r->parameters,
-                          .count = &r->parameter_count,
-                          .known = known_request_parameter,
-                          .context = r};
+  unsigned seen = 0;
   if (json_peek(c) != '{')
     return json_fail_kind_as(c, path,
                              "failed to get request params.: attempt to get members for non-object",
                              "an object");
-  return json_members(c, path, visit_parameter, &p);
+  return json_object_read(c, path, &request_parameters, request, &seen);
 }
 
-static error *visit_request_member(void *context, json_cursor *c, const json_path *path, slice key)
+static error *read_id(void *request, json_cursor *c, const json_path *path)
 {
-  request_context *r = context;
-  if (slice_equal_text(key, "id"))
-    return note(&r->seen, SEEN_ID) ? json_id_read(c, path, &r->request->id) : twice(path);
-  if (slice_equal_text(key, "inputs"))
-    return note(&r->seen, SEEN_INPUTS) ? json_elements(c, path, visit_input, &r->inputs)
-                                       : twice(path);
-  if (slice_equal_text(key, "outputs"))
-    return note(&r->seen, SEEN_OUTPUTS) ? json_elements(c, path, visit_output, r->request)
-                                        : twice(path);
-  if (slice_equal_text(key, "parameters"))
-    return note(&r->seen, SEEN_REQUEST_PARAMETERS) ? read_request_parameters(r->request, c, path)
-                                                   : twice(path);
-  return json_skip(c, path);
+  return json_id_read(c, path, &((infer_request_json *)request)->id);
 }
+
+static error *read_inputs(void *request, json_cursor *c, const json_path *path)
+{
+  return json_elements(c, path, visit_input, request);
+}
+
+static error *read_outputs(void *request, json_cursor *c, const json_path *path)
+{
+  return json_elements(c, path, visit_output, request);
+}
+
+static const json_object request_object = {.members = {{SLICE("inputs"), read_inputs},
+                                                       {SLICE("id"), read_id},
+                                                       {SLICE("outputs"), read_outputs},
+                                                       {SLICE("parameters"), read_parameters}}};
 
 error *infer_request_json_read(slice text, size_t max_data_size, const json_host *host, arena *a,
                                infer_request_json *out)
 {
-  *out = (infer_request_json){.id = ""};
-  json_cursor c = {
-      .begin = text.data, .at = text.data, .end = text.data + text.size, .arena = a, .host = host};
-  request_context r = {.request = out, .inputs = {.request = out, .max_data_size = max_data_size}};
-  json_begin(&c);
+  *out = (infer_request_json){.id = "", .max_data_size = max_data_size};
+  json_cursor c = json_begin(text, host, a);
   if (json_peek(&c) != '{')
     return json_fail_kind_as(
         &c, NULL, "Unable to parse 'inputs': attempt to access non-existing object member 'inputs'",
         "an object");
-  RETURN_IF_ERROR(json_members(&c, NULL, visit_request_member, &r));
+  unsigned seen = 0;
+  RETURN_IF_ERROR(json_object_read(&c, NULL, &request_object, out, &seen));
   RETURN_IF_ERROR(json_finish(&c));
-  return (r.seen & SEEN_INPUTS) == 0 ? missing(NULL, "inputs") : NULL;
+  return (seen & 1) == 0 ? missing(NULL, "inputs") : NULL;
 }
 
 error *binary_tensors_split(infer_request_json *request, const char *model, slice binary)

@@ -48,6 +48,7 @@ typedef struct infer_request_json {
   infer_json_input *inputs;
   size_t input_count;
   size_t json_data_size; // bytes of all tensors that were given as JSON
+  size_t max_data_size;  // what that may be
   infer_json_output *outputs;
   size_t output_count;       // 0: all outputs
   bool binary_output;        // binary_data_output: for all outputs where none is listed
@@ -57,7 +58,6 @@ typedef struct infer_request_json {
   uint64_t priority;          // 0: the model's default
   uint64_t timeout_us;        // microseconds, 0: the model's default
   json_parameters parameters; // without the keys that the protocol itself defines
-  size_t parameter_count;
 } infer_request_json;
 
 // Reads `text`. Readable memory must go on behind it, with whatever bytes (the binary part), and

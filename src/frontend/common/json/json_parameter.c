@@ -38,10 +38,9 @@ static error *read_number_parameter(json_cursor *c, const json_path *path, slice
   return NULL;
 }
 
-error *json_parameter_read(json_cursor *c, const json_path *path, slice key, size_t *count,
-                           json_parameters *list)
+error *json_parameter_read(json_cursor *c, const json_path *path, slice key, json_parameters *list)
 {
-  if ((*count)++ == REQUEST_PARAMETERS_MAX)
+  if (list->count == REQUEST_PARAMETERS_MAX)
     return json_fail_text(path, "expected at most %d parameters", REQUEST_PARAMETERS_MAX);
   list->items = arena_grow_array(c->arena, list->items, list->count, sizeof(request_parameter));
   char *name = arena_copy_text(c->arena, key);

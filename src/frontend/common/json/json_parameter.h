@@ -19,10 +19,8 @@ typedef struct json_parameters {
   size_t count;
 } json_parameters;
 
-// Takes the value of the parameter `key` and appends it to `list`. `count` is that of the whole
-// request, which has a limit.
-error *json_parameter_read(json_cursor *c, const json_path *path, slice key, size_t *count,
-                           json_parameters *list);
+// Takes the value of the parameter `key` and appends it to the request's list, which has a limit.
+error *json_parameter_read(json_cursor *c, const json_path *path, slice key, json_parameters *list);
 
 // Appends "name":value.
 void json_parameter_append(buffer *out, const request_parameter *p);

@@ -14,6 +14,22 @@
 #define EXCERPT_BYTES     24
 #define DESCRIPTION_BYTES 320
 
+static bool take_word(json_cursor *c, const char *word)
+{
+  size_t size = strlen(word);
+  if ((size_t)(c->end - c->at) < size || memcmp(c->at, word, size) != 0)
+    return false;
+  c->at += size;
+  return true;
+}
+
+json_cursor json_begin(slice text, const json_host *host, arena *a)
+{
+  json_cursor c = {text.data, text.data, text.data + text.size, a, host};
+  take_word(&c, "\xef\xbb\xbf");
+  return c;
+}
+
 char json_peek(json_cursor *c)
 {
   while (c->at < c->end && (*c->at == ' ' || *c->at == '\n' || *c->at == '\t' || *c->at == '\r'))
@@ -95,13 +111,6 @@ static void describe(const json_cursor *c, const char *expected, char *out, size
              kept < left ? "…" : "", (size_t)(c->at - c->begin));
 }
 
-error *json_fail(const json_cursor *c, const json_path *path, const char *expected)
-{
-  char description[DESCRIPTION_BYTES];
-  describe(c, expected, description, sizeof(description));
-  return json_fail_text(path, "%s", description);
-}
-
 error *json_fail_syntax(const json_cursor *c, const json_path *path, const char *expected)
 {
   AUTO_BUFFER buffer where = BUFFER_EMPTY;
@@ -112,15 +121,6 @@ error *json_fail_syntax(const json_cursor *c, const json_path *path, const char 
     return error_new(ERROR_INVALID_ARG, "failed to parse the request JSON buffer: %s", description);
   return error_new(ERROR_INVALID_ARG, "failed to parse the request JSON buffer: in '%.*s': %s",
                    (int)where.size, where.data, description);
-}
-
-static bool take_word(json_cursor *c, const char *word)
-{
-  size_t size = strlen(word);
-  if ((size_t)(c->end - c->at) < size || memcmp(c->at, word, size) != 0)
-    return false;
-  c->at += size;
-  return true;
 }
 
 // Whether a value, of whatever kind, stands there.
@@ -205,6 +205,50 @@ error *json_members(json_cursor *c, const json_path *path, json_visit_member *vi
     if (next == '}')
       return NULL;
   }
+}
+
+typedef struct object_context {
+  const json_object *object;
+  void *target;
+  unsigned *seen;
+} object_context;
+
+static error *read_member(const json_member *m, void *target, json_cursor *c, const json_path *path)
+{
+  void *value = (char *)target + m->offset;
+  if (m->read != NULL)
+    return m->read(target, c, path);
+  switch (m->kind) {
+  case JSON_TEXT:
+    return json_text(c, path, value);
+  case JSON_BOOL:
+    return json_bool(c, path, value);
+  default:
+    return json_u64(c, path, value);
+  }
+}
+
+static error *visit_member(void *context, json_cursor *c, const json_path *path, slice key)
+{
+  const object_context *o = context;
+  const json_member *members = o->object->members;
+  for (unsigned i = 0; i < JSON_MEMBERS_MAX && members[i].name.size > 0; i++) {
+    if (!slice_equal(key, members[i].name))
+      continue;
+    if ((*o->seen & 1u << i) != 0)
+      return json_fail_text(path, "expected this member once");
+    *o->seen |= 1u << i;
+    return read_member(&members[i], o->target, c, path);
+  }
+  return o->object->visit_other == NULL ? json_skip(c, path)
+                                        : o->object->visit_other(o->target, c, path, key);
+}
+
+error *json_object_read(json_cursor *c, const json_path *path, const json_object *object,
+                        void *target, unsigned *seen)
+{
+  object_context o = {object, target, seen};
+  return json_members(c, path, visit_member, &o);
 }
 
 // ---- strings ----
@@ -398,15 +442,22 @@ error *json_bool(json_cursor *c, const json_path *path, bool *value)
              : json_fail_kind(c, path, "non-boolean as boolean", "true or false");
 }
 
-error *json_u64(json_cursor *c, const json_path *path, uint64_t *value)
+bool json_take_u64(json_cursor *c, uint64_t *value)
 {
   const char *end;
   json_peek(c);
   if (c->at >= c->end || number_read_u64(c->at, &end, value) != NUMBER_READ_OK || end > c->end)
-    return json_fail_kind(c, path, "non-unsigned-integer as unsigned-integer",
-                          "an integer in [0, 18446744073709551615]");
+    return false;
   c->at = end;
-  return NULL;
+  return true;
+}
+
+error *json_u64(json_cursor *c, const json_path *path, uint64_t *value)
+{
+  return json_take_u64(c, value)
+             ? NULL
+             : json_fail_kind(c, path, "non-unsigned-integer as unsigned-integer",
+                              "an integer in [0, 18446744073709551615]");
 }
 
 error *json_i64(json_cursor *c, const json_path *path, int64_t *value)
@@ -493,11 +544,6 @@ error *json_skip(json_cursor *c, const json_path *path)
     if (closers[depth - 1] == '}')
       RETURN_IF_ERROR(skip_name(c, path));
   }
-}
-
-void json_begin(json_cursor *c)
-{
-  take_word(c, "\xef\xbb\xbf");
 }
 
 error *json_finish(json_cursor *c)

@@ -34,12 +34,14 @@ typedef struct json_path {
   const char *known_as; // how Triton calls it where that is not the key, else NULL
 } json_path;
 
+// A cursor at the beginning of a text; a byte order mark is passed over, as in Triton.
+json_cursor json_begin(slice text, const json_host *host, arena *a);
+
 // The next character that is no blank, not taken; '\0' at the end.
 char json_peek(json_cursor *c);
 
-// "Unable to parse '<path>': expected <what>, got <what stands at the cursor> at byte <n>".
-error *json_fail(const json_cursor *c, const json_path *path, const char *expected);
-// The same for text that is no JSON: "failed to parse the request JSON buffer: in '<path>': …".
+// "failed to parse the request JSON buffer: in '<path>': expected <what>, got <what stands at the
+// cursor> at byte <n>": text that is no JSON.
 error *json_fail_syntax(const json_cursor *c, const json_path *path, const char *expected);
 // The same for a value of another kind, in Triton's words first, which name the member only:
 // "Unable to parse 'data': attempt to access JSON <access>: inputs[0].data[17]: expected …", where
@@ -63,6 +65,32 @@ error *json_members(json_cursor *c, const json_path *path, json_visit_member *vi
 error *json_elements(json_cursor *c, const json_path *path, json_visit_element *visit,
                      void *context);
 
+typedef enum json_kind {
+  JSON_TEXT, // const char *
+  JSON_BOOL, // bool
+  JSON_U64,  // uint64_t
+} json_kind;
+
+// A member of an object whose value goes to a place of a C object or to a function.
+typedef struct json_member {
+  slice name;
+  json_visit_element *read; // takes the value, with the C object as its context; NULL: by kind
+  json_kind kind;
+  size_t offset; // of that in the C object
+} json_member;
+
+#define JSON_MEMBERS_MAX 8
+
+typedef struct json_object {
+  json_member members[JSON_MEMBERS_MAX]; // those with a name
+  json_visit_member *visit_other;        // for all others; NULL: they are passed over
+} json_object;
+
+// Takes an object, in which each of the members may stand once. *seen gets a bit for each that is
+// there, in the order of the list.
+error *json_object_read(json_cursor *c, const json_path *path, const json_object *object,
+                        void *target, unsigned *seen);
+
 // Takes a string, which must be UTF-8. `json_text` gives a NUL-terminated copy in the arena and
 // refuses \u0000; `json_string_view` gives a view of the text where nothing is escaped, else of the
 // arena.
@@ -74,11 +102,9 @@ error *json_string_view(json_cursor *c, const json_path *path, slice *text);
 error *json_string_copy(json_cursor *c, const json_path *path, char *out, size_t *size);
 
 error *json_bool(json_cursor *c, const json_path *path, bool *value);
+bool json_take_u64(json_cursor *c, uint64_t *value); // false: none stands there
 error *json_u64(json_cursor *c, const json_path *path, uint64_t *value);
 error *json_i64(json_cursor *c, const json_path *path, int64_t *value);
-
-// Begins to read: a byte order mark is passed over, as in Triton.
-void json_begin(json_cursor *c);
 
 // Takes any value. Its strings may be of any bytes.
 error *json_skip(json_cursor *c, const json_path *path);

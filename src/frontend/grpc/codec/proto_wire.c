@@ -1,12 +1,10 @@
-// Reading by one pass that only looks at heads of fields; writing at the end of a buffer.
+// Reading by one pass that only looks at heads of fields.
 #include "frontend/grpc/codec/proto_wire.h"
 
 #include "base/text.h"
 
 #include <assert.h>
 #include <string.h>
-
-// ---- reading ----
 
 static bool fail(proto_reader *r)
 {
@@ -165,72 +163,4 @@ error *proto_broken(void)
 {
   return error_new(ERROR_INVALID_ARG,
                    "Unable to parse request: it is not a message in protobuf's wire format");
-}
-
-// ---- writing ----
-
-static size_t print_varint(char to[PROTO_VARINT_BYTES], uint64_t value)
-{
-  size_t size = 0;
-  for (; value >= 0x80; value >>= 7)
-    to[size++] = (char)(value | 0x80);
-  to[size++] = (char)value;
-  return size;
-}
-
-void proto_append_varint(buffer *out, uint64_t value)
-{
-  char bytes[PROTO_VARINT_BYTES];
-  buffer_append(out, bytes, print_varint(bytes, value));
-}
-
-void proto_append_tag(buffer *out, uint32_t number, proto_wire_type type)
-{
-  proto_append_varint(out, (uint64_t)number << 3 | type);
-}
-
-void proto_append_integer(buffer *out, uint32_t number, uint64_t value)
-{
-  proto_append_tag(out, number, PROTO_VARINT);
-  proto_append_varint(out, value);
-}
-
-void proto_append_double(buffer *out, uint32_t number, double value)
-{
-  proto_append_tag(out, number, PROTO_I64);
-  buffer_append(out, &value, sizeof(value));
-}
-
-void proto_append_bytes(buffer *out, uint32_t number, slice value)
-{
-  proto_append_tag(out, number, PROTO_BYTES);
-  proto_append_varint(out, value.size);
-  buffer_append_slice(out, value);
-}
-
-void proto_append_text(buffer *out, uint32_t number, const char *value)
-{
-  if (value[0] != '\0')
-    proto_append_bytes(out, number, slice_of(value));
-}
-
-size_t proto_begin(buffer *out, uint32_t number)
-{
-  proto_append_tag(out, number, PROTO_BYTES);
-  return out->size;
-}
-
-// The size stands before the content, and how long it is is known only now.
-void proto_end(buffer *out, size_t begin)
-{
-  if (out->failed)
-    return;
-  char bytes[PROTO_VARINT_BYTES];
-  size_t content = out->size - begin;
-  size_t size = print_varint(bytes, content);
-  if (buffer_reserve(out, size) == NULL)
-    return;
-  memmove(out->data + begin + size, out->data + begin, content);
-  memcpy(out->data + begin, bytes, size);
-  out->size += size;
 }

@@ -1,28 +1,19 @@
 // Protobuf's wire format (https://protobuf.dev/programming-guides/encoding): taking a message apart
-// without copying it, and putting one together. Pure functions.
+// without copying it. base/proto_write.h puts one together. Pure functions.
 #ifndef NEREID_FRONTEND_GRPC_CODEC_PROTO_WIRE_H
 #define NEREID_FRONTEND_GRPC_CODEC_PROTO_WIRE_H
 
 #include "base/arena.h"
 #include "base/buffer.h"
 #include "base/error.h"
+#include "base/proto_write.h"
 #include "base/slice.h"
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
-#define PROTO_GROUP_DEPTH  100
-#define PROTO_VARINT_BYTES 10
-
-typedef enum proto_wire_type {
-  PROTO_VARINT = 0,
-  PROTO_I64 = 1,
-  PROTO_BYTES = 2,
-  PROTO_GROUP = 3,
-  PROTO_GROUP_END = 4,
-  PROTO_I32 = 5,
-} proto_wire_type;
+#define PROTO_GROUP_DEPTH 100
 
 typedef struct proto_field {
   uint32_t number;
@@ -60,18 +51,5 @@ error *proto_check_text(slice bytes);
 
 // What a broken message is answered with.
 error *proto_broken(void);
-
-void proto_append_varint(buffer *out, uint64_t value);
-void proto_append_tag(buffer *out, uint32_t number, proto_wire_type type);
-
-// Appends a field with its tag.
-void proto_append_integer(buffer *out, uint32_t number, uint64_t value);
-void proto_append_double(buffer *out, uint32_t number, double value);
-void proto_append_bytes(buffer *out, uint32_t number, slice value);
-void proto_append_text(buffer *out, uint32_t number, const char *value); // nothing for ""
-
-// A message within: what is appended between begin and end is its content.
-size_t proto_begin(buffer *out, uint32_t number);
-void proto_end(buffer *out, size_t begin);
 
 #endif

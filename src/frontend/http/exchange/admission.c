@@ -2,6 +2,7 @@
 // a body may be. Loop thread.
 #include "frontend/http/exchange/exchange_parts.h"
 
+#include "base/text.h"
 #include "frontend/http/exchange/access.h"
 #include "frontend/http/exchange/server.h"
 #include "frontend/http/transport/head.h"
@@ -101,6 +102,37 @@ static bool check_head(exchange *x, const request_line *line)
   return x->failure == NULL;
 }
 
+static bool take_parameters(exchange *x, const slice parameters[PARAMETER_COUNT])
+{
+  for (size_t i = 0; i < PARAMETER_COUNT && x->failure == NULL; i++) {
+    if (parameters[i].size == 0)
+      continue;
+    char *decoded = arena_allocate(&x->arena, parameters[i].size + 1);
+    if (decoded == NULL)
+      exchange_fail(x, MHD_HTTP_SERVICE_UNAVAILABLE, "out of memory");
+    else if (!route_decode(parameters[i], decoded))
+      exchange_fail(x, MHD_HTTP_NOT_FOUND, "Not Found");
+    else if (strlen(decoded) > MAX_NAME_BYTES)
+      exchange_fail(x, MHD_HTTP_BAD_REQUEST, "the URL has a name of more than %d bytes",
+                    MAX_NAME_BYTES);
+    else
+      x->parameters[i] = decoded;
+  }
+  return x->failure == NULL;
+}
+
+static bool read_version(exchange *x)
+{
+  const char *text = x->parameters[PARAMETER_VERSION];
+  if (text[0] == '\0' || text_to_int64(slice_of(text), &x->version))
+    return true;
+  exchange_fail(x, MHD_HTTP_BAD_REQUEST,
+                "failed to get model version from specified version string '%s' (details: "
+                "stol), version should be an integral value > 0",
+                text);
+  return false;
+}
+
 static bool find_route(exchange *x, const char *method, slice path)
 {
   route_match match = route_find(x->http->routes, route_method_of(method), path);
@@ -119,26 +151,7 @@ static bool find_route(exchange *x, const char *method, slice path)
     return false;
   }
   x->route = match.route;
-  for (size_t i = 0; i < PARAMETER_COUNT; i++) {
-    if (match.parameters[i].size == 0)
-      continue;
-    char *decoded = arena_allocate(&x->arena, match.parameters[i].size + 1);
-    if (decoded == NULL) {
-      exchange_fail(x, MHD_HTTP_SERVICE_UNAVAILABLE, "out of memory");
-      return false;
-    }
-    if (!route_decode(match.parameters[i], decoded)) {
-      exchange_fail(x, MHD_HTTP_NOT_FOUND, "Not Found");
-      return false;
-    }
-    if (strlen(decoded) > MAX_NAME_BYTES) {
-      exchange_fail(x, MHD_HTTP_BAD_REQUEST, "the URL has a name of more than %d bytes",
-                    MAX_NAME_BYTES);
-      return false;
-    }
-    x->parameters[i] = decoded;
-  }
-  return true;
+  return take_parameters(x, match.parameters);
 }
 
 // When all connections are taken, those that came later are for whoever looks after the server.
@@ -190,7 +203,7 @@ static bool check_body(exchange *x)
 bool exchange_admit(exchange *x, const request_line *line)
 {
   if (!check_head(x, line) || !find_route(x, line->method, route_path_of(line->path)) ||
-      !access_admit(x) || !check_room(x) || !check_body(x))
+      !access_admit(x) || !check_room(x) || !read_version(x) || !check_body(x))
     return false;
   if (!exchange_has_body(x) || x->route->body == BODY_IGNORED)
     return true;

@@ -37,6 +37,7 @@ static exchange *exchange_new(loop *l, struct MHD_Connection *mhd)
   body_init(&x->body, &http->budget, &x->arena, http->options.max_input_size);
   for (size_t i = 0; i < PARAMETER_COUNT; i++)
     x->parameters[i] = "";
+  x->version = -1;
   http_server_ref(http);
   http_server_request_began(http);
   connection_set_request(x->connection, x);

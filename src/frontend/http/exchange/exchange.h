@@ -52,6 +52,7 @@ struct exchange {
   bool is_http_1_0; // not 1.1
   const route *route;
   const char *parameters[PARAMETER_COUNT]; // decoded; "" when the path has none
+  int64_t version;                         // the same as a number, -1 when the path has none
   request_headers headers;
   const char *remote_reason; // why its client may not bring code, else NULL; static
   body body;

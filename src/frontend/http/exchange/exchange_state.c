@@ -2,7 +2,6 @@
 #include "frontend/http/exchange/exchange_parts.h"
 
 #include "base/state.h"
-#include "base/text.h"
 #include "frontend/common/infer/inference.h"
 
 #define TO(phase) STATE_BIT(EXCHANGE_##phase)
@@ -31,11 +30,9 @@ NEREID_LogSubject exchange_subject(const exchange *x)
   if (x == NULL)
     return (NEREID_LogSubject){0};
   const char *model = x->parameters[PARAMETER_MODEL];
-  int64_t version = 0;
-  text_to_int64(slice_of(x->parameters[PARAMETER_VERSION]), &version);
   return (NEREID_LogSubject){.request_id = x->inference != NULL ? x->inference->request_id : NULL,
                              .model = model[0] != '\0' ? model : NULL,
-                             .version = version};
+                             .version = x->version > 0 ? x->version : 0};
 }
 
 void exchange_record_moment(const exchange *x, const char *name)

@@ -4,7 +4,6 @@
 
 #include "frontend/http/exchange/exchange.h"
 #include "frontend/http/exchange/server.h"
-#include "frontend/http/exchange/version.h"
 
 #define CONFIG_VERSION 1 // of the JSON form of a model's configuration
 
@@ -47,11 +46,9 @@ void handle_server_metadata(exchange *x)
 
 static void ask_model(exchange *x)
 {
-  int64_t version;
   bool ready = false;
-  if (!version_of(x, &version) ||
-      exchange_fail_if(x, TRITONSERVER_ServerModelIsReady(
-                              x->http->server, x->parameters[PARAMETER_MODEL], version, &ready)))
+  if (exchange_fail_if(x, TRITONSERVER_ServerModelIsReady(
+                              x->http->server, x->parameters[PARAMETER_MODEL], x->version, &ready)))
     return;
   if (ready)
     exchange_reply_empty(x, MHD_HTTP_OK);
@@ -66,31 +63,27 @@ void handle_model_ready(exchange *x)
 
 void handle_model_metadata(exchange *x)
 {
-  int64_t version;
   TRITONSERVER_Message *message = NULL;
-  if (version_of(x, &version) &&
-      !exchange_fail_if(x, TRITONSERVER_ServerModelMetadata(
-                               x->http->server, x->parameters[PARAMETER_MODEL], version, &message)))
+  if (!exchange_fail_if(x, TRITONSERVER_ServerModelMetadata(x->http->server,
+                                                            x->parameters[PARAMETER_MODEL],
+                                                            x->version, &message)))
     exchange_reply_message(x, message);
 }
 
 void handle_model_config(exchange *x)
 {
-  int64_t version;
   TRITONSERVER_Message *message = NULL;
-  if (version_of(x, &version) &&
-      !exchange_fail_if(x, TRITONSERVER_ServerModelConfig(x->http->server,
-                                                          x->parameters[PARAMETER_MODEL], version,
-                                                          CONFIG_VERSION, &message)))
+  if (!exchange_fail_if(x, TRITONSERVER_ServerModelConfig(x->http->server,
+                                                          x->parameters[PARAMETER_MODEL],
+                                                          x->version, CONFIG_VERSION, &message)))
     exchange_reply_message(x, message);
 }
 
 void handle_model_statistics(exchange *x)
 {
-  int64_t version;
   TRITONSERVER_Message *message = NULL;
-  if (version_of(x, &version) &&
-      !exchange_fail_if(x, TRITONSERVER_ServerModelStatistics(
-                               x->http->server, x->parameters[PARAMETER_MODEL], version, &message)))
+  if (!exchange_fail_if(x, TRITONSERVER_ServerModelStatistics(x->http->server,
+                                                              x->parameters[PARAMETER_MODEL],
+                                                              x->version, &message)))
     exchange_reply_message(x, message);
 }

@@ -6,18 +6,15 @@
 #include "frontend/http/exchange/access_entry.h"
 #include "frontend/http/exchange/exchange.h"
 #include "frontend/http/exchange/server.h"
-#include "frontend/http/exchange/version.h"
 #include "frontend/http/service/routes.h"
 #include "frontend/http/service/stream.h"
 
 static bool read_transactions(exchange *x, uint32_t *flags)
 {
-  int64_t version;
   *flags = 0;
-  return version_of(x, &version) &&
-         !exchange_fail_if_error(x, inference_read_transactions(x->http->server,
+  return !exchange_fail_if_error(x, inference_read_transactions(x->http->server,
                                                                 x->parameters[PARAMETER_MODEL],
-                                                                version, flags));
+                                                                x->version, flags));
 }
 
 void infer_admit(exchange *x)
@@ -209,8 +206,8 @@ static http_inference *make_inference(exchange *x, const infer_operation *operat
   i->life.is_timed = x->access != NULL;
   i->life.sends_each = operation->reply == NULL;
   i->life.tensors.packs = x->headers.accepts != CODING_IDENTITY;
-  if (!version_of(x, &i->life.model_version) ||
-      (operation->takes_decoupled && !read_transactions(x, &flags)))
+  i->life.model_version = x->version;
+  if (operation->takes_decoupled && !read_transactions(x, &flags))
     return NULL;
   i->life.decoupled = i->life.sends_each || (flags & TRITONSERVER_TXN_DECOUPLED) != 0;
   return exchange_fail_if_error(x, inference_make_request(&i->life, x->http->server)) ? NULL : i;
