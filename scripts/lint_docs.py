@@ -1,4 +1,4 @@
-"""Whether what the documentation names is there: the targets and anchors of relative links, and files and directories in `backquotes`."""
+"""Whether what the documentation names is there: targets and headings of links, files and directories in `backquotes`, docs/*.md."""
 import pathlib
 import re
 import subprocess
@@ -6,7 +6,7 @@ import sys
 
 LINK = re.compile(r"\]\((?![a-z]+:)([^)#\s]*)(?:#([^)\s]*))?\)")
 FILE = re.compile(r"`([\w./-]+\.(?:c|h|py|md|sh|cmake|map|proto|lua))`")
-PATH = re.compile(r"`((?:src|backends|include|tests|docs|bench|scripts|cmake)/[\w./-]+)`")
+PATH = re.compile(r"`((?:src|backends|include|tests|docs|bench|scripts|cmake)/[\w./-]+)`|\b(docs/[\w/-]+\.md)")
 ELSEWHERE = {"trace_summary.py"}  # Triton's
 
 
@@ -26,7 +26,8 @@ def faults(document, files, directories):
         for name in FILE.findall(line):
             if name not in ELSEWHERE and not any(f"/{file}".endswith(f"/{name}") for file in files):
                 yield f"{document}:{number}: no file is called {name}"
-        for name in PATH.findall(line):
+        for quoted, plain in PATH.findall(line):
+            name = quoted or plain
             if name.rstrip("/") not in files | directories:
                 yield f"{document}:{number}: there is no {name}"
 
