@@ -75,6 +75,15 @@ void *arena_allocate(arena *a, size_t size)
   return allocate_in_new_block(a, size);
 }
 
+void *arena_allocate_tensor(arena *a, size_t size)
+{
+  size_t padded;
+  bool fits = checked_add_size(size, BLOCK_ALIGNMENT, &padded);
+  char *memory = fits ? arena_allocate(a, padded) : NULL;
+  size_t misaligned = (uintptr_t)memory % BLOCK_ALIGNMENT;
+  return memory == NULL || misaligned == 0 ? memory : memory + BLOCK_ALIGNMENT - misaligned;
+}
+
 void *arena_allocate_array(arena *a, size_t count, size_t size)
 {
   size_t total;

@@ -24,6 +24,9 @@ void arena_fini(arena *a);
 // pointer.
 void *arena_allocate(arena *a, size_t size) __attribute__((malloc, alloc_size(2)));
 
+// The same for a tensor's data, aligned to BLOCK_ALIGNMENT (base/blocks.h).
+void *arena_allocate_tensor(arena *a, size_t size);
+
 // `count` elements of `size` bytes, zeroed; NULL when memory is short or the product overflows.
 void *arena_allocate_array(arena *a, size_t count, size_t size)
     __attribute__((malloc, alloc_size(2, 3)));

@@ -36,41 +36,24 @@ static error *read_forward(daemon_options *o, const char *flag, const char *patt
   return text != NULL && string_list_add(&o->warnings, text) ? NULL : error_no_memory();
 }
 
-static error *read_http(daemon_options *o, listener_rules *rules)
-{
-  const restricting_flag own = {"http-restricted-api", "api", &o->http_restricted_apis};
-  const restricting_flag all = {"restricted-api", "api", &o->restricted_apis};
-  const tls_flags tls = {
-      .use = o->http_use_ssl,
-      .mutual = o->http_use_ssl_mutual,
-      .certificate_file = o->http_server_cert,
-      .key_file = o->http_server_key,
-      .root_file = o->http_root_cert,
-  };
-  RETURN_IF_ERROR(add_restrictions(&own, "", &rules->access.restricted));
-  RETURN_IF_ERROR(add_restrictions(&all, "", &rules->access.restricted));
-  RETURN_IF_ERROR(read_forward(o, "http-header-forward-pattern", o->http_header_forward_pattern,
-                               &rules->forward));
-  return tls_identity_read(&tls, "http", &rules->tls);
-}
+// What the flags of a protocol say.
+typedef struct protocol_flags {
+  const char *protocol;        // "http"
+  restricting_flag restricted; // the protocol's own
+  const char *key_prefix;      // of headers with keys
+  const char *forward_flag;
+  const char *forward_pattern;
+  const tls_flags *tls;
+} protocol_flags;
 
-static error *read_grpc(daemon_options *o, listener_rules *rules)
+static error *read_flags(daemon_options *o, const protocol_flags *flags, listener_rules *rules)
 {
-  const restricting_flag own = {"grpc-restricted-protocol", "protocol",
-                                &o->grpc_restricted_protocols};
   const restricting_flag all = {"restricted-api", "api", &o->restricted_apis};
-  RETURN_IF_ERROR(add_restrictions(&own, RESTRICTED_GRPC_PREFIX, &rules->access.restricted));
-  RETURN_IF_ERROR(add_restrictions(&all, RESTRICTED_GRPC_PREFIX, &rules->access.restricted));
-  RETURN_IF_ERROR(read_forward(o, "grpc-header-forward-pattern", o->grpc_header_forward_pattern,
-                               &rules->forward));
-  const tls_flags tls = {
-      .use = o->grpc_use_ssl,
-      .mutual = o->grpc_use_ssl_mutual,
-      .certificate_file = o->grpc_server_cert,
-      .key_file = o->grpc_server_key,
-      .root_file = o->grpc_root_cert,
-  };
-  return tls_identity_read(&tls, "grpc", &rules->tls);
+  restrictions *restricted = &rules->access.restricted;
+  RETURN_IF_ERROR(add_restrictions(&flags->restricted, flags->key_prefix, restricted));
+  RETURN_IF_ERROR(add_restrictions(&all, flags->key_prefix, restricted));
+  RETURN_IF_ERROR(read_forward(o, flags->forward_flag, flags->forward_pattern, &rules->forward));
+  return tls_identity_read(flags->tls, flags->protocol, &rules->tls);
 }
 
 error *access_rules_read(daemon_options *o, access_rules *rules)
@@ -83,8 +66,21 @@ error *access_rules_read(daemon_options *o, access_rules *rules)
   memset(rules, 0, sizeof(*rules));
   rules->admin.is_admin = true;
   rules->http.access = rules->grpc.access = access;
-  RETURN_IF_ERROR(read_http(o, &rules->http));
-  return read_grpc(o, &rules->grpc);
+  const protocol_flags http = {"http",
+                               {"http-restricted-api", "api", &o->http_restricted_apis},
+                               "",
+                               "http-header-forward-pattern",
+                               o->http_header_forward_pattern,
+                               &o->http_tls};
+  const protocol_flags grpc = {
+      "grpc",
+      {"grpc-restricted-protocol", "protocol", &o->grpc_restricted_protocols},
+      RESTRICTED_GRPC_PREFIX,
+      "grpc-header-forward-pattern",
+      o->grpc_header_forward_pattern,
+      &o->grpc_tls};
+  RETURN_IF_ERROR(read_flags(o, &http, &rules->http));
+  return read_flags(o, &grpc, &rules->grpc);
 }
 
 static void fini(listener_rules *rules)

@@ -8,8 +8,6 @@
 #include "frontend/common/policy/access_policy.h"
 #include "frontend/common/policy/header_forward.h"
 
-#define ADMIN_CONNECTIONS 32 // at an admin address
-
 typedef struct listener_rules {
   access_policy access;
   header_forward *forward; // NULL: none

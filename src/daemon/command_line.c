@@ -164,7 +164,8 @@ static void read_grpc_tls(daemon_options *options, const argument *arguments, si
     else if (strcmp(arguments[i].option->name, "grpc-use-ssl") == 0)
       asked = false; // the last one counts
   }
-  options->grpc_use_ssl = options->grpc_use_ssl || (asked && options->grpc_server_cert[0] != '\0');
+  options->grpc_tls.use =
+      options->grpc_tls.use || (asked && options->grpc_tls.certificate_file[0] != '\0');
 }
 
 // What Vertex AI's containers say, as Triton takes it. They have neither port open unless a flag

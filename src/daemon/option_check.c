@@ -41,7 +41,7 @@ static error *check_admin(const daemon_options *o, const char *flag, const char 
                      "--%s: invalid value '%s', expected unix:/<path>: the file's permissions say "
                      "who gets to it",
                      flag, address);
-  const char *const others[] = {o->http_address, o->grpc_address, o->metrics_address};
+  const char *const others[] = {o->http.listen.address, o->grpc.listen.address, o->metrics.address};
   for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++)
     if (strcmp(address, others[i]) == 0)
       return error_new(ERROR_INVALID_ARG,
@@ -53,10 +53,10 @@ static error *check_admin(const daemon_options *o, const char *flag, const char 
 // Two listeners in one place.
 static error *check_addresses(const daemon_options *o)
 {
-  const listening http = {"http", o->allow_http, o->http_address, o->http_port};
-  const listening grpc = {"grpc", o->allow_grpc, o->grpc_address, o->grpc_port};
+  const listening http = {"http", o->allow_http, o->http.listen.address, o->http.listen.port};
+  const listening grpc = {"grpc", o->allow_grpc, o->grpc.listen.address, o->grpc.listen.port};
   const listening metrics = {"metrics", o->allow_metrics, options_metrics_address(o),
-                             o->metrics_port};
+                             o->metrics.port};
   RETURN_IF_ERROR(check_two(&http, &grpc));
   RETURN_IF_ERROR(check_two(&http, &metrics));
   RETURN_IF_ERROR(check_two(&grpc, &metrics));

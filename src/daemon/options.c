@@ -20,6 +20,22 @@ void *option_field(daemon_options *options, const option *o)
   return (char *)options + o->field;
 }
 
+// Fields of listeners are unsigned, all others int64_t.
+int64_t option_integer(const daemon_options *options, const option *o)
+{
+  const void *field = (const char *)options + o->field;
+  return o->size == sizeof(unsigned) ? *(const unsigned *)field : *(const int64_t *)field;
+}
+
+static void set_integer(daemon_options *options, const option *o, int64_t value)
+{
+  void *field = option_field(options, o);
+  if (o->size == sizeof(unsigned))
+    *(unsigned *)field = (unsigned)value;
+  else
+    *(int64_t *)field = value;
+}
+
 error *daemon_options_init(daemon_options *options, bool secure)
 {
   memset(options, 0, sizeof(*options));
@@ -95,12 +111,12 @@ static error *warn(daemon_options *options, const option *o, const char *text, c
   return copy != NULL && string_list_add(&options->warnings, copy) ? NULL : error_no_memory();
 }
 
-static error *set_integer(const option *o, const char *text, int64_t *field)
+static error *read_integer(daemon_options *options, const option *o, const char *text)
 {
   char expected[96];
   int64_t value;
   if (text_to_int64(slice_of(text), &value) && value >= o->least && value <= o->most) {
-    *field = value;
+    set_integer(options, o, value);
     return NULL;
   }
   if (o->most == INT64_MAX)
@@ -122,19 +138,20 @@ static int64_t sensible(const option *o, int64_t value)
   return value > o->most ? o->most : value;
 }
 
-static error *set_count(daemon_options *options, const option *o, const char *text, int64_t *field)
+static error *read_count(daemon_options *options, const option *o, const char *text)
 {
   bool word;
   if (strcmp(o->name, "log-verbose") == 0 && strlen(text) > 1 && read_bool(text, &word)) {
-    *field = word;
+    set_integer(options, o, word);
     return NULL;
   }
   int64_t value;
   const char *rest;
   if (!text_begins_int64(text, &value, &rest))
     return bad_value(o, text, "an integer");
-  *field = sensible(o, value);
-  return *rest == '\0' && *field == value ? NULL : warn(options, o, text, "%" PRId64, *field);
+  int64_t taken = sensible(o, value);
+  set_integer(options, o, taken);
+  return *rest == '\0' && taken == value ? NULL : warn(options, o, text, "%" PRId64, taken);
 }
 
 static error *set_double(daemon_options *options, const option *o, const char *text, double *field)
@@ -180,10 +197,10 @@ error *option_set(daemon_options *options, const option *o, const char *value)
   case OPTION_BOOL:
     return read_bool(value, field) ? NULL : bad_value(o, value, "true or false");
   case OPTION_INTEGER:
-    return set_integer(o, value, field);
+    return read_integer(options, o, value);
   case OPTION_COUNT:
   case OPTION_PORT:
-    return set_count(options, o, value, field);
+    return read_count(options, o, value);
   case OPTION_DOUBLE:
     return set_double(options, o, value, field);
   case OPTION_TEXT:
@@ -215,7 +232,7 @@ bool options_input_size(const daemon_options *o, int64_t *bytes, bool *whole_bod
   return text_to_int64(slice_of(prefixed ? text + sizeof(total) - 1 : text), bytes) && *bytes > 0;
 }
 
-const char *options_metrics_address(const daemon_options *o)
+char *options_metrics_address(const daemon_options *o)
 {
-  return o->metrics_address[0] != '\0' ? o->metrics_address : o->http_address;
+  return o->metrics.address[0] != '\0' ? o->metrics.address : o->http.listen.address;
 }

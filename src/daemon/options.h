@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "base/string_list.h"
+#include "frontend/common/net/listener.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -53,59 +54,24 @@ typedef struct daemon_options {
   bool model_namespacing;
 
   bool allow_http;
-  char *http_address;
-  int64_t http_port;
-  bool http_reuse_port;
-  int64_t http_thread_count;
-  char *http_max_input_size; // options_input_size reads it
-  int64_t http_max_connections;
-  int64_t http_max_inflight_bytes;
-  int64_t http_header_timeout_ms;
-  int64_t http_body_timeout_ms;
-  int64_t http_write_timeout_ms;
-  int64_t http_min_rate;
-  int64_t http_idle_timeout_ms;
-  int64_t http_busy_poll_us;
+  listener_options http;            // but for what it borrows
+  char *http_max_input_size;        // options_input_size reads it
   string_list http_restricted_apis; // as restricted_apis
   char *http_header_forward_pattern;
-  bool http_use_ssl;
-  bool http_use_ssl_mutual;
-  char *http_server_cert;
-  char *http_server_key;
-  char *http_root_cert;
+  tls_flags http_tls;
 
   bool allow_grpc;
-  char *grpc_address;
-  int64_t grpc_port;
-  bool grpc_reuse_port;
-  int64_t grpc_thread_count;
+  listener_options grpc;     // the same
   int64_t grpc_unused_count; // of flags that are accepted and not needed
-  int64_t grpc_max_connections;
-  int64_t grpc_max_inflight_bytes;
-  int64_t grpc_handshake_timeout_ms;
-  int64_t grpc_body_timeout_ms;
-  int64_t grpc_write_timeout_ms;
-  bool grpc_use_ssl;
-  bool grpc_use_ssl_mutual;
-  char *grpc_server_cert;
-  char *grpc_server_key;
-  char *grpc_root_cert;
+  tls_flags grpc_tls;
   char *grpc_compression_level;
-  int64_t grpc_keepalive_time_ms;
-  int64_t grpc_keepalive_timeout_ms;
-  bool grpc_keepalive_permit_without_calls;
-  int64_t grpc_min_ping_interval_ms;
-  int64_t grpc_max_ping_strikes;
-  int64_t grpc_max_connection_age_ms;
-  int64_t grpc_max_connection_age_grace_ms;
   string_list grpc_restricted_protocols; // as restricted_apis
   char *grpc_header_forward_pattern;
 
   bool allow_metrics;
   bool allow_gpu_metrics;
   bool allow_cpu_metrics;
-  char *metrics_address; // "": as for HTTP
-  int64_t metrics_port;
+  listen_options metrics; // address "": as for HTTP
   double metrics_interval_ms;
   string_list metrics_configs; // "<setting>=<value>"
 
@@ -163,7 +129,7 @@ typedef struct option {
   const char *name;
   const char *value; // what --help calls the value; of a CHOICE: "one|two"
   option_kind kind;
-  size_t field;              // offset in daemon_options
+  size_t field, size;        // offset in daemon_options, and bytes there
   int64_t least, most;       // of an INTEGER, COUNT or PORT
   const char *default_value; // NULL for lists and flags
   const char *help;
@@ -192,6 +158,9 @@ const option *option_find(const char *name);
 // Where its value is.
 void *option_field(daemon_options *options, const option *o);
 
+// The value of an INTEGER, COUNT or PORT.
+int64_t option_integer(const daemon_options *options, const option *o);
+
 // Sets one flag. INVALID_ARG naming flag, value and what was expected. What Triton takes though it
 // makes no sense is taken, with a line in `warnings`.
 error *option_set(daemon_options *options, const option *o, const char *value);
@@ -201,7 +170,7 @@ error *option_set(daemon_options *options, const option *o, const char *value);
 error *options_check(const daemon_options *options);
 
 // What --metrics-address and --http-address come to.
-const char *options_metrics_address(const daemon_options *options);
+char *options_metrics_address(const daemon_options *options);
 
 // The number that --unix-socket-mode or --admin-socket-mode stands for; false when it is empty or
 // none.

@@ -5,8 +5,8 @@
 #include "base/clock.h"
 #include "base/thread.h"
 #include "base/wakeup.h"
-#include "daemon/grpc_port.h"
 #include "daemon/notify.h"
+#include "daemon/ports.h"
 #include "daemon/server_setup.h"
 #include "daemon/start_summary.h"
 #include "daemon/trace_setup.h"
@@ -14,8 +14,6 @@
 #include "frontend/common/observe/access_log.h"
 #include "frontend/common/observe/frontend_log.h"
 #include "frontend/common/tensor/shared_memory.h"
-#include "frontend/http/service/http_server.h"
-#include "frontend/http/service/metrics_server.h"
 #include "nereid/nereid.h"
 
 #include <assert.h>
@@ -34,24 +32,13 @@
 #define LAST_ANSWERS_NS NS_PER_SECOND
 
 typedef struct server_run {
-  const daemon_options *options;
-  const access_rules *rules;
-  TRITONSERVER_Server *server;
-  access_log *access_log; // NULL: none
-  trace_service *trace;
-  http_server *http;
-  grpc_server *grpc;
-  http_server *admin_http; // at the admin addresses
-  grpc_server *admin_grpc;
-  shared_memory *shared_memory; // of clients, for all front ends
-  jobs *jobs;                   // the same
-  metrics_server *metrics;
+  ports ports;
   uint64_t started_ns;
   int report;  // wakeup: the helper thread is done
   int signals; // signalfd
   pthread_t helper;
   error *startup_outcome; // of await_startup
-  error *stop_outcome;    // of drain
+  error *stop_outcome;    // of drain_and_stop
   atomic_bool drained;    // stop_outcome is there
 } server_run;
 
@@ -79,111 +66,29 @@ static int fail(const char *what, error *e)
 
 static error *open_access_log(server_run *l)
 {
-  const daemon_options *o = l->options;
+  const daemon_options *o = l->ports.options;
   if (o->access_log[0] == '\0')
     return NULL;
   bool json = strcmp(o->log_format, "json") == 0;
-  error *e = access_log_open(o->access_log, json, &l->access_log);
+  error *e = access_log_open(o->access_log, json, &l->ports.access_log);
   return e == NULL ? NULL : error_wrap(e, "--access-log");
 }
 
 // Whoever rotates logs has moved the files away.
 static void reopen_logs(server_run *l)
 {
-  error *e = l->options->log_file[0] == '\0'
-                 ? NULL
-                 : error_from_abi(TRITONSERVER_ServerOptionsSetLogFile(NULL, l->options->log_file));
+  error *e =
+      l->ports.options->log_file[0] == '\0'
+          ? NULL
+          : error_from_abi(TRITONSERVER_ServerOptionsSetLogFile(NULL, l->ports.options->log_file));
   if (e != NULL)
     frontend_log_error("%s", error_message(e));
   error_free(e);
-  if (l->access_log != NULL)
-    access_log_reopen(l->access_log);
+  if (l->ports.access_log != NULL)
+    access_log_reopen(l->ports.access_log);
 }
 
 // ---- ports ----
-
-// Where clients come in, and by what rules.
-static void set_http_front(http_server_options *http, const server_run *l)
-{
-  const daemon_options *o = l->options;
-  http->address = o->http_address;
-  http->port = (uint16_t)o->http_port;
-  http->reuse_port = o->http_reuse_port;
-  options_unix_mode(o->unix_socket_mode, &http->unix_mode);
-  http->thread_count = (unsigned)o->http_thread_count;
-  http->connection_limit = (unsigned)o->http_max_connections;
-  http->busy_poll_us = (unsigned)o->http_busy_poll_us;
-  http->tls = &l->rules->http.tls;
-  http->access = &l->rules->http.access;
-}
-
-static void set_http_admin(http_server_options *http, const server_run *l)
-{
-  http->address = l->options->admin_address;
-  options_unix_mode(l->options->admin_socket_mode, &http->unix_mode);
-  http->thread_count = 1;
-  http->connection_limit = ADMIN_CONNECTIONS;
-  http->busy_poll_us = 0;
-  http->access = &l->rules->admin;
-}
-
-static error *open_http(server_run *l, bool admin, http_server **result)
-{
-  const daemon_options *o = l->options;
-  http_server_options http;
-  http_server_options_init(&http);
-  if (admin)
-    set_http_admin(&http, l);
-  else
-    set_http_front(&http, l);
-  int64_t max_input_size = 0;
-  options_input_size(o, &max_input_size, &http.limit_whole_body);
-  http.max_input_size = (size_t)max_input_size;
-  http.max_inflight_bytes = (size_t)o->http_max_inflight_bytes;
-  http.header_timeout_ms = (unsigned)o->http_header_timeout_ms;
-  http.body_timeout_ms = (unsigned)o->http_body_timeout_ms;
-  http.write_timeout_ms = (unsigned)o->http_write_timeout_ms;
-  http.min_rate = (unsigned)o->http_min_rate;
-  http.idle_timeout_ms = (unsigned)o->http_idle_timeout_ms;
-  http.shared_memory = l->shared_memory;
-  http.access_log = l->access_log;
-  http.trace = l->trace;
-  http.jobs = l->jobs;
-  http.forward = l->rules->http.forward;
-  return http_server_new(&http, l->server, result);
-}
-
-static error *open_metrics(server_run *l)
-{
-  const daemon_options *o = l->options;
-  metrics_server_options metrics = {
-      .address = options_metrics_address(o),
-      .port = (uint16_t)o->metrics_port,
-  };
-  options_unix_mode(o->unix_socket_mode, &metrics.unix_mode);
-  return metrics_server_new(&metrics, l->server, &l->metrics);
-}
-
-static error *open_grpc(server_run *l, bool admin, grpc_server **result)
-{
-  const grpc_port_parts parts = {l->options,    l->rules, l->shared_memory, l->server,
-                                 l->access_log, l->trace, l->jobs};
-  return grpc_port_open(&parts, admin, result);
-}
-
-static error *open_admin(server_run *l)
-{
-  if (l->options->admin_address[0] != '\0')
-    RETURN_IF_ERROR(open_http(l, true, &l->admin_http));
-  return l->options->admin_grpc_address[0] != '\0' ? open_grpc(l, true, &l->admin_grpc) : NULL;
-}
-
-static void log_proxy(const server_run *l)
-{
-  const exposure *const listeners[] = {l->http != NULL ? http_server_exposure(l->http) : NULL,
-                                       grpc_port_exposure(l->grpc)};
-  exposure_log_proxy(listeners, sizeof(listeners) / sizeof(listeners[0]));
-}
 
 // *what: how Triton calls what failed.
 static error *open_ports(server_run *l, const char **what)
@@ -191,35 +96,21 @@ static error *open_ports(server_run *l, const char **what)
   *what = "opening the access log";
   RETURN_IF_ERROR(open_access_log(l));
   *what = "setting up tracing";
-  RETURN_IF_ERROR(trace_setup(l->options, &l->trace));
-  access_rules_warn(l->options, l->rules);
+  RETURN_IF_ERROR(trace_setup(l->ports.options, &l->ports.trace));
+  access_rules_warn(l->ports.options, l->ports.rules);
   *what = "starting jobs";
-  RETURN_IF_ERROR(jobs_new(&l->jobs));
-  *what = "failed to start HTTP service";
-  if (l->options->allow_http)
-    RETURN_IF_ERROR(open_http(l, false, &l->http));
-  *what = "failed to start GRPC service";
-  if (l->options->allow_grpc)
-    RETURN_IF_ERROR(open_grpc(l, false, &l->grpc));
-  log_proxy(l);
-  *what = "failed to start admin service";
-  RETURN_IF_ERROR(open_admin(l));
-  *what = "failed to start Metrics service";
-  return l->options->allow_metrics ? open_metrics(l) : NULL;
+  RETURN_IF_ERROR(jobs_new(&l->ports.jobs));
+  return ports_open(&l->ports, what);
 }
 
 // The last requests end with the ports; what was traced of them is written before the server goes,
 // which counts what is lost.
 static void close_ports(server_run *l)
 {
-  grpc_port_close(l->admin_grpc);
-  http_server_free(l->admin_http);
-  grpc_port_close(l->grpc);
-  http_server_free(l->http);
-  metrics_server_free(l->metrics);
-  jobs_free(l->jobs);
-  access_log_close(l->access_log);
-  trace_service_free(l->trace);
+  ports_close(&l->ports);
+  jobs_free(l->ports.jobs);
+  access_log_close(l->ports.access_log);
+  trace_service_free(l->ports.trace);
 }
 
 // ---- the helper thread ----
@@ -232,55 +123,32 @@ static void report(server_run *l)
 static void *await_startup(void *pointer)
 {
   server_run *l = pointer;
-  l->startup_outcome = error_from_abi(TRITONSERVER_ServerPollModelRepository(l->server));
+  l->startup_outcome = error_from_abi(TRITONSERVER_ServerPollModelRepository(l->ports.server));
   report(l);
   return NULL;
 }
 
 static void serve_on(server_run *l, uint64_t seconds)
 {
-  if (l->http != NULL)
-    http_server_announce_stop(l->http);
-  if (l->admin_http != NULL)
-    http_server_announce_stop(l->admin_http);
-  grpc_port_announce_stop(l->grpc);
-  grpc_port_announce_stop(l->admin_grpc);
+  ports_announce_stop(&l->ports);
   clock_sleep_until(clock_monotonic_ns() + seconds * NS_PER_SECOND);
-}
-
-static size_t drain_http(http_server *http, uint64_t deadline_ns)
-{
-  return http == NULL ? 0 : http_server_drain(http, deadline_ns);
-}
-
-// Waits for answers on all ports at once, until that moment of clock_monotonic_ns.
-static void drain_ports(server_run *l, uint64_t deadline_ns)
-{
-  grpc_port_drain(l->grpc, 0); // begins
-  grpc_port_drain(l->admin_grpc, 0);
-  size_t left = drain_http(l->http, deadline_ns) + drain_http(l->admin_http, deadline_ns);
-  if (left > 0)
-    frontend_log_warning("%zu HTTP requests were not answered in time", left);
-  left = grpc_port_drain(l->grpc, deadline_ns) + grpc_port_drain(l->admin_grpc, deadline_ns);
-  if (left > 0)
-    frontend_log_warning("%zu gRPC calls were not over in time", left);
 }
 
 // Answers what was accepted, at most until the exit timeout; metrics stay up meanwhile. A stop that
 // fails refuses what is still queued: these answers have a moment of their own to be sent in.
-static void *drain(void *pointer)
+static void *drain_and_stop(void *pointer)
 {
   server_run *l = pointer;
-  serve_on(l, (uint64_t)l->options->shutdown_delay_seconds);
-  uint64_t timeout = (uint64_t)l->options->exit_timeout_seconds;
+  serve_on(l, (uint64_t)l->ports.options->shutdown_delay_seconds);
+  uint64_t timeout = (uint64_t)l->ports.options->exit_timeout_seconds;
   uint64_t deadline = clock_monotonic_ns() + timeout * NS_PER_SECOND;
-  drain_ports(l, deadline);
+  ports_drain(&l->ports, deadline);
   uint64_t now = clock_monotonic_ns();
   uint64_t rest = deadline > now ? (deadline - now + NS_PER_SECOND - 1) / NS_PER_SECOND : 0;
-  TRITONSERVER_ErrorDelete(TRITONSERVER_ServerSetExitTimeout(l->server, (unsigned)rest));
-  l->stop_outcome = error_from_abi(TRITONSERVER_ServerStop(l->server));
+  TRITONSERVER_ErrorDelete(TRITONSERVER_ServerSetExitTimeout(l->ports.server, (unsigned)rest));
+  l->stop_outcome = error_from_abi(TRITONSERVER_ServerStop(l->ports.server));
   if (l->stop_outcome != NULL)
-    drain_ports(l, clock_monotonic_ns() + LAST_ANSWERS_NS);
+    ports_drain(&l->ports, clock_monotonic_ns() + LAST_ANSWERS_NS);
   assert(!atomic_load(&l->drained));
   atomic_store(&l->drained, true);
   report(l);
@@ -336,12 +204,12 @@ static int stop(server_run *l, bool startup_runs)
 {
   pthread_t startup = l->helper;
   notify_service_manager("STOPPING=1");
-  error *e = start_helper(l, drain);
+  error *e = start_helper(l, drain_and_stop);
   bool helped = e == NULL;
   if (!helped) {
     frontend_log_warning("%s: a second signal is not heard while it stops", error_message(e));
     error_free(e);
-    drain(l);
+    drain_and_stop(l);
   }
   size_t reports_due = startup_runs ? 2 : 1; // start-up ends early, and reports too
   for (size_t reports = 0; reports < reports_due && !stop_failed(l);) {
@@ -367,7 +235,7 @@ static int stop(server_run *l, bool startup_runs)
   if (helped)
     pthread_join(l->helper, NULL);
   close_ports(l);
-  TRITONSERVER_ErrorDelete(TRITONSERVER_ServerDelete(l->server));
+  TRITONSERVER_ErrorDelete(TRITONSERVER_ServerDelete(l->ports.server));
   return EXIT_SUCCESS;
 }
 
@@ -375,23 +243,23 @@ static int stop(server_run *l, bool startup_runs)
 static int give_up(server_run *l, error *e)
 {
   close_ports(l);
-  TRITONSERVER_ErrorDelete(TRITONSERVER_ServerDelete(l->server));
+  TRITONSERVER_ErrorDelete(TRITONSERVER_ServerDelete(l->ports.server));
   return fail("creating server", e);
 }
 
 static void log_summary(const server_run *l, bool gives_up)
 {
   const start_summary summary = {
-      .wanted = &l->options->load_models,
-      .http = l->http != NULL ? http_server_where(l->http) : NULL,
-      .grpc = grpc_port_where(l->grpc),
-      .metrics = l->metrics != NULL ? metrics_server_where(l->metrics) : NULL,
-      .http_tls = l->rules->http.tls.certificate != NULL,
-      .grpc_tls = l->rules->grpc.tls.certificate != NULL,
+      .wanted = &l->ports.options->load_models,
+      .http = listener_where(l->ports.open[PORT_HTTP]),
+      .grpc = listener_where(l->ports.open[PORT_GRPC]),
+      .metrics = listener_where(l->ports.open[PORT_METRICS]),
+      .http_tls = l->ports.rules->http.tls.certificate != NULL,
+      .grpc_tls = l->ports.rules->grpc.tls.certificate != NULL,
       .seconds = (double)(clock_monotonic_ns() - l->started_ns) / (double)NS_PER_SECOND,
       .gives_up = gives_up,
   };
-  start_summary_log(&summary, l->server);
+  start_summary_log(&summary, l->ports.server);
 }
 
 static int serve(server_run *l)
@@ -406,7 +274,7 @@ static int serve(server_run *l)
     return stop(l, true);
   }
   pthread_join(l->helper, NULL);
-  bool gives_up = l->startup_outcome != NULL && l->options->exit_on_error;
+  bool gives_up = l->startup_outcome != NULL && l->ports.options->exit_on_error;
   if (gives_up) {
     log_summary(l, gives_up);
     return give_up(l, l->startup_outcome);
@@ -438,27 +306,27 @@ static error *open_events(server_run *l)
 
 int life_run(const daemon_options *options, const access_rules *rules)
 {
-  server_run l = {.options = options, .rules = rules, .report = -1, .signals = -1};
+  server_run l = {.ports = {.options = options, .rules = rules}, .report = -1, .signals = -1};
   l.started_ns = clock_monotonic_ns();
   error *e = open_events(&l);
   if (e == NULL)
-    e = server_setup(options, &l.server); // which sets the log up, too
+    e = server_setup(options, &l.ports.server); // which sets the log up, too
   for (size_t i = 0; i < options->warnings.count; i++)
     frontend_log_warning("%s", options->warnings.items[i]);
   if (e != NULL)
     return fail("creating server", e);
   const char *what = "creating shared memory's registry";
-  l.shared_memory = shared_memory_new(options->allow_client_shm);
-  e = l.shared_memory == NULL ? error_no_memory() : open_ports(&l, &what);
+  l.ports.shared_memory = shared_memory_new(options->allow_client_shm);
+  e = l.ports.shared_memory == NULL ? error_no_memory() : open_ports(&l, &what);
   int status;
   if (e != NULL) {
     close_ports(&l);
-    TRITONSERVER_ErrorDelete(TRITONSERVER_ServerDelete(l.server));
+    TRITONSERVER_ErrorDelete(TRITONSERVER_ServerDelete(l.ports.server));
     status = fail(what, e);
   } else {
     status = serve(&l);
   }
-  shared_memory_free(l.shared_memory);
+  shared_memory_free(l.ports.shared_memory);
   close(l.report);
   close(l.signals);
   return status;

@@ -61,7 +61,7 @@ static error *read_flags(trace_config *c, const daemon_options *o)
 // As in Triton, where a server starts all the same.
 static void warn_of_no_file(const trace_config *c)
 {
-  if (c->mode == TRACE_MODE_TRITON && c->level != 0 && !c->off && c->file[0] == '\0')
+  if (c->mode == TRACE_MODE_TRITON && c->values[TRACE_KEY_LEVEL] != 0 && c->file[0] == '\0')
     fprintf(stderr, "Warning: nothing is traced: there is a trace level but no file, use "
                     "'--trace-config triton,file=<path>'\n");
 }

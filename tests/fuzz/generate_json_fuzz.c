@@ -4,7 +4,6 @@
 #include "base/arena.h"
 #include "base/buffer.h"
 #include "base/error.h"
-#include "frontend/common/json/datatype.h"
 #include "frontend/common/json/generate_json.h"
 #include "fuzz.h"
 
@@ -27,7 +26,7 @@ static void check_input(const infer_json_input *input)
   CHECK(count == input->element_count);
   CHECK(input->data != NULL);
   if (input->datatype != TRITONSERVER_TYPE_BYTES)
-    CHECK(input->data_size == count * protocol_datatype_size(input->datatype));
+    CHECK(input->data_size == count * TRITONSERVER_DataTypeByteSize(input->datatype));
 }
 
 // The inputs as the outputs of a reply; which is then a request with the same inputs.

@@ -236,22 +236,22 @@ static void be_honest(void)
 }
 
 // What of the listener an input may choose.
-static grpc_server_options options_of(unsigned how)
+static listener_options options_of(unsigned how)
 {
   static header_forward *forward;
   CHECK(forward != NULL || header_forward_new("forward-.*", &forward) == NULL);
-  return (grpc_server_options){.keepalive_time_ms = (how & 1) != 0 ? 1000 : 7200000,
-                               .keepalive_timeout_ms = 20000,
-                               .keepalive_without_calls = (how & 2) != 0,
-                               .min_ping_interval_ms = 300000,
-                               .max_ping_strikes = 2,
-                               .max_connection_age_ms = (how & 4) != 0 ? 5000 : 0,
-                               .max_connection_age_grace_ms = (how & 4) != 0 ? 3000 : 0,
-                               .handshake_timeout_ms = 10000,
-                               .body_timeout_ms = 30000,
-                               .write_timeout_ms = 30000,
-                               .compression_level = (how & 8) != 0 ? 1 : 0,
-                               .forward = (how & 16) != 0 ? forward : NULL};
+  return (listener_options){.keepalive_time_ms = (how & 1) != 0 ? 1000 : 7200000,
+                            .keepalive_timeout_ms = 20000,
+                            .keepalive_without_calls = (how & 2) != 0,
+                            .min_ping_interval_ms = 300000,
+                            .max_ping_strikes = 2,
+                            .max_connection_age_ms = (how & 4) != 0 ? 5000 : 0,
+                            .max_connection_age_grace_ms = (how & 4) != 0 ? 3000 : 0,
+                            .handshake_timeout_ms = 10000,
+                            .body_timeout_ms = 30000,
+                            .write_timeout_ms = 30000,
+                            .compression_level = (how & 8) != 0 ? 1 : 0,
+                            .forward = (how & 16) != 0 ? forward : NULL};
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
@@ -261,7 +261,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
   const size_t piece = fuzz_byte(&input);
   TRITONSERVER_Server *core = core_get();
   trace_config config;
-  grpc_server_options options = options_of(how);
+  listener_options options = options_of(how);
   CHECK(trace_config_init(&config) == NULL);
   CHECK(trace_service_new(&config, &options.trace) == NULL);
   options.shared_memory = shared_memory_new(false);

@@ -1,9 +1,9 @@
 // Any bytes as the JSON part of an inference request. What is accepted must be whole, aligned and
 // consistent, and each tensor must come back the same when it is printed and read again.
 #include "base/arena.h"
+#include "base/blocks.h"
 #include "base/buffer.h"
 #include "base/error.h"
-#include "frontend/common/json/datatype.h"
 #include "frontend/common/json/infer_request_json.h"
 #include "frontend/common/json/json_tensor.h"
 #include "fuzz.h"
@@ -46,9 +46,10 @@ static void check_input(const infer_json_input *input)
     return;
   CHECK(!input->binary);
   CHECK(input->shared_memory.region == NULL);
-  CHECK((uintptr_t)input->data % JSON_TENSOR_ALIGNMENT == 0);
+  CHECK((uintptr_t)input->data % BLOCK_ALIGNMENT == 0);
   if (input->datatype != TRITONSERVER_TYPE_BYTES)
-    CHECK(input->data_size == input->element_count * protocol_datatype_size(input->datatype));
+    CHECK(input->data_size ==
+          input->element_count * TRITONSERVER_DataTypeByteSize(input->datatype));
   if (input->datatype != TRITONSERVER_TYPE_BYTES ||
       fuzz_count_strings(input->data, input->data_size) == input->element_count)
     check_round_trip(input); // else the core will refuse it

@@ -68,7 +68,7 @@ static void check_against_protobuf(const infer_request_proto *r, const uint8_t *
   CHECK(m->n_parameters >= r->parameter_count);
   for (size_t i = 0; i < r->input_count; i++) {
     CHECK(strcmp(m->inputs[i]->name, r->inputs[i].name) == 0);
-    CHECK(protocol_datatype(slice_of(m->inputs[i]->datatype)) == r->inputs[i].datatype);
+    CHECK(datatype_named(slice_of(m->inputs[i]->datatype)) == r->inputs[i].datatype);
     CHECK(m->inputs[i]->n_shape == r->inputs[i].shape_count);
     for (size_t d = 0; d < r->inputs[i].shape_count; d++)
       CHECK(m->inputs[i]->shape[d] == r->inputs[i].shape[d]);

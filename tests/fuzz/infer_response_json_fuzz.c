@@ -5,7 +5,6 @@
 #include "base/error.h"
 #include "base/number.h"
 #include "base/text.h"
-#include "frontend/common/json/datatype.h"
 #include "frontend/common/json/infer_response_json.h"
 #include "fuzz.h"
 
@@ -69,7 +68,7 @@ static uint64_t little_endian(const void *data, size_t size)
 
 static double element_value(TRITONSERVER_DataType type, const void *data)
 {
-  const uint64_t bits = little_endian(data, protocol_datatype_size(type));
+  const uint64_t bits = little_endian(data, TRITONSERVER_DataTypeByteSize(type));
   const uint32_t bits32 = (uint32_t)bits;
   float f32;
   double f64;
@@ -117,7 +116,7 @@ static bool is_same(TRITONSERVER_DataType type, double found, double expected)
 static void check_element(const response_output_json *o, size_t i, const char **bytes,
                           const json_t *value)
 {
-  const size_t size = protocol_datatype_size(o->datatype);
+  const size_t size = TRITONSERVER_DataTypeByteSize(o->datatype);
   if (o->datatype == TRITONSERVER_TYPE_BYTES) {
     const slice text = {*bytes + 4, (size_t)little_endian(*bytes, 4)};
     CHECK(slice_equal((slice){json_string_value(value), json_string_length(value)}, text));
@@ -148,7 +147,7 @@ static void check_output(const json_t *reply, const response_output_json *o)
 {
   const json_t *output = json_array_get(json_object_get(reply, "outputs"), 0);
   check_text(json_object_get(output, "name"), o->name);
-  check_text(json_object_get(output, "datatype"), protocol_datatype_name(o->datatype));
+  check_text(json_object_get(output, "datatype"), TRITONSERVER_DataTypeString(o->datatype));
   if (o->form != RESPONSE_DATA_JSON) {
     check_elsewhere(output, o);
     return;
@@ -179,7 +178,7 @@ static bool is_utf8(const char *at, size_t size)
 static bool is_no_json(const infer_response_json *r)
 {
   const response_output_json *o = &r->outputs[0];
-  const size_t size = protocol_datatype_size(o->datatype);
+  const size_t size = TRITONSERVER_DataTypeByteSize(o->datatype);
   if (r->parameters[0].type == REQUEST_PARAMETER_DOUBLE && !isfinite(r->parameters[0].value.real))
     return true;
   if (o->form == RESPONSE_DATA_JSON && size == 0 && !is_utf8(o->data, o->data_size))
@@ -194,7 +193,7 @@ static void check_reply(const infer_response_json *r)
 {
   AUTO_BUFFER buffer text = BUFFER_EMPTY;
   const response_output_json *o = &r->outputs[0];
-  const size_t size = protocol_datatype_size(o->datatype);
+  const size_t size = TRITONSERVER_DataTypeByteSize(o->datatype);
   error *e = infer_response_json_write(r, NULL, &text);
   if (e != NULL) {
     CHECK(size == 0 || o->data_size != (size_t)o->shape[0] * size);
@@ -248,7 +247,7 @@ static void check_input(fuzz_input input, char *lines[5])
   const request_parameter parameter = make_parameter(kind, &input, lines[3], lines[4]);
   const TRITONSERVER_DataType type = (TRITONSERVER_DataType)(1 + fuzz_byte(&input) % 14);
   const uint8_t count = fuzz_byte(&input);
-  const size_t size = protocol_datatype_size(type);
+  const size_t size = TRITONSERVER_DataTypeByteSize(type);
   char *data = malloc(input.size > 0 ? input.size : 1); // aligned
   CHECK(data != NULL);
   if (input.size > 0)

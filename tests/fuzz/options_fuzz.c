@@ -100,7 +100,7 @@ static bool append_value(buffer *out, const daemon_options *options, const optio
   case OPTION_INTEGER:
   case OPTION_COUNT:
   case OPTION_PORT:
-    buffer_append_format(out, "%" PRId64, *(const int64_t *)field);
+    buffer_append_format(out, "%" PRId64, option_integer(options, o));
     break;
   case OPTION_DOUBLE:
     buffer_append_format(out, "%.17g", *(const double *)field);
@@ -172,7 +172,7 @@ static void check_ranges(const daemon_options *options)
     const option *o = &option_table[i];
     const void *field = field_of(options, o);
     if (o->kind == OPTION_INTEGER || o->kind == OPTION_COUNT || o->kind == OPTION_PORT)
-      CHECK(*(const int64_t *)field >= o->least && *(const int64_t *)field <= o->most);
+      CHECK(option_integer(options, o) >= o->least && option_integer(options, o) <= o->most);
     if (o->kind == OPTION_DOUBLE)
       CHECK(*(const double *)field >= 0 && *(const double *)field <= 1e15);
   }

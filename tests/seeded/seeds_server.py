@@ -151,7 +151,7 @@ RESOURCES = [
          e2e("test_lifecycle.py", "tritons_format")),
     Seed("log_file_over_the_network", "path control: the log's file is a setting like others (2024-0087)",
          "src/frontend/common/observe/log_settings.c",
-         "    {\"log_file\", LOG_SETTING_OTHER, refuse_file, NULL},\n", "",
+         "    {\"log_file\", LOG_SETTING_OTHER, NULL}, // never set\n", "",
          unit("log_settings_test")),
     Seed("access_log_forged", "log injection: an id ends the access log's line (2024-0095)", "src/frontend/common/observe/access_log.c",
          "  buffer_append_json_line(line, value);", "  buffer_append_slice(line, value);",

@@ -2,7 +2,6 @@
 #include "frontend/common/json/classification.h"
 
 #include "base/number.h"
-#include "frontend/common/json/datatype.h"
 
 #include <math.h>
 #include <setjmp.h>
@@ -15,14 +14,7 @@
 
 #include <cmocka.h>
 
-#include "abi_errors.h"
-
 // ---- the seam: a response whose first output has labels for classes 1 and 2 ----
-
-const char *TRITONSERVER_DataTypeString(TRITONSERVER_DataType datatype)
-{
-  return protocol_datatype_name(datatype);
-}
 
 TRITONSERVER_Error *
 TRITONSERVER_InferenceResponseOutputClassificationLabel(TRITONSERVER_InferenceResponse *response,
@@ -37,17 +29,31 @@ TRITONSERVER_InferenceResponseOutputClassificationLabel(TRITONSERVER_InferenceRe
 
 // ---- helpers ----
 
+static void assert_refused(error *e, error_code code, const char *text)
+{
+  assert_non_null(e);
+  if (error_get_code(e) != code || strstr(error_message(e), text) == NULL)
+    fail_msg("%d: %s\nwithout: %s", (int)error_get_code(e), error_message(e), text);
+  error_free(e);
+}
+
+static void assert_taken(error *e)
+{
+  if (e != NULL)
+    fail_msg("refused: %s", error_message(e));
+}
+
 #define SHAPE(...) (const int64_t[]){__VA_ARGS__}, sizeof((const int64_t[]){__VA_ARGS__}) / 8
 
 static class_scores scores_of(TRITONSERVER_DataType datatype, const int64_t *shape, size_t count,
                               const void *data, size_t size)
 {
   return (class_scores){.index = 1,
-                        .datatype = datatype,
-                        .shape = shape,
-                        .shape_count = count,
-                        .data = data,
-                        .size = size};
+                        .output = {.datatype = datatype,
+                                   .shape = shape,
+                                   .shape_count = count,
+                                   .data = data,
+                                   .data_size = size}};
 }
 
 // The strings with blanks between them.
@@ -79,8 +85,8 @@ static void assert_classes(const class_scores *scores, uint64_t count, const cha
   buffer_fini(&strings.elements);
 }
 
-static void assert_not_classified(const class_scores *scores, uint64_t count,
-                                  TRITONSERVER_Error_Code code, const char *text)
+static void assert_not_classified(const class_scores *scores, uint64_t count, error_code code,
+                                  const char *text)
 {
   class_strings strings = {0};
   assert_refused(classification_make(scores, count, &strings), code, text);
@@ -210,7 +216,7 @@ static void check_against_places(TRITONSERVER_DataType datatype, const void *dat
 {
   const int64_t shape[] = {(int64_t)count};
   const class_scores s =
-      scores_of(datatype, shape, 1, data, count * protocol_datatype_size(datatype));
+      scores_of(datatype, shape, 1, data, count * TRITONSERVER_DataTypeByteSize(datatype));
   class_strings strings = {0};
   assert_taken(classification_make(&s, classes, &strings));
   size_t expected = classes < count ? (size_t)classes : count;
@@ -250,7 +256,7 @@ static void cve_2025_23321_what_is_no_number_is_refused(void **state)
   static const TRITONSERVER_DataType types[] = {TRITONSERVER_TYPE_BYTES, TRITONSERVER_TYPE_BOOL};
   for (size_t i = 0; i < 2; i++) {
     class_scores s = scores_of(types[i], SHAPE(1), "\x01\0\0\0a", 5);
-    assert_not_classified(&s, 1, TRITONSERVER_ERROR_INVALID_ARG,
+    assert_not_classified(&s, 1, ERROR_INVALID_ARG,
                           "class result not available for output due to unsupported type '");
   }
 }
@@ -262,18 +268,18 @@ static void cve_2026_24146_there_is_a_limit(void **state)
   uint8_t *data = calloc(4, CLASSIFICATION_MAX_ELEMENTS);
   class_scores s =
       scores_of(TRITONSERVER_TYPE_UINT8, SHAPE(CLASSIFICATION_MAX_ELEMENTS + 1), data, 1000001);
-  assert_not_classified(&s, 1, TRITONSERVER_ERROR_INVALID_ARG, text);
+  assert_not_classified(&s, 1, ERROR_INVALID_ARG, text);
   s = scores_of(TRITONSERVER_TYPE_UINT8, SHAPE(CLASSIFICATION_MAX_ELEMENTS), data, 1000000);
   assert_classes(&s, 2, "0:0 0:1");
   s = scores_of(TRITONSERVER_TYPE_UINT8, SHAPE(4, 1000000), data, 4000000); // each row is within
   s.has_rows = true;
   assert_classes(&s, 1, "0:0 0:0 0:0 0:0");
-  assert_not_classified(&s, 250001, TRITONSERVER_ERROR_INVALID_ARG, text); // but not all of it
+  assert_not_classified(&s, 250001, ERROR_INVALID_ARG, text); // but not all of it
   double *wide = (double *)(void *)data;
   for (size_t i = 0; i < 250000; i++)
     wide[i] = -1e308; // more than 300 characters each
   s = scores_of(TRITONSERVER_TYPE_FP64, SHAPE(250000), data, 2000000);
-  assert_not_classified(&s, 250000, TRITONSERVER_ERROR_INVALID_ARG, text);
+  assert_not_classified(&s, 250000, ERROR_INVALID_ARG, text);
   free(data);
 }
 
@@ -283,11 +289,11 @@ static void sizes_that_are_not_the_shapes_are_refused(void **state)
   const float data[4] = {0};
   const char *text = "the size of an output to be classified is not that of its shape";
   class_scores s = scores_of(TRITONSERVER_TYPE_FP32, SHAPE(5), data, sizeof(data));
-  assert_not_classified(&s, 1, TRITONSERVER_ERROR_INTERNAL, text);
+  assert_not_classified(&s, 1, ERROR_INTERNAL, text);
   s = scores_of(TRITONSERVER_TYPE_FP32, SHAPE(-4), data, sizeof(data));
-  assert_not_classified(&s, 1, TRITONSERVER_ERROR_INTERNAL, text);
+  assert_not_classified(&s, 1, ERROR_INTERNAL, text);
   s = scores_of(TRITONSERVER_TYPE_FP32, SHAPE(INT64_MAX, 4, 4), data, sizeof(data));
-  assert_not_classified(&s, 1, TRITONSERVER_ERROR_INTERNAL, text);
+  assert_not_classified(&s, 1, ERROR_INTERNAL, text);
   s = scores_of(TRITONSERVER_TYPE_FP32, SHAPE(0, 7), NULL, 0);
   s.has_rows = true;
   assert_classes(&s, 3, "");

@@ -52,7 +52,7 @@ static void call_infer(client *c, size_t count)
 static void a_large_reply_is_sent_in_turns(void **state)
 {
   (void)state;
-  const grpc_server_options options = {
+  const listener_options options = {
       .handshake_timeout_ms = 10000, .body_timeout_ms = 30000, .write_timeout_ms = 30000};
   listener_begin(&options, BUDGET, core_get());
   client greedy, other;

@@ -30,13 +30,13 @@ static shared_memory *memory;
 static void begin_with(unsigned most_age_ms)
 {
   memory = shared_memory_new(false);
-  const grpc_server_options options = {.max_connection_age_ms = most_age_ms,
-                                       .max_ping_strikes = 2,
-                                       .min_ping_interval_ms = 300000,
-                                       .handshake_timeout_ms = 10000,
-                                       .body_timeout_ms = 30000,
-                                       .write_timeout_ms = 30000,
-                                       .shared_memory = memory};
+  const listener_options options = {.max_connection_age_ms = most_age_ms,
+                                    .max_ping_strikes = 2,
+                                    .min_ping_interval_ms = 300000,
+                                    .handshake_timeout_ms = 10000,
+                                    .body_timeout_ms = 30000,
+                                    .write_timeout_ms = 30000,
+                                    .shared_memory = memory};
   listener_begin(&options, BUDGET, core_get());
 }
 

@@ -60,7 +60,7 @@ static void assert_tensor(const char *text, const uint8_t *bytes, size_t size, c
   assert_int_equal(r.request.input_count, 1);
   const infer_json_input *input = &r.request.inputs[0];
   assert_string_equal(input->name, "x");
-  assert_string_equal(protocol_datatype_name(input->datatype), datatype);
+  assert_string_equal(TRITONSERVER_DataTypeString(input->datatype), datatype);
   assert_int_equal((uintptr_t)input->data % 64, 0);
   assert_int_equal(input->data_size, size);
   assert_memory_equal(input->data, bytes, size);

@@ -148,7 +148,7 @@ static void each_datatype_becomes_its_text(void **state)
                                     .data_size = tensors[i].size};
     snprintf(expected, sizeof(expected),
              "{\"name\":\"o\",\"datatype\":\"%s\",\"shape\":[%d],\"data\":%s}",
-             protocol_datatype_name(o.datatype), (int)shape, tensors[i].text);
+             TRITONSERVER_DataTypeString(o.datatype), (int)shape, tensors[i].text);
     assert_output(&o, expected);
   }
 }
@@ -241,7 +241,7 @@ static void tensors_without_elements_are_empty_arrays(void **state)
         .name = "o", .datatype = datatypes[i], .shape = (const int64_t[]){2, 0}, .shape_count = 2};
     snprintf(expected, sizeof(expected),
              "{\"name\":\"o\",\"datatype\":\"%s\",\"shape\":[2,0],\"data\":[]}",
-             protocol_datatype_name(datatypes[i]));
+             TRITONSERVER_DataTypeString(datatypes[i]));
     assert_output(&o, expected);
   }
 }
@@ -308,12 +308,12 @@ static void datatypes_are_found_by_their_exact_names(void **state)
   (void)state;
   for (int i = TRITONSERVER_TYPE_BOOL; i <= TRITONSERVER_TYPE_BF16; i++) {
     const TRITONSERVER_DataType datatype = (TRITONSERVER_DataType)i;
-    assert_int_equal(protocol_datatype(slice_of(protocol_datatype_name(datatype))), datatype);
+    assert_int_equal(datatype_named(slice_of(TRITONSERVER_DataTypeString(datatype))), datatype);
   }
-  assert_int_equal(protocol_datatype(SLICE("fp32")), TRITONSERVER_TYPE_INVALID);
-  assert_int_equal(protocol_datatype(SLICE("FP3")), TRITONSERVER_TYPE_INVALID);
-  assert_int_equal(protocol_datatype(SLICE("")), TRITONSERVER_TYPE_INVALID);
-  assert_int_equal(protocol_datatype_size((TRITONSERVER_DataType)99), 0);
+  assert_int_equal(datatype_named(SLICE("fp32")), TRITONSERVER_TYPE_INVALID);
+  assert_int_equal(datatype_named(SLICE("FP3")), TRITONSERVER_TYPE_INVALID);
+  assert_int_equal(datatype_named(SLICE("")), TRITONSERVER_TYPE_INVALID);
+  assert_int_equal(TRITONSERVER_DataTypeByteSize((TRITONSERVER_DataType)99), 0);
 }
 
 int main(void)

@@ -197,10 +197,10 @@ static void memory_of_the_client_is_waited_for(void **state)
   (void)state;
   shared_span span = {0};
   inference *i = begin(false, false);
-  i->tensors.shared.spans = &span;
-  i->tensors.shared.span_count = 1;
+  i->tensors.spans = &span;
+  i->tensors.span_count = 1;
   assert_null(inference_submit(i, NULL));
-  i->tensors.shared.span_count = 0; // it has no region to give back
+  i->tensors.span_count = 0; // it has no region to give back
   assert_true(inference_wait(i));
   respond(true);
   assert_int_equal(front.told, 0);

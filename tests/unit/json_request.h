@@ -5,7 +5,6 @@
 #include "base/arena.h"
 #include "base/buffer.h"
 #include "base/error.h"
-#include "frontend/common/json/datatype.h"
 #include "frontend/common/json/infer_request_json.h"
 
 #include <math.h>

@@ -32,7 +32,7 @@ static void only_what_is_named_changes(void **state)
   assert_int_equal(now().verbose_level, 3);
   assert_int_equal(now().format, NEREID_LOG_JSON);
   AUTO_BUFFER buffer json = BUFFER_EMPTY;
-  log_settings_print(&json);
+  log_settings_print(&json, false);
   static const char expected[] =
       "{\"log_file\":\"\",\"log_info\":true,\"log_warning\":false,\"log_error\":true,"
       "\"log_verbose_level\":3,\"log_format\":\"json\"}";

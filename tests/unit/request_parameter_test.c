@@ -197,10 +197,10 @@ static void names_of_the_servers_own_are_reserved(void **state)
   REFUSED("parameter keys starting with 'triton_' are reserved", "triton_", TEXT(""));
   REFUSED("parameter keys starting with 'triton_' are reserved", "triton_final_response",
           BOOLEAN(true));
-  const char *const reserved[] = {"sequence_id", "sequence_start", "sequence_end",
-                                  "priority",    "timeout",        "binary_data_output",
-                                  "headers",     "triton_",        "triton_x"};
-  const char *const open[] = {"", "triton", "Sequence_id", "sequence_id ", "header", "x_triton_"};
+  const char *const reserved[] = {"sequence_id", "sequence_start",     "sequence_end", "priority",
+                                  "timeout",     "binary_data_output", "headers",      "triton_",
+                                  "triton_x",    "Sequence_id",        "TRITON_x"};
+  const char *const open[] = {"", "triton", "sequence_id ", "header", "x_triton_"};
   for (size_t i = 0; i < sizeof(reserved) / sizeof(reserved[0]); i++)
     assert_true(request_parameter_is_reserved(slice_of(reserved[i])));
   for (size_t i = 0; i < sizeof(open) / sizeof(open[0]); i++)

@@ -28,7 +28,8 @@ static void count_retired(void *context, trace_setting *old)
 static void begin(world *w, uint32_t level, uint32_t rate, int32_t count, const char *file)
 {
   const trace_config config = {
-      .level = level, .rate = rate, .count = count, .file = (char *)file, .url = (char *)""};
+      .values = {[TRACE_KEY_LEVEL] = level, [TRACE_KEY_RATE] = rate, [TRACE_KEY_COUNT] = count},
+      .file = (char *)file};
   *w = (world){.all = {.retire = count_retired, .context = w}};
   assert_null(trace_settings_init(&w->all, &config));
 }
@@ -67,17 +68,17 @@ static void samples(world *w, const char *model, const char *requests, const cha
 
 static trace_update rate_of(uint32_t rate)
 {
-  return (trace_update){.given = {[TRACE_KEY_RATE] = true}, .rate = rate};
+  return (trace_update){.given = {[TRACE_KEY_RATE] = true}, .values = {[TRACE_KEY_RATE] = rate}};
 }
 
 static trace_update level_of(uint32_t level)
 {
-  return (trace_update){.given = {[TRACE_KEY_LEVEL] = true}, .level = level};
+  return (trace_update){.given = {[TRACE_KEY_LEVEL] = true}, .values = {[TRACE_KEY_LEVEL] = level}};
 }
 
 static trace_update count_of(int32_t count)
 {
-  return (trace_update){.given = {[TRACE_KEY_COUNT] = true}, .count = count};
+  return (trace_update){.given = {[TRACE_KEY_COUNT] = true}, .values = {[TRACE_KEY_COUNT] = count}};
 }
 
 static void each_rate_th_request_is_traced_until_the_count_is_at_its_end(void **state)
@@ -86,7 +87,7 @@ static void each_rate_th_request_is_traced_until_the_count_is_at_its_end(void **
   world w;
   begin(&w, TIMESTAMPS, 3, 2, "f");
   samples(&w, "m", "rrrrrrrrrr", "..x..x....");
-  assert_int_equal(trace_settings_find(&w.all, "m")->count, 0);
+  assert_int_equal(trace_settings_find(&w.all, "m")->values[TRACE_KEY_COUNT], 0);
   assert_true(atomic_load(&trace_settings_find(&w.all, "m")->exhausted));
   end(&w);
 }
@@ -125,21 +126,21 @@ static void models_follow_the_server_in_what_they_do_not_say(void **state)
   trace_update own = level_of(TENSORS), slow = rate_of(100), few = count_of(5);
   update(&w, "m", &own);
   assert_int_equal(w.retired, 0); // nothing was replaced
-  assert_int_equal(trace_settings_find(&w.all, "m")->rate, 10);
+  assert_int_equal(trace_settings_find(&w.all, "m")->values[TRACE_KEY_RATE], 10);
   update(&w, "", &slow);
   assert_int_equal(w.retired, 2); // the server's, and the model's that follows it
-  assert_int_equal(trace_settings_find(&w.all, "m")->rate, 100);
-  assert_int_equal(trace_settings_find(&w.all, "m")->level, TENSORS);
-  assert_int_equal(trace_settings_find(&w.all, "n")->level, TIMESTAMPS);
+  assert_int_equal(trace_settings_find(&w.all, "m")->values[TRACE_KEY_RATE], 100);
+  assert_int_equal(trace_settings_find(&w.all, "m")->values[TRACE_KEY_LEVEL], TENSORS);
+  assert_int_equal(trace_settings_find(&w.all, "n")->values[TRACE_KEY_LEVEL], TIMESTAMPS);
   update(&w, "m", &few);
-  assert_int_equal(trace_settings_find(&w.all, "m")->count, 5);
-  assert_int_equal(trace_settings_find(&w.all, "")->count, -1);
+  assert_int_equal(trace_settings_find(&w.all, "m")->values[TRACE_KEY_COUNT], 5);
+  assert_int_equal(trace_settings_find(&w.all, "")->values[TRACE_KEY_COUNT], -1);
   const trace_update clear = {
       .cleared = {[TRACE_KEY_LEVEL] = true, [TRACE_KEY_COUNT] = true, [TRACE_KEY_RATE] = true}};
   update(&w, "m", &clear); // it has nothing of its own any more
   assert_ptr_equal(trace_settings_find(&w.all, "m"), trace_settings_find(&w.all, "n"));
   update(&w, "", &clear); // back to how it started
-  assert_int_equal(trace_settings_find(&w.all, "")->rate, 10);
+  assert_int_equal(trace_settings_find(&w.all, "")->values[TRACE_KEY_RATE], 10);
   end(&w);
 }
 
@@ -157,7 +158,7 @@ static void many_models_follow_the_server(void **state)
   update(&w, "", &slow);
   for (int i = 0; i < 100; i++) {
     snprintf(name, sizeof(name), "m%d", i);
-    assert_int_equal(trace_settings_find(&w.all, name)->rate, 7);
+    assert_int_equal(trace_settings_find(&w.all, name)->values[TRACE_KEY_RATE], 7);
   }
   end(&w);
 }

@@ -112,7 +112,7 @@ static void who_wants_a_worker_that_is_gone_is_told_how_it_ended(void **state)
       "Stub process 'played_0' is not healthy. The Python worker of model 'played' ended: it was "
       "ended by signal SIGKILL");
   assert_error(
-      worker_why_gone(made, made->link),
+      worker_why_gone(made, made->link, true),
       "Stub process 'played_0' is not healthy. The Python worker of model 'played' ended: it was "
       "ended by signal SIGKILL");
   assert_true(worker_has_fault(made, text, sizeof text));

@@ -1,8 +1,7 @@
 // A worker's metrics by number, and the calls on them. The listener's thread.
-#include "calls/metric_call.h"
+#include "calls/calls_internal.h"
 
 #include "backend_error.h"
-#include "calls/calls_internal.h"
 
 #include <jansson.h>
 #include <stdlib.h>
@@ -13,7 +12,6 @@ static TRITONSERVER_Error *damaged(void)
   return backend_error(TRITONSERVER_ERROR_INVALID_ARG, "a call for a custom metric cannot be read");
 }
 
-// A free entry; its number is its index + 1.
 static TRITONSERVER_Error *new_entry(metric_table *self, metric_entry **entry)
 {
   for (size_t i = 0; i < self->count; i++)
@@ -43,6 +41,11 @@ static metric_entry *find(const metric_table *self, uint64_t number)
   return number == 0 || number > self->count ? NULL : &self->entries[number - 1];
 }
 
+static uint64_t number_of(const metric_table *self, const metric_entry *entry)
+{
+  return (uint64_t)(entry - self->entries) + 1;
+}
+
 static TRITONSERVER_Error *new_family(metric_table *self, wire_reader *control, uint64_t *number)
 {
   char *name = calls_text(control);
@@ -56,7 +59,7 @@ static TRITONSERVER_Error *new_family(metric_table *self, wire_reader *control, 
     error = TRITONSERVER_MetricFamilyNew(&entry->family, (TRITONSERVER_MetricKind)kind, name,
                                          description);
   if (error == NULL)
-    *number = (uint64_t)(entry - self->entries) + 1;
+    *number = number_of(self, entry);
   free(name);
   free(description);
   return error;
@@ -75,44 +78,47 @@ static void free_labels(labels *self)
   free(self->list);
 }
 
-static TRITONSERVER_Error *read_labels(const char *text, labels *made)
+static TRITONSERVER_Error *add_label(labels *self, const char *key, const json_t *value)
 {
-  *made = (labels){0};
-  if (text[0] == '\0')
+  if (!json_is_string(value))
+    return backend_error(TRITONSERVER_ERROR_INVALID_ARG, "label '%s' of a metric must be a string",
+                         key);
+  TRITONSERVER_Parameter *label =
+      TRITONSERVER_ParameterNew(key, TRITONSERVER_PARAMETER_STRING, json_string_value(value));
+  if (label == NULL)
+    return backend_error_no_memory("labels");
+  self->list[self->count++] = label;
+  return NULL;
+}
+
+static TRITONSERVER_Error *add_labels(labels *self, const json_t *object)
+{
+  if (json_is_null(object))
     return NULL;
-  json_t *object = json_loads(text, JSON_DECODE_ANY, NULL);
-  TRITONSERVER_Error *error = NULL;
-  if (json_is_null(object)) {
-    json_decref(object);
-    return NULL;
-  }
-  if (!json_is_object(object)) {
-    json_decref(object);
+  if (!json_is_object(object))
     return backend_error(TRITONSERVER_ERROR_INVALID_ARG,
                          "Failed to create metric. Labels must be a dictionary.");
-  }
-  made->list = calloc(json_object_size(object) + 1, sizeof(*made->list));
-  if (made->list == NULL)
-    error = backend_error_no_memory("labels");
+  self->list = calloc(json_object_size(object) + 1, sizeof(*self->list));
+  if (self->list == NULL)
+    return backend_error_no_memory("labels");
   const char *key;
   json_t *value;
-  json_object_foreach(object, key, value)
+  json_object_foreach((json_t *)object, key, value)
   {
-    if (error != NULL)
-      break;
-    if (!json_is_string(value)) {
-      error = backend_error(TRITONSERVER_ERROR_INVALID_ARG,
-                            "label '%s' of a metric must be a string", key);
-      break;
-    }
-    TRITONSERVER_Parameter *label =
-        TRITONSERVER_ParameterNew(key, TRITONSERVER_PARAMETER_STRING, json_string_value(value));
-    if (label == NULL)
-      error = backend_error_no_memory("labels");
-    else
-      made->list[made->count++] = label;
+    BACKEND_RETURN_IF_ERROR(add_label(self, key, value));
   }
+  return NULL;
+}
+
+static TRITONSERVER_Error *read_labels(wire_reader *control, labels *made)
+{
+  char *text = calls_text(control);
+  if (text == NULL)
+    return damaged();
+  json_t *object = text[0] == '\0' ? json_null() : json_loads(text, JSON_DECODE_ANY, NULL);
+  TRITONSERVER_Error *error = add_labels(made, object);
   json_decref(object);
+  free(text);
   return error;
 }
 
@@ -152,12 +158,11 @@ static TRITONSERVER_Error *make_metric(const metric_entry *family, const labels 
 static TRITONSERVER_Error *new_metric(metric_table *self, uint64_t family_number,
                                       wire_reader *control, uint64_t *number)
 {
-  char *text = calls_text(control);
   labels labels = {0};
   double *buckets = NULL;
   uint32_t bucket_count = 0;
   metric_entry *family = find(self, family_number), *entry = NULL;
-  TRITONSERVER_Error *error = text == NULL ? damaged() : read_labels(text, &labels);
+  TRITONSERVER_Error *error = read_labels(control, &labels);
   if (error == NULL)
     error = read_buckets(control, &buckets, &bucket_count);
   if (error == NULL && (family == NULL || family->family == NULL))
@@ -168,11 +173,10 @@ static TRITONSERVER_Error *new_metric(metric_table *self, uint64_t family_number
     error = make_metric(find(self, family_number), &labels, buckets, bucket_count, &entry->metric);
   if (error == NULL) {
     entry->of = family_number;
-    *number = (uint64_t)(entry - self->entries) + 1;
+    *number = number_of(self, entry);
   }
   free_labels(&labels);
   free(buckets);
-  free(text);
   return error;
 }
 
@@ -194,31 +198,23 @@ static TRITONSERVER_Error *delete_family(metric_table *self, uint64_t number)
   return TRITONSERVER_MetricFamilyDelete(family);
 }
 
-static TRITONSERVER_Error *use_metric(TRITONSERVER_Metric *metric, uint32_t kind,
-                                      wire_reader *control, double *value)
+static TRITONSERVER_Error *change(TRITONSERVER_Metric *metric, uint32_t kind, wire_reader *control)
 {
-  if (kind == CALL_METRIC_VALUE)
-    return TRITONSERVER_MetricValue(metric, value);
   double given = wire_get_f64(control);
   if (control->bad)
     return damaged();
-  switch (kind) {
-  case CALL_METRIC_ADD:
-    return TRITONSERVER_MetricIncrement(metric, given);
-  case CALL_METRIC_SET:
-    return TRITONSERVER_MetricSet(metric, given);
-  default:
-    return TRITONSERVER_MetricObserve(metric, given);
-  }
+  return kind == CALL_METRIC_ADD   ? TRITONSERVER_MetricIncrement(metric, given)
+         : kind == CALL_METRIC_SET ? TRITONSERVER_MetricSet(metric, given)
+                                   : TRITONSERVER_MetricObserve(metric, given);
 }
 
-TRITONSERVER_Error *metric_call(metric_table *self, const channel_message *message,
-                                wire_reader *control, metric_result *result)
+static TRITONSERVER_Error *perform(metric_table *self, const channel_message *message,
+                                   wire_reader *control, uint64_t *number, double *value)
 {
   if (message->kind == CALL_FAMILY_NEW)
-    return new_family(self, control, &result->number);
+    return new_family(self, control, number);
   if (message->kind == CALL_METRIC_NEW)
-    return new_metric(self, message->value, control, &result->number);
+    return new_metric(self, message->value, control, number);
   metric_entry *entry = find(self, message->value);
   bool family = message->kind == CALL_FAMILY_DELETE;
   if (entry == NULL || (family ? (void *)entry->family : (void *)entry->metric) == NULL)
@@ -228,12 +224,26 @@ TRITONSERVER_Error *metric_call(metric_table *self, const channel_message *messa
     return delete_family(self, message->value);
   if (message->kind == CALL_METRIC_DELETE)
     return delete_metric(entry);
-  return use_metric(entry->metric, message->kind, control, &result->value);
+  return message->kind == CALL_METRIC_VALUE ? TRITONSERVER_MetricValue(entry->metric, value)
+                                            : change(entry->metric, message->kind, control);
 }
 
-void metric_value_write(wire_writer *writer, const void *value)
+static void write_value(wire_writer *writer, const void *value)
 {
   wire_put_f64(writer, *(const double *)value);
+}
+
+void metric_call(calls *self, const channel_message *message, wire_reader *control)
+{
+  uint64_t number = 0;
+  double value = 0;
+  TRITONSERVER_Error *error = perform(&self->metrics, message, control, &number, &value);
+  if (error != NULL)
+    calls_reply_error(self, message, error);
+  else if (message->kind == CALL_METRIC_VALUE)
+    calls_reply_part(self, message, write_value, &value);
+  else
+    calls_reply(self, message, number);
 }
 
 void metric_table_fini(metric_table *self)

@@ -54,7 +54,7 @@ void wire_tensor_read(wire_reader *reader, const channel *channel, wire_tensor *
 void wire_tensor_write(wire_writer *writer, const char *name, TRITONSERVER_DataType datatype,
                        const int64_t *dims, uint64_t rank, uint64_t offset, uint64_t byte_size)
 {
-  wire_put_text(writer, name, strlen(name));
+  wire_put_string(writer, name);
   wire_put_u32(writer, datatype);
   wire_put_u32(writer, (uint32_t)rank);
   for (uint64_t i = 0; i < rank; i++)
@@ -104,14 +104,14 @@ void wire_response_read(wire_reader *reader, wire_response *response)
   reader->bad = true;
 }
 
-void wire_error_write(wire_writer *writer, TRITONSERVER_Error *error)
+void wire_error_write(wire_writer *writer, const void *what)
 {
-  const char *message = TRITONSERVER_ErrorMessage(error);
+  TRITONSERVER_Error *error = (TRITONSERVER_Error *)what; // which the ABI only reads
   wire_put_u32(writer, TRITONSERVER_ErrorCode(error));
-  wire_put_text(writer, message, strlen(message));
+  wire_put_string(writer, TRITONSERVER_ErrorMessage(error));
 }
 
-void wire_error_response_write(wire_writer *writer, TRITONSERVER_Error *error)
+void wire_error_response_write(wire_writer *writer, const void *error)
 {
   wire_put_u8(writer, RESPONSE_ERROR);
   wire_error_write(writer, error);

@@ -45,8 +45,9 @@ typedef struct wire_response {
 
 void wire_response_read(wire_reader *reader, wire_response *response);
 
-// An error as a response, or as the control part of a reply that failed (without the kind).
-void wire_error_response_write(wire_writer *writer, TRITONSERVER_Error *error);
-void wire_error_write(wire_writer *writer, TRITONSERVER_Error *error);
+// A TRITONSERVER_Error as a response, or as the control part of a reply that failed (without the
+// kind). Of type control_part_write.
+void wire_error_response_write(wire_writer *writer, const void *error);
+void wire_error_write(wire_writer *writer, const void *error);
 
 #endif

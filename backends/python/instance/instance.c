@@ -6,6 +6,7 @@
 #include "backend_error.h"
 #include "backend_log.h"
 #include "codec/protocol.h"
+#include "instance/open_request.h"
 #include "instance/response_call.h"
 
 #include <assert.h>
@@ -50,11 +51,10 @@ static void fail_all(void *user, TRITONSERVER_Error *error)
   TRITONSERVER_Error *explained = python_instance_explain(
       self, TRITONSERVER_ErrorNew(TRITONSERVER_ErrorCode(error), TRITONSERVER_ErrorMessage(error)));
   uint32_t from = 0;
-  uint64_t handle;
-  open_request request;
-  while (request_table_begin_next(&self->requests, &from, &handle, &request)) {
-    request_table_end(&self->requests, handle, true);
-    open_request_fail(self, &request, explained);
+  open_request *request;
+  while ((request = request_table_begin_next(&self->requests, &from)) != NULL) {
+    open_request ended = request_table_close(&self->requests, request);
+    open_request_fail(self, &ended, explained);
   }
   TRITONSERVER_ErrorDelete(explained);
 }
@@ -76,7 +76,7 @@ static const worker_events EVENTS = {.calls_begun = begin_calls,
 
 static void free_instance(python_instance *self)
 {
-  assert(self->ahead.first == NULL && self->calls == NULL);
+  assert(list_is_empty(&self->ahead.executions) && self->calls == NULL);
   wait_graph_leave(&self->node);
   worker_free(self->worker);
   request_table_fini(&self->requests);
@@ -94,6 +94,7 @@ TRITONSERVER_Error *python_instance_start(const python_model *model, const char 
   self->calls_kind = calls_kind;
   self->node =
       (wait_node){.model = model->server_model, .name = model->name, .version = model->version};
+  list_init(&self->ahead.executions);
   request_table_init(&self->requests);
   self->worker = worker_new(&model->workers, name, &EVENTS, self);
   TRITONSERVER_Error *error = self->worker == NULL ? backend_error_no_memory("a Python worker")

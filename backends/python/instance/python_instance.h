@@ -3,6 +3,7 @@
 #ifndef NEREID_PYTHON_INSTANCE_H
 #define NEREID_PYTHON_INSTANCE_H
 
+#include "base/list.h"
 #include "instance/request_table.h"
 #include "instance/wait_graph.h"
 #include "model/model.h"
@@ -26,8 +27,7 @@ typedef struct instance_calls {
 
 // Executions that were begun and have not ended, in their order (execution_ahead.c).
 typedef struct ahead_queue {
-  struct execution *first;
-  struct execution *last;
+  list executions;
   uint32_t crowded;         // so many more are taken to be some of many
   _Atomic uint64_t ewma_ns; // how long `execute` takes of late, by the worker's word; 0: not known
 } ahead_queue;

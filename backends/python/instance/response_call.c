@@ -1,92 +1,17 @@
-// Ends of requests, on any thread that took one out of the table, and what a worker says of its
-// requests on CHANNEL_CALLS, on the listener's.
+// What a worker says of its requests on CHANNEL_CALLS. The listener's thread.
 #include "instance/response_call.h"
 
 #include "backend_error.h"
 #include "backend_log.h"
-#include "base/clock.h"
 #include "codec/protocol.h"
-#include "codec/response_fill.h"
+#include "instance/open_request.h"
 
 #include <stdio.h>
-#include <string.h>
-
-// ---- ends of requests
-
-static void log_error_of(const python_instance *instance, const open_request *request,
-                         TRITONSERVER_Error *error_owned, const char *doing)
-{
-  backend_request_error_log(instance->server_instance, request->request, error_owned, doing);
-}
-
-static void report(python_instance *instance, const open_request *request, bool success)
-{
-  uint64_t now = clock_monotonic_ns();
-  log_error_of(instance, request,
-               TRITONBACKEND_ModelInstanceReportStatistics(
-                   instance->server_instance, request->request, success, request->exec_start_ns,
-                   request->compute_start_ns, now, now),
-               "report request statistics");
-}
-
-static void release(const python_instance *instance, const open_request *request)
-{
-  if (request->factory != NULL)
-    log_error_of(instance, request, TRITONBACKEND_ResponseFactoryDelete(request->factory),
-                 "delete a response factory");
-  if (request->request != NULL)
-    log_error_of(instance, request,
-                 TRITONBACKEND_RequestRelease(request->request, TRITONSERVER_REQUEST_RELEASE_ALL),
-                 "release a request");
-}
-
-static TRITONSERVER_Error *new_response(const open_request *request,
-                                        TRITONBACKEND_Response **response)
-{
-  *response = NULL;
-  return request->factory != NULL ? TRITONBACKEND_ResponseNewFromFactory(response, request->factory)
-                                  : TRITONBACKEND_ResponseNew(response, request->request);
-}
-
-static void send_response(const python_instance *instance, const open_request *request,
-                          TRITONBACKEND_Response *response, uint32_t flags,
-                          TRITONSERVER_Error *error)
-{
-  log_error_of(instance, request, TRITONBACKEND_ResponseSend(response, flags, error),
-               "send a response");
-}
-
-TRITONSERVER_Error *python_instance_explain(const python_instance *instance,
-                                            TRITONSERVER_Error *error_owned)
-{
-  static const char start[] = "Failed to process the request(s) for model instance '";
-  const char *text = TRITONSERVER_ErrorMessage(error_owned);
-  if (strncmp(text, start, sizeof start - 1) == 0)
-    return error_owned;
-  TRITONSERVER_Error *error =
-      backend_error(TRITONSERVER_ErrorCode(error_owned), "%s%s', message: %s", start,
-                    worker_name(instance->worker), text);
-  TRITONSERVER_ErrorDelete(error_owned);
-  return error;
-}
-
-void open_request_fail(python_instance *instance, const open_request *request,
-                       TRITONSERVER_Error *error)
-{
-  TRITONBACKEND_Response *response;
-  TRITONSERVER_Error *failure = new_response(request, &response);
-  if (request->request != NULL)
-    report(instance, request, false);
-  if (failure == NULL)
-    send_response(instance, request, response, TRITONSERVER_RESPONSE_COMPLETE_FINAL, error);
-  log_error_of(instance, request, failure, "make an error response");
-  release(instance, request);
-}
 
 // ---- responses
 
 typedef struct response_call {
-  python_instance *instance;
+  const python_instance *instance;
   const channel *channel;
   wire_reader *reader;
   wire_response head;
@@ -94,45 +19,31 @@ typedef struct response_call {
 } response_call;
 
 // The only response of a request of a model that is not decoupled.
-static void answer_once(response_call *self, const open_request *request)
+static void respond_once(response_call *self, open_request *request)
 {
-  const python_model *model = self->instance->model;
-  TRITONBACKEND_Response *response;
-  TRITONSERVER_Error *failure = new_response(request, &response);
-  TRITONSERVER_Error *error = NULL;
-  if (failure == NULL && self->head.kind == RESPONSE_NONE)
-    error = backend_error(TRITONSERVER_ERROR_INTERNAL,
-                          "model '%s' ended a request without a response", model->name);
-  else if (failure == NULL)
-    error = response_fill(response, &model->signature, self->channel, self->reader, &self->head);
-  report(self->instance, request, failure == NULL && error == NULL);
-  if (failure == NULL)
-    send_response(self->instance, request, response, TRITONSERVER_RESPONSE_COMPLETE_FINAL, error);
-  log_error_of(self->instance, request, failure, "make a response");
-  TRITONSERVER_ErrorDelete(error);
-  release(self->instance, request);
+  if (self->head.kind == RESPONSE_NONE)
+    request->error =
+        backend_error(TRITONSERVER_ERROR_INTERNAL, "model '%s' ended a request without a response",
+                      self->instance->model->name);
+  else
+    open_request_fill(self->instance, request, self->channel, self->reader, &self->head);
+  if (request->response != NULL)
+    open_request_report(self->instance, request, request->error == NULL);
+  open_request_end(self->instance, request);
 }
 
 // One of the responses of a decoupled model's request, or the word that there are no more.
-static void answer_more(response_call *self, const open_request *request)
+static void respond_more(response_call *self, open_request *request)
 {
-  uint32_t flags = self->final ? TRITONSERVER_RESPONSE_COMPLETE_FINAL : 0;
-  TRITONBACKEND_Response *response;
-  if (self->head.kind == RESPONSE_NONE) {
-    if (self->final)
-      log_error_of(self->instance, request,
-                   TRITONBACKEND_ResponseFactorySendFlags(request->factory, flags),
-                   "send the end of a response");
-    return;
+  const uint32_t flags = self->final ? TRITONSERVER_RESPONSE_COMPLETE_FINAL : 0;
+  if (self->head.kind != RESPONSE_NONE) {
+    open_request_fill(self->instance, request, self->channel, self->reader, &self->head);
+    open_request_send(self->instance, request, flags);
+  } else if (self->final) {
+    open_request_log_error(self->instance, request,
+                           TRITONBACKEND_ResponseFactorySendFlags(request->factory, flags),
+                           "send the end of a response");
   }
-  TRITONSERVER_Error *failure = new_response(request, &response);
-  if (failure == NULL) {
-    TRITONSERVER_Error *error = response_fill(response, &self->instance->model->signature,
-                                              self->channel, self->reader, &self->head);
-    send_response(self->instance, request, response, flags, error);
-    TRITONSERVER_ErrorDelete(error);
-  }
-  log_error_of(self->instance, request, failure, "make a response");
 }
 
 static void take_response(python_instance *instance, worker_link *link, const channel_message *call,
@@ -143,24 +54,25 @@ static void take_response(python_instance *instance, worker_link *link, const ch
                         .channel = worker_link_channel(link),
                         .reader = reader,
                         .final = (call->flags & RESPONSE_FINAL) != 0};
-  open_request request;
   if (call->size > 0) // nothing is RESPONSE_NONE
     wire_response_read(reader, &self.head);
   if (reader->bad)
     self.head.kind = RESPONSE_ERROR; // response_fill says so
-  if (!request_table_begin(requests, call->id, &request))
+  open_request *request = request_table_begin(requests, call->id);
+  if (request == NULL)
     return; // it has ended; a model may say once more that it is final
-  if (request.factory != NULL) {
-    answer_more(&self, &request);
-    request_table_end(requests, call->id, self.final);
-    if (self.final)
-      release(instance, &request);
-  } else if (self.head.kind == RESPONSE_NONE && !self.final) {
-    request_table_end(requests, call->id, false);
-  } else {
-    request_table_end(requests, call->id, true);
-    answer_once(&self, &request);
+  const bool decoupled = request->factory != NULL;
+  if (decoupled)
+    respond_more(&self, request);
+  if (!self.final && (decoupled || self.head.kind == RESPONSE_NONE)) {
+    request_table_end(requests, request);
+    return;
   }
+  open_request ended = request_table_close(requests, request);
+  if (decoupled)
+    open_request_release(instance, &ended);
+  else
+    respond_once(&self, &ended);
 }
 
 // ---- other calls
@@ -168,14 +80,12 @@ static void take_response(python_instance *instance, worker_link *link, const ch
 static void take_log(const python_instance *instance, const channel_message *call,
                      wire_reader *reader)
 {
-  static const struct {
-    uint32_t flag;
-    TRITONSERVER_LogLevel level;
-  } levels[] = {{WORK_LOG_ERROR, TRITONSERVER_LOG_ERROR},
-                {WORK_LOG_WARN, TRITONSERVER_LOG_WARN},
-                {WORK_LOG_VERBOSE, TRITONSERVER_LOG_VERBOSE},
-                {WORK_LOG_INFO, TRITONSERVER_LOG_INFO}};
-  size_t length, file_length, ids_length, i = 0;
+  const TRITONSERVER_LogLevel level = (call->flags & WORK_LOG_ERROR) != 0  ? TRITONSERVER_LOG_ERROR
+                                      : (call->flags & WORK_LOG_WARN) != 0 ? TRITONSERVER_LOG_WARN
+                                      : (call->flags & WORK_LOG_VERBOSE) != 0
+                                          ? TRITONSERVER_LOG_VERBOSE
+                                          : TRITONSERVER_LOG_INFO;
+  size_t length, file_length, ids_length;
   const char *text = wire_get_text(reader, &length);
   const char *file = wire_get_text(reader, &file_length);
   uint32_t line = wire_get_u32(reader);
@@ -184,15 +94,13 @@ static void take_log(const python_instance *instance, const channel_message *cal
   char file_name[256], ids_copy[256];
   if (reader->bad)
     return;
-  while (i < 3 && (call->flags & levels[i].flag) == 0)
-    i++;
   snprintf(file_name, sizeof file_name, "%.*s", (int)file_length, file);
   snprintf(ids_copy, sizeof ids_copy, "%.*s", (int)ids_length, ids);
   NEREID_LogSubject about = worker_log_subject(instance->worker);
   about.request_id = of_requests ? ids_copy : NULL;
   about.keys_only = (call->flags & LOG_OF_WORKER) == 0;
-  if (TRITONSERVER_LogIsEnabled(levels[i].level))
-    backend_log(levels[i].level, file_name, (int)line, &about, "%.*s", (int)length, text);
+  if (TRITONSERVER_LogIsEnabled(level))
+    backend_log(level, file_name, (int)line, &about, "%.*s", (int)length, text);
 }
 
 static bool is_cancelled(const open_request *request)
@@ -211,10 +119,10 @@ static void take_is_cancelled(python_instance *instance, worker_link *link,
 {
   request_table *requests = &instance->requests;
   channel_message reply = {.kind = call->kind, .id = call->id, .flags = REPLY_FINAL};
-  open_request request;
-  if (request_table_begin(requests, call->value, &request)) {
-    reply.value = is_cancelled(&request);
-    request_table_end(requests, call->value, false);
+  open_request *request = request_table_begin(requests, call->value);
+  if (request != NULL) {
+    reply.value = is_cancelled(request);
+    request_table_end(requests, request);
   }
   worker_link_reply(link, &reply);
 }

@@ -4,6 +4,7 @@
 #include "backend_error.h"
 #include "backend_file.h"
 #include "backend_log.h"
+#include "base/files.h"
 #include "base/machine.h"
 #include "process/text_vector.h"
 #include "process/variables.h"
@@ -43,18 +44,6 @@ static TRITONSERVER_Error *check_file(const python_model *self)
   return error;
 }
 
-// As the operator named it: the last part is the model's name, also where that is a link.
-static char *absolute(const char *dir)
-{
-  char *result = NULL, *current = dir[0] == '/' ? NULL : getcwd(NULL, 0);
-  if (dir[0] == '/')
-    return strdup(dir);
-  if (current != NULL && asprintf(&result, "%s/%s", current, dir) < 0)
-    result = NULL;
-  free(current);
-  return result;
-}
-
 static TRITONSERVER_Error *find_files(python_model *self)
 {
   TRITONBACKEND_ArtifactType type;
@@ -63,7 +52,7 @@ static TRITONSERVER_Error *find_files(python_model *self)
   if (type != TRITONBACKEND_ARTIFACT_FILESYSTEM)
     return backend_error(TRITONSERVER_ERROR_UNSUPPORTED, "unsupported artifact type for model '%s'",
                          self->name);
-  self->dir = absolute(dir);
+  self->dir = files_absolute(dir); // not resolved: the last part is the model's name
   if (self->dir == NULL || asprintf(&self->path, "%s/%llu/%s", self->dir,
                                     (unsigned long long)self->version, file_name(self)) < 0)
     return backend_error(TRITONSERVER_ERROR_INTERNAL, "cannot find the directory of model '%s'",
@@ -160,8 +149,7 @@ static TRITONSERVER_Error *find_python(python_model *self)
     return backend_error_no_memory("the model");
   BACKEND_RETURN_IF_ERROR(
       worker_command_new(&backend->sandbox, &paths, &self->python, &self->command));
-  self->workers = (worker_settings){.supervisor = backend->workers,
-                                    .model = self->name,
+  self->workers = (worker_settings){.model = self->name,
                                     .version = self->version,
                                     .command = self->command,
                                     .environment = self->environment,

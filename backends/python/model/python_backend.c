@@ -179,8 +179,7 @@ static TRITONSERVER_Error *set_up(python_backend *self, TRITONBACKEND_Backend *b
   BACKEND_RETURN_IF_ERROR(backend_settings(backend, &settings));
   TRITONSERVER_Error *error = read_settings(self, settings);
   json_decref(settings);
-  BACKEND_RETURN_IF_ERROR(error);
-  return supervisor_new(&self->workers);
+  return error;
 }
 
 TRITONSERVER_Error *python_backend_new(TRITONBACKEND_Backend *backend, python_backend **result)
@@ -225,7 +224,6 @@ void python_backend_free(python_backend *self)
   pthread_mutex_unlock(&self->lock);
   pthread_cond_destroy(&self->unused);
   pthread_mutex_destroy(&self->lock);
-  supervisor_free(self->workers);
   environment_cache_free(self->environments);
   worker_sandbox_fini(&self->sandbox);
   free(self->interpreter);

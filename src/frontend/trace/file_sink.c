@@ -140,17 +140,18 @@ static bool is_complete(const trace_setting *s)
 static size_t take_record(file_sink *f, const trace_record *r)
 {
   trace_setting *s = r->setting;
+  const int64_t frequency = s->values[TRACE_KEY_LOG_FREQUENCY];
   if (s->in_text > 0)
     buffer_append_char(&s->text, ',');
   record_print(r, &s->text);
   s->in_text++;
   s->collected++;
-  bool full = s->log_frequency != 0 && s->in_text >= s->log_frequency;
+  bool full = frequency != 0 && s->in_text >= frequency;
   if (full || is_complete(s))
     return flush(f, s, true);
-  size_t most = s->log_frequency != 0 || s->counted ? HELD_BYTES : FLUSH_BYTES;
+  size_t most = frequency != 0 || s->counted ? HELD_BYTES : FLUSH_BYTES;
   if (s->retired || s->text.size >= most)
-    return flush(f, s, s->log_frequency != 0);
+    return flush(f, s, frequency != 0);
   return 0;
 }
 
@@ -165,7 +166,7 @@ static size_t write_all(trace_sink *sink, const trace_record *first)
 static size_t retire(trace_sink *sink, trace_setting *s)
 {
   s->retired = true;
-  return flush(of(sink), s, s->log_frequency != 0);
+  return flush(of(sink), s, s->values[TRACE_KEY_LOG_FREQUENCY] != 0);
 }
 
 static size_t weigh(const trace_record *r)

@@ -255,14 +255,14 @@ error *otlp_sink_new(const trace_config *c, trace_sink **sink)
   if (o == NULL)
     return error_no_memory();
   *o = (otlp_sink){
-      .sink = {.most = c->queue_size,
-               .wake_at = c->batch_size,
-               .wait_ns = c->delay_ms * UINT64_C(1000000),
+      .sink = {.most = (size_t)c->queue_size,
+               .wake_at = (size_t)c->batch_size,
+               .wait_ns = (uint64_t)c->delay_ms * UINT64_C(1000000),
                .weigh = record_span_count,
                .write = write_all,
                .free = free_sink},
       .url = c->url,
-      .batch_size = c->batch_size,
+      .batch_size = (size_t)c->batch_size,
   };
   *sink = &o->sink;
   if (!add_resources(&o->resources, c) || !add_headers(o)) {

@@ -3,6 +3,7 @@
 
 #include "base/cleanup.h"
 #include "base/clock.h"
+#include "frontend/trace/settings.h"
 #include "frontend/trace/tensor_text.h"
 
 #include <jansson.h>
@@ -229,8 +230,9 @@ static void release(TRITONSERVER_InferenceTrace *trace, void *userp)
 
 // ---- life
 
-trace_record *record_new(trace_setting *setting, uint32_t level)
+trace_record *record_new(trace_setting *setting)
 {
+  const int64_t level = setting->values[TRACE_KEY_LEVEL];
   trace_record *r = calloc(1, sizeof(*r));
   if (r == NULL)
     return NULL;

@@ -73,7 +73,7 @@ struct trace_record {
 };
 
 // Makes a record and its trace of the core. NULL: memory is short.
-trace_record *record_new(trace_setting *setting, uint32_t level);
+trace_record *record_new(trace_setting *setting);
 void record_free(trace_record *r);
 
 size_t record_span_count(const trace_record *r);

@@ -1,20 +1,21 @@
-// Settings of traces: how they inherit and how requests are chosen. See settings.h.
+// Settings of traces: how they inherit, how requests are chosen, what clients call them. See
+// settings.h and trace.h.
 #include "frontend/trace/settings.h"
 
-#include <stdlib.h>
+#include "base/text.h"
 
-static trace_setting *setting_new(uint32_t level, uint32_t rate, int32_t count,
-                                  uint32_t log_frequency)
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+static trace_setting *setting_new(const int64_t values[TRACE_KEY_COUNT_OF_KEYS])
 {
   trace_setting *s = calloc(1, sizeof(*s));
   if (s == NULL)
     return NULL;
   refcount_init(&s->references);
-  s->level = level;
-  s->rate = rate;
-  s->count = count;
-  s->counted = count >= 0;
-  s->log_frequency = log_frequency;
+  memcpy(s->values, values, sizeof(s->values));
+  s->counted = s->values[TRACE_KEY_COUNT] >= 0;
   return s;
 }
 
@@ -34,10 +35,9 @@ void trace_setting_unref(trace_setting *s)
 
 error *trace_settings_init(trace_settings *all, const trace_config *c)
 {
-  uint32_t level = c->off ? TRITONSERVER_TRACE_LEVEL_DISABLED : c->level;
   all->needs_file = c->mode == TRACE_MODE_TRITON && c->file[0] == '\0';
-  all->startup = setting_new(level, c->rate, c->count, c->log_frequency);
-  all->global = setting_new(level, c->rate, c->count, c->log_frequency);
+  all->startup = setting_new(c->values);
+  all->global = setting_new(c->values);
   return all->startup == NULL || all->global == NULL ? error_no_memory() : NULL;
 }
 
@@ -63,21 +63,23 @@ trace_setting *trace_settings_find(const trace_settings *all, const char *model)
 // Why a setting traces nothing by itself; NULL: it does, unless its count is at its end.
 static const char *fault_of(const trace_settings *all, const trace_setting *s)
 {
-  if (s->level == TRITONSERVER_TRACE_LEVEL_DISABLED)
+  if (s->values[TRACE_KEY_LEVEL] == TRITONSERVER_TRACE_LEVEL_DISABLED)
     return "tracing is disabled";
-  if (s->rate == 0)
+  if (s->values[TRACE_KEY_RATE] == 0)
     return "sample rate must be non-zero";
   return all->needs_file ? "trace file name is not given" : NULL;
 }
 
 bool trace_setting_sample(const trace_settings *all, trace_setting *s, bool forced)
 {
-  bool valid = fault_of(all, s) == NULL && s->count != 0;
+  int64_t *count = &s->values[TRACE_KEY_COUNT];
+  uint64_t rate = (uint64_t)s->values[TRACE_KEY_RATE];
+  bool valid = fault_of(all, s) == NULL && *count != 0;
   bool chosen = forced;
   // As Triton counts: requests that no setting would trace do not count either.
-  if (s->rate != 0 && (valid || forced) && ++s->seen % s->rate == 0 && s->count != 0) {
+  if (rate != 0 && (valid || forced) && ++s->seen % rate == 0 && *count != 0) {
     chosen = true;
-    if (s->count > 0 && --s->count == 0)
+    if (*count > 0 && --*count == 0)
       atomic_store_explicit(&s->exhausted, true, memory_order_relaxed);
   }
   if (chosen)
@@ -87,7 +89,7 @@ bool trace_setting_sample(const trace_settings *all, trace_setting *s, bool forc
 
 static bool is_on(const trace_settings *all, const trace_setting *s)
 {
-  return s->level != TRITONSERVER_TRACE_LEVEL_DISABLED && !all->needs_file;
+  return s->values[TRACE_KEY_LEVEL] != TRITONSERVER_TRACE_LEVEL_DISABLED && !all->needs_file;
 }
 
 bool trace_settings_any_on(const trace_settings *all)
@@ -101,29 +103,6 @@ bool trace_settings_any_on(const trace_settings *all)
 
 // ---- updates
 
-// The setting that follows from what was specified before (`current`, or NULL), what is asked for
-// now, and what is above.
-static trace_setting *combine(const trace_setting *current, const trace_setting *above,
-                              const trace_update *u)
-{
-  trace_setting *s = setting_new(above->level, above->rate, above->count, above->log_frequency);
-  if (s == NULL)
-    return NULL;
-  for (size_t key = 0; key < TRACE_KEY_COUNT_OF_KEYS; key++)
-    s->specified[key] =
-        !u->cleared[key] && (u->given[key] || (current != NULL && current->specified[key]));
-#define TAKE(key, field)                                                                           \
-  if (s->specified[key])                                                                           \
-    s->field = u->given[key] ? u->field : current->field;
-  TAKE(TRACE_KEY_LEVEL, level)
-  TAKE(TRACE_KEY_RATE, rate)
-  TAKE(TRACE_KEY_COUNT, count)
-  TAKE(TRACE_KEY_LOG_FREQUENCY, log_frequency)
-  s->counted = s->count >= 0;
-#undef TAKE
-  return s;
-}
-
 static bool any_specified(const trace_setting *s)
 {
   bool any = false;
@@ -132,62 +111,182 @@ static bool any_specified(const trace_setting *s)
   return any;
 }
 
+// The setting that follows from what was specified before (`current`, or NULL), what is asked for
+// now, and what is above.
+static trace_setting *combine(const trace_setting *current, const trace_setting *above,
+                              const trace_update *u)
+{
+  trace_setting *s = setting_new(above->values);
+  for (size_t key = 0; s != NULL && key < TRACE_KEY_COUNT_OF_KEYS; key++) {
+    bool kept = current != NULL && current->specified[key];
+    s->specified[key] = !u->cleared[key] && (u->given[key] || kept);
+    if (s->specified[key])
+      s->values[key] = u->given[key] ? u->values[key] : current->values[key];
+  }
+  if (s != NULL)
+    s->counted = s->values[TRACE_KEY_COUNT] >= 0;
+  return s;
+}
+
 static error *check(const trace_settings *all, const trace_setting *s)
 {
   const char *fault = fault_of(all, s);
-  if (s->level == TRITONSERVER_TRACE_LEVEL_DISABLED || (fault == NULL && s->count != 0))
+  if (s->values[TRACE_KEY_LEVEL] == TRITONSERVER_TRACE_LEVEL_DISABLED ||
+      (fault == NULL && s->values[TRACE_KEY_COUNT] != 0))
     return NULL;
   return error_new(ERROR_INVALID_ARG, "Attempting to set invalid trace setting :%s",
                    fault == NULL ? "" : fault);
 }
 
-static error *update_global(trace_settings *all, const trace_update *u)
+// Puts `s` in the place of the setting of a model, or of the server's for "". A model without a
+// setting of its own has the server's.
+static error *put(trace_settings *all, slice model, trace_setting *s)
 {
-  trace_setting *s = combine(all->global, all->startup, u);
-  error *e = s == NULL ? error_no_memory() : check(all, s);
-  if (e != NULL) {
+  bool own = model.size == 0 || any_specified(s);
+  if (own)
+    RETURN_IF_ERROR(check(all, s));
+  if (model.size == 0)
+    all->global = s;
+  else if (own && !string_map_put(&all->models, model, s))
+    return error_no_memory();
+  else if (!own)
+    string_map_remove(&all->models, model);
+  if (!own)
     trace_setting_unref(s);
-    return e;
-  }
-  all->retire(all->context, all->global);
-  all->global = s;
   return NULL;
 }
 
-// A model without a setting of its own has the server's.
-static error *update_model(trace_settings *all, slice model, const trace_update *u)
+static error *update(trace_settings *all, slice model, const trace_update *u)
 {
-  trace_setting *current = string_map_get(&all->models, model);
-  trace_setting *s = combine(current, all->global, u);
-  if (s == NULL)
-    return error_no_memory();
-  bool own = any_specified(s);
-  error *e = own ? check(all, s) : NULL;
-  if (e == NULL && own && !string_map_put(&all->models, model, s))
-    e = error_no_memory();
-  if (e == NULL && !own)
-    string_map_remove(&all->models, model);
-  if (e != NULL || !own)
+  bool global = model.size == 0;
+  trace_setting *current = global ? all->global : string_map_get(&all->models, model);
+  trace_setting *s = combine(current, global ? all->startup : all->global, u);
+  error *e = s == NULL ? error_no_memory() : put(all, model, s);
+  if (e != NULL)
     trace_setting_unref(s);
-  if (e == NULL && current != NULL)
+  else if (current != NULL)
     all->retire(all->context, current);
   return e;
 }
 
-// What models take from the server follows it. Keys of the map move when it changes.
-static error *update_all_models(trace_settings *all)
+error *trace_settings_update(trace_settings *all, const char *model, const trace_update *u)
 {
   const trace_update nothing = {0};
   const string_map_entry *entry;
-  for (size_t i = 0; (entry = string_map_walk(&all->models, &i)) != NULL;)
-    RETURN_IF_ERROR(update_model(all, (slice){entry->key, entry->key_size}, &nothing));
+  RETURN_IF_ERROR(update(all, slice_of(model), u));
+  // What models take from the server follows it. Keys of the map move when it changes.
+  for (size_t i = 0; model[0] == '\0' && (entry = string_map_walk(&all->models, &i)) != NULL;)
+    RETURN_IF_ERROR(update(all, (slice){entry->key, entry->key_size}, &nothing));
   return NULL;
 }
 
-error *trace_settings_update(trace_settings *all, const char *model, const trace_update *u)
+// ---- the extension's names and texts
+
+static const struct {
+  const char *name;
+  int64_t least, most; // of numbers
+} keys[TRACE_KEY_COUNT_OF_KEYS] = {
+    [TRACE_KEY_LEVEL] = {"trace_level", 0, 0},
+    [TRACE_KEY_RATE] = {"trace_rate", 0, UINT32_MAX},
+    [TRACE_KEY_COUNT] = {"trace_count", -1, INT32_MAX},
+    [TRACE_KEY_LOG_FREQUENCY] = {"log_frequency", 0, UINT32_MAX},
+};
+
+const char *trace_key_name(trace_key key)
 {
-  if (model[0] != '\0')
-    return update_model(all, slice_of(model), u);
-  RETURN_IF_ERROR(update_global(all, u));
-  return update_all_models(all);
+  return keys[key].name;
+}
+
+bool trace_key_is_known(const char *name)
+{
+  for (size_t key = 0; key < TRACE_KEY_COUNT_OF_KEYS; key++)
+    if (strcmp(name, keys[key].name) == 0)
+      return true;
+  return false;
+}
+
+error *trace_file_refused(void)
+{
+  return error_new(ERROR_UNSUPPORTED,
+                   "trace file location can not be updated through network protocol");
+}
+
+static const struct {
+  const char *name;
+  int64_t bit;
+} levels[TRACE_LEVEL_NAMES_MAX] = {
+    {"TIMESTAMPS", TRITONSERVER_TRACE_LEVEL_TIMESTAMPS},
+    {"TENSORS", TRITONSERVER_TRACE_LEVEL_TENSORS},
+};
+
+size_t trace_level_names(int64_t level, const char *names[TRACE_LEVEL_NAMES_MAX])
+{
+  size_t count = 0;
+  for (size_t i = 0; i < TRACE_LEVEL_NAMES_MAX; i++)
+    if ((level & levels[i].bit) != 0)
+      names[count++] = levels[i].name;
+  if (count == 0)
+    names[count++] = "OFF";
+  return count;
+}
+
+// Levels that are not known are ignored, as in Triton.
+static error *read_level(trace_update *u, const slice *values, size_t count)
+{
+  bool off = false;
+  int64_t level = TRITONSERVER_TRACE_LEVEL_DISABLED;
+  for (size_t i = 0; i < count; i++) {
+    off = off || slice_equal_text(values[i], "OFF");
+    for (size_t k = 0; k < TRACE_LEVEL_NAMES_MAX; k++)
+      if (slice_equal_text(values[i], levels[k].name))
+        level |= levels[k].bit;
+  }
+  if (off && count > 1)
+    return error_new(ERROR_INVALID_ARG, "Expect only one trace level 'OFF' is specified");
+  u->values[TRACE_KEY_LEVEL] = level;
+  u->given[TRACE_KEY_LEVEL] = off || level != TRITONSERVER_TRACE_LEVEL_DISABLED;
+  return NULL;
+}
+
+static bool is_number(slice text)
+{
+  size_t digits = text.size > 0 && (text.data[0] == '-' || text.data[0] == '+') ? 1 : 0;
+  bool valid = text.size > digits;
+  for (size_t i = digits; i < text.size; i++)
+    valid = valid && text.data[i] >= '0' && text.data[i] <= '9';
+  return valid;
+}
+
+static error *read_number(trace_key key, slice text, int64_t *value)
+{
+  const char *name = keys[key].name;
+  int64_t least = keys[key].least, most = keys[key].most;
+  int shown = text.size > 256 ? 256 : (int)text.size;
+  if (!is_number(text))
+    return error_new(ERROR_INVALID_ARG, "Unable to parse '%s', got: %.*s", name, shown, text.data);
+  bool in_range = text_to_int64(text, value);
+  if (in_range && least < 0 && *value < least)
+    return error_new(ERROR_INVALID_ARG,
+                     "Unable to parse '%s'. Expecting value >= %" PRId64 ", got:%.*s", name, least,
+                     shown, text.data);
+  if (in_range && *value >= least && *value <= most)
+    return NULL;
+  return error_new(ERROR_INVALID_ARG,
+                   "Unable to parse '%s', value is out of range [ %" PRId64 ", %" PRId64
+                   " ], got: %.*s",
+                   name, least, most, shown, text.data);
+}
+
+error *trace_update_read(trace_update *u, trace_key key, const slice *values, size_t count)
+{
+  u->cleared[key] = count == 0;
+  if (count == 0)
+    return NULL;
+  if (key == TRACE_KEY_LEVEL)
+    return read_level(u, values, count);
+  if (count > 1)
+    return error_new(ERROR_INVALID_ARG, "expect only 1 value for '%s'", keys[key].name);
+  RETURN_IF_ERROR(read_number(key, values[0], &u->values[key]));
+  u->given[key] = true;
+  return NULL;
 }

@@ -17,15 +17,11 @@ typedef struct trace_setting trace_setting;
 
 struct trace_setting {
   refcount references;
-  uint32_t level;
-  uint32_t rate;
-  uint32_t log_frequency;
+  int64_t values[TRACE_KEY_COUNT_OF_KEYS]; // the count guarded by the owner's lock
   bool counted;                            // there was a count from the start
   bool specified[TRACE_KEY_COUNT_OF_KEYS]; // else it is that of the level above
 
-  // Guarded by the owner's lock.
-  int32_t count; // how many are left; -1: no end
-  uint64_t seen; // requests
+  uint64_t seen; // requests; guarded by the owner's lock
 
   _Atomic bool exhausted;   // by its count
   _Atomic uint64_t created; // traces that are not lost
@@ -62,6 +58,10 @@ error *trace_settings_update(trace_settings *all, const char *model, const trace
 
 // Whether the next request is traced. `forced`: its client traces it, whatever rate and count say.
 bool trace_setting_sample(const trace_settings *all, trace_setting *s, bool forced);
+
+// A level's names in the extension; gives how many there are.
+#define TRACE_LEVEL_NAMES_MAX 2
+size_t trace_level_names(int64_t level, const char *names[TRACE_LEVEL_NAMES_MAX]);
 
 // Whether any setting may trace a request.
 bool trace_settings_any_on(const trace_settings *all);

@@ -8,6 +8,7 @@
 #ifndef NEREID_FRONTEND_TRACE_TRACE_H
 #define NEREID_FRONTEND_TRACE_TRACE_H
 
+#include "base/buffer.h"
 #include "base/error.h"
 #include "base/slice.h"
 #include "frontend/trace/trace_config.h"
@@ -21,9 +22,9 @@
 typedef struct trace_service trace_service;
 typedef struct trace_record trace_record;
 
-// Starts the service; the configuration is copied. Errors: UNAVAILABLE when tracing is on and its
-// thread cannot be started or libcurl is missing.
-error *trace_service_new(const trace_config *config, trace_service **result);
+// Starts the service, which takes the configuration's content. Errors: UNAVAILABLE when tracing is
+// on and its thread cannot be started or libcurl is missing.
+error *trace_service_new(trace_config *config, trace_service **result);
 // Writes what was recorded and stops. Traces that end later are lost. NULL is allowed.
 void trace_service_free(trace_service *s);
 
@@ -65,24 +66,13 @@ void trace_end(trace_record *r);
 
 // --- Settings: the trace extension
 
-typedef enum trace_key {
-  TRACE_KEY_LEVEL,
-  TRACE_KEY_RATE,
-  TRACE_KEY_COUNT,
-  TRACE_KEY_LOG_FREQUENCY,
-  TRACE_KEY_COUNT_OF_KEYS,
-} trace_key;
-
 #define TRACE_VALUES_MAX 16 // that a front end takes for one key; there are three levels
 
 // What a client wants to change: for each key nothing, a value, or back to the level above.
 typedef struct trace_update {
   bool given[TRACE_KEY_COUNT_OF_KEYS];
   bool cleared[TRACE_KEY_COUNT_OF_KEYS];
-  uint32_t level;
-  uint32_t rate;
-  int32_t count;
-  uint32_t log_frequency;
+  int64_t values[TRACE_KEY_COUNT_OF_KEYS];
 } trace_update;
 
 // The name of a key in both protocols ("trace_level").
@@ -101,9 +91,8 @@ error *trace_file_refused(void);
 // trace nothing though its level says otherwise. Whether the model exists is the caller's to check.
 error *trace_service_update(trace_service *s, const char *model, const trace_update *u);
 
-// Calls `visit` for each setting in force, in Triton's order; the first, trace_level, has any
-// number of values, the others one. All is lent for the call.
-typedef void trace_visitor(void *context, const char *key, const char *const *values, size_t count);
-void trace_service_visit(trace_service *s, const char *model, trace_visitor *visit, void *context);
+// Appends the settings in force as a JSON object, in Triton's order: trace_level is a list, the
+// others are texts. `wrapped`: each is {"value":[…]}, as gRPC's messages have it.
+void trace_service_print(trace_service *s, const char *model, bool wrapped, buffer *json);
 
 #endif

@@ -1,4 +1,4 @@
-// The trace flags' values. The main thread, at the start.
+// The trace flags' values: see trace_config.h.
 #include "frontend/trace/trace_config.h"
 
 #include "base/buffer.h"
@@ -13,56 +13,21 @@
 #include <string.h>
 #include <strings.h>
 
-#define DEFAULT_URL "http://localhost:4318/v1/traces"
+#define COUNT(array) (sizeof(array) / sizeof((array)[0]))
+#define DEFAULT_URL  "http://localhost:4318/v1/traces"
 
 static error *replace(char **target, const char *text)
 {
   return text_replace(target, text) ? NULL : error_no_memory();
 }
 
-static error *read_number(const char *name, const char *text, int64_t least, int64_t most,
-                          int64_t *value)
-{
-  if (text_to_int64(slice_of(text), value) && *value <= most) {
-    if (*value < least) { // which Triton takes
-      frontend_log_warning("%s: '%s' is read as %" PRId64, name, text, least);
-      *value = least;
-    }
-    return NULL;
-  }
-  return error_new(ERROR_INVALID_ARG,
-                   "%s: invalid value '%s', expected a whole number from %" PRId64 " to %" PRId64,
-                   name, text, least, most);
-}
-
-static error *set_u32(const char *name, const char *text, uint32_t least, uint32_t *target)
-{
-  int64_t value;
-  RETURN_IF_ERROR(read_number(name, text, least, UINT32_MAX, &value));
-  *target = (uint32_t)value;
-  return NULL;
-}
-
-// ---- one function for each kind of setting
-
-static error *set_rate(trace_config *c, const char *value)
-{
-  return set_u32("rate", value, 0, &c->rate);
-}
-
-static error *set_count(trace_config *c, const char *value)
-{
-  int64_t count;
-  RETURN_IF_ERROR(read_number("count", value, -1, INT32_MAX, &count));
-  c->count = (int32_t)count;
-  return NULL;
-}
+// ---- one function for each kind of setting that is no number
 
 static error *set_level(trace_config *c, const char *value)
 {
   static const struct {
     const char *name;
-    uint32_t level;
+    TRITONSERVER_InferenceTraceLevel level;
   } levels[] = {
       {"off", TRITONSERVER_TRACE_LEVEL_DISABLED},
       {"false", TRITONSERVER_TRACE_LEVEL_DISABLED},
@@ -73,44 +38,31 @@ static error *set_level(trace_config *c, const char *value)
       {"tensors", TRITONSERVER_TRACE_LEVEL_TENSORS},
       {"timestamps", TRITONSERVER_TRACE_LEVEL_TIMESTAMPS},
   };
-  for (size_t i = 0; i < sizeof(levels) / sizeof(levels[0]); i++) {
+  for (size_t i = 0; i < COUNT(levels); i++) {
     if (strcasecmp(levels[i].name, value) != 0)
       continue;
-    c->level |= levels[i].level;
+    int64_t *level = &c->values[TRACE_KEY_LEVEL];
     c->off = c->off || levels[i].level == TRITONSERVER_TRACE_LEVEL_DISABLED;
+    *level = c->off ? TRITONSERVER_TRACE_LEVEL_DISABLED : *level | levels[i].level;
     return NULL;
   }
   return error_new(ERROR_INVALID_ARG,
-                   "level: invalid value '%s', expected OFF, TIMESTAMPS or "
-                   "TENSORS",
-                   value);
-}
-
-static error *read_mode(const char *value, trace_mode *mode)
-{
-  if (strcasecmp(value, "triton") == 0)
-    *mode = TRACE_MODE_TRITON;
-  else if (strcasecmp(value, "opentelemetry") == 0)
-    *mode = TRACE_MODE_OPENTELEMETRY;
-  else
-    return error_new(ERROR_INVALID_ARG,
-                     "invalid trace mode '%s', expected 'triton' or 'opentelemetry'", value);
-  return NULL;
+                   "level: invalid value '%s', expected OFF, TIMESTAMPS or TENSORS", value);
 }
 
 static error *set_mode(trace_config *c, const char *value)
 {
-  return read_mode(value, &c->mode);
+  bool files = strcasecmp(value, "triton") == 0;
+  if (!files && strcasecmp(value, "opentelemetry") != 0)
+    return error_new(ERROR_INVALID_ARG,
+                     "invalid trace mode '%s', expected 'triton' or 'opentelemetry'", value);
+  c->mode = files ? TRACE_MODE_TRITON : TRACE_MODE_OPENTELEMETRY;
+  return NULL;
 }
 
 static error *set_file(trace_config *c, const char *value)
 {
   return replace(&c->file, value);
-}
-
-static error *set_log_frequency(trace_config *c, const char *value)
-{
-  return set_u32("log-frequency", value, 0, &c->log_frequency);
 }
 
 static error *set_url(trace_config *c, const char *value)
@@ -130,38 +82,51 @@ static error *add_resource(trace_config *c, const char *value)
   return string_list_add(&c->resources, value) ? NULL : error_no_memory();
 }
 
-static error *set_queue_size(trace_config *c, const char *value)
-{
-  return set_u32("bsp_max_queue_size", value, 1, &c->queue_size);
-}
+// ---- all settings
 
-static error *set_delay(trace_config *c, const char *value)
-{
-  return set_u32("bsp_schedule_delay", value, 0, &c->delay_ms);
-}
-
-static error *set_batch_size(trace_config *c, const char *value)
-{
-  return set_u32("bsp_max_export_batch_size", value, 1, &c->batch_size);
-}
-
-static const struct {
+typedef struct row {
   const char *mode; // "": of all modes
   const char *name;
-  error *(*set)(trace_config *c, const char *value);
-} rows[] = {
-    {"", "rate", set_rate},
-    {"", "level", set_level},
-    {"", "mode", set_mode},
-    {"", "count", set_count},
-    {"triton", "file", set_file},
-    {"triton", "log-frequency", set_log_frequency},
-    {"opentelemetry", "url", set_url},
-    {"opentelemetry", "resource", add_resource},
-    {"opentelemetry", "bsp_max_queue_size", set_queue_size},
-    {"opentelemetry", "bsp_schedule_delay", set_delay},
-    {"opentelemetry", "bsp_max_export_batch_size", set_batch_size},
+  error *(*set)(trace_config *c, const char *value); // NULL: a number
+  size_t offset;                                     // of the number, an int64_t
+  int64_t least, most;
+  const char *variable; // of the environment; NULL: none
+} row;
+
+#define NUMBER(member) NULL, offsetof(trace_config, member)
+#define KEY(key)       NUMBER(values) + (key) * sizeof(int64_t)
+
+static const row rows[] = {
+    {"", "rate", KEY(TRACE_KEY_RATE), 0, UINT32_MAX, NULL},
+    {"", "level", set_level, 0, 0, 0, NULL},
+    {"", "mode", set_mode, 0, 0, 0, NULL},
+    {"", "count", KEY(TRACE_KEY_COUNT), -1, INT32_MAX, NULL},
+    {"triton", "file", set_file, 0, 0, 0, NULL},
+    {"triton", "log-frequency", KEY(TRACE_KEY_LOG_FREQUENCY), 0, UINT32_MAX, NULL},
+    {"opentelemetry", "url", set_url, 0, 0, 0, NULL},
+    {"opentelemetry", "resource", add_resource, 0, 0, 0, NULL},
+    {"opentelemetry", "bsp_max_queue_size", NUMBER(queue_size), 1, UINT32_MAX,
+     "OTEL_BSP_MAX_QUEUE_SIZE"},
+    {"opentelemetry", "bsp_schedule_delay", NUMBER(delay_ms), 0, UINT32_MAX,
+     "OTEL_BSP_SCHEDULE_DELAY"},
+    {"opentelemetry", "bsp_max_export_batch_size", NUMBER(batch_size), 1, UINT32_MAX,
+     "OTEL_BSP_MAX_EXPORT_BATCH_SIZE"},
 };
+
+static error *set(trace_config *c, const row *r, const char *value)
+{
+  if (r->set != NULL)
+    return r->set(c, value);
+  int64_t *number = (int64_t *)((char *)c + r->offset), given;
+  if (!text_to_int64(slice_of(value), &given) || given > r->most)
+    return error_new(ERROR_INVALID_ARG,
+                     "%s: invalid value '%s', expected a whole number from %" PRId64 " to %" PRId64,
+                     r->name, value, r->least, r->most);
+  if (given < r->least) // which Triton takes
+    frontend_log_warning("%s: '%s' is read as %" PRId64, r->name, value, r->least);
+  *number = given < r->least ? r->least : given;
+  return NULL;
+}
 
 error *trace_config_set(trace_config *c, const char *text)
 {
@@ -174,10 +139,10 @@ error *trace_config_set(trace_config *c, const char *text)
                      "invalid value '%s', expected <setting>=<value> or <mode>,<setting>=<value>",
                      text);
   slice name = {name_start, (size_t)(equals - name_start)};
-  for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
+  for (size_t i = 0; i < COUNT(rows); i++)
     if (strlen(rows[i].mode) == mode.size && strncasecmp(rows[i].mode, mode.data, mode.size) == 0 &&
         slice_equal_text(name, rows[i].name))
-      return rows[i].set(c, equals + 1);
+      return set(c, &rows[i], equals + 1);
   return error_new(ERROR_NOT_FOUND, "'%s' is not known", text);
 }
 
@@ -197,21 +162,17 @@ static error *set_default_url(trace_config *c)
 
 error *trace_config_init(trace_config *c)
 {
-  static const struct {
-    const char *name;
-    error *(*set)(trace_config *c, const char *value);
-  } variables[] = {{"OTEL_BSP_MAX_QUEUE_SIZE", set_queue_size},
-                   {"OTEL_BSP_SCHEDULE_DELAY", set_delay},
-                   {"OTEL_BSP_MAX_EXPORT_BATCH_SIZE", set_batch_size}};
-  *c = (trace_config){
-      .rate = 1000, .count = -1, .queue_size = 2048, .delay_ms = 5000, .batch_size = 512};
+  *c = (trace_config){.values = {[TRACE_KEY_RATE] = 1000, [TRACE_KEY_COUNT] = -1},
+                      .queue_size = 2048,
+                      .delay_ms = 5000,
+                      .batch_size = 512};
   RETURN_IF_ERROR(replace(&c->file, ""));
   RETURN_IF_ERROR(set_default_url(c));
-  for (size_t i = 0; i < sizeof(variables) / sizeof(variables[0]); i++) {
-    const char *value = getenv(variables[i].name);
-    error *e = value == NULL ? NULL : variables[i].set(c, value);
+  for (size_t i = 0; i < COUNT(rows); i++) {
+    const char *value = rows[i].variable == NULL ? NULL : getenv(rows[i].variable);
+    error *e = value == NULL ? NULL : set(c, &rows[i], value);
     if (e != NULL)
-      return error_wrap(e, "%s", variables[i].name);
+      return error_wrap(e, "%s", rows[i].variable);
   }
   return NULL;
 }
@@ -222,19 +183,4 @@ void trace_config_fini(trace_config *c)
   free(c->url);
   string_list_fini(&c->resources);
   *c = (trace_config){0};
-}
-
-error *trace_config_copy(const trace_config *from, trace_config *to)
-{
-  *to = *from;
-  to->file = strdup(from->file);
-  to->url = strdup(from->url);
-  to->resources = (string_list){0};
-  bool whole = to->file != NULL && to->url != NULL;
-  for (size_t i = 0; whole && i < from->resources.count; i++)
-    whole = string_list_add(&to->resources, from->resources.items[i]);
-  if (whole)
-    return NULL;
-  trace_config_fini(to);
-  return error_no_memory();
 }

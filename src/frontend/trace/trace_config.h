@@ -1,4 +1,4 @@
-// How requests are traced from the start: what the daemon's trace flags say.
+// How requests are traced from the start: what the daemon's trace flags say. The main thread.
 #ifndef NEREID_FRONTEND_TRACE_TRACE_CONFIG_H
 #define NEREID_FRONTEND_TRACE_TRACE_CONFIG_H
 
@@ -13,27 +13,32 @@ typedef enum trace_mode {
   TRACE_MODE_OPENTELEMETRY,
 } trace_mode;
 
+// What clients can change, too, for the server and for a model.
+typedef enum trace_key {
+  TRACE_KEY_LEVEL, // bits of TRITONSERVER_InferenceTraceLevel
+  TRACE_KEY_RATE,
+  TRACE_KEY_COUNT, // how many are left; -1: no end
+  TRACE_KEY_LOG_FREQUENCY,
+  TRACE_KEY_COUNT_OF_KEYS,
+} trace_key;
+
 typedef struct trace_config {
   trace_mode mode;
-  uint32_t level; // bits of TRITONSERVER_InferenceTraceLevel
-  bool off;       // a level OFF was given: the others do not count
-  uint32_t rate;
-  int32_t count;
-  uint32_t log_frequency;
+  int64_t values[TRACE_KEY_COUNT_OF_KEYS];
+  bool off;              // a level OFF was given: the others do not count
   char *file;            // owned; "": none
   char *url;             // owned
   bool url_given;        // and is shown among the settings
   string_list resources; // "<key>=<value>"
-  uint32_t queue_size;   // bsp_max_queue_size: spans
-  uint32_t delay_ms;     // bsp_schedule_delay
-  uint32_t batch_size;   // bsp_max_export_batch_size: spans
+  int64_t queue_size;    // bsp_max_queue_size: spans
+  int64_t delay_ms;      // bsp_schedule_delay
+  int64_t batch_size;    // bsp_max_export_batch_size: spans
 } trace_config;
 
 // Triton's defaults, and those of the OTEL_BSP_* variables. INVALID_ARG for a variable that is no
 // number. trace_config_fini is needed in any case.
 error *trace_config_init(trace_config *c);
 void trace_config_fini(trace_config *c);
-error *trace_config_copy(const trace_config *from, trace_config *to);
 
 // Sets what --trace-config [<mode>,]<setting>=<value> says. INVALID_ARG names what is wrong,
 // NOT_FOUND a setting that there is not. Of numbers below the least, the log tells what is taken.

@@ -3,16 +3,14 @@
 #include "frontend/trace/trace.h"
 
 #include "base/cleanup.h"
-#include "base/clock.h"
-#include "base/text.h"
+#include "base/number.h"
 #include "frontend/trace/exporter.h"
 #include "frontend/trace/record.h"
 #include "frontend/trace/settings.h"
 
-#include <inttypes.h>
 #include <pthread.h>
-#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 struct trace_service {
   refcount references; // the owner's, and one for each record that is not with the exporter
@@ -62,7 +60,7 @@ static error *refresh(trace_service *s)
   return NULL;
 }
 
-error *trace_service_new(const trace_config *config, trace_service **result)
+error *trace_service_new(trace_config *config, trace_service **result)
 {
   trace_service *s = calloc(1, sizeof(*s));
   if (s == NULL)
@@ -71,9 +69,9 @@ error *trace_service_new(const trace_config *config, trace_service **result)
   pthread_mutex_init(&s->lock, NULL);
   s->settings.retire = retire;
   s->settings.context = s;
-  error *e = trace_config_copy(config, &s->config);
-  if (e == NULL)
-    e = trace_settings_init(&s->settings, config);
+  s->config = *config;
+  *config = (trace_config){0};
+  error *e = trace_settings_init(&s->settings, &s->config);
   if (e == NULL)
     e = refresh(s);
   if (e != NULL)
@@ -114,7 +112,8 @@ static trace_setting *choose(trace_service *s, const char *model, bool forced)
 {
   LOCK_SCOPE(&s->lock);
   trace_setting *setting = trace_settings_find(&s->settings, model);
-  bool traced = setting != NULL && setting->level != TRITONSERVER_TRACE_LEVEL_DISABLED &&
+  bool traced = setting != NULL &&
+                setting->values[TRACE_KEY_LEVEL] != TRITONSERVER_TRACE_LEVEL_DISABLED &&
                 trace_setting_sample(&s->settings, setting, forced);
   return traced ? trace_setting_ref(setting) : NULL;
 }
@@ -155,7 +154,7 @@ trace_record *trace_begin(trace_service *s, const char *model, const trace_paren
   trace_setting *setting = choose(s, model, forced);
   if (setting == NULL)
     return NULL;
-  trace_record *r = record_new(setting, setting->level);
+  trace_record *r = record_new(setting);
   if (r == NULL) {
     trace_setting_unref(setting);
     return NULL;
@@ -170,109 +169,6 @@ trace_record *trace_begin(trace_service *s, const char *model, const trace_paren
 
 // ---- the extension
 
-const char *trace_key_name(trace_key key)
-{
-  static const char *const names[TRACE_KEY_COUNT_OF_KEYS] = {
-      [TRACE_KEY_LEVEL] = "trace_level",
-      [TRACE_KEY_RATE] = "trace_rate",
-      [TRACE_KEY_COUNT] = "trace_count",
-      [TRACE_KEY_LOG_FREQUENCY] = "log_frequency",
-  };
-  return names[key];
-}
-
-bool trace_key_is_known(const char *name)
-{
-  for (size_t key = 0; key < TRACE_KEY_COUNT_OF_KEYS; key++)
-    if (strcmp(name, trace_key_name((trace_key)key)) == 0)
-      return true;
-  return false;
-}
-
-error *trace_file_refused(void)
-{
-  return error_new(ERROR_UNSUPPORTED,
-                   "trace file location can not be updated through network protocol");
-}
-
-static const struct {
-  const char *name;
-  uint32_t bit;
-} levels[] = {
-    {"TIMESTAMPS", TRITONSERVER_TRACE_LEVEL_TIMESTAMPS},
-    {"TENSORS", TRITONSERVER_TRACE_LEVEL_TENSORS},
-};
-
-#define LEVEL_COUNT (sizeof(levels) / sizeof(levels[0]))
-
-// Levels that are not known are ignored, as in Triton.
-static error *read_level(trace_update *u, const slice *values, size_t count)
-{
-  bool off = false;
-  u->level = TRITONSERVER_TRACE_LEVEL_DISABLED;
-  for (size_t i = 0; i < count; i++) {
-    off = off || slice_equal_text(values[i], "OFF");
-    for (size_t k = 0; k < LEVEL_COUNT; k++)
-      if (slice_equal_text(values[i], levels[k].name))
-        u->level |= levels[k].bit;
-  }
-  if (off && count > 1)
-    return error_new(ERROR_INVALID_ARG, "Expect only one trace level 'OFF' is specified");
-  u->given[TRACE_KEY_LEVEL] = off || u->level != TRITONSERVER_TRACE_LEVEL_DISABLED;
-  return NULL;
-}
-
-static bool is_number(slice text)
-{
-  size_t digits = text.size > 0 && (text.data[0] == '-' || text.data[0] == '+') ? 1 : 0;
-  bool valid = text.size > digits;
-  for (size_t i = digits; i < text.size; i++)
-    valid = valid && text.data[i] >= '0' && text.data[i] <= '9';
-  return valid;
-}
-
-static error *read_number(const char *name, slice text, int64_t least, int64_t most, int64_t *value)
-{
-  int shown = text.size > 256 ? 256 : (int)text.size;
-  if (!is_number(text))
-    return error_new(ERROR_INVALID_ARG, "Unable to parse '%s', got: %.*s", name, shown, text.data);
-  bool in_range = text_to_int64(text, value);
-  if (in_range && least < 0 && *value < least)
-    return error_new(ERROR_INVALID_ARG,
-                     "Unable to parse '%s'. Expecting value >= %" PRId64 ", got:%.*s", name, least,
-                     shown, text.data);
-  if (in_range && *value >= least && *value <= most)
-    return NULL;
-  return error_new(ERROR_INVALID_ARG,
-                   "Unable to parse '%s', value is out of range [ %" PRId64 ", %" PRId64
-                   " ], got: %.*s",
-                   name, least, most, shown, text.data);
-}
-
-error *trace_update_read(trace_update *u, trace_key key, const slice *values, size_t count)
-{
-  const char *name = trace_key_name(key);
-  int64_t number;
-  u->cleared[key] = count == 0;
-  if (count == 0)
-    return NULL;
-  if (key == TRACE_KEY_LEVEL)
-    return read_level(u, values, count);
-  if (count > 1)
-    return error_new(ERROR_INVALID_ARG, "expect only 1 value for '%s'", name);
-  bool counts = key == TRACE_KEY_COUNT;
-  RETURN_IF_ERROR(
-      read_number(name, values[0], counts ? -1 : 0, counts ? INT32_MAX : UINT32_MAX, &number));
-  u->given[key] = true;
-  if (key == TRACE_KEY_RATE)
-    u->rate = (uint32_t)number;
-  else if (counts)
-    u->count = (int32_t)number;
-  else
-    u->log_frequency = (uint32_t)number;
-  return NULL;
-}
-
 error *trace_service_update(trace_service *s, const char *model, const trace_update *u)
 {
   LOCK_SCOPE(&s->lock);
@@ -284,70 +180,64 @@ error *trace_service_update(trace_service *s, const char *model, const trace_upd
   return e;
 }
 
-// ---- what is in force
-
-// What is shown, copied so that no lock is held while it is.
-typedef struct shown {
-  uint32_t level;
-  uint32_t rate;
-  int32_t count;
-  uint32_t log_frequency;
-} shown;
-
-static shown look_up(trace_service *s, const char *model)
+// A setting with its values, of which but for trace_level there is one.
+static void print_values(buffer *json, bool wrapped, const char *key, const char *const *values,
+                         size_t count)
 {
-  LOCK_SCOPE(&s->lock);
-  const trace_setting *setting = trace_settings_find(&s->settings, model);
-  return (shown){setting->level, setting->rate, setting->count, setting->log_frequency};
-}
-
-static void visit_level(uint32_t level, trace_visitor *visit, void *context)
-{
-  const char *names[LEVEL_COUNT];
-  size_t count = 0;
-  for (size_t i = 0; i < LEVEL_COUNT; i++)
-    if ((level & levels[i].bit) != 0)
-      names[count++] = levels[i].name;
-  if (count == 0)
-    names[count++] = "OFF";
-  visit(context, trace_key_name(TRACE_KEY_LEVEL), names, count);
-}
-
-static void visit_text(const char *key, const char *text, trace_visitor *visit, void *context)
-{
-  visit(context, key, &text, 1);
-}
-
-static void visit_number(const char *key, int64_t value, trace_visitor *visit, void *context)
-{
-  char text[24];
-  snprintf(text, sizeof(text), "%" PRId64, value);
-  visit_text(key, text, visit, context);
-}
-
-static void visit_opentelemetry(const trace_config *c, trace_visitor *visit, void *context)
-{
-  visit_text("trace_mode", "opentelemetry", visit, context);
-  if (c->url_given)
-    visit_text("url", c->url, visit, context);
-  for (size_t i = 0; i < c->resources.count; i++)
-    visit_text("resource", c->resources.items[i], visit, context);
-  visit_number("bsp_max_queue_size", c->queue_size, visit, context);
-  visit_number("bsp_schedule_delay", c->delay_ms, visit, context);
-  visit_number("bsp_max_export_batch_size", c->batch_size, visit, context);
-}
-
-void trace_service_visit(trace_service *s, const char *model, trace_visitor *visit, void *context)
-{
-  const shown now = look_up(s, model);
-  visit_level(now.level, visit, context);
-  visit_number(trace_key_name(TRACE_KEY_RATE), now.rate, visit, context);
-  visit_number(trace_key_name(TRACE_KEY_COUNT), now.count, visit, context);
-  if (s->config.mode == TRACE_MODE_OPENTELEMETRY) {
-    visit_opentelemetry(&s->config, visit, context);
-    return;
+  bool list = strcmp(key, trace_key_name(TRACE_KEY_LEVEL)) == 0;
+  const char *separator = wrapped ? ":{\"value\":[" : list ? ":[" : ":";
+  buffer_append_char(json, json->size == 0 ? '{' : ',');
+  buffer_append_json_string(json, slice_of(key));
+  for (size_t i = 0; i < count; i++) {
+    buffer_append_text(json, separator);
+    buffer_append_json_string(json, slice_of(values[i]));
+    separator = ",";
   }
-  visit_number(trace_key_name(TRACE_KEY_LOG_FREQUENCY), now.log_frequency, visit, context);
-  visit_text("trace_file", s->config.file, visit, context);
-  visit_text("trace_mode", "triton", visit, context);
+  buffer_append_text(json, wrapped ? "]}" : list ? "]" : "");
+}
+
+static void print_text(buffer *json, bool wrapped, const char *key, const char *text)
+{
+  print_values(json, wrapped, key, &text, 1);
+}
+
+static void print_number(buffer *json, bool wrapped, const char *key, int64_t value)
+{
+  char text[NUMBER_TEXT_BYTES + 1];
+  text[number_print_i64(text, value)] = '\0';
+  print_text(json, wrapped, key, text);
+}
+
+static void print_opentelemetry(const trace_config *c, bool wrapped, buffer *json)
+{
+  print_text(json, wrapped, "trace_mode", "opentelemetry");
+  if (c->url_given)
+    print_text(json, wrapped, "url", c->url);
+  for (size_t i = 0; i < c->resources.count; i++)
+    print_text(json, wrapped, "resource", c->resources.items[i]);
+  print_number(json, wrapped, "bsp_max_queue_size", c->queue_size);
+  print_number(json, wrapped, "bsp_schedule_delay", c->delay_ms);
+  print_number(json, wrapped, "bsp_max_export_batch_size", c->batch_size);
+}
+
+void trace_service_print(trace_service *s, const char *model, bool wrapped, buffer *json)
+{
+  int64_t values[TRACE_KEY_COUNT_OF_KEYS];
+  const char *levels[TRACE_LEVEL_NAMES_MAX];
+  bool files = s->config.mode == TRACE_MODE_TRITON;
+  pthread_mutex_lock(&s->lock);
+  memcpy(values, trace_settings_find(&s->settings, model)->values, sizeof(values));
+  pthread_mutex_unlock(&s->lock);
+  print_values(json, wrapped, trace_key_name(TRACE_KEY_LEVEL), levels,
+               trace_level_names(values[TRACE_KEY_LEVEL], levels));
+  for (size_t key = TRACE_KEY_RATE; key < TRACE_KEY_COUNT_OF_KEYS; key++)
+    if (files || key != TRACE_KEY_LOG_FREQUENCY)
+      print_number(json, wrapped, trace_key_name((trace_key)key), values[key]);
+  if (files) {
+    print_text(json, wrapped, "trace_file", s->config.file);
+    print_text(json, wrapped, "trace_mode", "triton");
+  } else {
+    print_opentelemetry(&s->config, wrapped, json);
+  }
+  buffer_append_char(json, '}');
 }

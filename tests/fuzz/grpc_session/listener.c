@@ -3,34 +3,27 @@
 #include "../fuzz.h"
 #include "base/clock.h"
 #include "base/thread.h"
+#include "frontend/common/policy/access_policy.h"
 #include "frontend/common/tensor/infer_tensors.h"
 #include "frontend/grpc/call/call_parts.h"
+#include "frontend/grpc/call/server.h"
 #include "frontend/grpc/service/methods.h"
 #include "frontend/grpc/transport/connection.h"
 #include "frontend/grpc/transport/loop.h"
-#include "frontend/grpc/transport/server.h"
 #include "frontend/grpc/transport/session.h"
 
 #include <errno.h>
 #include <netinet/in.h>
 #include <poll.h>
 #include <pthread.h>
+#include <stdlib.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #define WAIT_NS UINT64_C(1000000)
 
-struct grpc_loop {
-  conn_timers timers;
-  uint64_t now_ns;
-  list connections, marked, forgotten;
-  _Atomic size_t closed; // that still have calls
-  size_t elsewhere;
-  char read_buffer[LOOP_READ_BYTES];
-};
-
 static grpc_server server;
-static grpc_loop loop;
+static grpc_loop *loop;
 static job *first_job;
 static job **last_job = &first_job;
 static const access_policy open_to_all;
@@ -43,16 +36,6 @@ static struct {
 
 // ---- what the listener is asked ----
 
-void grpc_server_call_began(grpc_server *g)
-{
-  atomic_fetch_add(&g->calls, 1);
-}
-
-void grpc_server_call_ended(grpc_server *g)
-{
-  CHECK(atomic_fetch_sub(&g->calls, 1) > 0);
-}
-
 error *jobs_submit(jobs *pool, job_kind kind, job *added)
 {
   (void)pool;
@@ -63,50 +46,9 @@ error *jobs_submit(jobs *pool, job_kind kind, job *added)
   return NULL;
 }
 
-grpc_server *grpc_loop_server(const grpc_loop *l)
-{
-  (void)l;
-  return &server;
-}
-
-conn_timers *grpc_loop_timers(grpc_loop *l)
-{
-  return &l->timers;
-}
-
-uint64_t grpc_loop_now_ns(const grpc_loop *l)
-{
-  return l->now_ns;
-}
-
-char *grpc_loop_read_buffer(grpc_loop *l)
-{
-  return l->read_buffer;
-}
-
-void grpc_loop_record_protocol(grpc_loop *l)
-{
-  (void)l; // the log is nobody's business here
-}
-
 void grpc_loop_record_large(grpc_loop *l)
 {
   (void)l;
-}
-
-void grpc_loop_request_began(grpc_loop *l)
-{
-  (void)l;
-}
-
-void grpc_loop_handed_over(grpc_loop *l)
-{
-  l->elsewhere++;
-}
-
-void grpc_loop_took_back(grpc_loop *l)
-{
-  CHECK(l->elsewhere-- > 0);
 }
 
 void grpc_loop_mark(grpc_loop *l, grpc_connection *c)
@@ -129,7 +71,7 @@ void grpc_loop_forget(grpc_loop *l, grpc_connection *c)
   if (list_is_linked(&c->marked))
     list_remove(&c->marked);
   atomic_fetch_add(&l->closed, 1);
-  grpc_server_connection_ended(&server);
+  drain_count_down(&server.listener.drain, &l->all->connections);
 }
 
 void grpc_loop_freed(grpc_loop *l)
@@ -153,7 +95,7 @@ static void run_woken(void)
   mpsc_node *next;
   for (mpsc_node *node = mpsc_take_all(&woken.all); node != NULL; node = next) {
     next = node->next;
-    server.handlers->woken(container_of(node, grpc_stream, woken));
+    server.loops->handlers->woken(container_of(node, grpc_stream, woken));
   }
 }
 
@@ -171,14 +113,14 @@ static void look_at_socket(grpc_connection *c)
 
 void listener_pass(void)
 {
-  list_foreach_safe (grpc_connection, c, node, &loop.connections)
+  list_foreach_safe (grpc_connection, c, node, &loop->connections)
     look_at_socket(c);
   run_woken();
-  conn_timers_run(&loop.timers, loop.now_ns);
+  conn_timers_run(&loop->timers, loop->now_ns);
   list_node *node;
-  while ((node = list_take_first(&loop.marked)) != NULL)
+  while ((node = list_take_first(&loop->marked)) != NULL)
     grpc_connection_flush(container_of(node, grpc_connection, marked));
-  while ((node = list_take_first(&loop.forgotten)) != NULL)
+  while ((node = list_take_first(&loop->forgotten)) != NULL)
     grpc_connection_unref(container_of(node, grpc_connection, node));
 }
 
@@ -191,25 +133,34 @@ static void prepare(void)
   pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
   pthread_cond_init(&woken.changed, &attributes);
   pthread_condattr_destroy(&attributes);
-  CHECK(session_make_shared(&server.callbacks, &server.session_options) == NULL);
-  CHECK(infer_tensors_make_allocator(&server.allocator) == NULL);
-  server.handlers = &call_stream_handlers;
+  CHECK(infer_tensors_make_allocator(&server.listener.allocator) == NULL);
+  refcount_init(&server.listener.references);
+  drain_init(&server.listener.drain);
   server.find_method = methods_find;
-  list_init(&loop.connections);
-  list_init(&loop.marked);
-  list_init(&loop.forgotten);
-  loop.now_ns = clock_monotonic_ns();
+  grpc_loops *all = server.loops = calloc(1, sizeof(*all) + sizeof(*loop));
+  CHECK(all != NULL);
+  CHECK(session_make_shared(&all->callbacks, &all->session_options) == NULL);
+  all->listener = &server.listener;
+  all->handlers = &call_stream_handlers;
+  all->group.last_logged_ns = clock_monotonic_ns(); // the log is nobody's business here
+  loop = all->loops;
+  loop->all = all;
+  loop->core.group = &all->group;
+  list_init(&loop->connections);
+  list_init(&loop->marked);
+  list_init(&loop->forgotten);
+  loop->now_ns = clock_monotonic_ns();
 }
 
-void listener_begin(const grpc_server_options *options, size_t budget, TRITONSERVER_Server *core)
+void listener_begin(const listener_options *options, size_t budget, TRITONSERVER_Server *core)
 {
-  if (server.callbacks == NULL)
+  if (server.loops == NULL)
     prepare();
-  server.options = *options;
-  if (server.options.access == NULL)
-    server.options.access = &open_to_all;
-  server.budget.limit = budget;
-  server.server = core;
+  server.listener.options = *options;
+  if (options->access == NULL)
+    server.listener.options.access = &open_to_all;
+  server.listener.budget.limit = budget;
+  server.listener.server = core;
 }
 
 int listener_connect(void)
@@ -220,17 +171,17 @@ int listener_connect(void)
   local->sin_family = AF_INET;
   local->sin_addr.s_addr = htonl(INADDR_LOOPBACK);
   CHECK(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, ends) == 0);
-  atomic_fetch_add(&server.connections, 1);
-  grpc_connection *c = grpc_connection_open(&loop, ends[0], &address);
+  atomic_fetch_add(&server.loops->connections, 1);
+  grpc_connection *c = grpc_connection_open(loop, ends[0], &address);
   CHECK(c != NULL);
-  list_prepend(&loop.connections, &c->node);
-  grpc_loop_mark(&loop, c);
+  list_prepend(&loop->connections, &c->node);
+  grpc_loop_mark(loop, c);
   return ends[1];
 }
 
 void listener_advance(uint64_t ns)
 {
-  loop.now_ns += ns;
+  loop->now_ns += ns;
 }
 
 bool listener_run_job(void)
@@ -247,7 +198,7 @@ bool listener_run_job(void)
 
 void listener_leave(void)
 {
-  list_foreach_safe (grpc_connection, c, node, &loop.connections)
+  list_foreach_safe (grpc_connection, c, node, &loop->connections)
     grpc_connection_leave(c);
 }
 
@@ -262,14 +213,16 @@ void listener_wait(void)
 
 bool listener_is_idle(void)
 {
-  return list_is_empty(&loop.connections) && atomic_load(&server.calls) == 0 && first_job == NULL;
+  return list_is_empty(&loop->connections) && atomic_load(&server.listener.busy) == 0 &&
+         first_job == NULL;
 }
 
 void listener_end(void)
 {
   CHECK(listener_is_idle());
-  CHECK(atomic_load(&server.connections) == 0 && atomic_load(&loop.closed) == 0);
-  CHECK(loop.elsewhere == 0 && list_is_empty(&loop.marked) && mpsc_is_empty(&woken.all));
-  CHECK(conn_timers_next(&loop.timers) == UINT64_MAX);
-  CHECK(atomic_load(&server.budget.used) == 0);
+  CHECK(atomic_load(&server.loops->connections) == 0 && atomic_load(&loop->closed) == 0);
+  CHECK(loop->core.poll.in_flight == 0 && list_is_empty(&loop->marked) &&
+        mpsc_is_empty(&woken.all));
+  CHECK(conn_timers_next(&loop->timers) == UINT64_MAX);
+  CHECK(atomic_load(&server.listener.budget.used) == 0);
 }

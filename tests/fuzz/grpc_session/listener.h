@@ -4,14 +4,14 @@
 #ifndef NEREID_TESTS_GRPC_LISTENER_H
 #define NEREID_TESTS_GRPC_LISTENER_H
 
-#include "frontend/grpc/transport/server.h"
+#include "frontend/common/net/listener.h"
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
 // Begins with options and core; what else the listener has stays from one to the next.
-void listener_begin(const grpc_server_options *options, size_t budget, TRITONSERVER_Server *core);
+void listener_begin(const listener_options *options, size_t budget, TRITONSERVER_Server *core);
 
 // A new connection; the client's end of it, non-blocking.
 int listener_connect(void);

@@ -215,7 +215,7 @@ void inference_abandon(inference *i)
 error *inference_submit(inference *i, TRITONSERVER_Server *server)
 {
   enter(i, INFERENCE_SUBMITTING);
-  i->awaits_release = i->tensors.shared.span_count > 0;
+  i->awaits_release = i->tensors.span_count > 0;
   atomic_store_explicit(&i->awaited, i->awaits_release ? 2 : 1, memory_order_relaxed);
   // One for this function, and one for the responses.
   uint32_t more = i->decoupled ? 2 : 1;
@@ -270,5 +270,5 @@ void inference_delete_response(const inference *i, TRITONSERVER_InferenceRespons
 void inference_settle(inference *i)
 {
   inference_delete_response(i, inference_take_response(i));
-  shared_tensors_release(&i->tensors.shared);
+  infer_tensors_give_back_spans(&i->tensors);
 }

@@ -5,6 +5,8 @@
 #define NEREID_FRONTEND_COMMON_JSON_CLASSIFICATION_H
 
 #include "base/buffer.h"
+#include "base/error.h"
+#include "frontend/common/json/infer_response_json.h"
 #include "triton/core/tritonserver.h"
 
 #include <stdbool.h>
@@ -17,13 +19,9 @@
 // An output as the model made it.
 typedef struct class_scores {
   TRITONSERVER_InferenceResponse *response;
-  uint32_t index; // of the output
-  TRITONSERVER_DataType datatype;
-  const int64_t *shape;
-  size_t shape_count;
-  bool has_rows; // the first dimension is that of the batch: each row has its own classes
-  const void *data;
-  size_t size; // bytes
+  uint32_t index;              // of the output
+  bool has_rows;               // its first dimension is the batch's: each row has its own classes
+  response_output_json output; // borrowed
 } class_scores;
 
 // What takes its place: a BYTES tensor.
@@ -36,7 +34,7 @@ typedef struct class_strings {
 // The `class_count` (1 or more) largest elements of each row, the largest first, of equal ones the
 // one that comes first; NaN comes last. INVALID_ARG for types that are no numbers and for too many
 // elements, INTERNAL when the size is not that of the shape.
-TRITONSERVER_Error *classification_make(const class_scores *scores, uint64_t class_count,
-                                        class_strings *strings);
+error *classification_make(const class_scores *scores, uint64_t class_count,
+                           class_strings *strings);
 
 #endif

@@ -1,16 +1,20 @@
-// The element types on the wire. Values that never change.
+// The element types' names as they come on the wire.
 #ifndef NEREID_FRONTEND_COMMON_JSON_DATATYPE_H
 #define NEREID_FRONTEND_COMMON_JSON_DATATYPE_H
 
 #include "base/slice.h"
 #include "triton/core/tritonserver.h"
 
-#include <stddef.h>
+#include <string.h>
 
 // TRITONSERVER_TYPE_INVALID for a name that is none; exact spelling.
-TRITONSERVER_DataType protocol_datatype(slice name);
-const char *protocol_datatype_name(TRITONSERVER_DataType datatype);
-// Bytes of one element; 0 for BYTES.
-size_t protocol_datatype_size(TRITONSERVER_DataType datatype);
+static inline TRITONSERVER_DataType datatype_named(slice name)
+{
+  char text[16] = "";
+  if (name.size >= sizeof(text) || strnlen(name.data, name.size) < name.size)
+    return TRITONSERVER_TYPE_INVALID;
+  memcpy(text, name.data, name.size);
+  return TRITONSERVER_StringToDataType(text);
+}
 
 #endif

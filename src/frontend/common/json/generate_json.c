@@ -34,7 +34,7 @@ static error *read_metadata_datatype(void *input, json_cursor *c, const json_pat
 {
   slice text;
   RETURN_IF_ERROR(json_string_view(c, path, &text));
-  ((generate_input *)input)->datatype = protocol_datatype(text);
+  ((generate_input *)input)->datatype = datatype_named(text);
   return NULL;
 }
 
@@ -145,7 +145,7 @@ static error *read_value(generate_context *g, json_cursor *c, const json_path *p
       (infer_json_input){.name = from->name, .datatype = from->datatype, .element_count = count};
   RETURN_IF_ERROR(choose_shape(from, count, c->arena, input));
   // An array's text has two characters for each element: the product cannot overflow.
-  RETURN_IF_ERROR(check_size(g, from->name, count * protocol_datatype_size(from->datatype)));
+  RETURN_IF_ERROR(check_size(g, from->name, count * TRITONSERVER_DataTypeByteSize(from->datatype)));
   if (is_array)
     RETURN_IF_ERROR(
         json_tensor_read(c, path, from->datatype, count, &input->data, &input->data_size));

@@ -87,7 +87,7 @@ static error *read_datatype(void *context, json_cursor *c, const json_path *path
   input_context *in = context;
   slice text;
   RETURN_IF_ERROR(json_string_view(c, path, &text));
-  in->input->datatype = protocol_datatype(text);
+  in->input->datatype = datatype_named(text);
   if (in->input->datatype == TRITONSERVER_TYPE_INVALID)
     in->invalid_datatype = text;
   return NULL;
@@ -162,7 +162,8 @@ static error *read_tensor(input_context *in, json_cursor *c, const json_path *pa
   if (input->element_count == 0) // then the elements mean nothing
     return json_peek(c) == '[' ? json_skip(c, path)
                                : json_fail_kind(c, path, "non-array as array", "an array");
-  if (!checked_multiply_size(protocol_datatype_size(input->datatype), input->element_count, &size))
+  if (!checked_multiply_size(TRITONSERVER_DataTypeByteSize(input->datatype), input->element_count,
+                             &size))
     size = SIZE_MAX;
   RETURN_IF_ERROR(check_data_size(in, path, size));
   RETURN_IF_ERROR(json_tensor_read(c, path, input->datatype, input->element_count, &input->data,

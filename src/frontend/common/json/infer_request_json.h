@@ -8,7 +8,7 @@
 #include "base/error.h"
 #include "base/slice.h"
 #include "frontend/common/json/json_host.h"
-#include "frontend/common/json/json_parameter.h"
+#include "frontend/common/json/request_parameter.h"
 #include "triton/core/tritonserver.h"
 
 #include <stdbool.h>

@@ -2,7 +2,6 @@
 #include "frontend/common/json/infer_response_json.h"
 
 #include "base/number.h"
-#include "frontend/common/json/datatype.h"
 #include "frontend/common/json/json_tensor.h"
 
 #include <stdint.h>
@@ -69,7 +68,7 @@ static error *append_data(buffer *out, const response_output_json *o, const para
 static error *append_output(buffer *out, const response_output_json *o, const parallel *p)
 {
   append_text(out, SLICE("{\"name\":"), o->name);
-  append_text(out, SLICE(",\"datatype\":"), protocol_datatype_name(o->datatype));
+  append_text(out, SLICE(",\"datatype\":"), TRITONSERVER_DataTypeString(o->datatype));
   append_shape(out, o);
   error *e = NULL;
   switch (o->form) {

@@ -3,7 +3,6 @@
 
 #include "base/checked.h"
 #include "base/number.h"
-#include "frontend/common/json/datatype.h"
 #include "frontend/common/json/number_array.h"
 
 #include <inttypes.h>
@@ -279,7 +278,7 @@ static error *read_numbers(json_cursor *c, const json_path *path, nesting *n,
   const json_host *host = c->host;
   const number_form *form = &types[datatype].form;
   number_array_reader reader = {.form = form,
-                                .size = protocol_datatype_size(datatype),
+                                .size = TRITONSERVER_DataTypeByteSize(datatype),
                                 .parallel = host == NULL ? NULL : host->parallel};
   const char *begin = c->at;
   const char *released = begin;
@@ -339,15 +338,6 @@ static error *read_strings(json_cursor *c, const json_path *path, nesting *n, ch
   return NULL;
 }
 
-static char *allocate_aligned(arena *a, size_t size)
-{
-  size_t bytes;
-  bool fits = checked_add_size(size, JSON_TENSOR_ALIGNMENT, &bytes);
-  char *memory = fits ? arena_allocate(a, bytes) : NULL;
-  uintptr_t misaligned = (uintptr_t)memory % JSON_TENSOR_ALIGNMENT;
-  return memory == NULL || misaligned == 0 ? memory : memory + JSON_TENSOR_ALIGNMENT - misaligned;
-}
-
 // Strings have their own sizes: their end is looked for first. They need their lengths too, and are
 // no longer than their text.
 static error *read_string_tensor(json_cursor *c, const json_path *path, uint64_t element_count,
@@ -360,7 +350,7 @@ static error *read_string_tensor(json_cursor *c, const json_path *path, uint64_t
   nesting n = {.limit = element_count, .counted_later = true};
   size_t room = element_count < most ? (size_t)element_count + 1 : most;
   bool fits = checked_array_size(text_size, room, sizeof(uint32_t), size);
-  char *out = fits ? allocate_aligned(c->arena, *size) : NULL;
+  char *out = fits ? arena_allocate_tensor(c->arena, *size) : NULL;
   if (out == NULL)
     return error_no_memory();
   *data = out;
@@ -382,8 +372,8 @@ error *json_tensor_read(json_cursor *c, const json_path *path, TRITONSERVER_Data
     return json_fail_words(path, WRONG_SHAPE,
                            "expected %" PRIu64 " elements, got at most %zu in %zu bytes of text",
                            element_count, text_size / 2, text_size);
-  bool fits = checked_multiply_size(element_count, protocol_datatype_size(datatype), size);
-  char *out = fits ? allocate_aligned(c->arena, *size) : NULL;
+  bool fits = checked_multiply_size(element_count, TRITONSERVER_DataTypeByteSize(datatype), size);
+  char *out = fits ? arena_allocate_tensor(c->arena, *size) : NULL;
   if (out == NULL)
     return error_no_memory();
   *data = out;
@@ -398,9 +388,9 @@ error *json_element_read(json_cursor *c, const json_path *path, TRITONSERVER_Dat
   if (is_string)
     RETURN_IF_ERROR(json_skip(&rest, path));
   json_peek(c);
-  *size =
-      is_string ? (size_t)(rest.at - c->at) + sizeof(uint32_t) : protocol_datatype_size(datatype);
-  char *out = allocate_aligned(c->arena, *size);
+  *size = is_string ? (size_t)(rest.at - c->at) + sizeof(uint32_t)
+                    : TRITONSERVER_DataTypeByteSize(datatype);
+  char *out = arena_allocate_tensor(c->arena, *size);
   if (out == NULL)
     return error_no_memory();
   *data = out;
@@ -450,7 +440,7 @@ static error *write_strings(const unsigned char *in, size_t size, uint64_t count
 error *json_tensor_write(TRITONSERVER_DataType datatype, const void *data, size_t size,
                          uint64_t element_count, const parallel *p, buffer *out)
 {
-  size_t element_size = protocol_datatype_size(datatype);
+  size_t element_size = TRITONSERVER_DataTypeByteSize(datatype);
   size_t expected;
   buffer_append_char(out, '[');
   if (datatype == TRITONSERVER_TYPE_BYTES) {

@@ -11,10 +11,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define JSON_TENSOR_ALIGNMENT 64
-
 // Takes an array, flat or nested in any way, that holds exactly `element_count` elements of the
-// type; *data (in the cursor's arena, aligned to JSON_TENSOR_ALIGNMENT) and *size are its bytes.
+// type; *data (in the cursor's arena, aligned to BLOCK_ALIGNMENT) and *size are its bytes.
 // Memory is allocated only when the text is long enough for so many elements.
 error *json_tensor_read(json_cursor *c, const json_path *path, TRITONSERVER_DataType datatype,
                         uint64_t element_count, const void **data, size_t *size);

@@ -1,15 +1,18 @@
-// One row for each parameter with a meaning.
+// One row for each parameter with a meaning; parameters and ids between JSON and values.
 #include "frontend/common/json/request_parameter.h"
+
+#include "base/number.h"
+#include "base/text.h"
+#include "frontend/common/json/json_scan.h"
+#include "frontend/common/net/request_limits.h"
 
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+#include <strings.h>
 
 #define RESERVED_PREFIX "triton_"
 #define TYPE(name)      (1u << REQUEST_PARAMETER_##name)
-
-typedef TRITONSERVER_Error *parameter_setter(TRITONSERVER_InferenceRequest *r,
-                                             const request_parameter *p, uint32_t *flags);
 
 __attribute__((format(printf, 1, 2))) static TRITONSERVER_Error *refuse(const char *format, ...)
 {
@@ -21,80 +24,46 @@ __attribute__((format(printf, 1, 2))) static TRITONSERVER_Error *refuse(const ch
   return TRITONSERVER_ErrorNew(TRITONSERVER_ERROR_INVALID_ARG, text);
 }
 
-static TRITONSERVER_Error *set_sequence(TRITONSERVER_InferenceRequest *r,
-                                        const request_parameter *p, uint32_t *flags)
-{
-  (void)flags;
-  return p->type == REQUEST_PARAMETER_STRING
-             ? TRITONSERVER_InferenceRequestSetCorrelationIdString(r, p->value.string)
-             : TRITONSERVER_InferenceRequestSetCorrelationId(r, p->value.number);
-}
-
-static TRITONSERVER_Error *set_start(TRITONSERVER_InferenceRequest *r, const request_parameter *p,
-                                     uint32_t *flags)
-{
-  (void)r;
-  *flags |= p->value.boolean ? TRITONSERVER_REQUEST_FLAG_SEQUENCE_START : 0;
-  return NULL;
-}
-
-static TRITONSERVER_Error *set_end(TRITONSERVER_InferenceRequest *r, const request_parameter *p,
-                                   uint32_t *flags)
-{
-  (void)r;
-  *flags |= p->value.boolean ? TRITONSERVER_REQUEST_FLAG_SEQUENCE_END : 0;
-  return NULL;
-}
-
-static TRITONSERVER_Error *set_priority(TRITONSERVER_InferenceRequest *r,
-                                        const request_parameter *p, uint32_t *flags)
-{
-  (void)flags;
-  if (p->type == REQUEST_PARAMETER_INT64 && p->value.integer < 0)
-    return refuse("invalid value for '%s', expected value >= 0.", p->name);
-  return TRITONSERVER_InferenceRequestSetPriorityUInt64(r, p->value.number);
-}
-
-static TRITONSERVER_Error *set_timeout(TRITONSERVER_InferenceRequest *r, const request_parameter *p,
-                                       uint32_t *flags)
-{
-  (void)flags; // below 0 it is longer than any, as in Triton
-  return TRITONSERVER_InferenceRequestSetTimeoutMicroseconds(r, p->value.number);
-}
-
 // Of the front ends themselves: nothing that a request is given.
 static const char *const front_end_names[] = {"binary_data_output", "headers"};
+
+typedef enum meaning_kind {
+  SEQUENCE_ID,
+  SEQUENCE_START,
+  SEQUENCE_END,
+  PRIORITY,
+  TIMEOUT,
+} meaning_kind;
 
 static const struct {
   const char *name;
   unsigned types; // bits
   const char *expected;
-  parameter_setter *set;
 } meanings[] = {
-    {"sequence_id", TYPE(INT64) | TYPE(STRING), "int64_param or string_param.", set_sequence},
-    {"sequence_start", TYPE(BOOL), "bool_param.", set_start},
-    {"sequence_end", TYPE(BOOL), "bool_param.", set_end},
-    {"priority", TYPE(INT64) | TYPE(UINT64), "int64_param or uint64_param.", set_priority},
-    {"timeout", TYPE(INT64), "int64_param.", set_timeout},
+    [SEQUENCE_ID] = {"sequence_id", TYPE(INT64) | TYPE(STRING), "int64_param or string_param."},
+    [SEQUENCE_START] = {"sequence_start", TYPE(BOOL), "bool_param."},
+    [SEQUENCE_END] = {"sequence_end", TYPE(BOOL), "bool_param."},
+    [PRIORITY] = {"priority", TYPE(INT64) | TYPE(UINT64), "int64_param or uint64_param."},
+    [TIMEOUT] = {"timeout", TYPE(INT64), "int64_param."},
 };
 
 #define MEANING_COUNT (sizeof(meanings) / sizeof(meanings[0]))
 
-static bool has_reserved_prefix(slice name)
+static bool is_named(slice name, const char *other)
 {
-  const slice prefix = {RESERVED_PREFIX, sizeof(RESERVED_PREFIX) - 1};
-  return name.size >= prefix.size && memcmp(name.data, prefix.data, prefix.size) == 0;
+  return name.size == strlen(other) && strncasecmp(name.data, other, name.size) == 0;
 }
 
 bool request_parameter_is_reserved(slice name)
 {
   for (size_t i = 0; i < MEANING_COUNT; i++)
-    if (slice_equal_text(name, meanings[i].name))
+    if (is_named(name, meanings[i].name))
       return true;
   for (size_t i = 0; i < sizeof(front_end_names) / sizeof(front_end_names[0]); i++)
-    if (slice_equal_text(name, front_end_names[i]))
+    if (is_named(name, front_end_names[i]))
       return true;
-  return has_reserved_prefix(name);
+  const size_t prefix = sizeof(RESERVED_PREFIX) - 1;
+  return name.size >= prefix && strncasecmp(name.data, RESERVED_PREFIX, prefix) == 0;
 }
 
 TRITONSERVER_Error *request_parameter_give(TRITONSERVER_InferenceRequest *r,
@@ -118,6 +87,30 @@ TRITONSERVER_Error *request_parameter_give(TRITONSERVER_InferenceRequest *r,
                 p->name);
 }
 
+// Does what a parameter of one of its types says.
+static TRITONSERVER_Error *set(TRITONSERVER_InferenceRequest *r, meaning_kind meaning,
+                               const request_parameter *p, uint32_t *flags)
+{
+  switch (meaning) {
+  case SEQUENCE_ID:
+    return p->type == REQUEST_PARAMETER_STRING
+               ? TRITONSERVER_InferenceRequestSetCorrelationIdString(r, p->value.string)
+               : TRITONSERVER_InferenceRequestSetCorrelationId(r, p->value.number);
+  case SEQUENCE_START:
+    *flags |= p->value.boolean ? TRITONSERVER_REQUEST_FLAG_SEQUENCE_START : 0;
+    return NULL;
+  case SEQUENCE_END:
+    *flags |= p->value.boolean ? TRITONSERVER_REQUEST_FLAG_SEQUENCE_END : 0;
+    return NULL;
+  case PRIORITY:
+    return p->type == REQUEST_PARAMETER_INT64 && p->value.integer < 0
+               ? refuse("invalid value for '%s', expected value >= 0.", p->name)
+               : TRITONSERVER_InferenceRequestSetPriorityUInt64(r, p->value.number);
+  default: // TIMEOUT: below 0 it is longer than any, as in Triton
+    return TRITONSERVER_InferenceRequestSetTimeoutMicroseconds(r, p->value.number);
+  }
+}
+
 TRITONSERVER_Error *request_parameter_apply(TRITONSERVER_InferenceRequest *r,
                                             const request_parameter *p, uint32_t *flags)
 {
@@ -127,11 +120,94 @@ TRITONSERVER_Error *request_parameter_apply(TRITONSERVER_InferenceRequest *r,
     if ((meanings[i].types & (1u << p->type)) == 0)
       return refuse("invalid value type for '%s' parameter, expected %s", p->name,
                     meanings[i].expected);
-    return meanings[i].set(r, p, flags);
+    return set(r, (meaning_kind)i, p, flags);
   }
-  if (has_reserved_prefix(slice_of(p->name)))
+  if (text_starts_with(p->name, RESERVED_PREFIX))
     return refuse("parameter keys starting with '%s' are reserved for Triton usage and should not "
                   "be specified.",
                   RESERVED_PREFIX);
   return request_parameter_give(r, p);
+}
+
+// ---- JSON ----
+
+static error *invalid_parameter(const json_path *path, slice key)
+{
+  char words[192];
+  snprintf(words, sizeof(words),
+           "parameter '%.*s' has invalid type. It should be either 'int', 'bool', or 'string'.",
+           (int)(key.size < 64 ? key.size : 64), key.data);
+  return json_fail_words(path, words, "or a number in the range of FP64");
+}
+
+// An integer where it is written as one and fits into 64 bits with its sign, else a double.
+static error *read_number_parameter(json_cursor *c, const json_path *path, slice key,
+                                    request_parameter *p)
+{
+  const char *end;
+  const char *start = c->at;
+  if (number_read_f64(start, &end, &p->value.real) != NUMBER_READ_OK || end > c->end)
+    return invalid_parameter(path, key);
+  c->at = end;
+  p->type = REQUEST_PARAMETER_DOUBLE;
+  for (const char *t = start; t < end; t++)
+    if (strchr(".eENI", *t) != NULL)
+      return NULL;
+  int64_t integer;
+  if (number_read_i64(start, &end, &integer) != NUMBER_READ_OK)
+    return NULL;
+  p->type = REQUEST_PARAMETER_INT64;
+  p->value.integer = integer;
+  return NULL;
+}
+
+error *json_parameter_read(json_cursor *c, const json_path *path, slice key, json_parameters *list)
+{
+  if (list->count == REQUEST_PARAMETERS_MAX)
+    return json_fail_text(path, "expected at most %d parameters", REQUEST_PARAMETERS_MAX);
+  list->items = arena_grow_array(c->arena, list->items, list->count, sizeof(request_parameter));
+  char *name = arena_copy_text(c->arena, key);
+  if (list->items == NULL || name == NULL)
+    return error_no_memory();
+  request_parameter *p = &list->items[list->count++];
+  p->name = name;
+  char next = json_peek(c);
+  if (next == '"') {
+    p->type = REQUEST_PARAMETER_STRING;
+    return json_text(c, path, &p->value.string);
+  }
+  if (next == 't' || next == 'f') {
+    p->type = REQUEST_PARAMETER_BOOL;
+    return json_bool(c, path, &p->value.boolean);
+  }
+  return read_number_parameter(c, path, key, p);
+}
+
+// The id goes along with the request and comes back: it is kept several times.
+error *json_id_read(json_cursor *c, const json_path *path, const char **id)
+{
+  RETURN_IF_ERROR(json_text(c, path, id));
+  return strlen(*id) <= REQUEST_ID_MAX_BYTES
+             ? NULL
+             : json_fail_text(path, "expected an id of at most %d bytes", REQUEST_ID_MAX_BYTES);
+}
+
+void json_parameter_append(buffer *out, const request_parameter *p)
+{
+  char number[NUMBER_TEXT_BYTES];
+  buffer_append_json_string(out, slice_of(p->name));
+  buffer_append_char(out, ':');
+  switch (p->type) {
+  case REQUEST_PARAMETER_BOOL:
+    buffer_append_text(out, p->value.boolean ? "true" : "false");
+    return;
+  case REQUEST_PARAMETER_INT64:
+    buffer_append(out, number, number_print_i64(number, p->value.integer));
+    return;
+  case REQUEST_PARAMETER_DOUBLE:
+    buffer_append(out, number, number_print_f64(number, p->value.real));
+    return;
+  default:
+    buffer_append_json_string(out, slice_of(p->value.string));
+  }
 }

@@ -1,12 +1,16 @@
 // Named parameters of requests and responses, as every front end has them: those that the protocol
-// defines and all others. Pure but for the request; any thread that owns it.
+// defines and all others, with their JSON and that of the request's id. Pure but for the request;
+// any thread that owns it.
 #ifndef NEREID_FRONTEND_COMMON_JSON_REQUEST_PARAMETER_H
 #define NEREID_FRONTEND_COMMON_JSON_REQUEST_PARAMETER_H
 
+#include "base/buffer.h"
+#include "base/error.h"
 #include "base/slice.h"
 #include "triton/core/tritonserver.h"
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 typedef enum request_parameter_type {
@@ -30,8 +34,8 @@ typedef struct request_parameter {
   } value;
 } request_parameter;
 
-// True for names that mean something to the server: sequence_id and so on, and all that begin with
-// "triton_". Whoever makes parameters of anything else must not make these.
+// True for names that mean something to the server, in any case: sequence_id and so on, and all
+// that begin with "triton_". Whoever makes parameters of anything else must not make these.
 bool request_parameter_is_reserved(slice name);
 
 // Does what a parameter with a meaning says, and gives the model any other. Flags of a sequence are
@@ -44,5 +48,23 @@ TRITONSERVER_Error *request_parameter_apply(TRITONSERVER_InferenceRequest *reque
 // given.
 TRITONSERVER_Error *request_parameter_give(TRITONSERVER_InferenceRequest *request,
                                            const request_parameter *parameter);
+
+typedef struct json_cursor json_cursor; // json_scan.h
+typedef struct json_path json_path;
+
+// Names and strings are in the arena.
+typedef struct json_parameters {
+  request_parameter *items;
+  size_t count;
+} json_parameters;
+
+// Takes the value of the parameter `key` and appends it to the request's list, which has a limit.
+error *json_parameter_read(json_cursor *c, const json_path *path, slice key, json_parameters *list);
+
+// Appends "name":value.
+void json_parameter_append(buffer *out, const request_parameter *p);
+
+// Takes the id of a request.
+error *json_id_read(json_cursor *c, const json_path *path, const char **id);
 
 #endif

@@ -1,7 +1,7 @@
 // Accepting, and saying why not. See acceptor.h.
 #include "frontend/common/net/acceptor.h"
 
-#include "frontend/common/net/listener_limits.h"
+#include "frontend/common/observe/frontend_log.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -21,7 +21,8 @@ bool acceptor_watch(acceptor *a, bool watched)
 
 static arrival *wait(acceptor *a, const char *reason, bool *waits)
 {
-  listener_log_waiting(&a->last_logged_ns, a->protocol, reason);
+  if (loop_may_log(&a->last_logged_ns))
+    frontend_log_warning("new %s connections wait: %s", a->protocol, reason);
   *waits = true;
   return NULL;
 }

@@ -20,11 +20,6 @@
 
 #define UNIX_PREFIX "unix:"
 
-bool listen_is_unix(const char *address)
-{
-  return text_starts_with(address, UNIX_PREFIX);
-}
-
 static error *cannot_listen(const char *where, int reason)
 {
   if (reason == EADDRINUSE)
@@ -50,11 +45,11 @@ static char *host_of(const char *address)
   return text_copy(host);
 }
 
-static error *resolve(const char *address, uint16_t port, struct addrinfo **found)
+static error *resolve(const char *address, unsigned port, struct addrinfo **found)
 {
   struct addrinfo hints = {
       .ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM, .ai_flags = AI_PASSIVE | AI_NUMERICSERV};
-  char port_text[8];
+  char port_text[12];
   AUTO_FREE char *host = host_of(address);
   RETURN_IF_ERROR(out_of_memory_if(host));
   snprintf(port_text, sizeof(port_text), "%u", port);
@@ -76,7 +71,7 @@ static bool bind_tcp(int socket_fd, const struct addrinfo *where, bool reuse_por
   return bind(socket_fd, where->ai_addr, where->ai_addrlen) == 0;
 }
 
-static bool get_port(int socket_fd, uint16_t *port)
+static bool get_port(int socket_fd, unsigned *port)
 {
   struct sockaddr_storage where;
   socklen_t size = sizeof(where);
@@ -87,27 +82,27 @@ static bool get_port(int socket_fd, uint16_t *port)
   return true;
 }
 
-static error *set_where(listener *l, const char *address, uint16_t port)
+static error *set_where(listen_socket *s, const char *address, unsigned port)
 {
   AUTO_BUFFER buffer text = BUFFER_EMPTY;
-  free(l->where);
+  free(s->where);
   buffer_append_format(&text, "%s:%u", address, port);
-  l->where = buffer_take_text(&text);
-  return out_of_memory_if(l->where);
+  s->where = buffer_take_text(&text);
+  return out_of_memory_if(s->where);
 }
 
-static error *open_tcp(const listen_options *options, listener *l)
+static error *open_tcp(const listen_options *options, listen_socket *s)
 {
   struct addrinfo *found;
-  RETURN_IF_ERROR(set_where(l, options->address, options->port));
+  unsigned port;
+  RETURN_IF_ERROR(set_where(s, options->address, options->port));
   RETURN_IF_ERROR(resolve(options->address, options->port, &found));
-  l->socket_fd = socket(found->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-  bool listening = l->socket_fd >= 0 && bind_tcp(l->socket_fd, found, options->reuse_port) &&
-                   listen(l->socket_fd, (int)options->backlog) == 0 &&
-                   get_port(l->socket_fd, &l->port);
+  s->socket_fd = socket(found->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+  bool listening = s->socket_fd >= 0 && bind_tcp(s->socket_fd, found, options->reuse_port) &&
+                   listen(s->socket_fd, LISTEN_BACKLOG) == 0 && get_port(s->socket_fd, &port);
   int reason = errno;
   freeaddrinfo(found);
-  return listening ? set_where(l, options->address, l->port) : cannot_listen(l->where, reason);
+  return listening ? set_where(s, options->address, port) : cannot_listen(s->where, reason);
 }
 
 // ---- Unix ----
@@ -152,67 +147,68 @@ static bool bind_unix(int socket_fd, const struct sockaddr_un *address, socklen_
 }
 
 // The file that was made, to be removed at the end.
-static error *record_file(listener *l)
+static error *record_file(listen_socket *s)
 {
   struct stat status;
-  if (stat(l->path, &status) != 0)
-    return cannot_listen(l->where, errno);
-  l->device = status.st_dev;
-  l->file = status.st_ino;
+  if (stat(s->path, &status) != 0)
+    return cannot_listen(s->where, errno);
+  s->device = status.st_dev;
+  s->file = status.st_ino;
   return NULL;
 }
 
-static error *open_unix(const listen_options *options, listener *l)
+static error *open_unix(const listen_options *options, listen_socket *s)
 {
   const char *name = options->address + strlen(UNIX_PREFIX);
   struct sockaddr_un address;
   socklen_t size;
   RETURN_IF_ERROR(unix_address(name, &address, &size));
-  l->where = text_copy(slice_of(options->address));
-  RETURN_IF_ERROR(out_of_memory_if(l->where));
-  l->socket_fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+  s->where = text_copy(slice_of(options->address));
+  RETURN_IF_ERROR(out_of_memory_if(s->where));
+  s->socket_fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
   // The mode of a socket before it is bound is that of its file: it is never wider than asked for.
-  if (l->socket_fd < 0 ||
-      (options->unix_mode != 0 && fchmod(l->socket_fd, options->unix_mode) != 0) ||
-      !bind_unix(l->socket_fd, &address, size))
-    return cannot_listen(l->where, errno);
+  if (s->socket_fd < 0 ||
+      (options->unix_mode != 0 && fchmod(s->socket_fd, options->unix_mode) != 0) ||
+      !bind_unix(s->socket_fd, &address, size))
+    return cannot_listen(s->where, errno);
   if (name[0] != '@') {
-    l->path = text_copy(slice_of(name));
-    RETURN_IF_ERROR(out_of_memory_if(l->path));
-    RETURN_IF_ERROR(record_file(l));
-    if (options->unix_mode != 0 && chmod(l->path, options->unix_mode) != 0)
-      return cannot_listen(l->where, errno);
+    s->path = text_copy(slice_of(name));
+    RETURN_IF_ERROR(out_of_memory_if(s->path));
+    RETURN_IF_ERROR(record_file(s));
+    if (options->unix_mode != 0 && chmod(s->path, options->unix_mode) != 0)
+      return cannot_listen(s->where, errno);
   }
-  return listen(l->socket_fd, (int)options->backlog) == 0 ? NULL : cannot_listen(l->where, errno);
+  return listen(s->socket_fd, LISTEN_BACKLOG) == 0 ? NULL : cannot_listen(s->where, errno);
 }
 
 // ---- all ----
 
-error *listen_open(const listen_options *options, listener *l)
+error *listen_open(const listen_options *options, listen_socket *s)
 {
-  *l = (listener){.socket_fd = -1};
-  error *e = listen_is_unix(options->address) ? open_unix(options, l) : open_tcp(options, l);
+  *s = (listen_socket){.socket_fd = -1};
+  error *e = text_starts_with(options->address, UNIX_PREFIX) ? open_unix(options, s)
+                                                             : open_tcp(options, s);
   if (e == NULL)
     return NULL;
-  if (l->socket_fd >= 0)
-    close(l->socket_fd);
-  listen_fini(l);
+  if (s->socket_fd >= 0)
+    close(s->socket_fd);
+  listen_fini(s);
   return e;
 }
 
-void listen_remove(listener *l)
+void listen_remove(listen_socket *s)
 {
   struct stat status;
-  if (l->path != NULL && lstat(l->path, &status) == 0 && status.st_dev == l->device &&
-      status.st_ino == l->file)
-    unlink(l->path);
-  free(l->path);
-  l->path = NULL;
+  if (s->path != NULL && lstat(s->path, &status) == 0 && status.st_dev == s->device &&
+      status.st_ino == s->file)
+    unlink(s->path);
+  free(s->path);
+  s->path = NULL;
 }
 
-void listen_fini(listener *l)
+void listen_fini(listen_socket *s)
 {
-  listen_remove(l);
-  free(l->where);
-  *l = (listener){.socket_fd = -1};
+  listen_remove(s);
+  free(s->where);
+  *s = (listen_socket){.socket_fd = -1};
 }

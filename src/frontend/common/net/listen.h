@@ -9,34 +9,33 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+// Connections that wait to be accepted.
+#define LISTEN_BACKLOG 1024
+
 typedef struct listen_options {
-  const char *address;
-  uint16_t port;      // 0: any free port; of no meaning to Unix sockets
+  char *address;      // borrowed
+  unsigned port;      // 0: any free port; of no meaning to Unix sockets
   bool reuse_port;    // share the port with other processes (SO_REUSEPORT)
-  unsigned backlog;   // connections that wait to be accepted
   unsigned unix_mode; // permissions of a Unix socket's file; 0: as the umask says
 } listen_options;
 
-typedef struct listener {
+typedef struct listen_socket {
   int socket_fd;         // the caller closes it
-  uint16_t port;         // in use; 0 of a Unix socket
   char *where;           // "<address>:<port>" or "unix:…", for the log; owned
   char *path;            // of a Unix socket's file, else NULL; owned
   uint64_t device, file; // which file that is
-} listener;
-
-bool listen_is_unix(const char *address);
+} listen_socket;
 
 // Binds and listens, with TCP_NODELAY inherited by what is accepted. The file of a Unix socket that
 // nobody listens on any more is replaced. Errors: UNAVAILABLE "Socket '<where>' already in use ",
 // INVALID_ARG for an address that is none, UNAVAILABLE with the system's reason otherwise.
-error *listen_open(const listen_options *options, listener *l);
+error *listen_open(const listen_options *options, listen_socket *s);
 
 // Removes the socket's file if it is still the one that listen_open made, so that nobody connects
 // any more; may be called again. The descriptor stays open.
-void listen_remove(listener *l);
+void listen_remove(listen_socket *s);
 
 // Removes and frees; the descriptor stays the caller's. For a zeroed listener too.
-void listen_fini(listener *l);
+void listen_fini(listen_socket *s);
 
 #endif

@@ -4,23 +4,37 @@
 #include "base/clock.h"
 #include "base/thread.h"
 #include "base/wakeup.h"
-#include "frontend/common/net/listener_limits.h"
+#include "frontend/common/observe/frontend_log.h"
 
 #include <stdlib.h>
 #include <unistd.h>
 
-void loop_group_init(loop_group *g, const char *protocol, const char *versions, unsigned wanted,
+#define LOG_AGAIN_NS (60 * UINT64_C(1000000000))
+
+void loop_group_init(loop_group *g, const char *protocol, const char *versions, unsigned count,
                      unsigned busy_poll_us)
 {
   g->protocol = protocol;
   g->versions = versions;
-  g->count = listener_loop_count(wanted);
+  g->count = count;
   busy_poll_limits_init(&g->polling, busy_poll_us);
+}
+
+bool loop_may_log(_Atomic uint64_t *last_logged_ns)
+{
+  uint64_t now = clock_monotonic_ns();
+  uint64_t before = atomic_load(last_logged_ns);
+  bool due = before == 0 || now - before >= LOG_AGAIN_NS;
+  return due && atomic_compare_exchange_strong(last_logged_ns, &before, now);
 }
 
 void loop_group_log_protocol(loop_group *g)
 {
-  listener_log_protocol(&g->last_logged_ns, g->protocol, g->versions);
+  if (loop_may_log(&g->last_logged_ns))
+    frontend_log_warning(
+        "a client of the %s port was refused, which takes %s: HTTP and gRPC have a "
+        "port each",
+        g->protocol, g->versions);
 }
 
 bool loop_core_open(loop_core *l, loop_group *g)

@@ -48,12 +48,15 @@ typedef struct loop_core {
   busy_poll poll;      // loop thread
 } loop_core;
 
-// `wanted`: the number of loops; 0: one for each processor, 2 at least, 8 at most.
-void loop_group_init(loop_group *g, const char *protocol, const char *versions, unsigned wanted,
+void loop_group_init(loop_group *g, const char *protocol, const char *versions, unsigned count,
                      unsigned busy_poll_us);
 
 // Tells the log, now and then, that a client speaks another protocol.
 void loop_group_log_protocol(loop_group *g);
+
+// Whether to log once more what clients can cause: at most once a minute, since those that come and
+// go would fill the log. *last_logged_ns is 0 at first. Any thread.
+bool loop_may_log(_Atomic uint64_t *last_logged_ns);
 
 // Makes the descriptors. False and errno when there are none; loop_core_fini whatever happens.
 bool loop_core_open(loop_core *l, loop_group *g);

@@ -7,13 +7,13 @@
 
 #include <stdbool.h>
 
-// What the flags say; texts are borrowed, "" where a flag was not given.
+// What the flags say; "" where a flag was not given.
 typedef struct tls_flags {
   bool use;    // --<protocol>-use-ssl
   bool mutual; // --<protocol>-use-ssl-mutual, which implies `use`
-  const char *certificate_file;
-  const char *key_file;
-  const char *root_file;
+  char *certificate_file;
+  char *key_file;
+  char *root_file;
 } tls_flags;
 
 // What they come to: PEM texts, owned. All NULL: no TLS.

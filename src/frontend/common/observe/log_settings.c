@@ -16,14 +16,6 @@ static const struct {
                {"ISO8601", TRITONSERVER_LOG_ISO8601},
                {"json", NEREID_LOG_JSON}};
 
-const char *log_settings_format_name(int format)
-{
-  for (size_t i = 0; i < COUNT(formats); i++)
-    if (formats[i].format == format)
-      return formats[i].name;
-  return "";
-}
-
 bool log_settings_format_of(const char *name, int *format)
 {
   for (size_t i = 0; i < COUNT(formats); i++) {
@@ -37,87 +29,76 @@ bool log_settings_format_of(const char *name, int *format)
 
 // ---- change ----
 
-static error *refuse_file(const log_setting *s)
-{
-  (void)s;
-  return error_new(ERROR_UNSUPPORTED,
-                   "log file location can not be updated through network protocol");
-}
-
-static error *check_level(const log_setting *s)
-{
-  if (s->value.integer >= 0 && s->value.integer <= INT_MAX)
-    return NULL;
-  return error_new(ERROR_INVALID_ARG, "invalid value %" PRId64 " for '%s', expected 0 to %d",
-                   s->value.integer, s->name, INT_MAX);
-}
-
-static error *check_format(const log_setting *s)
-{
-  int format;
-  if (log_settings_format_of(s->value.text, &format))
-    return NULL;
-  return error_new(ERROR_INVALID_ARG, "invalid argument for --log_format, got: %.256s",
-                   s->value.text);
-}
-
-static void set_info(const log_setting *s)
-{
-  TRITONSERVER_ErrorDelete(TRITONSERVER_ServerOptionsSetLogInfo(NULL, s->value.boolean));
-}
-
-static void set_warning(const log_setting *s)
-{
-  TRITONSERVER_ErrorDelete(TRITONSERVER_ServerOptionsSetLogWarn(NULL, s->value.boolean));
-}
-
-static void set_error(const log_setting *s)
-{
-  TRITONSERVER_ErrorDelete(TRITONSERVER_ServerOptionsSetLogError(NULL, s->value.boolean));
-}
-
-static void set_level(const log_setting *s)
-{
-  TRITONSERVER_ErrorDelete(TRITONSERVER_ServerOptionsSetLogVerbose(NULL, (int)s->value.integer));
-}
-
-static void set_format(const log_setting *s)
-{
-  int format = TRITONSERVER_LOG_DEFAULT;
-  log_settings_format_of(s->value.text, &format);
-  TRITONSERVER_ErrorDelete(
-      TRITONSERVER_ServerOptionsSetLogFormat(NULL, (TRITONSERVER_LogFormat)format));
-}
+typedef TRITONSERVER_Error *switch_setter(TRITONSERVER_ServerOptions *options, bool on);
 
 typedef struct rule {
   const char *name;
-  log_setting_kind kind;                 // OTHER: any
-  error *(*check)(const log_setting *s); // after the kind; NULL: every value is good
-  void (*set)(const log_setting *s);
+  log_setting_kind kind;
+  switch_setter *set; // of switches
 } rule;
 
-// In the order in which Triton reads them.
+// In the order in which Triton reads and shows them.
 static const rule rules[] = {
-    {"log_file", LOG_SETTING_OTHER, refuse_file, NULL},
-    {"log_info", LOG_SETTING_BOOL, NULL, set_info},
-    {"log_warning", LOG_SETTING_BOOL, NULL, set_warning},
-    {"log_error", LOG_SETTING_BOOL, NULL, set_error},
-    {"log_verbose_level", LOG_SETTING_INTEGER, check_level, set_level},
-    {"log_format", LOG_SETTING_TEXT, check_format, set_format},
+    {"log_file", LOG_SETTING_OTHER, NULL}, // never set
+    {"log_info", LOG_SETTING_BOOL, TRITONSERVER_ServerOptionsSetLogInfo},
+    {"log_warning", LOG_SETTING_BOOL, TRITONSERVER_ServerOptionsSetLogWarn},
+    {"log_error", LOG_SETTING_BOOL, TRITONSERVER_ServerOptionsSetLogError},
+    {"log_verbose_level", LOG_SETTING_INTEGER, NULL},
+    {"log_format", LOG_SETTING_TEXT, NULL},
 };
 
-static error *check(const rule *r, const log_setting *s)
+static error *refuse_kind(const rule *r, bool grpc)
 {
-  static const char *const kinds[] = {"a boolean", "an unsigned integer", "a string"};
-  if (r->kind != LOG_SETTING_OTHER && r->kind != s->kind)
-    return error_new(ERROR_INVALID_ARG, "expected %s for '%s'", kinds[r->kind], r->name);
-  return r->check == NULL ? NULL : r->check(s);
+  static const char *const of_http[] = {"a boolean", "an unsigned integer", "a string"};
+  static const char *const of_grpc[] = {"boolean", "int32", "string"};
+  return grpc ? error_new(ERROR_INVALID_ARG, "expect %s for '%s'", of_grpc[r->kind], r->name)
+              : error_new(ERROR_INVALID_ARG, "expected %s for '%s'", of_http[r->kind], r->name);
 }
 
-static const log_setting *find(const log_setting *settings, size_t count, const char *name)
+static error *check(const rule *r, const log_setting *s, bool grpc)
+{
+  int format;
+  if (r->kind == LOG_SETTING_OTHER)
+    return error_new(ERROR_UNSUPPORTED,
+                     "log file location can not be updated through network protocol");
+  if (r->kind != s->kind)
+    return refuse_kind(r, grpc);
+  if (r->kind == LOG_SETTING_INTEGER && (s->value.integer < 0 || s->value.integer > INT_MAX))
+    return error_new(ERROR_INVALID_ARG, "invalid value %" PRId64 " for '%s', expected 0 to %d",
+                     s->value.integer, s->name, INT_MAX);
+  if (r->kind == LOG_SETTING_TEXT && !log_settings_format_of(s->value.text, &format))
+    return error_new(ERROR_INVALID_ARG, "invalid argument for %slog_format, got: %.256s",
+                     grpc ? "" : "--", s->value.text);
+  return NULL;
+}
+
+static void apply(const rule *r, const log_setting *s)
+{
+  int format = TRITONSERVER_LOG_DEFAULT;
+  TRITONSERVER_Error *failure;
+  if (r->kind == LOG_SETTING_BOOL) {
+    failure = r->set(NULL, s->value.boolean);
+  } else if (r->kind == LOG_SETTING_INTEGER) {
+    failure = TRITONSERVER_ServerOptionsSetLogVerbose(NULL, (int)s->value.integer);
+  } else {
+    log_settings_format_of(s->value.text, &format);
+    failure = TRITONSERVER_ServerOptionsSetLogFormat(NULL, (TRITONSERVER_LogFormat)format);
+  }
+  TRITONSERVER_ErrorDelete(failure);
+}
+
+static const rule *rule_of(const log_setting *s)
+{
+  for (size_t i = 0; i < COUNT(rules); i++)
+    if (strcmp(rules[i].name, s->name) == 0)
+      return &rules[i];
+  return NULL;
+}
+
+static const log_setting *find(const log_setting *settings, size_t count, const rule *r)
 {
   for (size_t i = 0; i < count; i++)
-    if (strcmp(settings[i].name, name) == 0)
+    if (strcmp(settings[i].name, r->name) == 0)
       return &settings[i];
   return NULL;
 }
@@ -133,58 +114,71 @@ error *log_settings_join(error *first_owned, error *second_owned)
   return both;
 }
 
-error *log_settings_check(const log_setting *settings, size_t count)
+error *log_settings_check_grpc(const log_setting *s)
 {
-  error *faults = NULL;
-  for (size_t i = 0; i < COUNT(rules); i++) {
-    const log_setting *s = find(settings, count, rules[i].name);
-    if (s != NULL)
-      faults = log_settings_join(faults, check(&rules[i], s));
-  }
-  return faults;
-}
-
-static void warn_of_unknown(const log_setting *settings, size_t count)
-{
-  ignored_settings ignored = {0};
-  for (size_t i = 0; i < count; i++) {
-    bool known = false;
-    for (size_t k = 0; k < COUNT(rules); k++)
-      known = known || strcmp(settings[i].name, rules[k].name) == 0;
-    if (!known)
-      ignored_settings_add(&ignored, settings[i].name);
-  }
-  ignored_settings_warn(&ignored, "log");
+  const rule *r = rule_of(s);
+  return r == NULL ? NULL : check(r, s, true);
 }
 
 error *log_settings_change(const log_setting *settings, size_t count)
 {
-  RETURN_IF_ERROR(log_settings_check(settings, count));
-  warn_of_unknown(settings, count);
-  for (size_t i = 0; i < COUNT(rules); i++) {
-    const log_setting *s = find(settings, count, rules[i].name);
-    if (s != NULL)
-      rules[i].set(s);
-  }
+  error *faults = NULL;
+  ignored_settings ignored = {0};
+  const log_setting *s;
+  for (size_t i = 0; i < COUNT(rules); i++)
+    if ((s = find(settings, count, &rules[i])) != NULL)
+      faults = log_settings_join(faults, check(&rules[i], s, false));
+  if (faults != NULL)
+    return faults;
+  for (size_t i = 0; i < count; i++)
+    if (rule_of(&settings[i]) == NULL)
+      ignored_settings_add(&ignored, settings[i].name);
+  ignored_settings_warn(&ignored, "log");
+  for (size_t i = 0; i < COUNT(rules); i++)
+    if ((s = find(settings, count, &rules[i])) != NULL)
+      apply(&rules[i], s);
   return NULL;
 }
 
 // ---- print ----
 
-static const char *word(bool value)
+static const char *format_name(int format)
 {
-  return value ? "true" : "false";
+  for (size_t i = 0; i < COUNT(formats); i++)
+    if (formats[i].format == format)
+      return formats[i].name;
+  return "";
 }
 
-void log_settings_print(buffer *json)
+static void print_value(buffer *json, const log_setting *s)
 {
+  if (s->kind == LOG_SETTING_BOOL)
+    buffer_append_text(json, s->value.boolean ? "true" : "false");
+  else if (s->kind == LOG_SETTING_INTEGER)
+    buffer_append_format(json, "%" PRId64, s->value.integer);
+  else
+    buffer_append_json_string(json, slice_of(s->value.text));
+}
+
+void log_settings_print(buffer *json, bool typed)
+{
+  static const char *const fields[] = {"bool_param", "uint32_param", "string_param"};
   NEREID_LogSettings now;
   NEREID_LogGetSettings(&now);
-  buffer_append_text(json, "{\"log_file\":");
-  buffer_append_json_string(json, slice_of(now.file));
-  buffer_append_format(json,
-                       ",\"log_info\":%s,\"log_warning\":%s,\"log_error\":%s,"
-                       "\"log_verbose_level\":%" PRIu32 ",\"log_format\":\"%s\"}",
-                       word(now.info), word(now.warning), word(now.error), now.verbose_level,
-                       log_settings_format_name(now.format));
+  const log_setting settings[] = {
+      {"log_file", LOG_SETTING_TEXT, {.text = now.file}},
+      {"log_info", LOG_SETTING_BOOL, {.boolean = now.info}},
+      {"log_warning", LOG_SETTING_BOOL, {.boolean = now.warning}},
+      {"log_error", LOG_SETTING_BOOL, {.boolean = now.error}},
+      {"log_verbose_level", LOG_SETTING_INTEGER, {.integer = now.verbose_level}},
+      {"log_format", LOG_SETTING_TEXT, {.text = format_name(now.format)}},
+  };
+  for (size_t i = 0; i < COUNT(settings); i++) {
+    buffer_append_format(json, "%c\"%s\":", i == 0 ? '{' : ',', settings[i].name);
+    if (typed)
+      buffer_append_format(json, "{\"%s\":", fields[settings[i].kind]);
+    print_value(json, &settings[i]);
+    buffer_append_text(json, typed ? "}" : "");
+  }
+  buffer_append_char(json, '}');
 }

@@ -29,23 +29,23 @@ typedef struct log_setting {
   } value;
 } log_setting;
 
-// Changes what `settings` name; unknown names are ignored, which the log is told. All or none:
-// errors are those of log_settings_check.
+// Changes what `settings` name; of equal names the first counts, unknown ones are ignored, which
+// the log is told. All or none: the error says all that is wrong with them, in Triton's order and
+// the words of its HTTP. UNSUPPORTED for log_file, INVALID_ARG for a value of the wrong kind, out
+// of range, or that names no format; the code is that of the first.
 error *log_settings_change(const log_setting *settings, size_t count);
 
-// All that is wrong with them: UNSUPPORTED for log_file, INVALID_ARG for a value of the wrong kind,
-// out of range, or that names no format. The code is that of the first.
-error *log_settings_check(const log_setting *settings, size_t count);
+// What is wrong with one of them in the words of Triton's gRPC.
+error *log_settings_check_grpc(const log_setting *setting);
 
 // One error that says both; NULL is none.
 error *log_settings_join(error *first_owned, error *second_owned);
 
-// What is set now is NEREID_LogGetSettings; this is its log_format.
-const char *log_settings_format_name(int format);
 // False when there is no format of this name.
 bool log_settings_format_of(const char *name, int *format);
 
-// What is set now as {"log_file":…}, in Triton's order.
-void log_settings_print(buffer *json);
+// What is set now as {"log_file":…}, in Triton's order. `typed`: each is {"string_param":…} and so
+// on, as gRPC's messages have it.
+void log_settings_print(buffer *json, bool typed);
 
 #endif

@@ -10,18 +10,19 @@
 
 #define CODE CATEGORY_COUNT // one more thing besides the categories
 
-static bool is_loopback_only(const listener *l)
+static bool is_loopback_only(const listen_socket *s)
 {
   struct sockaddr_storage where;
   socklen_t size = sizeof(where);
-  return getsockname(l->socket_fd, (struct sockaddr *)&where, &size) == 0 &&
+  return getsockname(s->socket_fd, (struct sockaddr *)&where, &size) == 0 &&
          peer_is_local((struct sockaddr *)&where);
 }
 
-exposure exposure_of(const access_policy *policy, const shared_memory *memory, const listener *l)
+exposure exposure_of(const access_policy *policy, const shared_memory *memory,
+                     const listen_socket *s)
 {
   AUTO_ERROR error *no_regions = memory == NULL ? NULL : shared_memory_allowed(memory);
-  return (exposure){policy, memory != NULL && no_regions == NULL, is_loopback_only(l)};
+  return (exposure){policy, memory != NULL && no_regions == NULL, is_loopback_only(s)};
 }
 
 // Can clients without a key use the admin category at the listener?
@@ -56,18 +57,18 @@ static const char *find_open(const exposure *r, buffer *names)
   return names->size == 0 ? "none, they want a key" : NULL;
 }
 
-void exposure_log(const exposure *r, const listener *l)
+void exposure_log(const exposure *r, const listen_socket *s)
 {
   if (r->policy->is_admin) {
     frontend_log_info("Admin requests are taken at %s from whoever may write to that file",
-                      l->where);
+                      s->where);
     return;
   }
   AUTO_BUFFER buffer names = BUFFER_EMPTY;
   const char *why = find_open(r, &names);
   const char *advice = why == NULL ? " (--secure wants a key for them)" : "";
   slice text = why == NULL ? buffer_view(&names) : slice_of(why);
-  frontend_log_info("Admin categories that strangers can reach at %s: %.*s%s", l->where,
+  frontend_log_info("Admin categories that strangers can reach at %s: %.*s%s", s->where,
                     (int)text.size, text.data, advice);
   if (!r->loopback_only && brings_code(r) && r->policy->allow_model_upload)
     frontend_log_warning("strangers can bring code: %s", "--allow-model-upload is given");

@@ -18,11 +18,12 @@ struct exposure {
 };
 
 // To be made while the listener's socket is open. `memory` may be NULL.
-exposure exposure_of(const access_policy *policy, const shared_memory *memory, const listener *l);
+exposure exposure_of(const access_policy *policy, const shared_memory *memory,
+                     const listen_socket *s);
 
 // Logs a line with the admin categories that remote clients can use without a key at the listener,
 // and warnings where these include code or memory. Of the admin address it says who gets to it.
-void exposure_log(const exposure *r, const listener *l);
+void exposure_log(const exposure *r, const listen_socket *s);
 
 // Logs one line with what remote clients could do besides, if a proxy on this machine stood in
 // front of these listeners. None when there is nothing. NULL stands for no listener.

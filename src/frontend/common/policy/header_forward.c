@@ -1,15 +1,15 @@
 // Searches names of header fields with PCRE2, with a bound on the steps of a search.
 #include "frontend/common/policy/header_forward.h"
 
+#include "frontend/common/json/request_parameter.h"
+
 #define PCRE2_CODE_UNIT_WIDTH 8
 #include <pcre2.h>
 #include <stdlib.h>
-#include <strings.h>
 
-#define MAX_STEPS     10000 // from one place of a name; plain patterns need a few for each byte
-#define MAX_NAME      256   // bytes that are searched
-#define MAX_HEAP_KIB  64
-#define RESERVED_PART "triton_"
+#define MAX_STEPS    10000 // from one place of a name; plain patterns need a few for each byte
+#define MAX_NAME     256   // bytes that are searched
+#define MAX_HEAP_KIB 64
 
 struct header_forward {
   pcre2_code *code;
@@ -55,20 +55,6 @@ void header_forward_free(header_forward *forward)
   free(forward);
 }
 
-static bool is_reserved(slice name)
-{
-  static const slice names[] = {
-      SLICE("sequence_id"), SLICE("sequence_start"), SLICE("sequence_end"),      SLICE("priority"),
-      SLICE("timeout"),     SLICE("headers"),        SLICE("binary_data_output")};
-  const size_t part = sizeof(RESERVED_PART) - 1;
-  if (name.size >= part && strncasecmp(name.data, RESERVED_PART, part) == 0)
-    return true;
-  for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
-    if (name.size == names[i].size && strncasecmp(name.data, names[i].data, name.size) == 0)
-      return true;
-  return false;
-}
-
 error *header_forward_matches(const header_forward *forward, slice name, bool *matches)
 {
   *matches = false;
@@ -87,7 +73,7 @@ error *header_forward_matches(const header_forward *forward, slice name, bool *m
                      "Header '%.*s' takes too long to be compared with the pattern of forwarded "
                      "headers.",
                      (int)(name.size < 64 ? name.size : 64), name.data);
-  if (is_reserved(name))
+  if (request_parameter_is_reserved(name))
     return error_new(ERROR_INVALID_ARG,
                      "Header '%.*s' is reserved for Triton usage and cannot be forwarded.",
                      (int)name.size, name.data);

@@ -40,24 +40,80 @@ error *infer_tensors_reserve(infer_tensors *t, size_t sum)
   return reserve(t, sum - t->reserved, BUDGET_REQUESTS_FULL);
 }
 
+// The client can change a tensor while a model reads it. Lengths, indices, counts and masks are
+// what models look at twice, first to check and then to use: of the types that can hold them the
+// model gets a copy. The other ones hold pixels, samples and weights: a value that changes gives
+// another answer, to that client.
+static bool may_change(TRITONSERVER_DataType datatype)
+{
+  switch (datatype) {
+  case TRITONSERVER_TYPE_UINT8:
+  case TRITONSERVER_TYPE_UINT16:
+  case TRITONSERVER_TYPE_INT8:
+  case TRITONSERVER_TYPE_INT16:
+  case TRITONSERVER_TYPE_FP16:
+  case TRITONSERVER_TYPE_BF16:
+  case TRITONSERVER_TYPE_FP32:
+  case TRITONSERVER_TYPE_FP64:
+    return true;
+  default:
+    return false;
+  }
+}
+
+static bool overlaps(const shared_span *a, const shared_span *b)
+{
+  const char *a_begin = a->base, *b_begin = b->base;
+  return a->region == b->region && a_begin < b_begin + b->byte_size &&
+         b_begin < a_begin + a->byte_size;
+}
+
+// Backends expect that what they read stays as it is while they write.
+static bool is_overwritten(const infer_tensors *t, const shared_span *input)
+{
+  for (size_t k = 0; k < t->choice_count; k++)
+    if (t->choices[k].span != NULL && overlaps(t->choices[k].span, input))
+      return true;
+  return false;
+}
+
+static error *take_span(infer_tensors *t, const json_shared_memory *m, shared_span **span)
+{
+  *span = &t->spans[t->span_count];
+  RETURN_IF_ERROR(shared_memory_take(t->memory, m->region, m->offset, m->byte_size, *span));
+  t->span_count++;
+  return NULL;
+}
+
 static error *add_shared_data(infer_tensors *t, const infer_json_input *input)
 {
-  const json_shared_memory *m = &input->shared_memory;
-  const shared_span *span;
-  bool copied;
-  RETURN_IF_ERROR(shared_tensors_take_input(&t->shared, input->datatype, m->region, m->offset,
-                                            m->byte_size, &span, &copied));
-  const void *base = span->base;
+  shared_span *span;
+  RETURN_IF_ERROR(take_span(t, &input->shared_memory, &span));
   if (span->byte_size == 0)
     return NULL;
-  if (copied) {
+  if (!may_change(input->datatype) || is_overwritten(t, span)) {
     RETURN_IF_ERROR(reserve(t, span->byte_size, BUDGET_REQUESTS_FULL));
-    base = shared_tensors_copy(&t->shared, span, t->arena);
-    if (base == NULL)
+    span->copy = arena_allocate_tensor(t->arena, span->byte_size);
+    if (span->copy == NULL)
       return error_no_memory();
+    t->copy_bytes += span->byte_size;
   }
   return error_from_abi(TRITONSERVER_InferenceRequestAppendInputData(
-      t->request, input->name, base, span->byte_size, span->memory_type, span->memory_type_id));
+      t->request, input->name, span->copy != NULL ? span->copy : span->base, span->byte_size,
+      TRITONSERVER_MEMORY_CPU, 0));
+}
+
+void infer_tensors_make_copies(infer_tensors *t)
+{
+  for (size_t k = 0; k < t->span_count; k++)
+    if (t->spans[k].copy != NULL)
+      memcpy(t->spans[k].copy, t->spans[k].base, t->spans[k].byte_size);
+}
+
+void infer_tensors_give_back_spans(infer_tensors *t)
+{
+  while (t->span_count > 0)
+    shared_span_give_back(&t->spans[--t->span_count]);
 }
 
 static error *add_input(infer_tensors *t, const infer_json_input *input)
@@ -91,9 +147,7 @@ static error *add_output(infer_tensors *t, const infer_json_output *output)
       .name = output->name, .binary = output->binary, .classification = output->classification};
   RETURN_IF_ERROR(
       error_from_abi(TRITONSERVER_InferenceRequestAddRequestedOutput(t->request, output->name)));
-  return m->region == NULL ? NULL
-                           : shared_tensors_take_output(&t->shared, m->region, m->offset,
-                                                        m->byte_size, &choice->span);
+  return m->region == NULL ? NULL : take_span(t, m, &choice->span);
 }
 
 // Asked now, as the model may be unloaded when its answer comes.
@@ -113,9 +167,9 @@ error *infer_tensors_add(infer_tensors *t, TRITONSERVER_Server *server, const ch
 {
   bool classifies = false;
   size_t shared = count_shared(inputs, input_count, outputs, output_count);
-  RETURN_IF_ERROR(shared_tensors_init(&t->shared, t->memory, shared, t->arena));
+  t->spans = arena_allocate_array(t->arena, shared, sizeof(shared_span));
   t->choices = arena_allocate_array(t->arena, output_count + 1, sizeof(output_choice));
-  if (t->choices == NULL)
+  if (t->spans == NULL || t->choices == NULL)
     return error_no_memory();
   // outputs first: an input that one of them is written over is copied
   for (size_t k = 0; k < output_count; k++) {
@@ -130,15 +184,15 @@ error *infer_tensors_add(infer_tensors *t, TRITONSERVER_Server *server, const ch
 size_t infer_tensors_shared_bytes(const infer_tensors *t)
 {
   size_t sum = 0;
-  for (size_t k = 0; k < t->shared.span_count; k++)
-    if (!checked_add_size(sum, t->shared.spans[k].byte_size, &sum))
+  for (size_t k = 0; k < t->span_count; k++)
+    if (!checked_add_size(sum, t->spans[k].byte_size, &sum))
       return SIZE_MAX;
   return sum;
 }
 
 void infer_tensors_fini(infer_tensors *t)
 {
-  shared_tensors_release(&t->shared);
+  infer_tensors_give_back_spans(t);
   if (t->reserved > 0)
     budget_give_back(t->budget, t->reserved);
   t->reserved = 0;
@@ -171,9 +225,8 @@ static TRITONSERVER_Error *check_span(const output_choice *choice, size_t byte_s
 static void *allocate_memory(infer_tensors *t, output_buffer *output, size_t size)
 {
   if (size <= ARENA_MAX_BYTES && !t->many_responses) {
-    char *memory = arena_allocate_array(t->arena, 1, size + BLOCK_ALIGNMENT);
-    uintptr_t misaligned = (uintptr_t)memory % BLOCK_ALIGNMENT;
-    return memory == NULL || misaligned == 0 ? memory : memory + BLOCK_ALIGNMENT - misaligned;
+    void *memory = arena_allocate_tensor(t->arena, size);
+    return memory == NULL ? NULL : memset(memory, 0, size);
   }
   output->memory = block_allocate_zeroed(size);
   output->size = size;
@@ -325,44 +378,27 @@ static error *read_parameters(TRITONSERVER_InferenceResponse *response, arena *a
   return NULL;
 }
 
-// Puts the strings in the output's place; they are moved to the arena, where the reply finds them.
-static error *take_classes(infer_tensors *t, arena *a, const class_strings *strings,
-                           response_output_json *o)
+// Puts strings in the output's place; they are moved to the arena, where the reply finds them.
+static error *classify(infer_tensors *t, arena *a, const class_scores *scores, uint64_t class_count,
+                       response_output_json *o)
 {
-  size_t size = strings->elements.size;
-  RETURN_IF_ERROR(reserve(t, size, BUDGET_ANSWERS_FULL));
-  char *data = arena_allocate(a, size);
-  int64_t *shape = arena_allocate_array(a, strings->shape_count, sizeof(*shape));
-  if (data == NULL || shape == NULL)
+  class_strings *strings = arena_allocate_array(a, 1, sizeof(*strings));
+  if (strings == NULL)
     return error_no_memory();
-  if (size > 0)
-    memcpy(data, strings->elements.data, size);
-  memcpy(shape, strings->shape, strings->shape_count * sizeof(*shape));
-  o->datatype = TRITONSERVER_TYPE_BYTES;
-  o->shape = shape;
-  o->shape_count = strings->shape_count;
-  o->data = data;
-  o->data_size = size;
-  return NULL;
-}
-
-static error *classify(infer_tensors *t, arena *a, TRITONSERVER_InferenceResponse *response,
-                       uint32_t index, uint64_t class_count, response_output_json *o)
-{
-  const class_scores scores = {.response = response,
-                               .index = index,
-                               .datatype = o->datatype,
-                               .shape = o->shape,
-                               .shape_count = o->shape_count,
-                               .has_rows = t->has_rows,
-                               .data = o->data,
-                               .size = o->data_size};
-  class_strings strings = {0};
-  error *e = error_from_abi(classification_make(&scores, class_count, &strings));
+  error *e = classification_make(scores, class_count, strings);
+  AUTO_BUFFER buffer elements = strings->elements;
   if (e == NULL)
-    e = take_classes(t, a, &strings, o);
-  buffer_fini(&strings.elements);
-  return e;
+    e = reserve(t, elements.size, BUDGET_ANSWERS_FULL);
+  if (e != NULL)
+    return e;
+  *o = (response_output_json){.name = o->name,
+                              .datatype = TRITONSERVER_TYPE_BYTES,
+                              .shape = strings->shape,
+                              .shape_count = strings->shape_count,
+                              .data = arena_copy_text(a, buffer_view(&elements)),
+                              .data_size = elements.size,
+                              .form = o->form};
+  return o->data != NULL ? NULL : error_no_memory();
 }
 
 static error *read_output(infer_tensors *t, TRITONSERVER_InferenceResponse *response,
@@ -384,8 +420,8 @@ static error *read_output(infer_tensors *t, TRITONSERVER_InferenceResponse *resp
   o->form = choice->span != NULL ? RESPONSE_DATA_SHARED_MEMORY
             : choice->binary     ? RESPONSE_DATA_BINARY
                                  : RESPONSE_DATA_JSON;
-  return choice->classification > 0 ? classify(t, a, response, index, choice->classification, o)
-                                    : NULL;
+  const class_scores scores = {response, index, t->has_rows, *o};
+  return choice->classification > 0 ? classify(t, a, &scores, choice->classification, o) : NULL;
 }
 
 static error *read_outputs(infer_tensors *t, TRITONSERVER_InferenceResponse *response, arena *a,
@@ -409,7 +445,8 @@ error *infer_tensors_read(infer_tensors *t, TRITONSERVER_InferenceResponse *resp
   RETURN_IF_ERROR(error_from_abi(
       TRITONSERVER_InferenceResponseModel(response, &json->model_name, &json->model_version)));
   RETURN_IF_ERROR(error_from_abi(TRITONSERVER_InferenceResponseId(response, &json->id)));
-  RETURN_IF_ERROR(shared_tensors_check(&t->shared));
+  for (size_t k = 0; k < t->span_count; k++)
+    RETURN_IF_ERROR(shared_span_check(&t->spans[k]));
   RETURN_IF_ERROR(error_from_abi(TRITONSERVER_InferenceResponseError(response)));
   RETURN_IF_ERROR(read_parameters(response, a, json));
   return read_outputs(t, response, a, json);

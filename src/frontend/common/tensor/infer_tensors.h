@@ -1,7 +1,9 @@
 // The tensors of one inference between a front end and the core: inputs as slices of its message or
 // in the client's memory, outputs where they are sent from or in the client's memory. Shared by all
 // front ends. Filled and read by the thread that has the inference; the allocator is called by
-// whatever thread runs the model.
+// whatever thread runs the model. A backend reads and writes the client's memory itself, except
+// where a client could harm others with it. Order of calls: add, make_copies, the inference, read,
+// give_back_spans.
 #ifndef NEREID_FRONTEND_COMMON_TENSOR_INFER_TENSORS_H
 #define NEREID_FRONTEND_COMMON_TENSOR_INFER_TENSORS_H
 
@@ -10,7 +12,7 @@
 #include "frontend/common/json/infer_request_json.h"
 #include "frontend/common/json/infer_response_json.h"
 #include "frontend/common/net/budget.h"
-#include "frontend/common/tensor/shared_tensors.h"
+#include "frontend/common/tensor/shared_memory.h"
 #include "triton/core/tritonserver.h"
 
 #include <stdatomic.h>
@@ -23,7 +25,7 @@ typedef struct output_choice {
   const char *name; // NULL: any output that the request does not list
   bool binary;
   uint64_t classification; // how many classes; 0: the tensor itself
-  const shared_span *span; // where it goes; NULL: into the reply
+  shared_span *span;       // where it goes; NULL: into the reply
 } output_choice;
 
 typedef struct infer_tensors {
@@ -42,8 +44,10 @@ typedef struct infer_tensors {
   size_t choice_count;
   bool has_rows; // the first dimension of outputs is the batch; where they are classified
 
-  shared_tensors shared;
-  size_t reserved; // from the budget, for copies and classes
+  shared_span *spans; // in the client's memory, outputs first; in the arena
+  size_t span_count;
+  size_t copy_bytes; // of those that are copied
+  size_t reserved;   // from the budget, for copies and classes
 
   _Atomic size_t converted_bytes; // of outputs to be written as text, classified or packed
 } infer_tensors;
@@ -60,6 +64,13 @@ error *infer_tensors_reserve(infer_tensors *t, size_t sum);
 
 // Bytes in the client's memory; saturates.
 size_t infer_tensors_shared_bytes(const infer_tensors *t);
+
+// Copies what the model must not see in the client's memory, copy_bytes. Before the request is
+// submitted; any thread.
+void infer_tensors_make_copies(infer_tensors *t);
+
+// Nobody reads or writes the client's memory any more. May be called again.
+void infer_tensors_give_back_spans(infer_tensors *t);
 
 // Gives back what is held beyond the arena; may be called again.
 void infer_tensors_fini(infer_tensors *t);

@@ -4,11 +4,19 @@
 #include "base/checked.h"
 #include "base/cleanup.h"
 #include "base/string_map.h"
-#include "frontend/common/tensor/shared_mapping.h"
+#include "frontend/common/tensor/memory_guard.h"
 
+#include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define KEY_MAX_BYTES   255
+#define RESERVED_PREFIX "triton_python_backend_shm_region_"
 
 struct shared_region {
   shared_memory *memory;
@@ -16,9 +24,12 @@ struct shared_region {
   char *key;
   uint64_t offset;
   uint64_t byte_size;
-  shared_mapping mapping;
-  size_t users; // guarded by the registry's lock
-  bool leaving; // the same; it goes with its last user
+  void *base;           // its first byte
+  void *pages;          // what is mapped: the pages that it is in
+  size_t pages_size;    // bytes
+  guarded_range *guard; // of the pages; NULL: nothing is mapped
+  size_t users;         // guarded by the registry's lock
+  bool leaving;         // the same; it goes with its last user
 };
 
 struct shared_memory {
@@ -42,8 +53,10 @@ static void free_region(shared_region *r)
 {
   if (r == NULL)
     return;
-  if (r->mapping.pages != NULL)
-    shared_mapping_close(&r->mapping);
+  if (r->guard != NULL) {
+    memory_guard_forget(r->guard);
+    munmap(r->pages, r->pages_size);
+  }
   free(r->name);
   free(r->key);
   free(r);
@@ -69,6 +82,82 @@ error *shared_memory_allowed(const shared_memory *m)
                                             "with '--allow-client-shm=true' to enable.");
 }
 
+// ---- mapping ----
+
+// What names of objects are made of. Anything else is refused, and so is whatever the C library or
+// the kernel might read as a path.
+static bool is_key_character(char c)
+{
+  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
+         (c != '\0' && strchr("._-+=:@,~#%", c) != NULL);
+}
+
+static error *check_key(const shared_region *r)
+{
+  const char *key = r->key;
+  const char *component = key + (key[0] == '/');
+  size_t size = strlen(component);
+  bool valid = size > 0 && size <= KEY_MAX_BYTES && strcmp(component, ".") != 0 &&
+               strcmp(component, "..") != 0;
+  for (size_t i = 0; valid && i < size; i++)
+    valid = is_key_character(component[i]);
+  if (strncmp(key + strspn(key, "/"), RESERVED_PREFIX, strlen(RESERVED_PREFIX)) == 0)
+    return error_new(ERROR_INVALID_ARG,
+                     "cannot register shared memory region '%s' with key '%.256s' as the key "
+                     "contains the reserved prefix '%s'",
+                     r->name, key, RESERVED_PREFIX);
+  if (!valid)
+    return error_new(ERROR_INVALID_ARG,
+                     "Unable to open shared memory region: '%.256s': cannot register shared memory "
+                     "region '%s' - invalid shm key '%.256s'",
+                     key, r->name, key);
+  return NULL;
+}
+
+static error *check_size(const shared_region *r, int descriptor)
+{
+  struct stat file;
+  size_t end;
+  if (fstat(descriptor, &file) != 0 || !S_ISREG(file.st_mode) || file.st_size < 0)
+    return error_new(ERROR_INTERNAL, "Invalid shared memory region: '%s'", r->key);
+  if (r->byte_size == 0 || !checked_add_size(r->offset, r->byte_size, &end) ||
+      end > (size_t)file.st_size)
+    return error_new(ERROR_INVALID_ARG,
+                     "failed to register shared memory region '%s': invalid args", r->name);
+  if (r->byte_size > SHARED_MEMORY_MAX_BYTES - r->memory->bytes)
+    return error_new(ERROR_UNAVAILABLE,
+                     "failed to register shared memory region '%s': too many bytes are registered",
+                     r->name);
+  return NULL;
+}
+
+// Maps the region's object. The region may begin anywhere in a page. The descriptor is closed at
+// once: nothing of it is kept.
+static error *map(shared_region *r)
+{
+  RETURN_IF_ERROR(check_key(r));
+  // A FIFO of that name must not block.
+  AUTO_CLOSE int descriptor = shm_open(r->key, O_RDWR | O_NONBLOCK, 0);
+  if (descriptor < 0)
+    return error_new(ERROR_INTERNAL, "Unable to open shared memory region: '%s': %s", r->key,
+                     strerror(errno));
+  RETURN_IF_ERROR(check_size(r, descriptor));
+  size_t into_page = r->offset % (uint64_t)sysconf(_SC_PAGESIZE);
+  r->pages_size = r->byte_size + into_page;
+  r->pages = mmap(NULL, r->pages_size, PROT_READ | PROT_WRITE, MAP_SHARED, descriptor,
+                  (off_t)(r->offset - into_page));
+  if (r->pages == MAP_FAILED)
+    return error_new(ERROR_UNAVAILABLE,
+                     "failed to register shared memory region '%s': unable to process address "
+                     "space: %s",
+                     r->name, strerror(errno));
+  r->base = (char *)r->pages + into_page;
+  error *e = memory_guard_watch(r->pages, r->pages_size, &r->guard);
+  if (e != NULL)
+    munmap(r->pages, r->pages_size);
+  return e;
+}
+
 // ---- registering ----
 
 static error *make_region(shared_memory *m, const char *name, const char *key, uint64_t offset,
@@ -80,17 +169,12 @@ static error *make_region(shared_memory *m, const char *name, const char *key, u
   *r = (shared_region){.memory = m, .offset = offset, .byte_size = byte_size};
   r->name = strdup(name);
   r->key = strdup(key);
-  error *e = r->name == NULL || r->key == NULL
-                 ? error_no_memory()
-                 : shared_mapping_open(name, key, offset, byte_size,
-                                       SHARED_MEMORY_MAX_BYTES - m->bytes, &r->mapping);
-  if (e != NULL) {
-    r->mapping.pages = NULL;
+  error *e = r->name == NULL || r->key == NULL ? error_no_memory() : map(r);
+  if (e == NULL)
+    *result = r;
+  else
     free_region(r);
-    return e;
-  }
-  *result = r;
-  return NULL;
+  return e;
 }
 
 error *shared_memory_register_system(shared_memory *m, const char *name, const char *key,
@@ -254,17 +338,14 @@ error *shared_memory_take(shared_memory *m, const char *name, uint64_t offset, u
     return error_new(ERROR_NOT_FOUND, "Unable to find shared memory region: '%.256s'", name);
   RETURN_IF_ERROR(check_span(r, offset, byte_size));
   r->users++;
-  *span = (shared_span){.region = r,
-                        .base = (char *)r->mapping.base + offset,
-                        .byte_size = byte_size,
-                        .memory_type = TRITONSERVER_MEMORY_CPU};
+  *span = (shared_span){.region = r, .base = (char *)r->base + offset, .byte_size = byte_size};
   return NULL;
 }
 
 error *shared_span_check(const shared_span *span)
 {
   const shared_region *r = span->region;
-  if (!guarded_range_is_broken(r->mapping.guard))
+  if (!guarded_range_is_broken(r->guard))
     return NULL;
   return error_new(
       ERROR_INVALID_ARG,
@@ -277,7 +358,7 @@ static shared_region *drop_user(shared_region *r)
 {
   LOCK_SCOPE(&r->memory->lock);
   r->users--;
-  r->leaving = r->leaving || guarded_range_is_broken(r->mapping.guard);
+  r->leaving = r->leaving || guarded_range_is_broken(r->guard);
   return r->leaving ? remove_unused(r) : NULL;
 }
 

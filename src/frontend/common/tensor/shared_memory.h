@@ -29,8 +29,7 @@ typedef struct shared_span {
   shared_region *region;
   void *base;
   size_t byte_size;
-  TRITONSERVER_MemoryType memory_type;
-  int64_t memory_type_id;
+  void *copy; // the user's, that is used in its place; else NULL
 } shared_span;
 
 // `allow_clients`: else nothing can be registered or unregistered, and so there is nothing. NULL

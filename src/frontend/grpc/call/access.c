@@ -3,9 +3,9 @@
 #include "frontend/grpc/call/access.h"
 
 #include "frontend/common/net/peer.h"
+#include "frontend/common/policy/access_policy.h"
 #include "frontend/grpc/call/call.h"
 #include "frontend/grpc/transport/connection.h"
-#include "frontend/grpc/transport/server.h"
 
 static size_t look_up(void *call_pointer, const char *name, slice *value)
 {

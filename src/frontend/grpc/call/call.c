@@ -7,7 +7,6 @@
 #include "frontend/grpc/call/call_parts.h"
 #include "frontend/grpc/transport/connection.h"
 #include "frontend/grpc/transport/loop.h"
-#include "frontend/grpc/transport/server.h"
 
 #include <assert.h>
 #include <stdarg.h>
@@ -36,7 +35,7 @@ void call_unref(call *c)
   if (!refcount_drop(&c->references))
     return;
   assert(c->state == CALL_ENDED && atomic_load(&c->job.state) != CALL_JOB_RUNS);
-  grpc_server *g = c->server;
+  listener *l = c->server;
   message_reader_fini(&c->body.reader);
   message_free(c->body.message);
   buffer_fini(&c->body.held);
@@ -46,7 +45,8 @@ void call_unref(call *c)
   grpc_connection_unref(c->kept_connection);
   arena_fini(&c->arena);
   free(c);
-  grpc_server_call_ended(g);
+  listener_done(l);
+  listener_unref(l);
 }
 
 access_record call_access_record(const call *c, grpc_status status)

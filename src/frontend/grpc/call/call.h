@@ -11,14 +11,13 @@
 #include "base/error.h"
 #include "base/refcount.h"
 #include "base/slice.h"
-#include "frontend/common/net/jobs.h"
+#include "frontend/common/net/listener.h"
 #include "frontend/common/observe/access_log.h"
 #include "frontend/grpc/call/message.h"
 #include "frontend/grpc/call/method.h"
 #include "frontend/grpc/call/reply.h"
 #include "frontend/grpc/codec/status.h"
-#include "frontend/grpc/transport/conn_timer.h"
-#include "frontend/grpc/transport/stream.h"
+#include "frontend/grpc/transport/loop.h"
 #include "triton/core/tritonserver.h"
 
 #include <protobuf-c/protobuf-c.h>
@@ -30,8 +29,6 @@
 
 typedef struct call call;
 typedef struct grpc_connection grpc_connection;
-typedef struct grpc_server grpc_server;
-typedef struct grpc_loop grpc_loop;
 
 // A field of the request's metadata; both views live as long as the call.
 typedef struct metadata {
@@ -89,7 +86,7 @@ typedef struct call_job {
 
 struct call {
   grpc_stream stream;
-  grpc_server *server;
+  listener *server;
   grpc_loop *loop;                  // whose thread handles it
   grpc_connection *kept_connection; // the stream's, referenced as long as the call lives
   refcount references;

@@ -3,7 +3,6 @@
 #include "frontend/grpc/call/call_parts.h"
 #include "frontend/grpc/transport/connection.h"
 #include "frontend/grpc/transport/loop.h"
-#include "frontend/grpc/transport/server.h"
 
 #include <assert.h>
 #include <string.h>
@@ -108,7 +107,7 @@ static size_t parse(call *c, const char *data, size_t size)
 bool call_take_data(grpc_stream *s, const char *data, size_t size)
 {
   call *c = call_of_stream(s);
-  c->body.moved_ns = grpc_loop_now_ns(c->loop);
+  c->body.moved_ns = c->loop->now_ns;
   size_t left = c->body.held.size > 0 && !call_is_ended(c) ? size : parse(c, data, size);
   if (left == 0)
     return true;
@@ -167,7 +166,7 @@ void call_resume(call *c)
   if (atomic_load(&c->job.state) != CALL_JOB_NONE)
     return;
   c->body.paused = false;
-  c->body.moved_ns = grpc_loop_now_ns(c->loop); // it is not the client that did not go on
+  c->body.moved_ns = c->loop->now_ns; // it is not the client that did not go on
   size_t unread = c->body.held.size - c->body.held_read;
   size_t left = unread == 0 ? 0 : parse(c, c->body.held.data + c->body.held_read, unread);
   if (left > 0) {

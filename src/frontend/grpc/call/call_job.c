@@ -2,7 +2,6 @@
 #include "base/container_of.h"
 #include "frontend/grpc/call/call_parts.h"
 #include "frontend/grpc/transport/loop.h"
-#include "frontend/grpc/transport/server.h"
 
 #include <assert.h>
 
@@ -23,7 +22,7 @@ static error *submit(call *c, job_kind kind, void (*run)(call *c), void (*done)(
   c->job.done = done;
   c->job.queued.run = run_queued;
   call_ref(c);
-  grpc_loop_handed_over(c->loop);
+  loop_core_handed_over(&c->loop->core);
   return jobs_submit(c->server->options.jobs, kind, &c->job.queued);
 }
 
@@ -31,7 +30,7 @@ void call_take_back(call *c)
 {
   assert(atomic_load(&c->job.state) != CALL_JOB_NONE);
   atomic_store(&c->job.state, CALL_JOB_NONE);
-  grpc_loop_took_back(c->loop);
+  loop_core_took_back(&c->loop->core);
 }
 
 bool call_run_job(call *c, job_kind kind, void (*run)(call *c), void (*done)(call *c))

@@ -5,13 +5,12 @@
 #include "frontend/grpc/call/call_parts.h"
 #include "frontend/grpc/transport/connection.h"
 #include "frontend/grpc/transport/loop.h"
-#include "frontend/grpc/transport/server.h"
 
 #include <assert.h>
 
 #define MIN_PACKED_BYTES 64 // shorter replies are not worth packing
 
-static const int zlib_levels[] = {0, 1, 6, 9}; // by grpc_server_options.compression_level
+static const int zlib_levels[] = {0, 1, 6, 9}; // by listener_options.compression_level
 
 // ---- the queue ----
 
@@ -149,7 +148,7 @@ static void submit_end(call *c, grpc_status status, const char *failure)
   call_set_state(c, CALL_ENDED);
   c->replies.status = status;
   c->replies.failure = failure;
-  conn_timer_cancel(grpc_loop_timers(c->loop), &c->deadline);
+  conn_timer_cancel(&c->loop->timers, &c->deadline);
   if (c->replies.begun)
     nghttp2_session_resume_data(c->stream.connection->session, c->stream.id);
   else if (!call_submit_status(c))

@@ -4,9 +4,8 @@
 #include "frontend/common/observe/access_log.h"
 #include "frontend/grpc/call/access.h"
 #include "frontend/grpc/call/call_parts.h"
+#include "frontend/grpc/call/server.h"
 #include "frontend/grpc/transport/connection.h"
-#include "frontend/grpc/transport/loop.h"
-#include "frontend/grpc/transport/server.h"
 #include "frontend/grpc/transport/timeout.h"
 
 #include <assert.h>
@@ -27,19 +26,20 @@ static grpc_stream *open_call(grpc_connection *connection, int32_t stream_id)
   memset(c, 0, offsetof(call, arena));
   arena_init(&c->arena, c->arena_memory, sizeof(c->arena_memory));
   refcount_init(&c->references);
-  c->server = connection->server;
   c->loop = connection->loop;
+  c->server = c->loop->all->listener;
   c->kept_connection = connection;
   c->stream.id = stream_id;
-  c->began_ns = grpc_loop_now_ns(c->loop);
+  c->began_ns = c->loop->now_ns;
   c->body.reader.budget = &c->server->budget;
   c->status = GRPC_UNDECIDED;
   list_init(&c->replies.unsent);
   grpc_connection_ref(connection);
   atomic_fetch_add_explicit(&connection->alive, 1, memory_order_relaxed);
-  grpc_server_call_began(c->server);
+  listener_ref(c->server);
+  listener_busy(c->server);
   grpc_connection_add(connection, &c->stream);
-  grpc_loop_request_began(c->loop);
+  loop_core_request_began(&c->loop->core);
   return &c->stream;
 }
 
@@ -61,7 +61,7 @@ static void close_call(grpc_stream *stream)
 {
   call *c = call_of_stream(stream);
   grpc_connection_remove(stream);
-  conn_timer_cancel(grpc_loop_timers(c->loop), &c->deadline);
+  conn_timer_cancel(&c->loop->timers, &c->deadline);
   bool unheard = c->state != CALL_ENDED || c->replies.unsent_bytes > 0;
   if (c->state != CALL_ENDED) {
     c->replies.status = GRPC_CANCELLED;
@@ -117,7 +117,7 @@ static bool take_known(call *c, slice name, slice value)
   else if (slice_equal(name, SLICE("content-type")))
     c->is_grpc = is_grpc(value);
   else if (slice_equal(name, SLICE("grpc-timeout")))
-    c->deadline_ns = timeout_deadline(value, grpc_loop_now_ns(c->loop));
+    c->deadline_ns = timeout_deadline(value, c->loop->now_ns);
   else if (slice_equal(name, SLICE("grpc-encoding")))
     take_coding(c, value);
   else if (slice_equal(name, SLICE("grpc-accept-encoding")))
@@ -181,14 +181,14 @@ static void begin(grpc_stream *s)
     c->status = GRPC_OK;
     return;
   }
-  c->method = c->server->find_method(c->path);
+  c->method = grpc_server_of(c->server)->find_method(c->path);
   if (is_refused(c)) {
     call_settle(c);
     return;
   }
   c->deadline.fire = deadline_passed;
   if (c->deadline_ns != 0)
-    conn_timer_set(grpc_loop_timers(c->loop), &c->deadline, c->deadline_ns);
+    conn_timer_set(&c->loop->timers, &c->deadline, c->deadline_ns);
   if (c->server->options.compression_level == 0)
     c->reply_coding = MESSAGE_IDENTITY;
   if (c->method->streams) {

@@ -5,7 +5,6 @@
 #include "base/container_of.h"
 #include "frontend/common/observe/frontend_log.h"
 #include "frontend/grpc/call/call.h"
-#include "frontend/grpc/transport/server.h"
 
 #include <stdlib.h>
 #include <string.h>

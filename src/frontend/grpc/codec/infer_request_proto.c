@@ -278,7 +278,7 @@ static error *count_input_field(reading *r, const proto_field *f, infer_json_inp
     return record_name(f->bytes, &parts->name);
   case INPUT_DATATYPE:
     RETURN_IF_ERROR(proto_check_text(f->bytes));
-    input->datatype = protocol_datatype(f->bytes);
+    input->datatype = datatype_named(f->bytes);
     return NULL;
   case INPUT_PARAMETERS:
     return take_tensor_parameter(r, f->bytes, &parts->parameters);
@@ -337,13 +337,9 @@ static error *allocate_typed(reading *r, const infer_json_input *input, size_t s
         input->name, size, r->room->most);
   if (r->room->take != NULL)
     RETURN_IF_ERROR(r->room->take(r->room->context, q->typed_size + size));
-  size_t padded;
-  bool fits = checked_add_size(size, JSON_TENSOR_ALIGNMENT, &padded);
-  *memory = fits ? arena_allocate(r->arena, padded) : NULL;
+  *memory = arena_allocate_tensor(r->arena, size);
   if (*memory == NULL)
     return error_no_memory();
-  *memory +=
-      (JSON_TENSOR_ALIGNMENT - (uintptr_t)*memory % JSON_TENSOR_ALIGNMENT) % JSON_TENSOR_ALIGNMENT;
   q->typed_size += size;
   return NULL;
 }

@@ -3,7 +3,6 @@
 #include "frontend/grpc/codec/infer_response_proto.h"
 
 #include "base/number.h"
-#include "frontend/common/json/datatype.h"
 #include "frontend/grpc/codec/infer_parameter_proto.h"
 #include "frontend/grpc/codec/proto_wire.h"
 
@@ -69,7 +68,7 @@ static void append_output(buffer *out, const response_output_json *o)
 {
   size_t output = proto_begin(out, OUTPUTS);
   proto_append_text(out, OUTPUT_NAME, o->name);
-  proto_append_text(out, OUTPUT_DATATYPE, protocol_datatype_name(o->datatype));
+  proto_append_text(out, OUTPUT_DATATYPE, TRITONSERVER_DataTypeString(o->datatype));
   if (o->shape_count > 0) {
     size_t shape = proto_begin(out, OUTPUT_SHAPE);
     for (size_t i = 0; i < o->shape_count; i++)

@@ -2,7 +2,6 @@
 #include "frontend/grpc/codec/typed_contents.h"
 
 #include "base/checked.h"
-#include "frontend/common/json/datatype.h"
 #include "frontend/grpc/codec/proto_wire.h"
 
 #include <string.h>
@@ -113,8 +112,8 @@ error *typed_contents_field(const typed_contents *t, TRITONSERVER_DataType datat
       return error_new(ERROR_INVALID_ARG,
                        "unexpected explicit tensor data for input tensor '%s' for model '%s' of "
                        "type '%s', expected datatype '%s'",
-                       input, model, protocol_datatype_name(fields[i].datatype),
-                       protocol_datatype_name(datatype));
+                       input, model, TRITONSERVER_DataTypeString(fields[i].datatype),
+                       TRITONSERVER_DataTypeString(datatype));
     *field = i;
   }
   return NULL;
@@ -122,7 +121,8 @@ error *typed_contents_field(const typed_contents *t, TRITONSERVER_DataType datat
 
 size_t typed_contents_size(const typed_contents *t, TRITONSERVER_DataType datatype, uint32_t field)
 {
-  size_t element = field == BYTES_CONTENTS ? sizeof(uint32_t) : protocol_datatype_size(datatype);
+  size_t element =
+      field == BYTES_CONTENTS ? sizeof(uint32_t) : TRITONSERVER_DataTypeByteSize(datatype);
   size_t extra = field == BYTES_CONTENTS ? t->bytes : 0;
   size_t size;
   return checked_array_size(extra, t->counts[field], element, &size) ? size : SIZE_MAX;
@@ -144,7 +144,7 @@ slice typed_contents_in_place(const typed_contents *t, TRITONSERVER_DataType dat
 // As Triton, an integer that is too wide for the tensor's type loses its upper bytes.
 static void write_integer(uint64_t value, TRITONSERVER_DataType datatype, char **to)
 {
-  size_t size = protocol_datatype_size(datatype);
+  size_t size = TRITONSERVER_DataTypeByteSize(datatype);
   if (datatype == TRITONSERVER_TYPE_BOOL)
     value = value != 0;
   memcpy(*to, &value, size); // little-endian, as this machine

@@ -7,7 +7,6 @@
 #include "frontend/grpc/service/control_message.h"
 #include "frontend/grpc/service/handlers.h"
 #include "frontend/grpc/transport/loop.h"
-#include "frontend/grpc/transport/server.h"
 
 #include <stdatomic.h>
 #include <stddef.h>
@@ -93,7 +92,7 @@ static void watch_heard(call *c)
     call_end(c);
   }
   if (!call_is_ended(c))
-    conn_timer_set(grpc_loop_timers(c->loop), &w->next, grpc_loop_now_ns(c->loop) + ASK_EVERY_NS);
+    conn_timer_set(&c->loop->timers, &w->next, c->loop->now_ns + ASK_EVERY_NS);
 }
 
 static void watch_again(call *c)
@@ -111,7 +110,7 @@ static void watch_stop(call *c)
 {
   health_watch *w = c->handler_data;
   if (w != NULL)
-    conn_timer_cancel(grpc_loop_timers(c->loop), &w->next);
+    conn_timer_cancel(&c->loop->timers, &w->next);
 }
 
 // The client has said all.

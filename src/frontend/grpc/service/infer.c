@@ -15,7 +15,6 @@
 #include "frontend/grpc/codec/model_version.h"
 #include "frontend/grpc/transport/connection.h"
 #include "frontend/grpc/transport/loop.h"
-#include "frontend/grpc/transport/server.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -54,7 +53,7 @@ static void discount(call *c, size_t reserved)
 grpc_inference *grpc_inference_new(call *c, message *message_owned, const inference_hooks *hooks)
 {
   size_t reserved;
-  const grpc_server *server = c->server;
+  const listener *server = c->server;
   if (!count(c, &reserved))
     return NULL;
   grpc_inference *i = malloc(sizeof(*i));
@@ -72,7 +71,7 @@ grpc_inference *grpc_inference_new(call *c, message *message_owned, const infere
   i->call = c;
   call_ref(c);
   i->message = message_owned;
-  i->began_ns = grpc_loop_now_ns(c->loop);
+  i->began_ns = c->loop->now_ns;
   return i;
 }
 
@@ -214,7 +213,7 @@ static void make(call *c)
 static void copy_shared(call *c)
 {
   grpc_inference *i = c->job.data;
-  shared_tensors_make_copies(&i->life.tensors.shared);
+  infer_tensors_make_copies(&i->life.tensors);
 }
 
 // Here if it is little, else by a worker; then `done`, here.
@@ -234,7 +233,7 @@ static void made(call *c)
   if (i->failure != NULL || call_is_ended(c))
     i->filled(c);
   else
-    work_on(c, i->life.tensors.shared.copy_bytes > JOBS_LOOP_BYTES, copy_shared, i->filled);
+    work_on(c, i->life.tensors.copy_bytes > JOBS_LOOP_BYTES, copy_shared, i->filled);
 }
 
 void grpc_inference_fill(grpc_inference *i, void (*filled)(call *c))
@@ -373,7 +372,7 @@ static void settle(call *c)
 // The core is done.
 static void woken(call *c)
 {
-  grpc_loop_took_back(c->loop);
+  loop_core_took_back(&c->loop->core);
   reply(c);
   settle(c);
 }
@@ -394,7 +393,7 @@ static void filled(call *c)
     failure = grpc_inference_submit(i, &at_once);
   if (failure == NULL && !at_once) {
     c->cancelled = cancelled;
-    grpc_loop_handed_over(c->loop);
+    loop_core_handed_over(&c->loop->core);
     return;
   }
   if (failure != NULL)

@@ -7,7 +7,6 @@
 #include "frontend/grpc/call/call.h"
 #include "frontend/grpc/service/infer.h"
 #include "frontend/grpc/transport/loop.h"
-#include "frontend/grpc/transport/server.h"
 
 #include <stdlib.h>
 
@@ -150,7 +149,7 @@ static void forget(call *c, grpc_inference *i)
   list_remove(&i->node);
   write_access_log(c, i);
   inference_settle(&i->life);
-  grpc_loop_took_back(c->loop);
+  loop_core_took_back(&c->loop->core);
   grpc_inference_unref(&i->life);
 }
 
@@ -243,7 +242,7 @@ static void filled(call *c)
   i->done = at_once || i->failure != NULL;
   list_append(i->is_loose ? &s->loose : &s->in_order, &i->node);
   s->in_flight++;
-  grpc_loop_handed_over(c->loop);
+  loop_core_handed_over(&c->loop->core);
   send_in_order(c);
   if (is_full(c))
     call_pause(c);

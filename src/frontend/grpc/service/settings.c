@@ -7,13 +7,9 @@
 #include "frontend/grpc/proto/grpc_service.pb-c.h"
 #include "frontend/grpc/service/control_message.h"
 #include "frontend/grpc/service/handlers.h"
-#include "frontend/grpc/transport/server.h"
 #include "frontend/trace/trace.h"
 
-#include <inttypes.h>
 #include <string.h>
-
-#define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 
 // ---- traces: the request ----
 
@@ -68,26 +64,10 @@ static error *update_traces(trace_service *traces, const trace_request *request)
 
 // ---- traces: the reply ----
 
-static void append_setting(void *json_pointer, const char *key, const char *const *values,
-                           size_t count)
-{
-  buffer *json = json_pointer;
-  buffer_append_char(json, json->size == 0 ? '{' : ',');
-  buffer_append_json_string(json, slice_of(key));
-  buffer_append_text(json, ":{\"value\":[");
-  for (size_t i = 0; i < count; i++) {
-    if (i > 0)
-      buffer_append_char(json, ',');
-    buffer_append_json_string(json, slice_of(values[i]));
-  }
-  buffer_append_text(json, "]}");
-}
-
 static void reply_traces(call *c, const char *model)
 {
   AUTO_BUFFER buffer json = BUFFER_EMPTY;
-  trace_service_visit(c->server->options.trace, model, append_setting, &json);
-  buffer_append_char(&json, '}');
+  trace_service_print(c->server->options.trace, model, true, &json);
   control_reply_text(c, &json, &inference__trace_setting_response__descriptor, "settings");
 }
 
@@ -145,28 +125,6 @@ static log_setting log_setting_of(const char *name, const log_value *value)
   return setting;
 }
 
-// In the words and with the codes that Triton has here, which are not those of its HTTP.
-static error *check_log_setting(const log_setting *s)
-{
-  static const struct {
-    const char *name;
-    log_setting_kind kind;
-    const char *word;
-  } rows[] = {{"log_info", LOG_SETTING_BOOL, "boolean"},
-              {"log_warning", LOG_SETTING_BOOL, "boolean"},
-              {"log_error", LOG_SETTING_BOOL, "boolean"},
-              {"log_verbose_level", LOG_SETTING_INTEGER, "int32"},
-              {"log_format", LOG_SETTING_TEXT, "string"}};
-  int format;
-  for (size_t i = 0; i < COUNT(rows); i++)
-    if (strcmp(rows[i].name, s->name) == 0 && rows[i].kind != s->kind)
-      return error_new(ERROR_INVALID_ARG, "expect %s for '%s'", rows[i].word, s->name);
-  if (strcmp(s->name, "log_format") == 0 && !log_settings_format_of(s->value.text, &format))
-    return error_new(ERROR_INVALID_ARG, "invalid argument for log_format, got: %.256s",
-                     s->value.text);
-  return log_settings_check(s, 1);
-}
-
 static error *change_log(const log_request *request, arena *a)
 {
   log_setting *settings = arena_allocate_array(a, request->n_settings, sizeof(*settings));
@@ -176,32 +134,17 @@ static error *change_log(const log_request *request, arena *a)
   for (size_t i = 0; i < request->n_settings; i++) { // the last of a name is found first
     const size_t from = request->n_settings - 1 - i;
     settings[i] = log_setting_of(request->settings[from]->key, request->settings[from]->value);
-    faults = log_settings_join(check_log_setting(&settings[i]), faults); // in their order
+    faults = log_settings_join(log_settings_check_grpc(&settings[i]), faults); // in their order
   }
   return faults != NULL ? faults : log_settings_change(settings, request->n_settings);
 }
 
 // ---- the log: the reply ----
 
-static const char *word(bool value)
-{
-  return value ? "true" : "false";
-}
-
 static void reply_log(call *c)
 {
-  NEREID_LogSettings now;
   AUTO_BUFFER buffer json = BUFFER_EMPTY;
-  NEREID_LogGetSettings(&now);
-  buffer_append_text(&json, "{\"log_file\":{\"string_param\":");
-  buffer_append_json_string(&json, slice_of(now.file));
-  buffer_append_format(&json,
-                       "},\"log_info\":{\"bool_param\":%s},\"log_warning\":{\"bool_param\":%s},"
-                       "\"log_error\":{\"bool_param\":%s},"
-                       "\"log_verbose_level\":{\"uint32_param\":%" PRIu32 "},"
-                       "\"log_format\":{\"string_param\":\"%s\"}}",
-                       word(now.info), word(now.warning), word(now.error), now.verbose_level,
-                       log_settings_format_name(now.format));
+  log_settings_print(&json, true);
   control_reply_text(c, &json, &inference__log_settings_response__descriptor, "settings");
 }
 

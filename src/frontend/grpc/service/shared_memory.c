@@ -6,7 +6,6 @@
 #include "frontend/grpc/proto/grpc_service.pb-c.h"
 #include "frontend/grpc/service/control_message.h"
 #include "frontend/grpc/service/handlers.h"
-#include "frontend/grpc/transport/server.h"
 
 static shared_memory *memory_of(const call *c)
 {

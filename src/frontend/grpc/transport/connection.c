@@ -4,7 +4,6 @@
 #include "frontend/common/net/peer.h"
 #include "frontend/common/observe/frontend_log.h"
 #include "frontend/grpc/transport/loop.h"
-#include "frontend/grpc/transport/server.h"
 #include "frontend/grpc/transport/session.h"
 
 #include <assert.h>
@@ -49,14 +48,13 @@ grpc_connection *grpc_connection_open(grpc_loop *l, int socket_fd,
   refcount_init(&c->references);
   list_init(&c->streams);
   c->loop = l;
-  c->server = grpc_loop_server(l);
   c->timer.fire = look_after;
-  c->began_ns = c->heard_ns = c->moved_ns = grpc_loop_now_ns(l);
+  c->began_ns = c->heard_ns = c->moved_ns = l->now_ns;
   c->is_local = peer_is_local((const struct sockaddr *)address);
   c->is_unix = address->ss_family == AF_UNIX;
   peer_print((const struct sockaddr *)address, c->peer, sizeof(c->peer));
-  if (conn_wire_init(&c->wire, socket_fd, c->server->tls) && session_begin(c)) {
-    conn_timer_set(grpc_loop_timers(l), &c->timer, c->began_ns); // at once: the loop knows it then
+  if (conn_wire_init(&c->wire, socket_fd, c->loop->all->tls) && session_begin(c)) {
+    conn_timer_set(&l->timers, &c->timer, c->began_ns); // at once: the loop knows it then
     return c;
   }
   nghttp2_session_del(c->session);
@@ -68,7 +66,7 @@ grpc_connection *grpc_connection_open(grpc_loop *l, int socket_fd,
 static void close_streams(grpc_connection *c)
 {
   while (!list_is_empty(&c->streams))
-    c->server->handlers->close(container_of(list_first(&c->streams), grpc_stream, node));
+    c->loop->all->handlers->close(container_of(list_first(&c->streams), grpc_stream, node));
   assert(c->stream_count == 0);
 }
 
@@ -77,7 +75,7 @@ void grpc_connection_close(grpc_connection *c)
   if (connection_is_closed(c))
     return;
   connection_set_state(c, CONNECTION_CLOSED);
-  conn_timer_cancel(grpc_loop_timers(c->loop), &c->timer);
+  conn_timer_cancel(&c->loop->timers, &c->timer);
   close_streams(c);
   nghttp2_session_del(c->session);
   c->session = NULL;
@@ -91,7 +89,7 @@ void grpc_connection_close(grpc_connection *c)
 static void wake_at(grpc_connection *c, uint64_t due_ns)
 {
   if (!conn_timer_is_set(&c->timer) || due_ns < c->timer.node.when_ns)
-    conn_timer_set(grpc_loop_timers(c->loop), &c->timer, due_ns);
+    conn_timer_set(&c->loop->timers, &c->timer, due_ns);
 }
 
 uint64_t connection_due(uint64_t since, uint64_t timeout_ms)
@@ -104,7 +102,7 @@ uint64_t connection_due(uint64_t since, uint64_t timeout_ms)
 // When the client is to be asked for a sign, or, asked, has to have given it.
 static uint64_t sign_due(const grpc_connection *c)
 {
-  const grpc_server_options *o = &c->server->options;
+  const listener_options *o = &c->loop->all->listener->options;
   if (c->pinged_ns != 0)
     return connection_due(c->pinged_ns, o->keepalive_timeout_ms);
   return c->stream_count > 0 || o->keepalive_without_calls
@@ -115,7 +113,7 @@ static uint64_t sign_due(const grpc_connection *c)
 // When one that was asked to go is closed whatever it has: it is old, and had its time.
 static uint64_t cut_due(const grpc_connection *c)
 {
-  const grpc_server_options *o = &c->server->options;
+  const listener_options *o = &c->loop->all->listener->options;
   uint64_t old = connection_due(c->began_ns, o->max_connection_age_ms);
   uint64_t late = connection_due(c->left_ns, o->max_connection_age_grace_ms);
   return late < old ? old : late;
@@ -124,7 +122,7 @@ static uint64_t cut_due(const grpc_connection *c)
 static uint64_t age_due(const grpc_connection *c)
 {
   if (c->left_ns == 0)
-    return connection_due(c->began_ns, c->server->options.max_connection_age_ms);
+    return connection_due(c->began_ns, c->loop->all->listener->options.max_connection_age_ms);
   uint64_t gone = c->state == CONNECTION_LEFT ? UINT64_MAX : c->left_ns + LEAVE_NS;
   uint64_t cut = cut_due(c);
   return gone < cut ? gone : cut;
@@ -133,7 +131,7 @@ static uint64_t age_due(const grpc_connection *c)
 // Why the connection cannot stay; NULL when it can.
 static const char *overdue(const grpc_connection *c, uint64_t now)
 {
-  const grpc_server_options *o = &c->server->options;
+  const listener_options *o = &c->loop->all->listener->options;
   if (c->state == CONNECTION_BEGINS && now >= connection_due(c->began_ns, o->handshake_timeout_ms))
     return "it did not begin in time";
   if (c->waits && now >= connection_due(c->moved_ns, o->write_timeout_ms))
@@ -152,7 +150,7 @@ void grpc_connection_leave(grpc_connection *c)
   if (c->state != CONNECTION_OPEN)
     return;
   connection_set_state(c, CONNECTION_LEAVING);
-  c->left_ns = grpc_loop_now_ns(c->loop);
+  c->left_ns = c->loop->now_ns;
   // Calls that the client has sent already are taken: the ping comes back behind them.
   nghttp2_submit_shutdown_notice(c->session);
   nghttp2_submit_ping(c->session, NGHTTP2_FLAG_NONE, goodbye);
@@ -172,7 +170,7 @@ static uint64_t check_streams(grpc_connection *c, uint64_t now)
 {
   uint64_t first = UINT64_MAX;
   list_foreach_safe (grpc_stream, s, node, &c->streams) {
-    uint64_t next = c->server->handlers->check(s, now);
+    uint64_t next = c->loop->all->handlers->check(s, now);
     if (next < first)
       first = next;
   }
@@ -183,8 +181,8 @@ static uint64_t check_streams(grpc_connection *c, uint64_t now)
 static void look_after(conn_timer *elapsed)
 {
   grpc_connection *c = container_of(elapsed, grpc_connection, timer);
-  const grpc_server_options *o = &c->server->options;
-  uint64_t now = grpc_loop_now_ns(c->loop);
+  const listener_options *o = &c->loop->all->listener->options;
+  uint64_t now = c->loop->now_ns;
   if (c->state == CONNECTION_ENDING) {
     if (now >= c->ended_ns + LEAVE_NS)
       grpc_connection_close(c);
@@ -219,7 +217,7 @@ static void look_after(conn_timer *elapsed)
 
 void grpc_connection_stream_receives(grpc_connection *c)
 {
-  wake_at(c, connection_due(grpc_loop_now_ns(c->loop), c->server->options.body_timeout_ms));
+  wake_at(c, connection_due(c->loop->now_ns, c->loop->all->listener->options.body_timeout_ms));
 }
 
 void grpc_connection_add(grpc_connection *c, grpc_stream *s)
@@ -248,7 +246,7 @@ void grpc_connection_remove(grpc_stream *s)
 static void drop_input(grpc_connection *c)
 {
   for (int i = 0; i < READS_AT_ONCE; i++) {
-    ssize_t size = conn_wire_read(&c->wire, grpc_loop_read_buffer(c->loop), LOOP_READ_BYTES);
+    ssize_t size = conn_wire_read(&c->wire, c->loop->read_buffer, LOOP_READ_BYTES);
     if (size < 0 && errno == EAGAIN)
       return;
     if (size <= 0) {
@@ -260,7 +258,7 @@ static void drop_input(grpc_connection *c)
 
 void grpc_connection_readable(grpc_connection *c)
 {
-  char *buffer = grpc_loop_read_buffer(c->loop);
+  char *buffer = c->loop->read_buffer;
   if (c->state == CONNECTION_ENDING) {
     drop_input(c);
     return;
@@ -273,13 +271,13 @@ void grpc_connection_readable(grpc_connection *c)
       grpc_connection_close(c);
       return;
     }
-    c->heard_ns = grpc_loop_now_ns(c->loop);
+    c->heard_ns = c->loop->now_ns;
     ssize_t taken = nghttp2_session_mem_recv(c->session, (const uint8_t *)buffer, (size_t)size);
     if (taken < 0) {
       frontend_log_verbose("the connection of %s is closed: %s", c->peer,
                            nghttp2_strerror((int)taken));
       if (taken == NGHTTP2_ERR_BAD_CLIENT_MAGIC)
-        grpc_loop_record_protocol(c->loop);
+        loop_group_log_protocol(&c->loop->all->group);
       if (c->state < CONNECTION_FAILED)
         connection_set_state(c, CONNECTION_FAILED);
     }
@@ -324,7 +322,7 @@ void grpc_connection_writable(grpc_connection *c)
 static void end(grpc_connection *c)
 {
   connection_set_state(c, CONNECTION_ENDING);
-  c->ended_ns = grpc_loop_now_ns(c->loop);
+  c->ended_ns = c->loop->now_ns;
   close_streams(c);
   conn_wire_end(&c->wire);
   if (c->watches_output && !grpc_loop_watch(c->loop, c, false)) {
@@ -347,7 +345,7 @@ void grpc_connection_flush(grpc_connection *c)
       break;
     result = output_write(&c->output, &c->wire, &moved);
     if (moved)
-      c->moved_ns = grpc_loop_now_ns(c->loop);
+      c->moved_ns = c->loop->now_ns;
   }
   bool blocked = result == OUTPUT_BLOCKED || writes > WRITES_AT_ONCE;
   // One that has failed is not read any more: it would be ready for that until the last byte is
@@ -362,8 +360,8 @@ void grpc_connection_flush(grpc_connection *c)
   }
   bool waits = blocked || c->unsent > 0; // for the socket, or for a window
   if (waits && !c->waits) {
-    c->moved_ns = grpc_loop_now_ns(c->loop);
-    wake_at(c, connection_due(c->moved_ns, c->server->options.write_timeout_ms));
+    c->moved_ns = c->loop->now_ns;
+    wake_at(c, connection_due(c->moved_ns, c->loop->all->listener->options.write_timeout_ms));
   }
   c->waits = waits;
   bool watch = blocked || c->wire.wants_output;

@@ -6,10 +6,9 @@
 #include "base/refcount.h"
 #include "base/state.h"
 #include "frontend/common/net/peer.h"
-#include "frontend/grpc/transport/conn_timer.h"
 #include "frontend/grpc/transport/conn_wire.h"
+#include "frontend/grpc/transport/loop.h"
 #include "frontend/grpc/transport/output.h"
-#include "frontend/grpc/transport/stream.h"
 
 #include <nghttp2/nghttp2.h>
 #include <stdatomic.h>
@@ -23,9 +22,6 @@
 #define CONNECTION_FRAME_BYTES  (256u << 10)
 #define CONNECTION_HEADER_BYTES (16u << 10) // of one call's metadata
 
-typedef struct grpc_server grpc_server;
-typedef struct grpc_loop grpc_loop;
-
 typedef enum connection_state {
   CONNECTION_BEGINS, // the client's preface and settings are to come
   CONNECTION_OPEN,
@@ -38,7 +34,6 @@ typedef enum connection_state {
 
 typedef struct grpc_connection grpc_connection;
 struct grpc_connection {
-  grpc_server *server;
   grpc_loop *loop;
   refcount references;
   connection_state state; // see connection_set_state

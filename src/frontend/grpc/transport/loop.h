@@ -5,22 +5,61 @@
 #define NEREID_FRONTEND_GRPC_TRANSPORT_LOOP_H
 
 #include "base/error.h"
+#include "base/list.h"
+#include "base/mpsc.h"
+#include "frontend/common/net/acceptor.h"
+#include "frontend/common/net/listener.h"
+#include "frontend/common/net/loop_core.h"
 #include "frontend/grpc/transport/conn_timer.h"
+#include "frontend/grpc/transport/stream.h"
 
+#include <nghttp2/nghttp2.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
-typedef struct grpc_server grpc_server;
-typedef struct grpc_connection grpc_connection;
-typedef struct grpc_stream grpc_stream;
-typedef struct grpc_loop grpc_loop;
 typedef struct grpc_loops grpc_loops;
+typedef struct tls_context tls_context;
 
 #define LOOP_READ_BYTES ((size_t)64 << 10)
 
-// Starts the threads; the first one accepts from `listen_fd_owned`.
-error *grpc_loops_new(grpc_server *g, int listen_fd_owned, grpc_loops **result);
+typedef struct grpc_loop {
+  grpc_loops *all;
+  loop_core core;
+  mpsc woken; // streams
+
+  conn_timers timers; // loop thread only, as what follows
+  uint64_t now_ns;    // when this pass began
+  list connections;
+  list marked;           // those with something to send or to hand to HTTP/2
+  list forgotten;        // those closed in this pass
+  bool is_draining;      // its connections were told
+  size_t used;           // by connections that are closed; see trim
+  _Atomic size_t closed; // connections that are, and of which there are still calls
+  conn_timer trim;
+  conn_timer give_back; // of large blocks
+
+  char read_buffer[LOOP_READ_BYTES];
+} grpc_loop;
+
+// What all loops of a listener share.
+struct grpc_loops {
+  listener *listener;
+  const stream_handlers *handlers; // the calls'
+  nghttp2_session_callbacks *callbacks;
+  nghttp2_option *session_options;
+  tls_context *tls;           // NULL: plain
+  _Atomic size_t connections; // open ones
+  acceptor acceptor;          // of the first loop's thread, as the next
+  conn_timer accept_again;
+  loop_group group;
+  _Atomic bool draining;
+  grpc_loop loops[];
+};
+
+// Starts the threads; the first one accepts from the listener's socket.
+error *grpc_loops_new(listener *l, const stream_handlers *handlers, grpc_loops **result);
 
 // Closes the listening socket, and has every connection told to go (GOAWAY): those without calls
 // are closed. Any thread, idempotent.
@@ -39,13 +78,10 @@ void grpc_loops_free(grpc_loops *all);
 // then. Any thread.
 void grpc_loop_wake_stream(grpc_loop *l, grpc_stream *s);
 
-// --- On the loop's thread
+// A connection that was closed is no more. Any thread.
+void grpc_loop_freed(grpc_loop *l);
 
-grpc_server *grpc_loop_server(const grpc_loop *l);
-conn_timers *grpc_loop_timers(grpc_loop *l);
-uint64_t grpc_loop_now_ns(const grpc_loop *l); // when this pass began
-char *grpc_loop_read_buffer(grpc_loop *l);     // LOOP_READ_BYTES
-void grpc_loop_record_protocol(grpc_loop *l);  // a client speaks another one
+// --- On the loop's thread
 
 // The connection has something to send or to hand to HTTP/2: seen to at the end of the pass.
 void grpc_loop_mark(grpc_loop *l, grpc_connection *c);
@@ -56,15 +92,7 @@ void grpc_loop_record_large(grpc_loop *l);
 // The connection is closed: nobody calls it any more.
 void grpc_loop_forget(grpc_loop *l, grpc_connection *c);
 
-// A connection that was closed is no more. Any thread.
-void grpc_loop_freed(grpc_loop *l);
-
 // Watches the socket for more than input, or no longer.
 bool grpc_loop_watch(grpc_loop *l, grpc_connection *c, bool for_output);
-
-// A request began; the core or a job has one, or no longer: for polling.
-void grpc_loop_request_began(grpc_loop *l);
-void grpc_loop_handed_over(grpc_loop *l);
-void grpc_loop_took_back(grpc_loop *l);
 
 #endif

@@ -6,7 +6,6 @@
 #include "frontend/common/observe/frontend_log.h"
 #include "frontend/grpc/transport/connection_state.h"
 #include "frontend/grpc/transport/loop.h"
-#include "frontend/grpc/transport/server.h"
 
 #include <string.h>
 
@@ -50,7 +49,7 @@ void session_send_away(grpc_connection *c, const char *why)
 
 void session_charge(grpc_connection *c, unsigned cost)
 {
-  uint64_t now = grpc_loop_now_ns(c->loop);
+  uint64_t now = c->loop->now_ns;
   c->credit += (double)(now - c->credit_ns) / NS_PER_SECOND * IDLE_FRAME_RATE;
   c->credit_ns = now;
   if (c->credit > IDLE_FRAME_BURST)
@@ -64,8 +63,8 @@ void session_charge(grpc_connection *c, unsigned cost)
 // when data goes to it.
 static void record_ping(grpc_connection *c)
 {
-  const grpc_server_options *options = &c->server->options;
-  uint64_t now = grpc_loop_now_ns(c->loop);
+  const listener_options *options = &c->loop->all->listener->options;
+  uint64_t now = c->loop->now_ns;
   bool too_soon = c->ping_came_ns != 0 &&
                   now - c->ping_came_ns < options->min_ping_interval_ms * UINT64_C(1000000);
   c->ping_came_ns = now;
@@ -103,7 +102,7 @@ static int begin_headers(nghttp2_session *session, const nghttp2_frame *frame, v
   // What the core still has of streams that the client closed counts, too.
   bool has_room = atomic_load_explicit(&c->alive, memory_order_relaxed) < CONNECTION_MAX_STREAMS;
   bool takes = has_room && c->state < CONNECTION_FAILED;
-  grpc_stream *made = takes ? c->server->handlers->open(c, id) : NULL;
+  grpc_stream *made = takes ? c->loop->all->handlers->open(c, id) : NULL;
   if (made == NULL) {
     nghttp2_submit_rst_stream(session, NGHTTP2_FLAG_NONE, id, NGHTTP2_REFUSED_STREAM);
     return NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE; // its fields are not wanted
@@ -129,8 +128,8 @@ static int take_header(nghttp2_session *session, const nghttp2_frame *frame, con
     return 0;
   grpc_stream *s = stream_of(connection, frame->hd.stream_id);
   if (s != NULL)
-    connection->server->handlers->take_header(s, (slice){(const char *)name, name_size},
-                                              (slice){(const char *)value, value_size});
+    connection->loop->all->handlers->take_header(s, (slice){(const char *)name, name_size},
+                                                 (slice){(const char *)value, value_size});
   return 0;
 }
 
@@ -140,7 +139,7 @@ static int take_data(nghttp2_session *session, uint8_t flags, int32_t stream_id,
   IGNORED(flags);
   grpc_connection *c = pointer;
   grpc_stream *s = stream_of(c, stream_id);
-  if (s == NULL || c->server->handlers->take_data(s, (const char *)data, size))
+  if (s == NULL || c->loop->all->handlers->take_data(s, (const char *)data, size))
     nghttp2_session_consume(session, stream_id, size);
   return 0;
 }
@@ -171,9 +170,9 @@ static int frame_came(nghttp2_session *session, const nghttp2_frame *frame, void
   if (s == NULL)
     return 0;
   if (frame->hd.type == NGHTTP2_HEADERS && frame->headers.cat == NGHTTP2_HCAT_REQUEST)
-    c->server->handlers->begin(s);
+    c->loop->all->handlers->begin(s);
   if ((frame->hd.flags & NGHTTP2_FLAG_END_STREAM) != 0)
-    c->server->handlers->half_close(s);
+    c->loop->all->handlers->half_close(s);
   return 0;
 }
 
@@ -195,7 +194,7 @@ static int stream_closed(nghttp2_session *session, int32_t stream_id, uint32_t e
   grpc_connection *c = pointer;
   grpc_stream *s = stream_of(c, stream_id);
   if (s != NULL)
-    c->server->handlers->close(s);
+    c->loop->all->handlers->close(s);
   return 0;
 }
 
@@ -246,7 +245,7 @@ static int send_data(nghttp2_session *session, nghttp2_frame *frame, const uint8
   IGNORED(frame);
   grpc_connection *c = pointer;
   bool taken = output_copy(&c->output, header, FRAME_HEADER_BYTES) &&
-               c->server->handlers->give_data(source->ptr, &c->output, length);
+               c->loop->all->handlers->give_data(source->ptr, &c->output, length);
   if (!taken)
     return NGHTTP2_ERR_CALLBACK_FAILURE;
   // Else nghttp2 goes on to the end of what the windows allow.
@@ -297,9 +296,9 @@ bool session_begin(grpc_connection *c)
       {NGHTTP2_SETTINGS_MAX_HEADER_LIST_SIZE, CONNECTION_HEADER_BYTES},
   };
   c->credit = IDLE_FRAME_BURST;
-  c->credit_ns = grpc_loop_now_ns(c->loop);
-  return nghttp2_session_server_new2(&c->session, c->server->callbacks, c,
-                                     c->server->session_options) == 0 &&
+  c->credit_ns = c->loop->now_ns;
+  return nghttp2_session_server_new2(&c->session, c->loop->all->callbacks, c,
+                                     c->loop->all->session_options) == 0 &&
          nghttp2_submit_settings(c->session, NGHTTP2_FLAG_NONE, settings,
                                  sizeof(settings) / sizeof(settings[0])) == 0 &&
          nghttp2_session_set_local_window_size(c->session, NGHTTP2_FLAG_NONE, 0,

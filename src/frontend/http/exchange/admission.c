@@ -135,7 +135,7 @@ static bool read_version(exchange *x)
 
 static bool find_route(exchange *x, const char *method, slice path)
 {
-  route_match match = route_find(x->http->routes, route_method_of(method), path);
+  route_match match = route_find(http_server_of(x->http)->routes, route_method_of(method), path);
   if (match.methods == 0) {
     exchange_fail(x, MHD_HTTP_NOT_FOUND, "Not Found");
     return false;
@@ -187,6 +187,7 @@ static bool check_size(exchange *x)
 
 static bool check_body(exchange *x)
 {
+  const route_table *routes = http_server_of(x->http)->routes;
   const request_headers *headers = &x->headers;
   if (!check_size(x))
     return false;
@@ -194,8 +195,8 @@ static bool check_body(exchange *x)
       x->route->body != BODY_GENERATE) {
     exchange_fail(x, MHD_HTTP_NOT_IMPLEMENTED, "Unsupported compression type");
     exchange_fail_header(x, MHD_HTTP_HEADER_ACCEPT_ENCODING, "gzip, deflate");
-  } else if (x->http->routes->admit[x->route->body] != NULL) {
-    x->http->routes->admit[x->route->body](x);
+  } else if (routes->admit[x->route->body] != NULL) {
+    routes->admit[x->route->body](x);
   }
   return x->failure == NULL;
 }

@@ -19,7 +19,7 @@
 
 static exchange *exchange_new(loop *l, struct MHD_Connection *mhd)
 {
-  http_server *http = loop_server(l);
+  listener *http = loop_listener(l);
   const union MHD_ConnectionInfo *info =
       MHD_get_connection_info(mhd, MHD_CONNECTION_INFO_SOCKET_CONTEXT);
   exchange *x = info->socket_context == NULL ? NULL : malloc(sizeof(*x) + EXCHANGE_ARENA_BYTES);
@@ -38,7 +38,6 @@ static exchange *exchange_new(loop *l, struct MHD_Connection *mhd)
   for (size_t i = 0; i < PARAMETER_COUNT; i++)
     x->parameters[i] = "";
   x->version = -1;
-  http_server_ref(http);
   http_server_request_began(http);
   connection_set_request(x->connection, x);
   return x;
@@ -53,13 +52,13 @@ void exchange_unref(exchange *x)
 {
   if (!refcount_drop(&x->references))
     return;
-  http_server *http = x->http;
+  listener *http = x->http;
   if (x->inference != NULL)
     inference_fini(x->inference);
   body_fini(&x->body);
   arena_fini(&x->arena);
   free(x);
-  http_server_unref(http);
+  listener_unref(http);
 }
 
 // Until its headers are there a request has no exchange: its context is NULL, or what is wrong with
@@ -92,7 +91,7 @@ static void finish_unsent(exchange *x)
   if (x->next != NULL)
     x->next(x);
   exchange_drop_reply(x);
-  http_server_handling_ended(x->http);
+  listener_done(x->http);
 }
 
 static void completed(void *loop_pointer, struct MHD_Connection *mhd, void **context,
@@ -243,7 +242,7 @@ static enum MHD_Result exchange_handle(void *loop_pointer, struct MHD_Connection
   }
   if (x->phase == EXCHANGE_WAITING)
     return MHD_YES;
-  http_server_handling_ended(x->http);
+  listener_done(x->http);
   return exchange_send_reply(x);
 }
 

@@ -23,7 +23,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-typedef struct http_server http_server;
+typedef struct listener listener;
 typedef struct inference inference; // frontend/common/infer/inference.h
 typedef struct exchange exchange;
 typedef struct access_entry access_entry; // access_entry.h
@@ -41,7 +41,7 @@ typedef enum exchange_phase {
 typedef void (*exchange_step)(exchange *x);
 
 struct exchange {
-  http_server *http;
+  listener *http;
   loop *loop;
   connection *connection;
   struct MHD_Connection *mhd;

@@ -119,9 +119,9 @@ void exchange_reply_with(exchange *x, struct MHD_Response *response_owned)
 
 void exchange_reply_empty(exchange *x, unsigned status)
 {
+  const http_server *http = http_server_of(x->http);
   x->status = status;
-  x->reply =
-      x->route->category == CATEGORY_HEALTH ? x->http->empty_reply : x->http->empty_json_reply;
+  x->reply = x->route->category == CATEGORY_HEALTH ? http->empty_reply : http->empty_json_reply;
 }
 
 void exchange_reply_ok(exchange *x)
@@ -158,7 +158,8 @@ void exchange_reply_json(exchange *x, buffer *json)
 
 static bool is_shared(const exchange *x)
 {
-  return x->reply == x->http->empty_reply || x->reply == x->http->empty_json_reply;
+  const http_server *http = http_server_of(x->http);
+  return x->reply == http->empty_reply || x->reply == http->empty_json_reply;
 }
 
 void exchange_drop_reply(exchange *x)

@@ -1,54 +1,57 @@
-// What exchanges and handlers share of a running listener.
+// What exchanges and handlers share of a running HTTP listener besides what each listener has.
 #ifndef NEREID_FRONTEND_HTTP_EXCHANGE_SERVER_H
 #define NEREID_FRONTEND_HTTP_EXCHANGE_SERVER_H
 
+#include "base/container_of.h"
 #include "base/parallel.h"
-#include "base/refcount.h"
-#include "frontend/common/net/drain.h"
-#include "frontend/common/net/listen.h"
-#include "frontend/common/policy/exposure.h"
+#include "frontend/common/net/listener.h"
+#include "frontend/common/policy/access_policy.h"
 #include "frontend/http/exchange/body.h"
 #include "frontend/http/exchange/routing.h"
 #include "frontend/http/transport/connections.h"
 #include "frontend/http/transport/loop.h"
-#include "frontend/http/transport/options.h"
 #include "frontend/http/transport/watcher.h"
 
 #include <microhttpd.h>
 #include <stdatomic.h>
 
-struct http_server {
-  http_server_options options; // without the address
-  TRITONSERVER_Server *server; // borrowed
+typedef struct http_server {
+  listener listener; // whose busy requests are those being handled, suspended ones too
   const route_table *routes;
-  listener listener; // the descriptor is the watcher's
-  exposure exposure; // of it
   connections *connections;
   loops *loops;
   watcher *watcher;
-  parallel parallel;                         // parts of long computations, as jobs
-  TRITONSERVER_ResponseAllocator *allocator; // for outputs
-  struct MHD_Response *empty_reply;          // shared by all replies without a body
-  struct MHD_Response *empty_json_reply;     // the same with application/json
-  byte_budget budget;
+  parallel parallel;                     // parts of long computations, as jobs
+  struct MHD_Response *empty_reply;      // shared by all replies without a body
+  struct MHD_Response *empty_json_reply; // the same with application/json
+  _Atomic bool stopping;                 // nothing new is handled
+  _Atomic size_t unanswered;             // requests whose reply is not sent
+} http_server;
 
-  refcount references;       // the owner's and one of each exchange: the core may keep an exchange
-                             // longer than its reply
-  _Atomic bool leaving;      // not ready; replies ask the client to close
-  _Atomic bool stopping;     // nothing new is handled
-  _Atomic size_t unanswered; // requests whose reply is not sent
-  _Atomic size_t busy;       // requests being handled, suspended ones too
-  drain drain;               // of those two; once begun nothing new is accepted
-};
+static inline http_server *http_server_of(listener *l)
+{
+  return container_of(l, http_server, listener);
+}
 
-void http_server_ref(http_server *http);
-void http_server_unref(http_server *http);
+static inline void http_server_request_began(listener *l)
+{
+  listener_ref(l);
+  atomic_fetch_add(&http_server_of(l)->unanswered, 1);
+}
 
-void http_server_request_began(http_server *http);
-void http_server_request_ended(http_server *http);
+static inline void http_server_request_ended(listener *l)
+{
+  drain_count_down(&l->drain, &http_server_of(l)->unanswered);
+}
 
 // Around the handling of a complete request; false when the server is stopping: drop it.
-bool http_server_handling_began(http_server *http);
-void http_server_handling_ended(http_server *http);
+static inline bool http_server_handling_began(listener *l)
+{
+  listener_busy(l);
+  if (!atomic_load(&http_server_of(l)->stopping))
+    return true;
+  listener_done(l);
+  return false;
+}
 
 #endif

@@ -156,14 +156,14 @@ static void fill(exchange *x)
 
 static void copy_shared(exchange *x)
 {
-  shared_tensors_make_copies(&x->inference->tensors.shared);
+  infer_tensors_make_copies(&x->inference->tensors);
 }
 
 // What the request takes from the client's memory is copied, here if it is little.
 static void complete(exchange *x)
 {
   if (x->failure == NULL && !exchange_is_abandoned(x)) {
-    if (x->inference->tensors.shared.copy_bytes > JOBS_LOOP_BYTES) {
+    if (x->inference->tensors.copy_bytes > JOBS_LOOP_BYTES) {
       exchange_run_job(x, JOB_COMPUTES, copy_shared, start);
       return;
     }

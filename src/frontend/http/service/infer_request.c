@@ -5,6 +5,7 @@
 #include "frontend/common/json/generate_json.h"
 #include "frontend/common/json/request_parameter.h"
 #include "frontend/common/observe/frontend_log.h"
+#include "frontend/common/policy/header_forward.h"
 #include "frontend/http/exchange/exchange.h"
 #include "frontend/http/exchange/server.h"
 
@@ -129,7 +130,7 @@ static bool fill_tensors(exchange *x, http_inference *i)
   const slice text = {x->body.data, json_size};
   const slice binary = {x->body.data + json_size, x->body.size - json_size};
   const json_host host = {
-      .parallel = &x->http->parallel, .release_text = release_text, .context = x};
+      .parallel = &http_server_of(x->http)->parallel, .release_text = release_text, .context = x};
   if (exchange_fail_if_error(x, infer_request_json_read(text, x->http->options.max_input_size,
                                                         &host, &x->arena, &json)) ||
       !reserve_tensors(x, &json) ||

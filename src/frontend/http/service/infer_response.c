@@ -165,8 +165,9 @@ void infer_reply(exchange *x, http_inference *i)
   if (exchange_fail_if_error(
           x, infer_tensors_read(&i->life.tensors, i->life.response, &x->arena, &reply.json)))
     return;
-  if (!exchange_fail_if_error(
-          x, infer_response_json_write(&reply.json, &x->http->parallel, &reply.text))) {
+  if (!exchange_fail_if_error(x, infer_response_json_write(&reply.json,
+                                                           &http_server_of(x->http)->parallel,
+                                                           &reply.text))) {
     size_t json_size = reply.text.size;
     bool compress = x->headers.accepts == CODING_GZIP || x->headers.accepts == CODING_DEFLATE;
     struct MHD_Response *response = !list_parts(x, &reply) ? NULL

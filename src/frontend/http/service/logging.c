@@ -49,6 +49,6 @@ void handle_logging(exchange *x)
     if (x->failure != NULL)
       return;
   }
-  log_settings_print(&json);
+  log_settings_print(&json, false);
   exchange_reply_json(x, &json);
 }

@@ -1,10 +1,8 @@
 // The Prometheus listener: one libmicrohttpd loop of its own. Its handler runs on that loop.
-#include "frontend/http/service/metrics_server.h"
+#include "frontend/http/service/http_server.h"
 
 #include "base/buffer.h"
-#include "base/cleanup.h"
 #include "base/error.h"
-#include "frontend/common/net/listen.h"
 #include "frontend/common/observe/frontend_log.h"
 #include "frontend/http/exchange/response.h"
 #include "frontend/http/transport/compress.h"
@@ -19,7 +17,6 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#define BACKLOG                 128
 #define CONNECTION_LIMIT        100 // libmicrohttpd loses events when 128 come at once
 #define CONNECTION_MEMORY_BYTES (16u << 10)
 #define TIMEOUT_SECONDS         30
@@ -27,11 +24,10 @@
 #define UNREAD_RUNS             64
 #define TEXT_TYPE               "text/plain; charset=utf-8"
 
-struct metrics_server {
-  TRITONSERVER_Server *server; // borrowed
-  struct MHD_Daemon *daemon;
-  listener listener; // the descriptor is the daemon's
-};
+typedef struct metrics_server {
+  listener listener;
+  struct MHD_Daemon *daemon; // has the socket's descriptor
+} metrics_server;
 
 static void delete_metrics(void *metrics)
 {
@@ -77,7 +73,7 @@ static struct MHD_Response *metrics_response(metrics_server *m, struct MHD_Conne
 {
   TRITONSERVER_Metrics *metrics = NULL;
   slice text;
-  TRITONSERVER_Error *failure = TRITONSERVER_ServerMetrics(m->server, &metrics);
+  TRITONSERVER_Error *failure = TRITONSERVER_ServerMetrics(m->listener.server, &metrics);
   if (failure == NULL)
     failure = TRITONSERVER_MetricsFormatted(metrics, TRITONSERVER_METRIC_PROMETHEUS, &text.data,
                                             &text.size);
@@ -165,54 +161,36 @@ static void connection_changed(void *context, struct MHD_Connection *connection,
     error_page_set_taker(take_page, NULL, context); // of libmicrohttpd's thread
 }
 
-static struct MHD_Daemon *start(metrics_server *m, int listen_fd)
+static error *start(listener *l)
 {
+  metrics_server *m = (metrics_server *)l;
   unsigned flags = MHD_USE_EPOLL_INTERNAL_THREAD | MHD_USE_SUPPRESS_DATE_NO_CLOCK;
-  return MHD_start_daemon(flags, 0, NULL, NULL, handle, m, MHD_OPTION_LISTEN_SOCKET, listen_fd,
-                          MHD_OPTION_CONNECTION_LIMIT, (unsigned)CONNECTION_LIMIT,
-                          MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)CONNECTION_MEMORY_BYTES,
-                          MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)TIMEOUT_SECONDS,
-                          MHD_OPTION_NOTIFY_CONNECTION, connection_changed, m,
-                          MHD_OPTION_UNESCAPE_CALLBACK, head_leave_encoded, NULL, MHD_OPTION_END);
+  m->daemon = MHD_start_daemon(
+      flags, 0, NULL, NULL, handle, m, MHD_OPTION_LISTEN_SOCKET, l->socket.socket_fd,
+      MHD_OPTION_CONNECTION_LIMIT, (unsigned)CONNECTION_LIMIT, MHD_OPTION_CONNECTION_MEMORY_LIMIT,
+      (size_t)CONNECTION_MEMORY_BYTES, MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)TIMEOUT_SECONDS,
+      MHD_OPTION_NOTIFY_CONNECTION, connection_changed, m, MHD_OPTION_UNESCAPE_CALLBACK,
+      head_leave_encoded, NULL, MHD_OPTION_END);
+  if (m->daemon != NULL)
+    return NULL;
+  close(l->socket.socket_fd);
+  return error_new(ERROR_UNAVAILABLE, "cannot start the thread for metrics");
 }
 
-error *metrics_server_new(const metrics_server_options *options, TRITONSERVER_Server *server,
-                          metrics_server **result)
+static void stop(listener *l)
 {
-  metrics_server *m = calloc(1, sizeof(*m));
-  if (m == NULL)
-    return error_no_memory();
-  m->server = server;
-  const listen_options where = {options->address, options->port, false, BACKLOG,
-                                options->unix_mode};
-  error *failure = listen_open(&where, &m->listener);
-  if (failure == NULL) {
-    m->daemon = start(m, m->listener.socket_fd);
-    if (m->daemon == NULL) {
-      close(m->listener.socket_fd);
-      listen_fini(&m->listener);
-      failure = error_new(ERROR_UNAVAILABLE, "cannot start the thread for metrics");
-    }
-  }
-  if (failure != NULL) {
-    free(m);
-    return failure;
-  }
-  frontend_log_info("Started Metrics Service at %s", m->listener.where);
-  *result = m;
-  return NULL;
+  metrics_server *m = (metrics_server *)l;
+  if (m->daemon != NULL)
+    MHD_stop_daemon(m->daemon);
 }
 
-const char *metrics_server_where(const metrics_server *metrics)
+static void free_nothing(listener *l)
 {
-  return metrics->listener.where;
+  (void)l;
 }
 
-void metrics_server_free(metrics_server *metrics)
-{
-  if (metrics == NULL)
-    return;
-  MHD_stop_daemon(metrics->daemon);
-  listen_fini(&metrics->listener);
-  free(metrics);
-}
+const listener_protocol metrics_protocol = {.name = "metrics",
+                                            .size = sizeof(metrics_server),
+                                            .start = start,
+                                            .stop = stop,
+                                            .free = free_nothing};

@@ -168,7 +168,7 @@ static void close_stream(stream *s)
   free_items(s, first);
   release_text(s);
   if (much)
-    connections_record_freed(s->exchange->http->connections);
+    connections_record_freed(http_server_of(s->exchange->http)->connections);
   if (!over)
     inference_cancel(s->exchange->inference);
 }
@@ -310,7 +310,7 @@ static bool suspend(stream *s)
 static void resumed(stream *s)
 {
   if (s->suspended)
-    http_server_handling_ended(s->exchange->http);
+    listener_done(s->exchange->http);
   s->suspended = false;
 }
 

@@ -90,30 +90,12 @@ static bool update(exchange *x)
 
 // --- What is in force
 
-static void append_setting(void *context, const char *key, const char *const *values, size_t count)
-{
-  buffer *json = context;
-  bool list = key == trace_key_name(TRACE_KEY_LEVEL);
-  buffer_append_char(json, json->size == 0 ? '{' : ',');
-  buffer_append_json_string(json, slice_of(key));
-  buffer_append_text(json, list ? ":[" : ":");
-  for (size_t i = 0; i < count; i++) {
-    if (i > 0)
-      buffer_append_char(json, ',');
-    buffer_append_json_string(json, slice_of(values[i]));
-  }
-  if (list)
-    buffer_append_char(json, ']');
-}
-
 static void reply(exchange *x)
 {
   AUTO_BUFFER buffer json = BUFFER_EMPTY;
   if (x->method == METHOD_POST && !update(x))
     return;
-  trace_service_visit(x->http->options.trace, x->parameters[PARAMETER_MODEL], append_setting,
-                      &json);
-  buffer_append_char(&json, '}');
+  trace_service_print(x->http->options.trace, x->parameters[PARAMETER_MODEL], false, &json);
   exchange_reply_json(x, &json);
 }
 

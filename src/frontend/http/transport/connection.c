@@ -34,7 +34,7 @@ bool connection_enter(connection *c, connection_state state)
   return true;
 }
 
-uint64_t connection_min_bytes(const http_server_options *options, unsigned timeout_ms)
+uint64_t connection_min_bytes(const listener_options *options, unsigned timeout_ms)
 {
   uint64_t bytes = (uint64_t)options->min_rate * timeout_ms / 1000;
   return bytes > 0 ? bytes : 1;
@@ -42,7 +42,7 @@ uint64_t connection_min_bytes(const http_server_options *options, unsigned timeo
 
 void connection_received(connection *c, size_t size)
 {
-  const http_server_options *options = c->all->options;
+  const listener_options *options = c->all->options;
   c->received_bytes += size;
   if (c->received_bytes < connection_min_bytes(options, options->body_timeout_ms))
     return;

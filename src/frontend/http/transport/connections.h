@@ -4,8 +4,8 @@
 #define NEREID_FRONTEND_HTTP_TRANSPORT_CONNECTIONS_H
 
 #include "base/error.h"
+#include "frontend/common/net/listener.h"
 #include "frontend/http/transport/exchange_calls.h"
-#include "frontend/http/transport/options.h"
 #include "frontend/http/transport/tls_wire.h"
 
 #include <gnutls/gnutls.h>
@@ -32,7 +32,7 @@ typedef enum connection_state {
 // --- The registry
 
 // `options` and `calls` are borrowed.
-error *connections_new(const http_server_options *options, const exchange_calls *calls,
+error *connections_new(const listener_options *options, const exchange_calls *calls,
                        connections **result);
 
 // Every connection must be closed. NULL is allowed.

@@ -4,7 +4,6 @@
 #include "frontend/http/transport/loop.h"
 
 #include "base/checked.h"
-#include "frontend/common/net/listener_limits.h"
 #include "frontend/common/net/loop_core.h"
 #include "frontend/common/observe/frontend_log.h"
 #include "frontend/http/transport/connections.h"
@@ -38,17 +37,16 @@ struct loop {
 };
 
 struct loops {
-  const http_server_options *options;
+  listener *listener;
   const exchange_calls *calls;
-  http_server *http;
   connections *connections;
   loop_group group;
   loop loops[];
 };
 
-http_server *loop_server(const loop *l)
+listener *loop_listener(const loop *l)
 {
-  return l->all->http;
+  return l->all->listener;
 }
 
 void loop_progressed(loop *l)
@@ -127,7 +125,7 @@ static void require_certificate(gnutls_session_t session)
 // The session of a connection whose handshake has not begun; NULL without TLS.
 static gnutls_session_t tls_session_of(const loop *l, struct MHD_Connection *mhd)
 {
-  const tls_identity *tls = l->all->options->tls;
+  const tls_identity *tls = l->all->listener->options.tls;
   if (tls->certificate == NULL)
     return NULL;
   const union MHD_ConnectionInfo *info =
@@ -194,7 +192,7 @@ static bool has_work_left(loop *l)
   MHD_UNSIGNED_LONG_LONG timeout_ms;
   if (MHD_get_timeout(l->daemon, &timeout_ms) != MHD_YES || timeout_ms != 0)
     return false;
-  bool tls = l->all->options->tls->certificate != NULL;
+  bool tls = l->all->listener->options.tls->certificate != NULL;
   return !tls || ++l->idle_passes <= MAX_IDLE_PASSES;
 }
 
@@ -250,7 +248,7 @@ static struct MHD_Daemon *start_daemon(loop *l)
 {
   unsigned flags = MHD_USE_EPOLL | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_NO_LISTEN_SOCKET |
                    MHD_USE_SUPPRESS_DATE_NO_CLOCK | MHD_USE_ERROR_LOG | MHD_USE_TURBO;
-  const tls_identity *tls = l->all->options->tls;
+  const tls_identity *tls = l->all->listener->options.tls;
   if (tls->certificate != NULL)
     flags |= MHD_USE_TLS;
   struct MHD_OptionItem options[] = {
@@ -291,20 +289,18 @@ static error *start_loop(loop *l)
   return loop_core_start(&l->core, "http-loop", run, l);
 }
 
-error *loops_new(const http_server_options *options, const exchange_calls *calls, http_server *http,
-                 connections *connections, loops **result)
+error *loops_new(listener *l, const exchange_calls *calls, connections *connections, loops **result)
 {
-  unsigned count = listener_loop_count(options->thread_count);
+  const unsigned count = l->options.thread_count;
   size_t size;
   bool fits = checked_array_size(sizeof(loops), count, sizeof(loop), &size);
   loops *all = fits ? calloc(1, size) : NULL;
   if (all == NULL)
     return error_no_memory();
-  all->options = options;
   all->calls = calls;
-  all->http = http;
+  all->listener = l;
   all->connections = connections;
-  loop_group_init(&all->group, "HTTP", "HTTP/1.0 and HTTP/1.1", count, options->busy_poll_us);
+  loop_group_init(&all->group, "HTTP", "HTTP/1.0 and HTTP/1.1", count, l->options.busy_poll_us);
   error *failure = NULL;
   for (unsigned i = 0; i < count && failure == NULL; i++) {
     all->loops[i].all = all;

@@ -7,20 +7,19 @@
 #define NEREID_FRONTEND_HTTP_TRANSPORT_LOOP_H
 
 #include "base/error.h"
+#include "frontend/common/net/listener.h"
 #include "frontend/common/net/loop_core.h"
 #include "frontend/http/transport/connections.h"
 #include "frontend/http/transport/exchange_calls.h"
-#include "frontend/http/transport/options.h"
 
 #include <stddef.h>
 
-typedef struct http_server http_server;
 typedef struct loops loops;
 
-// Starts the loops, `http` being whom loop_server names to the calls; all but the result is
-// borrowed. UNAVAILABLE when a daemon or a thread cannot be started.
-error *loops_new(const http_server_options *options, const exchange_calls *calls, http_server *http,
-                 connections *connections, loops **result);
+// Starts the loops of a listener; all but the result is borrowed. UNAVAILABLE when a daemon or a
+// thread cannot be started.
+error *loops_new(listener *l, const exchange_calls *calls, connections *connections,
+                 loops **result);
 
 // Gives a socket to one of the loops. Any thread.
 void loops_adopt(loops *all, arrival *arrival_owned);
@@ -49,6 +48,6 @@ void loop_progressed(loop *l);
 void loop_handed_over(loop *l);
 void loop_took_back(loop *l);
 
-http_server *loop_server(const loop *l);
+listener *loop_listener(const loop *l);
 
 #endif

@@ -255,7 +255,7 @@ void connections_log_requests(connections *all)
 
 // --- Life
 
-error *connections_new(const http_server_options *options, const exchange_calls *calls,
+error *connections_new(const listener_options *options, const exchange_calls *calls,
                        connections **result)
 {
   connections *all = calloc(1, sizeof(*all));

@@ -33,7 +33,7 @@ struct connection {
 };
 
 struct connections {
-  const http_server_options *options;
+  const listener_options *options;
   const exchange_calls *calls;
   int epoll_fd;           // the watcher's
   int wake_fd;            // a wakeup of the watcher: something of what follows has changed
@@ -69,6 +69,6 @@ void connections_client_left(connections *all, uint64_t tag);
 void connections_check_timeouts(connections *all, bool is_unix);
 
 // What must move in a whole timeout to count as progress.
-uint64_t connection_min_bytes(const http_server_options *options, unsigned timeout_ms);
+uint64_t connection_min_bytes(const listener_options *options, unsigned timeout_ms);
 
 #endif

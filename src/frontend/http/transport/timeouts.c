@@ -29,7 +29,7 @@ static bool reply_moves(connection *c, uint64_t min_bytes)
   return acknowledged >= min_bytes;
 }
 
-static unsigned timeout_of(const http_server_options *options, connection_state state)
+static unsigned timeout_of(const listener_options *options, connection_state state)
 {
   switch (state) {
   case CONNECTION_IDLE:
@@ -57,7 +57,7 @@ static bool has_left(connection *c)
 // and closes it. The registry's mutex is held, so the descriptor is still this connection's.
 static void check_timeout(connection *c, bool is_unix, uint64_t now)
 {
-  const http_server_options *options = c->all->options;
+  const listener_options *options = c->all->options;
   connection_state state = atomic_load(&c->state);
   unsigned timeout = timeout_of(options, state);
   uint64_t since = atomic_load(&c->since_ms);

@@ -83,7 +83,7 @@ static void close_listener(watcher *w)
 {
   if (!acceptor_is_open(&w->acceptor))
     return;
-  for (unsigned i = 0; i <= w->all->options->backlog / ACCEPT_RUN && accept_some(w); i++)
+  for (unsigned i = 0; i <= LISTEN_BACKLOG / ACCEPT_RUN && accept_some(w); i++)
     ; // clients that were connected before
   acceptor_close(&w->acceptor);
   atomic_store(&w->listener_closed, true);

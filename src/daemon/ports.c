@@ -1,0 +1,157 @@
+// Opens and closes ports. Main and life threads, one after the other.
+#include "daemon/ports.h"
+
+#include "frontend/common/observe/frontend_log.h"
+#include "frontend/common/policy/exposure.h"
+#include "frontend/http/service/http_server.h"
+#ifdef NEREID_GRPC
+#include "frontend/grpc/grpc_server.h"
+#define GRPC_PROTOCOL (&grpc_protocol)
+#else
+#define GRPC_PROTOCOL NULL
+#endif
+
+#include <string.h>
+
+#define ADMIN_CONNECTIONS 32
+
+typedef struct port_row {
+  const char *what;                  // failed, as Triton says it
+  const char *service;               // its name in the log
+  const listener_protocol *protocol; // NULL: the build is without it
+} port_row;
+
+static const port_row rows[PORTS] = {
+    [PORT_HTTP] = {"failed to start HTTP service", "HTTPService", &http_protocol},
+    [PORT_GRPC] = {"failed to start GRPC service", "GRPCInferenceService", GRPC_PROTOCOL},
+    [PORT_ADMIN_HTTP] = {"failed to start admin service", "admin HTTP service", &http_protocol},
+    [PORT_ADMIN_GRPC] = {"failed to start admin service", "admin GRPC service", GRPC_PROTOCOL},
+    [PORT_METRICS] = {"failed to start Metrics service", "Metrics Service", &metrics_protocol},
+};
+
+static unsigned compression_level(const char *name)
+{
+  static const char *const names[] = {"none", "low", "medium", "high"};
+  unsigned level = 0;
+  while (strcmp(names[level], name) != 0)
+    level++;
+  return level;
+}
+
+// Clients come in at the address alone, and may do everything.
+static bool set_admin(listener_options *to, char *address, const ports *p)
+{
+  static const tls_identity plain;
+  options_unix_mode(p->options->admin_socket_mode, &to->listen.unix_mode);
+  to->listen.address = address;
+  to->thread_count = 1;
+  to->connection_limit = ADMIN_CONNECTIONS;
+  to->busy_poll_us = 0;
+  to->tls = &plain;
+  to->access = &p->rules->admin;
+  return address[0] != '\0';
+}
+
+// What flags say of a port, and what it borrows. False: it is not wanted.
+static bool read_options(const ports *p, port which, listener_options *to)
+{
+  const daemon_options *o = p->options;
+  const bool is_grpc = which == PORT_GRPC || which == PORT_ADMIN_GRPC;
+  const listener_rules *rules = is_grpc ? &p->rules->grpc : &p->rules->http;
+  int64_t max_input_size = 0;
+  *to = is_grpc ? o->grpc : o->http;
+  options_unix_mode(o->unix_socket_mode, &to->listen.unix_mode);
+  options_input_size(o, &max_input_size, &to->limit_whole_body);
+  to->max_input_size = (size_t)max_input_size;
+  to->compression_level = compression_level(o->grpc_compression_level);
+  to->busy_poll_us = o->http.busy_poll_us;
+  to->tls = &rules->tls;
+  to->access = &rules->access;
+  to->forward = rules->forward;
+  to->access_log = p->access_log;
+  to->trace = p->trace;
+  to->shared_memory = p->shared_memory;
+  to->jobs = p->jobs;
+  switch (which) {
+  case PORT_HTTP:
+    return o->allow_http;
+  case PORT_GRPC:
+    return o->allow_grpc;
+  case PORT_ADMIN_HTTP:
+    return set_admin(to, o->admin_address, p);
+  case PORT_ADMIN_GRPC:
+    return set_admin(to, o->admin_grpc_address, p);
+  default:
+    to->listen.address = options_metrics_address(o);
+    to->listen.port = o->metrics.port;
+    to->listen.reuse_port = false;
+    return o->allow_metrics;
+  }
+}
+
+// *exposed: to whom; it is left alone where there is no port.
+static error *open_port(ports *p, port which, exposure *exposed)
+{
+  const port_row *row = &rows[which];
+  listener_options options;
+  if (!read_options(p, which, &options))
+    return NULL;
+  if (row->protocol == NULL) {
+    frontend_log_warning("gRPC is not served: %s", "this build is without it (NEREID_GRPC=OFF)");
+    return NULL;
+  }
+  RETURN_IF_ERROR(listener_new(row->protocol, &options, p->server, &p->open[which]));
+  const listen_socket *socket = &p->open[which]->socket;
+  bool tls = which != PORT_METRICS && options.tls->certificate != NULL;
+  frontend_log_info("Started %s at %s%s", row->service, socket->where, tls ? " with TLS" : "");
+  if (which == PORT_METRICS)
+    return NULL;
+  *exposed = exposure_of(options.access, options.shared_memory, socket);
+  exposure_log(exposed, socket);
+  return NULL;
+}
+
+error *ports_open(ports *p, const char **what)
+{
+  exposure exposed[PORTS];
+  for (port which = 0; which < PORTS; which++) {
+    *what = rows[which].what;
+    RETURN_IF_ERROR(open_port(p, which, &exposed[which]));
+    if (which != PORT_GRPC)
+      continue;
+    const exposure *const to_proxies[] = {p->open[PORT_HTTP] != NULL ? &exposed[PORT_HTTP] : NULL,
+                                          p->open[PORT_GRPC] != NULL ? &exposed[PORT_GRPC] : NULL};
+    exposure_log_proxy(to_proxies, 2);
+  }
+  return NULL;
+}
+
+void ports_announce_stop(ports *p)
+{
+  for (port which = 0; which < PORTS; which++)
+    listener_announce_stop(p->open[which]);
+}
+
+static size_t drain_two(ports *p, port front, port admin, uint64_t deadline_ns)
+{
+  return listener_drain(p->open[front], deadline_ns) + listener_drain(p->open[admin], deadline_ns);
+}
+
+void ports_drain(ports *p, uint64_t deadline_ns)
+{
+  drain_two(p, PORT_GRPC, PORT_ADMIN_GRPC, 0); // begins, while HTTP is waited for
+  size_t left = drain_two(p, PORT_HTTP, PORT_ADMIN_HTTP, deadline_ns);
+  if (left > 0)
+    frontend_log_warning("%zu HTTP requests were not answered in time", left);
+  left = drain_two(p, PORT_GRPC, PORT_ADMIN_GRPC, deadline_ns);
+  if (left > 0)
+    frontend_log_warning("%zu gRPC calls were not over in time", left);
+}
+
+void ports_close(ports *p)
+{
+  static const port order[PORTS] = {PORT_ADMIN_GRPC, PORT_ADMIN_HTTP, PORT_GRPC, PORT_HTTP,
+                                    PORT_METRICS};
+  for (size_t i = 0; i < PORTS; i++)
+    listener_free(p->open[order[i]]);
+}

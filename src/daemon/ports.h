@@ -1,0 +1,48 @@
+// The daemon's ports: which there are, what flags say of each, and their common life.
+#ifndef NEREID_DAEMON_PORTS_H
+#define NEREID_DAEMON_PORTS_H
+
+#include "base/error.h"
+#include "daemon/access_rules.h"
+#include "daemon/options.h"
+#include "frontend/common/net/listener.h"
+#include "triton/core/tritonserver.h"
+
+#include <stddef.h>
+#include <stdint.h>
+
+typedef struct access_log access_log;
+typedef struct shared_memory shared_memory;
+typedef struct trace_service trace_service;
+
+// In the order in which they open.
+typedef enum port {
+  PORT_HTTP,
+  PORT_GRPC,
+  PORT_ADMIN_HTTP, // at the admin addresses
+  PORT_ADMIN_GRPC,
+  PORT_METRICS,
+  PORTS,
+} port;
+
+typedef struct ports {
+  const daemon_options *options; // borrowed, as all but the listeners
+  const access_rules *rules;
+  TRITONSERVER_Server *server;
+  access_log *access_log; // NULL: none
+  trace_service *trace;
+  shared_memory *shared_memory; // of clients
+  jobs *jobs;
+  listener *open[PORTS]; // NULL: none
+} ports;
+
+// Opens those that flags ask for. *what: how Triton calls what failed. ports_close whatever
+// happens.
+error *ports_open(ports *p, const char **what);
+
+// The functions of listener.h, for all ports.
+void ports_announce_stop(ports *p);
+void ports_drain(ports *p, uint64_t deadline_ns); // metrics stay up; logs how many are not answered
+void ports_close(ports *p);
+
+#endif

@@ -1,0 +1,110 @@
+// Starts, drains and stops a listener. Called by the daemon; the last request lets go of it on any
+// thread.
+#include "frontend/common/net/listener.h"
+
+#include "base/machine.h"
+#include "frontend/common/observe/frontend_log.h"
+
+#include <assert.h>
+#include <limits.h>
+#include <stdlib.h>
+
+#define OTHER_DESCRIPTORS                                                                          \
+  96 // for models, other listeners, HTTP's reserved connections and the like
+
+static unsigned thread_count(unsigned wanted)
+{
+  if (wanted != 0)
+    return wanted;
+  unsigned cpus = machine_cpus();
+  return cpus < 2 ? 2 : cpus > 8 ? 8 : cpus;
+}
+
+// As many as are wanted, or fewer where the process may not open as many descriptors, which is
+// logged.
+static unsigned connection_limit(const listener_protocol *protocol, unsigned wanted)
+{
+  size_t descriptors = machine_descriptors();
+  size_t max_connections =
+      descriptors > 2 * OTHER_DESCRIPTORS ? descriptors - OTHER_DESCRIPTORS : descriptors / 2;
+  if (wanted != 0 && wanted <= max_connections)
+    return wanted;
+  if (wanted != 0)
+    frontend_log_warning(
+        "%s: at most %zu connections, not %u: the process may open %zu descriptors", protocol->name,
+        max_connections, wanted, descriptors);
+  return max_connections < UINT_MAX ? (unsigned)max_connections : UINT_MAX;
+}
+
+error *listener_new(const listener_protocol *protocol, const listener_options *options,
+                    TRITONSERVER_Server *server, listener **result)
+{
+  listener *l = calloc(1, protocol->size);
+  if (l == NULL)
+    return error_no_memory();
+  l->protocol = protocol;
+  l->server = server;
+  l->options = *options;
+  l->options.listen.address = NULL;
+  l->options.thread_count = thread_count(options->thread_count);
+  l->options.connection_limit = connection_limit(protocol, options->connection_limit);
+  if (options->max_inflight_bytes == 0)
+    l->options.max_inflight_bytes = machine_memory() / 4;
+  l->budget.limit = l->options.max_inflight_bytes;
+  refcount_init(&l->references);
+  drain_init(&l->drain);
+  error *failure = listen_open(&options->listen, &l->socket);
+  if (failure == NULL)
+    failure = protocol->start(l);
+  if (failure == NULL)
+    *result = l;
+  else
+    listener_free(l);
+  return failure;
+}
+
+const char *listener_where(const listener *l)
+{
+  return l == NULL ? NULL : l->socket.where;
+}
+
+void listener_announce_stop(listener *l)
+{
+  if (l != NULL)
+    atomic_store(&l->leaving, true);
+}
+
+size_t listener_drain(listener *l, uint64_t deadline_ns)
+{
+  if (l == NULL)
+    return 0;
+  listener_announce_stop(l);
+  drain_begin(&l->drain);
+  listen_remove(&l->socket);
+  return l->protocol->drain(l, deadline_ns);
+}
+
+void listener_free(listener *l)
+{
+  if (l == NULL)
+    return;
+  listener_announce_stop(l);
+  drain_begin(&l->drain);
+  listen_remove(&l->socket);
+  l->protocol->stop(l);
+  listener_unref(l);
+}
+
+void listener_unref(listener *l)
+{
+  if (!refcount_drop(&l->references))
+    return;
+  assert(atomic_load(&l->busy) == 0);
+  if (l->allocator != NULL)
+    frontend_log_failure(NULL, "releasing the output allocator",
+                         TRITONSERVER_ResponseAllocatorDelete(l->allocator));
+  l->protocol->free(l);
+  listen_fini(&l->socket);
+  drain_fini(&l->drain);
+  free(l);
+}

@@ -1,0 +1,22 @@
+// What a running gRPC listener has besides what each listener has.
+#ifndef NEREID_FRONTEND_GRPC_CALL_SERVER_H
+#define NEREID_FRONTEND_GRPC_CALL_SERVER_H
+
+#include "base/container_of.h"
+#include "base/slice.h"
+#include "frontend/common/net/listener.h"
+#include "frontend/grpc/call/method.h"
+#include "frontend/grpc/transport/loop.h"
+
+typedef struct grpc_server {
+  listener listener; // whose busy requests are the calls that exist
+  grpc_loops *loops;
+  const method *(*find_method)(slice path); // the services': NULL when there is none
+} grpc_server;
+
+static inline grpc_server *grpc_server_of(listener *l)
+{
+  return container_of(l, grpc_server, listener);
+}
+
+#endif
