@@ -56,7 +56,7 @@ typedef struct listener_options {
   unsigned max_connection_age_ms;
   unsigned max_connection_age_grace_ms;
 
-  // --- Borrowed; not of metrics
+  // --- Borrowed
 
   const tls_identity *tls;              // without a certificate: no TLS
   const struct access_policy *access;   // who may do what

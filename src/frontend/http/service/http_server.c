@@ -1,4 +1,4 @@
-// Starts, drains and stops the inference listener: libmicrohttpd's loops and the watcher.
+// Starts, drains and stops listeners of HTTP: libmicrohttpd's loops and the watcher.
 #include "frontend/http/service/http_server.h"
 
 #include "base/clock.h"
@@ -23,10 +23,10 @@ static error *make_shared_replies(http_server *http)
 }
 
 // The loops are there before anything is accepted; the socket listens meanwhile.
-static error *start(listener *l)
+static error *start(listener *l, const route_table *routes)
 {
   http_server *http = http_server_of(l);
-  http->routes = &http_routes;
+  http->routes = routes;
   http->parallel = (parallel){.run = jobs_run_parts, .pool = l->options.jobs};
   RETURN_IF_ERROR(head_probe());
   RETURN_IF_ERROR(make_shared_replies(http));
@@ -34,6 +34,16 @@ static error *start(listener *l)
   RETURN_IF_ERROR(connections_new(l, &exchange_calls_of_loops, &http->connections));
   RETURN_IF_ERROR(loops_new(l, &exchange_calls_of_loops, http->connections, &http->loops));
   return connections_watch(http->connections, http->loops);
+}
+
+static error *start_http(listener *l)
+{
+  return start(l, &http_routes);
+}
+
+static error *start_metrics(listener *l)
+{
+  return start(l, &metrics_routes);
 }
 
 static size_t drain_until(listener *l, uint64_t deadline_ns)
@@ -79,7 +89,13 @@ static void free_parts(listener *l)
 
 const listener_protocol http_protocol = {.name = "HTTP",
                                          .size = sizeof(http_server),
-                                         .start = start,
+                                         .start = start_http,
                                          .drain = drain_until,
                                          .stop = stop,
                                          .free = free_parts};
+
+const listener_protocol metrics_protocol = {.name = "metrics",
+                                            .size = sizeof(http_server),
+                                            .start = start_metrics,
+                                            .stop = stop,
+                                            .free = free_parts};

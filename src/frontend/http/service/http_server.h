@@ -7,8 +7,8 @@
 
 extern const listener_protocol http_protocol;
 
-// The Prometheus listener: GET /metrics on a port of its own, so that it answers when the inference
-// port is full and stays up while that one drains. One loop thread of its own.
+// GET /metrics (metrics.c), which answers when the inference port is full and stays up while that
+// one drains.
 extern const listener_protocol metrics_protocol;
 
 #endif

@@ -107,9 +107,8 @@ static void *request_began(void *loop_pointer, const char *uri, struct MHD_Conne
 
 // --- Pages of libmicrohttpd's
 
-static bool take_page(void *loop_pointer, int socket_fd, unsigned status, slice bytes)
+static bool take_page(void *loop_pointer, int socket_fd, unsigned status)
 {
-  (void)bytes;
   loop *l = loop_pointer;
   connection *c = connections_find(l->all->connections, socket_fd);
   if (c == NULL || !l->all->calls->reply_page(c, status))
