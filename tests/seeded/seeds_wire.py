@@ -194,7 +194,7 @@ ACCESS = [
     Seed("proxy_is_local", "authorisation: what a proxy on this machine forwards is taken for local", "src/frontend/http/exchange/access.c",
          "  if (is_proxied)", "  if (false)",
          e2e("test_posture.py", "who_came_another_way")),
-    Seed("proxy_is_local_grpc", "authorisation: the same over gRPC", "src/frontend/grpc/call/access.c",
+    Seed("proxy_is_local_grpc", "authorisation: the same over gRPC", "src/frontend/grpc/call/grpc_access.c",
          "    if (peer_is_proxy_field(field->name))", "    if (false)",
          e2e("test_grpc_control.py", "proxy_on_this_machine")),
     Seed("host_with_anything_behind", "authorisation: what follows a local host in Host is not looked at", "src/frontend/common/net/peer.c",

@@ -37,7 +37,7 @@ void call_unref(call *c)
   assert(c->state == CALL_ENDED && atomic_load(&c->job.state) != CALL_JOB_RUNS);
   listener *l = c->server;
   message_reader_fini(&c->body.reader);
-  message_free(c->body.message);
+  grpc_message_free(c->body.message);
   buffer_fini(&c->body.held);
   if (c->reply != NULL)
     output_source_unref(&c->reply->source);

@@ -13,9 +13,9 @@
 #include "base/slice.h"
 #include "frontend/common/net/listener.h"
 #include "frontend/common/observe/access_log.h"
-#include "frontend/grpc/call/message.h"
+#include "frontend/grpc/call/grpc_message.h"
+#include "frontend/grpc/call/grpc_reply.h"
 #include "frontend/grpc/call/method.h"
-#include "frontend/grpc/call/reply.h"
 #include "frontend/grpc/codec/status.h"
 #include "frontend/grpc/transport/loop.h"
 #include "triton/core/tritonserver.h"
@@ -43,17 +43,17 @@ typedef enum call_state {
 
 // The request's messages (call_body.c).
 typedef struct call_body {
-  message_reader reader; // puts them together
-  message *message;      // the complete message of a unary call, owned
-  message *unpacked;     // by a worker
-  message_fault fault;   // of that
-  bool paused;           // no more messages now: the method, or a worker, is busy
-  bool late;             // the last message came when the server was stopping
-  uint64_t moved_ns;     // when bytes of a message came last
-  buffer held;           // what came nevertheless; the window does not know of it yet
-  size_t held_read;      // bytes of it that were
-  size_t held_window;    // bytes
-  size_t bytes;          // of all messages
+  message_reader reader;  // puts them together
+  grpc_message *message;  // the complete message of a unary call, owned
+  grpc_message *unpacked; // by a worker
+  message_fault fault;    // of that
+  bool paused;            // no more messages now: the method, or a worker, is busy
+  bool late;              // the last message came when the server was stopping
+  uint64_t moved_ns;      // when bytes of a message came last
+  buffer held;            // what came nevertheless; the window does not know of it yet
+  size_t held_read;       // bytes of it that were
+  size_t held_window;     // bytes
+  size_t bytes;           // of all messages
 } call_body;
 
 // The replies' messages, and the end (call_reply.c).
@@ -119,12 +119,12 @@ struct call {
 
   // The method's, which sets them; any may be NULL. Loop thread.
   void *handler_data;
-  void (*take_message)(call *c, message *message_owned); // of a streaming call
-  void (*half_close)(call *c);                           // the same, after the last message
-  void (*woken)(call *c);                                // after call_wake
-  void (*cancelled)(call *c);                            // the client left or the deadline passed
-  void (*describe)(call *c, access_record *record);      // adds to its line of the access log
-  void (*closed)(call *c);                               // the stream is closed
+  void (*take_message)(call *c, grpc_message *message_owned); // of a streaming call
+  void (*half_close)(call *c);                                // the same, after the last message
+  void (*woken)(call *c);                                     // after call_wake
+  void (*cancelled)(call *c);                       // the client left or the deadline passed
+  void (*describe)(call *c, access_record *record); // adds to its line of the access log
+  void (*closed)(call *c);                          // the stream is closed
 
   arena arena;
   char arena_memory[CALL_ARENA_BYTES];

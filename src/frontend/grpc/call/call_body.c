@@ -35,7 +35,7 @@ static void fail_message(call *c, message_fault fault)
   }
 }
 
-static void take_message(call *c, message *complete_owned)
+static void take_message(call *c, grpc_message *complete_owned)
 {
   c->body.bytes += complete_owned->size;
   if (c->method->streams && c->take_message != NULL) {
@@ -43,7 +43,7 @@ static void take_message(call *c, message *complete_owned)
   } else if (c->body.message == NULL) {
     c->body.message = complete_owned;
   } else {
-    message_free(complete_owned);
+    grpc_message_free(complete_owned);
     call_end_early(c, GRPC_INTERNAL, "a unary call has more than one message");
   }
 }
@@ -55,12 +55,12 @@ static void unpack(call *c)
 
 static void unpacked(call *c)
 {
-  message *complete = c->body.unpacked;
+  grpc_message *complete = c->body.unpacked;
   c->body.unpacked = NULL;
   if (complete == NULL)
     fail_message(c, c->body.fault);
   else if (call_is_ended(c))
-    message_free(complete);
+    grpc_message_free(complete);
   else
     take_message(c, complete);
 }
@@ -81,7 +81,7 @@ static size_t parse(call *c, const char *data, size_t size)
 {
   while (size > 0 && c->state == CALL_RECEIVING && !c->body.paused && !call_is_foreign(c)) {
     size_t taken;
-    message *complete;
+    grpc_message *complete;
     bool between = c->body.reader.current == NULL;
     message_fault fault =
         message_reader_take(&c->body.reader, c->coding, data, size, &taken, &complete);

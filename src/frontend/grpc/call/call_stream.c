@@ -2,8 +2,8 @@
 // in the files that service/methods.c names. Loop thread.
 #include "base/clock.h"
 #include "frontend/common/observe/access_log.h"
-#include "frontend/grpc/call/access.h"
 #include "frontend/grpc/call/call_parts.h"
+#include "frontend/grpc/call/grpc_access.h"
 #include "frontend/grpc/call/server.h"
 #include "frontend/grpc/transport/connection.h"
 #include "frontend/grpc/transport/timeout.h"

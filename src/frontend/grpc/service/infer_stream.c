@@ -5,7 +5,7 @@
 #include "base/clock.h"
 #include "frontend/common/observe/access_log.h"
 #include "frontend/grpc/call/call.h"
-#include "frontend/grpc/service/infer.h"
+#include "frontend/grpc/service/grpc_infer.h"
 #include "frontend/grpc/transport/loop.h"
 
 #include <stdlib.h>
@@ -256,13 +256,13 @@ static void filled(call *c)
     call_pause(c);
 }
 
-static void take_message(call *c, message *message_owned)
+static void take_message(call *c, grpc_message *message_owned)
 {
   static const inference_hooks hooks = {
       .ref = grpc_inference_ref, .unref = grpc_inference_unref, .done = done, .respond = respond};
   grpc_inference *i = grpc_inference_new(c, message_owned, &hooks);
   if (i == NULL) {
-    message_free(message_owned);
+    grpc_message_free(message_owned);
     call_end_early(c, GRPC_RESOURCE_EXHAUSTED, GRPC_INFERENCE_REFUSED);
     return;
   }

@@ -1,13 +1,13 @@
 // A reply message on its way: prefix and parts, sent from where they are. Referenced by its call's
 // queue until HTTP/2 has taken it, and by what waits to be written.
-#ifndef NEREID_FRONTEND_GRPC_CALL_REPLY_H
-#define NEREID_FRONTEND_GRPC_CALL_REPLY_H
+#ifndef NEREID_FRONTEND_GRPC_CALL_GRPC_REPLY_H
+#define NEREID_FRONTEND_GRPC_CALL_GRPC_REPLY_H
 
 #include "base/arena.h"
 #include "base/buffer.h"
 #include "base/list.h"
 #include "base/slice.h"
-#include "frontend/grpc/call/message.h"
+#include "frontend/grpc/call/grpc_message.h"
 #include "frontend/grpc/transport/output.h"
 #include "triton/core/tritonserver.h"
 

@@ -1,5 +1,5 @@
 // Reply messages. Made by the thread that has the call, released by the loop.
-#include "frontend/grpc/call/reply.h"
+#include "frontend/grpc/call/grpc_reply.h"
 
 #include "base/checked.h"
 #include "base/container_of.h"

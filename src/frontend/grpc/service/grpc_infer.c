@@ -1,6 +1,6 @@
 // Inferences over gRPC. Requests are made and replies are formatted on loop threads, those of long
 // messages by workers; the callbacks come from threads of the core.
-#include "frontend/grpc/service/infer.h"
+#include "frontend/grpc/service/grpc_infer.h"
 
 #include "base/base64.h"
 #include "base/clock.h"
@@ -50,7 +50,8 @@ static void discount(call *c, size_t reserved)
     budget_give_back(&c->server->budget, reserved);
 }
 
-grpc_inference *grpc_inference_new(call *c, message *message_owned, const inference_hooks *hooks)
+grpc_inference *grpc_inference_new(call *c, grpc_message *message_owned,
+                                   const inference_hooks *hooks)
 {
   size_t reserved;
   const listener *server = c->server;
@@ -90,7 +91,7 @@ void grpc_inference_unref(inference *life)
     trace_record_now(life->trace, TRACE_GRPC_SEND_END);
   inference_fini(life);
   error_free(i->failure);
-  message_free(i->message);
+  grpc_message_free(i->message);
   arena_fini(&i->arena);
   discount(c, i->reserved);
   free(i);
