@@ -14,7 +14,6 @@
 #include "frontend/common/net/listener.h"
 #include "frontend/common/observe/access_log.h"
 #include "frontend/grpc/call/grpc_message.h"
-#include "frontend/grpc/call/grpc_reply.h"
 #include "frontend/grpc/call/method.h"
 #include "frontend/grpc/codec/status.h"
 #include "frontend/grpc/transport/loop.h"
@@ -27,6 +26,7 @@
 #define CALL_ARENA_BYTES 4096
 
 typedef struct call call;
+typedef struct grpc_reply grpc_reply;
 typedef struct grpc_connection grpc_connection;
 
 // A field of the request's metadata; both views live as long as the call.
@@ -176,9 +176,19 @@ bool call_run_job(call *c, job_kind kind, void (*run)(call *c), void (*done)(cal
 // messages meanwhile. The call may have ended when it is done.
 void call_run_work(call *c, void (*work)(call *c), void (*done)(call *c));
 
+// What a message's parts are views of; zeroed: nothing.
+typedef struct reply_sources {
+  buffer text;
+  TRITONSERVER_InferenceResponse *response; // owned; NULL: none
+  arena memory;
+} reply_sources;
+
+void reply_sources_fini(reply_sources *s);
+
 // Makes a reply message of parts, which are views of `from` (and of what lives as long as the
 // call); packs it where client and server agreed on that. NULL when memory is short.
 grpc_reply *call_make_reply(call *c, const slice *parts, size_t count, reply_sources *from_owned);
+void grpc_reply_unref(grpc_reply *r);
 
 // Queues a reply message, which is owned.
 void call_queue(call *c, grpc_reply *message_owned);
@@ -196,7 +206,6 @@ void call_end_early(call *c, grpc_status status, const char *text);
 
 // Has the client wait with more messages, and what came already, until call_resume.
 void call_pause(call *c);
-bool call_is_paused(const call *c);
 void call_resume(call *c);
 
 #endif

@@ -136,11 +136,6 @@ uint64_t call_check(grpc_stream *s, uint64_t now_ns)
   return UINT64_MAX;
 }
 
-bool call_is_paused(const call *c)
-{
-  return c->body.paused;
-}
-
 void call_drop_held(call *c)
 {
   if (c->body.held_window > 0)

@@ -177,7 +177,7 @@ static bool is_refused(call *c)
 static void begin(grpc_stream *s)
 {
   call *c = call_of_stream(s);
-  if (call_is_foreign(c)) { // it is told so when it has said everything
+  if (call_is_foreign(c)) { // it gets its reply when it has said everything
     c->status = GRPC_OK;
     return;
   }

@@ -11,7 +11,6 @@
 #include "base/refcount.h"
 #include "frontend/common/infer/inference.h"
 #include "frontend/grpc/call/grpc_message.h"
-#include "frontend/grpc/call/grpc_reply.h"
 #include "frontend/grpc/codec/infer_response_proto.h"
 #include "frontend/grpc/codec/status.h"
 
@@ -24,6 +23,7 @@
 
 typedef struct call call;
 typedef struct grpc_inference grpc_inference;
+typedef struct grpc_reply grpc_reply;
 
 // What the loop of a stream is to see: a response of a decoupled model, or that the core is done.
 typedef struct stream_event {

@@ -61,7 +61,7 @@ static void respond(inference *life, TRITONSERVER_InferenceResponse *response_ow
 // ---- messages ----
 
 // A model that is not decoupled waits when the client does not read (is_full). A decoupled one
-// answers as it likes: what it has to say is not kept for ever.
+// responds as it likes: what it has to say is not kept for ever.
 static void queue(call *c, const grpc_inference *i, grpc_reply *message_owned)
 {
   if (!i->is_loose || call_unsent(c) <= MAX_UNREAD) {
@@ -152,7 +152,7 @@ static void forget(call *c, grpc_inference *i)
   grpc_inference_unref(&i->life);
 }
 
-// Sends what is at the front of the line. Of a model that is not decoupled and answers more than
+// Sends what is at the front of the line. Of a model that is not decoupled and responds more than
 // once the first response counts, as in Triton.
 static void send_in_order(call *c)
 {
@@ -197,11 +197,11 @@ static void forget_if_over(call *c, grpc_inference *i)
   forget(c, i);
 }
 
-// The client sends no more, and all is answered.
+// The client sends no more, and has all replies.
 static void end_if_done(call *c)
 {
   infer_stream *s = c->handler_data;
-  if (!c->stream.half_closed || call_is_ended(c) || call_is_paused(c) || s->in_flight > 0)
+  if (!c->stream.half_closed || call_is_ended(c) || c->body.paused || s->in_flight > 0)
     return;
   c->status = GRPC_OK;
   call_end(c);
@@ -230,7 +230,7 @@ static void woken(call *c)
     grpc_inference_unref(&i->life);
   }
   send_in_order(c);
-  if (call_is_paused(c) && !is_full(c))
+  if (c->body.paused && !is_full(c))
     call_resume(c);
   end_if_done(c);
 }
@@ -274,7 +274,7 @@ static void half_close(call *c)
   end_if_done(c);
 }
 
-// Nobody takes answers any more; those that still come are dropped.
+// Nobody takes responses any more; those that still come are dropped.
 static void cancel_all(const list *l)
 {
   for (list_node *node = list_first(l); node != NULL; node = list_next(l, node))
