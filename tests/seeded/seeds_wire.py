@@ -69,7 +69,7 @@ LIMITS = [
          "if (input->shape_count == REQUEST_DIMENSIONS_MAX)", "if (input->shape_count == UINT32_MAX)",
          unit("infer_request_json_test")),
     Seed("proto_raw_contents", "limit not applied: raw contents of a gRPC request", "src/frontend/grpc/codec/infer_request_proto.c",
-         "return r->raw_count++ < REQUEST_TENSORS_MAX", "return r->raw_count++ < UINT32_MAX",
+         "{REQUEST_TENSORS_MAX, \"raw contents\"}", "{UINT32_MAX, \"raw contents\"}",
          unit("infer_request_limits_test")),
     Seed("proto_size", "memory corruption: a size in a protobuf message is believed", "src/frontend/grpc/codec/proto_wire.c",
          "if (size > (size_t)(r->end - r->at))", "if (size > INT32_MAX)",

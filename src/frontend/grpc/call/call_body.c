@@ -9,30 +9,22 @@
 
 static void fail_message(call *c, message_fault fault)
 {
-  switch (fault) {
-  case MESSAGE_TOO_LARGE:
-    call_end_early(c, GRPC_RESOURCE_EXHAUSTED,
-                   "Received message larger than max (2147483647 bytes)");
-    break;
-  case MESSAGE_OVER_BUDGET:
-    call_end_early(c, GRPC_RESOURCE_EXHAUSTED, BUDGET_REQUESTS_FULL);
-    break;
-  case MESSAGE_NO_MEMORY:
-    call_end_early(c, GRPC_RESOURCE_EXHAUSTED, "out of memory for a message");
-    break;
-  case MESSAGE_BOMB:
-    call_end_early(c, GRPC_RESOURCE_EXHAUSTED,
-                   "a message unpacks to more than 64 MiB and more than 32 times its size");
-    break;
-  case MESSAGE_BAD_FLAG:
-    call_end_early(c, GRPC_INTERNAL, "a message's compression flag is neither 0 nor 1");
-    break;
-  case MESSAGE_NO_CODING:
-    call_end_early(c, GRPC_INTERNAL, "a message is compressed, but there is no grpc-encoding");
-    break;
-  default:
-    call_end_early(c, GRPC_INTERNAL, "a message is not what its grpc-encoding says");
-  }
+  static const struct {
+    grpc_status status;
+    const char *text;
+  } ends[] = {
+      [MESSAGE_TOO_LARGE] = {GRPC_RESOURCE_EXHAUSTED,
+                             "Received message larger than max (2147483647 bytes)"},
+      [MESSAGE_OVER_BUDGET] = {GRPC_RESOURCE_EXHAUSTED, BUDGET_REQUESTS_FULL},
+      [MESSAGE_NO_MEMORY] = {GRPC_RESOURCE_EXHAUSTED, "out of memory for a message"},
+      [MESSAGE_BOMB] = {GRPC_RESOURCE_EXHAUSTED,
+                        "a message unpacks to more than 64 MiB and more than 32 times its size"},
+      [MESSAGE_BAD_FLAG] = {GRPC_INTERNAL, "a message's compression flag is neither 0 nor 1"},
+      [MESSAGE_NO_CODING] = {GRPC_INTERNAL,
+                             "a message is compressed, but there is no grpc-encoding"},
+      [MESSAGE_CORRUPT] = {GRPC_INTERNAL, "a message is not what its grpc-encoding says"},
+  };
+  call_end_early(c, ends[fault].status, ends[fault].text);
 }
 
 static void take_message(call *c, grpc_message *complete_owned)
