@@ -14,7 +14,6 @@
 #include <string.h>
 
 #define FIELD_OVERHEAD 32 // that HPACK counts for each field
-#define FIRST_METADATA 16
 
 // ---- life ----
 
@@ -135,11 +134,7 @@ static void take_header(grpc_stream *s, slice name, slice value)
   c->metadata_bytes += name.size + value.size + FIELD_OVERHEAD;
   if (c->metadata_bytes > CONNECTION_HEADER_BYTES || take_known(c, name, value))
     return;
-  metadata *fields =
-      c->metadata_count == 0 ? arena_allocate_array(&c->arena, FIRST_METADATA, sizeof(metadata))
-      : c->metadata_count < FIRST_METADATA
-          ? c->metadata
-          : arena_grow_array(&c->arena, c->metadata, c->metadata_count, sizeof(metadata));
+  metadata *fields = arena_grow_array(&c->arena, c->metadata, c->metadata_count, sizeof(metadata));
   if (fields == NULL) {
     call_fail(c, GRPC_RESOURCE_EXHAUSTED, "out of memory");
     return;

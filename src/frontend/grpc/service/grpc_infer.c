@@ -284,10 +284,9 @@ static error *write_reply(grpc_inference *i, TRITONSERVER_InferenceResponse *res
 error *grpc_inference_make_reply(grpc_inference *i, TRITONSERVER_InferenceResponse *response_owned,
                                  bool streamed, bool final, grpc_reply **reply)
 {
-  message_parts parts;
   reply_sources from = {.response = response_owned};
   arena *a = i->life.decoupled ? &from.memory : &i->arena;
-  message_parts_init(&parts, a);
+  message_parts parts = {.arena = a};
   trace_record_now(i->life.trace, TRACE_GRPC_SEND_START);
   error *failure = write_reply(i, response_owned, streamed, final, a, &parts);
   from.text = parts.text;

@@ -76,9 +76,8 @@ static void queue(call *c, const grpc_inference *i, grpc_reply *message_owned)
 // Sends a message that is no response: an error, or the end of a decoupled request.
 static void send_note(call *c, const grpc_inference *i, const char *error_message, bool final)
 {
-  message_parts parts;
   reply_sources from = {0};
-  message_parts_init(&parts, &from.memory);
+  message_parts parts = {.arena = &from.memory};
   const infer_response_json about = {.id = i->life.request_id,
                                      .model_name = i->life.model_name,
                                      .model_version = i->life.model_version};
