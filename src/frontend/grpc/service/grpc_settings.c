@@ -32,7 +32,7 @@ static error *update_traces(const call *c, const trace_request *request, arena *
                             request->n_settings);
 }
 
-// Unlike Triton, which drops the error and answers OK with nothing.
+// Unlike Triton, which drops the error and replies OK with nothing.
 static error *check_model(const call *c, const char *model)
 {
   bool ready = model[0] == '\0';
