@@ -1,7 +1,7 @@
 // Reads the settings in the order of their keys, whatever the request's.
 #include "frontend/common/admin/trace_admin.h"
 
-#include "frontend/common/observe/ignored_settings.h"
+#include "frontend/common/observe/frontend_log.h"
 
 #include <string.h>
 

@@ -58,7 +58,7 @@ void exchange_record_moment(const exchange *x, const char *name)
 
 static exchange *exchange_new(loop *l, struct MHD_Connection *mhd)
 {
-  listener *http = loop_listener(l);
+  listener *http = l->all->listener;
   const union MHD_ConnectionInfo *info =
       MHD_get_connection_info(mhd, MHD_CONNECTION_INFO_SOCKET_CONTEXT);
   exchange *x = info->socket_context == NULL ? NULL : malloc(sizeof(*x) + EXCHANGE_ARENA_BYTES);
@@ -128,7 +128,7 @@ static target_fault take_target_fault(void **context)
 static void finish_unsent(exchange *x)
 {
   exchange_enter(x, EXCHANGE_REPLIED);
-  loop_took_back(x->loop);
+  loop_core_took_back(&x->loop->core);
   if (x->next != NULL)
     x->next(x);
   exchange_drop_reply(x);
@@ -140,7 +140,7 @@ static void completed(void *loop_pointer, struct MHD_Connection *mhd, void **con
 {
   (void)mhd;
   (void)reason;
-  loop_progressed(loop_pointer);
+  ((loop *)loop_pointer)->progress++;
   take_target_fault(context);
   exchange *x = *context;
   *context = NULL;
@@ -258,7 +258,7 @@ static enum MHD_Result exchange_handle(void *loop_pointer, struct MHD_Connection
                                        const char *url, const char *method, const char *version,
                                        const char *upload, size_t *upload_size, void **context)
 {
-  loop_progressed(loop_pointer);
+  ((loop *)loop_pointer)->progress++;
   request_line line = {.method = method, .path = url, .version = version};
   line.fault = take_target_fault(context);
   exchange *x = *context;
@@ -275,7 +275,7 @@ static enum MHD_Result exchange_handle(void *loop_pointer, struct MHD_Connection
     return exchange_send_reply(x);
   if (x->phase == EXCHANGE_WAITING) {
     exchange_enter(x, EXCHANGE_RECEIVING);
-    loop_took_back(x->loop);
+    loop_core_took_back(&x->loop->core);
     if (x->next != NULL)
       x->next(x);
   } else if (!handle(x)) {
@@ -291,7 +291,7 @@ void exchange_suspend(exchange *x, exchange_step next)
 {
   x->next = next;
   exchange_enter(x, EXCHANGE_WAITING);
-  loop_handed_over(x->loop);
+  loop_core_handed_over(&x->loop->core);
   MHD_suspend_connection(x->mhd);
 }
 
@@ -299,7 +299,7 @@ void exchange_resume(exchange *x)
 {
   exchange_ref(x); // as soon as it is resumed it may be over, and the listener with it
   MHD_resume_connection(x->mhd);
-  loop_wake(x->loop);
+  loop_core_wake(&x->loop->core);
   exchange_unref(x);
 }
 

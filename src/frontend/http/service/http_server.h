@@ -1,5 +1,5 @@
 // HTTP: KServe v2 on one port (docs/http.md). Its threads are its own: the loops (loop.h) and one
-// watcher (watcher.h).
+// watcher (watcher.c).
 #ifndef NEREID_FRONTEND_HTTP_SERVICE_HTTP_SERVER_H
 #define NEREID_FRONTEND_HTTP_SERVICE_HTTP_SERVER_H
 
