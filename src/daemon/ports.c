@@ -106,8 +106,7 @@ static error *open_port(ports *p, port which, exposure *exposed)
   frontend_log_info("Started %s at %s%s", row->service, socket->where, tls ? " with TLS" : "");
   if (which == PORT_METRICS)
     return NULL;
-  *exposed = exposure_of(options.access, options.shared_memory, socket);
-  exposure_log(exposed, socket);
+  *exposed = exposure_log(options.access, options.shared_memory, socket);
   return NULL;
 }
 

@@ -26,7 +26,7 @@ static error *read_name(json_cursor *c, const json_path *path, const char **name
 // Of a tensor: those that the protocol does not define mean nothing, and what is no object is as
 // good as none: some clients send what they leave out as null.
 static error *read_tensor_parameters(json_cursor *c, const json_path *path,
-                                     const json_object *object, void *tensor, unsigned *seen)
+                                     const json_schema *object, void *tensor, unsigned *seen)
 {
   return json_peek(c) == '{' ? json_object_read(c, path, object, tensor, seen) : json_skip(c, path);
 }
@@ -127,7 +127,7 @@ static error *read_shape(void *context, json_cursor *c, const json_path *path)
   return NULL;
 }
 
-static const json_object input_parameters = {.members = {{SLICE("binary_data_size"), NULL, JSON_U64,
+static const json_schema input_parameters = {.members = {{SLICE("binary_data_size"), NULL, JSON_U64,
                                                           offsetof(infer_json_input, binary_size)},
                                                          SHARED_MEMORY_MEMBERS(infer_json_input)}};
 
@@ -184,7 +184,7 @@ static error *read_data(void *context, json_cursor *c, const json_path *path)
   return json_skip(c, path);
 }
 
-static const json_object input_object = {
+static const json_schema input_object = {
     .members = {[INPUT_NAME] = {SLICE("name"), read_input_name},
                 [INPUT_DATATYPE] = {SLICE("datatype"), read_datatype},
                 [INPUT_SHAPE] = {SLICE("shape"), read_shape},
@@ -266,7 +266,7 @@ static error *read_classification(void *output, json_cursor *c, const json_path 
                                  "an integer in [0, 18446744073709551615]");
 }
 
-static const json_object output_parameters = {
+static const json_schema output_parameters = {
     .members = {{SLICE("classification"), read_classification},
                 {SLICE("binary_data"), NULL, JSON_BOOL, offsetof(infer_json_output, binary)},
                 SHARED_MEMORY_MEMBERS(infer_json_output)}};
@@ -287,7 +287,7 @@ static error *read_output_parameters(void *context, json_cursor *c, const json_p
   return read_tensor_parameters(c, path, &output_parameters, out->output, &out->parameters);
 }
 
-static const json_object output_object = {
+static const json_schema output_object = {
     .members = {{SLICE("name"), read_output_name}, {SLICE("parameters"), read_output_parameters}}};
 
 static error *check_output(const output_context *out, const json_path *path)
@@ -351,7 +351,7 @@ static error *visit_parameter(void *request, json_cursor *c, const json_path *pa
   {                                                                                                \
     SLICE(name), NULL, kind, offsetof(infer_request_json, field)                                   \
   }
-static const json_object request_parameters = {
+static const json_schema request_parameters = {
     .members = {{SLICE("sequence_id"), read_sequence_id},
                 REQUEST_FIELD("sequence_start", JSON_BOOL, sequence_start),
                 REQUEST_FIELD("sequence_end", JSON_BOOL, sequence_end),
@@ -385,7 +385,7 @@ static error *read_outputs(void *request, json_cursor *c, const json_path *path)
   return json_elements(c, path, visit_output, request);
 }
 
-static const json_object request_object = {.members = {{SLICE("inputs"), read_inputs},
+static const json_schema request_object = {.members = {{SLICE("inputs"), read_inputs},
                                                        {SLICE("id"), read_id},
                                                        {SLICE("outputs"), read_outputs},
                                                        {SLICE("parameters"), read_parameters}}};

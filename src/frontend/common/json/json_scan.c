@@ -410,7 +410,7 @@ error *json_members(json_cursor *c, const json_path *path, json_visit_member *vi
 }
 
 typedef struct object_context {
-  const json_object *object;
+  const json_schema *object;
   void *target;
   unsigned *seen;
 } object_context;
@@ -446,7 +446,7 @@ static error *visit_member(void *context, json_cursor *c, const json_path *path,
                                         : o->object->visit_other(o->target, c, path, key);
 }
 
-error *json_object_read(json_cursor *c, const json_path *path, const json_object *object,
+error *json_object_read(json_cursor *c, const json_path *path, const json_schema *object,
                         void *target, unsigned *seen)
 {
   object_context o = {object, target, seen};

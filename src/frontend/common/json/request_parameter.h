@@ -7,6 +7,7 @@
 #include "base/buffer.h"
 #include "base/error.h"
 #include "base/slice.h"
+#include "frontend/common/json/json_scan.h"
 #include "triton/core/tritonserver.h"
 
 #include <stdbool.h>
@@ -48,9 +49,6 @@ TRITONSERVER_Error *request_parameter_apply(TRITONSERVER_InferenceRequest *reque
 // given.
 TRITONSERVER_Error *request_parameter_give(TRITONSERVER_InferenceRequest *request,
                                            const request_parameter *parameter);
-
-typedef struct json_cursor json_cursor; // json_scan.h
-typedef struct json_path json_path;
 
 // Names and strings are in the arena.
 typedef struct json_parameters {

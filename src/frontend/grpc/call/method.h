@@ -2,7 +2,7 @@
 #ifndef NEREID_FRONTEND_GRPC_CALL_METHOD_H
 #define NEREID_FRONTEND_GRPC_CALL_METHOD_H
 
-#include "frontend/common/policy/restricted.h"
+#include "frontend/common/policy/access_policy.h"
 
 #include <stdbool.h>
 
