@@ -2,6 +2,7 @@
 // server; models may load on several threads at once, an instance executes on its own thread.
 #include "identity_execute.h"
 
+#include "backend_entry.h"
 #include "backend_error.h"
 #include "backend_extension.h"
 #include "backend_log.h"
@@ -11,10 +12,6 @@
 #include <time.h>
 
 const char NEREID_BackendComputes = 1;
-
-// The oldest backend API with all that is called here (response parameters, traces, parallel
-// loading of instances).
-#define API_MINOR_NEEDED 13
 
 // The metric is an extra: a server without metrics serves identity models all the same.
 static TRITONSERVER_MetricFamily *new_metric_family(void)
@@ -30,13 +27,9 @@ static TRITONSERVER_MetricFamily *new_metric_family(void)
   return NULL;
 }
 
-static TRITONSERVER_Error *add_metric(TRITONBACKEND_Model *model, identity_model *state,
+static TRITONSERVER_Error *add_metric(TRITONSERVER_MetricFamily *family, identity_model *state,
                                       uint64_t version)
 {
-  TRITONBACKEND_Backend *backend;
-  void *family = NULL;
-  BACKEND_RETURN_IF_ERROR(TRITONBACKEND_ModelBackend(model, &backend));
-  BACKEND_RETURN_IF_ERROR(TRITONBACKEND_BackendState(backend, &family));
   if (family == NULL)
     return NULL;
   char text[24];
@@ -64,100 +57,87 @@ static void delay_creation(int64_t seconds)
     ;
 }
 
-TRITONSERVER_Error *TRITONBACKEND_Initialize(TRITONBACKEND_Backend *backend)
-{
-  BACKEND_RETURN_IF_ERROR(backend_check_api("identity", API_MINOR_NEEDED));
-  return TRITONBACKEND_BackendSetState(backend, new_metric_family());
-}
-
-TRITONSERVER_Error *TRITONBACKEND_Finalize(TRITONBACKEND_Backend *backend)
-{
-  void *family = NULL;
-  BACKEND_RETURN_IF_ERROR(TRITONBACKEND_BackendState(backend, &family));
-  return family == NULL ? NULL : TRITONSERVER_MetricFamilyDelete(family);
-}
-
-TRITONSERVER_Error *
-TRITONBACKEND_GetBackendAttribute(TRITONBACKEND_Backend *backend,
-                                  TRITONBACKEND_BackendAttribute *backend_attributes)
+static TRITONSERVER_Error *backend_new(TRITONBACKEND_Backend *backend, void **state)
 {
   (void)backend;
-  return TRITONBACKEND_BackendAttributeSetParallelModelInstanceLoading(backend_attributes, true);
+  *state = new_metric_family();
+  return NULL;
 }
 
-TRITONSERVER_Error *TRITONBACKEND_ModelInitialize(TRITONBACKEND_Model *model)
+static void backend_free(void *family)
+{
+  if (family != NULL)
+    backend_error_log(TRITONSERVER_MetricFamilyDelete(family), "delete input_byte_size_counter");
+}
+
+static TRITONSERVER_Error *model_new(TRITONBACKEND_Model *model, void *family, void **state)
 {
   const char *name;
   uint64_t version;
-  identity_model *state;
+  identity_model *self;
   BACKEND_RETURN_IF_ERROR(TRITONBACKEND_ModelName(model, &name));
   BACKEND_RETURN_IF_ERROR(TRITONBACKEND_ModelVersion(model, &version));
   BACKEND_LOG_INFO("TRITONBACKEND_ModelInitialize: %s (version %llu)", name,
                    (unsigned long long)version);
-  BACKEND_RETURN_IF_ERROR(identity_model_new(model, name, &state));
-  TRITONSERVER_Error *error = add_metric(model, state, version);
-  if (error == NULL)
-    error = TRITONBACKEND_ModelSetState(model, state);
+  BACKEND_RETURN_IF_ERROR(identity_model_new(model, name, &self));
+  TRITONSERVER_Error *error = add_metric(family, self, version);
   if (error != NULL) {
-    identity_model_free(state);
+    identity_model_free(self);
     return error;
   }
-  delay_creation(state->creation_delay_sec);
+  delay_creation(self->creation_delay_sec);
+  *state = self;
   return NULL;
 }
 
-TRITONSERVER_Error *TRITONBACKEND_ModelFinalize(TRITONBACKEND_Model *model)
+static void model_free(void *state)
 {
-  void *state = NULL;
-  BACKEND_RETURN_IF_ERROR(TRITONBACKEND_ModelState(model, &state));
   identity_model_free(state);
-  return NULL;
 }
 
-static void free_instance(identity_instance *self)
+static void instance_free(void *state)
 {
+  identity_instance *self = state;
   if (self != NULL)
     free(self->host_policy);
   free(self);
 }
 
-TRITONSERVER_Error *TRITONBACKEND_ModelInstanceInitialize(TRITONBACKEND_ModelInstance *instance)
+static TRITONSERVER_Error *instance_new(TRITONBACKEND_ModelInstance *instance, void *model,
+                                        void **state)
 {
   TRITONSERVER_InstanceGroupKind kind;
-  TRITONBACKEND_Model *model;
-  void *state = NULL;
   BACKEND_RETURN_IF_ERROR(TRITONBACKEND_ModelInstanceKind(instance, &kind));
   if (kind != TRITONSERVER_INSTANCEGROUPKIND_CPU)
     return backend_error(TRITONSERVER_ERROR_INVALID_ARG,
                          "'identity' backend only supports CPU instances");
-  BACKEND_RETURN_IF_ERROR(TRITONBACKEND_ModelInstanceModel(instance, &model));
-  BACKEND_RETURN_IF_ERROR(TRITONBACKEND_ModelState(model, &state));
   identity_instance *made = calloc(1, sizeof(*made));
   if (made == NULL)
     return backend_error_no_memory("a model instance");
-  made->model = state;
+  made->model = model;
   made->index = atomic_fetch_add(&made->model->instance_count, 1);
   TRITONSERVER_Error *error = backend_host_policy(instance, &made->host_policy);
   if (error == NULL)
-    error = TRITONBACKEND_ModelInstanceSetState(instance, made);
-  if (error != NULL)
-    free_instance(made);
+    *state = made;
+  else
+    instance_free(made);
   return error;
 }
 
-TRITONSERVER_Error *TRITONBACKEND_ModelInstanceFinalize(TRITONBACKEND_ModelInstance *instance)
+static TRITONSERVER_Error *execute(void *state, TRITONBACKEND_ModelInstance *instance,
+                                   TRITONBACKEND_Request **requests, uint32_t count)
 {
-  void *state = NULL;
-  BACKEND_RETURN_IF_ERROR(TRITONBACKEND_ModelInstanceState(instance, &state));
-  free_instance(state);
-  return NULL;
+  return identity_execute(state, instance, requests, count);
 }
 
-TRITONSERVER_Error *TRITONBACKEND_ModelInstanceExecute(TRITONBACKEND_ModelInstance *instance,
-                                                       TRITONBACKEND_Request **requests,
-                                                       uint32_t request_count)
-{
-  void *state = NULL;
-  BACKEND_RETURN_IF_ERROR(TRITONBACKEND_ModelInstanceState(instance, &state));
-  return identity_execute(state, instance, requests, request_count);
-}
+// The API is the oldest with all that is called here (response parameters, traces, parallel loading
+// of instances).
+const backend_entry_points backend_entry = {.name = "identity",
+                                            .api_minor = 13,
+                                            .backend_new = backend_new,
+                                            .backend_free = backend_free,
+                                            .model_new = model_new,
+                                            .model_free = model_free,
+                                            .instance_new = instance_new,
+                                            .instance_free = instance_free,
+                                            .execute = execute};

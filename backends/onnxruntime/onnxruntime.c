@@ -2,6 +2,7 @@
 // instances) and instance threads (execute).
 #include "onnx_execute.h"
 
+#include "backend_entry.h"
 #include "backend_error.h"
 #include "backend_extension.h"
 #include "backend_log.h"
@@ -9,8 +10,6 @@
 #include <stdlib.h>
 
 const char NEREID_BackendComputes = 1;
-
-#define API_MINOR_NEEDED 10 // Triton 22.07
 
 // Newer versions of ONNX Runtime report their use to Microsoft and keep a database for that in the
 // home directory, unless this variable is set before the library is opened. An operator's own value
@@ -21,90 +20,66 @@ static void switch_telemetry_off(void)
   setenv("ORT_DISABLE_TELEMETRY", "1", 0);
 }
 
-TRITONSERVER_Error *TRITONBACKEND_Initialize(TRITONBACKEND_Backend *backend)
+static TRITONSERVER_Error *backend_new(TRITONBACKEND_Backend *backend, void **state)
 {
-  onnx_backend *self;
+  onnx_backend *self = NULL;
   switch_telemetry_off();
-  BACKEND_RETURN_IF_ERROR(backend_check_api("onnxruntime", API_MINOR_NEEDED));
-  BACKEND_RETURN_IF_ERROR(onnx_backend_new(backend, &self));
-  TRITONSERVER_Error *error = TRITONBACKEND_BackendSetState(backend, self);
-  if (error != NULL)
-    onnx_backend_free(self);
+  TRITONSERVER_Error *error = onnx_backend_new(backend, &self);
+  *state = self;
   return error;
 }
 
-TRITONSERVER_Error *TRITONBACKEND_Finalize(TRITONBACKEND_Backend *backend)
+static void backend_free(void *state)
 {
-  void *state = NULL;
-  BACKEND_RETURN_IF_ERROR(TRITONBACKEND_BackendState(backend, &state));
   onnx_backend_free(state);
-  return NULL;
 }
 
-TRITONSERVER_Error *
-TRITONBACKEND_GetBackendAttribute(TRITONBACKEND_Backend *backend,
-                                  TRITONBACKEND_BackendAttribute *backend_attributes)
+static TRITONSERVER_Error *model_new(TRITONBACKEND_Model *model, void *backend, void **state)
 {
-  (void)backend;
-  return TRITONBACKEND_BackendAttributeSetParallelModelInstanceLoading(backend_attributes, true);
-}
-
-TRITONSERVER_Error *TRITONBACKEND_ModelInitialize(TRITONBACKEND_Model *model)
-{
-  TRITONBACKEND_Backend *backend;
-  void *state = NULL;
   onnx_model *self;
-  BACKEND_RETURN_IF_ERROR(TRITONBACKEND_ModelBackend(model, &backend));
-  BACKEND_RETURN_IF_ERROR(TRITONBACKEND_BackendState(backend, &state));
-  BACKEND_RETURN_IF_ERROR(onnx_model_new(model, state, &self));
+  BACKEND_RETURN_IF_ERROR(onnx_model_new(model, backend, &self));
   BACKEND_LOG_INFO("TRITONBACKEND_ModelInitialize: %s (ONNX Runtime %s)", self->name,
                    self->runtime->version);
-  TRITONSERVER_Error *error = TRITONBACKEND_ModelSetState(model, self);
-  if (error != NULL)
-    onnx_model_free(self);
-  return error;
-}
-
-TRITONSERVER_Error *TRITONBACKEND_ModelFinalize(TRITONBACKEND_Model *model)
-{
-  void *state = NULL;
-  BACKEND_RETURN_IF_ERROR(TRITONBACKEND_ModelState(model, &state));
-  onnx_model_free(state);
+  *state = self;
   return NULL;
 }
 
-TRITONSERVER_Error *TRITONBACKEND_ModelInstanceInitialize(TRITONBACKEND_ModelInstance *instance)
+static void model_free(void *state)
 {
-  TRITONBACKEND_Model *model;
+  onnx_model_free(state);
+}
+
+static TRITONSERVER_Error *instance_new(TRITONBACKEND_ModelInstance *instance, void *model,
+                                        void **state)
+{
   TRITONSERVER_InstanceGroupKind kind;
-  void *state = NULL;
-  onnx_executor *self;
+  onnx_executor *self = NULL;
   BACKEND_RETURN_IF_ERROR(TRITONBACKEND_ModelInstanceKind(instance, &kind));
   if (kind != TRITONSERVER_INSTANCEGROUPKIND_CPU)
     return backend_error(TRITONSERVER_ERROR_UNSUPPORTED,
                          "'onnxruntime' backend only supports CPU instances yet");
-  BACKEND_RETURN_IF_ERROR(TRITONBACKEND_ModelInstanceModel(instance, &model));
-  BACKEND_RETURN_IF_ERROR(TRITONBACKEND_ModelState(model, &state));
-  BACKEND_RETURN_IF_ERROR(onnx_executor_new(state, instance, &self));
-  TRITONSERVER_Error *error = TRITONBACKEND_ModelInstanceSetState(instance, self);
-  if (error != NULL)
-    onnx_executor_free(self);
+  TRITONSERVER_Error *error = onnx_executor_new(model, instance, &self);
+  *state = self;
   return error;
 }
 
-TRITONSERVER_Error *TRITONBACKEND_ModelInstanceFinalize(TRITONBACKEND_ModelInstance *instance)
+static void instance_free(void *state)
 {
-  void *state = NULL;
-  BACKEND_RETURN_IF_ERROR(TRITONBACKEND_ModelInstanceState(instance, &state));
   onnx_executor_free(state);
-  return NULL;
 }
 
-TRITONSERVER_Error *TRITONBACKEND_ModelInstanceExecute(TRITONBACKEND_ModelInstance *instance,
-                                                       TRITONBACKEND_Request **requests,
-                                                       uint32_t request_count)
+static TRITONSERVER_Error *execute(void *state, TRITONBACKEND_ModelInstance *instance,
+                                   TRITONBACKEND_Request **requests, uint32_t count)
 {
-  void *state = NULL;
-  BACKEND_RETURN_IF_ERROR(TRITONBACKEND_ModelInstanceState(instance, &state));
-  return onnx_execute(state, instance, requests, request_count);
+  return onnx_execute(state, instance, requests, count);
 }
+
+const backend_entry_points backend_entry = {.name = "onnxruntime",
+                                            .api_minor = 10, // Triton 22.07
+                                            .backend_new = backend_new,
+                                            .backend_free = backend_free,
+                                            .model_new = model_new,
+                                            .model_free = model_free,
+                                            .instance_new = instance_new,
+                                            .instance_free = instance_free,
+                                            .execute = execute};

@@ -1,81 +1,49 @@
 // The entry points of the python backend. The server calls them on load threads (models,
 // instances) and instance threads (execute, ready).
 #include "calls/calls.h"
-#include "instance/execution_ahead.h"
-#include "instance/execution_run.h"
+#include "instance/execution.h"
 #include "instance/instance.h"
-#include "instance/model_load.h"
 
+#include "backend_entry.h"
 #include "backend_error.h"
 #include "backend_extension.h"
 #include "backend_log.h"
 
 #include <stdlib.h>
 
-#define API_MINOR_NEEDED 13 // Triton 23.07
-
-TRITONSERVER_Error *TRITONBACKEND_Initialize(TRITONBACKEND_Backend *backend)
+static TRITONSERVER_Error *backend_new(TRITONBACKEND_Backend *backend, void **state)
 {
-  python_backend *self;
-  BACKEND_RETURN_IF_ERROR(backend_check_api("python", API_MINOR_NEEDED));
-  BACKEND_RETURN_IF_ERROR(python_backend_new(backend, &self));
-  TRITONSERVER_Error *error = TRITONBACKEND_BackendSetState(backend, self);
-  if (error != NULL)
-    python_backend_free(self);
+  python_backend *self = NULL;
+  TRITONSERVER_Error *error = python_backend_new(backend, &self);
+  *state = self;
   return error;
 }
 
-TRITONSERVER_Error *TRITONBACKEND_Finalize(TRITONBACKEND_Backend *backend)
+static void backend_free(void *state)
 {
-  void *state = NULL;
-  BACKEND_RETURN_IF_ERROR(TRITONBACKEND_BackendState(backend, &state));
   python_backend_free(state);
-  return NULL;
 }
 
-TRITONSERVER_Error *
-TRITONBACKEND_GetBackendAttribute(TRITONBACKEND_Backend *backend,
-                                  TRITONBACKEND_BackendAttribute *backend_attributes)
+static void model_free(void *state)
 {
-  (void)backend;
-  BACKEND_RETURN_IF_ERROR(TRITONBACKEND_BackendAttributeAddPreferredInstanceGroup(
-      backend_attributes, TRITONSERVER_INSTANCEGROUPKIND_CPU, 0, NULL, 0));
-  return TRITONBACKEND_BackendAttributeSetParallelModelInstanceLoading(backend_attributes, true);
-}
-
-// NULL is allowed: Triton finalizes models that could not be initialized.
-static void free_model(python_model *self)
-{
-  if (self == NULL)
+  if (state == NULL)
     return;
-  python_instance_stop(python_model_take_spare(self));
-  python_model_free(self);
+  python_instance_stop(python_model_take_spare(state));
+  python_model_free(state);
 }
 
-TRITONSERVER_Error *TRITONBACKEND_ModelInitialize(TRITONBACKEND_Model *model)
+static TRITONSERVER_Error *model_new(TRITONBACKEND_Model *model, void *backend, void **state)
 {
-  TRITONBACKEND_Backend *backend;
-  void *state = NULL;
   python_model *self;
-  BACKEND_RETURN_IF_ERROR(TRITONBACKEND_ModelBackend(model, &backend));
-  BACKEND_RETURN_IF_ERROR(TRITONBACKEND_BackendState(backend, &state));
-  BACKEND_RETURN_IF_ERROR(python_model_new(model, state, &self));
+  BACKEND_RETURN_IF_ERROR(python_model_new(model, backend, &self));
   TRITONSERVER_Error *error = python_model_complete(self, &CALLS);
-  if (error == NULL) {
-    BACKEND_LOG_INFO("TRITONBACKEND_ModelInitialize: %s (version %llu)", self->name,
-                     (unsigned long long)self->version);
-    error = TRITONBACKEND_ModelSetState(model, self);
+  if (error != NULL) {
+    model_free(self);
+    return error;
   }
-  if (error != NULL)
-    free_model(self);
-  return error;
-}
-
-TRITONSERVER_Error *TRITONBACKEND_ModelFinalize(TRITONBACKEND_Model *model)
-{
-  void *state = NULL;
-  BACKEND_RETURN_IF_ERROR(TRITONBACKEND_ModelState(model, &state));
-  free_model(state);
+  BACKEND_LOG_INFO("TRITONBACKEND_ModelInitialize: %s (version %llu)", self->name,
+                   (unsigned long long)self->version);
+  *state = self;
   return NULL;
 }
 
@@ -95,9 +63,10 @@ static char *initialize_arguments(const python_model *model, TRITONSERVER_Instan
   return text;
 }
 
-static TRITONSERVER_Error *
-start_instance(python_model *model, TRITONBACKEND_ModelInstance *instance, python_instance **result)
+static TRITONSERVER_Error *instance_new(TRITONBACKEND_ModelInstance *instance, void *state,
+                                        void **result)
 {
+  python_model *model = state;
   const char *name;
   TRITONSERVER_InstanceGroupKind kind;
   int32_t device;
@@ -129,87 +98,67 @@ start_instance(python_model *model, TRITONBACKEND_ModelInstance *instance, pytho
   return error;
 }
 
-TRITONSERVER_Error *TRITONBACKEND_ModelInstanceInitialize(TRITONBACKEND_ModelInstance *instance)
+static void instance_free(void *state)
 {
-  TRITONBACKEND_Model *model;
-  void *state = NULL;
-  python_instance *self;
-  BACKEND_RETURN_IF_ERROR(TRITONBACKEND_ModelInstanceModel(instance, &model));
-  BACKEND_RETURN_IF_ERROR(TRITONBACKEND_ModelState(model, &state));
-  BACKEND_RETURN_IF_ERROR(start_instance(state, instance, &self));
-  TRITONSERVER_Error *error = TRITONBACKEND_ModelInstanceSetState(instance, self);
-  if (error != NULL)
-    python_instance_stop(self);
-  return error;
-}
-
-TRITONSERVER_Error *TRITONBACKEND_ModelInstanceFinalize(TRITONBACKEND_ModelInstance *instance)
-{
-  void *state = NULL;
-  BACKEND_RETURN_IF_ERROR(TRITONBACKEND_ModelInstanceState(instance, &state));
   python_instance_stop(state);
-  return NULL;
 }
 
-TRITONSERVER_Error *TRITONBACKEND_ModelInstanceExecute(TRITONBACKEND_ModelInstance *instance,
-                                                       TRITONBACKEND_Request **requests,
-                                                       uint32_t request_count)
+static TRITONSERVER_Error *execute(void *state, TRITONBACKEND_ModelInstance *instance,
+                                   TRITONBACKEND_Request **requests, uint32_t count)
+{
+  (void)instance;
+  return python_instance_execute(state, requests, count);
+}
+
+const backend_entry_points backend_entry = {.name = "python",
+                                            .api_minor = 13, // Triton 23.07
+                                            .prefers_cpu = true,
+                                            .backend_new = backend_new,
+                                            .backend_free = backend_free,
+                                            .model_new = model_new,
+                                            .model_free = model_free,
+                                            .instance_new = instance_new,
+                                            .instance_free = instance_free,
+                                            .execute = execute};
+
+// ---- beyond them
+
+static python_instance *instance_of(TRITONBACKEND_ModelInstance *instance)
 {
   void *state = NULL;
-  BACKEND_RETURN_IF_ERROR(TRITONBACKEND_ModelInstanceState(instance, &state));
-  return python_instance_execute(state, requests, request_count);
-}
-
-static worker *worker_of(void *state)
-{
-  return ((python_instance *)state)->worker;
+  backend_error_log(TRITONBACKEND_ModelInstanceState(instance, &state), "find an instance");
+  return state;
 }
 
 TRITONSERVER_Error *TRITONBACKEND_ModelInstanceReady(TRITONBACKEND_ModelInstance *instance)
 {
-  void *state = NULL;
-  BACKEND_RETURN_IF_ERROR(TRITONBACKEND_ModelInstanceState(instance, &state));
-  return worker_check_ready(worker_of(state));
+  return worker_check_ready(instance_of(instance)->worker);
 }
 
 void NEREID_ModelInstanceAskReady(TRITONBACKEND_ModelInstance *instance)
 {
-  void *state = NULL;
-  TRITONSERVER_Error *error = TRITONBACKEND_ModelInstanceState(instance, &state);
-  if (error == NULL)
-    worker_ask_ready(worker_of(state));
-  backend_error_log(error, "ask for readiness");
+  worker_ask_ready(instance_of(instance)->worker);
 }
 
 TRITONSERVER_Error *NEREID_ModelInstanceExecuteBegin(TRITONBACKEND_ModelInstance *instance,
                                                      TRITONBACKEND_Request **requests,
                                                      uint32_t request_count, bool *pending)
 {
-  void *state = NULL;
-  BACKEND_RETURN_IF_ERROR(TRITONBACKEND_ModelInstanceState(instance, &state));
-  return python_instance_execute_begin(state, requests, request_count, pending);
+  return python_instance_execute_begin(instance_of(instance), requests, request_count, pending);
 }
 
 void NEREID_ModelInstanceExecuteEnd(TRITONBACKEND_ModelInstance *instance, int64_t timeout_us,
                                     bool *pending)
 {
-  void *state = NULL;
-  backend_error_log(TRITONBACKEND_ModelInstanceState(instance, &state), "end an execution");
-  python_instance_execute_end(state, timeout_us, pending);
+  python_instance_execute_end(instance_of(instance), timeout_us, pending);
 }
 
 uint32_t NEREID_ModelInstanceMaxExecutions(TRITONBACKEND_ModelInstance *instance)
 {
-  void *state = NULL;
-  TRITONSERVER_Error *error = TRITONBACKEND_ModelInstanceState(instance, &state);
-  TRITONSERVER_ErrorDelete(error);
-  return error == NULL ? python_instance_max_executions(state) : 1;
+  return python_instance_max_executions(instance_of(instance));
 }
 
 bool NEREID_ModelInstanceFault(TRITONBACKEND_ModelInstance *instance, char *text, size_t size)
 {
-  void *state = NULL;
-  TRITONSERVER_Error *error = TRITONBACKEND_ModelInstanceState(instance, &state);
-  TRITONSERVER_ErrorDelete(error);
-  return error == NULL && worker_has_fault(worker_of(state), text, size);
+  return worker_has_fault(instance_of(instance)->worker, text, size);
 }

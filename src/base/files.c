@@ -44,6 +44,15 @@ int files_open_at(int dir, const char *path, int flags, mode_t mode, file_links 
   return (int)result;
 }
 
+char *files_absolute(const char *path)
+{
+  if (*path == '/')
+    return strdup(path);
+  AUTO_FREE char *dir = getcwd(NULL, 0);
+  char *result;
+  return dir != NULL && asprintf(&result, "%s/%s", dir, path) >= 0 ? result : NULL;
+}
+
 error *files_path_of(int descriptor, char **path)
 {
   char link[64], target[PATH_MAX];

@@ -93,6 +93,10 @@ error *files_open_dir(const file_root *root, const char *relative, file_root *di
 // The same, but what files_kind calls absent is no error: the directory is closed then.
 error *files_enter(const file_root *root, const char *relative, file_root *dir);
 
+// `path` from the root on: a relative one is below the working directory. For free(); NULL with
+// errno.
+char *files_absolute(const char *path);
+
 // The path of what `descriptor` is, links resolved, for free().
 error *files_path_of(int descriptor, char **path);
 

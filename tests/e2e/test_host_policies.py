@@ -71,12 +71,13 @@ def test_all_that_belongs_to_an_instance_is_there(start_python, tmp_path):
     for model, expected in {"named": ON_MINE, "free": own}.items():
         assert place(worker_of(server, model)) == expected
         assert [place(task) for task in threads(server, f"{model}_0_0")] == [expected]
-    assert sorted(place(task) for task in threads(server, "py listener")) == sorted([ON_MINE, own])
+    for name in ("py listener", "py process"):
+        assert sorted(place(task) for task in threads(server, name)) == sorted([ON_MINE, own])
     before = worker_of(server, "named")
     os.kill(before, signal.SIGKILL)
     wait_for("the next worker", lambda: gone(before) and ask(server, "named")[0] == 200)  # what the old one had fails
     assert place(worker_of(server, "named")) == ON_MINE
-    assert {place(task) for name in ("py supervisor", "http-loop", "nereid") for task in threads(server, name)} == {own}
+    assert {place(task) for name in ("http-loop", "nereid") for task in threads(server, name)} == {own}
 
 
 @pytest.mark.parametrize("side", [SIDES["nereid"]], ids=["nereid"], indirect=True)

@@ -97,16 +97,15 @@ def execute(self, requests):
 
 @contextlib.contextmanager
 def slow_to_see_ends(server):
-    """While the thread that sees workers end needs three seconds for a look."""
-    for task in pathlib.Path(f"/proc/{server.process.pid}/task").iterdir():
-        if (task / "comm").read_text().strip() == "py supervisor":
-            command = ["strace", "-p", task.name, "-o", "/dev/null", "-e", "inject=waitid:delay_enter=3000000"]
-            with subprocess.Popen(command, stderr=subprocess.DEVNULL) as tracer:
-                wait_for("strace", lambda: f"TracerPid:\t{tracer.pid}\n" in (task / "status").read_text())
-                try:
-                    yield
-                finally:
-                    tracer.terminate()
+    """While the threads that see workers end need three seconds for a look."""
+    tasks = [task for task in pathlib.Path(f"/proc/{server.process.pid}/task").iterdir() if (task / "comm").read_text().strip() == "py process"]
+    command = ["strace", *(f"--attach={task.name}" for task in tasks), "-o", "/dev/null", "-e", "inject=waitid:delay_enter=3000000"]
+    with subprocess.Popen(command, stderr=subprocess.DEVNULL) as tracer:
+        wait_for("strace", lambda: all(f"TracerPid:\t{tracer.pid}\n" in (task / "status").read_text() for task in tasks))
+        try:
+            yield
+        finally:
+            tracer.terminate()
 
 
 def test_the_end_of_a_worker_that_breaks_its_rings_holds_no_other_clients_up(start_release, repository):

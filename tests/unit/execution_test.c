@@ -11,9 +11,8 @@
 #include "codec/protocol.h"
 #include "codec/request_wire.h"
 #include "codec/response_fill.h"
-#include "instance/execution_ahead.h"
-#include "instance/execution_run.h"
-#include "instance/response_call.h"
+#include "instance/execution.h"
+#include "instance/open_request.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -23,7 +22,7 @@ enum {
 };
 
 static char requests[MOST]; // their addresses are the requests; so are the responses'
-static TRITONBACKEND_Request *list[MOST];
+static TRITONBACKEND_Request *batch[MOST];
 static char channels;
 static worker_link *const the_link = (worker_link *)&channels;
 
@@ -139,7 +138,7 @@ void response_skip(const channel *channel, wire_reader *reader, const wire_respo
 static uint8_t answer[256];
 static size_t answer_size;
 
-void supervisor_touch(supervisor *self)
+void worker_touch(worker *self)
 {
   (void)self;
 }
@@ -275,9 +274,10 @@ static int begin(void **state)
   (void)state;
   memset(&seen, 0, sizeof seen);
   memset(&instance.ahead, 0, sizeof instance.ahead);
+  list_init(&instance.ahead.executions);
   request_table_init(&instance.requests);
   for (int i = 0; i < MOST; i++)
-    list[i] = (TRITONBACKEND_Request *)&requests[i];
+    batch[i] = (TRITONBACKEND_Request *)&requests[i];
   answer_size = 0;
   return 0;
 }
@@ -286,7 +286,7 @@ static int end(void **state)
 {
   (void)state;
   assert_int_equal(seen.slot, 0);
-  assert_null(instance.ahead.first);
+  assert_true(list_is_empty(&instance.ahead.executions));
   assert_int_equal(instance.requests.open_count, 0);
   request_table_fini(&instance.requests);
   return 0;
@@ -317,7 +317,7 @@ static void execute(uint32_t count)
 {
   model.max_batch_size = 0;
   for (uint32_t i = 0; i < count; i++) // one a batch, as the model does not batch
-    assert_null(python_instance_execute(&instance, &list[i], 1));
+    assert_null(python_instance_execute(&instance, &batch[i], 1));
 }
 
 static void each_request_gets_its_response_and_is_released(void **state)
@@ -367,9 +367,9 @@ static void a_response_that_comes_later_ends_its_request(void **state)
   const channel_message call = {
       .kind = CALL_RESPONSE, .id = handle, .flags = RESPONSE_FINAL, .size = writer.size};
   for (int i = 0; i < 2; i++) // the second one finds nothing
-    assert_true(response_call_take(&instance, the_link, &call));
+    assert_true(open_request_take_call(&instance, the_link, &call));
   assert_true(seen.responses[0] == 1 && seen.releases[0] == 1);
-  assert_false(response_call_take(&instance, the_link, &(channel_message){.kind = CALL_INFER}));
+  assert_false(open_request_take_call(&instance, the_link, &(channel_message){.kind = CALL_INFER}));
 }
 
 static void who_has_no_worker_is_told_why(void **state)
@@ -387,15 +387,13 @@ static void a_worker_that_goes_fails_each_request_once(void **state)
   (void)state;
   bool pending;
   uint32_t from = 0;
-  uint64_t handle;
-  open_request request;
   seen.may_share = true;
   for (int i = 0; i < 2; i++) {
-    assert_null(python_instance_execute_begin(&instance, &list[i], 1, &pending));
+    assert_null(python_instance_execute_begin(&instance, &batch[i], 1, &pending));
     assert_true(pending);
   }
-  assert_true(request_table_begin_next(&instance.requests, &from, &handle, &request));
-  request_table_end(&instance.requests, handle, true);
+  open_request request =
+      request_table_close(&instance.requests, request_table_begin_next(&instance.requests, &from));
   TRITONSERVER_Error *error = TRITONSERVER_ErrorNew(TRITONSERVER_ERROR_INTERNAL, "the listener's");
   open_request_fail(&instance, &request, error);
   TRITONSERVER_ErrorDelete(error);
@@ -413,7 +411,7 @@ static void executions_ahead_end_in_their_order(void **state)
   bool pending;
   seen.may_share = true;
   for (int i = 0; i < 3; i++)
-    assert_null(python_instance_execute_begin(&instance, &list[i], 1, &pending));
+    assert_null(python_instance_execute_begin(&instance, &batch[i], 1, &pending));
   assert_int_equal(seen.sent, 3);
   assert_int_equal(seen.slot, 3);
   assert_true((seen.work_flags & WORK_CROWDED) != 0);
@@ -432,7 +430,7 @@ static void what_cannot_be_sent_ahead_is_kept(void **state)
   (void)state;
   bool pending;
   for (int i = 0; i < 2; i++)
-    assert_null(python_instance_execute_begin(&instance, &list[i], 1, &pending));
+    assert_null(python_instance_execute_begin(&instance, &batch[i], 1, &pending));
   assert_int_equal(seen.sent, 1);
   answer_with(1, (enum response_kind[]){RESPONSE_TENSORS});
   python_instance_execute_end(&instance, 0, &pending);
@@ -447,7 +445,7 @@ static void only_a_fast_model_gets_executions_ahead(void **state)
   (void)state;
   bool pending;
   assert_int_equal(python_instance_max_executions(&instance), 1); // nothing is under way
-  assert_null(python_instance_execute_begin(&instance, list, 1, &pending));
+  assert_null(python_instance_execute_begin(&instance, batch, 1, &pending));
   assert_int_equal(python_instance_max_executions(&instance), 1); // its time is not known
   instance.ahead.ewma_ns = 100000;
   assert_int_equal(python_instance_max_executions(&instance), 1); // the slot cannot be shared

@@ -1,22 +1,19 @@
-// A worker process from outside: what it prints, how it starts and ends, where it runs, and the
-// command line that keeps it from things. A shell stands for the launcher.
+// A worker process from outside: what it prints, how it starts and ends, and where it runs. A shell
+// stands for the launcher.
 #include "base/cleanup.h"
-#include "process/placement.h"
-#include "process/sandbox.h"
-#include "process/start.h"
-#include "process/text_vector.h"
+#include "process/process.h"
 
-#include <errno.h>
 #include <fcntl.h>
-#include <poll.h>
 #include <pthread.h>
+#include <sched.h>
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stdint.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
+#include <sys/socket.h>
+#include <sys/timerfd.h>
 
 #include <cmocka.h>
 
@@ -47,7 +44,7 @@ static void a_pipe_is_cut_into_lines(void **state)
   char large[MAX_WORKER_LINE + 11];
   lines[0] = '\0';
   assert_int_equal(pipe2(ends, O_NONBLOCK), 0);
-  assert_true(worker_output_init(&output, ends[0], take_line, NULL));
+  output = (worker_output){.descriptor = ends[0], .take_line = take_line};
   assert_true(worker_output_read(&output)); // nothing is there yet
   assert_int_equal(write(ends[1], "one\r\nt\0o\n\nbegun", 15), 15);
   assert_true(worker_output_read(&output));
@@ -56,224 +53,241 @@ static void a_pipe_is_cut_into_lines(void **state)
   assert_true(worker_output_read(&output));
   assert_string_equal(lines, "one|t o||begun, ended|");
   close(ends[1]);
-  worker_output_drain(&output);
+  worker_output_end(&output);
   assert_string_equal(lines, "one|t o||begun, ended|last|");
   assert_string_equal(output.last, "last");
   assert_false(worker_output_read(&output));
-  worker_output_fini(&output);
   assert_int_equal(fcntl(ends[0], F_GETFD), -1);
 
   lines[0] = '\0';
   memset(large, 'x', sizeof large);
   large[sizeof large - 1] = '\n';
   assert_int_equal(pipe2(ends, O_NONBLOCK), 0);
-  assert_true(worker_output_init(&output, ends[0], take_line, NULL));
+  output = (worker_output){.descriptor = ends[0], .take_line = take_line};
   assert_int_equal(write(ends[1], large, sizeof large), sizeof large);
   assert_true(worker_output_read(&output));
   assert_int_equal(strlen(lines), MAX_WORKER_LINE + 1);
   assert_int_equal(lines[MAX_WORKER_LINE], '>');
   assert_int_equal(strlen(output.last), sizeof output.last - 1);
   close(ends[1]);
-  worker_output_fini(&output);
+  assert_false(worker_output_read(&output)); // by itself at its end
+  assert_int_equal(fcntl(ends[0], F_GETFD), -1);
 }
 
 // ---- start and end
 
-static TRITONSERVER_Error *start_program(worker_process *process, const char *program,
+static char *_Atomic cause; // how the process ended
+static atomic_uint timers_run_out;
+static atomic_bool has_said; // a line
+
+static void take_process_line(void *user, const char *text, size_t length, bool cut)
+{
+  take_line(user, text, length, cut);
+  has_said = true;
+}
+
+static void take_timer(void *user, int timer)
+{
+  uint64_t times;
+  (void)user;
+  assert_int_equal(read(timer, &times, sizeof times), sizeof times);
+  timers_run_out++;
+}
+
+static void take_end(void *user, char *how)
+{
+  (void)user;
+  assert_null(cause); // it comes once
+  cause = how;
+}
+
+static const process_events EVENTS = {
+    .line = take_process_line, .timer = take_timer, .ended = take_end};
+
+static int connection[2]; // ours, the process's
+static int timer;
+
+static int set_up(void **state)
+{
+  (void)state;
+  lines[0] = '\0';
+  has_said = false;
+  timers_run_out = 0;
+  assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, connection), 0);
+  timer = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC);
+  return 0;
+}
+
+static int tear_down(void **state)
+{
+  (void)state;
+  free(cause);
+  cause = NULL;
+  close(timer);
+  close(connection[0]);
+  return 0;
+}
+
+static TRITONSERVER_Error *start_program(worker_process **process, const char *program,
                                          const char *script)
 {
-  static const worker_placement anywhere = {.known = false};
   char *const arguments[] = {(char *)program, (char[]){"-c"}, (char *)script, NULL};
   char *const environment[] = {(char[]){"NAME=value"}, NULL};
-  AUTO_CLOSE int socket = open("/dev/null", O_RDWR | O_CLOEXEC);
   const worker_command command = {.arguments = arguments,
                                   .environment = environment,
-                                  .socket = socket,
-                                  .placement = &anywhere,
-                                  .take_line = take_line};
-  lines[0] = '\0';
-  return worker_process_start(process, &command);
+                                  .socket = connection[1],
+                                  .connection = connection[0],
+                                  .timer = timer};
+  TRITONSERVER_Error *error = worker_process_start(&command, &EVENTS, NULL, process);
+  close(connection[1]);
+  return error;
 }
 
-static void start_shell(worker_process *process, const char *script)
+static worker_process *start_shell(const char *script)
 {
-  assert_null(start_program(process, "/bin/sh", script));
-  assert_int_equal(process->state, PROCESS_RUNNING);
+  worker_process *process;
+  assert_null(start_program(&process, "/bin/sh", script));
+  return process;
 }
 
-static void expect_end(worker_process *process, const char *cause)
+static void expect_end(worker_process *process, const char *expected)
 {
-  struct pollfd ended = {.fd = process->handle, .events = POLLIN};
-  assert_int_equal(poll(&ended, 1, 30000), 1);
-  char *given = worker_process_reap(process);
-  assert_string_equal(given, cause);
-  assert_int_equal(process->state, PROCESS_ENDED);
-  free(given);
+  worker_process_free(process); // waits for it
+  assert_non_null(cause);
+  assert_string_equal(cause, expected);
 }
 
 static void a_process_has_its_four_descriptors_and_its_environment(void **state)
 {
   (void)state;
-  worker_process process;
-  start_shell(&process, "read line || echo nothing $NAME; for i in 0 1 2 3 4 5; do "
-                        "test -e /proc/$$/fd/$i && echo $i; done; exit 3");
-  expect_end(&process, "it exited with status 3");
+  expect_end(start_shell("read line || echo nothing $NAME; for i in 0 1 2 3 4 5; do "
+                         "test -e /proc/$$/fd/$i && echo $i; done; exit 3"),
+             "it exited with status 3");
   assert_string_equal(lines, "nothing value|0|1|2|3|");
 }
 
-static void how_a_process_ended_is_known(void **state)
+static void a_process_that_exits_is_told_with_what_it_last_printed(void **state)
 {
   (void)state;
-  worker_process process;
-  start_shell(&process, "echo for the log; echo why >&2; exit 3");
-  expect_end(&process, "it exited with status 3; it last printed: why");
-  start_shell(&process, "kill -SEGV $$");
-  expect_end(&process, "it was ended by signal SIGSEGV");
-  start_shell(&process, "kill -STOP $$");
-  assert_null(worker_process_reap(&process)); // it has not
-  worker_process_kill(&process, PROCESS_KILLED);
-  worker_process_kill(&process, PROCESS_CUT_OFF); // the first reason is kept
-  expect_end(&process, "it was ended by the server");
-  start_shell(&process, "kill -STOP $$");
-  worker_process_kill(&process, PROCESS_CUT_OFF);
-  expect_end(&process, "it let go of its connection to the server, as by os.exec, and was ended");
+  expect_end(start_shell("echo for the log; echo why >&2; exit 3"),
+             "it exited with status 3; it last printed: why");
+}
+
+static void a_signal_that_ended_a_process_is_named(void **state)
+{
+  (void)state;
+  expect_end(start_shell("kill -SEGV $$"), "it was ended by signal SIGSEGV");
+}
+
+static void await(const atomic_bool *what)
+{
+  for (int i = 0; i < 60000 && !*what; i++)
+    usleep(1000);
+  assert_true(*what);
+}
+
+static void a_process_that_is_stopped_can_be_killed(void **state)
+{
+  (void)state;
+  worker_process *process = start_shell("echo here; kill -STOP $$");
+  await(&has_said);
+  worker_process_kill(process);
+  worker_process_kill(process); // once more does nothing
+  expect_end(process, "it was ended by the server");
+}
+
+static void a_process_that_has_ended_is_not_killed_any_more(void **state)
+{
+  (void)state;
+  worker_process *process = start_shell("exit 0");
+  for (int i = 0; i < 60000 && cause == NULL; i++)
+    usleep(1000);
+  worker_process_kill(process); // its number may be another's
+  expect_end(process, "it exited with status 0");
+}
+
+static void a_process_that_lets_go_of_its_connection_is_ended(void **state)
+{
+  (void)state;
+  expect_end(start_shell("exec 3>&-; while :; do sleep 60; done"),
+             "it let go of its connection to the server, as by os.exec, and was ended");
+}
+
+static void its_thread_tells_that_the_timer_has_run_out(void **state)
+{
+  (void)state;
+  const struct itimerspec soon = {.it_value.tv_nsec = 1};
+  worker_process *process = start_shell("kill -STOP $$");
+  for (unsigned times = 1; times <= 2; times++) {
+    assert_int_equal(timerfd_settime(timer, 0, &soon, NULL), 0);
+    for (int i = 0; i < 60000 && timers_run_out < times; i++)
+      usleep(1000);
+    assert_int_equal(timers_run_out, times);
+  }
+  worker_process_kill(process);
+  expect_end(process, "it was ended by the server");
 }
 
 static void a_program_that_cannot_be_started_is_named_with_the_reason(void **state)
 {
   (void)state;
-  worker_process process;
+  worker_process *process = NULL;
   expect_error(start_program(&process, "/absent/launcher", ""),
                "cannot start a Python worker by '/absent/launcher': No such file or directory (it "
                "belongs beside the backend's library)");
-  assert_int_equal(process.state, PROCESS_NONE);
+  assert_null(process);
+  assert_null(cause); // who starts it has the error
+}
+
+static void a_program_that_may_not_be_executed_is_named_with_the_advice(void **state)
+{
+  (void)state;
+  worker_process *process = NULL;
   expect_error(start_program(&process, "/etc/passwd", ""),
                "the server's user must be permitted to execute it");
 }
 
-// ---- placement
+// ---- where it runs
 
-static void *move(void *argument)
+static void *start_there(void *argument)
 {
-  worker_placement here, *there = argument, unknown = {.known = false};
-  worker_placement_get(&here);
-  assert_true(here.known);
-  assert_true(worker_placement_equal(&here, &unknown));
-  assert_int_equal(worker_placement_enter(&unknown), 0);
-  *there = here;
-  for (int core = 0, seen = 0; core < CPU_SETSIZE; core++) // all but the first
-    if (CPU_ISSET(core, &here.cores) && seen++ > 0)
-      CPU_CLR(core, &there->cores);
-  assert_int_equal(worker_placement_enter(there), 0);
-  worker_placement_get(&here);
-  assert_true(worker_placement_equal(&here, there));
-  assert_int_equal(CPU_COUNT(&here.cores), 1);
-  CPU_ZERO(&there->cores);
-  assert_false(worker_placement_equal(&here, there));
-  assert_int_equal(worker_placement_enter(there), EINVAL);
+  cpu_set_t *core = argument;
+  assert_int_equal(sched_getaffinity(0, sizeof *core, core), 0);
+  for (int i = 0, seen = 0; i < CPU_SETSIZE; i++) // all but the first
+    if (CPU_ISSET(i, core) && seen++ > 0)
+      CPU_CLR(i, core);
+  assert_int_equal(sched_setaffinity(0, sizeof *core, core), 0);
+  expect_end(start_shell("grep -c Cpus_allowed_list:.[0-9]*$ /proc/self/status"),
+             "it exited with status 0");
   return NULL;
 }
 
-static void a_thread_goes_where_it_is_to_be(void **state)
+static void a_process_is_where_the_thread_was_that_started_it(void **state)
 {
   (void)state;
-  worker_placement before, after, there;
   pthread_t thread;
-  worker_placement_get(&before);
-  assert_int_equal(pthread_create(&thread, NULL, move, &there), 0);
+  cpu_set_t core;
+  assert_int_equal(pthread_create(&thread, NULL, start_there, &core), 0);
   assert_int_equal(pthread_join(thread, NULL), 0);
-  worker_placement_get(&after);
-  assert_true(worker_placement_equal(&before, &after));
+  assert_string_equal(lines, "1|"); // a single core
 }
 
-// ---- sandbox
-
-static TRITONSERVER_Error *init(worker_sandbox *sandbox, const char *key, const char *value)
-{
-  json_t *settings = key == NULL ? json_object() : json_pack("{ss}", key, value);
-  TRITONSERVER_Error *error = worker_sandbox_init(sandbox, settings);
-  json_decref(settings);
-  return error;
-}
-
-// The command line for /bin/sh as the interpreter, with a blank between arguments.
-static char *command_of(const worker_sandbox *sandbox)
-{
-  const worker_paths paths = {.backend = "/backend", .model = "/usr", .model_file = "/etc/passwd"};
-  const python_interpreter python = {.path = (char[]){"/bin/sh"}};
-  char **command, *text = NULL;
-  size_t size = 0;
-  FILE *file = open_memstream(&text, &size);
-  assert_null(worker_command_new(sandbox, &paths, &python, &command));
-  for (char **argument = command; *argument != NULL; argument++)
-    fprintf(file, "%s ", *argument);
-  fclose(file);
-  text_vector_free(command);
-  return text;
-}
-
-static void expect_part(const char *text, const char *part)
-{
-  if (strstr(text, part) == NULL)
-    fail_msg("'%s' lacks '%s'", text, part);
-}
-
-static void the_command_line_says_what_the_settings_say(void **state)
-{
-  (void)state;
-  worker_sandbox sandbox;
-  char expected[256];
-  assert_null(init(&sandbox, NULL, NULL));
-  char *command = command_of(&sandbox);
-  snprintf(expected, sizeof expected,
-           "/backend/nereid-worker-launcher --sandbox=standard --parent=%d -- /bin/sh "
-           "/backend/worker ",
-           (int)getpid());
-  assert_string_equal(command, expected); // no bound but the server's
-  free(command);
-  assert_null(init(&sandbox, "worker-memory-bytes", "67108864"));
-  command = command_of(&sandbox);
-  expect_part(command, " --memory=67108864 -- ");
-  free(command);
-  assert_null(init(&sandbox, "worker-sandbox", "strict"));
-  command = command_of(&sandbox);
-  expect_part(command, "--sandbox=strict");
-  expect_part(command, " --processes=8192 ");
-  expect_part(command, " --scratch=1073741824 ");
-  expect_part(command, " --read=/usr --read=/etc --read=/etc "); // where the file is, and leads
-  expect_part(command, " --read=/backend/worker ");
-  free(command);
-  assert_null(init(&sandbox, "worker-read-paths", "/a:/b c"));
-  sandbox.strict = true;
-  command = command_of(&sandbox);
-  expect_part(command, " --read=/a --read=/b c ");
-  free(command);
-  worker_sandbox_fini(&sandbox);
-}
-
-static void settings_that_cannot_be_are_named(void **state)
-{
-  (void)state;
-  worker_sandbox sandbox;
-  expect_error(init(&sandbox, "worker-sandbox", "loose"),
-               "setting worker-sandbox: 'loose' is neither standard nor strict");
-  expect_error(init(&sandbox, "worker-processes", "15"), "worker-processes");
-  expect_error(init(&sandbox, "worker-read-paths", "/a:b"), "is no list of absolute paths");
-  assert_true(worker_sandbox_has_setting("worker-scratch-bytes"));
-  assert_true(worker_sandbox_has_setting("worker-sandbox"));
-  assert_false(worker_sandbox_has_setting("worker"));
-}
+#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 
 int main(void)
 {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(a_pipe_is_cut_into_lines),
-      cmocka_unit_test(a_process_has_its_four_descriptors_and_its_environment),
-      cmocka_unit_test(how_a_process_ended_is_known),
-      cmocka_unit_test(a_program_that_cannot_be_started_is_named_with_the_reason),
-      cmocka_unit_test(a_thread_goes_where_it_is_to_be),
-      cmocka_unit_test(the_command_line_says_what_the_settings_say),
-      cmocka_unit_test(settings_that_cannot_be_are_named),
+      TEST(a_process_has_its_four_descriptors_and_its_environment),
+      TEST(a_process_that_exits_is_told_with_what_it_last_printed),
+      TEST(a_signal_that_ended_a_process_is_named),
+      TEST(a_process_that_is_stopped_can_be_killed),
+      TEST(a_process_that_has_ended_is_not_killed_any_more),
+      TEST(a_process_that_lets_go_of_its_connection_is_ended),
+      TEST(its_thread_tells_that_the_timer_has_run_out),
+      TEST(a_program_that_cannot_be_started_is_named_with_the_reason),
+      TEST(a_program_that_may_not_be_executed_is_named_with_the_advice),
+      TEST(a_process_is_where_the_thread_was_that_started_it),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -47,6 +47,11 @@ void wire_put_text(wire_writer *writer, const char *text, size_t length)
   put(writer, text, length);
 }
 
+void wire_put_string(wire_writer *writer, const char *text)
+{
+  wire_put_text(writer, text, text == NULL ? 0 : strlen(text));
+}
+
 static void get(wire_reader *reader, void *bytes, size_t count)
 {
   if (reader->bad || (size_t)(reader->end - reader->at) < count) {

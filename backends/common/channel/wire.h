@@ -22,6 +22,7 @@ void wire_put_u64(wire_writer *writer, uint64_t value);
 void wire_put_i64(wire_writer *writer, int64_t value);
 void wire_put_f64(wire_writer *writer, double value);
 void wire_put_text(wire_writer *writer, const char *text, size_t length);
+void wire_put_string(wire_writer *writer, const char *text); // all of it; NULL: nothing
 
 // Reads from [at, end). After a read beyond the end `bad` is set and all reads give zeros.
 typedef struct wire_reader {

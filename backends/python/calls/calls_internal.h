@@ -2,18 +2,33 @@
 #ifndef NEREID_PYTHON_CALLS_INTERNAL_H
 #define NEREID_PYTHON_CALLS_INTERNAL_H
 
-#include "calls/metric_call.h"
+#include "base/cleanup.h"
+#include "base/refcount.h"
 #include "codec/protocol.h"
 #include "codec/tensor_wire.h"
-#include "instance/python_instance.h"
+#include "instance/instance.h"
 
 #include <pthread.h>
-#include <stdatomic.h>
 
-struct infer_call;
+enum {
+  MAX_METRICS = 65536 // families and metrics of one worker
+};
+
+// One entry is a family or a metric of one, or free (both NULL); its number is its index + 1.
+typedef struct metric_entry {
+  TRITONSERVER_MetricFamily *family;
+  TRITONSERVER_Metric *metric;
+  uint64_t of; // a metric's family
+} metric_entry;
+
+typedef struct metric_table {
+  metric_entry *entries;
+  size_t count;
+  size_t room;
+} metric_table;
 
 typedef struct calls {
-  atomic_uint references;
+  refcount references;
   TRITONSERVER_Server *server;
   python_backend *backend; // counts it
   TRITONSERVER_ResponseAllocator *allocator;
@@ -23,37 +38,37 @@ typedef struct calls {
   metric_table metrics; // the listener's thread
   pthread_mutex_t lock; // guards what follows
   bool ended;
-  struct infer_call *inferences; // under way
-  unsigned model_calls;          // threads of model_control.c
+  list inferences;      // infer_call, under way
+  unsigned model_calls; // threads of model_control.c
 } calls;
 
 calls *calls_ref(calls *self);
 void calls_unref(calls *self);
 
-// Whether the worker is gone, so that nobody waits for a reply.
-bool calls_have_ended(calls *self);
+// --- Replies, unless the worker is gone, so that nobody waits for one. Any thread.
 
-// --- Replies, unless the worker is gone. Any thread.
-
+void calls_send(calls *self, const channel_message *reply);
 void calls_reply(calls *self, const channel_message *call, uint64_t value);
 void calls_reply_part(calls *self, const channel_message *call, control_part_write *write,
                       const void *what);
-// With `error_owned` NULL a plain reply.
+// `reply` with the error as its control part, by `write`.
+void calls_send_error(calls *self, channel_message reply, control_part_write *write,
+                      TRITONSERVER_Error *error_owned);
 void calls_reply_error(calls *self, const channel_message *call, TRITONSERVER_Error *error_owned);
 
 // A text of the control part, terminated, for free(). NULL when it is bad, has a NUL, or memory is
 // short.
 char *calls_text(wire_reader *reader);
 
-// --- The kinds of calls
+// --- The kinds of calls. The listener's thread.
 
-void infer_call_start(calls *self, const channel_message *message, wire_reader *control);
-void infer_call_cancel(calls *self, uint64_t id);
-void infer_call_wait(calls *self, const channel_message *message, wire_reader *control);
+typedef void call_handler(calls *self, const channel_message *message, wire_reader *control);
+call_handler infer_call_start, infer_call_cancel, infer_call_wait, metric_call, model_control_start;
+
 void infer_calls_cancel_all(calls *self); // with the lock held
-
 TRITONSERVER_Error *infer_allocator_new(TRITONSERVER_ResponseAllocator **made);
 
-void model_control_start(calls *self, const channel_message *message, wire_reader *control);
+// Deletes all metrics and families.
+void metric_table_fini(metric_table *self);
 
 #endif

@@ -5,8 +5,6 @@
 
 #include "backend_error.h"
 #include "backend_log.h"
-#include "base/refcount.h"
-#include "codec/parameter_json.h"
 
 #include "nereid/nereid.h"
 
@@ -19,11 +17,10 @@ extern __typeof__(NEREID_InferenceRequestModel) NEREID_InferenceRequestModel __a
 // One call under way. It ends when the server has given back the request and the final response has
 // come, in whatever order, on whatever threads.
 typedef struct infer_call {
-  struct infer_call *next; // calls->lock
-  struct infer_call **from;
-  calls *calls; // a reference
+  list_node node; // of calls->inferences
+  calls *calls;   // a reference
   wait_call wait;
-  char *model; // its name
+  char *model; // its name; NULL: it could not be read
   uint64_t id;
   bool decoupled;
   refcount parts;                         // the request, the responses, a function
@@ -108,8 +105,9 @@ TRITONSERVER_Error *infer_allocator_new(TRITONSERVER_ResponseAllocator **made)
 typedef struct reply_content {
   TRITONSERVER_InferenceResponse *response;
   uint32_t output_count;
-  char *parameters; // JSON
+  const char *parameters; // JSON; NULL: none
   const channel *channel;
+  TRITONSERVER_Error **error; // that came up while it was written
 } reply_content;
 
 // Adds parameter `index` to `object`.
@@ -133,14 +131,11 @@ static TRITONSERVER_Error *print_parameters(TRITONSERVER_InferenceResponse *resp
   BACKEND_RETURN_IF_ERROR(TRITONSERVER_InferenceResponseParameterCount(response, &count));
   if (count == 0)
     return NULL;
-  json_t *object = json_object();
-  TRITONSERVER_Error *error = NULL;
-  for (uint32_t i = 0; i < count && error == NULL; i++)
-    error = add_parameter(response, i, object);
-  if (error == NULL && (*text = json_dumps(object, JSON_COMPACT)) == NULL)
-    error = backend_error_no_memory("the parameters of a response");
-  json_decref(object);
-  return error;
+  json_auto_t *object = json_object();
+  for (uint32_t i = 0; i < count; i++)
+    BACKEND_RETURN_IF_ERROR(add_parameter(response, i, object));
+  *text = json_dumps(object, JSON_COMPACT);
+  return *text != NULL ? NULL : backend_error_no_memory("the parameters of a response");
 }
 
 static TRITONSERVER_Error *write_output(const reply_content *content, uint32_t index,
@@ -170,87 +165,72 @@ static TRITONSERVER_Error *write_output(const reply_content *content, uint32_t i
 static void write_tensors(wire_writer *writer, const void *what)
 {
   const reply_content *content = what;
-  const char *parameters = content->parameters == NULL ? "" : content->parameters;
   wire_put_u8(writer, RESPONSE_TENSORS);
-  wire_put_text(writer, parameters, strlen(parameters));
+  wire_put_string(writer, content->parameters);
   wire_put_u32(writer, content->output_count);
-  for (uint32_t i = 0; i < content->output_count; i++)
-    TRITONSERVER_ErrorDelete(write_output(content, i, writer)); // looked at before by check_outputs
-}
-
-// Everything that could fail in write_tensors.
-static TRITONSERVER_Error *check_outputs(const reply_content *content)
-{
-  wire_writer counter = {0};
-  for (uint32_t i = 0; i < content->output_count; i++)
-    BACKEND_RETURN_IF_ERROR(write_output(content, i, &counter));
-  return NULL;
+  for (uint32_t i = 0; i < content->output_count && *content->error == NULL; i++)
+    *content->error = write_output(content, i, writer);
 }
 
 // NULL: `reply` names the control part.
 static TRITONSERVER_Error *make_tensors(infer_call *self, TRITONSERVER_InferenceResponse *response,
                                         channel_message *reply)
 {
+  TRITONSERVER_Error *error = NULL;
+  AUTO_FREE char *parameters = NULL;
+  channel *channel = worker_link_channel(self->calls->link);
   BACKEND_RETURN_IF_ERROR(TRITONSERVER_InferenceResponseError(response));
-  reply_content content = {.response = response, .channel = worker_link_channel(self->calls->link)};
+  BACKEND_RETURN_IF_ERROR(print_parameters(response, &parameters));
+  reply_content content = {
+      .response = response, .parameters = parameters, .channel = channel, .error = &error};
   BACKEND_RETURN_IF_ERROR(
       TRITONSERVER_InferenceResponseOutputCount(response, &content.output_count));
-  TRITONSERVER_Error *error = check_outputs(&content);
-  if (error == NULL)
-    error = print_parameters(response, &content.parameters);
-  if (error == NULL && !control_part_make(self->calls->link, write_tensors, &content, reply))
-    error = backend_error_no_memory("a response");
-  free(content.parameters);
+  if (!control_part_make(self->calls->link, write_tensors, &content, reply))
+    return error != NULL ? error : backend_error_no_memory("a response");
+  if (error != NULL)
+    channel_release(channel, reply->offset);
   return error;
 }
 
-static void write_error(wire_writer *writer, const void *what)
+static void send_error(infer_call *self, uint32_t flags, TRITONSERVER_Error *error_owned)
 {
-  wire_error_response_write(writer, (TRITONSERVER_Error *)what);
-}
-
-static void reply_error(calls *self, channel_message *reply, TRITONSERVER_Error *error_owned)
-{
-  if (!control_part_make(self->link, write_error, error_owned, reply))
-    BACKEND_LOG_ERROR("%s: no memory for an error: %s", self->where,
-                      TRITONSERVER_ErrorMessage(error_owned));
-  TRITONSERVER_ErrorDelete(error_owned);
-  worker_link_reply(self->link, reply);
+  const channel_message reply = {.kind = CALL_INFER, .id = self->id, .flags = flags};
+  calls_send_error(self->calls, reply, wire_error_response_write, error_owned);
 }
 
 // The final reply of a call that failed on this side. `error_owned` is put into Triton's words.
-static void reply_failure(calls *self, uint64_t id, const char *model,
-                          TRITONSERVER_Error *error_owned)
+static void send_failure(infer_call *self, TRITONSERVER_Error *error_owned)
 {
-  channel_message reply = {.kind = CALL_INFER, .id = id, .flags = REPLY_FINAL};
-  reply_error(self, &reply,
-              backend_error(TRITONSERVER_ErrorCode(error_owned),
-                            "Model %s - Error when running inference: %s",
-                            model == NULL ? "" : model, TRITONSERVER_ErrorMessage(error_owned)));
+  send_error(self, REPLY_FINAL,
+             backend_error(
+                 TRITONSERVER_ErrorCode(error_owned), "Model %s - Error when running inference: %s",
+                 self->model == NULL ? "" : self->model, TRITONSERVER_ErrorMessage(error_owned)));
   TRITONSERVER_ErrorDelete(error_owned);
 }
 
-static void unlink_call(infer_call *self)
+static void delete_request(TRITONSERVER_InferenceRequest *request)
 {
-  pthread_mutex_lock(&self->calls->lock);
-  if (self->from != NULL) {
-    *self->from = self->next;
-    if (self->next != NULL)
-      self->next->from = self->from;
-  }
-  self->from = NULL;
-  pthread_mutex_unlock(&self->calls->lock);
+  backend_error_log(TRITONSERVER_InferenceRequestDelete(request), "delete an inference request");
 }
 
-static void end_part(infer_call *self)
+static void infer_call_free(infer_call *self)
 {
-  if (!refcount_drop(&self->parts))
-    return;
-  unlink_call(self);
+  pthread_mutex_lock(&self->calls->lock);
+  if (list_is_linked(&self->node))
+    list_remove(&self->node);
+  pthread_mutex_unlock(&self->calls->lock);
+  if (self->request != NULL) // it never reached the server
+    delete_request(self->request);
   calls_unref(self->calls);
   free(self->model);
   free(self->data);
   free(self);
+}
+
+static void end_part(infer_call *self)
+{
+  if (refcount_drop(&self->parts))
+    infer_call_free(self);
 }
 
 // The server gives the request back.
@@ -263,30 +243,33 @@ static void request_released(TRITONSERVER_InferenceRequest *request, uint32_t fl
   pthread_mutex_lock(&self->calls->lock);
   self->request = NULL;
   pthread_mutex_unlock(&self->calls->lock);
-  backend_error_log(TRITONSERVER_InferenceRequestDelete(request), "delete an inference request");
+  delete_request(request);
   end_part(self);
+}
+
+// NULL: `reply` says what has come.
+static TRITONSERVER_Error *make_reply(infer_call *self, TRITONSERVER_InferenceResponse *response,
+                                      channel_message *reply)
+{
+  if (response != NULL)
+    return make_tensors(self, response, reply);
+  if (self->decoupled)
+    return NULL;
+  return backend_error(TRITONSERVER_ERROR_INTERNAL, "Unexpected empty response.");
 }
 
 static void response_completed(TRITONSERVER_InferenceResponse *response, uint32_t flags,
                                void *userp)
 {
   infer_call *self = userp;
-  bool final = (flags & TRITONSERVER_RESPONSE_COMPLETE_FINAL) != 0;
-  bool wanted = (response != NULL || final) && wait_graph_reply(&self->wait, final);
+  const bool final = (flags & TRITONSERVER_RESPONSE_COMPLETE_FINAL) != 0;
   channel_message reply = {.kind = CALL_INFER, .id = self->id, .flags = final ? REPLY_FINAL : 0};
-  if (!wanted || calls_have_ended(self->calls)) {
-    // nobody waits for it
-  } else if (response != NULL) {
-    TRITONSERVER_Error *error = make_tensors(self, response, &reply);
+  if ((response != NULL || final) && wait_graph_reply(&self->wait, final)) {
+    TRITONSERVER_Error *error = make_reply(self, response, &reply);
     if (error == NULL)
-      worker_link_reply(self->calls->link, &reply);
+      calls_send(self->calls, &reply);
     else
-      reply_error(self->calls, &reply, error);
-  } else if (final && !self->decoupled) {
-    reply_error(self->calls, &reply,
-                backend_error(TRITONSERVER_ERROR_INTERNAL, "Unexpected empty response."));
-  } else if (final) {
-    worker_link_reply(self->calls->link, &reply);
+      send_error(self, reply.flags, error);
   }
   if (response != NULL)
     backend_error_log(TRITONSERVER_InferenceResponseDelete(response), "delete a response");
@@ -296,82 +279,41 @@ static void response_completed(TRITONSERVER_InferenceResponse *response, uint32_
 
 // --- The way out
 
-// What a CALL_INFER's control part says, but for its tensors, which are read into the request.
-typedef struct infer_content {
-  char *model;
-  int64_t version;
-  char *id;
-  uint64_t correlation;
-  char *correlation_text; // NULL: `correlation`
-  uint32_t flags;
-  uint64_t timeout_us;
-  uint64_t priority;
-  char *parameters;
-  TRITONSERVER_InferenceTrace *trace; // a child of its parent's; NULL: none
-} infer_content;
-
-static void infer_content_fini(infer_content *self)
-{
-  free(self->model);
-  free(self->id);
-  free(self->correlation_text);
-  free(self->parameters);
-  if (self->trace != NULL)
-    backend_error_log(TRITONSERVER_InferenceTraceDelete(self->trace), "delete a trace");
-}
-
 // The trace continues that of an open request. NULL: that is not traced, or has been released.
 static TRITONSERVER_InferenceTrace *child_of(request_table *requests, uint64_t handle)
 {
   TRITONSERVER_InferenceTrace *child = NULL;
-  open_request parent;
-  if (handle == 0 || !request_table_begin(requests, handle, &parent))
+  open_request *parent = request_table_begin(requests, handle);
+  if (parent == NULL)
     return NULL;
-  if (parent.trace != NULL)
-    backend_error_log(TRITONSERVER_InferenceTraceSpawnChildTrace(parent.trace, &child),
+  if (parent->trace != NULL)
+    backend_error_log(TRITONSERVER_InferenceTraceSpawnChildTrace(parent->trace, &child),
                       "continue a trace");
-  request_table_end(requests, handle, false);
+  request_table_end(requests, parent);
   return child;
-}
-
-static void read_content(request_table *requests, wire_reader *control, infer_content *content)
-{
-  content->model = calls_text(control);
-  content->version = wire_get_i64(control);
-  content->id = calls_text(control);
-  if (wire_get_u8(control) == 0)
-    content->correlation = wire_get_u64(control);
-  else
-    content->correlation_text = calls_text(control);
-  content->flags = wire_get_u32(control);
-  content->timeout_us = wire_get_u64(control);
-  content->priority = wire_get_u64(control);
-  content->parameters = calls_text(control);
-  content->trace = child_of(requests, wire_get_u64(control));
 }
 
 // The model is not asked for its health: a worker may take its time over that, and its inferences
 // wait their turn as a client's do.
-static TRITONSERVER_Error *check_model(TRITONSERVER_Server *server, const infer_content *content,
-                                       bool decoupled)
+static TRITONSERVER_Error *check_model(const infer_call *self, int64_t version)
 {
   uint32_t properties = 0;
   TRITONSERVER_Error *unknown = TRITONSERVER_ServerModelTransactionProperties(
-      server, content->model, content->version, &properties, NULL);
+      self->calls->server, self->model, version, &properties, NULL);
   if (unknown != NULL) {
     TRITONSERVER_ErrorDelete(unknown);
     return backend_error(TRITONSERVER_ERROR_INTERNAL,
                          "Failed for execute the inference request. Model '%s' is not ready.",
-                         content->model);
+                         self->model);
   }
-  if (decoupled || (properties & TRITONSERVER_TXN_DECOUPLED) == 0)
+  if (self->decoupled || (properties & TRITONSERVER_TXN_DECOUPLED) == 0)
     return NULL;
   return backend_error(TRITONSERVER_ERROR_INTERNAL,
                        "Model %s is using the decoupled. The current BLS request call doesn't "
                        "support models using the decoupled transaction policy. Please use "
                        "'decoupled=True' argument to the 'exec' or 'async_exec' calls for "
                        "decoupled models.'",
-                       content->model);
+                       self->model);
 }
 
 static TRITONSERVER_Error *set_parameter(TRITONSERVER_InferenceRequest *request, const char *key,
@@ -393,20 +335,17 @@ static TRITONSERVER_Error *set_parameters(TRITONSERVER_InferenceRequest *request
 {
   if (text[0] == '\0')
     return NULL;
-  json_t *object = json_loads(text, 0, NULL);
-  TRITONSERVER_Error *error = json_is_object(object)
-                                  ? NULL
-                                  : backend_error(TRITONSERVER_ERROR_INVALID_ARG,
-                                                  "the parameters of a request are no JSON object");
+  json_auto_t *object = json_loads(text, 0, NULL);
+  if (!json_is_object(object))
+    return backend_error(TRITONSERVER_ERROR_INVALID_ARG,
+                         "the parameters of a request are no JSON object");
   const char *key;
   json_t *value;
   json_object_foreach(object, key, value)
   {
-    if (error == NULL)
-      error = set_parameter(request, key, value);
+    BACKEND_RETURN_IF_ERROR(set_parameter(request, key, value));
   }
-  json_decref(object);
-  return error;
+  return NULL;
 }
 
 static TRITONSERVER_Error *damaged(void)
@@ -414,17 +353,30 @@ static TRITONSERVER_Error *damaged(void)
   return backend_error(TRITONSERVER_ERROR_INVALID_ARG, "an inference request cannot be read");
 }
 
+typedef TRITONSERVER_Error *text_setter(TRITONSERVER_InferenceRequest *request, const char *text);
+
+static TRITONSERVER_Error *set_text(TRITONSERVER_InferenceRequest *request, wire_reader *control,
+                                    text_setter *set)
+{
+  AUTO_FREE char *text = calls_text(control);
+  return text == NULL ? damaged() : set(request, text);
+}
+
+static TRITONSERVER_Error *set_correlation(TRITONSERVER_InferenceRequest *request,
+                                           wire_reader *control)
+{
+  if (wire_get_u8(control) == 0)
+    return TRITONSERVER_InferenceRequestSetCorrelationId(request, wire_get_u64(control));
+  return set_text(request, control, TRITONSERVER_InferenceRequestSetCorrelationIdString);
+}
+
 static TRITONSERVER_Error *add_requested_outputs(TRITONSERVER_InferenceRequest *request,
                                                  wire_reader *control)
 {
   uint32_t count = wire_get_count(control, sizeof(uint32_t));
-  for (uint32_t i = 0; i < count; i++) {
-    char *name = calls_text(control);
-    TRITONSERVER_Error *error =
-        name == NULL ? damaged() : TRITONSERVER_InferenceRequestAddRequestedOutput(request, name);
-    free(name);
-    BACKEND_RETURN_IF_ERROR(error);
-  }
+  for (uint32_t i = 0; i < count; i++)
+    BACKEND_RETURN_IF_ERROR(
+        set_text(request, control, TRITONSERVER_InferenceRequestAddRequestedOutput));
   return NULL;
 }
 
@@ -460,22 +412,19 @@ static TRITONSERVER_Error *add_inputs(infer_call *self, wire_reader *control)
   return NULL;
 }
 
-static TRITONSERVER_Error *fill_request(infer_call *self, const infer_content *content,
-                                        wire_reader *control)
+// In the order of CALL_INFER's control part; `*parent` is whose trace it continues.
+static TRITONSERVER_Error *fill_request(infer_call *self, wire_reader *control, uint64_t *parent)
 {
   TRITONSERVER_InferenceRequest *request = self->request;
-  BACKEND_RETURN_IF_ERROR(TRITONSERVER_InferenceRequestSetId(request, content->id));
+  BACKEND_RETURN_IF_ERROR(set_text(request, control, TRITONSERVER_InferenceRequestSetId));
+  BACKEND_RETURN_IF_ERROR(set_correlation(request, control));
+  BACKEND_RETURN_IF_ERROR(TRITONSERVER_InferenceRequestSetFlags(request, wire_get_u32(control)));
   BACKEND_RETURN_IF_ERROR(
-      content->correlation_text == NULL
-          ? TRITONSERVER_InferenceRequestSetCorrelationId(request, content->correlation)
-          : TRITONSERVER_InferenceRequestSetCorrelationIdString(request,
-                                                                content->correlation_text));
-  BACKEND_RETURN_IF_ERROR(TRITONSERVER_InferenceRequestSetFlags(request, content->flags));
+      TRITONSERVER_InferenceRequestSetTimeoutMicroseconds(request, wire_get_u64(control)));
   BACKEND_RETURN_IF_ERROR(
-      TRITONSERVER_InferenceRequestSetTimeoutMicroseconds(request, content->timeout_us));
-  BACKEND_RETURN_IF_ERROR(
-      TRITONSERVER_InferenceRequestSetPriorityUInt64(request, content->priority));
-  BACKEND_RETURN_IF_ERROR(set_parameters(request, content->parameters));
+      TRITONSERVER_InferenceRequestSetPriorityUInt64(request, wire_get_u64(control)));
+  BACKEND_RETURN_IF_ERROR(set_text(request, control, set_parameters));
+  *parent = wire_get_u64(control);
   BACKEND_RETURN_IF_ERROR(add_requested_outputs(request, control));
   BACKEND_RETURN_IF_ERROR(add_inputs(self, control));
   BACKEND_RETURN_IF_ERROR(
@@ -484,70 +433,31 @@ static TRITONSERVER_Error *fill_request(infer_call *self, const infer_content *c
                                                           self->calls, response_completed, self);
 }
 
-static void link_call(infer_call *self)
+// NULL: the request is on its way, and `self` has parts that its callbacks end.
+static TRITONSERVER_Error *submit(infer_call *self, wire_reader *control)
 {
   calls *calls = self->calls;
-  pthread_mutex_lock(&calls->lock);
-  self->from = &calls->inferences;
-  self->next = calls->inferences;
-  if (self->next != NULL)
-    self->next->from = &self->next;
-  calls->inferences = self;
-  pthread_mutex_unlock(&calls->lock);
-}
-
-// Takes `self` when the request is on its way; else it is the caller's.
-static TRITONSERVER_Error *submit(infer_call *self, infer_content *content, wire_reader *control)
-{
-  TRITONSERVER_Server *server = self->calls->server;
+  const int64_t version = wire_get_i64(control);
+  uint64_t parent;
   if (control->bad)
     return damaged();
-  BACKEND_RETURN_IF_ERROR(check_model(server, content, self->decoupled));
+  BACKEND_RETURN_IF_ERROR(check_model(self, version));
   BACKEND_RETURN_IF_ERROR(
-      TRITONSERVER_InferenceRequestNew(&self->request, server, content->model, content->version));
-  BACKEND_RETURN_IF_ERROR(fill_request(self, content, control));
-  link_call(self); // its callbacks may run before the next calls return
+      TRITONSERVER_InferenceRequestNew(&self->request, calls->server, self->model, version));
+  BACKEND_RETURN_IF_ERROR(fill_request(self, control, &parent));
+  pthread_mutex_lock(&calls->lock); // its callbacks may run before the next calls return
+  list_append(&calls->inferences, &self->node);
+  pthread_mutex_unlock(&calls->lock);
   wait_graph_open(
-      &self->wait, &self->calls->instance->node, self->request,
+      &self->wait, &calls->instance->node, self->request,
       NEREID_InferenceRequestModel == NULL ? NULL : NEREID_InferenceRequestModel(self->request));
-  TRITONSERVER_InferenceTrace *trace = content->trace;
-  content->trace = NULL;       // it is the server's, whatever comes
   refcount_take(&self->parts); // the request
   refcount_take(&self->parts); // the responses
-  TRITONSERVER_Error *error = TRITONSERVER_ServerInferAsync(server, self->request, trace);
-  if (error != NULL) {
+  TRITONSERVER_Error *error = TRITONSERVER_ServerInferAsync(
+      calls->server, self->request, child_of(&calls->instance->requests, parent));
+  if (error != NULL)
     wait_graph_reply(&self->wait, true);
-    unlink_call(self);
-  }
   return error;
-}
-
-static infer_call *infer_call_new(calls *calls, const channel_message *message, const char *model)
-{
-  infer_call *self = calloc(1, sizeof *self);
-  if (self == NULL || (self->model = strdup(model == NULL ? "" : model)) == NULL) {
-    free(self);
-    return NULL;
-  }
-  self->calls = calls_ref(calls);
-  self->id = message->id;
-  self->decoupled = (message->flags & INFER_DECOUPLED) != 0;
-  refcount_init(&self->parts); // the function that starts it
-  return self;
-}
-
-// A call that never reached the server.
-static void infer_call_free(infer_call *self)
-{
-  if (self == NULL)
-    return;
-  if (self->request != NULL)
-    backend_error_log(TRITONSERVER_InferenceRequestDelete(self->request),
-                      "delete an inference request");
-  calls_unref(self->calls);
-  free(self->model);
-  free(self->data);
-  free(self);
 }
 
 static void cancel(infer_call *self)
@@ -557,19 +467,31 @@ static void cancel(infer_call *self)
                       "cancel an inference request");
 }
 
-void infer_call_cancel(calls *self, uint64_t id)
-{
-  pthread_mutex_lock(&self->lock);
-  for (infer_call *call = self->inferences; call != NULL; call = call->next)
-    if (call->id == id)
-      cancel(call);
-  pthread_mutex_unlock(&self->lock);
-}
-
 void infer_calls_cancel_all(calls *self)
 {
-  for (infer_call *call = self->inferences; call != NULL; call = call->next)
+  list_foreach (infer_call, call, node, &self->inferences)
     cancel(call);
+}
+
+// Call `id`, with a part in it. NULL: there is none, or it has ended but for its memory.
+static infer_call *find_call(calls *self, uint64_t id)
+{
+  LOCK_SCOPE(&self->lock);
+  list_foreach (infer_call, call, node, &self->inferences) {
+    if (call->id == id && refcount_try_take(&call->parts))
+      return call;
+  }
+  return NULL;
+}
+
+void infer_call_cancel(calls *self, const channel_message *message, wire_reader *control)
+{
+  (void)control;
+  LOCK_SCOPE(&self->lock);
+  list_foreach (infer_call, call, node, &self->inferences) {
+    if (call->id == message->id)
+      cancel(call);
+  }
 }
 
 // ---- Waiting
@@ -579,45 +501,37 @@ void infer_calls_cancel_all(calls *self)
 static void begin_wait(infer_call *self, const channel_message *message, uint64_t seen)
 {
   const wait_kind kind = (message->flags & INFER_WAITS) != 0 ? WAIT_THREAD : WAIT_COROUTINE;
-  char *circle = wait_graph_wait(&self->wait, kind, message->value,
-                                 (message->flags & INFER_SHARED) != 0, seen);
+  AUTO_FREE char *circle = wait_graph_wait(&self->wait, kind, message->value,
+                                           (message->flags & INFER_SHARED) != 0, seen);
   if (circle == NULL)
     return;
-  infer_call_cancel(self->calls, self->id); // before the worker is free to take it
-  reply_failure(self->calls, self->id, self->model,
-                backend_error(TRITONSERVER_ERROR_INTERNAL, "%s", circle));
-  free(circle);
+  infer_call_cancel(self->calls, message, NULL); // before the worker is free to take it
+  send_failure(self, backend_error(TRITONSERVER_ERROR_INTERNAL, "%s", circle));
 }
 
 void infer_call_start(calls *self, const channel_message *message, wire_reader *control)
 {
-  infer_content content = {0};
-  read_content(&self->instance->requests, control, &content);
-  infer_call *call = infer_call_new(self, message, content.model);
-  TRITONSERVER_Error *error = call == NULL ? backend_error_no_memory("an inference request")
-                                           : submit(call, &content, control);
-  if (error != NULL) {
-    reply_failure(self, message->id, content.model, error);
-    infer_call_free(call);
-  } else {
-    if ((message->flags & (INFER_WAITS | INFER_AWAITS)) != 0)
-      begin_wait(call, message, 0);
-    end_part(call);
+  infer_call *call = calloc(1, sizeof *call);
+  if (call == NULL) {
+    calls_send_error(self,
+                     (channel_message){.kind = CALL_INFER, .id = message->id, .flags = REPLY_FINAL},
+                     wire_error_response_write, backend_error_no_memory("an inference request"));
+    return;
   }
-  infer_content_fini(&content);
-}
-
-// Call `id`, with a part in it. NULL: there is none, or it has ended but for its memory.
-static infer_call *find_call(calls *self, uint64_t id)
-{
-  pthread_mutex_lock(&self->lock);
-  infer_call *call = self->inferences;
-  while (call != NULL && call->id != id)
-    call = call->next;
-  if (call != NULL && !refcount_try_take(&call->parts))
-    call = NULL;
-  pthread_mutex_unlock(&self->lock);
-  return call;
+  *call = (infer_call){.calls = calls_ref(self),
+                       .model = calls_text(control),
+                       .id = message->id,
+                       .decoupled = (message->flags & INFER_DECOUPLED) != 0};
+  refcount_init(&call->parts); // this function
+  TRITONSERVER_Error *error = submit(call, control);
+  if (error != NULL) {
+    send_failure(call, error);
+    infer_call_free(call);
+    return;
+  }
+  if ((message->flags & (INFER_WAITS | INFER_AWAITS)) != 0)
+    begin_wait(call, message, 0);
+  end_part(call);
 }
 
 void infer_call_wait(calls *self, const channel_message *message, wire_reader *control)

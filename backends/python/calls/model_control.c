@@ -22,16 +22,13 @@ typedef struct model_call {
   char *text; // load: configuration or ""; is ready: version or ""
   TRITONSERVER_Parameter **parameters;
   uint32_t parameter_count;
-  void **contents; // of the files, which the parameters point to
-  uint32_t content_count;
+  uint8_t *contents; // of the files, which the parameters point to
 } model_call;
 
 static void model_call_free(model_call *self)
 {
   for (uint32_t i = 0; i < self->parameter_count; i++)
     TRITONSERVER_ParameterDelete(self->parameters[i]);
-  for (uint32_t i = 0; i < self->content_count; i++)
-    free(self->contents[i]);
   free(self->parameters);
   free(self->contents);
   free(self->model);
@@ -42,46 +39,35 @@ static void model_call_free(model_call *self)
 
 static bool add_parameter(model_call *self, TRITONSERVER_Parameter *parameter)
 {
-  if (parameter == NULL)
-    return false;
-  self->parameters[self->parameter_count++] = parameter;
-  return true;
+  self->parameters[self->parameter_count] = parameter;
+  self->parameter_count += parameter != NULL;
+  return parameter != NULL;
 }
 
-static bool read_file(model_call *self, wire_reader *control)
-{
-  char *path = calls_text(control);
-  size_t size;
-  const char *bytes = wire_get_text(control, &size);
-  void *copy = control->bad ? NULL : malloc(size + 1);
-  if (copy == NULL) {
-    free(path);
-    return false;
-  }
-  memcpy(copy, bytes, size);
-  self->contents[self->content_count++] = copy;
-  bool added = add_parameter(self, TRITONSERVER_ParameterBytesNew(path, copy, size));
-  free(path);
-  return added;
-}
-
+// What follows in the control part is kept for as long as the call.
 static bool read_load(model_call *self, wire_reader *control)
 {
-  uint32_t count = wire_get_count(control, 2 * sizeof(uint32_t));
-  if (count > MAX_FILES)
+  const uint32_t count = wire_get_count(control, 2 * sizeof(uint32_t));
+  const size_t size = (size_t)(control->end - control->at);
+  if (control->bad || count > MAX_FILES)
     return false;
   self->parameters = calloc((size_t)count + 1, sizeof(*self->parameters));
-  self->contents = calloc((size_t)count + 1, sizeof(*self->contents));
+  self->contents = malloc(size + 1);
   if (self->parameters == NULL || self->contents == NULL)
     return false;
-  if (self->text[0] != '\0' &&
-      !add_parameter(
-          self, TRITONSERVER_ParameterNew("config", TRITONSERVER_PARAMETER_STRING, self->text)))
-    return false;
-  for (uint32_t i = 0; i < count; i++)
-    if (!read_file(self, control))
-      return false;
-  return true;
+  wire_reader files = {.at = memcpy(self->contents, control->at, size),
+                       .end = self->contents + size};
+  bool good = self->text[0] == '\0' ||
+              add_parameter(self, TRITONSERVER_ParameterNew("config", TRITONSERVER_PARAMETER_STRING,
+                                                            self->text));
+  for (uint32_t i = 0; i < count && good; i++) {
+    size_t length;
+    char *path = calls_text(&files);
+    const char *bytes = wire_get_text(&files, &length);
+    good = !files.bad && add_parameter(self, TRITONSERVER_ParameterBytesNew(path, bytes, length));
+    free(path);
+  }
+  return good;
 }
 
 static bool read_call(model_call *self, wire_reader *control)
@@ -89,9 +75,7 @@ static bool read_call(model_call *self, wire_reader *control)
   self->model = calls_text(control);
   if (self->message.kind != CALL_MODEL_UNLOAD)
     self->text = calls_text(control);
-  if (control->bad)
-    return false;
-  return self->message.kind != CALL_MODEL_LOAD || read_load(self, control);
+  return !control->bad && (self->message.kind != CALL_MODEL_LOAD || read_load(self, control));
 }
 
 static TRITONSERVER_Error *ask_readiness(const model_call *self, bool *ready)
@@ -121,20 +105,10 @@ static TRITONSERVER_Error *perform(const model_call *self, bool *ready)
   return TRITONSERVER_ServerUnloadModel(server, self->model);
 }
 
-static bool count_in(calls *calls)
-{
-  pthread_mutex_lock(&calls->lock);
-  bool room = calls->model_calls < MAX_CALLS;
-  calls->model_calls += room;
-  pthread_mutex_unlock(&calls->lock);
-  return room;
-}
-
 static void count_out(calls *calls)
 {
-  pthread_mutex_lock(&calls->lock);
+  LOCK_SCOPE(&calls->lock);
   calls->model_calls--;
-  pthread_mutex_unlock(&calls->lock);
 }
 
 static void *run(void *argument)
@@ -155,7 +129,12 @@ static void *run(void *argument)
 static TRITONSERVER_Error *start_thread(model_call *self)
 {
   pthread_t thread;
-  if (!count_in(self->calls))
+  calls *calls = self->calls;
+  pthread_mutex_lock(&calls->lock);
+  const bool room = calls->model_calls < MAX_CALLS;
+  calls->model_calls += room;
+  pthread_mutex_unlock(&calls->lock);
+  if (!room)
     return backend_error(TRITONSERVER_ERROR_UNAVAILABLE,
                          "a model instance can have at most %d calls for model control under way",
                          MAX_CALLS);
@@ -164,35 +143,26 @@ static TRITONSERVER_Error *start_thread(model_call *self)
     pthread_detach(thread);
     return NULL;
   }
-  count_out(self->calls);
+  count_out(calls);
   return backend_error(TRITONSERVER_ERROR_UNAVAILABLE, "no thread for a call for model control: %s",
                        strerror(failure));
 }
 
-static model_call *model_call_new(calls *calls, const channel_message *message)
-{
-  model_call *self = calloc(1, sizeof *self);
-  if (self == NULL)
-    return NULL;
-  self->calls = calls_ref(calls);
-  self->message = *message;
-  return self;
-}
-
 void model_control_start(calls *self, const channel_message *message, wire_reader *control)
 {
-  model_call *call = model_call_new(self, message);
-  TRITONSERVER_Error *error;
-  if (call == NULL)
-    error = backend_error_no_memory("a call for model control");
-  else if (!read_call(call, control))
-    error =
-        backend_error(TRITONSERVER_ERROR_INVALID_ARG, "a call for model control cannot be read");
-  else
-    error = start_thread(call);
+  model_call *call = calloc(1, sizeof *call);
+  if (call == NULL) {
+    calls_reply_error(self, message, backend_error_no_memory("a call for model control"));
+    return;
+  }
+  call->calls = calls_ref(self);
+  call->message = *message;
+  TRITONSERVER_Error *error = read_call(call, control)
+                                  ? start_thread(call)
+                                  : backend_error(TRITONSERVER_ERROR_INVALID_ARG,
+                                                  "a call for model control cannot be read");
   if (error == NULL)
     return; // the thread replies
-  if (call != NULL)
-    model_call_free(call);
+  model_call_free(call);
   calls_reply_error(self, message, error);
 }

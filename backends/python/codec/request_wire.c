@@ -3,7 +3,6 @@
 
 #include "backend_config.h"
 #include "backend_error.h"
-#include "codec/parameter_json.h"
 #include "codec/tensor_wire.h"
 
 #include <stdlib.h>
@@ -123,16 +122,11 @@ static uint64_t place_input(uint64_t *next, const backend_input *input)
   return input->byte_size == 0 ? 0 : offset;
 }
 
-static void put_text(wire_writer *writer, const char *text)
-{
-  wire_put_text(writer, text == NULL ? "" : text, text == NULL ? 0 : strlen(text));
-}
-
 static void put_correlation(wire_writer *writer, const request_facts *facts)
 {
   wire_put_u8(writer, facts->correlation_text != NULL);
   if (facts->correlation_text != NULL)
-    put_text(writer, facts->correlation_text);
+    wire_put_string(writer, facts->correlation_text);
   else
     wire_put_u64(writer, facts->correlation);
 }
@@ -143,19 +137,19 @@ static void put_outputs(wire_writer *writer, const request_facts *facts)
   for (uint32_t i = 0; i < facts->output_count; i++) {
     const char *name = NULL;
     TRITONSERVER_ErrorDelete(TRITONBACKEND_RequestOutputName(facts->request, i, &name));
-    put_text(writer, name);
+    wire_put_string(writer, name);
   }
 }
 
 static void put_request(wire_writer *writer, const request_facts *facts, uint64_t *next)
 {
   wire_put_u64(writer, facts->handle);
-  put_text(writer, facts->id);
+  wire_put_string(writer, facts->id);
   put_correlation(writer, facts);
   wire_put_u32(writer, facts->flags);
   wire_put_u64(writer, facts->timeout_us);
-  put_text(writer, facts->parameters);
-  put_text(writer, facts->trace);
+  wire_put_string(writer, facts->parameters);
+  wire_put_string(writer, facts->trace);
   put_outputs(writer, facts);
   wire_put_u32(writer, facts->input_count);
   for (uint32_t i = 0; i < facts->input_count; i++) {

@@ -93,6 +93,13 @@ static TRITONSERVER_Error *add_parameters(TRITONBACKEND_Response *response, cons
   return error;
 }
 
+void response_skip(const channel *channel, wire_reader *reader, const wire_response *head)
+{
+  wire_tensor tensor;
+  for (uint32_t i = 0; i < head->tensor_count && !reader->bad; i++)
+    wire_tensor_read(reader, channel, &tensor);
+}
+
 TRITONSERVER_Error *response_fill(TRITONBACKEND_Response *response,
                                   const output_signature *signature, const channel *channel,
                                   wire_reader *reader, const wire_response *head)
@@ -105,18 +112,8 @@ TRITONSERVER_Error *response_fill(TRITONBACKEND_Response *response,
   for (uint32_t i = 0; i < head->tensor_count && !reader->bad; i++) {
     wire_tensor tensor;
     wire_tensor_read(reader, channel, &tensor);
-    if (!reader->bad && error == NULL)
-      error = add_tensor(response, signature, &tensor);
+    if (error == NULL)
+      error = reader->bad ? unreadable(signature) : add_tensor(response, signature, &tensor);
   }
-  if (reader->bad && error == NULL)
-    error = unreadable(signature);
   return error;
-}
-
-void response_skip(const channel *channel, wire_reader *reader, const wire_response *head)
-{
-  for (uint32_t i = 0; i < head->tensor_count && !reader->bad; i++) {
-    wire_tensor tensor;
-    wire_tensor_read(reader, channel, &tensor);
-  }
 }

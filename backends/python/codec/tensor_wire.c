@@ -1,4 +1,4 @@
-// Fields of tensors and responses; what cannot be makes the reader bad.
+// Fields of tensors, parameters and responses; what cannot be makes the reader bad.
 #include "codec/tensor_wire.h"
 
 #include <string.h>
@@ -54,7 +54,7 @@ void wire_tensor_read(wire_reader *reader, const channel *channel, wire_tensor *
 void wire_tensor_write(wire_writer *writer, const char *name, TRITONSERVER_DataType datatype,
                        const int64_t *dims, uint64_t rank, uint64_t offset, uint64_t byte_size)
 {
-  wire_put_text(writer, name, strlen(name));
+  wire_put_string(writer, name);
   wire_put_u32(writer, datatype);
   wire_put_u32(writer, (uint32_t)rank);
   for (uint64_t i = 0; i < rank; i++)
@@ -83,6 +83,22 @@ bool wire_bytes_fit(const void *data, size_t byte_size, size_t count)
   return !reader.bad && reader.at == reader.end;
 }
 
+json_t *parameter_to_json(TRITONSERVER_ParameterType type, const void *value)
+{
+  switch (type) {
+  case TRITONSERVER_PARAMETER_STRING:
+    return json_string(value);
+  case TRITONSERVER_PARAMETER_INT:
+    return json_integer(*(const int64_t *)value);
+  case TRITONSERVER_PARAMETER_BOOL:
+    return json_boolean(*(const bool *)value);
+  case TRITONSERVER_PARAMETER_DOUBLE:
+    return json_real(*(const double *)value);
+  default:
+    return NULL;
+  }
+}
+
 void wire_response_read(wire_reader *reader, wire_response *response)
 {
   *response = (wire_response){.kind = wire_get_u8(reader)};
@@ -104,14 +120,14 @@ void wire_response_read(wire_reader *reader, wire_response *response)
   reader->bad = true;
 }
 
-void wire_error_write(wire_writer *writer, TRITONSERVER_Error *error)
+void wire_error_write(wire_writer *writer, const void *what)
 {
-  const char *message = TRITONSERVER_ErrorMessage(error);
+  TRITONSERVER_Error *error = (TRITONSERVER_Error *)what; // which the ABI only reads
   wire_put_u32(writer, TRITONSERVER_ErrorCode(error));
-  wire_put_text(writer, message, strlen(message));
+  wire_put_string(writer, TRITONSERVER_ErrorMessage(error));
 }
 
-void wire_error_response_write(wire_writer *writer, TRITONSERVER_Error *error)
+void wire_error_response_write(wire_writer *writer, const void *error)
 {
   wire_put_u8(writer, RESPONSE_ERROR);
   wire_error_write(writer, error);

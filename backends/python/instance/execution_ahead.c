@@ -1,10 +1,9 @@
 // Executions ahead: begun while others have not ended. A fast model's are sent behind those that
 // the worker has, so that it need not wait for the next one; in a crowd nobody looks for what
 // comes, but sleeps. Whose the instance is: its thread, or a loop of the server.
-#include "instance/execution_ahead.h"
+#include "instance/execution.h"
 
 #include "backend_error.h"
-#include "instance/execution.h"
 
 enum {
   MAX_EXECUTIONS = 8, // that a worker is given, with the one that it runs
@@ -17,22 +16,6 @@ static void record_duration(ahead_queue *self, uint64_t took_ns)
   // One that is slow is believed at once.
   const uint64_t now = before < took_ns ? took_ns : before - before / 8 + took_ns / 8;
   atomic_store_explicit(&self->ewma_ns, now, memory_order_relaxed);
-}
-
-static void append(ahead_queue *begun, execution *self)
-{
-  if (begun->first == NULL)
-    begun->first = self;
-  else
-    begun->last->after = self;
-  begun->last = self;
-}
-
-static void take_first(ahead_queue *begun, execution *after)
-{
-  begun->first = after;
-  if (after == NULL)
-    begun->last = NULL;
 }
 
 // The slot, or a part in that of the executions before.
@@ -66,11 +49,12 @@ TRITONSERVER_Error *python_instance_execute_begin(python_instance *instance,
   BACKEND_RETURN_IF_ERROR(execution_new(instance, requests, count, &self));
   if (self == NULL)
     return NULL;
-  bool has_slot = try_begin(instance, begun->last, self);
+  bool has_slot =
+      try_begin(instance, container_of(list_last(&begun->executions), execution, begun), self);
   record_crowd(begun, self);
   *pending = !has_slot || execution_send(self);
   if (*pending)
-    append(begun, self);
+    list_append(&begun->executions, &self->begun);
   else
     execution_end(self);
   return NULL;
@@ -78,7 +62,7 @@ TRITONSERVER_Error *python_instance_execute_begin(python_instance *instance,
 
 uint32_t python_instance_max_executions(python_instance *instance)
 {
-  const execution *before = instance->ahead.last;
+  const execution *before = container_of(list_last(&instance->ahead.executions), execution, begun);
   const uint64_t usual = atomic_load_explicit(&instance->ahead.ewma_ns, memory_order_relaxed);
   const uint64_t most_us = (uint64_t)instance->model->backend->hand_ahead_us;
   if (before == NULL || before->link == NULL || usual == 0 || usual / 1000 > most_us ||
@@ -90,7 +74,7 @@ uint32_t python_instance_max_executions(python_instance *instance)
 void python_instance_execute_end(python_instance *instance, int64_t timeout_us, bool *pending)
 {
   ahead_queue *begun = &instance->ahead;
-  execution *self = begun->first;
+  execution *self = container_of(list_first(&begun->executions), execution, begun);
   *pending = true;
   if (self->link == NULL && timeout_us >= 0)
     return; // the worker was not free, and this thread must not wait
@@ -100,7 +84,7 @@ void python_instance_execute_end(python_instance *instance, int64_t timeout_us, 
     return;
   if (self->took_ns > 0)
     record_duration(begun, self->took_ns);
-  take_first(begun, self->after);
+  list_remove(&self->begun);
   *pending = false;
   execution_end(self);
 }

@@ -1,11 +1,11 @@
 // The worker's answer to an execution: its responses are read, sent, and counted. The instance's
 // thread, or a loop of the server.
 #include "instance/execution.h"
-#include "instance/response_call.h"
+#include "instance/open_request.h"
 
-#include "backend_batch.h"
 #include "backend_error.h"
 #include "backend_log.h"
+#include "base/clock.h"
 #include "codec/protocol.h"
 #include "codec/response_fill.h"
 
@@ -28,25 +28,17 @@ static TRITONSERVER_Error *decoupled_error(const execution *self, const wire_rea
 static void read_response(execution *self, uint32_t index, wire_reader *reader)
 {
   const channel *channel = worker_link_channel(self->link);
+  open_request *open = self->open[index];
   wire_response head;
   wire_response_read(reader, &head);
-  if (!self->held[index]) {
-    response_skip(channel, reader, &head);
+  const bool is_said = head.kind != RESPONSE_NONE || reader->bad;
+  if (open != NULL && is_said && !self->instance->model->decoupled) {
+    open_request_fill(self->instance, open, channel, reader, &head);
     return;
   }
-  if (head.kind == RESPONSE_NONE && !reader->bad)
-    return;
-  if (self->instance->model->decoupled) { // only an error, which ends the request
-    response_skip(channel, reader, &head);
-    self->errors[index] = decoupled_error(self, reader, &head);
-    return;
-  }
-  self->errors[index] = TRITONBACKEND_ResponseNew(&self->responses[index], self->requests[index]);
-  if (self->errors[index] != NULL)
-    self->responses[index] = NULL;
-  else
-    self->errors[index] = response_fill(self->responses[index], &self->instance->model->signature,
-                                        channel, reader, &head);
+  response_skip(channel, reader, &head);
+  if (open != NULL && is_said) // only an error, which ends the request
+    open->error = decoupled_error(self, reader, &head);
 }
 
 // When `execute` began and ended, by the worker's word, as far as it is possible. One that was sent
@@ -73,9 +65,9 @@ static void log_trace(const execution *self, const char *trace, size_t length)
   size_t used = 0;
   for (uint32_t i = 0; i < self->count && used < sizeof ids - 1; i++) {
     const char *id = "";
-    if (!self->held[i] && !self->instance->model->decoupled)
+    if (self->open[i] == NULL && !self->instance->model->decoupled)
       continue;
-    TRITONSERVER_ErrorDelete(TRITONBACKEND_RequestId(self->requests[i], &id));
+    TRITONSERVER_ErrorDelete(TRITONBACKEND_RequestId(self->facts[i].request, &id));
     snprintf(ids + used, sizeof ids - used, "%s%s", used > 0 ? ", " : "", id);
     used += strlen(ids + used);
   }
@@ -106,50 +98,49 @@ static TRITONSERVER_Error *read_responses(execution *self, wire_reader *reader)
                        "the Python worker answered %u requests, %u were given", count, self->count);
 }
 
-// One that is answered now, at once.
-static void send_one(execution *self, uint32_t index)
-{
-  execution_end_use(self, index, true);
-  if (self->responses[index] != NULL) {
-    execution_log_error(self, index,
-                        TRITONBACKEND_ResponseSend(self->responses[index],
-                                                   TRITONSERVER_RESPONSE_COMPLETE_FINAL,
-                                                   self->errors[index]),
-                        "send a response");
-    execution_release(self, index);
-  } else {
-    open_request_fail(self->instance, &self->open[index], self->errors[index]);
-  }
-}
-
 // The request's responses come later, if not from here: they are counted with the times that are
 // known now. A decoupled model's request is released meanwhile, and its trace with it.
-static void respond_later(execution *self, uint32_t index)
+static void respond_later(execution *self, open_request *open)
 {
-  open_request *open = &self->open[index];
   open->exec_start_ns = self->exec_start_ns;
   open->compute_start_ns = self->compute_start_ns;
   if (self->instance->model->decoupled)
     open->trace = NULL;
-  request_table_change(&self->instance->requests, self->handles[index], open);
-  execution_end_use(self, index, false);
+  request_table_end(&self->instance->requests, open);
 }
 
-// Statistics come before responses, so that who has a response finds it counted.
+static void respond_now(execution *self, open_request *open)
+{
+  open_request ended = request_table_close(&self->instance->requests, open);
+  open_request_end(self->instance, &ended);
+}
+
+static void report(const execution *self)
+{
+  for (uint32_t i = 0; i < self->count; i++) {
+    const open_request *open = self->open[i];
+    if (self->instance->model->decoupled || (open != NULL && open->response != NULL))
+      execution_report(self, i, open == NULL || open->error == NULL);
+  }
+  if (self->batch_size > 0)
+    backend_request_error_log(self->instance->server_instance, NULL,
+                              TRITONBACKEND_ModelInstanceReportBatchStatistics(
+                                  self->instance->server_instance, self->batch_size,
+                                  self->exec_start_ns, self->compute_start_ns, self->compute_end_ns,
+                                  clock_monotonic_ns()),
+                              "report batch statistics");
+}
+
 static void send_responses(execution *self)
 {
-  for (uint32_t i = 0; i < self->count; i++)
-    if (self->instance->model->decoupled || self->responses[i] != NULL)
-      execution_report(self, i, self->errors[i] == NULL);
-  execution_report_batch(self);
   for (uint32_t i = 0; i < self->count; i++) {
-    if (self->held[i] && (self->responses[i] != NULL || self->errors[i] != NULL))
-      send_one(self, i);
-    else if (self->held[i])
-      respond_later(self, i);
+    open_request *open = self->open[i];
+    if (open != NULL && (open->response != NULL || open->error != NULL))
+      respond_now(self, open);
+    else if (open != NULL)
+      respond_later(self, open);
     if (self->instance->model->decoupled)
       execution_release(self, i);
-    TRITONSERVER_ErrorDelete(self->errors[i]);
   }
   execution_set_state(self, EXECUTION_ENDED);
 }
@@ -167,8 +158,10 @@ void execution_take_response(execution *self, const channel_message *message)
   control_part_fini(&answer);
   if ((message->flags & ANSWER_RELEASED) != 0)
     channel_release(channel, self->block);
-  if (error == NULL)
-    send_responses(self);
-  else
+  if (error != NULL) {
     execution_fail(self, error);
+    return;
+  }
+  report(self); // so that who has a response finds it counted
+  send_responses(self);
 }

@@ -1,10 +1,9 @@
-// The backend's state: settings, the supervisor, where the worker's files are. Lives from
+// The backend's state: settings, where the worker's files are. Lives from
 // TRITONBACKEND_Initialize to TRITONBACKEND_Finalize; read by all models at once.
 #ifndef NEREID_PYTHON_BACKEND_H
 #define NEREID_PYTHON_BACKEND_H
 
 #include "process/sandbox.h"
-#include "process/supervisor.h"
 #include "pyenv/cache.h"
 
 #include "triton/core/tritonbackend.h"
@@ -18,7 +17,6 @@ typedef struct python_backend {
   char *interpreter;     // setting python-executable, NULL when not given
   int64_t timeout_s;     // setting stub-timeout-seconds
   int64_t hand_ahead_us; // setting hand-ahead-us
-  supervisor *workers;
   worker_sandbox sandbox;
   environment_cache *environments;
   pthread_mutex_t lock; // guards what follows

@@ -3,10 +3,11 @@
 
 #include "backend_error.h"
 #include "backend_log.h"
+#include "base/cleanup.h"
+#include "base/list.h"
+#include "base/refcount.h"
 #include "codec/protocol.h"
 
-#include <pthread.h>
-#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -15,26 +16,26 @@ enum {
   MAX_KEPT = 1 << 16
 };
 
+typedef struct kept_reply {
+  list_node node;
+  channel_message message;
+} kept_reply;
+
 struct worker_link {
-  atomic_uint references;
+  refcount references;
   channel *channel;
   uint64_t question;
   pthread_mutex_t lock; // guards what follows
-  channel_message *kept;
-  size_t kept_from; // kept[kept_from .. kept_to) wait to be sent
-  size_t kept_to;
-  size_t kept_room;
+  list kept;
+  size_t kept_count;
 };
 
 // Address space only, so as much as the machine has memory is never too little.
 static size_t region_size(void)
 {
   const size_t most = (size_t)64 << 30;
-  long pages = sysconf(_SC_PHYS_PAGES);
-  long page_size = sysconf(_SC_PAGESIZE);
-  if (pages <= 0 || page_size <= 0 || (size_t)pages > most / (size_t)page_size)
-    return most;
-  return (size_t)pages * (size_t)page_size;
+  const size_t all = (size_t)sysconf(_SC_PHYS_PAGES) * (size_t)sysconf(_SC_PAGESIZE);
+  return all < most ? all : most;
 }
 
 TRITONSERVER_Error *worker_link_new(size_t shared_most, worker_link **made)
@@ -49,25 +50,27 @@ TRITONSERVER_Error *worker_link_new(size_t shared_most, worker_link **made)
                          "cannot make a channel to a Python worker: %s", strerror(failure));
   }
   channel_limit(self->channel, shared_most);
-  atomic_init(&self->references, 1);
+  refcount_init(&self->references);
   pthread_mutex_init(&self->lock, NULL);
+  list_init(&self->kept);
   *made = self;
   return NULL;
 }
 
 worker_link *worker_link_ref(worker_link *self)
 {
-  atomic_fetch_add_explicit(&self->references, 1, memory_order_relaxed);
+  refcount_take(&self->references);
   return self;
 }
 
 void worker_link_unref(worker_link *self)
 {
-  if (self == NULL || atomic_fetch_sub_explicit(&self->references, 1, memory_order_acq_rel) != 1)
+  if (self == NULL || !refcount_drop(&self->references))
     return;
+  list_foreach_safe (kept_reply, reply, node, &self->kept)
+    free(reply);
   channel_free(self->channel);
   pthread_mutex_destroy(&self->lock);
-  free(self->kept);
   free(self);
 }
 
@@ -117,48 +120,37 @@ bool control_part_make(worker_link *link, control_part_write *write, const void 
   return true;
 }
 
-static bool make_room(worker_link *self)
-{
-  if (self->kept_to < self->kept_room)
-    return true;
-  if (self->kept_from > 0) {
-    memmove(self->kept, self->kept + self->kept_from,
-            (self->kept_to - self->kept_from) * sizeof *self->kept);
-    self->kept_to -= self->kept_from;
-    self->kept_from = 0;
-    return true;
-  }
-  size_t room = self->kept_room == 0 ? 64 : self->kept_room * 2;
-  channel_message *kept =
-      room > MAX_KEPT ? NULL : reallocarray(self->kept, room, sizeof *self->kept);
-  if (kept == NULL)
-    return false;
-  self->kept = kept;
-  self->kept_room = room;
-  return true;
-}
-
 // True when nothing is left.
 static bool send_kept(worker_link *self)
 {
-  while (self->kept_from < self->kept_to) {
-    if (!channel_try_send(self->channel, CHANNEL_REPLIES, &self->kept[self->kept_from]))
+  list_foreach_safe (kept_reply, reply, node, &self->kept) {
+    if (!channel_try_send(self->channel, CHANNEL_REPLIES, &reply->message))
       return false;
-    self->kept_from++;
+    list_remove(&reply->node);
+    free(reply);
+    self->kept_count--;
   }
-  self->kept_from = self->kept_to = 0;
+  return true;
+}
+
+static bool keep(worker_link *self, const channel_message *message)
+{
+  kept_reply *reply = self->kept_count < MAX_KEPT ? calloc(1, sizeof *reply) : NULL;
+  if (reply == NULL)
+    return false;
+  reply->message = *message;
+  list_append(&self->kept, &reply->node);
+  self->kept_count++;
   return true;
 }
 
 void worker_link_reply(worker_link *self, const channel_message *reply)
 {
   pthread_mutex_lock(&self->lock);
-  bool sent = send_kept(self) && channel_try_send(self->channel, CHANNEL_REPLIES, reply);
-  bool kept = !sent && make_room(self);
-  if (kept)
-    self->kept[self->kept_to++] = *reply;
+  bool taken = (send_kept(self) && channel_try_send(self->channel, CHANNEL_REPLIES, reply)) ||
+               keep(self, reply);
   pthread_mutex_unlock(&self->lock);
-  if (sent || kept)
+  if (taken)
     return;
   BACKEND_LOG_ERROR("a Python worker does not read its replies; it is cut off");
   channel_close(self->channel);
@@ -166,8 +158,6 @@ void worker_link_reply(worker_link *self, const channel_message *reply)
 
 bool worker_link_flush(worker_link *self)
 {
-  pthread_mutex_lock(&self->lock);
-  bool left = !send_kept(self);
-  pthread_mutex_unlock(&self->lock);
-  return left;
+  LOCK_SCOPE(&self->lock);
+  return !send_kept(self);
 }

@@ -2,7 +2,6 @@
 #include "process/output.h"
 
 #include <errno.h>
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -10,27 +9,6 @@ enum {
   PIECE = 16384, // read at a time, so that no worker keeps the others waiting
   MAX_DRAIN = 1 << 20
 };
-
-bool worker_output_init(worker_output *self, int descriptor, worker_output_line *take_line,
-                        void *user)
-{
-  *self = (worker_output){.descriptor = -1, .take_line = take_line, .user = user};
-  self->line = malloc(MAX_WORKER_LINE);
-  if (self->line == NULL)
-    return false;
-  self->descriptor = descriptor;
-  return true;
-}
-
-void worker_output_fini(worker_output *self)
-{
-  if (self->descriptor >= 0)
-    close(self->descriptor);
-  free(self->line);
-  self->descriptor = -1;
-  self->line = NULL;
-  self->length = 0;
-}
 
 static void end_line(worker_output *self)
 {
@@ -49,29 +27,15 @@ static void end_line(worker_output *self)
   self->cut = false;
 }
 
-static void take(worker_output *self, const char *bytes, size_t count)
-{
-  size_t room = MAX_WORKER_LINE - self->length;
-  if (count > room) {
-    self->cut = true;
-    count = room;
-  }
-  memcpy(self->line + self->length, bytes, count);
-  self->length += count;
-}
-
 static void split(worker_output *self, const char *bytes, size_t count)
 {
-  while (count > 0) {
-    const char *end = memchr(bytes, '\n', count);
-    size_t length = end == NULL ? count : (size_t)(end - bytes);
-    take(self, bytes, length);
-    if (end == NULL)
-      return;
-    end_line(self);
-    bytes += length + 1;
-    count -= length + 1;
-  }
+  for (const char *end = bytes + count; bytes < end; bytes++)
+    if (*bytes == '\n')
+      end_line(self);
+    else if (self->length < MAX_WORKER_LINE)
+      self->line[self->length++] = *bytes;
+    else
+      self->cut = true;
 }
 
 // The bytes read, 0 when nothing is there yet, -1 at the end.
@@ -89,16 +53,23 @@ static ssize_t read_piece(worker_output *self)
   return got < 0 && errno == EAGAIN ? 0 : got;
 }
 
-bool worker_output_read(worker_output *self)
-{
-  return self->descriptor >= 0 && read_piece(self) >= 0;
-}
-
-void worker_output_drain(worker_output *self)
+void worker_output_end(worker_output *self)
 {
   ssize_t total = 0, got;
-  while (self->descriptor >= 0 && total < MAX_DRAIN && (got = read_piece(self)) > 0)
+  if (self->descriptor < 0)
+    return;
+  while (total < MAX_DRAIN && (got = read_piece(self)) > 0)
     total += got;
   if (self->length > 0)
     end_line(self);
+  close(self->descriptor);
+  self->descriptor = -1;
+}
+
+bool worker_output_read(worker_output *self)
+{
+  if (self->descriptor >= 0 && read_piece(self) >= 0)
+    return true;
+  worker_output_end(self);
+  return false;
 }

@@ -3,16 +3,16 @@
 
 #include "backend_error.h"
 #include "backend_log.h"
-#include "base/clock.h"
+#include "base/cleanup.h"
 #include "base/thread.h"
+#include "base/wakeup.h"
 #include "codec/protocol.h"
 
 #include <assert.h>
 #include <errno.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <unistd.h>
+#include <sys/timerfd.h>
 
 enum {
   REPLIES_RETRY_US = 1000, // while the worker's ring of replies is full
@@ -43,29 +43,48 @@ static void pass_channel(int socket, int descriptor)
     ;
 }
 
-static void process_ended(void *user, char *cause)
+static void process_ended(void *user, char *cause_owned)
 {
   worker *self = user;
-  pthread_mutex_lock(&self->lock);
+  LOCK_SCOPE(&self->lock);
   self->ended = self->number;
   free(self->cause);
-  self->cause = cause;
+  self->cause = cause_owned;
   if (self->start_failure != NULL) {
-    free(cause);
+    free(cause_owned);
     self->cause = self->start_failure;
     self->start_failure = NULL;
   }
-  if (self->state != WORKER_STOPPED)
+  if (self->state == WORKER_STARTING || self->state == WORKER_READY)
     worker_set_state(self, WORKER_DOWN);
   self->retry_ns = 0;
-  channel_close(worker_link_channel(self->link));
+  if (self->link != NULL)
+    channel_close(worker_link_channel(self->link));
   pthread_cond_broadcast(&self->changed);
-  pthread_mutex_unlock(&self->lock);
 }
 
-static void process_quiet(void *user)
+static void set_quiet_timer(const worker *self)
 {
-  worker_link *link = worker_current_link(user);
+  const struct itimerspec later = {.it_value.tv_sec = QUIET_S};
+  timerfd_settime(self->quiet_timer, 0, &later, NULL);
+}
+
+void worker_touch(worker *self)
+{
+  if (!atomic_load_explicit(&self->touched, memory_order_relaxed) &&
+      !atomic_exchange(&self->touched, true))
+    set_quiet_timer(self);
+}
+
+static void process_timer(void *user, int timer)
+{
+  worker *self = user;
+  wakeup_take(timer);
+  if (atomic_exchange(&self->touched, false)) {
+    set_quiet_timer(self);
+    return;
+  }
+  worker_link *link = worker_current_link(self);
   if (link != NULL)
     channel_trim(worker_link_channel(link), KEPT_BYTES);
   worker_link_unref(link);
@@ -79,45 +98,26 @@ static void process_line(void *user, const char *text, size_t length, bool cut)
                          worker_name(self), (int)length, text, cut ? " [cut]" : "");
 }
 
-static const supervised_events EVENTS = {
-    .line = process_line, .ended = process_ended, .quiet = process_quiet};
-
-static TRITONSERVER_Error *start_process(worker *self, const int ends[2], supervised **process)
-{
-  const worker_command command = {.arguments = self->settings->command,
-                                  .environment = self->settings->environment,
-                                  .socket = ends[1],
-                                  .placement = &self->placement};
-  return supervisor_start(self->settings->supervisor, &command, ends[0], &EVENTS, self, process);
-}
+static const process_events EVENTS = {
+    .line = process_line, .timer = process_timer, .ended = process_ended};
 
 // The link is in place before the process is started, since it may end at once.
 static void enter(worker *self, worker_link *link, int socket)
 {
-  pthread_mutex_lock(&self->lock);
+  LOCK_SCOPE(&self->lock);
   self->number++;
   self->checked = WORKER_UNCHECKED;
+  self->ready_until_ns = 0;
   self->link = link;
   self->socket = socket;
-  pthread_mutex_unlock(&self->lock);
 }
 
-static void leave(worker *self)
-{
-  pthread_mutex_lock(&self->lock);
-  self->ended = self->number;
-  worker_link_unref(self->link);
-  self->link = NULL;
-  close(self->socket);
-  self->socket = -1;
-  pthread_mutex_unlock(&self->lock);
-}
-
-// Starts the process of a new worker, without talking to it.
+// Starts the process of a new worker, without talking to it. After an error process_ended and
+// let_go follow.
 static TRITONSERVER_Error *spawn(worker *self)
 {
   worker_link *link;
-  supervised *process = NULL;
+  worker_process *process;
   int ends[2];
   BACKEND_RETURN_IF_ERROR(worker_link_new(self->settings->shared_bytes, &link));
   if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0) {
@@ -126,40 +126,36 @@ static TRITONSERVER_Error *spawn(worker *self)
                          strerror(errno));
   }
   enter(self, link, ends[0]);
-  TRITONSERVER_Error *error = start_process(self, ends, &process);
+  const worker_command command = {.arguments = self->settings->command,
+                                  .environment = self->settings->environment,
+                                  .socket = ends[1],
+                                  .connection = ends[0],
+                                  .timer = self->quiet_timer};
+  TRITONSERVER_Error *error = worker_process_start(&command, &EVENTS, self, &process);
   close(ends[1]);
-  if (error != NULL) {
-    leave(self);
-    return error;
-  }
+  BACKEND_RETURN_IF_ERROR(error);
   pass_channel(ends[0], channel_descriptor(worker_link_channel(link)));
-  pthread_mutex_lock(&self->lock);
+  LOCK_SCOPE(&self->lock);
   self->process = process;
   if (self->state == WORKER_STOPPED) // meanwhile; who stopped it could not kill this one
-    supervised_kill(process);
-  pthread_mutex_unlock(&self->lock);
+    worker_process_kill(process);
   return NULL;
 }
 
 // ---- the end of a worker
 
-// How many of the last ends were lately, and the pause before the next start: none, 1, 2, 4 … s.
-static unsigned count_death_locked(worker *self)
+unsigned worker_count_death_locked(worker *self, uint64_t now)
 {
-  uint64_t now = clock_monotonic_ns(), window = (uint64_t)DEATHS_WINDOW_S * NS_PER_S;
+  const uint64_t window = (uint64_t)DEATHS_WINDOW_S * NS_PER_S;
   if (self->ready_ns != 0 && now - self->ready_ns >= window)
     self->failures = 0;
   self->ready_ns = 0;
   memmove(self->deaths_ns + 1, self->deaths_ns, sizeof self->deaths_ns - sizeof *self->deaths_ns);
   self->deaths_ns[0] = now;
-  self->death_count = 0;
-  for (int i = 0; i < DEATHS_MANY; i++)
-    self->death_count += self->deaths_ns[i] != 0 && now - self->deaths_ns[i] < window;
-  unsigned pause = 0;
-  if (self->failures > 0)
-    pause = self->failures > 6 ? PAUSE_MOST_S : 1u << (self->failures - 1);
-  self->failures++;
-  pause = pause > PAUSE_MOST_S ? PAUSE_MOST_S : pause;
+  const uint64_t first = self->deaths_ns[DEATHS_MANY - 1];
+  self->dies_often = first != 0 && now - first < window;
+  unsigned failures = self->failures++;
+  unsigned pause = failures == 0 ? 0 : failures > 6 ? PAUSE_MOST_S : 1u << (failures - 1);
   self->retry_ns = now + (uint64_t)pause * NS_PER_S;
   return pause;
 }
@@ -180,12 +176,13 @@ static void log_death(const worker *self, unsigned pause)
 static void reap(worker *self)
 {
   pthread_mutex_lock(&self->lock);
-  channel_close(worker_link_channel(self->link));
+  if (self->link != NULL)
+    channel_close(worker_link_channel(self->link));
   worker_kill_locked(self);
   while (self->ended < self->number)
     pthread_cond_wait(&self->changed, &self->lock);
   bool goes_on = self->arguments != NULL && self->state != WORKER_STOPPED;
-  unsigned pause = goes_on ? count_death_locked(self) : 0;
+  unsigned pause = goes_on ? worker_count_death_locked(self, clock_monotonic_ns()) : 0;
   TRITONSERVER_Error *error = worker_gone_locked(self);
   pthread_cond_broadcast(&self->changed);
   pthread_mutex_unlock(&self->lock);
@@ -199,38 +196,42 @@ static void reap(worker *self)
 static void let_go(worker *self)
 {
   pthread_mutex_lock(&self->lock);
-  worker_link *link = self->link;
   assert(self->ended >= self->number);
+  worker_link *link = self->link;
+  worker_process *process = self->process;
   self->link = NULL;
-  supervised_release(self->process);
   self->process = NULL;
-  close(self->socket);
-  self->socket = -1;
   pthread_mutex_unlock(&self->lock);
+  worker_process_free(process);
   worker_link_unref(link);
+  cleanup_close(&self->socket);
+  self->socket = -1;
 }
 
 // ---- the next worker
+
+static void become_ready_locked(worker *self)
+{
+  if (self->state != WORKER_STARTING)
+    return; // it has ended, or is not wanted any more
+  worker_set_state(self, WORKER_READY);
+  self->ready_ns = clock_monotonic_ns();
+}
 
 // Talks a new worker through its start. Its thread ends with that.
 static void *bring_up(void *argument)
 {
   worker *self = argument;
-  worker_link *link = worker_current_link(self);
-  TRITONSERVER_Error *error = worker_greet(self, link, worker_name(self));
+  TRITONSERVER_Error *error = worker_greet(self);
   if (error == NULL)
-    error = worker_ask_initialize(self, link, worker_name(self), self->arguments);
-  worker_link_unref(link);
+    error = worker_ask_initialize(self, self->arguments);
   pthread_mutex_lock(&self->lock);
-  if (error == NULL && self->state == WORKER_STARTING) {
-    worker_set_state(self, WORKER_READY);
-    self->ready_ns = clock_monotonic_ns();
-  }
-  if (error != NULL && self->ended < self->number) {
+  if (error == NULL) {
+    become_ready_locked(self);
+  } else if (self->ended < self->number) {
     self->start_failure = strdup(TRITONSERVER_ErrorMessage(error));
     worker_kill_locked(self);
   }
-  pthread_cond_broadcast(&self->changed);
   pthread_mutex_unlock(&self->lock);
   TRITONSERVER_ErrorDelete(error); // the log is told when the process has ended
   return NULL;
@@ -239,43 +240,28 @@ static void *bring_up(void *argument)
 // Waits until the next start is due. False: there is none.
 static bool await_restart(worker *self)
 {
-  pthread_mutex_lock(&self->lock);
+  LOCK_SCOPE(&self->lock);
   while (self->arguments == NULL && self->state != WORKER_STOPPED)
     pthread_cond_wait(&self->changed, &self->lock);
   while (self->state == WORKER_DOWN && clock_monotonic_ns() < self->retry_ns)
     thread_wait(&self->changed, &self->lock, self->retry_ns);
-  bool wanted = self->state != WORKER_STOPPED;
-  if (wanted)
-    worker_set_state(self, WORKER_STARTING);
-  pthread_mutex_unlock(&self->lock);
-  return wanted;
+  if (self->state == WORKER_STOPPED)
+    return false;
+  worker_set_state(self, WORKER_STARTING);
+  return true;
 }
 
-// A start that failed is an end like others.
-static void note_failed_start(worker *self, TRITONSERVER_Error *error_owned)
-{
-  pthread_mutex_lock(&self->lock);
-  free(self->cause);
-  self->cause = strdup(TRITONSERVER_ErrorMessage(error_owned));
-  if (self->state != WORKER_STOPPED)
-    worker_set_state(self, WORKER_DOWN);
-  unsigned pause = count_death_locked(self);
-  pthread_mutex_unlock(&self->lock);
-  log_death(self, pause);
-  TRITONSERVER_ErrorDelete(error_owned);
-}
-
-// Starts the next worker, and the thread that talks to it while this one serves its calls.
+// Starts the next worker, and the thread that talks to it while this one serves its calls. A start
+// that fails is an end like others.
 static bool revive(worker *self, pthread_t *starter)
 {
   while (await_restart(self)) {
     TRITONSERVER_Error *error = spawn(self);
-    if (error != NULL) {
-      note_failed_start(self, error);
-      continue;
-    }
-    if (thread_create(starter, "py starter", bring_up, self) == 0)
+    if (error == NULL && thread_create(starter, "py starter", bring_up, self) == 0)
       return true;
+    if (error != NULL)
+      process_ended(self, strdup(TRITONSERVER_ErrorMessage(error)));
+    TRITONSERVER_ErrorDelete(error);
     reap(self);
     let_go(self);
   }
@@ -347,7 +333,7 @@ worker *worker_new(const worker_settings *settings, const char *name, const work
   self->settings = settings;
   self->events = events;
   self->user = user;
-  self->socket = -1;
+  self->socket = self->quiet_timer = -1;
   worker_placement_get(&self->placement);
   pthread_mutex_init(&self->lock, NULL);
   pthread_cond_init(&self->changed, NULL);
@@ -362,6 +348,7 @@ void worker_free(worker *self)
   assert(self->link == NULL && self->process == NULL && self->slot_users == 0);
   pthread_mutex_destroy(&self->lock);
   pthread_cond_destroy(&self->changed);
+  cleanup_close(&self->quiet_timer);
   free(self->start_failure);
   free(self->cause);
   free(self->arguments);
@@ -370,23 +357,31 @@ void worker_free(worker *self)
   free(self);
 }
 
-TRITONSERVER_Error *worker_start(worker *self)
+// The process and the listener, which are where this thread is.
+static TRITONSERVER_Error *start(worker *self)
 {
+  self->quiet_timer = timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC);
+  if (self->quiet_timer < 0)
+    return backend_error(TRITONSERVER_ERROR_UNAVAILABLE, "cannot make a timer: %s",
+                         strerror(errno));
   BACKEND_RETURN_IF_ERROR(spawn(self));
   int failure = thread_create(&self->listener, "py listener", listen_for_calls, self);
-  if (failure != 0) {
-    pthread_mutex_lock(&self->lock);
-    worker_set_state(self, WORKER_STOPPED);
-    pthread_mutex_unlock(&self->lock);
-    reap(self);
+  if (failure == 0)
+    return NULL;
+  reap(self);
+  return backend_error(TRITONSERVER_ERROR_UNAVAILABLE, "cannot start a thread: %s",
+                       strerror(failure));
+}
+
+TRITONSERVER_Error *worker_start(worker *self)
+{
+  TRITONSERVER_Error *error = start(self);
+  if (error != NULL) {
+    process_ended(self, NULL);
     let_go(self);
-    return backend_error(TRITONSERVER_ERROR_UNAVAILABLE, "cannot start a thread: %s",
-                         strerror(failure));
+    return error;
   }
-  worker_link *link = worker_current_link(self);
-  TRITONSERVER_Error *error =
-      link == NULL ? worker_why_gone(self, NULL) : worker_greet(self, link, worker_name(self));
-  worker_link_unref(link);
+  error = worker_greet(self);
   if (error != NULL)
     worker_stop(self);
   return error;
@@ -394,46 +389,19 @@ TRITONSERVER_Error *worker_start(worker *self)
 
 TRITONSERVER_Error *worker_initialize(worker *self, const char *name, const char *arguments)
 {
-  char *own_name = strdup(name), *own_arguments = strdup(arguments);
-  worker_link *link = worker_current_link(self);
-  TRITONSERVER_Error *error = NULL;
-  if (own_name == NULL || own_arguments == NULL)
-    error = backend_error_no_memory("a Python worker");
-  else if (link == NULL)
-    error = worker_why_gone(self, NULL);
-  if (error == NULL) {
-    assert(self->own_names[1] == NULL);
-    self->own_names[1] = own_name;
-    atomic_store(&self->name, own_name);
-    own_name = NULL;
-    error = worker_ask_initialize(self, link, name, arguments);
-  }
-  worker_link_unref(link);
-  if (error == NULL) {
-    pthread_mutex_lock(&self->lock);
-    self->arguments = own_arguments;
-    own_arguments = NULL;
-    if (self->ended < self->number) {
-      worker_set_state(self, WORKER_READY);
-      self->ready_ns = clock_monotonic_ns();
-    }
-    pthread_cond_broadcast(&self->changed);
-    pthread_mutex_unlock(&self->lock);
-  }
-  free(own_name);
-  free(own_arguments);
-  return error;
-}
-
-// Waits for the process to end by itself; else it is killed.
-static void await_exit(worker *self)
-{
-  uint64_t deadline = clock_monotonic_ns() + (uint64_t)self->settings->timeout_s * NS_PER_S;
-  pthread_mutex_lock(&self->lock);
-  while (self->ended < self->number)
-    if (!thread_wait(&self->changed, &self->lock, deadline))
-      break;
-  pthread_mutex_unlock(&self->lock);
+  assert(self->own_names[1] == NULL);
+  AUTO_FREE char *own_arguments = strdup(arguments);
+  self->own_names[1] = strdup(name);
+  if (own_arguments == NULL || self->own_names[1] == NULL)
+    return backend_error_no_memory("a Python worker");
+  atomic_store(&self->name, self->own_names[1]);
+  BACKEND_RETURN_IF_ERROR(worker_ask_initialize(self, arguments));
+  LOCK_SCOPE(&self->lock);
+  self->arguments = own_arguments;
+  own_arguments = NULL;
+  become_ready_locked(self);
+  pthread_cond_broadcast(&self->changed);
+  return NULL;
 }
 
 void worker_stop(worker *self)
@@ -441,19 +409,15 @@ void worker_stop(worker *self)
   pthread_mutex_lock(&self->lock);
   bool finalizes = self->state == WORKER_READY;
   worker_set_state(self, WORKER_STOPPED);
-  if (!finalizes)
-    worker_kill_locked(self);
   pthread_mutex_unlock(&self->lock);
-  if (finalizes) {
-    worker_link *link = worker_current_link(self);
-    if (link != NULL) {
-      worker_ask_finalize(self, link);
-      await_exit(self);
-    }
-    worker_link_unref(link);
-    pthread_mutex_lock(&self->lock);
-    worker_kill_locked(self);
-    pthread_mutex_unlock(&self->lock);
-  }
+  if (finalizes)
+    worker_ask_finalize(self);
+  uint64_t deadline = worker_deadline(self->settings->timeout_s);
+  pthread_mutex_lock(&self->lock);
+  while (finalizes && self->ended < self->number &&
+         thread_wait(&self->changed, &self->lock, deadline))
+    ;
+  worker_kill_locked(self); // where it has not ended by itself
+  pthread_mutex_unlock(&self->lock);
   pthread_join(self->listener, NULL);
 }

@@ -7,16 +7,13 @@
 #ifndef NEREID_PYTHON_WORKER_H
 #define NEREID_PYTHON_WORKER_H
 
-#include "process/link.h"
-#include "process/supervisor.h"
-
 #include "nereid/nereid.h"
+#include "process/link.h"
 
 typedef struct worker worker;
 
 // What all workers of a model have in common. Borrowed.
 typedef struct worker_settings {
-  supervisor *supervisor;
   const char *model; // its name
   uint64_t version;
   char *const *command;
@@ -48,8 +45,9 @@ typedef struct worker_events {
 worker *worker_new(const worker_settings *settings, const char *name, const worker_events *events,
                    void *user);
 
-// Starts a worker where the calling thread is (placement.h) and has it import the model. Until
-// worker_initialize its end is final. After an error only worker_free may follow.
+// Starts a worker where the calling thread is (its cores, its memory), as all later ones, and has
+// it import the model. Until worker_initialize its end is final. After an error only worker_free
+// may follow.
 TRITONSERVER_Error *worker_start(worker *self);
 
 // Whether its worker is where the calling thread is.
@@ -91,6 +89,9 @@ bool worker_may_share_slot(worker *self, const worker_link *link);
 // The model has made a call, of another model or another one. Who waits for the slot looks again
 // whether the worker waits.
 void worker_note_call(worker *self, bool is_of_model);
+
+// Work begins. When there is none for a second or two, idle memory of the channel is given back.
+void worker_touch(worker *self);
 
 // A number for work, higher than those before.
 uint64_t worker_next_number(worker *self);

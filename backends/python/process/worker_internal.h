@@ -4,9 +4,13 @@
 #ifndef NEREID_PYTHON_WORKER_INTERNAL_H
 #define NEREID_PYTHON_WORKER_INTERNAL_H
 
+#include "process/process.h"
 #include "process/worker.h"
 
+#include "base/clock.h"
+
 #include <pthread.h>
+#include <sched.h>
 #include <stdatomic.h>
 
 enum {
@@ -16,8 +20,18 @@ enum {
   START_WAIT_S = 10,    // of work, for a worker that is starting again
   READY_WAIT_S = 5,     // of a readiness check, for the slot and the answer
   NS_PER_S = 1000000000,
+  QUIET_S = 1,              // without work: idle memory is given back
   KEPT_BYTES = 1024 * 1024, // of free channel memory, when it is quiet
+  MAX_NODES = 1024          // of a machine, as the kernel has them at most
 };
+
+// Where a thread runs and takes memory from. The server puts its threads for loading where the
+// instance's host policy says, and what they start is there too.
+typedef struct worker_placement {
+  cpu_set_t cores;
+  int mode; // of memory
+  unsigned long nodes[MAX_NODES / (8 * sizeof(unsigned long))];
+} worker_placement;
 
 typedef enum worker_state {
   WORKER_STARTING,
@@ -42,6 +56,8 @@ struct worker {
   void *user;                 // of the events
   worker_placement placement; // of its workers
   pthread_t listener;
+  int quiet_timer;     // -1: not made yet
+  atomic_bool touched; // since it was set
   atomic_uint_fast64_t next_number;
   _Atomic(const char *) name; // one of own_names
   char *own_names[2];         // of the start, of the instance
@@ -58,7 +74,7 @@ struct worker {
   char *cause;         // how it ended, or why it could not be started
   char *start_failure; // why this side ended it while it started
   worker_link *link;
-  supervised *process;
+  worker_process *process;
   int socket; // our end; closing it tells the worker to exit
   bool has_complete;
   bool has_is_ready;
@@ -69,18 +85,28 @@ struct worker {
   uint64_t ready_ns;               // since when
   uint64_t retry_ns;               // when DOWN: the next start
   uint64_t deaths_ns[DEATHS_MANY]; // the last ones, newest first
-  unsigned death_count;
+  bool dies_often;                 // DEATHS_MANY of them were within DEATHS_WINDOW_S
 };
 
-// Waits until the worker says that it runs, and has it import the model.
-TRITONSERVER_Error *worker_greet(worker *self, worker_link *link, const char *name);
+static inline uint64_t worker_deadline(int64_t seconds)
+{
+  return clock_monotonic_ns() + (uint64_t)seconds * NS_PER_S;
+}
 
-// WORK_INITIALIZE.
-TRITONSERVER_Error *worker_ask_initialize(worker *self, worker_link *link, const char *name,
-                                          const char *arguments);
+// With the lock held. A worker ended at `now`, by clock_monotonic_ns: sets when the next one
+// starts, and gives the pause until then: none, 1, 2, 4 … s.
+unsigned worker_count_death_locked(worker *self, uint64_t now);
+
+// Waits until the worker says that it runs, and has it import the model.
+TRITONSERVER_Error *worker_greet(worker *self);
+
+// WORK_INITIALIZE, with the worker's present name.
+TRITONSERVER_Error *worker_ask_initialize(worker *self, const char *arguments);
 
 // WORK_FINALIZE; what goes wrong is logged.
-void worker_ask_finalize(worker *self, worker_link *link);
+void worker_ask_finalize(worker *self);
+
+void worker_placement_get(worker_placement *placement); // the calling thread's
 
 // Waits for the slot; the lock is held. False: `deadline_ns` came first.
 bool worker_acquire_slot_locked(worker *self, uint64_t deadline_ns);
@@ -91,11 +117,9 @@ void worker_kill_locked(worker *self);
 // How the last worker ended.
 TRITONSERVER_Error *worker_gone_locked(const worker *self);
 
-// Why the worker behind `link` is gone. Waits a moment for its end to be seen.
-TRITONSERVER_Error *worker_why_gone(worker *self, worker_link *link);
-
-// As worker_why_gone, without waiting: NULL when the end has not been seen yet.
-TRITONSERVER_Error *worker_gone_already(worker *self, worker_link *link);
+// Why the worker behind `link`, NULL: the present one, is gone; one that is not is ended. `waits`:
+// for a moment, until its end is seen; else NULL when it is not yet.
+TRITONSERVER_Error *worker_why_gone(worker *self, const worker_link *link, bool waits);
 
 // The present worker's link, referenced.
 worker_link *worker_current_link(worker *self);

@@ -4,12 +4,11 @@
 
 #include "backend_error.h"
 #include "backend_log.h"
-#include "base/clock.h"
+#include "base/cleanup.h"
 #include "base/thread.h"
 #include "codec/protocol.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 // ---- asking
@@ -19,41 +18,24 @@ uint64_t worker_next_number(worker *self)
   return atomic_fetch_add(&self->next_number, 1) + 1;
 }
 
-static bool send_work(worker_link *link, const channel_message *work)
-{
-  return channel_send(worker_link_channel(link), CHANNEL_WORK, work);
-}
-
-static TRITONSERVER_Error *time_over(const worker *self, int64_t seconds)
-{
-  return backend_error(TRITONSERVER_ERROR_UNAVAILABLE,
-                       "the Python worker of model '%s' did not answer within %lld seconds",
-                       self->settings->model, (long long)seconds);
-}
-
-// An answer that came too late for whoever asked.
-static void pass_over(worker_link *link, const channel_message *late)
-{
-  uint64_t *question = worker_link_question(link);
-  if (late->id == *question)
-    *question = 0;
-  channel_done(worker_link_channel(link), CHANNEL_ANSWERS);
-}
-
-// CHANNEL_CLOSED stands for CHANNEL_BROKEN too.
+// CHANNEL_CLOSED stands for CHANNEL_BROKEN too. Answers that came too late for whoever asked are
+// passed over.
 static channel_result receive_answer(worker_link *link, uint64_t id, int64_t timeout_us,
                                      channel_message *answer)
 {
   uint64_t end_ns = timeout_us < 0 ? 0 : clock_monotonic_ns() + (uint64_t)timeout_us * 1000;
+  uint64_t *question = worker_link_question(link);
   int64_t left_us = timeout_us;
   for (;;) {
     channel_result result =
         channel_receive(worker_link_channel(link), CHANNEL_ANSWERS, left_us, answer);
-    if (result == CHANNEL_BROKEN)
-      return CHANNEL_CLOSED;
-    if (result != CHANNEL_MESSAGE || answer->id == id)
+    if (result != CHANNEL_MESSAGE)
+      return result == CHANNEL_BROKEN ? CHANNEL_CLOSED : result;
+    if (answer->id == *question)
+      *question = 0;
+    if (answer->id == id)
       return result;
-    pass_over(link, answer);
+    channel_done(worker_link_channel(link), CHANNEL_ANSWERS);
     uint64_t now = timeout_us < 0 ? 0 : clock_monotonic_ns();
     left_us = timeout_us < 0 ? -1 : now < end_ns ? (int64_t)((end_ns - now) / 1000) : 0;
   }
@@ -63,28 +45,8 @@ bool worker_await(worker *self, worker_link *link, uint64_t id, int64_t timeout_
                   channel_message *answer, TRITONSERVER_Error **error)
 {
   channel_result result = receive_answer(link, id, timeout_us, answer);
-  *error = NULL;
-  if (result == CHANNEL_CLOSED)
-    *error = timeout_us < 0 ? worker_why_gone(self, link) : worker_gone_already(self, link);
+  *error = result == CHANNEL_CLOSED ? worker_why_gone(self, link, timeout_us < 0) : NULL;
   return result == CHANNEL_MESSAGE || *error != NULL;
-}
-
-static TRITONSERVER_Error *await_answer(worker *self, worker_link *link, uint64_t id,
-                                        int64_t seconds, channel_message *answer)
-{
-  switch (receive_answer(link, id, seconds == 0 ? -1 : seconds * 1000000, answer)) {
-  case CHANNEL_MESSAGE:
-    return NULL;
-  case CHANNEL_TIMEOUT:
-    return time_over(self, seconds);
-  default:
-    return worker_why_gone(self, link);
-  }
-}
-
-static void put_text(wire_writer *writer, const void *text)
-{
-  wire_put_text(writer, text, strlen(text));
 }
 
 static TRITONSERVER_Error *unreadable(const worker *self)
@@ -122,33 +84,62 @@ static TRITONSERVER_Error *take_answer(worker *self, worker_link *link,
   return error;
 }
 
-// Sends `kind` with one text, or none, and waits for the answer; control_part_fini after success.
-static TRITONSERVER_Error *ask(worker *self, worker_link *link, uint32_t kind,
-                               control_part_write *write, const void *what, int64_t seconds,
-                               control_part *answer)
+// Gives the answer in `answer`, for control_part_fini() after success. `seconds` is how long it may
+// take, of which `timeout_us` (negative: for ever) are left.
+static TRITONSERVER_Error *await_answer(worker *self, worker_link *link, uint64_t id,
+                                        int64_t timeout_us, int64_t seconds, control_part *answer)
 {
-  channel_message work = {.kind = kind, .id = worker_next_number(self)}, message;
-  if (write != NULL && !control_part_make(link, write, what, &work))
-    return backend_error_no_memory("a message to a Python worker");
-  uint64_t block = work.offset;
-  TRITONSERVER_Error *error = send_work(link, &work)
-                                  ? await_answer(self, link, work.id, seconds, &message)
-                                  : worker_why_gone(self, link);
-  if (error == NULL)
-    error = take_answer(self, link, &message, answer);
-  if (write != NULL)
-    channel_release(worker_link_channel(link), block);
+  channel_message message;
+  switch (receive_answer(link, id, timeout_us, &message)) {
+  case CHANNEL_MESSAGE:
+    return take_answer(self, link, &message, answer);
+  case CHANNEL_TIMEOUT:
+    return backend_error(TRITONSERVER_ERROR_UNAVAILABLE,
+                         "the Python worker of model '%s' did not answer within %lld seconds",
+                         self->settings->model, (long long)seconds);
+  default:
+    return worker_why_gone(self, link, true);
+  }
+}
+
+static void put_texts(wire_writer *writer, const void *texts)
+{
+  for (const char *const *text = texts; *text != NULL; text++)
+    wire_put_string(writer, *text);
+}
+
+// Sends `kind` with the texts, NULL: none, and waits `seconds`, 0: for ever, for the answer.
+// WORK_HELLO is not sent, since it is answered unasked. control_part_fini after success.
+static TRITONSERVER_Error *ask(worker *self, uint32_t kind, const char *const *texts,
+                               int64_t seconds, control_part *answer)
+{
+  channel_message work = {.kind = kind, .id = kind == WORK_HELLO ? 0 : worker_next_number(self)};
+  TRITONSERVER_Error *error;
+  worker_link *link = worker_current_link(self);
+  if (link == NULL) // it has ended
+    return worker_why_gone(self, NULL, true);
+  if (texts != NULL && !control_part_make(link, put_texts, texts, &work)) {
+    error = backend_error_no_memory("a message to a Python worker");
+  } else {
+    channel *channel = worker_link_channel(link);
+    error = kind == WORK_HELLO || channel_send(channel, CHANNEL_WORK, &work)
+                ? await_answer(self, link, work.id, seconds == 0 ? -1 : seconds * 1000000, seconds,
+                               answer)
+                : worker_why_gone(self, link, true);
+    if (texts != NULL)
+      channel_release(channel, work.offset);
+  }
+  worker_link_unref(link);
   return error;
 }
 
 // ---- what there is to say
 
-static TRITONSERVER_Error *await_hello(worker *self, worker_link *link)
+static TRITONSERVER_Error *await_hello(worker *self)
 {
-  channel_message message;
   control_part hello;
   int64_t seconds = self->settings->timeout_s;
-  TRITONSERVER_Error *error = await_answer(self, link, 0, seconds, &message);
+  TRITONSERVER_Error *error = ask(self, WORK_HELLO, NULL, seconds, &hello);
   if (error != NULL && TRITONSERVER_ErrorCode(error) == TRITONSERVER_ERROR_UNAVAILABLE) {
     TRITONSERVER_ErrorDelete(error);
     return backend_error(TRITONSERVER_ERROR_UNAVAILABLE,
@@ -157,7 +148,6 @@ static TRITONSERVER_Error *await_hello(worker *self, worker_link *link)
                          self->settings->interpreter, (long long)seconds);
   }
   BACKEND_RETURN_IF_ERROR(error);
-  BACKEND_RETURN_IF_ERROR(take_answer(self, link, &message, &hello));
   uint32_t version = wire_get_u32(&hello.reader);
   size_t length;
   const char *python = wire_get_text(&hello.reader, &length);
@@ -172,24 +162,21 @@ static TRITONSERVER_Error *await_hello(worker *self, worker_link *link)
   return error;
 }
 
-TRITONSERVER_Error *worker_greet(worker *self, worker_link *link, const char *name)
+TRITONSERVER_Error *worker_greet(worker *self)
 {
   control_part answer;
-  BACKEND_RETURN_IF_ERROR(await_hello(self, link));
-  char *load = self->settings->load_text(self->settings->load_user, name);
+  BACKEND_RETURN_IF_ERROR(await_hello(self));
+  AUTO_FREE char *load = self->settings->load_text(self->settings->load_user, worker_name(self));
   if (load == NULL)
     return backend_error_no_memory("a Python worker");
-  TRITONSERVER_Error *error = ask(self, link, WORK_LOAD, put_text, load, 0, &answer);
-  free(load);
-  BACKEND_RETURN_IF_ERROR(error);
+  BACKEND_RETURN_IF_ERROR(ask(self, WORK_LOAD, (const char *[]){load, NULL}, 0, &answer));
   bool has_complete = wire_get_u8(&answer.reader) != 0;
   wire_get_u8(&answer.reader); // whether execute is a coroutine function: its worker cares alone
   bool has_is_ready = wire_get_u8(&answer.reader) != 0;
   control_part_fini(&answer);
-  pthread_mutex_lock(&self->lock);
+  LOCK_SCOPE(&self->lock);
   self->has_complete = has_complete;
   self->has_is_ready = has_is_ready;
-  pthread_mutex_unlock(&self->lock);
   return NULL;
 }
 
@@ -199,13 +186,10 @@ TRITONSERVER_Error *worker_complete(worker *self, const char *config, char **com
   *completed = NULL;
   if (!self->has_complete)
     return NULL;
-  worker_link *link = worker_current_link(self);
-  if (link == NULL) // it ended since it was greeted
-    return worker_why_gone(self, NULL);
-  TRITONSERVER_Error *error = ask(self, link, WORK_AUTO_COMPLETE, put_text, config, 0, &answer);
-  worker_link_unref(link);
-  BACKEND_RETURN_IF_ERROR(error);
+  BACKEND_RETURN_IF_ERROR(
+      ask(self, WORK_AUTO_COMPLETE, (const char *[]){config, NULL}, 0, &answer));
   size_t length;
+  TRITONSERVER_Error *error = NULL;
   const char *text = wire_get_text(&answer.reader, &length);
   if (answer.reader.bad)
     error = unreadable(self);
@@ -215,37 +199,21 @@ TRITONSERVER_Error *worker_complete(worker *self, const char *config, char **com
   return error;
 }
 
-typedef struct initialization {
-  const char *arguments;
-  const char *name;
-} initialization;
-
-static void put_initialization(wire_writer *writer, const void *what)
-{
-  const initialization *self = what;
-  put_text(writer, self->arguments);
-  put_text(writer, self->name);
-}
-
-TRITONSERVER_Error *worker_ask_initialize(worker *self, worker_link *link, const char *name,
-                                          const char *arguments)
+TRITONSERVER_Error *worker_ask_initialize(worker *self, const char *arguments)
 {
   control_part answer;
-  initialization what = {.arguments = arguments, .name = name};
-  BACKEND_RETURN_IF_ERROR(ask(self, link, WORK_INITIALIZE, put_initialization, &what, 0, &answer));
+  const char *const texts[] = {arguments, worker_name(self), NULL};
+  BACKEND_RETURN_IF_ERROR(ask(self, WORK_INITIALIZE, texts, 0, &answer));
   control_part_fini(&answer);
   return NULL;
 }
 
-void worker_ask_finalize(worker *self, worker_link *link)
+void worker_ask_finalize(worker *self)
 {
-  control_part answer;
-  TRITONSERVER_Error *error =
-      ask(self, link, WORK_FINALIZE, NULL, NULL, self->settings->timeout_s, &answer);
-  if (error == NULL)
-    control_part_fini(&answer);
-  else
-    backend_error_log(error, "finalize a Python model");
+  control_part answer = {0};
+  backend_error_log(ask(self, WORK_FINALIZE, NULL, self->settings->timeout_s, &answer),
+                    "finalize a Python model");
+  control_part_fini(&answer);
 }
 
 // ---- readiness
@@ -256,34 +224,20 @@ static bool send_question(worker *self, worker_link *link)
 {
   uint64_t *question = worker_link_question(link);
   channel_message work = {.kind = WORK_IS_READY, .id = worker_next_number(self)};
-  if (*question == 0 && send_work(link, &work))
+  if (*question == 0 && channel_send(worker_link_channel(link), CHANNEL_WORK, &work))
     *question = work.id;
   return *question != 0;
 }
 
-static TRITONSERVER_Error *ask_once(worker *self, worker_link *link, uint64_t deadline_ns,
-                                    control_part *answer)
-{
-  uint64_t *question = worker_link_question(link), now = clock_monotonic_ns();
-  int64_t left_us = deadline_ns > now ? (int64_t)((deadline_ns - now) / 1000) : 0;
-  channel_message message;
-  if (!send_question(self, link))
-    return worker_why_gone(self, link);
-  switch (receive_answer(link, *question, left_us, &message)) {
-  case CHANNEL_MESSAGE:
-    *question = 0;
-    return take_answer(self, link, &message, answer);
-  case CHANNEL_TIMEOUT:
-    return time_over(self, READY_WAIT_S);
-  default:
-    return worker_why_gone(self, link);
-  }
-}
-
 static TRITONSERVER_Error *ask_is_ready(worker *self, worker_link *link, uint64_t deadline_ns)
 {
+  uint64_t now = clock_monotonic_ns();
+  int64_t left_us = deadline_ns > now ? (int64_t)((deadline_ns - now) / 1000) : 0;
   control_part answer;
-  BACKEND_RETURN_IF_ERROR(ask_once(self, link, deadline_ns, &answer));
+  if (!send_question(self, link))
+    return worker_why_gone(self, link, true);
+  BACKEND_RETURN_IF_ERROR(
+      await_answer(self, link, *worker_link_question(link), left_us, READY_WAIT_S, &answer));
   bool ready = wire_get_u8(&answer.reader) != 0;
   control_part_fini(&answer);
   if (ready)
@@ -340,18 +294,13 @@ static TRITONSERVER_Error *begin_check_locked(worker *self, uint64_t deadline, w
   return unhealthy_locked(self);
 }
 
-static uint64_t ready_deadline(void)
-{
-  return clock_monotonic_ns() + (uint64_t)READY_WAIT_S * NS_PER_S;
-}
-
 void worker_ask_ready(worker *self)
 {
   worker_link *link;
   pthread_mutex_lock(&self->lock);
   bool wanted = self->state == WORKER_READY && self->has_is_ready && self->checks == 0;
   if (wanted)
-    self->ready_until_ns = ready_deadline();
+    self->ready_until_ns = worker_deadline(READY_WAIT_S);
   pthread_mutex_unlock(&self->lock);
   if (!wanted || !worker_try_acquire_slot(self, &link))
     return;
@@ -363,7 +312,7 @@ TRITONSERVER_Error *worker_check_ready(worker *self)
 {
   worker_link *link = NULL;
   TRITONSERVER_Error *error;
-  uint64_t deadline = ready_deadline();
+  uint64_t deadline = worker_deadline(READY_WAIT_S);
   pthread_mutex_lock(&self->lock);
   bool known = is_known_locked(self, &error);
   if (!known) {

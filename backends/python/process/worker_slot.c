@@ -2,19 +2,35 @@
 #include "process/worker_internal.h"
 
 #include "backend_error.h"
-#include "base/clock.h"
+#include "base/cleanup.h"
 #include "base/state.h"
 #include "base/thread.h"
 
 #include <assert.h>
+#include <linux/mempolicy.h>
+#include <string.h>
+#include <sys/syscall.h>
 
 // ---- parts
+
+// By system calls: libnuma is not needed for that. A container may not be allowed to ask; then
+// nobody there has set another policy.
+void worker_placement_get(worker_placement *placement)
+{
+  worker_placement memory = {.mode = MPOL_DEFAULT};
+  *placement = memory;
+  if (syscall(SYS_get_mempolicy, &memory.mode, memory.nodes, MAX_NODES, NULL, 0) == 0)
+    *placement = memory;
+  sched_getaffinity(0, sizeof placement->cores, &placement->cores);
+}
 
 bool worker_is_here(const worker *self)
 {
   worker_placement here;
+  const worker_placement *there = &self->placement;
   worker_placement_get(&here);
-  return worker_placement_equal(&self->placement, &here);
+  return CPU_EQUAL(&here.cores, &there->cores) && here.mode == there->mode &&
+         memcmp(here.nodes, there->nodes, sizeof here.nodes) == 0;
 }
 
 const char *worker_name(const worker *self)
@@ -45,10 +61,8 @@ void worker_set_state(worker *self, worker_state state)
 
 worker_link *worker_current_link(worker *self)
 {
-  pthread_mutex_lock(&self->lock);
-  worker_link *link = self->link == NULL ? NULL : worker_link_ref(self->link);
-  pthread_mutex_unlock(&self->lock);
-  return link;
+  LOCK_SCOPE(&self->lock);
+  return self->link == NULL ? NULL : worker_link_ref(self->link);
 }
 
 // ---- why it is gone; the lock is held where a function's name ends in _locked
@@ -56,14 +70,13 @@ worker_link *worker_current_link(worker *self)
 void worker_kill_locked(worker *self)
 {
   if (self->process != NULL)
-    supervised_kill(self->process);
+    worker_process_kill(self->process);
 }
 
 TRITONSERVER_Error *worker_gone_locked(const worker *self)
 {
-  bool often = self->death_count >= DEATHS_MANY;
   return backend_error(
-      often ? TRITONSERVER_ERROR_UNAVAILABLE : TRITONSERVER_ERROR_INTERNAL,
+      self->dies_often ? TRITONSERVER_ERROR_UNAVAILABLE : TRITONSERVER_ERROR_INTERNAL,
       "Stub process '%s' is not healthy. The Python worker of model '%s' ended: %s",
       worker_name(self), self->settings->model,
       self->cause == NULL ? "it is not known how" : self->cause);
@@ -74,30 +87,17 @@ static bool has_ended_locked(const worker *self, const worker_link *link)
   return link == NULL || self->link != link || self->ended >= self->number;
 }
 
-TRITONSERVER_Error *worker_why_gone(worker *self, worker_link *link)
+TRITONSERVER_Error *worker_why_gone(worker *self, const worker_link *link, bool waits)
 {
-  uint64_t deadline = clock_monotonic_ns() + (uint64_t)START_WAIT_S * NS_PER_S;
-  pthread_mutex_lock(&self->lock);
-  if (!has_ended_locked(self, link))
+  uint64_t deadline = worker_deadline(START_WAIT_S);
+  LOCK_SCOPE(&self->lock);
+  bool ended = has_ended_locked(self, link);
+  if (!ended)
     worker_kill_locked(self); // who breaks the rings cannot be talked to any more
-  while (!has_ended_locked(self, link))
-    if (!thread_wait(&self->changed, &self->lock, deadline))
-      break;
-  TRITONSERVER_Error *error = worker_gone_locked(self);
-  pthread_mutex_unlock(&self->lock);
-  return error;
-}
-
-TRITONSERVER_Error *worker_gone_already(worker *self, worker_link *link)
-{
-  TRITONSERVER_Error *error = NULL;
-  pthread_mutex_lock(&self->lock);
-  if (has_ended_locked(self, link))
-    error = worker_gone_locked(self);
-  else
-    worker_kill_locked(self);
-  pthread_mutex_unlock(&self->lock);
-  return error;
+  while (waits && !has_ended_locked(self, link) &&
+         thread_wait(&self->changed, &self->lock, deadline))
+    ;
+  return ended || waits ? worker_gone_locked(self) : NULL;
 }
 
 // ---- the slot
@@ -124,50 +124,42 @@ void worker_release_slot_locked(worker *self)
 
 void worker_note_call(worker *self, bool is_of_model)
 {
-  pthread_mutex_lock(&self->lock);
+  LOCK_SCOPE(&self->lock);
   self->calls_models = self->calls_models || is_of_model;
   if (self->waiting > 0)
     pthread_cond_broadcast(&self->changed);
-  pthread_mutex_unlock(&self->lock);
 }
 
 static void await_ready_locked(worker *self)
 {
-  uint64_t deadline = clock_monotonic_ns() + (uint64_t)START_WAIT_S * NS_PER_S;
+  uint64_t deadline = worker_deadline(START_WAIT_S);
   while (self->state == WORKER_STARTING ||
          (self->state == WORKER_DOWN && self->retry_ns <= clock_monotonic_ns()))
-    if (self->death_count >= DEATHS_MANY || !thread_wait(&self->changed, &self->lock, deadline))
+    if (self->dies_often || !thread_wait(&self->changed, &self->lock, deadline))
       return;
 }
 
 TRITONSERVER_Error *worker_acquire_slot(worker *self, worker_link **link)
 {
-  TRITONSERVER_Error *error = NULL;
-  pthread_mutex_lock(&self->lock);
-  while (
-      !worker_acquire_slot_locked(self, clock_monotonic_ns() + (uint64_t)PAUSE_MOST_S * NS_PER_S))
-    ;
+  LOCK_SCOPE(&self->lock);
+  worker_acquire_slot_locked(self, CLOCK_NEVER);
   await_ready_locked(self);
   if (self->state == WORKER_READY) {
     *link = worker_link_ref(self->link);
-  } else {
-    error = worker_gone_locked(self);
-    worker_release_slot_locked(self);
+    return NULL;
   }
-  pthread_mutex_unlock(&self->lock);
-  return error;
+  worker_release_slot_locked(self);
+  return worker_gone_locked(self);
 }
 
 bool worker_try_acquire_slot(worker *self, worker_link **link)
 {
-  pthread_mutex_lock(&self->lock);
-  bool acquired = self->state == WORKER_READY && self->slot_users == 0 && self->waiting == 0;
-  if (acquired) {
-    self->slot_users = 1;
-    *link = worker_link_ref(self->link);
-  }
-  pthread_mutex_unlock(&self->lock);
-  return acquired;
+  LOCK_SCOPE(&self->lock);
+  if (self->state != WORKER_READY || self->slot_users > 0 || self->waiting > 0)
+    return false;
+  self->slot_users = 1;
+  *link = worker_link_ref(self->link);
+  return true;
 }
 
 static bool may_share_locked(const worker *self, const worker_link *link)
@@ -178,28 +170,23 @@ static bool may_share_locked(const worker *self, const worker_link *link)
 
 bool worker_may_share_slot(worker *self, const worker_link *link)
 {
-  pthread_mutex_lock(&self->lock);
-  bool may = may_share_locked(self, link);
-  pthread_mutex_unlock(&self->lock);
-  return may;
+  LOCK_SCOPE(&self->lock);
+  return may_share_locked(self, link);
 }
 
 bool worker_share_slot(worker *self, worker_link *link)
 {
-  pthread_mutex_lock(&self->lock);
-  bool shared = may_share_locked(self, link);
-  if (shared) {
-    self->slot_users++;
-    worker_link_ref(link);
-  }
-  pthread_mutex_unlock(&self->lock);
-  return shared;
+  LOCK_SCOPE(&self->lock);
+  if (!may_share_locked(self, link))
+    return false;
+  self->slot_users++;
+  worker_link_ref(link);
+  return true;
 }
 
 void worker_release_slot(worker *self, worker_link *link)
 {
   worker_link_unref(link);
-  pthread_mutex_lock(&self->lock);
+  LOCK_SCOPE(&self->lock);
   worker_release_slot_locked(self);
-  pthread_mutex_unlock(&self->lock);
 }

@@ -22,10 +22,11 @@ static int open_dir(int dir, const char *path)
   return open_beneath(dir, path, O_PATH | O_DIRECTORY, 0);
 }
 
-bool dir_make(int dir, const char *path)
+// Makes the directory `path` and those above it, and opens it.
+static int make_dir(int dir, const char *path)
 {
   char part[PATH_MAX];
-  AUTO_CLOSE int last = strlen(path) < sizeof part ? fcntl(dir, F_DUPFD_CLOEXEC, 0) : -1;
+  int last = strlen(path) < sizeof part ? fcntl(dir, F_DUPFD_CLOEXEC, 0) : -1;
   while (last >= 0 && *path != '\0') {
     size_t length = strcspn(path, "/");
     memcpy(part, path, length);
@@ -35,7 +36,13 @@ bool dir_make(int dir, const char *path)
     last = next;
     path += length + (path[length] == '/');
   }
-  return last >= 0;
+  return last;
+}
+
+bool dir_make(int dir, const char *path)
+{
+  AUTO_CLOSE int made = make_dir(dir, path);
+  return made >= 0;
 }
 
 // Opens the directory in which `path` is, which is made if it is not there, and gives the last part
@@ -46,9 +53,7 @@ static int open_parent(int dir, const char *path, const char **name)
   *name = slash == NULL ? path : slash + 1;
   AUTO_FREE char *above = slash == NULL ? strdup(".") : strndup(path, (size_t)(slash - path));
   int parent = above == NULL ? -1 : open_dir(dir, above);
-  if (parent < 0 && errno == ENOENT && dir_make(dir, above))
-    parent = open_dir(dir, above);
-  return parent;
+  return parent < 0 && errno == ENOENT ? make_dir(dir, above) : parent;
 }
 
 int dir_open(int dir, const char *path, int flags, mode_t mode)

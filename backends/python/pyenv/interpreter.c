@@ -4,6 +4,7 @@
 #include "backend_config.h"
 #include "backend_error.h"
 #include "base/cleanup.h"
+#include "base/files.h"
 
 #include <stdbool.h>
 #include <stdio.h>
@@ -18,16 +19,6 @@ static bool is_program(const char *path)
 {
   struct stat status;
   return stat(path, &status) == 0 && S_ISREG(status.st_mode) && access(path, X_OK) == 0;
-}
-
-// A relative path is the server's; the worker runs elsewhere.
-static char *absolute(const char *path)
-{
-  if (*path == '/')
-    return strdup(path);
-  AUTO_FREE char *dir = getcwd(NULL, 0);
-  char *result;
-  return dir != NULL && asprintf(&result, "%s/%s", dir, path) >= 0 ? result : NULL;
 }
 
 // Looks for `name` in the directories of PATH that are absolute. Gives NULL when it is in none.
@@ -52,11 +43,9 @@ static char *search(const char *name)
 static TRITONSERVER_Error *find_installed(const char *setting, char **interpreter)
 {
   const char *wanted = setting == NULL ? "python3" : setting;
-  *interpreter = NULL;
-  if (strchr(wanted, '/') == NULL)
-    *interpreter = search(wanted);
-  else if (is_program(wanted))
-    *interpreter = absolute(wanted);
+  *interpreter = strchr(wanted, '/') == NULL ? search(wanted)
+                 : is_program(wanted)        ? files_absolute(wanted)
+                                             : NULL;
   if (*interpreter != NULL)
     return NULL;
   if (setting != NULL)
@@ -83,38 +72,34 @@ static TRITONSERVER_Error *find_dir_of(python_interpreter *self)
   AUTO_FREE char *dir = strdup(self->path);
   if (dir == NULL)
     return backend_error_no_memory("a Python environment");
-  for (int i = 0; i < 2; i++) {
-    char *slash = strrchr(dir, '/');
-    if (slash != NULL)
-      *slash = '\0';
-  }
-  self->kind = has(dir, "pyvenv.cfg")   ? ENVIRONMENT_VIRTUAL
-               : has(dir, "conda-meta") ? ENVIRONMENT_CONDA
-                                        : ENVIRONMENT_NONE;
-  if (self->kind != ENVIRONMENT_NONE) {
-    self->dir = dir;
-    dir = NULL;
-  }
+  for (int i = 0; i < 2 && strchr(dir, '/') != NULL; i++)
+    *strrchr(dir, '/') = '\0';
+  if (has(dir, "pyvenv.cfg"))
+    self->kind = ENVIRONMENT_VIRTUAL;
+  else if (has(dir, "conda-meta"))
+    self->kind = ENVIRONMENT_CONDA;
+  else
+    return NULL;
+  self->dir = dir;
+  dir = NULL;
   return NULL;
 }
 
 static TRITONSERVER_Error *find_in_dir(python_interpreter *self, const char *path)
 {
   static const char *const programs[] = {"bin/python3", "bin/python"};
-  for (size_t i = 0; i < 2 && self->path == NULL; i++) {
-    char *program;
-    if (asprintf(&program, "%s/%s", self->dir, programs[i]) < 0)
-      return backend_error_no_memory("a Python environment");
-    if (is_program(program))
-      self->path = program;
-    else
-      free(program);
-  }
-  if (self->path == NULL)
-    return backend_error(TRITONSERVER_ERROR_INVALID_ARG,
-                         "execution environment '%s' has neither bin/python3 nor bin/python", path);
   self->kind = has(self->dir, "pyvenv.cfg") ? ENVIRONMENT_VIRTUAL : ENVIRONMENT_CONDA;
-  return NULL;
+  for (size_t i = 0; i < 2; i++) {
+    free(self->path);
+    if (asprintf(&self->path, "%s/%s", self->dir, programs[i]) < 0) {
+      self->path = NULL;
+      return backend_error_no_memory("a Python environment");
+    }
+    if (is_program(self->path))
+      return NULL;
+  }
+  return backend_error(TRITONSERVER_ERROR_INVALID_ARG,
+                       "execution environment '%s' has neither bin/python3 nor bin/python", path);
 }
 
 // The path of EXECUTION_ENV_PATH, for free().
@@ -123,7 +108,7 @@ static char *expand(const char *path, const char *model_dir)
   const char *at = strstr(path, MODEL_DIR);
   char *result;
   if (at == NULL)
-    return absolute(path);
+    return files_absolute(path);
   int length =
       asprintf(&result, "%.*s%s%s", (int)(at - path), path, model_dir, at + strlen(MODEL_DIR));
   return length < 0 ? NULL : result;

@@ -3,6 +3,7 @@
 
 #include "backend_error.h"
 #include "base/cleanup.h"
+#include "base/files.h"
 #include "base/string_list.h"
 #include "pyenv/dir.h"
 
@@ -14,7 +15,6 @@
 #include <stdbool.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 enum {
   BLOCK_BYTES = 1 << 16,
@@ -117,45 +117,24 @@ static bool is_interpreter_link(const char *name, const char *target)
 
 // ---- entries
 
-static TRITONSERVER_Error *write_block(unpacking *self, const char *name, int file,
-                                       const void *data, size_t size, int64_t offset, uint64_t *end)
-{
-  if (offset < 0 || (uint64_t)offset > self->limits->bytes || size > self->limits->bytes)
-    return refuse(self, name, TOO_LARGE);
-  uint64_t last = (uint64_t)offset + size; // both are at most what is allowed
-  if (last > *end) {
-    self->bytes += last - *end;
-    *end = last;
-  }
-  if (self->bytes > self->limits->bytes)
-    return refuse(self, name, TOO_LARGE);
-  for (size_t done = 0; done < size;) {
-    ssize_t written =
-        pwrite(file, (const char *)data + done, size - done, (off_t)((uint64_t)offset + done));
-    if (written < 0 && errno != EINTR)
-      return refuse(self, name, strerror(errno));
-    done += written > 0 ? (size_t)written : 0;
-  }
-  return NULL;
-}
-
+// Holes are zeros.
 static TRITONSERVER_Error *write_content(unpacking *self, const char *name, int file)
 {
-  uint64_t end = 0;
+  char block[BLOCK_BYTES];
   for (;;) {
-    const void *data;
-    size_t size;
-    la_int64_t offset;
-    int result = archive_read_data_block(self->archive, &data, &size, &offset);
-    if (result == ARCHIVE_EOF)
-      break;
-    if (result == ARCHIVE_RETRY)
-      continue;
-    if (result < ARCHIVE_WARN)
+    la_ssize_t size = archive_read_data(self->archive, block, sizeof block);
+    if (size == 0)
+      return NULL;
+    if (size < ARCHIVE_WARN)
       return unreadable(self);
-    BACKEND_RETURN_IF_ERROR(write_block(self, name, file, data, size, offset, &end));
+    if (size < 0) // a warning, or to be tried again
+      continue;
+    self->bytes += (size_t)size;
+    if (self->bytes > self->limits->bytes)
+      return refuse(self, name, TOO_LARGE);
+    if (!files_write(file, block, (size_t)size))
+      return refuse(self, name, strerror(errno));
   }
-  return ftruncate(file, (off_t)end) == 0 ? NULL : refuse(self, name, strerror(errno));
 }
 
 // Python takes compiled files only when the time of the source is what it was.
