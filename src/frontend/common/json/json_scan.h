@@ -76,6 +76,7 @@ error *json_elements(json_cursor *c, const json_path *path, json_visit_element *
 
 typedef enum json_kind {
   JSON_TEXT, // const char *
+  JSON_NAME, // the same, short: names of tensors stand whole in errors
   JSON_BOOL, // bool
   JSON_U64,  // uint64_t
 } json_kind;
@@ -93,11 +94,12 @@ typedef struct json_member {
 typedef struct json_schema {
   json_member members[JSON_MEMBERS_MAX]; // those with a name
   json_visit_member *visit_other;        // for all others; NULL: they are passed over
+  const char *refusal; // of what is no object, in Triton's words; NULL: those of json_fail_kind
 } json_schema;
 
 // Takes an object, in which each of the members may stand once. *seen gets a bit for each that is
 // there, in the order of the list.
-error *json_object_read(json_cursor *c, const json_path *path, const json_schema *object,
+error *json_object_read(json_cursor *c, const json_path *path, const json_schema *schema,
                         void *target, unsigned *seen);
 
 // Takes a string, which must be UTF-8. `json_text` gives a NUL-terminated copy in the arena and

@@ -271,7 +271,7 @@ static TRITONSERVER_Error *allocate(TRITONSERVER_ResponseAllocator *allocator,
   // What comes again and again, maybe from several threads, must not pile up in the arena.
   output_buffer *output = t->many_responses ? calloc(1, sizeof(*output))
                                             : arena_allocate_array(t->arena, 1, sizeof(*output));
-  void *memory;
+  void *memory = NULL;
   if (output == NULL)
     return out_of_memory();
   *output = (output_buffer){.tensors = t, .choice = choose(t, tensor_name)};
