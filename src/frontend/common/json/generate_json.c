@@ -38,7 +38,7 @@ static error *read_metadata_datatype(void *input, json_cursor *c, const json_pat
   return NULL;
 }
 
-static const json_object metadata_input = {
+static const json_schema metadata_input = {
     .members = {{SLICE("name"), NULL, JSON_TEXT, offsetof(generate_input, name)},
                 {SLICE("datatype"), read_metadata_datatype},
                 {SLICE("shape"), read_metadata_shape}}};
@@ -62,7 +62,7 @@ static error *read_metadata_inputs(void *inputs, json_cursor *c, const json_path
   return json_elements(c, path, visit_metadata_input, inputs);
 }
 
-static const json_object model_metadata = {.members = {{SLICE("inputs"), read_metadata_inputs}}};
+static const json_schema model_metadata = {.members = {{SLICE("inputs"), read_metadata_inputs}}};
 
 error *generate_inputs_read(slice metadata, arena *a, generate_inputs *out)
 {

@@ -5,6 +5,7 @@
 #include "base/buffer.h"
 #include "base/number.h"
 #include "base/text.h"
+#include "frontend/common/net/request_limits.h"
 
 #include <inttypes.h>
 #include <stdarg.h>
@@ -410,7 +411,7 @@ error *json_members(json_cursor *c, const json_path *path, json_visit_member *vi
 }
 
 typedef struct object_context {
-  const json_object *object;
+  const json_schema *schema;
   void *target;
   unsigned *seen;
 } object_context;
@@ -423,6 +424,12 @@ static error *read_member(const json_member *m, void *target, json_cursor *c, co
   switch (m->kind) {
   case JSON_TEXT:
     return json_text(c, path, value);
+  case JSON_NAME:
+    RETURN_IF_ERROR(json_text(c, path, value));
+    return strlen(*(const char **)value) <= REQUEST_NAME_MAX_BYTES
+               ? NULL
+               : json_fail_text(path, "expected a name of at most %d bytes",
+                                REQUEST_NAME_MAX_BYTES);
   case JSON_BOOL:
     return json_bool(c, path, value);
   default:
@@ -432,8 +439,8 @@ static error *read_member(const json_member *m, void *target, json_cursor *c, co
 
 static error *visit_member(void *context, json_cursor *c, const json_path *path, slice key)
 {
-  const object_context *o = context;
-  const json_member *members = o->object->members;
+  object_context *o = context;
+  const json_member *members = o->schema->members;
   for (unsigned i = 0; i < JSON_MEMBERS_MAX && members[i].name.size > 0; i++) {
     if (!slice_equal(key, members[i].name))
       continue;
@@ -442,14 +449,16 @@ static error *visit_member(void *context, json_cursor *c, const json_path *path,
     *o->seen |= 1u << i;
     return read_member(&members[i], o->target, c, path);
   }
-  return o->object->visit_other == NULL ? json_skip(c, path)
-                                        : o->object->visit_other(o->target, c, path, key);
+  return o->schema->visit_other == NULL ? json_skip(c, path)
+                                        : o->schema->visit_other(o->target, c, path, key);
 }
 
-error *json_object_read(json_cursor *c, const json_path *path, const json_object *object,
+error *json_object_read(json_cursor *c, const json_path *path, const json_schema *schema,
                         void *target, unsigned *seen)
 {
-  object_context o = {object, target, seen};
+  object_context o = {schema, target, seen};
+  if (schema->refusal != NULL && json_peek(c) != '{')
+    return json_fail_kind_as(c, path, schema->refusal, "an object");
   return json_members(c, path, visit_member, &o);
 }
 

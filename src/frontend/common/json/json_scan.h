@@ -7,14 +7,23 @@
 
 #include "base/arena.h"
 #include "base/error.h"
+#include "base/parallel.h"
 #include "base/slice.h"
-#include "frontend/common/json/json_host.h"
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
 #define JSON_MAX_DEPTH 100
+
+// What whoever has a JSON text read lends for long arrays of numbers in it.
+typedef struct json_host {
+  const parallel *parallel; // reads parts of them at once; NULL: nobody helps
+  // Called with text, inside of an array, that is read and will not be looked at again; it may
+  // begin with what was told before. NULL: nobody wants to know.
+  void (*release_text)(void *context, const char *begin, const char *end);
+  void *context;
+} json_host;
 
 typedef struct json_cursor {
   const char *begin;
@@ -67,6 +76,7 @@ error *json_elements(json_cursor *c, const json_path *path, json_visit_element *
 
 typedef enum json_kind {
   JSON_TEXT, // const char *
+  JSON_NAME, // the same, short: names of tensors stand whole in errors
   JSON_BOOL, // bool
   JSON_U64,  // uint64_t
 } json_kind;
@@ -81,14 +91,15 @@ typedef struct json_member {
 
 #define JSON_MEMBERS_MAX 8
 
-typedef struct json_object {
+typedef struct json_schema {
   json_member members[JSON_MEMBERS_MAX]; // those with a name
   json_visit_member *visit_other;        // for all others; NULL: they are passed over
-} json_object;
+  const char *refusal; // of what is no object, in Triton's words; NULL: those of json_fail_kind
+} json_schema;
 
 // Takes an object, in which each of the members may stand once. *seen gets a bit for each that is
 // there, in the order of the list.
-error *json_object_read(json_cursor *c, const json_path *path, const json_object *object,
+error *json_object_read(json_cursor *c, const json_path *path, const json_schema *schema,
                         void *target, unsigned *seen);
 
 // Takes a string, which must be UTF-8. `json_text` gives a NUL-terminated copy in the arena and

@@ -104,8 +104,7 @@ static error *apply_parameters(grpc_inference *i, const infer_request_proto *rea
 {
   uint32_t flags = 0;
   for (size_t k = 0; k < read->parameter_count; k++)
-    RETURN_IF_ERROR(
-        error_from_abi(request_parameter_apply(i->life.request, &read->parameters[k], &flags)));
+    RETURN_IF_ERROR(request_parameter_apply(i->life.request, &read->parameters[k], &flags));
   flags |= inference_run_here_flag(&i->life, i->message->size);
   return error_from_abi(TRITONSERVER_InferenceRequestSetFlags(i->life.request, flags));
 }
