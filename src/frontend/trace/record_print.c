@@ -4,7 +4,7 @@
 
 #include <inttypes.h>
 
-static void print_text(buffer *out, const char *key, slice text)
+static void print_member(buffer *out, const char *key, slice text)
 {
   buffer_append_format(out, "\"%s\":", key);
   buffer_append_json_string(out, text);
@@ -12,11 +12,11 @@ static void print_text(buffer *out, const char *key, slice text)
 
 static void print_identity(const trace_part *part, buffer *out)
 {
-  print_text(out, "model_name", slice_of(part->model_name));
+  print_member(out, "model_name", slice_of(part->model_name));
   buffer_append_format(out, ",\"model_version\":%" PRId64, part->model_version);
   if (part->request_id[0] != '\0') {
     buffer_append_char(out, ',');
-    print_text(out, "request_id", slice_of(part->request_id));
+    print_member(out, "request_id", slice_of(part->request_id));
   }
   if (part->parent_id != 0)
     buffer_append_format(out, ",\"parent_id\":%" PRIu64, part->parent_id);
@@ -28,16 +28,16 @@ static void print_event(const trace_event *event, buffer *out)
   const trace_tensor *tensor = event->tensor;
   if (tensor == NULL) {
     buffer_append_text(out, "\"timestamps\":[{");
-    print_text(out, "name", slice_of(event->name));
+    print_member(out, "name", slice_of(event->name));
     buffer_append_format(out, ",\"ns\":%" PRIu64 "}]}", event->moment_ns);
     return;
   }
   buffer_append_format(out, "\"activity\":\"%s\",\"tensor\":{", event->name);
-  print_text(out, "name", tensor->name);
+  print_member(out, "name", tensor->name);
   buffer_append_char(out, ',');
-  print_text(out, "data", tensor->data);
+  print_member(out, "data", tensor->data);
   buffer_append_char(out, ',');
-  print_text(out, "shape", tensor->shape);
+  print_member(out, "shape", tensor->shape);
   buffer_append_format(out, ",\"dtype\":\"%s\"}}", tensor->datatype);
 }
 
