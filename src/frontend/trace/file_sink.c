@@ -80,7 +80,7 @@ static bool write_own(const char *path, const buffer *text)
   int descriptor = open_trace_file(path);
   if (descriptor < 0)
     return false;
-  bool written = files_write(descriptor, "[", 1) &&
+  bool written = write_at(descriptor, SLICE("["), 0) &&
                  files_write(descriptor, text->data, text->size) && files_write(descriptor, "]", 1);
   int reason = errno;
   close(descriptor);
