@@ -24,16 +24,6 @@ static void backend_free(void *state)
   python_backend_free(state);
 }
 
-TRITONSERVER_Error *
-TRITONBACKEND_GetBackendAttribute(TRITONBACKEND_Backend *backend,
-                                  TRITONBACKEND_BackendAttribute *backend_attributes)
-{
-  (void)backend;
-  BACKEND_RETURN_IF_ERROR(TRITONBACKEND_BackendAttributeAddPreferredInstanceGroup(
-      backend_attributes, TRITONSERVER_INSTANCEGROUPKIND_CPU, 0, NULL, 0));
-  return TRITONBACKEND_BackendAttributeSetParallelModelInstanceLoading(backend_attributes, true);
-}
-
 static void model_free(void *state)
 {
   if (state == NULL)
@@ -122,6 +112,7 @@ static TRITONSERVER_Error *execute(void *state, TRITONBACKEND_ModelInstance *ins
 
 const backend_entry_points backend_entry = {.name = "python",
                                             .api_minor = 13, // Triton 23.07
+                                            .prefers_cpu = true,
                                             .backend_new = backend_new,
                                             .backend_free = backend_free,
                                             .model_new = model_new,

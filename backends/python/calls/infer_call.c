@@ -5,7 +5,6 @@
 
 #include "backend_error.h"
 #include "backend_log.h"
-#include "codec/parameter_json.h"
 
 #include "nereid/nereid.h"
 

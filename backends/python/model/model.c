@@ -7,7 +7,6 @@
 #include "base/cleanup.h"
 #include "base/files.h"
 #include "base/machine.h"
-#include "process/text_vector.h"
 #include "process/variables.h"
 
 #include <assert.h>
@@ -131,16 +130,14 @@ static TRITONSERVER_Error *find_python(python_model *self)
   BACKEND_RETURN_IF_ERROR(python_interpreter_init(&self->python, backend->environments,
                                                   backend->interpreter, self->config, self->dir));
   self->thread_count = (int)machine_cpus() / instance_count(self->config);
-  self->environment =
-      worker_variables_new(&self->python, self->thread_count, backend->sandbox.strict);
-  if (self->environment == NULL)
-    return backend_error_no_memory("the model");
+  BACKEND_RETURN_IF_ERROR(worker_variables_init(&self->environment, &self->python,
+                                                self->thread_count, backend->sandbox.strict));
   BACKEND_RETURN_IF_ERROR(
-      worker_command_new(&backend->sandbox, &paths, &self->python, &self->command));
+      worker_command_init(&self->command, &backend->sandbox, &paths, &self->python));
   self->workers = (worker_settings){.model = self->name,
                                     .version = self->version,
-                                    .command = self->command,
-                                    .environment = self->environment,
+                                    .command = self->command.items,
+                                    .environment = self->environment.items,
                                     .interpreter = self->python.path,
                                     .shared_bytes = (size_t)backend->sandbox.shared_bytes,
                                     .timeout_s = backend->timeout_s,
@@ -199,8 +196,8 @@ void python_model_free(python_model *self)
   if (self == NULL)
     return;
   assert(self->spare == NULL);
-  text_vector_free(self->environment);
-  text_vector_free(self->command);
+  string_list_fini(&self->environment);
+  string_list_fini(&self->command);
   free_config(self);
   python_interpreter_fini(&self->python);
   free(self->path);

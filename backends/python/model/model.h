@@ -21,8 +21,8 @@ typedef struct python_model {
   char *dir;  // the model's, with its versions
   char *path; // directory/version/model.py, whether it is run or the backend's own
   python_interpreter python;
-  char **command;     // starts a worker
-  char **environment; // of its workers
+  string_list command;     // starts a worker
+  string_list environment; // of its workers
   json_t *config;
   char *config_text;
   int64_t max_batch_size;
