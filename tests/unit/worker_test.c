@@ -90,9 +90,9 @@ static void the_slot_is_shared_behind_the_same_worker_only(void **state)
   made->waiting = 1;
   assert_false(worker_may_share_slot(made, link)); // somebody waits
   made->waiting = 0;
-  worker_note_call(made, false);
+  worker_record_call(made, false);
   assert_true(worker_may_share_slot(made, link));
-  worker_note_call(made, true);
+  worker_record_call(made, true);
   assert_false(worker_may_share_slot(made, link)); // it calls other models
   worker_release_slot(made, link);
 }
