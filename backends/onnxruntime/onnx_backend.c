@@ -4,6 +4,7 @@
 #include "backend_config.h"
 #include "backend_error.h"
 #include "backend_log.h"
+#include "base/cleanup.h"
 #include "base/machine.h"
 #include "framework_search.h"
 
@@ -15,19 +16,20 @@
 #define DEFAULT_MAX_BATCH_SIZE 4
 #define MAX_THREADS            4096
 
-typedef struct runtime_entry {
-  ort_runtime *runtime;
-  struct runtime_entry *next;
-} runtime_entry;
-
 struct onnx_backend {
   int64_t default_max_batch_size;
   ort_runtime_settings settings;
-  pthread_mutex_t lock;    // guards `runtimes`
-  runtime_entry *runtimes; // one for each path
-  ort_runtime *preferred;  // NULL when none was found
-  char *looked;            // where, for the error of a model that needs it
+  pthread_mutex_t lock;   // guards `runtimes`
+  ort_runtime *runtimes;  // one for each path
+  ort_runtime *preferred; // NULL when none was found
+  char *looked;           // where, for the error of a model that needs it
 };
+
+// NULL where it is not given.
+static const char *text_of(const json_t *settings, const char *key)
+{
+  return json_string_value(json_object_get(settings, key));
+}
 
 static TRITONSERVER_Error *read_settings(onnx_backend *self, const json_t *settings)
 {
@@ -47,16 +49,14 @@ static TRITONSERVER_Error *read_settings(onnx_backend *self, const json_t *setti
       {"inter_op_thread_count", MAX_THREADS, &self->settings.inter_op_threads},
   };
   for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++)
-    BACKEND_RETURN_IF_ERROR(backend_read_integer(
-        where, numbers[i].key, json_string_value(json_object_get(settings, numbers[i].key)), 0,
-        numbers[i].most, numbers[i].value));
+    BACKEND_RETURN_IF_ERROR(backend_read_integer(where, numbers[i].key,
+                                                 text_of(settings, numbers[i].key), 0,
+                                                 numbers[i].most, numbers[i].value));
+  BACKEND_RETURN_IF_ERROR(backend_read_bool(where, "enable-global-threadpool",
+                                            text_of(settings, "enable-global-threadpool"),
+                                            &self->settings.global_threads));
   BACKEND_RETURN_IF_ERROR(
-      backend_read_bool(where, "enable-global-threadpool",
-                        json_string_value(json_object_get(settings, "enable-global-threadpool")),
-                        &self->settings.global_threads));
-  BACKEND_RETURN_IF_ERROR(
-      backend_read_bool(where, "allow_spinning",
-                        json_string_value(json_object_get(settings, "allow_spinning")), &spin));
+      backend_read_bool(where, "allow_spinning", text_of(settings, "allow_spinning"), &spin));
   self->settings.spin = spin;
   if (self->settings.intra_op_threads == 0)
     self->settings.intra_op_threads = cores;
@@ -68,26 +68,16 @@ static TRITONSERVER_Error *read_settings(onnx_backend *self, const json_t *setti
 // The library at `path`, opened at most once.
 static TRITONSERVER_Error *open_path(onnx_backend *self, const char *path, ort_runtime **runtime)
 {
-  TRITONSERVER_Error *error = NULL;
-  *runtime = NULL;
-  pthread_mutex_lock(&self->lock);
-  for (runtime_entry *entry = self->runtimes; entry != NULL; entry = entry->next)
-    if (strcmp(entry->runtime->path, path) == 0)
-      *runtime = entry->runtime;
-  if (*runtime == NULL) {
-    runtime_entry *entry = calloc(1, sizeof(*entry));
-    error = entry == NULL ? backend_error_no_memory("ONNX Runtime")
-                          : ort_runtime_open(path, &self->settings, &entry->runtime);
-    if (error == NULL) {
-      entry->next = self->runtimes;
-      self->runtimes = entry;
-      *runtime = entry->runtime;
-    } else {
-      free(entry);
-    }
-  }
-  pthread_mutex_unlock(&self->lock);
-  return error;
+  LOCK_SCOPE(&self->lock);
+  *runtime = self->runtimes;
+  while (*runtime != NULL && strcmp((*runtime)->path, path) != 0)
+    *runtime = (*runtime)->next;
+  if (*runtime != NULL)
+    return NULL;
+  BACKEND_RETURN_IF_ERROR(ort_runtime_open(path, &self->settings, runtime));
+  (*runtime)->next = self->runtimes;
+  self->runtimes = *runtime;
+  return NULL;
 }
 
 static const framework onnx_runtime = {
@@ -112,16 +102,16 @@ static bool open_preferred(void *context, const char *path, char **why_not)
 
 static void find_preferred(onnx_backend *self, const char *own_dir, const json_t *settings)
 {
-  const char *search = json_string_value(json_object_get(settings, "framework-search"));
+  const char *search = text_of(settings, "framework-search");
   framework_system system;
   framework_system_init(&system);
   system.strict = search != NULL && strcmp(search, "strict") == 0;
   const framework_search wanted = {
       .framework = &onnx_runtime,
       .system = &system,
-      .library = json_string_value(json_object_get(settings, "library")),
-      .python_environment = json_string_value(json_object_get(settings, "python-environment")),
-      .python_executable = json_string_value(json_object_get(settings, "python-executable")),
+      .library = text_of(settings, "library"),
+      .python_environment = text_of(settings, "python-environment"),
+      .python_executable = text_of(settings, "python-executable"),
       .own_dir = own_dir,
       .open = open_preferred,
       .context = self,
@@ -162,10 +152,9 @@ void onnx_backend_free(onnx_backend *self)
   if (self == NULL)
     return;
   while (self->runtimes != NULL) {
-    runtime_entry *entry = self->runtimes;
-    self->runtimes = entry->next;
-    ort_runtime_close(entry->runtime);
-    free(entry);
+    ort_runtime *first = self->runtimes;
+    self->runtimes = first->next;
+    ort_runtime_close(first);
   }
   pthread_mutex_destroy(&self->lock);
   free(self->looked);

@@ -6,6 +6,7 @@
 #include "backend_config.h"
 #include "backend_error.h"
 #include "backend_log.h"
+#include "base/arena.h"
 
 #include <assert.h>
 #include <stdlib.h>
@@ -25,6 +26,7 @@ struct onnx_executor {
 typedef struct onnx_run {
   onnx_executor *executor;
   backend_batch batch;
+  arena memory;          // of the lists
   backend_input *inputs; // of one feed, an entry for each request
   int64_t *rows;         // of each request; 1 for models that do not batch
   int64_t total_rows;
@@ -392,13 +394,14 @@ static TRITONSERVER_Error *allocate(onnx_run *run)
 {
   const onnx_model *model = run->executor->model;
   uint32_t count = run->batch.count;
-  run->inputs = calloc(count, sizeof(*run->inputs));
-  run->rows = calloc(count, sizeof(*run->rows));
-  run->wanted = calloc(count + 1u, model->fetch_count + 1); // a byte each
-  run->feed_names = calloc(model->feed_count + 1, sizeof(*run->feed_names));
-  run->feeds = calloc(model->feed_count + 1, sizeof(ort_value *));
-  run->fetch_names = calloc(model->fetch_count + 1, sizeof(*run->fetch_names));
-  run->fetched = calloc(model->fetch_count + 1, sizeof(ort_value *));
+  arena *m = &run->memory;
+  run->inputs = arena_allocate_array(m, count, sizeof(*run->inputs));
+  run->rows = arena_allocate_array(m, count, sizeof(*run->rows));
+  run->wanted = arena_allocate_array(m, count, model->fetch_count); // a byte each
+  run->feed_names = arena_allocate_array(m, model->feed_count, sizeof(*run->feed_names));
+  run->feeds = arena_allocate_array(m, model->feed_count, sizeof(*run->feeds));
+  run->fetch_names = arena_allocate_array(m, model->fetch_count, sizeof(*run->fetch_names));
+  run->fetched = arena_allocate_array(m, model->fetch_count, sizeof(*run->fetched));
   bool complete = run->inputs != NULL && run->rows != NULL && run->wanted != NULL &&
                   run->feed_names != NULL && run->feeds != NULL && run->fetch_names != NULL &&
                   run->fetched != NULL;
@@ -409,21 +412,15 @@ static void release(onnx_run *run)
 {
   const onnx_model *model = run->executor->model;
   const ort_api *api = &model->runtime->api;
-  for (size_t i = 0; run->feeds != NULL && i < run->feed_count; i++)
+  for (size_t i = 0; i < run->feed_count; i++)
     if (run->feeds[i] != NULL)
       api->ReleaseValue(run->feeds[i]);
-  for (size_t i = 0; run->fetched != NULL && i < run->fetch_count; i++)
+  for (size_t i = 0; i < run->fetch_count; i++)
     if (run->fetched[i] != NULL)
       api->ReleaseValue(run->fetched[i]);
   for (size_t i = 0; i < model->feed_count; i++)
     backend_buffer_trim(&run->executor->gathered[i], KEPT_BYTES);
-  free(run->inputs);
-  free(run->rows);
-  free(run->wanted);
-  free(run->feed_names);
-  free(run->feeds);
-  free(run->fetch_names);
-  free(run->fetched);
+  arena_fini(&run->memory);
 }
 
 // How many rows each request has: the first dimension of its first input.

@@ -4,10 +4,11 @@
 #include "backend_error.h"
 #include "backend_file.h"
 #include "backend_log.h"
+#include "base/cleanup.h"
+#include "base/files.h"
 #include "onnx_data_files.h"
 
 #include <fcntl.h>
-#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -50,14 +51,10 @@ static TRITONSERVER_Error *find_file(TRITONBACKEND_Model *model, const onnx_mode
 // The directory of the file that is open; -1 when that is `named` or cannot be told.
 static int open_target_dir(int file, int named)
 {
-  char link[64], path[PATH_MAX];
   struct stat here, there;
-  snprintf(link, sizeof(link), "/proc/self/fd/%d", file);
-  ssize_t size = readlink(link, path, sizeof(path) - 1);
-  if (size <= 0)
-    return -1;
-  path[size] = '\0';
-  char *slash = strrchr(path, '/');
+  char *path AUTO_FREE = NULL;
+  AUTO_ERROR error *e = files_path_of(file, &path);
+  char *slash = e == NULL ? strrchr(path, '/') : NULL;
   if (slash == NULL)
     return -1;
   slash[1] = '\0';
@@ -71,10 +68,12 @@ static int open_target_dir(int file, int named)
   return dir;
 }
 
-// Reads the file at file->path, of which its directory is left.
-static TRITONSERVER_Error *read_at(TRITONBACKEND_Model *model, onnx_file *file)
+// Reads <version>/<default_model_filename or model.onnx>.
+static TRITONSERVER_Error *read_file(TRITONBACKEND_Model *model, const onnx_model *self,
+                                     onnx_file *file)
 {
   int descriptor = -1;
+  BACKEND_RETURN_IF_ERROR(find_file(model, self, &file->path));
   BACKEND_RETURN_IF_ERROR(backend_open_file(model, file->path, &descriptor));
   TRITONSERVER_Error *error =
       backend_read_file(descriptor, file->path, FILE_MAX_BYTES, &file->data, &file->size);
@@ -85,14 +84,6 @@ static TRITONSERVER_Error *read_at(TRITONBACKEND_Model *model, onnx_file *file)
     file->target = open_target_dir(descriptor, file->dir);
   close(descriptor);
   return error;
-}
-
-// <version>/<default_model_filename or model.onnx>
-static TRITONSERVER_Error *read_file(TRITONBACKEND_Model *model, const onnx_model *self,
-                                     onnx_file *file)
-{
-  BACKEND_RETURN_IF_ERROR(find_file(model, self, &file->path));
-  return read_at(model, file);
 }
 
 // The bytes are ours only until the session is made, and external data lies in the file's

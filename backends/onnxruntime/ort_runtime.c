@@ -114,6 +114,7 @@ TRITONSERVER_Error *ort_runtime_open(const char *path, const ort_runtime_setting
                                      ort_runtime **runtime)
 {
   ort_runtime *made = calloc(1, sizeof(*made));
+  *runtime = NULL;
   if (made == NULL)
     return backend_error_no_memory("ONNX Runtime");
   made->path = strdup(path);

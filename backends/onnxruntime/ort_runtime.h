@@ -16,6 +16,7 @@ typedef struct ort_runtime {
   ort_memory_info *cpu_memory;
   ort_allocator *allocator; // ONNX Runtime's, not ours to free
   bool global_threads;
+  struct ort_runtime *next; // of the backend's
 } ort_runtime;
 
 // Settings of the environment, the same for all libraries of a process.

@@ -3,7 +3,6 @@
 #include "calls/calls.h"
 #include "instance/execution.h"
 #include "instance/instance.h"
-#include "instance/model_load.h"
 
 #include "backend_entry.h"
 #include "backend_error.h"

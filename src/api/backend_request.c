@@ -142,9 +142,9 @@ TRITONSERVER_Error *TRITONBACKEND_InputProperties(TRITONBACKEND_Input *input, co
   if (dims_count != NULL)
     *dims_count = i->dim_count;
   if (byte_size != NULL)
-    *byte_size = i->byte_size;
+    *byte_size = i->data.byte_size;
   if (buffer_count != NULL)
-    *buffer_count = i->segment_count;
+    *buffer_count = i->data.segment_count;
   return NULL;
 }
 
@@ -154,21 +154,22 @@ TRITONBACKEND_InputPropertiesForHostPolicy(TRITONBACKEND_Input *input, const cha
                                            const int64_t **shape, uint32_t *dims_count,
                                            uint64_t *byte_size, uint32_t *buffer_count)
 {
-  const policy_data *data = request_input_policy_data(input, host_policy_name);
+  const input_data *data = request_input_data(input, host_policy_name);
   TRITONSERVER_Error *error =
       TRITONBACKEND_InputProperties(input, name, type, shape, dims_count, byte_size, buffer_count);
-  if (data != NULL && byte_size != NULL)
+  if (byte_size != NULL)
     *byte_size = data->byte_size;
-  if (data != NULL && buffer_count != NULL)
+  if (buffer_count != NULL)
     *buffer_count = data->segment_count;
   return error;
 }
 
 // A tensor without elements has no buffers, and backends ask for the first one all the same: beyond
 // the last one there are no bytes.
-static input_segment segment_at(const input_segment *segments, uint32_t count, uint32_t index)
+static input_segment segment_at(const input_data *data, uint32_t index)
 {
-  return index < count ? segments[index] : (input_segment){NULL, 0, TRITONSERVER_MEMORY_CPU, 0};
+  return index < data->segment_count ? data->segments[index]
+                                     : (input_segment){NULL, 0, TRITONSERVER_MEMORY_CPU, 0};
 }
 
 TRITONSERVER_Error *TRITONBACKEND_InputBuffer(TRITONBACKEND_Input *input, uint32_t index,
@@ -184,11 +185,7 @@ TRITONSERVER_Error *TRITONBACKEND_InputBufferForHostPolicy(
     TRITONBACKEND_Input *input, const char *host_policy_name, uint32_t index, const void **buffer,
     uint64_t *buffer_byte_size, TRITONSERVER_MemoryType *memory_type, int64_t *memory_type_id)
 {
-  const request_input *i = input;
-  const policy_data *data = request_input_policy_data(i, host_policy_name);
-  const input_segment segment = data != NULL
-                                    ? segment_at(data->segments, data->segment_count, index)
-                                    : segment_at(i->segments, i->segment_count, index);
+  const input_segment segment = segment_at(request_input_data(input, host_policy_name), index);
   *buffer = segment.base;
   *buffer_byte_size = segment.size;
   *memory_type = segment.memory_type;
@@ -201,7 +198,7 @@ TRITONSERVER_Error *TRITONBACKEND_InputBufferAttributes(TRITONBACKEND_Input *inp
                                                         TRITONSERVER_BufferAttributes **attributes)
 {
   request_input *i = input;
-  const input_segment segment = segment_at(i->segments, i->segment_count, index);
+  const input_segment segment = segment_at(&i->data, index);
   i->attributes = (buffer_attributes){.byte_size = segment.size,
                                       .memory_type = segment.memory_type,
                                       .memory_type_id = segment.memory_type_id};

@@ -1,31 +1,9 @@
 // Names of the ABI's enumerators, and sizes of data types. Static tables; any thread.
-#include "triton/core/tritonserver.h"
+#include "request/signature.h"
 
 #include <string.h>
 
-typedef struct datatype_row {
-  const char *name;
-  uint32_t byte_size;
-} datatype_row;
-
-static const datatype_row datatypes[] = {
-    [TRITONSERVER_TYPE_INVALID] = {"<invalid>", 0}, [TRITONSERVER_TYPE_BOOL] = {"BOOL", 1},
-    [TRITONSERVER_TYPE_UINT8] = {"UINT8", 1},       [TRITONSERVER_TYPE_UINT16] = {"UINT16", 2},
-    [TRITONSERVER_TYPE_UINT32] = {"UINT32", 4},     [TRITONSERVER_TYPE_UINT64] = {"UINT64", 8},
-    [TRITONSERVER_TYPE_INT8] = {"INT8", 1},         [TRITONSERVER_TYPE_INT16] = {"INT16", 2},
-    [TRITONSERVER_TYPE_INT32] = {"INT32", 4},       [TRITONSERVER_TYPE_INT64] = {"INT64", 8},
-    [TRITONSERVER_TYPE_FP16] = {"FP16", 2},         [TRITONSERVER_TYPE_FP32] = {"FP32", 4},
-    [TRITONSERVER_TYPE_FP64] = {"FP64", 8},         [TRITONSERVER_TYPE_BYTES] = {"BYTES", 0},
-    [TRITONSERVER_TYPE_BF16] = {"BF16", 2},
-};
-
 #define COUNT_OF(table) (sizeof(table) / sizeof((table)[0]))
-
-// The table's row for a value that may come from a foreign program, else the row "<invalid>".
-static const datatype_row *row_of(TRITONSERVER_DataType datatype)
-{
-  return &datatypes[(size_t)datatype < COUNT_OF(datatypes) ? datatype : TRITONSERVER_TYPE_INVALID];
-}
 
 static const char *name_of(const char *const *names, size_t count, size_t value)
 {
@@ -34,21 +12,21 @@ static const char *name_of(const char *const *names, size_t count, size_t value)
 
 const char *TRITONSERVER_DataTypeString(TRITONSERVER_DataType datatype)
 {
-  return row_of(datatype)->name;
+  return datatype_name(datatype);
 }
 
 TRITONSERVER_DataType TRITONSERVER_StringToDataType(const char *dtype)
 {
-  for (size_t i = TRITONSERVER_TYPE_INVALID + 1; i < COUNT_OF(datatypes); i++) {
-    if (strcmp(datatypes[i].name, dtype) == 0)
+  const datatype *row;
+  for (int i = TRITONSERVER_TYPE_INVALID + 1; (row = datatype_by_value(i)) != NULL; i++)
+    if (strcmp(row->wire_name, dtype) == 0)
       return (TRITONSERVER_DataType)i;
-  }
   return TRITONSERVER_TYPE_INVALID;
 }
 
 uint32_t TRITONSERVER_DataTypeByteSize(TRITONSERVER_DataType datatype)
 {
-  return row_of(datatype)->byte_size;
+  return (uint32_t)datatype_byte_size(datatype);
 }
 
 const char *TRITONSERVER_MemoryTypeString(TRITONSERVER_MemoryType memtype)

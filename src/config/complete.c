@@ -115,15 +115,6 @@ error *config_set_defaults(Inference__ModelConfig *config, const char *model_nam
 
 // ---- instance groups ----
 
-static bool has_gpu(config_gpus gpus, int32_t id)
-{
-  for (size_t i = 0; i < gpus.count; i++) {
-    if (gpus.ids[i] == id)
-      return true;
-  }
-  return false;
-}
-
 static error *add_gpu(Inference__ModelInstanceGroup *group, int32_t id)
 {
   field_ref field = reflection_field(group->base.descriptor, SLICE("gpus"));
@@ -136,7 +127,7 @@ static error *add_preferred_gpus(Inference__ModelInstanceGroup *group,
                                  bool usable_only)
 {
   for (size_t i = 0; i < preferred->gpu_count; i++) {
-    if (!usable_only || has_gpu(gpus, preferred->gpus[i]))
+    if (!usable_only || config_has_gpu(gpus, preferred->gpus[i]))
       RETURN_IF_ERROR(add_gpu(group, preferred->gpus[i]));
   }
   return NULL;
@@ -179,7 +170,7 @@ static void resolve_kind(Inference__ModelInstanceGroup *group, config_gpus gpus)
     return;
   bool all = gpus.count > 0;
   for (size_t i = 0; i < group->n_gpus; i++)
-    all = all && has_gpu(gpus, group->gpus[i]);
+    all = all && config_has_gpu(gpus, group->gpus[i]);
   group->kind = all ? INFERENCE__MODEL_INSTANCE_GROUP__KIND__KIND_GPU
                     : INFERENCE__MODEL_INSTANCE_GROUP__KIND__KIND_CPU;
 }

@@ -145,6 +145,14 @@ bool config_is_decoupled(const Inference__ModelConfig *config)
   return config->model_transaction_policy != NULL && config->model_transaction_policy->decoupled;
 }
 
+bool config_has_gpu(config_gpus gpus, int32_t id)
+{
+  for (size_t i = 0; i < gpus.count; i++)
+    if (gpus.ids[i] == id)
+      return true;
+  return false;
+}
+
 size_t config_group_instances(const Inference__ModelInstanceGroup *group)
 {
   size_t count = group->count < 1 ? 0 : (size_t)group->count;

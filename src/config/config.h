@@ -89,6 +89,8 @@ typedef struct config_gpus {
   size_t count;
 } config_gpus;
 
+bool config_has_gpu(config_gpus gpus, int32_t id);
+
 // Makes the implicit instance group, and gives every group its name, kind, count and GPUs.
 // Afterwards no group is KIND_AUTO.
 error *config_normalize_instance_groups(Inference__ModelConfig *config,

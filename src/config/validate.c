@@ -23,20 +23,6 @@ static bool is(const char *text, const char *other)
 
 // ---- platform and backend ----
 
-// The platforms that go with a backend; backends without a row take any.
-static const struct {
-  const char *backend;
-  const char *platform;
-} platforms[] = {
-    {"tensorflow", "tensorflow_graphdef"},
-    {"tensorflow", "tensorflow_savedmodel"},
-    {"tensorrt", PLATFORM_TENSORRT},
-    {"onnxruntime", "onnxruntime_onnx"},
-    {"pytorch", "pytorch_libtorch"},
-    {"pytorch", "libtorch"},
-    {"pytorch", "torch_aoti"},
-};
-
 static error *check_platform(const Inference__ModelConfig *config)
 {
   bool ensemble = is(config->platform, PLATFORM_ENSEMBLE);
@@ -48,15 +34,14 @@ static error *check_platform(const Inference__ModelConfig *config)
   if (ensemble)
     REFUSE("Ensemble model '%s' must have platform type '%s' and empty backend type", config->name,
            config->platform);
-  bool known = false;
-  for (size_t i = 0; i < sizeof(platforms) / sizeof(platforms[0]); i++) {
-    if (!is(config->backend, platforms[i].backend))
-      continue;
-    if (is(config->platform, platforms[i].platform))
+  bool any = true; // where the backend has none of its own
+  for (const backend_format *f = backend_traits_of(config->backend)->formats; f->file != NULL;
+       f++) {
+    if (f->platform != NULL && is(config->platform, f->platform))
       return NULL;
-    known = true;
+    any = any && f->platform == NULL;
   }
-  if (known)
+  if (!any)
     REFUSE("unexpected 'platform' and 'backend' pair, got:%s, %s", config->platform,
            config->backend);
   return NULL;
@@ -363,26 +348,6 @@ static error *check_tensor(const tensor_rule *t, const Inference__ModelConfig *c
   return NULL;
 }
 
-static error *check_input(const Inference__ModelConfig *config, const Inference__ModelInput *input)
-{
-  tensor_rule t = {
-      "input",       input->name,    (int)input->data_type,  input->dims,
-      input->n_dims, input->reshape, input->is_shape_tensor, input->is_non_linear_format_io};
-  RETURN_IF_ERROR(check_tensor(&t, config));
-  if (input->format != INFERENCE__MODEL_INPUT__FORMAT__FORMAT_NONE && input->n_dims != 3)
-    REFUSE("model input NHWC/NCHW require 3 dims");
-  return NULL;
-}
-
-static error *check_output(const Inference__ModelConfig *config,
-                           const Inference__ModelOutput *output)
-{
-  tensor_rule t = {
-      "output",       output->name,    (int)output->data_type,  output->dims,
-      output->n_dims, output->reshape, output->is_shape_tensor, output->is_non_linear_format_io};
-  return check_tensor(&t, config);
-}
-
 // Puts a name into `seen`, which holds those before it. A request could reach only one of two
 // tensors with the same name.
 static error *check_unique(string_map *seen, const char *kind, const char *name)
@@ -392,37 +357,38 @@ static error *check_unique(string_map *seen, const char *kind, const char *name)
   return string_map_put(seen, slice_of(name), seen) ? NULL : error_no_memory();
 }
 
-static error *check_inputs(const Inference__ModelConfig *config)
+static error *check_input(const Inference__ModelConfig *config, const Inference__ModelInput *input,
+                          string_map *seen)
 {
-  string_map seen = {0};
-  error *e = NULL;
-  for (size_t i = 0; e == NULL && i < config->n_input; i++) {
-    e = check_input(config, config->input[i]);
-    if (e == NULL)
-      e = check_unique(&seen, "input", config->input[i]->name);
-  }
-  string_map_fini(&seen);
-  return e;
+  tensor_rule t = {
+      "input",       input->name,    (int)input->data_type,  input->dims,
+      input->n_dims, input->reshape, input->is_shape_tensor, input->is_non_linear_format_io};
+  RETURN_IF_ERROR(check_tensor(&t, config));
+  if (input->format != INFERENCE__MODEL_INPUT__FORMAT__FORMAT_NONE && input->n_dims != 3)
+    REFUSE("model input NHWC/NCHW require 3 dims");
+  return check_unique(seen, "input", input->name);
 }
 
-static error *check_outputs(const Inference__ModelConfig *config)
+static error *check_output(const Inference__ModelConfig *config,
+                           const Inference__ModelOutput *output, string_map *seen)
 {
-  string_map seen = {0};
-  error *e = NULL;
-  for (size_t i = 0; e == NULL && i < config->n_output; i++) {
-    e = check_output(config, config->output[i]);
-    if (e == NULL)
-      e = check_unique(&seen, "output", config->output[i]->name);
-  }
-  string_map_fini(&seen);
-  return e;
+  tensor_rule t = {
+      "output",       output->name,    (int)output->data_type,  output->dims,
+      output->n_dims, output->reshape, output->is_shape_tensor, output->is_non_linear_format_io};
+  RETURN_IF_ERROR(check_tensor(&t, config));
+  return check_unique(seen, "output", output->name);
 }
 
 error *config_validate_tensors(const Inference__ModelConfig *config)
 {
-  error *e = check_inputs(config);
-  if (e == NULL)
-    e = check_outputs(config);
+  error *e = NULL;
+  string_map inputs = {0}, outputs = {0};
+  for (size_t i = 0; e == NULL && i < config->n_input; i++)
+    e = check_input(config, config->input[i], &inputs);
+  for (size_t i = 0; e == NULL && i < config->n_output; i++)
+    e = check_output(config, config->output[i], &outputs);
+  string_map_fini(&inputs);
+  string_map_fini(&outputs);
   if (e == NULL)
     return NULL;
   // Triton puts the model behind: "… for <model>".
@@ -432,15 +398,6 @@ error *config_validate_tensors(const Inference__ModelConfig *config)
 }
 
 // ---- instance groups ----
-
-static bool has_gpu(config_gpus gpus, int32_t id)
-{
-  for (size_t i = 0; i < gpus.count; i++) {
-    if (gpus.ids[i] == id)
-      return true;
-  }
-  return false;
-}
 
 #define REFUSE_GROUP(config, group, text, ...)                                                     \
   REFUSE("instance group %s of model %s " text, (group)->name,                                     \
@@ -454,7 +411,7 @@ static error *check_gpus(const Inference__ModelConfig *config,
   if (group->n_gpus == 0)
     REFUSE_GROUP(config, group, "has kind KIND_GPU but specifies no GPUs");
   for (size_t i = 0; i < group->n_gpus; i++) {
-    if (!has_gpu(gpus, group->gpus[i]))
+    if (!config_has_gpu(gpus, group->gpus[i]))
       REFUSE_GROUP(config, group,
                    "specifies invalid or unsupported gpu id %" PRId32
                    ". GPUs with at least the minimum required CUDA compute compatibility: %zu",

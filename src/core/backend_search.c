@@ -16,37 +16,36 @@
 #include <unistd.h>
 
 // Settings for one backend override those for all.
+static error *merge_settings(const server_options *options, const char *name, setting_list *merged)
+{
+  char capability[32];
+  snprintf(capability, sizeof(capability), "%f", options->min_compute_capability);
+  const char *const defaults[][2] = {
+      {"auto-complete-config", options->strict_model_config ? "false" : "true"},
+      {"backend-directory", options->backend_directory},
+      {"min-compute-capability", capability},
+      {"default-max-batch-size", "4"},
+  };
+  const char *const groups[] = {"", name};
+  for (size_t i = 0; i < sizeof(defaults) / sizeof(defaults[0]); i++)
+    RETURN_IF_ERROR(setting_list_put(merged, "", defaults[i][0], defaults[i][1]));
+  for (size_t g = 0; g < 2; g++)
+    for (size_t i = 0; i < options->backend_settings.count; i++) {
+      const setting *s = &options->backend_settings.items[i];
+      if (strcmp(s->group, groups[g]) == 0)
+        RETURN_IF_ERROR(setting_list_put(merged, "", s->name, s->value));
+    }
+  return NULL;
+}
+
 static error *print_backend_config(const server_options *options, const char *name, char **json)
 {
   setting_list merged = {0};
-  char capability[32];
-  snprintf(capability, sizeof(capability), "%f", options->min_compute_capability);
-  error *e = setting_list_put(&merged, "", "auto-complete-config",
-                              options->strict_model_config ? "false" : "true");
-  if (e == NULL)
-    e = setting_list_put(&merged, "", "backend-directory", options->backend_directory);
-  if (e == NULL)
-    e = setting_list_put(&merged, "", "min-compute-capability", capability);
-  if (e == NULL)
-    e = setting_list_put(&merged, "", "default-max-batch-size", "4");
-  const char *const groups[] = {"", name};
-  for (size_t g = 0; e == NULL && g < 2; g++) {
-    for (size_t i = 0; e == NULL && i < options->backend_settings.count; i++) {
-      const setting *s = &options->backend_settings.items[i];
-      if (strcmp(s->group, groups[g]) == 0)
-        e = setting_list_put(&merged, "", s->name, s->value);
-    }
-  }
   AUTO_BUFFER buffer text = BUFFER_EMPTY;
-  buffer_append_text(&text, "{\"cmdline\":{");
-  for (size_t i = 0; i < merged.count; i++) {
-    if (i > 0)
-      buffer_append_char(&text, ',');
-    buffer_append_json_string(&text, slice_of(merged.items[i].name));
-    buffer_append_char(&text, ':');
-    buffer_append_json_string(&text, slice_of(merged.items[i].value));
-  }
-  buffer_append_text(&text, "}}");
+  error *e = merge_settings(options, name, &merged);
+  buffer_append_text(&text, "{\"cmdline\":");
+  setting_list_print(&merged, "", &text);
+  buffer_append_char(&text, '}');
   setting_list_fini(&merged);
   if (e == NULL && (*json = buffer_take_text(&text)) == NULL)
     e = error_no_memory();

@@ -115,10 +115,11 @@ static bool end(instance *i, int64_t timeout_us)
 // Begins what waits, as far as the backend takes it before it has ended the execution under way.
 static void begin_ahead(instance *i)
 {
-  uint32_t (*most)(instance *) = i->shared->backend->functions.model_instance_max_executions;
+  uint32_t (*max_executions)(instance *) =
+      i->shared->backend->functions.model_instance_max_executions;
   scheduler *s = i->shared->scheduler;
-  while (most != NULL && i->begun_count < MAX_INSTANCE_BEGUN && scheduler_pending(s) > 0 &&
-         i->begun_count < most(i)) {
+  while (max_executions != NULL && i->begun_count < MAX_INSTANCE_BEGUN &&
+         scheduler_pending(s) > 0 && i->begun_count < max_executions(i)) {
     queue_item *item = scheduler_take_ahead(s, i->shared->instance_count - 1);
     if (item == NULL)
       return;

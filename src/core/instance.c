@@ -270,22 +270,12 @@ error *instance_ready(instance *i)
 error *instance_host_policy(instance *i, message **policy)
 {
   AUTO_BUFFER buffer text = BUFFER_EMPTY;
-  const setting_list *settings = i->shared->host_policies;
-  bool first = true;
   if (i->host_policy_message == NULL) {
     buffer_append_char(&text, '{');
     buffer_append_json_string(&text, slice_of(i->host_policy));
-    buffer_append_text(&text, ":{");
-    for (size_t n = 0; n < settings->count; n++) {
-      if (strcmp(settings->items[n].group, i->host_policy) != 0)
-        continue;
-      buffer_append_text(&text, first ? "" : ",");
-      buffer_append_json_string(&text, slice_of(settings->items[n].name));
-      buffer_append_char(&text, ':');
-      buffer_append_json_string(&text, slice_of(settings->items[n].value));
-      first = false;
-    }
-    buffer_append_text(&text, "}}");
+    buffer_append_char(&text, ':');
+    setting_list_print(i->shared->host_policies, i->host_policy, &text);
+    buffer_append_char(&text, '}');
     RETURN_IF_ERROR(message_new_from_buffer(&text, &i->host_policy_message));
   }
   *policy = i->host_policy_message;

@@ -28,12 +28,6 @@ typedef struct load_job {
   error *failure; // NULL when it succeeded
 } load_job;
 
-// Models whose references are to be dropped once the entry's lock is free.
-typedef struct model_heap {
-  model **items; // room for all versions before and after
-  size_t count;
-} model_heap;
-
 struct load_operation {
   server *server;
   model_entry *entry; // acquired until the load is done
@@ -48,9 +42,10 @@ struct load_operation {
   load_job *jobs; // those of them that are not served yet as they are
   size_t job_count;
   _Atomic size_t remaining; // jobs that run, and one of whoever begins
-  model_heap dropped;       // by its end
-  bool done;                // guarded by server->lock
-  pthread_cond_t ended;     // done; of its own, so that it wakes nobody else
+  model **dropped;          // by its end, once the entry's lock is free; room for all versions
+  size_t dropped_count;
+  bool done;            // guarded by server->lock
+  pthread_cond_t ended; // done; of its own, so that it wakes nobody else
   error *outcome;
 };
 
@@ -61,7 +56,7 @@ static void free_operation(load_operation *o)
   for (size_t i = 0; i < o->job_count; i++)
     error_free(o->jobs[i].failure);
   free(o->jobs);
-  free(o->dropped.items);
+  free(o->dropped);
   free(o->wanted);
   config_free(o->config);
   free(o->repository);
@@ -82,10 +77,10 @@ static bool is_wanted(const load_operation *o, int64_t version)
   return false;
 }
 
-static void put(model_heap *heap, model *m)
+static void drop_later(load_operation *o, model *m)
 {
   if (m != NULL)
-    heap->items[heap->count++] = m;
+    o->dropped[o->dropped_count++] = m;
 }
 
 static void remove_version(model_entry *entry, size_t at)
@@ -97,7 +92,7 @@ static void remove_version(model_entry *entry, size_t at)
 }
 
 // Versions that are not wanted any more: those that serve leave, those that failed are forgotten.
-static void retire_unwanted(load_operation *o, model_heap *dropped)
+static void retire_unwanted(load_operation *o)
 {
   model_entry *entry = o->entry;
   for (size_t i = entry->version_count; i-- > 0;) {
@@ -105,22 +100,22 @@ static void retire_unwanted(load_operation *o, model_heap *dropped)
     if (is_wanted(o, v->version))
       continue;
     if (v->state == VERSION_READY)
-      put(dropped, version_slot_retire(v));
+      drop_later(o, version_slot_retire(v));
     else if (v->state == VERSION_UNAVAILABLE)
       remove_version(entry, i);
   }
 }
 
-static void publish(load_operation *o, model_heap *dropped)
+static void publish(load_operation *o)
 {
   model_entry *entry = o->entry;
   assert(entry->busy && o->config != NULL);
-  retire_unwanted(o, dropped);
+  retire_unwanted(o);
   for (size_t i = 0; i < o->job_count; i++) {
     load_job *job = &o->jobs[i];
     version_slot *v = model_entry_version(entry, job->version);
     assert(job->loaded != NULL && (v->ready != NULL) == (v->state == VERSION_READY));
-    put(dropped, v->ready);
+    drop_later(o, v->ready);
     v->ready = job->loaded;
     v->stamp = job->stamp;
     version_slot_set(v, VERSION_READY, NULL);
@@ -132,12 +127,12 @@ static void publish(load_operation *o, model_heap *dropped)
 }
 
 // Versions that came up are dropped again; what served before goes on.
-static void discard(load_operation *o, model_heap *dropped)
+static void discard(load_operation *o)
 {
   for (size_t i = 0; i < o->job_count; i++) {
     load_job *job = &o->jobs[i];
     version_slot *v = model_entry_version(o->entry, job->version);
-    put(dropped, job->loaded);
+    drop_later(o, job->loaded);
     if (v->state == VERSION_LOADING) { // it did not serve before
       version_slot_set(v, VERSION_UNLOADING, NULL);
       v->leaving = job->loaded;
@@ -172,12 +167,12 @@ static void complete(load_operation *o)
   pthread_mutex_lock(&entry->lock);
   o->outcome = failure_of(o);
   if (o->outcome == NULL)
-    publish(o, &o->dropped);
+    publish(o);
   else
-    discard(o, &o->dropped);
+    discard(o);
   pthread_mutex_unlock(&entry->lock);
-  for (size_t i = 0; i < o->dropped.count; i++)
-    model_unref(o->dropped.items[i]);
+  for (size_t i = 0; i < o->dropped_count; i++)
+    model_unref(o->dropped[i]);
   if (o->outcome == NULL)
     log_info("successfully loaded '%s'", entry->name);
   else
@@ -334,8 +329,8 @@ static error *make_jobs(load_operation *o, const repository_dir *dir)
 {
   model_entry *entry = o->entry;
   LOCK_SCOPE(&entry->lock);
-  o->dropped.items = calloc(entry->version_count + o->wanted_count, 2 * sizeof(model *));
-  if (o->dropped.items == NULL || !add_wanted_versions(o))
+  o->dropped = calloc(entry->version_count + o->wanted_count, 2 * sizeof(model *));
+  if (o->dropped == NULL || !add_wanted_versions(o))
     return error_no_memory();
   bool same_config = entry->config != NULL && config_equal_but_policy(entry->config, o->config);
   for (size_t i = 0; i < o->wanted_count; i++) {

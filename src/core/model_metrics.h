@@ -1,9 +1,9 @@
 // The server's own metrics: counters and histograms of its models, read where they are counted when
 // a scrape asks. docs/metrics.md is their reference.
 //
-// To add a family that counts requests of models: a counter in request/statistics.h (and its line
-// in statistics_add), and a row in one of the tables of model_metrics.c, or a function beside
-// collect_refusals where there are more labels.
+// To add a family that counts requests of models: a counter in request/statistics.h, and a row in
+// one of the tables of model_metrics.c, or a function beside collect_refusals where there are more
+// labels.
 #ifndef NEREID_CORE_MODEL_METRICS_H
 #define NEREID_CORE_MODEL_METRICS_H
 

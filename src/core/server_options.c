@@ -2,27 +2,10 @@
 // sets options, and by the server when it starts.
 #include "core/server_options.h"
 
-#include "base/checked.h"
 #include "base/text.h"
 
 #include <stdlib.h>
 #include <string.h>
-
-// Makes room for one more item.
-static bool grow(void **items, size_t count, size_t *capacity, size_t item_size)
-{
-  if (count < *capacity)
-    return true;
-  size_t wanted = *capacity == 0 ? 8 : *capacity;
-  if (*capacity != 0 && !checked_multiply_size(*capacity, 2, &wanted))
-    return false;
-  void *grown = reallocarray(*items, wanted, item_size);
-  if (grown == NULL)
-    return false;
-  *items = grown;
-  *capacity = wanted;
-  return true;
-}
 
 static setting *setting_find(const setting_list *list, const char *group, const char *name)
 {
@@ -42,8 +25,10 @@ static void setting_fini(setting *s)
 
 error *setting_list_add(setting_list *list, const char *group, const char *name, const char *value)
 {
-  if (!grow((void **)&list->items, list->count, &list->capacity, sizeof(list->items[0])))
+  setting *grown = reallocarray(list->items, list->count + 1, sizeof(*grown));
+  if (grown == NULL)
     return error_no_memory();
+  list->items = grown;
   setting added = {strdup(group), strdup(name), strdup(value)};
   if (added.group == NULL || added.name == NULL || added.value == NULL) {
     setting_fini(&added);
@@ -74,6 +59,21 @@ void setting_list_fini(setting_list *list)
   free(list->items);
 }
 
+void setting_list_print(const setting_list *list, const char *group, buffer *out)
+{
+  const char *separator = "{";
+  for (size_t i = 0; i < list->count; i++) {
+    if (strcmp(list->items[i].group, group) != 0)
+      continue;
+    buffer_append_text(out, separator);
+    buffer_append_json_string(out, slice_of(list->items[i].name));
+    buffer_append_char(out, ':');
+    buffer_append_json_string(out, slice_of(list->items[i].value));
+    separator = ",";
+  }
+  buffer_append_text(out, separator[0] == '{' ? "{}" : "}");
+}
+
 static error *setting_list_copy(setting_list *copy, const setting_list *list)
 {
   for (size_t i = 0; i < list->count; i++) {
@@ -92,24 +92,6 @@ static error *string_list_copy(string_list *copy, const string_list *list)
   return NULL;
 }
 
-// The texts of `options`, one row each, so that copying and releasing cannot forget one.
-#define TEXTS(X)                                                                                   \
-  X(server_id, "triton")                                                                           \
-  X(model_config_name, "")                                                                         \
-  X(backend_directory, "/opt/tritonserver/backends")
-
-static error *texts_copy(server_options *copy, const server_options *options)
-{
-#define COPY(field, initial) copy->field = strdup(options->field);
-  TEXTS(COPY)
-#undef COPY
-  bool complete = true;
-#define CHECK(field, initial) complete = complete && copy->field != NULL;
-  TEXTS(CHECK)
-#undef CHECK
-  return complete ? NULL : error_no_memory();
-}
-
 static error *lists_copy(server_options *copy, const server_options *options)
 {
   RETURN_IF_ERROR(string_list_copy(&copy->model_repositories, &options->model_repositories));
@@ -123,18 +105,14 @@ static error *lists_copy(server_options *copy, const server_options *options)
 error *server_options_copy(server_options *copy, const server_options *options)
 {
   *copy = *options;
-#define CLEAR(field, initial) copy->field = NULL;
-  TEXTS(CLEAR)
-#undef CLEAR
-  copy->model_repositories = (string_list){0};
-  copy->startup_models = (string_list){0};
-  copy->link_dirs = (string_list){0};
-  copy->metrics_settings = (setting_list){0};
-  copy->backend_settings = (setting_list){0};
-  copy->host_policies = (setting_list){0};
-  error *failure = texts_copy(copy, options);
-  if (failure == NULL)
-    failure = lists_copy(copy, options);
+  copy->server_id = strdup(options->server_id);
+  copy->model_config_name = strdup(options->model_config_name);
+  copy->backend_directory = strdup(options->backend_directory);
+  copy->model_repositories = copy->startup_models = copy->link_dirs = (string_list){0};
+  copy->metrics_settings = copy->backend_settings = copy->host_policies = (setting_list){0};
+  bool complete =
+      copy->server_id != NULL && copy->model_config_name != NULL && copy->backend_directory != NULL;
+  error *failure = complete ? lists_copy(copy, options) : error_no_memory();
   if (failure != NULL)
     server_options_fini(copy);
   return failure;
@@ -143,10 +121,10 @@ error *server_options_copy(server_options *copy, const server_options *options)
 error *server_options_init(server_options *options)
 {
   const server_options defaults = {
-#define INITIAL(field, initial) .field = (char *)(initial),
-      TEXTS(INITIAL)
-#undef INITIAL
-          .model_control_mode = TRITONSERVER_MODEL_CONTROL_POLL,
+      .server_id = (char *)"triton",
+      .model_config_name = (char *)"",
+      .backend_directory = (char *)"/opt/tritonserver/backends",
+      .model_control_mode = TRITONSERVER_MODEL_CONTROL_POLL,
       .strict_model_config = true,
       .model_load_thread_count = 4,
       .exit_on_error = true,
@@ -163,9 +141,9 @@ error *server_options_init(server_options *options)
 
 void server_options_fini(server_options *options)
 {
-#define RELEASE(field, initial) free(options->field);
-  TEXTS(RELEASE)
-#undef RELEASE
+  free(options->server_id);
+  free(options->model_config_name);
+  free(options->backend_directory);
   string_list_fini(&options->model_repositories);
   string_list_fini(&options->startup_models);
   string_list_fini(&options->link_dirs);

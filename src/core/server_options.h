@@ -3,6 +3,7 @@
 #ifndef NEREID_CORE_SERVER_OPTIONS_H
 #define NEREID_CORE_SERVER_OPTIONS_H
 
+#include "base/buffer.h"
 #include "base/error.h"
 #include "base/string_list.h"
 #include "triton/core/tritonserver.h"
@@ -23,7 +24,6 @@ typedef struct setting {
 typedef struct setting_list {
   setting *items; // in the order given
   size_t count;
-  size_t capacity;
 } setting_list;
 
 struct TRITONSERVER_ServerOptions {
@@ -75,5 +75,7 @@ error *setting_list_add(setting_list *list, const char *group, const char *name,
 error *setting_list_put(setting_list *list, const char *group, const char *name, const char *value);
 // The value, or NULL.
 const char *setting_list_get(const setting_list *list, const char *group, const char *name);
+// Appends {"name":"value", ...} of one group.
+void setting_list_print(const setting_list *list, const char *group, buffer *out);
 
 #endif

@@ -1,27 +1,7 @@
 // Lists in an arena; the same thread rules as the object that holds the arena.
 #include "request/parameter_list.h"
 
-#include "base/checked.h"
-
 #include <string.h>
-
-bool arena_array_reserve(arena *memory, void **array, uint32_t count, uint32_t *capacity,
-                         size_t size)
-{
-  if (count < *capacity)
-    return true;
-  uint32_t wanted = *capacity == 0 ? 4 : *capacity * 2;
-  if (wanted <= *capacity)
-    return false;
-  void *grown = arena_allocate_array(memory, wanted, size);
-  if (grown == NULL)
-    return false;
-  if (count > 0)
-    memcpy(grown, *array, count * size);
-  *array = grown;
-  *capacity = wanted;
-  return true;
-}
 
 static bool copy_value(arena *memory, parameter *value)
 {
@@ -39,8 +19,8 @@ static bool copy_value(arena *memory, parameter *value)
   return true;
 }
 
-error *parameter_list_set(arena *memory, parameter **list, uint32_t *count, uint32_t *capacity,
-                          const char *name, parameter value)
+error *parameter_list_set(arena *memory, parameter **list, uint32_t *count, const char *name,
+                          parameter value)
 {
   uint32_t index = 0;
   while (index < *count && strcmp((*list)[index].name, name) != 0)
@@ -49,10 +29,10 @@ error *parameter_list_set(arena *memory, parameter **list, uint32_t *count, uint
     return error_new(ERROR_INVALID_ARG, "expected at most %d parameters, '%.100s' is one more",
                      MAX_PARAMETER_LIST, name);
   if (index == *count) {
-    void *array = *list;
-    if (!arena_array_reserve(memory, &array, *count, capacity, sizeof(**list)))
+    parameter *grown = arena_grow_array(memory, *list, *count, sizeof(*grown));
+    if (grown == NULL)
       return error_no_memory();
-    *list = array;
+    *list = grown;
     value.name = arena_copy_text(memory, slice_of(name));
   } else {
     value.name = (*list)[index].name;

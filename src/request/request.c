@@ -83,8 +83,7 @@ error *request_set_correlation_text(request *r, const char *text)
 
 error *request_set_parameter(request *r, const char *name, parameter value)
 {
-  return parameter_list_set(&r->memory, &r->parameters, &r->parameter_count, &r->parameter_capacity,
-                            name, value);
+  return parameter_list_set(&r->memory, &r->parameters, &r->parameter_count, name, value);
 }
 
 static request_input *find_input(const request *r, slice name)
@@ -113,10 +112,11 @@ error *request_add_input(request *r, const char *name, TRITONSERVER_DataType dat
   size_t dims_bytes;
   if (find_input(r, text) != NULL)
     return request_error(r, ERROR_INVALID_ARG, "input '%s' already exists in request", name);
-  void *inputs = r->inputs;
-  if (dim_count > UINT32_MAX || !checked_multiply_size(dim_count, sizeof(int64_t), &dims_bytes) ||
-      !arena_array_reserve(&r->input_memory, &inputs, r->input_count, &r->input_capacity,
-                           sizeof(*r->inputs)))
+  if (dim_count > UINT32_MAX || !checked_multiply_size(dim_count, sizeof(int64_t), &dims_bytes))
+    return error_no_memory();
+  request_input *inputs =
+      arena_grow_array(&r->input_memory, r->inputs, r->input_count, sizeof(*inputs));
+  if (inputs == NULL)
     return error_no_memory();
   r->inputs = inputs;
   const char *copy = arena_copy_text(&r->input_memory, text);
@@ -151,87 +151,62 @@ void request_remove_inputs(request *r)
   arena_fini(&r->input_memory);
   arena_init(&r->input_memory, r->initial_memory, REQUEST_ARENA_BYTES);
   r->inputs = NULL;
-  r->input_count = r->input_capacity = 0;
+  r->input_count = 0;
+}
+
+static error *append_segment(request *r, const char *name, input_data *data, input_segment segment)
+{
+  size_t total;
+  if (!checked_add_size(data->byte_size, segment.size, &total))
+    return request_error(r, ERROR_INVALID_ARG, "the data of input '%s' is larger than memory",
+                         name);
+  if (segment.size == 0)
+    return NULL; // nothing to read: Triton drops empty buffers too
+  input_segment *segments =
+      arena_grow_array(&r->input_memory, data->segments, data->segment_count, sizeof(*segments));
+  if (segments == NULL)
+    return error_no_memory();
+  segments[data->segment_count++] = segment;
+  data->segments = segments;
+  data->byte_size = total;
+  return NULL;
 }
 
 error *request_append_input_data(request *r, const char *name, input_segment segment)
 {
   request_input *input = request_find_input(r, name);
-  size_t total;
-  if (input == NULL)
-    return missing_input(r, name);
-  if (!checked_add_size(input->byte_size, segment.size, &total))
-    return request_error(r, ERROR_INVALID_ARG, "the data of input '%s' is larger than memory",
-                         name);
-  if (segment.size == 0)
-    return NULL; // nothing to read: Triton drops empty buffers too
-  if (input->segment_count == 0) {
-    input->first_segment = segment;
-  } else {
-    if (input->segment_count == 1 && input->segment_capacity == 0) {
-      void *array = NULL;
-      if (!arena_array_reserve(&r->input_memory, &array, 0, &input->segment_capacity,
-                               sizeof(segment)))
-        return error_no_memory();
-      input->segments = array;
-      input->segments[0] = input->first_segment;
-    }
-    void *array = input->segments;
-    if (!arena_array_reserve(&r->input_memory, &array, input->segment_count,
-                             &input->segment_capacity, sizeof(segment)))
-      return error_no_memory();
-    input->segments = array;
-    input->segments[input->segment_count] = segment;
-  }
-  input->segment_count++;
-  input->byte_size = total;
-  return NULL;
+  return input == NULL ? missing_input(r, name) : append_segment(r, name, &input->data, segment);
 }
 
-const policy_data *request_input_policy_data(const request_input *input, const char *policy)
+const input_data *request_input_data(const request_input *input, const char *policy)
 {
-  for (const policy_data *data = input->policies; data != NULL && policy != NULL; data = data->next)
-    if (slice_equal_text(data->policy, policy))
-      return data;
-  return NULL;
+  for (const policy_data *p = input->policies; p != NULL && policy != NULL; p = p->next)
+    if (slice_equal_text(p->policy, policy))
+      return &p->data;
+  return &input->data;
 }
 
-static policy_data *add_policy(request *r, request_input *input, const char *policy)
+static input_data *add_policy(request *r, request_input *input, const char *policy)
 {
-  policy_data *data = arena_allocate_array(&r->input_memory, 1, sizeof(*data));
+  policy_data *added = arena_allocate_array(&r->input_memory, 1, sizeof(*added));
   char *name = arena_copy_text(&r->input_memory, slice_of(policy));
-  if (data == NULL || name == NULL)
+  if (added == NULL || name == NULL)
     return NULL;
-  *data = (policy_data){.policy = slice_of(name), .next = input->policies};
-  input->policies = data;
-  return data;
+  *added = (policy_data){.policy = slice_of(name), .next = input->policies};
+  input->policies = added;
+  return &added->data;
 }
 
 error *request_append_policy_data(request *r, const char *name, input_segment segment,
                                   const char *policy)
 {
   request_input *input = request_find_input(r, name);
-  size_t total;
   if (input == NULL)
     return missing_input(r, name);
-  policy_data *data = (policy_data *)request_input_policy_data(input, policy);
-  if (data == NULL)
-    data = add_policy(r, input, policy);
-  if (data == NULL)
-    return error_no_memory();
-  if (!checked_add_size(data->byte_size, segment.size, &total))
-    return request_error(r, ERROR_INVALID_ARG, "the data of input '%s' is larger than memory",
-                         name);
-  if (segment.size == 0)
-    return NULL; // the policy has data all the same
-  void *array = data->segments;
-  if (!arena_array_reserve(&r->input_memory, &array, data->segment_count, &data->segment_capacity,
-                           sizeof(segment)))
-    return error_no_memory();
-  data->segments = array;
-  data->segments[data->segment_count++] = segment;
-  data->byte_size = total;
-  return NULL;
+  input_data *data = (input_data *)request_input_data(input, policy);
+  if (data == &input->data)
+    data = add_policy(r, input, policy); // it has data from now on, be it nothing
+  return data == NULL ? error_no_memory() : append_segment(r, name, data, segment);
 }
 
 error *request_remove_input_data(request *r, const char *name)
@@ -239,11 +214,8 @@ error *request_remove_input_data(request *r, const char *name)
   request_input *input = request_find_input(r, name);
   if (input == NULL)
     return missing_input(r, name);
-  input->segment_count = 0;
-  input->segment_capacity = 0;
-  input->segments = NULL;
+  input->data = (input_data){0};
   input->policies = NULL;
-  input->byte_size = 0;
   return NULL;
 }
 
@@ -260,14 +232,12 @@ error *request_add_output(request *r, const char *name)
   slice text = slice_of(name);
   if (find_output(r, text) < r->requested_output_count)
     return NULL; // it is given once, as by Triton 2.51
-  void *outputs = r->requested_outputs;
-  if (!arena_array_reserve(&r->memory, &outputs, r->requested_output_count,
-                           &r->requested_output_capacity, sizeof(*r->requested_outputs)))
+  slice *outputs = arena_grow_array(&r->memory, r->requested_outputs, r->requested_output_count,
+                                    sizeof(*outputs));
+  const char *copy = arena_copy_text(&r->memory, text);
+  if (outputs == NULL || copy == NULL)
     return error_no_memory();
   r->requested_outputs = outputs;
-  const char *copy = arena_copy_text(&r->memory, text);
-  if (copy == NULL)
-    return error_no_memory();
   r->requested_outputs[r->requested_output_count++] = (slice){copy, text.size};
   return NULL;
 }

@@ -27,13 +27,16 @@ typedef struct input_segment { // a run of a tensor's bytes, in the client's mem
   int64_t memory_type_id;
 } input_segment;
 
+typedef struct input_data {
+  input_segment *segments;
+  uint32_t segment_count;
+  size_t byte_size; // sum over the segments
+} input_data;
+
 // What instances with one host policy read of an input instead of its usual data.
 typedef struct policy_data {
   slice policy;
-  input_segment *segments;
-  uint32_t segment_count;
-  uint32_t segment_capacity;
-  size_t byte_size;
+  input_data data;
   struct policy_data *next;
 } policy_data;
 
@@ -46,11 +49,7 @@ typedef struct TRITONBACKEND_Input {
   int64_t *dims; // what the backend sees: batch dimension first if the model batches, reshaped; set
                  // by request_prepare
   uint32_t dim_count;
-  input_segment *segments;
-  uint32_t segment_count;
-  uint32_t segment_capacity;
-  input_segment first_segment;       // where `segments` points while there is only one
-  size_t byte_size;                  // sum over the segments
+  input_data data;
   policy_data *policies;             // for some host policies; NULL: none, as ever
   uint32_t raw_length_prefix;        // of a raw BYTES element
   const tensor_signature *signature; // set by request_prepare
@@ -77,13 +76,10 @@ struct TRITONSERVER_InferenceRequest {
 
   request_input *inputs;
   uint32_t input_count;
-  uint32_t input_capacity;
   slice *requested_outputs; // what the client asked for, NUL-terminated; none means all
   uint32_t requested_output_count;
-  uint32_t requested_output_capacity;
   parameter *parameters;
   uint32_t parameter_count;
-  uint32_t parameter_capacity;
 
   // Set by request_prepare:
   uint32_t batch_size; // 0: the model does not batch
@@ -127,8 +123,8 @@ error *request_append_input_data(request *r, const char *name, input_segment seg
 // For instances with the host policy `policy`, which is copied, instead of the usual data.
 error *request_append_policy_data(request *r, const char *name, input_segment segment,
                                   const char *policy);
-// NULL: the usual data is for `policy` too.
-const policy_data *request_input_policy_data(const request_input *input, const char *policy);
+// What instances with `policy` (or NULL) read: the usual data where there is none for them.
+const input_data *request_input_data(const request_input *input, const char *policy);
 error *request_remove_input_data(request *r, const char *name);
 error *request_add_output(request *r, const char *name);
 error *request_remove_output(request *r, const char *name);

@@ -100,28 +100,28 @@ static error *deduce_raw_shape(request *r, request_input *input, int64_t *dims, 
   }
   size_t element_bytes = datatype_byte_size(t->datatype);
   if (variable != UINT32_MAX)
-    dims[variable] = elements == 0 ? 0 : (int64_t)(input->byte_size / element_bytes) / elements;
+    dims[variable] =
+        elements == 0 ? 0 : (int64_t)(input->data.byte_size / element_bytes) / elements;
   return NULL;
 }
 
 // Puts the four length bytes that a raw BYTES element lacks before its data.
 static error *prefix_raw_bytes(request *r, request_input *input)
 {
-  if (input->byte_size > UINT32_MAX || input->segment_count > 1)
+  if (input->data.byte_size > UINT32_MAX || input->data.segment_count > 1)
     return request_error(r, ERROR_INVALID_ARG,
                          "the raw BYTES input '%s' is larger than one element can be: %zu bytes",
-                         input->name.data, input->byte_size);
+                         input->name.data, input->data.byte_size);
   input_segment *segments = arena_allocate_array(&r->input_memory, 2, sizeof(*segments));
   if (segments == NULL)
     return error_no_memory();
-  input->raw_length_prefix = (uint32_t)input->byte_size;
+  input->raw_length_prefix = (uint32_t)input->data.byte_size;
   segments[0] = (input_segment){.base = &input->raw_length_prefix, .size = sizeof(uint32_t)};
-  if (input->segment_count == 1)
-    segments[1] = input->first_segment;
-  input->segments = segments;
-  input->segment_capacity = 2;
-  input->segment_count++;
-  input->byte_size += sizeof(uint32_t);
+  if (input->data.segment_count == 1)
+    segments[1] = input->data.segments[0];
+  input->data.segments = segments;
+  input->data.segment_count++;
+  input->data.byte_size += sizeof(uint32_t);
   return NULL;
 }
 
@@ -290,7 +290,7 @@ static bool skip_bytes(bytes_cursor *cursor, size_t size)
 
 static error *check_bytes(const request *r, const request_input *input, int64_t expected)
 {
-  bytes_cursor cursor = {input->segments, input->segments + input->segment_count, 0};
+  bytes_cursor cursor = {input->data.segments, input->data.segments + input->data.segment_count, 0};
   int64_t found = 0;
   while (cursor.segment < cursor.end) {
     size_t left = cursor.segment->size - cursor.offset;
@@ -344,11 +344,11 @@ static error *check_size(const request *r, const request_input *input)
         r, ERROR_INVALID_ARG,
         "the shape of input '%s' for model '%s' needs more bytes than fit in 64 bits",
         input->name.data, r->target->name);
-  if (input->byte_size != (uint64_t)expected)
+  if (input->data.byte_size != (uint64_t)expected)
     return request_error(r, ERROR_INVALID_ARG,
                          "input byte size mismatch for input '%s' for model '%s'. Expected %" PRId64
                          ", got %zu",
-                         input->name.data, r->target->name, expected, input->byte_size);
+                         input->name.data, r->target->name, expected, input->data.byte_size);
   return NULL;
 }
 
@@ -359,7 +359,7 @@ static error *refuse_no_rows(const request *r, const request_input *input, const
 {
   int64_t elements, expected;
   assert(r->batch_size == 0 && input->given_dims[0] == 0);
-  if (input->datatype == TRITONSERVER_TYPE_BYTES && input->byte_size == 0 &&
+  if (input->datatype == TRITONSERVER_TYPE_BYTES && input->data.byte_size == 0 &&
       shape_element_count(dims, dim_count, &elements) && elements > 0)
     return request_error(
         r, ERROR_INVALID_ARG,
@@ -369,11 +369,11 @@ static error *refuse_no_rows(const request *r, const request_input *input, const
   if (input->datatype != TRITONSERVER_TYPE_BYTES &&
       shape_element_count(dims, dim_count, &elements) &&
       checked_multiply_int64(elements, (int64_t)datatype_byte_size(input->datatype), &expected) &&
-      (uint64_t)expected != input->byte_size)
+      (uint64_t)expected != input->data.byte_size)
     return request_error(r, ERROR_INVALID_ARG,
                          "input byte size mismatch for input '%s' for model '%s'. Expected %" PRId64
                          ", got %zu: " NO_ROWS,
-                         input->name.data, r->target->name, expected, input->byte_size);
+                         input->name.data, r->target->name, expected, input->data.byte_size);
   return request_error(r, ERROR_INVALID_ARG,
                        "inference request batch-size must be >= 1 for '%s', got 0 for input '%s'",
                        r->target->name, input->name.data);
@@ -404,8 +404,8 @@ static void append_key_of(buffer *key, const tensor_signature *t, const request_
     return;
   uint32_t skipped = t->is_shape_tensor ? 0 : 1; // rows may differ
   buffer_append(key, input->dims + skipped, (input->dim_count - skipped) * sizeof(int64_t));
-  for (uint32_t i = 0; t->is_shape_tensor && i < input->segment_count; i++)
-    buffer_append(key, input->segments[i].base, input->segments[i].size);
+  for (uint32_t i = 0; t->is_shape_tensor && i < input->data.segment_count; i++)
+    buffer_append(key, input->data.segments[i].base, input->data.segments[i].size);
 }
 
 // What must be equal for two requests to share a batch: presence of optional inputs, shapes of
@@ -446,13 +446,9 @@ error *request_prepare(request *r)
   if (r->response_callback == NULL || r->release_callback == NULL)
     return request_error(r, ERROR_INVALID_ARG, "the request for model '%s' has no %s callback",
                          r->target->name, r->response_callback == NULL ? "response" : "release");
-  for (uint32_t i = 0; i < r->input_count; i++) {
-    request_input *input = &r->inputs[i];
-    if (input->segment_count <= 1 && input->segment_capacity == 0)
-      input->segments = &input->first_segment;
-    if (input->raw)
+  for (uint32_t i = 0; i < r->input_count; i++)
+    if (r->inputs[i].raw)
       RETURN_IF_ERROR(complete_raw_input(r));
-  }
   RETURN_IF_ERROR(check_outputs_exist(r));
   RETURN_IF_ERROR(check_inputs_exist(r));
   RETURN_IF_ERROR(find_batch_size(r));

@@ -331,8 +331,7 @@ error *response_output_allocate(response_output *output, size_t byte_size,
 
 error *response_set_parameter(response *r, const char *name, parameter value)
 {
-  return parameter_list_set(&r->memory, &r->parameters, &r->parameter_count, &r->parameter_capacity,
-                            name, value);
+  return parameter_list_set(&r->memory, &r->parameters, &r->parameter_count, name, value);
 }
 
 static void deliver(response *r, uint32_t flags)

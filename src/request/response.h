@@ -74,7 +74,6 @@ struct TRITONSERVER_InferenceResponse {
   uint32_t output_count;
   parameter *parameters;
   uint32_t parameter_count;
-  uint32_t parameter_capacity;
   ordered_answer answer; // itself, while it waits for its place in the order
   arena memory;
   _Alignas(16) char initial_memory[];

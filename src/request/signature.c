@@ -13,16 +13,8 @@
 
 size_t datatype_byte_size(TRITONSERVER_DataType datatype)
 {
-  static const uint8_t sizes[] = {
-      [TRITONSERVER_TYPE_BOOL] = 1,   [TRITONSERVER_TYPE_UINT8] = 1,
-      [TRITONSERVER_TYPE_UINT16] = 2, [TRITONSERVER_TYPE_UINT32] = 4,
-      [TRITONSERVER_TYPE_UINT64] = 8, [TRITONSERVER_TYPE_INT8] = 1,
-      [TRITONSERVER_TYPE_INT16] = 2,  [TRITONSERVER_TYPE_INT32] = 4,
-      [TRITONSERVER_TYPE_INT64] = 8,  [TRITONSERVER_TYPE_FP16] = 2,
-      [TRITONSERVER_TYPE_FP32] = 4,   [TRITONSERVER_TYPE_FP64] = 8,
-      [TRITONSERVER_TYPE_BYTES] = 0,  [TRITONSERVER_TYPE_BF16] = 2,
-  };
-  return (size_t)datatype < sizeof(sizes) ? sizes[datatype] : 0;
+  const struct datatype *row = datatype_by_value((int)datatype);
+  return row == NULL ? 0 : row->byte_size;
 }
 
 bool shape_element_count(const int64_t *dims, size_t dim_count, int64_t *count)

@@ -136,52 +136,21 @@ void statistics_count_refusal(statistics *s, refused_reason reason)
   add(&s->refused[reason], false, 1);
 }
 
-static void sum_counter(_Atomic uint64_t *sum, const _Atomic uint64_t *from)
-{
-  add(sum, true, get(from));
-}
-
-static void sum_duration(duration_counter *sum, const duration_counter *from)
-{
-  sum_counter(&sum->count, &from->count);
-  sum_counter(&sum->ns, &from->ns);
-}
-
 static void sum_counters(_Atomic uint64_t *sum, const _Atomic uint64_t *from, size_t count)
 {
   for (size_t i = 0; i < count; i++)
-    sum_counter(&sum[i], &from[i]);
+    add(&sum[i], true, get(&from[i]));
 }
 
 void statistics_add(statistics *sum, const statistics *from)
 {
-  sum_duration(&sum->success, &from->success);
-  sum_duration(&sum->failure, &from->failure);
-  sum_duration(&sum->queue, &from->queue);
-  sum_duration(&sum->compute_input, &from->compute_input);
-  sum_duration(&sum->compute_infer, &from->compute_infer);
-  sum_duration(&sum->compute_output, &from->compute_output);
-  sum_duration(&sum->cache_hit, &from->cache_hit);
-  sum_duration(&sum->cache_miss, &from->cache_miss);
-  sum_counter(&sum->inference_count, &from->inference_count);
-  sum_counter(&sum->execution_count, &from->execution_count);
-  sum_counters(sum->failures, from->failures, FAILURE_REASON_COUNT);
-  sum_counters(sum->refused, from->refused, REFUSED_REASON_COUNT);
+  sum_counters((_Atomic uint64_t *)sum, (const _Atomic uint64_t *)from,
+               offsetof(statistics, last_inference_ms) / sizeof(_Atomic uint64_t));
   if (get(&from->last_inference_ms) > get(&sum->last_inference_ms))
     atomic_store_explicit(&sum->last_inference_ms, get(&from->last_inference_ms),
                           memory_order_relaxed);
-  sum_counters(sum->request_histogram.buckets, from->request_histogram.buckets,
-               STATISTICS_DURATION_BUCKETS + 1);
-  sum_counters(sum->queue_histogram.buckets, from->queue_histogram.buckets,
-               STATISTICS_DURATION_BUCKETS + 1);
-  sum_counters(sum->compute_infer_histogram.buckets, from->compute_infer_histogram.buckets,
-               STATISTICS_DURATION_BUCKETS + 1);
-  sum_counters(sum->batch_histogram, from->batch_histogram, STATISTICS_BATCH_BUCKETS + 1);
-  sum_counter(&sum->batch_rows_sum, &from->batch_rows_sum);
-  for (size_t i = 0; i < from->batch_row_count && i < sum->batch_row_count; i++) {
-    sum_counter(&sum->batch_rows[i].count, &from->batch_rows[i].count);
-    sum_counter(&sum->batch_rows[i].compute_input_ns, &from->batch_rows[i].compute_input_ns);
-    sum_counter(&sum->batch_rows[i].compute_infer_ns, &from->batch_rows[i].compute_infer_ns);
-    sum_counter(&sum->batch_rows[i].compute_output_ns, &from->batch_rows[i].compute_output_ns);
-  }
+  size_t rows =
+      from->batch_row_count < sum->batch_row_count ? from->batch_row_count : sum->batch_row_count;
+  sum_counters((_Atomic uint64_t *)sum->batch_rows, (const _Atomic uint64_t *)from->batch_rows,
+               rows * (sizeof(batch_counters) / sizeof(_Atomic uint64_t)));
 }

@@ -63,6 +63,7 @@ typedef struct batch_counters { // one row of batch_stats
 
 #define STATISTICS_BATCH_ROWS 129 // at most: for batch sizes 0 to 127, and one for all larger ones
 
+// Counters alone up to last_inference_ms: they are summed as an array.
 typedef struct statistics {
   duration_counter success; // whole request: from creation to its final response
   duration_counter failure;
@@ -76,12 +77,12 @@ typedef struct statistics {
   _Atomic uint64_t execution_count; // calls into the backend
   _Atomic uint64_t failures[FAILURE_REASON_COUNT];
   _Atomic uint64_t refused[REFUSED_REASON_COUNT];
-  _Atomic uint64_t last_inference_ms; // since 1970; 0: none yet
   duration_histogram request_histogram;
   duration_histogram queue_histogram;
   duration_histogram compute_infer_histogram;
   _Atomic uint64_t batch_histogram[STATISTICS_BATCH_BUCKETS + 1];
-  _Atomic uint64_t batch_rows_sum; // sum of executed batch sizes, for the histogram's _sum
+  _Atomic uint64_t batch_rows_sum;    // sum of executed batch sizes, for the histogram's _sum
+  _Atomic uint64_t last_inference_ms; // since 1970; 0: none yet
   batch_counters *batch_rows; // the index is the batch size, 0 to the largest; the last row is for
                               // all larger ones
   size_t batch_row_count;

@@ -131,9 +131,9 @@ static bool wants_tensors(const trace *t)
 // NULL: memory is short, or the tensor is not in the processor's memory.
 static char *joined(const request_input *input)
 {
-  char *all = malloc(input->byte_size), *to = all;
-  for (uint32_t i = 0; all != NULL && i < input->segment_count; i++) {
-    const input_segment *segment = &input->segments[i];
+  char *all = malloc(input->data.byte_size), *to = all;
+  for (uint32_t i = 0; all != NULL && i < input->data.segment_count; i++) {
+    const input_segment *segment = &input->data.segments[i];
     if (segment->memory_type == TRITONSERVER_MEMORY_GPU) {
       free(all);
       return NULL;
@@ -146,14 +146,14 @@ static char *joined(const request_input *input)
 
 static void report_input(trace *t, const request_input *input)
 {
-  if (input->segment_count == 0)
+  if (input->data.segment_count == 0)
     return;
-  input_segment all = input->segments[0];
-  char *copy = input->segment_count == 1 ? NULL : joined(input);
-  if (input->segment_count > 1) {
+  input_segment all = input->data.segments[0];
+  char *copy = input->data.segment_count == 1 ? NULL : joined(input);
+  if (input->data.segment_count > 1) {
     if (copy == NULL)
       return;
-    all = (input_segment){copy, input->byte_size, TRITONSERVER_MEMORY_CPU, 0};
+    all = (input_segment){copy, input->data.byte_size, TRITONSERVER_MEMORY_CPU, 0};
   }
   t->functions.tensor(t, TRITONSERVER_TRACE_TENSOR_QUEUE_INPUT, input->name.data, input->datatype,
                       all.base, all.size, input->dims, input->dim_count, all.memory_type,

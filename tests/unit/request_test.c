@@ -332,9 +332,9 @@ static void a_raw_input_takes_type_and_shape_from_the_model(void **state)
   assert_null(request_add_input(r, "S", TRITONSERVER_TYPE_INVALID, NULL, 0, true));
   assert_null(request_append_input_data(r, "S", (input_segment){.base = "hello", .size = 5}));
   assert_null(request_prepare(r));
-  assert_int_equal(r->inputs[0].segment_count, 2);
-  assert_int_equal(r->inputs[0].byte_size, 9);
-  assert_memory_equal(r->inputs[0].segments[0].base, "\5\0\0\0", 4);
+  assert_int_equal(r->inputs[0].data.segment_count, 2);
+  assert_int_equal(r->inputs[0].data.byte_size, 9);
+  assert_memory_equal(r->inputs[0].data.segments[0].base, "\5\0\0\0", 4);
   request_free(r);
   free_fixture(f);
 }
@@ -496,16 +496,16 @@ static void a_policys_data_stands_beside_the_usual_data(void **state)
   assert_null(request_append_policy_data(r, "A", (input_segment){.base = "", .size = 0}, "empty"));
   assert_null(request_prepare(r));
   const request_input *input = &r->inputs[0];
-  assert_int_equal(input->byte_size, 3);
-  assert_null(request_input_policy_data(input, NULL));
-  assert_null(request_input_policy_data(input, "q"));
-  const policy_data *data = request_input_policy_data(input, "p");
-  assert_true(data != NULL && data->byte_size == 40 && data->segment_count == 20);
+  assert_int_equal(input->data.byte_size, 3);
+  assert_ptr_equal(request_input_data(input, NULL), &input->data);
+  assert_ptr_equal(request_input_data(input, "q"), &input->data);
+  const input_data *data = request_input_data(input, "p");
+  assert_true(data != &input->data && data->byte_size == 40 && data->segment_count == 20);
   assert_memory_equal(data->segments[19].base, "xy", 2);
-  data = request_input_policy_data(input, "empty");
-  assert_true(data != NULL && data->byte_size == 0 && data->segment_count == 0);
+  data = request_input_data(input, "empty");
+  assert_true(data != &input->data && data->byte_size == 0 && data->segment_count == 0);
   assert_null(request_remove_input_data(r, "A"));
-  assert_null(request_input_policy_data(&r->inputs[0], "p"));
+  assert_ptr_equal(request_input_data(&r->inputs[0], "p"), &r->inputs[0].data);
   request_free(r);
   free_fixture(f);
 }
@@ -520,13 +520,13 @@ static void data_in_many_pieces_adds_up(void **state)
   for (int i = 0; i < 50; i++)
     assert_null(request_append_input_data(r, "A", (input_segment){.base = zeros + i, .size = 2}));
   assert_null(request_prepare(r));
-  assert_int_equal(r->inputs[0].segment_count, 50);
+  assert_int_equal(r->inputs[0].data.segment_count, 50);
   for (int i = 0; i < 50; i++)
-    assert_ptr_equal(r->inputs[0].segments[i].base, zeros + i);
+    assert_ptr_equal(r->inputs[0].data.segments[i].base, zeros + i);
   assert_null(request_remove_input_data(r, "A"));
   assert_null(request_append_input_data(r, "A", (input_segment){.base = zeros, .size = 100}));
   assert_null(request_prepare(r));
-  assert_int_equal(r->inputs[0].segment_count, 1);
+  assert_int_equal(r->inputs[0].data.segment_count, 1);
   request_free(r);
   free_fixture(f);
 }
