@@ -4,7 +4,7 @@
 
 #include "api/convert.h"
 #include "base/buffer.h"
-#include "core/server_status.h"
+#include "core/server_state.h"
 #include "request/parameter.h"
 
 #include <inttypes.h>
@@ -20,7 +20,7 @@ struct TRITONSERVER_Metrics {
 TRITONSERVER_Error *TRITONSERVER_ServerMetrics(TRITONSERVER_Server *s,
                                                TRITONSERVER_Metrics **metrics)
 {
-  if (!server_options_of(s)->metrics)
+  if (!s->options.metrics)
     return error_to_abi(error_new(ERROR_UNSUPPORTED, "metrics not supported"));
   *metrics = calloc(1, sizeof(**metrics));
   return *metrics == NULL ? error_to_abi(error_no_memory()) : NULL;

@@ -555,7 +555,7 @@ static bool is_startup_model(const server *s, const char *name)
 static void tell_absent(const server *s, const char *name)
 {
   repository_model found;
-  AUTO_ERROR error *why = repository_find(server_repositories(s), name, &found);
+  AUTO_ERROR error *why = repository_find(&s->repositories, name, &found);
   repository_model_fini(&found);
   if (why != NULL)
     log_error("failed to poll model '%s': %s.", name, error_message(why));
@@ -598,7 +598,7 @@ static bool is_no_model(const startup_load *l)
   if (string_list_contains(&s->options.startup_models, l->found->name))
     return false;
   bool is_model;
-  AUTO_ERROR error *e = repository_is_model(server_repositories(s), l->found, &is_model);
+  AUTO_ERROR error *e = repository_is_model(&s->repositories, l->found, &is_model);
   if (e != NULL || is_model)
     return false;
   log_info(
@@ -657,7 +657,7 @@ static bool load_all(server *s, startup_load *loads, size_t count)
 error *lifecycle_load_startup_models(server *s)
 {
   repository_listing listing;
-  error *e = repository_scan(server_repositories(s), &listing);
+  error *e = repository_scan(&s->repositories, &listing);
   startup_load *loads = e == NULL ? calloc(listing.count + 1, sizeof(*loads)) : NULL;
   if (e == NULL && loads == NULL)
     e = error_no_memory();
