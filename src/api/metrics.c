@@ -40,11 +40,9 @@ TRITONSERVER_Error *TRITONSERVER_MetricsFormatted(TRITONSERVER_Metrics *metrics,
 {
   if (format != TRITONSERVER_METRIC_PROMETHEUS)
     return error_to_abi(error_new(ERROR_INVALID_ARG, "unknown metrics format '%d'", (int)format));
-  metrics_registry *registry = metrics_registry_global();
   buffer_fini(&metrics->text);
   metrics->text = BUFFER_EMPTY;
-  error *e =
-      registry != NULL ? metrics_registry_print(registry, &metrics->text) : error_no_memory();
+  error *e = metrics_registry_print(metrics_registry_global(), &metrics->text);
   *base = metrics->text.data;
   *byte_size = metrics->text.size;
   return error_to_abi(e);
@@ -56,10 +54,8 @@ TRITONSERVER_Error *TRITONSERVER_MetricFamilyNew(TRITONSERVER_MetricFamily **fam
                                                  TRITONSERVER_MetricKind kind, const char *name,
                                                  const char *description)
 {
-  metrics_registry *registry = metrics_registry_global();
-  if (registry == NULL)
-    return error_to_abi(error_no_memory());
-  return error_to_abi(metric_family_new(registry, (metric_kind)kind, name, description, family));
+  return error_to_abi(
+      metric_family_new(metrics_registry_global(), (metric_kind)kind, name, description, family));
 }
 
 TRITONSERVER_Error *TRITONSERVER_MetricFamilyDelete(TRITONSERVER_MetricFamily *family)
