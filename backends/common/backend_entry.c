@@ -22,6 +22,17 @@ TRITONSERVER_Error *TRITONBACKEND_Finalize(TRITONBACKEND_Backend *backend)
   return NULL;
 }
 
+TRITONSERVER_Error *
+TRITONBACKEND_GetBackendAttribute(TRITONBACKEND_Backend *backend,
+                                  TRITONBACKEND_BackendAttribute *backend_attributes)
+{
+  (void)backend;
+  if (backend_entry.prefers_cpu)
+    BACKEND_RETURN_IF_ERROR(TRITONBACKEND_BackendAttributeAddPreferredInstanceGroup(
+        backend_attributes, TRITONSERVER_INSTANCEGROUPKIND_CPU, 0, NULL, 0));
+  return TRITONBACKEND_BackendAttributeSetParallelModelInstanceLoading(backend_attributes, true);
+}
+
 TRITONSERVER_Error *TRITONBACKEND_ModelInitialize(TRITONBACKEND_Model *model)
 {
   TRITONBACKEND_Backend *backend;

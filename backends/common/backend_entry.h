@@ -6,10 +6,13 @@
 
 #include "triton/core/tritonbackend.h"
 
+#include <stdbool.h>
+
 // States are NULL where nothing was made, also for the functions that free them.
 typedef struct backend_entry_points {
   const char *name;
   uint32_t api_minor; // the smallest backend API with all that it needs
+  bool prefers_cpu;   // for instances whose group says no kind
 
   TRITONSERVER_Error *(*backend_new)(TRITONBACKEND_Backend *backend, void **state);
   void (*backend_free)(void *state);

@@ -70,14 +70,6 @@ static void backend_free(void *family)
     backend_error_log(TRITONSERVER_MetricFamilyDelete(family), "delete input_byte_size_counter");
 }
 
-TRITONSERVER_Error *
-TRITONBACKEND_GetBackendAttribute(TRITONBACKEND_Backend *backend,
-                                  TRITONBACKEND_BackendAttribute *backend_attributes)
-{
-  (void)backend;
-  return TRITONBACKEND_BackendAttributeSetParallelModelInstanceLoading(backend_attributes, true);
-}
-
 static TRITONSERVER_Error *model_new(TRITONBACKEND_Model *model, void *family, void **state)
 {
   const char *name;

@@ -34,14 +34,6 @@ static void backend_free(void *state)
   onnx_backend_free(state);
 }
 
-TRITONSERVER_Error *
-TRITONBACKEND_GetBackendAttribute(TRITONBACKEND_Backend *backend,
-                                  TRITONBACKEND_BackendAttribute *backend_attributes)
-{
-  (void)backend;
-  return TRITONBACKEND_BackendAttributeSetParallelModelInstanceLoading(backend_attributes, true);
-}
-
 static TRITONSERVER_Error *model_new(TRITONBACKEND_Model *model, void *backend, void **state)
 {
   onnx_model *self;

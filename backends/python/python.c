@@ -3,7 +3,6 @@
 #include "calls/calls.h"
 #include "instance/execution.h"
 #include "instance/instance.h"
-#include "instance/model_load.h"
 
 #include "backend_entry.h"
 #include "backend_error.h"
@@ -23,16 +22,6 @@ static TRITONSERVER_Error *backend_new(TRITONBACKEND_Backend *backend, void **st
 static void backend_free(void *state)
 {
   python_backend_free(state);
-}
-
-TRITONSERVER_Error *
-TRITONBACKEND_GetBackendAttribute(TRITONBACKEND_Backend *backend,
-                                  TRITONBACKEND_BackendAttribute *backend_attributes)
-{
-  (void)backend;
-  BACKEND_RETURN_IF_ERROR(TRITONBACKEND_BackendAttributeAddPreferredInstanceGroup(
-      backend_attributes, TRITONSERVER_INSTANCEGROUPKIND_CPU, 0, NULL, 0));
-  return TRITONBACKEND_BackendAttributeSetParallelModelInstanceLoading(backend_attributes, true);
 }
 
 static void model_free(void *state)
@@ -123,6 +112,7 @@ static TRITONSERVER_Error *execute(void *state, TRITONBACKEND_ModelInstance *ins
 
 const backend_entry_points backend_entry = {.name = "python",
                                             .api_minor = 13, // Triton 23.07
+                                            .prefers_cpu = true,
                                             .backend_new = backend_new,
                                             .backend_free = backend_free,
                                             .model_new = model_new,

@@ -44,9 +44,9 @@ double number_strtod(const char *text, char **end);
 // Read up to max_count numbers with "," or ", " between them, as long as they are of the usual form
 // (a sign, digits, a fraction; 15 characters) and end at `limit` or before. Give how many that
 // were, perhaps none, and *end behind the last: what comes then is the caller's to look at.
-size_t number_read_f32_run(const char *text, const char *limit, float *out, size_t max_count,
+size_t number_read_f32_run(const char *text, const char *limit, void *out, size_t max_count,
                            const char **end);
-size_t number_read_f64_run(const char *text, const char *limit, double *out, size_t max_count,
+size_t number_read_f64_run(const char *text, const char *limit, void *out, size_t max_count,
                            const char **end);
 
 // IEEE 754 binary16 and bfloat16, round to nearest even; overflow gives an infinity.

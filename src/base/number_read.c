@@ -476,7 +476,7 @@ number_status number_read_f32(const char *text, const char **end, float *value)
 // that place must be known early: it stays in a register, and the separator, of one or of two
 // characters, is taken to be what it was.
 #define READ_RUN(name, type, bits_type, format, sign_shift, fraction_bits)                         \
-  size_t name(const char *text, const char *limit, type *out, size_t max_count, const char **end)  \
+  size_t name(const char *text, const char *limit, void *out, size_t max_count, const char **end)  \
   {                                                                                                \
     size_t count = 0;                                                                              \
     size_t separator = 0;                                                                          \
@@ -487,7 +487,7 @@ number_status number_read_f32(const char *text, const char **end, float *value)
                        (bits_type)b.exponent << fraction_bits | (bits_type)b.fraction;             \
       if (b.exponent >= format.infinity)                                                           \
         break;                                                                                     \
-      memcpy(out + count, &bits, sizeof(bits));                                                    \
+      memcpy((type *)out + count, &bits, sizeof(bits));                                            \
       count++;                                                                                     \
       *end = u.end;                                                                                \
       if (*u.end != ',')                                                                           \

@@ -1,6 +1,8 @@
 // An ordered list of owned strings; for configuration and listings, not for the request path.
 #include "base/string_list.h"
 
+#include <stdarg.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -12,21 +14,39 @@ void string_list_fini(string_list *list)
   *list = (string_list){0};
 }
 
+static bool add_owned(string_list *list, char *text)
+{
+  if (text != NULL && list->count == list->capacity) {
+    size_t capacity = list->capacity == 0 ? 8 : list->capacity * 2;
+    char **items = reallocarray(list->items, capacity + 1, sizeof(*items));
+    if (items != NULL) {
+      list->items = items;
+      list->capacity = capacity;
+    }
+  }
+  if (text == NULL || list->count == list->capacity) {
+    free(text);
+    list->failed = true;
+    return false;
+  }
+  list->items[list->count++] = text;
+  list->items[list->count] = NULL;
+  return true;
+}
+
 bool string_list_add(string_list *list, const char *text)
 {
-  if (list->count == list->capacity) {
-    size_t capacity = list->capacity == 0 ? 8 : list->capacity * 2;
-    char **items = reallocarray(list->items, capacity, sizeof(*items));
-    if (items == NULL)
-      return false;
-    list->items = items;
-    list->capacity = capacity;
-  }
-  char *copy = strdup(text);
-  if (copy == NULL)
-    return false;
-  list->items[list->count++] = copy;
-  return true;
+  return add_owned(list, strdup(text));
+}
+
+bool string_list_add_format(string_list *list, const char *format, ...)
+{
+  char *text;
+  va_list values;
+  va_start(values, format);
+  int length = vasprintf(&text, format, values);
+  va_end(values);
+  return add_owned(list, length < 0 ? NULL : text);
 }
 
 bool string_list_contains(const string_list *list, const char *text)

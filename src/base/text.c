@@ -149,6 +149,19 @@ bool text_replace(char **target, const char *text)
   return true;
 }
 
+size_t text_put_utf8(char *out, uint32_t code)
+{
+  if (code < 0x80) {
+    out[0] = (char)code;
+    return 1;
+  }
+  size_t length = code < 0x800 ? 2 : code < 0x10000 ? 3 : 4;
+  for (size_t i = length - 1; i > 0; i--, code >>= 6)
+    out[i] = (char)(0x80 | (code & 0x3f));
+  out[0] = (char)((0xf00u >> length) | code);
+  return length;
+}
+
 int text_hex_digit(char c)
 {
   if (c >= '0' && c <= '9')

@@ -13,6 +13,9 @@
 // at least 1.
 size_t text_utf8_length(const char *text, size_t size);
 
+// Writes the character `code` as UTF-8; returns its size, 1 to 4 bytes.
+size_t text_put_utf8(char *out, uint32_t code);
+
 // Reads all of `text` as a decimal integer: optional sign, digits, nothing else. False when it is
 // anything else or out of range.
 bool text_to_int64(slice text, int64_t *value);

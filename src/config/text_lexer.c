@@ -226,26 +226,6 @@ static uint32_t read_digits(const char **from, const char *end, int limit, uint3
   return value;
 }
 
-static void append_utf8(buffer *out, uint32_t code)
-{
-  if (code < 0x80) {
-    buffer_append_char(out, (char)code);
-    return;
-  }
-  if (code < 0x800) {
-    buffer_append_char(out, (char)(0xC0 | code >> 6));
-  } else {
-    if (code < 0x10000) {
-      buffer_append_char(out, (char)(0xE0 | code >> 12));
-    } else {
-      buffer_append_char(out, (char)(0xF0 | code >> 18));
-      buffer_append_char(out, (char)(0x80 | (code >> 12 & 0x3F)));
-    }
-    buffer_append_char(out, (char)(0x80 | (code >> 6 & 0x3F)));
-  }
-  buffer_append_char(out, (char)(0x80 | (code & 0x3F)));
-}
-
 // Behind \u or \U. A high surrogate joins with the \u escape of a low one that follows.
 static error *unescape_unicode(const text_lexer *lexer, const token *string, int digits,
                                const char **from, const char *end, buffer *out)
@@ -266,7 +246,8 @@ static error *unescape_unicode(const text_lexer *lexer, const token *string, int
   if (code >= 0xD800 && code < 0xE000)
     return text_lexer_error(lexer, string, "Escape sequence U+%04X is half a surrogate pair.",
                             (unsigned)code);
-  append_utf8(out, code);
+  char text[4];
+  buffer_append(out, text, text_put_utf8(text, code));
   return NULL;
 }
 

@@ -26,14 +26,12 @@ static error *add_restrictions(const restricting_flag *flag, const char *prefix,
 static error *read_forward(daemon_options *o, const char *flag, const char *pattern,
                            header_forward **forward)
 {
-  AUTO_BUFFER buffer line = BUFFER_EMPTY;
   error *e = header_forward_new(pattern, forward);
   if (e == NULL || error_get_code(e) != ERROR_INVALID_ARG)
     return e == NULL ? NULL : error_wrap(e, "--%s", flag);
-  buffer_append_format(&line, "--%s: %s; no header is forwarded", flag, error_message(e));
+  error *failure = options_warn(o, "--%s: %s; no header is forwarded", flag, error_message(e));
   error_free(e);
-  char *text AUTO_FREE = buffer_take_text(&line);
-  return text != NULL && string_list_add(&o->warnings, text) ? NULL : error_no_memory();
+  return failure;
 }
 
 // What the flags of a protocol say.

@@ -37,10 +37,8 @@ static error *check_admin(const daemon_options *o, const char *flag, const char 
   if (address[0] == '\0')
     return NULL;
   if (!text_starts_with(address, "unix:/"))
-    return error_new(ERROR_INVALID_ARG,
-                     "--%s: invalid value '%s', expected unix:/<path>: the file's permissions say "
-                     "who gets to it",
-                     flag, address);
+    return option_bad_value(flag, address,
+                            "unix:/<path>: the file's permissions say who gets to it");
   const char *const others[] = {o->http.listen.address, o->grpc.listen.address, o->metrics.address};
   for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++)
     if (strcmp(address, others[i]) == 0)
@@ -72,10 +70,9 @@ static error *check_addresses(const daemon_options *o)
 static error *check_mode(const char *flag, const char *text)
 {
   unsigned mode;
-  if (options_unix_mode(text, &mode))
-    return NULL;
-  return error_new(ERROR_INVALID_ARG,
-                   "--%s: invalid value '%s', expected three octal digits such as 660", flag, text);
+  return options_unix_mode(text, &mode)
+             ? NULL
+             : option_bad_value(flag, text, "three octal digits such as 660");
 }
 
 // "<cache>,size=0" asks for nothing.
@@ -84,9 +81,7 @@ static error *check_cache_config(const char *text)
   const char *comma = strchr(text, ',');
   const char *equals = comma == NULL ? NULL : strchr(comma, '=');
   if (equals == NULL || comma == text || equals == comma + 1 || equals[1] == '\0')
-    return error_new(ERROR_INVALID_ARG,
-                     "--cache-config: invalid value '%s', expected <cache>,<setting>=<value>",
-                     text);
+    return option_bad_value("cache-config", text, "<cache>,<setting>=<value>");
   if (strcmp(comma, ",size=0") == 0)
     return NULL;
   return error_new(ERROR_UNSUPPORTED,
@@ -139,10 +134,7 @@ error *options_check(const daemon_options *o)
   int64_t bytes;
   bool whole_body;
   if (!options_input_size(o, &bytes, &whole_body))
-    return error_new(
-        ERROR_INVALID_ARG,
-        "--http-max-input-size: invalid value '%s', expected an integer from 1, or one "
-        "behind total:",
-        o->http_max_input_size);
+    return option_bad_value("http-max-input-size", o->http_max_input_size,
+                            "an integer from 1, or one behind total:");
   return check_addresses(o);
 }

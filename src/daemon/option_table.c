@@ -6,48 +6,32 @@
 
 #define FIELD(name) offsetof(daemon_options, name), sizeof(((daemon_options *)NULL)->name)
 
+#define ROW(...)                                                                                   \
+  {                                                                                                \
+    __VA_ARGS__                                                                                    \
+  }
 #define FLAG(group, name, field, help)                                                             \
-  {                                                                                                \
-    group, name, NULL, OPTION_FLAG, FIELD(field), 0, 0, NULL, help                                 \
-  }
+  ROW(group, name, NULL, OPTION_FLAG, FIELD(field), 0, 0, NULL, help)
 #define BOOL(group, name, field, default_value, help)                                              \
-  {                                                                                                \
-    group, name, "true|false", OPTION_BOOL, FIELD(field), 0, 0, default_value, help                \
-  }
+  ROW(group, name, "true|false", OPTION_BOOL, FIELD(field), 0, 0, default_value, help)
 #define INTEGER(group, name, value, field, least, most, default_value, help)                       \
-  {                                                                                                \
-    group, name, value, OPTION_INTEGER, FIELD(field), least, most, default_value, help             \
-  }
+  ROW(group, name, value, OPTION_INTEGER, FIELD(field), least, most, default_value, help)
 #define TIMEOUT(group, name, field, default_value, help)                                           \
-  {                                                                                                \
-    group, name, "<ms>", OPTION_INTEGER, FIELD(field), 0, INT_MAX, default_value, help             \
-  }
+  INTEGER(group, name, "<ms>", field, 0, INT_MAX, default_value, help)
 #define DOUBLE(group, name, value, field, default_value, help)                                     \
-  {                                                                                                \
-    group, name, value, OPTION_DOUBLE, FIELD(field), 0, 0, default_value, help                     \
-  }
+  ROW(group, name, value, OPTION_DOUBLE, FIELD(field), 0, 0, default_value, help)
 #define TEXT(group, name, value, field, default_value, help)                                       \
-  {                                                                                                \
-    group, name, value, OPTION_TEXT, FIELD(field), 0, 0, default_value, help                       \
-  }
+  ROW(group, name, value, OPTION_TEXT, FIELD(field), 0, 0, default_value, help)
 #define CHOICE(group, name, value, field, default_value, help)                                     \
-  {                                                                                                \
-    group, name, value, OPTION_CHOICE, FIELD(field), 0, 0, default_value, help                     \
-  }
+  ROW(group, name, value, OPTION_CHOICE, FIELD(field), 0, 0, default_value, help)
 #define LIST(group, name, value, field, help)                                                      \
-  {                                                                                                \
-    group, name, value, OPTION_LIST, FIELD(field), 0, 0, NULL, help                                \
-  }
+  ROW(group, name, value, OPTION_LIST, FIELD(field), 0, 0, NULL, help)
 // What Triton reads with no regard to sense.
 #define COUNT(group, name, value, field, least, most, default_value, help)                         \
-  {                                                                                                \
-    group, name, value, OPTION_COUNT, FIELD(field), least, most, default_value, help               \
-  }
+  ROW(group, name, value, OPTION_COUNT, FIELD(field), least, most, default_value, help)
 #define PORT(group, name, field, default_value)                                                    \
-  {                                                                                                \
-    group, name, "<port>", OPTION_PORT, FIELD(field), 0, UINT16_MAX, default_value,                \
-        "Port; 0 is any free one."                                                                 \
-  }
+  ROW(group, name, "<port>", OPTION_PORT, FIELD(field), 0, UINT16_MAX, default_value,              \
+      "Port; 0 is any free one.")
 
 #define GLOBAL     "Global"
 #define SECURITY   "Security"

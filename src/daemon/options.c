@@ -13,6 +13,7 @@
 #include <string.h>
 #include <strings.h>
 
+#define READ_AS    "--%s: '%s' is read as "
 #define MAX_DOUBLE 1e15 // becomes an integer in places
 
 void *option_field(daemon_options *options, const option *o)
@@ -75,10 +76,21 @@ const option *option_find(const char *name)
 
 // ---- values ----
 
-static error *bad_value(const option *o, const char *value, const char *expected)
+error *option_bad_value(const char *flag, const char *value, const char *expected)
 {
-  return error_new(ERROR_INVALID_ARG, "--%s: invalid value '%s', expected %s", o->name, value,
+  return error_new(ERROR_INVALID_ARG, "--%s: invalid value '%s', expected %s", flag, value,
                    expected);
+}
+
+error *options_warn(daemon_options *options, const char *format, ...)
+{
+  va_list arguments;
+  char *line AUTO_FREE = NULL;
+  va_start(arguments, format);
+  bool printed = vasprintf(&line, format, arguments) >= 0;
+  va_end(arguments);
+  line = printed ? line : NULL;
+  return printed && string_list_add(&options->warnings, line) ? NULL : error_no_memory();
 }
 
 static bool read_bool(const char *text, bool *value)
@@ -94,23 +106,6 @@ static bool read_bool(const char *text, bool *value)
   return false;
 }
 
-// What Triton takes and has no use for is taken, and said: logged once the log is there.
-static error *warn(daemon_options *options, const option *o, const char *text, const char *format,
-                   ...) __attribute__((format(printf, 4, 5)));
-static error *warn(daemon_options *options, const option *o, const char *text, const char *format,
-                   ...)
-{
-  AUTO_BUFFER buffer line = BUFFER_EMPTY;
-  char taken[32];
-  va_list arguments;
-  va_start(arguments, format);
-  vsnprintf(taken, sizeof(taken), format, arguments);
-  va_end(arguments);
-  buffer_append_format(&line, "--%s: '%s' is read as %s", o->name, text, taken);
-  char *copy AUTO_FREE = buffer_take_text(&line);
-  return copy != NULL && string_list_add(&options->warnings, copy) ? NULL : error_no_memory();
-}
-
 static error *read_integer(daemon_options *options, const option *o, const char *text)
 {
   char expected[96];
@@ -124,7 +119,7 @@ static error *read_integer(daemon_options *options, const option *o, const char 
   else
     snprintf(expected, sizeof(expected), "an integer from %" PRId64 " to %" PRId64, o->least,
              o->most);
-  return bad_value(o, text, expected);
+  return option_bad_value(o->name, text, expected);
 }
 
 // Where Triton takes any integer: the nearest that makes sense; of a port, what a socket makes of
@@ -148,10 +143,12 @@ static error *read_count(daemon_options *options, const option *o, const char *t
   int64_t value;
   const char *rest;
   if (!text_begins_int64(text, &value, &rest))
-    return bad_value(o, text, "an integer");
+    return option_bad_value(o->name, text, "an integer");
   int64_t taken = sensible(o, value);
   set_integer(options, o, taken);
-  return *rest == '\0' && taken == value ? NULL : warn(options, o, text, "%" PRId64, taken);
+  return *rest == '\0' && taken == value
+             ? NULL
+             : options_warn(options, READ_AS "%" PRId64, o->name, text, taken);
 }
 
 static error *set_double(daemon_options *options, const option *o, const char *text, double *field)
@@ -159,10 +156,10 @@ static error *set_double(daemon_options *options, const option *o, const char *t
   double value;
   const char *rest;
   if (!text_begins_double(text, &value, &rest))
-    return bad_value(o, text, "a number");
+    return option_bad_value(o->name, text, "a number");
   *field = fmax(0, fmin(value, MAX_DOUBLE));
   bool as_given = *rest == '\0' && value >= 0 && value <= MAX_DOUBLE;
-  return as_given ? NULL : warn(options, o, text, "%g", *field);
+  return as_given ? NULL : options_warn(options, READ_AS "%g", o->name, text, *field);
 }
 
 static error *set_text(char **field, slice value)
@@ -184,7 +181,7 @@ static error *set_choice(const option *o, const char *text, char **field)
     if (strlen(text) == size && strncasecmp(text, word, size) == 0)
       return set_text(field, (slice){word, size});
     if (word[size] == '\0')
-      return bad_value(o, text, o->value);
+      return option_bad_value(o->name, text, o->value);
     word += size + 1;
   }
 }
@@ -195,7 +192,7 @@ error *option_set(daemon_options *options, const option *o, const char *value)
   switch (o->kind) {
   case OPTION_FLAG:
   case OPTION_BOOL:
-    return read_bool(value, field) ? NULL : bad_value(o, value, "true or false");
+    return read_bool(value, field) ? NULL : option_bad_value(o->name, value, "true or false");
   case OPTION_INTEGER:
     return read_integer(options, o, value);
   case OPTION_COUNT:

@@ -165,6 +165,13 @@ int64_t option_integer(const daemon_options *options, const option *o);
 // makes no sense is taken, with a line in `warnings`.
 error *option_set(daemon_options *options, const option *o, const char *value);
 
+// "--<flag>: invalid value '<value>', expected <expected>"
+error *option_bad_value(const char *flag, const char *value, const char *expected);
+
+// Adds to `warnings`: logged once the log is there.
+error *options_warn(daemon_options *options, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+
 // What only several flags together show, and what is not built yet: UNSUPPORTED, with what to do
 // instead.
 error *options_check(const daemon_options *options);

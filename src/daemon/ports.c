@@ -13,7 +13,8 @@
 
 #include <string.h>
 
-#define ADMIN_CONNECTIONS 32
+#define ADMIN_CONNECTIONS   32
+#define METRICS_CONNECTIONS 100
 
 typedef struct port_row {
   const char *what;                  // failed, as Triton says it
@@ -52,6 +53,24 @@ static bool set_admin(listener_options *to, char *address, const ports *p)
   return address[0] != '\0';
 }
 
+// Anybody may read them, and nothing else.
+static bool set_metrics(listener_options *to, const daemon_options *o)
+{
+  static const tls_identity plain;
+  static const access_policy open;
+  to->listen.address = options_metrics_address(o);
+  to->listen.port = o->metrics.port;
+  to->listen.reuse_port = false;
+  to->thread_count = 1;
+  to->connection_limit = METRICS_CONNECTIONS;
+  to->busy_poll_us = 0;
+  to->tls = &plain;
+  to->access = &open;
+  to->access_log = NULL;
+  to->trace = NULL;
+  return o->allow_metrics;
+}
+
 // What flags say of a port, and what it borrows. False: it is not wanted.
 static bool read_options(const ports *p, port which, listener_options *to)
 {
@@ -82,10 +101,7 @@ static bool read_options(const ports *p, port which, listener_options *to)
   case PORT_ADMIN_GRPC:
     return set_admin(to, o->admin_grpc_address, p);
   default:
-    to->listen.address = options_metrics_address(o);
-    to->listen.port = o->metrics.port;
-    to->listen.reuse_port = false;
-    return o->allow_metrics;
+    return set_metrics(to, o);
   }
 }
 
@@ -102,8 +118,8 @@ static error *open_port(ports *p, port which, exposure *exposed)
   }
   RETURN_IF_ERROR(listener_new(row->protocol, &options, p->server, &p->open[which]));
   const listen_socket *socket = &p->open[which]->socket;
-  bool tls = which != PORT_METRICS && options.tls->certificate != NULL;
-  frontend_log_info("Started %s at %s%s", row->service, socket->where, tls ? " with TLS" : "");
+  frontend_log_info("Started %s at %s%s", row->service, socket->where,
+                    options.tls->certificate != NULL ? " with TLS" : "");
   if (which == PORT_METRICS)
     return NULL;
   *exposed = exposure_of(options.access, options.shared_memory, socket);

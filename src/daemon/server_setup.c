@@ -20,11 +20,6 @@
 typedef TRITONSERVER_Error *setting_setter(TRITONSERVER_ServerOptions *options, const char *group,
                                            const char *name, const char *value);
 
-static error *bad_form(const char *flag, const char *value, const char *form)
-{
-  return error_new(ERROR_INVALID_ARG, "--%s: invalid value '%s', expected %s", flag, value, form);
-}
-
 // A flag of the form "<group>,<name>=<value>"; where the group may be missing, it is "" then.
 typedef struct grouped_flag {
   const char *name;
@@ -42,7 +37,7 @@ static error *set_grouped(TRITONSERVER_ServerOptions *options, const grouped_fla
   size_t name_start = comma != NULL ? group_size + 1 : 0;
   if ((flag->group_needed && group_size == 0) || name_start == head_size ||
       text[head_size] == '\0' || text[head_size + 1] == '\0')
-    return bad_form(flag->name, text, flag->form);
+    return option_bad_value(flag->name, text, flag->form);
   char *group = text_copy((slice){text, group_size});
   char *name = text_copy((slice){text + name_start, head_size - name_start});
   error *e = group == NULL || name == NULL
@@ -78,7 +73,7 @@ static error *add_resource(TRITONSERVER_ServerOptions *options, const char *text
   if (second != NULL)
     valid = text_begins_int64(second + 1, &device, &rest) && strchr(rest, ':') == NULL;
   if (!valid)
-    return bad_form("rate-limit-resource", text, "<name>:<count>[:<device>]");
+    return option_bad_value("rate-limit-resource", text, "<name>:<count>[:<device>]");
   char *name = text_copy((slice){text, (size_t)(colon - text)});
   error *e = name == NULL ? error_no_memory()
                           : error_from_abi(TRITONSERVER_ServerOptionsAddRateLimiterResource(
@@ -105,7 +100,7 @@ static error *add_device_bytes(TRITONSERVER_ServerOptions *options, const char *
   int64_t device, bytes;
   const char *number, *rest;
   if (!read_device(text, &device, &number) || !text_begins_int64(number, &bytes, &rest))
-    return bad_form(flag, text, "<device>:<bytes>");
+    return option_bad_value(flag, text, "<device>:<bytes>");
   return error_from_abi(set(options, device_of(device), bytes > 0 ? (size_t)bytes : 0));
 }
 
@@ -115,7 +110,7 @@ static error *add_load_limit(TRITONSERVER_ServerOptions *options, const char *te
   double fraction;
   const char *number, *rest;
   if (!read_device(text, &device, &number) || !text_begins_double(number, &fraction, &rest))
-    return bad_form("model-load-gpu-limit", text, "<device>:<fraction>");
+    return option_bad_value("model-load-gpu-limit", text, "<device>:<fraction>");
   error *e = error_from_abi(TRITONSERVER_ServerOptionsSetModelLoadDeviceLimit(
       options, TRITONSERVER_INSTANCEGROUPKIND_GPU, device_of(device), fraction));
   return e == NULL ? NULL : error_wrap(e, "--model-load-gpu-limit");

@@ -1,8 +1,6 @@
 // Reads the trace flags: --trace-config, and its forerunners, which it overrides.
 #include "daemon/trace_setup.h"
 
-#include "base/buffer.h"
-#include "base/text.h"
 #include "frontend/common/observe/frontend_log.h"
 
 #include <stdio.h>
@@ -13,13 +11,13 @@
 static error *set_deprecated(trace_config *c, const char *flag, const char *prefix,
                              const char *value)
 {
-  AUTO_BUFFER buffer text = BUFFER_EMPTY;
+  char *setting = NULL;
   if (value[0] == '\0')
     return NULL;
   fprintf(stderr, "Warning: '--%s' is deprecated, use '--trace-config %s<value>'\n", flag, prefix);
-  buffer_append_format(&text, "%s%s", prefix, value);
-  char *setting = buffer_take_text(&text);
-  error *e = setting == NULL ? error_no_memory() : trace_config_set(c, setting);
+  if (asprintf(&setting, "%s%s", prefix, value) < 0)
+    return error_no_memory();
+  error *e = trace_config_set(c, setting);
   free(setting);
   return e == NULL ? NULL : error_wrap(e, "--%s", flag);
 }

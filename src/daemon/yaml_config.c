@@ -17,6 +17,11 @@ static error *at_line(const yaml_reader *r, const yaml_node_t *node, error *caus
   return error_wrap(cause_owned, "%s:%zu", r->path, node->start_mark.line + 1);
 }
 
+static error *expected(const yaml_reader *r, const yaml_node_t *node, const char *what)
+{
+  return at_line(r, node, error_new(ERROR_INVALID_ARG, "expected %s", what));
+}
+
 // The text of a scalar, or NULL: a flag's value is one, and has no NUL in it.
 static const char *text_of(const yaml_node_t *node)
 {
@@ -41,7 +46,7 @@ static error *read_pair(yaml_reader *r, const yaml_node_t *key, const yaml_node_
 {
   const char *name = text_of(key);
   if (name == NULL)
-    return at_line(r, key, error_new(ERROR_INVALID_ARG, "expected the name of a flag"));
+    return expected(r, key, "the name of a flag");
   const option *o = option_find(name);
   if (o == NULL || strcmp(name, "config") == 0 || strcmp(name, "help") == 0)
     return at_line(r, key, error_new(ERROR_INVALID_ARG, "unrecognized option '%s'", name));
@@ -59,8 +64,7 @@ static error *read_document(yaml_reader *r)
   if (root == NULL)
     return NULL; // an empty file says nothing
   if (root->type != YAML_MAPPING_NODE)
-    return at_line(r, root,
-                   error_new(ERROR_INVALID_ARG, "expected a mapping of flag names to values"));
+    return expected(r, root, "a mapping of flag names to values");
   for (const yaml_node_pair_t *pair = root->data.mapping.pairs.start;
        pair < root->data.mapping.pairs.top; pair++)
     RETURN_IF_ERROR(read_pair(r, yaml_document_get_node(&r->document, pair->key),
@@ -84,9 +88,7 @@ static error *check_end(yaml_reader *r, yaml_parser_t *parser, FILE *file)
 {
   RETURN_IF_ERROR(load_document(r, parser, file));
   const yaml_node_t *root = yaml_document_get_root_node(&r->document);
-  error *e = root == NULL
-                 ? NULL
-                 : at_line(r, root, error_new(ERROR_INVALID_ARG, "expected one document of flags"));
+  error *e = root == NULL ? NULL : expected(r, root, "one document of flags");
   yaml_document_delete(&r->document);
   return e;
 }

@@ -44,7 +44,7 @@ def test_a_client_that_does_not_read_is_cut_off_and_the_backend_does_not_wait(se
 
 
 def test_small_responses_count_too(server):
-    with Reader(server, "streaming", INPUT="hi", count=10**7, early=True) as reader:
+    with Reader(server, "streaming", INPUT="hi", count=10**7, bytes=500, early=True) as reader:
         wait_for("cancellation", lambda: "of 10000000, cancelled 1" in server.log)
         reader.head()
         assert "unread" in reader.rest()[-1]["error"]

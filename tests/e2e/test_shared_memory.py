@@ -6,10 +6,13 @@ import re
 
 import numpy
 import pytest
+import tritonclient.grpc as triton_grpc
 import tritonclient.http as http
 import tritonclient.utils.shared_memory as client_shm
 from client_memory import BASE, inference, mapped, place, region, register, registered, status, unregister
 from conftest import ELEMENT_SIZES, Starter, make_identity, wait_for
+from grpc_sides import Answers, client_of
+from python_models import make_python
 from tritonclient.utils import InferenceServerException, deserialize_bytes_tensor, serialize_byte_tensor
 
 ALLOW = ("--allow-client-shm=true",)
@@ -249,3 +252,28 @@ def test_a_region_in_use_is_unregistered_when_its_requests_are_done(start_server
 def waiting(server):
     metrics = server.ask("/metrics", port=server.metrics_port).text
     return int(re.search(r'nv_inference_pending_request_count\{model="slow",version="1"\} (\d+)', metrics)[1])
+
+
+def test_a_region_stays_until_a_decoupled_model_over_grpc_is_done_with_its_input(start_server, repository, tmp_path):
+    """Its final response was sent before: the request, and so its input, is the model's until `execute` returns."""
+    gate = tmp_path / "gate"
+    os.mkfifo(gate)
+    make_python(repository, "lingers", f"""
+        def execute(self, requests):
+            for request in requests:
+                request.get_response_sender().send(flags=pb_utils.TRITONSERVER_RESPONSE_COMPLETE_FINAL)
+            open({str(gate)!r}).read()
+        """, more="model_transaction_policy { decoupled: true }")
+    server = start_server(repository, flags=ALLOW)
+    answers = Answers()
+    with region(PAGE) as made, client_of(server) as client:
+        assert register(server, "r", made.key, made.size).status == 200
+        given = triton_grpc.InferInput("IN", [4], "INT32")
+        given.set_shared_memory("r", 16)
+        client.start_stream(answers)
+        client.async_stream_infer("lingers", [given], enable_empty_final_response=True)
+        answers.result()
+        assert unregister(server, "r").status == 200 and registered(server) == ["r"] and mapped(server, made) == 1
+        gate.write_text("")
+        wait_for("the region's end", lambda: registered(server) == [])
+        client.stop_stream()

@@ -3,8 +3,8 @@
 // is left is the body; pieces have the sizes that its bytes say.
 #include "base/arena.h"
 #include "base/buffer.h"
+#include "frontend/common/net/compress.h"
 #include "frontend/http/exchange/body.h"
-#include "frontend/http/transport/compress.h"
 #include "fuzz.h"
 
 #include <zlib.h>
@@ -139,7 +139,7 @@ static void check_reply(slice all, content_coding coding)
   const size_t half = all.size / 2;
   const slice parts[] = {{all.data, half}, {all.data + half, all.size - half}};
   AUTO_BUFFER buffer packed = BUFFER_EMPTY;
-  CHECK(compress_parts(coding, parts, 2, &packed));
+  CHECK(compress_parts(coding, COMPRESS_FAST, parts, 2, &packed));
   byte_budget budget = {.limit = SIZE_MAX};
   arena a;
   arena_init(&a, NULL, 0);

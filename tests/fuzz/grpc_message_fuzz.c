@@ -24,7 +24,7 @@ static void add(outcome *o, const message *m)
 }
 
 // Reads `text` in pieces of `step` bytes.
-static outcome read_all(slice text, message_coding coding, size_t step)
+static outcome read_all(slice text, content_coding coding, size_t step)
 {
   byte_budget budget = {.limit = BUDGET_BYTES};
   message_reader reader = {.budget = &budget};
@@ -54,7 +54,7 @@ static outcome read_all(slice text, message_coding coding, size_t step)
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
   fuzz_input input = {data, size};
-  const message_coding coding = (message_coding)(fuzz_byte(&input) % MESSAGE_UNKNOWN);
+  const content_coding coding = (content_coding)(fuzz_byte(&input) % CODING_UNKNOWN);
   const size_t step = (size_t)fuzz_byte(&input) + 1;
   char *copy = fuzz_copy((slice){(const char *)input.data, input.size}, 0);
   const slice text = {copy, input.size};

@@ -89,8 +89,8 @@ static void put_packed(session *s, uint32_t stream, unsigned how, slice payload)
   buffer bytes = BUFFER_EMPTY;
   AUTO_BUFFER buffer packed = BUFFER_EMPTY;
   bool packs = (how & (MESSAGE_GZIPPED | MESSAGE_DEFLATED)) != 0;
-  message_coding coding = (how & MESSAGE_GZIPPED) != 0 ? MESSAGE_GZIP : MESSAGE_DEFLATE;
-  CHECK(!packs || message_deflate(coding, 1, &payload, 1, &packed));
+  content_coding coding = (how & MESSAGE_GZIPPED) != 0 ? CODING_GZIP : CODING_DEFLATE;
+  CHECK(!packs || compress_parts(coding, 1, &payload, 1, &packed));
   put_message(&bytes, stream, (how & MESSAGE_LAST) != 0 ? CLIENT_END_STREAM : 0,
               packs || (how & MESSAGE_CLAIMS) != 0, packs ? buffer_view(&packed) : payload);
   send_owned(s, &bytes);

@@ -136,7 +136,7 @@ REQUESTS = [
          "(state != CONNECTION_IDLE && state != CONNECTION_HEADERS))",
          e2e("test_start_stop.py", "came_before_the_stop")),
     Seed("request_lost_while_read", "request lost: one that its loop is reading is closed at the stop", "src/frontend/http/transport/loop.c",
-         "    atomic_store(&all->loops[i].closes_idle, true);\n    loop_wake(&all->loops[i]);",
+         "    atomic_store(&all->loops[i].closes_idle, true);\n    loop_core_wake(&all->loops[i].core);",
          "    connections_close_idle(all->connections, &all->loops[i]);",
          e2e("test_start_stop.py", "being_read")),
     Seed("left_client_served", "work for nobody: what a client left behind is not cancelled", "src/frontend/http/transport/registry.c",

@@ -13,6 +13,7 @@
 #include "base/files.h"
 #include "base/machine.h"
 #include "base/refcount.h"
+#include "base/string_list.h"
 #include "base/string_map.h"
 #include "base/text.h"
 
@@ -241,6 +242,24 @@ static void the_tightest_quota_from_the_own_control_group_up_counts(void **state
   assert_int_equal(system(command), 0);
 }
 
+static void a_list_of_strings_is_an_argument_vector(void **state)
+{
+  (void)state;
+  string_list list = {0};
+  for (int i = 0; i < 20; i++)
+    assert_true(string_list_add_format(&list, "--%s=%d", "number", i));
+  assert_true(string_list_add(&list, ""));
+  assert_int_equal(list.count, 21);
+  assert_string_equal(list.items[19], "--number=19");
+  assert_string_equal(list.items[20], "");
+  assert_null(list.items[21]); // also where there was just room for the last
+  for (size_t i = 0; i < list.count; i++)
+    assert_non_null(list.items[i]);
+  assert_false(list.failed);
+  string_list_fini(&list);
+  assert_null(list.items);
+}
+
 int main(void)
 {
   const struct CMUnitTest tests[] = {
@@ -251,6 +270,7 @@ int main(void)
       cmocka_unit_test(hexadecimal_digits_have_values_and_nothing_else_has),
       cmocka_unit_test(a_text_is_replaced_even_by_its_own_end),
       cmocka_unit_test(errors_keep_their_code_when_wrapped),
+      cmocka_unit_test(a_list_of_strings_is_an_argument_vector),
       cmocka_unit_test(the_tightest_quota_from_the_own_control_group_up_counts),
       cmocka_unit_test(who_drops_the_last_reference_sees_what_the_others_wrote),
   };

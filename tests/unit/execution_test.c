@@ -13,7 +13,6 @@
 #include "codec/response_fill.h"
 #include "instance/execution.h"
 #include "instance/open_request.h"
-#include "instance/response_call.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -368,9 +367,9 @@ static void a_response_that_comes_later_ends_its_request(void **state)
   const channel_message call = {
       .kind = CALL_RESPONSE, .id = handle, .flags = RESPONSE_FINAL, .size = writer.size};
   for (int i = 0; i < 2; i++) // the second one finds nothing
-    assert_true(response_call_take(&instance, the_link, &call));
+    assert_true(open_request_take_call(&instance, the_link, &call));
   assert_true(seen.responses[0] == 1 && seen.releases[0] == 1);
-  assert_false(response_call_take(&instance, the_link, &(channel_message){.kind = CALL_INFER}));
+  assert_false(open_request_take_call(&instance, the_link, &(channel_message){.kind = CALL_INFER}));
 }
 
 static void who_has_no_worker_is_told_why(void **state)

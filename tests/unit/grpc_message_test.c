@@ -24,15 +24,15 @@ static void append_message(buffer *to, unsigned char flag, uint32_t announced, s
   buffer_append_slice(to, payload);
 }
 
-static void append_packed(buffer *to, message_coding coding, slice payload)
+static void append_packed(buffer *to, content_coding coding, slice payload)
 {
   AUTO_BUFFER buffer packed = BUFFER_EMPTY;
-  assert_true(message_deflate(coding, 1, &payload, 1, &packed));
+  assert_true(compress_parts(coding, 1, &payload, 1, &packed));
   append_message(to, 1, (uint32_t)packed.size, buffer_view(&packed));
 }
 
 // Feeds the text in pieces of `step` bytes; the messages must be those of `expected`.
-static void read_all(slice text, size_t step, message_coding coding, const slice *expected,
+static void read_all(slice text, size_t step, content_coding coding, const slice *expected,
                      size_t count)
 {
   byte_budget budget = {.limit = 64 * MIB};
@@ -73,14 +73,14 @@ static void messages_may_be_cut_anywhere(void **state)
   for (size_t i = 0; i < 5; i++)
     append_message(&text, 0, (uint32_t)expected[i].size, expected[i]);
   for (size_t step = 1; step <= text.size; step++)
-    read_all(buffer_view(&text), step, MESSAGE_IDENTITY, expected, 5);
+    read_all(buffer_view(&text), step, CODING_IDENTITY, expected, 5);
 }
 
 static void packed_messages_may_be_cut_anywhere(void **state)
 {
   (void)state;
   const slice expected[] = {SLICE("packed packed packed packed"), SLICE("plain"), SLICE("")};
-  for (message_coding coding = MESSAGE_GZIP; coding <= MESSAGE_DEFLATE; coding++) {
+  for (content_coding coding = CODING_GZIP; coding <= CODING_DEFLATE; coding++) {
     AUTO_BUFFER buffer text = BUFFER_EMPTY;
     append_packed(&text, coding, expected[0]);
     append_message(&text, 0, (uint32_t)expected[1].size, expected[1]);
@@ -101,12 +101,12 @@ static void large_messages_are_whole_in_any_pieces(void **state)
   AUTO_BUFFER buffer text = BUFFER_EMPTY;
   append_message(&text, 0, (uint32_t)size, expected);
   for (size_t step = 1000; step < size; step = step * 3 + 1)
-    read_all(buffer_view(&text), step, MESSAGE_IDENTITY, &expected, 1);
+    read_all(buffer_view(&text), step, CODING_IDENTITY, &expected, 1);
   free(large);
 }
 
 // Takes all of the text, and does what is left to workers.
-static message_fault take_whole(message_reader *r, slice text, message_coding coding,
+static message_fault take_whole(message_reader *r, slice text, content_coding coding,
                                 message **complete)
 {
   size_t taken;
@@ -120,7 +120,7 @@ static message_fault take_whole(message_reader *r, slice text, message_coding co
 }
 
 // What a reader says to the text; nothing stays of it.
-static message_fault fault_of(slice text, message_coding coding, size_t limit)
+static message_fault fault_of(slice text, content_coding coding, size_t limit)
 {
   byte_budget budget = {.limit = limit};
   message_reader r = {.budget = &budget};
@@ -136,24 +136,24 @@ static void what_is_no_message_is_told(void **state)
 {
   (void)state;
   AUTO_BUFFER buffer packed = BUFFER_EMPTY, other = BUFFER_EMPTY, cut = BUFFER_EMPTY;
-  append_packed(&packed, MESSAGE_GZIP, SLICE("text"));
-  append_packed(&other, MESSAGE_DEFLATE, SLICE("text"));
+  append_packed(&packed, CODING_GZIP, SLICE("text"));
+  append_packed(&other, CODING_DEFLATE, SLICE("text"));
   append_message(&cut, 1, 6, (slice){packed.data + MESSAGE_PREFIX_BYTES, 6});
   const struct {
     slice text;
-    message_coding coding;
+    content_coding coding;
     message_fault fault;
   } rows[] = {
-      {SLICE("\0\xff\xff\xff\xff"), MESSAGE_IDENTITY, MESSAGE_TOO_LARGE},
-      {SLICE("\0\x80\0\0\0"), MESSAGE_IDENTITY, MESSAGE_TOO_LARGE},
-      {SLICE("\0\x7f\xff\xff\xff"), MESSAGE_IDENTITY, MESSAGE_OVER_BUDGET},
-      {SLICE("\x02\0\0\0\1x"), MESSAGE_IDENTITY, MESSAGE_BAD_FLAG},
-      {SLICE("\xff\0\0\0\1x"), MESSAGE_GZIP, MESSAGE_BAD_FLAG},
-      {SLICE("\1\0\0\0\1x"), MESSAGE_IDENTITY, MESSAGE_NO_CODING},
-      {SLICE("\1\0\0\0\1x"), MESSAGE_GZIP, MESSAGE_CORRUPT},
-      {SLICE("\1\0\0\0\0"), MESSAGE_DEFLATE, MESSAGE_CORRUPT},
-      {buffer_view(&other), MESSAGE_GZIP, MESSAGE_CORRUPT},
-      {buffer_view(&cut), MESSAGE_GZIP, MESSAGE_CORRUPT},
+      {SLICE("\0\xff\xff\xff\xff"), CODING_IDENTITY, MESSAGE_TOO_LARGE},
+      {SLICE("\0\x80\0\0\0"), CODING_IDENTITY, MESSAGE_TOO_LARGE},
+      {SLICE("\0\x7f\xff\xff\xff"), CODING_IDENTITY, MESSAGE_OVER_BUDGET},
+      {SLICE("\x02\0\0\0\1x"), CODING_IDENTITY, MESSAGE_BAD_FLAG},
+      {SLICE("\xff\0\0\0\1x"), CODING_GZIP, MESSAGE_BAD_FLAG},
+      {SLICE("\1\0\0\0\1x"), CODING_IDENTITY, MESSAGE_NO_CODING},
+      {SLICE("\1\0\0\0\1x"), CODING_GZIP, MESSAGE_CORRUPT},
+      {SLICE("\1\0\0\0\0"), CODING_DEFLATE, MESSAGE_CORRUPT},
+      {buffer_view(&other), CODING_GZIP, MESSAGE_CORRUPT},
+      {buffer_view(&cut), CODING_GZIP, MESSAGE_CORRUPT},
   };
   for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
     assert_int_equal(fault_of(rows[i].text, rows[i].coding, MIB), rows[i].fault);
@@ -164,9 +164,9 @@ static void bombs_stop_at_the_budget(void **state)
   (void)state;
   char *zeros = calloc(1, 32 * MIB);
   AUTO_BUFFER buffer text = BUFFER_EMPTY;
-  append_packed(&text, MESSAGE_GZIP, (slice){zeros, 32 * MIB});
+  append_packed(&text, CODING_GZIP, (slice){zeros, 32 * MIB});
   free(zeros);
-  assert_int_equal(fault_of(buffer_view(&text), MESSAGE_GZIP, 16 * MIB), MESSAGE_OVER_BUDGET);
+  assert_int_equal(fault_of(buffer_view(&text), CODING_GZIP, 16 * MIB), MESSAGE_OVER_BUDGET);
 }
 
 // Far more than it was packed to: not beyond 64 MiB. What packs less may be larger.
@@ -175,18 +175,18 @@ static void what_unpacks_to_a_thousand_times_its_size_is_refused(void **state)
   (void)state;
   char *bytes = calloc(1, 66 * MIB);
   AUTO_BUFFER buffer text = BUFFER_EMPTY;
-  append_packed(&text, MESSAGE_GZIP, (slice){bytes, 66 * MIB});
-  assert_int_equal(fault_of(buffer_view(&text), MESSAGE_GZIP, 1024 * MIB), MESSAGE_BOMB);
+  append_packed(&text, CODING_GZIP, (slice){bytes, 66 * MIB});
+  assert_int_equal(fault_of(buffer_view(&text), CODING_GZIP, 1024 * MIB), MESSAGE_BOMB);
   unsigned seed = 1;
   for (size_t i = 0; i < 66 * MIB; i += 64)
     bytes[i] = (char)rand_r(&seed);
   const slice expected = {bytes, 66 * MIB};
   AUTO_BUFFER buffer fair = BUFFER_EMPTY;
-  append_packed(&fair, MESSAGE_GZIP, expected);
+  append_packed(&fair, CODING_GZIP, expected);
   byte_budget budget = {.limit = 1024 * MIB};
   message_reader r = {.budget = &budget};
   message *complete;
-  assert_int_equal(take_whole(&r, buffer_view(&fair), MESSAGE_GZIP, &complete), MESSAGE_OK);
+  assert_int_equal(take_whole(&r, buffer_view(&fair), CODING_GZIP, &complete), MESSAGE_OK);
   assert_int_equal(complete->size, expected.size);
   message_free(complete);
   free(bytes);
@@ -210,13 +210,13 @@ static void long_packed_messages_are_left_to_workers(void **state)
     for (size_t i = 0; rows[row].random && i < rows[row].size; i++)
       bytes[i] = (char)rand_r(&seed);
     AUTO_BUFFER buffer text = BUFFER_EMPTY;
-    append_packed(&text, MESSAGE_DEFLATE, (slice){bytes, rows[row].size});
+    append_packed(&text, CODING_DEFLATE, (slice){bytes, rows[row].size});
     byte_budget budget = {.limit = 1024 * MIB};
     message_reader r = {.budget = &budget};
     size_t taken;
     message *complete;
     assert_int_equal(
-        message_reader_take(&r, MESSAGE_DEFLATE, text.data, text.size, &taken, &complete),
+        message_reader_take(&r, CODING_DEFLATE, text.data, text.size, &taken, &complete),
         MESSAGE_OK);
     assert_int_equal(taken, text.size);
     assert_int_equal(message_reader_is_unpacking(&r), rows[row].is_long);
@@ -241,12 +241,12 @@ static void a_long_message_that_nobody_unpacks_is_given_back(void **state)
   (void)state;
   char *zeros = calloc(1, 2 * JOBS_LOOP_BYTES);
   AUTO_BUFFER buffer text = BUFFER_EMPTY;
-  append_packed(&text, MESSAGE_GZIP, (slice){zeros, 2 * JOBS_LOOP_BYTES});
+  append_packed(&text, CODING_GZIP, (slice){zeros, 2 * JOBS_LOOP_BYTES});
   byte_budget budget = {.limit = MIB};
   message_reader r = {.budget = &budget};
   size_t taken;
   message *complete;
-  assert_int_equal(message_reader_take(&r, MESSAGE_GZIP, text.data, text.size, &taken, &complete),
+  assert_int_equal(message_reader_take(&r, CODING_GZIP, text.data, text.size, &taken, &complete),
                    MESSAGE_OK);
   assert_true(message_reader_is_unpacking(&r));
   message_reader_fini(&r);
@@ -264,7 +264,7 @@ static void announcing_takes_half_of_the_budget_at_most(void **state)
   message *complete;
   for (size_t i = 0; i < 100; i++) {
     readers[i] = (message_reader){.budget = &budget};
-    assert_int_equal(message_reader_take(&readers[i], MESSAGE_IDENTITY, "\0\0\x10\0\0", 5, &taken,
+    assert_int_equal(message_reader_take(&readers[i], CODING_IDENTITY, "\0\0\x10\0\0", 5, &taken,
                                          &complete), // 1 MiB
                      MESSAGE_OK);
     assert_true(budget.used <= budget.limit / 2);
@@ -274,7 +274,7 @@ static void announcing_takes_half_of_the_budget_at_most(void **state)
   append_message(&text, 0, 4 * MIB, (slice){bytes, 4 * MIB});
   message_reader honest = {.budget = &budget};
   assert_int_equal(
-      message_reader_take(&honest, MESSAGE_IDENTITY, text.data, text.size, &taken, &complete),
+      message_reader_take(&honest, CODING_IDENTITY, text.data, text.size, &taken, &complete),
       MESSAGE_OK);
   assert_non_null(complete);
   message_free(complete);
@@ -288,15 +288,15 @@ static void announcing_takes_half_of_the_budget_at_most(void **state)
 static void codings_have_names(void **state)
 {
   (void)state;
-  assert_int_equal(message_coding_of(SLICE("identity")), MESSAGE_IDENTITY);
-  assert_int_equal(message_coding_of(SLICE("gzip")), MESSAGE_GZIP);
-  assert_int_equal(message_coding_of(SLICE("deflate")), MESSAGE_DEFLATE);
-  assert_int_equal(message_coding_of(SLICE("gzi")), MESSAGE_UNKNOWN);
-  assert_int_equal(message_coding_of(SLICE("")), MESSAGE_UNKNOWN);
-  assert_true(message_coding_is_listed(SLICE("identity, gzip"), MESSAGE_GZIP));
-  assert_true(message_coding_is_listed(SLICE(" gzip ,x"), MESSAGE_GZIP));
-  assert_false(message_coding_is_listed(SLICE("gzip2, xgzip,,"), MESSAGE_GZIP));
-  assert_false(message_coding_is_listed(SLICE(""), MESSAGE_DEFLATE));
+  assert_int_equal(message_coding_of(SLICE("identity")), CODING_IDENTITY);
+  assert_int_equal(message_coding_of(SLICE("gzip")), CODING_GZIP);
+  assert_int_equal(message_coding_of(SLICE("deflate")), CODING_DEFLATE);
+  assert_int_equal(message_coding_of(SLICE("gzi")), CODING_UNKNOWN);
+  assert_int_equal(message_coding_of(SLICE("")), CODING_UNKNOWN);
+  assert_true(message_coding_is_listed(SLICE("identity, gzip"), CODING_GZIP));
+  assert_true(message_coding_is_listed(SLICE(" gzip ,x"), CODING_GZIP));
+  assert_false(message_coding_is_listed(SLICE("gzip2, xgzip,,"), CODING_GZIP));
+  assert_false(message_coding_is_listed(SLICE(""), CODING_DEFLATE));
 }
 
 int main(void)

@@ -67,7 +67,7 @@ static void send_infer(client *c, uint32_t stream, uint8_t flags, const char *id
   put_infer(&request, "identity", id, count, typed);
   slice text = buffer_view(&request);
   if (packed)
-    assert_true(message_deflate(MESSAGE_GZIP, 1, &text, 1, &small));
+    assert_true(compress_parts(CODING_GZIP, 1, &text, 1, &small));
   put_message(&bytes, stream, flags, packed, packed ? buffer_view(&small) : text);
   client_send(c, buffer_view(&bytes));
 }
@@ -272,7 +272,7 @@ static void long_messages_that_cannot_be_are_refused(void **state)
   open_call(&c, INFER, 1, 0);
   put_message(&bytes, 1, CLIENT_END_STREAM, 0, buffer_view(&text));
   slice whole = buffer_view(&text);
-  assert_true(message_deflate(MESSAGE_GZIP, 1, &whole, 1, &packed));
+  assert_true(compress_parts(CODING_GZIP, 1, &whole, 1, &packed));
   packed.data[packed.size - 1] ^= 1; // the length at its end is wrong
   client_send(&c, buffer_view(&bytes));
   bytes.size = 0;

@@ -1,7 +1,6 @@
 // What goes between host and worker: tensors, responses and requests are written as they are read,
 // and what a worker cannot have meant is refused. The request and the response are the test's own.
 #include "channel.h"
-#include "codec/parameter_json.h"
 #include "codec/request_wire.h"
 #include "codec/response_fill.h"
 #include "codec/tensor_wire.h"

@@ -118,6 +118,7 @@ static void what_is_added_has_nothing_of_who_was_there_before(void **state)
   request_table table;
   request_table_init(&table);
   open_request *request = add(&table, 7);
+  assert_null(request_table_begin(&table, request->handle)); // it is being filled
   request->factory = (TRITONBACKEND_ResponseFactory *)&table;
   request_table_close(&table, request);
   assert_ptr_equal(add(&table, 8), request);

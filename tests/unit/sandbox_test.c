@@ -1,6 +1,5 @@
 // What a worker is kept from: the settings, and the command line that says so.
 #include "process/sandbox.h"
-#include "process/text_vector.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -33,14 +32,15 @@ static char *command_of(const worker_sandbox *sandbox)
 {
   const worker_paths paths = {.backend = "/backend", .model = "/usr", .model_file = "/etc/passwd"};
   const python_interpreter python = {.path = (char[]){"/bin/sh"}};
-  char **command, *text = NULL;
+  string_list command;
+  char *text = NULL;
   size_t size = 0;
   FILE *file = open_memstream(&text, &size);
-  assert_null(worker_command_new(sandbox, &paths, &python, &command));
-  for (char **argument = command; *argument != NULL; argument++)
+  assert_null(worker_command_init(&command, sandbox, &paths, &python));
+  for (char **argument = command.items; *argument != NULL; argument++)
     fprintf(file, "%s ", *argument);
   fclose(file);
-  text_vector_free(command);
+  string_list_fini(&command);
   return text;
 }
 

@@ -13,7 +13,7 @@
 static char first[] = "a", second[] = "nowhere";
 static char *names[2] = {first, second};
 static const string_list nothing = {0};
-static const string_list wanted = {names, 2, 2};
+static const string_list wanted = {.items = names, .count = 2};
 
 static start_summary summary(void)
 {
@@ -86,7 +86,7 @@ static void only_some_of_many_are_named_and_long_names_are_cut(void **state)
   for (int i = 0; i < 101; i++)
     strcat(umlauts, "ü");
   char *long_names[1] = {umlauts};
-  const string_list one = {long_names, 1, 1};
+  const string_list one = {.items = long_names, .count = 1};
   AUTO_BUFFER buffer cut = BUFFER_EMPTY;
   s.wanted = &one;
   assert_false(start_summary_print(&s, "[]", 2, &cut));

@@ -129,8 +129,8 @@ static void make_sample(sample *s)
       (trace_event){&s->inner, TRITONSERVER_TRACE_CUSTOM_ACTIVITY, "WORK_START", 400, NULL};
   s->inner = (trace_event){&s->compute, TRITONSERVER_TRACE_CUSTOM_ACTIVITY, "STEP", 500, NULL};
   s->compute = (trace_event){NULL, TRITONSERVER_TRACE_COMPUTE_START, "COMPUTE_START", 600, NULL};
-  s->child = (trace_part){NULL, 8, 7, "inner", 2, "", {"childspn"}, &s->child_start, &s->compute};
-  s->request = (trace_part){&s->child, 7, 0, "outer", 1, "r\xff", {"modelspn"}, &s->front, &s->end};
+  s->child = (trace_part){NULL, 8, 7, "inner", 2, "", {"childspn"}, &s->child_start, NULL};
+  s->request = (trace_part){&s->child, 7, 0, "outer", 1, "r\xff", {"modelspn"}, &s->front, NULL};
   s->record.first = &s->request;
   s->record.root_span = (span_id){"rootspan"};
   s->record.realtime_offset_ns = 1000;

@@ -1,5 +1,4 @@
 // Which variables a worker gets, at both levels and in every kind of environment.
-#include "process/text_vector.h"
 #include "process/variables.h"
 
 #include <setjmp.h>
@@ -60,33 +59,35 @@ static void test_standard_drops_only_what_is_the_servers(void **state)
 {
   (void)state;
   python_interpreter none = {.kind = ENVIRONMENT_NONE};
-  char **worker = worker_variables_new(&none, 3, false);
-  assert_value(worker, "PATH", "/bin");
-  assert_value(worker, "PYTHONHOME", "/else");
-  assert_value(worker, "VIRTUAL_ENV", "/old");
-  assert_value(worker, "MY_VARIABLE", "mine");
-  assert_value(worker, "AWS_SECRET_ACCESS_KEY", "secret");
-  assert_value(worker, "LISTEN_FDS", NULL);
-  assert_value(worker, "LISTEN_FDS_MORE", "1");
-  assert_value(worker, "OMP_NUM_THREADS", "3");
-  assert_value(worker, "MKL_NUM_THREADS", "7");
-  text_vector_free(worker);
+  string_list worker;
+  assert_null(worker_variables_init(&worker, &none, 3, false));
+  assert_value(worker.items, "PATH", "/bin");
+  assert_value(worker.items, "PYTHONHOME", "/else");
+  assert_value(worker.items, "VIRTUAL_ENV", "/old");
+  assert_value(worker.items, "MY_VARIABLE", "mine");
+  assert_value(worker.items, "AWS_SECRET_ACCESS_KEY", "secret");
+  assert_value(worker.items, "LISTEN_FDS", NULL);
+  assert_value(worker.items, "LISTEN_FDS_MORE", "1");
+  assert_value(worker.items, "OMP_NUM_THREADS", "3");
+  assert_value(worker.items, "MKL_NUM_THREADS", "7");
+  string_list_fini(&worker);
 }
 
 static void test_strict_passes_known_names_without_secrets(void **state)
 {
   (void)state;
   python_interpreter none = {.kind = ENVIRONMENT_NONE};
-  char **worker = worker_variables_new(&none, 0, true);
-  assert_value(worker, "PATH", "/bin");
-  assert_value(worker, "LC_ALL", "C");
-  assert_value(worker, "HF_HOME", "/models");
-  assert_value(worker, "HF_TOKEN", NULL);
-  assert_value(worker, "MY_VARIABLE", NULL);
-  assert_value(worker, "AWS_SECRET_ACCESS_KEY", NULL);
-  assert_value(worker, "LISTEN_FDS_MORE", NULL);
-  assert_value(worker, "OMP_NUM_THREADS", "1");
-  text_vector_free(worker);
+  string_list worker;
+  assert_null(worker_variables_init(&worker, &none, 0, true));
+  assert_value(worker.items, "PATH", "/bin");
+  assert_value(worker.items, "LC_ALL", "C");
+  assert_value(worker.items, "HF_HOME", "/models");
+  assert_value(worker.items, "HF_TOKEN", NULL);
+  assert_value(worker.items, "MY_VARIABLE", NULL);
+  assert_value(worker.items, "AWS_SECRET_ACCESS_KEY", NULL);
+  assert_value(worker.items, "LISTEN_FDS_MORE", NULL);
+  assert_value(worker.items, "OMP_NUM_THREADS", "1");
+  string_list_fini(&worker);
 }
 
 static void test_a_virtual_environment_is_active(void **state)
@@ -94,13 +95,14 @@ static void test_a_virtual_environment_is_active(void **state)
   (void)state;
   python_interpreter virtual = {.kind = ENVIRONMENT_VIRTUAL, .dir = env};
   for (int strict = 0; strict < 2; strict++) {
-    char **worker = worker_variables_new(&virtual, 1, strict);
-    assert_value(worker, "PATH", "/env/bin:/bin");
-    assert_value(worker, "VIRTUAL_ENV", "/env");
-    assert_value(worker, "PYTHONHOME", NULL);
-    assert_value(worker, "CONDA_PREFIX", NULL);
-    assert_value(worker, "LD_LIBRARY_PATH", "");
-    text_vector_free(worker);
+    string_list worker;
+    assert_null(worker_variables_init(&worker, &virtual, 1, strict));
+    assert_value(worker.items, "PATH", "/env/bin:/bin");
+    assert_value(worker.items, "VIRTUAL_ENV", "/env");
+    assert_value(worker.items, "PYTHONHOME", NULL);
+    assert_value(worker.items, "CONDA_PREFIX", NULL);
+    assert_value(worker.items, "LD_LIBRARY_PATH", "");
+    string_list_fini(&worker);
   }
 }
 
@@ -108,19 +110,20 @@ static void test_a_conda_environment_is_active(void **state)
 {
   (void)state;
   python_interpreter conda = {.kind = ENVIRONMENT_CONDA, .dir = env};
-  char **worker = worker_variables_new(&conda, 1, false);
-  assert_value(worker, "PATH", "/env/bin:/bin");
-  assert_value(worker, "CONDA_PREFIX", "/env");
-  assert_value(worker, "LD_LIBRARY_PATH",
+  string_list worker;
+  assert_null(worker_variables_init(&worker, &conda, 1, false));
+  assert_value(worker.items, "PATH", "/env/bin:/bin");
+  assert_value(worker.items, "CONDA_PREFIX", "/env");
+  assert_value(worker.items, "LD_LIBRARY_PATH",
                "/env/lib"); // no empty entry: it would be the current directory
-  assert_value(worker, "VIRTUAL_ENV", NULL);
-  text_vector_free(worker);
+  assert_value(worker.items, "VIRTUAL_ENV", NULL);
+  string_list_fini(&worker);
   setenv("LD_LIBRARY_PATH", "/more", 1);
   unsetenv("PATH");
-  worker = worker_variables_new(&conda, 1, false);
-  assert_value(worker, "LD_LIBRARY_PATH", "/env/lib:/more");
-  assert_value(worker, "PATH", "/env/bin");
-  text_vector_free(worker);
+  assert_null(worker_variables_init(&worker, &conda, 1, false));
+  assert_value(worker.items, "LD_LIBRARY_PATH", "/env/lib:/more");
+  assert_value(worker.items, "PATH", "/env/bin");
+  string_list_fini(&worker);
 }
 
 int main(void)

@@ -9,6 +9,7 @@
 
 #include "process/worker_internal.h"
 
+#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -96,6 +97,126 @@ static void the_slot_is_shared_behind_the_same_worker_only(void **state)
   worker_release_slot(made, link);
 }
 
+// ---- who waits for the slot, on a thread of its own
+
+static atomic_bool has_slot;
+
+static void *wait_for_slot(void *argument)
+{
+  worker_link *link;
+  (void)argument;
+  TRITONSERVER_Error *error = worker_acquire_slot(made, &link);
+  has_slot = error == NULL;
+  if (error == NULL)
+    worker_release_slot(made, link);
+  return error;
+}
+
+static void await_waiting(void)
+{
+  unsigned waiting = 0;
+  while (waiting == 0) {
+    pthread_mutex_lock(&made->lock);
+    waiting = made->waiting;
+    pthread_mutex_unlock(&made->lock);
+    sched_yield();
+  }
+}
+
+static void who_waits_has_the_slot_before_who_comes_later(void **state)
+{
+  (void)state;
+  worker_link *link, *other;
+  pthread_t thread;
+  has_slot = false;
+  set_state(WORKER_READY);
+  assert_true(worker_try_acquire_slot(made, &link));
+  assert_true(worker_share_slot(made, link));
+  assert_int_equal(pthread_create(&thread, NULL, wait_for_slot, NULL), 0);
+  await_waiting();
+  assert_false(worker_share_slot(made, link));
+  assert_false(worker_try_acquire_slot(made, &other));
+  worker_release_slot(made, link);
+  assert_false(has_slot); // one has it still
+  worker_release_slot(made, link);
+  void *error;
+  pthread_join(thread, &error);
+  assert_null(error);
+  assert_true(has_slot);
+}
+
+static void who_has_work_waits_for_a_worker_that_starts(void **state)
+{
+  (void)state;
+  pthread_t thread;
+  void *error;
+  has_slot = false;
+  assert_int_equal(pthread_create(&thread, NULL, wait_for_slot, NULL), 0);
+  for (unsigned users = 0; users == 0; sched_yield()) {
+    pthread_mutex_lock(&made->lock);
+    users = made->slot_users;
+    pthread_mutex_unlock(&made->lock);
+  }
+  assert_false(has_slot);
+  set_state(WORKER_READY);
+  pthread_join(thread, &error);
+  assert_null(error);
+}
+
+static void nobody_waits_for_a_model_that_dies_often(void **state)
+{
+  (void)state;
+  worker_link *link;
+  made->dies_often = true;
+  TRITONSERVER_Error *error = worker_acquire_slot(made, &link);
+  assert_int_equal(TRITONSERVER_ErrorCode(error), TRITONSERVER_ERROR_UNAVAILABLE);
+  TRITONSERVER_ErrorDelete(error);
+  assert_int_equal(made->slot_users, 0);
+}
+
+static void a_worker_that_breaks_its_rings_is_not_waited_for(void **state)
+{
+  (void)state;
+  set_state(WORKER_READY);
+  assert_null(worker_why_gone(made, made->link, false)); // its end has not been seen
+  made->ended = 1;
+  TRITONSERVER_Error *error = worker_why_gone(made, made->link, false);
+  assert_non_null(error);
+  TRITONSERVER_ErrorDelete(error);
+  made->ended = 0;
+  made->number = 2; // another one's link has ended
+  worker_link *other = made->link;
+  made->link = NULL;
+  error = worker_why_gone(made, other, false);
+  assert_non_null(error);
+  TRITONSERVER_ErrorDelete(error);
+  made->link = other;
+}
+
+static void *is_here(void *argument)
+{
+  cpu_set_t cores;
+  (void)argument;
+  assert_true(worker_is_here(made)); // as the thread that made this one
+  assert_int_equal(sched_getaffinity(0, sizeof cores, &cores), 0);
+  if (CPU_COUNT(&cores) == 1)
+    return NULL;
+  for (int core = 0, seen = 0; core < CPU_SETSIZE; core++) // all but the first
+    if (CPU_ISSET(core, &cores) && seen++ > 0)
+      CPU_CLR(core, &cores);
+  assert_int_equal(sched_setaffinity(0, sizeof cores, &cores), 0);
+  assert_false(worker_is_here(made));
+  return NULL;
+}
+
+static void a_worker_is_where_the_thread_was_that_made_it(void **state)
+{
+  (void)state;
+  pthread_t thread;
+  assert_int_equal(pthread_create(&thread, NULL, is_here, NULL), 0);
+  assert_int_equal(pthread_join(thread, NULL), 0);
+}
+
 static void who_wants_a_worker_that_is_gone_is_told_how_it_ended(void **state)
 {
   (void)state;
@@ -171,6 +292,11 @@ int main(void)
   const struct CMUnitTest tests[] = {
       cmocka_unit_test_setup_teardown(only_one_has_the_slot, begin, end),
       cmocka_unit_test_setup_teardown(the_slot_is_shared_behind_the_same_worker_only, begin, end),
+      cmocka_unit_test_setup_teardown(who_waits_has_the_slot_before_who_comes_later, begin, end),
+      cmocka_unit_test_setup_teardown(who_has_work_waits_for_a_worker_that_starts, begin, end),
+      cmocka_unit_test_setup_teardown(nobody_waits_for_a_model_that_dies_often, begin, end),
+      cmocka_unit_test_setup_teardown(a_worker_that_breaks_its_rings_is_not_waited_for, begin, end),
+      cmocka_unit_test_setup_teardown(a_worker_is_where_the_thread_was_that_made_it, begin, end),
       cmocka_unit_test_setup_teardown(who_wants_a_worker_that_is_gone_is_told_how_it_ended, begin,
                                       end),
       cmocka_unit_test_setup_teardown(a_worker_that_ended_after_its_greeting_completes_nothing,

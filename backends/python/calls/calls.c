@@ -69,10 +69,8 @@ static void calls_end(calls *self)
 
 static bool calls_are_under_way(calls *self)
 {
-  pthread_mutex_lock(&self->lock);
-  bool any = !list_is_empty(&self->inferences) || self->model_calls > 0;
-  pthread_mutex_unlock(&self->lock);
-  return any;
+  LOCK_SCOPE(&self->lock);
+  return !list_is_empty(&self->inferences) || self->model_calls > 0;
 }
 
 // ---- which file

@@ -5,7 +5,7 @@
 #ifndef NEREID_PYTHON_CALLS_H
 #define NEREID_PYTHON_CALLS_H
 
-#include "instance/python_instance.h"
+#include "instance/instance.h"
 
 extern const instance_calls CALLS;
 

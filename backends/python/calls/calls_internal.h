@@ -2,10 +2,11 @@
 #ifndef NEREID_PYTHON_CALLS_INTERNAL_H
 #define NEREID_PYTHON_CALLS_INTERNAL_H
 
+#include "base/cleanup.h"
 #include "base/refcount.h"
 #include "codec/protocol.h"
 #include "codec/tensor_wire.h"
-#include "instance/python_instance.h"
+#include "instance/instance.h"
 
 #include <pthread.h>
 

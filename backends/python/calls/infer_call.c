@@ -5,7 +5,6 @@
 
 #include "backend_error.h"
 #include "backend_log.h"
-#include "codec/parameter_json.h"
 
 #include "nereid/nereid.h"
 
@@ -106,7 +105,7 @@ TRITONSERVER_Error *infer_allocator_new(TRITONSERVER_ResponseAllocator **made)
 typedef struct reply_content {
   TRITONSERVER_InferenceResponse *response;
   uint32_t output_count;
-  char *parameters; // JSON; NULL: none
+  const char *parameters; // JSON; NULL: none
   const channel *channel;
   TRITONSERVER_Error **error; // that came up while it was written
 } reply_content;
@@ -132,14 +131,11 @@ static TRITONSERVER_Error *print_parameters(TRITONSERVER_InferenceResponse *resp
   BACKEND_RETURN_IF_ERROR(TRITONSERVER_InferenceResponseParameterCount(response, &count));
   if (count == 0)
     return NULL;
-  json_t *object = json_object();
-  TRITONSERVER_Error *error = NULL;
-  for (uint32_t i = 0; i < count && error == NULL; i++)
-    error = add_parameter(response, i, object);
-  if (error == NULL && (*text = json_dumps(object, JSON_COMPACT)) == NULL)
-    error = backend_error_no_memory("the parameters of a response");
-  json_decref(object);
-  return error;
+  json_auto_t *object = json_object();
+  for (uint32_t i = 0; i < count; i++)
+    BACKEND_RETURN_IF_ERROR(add_parameter(response, i, object));
+  *text = json_dumps(object, JSON_COMPACT);
+  return *text != NULL ? NULL : backend_error_no_memory("the parameters of a response");
 }
 
 static TRITONSERVER_Error *write_output(const reply_content *content, uint32_t index,
@@ -169,9 +165,8 @@ static TRITONSERVER_Error *write_output(const reply_content *content, uint32_t i
 static void write_tensors(wire_writer *writer, const void *what)
 {
   const reply_content *content = what;
-  const char *parameters = content->parameters == NULL ? "" : content->parameters;
   wire_put_u8(writer, RESPONSE_TENSORS);
-  wire_put_string(writer, parameters);
+  wire_put_string(writer, content->parameters);
   wire_put_u32(writer, content->output_count);
   for (uint32_t i = 0; i < content->output_count && *content->error == NULL; i++)
     *content->error = write_output(content, i, writer);
@@ -182,18 +177,18 @@ static TRITONSERVER_Error *make_tensors(infer_call *self, TRITONSERVER_Inference
                                         channel_message *reply)
 {
   TRITONSERVER_Error *error = NULL;
+  AUTO_FREE char *parameters = NULL;
   channel *channel = worker_link_channel(self->calls->link);
   BACKEND_RETURN_IF_ERROR(TRITONSERVER_InferenceResponseError(response));
-  reply_content content = {.response = response, .channel = channel, .error = &error};
+  BACKEND_RETURN_IF_ERROR(print_parameters(response, &parameters));
+  reply_content content = {
+      .response = response, .parameters = parameters, .channel = channel, .error = &error};
   BACKEND_RETURN_IF_ERROR(
       TRITONSERVER_InferenceResponseOutputCount(response, &content.output_count));
-  BACKEND_RETURN_IF_ERROR(print_parameters(response, &content.parameters));
-  const bool made = control_part_make(self->calls->link, write_tensors, &content, reply);
-  if (error != NULL && made)
+  if (!control_part_make(self->calls->link, write_tensors, &content, reply))
+    return error != NULL ? error : backend_error_no_memory("a response");
+  if (error != NULL)
     channel_release(channel, reply->offset);
-  if (error == NULL && !made)
-    error = backend_error_no_memory("a response");
-  free(content.parameters);
   return error;
 }
 
@@ -288,7 +283,7 @@ static void response_completed(TRITONSERVER_InferenceResponse *response, uint32_
 static TRITONSERVER_InferenceTrace *child_of(request_table *requests, uint64_t handle)
 {
   TRITONSERVER_InferenceTrace *child = NULL;
-  open_request *parent = handle == 0 ? NULL : request_table_begin(requests, handle);
+  open_request *parent = request_table_begin(requests, handle);
   if (parent == NULL)
     return NULL;
   if (parent->trace != NULL)
@@ -340,20 +335,17 @@ static TRITONSERVER_Error *set_parameters(TRITONSERVER_InferenceRequest *request
 {
   if (text[0] == '\0')
     return NULL;
-  json_t *object = json_loads(text, 0, NULL);
-  TRITONSERVER_Error *error = json_is_object(object)
-                                  ? NULL
-                                  : backend_error(TRITONSERVER_ERROR_INVALID_ARG,
-                                                  "the parameters of a request are no JSON object");
+  json_auto_t *object = json_loads(text, 0, NULL);
+  if (!json_is_object(object))
+    return backend_error(TRITONSERVER_ERROR_INVALID_ARG,
+                         "the parameters of a request are no JSON object");
   const char *key;
   json_t *value;
   json_object_foreach(object, key, value)
   {
-    if (error == NULL)
-      error = set_parameter(request, key, value);
+    BACKEND_RETURN_IF_ERROR(set_parameter(request, key, value));
   }
-  json_decref(object);
-  return error;
+  return NULL;
 }
 
 static TRITONSERVER_Error *damaged(void)
@@ -366,10 +358,8 @@ typedef TRITONSERVER_Error *text_setter(TRITONSERVER_InferenceRequest *request, 
 static TRITONSERVER_Error *set_text(TRITONSERVER_InferenceRequest *request, wire_reader *control,
                                     text_setter *set)
 {
-  char *text = calls_text(control);
-  TRITONSERVER_Error *error = text == NULL ? damaged() : set(request, text);
-  free(text);
-  return error;
+  AUTO_FREE char *text = calls_text(control);
+  return text == NULL ? damaged() : set(request, text);
 }
 
 static TRITONSERVER_Error *set_correlation(TRITONSERVER_InferenceRequest *request,
@@ -486,33 +476,22 @@ void infer_calls_cancel_all(calls *self)
 // Call `id`, with a part in it. NULL: there is none, or it has ended but for its memory.
 static infer_call *find_call(calls *self, uint64_t id)
 {
-  infer_call *found = NULL;
-  pthread_mutex_lock(&self->lock);
+  LOCK_SCOPE(&self->lock);
   list_foreach (infer_call, call, node, &self->inferences) {
-    if (call->id == id && refcount_try_take(&call->parts)) {
-      found = call;
-      break;
-    }
+    if (call->id == id && refcount_try_take(&call->parts))
+      return call;
   }
-  pthread_mutex_unlock(&self->lock);
-  return found;
-}
-
-static void cancel_locked(infer_call *self)
-{
-  pthread_mutex_lock(&self->calls->lock);
-  cancel(self);
-  pthread_mutex_unlock(&self->calls->lock);
+  return NULL;
 }
 
 void infer_call_cancel(calls *self, const channel_message *message, wire_reader *control)
 {
   (void)control;
-  infer_call *call = find_call(self, message->id);
-  if (call == NULL)
-    return;
-  cancel_locked(call);
-  end_part(call);
+  LOCK_SCOPE(&self->lock);
+  list_foreach (infer_call, call, node, &self->inferences) {
+    if (call->id == message->id)
+      cancel(call);
+  }
 }
 
 // ---- Waiting
@@ -522,13 +501,12 @@ void infer_call_cancel(calls *self, const channel_message *message, wire_reader 
 static void begin_wait(infer_call *self, const channel_message *message, uint64_t seen)
 {
   const wait_kind kind = (message->flags & INFER_WAITS) != 0 ? WAIT_THREAD : WAIT_COROUTINE;
-  char *circle = wait_graph_wait(&self->wait, kind, message->value,
-                                 (message->flags & INFER_SHARED) != 0, seen);
+  AUTO_FREE char *circle = wait_graph_wait(&self->wait, kind, message->value,
+                                           (message->flags & INFER_SHARED) != 0, seen);
   if (circle == NULL)
     return;
-  cancel_locked(self); // before the worker is free to take it
+  infer_call_cancel(self->calls, message, NULL); // before the worker is free to take it
   send_failure(self, backend_error(TRITONSERVER_ERROR_INTERNAL, "%s", circle));
-  free(circle);
 }
 
 void infer_call_start(calls *self, const channel_message *message, wire_reader *control)

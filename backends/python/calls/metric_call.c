@@ -12,13 +12,13 @@ static TRITONSERVER_Error *damaged(void)
   return backend_error(TRITONSERVER_ERROR_INVALID_ARG, "a call for a custom metric cannot be read");
 }
 
-static TRITONSERVER_Error *new_entry(metric_table *self, metric_entry **entry)
+// ---- entries by number, which is the index + 1
+
+static TRITONSERVER_Error *new_number(metric_table *self, uint64_t *number)
 {
-  for (size_t i = 0; i < self->count; i++)
-    if (self->entries[i].family == NULL && self->entries[i].metric == NULL) {
-      *entry = &self->entries[i];
+  for (*number = 1; *number <= self->count; ++*number)
+    if (self->entries[*number - 1].family == NULL && self->entries[*number - 1].metric == NULL)
       return NULL;
-    }
   if (self->count == MAX_METRICS)
     return backend_error(TRITONSERVER_ERROR_UNAVAILABLE,
                          "a model instance can have at most %d metric families and metrics",
@@ -31,154 +31,127 @@ static TRITONSERVER_Error *new_entry(metric_table *self, metric_entry **entry)
     self->entries = entries;
     self->room = room;
   }
-  *entry = &self->entries[self->count++];
-  **entry = (metric_entry){0};
+  self->entries[self->count++] = (metric_entry){0};
   return NULL;
 }
 
-static metric_entry *find(const metric_table *self, uint64_t number)
+static TRITONSERVER_Error *find(const metric_table *self, uint64_t number, bool is_family,
+                                metric_entry **entry)
 {
-  return number == 0 || number > self->count ? NULL : &self->entries[number - 1];
+  *entry = number == 0 || number > self->count ? NULL : &self->entries[number - 1];
+  if (*entry != NULL && (is_family ? (*entry)->family != NULL : (*entry)->metric != NULL))
+    return NULL;
+  return backend_error(TRITONSERVER_ERROR_NOT_FOUND, "there is no such metric%s any more",
+                       is_family ? " family" : "");
 }
 
-static uint64_t number_of(const metric_table *self, const metric_entry *entry)
-{
-  return (uint64_t)(entry - self->entries) + 1;
-}
+// ---- making
 
 static TRITONSERVER_Error *new_family(metric_table *self, wire_reader *control, uint64_t *number)
 {
-  char *name = calls_text(control);
-  char *description = calls_text(control);
-  uint32_t kind = wire_get_u32(control);
-  metric_entry *entry = NULL;
-  TRITONSERVER_Error *error = control->bad || kind > TRITONSERVER_METRIC_KIND_HISTOGRAM
-                                  ? damaged()
-                                  : new_entry(self, &entry);
-  if (error == NULL)
-    error = TRITONSERVER_MetricFamilyNew(&entry->family, (TRITONSERVER_MetricKind)kind, name,
-                                         description);
-  if (error == NULL)
-    *number = number_of(self, entry);
-  free(name);
-  free(description);
-  return error;
+  AUTO_FREE char *name = calls_text(control);
+  AUTO_FREE char *description = calls_text(control);
+  const uint32_t kind = wire_get_u32(control);
+  if (control->bad || kind > TRITONSERVER_METRIC_KIND_HISTOGRAM)
+    return damaged();
+  BACKEND_RETURN_IF_ERROR(new_number(self, number));
+  return TRITONSERVER_MetricFamilyNew(&self->entries[*number - 1].family,
+                                      (TRITONSERVER_MetricKind)kind, name, description);
 }
 
-// Labels as parameters, for free_labels.
-typedef struct labels {
-  const TRITONSERVER_Parameter **list;
-  uint64_t count;
-} labels;
+// What a CALL_METRIC_NEW says.
+typedef struct metric_content {
+  const TRITONSERVER_Parameter **labels;
+  uint64_t label_count;
+  double *buckets;
+  uint32_t bucket_count;
+} metric_content;
 
-static void free_labels(labels *self)
+static void metric_content_fini(metric_content *self)
 {
-  for (uint64_t i = 0; i < self->count; i++)
-    TRITONSERVER_ParameterDelete((TRITONSERVER_Parameter *)self->list[i]);
-  free(self->list);
+  for (uint64_t i = 0; i < self->label_count; i++)
+    TRITONSERVER_ParameterDelete((TRITONSERVER_Parameter *)self->labels[i]);
+  free(self->labels);
+  free(self->buckets);
 }
 
-static TRITONSERVER_Error *add_label(labels *self, const char *key, const json_t *value)
-{
-  if (!json_is_string(value))
-    return backend_error(TRITONSERVER_ERROR_INVALID_ARG, "label '%s' of a metric must be a string",
-                         key);
-  TRITONSERVER_Parameter *label =
-      TRITONSERVER_ParameterNew(key, TRITONSERVER_PARAMETER_STRING, json_string_value(value));
-  if (label == NULL)
-    return backend_error_no_memory("labels");
-  self->list[self->count++] = label;
-  return NULL;
-}
-
-static TRITONSERVER_Error *add_labels(labels *self, const json_t *object)
+static TRITONSERVER_Error *read_labels(metric_content *self, json_t *object)
 {
   if (json_is_null(object))
     return NULL;
   if (!json_is_object(object))
     return backend_error(TRITONSERVER_ERROR_INVALID_ARG,
                          "Failed to create metric. Labels must be a dictionary.");
-  self->list = calloc(json_object_size(object) + 1, sizeof(*self->list));
-  if (self->list == NULL)
+  self->labels = calloc(json_object_size(object) + 1, sizeof *self->labels);
+  if (self->labels == NULL)
     return backend_error_no_memory("labels");
   const char *key;
   json_t *value;
-  json_object_foreach((json_t *)object, key, value)
+  json_object_foreach(object, key, value)
   {
-    BACKEND_RETURN_IF_ERROR(add_label(self, key, value));
+    if (!json_is_string(value))
+      return backend_error(TRITONSERVER_ERROR_INVALID_ARG,
+                           "label '%s' of a metric must be a string", key);
+    TRITONSERVER_Parameter *label =
+        TRITONSERVER_ParameterNew(key, TRITONSERVER_PARAMETER_STRING, json_string_value(value));
+    if (label == NULL)
+      return backend_error_no_memory("labels");
+    self->labels[self->label_count++] = label;
   }
   return NULL;
 }
 
-static TRITONSERVER_Error *read_labels(wire_reader *control, labels *made)
+static TRITONSERVER_Error *read_content(metric_content *self, wire_reader *control)
 {
-  char *text = calls_text(control);
+  AUTO_FREE char *text = calls_text(control);
   if (text == NULL)
     return damaged();
-  json_t *object = text[0] == '\0' ? json_null() : json_loads(text, JSON_DECODE_ANY, NULL);
-  TRITONSERVER_Error *error = add_labels(made, object);
-  json_decref(object);
-  free(text);
-  return error;
-}
-
-static TRITONSERVER_Error *read_buckets(wire_reader *control, double **buckets, uint32_t *count)
-{
-  *count = wire_get_count(control, sizeof(double));
-  *buckets = calloc((size_t)*count + 1, sizeof **buckets);
-  if (*buckets == NULL)
+  json_auto_t *labels = text[0] == '\0' ? json_null() : json_loads(text, JSON_DECODE_ANY, NULL);
+  BACKEND_RETURN_IF_ERROR(read_labels(self, labels));
+  self->bucket_count = wire_get_count(control, sizeof(double));
+  self->buckets = calloc((size_t)self->bucket_count + 1, sizeof(double));
+  if (self->buckets == NULL)
     return backend_error_no_memory("buckets");
-  for (uint32_t i = 0; i < *count; i++)
-    (*buckets)[i] = wire_get_f64(control);
+  for (uint32_t i = 0; i < self->bucket_count; i++)
+    self->buckets[i] = wire_get_f64(control);
   return control->bad ? damaged() : NULL;
 }
 
-static TRITONSERVER_Error *make_metric(const metric_entry *family, const labels *labels,
-                                       const double *buckets, uint32_t bucket_count,
-                                       TRITONSERVER_Metric **metric)
+static TRITONSERVER_Error *make_metric(TRITONSERVER_MetricFamily *family,
+                                       const metric_content *content, TRITONSERVER_Metric **metric)
 {
   TRITONSERVER_MetricKind kind;
-  BACKEND_RETURN_IF_ERROR(TRITONSERVER_GetMetricFamilyKind(family->family, &kind));
+  BACKEND_RETURN_IF_ERROR(TRITONSERVER_GetMetricFamilyKind(family, &kind));
   if (kind != TRITONSERVER_METRIC_KIND_HISTOGRAM) {
-    if (bucket_count > 0)
+    if (content->bucket_count > 0)
       return backend_error(TRITONSERVER_ERROR_INVALID_ARG,
                            "only a metric of kind HISTOGRAM has buckets");
-    return TRITONSERVER_MetricNew(metric, family->family, labels->list, labels->count);
+    return TRITONSERVER_MetricNew(metric, family, content->labels, content->label_count);
   }
   TRITONSERVER_MetricArgs *args;
   BACKEND_RETURN_IF_ERROR(TRITONSERVER_MetricArgsNew(&args));
-  TRITONSERVER_Error *error = TRITONSERVER_MetricArgsSetHistogram(args, buckets, bucket_count);
+  TRITONSERVER_Error *error =
+      TRITONSERVER_MetricArgsSetHistogram(args, content->buckets, content->bucket_count);
   if (error == NULL)
     error =
-        TRITONSERVER_MetricNewWithArgs(metric, family->family, labels->list, labels->count, args);
+        TRITONSERVER_MetricNewWithArgs(metric, family, content->labels, content->label_count, args);
   backend_error_log(TRITONSERVER_MetricArgsDelete(args), "delete the arguments of a metric");
   return error;
 }
 
-static TRITONSERVER_Error *new_metric(metric_table *self, uint64_t family_number,
-                                      wire_reader *control, uint64_t *number)
+static TRITONSERVER_Error *add_metric(metric_table *self, uint64_t family,
+                                      const metric_content *content, uint64_t *number)
 {
-  labels labels = {0};
-  double *buckets = NULL;
-  uint32_t bucket_count = 0;
-  metric_entry *family = find(self, family_number), *entry = NULL;
-  TRITONSERVER_Error *error = read_labels(control, &labels);
-  if (error == NULL)
-    error = read_buckets(control, &buckets, &bucket_count);
-  if (error == NULL && (family == NULL || family->family == NULL))
-    error = backend_error(TRITONSERVER_ERROR_NOT_FOUND, "there is no such metric family any more");
-  if (error == NULL)
-    error = new_entry(self, &entry);
-  if (error == NULL) // the table may have moved
-    error = make_metric(find(self, family_number), &labels, buckets, bucket_count, &entry->metric);
-  if (error == NULL) {
-    entry->of = family_number;
-    *number = number_of(self, entry);
-  }
-  free_labels(&labels);
-  free(buckets);
-  return error;
+  metric_entry *entry;
+  BACKEND_RETURN_IF_ERROR(find(self, family, true, &entry));
+  BACKEND_RETURN_IF_ERROR(new_number(self, number)); // the table may move
+  BACKEND_RETURN_IF_ERROR(
+      make_metric(self->entries[family - 1].family, content, &self->entries[*number - 1].metric));
+  self->entries[*number - 1].of = family;
+  return NULL;
 }
+
+// ---- using
 
 static TRITONSERVER_Error *delete_metric(metric_entry *entry)
 {
@@ -200,7 +173,7 @@ static TRITONSERVER_Error *delete_family(metric_table *self, uint64_t number)
 
 static TRITONSERVER_Error *change(TRITONSERVER_Metric *metric, uint32_t kind, wire_reader *control)
 {
-  double given = wire_get_f64(control);
+  const double given = wire_get_f64(control);
   if (control->bad)
     return damaged();
   return kind == CALL_METRIC_ADD   ? TRITONSERVER_MetricIncrement(metric, given)
@@ -211,17 +184,23 @@ static TRITONSERVER_Error *change(TRITONSERVER_Metric *metric, uint32_t kind, wi
 static TRITONSERVER_Error *perform(metric_table *self, const channel_message *message,
                                    wire_reader *control, uint64_t *number, double *value)
 {
-  if (message->kind == CALL_FAMILY_NEW)
+  metric_entry *entry;
+  metric_content content = {0};
+  TRITONSERVER_Error *error;
+  switch (message->kind) {
+  case CALL_FAMILY_NEW:
     return new_family(self, control, number);
-  if (message->kind == CALL_METRIC_NEW)
-    return new_metric(self, message->value, control, number);
-  metric_entry *entry = find(self, message->value);
-  bool family = message->kind == CALL_FAMILY_DELETE;
-  if (entry == NULL || (family ? (void *)entry->family : (void *)entry->metric) == NULL)
-    return backend_error(TRITONSERVER_ERROR_NOT_FOUND, "there is no such metric%s any more",
-                         family ? " family" : "");
-  if (family)
+  case CALL_METRIC_NEW:
+    error = read_content(&content, control);
+    if (error == NULL)
+      error = add_metric(self, message->value, &content, number);
+    metric_content_fini(&content);
+    return error;
+  case CALL_FAMILY_DELETE:
+    BACKEND_RETURN_IF_ERROR(find(self, message->value, true, &entry));
     return delete_family(self, message->value);
+  }
+  BACKEND_RETURN_IF_ERROR(find(self, message->value, false, &entry));
   if (message->kind == CALL_METRIC_DELETE)
     return delete_metric(entry);
   return message->kind == CALL_METRIC_VALUE ? TRITONSERVER_MetricValue(entry->metric, value)

@@ -39,51 +39,35 @@ static void model_call_free(model_call *self)
 
 static bool add_parameter(model_call *self, TRITONSERVER_Parameter *parameter)
 {
-  if (parameter == NULL)
-    return false;
-  self->parameters[self->parameter_count++] = parameter;
-  return true;
+  self->parameters[self->parameter_count] = parameter;
+  self->parameter_count += parameter != NULL;
+  return parameter != NULL;
 }
 
-static bool read_file(model_call *self, wire_reader *control)
-{
-  size_t size;
-  char *path = calls_text(control);
-  const char *bytes = wire_get_text(control, &size);
-  bool added =
-      !control->bad && add_parameter(self, TRITONSERVER_ParameterBytesNew(path, bytes, size));
-  free(path);
-  return added;
-}
-
-// What follows in the control part, for as long as the call.
-static bool read_files(model_call *self, uint32_t count, const wire_reader *control)
-{
-  const size_t size = (size_t)(control->end - control->at);
-  self->contents = malloc(size + 1);
-  if (self->contents == NULL)
-    return false;
-  memcpy(self->contents, control->at, size);
-  wire_reader files = {.at = self->contents, .end = self->contents + size};
-  for (uint32_t i = 0; i < count; i++)
-    if (!read_file(self, &files))
-      return false;
-  return true;
-}
-
+// What follows in the control part is kept for as long as the call.
 static bool read_load(model_call *self, wire_reader *control)
 {
   const uint32_t count = wire_get_count(control, 2 * sizeof(uint32_t));
+  const size_t size = (size_t)(control->end - control->at);
   if (control->bad || count > MAX_FILES)
     return false;
   self->parameters = calloc((size_t)count + 1, sizeof(*self->parameters));
-  if (self->parameters == NULL)
+  self->contents = malloc(size + 1);
+  if (self->parameters == NULL || self->contents == NULL)
     return false;
-  if (self->text[0] != '\0' &&
-      !add_parameter(
-          self, TRITONSERVER_ParameterNew("config", TRITONSERVER_PARAMETER_STRING, self->text)))
-    return false;
-  return read_files(self, count, control);
+  wire_reader files = {.at = memcpy(self->contents, control->at, size),
+                       .end = self->contents + size};
+  bool good = self->text[0] == '\0' ||
+              add_parameter(self, TRITONSERVER_ParameterNew("config", TRITONSERVER_PARAMETER_STRING,
+                                                            self->text));
+  for (uint32_t i = 0; i < count && good; i++) {
+    size_t length;
+    char *path = calls_text(&files);
+    const char *bytes = wire_get_text(&files, &length);
+    good = !files.bad && add_parameter(self, TRITONSERVER_ParameterBytesNew(path, bytes, length));
+    free(path);
+  }
+  return good;
 }
 
 static bool read_call(model_call *self, wire_reader *control)
@@ -91,9 +75,7 @@ static bool read_call(model_call *self, wire_reader *control)
   self->model = calls_text(control);
   if (self->message.kind != CALL_MODEL_UNLOAD)
     self->text = calls_text(control);
-  if (control->bad)
-    return false;
-  return self->message.kind != CALL_MODEL_LOAD || read_load(self, control);
+  return !control->bad && (self->message.kind != CALL_MODEL_LOAD || read_load(self, control));
 }
 
 static TRITONSERVER_Error *ask_readiness(const model_call *self, bool *ready)
@@ -125,9 +107,8 @@ static TRITONSERVER_Error *perform(const model_call *self, bool *ready)
 
 static void count_out(calls *calls)
 {
-  pthread_mutex_lock(&calls->lock);
+  LOCK_SCOPE(&calls->lock);
   calls->model_calls--;
-  pthread_mutex_unlock(&calls->lock);
 }
 
 static void *run(void *argument)

@@ -3,7 +3,6 @@
 
 #include "backend_config.h"
 #include "backend_error.h"
-#include "codec/parameter_json.h"
 #include "codec/tensor_wire.h"
 
 #include <stdlib.h>

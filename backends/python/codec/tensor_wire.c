@@ -1,4 +1,4 @@
-// Fields of tensors and responses; what cannot be makes the reader bad.
+// Fields of tensors, parameters and responses; what cannot be makes the reader bad.
 #include "codec/tensor_wire.h"
 
 #include <string.h>
@@ -81,6 +81,22 @@ bool wire_bytes_fit(const void *data, size_t byte_size, size_t count)
   for (size_t i = 0; i < count && !reader.bad; i++)
     wire_get_text(&reader, &length);
   return !reader.bad && reader.at == reader.end;
+}
+
+json_t *parameter_to_json(TRITONSERVER_ParameterType type, const void *value)
+{
+  switch (type) {
+  case TRITONSERVER_PARAMETER_STRING:
+    return json_string(value);
+  case TRITONSERVER_PARAMETER_INT:
+    return json_integer(*(const int64_t *)value);
+  case TRITONSERVER_PARAMETER_BOOL:
+    return json_boolean(*(const bool *)value);
+  case TRITONSERVER_PARAMETER_DOUBLE:
+    return json_real(*(const double *)value);
+  default:
+    return NULL;
+  }
 }
 
 void wire_response_read(wire_reader *reader, wire_response *response)

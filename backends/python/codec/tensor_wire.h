@@ -1,6 +1,6 @@
-// Tensors and responses in control parts (protocol.h): how the host reads and writes them. What is
-// read was written by a worker and is checked here as far as it can be without the model's
-// configuration.
+// Tensors, parameters and responses in control parts (protocol.h): how the host reads and writes
+// them. What is read was written by a worker and is checked here as far as it can be without the
+// model's configuration.
 #ifndef NEREID_PYTHON_TENSOR_WIRE_H
 #define NEREID_PYTHON_TENSOR_WIRE_H
 
@@ -10,6 +10,8 @@
 #include "wire.h"
 
 #include "triton/core/tritonserver.h"
+
+#include <jansson.h>
 
 typedef struct wire_tensor {
   char name[MAX_PROTOCOL_NAME + 1];
@@ -32,6 +34,11 @@ bool wire_tensor_size_fits(const wire_tensor *tensor);
 // Whether `data`, which nobody else can change, is `count` elements of BYTES: each a little-endian
 // uint32_t and as many bytes.
 bool wire_bytes_fit(const void *data, size_t byte_size, size_t count);
+
+// What the server's API gives as a parameter's type and value, as a JSON value that is the
+// caller's. NULL for what has no form in JSON: a type without one (BYTES), a text that is not
+// UTF-8, NaN; or no memory.
+json_t *parameter_to_json(TRITONSERVER_ParameterType type, const void *value);
 
 // A response up to its tensors, which follow in the reader. `text` (the error's message, or the
 // parameters as JSON) points into the control part and is not terminated.

@@ -3,6 +3,7 @@
 #include "instance/execution.h"
 
 #include "backend_error.h"
+#include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/state.h"
 #include "codec/protocol.h"
@@ -15,7 +16,6 @@
 void execution_set_state(execution *self, execution_state state)
 {
   static const unsigned allowed[] = {
-      [EXECUTION_MADE] = STATE_BIT(EXECUTION_OPEN) | STATE_BIT(EXECUTION_ENDED),
       [EXECUTION_OPEN] = STATE_BIT(EXECUTION_SENT) | STATE_BIT(EXECUTION_ENDED),
       [EXECUTION_SENT] = STATE_BIT(EXECUTION_OPEN) | STATE_BIT(EXECUTION_ENDED),
       [EXECUTION_ENDED] = 0,
@@ -26,24 +26,18 @@ void execution_set_state(execution *self, execution_state state)
 
 // ---- what becomes of its requests
 
-static open_request request_of(const execution *self, TRITONBACKEND_Request *request)
-{
-  return (open_request){.request = request,
-                        .exec_start_ns = self->exec_start_ns,
-                        .compute_start_ns = self->compute_start_ns,
-                        .compute_end_ns = self->compute_end_ns};
-}
-
 void execution_report(const execution *self, uint32_t index, bool success)
 {
-  const open_request request = request_of(self, self->facts[index].request);
+  const open_request request = {.request = self->facts[index].request,
+                                .exec_start_ns = self->exec_start_ns,
+                                .compute_start_ns = self->compute_start_ns,
+                                .compute_end_ns = self->compute_end_ns};
   open_request_report(self->instance, &request, success);
 }
 
 void execution_release(const execution *self, uint32_t index)
 {
-  const open_request request = request_of(self, self->facts[index].request);
-  open_request_release(self->instance, &request);
+  open_request_release(self->instance, &(open_request){.request = self->facts[index].request});
 }
 
 void execution_hold_all(execution *self)
@@ -53,16 +47,16 @@ void execution_hold_all(execution *self)
   execution_set_state(self, EXECUTION_OPEN);
 }
 
+// Answers with an error what is ours to answer.
 static void fail_one(execution *self, uint32_t index, TRITONSERVER_Error *error)
 {
-  open_request request = request_of(self, self->facts[index].request);
-  const bool decoupled = self->state != EXECUTION_MADE && self->instance->model->decoupled;
+  const bool decoupled = self->instance->model->decoupled;
   if (decoupled)
-    open_request_report(self->instance, &request, false);
-  if (self->open[index] != NULL)
-    request = request_table_close(&self->instance->requests, self->open[index]);
-  if (self->open[index] != NULL || self->state == EXECUTION_MADE)
-    open_request_fail(self->instance, &request, error);
+    execution_report(self, index, false);
+  if (self->open[index] != NULL) {
+    open_request closed = request_table_close(&self->instance->requests, self->open[index]);
+    open_request_fail(self->instance, &closed, error);
+  }
   if (decoupled)
     execution_release(self, index);
 }
@@ -101,7 +95,7 @@ static TRITONSERVER_Error *request_rows(TRITONBACKEND_Request *request, uint64_t
   BACKEND_RETURN_IF_ERROR(TRITONBACKEND_RequestInputByIndex(request, 0, &input));
   BACKEND_RETURN_IF_ERROR(
       TRITONBACKEND_InputProperties(input, NULL, NULL, &dims, &rank, NULL, NULL));
-  *rows = rank > 0 ? (uint64_t)dims[0] : 1;
+  *rows += rank > 0 ? (uint64_t)dims[0] : 1;
   return NULL;
 }
 
@@ -112,17 +106,13 @@ static TRITONSERVER_Error *check_batch(const python_instance *instance,
 {
   const char *name = worker_name(instance->worker);
   const int64_t max_batch_size = instance->model->max_batch_size;
-  *batch_size = 0;
   for (uint32_t i = 0; i < count; i++)
     if (requests[i] == NULL)
       return backend_error(TRITONSERVER_ERROR_INTERNAL,
                            "null request given to Python backend for '%s'", name);
-  for (uint32_t i = 0; i < count; i++) {
-    uint64_t rows = 1;
-    if (max_batch_size > 0)
-      BACKEND_RETURN_IF_ERROR(request_rows(requests[i], &rows));
-    *batch_size += rows;
-  }
+  *batch_size = max_batch_size > 0 ? 0 : count;
+  for (uint32_t i = 0; max_batch_size > 0 && i < count; i++)
+    BACKEND_RETURN_IF_ERROR(request_rows(requests[i], batch_size));
   if (*batch_size > 1 && *batch_size > (uint64_t)max_batch_size)
     return backend_error(TRITONSERVER_ERROR_INTERNAL,
                          "batch size %llu for '%s', max allowed is %lld",
@@ -130,27 +120,43 @@ static TRITONSERVER_Error *check_batch(const python_instance *instance,
   return NULL;
 }
 
-// Not one that would wait for itself here, nor one that cannot be read.
-static TRITONSERVER_Error *admit(execution *self, TRITONBACKEND_Request *request)
+// Decoupled: the request is released when execute returns, its factory lives until the final
+// response. Else the request stays until its response. An error: it would wait for itself here, or
+// cannot be read.
+static TRITONSERVER_Error *admit(execution *self, open_request *open)
 {
   python_instance *instance = self->instance;
-  char *circle = wait_graph_give(&instance->node, self->work_id, request);
-  if (circle == NULL)
-    return request_facts_read(request, instance->host_policy, &self->facts[self->count]);
-  TRITONSERVER_Error *error = backend_error(TRITONSERVER_ERROR_INTERNAL, "%s", circle);
-  free(circle);
+  request_facts *facts = &self->facts[self->count];
+  AUTO_FREE char *circle = wait_graph_give(&instance->node, self->work_id, open->request);
+  if (circle != NULL)
+    return backend_error(TRITONSERVER_ERROR_INTERNAL, "%s", circle);
+  BACKEND_RETURN_IF_ERROR(request_facts_read(open->request, instance->host_policy, facts));
+  facts->handle = open->handle;
+  open->trace = facts->traced_by;
+  self->open[self->count++] = open;
+  if (!instance->model->decoupled)
+    return NULL;
+  TRITONSERVER_Error *error = TRITONBACKEND_ResponseFactoryNew(&open->factory, open->request);
+  if (error == NULL) {
+    open->request = NULL;
+    return NULL;
+  }
+  request_facts_fini(facts);
+  self->count--;
   return error;
 }
 
+// Those that cannot be admitted are answered.
 static void admit_all(execution *self, TRITONBACKEND_Request **requests, uint32_t count)
 {
   for (uint32_t i = 0; i < count; i++) {
-    TRITONSERVER_Error *error = admit(self, requests[i]);
-    if (error == NULL) {
-      self->count++;
+    open_request *open = self->open[i];
+    open->request = requests[i];
+    open->exec_start_ns = open->compute_start_ns = self->exec_start_ns;
+    TRITONSERVER_Error *error = admit(self, open);
+    if (error == NULL)
       continue;
-    }
-    open_request refused = request_of(self, requests[i]);
+    open_request refused = request_table_close(&self->instance->requests, open);
     open_request_fail(self->instance, &refused, error);
     TRITONSERVER_ErrorDelete(error);
   }
@@ -166,10 +172,13 @@ TRITONSERVER_Error *execution_new(python_instance *instance, TRITONBACKEND_Reque
   BACKEND_RETURN_IF_ERROR(check_batch(instance, requests, count, &batch_size));
   execution *self =
       calloc(1, sizeof *self + count * (sizeof *self->facts + sizeof(open_request *)));
-  if (self == NULL)
+  if (self != NULL)
+    self->open = (open_request **)(self->facts + count);
+  if (self == NULL || !request_table_add(&instance->requests, self->open, count)) {
+    free(self);
     return backend_error_no_memory("a batch");
+  }
   self->instance = instance;
-  self->open = (open_request **)(self->facts + count);
   self->batch_size = batch_size;
   self->exec_start_ns = self->compute_start_ns = self->compute_end_ns = now;
   self->work_id = worker_next_number(instance->worker);
@@ -195,48 +204,18 @@ void execution_end(execution *self)
 
 // ---- sending it, and its answer
 
-// Decoupled: the request is released when execute returns, its factory lives until the final
-// response. Else the request stays until its response.
-static TRITONSERVER_Error *open_one(execution *self, uint32_t index)
+static uint32_t work_flags(const execution *self)
 {
-  request_facts *facts = &self->facts[index];
-  open_request *open = self->open[index];
-  facts->handle = open->handle;
-  open->trace = facts->traced_by;
-  open->exec_start_ns = open->compute_start_ns = self->exec_start_ns;
-  if (self->instance->model->decoupled)
-    return TRITONBACKEND_ResponseFactoryNew(&open->factory, facts->request);
-  open->request = facts->request;
-  return NULL;
-}
-
-// An error: none is open.
-static TRITONSERVER_Error *open_all(execution *self)
-{
-  request_table *requests = &self->instance->requests;
-  TRITONSERVER_Error *error = NULL;
-  if (!request_table_add(requests, self->open, self->count))
-    return backend_error_no_memory("a batch");
-  uint32_t opened = 0;
-  while (opened < self->count && (error = open_one(self, opened)) == NULL)
-    opened++;
-  for (uint32_t i = 0; error != NULL && i < self->count; i++) {
-    open_request closed = request_table_close(requests, self->open[i]);
-    if (i < opened)
-      open_request_release(self->instance, &closed);
-    self->open[i] = NULL;
-  }
-  if (error == NULL)
-    execution_set_state(self, EXECUTION_OPEN);
-  return error;
-}
-
-static uint32_t log_flags(void)
-{
-  return (TRITONSERVER_LogIsEnabled(TRITONSERVER_LOG_INFO) ? WORK_LOG_INFO : 0u) |
-         (TRITONSERVER_LogIsEnabled(TRITONSERVER_LOG_WARN) ? WORK_LOG_WARN : 0u) |
-         (TRITONSERVER_LogIsEnabled(TRITONSERVER_LOG_ERROR) ? WORK_LOG_ERROR : 0u) |
-         (TRITONSERVER_LogIsEnabled(TRITONSERVER_LOG_VERBOSE) ? WORK_LOG_VERBOSE : 0u);
+  static const uint32_t logs[] = {[TRITONSERVER_LOG_INFO] = WORK_LOG_INFO,
+                                  [TRITONSERVER_LOG_WARN] = WORK_LOG_WARN,
+                                  [TRITONSERVER_LOG_ERROR] = WORK_LOG_ERROR,
+                                  [TRITONSERVER_LOG_VERBOSE] = WORK_LOG_VERBOSE};
+  uint32_t flags = (self->instance->model->decoupled ? WORK_DECOUPLED : 0u) |
+                   (self->is_crowded ? WORK_CROWDED : 0u);
+  for (unsigned level = 0; level < sizeof logs / sizeof *logs; level++)
+    if (TRITONSERVER_LogIsEnabled((TRITONSERVER_LogLevel)level))
+      flags |= logs[level];
+  return flags;
 }
 
 // Writes the requests; those whose inputs are at fault are answered, and left out.
@@ -257,13 +236,13 @@ static TRITONSERVER_Error *write_requests(execution *self, channel_message *work
 static void send(execution *self, channel_message *work)
 {
   work->kind = WORK_EXECUTE;
-  work->flags = log_flags() | (self->instance->model->decoupled ? WORK_DECOUPLED : 0u) |
-                (self->is_crowded ? WORK_CROWDED : 0u);
+  work->flags = work_flags(self);
   work->value = self->count;
   work->id = self->work_id;
   self->block = work->offset;
   self->compute_start_ns = clock_monotonic_ns();
   for (uint32_t i = 0; i < self->count; i++) {
+    self->open[i]->exec_start_ns = self->exec_start_ns;
     self->open[i]->compute_start_ns = self->compute_start_ns;
     request_table_end(&self->instance->requests, self->open[i]);
     self->open[i] = NULL;
@@ -276,9 +255,7 @@ static void send(execution *self, channel_message *work)
 bool execution_send(execution *self)
 {
   channel_message work = {0};
-  TRITONSERVER_Error *error = open_all(self);
-  if (error == NULL)
-    error = write_requests(self, &work);
+  TRITONSERVER_Error *error = write_requests(self, &work);
   if (error != NULL)
     execution_fail(self, error);
   else if (self->count > 0)

@@ -1,10 +1,10 @@
-// One call of execute. Its requests are in the table of open requests from EXECUTION_OPEN on; what
-// the worker answers by CALL_RESPONSE meanwhile is the listener's.
+// One call of execute. Its requests are in the table of open requests; what the worker answers by
+// CALL_RESPONSE meanwhile is the listener's.
 #ifndef NEREID_PYTHON_EXECUTION_H
 #define NEREID_PYTHON_EXECUTION_H
 
 #include "codec/request_wire.h"
-#include "instance/python_instance.h"
+#include "instance/instance.h"
 
 // ---- what the server asks for. An error means that no request was touched.
 
@@ -23,8 +23,7 @@ uint32_t python_instance_max_executions(python_instance *self);
 // ---- what execution.c, execution_response.c and above both execution_ahead.c share
 
 typedef enum execution_state {
-  EXECUTION_MADE, // its requests are not in the table
-  EXECUTION_OPEN, // they are, and those that are in `open` are ours to answer
+  EXECUTION_OPEN, // the requests that are in `open` are ours to answer
   EXECUTION_SENT, // the worker has them
   EXECUTION_ENDED // they have been answered, or will be by CALL_RESPONSE
 } execution_state;
@@ -51,7 +50,7 @@ typedef struct execution {
 // Of requests that can be read. `*made` NULL without an error: all have been answered.
 TRITONSERVER_Error *execution_new(python_instance *instance, TRITONBACKEND_Request **requests,
                                   uint32_t count, execution **made);
-// Opens the requests and sends them; does not wait. False: it has ended.
+// Sends the requests; does not wait. False: it has ended.
 bool execution_send(execution *self);
 // Waits for the worker's answer and deals with it. False: the worker is at work.
 bool execution_await(execution *self, int64_t timeout_us);

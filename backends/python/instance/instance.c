@@ -1,13 +1,13 @@
-// Owns what belongs to an instance, and does what its worker asks of it. See instance.h; the
-// worker's events come on the listener's thread.
+// The life of an instance, and of the first one of a model, which completes its configuration. See
+// instance.h; the worker's events come on the listener's thread.
 #include "instance/instance.h"
 
-#include "backend_batch.h"
+#include "backend_config.h"
 #include "backend_error.h"
 #include "backend_log.h"
+#include "base/cleanup.h"
 #include "codec/protocol.h"
 #include "instance/open_request.h"
-#include "instance/response_call.h"
 
 #include <assert.h>
 #include <stdlib.h>
@@ -24,7 +24,7 @@ static TRITONSERVER_Error *begin_calls(void *user, worker_link *link)
 static void take_call(void *user, worker_link *link, const channel_message *call)
 {
   python_instance *self = user;
-  if (response_call_take(self, link, call))
+  if (open_request_take_call(self, link, call))
     return;
   if (self->calls_kind->handle(self->calls, call))
     worker_note_call(self->worker, call->kind == CALL_INFER);
@@ -106,23 +106,16 @@ TRITONSERVER_Error *python_instance_start(const python_model *model, const char 
   return error;
 }
 
-// A passive instance gets no requests: nobody waits for it.
-static TRITONSERVER_Error *join_graph(python_instance *self)
-{
-  bool passive;
-  BACKEND_RETURN_IF_ERROR(TRITONBACKEND_ModelInstanceIsPassive(self->server_instance, &passive));
-  if (!passive)
-    wait_graph_join(&self->node);
-  return NULL;
-}
-
 TRITONSERVER_Error *python_instance_initialize(python_instance *self,
                                                TRITONBACKEND_ModelInstance *server_instance,
                                                const char *name, const char *arguments)
 {
+  bool passive;
   BACKEND_RETURN_IF_ERROR(backend_host_policy(server_instance, &self->host_policy));
   self->server_instance = server_instance;
-  BACKEND_RETURN_IF_ERROR(join_graph(self));
+  BACKEND_RETURN_IF_ERROR(TRITONBACKEND_ModelInstanceIsPassive(server_instance, &passive));
+  if (!passive) // which gets no requests: nobody waits for it
+    wait_graph_join(&self->node);
   return worker_initialize(self->worker, name, arguments);
 }
 
@@ -132,4 +125,46 @@ void python_instance_stop(python_instance *self)
     return;
   worker_stop(self->worker);
   free_instance(self);
+}
+
+// ---- the configuration
+
+// Gives the configuration that the model's auto_complete_config returned to the server.
+static TRITONSERVER_Error *set_completed(python_model *self, const char *completed)
+{
+  json_auto_t *config = json_loads(completed, JSON_ALLOW_NUL, NULL);
+  if (config == NULL)
+    return backend_error(TRITONSERVER_ERROR_INTERNAL, "Failed to parse auto-complete JSON.");
+  TRITONSERVER_Error *error = backend_model_set_config(self->server_model, config);
+  if (error == NULL || TRITONSERVER_ErrorCode(error) != TRITONSERVER_ERROR_INVALID_ARG)
+    return error;
+  // As in Triton: what is read, but makes no valid configuration, fails the load later.
+  BACKEND_LOG_WARN(
+      "model '%s': what auto_complete_config gave is no configuration and is left out, "
+      "the model is loaded without it: %s",
+      self->name, TRITONSERVER_ErrorMessage(error));
+  TRITONSERVER_ErrorDelete(error);
+  return NULL;
+}
+
+TRITONSERVER_Error *python_model_complete(python_model *self, const instance_calls *calls_kind)
+{
+  bool wanted = false;
+  BACKEND_RETURN_IF_ERROR(TRITONBACKEND_ModelAutoCompleteConfig(self->server_model, &wanted));
+  if (!wanted)
+    return NULL;
+  AUTO_FREE char *completed = NULL;
+  python_instance *first;
+  BACKEND_RETURN_IF_ERROR(python_instance_start(self, self->name, calls_kind, &first));
+  atomic_store(&self->spare, first);
+  BACKEND_RETURN_IF_ERROR(worker_complete(first->worker, self->config_text, &completed));
+  if (completed == NULL)
+    return NULL;
+  BACKEND_RETURN_IF_ERROR(set_completed(self, completed));
+  return python_model_read_config(self);
+}
+
+python_instance *python_model_take_spare(python_model *self)
+{
+  return atomic_exchange(&self->spare, NULL);
 }

@@ -1,10 +1,13 @@
-// What the server is told of one request. See open_request.h.
+// What the server is told of one request, and what a worker says of its requests on CHANNEL_CALLS.
 #include "instance/open_request.h"
 
 #include "backend_error.h"
+#include "backend_log.h"
 #include "base/clock.h"
+#include "codec/protocol.h"
 #include "codec/response_fill.h"
 
+#include <stdio.h>
 #include <string.h>
 
 TRITONSERVER_Error *python_instance_explain(const python_instance *instance,
@@ -70,22 +73,17 @@ void open_request_release(const python_instance *instance, const open_request *s
         "release a request");
 }
 
-static void send(const python_instance *instance, open_request *self, uint32_t flags,
-                 TRITONSERVER_Error *error)
-{
-  open_request_log_error(instance, self, TRITONBACKEND_ResponseSend(self->response, flags, error),
-                         "send a response");
-  self->response = NULL;
-}
-
 void open_request_send(const python_instance *instance, open_request *self, uint32_t flags)
 {
-  if (self->response != NULL) {
-    send(instance, self, flags, self->error);
-    TRITONSERVER_ErrorDelete(self->error);
-  } else {
+  if (self->response == NULL) {
     open_request_log_error(instance, self, self->error, "make a response");
+  } else {
+    open_request_log_error(instance, self,
+                           TRITONBACKEND_ResponseSend(self->response, flags, self->error),
+                           "send a response");
+    TRITONSERVER_ErrorDelete(self->error);
   }
+  self->response = NULL;
   self->error = NULL;
 }
 
@@ -109,7 +107,146 @@ void open_request_fail(const python_instance *instance, open_request *self,
   if (self->request != NULL)
     open_request_report(instance, self, false);
   if (failure == NULL)
-    send(instance, self, TRITONSERVER_RESPONSE_COMPLETE_FINAL, error);
+    open_request_log_error(
+        instance, self,
+        TRITONBACKEND_ResponseSend(self->response, TRITONSERVER_RESPONSE_COMPLETE_FINAL, error),
+        "send a response");
   open_request_log_error(instance, self, failure, "make an error response");
   open_request_release(instance, self);
+}
+
+// ---- what a worker says: responses
+
+typedef struct response_call {
+  const python_instance *instance;
+  const channel *channel;
+  wire_reader *reader;
+  wire_response head;
+  bool final;
+} response_call;
+
+// The only response of a request of a model that is not decoupled.
+static void respond_once(response_call *self, open_request *request)
+{
+  if (self->head.kind == RESPONSE_NONE)
+    request->error =
+        backend_error(TRITONSERVER_ERROR_INTERNAL, "model '%s' ended a request without a response",
+                      self->instance->model->name);
+  else
+    open_request_fill(self->instance, request, self->channel, self->reader, &self->head);
+  if (request->response != NULL)
+    open_request_report(self->instance, request, request->error == NULL);
+  open_request_end(self->instance, request);
+}
+
+// One of the responses of a decoupled model's request, or the word that there are no more.
+static void respond_more(response_call *self, open_request *request)
+{
+  const uint32_t flags = self->final ? TRITONSERVER_RESPONSE_COMPLETE_FINAL : 0;
+  if (self->head.kind != RESPONSE_NONE) {
+    open_request_fill(self->instance, request, self->channel, self->reader, &self->head);
+    open_request_send(self->instance, request, flags);
+  } else if (self->final) {
+    open_request_log_error(self->instance, request,
+                           TRITONBACKEND_ResponseFactorySendFlags(request->factory, flags),
+                           "send the end of a response");
+  }
+}
+
+static void take_response(python_instance *instance, worker_link *link, const channel_message *call,
+                          wire_reader *reader)
+{
+  request_table *requests = &instance->requests;
+  response_call self = {.instance = instance,
+                        .channel = worker_link_channel(link),
+                        .reader = reader,
+                        .final = (call->flags & RESPONSE_FINAL) != 0};
+  if (call->size > 0) // nothing is RESPONSE_NONE
+    wire_response_read(reader, &self.head);
+  if (reader->bad)
+    self.head.kind = RESPONSE_ERROR; // response_fill says so
+  open_request *request = request_table_begin(requests, call->id);
+  if (request == NULL)
+    return; // it has ended; a model may say once more that it is final
+  const bool decoupled = request->factory != NULL;
+  if (decoupled)
+    respond_more(&self, request);
+  if (!self.final && (decoupled || self.head.kind == RESPONSE_NONE)) {
+    request_table_end(requests, request);
+    return;
+  }
+  open_request ended = request_table_close(requests, request);
+  if (decoupled)
+    open_request_release(instance, &ended);
+  else
+    respond_once(&self, &ended);
+}
+
+// ---- other calls
+
+static void take_log(python_instance *instance, worker_link *link, const channel_message *call,
+                     wire_reader *reader)
+{
+  (void)link;
+  const TRITONSERVER_LogLevel level = (call->flags & WORK_LOG_ERROR) != 0  ? TRITONSERVER_LOG_ERROR
+                                      : (call->flags & WORK_LOG_WARN) != 0 ? TRITONSERVER_LOG_WARN
+                                      : (call->flags & WORK_LOG_VERBOSE) != 0
+                                          ? TRITONSERVER_LOG_VERBOSE
+                                          : TRITONSERVER_LOG_INFO;
+  size_t length, file_length, ids_length;
+  const char *text = wire_get_text(reader, &length);
+  const char *file = wire_get_text(reader, &file_length);
+  uint32_t line = wire_get_u32(reader);
+  bool of_requests = wire_get_u8(reader) != 0;
+  const char *ids = wire_get_text(reader, &ids_length);
+  char file_name[256], ids_copy[256];
+  if (reader->bad)
+    return;
+  snprintf(file_name, sizeof file_name, "%.*s", (int)file_length, file);
+  snprintf(ids_copy, sizeof ids_copy, "%.*s", (int)ids_length, ids);
+  NEREID_LogSubject about = worker_log_subject(instance->worker);
+  about.request_id = of_requests ? ids_copy : NULL;
+  about.keys_only = (call->flags & LOG_OF_WORKER) == 0;
+  if (TRITONSERVER_LogIsEnabled(level))
+    backend_log(level, file_name, (int)line, &about, "%.*s", (int)length, text);
+}
+
+static void take_is_cancelled(python_instance *instance, worker_link *link,
+                              const channel_message *call)
+{
+  open_request *request = request_table_begin(&instance->requests, call->value);
+  bool cancelled = false;
+  if (request != NULL) {
+    backend_error_log(request->factory != NULL
+                          ? TRITONBACKEND_ResponseFactoryIsCancelled(request->factory, &cancelled)
+                          : TRITONBACKEND_RequestIsCancelled(request->request, &cancelled),
+                      "ask whether a request is cancelled");
+    request_table_end(&instance->requests, request);
+  }
+  worker_link_reply(
+      link, &(channel_message){
+                .kind = call->kind, .id = call->id, .flags = REPLY_FINAL, .value = cancelled});
+}
+
+bool open_request_take_call(python_instance *instance, worker_link *link,
+                            const channel_message *call)
+{
+  control_part control = {0};
+  switch (call->kind) {
+  case CALL_RESPONSE:
+  case CALL_LOG:
+    if (!control_part_copy(&control, link, call))
+      control.reader.bad = true;
+    (call->kind == CALL_RESPONSE ? take_response : take_log)(instance, link, call, &control.reader);
+    control_part_fini(&control);
+    return true;
+  case CALL_RELEASE:
+    channel_release(worker_link_channel(link), call->value);
+    return true;
+  case CALL_IS_CANCELLED:
+    take_is_cancelled(instance, link, call);
+    return true;
+  default:
+    return false;
+  }
 }

@@ -1,10 +1,10 @@
 // How an open request is answered: response, statistics, release. Of whoever uses it, or has taken
-// it out of the table; any thread.
+// it out of the table; any thread, unless said otherwise.
 #ifndef NEREID_PYTHON_OPEN_REQUEST_H
 #define NEREID_PYTHON_OPEN_REQUEST_H
 
 #include "codec/tensor_wire.h"
-#include "instance/python_instance.h"
+#include "instance/instance.h"
 
 // Puts Triton's words for requests that failed together before the reason, unless they are there.
 TRITONSERVER_Error *python_instance_explain(const python_instance *instance,
@@ -28,5 +28,11 @@ void open_request_end(const python_instance *instance, open_request *self);
 // The same with an error in place of all that.
 void open_request_fail(const python_instance *instance, open_request *self,
                        TRITONSERVER_Error *error);
+
+// What a worker says of its requests beside the answers to executions: responses that come later,
+// logs, memory that it gives back, whether a request is cancelled. Replies where the call has a
+// reply. False: it is of another kind. The listener's thread, which calls channel_done afterwards.
+bool open_request_take_call(python_instance *instance, worker_link *link,
+                            const channel_message *call);
 
 #endif

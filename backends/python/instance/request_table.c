@@ -1,6 +1,8 @@
 // Slots that stay where they are, each with a generation, which tells an old handle from a new one.
 #include "instance/request_table.h"
 
+#include "base/cleanup.h"
+
 #include <assert.h>
 #include <stdlib.h>
 
@@ -55,7 +57,7 @@ static bool add_all(request_table *self, open_request **requests, uint32_t count
     open_request *slot = requests[i] = self->free_slot;
     assert(slot->state == REQUEST_FREE);
     self->free_slot = slot->next_free;
-    *slot = (open_request){.handle = slot->handle, .state = REQUEST_USED};
+    *slot = (open_request){.handle = slot->handle, .state = REQUEST_NEW};
   }
   self->open_count += count;
   return true;
@@ -70,7 +72,7 @@ static open_request *begin(request_table *self, uint64_t handle)
     pthread_cond_wait(&self->unused, &self->lock);
     self->waiting--;
   }
-  if (slot == NULL || slot->handle != handle || slot->state == REQUEST_FREE)
+  if (slot == NULL || slot->handle != handle || slot->state != REQUEST_OPEN)
     return NULL;
   slot->state = REQUEST_USED;
   return slot;
@@ -78,7 +80,7 @@ static open_request *begin(request_table *self, uint64_t handle)
 
 static void end(request_table *self, open_request *request)
 {
-  assert(request->state == REQUEST_USED);
+  assert(request->state == REQUEST_USED || request->state == REQUEST_NEW);
   request->state = REQUEST_OPEN;
   if (self->waiting > 0)
     pthread_cond_broadcast(&self->unused);
@@ -88,47 +90,40 @@ static void end(request_table *self, open_request *request)
 
 bool request_table_add(request_table *self, open_request **requests, uint32_t count)
 {
-  pthread_mutex_lock(&self->lock);
-  bool added = add_all(self, requests, count);
-  pthread_mutex_unlock(&self->lock);
-  return added;
+  LOCK_SCOPE(&self->lock);
+  return add_all(self, requests, count);
 }
 
 open_request *request_table_begin(request_table *self, uint64_t handle)
 {
-  pthread_mutex_lock(&self->lock);
-  open_request *found = begin(self, handle);
-  pthread_mutex_unlock(&self->lock);
-  return found;
+  LOCK_SCOPE(&self->lock);
+  return begin(self, handle);
 }
 
 open_request *request_table_begin_next(request_table *self, uint32_t *from)
 {
+  LOCK_SCOPE(&self->lock);
   open_request *found = NULL;
-  pthread_mutex_lock(&self->lock);
   for (; *from < self->slot_count && found == NULL; ++*from)
     found = begin(self, self->slots[*from]->handle);
-  pthread_mutex_unlock(&self->lock);
   return found;
 }
 
 void request_table_end(request_table *self, open_request *request)
 {
-  pthread_mutex_lock(&self->lock);
+  LOCK_SCOPE(&self->lock);
   end(self, request);
-  pthread_mutex_unlock(&self->lock);
 }
 
 open_request request_table_close(request_table *self, open_request *request)
 {
-  pthread_mutex_lock(&self->lock);
-  open_request closed = *request;
+  LOCK_SCOPE(&self->lock);
+  const open_request closed = *request;
   end(self, request);
   request->state = REQUEST_FREE;
   request->handle += GENERATION;
   request->next_free = self->free_slot;
   self->free_slot = request;
   self->open_count--;
-  pthread_mutex_unlock(&self->lock);
   return closed;
 }

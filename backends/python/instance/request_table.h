@@ -11,6 +11,13 @@
 #include <stddef.h>
 #include <stdint.h>
 
+enum request_state {
+  REQUEST_FREE,
+  REQUEST_NEW, // its handle finds nothing yet
+  REQUEST_OPEN,
+  REQUEST_USED
+};
+
 // What belongs to an open request; whoever uses it may change it. A decoupled model's is answered
 // through the factory, and the request is not here: it is released when `execute` has returned.
 typedef struct open_request {
@@ -25,11 +32,7 @@ typedef struct open_request {
   TRITONSERVER_Error *error;
   // Its place in the table.
   uint64_t handle;
-  enum {
-    REQUEST_FREE,
-    REQUEST_OPEN,
-    REQUEST_USED
-  } state;
+  enum request_state state;
   struct open_request *next_free;
 } open_request;
 
@@ -47,7 +50,8 @@ typedef struct request_table {
 void request_table_init(request_table *self);
 void request_table_fini(request_table *self); // none may be open
 
-// Opens `count` requests, all or none, which the caller uses and fills. False: no memory.
+// Adds `count` requests, all or none, for the caller to fill: others find one after
+// request_table_end. False: no memory.
 bool request_table_add(request_table *self, open_request **requests, uint32_t count);
 
 // Begins to use a request, after another thread has ended to use it. NULL: there is none.
@@ -57,7 +61,7 @@ open_request *request_table_begin(request_table *self, uint64_t handle);
 // goes through all.
 open_request *request_table_begin_next(request_table *self, uint32_t *from);
 
-// Ends to use it.
+// Ends to use it, or to fill it.
 void request_table_end(request_table *self, open_request *request);
 // And takes it out: its handle is no longer valid.
 open_request request_table_close(request_table *self, open_request *request);

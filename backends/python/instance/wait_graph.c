@@ -2,6 +2,8 @@
 // for calls that are: what is stuck after a new wait, and was not before, is so by that wait.
 #include "instance/wait_graph.h"
 
+#include "base/cleanup.h"
+
 #include <assert.h>
 #include <pthread.h>
 #include <stdatomic.h>
@@ -15,7 +17,7 @@ enum {
 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; // guards all that follows
-static wait_node *nodes;
+static list nodes = {.ends = {&nodes.ends, &nodes.ends}};
 static wait_call *buckets[BUCKETS];
 static _Atomic size_t open_count; // calls in the table; read without the lock to save it
 
@@ -61,14 +63,16 @@ static void drop(wait_call *self)
   assert(self->node != NULL);
   end_wait(self);
   leave_bucket(self);
-  *self->from = self->next;
-  if (self->next != NULL)
-    self->next->from = self->from;
+  list_remove(&self->under_way);
   self->node = self->at = NULL;
   size_t before = atomic_fetch_sub_explicit(&open_count, 1, memory_order_relaxed);
   assert(before > 0);
   (void)before;
 }
+
+#define each_call(call)                                                                            \
+  list_foreach (wait_node, n, in_graph, &nodes)                                                    \
+    list_foreach (wait_call, call, under_way, &n->calls)
 
 // ---- what leads to what
 
@@ -90,12 +94,13 @@ static bool blocks(const wait_call *wait, const wait_call *call)
 static bool all_are_stuck(const wait_call *call, bool stuck)
 {
   bool any = false;
-  for (const wait_node *n = nodes; n != NULL; n = n->next)
-    if (n->model == call->target) {
-      if (n->waits_for == NULL || (stuck && !n->waits_for->is_stuck))
-        return false;
-      any = true;
-    }
+  list_foreach (wait_node, n, in_graph, &nodes) {
+    if (n->model != call->target)
+      continue;
+    if (n->waits_for == NULL || (stuck && !n->waits_for->is_stuck))
+      return false;
+    any = true;
+  }
   return any;
 }
 
@@ -103,27 +108,18 @@ static bool remains_stuck(const wait_call *self)
 {
   if (self->at == NULL)
     return is_queued(self) && all_are_stuck(self, true);
-  for (const wait_call *w = self->at->calls; w != NULL; w = w->next)
+  list_foreach (wait_call, w, under_way, &self->at->calls) {
     if (w->is_stuck && blocks(w, self))
       return true;
+  }
   return false;
 }
 
 // A quick look before the long one. False: whoever is to serve the call can do so.
 static bool may_be_stuck(const wait_call *self)
 {
-  return self->at == NULL ? is_queued(self) && all_are_stuck(self, false) : self->at->calls != NULL;
-}
-
-static bool strike_out(wait_node *node)
-{
-  bool changed = false;
-  for (wait_call *call = node->calls; call != NULL; call = call->next)
-    if (call->is_stuck && !remains_stuck(call)) {
-      call->is_stuck = false;
-      changed = true;
-    }
-  return changed;
+  return self->at == NULL ? is_queued(self) && all_are_stuck(self, false)
+                          : !list_is_empty(&self->at->calls);
 }
 
 // Finds the largest set of waits each of which waits for others in it.
@@ -131,16 +127,21 @@ static bool is_in_circle(wait_call *self)
 {
   if (!may_be_stuck(self))
     return false;
-  for (wait_node *n = nodes; n != NULL; n = n->next)
-    for (wait_call *call = n->calls; call != NULL; call = call->next) {
-      call->is_stuck = call->kind != WAIT_NONE;
-      call->path = NULL;
-      call->distance = 0;
-    }
+  each_call(call)
+  {
+    call->is_stuck = call->kind != WAIT_NONE;
+    call->path = NULL;
+    call->distance = 0;
+  }
   for (bool changed = true; changed && self->is_stuck;) {
     changed = false;
-    for (wait_node *n = nodes; n != NULL; n = n->next)
-      changed = strike_out(n) || changed;
+    each_call(call)
+    {
+      if (!call->is_stuck || remains_stuck(call))
+        continue;
+      call->is_stuck = false;
+      changed = true;
+    }
   }
   return self->is_stuck;
 }
@@ -150,12 +151,17 @@ static bool is_in_circle(wait_call *self)
 // A wait that keeps `call` from being answered, at `distance` from the goal. NULL: none.
 static wait_call *next_on_path(const wait_call *call, unsigned distance)
 {
-  for (wait_call *w = call->at == NULL ? NULL : call->at->calls; w != NULL; w = w->next)
-    if (w->is_stuck && w->distance == distance && blocks(w, call))
-      return w;
-  for (wait_node *n = call->at == NULL ? nodes : NULL; n != NULL; n = n->next)
+  if (call->at != NULL) {
+    list_foreach (wait_call, w, under_way, &call->at->calls) {
+      if (w->is_stuck && w->distance == distance && blocks(w, call))
+        return w;
+    }
+    return NULL;
+  }
+  list_foreach (wait_node, n, in_graph, &nodes) {
     if (n->model == call->target && n->waits_for->distance == distance)
       return n->waits_for;
+  }
   return NULL;
 }
 
@@ -163,16 +169,17 @@ static wait_call *next_on_path(const wait_call *call, unsigned distance)
 static void find_path(wait_call *goal)
 {
   goal->distance = 1;
-  for (unsigned distance = 1; goal->path == NULL && distance != 0;) {
-    bool found = false;
-    for (wait_node *n = nodes; n != NULL; n = n->next)
-      for (wait_call *call = n->calls; call != NULL; call = call->next)
-        if (call->is_stuck && call->path == NULL &&
-            (call->path = next_on_path(call, distance)) != NULL) {
-          found = true;
-          call->distance = call == goal ? 1 : distance + 1;
-        }
-    distance = found ? distance + 1 : 0;
+  bool found = true;
+  for (unsigned distance = 1; goal->path == NULL && found; distance++) {
+    found = false;
+    each_call(call)
+    {
+      if (!call->is_stuck || call->path != NULL ||
+          (call->path = next_on_path(call, distance)) == NULL)
+        continue;
+      found = true;
+      call->distance = call == goal ? 1 : distance + 1;
+    }
   }
 }
 
@@ -200,141 +207,112 @@ static char *describe(wait_call *self)
 
 void wait_graph_join(wait_node *self)
 {
-  pthread_mutex_lock(&lock);
-  assert(!self->is_joined && self->calls == NULL && self->waits_for == NULL);
-  self->is_joined = true;
-  self->next = nodes;
-  nodes = self;
-  pthread_mutex_unlock(&lock);
+  LOCK_SCOPE(&lock);
+  assert(self->waits_for == NULL);
+  list_init(&self->calls);
+  list_prepend(&nodes, &self->in_graph);
 }
 
 static void forget(wait_node *self)
 {
-  while (self->calls != NULL)
-    drop(self->calls);
+  list_foreach_safe (wait_call, call, under_way, &self->calls)
+    drop(call);
   assert(self->waits_for == NULL);
 }
 
 void wait_graph_forget(wait_node *self)
 {
-  pthread_mutex_lock(&lock);
-  forget(self);
-  pthread_mutex_unlock(&lock);
+  LOCK_SCOPE(&lock);
+  if (list_is_linked(&self->in_graph))
+    forget(self);
 }
 
 void wait_graph_leave(wait_node *self)
 {
-  pthread_mutex_lock(&lock);
+  LOCK_SCOPE(&lock);
+  if (!list_is_linked(&self->in_graph))
+    return;
   forget(self);
-  for (wait_node **at = &nodes; *at != NULL; at = &(*at)->next)
-    if (*at == self) {
-      *at = self->next;
-      break;
+  list_remove(&self->in_graph);
+  each_call(call)
+  {
+    if (call->at == self) { // the server has been told what became of it, the caller not yet
+      leave_bucket(call);
+      call->at = NULL;
     }
-  self->is_joined = false;
-  for (wait_node *n = nodes; n != NULL; n = n->next)
-    for (wait_call *call = n->calls; call != NULL; call = call->next)
-      if (call->at == self) { // the server has been told what became of it, the caller not yet
-        leave_bucket(call);
-        call->at = NULL;
-      }
-  pthread_mutex_unlock(&lock);
+  }
 }
 
-static void enter(wait_call *self, wait_node *node, const void *request,
-                  const struct TRITONBACKEND_Model *target)
+void wait_graph_open(wait_call *self, wait_node *node, const void *request,
+                     const struct TRITONBACKEND_Model *target)
 {
+  LOCK_SCOPE(&lock);
+  assert(self->node == NULL && request != NULL);
+  if (!list_is_linked(&node->in_graph))
+    return;
   self->node = node;
   self->target = target;
   self->request = request;
   wait_call **bucket = bucket_of(request);
   self->next_in_bucket = *bucket;
   *bucket = self;
-  self->from = &node->calls;
-  self->next = node->calls;
-  if (self->next != NULL)
-    self->next->from = &self->next;
-  node->calls = self;
+  list_prepend(&node->calls, &self->under_way);
   atomic_fetch_add_explicit(&open_count, 1, memory_order_relaxed);
-}
-
-void wait_graph_open(wait_call *self, wait_node *node, const void *request,
-                     const struct TRITONBACKEND_Model *target)
-{
-  pthread_mutex_lock(&lock);
-  assert(self->node == NULL && request != NULL);
-  if (node->is_joined)
-    enter(self, node, request, target);
-  pthread_mutex_unlock(&lock);
 }
 
 char *wait_graph_wait(wait_call *self, wait_kind kind, uint64_t execution, bool is_shared,
                       uint64_t seen)
 {
-  char *text = NULL;
-  pthread_mutex_lock(&lock);
-  const bool is_wait = self->node != NULL && self->kind == WAIT_NONE && self->replies == seen &&
-                       !self->is_refused && (kind != WAIT_THREAD || self->node->waits_for == NULL);
-  if (is_wait) {
-    self->kind = kind;
-    self->execution = execution;
-    self->is_shared = is_shared;
-    if (kind == WAIT_THREAD)
-      self->node->waits_for = self;
-    if (is_in_circle(self))
-      text = describe(self);
-    self->is_refused = text != NULL;
-    if (self->is_refused)
-      end_wait(self);
-  }
-  pthread_mutex_unlock(&lock);
+  LOCK_SCOPE(&lock);
+  if (self->node == NULL || self->kind != WAIT_NONE || self->replies != seen || self->is_refused ||
+      (kind == WAIT_THREAD && self->node->waits_for != NULL))
+    return NULL;
+  self->kind = kind;
+  self->execution = execution;
+  self->is_shared = is_shared;
+  if (kind == WAIT_THREAD)
+    self->node->waits_for = self;
+  char *text = is_in_circle(self) ? describe(self) : NULL;
+  self->is_refused = text != NULL;
+  if (self->is_refused)
+    end_wait(self);
   return text;
 }
 
 bool wait_graph_reply(wait_call *self, bool final)
 {
-  pthread_mutex_lock(&lock);
-  bool refused = self->is_refused;
+  LOCK_SCOPE(&lock);
   self->replies++;
-  if (self->node != NULL) {
+  if (self->node != NULL && final)
+    drop(self);
+  else if (self->node != NULL)
     end_wait(self);
-    if (final)
-      drop(self);
-  }
-  pthread_mutex_unlock(&lock);
-  return !refused;
+  return !self->is_refused;
 }
 
 void wait_graph_released(wait_call *self)
 {
-  pthread_mutex_lock(&lock);
+  LOCK_SCOPE(&lock);
   leave_bucket(self);
-  pthread_mutex_unlock(&lock);
 }
 
 // A call is in the table before its request comes to any execution.
 char *wait_graph_give(wait_node *node, uint64_t execution, const void *request)
 {
-  char *text = NULL;
   if (atomic_load_explicit(&open_count, memory_order_relaxed) == 0)
     return NULL;
-  pthread_mutex_lock(&lock);
+  LOCK_SCOPE(&lock);
   wait_call *call = find_request(request);
-  if (call != NULL) {
-    assert(call->node != NULL);
-    call->at = node;
-    call->at_execution = execution;
-    if (call->kind != WAIT_NONE && is_in_circle(call))
-      text = describe(call);
-  }
-  pthread_mutex_unlock(&lock);
-  return text;
+  if (call == NULL)
+    return NULL;
+  assert(call->node != NULL);
+  call->at = node;
+  call->at_execution = execution;
+  return call->kind != WAIT_NONE && is_in_circle(call) ? describe(call) : NULL;
 }
 
 bool wait_graph_is_waiting(const wait_node *self)
 {
-  pthread_mutex_lock(&lock);
-  bool waiting = self->waits_for != NULL;
-  pthread_mutex_unlock(&lock);
-  return waiting;
+  LOCK_SCOPE(&lock);
+  return self->waits_for != NULL;
 }

@@ -6,6 +6,8 @@
 #ifndef NEREID_PYTHON_WAIT_GRAPH_H
 #define NEREID_PYTHON_WAIT_GRAPH_H
 
+#include "base/list.h"
+
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -22,15 +24,14 @@ typedef struct wait_node {
   const struct TRITONBACKEND_Model *model;
   const char *name; // of the model
   uint64_t version;
-  bool is_joined;
-  struct wait_node *next;
-  struct wait_call *calls;     // that its worker has under way
+  list_node in_graph;          // while it has joined
+  list calls;                  // that its worker has under way, while it has joined
   struct wait_call *waits_for; // that of kind WAIT_THREAD, if any
 } wait_node;
 
 // A call of a model, in its infer_call. Guarded by the graph's lock.
 typedef struct wait_call {
-  struct wait_call *next, **from;           // of its node
+  list_node under_way;                      // of its node
   struct wait_call *next_in_bucket;         // by `request`
   wait_node *node;                          // whose worker made it; NULL: not in the graph
   const void *request;                      // NULL: not with the server
@@ -51,7 +52,7 @@ typedef struct wait_call {
 void wait_graph_join(wait_node *self);
 void wait_graph_leave(wait_node *self);
 
-// The worker is gone, with all that it had under way.
+// The worker is gone, with all that it had under way. It may not have joined; like below.
 void wait_graph_forget(wait_node *self);
 
 // A call is about to be submitted as `request`, for an instance of `target`. The server's requests

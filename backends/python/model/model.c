@@ -4,9 +4,9 @@
 #include "backend_error.h"
 #include "backend_file.h"
 #include "backend_log.h"
+#include "base/cleanup.h"
 #include "base/files.h"
 #include "base/machine.h"
-#include "process/text_vector.h"
 #include "process/variables.h"
 
 #include <assert.h>
@@ -27,8 +27,8 @@ static const char *file_name(const python_model *self)
 static TRITONSERVER_Error *check_file(const python_model *self)
 {
   struct stat status;
-  char *below = NULL;
-  int file = -1;
+  AUTO_FREE char *below = NULL;
+  AUTO_CLOSE int file = -1;
   if (stat(self->path, &status) != 0)
     return backend_error(TRITONSERVER_ERROR_INTERNAL, "Python model file not found in '%s'",
                          self->path);
@@ -37,11 +37,7 @@ static TRITONSERVER_Error *check_file(const python_model *self)
     return backend_error(TRITONSERVER_ERROR_INTERNAL,
                          "Model name must end with '.py'. Model name is \"%s\".", file_name(self));
   BACKEND_RETURN_IF_ERROR(backend_version_path(self->server_model, file_name(self), &below));
-  TRITONSERVER_Error *error = backend_open_file(self->server_model, below, &file);
-  if (file >= 0)
-    close(file);
-  free(below);
-  return error;
+  return backend_open_file(self->server_model, below, &file);
 }
 
 static TRITONSERVER_Error *find_files(python_model *self)
@@ -60,38 +56,24 @@ static TRITONSERVER_Error *find_files(python_model *self)
   return self->backend->model_dir != NULL ? NULL : check_file(self);
 }
 
-// The name by which the file is imported: without ".py", below the version's package.
-static json_t *module_name(const python_model *self)
-{
-  if (self->backend->model_dir != NULL)
-    return json_string("model");
-  const char *file = file_name(self);
-  return json_sprintf("%llu.%.*s", (unsigned long long)self->version, (int)(strlen(file) - 3),
-                      file);
-}
-
-static json_t *search_path(const python_model *self)
-{
-  const char *backend = self->backend->dir;
-  if (self->backend->model_dir != NULL)
-    return json_pack("[ss]", self->backend->model_dir, backend);
-  const char *slash = strrchr(self->path, '/');
-  return json_pack("[s%ss]", self->path, (size_t)(slash - self->path), self->dir, backend);
-}
-
-// What WORK_LOAD tells a worker.
+// What WORK_LOAD tells a worker. The file is imported by its name without ".py", below the
+// version's package.
 static char *load_text(const void *model, const char *instance_name)
 {
   const python_model *self = model;
-  const char *dir = self->backend->model_dir;
-  json_t *file = dir == NULL ? json_string(self->path) : json_sprintf("%s/model.py", dir);
-  json_t *load = json_pack("{ss so ss ss so so so}", "model_name", self->name, "model_version",
-                           json_sprintf("%llu", (unsigned long long)self->version), "instance_name",
-                           instance_name, "model_path", self->dir, "model_file", file, "module",
-                           module_name(self), "search", search_path(self));
-  char *text = load == NULL ? NULL : json_dumps(load, JSON_COMPACT);
-  json_decref(load);
-  return text;
+  const char *dir = self->backend->model_dir, *file = file_name(self);
+  json_auto_t *load = json_pack("{ss so ss ss}", "model_name", self->name, "model_version",
+                                json_sprintf("%llu", (unsigned long long)self->version),
+                                "instance_name", instance_name, "model_path", self->dir);
+  json_t *from =
+      dir != NULL ? json_pack("{so ss s[ss]}", "model_file", json_sprintf("%s/model.py", dir),
+                              "module", "model", "search", dir, self->backend->dir)
+                  : json_pack("{ss so s[s%ss]}", "model_file", self->path, "module",
+                              json_sprintf("%llu.%.*s", (unsigned long long)self->version,
+                                           (int)(strlen(file) - 3), file),
+                              "search", self->path, (size_t)(strrchr(self->path, '/') - self->path),
+                              self->dir, self->backend->dir);
+  return json_object_update_new(load, from) == 0 ? json_dumps(load, JSON_COMPACT) : NULL;
 }
 
 // ---- configuration
@@ -109,7 +91,7 @@ static int64_t instance_count(const json_t *config)
   return total > 0 ? total : 1;
 }
 
-TRITONSERVER_Error *python_model_read_config(python_model *self)
+static void free_config(python_model *self)
 {
   json_decref(self->config);
   free(self->config_text);
@@ -117,6 +99,11 @@ TRITONSERVER_Error *python_model_read_config(python_model *self)
   self->config = NULL;
   self->config_text = NULL;
   self->outputs = NULL;
+}
+
+TRITONSERVER_Error *python_model_read_config(python_model *self)
+{
+  free_config(self);
   BACKEND_RETURN_IF_ERROR(backend_model_config(self->server_model, &self->config));
   self->config_text = json_dumps(self->config, JSON_COMPACT);
   if (self->config_text == NULL)
@@ -143,16 +130,14 @@ static TRITONSERVER_Error *find_python(python_model *self)
   BACKEND_RETURN_IF_ERROR(python_interpreter_init(&self->python, backend->environments,
                                                   backend->interpreter, self->config, self->dir));
   self->thread_count = (int)machine_cpus() / instance_count(self->config);
-  self->environment =
-      worker_variables_new(&self->python, self->thread_count, backend->sandbox.strict);
-  if (self->environment == NULL)
-    return backend_error_no_memory("the model");
+  BACKEND_RETURN_IF_ERROR(worker_variables_init(&self->environment, &self->python,
+                                                self->thread_count, backend->sandbox.strict));
   BACKEND_RETURN_IF_ERROR(
-      worker_command_new(&backend->sandbox, &paths, &self->python, &self->command));
+      worker_command_init(&self->command, &backend->sandbox, &paths, &self->python));
   self->workers = (worker_settings){.model = self->name,
                                     .version = self->version,
-                                    .command = self->command,
-                                    .environment = self->environment,
+                                    .command = self->command.items,
+                                    .environment = self->environment.items,
                                     .interpreter = self->python.path,
                                     .shared_bytes = (size_t)backend->sandbox.shared_bytes,
                                     .timeout_s = backend->timeout_s,
@@ -197,7 +182,6 @@ TRITONSERVER_Error *python_model_new(TRITONBACKEND_Model *model, python_backend 
     return backend_error_no_memory("the model");
   self->backend = backend;
   self->server_model = model;
-  pthread_mutex_init(&self->lock, NULL);
   TRITONSERVER_Error *error = load(self);
   if (error != NULL) {
     python_model_free(self);
@@ -212,15 +196,12 @@ void python_model_free(python_model *self)
   if (self == NULL)
     return;
   assert(self->spare == NULL);
-  text_vector_free(self->environment);
-  text_vector_free(self->command);
-  json_decref(self->config);
-  free(self->config_text);
-  free(self->outputs);
+  string_list_fini(&self->environment);
+  string_list_fini(&self->command);
+  free_config(self);
   python_interpreter_fini(&self->python);
   free(self->path);
   free(self->dir);
   free(self->name);
-  pthread_mutex_destroy(&self->lock);
   free(self);
 }

@@ -8,7 +8,7 @@
 #include "process/worker.h"
 #include "pyenv/interpreter.h"
 
-#include <pthread.h>
+#include <stdatomic.h>
 
 struct python_instance;
 
@@ -21,8 +21,8 @@ typedef struct python_model {
   char *dir;  // the model's, with its versions
   char *path; // directory/version/model.py, whether it is run or the backend's own
   python_interpreter python;
-  char **command;     // starts a worker
-  char **environment; // of its workers
+  string_list command;     // starts a worker
+  string_list environment; // of its workers
   json_t *config;
   char *config_text;
   int64_t max_batch_size;
@@ -31,8 +31,7 @@ typedef struct python_model {
   output_signature signature;
   int64_t thread_count; // for the worker's numeric libraries
   worker_settings workers;
-  pthread_mutex_t lock;          // guards `spare`
-  struct python_instance *spare; // that completed the configuration; the first instance takes it
+  _Atomic(struct python_instance *) spare; // completed the configuration; the first one takes it
 } python_model;
 
 TRITONSERVER_Error *python_model_new(TRITONBACKEND_Model *model, python_backend *backend,

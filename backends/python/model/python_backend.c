@@ -4,47 +4,47 @@
 #include "backend_config.h"
 #include "backend_error.h"
 #include "backend_log.h"
+#include "base/cleanup.h"
 #include "base/text.h"
 
 #include <assert.h>
 #include <dlfcn.h>
 #include <limits.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
 // ---- settings (--backend-config=python,key=value)
 
-typedef struct python_setting {
-  const char *key;
-  int64_t least;
-  const char *too_small; // Triton's text
-} python_setting;
-
-// Sizes of Triton's shared memory and queues, which are not needed here.
-static const python_setting UNNEEDED[] = {
-    {"shm-growth-byte-size", 1, "shm-growth-byte-size can't be smaller than or equal to zero."},
-    {"shm-default-byte-size", 1 << 20, "shm-default-byte-size can't be smaller than 4 MiBs"},
-    {"thread-pool-size", 1, "thread-pool-size can't be less than 1."},
-    {"shm_message_queue_size", INT64_MIN, ""},
-};
-
-static const python_setting TIMEOUT = {
-    "stub-timeout-seconds", 1, "stub-timeout-seconds can't be smaller than or equal to zero."};
-
 #define MAX_ENVIRONMENT_BYTES   (INT64_C(8) << 30)
 #define MAX_ENVIRONMENT_ENTRIES 1000000
 
-// Not Triton's. Executions that take longer have nothing to gain.
-static const python_setting HAND_AHEAD = {"hand-ahead-us", 0,
-                                          "hand-ahead-us can't be smaller than zero."};
-#define HAND_AHEAD_US 200
+typedef struct python_setting {
+  const char *key;
+  int64_t least;
+  const char *too_small; // Triton's text; NULL: it is no number
+  size_t member;         // of python_backend; 0: it is not needed
+} python_setting;
 
-static const char PREFIX[] = "shm-region-prefix-name";
+// hand-ahead-us is not Triton's. The last are of Triton's shared memory and queues.
+static const python_setting SETTINGS[] = {
+    {"stub-timeout-seconds", 1, "stub-timeout-seconds can't be smaller than or equal to zero.",
+     offsetof(python_backend, timeout_s)},
+    {"hand-ahead-us", 0, "hand-ahead-us can't be smaller than zero.",
+     offsetof(python_backend, hand_ahead_us)},
+    {"shm-growth-byte-size", 1, "shm-growth-byte-size can't be smaller than or equal to zero.", 0},
+    {"shm-default-byte-size", 1 << 20, "shm-default-byte-size can't be smaller than 4 MiBs", 0},
+    {"thread-pool-size", 1, "thread-pool-size can't be less than 1.", 0},
+    {"shm_message_queue_size", INT64_MIN, "", 0},
+    {"shm-region-prefix-name", 0, NULL, 0},
+};
 
 // Keys that are not for this backend to warn of: its others, and those that every backend is given.
 static const char *const OTHERS[] = {
     "python-executable", "environment-cache",      "environment-most-bytes", "auto-complete-config",
     "backend-directory", "min-compute-capability", "default-max-batch-size", "framework-search"};
+
+#define COUNT(table) (sizeof(table) / sizeof *(table))
 
 // As Triton reads a number: what follows its digits is passed over.
 static TRITONSERVER_Error *read_setting(const json_t *settings, const python_setting *setting,
@@ -52,7 +52,7 @@ static TRITONSERVER_Error *read_setting(const json_t *settings, const python_set
 {
   const char *text = json_string_value(json_object_get(settings, setting->key));
   const char *rest;
-  if (text == NULL)
+  if (text == NULL || setting->too_small == NULL)
     return NULL;
   if (!text_begins_int64(text, value, &rest))
     return backend_error(TRITONSERVER_ERROR_INVALID_ARG, "%s: '%s' is not an integer", setting->key,
@@ -62,49 +62,31 @@ static TRITONSERVER_Error *read_setting(const json_t *settings, const python_set
   return NULL;
 }
 
-static TRITONSERVER_Error *check_unneeded(const json_t *settings)
+static TRITONSERVER_Error *read_numbers(python_backend *self, const json_t *settings)
 {
-  for (size_t i = 0; i < sizeof UNNEEDED / sizeof UNNEEDED[0]; i++) {
-    int64_t ignored;
-    BACKEND_RETURN_IF_ERROR(read_setting(settings, &UNNEEDED[i], &ignored));
+  for (const python_setting *setting = SETTINGS; setting < SETTINGS + COUNT(SETTINGS); setting++) {
+    int64_t unneeded;
+    int64_t *value = setting->member == 0 ? &unneeded : (int64_t *)((char *)self + setting->member);
+    BACKEND_RETURN_IF_ERROR(read_setting(settings, setting, value));
   }
-  const char *prefix = json_string_value(json_object_get(settings, PREFIX));
-  if (prefix != NULL && *prefix == '\0')
-    return backend_error(TRITONSERVER_ERROR_INVALID_ARG,
-                         "shm-region-prefix-name must at least contain one character.");
   return NULL;
 }
 
-static bool is_unneeded(const char *key)
+static void report_key(const python_backend *self, const char *key)
 {
-  for (size_t i = 0; i < sizeof UNNEEDED / sizeof UNNEEDED[0]; i++)
-    if (strcmp(key, UNNEEDED[i].key) == 0)
-      return true;
-  return strcmp(key, PREFIX) == 0;
-}
-
-static bool is_known(const char *key)
-{
-  for (size_t i = 0; i < sizeof OTHERS / sizeof OTHERS[0]; i++)
+  for (size_t i = 0; i < COUNT(SETTINGS); i++)
+    if (strcmp(key, SETTINGS[i].key) == 0) {
+      if (SETTINGS[i].member == 0)
+        BACKEND_LOG_INFO("backend '%s': setting %s is not needed: memory is shared without names "
+                         "and grows on demand",
+                         self->name, key);
+      return;
+    }
+  for (size_t i = 0; i < COUNT(OTHERS); i++)
     if (strcmp(key, OTHERS[i]) == 0)
-      return true;
-  return strcmp(key, TIMEOUT.key) == 0 || strcmp(key, HAND_AHEAD.key) == 0 ||
-         worker_sandbox_has_setting(key);
-}
-
-static void tell_of_keys(const python_backend *self, json_t *settings)
-{
-  const char *key;
-  json_t *value;
-  json_object_foreach(settings, key, value)
-  {
-    if (is_unneeded(key))
-      BACKEND_LOG_INFO("backend '%s': setting %s is not needed: memory is shared without names and "
-                       "grows on demand",
-                       self->name, key);
-    else if (!is_known(key))
-      BACKEND_LOG_WARN("backend '%s': unknown setting %s", self->name, key);
-  }
+      return;
+  if (!worker_sandbox_has_setting(key))
+    BACKEND_LOG_WARN("backend '%s': unknown setting %s", self->name, key);
 }
 
 static TRITONSERVER_Error *read_environments(python_backend *self, const json_t *settings)
@@ -120,17 +102,20 @@ static TRITONSERVER_Error *read_environments(python_backend *self, const json_t 
 
 static TRITONSERVER_Error *read_settings(python_backend *self, json_t *settings)
 {
+  const char *key;
+  json_t *ignored;
   self->timeout_s = 30;
-  BACKEND_RETURN_IF_ERROR(read_setting(settings, &TIMEOUT, &self->timeout_s));
-  self->hand_ahead_us = HAND_AHEAD_US;
-  BACKEND_RETURN_IF_ERROR(read_setting(settings, &HAND_AHEAD, &self->hand_ahead_us));
-  BACKEND_RETURN_IF_ERROR(check_unneeded(settings));
+  self->hand_ahead_us = 200; // executions that take longer have nothing to gain
+  BACKEND_RETURN_IF_ERROR(read_numbers(self, settings));
   const char *interpreter = json_string_value(json_object_get(settings, "python-executable"));
   if (interpreter != NULL && (self->interpreter = strdup(interpreter)) == NULL)
     return backend_error_no_memory("the backend");
   BACKEND_RETURN_IF_ERROR(worker_sandbox_init(&self->sandbox, settings));
   BACKEND_RETURN_IF_ERROR(read_environments(self, settings));
-  tell_of_keys(self, settings);
+  json_object_foreach(settings, key, ignored)
+  {
+    report_key(self, key);
+  }
   BACKEND_LOG_INFO("Python workers of backend '%s' run in sandbox %s", self->name,
                    self->sandbox.strict ? "strict" : "standard");
   return NULL;
@@ -158,11 +143,10 @@ static TRITONSERVER_Error *find_model_dir(python_backend *self, TRITONBACKEND_Ba
   const char *location;
   BACKEND_RETURN_IF_ERROR(TRITONBACKEND_BackendArtifacts(backend, &type, &location));
   char *resolved = realpath(location, NULL);
-  if (resolved != NULL && strcmp(resolved, self->dir) != 0) {
+  if (resolved != NULL && strcmp(resolved, self->dir) != 0)
     self->model_dir = resolved;
-    return NULL;
-  }
-  free(resolved);
+  else
+    free(resolved);
   return NULL;
 }
 
@@ -175,11 +159,9 @@ static TRITONSERVER_Error *set_up(python_backend *self, TRITONBACKEND_Backend *b
     return backend_error_no_memory("the backend");
   BACKEND_RETURN_IF_ERROR(find_dir(self));
   BACKEND_RETURN_IF_ERROR(find_model_dir(self, backend));
-  json_t *settings;
+  json_auto_t *settings = NULL;
   BACKEND_RETURN_IF_ERROR(backend_settings(backend, &settings));
-  TRITONSERVER_Error *error = read_settings(self, settings);
-  json_decref(settings);
-  return error;
+  return read_settings(self, settings);
 }
 
 TRITONSERVER_Error *python_backend_new(TRITONBACKEND_Backend *backend, python_backend **result)
@@ -200,18 +182,16 @@ TRITONSERVER_Error *python_backend_new(TRITONBACKEND_Backend *backend, python_ba
 
 void python_backend_ref(python_backend *self)
 {
-  pthread_mutex_lock(&self->lock);
+  LOCK_SCOPE(&self->lock);
   self->users++;
-  pthread_mutex_unlock(&self->lock);
 }
 
 void python_backend_unref(python_backend *self)
 {
-  pthread_mutex_lock(&self->lock);
+  LOCK_SCOPE(&self->lock);
   assert(self->users > 0);
   if (--self->users == 0)
     pthread_cond_broadcast(&self->unused);
-  pthread_mutex_unlock(&self->lock);
 }
 
 void python_backend_free(python_backend *self)

@@ -34,11 +34,8 @@ struct worker_link {
 static size_t region_size(void)
 {
   const size_t most = (size_t)64 << 30;
-  long pages = sysconf(_SC_PHYS_PAGES);
-  long page_size = sysconf(_SC_PAGESIZE);
-  if (pages <= 0 || page_size <= 0 || (size_t)pages > most / (size_t)page_size)
-    return most;
-  return (size_t)pages * (size_t)page_size;
+  const size_t all = (size_t)sysconf(_SC_PHYS_PAGES) * (size_t)sysconf(_SC_PAGESIZE);
+  return all < most ? all : most;
 }
 
 TRITONSERVER_Error *worker_link_new(size_t shared_most, worker_link **made)

@@ -30,14 +30,12 @@ typedef enum kill_reason {
 } kill_reason;
 
 struct worker_process {
-  const worker_command *command; // until it is started
+  worker_command command; // its texts: until it is started
   const process_events *events;
   void *user; // of the events
   pthread_t thread;
   pthread_barrier_t started;
   int failure; // why it was not started: an errno
-  int connection;
-  int timer;
   pid_t id;
   int handle;                  // pidfd: never another process's
   int64_t out_of_memory_kills; // of the system, when it started; -1: not known
@@ -99,8 +97,8 @@ static int spawn_with(worker_process *self, const int *theirs)
   set_attributes(&attributes);
   failure = add_descriptors(&actions, theirs);
   if (failure == 0)
-    failure = posix_spawn(&self->id, self->command->arguments[0], &actions, &attributes,
-                          self->command->arguments, self->command->environment);
+    failure = posix_spawn(&self->id, self->command.arguments[0], &actions, &attributes,
+                          self->command.arguments, self->command.environment);
   posix_spawnattr_destroy(&attributes);
   posix_spawn_file_actions_destroy(&actions);
   return failure;
@@ -137,7 +135,7 @@ static bool open_descriptors(worker_process *self, int *theirs)
     if (self->output[i].descriptor < 0 || fcntl(self->output[i].descriptor, F_SETFL, O_NONBLOCK))
       return false;
   }
-  theirs[PROTOCOL_SOCKET] = fcntl(self->command->socket, F_DUPFD_CLOEXEC, DESCRIPTORS);
+  theirs[PROTOCOL_SOCKET] = fcntl(self->command.socket, F_DUPFD_CLOEXEC, DESCRIPTORS);
   return theirs[STDERR_FILENO] >= 0 && theirs[PROTOCOL_SOCKET] >= 0;
 }
 
@@ -248,8 +246,8 @@ static void watch(worker_process *self)
     WATCHED = OUTPUT + 2
   };
   struct pollfd on[WATCHED] = {[HANDLE] = {.fd = self->handle, .events = POLLIN},
-                               [CONNECTION] = {.fd = self->connection, .events = POLLRDHUP},
-                               [TIMER] = {.fd = self->timer, .events = POLLIN},
+                               [CONNECTION] = {.fd = self->command.connection, .events = POLLRDHUP},
+                               [TIMER] = {.fd = self->command.timer, .events = POLLIN},
                                [OUTPUT] = {.fd = self->output[0].descriptor, .events = POLLIN},
                                {.fd = self->output[1].descriptor, .events = POLLIN}};
   while (on[HANDLE].revents == 0) {
@@ -263,7 +261,7 @@ static void watch(worker_process *self)
       end_process(self, CUT_OFF);
     }
     if (on[TIMER].revents != 0)
-      self->events->timer(self->user, self->timer);
+      self->events->timer(self->user, self->command.timer);
   }
 }
 
@@ -287,11 +285,9 @@ TRITONSERVER_Error *worker_process_start(const worker_command *command,
   worker_process *self = calloc(1, sizeof *self);
   if (self == NULL)
     return backend_error_no_memory("a Python worker");
-  self->command = command;
+  self->command = *command;
   self->events = events;
   self->user = user;
-  self->connection = command->connection;
-  self->timer = command->timer;
   self->handle = -1;
   for (int i = 0; i < 2; i++) {
     self->output[i].descriptor = -1;

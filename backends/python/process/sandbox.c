@@ -4,10 +4,10 @@
 #include "backend_config.h"
 #include "backend_error.h"
 #include "base/cleanup.h"
-#include "process/text_vector.h"
 
 #include <glob.h>
 #include <inttypes.h>
+#include <libgen.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -106,65 +106,55 @@ void worker_sandbox_fini(worker_sandbox *self)
 
 // ---- the command line
 
-static void add_bound(text_vector *self, const char *option, int64_t bound)
+static void add_bound(string_list *self, const char *option, int64_t bound)
 {
   if (bound != AS_SERVER)
-    text_vector_add(self, "--%s=%" PRId64, option, bound);
-}
-
-static void cut_last_part(char *path)
-{
-  char *slash = strrchr(path, '/');
-  if (slash != NULL)
-    *slash = '\0';
+    string_list_add_format(self, "--%s=%" PRId64, option, bound);
 }
 
 // Where the path leads, or the directory of that; what is not there is passed over, and so is the
 // root.
-static void add_readable(text_vector *self, const char *path, bool dir_of)
+static void add_readable(string_list *self, const char *path, bool dir_of)
 {
   AUTO_FREE char *resolved = realpath(path, NULL);
   if (resolved != NULL && dir_of)
-    cut_last_part(resolved);
-  if (resolved != NULL && *resolved != '\0' && strcmp(resolved, "/") != 0)
-    text_vector_add(self, "--read=%s", resolved);
+    dirname(resolved);
+  if (resolved != NULL && strcmp(resolved, "/") != 0)
+    string_list_add_format(self, "--read=%s", resolved);
 }
 
 // An interpreter PREFIX/bin/python3 has its library in PREFIX/lib.
-static void add_interpreter(text_vector *self, const char *interpreter)
+static void add_interpreter(string_list *self, const char *interpreter)
 {
   AUTO_FREE char *library = NULL, *prefix = realpath(interpreter, NULL);
   add_readable(self, interpreter, false);
-  if (prefix == NULL)
-    return;
-  cut_last_part(prefix);
-  cut_last_part(prefix);
-  if (*prefix != '\0' && asprintf(&library, "%s/lib", prefix) >= 0 && access(library, F_OK) == 0)
+  if (prefix != NULL && asprintf(&library, "%s/lib", dirname(dirname(prefix))) >= 0 &&
+      access(library, F_OK) == 0)
     add_readable(self, prefix, false);
 }
 
-static void add_list(text_vector *self, const char *paths)
+static void add_list(string_list *self, const char *paths)
 {
   while (paths != NULL && *paths != '\0') {
     size_t length = strcspn(paths, ":");
-    text_vector_add(self, "--read=%.*s", (int)length, paths);
+    string_list_add_format(self, "--read=%.*s", (int)length, paths);
     paths += length + (paths[length] == ':');
   }
 }
 
-static void add_devices(text_vector *self)
+static void add_devices(string_list *self)
 {
   glob_t found;
   if (glob("/dev/nvidia*", 0, NULL, &found) != 0)
     return;
   for (size_t i = 0; i < found.gl_pathc; i++)
-    text_vector_add(self, "--device=%s", found.gl_pathv[i]);
+    string_list_add_format(self, "--device=%s", found.gl_pathv[i]);
   globfree(&found);
 }
 
 // Of the model's file the neighbours too: those of its name and, where that is a link, those of
 // where it leads. In a build directory the worker's own files are links.
-static void add_strict(text_vector *self, const worker_sandbox *sandbox, const worker_paths *paths,
+static void add_strict(string_list *self, const worker_sandbox *sandbox, const worker_paths *paths,
                        const python_interpreter *python)
 {
   AUTO_FREE char *main_file = NULL, *version_dir = strdup(paths->model_file);
@@ -172,38 +162,36 @@ static void add_strict(text_vector *self, const worker_sandbox *sandbox, const w
     self->failed = true;
     return;
   }
-  cut_last_part(version_dir);
-  text_vector_add(self, "--scratch=%" PRId64, sandbox->scratch_bytes);
+  string_list_add_format(self, "--scratch=%" PRId64, sandbox->scratch_bytes);
   add_interpreter(self, python->path);
   if (python->dir != NULL)
     add_readable(self, python->dir, false);
   add_readable(self, paths->model, false);
-  add_readable(self, version_dir, false);
+  add_readable(self, dirname(version_dir), false);
   add_readable(self, paths->model_file, true);
   if (paths->backend_model != NULL)
     add_readable(self, paths->backend_model, false);
-  text_vector_add(self, "--read=%s/worker", paths->backend);
+  string_list_add_format(self, "--read=%s/worker", paths->backend);
   add_readable(self, main_file, true);
   add_list(self, sandbox->read_paths);
   add_devices(self);
 }
 
-TRITONSERVER_Error *worker_command_new(const worker_sandbox *self, const worker_paths *paths,
-                                       const python_interpreter *python, char ***command)
+TRITONSERVER_Error *worker_command_init(string_list *line, const worker_sandbox *self,
+                                        const worker_paths *paths, const python_interpreter *python)
 {
-  text_vector line = {0};
-  text_vector_add(&line, "%s/nereid-worker-launcher", paths->backend);
-  text_vector_add(&line, "--sandbox=%s", self->strict ? "strict" : "standard");
-  text_vector_add(&line, "--parent=%d", (int)getpid());
-  add_bound(&line, "processes", self->processes);
-  add_bound(&line, "descriptors", self->descriptors);
-  add_bound(&line, "memory", self->memory_bytes);
-  add_bound(&line, "file", self->file_bytes);
+  *line = (string_list){0};
+  string_list_add_format(line, "%s/nereid-worker-launcher", paths->backend);
+  string_list_add_format(line, "--sandbox=%s", self->strict ? "strict" : "standard");
+  string_list_add_format(line, "--parent=%d", (int)getpid());
+  add_bound(line, "processes", self->processes);
+  add_bound(line, "descriptors", self->descriptors);
+  add_bound(line, "memory", self->memory_bytes);
+  add_bound(line, "file", self->file_bytes);
   if (self->strict)
-    add_strict(&line, self, paths, python);
-  text_vector_add(&line, "--");
-  text_vector_add(&line, "%s", python->path);
-  text_vector_add(&line, "%s/worker", paths->backend);
-  *command = text_vector_take(&line);
-  return *command != NULL ? NULL : backend_error_no_memory("a Python worker");
+    add_strict(line, self, paths, python);
+  string_list_add_format(line, "--");
+  string_list_add_format(line, "%s", python->path);
+  string_list_add_format(line, "%s/worker", paths->backend);
+  return line->failed ? backend_error_no_memory("a Python worker") : NULL;
 }

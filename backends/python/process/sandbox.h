@@ -3,6 +3,7 @@
 #ifndef NEREID_PYTHON_SANDBOX_H
 #define NEREID_PYTHON_SANDBOX_H
 
+#include "base/string_list.h"
 #include "pyenv/interpreter.h"
 
 #include <stdbool.h>
@@ -28,8 +29,9 @@ typedef struct worker_paths {
   const char *model_file;
 } worker_paths;
 
-// The argument vector that starts a worker, for text_vector_free().
-TRITONSERVER_Error *worker_command_new(const worker_sandbox *self, const worker_paths *paths,
-                                       const python_interpreter *python, char ***command);
+// The argument vector that starts a worker. string_list_fini() follows, also after an error.
+TRITONSERVER_Error *worker_command_init(string_list *line, const worker_sandbox *self,
+                                        const worker_paths *paths,
+                                        const python_interpreter *python);
 
 #endif

@@ -1,8 +1,8 @@
 // Which variables pass, and which are added.
 #include "process/variables.h"
 
+#include "backend_error.h"
 #include "base/cleanup.h"
-#include "process/text_vector.h"
 
 #include <fnmatch.h>
 #include <string.h>
@@ -65,34 +65,36 @@ static bool is_passed(const char *variable, const python_interpreter *python, bo
 // ---- values
 
 // "NAME=dir/below:rest", without the colon when there is no rest.
-static void add_path(text_vector *to, const char *name, const char *dir, const char *below)
+static void add_path(string_list *to, const char *name, const char *dir, const char *below)
 {
   const char *rest = getenv(name);
   bool more = rest != NULL && *rest != '\0';
-  text_vector_add(to, "%s=%s/%s%s%s", name, dir, below, more ? ":" : "", more ? rest : "");
+  string_list_add_format(to, "%s=%s/%s%s%s", name, dir, below, more ? ":" : "", more ? rest : "");
 }
 
 // As its script `activate` does.
-static void add_python_variables(const python_interpreter *python, text_vector *to)
+static void add_python_variables(const python_interpreter *python, string_list *to)
 {
   if (python->kind == ENVIRONMENT_NONE)
     return;
   bool virtual = python->kind == ENVIRONMENT_VIRTUAL;
   add_path(to, "PATH", python->dir, "bin");
-  text_vector_add(to, "%s=%s", virtual ? "VIRTUAL_ENV" : "CONDA_PREFIX", python->dir);
+  string_list_add_format(to, "%s=%s", virtual ? "VIRTUAL_ENV" : "CONDA_PREFIX", python->dir);
   if (!virtual)
     add_path(to, "LD_LIBRARY_PATH", python->dir, "lib");
 }
 
-char **worker_variables_new(const python_interpreter *python, int64_t threads, bool strict)
+TRITONSERVER_Error *worker_variables_init(string_list *to, const python_interpreter *python,
+                                          int64_t threads, bool strict)
 {
-  text_vector to = {0};
+  *to = (string_list){0};
   for (char **variable = environ; *variable != NULL; variable++)
     if (is_passed(*variable, python, strict))
-      text_vector_add(&to, "%s", *variable);
-  add_python_variables(python, &to);
+      string_list_add(to, *variable);
+  add_python_variables(python, to);
   for (size_t i = 0; i < COUNT(THREAD_COUNTS); i++)
     if (getenv(THREAD_COUNTS[i]) == NULL)
-      text_vector_add(&to, "%s=%lld", THREAD_COUNTS[i], (long long)(threads < 1 ? 1 : threads));
-  return text_vector_take(&to);
+      string_list_add_format(to, "%s=%lld", THREAD_COUNTS[i],
+                             (long long)(threads < 1 ? 1 : threads));
+  return to->failed ? backend_error_no_memory("the model") : NULL;
 }

@@ -112,7 +112,8 @@ static void enter(worker *self, worker_link *link, int socket)
   self->socket = socket;
 }
 
-// Starts the process of a new worker, without talking to it. After an error give_up follows.
+// Starts the process of a new worker, without talking to it. After an error process_ended and
+// let_go follow.
 static TRITONSERVER_Error *spawn(worker *self)
 {
   worker_link *link;

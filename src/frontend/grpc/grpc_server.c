@@ -7,19 +7,14 @@
 #include "frontend/grpc/call/server.h"
 #include "frontend/grpc/service/methods.h"
 
-#include <unistd.h>
-
 #define PAUSE_NS UINT64_C(1000000)
 
 static error *start(listener *l)
 {
   grpc_server *g = grpc_server_of(l);
   g->find_method = methods_find;
-  error *failure = infer_tensors_make_allocator(&l->allocator);
-  if (failure == NULL)
-    return grpc_loops_new(l, &call_stream_handlers, &g->loops);
-  close(l->socket.socket_fd);
-  return failure;
+  RETURN_IF_ERROR(infer_tensors_make_allocator(&l->allocator));
+  return grpc_loops_new(l, &call_stream_handlers, &g->loops);
 }
 
 static size_t drain_until(listener *l, uint64_t deadline_ns)

@@ -3,6 +3,7 @@
 // in `path`. That file is an array at any time: its last byte, "]", moves. It is written when
 // FLUSH_BYTES have come, when a setting is replaced and at the end; what is to be a file of its own
 // is kept until it is complete, HELD_BYTES at most. The exporter's thread.
+#include "base/files.h"
 #include "frontend/common/observe/frontend_log.h"
 #include "frontend/trace/exporter.h"
 
@@ -20,7 +21,7 @@
 #define WAIT_NS     UINT64_C(100000000)
 
 typedef struct file_sink {
-  trace_sink sink;
+  exporter exporter;
   const char *path;    // the configuration's
   int descriptor;      // of `path`; -1: not begun
   uint64_t size;       // of its text, without the "]"
@@ -28,23 +29,10 @@ typedef struct file_sink {
   bool failed;         // the last write did, and it was said
 } file_sink;
 
-static file_sink *of(trace_sink *sink)
-{
-  return (file_sink *)sink;
-}
-
 static bool write_at(int descriptor, slice text, uint64_t offset)
 {
-  while (text.size > 0) {
-    ssize_t written = pwrite(descriptor, text.data, text.size, (off_t)offset);
-    if (written < 0 && errno == EINTR)
-      continue;
-    if (written <= 0)
-      return false;
-    text = (slice){text.data + written, text.size - (size_t)written};
-    offset += (uint64_t)written;
-  }
-  return true;
+  return lseek(descriptor, (off_t)offset, SEEK_SET) >= 0 &&
+         files_write(descriptor, text.data, text.size);
 }
 
 // Of a pipe that nobody reads the opening fails: the server's end would wait for it.
@@ -92,9 +80,8 @@ static bool write_own(const char *path, const buffer *text)
   int descriptor = open_file(path);
   if (descriptor < 0)
     return false;
-  bool written = write_at(descriptor, SLICE("["), 0) &&
-                 write_at(descriptor, buffer_view(text), 1) &&
-                 write_at(descriptor, SLICE("]"), text->size + 1);
+  bool written = files_write(descriptor, "[", 1) &&
+                 files_write(descriptor, text->data, text->size) && files_write(descriptor, "]", 1);
   int reason = errno;
   close(descriptor);
   if (!written)
@@ -141,8 +128,6 @@ static size_t take_record(file_sink *f, const trace_record *r)
 {
   trace_setting *s = r->setting;
   const int64_t frequency = s->values[TRACE_KEY_LOG_FREQUENCY];
-  if (s->in_text > 0)
-    buffer_append_char(&s->text, ',');
   record_print(r, &s->text);
   s->in_text++;
   s->collected++;
@@ -155,18 +140,19 @@ static size_t take_record(file_sink *f, const trace_record *r)
   return 0;
 }
 
-static size_t write_all(trace_sink *sink, const trace_record *first)
+static size_t write_all(exporter *e, const trace_record *first)
 {
+  file_sink *f = (file_sink *)e;
   size_t lost = 0;
   for (const trace_record *r = first; r != NULL; r = r->next)
-    lost += take_record(of(sink), r);
+    lost += take_record(f, r);
   return lost;
 }
 
-static size_t retire(trace_sink *sink, trace_setting *s)
+static size_t retire(exporter *e, trace_setting *s)
 {
   s->retired = true;
-  return flush(of(sink), s, s->values[TRACE_KEY_LOG_FREQUENCY] != 0);
+  return flush((file_sink *)e, s, s->values[TRACE_KEY_LOG_FREQUENCY] != 0);
 }
 
 static size_t weigh(const trace_record *r)
@@ -174,22 +160,28 @@ static size_t weigh(const trace_record *r)
   return sizeof(*r) + r->bytes;
 }
 
-static void free_sink(trace_sink *sink)
+static void free_sink(exporter *e)
 {
-  file_sink *f = of(sink);
+  file_sink *f = (file_sink *)e;
   if (f->descriptor >= 0)
     close(f->descriptor);
   free(f);
 }
 
-error *file_sink_new(const trace_config *config, trace_sink **sink)
+error *file_exporter_new(const trace_config *config, exporter **result)
 {
   file_sink *f = calloc(1, sizeof(*f));
   if (f == NULL)
     return error_no_memory();
-  *f = (file_sink){.sink = {QUEUE_BYTES, WAKE_BYTES, WAIT_NS, weigh, write_all, retire, free_sink},
-                   .path = config->file,
-                   .descriptor = -1};
-  *sink = &f->sink;
+  *f = (file_sink){
+      .exporter = {.writer = {.most = QUEUE_BYTES, .enough = WAKE_BYTES, .wait_ns = WAIT_NS},
+                   .weigh = weigh,
+                   .write = write_all,
+                   .retire = retire,
+                   .free = free_sink},
+      .path = config->file,
+      .descriptor = -1,
+  };
+  *result = &f->exporter;
   return NULL;
 }

@@ -25,19 +25,13 @@
 #define CONTENT_TYPE "Content-Type: application/x-protobuf"
 
 typedef struct otlp_sink {
-  trace_sink sink;
+  exporter exporter;
   const char *url; // the configuration's
   CURL *handle;
   struct curl_slist *headers;
   string_list resources; // the first of equal keys counts
-  size_t batch_size;     // spans
   bool failed;           // the last request did, and it was said
 } otlp_sink;
-
-static otlp_sink *of(trace_sink *sink)
-{
-  return (otlp_sink *)sink;
-}
 
 // ---- libcurl
 
@@ -113,12 +107,13 @@ static bool send_spans(otlp_sink *o, const buffer *spans)
 static bool send_batch(otlp_sink *o, const trace_record **first, size_t *count)
 {
   AUTO_BUFFER buffer spans = BUFFER_EMPTY;
+  const size_t batch = o->exporter.writer.enough;
   size_t planned = 0, bytes = 0;
   *count = 0;
   for (const trace_record *r = *first; r != NULL; r = r->next) {
     planned += record_span_count(r);
     bytes += r->bytes;
-    if (*count > 0 && (planned > o->batch_size || bytes + planned * SPAN_BYTES > REQUEST_MAX_BYTES))
+    if (*count > 0 && (planned > batch || bytes + planned * SPAN_BYTES > REQUEST_MAX_BYTES))
       break;
     spans_append(&spans, r);
     *first = r->next;
@@ -128,12 +123,13 @@ static bool send_batch(otlp_sink *o, const trace_record **first, size_t *count)
 }
 
 // After a failure the others of the same call are given up: they would wait for nothing.
-static size_t write_all(trace_sink *sink, const trace_record *first)
+static size_t write_all(exporter *e, const trace_record *first)
 {
+  otlp_sink *o = (otlp_sink *)e;
   size_t lost = 0, count;
   bool sent = true;
   while (first != NULL && sent) {
-    sent = send_batch(of(sink), &first, &count);
+    sent = send_batch(o, &first, &count);
     lost = sent ? 0 : count;
   }
   for (; first != NULL; first = first->next)
@@ -234,9 +230,9 @@ static bool set_options(otlp_sink *o)
          curl.easy_setopt(o->handle, CURLOPT_WRITEFUNCTION, drop) == CURLE_OK && set_tls(o);
 }
 
-static void free_sink(trace_sink *sink)
+static void free_sink(exporter *e)
 {
-  otlp_sink *o = of(sink);
+  otlp_sink *o = (otlp_sink *)e;
   if (o->handle != NULL)
     curl.easy_cleanup(o->handle);
   if (o->headers != NULL)
@@ -245,7 +241,7 @@ static void free_sink(trace_sink *sink)
   free(o);
 }
 
-error *otlp_sink_new(const trace_config *c, trace_sink **sink)
+error *otlp_exporter_new(const trace_config *c, exporter **result)
 {
   static pthread_once_t once = PTHREAD_ONCE_INIT;
   pthread_once(&once, open_library);
@@ -255,22 +251,21 @@ error *otlp_sink_new(const trace_config *c, trace_sink **sink)
   if (o == NULL)
     return error_no_memory();
   *o = (otlp_sink){
-      .sink = {.most = (size_t)c->queue_size,
-               .wake_at = (size_t)c->batch_size,
-               .wait_ns = (uint64_t)c->delay_ms * UINT64_C(1000000),
-               .weigh = record_span_count,
-               .write = write_all,
-               .free = free_sink},
+      .exporter = {.writer = {.most = (size_t)c->queue_size,
+                              .enough = (size_t)c->batch_size,
+                              .wait_ns = (uint64_t)c->delay_ms * UINT64_C(1000000)},
+                   .weigh = record_span_count,
+                   .write = write_all,
+                   .free = free_sink},
       .url = c->url,
-      .batch_size = (size_t)c->batch_size,
   };
-  *sink = &o->sink;
+  *result = &o->exporter;
   if (!add_resources(&o->resources, c) || !add_headers(o)) {
-    free_sink(*sink);
+    free_sink(*result);
     return error_no_memory();
   }
   if (set_options(o))
     return NULL;
-  free_sink(*sink);
+  free_sink(*result);
   return error_new(ERROR_UNAVAILABLE, "cannot send traces to '%s' with %s", c->url, LIBRARY);
 }

@@ -12,11 +12,6 @@
 
 static _Atomic size_t all_bytes; // of all records
 
-static trace_record *record_of(void *userp)
-{
-  return userp;
-}
-
 // ---- memory; with the lock
 
 // Requests in flight are many, and texts of tensors are longer than the tensors.
@@ -40,18 +35,15 @@ static void *take(trace_record *r, size_t size)
   return memory;
 }
 
-static const char *keep_text(trace_record *r, const char *text)
+static slice keep(trace_record *r, slice text)
 {
-  size_t size = strlen(text) + 1;
-  char *copy = take(r, size);
-  return copy == NULL ? "" : memcpy(copy, text, size);
+  char *copy = text.size == 0 ? NULL : take(r, text.size);
+  return copy == NULL ? (slice){"", 0} : (slice){memcpy(copy, text.data, text.size), text.size};
 }
 
-static slice keep(trace_record *r, const buffer *text)
+static const char *keep_text(trace_record *r, const char *text)
 {
-  char *copy = text->failed || text->size == 0 ? NULL : take(r, text->size);
-  r->incomplete = r->incomplete || text->failed;
-  return copy == NULL ? (slice){"", 0} : (slice){memcpy(copy, text->data, text->size), text->size};
+  return keep(r, (slice){text, strlen(text) + 1}).data;
 }
 
 // ---- parts and events; with the lock
@@ -62,11 +54,9 @@ static trace_part *add_part(trace_record *r, uint64_t id)
   if (part == NULL)
     return NULL;
   *part = (trace_part){.id = id};
-  if (r->last == NULL)
-    r->first = part;
-  else
-    r->last->next = part;
-  r->last = part;
+  part->end = &part->first;
+  *r->end = part;
+  r->end = &part->next;
   return part;
 }
 
@@ -78,18 +68,15 @@ static trace_part *find_part(trace_record *r, uint64_t id)
   return add_part(r, id);
 }
 
-// The event is kept if there is memory; its `next` is set here.
+// The event is kept if there is memory.
 static void add_event(trace_record *r, trace_part *part, trace_event content)
 {
   trace_event *event = part == NULL ? NULL : take(r, sizeof(*event));
   if (event == NULL)
     return;
   *event = content;
-  if (part->last == NULL)
-    part->first = event;
-  else
-    part->last->next = event;
-  part->last = event;
+  *part->end = event;
+  part->end = &event->next;
 }
 
 // ---- what the core says
@@ -146,13 +133,14 @@ static slice last_string(slice context)
 
 static const char *custom_name(trace_record *r, TRITONSERVER_InferenceTrace *trace)
 {
-  const char *context = "", *name;
+  const char *context = "";
   TRITONSERVER_ErrorDelete(TRITONSERVER_InferenceTraceContext(trace, &context));
   slice text = last_string(slice_of(context));
   json_t *string = json_loadb(text.data, text.size, JSON_DECODE_ANY, NULL);
-  name = json_is_string(string)
-             ? keep_text(r, json_string_value(string))
-             : TRITONSERVER_InferenceTraceActivityString(TRITONSERVER_TRACE_CUSTOM_ACTIVITY);
+  const char *name =
+      json_is_string(string)
+          ? keep_text(r, json_string_value(string))
+          : TRITONSERVER_InferenceTraceActivityString(TRITONSERVER_TRACE_CUSTOM_ACTIVITY);
   json_decref(string);
   return name;
 }
@@ -161,7 +149,7 @@ static void report_activity(TRITONSERVER_InferenceTrace *trace,
                             TRITONSERVER_InferenceTraceActivity activity, uint64_t moment_ns,
                             void *userp)
 {
-  trace_record *r = record_of(userp);
+  trace_record *r = userp;
   LOCK_SCOPE(&r->lock);
   trace_part *part = part_of(r, trace);
   const char *name = activity == TRITONSERVER_TRACE_CUSTOM_ACTIVITY
@@ -169,26 +157,6 @@ static void report_activity(TRITONSERVER_InferenceTrace *trace,
                          : TRITONSERVER_InferenceTraceActivityString(activity);
   add_event(r, part,
             (trace_event){.activity = (int)activity, .name = name, .moment_ns = moment_ns});
-}
-
-static void keep_tensor(trace_record *r, TRITONSERVER_InferenceTrace *trace,
-                        TRITONSERVER_InferenceTraceActivity activity, const trace_tensor *from,
-                        const buffer *data, const buffer *shape)
-{
-  LOCK_SCOPE(&r->lock);
-  trace_part *part = part_of(r, trace);
-  trace_tensor *tensor = take(r, sizeof(*tensor));
-  if (tensor == NULL)
-    return;
-  *tensor = *from;
-  tensor->name = slice_of(keep_text(r, from->name.data));
-  tensor->data = keep(r, data);
-  tensor->shape = keep(r, shape);
-  add_event(r, part,
-            (trace_event){.activity = (int)activity,
-                          .name = TRITONSERVER_InferenceTraceActivityString(activity),
-                          .moment_ns = clock_monotonic_ns(),
-                          .tensor = tensor});
 }
 
 static void report_tensor(TRITONSERVER_InferenceTrace *trace,
@@ -200,14 +168,24 @@ static void report_tensor(TRITONSERVER_InferenceTrace *trace,
   (void)memory_type_id;
   if (memory_type == TRITONSERVER_MEMORY_GPU)
     return;
-  trace_record *r = record_of(userp);
+  trace_record *r = userp;
   AUTO_BUFFER buffer data = BUFFER_EMPTY;
   AUTO_BUFFER buffer shape = BUFFER_EMPTY;
-  const trace_tensor tensor = {.name = slice_of(name),
-                               .datatype = TRITONSERVER_DataTypeString(datatype)};
-  data.failed = !tensor_text_append(&data, datatype, base, byte_size, RECORD_MAX_BYTES);
-  shape_text_append(&shape, dims, dim_count);
-  keep_tensor(r, trace, activity, &tensor, &data, &shape);
+  bool whole = tensor_text_append(&data, datatype, base, byte_size, RECORD_MAX_BYTES);
+  tensor_text_append(&shape, TRITONSERVER_TYPE_INT64, dims, dim_count * sizeof(*dims), SIZE_MAX);
+  LOCK_SCOPE(&r->lock);
+  trace_part *part = part_of(r, trace);
+  trace_tensor *tensor = take(r, sizeof(*tensor));
+  if (tensor == NULL)
+    return;
+  *tensor = (trace_tensor){keep(r, slice_of(name)), keep(r, buffer_view(&data)),
+                           keep(r, buffer_view(&shape)), TRITONSERVER_DataTypeString(datatype)};
+  r->incomplete = r->incomplete || !whole || data.failed || shape.failed;
+  add_event(r, part,
+            (trace_event){.activity = (int)activity,
+                          .name = TRITONSERVER_InferenceTraceActivityString(activity),
+                          .moment_ns = clock_monotonic_ns(),
+                          .tensor = tensor});
 }
 
 static void drop(trace_record *r)
@@ -220,7 +198,7 @@ static void drop(trace_record *r)
 static void release(TRITONSERVER_InferenceTrace *trace, void *userp)
 {
   uint64_t id = 0;
-  trace_record *r = record_of(userp);
+  trace_record *r = userp;
   uint64_t root_id = r->root_id;
   TRITONSERVER_ErrorDelete(TRITONSERVER_InferenceTraceId(trace, &id));
   TRITONSERVER_ErrorDelete(TRITONSERVER_InferenceTraceDelete(trace));
@@ -241,6 +219,7 @@ trace_record *record_new(trace_setting *setting)
   pthread_mutex_init(&r->lock, NULL);
   arena_init(&r->memory, NULL, 0);
   r->setting = setting;
+  r->end = &r->first;
   r->takes_moments = (level & TRITONSERVER_TRACE_LEVEL_TIMESTAMPS) != 0;
   r->began_ns = clock_monotonic_ns();
   r->realtime_offset_ns = (int64_t)(clock_realtime_ns() - r->began_ns);

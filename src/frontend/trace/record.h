@@ -45,7 +45,7 @@ typedef struct trace_part {
   int64_t model_version;
   const char *request_id;
   span_id span; // of the model's span
-  trace_event *first, *last;
+  trace_event *first, **end;
 } trace_part;
 
 struct trace_record {
@@ -69,7 +69,7 @@ struct trace_record {
   arena memory;
   size_t bytes;
   bool incomplete; // too large, or memory was short
-  trace_part *first, *last;
+  trace_part *first, **end;
 };
 
 // Makes a record and its trace of the core. NULL: memory is short.
@@ -78,7 +78,7 @@ void record_free(trace_record *r);
 
 size_t record_span_count(const trace_record *r);
 
-// Appends the entries of the JSON file, separated by commas.
+// Appends the entries of the JSON file; each but the first one in `out` has a comma in front.
 void record_print(const trace_record *r, buffer *out);
 
 #endif

@@ -4,64 +4,60 @@
 
 #include <inttypes.h>
 
-static void begin_entry(buffer *out, const trace_part *part)
+static void print_text(buffer *out, const char *key, slice text)
 {
-  buffer_append_format(out, "{\"id\":%" PRIu64 ",", part->id);
+  buffer_append_format(out, "\"%s\":", key);
+  buffer_append_json_string(out, text);
 }
 
 static void print_identity(const trace_part *part, buffer *out)
 {
-  begin_entry(out, part);
-  buffer_append_text(out, "\"model_name\":");
-  buffer_append_json_string(out, slice_of(part->model_name));
+  print_text(out, "model_name", slice_of(part->model_name));
   buffer_append_format(out, ",\"model_version\":%" PRId64, part->model_version);
   if (part->request_id[0] != '\0') {
-    buffer_append_text(out, ",\"request_id\":");
-    buffer_append_json_string(out, slice_of(part->request_id));
+    buffer_append_char(out, ',');
+    print_text(out, "request_id", slice_of(part->request_id));
   }
   if (part->parent_id != 0)
     buffer_append_format(out, ",\"parent_id\":%" PRIu64, part->parent_id);
   buffer_append_char(out, '}');
 }
 
-static void print_moment(const trace_part *part, const trace_event *event, buffer *out)
-{
-  begin_entry(out, part);
-  buffer_append_text(out, "\"timestamps\":[{\"name\":");
-  buffer_append_json_string(out, slice_of(event->name));
-  buffer_append_format(out, ",\"ns\":%" PRIu64 "}]}", event->moment_ns);
-}
-
-static void print_tensor(const trace_part *part, const trace_event *event, buffer *out)
+static void print_event(const trace_event *event, buffer *out)
 {
   const trace_tensor *tensor = event->tensor;
-  begin_entry(out, part);
-  buffer_append_format(out, "\"activity\":\"%s\",\"tensor\":{\"name\":", event->name);
-  buffer_append_json_string(out, tensor->name);
-  buffer_append_text(out, ",\"data\":");
-  buffer_append_json_string(out, tensor->data);
-  buffer_append_text(out, ",\"shape\":");
-  buffer_append_json_string(out, tensor->shape);
+  if (tensor == NULL) {
+    buffer_append_text(out, "\"timestamps\":[{");
+    print_text(out, "name", slice_of(event->name));
+    buffer_append_format(out, ",\"ns\":%" PRIu64 "}]}", event->moment_ns);
+    return;
+  }
+  buffer_append_format(out, "\"activity\":\"%s\",\"tensor\":{", event->name);
+  print_text(out, "name", tensor->name);
+  buffer_append_char(out, ',');
+  print_text(out, "data", tensor->data);
+  buffer_append_char(out, ',');
+  print_text(out, "shape", tensor->shape);
   buffer_append_format(out, ",\"dtype\":\"%s\"}}", tensor->datatype);
+}
+
+static void begin_entry(const trace_part *part, buffer *out)
+{
+  buffer_append_format(out, "%s{\"id\":%" PRIu64 ",", out->size == 0 ? "" : ",", part->id);
 }
 
 void record_print(const trace_record *r, buffer *out)
 {
-  const char *separator = "";
   for (const trace_part *part = r->first; part != NULL; part = part->next) {
     bool named = part->model_name == NULL;
     for (const trace_event *event = part->first; event != NULL; event = event->next) {
-      buffer_append_text(out, separator);
+      begin_entry(part, out);
       if (!named && event->activity != MOMENT_OF_FRONT_END) {
         print_identity(part, out); // as Triton does: before what the core said first
-        buffer_append_char(out, ',');
+        begin_entry(part, out);
         named = true;
       }
-      if (event->tensor != NULL)
-        print_tensor(part, event, out);
-      else
-        print_moment(part, event, out);
-      separator = ",";
+      print_event(event, out);
     }
   }
 }

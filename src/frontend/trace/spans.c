@@ -8,50 +8,33 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum {
-  REQUEST_RESOURCE_SPANS = 1
-};
-enum {
-  RESOURCE_SPANS_RESOURCE = 1,
-  RESOURCE_SPANS_SCOPE_SPANS = 2
-};
-enum {
-  RESOURCE_ATTRIBUTES = 1
-};
-enum {
-  SCOPE_SPANS_SCOPE = 1,
-  SCOPE_SPANS_SPANS = 2
-};
-enum {
-  SCOPE_NAME = 1
-};
-enum {
-  SPAN_TRACE_ID = 1,
-  SPAN_ID = 2,
-  SPAN_TRACE_STATE = 3,
-  SPAN_PARENT_ID = 4,
-  SPAN_NAME = 5,
-  SPAN_KIND = 6,
-  SPAN_START = 7,
-  SPAN_END = 8,
-  SPAN_ATTRIBUTES = 9,
-  SPAN_EVENTS = 11,
-};
-enum {
-  EVENT_TIME = 1,
-  EVENT_NAME = 2,
-  EVENT_ATTRIBUTES = 3
-};
-enum {
-  ATTRIBUTE_KEY = 1,
-  ATTRIBUTE_VALUE = 2
-};
-enum {
-  VALUE_TEXT = 1,
-  VALUE_INTEGER = 3
-};
+#define REQUEST_RESOURCE_SPANS     1
+#define RESOURCE_SPANS_RESOURCE    1
+#define RESOURCE_SPANS_SCOPE_SPANS 2
+#define RESOURCE_ATTRIBUTES        1
+#define SCOPE_SPANS_SCOPE          1
+#define SCOPE_SPANS_SPANS          2
+#define SCOPE_NAME                 1
+#define SPAN_TRACE_ID              1
+#define SPAN_ID                    2
+#define SPAN_TRACE_STATE           3
+#define SPAN_PARENT_ID             4
+#define SPAN_NAME                  5
+#define SPAN_KIND                  6 // an enum
+#define SPAN_KIND_SERVER           2
+#define SPAN_START                 7
+#define SPAN_END                   8
+#define SPAN_ATTRIBUTES            9
+#define SPAN_EVENTS                11
+#define EVENT_TIME                 1
+#define EVENT_NAME                 2
+#define EVENT_ATTRIBUTES           3
+#define ATTRIBUTE_KEY              1
+#define ATTRIBUTE_VALUE            2
+#define VALUE_TEXT                 1
+#define VALUE_INTEGER              3
 
-#define KIND_SERVER 2
+#define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 
 typedef struct span {
   struct span *outer; // of those that are not over
@@ -88,24 +71,25 @@ static void append_clean(buffer *out, uint32_t number, slice text)
   }
 }
 
-static void append_text(buffer *out, uint32_t number, slice key, slice text)
-{
-  size_t attribute = proto_begin(out, number);
-  proto_append_bytes(out, ATTRIBUTE_KEY, key);
-  size_t value = proto_begin(out, ATTRIBUTE_VALUE);
-  append_clean(out, VALUE_TEXT, text);
-  proto_end(out, value);
-  proto_end(out, attribute);
-}
+typedef struct attribute {
+  slice key;
+  slice text; // `data` NULL: the integer
+  uint64_t integer;
+} attribute;
 
-static void append_integer(buffer *out, uint32_t number, slice key, uint64_t integer)
+static void append_attributes(buffer *out, uint32_t number, const attribute *all, size_t count)
 {
-  size_t attribute = proto_begin(out, number);
-  proto_append_bytes(out, ATTRIBUTE_KEY, key);
-  size_t value = proto_begin(out, ATTRIBUTE_VALUE);
-  proto_append_integer(out, VALUE_INTEGER, integer);
-  proto_end(out, value);
-  proto_end(out, attribute);
+  for (size_t i = 0; i < count; i++) {
+    size_t begin = proto_begin(out, number);
+    proto_append_bytes(out, ATTRIBUTE_KEY, all[i].key);
+    size_t value = proto_begin(out, ATTRIBUTE_VALUE);
+    if (all[i].text.data != NULL)
+      append_clean(out, VALUE_TEXT, all[i].text);
+    else
+      proto_append_integer(out, VALUE_INTEGER, all[i].integer);
+    proto_end(out, value);
+    proto_end(out, begin);
+  }
 }
 
 // ---- spans
@@ -120,18 +104,19 @@ static span *add_span(builder *b, span *outer, slice name, span_id id, span_id p
 
 static void add_event(const trace_record *r, span *s, const trace_event *event)
 {
-  buffer *out = &s->content;
   const trace_tensor *tensor = event->tensor;
-  size_t begin = proto_begin(out, SPAN_EVENTS);
-  proto_append_fixed64(out, EVENT_TIME, real_time(r, event->moment_ns));
-  proto_append_text(out, EVENT_NAME, event->name);
+  size_t begin = proto_begin(&s->content, SPAN_EVENTS);
+  proto_append_fixed64(&s->content, EVENT_TIME, real_time(r, event->moment_ns));
+  proto_append_text(&s->content, EVENT_NAME, event->name);
   if (tensor != NULL) {
-    append_text(out, EVENT_ATTRIBUTES, SLICE("triton.tensor.name"), tensor->name);
-    append_text(out, EVENT_ATTRIBUTES, SLICE("triton.tensor.dtype"), slice_of(tensor->datatype));
-    append_text(out, EVENT_ATTRIBUTES, SLICE("triton.tensor.shape"), tensor->shape);
-    append_text(out, EVENT_ATTRIBUTES, SLICE("triton.tensor.data"), tensor->data);
+    const attribute all[] = {
+        {.key = SLICE("triton.tensor.name"), .text = tensor->name},
+        {.key = SLICE("triton.tensor.dtype"), .text = slice_of(tensor->datatype)},
+        {.key = SLICE("triton.tensor.shape"), .text = tensor->shape},
+        {.key = SLICE("triton.tensor.data"), .text = tensor->data}};
+    append_attributes(&s->content, EVENT_ATTRIBUTES, all, COUNT(all));
   }
-  proto_end(out, begin);
+  proto_end(&s->content, begin);
 }
 
 static span_id parent_of(const trace_record *r, const trace_part *part)
@@ -145,15 +130,15 @@ static span_id parent_of(const trace_record *r, const trace_part *part)
 static span *add_model(builder *b, span *outer, const trace_part *part, uint64_t start_ns)
 {
   slice model = slice_of(part->model_name), request = slice_of(part->request_id);
+  const attribute all[] = {
+      {.key = SLICE("triton.model_name"), .text = model},
+      {.key = SLICE("triton.model_version"), .integer = (uint64_t)part->model_version},
+      {.key = SLICE("triton.trace_id"), .integer = part->id},
+      {.key = SLICE("triton.trace_parent_id"), .integer = part->parent_id},
+      {.key = SLICE("triton.request_id"), .text = request},
+  };
   span *s = add_span(b, outer, model, part->span, parent_of(b->record, part), start_ns);
-  buffer *out = &s->content;
-  append_text(out, SPAN_ATTRIBUTES, SLICE("triton.model_name"), model);
-  append_integer(out, SPAN_ATTRIBUTES, SLICE("triton.model_version"),
-                 (uint64_t)part->model_version);
-  append_integer(out, SPAN_ATTRIBUTES, SLICE("triton.trace_id"), part->id);
-  append_integer(out, SPAN_ATTRIBUTES, SLICE("triton.trace_parent_id"), part->parent_id);
-  if (request.size > 0)
-    append_text(out, SPAN_ATTRIBUTES, SLICE("triton.request_id"), request);
+  append_attributes(&s->content, SPAN_ATTRIBUTES, all, COUNT(all) - (request.size == 0));
   return s;
 }
 
@@ -238,7 +223,7 @@ static void print_span(const trace_record *r, const span *s, buffer *out)
     proto_append_bytes(out, SPAN_PARENT_ID,
                        (slice){(const char *)s->parent.bytes, sizeof(s->parent)});
   append_clean(out, SPAN_NAME, s->name);
-  proto_append_integer(out, SPAN_KIND, KIND_SERVER);
+  proto_append_integer(out, SPAN_KIND, SPAN_KIND_SERVER);
   proto_append_fixed64(out, SPAN_START, real_time(r, s->start_ns));
   proto_append_fixed64(out, SPAN_END, real_time(r, s->end_ns));
   buffer_append_slice(out, buffer_view(&s->content));
@@ -270,11 +255,13 @@ static void append_resources(const string_list *resources, buffer *out)
   for (size_t i = 0; i < resources->count; i++) {
     const char *text = resources->items[i], *equals = strchr(text, '=');
     size_t size = equals == NULL ? 0 : (size_t)(equals - text);
-    bool taken = size > 0;
-    for (size_t k = 0; k < i && taken; k++)
-      taken = strncmp(resources->items[k], text, size + 1) != 0;
-    if (taken)
-      append_text(out, RESOURCE_ATTRIBUTES, (slice){text, size}, slice_of(equals + 1));
+    bool first = size > 0;
+    for (size_t k = 0; k < i && first; k++)
+      first = strncmp(resources->items[k], text, size + 1) != 0;
+    if (first) {
+      const attribute resource = {.key = {text, size}, .text = slice_of(equals + 1)};
+      append_attributes(out, RESOURCE_ATTRIBUTES, &resource, 1);
+    }
   }
 }
 

@@ -1,77 +1,11 @@
 // Tensors as text: see tensor_text.h.
 #include "frontend/trace/tensor_text.h"
 
-#include "base/number.h"
+#include "frontend/common/json/json_tensor.h"
 
 #include <string.h>
 
-static void append_separator(buffer *out, bool first)
-{
-  if (!first)
-    buffer_append_char(out, ',');
-}
-
-#define LOAD(type)                                                                                 \
-  type value;                                                                                      \
-  memcpy(&value, element, sizeof(value))
-
-// Writes one element of a fixed size to `text`, which has NUMBER_TEXT_BYTES.
-static size_t print_element(char *text, TRITONSERVER_DataType datatype, const char *element)
-{
-  switch (datatype) {
-  case TRITONSERVER_TYPE_BOOL:
-  case TRITONSERVER_TYPE_UINT8: {
-    LOAD(uint8_t);
-    return number_print_u64(text, value);
-  }
-  case TRITONSERVER_TYPE_UINT16: {
-    LOAD(uint16_t);
-    return number_print_u64(text, value);
-  }
-  case TRITONSERVER_TYPE_UINT32: {
-    LOAD(uint32_t);
-    return number_print_u64(text, value);
-  }
-  case TRITONSERVER_TYPE_UINT64: {
-    LOAD(uint64_t);
-    return number_print_u64(text, value);
-  }
-  case TRITONSERVER_TYPE_INT8: {
-    LOAD(int8_t);
-    return number_print_i64(text, value);
-  }
-  case TRITONSERVER_TYPE_INT16: {
-    LOAD(int16_t);
-    return number_print_i64(text, value);
-  }
-  case TRITONSERVER_TYPE_INT32: {
-    LOAD(int32_t);
-    return number_print_i64(text, value);
-  }
-  case TRITONSERVER_TYPE_INT64: {
-    LOAD(int64_t);
-    return number_print_i64(text, value);
-  }
-  case TRITONSERVER_TYPE_FP16: {
-    LOAD(uint16_t);
-    return number_print_f16(text, value);
-  }
-  case TRITONSERVER_TYPE_BF16: {
-    LOAD(uint16_t);
-    return number_print_bf16(text, value);
-  }
-  case TRITONSERVER_TYPE_FP32: {
-    LOAD(float);
-    return number_print_f32(text, value);
-  }
-  case TRITONSERVER_TYPE_FP64: {
-    LOAD(double);
-    return number_print_f64(text, value);
-  }
-  default:
-    return 0;
-  }
-}
+#define BLOCK_ELEMENTS 4096 // between two looks at the limit
 
 static bool append_texts(buffer *out, const char *base, size_t size, size_t limit)
 {
@@ -84,8 +18,7 @@ static bool append_texts(buffer *out, const char *base, size_t size, size_t limi
       return true; // the backend's bytes are no texts: there is nothing to show
     if (out->size - start > limit || length > limit)
       return false;
-    append_separator(out, first);
-    buffer_append_char(out, '"');
+    buffer_append_text(out, first ? "\"" : ",\"");
     buffer_append(out, base + at, length);
     buffer_append_char(out, '"');
     at += length;
@@ -98,24 +31,22 @@ bool tensor_text_append(buffer *out, TRITONSERVER_DataType datatype, const void 
 {
   if (datatype == TRITONSERVER_TYPE_BYTES)
     return append_texts(out, base, size, limit);
-  size_t element_size = TRITONSERVER_DataTypeByteSize(datatype), start = out->size;
-  for (size_t at = 0; element_size > 0 && size - at >= element_size; at += element_size) {
-    if (out->size - start > limit)
-      return false;
-    append_separator(out, at == 0);
-    char *text = buffer_reserve(out, NUMBER_TEXT_BYTES);
-    if (text != NULL)
-      out->size += print_element(text, datatype, (const char *)base + at);
+  if (datatype == TRITONSERVER_TYPE_BOOL)
+    datatype = TRITONSERVER_TYPE_UINT8; // 0 and 1
+  const size_t element_size = TRITONSERVER_DataTypeByteSize(datatype), start = out->size;
+  size_t left = element_size == 0 ? 0 : size / element_size;
+  for (const char *at = base; left > 0 && out->size - start <= limit && !out->failed;) {
+    size_t count = left < BLOCK_ELEMENTS ? left : BLOCK_ELEMENTS, begin = out->size;
+    error_free(json_tensor_write(datatype, at, count * element_size, count, NULL, out));
+    if (out->failed)
+      break;
+    // The brackets: the second one goes, the first one separates.
+    out->size--;
+    out->data[begin] = ',';
+    if (begin == start)
+      memmove(out->data + begin, out->data + begin + 1, --out->size - begin);
+    at += count * element_size;
+    left -= count;
   }
-  return true;
-}
-
-void shape_text_append(buffer *out, const int64_t *dims, uint64_t dim_count)
-{
-  for (uint64_t i = 0; i < dim_count; i++) {
-    append_separator(out, i == 0);
-    char *text = buffer_reserve(out, NUMBER_TEXT_BYTES);
-    if (text != NULL)
-      out->size += number_print_i64(text, dims[i]);
-  }
+  return out->size - start <= limit;
 }

@@ -13,6 +13,4 @@
 bool tensor_text_append(buffer *out, TRITONSERVER_DataType datatype, const void *base, size_t size,
                         size_t limit);
 
-void shape_text_append(buffer *out, const int64_t *dims, uint64_t dim_count);
-
 #endif

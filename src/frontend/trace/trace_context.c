@@ -1,42 +1,10 @@
 // Trace contexts as text: see trace_context.h.
 #include "frontend/trace/trace_context.h"
 
+#include "base/text.h"
+
 #include <string.h>
 #include <sys/random.h>
-
-#define VERSION_BYTES     2
-#define TRACE_BYTES       32
-#define SPAN_BYTES        16
-#define FLAGS_BYTES       2
-#define TRACEPARENT_BYTES (VERSION_BYTES + 1 + TRACE_BYTES + 1 + SPAN_BYTES + 1 + FLAGS_BYTES)
-
-// Lower case only, as the standard has it.
-static int hex_digit(char c)
-{
-  if (c >= '0' && c <= '9')
-    return c - '0';
-  return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
-}
-
-// Reads `count` bytes off the front. False: other characters.
-static bool take_bytes(slice *text, size_t count, uint8_t *bytes)
-{
-  for (size_t i = 0; i < count; i++) {
-    int high = hex_digit(text->data[2 * i]), low = hex_digit(text->data[2 * i + 1]);
-    if (high < 0 || low < 0)
-      return false;
-    bytes[i] = (uint8_t)(high * 16 + low);
-  }
-  *text = (slice){text->data + 2 * count, text->size - 2 * count};
-  return true;
-}
-
-static bool take_dash(slice *text)
-{
-  bool is_dash = text->data[0] == '-';
-  *text = (slice){text->data + 1, text->size - 1};
-  return is_dash;
-}
 
 static bool any_set(const uint8_t *bytes, size_t count)
 {
@@ -46,20 +14,42 @@ static bool any_set(const uint8_t *bytes, size_t count)
   return all != 0;
 }
 
+// "00-<32 digits>-<16 digits>-01": where things stand.
+#define TRACE_AT          3
+#define SPAN_AT           36
+#define TRACEPARENT_BYTES 55
+
+// Lower case only, as the standard has it.
+static bool is_hex(slice text)
+{
+  bool hex = true;
+  for (size_t i = 0; i < text.size; i++)
+    hex = hex && text_hex_digit(text.data[i]) >= 0 && (text.data[i] < 'A' || text.data[i] > 'F');
+  return hex;
+}
+
+// False: not that many digits with a dash behind them, or only zeroes.
+static bool read_id(const char *text, size_t count, uint8_t *bytes)
+{
+  bool valid = is_hex((slice){text, 2 * count}) && text[2 * count] == '-';
+  for (size_t i = 0; valid && i < count; i++)
+    bytes[i] = (uint8_t)(text_hex_digit(text[2 * i]) * 16 + text_hex_digit(text[2 * i + 1]));
+  return valid && any_set(bytes, count);
+}
+
 bool trace_context_read(slice text, trace_context_ids *ids)
 {
-  uint8_t version, flags;
   trace_context_ids found;
   if (text.size < TRACEPARENT_BYTES)
     return false;
-  bool whole = text.size == TRACEPARENT_BYTES;
-  bool valid = take_bytes(&text, 1, &version) && take_dash(&text) &&
-               take_bytes(&text, sizeof(found.trace), found.trace) && take_dash(&text) &&
-               take_bytes(&text, sizeof(found.parent), found.parent.bytes) && take_dash(&text) &&
-               take_bytes(&text, 1, &flags) && version != 0xff &&
-               (whole || (version != 0 && text.data[0] == '-')) &&
-               any_set(found.trace, sizeof(found.trace)) &&
-               any_set(found.parent.bytes, sizeof(found.parent.bytes));
+  slice version = {text.data, 2}, flags = {text.data + TRACEPARENT_BYTES - 2, 2};
+  // Later versions may say more behind a dash.
+  bool whole = text.size == TRACEPARENT_BYTES ||
+               (!slice_equal_text(version, "00") && text.data[TRACEPARENT_BYTES] == '-');
+  bool valid = whole && is_hex(version) && !slice_equal_text(version, "ff") &&
+               text.data[2] == '-' && is_hex(flags) &&
+               read_id(text.data + TRACE_AT, sizeof(found.trace), found.trace) &&
+               read_id(text.data + SPAN_AT, sizeof(found.parent), found.parent.bytes);
   if (valid)
     *ids = found;
   return valid;

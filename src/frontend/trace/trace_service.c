@@ -44,10 +44,12 @@ static void retire(void *context, trace_setting *old)
 
 static error *make_exporter(trace_service *s)
 {
-  trace_sink *sink;
-  RETURN_IF_ERROR(s->config.mode == TRACE_MODE_TRITON ? file_sink_new(&s->config, &sink)
-                                                      : otlp_sink_new(&s->config, &sink));
-  return exporter_new(sink, &s->exporter);
+  exporter *made;
+  RETURN_IF_ERROR(s->config.mode == TRACE_MODE_TRITON ? file_exporter_new(&s->config, &made)
+                                                      : otlp_exporter_new(&s->config, &made));
+  RETURN_IF_ERROR(exporter_start(made));
+  s->exporter = made;
+  return NULL;
 }
 
 // After each change of the settings.

@@ -221,8 +221,7 @@ void listener_end(void)
 {
   CHECK(listener_is_idle());
   CHECK(atomic_load(&server.loops->connections) == 0 && atomic_load(&loop->closed) == 0);
-  CHECK(loop->core.poll.in_flight == 0 && list_is_empty(&loop->marked) &&
-        mpsc_is_empty(&woken.all));
+  CHECK(loop->core.in_flight == 0 && list_is_empty(&loop->marked) && mpsc_is_empty(&woken.all));
   CHECK(conn_timers_next(&loop->timers) == UINT64_MAX);
   CHECK(atomic_load(&server.listener.budget.used) == 0);
 }

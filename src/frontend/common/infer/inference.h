@@ -7,7 +7,7 @@
 
 #include "base/arena.h"
 #include "base/error.h"
-#include "frontend/common/observe/access_times.h"
+#include "frontend/common/observe/access_log.h"
 #include "frontend/common/tensor/infer_tensors.h"
 #include "frontend/trace/trace.h"
 #include "triton/core/tritonserver.h"

@@ -146,11 +146,8 @@ static error *read_value(generate_context *g, json_cursor *c, const json_path *p
   RETURN_IF_ERROR(choose_shape(from, count, c->arena, input));
   // An array's text has two characters for each element: the product cannot overflow.
   RETURN_IF_ERROR(check_size(g, from->name, count * TRITONSERVER_DataTypeByteSize(from->datatype)));
-  if (is_array)
-    RETURN_IF_ERROR(
-        json_tensor_read(c, path, from->datatype, count, &input->data, &input->data_size));
-  else
-    RETURN_IF_ERROR(json_element_read(c, path, from->datatype, &input->data, &input->data_size));
+  RETURN_IF_ERROR(
+      json_tensor_read(c, path, from->datatype, count, &input->data, &input->data_size));
   RETURN_IF_ERROR(check_size(g, from->name, input->data_size));
   g->request->json_data_size += input->data_size;
   return NULL;
@@ -230,11 +227,10 @@ error *generate_request_json_read(slice text, const generate_inputs *inputs, siz
 
 // ---- replies ----
 
-// A member of the reply, one of the three.
+// A member of the reply, one of the two.
 typedef struct generate_member {
   const char *name;
   size_t order; // in which it was listed
-  request_parameter text;
   const request_parameter *parameter;
   const response_output_json *output;
 } generate_member;
@@ -246,30 +242,11 @@ static int compare_members(const void *left, const void *right)
   return order != 0 ? order : (a->order > b->order) - (a->order < b->order);
 }
 
-static void list_text(generate_member *members, size_t *count, const char *name, const char *value)
+static size_t list_parameters(const request_parameter *parameters, size_t parameter_count,
+                              size_t count, generate_member *members)
 {
-  members[*count] = (generate_member){
-      .name = name,
-      .order = *count,
-      .text = {.name = name, .type = REQUEST_PARAMETER_STRING, .value.string = value}};
-  ++*count;
-}
-
-static size_t list_members(const infer_response_json *r, const char *version,
-                           generate_member *members)
-{
-  size_t count = 0;
-  if (r->id != NULL && r->id[0] != '\0')
-    list_text(members, &count, "id", r->id);
-  list_text(members, &count, "model_name", r->model_name);
-  list_text(members, &count, "model_version", version);
-  for (size_t i = 0; i < r->parameter_count; i++, count++)
-    members[count] = (generate_member){
-        .name = r->parameters[i].name, .order = count, .parameter = &r->parameters[i]};
-  for (size_t i = 0; i < r->output_count; i++, count++)
-    members[count] =
-        (generate_member){.name = r->outputs[i].name, .order = count, .output = &r->outputs[i]};
-  qsort(members, count, sizeof(*members), compare_members);
+  for (size_t i = 0; i < parameter_count; i++, count++)
+    members[count] = (generate_member){parameters[i].name, count, &parameters[i], NULL};
   return count;
 }
 
@@ -285,30 +262,34 @@ static error *append_output(const response_output_json *o, buffer *out)
   return e == NULL ? NULL : error_wrap(e, "output '%s'", o->name);
 }
 
-static error *append_member(const generate_member *m, buffer *out)
-{
-  if (m->output != NULL)
-    return append_output(m->output, out);
-  json_parameter_append(out, m->parameter != NULL ? m->parameter : &m->text);
-  return NULL;
-}
-
 error *generate_response_json_write(const infer_response_json *r, arena *a, buffer *out)
 {
   char version[32];
   snprintf(version, sizeof(version), "%" PRId64, r->model_version);
+  const request_parameter texts[] = {
+      {"id", REQUEST_PARAMETER_STRING, {.string = r->id}},
+      {"model_name", REQUEST_PARAMETER_STRING, {.string = r->model_name}},
+      {"model_version", REQUEST_PARAMETER_STRING, {.string = version}}};
+  bool has_id = r->id != NULL && r->id[0] != '\0';
   generate_member *members =
       arena_allocate_array(a, 3 + r->parameter_count + r->output_count, sizeof(*members));
   if (members == NULL)
     return error_no_memory();
-  size_t count = list_members(r, version, members);
+  size_t count = list_parameters(has_id ? texts : texts + 1, has_id ? 3 : 2, 0, members);
+  count = list_parameters(r->parameters, r->parameter_count, count, members);
+  for (size_t i = 0; i < r->output_count; i++, count++)
+    members[count] = (generate_member){r->outputs[i].name, count, NULL, &r->outputs[i]};
+  qsort(members, count, sizeof(*members), compare_members);
   buffer_append_char(out, '{');
   for (size_t i = 0; i < count; i++) {
     if (i > 0 && strcmp(members[i].name, members[i - 1].name) == 0)
       continue;
     if (i > 0)
       buffer_append_char(out, ',');
-    RETURN_IF_ERROR(append_member(&members[i], out));
+    if (members[i].output != NULL)
+      RETURN_IF_ERROR(append_output(members[i].output, out));
+    else
+      json_parameter_append(out, members[i].parameter);
   }
   buffer_append_char(out, '}');
   return out->failed ? error_no_memory() : NULL;

@@ -159,13 +159,15 @@ static error *read_tensor(input_context *in, json_cursor *c, const json_path *pa
 {
   infer_json_input *input = in->input;
   size_t size;
-  if (input->element_count == 0) // then the elements mean nothing
-    return json_peek(c) == '[' ? json_skip(c, path)
-                               : json_fail_kind(c, path, "non-array as array", "an array");
+  bool is_array = json_peek(c) == '[';
+  if (is_array && input->element_count == 0) // then the elements mean nothing
+    return json_skip(c, path);
   if (!checked_multiply_size(TRITONSERVER_DataTypeByteSize(input->datatype), input->element_count,
                              &size))
     size = SIZE_MAX;
   RETURN_IF_ERROR(check_data_size(in, path, size));
+  if (!is_array)
+    return json_fail_kind(c, path, "non-array as array", "an array");
   RETURN_IF_ERROR(json_tensor_read(c, path, input->datatype, input->element_count, &input->data,
                                    &input->data_size));
   RETURN_IF_ERROR(check_data_size(in, path, input->data_size));

@@ -155,102 +155,6 @@ error *json_fail_kind(const json_cursor *c, const json_path *path, const char *a
   return json_fail_kind_as(c, path, words, expected);
 }
 
-// ---- containers ----
-
-error *json_elements(json_cursor *c, const json_path *path, json_visit_element *visit,
-                     void *context)
-{
-  if (json_peek(c) != '[')
-    return json_fail_kind(c, path, "non-array as array", "an array");
-  c->at++;
-  if (json_peek(c) == ']') {
-    c->at++;
-    return NULL;
-  }
-  for (size_t i = 0;; i++) {
-    const json_path element = {.outer = path, .index = i};
-    RETURN_IF_ERROR(visit(context, c, &element));
-    char next = json_peek(c);
-    if (next != ',' && next != ']')
-      return json_fail_syntax(c, path, "',' or ']'");
-    c->at++;
-    if (next == ']')
-      return NULL;
-  }
-}
-
-error *json_members(json_cursor *c, const json_path *path, json_visit_member *visit, void *context)
-{
-  if (json_peek(c) != '{')
-    return json_fail_kind(c, path, "non-object as object", "an object");
-  c->at++;
-  if (json_peek(c) == '}') {
-    c->at++;
-    return NULL;
-  }
-  for (;;) {
-    slice key;
-    if (json_peek(c) != '"')
-      return json_fail_syntax(c, path, "a member's name in quotes");
-    RETURN_IF_ERROR(json_string_view(c, path, &key));
-    if (json_peek(c) != ':')
-      return json_fail_syntax(c, path, "':'");
-    c->at++;
-    const json_path member = {.outer = path, .key = key.data, .key_size = key.size};
-    RETURN_IF_ERROR(visit(context, c, &member, key));
-    char next = json_peek(c);
-    if (next != ',' && next != '}')
-      return json_fail_syntax(c, path, "',' or '}'");
-    c->at++;
-    if (next == '}')
-      return NULL;
-  }
-}
-
-typedef struct object_context {
-  const json_object *object;
-  void *target;
-  unsigned *seen;
-} object_context;
-
-static error *read_member(const json_member *m, void *target, json_cursor *c, const json_path *path)
-{
-  void *value = (char *)target + m->offset;
-  if (m->read != NULL)
-    return m->read(target, c, path);
-  switch (m->kind) {
-  case JSON_TEXT:
-    return json_text(c, path, value);
-  case JSON_BOOL:
-    return json_bool(c, path, value);
-  default:
-    return json_u64(c, path, value);
-  }
-}
-
-static error *visit_member(void *context, json_cursor *c, const json_path *path, slice key)
-{
-  const object_context *o = context;
-  const json_member *members = o->object->members;
-  for (unsigned i = 0; i < JSON_MEMBERS_MAX && members[i].name.size > 0; i++) {
-    if (!slice_equal(key, members[i].name))
-      continue;
-    if ((*o->seen & 1u << i) != 0)
-      return json_fail_text(path, "expected this member once");
-    *o->seen |= 1u << i;
-    return read_member(&members[i], o->target, c, path);
-  }
-  return o->object->visit_other == NULL ? json_skip(c, path)
-                                        : o->object->visit_other(o->target, c, path, key);
-}
-
-error *json_object_read(json_cursor *c, const json_path *path, const json_object *object,
-                        void *target, unsigned *seen)
-{
-  object_context o = {object, target, seen};
-  return json_members(c, path, visit_member, &o);
-}
-
 // ---- strings ----
 
 // Length of the escape at `at`, 0 when it is none.
@@ -263,16 +167,17 @@ static size_t escape_size(const char *at, const char *end)
   if (at[1] != 'u' || end - at < 6)
     return 0;
   for (int i = 2; i < 6; i++)
-    if (strchr("0123456789abcdefABCDEF", at[i]) == NULL || at[i] == '\0')
+    if (text_hex_digit(at[i]) < 0)
       return 0;
   return 6;
 }
 
-// Finds the closing quote; the cursor is on the opening one and does not move. What is no text of
-// ours, the data of tensors and members that nobody reads, need not be UTF-8.
-static error *find_end(const json_cursor *c, const json_path *path, bool utf8, const char **close,
-                       bool *escaped)
+// Takes the string that is due: *raw is what stands between its quotes. What is no text of ours,
+// the data of tensors and members that nobody reads, need not be UTF-8.
+static error *take_raw(json_cursor *c, const json_path *path, bool utf8, slice *raw, bool *escaped)
 {
+  if (json_peek(c) != '"')
+    return json_fail_kind(c, path, "non-string as string", "a string");
   json_cursor at = *c;
   *escaped = false;
   for (at.at++; at.at < at.end && *at.at != '"';) {
@@ -292,31 +197,17 @@ static error *find_end(const json_cursor *c, const json_path *path, bool utf8, c
   }
   if (at.at >= at.end)
     return json_fail_syntax(&at, path, "'\"'");
-  *close = at.at;
+  *raw = (slice){c->at + 1, (size_t)(at.at - c->at - 1)};
+  c->at = at.at + 1;
   return NULL;
 }
 
 static uint32_t hex4(const char *text)
 {
   uint32_t value = 0;
-  for (int i = 0; i < 4; i++) {
-    char c = text[i];
-    value = value << 4 | (uint32_t)(c <= '9' ? c - '0' : (c | 0x20) - 'a' + 10);
-  }
+  for (int i = 0; i < 4; i++)
+    value = value << 4 | (uint32_t)text_hex_digit(text[i]);
   return value;
-}
-
-static size_t put_utf8(char *out, uint32_t code)
-{
-  if (code < 0x80) {
-    out[0] = (char)code;
-    return 1;
-  }
-  size_t length = code < 0x800 ? 2 : code < 0x10000 ? 3 : 4;
-  for (size_t i = length - 1; i > 0; i--, code >>= 6)
-    out[i] = (char)(0x80 | (code & 0x3f));
-  out[0] = (char)((0xf00u >> length) | code);
-  return length;
 }
 
 // Takes \uXXXX, with its second half where it is a surrogate; a lone surrogate is an error.
@@ -356,7 +247,7 @@ static size_t copy_unescaped(const char *at, const char *close, char *out)
       *out++ = unescape(at[1]);
       at += 2;
     } else if (take_unicode(&at, close, &code)) {
-      out += put_utf8(out, code);
+      out += text_put_utf8(out, code);
     } else {
       return SIZE_MAX;
     }
@@ -364,53 +255,39 @@ static size_t copy_unescaped(const char *at, const char *close, char *out)
   return (size_t)(out - start);
 }
 
-// Finds the string that is due: *close is its closing quote.
-static error *find_string(json_cursor *c, const json_path *path, bool utf8, const char **close,
-                          bool *escaped)
+// `out` has room for the text of `raw`, which was taken.
+static error *copy_raw(json_cursor *c, const json_path *path, slice raw, bool escaped, char *out,
+                       size_t *size)
 {
-  if (json_peek(c) != '"')
-    return json_fail_kind(c, path, "non-string as string", "a string");
-  return find_end(c, path, utf8, close, escaped);
-}
-
-// Takes the string that ends at `close`; `out` has room for its text.
-static error *copy_string(json_cursor *c, const json_path *path, const char *close, bool escaped,
-                          char *out, size_t *size)
-{
-  const char *open = c->at + 1;
-  *size = (size_t)(close - open);
+  *size = raw.size;
   if (escaped)
-    *size = copy_unescaped(open, close, out);
+    *size = copy_unescaped(raw.data, raw.data + raw.size, out);
   else
-    memcpy(out, open, *size);
-  if (*size == SIZE_MAX)
-    return json_fail_syntax(c, path, "a string without lone surrogates");
-  c->at = close + 1;
-  return NULL;
+    memcpy(out, raw.data, raw.size);
+  if (*size != SIZE_MAX)
+    return NULL;
+  c->at = raw.data - 1; // where it begins, for the error
+  return json_fail_syntax(c, path, "a string without lone surrogates");
 }
 
 error *json_string_copy(json_cursor *c, const json_path *path, char *out, size_t *size)
 {
-  const char *close;
+  slice raw;
   bool escaped;
-  RETURN_IF_ERROR(find_string(c, path, false, &close, &escaped));
-  return copy_string(c, path, close, escaped, out, size);
+  RETURN_IF_ERROR(take_raw(c, path, false, &raw, &escaped));
+  return copy_raw(c, path, raw, escaped, out, size);
 }
 
 static error *take_string(json_cursor *c, const json_path *path, bool view_allowed, slice *text)
 {
-  const char *close;
   bool escaped;
-  RETURN_IF_ERROR(find_string(c, path, true, &close, &escaped));
-  if (!escaped && view_allowed) {
-    *text = (slice){c->at + 1, (size_t)(close - c->at - 1)};
-    c->at = close + 1;
+  RETURN_IF_ERROR(take_raw(c, path, true, text, &escaped));
+  if (!escaped && view_allowed)
     return NULL;
-  }
-  char *copy = arena_allocate(c->arena, (size_t)(close - c->at));
+  char *copy = arena_allocate(c->arena, text->size + 1);
   if (copy == NULL)
     return error_no_memory();
-  RETURN_IF_ERROR(copy_string(c, path, close, escaped, copy, &text->size));
+  RETURN_IF_ERROR(copy_raw(c, path, *text, escaped, copy, &text->size));
   copy[text->size] = '\0';
   text->data = copy;
   return NULL;
@@ -471,6 +348,111 @@ error *json_i64(json_cursor *c, const json_path *path, int64_t *value)
   return NULL;
 }
 
+// ---- containers ----
+
+error *json_elements(json_cursor *c, const json_path *path, json_visit_element *visit,
+                     void *context)
+{
+  if (json_peek(c) != '[')
+    return json_fail_kind(c, path, "non-array as array", "an array");
+  c->at++;
+  if (json_peek(c) == ']') {
+    c->at++;
+    return NULL;
+  }
+  for (size_t i = 0;; i++) {
+    const json_path element = {.outer = path, .index = i};
+    RETURN_IF_ERROR(visit(context, c, &element));
+    char next = json_peek(c);
+    if (next != ',' && next != ']')
+      return json_fail_syntax(c, path, "',' or ']'");
+    c->at++;
+    if (next == ']')
+      return NULL;
+  }
+}
+
+// Takes a member's name and its colon; one that is not `read` is as it stands there.
+static error *take_name(json_cursor *c, const json_path *path, bool read, slice *name)
+{
+  bool escaped;
+  if (json_peek(c) != '"')
+    return json_fail_syntax(c, path, "a member's name in quotes");
+  RETURN_IF_ERROR(read ? json_string_view(c, path, name)
+                       : take_raw(c, path, false, name, &escaped));
+  if (json_peek(c) != ':')
+    return json_fail_syntax(c, path, "':'");
+  c->at++;
+  return NULL;
+}
+
+error *json_members(json_cursor *c, const json_path *path, json_visit_member *visit, void *context)
+{
+  if (json_peek(c) != '{')
+    return json_fail_kind(c, path, "non-object as object", "an object");
+  c->at++;
+  if (json_peek(c) == '}') {
+    c->at++;
+    return NULL;
+  }
+  for (;;) {
+    slice key;
+    RETURN_IF_ERROR(take_name(c, path, true, &key));
+    const json_path member = {.outer = path, .key = key.data, .key_size = key.size};
+    RETURN_IF_ERROR(visit(context, c, &member, key));
+    char next = json_peek(c);
+    if (next != ',' && next != '}')
+      return json_fail_syntax(c, path, "',' or '}'");
+    c->at++;
+    if (next == '}')
+      return NULL;
+  }
+}
+
+typedef struct object_context {
+  const json_object *object;
+  void *target;
+  unsigned *seen;
+} object_context;
+
+static error *read_member(const json_member *m, void *target, json_cursor *c, const json_path *path)
+{
+  void *value = (char *)target + m->offset;
+  if (m->read != NULL)
+    return m->read(target, c, path);
+  switch (m->kind) {
+  case JSON_TEXT:
+    return json_text(c, path, value);
+  case JSON_BOOL:
+    return json_bool(c, path, value);
+  default:
+    return json_u64(c, path, value);
+  }
+}
+
+static error *visit_member(void *context, json_cursor *c, const json_path *path, slice key)
+{
+  const object_context *o = context;
+  const json_member *members = o->object->members;
+  for (unsigned i = 0; i < JSON_MEMBERS_MAX && members[i].name.size > 0; i++) {
+    if (!slice_equal(key, members[i].name))
+      continue;
+    if ((*o->seen & 1u << i) != 0)
+      return json_fail_text(path, "expected this member once");
+    *o->seen |= 1u << i;
+    return read_member(&members[i], o->target, c, path);
+  }
+  return o->object->visit_other == NULL ? json_skip(c, path)
+                                        : o->object->visit_other(o->target, c, path, key);
+}
+
+error *json_object_read(json_cursor *c, const json_path *path, const json_object *object,
+                        void *target, unsigned *seen)
+{
+  object_context o = {object, target, seen};
+  return json_members(c, path, visit_member, &o);
+}
+
 // ---- skipping ----
 
 static error *skip_scalar(json_cursor *c, const json_path *path)
@@ -486,34 +468,12 @@ static error *skip_scalar(json_cursor *c, const json_path *path)
   return NULL;
 }
 
-// Takes a member's name and its colon.
-static error *skip_name(json_cursor *c, const json_path *path)
-{
-  const char *close;
-  bool escaped;
-  if (json_peek(c) != '"')
-    return json_fail_syntax(c, path, "a member's name in quotes");
-  RETURN_IF_ERROR(find_end(c, path, false, &close, &escaped));
-  c->at = close + 1;
-  if (json_peek(c) != ':')
-    return json_fail_syntax(c, path, "':'");
-  c->at++;
-  return NULL;
-}
-
-static error *skip_string(json_cursor *c, const json_path *path)
-{
-  const char *close;
-  bool escaped;
-  RETURN_IF_ERROR(find_end(c, path, false, &close, &escaped));
-  c->at = close + 1;
-  return NULL;
-}
-
 error *json_skip(json_cursor *c, const json_path *path)
 {
   char closers[JSON_MAX_DEPTH]; // what closes each open container
   size_t depth = 0;
+  slice passed_over;
+  bool escaped;
   for (;;) {
     char next = json_peek(c);
     if (next == '[' || next == '{') {
@@ -524,11 +484,11 @@ error *json_skip(json_cursor *c, const json_path *path)
       c->at++;
       if (json_peek(c) != closers[depth - 1]) {
         if (next == '{')
-          RETURN_IF_ERROR(skip_name(c, path));
+          RETURN_IF_ERROR(take_name(c, path, false, &passed_over));
         continue; // its first value is due
       }
     } else if (next == '"') {
-      RETURN_IF_ERROR(skip_string(c, path));
+      RETURN_IF_ERROR(take_raw(c, path, false, &passed_over, &escaped));
     } else {
       RETURN_IF_ERROR(skip_scalar(c, path));
     }
@@ -542,7 +502,7 @@ error *json_skip(json_cursor *c, const json_path *path)
       return json_fail_syntax(c, path, closers[depth - 1] == ']' ? "',' or ']'" : "',' or '}'");
     c->at++;
     if (closers[depth - 1] == '}')
-      RETURN_IF_ERROR(skip_name(c, path));
+      RETURN_IF_ERROR(take_name(c, path, false, &passed_over));
   }
 }
 

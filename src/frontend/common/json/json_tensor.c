@@ -12,102 +12,15 @@
 
 // ---- one element of each type ----
 
-#define SMALL_INTEGER(suffix, type, wide_suffix, wide, low, high)                                  \
-  static number_status read_##suffix(const char *text, const char **end, void *out)                \
-  {                                                                                                \
-    wide value = 0;                                                                                \
-    number_status status = number_read_##wide_suffix(text, end, &value);                           \
-    if (status == NUMBER_READ_OK && (value < (low) || value > (high)))                             \
-      return NUMBER_READ_OUT_OF_RANGE;                                                             \
-    type narrow = (type)value;                                                                     \
-    memcpy(out, &narrow, sizeof(narrow));                                                          \
-    return status;                                                                                 \
-  }                                                                                                \
-  static size_t print_##suffix(char *out, const void *in)                                          \
-  {                                                                                                \
-    type value;                                                                                    \
-    memcpy(&value, in, sizeof(value));                                                             \
-    return number_print_##wide_suffix(out, value);                                                 \
-  }
-
-SMALL_INTEGER(i8, int8_t, i64, int64_t, INT8_MIN, INT8_MAX)
-SMALL_INTEGER(i16, int16_t, i64, int64_t, INT16_MIN, INT16_MAX)
-SMALL_INTEGER(i32, int32_t, i64, int64_t, INT32_MIN, INT32_MAX)
-SMALL_INTEGER(i64, int64_t, i64, int64_t, INT64_MIN, INT64_MAX)
-SMALL_INTEGER(u8, uint8_t, i64, int64_t, 0, UINT8_MAX)
-SMALL_INTEGER(u16, uint16_t, i64, int64_t, 0, UINT16_MAX)
-SMALL_INTEGER(u32, uint32_t, i64, int64_t, 0, UINT32_MAX)
-
-static number_status read_u64(const char *text, const char **end, void *out)
+// A finite number beyond the largest is an infinity, as in Triton.
+static number_status read_f32(const char *text, const char **end, float *value)
 {
-  uint64_t value = 0;
-  number_status status = number_read_u64(text, end, &value);
-  memcpy(out, &value, sizeof(value));
-  return status;
-}
-
-static size_t print_u64(char *out, const void *in)
-{
-  uint64_t value;
-  memcpy(&value, in, sizeof(value));
-  return number_print_u64(out, value);
-}
-
-static number_status read_f32(const char *text, const char **end, void *out)
-{
-  float value = 0;
   double wide;
-  number_status status = number_read_f32(text, end, &value);
+  number_status status = number_read_f32(text, end, value);
   if (status == NUMBER_READ_OUT_OF_RANGE &&
       (status = number_read_f64(text, end, &wide)) == NUMBER_READ_OK)
-    value = (float)wide; // an infinity, as in Triton
-  memcpy(out, &value, sizeof(value));
+    *value = (float)wide;
   return status;
-}
-
-static size_t read_f32_run(const char *text, const char *limit, void *out, size_t max_count,
-                           const char **end)
-{
-  return number_read_f32_run(text, limit, out, max_count, end);
-}
-
-static size_t read_f64_run(const char *text, const char *limit, void *out, size_t max_count,
-                           const char **end)
-{
-  return number_read_f64_run(text, limit, out, max_count, end);
-}
-
-static size_t read_no_run(const char *text, const char *limit, void *out, size_t max_count,
-                          const char **end)
-{
-  (void)text;
-  (void)limit;
-  (void)out;
-  (void)max_count;
-  (void)end;
-  return 0;
-}
-
-static size_t print_f32(char *out, const void *in)
-{
-  float value;
-  memcpy(&value, in, sizeof(value));
-  return number_print_f32(out, value);
-}
-
-static number_status read_f64(const char *text, const char **end, void *out)
-{
-  double value = 0;
-  number_status status = number_read_f64(text, end, &value);
-  memcpy(out, &value, sizeof(value));
-  return status;
-}
-
-static size_t print_f64(char *out, const void *in)
-{
-  double value;
-  memcpy(&value, in, sizeof(value));
-  return number_print_f64(out, value);
 }
 
 // The float next to `value` whose last bit is odd, unless one is exact: rounded to 16 bits, it
@@ -126,91 +39,103 @@ static float narrow_to_odd(double value)
 }
 
 // A finite number that becomes an infinity is out of range.
-static number_status read_half(const char *text, const char **end, void *out,
+static number_status read_half(const char *text, const char **end, uint16_t *bits,
                                uint16_t (*convert)(float), uint16_t infinity)
 {
   double value = 0;
   number_status status = number_read_f64(text, end, &value);
-  uint16_t bits = convert(narrow_to_odd(value));
-  memcpy(out, &bits, sizeof(bits));
-  bool became_infinite = (bits & 0x7fff) == infinity && isfinite(value);
+  *bits = convert(narrow_to_odd(value));
+  bool became_infinite = (*bits & 0x7fff) == infinity && isfinite(value);
   return status == NUMBER_READ_OK && became_infinite ? NUMBER_READ_OUT_OF_RANGE : status;
 }
 
-static number_status read_f16(const char *text, const char **end, void *out)
+static number_status read_f16(const char *text, const char **end, uint16_t *bits)
 {
-  return read_half(text, end, out, number_f32_to_f16, 0x7c00);
+  return read_half(text, end, bits, number_f32_to_f16, 0x7c00);
 }
 
-static number_status read_bf16(const char *text, const char **end, void *out)
+static number_status read_bf16(const char *text, const char **end, uint16_t *bits)
 {
-  return read_half(text, end, out, number_f32_to_bf16, 0x7f80);
+  return read_half(text, end, bits, number_f32_to_bf16, 0x7f80);
 }
 
-static size_t print_f16(char *out, const void *in)
+static number_status read_bool(const char *text, const char **end, bool *value)
 {
-  uint16_t bits;
-  memcpy(&bits, in, sizeof(bits));
-  return number_print_f16(out, bits);
-}
-
-static size_t print_bf16(char *out, const void *in)
-{
-  uint16_t bits;
-  memcpy(&bits, in, sizeof(bits));
-  return number_print_bf16(out, bits);
-}
-
-static number_status read_bool(const char *text, const char **end, void *out)
-{
-  bool value = strncmp(text, "true", 4) == 0;
-  bool is_word = value || strncmp(text, "false", 5) == 0;
-  *end = is_word ? text + (value ? 4 : 5) : text;
-  *(uint8_t *)out = value;
+  *value = strncmp(text, "true", 4) == 0;
+  bool is_word = *value || strncmp(text, "false", 5) == 0;
+  *end = is_word ? text + (*value ? 4 : 5) : text;
   return is_word ? NUMBER_READ_OK : NUMBER_READ_NOT_A_NUMBER;
 }
 
-static size_t print_bool(char *out, const void *in)
+static size_t print_bool(char *out, uint8_t value)
 {
-  bool value = *(const uint8_t *)in != 0;
-  memcpy(out, value ? "true" : "false", value ? 4 : 5);
-  return value ? 4 : 5;
+  memcpy(out, value ? "true" : "false", value != 0 ? 4 : 5);
+  return value != 0 ? 4 : 5;
 }
+
+// One type: `reader` gives a `wide`, of which the tensor takes what is in its range.
+#define ELEMENT(suffix, type, wide, reader, run, printer, in_range)                                \
+  static number_status read_##suffix##_element(const char *text, const char **end, void *out)      \
+  {                                                                                                \
+    wide value = 0;                                                                                \
+    number_status status = reader(text, end, &value);                                              \
+    if (status == NUMBER_READ_OK && !(in_range))                                                   \
+      return NUMBER_READ_OUT_OF_RANGE;                                                             \
+    type narrow = (type)value;                                                                     \
+    memcpy(out, &narrow, sizeof(narrow));                                                          \
+    return status;                                                                                 \
+  }                                                                                                \
+  static size_t print_##suffix##_element(char *out, const void *in)                                \
+  {                                                                                                \
+    type value;                                                                                    \
+    memcpy(&value, in, sizeof(value));                                                             \
+    return printer(out, value);                                                                    \
+  }                                                                                                \
+  static const number_form suffix = {read_##suffix##_element, run, print_##suffix##_element,       \
+                                     sizeof(type)};
+#define INTEGER(suffix, type, low, high)                                                           \
+  ELEMENT(suffix, type, int64_t, number_read_i64, NULL, number_print_i64,                          \
+          value >= (low) && value <= (high))
+#define FLOAT(suffix, type, reader, run)                                                           \
+  ELEMENT(suffix, type, type, reader, run, number_print_##suffix, true)
+
+INTEGER(i8, int8_t, INT8_MIN, INT8_MAX)
+INTEGER(i16, int16_t, INT16_MIN, INT16_MAX)
+INTEGER(i32, int32_t, INT32_MIN, INT32_MAX)
+INTEGER(i64, int64_t, INT64_MIN, INT64_MAX)
+INTEGER(u8, uint8_t, 0, UINT8_MAX)
+INTEGER(u16, uint16_t, 0, UINT16_MAX)
+INTEGER(u32, uint32_t, 0, UINT32_MAX)
+ELEMENT(u64, uint64_t, uint64_t, number_read_u64, NULL, number_print_u64, true)
+ELEMENT(boolean, uint8_t, bool, read_bool, NULL, print_bool, true)
+FLOAT(f16, uint16_t, read_f16, NULL)
+FLOAT(bf16, uint16_t, read_bf16, NULL)
+FLOAT(f32, float, read_f32, number_read_f32_run)
+FLOAT(f64, double, number_read_f64, number_read_f64_run)
 
 #define UNSIGNED "non-unsigned-integer as unsigned-integer"
 #define SIGNED   "non-signed-integer as signed-integer"
 #define NUMBER   "non-number as double"
 
-#define WITHOUT_RUNS(suffix)                                                                       \
-  {                                                                                                \
-    read_##suffix, read_no_run, print_##suffix                                                     \
-  }
-#define WITH_RUNS(suffix)                                                                          \
-  {                                                                                                \
-    read_##suffix, read_##suffix##_run, print_##suffix                                             \
-  }
-
 static const struct {
-  number_form form;
+  const number_form *form;
   const char *access; // what a value of another kind is reported as
   const char *expected;
 } types[] = {
-    [TRITONSERVER_TYPE_BOOL] = {WITHOUT_RUNS(bool), "non-boolean as boolean", "true or false"},
-    [TRITONSERVER_TYPE_UINT8] = {WITHOUT_RUNS(u8), UNSIGNED, "an integer in [0, 255]"},
-    [TRITONSERVER_TYPE_UINT16] = {WITHOUT_RUNS(u16), UNSIGNED, "an integer in [0, 65535]"},
-    [TRITONSERVER_TYPE_UINT32] = {WITHOUT_RUNS(u32), UNSIGNED, "an integer in [0, 4294967295]"},
-    [TRITONSERVER_TYPE_UINT64] = {WITHOUT_RUNS(u64), UNSIGNED,
-                                  "an integer in [0, 18446744073709551615]"},
-    [TRITONSERVER_TYPE_INT8] = {WITHOUT_RUNS(i8), SIGNED, "an integer in [-128, 127]"},
-    [TRITONSERVER_TYPE_INT16] = {WITHOUT_RUNS(i16), SIGNED, "an integer in [-32768, 32767]"},
-    [TRITONSERVER_TYPE_INT32] = {WITHOUT_RUNS(i32), SIGNED,
-                                 "an integer in [-2147483648, 2147483647]"},
-    [TRITONSERVER_TYPE_INT64] = {WITHOUT_RUNS(i64), SIGNED,
+    [TRITONSERVER_TYPE_BOOL] = {&boolean, "non-boolean as boolean", "true or false"},
+    [TRITONSERVER_TYPE_UINT8] = {&u8, UNSIGNED, "an integer in [0, 255]"},
+    [TRITONSERVER_TYPE_UINT16] = {&u16, UNSIGNED, "an integer in [0, 65535]"},
+    [TRITONSERVER_TYPE_UINT32] = {&u32, UNSIGNED, "an integer in [0, 4294967295]"},
+    [TRITONSERVER_TYPE_UINT64] = {&u64, UNSIGNED, "an integer in [0, 18446744073709551615]"},
+    [TRITONSERVER_TYPE_INT8] = {&i8, SIGNED, "an integer in [-128, 127]"},
+    [TRITONSERVER_TYPE_INT16] = {&i16, SIGNED, "an integer in [-32768, 32767]"},
+    [TRITONSERVER_TYPE_INT32] = {&i32, SIGNED, "an integer in [-2147483648, 2147483647]"},
+    [TRITONSERVER_TYPE_INT64] = {&i64, SIGNED,
                                  "an integer in [-9223372036854775808, 9223372036854775807]"},
-    [TRITONSERVER_TYPE_FP16] = {WITHOUT_RUNS(f16), NUMBER, "a number in the range of FP16"},
-    [TRITONSERVER_TYPE_FP32] = {WITH_RUNS(f32), NUMBER, "a number in the range of FP32"},
-    [TRITONSERVER_TYPE_FP64] = {WITH_RUNS(f64), NUMBER, "a number in the range of FP64"},
-    [TRITONSERVER_TYPE_BF16] = {WITHOUT_RUNS(bf16), NUMBER, "a number in the range of BF16"},
+    [TRITONSERVER_TYPE_FP16] = {&f16, NUMBER, "a number in the range of FP16"},
+    [TRITONSERVER_TYPE_FP32] = {&f32, NUMBER, "a number in the range of FP32"},
+    [TRITONSERVER_TYPE_FP64] = {&f64, NUMBER, "a number in the range of FP64"},
+    [TRITONSERVER_TYPE_BF16] = {&bf16, NUMBER, "a number in the range of BF16"},
 };
 
 // ---- reading ----
@@ -264,10 +189,16 @@ static error *seek_element(json_cursor *c, const json_path *path, nesting *n, bo
   return wrong_count(path, n, "at least ");
 }
 
-static error *element_error(const json_cursor *c, const json_path *path,
-                            TRITONSERVER_DataType datatype)
+static error *read_number(json_cursor *c, const json_path *path, TRITONSERVER_DataType datatype,
+                          char *out)
 {
-  return json_fail_kind(c, path, types[datatype].access, types[datatype].expected);
+  const char *end;
+  json_peek(c);
+  if (c->at >= c->end || types[datatype].form->read(c->at, &end, out) != NUMBER_READ_OK ||
+      end > c->end)
+    return json_fail_kind(c, path, types[datatype].access, types[datatype].expected);
+  c->at = end;
+  return NULL;
 }
 
 #define RELEASE_BYTES ((ptrdiff_t)4 << 20) // of text, from which on it is worth the call
@@ -276,29 +207,25 @@ static error *read_numbers(json_cursor *c, const json_path *path, nesting *n,
                            TRITONSERVER_DataType datatype, char *out)
 {
   const json_host *host = c->host;
-  const number_form *form = &types[datatype].form;
-  number_array_reader reader = {.form = form,
-                                .size = TRITONSERVER_DataTypeByteSize(datatype),
+  number_array_reader reader = {.form = types[datatype].form,
                                 .parallel = host == NULL ? NULL : host->parallel};
   const char *begin = c->at;
   const char *released = begin;
   bool done = false;
   RETURN_IF_ERROR(seek_element(c, path, n, false, &done));
   while (!done) {
-    const char *end;
     json_peek(c);
-    const json_path element = {.outer = path, .index = n->count};
-    size_t taken = number_array_read(&reader, c->at, c->end, out, n->limit - n->count, &end);
-    if (taken == 0 &&
-        (c->at >= c->end || form->read(c->at, &end, out) != NUMBER_READ_OK || end > c->end))
-      return element_error(c, &element, datatype);
-    taken += taken == 0;
-    c->at = end;
-    out += taken * reader.size;
+    size_t taken = number_array_read(&reader, c->at, c->end, out, n->limit - n->count, &c->at);
+    if (taken == 0) {
+      const json_path element = {.outer = path, .index = n->count};
+      RETURN_IF_ERROR(read_number(c, &element, datatype, out));
+      taken = 1;
+    }
+    out += taken * reader.form->size;
     n->count += taken;
-    if (host != NULL && host->release_text != NULL && end - released >= RELEASE_BYTES) {
-      host->release_text(host->context, begin, end);
-      released = end;
+    if (host != NULL && host->release_text != NULL && c->at - released >= RELEASE_BYTES) {
+      host->release_text(host->context, begin, c->at);
+      released = c->at;
     }
     RETURN_IF_ERROR(seek_element(c, path, n, true, &done));
   }
@@ -322,19 +249,16 @@ static error *read_string(json_cursor *c, const json_path *path, char **out)
   return NULL;
 }
 
-static error *read_strings(json_cursor *c, const json_path *path, nesting *n, char *out,
-                           size_t *size)
+static error *read_strings(json_cursor *c, const json_path *path, nesting *n, char **out)
 {
-  char *start = out;
   bool done = false;
   RETURN_IF_ERROR(seek_element(c, path, n, false, &done));
   while (!done) {
     const json_path element = {.outer = path, .index = n->count};
-    RETURN_IF_ERROR(read_string(c, &element, &out));
+    RETURN_IF_ERROR(read_string(c, &element, out));
     n->count++;
     RETURN_IF_ERROR(seek_element(c, path, n, true, &done));
   }
-  *size = (size_t)(out - start);
   return NULL;
 }
 
@@ -343,6 +267,7 @@ static error *read_strings(json_cursor *c, const json_path *path, nesting *n, ch
 static error *read_string_tensor(json_cursor *c, const json_path *path, uint64_t element_count,
                                  const void **data, size_t *size)
 {
+  bool is_array = json_peek(c) == '[';
   json_cursor rest = *c;
   RETURN_IF_ERROR(json_skip(&rest, path));
   size_t text_size = (size_t)(rest.at - c->at);
@@ -354,7 +279,9 @@ static error *read_string_tensor(json_cursor *c, const json_path *path, uint64_t
   if (out == NULL)
     return error_no_memory();
   *data = out;
-  RETURN_IF_ERROR(read_strings(c, path, &n, out, size));
+  char *end = out;
+  RETURN_IF_ERROR(is_array ? read_strings(c, path, &n, &end) : read_string(c, path, &end));
+  *size = (size_t)(end - out);
   c->at = rest.at;
   return NULL;
 }
@@ -362,13 +289,13 @@ static error *read_string_tensor(json_cursor *c, const json_path *path, uint64_t
 error *json_tensor_read(json_cursor *c, const json_path *path, TRITONSERVER_DataType datatype,
                         uint64_t element_count, const void **data, size_t *size)
 {
-  if (json_peek(c) != '[')
-    return json_fail_kind(c, path, "non-array as array", "an array");
   if (datatype == TRITONSERVER_TYPE_BYTES)
     return read_string_tensor(c, path, element_count, data, size);
+  bool is_array = json_peek(c) == '[';
   size_t text_size = (size_t)(c->end - c->at);
   nesting n = {.limit = element_count};
-  if (element_count > text_size / 2) // an element and its comma are two characters or more
+  if (is_array &&
+      element_count > text_size / 2) // an element and its comma are two characters or more
     return json_fail_words(path, WRONG_SHAPE,
                            "expected %" PRIu64 " elements, got at most %zu in %zu bytes of text",
                            element_count, text_size / 2, text_size);
@@ -377,35 +304,7 @@ error *json_tensor_read(json_cursor *c, const json_path *path, TRITONSERVER_Data
   if (out == NULL)
     return error_no_memory();
   *data = out;
-  return read_numbers(c, path, &n, datatype, out);
-}
-
-error *json_element_read(json_cursor *c, const json_path *path, TRITONSERVER_DataType datatype,
-                         const void **data, size_t *size)
-{
-  bool is_string = datatype == TRITONSERVER_TYPE_BYTES;
-  json_cursor rest = *c;
-  if (is_string)
-    RETURN_IF_ERROR(json_skip(&rest, path));
-  json_peek(c);
-  *size = is_string ? (size_t)(rest.at - c->at) + sizeof(uint32_t)
-                    : TRITONSERVER_DataTypeByteSize(datatype);
-  char *out = arena_allocate_tensor(c->arena, *size);
-  if (out == NULL)
-    return error_no_memory();
-  *data = out;
-  if (is_string) {
-    char *end = out;
-    RETURN_IF_ERROR(read_string(c, path, &end));
-    *size = (size_t)(end - out);
-    return NULL;
-  }
-  const char *end;
-  if (c->at >= c->end || types[datatype].form.read(c->at, &end, out) != NUMBER_READ_OK ||
-      end > c->end)
-    return element_error(c, path, datatype);
-  c->at = end;
-  return NULL;
+  return is_array ? read_numbers(c, path, &n, datatype, out) : read_number(c, path, datatype, out);
 }
 
 // ---- writing ----
@@ -450,8 +349,7 @@ error *json_tensor_write(TRITONSERVER_DataType datatype, const void *data, size_
              expected != size) {
     return error_new(ERROR_INTERNAL, "has %zu bytes, expected %" PRIu64 " elements of %zu bytes",
                      size, element_count, element_size);
-  } else if (!number_array_print(&types[datatype].form, element_size, p, data, element_count,
-                                 out)) {
+  } else if (!number_array_print(types[datatype].form, p, data, element_count, out)) {
     return error_no_memory();
   }
   if (element_count > 0 && !out->failed)

@@ -13,13 +13,10 @@
 
 // Takes an array, flat or nested in any way, that holds exactly `element_count` elements of the
 // type; *data (in the cursor's arena, aligned to BLOCK_ALIGNMENT) and *size are its bytes.
-// Memory is allocated only when the text is long enough for so many elements.
+// Memory is allocated only when the text is long enough for so many elements. What is no array is
+// taken as the single element of a tensor of one.
 error *json_tensor_read(json_cursor *c, const json_path *path, TRITONSERVER_DataType datatype,
                         uint64_t element_count, const void **data, size_t *size);
-
-// The same for a single element that stands without brackets.
-error *json_element_read(json_cursor *c, const json_path *path, TRITONSERVER_DataType datatype,
-                         const void **data, size_t *size);
 
 // Appends `element_count` elements as a flat array; `p` prints long ones, or is NULL. INTERNAL when
 // `size` bytes are not exactly that.

@@ -25,12 +25,14 @@ static size_t read_plain(const number_array_reader *r, const char *text, const c
   *end = text;
   while (count < max_count && text < limit) {
     const char *stop;
-    size_t taken = r->form->read_run(text, limit, out, max_count - count, &stop);
+    size_t taken = r->form->read_run == NULL
+                       ? 0
+                       : r->form->read_run(text, limit, out, max_count - count, &stop);
     if (taken == 0 && (r->form->read(text, &stop, out) != NUMBER_READ_OK || stop > limit))
       break;
     taken += taken == 0;
     count += taken;
-    out += taken * r->size;
+    out += taken * r->form->size;
     *end = stop;
     // Behind the text are zeroes.
     text = stop + 1 + (stop[0] == ',' && stop[1] == ' ');
@@ -51,7 +53,6 @@ typedef struct read_part {
 typedef struct read_stretch {
   const number_array_reader *reader;
   read_part parts[NUMBER_ARRAY_PARTS];
-  size_t part_count;
 } read_stretch;
 
 // Eight bytes at a time: each lane counts the commas among up to 255 bytes.
@@ -85,56 +86,44 @@ static void count_part(void *context, size_t index)
 
 static void read_one_part(void *context, size_t index)
 {
-  const read_stretch *s = context;
-  read_part *part = &((read_stretch *)context)->parts[index];
+  read_stretch *s = context;
+  read_part *part = &s->parts[index];
   part->count =
       read_plain(s->reader, part->begin, part->limit, part->out, part->max_count, &part->end);
 }
 
-static void cut(read_stretch *s, const char *text, const char *limit)
+// Gives how many parts there are.
+static size_t cut(read_stretch *s, const char *text, const char *limit)
 {
-  while (s->part_count < NUMBER_ARRAY_PARTS) {
-    read_part *part = &s->parts[s->part_count++];
+  size_t count = 0;
+  while (count < NUMBER_ARRAY_PARTS && text < limit) {
+    read_part *part = &s->parts[count++];
+    const char *comma = NULL;
+    if ((size_t)(limit - text) > NUMBER_ARRAY_PART_BYTES)
+      comma = memchr(text + NUMBER_ARRAY_PART_BYTES, ',',
+                     (size_t)(limit - text) - NUMBER_ARRAY_PART_BYTES);
     part->begin = text;
-    part->limit = limit;
-    if ((size_t)(limit - text) <= NUMBER_ARRAY_PART_BYTES)
-      return;
-    text += NUMBER_ARRAY_PART_BYTES;
-    const char *comma = memchr(text, ',', (size_t)(limit - text));
-    if (comma == NULL)
-      return;
-    part->limit = comma;
-    text = comma + 1 + (comma[1] == ' ');
-    if (text >= limit)
-      return;
+    part->limit = comma == NULL ? limit : comma;
+    text = comma == NULL ? limit : comma + 1 + (comma[1] == ' ');
   }
+  return count;
 }
 
-// Gives each part its place in `out`; parts beyond the room there are dropped.
-static void put_stretch(read_stretch *s, char *out, size_t room)
+static size_t read_parts(read_stretch *s, size_t part_count, char *out, size_t room,
+                         const char **end)
 {
-  for (size_t i = 0; i < s->part_count; i++) {
+  const number_array_reader *r = s->reader;
+  size_t count = 0;
+  parallel_run(r->parallel, part_count, count_part, s);
+  for (size_t i = 0; i < part_count; i++) { // those beyond the room read nothing
     read_part *part = &s->parts[i];
-    if (part->max_count > room)
-      part->max_count = room;
-    if (room == 0) {
-      s->part_count = i;
-      return;
-    }
+    part->max_count = part->max_count < room ? part->max_count : room;
     part->out = out;
-    out += part->max_count * s->reader->size;
+    out += part->max_count * r->form->size;
     room -= part->max_count;
   }
-}
-
-static size_t read_parts(read_stretch *s, char *out, size_t max_count, const char **end)
-{
-  const parallel *p = s->reader->parallel;
-  parallel_run(p, s->part_count, count_part, s);
-  put_stretch(s, out, max_count);
-  parallel_run(p, s->part_count, read_one_part, s);
-  size_t count = 0;
-  for (size_t i = 0; i < s->part_count; i++) {
+  parallel_run(r->parallel, part_count, read_one_part, s);
+  for (size_t i = 0; i < part_count; i++) {
     const read_part *part = &s->parts[i];
     count += part->count;
     if (part->count > 0)
@@ -148,7 +137,6 @@ static size_t read_parts(read_stretch *s, char *out, size_t max_count, const cha
 size_t number_array_read(number_array_reader *r, const char *text, const char *limit, char *out,
                          size_t max_count, const char **end)
 {
-  *end = text;
   if (limit - text > (ptrdiff_t)STRETCH_BYTES)
     limit = text + STRETCH_BYTES;
   if (r->plain || limit - text <= (ptrdiff_t)NUMBER_ARRAY_PART_BYTES)
@@ -157,9 +145,10 @@ size_t number_array_read(number_array_reader *r, const char *text, const char *l
   if (bracket != NULL)
     limit = bracket;
   read_stretch s = {.reader = r};
-  cut(&s, text, limit);
-  size_t count = s.part_count > 1 ? read_parts(&s, out, max_count, end)
-                                  : read_plain(r, text, limit, out, max_count, end);
+  size_t part_count = cut(&s, text, limit);
+  *end = text;
+  size_t count = part_count > 1 ? read_parts(&s, part_count, out, max_count, end)
+                                : read_plain(r, text, limit, out, max_count, end);
   // Looking ahead must not cost more than it brings, whatever the text.
   r->plain = (limit - *end) > (*end - text);
   return count;
@@ -169,9 +158,8 @@ size_t number_array_read(number_array_reader *r, const char *text, const char *l
 
 typedef struct print_stretch {
   const number_form *form;
-  size_t size;
   const char *in;
-  uint64_t count;
+  size_t count;
   char *out;
   size_t text_sizes[NUMBER_ARRAY_PARTS];
 } print_stretch;
@@ -182,54 +170,48 @@ static size_t room_for(size_t count)
   return count * (NUMBER_TEXT_BYTES + 1);
 }
 
-static size_t print_plain(const number_form *form, size_t size, const char *in, size_t count,
-                          char *out)
-{
-  char *at = out;
-  for (size_t i = 0; i < count; i++, in += size) {
-    at += form->print(at, in);
-    *at++ = ',';
-  }
-  return (size_t)(at - out);
-}
-
 static void print_part(void *context, size_t index)
 {
   print_stretch *s = context;
   size_t first = index * NUMBER_ARRAY_PART_ELEMENTS;
-  size_t count = s->count - first < NUMBER_ARRAY_PART_ELEMENTS ? (size_t)(s->count - first)
-                                                               : NUMBER_ARRAY_PART_ELEMENTS;
-  s->text_sizes[index] =
-      print_plain(s->form, s->size, s->in + first * s->size, count, s->out + room_for(first));
+  size_t left = s->count - first;
+  size_t count = left < NUMBER_ARRAY_PART_ELEMENTS ? left : NUMBER_ARRAY_PART_ELEMENTS;
+  const char *in = s->in + first * s->form->size;
+  char *const start = s->out + room_for(first);
+  char *at = start;
+  for (size_t i = 0; i < count; i++, in += s->form->size) {
+    at += s->form->print(at, in);
+    *at++ = ',';
+  }
+  s->text_sizes[index] = (size_t)(at - start);
 }
 
+// Gives the size of the text.
 static size_t print_parts(print_stretch *s, const parallel *p)
 {
-  size_t parts = ((size_t)s->count + NUMBER_ARRAY_PART_ELEMENTS - 1) / NUMBER_ARRAY_PART_ELEMENTS;
-  parallel_run(p, parts, print_part, s);
-  size_t size = 0;
-  for (size_t i = 0; i < parts; i++) {
-    if (i > 0)
-      memmove(s->out + size, s->out + room_for(i * NUMBER_ARRAY_PART_ELEMENTS), s->text_sizes[i]);
+  size_t parts = (s->count + NUMBER_ARRAY_PART_ELEMENTS - 1) / NUMBER_ARRAY_PART_ELEMENTS;
+  parallel_run(parts == 1 ? NULL : p, parts, print_part, s);
+  size_t size = s->text_sizes[0];
+  for (size_t i = 1; i < parts; i++) {
+    memmove(s->out + size, s->out + room_for(i * NUMBER_ARRAY_PART_ELEMENTS), s->text_sizes[i]);
     size += s->text_sizes[i];
   }
   return size;
 }
 
-bool number_array_print(const number_form *form, size_t size, const parallel *p, const char *in,
-                        uint64_t count, buffer *out)
+bool number_array_print(const number_form *form, const parallel *p, const char *in, uint64_t count,
+                        buffer *out)
 {
   // Room for a stretch is several times its text: only where the text is longer than that.
   size_t stretch = count <= STRETCH_ELEMENTS ? BLOCK_ELEMENTS : STRETCH_ELEMENTS;
   while (count > 0) {
     size_t block = count < stretch ? (size_t)count : stretch;
-    char *start = buffer_reserve(out, room_for(block));
-    if (start == NULL)
+    print_stretch s = {.form = form, .in = in, .count = block};
+    s.out = buffer_reserve(out, room_for(block));
+    if (s.out == NULL)
       return false;
-    print_stretch s = {.form = form, .size = size, .in = in, .count = block, .out = start};
-    out->size += block <= NUMBER_ARRAY_PART_ELEMENTS ? print_plain(form, size, in, block, start)
-                                                     : print_parts(&s, p);
-    in += block * size;
+    out->size += print_parts(&s, p);
+    in += block * form->size;
     count -= block;
   }
   return true;

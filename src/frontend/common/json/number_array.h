@@ -20,15 +20,16 @@ typedef struct number_form {
   // Reads the element at `text` into `out`, which need not be aligned.
   number_status (*read)(const char *text, const char **end, void *out);
   // Reads the elements at `text` that are easy to read, perhaps none: see number_read_f32_run.
+  // NULL: there are none.
   size_t (*read_run)(const char *text, const char *limit, void *out, size_t max_count,
                      const char **end);
   // Prints the element at `in`; returns the size, at most NUMBER_TEXT_BYTES.
   size_t (*print)(char *out, const void *in);
+  size_t size; // of an element in memory
 } number_form;
 
 typedef struct number_array_reader {
   const number_form *form;
-  size_t size;              // of an element in memory
   const parallel *parallel; // NULL: nobody helps
   bool plain;               // set when parts did not pay: the text is not as they want it
 } number_array_reader;
@@ -40,7 +41,7 @@ size_t number_array_read(number_array_reader *r, const char *text, const char *l
                          size_t max_count, const char **end);
 
 // Appends `count` elements, each with a comma behind it. False when memory is short.
-bool number_array_print(const number_form *form, size_t size, const parallel *p, const char *in,
-                        uint64_t count, buffer *out);
+bool number_array_print(const number_form *form, const parallel *p, const char *in, uint64_t count,
+                        buffer *out);
 
 #endif

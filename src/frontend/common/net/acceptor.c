@@ -13,7 +13,8 @@ bool acceptor_watch(acceptor *a, bool watched)
   if (!acceptor_is_open(a) || a->watched == watched)
     return true;
   struct epoll_event event = {.events = EPOLLIN, .data.ptr = a};
-  if (epoll_ctl(a->epoll_fd, watched ? EPOLL_CTL_ADD : EPOLL_CTL_DEL, a->listen_fd, &event) != 0)
+  if (epoll_ctl(a->epoll_fd, watched ? EPOLL_CTL_ADD : EPOLL_CTL_DEL, a->socket->socket_fd,
+                &event) != 0)
     return false;
   a->watched = watched;
   return true;
@@ -37,8 +38,8 @@ arrival *acceptor_take(acceptor *a, bool is_full, bool *waits)
   arrival next = {.socket_fd = -1};
   do {
     next.address_size = sizeof(next.address);
-    next.socket_fd = accept4(a->listen_fd, (struct sockaddr *)&next.address, &next.address_size,
-                             SOCK_NONBLOCK | SOCK_CLOEXEC);
+    next.socket_fd = accept4(a->socket->socket_fd, (struct sockaddr *)&next.address,
+                             &next.address_size, SOCK_NONBLOCK | SOCK_CLOEXEC);
   } while (next.socket_fd < 0 && (errno == EINTR || errno == ECONNABORTED));
   if (next.socket_fd < 0 &&
       (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM))
@@ -56,6 +57,5 @@ void acceptor_close(acceptor *a)
   if (!acceptor_is_open(a))
     return;
   acceptor_watch(a, false);
-  close(a->listen_fd);
-  a->listen_fd = -1;
+  listen_close(a->socket);
 }

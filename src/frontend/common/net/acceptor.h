@@ -3,6 +3,7 @@
 #ifndef NEREID_FRONTEND_COMMON_NET_ACCEPTOR_H
 #define NEREID_FRONTEND_COMMON_NET_ACCEPTOR_H
 
+#include "frontend/common/net/listen.h"
 #include "frontend/common/net/loop_core.h"
 
 #include <stdbool.h>
@@ -10,7 +11,7 @@
 
 typedef struct acceptor {
   const char *protocol;            // static
-  int listen_fd;                   // owned; -1 once it is closed
+  listen_socket *socket;           // borrowed; acceptor_close closes its descriptor
   int epoll_fd;                    // borrowed; its events of the socket have the acceptor as data
   bool watched;                    // the socket is in it
   _Atomic uint64_t last_logged_ns; // that new connections wait
@@ -18,7 +19,7 @@ typedef struct acceptor {
 
 static inline bool acceptor_is_open(const acceptor *a)
 {
-  return a->listen_fd >= 0;
+  return a->socket->socket_fd >= 0;
 }
 
 // Watches the socket, or no longer. False when the kernel has no room for that; errno says so.
@@ -30,7 +31,7 @@ bool acceptor_watch(acceptor *a, bool watched);
 // that it is asked again.
 arrival *acceptor_take(acceptor *a, bool is_full, bool *waits);
 
-// May be called again, and for one that was not opened (-1).
+// May be called again.
 void acceptor_close(acceptor *a);
 
 #endif

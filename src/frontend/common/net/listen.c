@@ -186,14 +186,8 @@ static error *open_unix(const listen_options *options, listen_socket *s)
 error *listen_open(const listen_options *options, listen_socket *s)
 {
   *s = (listen_socket){.socket_fd = -1};
-  error *e = text_starts_with(options->address, UNIX_PREFIX) ? open_unix(options, s)
-                                                             : open_tcp(options, s);
-  if (e == NULL)
-    return NULL;
-  if (s->socket_fd >= 0)
-    close(s->socket_fd);
-  listen_fini(s);
-  return e;
+  s->is_unix = text_starts_with(options->address, UNIX_PREFIX);
+  return s->is_unix ? open_unix(options, s) : open_tcp(options, s);
 }
 
 void listen_remove(listen_socket *s)
@@ -206,9 +200,16 @@ void listen_remove(listen_socket *s)
   s->path = NULL;
 }
 
+void listen_close(listen_socket *s)
+{
+  if (s->socket_fd >= 0)
+    close(s->socket_fd);
+  s->socket_fd = -1;
+}
+
 void listen_fini(listen_socket *s)
 {
   listen_remove(s);
+  listen_close(s);
   free(s->where);
-  *s = (listen_socket){.socket_fd = -1};
 }

@@ -20,8 +20,9 @@ typedef struct listen_options {
 } listen_options;
 
 typedef struct listen_socket {
-  int socket_fd;         // the caller closes it
-  char *where;           // "<address>:<port>" or "unix:…", for the log; owned
+  int socket_fd; // -1 once it is closed
+  char *where;   // "<address>:<port>" or "unix:…", for the log; owned
+  bool is_unix;
   char *path;            // of a Unix socket's file, else NULL; owned
   uint64_t device, file; // which file that is
 } listen_socket;
@@ -29,13 +30,17 @@ typedef struct listen_socket {
 // Binds and listens, with TCP_NODELAY inherited by what is accepted. The file of a Unix socket that
 // nobody listens on any more is replaced. Errors: UNAVAILABLE "Socket '<where>' already in use ",
 // INVALID_ARG for an address that is none, UNAVAILABLE with the system's reason otherwise.
+// `s` needs listen_fini whatever happens.
 error *listen_open(const listen_options *options, listen_socket *s);
 
 // Removes the socket's file if it is still the one that listen_open made, so that nobody connects
 // any more; may be called again. The descriptor stays open.
 void listen_remove(listen_socket *s);
 
-// Removes and frees; the descriptor stays the caller's. For a zeroed listener too.
+// Closes the descriptor; may be called again.
+void listen_close(listen_socket *s);
+
+// Removes, closes and frees.
 void listen_fini(listen_socket *s);
 
 #endif

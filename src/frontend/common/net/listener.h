@@ -56,7 +56,7 @@ typedef struct listener_options {
   unsigned max_connection_age_ms;
   unsigned max_connection_age_grace_ms;
 
-  // --- Borrowed; not of metrics
+  // --- Borrowed
 
   const tls_identity *tls;              // without a certificate: no TLS
   const struct access_policy *access;   // who may do what
@@ -72,7 +72,7 @@ typedef struct listener listener;
 typedef struct listener_protocol {
   const char *name;             // "HTTP"
   size_t size;                  // of the struct that begins with the listener
-  error *(*start)(listener *l); // serves at once; owns the socket's descriptor whatever happens
+  error *(*start)(listener *l); // serves at once
   // Closes what accepts, and waits until all is answered or that moment of clock_monotonic_ns has
   // come. How many are not. May be called again. NULL of metrics, which stay to the end.
   size_t (*drain)(listener *l, uint64_t deadline_ns);
@@ -85,7 +85,7 @@ struct listener {
   const listener_protocol *protocol;
   listener_options options;    // without the address; its limits are numbers now
   TRITONSERVER_Server *server; // borrowed
-  listen_socket socket;        // whose descriptor the protocol has
+  listen_socket socket;
   byte_budget budget;
   TRITONSERVER_ResponseAllocator *allocator; // for outputs; NULL: the protocol has made none
 

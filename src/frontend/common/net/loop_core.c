@@ -2,6 +2,7 @@
 #include "frontend/common/net/loop_core.h"
 
 #include "base/clock.h"
+#include "base/machine.h"
 #include "base/thread.h"
 #include "base/wakeup.h"
 #include "frontend/common/observe/frontend_log.h"
@@ -17,7 +18,10 @@ void loop_group_init(loop_group *g, const char *protocol, const char *versions, 
   g->protocol = protocol;
   g->versions = versions;
   g->count = count;
-  busy_poll_limits_init(&g->polling, busy_poll_us);
+  unsigned cpus = machine_cpus();
+  // Where there is one processor, polling would keep it from whoever is waited for.
+  g->poll_ns = cpus > 1 ? (uint64_t)busy_poll_us * 1000 : 0;
+  g->max_awake = cpus / 2;
 }
 
 bool loop_may_log(_Atomic uint64_t *last_logged_ns)
@@ -52,10 +56,10 @@ bool loop_core_open(loop_core *l, loop_group *g)
 error *loop_core_start(loop_core *l, const char *thread_name, void *(*run)(void *), void *argument)
 {
   assert(!l->started);
-  l->poll.worked_ns = clock_monotonic_ns();
+  l->worked_ns = clock_monotonic_ns();
   RETURN_IF_ERROR(thread_start(&l->thread, thread_name, run, argument));
   l->started = true;
-  busy_poll_awake(&l->group->polling);
+  atomic_fetch_add_explicit(&l->group->awake, 1, memory_order_relaxed);
   return NULL;
 }
 
@@ -95,9 +99,9 @@ int loop_core_sleep(loop_core *l, struct epoll_event *events, int max_events, in
   atomic_store(&l->awake, false);
   // The wake of the end may have come before this pass took `wanted` back.
   if (!atomic_load(&l->wanted) && !atomic_load(&l->group->stopping)) {
-    busy_poll_asleep(&l->group->polling);
+    atomic_fetch_sub_explicit(&l->group->awake, 1, memory_order_relaxed);
     count = epoll_wait(l->epoll_fd, events, max_events, timeout_ms);
-    busy_poll_awake(&l->group->polling);
+    atomic_fetch_add_explicit(&l->group->awake, 1, memory_order_relaxed);
   }
   atomic_store(&l->awake, true);
   return count;

@@ -1,12 +1,18 @@
 // What the loops of all listeners do alike, whatever they speak: sockets come to them, threads wake
-// them, and they poll for a moment before they sleep (busy_poll.h). A loop of a protocol has one of
-// these as its member `core`, and its loops share a loop_group.
+// them, and they poll for a moment before they sleep. A loop of a protocol has one of these as its
+// member `core`, and its loops share a loop_group.
+//
+// Polling instead of sleeping (docs/performance.md) is worth it only where the last pause was
+// short, and not beyond the time that one may last: a client that does not come back costs one such
+// time. Where several clients are ready at a time, or other loops are at work, the next request is
+// never far, and the processor is better used by them. What another thread does takes longer than
+// polling lasts, or it would have been done right here, and that thread wants the processor.
 #ifndef NEREID_FRONTEND_COMMON_NET_LOOP_CORE_H
 #define NEREID_FRONTEND_COMMON_NET_LOOP_CORE_H
 
+#include "base/clock.h"
 #include "base/error.h"
 #include "base/mpsc.h"
-#include "frontend/common/net/busy_poll.h"
 
 #include <assert.h>
 #include <pthread.h>
@@ -26,9 +32,11 @@ typedef struct arrival {
 } arrival;
 
 typedef struct loop_group {
-  const char *protocol; // "HTTP"; static, as what follows
-  const char *versions; // of it that are spoken, for clients that speak another
-  busy_poll_limits polling;
+  const char *protocol;            // "HTTP"; static, as what follows
+  const char *versions;            // of it that are spoken, for clients that speak another
+  uint64_t poll_ns;                // how long a loop polls; 0: never
+  unsigned max_awake;              // and only while at most so many are awake
+  _Atomic unsigned awake;          // loops that do not sleep
   unsigned count;                  // of loops
   _Atomic unsigned turn;           // whose turn to get a connection it is
   _Atomic size_t arriving;         // sockets that no loop has taken on yet
@@ -45,7 +53,11 @@ typedef struct loop_core {
   _Atomic bool awake;  // false: a waker must write wake_fd
   _Atomic bool wanted; // look again before sleeping
   mpsc arrived;        // arrivals
-  busy_poll poll;      // loop thread
+
+  unsigned begun;       // requests that began in this pass; loop thread, as what follows
+  unsigned in_flight;   // requests that the core or a job has
+  uint64_t worked_ns;   // when there last was progress
+  bool clients_hurried; // the client came back within the polling time, and was the only one
 } loop_core;
 
 void loop_group_init(loop_group *g, const char *protocol, const char *versions, unsigned count,
@@ -87,7 +99,7 @@ void loop_core_adopt(loop_core *l, arrival *arrival_owned);
 // A pass begins: what is queued from now on is seen in the next one, or in this.
 static inline void loop_core_begin_pass(loop_core *l)
 {
-  l->poll.begun = 0;
+  l->begun = 0;
   atomic_store(&l->wanted, false);
 }
 
@@ -102,7 +114,9 @@ void loop_core_drop(loop_core *l, arrival *arrival_owned);
 // Whether to look again instead of sleeping.
 static inline bool loop_core_polls(const loop_core *l)
 {
-  return busy_poll_is_worth_it(&l->poll, &l->group->polling);
+  return l->clients_hurried && l->in_flight == 0 &&
+         atomic_load_explicit(&l->group->awake, memory_order_relaxed) <= l->group->max_awake &&
+         clock_monotonic_ns() - l->worked_ns < l->group->poll_ns;
 }
 
 // Sleeps until there are events, the time is over (-1: never), or somebody wakes the loop. Returns
@@ -112,24 +126,29 @@ int loop_core_sleep(loop_core *l, struct epoll_event *events, int max_events, in
 // The pass had something to do.
 static inline void loop_core_progressed(loop_core *l)
 {
-  busy_poll_record_progress(&l->poll, &l->group->polling);
+  const uint64_t poll_ns = l->group->poll_ns;
+  if (poll_ns == 0)
+    return;
+  uint64_t now = clock_monotonic_ns();
+  l->clients_hurried = l->begun < 2 && now - l->worked_ns < 2 * poll_ns;
+  l->worked_ns = now;
 }
 
 // A request began; it is waited for from now on, since the core or a job has it; or no longer.
 static inline void loop_core_request_began(loop_core *l)
 {
-  l->poll.begun++;
+  l->begun++;
 }
 
 static inline void loop_core_handed_over(loop_core *l)
 {
-  l->poll.in_flight++;
+  l->in_flight++;
 }
 
 static inline void loop_core_took_back(loop_core *l)
 {
-  assert(l->poll.in_flight > 0);
-  l->poll.in_flight--;
+  assert(l->in_flight > 0);
+  l->in_flight--;
 }
 
 #endif

@@ -1,14 +1,15 @@
-// Records become text on the thread that hands them in, and go into a buffer; the writer swaps it
-// for an empty one and writes it in one piece.
+// Records become text on the thread that hands them in, and go into a buffer; the writer's thread
+// swaps it for an empty one and writes it in one piece.
 #include "frontend/common/observe/access_log.h"
 
 #include "base/cleanup.h"
 #include "base/clock.h"
+#include "base/container_of.h"
 #include "base/files.h"
 #include "base/number.h"
-#include "base/thread.h"
-#include "frontend/common/observe/front_counter.h"
 #include "frontend/common/observe/frontend_log.h"
+#include "frontend/common/observe/writer.h"
+#include "nereid/nereid.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -28,25 +29,17 @@
 #define NS_PER_US      1000
 
 struct access_log {
-  const char *path; // NULL: standard output
+  char *path; // owned; "-": standard output
   bool json;
-  pthread_t thread;
-
-  pthread_mutex_t mutex; // guards what follows up to the blank line
-  pthread_cond_t changed;
+  writer writer; // its weights are bytes, its lock guards what follows up to the blank line
   buffer pending;
   bool reopen;
-  bool stopping;
-  bool ended; // the writer has
-
-  front_counter dropped; // lines
 
   // the writer's
+  buffer lines; // what it writes; between two writes it keeps the memory
   int file;
   bool cut;     // what was written last is the beginning of a line
   bool failing; // the last write failed
-
-  char path_copy[];
 };
 
 // ---- a record as text ----
@@ -106,23 +99,45 @@ void access_record_print(const access_record *r, uint64_t time_ns, bool json, bu
   buffer_append_text(line, json ? "}\n" : "\n");
 }
 
+// ---- times ----
+
+void access_times_record(access_times *t, TRITONSERVER_InferenceResponse *response)
+{
+  NEREID_ResponseTimes times;
+  const char *model;
+  int64_t version = 0;
+  NEREID_InferenceResponseTimes(response, &times);
+  TRITONSERVER_ErrorDelete(TRITONSERVER_InferenceResponseModel(response, &model, &version));
+  uint64_t now = clock_monotonic_ns();
+  uint64_t started = times.started_ns != 0 ? times.started_ns : now; // refused: it waited, no more
+  atomic_store_explicit(&t->queue_ns, started - times.submitted_ns, memory_order_relaxed);
+  atomic_store_explicit(&t->compute_ns, now - started, memory_order_relaxed);
+  atomic_store_explicit(&t->batch_size, times.batch_size, memory_order_relaxed);
+  atomic_store_explicit(&t->version, version, memory_order_relaxed);
+}
+
+void access_times_print(const access_times *t, int64_t version, access_record *record)
+{
+  int64_t answered = atomic_load_explicit(&t->version, memory_order_relaxed);
+  record->version = answered > 0 ? answered : version > 0 ? version : 0;
+  record->batch_size = atomic_load_explicit(&t->batch_size, memory_order_relaxed);
+  record->queue_ns = atomic_load_explicit(&t->queue_ns, memory_order_relaxed);
+  record->compute_ns = atomic_load_explicit(&t->compute_ns, memory_order_relaxed);
+}
+
 // ---- handing in ----
 
 static bool put(access_log *log, slice line)
 {
-  LOCK_SCOPE(&log->mutex);
-  size_t before = log->pending.size;
-  if (line.size > MAX_BYTES - before)
+  LOCK_SCOPE(&log->writer.lock);
+  if (!writer_admit(&log->writer, line.size))
     return false;
-  buffer_append_slice(&log->pending, line);
-  if (log->pending.failed) { // what was there still is
-    log->pending.failed = false;
-    log->pending.size = before;
-    return false;
-  }
-  if (before == 0 || (before < ENOUGH_BYTES && log->pending.size >= ENOUGH_BYTES))
-    pthread_cond_signal(&log->changed);
-  return true;
+  bool room = buffer_reserve(&log->pending, line.size) != NULL;
+  if (!room)
+    log->writer.weight -= line.size;
+  log->pending.failed = false; // what was there still is
+  buffer_append(&log->pending, line.data, room ? line.size : 0);
+  return room;
 }
 
 void access_log_write(access_log *log, const access_record *record)
@@ -130,14 +145,14 @@ void access_log_write(access_log *log, const access_record *record)
   AUTO_BUFFER buffer line = BUFFER_EMPTY;
   access_record_print(record, clock_realtime_ns(), log->json, &line);
   if (line.failed || !put(log, buffer_view(&line)))
-    front_counter_add(&log->dropped, 1);
+    writer_count_lost(&log->writer, 1);
 }
 
 void access_log_reopen(access_log *log)
 {
-  LOCK_SCOPE(&log->mutex);
+  LOCK_SCOPE(&log->writer.lock);
   log->reopen = true;
-  pthread_cond_signal(&log->changed);
+  writer_urge(&log->writer);
 }
 
 // ---- the writer ----
@@ -157,7 +172,7 @@ static void write_out(access_log *log, slice lines)
   for (size_t i = written; i < lines.size; i++)
     lost += lines.data[i] == '\n';
   log->cut = log->cut || (written > 0 && lines.data[written - 1] != '\n');
-  front_counter_add(&log->dropped, lost);
+  writer_count_lost(&log->writer, lost);
   if (!log->failing)
     frontend_log_error("the access log cannot be written, lines are dropped: %s", strerror(reason));
   log->failing = true;
@@ -166,7 +181,7 @@ static void write_out(access_log *log, slice lines)
 // A pipe that nobody reads is an error, not a reason to wait.
 static int open_file(const char *path)
 {
-  if (path == NULL)
+  if (strcmp(path, "-") == 0)
     return STDOUT_FILENO;
   int file = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOCTTY | O_NONBLOCK, 0644);
   if (file >= 0)
@@ -176,7 +191,7 @@ static int open_file(const char *path)
 
 static void close_file(const access_log *log)
 {
-  if (log->path != NULL && log->file >= 0)
+  if (strcmp(log->path, "-") != 0 && log->file >= 0)
     close(log->file);
 }
 
@@ -193,118 +208,70 @@ static void open_again(access_log *log)
   log->cut = false;
 }
 
-static bool is_urgent(const access_log *log)
+static void work(writer *w)
 {
-  return log->stopping || log->reopen;
-}
-
-// Waits for lines or orders; takes the lines. False at the end.
-static bool take(access_log *log, buffer *lines, bool *reopen)
-{
-  LOCK_SCOPE(&log->mutex);
-  while (log->pending.size == 0 && !is_urgent(log))
-    pthread_cond_wait(&log->changed, &log->mutex);
-  uint64_t deadline_ns = clock_monotonic_ns() + GATHER_NS;
-  while (log->pending.size < ENOUGH_BYTES && !is_urgent(log) &&
-         thread_wait(&log->changed, &log->mutex, deadline_ns))
-    ;
-  buffer empty = *lines;
-  *lines = log->pending;
+  access_log *log = container_of(w, access_log, writer);
+  bool reopen = log->reopen;
+  buffer empty = log->lines;
+  log->lines = log->pending;
   log->pending = empty;
-  *reopen = log->reopen;
   log->reopen = false;
-  return lines->size > 0 || *reopen || !log->stopping;
-}
-
-static void *run(void *log_pointer)
-{
-  access_log *log = log_pointer;
-  AUTO_BUFFER buffer lines = BUFFER_EMPTY;
-  bool reopen;
-  while (take(log, &lines, &reopen)) {
-    if (lines.size > 0)
-      write_out(log, buffer_view(&lines));
-    if (reopen)
-      open_again(log);
-    if (lines.capacity > KEPT_BYTES)
-      buffer_fini(&lines);
-    lines.size = 0;
-  }
-  LOCK_SCOPE(&log->mutex);
-  log->ended = true;
-  pthread_cond_signal(&log->changed);
-  return NULL;
+  pthread_mutex_unlock(&w->lock);
+  if (log->lines.size > 0)
+    write_out(log, buffer_view(&log->lines));
+  if (reopen)
+    open_again(log);
+  if (log->lines.capacity > KEPT_BYTES)
+    buffer_fini(&log->lines);
+  log->lines.size = 0;
+  pthread_mutex_lock(&w->lock);
 }
 
 // ---- life ----
 
 static void release(access_log *log)
 {
-  front_counter_fini(&log->dropped);
   close_file(log);
   buffer_fini(&log->pending);
-  pthread_cond_destroy(&log->changed);
-  pthread_mutex_destroy(&log->mutex);
+  buffer_fini(&log->lines);
+  free(log->path);
   free(log);
-}
-
-static access_log *allocate(const char *path, bool json)
-{
-  size_t size = strlen(path) + 1;
-  access_log *log = calloc(1, sizeof(*log) + size);
-  if (log == NULL)
-    return NULL;
-  memcpy(log->path_copy, path, size);
-  log->path = strcmp(path, "-") == 0 ? NULL : log->path_copy;
-  log->json = json;
-  pthread_mutex_init(&log->mutex, NULL);
-  pthread_cond_init(&log->changed, NULL);
-  return log;
 }
 
 error *access_log_open(const char *path, bool json, access_log **result)
 {
-  access_log *log = allocate(path, json);
-  error *e = NULL;
-  if (log == NULL)
+  access_log *log = calloc(1, sizeof(*log));
+  char *copy = strdup(path);
+  if (log == NULL || copy == NULL) {
+    free(log);
+    free(copy);
     return error_no_memory();
-  log->file = open_file(log->path);
-  if (log->file < 0)
-    e = error_new(ERROR_INVALID_ARG, "cannot open access log '%s': %s", path, strerror(errno));
-  if (e == NULL) {
-    front_counter_init(&log->dropped, "nereid_access_log_dropped_lines_total",
-                       "Lines of the access log that could not be written");
-    e = thread_start(&log->thread, "access-log", run, log);
   }
-  if (e != NULL) {
+  *log = (access_log){
+      .path = copy,
+      .json = json,
+      .writer = {.most = MAX_BYTES, .enough = ENOUGH_BYTES, .wait_ns = GATHER_NS, .work = work},
+      .file = open_file(path)};
+  error *e =
+      log->file < 0
+          ? error_new(ERROR_INVALID_ARG, "cannot open access log '%s': %s", path, strerror(errno))
+          : writer_start(&log->writer, "access-log", "nereid_access_log_dropped_lines_total",
+                         "Lines of the access log that could not be written");
+  if (e != NULL)
     release(log);
-    return e;
-  }
-  *result = log;
-  return NULL;
-}
-
-// True when the writer has ended in time.
-static bool stop_writer(access_log *log)
-{
-  uint64_t deadline_ns = clock_monotonic_ns() + CLOSE_NS;
-  LOCK_SCOPE(&log->mutex);
-  log->stopping = true;
-  pthread_cond_signal(&log->changed);
-  while (!log->ended && thread_wait(&log->changed, &log->mutex, deadline_ns))
-    ;
-  return log->ended;
+  else
+    *result = log;
+  return e;
 }
 
 void access_log_close(access_log *log)
 {
   if (log == NULL)
     return;
-  if (stop_writer(log)) {
-    pthread_join(log->thread, NULL);
+  if (writer_stop(&log->writer, clock_monotonic_ns() + CLOSE_NS)) {
+    writer_fini(&log->writer);
     release(log);
   } else { // it waits in a write, and ends with the process
-    pthread_detach(log->thread);
     frontend_log_error("the access log cannot be closed: %s", strerror(EAGAIN));
   }
 }

@@ -10,7 +10,9 @@
 
 #include "base/buffer.h"
 #include "base/error.h"
+#include "triton/core/tritonserver.h"
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -34,9 +36,9 @@ typedef struct access_record {
   uint64_t bytes_out;     // of the reply's body
 } access_record;
 
-// Appends to the file at `path`, "-" is standard output. `json`: a line is a JSON object, else
-// key=value pairs. Errors: INVALID_ARG when the file cannot be opened, UNAVAILABLE without a
-// thread.
+// Appends to the file at `path`, "-" is standard output. `json`: a line is a
+// JSON object, else key=value pairs. Errors: INVALID_ARG when the file cannot be opened,
+// UNAVAILABLE without a thread.
 error *access_log_open(const char *path, bool json, access_log **result);
 
 // Writes what there is, or what a pipe takes in five seconds, and closes. Nobody may use it any
@@ -49,6 +51,22 @@ void access_log_write(access_log *log, const access_record *record);
 // The file was moved away: soon the same path is opened again, after what came before is written.
 // Any thread.
 void access_log_reopen(access_log *log);
+
+// When a request waited and ran, as its responses tell. Responses come on any thread; of several
+// the last one counts. Zeroed is nothing known.
+typedef struct access_times {
+  _Atomic uint64_t queue_ns;
+  _Atomic uint64_t compute_ns;
+  _Atomic uint32_t batch_size;
+  _Atomic int64_t version; // of the model that answered
+} access_times;
+
+// The response is there. Any thread.
+void access_times_record(access_times *t, TRITONSERVER_InferenceResponse *response);
+
+// Puts them into a record. `version` is the one that was asked for, 0 or less for any: it stands
+// where nobody answered.
+void access_times_print(const access_times *t, int64_t version, access_record *record);
 
 // A record as a line with its end, for tests. `time_ns`: since 1970.
 void access_record_print(const access_record *record, uint64_t time_ns, bool json, buffer *line);

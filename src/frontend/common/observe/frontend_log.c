@@ -1,27 +1,24 @@
-// Passes lines on.
+// Passes lines on, and gathers what is said in one.
 #include "frontend/common/observe/frontend_log.h"
 
+#include <stdarg.h>
 #include <stdio.h>
 
 #define LINE_BYTES 2048 // longer lines are cut
-
-void frontend_log_message_va(TRITONSERVER_LogLevel level, const char *file, int line,
-                             const NEREID_LogSubject *about, const char *format, va_list arguments)
-{
-  static const NEREID_LogSubject nothing;
-  char text[LINE_BYTES];
-  vsnprintf(text, sizeof(text), format, arguments);
-  TRITONSERVER_ErrorDelete(
-      NEREID_LogMessageAbout(level, file, line, about == NULL ? &nothing : about, text));
-}
+#define MAX_NAMES  8    // of settings, in one line
+#define NAME_BYTES 64
 
 void frontend_log_message(TRITONSERVER_LogLevel level, const char *file, int line,
                           const NEREID_LogSubject *about, const char *format, ...)
 {
+  static const NEREID_LogSubject nothing;
+  char text[LINE_BYTES];
   va_list arguments;
   va_start(arguments, format);
-  frontend_log_message_va(level, file, line, about, format, arguments);
+  vsnprintf(text, sizeof(text), format, arguments);
   va_end(arguments);
+  TRITONSERVER_ErrorDelete(
+      NEREID_LogMessageAbout(level, file, line, about == NULL ? &nothing : about, text));
 }
 
 void frontend_log_failure(const NEREID_LogSubject *about, const char *what,
@@ -32,4 +29,23 @@ void frontend_log_failure(const NEREID_LogSubject *about, const char *what,
   FRONTEND_LOG_AT(TRITONSERVER_LOG_ERROR, about, "%s: %s", what,
                   TRITONSERVER_ErrorMessage(failure_owned));
   TRITONSERVER_ErrorDelete(failure_owned);
+}
+
+void ignored_settings_add(ignored_settings *ignored, const char *name)
+{
+  if (++ignored->count <= MAX_NAMES)
+    buffer_append_format(&ignored->names, "%s'%.*s'", ignored->count > 1 ? ", " : "", NAME_BYTES,
+                         name);
+}
+
+void ignored_settings_warn(ignored_settings *ignored, const char *what)
+{
+  if (ignored->count > MAX_NAMES)
+    buffer_append_format(&ignored->names, " and %zu more", ignored->count - MAX_NAMES);
+  buffer_append_char(&ignored->names, '\0');
+  if (ignored->count > 0 && !ignored->names.failed)
+    frontend_log_warning(
+        "a request for %s settings names what cannot be set there, which is ignored: %s", what,
+        ignored->names.data);
+  buffer_fini(&ignored->names);
 }

@@ -2,15 +2,11 @@
 #ifndef NEREID_FRONTEND_COMMON_OBSERVE_FRONTEND_LOG_H
 #define NEREID_FRONTEND_COMMON_OBSERVE_FRONTEND_LOG_H
 
+#include "base/buffer.h"
 #include "nereid/nereid.h"
 #include "triton/core/tritonserver.h"
 
-#include <stdarg.h>
-
 // `about` is the request that the line is about, or NULL. Lines of more than 2 KiB are cut.
-void frontend_log_message_va(TRITONSERVER_LogLevel level, const char *file, int line,
-                             const NEREID_LogSubject *about, const char *format, va_list arguments)
-    __attribute__((format(printf, 5, 0)));
 void frontend_log_message(TRITONSERVER_LogLevel level, const char *file, int line,
                           const NEREID_LogSubject *about, const char *format, ...)
     __attribute__((format(printf, 5, 6)));
@@ -28,5 +24,17 @@ void frontend_log_failure(const NEREID_LogSubject *about, const char *what,
 #define frontend_log_warning(...) FRONTEND_LOG_AT(TRITONSERVER_LOG_WARN, NULL, __VA_ARGS__)
 #define frontend_log_error(...)   FRONTEND_LOG_AT(TRITONSERVER_LOG_ERROR, NULL, __VA_ARGS__)
 #define frontend_log_verbose(...) FRONTEND_LOG_AT(TRITONSERVER_LOG_VERBOSE, NULL, __VA_ARGS__)
+
+// Members of a request for settings that no setting has: the request succeeds, as Triton's does,
+// and the log names them. Begins as {0}; one thread at a time.
+typedef struct ignored_settings {
+  buffer names;
+  size_t count;
+} ignored_settings;
+
+void ignored_settings_add(ignored_settings *ignored, const char *name);
+// Warns of them in one line, if there are any; `what` says whose settings they are not. Releases
+// what `ignored` holds.
+void ignored_settings_warn(ignored_settings *ignored, const char *what);
 
 #endif

@@ -1,7 +1,7 @@
 // Settings are checked against one table, then applied through the north seam.
 #include "frontend/common/observe/log_settings.h"
 
-#include "frontend/common/observe/ignored_settings.h"
+#include "frontend/common/observe/frontend_log.h"
 
 #include <inttypes.h>
 #include <limits.h>

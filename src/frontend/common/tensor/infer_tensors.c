@@ -128,17 +128,6 @@ static error *add_input(infer_tensors *t, const infer_json_input *input)
       t->request, input->name, input->data, input->data_size, TRITONSERVER_MEMORY_CPU, 0));
 }
 
-static size_t count_shared(const infer_json_input *inputs, size_t input_count,
-                           const infer_json_output *outputs, size_t output_count)
-{
-  size_t count = 0;
-  for (size_t k = 0; k < input_count; k++)
-    count += inputs[k].shared_memory.region != NULL;
-  for (size_t k = 0; k < output_count; k++)
-    count += outputs[k].shared_memory.region != NULL;
-  return count;
-}
-
 static error *add_output(infer_tensors *t, const infer_json_output *output)
 {
   const json_shared_memory *m = &output->shared_memory;
@@ -166,8 +155,7 @@ error *infer_tensors_add(infer_tensors *t, TRITONSERVER_Server *server, const ch
                          const infer_json_output *outputs, size_t output_count)
 {
   bool classifies = false;
-  size_t shared = count_shared(inputs, input_count, outputs, output_count);
-  t->spans = arena_allocate_array(t->arena, shared, sizeof(shared_span));
+  t->spans = arena_allocate_array(t->arena, input_count + output_count, sizeof(shared_span));
   t->choices = arena_allocate_array(t->arena, output_count + 1, sizeof(output_choice));
   if (t->spans == NULL || t->choices == NULL)
     return error_no_memory();

@@ -223,23 +223,15 @@ static shared_region *remove_unused(shared_region *r)
   return r;
 }
 
-static shared_region *unregister_one(shared_memory *m, const char *name)
-{
-  LOCK_SCOPE(&m->lock);
-  shared_region *r = string_map_get(&m->regions, slice_of(name));
-  if (r == NULL)
-    return NULL;
-  r->leaving = true;
-  return remove_unused(r);
-}
-
-// NULL when there is nothing more to free.
-static shared_region *unregister_any(shared_memory *m)
+// `name` as in shared_memory_unregister. NULL when there is nothing more to free.
+static shared_region *unregister_next(shared_memory *m, const char *name)
 {
   LOCK_SCOPE(&m->lock);
   string_map_entry *entry;
   for (size_t i = 0; (entry = string_map_walk(&m->regions, &i)) != NULL;) {
     shared_region *r = entry->value;
+    if (name != NULL && strcmp(r->name, name) != 0)
+      continue;
     r->leaving = true;
     if (remove_unused(r) != NULL)
       return r;
@@ -252,11 +244,7 @@ error *shared_memory_unregister(shared_memory *m, TRITONSERVER_MemoryType kind, 
   RETURN_IF_ERROR(shared_memory_allowed(m));
   if (kind == TRITONSERVER_MEMORY_GPU)
     return NULL; // there are none
-  if (name != NULL) {
-    free_region(unregister_one(m, name));
-    return NULL;
-  }
-  for (shared_region *r; (r = unregister_any(m)) != NULL;)
+  for (shared_region *r; (r = unregister_next(m, name)) != NULL;)
     free_region(r);
   return NULL;
 }

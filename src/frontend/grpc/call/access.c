@@ -51,10 +51,7 @@ bool grpc_access_is_code_refused(const call *c)
   return !access_policy_takes_code(c->server->options.access) && find_remote_reason(c) != NULL;
 }
 
-bool grpc_access_admit_code(call *c, const char *what)
+void grpc_access_refuse_code(call *c, const char *what)
 {
-  if (!grpc_access_is_code_refused(c))
-    return true;
   call_fail(c, GRPC_PERMISSION_DENIED, ACCESS_NO_CODE_FORMAT, what, find_remote_reason(c));
-  return false;
 }

@@ -13,7 +13,7 @@ void grpc_access_admit(call *c);
 // thread that has the call.
 bool grpc_access_is_code_refused(const call *c);
 
-// Fails the call if it is. `what` is named.
-bool grpc_access_admit_code(call *c, const char *what);
+// Then: fails the call. `what` is named.
+void grpc_access_refuse_code(call *c, const char *what);
 
 #endif

@@ -20,7 +20,6 @@
 #include "frontend/grpc/transport/loop.h"
 #include "triton/core/tritonserver.h"
 
-#include <protobuf-c/protobuf-c.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -103,8 +102,8 @@ struct call {
   bool is_post;
   bool is_grpc;          // by its content-type
   slice odd_coding;      // grpc-encoding, if it is none that is known
-  message_coding coding; // of compressed request messages
-  message_coding reply_coding;
+  content_coding coding; // of compressed request messages
+  content_coding reply_coding;
   uint64_t deadline_ns; // on the monotonic clock; 0: none
   conn_timer deadline;
 
@@ -156,8 +155,8 @@ access_record call_access_record(const call *c, grpc_status status);
 // The request message, which lives as long as the call.
 slice call_request(const call *c);
 
-// Replies with the packed message and OK.
-void call_reply_message(call *c, const ProtobufCMessage *reply);
+// Replies with a packed message, which is moved, and OK.
+void call_reply_packed(call *c, buffer *message_owned);
 
 // Ends the call with a status and a text, which is cut and escaped as errors are.
 void call_fail(call *c, grpc_status status, const char *format, ...)
@@ -177,14 +176,14 @@ bool call_run_job(call *c, job_kind kind, void (*run)(call *c), void (*done)(cal
 // messages meanwhile. The call may have ended when it is done.
 void call_run_work(call *c, void (*work)(call *c), void (*done)(call *c));
 
-// Packs a reply message where client and server agreed on that; else gives it as it is. Text,
-// response and arena (may be NULL, where the parts have memory of the first kind only) are moved.
-// NULL when memory is short: then they are released.
-grpc_reply *call_make_reply(call *c, const slice *parts, size_t count, buffer *text_owned,
-                            TRITONSERVER_InferenceResponse *response_owned, arena *memory_owned);
+// Makes a reply message of parts, which are views of `from` (and of what lives as long as the
+// call); packs it where client and server agreed on that. NULL when memory is short.
+grpc_reply *call_make_reply(call *c, const slice *parts, size_t count, reply_sources *from_owned);
 
 // Queues a reply message, which is owned.
 void call_queue(call *c, grpc_reply *message_owned);
+// The same with a packed one, which is moved; where memory is short the call ends.
+void call_queue_packed(call *c, buffer *message_owned);
 
 // What queued messages take until the client reads them: bytes.
 size_t call_unsent(const call *c);

@@ -1,7 +1,6 @@
 // A call's reply messages and its end: made, queued, and given to HTTP/2. Loop thread; a reply is
 // made by the thread that has the call.
-#include "base/checked.h"
-#include "frontend/common/observe/frontend_log.h"
+#include "frontend/common/net/compress.h"
 #include "frontend/grpc/call/call_parts.h"
 #include "frontend/grpc/transport/connection.h"
 #include "frontend/grpc/transport/loop.h"
@@ -190,57 +189,59 @@ void call_settle(call *c)
   c->reply = NULL;
 }
 
-// Packs the parts into one. False when memory is short.
-static bool pack(call *c, const slice *parts, size_t count, buffer *packed)
+// Makes one part of the parts, compressed. False when memory is short.
+static bool pack(const call *c, reply_sources *from, slice *whole, const slice *parts, size_t count)
 {
-  return message_deflate(c->reply_coding, zlib_levels[c->server->options.compression_level], parts,
-                         count, packed);
+  buffer packed = BUFFER_EMPTY;
+  const int level = zlib_levels[c->server->options.compression_level];
+  const bool done = compress_parts(c->reply_coding, level, parts, count, &packed);
+  reply_sources_fini(from); // a packed reply needs nothing of what it was made of
+  *from = (reply_sources){.text = packed};
+  *whole = buffer_view(&packed);
+  return done;
 }
 
-// A packed reply needs nothing of what it was made of.
-static grpc_reply *make_packed(call *c, const slice *parts, size_t count)
-{
-  AUTO_BUFFER buffer packed = BUFFER_EMPTY;
-  if (!pack(c, parts, count, &packed))
-    return NULL;
-  slice whole = buffer_view(&packed);
-  return grpc_reply_new(c, &whole, 1, &packed, NULL, NULL, true);
-}
-
-grpc_reply *call_make_reply(call *c, const slice *parts, size_t count, buffer *text_owned,
-                            TRITONSERVER_InferenceResponse *response_owned, arena *memory_owned)
+grpc_reply *call_make_reply(call *c, const slice *parts, size_t count, reply_sources *from_owned)
 {
   size_t size = 0;
+  slice whole;
   for (size_t i = 0; i < count; i++)
     size += parts[i].size;
-  bool packs = c->reply_coding != MESSAGE_IDENTITY && size >= MIN_PACKED_BYTES;
-  grpc_reply *made =
-      packs ? make_packed(c, parts, count)
-            : grpc_reply_new(c, parts, count, text_owned, response_owned, memory_owned, false);
-  if (made != NULL && !packs)
-    return made;
-  buffer_fini(text_owned);
-  if (memory_owned != NULL)
-    arena_fini(memory_owned);
-  if (response_owned != NULL)
-    frontend_log_failure(NULL, "deleting a response",
-                         TRITONSERVER_InferenceResponseDelete(response_owned));
-  return made;
+  if (c->reply_coding == CODING_IDENTITY || size < MIN_PACKED_BYTES)
+    return grpc_reply_new(c, parts, count, from_owned, false);
+  if (pack(c, from_owned, &whole, parts, count))
+    return grpc_reply_new(c, &whole, 1, from_owned, true);
+  reply_sources_fini(from_owned);
+  return NULL;
 }
 
-void call_reply_message(call *c, const ProtobufCMessage *reply)
+// NULL when memory is short.
+static grpc_reply *reply_of(call *c, buffer *message_owned)
 {
-  AUTO_BUFFER buffer text = BUFFER_EMPTY;
-  size_t size = protobuf_c_message_get_packed_size(reply);
-  char *to = buffer_reserve(&text, size + 1);
+  const slice whole = buffer_view(message_owned);
+  if (message_owned->failed)
+    return NULL;
+  reply_sources from = {.text = *message_owned};
+  *message_owned = BUFFER_EMPTY;
+  return call_make_reply(c, &whole, 1, &from);
+}
+
+void call_reply_packed(call *c, buffer *message_owned)
+{
   if (c->status != GRPC_UNDECIDED)
     return;
-  if (to != NULL)
-    text.size = protobuf_c_message_pack(reply, (uint8_t *)to);
-  slice whole = buffer_view(&text);
-  c->reply = to == NULL ? NULL : call_make_reply(c, &whole, 1, &text, NULL, NULL);
+  c->reply = reply_of(c, message_owned);
   if (c->reply == NULL)
     call_fail(c, GRPC_RESOURCE_EXHAUSTED, "out of memory for a reply");
   else
     c->status = GRPC_OK;
+}
+
+void call_queue_packed(call *c, buffer *message_owned)
+{
+  grpc_reply *made = reply_of(c, message_owned);
+  if (made != NULL)
+    call_queue(c, made);
+  else
+    call_end_early(c, GRPC_RESOURCE_EXHAUSTED, "out of memory");
 }

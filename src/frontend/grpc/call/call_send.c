@@ -100,7 +100,7 @@ bool call_submit_status(call *c)
   nghttp2_nv fields[6] = {ok_status, content_type};
   char number[12];
   size_t count = 2;
-  if (c->coding == MESSAGE_UNKNOWN)
+  if (c->coding == CODING_UNKNOWN)
     fields[count++] = codings;
   count += status_fields(c, fields + count, number, sizeof(number));
   return nghttp2_submit_response(c->stream.connection->session, c->stream.id, fields, count,
@@ -111,9 +111,9 @@ bool call_submit_header(call *c)
 {
   nghttp2_nv fields[4] = {ok_status, content_type};
   size_t count = 2;
-  if (c->reply_coding == MESSAGE_GZIP)
+  if (c->reply_coding == CODING_GZIP)
     fields[count++] = packed_gzip;
-  else if (c->reply_coding == MESSAGE_DEFLATE)
+  else if (c->reply_coding == CODING_DEFLATE)
     fields[count++] = packed_deflate;
   nghttp2_data_provider data = {.source.ptr = &c->stream, .read_callback = measure_data};
   return nghttp2_submit_response(c->stream.connection->session, c->stream.id, fields, count,

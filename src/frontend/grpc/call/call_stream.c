@@ -101,7 +101,7 @@ static bool is_grpc(slice content_type)
 static void take_coding(call *c, slice value)
 {
   c->coding = message_coding_of(value);
-  if (c->coding == MESSAGE_UNKNOWN)
+  if (c->coding == CODING_UNKNOWN)
     copy_field(c, value, &c->odd_coding);
 }
 
@@ -121,9 +121,9 @@ static bool take_known(call *c, slice name, slice value)
   else if (slice_equal(name, SLICE("grpc-encoding")))
     take_coding(c, value);
   else if (slice_equal(name, SLICE("grpc-accept-encoding")))
-    c->reply_coding = message_coding_is_listed(value, MESSAGE_GZIP)      ? MESSAGE_GZIP
-                      : message_coding_is_listed(value, MESSAGE_DEFLATE) ? MESSAGE_DEFLATE
-                                                                         : MESSAGE_IDENTITY;
+    c->reply_coding = message_coding_is_listed(value, CODING_GZIP)      ? CODING_GZIP
+                      : message_coding_is_listed(value, CODING_DEFLATE) ? CODING_DEFLATE
+                                                                        : CODING_IDENTITY;
   else
     return slice_equal(name, SLICE("te")) || (name.size > 0 && name.data[0] == ':');
   return true;
@@ -162,7 +162,7 @@ static bool is_refused(call *c)
   if (c->metadata_bytes > CONNECTION_HEADER_BYTES)
     call_fail(c, GRPC_RESOURCE_EXHAUSTED, "received metadata of %zu bytes, at most %u are taken",
               c->metadata_bytes, CONNECTION_HEADER_BYTES);
-  else if (c->coding == MESSAGE_UNKNOWN)
+  else if (c->coding == CODING_UNKNOWN)
     call_fail(c, GRPC_UNIMPLEMENTED,
               "grpc-encoding '%.*s' is not supported, expected identity, deflate or gzip",
               (int)(c->odd_coding.size < 256 ? c->odd_coding.size : 256), c->odd_coding.data);
@@ -190,7 +190,7 @@ static void begin(grpc_stream *s)
   if (c->deadline_ns != 0)
     conn_timer_set(&c->loop->timers, &c->deadline, c->deadline_ns);
   if (c->server->options.compression_level == 0)
-    c->reply_coding = MESSAGE_IDENTITY;
+    c->reply_coding = CODING_IDENTITY;
   if (c->method->streams) {
     c->method->handle(c);
     call_settle(c);

@@ -1,4 +1,4 @@
-// Assembles request messages, packs and unpacks. Loop threads; workers unpack what is long.
+// Assembles and unpacks request messages. Loop threads; workers unpack what is long.
 #include "frontend/grpc/call/message.h"
 
 #include "base/blocks.h"
@@ -17,20 +17,20 @@
 #define GZIP_WINDOW   (MAX_WBITS + 16)
 
 static const char *const coding_names[] = {
-    [MESSAGE_IDENTITY] = "identity",
-    [MESSAGE_GZIP] = "gzip",
-    [MESSAGE_DEFLATE] = "deflate",
+    [CODING_IDENTITY] = "identity",
+    [CODING_GZIP] = "gzip",
+    [CODING_DEFLATE] = "deflate",
 };
 
-message_coding message_coding_of(slice name)
+content_coding message_coding_of(slice name)
 {
-  for (int i = MESSAGE_IDENTITY; i < MESSAGE_UNKNOWN; i++)
+  for (int i = CODING_IDENTITY; i < CODING_UNKNOWN; i++)
     if (slice_equal_text(name, coding_names[i]))
-      return (message_coding)i;
-  return MESSAGE_UNKNOWN;
+      return (content_coding)i;
+  return CODING_UNKNOWN;
 }
 
-bool message_coding_is_listed(slice list, message_coding coding)
+bool message_coding_is_listed(slice list, content_coding coding)
 {
   while (list.size > 0) {
     const char *comma = memchr(list.data, ',', list.size);
@@ -152,12 +152,12 @@ static size_t most_of(size_t packed_size)
 }
 
 // Owns the message if it succeeds. NULL when memory is short.
-static unpacking *unpacking_new(byte_budget *budget, message_coding coding, message *packed_owned)
+static unpacking *unpacking_new(byte_budget *budget, content_coding coding, message *packed_owned)
 {
   unpacking *u = calloc(1, sizeof(*u));
   if (u == NULL)
     return NULL;
-  if (inflateInit2(&u->z, coding == MESSAGE_GZIP ? GZIP_WINDOW : MAX_WBITS) != Z_OK) {
+  if (inflateInit2(&u->z, coding == CODING_GZIP ? GZIP_WINDOW : MAX_WBITS) != Z_OK) {
     free(u);
     return NULL;
   }
@@ -255,7 +255,7 @@ bool message_reader_is_inside(const message_reader *r)
 }
 
 // The prefix is complete: checks it and makes the message.
-static message_fault begin(message_reader *r, message_coding coding)
+static message_fault begin(message_reader *r, content_coding coding)
 {
   uint32_t size = (uint32_t)r->prefix[1] << 24 | (uint32_t)r->prefix[2] << 16 |
                   (uint32_t)r->prefix[3] << 8 | r->prefix[4];
@@ -263,7 +263,7 @@ static message_fault begin(message_reader *r, message_coding coding)
   r->received = 0;
   if (r->prefix[0] > 1)
     return MESSAGE_BAD_FLAG;
-  if (r->compressed && coding == MESSAGE_IDENTITY)
+  if (r->compressed && coding == CODING_IDENTITY)
     return MESSAGE_NO_CODING;
   if (size > MESSAGE_MAX_BYTES)
     return MESSAGE_TOO_LARGE;
@@ -283,7 +283,7 @@ static message_fault begin(message_reader *r, message_coding coding)
   return fault;
 }
 
-static message_fault finish(message_reader *r, message_coding coding, message **complete)
+static message_fault finish(message_reader *r, content_coding coding, message **complete)
 {
   message *m = r->current;
   r->current = NULL;
@@ -300,7 +300,7 @@ static message_fault finish(message_reader *r, message_coding coding, message **
   return m->size > JOBS_LOOP_BYTES ? MESSAGE_OK : unpack(r, JOBS_LOOP_BYTES, complete);
 }
 
-message_fault message_reader_take(message_reader *r, message_coding coding, const char *data,
+message_fault message_reader_take(message_reader *r, content_coding coding, const char *data,
                                   size_t size, size_t *taken, message **complete)
 {
   *taken = 0;
@@ -323,43 +323,4 @@ message_fault message_reader_take(message_reader *r, message_coding coding, cons
   *taken += step;
   r->received += step;
   return r->received == r->current->size ? finish(r, coding, complete) : MESSAGE_OK;
-}
-
-// --- Packing
-
-static bool deflate_part(z_stream *z, slice part, int flush, buffer *to)
-{
-  z->next_in = (unsigned char *)part.data;
-  size_t left = part.size;
-  do {
-    unsigned step = left > UINT32_MAX ? UINT32_MAX : (unsigned)left;
-    z->avail_in = step;
-    left -= step;
-    int result;
-    do {
-      size_t room = (size_t)z->avail_in / 2 + 256;
-      char *out = buffer_reserve(to, room);
-      if (out == NULL)
-        return false;
-      z->next_out = (unsigned char *)out;
-      z->avail_out = (unsigned)room;
-      result = deflate(z, left == 0 ? flush : Z_NO_FLUSH);
-      to->size += room - z->avail_out;
-    } while (z->avail_out == 0 || (flush == Z_FINISH && left == 0 && result == Z_OK));
-  } while (left > 0);
-  return true;
-}
-
-bool message_deflate(message_coding coding, int level, const slice *parts, size_t count, buffer *to)
-{
-  z_stream z = {0};
-  int window = coding == MESSAGE_GZIP ? GZIP_WINDOW : MAX_WBITS;
-  if (deflateInit2(&z, level, Z_DEFLATED, window, 8, Z_DEFAULT_STRATEGY) != Z_OK)
-    return false;
-  bool done = true;
-  for (size_t i = 0; i < count && done; i++)
-    done = deflate_part(&z, parts[i], Z_NO_FLUSH, to);
-  done = done && deflate_part(&z, SLICE(""), Z_FINISH, to);
-  deflateEnd(&z);
-  return done;
 }

@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "base/slice.h"
 #include "frontend/common/net/budget.h"
+#include "frontend/common/net/compress.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -23,18 +24,11 @@
 #define MESSAGE_UNPACKED_BYTES ((size_t)64 << 20)
 #define MESSAGE_UNPACKED_TIMES 32
 
-typedef enum message_coding {
-  MESSAGE_IDENTITY,
-  MESSAGE_GZIP,
-  MESSAGE_DEFLATE,
-  MESSAGE_UNKNOWN, // one that the server does not speak
-} message_coding;
-
 // The coding of a grpc-encoding field.
-message_coding message_coding_of(slice name);
+content_coding message_coding_of(slice name);
 
 // Does a grpc-accept-encoding field list the coding?
-bool message_coding_is_listed(slice list, message_coding coding);
+bool message_coding_is_listed(slice list, content_coding coding);
 
 // A whole request message. Its end is aligned to MESSAGE_ALIGNMENT: tensors come last in a request,
 // so a tensor of a round size begins at a round address.
@@ -76,7 +70,7 @@ void message_reader_fini(message_reader *r);
 // Takes bytes up to the end of a message. *taken tells how many; *complete is the message when it
 // is whole, and then the caller's, else NULL. A fault ends the reading; so does, for a while, a
 // packed message of which more than JOBS_LOOP_BYTES would be read or made.
-message_fault message_reader_take(message_reader *r, message_coding coding, const char *data,
+message_fault message_reader_take(message_reader *r, content_coding coding, const char *data,
                                   size_t size, size_t *taken, message **complete);
 
 // Is there such a packed message? It is unpacked by message_reader_unpack, on any thread that has
@@ -86,9 +80,5 @@ message_fault message_reader_unpack(message_reader *r, message **complete);
 
 // Is the reader in the middle of a message?
 bool message_reader_is_inside(const message_reader *r);
-
-// Appends the parts, compressed into one, to `to`. `level` is zlib's. False when memory is short.
-bool message_deflate(message_coding coding, int level, const slice *parts, size_t count,
-                     buffer *to);
 
 #endif

@@ -9,31 +9,38 @@
 #include <stdlib.h>
 #include <string.h>
 
+void reply_sources_fini(reply_sources *s)
+{
+  if (s->response != NULL)
+    frontend_log_failure(NULL, "deleting a response",
+                         TRITONSERVER_InferenceResponseDelete(s->response));
+  buffer_fini(&s->text);
+  arena_fini(&s->memory);
+}
+
 static void free_reply(output_source *source)
 {
   grpc_reply *o = container_of(source, grpc_reply, source);
-  if (o->response != NULL)
-    frontend_log_failure(NULL, "deleting a response",
-                         TRITONSERVER_InferenceResponseDelete(o->response));
+  reply_sources_fini(&o->from);
   if (o->reserved > 0)
     budget_give_back(&o->call->server->budget, o->reserved);
-  buffer_fini(&o->text);
-  arena_fini(&o->memory);
   call_unref(o->call);
   free(o);
 }
 
-grpc_reply *grpc_reply_new(call *c, const slice *parts, size_t count, buffer *text_owned,
-                           TRITONSERVER_InferenceResponse *response_owned, arena *memory_owned,
+grpc_reply *grpc_reply_new(call *c, const slice *parts, size_t count, reply_sources *from_owned,
                            bool compressed)
 {
   size_t bytes;
-  if (!checked_array_size(sizeof(grpc_reply) + sizeof(slice), count, sizeof(slice), &bytes))
+  grpc_reply *o =
+      checked_array_size(sizeof(grpc_reply) + sizeof(slice), count, sizeof(slice), &bytes)
+          ? malloc(bytes)
+          : NULL;
+  if (o == NULL) {
+    reply_sources_fini(from_owned);
     return NULL;
-  grpc_reply *o = malloc(bytes);
-  if (o == NULL)
-    return NULL;
-  *o = (grpc_reply){.parts = (slice *)(o + 1), .part_count = count + 1, .response = response_owned};
+  }
+  *o = (grpc_reply){.parts = (slice *)(o + 1), .part_count = count + 1, .from = *from_owned};
   refcount_init(&o->source.references);
   o->source.free = free_reply;
   size_t size = 0;
@@ -46,14 +53,6 @@ grpc_reply *grpc_reply_new(call *c, const slice *parts, size_t count, buffer *te
     o->prefix[i + 1] = (char)(size >> (24 - 8 * i));
   o->parts[0] = (slice){o->prefix, sizeof(o->prefix)};
   o->size = size + sizeof(o->prefix);
-  if (text_owned != NULL) {
-    o->text = *text_owned;
-    *text_owned = BUFFER_EMPTY;
-  }
-  if (memory_owned != NULL) {
-    o->memory = *memory_owned;
-    arena_init(memory_owned, NULL, 0);
-  }
   o->call = c;
   call_ref(c);
   return o;

@@ -19,6 +19,15 @@
 
 typedef struct call call;
 
+// What a message's parts are views of; zeroed: nothing.
+typedef struct reply_sources {
+  buffer text;
+  TRITONSERVER_InferenceResponse *response; // owned; NULL: none
+  arena memory;
+} reply_sources;
+
+void reply_sources_fini(reply_sources *s);
+
 typedef struct grpc_reply {
   list_node node; // of the call's queue
   output_source source;
@@ -28,18 +37,15 @@ typedef struct grpc_reply {
   size_t part_taken;
   size_t size; // of all parts
   size_t taken;
-  buffer text;                              // what parts are views of
-  TRITONSERVER_InferenceResponse *response; // owned; what other parts are views of
-  arena memory;                             // the same
-  call *call;                               // referenced
-  size_t reserved;                          // from the budget
+  reply_sources from;
+  call *call;      // referenced
+  size_t reserved; // from the budget
   char prefix[MESSAGE_PREFIX_BYTES];
 } grpc_reply;
 
-// Makes a message of `count` parts, which stay where they are; text, response and arena (any may be
-// NULL) are released with it. NULL when memory is short: then the caller keeps them.
-grpc_reply *grpc_reply_new(call *c, const slice *parts, size_t count, buffer *text_owned,
-                           TRITONSERVER_InferenceResponse *response_owned, arena *memory_owned,
+// Makes a message of `count` parts, which stay where they are; `from` is moved, or released when
+// memory is short: then NULL.
+grpc_reply *grpc_reply_new(call *c, const slice *parts, size_t count, reply_sources *from_owned,
                            bool compressed);
 void grpc_reply_unref(grpc_reply *o);
 

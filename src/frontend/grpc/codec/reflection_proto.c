@@ -22,11 +22,11 @@ enum {
   ASK_FILE = 3,
   ASK_SYMBOL = 4,
   ASK_SERVICES = 7,
-  ANSWER_HOST = 1,
-  ANSWER_REQUEST = 2,
-  ANSWER_FILES = 4,
-  ANSWER_SERVICES = 6,
-  ANSWER_ERROR = 7,
+  REPLY_HOST = 1,
+  REPLY_REQUEST = 2,
+  REPLY_FILES = 4,
+  REPLY_SERVICES = 6,
+  REPLY_ERROR = 7,
   FILES_FILE = 1,
   SERVICES_SERVICE = 1,
   SERVICE_NAME = 1,
@@ -76,33 +76,33 @@ static bool has_name(slice file, slice name)
   return slice_equal(field_of(file, FILE_NAME), name);
 }
 
-static void append_error(buffer *answer, slice what)
+static void append_error(buffer *reply, slice what)
 {
-  size_t error = proto_begin(answer, ANSWER_ERROR);
-  proto_append_integer(answer, ERROR_CODE, GRPC_NOT_FOUND);
-  size_t text = proto_begin(answer, ERROR_MESSAGE);
-  buffer_append_text(answer, "not found: ");
-  buffer_append(answer, what.data, what.size < 256 ? what.size : 256);
-  proto_end(answer, text);
-  proto_end(answer, error);
+  size_t error = proto_begin(reply, REPLY_ERROR);
+  proto_append_integer(reply, ERROR_CODE, GRPC_NOT_FOUND);
+  size_t text = proto_begin(reply, ERROR_MESSAGE);
+  buffer_append_text(reply, "not found: ");
+  buffer_append(reply, what.data, what.size < 256 ? what.size : 256);
+  proto_end(reply, text);
+  proto_end(reply, error);
 }
 
-static void append_file(slice descriptors, slice what, bool (*is_it)(slice, slice), buffer *answer)
+static void append_file(slice descriptors, slice what, bool (*is_it)(slice, slice), buffer *reply)
 {
   proto_reader r = proto_reader_of(descriptors);
   proto_field file;
   while (proto_next(&r, &file)) {
     if (file.number != SET_FILE || !is_it(file.bytes, what))
       continue;
-    size_t files = proto_begin(answer, ANSWER_FILES);
-    proto_append_bytes(answer, FILES_FILE, file.bytes);
-    proto_end(answer, files);
+    size_t files = proto_begin(reply, REPLY_FILES);
+    proto_append_bytes(reply, FILES_FILE, file.bytes);
+    proto_end(reply, files);
     return;
   }
-  append_error(answer, what);
+  append_error(reply, what);
 }
 
-static void append_services_of(slice file, buffer *answer)
+static void append_services_of(slice file, buffer *reply)
 {
   slice package = field_of(file, FILE_PACKAGE);
   proto_reader r = proto_reader_of(file);
@@ -110,28 +110,28 @@ static void append_services_of(slice file, buffer *answer)
   while (proto_next(&r, &field)) {
     if (field.number != FILE_SERVICE)
       continue;
-    size_t service = proto_begin(answer, SERVICES_SERVICE);
-    size_t name = proto_begin(answer, SERVICE_NAME);
-    buffer_append_slice(answer, package);
-    buffer_append_char(answer, '.');
-    buffer_append_slice(answer, field_of(field.bytes, NAME));
-    proto_end(answer, name);
-    proto_end(answer, service);
+    size_t service = proto_begin(reply, SERVICES_SERVICE);
+    size_t name = proto_begin(reply, SERVICE_NAME);
+    buffer_append_slice(reply, package);
+    buffer_append_char(reply, '.');
+    buffer_append_slice(reply, field_of(field.bytes, NAME));
+    proto_end(reply, name);
+    proto_end(reply, service);
   }
 }
 
-static void append_services(slice descriptors, buffer *answer)
+static void append_services(slice descriptors, buffer *reply)
 {
-  size_t services = proto_begin(answer, ANSWER_SERVICES);
+  size_t services = proto_begin(reply, REPLY_SERVICES);
   proto_reader r = proto_reader_of(descriptors);
   proto_field file;
   while (proto_next(&r, &file))
     if (file.number == SET_FILE)
-      append_services_of(file.bytes, answer);
-  proto_end(answer, services);
+      append_services_of(file.bytes, reply);
+  proto_end(reply, services);
 }
 
-bool reflection_answer(slice descriptors, slice request, buffer *answer)
+bool reflection_reply(slice descriptors, slice request, buffer *reply)
 {
   proto_field field, asked = {0};
   slice host = {"", 0};
@@ -144,15 +144,15 @@ bool reflection_answer(slice descriptors, slice request, buffer *answer)
   }
   if (r.broken)
     return false;
-  proto_append_bytes(answer, ANSWER_HOST, host);
-  proto_append_bytes(answer, ANSWER_REQUEST, request);
+  proto_append_bytes(reply, REPLY_HOST, host);
+  proto_append_bytes(reply, REPLY_REQUEST, request);
   if (asked.number == ASK_SERVICES)
-    append_services(descriptors, answer);
+    append_services(descriptors, reply);
   else if (asked.number == ASK_FILE)
-    append_file(descriptors, asked.bytes, has_name, answer);
+    append_file(descriptors, asked.bytes, has_name, reply);
   else if (asked.number == ASK_SYMBOL)
-    append_file(descriptors, asked.bytes, has_symbol, answer);
+    append_file(descriptors, asked.bytes, has_symbol, reply);
   else
-    append_error(answer, asked.bytes); // there are no extensions
+    append_error(reply, asked.bytes); // there are no extensions
   return true;
 }

@@ -1,5 +1,5 @@
 // Server reflection (https://github.com/grpc/grpc/blob/master/doc/server-reflection.md): a question
-// about schemas and its answer. Pure; any thread.
+// about schemas and its reply. Pure; any thread.
 #ifndef NEREID_FRONTEND_GRPC_CODEC_REFLECTION_PROTO_H
 #define NEREID_FRONTEND_GRPC_CODEC_REFLECTION_PROTO_H
 
@@ -8,9 +8,9 @@
 
 #include <stdbool.h>
 
-// Answers a ServerReflectionRequest from a serialized FileDescriptorSet: lists services, gives
-// files by name and by a symbol in them; anything else is an error within the answer. False when
+// Replies to a ServerReflectionRequest from a serialized FileDescriptorSet: lists services, gives
+// files by name and by a symbol in them; anything else is an error within the reply. False when
 // the message is none.
-bool reflection_answer(slice descriptors, slice request, buffer *answer);
+bool reflection_reply(slice descriptors, slice request, buffer *reply);
 
 #endif

@@ -1,41 +1,32 @@
-// The functions behind the table of methods (methods.c), but for inference (infer.h). Loop threads;
-// what may block goes on in a job.
+// The functions behind the table of methods (methods.c), but for inference (infer.h).
 #ifndef NEREID_FRONTEND_GRPC_SERVICE_HANDLERS_H
 #define NEREID_FRONTEND_GRPC_SERVICE_HANDLERS_H
 
+#include "base/buffer.h"
+#include "base/error.h"
+
 typedef struct call call;
 
-// control.c
-void grpc_handle_server_live(call *c);
-void grpc_handle_server_ready(call *c);
-void grpc_handle_model_ready(call *c);
-void grpc_handle_server_metadata(call *c);
-void grpc_handle_model_metadata(call *c);
-void grpc_handle_model_config(call *c);
-void grpc_handle_model_statistics(call *c);
+// Members of method.run, on the thread of the method.
+typedef error *control_runner(call *c, const void *request, buffer *json);
 
-// repository.c
-void grpc_handle_repository_index(call *c);
-void grpc_handle_model_load(call *c);
-void grpc_handle_model_unload(call *c);
-
-// shared_memory.c
-void grpc_handle_system_memory_status(call *c);
-void grpc_handle_system_memory_register(call *c);
-void grpc_handle_system_memory_unregister(call *c);
-void grpc_handle_cuda_memory_status(call *c);
-void grpc_handle_cuda_memory_register(call *c);
-void grpc_handle_cuda_memory_unregister(call *c);
-
-// settings.c
-void grpc_handle_trace_setting(call *c);
-void grpc_handle_log_settings(call *c);
-
+// grpc_control.c
+control_runner grpc_server_live, grpc_server_ready, grpc_model_ready, grpc_server_metadata,
+    grpc_model_metadata, grpc_model_config, grpc_model_statistics;
+// grpc_repository.c
+control_runner grpc_repository_index, grpc_repository_model_load, grpc_repository_model_unload;
+// grpc_shared_memory.c
+control_runner grpc_system_shared_memory_status, grpc_system_shared_memory_register,
+    grpc_system_shared_memory_unregister, grpc_cuda_shared_memory_status,
+    grpc_cuda_shared_memory_register, grpc_cuda_shared_memory_unregister;
+// grpc_settings.c
+control_runner grpc_trace_setting, grpc_log_settings;
 // health.c
-void grpc_handle_health_check(call *c);
-void grpc_handle_health_watch(call *c);
+control_runner grpc_health_check;
 
-// reflection.c
-void grpc_handle_reflection(call *c);
+// Members of method.handle. Loop thread.
+void grpc_handle_server_ready(call *c); // grpc_control.c
+void grpc_handle_health_watch(call *c); // health.c
+void grpc_handle_reflection(call *c);   // reflection.c
 
 #endif

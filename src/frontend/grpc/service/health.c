@@ -1,10 +1,12 @@
-// gRPC's health service. As Triton's, it has one answer whatever service is asked for: whether the
-// server is ready. Watch says it again when it changes; nothing in the server tells of that, so it
+// gRPC's health service. As Triton's, it has one reply whatever service is asked for: whether the
+// server is ready. Watch says it again when it changes; nothing in the server reports that, so it
 // asks.
-#include "base/buffer.h"
+#include "frontend/common/observe/abi_error.h"
 #include "frontend/grpc/call/call.h"
+#include "frontend/grpc/codec/proto_unpack.h"
+#include "frontend/grpc/codec/proto_wire.h"
 #include "frontend/grpc/proto/health.pb-c.h"
-#include "frontend/grpc/service/control_message.h"
+#include "frontend/grpc/service/control_method.h"
 #include "frontend/grpc/service/handlers.h"
 #include "frontend/grpc/transport/loop.h"
 
@@ -13,37 +15,29 @@
 
 #define ASK_EVERY_NS UINT64_C(1000000000)
 
-typedef Grpc__Health__V1__HealthCheckResponse reply_message;
 typedef Grpc__Health__V1__HealthCheckResponse__ServingStatus serving_status;
 
-#define SERVING     GRPC__HEALTH__V1__HEALTH_CHECK_RESPONSE__SERVING_STATUS__SERVING
-#define NOT_SERVING GRPC__HEALTH__V1__HEALTH_CHECK_RESPONSE__SERVING_STATUS__NOT_SERVING
-#define UNKNOWN     GRPC__HEALTH__V1__HEALTH_CHECK_RESPONSE__SERVING_STATUS__UNKNOWN
+#define STATUS(name) GRPC__HEALTH__V1__HEALTH_CHECK_RESPONSE__SERVING_STATUS__##name
 
 // Backends are asked, so it may take long.
-static TRITONSERVER_Error *ask(const call *c, serving_status *status)
+static error *ask(const call *c, serving_status *status)
 {
   bool ready = false;
   TRITONSERVER_Error *failure = NULL;
   if (!atomic_load_explicit(&c->server->leaving, memory_order_relaxed))
     failure = TRITONSERVER_ServerIsReady(c->server->server, &ready);
-  *status = failure != NULL ? UNKNOWN : ready ? SERVING : NOT_SERVING;
-  return failure;
+  *status = failure != NULL ? STATUS(UNKNOWN) : ready ? STATUS(SERVING) : STATUS(NOT_SERVING);
+  return error_from_abi(failure);
 }
 
-// ---- Check ----
-
-static void check(call *c)
+error *grpc_health_check(call *c, const void *request, buffer *json)
 {
-  reply_message reply = GRPC__HEALTH__V1__HEALTH_CHECK_RESPONSE__INIT;
-  if (!call_fail_if(c, ask(c, &reply.status)))
-    call_reply_message(c, &reply.base);
-}
-
-void grpc_handle_health_check(call *c)
-{
-  if (control_request(c, &grpc__health__v1__health_check_request__descriptor) != NULL)
-    call_run_job(c, JOB_PROBES, check, NULL);
+  serving_status status;
+  (void)request;
+  (void)json;
+  RETURN_IF_ERROR(ask(c, &status));
+  control_reply_number(c, status);
+  return NULL;
 }
 
 // ---- Watch ----
@@ -53,40 +47,33 @@ typedef struct health_watch {
   conn_timer next; // when it is asked again
   call *call;
   serving_status status; // now
-  bool told;             // the client knows `said`
-  serving_status said;
+  bool has_sent;
+  serving_status sent; // the last one
 } health_watch;
 
-static void tell(call *c, serving_status status)
+static void send_status(call *c, serving_status status)
 {
-  buffer text = BUFFER_EMPTY;
-  reply_message reply = GRPC__HEALTH__V1__HEALTH_CHECK_RESPONSE__INIT;
-  reply.status = status;
-  char *to = buffer_reserve(&text, protobuf_c_message_get_packed_size(&reply.base) + 1);
-  text.size = to == NULL ? 0 : protobuf_c_message_pack(&reply.base, (uint8_t *)to);
-  const slice whole = buffer_view(&text);
-  grpc_reply *message = to == NULL ? NULL : call_make_reply(c, &whole, 1, &text, NULL, NULL);
-  if (message == NULL)
-    call_end_early(c, GRPC_RESOURCE_EXHAUSTED, "out of memory");
-  else
-    call_queue(c, message);
+  AUTO_BUFFER buffer packed = BUFFER_EMPTY;
+  if (status != STATUS(UNKNOWN))
+    proto_append_integer(&packed, 1, status);
+  call_queue_packed(c, &packed);
 }
 
 static void watch_ask(call *c)
 {
   health_watch *w = c->handler_data;
-  TRITONSERVER_ErrorDelete(ask(c, &w->status));
+  error_free(ask(c, &w->status));
 }
 
-static void watch_heard(call *c)
+static void watch_asked(call *c)
 {
   health_watch *w = c->handler_data;
   if (call_is_ended(c))
     return;
-  if (!w->told || w->said != w->status)
-    tell(c, w->status);
-  w->told = true;
-  w->said = w->status;
+  if (!w->has_sent || w->sent != w->status)
+    send_status(c, w->status);
+  w->has_sent = true;
+  w->sent = w->status;
   if (drain_has_begun(&c->server->drain)) { // which waits for all calls
     call_fail(c, GRPC_UNAVAILABLE, "the server is stopping");
     call_end(c);
@@ -97,7 +84,7 @@ static void watch_heard(call *c)
 
 static void watch_again(call *c)
 {
-  if (!call_run_job(c, JOB_PROBES, watch_ask, watch_heard))
+  if (!call_run_job(c, JOB_PROBES, watch_ask, watch_asked))
     call_end(c);
 }
 
@@ -121,11 +108,14 @@ static void watch_begin(call *c)
     call_fail(c, GRPC_INTERNAL, "the call has no message");
     return;
   }
-  health_watch *w = NULL;
-  if (control_request(c, &grpc__health__v1__health_check_request__descriptor) != NULL)
-    w = arena_allocate_array(&c->arena, 1, sizeof(*w));
+  ProtobufCMessage *request;
+  if (call_fail_if_error(c, proto_unpack(call_request(c),
+                                         &grpc__health__v1__health_check_request__descriptor,
+                                         &c->arena, &request)))
+    return;
+  health_watch *w = arena_allocate_array(&c->arena, 1, sizeof(*w));
   if (w == NULL) {
-    call_fail(c, GRPC_RESOURCE_EXHAUSTED, "out of memory"); // unless it has failed
+    call_fail(c, GRPC_RESOURCE_EXHAUSTED, "out of memory");
     return;
   }
   c->handler_data = w;

@@ -255,7 +255,7 @@ error *grpc_inference_submit(grpc_inference *i, bool *at_once)
   }
   begin_trace(i);
   RETURN_IF_ERROR(inference_submit(&i->life, i->call->server->server));
-  *at_once = !i->life.sends_each && !inference_wait(&i->life);
+  *at_once = !inference_wait(&i->life);
   return NULL;
 }
 
@@ -283,25 +283,20 @@ static error *write_reply(grpc_inference *i, TRITONSERVER_InferenceResponse *res
 error *grpc_inference_make_reply(grpc_inference *i, TRITONSERVER_InferenceResponse *response_owned,
                                  bool streamed, bool final, grpc_reply **reply)
 {
-  arena memory;
   message_parts parts;
-  arena_init(&memory, NULL, 0);
-  arena *a = i->life.decoupled ? &memory : &i->arena;
+  reply_sources from = {.response = response_owned};
+  arena *a = i->life.decoupled ? &from.memory : &i->arena;
   message_parts_init(&parts, a);
   trace_record_now(i->life.trace, TRACE_GRPC_SEND_START);
   error *failure = write_reply(i, response_owned, streamed, final, a, &parts);
-  if (failure == NULL) {
-    i->bytes_out += parts.size;
-    *reply =
-        call_make_reply(i->call, parts.items, parts.count, &parts.text, response_owned, &memory);
-    if (*reply == NULL)
-      failure = error_no_memory();
-  } else {
-    inference_delete_response(&i->life, response_owned);
+  from.text = parts.text;
+  if (failure != NULL) {
+    reply_sources_fini(&from);
+    return failure;
   }
-  message_parts_fini(&parts);
-  arena_fini(&memory);
-  return failure;
+  i->bytes_out += parts.size;
+  *reply = call_make_reply(i->call, parts.items, parts.count, &from);
+  return *reply == NULL ? error_no_memory() : NULL;
 }
 
 // ---- ModelInfer ----
@@ -322,9 +317,14 @@ static void add_load(call *c)
   c->load_report = arena_copy_text(&c->arena, buffer_view(&text));
 }
 
+static grpc_inference *inference_of(const call *c)
+{
+  return c->handler_data;
+}
+
 static void reply(call *c)
 {
-  grpc_inference *i = c->handler_data;
+  grpc_inference *i = inference_of(c);
   uint32_t count = atomic_load(&i->life.response_count);
   if (!call_is_ended(c) && count != 1) {
     call_fail(c, GRPC_INTERNAL, "expected a single response, got %u", count);
@@ -348,25 +348,13 @@ void grpc_inference_describe(const grpc_inference *i, access_record *record)
 
 static void describe(call *c, access_record *record)
 {
-  if (c->handler_data != NULL)
-    grpc_inference_describe(c->handler_data, record);
+  grpc_inference_describe(inference_of(c), record);
 }
 
-// The inference stays until the call is closed, for the access log, and until it is over.
+// For the access log the inference stayed until here.
 static void closed(call *c)
 {
-  if (c->handler_data == NULL || c->cancelled != NULL)
-    return;
-  grpc_inference *i = c->handler_data;
-  grpc_inference_unref(&i->life);
-  c->handler_data = NULL;
-}
-
-static void settle(call *c)
-{
-  c->cancelled = NULL;
-  if (c->stream.connection == NULL)
-    closed(c);
+  grpc_inference_unref(&inference_of(c)->life);
 }
 
 // The core is done.
@@ -374,19 +362,20 @@ static void woken(call *c)
 {
   loop_core_took_back(&c->loop->core);
   reply(c);
-  settle(c);
+  grpc_inference_unref(&inference_of(c)->life);
 }
 
 static void cancelled(call *c)
 {
-  inference_cancel(&((grpc_inference *)c->handler_data)->life);
+  inference_cancel(&inference_of(c)->life);
 }
 
 static void filled(call *c)
 {
   bool at_once = false;
-  grpc_inference *i = c->handler_data = c->job.data;
+  grpc_inference *i = inference_of(c);
   error *failure = i->failure;
+  c->describe = describe; // not before: the message was being read
   c->woken = woken;
   i->failure = NULL;
   if (failure == NULL)
@@ -396,11 +385,9 @@ static void filled(call *c)
     loop_core_handed_over(&c->loop->core);
     return;
   }
-  if (failure != NULL)
-    call_fail_if_error(c, failure);
-  else
+  if (!call_fail_if_error(c, failure))
     reply(c);
-  settle(c);
+  grpc_inference_unref(&i->life);
 }
 
 void grpc_handle_model_infer(call *c)
@@ -413,7 +400,8 @@ void grpc_handle_model_infer(call *c)
     return;
   }
   c->body.message = NULL;
-  c->describe = describe;
+  c->handler_data = i;
   c->closed = closed;
+  grpc_inference_ref(&i->life); // one for `closed`, one until the reply is made
   grpc_inference_fill(i, filled);
 }

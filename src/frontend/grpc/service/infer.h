@@ -25,7 +25,7 @@
 typedef struct call call;
 typedef struct grpc_inference grpc_inference;
 
-// What a stream's loop is told of an inference: a response (decoupled), or that all is there.
+// What the loop of a stream is to see: a response of a decoupled model, or that the core is done.
 typedef struct stream_event {
   mpsc_node node;
   grpc_inference *inference;
@@ -47,11 +47,11 @@ struct grpc_inference {
 
   // Of a stream (infer_stream.c).
   list_node node;
-  stream_event event; // the model is done, or memory was short for a response
-  _Atomic bool lost;  // the latter
+  stream_event event; // the core is done
+  _Atomic bool lost;  // memory was short for a response
   bool is_loose;      // decoupled: its responses go as they come
-  bool done;          // else: its response may go
-  bool over;          // loose: nothing more comes
+  bool done;          // the core is done
+  bool over;          // loose: its end is sent
   grpc_status status; // for the access log
 
   arena arena;
@@ -76,8 +76,8 @@ void grpc_inference_unref(inference *life);
 // says whether it can be. Loop thread.
 void grpc_inference_fill(grpc_inference *i, void (*filled)(call *c));
 
-// Gives the request to the core. An error: there will be no response. *at_once: it is there
-// already, and no hook tells. Loop thread.
+// Gives the request to the core. An error: there will be no response. *at_once: the core is done
+// already, and the hook `done` is not called. Loop thread.
 error *grpc_inference_submit(grpc_inference *i, bool *at_once);
 
 // Makes the message of a response, which is moved; or gives its error. Loop thread.

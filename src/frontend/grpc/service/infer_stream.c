@@ -54,8 +54,8 @@ static void respond(inference *life, TRITONSERVER_InferenceResponse *response_ow
     return;
   }
   inference_delete_response(life, response_owned);
-  if (!atomic_exchange(&i->lost, true))
-    push(i, &i->event);
+  atomic_store(&i->lost, true);
+  inference_cancel(life);
 }
 
 // ---- messages ----
@@ -77,23 +77,22 @@ static void queue(call *c, const grpc_inference *i, grpc_reply *message_owned)
 static void send_note(call *c, const grpc_inference *i, const char *error_message, bool final)
 {
   message_parts parts;
-  arena memory;
-  arena_init(&memory, NULL, 0);
-  message_parts_init(&parts, &memory);
+  reply_sources from = {0};
+  message_parts_init(&parts, &from.memory);
   const infer_response_json about = {.id = i->life.request_id,
                                      .model_name = i->life.model_name,
                                      .model_version = i->life.model_version};
   infer_stream_response_proto_write(&about, final ? FINAL_RESPONSE_TRUE : FINAL_RESPONSE_FALSE,
                                     error_message, &parts);
-  grpc_reply *made = message_parts_finish(&parts)
-                         ? call_make_reply(c, parts.items, parts.count, &parts.text, NULL, &memory)
-                         : NULL;
+  const bool whole = message_parts_finish(&parts);
+  from.text = parts.text;
+  grpc_reply *made = whole ? call_make_reply(c, parts.items, parts.count, &from) : NULL;
   if (made != NULL)
     queue(c, i, made);
   else
     call_end_early(c, GRPC_RESOURCE_EXHAUSTED, "out of memory");
-  message_parts_fini(&parts);
-  arena_fini(&memory);
+  if (!whole)
+    reply_sources_fini(&from);
 }
 
 // A decoupled model may send more after an error: `final` says whether this is the end.
@@ -174,23 +173,28 @@ static void send_in_order(call *c)
   }
 }
 
-// Of a decoupled model. What comes when it is over is dropped.
+// Of a decoupled model. What comes when it is over is dropped, and so is what comes after a
+// response that was lost.
 static void take_response(call *c, grpc_inference *i, const stream_event *e)
 {
-  bool lost = e == &i->event;
-  if (i->over) {
+  if (i->over || atomic_load(&i->lost)) {
     inference_delete_response(&i->life, e->response);
     return;
   }
-  i->over = e->final || lost;
-  if (lost) {
-    inference_cancel(&i->life);
+  i->over = e->final;
+  send_response(c, i, e->response, e->final);
+}
+
+// A decoupled model may read its inputs, which may be in the client's memory, after its final
+// response: the inference stays until the core is done.
+static void forget_if_over(call *c, grpc_inference *i)
+{
+  if (!list_is_linked(&i->node) || !i->done || (!i->over && !atomic_load(&i->lost)))
+    return;
+  if (!i->over)
     send_failure(c, i, error_no_memory(), true);
-  } else {
-    send_response(c, i, e->response, e->final);
-  }
-  if (i->over)
-    forget(c, i);
+  i->over = true;
+  forget(c, i);
 }
 
 // The client sends no more, and all is answered.
@@ -215,12 +219,14 @@ static void woken(call *c)
     next = node->next;
     stream_event *e = container_of(node, stream_event, node);
     grpc_inference *i = e->inference;
-    if (i->is_loose)
-      take_response(c, i, e);
-    else
+    if (e == &i->event) {
       i->done = true;
-    if (e != &i->event)
+    } else {
+      take_response(c, i, e);
       free(e);
+    }
+    if (i->is_loose)
+      forget_if_over(c, i);
     grpc_inference_unref(&i->life);
   }
   send_in_order(c);
@@ -243,6 +249,8 @@ static void filled(call *c)
   list_append(i->is_loose ? &s->loose : &s->in_order, &i->node);
   s->in_flight++;
   loop_core_handed_over(&c->loop->core);
+  if (i->is_loose)
+    forget_if_over(c, i);
   send_in_order(c);
   if (is_full(c))
     call_pause(c);

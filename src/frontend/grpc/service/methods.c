@@ -1,6 +1,9 @@
 // Inference first: a call is looked up row by row.
 #include "frontend/grpc/service/methods.h"
 
+#include "frontend/grpc/proto/grpc_service.pb-c.h"
+#include "frontend/grpc/proto/health.pb-c.h"
+#include "frontend/grpc/service/control_method.h"
 #include "frontend/grpc/service/handlers.h"
 #include "frontend/grpc/service/infer.h"
 
@@ -8,45 +11,58 @@
 #define HEALTH    "/grpc.health.v1.Health/"
 #define REFLECT   "/ServerReflectionInfo"
 
+// A control method of the inference service, whose messages and runner are called alike.
+#define CONTROL(name, category, handle, messages, member)                                          \
+  {                                                                                                \
+    INFERENCE name, CATEGORY_##category, handle, false,                                            \
+        &inference__##messages##_request__descriptor, grpc_##messages,                             \
+        &inference__##messages##_response__descriptor, member                                      \
+  }
+#define OTHER(path, category, handle, streams)                                                     \
+  {                                                                                                \
+    path, CATEGORY_##category, handle, streams, NULL, NULL, NULL, NULL                             \
+  }
+#define NOW   control_method_run
+#define PROBE control_method_probe
+#define BLOCK control_method_block
+
 static const method methods[] = {
-    {INFERENCE "ModelInfer", CATEGORY_INFERENCE, grpc_handle_model_infer, false},
-    {INFERENCE "ModelStreamInfer", CATEGORY_INFERENCE, grpc_handle_model_stream_infer, true},
+    OTHER(INFERENCE "ModelInfer", INFERENCE, grpc_handle_model_infer, false),
+    OTHER(INFERENCE "ModelStreamInfer", INFERENCE, grpc_handle_model_stream_infer, true),
 
-    {INFERENCE "ServerLive", CATEGORY_HEALTH, grpc_handle_server_live, false},
-    {INFERENCE "ServerReady", CATEGORY_HEALTH, grpc_handle_server_ready, false},
-    {INFERENCE "ModelReady", CATEGORY_HEALTH, grpc_handle_model_ready, false},
-    {HEALTH "Check", CATEGORY_HEALTH, grpc_handle_health_check, false},
-    {HEALTH "Watch", CATEGORY_HEALTH, grpc_handle_health_watch, true},
+    CONTROL("ServerLive", HEALTH, NOW, server_live, NULL),
+    CONTROL("ServerReady", HEALTH, grpc_handle_server_ready, server_ready, NULL),
+    CONTROL("ModelReady", HEALTH, PROBE, model_ready, NULL),
+    {HEALTH "Check", CATEGORY_HEALTH, PROBE, false,
+     &grpc__health__v1__health_check_request__descriptor, grpc_health_check,
+     &grpc__health__v1__health_check_response__descriptor, NULL},
+    OTHER(HEALTH "Watch", HEALTH, grpc_handle_health_watch, true),
 
-    {INFERENCE "ServerMetadata", CATEGORY_METADATA, grpc_handle_server_metadata, false},
-    {INFERENCE "ModelMetadata", CATEGORY_METADATA, grpc_handle_model_metadata, false},
-    {INFERENCE "ModelConfig", CATEGORY_MODEL_CONFIG, grpc_handle_model_config, false},
-    {INFERENCE "ModelStatistics", CATEGORY_STATISTICS, grpc_handle_model_statistics, false},
+    CONTROL("ServerMetadata", METADATA, NOW, server_metadata, NULL),
+    CONTROL("ModelMetadata", METADATA, NOW, model_metadata, NULL),
+    CONTROL("ModelConfig", MODEL_CONFIG, NOW, model_config, "config"),
+    // Of all models they are long: the loop does not wait, nor do they wait behind loads.
+    CONTROL("ModelStatistics", STATISTICS, PROBE, model_statistics, NULL),
 
-    {INFERENCE "RepositoryIndex", CATEGORY_MODEL_REPOSITORY, grpc_handle_repository_index, false},
-    {INFERENCE "RepositoryModelLoad", CATEGORY_MODEL_REPOSITORY, grpc_handle_model_load, false},
-    {INFERENCE "RepositoryModelUnload", CATEGORY_MODEL_REPOSITORY, grpc_handle_model_unload, false},
+    CONTROL("RepositoryIndex", MODEL_REPOSITORY, BLOCK, repository_index, "models"),
+    CONTROL("RepositoryModelLoad", MODEL_REPOSITORY, BLOCK, repository_model_load, NULL),
+    CONTROL("RepositoryModelUnload", MODEL_REPOSITORY, BLOCK, repository_model_unload, NULL),
 
-    {INFERENCE "SystemSharedMemoryStatus", CATEGORY_SHARED_MEMORY, grpc_handle_system_memory_status,
-     false},
-    {INFERENCE "SystemSharedMemoryRegister", CATEGORY_SHARED_MEMORY,
-     grpc_handle_system_memory_register, false},
-    {INFERENCE "SystemSharedMemoryUnregister", CATEGORY_SHARED_MEMORY,
-     grpc_handle_system_memory_unregister, false},
-    {INFERENCE "CudaSharedMemoryStatus", CATEGORY_SHARED_MEMORY, grpc_handle_cuda_memory_status,
-     false},
-    {INFERENCE "CudaSharedMemoryRegister", CATEGORY_SHARED_MEMORY, grpc_handle_cuda_memory_register,
-     false},
-    {INFERENCE "CudaSharedMemoryUnregister", CATEGORY_SHARED_MEMORY,
-     grpc_handle_cuda_memory_unregister, false},
+    CONTROL("SystemSharedMemoryStatus", SHARED_MEMORY, NOW, system_shared_memory_status, "regions"),
+    CONTROL("SystemSharedMemoryRegister", SHARED_MEMORY, PROBE, system_shared_memory_register,
+            NULL),
+    CONTROL("SystemSharedMemoryUnregister", SHARED_MEMORY, PROBE, system_shared_memory_unregister,
+            NULL),
+    CONTROL("CudaSharedMemoryStatus", SHARED_MEMORY, NOW, cuda_shared_memory_status, "regions"),
+    CONTROL("CudaSharedMemoryRegister", SHARED_MEMORY, NOW, cuda_shared_memory_register, NULL),
+    CONTROL("CudaSharedMemoryUnregister", SHARED_MEMORY, NOW, cuda_shared_memory_unregister, NULL),
 
-    {"/grpc.reflection.v1.ServerReflection" REFLECT, CATEGORY_METADATA, grpc_handle_reflection,
-     true},
-    {"/grpc.reflection.v1alpha.ServerReflection" REFLECT, CATEGORY_METADATA, grpc_handle_reflection,
-     true},
+    OTHER("/grpc.reflection.v1.ServerReflection" REFLECT, METADATA, grpc_handle_reflection, true),
+    OTHER("/grpc.reflection.v1alpha.ServerReflection" REFLECT, METADATA, grpc_handle_reflection,
+          true),
 
-    {INFERENCE "TraceSetting", CATEGORY_TRACE, grpc_handle_trace_setting, false},
-    {INFERENCE "LogSettings", CATEGORY_LOGGING, grpc_handle_log_settings, false},
+    CONTROL("TraceSetting", TRACE, PROBE, trace_setting, "settings"),
+    CONTROL("LogSettings", LOGGING, NOW, log_settings, "settings"),
 };
 
 #define METHOD_COUNT (sizeof(methods) / sizeof(methods[0]))

@@ -6,25 +6,19 @@
 
 static void take_message(call *c, message *message_owned)
 {
-  buffer text = BUFFER_EMPTY;
-  bool understood = reflection_answer(grpc_descriptors(),
-                                      (slice){message_owned->data, message_owned->size}, &text);
+  AUTO_BUFFER buffer text = BUFFER_EMPTY;
+  bool understood = reflection_reply(grpc_descriptors(),
+                                     (slice){message_owned->data, message_owned->size}, &text);
   message_free(message_owned);
-  const slice whole = buffer_view(&text);
-  grpc_reply *reply =
-      understood && !text.failed ? call_make_reply(c, &whole, 1, &text, NULL, NULL) : NULL;
-  buffer_fini(&text); // unless it was moved
-  if (reply != NULL)
-    call_queue(c, reply);
-  else if (understood)
-    call_end_early(c, GRPC_RESOURCE_EXHAUSTED, "out of memory");
+  if (understood)
+    call_queue_packed(c, &text);
   else
     call_end_early(c, GRPC_INVALID_ARGUMENT, "the message is no ServerReflectionRequest");
 }
 
 static void half_close(call *c)
 {
-  c->status = GRPC_OK; // all is answered
+  c->status = GRPC_OK; // all is replied to
 }
 
 void grpc_handle_reflection(call *c)

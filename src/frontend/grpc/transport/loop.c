@@ -16,7 +16,6 @@
 #include <malloc.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #define EVENTS_AT_ONCE  64
 #define ACCEPTS_AT_ONCE 64
@@ -314,14 +313,12 @@ error *grpc_loops_new(listener *l, const stream_handlers *handlers, grpc_loops *
   grpc_loops *all = checked_array_size(sizeof(grpc_loops), count, sizeof(grpc_loop), &size)
                         ? calloc(1, size)
                         : NULL;
-  if (all == NULL) {
-    close(l->socket.socket_fd);
+  if (all == NULL)
     return error_no_memory();
-  }
   all->listener = l;
   all->handlers = handlers;
   loop_group_init(&all->group, "gRPC", "HTTP/2", count, l->options.busy_poll_us);
-  all->acceptor = (acceptor){.protocol = "gRPC", .listen_fd = l->socket.socket_fd};
+  all->acceptor = (acceptor){.protocol = "gRPC", .socket = &l->socket};
   all->accept_again.fire = accept_again;
   for (unsigned i = 0; i < count; i++) {
     all->loops[i].all = all;

@@ -21,57 +21,6 @@ bool access_is_same_site(slice origin, slice host)
          strncasecmp(rest.data, host.data, host.size) == 0;
 }
 
-// What the fields tell of where a request comes from.
-typedef struct origin_search {
-  bool is_proxied;
-  slice host;
-  slice origin; // the last one
-  size_t origins;
-} origin_search;
-
-static bool is_name(slice name, slice wanted)
-{
-  return name.size == wanted.size && strncasecmp(name.data, wanted.data, name.size) == 0;
-}
-
-static enum MHD_Result record_field(void *search_pointer, enum MHD_ValueKind kind, const char *name,
-                                    size_t name_size, const char *value, size_t value_size)
-{
-  (void)kind;
-  origin_search *search = search_pointer;
-  slice field = {name, name_size};
-  slice text = {value == NULL ? "" : value, value_size};
-  search->is_proxied = search->is_proxied || peer_is_proxy_field(field);
-  if (is_name(field, SLICE("Host")))
-    search->host = text;
-  if (is_name(field, SLICE("Origin"))) {
-    search->origin = text;
-    search->origins++;
-  }
-  return MHD_YES;
-}
-
-// Why the client does not count as being on this machine, or NULL.
-static const char *find_remote_reason(const exchange *x)
-{
-  const union MHD_ConnectionInfo *info =
-      MHD_get_connection_info(x->mhd, MHD_CONNECTION_INFO_CLIENT_ADDRESS);
-  if (info == NULL || !peer_is_local(info->client_addr))
-    return "the client's address is not a loopback address";
-  origin_search search = {0};
-  MHD_get_connection_values_n(x->mhd, MHD_HEADER_KIND, record_field, &search);
-  if (search.is_proxied)
-    return "a proxy forwarded it";
-  if (x->is_http_1_0) // clients that upload speak 1.1, nginx to those behind it 1.0
-    return "it is in HTTP/1.0, as proxies send it";
-  if (search.host.data != NULL && !peer_names_this_machine(search.host)) // none: it is no browser
-    return "its Host header does not name localhost";
-  if (search.origins > 1 ||
-      (search.origins == 1 && !access_is_same_site(search.origin, search.host)))
-    return "its Origin header names another site";
-  return NULL;
-}
-
 typedef struct field_search {
   slice name;
   slice value; // of the first
@@ -83,10 +32,9 @@ static enum MHD_Result count_field(void *search_pointer, enum MHD_ValueKind kind
 {
   (void)kind;
   field_search *search = search_pointer;
-  if (!is_name((slice){name, name_size}, search->name))
-    return MHD_YES;
-  if (search->count++ == 0)
-    search->value = (slice){value, value_size};
+  if (name_size == search->name.size && strncasecmp(name, search->name.data, name_size) == 0 &&
+      search->count++ == 0)
+    search->value = (slice){value == NULL ? "" : value, value_size};
   return MHD_YES;
 }
 
@@ -97,6 +45,38 @@ static size_t look_up(void *exchange_pointer, const char *name, slice *value)
   MHD_get_connection_values_n(x->mhd, MHD_HEADER_KIND, count_field, &search);
   *value = search.value;
   return search.count;
+}
+
+static enum MHD_Result find_proxy(void *is_proxied, enum MHD_ValueKind kind, const char *name,
+                                  size_t name_size, const char *value, size_t value_size)
+{
+  (void)kind;
+  (void)value;
+  (void)value_size;
+  *(bool *)is_proxied = peer_is_proxy_field((slice){name, name_size});
+  return *(bool *)is_proxied ? MHD_NO : MHD_YES;
+}
+
+// Why the client does not count as being on this machine, or NULL.
+static const char *find_remote_reason(exchange *x)
+{
+  bool is_proxied = false;
+  slice host, origin;
+  const union MHD_ConnectionInfo *info =
+      MHD_get_connection_info(x->mhd, MHD_CONNECTION_INFO_CLIENT_ADDRESS);
+  if (info == NULL || !peer_is_local(info->client_addr))
+    return "the client's address is not a loopback address";
+  MHD_get_connection_values_n(x->mhd, MHD_HEADER_KIND, find_proxy, &is_proxied);
+  if (is_proxied)
+    return "a proxy forwarded it";
+  if (x->is_http_1_0) // clients that upload speak 1.1, nginx to those behind it 1.0
+    return "it is in HTTP/1.0, as proxies send it";
+  if (look_up(x, "Host", &host) > 0 && !peer_names_this_machine(host)) // none: it is no browser
+    return "its Host header does not name localhost";
+  size_t origins = look_up(x, "Origin", &origin);
+  if (origins > 1 || (origins == 1 && !access_is_same_site(origin, host)))
+    return "its Origin header names another site";
+  return NULL;
 }
 
 bool access_check_key(exchange *x, route_category category)

@@ -1,36 +1,26 @@
-// The entry lies in the exchange's arena; x->access is NULL without an access log.
-#include "frontend/http/exchange/access_entry.h"
+// What the access log says of an HTTP request. The entry lies in the exchange's arena; x->access is
+// NULL without an access log. Loop threads.
+#include "frontend/http/exchange/exchange_parts.h"
 
 #include "base/clock.h"
 #include "frontend/common/infer/inference.h"
 #include "frontend/common/net/peer.h"
 #include "frontend/common/observe/access_log.h"
-#include "frontend/http/exchange/exchange.h"
 #include "frontend/http/exchange/server.h"
 
 #include <stdio.h>
 #include <string.h>
 
-#define PEER_BYTES   PEER_TEXT_BYTES
 #define TARGET_BYTES 256 // of a path that is no route
 
 struct access_entry {
   uint64_t began_ns;
   char method[16];
   char target[TARGET_BYTES];
-  char peer[PEER_BYTES];
-  uint64_t bytes_in;
+  char peer[PEER_TEXT_BYTES];
 };
 
-static void print_peer(struct MHD_Connection *mhd, char peer[PEER_BYTES])
-{
-  const union MHD_ConnectionInfo *info =
-      MHD_get_connection_info(mhd, MHD_CONNECTION_INFO_CLIENT_ADDRESS);
-  if (info != NULL)
-    peer_print(info->client_addr, peer, PEER_BYTES);
-}
-
-void access_entry_begin(exchange *x, const char *method, const char *path)
+void access_entry_begin(exchange *x, const request_line *line)
 {
   if (x->http->options.access_log == NULL)
     return;
@@ -39,19 +29,16 @@ void access_entry_begin(exchange *x, const char *method, const char *path)
     return;
   memset(entry, 0, sizeof(*entry));
   entry->began_ns = clock_monotonic_ns();
-  snprintf(entry->method, sizeof(entry->method), "%s", method);
-  snprintf(entry->target, sizeof(entry->target), "%s", path);
-  print_peer(x->mhd, entry->peer);
+  snprintf(entry->method, sizeof(entry->method), "%s", line->method);
+  snprintf(entry->target, sizeof(entry->target), "%s", line->path);
+  const union MHD_ConnectionInfo *info =
+      MHD_get_connection_info(x->mhd, MHD_CONNECTION_INFO_CLIENT_ADDRESS);
+  if (info != NULL)
+    peer_print(info->client_addr, entry->peer, sizeof(entry->peer));
   x->access = entry;
 }
 
-void access_entry_add_bytes(exchange *x, size_t size)
-{
-  if (x->access != NULL)
-    x->access->bytes_in += size;
-}
-
-void access_entry_end(exchange *x, unsigned status)
+void access_entry_end(const exchange *x, unsigned status)
 {
   const access_entry *entry = x->access;
   if (entry == NULL)
@@ -67,7 +54,7 @@ void access_entry_end(exchange *x, unsigned status)
       .version = subject.version,
       .request_id = subject.request_id,
       .total_ns = clock_monotonic_ns() - entry->began_ns,
-      .bytes_in = entry->bytes_in,
+      .bytes_in = x->received_bytes,
       .bytes_out = strcmp(entry->method, "HEAD") == 0 ? 0 : x->reply_bytes,
   };
   if (x->inference != NULL)

@@ -4,9 +4,9 @@
 #include "frontend/http/exchange/exchange_parts.h"
 
 #include "base/clock.h"
+#include "base/state.h"
 #include "frontend/common/infer/inference.h"
 #include "frontend/common/observe/frontend_log.h"
-#include "frontend/http/exchange/access_entry.h"
 #include "frontend/http/exchange/server.h"
 #include "frontend/http/transport/head.h"
 
@@ -15,11 +15,50 @@
 #define STATUS_NOT_SENT    499   // in the access log: the client left before the reply was made
 #define DROPPED_BODY_BYTES 65536 // a refused request's body up to this size is read and dropped
 
+// --- Phases, and what the log and a trace say of them
+
+#define TO(phase) STATE_BIT(EXCHANGE_##phase)
+
+// The phases that may follow one, bit by bit.
+static const unsigned allowed[] = {
+    [EXCHANGE_RECEIVING] = TO(DROPPING) | TO(WAITING) | TO(REPLIED),
+    [EXCHANGE_DROPPING] = TO(REPLIED),
+    [EXCHANGE_WAITING] = TO(RECEIVING) | TO(REPLIED),
+    [EXCHANGE_REPLIED] = 0,
+};
+
+void exchange_enter(exchange *x, exchange_phase phase)
+{
+  state_assert(allowed, x->phase, phase);
+  x->phase = phase;
+}
+
+bool exchange_is_over(const exchange *x)
+{
+  return x->failure != NULL || x->phase == EXCHANGE_REPLIED;
+}
+
+NEREID_LogSubject exchange_subject(const exchange *x)
+{
+  if (x == NULL)
+    return (NEREID_LogSubject){0};
+  const char *model = x->parameters[PARAMETER_MODEL];
+  return (NEREID_LogSubject){.request_id = x->inference != NULL ? x->inference->request_id : NULL,
+                             .model = model[0] != '\0' ? model : NULL,
+                             .version = x->version > 0 ? x->version : 0};
+}
+
+void exchange_record_moment(const exchange *x, const char *name)
+{
+  if (x->inference != NULL)
+    trace_record_now(x->inference->trace, name);
+}
+
 // --- Memory
 
 static exchange *exchange_new(loop *l, struct MHD_Connection *mhd)
 {
-  listener *http = loop_listener(l);
+  listener *http = l->all->listener;
   const union MHD_ConnectionInfo *info =
       MHD_get_connection_info(mhd, MHD_CONNECTION_INFO_SOCKET_CONTEXT);
   exchange *x = info->socket_context == NULL ? NULL : malloc(sizeof(*x) + EXCHANGE_ARENA_BYTES);
@@ -55,6 +94,7 @@ void exchange_unref(exchange *x)
   listener *http = x->http;
   if (x->inference != NULL)
     inference_fini(x->inference);
+  exchange_drop_text(x);
   body_fini(&x->body);
   arena_fini(&x->arena);
   free(x);
@@ -87,7 +127,7 @@ static target_fault take_target_fault(void **context)
 static void finish_unsent(exchange *x)
 {
   exchange_enter(x, EXCHANGE_REPLIED);
-  loop_took_back(x->loop);
+  loop_core_took_back(&x->loop->core);
   if (x->next != NULL)
     x->next(x);
   exchange_drop_reply(x);
@@ -99,7 +139,7 @@ static void completed(void *loop_pointer, struct MHD_Connection *mhd, void **con
 {
   (void)mhd;
   (void)reason;
-  loop_progressed(loop_pointer);
+  ((loop *)loop_pointer)->progress++;
   take_target_fault(context);
   exchange *x = *context;
   *context = NULL;
@@ -145,7 +185,7 @@ static enum MHD_Result begin(loop *l, struct MHD_Connection *mhd, const request_
     return MHD_NO;
   x->method = route_method_of(line->method);
   x->is_http_1_0 = strcmp(line->version, MHD_HTTP_VERSION_1_0) == 0;
-  access_entry_begin(x, line->method, line->path);
+  access_entry_begin(x, line);
   bool admitted = exchange_admit(x, line);
   exchange_log_verbose(x, "HTTP request: %s %s", line->method, line->path);
   if (admitted) {
@@ -164,7 +204,7 @@ static enum MHD_Result begin(loop *l, struct MHD_Connection *mhd, const request_
 static enum MHD_Result receive(exchange *x, const char *data, size_t size)
 {
   connection_received(x->connection, size);
-  access_entry_add_bytes(x, size);
+  x->received_bytes += size;
   body_result taken = BODY_OK;
   if (x->phase != EXCHANGE_DROPPING && x->route->body != BODY_IGNORED)
     taken = body_append(&x->body, data, size);
@@ -176,8 +216,12 @@ static enum MHD_Result receive(exchange *x, const char *data, size_t size)
   return exchange_refuse(x);
 }
 
-static void inflate_body(exchange *x)
+static void complete_body(exchange *x)
 {
+  if (x->headers.coding == CODING_IDENTITY) {
+    exchange_fail_if_body(x, body_finish(&x->body));
+    return;
+  }
   int64_t json_size = x->headers.inference_header_length.value;
   x->body.aligned_at = json_size > 0 ? (size_t)json_size : 0;
   body_result unpacked = body_inflate(&x->body, x->headers.coding);
@@ -189,9 +233,9 @@ static void inflate_body(exchange *x)
   exchange_fail_if_body(x, unpacked);
 }
 
-static void handle_inflated(exchange *x)
+static void handle_body(exchange *x)
 {
-  if (x->failure == NULL && !exchange_is_abandoned(x))
+  if (!exchange_is_over(x))
     x->route->handle(x);
 }
 
@@ -201,15 +245,11 @@ static bool handle(exchange *x)
   if (!http_server_handling_began(x->http))
     return false;
   connection_enter(x->connection, CONNECTION_RUNNING);
-  if (x->route->body == BODY_IGNORED) {
+  if (x->route->body == BODY_IGNORED)
     x->route->handle(x);
-  } else if (x->headers.coding == CODING_IDENTITY) {
-    exchange_fail_if_body(x, body_finish(&x->body));
-    handle_inflated(x);
-  } else {
-    // A few bytes may unpack to many.
-    exchange_run_job(x, JOB_COMPUTES, inflate_body, handle_inflated);
-  }
+  else // a few packed bytes may become many
+    exchange_run(x, x->headers.coding == CODING_IDENTITY ? 0 : SIZE_MAX, JOB_COMPUTES,
+                 complete_body, handle_body);
   return true;
 }
 
@@ -217,7 +257,7 @@ static enum MHD_Result exchange_handle(void *loop_pointer, struct MHD_Connection
                                        const char *url, const char *method, const char *version,
                                        const char *upload, size_t *upload_size, void **context)
 {
-  loop_progressed(loop_pointer);
+  ((loop *)loop_pointer)->progress++;
   request_line line = {.method = method, .path = url, .version = version};
   line.fault = take_target_fault(context);
   exchange *x = *context;
@@ -234,7 +274,7 @@ static enum MHD_Result exchange_handle(void *loop_pointer, struct MHD_Connection
     return exchange_send_reply(x);
   if (x->phase == EXCHANGE_WAITING) {
     exchange_enter(x, EXCHANGE_RECEIVING);
-    loop_took_back(x->loop);
+    loop_core_took_back(&x->loop->core);
     if (x->next != NULL)
       x->next(x);
   } else if (!handle(x)) {
@@ -250,7 +290,7 @@ void exchange_suspend(exchange *x, exchange_step next)
 {
   x->next = next;
   exchange_enter(x, EXCHANGE_WAITING);
-  loop_handed_over(x->loop);
+  loop_core_handed_over(&x->loop->core);
   MHD_suspend_connection(x->mhd);
 }
 
@@ -258,7 +298,7 @@ void exchange_resume(exchange *x)
 {
   exchange_ref(x); // as soon as it is resumed it may be over, and the listener with it
   MHD_resume_connection(x->mhd);
-  loop_wake(x->loop);
+  loop_core_wake(&x->loop->core);
   exchange_unref(x);
 }
 
@@ -269,19 +309,26 @@ static void run_queued(job *queued)
   exchange_resume(x);
 }
 
-error *exchange_submit_job(exchange *x, job_kind kind)
-{
-  x->queued.run = run_queued;
-  return jobs_submit(x->http->options.jobs, kind, &x->queued);
-}
-
 void exchange_run_job(exchange *x, job_kind kind, void (*job)(exchange *x), exchange_step next)
 {
   x->job = job;
+  x->queued.run = run_queued;
   exchange_suspend(x, next);
-  if (!exchange_fail_if_error(x, exchange_submit_job(x, kind)))
+  if (exchange_fail_if_error(x, jobs_submit(x->http->options.jobs, kind, &x->queued)))
+    exchange_resume(x);
+}
+
+void exchange_run(exchange *x, size_t bytes, job_kind kind, void (*job)(exchange *x),
+                  exchange_step next)
+{
+  bool over = exchange_is_over(x);
+  if (!over && bytes > JOBS_LOOP_BYTES) {
+    exchange_run_job(x, kind, job, next);
     return;
-  exchange_resume(x);
+  }
+  if (!over)
+    job(x);
+  next(x);
 }
 
 const exchange_calls exchange_calls_of_loops = {

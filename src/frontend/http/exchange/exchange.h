@@ -26,7 +26,7 @@
 typedef struct listener listener;
 typedef struct inference inference; // frontend/common/infer/inference.h
 typedef struct exchange exchange;
-typedef struct access_entry access_entry; // access_entry.h
+typedef struct access_entry access_entry;
 
 #define EXCHANGE_ARENA_BYTES 6144
 
@@ -56,17 +56,20 @@ struct exchange {
   request_headers headers;
   const char *remote_reason; // why its client may not bring code, else NULL; static
   body body;
+  uint64_t received_bytes; // of the body, as sent
 
   exchange_step next;       // what a resumed exchange does; NULL: it replies
   void (*job)(exchange *x); // what a job thread does; see exchange_run_job
   struct job queued;        // the same for jobs.h
   inference *inference;     // of an infer request, else NULL
-  access_entry *access;     // NULL without an access log
+  access_entry *access;     // exchange_parts.h; NULL without an access log
   uint64_t received_ns;     // when the headers were there; 0 while nothing is traced
 
   unsigned status;            // of the reply
   uint64_t reply_bytes;       // of the reply's body, so far as it is made
   struct MHD_Response *reply; // NULL until made
+  buffer text;                // of the reply, where it is not the core's
+  size_t reserved;            // from the budget, for the text
   bool last;                  // the connection is closed after the reply
   const char *failure;        // the reply's text when it is an error, in the arena
   const char *failure_header; // one more header of that reply, or NULL
@@ -95,8 +98,10 @@ void exchange_resume(exchange *x); // any thread, once for each suspension
 // `next` is NULL where `job` made the reply.
 void exchange_run_job(exchange *x, job_kind kind, void (*job)(exchange *x), exchange_step next);
 
-// Runs x->job on a thread for its kind, and then resumes the exchange, which is suspended.
-error *exchange_submit_job(exchange *x, job_kind kind);
+// Runs `job`, unless the exchange is over, and then `next`: here where it is work on few bytes,
+// else as exchange_run_job does.
+void exchange_run(exchange *x, size_t bytes, job_kind kind, void (*job)(exchange *x),
+                  exchange_step next);
 
 // What a line of the log about this request is about; NULL is about none. Any thread that has the
 // exchange.
@@ -113,9 +118,9 @@ NEREID_LogSubject exchange_subject(const exchange *x);
 #define exchange_log_warning(x, ...) EXCHANGE_LOG_AT(TRITONSERVER_LOG_WARN, x, __VA_ARGS__)
 #define exchange_log_verbose(x, ...) EXCHANGE_LOG_AT(TRITONSERVER_LOG_VERBOSE, x, __VA_ARGS__)
 
-// The client left while the exchange was suspended: no reply can be made, and it must not be
-// suspended again.
-bool exchange_is_abandoned(const exchange *x);
+// It has failed, or its client left while it was suspended: no reply is to be made, and it must not
+// be suspended again.
+bool exchange_is_over(const exchange *x);
 
 // --- Replies: the first one made counts
 
@@ -141,10 +146,31 @@ void exchange_reply_ok(exchange *x);
 void exchange_reply_empty(exchange *x, unsigned status);
 // 200 with the message as JSON; releases it.
 void exchange_reply_message(exchange *x, TRITONSERVER_Message *message_owned);
-// 200 with that text.
-void exchange_reply_json(exchange *x, buffer *json);
+// 200 with x->text, which is JSON.
+void exchange_reply_json(exchange *x);
 // 200 with a reply that the handler made (x->reply_bytes is set by the handler); NULL: it could
 // not, which is 503 if it said nothing else.
 void exchange_reply_with(exchange *x, struct MHD_Response *response_owned);
+
+// Counts x->text, if it is long, as work for the budget. False: there is no room for it.
+bool exchange_count_text(exchange *x);
+void exchange_drop_text(exchange *x);
+
+// --- libmicrohttpd's responses, made whole or not at all: a reply that lacks a header for want of
+// memory would be read wrongly
+
+// Adds a header. NULL when there is no response or memory is short; the response is gone then.
+struct MHD_Response *response_with(struct MHD_Response *response_owned, const char *name,
+                                   const char *value);
+// Adds the load report that the request's fields ask for, if there is one.
+struct MHD_Response *response_with_load(struct MHD_Response *response_owned, const exchange *x);
+
+// A response that is sent from `text`; release(context) is called when it is gone, or at once when
+// there is no memory for it. Returns NULL then.
+struct MHD_Response *response_of(slice text, const char *content_type,
+                                 void (*release)(void *context), void *context);
+
+// The same of x->text.
+struct MHD_Response *response_of_text(exchange *x, const char *content_type);
 
 #endif

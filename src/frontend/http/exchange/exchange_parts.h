@@ -1,5 +1,6 @@
 // What the files of an exchange share: its life (exchange.c), admission by its headers
-// (admission.c), and its replies (reply.c). Loop thread.
+// (admission.c), its replies (reply.c), and its line in the access log (access_entry.c). Loop
+// thread.
 #ifndef NEREID_FRONTEND_HTTP_EXCHANGE_EXCHANGE_PARTS_H
 #define NEREID_FRONTEND_HTTP_EXCHANGE_EXCHANGE_PARTS_H
 
@@ -36,6 +37,12 @@ void exchange_drop_reply(exchange *x);
 
 // Sends the failure while the request is still coming, and gives the connection up (MHD_NO).
 enum MHD_Result exchange_refuse(exchange *x);
+
+// What the access log says of a request, gathered while it lives; nothing without an access log.
+// The first line and the headers are there.
+void access_entry_begin(exchange *x, const request_line *line);
+// The request is over with this status: the line is written.
+void access_entry_end(const exchange *x, unsigned status);
 
 // exchange_calls.reply_page
 bool exchange_reply_page(connection *c, unsigned status);

@@ -3,14 +3,16 @@
 #include "frontend/http/exchange/exchange_parts.h"
 
 #include "base/buffer.h"
+#include "base/cleanup.h"
 #include "frontend/common/observe/frontend_log.h"
-#include "frontend/http/exchange/response.h"
+#include "frontend/common/observe/load_metrics.h"
 #include "frontend/http/exchange/server.h"
 #include "frontend/http/transport/error_page.h"
 
 #include <stdarg.h>
 #include <stdio.h>
 
+#define JSON_TYPE         "application/json"
 #define MAX_FAILURE_BYTES 2048 // of an error's text: it may repeat what the client sent
 
 // Cuts a text off before byte `size`, behind a whole character.
@@ -130,6 +132,77 @@ void exchange_reply_ok(exchange *x)
     exchange_reply_empty(x, MHD_HTTP_OK);
 }
 
+// --- Responses
+
+struct MHD_Response *response_with(struct MHD_Response *response_owned, const char *name,
+                                   const char *value)
+{
+  if (response_owned == NULL || MHD_add_response_header(response_owned, name, value) == MHD_YES)
+    return response_owned;
+  MHD_destroy_response(response_owned);
+  return NULL;
+}
+
+struct MHD_Response *response_with_load(struct MHD_Response *response_owned, const exchange *x)
+{
+  AUTO_BUFFER buffer text = BUFFER_EMPTY;
+  const char *format =
+      MHD_lookup_connection_value(x->mhd, MHD_HEADER_KIND, LOAD_METRICS_REQUEST_HEADER);
+  if (format == NULL || !load_metrics_write(x->http->server, slice_of(format), &text))
+    return response_owned;
+  AUTO_FREE char *value = buffer_take_text(&text);
+  return value == NULL ? response_owned
+                       : response_with(response_owned, LOAD_METRICS_REPLY_HEADER, value);
+}
+
+struct MHD_Response *response_of(slice text, const char *content_type,
+                                 void (*release)(void *context), void *context)
+{
+  struct MHD_Response *response = MHD_create_response_from_buffer_with_free_callback_cls(
+      text.size, (void *)text.data, release, context);
+  if (response == NULL)
+    release(context);
+  return response_with(response, MHD_HTTP_HEADER_CONTENT_TYPE, content_type);
+}
+
+static void unref(void *exchange_pointer)
+{
+  exchange_unref(exchange_pointer);
+}
+
+// Sends what lives as long as the exchange.
+static struct MHD_Response *response_of_own(exchange *x, slice text, const char *content_type)
+{
+  x->reply_bytes = text.size;
+  exchange_ref(x);
+  return response_of(text, content_type, unref, x);
+}
+
+struct MHD_Response *response_of_text(exchange *x, const char *content_type)
+{
+  return x->text.failed ? NULL : response_of_own(x, buffer_view(&x->text), content_type);
+}
+
+bool exchange_count_text(exchange *x)
+{
+  size_t size = x->text.size < BUDGET_MIN_BYTES ? 0 : x->text.size;
+  if (size > 0 && !budget_take_work(&x->http->budget, size))
+    return false;
+  x->reserved = size;
+  return true;
+}
+
+void exchange_drop_text(exchange *x)
+{
+  buffer_fini(&x->text);
+  x->text = BUFFER_EMPTY;
+  if (x->reserved > 0)
+    budget_give_back(&x->http->budget, x->reserved);
+  x->reserved = 0;
+}
+
+// --- Replies
+
 static void delete_message(void *message)
 {
   TRITONSERVER_ErrorDelete(TRITONSERVER_MessageDelete(message));
@@ -146,14 +219,12 @@ void exchange_reply_message(exchange *x, TRITONSERVER_Message *message_owned)
   x->reply_bytes = size;
   // The text is the message's: the reply is sent from there.
   exchange_reply_with(x,
-                      response_of(text, size, "application/json", delete_message, message_owned));
+                      response_of((slice){text, size}, JSON_TYPE, delete_message, message_owned));
 }
 
-void exchange_reply_json(exchange *x, buffer *json)
+void exchange_reply_json(exchange *x)
 {
-  x->reply_bytes = json->size;
-  buffer_append_char(json, '\0');
-  exchange_reply_with(x, json->failed ? NULL : response_of_json_copy(json->data));
+  exchange_reply_with(x, response_of_text(x, JSON_TYPE));
 }
 
 static bool is_shared(const exchange *x)
@@ -170,8 +241,7 @@ void exchange_drop_reply(exchange *x)
 
 static struct MHD_Response *failure_response(exchange *x)
 {
-  x->reply_bytes = strlen(x->failure);
-  struct MHD_Response *response = response_of_json_copy(x->failure);
+  struct MHD_Response *response = response_of_own(x, slice_of(x->failure), JSON_TYPE);
   return x->failure_header == NULL ? response
                                    : response_with(response, x->failure_header, x->failure_value);
 }

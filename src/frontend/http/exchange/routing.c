@@ -74,6 +74,8 @@ static bool take_parameter(slice pattern, slice segment, slice parameters[PARAME
 static bool matches(const char *pattern_text, slice path, slice parameters[PARAMETER_COUNT])
 {
   slice pattern = slice_of(pattern_text);
+  if (slice_equal(pattern, SLICE("*")))
+    return true;
   memset(parameters, 0, PARAMETER_COUNT * sizeof(slice));
   while (pattern.size > 0 && path.size > 0) {
     if (path.data[0] != '/')

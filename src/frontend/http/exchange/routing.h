@@ -38,7 +38,7 @@ typedef void (*route_handler)(exchange *x);
 
 typedef struct route {
   unsigned methods; // route_method bits
-  const char *path; // with {model}, {version}, {repository}, {region} as whole segments
+  const char *path; // with {model}, {version}, {repository}, {region} as whole segments; or "*"
   route_category category;
   route_body body;
   route_handler handle;

@@ -10,7 +10,6 @@
 #include "frontend/http/exchange/routing.h"
 #include "frontend/http/transport/connections.h"
 #include "frontend/http/transport/loop.h"
-#include "frontend/http/transport/watcher.h"
 
 #include <microhttpd.h>
 #include <stdatomic.h>
@@ -20,7 +19,6 @@ typedef struct http_server {
   const route_table *routes;
   connections *connections;
   loops *loops;
-  watcher *watcher;
   parallel parallel;                     // parts of long computations, as jobs
   struct MHD_Response *empty_reply;      // shared by all replies without a body
   struct MHD_Response *empty_json_reply; // the same with application/json

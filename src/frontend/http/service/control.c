@@ -2,10 +2,9 @@
 // Handlers run on loop threads.
 #include "frontend/http/service/routes.h"
 
+#include "frontend/common/admin/model_admin.h"
 #include "frontend/http/exchange/exchange.h"
 #include "frontend/http/exchange/server.h"
-
-#define CONFIG_VERSION 1 // of the JSON form of a model's configuration
 
 static void reply_ready(exchange *x, TRITONSERVER_Error *failure_owned, bool ready)
 {
@@ -61,29 +60,28 @@ void handle_model_ready(exchange *x)
   exchange_run_job(x, JOB_PROBES, ask_model, NULL);
 }
 
-void handle_model_metadata(exchange *x)
+typedef TRITONSERVER_Error *model_question(TRITONSERVER_Server *server, const char *model,
+                                           int64_t version, TRITONSERVER_Message **message);
+
+static void reply_about_model(exchange *x, model_question *ask)
 {
   TRITONSERVER_Message *message = NULL;
-  if (!exchange_fail_if(x, TRITONSERVER_ServerModelMetadata(x->http->server,
-                                                            x->parameters[PARAMETER_MODEL],
-                                                            x->version, &message)))
+  if (!exchange_fail_if(x,
+                        ask(x->http->server, x->parameters[PARAMETER_MODEL], x->version, &message)))
     exchange_reply_message(x, message);
+}
+
+void handle_model_metadata(exchange *x)
+{
+  reply_about_model(x, TRITONSERVER_ServerModelMetadata);
 }
 
 void handle_model_config(exchange *x)
 {
-  TRITONSERVER_Message *message = NULL;
-  if (!exchange_fail_if(x, TRITONSERVER_ServerModelConfig(x->http->server,
-                                                          x->parameters[PARAMETER_MODEL],
-                                                          x->version, CONFIG_VERSION, &message)))
-    exchange_reply_message(x, message);
+  reply_about_model(x, model_admin_config);
 }
 
 void handle_model_statistics(exchange *x)
 {
-  TRITONSERVER_Message *message = NULL;
-  if (!exchange_fail_if(x, TRITONSERVER_ServerModelStatistics(x->http->server,
-                                                              x->parameters[PARAMETER_MODEL],
-                                                              x->version, &message)))
-    exchange_reply_message(x, message);
+  reply_about_model(x, TRITONSERVER_ServerModelStatistics);
 }

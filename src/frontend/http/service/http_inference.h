@@ -1,5 +1,5 @@
 // One inference over HTTP: from the body to a request of the core (infer_request.c), through the
-// core and back (infer.c), and from its outputs to the reply (infer_response.c).
+// core and back (infer.c), and from its outputs to the reply (infer_response.c, stream.c).
 #ifndef NEREID_FRONTEND_HTTP_SERVICE_HTTP_INFERENCE_H
 #define NEREID_FRONTEND_HTTP_SERVICE_HTTP_INFERENCE_H
 
@@ -10,14 +10,14 @@
 
 typedef struct exchange exchange;
 typedef struct http_inference http_inference;
-typedef struct stream stream; // stream.h
+typedef struct stream stream;
 
 // What the routes differ in.
 typedef struct infer_operation {
   // Turns the body into inputs, parameters and output choices of the request. False when the
   // exchange has failed.
   bool (*fill)(exchange *x, http_inference *i);
-  // Turns the kept response into the reply; NULL: each response is an event of a stream (stream.h).
+  // Turns the kept response into the reply; NULL: each response is an event of a stream.
   void (*reply)(exchange *x, http_inference *i);
   bool takes_decoupled; // else such models were refused
 } infer_operation;
@@ -27,7 +27,8 @@ struct http_inference {
   inference life;
   exchange *exchange; // referenced while the core has the request
   const infer_operation *operation;
-  stream *stream; // for the operation; one reference each for life and reply
+  stream *stream;                       // of a reply that is one
+  TRITONSERVER_InferenceResponse *sent; // owned; what other replies send the outputs of
 };
 
 static inline http_inference *http_inference_of(inference *i)
@@ -40,5 +41,19 @@ bool infer_fill_request(exchange *x, http_inference *i);
 bool generate_fill_request(exchange *x, http_inference *i);
 void infer_reply(exchange *x, http_inference *i);
 void generate_reply(exchange *x, http_inference *i);
+
+// --- A reply that is made while the model still answers: server-sent events, one for each
+// response. Responses come from the backend's threads into a queue with a limit, so that no backend
+// ever waits for a client; the loop takes one at a time, when the client has read what was before.
+
+// In the exchange's arena; NULL when memory is short.
+stream *stream_new(exchange *x);
+
+// inference_hooks.respond
+void stream_respond(inference *life, TRITONSERVER_InferenceResponse *response_owned, bool final);
+
+// Makes the reply when the first response is there, which decides its status, and waits for that
+// by suspending the connection. Loop thread.
+void stream_begin(exchange *x);
 
 #endif

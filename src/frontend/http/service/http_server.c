@@ -1,4 +1,4 @@
-// Starts, drains and stops the inference listener: libmicrohttpd's loops and the watcher.
+// Starts, drains and stops listeners of HTTP: libmicrohttpd's loops and the watcher.
 #include "frontend/http/service/http_server.h"
 
 #include "base/clock.h"
@@ -7,8 +7,6 @@
 #include "frontend/http/exchange/server.h"
 #include "frontend/http/service/routes.h"
 #include "frontend/http/transport/head_probe.h"
-
-#include <unistd.h>
 
 #define DRAIN_PAUSE_NS UINT64_C(1000000)
 
@@ -25,32 +23,35 @@ static error *make_shared_replies(http_server *http)
 }
 
 // The loops are there before anything is accepted; the socket listens meanwhile.
-static error *start(listener *l)
+static error *start(listener *l, const route_table *routes)
 {
   http_server *http = http_server_of(l);
-  http->routes = &http_routes;
+  http->routes = routes;
   http->parallel = (parallel){.run = jobs_run_parts, .pool = l->options.jobs};
-  error *failure = head_probe();
-  if (failure == NULL)
-    failure = make_shared_replies(http);
-  if (failure == NULL)
-    failure = infer_tensors_make_allocator(&l->allocator);
-  if (failure == NULL)
-    failure = connections_new(&l->options, &exchange_calls_of_loops, &http->connections);
-  if (failure == NULL)
-    failure = loops_new(l, &exchange_calls_of_loops, http->connections, &http->loops);
-  if (failure == NULL)
-    return watcher_new(http->connections, l->socket.socket_fd, http->loops, &http->watcher);
-  close(l->socket.socket_fd);
-  return failure;
+  RETURN_IF_ERROR(head_probe());
+  RETURN_IF_ERROR(make_shared_replies(http));
+  RETURN_IF_ERROR(infer_tensors_make_allocator(&l->allocator));
+  RETURN_IF_ERROR(connections_new(l, &exchange_calls_of_loops, &http->connections));
+  RETURN_IF_ERROR(loops_new(l, &exchange_calls_of_loops, http->connections, &http->loops));
+  return connections_watch(http->connections, http->loops);
+}
+
+static error *start_http(listener *l)
+{
+  return start(l, &http_routes);
+}
+
+static error *start_metrics(listener *l)
+{
+  return start(l, &metrics_routes);
 }
 
 static size_t drain_until(listener *l, uint64_t deadline_ns)
 {
   http_server *http = http_server_of(l);
-  watcher_stop_accepting(http->watcher);
+  connections_stop_accepting(http->connections);
   // Each client is told with its next reply to close; who has none on its way is closed here.
-  while (watcher_count_open(http->watcher) > 0 && clock_monotonic_ns() < deadline_ns) {
+  while (connections_count_open(http->connections) > 0 && clock_monotonic_ns() < deadline_ns) {
     loops_close_idle(http->loops);
     if (drain_wait(&l->drain, &http->unanswered, deadline_ns) == 0)
       clock_sleep_until(clock_monotonic_ns() + DRAIN_PAUSE_NS);
@@ -65,14 +66,14 @@ static void stop(listener *l)
 {
   http_server *http = http_server_of(l);
   atomic_store(&http->stopping, true);
-  if (http->watcher != NULL) {
-    watcher_stop_accepting(http->watcher);
-    // libmicrohttpd must not be stopped while a connection is suspended.
-    connections_cancel_all(http->connections);
-    drain_wait(&l->drain, &l->busy, CLOCK_NEVER);
-  }
+  if (http->loops == NULL)
+    return;
+  connections_stop_accepting(http->connections);
+  // libmicrohttpd must not be stopped while a connection is suspended.
+  connections_cancel_all(http->connections);
+  drain_wait(&l->drain, &l->busy, CLOCK_NEVER);
   loops_stop(http->loops);
-  watcher_free(http->watcher);
+  connections_unwatch(http->connections);
 }
 
 static void free_parts(listener *l)
@@ -88,7 +89,13 @@ static void free_parts(listener *l)
 
 const listener_protocol http_protocol = {.name = "HTTP",
                                          .size = sizeof(http_server),
-                                         .start = start,
+                                         .start = start_http,
                                          .drain = drain_until,
                                          .stop = stop,
                                          .free = free_parts};
+
+const listener_protocol metrics_protocol = {.name = "metrics",
+                                            .size = sizeof(http_server),
+                                            .start = start_metrics,
+                                            .stop = stop,
+                                            .free = free_parts};

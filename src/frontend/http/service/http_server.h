@@ -1,5 +1,5 @@
 // HTTP: KServe v2 on one port (docs/http.md). Its threads are its own: the loops (loop.h) and one
-// watcher (watcher.h).
+// watcher (watcher.c).
 #ifndef NEREID_FRONTEND_HTTP_SERVICE_HTTP_SERVER_H
 #define NEREID_FRONTEND_HTTP_SERVICE_HTTP_SERVER_H
 
@@ -7,8 +7,8 @@
 
 extern const listener_protocol http_protocol;
 
-// The Prometheus listener: GET /metrics on a port of its own, so that it answers when the inference
-// port is full and stays up while that one drains. One loop thread of its own.
+// GET /metrics (metrics.c), which answers when the inference port is full and stays up while that
+// one drains.
 extern const listener_protocol metrics_protocol;
 
 #endif

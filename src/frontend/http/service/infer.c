@@ -3,11 +3,9 @@
 #include "frontend/http/service/http_inference.h"
 
 #include "base/clock.h"
-#include "frontend/http/exchange/access_entry.h"
 #include "frontend/http/exchange/exchange.h"
 #include "frontend/http/exchange/server.h"
 #include "frontend/http/service/routes.h"
-#include "frontend/http/service/stream.h"
 
 static bool read_transactions(exchange *x, uint32_t *flags)
 {
@@ -50,22 +48,8 @@ static void resume(inference *life)
   exchange_resume(http_inference_of(life)->exchange);
 }
 
-static void stream_response(inference *life, TRITONSERVER_InferenceResponse *response_owned,
-                            bool final)
-{
-  http_inference *i = http_inference_of(life);
-  if (response_owned == NULL)
-    trace_record_now(life->trace, TRACE_INFER_RESPONSE_COMPLETE); // of the end, too
-  stream_respond(i->stream, response_owned, final);
-  if (final)
-    stream_unref(i->stream);
-}
-
-static const inference_hooks hooks = {.ref = ref,
-                                      .unref = unref,
-                                      .done = resume,
-                                      .respond = stream_response,
-                                      .cancels_surplus = true};
+static const inference_hooks hooks = {
+    .ref = ref, .unref = unref, .done = resume, .respond = stream_respond, .cancels_surplus = true};
 
 // --- Handler
 
@@ -88,14 +72,7 @@ static void settle(exchange *x)
 // The core is done: the reply is made, where it is long by a worker.
 static void finish(exchange *x)
 {
-  if (x->failure == NULL && !exchange_is_abandoned(x)) {
-    if (x->inference->tensors.converted_bytes > JOBS_LOOP_BYTES) {
-      exchange_run_job(x, JOB_FINISHES, reply, settle);
-      return;
-    }
-    reply(x);
-  }
-  settle(x);
+  exchange_run(x, x->inference->tensors.converted_bytes, JOB_FINISHES, reply, settle);
 }
 
 // Waits for the response without holding the loop up, if it is not there already.
@@ -110,40 +87,22 @@ static void await_response(exchange *x)
     exchange_resume(x);
 }
 
-// Makes what receives the responses. False when the exchange has failed.
-static bool make_stream(exchange *x, http_inference *i)
-{
-  if (!i->life.sends_each)
-    return true;
-  i->stream = stream_new(x);
-  if (i->stream == NULL)
-    exchange_fail(x, MHD_HTTP_SERVICE_UNAVAILABLE, "out of memory");
-  return i->stream != NULL;
-}
-
-static void submit(exchange *x, http_inference *i)
-{
-  if (connection_set_exchange(x->connection, x)) // the client left
-    inference_cancel(&i->life);
-  if (!exchange_fail_if_error(x, inference_submit(&i->life, x->http->server))) {
-    if (i->stream != NULL)
-      stream_begin(x);
-    else
-      await_response(x);
-  } else if (i->stream != NULL) {
-    stream_unref(i->stream);
-    stream_unref(i->stream);
-  }
-}
-
 // The body is read: the request is complete, or the exchange has failed.
-static void start(exchange *x)
+static void submit(exchange *x)
 {
   http_inference *i = inference_of(x);
-  if (x->failure != NULL || exchange_is_abandoned(x) || !make_stream(x, i))
+  if (exchange_is_over(x)) {
     inference_abandon(&i->life);
+    return;
+  }
+  if (connection_set_exchange(x->connection, x)) // the client left
+    inference_cancel(&i->life);
+  if (exchange_fail_if_error(x, inference_submit(&i->life, x->http->server)))
+    return;
+  if (i->stream != NULL)
+    stream_begin(x);
   else
-    submit(x, i);
+    await_response(x);
 }
 
 // Reads the body into the request.
@@ -162,14 +121,7 @@ static void copy_shared(exchange *x)
 // What the request takes from the client's memory is copied, here if it is little.
 static void complete(exchange *x)
 {
-  if (x->failure == NULL && !exchange_is_abandoned(x)) {
-    if (x->inference->tensors.copy_bytes > JOBS_LOOP_BYTES) {
-      exchange_run_job(x, JOB_COMPUTES, copy_shared, start);
-      return;
-    }
-    copy_shared(x);
-  }
-  start(x);
+  exchange_run(x, x->inference->tensors.copy_bytes, JOB_COMPUTES, copy_shared, submit);
 }
 
 static size_t json_bytes(const exchange *x)
@@ -195,21 +147,23 @@ static void begin_trace(exchange *x, inference *life)
 static http_inference *make_inference(exchange *x, const infer_operation *operation)
 {
   uint32_t flags = 0;
+  bool streams = operation->reply == NULL;
   http_inference *i = arena_allocate_array(&x->arena, 1, sizeof(*i));
-  if (i == NULL) {
+  stream *stream = streams ? stream_new(x) : NULL;
+  if (i == NULL || (streams && stream == NULL)) {
     exchange_fail(x, MHD_HTTP_SERVICE_UNAVAILABLE, "out of memory");
     return NULL;
   }
-  *i = (http_inference){.exchange = x, .operation = operation};
+  *i = (http_inference){.exchange = x, .operation = operation, .stream = stream};
   inference_init(&i->life, &hooks, &x->arena, &x->http->budget, x->http->options.shared_memory);
   i->life.model_name = x->parameters[PARAMETER_MODEL];
   i->life.is_timed = x->access != NULL;
-  i->life.sends_each = operation->reply == NULL;
+  i->life.sends_each = streams;
   i->life.tensors.packs = x->headers.accepts != CODING_IDENTITY;
   i->life.model_version = x->version;
   if (operation->takes_decoupled && !read_transactions(x, &flags))
     return NULL;
-  i->life.decoupled = i->life.sends_each || (flags & TRITONSERVER_TXN_DECOUPLED) != 0;
+  i->life.decoupled = streams || (flags & TRITONSERVER_TXN_DECOUPLED) != 0;
   return exchange_fail_if_error(x, inference_make_request(&i->life, x->http->server)) ? NULL : i;
 }
 
@@ -220,12 +174,7 @@ static void handle(exchange *x, const infer_operation *operation)
     return;
   begin_trace(x, &i->life);
   x->inference = &i->life;
-  if (json_bytes(x) > JOBS_LOOP_BYTES) {
-    exchange_run_job(x, JOB_COMPUTES, fill, complete);
-    return;
-  }
-  fill(x);
-  complete(x);
+  exchange_run(x, json_bytes(x), JOB_COMPUTES, fill, complete);
 }
 
 void handle_infer(exchange *x)

@@ -40,7 +40,6 @@ static void change(exchange *x, json_t *object)
 void handle_logging(exchange *x)
 {
   json_t *object = NULL;
-  AUTO_BUFFER buffer json = BUFFER_EMPTY;
   if ((x->method & METHOD_POST) != 0) {
     if (!json_body_parse(x, &object))
       return;
@@ -49,6 +48,6 @@ void handle_logging(exchange *x)
     if (x->failure != NULL)
       return;
   }
-  log_settings_print(&json, false);
-  exchange_reply_json(x, &json);
+  log_settings_print(&x->text, false);
+  exchange_reply_json(x);
 }

@@ -3,7 +3,7 @@
 #include "frontend/http/service/routes.h"
 
 #include "base/base64.h"
-#include "base/text.h"
+#include "frontend/common/admin/model_admin.h"
 #include "frontend/common/policy/code_upload.h"
 #include "frontend/http/exchange/access.h"
 #include "frontend/http/exchange/exchange.h"
@@ -11,7 +11,6 @@
 #include "frontend/http/exchange/server.h"
 
 #include <jansson.h>
-#include <string.h>
 
 // --- The request's JSON
 
@@ -79,43 +78,38 @@ static bool admit(exchange *x, const char *name, slice value)
          (what == NULL || access_admit_upload(x, what));
 }
 
-// The content of a file, in the arena.
-static TRITONSERVER_Parameter *make_file(exchange *x, const char *name, slice text)
+// The content of a file, in the arena. False when the exchange has failed, as the next.
+static bool read_file(exchange *x, load_parameter *p)
 {
-  size_t size;
+  const slice text = p->value;
   char *content = arena_allocate(&x->arena, base64_decoded_size(text.size) + 1);
-  if (content != NULL && base64_decode(text, content, &size))
-    return TRITONSERVER_ParameterBytesNew(name, content, size);
-  if (content != NULL)
+  if (content == NULL)
+    exchange_fail(x, MHD_HTTP_SERVICE_UNAVAILABLE, "out of memory");
+  else if (!base64_decode(text, content, &p->value.size))
     exchange_fail(x, MHD_HTTP_BAD_REQUEST, "the content of load parameter '%.256s' is not base64",
-                  name);
-  return NULL;
+                  p->name);
+  p->value.data = content;
+  return x->failure == NULL;
 }
 
-// NULL: the exchange has failed.
-static TRITONSERVER_Parameter *make_parameter(exchange *x, const char *name, const json_t *value)
+static bool read_parameter(exchange *x, const char *name, const json_t *value, load_parameter *p)
 {
-  slice text = {json_string_value(value), json_string_length(value)};
-  TRITONSERVER_Parameter *parameter = NULL;
+  *p = (load_parameter){name, {json_string_value(value), json_string_length(value)}};
   if (!json_is_string(value))
     exchange_fail(x, MHD_HTTP_BAD_REQUEST,
                   "attempt to access JSON non-string as string: load parameter '%.256s' must be a "
                   "JSON string",
                   name);
-  else if (!admit(x, name, text))
-    return NULL;
-  else if (strcmp(name, "config") == 0)
-    parameter = TRITONSERVER_ParameterNew(name, TRITONSERVER_PARAMETER_STRING, text.data);
-  else if (text_starts_with(name, "file:"))
-    parameter = make_file(x, name, text);
-  else
+  else if (!admit(x, name, p->value))
+    return false;
+  else if (load_parameter_is_file(name))
+    return read_file(x, p);
+  else if (!load_parameter_is_config(name))
     exchange_fail(x, MHD_HTTP_BAD_REQUEST,
                   "unexpected error on creating Triton parameter: unexpected load parameter "
                   "'%.256s', expected 'config' or 'file:<path>'",
                   name);
-  if (parameter == NULL)
-    exchange_fail(x, MHD_HTTP_SERVICE_UNAVAILABLE, "out of memory"); // unless it has failed already
-  return parameter;
+  return x->failure == NULL;
 }
 
 static void load_with(exchange *x, json_t *parameters)
@@ -123,20 +117,18 @@ static void load_with(exchange *x, json_t *parameters)
   const char *name;
   json_t *value;
   size_t count = 0;
-  const TRITONSERVER_Parameter **items =
+  load_parameter *items =
       arena_allocate_array(&x->arena, json_object_size(parameters) + 1, sizeof(*items));
   if (items == NULL)
     exchange_fail(x, MHD_HTTP_SERVICE_UNAVAILABLE, "out of memory");
   json_object_foreach(parameters, name, value)
   {
-    if (x->failure == NULL && (items[count] = make_parameter(x, name, value)) != NULL)
-      count++;
+    if (x->failure != NULL || !read_parameter(x, name, value, &items[count++]))
+      return;
   }
   if (x->failure == NULL)
-    exchange_fail_if(x, TRITONSERVER_ServerLoadModelWithParameters(
-                            x->http->server, x->parameters[PARAMETER_MODEL], items, count));
-  for (size_t i = 0; i < count; i++)
-    TRITONSERVER_ParameterDelete((TRITONSERVER_Parameter *)items[i]);
+    exchange_fail_if_error(
+        x, model_admin_load(x->http->server, x->parameters[PARAMETER_MODEL], items, count));
 }
 
 static void load(exchange *x)
@@ -174,11 +166,8 @@ static bool wants_dependents(exchange *x)
 
 static void unload(exchange *x)
 {
-  bool dependents = wants_dependents(x);
-  const char *model = x->parameters[PARAMETER_MODEL];
-  exchange_fail_if(x, dependents
-                          ? TRITONSERVER_ServerUnloadModelAndDependents(x->http->server, model)
-                          : TRITONSERVER_ServerUnloadModel(x->http->server, model));
+  exchange_fail_if_error(
+      x, model_admin_unload(x->http->server, x->parameters[PARAMETER_MODEL], wants_dependents(x)));
 }
 
 void handle_model_unload(exchange *x)

@@ -4,12 +4,24 @@
 #define GET  METHOD_GET
 #define POST METHOD_POST
 
+// The route of a model, and that of one of its versions.
+#define OF_MODEL(methods, end, ...)                                                                \
+  {methods, "/v2/models/{model}" end, __VA_ARGS__},                                                \
+  {                                                                                                \
+    methods, "/v2/models/{model}/versions/{version}" end, __VA_ARGS__                              \
+  }
+
+// Of all regions of a kind of memory, and of one.
+#define OF_MEMORY(methods, kind, end, body, handle)                                                \
+  {methods, "/v2/" kind "sharedmemory" end, CATEGORY_SHARED_MEMORY, body, handle},                 \
+  {                                                                                                \
+    methods, "/v2/" kind "sharedmemory/region/{region}" end, CATEGORY_SHARED_MEMORY, body, handle  \
+  }
+
 // The first row that matches wins, so fixed paths come before those with parameters; among the
 // others the busiest come first.
 static const route rows[] = {
-    {POST, "/v2/models/{model}/infer", CATEGORY_INFERENCE, BODY_TENSORS, handle_infer},
-    {POST, "/v2/models/{model}/versions/{version}/infer", CATEGORY_INFERENCE, BODY_TENSORS,
-     handle_infer},
+    OF_MODEL(POST, "/infer", CATEGORY_INFERENCE, BODY_TENSORS, handle_infer),
 
     {GET, "/v2", CATEGORY_METADATA, BODY_IGNORED, handle_server_metadata},
     {GET, "/v2/health/live", CATEGORY_HEALTH, BODY_IGNORED, handle_server_live},
@@ -17,26 +29,13 @@ static const route rows[] = {
 
     {GET, "/v2/models/stats", CATEGORY_STATISTICS, BODY_IGNORED, handle_model_statistics},
 
-    {GET, "/v2/models/{model}", CATEGORY_METADATA, BODY_IGNORED, handle_model_metadata},
-    {GET, "/v2/models/{model}/versions/{version}", CATEGORY_METADATA, BODY_IGNORED,
-     handle_model_metadata},
-    {GET, "/v2/models/{model}/ready", CATEGORY_HEALTH, BODY_IGNORED, handle_model_ready},
-    {GET, "/v2/models/{model}/versions/{version}/ready", CATEGORY_HEALTH, BODY_IGNORED,
-     handle_model_ready},
-    {GET, "/v2/models/{model}/config", CATEGORY_MODEL_CONFIG, BODY_IGNORED, handle_model_config},
-    {GET, "/v2/models/{model}/versions/{version}/config", CATEGORY_MODEL_CONFIG, BODY_IGNORED,
-     handle_model_config},
-    {GET, "/v2/models/{model}/stats", CATEGORY_STATISTICS, BODY_IGNORED, handle_model_statistics},
-    {GET, "/v2/models/{model}/versions/{version}/stats", CATEGORY_STATISTICS, BODY_IGNORED,
-     handle_model_statistics},
+    OF_MODEL(GET, "", CATEGORY_METADATA, BODY_IGNORED, handle_model_metadata),
+    OF_MODEL(GET, "/ready", CATEGORY_HEALTH, BODY_IGNORED, handle_model_ready),
+    OF_MODEL(GET, "/config", CATEGORY_MODEL_CONFIG, BODY_IGNORED, handle_model_config),
+    OF_MODEL(GET, "/stats", CATEGORY_STATISTICS, BODY_IGNORED, handle_model_statistics),
 
-    {POST, "/v2/models/{model}/generate", CATEGORY_INFERENCE, BODY_GENERATE, handle_generate},
-    {POST, "/v2/models/{model}/versions/{version}/generate", CATEGORY_INFERENCE, BODY_GENERATE,
-     handle_generate},
-    {POST, "/v2/models/{model}/generate_stream", CATEGORY_INFERENCE, BODY_GENERATE,
-     handle_generate_stream},
-    {POST, "/v2/models/{model}/versions/{version}/generate_stream", CATEGORY_INFERENCE,
-     BODY_GENERATE, handle_generate_stream},
+    OF_MODEL(POST, "/generate", CATEGORY_INFERENCE, BODY_GENERATE, handle_generate),
+    OF_MODEL(POST, "/generate_stream", CATEGORY_INFERENCE, BODY_GENERATE, handle_generate_stream),
 
     {POST, "/v2/repository/index", CATEGORY_MODEL_REPOSITORY, BODY_JSON, handle_repository_index},
     {POST, "/v2/repository/{repository}/index", CATEGORY_MODEL_REPOSITORY, BODY_JSON,
@@ -55,30 +54,12 @@ static const route rows[] = {
     {GET | POST, "/v2/models/{model}/trace/setting", CATEGORY_TRACE, BODY_JSON,
      handle_trace_setting},
 
-    {GET, "/v2/systemsharedmemory/status", CATEGORY_SHARED_MEMORY, BODY_IGNORED,
-     handle_system_memory_status},
-    {GET, "/v2/systemsharedmemory/region/{region}/status", CATEGORY_SHARED_MEMORY, BODY_IGNORED,
-     handle_system_memory_status},
-    {POST, "/v2/systemsharedmemory/register", CATEGORY_SHARED_MEMORY, BODY_JSON,
-     handle_system_memory_register},
-    {POST, "/v2/systemsharedmemory/region/{region}/register", CATEGORY_SHARED_MEMORY, BODY_JSON,
-     handle_system_memory_register},
-    {POST, "/v2/systemsharedmemory/unregister", CATEGORY_SHARED_MEMORY, BODY_JSON,
-     handle_system_memory_unregister},
-    {POST, "/v2/systemsharedmemory/region/{region}/unregister", CATEGORY_SHARED_MEMORY, BODY_JSON,
-     handle_system_memory_unregister},
-    {GET, "/v2/cudasharedmemory/status", CATEGORY_SHARED_MEMORY, BODY_IGNORED,
-     handle_cuda_memory_status},
-    {GET, "/v2/cudasharedmemory/region/{region}/status", CATEGORY_SHARED_MEMORY, BODY_IGNORED,
-     handle_cuda_memory_status},
-    {POST, "/v2/cudasharedmemory/register", CATEGORY_SHARED_MEMORY, BODY_JSON,
-     handle_cuda_memory_register},
-    {POST, "/v2/cudasharedmemory/region/{region}/register", CATEGORY_SHARED_MEMORY, BODY_JSON,
-     handle_cuda_memory_register},
-    {POST, "/v2/cudasharedmemory/unregister", CATEGORY_SHARED_MEMORY, BODY_JSON,
-     handle_cuda_memory_unregister},
-    {POST, "/v2/cudasharedmemory/region/{region}/unregister", CATEGORY_SHARED_MEMORY, BODY_JSON,
-     handle_cuda_memory_unregister},
+    OF_MEMORY(GET, "system", "/status", BODY_IGNORED, handle_system_memory_status),
+    OF_MEMORY(POST, "system", "/register", BODY_JSON, handle_system_memory_register),
+    OF_MEMORY(POST, "system", "/unregister", BODY_JSON, handle_system_memory_unregister),
+    OF_MEMORY(GET, "cuda", "/status", BODY_IGNORED, handle_cuda_memory_status),
+    OF_MEMORY(POST, "cuda", "/register", BODY_JSON, handle_cuda_memory_register),
+    OF_MEMORY(POST, "cuda", "/unregister", BODY_JSON, handle_cuda_memory_unregister),
 };
 
 const route_table http_routes = {

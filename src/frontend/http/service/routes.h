@@ -6,6 +6,7 @@
 #include "frontend/http/exchange/routing.h"
 
 extern const route_table http_routes;
+extern const route_table metrics_routes; // metrics.c: of the port for metrics
 
 // control.c
 void handle_server_metadata(exchange *x);

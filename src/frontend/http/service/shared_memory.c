@@ -1,5 +1,5 @@
 // The shared memory extensions: status, register, unregister, for system and CUDA memory. Giving a
-// large region back takes the kernel long, so what changes regions runs on a worker thread.
+// large region back takes the kernel long, so what changes regions runs in a job.
 #include "frontend/common/tensor/shared_memory.h"
 
 #include "frontend/http/exchange/exchange.h"
@@ -18,10 +18,9 @@ static const char *region_of(const exchange *x)
 
 static void reply_status(exchange *x, TRITONSERVER_MemoryType kind)
 {
-  AUTO_BUFFER buffer json = BUFFER_EMPTY;
-  if (!exchange_fail_if_error(
-          x, shared_memory_print(x->http->options.shared_memory, kind, region_of(x), false, &json)))
-    exchange_reply_json(x, &json);
+  if (!exchange_fail_if_error(x, shared_memory_print(x->http->options.shared_memory, kind,
+                                                     region_of(x), false, &x->text)))
+    exchange_reply_json(x);
 }
 
 void handle_system_memory_status(exchange *x)
@@ -95,7 +94,7 @@ void handle_system_memory_register(exchange *x)
 {
   if (!exchange_fail_if_error(x, shared_memory_allowed(x->http->options.shared_memory)) &&
       require_region(x, "system"))
-    exchange_run_job(x, JOB_COMPUTES, register_system, exchange_reply_ok);
+    exchange_run_job(x, JOB_PROBES, register_system, exchange_reply_ok);
 }
 
 // Without a GPU nothing of the body counts, as in Triton.
@@ -117,7 +116,7 @@ static void unregister_system(exchange *x)
 
 void handle_system_memory_unregister(exchange *x)
 {
-  exchange_run_job(x, JOB_COMPUTES, unregister_system, exchange_reply_ok);
+  exchange_run_job(x, JOB_PROBES, unregister_system, exchange_reply_ok);
 }
 
 void handle_cuda_memory_unregister(exchange *x)

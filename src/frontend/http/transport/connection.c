@@ -71,7 +71,7 @@ exchange *connection_request(const connection *c)
 bool connection_is_surplus(connection *c)
 {
   if (c->surplus)
-    c->surplus = connections_count(c->all) > c->all->options->connection_limit;
+    c->surplus = atomic_load(&c->all->count) > c->all->options->connection_limit;
   return c->surplus;
 }
 

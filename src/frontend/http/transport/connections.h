@@ -15,6 +15,7 @@
 
 typedef struct connections connections;
 typedef struct loop loop;
+typedef struct loops loops;
 
 // Connections beyond the limit that are still accepted: for health and admin requests.
 #define CONNECTIONS_RESERVED 32
@@ -31,12 +32,25 @@ typedef enum connection_state {
 
 // --- The registry
 
-// `options` and `calls` are borrowed.
-error *connections_new(const listener_options *options, const exchange_calls *calls,
-                       connections **result);
+// `calls` is borrowed.
+error *connections_new(listener *l, const exchange_calls *calls, connections **result);
 
 // Every connection must be closed. NULL is allowed.
 void connections_free(connections *all);
+
+// Starts the watcher (watcher.c), which hands what it accepts to `adopters`.
+error *connections_watch(connections *all, loops *adopters);
+
+// Closes the listening socket once what waits there is accepted. The watcher does it soon. Any
+// thread, idempotent.
+void connections_stop_accepting(connections *all);
+
+// Stops the watcher, if there is one.
+void connections_unwatch(connections *all);
+
+// How many may still begin a request or are in one: 0 only after connections_stop_accepting. Any
+// thread, while there is a watcher.
+size_t connections_count_open(connections *all);
 
 // Cancels what every connection's request has in the core. Any thread.
 void connections_cancel_all(connections *all);

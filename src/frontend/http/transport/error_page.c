@@ -60,7 +60,7 @@ static bool is_taken(int socket_fd, const void *data, size_t size)
   if (status == 0)
     return false;
   taker.take = NULL; // for what the taker sends
-  bool taken = take(taker.context, socket_fd, status, (slice){data, size});
+  bool taken = take(taker.context, socket_fd, status);
   taker.take = take;
   return taken;
 }
@@ -87,7 +87,7 @@ EXPORTED ssize_t sendmsg(int socket_fd, const struct msghdr *message, int flags)
 EXPORTED ssize_t gnutls_record_send(gnutls_session_t session, const void *data, size_t size)
 {
   pthread_once(&next_found, find_next);
-  if (taker.socket_of == NULL || !is_taken(taker.socket_of(session), data, size))
+  if (taker.take == NULL || !is_taken(taker.socket_of(session), data, size))
     return next.record_send(session, data, size);
   return GNUTLS_E_PUSH_ERROR;
 }

@@ -6,8 +6,6 @@
 #ifndef NEREID_FRONTEND_HTTP_TRANSPORT_ERROR_PAGE_H
 #define NEREID_FRONTEND_HTTP_TRANSPORT_ERROR_PAGE_H
 
-#include "base/slice.h"
-
 #include <gnutls/gnutls.h>
 #include <stdbool.h>
 
@@ -15,12 +13,12 @@
 // is what stands there. True when they are a page of libmicrohttpd's and the client was answered in
 // another way: they are dropped, and libmicrohttpd is told that the client has left, by which it
 // closes the connection. What it sends itself is not looked at.
-typedef bool (*error_page_taker)(void *context, int socket_fd, unsigned status, slice bytes);
+typedef bool (*error_page_taker)(void *context, int socket_fd, unsigned status);
 
 // The socket of a TLS session that sends HTTP.
 typedef int error_page_socket(gnutls_session_t session);
 
-// Sets the taker of the calling thread; NULL: none. `socket_of` is for threads that speak TLS.
+// Sets the taker of the calling thread.
 void error_page_set_taker(error_page_taker taker, error_page_socket *socket_of, void *context);
 
 // What is wrong with a request that got such a page and of which nothing else is known.

@@ -4,18 +4,12 @@
 #define NEREID_FRONTEND_HTTP_TRANSPORT_HEADERS_H
 
 #include "base/slice.h"
+#include "frontend/common/net/compress.h"
 #include "frontend/trace/trace.h"
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-
-typedef enum content_coding {
-  CODING_IDENTITY,
-  CODING_GZIP,
-  CODING_DEFLATE,
-  CODING_UNKNOWN, // one that the server does not speak, or several on top of each other
-} content_coding;
 
 // A number in a field, as far as the field allows one to be read.
 typedef struct header_number {

@@ -17,7 +17,6 @@
 
 typedef struct lingering {
   int socket_fd;
-  bool is_unix; // the kernel cannot drop what comes without copying it
   uint64_t bytes_left;
   uint64_t end_ms;
   uint64_t heard_ms; // when something came last
@@ -49,14 +48,6 @@ void linger_free(linger_list *list)
   free(list);
 }
 
-static bool is_unix(int socket_fd)
-{
-  int domain = AF_UNSPEC;
-  socklen_t size = sizeof(domain);
-  getsockopt(socket_fd, SOL_SOCKET, SO_DOMAIN, &domain, &size);
-  return domain == AF_UNIX;
-}
-
 bool linger_add(linger_list *list, int socket_fd, uint64_t max_bytes, uint64_t now_ms)
 {
   LOCK_SCOPE(&list->mutex);
@@ -66,11 +57,8 @@ bool linger_add(linger_list *list, int socket_fd, uint64_t max_bytes, uint64_t n
   if (copy < 0)
     return false;
   shutdown(copy, SHUT_WR); // the client sees the end of the reply at once
-  list->clients[list->count++] = (lingering){.socket_fd = copy,
-                                             .is_unix = is_unix(copy),
-                                             .bytes_left = max_bytes,
-                                             .end_ms = now_ms + LINGER_MS,
-                                             .heard_ms = now_ms};
+  list->clients[list->count++] = (lingering){
+      .socket_fd = copy, .bytes_left = max_bytes, .end_ms = now_ms + LINGER_MS, .heard_ms = now_ms};
   return true;
 }
 
@@ -80,28 +68,18 @@ static void drop(linger_list *list, size_t i)
   list->clients[i] = list->clients[--list->count];
 }
 
-static ssize_t drop_some(linger_list *list, const lingering *client, size_t max_bytes)
-{
-  if (client->is_unix)
-    return recv(client->socket_fd, list->scratch,
-                max_bytes < SCRATCH_BYTES ? max_bytes : SCRATCH_BYTES, MSG_DONTWAIT);
-  return recv(client->socket_fd, NULL, max_bytes, MSG_TRUNC | MSG_DONTWAIT);
-}
-
 // True when the client has ended, failed, or sent as much as it may.
 static bool read_one(linger_list *list, lingering *client, uint64_t now_ms)
 {
-  size_t run = READ_RUN_BYTES;
-  while (run > 0 && client->bytes_left > 0) {
-    ssize_t got =
-        drop_some(list, client, client->bytes_left < run ? (size_t)client->bytes_left : run);
+  for (size_t run = 0; run < READ_RUN_BYTES && client->bytes_left > 0; run += SCRATCH_BYTES) {
+    size_t most = client->bytes_left < SCRATCH_BYTES ? (size_t)client->bytes_left : SCRATCH_BYTES;
+    ssize_t got = recv(client->socket_fd, list->scratch, most, MSG_DONTWAIT);
     if (got < 0)
       return errno != EAGAIN && errno != EINTR;
     if (got == 0)
       return true;
     client->heard_ms = now_ms;
     client->bytes_left -= (size_t)got;
-    run -= (size_t)got;
   }
   return client->bytes_left == 0;
 }

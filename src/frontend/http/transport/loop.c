@@ -25,68 +25,14 @@
 #define CONNECTION_MEMORY_BYTES (32u << 10) // headers and the read buffer of one connection
 #define UNLIMITED_CONNECTIONS   (1u << 30)  // for libmicrohttpd: the watcher keeps the limit
 
-struct loop {
-  loops *all;
-  loop_core core; // its epoll set has libmicrohttpd's in it
-  struct MHD_Daemon *daemon;
-  _Atomic bool closes_idle; // loops_close_idle was called
-
-  uint64_t progress;    // steps of connections so far; loop thread only, as what follows
-  tls_loop tls;         // moves of bytes, when there is TLS
-  unsigned idle_passes; // in a row that moved nothing though there was work
-};
-
-struct loops {
-  listener *listener;
-  const exchange_calls *calls;
-  connections *connections;
-  loop_group group;
-  loop loops[];
-};
-
-listener *loop_listener(const loop *l)
-{
-  return l->all->listener;
-}
-
-void loop_progressed(loop *l)
-{
-  l->progress++;
-}
-
-void loop_handed_over(loop *l)
-{
-  loop_core_handed_over(&l->core);
-}
-
-void loop_took_back(loop *l)
-{
-  loop_core_took_back(&l->core);
-}
-
-void loop_wake(loop *l)
-{
-  loop_core_wake(&l->core);
-}
-
 // --- Connections
 
 void loops_close_idle(loops *all)
 {
   for (unsigned i = 0; i < all->group.count; i++) {
     atomic_store(&all->loops[i].closes_idle, true);
-    loop_wake(&all->loops[i]);
+    loop_core_wake(&all->loops[i].core);
   }
-}
-
-void loops_adopt(loops *all, arrival *a)
-{
-  loop_core_adopt(&all->loops[loop_group_next(&all->group)].core, a);
-}
-
-size_t loops_arriving(loops *all)
-{
-  return atomic_load(&all->group.arriving);
 }
 
 static void take_arrivals(loop *l, bool wanted)
@@ -169,9 +115,8 @@ static void *request_began(void *loop_pointer, const char *uri, struct MHD_Conne
 
 // --- Pages of libmicrohttpd's
 
-static bool take_page(void *loop_pointer, int socket_fd, unsigned status, slice bytes)
+static bool take_page(void *loop_pointer, int socket_fd, unsigned status)
 {
-  (void)bytes;
   loop *l = loop_pointer;
   connection *c = connections_find(l->all->connections, socket_fd);
   if (c == NULL || !l->all->calls->reply_page(c, status))

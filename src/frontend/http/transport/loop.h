@@ -14,18 +14,30 @@
 
 #include <stddef.h>
 
-typedef struct loops loops;
+struct loop {
+  loops *all;
+  loop_core core; // its epoll set has libmicrohttpd's in it
+  struct MHD_Daemon *daemon;
+  _Atomic bool closes_idle; // loops_close_idle was called
 
-// Starts the loops of a listener; all but the result is borrowed. UNAVAILABLE when a daemon or a
-// thread cannot be started.
+  uint64_t progress;    // steps of connections so far; loop thread only, as what follows
+  tls_loop tls;         // moves of bytes, when there is TLS
+  unsigned idle_passes; // in a row that moved nothing though there was work
+};
+
+// All loops of a listener.
+struct loops {
+  listener *listener;
+  const exchange_calls *calls;
+  connections *connections;
+  loop_group group;
+  loop loops[];
+};
+
+// Starts the loops; all but the result is borrowed. UNAVAILABLE when a daemon or a thread cannot be
+// started.
 error *loops_new(listener *l, const exchange_calls *calls, connections *connections,
                  loops **result);
-
-// Gives a socket to one of the loops. Any thread.
-void loops_adopt(loops *all, arrival *arrival_owned);
-
-// Sockets that were adopted and are not yet connections.
-size_t loops_arriving(loops *all);
 
 // Has each loop close its connections that have no request, and none on its way, after the pass
 // that it is in. Any thread.
@@ -34,20 +46,7 @@ void loops_close_idle(loops *all);
 // Stops the threads and closes all connections. No connection may be suspended. NULL is allowed.
 void loops_stop(loops *all);
 
-// Frees what loop_wake touches, once nobody can call it any more. NULL is allowed.
+// Frees what wakes touch, once nobody can wake a loop any more. NULL is allowed.
 void loops_free(loops *all);
-
-// Makes the loop look at its connections soon: one was resumed. Any thread.
-void loop_wake(loop *l);
-
-// Says that the loop's connections made progress; on the loop's thread.
-void loop_progressed(loop *l);
-
-// A request is waited for from now on: the core or a job has it; or no longer. On the loop's
-// thread.
-void loop_handed_over(loop *l);
-void loop_took_back(loop *l);
-
-listener *loop_listener(const loop *l);
 
 #endif

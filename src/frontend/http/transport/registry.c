@@ -4,6 +4,7 @@
 #include "base/cleanup.h"
 #include "base/wakeup.h"
 #include "frontend/common/observe/frontend_log.h"
+#include "frontend/http/transport/loop.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -55,10 +56,7 @@ static bool add(connections *all, connection *c)
   if (!make_room(all, c->socket_fd))
     return false;
   c->tag = CONNECTION_TAG(c->socket_fd, all->generation++);
-  c->next = all->newest;
-  if (c->next != NULL)
-    c->next->previous = c;
-  all->newest = c;
+  list_prepend(&all->open, &c->node);
   all->by_fd[c->socket_fd] = c;
   c->surplus = all->options->connection_limit != 0 && all->count >= all->options->connection_limit;
   if (all->count++ == 0)
@@ -100,12 +98,7 @@ void connection_close(connection *c)
   tls_wire_established(&c->wire);
   epoll_ctl(all->epoll_fd, EPOLL_CTL_DEL, c->socket_fd, NULL);
   pthread_mutex_lock(&all->mutex);
-  if (c->previous != NULL)
-    c->previous->next = c->next;
-  else
-    all->newest = c->next;
-  if (c->next != NULL)
-    c->next->previous = c->previous;
+  list_remove(&c->node);
   all->by_fd[c->socket_fd] = NULL;
   assert(all->count > 0);
   all->count--;
@@ -120,12 +113,6 @@ connection *connections_find(connections *all, int socket_fd)
 {
   LOCK_SCOPE(&all->mutex);
   return socket_fd >= 0 && (size_t)socket_fd < all->by_fd_count ? all->by_fd[socket_fd] : NULL;
-}
-
-size_t connections_count(connections *all)
-{
-  LOCK_SCOPE(&all->mutex);
-  return all->count;
 }
 
 // --- Clients that leave
@@ -160,8 +147,10 @@ static size_t take_exchanges(connections *all, exchange *taken[], size_t max_cou
 {
   size_t count = 0;
   LOCK_SCOPE(&all->mutex);
-  for (connection *c = all->newest; c != NULL && count < max_count; c = c->next) {
+  list_foreach (connection, c, node, &all->open) {
     LOCK_SCOPE(&c->exchange_mutex);
+    if (count == max_count)
+      break;
     if (c->exchange == NULL || c->left)
       continue;
     c->left = true;
@@ -205,16 +194,16 @@ static void close_idle(connection *c)
 void connections_close_idle(connections *all, const loop *owner)
 {
   LOCK_SCOPE(&all->mutex);
-  for (connection *c = all->newest; c != NULL; c = c->next)
+  list_foreach (connection, c, node, &all->open)
     if (c->owner == owner)
       close_idle(c);
 }
 
 size_t connections_count_open(connections *all)
 {
-  size_t open = 0;
+  size_t open = (atomic_load(&all->accepted) ? 0 : 1) + atomic_load(&all->adopters->group.arriving);
   LOCK_SCOPE(&all->mutex);
-  for (connection *c = all->newest; c != NULL; c = c->next)
+  list_foreach (connection, c, node, &all->open)
     open += atomic_load(&c->state) != CONNECTION_CLOSED;
   return open;
 }
@@ -238,9 +227,9 @@ void connections_log_requests(connections *all)
   size_t left = MAX_LOGGED_REQUESTS;
   uint64_t now = connections_now_ms();
   LOCK_SCOPE(&all->mutex);
-  for (connection *c = all->newest; c != NULL && left > 0; c = c->next) {
+  list_foreach (connection, c, node, &all->open) {
     const char *what = awaited(atomic_load(&c->state));
-    if (what == NULL)
+    if (what == NULL || left == 0)
       continue;
     LOCK_SCOPE(&c->exchange_mutex); // what runs a model is known; other requests are the loop's
     NEREID_LogSubject about = {0};
@@ -255,13 +244,14 @@ void connections_log_requests(connections *all)
 
 // --- Life
 
-error *connections_new(const listener_options *options, const exchange_calls *calls,
-                       connections **result)
+error *connections_new(listener *l, const exchange_calls *calls, connections **result)
 {
   connections *all = calloc(1, sizeof(*all));
   if (all == NULL)
     return error_no_memory();
-  all->options = options;
+  all->options = &l->options;
+  all->is_unix = l->socket.is_unix;
+  list_init(&all->open);
   all->calls = calls;
   pthread_mutex_init(&all->mutex, NULL);
   all->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
@@ -272,6 +262,7 @@ error *connections_new(const listener_options *options, const exchange_calls *ca
     failure = error_new(ERROR_UNAVAILABLE, "cannot watch connections: %s", strerror(errno));
   else if (all->lingering == NULL)
     failure = error_no_memory();
+  all->acceptor = (acceptor){.protocol = "HTTP", .socket = &l->socket, .epoll_fd = all->epoll_fd};
   if (failure == NULL)
     *result = all;
   else
@@ -283,7 +274,7 @@ void connections_free(connections *all)
 {
   if (all == NULL)
     return;
-  assert(all->count == 0 && all->newest == NULL);
+  assert(all->count == 0 && list_is_empty(&all->open) && !all->watched);
   if (all->epoll_fd >= 0)
     close(all->epoll_fd);
   if (all->wake_fd >= 0)

@@ -1,7 +1,9 @@
-// The registry of connections from within: for registry.c, connection.c and the watcher.
+// The connections of a listener from within: for registry.c, connection.c and the watcher.
 #ifndef NEREID_FRONTEND_HTTP_TRANSPORT_REGISTRY_H
 #define NEREID_FRONTEND_HTTP_TRANSPORT_REGISTRY_H
 
+#include "base/list.h"
+#include "frontend/common/net/acceptor.h"
 #include "frontend/http/transport/connections.h"
 #include "frontend/http/transport/linger.h"
 
@@ -10,8 +12,7 @@
 
 struct connection {
   connections *all;
-  connection *previous; // list of all, guarded by all->mutex
-  connection *next;
+  list_node node; // of all, guarded by all->mutex
   int socket_fd;
   const loop *owner;
   gnutls_session_t tls; // libmicrohttpd's, or NULL; loop thread
@@ -35,38 +36,43 @@ struct connection {
 struct connections {
   const listener_options *options;
   const exchange_calls *calls;
+  loops *adopters;
   int epoll_fd;           // the watcher's
   int wake_fd;            // a wakeup of the watcher: something of what follows has changed
   linger_list *lingering; // watcher and loop threads
 
   pthread_mutex_t mutex; // guards what follows up to the blank line
-  connection *newest;
+  list open;
   connection **by_fd; // index: descriptor
   size_t by_fd_count;
-  size_t count;
   uint32_t generation; // of the next connection
 
+  _Atomic size_t count; // changed with the mutex held
   _Atomic bool crowded; // accepting was paused because of a limit
   _Atomic bool freed;   // connections_record_freed was called
+  _Atomic bool stopping;
+  _Atomic bool draining;
+  _Atomic bool accepted; // all of them: the listening socket is closed
+
+  pthread_t watcher;
+  bool watched;         // there is one
+  acceptor acceptor;    // watcher only, as what follows
+  bool is_unix;         // a Unix socket
+  size_t peak_count;    // of connections since memory was given back
+  unsigned quiet_ticks; // looks without a connection since the last one came
+  bool blocks_kept;     // memory waits for the next tick
 };
 
 // Coarse: a few milliseconds old, a few nanoseconds to get.
 uint64_t connections_now_ms(void);
 
 void connections_wake(connections *all);
-size_t connections_count(connections *all);
-
-// How many may still begin a request or are in one.
-size_t connections_count_open(connections *all);
 
 // --- Watcher thread
 
 // The client of the connection that the event speaks of has left: cancels what nobody waits for
 // now.
 void connections_client_left(connections *all, uint64_t tag);
-
-// Shuts down what has waited too long. `is_unix`: clients come over a Unix socket.
-void connections_check_timeouts(connections *all, bool is_unix);
 
 // What must move in a whole timeout to count as progress.
 uint64_t connection_min_bytes(const listener_options *options, unsigned timeout_ms);

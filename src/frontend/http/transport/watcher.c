@@ -1,111 +1,181 @@
-// The watcher: accepting, events, timeouts, memory. See watcher.h.
-#include "frontend/http/transport/watcher.h"
-
+// The thread that watches a listener's connections ("http-watch"): it accepts, hands each
+// connection to libmicrohttpd's loops, notices clients that leave while their request runs,
+// enforces the timeouts, and takes leave of clients that were refused in the middle of a body.
+//
+// libmicrohttpd itself could accept and time out, but it wakes every loop for each new connection,
+// cannot stop accepting without a race, does not see a client leave while the connection is
+// suspended, and knows one timeout for everything.
 #include "base/blocks.h"
+#include "base/cleanup.h"
 #include "base/thread.h"
 #include "base/wakeup.h"
-#include "frontend/common/net/acceptor.h"
 #include "frontend/common/observe/frontend_log.h"
+#include "frontend/http/transport/loop.h"
 #include "frontend/http/transport/registry.h"
 
 #include <errno.h>
+#include <linux/sockios.h>
+#include <linux/tcp.h> // glibc's tcp_info ends before tcpi_bytes_acked
 #include <malloc.h>
+#include <netinet/in.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
+#include <sys/socket.h>
 
 #define TICK_MS          1000 // how often timeouts are looked at
 #define ACCEPT_RUN       32   // connections accepted before other events get their turn
 #define EVENTS_PER_WAIT  64
 #define MANY_CONNECTIONS 64
-#define QUIET_TICKS      3 // after the last connection, until memory is given back
-
-struct watcher {
-  connections *all;
-  loops *adopters;
-  pthread_t thread;
-  bool is_unix; // a Unix socket
-  _Atomic bool stopping;
-  _Atomic bool draining;
-  _Atomic bool listener_closed;
-
-  acceptor acceptor;    // watcher only, as what follows
-  size_t peak_count;    // of connections since memory was given back
-  unsigned quiet_ticks; // looks without a connection since the last one came
-  bool blocks_kept;     // memory waits for the next tick
-};
+#define LEFT_GRACE_MS    500 // for what a client sent before it left
+#define QUIET_TICKS      3   // after the last connection, until memory is given back
 
 // --- Accepting
 
-static bool is_full(const watcher *w)
+static bool is_full(const connections *all)
 {
-  unsigned limit = w->all->options->connection_limit;
-  return limit != 0 && connections_count(w->all) >= (size_t)limit + CONNECTIONS_RESERVED;
+  unsigned limit = all->options->connection_limit;
+  return limit != 0 && atomic_load(&all->count) >= (size_t)limit + CONNECTIONS_RESERVED;
 }
 
 // At each that comes, since many may come and go between two ticks.
-static size_t record_count(watcher *w)
+static size_t record_count(connections *all)
 {
-  size_t count = connections_count(w->all);
-  if (count > w->peak_count)
-    w->peak_count = count;
+  size_t count = atomic_load(&all->count);
+  if (count > all->peak_count)
+    all->peak_count = count;
   return count;
 }
 
 // Returns false when nothing more can be accepted now.
-static bool accept_some(watcher *w)
+static bool accept_some(connections *all)
 {
   for (int i = 0; i < ACCEPT_RUN; i++) {
     bool waits;
-    arrival *a = acceptor_take(&w->acceptor, is_full(w), &waits);
+    arrival *a = acceptor_take(&all->acceptor, is_full(all), &waits);
     if (waits) {
-      atomic_store(&w->all->crowded, true);
-      acceptor_watch(&w->acceptor, false);
+      atomic_store(&all->crowded, true);
+      acceptor_watch(&all->acceptor, false);
     }
     if (a == NULL)
       return false;
-    w->quiet_ticks = 0;
-    loops_adopt(w->adopters, a);
-    record_count(w);
+    all->quiet_ticks = 0;
+    loop_core_adopt(&all->adopters->loops[loop_group_next(&all->adopters->group)].core, a);
+    record_count(all);
   }
   return true;
 }
 
 // Accepts again when there is room, at the latest one tick after it was paused.
-static void reconsider_accepting(watcher *w)
+static void reconsider_accepting(connections *all)
 {
-  if (!atomic_load(&w->all->crowded) || is_full(w) || !acceptor_is_open(&w->acceptor))
+  if (!atomic_load(&all->crowded) || is_full(all) || !acceptor_is_open(&all->acceptor))
     return;
-  if (acceptor_watch(&w->acceptor, true))
-    atomic_store(&w->all->crowded, false);
+  if (acceptor_watch(&all->acceptor, true))
+    atomic_store(&all->crowded, false);
 }
 
-static void close_listener(watcher *w)
+static void close_listener(connections *all)
 {
-  if (!acceptor_is_open(&w->acceptor))
+  if (!acceptor_is_open(&all->acceptor))
     return;
-  for (unsigned i = 0; i <= LISTEN_BACKLOG / ACCEPT_RUN && accept_some(w); i++)
+  for (unsigned i = 0; i <= LISTEN_BACKLOG / ACCEPT_RUN && accept_some(all); i++)
     ; // clients that were connected before
-  acceptor_close(&w->acceptor);
-  atomic_store(&w->listener_closed, true);
+  acceptor_close(&all->acceptor);
+  atomic_store(&all->accepted, true);
+}
+
+// --- Timeouts
+
+// Has the client taken enough of its reply since the last look? How much it took from a Unix socket
+// nobody counts: there, whatever moves is progress, and is looked at in each tick.
+static bool reply_moves(connection *c, uint64_t min_bytes)
+{
+  struct tcp_info info = {0};
+  socklen_t size = sizeof(info);
+  if (getsockopt(c->socket_fd, IPPROTO_TCP, TCP_INFO, &info, &size) != 0) {
+    int unsent = 0;
+    bool moves = ioctl(c->socket_fd, SIOCOUTQ, &unsent) == 0 && unsent != c->unsent_bytes;
+    c->unsent_bytes = unsent;
+    return moves;
+  }
+  uint64_t acknowledged = info.tcpi_bytes_acked - c->acknowledged_bytes;
+  if (acknowledged >= min_bytes)
+    c->acknowledged_bytes = info.tcpi_bytes_acked;
+  return acknowledged >= min_bytes;
+}
+
+static unsigned timeout_of(const listener_options *options, connection_state state)
+{
+  switch (state) {
+  case CONNECTION_IDLE:
+    return options->idle_timeout_ms;
+  case CONNECTION_HEADERS:
+    return options->header_timeout_ms;
+  case CONNECTION_BODY:
+    return options->body_timeout_ms;
+  case CONNECTION_REPLY:
+    return options->write_timeout_ms;
+  case CONNECTION_RUNNING:
+  case CONNECTION_CLOSED:
+    break;
+  }
+  return 0;
+}
+
+static bool has_left(connection *c)
+{
+  LOCK_SCOPE(&c->exchange_mutex);
+  return c->left;
+}
+
+// Shuts the connection down when it has waited too long: its loop then sees the end of the stream
+// and closes it. The registry's mutex is held, so the descriptor is still this connection's.
+static void check_timeout(connection *c, uint64_t now)
+{
+  const listener_options *options = c->all->options;
+  connection_state state = atomic_load(&c->state);
+  unsigned timeout = timeout_of(options, state);
+  uint64_t since = atomic_load(&c->since_ms);
+  bool reading = state != CONNECTION_RUNNING && state != CONNECTION_REPLY;
+  // The loop misses an end that comes in the same moment as the data before it.
+  if (reading && now >= since + LEFT_GRACE_MS && has_left(c)) {
+    shutdown(c->socket_fd, SHUT_RDWR);
+    return;
+  }
+  bool due = timeout != 0 && now >= since && now - since >= timeout;
+  bool looked_at = state == CONNECTION_REPLY && timeout != 0 && (due || c->all->is_unix);
+  if (looked_at && reply_moves(c, connection_min_bytes(options, timeout)))
+    atomic_compare_exchange_strong(&c->since_ms, &since, now);
+  else if (due)
+    shutdown(c->socket_fd, SHUT_RDWR);
+}
+
+static void check_timeouts(connections *all)
+{
+  uint64_t now = connections_now_ms();
+  LOCK_SCOPE(&all->mutex);
+  list_foreach (connection, c, node, &all->open)
+    check_timeout(c, now);
 }
 
 // --- The thread
 
-static void handle_event(watcher *w, const struct epoll_event *event)
+static void handle_event(connections *all, const struct epoll_event *event)
 {
-  if (event->data.ptr == &w->acceptor)
-    accept_some(w);
-  else if (event->data.ptr != w)
-    connections_client_left(w->all, event->data.u64);
-  else if (wakeup_take(w->all->wake_fd) == 0)
+  if (event->data.ptr == &all->acceptor)
+    accept_some(all);
+  else if (event->data.ptr != all)
+    connections_client_left(all, event->data.u64);
+  else if (wakeup_take(all->wake_fd) == 0)
     frontend_log_verbose("%s", "the watcher was woken without a reason");
 }
 
-static int wait_ms(const watcher *w, uint64_t next_tick)
+static int wait_ms(const connections *all, uint64_t next_tick)
 {
-  bool lingers = linger_is_busy(w->all->lingering);
-  if (connections_count(w->all) == 0 && !lingers && !atomic_load(&w->all->crowded) &&
-      w->quiet_ticks >= QUIET_TICKS)
+  bool lingers = linger_is_busy(all->lingering);
+  if (atomic_load(&all->count) == 0 && !lingers && !atomic_load(&all->crowded) &&
+      all->quiet_ticks >= QUIET_TICKS)
     return -1;
   uint64_t now = connections_now_ms();
   if (lingers)
@@ -115,105 +185,77 @@ static int wait_ms(const watcher *w, uint64_t next_tick)
 
 // After a burst of large requests, of responses that waited, or of many clients, what malloc still
 // holds of it goes back too: its pages lie between those in use.
-static void give_memory_back(watcher *w)
+static void give_memory_back(connections *all)
 {
-  size_t count = record_count(w);
-  bool kept_before = w->blocks_kept;
-  w->quiet_ticks = count == 0 ? w->quiet_ticks + 1 : 0;
-  w->blocks_kept = blocks_trim();
-  bool freed = atomic_exchange(&w->all->freed, false) || (kept_before && !w->blocks_kept);
-  if (freed || w->peak_count > 2 * count + MANY_CONNECTIONS) {
+  size_t count = record_count(all);
+  bool kept_before = all->blocks_kept;
+  all->quiet_ticks = count == 0 ? all->quiet_ticks + 1 : 0;
+  all->blocks_kept = blocks_trim();
+  bool freed = atomic_exchange(&all->freed, false) || (kept_before && !all->blocks_kept);
+  if (freed || all->peak_count > 2 * count + MANY_CONNECTIONS) {
     malloc_trim(0);
-    w->peak_count = count;
+    all->peak_count = count;
   }
 }
 
 static void *watch(void *argument)
 {
-  watcher *w = argument;
-  linger_list *lingering = w->all->lingering;
+  connections *all = argument;
+  linger_list *lingering = all->lingering;
   struct epoll_event events[EVENTS_PER_WAIT];
   uint64_t next_tick = connections_now_ms() + TICK_MS;
-  while (!atomic_load(&w->stopping)) {
-    int count = epoll_wait(w->all->epoll_fd, events, EVENTS_PER_WAIT, wait_ms(w, next_tick));
+  while (!atomic_load(&all->stopping)) {
+    int count = epoll_wait(all->epoll_fd, events, EVENTS_PER_WAIT, wait_ms(all, next_tick));
     for (int i = 0; i < count; i++)
-      handle_event(w, &events[i]);
-    if (atomic_load(&w->draining))
-      close_listener(w);
+      handle_event(all, &events[i]);
+    if (atomic_load(&all->draining))
+      close_listener(all);
     linger_read(lingering, connections_now_ms());
     if (connections_now_ms() >= next_tick) {
       linger_expire(lingering, connections_now_ms());
-      connections_check_timeouts(w->all, w->is_unix);
-      give_memory_back(w);
+      check_timeouts(all);
+      give_memory_back(all);
       next_tick = connections_now_ms() + TICK_MS;
     }
-    reconsider_accepting(w);
+    reconsider_accepting(all);
   }
   return NULL;
 }
 
 // --- Life
 
-static bool is_unix(int socket_fd)
+static error *cannot_watch(const char *what)
 {
-  int domain = AF_UNSPEC;
-  socklen_t size = sizeof(domain);
-  getsockopt(socket_fd, SOL_SOCKET, SO_DOMAIN, &domain, &size);
-  return domain == AF_UNIX;
+  return error_new(ERROR_UNAVAILABLE, "cannot watch %s: %s", what, strerror(errno));
 }
 
-static error *start(watcher *w)
+error *connections_watch(connections *all, loops *adopters)
 {
-  struct epoll_event event = {.events = EPOLLIN, .data.ptr = w};
-  if (epoll_ctl(w->all->epoll_fd, EPOLL_CTL_ADD, w->all->wake_fd, &event) != 0)
-    return error_new(ERROR_UNAVAILABLE, "cannot watch connections: %s", strerror(errno));
-  if (!acceptor_watch(&w->acceptor, true))
-    return error_new(ERROR_UNAVAILABLE, "cannot watch the listener: %s", strerror(errno));
-  blocks_keep(w->all->options->max_inflight_bytes);
-  return thread_start(&w->thread, "http-watch", watch, w);
+  struct epoll_event event = {.events = EPOLLIN, .data.ptr = all};
+  all->adopters = adopters;
+  if (epoll_ctl(all->epoll_fd, EPOLL_CTL_ADD, all->wake_fd, &event) != 0)
+    return cannot_watch("connections");
+  if (!acceptor_watch(&all->acceptor, true))
+    return cannot_watch("the listener");
+  blocks_keep(all->options->max_inflight_bytes);
+  RETURN_IF_ERROR(thread_start(&all->watcher, "http-watch", watch, all));
+  all->watched = true;
+  return NULL;
 }
 
-error *watcher_new(connections *all, int listen_fd_owned, loops *adopters, watcher **result)
+void connections_stop_accepting(connections *all)
 {
-  watcher *w = calloc(1, sizeof(*w));
-  if (w == NULL) {
-    close(listen_fd_owned);
-    return error_no_memory();
-  }
-  w->all = all;
-  w->adopters = adopters;
-  w->is_unix = is_unix(listen_fd_owned);
-  w->acceptor =
-      (acceptor){.protocol = "HTTP", .listen_fd = listen_fd_owned, .epoll_fd = all->epoll_fd};
-  error *failure = start(w);
-  if (failure == NULL) {
-    *result = w;
-    return NULL;
-  }
-  acceptor_close(&w->acceptor);
-  free(w);
-  return failure;
+  atomic_store(&all->draining, true);
+  connections_wake(all);
 }
 
-void watcher_stop_accepting(watcher *w)
+void connections_unwatch(connections *all)
 {
-  atomic_store(&w->draining, true);
-  connections_wake(w->all);
-}
-
-size_t watcher_count_open(const watcher *w)
-{
-  return (atomic_load(&w->listener_closed) ? 0 : 1) + loops_arriving(w->adopters) +
-         connections_count_open(w->all);
-}
-
-void watcher_free(watcher *w)
-{
-  if (w == NULL)
+  if (!all->watched)
     return;
-  atomic_store(&w->stopping, true);
-  connections_wake(w->all);
-  pthread_join(w->thread, NULL);
-  acceptor_close(&w->acceptor);
-  free(w);
+  atomic_store(&all->stopping, true);
+  connections_wake(all);
+  pthread_join(all->watcher, NULL);
+  all->watched = false;
+  acceptor_close(&all->acceptor);
 }

@@ -1,27 +1,26 @@
-// gzip and deflate for replies. Loop threads.
-#include "frontend/http/transport/compress.h"
+// gzip and deflate, by zlib.
+#include "frontend/common/net/compress.h"
 
-#include <limits.h>
 #include <zlib.h>
 
-#define STEP_BYTES ((size_t)256 << 10) // room made at a time, and input taken at a time
+#define STEP_BYTES ((size_t)256 << 10) // input taken at a time
 
-// Speed before size: the loop thread serves other clients too.
-#define LEVEL Z_BEST_SPEED
-
+// Deflates what is in `stream`, and at the end what it holds back.
 static bool deflate_step(z_stream *stream, int flush, buffer *to)
 {
   int status;
+  size_t room = (size_t)stream->avail_in / 2 + 512;
   do {
-    char *room = buffer_reserve(to, STEP_BYTES);
-    if (room == NULL)
+    char *out = buffer_reserve(to, room);
+    if (out == NULL)
       return false;
-    stream->next_out = (Bytef *)room;
-    stream->avail_out = (uInt)STEP_BYTES;
+    stream->next_out = (Bytef *)out;
+    stream->avail_out = (uInt)room;
     status = deflate(stream, flush);
     if (status == Z_STREAM_ERROR)
       return false;
-    to->size += STEP_BYTES - stream->avail_out;
+    to->size += room - stream->avail_out;
+    room *= 2;
   } while (stream->avail_out == 0 && status != Z_STREAM_END);
   return true;
 }
@@ -39,11 +38,11 @@ static bool deflate_part(z_stream *stream, slice part, buffer *to)
   return true;
 }
 
-bool compress_parts(content_coding coding, const slice *parts, size_t count, buffer *to)
+bool compress_parts(content_coding coding, int level, const slice *parts, size_t count, buffer *to)
 {
   z_stream stream = {0};
   int window = MAX_WBITS + (coding == CODING_GZIP ? 16 : 0);
-  if (deflateInit2(&stream, LEVEL, Z_DEFLATED, window, 8, Z_DEFAULT_STRATEGY) != Z_OK)
+  if (deflateInit2(&stream, level, Z_DEFLATED, window, 8, Z_DEFAULT_STRATEGY) != Z_OK)
     return false;
   bool done = true;
   for (size_t i = 0; done && i < count; i++)

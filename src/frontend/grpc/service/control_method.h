@@ -1,0 +1,27 @@
+// Control methods: one message, one question to the server, one reply. The method's row says what
+// is read, done and replied. The thread that has the call.
+#ifndef NEREID_FRONTEND_GRPC_SERVICE_CONTROL_METHOD_H
+#define NEREID_FRONTEND_GRPC_SERVICE_CONTROL_METHOD_H
+
+#include "base/buffer.h"
+#include "base/error.h"
+#include "triton/core/tritonserver.h"
+
+#include <stdint.h>
+
+typedef struct call call;
+
+// What `handle` is for them: run at once on the loop's thread; in a job, as backends are asked and
+// may take their time; in a job that may wait for models.
+void control_method_run(call *c);
+void control_method_probe(call *c);
+void control_method_block(call *c);
+
+// Appends what the core said in JSON to the reply; the error and the message are released.
+error *control_take(TRITONSERVER_Error *failure_owned, TRITONSERVER_Message **response_owned,
+                    buffer *json);
+
+// Replies with a message that has one field, the first: a number, bool or enum.
+void control_reply_number(call *c, uint64_t value);
+
+#endif

@@ -1,0 +1,92 @@
+// Health, metadata, configuration and statistics.
+#include "frontend/common/admin/model_admin.h"
+#include "frontend/common/observe/abi_error.h"
+#include "frontend/grpc/call/call.h"
+#include "frontend/grpc/codec/model_version.h"
+#include "frontend/grpc/proto/grpc_service.pb-c.h"
+#include "frontend/grpc/service/control_method.h"
+#include "frontend/grpc/service/handlers.h"
+
+// ---- health ----
+
+error *grpc_server_live(call *c, const void *request, buffer *json)
+{
+  bool live = false;
+  (void)request;
+  (void)json;
+  RETURN_IF_ERROR(error_from_abi(TRITONSERVER_ServerIsLive(c->server->server, &live)));
+  control_reply_number(c, live);
+  return NULL;
+}
+
+error *grpc_server_ready(call *c, const void *request, buffer *json)
+{
+  bool ready = false;
+  (void)request;
+  (void)json;
+  RETURN_IF_ERROR(error_from_abi(TRITONSERVER_ServerIsReady(c->server->server, &ready)));
+  control_reply_number(c, ready);
+  return NULL;
+}
+
+// Without asking when the server is stopping.
+void grpc_handle_server_ready(call *c)
+{
+  if (atomic_load_explicit(&c->server->leaving, memory_order_relaxed))
+    control_reply_number(c, false);
+  else
+    control_method_probe(c);
+}
+
+// Requests about a model are all alike.
+typedef Inference__ModelReadyRequest model_request;
+
+error *grpc_model_ready(call *c, const void *request_pointer, buffer *json)
+{
+  int64_t version;
+  bool ready = false;
+  const model_request *request = request_pointer;
+  (void)json;
+  RETURN_IF_ERROR(model_version_read(request->version, &version));
+  RETURN_IF_ERROR(error_from_abi(
+      TRITONSERVER_ServerModelIsReady(c->server->server, request->name, version, &ready)));
+  control_reply_number(c, ready);
+  return NULL;
+}
+
+// ---- what the core says in JSON ----
+
+error *grpc_server_metadata(call *c, const void *request, buffer *json)
+{
+  TRITONSERVER_Message *response;
+  (void)request;
+  return control_take(TRITONSERVER_ServerMetadata(c->server->server, &response), &response, json);
+}
+
+typedef TRITONSERVER_Error *model_question(TRITONSERVER_Server *server, const char *model,
+                                           int64_t version, TRITONSERVER_Message **response);
+
+static error *ask(const call *c, const model_request *request, model_question *question,
+                  buffer *json)
+{
+  int64_t version;
+  TRITONSERVER_Message *response;
+  RETURN_IF_ERROR(model_version_read(request->version, &version));
+  return control_take(question(c->server->server, request->name, version, &response), &response,
+                      json);
+}
+
+error *grpc_model_metadata(call *c, const void *request, buffer *json)
+{
+  return ask(c, request, TRITONSERVER_ServerModelMetadata, json);
+}
+
+error *grpc_model_config(call *c, const void *request, buffer *json)
+{
+  return ask(c, request, model_admin_config, json);
+}
+
+error *grpc_model_statistics(call *c, const void *request, buffer *json)
+{
+  return ask(c, request, TRITONSERVER_ServerModelStatistics, json);
+}
