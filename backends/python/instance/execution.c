@@ -232,7 +232,7 @@ static TRITONSERVER_Error *write_requests(execution *self, channel_message *work
   return NULL;
 }
 
-// A worker that cannot be sent to is gone; who waits for its answer is told why.
+// A worker that cannot be sent to is gone; who waits for its answer finds out why.
 static void send(execution *self, channel_message *work)
 {
   work->kind = WORK_EXECUTE;
