@@ -8,7 +8,6 @@
 #include <cmocka.h>
 
 #include "model/model.h"
-#include "process/text_vector.h"
 #include "process/variables.h"
 
 #include <errno.h>
@@ -98,19 +97,21 @@ void python_interpreter_fini(python_interpreter *self)
   server.interpreters -= self->path != NULL;
 }
 
-char **worker_variables_new(const python_interpreter *python, int64_t threads, bool strict)
+TRITONSERVER_Error *worker_variables_init(string_list *self, const python_interpreter *python,
+                                          int64_t threads, bool strict)
 {
   (void)python, (void)strict;
+  *self = (string_list){0};
   server.threads = threads;
-  return calloc(1, sizeof(char *));
+  return NULL;
 }
 
-TRITONSERVER_Error *worker_command_new(const worker_sandbox *self, const worker_paths *paths,
-                                       const python_interpreter *python, char ***command)
+TRITONSERVER_Error *worker_command_init(string_list *self, const worker_sandbox *sandbox,
+                                        const worker_paths *paths, const python_interpreter *python)
 {
-  (void)self, (void)python;
+  (void)sandbox, (void)python;
+  *self = (string_list){0};
   server.paths = *paths;
-  *command = calloc(1, sizeof(char *));
   return NULL;
 }
 
