@@ -375,11 +375,11 @@ static void filled(call *c)
   grpc_inference *i = inference_of(c);
   error *failure = i->failure;
   c->describe = describe; // not before: the message was being read
-  c->woken = woken;
   i->failure = NULL;
   if (failure == NULL)
     failure = grpc_inference_submit(i, &at_once);
   if (failure == NULL && !at_once) {
+    c->woken = woken;
     c->cancelled = cancelled;
     loop_core_handed_over(&c->loop->core);
     return;
