@@ -174,7 +174,7 @@ static error *read_data(void *context, json_cursor *c, const json_path *path)
   "Input must set only one of the following fields: 'data', 'binary_data_size' in 'parameters', "  \
   "'shared_memory_region' in 'parameters'."
 
-static const json_schema input_object = {
+static const json_schema input_schema = {
     .members = {[INPUT_NAME] = {SLICE("name"), NULL, JSON_NAME,
                                 offsetof(input_context, input.name)},
                 [INPUT_DATATYPE] = {SLICE("datatype"), read_datatype},
@@ -219,7 +219,7 @@ static error *finish_input(input_context *in, const json_path *path)
 {
   for (unsigned member = INPUT_NAME; member <= INPUT_SHAPE; member++)
     if (!has(in, member))
-      return missing(path, input_object.members[member].name.data);
+      return missing(path, input_schema.members[member].name.data);
   RETURN_IF_ERROR(check_datatype(in, path));
   RETURN_IF_ERROR(check_data(in, path));
   const json_path data = member_path(path, "data");
@@ -235,7 +235,7 @@ static error *visit_input(void *context, json_cursor *c, const json_path *path)
   if (r->inputs == NULL)
     return error_no_memory();
   input_context in = {.request = r};
-  RETURN_IF_ERROR(json_object_read(c, path, &input_object, &in, &in.seen));
+  RETURN_IF_ERROR(json_object_read(c, path, &input_schema, &in, &in.seen));
   RETURN_IF_ERROR(finish_input(&in, path));
   r->inputs[r->input_count++] = in.input;
   return NULL;
@@ -272,7 +272,7 @@ static error *read_output_parameters(void *output, json_cursor *c, const json_pa
   return json_fail_words(path->outer, words, "expected one of the two in its parameters");
 }
 
-static const json_schema output_object = {
+static const json_schema output_schema = {
     .members = {{SLICE("name"), NULL, JSON_NAME, offsetof(infer_json_output, name)},
                 {SLICE("parameters"), read_output_parameters}},
     .refusal = "Unable to parse 'name': attempt to access non-existing object member 'name'"};
@@ -288,7 +288,7 @@ static error *visit_output(void *context, json_cursor *c, const json_path *path)
   infer_json_output *output = &r->outputs[r->output_count++];
   unsigned seen = 0;
   *output = (infer_json_output){0};
-  RETURN_IF_ERROR(json_object_read(c, path, &output_object, output, &seen));
+  RETURN_IF_ERROR(json_object_read(c, path, &output_schema, output, &seen));
   return output->name == NULL ? missing(path, "name") : NULL;
 }
 
@@ -342,20 +342,10 @@ static error *read_id(void *request, json_cursor *c, const json_path *path)
   return json_id_read(c, path, &((infer_request_json *)request)->id);
 }
 
-static error *read_inputs(void *request, json_cursor *c, const json_path *path)
-{
-  return json_elements(c, path, visit_input, request);
-}
-
-static error *read_outputs(void *request, json_cursor *c, const json_path *path)
-{
-  return json_elements(c, path, visit_output, request);
-}
-
-static const json_schema request_object = {
-    .members = {{SLICE("inputs"), read_inputs},
+static const json_schema request_schema = {
+    .members = {{SLICE("inputs"), visit_input, JSON_LIST},
                 {SLICE("id"), read_id},
-                {SLICE("outputs"), read_outputs},
+                {SLICE("outputs"), visit_output, JSON_LIST},
                 {SLICE("parameters"), read_parameters}},
     .refusal = "Unable to parse 'inputs': attempt to access non-existing object member 'inputs'"};
 
@@ -365,7 +355,7 @@ error *infer_request_json_read(slice text, size_t max_data_size, const json_host
   *out = (infer_request_json){.id = "", .max_data_size = max_data_size};
   json_cursor c = json_begin(text, host, a);
   unsigned seen = 0;
-  RETURN_IF_ERROR(json_object_read(&c, NULL, &request_object, out, &seen));
+  RETURN_IF_ERROR(json_object_read(&c, NULL, &request_schema, out, &seen));
   RETURN_IF_ERROR(json_finish(&c));
   return (seen & 1) == 0 ? missing(NULL, "inputs") : NULL;
 }

@@ -338,17 +338,6 @@ error *json_u64(json_cursor *c, const json_path *path, uint64_t *value)
                               "an integer in [0, 18446744073709551615]");
 }
 
-error *json_i64(json_cursor *c, const json_path *path, int64_t *value)
-{
-  const char *end;
-  json_peek(c);
-  if (c->at >= c->end || number_read_i64(c->at, &end, value) != NUMBER_READ_OK || end > c->end)
-    return json_fail_kind(c, path, "non-signed-integer as signed-integer",
-                          "an integer in [-9223372036854775808, 9223372036854775807]");
-  c->at = end;
-  return NULL;
-}
-
 // ---- containers ----
 
 error *json_elements(json_cursor *c, const json_path *path, json_visit_element *visit,
@@ -419,9 +408,11 @@ typedef struct object_context {
 static error *read_member(const json_member *m, void *target, json_cursor *c, const json_path *path)
 {
   void *value = (char *)target + m->offset;
-  if (m->read != NULL)
-    return m->read(target, c, path);
   switch (m->kind) {
+  case JSON_READ:
+    return m->read(target, c, path);
+  case JSON_LIST:
+    return json_elements(c, path, m->read, target);
   case JSON_TEXT:
     return json_text(c, path, value);
   case JSON_NAME:

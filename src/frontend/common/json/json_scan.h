@@ -75,6 +75,8 @@ error *json_elements(json_cursor *c, const json_path *path, json_visit_element *
                      void *context);
 
 typedef enum json_kind {
+  JSON_READ, // what `read` does with it
+  JSON_LIST, // an array, what `read` does with each element
   JSON_TEXT, // const char *
   JSON_NAME, // the same, short: names of tensors stand whole in errors
   JSON_BOOL, // bool
@@ -84,7 +86,7 @@ typedef enum json_kind {
 // A member of an object whose value goes to a place of a C object or to a function.
 typedef struct json_member {
   slice name;
-  json_visit_element *read; // takes the value, with the C object as its context; NULL: by kind
+  json_visit_element *read; // with the C object as its context
   json_kind kind;
   size_t offset; // of that in the C object
 } json_member;
@@ -115,7 +117,6 @@ error *json_string_copy(json_cursor *c, const json_path *path, char *out, size_t
 error *json_bool(json_cursor *c, const json_path *path, bool *value);
 bool json_take_u64(json_cursor *c, uint64_t *value); // false: none stands there
 error *json_u64(json_cursor *c, const json_path *path, uint64_t *value);
-error *json_i64(json_cursor *c, const json_path *path, int64_t *value);
 
 // Takes any value. Its strings may be of any bytes.
 error *json_skip(json_cursor *c, const json_path *path);
