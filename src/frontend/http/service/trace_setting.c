@@ -1,11 +1,11 @@
 // The trace extension: /v2/trace/setting and /v2/models/{model}/trace/setting. The server's
 // settings are answered on the loop thread; a model's after its backend was asked whether it is
 // ready, on a thread that may wait for that.
-#include "frontend/common/admin/trace_admin.h"
 #include "frontend/http/exchange/exchange.h"
 #include "frontend/http/exchange/json_body.h"
 #include "frontend/http/exchange/server.h"
 #include "frontend/http/service/routes.h"
+#include "frontend/trace/trace.h"
 
 #include <string.h>
 
@@ -55,7 +55,7 @@ static bool update_from(exchange *x, json_t *object)
   }
   return !exchange_fail_if_error(
       x,
-      trace_admin_change(x->http->options.trace, x->parameters[PARAMETER_MODEL], members, count));
+      trace_service_change(x->http->options.trace, x->parameters[PARAMETER_MODEL], members, count));
 }
 
 static bool update(exchange *x)
