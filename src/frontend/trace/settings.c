@@ -3,10 +3,13 @@
 #include "frontend/trace/settings.h"
 
 #include "base/text.h"
+#include "frontend/common/observe/frontend_log.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
+
+#define VALUES_MAX 16 // of one key; there are three levels
 
 static trace_setting *setting_new(const int64_t values[TRACE_KEY_COUNT_OF_KEYS])
 {
@@ -205,12 +208,6 @@ bool trace_key_is_known(const char *name)
   return false;
 }
 
-error *trace_file_refused(void)
-{
-  return error_new(ERROR_UNSUPPORTED,
-                   "trace file location can not be updated through network protocol");
-}
-
 static const struct {
   const char *name;
   int64_t bit;
@@ -277,16 +274,45 @@ static error *read_setting_number(trace_key key, slice text, int64_t *value)
                    name, least, most, shown, text.data);
 }
 
-error *trace_update_read(trace_update *u, trace_key key, const slice *values, size_t count)
+static error *read_member(trace_update *u, trace_key key, const trace_member *m)
 {
-  u->cleared[key] = count == 0;
-  if (count == 0)
+  u->cleared[key] = m->count == 0;
+  if (m->count == 0)
     return NULL;
+  if (m->count > VALUES_MAX)
+    return error_new(ERROR_INVALID_ARG, "'%s' has more than %d values", m->name, VALUES_MAX);
   if (key == TRACE_KEY_LEVEL)
-    return read_level(u, values, count);
-  if (count > 1)
-    return error_new(ERROR_INVALID_ARG, "expect only 1 value for '%s'", keys[key].name);
-  RETURN_IF_ERROR(read_setting_number(key, values[0], &u->values[key]));
+    return read_level(u, m->values, m->count);
+  if (m->count > 1)
+    return error_new(ERROR_INVALID_ARG, "expect only 1 value for '%s'", m->name);
+  RETURN_IF_ERROR(read_setting_number(key, m->values[0], &u->values[key]));
   u->given[key] = true;
+  return NULL;
+}
+
+static const trace_member *find_member(const trace_member *members, size_t count, const char *name)
+{
+  while (count-- > 0)
+    if (strcmp(members[count].name, name) == 0)
+      return &members[count];
+  return NULL;
+}
+
+error *trace_update_read(trace_update *u, const trace_member *members, size_t count)
+{
+  ignored_settings ignored = {0};
+  *u = (trace_update){0};
+  if (find_member(members, count, "trace_file") != NULL)
+    return error_new(ERROR_UNSUPPORTED,
+                     "trace file location can not be updated through network protocol");
+  for (trace_key key = 0; key < TRACE_KEY_COUNT_OF_KEYS; key++) {
+    const trace_member *m = find_member(members, count, keys[key].name);
+    if (m != NULL)
+      RETURN_IF_ERROR(read_member(u, key, m));
+  }
+  for (size_t i = 0; i < count; i++)
+    if (!trace_key_is_known(members[i].name))
+      ignored_settings_add(&ignored, members[i].name);
+  ignored_settings_warn(&ignored, "trace");
   return NULL;
 }

@@ -171,10 +171,13 @@ trace_record *trace_begin(trace_service *s, const char *model, const trace_paren
 
 // ---- the extension
 
-error *trace_service_update(trace_service *s, const char *model, const trace_update *u)
+error *trace_service_change(trace_service *s, const char *model, const trace_member *members,
+                            size_t count)
 {
+  trace_update u;
+  RETURN_IF_ERROR(trace_update_read(&u, members, count));
   LOCK_SCOPE(&s->lock);
-  error *e = trace_settings_update(&s->settings, model, u);
+  error *e = trace_settings_update(&s->settings, model, &u);
   error *started = refresh_exporter(s);
   if (e == NULL)
     return started;
