@@ -3,8 +3,8 @@
 // is left is the body; pieces have the sizes that its bytes say.
 #include "base/arena.h"
 #include "base/buffer.h"
+#include "frontend/common/net/body.h"
 #include "frontend/common/net/compress.h"
-#include "frontend/http/exchange/body.h"
 #include "fuzz.h"
 
 #include <zlib.h>

@@ -16,7 +16,7 @@ typedef struct outcome {
 
 static void add(outcome *o, const grpc_message *m)
 {
-  CHECK(m->size == 0 || ((uintptr_t)m->data + m->size) % MESSAGE_ALIGNMENT == 0);
+  CHECK(m->size == 0 || ((uintptr_t)m->data + m->size) % BODY_ALIGNMENT == 0);
   o->messages++;
   o->bytes += m->size;
   for (size_t i = 0; i < m->size; i++)

@@ -51,7 +51,7 @@ static void read_all(slice text, size_t step, content_coding coding, const slice
     assert_true(found < count);
     assert_int_equal(complete->size, expected[found].size);
     assert_memory_equal(complete->data, expected[found].data, complete->size);
-    assert_int_equal((uintptr_t)(complete->data + complete->size) % MESSAGE_ALIGNMENT, 0);
+    assert_int_equal((uintptr_t)(complete->data + complete->size) % BODY_ALIGNMENT, 0);
     grpc_message_free(complete);
     found++;
   }

@@ -78,7 +78,7 @@ static size_t parse(call *c, const char *data, size_t size)
     message_fault fault =
         message_reader_take(&c->body.reader, c->coding, data, size, &taken, &complete);
     if (between && c->body.reader.current != NULL) {
-      widen(c, c->body.reader.current->size);
+      widen(c, c->body.reader.current->max_size);
       grpc_connection_stream_receives(c->stream.connection);
       grpc_loop_record_large(c->loop);
     }

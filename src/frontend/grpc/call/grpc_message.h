@@ -5,11 +5,8 @@
 #ifndef NEREID_FRONTEND_GRPC_CALL_GRPC_MESSAGE_H
 #define NEREID_FRONTEND_GRPC_CALL_GRPC_MESSAGE_H
 
-#include "base/buffer.h"
-#include "base/error.h"
 #include "base/slice.h"
-#include "frontend/common/net/budget.h"
-#include "frontend/common/net/compress.h"
+#include "frontend/common/net/body.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -17,7 +14,6 @@
 
 #define MESSAGE_PREFIX_BYTES 5
 #define MESSAGE_MAX_BYTES    INT32_MAX // Triton's limit, both ways
-#define MESSAGE_ALIGNMENT    64
 
 // A packed message may become so large, or so many times its size, whichever is more: zeroes pack
 // to a thousandth.
@@ -30,39 +26,31 @@ content_coding message_coding_of(slice name);
 // Does a grpc-accept-encoding field list the coding?
 bool message_coding_is_listed(slice list, content_coding coding);
 
-// A whole request message. Its end is aligned to MESSAGE_ALIGNMENT: tensors come last in a request,
-// so a tensor of a round size begins at a round address.
-typedef struct grpc_message {
-  char *data;
-  size_t size;
-  void *memory; // a block
-  size_t memory_size;
-  size_t reserved; // from the budget
-  byte_budget *budget;
-} grpc_message;
+// A request message, in its own block. Its end is aligned to BODY_ALIGNMENT: tensors come last in a
+// request, so a tensor of a round size begins at a round address.
+typedef body grpc_message;
 
 void grpc_message_free(grpc_message *m); // NULL is allowed
 
 typedef enum message_fault {
-  MESSAGE_OK,
-  MESSAGE_TOO_LARGE,   // more than MESSAGE_MAX_BYTES, packed or unpacked
-  MESSAGE_OVER_BUDGET, // the server holds too much at this moment
-  MESSAGE_NO_MEMORY,
-  MESSAGE_BOMB,      // unpacked more than MESSAGE_UNPACKED_BYTES and _TIMES its size
-  MESSAGE_BAD_FLAG,  // neither 0 nor 1
-  MESSAGE_NO_CODING, // compressed, and no grpc-encoding says how
-  MESSAGE_CORRUPT,   // not what its coding says
+  MESSAGE_OK = BODY_OK,
+  MESSAGE_TOO_LARGE = BODY_TOO_LARGE,     // more than MESSAGE_MAX_BYTES, packed or unpacked
+  MESSAGE_OVER_BUDGET = BODY_OVER_BUDGET, // the server holds too much at this moment
+  MESSAGE_NO_MEMORY = BODY_NO_MEMORY,
+  MESSAGE_CORRUPT = BODY_CORRUPT, // not what its coding says
+  MESSAGE_BOMB,                   // unpacked more than MESSAGE_UNPACKED_BYTES and _TIMES its size
+  MESSAGE_BAD_FLAG,               // neither 0 nor 1
+  MESSAGE_NO_CODING,              // compressed, and no grpc-encoding says how
 } message_fault;
 
 // Puts messages together. Zeroed is empty, but for the budget.
 typedef struct message_reader {
   byte_budget *budget;   // borrowed
-  grpc_message *current; // owned, NULL between two messages
-  size_t received;       // bytes of it
+  grpc_message *current; // owned, NULL between two messages; its max_size is what is announced
   unsigned char prefix[MESSAGE_PREFIX_BYTES];
   unsigned prefix_size;
   bool compressed;
-  struct unpacking *unpacking; // owned, NULL but for a packed message that is long
+  unpacking *unpacking; // of the current one; owned, NULL but for a packed message that is long
 } message_reader;
 
 void message_reader_fini(message_reader *r);

@@ -4,9 +4,9 @@
 
 #include "base/container_of.h"
 #include "base/parallel.h"
+#include "frontend/common/net/body.h"
 #include "frontend/common/net/listener.h"
 #include "frontend/common/policy/access_policy.h"
-#include "frontend/http/exchange/body.h"
 #include "frontend/http/exchange/routing.h"
 #include "frontend/http/transport/connections.h"
 #include "frontend/http/transport/loop.h"

@@ -1,13 +1,14 @@
-// A request's body in one buffer. Tensors are handed to the core as slices of it, so it starts such
-// that what follows the JSON part is aligned, and it lives as long as its exchange. One owner at a
-// time, no locks, except for the budget, which all bodies of a listener share.
-#ifndef NEREID_FRONTEND_HTTP_EXCHANGE_BODY_H
-#define NEREID_FRONTEND_HTTP_EXCHANGE_BODY_H
+// What a client sends, in one buffer: the body of an HTTP request, a message of a gRPC call.
+// Tensors are handed to the core as slices of it, so it starts such that they are aligned, and it
+// lives as long as its request. One owner at a time, no locks, except for the budget, which all
+// bodies of a listener share.
+#ifndef NEREID_FRONTEND_COMMON_NET_BODY_H
+#define NEREID_FRONTEND_COMMON_NET_BODY_H
 
 #include "base/arena.h"
 #include "base/slice.h"
 #include "frontend/common/net/budget.h"
-#include "frontend/http/transport/headers.h"
+#include "frontend/common/net/compress.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -25,7 +26,17 @@ typedef enum body_result {
   BODY_CORRUPT, // not what its coding says
 } body_result;
 
+// How much of a body counts for the budget, and how much memory it has, as it comes.
+typedef struct body_rules {
+  size_t counted_from; // bytes of a body outside of the arena: shorter ones do not count
+  size_t count_step;   // so much is taken from the budget at a time, where there is memory for it
+  size_t unannounced_room; // memory at first, where the budget does not take all that is announced
+} body_rules;
+
+extern const body_rules body_rules_whole; // memory for all that is announced: pages come with bytes
+
 typedef struct body {
+  const body_rules *rules;
   char *data; // size bytes in use, and BODY_ALIGNMENT readable zeroes behind them after body_finish
   size_t size;
   size_t capacity;
@@ -39,14 +50,15 @@ typedef struct body {
   size_t reserved;     // from the budget
   size_t reserved_for; // bytes of the body that are part of it
   byte_budget *budget; // borrowed
-  arena *arena;        // borrowed; small bodies are in it
+  arena *arena;        // borrowed; small bodies are in it. May be NULL
 } body;
 
+// With body_rules_whole.
 void body_init(body *b, byte_budget *budget, arena *a, size_t max_size);
 void body_fini(body *b);
 
 // Makes room for `expected` bytes (0 when unknown), which must fit into the budget. `aligned_at` is
-// the size of the JSON part when tensors follow it.
+// where tensors begin or end.
 body_result body_begin(body *b, size_t expected, size_t aligned_at);
 
 body_result body_append(body *b, const char *data, size_t size);
@@ -63,7 +75,23 @@ body_result body_finish(body *b);
 // Nobody looks at `size` bytes from `offset` on any more: what memory they have may go.
 void body_discard(body *b, size_t offset, size_t size);
 
+// --- Unpacking
+
+typedef struct unpacking unpacking;
+
+// Begins to unpack `b` (borrowed, not touched meanwhile) into max_size bytes at most, about
+// `guess`. `strict`: it is one stream, in just the format that the coding names.
+body_result unpacking_new(body *b, content_coding coding, bool strict, size_t max_size,
+                          size_t guess, unpacking **result);
+void unpacking_free(unpacking *u); // NULL is allowed
+
+// Goes on until there are `enough` bytes or, *done, the body is replaced by what it holds.
+body_result unpacking_run(unpacking *u, size_t enough, bool *done);
+
 // Replaces the body by what it holds in `coding`, at most max_size bytes.
 body_result body_inflate(body *b, content_coding coding);
+
+// Moves the body to memory of its own size, such that its end is aligned; just that counts then.
+body_result body_fit(body *b);
 
 #endif

@@ -1,20 +1,25 @@
-// Takes request bodies into memory. Called on the loop thread that owns the request.
-#include "frontend/http/exchange/body.h"
+// Takes bodies into memory and unpacks them. Called on the thread that has the request: a loop's,
+// or a job's for what is long.
+#include "frontend/common/net/body.h"
 
 #include "base/blocks.h"
 #include "base/checked.h"
 
 #include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
 #include <zlib.h>
 
 #define ARENA_MAX_BYTES   2048 // larger bodies have a block of their own
 #define FIRST_BYTES       (16u << 10)
-#define RESERVE_BYTES     (2u << 20) // at least so much is taken from the budget: a large page
-#define SHORT_PIECE_BYTES 1024       // a longer piece may be part of a chunk: it is not counted
+#define SHORT_PIECE_BYTES 1024 // a longer piece may be part of a chunk: it is not counted
+
+// The budget is taken in steps of a large page.
+const body_rules body_rules_whole = {.count_step = 2u << 20, .unannounced_room = SIZE_MAX};
 
 void body_init(body *b, byte_budget *budget, arena *a, size_t max_size)
 {
-  *b = (body){.budget = budget, .arena = a, .max_size = max_size};
+  *b = (body){.rules = &body_rules_whole, .budget = budget, .arena = a, .max_size = max_size};
 }
 
 body_result body_reserve_work(body *b, size_t size)
@@ -29,12 +34,12 @@ body_result body_reserve_work(body *b, size_t size)
 // shared by all threads. What is in the arena is not counted.
 static body_result cover(body *b, size_t needed)
 {
-  if (b->memory == NULL || needed <= b->reserved_for)
+  if (b->memory == NULL || needed < b->rules->counted_from || needed <= b->reserved_for)
     return BODY_OK;
   size_t more = needed - b->reserved_for;
   size_t room = b->capacity - b->reserved_for;
-  if (more < RESERVE_BYTES)
-    more = room < RESERVE_BYTES ? room : RESERVE_BYTES;
+  if (more < b->rules->count_step)
+    more = room < b->rules->count_step ? room : b->rules->count_step;
   if (!budget_take_input(b->budget, more))
     return BODY_OVER_BUDGET;
   b->reserved += more;
@@ -47,7 +52,8 @@ static void release(body *b)
   block_free(b->memory, b->memory_size);
   b->memory = NULL;
   b->data = NULL;
-  budget_give_back(b->budget, b->reserved);
+  if (b->reserved > 0)
+    budget_give_back(b->budget, b->reserved);
   b->reserved = b->reserved_for = 0;
 }
 
@@ -64,6 +70,11 @@ static char *align(char *memory, size_t aligned_at)
   return memory + (misaligned == 0 ? 0 : BODY_ALIGNMENT - misaligned);
 }
 
+static bool fits_arena(const body *b, size_t size)
+{
+  return b->arena != NULL && size <= ARENA_MAX_BYTES;
+}
+
 // Moves the body to memory for `capacity` bytes. A large block grows by moving its pages: never
 // are there two of them.
 static body_result move_to(body *b, size_t capacity)
@@ -71,7 +82,7 @@ static body_result move_to(body *b, size_t capacity)
   size_t bytes;
   if (!checked_add_size(capacity, 2 * BODY_ALIGNMENT, &bytes))
     return BODY_NO_MEMORY;
-  bool in_arena = b->data == NULL && capacity <= ARENA_MAX_BYTES;
+  bool in_arena = b->data == NULL && fits_arena(b, capacity);
   size_t offset = b->memory == NULL ? 0 : (size_t)(b->data - (char *)b->memory);
   char *memory = in_arena            ? arena_allocate(b->arena, bytes)
                  : b->memory == NULL ? block_allocate(bytes)
@@ -108,13 +119,17 @@ body_result body_begin(body *b, size_t expected, size_t aligned_at)
 {
   if (expected > b->max_size)
     return BODY_TOO_LARGE;
-  if (expected > ARENA_MAX_BYTES && !budget_has_room(b->budget, expected))
+  bool in_arena = fits_arena(b, expected);
+  if (!in_arena && !budget_has_room(b->budget, expected))
     return BODY_OVER_BUDGET;
-  b->aligned_at = aligned_at;
-  body_result moved = move_to(b, expected);
-  if (moved == BODY_OK && b->memory != NULL && budget_take_announced(b->budget, expected))
+  // Announcing is free: beyond half of the budget bytes count as they come.
+  bool announced =
+      !in_arena && expected >= b->rules->counted_from && budget_take_announced(b->budget, expected);
+  if (announced)
     b->reserved = b->reserved_for = expected;
-  return moved;
+  size_t first = b->rules->unannounced_room;
+  b->aligned_at = aligned_at;
+  return move_to(b, announced || in_arena || expected < first ? expected : first);
 }
 
 static bool is_surplus_piece(body *b, size_t size)
@@ -163,10 +178,55 @@ void body_discard(body *b, size_t offset, size_t size)
     block_discard(b->memory, b->memory_size, b->data + offset, size);
 }
 
-// Gives `stream` the free room of `b`, or `spare` when `b` holds all that it may: a stream that
-// then ends without writing to it had exactly the largest size.
-static body_result inflate_some(body *b, z_stream *stream, Bytef *spare, int *status)
+// --- Unpacking
+
+struct unpacking {
+  z_stream stream;
+  body *packed; // borrowed
+  body plain;
+  bool several; // streams may follow one another
+};
+
+void unpacking_free(unpacking *u)
 {
+  if (u == NULL)
+    return;
+  inflateEnd(&u->stream);
+  body_fini(&u->plain);
+  free(u);
+}
+
+body_result unpacking_new(body *b, content_coding coding, bool strict, size_t max_size,
+                          size_t guess, unpacking **result)
+{
+  *result = NULL;
+  if (b->size > UINT32_MAX)
+    return BODY_TOO_LARGE;
+  unpacking *u = calloc(1, sizeof(*u));
+  if (u == NULL)
+    return BODY_NO_MEMORY;
+  const int any_format = 32, gzip = 16; // of zlib
+  int format = !strict ? any_format : coding == CODING_GZIP ? gzip : 0;
+  u->packed = b;
+  u->several = coding == CODING_GZIP && !strict;
+  u->stream.next_in = (Bytef *)b->data;
+  u->stream.avail_in = (uInt)b->size;
+  body_init(&u->plain, b->budget, b->arena, max_size);
+  body_result begun = body_begin(&u->plain, guess, b->aligned_at);
+  if (begun == BODY_OK && inflateInit2(&u->stream, MAX_WBITS + format) != Z_OK)
+    begun = BODY_NO_MEMORY;
+  if (begun == BODY_OK)
+    *result = u;
+  else
+    unpacking_free(u);
+  return begun;
+}
+
+// Gives the stream the free room of the plain body, or one more byte when that holds all that it
+// may: a stream that then ends without writing to it had exactly the largest size.
+static body_result inflate_some(body *b, z_stream *stream, int *status)
+{
+  Bytef spare;
   bool full = b->size == b->max_size;
   body_result grown = full || b->size < b->capacity ? BODY_OK : grow(b, 1);
   if (grown == BODY_OK && !full)
@@ -176,7 +236,7 @@ static body_result inflate_some(body *b, z_stream *stream, Bytef *spare, int *st
   size_t counted = b->memory == NULL ? b->capacity : b->reserved_for;
   size_t room = full ? 1 : counted - b->size;
   uInt part = room > UINT32_MAX ? UINT32_MAX : (uInt)room;
-  stream->next_out = full ? spare : (Bytef *)b->data + b->size;
+  stream->next_out = full ? &spare : (Bytef *)b->data + b->size;
   stream->avail_out = part;
   *status = inflate(stream, Z_NO_FLUSH);
   size_t written = part - stream->avail_out;
@@ -186,20 +246,17 @@ static body_result inflate_some(body *b, z_stream *stream, Bytef *spare, int *st
   return BODY_OK;
 }
 
-// Appends to `b` what `stream` gives; BODY_OK at its end.
-static body_result inflate_all(body *b, z_stream *stream, content_coding coding)
+body_result unpacking_run(unpacking *u, size_t enough, bool *done)
 {
-  Bytef spare;
-  for (;;) {
+  z_stream *stream = &u->stream;
+  for (*done = false; !*done && u->plain.size < enough;) {
     int status;
-    body_result some = inflate_some(b, stream, &spare, &status);
+    body_result some = inflate_some(&u->plain, stream, &status);
     if (some != BODY_OK)
       return some;
     if (status == Z_STREAM_END) {
-      if (stream->avail_in == 0)
-        return BODY_OK;
-      // gzip allows several members one after the other.
-      if (coding != CODING_GZIP || inflateReset(stream) != Z_OK)
+      *done = stream->avail_in == 0;
+      if (!*done && (!u->several || inflateReset(stream) != Z_OK))
         return BODY_CORRUPT;
     } else if (status == Z_MEM_ERROR) {
       return BODY_NO_MEMORY;
@@ -207,39 +264,43 @@ static body_result inflate_all(body *b, z_stream *stream, content_coding coding)
       return BODY_CORRUPT;
     }
   }
-}
-
-static body_result inflate_into(body *plain, const body *b, content_coding coding)
-{
-  size_t guess;
-  if (!checked_multiply_size(b->size, 4, &guess) || guess > b->max_size)
-    guess = b->max_size;
-  if (b->size > UINT32_MAX)
-    return BODY_TOO_LARGE;
-  body_result begun = body_begin(plain, guess, b->aligned_at);
-  if (begun != BODY_OK)
-    return begun;
-  z_stream stream = {.next_in = (Bytef *)b->data, .avail_in = (uInt)b->size};
-  // As Triton, take either format for either name.
-  if (inflateInit2(&stream, MAX_WBITS + 32) != Z_OK)
-    return BODY_NO_MEMORY;
-  body_result result = inflate_all(plain, &stream, coding);
-  inflateEnd(&stream);
-  return result;
+  if (*done) {
+    release(u->packed);
+    *u->packed = u->plain;
+    u->plain = (body){0};
+  }
+  return BODY_OK;
 }
 
 body_result body_inflate(body *b, content_coding coding)
 {
-  body plain;
-  body_init(&plain, b->budget, b->arena, b->max_size);
-  body_result result = inflate_into(&plain, b, coding);
+  bool done;
+  size_t guess;
+  unpacking *u;
+  if (!checked_multiply_size(b->size, 4, &guess) || guess > b->max_size)
+    guess = b->max_size;
+  body_result result = unpacking_new(b, coding, false, b->max_size, guess, &u);
   if (result == BODY_OK)
-    result = body_finish(&plain);
-  if (result != BODY_OK) {
-    release(&plain);
-    return result;
-  }
+    result = unpacking_run(u, SIZE_MAX, &done);
+  if (result == BODY_OK)
+    result = body_finish(b);
+  unpacking_free(u);
+  return result;
+}
+
+body_result body_fit(body *b)
+{
+  body fitted = *b;
+  fitted.memory = fitted.data = NULL;
+  fitted.aligned_at = b->size;
+  fitted.size = 0;
+  body_result moved = move_to(&fitted, b->size);
+  if (moved != BODY_OK)
+    return moved;
+  memcpy(fitted.data, b->data, b->size);
+  fitted.size = fitted.reserved = fitted.reserved_for = b->size;
+  b->reserved -= b->size;
   release(b);
-  *b = plain;
+  *b = fitted;
   return BODY_OK;
 }
