@@ -3,6 +3,7 @@
 
 #include "base/text.h"
 #include "frontend/common/observe/abi_error.h"
+#include "frontend/common/observe/frontend_log.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -58,4 +59,20 @@ TRITONSERVER_Error *model_admin_config(TRITONSERVER_Server *server, const char *
                                        int64_t version, TRITONSERVER_Message **message)
 {
   return TRITONSERVER_ServerModelConfig(server, model, version, CONFIG_VERSION, message);
+}
+
+error *admin_take_json(TRITONSERVER_Error *failure_owned, TRITONSERVER_Message **response_owned,
+                       buffer *json)
+{
+  const char *text;
+  size_t size;
+  if (failure_owned != NULL)
+    return error_from_abi(failure_owned);
+  error *failure =
+      error_from_abi(TRITONSERVER_MessageSerializeToJson(*response_owned, &text, &size));
+  if (failure == NULL)
+    buffer_append(json, text, size);
+  frontend_log_failure(NULL, "deleting a response of the core",
+                       TRITONSERVER_MessageDelete(*response_owned));
+  return failure;
 }

@@ -1,8 +1,9 @@
-// Loading and unloading models for clients of any protocol, once their request is read. Threads
-// that may wait for a model.
+// Loading and unloading models for clients of any protocol, once their request is read, and what
+// the core says of them. Threads that may wait for a model.
 #ifndef NEREID_FRONTEND_COMMON_ADMIN_MODEL_ADMIN_H
 #define NEREID_FRONTEND_COMMON_ADMIN_MODEL_ADMIN_H
 
+#include "base/buffer.h"
 #include "base/error.h"
 #include "base/slice.h"
 #include "triton/core/tritonserver.h"
@@ -30,5 +31,9 @@ error *model_admin_unload(TRITONSERVER_Server *server, const char *model, bool d
 // A model's configuration, in the one form that there is: asked for as metadata and statistics are.
 TRITONSERVER_Error *model_admin_config(TRITONSERVER_Server *server, const char *model,
                                        int64_t version, TRITONSERVER_Message **message);
+
+// Appends what the core said in JSON; the error and the message are released.
+error *admin_take_json(TRITONSERVER_Error *failure_owned, TRITONSERVER_Message **response_owned,
+                       buffer *json);
 
 #endif

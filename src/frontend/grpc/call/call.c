@@ -92,16 +92,6 @@ void call_fail(call *c, grpc_status status, const char *format, ...)
   c->failure = escaped;
 }
 
-bool call_fail_if(call *c, TRITONSERVER_Error *failure_owned)
-{
-  if (failure_owned == NULL)
-    return false;
-  call_fail(c, grpc_status_of(TRITONSERVER_ErrorCode(failure_owned)), "%s",
-            TRITONSERVER_ErrorMessage(failure_owned));
-  TRITONSERVER_ErrorDelete(failure_owned);
-  return true;
-}
-
 bool call_fail_if_error(call *c, error *failure_owned)
 {
   if (failure_owned == NULL)

@@ -162,7 +162,6 @@ void call_reply_packed(call *c, buffer *message_owned);
 void call_fail(call *c, grpc_status status, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 // The same from an error, which is released; false for NULL.
-bool call_fail_if(call *c, TRITONSERVER_Error *failure_owned);
 bool call_fail_if_error(call *c, error *failure_owned);
 
 // Runs `run` on a thread for its kind, for what may block, and then `done` (NULL: nothing) on the

@@ -46,12 +46,7 @@ void grpc_access_admit(call *c)
     call_fail(c, GRPC_PERMISSION_DENIED, ACCESS_CLOSED_FORMAT, route_category_name(category));
 }
 
-bool grpc_access_is_code_refused(const call *c)
+const char *grpc_access_remote_reason(const call *c)
 {
-  return !access_policy_takes_code(c->server->options.access) && find_remote_reason(c) != NULL;
-}
-
-void grpc_access_refuse_code(call *c, const char *what)
-{
-  call_fail(c, GRPC_PERMISSION_DENIED, ACCESS_NO_CODE_FORMAT, what, find_remote_reason(c));
+  return access_policy_takes_code(c->server->options.access) ? NULL : find_remote_reason(c);
 }

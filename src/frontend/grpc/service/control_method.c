@@ -2,8 +2,6 @@
 #include "frontend/grpc/service/control_method.h"
 
 #include "config/message_json.h"
-#include "frontend/common/observe/abi_error.h"
-#include "frontend/common/observe/frontend_log.h"
 #include "frontend/grpc/call/call.h"
 #include "frontend/grpc/codec/proto_unpack.h"
 #include "frontend/grpc/codec/proto_wire.h"
@@ -65,22 +63,6 @@ void control_method_probe(call *c)
 void control_method_block(call *c)
 {
   call_run_job(c, JOB_BLOCKS, control_method_run, NULL);
-}
-
-error *control_take(TRITONSERVER_Error *failure_owned, TRITONSERVER_Message **response_owned,
-                    buffer *json)
-{
-  const char *text;
-  size_t size;
-  if (failure_owned != NULL)
-    return error_from_abi(failure_owned);
-  error *failure =
-      error_from_abi(TRITONSERVER_MessageSerializeToJson(*response_owned, &text, &size));
-  if (failure == NULL)
-    buffer_append(json, text, size);
-  frontend_log_failure(NULL, "deleting a response of the core",
-                       TRITONSERVER_MessageDelete(*response_owned));
-  return failure;
 }
 
 void control_reply_number(call *c, uint64_t value)

@@ -3,10 +3,6 @@
 #ifndef NEREID_FRONTEND_GRPC_SERVICE_CONTROL_METHOD_H
 #define NEREID_FRONTEND_GRPC_SERVICE_CONTROL_METHOD_H
 
-#include "base/buffer.h"
-#include "base/error.h"
-#include "triton/core/tritonserver.h"
-
 #include <stdint.h>
 
 typedef struct call call;
@@ -16,10 +12,6 @@ typedef struct call call;
 void control_method_run(call *c);
 void control_method_probe(call *c);
 void control_method_block(call *c);
-
-// Appends what the core said in JSON to the reply; the error and the message are released.
-error *control_take(TRITONSERVER_Error *failure_owned, TRITONSERVER_Message **response_owned,
-                    buffer *json);
 
 // Replies with a message that has one field, the first: a number, bool or enum.
 void control_reply_number(call *c, uint64_t value);

@@ -60,7 +60,8 @@ error *grpc_server_metadata(call *c, const void *request, buffer *json)
 {
   TRITONSERVER_Message *response;
   (void)request;
-  return control_take(TRITONSERVER_ServerMetadata(c->server->server, &response), &response, json);
+  return admin_take_json(TRITONSERVER_ServerMetadata(c->server->server, &response), &response,
+                         json);
 }
 
 typedef TRITONSERVER_Error *model_question(TRITONSERVER_Server *server, const char *model,
@@ -72,8 +73,8 @@ static error *ask(const call *c, const model_request *request, model_question *q
   int64_t version;
   TRITONSERVER_Message *response;
   RETURN_IF_ERROR(model_version_read(request->version, &version));
-  return control_take(question(c->server->server, request->name, version, &response), &response,
-                      json);
+  return admin_take_json(question(c->server->server, request->name, version, &response), &response,
+                         json);
 }
 
 error *grpc_model_metadata(call *c, const void *request, buffer *json)

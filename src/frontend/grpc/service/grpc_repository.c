@@ -32,8 +32,8 @@ error *grpc_repository_index(call *c, const void *request_pointer, buffer *json)
   const Inference__RepositoryIndexRequest *request = request_pointer;
   RETURN_IF_ERROR(refuse_named(request->repository_name));
   const uint32_t flags = request->ready ? TRITONSERVER_INDEX_FLAG_READY : 0;
-  return control_take(TRITONSERVER_ServerModelIndex(c->server->server, flags, &response), &response,
-                      json);
+  return admin_take_json(TRITONSERVER_ServerModelIndex(c->server->server, flags, &response),
+                         &response, json);
 }
 
 // ---- load ----
@@ -60,12 +60,13 @@ static error *admit(call *c, const load_request *request, const load_parameter *
 {
   const char *what;
   char text[CODE_UPLOAD_TEXT_BYTES];
-  if (!grpc_access_is_code_refused(c))
+  const char *reason = grpc_access_remote_reason(c);
+  if (reason == NULL)
     return NULL;
   RETURN_IF_ERROR(
       code_upload_find(c->server->server, request->model_name, p->name, p->value, text, &what));
   if (what != NULL)
-    grpc_access_refuse_code(c, what);
+    call_fail(c, GRPC_PERMISSION_DENIED, ACCESS_NO_CODE_FORMAT, what, reason);
   return NULL;
 }
 

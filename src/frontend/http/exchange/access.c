@@ -99,10 +99,3 @@ bool access_admit(exchange *x)
     x->remote_reason = find_remote_reason(x);
   return true;
 }
-
-bool access_admit_upload(exchange *x, const char *what)
-{
-  if (x->remote_reason != NULL)
-    exchange_fail(x, MHD_HTTP_FORBIDDEN, ACCESS_NO_CODE_FORMAT, what, x->remote_reason);
-  return x->remote_reason == NULL;
-}

@@ -21,8 +21,4 @@ bool access_check_key(exchange *x, route_category category);
 // right.
 bool access_admit(exchange *x);
 
-// Refuses (403) code that comes with a request, which is named `what`, where it may not come. Any
-// thread that has the exchange.
-bool access_admit_upload(exchange *x, const char *what);
-
 #endif

@@ -153,9 +153,7 @@ void exchange_fail_header(exchange *x, const char *name, const char *value);
 void exchange_reply_ok(exchange *x);
 // `status` without a body.
 void exchange_reply_empty(exchange *x, unsigned status);
-// 200 with the message as JSON; releases it.
-void exchange_reply_message(exchange *x, TRITONSERVER_Message *message_owned);
-// 200 with x->text, which is JSON.
+// 200 with x->text, which is JSON, unless it has failed.
 void exchange_reply_json(exchange *x);
 // 200 with a reply that the handler made (x->reply_bytes is set by the handler); NULL: it could
 // not, which is 503 if it said nothing else.

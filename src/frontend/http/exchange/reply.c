@@ -4,6 +4,7 @@
 
 #include "base/buffer.h"
 #include "base/cleanup.h"
+#include "frontend/common/observe/abi_error.h"
 #include "frontend/common/observe/frontend_log.h"
 #include "frontend/common/observe/load_metrics.h"
 #include "frontend/http/exchange/server.h"
@@ -92,12 +93,7 @@ unsigned exchange_status_of(TRITONSERVER_Error_Code code)
 
 bool exchange_fail_if(exchange *x, TRITONSERVER_Error *failure_owned)
 {
-  if (failure_owned == NULL)
-    return false;
-  exchange_fail(x, exchange_status_of(TRITONSERVER_ErrorCode(failure_owned)), "%s",
-                TRITONSERVER_ErrorMessage(failure_owned));
-  TRITONSERVER_ErrorDelete(failure_owned);
-  return true;
+  return exchange_fail_if_error(x, error_from_abi(failure_owned));
 }
 
 bool exchange_fail_if_error(exchange *x, error *failure_owned)
@@ -204,28 +200,10 @@ void exchange_drop_text(exchange *x)
 
 // --- Replies
 
-static void delete_message(void *message)
-{
-  TRITONSERVER_ErrorDelete(TRITONSERVER_MessageDelete(message));
-}
-
-void exchange_reply_message(exchange *x, TRITONSERVER_Message *message_owned)
-{
-  const char *text;
-  size_t size;
-  if (exchange_fail_if(x, TRITONSERVER_MessageSerializeToJson(message_owned, &text, &size))) {
-    delete_message(message_owned);
-    return;
-  }
-  x->reply_bytes = size;
-  // The text is the message's: the reply is sent from there.
-  exchange_reply_with(x,
-                      response_of((slice){text, size}, JSON_TYPE, delete_message, message_owned));
-}
-
 void exchange_reply_json(exchange *x)
 {
-  exchange_reply_with(x, response_of_text(x, JSON_TYPE));
+  if (x->failure == NULL)
+    exchange_reply_with(x, response_of_text(x, JSON_TYPE));
 }
 
 static bool is_shared(const exchange *x)

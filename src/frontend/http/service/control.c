@@ -38,9 +38,10 @@ void handle_server_ready(exchange *x)
 
 void handle_server_metadata(exchange *x)
 {
-  TRITONSERVER_Message *message = NULL;
-  if (!exchange_fail_if(x, TRITONSERVER_ServerMetadata(x->http->server, &message)))
-    exchange_reply_message(x, message);
+  TRITONSERVER_Message *message;
+  exchange_fail_if_error(x, admin_take_json(TRITONSERVER_ServerMetadata(x->http->server, &message),
+                                            &message, &x->text));
+  exchange_reply_json(x);
 }
 
 static void ask_model(exchange *x)
@@ -65,10 +66,11 @@ typedef TRITONSERVER_Error *model_question(TRITONSERVER_Server *server, const ch
 
 static void reply_about_model(exchange *x, model_question *ask)
 {
-  TRITONSERVER_Message *message = NULL;
-  if (!exchange_fail_if(x,
-                        ask(x->http->server, x->parameters[PARAMETER_MODEL], x->version, &message)))
-    exchange_reply_message(x, message);
+  TRITONSERVER_Message *message;
+  TRITONSERVER_Error *failure =
+      ask(x->http->server, x->parameters[PARAMETER_MODEL], x->version, &message);
+  exchange_fail_if_error(x, admin_take_json(failure, &message, &x->text));
+  exchange_reply_json(x);
 }
 
 void handle_model_metadata(exchange *x)

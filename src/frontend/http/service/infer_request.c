@@ -2,9 +2,9 @@
 // arena for those that came as JSON. Loop threads.
 #include "frontend/http/service/http_inference.h"
 
+#include "frontend/common/admin/model_admin.h"
 #include "frontend/common/json/generate_json.h"
 #include "frontend/common/json/request_parameter.h"
-#include "frontend/common/observe/frontend_log.h"
 #include "frontend/common/policy/header_forward.h"
 #include "frontend/http/exchange/exchange.h"
 #include "frontend/http/exchange/server.h"
@@ -181,21 +181,16 @@ bool infer_fill_request(exchange *x, http_inference *i)
 static bool read_model_inputs(exchange *x, int64_t version, generate_inputs *inputs)
 {
   TRITONSERVER_Message *message;
-  const char *text;
-  size_t size;
-  if (exchange_fail_if(x, TRITONSERVER_ServerModelMetadata(
-                              x->http->server, x->parameters[PARAMETER_MODEL], version, &message)))
+  AUTO_BUFFER buffer text = BUFFER_EMPTY;
+  TRITONSERVER_Error *failure = TRITONSERVER_ServerModelMetadata(
+      x->http->server, x->parameters[PARAMETER_MODEL], version, &message);
+  if (exchange_fail_if_error(x, admin_take_json(failure, &message, &text)))
     return false;
-  if (!exchange_fail_if(x, TRITONSERVER_MessageSerializeToJson(message, &text, &size))) {
-    char *copy = arena_allocate_array(&x->arena, 1, size + ZEROES_BEHIND);
-    if (copy == NULL) {
-      exchange_fail(x, MHD_HTTP_SERVICE_UNAVAILABLE, "out of memory");
-    } else {
-      memcpy(copy, text, size);
-      exchange_fail_if_error(x, generate_inputs_read((slice){copy, size}, &x->arena, inputs));
-    }
-  }
-  frontend_log_failure(NULL, "deleting a model's metadata", TRITONSERVER_MessageDelete(message));
+  char *copy = arena_allocate_array(&x->arena, 1, text.size + ZEROES_BEHIND);
+  if (copy == NULL)
+    return exchange_fail(x, MHD_HTTP_SERVICE_UNAVAILABLE, "out of memory");
+  memcpy(copy, text.data, text.size);
+  exchange_fail_if_error(x, generate_inputs_read((slice){copy, text.size}, &x->arena, inputs));
   return x->failure == NULL;
 }
 

@@ -5,7 +5,6 @@
 #include "base/base64.h"
 #include "frontend/common/admin/model_admin.h"
 #include "frontend/common/policy/code_upload.h"
-#include "frontend/http/exchange/access.h"
 #include "frontend/http/exchange/exchange.h"
 #include "frontend/http/exchange/server.h"
 
@@ -44,10 +43,12 @@ static void read_index(exchange *x)
   bool ready_only = false;
   if (!exchange_parse_json(x, &object) || !take_bool(x, object, "ready", &ready_only))
     return;
-  TRITONSERVER_Message *message = NULL;
+  TRITONSERVER_Message *message;
   uint32_t flags = ready_only ? TRITONSERVER_INDEX_FLAG_READY : 0;
-  if (!exchange_fail_if(x, TRITONSERVER_ServerModelIndex(x->http->server, flags, &message)))
-    exchange_reply_message(x, message);
+  exchange_fail_if_error(
+      x, admin_take_json(TRITONSERVER_ServerModelIndex(x->http->server, flags, &message), &message,
+                         &x->text));
+  exchange_reply_json(x);
 }
 
 void handle_repository_index(exchange *x)
@@ -62,12 +63,12 @@ static bool admit(exchange *x, const char *name, slice value)
 {
   const char *what;
   char text[CODE_UPLOAD_TEXT_BYTES];
-  if (x->remote_reason == NULL)
-    return true;
-  return !exchange_fail_if_error(x,
-                                 code_upload_find(x->http->server, x->parameters[PARAMETER_MODEL],
+  if (x->remote_reason != NULL &&
+      !exchange_fail_if_error(x, code_upload_find(x->http->server, x->parameters[PARAMETER_MODEL],
                                                   name, value, text, &what)) &&
-         (what == NULL || access_admit_upload(x, what));
+      what != NULL)
+    exchange_fail(x, MHD_HTTP_FORBIDDEN, ACCESS_NO_CODE_FORMAT, what, x->remote_reason);
+  return x->failure == NULL;
 }
 
 // The content of a file, in the arena. False when the exchange has failed, as the next.
