@@ -54,12 +54,12 @@ static const route rows[] = {
     {GET | POST, "/v2/models/{model}/trace/setting", CATEGORY_TRACE, BODY_JSON,
      handle_trace_setting},
 
-    OF_MEMORY(GET, "system", "/status", BODY_IGNORED, handle_system_memory_status),
-    OF_MEMORY(POST, "system", "/register", BODY_JSON, handle_system_memory_register),
-    OF_MEMORY(POST, "system", "/unregister", BODY_JSON, handle_system_memory_unregister),
-    OF_MEMORY(GET, "cuda", "/status", BODY_IGNORED, handle_cuda_memory_status),
-    OF_MEMORY(POST, "cuda", "/register", BODY_JSON, handle_cuda_memory_register),
-    OF_MEMORY(POST, "cuda", "/unregister", BODY_JSON, handle_cuda_memory_unregister),
+    OF_MEMORY(GET, "system", "/status", BODY_IGNORED, handle_memory_status),
+    OF_MEMORY(POST, "system", "/register", BODY_JSON, handle_memory_register),
+    OF_MEMORY(POST, "system", "/unregister", BODY_JSON, handle_memory_unregister),
+    OF_MEMORY(GET, "cuda", "/status", BODY_IGNORED, handle_memory_status),
+    OF_MEMORY(POST, "cuda", "/register", BODY_JSON, handle_memory_register),
+    OF_MEMORY(POST, "cuda", "/unregister", BODY_JSON, handle_memory_unregister),
 };
 
 const route_table http_routes = {

@@ -24,12 +24,9 @@ void handle_model_unload(exchange *x);
 void handle_named_repository(exchange *x);
 
 // shared_memory.c
-void handle_system_memory_status(exchange *x);
-void handle_system_memory_register(exchange *x);
-void handle_system_memory_unregister(exchange *x);
-void handle_cuda_memory_status(exchange *x);
-void handle_cuda_memory_register(exchange *x);
-void handle_cuda_memory_unregister(exchange *x);
+void handle_memory_status(exchange *x);
+void handle_memory_register(exchange *x);
+void handle_memory_unregister(exchange *x);
 // logging.c
 void handle_logging(exchange *x);
 // trace_setting.c

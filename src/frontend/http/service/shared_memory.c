@@ -2,6 +2,7 @@
 // large region back takes the kernel long, so what changes regions runs in a job.
 #include "frontend/common/tensor/shared_memory.h"
 
+#include "base/text.h"
 #include "frontend/http/exchange/exchange.h"
 #include "frontend/http/exchange/server.h"
 #include "frontend/http/service/routes.h"
@@ -13,34 +14,22 @@ static const char *region_of(const exchange *x)
   return name[0] == '\0' ? NULL : name;
 }
 
+static TRITONSERVER_MemoryType kind_of(const exchange *x)
+{
+  return text_starts_with(x->route->path, "/v2/cuda") ? TRITONSERVER_MEMORY_GPU
+                                                      : TRITONSERVER_MEMORY_CPU;
+}
+
 // ---- status ----
 
-static void reply_status(exchange *x, TRITONSERVER_MemoryType kind)
+void handle_memory_status(exchange *x)
 {
-  if (!exchange_fail_if_error(x, shared_memory_print(x->http->options.shared_memory, kind,
-                                                     region_of(x), false, &x->text)))
-    exchange_reply_json(x);
-}
-
-void handle_system_memory_status(exchange *x)
-{
-  reply_status(x, TRITONSERVER_MEMORY_CPU);
-}
-
-void handle_cuda_memory_status(exchange *x)
-{
-  reply_status(x, TRITONSERVER_MEMORY_GPU);
+  exchange_fail_if_error(x, shared_memory_print(x->http->options.shared_memory, kind_of(x),
+                                                region_of(x), false, &x->text));
+  exchange_reply_json(x);
 }
 
 // ---- register ----
-
-static bool require_region(exchange *x, const char *kind)
-{
-  if (region_of(x) == NULL)
-    exchange_fail(x, MHD_HTTP_BAD_REQUEST,
-                  "'region name' is necessary to register %s shared memory region", kind);
-  return x->failure == NULL;
-}
 
 // False when the member is there and cannot be: the exchange has failed.
 static bool read_size(exchange *x, const json_t *object, const char *name, uint64_t *value)
@@ -82,38 +71,32 @@ static void register_system(exchange *x)
   }
 }
 
-void handle_system_memory_register(exchange *x)
-{
-  if (!exchange_fail_if_error(x, shared_memory_allowed(x->http->options.shared_memory)) &&
-      require_region(x, "system"))
-    exchange_run_job(x, JOB_PROBES, register_system, exchange_reply_ok);
-}
-
 // Without a GPU nothing of the body counts, as in Triton.
-void handle_cuda_memory_register(exchange *x)
+void handle_memory_register(exchange *x)
 {
-  if (!exchange_fail_if_error(x, shared_memory_allowed(x->http->options.shared_memory)) &&
-      require_region(x, "cuda"))
-    exchange_fail_if_error(
-        x, shared_memory_register_cuda(x->http->options.shared_memory, region_of(x)));
+  shared_memory *memory = x->http->options.shared_memory;
+  const bool is_cuda = kind_of(x) == TRITONSERVER_MEMORY_GPU;
+  if (exchange_fail_if_error(x, shared_memory_allowed(memory)))
+    return;
+  if (region_of(x) == NULL)
+    exchange_fail(x, MHD_HTTP_BAD_REQUEST,
+                  "'region name' is necessary to register %s shared memory region",
+                  is_cuda ? "cuda" : "system");
+  else if (is_cuda)
+    exchange_fail_if_error(x, shared_memory_register_cuda(memory, region_of(x)));
+  else
+    exchange_run_job(x, JOB_PROBES, register_system, exchange_reply_ok);
 }
 
 // ---- unregister ----
 
-static void unregister_system(exchange *x)
+static void unregister(exchange *x)
 {
-  exchange_fail_if_error(x, shared_memory_unregister(x->http->options.shared_memory,
-                                                     TRITONSERVER_MEMORY_CPU, region_of(x)));
+  exchange_fail_if_error(
+      x, shared_memory_unregister(x->http->options.shared_memory, kind_of(x), region_of(x)));
 }
 
-void handle_system_memory_unregister(exchange *x)
+void handle_memory_unregister(exchange *x)
 {
-  exchange_run_job(x, JOB_PROBES, unregister_system, exchange_reply_ok);
-}
-
-void handle_cuda_memory_unregister(exchange *x)
-{
-  exchange_fail_if_error(x, shared_memory_unregister(x->http->options.shared_memory,
-                                                     TRITONSERVER_MEMORY_GPU, region_of(x)));
-  exchange_reply_ok(x);
+  exchange_run_job(x, JOB_PROBES, unregister, exchange_reply_ok);
 }
