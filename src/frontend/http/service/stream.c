@@ -10,6 +10,7 @@
 #include "frontend/http/transport/connections.h"
 
 #include <pthread.h>
+#include <string.h>
 
 #define BLOCK_BYTES (16u << 10) // of text that libmicrohttpd asks for at once
 #define MUCH_UNREAD (1u << 20)  // what malloc should not keep
@@ -244,9 +245,13 @@ static ssize_t read_text(void *stream_pointer, uint64_t position, char *to, size
   case STREAM_TEXT:
     break;
   }
+  const char *text = x->text.data + s->sent;
   size_t left = x->text.size - s->sent;
   size_t size = left < room ? left : room;
-  memcpy(to, x->text.data + s->sent, size);
+  const char *end = memmem(text, size, "\n\n", 2); // each event is a chunk, if it is not long
+  if (end != NULL)
+    size = (size_t)(end - text) + 2;
+  memcpy(to, text, size);
   s->sent += size;
   atomic_fetch_sub(&s->unread, size);
   x->reply_bytes += size;
