@@ -3,6 +3,7 @@
 #include "instance/execution.h"
 
 #include "backend_error.h"
+#include "base/checked.h"
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/state.h"
@@ -169,8 +170,10 @@ TRITONSERVER_Error *execution_new(python_instance *instance, TRITONBACKEND_Reque
   *made = NULL;
   worker_touch(instance->worker);
   BACKEND_RETURN_IF_ERROR(check_batch(instance, requests, count, &batch_size));
-  execution *self =
-      calloc(1, sizeof *self + count * (sizeof *self->facts + sizeof(open_request *)));
+  size_t size;
+  execution *self = NULL;
+  if (checked_array_size(sizeof *self, count, sizeof *self->facts + sizeof(open_request *), &size))
+    self = calloc(1, size);
   if (self != NULL)
     self->open = (open_request **)(self->facts + count);
   if (self == NULL || !request_table_add(&instance->requests, self->open, count)) {
