@@ -87,7 +87,8 @@ static bool set_options(exchange *x, http_inference *i, const infer_request_json
     return false;
   // Those with a meaning are members of an infer request already; generate knows none.
   for (size_t k = 0; k < json->parameters.count; k++)
-    if (exchange_fail_if(x, request_parameter_give(i->life.request, &json->parameters.items[k])))
+    if (exchange_fail_if_error(x,
+                               request_parameter_give(i->life.request, &json->parameters.items[k])))
       return false;
   return true;
 }

@@ -1,10 +1,10 @@
 // The trace extension: /v2/trace/setting and /v2/models/{model}/trace/setting. The server's
 // settings are answered on the loop thread; a model's after its backend was asked whether it is
 // ready, on a thread that may wait for that.
-#include "frontend/common/admin/trace_admin.h"
 #include "frontend/http/exchange/exchange.h"
 #include "frontend/http/exchange/server.h"
 #include "frontend/http/service/routes.h"
+#include "frontend/trace/trace.h"
 
 #include <string.h>
 
@@ -53,7 +53,7 @@ static bool update(exchange *x)
   }
   return !exchange_fail_if_error(
       x,
-      trace_admin_change(x->http->options.trace, x->parameters[PARAMETER_MODEL], members, count));
+      trace_service_change(x->http->options.trace, x->parameters[PARAMETER_MODEL], members, count));
 }
 
 // --- What is in force
