@@ -281,9 +281,28 @@ static void threads_may_do_all_that_at_once(void **state)
   wait_graph_leave(&a);
 }
 
+static void who_never_joined_may_leave(void **state)
+{
+  (void)state;
+  wait_node never = {.model = model_of(0), .name = names[0], .version = 1};
+  wait_call call = {0};
+  wait_graph_open(&call, &never, &requests[0], model_of(0));
+  assert_null(call.node); // it is not in the graph
+  assert_null(wait_graph_wait(&call, WAIT_THREAD, 1, false, 0));
+  wait_graph_forget(&never);
+  wait_graph_leave(&never);
+  wait_graph_leave(&never);
+  wait_graph_join(&never); // and may join after that
+  assert_circle(wait_for(&call, 0, &never, 1, 0), "model 'a' would wait for itself");
+  wait_graph_released(&call);
+  wait_graph_reply(&call, true);
+  wait_graph_leave(&never);
+}
+
 int main(void)
 {
   const struct CMUnitTest tests[] = {
+      cmocka_unit_test(who_never_joined_may_leave),
       cmocka_unit_test(a_model_that_calls_itself_is_told),
       cmocka_unit_test(the_call_that_closes_the_circle_is_told_of_all_models_in_it),
       cmocka_unit_test(a_chain_is_no_circle),

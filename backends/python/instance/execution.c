@@ -3,6 +3,7 @@
 #include "instance/execution.h"
 
 #include "backend_error.h"
+#include "base/checked.h"
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/state.h"
@@ -131,19 +132,18 @@ static TRITONSERVER_Error *admit(execution *self, open_request *open)
   if (circle != NULL)
     return backend_error(TRITONSERVER_ERROR_INTERNAL, "%s", circle);
   BACKEND_RETURN_IF_ERROR(request_facts_read(open->request, instance->host_policy, facts));
+  if (instance->model->decoupled) {
+    TRITONSERVER_Error *error = TRITONBACKEND_ResponseFactoryNew(&open->factory, open->request);
+    if (error != NULL) {
+      request_facts_fini(facts);
+      return error;
+    }
+    open->request = NULL;
+  }
   facts->handle = open->handle;
   open->trace = facts->traced_by;
   self->open[self->count++] = open;
-  if (!instance->model->decoupled)
-    return NULL;
-  TRITONSERVER_Error *error = TRITONBACKEND_ResponseFactoryNew(&open->factory, open->request);
-  if (error == NULL) {
-    open->request = NULL;
-    return NULL;
-  }
-  request_facts_fini(facts);
-  self->count--;
-  return error;
+  return NULL;
 }
 
 // Those that cannot be admitted are answered.
@@ -170,8 +170,10 @@ TRITONSERVER_Error *execution_new(python_instance *instance, TRITONBACKEND_Reque
   *made = NULL;
   worker_touch(instance->worker);
   BACKEND_RETURN_IF_ERROR(check_batch(instance, requests, count, &batch_size));
-  execution *self =
-      calloc(1, sizeof *self + count * (sizeof *self->facts + sizeof(open_request *)));
+  execution *self = NULL;
+  size_t size;
+  if (checked_array_size(sizeof *self, count, sizeof *self->facts + sizeof(open_request *), &size))
+    self = calloc(1, size);
   if (self != NULL)
     self->open = (open_request **)(self->facts + count);
   if (self == NULL || !request_table_add(&instance->requests, self->open, count)) {
@@ -232,7 +234,7 @@ static TRITONSERVER_Error *write_requests(execution *self, channel_message *work
   return NULL;
 }
 
-// A worker that cannot be sent to is gone; who waits for its answer is told why.
+// A worker that cannot be sent to is gone; who waits for its answer finds out why.
 static void send(execution *self, channel_message *work)
 {
   work->kind = WORK_EXECUTE;

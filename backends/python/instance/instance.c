@@ -27,7 +27,7 @@ static void take_call(void *user, worker_link *link, const channel_message *call
   if (open_request_take_call(self, link, call))
     return;
   if (self->calls_kind->handle(self->calls, call))
-    worker_note_call(self->worker, call->kind == CALL_INFER);
+    worker_record_call(self->worker, call->kind == CALL_INFER);
   else
     BACKEND_LOG_WARN("model '%s': a Python worker made an unknown call", self->model->name);
 }

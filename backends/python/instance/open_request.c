@@ -1,4 +1,5 @@
-// What the server is told of one request, and what a worker says of its requests on CHANNEL_CALLS.
+// What becomes of one request at the server, and what a worker says of its requests on
+// CHANNEL_CALLS.
 #include "instance/open_request.h"
 
 #include "backend_error.h"

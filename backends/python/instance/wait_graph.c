@@ -236,7 +236,7 @@ void wait_graph_leave(wait_node *self)
   list_remove(&self->in_graph);
   each_call(call)
   {
-    if (call->at == self) { // the server has been told what became of it, the caller not yet
+    if (call->at == self) { // the server knows what became of it, the caller not yet
       leave_bucket(call);
       call->at = NULL;
     }

@@ -129,9 +129,9 @@ static TRITONSERVER_Error *find_python(python_model *self)
                               .model_file = self->path};
   BACKEND_RETURN_IF_ERROR(python_interpreter_init(&self->python, backend->environments,
                                                   backend->interpreter, self->config, self->dir));
-  self->thread_count = (int)machine_cpus() / instance_count(self->config);
-  BACKEND_RETURN_IF_ERROR(worker_variables_init(&self->environment, &self->python,
-                                                self->thread_count, backend->sandbox.strict));
+  const int64_t threads = (int)machine_cpus() / instance_count(self->config);
+  BACKEND_RETURN_IF_ERROR(
+      worker_variables_init(&self->environment, &self->python, threads, backend->sandbox.strict));
   BACKEND_RETURN_IF_ERROR(
       worker_command_init(&self->command, &backend->sandbox, &paths, &self->python));
   self->workers = (worker_settings){.model = self->name,

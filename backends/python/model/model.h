@@ -29,7 +29,6 @@ typedef struct python_model {
   bool decoupled;
   backend_tensor_config *outputs; // their texts are the configuration's
   output_signature signature;
-  int64_t thread_count; // for the worker's numeric libraries
   worker_settings workers;
   _Atomic(struct python_instance *) spare; // completed the configuration; the first one takes it
 } python_model;

@@ -88,7 +88,7 @@ bool worker_may_share_slot(worker *self, const worker_link *link);
 
 // The model has made a call, of another model or another one. Who waits for the slot looks again
 // whether the worker waits.
-void worker_note_call(worker *self, bool is_of_model);
+void worker_record_call(worker *self, bool is_of_model);
 
 // Work begins. When there is none for a second or two, idle memory of the channel is given back.
 void worker_touch(worker *self);

@@ -122,7 +122,7 @@ void worker_release_slot_locked(worker *self)
     pthread_cond_broadcast(&self->changed);
 }
 
-void worker_note_call(worker *self, bool is_of_model)
+void worker_record_call(worker *self, bool is_of_model)
 {
   LOCK_SCOPE(&self->lock);
   self->calls_models = self->calls_models || is_of_model;
