@@ -13,7 +13,8 @@ extern __typeof__(NEREID_ResponseUnconfiguredOutput) NEREID_ResponseUnconfigured
 
 #define BUFFER_ALIGNMENT 64
 
-TRITONSERVER_Error *backend_buffer_reserve(backend_buffer *buffer, size_t size)
+// Makes room for `size` bytes; the old contents are gone.
+static TRITONSERVER_Error *reserve(backend_buffer *buffer, size_t size)
 {
   if (size <= buffer->capacity && buffer->data != NULL)
     return NULL;
@@ -79,8 +80,9 @@ static TRITONSERVER_Error *read_piece(const backend_input *input, uint32_t index
   return NULL;
 }
 
-TRITONSERVER_Error *backend_input_peek(const backend_input *input, size_t alignment,
-                                       const void **data)
+// The input's bytes where they are, when they are one piece of CPU memory aligned to `alignment`;
+// else `*data` is NULL. An input without bytes gives a pointer that must not be read.
+static TRITONSERVER_Error *peek(const backend_input *input, size_t alignment, const void **data)
 {
   static const _Alignas(BUFFER_ALIGNMENT) char nothing[1];
   *data = NULL;
@@ -144,11 +146,11 @@ TRITONSERVER_Error *backend_gather(backend_batch *batch, const backend_input *in
   uint32_t first = 0;
   uint32_t present = measure(batch, inputs, &first, byte_size);
   if (present == 1) {
-    BACKEND_RETURN_IF_ERROR(backend_input_peek(&inputs[first], alignment, data));
+    BACKEND_RETURN_IF_ERROR(peek(&inputs[first], alignment, data));
     if (*data != NULL)
       return NULL;
   }
-  BACKEND_RETURN_IF_ERROR(backend_buffer_reserve(buffer, *byte_size));
+  BACKEND_RETURN_IF_ERROR(reserve(buffer, *byte_size));
   char *to = buffer->data;
   *data = to;
   for (uint32_t i = 0; i < batch->count; i++) {

@@ -12,9 +12,6 @@ typedef struct backend_buffer {
   size_t capacity;
 } backend_buffer;
 
-// Makes room for `size` bytes; the old contents are gone.
-TRITONSERVER_Error *backend_buffer_reserve(backend_buffer *buffer, size_t size);
-
 // Gives the memory back when there is more than `keep` of it.
 void backend_buffer_trim(backend_buffer *buffer, size_t keep);
 
@@ -39,16 +36,11 @@ typedef struct backend_input {
 TRITONSERVER_Error *backend_input_find(TRITONBACKEND_Request *request, const char *name,
                                        const char *host_policy, backend_input *input);
 
-// The input's bytes where they are, when they are one piece of CPU memory aligned to `alignment`;
-// else `*data` is NULL. An input without bytes gives a pointer that must not be read.
-TRITONSERVER_Error *backend_input_peek(const backend_input *input, size_t alignment,
-                                       const void **data);
-
 // Copies all pieces to `destination`, which holds input->byte_size bytes.
 TRITONSERVER_Error *backend_input_copy(const backend_input *input, void *destination);
 
 // The inputs of all requests one after the other (`inputs` has an entry for each request; those
-// whose `input` is NULL are left out). No copy when there is one and backend_input_peek finds it;
+// whose `input` is NULL are left out). No copy when there is one, in one piece that is aligned;
 // else they are copied to `buffer`. A request whose data cannot be read fails alone: its place
 // holds zeros. An error means that nothing could be gathered.
 TRITONSERVER_Error *backend_gather(backend_batch *batch, const backend_input *inputs,

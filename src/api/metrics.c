@@ -4,7 +4,7 @@
 
 #include "api/convert.h"
 #include "base/buffer.h"
-#include "core/server_status.h"
+#include "core/server_state.h"
 #include "request/parameter.h"
 
 #include <inttypes.h>
@@ -20,7 +20,7 @@ struct TRITONSERVER_Metrics {
 TRITONSERVER_Error *TRITONSERVER_ServerMetrics(TRITONSERVER_Server *s,
                                                TRITONSERVER_Metrics **metrics)
 {
-  if (!server_options_of(s)->metrics)
+  if (!s->options.metrics)
     return error_to_abi(error_new(ERROR_UNSUPPORTED, "metrics not supported"));
   *metrics = calloc(1, sizeof(**metrics));
   return *metrics == NULL ? error_to_abi(error_no_memory()) : NULL;
@@ -40,11 +40,9 @@ TRITONSERVER_Error *TRITONSERVER_MetricsFormatted(TRITONSERVER_Metrics *metrics,
 {
   if (format != TRITONSERVER_METRIC_PROMETHEUS)
     return error_to_abi(error_new(ERROR_INVALID_ARG, "unknown metrics format '%d'", (int)format));
-  metrics_registry *registry = metrics_registry_global();
   buffer_fini(&metrics->text);
   metrics->text = BUFFER_EMPTY;
-  error *e =
-      registry != NULL ? metrics_registry_print(registry, &metrics->text) : error_no_memory();
+  error *e = metrics_registry_print(metrics_registry_global(), &metrics->text);
   *base = metrics->text.data;
   *byte_size = metrics->text.size;
   return error_to_abi(e);
@@ -56,10 +54,8 @@ TRITONSERVER_Error *TRITONSERVER_MetricFamilyNew(TRITONSERVER_MetricFamily **fam
                                                  TRITONSERVER_MetricKind kind, const char *name,
                                                  const char *description)
 {
-  metrics_registry *registry = metrics_registry_global();
-  if (registry == NULL)
-    return error_to_abi(error_no_memory());
-  return error_to_abi(metric_family_new(registry, (metric_kind)kind, name, description, family));
+  return error_to_abi(
+      metric_family_new(metrics_registry_global(), (metric_kind)kind, name, description, family));
 }
 
 TRITONSERVER_Error *TRITONSERVER_MetricFamilyDelete(TRITONSERVER_MetricFamily *family)

@@ -3,7 +3,7 @@
 #include "api/convert.h"
 #include "base/buffer.h"
 #include "base/cleanup.h"
-#include "core/server.h"
+#include "core/server_state.h"
 #include "core/server_status.h"
 #include "request/message.h"
 
@@ -59,7 +59,7 @@ TRITONSERVER_Error *TRITONSERVER_ServerMetadata(TRITONSERVER_Server *s, TRITONSE
 {
   buffer out = BUFFER_EMPTY;
   buffer_append_char(&out, '{');
-  append_string(&out, "name", server_options_of(s)->server_id);
+  append_string(&out, "name", s->options.server_id);
   append_string(&out, "version", server_version());
   append_key(&out, "extensions");
   buffer_append_char(&out, '[');

@@ -50,7 +50,7 @@ static bool round_up(size_t size, size_t *rounded)
   return true;
 }
 
-// Removes a block from the list; the mutex is held.
+// Removes a block from the list.
 static void *remove_kept(size_t i)
 {
   assert(lock_is_held(&kept.mutex) && i < kept.count && kept.bytes >= kept.blocks[i].size);
@@ -60,15 +60,16 @@ static void *remove_kept(size_t i)
   return memory;
 }
 
-// Could `more` bytes be kept? The mutex is held.
+// Could `more` bytes be kept?
 static bool has_room(size_t more)
 {
+  assert(lock_is_held(&kept.mutex));
   return kept.used <= kept.limit && kept.bytes <= kept.limit - kept.used &&
          more <= kept.limit - kept.used - kept.bytes;
 }
 
 // A large block of somebody's has `now` bytes instead of `before`: kept ones go where both are too
-// many. The mutex is held.
+// many.
 static void count_used(size_t before, size_t now)
 {
   assert(lock_is_held(&kept.mutex) && kept.used >= before);

@@ -98,11 +98,17 @@ void buffer_append_char(buffer *b, char c)
 
 void buffer_append_format(buffer *b, const char *format, ...)
 {
-  va_list arguments, again;
+  va_list arguments;
   va_start(arguments, format);
+  buffer_append_va(b, format, arguments);
+  va_end(arguments);
+}
+
+void buffer_append_va(buffer *b, const char *format, va_list arguments)
+{
+  va_list again;
   va_copy(again, arguments);
   int size = vsnprintf(NULL, 0, format, arguments);
-  va_end(arguments);
   char *end = size < 0 ? NULL : buffer_reserve(b, (size_t)size + 1);
   if (end != NULL) {
     vsnprintf(end, (size_t)size + 1, format, again);

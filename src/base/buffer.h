@@ -29,6 +29,8 @@ void buffer_append_slice(buffer *b, slice s);
 void buffer_append_text(buffer *b, const char *text);
 void buffer_append_char(buffer *b, char c);
 void buffer_append_format(buffer *b, const char *format, ...) __attribute__((format(printf, 2, 3)));
+void buffer_append_va(buffer *b, const char *format, va_list arguments)
+    __attribute__((format(printf, 2, 0)));
 
 // Appends `text` as a JSON string with its quotes; bytes that are not UTF-8 become U+FFFD.
 void buffer_append_json_string(buffer *b, slice text);

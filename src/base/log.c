@@ -286,15 +286,10 @@ void log_format_message(log_level level, const char *file, int line, const log_s
                         const char *format, ...)
 {
   AUTO_BUFFER buffer text = BUFFER_EMPTY;
-  va_list arguments, again;
+  va_list arguments;
   va_start(arguments, format);
-  va_copy(again, arguments);
-  int size = vsnprintf(NULL, 0, format, arguments);
+  buffer_append_va(&text, format, arguments);
   va_end(arguments);
-  char *end = size < 0 ? NULL : buffer_reserve(&text, (size_t)size + 1);
-  if (end != NULL)
-    vsnprintf(end, (size_t)size + 1, format, again);
-  va_end(again);
-  if (end != NULL)
-    log_write(level, file, line, subject, (slice){text.data, (size_t)size});
+  if (!text.failed)
+    log_write(level, file, line, subject, buffer_view(&text));
 }

@@ -14,8 +14,9 @@ static size_t print_varint(char to[PROTO_VARINT_BYTES], uint64_t value)
 
 void proto_append_varint(buffer *out, uint64_t value)
 {
-  char bytes[PROTO_VARINT_BYTES];
-  buffer_append(out, bytes, print_varint(bytes, value));
+  char *to = buffer_reserve(out, PROTO_VARINT_BYTES);
+  if (to != NULL)
+    out->size += print_varint(to, value);
 }
 
 void proto_append_tag(buffer *out, uint32_t number, proto_wire_type type)
@@ -44,8 +45,12 @@ void proto_append_double(buffer *out, uint32_t number, double value)
 
 void proto_append_bytes(buffer *out, uint32_t number, slice value)
 {
-  proto_append_tag(out, number, PROTO_BYTES);
-  proto_append_varint(out, value.size);
+  char *to = buffer_reserve(out, 2 * PROTO_VARINT_BYTES + value.size);
+  if (to == NULL)
+    return;
+  size_t size = print_varint(to, (uint64_t)number << 3 | PROTO_BYTES);
+  size += print_varint(to + size, value.size);
+  out->size += size;
   buffer_append_slice(out, value);
 }
 
@@ -57,21 +62,21 @@ void proto_append_text(buffer *out, uint32_t number, const char *value)
 
 size_t proto_begin(buffer *out, uint32_t number)
 {
-  proto_append_tag(out, number, PROTO_BYTES);
+  char *to = buffer_reserve(out, PROTO_VARINT_BYTES + 1);
+  if (to != NULL)
+    out->size += print_varint(to, (uint64_t)number << 3 | PROTO_BYTES) + 1; // mostly of the size
   return out->size;
 }
 
 // The size stands before the content, and how long it is is known only now.
 void proto_end(buffer *out, size_t begin)
 {
-  if (out->failed)
-    return;
   char bytes[PROTO_VARINT_BYTES];
-  size_t content = out->size - begin;
-  size_t size = print_varint(bytes, content);
-  if (buffer_reserve(out, size) == NULL)
+  size_t content = out->size - begin, more = print_varint(bytes, content) - 1;
+  if (out->failed || (more > 0 && buffer_reserve(out, more) == NULL))
     return;
-  memmove(out->data + begin + size, out->data + begin, content);
-  memcpy(out->data + begin, bytes, size);
-  out->size += size;
+  if (more > 0)
+    memmove(out->data + begin + more, out->data + begin, content);
+  memcpy(out->data + begin - 1, bytes, more + 1);
+  out->size += more;
 }

@@ -7,6 +7,7 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/thread.h"
 #include "core/server_state.h"
 
 #include <assert.h>
@@ -67,6 +68,13 @@ static void free_operation(load_operation *o)
   free(o);
 }
 
+static void forget_failure(model_entry *entry)
+{
+  assert(lock_is_held(&entry->lock));
+  free(entry->failure);
+  entry->failure = NULL;
+}
+
 // ---- the end of a load ----
 
 static bool is_wanted(const load_operation *o, int64_t version)
@@ -109,7 +117,7 @@ static void retire_unwanted(load_operation *o)
 static void publish(load_operation *o)
 {
   model_entry *entry = o->entry;
-  assert(entry->busy && o->config != NULL);
+  assert(lock_is_held(&entry->lock) && entry->busy && o->config != NULL);
   retire_unwanted(o);
   for (size_t i = 0; i < o->job_count; i++) {
     load_job *job = &o->jobs[i];
@@ -129,6 +137,7 @@ static void publish(load_operation *o)
 // Versions that came up are dropped again; what served before goes on.
 static void discard(load_operation *o)
 {
+  assert(lock_is_held(&o->entry->lock) && o->entry->busy);
   for (size_t i = 0; i < o->job_count; i++) {
     load_job *job = &o->jobs[i];
     version_slot *v = model_entry_version(o->entry, job->version);
@@ -186,7 +195,9 @@ static void complete(load_operation *o)
 
 static void drop_remaining(load_operation *o)
 {
-  if (atomic_fetch_sub_explicit(&o->remaining, 1, memory_order_acq_rel) == 1)
+  size_t before = atomic_fetch_sub_explicit(&o->remaining, 1, memory_order_acq_rel);
+  assert(before > 0);
+  if (before == 1)
     complete(o);
 }
 
@@ -345,8 +356,7 @@ static error *make_jobs(load_operation *o, const repository_dir *dir)
     if (v->state != VERSION_READY)
       version_slot_set(v, VERSION_LOADING, NULL);
   }
-  free(entry->failure);
-  entry->failure = NULL;
+  forget_failure(entry);
   o->unloads = entry->unloads;
   return NULL;
 }
@@ -356,8 +366,7 @@ static error *make_jobs(load_operation *o, const repository_dir *dir)
 static void record_failure(model_entry *entry, const char *reason, bool counts)
 {
   LOCK_SCOPE(&entry->lock);
-  free(entry->failure);
-  entry->failure = NULL;
+  forget_failure(entry);
   for (size_t i = 0; i < entry->version_count; i++)
     if (entry->versions[i].state == VERSION_READY)
       return;
@@ -488,8 +497,7 @@ static void retire_all(model_entry *entry)
     else if (v->state == VERSION_UNAVAILABLE)
       version_slot_set(v, VERSION_UNAVAILABLE, "unloaded");
   }
-  free(entry->failure);
-  entry->failure = NULL;
+  forget_failure(entry);
   entry->stamp = NEVER_CHANGED;
   config_free(entry->config);
   entry->config = NULL;
@@ -555,7 +563,7 @@ static bool is_startup_model(const server *s, const char *name)
 static void tell_absent(const server *s, const char *name)
 {
   repository_model found;
-  AUTO_ERROR error *why = repository_find(server_repositories(s), name, &found);
+  AUTO_ERROR error *why = repository_find(&s->repositories, name, &found);
   repository_model_fini(&found);
   if (why != NULL)
     log_error("failed to poll model '%s': %s.", name, error_message(why));
@@ -598,7 +606,7 @@ static bool is_no_model(const startup_load *l)
   if (string_list_contains(&s->options.startup_models, l->found->name))
     return false;
   bool is_model;
-  AUTO_ERROR error *e = repository_is_model(server_repositories(s), l->found, &is_model);
+  AUTO_ERROR error *e = repository_is_model(&s->repositories, l->found, &is_model);
   if (e != NULL || is_model)
     return false;
   log_info(
@@ -657,7 +665,7 @@ static bool load_all(server *s, startup_load *loads, size_t count)
 error *lifecycle_load_startup_models(server *s)
 {
   repository_listing listing;
-  error *e = repository_scan(server_repositories(s), &listing);
+  error *e = repository_scan(&s->repositories, &listing);
   startup_load *loads = e == NULL ? calloc(listing.count + 1, sizeof(*loads)) : NULL;
   if (e == NULL && loads == NULL)
     e = error_no_memory();

@@ -422,10 +422,8 @@ error *model_metrics_new(server *server, model_metrics **result)
   const server_options *options = &server->options;
   metrics_registry *registry = metrics_registry_global();
   model_metrics *metrics = calloc(1, sizeof(*metrics));
-  if (metrics == NULL || registry == NULL) {
-    free(metrics);
+  if (metrics == NULL)
     return error_no_memory();
-  }
   metrics->server = server;
   metrics->settings = &server->metric_settings;
   error *e = metrics_registry_add_collector(registry, collect, metrics, &metrics->collector);

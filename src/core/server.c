@@ -353,7 +353,7 @@ error *server_load_model(server *s, const char *name, const char *config_json)
   RETURN_IF_ERROR(check_name(name));
   repository_model found;
   load_operation *operation = NULL;
-  error *e = repository_find(server_repositories(s), name, &found);
+  error *e = repository_find(&s->repositories, name, &found);
   if (e != NULL && error_get_code(e) != ERROR_UNAVAILABLE) {
     error *cause = e;
     e = not_polled(name, error_message(cause));

@@ -47,11 +47,6 @@ struct TRITONSERVER_Server {
   char *startup_failure; // once it is over; NULL: all models are in
 };
 
-static inline const repository_set *server_repositories(const server *s)
-{
-  return &s->repositories;
-}
-
 static inline server_state server_state_of(const server *s)
 {
   return atomic_load_explicit(&s->state, memory_order_acquire);

@@ -10,11 +10,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-const server_options *server_options_of(const server *s)
-{
-  return &s->options;
-}
-
 const char *server_version(void)
 {
   return NEREID_VERSION;
@@ -290,7 +285,7 @@ error *server_index(server *s, bool ready_only, index_visitor *visit, void *cont
   size_t count;
   size_t at = 0;
   model_entry **entries AUTO_FREE = NULL;
-  error *e = repository_scan(server_repositories(s), &listing);
+  error *e = repository_scan(&s->repositories, &listing);
   if (e != NULL && error_get_code(e) != ERROR_UNAVAILABLE) {
     // It is gone; what serves from it does not depend on it.
     log_error("index: %s", error_message(e));

@@ -5,7 +5,6 @@
 
 #include "core/server.h"
 
-const server_options *server_options_of(const server *s);
 const char *server_version(void);
 // What is built, ended by NULL; clients look here before they use an extension.
 const char *const *server_extensions(void);

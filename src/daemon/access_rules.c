@@ -44,7 +44,8 @@ typedef struct protocol_flags {
   const tls_flags *tls;
 } protocol_flags;
 
-static error *read_flags(daemon_options *o, const protocol_flags *flags, listener_rules *rules)
+static error *read_protocol_flags(daemon_options *o, const protocol_flags *flags,
+                                  listener_rules *rules)
 {
   const restricting_flag all = {"restricted-api", "api", &o->restricted_apis};
   restrictions *restricted = &rules->access.restricted;
@@ -77,8 +78,8 @@ error *access_rules_read(daemon_options *o, access_rules *rules)
       "grpc-header-forward-pattern",
       o->grpc_header_forward_pattern,
       &o->grpc_tls};
-  RETURN_IF_ERROR(read_flags(o, &http, &rules->http));
-  return read_flags(o, &grpc, &rules->grpc);
+  RETURN_IF_ERROR(read_protocol_flags(o, &http, &rules->http));
+  return read_protocol_flags(o, &grpc, &rules->grpc);
 }
 
 static void fini(listener_rules *rules)

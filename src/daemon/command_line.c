@@ -64,7 +64,7 @@ static bool is_of_triton(const option *o)
   return strstr(o->help, "Not in Triton.") == NULL;
 }
 
-static matches look_up(const char *name, buffer *all)
+static matches look_up_prefix(const char *name, buffer *all)
 {
   matches m = {0};
   for (size_t i = 0; name[0] != '\0' && i < option_count; i++) {
@@ -82,13 +82,13 @@ static matches look_up(const char *name, buffer *all)
 }
 
 // The flag with this name, or the only one that begins so.
-static error *find(const char *name, const option **found)
+static error *find_option(const char *name, const option **found)
 {
   *found = option_find(name);
   if (*found != NULL)
     return NULL;
   AUTO_BUFFER buffer all = BUFFER_EMPTY;
-  matches m = look_up(name, &all);
+  matches m = look_up_prefix(name, &all);
   if (m.count == 0)
     return unknown(name);
   if (m.count > 1 && m.of_triton != 1)
@@ -105,7 +105,7 @@ typedef struct argument {
 } argument;
 
 // Takes the flag at *at and its value, which may be the next word.
-static error *take(int count, char **words, int *at, argument *taken)
+static error *take_argument(int count, char **words, int *at, argument *taken)
 {
   const char *word = words[(*at)++];
   if (strcmp(word, "-h") == 0)
@@ -117,7 +117,7 @@ static error *take(int count, char **words, int *at, argument *taken)
   char name[128];
   size_t size = equals != NULL ? (size_t)(equals - word - 2) : strlen(word) - 2;
   snprintf(name, sizeof(name), "%.*s", (int)smaller(size, 127), word + 2);
-  RETURN_IF_ERROR(find(name, &taken->option));
+  RETURN_IF_ERROR(find_option(name, &taken->option));
   if (taken->option->kind == OPTION_FLAG) {
     taken->value = equals != NULL ? equals + 1 : "true";
     return NULL;
@@ -139,7 +139,7 @@ static error *bad_option(const option *o, error *cause_owned)
 }
 
 // A list of the command line replaces that of the file.
-static error *apply(daemon_options *options, const argument *arguments, size_t count)
+static error *apply_arguments(daemon_options *options, const argument *arguments, size_t count)
 {
   for (size_t i = 0; i < count; i++) {
     bool first = arguments[i].option->kind == OPTION_LIST;
@@ -187,14 +187,14 @@ static error *read_vertex_ai_storage(daemon_options *options)
   return string_list_add(&options->model_repositories, storage) ? NULL : error_no_memory();
 }
 
-static error *read_all(daemon_options *options, bool secure, const char *file,
-                       const argument *arguments, size_t count)
+static error *read_options_from(daemon_options *options, bool secure, const char *file,
+                                const argument *arguments, size_t count)
 {
   RETURN_IF_ERROR(daemon_options_init(options, secure));
   read_vertex_ai_mode(options);
   if (file != NULL)
     RETURN_IF_ERROR(yaml_config_read(options, file));
-  RETURN_IF_ERROR(apply(options, arguments, count));
+  RETURN_IF_ERROR(apply_arguments(options, arguments, count));
   read_grpc_tls(options, arguments, count);
   if (options->model_load_retry_count < 0) // for ever, as in Triton
     options->model_load_retry_count = MAX_RETRIES;
@@ -212,16 +212,16 @@ error *command_line_read(daemon_options *options, int argument_count, char **wor
   if (argument_count > 1 && strcmp(words[argument_count - 1], "--") == 0)
     argument_count--; // nothing stands behind it
   for (int at = 1; e == NULL && at < argument_count;) {
-    e = take(argument_count, words, &at, &arguments[count]);
+    e = take_argument(argument_count, words, &at, &arguments[count]);
     if (e == NULL && strcmp(arguments[count].option->name, "config") == 0)
       file = arguments[count].value;
     count++;
   }
   if (e == NULL)
-    e = read_all(options, false, file, arguments, count);
+    e = read_options_from(options, false, file, arguments, count);
   if (e == NULL && options->secure) { // which has other defaults
     daemon_options_fini(options);
-    e = read_all(options, true, file, arguments, count);
+    e = read_options_from(options, true, file, arguments, count);
   }
   free(arguments);
   return e;

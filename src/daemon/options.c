@@ -93,7 +93,7 @@ error *options_warn(daemon_options *options, const char *format, ...)
   return printed && string_list_add(&options->warnings, line) ? NULL : error_no_memory();
 }
 
-static bool read_bool(const char *text, bool *value)
+static bool read_bool_word(const char *text, bool *value)
 {
   static const char *const yes[] = {"true", "1", "on"};
   static const char *const no[] = {"false", "0", "off"};
@@ -106,7 +106,7 @@ static bool read_bool(const char *text, bool *value)
   return false;
 }
 
-static error *read_integer(daemon_options *options, const option *o, const char *text)
+static error *read_integer_option(daemon_options *options, const option *o, const char *text)
 {
   char expected[96];
   int64_t value;
@@ -133,10 +133,10 @@ static int64_t sensible(const option *o, int64_t value)
   return value > o->most ? o->most : value;
 }
 
-static error *read_count(daemon_options *options, const option *o, const char *text)
+static error *read_count_option(daemon_options *options, const option *o, const char *text)
 {
   bool word;
-  if (strcmp(o->name, "log-verbose") == 0 && strlen(text) > 1 && read_bool(text, &word)) {
+  if (strcmp(o->name, "log-verbose") == 0 && strlen(text) > 1 && read_bool_word(text, &word)) {
     set_integer(options, o, word);
     return NULL;
   }
@@ -162,7 +162,7 @@ static error *set_double(daemon_options *options, const option *o, const char *t
   return as_given ? NULL : options_warn(options, READ_AS "%g", o->name, text, *field);
 }
 
-static error *set_text(char **field, slice value)
+static error *set_text_option(char **field, slice value)
 {
   char *copy = text_copy(value);
   if (copy == NULL)
@@ -179,7 +179,7 @@ static error *set_choice(const option *o, const char *text, char **field)
   for (;;) {
     size_t size = strcspn(word, "|");
     if (strlen(text) == size && strncasecmp(text, word, size) == 0)
-      return set_text(field, (slice){word, size});
+      return set_text_option(field, (slice){word, size});
     if (word[size] == '\0')
       return option_bad_value(o->name, text, o->value);
     word += size + 1;
@@ -192,16 +192,16 @@ error *option_set(daemon_options *options, const option *o, const char *value)
   switch (o->kind) {
   case OPTION_FLAG:
   case OPTION_BOOL:
-    return read_bool(value, field) ? NULL : option_bad_value(o->name, value, "true or false");
+    return read_bool_word(value, field) ? NULL : option_bad_value(o->name, value, "true or false");
   case OPTION_INTEGER:
-    return read_integer(options, o, value);
+    return read_integer_option(options, o, value);
   case OPTION_COUNT:
   case OPTION_PORT:
-    return read_count(options, o, value);
+    return read_count_option(options, o, value);
   case OPTION_DOUBLE:
     return set_double(options, o, value, field);
   case OPTION_TEXT:
-    return set_text(field, slice_of(value));
+    return set_text_option(field, slice_of(value));
   case OPTION_CHOICE:
     return set_choice(o, value, field);
   case OPTION_LIST:

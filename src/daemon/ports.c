@@ -122,8 +122,7 @@ static error *open_port(ports *p, port which, exposure *exposed)
                     options.tls->certificate != NULL ? " with TLS" : "");
   if (which == PORT_METRICS)
     return NULL;
-  *exposed = exposure_of(options.access, options.shared_memory, socket);
-  exposure_log(exposed, socket);
+  *exposed = exposure_log(options.access, options.shared_memory, socket);
   return NULL;
 }
 

@@ -17,7 +17,7 @@ typedef struct counted {
   size_t all;     // models
 } counted;
 
-static const char *text_of(const json_t *row, const char *member)
+static const char *member_text(const json_t *row, const char *member)
 {
   const char *text = json_string_value(json_object_get(row, member));
   return text != NULL ? text : "";
@@ -25,16 +25,16 @@ static const char *text_of(const json_t *row, const char *member)
 
 static bool is_ready(const json_t *row)
 {
-  return strcmp(text_of(row, "state"), "READY") == 0;
+  return strcmp(member_text(row, "state"), "READY") == 0;
 }
 
 static bool has_failed(const json_t *row)
 {
-  return strcmp(text_of(row, "state"), "UNAVAILABLE") == 0 &&
-         strcmp(text_of(row, "reason"), "unloaded") != 0;
+  return strcmp(member_text(row, "state"), "UNAVAILABLE") == 0 &&
+         strcmp(member_text(row, "reason"), "unloaded") != 0;
 }
 
-static void record_failure(counted *c, const char *model, const char *version)
+static void add_failed(counted *c, const char *model, const char *version)
 {
   AUTO_BUFFER buffer name = BUFFER_EMPTY;
   bool serves = json_object_get(c->ready, model) != NULL;
@@ -48,26 +48,26 @@ static void record_failure(counted *c, const char *model, const char *version)
   json_object_set_new(c->failed, name.data, json_null());
 }
 
-static void count(counted *c, const json_t *index, const string_list *wanted)
+static void count_models(counted *c, const json_t *index, const string_list *wanted)
 {
   size_t i;
   json_t *row;
   json_t *known = json_object();
   json_array_foreach(index, i, row)
   {
-    json_object_set_new(known, text_of(row, "name"), json_null());
+    json_object_set_new(known, member_text(row, "name"), json_null());
     if (is_ready(row))
-      json_object_set_new(c->ready, text_of(row, "name"), json_null());
+      json_object_set_new(c->ready, member_text(row, "name"), json_null());
   }
   c->all = json_object_size(c->ready);
   json_array_foreach(index, i, row)
   {
     if (has_failed(row))
-      record_failure(c, text_of(row, "name"), text_of(row, "version"));
+      add_failed(c, member_text(row, "name"), member_text(row, "version"));
   }
   for (i = 0; i < wanted->count; i++) // in no repository
     if (strcmp(wanted->items[i], "*") != 0 && json_object_get(known, wanted->items[i]) == NULL)
-      record_failure(c, wanted->items[i], "");
+      add_failed(c, wanted->items[i], "");
   json_decref(known);
 }
 
@@ -128,7 +128,7 @@ bool start_summary_print(const start_summary *s, const char *index, size_t size,
 {
   json_t *rows = json_loadb(index, size, 0, NULL);
   counted c = {json_object(), json_object(), 0};
-  count(&c, rows, s->wanted);
+  count_models(&c, rows, s->wanted);
   buffer_append_text(out, s->gives_up ? "Giving up with " : "Serving ");
   print_models(&c, out);
   buffer_append_format(out, " after %.2f s", s->seconds);

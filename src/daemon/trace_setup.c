@@ -22,7 +22,7 @@ static error *set_deprecated(trace_config *c, const char *flag, const char *pref
   return e == NULL ? NULL : error_wrap(e, "--%s", flag);
 }
 
-static error *set(trace_config *c, const char *text)
+static error *set_trace_config(trace_config *c, const char *text)
 {
   error *e = trace_config_set(c, text);
   if (e == NULL || error_get_code(e) != ERROR_NOT_FOUND)
@@ -47,12 +47,12 @@ static error *read_deprecated(trace_config *c, const daemon_options *o)
   return NULL;
 }
 
-static error *read_flags(trace_config *c, const daemon_options *o)
+static error *read_trace_flags(trace_config *c, const daemon_options *o)
 {
   RETURN_IF_ERROR(trace_config_init(c));
   RETURN_IF_ERROR(read_deprecated(c, o));
   for (size_t i = 0; i < o->trace_configs.count; i++)
-    RETURN_IF_ERROR(set(c, o->trace_configs.items[i]));
+    RETURN_IF_ERROR(set_trace_config(c, o->trace_configs.items[i]));
   return NULL;
 }
 
@@ -67,7 +67,7 @@ static void warn_of_no_file(const trace_config *c)
 error *trace_setup(const daemon_options *o, trace_service **service)
 {
   trace_config c;
-  error *e = read_flags(&c, o);
+  error *e = read_trace_flags(&c, o);
   if (e == NULL) {
     warn_of_no_file(&c);
     e = trace_service_new(&c, service);

@@ -17,7 +17,7 @@ static error *at_line(const yaml_reader *r, const yaml_node_t *node, error *caus
   return error_wrap(cause_owned, "%s:%zu", r->path, node->start_mark.line + 1);
 }
 
-static error *expected(const yaml_reader *r, const yaml_node_t *node, const char *what)
+static error *expected_at(const yaml_reader *r, const yaml_node_t *node, const char *what)
 {
   return at_line(r, node, error_new(ERROR_INVALID_ARG, "expected %s", what));
 }
@@ -31,7 +31,7 @@ static const char *text_of(const yaml_node_t *node)
   return strlen(text) == node->data.scalar.length ? text : NULL;
 }
 
-static error *set(yaml_reader *r, const option *o, const yaml_node_t *value)
+static error *set_option(yaml_reader *r, const option *o, const yaml_node_t *value)
 {
   const char *text = text_of(value);
   if (text == NULL)
@@ -46,15 +46,15 @@ static error *read_pair(yaml_reader *r, const yaml_node_t *key, const yaml_node_
 {
   const char *name = text_of(key);
   if (name == NULL)
-    return expected(r, key, "the name of a flag");
+    return expected_at(r, key, "the name of a flag");
   const option *o = option_find(name);
   if (o == NULL || strcmp(name, "config") == 0 || strcmp(name, "help") == 0)
     return at_line(r, key, error_new(ERROR_INVALID_ARG, "unrecognized option '%s'", name));
   if (value->type != YAML_SEQUENCE_NODE || o->kind != OPTION_LIST)
-    return set(r, o, value);
+    return set_option(r, o, value);
   for (const yaml_node_item_t *item = value->data.sequence.items.start;
        item < value->data.sequence.items.top; item++)
-    RETURN_IF_ERROR(set(r, o, yaml_document_get_node(&r->document, *item)));
+    RETURN_IF_ERROR(set_option(r, o, yaml_document_get_node(&r->document, *item)));
   return NULL;
 }
 
@@ -64,7 +64,7 @@ static error *read_document(yaml_reader *r)
   if (root == NULL)
     return NULL; // an empty file says nothing
   if (root->type != YAML_MAPPING_NODE)
-    return expected(r, root, "a mapping of flag names to values");
+    return expected_at(r, root, "a mapping of flag names to values");
   for (const yaml_node_pair_t *pair = root->data.mapping.pairs.start;
        pair < root->data.mapping.pairs.top; pair++)
     RETURN_IF_ERROR(read_pair(r, yaml_document_get_node(&r->document, pair->key),
@@ -88,12 +88,12 @@ static error *check_end(yaml_reader *r, yaml_parser_t *parser, FILE *file)
 {
   RETURN_IF_ERROR(load_document(r, parser, file));
   const yaml_node_t *root = yaml_document_get_root_node(&r->document);
-  error *e = root == NULL ? NULL : expected(r, root, "one document of flags");
+  error *e = root == NULL ? NULL : expected_at(r, root, "one document of flags");
   yaml_document_delete(&r->document);
   return e;
 }
 
-static error *read_file(yaml_reader *r, FILE *file)
+static error *read_yaml_file(yaml_reader *r, FILE *file)
 {
   yaml_parser_t parser;
   if (!yaml_parser_initialize(&parser))
@@ -116,7 +116,7 @@ error *yaml_config_read(daemon_options *options, const char *path)
   FILE *file = fopen(path, "re");
   if (file == NULL)
     return error_new(ERROR_INVALID_ARG, "--config: failed to open '%s': %s", path, strerror(errno));
-  error *e = read_file(&r, file);
+  error *e = read_yaml_file(&r, file);
   fclose(file);
   return e;
 }

@@ -63,41 +63,13 @@ static const char *const kind_names[] = {
     [METRIC_HISTOGRAM] = "TRITONSERVER_METRIC_KIND_HISTOGRAM",
 };
 
-error *metrics_registry_new(metrics_registry **registry)
-{
-  metrics_registry *made = calloc(1, sizeof(*made));
-  if (made == NULL)
-    return error_no_memory();
-  pthread_mutex_init(&made->collector_lock, NULL);
-  pthread_mutex_init(&made->family_lock, NULL);
-  made->collectors_end = &made->collectors;
-  *registry = made;
-  return NULL;
-}
-
-void metrics_registry_free(metrics_registry *registry)
-{
-  if (registry == NULL)
-    return;
-  assert(registry->collectors == NULL && registry->families.live_count == 0);
-  string_map_fini(&registry->families);
-  pthread_mutex_destroy(&registry->collector_lock);
-  pthread_mutex_destroy(&registry->family_lock);
-  free(registry);
-}
-
-static metrics_registry *global_registry;
-
-static void make_global(void)
-{
-  error_free(metrics_registry_new(&global_registry));
-}
+static metrics_registry global_registry = {.collector_lock = PTHREAD_MUTEX_INITIALIZER,
+                                           .collectors_end = &global_registry.collectors,
+                                           .family_lock = PTHREAD_MUTEX_INITIALIZER};
 
 metrics_registry *metrics_registry_global(void)
 {
-  static pthread_once_t once = PTHREAD_ONCE_INIT;
-  pthread_once(&once, make_global);
-  return global_registry;
+  return &global_registry;
 }
 
 // --- Collectors

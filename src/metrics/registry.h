@@ -12,11 +12,7 @@
 
 typedef struct metrics_registry metrics_registry;
 
-error *metrics_registry_new(metrics_registry **registry);
-void metrics_registry_free(metrics_registry *registry); // no family, no collector left
-
-// The process' own registry, as in Triton: families may be made before there is a server. NULL when
-// memory was short at its first use.
+// The process' own registry, as in Triton: families may be made before there is a server.
 metrics_registry *metrics_registry_global(void);
 
 // Appends the whole exposition to `text`.

@@ -1,16 +1,15 @@
 // The directory is fresh and its owner's alone, so that nobody can put links in the way; what a
-// path of the request could do is kept out by looking at it (no "..", not absolute) and by
-// O_NOFOLLOW.
+// path of the request could do is kept out by looking at it (no "..", not absolute), and by dir.h.
 #include "repository/upload.h"
 
 #include "base/cleanup.h"
+#include "base/dir.h"
 #include "base/files.h"
 #include "base/log.h"
 #include "base/refcount.h"
 
 #include <errno.h>
 #include <fcntl.h>
-#include <ftw.h>
 #include <limits.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -19,8 +18,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define MAX_DEPTH    32
-#define OPEN_FOLDERS 16 // of nftw
+#define MAX_DEPTH 32
 
 struct upload {
   refcount references;
@@ -59,36 +57,15 @@ static error *check_path(const char *path)
   }
 }
 
-// Opens the directory `name` below `parent`, made if it is not there; `parent` is closed.
-static int enter(int parent, const char *name)
-{
-  int dir = -1;
-  if (mkdirat(parent, name, 0700) == 0 || errno == EEXIST)
-    dir = openat(parent, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-  int reason = errno;
-  close(parent);
-  errno = reason;
-  return dir;
-}
-
-static error *write_file(int model_dir, const uploaded_file *from)
+static error *write_file(int root, const char *model, const uploaded_file *from)
 {
   RETURN_IF_ERROR(check_path(from->path));
-  char *path AUTO_FREE = strdup(from->path);
-  int dir = path == NULL ? -1 : fcntl(model_dir, F_DUPFD_CLOEXEC, 0);
-  char *name = path;
-  for (char *slash; dir >= 0 && (slash = strchr(name, '/')) != NULL; name = slash + 1) {
-    *slash = '\0';
-    dir = enter(dir, name);
-  }
-  if (dir < 0 && errno == ENOTDIR)
+  char *path AUTO_FREE = NULL;
+  if (asprintf(&path, "%s/%s", model, from->path) < 0)
+    return error_no_memory();
+  int file = dir_open(root, path, O_WRONLY | O_CREAT | O_EXCL, 0600);
+  if (file < 0 && errno == ENOTDIR)
     return bad_path(from->path, "directory has been created as a file");
-  if (dir < 0)
-    return write_failure(from->path);
-  int file = openat(dir, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
-  int reason = errno;
-  close(dir);
-  errno = reason;
   if (file < 0 && (errno == EEXIST || errno == EISDIR))
     return bad_path(from->path, "it is there twice");
   if (file < 0)
@@ -99,31 +76,20 @@ static error *write_file(int model_dir, const uploaded_file *from)
   return e;
 }
 
-static int remove_one(const char *path, const struct stat *status, int kind, struct FTW *walk)
-{
-  (void)status, (void)kind, (void)walk;
-  return remove(path) == 0 || errno == ENOENT ? 0 : -1;
-}
-
 static error *write_files(const upload *self, const char *model, const uploaded_file *files,
                           size_t count)
 {
-  int root = open(self->dir, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-  int dir = root < 0 ? -1 : enter(root, model);
-  error *e = dir < 0 ? write_failure(model) : NULL;
-  for (size_t i = 0; i < count && e == NULL; i++)
-    e = write_file(dir, &files[i]);
-  if (dir >= 0)
-    close(dir);
-  return e;
+  AUTO_CLOSE int root = open(self->dir, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+  if (root < 0 || !dir_make(root, model))
+    return write_failure(model);
+  for (size_t i = 0; i < count; i++)
+    RETURN_IF_ERROR(write_file(root, model, &files[i]));
+  return NULL;
 }
 
 static error *make_dir(upload *self)
 {
-  const char *base = getenv("TMPDIR");
-  if (base == NULL || base[0] != '/')
-    base = "/tmp";
-  if (asprintf(&self->dir, "%s/nereid-upload-XXXXXX", base) < 0) {
+  if (asprintf(&self->dir, "%s/nereid-upload-XXXXXX", dir_temporary()) < 0) {
     self->dir = NULL;
     return error_no_memory();
   }
@@ -164,7 +130,7 @@ void upload_unref(upload *self)
 {
   if (self == NULL || !refcount_drop(&self->references))
     return;
-  if (self->dir != NULL && nftw(self->dir, remove_one, OPEN_FOLDERS, FTW_DEPTH | FTW_PHYS) != 0)
+  if (self->dir != NULL && !dir_remove_path(self->dir))
     log_warning("failed to remove directory '%s' of a model's uploaded files: %s", self->dir,
                 strerror(errno));
   free(self->dir);

@@ -8,6 +8,7 @@
 #include "request/parameter_list.h"
 #include "request/response_allocator.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -43,7 +44,9 @@ static void hold(response_factory *f, uint64_t what)
 
 static uint64_t let_go(response_factory *f, uint64_t what)
 {
-  return atomic_fetch_sub_explicit(&f->holders, what, memory_order_acq_rel) - what;
+  uint64_t before = atomic_fetch_sub_explicit(&f->holders, what, memory_order_acq_rel);
+  assert(before % RIGHT >= what % RIGHT && before / RIGHT >= what / RIGHT);
+  return before - what;
 }
 
 response_factory *response_factory_ref(response_factory *f)

@@ -2,7 +2,9 @@
 #include "request/response_statistics.h"
 
 #include "base/cleanup.h"
+#include "base/thread.h"
 
+#include <assert.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
@@ -25,9 +27,10 @@ static void add(response_duration *d, uint64_t ns)
   d->ns += ns;
 }
 
-// The mutex is held. NULL when memory is short.
+// NULL when memory is short.
 static response_counters *find_row(response_statistics *s, uint64_t index)
 {
+  assert(lock_is_held(&s->mutex));
   size_t row = index < RESPONSE_STATISTICS_ROWS ? (size_t)index : RESPONSE_STATISTICS_ROWS - 1;
   if (row >= s->row_capacity) {
     size_t capacity = row < 4 ? 4 : 2 * row;

@@ -1,5 +1,8 @@
 """What the log says when the start is over: tables, which are as wide as the reader's terminal, and one last line."""
 import re
+import subprocess
+
+from conftest import DEADLINE
 
 SUMMARY = re.compile(r'"(Serving [^"]*|Giving up with [^"]*)"')
 
@@ -25,3 +28,9 @@ def tables(log):
 def summary(log):
     """The last line's text."""
     return SUMMARY.findall(log)[-1]
+
+
+def assert_refused(nereid, repository, flags, words):
+    """A start with such flags fails, and standard error has these words."""
+    done = subprocess.run([nereid, f"--model-repository={repository}", *flags], capture_output=True, text=True, timeout=DEADLINE)
+    assert done.returncode == 1 and words in done.stderr, done.stderr

@@ -10,6 +10,7 @@ import tempfile
 import pytest
 import tritonclient.grpc as triton
 from conftest import DEADLINE, make_identity, wait_for
+from start_output import assert_refused
 from test_posture import EXPLICIT, INDEX, SECURE, UPLOAD, ask, config, models  # noqa: F401 - fixtures
 from test_restricted import CATEGORIES, KEY
 
@@ -142,7 +143,4 @@ MISTAKES = {
 
 @pytest.mark.parametrize("case", MISTAKES)
 def test_a_mistake_is_named(nereid, tmp_path, case):
-    flags, words = MISTAKES[case]
-    command = [nereid, f"--model-repository={tmp_path}", *flags]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=DEADLINE)
-    assert done.returncode == 1 and words in done.stderr, done.stderr
+    assert_refused(nereid, tmp_path, *MISTAKES[case])

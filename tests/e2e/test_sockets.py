@@ -11,6 +11,7 @@ import time
 import pytest
 from conftest import DEADLINE, make_identity, wait_for
 from safety import on_threads
+from start_output import assert_refused
 from streaming import make_streaming
 from wire import CANARY_BODY, receive_all, receive_reply, replies, request, send
 
@@ -268,7 +269,4 @@ MISTAKES = {
 
 @pytest.mark.parametrize("case", MISTAKES)
 def test_a_mistake_is_named(nereid, tmp_path, case):
-    flags, words = MISTAKES[case]
-    command = [nereid, f"--model-repository={tmp_path}", *flags]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=DEADLINE)
-    assert done.returncode == 1 and words in done.stderr, done.stderr
+    assert_refused(nereid, tmp_path, *MISTAKES[case])

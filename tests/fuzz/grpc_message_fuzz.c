@@ -1,6 +1,6 @@
 // Any bytes as the request messages of a gRPC call. Whatever pieces they come in, the messages and
 // the fault are the same; what was taken from the budget comes back.
-#include "frontend/grpc/call/message.h"
+#include "frontend/grpc/call/grpc_message.h"
 #include "fuzz.h"
 
 #define BUDGET_BYTES ((size_t)16 << 20)
@@ -14,7 +14,7 @@ typedef struct outcome {
   bool inside;
 } outcome;
 
-static void add(outcome *o, const message *m)
+static void add(outcome *o, const grpc_message *m)
 {
   CHECK(m->size == 0 || ((uintptr_t)m->data + m->size) % MESSAGE_ALIGNMENT == 0);
   o->messages++;
@@ -31,7 +31,7 @@ static outcome read_all(slice text, content_coding coding, size_t step)
   outcome o = {.sum = UINT64_C(14695981039346656037)};
   while (text.size > 0 && o.fault == MESSAGE_OK) {
     size_t taken;
-    message *complete;
+    grpc_message *complete;
     size_t size = step < text.size ? step : text.size;
     o.fault = message_reader_take(&reader, coding, text.data, size, &taken, &complete);
     if (o.fault == MESSAGE_OK && message_reader_is_unpacking(&reader)) {
@@ -42,7 +42,7 @@ static outcome read_all(slice text, content_coding coding, size_t step)
     CHECK(taken <= size && (taken > 0 || o.fault != MESSAGE_OK));
     if (complete != NULL)
       add(&o, complete);
-    message_free(complete);
+    grpc_message_free(complete);
     text = (slice){text.data + taken, text.size - taken};
   }
   o.inside = message_reader_is_inside(&reader);

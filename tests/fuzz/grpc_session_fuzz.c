@@ -5,7 +5,7 @@
 // afterwards nothing is left, and an honest client gets the answer that the first one got.
 #include "frontend/common/policy/header_forward.h"
 #include "frontend/common/tensor/shared_memory.h"
-#include "frontend/grpc/call/message.h"
+#include "frontend/grpc/call/grpc_message.h"
 #include "frontend/grpc/service/methods.h"
 #include "frontend/trace/trace.h"
 #include "fuzz.h"

@@ -1,8 +1,8 @@
 // Any bytes as the archive of an environment, or as the entries of a sound one: mutations of a tar
 // fail at its checksums. Whatever is in it: what it leaves lies in the directory, is bounded, and
 // leads nowhere else.
+#include "base/dir.h"
 #include "fuzz.h"
-#include "pyenv/dir.h"
 #include "pyenv/unpack.h"
 
 #include <archive.h>

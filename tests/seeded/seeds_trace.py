@@ -24,6 +24,6 @@ ALL = [
          "  buffer_append_format(out, \"\\\"%.*s\\\"\", (int)text.size, text.data);",
          unit("trace_text_test")),
     Seed("tracestate_unchecked", "a client's header spoils the spans of all others in the batch", f"{TRACE}/trace_service.c",
-         "tracestate.size > TRACESTATE_MAX_BYTES || !is_printable(tracestate)", "tracestate.size > TRACESTATE_MAX_BYTES",
+         "tracestate.size > TRACESTATE_MAX_BYTES || !is_ascii_text(tracestate)", "tracestate.size > TRACESTATE_MAX_BYTES",
          e2e("test_trace_opentelemetry.py", "client_s_trace_is_continued")),
 ]

@@ -14,6 +14,8 @@
 
 #include <cmocka.h>
 
+#include "errors.h"
+
 // ---- the seam: a response whose first output has labels for classes 1 and 2 ----
 
 TRITONSERVER_Error *
@@ -28,20 +30,6 @@ TRITONSERVER_InferenceResponseOutputClassificationLabel(TRITONSERVER_InferenceRe
 }
 
 // ---- helpers ----
-
-static void assert_refused(error *e, error_code code, const char *text)
-{
-  assert_non_null(e);
-  if (error_get_code(e) != code || strstr(error_message(e), text) == NULL)
-    fail_msg("%d: %s\nwithout: %s", (int)error_get_code(e), error_message(e), text);
-  error_free(e);
-}
-
-static void assert_taken(error *e)
-{
-  if (e != NULL)
-    fail_msg("refused: %s", error_message(e));
-}
 
 #define SHAPE(...) (const int64_t[]){__VA_ARGS__}, sizeof((const int64_t[]){__VA_ARGS__}) / 8
 

@@ -1,5 +1,5 @@
 // Paths beneath a directory whose content is not to be trusted.
-#include "pyenv/dir.h"
+#include "base/dir.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -2,7 +2,7 @@
 // what of it counts for the budget.
 #include "base/buffer.h"
 #include "frontend/common/net/jobs.h"
-#include "frontend/grpc/call/message.h"
+#include "frontend/grpc/call/grpc_message.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -40,7 +40,7 @@ static void read_all(slice text, size_t step, content_coding coding, const slice
   size_t found = 0;
   while (text.size > 0) {
     size_t taken;
-    message *complete;
+    grpc_message *complete;
     size_t size = text.size < step ? text.size : step;
     assert_int_equal(message_reader_take(&r, coding, text.data, size, &taken, &complete),
                      MESSAGE_OK);
@@ -52,7 +52,7 @@ static void read_all(slice text, size_t step, content_coding coding, const slice
     assert_int_equal(complete->size, expected[found].size);
     assert_memory_equal(complete->data, expected[found].data, complete->size);
     assert_int_equal((uintptr_t)(complete->data + complete->size) % MESSAGE_ALIGNMENT, 0);
-    message_free(complete);
+    grpc_message_free(complete);
     found++;
   }
   assert_int_equal(found, count);
@@ -107,7 +107,7 @@ static void large_messages_are_whole_in_any_pieces(void **state)
 
 // Takes all of the text, and does what is left to workers.
 static message_fault take_whole(message_reader *r, slice text, content_coding coding,
-                                message **complete)
+                                grpc_message **complete)
 {
   size_t taken;
   message_fault fault = message_reader_take(r, coding, text.data, text.size, &taken, complete);
@@ -124,7 +124,7 @@ static message_fault fault_of(slice text, content_coding coding, size_t limit)
 {
   byte_budget budget = {.limit = limit};
   message_reader r = {.budget = &budget};
-  message *complete;
+  grpc_message *complete;
   message_fault fault = take_whole(&r, text, coding, &complete);
   assert_null(complete);
   message_reader_fini(&r);
@@ -185,10 +185,10 @@ static void what_unpacks_to_a_thousand_times_its_size_is_refused(void **state)
   append_packed(&fair, CODING_GZIP, expected);
   byte_budget budget = {.limit = 1024 * MIB};
   message_reader r = {.budget = &budget};
-  message *complete;
+  grpc_message *complete;
   assert_int_equal(take_whole(&r, buffer_view(&fair), CODING_GZIP, &complete), MESSAGE_OK);
   assert_int_equal(complete->size, expected.size);
-  message_free(complete);
+  grpc_message_free(complete);
   free(bytes);
 }
 
@@ -214,7 +214,7 @@ static void long_packed_messages_are_left_to_workers(void **state)
     byte_budget budget = {.limit = 1024 * MIB};
     message_reader r = {.budget = &budget};
     size_t taken;
-    message *complete;
+    grpc_message *complete;
     assert_int_equal(
         message_reader_take(&r, CODING_DEFLATE, text.data, text.size, &taken, &complete),
         MESSAGE_OK);
@@ -228,7 +228,7 @@ static void long_packed_messages_are_left_to_workers(void **state)
     assert_memory_equal(complete->data, bytes, rows[row].size);
     assert_false(message_reader_is_inside(&r));
     assert_int_equal(budget.used, rows[row].size);
-    message_free(complete);
+    grpc_message_free(complete);
     message_reader_fini(&r);
     assert_int_equal(budget.used, 0);
     free(bytes);
@@ -245,7 +245,7 @@ static void a_long_message_that_nobody_unpacks_is_given_back(void **state)
   byte_budget budget = {.limit = MIB};
   message_reader r = {.budget = &budget};
   size_t taken;
-  message *complete;
+  grpc_message *complete;
   assert_int_equal(message_reader_take(&r, CODING_GZIP, text.data, text.size, &taken, &complete),
                    MESSAGE_OK);
   assert_true(message_reader_is_unpacking(&r));
@@ -261,7 +261,7 @@ static void announcing_takes_half_of_the_budget_at_most(void **state)
   byte_budget budget = {.limit = 10 * MIB};
   message_reader readers[100];
   size_t taken;
-  message *complete;
+  grpc_message *complete;
   for (size_t i = 0; i < 100; i++) {
     readers[i] = (message_reader){.budget = &budget};
     assert_int_equal(message_reader_take(&readers[i], CODING_IDENTITY, "\0\0\x10\0\0", 5, &taken,
@@ -277,7 +277,7 @@ static void announcing_takes_half_of_the_budget_at_most(void **state)
       message_reader_take(&honest, CODING_IDENTITY, text.data, text.size, &taken, &complete),
       MESSAGE_OK);
   assert_non_null(complete);
-  message_free(complete);
+  grpc_message_free(complete);
   free(bytes);
   for (size_t i = 0; i < 100; i++)
     message_reader_fini(&readers[i]);

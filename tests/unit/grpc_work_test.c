@@ -6,7 +6,7 @@
 #include "../fuzz/grpc_session/listener.h"
 #include "frontend/common/net/jobs.h"
 #include "frontend/common/tensor/shared_memory.h"
-#include "frontend/grpc/call/message.h"
+#include "frontend/grpc/call/grpc_message.h"
 
 #include <nghttp2/nghttp2.h>
 #include <setjmp.h>

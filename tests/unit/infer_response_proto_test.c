@@ -24,7 +24,7 @@ static int set_up(void **state)
 {
   fixture *f = calloc(1, sizeof(*f));
   arena_init(&f->a, NULL, 0);
-  message_parts_init(&f->parts, &f->a);
+  f->parts.arena = &f->a;
   *state = f;
   return 0;
 }
@@ -32,7 +32,7 @@ static int set_up(void **state)
 static int tear_down(void **state)
 {
   fixture *f = *state;
-  message_parts_fini(&f->parts);
+  buffer_fini(&f->parts.text);
   arena_fini(&f->a);
   free(f);
   return 0;

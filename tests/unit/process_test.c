@@ -11,6 +11,7 @@
 #include <stdatomic.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/timerfd.h>
@@ -213,17 +214,39 @@ static void a_process_that_lets_go_of_its_connection_is_ended(void **state)
              "it let go of its connection to the server, as by os.exec, and was ended");
 }
 
+static void run_timer_out(void)
+{
+  const struct itimerspec soon = {.it_value.tv_nsec = 1};
+  unsigned before = timers_run_out;
+  assert_int_equal(timerfd_settime(timer, 0, &soon, NULL), 0);
+  for (int i = 0; i < 60000 && timers_run_out == before; i++)
+    usleep(1000);
+  assert_int_equal(timers_run_out, before + 1);
+}
+
+static void the_first_reason_for_an_end_is_kept(void **state)
+{
+  (void)state;
+  char go[] = "/tmp/process_test_XXXXXX", script[256];
+  close(mkstemp(go));
+  snprintf(script, sizeof script,
+           "trap '' 64; exec 3>&-; echo here; while test -e %s; do sleep 0.01; done; "
+           "trap - 64; kill -64 $$",
+           go);
+  worker_process *process = start_shell(script);
+  await(&has_said);
+  run_timer_out(); // its thread has looked at the connection
+  worker_process_kill(process);
+  assert_int_equal(unlink(go), 0);
+  expect_end(process, "it let go of its connection to the server, as by os.exec, and was ended");
+}
+
 static void its_thread_tells_that_the_timer_has_run_out(void **state)
 {
   (void)state;
-  const struct itimerspec soon = {.it_value.tv_nsec = 1};
   worker_process *process = start_shell("kill -STOP $$");
-  for (unsigned times = 1; times <= 2; times++) {
-    assert_int_equal(timerfd_settime(timer, 0, &soon, NULL), 0);
-    for (int i = 0; i < 60000 && timers_run_out < times; i++)
-      usleep(1000);
-    assert_int_equal(timers_run_out, times);
-  }
+  run_timer_out();
+  run_timer_out();
   worker_process_kill(process);
   expect_end(process, "it was ended by the server");
 }
@@ -284,6 +307,7 @@ int main(void)
       TEST(a_process_that_is_stopped_can_be_killed),
       TEST(a_process_that_has_ended_is_not_killed_any_more),
       TEST(a_process_that_lets_go_of_its_connection_is_ended),
+      TEST(the_first_reason_for_an_end_is_kept),
       TEST(its_thread_tells_that_the_timer_has_run_out),
       TEST(a_program_that_cannot_be_started_is_named_with_the_reason),
       TEST(a_program_that_may_not_be_executed_is_named_with_the_advice),

@@ -1,7 +1,7 @@
 // Environments of Python: what of an archive is unpacked and what is refused, who shares a
 // directory, and which interpreter a model gets.
+#include "base/dir.h"
 #include "pyenv/cache.h"
-#include "pyenv/dir.h"
 #include "pyenv/interpreter.h"
 
 #include <archive.h>

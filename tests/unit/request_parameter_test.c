@@ -11,7 +11,7 @@
 
 #include <cmocka.h>
 
-#include "abi_errors.h"
+#include "errors.h"
 
 // ---- the seam: it notes what a request is given ----
 
@@ -132,7 +132,7 @@ static void assert_not_applied(request_parameter p, const char *text)
 {
   uint32_t flags = 0;
   noted[0] = '\0';
-  assert_refused(request_parameter_apply(NULL, &p, &flags), TRITONSERVER_ERROR_INVALID_ARG, text);
+  assert_refused(request_parameter_apply(NULL, &p, &flags), ERROR_INVALID_ARG, text);
   assert_string_equal(noted, "");
   assert_int_equal(flags, 0);
 }

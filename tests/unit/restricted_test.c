@@ -1,5 +1,5 @@
 // Keys of restricted categories: the flag's form, whose value comes from where, who is let in.
-#include "frontend/common/policy/restricted.h"
+#include "frontend/common/policy/access_policy.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

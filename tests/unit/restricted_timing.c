@@ -2,7 +2,7 @@
 // that are wrong at their first and at their last byte, in random turns, and compares the two by
 // Welch's t (dudect's method). Status 1 when |t| reaches 4.5. Run by scripts/timing; needs a quiet
 // machine.
-#include "frontend/common/policy/restricted.h"
+#include "frontend/common/policy/access_policy.h"
 
 #include <math.h>
 #include <stdint.h>

@@ -167,11 +167,13 @@ static void nobody_waits_for_a_model_that_dies_often(void **state)
 {
   (void)state;
   worker_link *link;
+  uint64_t before = clock_monotonic_ns();
   made->dies_often = true;
   TRITONSERVER_Error *error = worker_acquire_slot(made, &link);
   assert_int_equal(TRITONSERVER_ErrorCode(error), TRITONSERVER_ERROR_UNAVAILABLE);
   TRITONSERVER_ErrorDelete(error);
   assert_int_equal(made->slot_users, 0);
+  assert_true(clock_monotonic_ns() - before < (uint64_t)START_WAIT_S * NS_PER_S);
 }
 
 static void a_worker_that_breaks_its_rings_is_not_waited_for(void **state)

@@ -170,8 +170,8 @@ TRITONSERVER_Error *execution_new(python_instance *instance, TRITONBACKEND_Reque
   *made = NULL;
   worker_touch(instance->worker);
   BACKEND_RETURN_IF_ERROR(check_batch(instance, requests, count, &batch_size));
-  size_t size;
   execution *self = NULL;
+  size_t size;
   if (checked_array_size(sizeof *self, count, sizeof *self->facts + sizeof(open_request *), &size))
     self = calloc(1, size);
   if (self != NULL)

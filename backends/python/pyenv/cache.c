@@ -4,8 +4,8 @@
 #include "backend_error.h"
 #include "backend_log.h"
 #include "base/cleanup.h"
+#include "base/dir.h"
 #include "base/list.h"
-#include "pyenv/dir.h"
 
 #include <assert.h>
 #include <dirent.h>
@@ -114,11 +114,8 @@ static TRITONSERVER_Error *make_base(environment_cache *self)
 TRITONSERVER_Error *environment_cache_new(const char *parent, const unpack_limits *limits,
                                           environment_cache **result)
 {
-  const char *temporary = getenv("TMPDIR");
-  if (parent == NULL)
-    parent = temporary != NULL && *temporary == '/' ? temporary : "/tmp";
   environment_cache *self = calloc(1, sizeof *self);
-  if (self == NULL || (self->parent = strdup(parent)) == NULL) {
+  if (self == NULL || (self->parent = strdup(parent == NULL ? dir_temporary() : parent)) == NULL) {
     free(self);
     return backend_error_no_memory("Python environments");
   }
@@ -136,8 +133,7 @@ void environment_cache_free(environment_cache *self)
     return;
   assert(list_is_empty(&self->entries));
   if (self->base != NULL) {
-    AUTO_CLOSE int parent = open(self->parent, O_PATH | O_DIRECTORY | O_CLOEXEC);
-    if (parent < 0 || !dir_remove(parent, strrchr(self->base, '/') + 1))
+    if (!dir_remove_path(self->base))
       BACKEND_LOG_WARN("cannot remove '%s'", self->base);
     close(self->base_dir);
   }

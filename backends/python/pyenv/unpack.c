@@ -3,9 +3,9 @@
 
 #include "backend_error.h"
 #include "base/cleanup.h"
+#include "base/dir.h"
 #include "base/files.h"
 #include "base/string_list.h"
-#include "pyenv/dir.h"
 
 #include <archive.h>
 #include <archive_entry.h>

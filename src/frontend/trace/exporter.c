@@ -36,7 +36,7 @@ static void retire_settings(exporter *e, trace_setting *first)
   }
 }
 
-static void work(writer *w)
+static void export_waiting(writer *w)
 {
   exporter *e = container_of(w, exporter, writer);
   trace_record *first = e->first;
@@ -52,7 +52,7 @@ static void work(writer *w)
 
 // ---- what comes
 
-static bool take(exporter *e, trace_record *r)
+static bool queue_record(exporter *e, trace_record *r)
 {
   size_t weight = e->weigh(r);
   LOCK_SCOPE(&e->writer.lock);
@@ -66,7 +66,7 @@ static bool take(exporter *e, trace_record *r)
 
 void exporter_add(exporter *e, trace_record *r)
 {
-  if (take(e, r))
+  if (queue_record(e, r))
     return;
   writer_count_lost(&e->writer, 1);
   // Who waits for all that were created does not wait for this one.
@@ -88,7 +88,7 @@ void exporter_retire(exporter *e, trace_setting *s)
 
 error *exporter_start(exporter *e)
 {
-  e->writer.work = work;
+  e->writer.work = export_waiting;
   e->end = &e->first;
   error *failure = writer_start(&e->writer, "trace-export", "nereid_trace_dropped_total",
                                 "Traces that were lost");

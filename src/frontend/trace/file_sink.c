@@ -36,7 +36,7 @@ static bool write_at(int descriptor, slice text, uint64_t offset)
 }
 
 // Of a pipe that nobody reads the opening fails: the server's end would wait for it.
-static int open_file(const char *path)
+static int open_trace_file(const char *path)
 {
   return open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOCTTY | O_NONBLOCK, 0666);
 }
@@ -55,7 +55,7 @@ static void note_result(file_sink *f, bool succeeded, const char *path)
 static bool append(file_sink *f, const buffer *text)
 {
   if (f->descriptor < 0) {
-    f->descriptor = open_file(f->path);
+    f->descriptor = open_trace_file(f->path);
     f->size = 0;
   }
   if (f->descriptor < 0)
@@ -77,10 +77,10 @@ static bool append(file_sink *f, const buffer *text)
 
 static bool write_own(const char *path, const buffer *text)
 {
-  int descriptor = open_file(path);
+  int descriptor = open_trace_file(path);
   if (descriptor < 0)
     return false;
-  bool written = files_write(descriptor, "[", 1) &&
+  bool written = write_at(descriptor, SLICE("["), 0) &&
                  files_write(descriptor, text->data, text->size) && files_write(descriptor, "]", 1);
   int reason = errno;
   close(descriptor);
@@ -140,7 +140,7 @@ static size_t take_record(file_sink *f, const trace_record *r)
   return 0;
 }
 
-static size_t write_all(exporter *e, const trace_record *first)
+static size_t write_records_to_file(exporter *e, const trace_record *first)
 {
   file_sink *f = (file_sink *)e;
   size_t lost = 0;
@@ -149,18 +149,18 @@ static size_t write_all(exporter *e, const trace_record *first)
   return lost;
 }
 
-static size_t retire(exporter *e, trace_setting *s)
+static size_t retire_setting(exporter *e, trace_setting *s)
 {
   s->retired = true;
   return flush((file_sink *)e, s, s->values[TRACE_KEY_LOG_FREQUENCY] != 0);
 }
 
-static size_t weigh(const trace_record *r)
+static size_t record_weight(const trace_record *r)
 {
   return sizeof(*r) + r->bytes;
 }
 
-static void free_sink(exporter *e)
+static void free_file_sink(exporter *e)
 {
   file_sink *f = (file_sink *)e;
   if (f->descriptor >= 0)
@@ -175,10 +175,10 @@ error *file_exporter_new(const trace_config *config, exporter **result)
     return error_no_memory();
   *f = (file_sink){
       .exporter = {.writer = {.most = QUEUE_BYTES, .enough = WAKE_BYTES, .wait_ns = WAIT_NS},
-                   .weigh = weigh,
-                   .write = write_all,
-                   .retire = retire,
-                   .free = free_sink},
+                   .weigh = record_weight,
+                   .write = write_records_to_file,
+                   .retire = retire_setting,
+                   .free = free_file_sink},
       .path = config->file,
       .descriptor = -1,
   };

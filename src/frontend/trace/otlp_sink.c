@@ -56,7 +56,7 @@ static struct {
   char failure[256]; // why the library cannot be used; "": it can
 } curl;
 
-static void open_library(void)
+static void open_curl(void)
 {
   void *library = dlopen(LIBRARY, RTLD_NOW | RTLD_LOCAL);
   const char *reason = library == NULL ? dlerror() : NULL;
@@ -123,7 +123,7 @@ static bool send_batch(otlp_sink *o, const trace_record **first, size_t *count)
 }
 
 // After a failure the others of the same call are given up: they would wait for nothing.
-static size_t write_all(exporter *e, const trace_record *first)
+static size_t send_records(exporter *e, const trace_record *first)
 {
   otlp_sink *o = (otlp_sink *)e;
   size_t lost = 0, count;
@@ -212,14 +212,14 @@ static bool set_tls(const otlp_sink *o)
   return taken;
 }
 
-static size_t drop(char *data, size_t size, size_t count, void *context)
+static size_t ignore_answer(char *data, size_t size, size_t count, void *context)
 {
   (void)data;
   (void)context;
   return size * count;
 }
 
-static bool set_options(otlp_sink *o)
+static bool set_curl_options(otlp_sink *o)
 {
   o->handle = curl.easy_init();
   return o->handle != NULL && curl.easy_setopt(o->handle, CURLOPT_URL, o->url) == CURLE_OK &&
@@ -227,10 +227,11 @@ static bool set_options(otlp_sink *o)
          curl.easy_setopt(o->handle, CURLOPT_NOSIGNAL, 1L) == CURLE_OK &&
          curl.easy_setopt(o->handle, CURLOPT_TIMEOUT_MS, TIMEOUT_MS) == CURLE_OK &&
          curl.easy_setopt(o->handle, CURLOPT_HTTPHEADER, o->headers) == CURLE_OK &&
-         curl.easy_setopt(o->handle, CURLOPT_WRITEFUNCTION, drop) == CURLE_OK && set_tls(o);
+         curl.easy_setopt(o->handle, CURLOPT_WRITEFUNCTION, ignore_answer) == CURLE_OK &&
+         set_tls(o);
 }
 
-static void free_sink(exporter *e)
+static void free_otlp_sink(exporter *e)
 {
   otlp_sink *o = (otlp_sink *)e;
   if (o->handle != NULL)
@@ -244,7 +245,7 @@ static void free_sink(exporter *e)
 error *otlp_exporter_new(const trace_config *c, exporter **result)
 {
   static pthread_once_t once = PTHREAD_ONCE_INIT;
-  pthread_once(&once, open_library);
+  pthread_once(&once, open_curl);
   if (curl.failure[0] != '\0')
     return error_new(ERROR_UNAVAILABLE, "%s is needed to send traces: %s", LIBRARY, curl.failure);
   otlp_sink *o = calloc(1, sizeof(*o));
@@ -255,17 +256,17 @@ error *otlp_exporter_new(const trace_config *c, exporter **result)
                               .enough = (size_t)c->batch_size,
                               .wait_ns = (uint64_t)c->delay_ms * UINT64_C(1000000)},
                    .weigh = record_span_count,
-                   .write = write_all,
-                   .free = free_sink},
+                   .write = send_records,
+                   .free = free_otlp_sink},
       .url = c->url,
   };
   *result = &o->exporter;
   if (!add_resources(&o->resources, c) || !add_headers(o)) {
-    free_sink(*result);
+    free_otlp_sink(*result);
     return error_no_memory();
   }
-  if (set_options(o))
+  if (set_curl_options(o))
     return NULL;
-  free_sink(*result);
+  free_otlp_sink(*result);
   return error_new(ERROR_UNAVAILABLE, "cannot send traces to '%s' with %s", c->url, LIBRARY);
 }

@@ -15,7 +15,7 @@ static _Atomic size_t all_bytes; // of all records
 // ---- memory; with the lock
 
 // Requests in flight are many, and texts of tensors are longer than the tensors.
-static bool reserve(size_t size)
+static bool reserve_bytes(size_t size)
 {
   if (atomic_fetch_add_explicit(&all_bytes, size, memory_order_relaxed) <=
       RECORDS_MAX_BYTES - RECORD_MAX_BYTES)
@@ -24,10 +24,10 @@ static bool reserve(size_t size)
   return false;
 }
 
-static void *take(trace_record *r, size_t size)
+static void *allocate_counted(trace_record *r, size_t size)
 {
   void *memory = NULL;
-  if (!r->incomplete && size <= RECORD_MAX_BYTES - r->bytes && reserve(size)) {
+  if (!r->incomplete && size <= RECORD_MAX_BYTES - r->bytes && reserve_bytes(size)) {
     r->bytes += size;
     memory = arena_allocate(&r->memory, size);
   }
@@ -35,22 +35,22 @@ static void *take(trace_record *r, size_t size)
   return memory;
 }
 
-static slice keep(trace_record *r, slice text)
+static slice keep_bytes(trace_record *r, slice text)
 {
-  char *copy = text.size == 0 ? NULL : take(r, text.size);
+  char *copy = text.size == 0 ? NULL : allocate_counted(r, text.size);
   return copy == NULL ? (slice){"", 0} : (slice){memcpy(copy, text.data, text.size), text.size};
 }
 
 static const char *keep_text(trace_record *r, const char *text)
 {
-  return keep(r, (slice){text, strlen(text) + 1}).data;
+  return keep_bytes(r, (slice){text, strlen(text) + 1}).data;
 }
 
 // ---- parts and events; with the lock
 
-static trace_part *add_part(trace_record *r, uint64_t id)
+static trace_part *begin_part(trace_record *r, uint64_t id)
 {
-  trace_part *part = take(r, sizeof(*part));
+  trace_part *part = allocate_counted(r, sizeof(*part));
   if (part == NULL)
     return NULL;
   *part = (trace_part){.id = id};
@@ -65,16 +65,17 @@ static trace_part *find_part(trace_record *r, uint64_t id)
   for (trace_part *part = r->first; part != NULL; part = part->next)
     if (part->id == id)
       return part;
-  return add_part(r, id);
+  return begin_part(r, id);
 }
 
 // The event is kept if there is memory.
-static void add_event(trace_record *r, trace_part *part, trace_event content)
+static void append_event(trace_record *r, trace_part *part, int activity, const char *name,
+                         uint64_t moment_ns, const trace_tensor *tensor)
 {
-  trace_event *event = part == NULL ? NULL : take(r, sizeof(*event));
+  trace_event *event = part == NULL ? NULL : allocate_counted(r, sizeof(*event));
   if (event == NULL)
     return;
-  *event = content;
+  *event = (trace_event){NULL, activity, name, moment_ns, tensor};
   *part->end = event;
   part->end = &event->next;
 }
@@ -131,7 +132,7 @@ static slice last_string(slice context)
   return (slice){start, (size_t)(end - start)};
 }
 
-static const char *custom_name(trace_record *r, TRITONSERVER_InferenceTrace *trace)
+static const char *read_custom_name(trace_record *r, TRITONSERVER_InferenceTrace *trace)
 {
   const char *context = "";
   TRITONSERVER_ErrorDelete(TRITONSERVER_InferenceTraceContext(trace, &context));
@@ -153,10 +154,9 @@ static void report_activity(TRITONSERVER_InferenceTrace *trace,
   LOCK_SCOPE(&r->lock);
   trace_part *part = part_of(r, trace);
   const char *name = activity == TRITONSERVER_TRACE_CUSTOM_ACTIVITY
-                         ? custom_name(r, trace)
+                         ? read_custom_name(r, trace)
                          : TRITONSERVER_InferenceTraceActivityString(activity);
-  add_event(r, part,
-            (trace_event){.activity = (int)activity, .name = name, .moment_ns = moment_ns});
+  append_event(r, part, (int)activity, name, moment_ns, NULL);
 }
 
 static void report_tensor(TRITONSERVER_InferenceTrace *trace,
@@ -175,27 +175,25 @@ static void report_tensor(TRITONSERVER_InferenceTrace *trace,
   tensor_text_append(&shape, TRITONSERVER_TYPE_INT64, dims, dim_count * sizeof(*dims), SIZE_MAX);
   LOCK_SCOPE(&r->lock);
   trace_part *part = part_of(r, trace);
-  trace_tensor *tensor = take(r, sizeof(*tensor));
+  trace_tensor *tensor = allocate_counted(r, sizeof(*tensor));
   if (tensor == NULL)
     return;
-  *tensor = (trace_tensor){keep(r, slice_of(name)), keep(r, buffer_view(&data)),
-                           keep(r, buffer_view(&shape)), TRITONSERVER_DataTypeString(datatype)};
+  *tensor =
+      (trace_tensor){keep_bytes(r, slice_of(name)), keep_bytes(r, buffer_view(&data)),
+                     keep_bytes(r, buffer_view(&shape)), TRITONSERVER_DataTypeString(datatype)};
   r->incomplete = r->incomplete || !whole || data.failed || shape.failed;
-  add_event(r, part,
-            (trace_event){.activity = (int)activity,
-                          .name = TRITONSERVER_InferenceTraceActivityString(activity),
-                          .moment_ns = clock_monotonic_ns(),
-                          .tensor = tensor});
+  append_event(r, part, (int)activity, TRITONSERVER_InferenceTraceActivityString(activity),
+               clock_monotonic_ns(), tensor);
 }
 
-static void drop(trace_record *r)
+static void record_unref(trace_record *r)
 {
   if (refcount_drop(&r->references))
     r->finished(r);
 }
 
 // The request's own trace comes back after its children.
-static void release(TRITONSERVER_InferenceTrace *trace, void *userp)
+static void release_trace(TRITONSERVER_InferenceTrace *trace, void *userp)
 {
   uint64_t id = 0;
   trace_record *r = userp;
@@ -203,7 +201,7 @@ static void release(TRITONSERVER_InferenceTrace *trace, void *userp)
   TRITONSERVER_ErrorDelete(TRITONSERVER_InferenceTraceId(trace, &id));
   TRITONSERVER_ErrorDelete(TRITONSERVER_InferenceTraceDelete(trace));
   if (id == root_id)
-    drop(r);
+    record_unref(r);
 }
 
 // ---- life
@@ -225,10 +223,10 @@ trace_record *record_new(trace_setting *setting)
   r->realtime_offset_ns = (int64_t)(clock_realtime_ns() - r->began_ns);
   TRITONSERVER_Error *failure =
       TRITONSERVER_InferenceTraceTensorNew(&r->trace, (TRITONSERVER_InferenceTraceLevel)level, 0,
-                                           report_activity, report_tensor, release, r);
+                                           report_activity, report_tensor, release_trace, r);
   if (failure == NULL)
     failure = TRITONSERVER_InferenceTraceId(r->trace, &r->root_id);
-  if (failure == NULL && add_part(r, r->root_id) != NULL)
+  if (failure == NULL && begin_part(r, r->root_id) != NULL)
     return r;
   TRITONSERVER_ErrorDelete(failure);
   if (r->trace != NULL)
@@ -257,8 +255,7 @@ void trace_record_moment(trace_record *r, const char *name, uint64_t moment_ns)
   if (r == NULL || !r->takes_moments)
     return;
   LOCK_SCOPE(&r->lock);
-  add_event(r, r->first,
-            (trace_event){.activity = MOMENT_OF_FRONT_END, .name = name, .moment_ns = moment_ns});
+  append_event(r, r->first, MOMENT_OF_FRONT_END, name, moment_ns, NULL);
 }
 
 void trace_record_now(trace_record *r, const char *name)
@@ -273,8 +270,8 @@ void trace_end(trace_record *r)
     return;
   r->ended_ns = clock_monotonic_ns();
   if (r->trace != NULL) // the core never got it
-    release(trace_hand_over(r), r);
-  drop(r);
+    release_trace(trace_hand_over(r), r);
+  record_unref(r);
 }
 
 size_t record_span_count(const trace_record *r)

@@ -1,25 +1,36 @@
-// The entries of Triton's JSON file for one record. The exporter's thread; tests.
+// The entries of Triton's JSON file for one record. The exporter's thread; tests. Without printf,
+// which costs more than all the rest.
 #include "base/buffer.h"
+#include "base/number.h"
 #include "frontend/trace/record.h"
 
-#include <inttypes.h>
-
-static void print_text(buffer *out, const char *key, slice text)
+static void print_member(buffer *out, const char *before, slice text)
 {
-  buffer_append_format(out, "\"%s\":", key);
+  buffer_append_text(out, before);
   buffer_append_json_string(out, text);
+}
+
+static void print_number(buffer *out, const char *before, int64_t number)
+{
+  buffer_append_text(out, before);
+  char *end = buffer_reserve(out, NUMBER_TEXT_BYTES);
+  if (end != NULL)
+    out->size += number_print_i64(end, number);
+}
+
+static void begin_entry(const trace_part *part, buffer *out)
+{
+  print_number(out, out->size == 0 ? "{\"id\":" : ",{\"id\":", (int64_t)part->id);
 }
 
 static void print_identity(const trace_part *part, buffer *out)
 {
-  print_text(out, "model_name", slice_of(part->model_name));
-  buffer_append_format(out, ",\"model_version\":%" PRId64, part->model_version);
-  if (part->request_id[0] != '\0') {
-    buffer_append_char(out, ',');
-    print_text(out, "request_id", slice_of(part->request_id));
-  }
+  print_member(out, ",\"model_name\":", slice_of(part->model_name));
+  print_number(out, ",\"model_version\":", part->model_version);
+  if (part->request_id[0] != '\0')
+    print_member(out, ",\"request_id\":", slice_of(part->request_id));
   if (part->parent_id != 0)
-    buffer_append_format(out, ",\"parent_id\":%" PRIu64, part->parent_id);
+    print_number(out, ",\"parent_id\":", (int64_t)part->parent_id);
   buffer_append_char(out, '}');
 }
 
@@ -27,23 +38,17 @@ static void print_event(const trace_event *event, buffer *out)
 {
   const trace_tensor *tensor = event->tensor;
   if (tensor == NULL) {
-    buffer_append_text(out, "\"timestamps\":[{");
-    print_text(out, "name", slice_of(event->name));
-    buffer_append_format(out, ",\"ns\":%" PRIu64 "}]}", event->moment_ns);
+    print_member(out, ",\"timestamps\":[{\"name\":", slice_of(event->name));
+    print_number(out, ",\"ns\":", (int64_t)event->moment_ns);
+    buffer_append_text(out, "}]}");
     return;
   }
-  buffer_append_format(out, "\"activity\":\"%s\",\"tensor\":{", event->name);
-  print_text(out, "name", tensor->name);
-  buffer_append_char(out, ',');
-  print_text(out, "data", tensor->data);
-  buffer_append_char(out, ',');
-  print_text(out, "shape", tensor->shape);
-  buffer_append_format(out, ",\"dtype\":\"%s\"}}", tensor->datatype);
-}
-
-static void begin_entry(const trace_part *part, buffer *out)
-{
-  buffer_append_format(out, "%s{\"id\":%" PRIu64 ",", out->size == 0 ? "" : ",", part->id);
+  print_member(out, ",\"activity\":", slice_of(event->name));
+  print_member(out, ",\"tensor\":{\"name\":", tensor->name);
+  print_member(out, ",\"data\":", tensor->data);
+  print_member(out, ",\"shape\":", tensor->shape);
+  print_member(out, ",\"dtype\":", slice_of(tensor->datatype));
+  buffer_append_text(out, "}}");
 }
 
 void record_print(const trace_record *r, buffer *out)

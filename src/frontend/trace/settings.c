@@ -3,10 +3,13 @@
 #include "frontend/trace/settings.h"
 
 #include "base/text.h"
+#include "frontend/common/observe/frontend_log.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
+
+#define VALUES_MAX 16 // of one key; there are three levels
 
 static trace_setting *setting_new(const int64_t values[TRACE_KEY_COUNT_OF_KEYS])
 {
@@ -128,7 +131,7 @@ static trace_setting *combine(const trace_setting *current, const trace_setting 
   return s;
 }
 
-static error *check(const trace_settings *all, const trace_setting *s)
+static error *check_setting(const trace_settings *all, const trace_setting *s)
 {
   const char *fault = fault_of(all, s);
   if (s->values[TRACE_KEY_LEVEL] == TRITONSERVER_TRACE_LEVEL_DISABLED ||
@@ -140,11 +143,11 @@ static error *check(const trace_settings *all, const trace_setting *s)
 
 // Puts `s` in the place of the setting of a model, or of the server's for "". A model without a
 // setting of its own has the server's.
-static error *put(trace_settings *all, slice model, trace_setting *s)
+static error *put_setting(trace_settings *all, slice model, trace_setting *s)
 {
   bool own = model.size == 0 || any_specified(s);
   if (own)
-    RETURN_IF_ERROR(check(all, s));
+    RETURN_IF_ERROR(check_setting(all, s));
   if (model.size == 0)
     all->global = s;
   else if (own && !string_map_put(&all->models, model, s))
@@ -156,12 +159,12 @@ static error *put(trace_settings *all, slice model, trace_setting *s)
   return NULL;
 }
 
-static error *update(trace_settings *all, slice model, const trace_update *u)
+static error *update_setting(trace_settings *all, slice model, const trace_update *u)
 {
   bool global = model.size == 0;
   trace_setting *current = global ? all->global : string_map_get(&all->models, model);
   trace_setting *s = combine(current, global ? all->startup : all->global, u);
-  error *e = s == NULL ? error_no_memory() : put(all, model, s);
+  error *e = s == NULL ? error_no_memory() : put_setting(all, model, s);
   if (e != NULL)
     trace_setting_unref(s);
   else if (current != NULL)
@@ -173,10 +176,10 @@ error *trace_settings_update(trace_settings *all, const char *model, const trace
 {
   const trace_update nothing = {0};
   const string_map_entry *entry;
-  RETURN_IF_ERROR(update(all, slice_of(model), u));
+  RETURN_IF_ERROR(update_setting(all, slice_of(model), u));
   // What models take from the server follows it. Keys of the map move when it changes.
   for (size_t i = 0; model[0] == '\0' && (entry = string_map_walk(&all->models, &i)) != NULL;)
-    RETURN_IF_ERROR(update(all, (slice){entry->key, entry->key_size}, &nothing));
+    RETURN_IF_ERROR(update_setting(all, (slice){entry->key, entry->key_size}, &nothing));
   return NULL;
 }
 
@@ -203,12 +206,6 @@ bool trace_key_is_known(const char *name)
     if (strcmp(name, keys[key].name) == 0)
       return true;
   return false;
-}
-
-error *trace_file_refused(void)
-{
-  return error_new(ERROR_UNSUPPORTED,
-                   "trace file location can not be updated through network protocol");
 }
 
 static const struct {
@@ -257,7 +254,7 @@ static bool is_number(slice text)
   return valid;
 }
 
-static error *read_number(trace_key key, slice text, int64_t *value)
+static error *read_setting_number(trace_key key, slice text, int64_t *value)
 {
   const char *name = keys[key].name;
   int64_t least = keys[key].least, most = keys[key].most;
@@ -277,16 +274,45 @@ static error *read_number(trace_key key, slice text, int64_t *value)
                    name, least, most, shown, text.data);
 }
 
-error *trace_update_read(trace_update *u, trace_key key, const slice *values, size_t count)
+static error *read_member(trace_update *u, trace_key key, const trace_member *m)
 {
-  u->cleared[key] = count == 0;
-  if (count == 0)
+  u->cleared[key] = m->count == 0;
+  if (m->count == 0)
     return NULL;
+  if (m->count > VALUES_MAX)
+    return error_new(ERROR_INVALID_ARG, "'%s' has more than %d values", m->name, VALUES_MAX);
   if (key == TRACE_KEY_LEVEL)
-    return read_level(u, values, count);
-  if (count > 1)
-    return error_new(ERROR_INVALID_ARG, "expect only 1 value for '%s'", keys[key].name);
-  RETURN_IF_ERROR(read_number(key, values[0], &u->values[key]));
+    return read_level(u, m->values, m->count);
+  if (m->count > 1)
+    return error_new(ERROR_INVALID_ARG, "expect only 1 value for '%s'", m->name);
+  RETURN_IF_ERROR(read_setting_number(key, m->values[0], &u->values[key]));
   u->given[key] = true;
+  return NULL;
+}
+
+static const trace_member *find_member(const trace_member *members, size_t count, const char *name)
+{
+  while (count-- > 0)
+    if (strcmp(members[count].name, name) == 0)
+      return &members[count];
+  return NULL;
+}
+
+error *trace_update_read(trace_update *u, const trace_member *members, size_t count)
+{
+  ignored_settings ignored = {0};
+  *u = (trace_update){0};
+  if (find_member(members, count, "trace_file") != NULL)
+    return error_new(ERROR_UNSUPPORTED,
+                     "trace file location can not be updated through network protocol");
+  for (trace_key key = 0; key < TRACE_KEY_COUNT_OF_KEYS; key++) {
+    const trace_member *m = find_member(members, count, keys[key].name);
+    if (m != NULL)
+      RETURN_IF_ERROR(read_member(u, key, m));
+  }
+  for (size_t i = 0; i < count; i++)
+    if (!trace_key_is_known(members[i].name))
+      ignored_settings_add(&ignored, members[i].name);
+  ignored_settings_warn(&ignored, "trace");
   return NULL;
 }

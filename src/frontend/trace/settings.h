@@ -44,6 +44,13 @@ typedef struct trace_settings {
   void *context;
 } trace_settings;
 
+// What a client wants to change: for each key nothing, a value, or back to the level above.
+typedef struct trace_update {
+  bool given[TRACE_KEY_COUNT_OF_KEYS];
+  bool cleared[TRACE_KEY_COUNT_OF_KEYS];
+  int64_t values[TRACE_KEY_COUNT_OF_KEYS];
+} trace_update;
+
 trace_setting *trace_setting_ref(trace_setting *s);
 void trace_setting_unref(trace_setting *s); // NULL is allowed
 
@@ -53,7 +60,8 @@ void trace_settings_fini(trace_settings *all); // retires all of them
 // The setting for a model; borrowed.
 trace_setting *trace_settings_find(const trace_settings *all, const char *model);
 
-// See trace_service_update.
+// The two halves of trace_service_change.
+error *trace_update_read(trace_update *u, const trace_member *members, size_t count);
 error *trace_settings_update(trace_settings *all, const char *model, const trace_update *u);
 
 // Whether the next request is traced. `forced`: its client traces it, whatever rate and count say.

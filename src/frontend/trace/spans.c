@@ -102,7 +102,7 @@ static span *add_span(builder *b, span *outer, slice name, span_id id, span_id p
   return s;
 }
 
-static void add_event(const trace_record *r, span *s, const trace_event *event)
+static void print_span_event(const trace_record *r, span *s, const trace_event *event)
 {
   const trace_tensor *tensor = event->tensor;
   size_t begin = proto_begin(&s->content, SPAN_EVENTS);
@@ -127,7 +127,7 @@ static span_id parent_of(const trace_record *r, const trace_part *part)
   return r->root_span;
 }
 
-static span *add_model(builder *b, span *outer, const trace_part *part, uint64_t start_ns)
+static span *add_model_span(builder *b, span *outer, const trace_part *part, uint64_t start_ns)
 {
   slice model = slice_of(part->model_name), request = slice_of(part->request_id);
   const attribute all[] = {
@@ -145,7 +145,7 @@ static span *add_model(builder *b, span *outer, const trace_part *part, uint64_t
 // ---- parts
 
 // A backend's own activity NAME<suffix>: NAME. Others: empty.
-static slice custom_name(const trace_event *event, const char *suffix)
+static slice activity_stem(const trace_event *event, const char *suffix)
 {
   size_t size = strlen(event->name), tail = strlen(suffix);
   if (event->activity != TRITONSERVER_TRACE_CUSTOM_ACTIVITY || size <= tail ||
@@ -161,14 +161,14 @@ static slice begun_span(const trace_part *part, const trace_event *event)
     return slice_of(part->model_name);
   if (event->activity == TRITONSERVER_TRACE_COMPUTE_START)
     return SLICE("compute");
-  return custom_name(event, "_START");
+  return activity_stem(event, "_START");
 }
 
 static bool ends_span(const trace_event *event)
 {
   return event->activity == TRITONSERVER_TRACE_REQUEST_END ||
          event->activity == TRITONSERVER_TRACE_COMPUTE_END ||
-         custom_name(event, "_END").data != NULL;
+         activity_stem(event, "_END").data != NULL;
 }
 
 static size_t count_spans(const trace_record *r)
@@ -180,18 +180,18 @@ static size_t count_spans(const trace_record *r)
   return count;
 }
 
-static void add_part(builder *b, const trace_part *part)
+static void add_part_spans(builder *b, const trace_part *part)
 {
   span *root = b->spans, *top = NULL;
   for (const trace_event *event = part->first; event != NULL; event = event->next) {
     slice name = begun_span(part, event);
     if (event->activity == TRITONSERVER_TRACE_REQUEST_START)
-      top = add_model(b, top, part, event->moment_ns);
+      top = add_model_span(b, top, part, event->moment_ns);
     else if (name.data != NULL)
       top = add_span(b, top, name, span_id_new(), top == NULL ? part->span : top->id,
                      event->moment_ns);
     bool inner = top != NULL && event->activity != MOMENT_OF_FRONT_END;
-    add_event(b->record, inner ? top : root, event);
+    print_span_event(b->record, inner ? top : root, event);
     if (top != NULL && ends_span(event)) {
       top->end_ns = event->moment_ns;
       top = top->outer;
@@ -242,7 +242,7 @@ void spans_append(buffer *spans, const trace_record *r)
       add_span(&b, NULL, SLICE("InferRequest"), r->root_span, r->context.parent, start_of(r));
   root->end_ns = r->ended_ns;
   for (const trace_part *part = r->first; part != NULL; part = part->next)
-    add_part(&b, part);
+    add_part_spans(&b, part);
   for (size_t i = 0; i < b.count; i++) {
     print_span(r, &b.spans[i], spans);
     buffer_fini(&b.spans[i].content);

@@ -66,30 +66,24 @@ void trace_end(trace_record *r);
 
 // --- Settings: the trace extension
 
-#define TRACE_VALUES_MAX 16 // that a front end takes for one key; there are three levels
-
-// What a client wants to change: for each key nothing, a value, or back to the level above.
-typedef struct trace_update {
-  bool given[TRACE_KEY_COUNT_OF_KEYS];
-  bool cleared[TRACE_KEY_COUNT_OF_KEYS];
-  int64_t values[TRACE_KEY_COUNT_OF_KEYS];
-} trace_update;
-
-// The name of a key in both protocols ("trace_level").
+// The name of a key in both protocols ("trace_level"), and whether `name` is one.
 const char *trace_key_name(trace_key key);
-
-// Is that the name of a key? Any thread.
 bool trace_key_is_known(const char *name);
 
-// Reads one setting; no values clear it. Errors: INVALID_ARG in Triton's words.
-error *trace_update_read(trace_update *u, trace_key key, const slice *values, size_t count);
+// A member of a client's request; no values clear the setting. Of several of a name the last
+// counts.
+typedef struct trace_member {
+  const char *name;
+  const slice *values;
+  size_t count;
+} trace_member;
 
-// trace_file cannot be set by clients: UNSUPPORTED in Triton's words.
-error *trace_file_refused(void);
-
-// Changes the settings of a model, or those of the server for "". INVALID_ARG when the result would
-// trace nothing though its level says otherwise. Whether the model exists is the caller's to check.
-error *trace_service_update(trace_service *s, const char *model, const trace_update *u);
+// Changes the settings of `model`, or those of the server for "". What no setting is named is
+// ignored, which the log is told. Errors in Triton's words: UNSUPPORTED for trace_file, INVALID_ARG
+// for what is no value and for a result that would trace nothing though its level says otherwise.
+// Whether the model exists is the caller's to check.
+error *trace_service_change(trace_service *s, const char *model, const trace_member *members,
+                            size_t count);
 
 // Appends the settings in force as a JSON object, in Triton's order: trace_level is a list, the
 // others are texts. `wrapped`: each is {"value":[…]}, as gRPC's messages have it.

@@ -16,7 +16,7 @@
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 #define DEFAULT_URL  "http://localhost:4318/v1/traces"
 
-static error *replace(char **target, const char *text)
+static error *replace_text(char **target, const char *text)
 {
   return text_replace(target, text) ? NULL : error_no_memory();
 }
@@ -62,16 +62,16 @@ static error *set_mode(trace_config *c, const char *value)
 
 static error *set_file(trace_config *c, const char *value)
 {
-  return replace(&c->file, value);
+  return replace_text(&c->file, value);
 }
 
 static error *set_url(trace_config *c, const char *value)
 {
   c->url_given = true;
-  return replace(&c->url, value);
+  return replace_text(&c->url, value);
 }
 
-static error *add_resource(trace_config *c, const char *value)
+static error *add_resource_text(trace_config *c, const char *value)
 {
   const char *equals = strchr(value, '=');
   if (equals == NULL || equals == value) { // which Triton takes
@@ -104,7 +104,7 @@ static const row rows[] = {
     {"triton", "file", set_file, 0, 0, 0, NULL},
     {"triton", "log-frequency", KEY(TRACE_KEY_LOG_FREQUENCY), 0, UINT32_MAX, NULL},
     {"opentelemetry", "url", set_url, 0, 0, 0, NULL},
-    {"opentelemetry", "resource", add_resource, 0, 0, 0, NULL},
+    {"opentelemetry", "resource", add_resource_text, 0, 0, 0, NULL},
     {"opentelemetry", "bsp_max_queue_size", NUMBER(queue_size), 1, UINT32_MAX,
      "OTEL_BSP_MAX_QUEUE_SIZE"},
     {"opentelemetry", "bsp_schedule_delay", NUMBER(delay_ms), 0, UINT32_MAX,
@@ -113,7 +113,7 @@ static const row rows[] = {
      "OTEL_BSP_MAX_EXPORT_BATCH_SIZE"},
 };
 
-static error *set(trace_config *c, const row *r, const char *value)
+static error *set_row(trace_config *c, const row *r, const char *value)
 {
   if (r->set != NULL)
     return r->set(c, value);
@@ -142,7 +142,7 @@ error *trace_config_set(trace_config *c, const char *text)
   for (size_t i = 0; i < COUNT(rows); i++)
     if (strlen(rows[i].mode) == mode.size && strncasecmp(rows[i].mode, mode.data, mode.size) == 0 &&
         slice_equal_text(name, rows[i].name))
-      return set(c, &rows[i], equals + 1);
+      return set_row(c, &rows[i], equals + 1);
   return error_new(ERROR_NOT_FOUND, "'%s' is not known", text);
 }
 
@@ -152,7 +152,7 @@ static error *set_default_url(trace_config *c)
   const char *url = getenv("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT");
   const char *base = getenv("OTEL_EXPORTER_OTLP_ENDPOINT");
   if (url != NULL || base == NULL)
-    return replace(&c->url, url != NULL ? url : DEFAULT_URL);
+    return replace_text(&c->url, url != NULL ? url : DEFAULT_URL);
   AUTO_BUFFER buffer text = BUFFER_EMPTY;
   buffer_append_text(&text, base);
   buffer_append_text(&text, text_ends_with(base, "/") ? "v1/traces" : "/v1/traces");
@@ -166,11 +166,11 @@ error *trace_config_init(trace_config *c)
                       .queue_size = 2048,
                       .delay_ms = 5000,
                       .batch_size = 512};
-  RETURN_IF_ERROR(replace(&c->file, ""));
+  RETURN_IF_ERROR(replace_text(&c->file, ""));
   RETURN_IF_ERROR(set_default_url(c));
   for (size_t i = 0; i < COUNT(rows); i++) {
     const char *value = rows[i].variable == NULL ? NULL : getenv(rows[i].variable);
-    error *e = value == NULL ? NULL : set(c, &rows[i], value);
+    error *e = value == NULL ? NULL : set_row(c, &rows[i], value);
     if (e != NULL)
       return error_wrap(e, "%s", rows[i].variable);
   }

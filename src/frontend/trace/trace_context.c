@@ -20,7 +20,7 @@ static bool any_set(const uint8_t *bytes, size_t count)
 #define TRACEPARENT_BYTES 55
 
 // Lower case only, as the standard has it.
-static bool is_hex(slice text)
+static bool is_lower_hex(slice text)
 {
   bool hex = true;
   for (size_t i = 0; i < text.size; i++)
@@ -29,9 +29,9 @@ static bool is_hex(slice text)
 }
 
 // False: not that many digits with a dash behind them, or only zeroes.
-static bool read_id(const char *text, size_t count, uint8_t *bytes)
+static bool read_hex_id(const char *text, size_t count, uint8_t *bytes)
 {
-  bool valid = is_hex((slice){text, 2 * count}) && text[2 * count] == '-';
+  bool valid = is_lower_hex((slice){text, 2 * count}) && text[2 * count] == '-';
   for (size_t i = 0; valid && i < count; i++)
     bytes[i] = (uint8_t)(text_hex_digit(text[2 * i]) * 16 + text_hex_digit(text[2 * i + 1]));
   return valid && any_set(bytes, count);
@@ -46,10 +46,10 @@ bool trace_context_read(slice text, trace_context_ids *ids)
   // Later versions may say more behind a dash.
   bool whole = text.size == TRACEPARENT_BYTES ||
                (!slice_equal_text(version, "00") && text.data[TRACEPARENT_BYTES] == '-');
-  bool valid = whole && is_hex(version) && !slice_equal_text(version, "ff") &&
-               text.data[2] == '-' && is_hex(flags) &&
-               read_id(text.data + TRACE_AT, sizeof(found.trace), found.trace) &&
-               read_id(text.data + SPAN_AT, sizeof(found.parent), found.parent.bytes);
+  bool valid = whole && is_lower_hex(version) && !slice_equal_text(version, "ff") &&
+               text.data[2] == '-' && is_lower_hex(flags) &&
+               read_hex_id(text.data + TRACE_AT, sizeof(found.trace), found.trace) &&
+               read_hex_id(text.data + SPAN_AT, sizeof(found.parent), found.parent.bytes);
   if (valid)
     *ids = found;
   return valid;
@@ -80,10 +80,10 @@ span_id span_id_new(void)
 static void append_hex(buffer *out, const uint8_t *bytes, size_t count)
 {
   static const char digits[] = "0123456789abcdef";
-  for (size_t i = 0; i < count; i++) {
-    buffer_append_char(out, digits[bytes[i] >> 4]);
-    buffer_append_char(out, digits[bytes[i] & 15]);
-  }
+  char *to = buffer_reserve(out, 2 * count);
+  for (size_t i = 0; to != NULL && i < 2 * count; i++)
+    to[i] = digits[i % 2 == 0 ? bytes[i / 2] >> 4 : bytes[i / 2] & 15];
+  out->size += to == NULL ? 0 : 2 * count;
 }
 
 void trace_context_print(const uint8_t trace[16], span_id span, slice tracestate, buffer *out)

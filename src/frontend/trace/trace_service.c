@@ -21,7 +21,7 @@ struct trace_service {
   exporter *exporter; // from the first time on that tracing is on
 };
 
-static void unref(trace_service *s)
+static void service_unref(trace_service *s)
 {
   if (!refcount_drop(&s->references))
     return;
@@ -33,7 +33,7 @@ static void unref(trace_service *s)
 }
 
 // Without an exporter no trace was ever begun.
-static void retire(void *context, trace_setting *old)
+static void retire_replaced(void *context, trace_setting *old)
 {
   const trace_service *s = context;
   if (s->exporter == NULL)
@@ -53,7 +53,7 @@ static error *make_exporter(trace_service *s)
 }
 
 // After each change of the settings.
-static error *refresh(trace_service *s)
+static error *refresh_exporter(trace_service *s)
 {
   bool on = trace_settings_any_on(&s->settings);
   if (on && s->exporter == NULL)
@@ -69,13 +69,13 @@ error *trace_service_new(trace_config *config, trace_service **result)
     return error_no_memory();
   refcount_init(&s->references);
   pthread_mutex_init(&s->lock, NULL);
-  s->settings.retire = retire;
+  s->settings.retire = retire_replaced;
   s->settings.context = s;
   s->config = *config;
   *config = (trace_config){0};
   error *e = trace_settings_init(&s->settings, &s->config);
   if (e == NULL)
-    e = refresh(s);
+    e = refresh_exporter(s);
   if (e != NULL)
     trace_service_free(s);
   else
@@ -92,7 +92,7 @@ void trace_service_free(trace_service *s)
   trace_settings_fini(&s->settings);
   pthread_mutex_unlock(&s->lock);
   exporter_stop(s->exporter);
-  unref(s);
+  service_unref(s);
 }
 
 // ---- requests
@@ -102,15 +102,15 @@ bool trace_service_is_on(const trace_service *s)
   return s != NULL && atomic_load_explicit(&s->on, memory_order_relaxed);
 }
 
-static void finished(trace_record *r)
+static void record_finished(trace_record *r)
 {
   trace_service *s = r->service;
   exporter_add(s->exporter, r);
-  unref(s);
+  service_unref(s);
 }
 
 // Chooses; the setting is referenced for the record. NULL: the request is not traced.
-static trace_setting *choose(trace_service *s, const char *model, bool forced)
+static trace_setting *choose_setting(trace_service *s, const char *model, bool forced)
 {
   LOCK_SCOPE(&s->lock);
   trace_setting *setting = trace_settings_find(&s->settings, model);
@@ -121,7 +121,7 @@ static trace_setting *choose(trace_service *s, const char *model, bool forced)
 }
 
 // What a header may have, and a span's text.
-static bool is_printable(slice text)
+static bool is_ascii_text(slice text)
 {
   bool printable = true;
   for (size_t i = 0; i < text.size; i++)
@@ -139,7 +139,7 @@ static void set_spans(trace_record *r, const trace_context_ids *client, slice tr
     return;
   }
   r->context = *client;
-  if (tracestate.size > TRACESTATE_MAX_BYTES || !is_printable(tracestate))
+  if (tracestate.size > TRACESTATE_MAX_BYTES || !is_ascii_text(tracestate))
     return;
   char *copy = arena_copy_text(&r->memory, tracestate);
   if (copy != NULL)
@@ -153,7 +153,7 @@ trace_record *trace_begin(trace_service *s, const char *model, const trace_paren
   trace_context_ids client;
   bool spans = s->config.mode == TRACE_MODE_OPENTELEMETRY;
   bool forced = spans && parent != NULL && trace_context_read(parent->traceparent, &client);
-  trace_setting *setting = choose(s, model, forced);
+  trace_setting *setting = choose_setting(s, model, forced);
   if (setting == NULL)
     return NULL;
   trace_record *r = record_new(setting);
@@ -163,7 +163,7 @@ trace_record *trace_begin(trace_service *s, const char *model, const trace_paren
   }
   refcount_take(&s->references);
   r->service = s;
-  r->finished = finished;
+  r->finished = record_finished;
   if (spans)
     set_spans(r, forced ? &client : NULL, forced ? parent->tracestate : (slice){"", 0});
   return r;
@@ -171,11 +171,14 @@ trace_record *trace_begin(trace_service *s, const char *model, const trace_paren
 
 // ---- the extension
 
-error *trace_service_update(trace_service *s, const char *model, const trace_update *u)
+error *trace_service_change(trace_service *s, const char *model, const trace_member *members,
+                            size_t count)
 {
+  trace_update u;
+  RETURN_IF_ERROR(trace_update_read(&u, members, count));
   LOCK_SCOPE(&s->lock);
-  error *e = trace_settings_update(&s->settings, model, u);
-  error *started = refresh(s);
+  error *e = trace_settings_update(&s->settings, model, &u);
+  error *started = refresh_exporter(s);
   if (e == NULL)
     return started;
   error_free(started);
@@ -198,28 +201,28 @@ static void print_values(buffer *json, bool wrapped, const char *key, const char
   buffer_append_text(json, wrapped ? "]}" : list ? "]" : "");
 }
 
-static void print_text(buffer *json, bool wrapped, const char *key, const char *text)
+static void print_setting(buffer *json, bool wrapped, const char *key, const char *text)
 {
   print_values(json, wrapped, key, &text, 1);
 }
 
-static void print_number(buffer *json, bool wrapped, const char *key, int64_t value)
+static void print_setting_number(buffer *json, bool wrapped, const char *key, int64_t value)
 {
   char text[NUMBER_TEXT_BYTES + 1];
   text[number_print_i64(text, value)] = '\0';
-  print_text(json, wrapped, key, text);
+  print_setting(json, wrapped, key, text);
 }
 
 static void print_opentelemetry(const trace_config *c, bool wrapped, buffer *json)
 {
-  print_text(json, wrapped, "trace_mode", "opentelemetry");
+  print_setting(json, wrapped, "trace_mode", "opentelemetry");
   if (c->url_given)
-    print_text(json, wrapped, "url", c->url);
+    print_setting(json, wrapped, "url", c->url);
   for (size_t i = 0; i < c->resources.count; i++)
-    print_text(json, wrapped, "resource", c->resources.items[i]);
-  print_number(json, wrapped, "bsp_max_queue_size", c->queue_size);
-  print_number(json, wrapped, "bsp_schedule_delay", c->delay_ms);
-  print_number(json, wrapped, "bsp_max_export_batch_size", c->batch_size);
+    print_setting(json, wrapped, "resource", c->resources.items[i]);
+  print_setting_number(json, wrapped, "bsp_max_queue_size", c->queue_size);
+  print_setting_number(json, wrapped, "bsp_schedule_delay", c->delay_ms);
+  print_setting_number(json, wrapped, "bsp_max_export_batch_size", c->batch_size);
 }
 
 void trace_service_print(trace_service *s, const char *model, bool wrapped, buffer *json)
@@ -234,10 +237,10 @@ void trace_service_print(trace_service *s, const char *model, bool wrapped, buff
                trace_level_names(values[TRACE_KEY_LEVEL], levels));
   for (size_t key = TRACE_KEY_RATE; key < TRACE_KEY_COUNT_OF_KEYS; key++)
     if (files || key != TRACE_KEY_LOG_FREQUENCY)
-      print_number(json, wrapped, trace_key_name((trace_key)key), values[key]);
+      print_setting_number(json, wrapped, trace_key_name((trace_key)key), values[key]);
   if (files) {
-    print_text(json, wrapped, "trace_file", s->config.file);
-    print_text(json, wrapped, "trace_mode", "triton");
+    print_setting(json, wrapped, "trace_file", s->config.file);
+    print_setting(json, wrapped, "trace_mode", "triton");
   } else {
     print_opentelemetry(&s->config, wrapped, json);
   }

@@ -14,20 +14,24 @@
 
 // ---- the model's inputs ----
 
-static error *visit_metadata_dimension(void *context, json_cursor *c, const json_path *path)
+static error *count_element(void *count, json_cursor *c, const json_path *path)
 {
-  generate_input *input = context;
-  int64_t *shape =
-      arena_grow_array(c->arena, (void *)input->shape, input->shape_count, sizeof(*shape));
-  if (shape == NULL)
-    return error_no_memory();
-  input->shape = shape;
-  return json_i64(c, path, &shape[input->shape_count++]);
+  ++*(uint64_t *)count;
+  return json_skip(c, path);
 }
 
-static error *read_metadata_shape(void *input, json_cursor *c, const json_path *path)
+static error *read_metadata_shape(void *context, json_cursor *c, const json_path *path)
 {
-  return json_elements(c, path, visit_metadata_dimension, input);
+  generate_input *input = context;
+  uint64_t count = 0;
+  const void *shape;
+  size_t size;
+  json_cursor ahead = *c;
+  RETURN_IF_ERROR(json_elements(&ahead, path, count_element, &count));
+  RETURN_IF_ERROR(json_tensor_read(c, path, TRITONSERVER_TYPE_INT64, count, &shape, &size));
+  input->shape = shape;
+  input->shape_count = count;
+  return NULL;
 }
 
 static error *read_metadata_datatype(void *input, json_cursor *c, const json_path *path)
@@ -38,7 +42,7 @@ static error *read_metadata_datatype(void *input, json_cursor *c, const json_pat
   return NULL;
 }
 
-static const json_object metadata_input = {
+static const json_schema metadata_input = {
     .members = {{SLICE("name"), NULL, JSON_TEXT, offsetof(generate_input, name)},
                 {SLICE("datatype"), read_metadata_datatype},
                 {SLICE("shape"), read_metadata_shape}}};
@@ -57,12 +61,8 @@ static error *visit_metadata_input(void *context, json_cursor *c, const json_pat
   return json_object_read(c, path, &metadata_input, input, &seen);
 }
 
-static error *read_metadata_inputs(void *inputs, json_cursor *c, const json_path *path)
-{
-  return json_elements(c, path, visit_metadata_input, inputs);
-}
-
-static const json_object model_metadata = {.members = {{SLICE("inputs"), read_metadata_inputs}}};
+static const json_schema model_metadata = {
+    .members = {{SLICE("inputs"), visit_metadata_input, JSON_LIST}}};
 
 error *generate_inputs_read(slice metadata, arena *a, generate_inputs *out)
 {
@@ -79,12 +79,6 @@ typedef struct generate_context {
   infer_request_json *request;
   bool nested; // in `parameters`
 } generate_context;
-
-static error *count_element(void *count, json_cursor *c, const json_path *path)
-{
-  ++*(uint64_t *)count;
-  return json_skip(c, path);
-}
 
 static error *wrong_shape(const char *name)
 {

@@ -14,19 +14,10 @@
 
 // ---- members that several objects have ----
 
-// Names stand whole in errors, so they must be short.
-static error *read_name(json_cursor *c, const json_path *path, const char **name)
-{
-  RETURN_IF_ERROR(json_text(c, path, name));
-  return strlen(*name) <= REQUEST_NAME_MAX_BYTES
-             ? NULL
-             : json_fail_text(path, "expected a name of at most %d bytes", REQUEST_NAME_MAX_BYTES);
-}
-
 // Of a tensor: those that the protocol does not define mean nothing, and what is no object is as
 // good as none: some clients send what they leave out as null.
 static error *read_tensor_parameters(json_cursor *c, const json_path *path,
-                                     const json_object *object, void *tensor, unsigned *seen)
+                                     const json_schema *object, void *tensor, unsigned *seen)
 {
   return json_peek(c) == '{' ? json_object_read(c, path, object, tensor, seen) : json_skip(c, path);
 }
@@ -64,7 +55,7 @@ enum {
 
 typedef struct input_context {
   infer_request_json *request;
-  infer_json_input *input;
+  infer_json_input input;
   int64_t *shape;
   unsigned seen;
   slice invalid_datatype; // what stands there instead of one; at NULL: nothing
@@ -76,19 +67,14 @@ static bool has(const input_context *in, unsigned member)
   return (in->seen & 1u << member) != 0;
 }
 
-static error *read_input_name(void *context, json_cursor *c, const json_path *path)
-{
-  return read_name(c, path, &((input_context *)context)->input->name);
-}
-
 // One that is none is refused when the input's name is known.
 static error *read_datatype(void *context, json_cursor *c, const json_path *path)
 {
   input_context *in = context;
   slice text;
   RETURN_IF_ERROR(json_string_view(c, path, &text));
-  in->input->datatype = datatype_named(text);
-  if (in->input->datatype == TRITONSERVER_TYPE_INVALID)
+  in->input.datatype = datatype_named(text);
+  if (in->input.datatype == TRITONSERVER_TYPE_INVALID)
     in->invalid_datatype = text;
   return NULL;
 }
@@ -96,7 +82,7 @@ static error *read_datatype(void *context, json_cursor *c, const json_path *path
 static error *visit_dimension(void *context, json_cursor *c, const json_path *path)
 {
   input_context *in = context;
-  infer_json_input *input = in->input;
+  infer_json_input *input = &in->input;
   if (input->shape_count == REQUEST_DIMENSIONS_MAX)
     return json_fail_text(path->outer, "expected at most %d dimensions", REQUEST_DIMENSIONS_MAX);
   in->shape = arena_grow_array(c->arena, in->shape, input->shape_count, sizeof(int64_t));
@@ -120,20 +106,20 @@ static error *visit_dimension(void *context, json_cursor *c, const json_path *pa
 static error *read_shape(void *context, json_cursor *c, const json_path *path)
 {
   input_context *in = context;
-  in->input->element_count = 1;
+  in->input.element_count = 1;
   in->shape = arena_allocate(c->arena, 0); // never NULL, as a shape of no dimensions is one
   RETURN_IF_ERROR(json_elements(c, path, visit_dimension, in));
-  in->input->shape = in->shape;
+  in->input.shape = in->shape;
   return NULL;
 }
 
-static const json_object input_parameters = {.members = {{SLICE("binary_data_size"), NULL, JSON_U64,
+static const json_schema input_parameters = {.members = {{SLICE("binary_data_size"), NULL, JSON_U64,
                                                           offsetof(infer_json_input, binary_size)},
                                                          SHARED_MEMORY_MEMBERS(infer_json_input)}};
 
 static error *read_input_parameters(void *context, json_cursor *c, const json_path *path)
 {
-  infer_json_input *input = ((input_context *)context)->input;
+  infer_json_input *input = &((input_context *)context)->input;
   unsigned seen = 0;
   error *e = read_tensor_parameters(c, path, &input_parameters, input, &seen);
   input->binary = (seen & 1) != 0;
@@ -149,7 +135,7 @@ static error *check_data_size(const input_context *in, const json_path *path, si
   snprintf(words, sizeof(words),
            "JSON input '%s' has a byte_size (%zu bytes) that exceeds the maximum allowed value of "
            "%zu bytes",
-           in->input->name != NULL ? in->input->name : "", size, r->max_data_size);
+           in->input.name != NULL ? in->input.name : "", size, r->max_data_size);
   return json_fail_words(
       path, words, "all inputs together count. Use --http-max-input-size to increase the limit.");
 }
@@ -157,7 +143,7 @@ static error *check_data_size(const input_context *in, const json_path *path, si
 // Numbers are weighed before there is memory for them, strings when it is known how long they are.
 static error *read_tensor(input_context *in, json_cursor *c, const json_path *path)
 {
-  infer_json_input *input = in->input;
+  infer_json_input *input = &in->input;
   size_t size;
   bool is_array = json_peek(c) == '[';
   if (is_array && input->element_count == 0) // then the elements mean nothing
@@ -184,12 +170,18 @@ static error *read_data(void *context, json_cursor *c, const json_path *path)
   return json_skip(c, path);
 }
 
-static const json_object input_object = {
-    .members = {[INPUT_NAME] = {SLICE("name"), read_input_name},
+#define ONE_FIELD                                                                                  \
+  "Input must set only one of the following fields: 'data', 'binary_data_size' in 'parameters', "  \
+  "'shared_memory_region' in 'parameters'."
+
+static const json_schema input_schema = {
+    .members = {[INPUT_NAME] = {SLICE("name"), NULL, JSON_NAME,
+                                offsetof(input_context, input.name)},
                 [INPUT_DATATYPE] = {SLICE("datatype"), read_datatype},
                 [INPUT_SHAPE] = {SLICE("shape"), read_shape},
                 [INPUT_PARAMETERS] = {SLICE("parameters"), read_input_parameters},
-                [INPUT_DATA] = {SLICE("data"), read_data}}};
+                [INPUT_DATA] = {SLICE("data"), read_data}},
+    .refusal = ONE_FIELD " But no field is set"};
 
 static error *check_datatype(const input_context *in, const json_path *outer)
 {
@@ -198,21 +190,17 @@ static error *check_datatype(const input_context *in, const json_path *outer)
   char words[REQUEST_NAME_MAX_BYTES + 64];
   if (text.data == NULL)
     return NULL;
-  snprintf(words, sizeof(words), "invalid datatype for input %s", in->input->name);
+  snprintf(words, sizeof(words), "invalid datatype for input %s", in->input.name);
   return json_fail_words(&path, words,
                          "expected BOOL, UINT8, UINT16, UINT32, UINT64, INT8, INT16, INT32, INT64, "
                          "FP16, FP32, FP64, BF16 or BYTES, got '%.*s'",
                          (int)(text.size < 64 ? text.size : 64), text.data);
 }
 
-#define ONE_FIELD                                                                                  \
-  "Input must set only one of the following fields: 'data', 'binary_data_size' in 'parameters', "  \
-  "'shared_memory_region' in 'parameters'."
-
 // Exactly one of JSON data, binary data and shared memory; a tensor without elements needs none.
 static error *check_data(const input_context *in, const json_path *path)
 {
-  const infer_json_input *input = in->input;
+  const infer_json_input *input = &in->input;
   bool json = has(in, INPUT_DATA);
   bool shared = input->shared_memory.region != NULL;
   int count = json + input->binary + shared;
@@ -231,7 +219,7 @@ static error *finish_input(input_context *in, const json_path *path)
 {
   for (unsigned member = INPUT_NAME; member <= INPUT_SHAPE; member++)
     if (!has(in, member))
-      return missing(path, input_object.members[member].name.data);
+      return missing(path, input_schema.members[member].name.data);
   RETURN_IF_ERROR(check_datatype(in, path));
   RETURN_IF_ERROR(check_data(in, path));
   const json_path data = member_path(path, "data");
@@ -246,12 +234,11 @@ static error *visit_input(void *context, json_cursor *c, const json_path *path)
   r->inputs = arena_grow_array(c->arena, r->inputs, r->input_count, sizeof(infer_json_input));
   if (r->inputs == NULL)
     return error_no_memory();
-  input_context in = {.request = r, .input = &r->inputs[r->input_count++]};
-  *in.input = (infer_json_input){0};
-  if (json_peek(c) != '{')
-    return json_fail_kind_as(c, path, ONE_FIELD " But no field is set", "an object");
-  RETURN_IF_ERROR(json_object_read(c, path, &input_object, &in, &in.seen));
-  return finish_input(&in, path);
+  input_context in = {.request = r};
+  RETURN_IF_ERROR(json_object_read(c, path, &input_schema, &in, &in.seen));
+  RETURN_IF_ERROR(finish_input(&in, path));
+  r->inputs[r->input_count++] = in.input;
+  return NULL;
 }
 
 // ---- outputs ----
@@ -266,42 +253,29 @@ static error *read_classification(void *output, json_cursor *c, const json_path 
                                  "an integer in [0, 18446744073709551615]");
 }
 
-static const json_object output_parameters = {
+static const json_schema output_parameters = {
     .members = {{SLICE("classification"), read_classification},
                 {SLICE("binary_data"), NULL, JSON_BOOL, offsetof(infer_json_output, binary)},
                 SHARED_MEMORY_MEMBERS(infer_json_output)}};
 
-typedef struct output_context {
-  infer_json_output *output;
-  unsigned parameters; // bits of those that were given
-} output_context;
-
-static error *read_output_name(void *context, json_cursor *c, const json_path *path)
+static error *read_output_parameters(void *output, json_cursor *c, const json_path *path)
 {
-  return read_name(c, path, &((output_context *)context)->output->name);
-}
-
-static error *read_output_parameters(void *context, json_cursor *c, const json_path *path)
-{
-  output_context *out = context;
-  return read_tensor_parameters(c, path, &output_parameters, out->output, &out->parameters);
-}
-
-static const json_object output_object = {
-    .members = {{SLICE("name"), read_output_name}, {SLICE("parameters"), read_output_parameters}}};
-
-static error *check_output(const output_context *out, const json_path *path)
-{
-  const infer_json_output *o = out->output;
-  const char *other = (out->parameters & 1) != 0 ? "classification" : "binary_data";
+  const infer_json_output *o = output;
+  unsigned seen = 0;
   char words[96];
-  if (o->name == NULL)
-    return missing(path, "name");
-  if (o->shared_memory.region == NULL || ((out->parameters & 1) == 0 && !o->binary))
+  RETURN_IF_ERROR(read_tensor_parameters(c, path, &output_parameters, output, &seen));
+  bool is_classified = (seen & 1) != 0;
+  if (o->shared_memory.region == NULL || (!is_classified && !o->binary))
     return NULL;
-  snprintf(words, sizeof(words), "Output can't set both 'shared_memory_region' and '%s'", other);
-  return json_fail_words(path, words, "expected one of the two in its parameters");
+  snprintf(words, sizeof(words), "Output can't set both 'shared_memory_region' and '%s'",
+           is_classified ? "classification" : "binary_data");
+  return json_fail_words(path->outer, words, "expected one of the two in its parameters");
 }
+
+static const json_schema output_schema = {
+    .members = {{SLICE("name"), NULL, JSON_NAME, offsetof(infer_json_output, name)},
+                {SLICE("parameters"), read_output_parameters}},
+    .refusal = "Unable to parse 'name': attempt to access non-existing object member 'name'"};
 
 static error *visit_output(void *context, json_cursor *c, const json_path *path)
 {
@@ -311,15 +285,11 @@ static error *visit_output(void *context, json_cursor *c, const json_path *path)
   r->outputs = arena_grow_array(c->arena, r->outputs, r->output_count, sizeof(infer_json_output));
   if (r->outputs == NULL)
     return error_no_memory();
-  output_context out = {.output = &r->outputs[r->output_count++]};
-  *out.output = (infer_json_output){0};
-  if (json_peek(c) != '{')
-    return json_fail_kind_as(
-        c, path, "Unable to parse 'name': attempt to access non-existing object member 'name'",
-        "an object");
+  infer_json_output *output = &r->outputs[r->output_count++];
   unsigned seen = 0;
-  RETURN_IF_ERROR(json_object_read(c, path, &output_object, &out, &seen));
-  return check_output(&out, path);
+  *output = (infer_json_output){0};
+  RETURN_IF_ERROR(json_object_read(c, path, &output_schema, output, &seen));
+  return output->name == NULL ? missing(path, "name") : NULL;
 }
 
 // ---- the request ----
@@ -351,22 +321,19 @@ static error *visit_parameter(void *request, json_cursor *c, const json_path *pa
   {                                                                                                \
     SLICE(name), NULL, kind, offsetof(infer_request_json, field)                                   \
   }
-static const json_object request_parameters = {
+static const json_schema request_parameters = {
     .members = {{SLICE("sequence_id"), read_sequence_id},
                 REQUEST_FIELD("sequence_start", JSON_BOOL, sequence_start),
                 REQUEST_FIELD("sequence_end", JSON_BOOL, sequence_end),
                 REQUEST_FIELD("priority", JSON_U64, priority),
                 REQUEST_FIELD("timeout", JSON_U64, timeout_us),
                 REQUEST_FIELD("binary_data_output", JSON_BOOL, binary_output)},
-    .visit_other = visit_parameter};
+    .visit_other = visit_parameter,
+    .refusal = "failed to get request params.: attempt to get members for non-object"};
 
 static error *read_parameters(void *request, json_cursor *c, const json_path *path)
 {
   unsigned seen = 0;
-  if (json_peek(c) != '{')
-    return json_fail_kind_as(c, path,
-                             "failed to get request params.: attempt to get members for non-object",
-                             "an object");
   return json_object_read(c, path, &request_parameters, request, &seen);
 }
 
@@ -375,32 +342,20 @@ static error *read_id(void *request, json_cursor *c, const json_path *path)
   return json_id_read(c, path, &((infer_request_json *)request)->id);
 }
 
-static error *read_inputs(void *request, json_cursor *c, const json_path *path)
-{
-  return json_elements(c, path, visit_input, request);
-}
-
-static error *read_outputs(void *request, json_cursor *c, const json_path *path)
-{
-  return json_elements(c, path, visit_output, request);
-}
-
-static const json_object request_object = {.members = {{SLICE("inputs"), read_inputs},
-                                                       {SLICE("id"), read_id},
-                                                       {SLICE("outputs"), read_outputs},
-                                                       {SLICE("parameters"), read_parameters}}};
+static const json_schema request_schema = {
+    .members = {{SLICE("inputs"), visit_input, JSON_LIST},
+                {SLICE("id"), read_id},
+                {SLICE("outputs"), visit_output, JSON_LIST},
+                {SLICE("parameters"), read_parameters}},
+    .refusal = "Unable to parse 'inputs': attempt to access non-existing object member 'inputs'"};
 
 error *infer_request_json_read(slice text, size_t max_data_size, const json_host *host, arena *a,
                                infer_request_json *out)
 {
   *out = (infer_request_json){.id = "", .max_data_size = max_data_size};
   json_cursor c = json_begin(text, host, a);
-  if (json_peek(&c) != '{')
-    return json_fail_kind_as(
-        &c, NULL, "Unable to parse 'inputs': attempt to access non-existing object member 'inputs'",
-        "an object");
   unsigned seen = 0;
-  RETURN_IF_ERROR(json_object_read(&c, NULL, &request_object, out, &seen));
+  RETURN_IF_ERROR(json_object_read(&c, NULL, &request_schema, out, &seen));
   RETURN_IF_ERROR(json_finish(&c));
   return (seen & 1) == 0 ? missing(NULL, "inputs") : NULL;
 }

@@ -7,7 +7,7 @@
 #include "base/arena.h"
 #include "base/error.h"
 #include "base/slice.h"
-#include "frontend/common/json/json_host.h"
+#include "frontend/common/json/json_scan.h"
 #include "frontend/common/json/request_parameter.h"
 #include "triton/core/tritonserver.h"
 

@@ -12,12 +12,6 @@ static void append_i64(buffer *out, int64_t value)
   buffer_append(out, number, number_print_i64(number, value));
 }
 
-static void append_u64(buffer *out, uint64_t value)
-{
-  char number[NUMBER_TEXT_BYTES];
-  buffer_append(out, number, number_print_u64(number, value));
-}
-
 // `before` is what stands before the text, its key too.
 static void append_text(buffer *out, slice before, const char *text)
 {
@@ -34,17 +28,6 @@ static void append_parameters(buffer *out, const request_parameter *parameters, 
     json_parameter_append(out, &parameters[i]);
   }
   buffer_append_char(out, '}');
-}
-
-static void append_shape(buffer *out, const response_output_json *o)
-{
-  buffer_append_text(out, ",\"shape\":[");
-  for (size_t i = 0; i < o->shape_count; i++) {
-    if (i > 0)
-      buffer_append_char(out, ',');
-    append_i64(out, o->shape[i]);
-  }
-  buffer_append_char(out, ']');
 }
 
 bool response_output_count(const response_output_json *o, uint64_t *count)
@@ -69,19 +52,15 @@ static error *append_output(buffer *out, const response_output_json *o, const pa
 {
   append_text(out, SLICE("{\"name\":"), o->name);
   append_text(out, SLICE(",\"datatype\":"), TRITONSERVER_DataTypeString(o->datatype));
-  append_shape(out, o);
-  error *e = NULL;
-  switch (o->form) {
-  case RESPONSE_DATA_JSON:
+  buffer_append_slice(out, SLICE(",\"shape\":"));
+  error *e = json_tensor_write(TRITONSERVER_TYPE_INT64, o->shape, o->shape_count * sizeof(int64_t),
+                               o->shape_count, NULL, out);
+  if (e == NULL && o->form == RESPONSE_DATA_JSON)
     e = append_data(out, o, p);
-    break;
-  case RESPONSE_DATA_BINARY:
+  if (o->form == RESPONSE_DATA_BINARY) {
     buffer_append_slice(out, SLICE(",\"parameters\":{\"binary_data_size\":"));
-    append_u64(out, o->data_size);
+    append_i64(out, (int64_t)o->data_size);
     buffer_append_char(out, '}');
-    break;
-  case RESPONSE_DATA_SHARED_MEMORY:
-    break;
   }
   buffer_append_char(out, '}');
   return e == NULL ? NULL : error_wrap(e, "output '%s'", o->name);

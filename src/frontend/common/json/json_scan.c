@@ -5,6 +5,7 @@
 #include "base/buffer.h"
 #include "base/number.h"
 #include "base/text.h"
+#include "frontend/common/net/request_limits.h"
 
 #include <inttypes.h>
 #include <stdarg.h>
@@ -337,17 +338,6 @@ error *json_u64(json_cursor *c, const json_path *path, uint64_t *value)
                               "an integer in [0, 18446744073709551615]");
 }
 
-error *json_i64(json_cursor *c, const json_path *path, int64_t *value)
-{
-  const char *end;
-  json_peek(c);
-  if (c->at >= c->end || number_read_i64(c->at, &end, value) != NUMBER_READ_OK || end > c->end)
-    return json_fail_kind(c, path, "non-signed-integer as signed-integer",
-                          "an integer in [-9223372036854775808, 9223372036854775807]");
-  c->at = end;
-  return NULL;
-}
-
 // ---- containers ----
 
 error *json_elements(json_cursor *c, const json_path *path, json_visit_element *visit,
@@ -410,7 +400,7 @@ error *json_members(json_cursor *c, const json_path *path, json_visit_member *vi
 }
 
 typedef struct object_context {
-  const json_object *object;
+  const json_schema *schema;
   void *target;
   unsigned *seen;
 } object_context;
@@ -418,11 +408,19 @@ typedef struct object_context {
 static error *read_member(const json_member *m, void *target, json_cursor *c, const json_path *path)
 {
   void *value = (char *)target + m->offset;
-  if (m->read != NULL)
-    return m->read(target, c, path);
   switch (m->kind) {
+  case JSON_READ:
+    return m->read(target, c, path);
+  case JSON_LIST:
+    return json_elements(c, path, m->read, target);
   case JSON_TEXT:
     return json_text(c, path, value);
+  case JSON_NAME:
+    RETURN_IF_ERROR(json_text(c, path, value));
+    return strlen(*(const char **)value) <= REQUEST_NAME_MAX_BYTES
+               ? NULL
+               : json_fail_text(path, "expected a name of at most %d bytes",
+                                REQUEST_NAME_MAX_BYTES);
   case JSON_BOOL:
     return json_bool(c, path, value);
   default:
@@ -432,8 +430,8 @@ static error *read_member(const json_member *m, void *target, json_cursor *c, co
 
 static error *visit_member(void *context, json_cursor *c, const json_path *path, slice key)
 {
-  const object_context *o = context;
-  const json_member *members = o->object->members;
+  object_context *o = context;
+  const json_member *members = o->schema->members;
   for (unsigned i = 0; i < JSON_MEMBERS_MAX && members[i].name.size > 0; i++) {
     if (!slice_equal(key, members[i].name))
       continue;
@@ -442,14 +440,16 @@ static error *visit_member(void *context, json_cursor *c, const json_path *path,
     *o->seen |= 1u << i;
     return read_member(&members[i], o->target, c, path);
   }
-  return o->object->visit_other == NULL ? json_skip(c, path)
-                                        : o->object->visit_other(o->target, c, path, key);
+  return o->schema->visit_other == NULL ? json_skip(c, path)
+                                        : o->schema->visit_other(o->target, c, path, key);
 }
 
-error *json_object_read(json_cursor *c, const json_path *path, const json_object *object,
+error *json_object_read(json_cursor *c, const json_path *path, const json_schema *schema,
                         void *target, unsigned *seen)
 {
-  object_context o = {object, target, seen};
+  object_context o = {schema, target, seen};
+  if (schema->refusal != NULL && json_peek(c) != '{')
+    return json_fail_kind_as(c, path, schema->refusal, "an object");
   return json_members(c, path, visit_member, &o);
 }
 

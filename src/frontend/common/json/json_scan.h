@@ -7,14 +7,23 @@
 
 #include "base/arena.h"
 #include "base/error.h"
+#include "base/parallel.h"
 #include "base/slice.h"
-#include "frontend/common/json/json_host.h"
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
 #define JSON_MAX_DEPTH 100
+
+// What whoever has a JSON text read lends for long arrays of numbers in it.
+typedef struct json_host {
+  const parallel *parallel; // reads parts of them at once; NULL: nobody helps
+  // Called with text, inside of an array, that is read and will not be looked at again; it may
+  // begin with what was told before. NULL: nobody wants to know.
+  void (*release_text)(void *context, const char *begin, const char *end);
+  void *context;
+} json_host;
 
 typedef struct json_cursor {
   const char *begin;
@@ -66,7 +75,10 @@ error *json_elements(json_cursor *c, const json_path *path, json_visit_element *
                      void *context);
 
 typedef enum json_kind {
+  JSON_READ, // what `read` does with it
+  JSON_LIST, // an array, what `read` does with each element
   JSON_TEXT, // const char *
+  JSON_NAME, // the same, short: names of tensors stand whole in errors
   JSON_BOOL, // bool
   JSON_U64,  // uint64_t
 } json_kind;
@@ -74,21 +86,22 @@ typedef enum json_kind {
 // A member of an object whose value goes to a place of a C object or to a function.
 typedef struct json_member {
   slice name;
-  json_visit_element *read; // takes the value, with the C object as its context; NULL: by kind
+  json_visit_element *read; // with the C object as its context
   json_kind kind;
   size_t offset; // of that in the C object
 } json_member;
 
 #define JSON_MEMBERS_MAX 8
 
-typedef struct json_object {
+typedef struct json_schema {
   json_member members[JSON_MEMBERS_MAX]; // those with a name
   json_visit_member *visit_other;        // for all others; NULL: they are passed over
-} json_object;
+  const char *refusal; // of what is no object, in Triton's words; NULL: those of json_fail_kind
+} json_schema;
 
 // Takes an object, in which each of the members may stand once. *seen gets a bit for each that is
 // there, in the order of the list.
-error *json_object_read(json_cursor *c, const json_path *path, const json_object *object,
+error *json_object_read(json_cursor *c, const json_path *path, const json_schema *schema,
                         void *target, unsigned *seen);
 
 // Takes a string, which must be UTF-8. `json_text` gives a NUL-terminated copy in the arena and
@@ -104,7 +117,6 @@ error *json_string_copy(json_cursor *c, const json_path *path, char *out, size_t
 error *json_bool(json_cursor *c, const json_path *path, bool *value);
 bool json_take_u64(json_cursor *c, uint64_t *value); // false: none stands there
 error *json_u64(json_cursor *c, const json_path *path, uint64_t *value);
-error *json_i64(json_cursor *c, const json_path *path, int64_t *value);
 
 // Takes any value. Its strings may be of any bytes.
 error *json_skip(json_cursor *c, const json_path *path);

@@ -5,24 +5,14 @@
 #include "base/text.h"
 #include "frontend/common/json/json_scan.h"
 #include "frontend/common/net/request_limits.h"
+#include "frontend/common/observe/abi_error.h"
 
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 #include <strings.h>
 
 #define RESERVED_PREFIX "triton_"
 #define TYPE(name)      (1u << REQUEST_PARAMETER_##name)
-
-__attribute__((format(printf, 1, 2))) static TRITONSERVER_Error *refuse(const char *format, ...)
-{
-  char text[512];
-  va_list arguments;
-  va_start(arguments, format);
-  vsnprintf(text, sizeof(text), format, arguments);
-  va_end(arguments);
-  return TRITONSERVER_ErrorNew(TRITONSERVER_ERROR_INVALID_ARG, text);
-}
 
 // Of the front ends themselves: nothing that a request is given.
 static const char *const front_end_names[] = {"binary_data_output", "headers"};
@@ -66,36 +56,39 @@ bool request_parameter_is_reserved(slice name)
   return name.size >= prefix && strncasecmp(name.data, RESERVED_PREFIX, prefix) == 0;
 }
 
-TRITONSERVER_Error *request_parameter_give(TRITONSERVER_InferenceRequest *r,
-                                           const request_parameter *p)
+error *request_parameter_give(TRITONSERVER_InferenceRequest *r, const request_parameter *p)
 {
   switch (p->type) {
   case REQUEST_PARAMETER_BOOL:
-    return TRITONSERVER_InferenceRequestSetBoolParameter(r, p->name, p->value.boolean);
+    return error_from_abi(
+        TRITONSERVER_InferenceRequestSetBoolParameter(r, p->name, p->value.boolean));
   case REQUEST_PARAMETER_INT64:
-    return TRITONSERVER_InferenceRequestSetIntParameter(r, p->name, p->value.integer);
+    return error_from_abi(
+        TRITONSERVER_InferenceRequestSetIntParameter(r, p->name, p->value.integer));
   case REQUEST_PARAMETER_DOUBLE:
-    return TRITONSERVER_InferenceRequestSetDoubleParameter(r, p->name, p->value.real);
+    return error_from_abi(
+        TRITONSERVER_InferenceRequestSetDoubleParameter(r, p->name, p->value.real));
   case REQUEST_PARAMETER_STRING:
-    return TRITONSERVER_InferenceRequestSetStringParameter(r, p->name, p->value.string);
-  case REQUEST_PARAMETER_NONE:
-  case REQUEST_PARAMETER_UINT64:
-    break;
+    return error_from_abi(
+        TRITONSERVER_InferenceRequestSetStringParameter(r, p->name, p->value.string));
+  default:
+    return error_new(ERROR_INVALID_ARG,
+                     "invalid value type for '%.256s' parameter, expected int64_param, bool_param, "
+                     "or string_param. A double_param is taken too.",
+                     p->name);
   }
-  return refuse("invalid value type for '%.256s' parameter, expected int64_param, bool_param, or "
-                "string_param. A double_param is taken too.",
-                p->name);
 }
 
 // Does what a parameter of one of its types says.
-static TRITONSERVER_Error *set(TRITONSERVER_InferenceRequest *r, meaning_kind meaning,
-                               const request_parameter *p, uint32_t *flags)
+static error *set(TRITONSERVER_InferenceRequest *r, meaning_kind meaning,
+                  const request_parameter *p, uint32_t *flags)
 {
   switch (meaning) {
   case SEQUENCE_ID:
-    return p->type == REQUEST_PARAMETER_STRING
-               ? TRITONSERVER_InferenceRequestSetCorrelationIdString(r, p->value.string)
-               : TRITONSERVER_InferenceRequestSetCorrelationId(r, p->value.number);
+    return error_from_abi(
+        p->type == REQUEST_PARAMETER_STRING
+            ? TRITONSERVER_InferenceRequestSetCorrelationIdString(r, p->value.string)
+            : TRITONSERVER_InferenceRequestSetCorrelationId(r, p->value.number));
   case SEQUENCE_START:
     *flags |= p->value.boolean ? TRITONSERVER_REQUEST_FLAG_SEQUENCE_START : 0;
     return NULL;
@@ -103,29 +96,30 @@ static TRITONSERVER_Error *set(TRITONSERVER_InferenceRequest *r, meaning_kind me
     *flags |= p->value.boolean ? TRITONSERVER_REQUEST_FLAG_SEQUENCE_END : 0;
     return NULL;
   case PRIORITY:
-    return p->type == REQUEST_PARAMETER_INT64 && p->value.integer < 0
-               ? refuse("invalid value for '%s', expected value >= 0.", p->name)
-               : TRITONSERVER_InferenceRequestSetPriorityUInt64(r, p->value.number);
+    if (p->type == REQUEST_PARAMETER_INT64 && p->value.integer < 0)
+      return error_new(ERROR_INVALID_ARG, "invalid value for '%s', expected value >= 0.", p->name);
+    return error_from_abi(TRITONSERVER_InferenceRequestSetPriorityUInt64(r, p->value.number));
   default: // TIMEOUT: below 0 it is longer than any, as in Triton
-    return TRITONSERVER_InferenceRequestSetTimeoutMicroseconds(r, p->value.number);
+    return error_from_abi(TRITONSERVER_InferenceRequestSetTimeoutMicroseconds(r, p->value.number));
   }
 }
 
-TRITONSERVER_Error *request_parameter_apply(TRITONSERVER_InferenceRequest *r,
-                                            const request_parameter *p, uint32_t *flags)
+error *request_parameter_apply(TRITONSERVER_InferenceRequest *r, const request_parameter *p,
+                               uint32_t *flags)
 {
   for (size_t i = 0; i < MEANING_COUNT; i++) {
     if (strcmp(p->name, meanings[i].name) != 0)
       continue;
     if ((meanings[i].types & (1u << p->type)) == 0)
-      return refuse("invalid value type for '%s' parameter, expected %s", p->name,
-                    meanings[i].expected);
+      return error_new(ERROR_INVALID_ARG, "invalid value type for '%s' parameter, expected %s",
+                       p->name, meanings[i].expected);
     return set(r, (meaning_kind)i, p, flags);
   }
   if (text_starts_with(p->name, RESERVED_PREFIX))
-    return refuse("parameter keys starting with '%s' are reserved for Triton usage and should not "
-                  "be specified.",
-                  RESERVED_PREFIX);
+    return error_new(ERROR_INVALID_ARG,
+                     "parameter keys starting with '%s' are reserved for Triton usage and should "
+                     "not be specified.",
+                     RESERVED_PREFIX);
   return request_parameter_give(r, p);
 }
 

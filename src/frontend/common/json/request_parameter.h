@@ -7,6 +7,7 @@
 #include "base/buffer.h"
 #include "base/error.h"
 #include "base/slice.h"
+#include "frontend/common/json/json_scan.h"
 #include "triton/core/tritonserver.h"
 
 #include <stdbool.h>
@@ -41,16 +42,13 @@ bool request_parameter_is_reserved(slice name);
 // Does what a parameter with a meaning says, and gives the model any other. Flags of a sequence are
 // added to *flags, for the caller to set. INVALID_ARG for a type or value that the name cannot
 // have, for names that begin with "triton_", and for types that models cannot be given.
-TRITONSERVER_Error *request_parameter_apply(TRITONSERVER_InferenceRequest *request,
-                                            const request_parameter *parameter, uint32_t *flags);
+error *request_parameter_apply(TRITONSERVER_InferenceRequest *request,
+                               const request_parameter *parameter, uint32_t *flags);
 
 // Gives the model a parameter, whatever its name. INVALID_ARG for types that models cannot be
 // given.
-TRITONSERVER_Error *request_parameter_give(TRITONSERVER_InferenceRequest *request,
-                                           const request_parameter *parameter);
-
-typedef struct json_cursor json_cursor; // json_scan.h
-typedef struct json_path json_path;
+error *request_parameter_give(TRITONSERVER_InferenceRequest *request,
+                              const request_parameter *parameter);
 
 // Names and strings are in the arena.
 typedef struct json_parameters {

@@ -9,8 +9,8 @@
 #include <limits.h>
 #include <stdlib.h>
 
-#define OTHER_DESCRIPTORS                                                                          \
-  96 // for models, other listeners, HTTP's reserved connections and the like
+// For models, other listeners, the connections that HTTP reserves, and the like.
+#define OTHER_DESCRIPTORS 96
 
 static unsigned thread_count(unsigned wanted)
 {

@@ -114,25 +114,22 @@ void loop_core_adopt(loop_core *l, arrival *a)
   loop_core_wake(l);
 }
 
-arrival *loop_core_next_arrival(mpsc_node **taken)
+size_t loop_core_take_arrivals(loop_core *l, void (*take_on)(loop_core *l, const arrival *a))
 {
-  mpsc_node *node = *taken;
-  if (node == NULL)
-    return NULL;
-  *taken = node->next;
-  return container_of(node, arrival, node);
-}
-
-void loop_core_arrived(loop_core *l, arrival *a)
-{
-  size_t arriving = atomic_fetch_sub(&l->group->arriving, 1);
-  assert(arriving > 0);
-  (void)arriving;
-  free(a);
-}
-
-void loop_core_drop(loop_core *l, arrival *a)
-{
-  close(a->socket_fd);
-  loop_core_arrived(l, a);
+  size_t count = 0;
+  mpsc_node *next;
+  for (mpsc_node *node = mpsc_take_all(&l->arrived); node != NULL; node = next) {
+    arrival *a = container_of(node, arrival, node);
+    next = node->next;
+    if (take_on != NULL)
+      take_on(l, a);
+    else
+      close(a->socket_fd);
+    free(a);
+    size_t arriving = atomic_fetch_sub(&l->group->arriving, 1);
+    assert(arriving > 0);
+    (void)arriving;
+    count++;
+  }
+  return count;
 }

@@ -103,13 +103,9 @@ static inline void loop_core_begin_pass(loop_core *l)
   atomic_store(&l->wanted, false);
 }
 
-// Takes one socket that arrived out of `taken`, all of mpsc_take_all(&l->arrived); NULL: there is
-// none. Not before the pass has begun.
-arrival *loop_core_next_arrival(mpsc_node **taken);
-
-// Frees an arrival: its socket was taken on, or, for drop, nobody wants it, and it is closed.
-void loop_core_arrived(loop_core *l, arrival *arrival_owned);
-void loop_core_drop(loop_core *l, arrival *arrival_owned);
+// Gives the sockets that arrived to `take_on`, whose they are then; NULL: nobody wants them, and
+// they are closed. Returns how many. Not before the pass has begun.
+size_t loop_core_take_arrivals(loop_core *l, void (*take_on)(loop_core *l, const arrival *a));
 
 // Whether to look again instead of sleeping.
 static inline bool loop_core_polls(const loop_core *l)

@@ -44,23 +44,23 @@ struct access_log {
 
 // ---- a record as text ----
 
-static void append_key(buffer *line, bool json, const char *key)
+static void append_field_key(buffer *line, bool json, const char *key)
 {
   buffer_append_text(line, json ? ",\"" : " ");
   buffer_append_text(line, key);
   buffer_append_text(line, json ? "\":" : "=");
 }
 
-static void append_text(buffer *line, bool json, const char *key, const char *text)
+static void append_text_field(buffer *line, bool json, const char *key, const char *text)
 {
   slice value = {text != NULL ? text : "", text != NULL ? strnlen(text, TEXT_MAX_BYTES) : 0};
-  append_key(line, json, key);
+  append_field_key(line, json, key);
   buffer_append_json_line(line, value);
 }
 
-static void append_number(buffer *line, bool json, const char *key, uint64_t value)
+static void append_number_field(buffer *line, bool json, const char *key, uint64_t value)
 {
-  append_key(line, json, key);
+  append_field_key(line, json, key);
   char *end = buffer_reserve(line, NUMBER_TEXT_BYTES);
   if (end != NULL)
     line->size += number_print_u64(end, value);
@@ -82,20 +82,20 @@ void access_record_print(const access_record *r, uint64_t time_ns, bool json, bu
 {
   buffer_reserve(line, LINE_BYTES);
   append_time(line, json, time_ns);
-  append_text(line, json, "protocol", r->protocol);
-  append_text(line, json, "peer", r->peer);
-  append_text(line, json, "method", r->method);
-  append_text(line, json, "route", r->route);
-  append_number(line, json, "status", r->status);
-  append_text(line, json, "model", r->model);
-  append_number(line, json, "version", (uint64_t)r->version);
-  append_text(line, json, "request_id", r->request_id);
-  append_number(line, json, "batch", r->batch_size);
-  append_number(line, json, "queue_us", r->queue_ns / NS_PER_US);
-  append_number(line, json, "compute_us", r->compute_ns / NS_PER_US);
-  append_number(line, json, "total_us", r->total_ns / NS_PER_US);
-  append_number(line, json, "bytes_in", r->bytes_in);
-  append_number(line, json, "bytes_out", r->bytes_out);
+  append_text_field(line, json, "protocol", r->protocol);
+  append_text_field(line, json, "peer", r->peer);
+  append_text_field(line, json, "method", r->method);
+  append_text_field(line, json, "route", r->route);
+  append_number_field(line, json, "status", r->status);
+  append_text_field(line, json, "model", r->model);
+  append_number_field(line, json, "version", (uint64_t)r->version);
+  append_text_field(line, json, "request_id", r->request_id);
+  append_number_field(line, json, "batch", r->batch_size);
+  append_number_field(line, json, "queue_us", r->queue_ns / NS_PER_US);
+  append_number_field(line, json, "compute_us", r->compute_ns / NS_PER_US);
+  append_number_field(line, json, "total_us", r->total_ns / NS_PER_US);
+  append_number_field(line, json, "bytes_in", r->bytes_in);
+  append_number_field(line, json, "bytes_out", r->bytes_out);
   buffer_append_text(line, json ? "}\n" : "\n");
 }
 
@@ -127,7 +127,7 @@ void access_times_print(const access_times *t, int64_t version, access_record *r
 
 // ---- handing in ----
 
-static bool put(access_log *log, slice line)
+static bool queue_line(access_log *log, slice line)
 {
   LOCK_SCOPE(&log->writer.lock);
   if (!writer_admit(&log->writer, line.size))
@@ -144,7 +144,7 @@ void access_log_write(access_log *log, const access_record *record)
 {
   AUTO_BUFFER buffer line = BUFFER_EMPTY;
   access_record_print(record, clock_realtime_ns(), log->json, &line);
-  if (line.failed || !put(log, buffer_view(&line)))
+  if (line.failed || !queue_line(log, buffer_view(&line)))
     writer_count_lost(&log->writer, 1);
 }
 
@@ -179,7 +179,7 @@ static void write_out(access_log *log, slice lines)
 }
 
 // A pipe that nobody reads is an error, not a reason to wait.
-static int open_file(const char *path)
+static int open_log_file(const char *path)
 {
   if (strcmp(path, "-") == 0)
     return STDOUT_FILENO;
@@ -189,7 +189,7 @@ static int open_file(const char *path)
   return file;
 }
 
-static void close_file(const access_log *log)
+static void close_log_file(const access_log *log)
 {
   if (strcmp(log->path, "-") != 0 && log->file >= 0)
     close(log->file);
@@ -198,17 +198,17 @@ static void close_file(const access_log *log)
 // The old file stays when the new one cannot be had.
 static void open_again(access_log *log)
 {
-  int file = open_file(log->path);
+  int file = open_log_file(log->path);
   if (file < 0) {
     frontend_log_error("the access log cannot be opened again: %s", strerror(errno));
     return;
   }
-  close_file(log);
+  close_log_file(log);
   log->file = file;
   log->cut = false;
 }
 
-static void work(writer *w)
+static void write_waiting(writer *w)
 {
   access_log *log = container_of(w, access_log, writer);
   bool reopen = log->reopen;
@@ -229,9 +229,9 @@ static void work(writer *w)
 
 // ---- life ----
 
-static void release(access_log *log)
+static void free_log(access_log *log)
 {
-  close_file(log);
+  close_log_file(log);
   buffer_fini(&log->pending);
   buffer_fini(&log->lines);
   free(log->path);
@@ -247,18 +247,20 @@ error *access_log_open(const char *path, bool json, access_log **result)
     free(copy);
     return error_no_memory();
   }
-  *log = (access_log){
-      .path = copy,
-      .json = json,
-      .writer = {.most = MAX_BYTES, .enough = ENOUGH_BYTES, .wait_ns = GATHER_NS, .work = work},
-      .file = open_file(path)};
+  *log = (access_log){.path = copy,
+                      .json = json,
+                      .writer = {.most = MAX_BYTES,
+                                 .enough = ENOUGH_BYTES,
+                                 .wait_ns = GATHER_NS,
+                                 .work = write_waiting},
+                      .file = open_log_file(path)};
   error *e =
       log->file < 0
           ? error_new(ERROR_INVALID_ARG, "cannot open access log '%s': %s", path, strerror(errno))
           : writer_start(&log->writer, "access-log", "nereid_access_log_dropped_lines_total",
                          "Lines of the access log that could not be written");
   if (e != NULL)
-    release(log);
+    free_log(log);
   else
     *result = log;
   return e;
@@ -270,7 +272,7 @@ void access_log_close(access_log *log)
     return;
   if (writer_stop(&log->writer, clock_monotonic_ns() + CLOSE_NS)) {
     writer_fini(&log->writer);
-    release(log);
+    free_log(log);
   } else { // it waits in a write, and ends with the process
     frontend_log_error("the access log cannot be closed: %s", strerror(EAGAIN));
   }

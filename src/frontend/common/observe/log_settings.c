@@ -47,7 +47,7 @@ static const rule rules[] = {
     {"log_format", LOG_SETTING_TEXT, NULL},
 };
 
-static error *refuse_kind(const rule *r, bool grpc)
+static error *refuse_setting_kind(const rule *r, bool grpc)
 {
   static const char *const of_http[] = {"a boolean", "an unsigned integer", "a string"};
   static const char *const of_grpc[] = {"boolean", "int32", "string"};
@@ -55,14 +55,14 @@ static error *refuse_kind(const rule *r, bool grpc)
               : error_new(ERROR_INVALID_ARG, "expected %s for '%s'", of_http[r->kind], r->name);
 }
 
-static error *check(const rule *r, const log_setting *s, bool grpc)
+static error *check_by_rule(const rule *r, const log_setting *s, bool grpc)
 {
   int format;
   if (r->kind == LOG_SETTING_OTHER)
     return error_new(ERROR_UNSUPPORTED,
                      "log file location can not be updated through network protocol");
   if (r->kind != s->kind)
-    return refuse_kind(r, grpc);
+    return refuse_setting_kind(r, grpc);
   if (r->kind == LOG_SETTING_INTEGER && (s->value.integer < 0 || s->value.integer > INT_MAX))
     return error_new(ERROR_INVALID_ARG, "invalid value %" PRId64 " for '%s', expected 0 to %d",
                      s->value.integer, s->name, INT_MAX);
@@ -72,7 +72,7 @@ static error *check(const rule *r, const log_setting *s, bool grpc)
   return NULL;
 }
 
-static void apply(const rule *r, const log_setting *s)
+static void apply_rule(const rule *r, const log_setting *s)
 {
   int format = TRITONSERVER_LOG_DEFAULT;
   TRITONSERVER_Error *failure;
@@ -95,7 +95,7 @@ static const rule *rule_of(const log_setting *s)
   return NULL;
 }
 
-static const log_setting *find(const log_setting *settings, size_t count, const rule *r)
+static const log_setting *find_named(const log_setting *settings, size_t count, const rule *r)
 {
   for (size_t i = 0; i < count; i++)
     if (strcmp(settings[i].name, r->name) == 0)
@@ -117,7 +117,7 @@ error *log_settings_join(error *first_owned, error *second_owned)
 error *log_settings_check_grpc(const log_setting *s)
 {
   const rule *r = rule_of(s);
-  return r == NULL ? NULL : check(r, s, true);
+  return r == NULL ? NULL : check_by_rule(r, s, true);
 }
 
 error *log_settings_change(const log_setting *settings, size_t count)
@@ -126,8 +126,8 @@ error *log_settings_change(const log_setting *settings, size_t count)
   ignored_settings ignored = {0};
   const log_setting *s;
   for (size_t i = 0; i < COUNT(rules); i++)
-    if ((s = find(settings, count, &rules[i])) != NULL)
-      faults = log_settings_join(faults, check(&rules[i], s, false));
+    if ((s = find_named(settings, count, &rules[i])) != NULL)
+      faults = log_settings_join(faults, check_by_rule(&rules[i], s, false));
   if (faults != NULL)
     return faults;
   for (size_t i = 0; i < count; i++)
@@ -135,8 +135,8 @@ error *log_settings_change(const log_setting *settings, size_t count)
       ignored_settings_add(&ignored, settings[i].name);
   ignored_settings_warn(&ignored, "log");
   for (size_t i = 0; i < COUNT(rules); i++)
-    if ((s = find(settings, count, &rules[i])) != NULL)
-      apply(&rules[i], s);
+    if ((s = find_named(settings, count, &rules[i])) != NULL)
+      apply_rule(&rules[i], s);
   return NULL;
 }
 
@@ -150,7 +150,7 @@ static const char *format_name(int format)
   return "";
 }
 
-static void print_value(buffer *json, const log_setting *s)
+static void print_setting_value(buffer *json, const log_setting *s)
 {
   if (s->kind == LOG_SETTING_BOOL)
     buffer_append_text(json, s->value.boolean ? "true" : "false");
@@ -177,7 +177,7 @@ void log_settings_print(buffer *json, bool typed)
     buffer_append_format(json, "%c\"%s\":", i == 0 ? '{' : ',', settings[i].name);
     if (typed)
       buffer_append_format(json, "{\"%s\":", fields[settings[i].kind]);
-    print_value(json, &settings[i]);
+    print_setting_value(json, &settings[i]);
     buffer_append_text(json, typed ? "}" : "");
   }
   buffer_append_char(json, '}');

@@ -17,7 +17,7 @@ static void await_work(writer *w)
     continue;
 }
 
-static void *run(void *pointer)
+static void *run_writer(void *pointer)
 {
   writer *w = pointer;
   LOCK_SCOPE(&w->lock);
@@ -79,7 +79,7 @@ error *writer_start(writer *w, const char *name, const char *metric, const char 
   pthread_mutex_init(&w->lock, NULL);
   pthread_cond_init(&w->changed, NULL);
   make_counter(w, metric, description);
-  error *e = thread_start(&w->thread, name, run, w);
+  error *e = thread_start(&w->thread, name, run_writer, w);
   if (e != NULL)
     writer_fini(w);
   return e;

@@ -18,13 +18,6 @@ static bool is_loopback_only(const listen_socket *s)
          peer_is_local((struct sockaddr *)&where);
 }
 
-exposure exposure_of(const access_policy *policy, const shared_memory *memory,
-                     const listen_socket *s)
-{
-  AUTO_ERROR error *no_regions = memory == NULL ? NULL : shared_memory_allowed(memory);
-  return (exposure){policy, memory != NULL && no_regions == NULL, is_loopback_only(s)};
-}
-
 // Can clients without a key use the admin category at the listener?
 static bool is_open(const exposure *r, route_category category)
 {
@@ -57,13 +50,8 @@ static const char *find_open(const exposure *r, buffer *names)
   return names->size == 0 ? "none, they want a key" : NULL;
 }
 
-void exposure_log(const exposure *r, const listen_socket *s)
+static void log_open(const exposure *r, const listen_socket *s)
 {
-  if (r->policy->is_admin) {
-    frontend_log_info("Admin requests are taken at %s from whoever may write to that file",
-                      s->where);
-    return;
-  }
   AUTO_BUFFER buffer names = BUFFER_EMPTY;
   const char *why = find_open(r, &names);
   const char *advice = why == NULL ? " (--secure wants a key for them)" : "";
@@ -75,6 +63,19 @@ void exposure_log(const exposure *r, const listen_socket *s)
   if (!r->loopback_only && is_open(r, CATEGORY_SHARED_MEMORY))
     frontend_log_warning("strangers can have memory objects of this machine mapped: %s",
                          "--allow-client-shm is given");
+}
+
+exposure exposure_log(const access_policy *policy, const shared_memory *memory,
+                      const listen_socket *s)
+{
+  AUTO_ERROR error *no_regions = memory == NULL ? NULL : shared_memory_allowed(memory);
+  const exposure r = {policy, memory != NULL && no_regions == NULL, is_loopback_only(s)};
+  if (policy->is_admin)
+    frontend_log_info("Admin requests are taken at %s from whoever may write to that file",
+                      s->where);
+  else
+    log_open(&r, s);
+  return r;
 }
 
 // Does a proxy on this machine open to remote clients what they do not have without it?

@@ -10,20 +10,17 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-typedef struct exposure exposure;
-struct exposure {
+typedef struct exposure {
   const access_policy *policy; // borrowed
   bool shares_memory;          // with clients
   bool loopback_only;          // the address leaves out clients on other machines
-};
-
-// To be made while the listener's socket is open. `memory` may be NULL.
-exposure exposure_of(const access_policy *policy, const shared_memory *memory,
-                     const listen_socket *s);
+} exposure;
 
 // Logs a line with the admin categories that remote clients can use without a key at the listener,
 // and warnings where these include code or memory. Of the admin address it says who gets to it.
-void exposure_log(const exposure *r, const listen_socket *s);
+// While the listener's socket is open. `memory` may be NULL.
+exposure exposure_log(const access_policy *policy, const shared_memory *memory,
+                      const listen_socket *s);
 
 // Logs one line with what remote clients could do besides, if a proxy on this machine stood in
 // front of these listeners. None when there is nothing. NULL stands for no listener.

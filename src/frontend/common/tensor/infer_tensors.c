@@ -20,7 +20,6 @@ typedef struct output_buffer {
   void *memory;    // a block, NULL when in the arena
   size_t size;     // of the block
   size_t reserved; // from the budget
-  bool separate;   // this object has memory of its own, too
 } output_buffer;
 
 // ---- inputs ----
@@ -221,14 +220,19 @@ static void *allocate_memory(infer_tensors *t, output_buffer *output, size_t siz
   return output->memory;
 }
 
-// Gives the memory where the output is written; NULL without an error when there is none.
-static TRITONSERVER_Error *find_memory(infer_tensors *t, output_buffer *output,
-                                       const output_choice *choice, size_t byte_size, void **memory)
+static TRITONSERVER_Error *out_of_memory(void)
 {
+  return TRITONSERVER_ErrorNew(TRITONSERVER_ERROR_UNAVAILABLE, "out of memory for an output");
+}
+
+// Gives the memory where the output is written.
+static TRITONSERVER_Error *find_memory(infer_tensors *t, output_buffer *output, size_t byte_size,
+                                       void **memory)
+{
+  const output_choice *choice = output->choice;
   if (choice->span != NULL) {
-    TRITONSERVER_Error *refused = check_span(choice, byte_size);
-    *memory = refused == NULL ? choice->span->base : NULL;
-    return refused;
+    *memory = choice->span->base;
+    return check_span(choice, byte_size);
   }
   if (byte_size >= BUDGET_MIN_BYTES) {
     if (!budget_take_work(t->budget, byte_size))
@@ -236,7 +240,7 @@ static TRITONSERVER_Error *find_memory(infer_tensors *t, output_buffer *output,
     output->reserved = byte_size;
   }
   *memory = allocate_memory(t, output, byte_size);
-  return NULL;
+  return *memory == NULL ? out_of_memory() : NULL;
 }
 
 // Does more happen to the output than that it is sent from where it is?
@@ -250,8 +254,8 @@ static void drop_buffer(output_buffer *output)
   block_free(output->memory, output->size);
   if (output->reserved > 0)
     budget_give_back(output->tensors->budget, output->reserved);
-  if (output->separate)
-    free(output);
+  if (output->tensors->many_responses)
+    free(output); // it has memory of its own
 }
 
 static TRITONSERVER_Error *allocate(TRITONSERVER_ResponseAllocator *allocator,
@@ -267,23 +271,16 @@ static TRITONSERVER_Error *allocate(TRITONSERVER_ResponseAllocator *allocator,
   // What comes again and again, maybe from several threads, must not pile up in the arena.
   output_buffer *output = t->many_responses ? calloc(1, sizeof(*output))
                                             : arena_allocate_array(t->arena, 1, sizeof(*output));
-  const output_choice *choice = choose(t, tensor_name);
   void *memory = NULL;
-  TRITONSERVER_Error *refused = NULL;
-  if (output != NULL) {
-    output->tensors = t;
-    output->choice = choice;
-    output->separate = t->many_responses;
-    refused = find_memory(t, output, choice, byte_size, &memory);
+  if (output == NULL)
+    return out_of_memory();
+  *output = (output_buffer){.tensors = t, .choice = choose(t, tensor_name)};
+  TRITONSERVER_Error *refused = find_memory(t, output, byte_size, &memory);
+  if (refused != NULL) {
+    drop_buffer(output);
+    return refused;
   }
-  if (memory == NULL) {
-    if (output != NULL)
-      drop_buffer(output);
-    return refused != NULL ? refused
-                           : TRITONSERVER_ErrorNew(TRITONSERVER_ERROR_UNAVAILABLE,
-                                                   "out of memory for an output");
-  }
-  if (is_converted(t, choice))
+  if (is_converted(t, output->choice))
     atomic_fetch_add_explicit(&t->converted_bytes, byte_size, memory_order_relaxed);
   t->ref(t->owner); // a backend may keep a response longer than its request
   *buffer = byte_size == 0 ? NULL : memory;

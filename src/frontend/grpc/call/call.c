@@ -37,10 +37,10 @@ void call_unref(call *c)
   assert(c->state == CALL_ENDED && atomic_load(&c->job.state) != CALL_JOB_RUNS);
   listener *l = c->server;
   message_reader_fini(&c->body.reader);
-  message_free(c->body.message);
+  grpc_message_free(c->body.message);
   buffer_fini(&c->body.held);
   if (c->reply != NULL)
-    output_source_unref(&c->reply->source);
+    grpc_reply_unref(c->reply);
   atomic_fetch_sub_explicit(&c->kept_connection->alive, 1, memory_order_relaxed);
   grpc_connection_unref(c->kept_connection);
   arena_fini(&c->arena);

@@ -13,9 +13,8 @@
 #include "base/slice.h"
 #include "frontend/common/net/listener.h"
 #include "frontend/common/observe/access_log.h"
-#include "frontend/grpc/call/message.h"
+#include "frontend/grpc/call/grpc_message.h"
 #include "frontend/grpc/call/method.h"
-#include "frontend/grpc/call/reply.h"
 #include "frontend/grpc/codec/status.h"
 #include "frontend/grpc/transport/loop.h"
 #include "triton/core/tritonserver.h"
@@ -27,6 +26,7 @@
 #define CALL_ARENA_BYTES 4096
 
 typedef struct call call;
+typedef struct grpc_reply grpc_reply;
 typedef struct grpc_connection grpc_connection;
 
 // A field of the request's metadata; both views live as long as the call.
@@ -43,17 +43,17 @@ typedef enum call_state {
 
 // The request's messages (call_body.c).
 typedef struct call_body {
-  message_reader reader; // puts them together
-  message *message;      // the complete message of a unary call, owned
-  message *unpacked;     // by a worker
-  message_fault fault;   // of that
-  bool paused;           // no more messages now: the method, or a worker, is busy
-  bool late;             // the last message came when the server was stopping
-  uint64_t moved_ns;     // when bytes of a message came last
-  buffer held;           // what came nevertheless; the window does not know of it yet
-  size_t held_read;      // bytes of it that were
-  size_t held_window;    // bytes
-  size_t bytes;          // of all messages
+  message_reader reader;  // puts them together
+  grpc_message *message;  // the complete message of a unary call, owned
+  grpc_message *unpacked; // by a worker
+  message_fault fault;    // of that
+  bool paused;            // no more messages now: the method, or a worker, is busy
+  bool late;              // the last message came when the server was stopping
+  uint64_t moved_ns;      // when bytes of a message came last
+  buffer held;            // what came nevertheless; the window does not know of it yet
+  size_t held_read;       // bytes of it that were
+  size_t held_window;     // bytes
+  size_t bytes;           // of all messages
 } call_body;
 
 // The replies' messages, and the end (call_reply.c).
@@ -119,12 +119,12 @@ struct call {
 
   // The method's, which sets them; any may be NULL. Loop thread.
   void *handler_data;
-  void (*take_message)(call *c, message *message_owned); // of a streaming call
-  void (*half_close)(call *c);                           // the same, after the last message
-  void (*woken)(call *c);                                // after call_wake
-  void (*cancelled)(call *c);                            // the client left or the deadline passed
-  void (*describe)(call *c, access_record *record);      // adds to its line of the access log
-  void (*closed)(call *c);                               // the stream is closed
+  void (*take_message)(call *c, grpc_message *message_owned); // of a streaming call
+  void (*half_close)(call *c);                                // the same, after the last message
+  void (*woken)(call *c);                                     // after call_wake
+  void (*cancelled)(call *c);                       // the client left or the deadline passed
+  void (*describe)(call *c, access_record *record); // adds to its line of the access log
+  void (*closed)(call *c);                          // the stream is closed
 
   arena arena;
   char arena_memory[CALL_ARENA_BYTES];
@@ -176,9 +176,19 @@ bool call_run_job(call *c, job_kind kind, void (*run)(call *c), void (*done)(cal
 // messages meanwhile. The call may have ended when it is done.
 void call_run_work(call *c, void (*work)(call *c), void (*done)(call *c));
 
+// What a message's parts are views of; zeroed: nothing.
+typedef struct reply_sources {
+  buffer text;
+  TRITONSERVER_InferenceResponse *response; // owned; NULL: none
+  arena memory;
+} reply_sources;
+
+void reply_sources_fini(reply_sources *s);
+
 // Makes a reply message of parts, which are views of `from` (and of what lives as long as the
 // call); packs it where client and server agreed on that. NULL when memory is short.
 grpc_reply *call_make_reply(call *c, const slice *parts, size_t count, reply_sources *from_owned);
+void grpc_reply_unref(grpc_reply *r);
 
 // Queues a reply message, which is owned.
 void call_queue(call *c, grpc_reply *message_owned);
@@ -196,7 +206,6 @@ void call_end_early(call *c, grpc_status status, const char *text);
 
 // Has the client wait with more messages, and what came already, until call_resume.
 void call_pause(call *c);
-bool call_is_paused(const call *c);
 void call_resume(call *c);
 
 #endif

@@ -9,33 +9,25 @@
 
 static void fail_message(call *c, message_fault fault)
 {
-  switch (fault) {
-  case MESSAGE_TOO_LARGE:
-    call_end_early(c, GRPC_RESOURCE_EXHAUSTED,
-                   "Received message larger than max (2147483647 bytes)");
-    break;
-  case MESSAGE_OVER_BUDGET:
-    call_end_early(c, GRPC_RESOURCE_EXHAUSTED, BUDGET_REQUESTS_FULL);
-    break;
-  case MESSAGE_NO_MEMORY:
-    call_end_early(c, GRPC_RESOURCE_EXHAUSTED, "out of memory for a message");
-    break;
-  case MESSAGE_BOMB:
-    call_end_early(c, GRPC_RESOURCE_EXHAUSTED,
-                   "a message unpacks to more than 64 MiB and more than 32 times its size");
-    break;
-  case MESSAGE_BAD_FLAG:
-    call_end_early(c, GRPC_INTERNAL, "a message's compression flag is neither 0 nor 1");
-    break;
-  case MESSAGE_NO_CODING:
-    call_end_early(c, GRPC_INTERNAL, "a message is compressed, but there is no grpc-encoding");
-    break;
-  default:
-    call_end_early(c, GRPC_INTERNAL, "a message is not what its grpc-encoding says");
-  }
+  static const struct {
+    grpc_status status;
+    const char *text;
+  } ends[] = {
+      [MESSAGE_TOO_LARGE] = {GRPC_RESOURCE_EXHAUSTED,
+                             "Received message larger than max (2147483647 bytes)"},
+      [MESSAGE_OVER_BUDGET] = {GRPC_RESOURCE_EXHAUSTED, BUDGET_REQUESTS_FULL},
+      [MESSAGE_NO_MEMORY] = {GRPC_RESOURCE_EXHAUSTED, "out of memory for a message"},
+      [MESSAGE_BOMB] = {GRPC_RESOURCE_EXHAUSTED,
+                        "a message unpacks to more than 64 MiB and more than 32 times its size"},
+      [MESSAGE_BAD_FLAG] = {GRPC_INTERNAL, "a message's compression flag is neither 0 nor 1"},
+      [MESSAGE_NO_CODING] = {GRPC_INTERNAL,
+                             "a message is compressed, but there is no grpc-encoding"},
+      [MESSAGE_CORRUPT] = {GRPC_INTERNAL, "a message is not what its grpc-encoding says"},
+  };
+  call_end_early(c, ends[fault].status, ends[fault].text);
 }
 
-static void take_message(call *c, message *complete_owned)
+static void take_message(call *c, grpc_message *complete_owned)
 {
   c->body.bytes += complete_owned->size;
   if (c->method->streams && c->take_message != NULL) {
@@ -43,7 +35,7 @@ static void take_message(call *c, message *complete_owned)
   } else if (c->body.message == NULL) {
     c->body.message = complete_owned;
   } else {
-    message_free(complete_owned);
+    grpc_message_free(complete_owned);
     call_end_early(c, GRPC_INTERNAL, "a unary call has more than one message");
   }
 }
@@ -55,12 +47,12 @@ static void unpack(call *c)
 
 static void unpacked(call *c)
 {
-  message *complete = c->body.unpacked;
+  grpc_message *complete = c->body.unpacked;
   c->body.unpacked = NULL;
   if (complete == NULL)
     fail_message(c, c->body.fault);
   else if (call_is_ended(c))
-    message_free(complete);
+    grpc_message_free(complete);
   else
     take_message(c, complete);
 }
@@ -81,7 +73,7 @@ static size_t parse(call *c, const char *data, size_t size)
 {
   while (size > 0 && c->state == CALL_RECEIVING && !c->body.paused && !call_is_foreign(c)) {
     size_t taken;
-    message *complete;
+    grpc_message *complete;
     bool between = c->body.reader.current == NULL;
     message_fault fault =
         message_reader_take(&c->body.reader, c->coding, data, size, &taken, &complete);
@@ -134,11 +126,6 @@ uint64_t call_check(grpc_stream *s, uint64_t now_ns)
     return end_ns;
   call_end_early(c, GRPC_DEADLINE_EXCEEDED, "the request's message does not come on");
   return UINT64_MAX;
-}
-
-bool call_is_paused(const call *c)
-{
-  return c->body.paused;
 }
 
 void call_drop_held(call *c)

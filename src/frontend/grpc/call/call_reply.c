@@ -1,15 +1,96 @@
 // A call's reply messages and its end: made, queued, and given to HTTP/2. Loop thread; a reply is
 // made by the thread that has the call.
+#include "base/checked.h"
 #include "frontend/common/net/compress.h"
+#include "frontend/common/observe/frontend_log.h"
 #include "frontend/grpc/call/call_parts.h"
 #include "frontend/grpc/transport/connection.h"
 #include "frontend/grpc/transport/loop.h"
 
 #include <assert.h>
+#include <stdlib.h>
 
 #define MIN_PACKED_BYTES 64 // shorter replies are not worth packing
 
 static const int zlib_levels[] = {0, 1, 6, 9}; // by listener_options.compression_level
+
+// What a message takes besides its tensors, roughly: its object, a response, memory of both.
+#define REPLY_COST_BYTES ((size_t)6 << 10)
+
+// ---- messages ----
+
+// A message on its way: prefix and parts, sent from where they are. Referenced by its call's queue
+// until HTTP/2 has taken it, and by what waits to be written.
+struct grpc_reply {
+  list_node node; // of the call's queue
+  output_source source;
+  slice *parts; // the first is the prefix; in one block with this object
+  size_t part_count;
+  size_t part; // the first that is not taken yet
+  size_t part_taken;
+  size_t size; // of all parts
+  size_t taken;
+  reply_sources from;
+  call *call;      // referenced
+  size_t reserved; // from the budget
+  char prefix[MESSAGE_PREFIX_BYTES];
+};
+
+void reply_sources_fini(reply_sources *s)
+{
+  if (s->response != NULL)
+    frontend_log_failure(NULL, "deleting a response",
+                         TRITONSERVER_InferenceResponseDelete(s->response));
+  buffer_fini(&s->text);
+  arena_fini(&s->memory);
+}
+
+static void free_reply(output_source *source)
+{
+  grpc_reply *o = container_of(source, grpc_reply, source);
+  reply_sources_fini(&o->from);
+  if (o->reserved > 0)
+    budget_give_back(&o->call->server->budget, o->reserved);
+  call_unref(o->call);
+  free(o);
+}
+
+// Makes a message of `count` parts, which stay where they are; `from` is moved, or released when
+// memory is short: then NULL.
+static grpc_reply *make_message(call *c, const slice *parts, size_t count,
+                                reply_sources *from_owned, bool compressed)
+{
+  size_t bytes;
+  grpc_reply *o =
+      checked_array_size(sizeof(grpc_reply) + sizeof(slice), count, sizeof(slice), &bytes)
+          ? malloc(bytes)
+          : NULL;
+  if (o == NULL) {
+    reply_sources_fini(from_owned);
+    return NULL;
+  }
+  *o = (grpc_reply){.parts = (slice *)(o + 1), .part_count = count + 1, .from = *from_owned};
+  refcount_init(&o->source.references);
+  o->source.free = free_reply;
+  size_t size = 0;
+  for (size_t i = 0; i < count; i++) {
+    o->parts[i + 1] = parts[i];
+    size += parts[i].size;
+  }
+  o->prefix[0] = compressed ? 1 : 0;
+  for (int i = 0; i < 4; i++)
+    o->prefix[i + 1] = (char)(size >> (24 - 8 * i));
+  o->parts[0] = (slice){o->prefix, sizeof(o->prefix)};
+  o->size = size + sizeof(o->prefix);
+  o->call = c;
+  call_ref(c);
+  return o;
+}
+
+void grpc_reply_unref(grpc_reply *r)
+{
+  output_source_unref(&r->source);
+}
 
 // ---- the queue ----
 
@@ -208,9 +289,9 @@ grpc_reply *call_make_reply(call *c, const slice *parts, size_t count, reply_sou
   for (size_t i = 0; i < count; i++)
     size += parts[i].size;
   if (c->reply_coding == CODING_IDENTITY || size < MIN_PACKED_BYTES)
-    return grpc_reply_new(c, parts, count, from_owned, false);
+    return make_message(c, parts, count, from_owned, false);
   if (pack(c, from_owned, &whole, parts, count))
-    return grpc_reply_new(c, &whole, 1, from_owned, true);
+    return make_message(c, &whole, 1, from_owned, true);
   reply_sources_fini(from_owned);
   return NULL;
 }

@@ -2,8 +2,8 @@
 // in the files that service/methods.c names. Loop thread.
 #include "base/clock.h"
 #include "frontend/common/observe/access_log.h"
-#include "frontend/grpc/call/access.h"
 #include "frontend/grpc/call/call_parts.h"
+#include "frontend/grpc/call/grpc_access.h"
 #include "frontend/grpc/call/server.h"
 #include "frontend/grpc/transport/connection.h"
 #include "frontend/grpc/transport/timeout.h"
@@ -14,7 +14,6 @@
 #include <string.h>
 
 #define FIELD_OVERHEAD 32 // that HPACK counts for each field
-#define FIRST_METADATA 16
 
 // ---- life ----
 
@@ -135,11 +134,7 @@ static void take_header(grpc_stream *s, slice name, slice value)
   c->metadata_bytes += name.size + value.size + FIELD_OVERHEAD;
   if (c->metadata_bytes > CONNECTION_HEADER_BYTES || take_known(c, name, value))
     return;
-  metadata *fields =
-      c->metadata_count == 0 ? arena_allocate_array(&c->arena, FIRST_METADATA, sizeof(metadata))
-      : c->metadata_count < FIRST_METADATA
-          ? c->metadata
-          : arena_grow_array(&c->arena, c->metadata, c->metadata_count, sizeof(metadata));
+  metadata *fields = arena_grow_array(&c->arena, c->metadata, c->metadata_count, sizeof(metadata));
   if (fields == NULL) {
     call_fail(c, GRPC_RESOURCE_EXHAUSTED, "out of memory");
     return;
@@ -177,7 +172,7 @@ static bool is_refused(call *c)
 static void begin(grpc_stream *s)
 {
   call *c = call_of_stream(s);
-  if (call_is_foreign(c)) { // it is told so when it has said everything
+  if (call_is_foreign(c)) { // it gets its reply when it has said everything
     c->status = GRPC_OK;
     return;
   }

@@ -4,7 +4,7 @@
 
 #include "base/buffer.h"
 #include "base/error.h"
-#include "frontend/common/policy/restricted.h"
+#include "frontend/common/policy/access_policy.h"
 
 #include <protobuf-c/protobuf-c.h>
 #include <stdbool.h>

@@ -6,33 +6,32 @@
 #include <stddef.h>
 #include <string.h>
 
+// By number of the field.
+static const struct {
+  request_parameter_type type;
+  proto_wire_type wire;
+} kinds[] = {
+    [BOOL_PARAM] = {REQUEST_PARAMETER_BOOL, PROTO_VARINT},
+    [INT64_PARAM] = {REQUEST_PARAMETER_INT64, PROTO_VARINT},
+    [STRING_PARAM] = {REQUEST_PARAMETER_STRING, PROTO_BYTES},
+    [DOUBLE_PARAM] = {REQUEST_PARAMETER_DOUBLE, PROTO_I64},
+    [UINT64_PARAM] = {REQUEST_PARAMETER_UINT64, PROTO_VARINT},
+};
+
 // What is needed later of a value: the string only once it is known to be the one that counts.
 static error *take_value(const proto_field *f, request_parameter *p, slice *string)
 {
-  switch (f->number << 3 | f->type) {
-  case BOOL_PARAM << 3 | PROTO_VARINT:
-    p->type = REQUEST_PARAMETER_BOOL;
-    p->value.boolean = f->value != 0;
+  if (f->number < BOOL_PARAM || f->number > UINT64_PARAM || f->type != kinds[f->number].wire)
     return NULL;
-  case INT64_PARAM << 3 | PROTO_VARINT:
-    p->type = REQUEST_PARAMETER_INT64;
-    p->value.integer = (int64_t)f->value;
-    return NULL;
-  case STRING_PARAM << 3 | PROTO_BYTES:
-    p->type = REQUEST_PARAMETER_STRING;
+  p->type = kinds[f->number].type;
+  if (p->type == REQUEST_PARAMETER_STRING) {
     *string = f->bytes;
     return proto_check_text(f->bytes);
-  case DOUBLE_PARAM << 3 | PROTO_I64:
-    p->type = REQUEST_PARAMETER_DOUBLE;
-    memcpy(&p->value.real, &f->value, sizeof(double));
-    return NULL;
-  case UINT64_PARAM << 3 | PROTO_VARINT:
-    p->type = REQUEST_PARAMETER_UINT64;
-    p->value.number = f->value;
-    return NULL;
-  default:
-    return NULL;
   }
+  p->value.number = f->value; // the bits of an integer or a double
+  if (p->type == REQUEST_PARAMETER_BOOL)
+    p->value.boolean = f->value != 0;
+  return NULL;
 }
 
 static error *read_value(slice message, request_parameter *p, slice *string)

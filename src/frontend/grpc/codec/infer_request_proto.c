@@ -47,9 +47,9 @@ typedef struct reading {
   const typed_room *room;
   slice *raw;
   size_t raw_count;
-  size_t raw_used;        // of them, by inputs before
-  size_t parameter_count; // of the request and its tensors
-  string_map names;       // of the request's parameters: to its index + 1
+  size_t raw_used;                       // of them, by inputs before
+  size_t counts[RAW_INPUT_CONTENTS + 1]; // by field number; parameters: of tensors, too
+  string_map names;                      // of the request's parameters: to its index + 1
 } reading;
 
 typedef error *field_taker(reading *r, const proto_field *f);
@@ -65,44 +65,34 @@ static error *walk(reading *r, field_taker *take)
   return reader.broken ? proto_broken() : NULL;
 }
 
-static error *too_many(const char *what, int limit)
-{
-  return error_new(ERROR_INVALID_ARG, "expected at most %d %s in a request", limit, what);
-}
+static const struct {
+  size_t most;
+  const char *name;
+} limits[] = {
+    [PARAMETERS] = {REQUEST_PARAMETERS_MAX, "parameters"},
+    [INPUTS] = {REQUEST_TENSORS_MAX, "inputs"},
+    [OUTPUTS] = {REQUEST_TENSORS_MAX, "outputs"},
+    [RAW_INPUT_CONTENTS] = {REQUEST_TENSORS_MAX, "raw contents"},
+};
 
-static error *count_parameter(reading *r)
+static error *count(reading *r, uint32_t number)
 {
-  return r->parameter_count++ < REQUEST_PARAMETERS_MAX
+  return r->counts[number]++ < limits[number].most
              ? NULL
-             : too_many("parameters", REQUEST_PARAMETERS_MAX);
+             : error_new(ERROR_INVALID_ARG, "expected at most %zu %s in a request",
+                         limits[number].most, limits[number].name);
 }
 
 // ---- counting ----
 
 static error *count_field(reading *r, const proto_field *f)
 {
-  infer_request_proto *q = r->request;
-  switch (f->number) {
-  case MODEL_NAME:
-  case MODEL_VERSION:
-  case ID:
-    RETURN_IF_ERROR(proto_check_text(f->bytes));
-    r->texts[f->number] = f->bytes;
+  if (f->number > RAW_INPUT_CONTENTS)
     return NULL;
-  case PARAMETERS:
-    q->parameter_count++;
-    return count_parameter(r);
-  case INPUTS:
-    return q->input_count++ < REQUEST_TENSORS_MAX ? NULL : too_many("inputs", REQUEST_TENSORS_MAX);
-  case OUTPUTS:
-    return q->output_count++ < REQUEST_TENSORS_MAX ? NULL
-                                                   : too_many("outputs", REQUEST_TENSORS_MAX);
-  case RAW_INPUT_CONTENTS:
-    return r->raw_count++ < REQUEST_TENSORS_MAX ? NULL
-                                                : too_many("raw contents", REQUEST_TENSORS_MAX);
-  default:
-    return NULL;
-  }
+  if (f->number > ID)
+    return count(r, f->number);
+  r->texts[f->number] = f->bytes;
+  return proto_check_text(f->bytes);
 }
 
 // Also of a message that cannot be read on: the reply names its request.
@@ -126,18 +116,16 @@ static error *count_all(reading *r)
   return e;
 }
 
-// Makes room for what was counted, and counts again while it is filled.
+// Makes room for what was counted.
 static error *allocate(reading *r)
 {
   infer_request_proto *q = r->request;
-  q->parameters = arena_allocate_array(r->arena, q->parameter_count, sizeof(*q->parameters));
-  q->inputs = arena_allocate_array(r->arena, q->input_count, sizeof(*q->inputs));
-  q->outputs = arena_allocate_array(r->arena, q->output_count, sizeof(*q->outputs));
-  r->raw = arena_allocate_array(r->arena, r->raw_count, sizeof(*r->raw));
-  if (q->parameters == NULL || q->inputs == NULL || q->outputs == NULL || r->raw == NULL)
-    return error_no_memory();
-  q->parameter_count = q->input_count = q->output_count = r->raw_count = 0;
-  return NULL;
+  q->parameters = arena_allocate_array(r->arena, r->counts[PARAMETERS], sizeof(*q->parameters));
+  q->inputs = arena_allocate_array(r->arena, r->counts[INPUTS], sizeof(*q->inputs));
+  q->outputs = arena_allocate_array(r->arena, r->counts[OUTPUTS], sizeof(*q->outputs));
+  r->raw = arena_allocate_array(r->arena, r->counts[RAW_INPUT_CONTENTS], sizeof(*r->raw));
+  bool done = q->parameters != NULL && q->inputs != NULL && q->outputs != NULL && r->raw != NULL;
+  return done ? NULL : error_no_memory();
 }
 
 // ---- parameters ----
@@ -182,7 +170,7 @@ static error *take_parameter(reading *r, slice entry)
 static error *take_tensor_parameter(reading *r, slice entry, tensor_parameters *parameters)
 {
   request_parameter p;
-  RETURN_IF_ERROR(count_parameter(r));
+  RETURN_IF_ERROR(count(r, PARAMETERS));
   RETURN_IF_ERROR(infer_parameter_proto_read(entry, r->arena, &p));
   tensor_parameters_record(parameters, &p);
   return NULL;

@@ -5,16 +5,6 @@
 
 #include <string.h>
 
-void message_parts_init(message_parts *p, arena *a)
-{
-  *p = (message_parts){.arena = a, .text = BUFFER_EMPTY};
-}
-
-void message_parts_fini(message_parts *p)
-{
-  buffer_fini(&p->text);
-}
-
 static void add(message_parts *p, slice item)
 {
   p->items = p->failed ? NULL : arena_grow_array(p->arena, p->items, p->count, sizeof(slice));

@@ -13,6 +13,7 @@
 // Fewer bytes than these are copied into the text: a part of their own costs more.
 #define MESSAGE_PARTS_COPIED_BYTES 512
 
+// Zeroed, but for the arena, is empty.
 typedef struct message_parts {
   arena *arena; // of the list
   buffer text;  // owned; whoever writes the message appends here
@@ -22,9 +23,6 @@ typedef struct message_parts {
   size_t size;      // bytes of all parts
   bool failed;      // memory was short
 } message_parts;
-
-void message_parts_init(message_parts *p, arena *a);
-void message_parts_fini(message_parts *p);
 
 // Lets `data` follow what is in the text so far. It is borrowed until the message is sent.
 void message_parts_append(message_parts *p, slice data);

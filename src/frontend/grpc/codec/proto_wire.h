@@ -49,7 +49,7 @@ size_t proto_count_varints(slice packed);
 error *proto_text(slice bytes, arena *a, const char **text);
 error *proto_check_text(slice bytes);
 
-// What a broken message is answered with.
+// The error of a broken message.
 error *proto_broken(void);
 
 #endif

@@ -5,6 +5,22 @@
 #include "frontend/grpc/codec/proto_wire.h"
 #include "frontend/grpc/codec/status.h"
 
+// The schemas that this listener speaks, as protoc describes them: a serialized FileDescriptorSet,
+// which the build takes into the program.
+__asm__(".pushsection .rodata\n"
+        ".hidden grpc_descriptor_bytes\n"
+        ".globl grpc_descriptor_bytes\n"
+        "grpc_descriptor_bytes:\n"
+        ".incbin \"" DESCRIPTOR_FILE "\"\n"
+        ".hidden grpc_descriptor_end\n"
+        ".globl grpc_descriptor_end\n"
+        "grpc_descriptor_end:\n"
+        ".byte 0\n"
+        ".popsection\n");
+
+extern const char grpc_descriptor_bytes[] __attribute__((visibility("hidden")));
+extern const char grpc_descriptor_end[] __attribute__((visibility("hidden")));
+
 // FileDescriptorSet, FileDescriptorProto
 enum {
   SET_FILE = 1,
@@ -33,6 +49,11 @@ enum {
   ERROR_CODE = 1,
   ERROR_MESSAGE = 2,
 };
+
+static slice descriptors(void)
+{
+  return (slice){grpc_descriptor_bytes, (size_t)(grpc_descriptor_end - grpc_descriptor_bytes)};
+}
 
 // The first field of that number in a message; empty when there is none.
 static slice field_of(slice message, uint32_t number)
@@ -87,9 +108,9 @@ static void append_error(buffer *reply, slice what)
   proto_end(reply, error);
 }
 
-static void append_file(slice descriptors, slice what, bool (*is_it)(slice, slice), buffer *reply)
+static void append_file(slice what, bool (*is_it)(slice, slice), buffer *reply)
 {
-  proto_reader r = proto_reader_of(descriptors);
+  proto_reader r = proto_reader_of(descriptors());
   proto_field file;
   while (proto_next(&r, &file)) {
     if (file.number != SET_FILE || !is_it(file.bytes, what))
@@ -120,10 +141,10 @@ static void append_services_of(slice file, buffer *reply)
   }
 }
 
-static void append_services(slice descriptors, buffer *reply)
+static void append_services(buffer *reply)
 {
   size_t services = proto_begin(reply, REPLY_SERVICES);
-  proto_reader r = proto_reader_of(descriptors);
+  proto_reader r = proto_reader_of(descriptors());
   proto_field file;
   while (proto_next(&r, &file))
     if (file.number == SET_FILE)
@@ -131,7 +152,7 @@ static void append_services(slice descriptors, buffer *reply)
   proto_end(reply, services);
 }
 
-bool reflection_reply(slice descriptors, slice request, buffer *reply)
+bool reflection_reply(slice request, buffer *reply)
 {
   proto_field field, asked = {0};
   slice host = {"", 0};
@@ -147,11 +168,11 @@ bool reflection_reply(slice descriptors, slice request, buffer *reply)
   proto_append_bytes(reply, REPLY_HOST, host);
   proto_append_bytes(reply, REPLY_REQUEST, request);
   if (asked.number == ASK_SERVICES)
-    append_services(descriptors, reply);
+    append_services(reply);
   else if (asked.number == ASK_FILE)
-    append_file(descriptors, asked.bytes, has_name, reply);
+    append_file(asked.bytes, has_name, reply);
   else if (asked.number == ASK_SYMBOL)
-    append_file(descriptors, asked.bytes, has_symbol, reply);
+    append_file(asked.bytes, has_symbol, reply);
   else
     append_error(reply, asked.bytes); // there are no extensions
   return true;

@@ -8,9 +8,9 @@
 
 #include <stdbool.h>
 
-// Replies to a ServerReflectionRequest from a serialized FileDescriptorSet: lists services, gives
-// files by name and by a symbol in them; anything else is an error within the reply. False when
-// the message is none.
-bool reflection_reply(slice descriptors, slice request, buffer *reply);
+// Replies to a ServerReflectionRequest from the schemas that this listener speaks: lists services,
+// gives files by name and by a symbol in them; anything else is an error within the reply. False
+// when the message is none.
+bool reflection_reply(slice request, buffer *reply);
 
 #endif

@@ -19,22 +19,26 @@ enum {
 
 static const struct {
   proto_wire_type element;
-  TRITONSERVER_DataType datatype;    // which it is named after
-  TRITONSERVER_DataType narrower[2]; // which have no field of their own
+  TRITONSERVER_DataType datatype; // which it is named after
 } fields[TYPED_CONTENTS_FIELDS] = {
-    [BOOL_CONTENTS] = {PROTO_VARINT, TRITONSERVER_TYPE_BOOL, {0}},
-    [INT_CONTENTS] = {PROTO_VARINT,
-                      TRITONSERVER_TYPE_INT32,
-                      {TRITONSERVER_TYPE_INT8, TRITONSERVER_TYPE_INT16}},
-    [INT64_CONTENTS] = {PROTO_VARINT, TRITONSERVER_TYPE_INT64, {0}},
-    [UINT_CONTENTS] = {PROTO_VARINT,
-                       TRITONSERVER_TYPE_UINT32,
-                       {TRITONSERVER_TYPE_UINT8, TRITONSERVER_TYPE_UINT16}},
-    [UINT64_CONTENTS] = {PROTO_VARINT, TRITONSERVER_TYPE_UINT64, {0}},
-    [FP32_CONTENTS] = {PROTO_I32, TRITONSERVER_TYPE_FP32, {0}},
-    [FP64_CONTENTS] = {PROTO_I64, TRITONSERVER_TYPE_FP64, {0}},
-    [BYTES_CONTENTS] = {PROTO_BYTES, TRITONSERVER_TYPE_BYTES, {0}},
+    [BOOL_CONTENTS] = {PROTO_VARINT, TRITONSERVER_TYPE_BOOL},
+    [INT_CONTENTS] = {PROTO_VARINT, TRITONSERVER_TYPE_INT32},
+    [INT64_CONTENTS] = {PROTO_VARINT, TRITONSERVER_TYPE_INT64},
+    [UINT_CONTENTS] = {PROTO_VARINT, TRITONSERVER_TYPE_UINT32},
+    [UINT64_CONTENTS] = {PROTO_VARINT, TRITONSERVER_TYPE_UINT64},
+    [FP32_CONTENTS] = {PROTO_I32, TRITONSERVER_TYPE_FP32},
+    [FP64_CONTENTS] = {PROTO_I64, TRITONSERVER_TYPE_FP64},
+    [BYTES_CONTENTS] = {PROTO_BYTES, TRITONSERVER_TYPE_BYTES},
 };
+
+// Narrower integers have no field of their own.
+static TRITONSERVER_DataType widened(TRITONSERVER_DataType type)
+{
+  return type == TRITONSERVER_TYPE_INT8 || type == TRITONSERVER_TYPE_INT16 ? TRITONSERVER_TYPE_INT32
+         : type == TRITONSERVER_TYPE_UINT8 || type == TRITONSERVER_TYPE_UINT16
+             ? TRITONSERVER_TYPE_UINT32
+             : type;
+}
 
 // Takes the next field that holds elements; the others are skipped.
 static bool next_elements(proto_reader *r, proto_field *f)
@@ -89,13 +93,6 @@ error *typed_contents_count(slice message, typed_contents *t)
 
 // ---- what it is ----
 
-static bool holds(uint32_t field, TRITONSERVER_DataType datatype)
-{
-  return datatype != TRITONSERVER_TYPE_INVALID &&
-         (fields[field].datatype == datatype || fields[field].narrower[0] == datatype ||
-          fields[field].narrower[1] == datatype);
-}
-
 error *typed_contents_field(const typed_contents *t, TRITONSERVER_DataType datatype,
                             const char *input, const char *model, uint32_t *field)
 {
@@ -108,7 +105,7 @@ error *typed_contents_field(const typed_contents *t, TRITONSERVER_DataType datat
                        "unexpected explicit tensor data for input tensor '%s' for model '%s', "
                        "binary data was already supplied.",
                        input, model);
-    if (!holds(i, datatype))
+    if (fields[i].datatype != widened(datatype))
       return error_new(ERROR_INVALID_ARG,
                        "unexpected explicit tensor data for input tensor '%s' for model '%s' of "
                        "type '%s', expected datatype '%s'",

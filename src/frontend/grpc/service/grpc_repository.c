@@ -1,8 +1,8 @@
 // The repository extension: index, load, unload. All of it may take long, so it is done in jobs.
 #include "frontend/common/admin/model_admin.h"
 #include "frontend/common/policy/code_upload.h"
-#include "frontend/grpc/call/access.h"
 #include "frontend/grpc/call/call.h"
+#include "frontend/grpc/call/grpc_access.h"
 #include "frontend/grpc/proto/grpc_service.pb-c.h"
 #include "frontend/grpc/service/control_method.h"
 #include "frontend/grpc/service/handlers.h"

@@ -1,11 +1,11 @@
 // Settings of traces and of the log: what is set is checked and kept by frontend/trace and
 // frontend/common, for all front ends.
-#include "frontend/common/admin/trace_admin.h"
 #include "frontend/common/observe/abi_error.h"
 #include "frontend/common/observe/log_settings.h"
 #include "frontend/grpc/call/call.h"
 #include "frontend/grpc/proto/grpc_service.pb-c.h"
 #include "frontend/grpc/service/handlers.h"
+#include "frontend/trace/trace.h"
 
 // ---- traces ----
 
@@ -28,11 +28,11 @@ static error *update_traces(const call *c, const trace_request *request, arena *
       values[k] = slice_of(value->value[k]);
     members[i] = (trace_member){request->settings[i]->key, values, count};
   }
-  return trace_admin_change(c->server->options.trace, request->model_name, members,
-                            request->n_settings);
+  return trace_service_change(c->server->options.trace, request->model_name, members,
+                              request->n_settings);
 }
 
-// Unlike Triton, which drops the error and answers OK with nothing.
+// Unlike Triton, which drops the error and replies OK with nothing.
 static error *check_model(const call *c, const char *model)
 {
   bool ready = model[0] == '\0';

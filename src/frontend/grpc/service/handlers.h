@@ -1,4 +1,4 @@
-// The functions behind the table of methods (methods.c), but for inference (infer.h).
+// The functions behind the table of methods (methods.c), but for inference (grpc_infer.h).
 #ifndef NEREID_FRONTEND_GRPC_SERVICE_HANDLERS_H
 #define NEREID_FRONTEND_GRPC_SERVICE_HANDLERS_H
 
@@ -27,6 +27,6 @@ control_runner grpc_health_check;
 // Members of method.handle. Loop thread.
 void grpc_handle_server_ready(call *c); // grpc_control.c
 void grpc_handle_health_watch(call *c); // health.c
-void grpc_handle_reflection(call *c);   // reflection.c
+void grpc_handle_reflection(call *c);   // grpc_reflection.c
 
 #endif

@@ -47,8 +47,7 @@ typedef struct health_watch {
   conn_timer next; // when it is asked again
   call *call;
   serving_status status; // now
-  bool has_sent;
-  serving_status sent; // the last one
+  int sent;              // the last one; -1: none yet
 } health_watch;
 
 static void send_status(call *c, serving_status status)
@@ -70,10 +69,9 @@ static void watch_asked(call *c)
   health_watch *w = c->handler_data;
   if (call_is_ended(c))
     return;
-  if (!w->has_sent || w->sent != w->status)
+  if (w->sent != (int)w->status)
     send_status(c, w->status);
-  w->has_sent = true;
-  w->sent = w->status;
+  w->sent = (int)w->status;
   if (drain_has_begun(&c->server->drain)) { // which waits for all calls
     call_fail(c, GRPC_UNAVAILABLE, "the server is stopping");
     call_end(c);
@@ -119,7 +117,7 @@ static void watch_begin(call *c)
     return;
   }
   c->handler_data = w;
-  *w = (health_watch){.call = c, .next.fire = watch_elapsed};
+  *w = (health_watch){.call = c, .next.fire = watch_elapsed, .sent = -1};
   watch_again(c);
 }
 

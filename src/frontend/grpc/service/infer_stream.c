@@ -5,7 +5,7 @@
 #include "base/clock.h"
 #include "frontend/common/observe/access_log.h"
 #include "frontend/grpc/call/call.h"
-#include "frontend/grpc/service/infer.h"
+#include "frontend/grpc/service/grpc_infer.h"
 #include "frontend/grpc/transport/loop.h"
 
 #include <stdlib.h>
@@ -61,7 +61,7 @@ static void respond(inference *life, TRITONSERVER_InferenceResponse *response_ow
 // ---- messages ----
 
 // A model that is not decoupled waits when the client does not read (is_full). A decoupled one
-// answers as it likes: what it has to say is not kept for ever.
+// responds as it likes: what it has to say is not kept for ever.
 static void queue(call *c, const grpc_inference *i, grpc_reply *message_owned)
 {
   if (!i->is_loose || call_unsent(c) <= MAX_UNREAD) {
@@ -76,9 +76,8 @@ static void queue(call *c, const grpc_inference *i, grpc_reply *message_owned)
 // Sends a message that is no response: an error, or the end of a decoupled request.
 static void send_note(call *c, const grpc_inference *i, const char *error_message, bool final)
 {
-  message_parts parts;
   reply_sources from = {0};
-  message_parts_init(&parts, &from.memory);
+  message_parts parts = {.arena = &from.memory};
   const infer_response_json about = {.id = i->life.request_id,
                                      .model_name = i->life.model_name,
                                      .model_version = i->life.model_version};
@@ -152,7 +151,7 @@ static void forget(call *c, grpc_inference *i)
   grpc_inference_unref(&i->life);
 }
 
-// Sends what is at the front of the line. Of a model that is not decoupled and answers more than
+// Sends what is at the front of the line. Of a model that is not decoupled and responds more than
 // once the first response counts, as in Triton.
 static void send_in_order(call *c)
 {
@@ -197,11 +196,11 @@ static void forget_if_over(call *c, grpc_inference *i)
   forget(c, i);
 }
 
-// The client sends no more, and all is answered.
+// The client sends no more, and has all replies.
 static void end_if_done(call *c)
 {
   infer_stream *s = c->handler_data;
-  if (!c->stream.half_closed || call_is_ended(c) || call_is_paused(c) || s->in_flight > 0)
+  if (!c->stream.half_closed || call_is_ended(c) || c->body.paused || s->in_flight > 0)
     return;
   c->status = GRPC_OK;
   call_end(c);
@@ -230,7 +229,7 @@ static void woken(call *c)
     grpc_inference_unref(&i->life);
   }
   send_in_order(c);
-  if (call_is_paused(c) && !is_full(c))
+  if (c->body.paused && !is_full(c))
     call_resume(c);
   end_if_done(c);
 }
@@ -256,13 +255,13 @@ static void filled(call *c)
     call_pause(c);
 }
 
-static void take_message(call *c, message *message_owned)
+static void take_message(call *c, grpc_message *message_owned)
 {
   static const inference_hooks hooks = {
       .ref = grpc_inference_ref, .unref = grpc_inference_unref, .done = done, .respond = respond};
   grpc_inference *i = grpc_inference_new(c, message_owned, &hooks);
   if (i == NULL) {
-    message_free(message_owned);
+    grpc_message_free(message_owned);
     call_end_early(c, GRPC_RESOURCE_EXHAUSTED, GRPC_INFERENCE_REFUSED);
     return;
   }
@@ -274,7 +273,7 @@ static void half_close(call *c)
   end_if_done(c);
 }
 
-// Nobody takes answers any more; those that still come are dropped.
+// Nobody takes responses any more; those that still come are dropped.
 static void cancel_all(const list *l)
 {
   for (list_node *node = list_first(l); node != NULL; node = list_next(l, node))

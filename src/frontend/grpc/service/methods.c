@@ -4,8 +4,8 @@
 #include "frontend/grpc/proto/grpc_service.pb-c.h"
 #include "frontend/grpc/proto/health.pb-c.h"
 #include "frontend/grpc/service/control_method.h"
+#include "frontend/grpc/service/grpc_infer.h"
 #include "frontend/grpc/service/handlers.h"
-#include "frontend/grpc/service/infer.h"
 
 #define INFERENCE "/inference.GRPCInferenceService/"
 #define HEALTH    "/grpc.health.v1.Health/"

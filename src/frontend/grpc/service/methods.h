@@ -1,4 +1,4 @@
-// The one table of methods: what the gRPC port answers. Pure, any thread.
+// The one table of methods: what the gRPC port serves. Pure, any thread.
 #ifndef NEREID_FRONTEND_GRPC_SERVICE_METHODS_H
 #define NEREID_FRONTEND_GRPC_SERVICE_METHODS_H
 

@@ -121,8 +121,9 @@ static void drop_forgotten(grpc_loop *l)
     grpc_connection_unref(container_of(node, grpc_connection, node));
 }
 
-static void take_on(grpc_loop *l, const arrival *a)
+static void take_on(loop_core *core, const arrival *a)
 {
+  grpc_loop *l = container_of(core, grpc_loop, core);
   grpc_connection *c = grpc_connection_open(l, a->socket_fd, &a->address);
   if (c == NULL) {
     frontend_log_warning("a connection was dropped: %s", "out of memory");
@@ -138,20 +139,6 @@ static void take_on(grpc_loop *l, const arrival *a)
     grpc_connection_leave(c);
   } else {
     grpc_loop_mark(l, c);
-  }
-}
-
-static void take_arrivals(grpc_loop *l, bool wanted)
-{
-  mpsc_node *taken = mpsc_take_all(&l->core.arrived);
-  for (arrival *a; (a = loop_core_next_arrival(&taken)) != NULL;) {
-    if (wanted) {
-      take_on(l, a);
-      loop_core_arrived(&l->core, a);
-    } else {
-      loop_core_drop(&l->core, a);
-      connection_ended(l->all);
-    }
   }
 }
 
@@ -216,7 +203,7 @@ static void begin_draining(grpc_loop *l)
   l->is_draining = true;
   if (l == l->all->loops)
     stop_accepting(l->all);
-  take_arrivals(l, true);
+  loop_core_take_arrivals(&l->core, take_on);
   list_foreach_safe (grpc_connection, c, node, &l->connections)
     grpc_connection_leave(c);
 }
@@ -273,7 +260,7 @@ static bool pass(grpc_loop *l)
   loop_core_begin_pass(&l->core);
   l->now_ns = clock_monotonic_ns();
   bool busy = count > 0 || !mpsc_is_empty(&l->woken);
-  take_arrivals(l, true);
+  loop_core_take_arrivals(&l->core, take_on);
   begin_draining(l);
   for (int i = 0; i < count; i++)
     handle_event(l, &events[i]);
@@ -343,7 +330,8 @@ error *grpc_loops_new(listener *l, const stream_handlers *handlers, grpc_loops *
 // The threads are gone; closing cancels what the core has.
 static void close_connections(grpc_loop *l)
 {
-  take_arrivals(l, false);
+  for (size_t left = loop_core_take_arrivals(&l->core, NULL); left > 0; left--)
+    connection_ended(l->all);
   while (!list_is_empty(&l->connections))
     grpc_connection_close(container_of(list_first(&l->connections), grpc_connection, node));
   drop_forgotten(l);

@@ -3,24 +3,14 @@
 
 #include "base/text.h"
 
+#include <string.h>
+
 static uint64_t unit_ns(char unit)
 {
-  switch (unit) {
-  case 'H':
-    return UINT64_C(3600000000000);
-  case 'M':
-    return UINT64_C(60000000000);
-  case 'S':
-    return UINT64_C(1000000000);
-  case 'm':
-    return UINT64_C(1000000);
-  case 'u':
-    return UINT64_C(1000);
-  case 'n':
-    return 1;
-  default:
-    return 0;
-  }
+  static const char units[] = {'H', 'M', 'S', 'm', 'u', 'n'};
+  static const uint64_t ns[] = {3600000000000, 60000000000, 1000000000, 1000000, 1000, 1};
+  const char *found = memchr(units, unit, sizeof(units));
+  return found == NULL ? 0 : ns[found - units];
 }
 
 uint64_t timeout_deadline(slice text, uint64_t now_ns)

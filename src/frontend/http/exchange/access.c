@@ -84,19 +84,17 @@ bool access_check_key(exchange *x, route_category category)
   const restrictions *restricted = &x->http->options.access->restricted;
   if (restrictions_admit(restricted, category, look_up, x))
     return true;
-  exchange_fail(x, MHD_HTTP_FORBIDDEN, "This API is restricted, expecting header '%s'",
-                restricted->of[category].header);
-  return false;
+  return exchange_fail(x, MHD_HTTP_FORBIDDEN, "This API is restricted, expecting header '%s'",
+                       restricted->of[category].header);
 }
 
 bool access_admit(exchange *x)
 {
   const access_policy *policy = x->http->options.access;
   route_category category = x->route->category;
-  if (access_policy_is_closed(policy, category)) {
-    exchange_fail(x, MHD_HTTP_FORBIDDEN, ACCESS_CLOSED_FORMAT, route_category_name(category));
-    return false;
-  }
+  if (access_policy_is_closed(policy, category))
+    return exchange_fail(x, MHD_HTTP_FORBIDDEN, ACCESS_CLOSED_FORMAT,
+                         route_category_name(category));
   if (category == CATEGORY_MODEL_REPOSITORY && !access_policy_takes_code(policy))
     x->remote_reason = find_remote_reason(x);
   return true;

@@ -126,20 +126,17 @@ static bool read_version(exchange *x)
   const char *text = x->parameters[PARAMETER_VERSION];
   if (text[0] == '\0' || text_to_int64(slice_of(text), &x->version))
     return true;
-  exchange_fail(x, MHD_HTTP_BAD_REQUEST,
-                "failed to get model version from specified version string '%s' (details: "
-                "stol), version should be an integral value > 0",
-                text);
-  return false;
+  return exchange_fail(x, MHD_HTTP_BAD_REQUEST,
+                       "failed to get model version from specified version string '%s' (details: "
+                       "stol), version should be an integral value > 0",
+                       text);
 }
 
 static bool find_route(exchange *x, const char *method, slice path)
 {
   route_match match = route_find(http_server_of(x->http)->routes, route_method_of(method), path);
-  if (match.methods == 0) {
-    exchange_fail(x, MHD_HTTP_NOT_FOUND, "Not Found");
-    return false;
-  }
+  if (match.methods == 0)
+    return exchange_fail(x, MHD_HTTP_NOT_FOUND, "Not Found");
   if (!access_check_key(x, match.category)) // as Triton does, before it looks at the method
     return false;
   if (match.route == NULL) {
@@ -161,10 +158,9 @@ static bool check_room(exchange *x)
       route_category_is_admin(x->route->category))
     return true;
   x->last = true;
-  exchange_fail(x, MHD_HTTP_SERVICE_UNAVAILABLE,
-                "the server has as many connections as it may (%u), try again later",
-                x->http->options.connection_limit);
-  return false;
+  return exchange_fail(x, MHD_HTTP_SERVICE_UNAVAILABLE,
+                       "the server has as many connections as it may (%u), try again later",
+                       x->http->options.connection_limit);
 }
 
 // Is the body as large as it may be? What comes without a length is told how large that is.

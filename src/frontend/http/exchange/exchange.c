@@ -95,6 +95,7 @@ void exchange_unref(exchange *x)
   if (x->inference != NULL)
     inference_fini(x->inference);
   exchange_drop_text(x);
+  json_decref(x->json);
   body_fini(&x->body);
   arena_fini(&x->arena);
   free(x);

@@ -18,6 +18,7 @@
 #include "nereid/nereid.h"
 #include "triton/core/tritonserver.h"
 
+#include <jansson.h>
 #include <microhttpd.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -56,6 +57,7 @@ struct exchange {
   request_headers headers;
   const char *remote_reason; // why its client may not bring code, else NULL; static
   body body;
+  json_t *json;            // it as a tree, where exchange_read_json was called
   uint64_t received_bytes; // of the body, as sent
 
   exchange_step next;       // what a resumed exchange does; NULL: it replies
@@ -122,10 +124,17 @@ NEREID_LogSubject exchange_subject(const exchange *x);
 // be suspended again.
 bool exchange_is_over(const exchange *x);
 
+// The body as a JSON object, which lives as long as the exchange. NULL for an empty body and for
+// JSON of another kind, which says as little, as in Triton. Errors: it is no JSON, or too large to
+// be built. Once for an exchange.
+error *exchange_read_json(exchange *x, json_t **object);
+// The same; false: the exchange has failed.
+bool exchange_parse_json(exchange *x, json_t **object);
+
 // --- Replies: the first one made counts
 
-// {"error": "<text>"} with `status`.
-void exchange_fail(exchange *x, unsigned status, const char *format, ...)
+// {"error": "<text>"} with `status`. Returns false, for callers that say so to theirs.
+bool exchange_fail(exchange *x, unsigned status, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 // The same from an error, with the status that its code stands for; releases it. The first of each
 // pair does nothing and returns false for NULL.

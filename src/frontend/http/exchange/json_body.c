@@ -1,8 +1,7 @@
-// Bodies of control requests.
-#include "frontend/http/exchange/json_body.h"
+// Bodies of control requests. Loop and job threads.
+#include "frontend/http/exchange/exchange.h"
 
 #include "base/json_bounds.h"
-#include "frontend/http/exchange/exchange.h"
 
 #include <string.h>
 
@@ -15,7 +14,7 @@ static slice without_mark(slice text)
   return has_mark ? (slice){text.data + mark.size, text.size - mark.size} : text;
 }
 
-error *json_body_read(const exchange *x, json_t **object)
+error *exchange_read_json(exchange *x, json_t **object)
 {
   *object = NULL;
   if (x->body.size == 0)
@@ -23,19 +22,17 @@ error *json_body_read(const exchange *x, json_t **object)
   json_error_t where;
   const slice text = without_mark((slice){x->body.data, x->body.size});
   RETURN_IF_ERROR(json_bounds_check(text, MAX_VALUES));
-  json_t *json = json_loadb(text.data, text.size, JSON_DECODE_ANY, &where);
-  if (json == NULL)
+  x->json = json_loadb(text.data, text.size, JSON_DECODE_ANY, &where);
+  if (x->json == NULL)
     return error_new(ERROR_INVALID_ARG,
                      "failed to parse the request JSON buffer: %s at line %d column %d", where.text,
                      where.line, where.column);
-  if (json_is_object(json))
-    *object = json;
-  else
-    json_decref(json);
+  if (json_is_object(x->json))
+    *object = x->json;
   return NULL;
 }
 
-bool json_body_parse(exchange *x, json_t **object)
+bool exchange_parse_json(exchange *x, json_t **object)
 {
-  return !exchange_fail_if_error(x, json_body_read(x, object));
+  return !exchange_fail_if_error(x, exchange_read_json(x, object));
 }

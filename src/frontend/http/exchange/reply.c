@@ -59,12 +59,13 @@ static void fail_va(exchange *x, unsigned status, const char *format, va_list ar
   x->failure = "{\"error\":\"out of memory\"}";
 }
 
-void exchange_fail(exchange *x, unsigned status, const char *format, ...)
+bool exchange_fail(exchange *x, unsigned status, const char *format, ...)
 {
   va_list arguments;
   va_start(arguments, format);
   fail_va(x, status, format, arguments);
   va_end(arguments);
+  return false;
 }
 
 void exchange_fail_header(exchange *x, const char *name, const char *value)

@@ -4,7 +4,7 @@
 #define NEREID_FRONTEND_HTTP_EXCHANGE_ROUTING_H
 
 #include "base/slice.h"
-#include "frontend/common/policy/restricted.h"
+#include "frontend/common/policy/access_policy.h"
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -25,23 +25,19 @@ static bool json_size_of(exchange *x, size_t *size)
   case NUMBER_ABSENT:
     return true;
   case NUMBER_MALFORMED:
-    exchange_fail(x, MHD_HTTP_BAD_REQUEST, "Unable to parse %s, got: %.*s", name, text_size,
-                  number->text.data);
-    return false;
+    return exchange_fail(x, MHD_HTTP_BAD_REQUEST, "Unable to parse %s, got: %.*s", name, text_size,
+                         number->text.data);
   case NUMBER_OUT_OF_RANGE:
-    exchange_fail(x, MHD_HTTP_BAD_REQUEST,
-                  "inference header size should be in range (0, %zu), got: %.*s", x->body.size,
-                  text_size, number->text.data);
-    return false;
+    return exchange_fail(x, MHD_HTTP_BAD_REQUEST,
+                         "inference header size should be in range (0, %zu), got: %.*s",
+                         x->body.size, text_size, number->text.data);
   case NUMBER_VALID:
     break;
   }
-  if (number->value < 0 || (uint64_t)number->value > x->body.size) {
-    exchange_fail(x, MHD_HTTP_BAD_REQUEST,
-                  "inference header size should be in range (0, %zu), got: %" PRId64, x->body.size,
-                  number->value);
-    return false;
-  }
+  if (number->value < 0 || (uint64_t)number->value > x->body.size)
+    return exchange_fail(x, MHD_HTTP_BAD_REQUEST,
+                         "inference header size should be in range (0, %zu), got: %" PRId64,
+                         x->body.size, number->value);
   *size = (size_t)number->value;
   return true;
 }
@@ -91,7 +87,8 @@ static bool set_options(exchange *x, http_inference *i, const infer_request_json
     return false;
   // Those with a meaning are members of an infer request already; generate knows none.
   for (size_t k = 0; k < json->parameters.count; k++)
-    if (exchange_fail_if(x, request_parameter_give(i->life.request, &json->parameters.items[k])))
+    if (exchange_fail_if_error(x,
+                               request_parameter_give(i->life.request, &json->parameters.items[k])))
       return false;
   return true;
 }

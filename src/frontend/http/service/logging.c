@@ -1,7 +1,6 @@
 // /v2/logging: the log's settings. Answered at once, on the loop thread.
 #include "frontend/common/observe/log_settings.h"
 #include "frontend/http/exchange/exchange.h"
-#include "frontend/http/exchange/json_body.h"
 #include "frontend/http/service/routes.h"
 
 // A member of the request; what is null is as good as absent.
@@ -21,33 +20,30 @@ static log_setting setting_of(const char *name, const json_t *value)
   return setting;
 }
 
-static void change(exchange *x, json_t *object)
+static bool change(exchange *x)
 {
+  json_t *object;
   size_t count = 0;
   const char *name;
   json_t *value;
+  if (!exchange_parse_json(x, &object))
+    return false;
   log_setting *settings =
       arena_allocate_array(&x->arena, json_object_size(object) + 1, sizeof(*settings));
-  if (settings == NULL) {
-    exchange_fail(x, MHD_HTTP_SERVICE_UNAVAILABLE, "out of memory");
-    return;
+  if (settings == NULL)
+    return exchange_fail(x, MHD_HTTP_SERVICE_UNAVAILABLE, "out of memory");
+  json_object_foreach(object, name, value)
+  {
+    if (!json_is_null(value))
+      settings[count++] = setting_of(name, value);
   }
-  json_object_foreach(object, name, value) if (!json_is_null(value)) settings[count++] =
-      setting_of(name, value);
-  exchange_fail_if_error(x, log_settings_change(settings, count));
+  return !exchange_fail_if_error(x, log_settings_change(settings, count));
 }
 
 void handle_logging(exchange *x)
 {
-  json_t *object = NULL;
-  if ((x->method & METHOD_POST) != 0) {
-    if (!json_body_parse(x, &object))
-      return;
-    change(x, object);
-    json_decref(object);
-    if (x->failure != NULL)
-      return;
-  }
+  if ((x->method & METHOD_POST) != 0 && !change(x))
+    return;
   log_settings_print(&x->text, false);
   exchange_reply_json(x);
 }

@@ -7,7 +7,6 @@
 #include "frontend/common/policy/code_upload.h"
 #include "frontend/http/exchange/access.h"
 #include "frontend/http/exchange/exchange.h"
-#include "frontend/http/exchange/json_body.h"
 #include "frontend/http/exchange/server.h"
 
 #include <jansson.h>
@@ -20,12 +19,10 @@ static bool take_bool(exchange *x, const json_t *object, const char *name, bool 
   json_t *member = json_object_get(object, name); // NULL object: NULL
   if (member == NULL)
     return true;
-  if (!json_is_boolean(member)) {
-    exchange_fail(x, MHD_HTTP_BAD_REQUEST,
-                  "attempt to access JSON non-boolean as boolean: '%s' must be true or false",
-                  name);
-    return false;
-  }
+  if (!json_is_boolean(member))
+    return exchange_fail(
+        x, MHD_HTTP_BAD_REQUEST,
+        "attempt to access JSON non-boolean as boolean: '%s' must be true or false", name);
   *value = json_is_true(member);
   return true;
 }
@@ -35,9 +32,8 @@ static bool take_parameters(exchange *x, const json_t *object, json_t **paramete
   *parameters = json_object_get(object, "parameters");
   if (*parameters == NULL || json_is_object(*parameters))
     return true;
-  exchange_fail(x, MHD_HTTP_BAD_REQUEST,
-                "attempt to get members for non-object: 'parameters' must be a JSON object");
-  return false;
+  return exchange_fail(x, MHD_HTTP_BAD_REQUEST,
+                       "attempt to get members for non-object: 'parameters' must be a JSON object");
 }
 
 // --- Index
@@ -46,11 +42,7 @@ static void read_index(exchange *x)
 {
   json_t *object;
   bool ready_only = false;
-  if (!json_body_parse(x, &object))
-    return;
-  bool valid = take_bool(x, object, "ready", &ready_only);
-  json_decref(object);
-  if (!valid)
+  if (!exchange_parse_json(x, &object) || !take_bool(x, object, "ready", &ready_only))
     return;
   TRITONSERVER_Message *message = NULL;
   uint32_t flags = ready_only ? TRITONSERVER_INDEX_FLAG_READY : 0;
@@ -135,11 +127,8 @@ static void load(exchange *x)
 {
   json_t *object;
   json_t *parameters;
-  if (!json_body_parse(x, &object))
-    return;
-  if (take_parameters(x, object, &parameters))
+  if (exchange_parse_json(x, &object) && take_parameters(x, object, &parameters))
     load_with(x, parameters);
-  json_decref(object);
 }
 
 void handle_model_load(exchange *x)
@@ -154,14 +143,11 @@ void handle_model_load(exchange *x)
 static bool wants_dependents(exchange *x)
 {
   json_t *object;
-  error *e = json_body_read(x, &object);
+  AUTO_ERROR error *e = exchange_read_json(x, &object);
   if (e != NULL)
     exchange_log_warning(x, "the body of an unload is passed over: %s", error_message(e));
-  error_free(e);
   const json_t *parameters = json_object_get(object, "parameters");
-  bool wants = json_is_true(json_object_get(parameters, "unload_dependents"));
-  json_decref(object);
-  return wants;
+  return json_is_true(json_object_get(parameters, "unload_dependents"));
 }
 
 static void unload(exchange *x)

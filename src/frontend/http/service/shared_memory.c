@@ -3,7 +3,6 @@
 #include "frontend/common/tensor/shared_memory.h"
 
 #include "frontend/http/exchange/exchange.h"
-#include "frontend/http/exchange/json_body.h"
 #include "frontend/http/exchange/server.h"
 #include "frontend/http/service/routes.h"
 
@@ -50,21 +49,23 @@ static bool read_size(exchange *x, const json_t *object, const char *name, uint6
   *value = 0;
   if (member == NULL)
     return true;
-  if (!json_is_integer(member) || json_integer_value(member) < 0) {
-    exchange_fail(x, MHD_HTTP_BAD_REQUEST,
-                  "attempt to access JSON non-unsigned-integer as unsigned-integer: '%s' must be a "
-                  "number of bytes",
-                  name);
-    return false;
-  }
+  if (!json_is_integer(member) || json_integer_value(member) < 0)
+    return exchange_fail(
+        x, MHD_HTTP_BAD_REQUEST,
+        "attempt to access JSON non-unsigned-integer as unsigned-integer: '%s' must be a "
+        "number of bytes",
+        name);
   *value = (uint64_t)json_integer_value(member);
   return true;
 }
 
-static void register_region(exchange *x, const json_t *object)
+static void register_system(exchange *x)
 {
-  const json_t *key = json_object_get(object, "key");
+  json_t *object;
   uint64_t offset, byte_size;
+  if (!exchange_parse_json(x, &object))
+    return;
+  const json_t *key = json_object_get(object, "key");
   if (key == NULL) {
     exchange_fail(x, MHD_HTTP_BAD_REQUEST, "Shared memory register request has no 'key' field");
   } else if (!json_is_string(key)) {
@@ -79,15 +80,6 @@ static void register_region(exchange *x, const json_t *object)
                                                             region_of(x), json_string_value(key),
                                                             offset, byte_size));
   }
-}
-
-static void register_system(exchange *x)
-{
-  json_t *object;
-  if (!json_body_parse(x, &object))
-    return;
-  register_region(x, object);
-  json_decref(object);
 }
 
 void handle_system_memory_register(exchange *x)

@@ -1,11 +1,10 @@
 // The trace extension: /v2/trace/setting and /v2/models/{model}/trace/setting. The server's
 // settings are answered on the loop thread; a model's after its backend was asked whether it is
 // ready, on a thread that may wait for that.
-#include "frontend/common/admin/trace_admin.h"
 #include "frontend/http/exchange/exchange.h"
-#include "frontend/http/exchange/json_body.h"
 #include "frontend/http/exchange/server.h"
 #include "frontend/http/service/routes.h"
+#include "frontend/trace/trace.h"
 
 #include <string.h>
 
@@ -15,29 +14,28 @@
 static bool read_texts(exchange *x, const json_t *value, trace_member *m)
 {
   bool list = strcmp(m->name, trace_key_name(TRACE_KEY_LEVEL)) == 0;
-  if (list && !json_is_array(value)) {
-    exchange_fail(x, MHD_HTTP_BAD_REQUEST, "attempt to access JSON non-array as array");
-    return false;
-  }
+  if (list && !json_is_array(value))
+    return exchange_fail(x, MHD_HTTP_BAD_REQUEST, "attempt to access JSON non-array as array");
   m->count = list ? json_array_size(value) : 1;
   slice *texts = arena_allocate_array(&x->arena, m->count, sizeof(*texts));
   m->values = texts;
   for (size_t i = 0; texts != NULL && i < m->count; i++) {
     const json_t *item = list ? json_array_get(value, i) : value;
-    if (!json_is_string(item)) {
-      exchange_fail(x, MHD_HTTP_BAD_REQUEST, "attempt to access JSON non-string as string");
-      return false;
-    }
+    if (!json_is_string(item))
+      return exchange_fail(x, MHD_HTTP_BAD_REQUEST, "attempt to access JSON non-string as string");
     texts[i] = (slice){json_string_value(item), json_string_length(item)};
   }
   return texts != NULL || !exchange_fail_if_error(x, error_no_memory());
 }
 
-static bool update_from(exchange *x, json_t *object)
+static bool update(exchange *x)
 {
+  json_t *object;
   const char *name;
   json_t *value;
   size_t count = 0;
+  if (!exchange_parse_json(x, &object))
+    return false;
   trace_member *members =
       arena_allocate_array(&x->arena, json_object_size(object) + 1, sizeof(*members));
   if (members == NULL)
@@ -55,17 +53,7 @@ static bool update_from(exchange *x, json_t *object)
   }
   return !exchange_fail_if_error(
       x,
-      trace_admin_change(x->http->options.trace, x->parameters[PARAMETER_MODEL], members, count));
-}
-
-static bool update(exchange *x)
-{
-  json_t *object;
-  if (!json_body_parse(x, &object))
-    return false;
-  bool done = update_from(x, object);
-  json_decref(object);
-  return done;
+      trace_service_change(x->http->options.trace, x->parameters[PARAMETER_MODEL], members, count));
 }
 
 // --- What is in force

@@ -35,19 +35,11 @@ void loops_close_idle(loops *all)
   }
 }
 
-static void take_arrivals(loop *l, bool wanted)
+static void take_on(loop_core *core, const arrival *a)
 {
-  mpsc_node *taken = mpsc_take_all(&l->core.arrived);
-  for (arrival *a; (a = loop_core_next_arrival(&taken)) != NULL;) {
-    if (!wanted) {
-      loop_core_drop(&l->core, a);
-      continue;
-    }
-    if (MHD_add_connection(l->daemon, a->socket_fd, (struct sockaddr *)&a->address,
-                           a->address_size) != MHD_YES)
-      frontend_log_warning("a connection was dropped: %s", "libmicrohttpd cannot take it");
-    loop_core_arrived(&l->core, a);
-  }
+  if (MHD_add_connection(container_of(core, loop, core)->daemon, a->socket_fd,
+                         (const struct sockaddr *)&a->address, a->address_size) != MHD_YES)
+    frontend_log_warning("a connection was dropped: %s", "libmicrohttpd cannot take it");
 }
 
 // libmicrohttpd forgets to say that a request is over when it cannot put a resumed connection back
@@ -147,7 +139,7 @@ static bool pass(loop *l)
   uint64_t progress = l->progress;
   uint64_t moves = l->tls.moves;
   loop_core_begin_pass(&l->core);
-  take_arrivals(l, true);
+  loop_core_take_arrivals(&l->core, take_on);
   MHD_run_wait(l->daemon, 0);
   if (atomic_load(&l->closes_idle) && atomic_exchange(&l->closes_idle, false))
     connections_close_idle(l->all->connections, l);
@@ -265,8 +257,7 @@ void loops_stop(loops *all)
   for (unsigned i = 0; i < all->group.count; i++) {
     loop *l = &all->loops[i];
     loop_core_join(&l->core);
-    if (l->core.group != NULL)
-      take_arrivals(l, false);
+    loop_core_take_arrivals(&l->core, NULL);
     if (l->daemon != NULL)
       MHD_stop_daemon(l->daemon);
   }
@@ -279,8 +270,7 @@ void loops_free(loops *all)
   loops_stop(all);
   for (unsigned i = 0; i < all->group.count; i++) {
     loop *l = &all->loops[i];
-    if (l->core.group != NULL)
-      take_arrivals(l, false); // what came when its loop had stopped
+    loop_core_take_arrivals(&l->core, NULL); // what came when its loop had stopped
     loop_core_fini(&l->core);
   }
   free(all);

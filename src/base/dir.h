@@ -1,7 +1,8 @@
-// A directory that others have filled, or will: every path is taken beneath it by the kernel
-// (openat2), and no link on the way is followed. Functions that give a bool set errno.
-#ifndef NEREID_PYTHON_DIR_H
-#define NEREID_PYTHON_DIR_H
+// What is made, opened and removed beneath a directory that others have filled, or will: every path
+// is taken beneath it by the kernel (openat2), and no link on the way is followed. Functions that
+// give a bool set errno. Any thread.
+#ifndef NEREID_BASE_DIR_H
+#define NEREID_BASE_DIR_H
 
 #include <stdbool.h>
 #include <sys/types.h>
@@ -26,5 +27,9 @@ bool dir_resolves(int dir, const char *path);
 
 // Removes `name` in `parent` with all that is in it. False when something is left.
 bool dir_remove(int parent, const char *name);
+bool dir_remove_path(const char *path); // has a directory before its last part
+
+// Where directories go that nobody needs for long: TMPDIR, where it is absolute, or /tmp.
+const char *dir_temporary(void);
 
 #endif

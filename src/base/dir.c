@@ -1,5 +1,5 @@
-// What is made, opened and removed beneath a directory. Any thread.
-#include "pyenv/dir.h"
+// Paths beneath a directory; see dir.h. No state.
+#include "base/dir.h"
 
 #include "base/cleanup.h"
 #include "base/files.h"
@@ -134,4 +134,18 @@ static bool remove_at(int parent, const char *name, int depth)
 bool dir_remove(int parent, const char *name)
 {
   return remove_at(parent, name, 0);
+}
+
+bool dir_remove_path(const char *path)
+{
+  const char *name = strrchr(path, '/') + 1;
+  AUTO_FREE char *above = strndup(path, (size_t)(name - path));
+  AUTO_CLOSE int parent = above == NULL ? -1 : open(above, O_PATH | O_DIRECTORY | O_CLOEXEC);
+  return parent >= 0 && dir_remove(parent, name);
+}
+
+const char *dir_temporary(void)
+{
+  const char *dir = getenv("TMPDIR");
+  return dir != NULL && *dir == '/' ? dir : "/tmp";
 }

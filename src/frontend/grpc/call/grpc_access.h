@@ -1,6 +1,6 @@
 // Who may call what (docs/security.md).
-#ifndef NEREID_FRONTEND_GRPC_CALL_ACCESS_H
-#define NEREID_FRONTEND_GRPC_CALL_ACCESS_H
+#ifndef NEREID_FRONTEND_GRPC_CALL_GRPC_ACCESS_H
+#define NEREID_FRONTEND_GRPC_CALL_GRPC_ACCESS_H
 
 #include <stdbool.h>
 

@@ -1,6 +1,6 @@
 // Inferences over gRPC. Requests are made and replies are formatted on loop threads, those of long
 // messages by workers; the callbacks come from threads of the core.
-#include "frontend/grpc/service/infer.h"
+#include "frontend/grpc/service/grpc_infer.h"
 
 #include "base/base64.h"
 #include "base/clock.h"
@@ -50,7 +50,8 @@ static void discount(call *c, size_t reserved)
     budget_give_back(&c->server->budget, reserved);
 }
 
-grpc_inference *grpc_inference_new(call *c, message *message_owned, const inference_hooks *hooks)
+grpc_inference *grpc_inference_new(call *c, grpc_message *message_owned,
+                                   const inference_hooks *hooks)
 {
   size_t reserved;
   const listener *server = c->server;
@@ -90,7 +91,7 @@ void grpc_inference_unref(inference *life)
     trace_record_now(life->trace, TRACE_GRPC_SEND_END);
   inference_fini(life);
   error_free(i->failure);
-  message_free(i->message);
+  grpc_message_free(i->message);
   arena_fini(&i->arena);
   discount(c, i->reserved);
   free(i);
@@ -103,8 +104,7 @@ static error *apply_parameters(grpc_inference *i, const infer_request_proto *rea
 {
   uint32_t flags = 0;
   for (size_t k = 0; k < read->parameter_count; k++)
-    RETURN_IF_ERROR(
-        error_from_abi(request_parameter_apply(i->life.request, &read->parameters[k], &flags)));
+    RETURN_IF_ERROR(request_parameter_apply(i->life.request, &read->parameters[k], &flags));
   flags |= inference_run_here_flag(&i->life, i->message->size);
   return error_from_abi(TRITONSERVER_InferenceRequestSetFlags(i->life.request, flags));
 }
@@ -283,10 +283,9 @@ static error *write_reply(grpc_inference *i, TRITONSERVER_InferenceResponse *res
 error *grpc_inference_make_reply(grpc_inference *i, TRITONSERVER_InferenceResponse *response_owned,
                                  bool streamed, bool final, grpc_reply **reply)
 {
-  message_parts parts;
   reply_sources from = {.response = response_owned};
   arena *a = i->life.decoupled ? &from.memory : &i->arena;
-  message_parts_init(&parts, a);
+  message_parts parts = {.arena = a};
   trace_record_now(i->life.trace, TRACE_GRPC_SEND_START);
   error *failure = write_reply(i, response_owned, streamed, final, a, &parts);
   from.text = parts.text;
@@ -376,11 +375,11 @@ static void filled(call *c)
   grpc_inference *i = inference_of(c);
   error *failure = i->failure;
   c->describe = describe; // not before: the message was being read
-  c->woken = woken;
   i->failure = NULL;
   if (failure == NULL)
     failure = grpc_inference_submit(i, &at_once);
   if (failure == NULL && !at_once) {
+    c->woken = woken;
     c->cancelled = cancelled;
     loop_core_handed_over(&c->loop->core);
     return;

@@ -1,15 +1,13 @@
 // Server reflection: tools such as grpcurl ask which services and messages there are.
 #include "frontend/grpc/call/call.h"
-#include "frontend/grpc/codec/descriptors.h"
 #include "frontend/grpc/codec/reflection_proto.h"
 #include "frontend/grpc/service/handlers.h"
 
-static void take_message(call *c, message *message_owned)
+static void take_message(call *c, grpc_message *message_owned)
 {
   AUTO_BUFFER buffer text = BUFFER_EMPTY;
-  bool understood = reflection_reply(grpc_descriptors(),
-                                     (slice){message_owned->data, message_owned->size}, &text);
-  message_free(message_owned);
+  bool understood = reflection_reply((slice){message_owned->data, message_owned->size}, &text);
+  grpc_message_free(message_owned);
   if (understood)
     call_queue_packed(c, &text);
   else

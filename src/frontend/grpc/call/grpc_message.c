@@ -1,5 +1,5 @@
 // Assembles and unpacks request messages. Loop threads; workers unpack what is long.
-#include "frontend/grpc/call/message.h"
+#include "frontend/grpc/call/grpc_message.h"
 
 #include "base/blocks.h"
 #include "base/checked.h"
@@ -50,7 +50,7 @@ bool message_coding_is_listed(slice list, content_coding coding)
 
 // --- One message
 
-void message_free(message *m)
+void grpc_message_free(grpc_message *m)
 {
   if (m == NULL)
     return;
@@ -65,7 +65,7 @@ static size_t padding_before(size_t size)
   return (MESSAGE_ALIGNMENT - size % MESSAGE_ALIGNMENT) % MESSAGE_ALIGNMENT;
 }
 
-static bool reserve(message *m, size_t size)
+static bool reserve(grpc_message *m, size_t size)
 {
   if (size < COUNTED_BYTES || size <= m->reserved)
     return true;
@@ -76,7 +76,7 @@ static bool reserve(message *m, size_t size)
 }
 
 // Makes the block `capacity` bytes large; what is in it stays.
-static message_fault resize(message *m, size_t capacity)
+static message_fault resize(grpc_message *m, size_t capacity)
 {
   void *grown = m->memory == NULL ? block_allocate(capacity)
                                   : block_grow(m->memory, m->memory_size, capacity);
@@ -89,10 +89,11 @@ static message_fault resize(message *m, size_t capacity)
 }
 
 // A message of `size` bytes with room for the first `expected` of them at least.
-static message_fault make_message(byte_budget *budget, size_t size, size_t expected, message **made)
+static message_fault make_message(byte_budget *budget, size_t size, size_t expected,
+                                  grpc_message **made)
 {
   size_t padding = padding_before(size);
-  message *m = calloc(1, sizeof(*m));
+  grpc_message *m = calloc(1, sizeof(*m));
   if (m == NULL)
     return MESSAGE_NO_MEMORY;
   m->budget = budget;
@@ -101,12 +102,12 @@ static message_fault make_message(byte_budget *budget, size_t size, size_t expec
   if (fault == MESSAGE_OK)
     *made = m;
   else
-    message_free(m);
+    grpc_message_free(m);
   return fault;
 }
 
 // Room for `needed` bytes of it, which have come.
-static message_fault make_room(message *m, size_t needed)
+static message_fault make_room(grpc_message *m, size_t needed)
 {
   size_t padding = padding_before(m->size);
   size_t whole = padding + m->size + 1;
@@ -124,7 +125,7 @@ static message_fault make_room(message *m, size_t needed)
 // A packed message, and what is unpacked of it.
 typedef struct unpacking {
   z_stream z;
-  message *packed; // owned
+  grpc_message *packed; // owned
   byte_budget *budget;
   buffer out;
   size_t most;     // bytes that it may become
@@ -138,7 +139,7 @@ static void unpacking_free(unpacking *u)
   inflateEnd(&u->z);
   budget_give_back(u->budget, u->reserved);
   buffer_fini(&u->out);
-  message_free(u->packed);
+  grpc_message_free(u->packed);
   free(u);
 }
 
@@ -152,7 +153,8 @@ static size_t most_of(size_t packed_size)
 }
 
 // Owns the message if it succeeds. NULL when memory is short.
-static unpacking *unpacking_new(byte_budget *budget, content_coding coding, message *packed_owned)
+static unpacking *unpacking_new(byte_budget *budget, content_coding coding,
+                                grpc_message *packed_owned)
 {
   unpacking *u = calloc(1, sizeof(*u));
   if (u == NULL)
@@ -200,9 +202,9 @@ static message_fault inflate_some(unpacking *u, size_t enough, bool *done)
 }
 
 // The message that it has become.
-static message_fault take_unpacked(unpacking *u, message **complete)
+static message_fault take_unpacked(unpacking *u, grpc_message **complete)
 {
-  message *plain;
+  grpc_message *plain;
   message_fault fault = make_message(u->budget, u->out.size, u->out.size, &plain);
   if (fault != MESSAGE_OK)
     return fault;
@@ -220,7 +222,7 @@ bool message_reader_is_unpacking(const message_reader *r)
 }
 
 // Up to `enough` bytes of it.
-static message_fault unpack(message_reader *r, size_t enough, message **complete)
+static message_fault unpack(message_reader *r, size_t enough, grpc_message **complete)
 {
   bool done = false;
   message_fault fault = inflate_some(r->unpacking, enough, &done);
@@ -233,7 +235,7 @@ static message_fault unpack(message_reader *r, size_t enough, message **complete
   return fault;
 }
 
-message_fault message_reader_unpack(message_reader *r, message **complete)
+message_fault message_reader_unpack(message_reader *r, grpc_message **complete)
 {
   *complete = NULL;
   return unpack(r, SIZE_MAX, complete);
@@ -243,7 +245,7 @@ message_fault message_reader_unpack(message_reader *r, message **complete)
 
 void message_reader_fini(message_reader *r)
 {
-  message_free(r->current);
+  grpc_message_free(r->current);
   r->current = NULL;
   unpacking_free(r->unpacking);
   r->unpacking = NULL;
@@ -283,9 +285,9 @@ static message_fault begin(message_reader *r, content_coding coding)
   return fault;
 }
 
-static message_fault finish(message_reader *r, content_coding coding, message **complete)
+static message_fault finish(message_reader *r, content_coding coding, grpc_message **complete)
 {
-  message *m = r->current;
+  grpc_message *m = r->current;
   r->current = NULL;
   r->prefix_size = 0;
   if (!r->compressed) {
@@ -294,14 +296,14 @@ static message_fault finish(message_reader *r, content_coding coding, message **
   }
   r->unpacking = unpacking_new(r->budget, coding, m);
   if (r->unpacking == NULL) {
-    message_free(m);
+    grpc_message_free(m);
     return MESSAGE_NO_MEMORY;
   }
   return m->size > JOBS_LOOP_BYTES ? MESSAGE_OK : unpack(r, JOBS_LOOP_BYTES, complete);
 }
 
 message_fault message_reader_take(message_reader *r, content_coding coding, const char *data,
-                                  size_t size, size_t *taken, message **complete)
+                                  size_t size, size_t *taken, grpc_message **complete)
 {
   *taken = 0;
   *complete = NULL;

@@ -1,8 +1,8 @@
 // One inference over gRPC: from a message to a request of the core, through the core, and its
 // responses as messages. ModelInfer has one; ModelStreamInfer has any number (infer_stream.c).
 // Referenced by its call, by the core while it has the request, and by each output.
-#ifndef NEREID_FRONTEND_GRPC_SERVICE_INFER_H
-#define NEREID_FRONTEND_GRPC_SERVICE_INFER_H
+#ifndef NEREID_FRONTEND_GRPC_SERVICE_GRPC_INFER_H
+#define NEREID_FRONTEND_GRPC_SERVICE_GRPC_INFER_H
 
 #include "base/arena.h"
 #include "base/error.h"
@@ -10,8 +10,7 @@
 #include "base/mpsc.h"
 #include "base/refcount.h"
 #include "frontend/common/infer/inference.h"
-#include "frontend/grpc/call/message.h"
-#include "frontend/grpc/call/reply.h"
+#include "frontend/grpc/call/grpc_message.h"
 #include "frontend/grpc/codec/infer_response_proto.h"
 #include "frontend/grpc/codec/status.h"
 
@@ -24,6 +23,7 @@
 
 typedef struct call call;
 typedef struct grpc_inference grpc_inference;
+typedef struct grpc_reply grpc_reply;
 
 // What the loop of a stream is to see: a response of a decoupled model, or that the core is done.
 typedef struct stream_event {
@@ -37,7 +37,7 @@ struct grpc_inference {
   inference life;
   call *call; // referenced
   refcount references;
-  message *message;        // owned; inputs are slices of it
+  grpc_message *message;   // owned; inputs are slices of it
   bool wants_empty_final;  // of a stream: the end without a response is a message, too
   uint64_t began_ns;       // when its message was complete
   size_t bytes_out;        // of its replies
@@ -66,7 +66,8 @@ static inline grpc_inference *grpc_inference_of(inference *i)
 // Owns the message. NULL when memory is short, or the server has as many requests as it may: then
 // the message stays the caller's, and the call ends with this text.
 #define GRPC_INFERENCE_REFUSED "the server has no memory left for requests, try again later"
-grpc_inference *grpc_inference_new(call *c, message *message_owned, const inference_hooks *hooks);
+grpc_inference *grpc_inference_new(call *c, grpc_message *message_owned,
+                                   const inference_hooks *hooks);
 // The hooks `ref` and `unref`.
 void grpc_inference_ref(inference *life);
 void grpc_inference_unref(inference *life);

@@ -2,8 +2,8 @@
 // and replies that wait until HTTP/2 and the socket take them. A message is prefixed by a flag
 // (compressed or not) and its size, 4 bytes, big-endian
 // (https://github.com/grpc/grpc/blob/master/doc/PROTOCOL-HTTP2.md). One owner at a time, no locks.
-#ifndef NEREID_FRONTEND_GRPC_CALL_MESSAGE_H
-#define NEREID_FRONTEND_GRPC_CALL_MESSAGE_H
+#ifndef NEREID_FRONTEND_GRPC_CALL_GRPC_MESSAGE_H
+#define NEREID_FRONTEND_GRPC_CALL_GRPC_MESSAGE_H
 
 #include "base/buffer.h"
 #include "base/error.h"
@@ -32,16 +32,16 @@ bool message_coding_is_listed(slice list, content_coding coding);
 
 // A whole request message. Its end is aligned to MESSAGE_ALIGNMENT: tensors come last in a request,
 // so a tensor of a round size begins at a round address.
-typedef struct message {
+typedef struct grpc_message {
   char *data;
   size_t size;
   void *memory; // a block
   size_t memory_size;
   size_t reserved; // from the budget
   byte_budget *budget;
-} message;
+} grpc_message;
 
-void message_free(message *m); // NULL is allowed
+void grpc_message_free(grpc_message *m); // NULL is allowed
 
 typedef enum message_fault {
   MESSAGE_OK,
@@ -56,9 +56,9 @@ typedef enum message_fault {
 
 // Puts messages together. Zeroed is empty, but for the budget.
 typedef struct message_reader {
-  byte_budget *budget; // borrowed
-  message *current;    // owned, NULL between two messages
-  size_t received;     // bytes of it
+  byte_budget *budget;   // borrowed
+  grpc_message *current; // owned, NULL between two messages
+  size_t received;       // bytes of it
   unsigned char prefix[MESSAGE_PREFIX_BYTES];
   unsigned prefix_size;
   bool compressed;
@@ -71,12 +71,12 @@ void message_reader_fini(message_reader *r);
 // is whole, and then the caller's, else NULL. A fault ends the reading; so does, for a while, a
 // packed message of which more than JOBS_LOOP_BYTES would be read or made.
 message_fault message_reader_take(message_reader *r, content_coding coding, const char *data,
-                                  size_t size, size_t *taken, message **complete);
+                                  size_t size, size_t *taken, grpc_message **complete);
 
 // Is there such a packed message? It is unpacked by message_reader_unpack, on any thread that has
 // the reader; then bytes may be taken again.
 bool message_reader_is_unpacking(const message_reader *r);
-message_fault message_reader_unpack(message_reader *r, message **complete);
+message_fault message_reader_unpack(message_reader *r, grpc_message **complete);
 
 // Is the reader in the middle of a message?
 bool message_reader_is_inside(const message_reader *r);

@@ -1,6 +1,6 @@
 // Decides by address and metadata. A web page cannot speak gRPC to a port: there is no Origin to
 // look at.
-#include "frontend/grpc/call/access.h"
+#include "frontend/grpc/call/grpc_access.h"
 
 #include "frontend/common/net/peer.h"
 #include "frontend/common/policy/access_policy.h"
