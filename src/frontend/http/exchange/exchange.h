@@ -172,12 +172,7 @@ struct MHD_Response *response_with(struct MHD_Response *response_owned, const ch
 // Adds the load report that the request's fields ask for, if there is one.
 struct MHD_Response *response_with_load(struct MHD_Response *response_owned, const exchange *x);
 
-// A response that is sent from `text`; release(context) is called when it is gone, or at once when
-// there is no memory for it. Returns NULL then.
-struct MHD_Response *response_of(slice text, const char *content_type,
-                                 void (*release)(void *context), void *context);
-
-// The same of x->text.
+// A response that is sent from x->text. NULL when memory is short.
 struct MHD_Response *response_of_text(exchange *x, const char *content_type);
 
 #endif

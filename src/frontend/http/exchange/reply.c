@@ -152,27 +152,21 @@ struct MHD_Response *response_with_load(struct MHD_Response *response_owned, con
                        : response_with(response_owned, LOAD_METRICS_REPLY_HEADER, value);
 }
 
-struct MHD_Response *response_of(slice text, const char *content_type,
-                                 void (*release)(void *context), void *context)
-{
-  struct MHD_Response *response = MHD_create_response_from_buffer_with_free_callback_cls(
-      text.size, (void *)text.data, release, context);
-  if (response == NULL)
-    release(context);
-  return response_with(response, MHD_HTTP_HEADER_CONTENT_TYPE, content_type);
-}
-
 static void unref(void *exchange_pointer)
 {
   exchange_unref(exchange_pointer);
 }
 
-// Sends what lives as long as the exchange.
+// Sends what lives as long as the exchange, which is given back at once when memory is short.
 static struct MHD_Response *response_of_own(exchange *x, slice text, const char *content_type)
 {
   x->reply_bytes = text.size;
   exchange_ref(x);
-  return response_of(text, content_type, unref, x);
+  struct MHD_Response *response = MHD_create_response_from_buffer_with_free_callback_cls(
+      text.size, (void *)text.data, unref, x);
+  if (response == NULL)
+    exchange_unref(x);
+  return response_with(response, MHD_HTTP_HEADER_CONTENT_TYPE, content_type);
 }
 
 struct MHD_Response *response_of_text(exchange *x, const char *content_type)

@@ -8,21 +8,15 @@
 
 #define TEXT_TYPE "text/plain; charset=utf-8"
 
-static void delete_metrics(void *metrics)
-{
-  TRITONSERVER_ErrorDelete(TRITONSERVER_MetricsDelete(metrics));
-}
-
-// The text is sent from the snapshot, which the response then owns, or packed.
-static struct MHD_Response *make_response(exchange *x, TRITONSERVER_Metrics *metrics_owned,
-                                          slice text)
+static struct MHD_Response *make_response(exchange *x, slice text)
 {
   content_coding coding = x->headers.accepts;
-  if (coding == CODING_IDENTITY || !compress_parts(coding, COMPRESS_FAST, &text, 1, &x->text))
-    return response_of(text, TEXT_TYPE, delete_metrics, metrics_owned);
-  delete_metrics(metrics_owned);
-  return response_with(response_of_text(x, TEXT_TYPE), MHD_HTTP_HEADER_CONTENT_ENCODING,
-                       coding == CODING_GZIP ? "gzip" : "deflate");
+  if (coding != CODING_IDENTITY && compress_parts(coding, COMPRESS_FAST, &text, 1, &x->text))
+    return response_with(response_of_text(x, TEXT_TYPE), MHD_HTTP_HEADER_CONTENT_ENCODING,
+                         coding == CODING_GZIP ? "gzip" : "deflate");
+  exchange_drop_text(x);
+  buffer_append_slice(&x->text, text);
+  return response_of_text(x, TEXT_TYPE);
 }
 
 static void handle_metrics(exchange *x)
@@ -34,14 +28,14 @@ static void handle_metrics(exchange *x)
     failure = TRITONSERVER_MetricsFormatted(metrics, TRITONSERVER_METRIC_PROMETHEUS, &text.data,
                                             &text.size);
   if (failure == NULL) {
-    exchange_reply_with(x, response_with(make_response(x, metrics, text), MHD_HTTP_HEADER_VARY,
+    exchange_reply_with(x, response_with(make_response(x, text), MHD_HTTP_HEADER_VARY,
                                          MHD_HTTP_HEADER_ACCEPT_ENCODING));
-    return;
+  } else {
+    frontend_log_failure(NULL, "cannot give the metrics", failure);
+    exchange_fail(x, MHD_HTTP_SERVICE_UNAVAILABLE, "the metrics are not available");
   }
-  frontend_log_failure(NULL, "cannot give the metrics", failure);
   if (metrics != NULL)
-    delete_metrics(metrics);
-  exchange_fail(x, MHD_HTTP_SERVICE_UNAVAILABLE, "the metrics are not available");
+    TRITONSERVER_ErrorDelete(TRITONSERVER_MetricsDelete(metrics));
 }
 
 // As Triton: any other path is an empty page.
