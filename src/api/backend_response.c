@@ -79,7 +79,7 @@ TRITONSERVER_Error *NEREID_ResponseUnconfiguredOutput(TRITONBACKEND_Response *r,
 TRITONSERVER_Error *TRITONBACKEND_ResponseSend(TRITONBACKEND_Response *r, uint32_t send_flags,
                                                TRITONSERVER_Error *failure)
 {
-  const error *e = error_from_abi(failure); // stays the backend's
+  const error *e = error_of(failure); // stays the backend's
   return error_to_abi(response_send(
       of(r), send_flags, e == NULL ? NULL : error_new(error_get_code(e), "%s", error_message(e))));
 }

@@ -24,7 +24,8 @@ static inline TRITONSERVER_Error *error_to_abi(error *e)
   return (TRITONSERVER_Error *)e;
 }
 
-static inline error *error_from_abi(TRITONSERVER_Error *e)
+// Still the ABI's: nothing is released.
+static inline error *error_of(TRITONSERVER_Error *e)
 {
   return (error *)e;
 }

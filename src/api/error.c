@@ -8,20 +8,20 @@ TRITONSERVER_Error *TRITONSERVER_ErrorNew(TRITONSERVER_Error_Code code, const ch
 
 void TRITONSERVER_ErrorDelete(TRITONSERVER_Error *e)
 {
-  error_free(error_from_abi(e));
+  error_free(error_of(e));
 }
 
 TRITONSERVER_Error_Code TRITONSERVER_ErrorCode(TRITONSERVER_Error *e)
 {
-  return (TRITONSERVER_Error_Code)error_get_code(error_from_abi(e));
+  return (TRITONSERVER_Error_Code)error_get_code(error_of(e));
 }
 
 const char *TRITONSERVER_ErrorCodeString(TRITONSERVER_Error *e)
 {
-  return error_code_text(error_get_code(error_from_abi(e)));
+  return error_code_text(error_get_code(error_of(e)));
 }
 
 const char *TRITONSERVER_ErrorMessage(TRITONSERVER_Error *e)
 {
-  return error_message(error_from_abi(e));
+  return error_message(error_of(e));
 }

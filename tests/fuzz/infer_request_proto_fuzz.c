@@ -2,7 +2,7 @@
 // and protobuf-c must accept it too and find the same in it.
 #include "base/arena.h"
 #include "base/error.h"
-#include "frontend/common/json/datatype.h"
+#include "frontend/common/json/json_tensor.h"
 #include "frontend/common/net/request_limits.h"
 #include "frontend/grpc/codec/infer_request_proto.h"
 #include "frontend/grpc/proto/grpc_service.pb-c.h"

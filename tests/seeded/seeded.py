@@ -147,8 +147,31 @@ def faults_of(seed):
         yield f"{seed.name}: tests/e2e/{seed.caught_by.name} is missing"
 
 
+def tests_in(names):
+    """What pytest finds in these files: "test_x.py::test_y[z]"."""
+    command = [".venv/bin/python", "-m", "pytest", "-q", "--collect-only", *(f"tests/e2e/{name}" for name in names)]
+    found = subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True).stdout
+    return [line.removeprefix("tests/e2e/") for line in found.splitlines() if "::" in line]
+
+
+def chooses(catcher, test):
+    """As pytest's -k for words that are joined by "and", maybe with "not" before them."""
+    file, _, name = test.partition("::")
+    words = [word.split() for word in catcher.chosen.lower().split(" and ")]
+    return file == catcher.name and all((word[-1] in name.lower()) == (len(word) == 1) for word in words)
+
+
+def catchers_without_tests(chosen):
+    catchers = {seed.caught_by for seed in chosen if seed.caught_by.kind == "e2e"}
+    tests = tests_in(sorted({catcher.name for catcher in catchers})) if catchers else []
+    for catcher in sorted(catchers, key=str):
+        if not any(chooses(catcher, test) for test in tests):
+            yield f"{catcher} selects no test"
+
+
 def check_places(chosen):
     faults = [fault for seed in chosen for fault in faults_of(seed)]
+    faults += [] if faults else catchers_without_tests(chosen)
     names = collections.Counter(seed.name for seed in chosen)
     faults += [f"{name}: stands {count} times" for name, count in names.items() if count > 1]
     if faults:
@@ -170,7 +193,7 @@ def main():
     parser = argparse.ArgumentParser(description="Whether the tests catch bugs that are put into the sources.")
     parser.add_argument("names", nargs="*", metavar="name")
     parser.add_argument("--list", action="store_true", help="tell the bugs and end")
-    parser.add_argument("--check", action="store_true", help="only look whether each bug's place is found once")
+    parser.add_argument("--check", action="store_true", help="only look whether each bug's place is found once, and its test chosen")
     arguments = parser.parse_args()
     chosen = select(arguments.names)
     if arguments.list:

@@ -171,7 +171,7 @@ RESOURCES = [
          e2e("test_safety_smuggling.py", "ambiguous")),
     Seed("directory_left_open", "descriptor leak: a model's directory (2026-47478)", "src/repository/repository.c",
          "  file_root_close(&dir->root);\n", "",
-         e2e("test_faults.py", "reload and short")),
+         e2e("test_faults.py", "reload")),
     Seed("instance_not_joined", "thread leak: an instance's thread is not waited for", "src/core/instance.c",
          "    pthread_join(i->thread, NULL);", "    pthread_detach(i->thread);",
          unit("lifecycle_test", "tsan")),
@@ -183,10 +183,10 @@ RESOURCES = [
          unit("fuzz_body")),
     Seed("allocation_unchecked", "uncaught error: a failed allocation is not looked at", "src/frontend/http/exchange/exchange.c",
          "  if (x == NULL)\n    return NULL;\n  memset(x", "  memset(x",
-         e2e("test_faults.py", "infer-fp32 and memory")),
+         e2e("test_faults.py", "infer-fp32 and not large")),
     Seed("failed_accept_leaks", "uncaught error: a client of whom nothing is known for want of memory", "src/frontend/common/net/acceptor.c",
          "    close(next.socket_fd); // no", "    (void)next; // no",
-         e2e("test_faults.py", "infer-fp32 and memory")),
+         e2e("test_faults.py", "infer-fp32 and not large")),
 ]
 
 RACES = [

@@ -3,7 +3,6 @@
 #include "base/buffer.h"
 #include "base/error.h"
 #include "base/number.h"
-#include "frontend/common/json/datatype.h"
 #include "frontend/common/json/infer_response_json.h"
 #include "frontend/common/json/json_tensor.h"
 

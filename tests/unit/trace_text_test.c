@@ -1,7 +1,6 @@
 // What traces look like: contexts, tensors, entries of the JSON file, spans.
 #include "frontend/trace/record.h"
 #include "frontend/trace/spans.h"
-#include "frontend/trace/tensor_text.h"
 #include "otlp.pb-c.h"
 
 #include <setjmp.h>

@@ -4,7 +4,6 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "frontend/trace/settings.h"
-#include "frontend/trace/tensor_text.h"
 
 #include <jansson.h>
 #include <stdlib.h>

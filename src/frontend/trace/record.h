@@ -78,6 +78,11 @@ void record_free(trace_record *r);
 
 size_t record_span_count(const trace_record *r);
 
+// Appends the elements that lie in `size` bytes at `base`, in decimal, separated by commas, texts
+// in quotes; at most about `limit` bytes of text. False: there are more.
+bool tensor_text_append(buffer *out, TRITONSERVER_DataType datatype, const void *base, size_t size,
+                        size_t limit);
+
 // Appends the entries of the JSON file; each but the first one in `out` has a comma in front.
 void record_print(const trace_record *r, buffer *out);
 

@@ -1,7 +1,6 @@
-// Tensors as text: see tensor_text.h.
-#include "frontend/trace/tensor_text.h"
-
+// Tensors as text, as traces have them: see record.h.
 #include "frontend/common/json/json_tensor.h"
+#include "frontend/trace/record.h"
 
 #include <string.h>
 

@@ -1,7 +1,6 @@
 // The generate extension between text and tensors.
 #include "frontend/common/json/generate_json.h"
 
-#include "frontend/common/json/datatype.h"
 #include "frontend/common/json/json_scan.h"
 #include "frontend/common/json/json_tensor.h"
 

@@ -3,7 +3,6 @@
 #include "frontend/common/json/infer_request_json.h"
 
 #include "base/checked.h"
-#include "frontend/common/json/datatype.h"
 #include "frontend/common/json/json_scan.h"
 #include "frontend/common/json/json_tensor.h"
 #include "frontend/common/net/request_limits.h"

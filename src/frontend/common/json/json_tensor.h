@@ -10,6 +10,17 @@
 
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
+
+// The type of a name on the wire; TRITONSERVER_TYPE_INVALID for one that is none; exact spelling.
+static inline TRITONSERVER_DataType datatype_named(slice name)
+{
+  char text[16] = "";
+  if (name.size >= sizeof(text) || strnlen(name.data, name.size) < name.size)
+    return TRITONSERVER_TYPE_INVALID;
+  memcpy(text, name.data, name.size);
+  return TRITONSERVER_StringToDataType(text);
+}
 
 // Takes an array, flat or nested in any way, that holds exactly `element_count` elements of the
 // type; *data (in the cursor's arena, aligned to BLOCK_ALIGNMENT) and *size are its bytes.

@@ -13,8 +13,7 @@
 #include <stdlib.h>
 
 typedef struct job_queue {
-  job *first;
-  job *last;
+  job *first, **end;
 } job_queue;
 
 // Kinds of jobs that share a number of threads.
@@ -72,6 +71,8 @@ error *jobs_new(jobs **result)
   j->classes[CLASS_BLOCKS].max_running = JOBS_MAX_BLOCKING;
   for (size_t i = 0; i < CLASSES; i++)
     j->max_threads += j->classes[i].max_running;
+  for (size_t i = 0; i < JOB_KINDS; i++)
+    j->queues[i].end = &j->queues[i].first;
   j->threads = calloc(j->max_threads, sizeof(pthread_t));
   if (j->threads == NULL) {
     free(j);
@@ -117,7 +118,7 @@ static bool run_job(jobs *j)
   job *next = queue->first;
   queue->first = next->next;
   if (queue->first == NULL)
-    queue->last = NULL;
+    queue->end = &queue->first;
   assert(class->queued > 0);
   class->queued--;
   class->running++;
@@ -201,11 +202,8 @@ error *jobs_submit(jobs *j, job_kind kind, job *added)
     error_free(failure); // the others get to it
   }
   added->next = NULL;
-  if (queue->last == NULL)
-    queue->first = added;
-  else
-    queue->last->next = added;
-  queue->last = added;
+  *queue->end = added;
+  queue->end = &added->next;
   class->queued++;
   if (runnable)
     pthread_cond_signal(&j->arrived);

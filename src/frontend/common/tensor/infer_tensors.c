@@ -84,22 +84,19 @@ static error *take_span(infer_tensors *t, const json_shared_memory *m, shared_sp
   return NULL;
 }
 
-static error *add_shared_data(infer_tensors *t, const infer_json_input *input)
+static error *take_shared_data(infer_tensors *t, const infer_json_input *input, const void **data,
+                               size_t *size)
 {
   shared_span *span;
   RETURN_IF_ERROR(take_span(t, &input->shared_memory, &span));
-  if (span->byte_size == 0)
+  *data = span->base;
+  *size = span->byte_size;
+  if (*size == 0 || (may_change(input->datatype) && !is_overwritten(t, span)))
     return NULL;
-  if (!may_change(input->datatype) || is_overwritten(t, span)) {
-    RETURN_IF_ERROR(reserve(t, span->byte_size, BUDGET_REQUESTS_FULL));
-    span->copy = arena_allocate_tensor(t->arena, span->byte_size);
-    if (span->copy == NULL)
-      return error_no_memory();
-    t->copy_bytes += span->byte_size;
-  }
-  return error_from_abi(TRITONSERVER_InferenceRequestAppendInputData(
-      t->request, input->name, span->copy != NULL ? span->copy : span->base, span->byte_size,
-      TRITONSERVER_MEMORY_CPU, 0));
+  RETURN_IF_ERROR(reserve(t, *size, BUDGET_REQUESTS_FULL));
+  *data = span->copy = arena_allocate_tensor(t->arena, *size);
+  t->copy_bytes += *size;
+  return *data == NULL ? error_no_memory() : NULL;
 }
 
 void infer_tensors_make_copies(infer_tensors *t)
@@ -119,12 +116,14 @@ static error *add_input(infer_tensors *t, const infer_json_input *input)
 {
   RETURN_IF_ERROR(error_from_abi(TRITONSERVER_InferenceRequestAddInput(
       t->request, input->name, input->datatype, input->shape, input->shape_count)));
+  const void *data = input->data;
+  size_t size = input->data_size;
   if (input->shared_memory.region != NULL)
-    return add_shared_data(t, input);
-  if (input->data_size == 0)
+    RETURN_IF_ERROR(take_shared_data(t, input, &data, &size));
+  if (size == 0)
     return NULL;
   return error_from_abi(TRITONSERVER_InferenceRequestAppendInputData(
-      t->request, input->name, input->data, input->data_size, TRITONSERVER_MEMORY_CPU, 0));
+      t->request, input->name, data, size, TRITONSERVER_MEMORY_CPU, 0));
 }
 
 static error *add_output(infer_tensors *t, const infer_json_output *output)

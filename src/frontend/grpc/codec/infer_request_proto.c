@@ -5,7 +5,6 @@
 #include "base/checked.h"
 #include "base/string_map.h"
 #include "base/text.h"
-#include "frontend/common/json/datatype.h"
 #include "frontend/common/json/json_tensor.h"
 #include "frontend/common/net/request_limits.h"
 #include "frontend/grpc/codec/infer_parameter_proto.h"
