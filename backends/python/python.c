@@ -1,7 +1,6 @@
 // The entry points of the python backend. The server calls them on load threads (models,
 // instances) and instance threads (execute, ready).
 #include "calls/calls.h"
-#include "instance/execution.h"
 #include "instance/instance.h"
 
 #include "backend_entry.h"

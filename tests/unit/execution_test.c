@@ -1,4 +1,4 @@
-// Executions from requests to their responses (instance/execution*.c, response_call.c): what
+// Executions from requests to their responses (instance/execution.c, open_request.c): what
 // becomes of each request, of the slot, and of executions that are begun ahead. The worker, its
 // channel, what is written to it, and the server are played; the table of requests is the real one.
 #include <setjmp.h>
@@ -11,7 +11,7 @@
 #include "codec/protocol.h"
 #include "codec/request_wire.h"
 #include "codec/response_fill.h"
-#include "instance/execution.h"
+#include "instance/instance.h"
 #include "instance/open_request.h"
 
 #include <stdio.h>
@@ -23,8 +23,8 @@ enum {
 
 static char requests[MOST]; // their addresses are the requests; so are the responses'
 static TRITONBACKEND_Request *batch[MOST];
-static char channels;
-static worker_link *const the_link = (worker_link *)&channels;
+static char channels; // its address is the channel
+static worker_link *const the_link = &(worker_link){.channel = (channel *)&channels};
 
 // ---- the server
 
@@ -207,11 +207,6 @@ bool worker_await(worker *self, worker_link *link, uint64_t id, int64_t timeout_
   *error = seen.is_gone ? TRITONSERVER_ErrorNew(TRITONSERVER_ERROR_INTERNAL, "it is gone") : NULL;
   *message = (channel_message){.flags = ANSWER_RELEASED};
   return seen.is_gone || seen.has_answer;
-}
-
-channel *worker_link_channel(worker_link *self)
-{
-  return (channel *)self;
 }
 
 void worker_link_reply(worker_link *self, const channel_message *reply)

@@ -4,7 +4,6 @@
 
 #include "backend_error.h"
 #include "backend_log.h"
-#include "calls/calls_internal.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,7 +1,7 @@
 // An inference that a model asks for (CALL_INFER): a request to the server on the way out, replies
 // to the worker on the way back. Outputs are allocated in the host's region of the channel, so that
 // the model that answers writes them where the worker reads them.
-#include "calls/calls_internal.h"
+#include "calls/calls.h"
 
 #include "backend_error.h"
 #include "backend_log.h"
@@ -45,7 +45,7 @@ allocate_output(TRITONSERVER_ResponseAllocator *allocator, const char *tensor_na
 {
   (void)allocator, (void)memory_type, (void)memory_type_id;
   calls *calls = userp;
-  channel *channel = worker_link_channel(calls->link);
+  channel *channel = calls->link->channel;
   *buffer = *buffer_userp = NULL;
   *actual_memory_type = TRITONSERVER_MEMORY_CPU;
   *actual_memory_type_id = 0;
@@ -75,7 +75,7 @@ static TRITONSERVER_Error *release_output(TRITONSERVER_ResponseAllocator *alloca
   (void)allocator, (void)buffer, (void)byte_size, (void)memory_type, (void)memory_type_id;
   output_buffer *self = buffer_userp;
   if (self != NULL && !self->given)
-    channel_release(worker_link_channel(self->calls->link), self->offset);
+    channel_release(self->calls->link->channel, self->offset);
   free(self);
   return NULL;
 }
@@ -178,7 +178,7 @@ static TRITONSERVER_Error *make_tensors(infer_call *self, TRITONSERVER_Inference
 {
   TRITONSERVER_Error *error = NULL;
   AUTO_FREE char *parameters = NULL;
-  channel *channel = worker_link_channel(self->calls->link);
+  channel *channel = self->calls->link->channel;
   BACKEND_RETURN_IF_ERROR(TRITONSERVER_InferenceResponseError(response));
   BACKEND_RETURN_IF_ERROR(print_parameters(response, &parameters));
   reply_content content = {
@@ -383,7 +383,7 @@ static TRITONSERVER_Error *add_requested_outputs(TRITONSERVER_InferenceRequest *
 // Reads the inputs twice: once for their size, once to copy them.
 static TRITONSERVER_Error *add_inputs(infer_call *self, wire_reader *control)
 {
-  const channel *channel = worker_link_channel(self->calls->link);
+  const channel *channel = self->calls->link->channel;
   wire_tensor tensor;
   uint32_t count = wire_get_count(control, 1);
   wire_reader again = *control;

@@ -1,5 +1,5 @@
 // A worker's metrics by number, and the calls on them. The listener's thread.
-#include "calls/calls_internal.h"
+#include "calls/calls.h"
 
 #include "backend_error.h"
 

@@ -1,6 +1,6 @@
 // Model control that a model asks for. Loading and unloading take long, and so may readiness, which
 // a worker is asked for: each call runs on a thread of its own, which replies when it is done.
-#include "calls/calls_internal.h"
+#include "calls/calls.h"
 
 #include "backend_config.h"
 #include "backend_error.h"

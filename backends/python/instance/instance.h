@@ -1,4 +1,4 @@
-// An instance of a Python model: what it owns, and its life. execution.h has what it does. Load
+// An instance of a Python model: what it owns, its life, and what the server has it do. Load
 // threads, unless said otherwise.
 #ifndef NEREID_PYTHON_INSTANCE_H
 #define NEREID_PYTHON_INSTANCE_H
@@ -25,7 +25,7 @@ typedef struct instance_calls {
   void (*end)(struct calls *calls);
 } instance_calls;
 
-// Executions that were begun and have not ended, in their order (execution_ahead.c).
+// Executions that were begun and have not ended, in their order.
 typedef struct ahead_queue {
   list executions;
   uint32_t crowded;         // so many more are taken to be some of many
@@ -62,5 +62,19 @@ void python_instance_stop(python_instance *self);
 // first worker, which the model's first instance takes.
 TRITONSERVER_Error *python_model_complete(python_model *self, const instance_calls *calls_kind);
 python_instance *python_model_take_spare(python_model *self); // NULL: there is none
+
+// ---- executions (execution.c). An error means that no request was touched.
+
+// TRITONBACKEND_ModelInstanceExecute.
+TRITONSERVER_Error *python_instance_execute(python_instance *self, TRITONBACKEND_Request **requests,
+                                            uint32_t count);
+
+// The same in two parts (backend_extension.h), of which several may be begun and not ended.
+TRITONSERVER_Error *python_instance_execute_begin(python_instance *self,
+                                                  TRITONBACKEND_Request **requests, uint32_t count,
+                                                  bool *pending);
+void python_instance_execute_end(python_instance *self, int64_t timeout_us, bool *pending);
+// How many may be begun and not ended.
+uint32_t python_instance_max_executions(python_instance *self);
 
 #endif

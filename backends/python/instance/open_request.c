@@ -159,7 +159,7 @@ static void take_response(python_instance *instance, worker_link *link, const ch
 {
   request_table *requests = &instance->requests;
   response_call self = {.instance = instance,
-                        .channel = worker_link_channel(link),
+                        .channel = link->channel,
                         .reader = reader,
                         .final = (call->flags & RESPONSE_FINAL) != 0};
   if (call->size > 0) // nothing is RESPONSE_NONE
@@ -242,7 +242,7 @@ bool open_request_take_call(python_instance *instance, worker_link *link,
     control_part_fini(&control);
     return true;
   case CALL_RELEASE:
-    channel_release(worker_link_channel(link), call->value);
+    channel_release(link->channel, call->value);
     return true;
   case CALL_IS_CANCELLED:
     take_is_cancelled(instance, link, call);

@@ -7,7 +7,6 @@
 #include "base/cleanup.h"
 #include "base/files.h"
 #include "base/machine.h"
-#include "process/variables.h"
 
 #include <assert.h>
 #include <stdlib.h>

@@ -4,8 +4,6 @@
 #include "backend_error.h"
 #include "backend_log.h"
 #include "base/cleanup.h"
-#include "base/list.h"
-#include "base/refcount.h"
 #include "codec/protocol.h"
 
 #include <stdlib.h>
@@ -20,15 +18,6 @@ typedef struct kept_reply {
   list_node node;
   channel_message message;
 } kept_reply;
-
-struct worker_link {
-  refcount references;
-  channel *channel;
-  uint64_t question;
-  pthread_mutex_t lock; // guards what follows
-  list kept;
-  size_t kept_count;
-};
 
 // Address space only, so as much as the machine has memory is never too little.
 static size_t region_size(void)
@@ -72,16 +61,6 @@ void worker_link_unref(worker_link *self)
   channel_free(self->channel);
   pthread_mutex_destroy(&self->lock);
   free(self);
-}
-
-channel *worker_link_channel(worker_link *self)
-{
-  return self->channel;
-}
-
-uint64_t *worker_link_question(worker_link *self)
-{
-  return &self->question;
 }
 
 bool control_part_copy(control_part *self, const worker_link *link, const channel_message *message)

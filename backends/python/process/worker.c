@@ -59,7 +59,7 @@ static void process_ended(void *user, char *cause_owned)
     worker_set_state(self, WORKER_DOWN);
   self->retry_ns = 0;
   if (self->link != NULL)
-    channel_close(worker_link_channel(self->link));
+    channel_close(self->link->channel);
   pthread_cond_broadcast(&self->changed);
 }
 
@@ -86,7 +86,7 @@ static void process_timer(void *user, int timer)
   }
   worker_link *link = worker_current_link(self);
   if (link != NULL)
-    channel_trim(worker_link_channel(link), KEPT_BYTES);
+    channel_trim(link->channel, KEPT_BYTES);
   worker_link_unref(link);
 }
 
@@ -134,7 +134,7 @@ static TRITONSERVER_Error *spawn(worker *self)
   TRITONSERVER_Error *error = worker_process_start(&command, &EVENTS, self, &process);
   close(ends[1]);
   BACKEND_RETURN_IF_ERROR(error);
-  pass_channel(ends[0], channel_descriptor(worker_link_channel(link)));
+  pass_channel(ends[0], channel_descriptor(link->channel));
   LOCK_SCOPE(&self->lock);
   self->process = process;
   if (self->state == WORKER_STOPPED) // meanwhile; who stopped it could not kill this one
@@ -177,7 +177,7 @@ static void reap(worker *self)
 {
   pthread_mutex_lock(&self->lock);
   if (self->link != NULL)
-    channel_close(worker_link_channel(self->link));
+    channel_close(self->link->channel);
   worker_kill_locked(self);
   while (self->ended < self->number)
     pthread_cond_wait(&self->changed, &self->lock);
@@ -272,15 +272,14 @@ static bool revive(worker *self, pthread_t *starter)
 
 static void serve_calls(worker *self, worker_link *link)
 {
-  channel *channel = worker_link_channel(link);
   channel_message call;
   for (;;) {
     bool others = self->events->has_calls(self->user); // before the look at what they left
     int64_t timeout_us = worker_link_flush(link) ? REPLIES_RETRY_US : others ? REPLIES_LOOK_US : -1;
-    switch (channel_receive(channel, CHANNEL_CALLS, timeout_us, &call)) {
+    switch (channel_receive(link->channel, CHANNEL_CALLS, timeout_us, &call)) {
     case CHANNEL_MESSAGE:
       self->events->call(self->user, link, &call);
-      channel_done(channel, CHANNEL_CALLS);
+      channel_done(link->channel, CHANNEL_CALLS);
       break;
     case CHANNEL_TIMEOUT:
       break;

@@ -24,18 +24,16 @@ static channel_result receive_answer(worker_link *link, uint64_t id, int64_t tim
                                      channel_message *answer)
 {
   uint64_t end_ns = timeout_us < 0 ? 0 : clock_monotonic_ns() + (uint64_t)timeout_us * 1000;
-  uint64_t *question = worker_link_question(link);
   int64_t left_us = timeout_us;
   for (;;) {
-    channel_result result =
-        channel_receive(worker_link_channel(link), CHANNEL_ANSWERS, left_us, answer);
+    channel_result result = channel_receive(link->channel, CHANNEL_ANSWERS, left_us, answer);
     if (result != CHANNEL_MESSAGE)
       return result == CHANNEL_BROKEN ? CHANNEL_CLOSED : result;
-    if (answer->id == *question)
-      *question = 0;
+    if (answer->id == link->question)
+      link->question = 0;
     if (answer->id == id)
       return result;
-    channel_done(worker_link_channel(link), CHANNEL_ANSWERS);
+    channel_done(link->channel, CHANNEL_ANSWERS);
     uint64_t now = timeout_us < 0 ? 0 : clock_monotonic_ns();
     left_us = timeout_us < 0 ? -1 : now < end_ns ? (int64_t)((end_ns - now) / 1000) : 0;
   }
@@ -74,7 +72,7 @@ static TRITONSERVER_Error *take_answer(worker *self, worker_link *link,
                                        const channel_message *message, control_part *answer)
 {
   bool copied = control_part_copy(answer, link, message);
-  channel_done(worker_link_channel(link), CHANNEL_ANSWERS);
+  channel_done(link->channel, CHANNEL_ANSWERS);
   if (!copied)
     return backend_error_no_memory("a Python worker's answer");
   if (wire_get_u8(&answer->reader) != 0)
@@ -121,7 +119,7 @@ static TRITONSERVER_Error *ask(worker *self, uint32_t kind, const char *const *t
   if (texts != NULL && !control_part_make(link, put_texts, texts, &work)) {
     error = backend_error_no_memory("a message to a Python worker");
   } else {
-    channel *channel = worker_link_channel(link);
+    channel *channel = link->channel;
     error = kind == WORK_HELLO || channel_send(channel, CHANNEL_WORK, &work)
                 ? await_answer(self, link, work.id, seconds == 0 ? -1 : seconds * 1000000, seconds,
                                answer)
@@ -222,11 +220,10 @@ void worker_ask_finalize(worker *self)
 // where nobody takes them. Its answer to that one will do.
 static bool send_question(worker *self, worker_link *link)
 {
-  uint64_t *question = worker_link_question(link);
   channel_message work = {.kind = WORK_IS_READY, .id = worker_next_number(self)};
-  if (*question == 0 && channel_send(worker_link_channel(link), CHANNEL_WORK, &work))
-    *question = work.id;
-  return *question != 0;
+  if (link->question == 0 && channel_send(link->channel, CHANNEL_WORK, &work))
+    link->question = work.id;
+  return link->question != 0;
 }
 
 static TRITONSERVER_Error *ask_is_ready(worker *self, worker_link *link, uint64_t deadline_ns)
@@ -236,8 +233,7 @@ static TRITONSERVER_Error *ask_is_ready(worker *self, worker_link *link, uint64_
   control_part answer;
   if (!send_question(self, link))
     return worker_why_gone(self, link, true);
-  BACKEND_RETURN_IF_ERROR(
-      await_answer(self, link, *worker_link_question(link), left_us, READY_WAIT_S, &answer));
+  BACKEND_RETURN_IF_ERROR(await_answer(self, link, link->question, left_us, READY_WAIT_S, &answer));
   bool ready = wire_get_u8(&answer.reader) != 0;
   control_part_fini(&answer);
   if (ready)
