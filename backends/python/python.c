@@ -7,8 +7,7 @@
 #include "backend_error.h"
 #include "backend_extension.h"
 #include "backend_log.h"
-
-#include <stdlib.h>
+#include "base/cleanup.h"
 
 static TRITONSERVER_Error *backend_new(TRITONBACKEND_Backend *backend, void **state)
 {
@@ -52,14 +51,12 @@ static TRITONSERVER_Error *model_new(TRITONBACKEND_Model *model, void *backend, 
 static char *initialize_arguments(const python_model *model, TRITONSERVER_InstanceGroupKind kind,
                                   int32_t device)
 {
-  json_t *arguments = json_pack(
+  json_auto_t *arguments = json_pack(
       "{ss ss so ss so ss}", "model_config", model->config_text, "model_instance_kind",
       TRITONSERVER_InstanceGroupKindString(kind), "model_instance_device_id",
       json_sprintf("%d", (int)device), "model_repository", model->dir, "model_version",
       json_sprintf("%llu", (unsigned long long)model->version), "model_name", model->name);
-  char *text = arguments == NULL ? NULL : json_dumps(arguments, JSON_COMPACT);
-  json_decref(arguments);
-  return text;
+  return json_dumps(arguments, JSON_COMPACT); // of NULL: NULL
 }
 
 static TRITONSERVER_Error *instance_new(TRITONBACKEND_ModelInstance *instance, void *state,
@@ -85,11 +82,10 @@ static TRITONSERVER_Error *instance_new(TRITONBACKEND_ModelInstance *instance, v
   }
   if (self == NULL)
     BACKEND_RETURN_IF_ERROR(python_instance_start(model, name, &CALLS, &self));
-  char *arguments = initialize_arguments(model, kind, device);
+  AUTO_FREE char *arguments = initialize_arguments(model, kind, device);
   TRITONSERVER_Error *error = arguments == NULL
                                   ? backend_error_no_memory("a model instance")
                                   : python_instance_initialize(self, instance, name, arguments);
-  free(arguments);
   if (error == NULL)
     *result = self;
   else

@@ -197,7 +197,8 @@ bool control_part_copy(control_part *self, const worker_link *link, const channe
 {
   (void)link;
   *self = (control_part){.reader = {.at = bytes, .end = bytes + message->size}};
-  return message->size <= sizeof bytes;
+  self->reader.bad = message->size > sizeof bytes;
+  return !self->reader.bad;
 }
 
 void control_part_fini(control_part *self)

@@ -86,8 +86,7 @@ static bool calls_handle(calls *self, const channel_message *message)
   if (message->kind >= sizeof handlers / sizeof *handlers || handlers[message->kind] == NULL)
     return false;
   control_part control;
-  if (!control_part_copy(&control, self->link, message))
-    control.reader.bad = true; // each kind of call answers for it
+  control_part_copy(&control, self->link, message); // each kind of call answers for a bad one
   handlers[message->kind](self, message, &control.reader);
   control_part_fini(&control);
   return true;

@@ -35,14 +35,11 @@ static TRITONSERVER_Error *read_parameters(TRITONBACKEND_Request *request, char 
   BACKEND_RETURN_IF_ERROR(TRITONBACKEND_RequestParameterCount(request, &count));
   if (count == 0)
     return NULL;
-  json_t *object = json_object();
-  TRITONSERVER_Error *error = NULL;
-  for (uint32_t i = 0; i < count && error == NULL; i++)
-    error = add_parameter(request, i, object);
-  if (error == NULL && (*text = json_dumps(object, JSON_COMPACT)) == NULL)
-    error = backend_error_no_memory("a request's parameters");
-  json_decref(object);
-  return error;
+  json_auto_t *object = json_object();
+  for (uint32_t i = 0; i < count; i++)
+    BACKEND_RETURN_IF_ERROR(add_parameter(request, i, object));
+  *text = json_dumps(object, JSON_COMPACT);
+  return *text != NULL ? NULL : backend_error_no_memory("a request's parameters");
 }
 
 // Servers without tracing say so by an error.

@@ -74,23 +74,17 @@ static TRITONSERVER_Error *add_parameters(TRITONBACKEND_Response *response, cons
 {
   if (length == 0)
     return NULL;
-  json_error_t problem;
-  json_t *parameters = json_loadb(text, length, 0, &problem);
-  if (!json_is_object(parameters)) {
-    json_decref(parameters);
+  json_auto_t *parameters = json_loadb(text, length, 0, NULL);
+  if (!json_is_object(parameters))
     return backend_error(TRITONSERVER_ERROR_INTERNAL,
                          "the parameters of a response are no JSON object");
-  }
-  TRITONSERVER_Error *error = NULL;
   const char *key;
   json_t *value;
   json_object_foreach(parameters, key, value)
   {
-    if (error == NULL)
-      error = add_parameter(response, key, value);
+    BACKEND_RETURN_IF_ERROR(add_parameter(response, key, value));
   }
-  json_decref(parameters);
-  return error;
+  return NULL;
 }
 
 void response_skip(const channel *channel, wire_reader *reader, const wire_response *head)

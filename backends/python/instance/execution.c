@@ -408,12 +408,6 @@ static void respond_later(execution *self, open_request *open)
   request_table_end(&self->instance->requests, open);
 }
 
-static void respond_now(execution *self, open_request *open)
-{
-  open_request ended = request_table_close(&self->instance->requests, open);
-  open_request_end(self->instance, &ended);
-}
-
 static void report(const execution *self)
 {
   for (uint32_t i = 0; i < self->count; i++) {
@@ -434,10 +428,12 @@ static void send_responses(execution *self)
 {
   for (uint32_t i = 0; i < self->count; i++) {
     open_request *open = self->open[i];
-    if (open != NULL && (open->response != NULL || open->error != NULL))
-      respond_now(self, open);
-    else if (open != NULL)
+    if (open != NULL && (open->response != NULL || open->error != NULL)) {
+      open_request ended = request_table_close(&self->instance->requests, open);
+      open_request_end(self->instance, &ended);
+    } else if (open != NULL) {
       respond_later(self, open);
+    }
     if (self->instance->model->decoupled)
       release_one(self, i);
   }

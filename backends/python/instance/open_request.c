@@ -232,12 +232,11 @@ static void take_is_cancelled(python_instance *instance, worker_link *link,
 bool open_request_take_call(python_instance *instance, worker_link *link,
                             const channel_message *call)
 {
-  control_part control = {0};
+  control_part control;
   switch (call->kind) {
   case CALL_RESPONSE:
   case CALL_LOG:
-    if (!control_part_copy(&control, link, call))
-      control.reader.bad = true;
+    control_part_copy(&control, link, call);
     (call->kind == CALL_RESPONSE ? take_response : take_log)(instance, link, call, &control.reader);
     control_part_fini(&control);
     return true;

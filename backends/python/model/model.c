@@ -94,10 +94,10 @@ static void free_config(python_model *self)
 {
   json_decref(self->config);
   free(self->config_text);
-  free(self->outputs);
+  free(self->signature.outputs);
   self->config = NULL;
   self->config_text = NULL;
-  self->outputs = NULL;
+  self->signature = (output_signature){.model = self->name};
 }
 
 TRITONSERVER_Error *python_model_read_config(python_model *self)
@@ -110,11 +110,8 @@ TRITONSERVER_Error *python_model_read_config(python_model *self)
   const json_t *policy = json_object_get(self->config, "model_transaction_policy");
   self->max_batch_size = json_integer_value(json_object_get(self->config, "max_batch_size"));
   self->decoupled = json_is_true(json_object_get(policy, "decoupled"));
-  BACKEND_RETURN_IF_ERROR(
-      backend_tensor_configs(self->config, "output", &self->outputs, &self->signature.count));
-  self->signature.model = self->name;
-  self->signature.outputs = self->outputs;
-  return NULL;
+  return backend_tensor_configs(self->config, "output", &self->signature.outputs,
+                                &self->signature.count);
 }
 
 // ---- what its workers are started with

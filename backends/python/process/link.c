@@ -68,10 +68,11 @@ bool control_part_copy(control_part *self, const worker_link *link, const channe
   *self = (control_part){0};
   if (message->size == 0)
     return true;
-  if (message->size > MAX_PROTOCOL_CONTROL)
-    return false;
-  const void *theirs = channel_other(link->channel, message->offset, message->size);
-  if (theirs == NULL || (self->bytes = malloc(message->size)) == NULL)
+  const void *theirs = message->size > MAX_PROTOCOL_CONTROL
+                           ? NULL
+                           : channel_other(link->channel, message->offset, message->size);
+  self->reader.bad = theirs == NULL || (self->bytes = malloc(message->size)) == NULL;
+  if (self->reader.bad)
     return false;
   memcpy(self->bytes, theirs, message->size);
   self->reader = (wire_reader){.at = self->bytes, .end = self->bytes + message->size};

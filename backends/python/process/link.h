@@ -36,8 +36,8 @@ typedef struct control_part {
   wire_reader reader;
 } control_part;
 
-// False: no memory, beyond the region, or longer than MAX_PROTOCOL_CONTROL. A message without
-// control part gives an empty one.
+// False: no memory, beyond the region, or longer than MAX_PROTOCOL_CONTROL; then the reader is bad.
+// A message without control part gives an empty one.
 bool control_part_copy(control_part *self, const worker_link *link, const channel_message *message);
 void control_part_fini(control_part *self);
 
