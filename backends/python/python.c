@@ -98,13 +98,6 @@ static void instance_free(void *state)
   python_instance_stop(state);
 }
 
-static TRITONSERVER_Error *execute(void *state, TRITONBACKEND_ModelInstance *instance,
-                                   TRITONBACKEND_Request **requests, uint32_t count)
-{
-  (void)instance;
-  return python_instance_execute(state, requests, count);
-}
-
 const backend_entry_points backend_entry = {.name = "python",
                                             .api_minor = 13, // Triton 23.07
                                             .prefers_cpu = true,
@@ -114,46 +107,21 @@ const backend_entry_points backend_entry = {.name = "python",
                                             .model_free = model_free,
                                             .instance_new = instance_new,
                                             .instance_free = instance_free,
-                                            .execute = execute};
+                                            .execute = python_instance_execute};
 
-// ---- beyond them
-
-static python_instance *instance_of(TRITONBACKEND_ModelInstance *instance)
-{
-  void *state = NULL;
-  backend_error_log(TRITONBACKEND_ModelInstanceState(instance, &state), "find an instance");
-  return state;
-}
+// ---- beyond them (executions: instance/execution.c)
 
 TRITONSERVER_Error *TRITONBACKEND_ModelInstanceReady(TRITONBACKEND_ModelInstance *instance)
 {
-  return worker_check_ready(instance_of(instance)->worker);
+  return worker_check_ready(python_instance_of(instance)->worker);
 }
 
 void NEREID_ModelInstanceAskReady(TRITONBACKEND_ModelInstance *instance)
 {
-  worker_ask_ready(instance_of(instance)->worker);
-}
-
-TRITONSERVER_Error *NEREID_ModelInstanceExecuteBegin(TRITONBACKEND_ModelInstance *instance,
-                                                     TRITONBACKEND_Request **requests,
-                                                     uint32_t request_count, bool *pending)
-{
-  return python_instance_execute_begin(instance_of(instance), requests, request_count, pending);
-}
-
-void NEREID_ModelInstanceExecuteEnd(TRITONBACKEND_ModelInstance *instance, int64_t timeout_us,
-                                    bool *pending)
-{
-  python_instance_execute_end(instance_of(instance), timeout_us, pending);
-}
-
-uint32_t NEREID_ModelInstanceMaxExecutions(TRITONBACKEND_ModelInstance *instance)
-{
-  return python_instance_max_executions(instance_of(instance));
+  worker_ask_ready(python_instance_of(instance)->worker);
 }
 
 bool NEREID_ModelInstanceFault(TRITONBACKEND_ModelInstance *instance, char *text, size_t size)
 {
-  return worker_has_fault(instance_of(instance)->worker, text, size);
+  return worker_has_fault(python_instance_of(instance)->worker, text, size);
 }

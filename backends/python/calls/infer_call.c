@@ -172,13 +172,17 @@ static void write_tensors(wire_writer *writer, const void *what)
     *content->error = write_output(content, i, writer);
 }
 
-// NULL: `reply` names the control part.
-static TRITONSERVER_Error *make_tensors(infer_call *self, TRITONSERVER_InferenceResponse *response,
-                                        channel_message *reply)
+// NULL: `reply` says what has come.
+static TRITONSERVER_Error *make_reply(infer_call *self, TRITONSERVER_InferenceResponse *response,
+                                      channel_message *reply)
 {
   TRITONSERVER_Error *error = NULL;
   AUTO_FREE char *parameters = NULL;
   channel *channel = self->calls->link->channel;
+  if (response == NULL && self->decoupled)
+    return NULL;
+  if (response == NULL)
+    return backend_error(TRITONSERVER_ERROR_INTERNAL, "Unexpected empty response.");
   BACKEND_RETURN_IF_ERROR(TRITONSERVER_InferenceResponseError(response));
   BACKEND_RETURN_IF_ERROR(print_parameters(response, &parameters));
   reply_content content = {
@@ -245,17 +249,6 @@ static void request_released(TRITONSERVER_InferenceRequest *request, uint32_t fl
   pthread_mutex_unlock(&self->calls->lock);
   delete_request(request);
   end_part(self);
-}
-
-// NULL: `reply` says what has come.
-static TRITONSERVER_Error *make_reply(infer_call *self, TRITONSERVER_InferenceResponse *response,
-                                      channel_message *reply)
-{
-  if (response != NULL)
-    return make_tensors(self, response, reply);
-  if (self->decoupled)
-    return NULL;
-  return backend_error(TRITONSERVER_ERROR_INTERNAL, "Unexpected empty response.");
 }
 
 static void response_completed(TRITONSERVER_InferenceResponse *response, uint32_t flags,

@@ -7,6 +7,7 @@
 #include "instance/open_request.h"
 
 #include "backend_error.h"
+#include "backend_extension.h"
 #include "backend_log.h"
 #include "base/checked.h"
 #include "base/cleanup.h"
@@ -492,9 +493,10 @@ static void execution_run(execution *self)
     execution_await(self, -1);
 }
 
-TRITONSERVER_Error *python_instance_execute(python_instance *self, TRITONBACKEND_Request **requests,
-                                            uint32_t count)
+TRITONSERVER_Error *python_instance_execute(void *self, TRITONBACKEND_ModelInstance *instance,
+                                            TRITONBACKEND_Request **requests, uint32_t count)
 {
+  (void)instance;
   execution *made;
   BACKEND_RETURN_IF_ERROR(execution_new(self, requests, count, &made));
   if (made != NULL) {
@@ -504,9 +506,9 @@ TRITONSERVER_Error *python_instance_execute(python_instance *self, TRITONBACKEND
   return NULL;
 }
 
-// ---- executions ahead: begun while others have not ended. A fast model's are sent behind those
-// that the worker has, so that it need not wait for the next one; in a crowd nobody looks for what
-// comes, but sleeps.
+// ---- executions ahead (backend_extension.h): begun while others have not ended. A fast model's
+// are sent behind those that the worker has, so that it need not wait for the next one; in a crowd
+// nobody looks for what comes, but sleeps.
 
 static void record_duration(ahead_queue *self, uint64_t took_ns)
 {
@@ -537,10 +539,11 @@ static void record_crowd(ahead_queue *begun, execution *self)
   self->is_crowded = begun->crowded > 0;
 }
 
-TRITONSERVER_Error *python_instance_execute_begin(python_instance *instance,
-                                                  TRITONBACKEND_Request **requests, uint32_t count,
-                                                  bool *pending)
+TRITONSERVER_Error *NEREID_ModelInstanceExecuteBegin(TRITONBACKEND_ModelInstance *server_instance,
+                                                     TRITONBACKEND_Request **requests,
+                                                     uint32_t count, bool *pending)
 {
+  python_instance *instance = python_instance_of(server_instance);
   ahead_queue *begun = &instance->ahead;
   execution *self;
   *pending = false;
@@ -558,8 +561,9 @@ TRITONSERVER_Error *python_instance_execute_begin(python_instance *instance,
   return NULL;
 }
 
-uint32_t python_instance_max_executions(python_instance *instance)
+uint32_t NEREID_ModelInstanceMaxExecutions(TRITONBACKEND_ModelInstance *server_instance)
 {
+  const python_instance *instance = python_instance_of(server_instance);
   const execution *before = container_of(list_last(&instance->ahead.executions), execution, begun);
   const uint64_t usual = atomic_load_explicit(&instance->ahead.ewma_ns, memory_order_relaxed);
   const uint64_t most_us = (uint64_t)instance->model->backend->hand_ahead_us;
@@ -569,9 +573,10 @@ uint32_t python_instance_max_executions(python_instance *instance)
   return MAX_EXECUTIONS;
 }
 
-void python_instance_execute_end(python_instance *instance, int64_t timeout_us, bool *pending)
+void NEREID_ModelInstanceExecuteEnd(TRITONBACKEND_ModelInstance *instance, int64_t timeout_us,
+                                    bool *pending)
 {
-  ahead_queue *begun = &instance->ahead;
+  ahead_queue *begun = &python_instance_of(instance)->ahead;
   execution *self = container_of(list_first(&begun->executions), execution, begun);
   *pending = true;
   if (self->link == NULL && timeout_us >= 0)

@@ -127,6 +127,13 @@ void python_instance_stop(python_instance *self)
   free_instance(self);
 }
 
+python_instance *python_instance_of(TRITONBACKEND_ModelInstance *instance)
+{
+  void *state = NULL;
+  backend_error_log(TRITONBACKEND_ModelInstanceState(instance, &state), "find an instance");
+  return state;
+}
+
 // ---- the configuration
 
 // Gives the configuration that the model's auto_complete_config returned to the server.

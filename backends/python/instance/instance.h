@@ -63,18 +63,12 @@ void python_instance_stop(python_instance *self);
 TRITONSERVER_Error *python_model_complete(python_model *self, const instance_calls *calls_kind);
 python_instance *python_model_take_spare(python_model *self); // NULL: there is none
 
-// ---- executions (execution.c). An error means that no request was touched.
+// TRITONBACKEND_ModelInstanceExecute of the instance `self` (execution.c, where those of
+// backend_extension.h for executions are too). An error means that no request was touched.
+TRITONSERVER_Error *python_instance_execute(void *self, TRITONBACKEND_ModelInstance *instance,
+                                            TRITONBACKEND_Request **requests, uint32_t count);
 
-// TRITONBACKEND_ModelInstanceExecute.
-TRITONSERVER_Error *python_instance_execute(python_instance *self, TRITONBACKEND_Request **requests,
-                                            uint32_t count);
-
-// The same in two parts (backend_extension.h), of which several may be begun and not ended.
-TRITONSERVER_Error *python_instance_execute_begin(python_instance *self,
-                                                  TRITONBACKEND_Request **requests, uint32_t count,
-                                                  bool *pending);
-void python_instance_execute_end(python_instance *self, int64_t timeout_us, bool *pending);
-// How many may be begun and not ended.
-uint32_t python_instance_max_executions(python_instance *self);
+// What the server's instance is here.
+python_instance *python_instance_of(TRITONBACKEND_ModelInstance *instance);
 
 #endif
