@@ -57,8 +57,8 @@ void calls_unref(calls *self)
 
 static void calls_end(calls *self)
 {
+  atomic_store(&self->ended, true);
   pthread_mutex_lock(&self->lock);
-  self->ended = true;
   infer_calls_cancel_all(self);
   pthread_mutex_unlock(&self->lock);
   wait_graph_forget(&self->instance->node);
@@ -101,10 +101,7 @@ const instance_calls CALLS = {.begin = calls_new,
 
 void calls_send(calls *self, const channel_message *reply)
 {
-  pthread_mutex_lock(&self->lock);
-  bool ended = self->ended;
-  pthread_mutex_unlock(&self->lock);
-  if (!ended)
+  if (!atomic_load(&self->ended))
     worker_link_reply(self->link, reply);
 }
 

@@ -12,6 +12,7 @@
 #include "instance/instance.h"
 
 #include <pthread.h>
+#include <stdatomic.h>
 
 extern const instance_calls CALLS;
 
@@ -43,8 +44,8 @@ typedef struct calls {
   python_instance *instance; // gone when `ended`
   char *where;
   metric_table metrics; // the listener's thread
+  atomic_bool ended;
   pthread_mutex_t lock; // guards what follows
-  bool ended;
   list inferences;      // infer_call, under way
   unsigned model_calls; // threads of model_control.c
 } calls;

@@ -54,8 +54,7 @@ allocate_output(TRITONSERVER_ResponseAllocator *allocator, const char *tensor_na
   output_buffer *made = malloc(sizeof *made);
   if (made == NULL || !channel_allocate(channel, byte_size, &made->offset)) {
     free(made);
-    return backend_error(
-        TRITONSERVER_ERROR_UNAVAILABLE,
+    return backend_error_unavailable(
         "no room for output '%s' of %zu bytes in the memory that is shared with the "
         "Python worker (--backend-config=python,worker-shared-bytes)",
         tensor_name, byte_size);
@@ -154,8 +153,7 @@ static TRITONSERVER_Error *write_output(const reply_content *content, uint32_t i
       content->response, index, &name, &datatype, &dims, &rank, &base, &byte_size, &memory_type,
       &memory_type_id, &userp));
   if (byte_size > 0 && !channel_is_own(content->channel, base, &offset))
-    return backend_error(TRITONSERVER_ERROR_INTERNAL, "output '%s' is not where it was to be",
-                         name);
+    return backend_error_internal("output '%s' is not where it was to be", name);
   wire_tensor_write(writer, name, datatype, dims, rank, offset, byte_size);
   if (userp != NULL && writer->to != NULL)
     ((output_buffer *)userp)->given = true;
@@ -182,7 +180,7 @@ static TRITONSERVER_Error *make_reply(infer_call *self, TRITONSERVER_InferenceRe
   if (response == NULL && self->decoupled)
     return NULL;
   if (response == NULL)
-    return backend_error(TRITONSERVER_ERROR_INTERNAL, "Unexpected empty response.");
+    return backend_error_internal("Unexpected empty response.");
   BACKEND_RETURN_IF_ERROR(TRITONSERVER_InferenceResponseError(response));
   BACKEND_RETURN_IF_ERROR(print_parameters(response, &parameters));
   reply_content content = {
@@ -196,16 +194,16 @@ static TRITONSERVER_Error *make_reply(infer_call *self, TRITONSERVER_InferenceRe
   return error;
 }
 
-static void send_error(infer_call *self, uint32_t flags, TRITONSERVER_Error *error_owned)
+static void send_error(calls *self, uint64_t id, uint32_t flags, TRITONSERVER_Error *error_owned)
 {
-  const channel_message reply = {.kind = CALL_INFER, .id = self->id, .flags = flags};
-  calls_send_error(self->calls, reply, wire_error_response_write, error_owned);
+  const channel_message reply = {.kind = CALL_INFER, .id = id, .flags = flags};
+  calls_send_error(self, reply, wire_error_response_write, error_owned);
 }
 
 // The final reply of a call that failed on this side. `error_owned` is put into Triton's words.
 static void send_failure(infer_call *self, TRITONSERVER_Error *error_owned)
 {
-  send_error(self, REPLY_FINAL,
+  send_error(self->calls, self->id, REPLY_FINAL,
              backend_error(
                  TRITONSERVER_ErrorCode(error_owned), "Model %s - Error when running inference: %s",
                  self->model == NULL ? "" : self->model, TRITONSERVER_ErrorMessage(error_owned)));
@@ -262,7 +260,7 @@ static void response_completed(TRITONSERVER_InferenceResponse *response, uint32_
     if (error == NULL)
       calls_send(self->calls, &reply);
     else
-      send_error(self, reply.flags, error);
+      send_error(self->calls, self->id, reply.flags, error);
   }
   if (response != NULL)
     backend_error_log(TRITONSERVER_InferenceResponseDelete(response), "delete a response");
@@ -295,18 +293,16 @@ static TRITONSERVER_Error *check_model(const infer_call *self, int64_t version)
       self->calls->server, self->model, version, &properties, NULL);
   if (unknown != NULL) {
     TRITONSERVER_ErrorDelete(unknown);
-    return backend_error(TRITONSERVER_ERROR_INTERNAL,
-                         "Failed for execute the inference request. Model '%s' is not ready.",
-                         self->model);
+    return backend_error_internal(
+        "Failed for execute the inference request. Model '%s' is not ready.", self->model);
   }
   if (self->decoupled || (properties & TRITONSERVER_TXN_DECOUPLED) == 0)
     return NULL;
-  return backend_error(TRITONSERVER_ERROR_INTERNAL,
-                       "Model %s is using the decoupled. The current BLS request call doesn't "
-                       "support models using the decoupled transaction policy. Please use "
-                       "'decoupled=True' argument to the 'exec' or 'async_exec' calls for "
-                       "decoupled models.'",
-                       self->model);
+  return backend_error_internal(
+      "Model %s is using the decoupled. The current BLS request call doesn't "
+      "support models using the decoupled transaction policy. Please use "
+      "'decoupled=True' argument to the 'exec' or 'async_exec' calls for decoupled models.'",
+      self->model);
 }
 
 static TRITONSERVER_Error *set_parameter(TRITONSERVER_InferenceRequest *request, const char *key,
@@ -320,8 +316,7 @@ static TRITONSERVER_Error *set_parameter(TRITONSERVER_InferenceRequest *request,
     return TRITONSERVER_InferenceRequestSetIntParameter(request, key, json_integer_value(value));
   if (json_is_real(value))
     return TRITONSERVER_InferenceRequestSetDoubleParameter(request, key, json_real_value(value));
-  return backend_error(TRITONSERVER_ERROR_INVALID_ARG,
-                       "parameter '%s' must be a string, a number or a bool", key);
+  return backend_error_invalid("parameter '%s' must be a string, a number or a bool", key);
 }
 
 static TRITONSERVER_Error *set_parameters(TRITONSERVER_InferenceRequest *request, const char *text)
@@ -330,8 +325,7 @@ static TRITONSERVER_Error *set_parameters(TRITONSERVER_InferenceRequest *request
     return NULL;
   json_auto_t *object = json_loads(text, 0, NULL);
   if (!json_is_object(object))
-    return backend_error(TRITONSERVER_ERROR_INVALID_ARG,
-                         "the parameters of a request are no JSON object");
+    return backend_error_invalid("the parameters of a request are no JSON object");
   const char *key;
   json_t *value;
   json_object_foreach(object, key, value)
@@ -343,7 +337,7 @@ static TRITONSERVER_Error *set_parameters(TRITONSERVER_InferenceRequest *request
 
 static TRITONSERVER_Error *damaged(void)
 {
-  return backend_error(TRITONSERVER_ERROR_INVALID_ARG, "an inference request cannot be read");
+  return backend_error_invalid("an inference request cannot be read");
 }
 
 typedef TRITONSERVER_Error *text_setter(TRITONSERVER_InferenceRequest *request, const char *text);
@@ -499,16 +493,14 @@ static void begin_wait(infer_call *self, const channel_message *message, uint64_
   if (circle == NULL)
     return;
   infer_call_cancel(self->calls, message, NULL); // before the worker is free to take it
-  send_failure(self, backend_error(TRITONSERVER_ERROR_INTERNAL, "%s", circle));
+  send_failure(self, backend_error_internal("%s", circle));
 }
 
 void infer_call_start(calls *self, const channel_message *message, wire_reader *control)
 {
   infer_call *call = calloc(1, sizeof *call);
   if (call == NULL) {
-    calls_send_error(self,
-                     (channel_message){.kind = CALL_INFER, .id = message->id, .flags = REPLY_FINAL},
-                     wire_error_response_write, backend_error_no_memory("an inference request"));
+    send_error(self, message->id, REPLY_FINAL, backend_error_no_memory("an inference request"));
     return;
   }
   *call = (infer_call){.calls = calls_ref(self),

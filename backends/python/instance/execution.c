@@ -150,15 +150,13 @@ static TRITONSERVER_Error *check_batch(const python_instance *instance,
   const int64_t max_batch_size = instance->model->max_batch_size;
   for (uint32_t i = 0; i < count; i++)
     if (requests[i] == NULL)
-      return backend_error(TRITONSERVER_ERROR_INTERNAL,
-                           "null request given to Python backend for '%s'", name);
+      return backend_error_internal("null request given to Python backend for '%s'", name);
   *batch_size = max_batch_size > 0 ? 0 : count;
   for (uint32_t i = 0; max_batch_size > 0 && i < count; i++)
     BACKEND_RETURN_IF_ERROR(request_rows(requests[i], batch_size));
   if (*batch_size > 1 && *batch_size > (uint64_t)max_batch_size)
-    return backend_error(TRITONSERVER_ERROR_INTERNAL,
-                         "batch size %llu for '%s', max allowed is %lld",
-                         (unsigned long long)*batch_size, name, (long long)max_batch_size);
+    return backend_error_internal("batch size %llu for '%s', max allowed is %lld",
+                                  (unsigned long long)*batch_size, name, (long long)max_batch_size);
   return NULL;
 }
 
@@ -171,7 +169,7 @@ static TRITONSERVER_Error *admit(execution *self, open_request *open)
   request_facts *facts = &self->facts[self->count];
   AUTO_FREE char *circle = wait_graph_give(&instance->node, self->work_id, open->request);
   if (circle != NULL)
-    return backend_error(TRITONSERVER_ERROR_INTERNAL, "%s", circle);
+    return backend_error_internal("%s", circle);
   BACKEND_RETURN_IF_ERROR(request_facts_read(open->request, instance->host_policy, facts));
   if (instance->model->decoupled) {
     TRITONSERVER_Error *error = TRITONBACKEND_ResponseFactoryNew(&open->factory, open->request);
@@ -319,8 +317,7 @@ static TRITONSERVER_Error *decoupled_error(const execution *self, const wire_rea
 {
   if (head->kind == RESPONSE_ERROR && !reader->bad)
     return backend_error(head->code, "%.*s", (int)head->text_length, head->text);
-  return backend_error(
-      TRITONSERVER_ERROR_INTERNAL,
+  return backend_error_internal(
       "Python model '%s' is using the decoupled mode and the execute function must return None.",
       worker_name(self->instance->worker));
 }
@@ -385,7 +382,7 @@ static TRITONSERVER_Error *read_responses(execution *self, wire_reader *reader)
     if (trace_length > 0)
       log_trace(self, trace, trace_length);
     if (!reader->bad)
-      return backend_error(TRITONSERVER_ERROR_INTERNAL, "%.*s", (int)length, reason);
+      return backend_error_internal("%.*s", (int)length, reason);
   }
   uint32_t count = wire_get_u32(reader);
   uint64_t begun_ns = wire_get_u64(reader);
@@ -394,8 +391,8 @@ static TRITONSERVER_Error *read_responses(execution *self, wire_reader *reader)
     take_times(self, begun_ns, ended_ns);
   if (!reader->bad && count == self->count)
     return NULL;
-  return backend_error(TRITONSERVER_ERROR_INTERNAL,
-                       "the Python worker answered %u requests, %u were given", count, self->count);
+  return backend_error_internal("the Python worker answered %u requests, %u were given", count,
+                                self->count);
 }
 
 // The request's responses come later, if not from here: they are counted with the times that are

@@ -130,9 +130,8 @@ typedef struct response_call {
 static void respond_once(response_call *self, open_request *request)
 {
   if (self->head.kind == RESPONSE_NONE)
-    request->error =
-        backend_error(TRITONSERVER_ERROR_INTERNAL, "model '%s' ended a request without a response",
-                      self->instance->model->name);
+    request->error = backend_error_internal("model '%s' ended a request without a response",
+                                            self->instance->model->name);
   else
     open_request_fill(self->instance, request, self->channel, self->reader, &self->head);
   if (request->response != NULL)

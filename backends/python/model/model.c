@@ -29,12 +29,11 @@ static TRITONSERVER_Error *check_file(const python_model *self)
   AUTO_FREE char *below = NULL;
   AUTO_CLOSE int file = -1;
   if (stat(self->path, &status) != 0)
-    return backend_error(TRITONSERVER_ERROR_INTERNAL, "Python model file not found in '%s'",
-                         self->path);
+    return backend_error_internal("Python model file not found in '%s'", self->path);
   size_t length = strlen(self->path);
   if (length < 3 || strcmp(self->path + length - 3, ".py") != 0)
-    return backend_error(TRITONSERVER_ERROR_INTERNAL,
-                         "Model name must end with '.py'. Model name is \"%s\".", file_name(self));
+    return backend_error_internal("Model name must end with '.py'. Model name is \"%s\".",
+                                  file_name(self));
   BACKEND_RETURN_IF_ERROR(backend_version_path(self->server_model, file_name(self), &below));
   return backend_open_file(self->server_model, below, &file);
 }
@@ -50,8 +49,7 @@ static TRITONSERVER_Error *find_files(python_model *self)
   self->dir = files_absolute(dir); // not resolved: the last part is the model's name
   if (self->dir == NULL || asprintf(&self->path, "%s/%llu/%s", self->dir,
                                     (unsigned long long)self->version, file_name(self)) < 0)
-    return backend_error(TRITONSERVER_ERROR_INTERNAL, "cannot find the directory of model '%s'",
-                         self->name);
+    return backend_error_internal("cannot find the directory of model '%s'", self->name);
   return self->backend->model_dir != NULL ? NULL : check_file(self);
 }
 

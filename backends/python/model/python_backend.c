@@ -56,10 +56,9 @@ static TRITONSERVER_Error *read_numbers(python_backend *self, const json_t *sett
     if (text == NULL || setting->too_small == NULL)
       continue;
     if (!text_begins_int64(text, value, &rest))
-      return backend_error(TRITONSERVER_ERROR_INVALID_ARG, "%s: '%s' is not an integer",
-                           setting->key, text);
+      return backend_error_invalid("%s: '%s' is not an integer", setting->key, text);
     if (*value < setting->least)
-      return backend_error(TRITONSERVER_ERROR_INVALID_ARG, "%s", setting->too_small);
+      return backend_error_invalid("%s", setting->too_small);
   }
   return NULL;
 }
@@ -122,7 +121,7 @@ static TRITONSERVER_Error *find_dir(python_backend *self)
   Dl_info library;
   char *path = dladdr(&here, &library) == 0 ? NULL : realpath(library.dli_fname, NULL);
   if (path == NULL)
-    return backend_error(TRITONSERVER_ERROR_INTERNAL, "cannot find the Python backend's directory");
+    return backend_error_internal("cannot find the Python backend's directory");
   *strrchr(path, '/') = '\0';
   self->dir = path;
   return NULL;

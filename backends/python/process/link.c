@@ -35,8 +35,8 @@ TRITONSERVER_Error *worker_link_new(size_t shared_most, worker_link **made)
   int failure = channel_new(region_size(), &self->channel);
   if (failure != 0) {
     free(self);
-    return backend_error(TRITONSERVER_ERROR_UNAVAILABLE,
-                         "cannot make a channel to a Python worker: %s", strerror(failure));
+    return backend_error_unavailable("cannot make a channel to a Python worker: %s",
+                                     strerror(failure));
   }
   channel_limit(self->channel, shared_most);
   refcount_init(&self->references);

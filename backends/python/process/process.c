@@ -367,8 +367,7 @@ TRITONSERVER_Error *worker_process_start(const worker_command *command,
   if (failure != 0) {
     pthread_barrier_destroy(&self->started);
     free(self);
-    return backend_error(TRITONSERVER_ERROR_UNAVAILABLE, "cannot start a thread: %s",
-                         strerror(failure));
+    return backend_error_unavailable("cannot start a thread: %s", strerror(failure));
   }
   pthread_barrier_wait(&self->started);
   failure = self->failure;
@@ -377,8 +376,8 @@ TRITONSERVER_Error *worker_process_start(const worker_command *command,
     return NULL;
   }
   worker_process_free(self);
-  return backend_error(TRITONSERVER_ERROR_UNAVAILABLE, "cannot start a Python worker by '%s': %s%s",
-                       command->arguments[0], strerror(failure), advice(failure));
+  return backend_error_unavailable("cannot start a Python worker by '%s': %s%s",
+                                   command->arguments[0], strerror(failure), advice(failure));
 }
 
 void worker_process_free(worker_process *self)

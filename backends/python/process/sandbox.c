@@ -80,8 +80,8 @@ static TRITONSERVER_Error *read_paths(worker_sandbox *self, const char *text)
   for (const char *at = text; at != NULL; at = strchr(at, ':')) {
     at += *at == ':';
     if (*at != '/')
-      return backend_error(TRITONSERVER_ERROR_INVALID_ARG,
-                           "setting %s: '%s' is no list of absolute paths", READ_PATHS, text);
+      return backend_error_invalid("setting %s: '%s' is no list of absolute paths", READ_PATHS,
+                                   text);
   }
   self->read_paths = strdup(text);
   return self->read_paths != NULL ? NULL : backend_error_no_memory("the backend");
@@ -92,8 +92,7 @@ TRITONSERVER_Error *worker_sandbox_init(worker_sandbox *self, const json_t *sett
   *self = (worker_sandbox){0};
   const char *level = json_string_value(json_object_get(settings, LEVEL));
   if (level != NULL && strcmp(level, "standard") != 0 && strcmp(level, "strict") != 0)
-    return backend_error(TRITONSERVER_ERROR_INVALID_ARG,
-                         "setting %s: '%s' is neither standard nor strict", LEVEL, level);
+    return backend_error_invalid("setting %s: '%s' is neither standard nor strict", LEVEL, level);
   self->strict = level != NULL && strcmp(level, "strict") == 0;
   BACKEND_RETURN_IF_ERROR(read_numbers(self, settings));
   return read_paths(self, json_string_value(json_object_get(settings, READ_PATHS)));

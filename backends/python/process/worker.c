@@ -307,8 +307,7 @@ static TRITONSERVER_Error *spawn(worker *self)
   BACKEND_RETURN_IF_ERROR(worker_link_new(self->settings->shared_bytes, &link));
   if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0) {
     worker_link_unref(link);
-    return backend_error(TRITONSERVER_ERROR_UNAVAILABLE, "cannot make a socket pair: %s",
-                         strerror(errno));
+    return backend_error_unavailable("cannot make a socket pair: %s", strerror(errno));
   }
   enter(self, link, ends[0]);
   const worker_command command = {.arguments = self->settings->command,
@@ -350,9 +349,7 @@ static void log_death(const worker *self, unsigned pause)
 {
   const NEREID_LogSubject about = worker_log_subject(self);
   BACKEND_LOG_ERROR_ABOUT(
-      &about,
-      "model '%s', instance '%s': the Python worker ended: %s; the next one starts "
-      "in %u s",
+      &about, "model '%s', instance '%s': the Python worker ended: %s; the next one starts in %u s",
       self->settings->model, worker_name(self),
       self->cause == NULL ? "it is not known how" : self->cause, pause);
 }
@@ -546,15 +543,13 @@ static TRITONSERVER_Error *start(worker *self)
 {
   self->quiet_timer = timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC);
   if (self->quiet_timer < 0)
-    return backend_error(TRITONSERVER_ERROR_UNAVAILABLE, "cannot make a timer: %s",
-                         strerror(errno));
+    return backend_error_unavailable("cannot make a timer: %s", strerror(errno));
   BACKEND_RETURN_IF_ERROR(spawn(self));
   int failure = thread_create(&self->listener, "py listener", listen_for_calls, self);
   if (failure == 0)
     return NULL;
   reap(self);
-  return backend_error(TRITONSERVER_ERROR_UNAVAILABLE, "cannot start a thread: %s",
-                       strerror(failure));
+  return backend_error_unavailable("cannot start a thread: %s", strerror(failure));
 }
 
 TRITONSERVER_Error *worker_start(worker *self)

@@ -99,10 +99,8 @@ unsigned worker_count_death_locked(worker *self, uint64_t now);
 // Waits until the worker says that it runs, and has it import the model.
 TRITONSERVER_Error *worker_greet(worker *self);
 
-// WORK_INITIALIZE, with the worker's present name.
+// WORK_INITIALIZE, with the worker's present name. WORK_FINALIZE; what goes wrong is logged.
 TRITONSERVER_Error *worker_ask_initialize(worker *self, const char *arguments);
-
-// WORK_FINALIZE; what goes wrong is logged.
 void worker_ask_finalize(worker *self);
 
 // Waits for the slot; the lock is held. False: `deadline_ns` came first.

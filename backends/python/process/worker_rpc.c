@@ -49,9 +49,8 @@ bool worker_await(worker *self, worker_link *link, uint64_t id, int64_t timeout_
 
 static TRITONSERVER_Error *unreadable(const worker *self)
 {
-  return backend_error(TRITONSERVER_ERROR_INTERNAL,
-                       "the Python worker of model '%s' gave an answer that cannot be read",
-                       self->settings->model);
+  return backend_error_internal(
+      "the Python worker of model '%s' gave an answer that cannot be read", self->settings->model);
 }
 
 // An answer that says no: the reason becomes the error, the traceback goes to the log.
@@ -64,7 +63,7 @@ static TRITONSERVER_Error *refusal(worker *self, wire_reader *reader)
     return unreadable(self);
   if (trace_length > 0)
     BACKEND_LOG_ERROR("model '%s': %.*s", self->settings->model, (int)trace_length, trace);
-  return backend_error(TRITONSERVER_ERROR_INTERNAL, "%.*s", (int)reason_length, reason);
+  return backend_error_internal("%.*s", (int)reason_length, reason);
 }
 
 // Copies the answer and reads its first byte; what follows is left in `answer`.
@@ -92,9 +91,9 @@ static TRITONSERVER_Error *await_answer(worker *self, worker_link *link, uint64_
   case CHANNEL_MESSAGE:
     return take_answer(self, link, &message, answer);
   case CHANNEL_TIMEOUT:
-    return backend_error(TRITONSERVER_ERROR_UNAVAILABLE,
-                         "the Python worker of model '%s' did not answer within %lld seconds",
-                         self->settings->model, (long long)seconds);
+    return backend_error_unavailable(
+        "the Python worker of model '%s' did not answer within %lld seconds", self->settings->model,
+        (long long)seconds);
   default:
     return worker_why_gone(self, link, true);
   }
@@ -140,19 +139,17 @@ static TRITONSERVER_Error *await_hello(worker *self)
   TRITONSERVER_Error *error = ask(self, WORK_HELLO, NULL, seconds, &hello);
   if (error != NULL && TRITONSERVER_ErrorCode(error) == TRITONSERVER_ERROR_UNAVAILABLE) {
     TRITONSERVER_ErrorDelete(error);
-    return backend_error(TRITONSERVER_ERROR_UNAVAILABLE,
-                         "Python '%s' did not start within %lld seconds "
-                         "(--backend-config=python,stub-timeout-seconds)",
-                         self->settings->interpreter, (long long)seconds);
+    return backend_error_unavailable("Python '%s' did not start within %lld seconds "
+                                     "(--backend-config=python,stub-timeout-seconds)",
+                                     self->settings->interpreter, (long long)seconds);
   }
   BACKEND_RETURN_IF_ERROR(error);
   uint32_t version = wire_get_u32(&hello.reader);
   size_t length;
   const char *python = wire_get_text(&hello.reader, &length);
   if (version != PROTOCOL_VERSION)
-    error = backend_error(TRITONSERVER_ERROR_INTERNAL,
-                          "the Python worker is of another version (%u, expected %d)", version,
-                          PROTOCOL_VERSION);
+    error = backend_error_internal("the Python worker is of another version (%u, expected %d)",
+                                   version, PROTOCOL_VERSION);
   else
     BACKEND_LOG_VERBOSE("model '%s': Python %.*s runs at '%s'", self->settings->model, (int)length,
                         python, self->settings->interpreter);
@@ -238,21 +235,20 @@ static TRITONSERVER_Error *ask_is_ready(worker *self, worker_link *link, uint64_
   control_part_fini(&answer);
   if (ready)
     return NULL;
-  return backend_error(TRITONSERVER_ERROR_UNAVAILABLE,
-                       "Model '%s' is not ready (user-defined check failed).", worker_name(self));
+  return backend_error_unavailable("Model '%s' is not ready (user-defined check failed).",
+                                   worker_name(self));
 }
 
 static TRITONSERVER_Error *unhealthy_locked(const worker *self)
 {
-  return backend_error(
-      TRITONSERVER_ERROR_INTERNAL, "Stub process '%s' is not healthy.%s%s", worker_name(self),
+  return backend_error_internal(
+      "Stub process '%s' is not healthy.%s%s", worker_name(self),
       self->cause == NULL ? "" : " It ended: ", self->cause == NULL ? "" : self->cause);
 }
 
 static TRITONSERVER_Error *not_in_time(void)
 {
-  return backend_error(TRITONSERVER_ERROR_UNAVAILABLE,
-                       "Timed out waiting for in-flight is_ready() response");
+  return backend_error_unavailable("Timed out waiting for in-flight is_ready() response");
 }
 
 // Whether the worker need not be asked. While it is asked already others hear what was found
