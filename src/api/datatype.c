@@ -19,7 +19,7 @@ TRITONSERVER_DataType TRITONSERVER_StringToDataType(const char *dtype)
 {
   const datatype *row;
   for (int i = TRITONSERVER_TYPE_INVALID + 1; (row = datatype_by_value(i)) != NULL; i++)
-    if (strcmp(row->wire_name, dtype) == 0)
+    if (row->wire_name[0] == dtype[0] && strcmp(row->wire_name, dtype) == 0)
       return (TRITONSERVER_DataType)i;
   return TRITONSERVER_TYPE_INVALID;
 }

@@ -217,7 +217,7 @@ static TRITONSERVER_Error *execution_new(python_instance *instance,
                                          TRITONBACKEND_Request **requests, uint32_t count,
                                          execution **made)
 {
-  uint64_t batch_size;
+  uint64_t batch_size = 0;
   const uint64_t now = clock_monotonic_ns();
   *made = NULL;
   worker_touch(instance->worker);

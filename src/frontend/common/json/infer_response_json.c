@@ -30,6 +30,17 @@ static void append_parameters(buffer *out, const request_parameter *parameters, 
   buffer_append_char(out, '}');
 }
 
+static void append_shape(buffer *out, const response_output_json *o)
+{
+  buffer_append_slice(out, SLICE(",\"shape\":["));
+  for (size_t i = 0; i < o->shape_count; i++) {
+    if (i > 0)
+      buffer_append_char(out, ',');
+    append_i64(out, o->shape[i]);
+  }
+  buffer_append_char(out, ']');
+}
+
 bool response_output_count(const response_output_json *o, uint64_t *count)
 {
   *count = 1;
@@ -52,11 +63,8 @@ static error *append_output(buffer *out, const response_output_json *o, const pa
 {
   append_text(out, SLICE("{\"name\":"), o->name);
   append_text(out, SLICE(",\"datatype\":"), TRITONSERVER_DataTypeString(o->datatype));
-  buffer_append_slice(out, SLICE(",\"shape\":"));
-  error *e = json_tensor_write(TRITONSERVER_TYPE_INT64, o->shape, o->shape_count * sizeof(int64_t),
-                               o->shape_count, NULL, out);
-  if (e == NULL && o->form == RESPONSE_DATA_JSON)
-    e = append_data(out, o, p);
+  append_shape(out, o);
+  error *e = o->form == RESPONSE_DATA_JSON ? append_data(out, o, p) : NULL;
   if (o->form == RESPONSE_DATA_BINARY) {
     buffer_append_slice(out, SLICE(",\"parameters\":{\"binary_data_size\":"));
     append_i64(out, (int64_t)o->data_size);

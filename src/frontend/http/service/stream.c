@@ -18,6 +18,7 @@
 // Bytes of events that wait for a client. One event more and the request is cancelled: the client
 // gets what waits, then an event with an error.
 #define MAX_UNREAD_BYTES (64u << 20)
+#define EVENT_BYTES      1024 // what an event counts beside its text
 
 struct stream {
   exchange *exchange; // referenced by the request until the final response, and by the reply
@@ -30,7 +31,7 @@ struct stream {
   bool waiting;          // the connection is suspended until something comes
   unsigned status;       // of the first event; 0: there was none
 
-  _Atomic size_t unread; // bytes of events that are not sent
+  _Atomic size_t unread; // what events count that are not sent
   _Atomic bool closed;   // nothing is taken any more: it was cut, or nobody reads; under the mutex
 
   size_t sent;    // bytes of the exchange's text
@@ -94,14 +95,14 @@ static unsigned write_event(stream *s, TRITONSERVER_InferenceResponse *response,
 static const char *add(stream *s, const buffer *event)
 {
   byte_budget *budget = &s->exchange->http->budget;
-  size_t unread = atomic_load(&s->unread);
-  if (unread > 0 && unread + event->size > MAX_UNREAD_BYTES)
+  size_t unread = atomic_load(&s->unread), weight = event->size + EVENT_BYTES;
+  if (unread > 0 && unread + weight > MAX_UNREAD_BYTES)
     return "the client left too many bytes of responses unread: the request was cancelled";
   if (event->failed)
     return "out of memory";
-  if (!budget_take_work(budget, event->size))
+  if (!budget_take_work(budget, weight))
     return BUDGET_ANSWERS_FULL;
-  s->reserved += event->size;
+  s->reserved += weight;
   buffer_append_slice(&s->coming, buffer_view(event));
   return s->coming.failed ? "out of memory" : NULL;
 }
@@ -131,7 +132,8 @@ static const char *put(stream *s, const buffer *event, unsigned status, bool fin
     cut(s, why);
   else if (s->status == 0)
     s->status = status;
-  size_t unread = s->coming.size - before + atomic_fetch_add(&s->unread, s->coming.size - before);
+  size_t weight = s->coming.size - before + EVENT_BYTES;
+  size_t unread = weight + atomic_fetch_add(&s->unread, weight);
   s->much = s->much || unread > MUCH_UNREAD;
   return why;
 }
@@ -221,6 +223,7 @@ static stream_step take(stream *s)
   if (s->coming.size == 0 && (s->final || atomic_load(&s->closed)))
     return STREAM_END;
   if (s->coming.size == 0) {
+    atomic_store(&s->unread, 0);
     s->waiting = suspend(s);
     return s->waiting ? STREAM_WAIT : STREAM_STOPPED;
   }
@@ -253,7 +256,7 @@ static ssize_t read_text(void *stream_pointer, uint64_t position, char *to, size
     size = (size_t)(end - text) + 2;
   memcpy(to, text, size);
   s->sent += size;
-  atomic_fetch_sub(&s->unread, size);
+  atomic_fetch_sub(&s->unread, end != NULL ? size + EVENT_BYTES : size);
   x->reply_bytes += size;
   connection_enter(x->connection, CONNECTION_REPLY);
   return (ssize_t)size;

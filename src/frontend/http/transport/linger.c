@@ -73,7 +73,8 @@ static bool read_one(linger_list *list, lingering *client, uint64_t now_ms)
 {
   for (size_t run = 0; run < READ_RUN_BYTES && client->bytes_left > 0; run += SCRATCH_BYTES) {
     size_t most = client->bytes_left < SCRATCH_BYTES ? (size_t)client->bytes_left : SCRATCH_BYTES;
-    ssize_t got = recv(client->socket_fd, list->scratch, most, MSG_DONTWAIT);
+    // MSG_TRUNC: TCP drops the bytes in the kernel. Unix sockets do not know it, and copy them.
+    ssize_t got = recv(client->socket_fd, list->scratch, most, MSG_TRUNC | MSG_DONTWAIT);
     if (got < 0)
       return errno != EAGAIN && errno != EINTR;
     if (got == 0)
