@@ -20,7 +20,7 @@ static TRITONSERVER_Error *message_to_json(TRITONSERVER_Message *message, const 
   json_error_t problem;
   *json = json_loadb(text, size, JSON_ALLOW_NUL, &problem);
   if (*json == NULL)
-    return backend_error(TRITONSERVER_ERROR_INTERNAL, "%s is not JSON: %s", what, problem.text);
+    return backend_error_internal("%s is not JSON: %s", what, problem.text);
   return NULL;
 }
 
@@ -93,12 +93,11 @@ TRITONSERVER_Error *backend_read_integer(const char *where, const char *key, con
   const char *rest;
   bool fits = text_begins_int64(text, &number, &rest);
   if (rest == text || rest[-1] < '0' || rest[-1] > '9' || *rest != '\0')
-    return backend_error(TRITONSERVER_ERROR_INVALID_ARG,
-                         "%s '%s': failed to convert '%s' to integral number", where, key, text);
+    return backend_error_invalid("%s '%s': failed to convert '%s' to integral number", where, key,
+                                 text);
   if (!fits || number < least || number > most)
-    return backend_error(TRITONSERVER_ERROR_INVALID_ARG,
-                         "%s '%s': %s is out of range, expected %lld to %lld", where, key, text,
-                         (long long)least, (long long)most);
+    return backend_error_invalid("%s '%s': %s is out of range, expected %lld to %lld", where, key,
+                                 text, (long long)least, (long long)most);
   *value = number;
   return NULL;
 }
@@ -119,8 +118,7 @@ TRITONSERVER_Error *backend_read_bool(const char *where, const char *key, const 
       return NULL;
     }
   }
-  return backend_error(TRITONSERVER_ERROR_INVALID_ARG, "%s '%s': failed to convert '%s' to boolean",
-                       where, key, text);
+  return backend_error_invalid("%s '%s': failed to convert '%s' to boolean", where, key, text);
 }
 
 // The configuration says "TYPE_STRING" for what the ABI calls BYTES.

@@ -10,6 +10,11 @@
 TRITONSERVER_Error *backend_error(TRITONSERVER_Error_Code code, const char *format, ...)
     __attribute__((format(printf, 2, 3), warn_unused_result));
 
+// The same with one of the usual codes.
+#define backend_error_internal(...)    backend_error(TRITONSERVER_ERROR_INTERNAL, __VA_ARGS__)
+#define backend_error_invalid(...)     backend_error(TRITONSERVER_ERROR_INVALID_ARG, __VA_ARGS__)
+#define backend_error_unavailable(...) backend_error(TRITONSERVER_ERROR_UNAVAILABLE, __VA_ARGS__)
+
 // UNAVAILABLE: the machine has no memory for `what`.
 TRITONSERVER_Error *backend_error_no_memory(const char *what) __attribute__((warn_unused_result));
 

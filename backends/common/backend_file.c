@@ -26,10 +26,8 @@ static TRITONSERVER_Error *open_by_name(const char *dir, const char *path, const
   if (e == NULL)
     return NULL;
   if (error_get_code(e) == ERROR_NOT_FOUND)
-    return backend_error(TRITONSERVER_ERROR_UNAVAILABLE, "unable to find '%s': %s", full,
-                         error_message(e));
-  return backend_error(TRITONSERVER_ERROR_INVALID_ARG, "unable to open '%s': %s", full,
-                       error_message(e));
+    return backend_error_unavailable("unable to find '%s': %s", full, error_message(e));
+  return backend_error_invalid("unable to open '%s': %s", full, error_message(e));
 }
 
 static TRITONSERVER_Error *ask_server(TRITONBACKEND_Model *model, const char *path,
@@ -39,8 +37,7 @@ static TRITONSERVER_Error *ask_server(TRITONBACKEND_Model *model, const char *pa
   if (error == NULL || TRITONSERVER_ErrorCode(error) != TRITONSERVER_ERROR_NOT_FOUND)
     return error;
   TRITONSERVER_Error *absent =
-      backend_error(TRITONSERVER_ERROR_UNAVAILABLE, "unable to find '%s': %s", full,
-                    TRITONSERVER_ErrorMessage(error));
+      backend_error_unavailable("unable to find '%s': %s", full, TRITONSERVER_ErrorMessage(error));
   TRITONSERVER_ErrorDelete(error);
   return absent;
 }
@@ -84,12 +81,10 @@ TRITONSERVER_Error *backend_read_file(int descriptor, const char *path, size_t m
   struct stat status;
   *data = NULL;
   if (fstat(descriptor, &status) != 0)
-    return backend_error(TRITONSERVER_ERROR_INVALID_ARG, "unable to open '%s': %s", path,
-                         strerror(errno));
+    return backend_error_invalid("unable to open '%s': %s", path, strerror(errno));
   if (status.st_size < 0 || (uint64_t)status.st_size > most)
-    return backend_error(TRITONSERVER_ERROR_INVALID_ARG,
-                         "'%s' has %lld bytes, expected at most %zu", path,
-                         (long long)status.st_size, most);
+    return backend_error_invalid("'%s' has %lld bytes, expected at most %zu", path,
+                                 (long long)status.st_size, most);
   *size = (size_t)status.st_size;
   *data = malloc(*size + 1);
   if (*data == NULL)
@@ -97,7 +92,7 @@ TRITONSERVER_Error *backend_read_file(int descriptor, const char *path, size_t m
   if (files_fill(descriptor, *data, size)) // it may have become shorter
     return NULL;
   TRITONSERVER_Error *error =
-      backend_error(TRITONSERVER_ERROR_INTERNAL, "unable to read '%s': %s", path, strerror(errno));
+      backend_error_internal("unable to read '%s': %s", path, strerror(errno));
   free(*data);
   *data = NULL;
   return error;

@@ -12,9 +12,8 @@ TRITONSERVER_Error *backend_shape_set(backend_shape *shape, const int64_t *dims,
                                       const char *what)
 {
   if (rank > BACKEND_MAX_RANK)
-    return backend_error(TRITONSERVER_ERROR_INVALID_ARG,
-                         "'%s' has %zu dimensions, at most %d are supported", what, rank,
-                         BACKEND_MAX_RANK);
+    return backend_error_invalid("'%s' has %zu dimensions, at most %d are supported", what, rank,
+                                 BACKEND_MAX_RANK);
   shape->rank = rank;
   if (rank > 0)
     memcpy(shape->dims, dims, rank * sizeof(*dims));
@@ -40,8 +39,7 @@ TRITONSERVER_Error *backend_shape_from_json(backend_shape *shape, const json_t *
   shape->rank = rank;
   for (size_t i = 0; i < rank; i++)
     if (!read_integer(json_array_get(array, i), &shape->dims[i]))
-      return backend_error(TRITONSERVER_ERROR_INVALID_ARG,
-                           "dimension %zu of '%s' is not an integer", i, what);
+      return backend_error_invalid("dimension %zu of '%s' is not an integer", i, what);
   return NULL;
 }
 

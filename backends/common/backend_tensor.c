@@ -25,7 +25,7 @@ static TRITONSERVER_Error *reserve(backend_buffer *buffer, size_t size)
   backend_buffer_fini(buffer);
   buffer->data = aligned_alloc(BUFFER_ALIGNMENT, rounded);
   if (buffer->data == NULL)
-    return backend_error(TRITONSERVER_ERROR_UNAVAILABLE, "no memory for %zu bytes of input", size);
+    return backend_error_unavailable("no memory for %zu bytes of input", size);
   buffer->capacity = rounded;
   return NULL;
 }
@@ -56,12 +56,10 @@ TRITONSERVER_Error *backend_input_find(TRITONBACKEND_Request *request, const cha
   if (!backend_element_count(input->dims, input->rank, &input->element_count) ||
       __builtin_mul_overflow(input->element_count,
                              (size_t)TRITONSERVER_DataTypeByteSize(input->datatype), &expected))
-    return backend_error(TRITONSERVER_ERROR_INVALID_ARG, "input '%s' has an impossible shape",
-                         name);
+    return backend_error_invalid("input '%s' has an impossible shape", name);
   if (input->datatype != TRITONSERVER_TYPE_BYTES && expected != input->byte_size)
-    return backend_error(TRITONSERVER_ERROR_INVALID_ARG,
-                         "input '%s' has %llu bytes, its shape needs %zu", name,
-                         (unsigned long long)input->byte_size, expected);
+    return backend_error_invalid("input '%s' has %llu bytes, its shape needs %zu", name,
+                                 (unsigned long long)input->byte_size, expected);
   input->input = found;
   return NULL;
 }
@@ -108,18 +106,16 @@ TRITONSERVER_Error *backend_input_copy(const backend_input *input, void *destina
     uint64_t byte_size = 0;
     BACKEND_RETURN_IF_ERROR(read_piece(input, i, &piece, &byte_size));
     if (byte_size > input->byte_size - copied)
-      return backend_error(TRITONSERVER_ERROR_INVALID_ARG,
-                           "buffer size for input '%s' exceeds batch byte size %llu", input->name,
-                           (unsigned long long)input->byte_size);
+      return backend_error_invalid("buffer size for input '%s' exceeds batch byte size %llu",
+                                   input->name, (unsigned long long)input->byte_size);
     if (byte_size > 0)
       memcpy((char *)destination + copied, piece, byte_size);
     copied += byte_size;
   }
   if (copied != input->byte_size)
-    return backend_error(TRITONSERVER_ERROR_INTERNAL,
-                         "input '%s' has %llu bytes in its buffers, %llu were announced",
-                         input->name, (unsigned long long)copied,
-                         (unsigned long long)input->byte_size);
+    return backend_error_internal("input '%s' has %llu bytes in its buffers, %llu were announced",
+                                  input->name, (unsigned long long)copied,
+                                  (unsigned long long)input->byte_size);
   return NULL;
 }
 

@@ -109,8 +109,7 @@ static TRITONSERVER_Error *instance_new(TRITONBACKEND_ModelInstance *instance, v
   TRITONSERVER_InstanceGroupKind kind;
   BACKEND_RETURN_IF_ERROR(TRITONBACKEND_ModelInstanceKind(instance, &kind));
   if (kind != TRITONSERVER_INSTANCEGROUPKIND_CPU)
-    return backend_error(TRITONSERVER_ERROR_INVALID_ARG,
-                         "'identity' backend only supports CPU instances");
+    return backend_error_invalid("'identity' backend only supports CPU instances");
   identity_instance *made = calloc(1, sizeof(*made));
   if (made == NULL)
     return backend_error_no_memory("a model instance");

@@ -93,8 +93,7 @@ static TRITONSERVER_Error *zero_output(const identity_pair *pair, int64_t batch_
                             : TRITONSERVER_DataTypeByteSize(pair->datatype);
   if (!backend_element_count(dims, rank, &element_count) ||
       __builtin_mul_overflow(element_count, element_size, &byte_size))
-    return backend_error(TRITONSERVER_ERROR_INVALID_ARG, "output '%s' has an impossible shape",
-                         pair->output_name);
+    return backend_error_invalid("output '%s' has an impossible shape", pair->output_name);
   void *data = NULL;
   BACKEND_RETURN_IF_ERROR(backend_output_new(response, pair->output_name, pair->datatype, dims,
                                              rank, byte_size, &data));
@@ -184,8 +183,7 @@ static TRITONSERVER_Error *answer(const identity_instance *self, TRITONBACKEND_R
     BACKEND_RETURN_IF_ERROR(TRITONBACKEND_RequestOutputName(request, i, &name));
     const identity_pair *pair = find_pair(model, name, i);
     if (pair == NULL)
-      return backend_error(TRITONSERVER_ERROR_INVALID_ARG, "model '%s' has no output '%s'",
-                           model->name, name);
+      return backend_error_invalid("model '%s' has no output '%s'", model->name, name);
     BACKEND_RETURN_IF_ERROR(fill_output(self, pair, request, input_count, *batch_size, response));
   }
   return set_parameters(response);

@@ -21,9 +21,8 @@ static TRITONSERVER_Error *suffix_of(const char *name, const char *prefix, const
 {
   size_t length = strlen(prefix);
   if (strncmp(name, prefix, length) != 0)
-    return backend_error(TRITONSERVER_ERROR_INVALID_ARG,
-                         "expected %s name to follow %s<index> pattern, got '%s'", direction,
-                         prefix, name);
+    return backend_error_invalid("expected %s name to follow %s<index> pattern, got '%s'",
+                                 direction, prefix, name);
   *suffix = name + length;
   return NULL;
 }
@@ -39,8 +38,7 @@ static TRITONSERVER_Error *find_partner(const backend_tensor_config *inputs, siz
       return NULL;
     }
   }
-  return backend_error(TRITONSERVER_ERROR_INVALID_ARG,
-                       "expected input and output indices to match");
+  return backend_error_invalid("expected input and output indices to match");
 }
 
 static TRITONSERVER_Error *make_pair(const backend_tensor_config *input,
@@ -48,14 +46,12 @@ static TRITONSERVER_Error *make_pair(const backend_tensor_config *input,
 {
   char got[BACKEND_SHAPE_TEXT], wanted[BACKEND_SHAPE_TEXT];
   if (input->datatype != output->datatype)
-    return backend_error(TRITONSERVER_ERROR_INVALID_ARG,
-                         "expected input and output datatype to match, got %s and %s",
-                         input->type_text, output->type_text);
+    return backend_error_invalid("expected input and output datatype to match, got %s and %s",
+                                 input->type_text, output->type_text);
   if (!same_shape(&input->model_dims, &output->model_dims))
-    return backend_error(TRITONSERVER_ERROR_INVALID_ARG,
-                         "expected input and output shape to match, got %s and %s",
-                         backend_shape_text(&input->model_dims, got),
-                         backend_shape_text(&output->model_dims, wanted));
+    return backend_error_invalid("expected input and output shape to match, got %s and %s",
+                                 backend_shape_text(&input->model_dims, got),
+                                 backend_shape_text(&output->model_dims, wanted));
   pair->input_name = strdup(input->name);
   pair->output_name = strdup(output->name);
   if (pair->input_name == NULL || pair->output_name == NULL)
@@ -74,8 +70,7 @@ static TRITONSERVER_Error *match_tensors(identity_model *model, const backend_te
                                          size_t output_count)
 {
   if (input_count != output_count)
-    return backend_error(TRITONSERVER_ERROR_INVALID_ARG,
-                         "model configuration must have equal input/output pairs");
+    return backend_error_invalid("model configuration must have equal input/output pairs");
   model->pairs = calloc(output_count + 1, sizeof(*model->pairs));
   if (model->pairs == NULL)
     return backend_error_no_memory("the model's tensors");

@@ -27,10 +27,10 @@ static TRITONSERVER_Error *complete_batching(onnx_model *model, int64_t default_
       !first_dimension_open(&model->signature.outputs)) {
     if (model->max_batch_size == 0)
       return NULL;
-    return backend_error(TRITONSERVER_ERROR_INVALID_ARG,
-                         "autofill failed for model '%s': model does not support batching while "
-                         "non-zero max_batch_size is specified",
-                         model->name);
+    return backend_error_invalid(
+        "autofill failed for model '%s': model does not support batching while "
+        "non-zero max_batch_size is specified",
+        model->name);
   }
   bool stored = true;
   if (model->max_batch_size == 0) {

@@ -171,9 +171,8 @@ TRITONSERVER_Error *onnx_backend_runtime(onnx_backend *self, const json_t *model
   if (*runtime != NULL)
     return NULL;
   char *text = framework_not_found(&onnx_runtime, self->looked);
-  TRITONSERVER_Error *error = text == NULL
-                                  ? backend_error_no_memory("ONNX Runtime")
-                                  : backend_error(TRITONSERVER_ERROR_UNAVAILABLE, "%s", text);
+  TRITONSERVER_Error *error = text == NULL ? backend_error_no_memory("ONNX Runtime")
+                                           : backend_error_unavailable("%s", text);
   free(text);
   return error;
 }

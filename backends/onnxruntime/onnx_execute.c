@@ -138,8 +138,8 @@ static TRITONSERVER_Error *fill_strings(const ort_runtime *runtime, ort_value *v
     if (size >= 4)
       length = data[0] | (uint32_t)data[1] << 8 | (uint32_t)data[2] << 16 | (uint32_t)data[3] << 24;
     if (size < 4 || length > size - 4)
-      return backend_error(TRITONSERVER_ERROR_INVALID_ARG,
-                           "input '%s': element %zu of %zu is cut off", feed->name, i, count);
+      return backend_error_invalid("input '%s': element %zu of %zu is cut off", feed->name, i,
+                                   count);
     ORT_RETURN_IF_ERROR(runtime,
                         runtime->api.GetResizedStringTensorElementBuffer(value, i, length, &room));
     if (length > 0)
@@ -156,8 +156,7 @@ static TRITONSERVER_Error *make_strings(const ort_runtime *runtime, const onnx_f
 {
   size_t count = 0;
   if (!backend_element_count(shape->dims, shape->rank, &count))
-    return backend_error(TRITONSERVER_ERROR_INVALID_ARG, "input '%s' has an impossible shape",
-                         feed->name);
+    return backend_error_invalid("input '%s' has an impossible shape", feed->name);
   ORT_RETURN_IF_ERROR(runtime,
                       runtime->api.CreateTensorAsOrtValue(runtime->allocator, shape->dims,
                                                           shape->rank, ORT_ELEMENT_STRING, value));
@@ -249,8 +248,7 @@ static TRITONSERVER_Error *read_info(const ort_runtime *runtime, const ort_value
   output->shape.rank = rank;
   output->datatype = onnx_datatype(type);
   if (error == NULL && !backend_element_count(output->shape.dims, rank, &output->element_count))
-    error = backend_error(TRITONSERVER_ERROR_INTERNAL, "output '%s' has an impossible shape",
-                          output->fetch->name);
+    error = backend_error_internal("output '%s' has an impossible shape", output->fetch->name);
   return error;
 }
 

@@ -59,10 +59,9 @@ static TRITONSERVER_Error *set_execution_mode(const onnx_model *model, ort_sessi
   int64_t mode = ORT_RUN_SEQUENTIAL;
   BACKEND_RETURN_IF_ERROR(read_count(model, "execution_mode", INT32_MAX, &mode));
   if (mode != ORT_RUN_SEQUENTIAL && mode != ORT_RUN_PARALLEL)
-    return backend_error(TRITONSERVER_ERROR_INVALID_ARG,
-                         "Invalid configuration value provided. Expected values for  "
-                         "execution_mode are 0 or 1 but got %lld .",
-                         (long long)mode);
+    return backend_error_invalid("Invalid configuration value provided. Expected values for  "
+                                 "execution_mode are 0 or 1 but got %lld .",
+                                 (long long)mode);
   return ort_error(model->runtime, model->runtime->api.SetSessionExecutionMode(options, (int)mode));
 }
 
@@ -212,8 +211,7 @@ static TRITONSERVER_Error *add_accelerators(const onnx_model *model, ort_session
     while (match->name != NULL && strcmp(match->name, name) != 0)
       match++;
     if (match->name == NULL)
-      return backend_error(TRITONSERVER_ERROR_INVALID_ARG,
-                           "unknown Execution Accelerator '%s' is requested", name);
+      return backend_error_invalid("unknown Execution Accelerator '%s' is requested", name);
     BACKEND_RETURN_IF_ERROR(require_provider(model, name, match->provider));
     if (match->append == NULL)
       return backend_error(TRITONSERVER_ERROR_UNSUPPORTED,

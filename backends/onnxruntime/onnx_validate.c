@@ -10,15 +10,15 @@ static TRITONSERVER_Error *wrong_shape(const onnx_model *model, const onnx_tenso
                                        const backend_shape *configured)
 {
   char wanted[BACKEND_SHAPE_TEXT], given[BACKEND_SHAPE_TEXT];
-  return backend_error(TRITONSERVER_ERROR_INVALID_ARG,
-                       "model '%s', tensor '%s': the model expects %zu dimensions (shape %s) but "
-                       "the model configuration specifies %zu dimensions (%sshape %s)",
-                       model->name, tensor->name, tensor->shape.rank,
-                       backend_shape_text(&tensor->shape, wanted), configured->rank,
-                       model->max_batch_size > 0 ? "an initial batch dimension because "
-                                                   "max_batch_size > 0, then the explicit "
-                                                 : "",
-                       backend_shape_text(configured, given));
+  return backend_error_invalid(
+      "model '%s', tensor '%s': the model expects %zu dimensions (shape %s) but "
+      "the model configuration specifies %zu dimensions (%sshape %s)",
+      model->name, tensor->name, tensor->shape.rank, backend_shape_text(&tensor->shape, wanted),
+      configured->rank,
+      model->max_batch_size > 0 ? "an initial batch dimension because "
+                                  "max_batch_size > 0, then the explicit "
+                                : "",
+      backend_shape_text(configured, given));
 }
 
 // A model that names no shape looks like a scalar: then anything may come.
@@ -30,11 +30,11 @@ static TRITONSERVER_Error *check_shape(const onnx_model *model, const onnx_tenso
   if (tensor->shape.rank == 0)
     return NULL;
   if (batch > 0 && tensor->shape.dims[0] != -1)
-    return backend_error(TRITONSERVER_ERROR_INVALID_ARG,
-                         "model '%s', tensor '%s': for the model to support batching the shape "
-                         "should have at least 1 dimension and the first dimension must be -1; but "
-                         "shape expected by the model is %s",
-                         model->name, tensor->name, backend_shape_text(&tensor->shape, text));
+    return backend_error_invalid(
+        "model '%s', tensor '%s': for the model to support batching the shape "
+        "should have at least 1 dimension and the first dimension must be -1; but "
+        "shape expected by the model is %s",
+        model->name, tensor->name, backend_shape_text(&tensor->shape, text));
   if (tensor->shape.rank != configured->rank + batch)
     return wrong_shape(model, tensor, configured);
   for (size_t i = 0; i < configured->rank; i++) {
@@ -50,11 +50,11 @@ static TRITONSERVER_Error *check_tensor(const onnx_model *model, const onnx_tens
 {
   BACKEND_RETURN_IF_ERROR(onnx_tensor_require(tensor));
   if (onnx_datatype(tensor->element_type) != configured->datatype)
-    return backend_error(TRITONSERVER_ERROR_INVALID_ARG,
-                         "unable to load model '%s', configuration expects datatype %s for %s "
-                         "'%s', model provides %s",
-                         model->name, configured->type_text, kind, tensor->name,
-                         onnx_config_type(tensor->element_type));
+    return backend_error_invalid(
+        "unable to load model '%s', configuration expects datatype %s for %s "
+        "'%s', model provides %s",
+        model->name, configured->type_text, kind, tensor->name,
+        onnx_config_type(tensor->element_type));
   // One element in a tensor of rank 0 is [1] in configurations.
   if (tensor->shape.rank == 0 && configured->model_dims.rank == 1 &&
       configured->model_dims.dims[0] == 1)
@@ -75,10 +75,10 @@ static TRITONSERVER_Error *unknown_tensor(const onnx_model *model, const char *k
 {
   char names[512] = "";
   append_names(known, names, sizeof(names));
-  return backend_error(TRITONSERVER_ERROR_INVALID_ARG,
-                       "unable to load model '%s', unexpected inference %s '%s', allowed %ss are: "
-                       "%s",
-                       model->name, kind, name, kind, names);
+  return backend_error_invalid(
+      "unable to load model '%s', unexpected inference %s '%s', allowed %ss are: "
+      "%s",
+      model->name, kind, name, kind, names);
 }
 
 static TRITONSERVER_Error *add_feed(onnx_model *model, const backend_tensor_config *configured)
@@ -140,11 +140,11 @@ static TRITONSERVER_Error *add_all(onnx_model *model, const backend_tensor_confi
     BACKEND_RETURN_IF_ERROR(add_fetch(model, &outputs[i]));
   for (size_t i = 0; i < model->signature.inputs.count; i++)
     if (!is_fed(model, model->signature.inputs.tensors[i].name))
-      return backend_error(TRITONSERVER_ERROR_INVALID_ARG,
-                           "unable to load model '%s', configuration expects %zu inputs, model "
-                           "provides %zu: input '%s' is not configured",
-                           model->name, model->feed_count, model->signature.inputs.count,
-                           model->signature.inputs.tensors[i].name);
+      return backend_error_invalid(
+          "unable to load model '%s', configuration expects %zu inputs, model "
+          "provides %zu: input '%s' is not configured",
+          model->name, model->feed_count, model->signature.inputs.count,
+          model->signature.inputs.tensors[i].name);
   return NULL;
 }
 

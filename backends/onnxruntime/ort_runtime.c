@@ -145,9 +145,9 @@ TRITONSERVER_Error *ort_error(const ort_runtime *runtime, ort_status *status_own
 {
   if (status_owned == NULL)
     return NULL;
-  TRITONSERVER_Error *error = backend_error(
-      TRITONSERVER_ERROR_INTERNAL, "onnx runtime error %d: %s",
-      runtime->api.GetErrorCode(status_owned), runtime->api.GetErrorMessage(status_owned));
+  TRITONSERVER_Error *error =
+      backend_error_internal("onnx runtime error %d: %s", runtime->api.GetErrorCode(status_owned),
+                             runtime->api.GetErrorMessage(status_owned));
   runtime->api.ReleaseStatus(status_owned);
   return error;
 }

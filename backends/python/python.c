@@ -1,15 +1,13 @@
 // The entry points of the python backend. The server calls them on load threads (models,
 // instances) and instance threads (execute, ready).
 #include "calls/calls.h"
-#include "instance/execution.h"
 #include "instance/instance.h"
 
 #include "backend_entry.h"
 #include "backend_error.h"
 #include "backend_extension.h"
 #include "backend_log.h"
-
-#include <stdlib.h>
+#include "base/cleanup.h"
 
 static TRITONSERVER_Error *backend_new(TRITONBACKEND_Backend *backend, void **state)
 {
@@ -53,14 +51,12 @@ static TRITONSERVER_Error *model_new(TRITONBACKEND_Model *model, void *backend, 
 static char *initialize_arguments(const python_model *model, TRITONSERVER_InstanceGroupKind kind,
                                   int32_t device)
 {
-  json_t *arguments = json_pack(
+  json_auto_t *arguments = json_pack(
       "{ss ss so ss so ss}", "model_config", model->config_text, "model_instance_kind",
       TRITONSERVER_InstanceGroupKindString(kind), "model_instance_device_id",
       json_sprintf("%d", (int)device), "model_repository", model->dir, "model_version",
       json_sprintf("%llu", (unsigned long long)model->version), "model_name", model->name);
-  char *text = arguments == NULL ? NULL : json_dumps(arguments, JSON_COMPACT);
-  json_decref(arguments);
-  return text;
+  return json_dumps(arguments, JSON_COMPACT); // of NULL: NULL
 }
 
 static TRITONSERVER_Error *instance_new(TRITONBACKEND_ModelInstance *instance, void *state,
@@ -86,11 +82,10 @@ static TRITONSERVER_Error *instance_new(TRITONBACKEND_ModelInstance *instance, v
   }
   if (self == NULL)
     BACKEND_RETURN_IF_ERROR(python_instance_start(model, name, &CALLS, &self));
-  char *arguments = initialize_arguments(model, kind, device);
+  AUTO_FREE char *arguments = initialize_arguments(model, kind, device);
   TRITONSERVER_Error *error = arguments == NULL
                                   ? backend_error_no_memory("a model instance")
                                   : python_instance_initialize(self, instance, name, arguments);
-  free(arguments);
   if (error == NULL)
     *result = self;
   else
@@ -103,13 +98,6 @@ static void instance_free(void *state)
   python_instance_stop(state);
 }
 
-static TRITONSERVER_Error *execute(void *state, TRITONBACKEND_ModelInstance *instance,
-                                   TRITONBACKEND_Request **requests, uint32_t count)
-{
-  (void)instance;
-  return python_instance_execute(state, requests, count);
-}
-
 const backend_entry_points backend_entry = {.name = "python",
                                             .api_minor = 13, // Triton 23.07
                                             .prefers_cpu = true,
@@ -119,46 +107,21 @@ const backend_entry_points backend_entry = {.name = "python",
                                             .model_free = model_free,
                                             .instance_new = instance_new,
                                             .instance_free = instance_free,
-                                            .execute = execute};
+                                            .execute = python_instance_execute};
 
-// ---- beyond them
-
-static python_instance *instance_of(TRITONBACKEND_ModelInstance *instance)
-{
-  void *state = NULL;
-  backend_error_log(TRITONBACKEND_ModelInstanceState(instance, &state), "find an instance");
-  return state;
-}
+// ---- beyond them (executions: instance/execution.c)
 
 TRITONSERVER_Error *TRITONBACKEND_ModelInstanceReady(TRITONBACKEND_ModelInstance *instance)
 {
-  return worker_check_ready(instance_of(instance)->worker);
+  return worker_check_ready(python_instance_of(instance)->worker);
 }
 
 void NEREID_ModelInstanceAskReady(TRITONBACKEND_ModelInstance *instance)
 {
-  worker_ask_ready(instance_of(instance)->worker);
-}
-
-TRITONSERVER_Error *NEREID_ModelInstanceExecuteBegin(TRITONBACKEND_ModelInstance *instance,
-                                                     TRITONBACKEND_Request **requests,
-                                                     uint32_t request_count, bool *pending)
-{
-  return python_instance_execute_begin(instance_of(instance), requests, request_count, pending);
-}
-
-void NEREID_ModelInstanceExecuteEnd(TRITONBACKEND_ModelInstance *instance, int64_t timeout_us,
-                                    bool *pending)
-{
-  python_instance_execute_end(instance_of(instance), timeout_us, pending);
-}
-
-uint32_t NEREID_ModelInstanceMaxExecutions(TRITONBACKEND_ModelInstance *instance)
-{
-  return python_instance_max_executions(instance_of(instance));
+  worker_ask_ready(python_instance_of(instance)->worker);
 }
 
 bool NEREID_ModelInstanceFault(TRITONBACKEND_ModelInstance *instance, char *text, size_t size)
 {
-  return worker_has_fault(instance_of(instance)->worker, text, size);
+  return worker_has_fault(python_instance_of(instance)->worker, text, size);
 }

@@ -7,7 +7,6 @@
 
 #include <cmocka.h>
 
-#include "calls/calls_internal.h"
 #include "python_host.h"
 
 static void only_calls_of_these_kinds_are_handled(void **state)

@@ -1,4 +1,4 @@
-// Executions from requests to their responses (instance/execution*.c, response_call.c): what
+// Executions from requests to their responses (instance/execution.c, open_request.c): what
 // becomes of each request, of the slot, and of executions that are begun ahead. The worker, its
 // channel, what is written to it, and the server are played; the table of requests is the real one.
 #include <setjmp.h>
@@ -8,10 +8,11 @@
 
 #include <cmocka.h>
 
+#include "backend_extension.h"
 #include "codec/protocol.h"
 #include "codec/request_wire.h"
 #include "codec/response_fill.h"
-#include "instance/execution.h"
+#include "instance/instance.h"
 #include "instance/open_request.h"
 
 #include <stdio.h>
@@ -23,8 +24,8 @@ enum {
 
 static char requests[MOST]; // their addresses are the requests; so are the responses'
 static TRITONBACKEND_Request *batch[MOST];
-static char channels;
-static worker_link *const the_link = (worker_link *)&channels;
+static char channels; // its address is the channel
+static worker_link *const the_link = &(worker_link){.channel = (channel *)&channels};
 
 // ---- the server
 
@@ -209,11 +210,6 @@ bool worker_await(worker *self, worker_link *link, uint64_t id, int64_t timeout_
   return seen.is_gone || seen.has_answer;
 }
 
-channel *worker_link_channel(worker_link *self)
-{
-  return (channel *)self;
-}
-
 void worker_link_reply(worker_link *self, const channel_message *reply)
 {
   (void)self, (void)reply;
@@ -269,6 +265,12 @@ static python_backend backend = {.hand_ahead_us = 200};
 static python_model model = {.backend = &backend, .name = (char *)"played"};
 static python_instance instance = {.model = &model};
 
+python_instance *python_instance_of(TRITONBACKEND_ModelInstance *server_instance)
+{
+  (void)server_instance;
+  return &instance;
+}
+
 static int begin(void **state)
 {
   (void)state;
@@ -317,7 +319,7 @@ static void execute(uint32_t count)
 {
   model.max_batch_size = 0;
   for (uint32_t i = 0; i < count; i++) // one a batch, as the model does not batch
-    assert_null(python_instance_execute(&instance, &batch[i], 1));
+    assert_null(python_instance_execute(&instance, NULL, &batch[i], 1));
 }
 
 static void each_request_gets_its_response_and_is_released(void **state)
@@ -389,7 +391,7 @@ static void a_worker_that_goes_fails_each_request_once(void **state)
   uint32_t from = 0;
   seen.may_share = true;
   for (int i = 0; i < 2; i++) {
-    assert_null(python_instance_execute_begin(&instance, &batch[i], 1, &pending));
+    assert_null(NEREID_ModelInstanceExecuteBegin(NULL, &batch[i], 1, &pending));
     assert_true(pending);
   }
   open_request request =
@@ -399,7 +401,7 @@ static void a_worker_that_goes_fails_each_request_once(void **state)
   TRITONSERVER_ErrorDelete(error);
   seen.is_gone = true;
   for (int i = 0; i < 2; i++)
-    python_instance_execute_end(&instance, -1, &pending);
+    NEREID_ModelInstanceExecuteEnd(NULL, -1, &pending);
   for (int i = 0; i < 2; i++)
     assert_true(seen.failures[i] == 1 && seen.releases[i] == 1);
   assert_non_null(strstr(seen.text, "it is gone"));
@@ -411,15 +413,15 @@ static void executions_ahead_end_in_their_order(void **state)
   bool pending;
   seen.may_share = true;
   for (int i = 0; i < 3; i++)
-    assert_null(python_instance_execute_begin(&instance, &batch[i], 1, &pending));
+    assert_null(NEREID_ModelInstanceExecuteBegin(NULL, &batch[i], 1, &pending));
   assert_int_equal(seen.sent, 3);
   assert_int_equal(seen.slot, 3);
   assert_true((seen.work_flags & WORK_CROWDED) != 0);
-  python_instance_execute_end(&instance, 0, &pending);
+  NEREID_ModelInstanceExecuteEnd(NULL, 0, &pending);
   assert_true(pending); // no answer yet
   answer_with(1, (enum response_kind[]){RESPONSE_TENSORS});
   for (unsigned i = 0; i < 3; i++) {
-    python_instance_execute_end(&instance, 0, &pending);
+    NEREID_ModelInstanceExecuteEnd(NULL, 0, &pending);
     assert_false(pending);
     assert_true(seen.responses[i] == 1 && seen.slot == 2 - i);
   }
@@ -430,13 +432,13 @@ static void what_cannot_be_sent_ahead_is_kept(void **state)
   (void)state;
   bool pending;
   for (int i = 0; i < 2; i++)
-    assert_null(python_instance_execute_begin(&instance, &batch[i], 1, &pending));
+    assert_null(NEREID_ModelInstanceExecuteBegin(NULL, &batch[i], 1, &pending));
   assert_int_equal(seen.sent, 1);
   answer_with(1, (enum response_kind[]){RESPONSE_TENSORS});
-  python_instance_execute_end(&instance, 0, &pending);
-  python_instance_execute_end(&instance, 0, &pending);
+  NEREID_ModelInstanceExecuteEnd(NULL, 0, &pending);
+  NEREID_ModelInstanceExecuteEnd(NULL, 0, &pending);
   assert_true(pending); // a loop must not wait for the slot
-  python_instance_execute_end(&instance, -1, &pending);
+  NEREID_ModelInstanceExecuteEnd(NULL, -1, &pending);
   assert_true(!pending && seen.sent == 2 && seen.responses[1] == 1);
 }
 
@@ -444,17 +446,17 @@ static void only_a_fast_model_gets_executions_ahead(void **state)
 {
   (void)state;
   bool pending;
-  assert_int_equal(python_instance_max_executions(&instance), 1); // nothing is under way
-  assert_null(python_instance_execute_begin(&instance, batch, 1, &pending));
-  assert_int_equal(python_instance_max_executions(&instance), 1); // its time is not known
+  assert_int_equal(NEREID_ModelInstanceMaxExecutions(NULL), 1); // nothing is under way
+  assert_null(NEREID_ModelInstanceExecuteBegin(NULL, batch, 1, &pending));
+  assert_int_equal(NEREID_ModelInstanceMaxExecutions(NULL), 1); // its time is not known
   instance.ahead.ewma_ns = 100000;
-  assert_int_equal(python_instance_max_executions(&instance), 1); // the slot cannot be shared
+  assert_int_equal(NEREID_ModelInstanceMaxExecutions(NULL), 1); // the slot cannot be shared
   seen.may_share = true;
-  assert_int_equal(python_instance_max_executions(&instance), 8);
+  assert_int_equal(NEREID_ModelInstanceMaxExecutions(NULL), 8);
   instance.ahead.ewma_ns = 1000000;
-  assert_int_equal(python_instance_max_executions(&instance), 1);
+  assert_int_equal(NEREID_ModelInstanceMaxExecutions(NULL), 1);
   answer_with(1, (enum response_kind[]){RESPONSE_TENSORS});
-  python_instance_execute_end(&instance, 0, &pending);
+  NEREID_ModelInstanceExecuteEnd(NULL, 0, &pending);
 }
 
 static void a_call_that_would_wait_for_itself_is_not_sent(void **state)

@@ -301,7 +301,7 @@ static TRITONSERVER_Error *allocate_output(size_t size)
 static size_t used(void)
 {
   size_t bytes, kept;
-  channel_memory(worker_link_channel(host.link), &bytes, &kept);
+  channel_memory(host.link->channel, &bytes, &kept);
   return bytes;
 }
 
@@ -398,10 +398,10 @@ static void an_output_is_the_workers_from_its_reply_on(void **state)
   uint64_t block;
   assert_true(used() > before);
   const char *own = (char *)tensor.data - (char *)channel_other(host.worker, 0, 1) +
-                    (char *)channel_own(worker_link_channel(host.link), 0);
-  assert_true(channel_is_own(worker_link_channel(host.link), own, &block));
-  assert_true(channel_release(worker_link_channel(host.link), block)); // nobody has done so
-  assert_true(channel_release(worker_link_channel(host.link), reply.offset));
+                    (char *)channel_own(host.link->channel, 0);
+  assert_true(channel_is_own(host.link->channel, own, &block));
+  assert_true(channel_release(host.link->channel, block)); // nobody has done so
+  assert_true(channel_release(host.link->channel, reply.offset));
   assert_int_equal(used(), before);
 }
 
@@ -420,7 +420,7 @@ static void an_output_that_is_not_sent_is_released(void **state)
   assert_int_equal(wire_get_u8(&reader), RESPONSE_ERROR);
   assert_int_equal(wire_get_u32(&reader), TRITONSERVER_ERROR_NOT_FOUND);
   assert_text(&reader, "the model's");
-  assert_true(channel_release(worker_link_channel(host.link), reply.offset));
+  assert_true(channel_release(host.link->channel, reply.offset));
   assert_int_equal(used(), before);
 }
 
@@ -440,7 +440,7 @@ static void an_output_that_is_somewhere_else_is_an_error(void **state)
   assert_int_equal(wire_get_u8(&reader), RESPONSE_ERROR);
   wire_get_u32(&reader);
   assert_text(&reader, "output 'OUT' is not where it was to be");
-  assert_true(channel_release(worker_link_channel(host.link), reply.offset));
+  assert_true(channel_release(host.link->channel, reply.offset));
   assert_int_equal(used(), before);
   server.complete(NULL, TRITONSERVER_RESPONSE_COMPLETE_FINAL, server.complete_user);
   assert_error_response(1, TRITONSERVER_ERROR_INTERNAL, "Unexpected empty response.");

@@ -24,7 +24,7 @@ static int set_up(void **state)
 {
   (void)state;
   assert_null(worker_link_new(SHARED, &link));
-  assert_int_equal(channel_attach(channel_descriptor(worker_link_channel(link)), &theirs), 0);
+  assert_int_equal(channel_attach(channel_descriptor(link->channel), &theirs), 0);
   return 0;
 }
 
@@ -75,7 +75,7 @@ static void a_worker_that_reads_no_replies_is_cut_off(void **state)
 {
   (void)state;
   channel_message none;
-  channel *ours = worker_link_channel(link);
+  channel *ours = link->channel;
   reply(0, CHANNEL_RING_SLOTS + MAX_KEPT);
   assert_int_equal(channel_receive(ours, CHANNEL_ANSWERS, 0, &none), CHANNEL_TIMEOUT);
   reply(0, 1);
@@ -160,7 +160,7 @@ static void a_control_part_is_written_where_the_worker_reads_it(void **state)
   assert_int_equal(length, 0);
   assert_false(reader.bad);
   assert_ptr_equal(reader.at, reader.end);
-  assert_true(channel_release(worker_link_channel(link), message.offset));
+  assert_true(channel_release(link->channel, message.offset));
 }
 
 static void put_much(wire_writer *writer, const void *text)

@@ -16,7 +16,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-static char the_request, the_factory, the_link; // their addresses are the objects
+static char the_request, the_factory; // their addresses are the objects
+static worker_link the_link;
 
 static struct {
   char events[512]; // what the server was told, in its order
@@ -183,11 +184,6 @@ NEREID_LogSubject worker_log_subject(const worker *self)
   return (NEREID_LogSubject){.instance = worker_name(self)};
 }
 
-channel *worker_link_channel(worker_link *self)
-{
-  return (channel *)self;
-}
-
 void worker_link_reply(worker_link *self, const channel_message *reply)
 {
   (void)self;
@@ -201,7 +197,8 @@ bool control_part_copy(control_part *self, const worker_link *link, const channe
 {
   (void)link;
   *self = (control_part){.reader = {.at = bytes, .end = bytes + message->size}};
-  return message->size <= sizeof bytes;
+  self->reader.bad = message->size > sizeof bytes;
+  return !self->reader.bad;
 }
 
 void control_part_fini(control_part *self)
@@ -256,7 +253,7 @@ static bool take(uint32_t kind, uint64_t id, uint32_t flags, uint64_t value)
 {
   const channel_message call = {
       .kind = kind, .id = id, .flags = flags, .value = value, .size = said.size};
-  const bool taken = open_request_take_call(&instance, (worker_link *)&the_link, &call);
+  const bool taken = open_request_take_call(&instance, &the_link, &call);
   said.size = 0;
   return taken;
 }

@@ -411,7 +411,7 @@ static void a_request_that_cannot_be_written_says_why(void **state)
 static TRITONSERVER_Error *fill(const sides *both, const char *parameters, const char *name,
                                 TRITONSERVER_DataType datatype, uint64_t size)
 {
-  static const backend_tensor_config outputs[] = {{.name = "OUT"}};
+  static backend_tensor_config outputs[] = {{.name = "OUT"}};
   static const output_signature signature = {"m", outputs, 1};
   uint8_t control[256];
   wire_writer writer = {.to = control, .room = sizeof control};

@@ -38,7 +38,7 @@ static int host_begin(void **state)
   list_init(&host.instance.ahead.executions);
   request_table_init(&host.instance.requests);
   assert_null(worker_link_new(1 << 20, &host.link));
-  const int descriptor = channel_descriptor(worker_link_channel(host.link));
+  const int descriptor = channel_descriptor(host.link->channel);
   assert_int_equal(channel_attach(descriptor, &host.worker), 0);
   assert_null(CALLS.begin(&host.instance, host.link, &host.calls));
   assert_int_equal(host.backend.users, 1);

@@ -8,7 +8,7 @@
 #include <cmocka.h>
 
 #include "model/model.h"
-#include "process/variables.h"
+#include "process/sandbox.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -1,5 +1,5 @@
 // Which variables a worker gets, at both levels and in every kind of environment.
-#include "process/variables.h"
+#include "process/sandbox.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -173,11 +173,11 @@ static TRITONSERVER_Error *execute(uint64_t what, int64_t timeout_us)
   if (error != NULL)
     return error;
   channel_message work = {.kind = WORK_EXECUTE, .id = worker_next_number(made), .value = what};
-  assert_true(channel_send(worker_link_channel(link), CHANNEL_WORK, &work));
+  assert_true(channel_send(link->channel, CHANNEL_WORK, &work));
   bool came = worker_await(made, link, work.id, timeout_us, &message, &error);
   if (came && error == NULL) {
     assert_int_equal(message.id, work.id);
-    channel_done(worker_link_channel(link), CHANNEL_ANSWERS);
+    channel_done(link->channel, CHANNEL_ANSWERS);
   } else if (!came) {
     error = TRITONSERVER_ErrorNew(TRITONSERVER_ERROR_UNAVAILABLE, "none yet");
   }
@@ -416,9 +416,9 @@ static void a_worker_is_asked_whether_it_is_ready(void **state)
   assert_null(worker_check_ready(made));
   assert_int_equal(made->checked, WORKER_CHECKED_GOOD);
   worker_ask_ready(made);
-  assert_int_not_equal(*worker_link_question(made->link), 0); // it is asked already
+  assert_int_not_equal(made->link->question, 0); // it is asked already
   assert_null(worker_check_ready(made));
-  assert_int_equal(*worker_link_question(made->link), 0);
+  assert_int_equal(made->link->question, 0);
   worker_stop(made);
 }
 
@@ -439,12 +439,12 @@ static void a_question_that_is_not_answered_is_not_asked_twice(void **state)
   made->ready_until_ns = clock_monotonic_ns() + 1000000; // announced long ago
   expect_error(worker_check_ready(made), TRITONSERVER_ERROR_UNAVAILABLE,
                "the Python worker of model 'played' did not answer within 5 seconds");
-  uint64_t question = *worker_link_question(made->link);
+  uint64_t question = made->link->question;
   assert_int_not_equal(question, 0);
   worker_ask_ready(made);
-  assert_true(*worker_link_question(made->link) == question);
+  assert_true(made->link->question == question);
   assert_null(execute(PLAYED_ANSWER, -1)); // passes the late answer over
-  assert_int_equal(*worker_link_question(made->link), 0);
+  assert_int_equal(made->link->question, 0);
   worker_stop(made);
 }
 
@@ -466,7 +466,7 @@ static void idle_memory_is_given_back(void **state)
 {
   (void)state;
   start_ready("r");
-  channel *channel = worker_link_channel(made->link);
+  channel *channel = made->link->channel;
   uint64_t block;
   size_t used, kept = SIZE_MAX;
   assert_true(channel_allocate(channel, 16 << 20, &block));

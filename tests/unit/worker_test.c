@@ -1,4 +1,4 @@
-// A worker's states, its slot, and readiness as far as nobody is asked (process/worker_slot.c,
+// A worker's states, its slot, and readiness as far as nobody is asked (process/worker.c,
 // worker_rpc.c). No process is started: the states are set as worker.c does.
 #include <setjmp.h>
 #include <stdarg.h>

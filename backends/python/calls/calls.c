@@ -4,7 +4,6 @@
 
 #include "backend_error.h"
 #include "backend_log.h"
-#include "calls/calls_internal.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -58,8 +57,8 @@ void calls_unref(calls *self)
 
 static void calls_end(calls *self)
 {
+  atomic_store(&self->ended, true);
   pthread_mutex_lock(&self->lock);
-  self->ended = true;
   infer_calls_cancel_all(self);
   pthread_mutex_unlock(&self->lock);
   wait_graph_forget(&self->instance->node);
@@ -87,8 +86,7 @@ static bool calls_handle(calls *self, const channel_message *message)
   if (message->kind >= sizeof handlers / sizeof *handlers || handlers[message->kind] == NULL)
     return false;
   control_part control;
-  if (!control_part_copy(&control, self->link, message))
-    control.reader.bad = true; // each kind of call answers for it
+  control_part_copy(&control, self->link, message); // each kind of call answers for a bad one
   handlers[message->kind](self, message, &control.reader);
   control_part_fini(&control);
   return true;
@@ -103,10 +101,7 @@ const instance_calls CALLS = {.begin = calls_new,
 
 void calls_send(calls *self, const channel_message *reply)
 {
-  pthread_mutex_lock(&self->lock);
-  bool ended = self->ended;
-  pthread_mutex_unlock(&self->lock);
-  if (!ended)
+  if (!atomic_load(&self->ended))
     worker_link_reply(self->link, reply);
 }
 

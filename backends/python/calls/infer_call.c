@@ -1,7 +1,7 @@
 // An inference that a model asks for (CALL_INFER): a request to the server on the way out, replies
 // to the worker on the way back. Outputs are allocated in the host's region of the channel, so that
 // the model that answers writes them where the worker reads them.
-#include "calls/calls_internal.h"
+#include "calls/calls.h"
 
 #include "backend_error.h"
 #include "backend_log.h"
@@ -45,7 +45,7 @@ allocate_output(TRITONSERVER_ResponseAllocator *allocator, const char *tensor_na
 {
   (void)allocator, (void)memory_type, (void)memory_type_id;
   calls *calls = userp;
-  channel *channel = worker_link_channel(calls->link);
+  channel *channel = calls->link->channel;
   *buffer = *buffer_userp = NULL;
   *actual_memory_type = TRITONSERVER_MEMORY_CPU;
   *actual_memory_type_id = 0;
@@ -54,8 +54,7 @@ allocate_output(TRITONSERVER_ResponseAllocator *allocator, const char *tensor_na
   output_buffer *made = malloc(sizeof *made);
   if (made == NULL || !channel_allocate(channel, byte_size, &made->offset)) {
     free(made);
-    return backend_error(
-        TRITONSERVER_ERROR_UNAVAILABLE,
+    return backend_error_unavailable(
         "no room for output '%s' of %zu bytes in the memory that is shared with the "
         "Python worker (--backend-config=python,worker-shared-bytes)",
         tensor_name, byte_size);
@@ -75,7 +74,7 @@ static TRITONSERVER_Error *release_output(TRITONSERVER_ResponseAllocator *alloca
   (void)allocator, (void)buffer, (void)byte_size, (void)memory_type, (void)memory_type_id;
   output_buffer *self = buffer_userp;
   if (self != NULL && !self->given)
-    channel_release(worker_link_channel(self->calls->link), self->offset);
+    channel_release(self->calls->link->channel, self->offset);
   free(self);
   return NULL;
 }
@@ -154,8 +153,7 @@ static TRITONSERVER_Error *write_output(const reply_content *content, uint32_t i
       content->response, index, &name, &datatype, &dims, &rank, &base, &byte_size, &memory_type,
       &memory_type_id, &userp));
   if (byte_size > 0 && !channel_is_own(content->channel, base, &offset))
-    return backend_error(TRITONSERVER_ERROR_INTERNAL, "output '%s' is not where it was to be",
-                         name);
+    return backend_error_internal("output '%s' is not where it was to be", name);
   wire_tensor_write(writer, name, datatype, dims, rank, offset, byte_size);
   if (userp != NULL && writer->to != NULL)
     ((output_buffer *)userp)->given = true;
@@ -172,13 +170,17 @@ static void write_tensors(wire_writer *writer, const void *what)
     *content->error = write_output(content, i, writer);
 }
 
-// NULL: `reply` names the control part.
-static TRITONSERVER_Error *make_tensors(infer_call *self, TRITONSERVER_InferenceResponse *response,
-                                        channel_message *reply)
+// NULL: `reply` says what has come.
+static TRITONSERVER_Error *make_reply(infer_call *self, TRITONSERVER_InferenceResponse *response,
+                                      channel_message *reply)
 {
   TRITONSERVER_Error *error = NULL;
   AUTO_FREE char *parameters = NULL;
-  channel *channel = worker_link_channel(self->calls->link);
+  channel *channel = self->calls->link->channel;
+  if (response == NULL && self->decoupled)
+    return NULL;
+  if (response == NULL)
+    return backend_error_internal("Unexpected empty response.");
   BACKEND_RETURN_IF_ERROR(TRITONSERVER_InferenceResponseError(response));
   BACKEND_RETURN_IF_ERROR(print_parameters(response, &parameters));
   reply_content content = {
@@ -192,16 +194,16 @@ static TRITONSERVER_Error *make_tensors(infer_call *self, TRITONSERVER_Inference
   return error;
 }
 
-static void send_error(infer_call *self, uint32_t flags, TRITONSERVER_Error *error_owned)
+static void send_error(calls *self, uint64_t id, uint32_t flags, TRITONSERVER_Error *error_owned)
 {
-  const channel_message reply = {.kind = CALL_INFER, .id = self->id, .flags = flags};
-  calls_send_error(self->calls, reply, wire_error_response_write, error_owned);
+  const channel_message reply = {.kind = CALL_INFER, .id = id, .flags = flags};
+  calls_send_error(self, reply, wire_error_response_write, error_owned);
 }
 
 // The final reply of a call that failed on this side. `error_owned` is put into Triton's words.
 static void send_failure(infer_call *self, TRITONSERVER_Error *error_owned)
 {
-  send_error(self, REPLY_FINAL,
+  send_error(self->calls, self->id, REPLY_FINAL,
              backend_error(
                  TRITONSERVER_ErrorCode(error_owned), "Model %s - Error when running inference: %s",
                  self->model == NULL ? "" : self->model, TRITONSERVER_ErrorMessage(error_owned)));
@@ -247,17 +249,6 @@ static void request_released(TRITONSERVER_InferenceRequest *request, uint32_t fl
   end_part(self);
 }
 
-// NULL: `reply` says what has come.
-static TRITONSERVER_Error *make_reply(infer_call *self, TRITONSERVER_InferenceResponse *response,
-                                      channel_message *reply)
-{
-  if (response != NULL)
-    return make_tensors(self, response, reply);
-  if (self->decoupled)
-    return NULL;
-  return backend_error(TRITONSERVER_ERROR_INTERNAL, "Unexpected empty response.");
-}
-
 static void response_completed(TRITONSERVER_InferenceResponse *response, uint32_t flags,
                                void *userp)
 {
@@ -269,7 +260,7 @@ static void response_completed(TRITONSERVER_InferenceResponse *response, uint32_
     if (error == NULL)
       calls_send(self->calls, &reply);
     else
-      send_error(self, reply.flags, error);
+      send_error(self->calls, self->id, reply.flags, error);
   }
   if (response != NULL)
     backend_error_log(TRITONSERVER_InferenceResponseDelete(response), "delete a response");
@@ -302,18 +293,16 @@ static TRITONSERVER_Error *check_model(const infer_call *self, int64_t version)
       self->calls->server, self->model, version, &properties, NULL);
   if (unknown != NULL) {
     TRITONSERVER_ErrorDelete(unknown);
-    return backend_error(TRITONSERVER_ERROR_INTERNAL,
-                         "Failed for execute the inference request. Model '%s' is not ready.",
-                         self->model);
+    return backend_error_internal(
+        "Failed for execute the inference request. Model '%s' is not ready.", self->model);
   }
   if (self->decoupled || (properties & TRITONSERVER_TXN_DECOUPLED) == 0)
     return NULL;
-  return backend_error(TRITONSERVER_ERROR_INTERNAL,
-                       "Model %s is using the decoupled. The current BLS request call doesn't "
-                       "support models using the decoupled transaction policy. Please use "
-                       "'decoupled=True' argument to the 'exec' or 'async_exec' calls for "
-                       "decoupled models.'",
-                       self->model);
+  return backend_error_internal(
+      "Model %s is using the decoupled. The current BLS request call doesn't "
+      "support models using the decoupled transaction policy. Please use "
+      "'decoupled=True' argument to the 'exec' or 'async_exec' calls for decoupled models.'",
+      self->model);
 }
 
 static TRITONSERVER_Error *set_parameter(TRITONSERVER_InferenceRequest *request, const char *key,
@@ -327,8 +316,7 @@ static TRITONSERVER_Error *set_parameter(TRITONSERVER_InferenceRequest *request,
     return TRITONSERVER_InferenceRequestSetIntParameter(request, key, json_integer_value(value));
   if (json_is_real(value))
     return TRITONSERVER_InferenceRequestSetDoubleParameter(request, key, json_real_value(value));
-  return backend_error(TRITONSERVER_ERROR_INVALID_ARG,
-                       "parameter '%s' must be a string, a number or a bool", key);
+  return backend_error_invalid("parameter '%s' must be a string, a number or a bool", key);
 }
 
 static TRITONSERVER_Error *set_parameters(TRITONSERVER_InferenceRequest *request, const char *text)
@@ -337,8 +325,7 @@ static TRITONSERVER_Error *set_parameters(TRITONSERVER_InferenceRequest *request
     return NULL;
   json_auto_t *object = json_loads(text, 0, NULL);
   if (!json_is_object(object))
-    return backend_error(TRITONSERVER_ERROR_INVALID_ARG,
-                         "the parameters of a request are no JSON object");
+    return backend_error_invalid("the parameters of a request are no JSON object");
   const char *key;
   json_t *value;
   json_object_foreach(object, key, value)
@@ -350,7 +337,7 @@ static TRITONSERVER_Error *set_parameters(TRITONSERVER_InferenceRequest *request
 
 static TRITONSERVER_Error *damaged(void)
 {
-  return backend_error(TRITONSERVER_ERROR_INVALID_ARG, "an inference request cannot be read");
+  return backend_error_invalid("an inference request cannot be read");
 }
 
 typedef TRITONSERVER_Error *text_setter(TRITONSERVER_InferenceRequest *request, const char *text);
@@ -383,7 +370,7 @@ static TRITONSERVER_Error *add_requested_outputs(TRITONSERVER_InferenceRequest *
 // Reads the inputs twice: once for their size, once to copy them.
 static TRITONSERVER_Error *add_inputs(infer_call *self, wire_reader *control)
 {
-  const channel *channel = worker_link_channel(self->calls->link);
+  const channel *channel = self->calls->link->channel;
   wire_tensor tensor;
   uint32_t count = wire_get_count(control, 1);
   wire_reader again = *control;
@@ -506,16 +493,14 @@ static void begin_wait(infer_call *self, const channel_message *message, uint64_
   if (circle == NULL)
     return;
   infer_call_cancel(self->calls, message, NULL); // before the worker is free to take it
-  send_failure(self, backend_error(TRITONSERVER_ERROR_INTERNAL, "%s", circle));
+  send_failure(self, backend_error_internal("%s", circle));
 }
 
 void infer_call_start(calls *self, const channel_message *message, wire_reader *control)
 {
   infer_call *call = calloc(1, sizeof *call);
   if (call == NULL) {
-    calls_send_error(self,
-                     (channel_message){.kind = CALL_INFER, .id = message->id, .flags = REPLY_FINAL},
-                     wire_error_response_write, backend_error_no_memory("an inference request"));
+    send_error(self, message->id, REPLY_FINAL, backend_error_no_memory("an inference request"));
     return;
   }
   *call = (infer_call){.calls = calls_ref(self),

@@ -1,5 +1,5 @@
 // A worker's metrics by number, and the calls on them. The listener's thread.
-#include "calls/calls_internal.h"
+#include "calls/calls.h"
 
 #include "backend_error.h"
 
@@ -9,7 +9,7 @@
 
 static TRITONSERVER_Error *damaged(void)
 {
-  return backend_error(TRITONSERVER_ERROR_INVALID_ARG, "a call for a custom metric cannot be read");
+  return backend_error_invalid("a call for a custom metric cannot be read");
 }
 
 // ---- entries by number, which is the index + 1
@@ -20,9 +20,8 @@ static TRITONSERVER_Error *new_number(metric_table *self, uint64_t *number)
     if (self->entries[*number - 1].family == NULL && self->entries[*number - 1].metric == NULL)
       return NULL;
   if (self->count == MAX_METRICS)
-    return backend_error(TRITONSERVER_ERROR_UNAVAILABLE,
-                         "a model instance can have at most %d metric families and metrics",
-                         MAX_METRICS);
+    return backend_error_unavailable(
+        "a model instance can have at most %d metric families and metrics", MAX_METRICS);
   if (self->count == self->room) {
     size_t room = self->room == 0 ? 16 : self->room * 2;
     metric_entry *entries = reallocarray(self->entries, room, sizeof *entries);
@@ -80,8 +79,7 @@ static TRITONSERVER_Error *read_labels(metric_content *self, json_t *object)
   if (json_is_null(object))
     return NULL;
   if (!json_is_object(object))
-    return backend_error(TRITONSERVER_ERROR_INVALID_ARG,
-                         "Failed to create metric. Labels must be a dictionary.");
+    return backend_error_invalid("Failed to create metric. Labels must be a dictionary.");
   self->labels = calloc(json_object_size(object) + 1, sizeof *self->labels);
   if (self->labels == NULL)
     return backend_error_no_memory("labels");
@@ -90,8 +88,7 @@ static TRITONSERVER_Error *read_labels(metric_content *self, json_t *object)
   json_object_foreach(object, key, value)
   {
     if (!json_is_string(value))
-      return backend_error(TRITONSERVER_ERROR_INVALID_ARG,
-                           "label '%s' of a metric must be a string", key);
+      return backend_error_invalid("label '%s' of a metric must be a string", key);
     TRITONSERVER_Parameter *label =
         TRITONSERVER_ParameterNew(key, TRITONSERVER_PARAMETER_STRING, json_string_value(value));
     if (label == NULL)
@@ -124,8 +121,7 @@ static TRITONSERVER_Error *make_metric(TRITONSERVER_MetricFamily *family,
   BACKEND_RETURN_IF_ERROR(TRITONSERVER_GetMetricFamilyKind(family, &kind));
   if (kind != TRITONSERVER_METRIC_KIND_HISTOGRAM) {
     if (content->bucket_count > 0)
-      return backend_error(TRITONSERVER_ERROR_INVALID_ARG,
-                           "only a metric of kind HISTOGRAM has buckets");
+      return backend_error_invalid("only a metric of kind HISTOGRAM has buckets");
     return TRITONSERVER_MetricNew(metric, family, content->labels, content->label_count);
   }
   TRITONSERVER_MetricArgs *args;

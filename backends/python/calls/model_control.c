@@ -1,6 +1,6 @@
 // Model control that a model asks for. Loading and unloading take long, and so may readiness, which
 // a worker is asked for: each call runs on a thread of its own, which replies when it is done.
-#include "calls/calls_internal.h"
+#include "calls/calls.h"
 
 #include "backend_config.h"
 #include "backend_error.h"
@@ -84,10 +84,9 @@ static TRITONSERVER_Error *ask_readiness(const model_call *self, bool *ready)
   const char *rest = "";
   if (self->text[0] != '\0' &&
       (!text_begins_int64(self->text, &version, &rest) || rest[0] != '\0' || version < 0))
-    return backend_error(TRITONSERVER_ERROR_INVALID_ARG,
-                         "failed to get model version from specified version string '%s', "
-                         "version should be an integral value > 0",
-                         self->text);
+    return backend_error_invalid("failed to get model version from specified version string '%s', "
+                                 "version should be an integral value > 0",
+                                 self->text);
   return TRITONSERVER_ServerModelIsReady(self->calls->server, self->model, version, ready);
 }
 
@@ -135,17 +134,15 @@ static TRITONSERVER_Error *start_thread(model_call *self)
   calls->model_calls += room;
   pthread_mutex_unlock(&calls->lock);
   if (!room)
-    return backend_error(TRITONSERVER_ERROR_UNAVAILABLE,
-                         "a model instance can have at most %d calls for model control under way",
-                         MAX_CALLS);
+    return backend_error_unavailable(
+        "a model instance can have at most %d calls for model control under way", MAX_CALLS);
   int failure = thread_create(&thread, "py model call", run, self);
   if (failure == 0) {
     pthread_detach(thread);
     return NULL;
   }
   count_out(calls);
-  return backend_error(TRITONSERVER_ERROR_UNAVAILABLE, "no thread for a call for model control: %s",
-                       strerror(failure));
+  return backend_error_unavailable("no thread for a call for model control: %s", strerror(failure));
 }
 
 void model_control_start(calls *self, const channel_message *message, wire_reader *control)
@@ -157,10 +154,9 @@ void model_control_start(calls *self, const channel_message *message, wire_reade
   }
   call->calls = calls_ref(self);
   call->message = *message;
-  TRITONSERVER_Error *error = read_call(call, control)
-                                  ? start_thread(call)
-                                  : backend_error(TRITONSERVER_ERROR_INVALID_ARG,
-                                                  "a call for model control cannot be read");
+  TRITONSERVER_Error *error =
+      read_call(call, control) ? start_thread(call)
+                               : backend_error_invalid("a call for model control cannot be read");
   if (error == NULL)
     return; // the thread replies
   model_call_free(call);

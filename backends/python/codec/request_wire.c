@@ -19,11 +19,10 @@ static TRITONSERVER_Error *add_parameter(TRITONBACKEND_Request *request, uint32_
   BACKEND_RETURN_IF_ERROR(TRITONBACKEND_RequestParameter(request, index, &key, &type, &data));
   json_t *value = parameter_to_json(type, data);
   if (value == NULL)
-    return backend_error(TRITONSERVER_ERROR_INVALID_ARG,
-                         type == TRITONSERVER_PARAMETER_BYTES
-                             ? "Unsupported parameter type for parameter '%s'."
-                             : "parameter '%s' cannot be told in JSON",
-                         key);
+    return backend_error_invalid(type == TRITONSERVER_PARAMETER_BYTES
+                                     ? "Unsupported parameter type for parameter '%s'."
+                                     : "parameter '%s' cannot be told in JSON",
+                                 key);
   return json_object_set_new(object, key, value) == 0
              ? NULL
              : backend_error_no_memory("a request's parameters");
@@ -35,14 +34,11 @@ static TRITONSERVER_Error *read_parameters(TRITONBACKEND_Request *request, char 
   BACKEND_RETURN_IF_ERROR(TRITONBACKEND_RequestParameterCount(request, &count));
   if (count == 0)
     return NULL;
-  json_t *object = json_object();
-  TRITONSERVER_Error *error = NULL;
-  for (uint32_t i = 0; i < count && error == NULL; i++)
-    error = add_parameter(request, i, object);
-  if (error == NULL && (*text = json_dumps(object, JSON_COMPACT)) == NULL)
-    error = backend_error_no_memory("a request's parameters");
-  json_decref(object);
-  return error;
+  json_auto_t *object = json_object();
+  for (uint32_t i = 0; i < count; i++)
+    BACKEND_RETURN_IF_ERROR(add_parameter(request, i, object));
+  *text = json_dumps(object, JSON_COMPACT);
+  return *text != NULL ? NULL : backend_error_no_memory("a request's parameters");
 }
 
 // Servers without tracing say so by an error.
@@ -186,8 +182,7 @@ static TRITONSERVER_Error *copy_input(const backend_input *input, void *to)
   BACKEND_RETURN_IF_ERROR(backend_input_copy(input, to));
   if (input->datatype == TRITONSERVER_TYPE_BYTES &&
       !wire_bytes_fit(to, input->byte_size, input->element_count))
-    return backend_error(TRITONSERVER_ERROR_INVALID_ARG,
-                         "input '%s' is not the BYTES elements of its shape", input->name);
+    return backend_error_invalid("input '%s' is not the BYTES elements of its shape", input->name);
   return NULL;
 }
 
@@ -213,11 +208,11 @@ TRITONSERVER_Error *request_wire_write(channel *channel, const request_facts *re
   put_all(&writer, requests, count, &next);
   size_t control = channel_aligned(writer.size);
   if (!block_size(requests, count, control, &total) || !channel_allocate(channel, total, &block))
-    return backend_error(TRITONSERVER_ERROR_UNAVAILABLE,
-                         "no room for the inputs of %u requests in the memory that is shared with "
-                         "the Python worker: they are too large, or the model keeps too many "
-                         "(--backend-config=python,worker-shared-bytes)",
-                         count);
+    return backend_error_unavailable(
+        "no room for the inputs of %u requests in the memory that is shared with "
+        "the Python worker: they are too large, or the model keeps too many "
+        "(--backend-config=python,worker-shared-bytes)",
+        count);
   writer = (wire_writer){.to = channel_own(channel, block), .room = writer.size};
   next = block + control;
   put_all(&writer, requests, count, &next);

@@ -8,9 +8,8 @@
 
 static TRITONSERVER_Error *unreadable(const output_signature *signature)
 {
-  return backend_error(TRITONSERVER_ERROR_INTERNAL,
-                       "the Python worker of model '%s' gave a response that cannot be read",
-                       signature->model);
+  return backend_error_internal(
+      "the Python worker of model '%s' gave a response that cannot be read", signature->model);
 }
 
 static bool has_output(const output_signature *signature, const char *name)
@@ -29,10 +28,9 @@ static TRITONSERVER_Error *add_tensor(TRITONBACKEND_Response *response,
   if (!has_output(signature, tensor->name))
     return backend_output_leave_out(response, tensor->name);
   if (!wire_tensor_size_fits(tensor))
-    return backend_error(TRITONSERVER_ERROR_INTERNAL,
-                         "output '%s' of model '%s' has %zu bytes, which is not what its shape "
-                         "needs",
-                         tensor->name, signature->model, tensor->byte_size);
+    return backend_error_internal(
+        "output '%s' of model '%s' has %zu bytes, which is not what its shape needs", tensor->name,
+        signature->model, tensor->byte_size);
   BACKEND_RETURN_IF_ERROR(backend_output_new(response, tensor->name, tensor->datatype,
                                              tensor->shape.dims, (uint32_t)tensor->shape.rank,
                                              tensor->byte_size, &data));
@@ -42,9 +40,9 @@ static TRITONSERVER_Error *add_tensor(TRITONBACKEND_Response *response,
   if (tensor->datatype == TRITONSERVER_TYPE_BYTES &&
       (!backend_element_count(tensor->shape.dims, tensor->shape.rank, &count) ||
        !wire_bytes_fit(data, tensor->byte_size, count)))
-    return backend_error(TRITONSERVER_ERROR_INTERNAL,
-                         "output '%s' of model '%s' is not the BYTES elements of its shape",
-                         tensor->name, signature->model);
+    return backend_error_internal(
+        "output '%s' of model '%s' is not the BYTES elements of its shape", tensor->name,
+        signature->model);
   return NULL;
 }
 
@@ -62,10 +60,10 @@ static TRITONSERVER_Error *add_parameter(TRITONBACKEND_Response *response, const
   case JSON_REAL:
     return TRITONBACKEND_ResponseSetDoubleParameter(response, key, json_real_value(value));
   default:
-    return backend_error(TRITONSERVER_ERROR_INVALID_ARG,
-                         "Expected key or value to be a string, integer, boolean or number in the "
-                         "response parameter '%s'",
-                         key);
+    return backend_error_invalid(
+        "Expected key or value to be a string, integer, boolean or number in the "
+        "response parameter '%s'",
+        key);
   }
 }
 
@@ -74,23 +72,16 @@ static TRITONSERVER_Error *add_parameters(TRITONBACKEND_Response *response, cons
 {
   if (length == 0)
     return NULL;
-  json_error_t problem;
-  json_t *parameters = json_loadb(text, length, 0, &problem);
-  if (!json_is_object(parameters)) {
-    json_decref(parameters);
-    return backend_error(TRITONSERVER_ERROR_INTERNAL,
-                         "the parameters of a response are no JSON object");
-  }
-  TRITONSERVER_Error *error = NULL;
+  json_auto_t *parameters = json_loadb(text, length, 0, NULL);
+  if (!json_is_object(parameters))
+    return backend_error_internal("the parameters of a response are no JSON object");
   const char *key;
   json_t *value;
   json_object_foreach(parameters, key, value)
   {
-    if (error == NULL)
-      error = add_parameter(response, key, value);
+    BACKEND_RETURN_IF_ERROR(add_parameter(response, key, value));
   }
-  json_decref(parameters);
-  return error;
+  return NULL;
 }
 
 void response_skip(const channel *channel, wire_reader *reader, const wire_response *head)

@@ -6,10 +6,10 @@
 #include "backend_config.h"
 #include "codec/tensor_wire.h"
 
-// The outputs that a model's configuration has. Borrowed.
+// The outputs that a model's configuration has.
 typedef struct output_signature {
   const char *model; // its name
-  const backend_tensor_config *outputs;
+  backend_tensor_config *outputs;
   size_t count;
 } output_signature;
 

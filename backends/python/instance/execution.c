@@ -1,20 +1,58 @@
-// An execution on its way to the worker and back. The instance's thread, or a loop of the server,
-// which waits for no longer than it says.
-#include "instance/execution.h"
+// An execution on its way to the worker and back. Its requests are in the table of open requests;
+// what the worker answers by CALL_RESPONSE meanwhile is the listener's. Whose the instance is: its
+// thread, or a loop of the server, which waits for no longer than it says.
+#include "codec/request_wire.h"
+#include "codec/response_fill.h"
+#include "instance/instance.h"
+#include "instance/open_request.h"
 
 #include "backend_error.h"
+#include "backend_extension.h"
+#include "backend_log.h"
 #include "base/checked.h"
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/state.h"
 #include "codec/protocol.h"
-#include "instance/open_request.h"
 
 #include <assert.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-void execution_set_state(execution *self, execution_state state)
+enum {
+  MAX_EXECUTIONS = 8, // that a worker is given, with the one that it runs
+  CROWDED_FOR = 16    // executions, after one that was some of many
+};
+
+#define REQUEST_IDS_BYTES 256 // in a line of the log
+
+typedef enum execution_state {
+  EXECUTION_OPEN, // the requests that are in `open` are ours to answer
+  EXECUTION_SENT, // the worker has them
+  EXECUTION_ENDED // they have been answered, or will be by CALL_RESPONSE
+} execution_state;
+
+typedef struct execution {
+  python_instance *instance;
+  execution_state state;
+  worker_link *link; // while it has a part in the slot
+  uint64_t work_id;  // of the message
+  uint64_t block;    // its memory
+  uint32_t count;
+  open_request **open; // NULL: it has been answered, or is in the worker's hands
+  uint64_t batch_size;
+  uint64_t exec_start_ns;
+  uint64_t compute_start_ns;
+  uint64_t compute_end_ns;
+  uint64_t took_ns; // by the worker's word; 0: not known
+  bool is_crowded;  // is one of many
+  bool is_behind;   // was sent before the worker had answered another one
+  list_node begun;  // in ahead_queue
+  request_facts facts[];
+} execution;
+
+static void set_state(execution *self, execution_state state)
 {
   static const unsigned allowed[] = {
       [EXECUTION_OPEN] = STATE_BIT(EXECUTION_SENT) | STATE_BIT(EXECUTION_ENDED),
@@ -27,7 +65,8 @@ void execution_set_state(execution *self, execution_state state)
 
 // ---- what becomes of its requests
 
-void execution_report(const execution *self, uint32_t index, bool success)
+// Of a request that is or was the execution's; so is release_one.
+static void report_one(const execution *self, uint32_t index, bool success)
 {
   const open_request request = {.request = self->facts[index].request,
                                 .exec_start_ns = self->exec_start_ns,
@@ -36,16 +75,17 @@ void execution_report(const execution *self, uint32_t index, bool success)
   open_request_report(self->instance, &request, success);
 }
 
-void execution_release(const execution *self, uint32_t index)
+static void release_one(const execution *self, uint32_t index)
 {
   open_request_release(self->instance, &(open_request){.request = self->facts[index].request});
 }
 
-void execution_hold_all(execution *self)
+// Takes all that are still open back from the worker.
+static void hold_all(execution *self)
 {
   for (uint32_t i = 0; i < self->count; i++)
     self->open[i] = request_table_begin(&self->instance->requests, self->facts[i].handle);
-  execution_set_state(self, EXECUTION_OPEN);
+  set_state(self, EXECUTION_OPEN);
 }
 
 // Answers with an error what is ours to answer.
@@ -53,24 +93,25 @@ static void fail_one(execution *self, uint32_t index, TRITONSERVER_Error *error)
 {
   const bool decoupled = self->instance->model->decoupled;
   if (decoupled)
-    execution_report(self, index, false);
+    report_one(self, index, false);
   if (self->open[index] != NULL) {
     open_request closed = request_table_close(&self->instance->requests, self->open[index]);
     open_request_fail(self->instance, &closed, error);
   }
   if (decoupled)
-    execution_release(self, index);
+    release_one(self, index);
 }
 
-void execution_fail(execution *self, TRITONSERVER_Error *error_owned)
+// Answers all requests that are ours to answer with the same error, and ends.
+static void execution_fail(execution *self, TRITONSERVER_Error *error_owned)
 {
   TRITONSERVER_Error *error = python_instance_explain(self->instance, error_owned);
   if (self->state == EXECUTION_SENT)
-    execution_hold_all(self);
+    hold_all(self);
   for (uint32_t i = 0; i < self->count; i++)
     fail_one(self, i, error);
   TRITONSERVER_ErrorDelete(error);
-  execution_set_state(self, EXECUTION_ENDED);
+  set_state(self, EXECUTION_ENDED);
 }
 
 // Answers one with an error and goes on without it.
@@ -109,15 +150,13 @@ static TRITONSERVER_Error *check_batch(const python_instance *instance,
   const int64_t max_batch_size = instance->model->max_batch_size;
   for (uint32_t i = 0; i < count; i++)
     if (requests[i] == NULL)
-      return backend_error(TRITONSERVER_ERROR_INTERNAL,
-                           "null request given to Python backend for '%s'", name);
+      return backend_error_internal("null request given to Python backend for '%s'", name);
   *batch_size = max_batch_size > 0 ? 0 : count;
   for (uint32_t i = 0; max_batch_size > 0 && i < count; i++)
     BACKEND_RETURN_IF_ERROR(request_rows(requests[i], batch_size));
   if (*batch_size > 1 && *batch_size > (uint64_t)max_batch_size)
-    return backend_error(TRITONSERVER_ERROR_INTERNAL,
-                         "batch size %llu for '%s', max allowed is %lld",
-                         (unsigned long long)*batch_size, name, (long long)max_batch_size);
+    return backend_error_internal("batch size %llu for '%s', max allowed is %lld",
+                                  (unsigned long long)*batch_size, name, (long long)max_batch_size);
   return NULL;
 }
 
@@ -130,7 +169,7 @@ static TRITONSERVER_Error *admit(execution *self, open_request *open)
   request_facts *facts = &self->facts[self->count];
   AUTO_FREE char *circle = wait_graph_give(&instance->node, self->work_id, open->request);
   if (circle != NULL)
-    return backend_error(TRITONSERVER_ERROR_INTERNAL, "%s", circle);
+    return backend_error_internal("%s", circle);
   BACKEND_RETURN_IF_ERROR(request_facts_read(open->request, instance->host_policy, facts));
   if (instance->model->decoupled) {
     TRITONSERVER_Error *error = TRITONBACKEND_ResponseFactoryNew(&open->factory, open->request);
@@ -162,8 +201,21 @@ static void admit_all(execution *self, TRITONBACKEND_Request **requests, uint32_
   }
 }
 
-TRITONSERVER_Error *execution_new(python_instance *instance, TRITONBACKEND_Request **requests,
-                                  uint32_t count, execution **made)
+// Gives up its part in the slot, and its memory.
+static void execution_end(execution *self)
+{
+  assert(self->state == EXECUTION_ENDED);
+  if (self->link != NULL)
+    worker_release_slot(self->instance->worker, self->link);
+  for (uint32_t i = 0; i < self->count; i++)
+    request_facts_fini(&self->facts[i]);
+  free(self);
+}
+
+// Of requests that can be read. `*made` NULL without an error: all have been answered.
+static TRITONSERVER_Error *execution_new(python_instance *instance,
+                                         TRITONBACKEND_Request **requests, uint32_t count,
+                                         execution **made)
 {
   uint64_t batch_size = 0;
   const uint64_t now = clock_monotonic_ns();
@@ -189,19 +241,9 @@ TRITONSERVER_Error *execution_new(python_instance *instance, TRITONBACKEND_Reque
     *made = self;
     return NULL;
   }
-  execution_set_state(self, EXECUTION_ENDED);
+  set_state(self, EXECUTION_ENDED);
   execution_end(self);
   return NULL;
-}
-
-void execution_end(execution *self)
-{
-  assert(self->state == EXECUTION_ENDED);
-  if (self->link != NULL)
-    worker_release_slot(self->instance->worker, self->link);
-  for (uint32_t i = 0; i < self->count; i++)
-    request_facts_fini(&self->facts[i]);
-  free(self);
 }
 
 // ---- sending it, and its answer
@@ -225,8 +267,8 @@ static TRITONSERVER_Error *write_requests(execution *self, channel_message *work
 {
   while (self->count > 0) {
     uint32_t culprit;
-    TRITONSERVER_Error *error = request_wire_write(worker_link_channel(self->link), self->facts,
-                                                   self->count, work, &culprit);
+    TRITONSERVER_Error *error =
+        request_wire_write(self->link->channel, self->facts, self->count, work, &culprit);
     if (error == NULL || culprit == self->count)
       return error;
     drop(self, culprit, error);
@@ -235,7 +277,7 @@ static TRITONSERVER_Error *write_requests(execution *self, channel_message *work
 }
 
 // A worker that cannot be sent to is gone; who waits for its answer finds out why.
-static void send(execution *self, channel_message *work)
+static void send_work(execution *self, channel_message *work)
 {
   work->kind = WORK_EXECUTE;
   work->flags = work_flags(self);
@@ -249,43 +291,193 @@ static void send(execution *self, channel_message *work)
     request_table_end(&self->instance->requests, self->open[i]);
     self->open[i] = NULL;
   }
-  execution_set_state(self, EXECUTION_SENT);
-  if (!channel_send(worker_link_channel(self->link), CHANNEL_WORK, work))
-    channel_close(worker_link_channel(self->link));
+  set_state(self, EXECUTION_SENT);
+  if (!channel_send(self->link->channel, CHANNEL_WORK, work))
+    channel_close(self->link->channel);
 }
 
-bool execution_send(execution *self)
+// Sends the requests; does not wait. False: it has ended.
+static bool execution_send(execution *self)
 {
   channel_message work = {0};
   TRITONSERVER_Error *error = write_requests(self, &work);
   if (error != NULL)
     execution_fail(self, error);
   else if (self->count > 0)
-    send(self, &work);
+    send_work(self, &work);
   else
-    execution_set_state(self, EXECUTION_ENDED);
+    set_state(self, EXECUTION_ENDED);
   return self->state == EXECUTION_SENT;
 }
 
-bool execution_await(execution *self, int64_t timeout_us)
+// ---- the worker's answer: its responses are read, sent, and counted
+
+static TRITONSERVER_Error *decoupled_error(const execution *self, const wire_reader *reader,
+                                           const wire_response *head)
+{
+  if (head->kind == RESPONSE_ERROR && !reader->bad)
+    return backend_error(head->code, "%.*s", (int)head->text_length, head->text);
+  return backend_error_internal(
+      "Python model '%s' is using the decoupled mode and the execute function must return None.",
+      worker_name(self->instance->worker));
+}
+
+static void read_response(execution *self, uint32_t index, wire_reader *reader)
+{
+  const channel *channel = self->link->channel;
+  open_request *open = self->open[index];
+  wire_response head;
+  wire_response_read(reader, &head);
+  const bool is_said = head.kind != RESPONSE_NONE || reader->bad;
+  if (open != NULL && is_said && !self->instance->model->decoupled) {
+    open_request_fill(self->instance, open, channel, reader, &head);
+    return;
+  }
+  response_skip(channel, reader, &head);
+  if (open != NULL && is_said) // only an error, which ends the request
+    open->error = decoupled_error(self, reader, &head);
+}
+
+// When `execute` began and ended, by the worker's word, as far as it is possible. One that was sent
+// behind others was queued until then. Without a word it is what this side has seen.
+static void take_times(execution *self, uint64_t begun_ns, uint64_t ended_ns)
+{
+  const bool is_known = begun_ns >= self->compute_start_ns && ended_ns >= begun_ns &&
+                        ended_ns <= self->compute_end_ns;
+  if (!is_known)
+    return;
+  if (self->is_behind) {
+    self->exec_start_ns += begun_ns - self->compute_start_ns;
+    self->compute_start_ns = begun_ns;
+  }
+  self->compute_end_ns = ended_ns;
+  self->took_ns = ended_ns - begun_ns;
+}
+
+// Of the whole batch; of its requests as many ids as a line takes. Those that the listener has
+// answered are gone.
+static void log_trace(const execution *self, const char *trace, size_t length)
+{
+  char ids[REQUEST_IDS_BYTES] = "";
+  size_t used = 0;
+  for (uint32_t i = 0; i < self->count && used < sizeof ids - 1; i++) {
+    const char *id = "";
+    if (self->open[i] == NULL && !self->instance->model->decoupled)
+      continue;
+    TRITONSERVER_ErrorDelete(TRITONBACKEND_RequestId(self->facts[i].request, &id));
+    snprintf(ids + used, sizeof ids - used, "%s%s", used > 0 ? ", " : "", id);
+    used += strlen(ids + used);
+  }
+  NEREID_LogSubject about = worker_log_subject(self->instance->worker);
+  about.request_id = ids;
+  BACKEND_LOG_ERROR_ABOUT(&about, "%.*s", (int)length, trace);
+}
+
+static TRITONSERVER_Error *read_responses(execution *self, wire_reader *reader)
+{
+  if (wire_get_u8(reader) == 0) {
+    size_t length, trace_length;
+    const char *reason = wire_get_text(reader, &length);
+    const char *trace = wire_get_text(reader, &trace_length);
+    if (trace_length > 0)
+      log_trace(self, trace, trace_length);
+    if (!reader->bad)
+      return backend_error_internal("%.*s", (int)length, reason);
+  }
+  uint32_t count = wire_get_u32(reader);
+  uint64_t begun_ns = wire_get_u64(reader);
+  uint64_t ended_ns = wire_get_u64(reader);
+  if (!reader->bad)
+    take_times(self, begun_ns, ended_ns);
+  if (!reader->bad && count == self->count)
+    return NULL;
+  return backend_error_internal("the Python worker answered %u requests, %u were given", count,
+                                self->count);
+}
+
+// The request's responses come later, if not from here: they are counted with the times that are
+// known now. A decoupled model's request is released meanwhile, and its trace with it.
+static void respond_later(execution *self, open_request *open)
+{
+  open->exec_start_ns = self->exec_start_ns;
+  open->compute_start_ns = self->compute_start_ns;
+  if (self->instance->model->decoupled)
+    open->trace = NULL;
+  request_table_end(&self->instance->requests, open);
+}
+
+static void report(const execution *self)
+{
+  for (uint32_t i = 0; i < self->count; i++) {
+    const open_request *open = self->open[i];
+    if (self->instance->model->decoupled || (open != NULL && open->response != NULL))
+      report_one(self, i, open == NULL || open->error == NULL);
+  }
+  if (self->batch_size > 0)
+    backend_request_error_log(self->instance->server_instance, NULL,
+                              TRITONBACKEND_ModelInstanceReportBatchStatistics(
+                                  self->instance->server_instance, self->batch_size,
+                                  self->exec_start_ns, self->compute_start_ns, self->compute_end_ns,
+                                  clock_monotonic_ns()),
+                              "report batch statistics");
+}
+
+static void send_responses(execution *self)
+{
+  for (uint32_t i = 0; i < self->count; i++) {
+    open_request *open = self->open[i];
+    if (open != NULL && (open->response != NULL || open->error != NULL)) {
+      open_request ended = request_table_close(&self->instance->requests, open);
+      open_request_end(self->instance, &ended);
+    } else if (open != NULL) {
+      respond_later(self, open);
+    }
+    if (self->instance->model->decoupled)
+      release_one(self, i);
+  }
+  set_state(self, EXECUTION_ENDED);
+}
+
+static void take_answer(execution *self, const channel_message *message)
+{
+  control_part answer;
+  hold_all(self);
+  TRITONSERVER_Error *error = control_part_copy(&answer, self->link, message)
+                                  ? read_responses(self, &answer.reader)
+                                  : backend_error_no_memory("a Python worker's answer");
+  for (uint32_t i = 0; i < self->count && error == NULL; i++)
+    read_response(self, i, &answer.reader);
+  control_part_fini(&answer);
+  if ((message->flags & ANSWER_RELEASED) != 0)
+    channel_release(self->link->channel, self->block);
+  if (error != NULL) {
+    execution_fail(self, error);
+    return;
+  }
+  report(self); // so that who has a response finds it counted
+  send_responses(self);
+}
+
+// Waits for the worker's answer and deals with it. False: the worker is at work.
+static bool execution_await(execution *self, int64_t timeout_us)
 {
   channel_message answer;
   TRITONSERVER_Error *error;
-  channel *channel = worker_link_channel(self->link);
-  channel_look(channel, CHANNEL_ANSWERS, !self->is_crowded);
+  channel_look(self->link->channel, CHANNEL_ANSWERS, !self->is_crowded);
   if (!worker_await(self->instance->worker, self->link, self->work_id, timeout_us, &answer, &error))
     return false;
   self->compute_end_ns = clock_monotonic_ns();
   if (error != NULL) {
     execution_fail(self, error);
   } else {
-    execution_take_response(self, &answer);
-    channel_done(channel, CHANNEL_ANSWERS);
+    take_answer(self, &answer);
+    channel_done(self->link->channel, CHANNEL_ANSWERS);
   }
   return true;
 }
 
-void execution_run(execution *self)
+// All of that, waiting for whatever it takes.
+static void execution_run(execution *self)
 {
   TRITONSERVER_Error *error = worker_acquire_slot(self->instance->worker, &self->link);
   if (error != NULL) {
@@ -298,9 +490,10 @@ void execution_run(execution *self)
     execution_await(self, -1);
 }
 
-TRITONSERVER_Error *python_instance_execute(python_instance *self, TRITONBACKEND_Request **requests,
-                                            uint32_t count)
+TRITONSERVER_Error *python_instance_execute(void *self, TRITONBACKEND_ModelInstance *instance,
+                                            TRITONBACKEND_Request **requests, uint32_t count)
 {
+  (void)instance;
   execution *made;
   BACKEND_RETURN_IF_ERROR(execution_new(self, requests, count, &made));
   if (made != NULL) {
@@ -308,4 +501,90 @@ TRITONSERVER_Error *python_instance_execute(python_instance *self, TRITONBACKEND
     execution_end(made);
   }
   return NULL;
+}
+
+// ---- executions ahead (backend_extension.h): begun while others have not ended. A fast model's
+// are sent behind those that the worker has, so that it need not wait for the next one; in a crowd
+// nobody looks for what comes, but sleeps.
+
+static void record_duration(ahead_queue *self, uint64_t took_ns)
+{
+  const uint64_t before = atomic_load_explicit(&self->ewma_ns, memory_order_relaxed);
+  // One that is slow is believed at once.
+  const uint64_t now = before < took_ns ? took_ns : before - before / 8 + took_ns / 8;
+  atomic_store_explicit(&self->ewma_ns, now, memory_order_relaxed);
+}
+
+// The slot, or a part in that of the executions before.
+static bool try_begin(python_instance *instance, const execution *before, execution *self)
+{
+  if (before == NULL)
+    return worker_try_acquire_slot(instance->worker, &self->link);
+  if (before->link == NULL || !worker_share_slot(instance->worker, before->link))
+    return false; // it comes after those before, and is sent when they have ended
+  self->link = before->link;
+  self->is_behind = true;
+  return true;
+}
+
+static void record_crowd(ahead_queue *begun, execution *self)
+{
+  if (self->is_behind || self->count > 1)
+    begun->crowded = CROWDED_FOR;
+  else if (begun->crowded > 0)
+    begun->crowded--;
+  self->is_crowded = begun->crowded > 0;
+}
+
+TRITONSERVER_Error *NEREID_ModelInstanceExecuteBegin(TRITONBACKEND_ModelInstance *server_instance,
+                                                     TRITONBACKEND_Request **requests,
+                                                     uint32_t count, bool *pending)
+{
+  python_instance *instance = python_instance_of(server_instance);
+  ahead_queue *begun = &instance->ahead;
+  execution *self;
+  *pending = false;
+  BACKEND_RETURN_IF_ERROR(execution_new(instance, requests, count, &self));
+  if (self == NULL)
+    return NULL;
+  bool has_slot =
+      try_begin(instance, container_of(list_last(&begun->executions), execution, begun), self);
+  record_crowd(begun, self);
+  *pending = !has_slot || execution_send(self);
+  if (*pending)
+    list_append(&begun->executions, &self->begun);
+  else
+    execution_end(self);
+  return NULL;
+}
+
+uint32_t NEREID_ModelInstanceMaxExecutions(TRITONBACKEND_ModelInstance *server_instance)
+{
+  const python_instance *instance = python_instance_of(server_instance);
+  const execution *before = container_of(list_last(&instance->ahead.executions), execution, begun);
+  const uint64_t usual = atomic_load_explicit(&instance->ahead.ewma_ns, memory_order_relaxed);
+  const uint64_t most_us = (uint64_t)instance->model->backend->hand_ahead_us;
+  if (before == NULL || before->link == NULL || usual == 0 || usual / 1000 > most_us ||
+      !worker_may_share_slot(instance->worker, before->link))
+    return 1;
+  return MAX_EXECUTIONS;
+}
+
+void NEREID_ModelInstanceExecuteEnd(TRITONBACKEND_ModelInstance *instance, int64_t timeout_us,
+                                    bool *pending)
+{
+  ahead_queue *begun = &python_instance_of(instance)->ahead;
+  execution *self = container_of(list_first(&begun->executions), execution, begun);
+  *pending = true;
+  if (self->link == NULL && timeout_us >= 0)
+    return; // the worker was not free, and this thread must not wait
+  if (self->link == NULL)
+    execution_run(self);
+  else if (!execution_await(self, timeout_us))
+    return;
+  if (self->took_ns > 0)
+    record_duration(begun, self->took_ns);
+  list_remove(&self->begun);
+  *pending = false;
+  execution_end(self);
 }

@@ -127,6 +127,13 @@ void python_instance_stop(python_instance *self)
   free_instance(self);
 }
 
+python_instance *python_instance_of(TRITONBACKEND_ModelInstance *instance)
+{
+  void *state = NULL;
+  backend_error_log(TRITONBACKEND_ModelInstanceState(instance, &state), "find an instance");
+  return state;
+}
+
 // ---- the configuration
 
 // Gives the configuration that the model's auto_complete_config returned to the server.
@@ -134,7 +141,7 @@ static TRITONSERVER_Error *set_completed(python_model *self, const char *complet
 {
   json_auto_t *config = json_loads(completed, JSON_ALLOW_NUL, NULL);
   if (config == NULL)
-    return backend_error(TRITONSERVER_ERROR_INTERNAL, "Failed to parse auto-complete JSON.");
+    return backend_error_internal("Failed to parse auto-complete JSON.");
   TRITONSERVER_Error *error = backend_model_set_config(self->server_model, config);
   if (error == NULL || TRITONSERVER_ErrorCode(error) != TRITONSERVER_ERROR_INVALID_ARG)
     return error;

@@ -1,4 +1,4 @@
-// An instance of a Python model: what it owns, and its life. execution.h has what it does. Load
+// An instance of a Python model: what it owns, its life, and what the server has it do. Load
 // threads, unless said otherwise.
 #ifndef NEREID_PYTHON_INSTANCE_H
 #define NEREID_PYTHON_INSTANCE_H
@@ -25,7 +25,7 @@ typedef struct instance_calls {
   void (*end)(struct calls *calls);
 } instance_calls;
 
-// Executions that were begun and have not ended, in their order (execution_ahead.c).
+// Executions that were begun and have not ended, in their order.
 typedef struct ahead_queue {
   list executions;
   uint32_t crowded;         // so many more are taken to be some of many
@@ -62,5 +62,13 @@ void python_instance_stop(python_instance *self);
 // first worker, which the model's first instance takes.
 TRITONSERVER_Error *python_model_complete(python_model *self, const instance_calls *calls_kind);
 python_instance *python_model_take_spare(python_model *self); // NULL: there is none
+
+// TRITONBACKEND_ModelInstanceExecute of the instance `self` (execution.c, where those of
+// backend_extension.h for executions are too). An error means that no request was touched.
+TRITONSERVER_Error *python_instance_execute(void *self, TRITONBACKEND_ModelInstance *instance,
+                                            TRITONBACKEND_Request **requests, uint32_t count);
+
+// What the server's instance is here.
+python_instance *python_instance_of(TRITONBACKEND_ModelInstance *instance);
 
 #endif

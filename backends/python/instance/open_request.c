@@ -130,9 +130,8 @@ typedef struct response_call {
 static void respond_once(response_call *self, open_request *request)
 {
   if (self->head.kind == RESPONSE_NONE)
-    request->error =
-        backend_error(TRITONSERVER_ERROR_INTERNAL, "model '%s' ended a request without a response",
-                      self->instance->model->name);
+    request->error = backend_error_internal("model '%s' ended a request without a response",
+                                            self->instance->model->name);
   else
     open_request_fill(self->instance, request, self->channel, self->reader, &self->head);
   if (request->response != NULL)
@@ -159,7 +158,7 @@ static void take_response(python_instance *instance, worker_link *link, const ch
 {
   request_table *requests = &instance->requests;
   response_call self = {.instance = instance,
-                        .channel = worker_link_channel(link),
+                        .channel = link->channel,
                         .reader = reader,
                         .final = (call->flags & RESPONSE_FINAL) != 0};
   if (call->size > 0) // nothing is RESPONSE_NONE
@@ -232,17 +231,16 @@ static void take_is_cancelled(python_instance *instance, worker_link *link,
 bool open_request_take_call(python_instance *instance, worker_link *link,
                             const channel_message *call)
 {
-  control_part control = {0};
+  control_part control;
   switch (call->kind) {
   case CALL_RESPONSE:
   case CALL_LOG:
-    if (!control_part_copy(&control, link, call))
-      control.reader.bad = true;
+    control_part_copy(&control, link, call);
     (call->kind == CALL_RESPONSE ? take_response : take_log)(instance, link, call, &control.reader);
     control_part_fini(&control);
     return true;
   case CALL_RELEASE:
-    channel_release(worker_link_channel(link), call->value);
+    channel_release(link->channel, call->value);
     return true;
   case CALL_IS_CANCELLED:
     take_is_cancelled(instance, link, call);

@@ -48,21 +48,6 @@ static bool add_slot(request_table *self)
   return true;
 }
 
-static bool add_all(request_table *self, open_request **requests, uint32_t count)
-{
-  while (self->slot_count - self->open_count < count)
-    if (!add_slot(self))
-      return false;
-  for (uint32_t i = 0; i < count; i++) {
-    open_request *slot = requests[i] = self->free_slot;
-    assert(slot->state == REQUEST_FREE);
-    self->free_slot = slot->next_free;
-    *slot = (open_request){.handle = slot->handle, .state = REQUEST_NEW};
-  }
-  self->open_count += count;
-  return true;
-}
-
 static open_request *begin(request_table *self, uint64_t handle)
 {
   uint32_t index = (uint32_t)handle - 1;
@@ -91,7 +76,17 @@ static void end(request_table *self, open_request *request)
 bool request_table_add(request_table *self, open_request **requests, uint32_t count)
 {
   LOCK_SCOPE(&self->lock);
-  return add_all(self, requests, count);
+  while (self->slot_count - self->open_count < count)
+    if (!add_slot(self))
+      return false;
+  for (uint32_t i = 0; i < count; i++) {
+    open_request *slot = requests[i] = self->free_slot;
+    assert(slot->state == REQUEST_FREE);
+    self->free_slot = slot->next_free;
+    *slot = (open_request){.handle = slot->handle, .state = REQUEST_NEW};
+  }
+  self->open_count += count;
+  return true;
 }
 
 open_request *request_table_begin(request_table *self, uint64_t handle)

@@ -7,7 +7,6 @@
 #include "base/cleanup.h"
 #include "base/files.h"
 #include "base/machine.h"
-#include "process/variables.h"
 
 #include <assert.h>
 #include <stdlib.h>
@@ -30,12 +29,11 @@ static TRITONSERVER_Error *check_file(const python_model *self)
   AUTO_FREE char *below = NULL;
   AUTO_CLOSE int file = -1;
   if (stat(self->path, &status) != 0)
-    return backend_error(TRITONSERVER_ERROR_INTERNAL, "Python model file not found in '%s'",
-                         self->path);
+    return backend_error_internal("Python model file not found in '%s'", self->path);
   size_t length = strlen(self->path);
   if (length < 3 || strcmp(self->path + length - 3, ".py") != 0)
-    return backend_error(TRITONSERVER_ERROR_INTERNAL,
-                         "Model name must end with '.py'. Model name is \"%s\".", file_name(self));
+    return backend_error_internal("Model name must end with '.py'. Model name is \"%s\".",
+                                  file_name(self));
   BACKEND_RETURN_IF_ERROR(backend_version_path(self->server_model, file_name(self), &below));
   return backend_open_file(self->server_model, below, &file);
 }
@@ -51,8 +49,7 @@ static TRITONSERVER_Error *find_files(python_model *self)
   self->dir = files_absolute(dir); // not resolved: the last part is the model's name
   if (self->dir == NULL || asprintf(&self->path, "%s/%llu/%s", self->dir,
                                     (unsigned long long)self->version, file_name(self)) < 0)
-    return backend_error(TRITONSERVER_ERROR_INTERNAL, "cannot find the directory of model '%s'",
-                         self->name);
+    return backend_error_internal("cannot find the directory of model '%s'", self->name);
   return self->backend->model_dir != NULL ? NULL : check_file(self);
 }
 
@@ -95,10 +92,10 @@ static void free_config(python_model *self)
 {
   json_decref(self->config);
   free(self->config_text);
-  free(self->outputs);
+  free(self->signature.outputs);
   self->config = NULL;
   self->config_text = NULL;
-  self->outputs = NULL;
+  self->signature = (output_signature){.model = self->name};
 }
 
 TRITONSERVER_Error *python_model_read_config(python_model *self)
@@ -111,11 +108,8 @@ TRITONSERVER_Error *python_model_read_config(python_model *self)
   const json_t *policy = json_object_get(self->config, "model_transaction_policy");
   self->max_batch_size = json_integer_value(json_object_get(self->config, "max_batch_size"));
   self->decoupled = json_is_true(json_object_get(policy, "decoupled"));
-  BACKEND_RETURN_IF_ERROR(
-      backend_tensor_configs(self->config, "output", &self->outputs, &self->signature.count));
-  self->signature.model = self->name;
-  self->signature.outputs = self->outputs;
-  return NULL;
+  return backend_tensor_configs(self->config, "output", &self->signature.outputs,
+                                &self->signature.count);
 }
 
 // ---- what its workers are started with

@@ -27,8 +27,7 @@ typedef struct python_model {
   char *config_text;
   int64_t max_batch_size;
   bool decoupled;
-  backend_tensor_config *outputs; // their texts are the configuration's
-  output_signature signature;
+  output_signature signature; // its texts are the configuration's
   worker_settings workers;
   _Atomic(struct python_instance *) spare; // completed the configuration; the first one takes it
 } python_model;

@@ -46,28 +46,19 @@ static const char *const OTHERS[] = {
 
 #define COUNT(table) (sizeof(table) / sizeof *(table))
 
-// As Triton reads a number: what follows its digits is passed over.
-static TRITONSERVER_Error *read_setting(const json_t *settings, const python_setting *setting,
-                                        int64_t *value)
-{
-  const char *text = json_string_value(json_object_get(settings, setting->key));
-  const char *rest;
-  if (text == NULL || setting->too_small == NULL)
-    return NULL;
-  if (!text_begins_int64(text, value, &rest))
-    return backend_error(TRITONSERVER_ERROR_INVALID_ARG, "%s: '%s' is not an integer", setting->key,
-                         text);
-  if (*value < setting->least)
-    return backend_error(TRITONSERVER_ERROR_INVALID_ARG, "%s", setting->too_small);
-  return NULL;
-}
-
+// As Triton reads numbers: what follows the digits is passed over.
 static TRITONSERVER_Error *read_numbers(python_backend *self, const json_t *settings)
 {
   for (const python_setting *setting = SETTINGS; setting < SETTINGS + COUNT(SETTINGS); setting++) {
     int64_t unneeded;
     int64_t *value = setting->member == 0 ? &unneeded : (int64_t *)((char *)self + setting->member);
-    BACKEND_RETURN_IF_ERROR(read_setting(settings, setting, value));
+    const char *rest, *text = json_string_value(json_object_get(settings, setting->key));
+    if (text == NULL || setting->too_small == NULL)
+      continue;
+    if (!text_begins_int64(text, value, &rest))
+      return backend_error_invalid("%s: '%s' is not an integer", setting->key, text);
+    if (*value < setting->least)
+      return backend_error_invalid("%s", setting->too_small);
   }
   return NULL;
 }
@@ -130,7 +121,7 @@ static TRITONSERVER_Error *find_dir(python_backend *self)
   Dl_info library;
   char *path = dladdr(&here, &library) == 0 ? NULL : realpath(library.dli_fname, NULL);
   if (path == NULL)
-    return backend_error(TRITONSERVER_ERROR_INTERNAL, "cannot find the Python backend's directory");
+    return backend_error_internal("cannot find the Python backend's directory");
   *strrchr(path, '/') = '\0';
   self->dir = path;
   return NULL;

@@ -4,8 +4,6 @@
 #include "backend_error.h"
 #include "backend_log.h"
 #include "base/cleanup.h"
-#include "base/list.h"
-#include "base/refcount.h"
 #include "codec/protocol.h"
 
 #include <stdlib.h>
@@ -20,15 +18,6 @@ typedef struct kept_reply {
   list_node node;
   channel_message message;
 } kept_reply;
-
-struct worker_link {
-  refcount references;
-  channel *channel;
-  uint64_t question;
-  pthread_mutex_t lock; // guards what follows
-  list kept;
-  size_t kept_count;
-};
 
 // Address space only, so as much as the machine has memory is never too little.
 static size_t region_size(void)
@@ -46,8 +35,8 @@ TRITONSERVER_Error *worker_link_new(size_t shared_most, worker_link **made)
   int failure = channel_new(region_size(), &self->channel);
   if (failure != 0) {
     free(self);
-    return backend_error(TRITONSERVER_ERROR_UNAVAILABLE,
-                         "cannot make a channel to a Python worker: %s", strerror(failure));
+    return backend_error_unavailable("cannot make a channel to a Python worker: %s",
+                                     strerror(failure));
   }
   channel_limit(self->channel, shared_most);
   refcount_init(&self->references);
@@ -74,25 +63,16 @@ void worker_link_unref(worker_link *self)
   free(self);
 }
 
-channel *worker_link_channel(worker_link *self)
-{
-  return self->channel;
-}
-
-uint64_t *worker_link_question(worker_link *self)
-{
-  return &self->question;
-}
-
 bool control_part_copy(control_part *self, const worker_link *link, const channel_message *message)
 {
   *self = (control_part){0};
   if (message->size == 0)
     return true;
-  if (message->size > MAX_PROTOCOL_CONTROL)
-    return false;
-  const void *theirs = channel_other(link->channel, message->offset, message->size);
-  if (theirs == NULL || (self->bytes = malloc(message->size)) == NULL)
+  const void *theirs = message->size > MAX_PROTOCOL_CONTROL
+                           ? NULL
+                           : channel_other(link->channel, message->offset, message->size);
+  self->reader.bad = theirs == NULL || (self->bytes = malloc(message->size)) == NULL;
+  if (self->reader.bad)
     return false;
   memcpy(self->bytes, theirs, message->size);
   self->reader = (wire_reader){.at = self->bytes, .end = self->bytes + message->size};

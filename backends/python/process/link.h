@@ -4,12 +4,25 @@
 #ifndef NEREID_PYTHON_WORKER_LINK_H
 #define NEREID_PYTHON_WORKER_LINK_H
 
+#include "base/list.h"
+#include "base/refcount.h"
 #include "channel.h"
 #include "wire.h"
 
 #include "triton/core/tritonbackend.h"
 
-typedef struct worker_link worker_link;
+#include <pthread.h>
+
+typedef struct worker_link {
+  refcount references;
+  channel *channel;
+  // The id of a question for readiness that the worker has not answered yet; 0: none. Of the thread
+  // that has the slot.
+  uint64_t question;
+  pthread_mutex_t lock; // guards what follows
+  list kept;            // replies
+  size_t kept_count;
+} worker_link;
 
 // Makes a channel whose regions have as much address space as the machine has memory, 64 GiB at
 // most. `shared_most` bytes at a time are in blocks of the host's.
@@ -17,21 +30,14 @@ TRITONSERVER_Error *worker_link_new(size_t shared_most, worker_link **made);
 worker_link *worker_link_ref(worker_link *self);
 void worker_link_unref(worker_link *self); // NULL does nothing
 
-// The channel, as long as the reference is held.
-channel *worker_link_channel(worker_link *self);
-
-// The id of a question for readiness that the worker has not answered yet; 0: none. Of the thread
-// that has the slot.
-uint64_t *worker_link_question(worker_link *self);
-
 // A private copy of a message's control part, which the worker cannot change while it is read.
 typedef struct control_part {
   uint8_t *bytes;
   wire_reader reader;
 } control_part;
 
-// False: no memory, beyond the region, or longer than MAX_PROTOCOL_CONTROL. A message without
-// control part gives an empty one.
+// False: no memory, beyond the region, or longer than MAX_PROTOCOL_CONTROL; then the reader is bad.
+// A message without control part gives an empty one.
 bool control_part_copy(control_part *self, const worker_link *link, const channel_message *message);
 void control_part_fini(control_part *self);
 

@@ -1,10 +1,12 @@
-// Reads the settings, and writes the launcher's command line from them.
+// Reads the settings, and writes from them the launcher's command line, and which of the server's
+// variables a worker gets.
 #include "process/sandbox.h"
 
 #include "backend_config.h"
 #include "backend_error.h"
 #include "base/cleanup.h"
 
+#include <fnmatch.h>
 #include <glob.h>
 #include <inttypes.h>
 #include <libgen.h>
@@ -24,7 +26,8 @@ enum {
   QUARTER_OF_MEMORY = -4
 };
 
-#define FIELD(name) offsetof(worker_sandbox, name)
+#define COUNT(array) (sizeof(array) / sizeof((array)[0]))
+#define FIELD(name)  offsetof(worker_sandbox, name)
 
 static const struct {
   const char *key;
@@ -41,8 +44,6 @@ static const struct {
 };
 
 static const char LEVEL[] = "worker-sandbox", READ_PATHS[] = "worker-read-paths";
-
-#define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 
 bool worker_sandbox_has_setting(const char *key)
 {
@@ -79,8 +80,8 @@ static TRITONSERVER_Error *read_paths(worker_sandbox *self, const char *text)
   for (const char *at = text; at != NULL; at = strchr(at, ':')) {
     at += *at == ':';
     if (*at != '/')
-      return backend_error(TRITONSERVER_ERROR_INVALID_ARG,
-                           "setting %s: '%s' is no list of absolute paths", READ_PATHS, text);
+      return backend_error_invalid("setting %s: '%s' is no list of absolute paths", READ_PATHS,
+                                   text);
   }
   self->read_paths = strdup(text);
   return self->read_paths != NULL ? NULL : backend_error_no_memory("the backend");
@@ -91,8 +92,7 @@ TRITONSERVER_Error *worker_sandbox_init(worker_sandbox *self, const json_t *sett
   *self = (worker_sandbox){0};
   const char *level = json_string_value(json_object_get(settings, LEVEL));
   if (level != NULL && strcmp(level, "standard") != 0 && strcmp(level, "strict") != 0)
-    return backend_error(TRITONSERVER_ERROR_INVALID_ARG,
-                         "setting %s: '%s' is neither standard nor strict", LEVEL, level);
+    return backend_error_invalid("setting %s: '%s' is neither standard nor strict", LEVEL, level);
   self->strict = level != NULL && strcmp(level, "strict") == 0;
   BACKEND_RETURN_IF_ERROR(read_numbers(self, settings));
   return read_paths(self, json_string_value(json_object_get(settings, READ_PATHS)));
@@ -194,4 +194,91 @@ TRITONSERVER_Error *worker_command_init(string_list *line, const worker_sandbox 
   string_list_add_format(line, "%s", python->path);
   string_list_add_format(line, "%s/worker", paths->backend);
   return line->failed ? backend_error_no_memory("a Python worker") : NULL;
+}
+
+// ---- the variables
+
+// What is between the server and those who started it. What runs a worker must not be taken from
+// elsewhere than its environment.
+static const char *const DROPPED[] = {
+    "NOTIFY_SOCKET",  "WATCHDOG_USEC", "WATCHDOG_PID",          "LISTEN_PID",
+    "LISTEN_PIDFDID", "LISTEN_FDS",    "LISTEN_FDNAMES",        "MAINPID",
+    "MANAGERPID",     "INVOCATION_ID", "CREDENTIALS_DIRECTORY", "TRITON_CLOUD_CREDENTIAL_PATH",
+    "JOURNAL_STREAM"};
+
+// Level strict.
+static const char *const PASSED[] = { // programs, people, numeric libraries, frameworks
+    "PATH",         "LD_LIBRARY_PATH", "PYTHON*", "MALLOC_*",  "GLIBC_TUNABLES",
+    "LANG",         "LANGUAGE",        "LC_*",    "TZ",        "SSL_CERT_FILE",
+    "SSL_CERT_DIR", "OMP_*",           "KMP_*",   "GOMP_*",    "MKL_*",
+    "OPENBLAS_*",   "BLIS_*",          "GOTO_*",  "NUMEXPR_*", "NUMBA_*",
+    "CUDA_*",       "NVIDIA_*",        "NCCL_*",  "TORCH_*",   "PYTORCH_*",
+    "TF_*",         "XLA_*",           "JAX_*",   "HF_*",      "TRANSFORMERS_*",
+    "TOKENIZERS_*"};
+static const char *const SECRETS[] = {"*TOKEN*", "*SECRET*", "*PASSWORD*", "*CREDENTIAL*", "*KEY*"};
+
+// They start as many threads as the machine has processors, in each worker, unless told otherwise.
+static const char *const THREAD_COUNTS[] = {"OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS",
+                                            "MKL_NUM_THREADS", "BLIS_NUM_THREADS",
+                                            "NUMEXPR_NUM_THREADS"};
+
+static bool is_in(const char *name, const char *const *patterns, size_t count, int flags)
+{
+  for (size_t i = 0; i < count; i++)
+    if (fnmatch(patterns[i], name, flags) == 0)
+      return true;
+  return false;
+}
+
+// Those that add_python_variables sets anew, or that would lead to another Python.
+static bool is_replaced(const char *name, const python_interpreter *python)
+{
+  static const char *const names[] = {"PATH", "VIRTUAL_ENV", "CONDA_PREFIX", "PYTHONHOME",
+                                      "LD_LIBRARY_PATH"};
+  return python->kind != ENVIRONMENT_NONE &&
+         is_in(name, names, COUNT(names) - (python->kind != ENVIRONMENT_CONDA), 0);
+}
+
+static bool is_passed(const char *variable, const python_interpreter *python, bool strict)
+{
+  AUTO_FREE char *name = strndup(variable, strcspn(variable, "="));
+  if (name == NULL || is_in(name, DROPPED, COUNT(DROPPED), 0) || is_replaced(name, python))
+    return false;
+  return !strict || (is_in(name, PASSED, COUNT(PASSED), 0) &&
+                     !is_in(name, SECRETS, COUNT(SECRETS), FNM_CASEFOLD));
+}
+
+// "NAME=dir/below:rest", without the colon when there is no rest.
+static void add_path(string_list *to, const char *name, const char *dir, const char *below)
+{
+  const char *rest = getenv(name);
+  bool more = rest != NULL && *rest != '\0';
+  string_list_add_format(to, "%s=%s/%s%s%s", name, dir, below, more ? ":" : "", more ? rest : "");
+}
+
+// As its script `activate` does.
+static void add_python_variables(const python_interpreter *python, string_list *to)
+{
+  if (python->kind == ENVIRONMENT_NONE)
+    return;
+  bool virtual = python->kind == ENVIRONMENT_VIRTUAL;
+  add_path(to, "PATH", python->dir, "bin");
+  string_list_add_format(to, "%s=%s", virtual ? "VIRTUAL_ENV" : "CONDA_PREFIX", python->dir);
+  if (!virtual)
+    add_path(to, "LD_LIBRARY_PATH", python->dir, "lib");
+}
+
+TRITONSERVER_Error *worker_variables_init(string_list *to, const python_interpreter *python,
+                                          int64_t threads, bool strict)
+{
+  *to = (string_list){0};
+  for (char **variable = environ; *variable != NULL; variable++)
+    if (is_passed(*variable, python, strict))
+      string_list_add(to, *variable);
+  add_python_variables(python, to);
+  for (size_t i = 0; i < COUNT(THREAD_COUNTS); i++)
+    if (getenv(THREAD_COUNTS[i]) == NULL)
+      string_list_add_format(to, "%s=%lld", THREAD_COUNTS[i],
+                             (long long)(threads < 1 ? 1 : threads));
+  return to->failed ? backend_error_no_memory("the model") : NULL;
 }

@@ -1,5 +1,5 @@
-// What a worker is kept from, as the backend's settings say, and the command line by which it is
-// started so: see launcher/launcher.h.
+// What a worker is kept from, as the backend's settings say, and the command line and variables
+// with which it is started so: see launcher/launcher.h.
 #ifndef NEREID_PYTHON_SANDBOX_H
 #define NEREID_PYTHON_SANDBOX_H
 
@@ -33,5 +33,13 @@ typedef struct worker_paths {
 TRITONSERVER_Error *worker_command_init(string_list *line, const worker_sandbox *self,
                                         const worker_paths *paths,
                                         const python_interpreter *python);
+
+// Its environment variables: the server's but for a few, with the number of threads for numeric
+// libraries, and what makes the programs of the model's environment be found.
+// `threads` (at least 1 is taken) is for libraries whose variable the user has not set. With
+// `strict` only variables of known names are passed. string_list_fini() follows, also after an
+// error.
+TRITONSERVER_Error *worker_variables_init(string_list *to, const python_interpreter *python,
+                                          int64_t threads, bool strict);
 
 #endif

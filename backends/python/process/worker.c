@@ -1,23 +1,208 @@
-// The life of a worker: its start, its end, the next one. See worker.h.
+// What a worker is at the moment, the slot (who may send to it), and its life: its start, its end,
+// the next one. See worker.h. Any thread, unless said otherwise.
 #include "process/worker_internal.h"
 
 #include "backend_error.h"
 #include "backend_log.h"
 #include "base/cleanup.h"
+#include "base/state.h"
 #include "base/thread.h"
 #include "base/wakeup.h"
 #include "codec/protocol.h"
 
 #include <assert.h>
 #include <errno.h>
+#include <linux/mempolicy.h>
+#include <sched.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <sys/timerfd.h>
 
 enum {
   REPLIES_RETRY_US = 1000, // while the worker's ring of replies is full
   REPLIES_LOOK_US = 20000  // while others may find it full
 };
+
+// ---- parts
+
+// By system calls: libnuma is not needed for that. A container may not be allowed to ask; then
+// nobody there has set another policy.
+static void worker_placement_get(worker_placement *placement)
+{
+  worker_placement memory = {.mode = MPOL_DEFAULT};
+  *placement = memory;
+  if (syscall(SYS_get_mempolicy, &memory.mode, memory.nodes, MAX_NODES, NULL, 0) == 0)
+    *placement = memory;
+  sched_getaffinity(0, sizeof placement->cores, &placement->cores);
+}
+
+bool worker_is_here(const worker *self)
+{
+  worker_placement here;
+  const worker_placement *there = &self->placement;
+  worker_placement_get(&here);
+  return CPU_EQUAL(&here.cores, &there->cores) && here.mode == there->mode &&
+         memcmp(here.nodes, there->nodes, sizeof here.nodes) == 0;
+}
+
+const char *worker_name(const worker *self)
+{
+  return atomic_load(&self->name);
+}
+
+NEREID_LogSubject worker_log_subject(const worker *self)
+{
+  return (NEREID_LogSubject){.model = self->settings->model,
+                             .version = (int64_t)self->settings->version,
+                             .instance = worker_name(self)};
+}
+
+void worker_set_state(worker *self, worker_state state)
+{
+  static const unsigned allowed[] = {
+      [WORKER_STARTING] =
+          STATE_BIT(WORKER_READY) | STATE_BIT(WORKER_DOWN) | STATE_BIT(WORKER_STOPPED),
+      [WORKER_READY] = STATE_BIT(WORKER_DOWN) | STATE_BIT(WORKER_STOPPED),
+      [WORKER_DOWN] = STATE_BIT(WORKER_STARTING) | STATE_BIT(WORKER_STOPPED),
+      [WORKER_STOPPED] = 0,
+  };
+  state_assert(allowed, self->state, state);
+  self->state = state;
+  pthread_cond_broadcast(&self->changed);
+}
+
+worker_link *worker_current_link(worker *self)
+{
+  LOCK_SCOPE(&self->lock);
+  return self->link == NULL ? NULL : worker_link_ref(self->link);
+}
+
+// ---- why it is gone; the lock is held where a function's name ends in _locked
+
+static void worker_kill_locked(worker *self)
+{
+  if (self->process != NULL)
+    worker_process_kill(self->process);
+}
+
+TRITONSERVER_Error *worker_gone_locked(const worker *self)
+{
+  return backend_error(
+      self->dies_often ? TRITONSERVER_ERROR_UNAVAILABLE : TRITONSERVER_ERROR_INTERNAL,
+      "Stub process '%s' is not healthy. The Python worker of model '%s' ended: %s",
+      worker_name(self), self->settings->model,
+      self->cause == NULL ? "it is not known how" : self->cause);
+}
+
+static bool has_ended_locked(const worker *self, const worker_link *link)
+{
+  return link == NULL || self->link != link || self->ended >= self->number;
+}
+
+TRITONSERVER_Error *worker_why_gone(worker *self, const worker_link *link, bool waits)
+{
+  uint64_t deadline = worker_deadline(START_WAIT_S);
+  LOCK_SCOPE(&self->lock);
+  bool ended = has_ended_locked(self, link);
+  if (!ended)
+    worker_kill_locked(self); // who breaks the rings cannot be talked to any more
+  while (waits && !has_ended_locked(self, link) &&
+         thread_wait(&self->changed, &self->lock, deadline))
+    ;
+  return ended || waits ? worker_gone_locked(self) : NULL;
+}
+
+// ---- the slot
+
+bool worker_acquire_slot_locked(worker *self, uint64_t deadline_ns)
+{
+  self->waiting++;
+  while (self->slot_users > 0 && thread_wait(&self->changed, &self->lock, deadline_ns))
+    ;
+  self->waiting--;
+  if (self->slot_users > 0)
+    return false;
+  self->slot_users = 1;
+  return true;
+}
+
+void worker_release_slot_locked(worker *self)
+{
+  assert(self->slot_users > 0);
+  self->slot_users--;
+  if (self->waiting > 0 && self->slot_users == 0)
+    pthread_cond_broadcast(&self->changed);
+}
+
+void worker_record_call(worker *self, bool is_of_model)
+{
+  LOCK_SCOPE(&self->lock);
+  self->calls_models = self->calls_models || is_of_model;
+  if (self->waiting > 0)
+    pthread_cond_broadcast(&self->changed);
+}
+
+static void await_ready_locked(worker *self)
+{
+  uint64_t deadline = worker_deadline(START_WAIT_S);
+  while (self->state == WORKER_STARTING ||
+         (self->state == WORKER_DOWN && self->retry_ns <= clock_monotonic_ns()))
+    if (self->dies_often || !thread_wait(&self->changed, &self->lock, deadline))
+      return;
+}
+
+TRITONSERVER_Error *worker_acquire_slot(worker *self, worker_link **link)
+{
+  LOCK_SCOPE(&self->lock);
+  worker_acquire_slot_locked(self, CLOCK_NEVER);
+  await_ready_locked(self);
+  if (self->state == WORKER_READY) {
+    *link = worker_link_ref(self->link);
+    return NULL;
+  }
+  worker_release_slot_locked(self);
+  return worker_gone_locked(self);
+}
+
+bool worker_try_acquire_slot(worker *self, worker_link **link)
+{
+  LOCK_SCOPE(&self->lock);
+  if (self->state != WORKER_READY || self->slot_users > 0 || self->waiting > 0)
+    return false;
+  self->slot_users = 1;
+  *link = worker_link_ref(self->link);
+  return true;
+}
+
+static bool may_share_locked(const worker *self, const worker_link *link)
+{
+  return self->link == link && self->state == WORKER_READY && self->slot_users > 0 &&
+         self->waiting == 0 && !self->calls_models;
+}
+
+bool worker_may_share_slot(worker *self, const worker_link *link)
+{
+  LOCK_SCOPE(&self->lock);
+  return may_share_locked(self, link);
+}
+
+bool worker_share_slot(worker *self, worker_link *link)
+{
+  LOCK_SCOPE(&self->lock);
+  if (!may_share_locked(self, link))
+    return false;
+  self->slot_users++;
+  worker_link_ref(link);
+  return true;
+}
+
+void worker_release_slot(worker *self, worker_link *link)
+{
+  worker_link_unref(link);
+  LOCK_SCOPE(&self->lock);
+  worker_release_slot_locked(self);
+}
 
 // ---- starting
 
@@ -59,7 +244,7 @@ static void process_ended(void *user, char *cause_owned)
     worker_set_state(self, WORKER_DOWN);
   self->retry_ns = 0;
   if (self->link != NULL)
-    channel_close(worker_link_channel(self->link));
+    channel_close(self->link->channel);
   pthread_cond_broadcast(&self->changed);
 }
 
@@ -86,7 +271,7 @@ static void process_timer(void *user, int timer)
   }
   worker_link *link = worker_current_link(self);
   if (link != NULL)
-    channel_trim(worker_link_channel(link), KEPT_BYTES);
+    channel_trim(link->channel, KEPT_BYTES);
   worker_link_unref(link);
 }
 
@@ -122,8 +307,7 @@ static TRITONSERVER_Error *spawn(worker *self)
   BACKEND_RETURN_IF_ERROR(worker_link_new(self->settings->shared_bytes, &link));
   if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0) {
     worker_link_unref(link);
-    return backend_error(TRITONSERVER_ERROR_UNAVAILABLE, "cannot make a socket pair: %s",
-                         strerror(errno));
+    return backend_error_unavailable("cannot make a socket pair: %s", strerror(errno));
   }
   enter(self, link, ends[0]);
   const worker_command command = {.arguments = self->settings->command,
@@ -134,7 +318,7 @@ static TRITONSERVER_Error *spawn(worker *self)
   TRITONSERVER_Error *error = worker_process_start(&command, &EVENTS, self, &process);
   close(ends[1]);
   BACKEND_RETURN_IF_ERROR(error);
-  pass_channel(ends[0], channel_descriptor(worker_link_channel(link)));
+  pass_channel(ends[0], channel_descriptor(link->channel));
   LOCK_SCOPE(&self->lock);
   self->process = process;
   if (self->state == WORKER_STOPPED) // meanwhile; who stopped it could not kill this one
@@ -165,9 +349,7 @@ static void log_death(const worker *self, unsigned pause)
 {
   const NEREID_LogSubject about = worker_log_subject(self);
   BACKEND_LOG_ERROR_ABOUT(
-      &about,
-      "model '%s', instance '%s': the Python worker ended: %s; the next one starts "
-      "in %u s",
+      &about, "model '%s', instance '%s': the Python worker ended: %s; the next one starts in %u s",
       self->settings->model, worker_name(self),
       self->cause == NULL ? "it is not known how" : self->cause, pause);
 }
@@ -177,7 +359,7 @@ static void reap(worker *self)
 {
   pthread_mutex_lock(&self->lock);
   if (self->link != NULL)
-    channel_close(worker_link_channel(self->link));
+    channel_close(self->link->channel);
   worker_kill_locked(self);
   while (self->ended < self->number)
     pthread_cond_wait(&self->changed, &self->lock);
@@ -272,15 +454,14 @@ static bool revive(worker *self, pthread_t *starter)
 
 static void serve_calls(worker *self, worker_link *link)
 {
-  channel *channel = worker_link_channel(link);
   channel_message call;
   for (;;) {
     bool others = self->events->has_calls(self->user); // before the look at what they left
     int64_t timeout_us = worker_link_flush(link) ? REPLIES_RETRY_US : others ? REPLIES_LOOK_US : -1;
-    switch (channel_receive(channel, CHANNEL_CALLS, timeout_us, &call)) {
+    switch (channel_receive(link->channel, CHANNEL_CALLS, timeout_us, &call)) {
     case CHANNEL_MESSAGE:
       self->events->call(self->user, link, &call);
-      channel_done(channel, CHANNEL_CALLS);
+      channel_done(link->channel, CHANNEL_CALLS);
       break;
     case CHANNEL_TIMEOUT:
       break;
@@ -362,15 +543,13 @@ static TRITONSERVER_Error *start(worker *self)
 {
   self->quiet_timer = timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC);
   if (self->quiet_timer < 0)
-    return backend_error(TRITONSERVER_ERROR_UNAVAILABLE, "cannot make a timer: %s",
-                         strerror(errno));
+    return backend_error_unavailable("cannot make a timer: %s", strerror(errno));
   BACKEND_RETURN_IF_ERROR(spawn(self));
   int failure = thread_create(&self->listener, "py listener", listen_for_calls, self);
   if (failure == 0)
     return NULL;
   reap(self);
-  return backend_error(TRITONSERVER_ERROR_UNAVAILABLE, "cannot start a thread: %s",
-                       strerror(failure));
+  return backend_error_unavailable("cannot start a thread: %s", strerror(failure));
 }
 
 TRITONSERVER_Error *worker_start(worker *self)

@@ -1,6 +1,5 @@
-// The parts of a worker; see worker.h. worker_slot.c has its state and the slot; above it
-// worker_rpc.c what is said to it and asked of it besides inference; above both worker.c its life
-// and its listener.
+// The parts of a worker; see worker.h. worker.c has its state, the slot, its life and its listener;
+// worker_rpc.c what is said to it and asked of it besides inference.
 #ifndef NEREID_PYTHON_WORKER_INTERNAL_H
 #define NEREID_PYTHON_WORKER_INTERNAL_H
 
@@ -100,20 +99,14 @@ unsigned worker_count_death_locked(worker *self, uint64_t now);
 // Waits until the worker says that it runs, and has it import the model.
 TRITONSERVER_Error *worker_greet(worker *self);
 
-// WORK_INITIALIZE, with the worker's present name.
+// WORK_INITIALIZE, with the worker's present name. WORK_FINALIZE; what goes wrong is logged.
 TRITONSERVER_Error *worker_ask_initialize(worker *self, const char *arguments);
-
-// WORK_FINALIZE; what goes wrong is logged.
 void worker_ask_finalize(worker *self);
-
-void worker_placement_get(worker_placement *placement); // the calling thread's
 
 // Waits for the slot; the lock is held. False: `deadline_ns` came first.
 bool worker_acquire_slot_locked(worker *self, uint64_t deadline_ns);
 void worker_release_slot_locked(worker *self);
 
-// Has the guard end the process, if there is one.
-void worker_kill_locked(worker *self);
 // How the last worker ended.
 TRITONSERVER_Error *worker_gone_locked(const worker *self);
 

@@ -24,18 +24,16 @@ static channel_result receive_answer(worker_link *link, uint64_t id, int64_t tim
                                      channel_message *answer)
 {
   uint64_t end_ns = timeout_us < 0 ? 0 : clock_monotonic_ns() + (uint64_t)timeout_us * 1000;
-  uint64_t *question = worker_link_question(link);
   int64_t left_us = timeout_us;
   for (;;) {
-    channel_result result =
-        channel_receive(worker_link_channel(link), CHANNEL_ANSWERS, left_us, answer);
+    channel_result result = channel_receive(link->channel, CHANNEL_ANSWERS, left_us, answer);
     if (result != CHANNEL_MESSAGE)
       return result == CHANNEL_BROKEN ? CHANNEL_CLOSED : result;
-    if (answer->id == *question)
-      *question = 0;
+    if (answer->id == link->question)
+      link->question = 0;
     if (answer->id == id)
       return result;
-    channel_done(worker_link_channel(link), CHANNEL_ANSWERS);
+    channel_done(link->channel, CHANNEL_ANSWERS);
     uint64_t now = timeout_us < 0 ? 0 : clock_monotonic_ns();
     left_us = timeout_us < 0 ? -1 : now < end_ns ? (int64_t)((end_ns - now) / 1000) : 0;
   }
@@ -51,9 +49,8 @@ bool worker_await(worker *self, worker_link *link, uint64_t id, int64_t timeout_
 
 static TRITONSERVER_Error *unreadable(const worker *self)
 {
-  return backend_error(TRITONSERVER_ERROR_INTERNAL,
-                       "the Python worker of model '%s' gave an answer that cannot be read",
-                       self->settings->model);
+  return backend_error_internal(
+      "the Python worker of model '%s' gave an answer that cannot be read", self->settings->model);
 }
 
 // An answer that says no: the reason becomes the error, the traceback goes to the log.
@@ -66,7 +63,7 @@ static TRITONSERVER_Error *refusal(worker *self, wire_reader *reader)
     return unreadable(self);
   if (trace_length > 0)
     BACKEND_LOG_ERROR("model '%s': %.*s", self->settings->model, (int)trace_length, trace);
-  return backend_error(TRITONSERVER_ERROR_INTERNAL, "%.*s", (int)reason_length, reason);
+  return backend_error_internal("%.*s", (int)reason_length, reason);
 }
 
 // Copies the answer and reads its first byte; what follows is left in `answer`.
@@ -74,7 +71,7 @@ static TRITONSERVER_Error *take_answer(worker *self, worker_link *link,
                                        const channel_message *message, control_part *answer)
 {
   bool copied = control_part_copy(answer, link, message);
-  channel_done(worker_link_channel(link), CHANNEL_ANSWERS);
+  channel_done(link->channel, CHANNEL_ANSWERS);
   if (!copied)
     return backend_error_no_memory("a Python worker's answer");
   if (wire_get_u8(&answer->reader) != 0)
@@ -94,9 +91,9 @@ static TRITONSERVER_Error *await_answer(worker *self, worker_link *link, uint64_
   case CHANNEL_MESSAGE:
     return take_answer(self, link, &message, answer);
   case CHANNEL_TIMEOUT:
-    return backend_error(TRITONSERVER_ERROR_UNAVAILABLE,
-                         "the Python worker of model '%s' did not answer within %lld seconds",
-                         self->settings->model, (long long)seconds);
+    return backend_error_unavailable(
+        "the Python worker of model '%s' did not answer within %lld seconds", self->settings->model,
+        (long long)seconds);
   default:
     return worker_why_gone(self, link, true);
   }
@@ -121,7 +118,7 @@ static TRITONSERVER_Error *ask(worker *self, uint32_t kind, const char *const *t
   if (texts != NULL && !control_part_make(link, put_texts, texts, &work)) {
     error = backend_error_no_memory("a message to a Python worker");
   } else {
-    channel *channel = worker_link_channel(link);
+    channel *channel = link->channel;
     error = kind == WORK_HELLO || channel_send(channel, CHANNEL_WORK, &work)
                 ? await_answer(self, link, work.id, seconds == 0 ? -1 : seconds * 1000000, seconds,
                                answer)
@@ -142,19 +139,17 @@ static TRITONSERVER_Error *await_hello(worker *self)
   TRITONSERVER_Error *error = ask(self, WORK_HELLO, NULL, seconds, &hello);
   if (error != NULL && TRITONSERVER_ErrorCode(error) == TRITONSERVER_ERROR_UNAVAILABLE) {
     TRITONSERVER_ErrorDelete(error);
-    return backend_error(TRITONSERVER_ERROR_UNAVAILABLE,
-                         "Python '%s' did not start within %lld seconds "
-                         "(--backend-config=python,stub-timeout-seconds)",
-                         self->settings->interpreter, (long long)seconds);
+    return backend_error_unavailable("Python '%s' did not start within %lld seconds "
+                                     "(--backend-config=python,stub-timeout-seconds)",
+                                     self->settings->interpreter, (long long)seconds);
   }
   BACKEND_RETURN_IF_ERROR(error);
   uint32_t version = wire_get_u32(&hello.reader);
   size_t length;
   const char *python = wire_get_text(&hello.reader, &length);
   if (version != PROTOCOL_VERSION)
-    error = backend_error(TRITONSERVER_ERROR_INTERNAL,
-                          "the Python worker is of another version (%u, expected %d)", version,
-                          PROTOCOL_VERSION);
+    error = backend_error_internal("the Python worker is of another version (%u, expected %d)",
+                                   version, PROTOCOL_VERSION);
   else
     BACKEND_LOG_VERBOSE("model '%s': Python %.*s runs at '%s'", self->settings->model, (int)length,
                         python, self->settings->interpreter);
@@ -222,11 +217,10 @@ void worker_ask_finalize(worker *self)
 // where nobody takes them. Its answer to that one will do.
 static bool send_question(worker *self, worker_link *link)
 {
-  uint64_t *question = worker_link_question(link);
   channel_message work = {.kind = WORK_IS_READY, .id = worker_next_number(self)};
-  if (*question == 0 && channel_send(worker_link_channel(link), CHANNEL_WORK, &work))
-    *question = work.id;
-  return *question != 0;
+  if (link->question == 0 && channel_send(link->channel, CHANNEL_WORK, &work))
+    link->question = work.id;
+  return link->question != 0;
 }
 
 static TRITONSERVER_Error *ask_is_ready(worker *self, worker_link *link, uint64_t deadline_ns)
@@ -236,27 +230,25 @@ static TRITONSERVER_Error *ask_is_ready(worker *self, worker_link *link, uint64_
   control_part answer;
   if (!send_question(self, link))
     return worker_why_gone(self, link, true);
-  BACKEND_RETURN_IF_ERROR(
-      await_answer(self, link, *worker_link_question(link), left_us, READY_WAIT_S, &answer));
+  BACKEND_RETURN_IF_ERROR(await_answer(self, link, link->question, left_us, READY_WAIT_S, &answer));
   bool ready = wire_get_u8(&answer.reader) != 0;
   control_part_fini(&answer);
   if (ready)
     return NULL;
-  return backend_error(TRITONSERVER_ERROR_UNAVAILABLE,
-                       "Model '%s' is not ready (user-defined check failed).", worker_name(self));
+  return backend_error_unavailable("Model '%s' is not ready (user-defined check failed).",
+                                   worker_name(self));
 }
 
 static TRITONSERVER_Error *unhealthy_locked(const worker *self)
 {
-  return backend_error(
-      TRITONSERVER_ERROR_INTERNAL, "Stub process '%s' is not healthy.%s%s", worker_name(self),
+  return backend_error_internal(
+      "Stub process '%s' is not healthy.%s%s", worker_name(self),
       self->cause == NULL ? "" : " It ended: ", self->cause == NULL ? "" : self->cause);
 }
 
 static TRITONSERVER_Error *not_in_time(void)
 {
-  return backend_error(TRITONSERVER_ERROR_UNAVAILABLE,
-                       "Timed out waiting for in-flight is_ready() response");
+  return backend_error_unavailable("Timed out waiting for in-flight is_ready() response");
 }
 
 // Whether the worker need not be asked. While it is asked already others hear what was found

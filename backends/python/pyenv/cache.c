@@ -86,8 +86,7 @@ static bool lock_base(environment_cache *self)
 // With the reason in errno.
 static TRITONSERVER_Error *failure(const char *doing, const char *path)
 {
-  return backend_error(TRITONSERVER_ERROR_UNAVAILABLE, "cannot %s '%s': %s", doing, path,
-                       strerror(errno));
+  return backend_error_unavailable("cannot %s '%s': %s", doing, path, strerror(errno));
 }
 
 static TRITONSERVER_Error *make_base(environment_cache *self)
@@ -217,8 +216,7 @@ static TRITONSERVER_Error *take(environment_cache *self, int file, const char *p
     while (entry->state == ENTRY_UNPACKING)
       pthread_cond_wait(&self->unpacked, &self->lock);
     if (entry->state == ENTRY_FAILED)
-      error = backend_error(TRITONSERVER_ERROR_INVALID_ARG,
-                            "archive '%s' could not be unpacked for another model", path);
+      error = backend_error_invalid("archive '%s' could not be unpacked for another model", path);
   } else {
     BACKEND_RETURN_IF_ERROR(make_base(self));
     entry = add(self, archive);

@@ -49,13 +49,11 @@ static TRITONSERVER_Error *find_installed(const char *setting, char **interprete
   if (*interpreter != NULL)
     return NULL;
   if (setting != NULL)
-    return backend_error(TRITONSERVER_ERROR_UNAVAILABLE,
-                         "no Python interpreter '%s' "
-                         "(--backend-config=python,python-executable)",
-                         setting);
-  return backend_error(TRITONSERVER_ERROR_UNAVAILABLE,
-                       "no python3 in PATH; name an interpreter with "
-                       "--backend-config=python,python-executable=PATH");
+    return backend_error_unavailable("no Python interpreter '%s' "
+                                     "(--backend-config=python,python-executable)",
+                                     setting);
+  return backend_error_unavailable("no python3 in PATH; name an interpreter with "
+                                   "--backend-config=python,python-executable=PATH");
 }
 
 // ---- environments
@@ -98,8 +96,8 @@ static TRITONSERVER_Error *find_in_dir(python_interpreter *self, const char *pat
     if (is_program(self->path))
       return NULL;
   }
-  return backend_error(TRITONSERVER_ERROR_INVALID_ARG,
-                       "execution environment '%s' has neither bin/python3 nor bin/python", path);
+  return backend_error_invalid("execution environment '%s' has neither bin/python3 nor bin/python",
+                               path);
 }
 
 // The path of EXECUTION_ENV_PATH, for free().
@@ -119,8 +117,7 @@ static TRITONSERVER_Error *use_named(python_interpreter *self, const char *path)
   struct stat status;
   AUTO_FREE char *resolved = realpath(path, NULL);
   if (resolved == NULL || stat(resolved, &status) != 0)
-    return backend_error(TRITONSERVER_ERROR_INTERNAL, "Failed to get the canonical path for %s.",
-                         path);
+    return backend_error_internal("Failed to get the canonical path for %s.", path);
   if (!S_ISDIR(status.st_mode))
     BACKEND_RETURN_IF_ERROR(environment_cache_take(self->cache, resolved, &self->archive));
   self->dir = strdup(self->archive == NULL ? resolved : cached_environment_dir(self->archive));

@@ -36,15 +36,14 @@ typedef struct unpacking {
 
 static TRITONSERVER_Error *refuse(const unpacking *self, const char *entry, const char *why)
 {
-  return backend_error(TRITONSERVER_ERROR_INVALID_ARG, "archive '%s': '%.200s': %s", self->path,
-                       entry, why);
+  return backend_error_invalid("archive '%s': '%.200s': %s", self->path, entry, why);
 }
 
 static TRITONSERVER_Error *unreadable(const unpacking *self)
 {
   const char *why = archive_error_string(self->archive);
-  return backend_error(TRITONSERVER_ERROR_INVALID_ARG, "archive '%s' cannot be read: %s",
-                       self->path, why == NULL ? "unknown fault" : why);
+  return backend_error_invalid("archive '%s' cannot be read: %s", self->path,
+                               why == NULL ? "unknown fault" : why);
 }
 
 // ---- names
