@@ -44,7 +44,7 @@ USE = [
          "  case TRITONSERVER_TYPE_UINT8:\n", "  case TRITONSERVER_TYPE_UINT8:\n  case TRITONSERVER_TYPE_BYTES:\n",
          e2e(SAFETY, "lengths_that_change")),
     Seed("output_over_input", "memory of clients: an output is written over the input that is read", "src/frontend/common/tensor/infer_tensors.c",
-         "!may_change(input->datatype) || is_overwritten(t, span)", "!may_change(input->datatype)",
+         "may_change(input->datatype) && !is_overwritten(t, span)", "may_change(input->datatype)",
          e2e(SAFETY, "0088")),
     Seed("classes_of_anything", "missing check: types that are no numbers are classified (2025-23321)", "src/frontend/common/json/classification.c",
          "if (form.kind == KIND_NONE)", "if (false)",
