@@ -28,4 +28,25 @@ static inline bool slice_equal_text(slice a, const char *text)
   return slice_equal(a, slice_of(text));
 }
 
+// Without the blanks and tabs at both ends.
+static inline slice slice_trim(slice text)
+{
+  while (text.size > 0 && (*text.data == ' ' || *text.data == '\t'))
+    text = (slice){text.data + 1, text.size - 1};
+  while (text.size > 0 && (text.data[text.size - 1] == ' ' || text.data[text.size - 1] == '\t'))
+    text.size--;
+  return text;
+}
+
+// Takes what stands before `separator`, or all, off the front of `rest`, and the separator too.
+static inline slice slice_take_until(slice *rest, char separator)
+{
+  const char *end = rest->size == 0 ? NULL : memchr(rest->data, separator, rest->size);
+  size_t size = end == NULL ? rest->size : (size_t)(end - rest->data);
+  slice taken = {rest->data, size};
+  size_t skipped = end == NULL ? size : size + 1;
+  *rest = (slice){rest->data + skipped, rest->size - skipped};
+  return taken;
+}
+
 #endif

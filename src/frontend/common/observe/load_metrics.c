@@ -20,16 +20,6 @@ typedef enum block_kind {
 
 static const char *const kind_names[BLOCK_KINDS] = {"used", "max", "tokens_per"};
 
-static slice take_line(slice *rest)
-{
-  const char *end = memchr(rest->data, '\n', rest->size);
-  size_t size = end == NULL ? rest->size : (size_t)(end - rest->data);
-  slice line = {rest->data, size};
-  size_t taken = end == NULL ? size : size + 1;
-  *rest = (slice){rest->data + taken, rest->size - taken};
-  return line;
-}
-
 // "family{labels} value": values of a kind that stands there twice overwrite each other, as in
 // Triton.
 static void read_sample(slice line, double values[BLOCK_KINDS])
@@ -73,7 +63,7 @@ bool load_metrics_write_from(slice exposition, slice format, buffer *text)
   if (!json && !slice_equal_text(format, "text"))
     return false;
   while (exposition.size > 0)
-    read_sample(take_line(&exposition), values);
+    read_sample(slice_take_until(&exposition, '\n'), values);
   double capacity = values[BLOCKS_MAX] * values[BLOCKS_TOKENS_PER];
   for (size_t i = 0; i < BLOCK_KINDS; i++)
     if (values[i] < 0 || capacity > 1e18)

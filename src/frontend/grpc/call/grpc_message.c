@@ -29,19 +29,9 @@ content_coding message_coding_of(slice name)
 
 bool message_coding_is_listed(slice list, content_coding coding)
 {
-  while (list.size > 0) {
-    const char *comma = memchr(list.data, ',', list.size);
-    size_t size = comma == NULL ? list.size : (size_t)(comma - list.data);
-    slice item = {list.data, size};
-    while (item.size > 0 && *item.data == ' ')
-      item = (slice){item.data + 1, item.size - 1};
-    while (item.size > 0 && item.data[item.size - 1] == ' ')
-      item.size--;
-    if (slice_equal_text(item, coding_names[coding]))
+  while (list.size > 0)
+    if (slice_equal_text(slice_trim(slice_take_until(&list, ',')), coding_names[coding]))
       return true;
-    size_t skipped = comma == NULL ? list.size : size + 1;
-    list = (slice){list.data + skipped, list.size - skipped};
-  }
   return false;
 }
 

@@ -11,28 +11,6 @@ static bool equals(slice text, const char *name)
   return text.size == size && strncasecmp(text.data, name, size) == 0;
 }
 
-static slice trim(slice text)
-{
-  while (text.size > 0 && (text.data[0] == ' ' || text.data[0] == '\t')) {
-    text.data++;
-    text.size--;
-  }
-  while (text.size > 0 && (text.data[text.size - 1] == ' ' || text.data[text.size - 1] == '\t'))
-    text.size--;
-  return text;
-}
-
-// Takes what stands before `separator` off the front of `rest`.
-static slice take_until(slice *rest, char separator)
-{
-  const char *end = rest->size == 0 ? NULL : memchr(rest->data, separator, rest->size);
-  size_t size = end == NULL ? rest->size : (size_t)(end - rest->data);
-  slice taken = {rest->data, size};
-  size_t skipped = end == NULL ? size : size + 1;
-  *rest = (slice){rest->data + skipped, rest->size - skipped};
-  return taken;
-}
-
 header_number headers_number(slice text)
 {
   header_number number = {.state = NUMBER_MALFORMED, .text = text};
@@ -63,9 +41,9 @@ static double weight_of(slice parameters)
 {
   double weight = 1;
   while (parameters.size > 0) {
-    slice parameter = trim(take_until(&parameters, ';'));
-    slice name = trim(take_until(&parameter, '='));
-    slice value = trim(parameter);
+    slice parameter = slice_trim(slice_take_until(&parameters, ';'));
+    slice name = slice_trim(slice_take_until(&parameter, '='));
+    slice value = slice_trim(parameter);
     if (!equals(name, "q"))
       continue;
     if (!text_to_double(value, &weight) || !(weight >= 0 && weight <= 1))
@@ -79,8 +57,8 @@ content_coding headers_accepted_coding(slice accept_encoding)
   content_coding best = CODING_IDENTITY;
   double best_weight = 0;
   while (accept_encoding.size > 0) {
-    slice element = take_until(&accept_encoding, ',');
-    slice name = trim(take_until(&element, ';'));
+    slice element = slice_take_until(&accept_encoding, ',');
+    slice name = slice_trim(slice_take_until(&element, ';'));
     content_coding coding = coding_of(name);
     double weight = weight_of(element);
     if (name.size == 0 || coding == CODING_UNKNOWN || weight <= best_weight)
@@ -103,7 +81,7 @@ static void add_number(request_headers *headers, header_number *number, slice va
 void headers_add(request_headers *headers, slice name, slice value)
 {
   headers->count++;
-  value = trim(value);
+  value = slice_trim(value);
   switch (name.size) { // most fields are none of ours: their length says so
   case 4:
     if (equals(name, "Host"))
