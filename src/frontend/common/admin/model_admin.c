@@ -72,6 +72,8 @@ error *admin_take_json(TRITONSERVER_Error *failure_owned, TRITONSERVER_Message *
       error_from_abi(TRITONSERVER_MessageSerializeToJson(*response_owned, &text, &size));
   if (failure == NULL)
     buffer_append(json, text, size);
+  if (failure == NULL && json->failed)
+    failure = error_no_memory();
   frontend_log_failure(NULL, "deleting a response of the core",
                        TRITONSERVER_MessageDelete(*response_owned));
   return failure;
