@@ -144,7 +144,8 @@ error *ports_open(ports *p, const char **what)
 void ports_announce_stop(ports *p)
 {
   for (port which = 0; which < PORTS; which++)
-    listener_announce_stop(p->open[which]);
+    if (which != PORT_METRICS) // whose clients stay to the end
+      listener_announce_stop(p->open[which]);
 }
 
 static size_t drain_two(ports *p, port front, port admin, uint64_t deadline_ns)

@@ -143,6 +143,11 @@ def test_a_stop_with_a_delay_serves_on_and_is_not_ready(start_server, repository
     assert kept.getresponse().read() == b""
     server.process.send_signal(signal.SIGTERM)
     wait_for("the announcement", lambda: server.ask("/v2/health/ready").status == 503)
+    scraper = http.client.HTTPConnection("127.0.0.1", server.metrics_port, timeout=DEADLINE)
+    scraper.request("GET", "/metrics")
+    metrics = scraper.getresponse()
+    assert metrics.status == 200 and metrics.headers["Connection"] is None  # metrics stay to the end
+    assert metrics.read()
     kept.request("POST", INFER, BODY)
     answer = kept.getresponse()
     assert answer.status == 200 and answer.headers["Connection"] == "close"
