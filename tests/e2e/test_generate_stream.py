@@ -118,6 +118,21 @@ def test_large_responses_arrive_whole(streaming, bytes):
     assert [event["OUTPUT"] for event in got] == ["x" * bytes] * 4
 
 
+def test_a_chunk_ends_with_its_event(streaming):
+    """Where only half of an event's end fits into a chunk, and the next event is there, too."""
+    def chunks(count, bytes):
+        with Reader(streaming, "streaming", receive_buffer=4096, INPUT="hi", count=count, bytes=bytes) as reader:
+            reader.head()
+            wait_for("all responses", lambda: f"sent {count} of {count}" in streaming.log)
+            return list(iter(reader.chunk, b""))
+    parts = chunks(9, 100000)
+    longest, more = max(map(len, parts)), len(b"".join(parts)) // 9 - 100000
+    assert longest < 100000
+    parts = chunks(400, longest - more - 1)  # from the hundredth event on
+    assert parts.count(b"\n") > 250
+    assert not [part[:20] for part in parts if part.find(b"data: ") > 0]
+
+
 def test_numbers_are_batched_and_come_back_as_they_went(streaming):
     status, got = stream(streaming, "numbers", INPUT=[1, -2, 3], count=2)
     assert status == 200

@@ -251,9 +251,11 @@ static ssize_t read_text(void *stream_pointer, uint64_t position, char *to, size
   const char *text = x->text.data + s->sent;
   size_t left = x->text.size - s->sent;
   size_t size = left < room ? left : room;
-  const char *end = memmem(text, size, "\n\n", 2); // each event is a chunk, if it is not long
+  // Each event is a chunk, if it is not long; half of its end may be sent already.
+  size_t before = s->sent > 0 ? 1 : 0;
+  const char *end = memmem(text - before, size + before, "\n\n", 2);
   if (end != NULL)
-    size = (size_t)(end - text) + 2;
+    size = (size_t)(end + 2 - text);
   memcpy(to, text, size);
   s->sent += size;
   atomic_fetch_sub(&s->unread, end != NULL ? size + EVENT_BYTES : size);
