@@ -724,6 +724,11 @@ static void expect_successes(TRITONSERVER_Server *server, int of_a, int of_b)
   const int expected[] = {of_a, of_b};
   char *text = metrics_of(server);
   assert_int_equal(count_of(text, "# TYPE nv_inference_request_success "), 1);
+  // What is the process's is there once.
+  assert_int_equal(count_of(text, "\nnv_cpu_utilization "), 1);
+  assert_int_equal(count_of(text, "\nnv_cpu_memory_used_bytes "), 1);
+  assert_int_equal(count_of(text, "\nnv_pinned_memory_pool_used_bytes "), 1);
+  assert_int_equal(count_of(text, "\nnereid_log_dropped_lines_total "), 1);
   for (int i = 0; i < 2; i++) {
     char row[80];
     snprintf(row, sizeof row, "\nnv_inference_request_success{model=\"%c\",version=\"1\"} ",
