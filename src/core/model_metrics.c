@@ -375,21 +375,21 @@ static void collect_summaries(const model_rows *rows, const metric_settings *set
 // There is no pinned memory: Triton on a machine without GPUs shows the same.
 static void collect_pools(metrics_sheet *sheet)
 {
-  metrics_family_add_integer(metrics_sheet_family(sheet, METRIC_GAUGE,
-                                                  "nv_pinned_memory_pool_total_bytes",
-                                                  "Pinned memory pool total memory size, in bytes"),
-                             no_labels, 0);
-  metrics_family_add_integer(metrics_sheet_family(sheet, METRIC_GAUGE,
-                                                  "nv_pinned_memory_pool_used_bytes",
-                                                  "Pinned memory pool used memory size, in bytes"),
-                             no_labels, 0);
+  metrics_family_add_integer(
+      metrics_sheet_process_family(sheet, METRIC_GAUGE, "nv_pinned_memory_pool_total_bytes",
+                                   "Pinned memory pool total memory size, in bytes"),
+      no_labels, 0);
+  metrics_family_add_integer(
+      metrics_sheet_process_family(sheet, METRIC_GAUGE, "nv_pinned_memory_pool_used_bytes",
+                                   "Pinned memory pool used memory size, in bytes"),
+      no_labels, 0);
 }
 
 static void collect_log(metrics_sheet *sheet)
 {
-  metrics_family_add_integer(metrics_sheet_family(sheet, METRIC_COUNTER,
-                                                  "nereid_log_dropped_lines_total",
-                                                  "Log lines that could not be written"),
+  metrics_family_add_integer(metrics_sheet_process_family(sheet, METRIC_COUNTER,
+                                                          "nereid_log_dropped_lines_total",
+                                                          "Log lines that could not be written"),
                              no_labels, log_dropped_lines());
 }
 

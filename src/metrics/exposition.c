@@ -95,6 +95,13 @@ metrics_family *metrics_sheet_family(metrics_sheet *sheet, metric_kind kind, con
   return NULL;
 }
 
+metrics_family *metrics_sheet_process_family(metrics_sheet *sheet, metric_kind kind,
+                                             const char *name, const char *help)
+{
+  metrics_family *family = metrics_sheet_family(sheet, kind, name, help);
+  return family != NULL && family->samples.size == 0 ? family : NULL;
+}
+
 // Appends `text` with backslash and newline escaped, and quotes where `quotes` says so.
 static void append_escaped(buffer *b, const char *text, bool quotes)
 {

@@ -39,6 +39,10 @@ void metrics_sheet_fini(metrics_sheet *sheet);
 // another kind.
 metrics_family *metrics_sheet_family(metrics_sheet *sheet, metric_kind kind, const char *name,
                                      const char *help);
+// The same for what is the process's, not a server's: NULL, too, when it has a sample, by the
+// collector of another server.
+metrics_family *metrics_sheet_process_family(metrics_sheet *sheet, metric_kind kind,
+                                             const char *name, const char *help);
 
 // Appends `a="x",b="y"`, sorted by name (so that names with a leading '_' come first), values
 // escaped, with U+FFFD for bytes that are not UTF-8: one such byte would cost a whole scrape. False

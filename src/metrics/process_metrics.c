@@ -150,16 +150,18 @@ static void collect(void *context, metrics_sheet *sheet)
     sample(p, now_ns);
   static const slice none = {0};
   if (p->baseline.known)
-    metrics_family_add(metrics_sheet_family(sheet, METRIC_GAUGE, "nv_cpu_utilization",
-                                            "CPU utilization rate [0.0 - 1.0]"),
+    metrics_family_add(metrics_sheet_process_family(sheet, METRIC_GAUGE, "nv_cpu_utilization",
+                                                    "CPU utilization rate [0.0 - 1.0]"),
                        none, p->utilization);
   if (!p->has_memory)
     return;
-  metrics_family_add_integer(metrics_sheet_family(sheet, METRIC_GAUGE, "nv_cpu_memory_total_bytes",
-                                                  "CPU total memory (RAM), in bytes"),
+  metrics_family_add_integer(metrics_sheet_process_family(sheet, METRIC_GAUGE,
+                                                          "nv_cpu_memory_total_bytes",
+                                                          "CPU total memory (RAM), in bytes"),
                              none, p->memory_total);
-  metrics_family_add_integer(metrics_sheet_family(sheet, METRIC_GAUGE, "nv_cpu_memory_used_bytes",
-                                                  "CPU used memory (RAM), in bytes"),
+  metrics_family_add_integer(metrics_sheet_process_family(sheet, METRIC_GAUGE,
+                                                          "nv_cpu_memory_used_bytes",
+                                                          "CPU used memory (RAM), in bytes"),
                              none, p->memory_used);
 }
 

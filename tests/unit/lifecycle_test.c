@@ -697,6 +697,80 @@ static void names_of_blanks_are_no_names(void **state)
   ok(TRITONSERVER_ServerDelete(server));
 }
 
+// The metrics of the whole process, as any server gives them: for free().
+static char *metrics_of(TRITONSERVER_Server *server)
+{
+  TRITONSERVER_Metrics *metrics;
+  const char *base;
+  size_t size;
+  ok(TRITONSERVER_ServerMetrics(server, &metrics));
+  ok(TRITONSERVER_MetricsFormatted(metrics, TRITONSERVER_METRIC_PROMETHEUS, &base, &size));
+  char *text = strndup(base, size);
+  ok(TRITONSERVER_MetricsDelete(metrics));
+  return text;
+}
+
+static int count_of(const char *text, const char *part)
+{
+  int count = 0;
+  for (const char *at = text; (at = strstr(at, part)) != NULL; at++)
+    count++;
+  return count;
+}
+
+// How many inferences of `a` and of `b` a server's metrics show; -1: the model is not there.
+static void expect_successes(TRITONSERVER_Server *server, int of_a, int of_b)
+{
+  const int expected[] = {of_a, of_b};
+  char *text = metrics_of(server);
+  assert_int_equal(count_of(text, "# TYPE nv_inference_request_success "), 1);
+  // What is the process's is there once.
+  assert_int_equal(count_of(text, "\nnv_cpu_utilization "), 1);
+  assert_int_equal(count_of(text, "\nnv_cpu_memory_used_bytes "), 1);
+  assert_int_equal(count_of(text, "\nnv_pinned_memory_pool_used_bytes "), 1);
+  assert_int_equal(count_of(text, "\nnereid_log_dropped_lines_total "), 1);
+  for (int i = 0; i < 2; i++) {
+    char row[80];
+    snprintf(row, sizeof row, "\nnv_inference_request_success{model=\"%c\",version=\"1\"} ",
+             'a' + i);
+    const char *at = strstr(text, row);
+    assert_int_equal(count_of(text, row), expected[i] >= 0);
+    if (at != NULL)
+      assert_int_equal(atoi(at + strlen(row)), expected[i]);
+  }
+  free(text);
+}
+
+static void servers_of_one_process_share_its_metrics(void **state)
+{
+  (void)state;
+  make_identity("a", "");
+  make_identity("b", "");
+  TRITONSERVER_Server *first = start_explicit(), *second = start_explicit();
+  ok(TRITONSERVER_ServerLoadModel(first, "a"));
+  ok(TRITONSERVER_ServerLoadModel(second, "b"));
+  expect_answer(first, "a", 7);
+  expect_answer(second, "b", 7);
+  expect_answer(second, "b", 7);
+  expect_successes(first, 1, 2);
+  expect_successes(second, 1, 2);
+  ok(TRITONSERVER_ServerDelete(first)); // the first collector, and one of two owners of a backend
+  expect_answer(second, "b", 7);
+  expect_successes(second, -1, 3);
+  first = start_explicit();
+  ok(TRITONSERVER_ServerLoadModel(first, "a"));
+  expect_answer(first, "a", 7);
+  expect_successes(first, 1, 3);
+  ok(TRITONSERVER_ServerDelete(first)); // the last collector
+  expect_successes(second, -1, 3);
+  ok(TRITONSERVER_ServerDelete(second));
+  first = start_explicit(); // none was left
+  ok(TRITONSERVER_ServerLoadModel(first, "b"));
+  expect_answer(first, "b", 7);
+  expect_successes(first, -1, 1);
+  ok(TRITONSERVER_ServerDelete(first));
+}
+
 #define lifecycle_case(test) cmocka_unit_test_setup_teardown(test, make_root, remove_root)
 
 int main(void)
@@ -717,6 +791,7 @@ int main(void)
       lifecycle_case(names_that_are_paths_are_refused_as_such),
       lifecycle_case(names_of_blanks_are_no_names),
       lifecycle_case(a_name_in_two_repositories_is_served_from_none),
+      lifecycle_case(servers_of_one_process_share_its_metrics),
   };
   return cmocka_run_group_tests(tests, make_allocator, free_allocator);
 }

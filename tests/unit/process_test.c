@@ -13,6 +13,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/timerfd.h>
 
@@ -270,6 +271,61 @@ static void a_program_that_may_not_be_executed_is_named_with_the_advice(void **s
                "the server's user must be permitted to execute it");
 }
 
+static unsigned open_descriptors(void)
+{
+  unsigned count = 0;
+  for (int i = 0; i < 256; i++)
+    count += fcntl(i, F_GETFD) >= 0;
+  return count;
+}
+
+// Whichever descriptor is the one too many.
+static void a_process_without_descriptors_is_refused_and_leaves_none(void **state)
+{
+  (void)state;
+  struct rlimit before;
+  unsigned refused = 0;
+  const unsigned open = open_descriptors() - 1;
+  const int next = fcntl(connection[1], F_DUPFD_CLOEXEC, 0);
+  close(next);
+  assert_int_equal(getrlimit(RLIMIT_NOFILE, &before), 0);
+  close(connection[1]);
+  for (bool started = false; !started; refused += !started) {
+    const struct rlimit few = {.rlim_cur = (rlim_t)next + refused, .rlim_max = before.rlim_max};
+    worker_process *process = NULL;
+    close(connection[0]); // start_program closes the other one
+    assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, connection), 0);
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &few), 0);
+    TRITONSERVER_Error *error = start_program(&process, "/bin/sh", "exit 3");
+    started = error == NULL;
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
+    if (started)
+      expect_end(process, "it exited with status 3");
+    else
+      expect_error(error, "Too many open files (the server has as many descriptors as it may");
+    assert_int_equal(open_descriptors(), open);
+  }
+  assert_in_range(refused, 4, 8);
+}
+
+static void a_process_without_a_thread_is_refused(void **state)
+{
+  (void)state;
+  pthread_attr_t before, huge;
+  worker_process *process = NULL;
+  assert_int_equal(pthread_getattr_default_np(&before), 0);
+  assert_int_equal(pthread_getattr_default_np(&huge), 0);
+  assert_int_equal(pthread_attr_setstacksize(&huge, (size_t)1 << 52), 0); // more than there can be
+  assert_int_equal(pthread_setattr_default_np(&huge), 0);
+  expect_error(start_program(&process, "/bin/sh", "exit 0"),
+               "cannot start a thread: Resource temporarily unavailable");
+  assert_int_equal(pthread_setattr_default_np(&before), 0);
+  pthread_attr_destroy(&huge);
+  pthread_attr_destroy(&before);
+  assert_null(process);
+  assert_null(cause);
+}
+
 // ---- where it runs
 
 static void *start_there(void *argument)
@@ -311,6 +367,8 @@ int main(void)
       TEST(its_thread_tells_that_the_timer_has_run_out),
       TEST(a_program_that_cannot_be_started_is_named_with_the_reason),
       TEST(a_program_that_may_not_be_executed_is_named_with_the_advice),
+      TEST(a_process_without_descriptors_is_refused_and_leaves_none),
+      TEST(a_process_without_a_thread_is_refused),
       TEST(a_process_is_where_the_thread_was_that_started_it),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

@@ -43,8 +43,8 @@ static error *read_metadata_datatype(void *input, json_cursor *c, const json_pat
 
 static const json_schema metadata_input = {
     .members = {{SLICE("name"), NULL, JSON_TEXT, offsetof(generate_input, name)},
-                {SLICE("datatype"), read_metadata_datatype},
-                {SLICE("shape"), read_metadata_shape}}};
+                {SLICE("datatype"), read_metadata_datatype, JSON_READ, 0},
+                {SLICE("shape"), read_metadata_shape, JSON_READ, 0}}};
 
 static error *visit_metadata_input(void *context, json_cursor *c, const json_path *path)
 {
@@ -61,7 +61,7 @@ static error *visit_metadata_input(void *context, json_cursor *c, const json_pat
 }
 
 static const json_schema model_metadata = {
-    .members = {{SLICE("inputs"), visit_metadata_input, JSON_LIST}}};
+    .members = {{SLICE("inputs"), visit_metadata_input, JSON_LIST, 0}}};
 
 error *generate_inputs_read(slice metadata, arena *a, generate_inputs *out)
 {

@@ -176,10 +176,10 @@ static error *read_data(void *context, json_cursor *c, const json_path *path)
 static const json_schema input_schema = {
     .members = {[INPUT_NAME] = {SLICE("name"), NULL, JSON_NAME,
                                 offsetof(input_context, input.name)},
-                [INPUT_DATATYPE] = {SLICE("datatype"), read_datatype},
-                [INPUT_SHAPE] = {SLICE("shape"), read_shape},
-                [INPUT_PARAMETERS] = {SLICE("parameters"), read_input_parameters},
-                [INPUT_DATA] = {SLICE("data"), read_data}},
+                [INPUT_DATATYPE] = {SLICE("datatype"), read_datatype, JSON_READ, 0},
+                [INPUT_SHAPE] = {SLICE("shape"), read_shape, JSON_READ, 0},
+                [INPUT_PARAMETERS] = {SLICE("parameters"), read_input_parameters, JSON_READ, 0},
+                [INPUT_DATA] = {SLICE("data"), read_data, JSON_READ, 0}},
     .refusal = ONE_FIELD " But no field is set"};
 
 static error *check_datatype(const input_context *in, const json_path *outer)
@@ -253,7 +253,7 @@ static error *read_classification(void *output, json_cursor *c, const json_path 
 }
 
 static const json_schema output_parameters = {
-    .members = {{SLICE("classification"), read_classification},
+    .members = {{SLICE("classification"), read_classification, JSON_READ, 0},
                 {SLICE("binary_data"), NULL, JSON_BOOL, offsetof(infer_json_output, binary)},
                 SHARED_MEMORY_MEMBERS(infer_json_output)}};
 
@@ -273,7 +273,7 @@ static error *read_output_parameters(void *output, json_cursor *c, const json_pa
 
 static const json_schema output_schema = {
     .members = {{SLICE("name"), NULL, JSON_NAME, offsetof(infer_json_output, name)},
-                {SLICE("parameters"), read_output_parameters}},
+                {SLICE("parameters"), read_output_parameters, JSON_READ, 0}},
     .refusal = "Unable to parse 'name': attempt to access non-existing object member 'name'"};
 
 static error *visit_output(void *context, json_cursor *c, const json_path *path)
@@ -321,7 +321,7 @@ static error *visit_parameter(void *request, json_cursor *c, const json_path *pa
     SLICE(name), NULL, kind, offsetof(infer_request_json, field)                                   \
   }
 static const json_schema request_parameters = {
-    .members = {{SLICE("sequence_id"), read_sequence_id},
+    .members = {{SLICE("sequence_id"), read_sequence_id, JSON_READ, 0},
                 REQUEST_FIELD("sequence_start", JSON_BOOL, sequence_start),
                 REQUEST_FIELD("sequence_end", JSON_BOOL, sequence_end),
                 REQUEST_FIELD("priority", JSON_U64, priority),
@@ -342,10 +342,10 @@ static error *read_id(void *request, json_cursor *c, const json_path *path)
 }
 
 static const json_schema request_schema = {
-    .members = {{SLICE("inputs"), visit_input, JSON_LIST},
-                {SLICE("id"), read_id},
-                {SLICE("outputs"), visit_output, JSON_LIST},
-                {SLICE("parameters"), read_parameters}},
+    .members = {{SLICE("inputs"), visit_input, JSON_LIST, 0},
+                {SLICE("id"), read_id, JSON_READ, 0},
+                {SLICE("outputs"), visit_output, JSON_LIST, 0},
+                {SLICE("parameters"), read_parameters, JSON_READ, 0}},
     .refusal = "Unable to parse 'inputs': attempt to access non-existing object member 'inputs'"};
 
 error *infer_request_json_read(slice text, size_t max_data_size, const json_host *host, arena *a,
