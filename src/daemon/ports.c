@@ -144,7 +144,7 @@ error *ports_open(ports *p, const char **what)
 void ports_announce_stop(ports *p)
 {
   for (port which = 0; which < PORTS; which++)
-    if (which != PORT_METRICS) // whose clients stay to the end
+    if (which != PORT_METRICS)
       listener_announce_stop(p->open[which]);
 }
 

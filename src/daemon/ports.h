@@ -40,9 +40,9 @@ typedef struct ports {
 // happens.
 error *ports_open(ports *p, const char **what);
 
-// The functions of listener.h, for all ports.
+// The functions of listener.h, for all ports but the metrics', which serves on until it is closed.
 void ports_announce_stop(ports *p);
-void ports_drain(ports *p, uint64_t deadline_ns); // metrics stay up; logs how many are not answered
+void ports_drain(ports *p, uint64_t deadline_ns); // logs how many are not answered
 void ports_close(ports *p);
 
 #endif
