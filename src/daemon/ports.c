@@ -15,6 +15,7 @@
 
 #define ADMIN_CONNECTIONS   32
 #define METRICS_CONNECTIONS 100
+#define METRICS_TIMEOUT_MS  30000
 
 typedef struct port_row {
   const char *what;                  // failed, as Triton says it
@@ -53,7 +54,7 @@ static bool set_admin(listener_options *to, char *address, const ports *p)
   return address[0] != '\0';
 }
 
-// Anybody may read them, and nothing else.
+// Anybody may read them, and nothing else. The times that HTTP's flags set are not for them.
 static bool set_metrics(listener_options *to, const daemon_options *o)
 {
   static const tls_identity plain;
@@ -63,6 +64,11 @@ static bool set_metrics(listener_options *to, const daemon_options *o)
   to->listen.reuse_port = false;
   to->thread_count = 1;
   to->connection_limit = METRICS_CONNECTIONS;
+  to->header_timeout_ms = METRICS_TIMEOUT_MS;
+  to->body_timeout_ms = METRICS_TIMEOUT_MS;
+  to->write_timeout_ms = METRICS_TIMEOUT_MS;
+  to->idle_timeout_ms = METRICS_TIMEOUT_MS;
+  to->min_rate = 0;
   to->busy_poll_us = 0;
   to->tls = &plain;
   to->access = &open;

@@ -11,7 +11,7 @@ import urllib.request
 import zlib
 
 import pytest
-from conftest import make_faulty, make_identity, wait_for
+from conftest import PATIENCE, make_faulty, make_identity, wait_for
 from prometheus_client.parser import text_string_to_metric_families
 
 BODY = b'{"inputs":[{"name":"INPUT0","shape":[2,1],"datatype":"FP32","data":[1,2]}]}'
@@ -177,6 +177,32 @@ def test_a_scrape_is_packed_for_who_takes_it(start_server, repository, count):
         assert coding is None or len(packed.body) < len(plain.body) / 3
     head = server.ask("/metrics", method="HEAD", port=server.metrics_port, headers={"Accept-Encoding": "gzip"})
     assert head.status == 200 and head.headers["Content-Encoding"] == "gzip" and head.body == b""
+
+
+def test_times_of_http_are_not_those_of_scrapes(start_server, repository):
+    """A scrape that pauses is answered though HTTP's clients had to be quicker meanwhile."""
+    server = start_server(repository, flags=["--http-header-timeout-ms=100", "--http-idle-timeout-ms=100"])
+
+    def connect(port):
+        connection = socket.create_connection(("localhost", port), timeout=PATIENCE)
+        connection.sendall(b"GET /metrics HTTP/1.1\r\n")
+        return connection
+
+    with connect(server.metrics_port) as scraping:
+        for _ in range(2):  # what watches the two ports looks at them at different times
+            with connect(server.http_port) as slow:
+                assert slow.recv(1) == b""
+        scraping.sendall(b"Host: x\r\n\r\n")
+        assert scraping.recv(12) == b"HTTP/1.1 200"
+
+
+def test_a_client_that_speaks_another_protocol_is_told_of_with_the_ports_name(start_server, repository):
+    server = start_server(repository)
+    with socket.create_connection(("localhost", server.metrics_port), timeout=PATIENCE) as client:
+        client.sendall(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n")
+        assert client.recv(12) == b"HTTP/1.1 505"
+    wait_for("the line", lambda: "a client of the metrics port was refused" in server.log)
+    assert "of the HTTP port" not in server.log
 
 
 def tag(key, value="v"):

@@ -237,7 +237,8 @@ error *loops_new(listener *l, const exchange_calls *calls, connections *connecti
   all->calls = calls;
   all->listener = l;
   all->connections = connections;
-  loop_group_init(&all->group, "HTTP", "HTTP/1.0 and HTTP/1.1", count, l->options.busy_poll_us);
+  loop_group_init(&all->group, l->protocol->name, "HTTP/1.0 and HTTP/1.1", count,
+                  l->options.busy_poll_us);
   error *failure = NULL;
   for (unsigned i = 0; i < count && failure == NULL; i++) {
     all->loops[i].all = all;
