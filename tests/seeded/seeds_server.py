@@ -175,7 +175,7 @@ RESOURCES = [
     Seed("instance_not_joined", "thread leak: an instance's thread is not waited for", "src/core/instance.c",
          "    pthread_join(i->thread, NULL);", "    pthread_detach(i->thread);",
          unit("lifecycle_test", "tsan")),
-    Seed("load_request_kept", "memory leak: the JSON of a load request", "src/frontend/http/exchange/exchange.c",
+    Seed("load_request_kept", "memory leak: the JSON of a load request", "src/frontend/http/exchange/exchange_state.c",
          "  json_decref(x->json);\n", "",
          e2e("test_http.py", "loaded_and_unloaded")),
     Seed("unpacked_body_kept", "memory leak: a compressed request that failed (2026-47482)", "src/frontend/common/net/body.c",

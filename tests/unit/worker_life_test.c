@@ -2,7 +2,7 @@
 // the next one. The process is worker_program.c, started without the launcher.
 #include "base/thread.h"
 #include "codec/protocol.h"
-#include "process/worker_internal.h"
+#include "process/worker_slot.h"
 #include "worker_program.h"
 
 #include <fcntl.h>

@@ -7,7 +7,7 @@
 
 #include <cmocka.h>
 
-#include "process/worker_internal.h"
+#include "process/worker_slot.h"
 
 #include <sched.h>
 #include <stdlib.h>

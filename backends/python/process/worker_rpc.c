@@ -1,6 +1,7 @@
 // What is said to a worker and asked of it besides inference. Load threads, the starter, and
 // threads of the server that ask for readiness.
-#include "process/worker_internal.h"
+#include "process/worker_rpc.h"
+#include "process/worker_slot.h"
 
 #include "backend_error.h"
 #include "backend_log.h"

@@ -6,6 +6,7 @@
 #include "frontend/grpc/call/call_parts.h"
 #include "frontend/grpc/call/server.h"
 #include "frontend/grpc/service/methods.h"
+#include "frontend/grpc/transport/loops.h"
 
 #define PAUSE_NS UINT64_C(1000000)
 

@@ -30,17 +30,17 @@ void call_ref(call *c)
 {
   refcount_take(&c->references);
 }
+
 void call_unref(call *c)
 {
   if (!refcount_drop(&c->references))
     return;
   assert(c->state == CALL_ENDED && atomic_load(&c->job.state) != CALL_JOB_RUNS);
+  assert(c->reply == NULL); // it would refer to the call
   listener *l = c->server;
   message_reader_fini(&c->body.reader);
   grpc_message_free(c->body.message);
   buffer_fini(&c->body.held);
-  if (c->reply != NULL)
-    grpc_reply_unref(c->reply);
   atomic_fetch_sub_explicit(&c->kept_connection->alive, 1, memory_order_relaxed);
   grpc_connection_unref(c->kept_connection);
   arena_fini(&c->arena);

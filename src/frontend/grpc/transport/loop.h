@@ -1,10 +1,7 @@
-// The loop threads ("grpc-loop"): each waits for the sockets of its connections, for calls that
-// other threads woke, and for timers, and handles all of them. A loop whose clients come back at
-// once polls for a moment before it sleeps (docs/performance.md).
+// A loop, and what its connections and calls ask of it.
 #ifndef NEREID_FRONTEND_GRPC_TRANSPORT_LOOP_H
 #define NEREID_FRONTEND_GRPC_TRANSPORT_LOOP_H
 
-#include "base/error.h"
 #include "base/list.h"
 #include "base/mpsc.h"
 #include "frontend/common/net/acceptor.h"
@@ -58,25 +55,15 @@ struct grpc_loops {
   grpc_loop loops[];
 };
 
-// Starts the threads; the first one accepts from the listener's socket.
-error *grpc_loops_new(listener *l, const stream_handlers *handlers, grpc_loops **result);
-
-// Closes the listening socket, and has every connection told to go (GOAWAY): those without calls
-// are closed. Any thread, idempotent.
-void grpc_loops_drain(grpc_loops *all);
-
-// Stops the threads and closes all connections, whose calls are cancelled. NULL is allowed.
-void grpc_loops_stop(grpc_loops *all);
-
-// Runs what was woken since the threads have stopped.
-void grpc_loops_run_woken(grpc_loops *all);
-
-// Frees what grpc_loop_wake_stream touches, once nobody can call it any more. NULL is allowed.
-void grpc_loops_free(grpc_loops *all);
+// Before the loop's thread runs.
+void grpc_loop_init(grpc_loop *l, grpc_loops *all);
 
 // Has the loop call handlers->woken soon. Not again before that, and the stream is referenced until
 // then. Any thread.
 void grpc_loop_wake_stream(grpc_loop *l, grpc_stream *s);
+
+// A connection of a listener is closed. Any thread.
+void grpc_loops_record_closed(grpc_loops *all);
 
 // A connection that was closed is no more. Any thread.
 void grpc_loop_freed(grpc_loop *l);

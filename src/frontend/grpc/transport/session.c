@@ -4,7 +4,7 @@
 #include "frontend/grpc/transport/session.h"
 
 #include "frontend/common/observe/frontend_log.h"
-#include "frontend/grpc/transport/connection.h"
+#include "frontend/grpc/transport/connection_state.h"
 #include "frontend/grpc/transport/loop.h"
 
 #include <string.h>

@@ -4,7 +4,6 @@
 #include "frontend/http/exchange/exchange_parts.h"
 
 #include "base/clock.h"
-#include "base/state.h"
 #include "frontend/common/infer/inference.h"
 #include "frontend/common/observe/frontend_log.h"
 #include "frontend/http/exchange/server.h"
@@ -14,47 +13,6 @@
 
 #define STATUS_NOT_SENT    499   // in the access log: the client left before the reply was made
 #define DROPPED_BODY_BYTES 65536 // a refused request's body up to this size is read and dropped
-
-// --- Phases, and what the log and a trace say of them
-
-#define TO(phase) STATE_BIT(EXCHANGE_##phase)
-
-// The phases that may follow one, bit by bit.
-static const unsigned allowed[] = {
-    [EXCHANGE_RECEIVING] = TO(DROPPING) | TO(WAITING) | TO(REPLIED),
-    [EXCHANGE_DROPPING] = TO(REPLIED),
-    [EXCHANGE_WAITING] = TO(RECEIVING) | TO(REPLIED),
-    [EXCHANGE_REPLIED] = 0,
-};
-
-void exchange_enter(exchange *x, exchange_phase phase)
-{
-  state_assert(allowed, x->phase, phase);
-  x->phase = phase;
-}
-
-bool exchange_is_over(const exchange *x)
-{
-  return x->failure != NULL || x->phase == EXCHANGE_REPLIED;
-}
-
-NEREID_LogSubject exchange_subject(const exchange *x)
-{
-  if (x == NULL)
-    return (NEREID_LogSubject){0};
-  const char *model = x->parameters[PARAMETER_MODEL];
-  return (NEREID_LogSubject){.request_id = x->inference != NULL ? x->inference->request_id : NULL,
-                             .model = model[0] != '\0' ? model : NULL,
-                             .version = x->version > 0 ? x->version : 0};
-}
-
-void exchange_record_moment(const exchange *x, const char *name)
-{
-  if (x->inference != NULL)
-    trace_record_now(x->inference->trace, name);
-}
-
-// --- Memory
 
 static exchange *exchange_new(loop *l, struct MHD_Connection *mhd)
 {
@@ -80,26 +38,6 @@ static exchange *exchange_new(loop *l, struct MHD_Connection *mhd)
   http_server_request_began(http);
   connection_set_request(x->connection, x);
   return x;
-}
-
-void exchange_ref(exchange *x)
-{
-  refcount_take(&x->references);
-}
-
-void exchange_unref(exchange *x)
-{
-  if (!refcount_drop(&x->references))
-    return;
-  listener *http = x->http;
-  if (x->inference != NULL)
-    inference_fini(x->inference);
-  exchange_drop_text(x);
-  json_decref(x->json);
-  body_fini(&x->body);
-  arena_fini(&x->arena);
-  free(x);
-  listener_unref(http);
 }
 
 // Until its headers are there a request has no exchange: its context is NULL, or what is wrong with

@@ -174,24 +174,6 @@ struct MHD_Response *response_of_text(exchange *x, const char *content_type)
   return x->text.failed ? NULL : response_of_own(x, buffer_view(&x->text), content_type);
 }
 
-bool exchange_count_text(exchange *x)
-{
-  size_t size = x->text.size < BUDGET_MIN_BYTES ? 0 : x->text.size;
-  if (size > 0 && !budget_take_work(&x->http->budget, size))
-    return false;
-  x->reserved = size;
-  return true;
-}
-
-void exchange_drop_text(exchange *x)
-{
-  buffer_fini(&x->text);
-  x->text = BUFFER_EMPTY;
-  if (x->reserved > 0)
-    budget_give_back(&x->http->budget, x->reserved);
-  x->reserved = 0;
-}
-
 // --- Replies
 
 void exchange_reply_json(exchange *x)

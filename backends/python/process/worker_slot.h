@@ -1,7 +1,7 @@
-// The parts of a worker; see worker.h. worker.c has its state, the slot, its life and its listener;
-// worker_rpc.c what is said to it and asked of it besides inference.
-#ifndef NEREID_PYTHON_WORKER_INTERNAL_H
-#define NEREID_PYTHON_WORKER_INTERNAL_H
+// The parts of a worker; see worker.h. worker_slot.c has its state and the slot, worker_rpc.c what
+// is said to it and asked of it besides inference, worker.c its life and its listener.
+#ifndef NEREID_PYTHON_WORKER_SLOT_H
+#define NEREID_PYTHON_WORKER_SLOT_H
 
 #include "process/process.h"
 #include "process/worker.h"
@@ -96,16 +96,12 @@ static inline uint64_t worker_deadline(int64_t seconds)
 // starts, and gives the pause until then: none, 1, 2, 4 … s.
 unsigned worker_count_death_locked(worker *self, uint64_t now);
 
-// Waits until the worker says that it runs, and has it import the model.
-TRITONSERVER_Error *worker_greet(worker *self);
-
-// WORK_INITIALIZE, with the worker's present name. WORK_FINALIZE; what goes wrong is logged.
-TRITONSERVER_Error *worker_ask_initialize(worker *self, const char *arguments);
-void worker_ask_finalize(worker *self);
-
 // Waits for the slot; the lock is held. False: `deadline_ns` came first.
 bool worker_acquire_slot_locked(worker *self, uint64_t deadline_ns);
 void worker_release_slot_locked(worker *self);
+
+// Ends the present worker's process, if there is one; the lock is held.
+void worker_kill_locked(worker *self);
 
 // How the last worker ended.
 TRITONSERVER_Error *worker_gone_locked(const worker *self);
